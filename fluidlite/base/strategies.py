@@ -197,8 +197,30 @@ class BuildStrategy(_Options):
         "mkldnn_enabled_op_types": set(),
     }
 
+    # these decide about the passes, which are made once
+    _BEFORE_PASSES = frozenset(
+        (
+            "reduce_strategy",
+            "gradient_scale_strategy",
+            "debug_graphviz_path",
+            "enable_sequential_execution",
+            "remove_unnecessary_lock",
+            "fuse_elewise_add_act_ops",
+            "fuse_bn_act_ops",
+            "fuse_relu_depthwise_conv",
+            "fuse_broadcast_ops",
+            "fuse_all_optimizer_ops",
+            "sync_batch_norm",
+        )
+    )
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        if name in self._BEFORE_PASSES and self.__dict__.get("_passes") is not None:
+            raise EnforceNotMet(f"BuildStrategy.{name} cannot be set any more: the strategy is finalized")
+        super().__setattr__(name, value)
+
     def _finalize_strategy_and_create_passes(self) -> PassBuilder:
-        """The passes that compiling goes through, by fluid's names."""
+        """The passes that compiling goes through, by fluid's names; what they depend on is fixed then."""
         if self.__dict__.get("_passes") is None:
             self.__dict__["_passes"] = PassBuilder()
         found: PassBuilder = self.__dict__["_passes"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 from typing import Any
 
 import numpy as np
@@ -10,7 +11,6 @@ from fluidlite.base import proto_marks, registry
 from fluidlite.base.abstract import abstract
 from fluidlite.base.kept_attrs import kept_attrs
 from fluidlite.ir.attributes import COMMON_TYPES
-from fluidlite.ir.framework_pb import attr_type_name, declared
 
 __all__ = ["all_op_protos", "attr_value", "make_op_desc", "message", "op_proto"]
 
@@ -29,9 +29,14 @@ _FIELDS = {
 }
 
 
+def _messages() -> Any:
+    # start-up time: protobuf takes as long to load as all of fluidlite.ir, and few programs ask for messages
+    return importlib.import_module("fluidlite.ir.framework_pb")
+
+
 def message(name: str) -> Any:
     """The class of a message, such as `OpProto`; the first call loads protobuf."""
-    return declared("string")[name]
+    return _messages().declared("string")[name]
 
 
 def _add_slot(slots: Any, op: registry.Op, slot: registry.Slot, intermediate: bool, optional: bool) -> None:
@@ -93,7 +98,7 @@ def make_op_desc(proto: Any, arguments: dict[str, Any]) -> Any:
 
 
 def _add_attr(attrs: Any, attr: Any, value: Any) -> None:
-    field = _FIELDS.get(attr_type_name(attr.type))
+    field = _FIELDS.get(_messages().attr_type_name(attr.type))
     if field is None:
         abstract(f"A not supported attribute type: {attr.type}.")
     made = attrs.add(name=attr.name, type=attr.type)
@@ -106,7 +111,7 @@ def _add_attr(attrs: Any, attr: Any, value: Any) -> None:
 
 def attr_value(attr: Any) -> Any:
     """The value of an attribute of an OpDesc message; AbstractMethodError for one that holds blocks."""
-    field = _FIELDS.get(attr_type_name(attr.type))
+    field = _FIELDS.get(_messages().attr_type_name(attr.type))
     if field is None:
         abstract(f"A not supported attribute type: {attr.type}.")
     value = getattr(attr, field)

@@ -219,3 +219,12 @@ def test_a_trainer_with_servers_has_several_devices(exe: Any, name: str) -> None
         np.testing.assert_allclose(
             result[param.name], held(one)[param.name], rtol=1e-4, atol=1e-6, err_msg=param.name
         )
+
+
+def test_what_the_passes_depend_on_is_fixed_with_them() -> None:
+    strategy = fluid.BuildStrategy()
+    strategy._finalize_strategy_and_create_passes()
+    with pytest.raises(fluid.core.EnforceNotMet, match="finalized"):
+        strategy.fuse_elewise_add_act_ops = True
+    strategy.memory_optimize = True
+    strategy.num_trainers = 2

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from fluidlite.base.lazy import LazyNames
 from fluidlite.base.refusals import Refusals
 from fluidlite.incubate.data_generator import MultiSlotDataGenerator, MultiSlotStringDataGenerator
 from fluidlite.paddle.distributed.fleet.base.distributed_strategy import DistributedStrategy
@@ -58,6 +59,14 @@ save_persistables = fleet.save_persistables
 job = fleet.job
 explain = fleet.explain
 
+_SERVERS = Refusals(
+    "paddle.distributed.fleet",
+    "belongs to servers, caches or federated learning of 2.x, which are not here",
+    classes="BoxPSDataset FileInstantDataset",
+    functions="check_save_pre_patch_done get_fl_client init_coordinator load_inference_model load_model "
+    "load_one_table make_fl_strategy save_cache_model save_cache_table save_dense_params save_one_table "
+    "shrink",
+)
 _REFUSED = Refusals(
     "paddle.distributed.fleet",
     "programs are not cut along other lines than the batch yet; imperative mode is not here",
@@ -66,5 +75,17 @@ _REFUSED = Refusals(
 )
 
 
+_NAMES = LazyNames(
+    __name__, {"fluidlite.paddle.distributed.datasets": "InMemoryDataset QueueDataset"}, "base utils"
+)
+
+
 def __getattr__(name: str) -> object:
-    return _REFUSED.get(name)
+    for refused in (_REFUSED, _SERVERS):
+        if name in refused.names:
+            return refused.get(name)
+    return _NAMES.load(name)
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *_NAMES.names(), *_REFUSED.names, *_SERVERS.names})

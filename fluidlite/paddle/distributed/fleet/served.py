@@ -10,6 +10,7 @@ from fluidlite.incubate.fleet.parameter_server import distribute_transpiler as o
 from fluidlite.ir.program import Program, program_guard
 from fluidlite.paddle.distributed.fleet.base.distributed_strategy import DistributedStrategy
 from fluidlite.paddle.distributed.fleet.composition import compose
+from fluidlite.transpiler.details.checkport import wait_server_ready
 from fluidlite.transpiler.modes import Job, make_job
 from fluidlite.values.scope import global_scope
 
@@ -58,6 +59,7 @@ def strategy_of(strategy: DistributedStrategy) -> Any:
         theirs: str(int(getattr(chosen, ours))) for ours, theirs in _RUNTIME.items() if chosen.HasField(ours)
     }
     made.set_trainer_runtime_config(runtime)
+    made.get_program_config().wait_port = False  # 2.x waits when a worker begins
     return made
 
 
@@ -129,7 +131,7 @@ class ServedJob:
         self.optimizer = self.fleet.distributed_optimizer(composition.optimizer, self.strategy)
         self.origin: tuple[Program, Program] | None = None
         self.trains = bool(role._is_worker())
-        self.started = False
+        self.waits = bool(strategy.a_sync_configs["launch_barrier"])
 
     def minimize(self, loss: Any, startup: Program, parameter_list: Any, no_grad_set: Any) -> Any:
         """Make the programs this process's own."""
@@ -155,8 +157,9 @@ class ServedJob:
         """Start what exchanges gradients and parameters with the servers."""
         if scopes is not None:
             raise UnsupportedError("fleet.init_worker: a worker has one scope, the global one")
+        if self.waits:
+            wait_server_ready(list(self.fleet.server_endpoints()))
         self.fleet.init_worker()
-        self.started = True
         self._take_first_copies()
 
     def _take_first_copies(self) -> None:

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import logging
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from fluidlite import io
 from fluidlite.base.errors import ArgumentError, UninitializedError, UnsupportedError
+from fluidlite.base.place import CPUPlace
 from fluidlite.compiler import CompiledProgram
 from fluidlite.executor.executor import Executor
-from fluidlite.ir.program import Program, default_startup_program
+from fluidlite.ir.program import Program, default_main_program, default_startup_program
 from fluidlite.paddle.distributed.fleet.base.distributed_strategy import DistributedStrategy
 from fluidlite.paddle.distributed.fleet.base.role_maker import PaddleCloudRoleMaker, RoleMakerBase
 from fluidlite.paddle.distributed.fleet.base.util_factory import UtilBase
@@ -45,7 +46,6 @@ class Fleet:
         self._util = UtilBase()
         self._job: RankJob | ServedJob | None = None
         self._programs: tuple[Program, Program] | None = None
-        self._executor: Any = None
 
     # ------------------------------------------------------------------ beginning
     def init(
@@ -341,6 +341,19 @@ class Fleet:
             return
         program = self._origin_main() if main_program is None else main_program
         io.save_persistables(executor, dirname, program, None)
+
+    def save(self, dirname: str, feed: Sequence[Any] = (), fetch: Sequence[Any] = (), **configs: Any) -> None:
+        """Save what computes `fetch` of `feed`, variables or their names; without both all that training
+        needs to go on. `configs` may have an "executor".
+        """
+        executor = configs.get("executor") or Executor(CPUPlace())
+        if not feed or not fetch:
+            self.save_persistables(executor, dirname)
+            return
+        main = self._programs[0] if self._programs is not None else default_main_program()
+        names = [var if isinstance(var, str) else var.name for var in feed]
+        wanted = [main.global_block().var(var) if isinstance(var, str) else var for var in fetch]
+        self.save_inference_model(executor, dirname, names, wanted)
 
     def _origin_main(self) -> Program:
         origin = self._made().origin

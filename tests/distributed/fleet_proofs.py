@@ -22,6 +22,7 @@ from fluidlite.base.errors import FluidError
 from fluidlite.distributed.cluster import verify_job
 from fluidlite.distributed.proof import Proof
 from fluidlite.paddle.distributed import fleet
+from fluidlite.transpiler.check.report import check
 
 PAGE = pathlib.Path(__file__).parents[2] / "docs" / "FLEET.md"
 MARKS = ("<!-- proofs -->\n", "<!-- /proofs -->\n")
@@ -180,6 +181,8 @@ CASES: dict[str, Case] = {
 def proof(case: Case, net: Callable[[], tuple[Any, Any]]) -> Proof:
     """Put a strategy to a network, and prove its job."""
     seat, _, feeds = seated(case, net, role(case))
+    report = check(seat.job())
+    assert report.ok, str(report)
     return verify_job(seat.job(), feeds, case.tolerance)
 
 

@@ -6,6 +6,9 @@ import fleet_proofs
 import pytest
 from fleet_proofs import CASES, NETS
 
+from fluidlite.transpiler.check.report import check
+from fluidlite.transpiler.parts.op_kinds import REDUCTIONS
+
 ROWS = {line.split(" | ")[0].removeprefix("| "): line for line in fleet_proofs.PAGE.read_text().splitlines()}
 
 
@@ -17,6 +20,22 @@ def test_strategy(name: str) -> None:
     assert cells[-1] == written[-1] and len(cells) == len(NETS) + 1
     largest = [float(cell) for cell in cells[:-1] if cell != "refused"]
     assert all(value <= CASES[name].tolerance for value in largest)
+
+
+@pytest.mark.parametrize("name", ["gradient_merge", "localsgd", "use_hierarchical_allreduce"])
+def test_a_reduction_that_lacks_is_found(name: str) -> None:
+    case = CASES[name]
+    seat, _, _ = fleet_proofs.seated(case, NETS["MLP"], fleet_proofs.role(case))
+    job = seat.job()
+    assert check(job).ok
+    for role in job.roles:
+        block = next(
+            block
+            for block in reversed(job.programs(role).main.blocks)
+            if any(op.type in REDUCTIONS for op in block.ops)
+        )
+        block.remove_ops([next(op for op in block.ops if op.type in REDUCTIONS)])
+    assert not check(job).ok
 
 
 def test_table_has_all_strategies() -> None:

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from itertools import zip_longest
 from typing import Any
 
+from fluidlite.ir.block import Block
 from fluidlite.ir.operator import Operator, OpRole
 from fluidlite.transpiler.check.facts import Findings, Site, declared, first_of
 from fluidlite.transpiler.parts.op_kinds import REDUCTIONS, RING_OPS, is_collective, is_distributed
@@ -34,6 +35,11 @@ class RankReading:
     # gradient -> how many backward passes make it (one a loss)
     passes: dict[str, int] = field(default_factory=dict)
     parts: dict[str, list[str]] = field(default_factory=dict)  # buffer -> the gradients that are views of it
+    groups: dict[int, int] = field(default_factory=dict)  # ring of some of the ranks -> how many
+
+    def in_group(self, op: Operator) -> bool:
+        """True for an op on a ring of some of the ranks, which others may not have."""
+        return int(op.attrs.get("ring_id", 0)) in self.groups
 
 
 def read_rank(role: JobRole, programs: Programs) -> RankReading:
@@ -43,12 +49,19 @@ def read_rank(role: JobRole, programs: Programs) -> RankReading:
         (rank.main, "main", programs.main),
         (rank.startup, "startup", programs.startup),
     ):
-        for number, op in enumerate(program.global_block().ops):
-            into.append(Site(role, label, 0, number, op))
+        for number, op in enumerate(_in_a_step(program.global_block(), set())):
+            into.append(Site(role, label, op.block.idx, number, op))
+    named = 0
     for site in rank.startup:
+        ring = int(site.op.attrs.get("ring_id", 0))
         if site.op.type in ("c_comm_init", "c_comm_init_all"):
-            rank.rings.setdefault(int(site.op.attrs.get("ring_id", 0)), site)
+            rank.rings.setdefault(ring, site)
             rank.shared |= site.op.type == "c_comm_init_all"
+        if site.op.type == "c_gen_nccl_id":
+            members = 1 + len(site.op.attrs.get("other_endpoints", ()))
+            named = named or members  # the first ring is that of all ranks
+            if ring and members < named:
+                rank.groups[ring] = members
     made: set[str] = set()  # in the present backward pass
     for site in rank.main:
         names = site.op.role_vars
@@ -64,6 +77,28 @@ def read_rank(role: JobRole, programs: Programs) -> RankReading:
             (buffer,) = site.op.outputs["FusedOutput"]
             rank.parts[buffer] = list(site.op.outputs.get("Output", ()))
     return rank
+
+
+def _in_a_step(block: Block, seen: set[tuple[str, ...]]) -> Iterator[Operator]:
+    """The ops of a step that does all that is conditional: blocks with collectives follow the op that runs
+    them. Of alternatives that exchange the same, such as averages under two conditions, there is one.
+    """
+    for op in block.ops:
+        yield op
+        if op.type == "conditional_block":
+            inner: Block = op.attrs["sub_block"]
+            calls = tuple(_calls(inner))
+            if calls and calls not in seen:
+                seen.add(calls)
+                yield from _in_a_step(inner, set())
+
+
+def _calls(block: Block) -> Iterator[str]:
+    for op in block.ops:
+        if is_collective(op):
+            yield _call(op)
+        elif op.type == "conditional_block":
+            yield from _calls(op.attrs["sub_block"])
 
 
 def sequence(sites: Iterable[Site]) -> list[tuple[int, Site]]:
@@ -82,7 +117,11 @@ def check_ranks(found: Findings, ranks: Sequence[RankReading], count: int) -> No
         _check_streams(found, rank)
     for rank in ranks[1:]:
         for label in ("startup", "main"):
-            _same_sequence(found, getattr(ranks[0], label), getattr(rank, label), rank.role)
+            one, other = (
+                [site for site in getattr(each, label) if not each.in_group(site.op)]
+                for each in (ranks[0], rank)
+            )
+            _same_sequence(found, one, other, rank.role)
         _same_communicators(found, ranks[0], rank)
         _same_steps(found, ranks[0], rank)
 
@@ -95,18 +134,17 @@ def _check_communicators(found: Findings, rank: RankReading, count: int) -> None
     for site in rank.startup:
         attrs = site.op.attrs
         kind = site.op.type
-        if kind in ("c_gen_nccl_id", "c_comm_init") and attrs.get("rank", index) != index:
+        is_group = rank.in_group(site.op)
+        makes = kind in ("c_gen_nccl_id", "c_comm_init") and not is_group
+        if makes and attrs.get("rank", index) != index:
             found.add(
                 "trainer-id", site, f"it has rank {attrs.get('rank')} in the program of trainer {index}"
             )
         if kind == "c_comm_init":
             ring = int(attrs.get("ring_id", 0))
-            if attrs.get("nranks") != count:
-                found.add(
-                    "nranks",
-                    site,
-                    f"ring {ring} has {attrs.get('nranks')} ranks, and the job has {count} trainers",
-                )
+            if attrs.get("nranks") != rank.groups.get(ring, count):
+                whose = f"its group has {rank.groups[ring]}" if is_group else f"the job has {count} trainers"
+                found.add("nranks", site, f"ring {ring} has {attrs.get('nranks')} ranks, and {whose}")
             if ring in seen:
                 found.add("ring", site, f"ring {ring} is made twice")
             seen[ring] = site
@@ -116,7 +154,7 @@ def _check_communicators(found: Findings, rank: RankReading, count: int) -> None
                 site,
                 [str(attrs.get("endpoint")), *map(str, attrs.get("other_endpoints", ()))],
                 endpoint,
-                count,
+                rank.groups.get(int(attrs.get("ring_id", 0)), count),
             )
         elif kind == "gen_nccl_id":
             _check_nccl2(found, site, index, endpoint, count)
@@ -264,7 +302,8 @@ def _same_steps(found: Findings, first: RankReading, rank: RankReading) -> None:
 def _check_reductions(found: Findings, rank: RankReading, count: int) -> None:
     reduced: dict[str, list[Site]] = {}
     for site in rank.main:
-        if site.op.type in REDUCTIONS:
+        # of two levels the first one takes every rank's part, and the others hand on what it gives
+        if site.op.type in REDUCTIONS and _counts(rank, site.op):
             for name in site.op.output_arg_names:
                 for part in rank.parts.get(name, [name]):
                     reduced.setdefault(part, []).append(site)
@@ -285,10 +324,14 @@ def _check_reductions(found: Findings, rank: RankReading, count: int) -> None:
                 f"{name!r} is reduced {len(sites)} times a step, and not {times}",
             )
     if local:
-        _check_snapshots(found, rank, reduced, count)
+        _check_snapshots(found, rank, {name: reduced[name] for name in wanted if name in reduced}, count)
     else:
         _check_order(found, rank, gradients, reduced)
         _check_loss_scale(found, rank, count)
+
+
+def _counts(rank: RankReading, op: Operator) -> bool:
+    return not rank.in_group(op) or op.type.startswith("c_reduce_")
 
 
 def _distributed(rank: RankReading, param: str) -> bool:
@@ -304,6 +347,8 @@ def _check_order(
     numbers = {name: {site.number: site for site in sites} for name, sites in reduced.items()}
     for site in rank.main:
         if site.op.type in ("coalesce_tensor", "c_sync_calc_stream", "c_sync_comm_stream"):
+            continue
+        if is_collective(site.op) and not _counts(rank, site.op):
             continue
         for name in site.op.input_arg_names if site.op.role & OpRole.Optimize else ():
             if name in waiting:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from fluidlite.base.errors import TranspilerError
+from fluidlite.ir.block import Block
+from fluidlite.ir.operator import OpRole
 from fluidlite.ir.program import Program
 from fluidlite.transpiler.config import DistributeTranspilerConfig
 from fluidlite.transpiler.cost.facts import ROW_ID_BYTES, Tensor
@@ -13,6 +15,7 @@ from fluidlite.transpiler.cost.rings import all_reduce, collectives_of, ring_loa
 from fluidlite.transpiler.modes.job import Job, Reference
 from fluidlite.transpiler.modes.rings import RingMode, RingOptions
 from fluidlite.transpiler.parts.endpoints import RingMember
+from fluidlite.transpiler.parts.insertions import Insertions
 from fluidlite.transpiler.parts.roles import JobRole, Programs
 from fluidlite.transpiler.rings.gradients import reduce_gradients
 from fluidlite.transpiler.rings.groups import rings_of, startup_in_rings
@@ -63,6 +66,7 @@ class FleetAllReduce(RingMode):
             trainers = Trainers(rank.index, rank.count, options.nrings, self.group)
             for block in blocks:
                 reduce_in_two_levels(block, trainers)
+                _wait_for_groups(block, options.nrings)
         return Programs(new, startup_in_rings(startup, rings, sorted(params)))
 
     def group_size(self, job: Job) -> int:
@@ -95,6 +99,17 @@ class FleetAllReduce(RingMode):
         rows = tensor.rows * (tensor.row_bytes + ROW_ID_BYTES)
         among = ring_load("c_allgather", rows, group) + ring_load("c_allgather", rows * group, count // group)
         return (among + ring_load("c_broadcast", rows * count, group)).times(1 / self.merged)
+
+
+def _wait_for_groups(block: Block, nrings: int) -> None:
+    """Where the rings of all ranks are waited for, wait for those within groups, which end a reduction."""
+    edits = Insertions(block)
+    for op in block.ops:
+        if op.type == "c_sync_comm_stream":
+            names = op.input("X")
+            ring = nrings + int(op.attrs["ring_id"])
+            edits.after(op, op.type, {"X": names}, {"Out": names}, OpRole.Backward, ring_id=ring)
+    edits.apply()
 
 
 class FleetLocalSgd(RingMode):

@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 
 from fluidlite.executor.comm.background.merging import distinct
-from fluidlite.values.tensor import SelectedRows, merge_rows
+from fluidlite.ops.kernels import row_sums
+from fluidlite.values.tensor import SelectedRows
 
 __all__ = ["ChangedRows", "add_rows"]
 
@@ -43,5 +44,4 @@ class ChangedRows:
 
 def add_rows(table: Any, change: SelectedRows) -> None:
     """Add to rows of a table in place: a sum of the whole table would touch all of it."""
-    ids, rows = merge_rows(np, change.ids, change.array)
-    table[ids] += rows
+    row_sums.add_rows(np, table, change.ids, change.array)

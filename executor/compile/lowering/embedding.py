@@ -10,7 +10,8 @@ from fluidlite.base.dtypes import Array
 from fluidlite.executor.compile.emitter import CannotLower, Emitter, lowering
 from fluidlite.executor.plan.actions import Call, Equals, HostCheck, Out
 from fluidlite.executor.plan.values import Value
-from fluidlite.values.tensor import SelectedRows, merge_rows
+from fluidlite.ops.kernels.row_sums import add_rows
+from fluidlite.values.tensor import SelectedRows
 
 
 def _ids(e: Emitter) -> Value:
@@ -97,9 +98,7 @@ class AddRows:
 
     def __call__(self, ids: Array, rows: Array, out: Array) -> None:
         out.fill(0)
-        # added up by id first: an assignment would keep only the last of equal ids, and `np.add.at` is slow
-        merged, sums = merge_rows(self.xp, ids, rows)
-        out[merged] = sums
+        add_rows(self.xp, out, ids, rows)
         if self.padding != -1:
             # that row reads as zeros, and never moves
             out[self.padding] = 0

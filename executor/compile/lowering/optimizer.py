@@ -13,8 +13,17 @@ from fluidlite.base.dtypes import Array, VarType
 from fluidlite.executor.compile.emitter import CannotLower, Emitter, lowering
 from fluidlite.executor.plan.actions import Out
 from fluidlite.executor.plan.values import Value
+from fluidlite.ops.kernels.row_sums import add_rows
 from fluidlite.ops.kernels.scalar import parse
-from fluidlite.ops.training.optimizer import UPDATES, UpdateRule, decays, target_of, update_function
+from fluidlite.ops.training.optimizer import (
+    UPDATES,
+    UpdateRule,
+    decays,
+    descend,
+    descends,
+    target_of,
+    update_function,
+)
 from fluidlite.values.tensor import SelectedRows, merge_rows
 
 
@@ -109,6 +118,16 @@ class RowUpdate:
                 state[target_of(name)][...] = known[name]
 
 
+class RowDescent(RowUpdate):
+    """The same for sgd, which needs no sum of a row's gradients: each moves it by itself, as in 1.8.5."""
+
+    def __call__(self, grad: SelectedRows | Array, state: Mapping[str, Array]) -> None:
+        if self.xp is not np or not isinstance(grad, SelectedRows):
+            super().__call__(grad, state)
+            return
+        descend(state["Param"], grad, state["LearningRate"])
+
+
 def _has_rows(value: Array, height: int, rank: int) -> bool:
     """True if an array has `height` rows and as many dimensions as the gradient."""
     return value.ndim == rank and value.shape[:1] == (height,)
@@ -126,7 +145,8 @@ def _sparse(e: Emitter, entry: UpdateRule, steps: Sequence[tuple[str, str]]) -> 
         e.out(slot, target.shape, target.dtype, inplace=True)
         for slot, target in zip(written, targets, strict=True)
     ]
-    run = e.bind_fresh("update_rows", RowUpdate, list(steps), attributes, written)
+    kind = RowDescent if descends(e.op) else RowUpdate
+    run = e.bind_fresh("update_rows", kind, list(steps), attributes, written)
     # `writes` by hand: the call changes the arrays of `values`, of which the outputs are newer versions
     e.run(run, e.any("Grad"), values, effect=True, writes=tuple(outs))
 
@@ -140,8 +160,7 @@ class WholeGradient:
     def __call__(self, grad: SelectedRows | Array, out: Array) -> None:
         if isinstance(grad, SelectedRows):
             out.fill(0)
-            ids, rows = merge_rows(self.xp, grad.ids, grad.array)
-            out[ids] = rows
+            add_rows(self.xp, out, grad.ids, grad.array)
         else:  # a sum with a dense gradient is dense
             out[...] = grad
 

@@ -8,8 +8,14 @@ import sys
 from collections.abc import Callable, Iterator
 from typing import Any
 
+import hypothesis
 import pytest
 
+# A machine that is busy with other things is no fault of what is tested.
+hypothesis.settings.register_profile(
+    "house", deadline=None, suppress_health_check=[hypothesis.HealthCheck.too_slow]
+)
+hypothesis.settings.load_profile("house")
 # A test imports the helper that lies beside it, and now and then one of another room, by its bare name.
 # Packages (`tests.comm.ring_cases`) would need the repository's root on the path: then `import executor` and
 # `import transpiler` would find the folders of that name, and no test would notice a wrong import name.

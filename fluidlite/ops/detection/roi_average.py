@@ -10,11 +10,12 @@ from typing import Any, TypeAlias
 
 from fluidlite.base.dtypes import Array
 from fluidlite.base.errors import ShapeError
-from fluidlite.base.registry import AttrType, Lod, Op, Spec, required
+from fluidlite.base.registry import AttrType, Lod, Op, Spec, later, required
 from fluidlite.ops.kernels.regions import (
     check_positive,
     images_by_counts,
     images_by_offsets,
+    images_of_regions,
     pooled_spec,
     round_half_away,
 )
@@ -38,8 +39,8 @@ def _maps(xp: Any, sums: Array, regions: int, attrs: Attrs) -> Array:
 
 
 # ------------------------------------------------------------------ roi_align
-_ALIGN = {**_SIZES, "sampling_ratio": -1}
-roi_align = Op("roi_align", "X ROIs RoisLod? -> Out", attrs=_ALIGN, lod=None)
+_ALIGN = {**_SIZES, "sampling_ratio": -1, "aligned": later(False)}
+roi_align = Op("roi_align", "X ROIs RoisLod? RoisNum? -> Out", attrs=_ALIGN, lod=None, later=("RoisNum",))
 
 
 @roi_align.shape
@@ -48,9 +49,13 @@ def _(X: Spec, ROIs: Spec, pooled_height: int, pooled_width: int, spatial_scale:
     return pooled_spec("roi_align", X, ROIs, X.shape[1], pooled_height, pooled_width)
 
 
-def _sample_weights(xp: Any, start: Array, end: Array, bins: int, ratio: int, pixels: int) -> Array:
-    """(R, bins, pixels): the mean of bilinear samples, `ratio` in a bin, else one a pixel."""
-    size = xp.maximum(end - start, 1) / bins
+def _sample_weights(
+    xp: Any, start: Array, end: Array, bins: int, ratio: int, pixels: int, aligned: bool
+) -> Array:
+    """(R, bins, pixels): the mean of bilinear samples, `ratio` in a bin, else one a pixel. Regions that are
+    not `aligned` have one pixel at least.
+    """
+    size = (end - start if aligned else xp.maximum(end - start, 1)) / bins
     counts = (xp.ceil(size) if ratio <= 0 else xp.full_like(size, ratio))[:, None, None]
     number = xp.arange(int(counts.max()) if counts.size else 1, dtype=size.dtype)
     step = size[:, None, None] / counts
@@ -70,32 +75,38 @@ def _sample_weights(xp: Any, start: Array, end: Array, bins: int, ratio: int, pi
     return out.reshape(-1, bins, pixels).astype(start.dtype)
 
 
-def _aligned(xp: Any, X: Array, ROIs: Array, lod: Lod, offsets: Maybe, attrs: Attrs) -> RowSampler:
-    images = images_by_offsets(xp, "roi_align", len(ROIs), len(X), lod, offsets)
-    scaled = ROIs * ROIs.dtype.type(attrs["spatial_scale"])
-    ratio = attrs["sampling_ratio"]
-    down = _sample_weights(xp, scaled[:, 1], scaled[:, 3], attrs["pooled_height"], ratio, X.shape[2])
-    across = _sample_weights(xp, scaled[:, 0], scaled[:, 2], attrs["pooled_width"], ratio, X.shape[3])
+def _aligned(
+    xp: Any, X: Array, ROIs: Array, lod: Lod, offsets: Maybe, counts: Maybe, attrs: Attrs
+) -> RowSampler:
+    images = images_of_regions(xp, "roi_align", len(ROIs), len(X), lod, offsets, counts)
+    aligned = attrs["aligned"]
+    # a pixel's value stands in its middle
+    scaled = ROIs * ROIs.dtype.type(attrs["spatial_scale"]) - ROIs.dtype.type(0.5 if aligned else 0)
+    ratio, (high, wide) = attrs["sampling_ratio"], X.shape[2:]
+    down = _sample_weights(xp, scaled[:, 1], scaled[:, 3], attrs["pooled_height"], ratio, high, aligned)
+    across = _sample_weights(xp, scaled[:, 0], scaled[:, 2], attrs["pooled_width"], ratio, wide, aligned)
     return region_sampler(xp, images[:, None, None], down, across, len(X))
 
 
 @roi_align.kernel
 @with_attrs(_ALIGN)
-def _(xp: Any, X: Array, ROIs: Array, ROIs_lod: Lod, RoisLod: Maybe, attrs: Attrs) -> Array:
-    sampler = _aligned(xp, X, ROIs, ROIs_lod, RoisLod, attrs)
+def _(xp: Any, X: Array, ROIs: Array, ROIs_lod: Lod, RoisLod: Maybe, RoisNum: Maybe, attrs: Attrs) -> Array:
+    sampler = _aligned(xp, X, ROIs, ROIs_lod, RoisLod, RoisNum, attrs)
     return _maps(xp, sampler.read(pixels_of(xp, X)), len(ROIs), attrs)
 
 
 @roi_align.grad("X")
 @with_attrs(_ALIGN)
-def _(xp: Any, X: Array, ROIs: Array, ROIs_lod: Lod, RoisLod: Maybe, dOut: Array, attrs: Attrs) -> Array:
-    sampler = _aligned(xp, X, ROIs, ROIs_lod, RoisLod, attrs)
+def _(
+    xp: Any, X: Array, ROIs: Array, ROIs_lod: Lod, RoisLod: Maybe, RoisNum: Maybe, dOut: Array, attrs: Attrs
+) -> Array:
+    sampler = _aligned(xp, X, ROIs, ROIs_lod, RoisLod, RoisNum, attrs)
     return image_of_pixels(xp, sampler.spread(pixels_of(xp, dOut)), X.shape)
 
 
 # ------------------------------------------------------------------ psroi_pool
 _PER_POSITION = {"output_channels": required(AttrType.INT), **_SIZES}
-psroi_pool = Op("psroi_pool", "X ROIs -> Out", attrs=_PER_POSITION, lod=None)
+psroi_pool = Op("psroi_pool", "X ROIs RoisNum? -> Out", attrs=_PER_POSITION, lod=None, later=("RoisNum",))
 
 
 @psroi_pool.shape
@@ -125,10 +136,10 @@ def _mean_weights(xp: Any, first: Array, last: Array, scale: Any, bins: int, pix
     return ((pixel >= low) & (pixel < high)) / xp.maximum(high - low, 1)
 
 
-def _per_position(xp: Any, X: Array, ROIs: Array, lod: Lod, attrs: Attrs) -> RowSampler:
+def _per_position(xp: Any, X: Array, ROIs: Array, lod: Lod, counts: Maybe, attrs: Attrs) -> RowSampler:
     high, wide = attrs["pooled_height"], attrs["pooled_width"]
     scale = ROIs.dtype.type(attrs["spatial_scale"])
-    images = images_by_offsets(xp, "psroi_pool", len(ROIs), len(X), lod)
+    images = images_of_regions(xp, "psroi_pool", len(ROIs), len(X), lod, None, counts)
     down = _mean_weights(xp, ROIs[:, 1], ROIs[:, 3], scale, high, X.shape[2])
     across = _mean_weights(xp, ROIs[:, 0], ROIs[:, 2], scale, wide, X.shape[3])
     # every bin has channels of its own: an image for each of them
@@ -138,20 +149,20 @@ def _per_position(xp: Any, X: Array, ROIs: Array, lod: Lod, attrs: Attrs) -> Row
 
 @psroi_pool.kernel
 @with_attrs(_PER_POSITION)
-def _(xp: Any, X: Array, ROIs: Array, ROIs_lod: Lod, attrs: Attrs) -> Array:
+def _(xp: Any, X: Array, ROIs: Array, ROIs_lod: Lod, RoisNum: Maybe, attrs: Attrs) -> Array:
     n, c, h, w = X.shape
     channels = attrs["output_channels"]
     by_bin = X.reshape(n, channels, c // channels, h, w).swapaxes(1, 2).reshape(-1, channels, h, w)
-    sampler = _per_position(xp, X, ROIs, ROIs_lod, attrs)
+    sampler = _per_position(xp, X, ROIs, ROIs_lod, RoisNum, attrs)
     return _maps(xp, sampler.read(pixels_of(xp, by_bin)), len(ROIs), attrs)
 
 
 @psroi_pool.grad("X")
 @with_attrs(_PER_POSITION)
-def _(xp: Any, X: Array, ROIs: Array, ROIs_lod: Lod, dOut: Array, attrs: Attrs) -> Array:
+def _(xp: Any, X: Array, ROIs: Array, ROIs_lod: Lod, RoisNum: Maybe, dOut: Array, attrs: Attrs) -> Array:
     n, c, h, w = X.shape
     channels = attrs["output_channels"]
-    spread = _per_position(xp, X, ROIs, ROIs_lod, attrs).spread(pixels_of(xp, dOut))
+    spread = _per_position(xp, X, ROIs, ROIs_lod, RoisNum, attrs).spread(pixels_of(xp, dOut))
     by_bin = image_of_pixels(xp, spread, (n * (c // channels), channels, h, w))
     return by_bin.reshape(n, c // channels, channels, h, w).swapaxes(1, 2).reshape(X.shape)
 

@@ -7,14 +7,16 @@ from typing import Any, NamedTuple, TypeAlias
 
 from fluidlite.base.dtypes import Array, VarType
 from fluidlite.base.registry import Lod, Op, Spec
-from fluidlite.ops.kernels.regions import check_positive, images_by_offsets, pooled_spec, round_half_away
+from fluidlite.ops.kernels.regions import check_positive, images_of_regions, pooled_spec, round_half_away
 from fluidlite.ops.kernels.sampled_rows import image_of_pixels, pixels_of
 from fluidlite.ops.signatures import with_attrs
 
 Maybe: TypeAlias = "Array | None"
 
 _SIZES = {"spatial_scale": 1.0, "pooled_height": 1, "pooled_width": 1}
-roi_pool = Op("roi_pool", "X ROIs RoisLod? -> Out Argmax", attrs=_SIZES, lod=None)
+roi_pool = Op(
+    "roi_pool", "X ROIs RoisLod? RoisNum? -> Out Argmax", attrs=_SIZES, lod=None, later=("RoisNum",)
+)
 
 
 @roi_pool.shape
@@ -86,7 +88,7 @@ def _exponents(xp: Any, sizes: Array) -> Array:
 @roi_pool.kernel
 @with_attrs(_SIZES)
 def _(
-    xp: Any, X: Array, ROIs: Array, ROIs_lod: Lod, RoisLod: Maybe, attrs: dict[str, Any]
+    xp: Any, X: Array, ROIs: Array, ROIs_lod: Lod, RoisLod: Maybe, RoisNum: Maybe, attrs: dict[str, Any]
 ) -> tuple[Array, Array]:
     n, c, height, width = X.shape
     scale, high, wide = (
@@ -94,7 +96,7 @@ def _(
         attrs["pooled_height"],
         attrs["pooled_width"],
     )
-    images = images_by_offsets(xp, "roi_pool", len(ROIs), n, ROIs_lod, RoisLod)
+    images = images_of_regions(xp, "roi_pool", len(ROIs), n, ROIs_lod, RoisLod, RoisNum)
     top, bottom = _bounds(xp, ROIs[:, 1], ROIs[:, 3], scale, high, height)
     left, right = _bounds(xp, ROIs[:, 0], ROIs[:, 2], scale, wide, width)
     shape = (len(ROIs), high, wide)
@@ -130,9 +132,11 @@ def _maxima(xp: Any, X: Array, image: Array, sides: list[Array]) -> Maxima:
 
 
 @roi_pool.grad("X")
-def _(xp: Any, X: Array, ROIs: Array, ROIs_lod: Lod, RoisLod: Maybe, Argmax: Array, dOut: Array) -> Array:
+def _(
+    xp: Any, X: Array, ROIs: Array, ROIs_lod: Lod, RoisLod: Maybe, RoisNum: Maybe, Argmax: Array, dOut: Array
+) -> Array:
     n, c, height, width = X.shape
-    images = images_by_offsets(xp, "roi_pool", len(ROIs), n, ROIs_lod, RoisLod)
+    images = images_of_regions(xp, "roi_pool", len(ROIs), n, ROIs_lod, RoisLod, RoisNum)
     planes = images[:, None] * c + xp.arange(c)
     places = planes[:, :, None, None] * (height * width) + xp.maximum(Argmax, 0)
     shares = (dOut * (Argmax >= 0)).reshape(-1)

@@ -17,6 +17,7 @@ __all__ = [
     "check_regions",
     "images_by_counts",
     "images_by_offsets",
+    "images_of_regions",
     "images_of",
     "joined",
     "pooled_spec",
@@ -70,6 +71,17 @@ def images_by_counts(xp: Any, op: str, regions: int, images: int, counts: Array)
             f"{regions} regions"
         )
     return xp.searchsorted(ends, xp.arange(regions), side="right")
+
+
+def images_of_regions(
+    xp: Any, op: str, regions: int, images: int, lod: Lod, offsets: Any = None, counts: Any = None
+) -> Array:
+    """The number of the image of each region: from the counts that 2.x gives, from offsets, or from the last
+    LoD level.
+    """
+    if counts is not None:
+        return images_by_counts(xp, op, regions, images, counts)
+    return images_by_offsets(xp, op, regions, images, lod, offsets)
 
 
 def round_half_away(xp: Any, x: Array) -> Array:

@@ -69,7 +69,53 @@ ADAM = {
     **{slot: f(2) for slot in ("Param", "Grad", "Moment1", "Moment2")},
     **{slot: np.array([0.5], "float32") for slot in ("LearningRate", "Beta1Pow", "Beta2Pow")},
 }
+IMAGES = np.arange(18, dtype="float32").reshape(2, 1, 3, 3) ** np.float32(1.5)
+REGIONS = {
+    "ROIs": np.array([[0, 0, 2, 2], [0, 1, 1, 2], [1, 0, 2, 1]], "float32"),
+    "RoisNum": np.array([2, 1], "int32"),
+}
+BINS = {"pooled_height": 2, "pooled_width": 2}
+# by 2.6.2
+ALIGNED = [
+    [0.8027042, 1.9714918, 6.0724568, 8.4927073],
+    [3.8971145, 4.4853358, 7.5713491, 8.3360281],
+    [30.4670830, 32.8377991, 34.2369194, 36.6908302],
+]
+LARGEST = [
+    [8.0, 11.1803398, 18.5202579, 22.6274166],
+    [5.1961527, 8.0, 14.6969385, 18.5202579],
+    [31.6227760, 36.4828720, 46.8721657, 52.3832016],
+]
 CASES = [
+    Case(
+        "roi_align",
+        {"X": IMAGES, **REGIONS},
+        {"Out": np.array(ALIGNED, "float32").reshape(3, 1, 2, 2)},
+        {**BINS, "sampling_ratio": 2, "aligned": True},
+        grad=["X"],
+        rtol=1e-5,
+        name="aligned, counts",
+    ),
+    Case(
+        "roi_pool",
+        {"X": IMAGES, **REGIONS},
+        {"Out": np.array(LARGEST, "float32").reshape(3, 1, 2, 2)},
+        BINS,
+        grad=["X"],
+        rtol=1e-5,
+        name="counts",
+    ),
+    Case(
+        "psroi_pool",
+        {
+            "X": np.arange(8, dtype="float32").reshape(2, 4, 1, 1) * np.ones((1, 1, 3, 3), "float32"),
+            **REGIONS,
+        },
+        # images of one value a channel: each bin has the mean of its own channel
+        {"Out": np.array([[0, 1, 2, 3], [0, 1, 2, 3], [4, 5, 6, 7]], "float32").reshape(3, 1, 2, 2)},
+        {**BINS, "output_channels": 1},
+        name="counts",
+    ),
     Case(
         "check_finite_and_unscale",
         {"X": [f(3), f(2, 2)], "Scale": np.array([4], "float32")},

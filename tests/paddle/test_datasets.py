@@ -97,7 +97,7 @@ def test_memory_and_shuffles(files: list[str], variables: list[Any]) -> None:
 
 
 class Fleet:
-    """What a data set asks of 2.x's fleet, over the group of all ranks."""
+    """Questions of a data set to 2.x's fleet, over the group of all ranks."""
 
     def __init__(self) -> None:
         self.util = self

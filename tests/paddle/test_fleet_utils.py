@@ -11,7 +11,7 @@ import pytest
 
 import fluidlite.paddle as paddle
 from fluidlite import unique_name
-from fluidlite.base.errors import CommunicatorError, UninitializedError
+from fluidlite.base.errors import CommunicatorError, UninitializedError, UnsupportedError
 from fluidlite.distributed.cluster import verify_job
 from fluidlite.paddle.distributed import fleet
 from fluidlite.paddle.distributed.fleet.base.exchange import Exchange
@@ -192,3 +192,46 @@ def test_recompute() -> None:
     random = np.random.RandomState(0)
     feeds = [{"x": random.rand(4, 8).astype("float32"), "y": random.rand(4, 1).astype("float32")}] * 3
     assert verify_job(seat.job(), feeds).ok
+
+
+# ---------------------------------------------------------------------- workers and servers
+def worker(**chosen: Any) -> fleet.Fleet:
+    """A worker of a job whose servers do not run."""
+    seat = fleet.Fleet()
+    with paddle.static.program_guard(paddle.static.Program(), paddle.static.Program()), unique_name.guard():
+        loss = paddle.mean(paddle.static.nn.fc(paddle.static.data("x", [None, 4]), 2))
+        strategy = fleet.DistributedStrategy()
+        for name, value in chosen.items():
+            setattr(strategy, name, value)
+        role = fleet.UserDefinedRoleMaker(
+            current_id=1,
+            role=fleet.Role.WORKER,
+            worker_num=2,
+            server_endpoints=["127.0.0.1:1", "127.0.0.1:2"],
+        )
+        seat.init(role).distributed_optimizer(paddle.optimizer.SGD(0.1), strategy).minimize(loss)
+    return seat
+
+
+@pytest.mark.parametrize(
+    "chosen, words",
+    [
+        ({}, "sync training"),
+        ({"a_sync": False}, "sync training"),
+        ({"a_sync": True}, "async training"),
+        ({"a_sync": True, "a_sync_configs": {"k_steps": 5}}, "geo training"),
+        ({"a_sync": True, "a_sync_configs": {"k_steps": -1}}, "half_async training"),
+    ],
+)
+def test_a_worker_makes_its_programs_before_servers_run(chosen: dict[str, Any], words: str) -> None:
+    seat = worker(**chosen)
+    assert seat.explain().startswith(words) and seat._get_applied_meta_list() == ["ParameterServerOptimizer"]
+    assert len(seat.job().roles) == 4 and seat.server_num() == 2 and not seat.is_first_worker()
+
+
+def test_parts_that_servers_cannot_carry_out() -> None:
+    for part in ({"amp": True}, {"gradient_merge": True, "gradient_merge_configs": {"k_steps": 2}}):
+        with pytest.raises(
+            UnsupportedError, match=f"strategy.{next(iter(part))} is set in a job with servers"
+        ):
+            worker(**part)

@@ -102,7 +102,7 @@ class FleetAllReduce(RingMode):
 
 
 def _wait_for_groups(block: Block, nrings: int) -> None:
-    """Where the rings of all ranks are waited for, wait for those within groups, which end a reduction."""
+    """Wait for the rings within groups, which end a reduction, where those of all ranks are waited for."""
     edits = Insertions(block)
     for op in block.ops:
         if op.type == "c_sync_comm_stream":

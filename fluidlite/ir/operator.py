@@ -17,7 +17,7 @@ from fluidlite.base.errors import (
     did_you_mean,
 )
 from fluidlite.base.kept_attrs import kept_attrs
-from fluidlite.base.registry import OF_2X_ATTR, AttrType, Op, Spec
+from fluidlite.base.registry import OF_2X_ATTR, ZERO_DIM_ATTR, AttrType, Op, Spec
 from fluidlite.ir import views
 from fluidlite.ir.attributes import (
     CALLSTACK_ATTR,
@@ -160,7 +160,7 @@ class Operator:
         op.inputs = {slot: names for slot, names in op.inputs.items() if slot in definition.inputs}
         op.outputs = {slot: names for slot, names in op.outputs.items() if slot in definition.outputs}
         # and attributes: an activation gets its layer's `use_cudnn`, whether it has that or not
-        known = {**COMMON_TYPES, **definition.attr_defs, **kept_attrs(op.type)}
+        known = {ZERO_DIM_ATTR, *COMMON_TYPES, *definition.attr_defs, *kept_attrs(op.type)}
         op.attrs = {name: value for name, value in op.attrs.items() if name in known}
         op._check_slots(definition)
         op._fill_attrs(definition)

@@ -122,7 +122,7 @@ def fuzz(count: int, seed: int) -> dict[str, int]:
         good[name] = 0
         for number in range(count):
             data = mutate(files[number % len(files)], rng)
-            start = time.perf_counter()
+            start = time.process_time()
             try:
                 read(data)
                 good[name] += 1
@@ -132,7 +132,7 @@ def fuzz(count: int, seed: int) -> dict[str, int]:
                 raise AssertionError(
                     f"{name}, seed {seed}, mutation {number}: {type(error).__name__}"
                 ) from error
-            took = time.perf_counter() - start
+            took = time.process_time() - start
             assert took < SLOWEST, f"{name}, seed {seed}, mutation {number}: reading took {took:.1f} s"
     return good
 

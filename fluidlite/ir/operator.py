@@ -62,6 +62,10 @@ def _names(value: Any) -> list[str]:
     return [_name(value)]
 
 
+# attributes that no op declares: they tell ops of 2.x from those of 1.8, updates by the second
+_MARKS = (ZERO_DIM_ATTR, "multi_precision")
+
+
 def _name(item: Any) -> str:
     if isinstance(item, Variable):
         return item.name
@@ -160,8 +164,10 @@ class Operator:
         op.inputs = {slot: names for slot, names in op.inputs.items() if slot in definition.inputs}
         op.outputs = {slot: names for slot, names in op.outputs.items() if slot in definition.outputs}
         # and attributes: an activation gets its layer's `use_cudnn`, whether it has that or not
-        known = {ZERO_DIM_ATTR, *COMMON_TYPES, *definition.attr_defs, *kept_attrs(op.type)}
-        op.attrs = {name: value for name, value in op.attrs.items() if name in known}
+        known = {*COMMON_TYPES, *definition.attr_defs, *kept_attrs(op.type), *_MARKS}
+        # 2.x has attributes that are not declared here, such as momentum's decay
+        if not block.program.is_of_2x:
+            op.attrs = {name: value for name, value in op.attrs.items() if name in known}
         op._check_slots(definition)
         op._fill_attrs(definition)
         return op

@@ -28,7 +28,7 @@ _NAMES = LazyNames(
         "fluidlite.paddle.hapi": "Model flops summary",
         **FUNCTIONS,
     },
-    "amp callbacks device distributed framework hapi io metric nn optimizer static tensor vision",
+    "amp callbacks device distributed framework hapi io metric nn optimizer regularizer static tensor vision",
     {
         "dtype": VarType,
         "bool": VarType.BOOL,

@@ -134,3 +134,14 @@ def test_a_loss_of_many_numbers() -> None:
         loss = parameter("w") * paddle.static.data("x", [2])
         with pytest.raises(ArgumentError, match=r"its shape is \[2\]"):
             paddle.optimizer.SGD().minimize(loss)
+
+
+def test_penalties_have_names_of_2x() -> None:
+    x = paddle.static.data("x", [2, 3])
+    attr = paddle.ParamAttr(regularizer=paddle.regularizer.L1Decay(coeff=0.5))
+    loss = paddle.mean(paddle.nn.Linear(3, 1, weight_attr=attr)(x))
+    paddle.optimizer.Momentum(0.1, weight_decay=paddle.regularizer.L2Decay(coeff=0.25)).minimize(loss)
+    ops = paddle.static.default_main_program().global_block().ops
+    assert [op.type for op in ops if op.type == "sign"] == ["sign"]
+    decays = {op.input("Param")[0]: op.attr("regularization_coeff") for op in ops if op.type == "momentum"}
+    assert sorted(decays.values()) == [0.0, 0.25]

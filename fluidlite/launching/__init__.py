@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from fluidlite.launching.options import LaunchOptions, parse_options
-from fluidlite.launching.spawn import SpawnedJob, spawn
 from fluidlite.launching.start import main, start
 
-__all__ = ["LaunchOptions", "SpawnedJob", "main", "parse_options", "spawn", "start"]
+__all__ = ["LaunchOptions", "main", "parse_options", "start"]

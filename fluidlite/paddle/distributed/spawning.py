@@ -7,8 +7,9 @@ from typing import Any
 
 from fluidlite.base.errors import ArgumentError, did_you_mean
 from fluidlite.base.place import get_cuda_device_count
-from fluidlite.launching import LaunchOptions, SpawnedJob
-from fluidlite.launching import spawn as spawn_job
+from fluidlite.launching import LaunchOptions
+from fluidlite.launching.spawn import SpawnedJob
+from fluidlite.launching.spawn import spawn as spawn_job
 
 __all__ = ["spawn"]
 

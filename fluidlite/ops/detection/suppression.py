@@ -15,7 +15,7 @@ from fluidlite.base.dtypes import Array, VarType
 from fluidlite.base.errors import ShapeError
 from fluidlite.base.registry import AttrType, Lod, Op, Spec, WithLod, required
 from fluidlite.ops.kernels.boxes import overlaps
-from fluidlite.ops.kernels.polygon_overlaps import polygon_overlaps
+from fluidlite.ops.kernels.suppression import kept_boxes, overlap_of
 from fluidlite.ops.signatures import with_attrs
 from fluidlite.values.tensor import host
 
@@ -52,43 +52,6 @@ def best_scores(scores: Array, threshold: float, most: int) -> Array:
     return rows[order[:most] if most > -1 else order]
 
 
-def kept(boxes: Array, threshold: float, eta: float, overlap: Callable[[Array, Array], Array]) -> list[int]:
-    """Positions of boxes (the best first) that overlap no kept one before them by more than the threshold,
-    which `eta` lowers after each that is kept, as long as it is above 0.5.
-    """
-    limit, factor = boxes.dtype.type(threshold), boxes.dtype.type(eta)
-    chosen: list[int] = []
-    for start in range(0, len(boxes), _BLOCK):
-        block = boxes[start : start + _BLOCK]
-        most = np.full(len(block), -np.inf, boxes.dtype)
-        if chosen:
-            overlap(boxes[chosen], block).max(axis=0, out=most)
-        # the threshold never rises: what is too near now will be later
-        open_ = np.flatnonzero(most <= limit)
-        block, most = block[open_], most[open_]
-        mutual = overlap(block, block)
-        at = 0
-        while at < len(open_):
-            free = most[at:] <= limit
-            step = int(free.argmax())
-            if not free[step]:
-                break
-            at += step
-            chosen.append(start + int(open_[at]))
-            np.maximum(most, mutual[at], out=most)
-            if eta < 1 and limit > 0.5:
-                limit *= factor
-            at += 1
-    return chosen
-
-
-def _overlap_of(size: int, normalized: bool) -> Callable[[Array, Array], Array]:
-    """The function that compares boxes of `size` numbers."""
-    if size == 4:
-        return lambda left, right: overlaps(np, left, right, normalized, apart=True)
-    return polygon_overlaps
-
-
 def _best_of_image(found: Found, most: int) -> Found:
     """The `most` highest scores (all for -1), grouped by class."""
     if not -1 < most < len(found.scores):
@@ -109,8 +72,8 @@ def _suppressed(
         if not len(candidates):
             continue
         boxes = boxes_of(label)[candidates]
-        overlap = _overlap_of(boxes.shape[1], attrs["normalized"])
-        rows.append(candidates[kept(boxes, attrs["nms_threshold"], attrs["nms_eta"], overlap)])
+        best = kept_boxes(boxes, attrs["nms_threshold"], attrs["normalized"], attrs["nms_eta"])
+        rows.append(candidates[best])
         labels.append(np.full(len(rows[-1]), label))
     none = np.zeros(0, int)
     classes, places = (np.concatenate((none, *parts)) for parts in (labels, rows))
@@ -338,7 +301,7 @@ def _merge_neighbours(
 @with_attrs(_ATTRS)
 def _(xp: Any, BBoxes: Array, Scores: Array, attrs: dict[str, Any]) -> WithLod:
     outputs = []
-    overlap = _overlap_of(BBoxes.shape[2], attrs["normalized"])
+    overlap = overlap_of(BBoxes.shape[2], attrs["normalized"])
     for boxes, scores in zip(host(BBoxes).copy(), host(Scores).copy(), strict=True):
         for label in range(len(scores)):
             if label == attrs["background_label"]:

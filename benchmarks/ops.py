@@ -24,6 +24,40 @@ HERE = pathlib.Path(__file__).parent
 ONE_THREAD = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
 
 
+PAGE = """# Speed of ops
+
+`PADDLE185_PYTHON=... python benchmarks/ops.py --page docs/OPS.md` times each op, with its gradient where it
+has one, at three sizes beside PaddlePaddle 1.8.5, and writes this page: the processor time of a run of
+FluidLite in that of PaddlePaddle, each on one thread, medians of interleaved rounds. Below 1 FluidLite is
+faster; - stands where PaddlePaddle does not run the row on the CPU. The rows, with their sizes, stand in
+`benchmarks/op_rows`."""
+OVERHEAD = "a run's and its calls' overhead: NumPy takes 1 to 5 us a call, whatever the size"
+HALF = "no kernels in 1.8.5, so its column is float32: NumPy converts at 3 ns an element and op"
+REASONS = {
+    "elementwise": {
+        "elementwise_floordiv int64": "NumPy's division of integers, which looks for 0 and signs"
+    },
+    "pools": {"random_crop": "counts out as many random numbers as the generator of 1.8.5 draws"},
+    "losses": {"auc": "two histograms of 4096 bins, a dozen calls on them"},
+    "sampled": {
+        "beam_search": "selection in 40 calls over all sources: 0.4 ms for 512 prefixes",
+        "ctc_greedy_decoder": "the rows that stay are chosen and moved in separate calls",
+        "one_hot": "each row is compared with all classes",
+    },
+    "precision": {
+        "half: add": HALF,
+        "half: 8 functions": HALF,
+        "half: matmul, relu": HALF,
+        "half: softmax": HALF,
+        "half: conv2d": HALF,
+    },
+    "detection": {
+        "locality_aware_nms": "each merged row is a step of its own",
+        "generate_mask_labels": "polygons are drawn one by one",
+    },
+}
+
+
 class Framework:
     """A process that times rows."""
 
@@ -70,9 +104,36 @@ def compare(frameworks: list[Framework], row: tuple[str, str, int], rounds: int,
 def text_of(times: list[Any]) -> str:
     """Times and ratio as columns."""
     cells = [f"{one:10.3f}" if isinstance(one, float) else "         -" for one in times]
-    ratio = f"{times[0] / times[1]:8.2f}" if all(isinstance(one, float) for one in times[:2]) else ""
+    ratio = ratio_of(times)
     reasons = [one for one in times if isinstance(one, str)]
-    return "".join(cells) + (ratio if len(times) > 1 else "") + "".join(f"  {one[:80]}" for one in reasons)
+    return (
+        "".join(cells)
+        + ("" if ratio is None else f"{ratio:8.2f}")
+        + "".join(f"  {one[:80]}" for one in reasons)
+    )
+
+
+def ratio_of(times: list[Any]) -> float | None:
+    """The first framework's time in the second's; None where one has none."""
+    return times[0] / times[1] if len(times) > 1 and all(isinstance(one, float) for one in times) else None
+
+
+def page_of(found: dict[str, dict[str, list[list[Any]]]]) -> str:
+    """The ratios as a page: a table for each file of rows, and the reason where one of them is above 3."""
+    lines = [PAGE]
+    for file, rows in found.items():
+        module = importlib.import_module(f"op_rows.{file}")
+        assert module.__doc__ is not None
+        lines += ["", f"## {file.capitalize()}", "", " ".join(module.__doc__.split()), ""]
+        lines += ["| row | small | medium | large | above 3, because |", "|---|---|---|---|---|"]
+        reasons = REASONS.get(file, {})
+        for name, sizes in rows.items():
+            ratios = [ratio_of(times) for times in sizes]
+            cells = ["-" if ratio is None else f"{ratio:.2f}" for ratio in ratios]
+            slow = [place for place, ratio in enumerate(ratios) if ratio is not None and ratio > 3]
+            reason = reasons.get(name, OVERHEAD if slow and 2 not in slow else "") if slow else ""
+            lines.append(f"| {name} | {' | '.join(cells)} | {reason} |")
+    return "\n".join(lines) + "\n"
 
 
 def main() -> None:
@@ -80,10 +141,11 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    files = sorted(path.stem for path in (HERE / "op_rows").glob("*.py"))
+    files = sorted(path.stem for path in (HERE / "op_rows").glob("*.py") if path.stem != "made")
     parser.add_argument("files", nargs="*", default=files, help=f"of {', '.join(files)}")
     parser.add_argument("--only", default="", help="rows with this in their names")
     parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--page", help="a file to write the ratios to, as a page")
     parser.add_argument("--seconds", type=float, default=0.3, help="of a round")
     args = parser.parse_args()
 
@@ -97,15 +159,19 @@ def main() -> None:
         + "fluidlite".rjust(10)
         + " paddle 1.8.5   ratio"[: 22 * (len(frameworks) > 1)]
     )
+    found: dict[str, dict[str, list[list[Any]]]] = {}
     for file in args.files:
         for name, sizes in importlib.import_module(f"op_rows.{file}").ROWS.items():
             for size in range(len(sizes) if args.only in name else 0):
                 times = compare(frameworks, (file, name, size), args.rounds, args.seconds)
+                found.setdefault(file, {}).setdefault(name, []).append(times)
                 print(
                     name.ljust(28) + ("small", "medium", "large")[size].rjust(6) + text_of(times), flush=True
                 )
     for framework in frameworks:
         framework.close()
+    if args.page:
+        pathlib.Path(args.page).write_text(page_of(found))
 
 
 if __name__ == "__main__":

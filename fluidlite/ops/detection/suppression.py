@@ -285,16 +285,33 @@ def _merge_neighbours(
     the one before, so this goes row by row.
     """
     limit = boxes.dtype.type(threshold)
-    heads = [0]
-    for row in range(1, len(boxes)):
-        head = heads[-1]
-        if overlap(boxes[row : row + 1], boxes[head : head + 1])[0, 0] > limit:
+    # where no row before was merged, rows meet their neighbours as they came: those are compared at once
+    near = _neighbours(boxes, overlap) > limit
+    head_of = np.ones(len(boxes), bool)
+    row, end = 1, len(boxes)
+    while row < end:
+        row += int(near[row - 1 :].argmax())
+        if not near[row - 1]:
+            break
+        head = row - 1
+        while row < end and overlap(boxes[row : row + 1], boxes[head : head + 1])[0, 0] > limit:
             total = scores[row] + scores[head]
             boxes[head] = (boxes[row] * scores[row] + boxes[head] * scores[head]) / total
             scores[head] = total
-        else:
-            heads.append(row)
-    return np.array(heads)
+            head_of[row] = False
+            row += 1
+        row += 1
+    return np.flatnonzero(head_of)
+
+
+def _neighbours(boxes: Array, overlap: Callable[[Array, Array], Array]) -> Array:
+    """The overlap of each row but the first with the one before it."""
+    found = [np.zeros(0, boxes.dtype)]
+    # of a block of 32 rows and those before them the diagonal
+    for start in range(0, len(boxes) - 1, 32):
+        left, right = boxes[start + 1 : start + 33], boxes[start : start + 32]
+        found.append(np.diagonal(overlap(left, right[: len(left)])))
+    return np.concatenate(found)
 
 
 @locality_nms.kernel

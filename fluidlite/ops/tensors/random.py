@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
+from numpy.lib.stride_tricks import sliding_window_view
 
 from fluidlite.base.dtypes import Array, VarType, to_numpy
 from fluidlite.base.errors import ShapeError
@@ -408,16 +409,22 @@ def _(
     states = minstd_states(seed, count * len(shape) + 1)
     draws = (states[:-1] - np.uint64(1)).reshape(count, len(shape))
     flat = X.reshape(count, *sizes)
+    offsets = [
+        np.minimum(draws[:, axis] // np.uint64(RANGE // (dim - size + 1)), dim - size).astype(np.int64)
+        for axis, (dim, size) in enumerate(zip(sizes, shape, strict=True))
+    ]
+    left = xp.asarray(states[-1:].astype(np.int64))
+    if xp is np:
+        # whole windows are copied, where an index for each element would take three times as long
+        windows = sliding_window_view(flat, tuple(shape), tuple(range(1, flat.ndim)))
+        return windows[(np.arange(count), *offsets)].reshape(*batch, *shape), left
     index: list[Any] = [xp.arange(count).reshape(-1, *(1,) * len(shape))]
-    for axis, (dim, size) in enumerate(zip(sizes, shape, strict=True)):
-        offsets = np.minimum(draws[:, axis] // np.uint64(RANGE // (dim - size + 1)), dim - size).astype(
-            np.int64
-        )
-        window = offsets[:, None] + np.arange(size)
+    for axis, size in enumerate(shape):
+        window = offsets[axis][:, None] + np.arange(size)
         index.append(
             xp.asarray(window.reshape(count, *(size if i == axis else 1 for i in range(len(shape)))))
         )
-    return flat[tuple(index)].reshape(*batch, *shape), xp.asarray(states[-1:].astype(np.int64))
+    return flat[tuple(index)].reshape(*batch, *shape), left
 
 
 class _OldEngine:

@@ -136,8 +136,8 @@ def page_of(found: dict[str, dict[str, list[list[Any]]]]) -> str:
             cells = ["-" if ratio is None else f"{ratio:.2f}" for ratio in ratios]
             slow = [place for place, ratio in enumerate(ratios) if ratio is not None and ratio > 3]
             # what is slow only where there is little to do is so because of its calls
-            reason = reasons.get(name, "" if 2 in slow else OVERHEAD) if slow else ""
-            lines.append(f"| {name} | {' | '.join(cells)} | {reason} |")
+            otherwise = "" if 2 in slow else OVERHEAD
+            lines.append(f"| {name} | {' | '.join(cells)} | {reasons.get(name, otherwise) * bool(slow)} |")
     return "\n".join(lines) + "\n"
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from fluidlite.executor.comm.background.merging import distinct
-from fluidlite.ops.kernels import row_sums
+from fluidlite.values import row_sums
 from fluidlite.values.tensor import SelectedRows
 
 __all__ = ["ChangedRows", "add_rows"]

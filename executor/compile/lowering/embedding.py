@@ -10,7 +10,7 @@ from fluidlite.base.dtypes import Array
 from fluidlite.executor.compile.emitter import CannotLower, Emitter, lowering
 from fluidlite.executor.plan.actions import Call, Equals, HostCheck, Out
 from fluidlite.executor.plan.values import Value
-from fluidlite.ops.kernels.row_sums import add_rows
+from fluidlite.values.row_sums import add_rows
 from fluidlite.values.tensor import SelectedRows
 
 

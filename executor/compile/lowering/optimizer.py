@@ -13,7 +13,6 @@ from fluidlite.base.dtypes import Array, VarType
 from fluidlite.executor.compile.emitter import CannotLower, Emitter, lowering
 from fluidlite.executor.plan.actions import Out
 from fluidlite.executor.plan.values import Value
-from fluidlite.ops.kernels.row_sums import add_rows
 from fluidlite.ops.kernels.scalar import parse
 from fluidlite.ops.training.optimizer import (
     UPDATES,
@@ -24,6 +23,7 @@ from fluidlite.ops.training.optimizer import (
     target_of,
     update_function,
 )
+from fluidlite.values.row_sums import add_rows
 from fluidlite.values.tensor import SelectedRows, merge_rows
 
 

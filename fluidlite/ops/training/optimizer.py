@@ -21,9 +21,9 @@ import numpy as np
 from fluidlite.base.dtypes import Array
 from fluidlite.base.errors import EnforceNotMet, ShapeError
 from fluidlite.base.registry import LONG, AttrType, KernelContext, Op, Spec, required
-from fluidlite.ops.kernels.row_sums import add_rows
 from fluidlite.ops.kernels.scalar import function_of, parse
 from fluidlite.ops.signatures import takes
+from fluidlite.values.row_sums import add_rows
 from fluidlite.values.tensor import SelectedRows, host, merge_rows, positions
 
 __all__ = [

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from fluidlite.ops.kernels.row_sums import add_rows
+from fluidlite.values.row_sums import add_rows
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64", "float16"])

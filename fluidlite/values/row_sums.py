@@ -53,7 +53,7 @@ def _sum_into() -> Callable[..., None]:
 
 
 def _starts(count: int) -> Array:
-    """Where each column of the matrix starts: 0, 1, 2, ..."""
+    """The starts of the columns of the matrix: 0, 1, 2, ..."""
     return _counted()[: count + 1] if count < _STARTS else np.arange(count + 1)
 
 

@@ -216,7 +216,10 @@ def init_rpc(
             f"worker {rank} of {size} at {endpoint or 'no master_endpoint'}: rank has to be below "
             f"world_size, and master_endpoint ip:port"
         )
-    _workers.append(_RpcPeers(name, rank, size, endpoint))
+    workers = _RpcPeers(name, rank, size, endpoint)
+    _workers.append(workers)
+    # a worker that is called may ask who it is: so nobody calls before all know
+    workers.rendezvous.gather(b"")
 
 
 def shutdown() -> None:

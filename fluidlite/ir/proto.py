@@ -41,8 +41,6 @@ __all__ = [
 ]
 
 MAX_BYTES = 1 << 26  # 64 MB; parameters lie in files of their own, so programs are small
-# what 2.x hands to an op -> the slot of 1.8's op that does as well: X has the sign that Out has
-SLOTS_OF_2X = {"leaky_relu_grad": {"X": "Out"}}
 _MAX_TYPE = 256
 _MAX_LOD_LEVEL = 64
 _LONG_LIST = 1 << 12
@@ -225,11 +223,8 @@ def _read_op(block: Block, desc: Any) -> Operator:
             where = _user_frame(attr.strings)
         else:
             attrs[name] = _read_attr(attr, block.program, f"{what}, attribute {name!r}")
-    inputs = _read_slots(desc.inputs, what)
-    for given, taken in SLOTS_OF_2X.get(op_type, {}).items():
-        if inputs.get(given) and not inputs.get(taken):
-            inputs[taken] = inputs.pop(given)
-    return add_operator(block, op_type, inputs, _read_slots(desc.outputs, what), attrs, where)
+    inputs, outputs = (_read_slots(slots, what) for slots in (desc.inputs, desc.outputs))
+    return add_operator(block, op_type, inputs, outputs, attrs, where)
 
 
 def _read_slots(slots: Iterable[Any], what: str) -> dict[str, list[str]]:

@@ -11,7 +11,7 @@ from typing import Any
 
 from fluidlite.base.dtypes import Array, VarType
 from fluidlite.base.errors import ShapeError
-from fluidlite.base.registry import GradContext, Op, Spec, get, later, same_as
+from fluidlite.base.registry import OF_2X_ATTR, GradContext, Op, Spec, get, later, same_as
 from fluidlite.ops.gradients import emits_once_more
 from fluidlite.ops.kernels.scalar import erf, is_one_number, unary
 
@@ -279,14 +279,53 @@ def _(Out: Array, DDX: Array) -> Array:
     return DDX * (Out > 0)
 
 
+# fluid takes the larger of both sides and tells them apart by Out, 2.x takes the one that X says.
+# They part where alpha is above 1, and in gradients where it is negative or X is 0
 leaky_relu = unary(
-    "leaky_relu", "maximum(x, alpha * x)", grad="where(out > 0, dout, alpha * dout)", attrs={"alpha": 0.02}
+    "leaky_relu",
+    "where(of_2x, where(x > 0, x, alpha * x), maximum(x, alpha * x))",
+    attrs={"alpha": 0.02, OF_2X_ATTR: later(False)},
 )
 
 
-@_second_by_output(leaky_relu).kernel
-def _(xp: Any, Out: Array, DDX: Array, alpha: float) -> Array:
-    slope: Array = xp.where(Out > 0, DDX, DDX * alpha)
+@leaky_relu.grad_rule("X")
+def _(context: GradContext) -> None:
+    context.emit(
+        "leaky_relu_grad",
+        {
+            **({"X": context.input("X")} if _is_of_2x(context) else {"Out": context.output("Out")}),
+            "Out@GRAD": context.out_grad("Out"),
+        },
+        {"X@GRAD": context.in_grad("X")},
+    )
+
+
+def _is_of_2x(context: GradContext) -> bool:
+    return bool(context.op.attrs.get(OF_2X_ATTR))
+
+
+@leaky_relu.grad("X", later=("X",))
+def leaky_relu_grad(
+    xp: Any, X: Array | None, Out: Array | None, dOut: Array, alpha: float, of_2x: bool
+) -> Any:
+    side: Any = Out if X is None else X
+    # at 0 itself the gradient of 2.x is 1, that of fluid alpha
+    return xp.where(side < 0, alpha * dOut, dOut) if of_2x else xp.where(side > 0, dOut, alpha * dOut)
+
+
+emits_once_more(
+    leaky_relu_grad, reads={"X": "X", "Out": "Out"}, incoming={"DDX": "X@GRAD"}, writes={"DDOut": "Out@GRAD"}
+)
+leaky_relu_grad_grad = Op(
+    "leaky_relu_grad_grad", "X? Out? DDX -> DDOut?", attrs=leaky_relu.attr_defs, later=("X",)
+)
+leaky_relu_grad_grad.shape(same_as("DDX"))
+
+
+@leaky_relu_grad_grad.kernel
+def _(xp: Any, X: Array | None, Out: Array | None, DDX: Array, alpha: float) -> Array:
+    side: Any = Out if X is None else X
+    slope: Array = xp.where(side > 0, DDX, DDX * alpha)
     return slope
 
 

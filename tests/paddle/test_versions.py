@@ -1,0 +1,42 @@
+"""Ops whose meaning changed between fluid and PaddlePaddle 2.x; numbers of 2.6.2."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import fluidlite.paddle as paddle
+from fluidlite.ir.framework_pb import ProgramDesc
+
+X = np.array([[-2, -1, 0, 1, 2]], "float32")
+
+
+def slopes(alpha: float) -> tuple[Any, list[str]]:
+    """A program of leaky_relu, and its names of: the output, the gradient, the gradient of that by w."""
+    program = paddle.static.Program()
+    with paddle.static.program_guard(program, paddle.static.Program()):
+        x, w = (paddle.static.data(name, [1, 5]) for name in "xw")
+        x.stop_gradient = w.stop_gradient = False
+        out = paddle.nn.functional.leaky_relu(x, alpha)
+        (gradient,) = paddle.static.gradients([out], [x], [w])
+        (second,) = paddle.static.gradients([gradient], [w])
+    return program, [var.name for var in (out, gradient, second)]
+
+
+@pytest.mark.parametrize("naive", [False, True])
+@pytest.mark.parametrize("loaded", [False, True])
+@pytest.mark.parametrize("alpha", [0.25, -0.5, 2.0])
+def test_leaky_relu_takes_the_side_of_x(alpha: float, loaded: bool, naive: bool) -> None:
+    program, names = slopes(alpha)
+    data = program.desc.serialize_to_string()
+    if loaded:
+        program = paddle.static.Program.parse_from_string(data)
+    exe: Any = paddle.static.Executor(paddle.CPUPlace())
+    exe.naive = naive
+    found = exe.run(program, feed={"x": X, "w": np.ones_like(X)}, fetch_list=names)
+    wanted = [[-2 * alpha, -alpha, 0, 1, 2], [alpha, alpha, 1, 1, 1], [alpha, alpha, alpha, 1, 1]]
+    np.testing.assert_array_equal(np.concatenate(found), np.array(wanted, "float32"))
+    backward = next(op for op in ProgramDesc.FromString(data).blocks[0].ops if op.type == b"leaky_relu_grad")
+    assert {slot.parameter: list(slot.arguments) for slot in backward.inputs}[b"X"] == [b"x"]

@@ -201,6 +201,9 @@ _READ_OFF = {
         "BlockGuard DataFeeder DistributedMode check_dtype check_type convert_np_dtype_to_dtype_ core "
         "global_scope logging multiprocessing os program_guard sys threading"
     ),
+    "fluidlite.layers.layer_function_generator": (
+        "check_variable_and_dtype convert_np_dtype_to_dtype_ core framework_pb2 functools in_dygraph_mode"
+    ),
     "fluidlite.layers.learning_rate_scheduler": (
         "Parameter check_variable_and_dtype control_flow in_dygraph_mode math name_scope nn numbers "
         "ops tensor unique_name"

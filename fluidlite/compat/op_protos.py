@@ -54,7 +54,7 @@ def _add_slot(slots: Any, op: registry.Op, slot: registry.Slot, intermediate: bo
 
 def op_proto(op: registry.Op) -> Any:
     """Inputs, outputs and attributes of an op type."""
-    proto = message("OpProto")(type=op.type, comment=op.__doc__ or "")
+    proto = message("OpProto")(type=op.type, comment=f"The operator {op.type}: {op.slots}.")
     for slot in op.inputs.values():
         if slot.name not in op.later:
             _add_slot(proto.inputs, op, slot, False, slot.optional)

@@ -15,6 +15,7 @@ properties over the fields:
 | `rings` | `_nccl_comm_num` |
 | `hierarchical` | `_use_hierarchical_allreduce` |
 | `group` | `_hierarchical_allreduce_inter_nranks` |
+| `formed` | (not fluid's) |
 | `loaded_checkpoint`, `loaded_steps` | `_loaded_checkpoint`, `_loaded_steps` (not fluid's) |
 """
 
@@ -172,6 +173,7 @@ class Distribution:
     trainers: endpoints of all trainers, where the runtime reduces gradients over them.
     rings, hierarchical, group: how many communicators it uses for that, and the size of the groups of
         trainers that are reduced first.
+    formed: rings that the processes of the job form before the program runs, and the ranks of each.
     loaded_checkpoint, loaded_steps: of a server, the checkpoint that its variables were loaded from, and how
         many steps had been done then.
     """
@@ -186,6 +188,7 @@ class Distribution:
     rings: int = 1
     hierarchical: bool = False
     group: int = 0
+    formed: tuple[tuple[int, tuple[int, ...]], ...] = ()
     loaded_checkpoint: str = ""
     loaded_steps: int = 0
 

@@ -17,6 +17,8 @@ from fluidlite.executor.comm import current
 from fluidlite.executor.comm.local.network import LocalNetwork
 from fluidlite.executor.comm.local.session import run_roles
 from fluidlite.executor.comm.nccl import rings as nccl
+from fluidlite.transpiler.check.report import check
+from fluidlite.transpiler.parts.roles import JobRole, Programs
 
 
 def together(size: int, work: Callable[[int], Any]) -> list[Any]:
@@ -96,6 +98,51 @@ def test_groups_that_cannot_be(ranks: list[int]) -> None:
             dist.new_group(ranks)
 
     together(2, work)
+
+
+def checked(job: int, reduces: Callable[[Any, int, Any], Any]) -> str:
+    """Findings of the static check in a job of `job` trainers, four of which run here: all of them average
+    their gradients, and `reduces` uses the groups {0, 1}, {2, 3} and that of all.
+    """
+
+    def work(rank: int) -> Programs:
+        dist.init_parallel_env()
+        groups = dist.new_group([0, 1]), dist.new_group([2, 3]), dist.new_group()
+        programs = Programs(paddle.static.Program(), paddle.static.Program())
+        with building(programs.main, programs.startup):
+            x = paddle.static.data("x", [8, 4])
+            loss = paddle.mean(paddle.static.nn.fc(x, 1))
+            optimizer = paddle.optimizer.SGD(0.1)
+            grads = optimizer.backward(loss)
+            for _, grad in grads:
+                dist.all_reduce(grad, dist.ReduceOp.AVG)
+            reduces(paddle.mean(x), rank, groups)
+            optimizer.apply_gradients(grads)
+        return Programs(programs.main.clone(), programs.startup)
+
+    roles = {JobRole("trainer", rank): programs for rank, programs in enumerate(together(4, work))}
+    return "\n".join(f"{each.rule}: {each.message}" for each in check(roles, job).findings)
+
+
+def in_all_groups(x: Any, rank: int, groups: Any) -> None:
+    for group in groups:
+        dist.all_reduce(x, group=group)
+    dist.barrier()
+
+
+def test_the_static_check_knows_groups() -> None:
+    assert checked(4, in_all_groups) == ""
+    found = checked(4, lambda x, rank, groups: dist.all_reduce(x, rank, groups[0]))
+    assert found.startswith("collective-order: c_allreduce_max") and "c_allreduce_sum" in found
+    assert "on ring 10" in found and len(found.splitlines()) == 1
+    assert "nranks: ring 11 is of ranks [2, 3], and the job has 2 trainers" in checked(2, in_all_groups)
+    found = checked(
+        4,
+        lambda x, rank, groups: x.block.append_op(
+            type="c_allreduce_sum", inputs={"X": [x]}, outputs={"Out": [x]}, attrs={"ring_id": 7}
+        ),
+    )
+    assert "ring: ring 7 is never made" in found
 
 
 # ---------------------------------------------------------------------- what goes wrong

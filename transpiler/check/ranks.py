@@ -5,7 +5,7 @@ gradient reduced once.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from itertools import zip_longest
 from typing import Any
@@ -37,13 +37,16 @@ class RankReading:
     parts: dict[str, list[str]] = field(default_factory=dict)  # buffer -> the gradients that are views of it
     groups: dict[int, int] = field(default_factory=dict)  # ring of some of the ranks -> how many
 
+    formed: dict[int, tuple[int, ...]] = field(default_factory=dict)
+    """Ring -> its ranks, of rings that processes form before the programs run (`new_group`)."""
+
     def in_group(self, op: Operator) -> bool:
         """True for an op on a ring of some of the ranks, which others may not have."""
         return int(op.attrs.get("ring_id", 0)) in self.groups
 
 
-def read_rank(role: JobRole, programs: Programs) -> RankReading:
-    """Collect what a rank's programs say, in one pass over each."""
+def read_rank(role: JobRole, programs: Programs, count: int) -> RankReading:
+    """Collect what the programs of one of `count` ranks say, in one pass over each."""
     rank = RankReading(role, programs)
     for into, label, program in (
         (rank.main, "main", programs.main),
@@ -51,17 +54,7 @@ def read_rank(role: JobRole, programs: Programs) -> RankReading:
     ):
         for number, op in enumerate(_in_a_step(program.global_block(), set())):
             into.append(Site(role, label, op.block.idx, number, op))
-    named = 0
-    for site in rank.startup:
-        ring = int(site.op.attrs.get("ring_id", 0))
-        if site.op.type in ("c_comm_init", "c_comm_init_all"):
-            rank.rings.setdefault(ring, site)
-            rank.shared |= site.op.type == "c_comm_init_all"
-        if site.op.type == "c_gen_nccl_id":
-            members = 1 + len(site.op.attrs.get("other_endpoints", ()))
-            named = named or members  # the first ring is that of all ranks
-            if ring and members < named:
-                rank.groups[ring] = members
+    _read_rings(rank, count)
     made: set[str] = set()  # in the present backward pass
     for site in rank.main:
         names = site.op.role_vars
@@ -77,6 +70,25 @@ def read_rank(role: JobRole, programs: Programs) -> RankReading:
             (buffer,) = site.op.outputs["FusedOutput"]
             rank.parts[buffer] = list(site.op.outputs.get("Output", ()))
     return rank
+
+
+def _read_rings(rank: RankReading, count: int) -> None:
+    for program in (rank.programs.startup, rank.programs.main):
+        rank.formed.update(program.distribution.formed)
+    named = 0
+    for site in rank.startup:
+        ring = int(site.op.attrs.get("ring_id", 0))
+        if site.op.type in ("c_comm_init", "c_comm_init_all"):
+            rank.rings.setdefault(ring, site)
+            rank.shared |= site.op.type == "c_comm_init_all"
+        if site.op.type == "c_gen_nccl_id":
+            members = 1 + len(site.op.attrs.get("other_endpoints", ()))
+            named = named or members  # the first ring is that of all ranks
+            if ring and members < named:
+                rank.groups[ring] = members
+    for ring, ranks in rank.formed.items():
+        if len(ranks) < count and ring not in rank.rings:
+            rank.groups[ring] = len(ranks)
 
 
 def _in_a_step(block: Block, seen: set[tuple[str, ...]]) -> Iterator[Operator]:
@@ -110,6 +122,7 @@ def sequence(sites: Iterable[Site]) -> list[tuple[int, Site]]:
 def check_ranks(found: Findings, ranks: Sequence[RankReading], count: int) -> None:
     """All rules of a collective job of `count` ranks, of which `ranks` are looked at."""
     for rank in ranks:
+        _check_formed(found, rank, count)
         _check_communicators(found, rank, count)
         _check_rings(found, rank)
         _check_reductions(found, rank, count)
@@ -122,6 +135,7 @@ def check_ranks(found: Findings, ranks: Sequence[RankReading], count: int) -> No
                 for each in (ranks[0], rank)
             )
             _same_sequence(found, one, other, rank.role)
+        _same_in_groups(found, ranks[0], rank)
         _same_communicators(found, ranks[0], rank)
         _same_steps(found, ranks[0], rank)
 
@@ -200,12 +214,24 @@ def _check_nccl2(found: Findings, site: Site, index: int, endpoint: str, count: 
         found.add("nranks", site, f"groups of {inner} do not divide {count} trainers")
 
 
+def _check_formed(found: Findings, rank: RankReading, count: int) -> None:
+    for ring, ranks in rank.formed.items():
+        if ranks and max(ranks) >= count:
+            found.add(
+                "nranks",
+                rank.role,
+                f"ring {ring} is of ranks {list(ranks)}, and the job has {count} trainers",
+            )
+
+
 def _check_rings(found: Findings, rank: RankReading) -> None:
     for site in [*rank.startup, *rank.main]:
         if not (is_collective(site.op) or site.op.type == "c_sync_comm_stream"):
             continue
         ring = int(site.op.attrs.get("ring_id", 0))
         made = rank.rings.get(ring)
+        if made is None and ring in rank.formed:
+            continue
         # Paddle's older `allreduce` has no ring number, and no op of the program makes its ring
         if made is None and (rank.rings or ("ring_id" in site.op.attrs and site.op.type in RING_OPS)):
             found.add(
@@ -262,6 +288,20 @@ def _same_sequence(found: Findings, first: Sequence[Site], other: Sequence[Site]
             return
         for what, here, there in _differences(two.op, one.op):
             found.add("collective-args", two, f"{what} is {here} here and {there} on {one.role.name}")
+
+
+def _same_in_groups(found: Findings, first: RankReading, rank: RankReading) -> None:
+    """Of rings that some of the ranks form, members call the same in the same order. A rank that is none of
+    them may have their ops: a job made of one process's program has that process's groups everywhere.
+    """
+    indices = {first.role.index, rank.role.index}
+    for ring, members in rank.formed.items():
+        if ring in rank.groups and indices <= set(members) and first.formed.get(ring, members) == members:
+            one, other = (
+                [site for site in each.main if int(site.op.attrs.get("ring_id", 0)) == ring]
+                for each in (first, rank)
+            )
+            _same_sequence(found, one, other, rank.role)
 
 
 def _pairs(first: list[tuple[int, Site]], other: list[tuple[int, Site]]) -> Iterator[Any]:
@@ -327,7 +367,7 @@ def _check_reductions(found: Findings, rank: RankReading, count: int) -> None:
         _check_snapshots(found, rank, {name: reduced[name] for name in wanted if name in reduced}, count)
     else:
         _check_order(found, rank, gradients, reduced)
-        _check_loss_scale(found, rank, count)
+        _check_loss_scale(found, rank, count, gradients.keys())
 
 
 def _counts(rank: RankReading, op: Operator) -> bool:
@@ -370,8 +410,8 @@ def _check_order(
                 waiting[name] = site
 
 
-def _check_loss_scale(found: Findings, rank: RankReading, count: int) -> None:
-    """The loss's gradient is divided by the number of ranks once, so that the sum is the mean."""
+def _check_loss_scale(found: Findings, rank: RankReading, count: int, gradients: Set[str]) -> None:
+    """The loss's gradient, or each one that is summed, is divided by the number of ranks once."""
     if rank.shared or count == 1:
         return
     losses = {
@@ -381,6 +421,7 @@ def _check_loss_scale(found: Findings, rank: RankReading, count: int) -> None:
         if site.op.role == OpRole.Backward | OpRole.Loss and site.op.type != "scale"
     }
     scales = Counter[str]()
+    means = Counter[str]()
     for site in rank.main:
         name = (site.op.inputs.get("X") or [""])[0]
         if site.op.type == "scale" and name in losses and site.op.output_arg_names == [name]:
@@ -393,12 +434,15 @@ def _check_loss_scale(found: Findings, rank: RankReading, count: int) -> None:
                     site,
                     f"it scales {name!r} by {factor:g}, and 1 / {count} ranks is {1 / count:g}",
                 )
+        elif site.op.type == "scale" and abs(float(site.op.attrs.get("scale", 1.0)) * count - 1) <= 1e-5:
+            means.update(gradients & {name})
+    # the sums themselves are divided, as ReduceOp.AVG does
+    after = min((means[name] for name in gradients), default=0)
     for name, site in losses.items():
-        if scales[name] != 1:
+        times = scales[name] + after
+        if times != 1:
             found.add(
-                "average",
-                site,
-                f"{name!r} is divided by the number of ranks {scales[name]} times, and not once",
+                "average", site, f"{name!r} is divided by the number of ranks {times} times, and not once"
             )
 
 

@@ -243,7 +243,7 @@ class _Check:
 
     def check_collectives(self) -> None:
         """The rules of jobs without servers."""
-        ranks = [read_rank(trainer.role, trainer.programs) for trainer in self.trainers]
+        ranks = [read_rank(trainer.role, trainer.programs, self.count) for trainer in self.trainers]
         check_ranks(self.found, ranks, self.count)
         for label in ("startup", "main"):
             steps: dict[JobRole, list[tuple[int, Site]]] = {}

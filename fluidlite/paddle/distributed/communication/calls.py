@@ -179,7 +179,7 @@ def barrier(group: Group | None = None) -> None:
     if members.rank < 0:
         return
     token = full([1], 1, "int32")
-    append("barrier", {"X": [token]}, {"ring_id": members.ring_id}, dtype="int32", out=token)
+    append("barrier", {"X": [token]}, members.ring_attrs(), dtype="int32", out=token)
 
 
 def wait(tensor: Any, group: Group | None = None, use_calc_stream: bool = True) -> None:
@@ -190,5 +190,4 @@ def wait(tensor: Any, group: Group | None = None, use_calc_stream: bool = True) 
     if use_calc_stream:
         append("c_sync_calc_stream", {"X": [tensor]}, {}, dtype=tensor.dtype, out=tensor)
         return
-    attrs = {"ring_id": members.ring_id}
-    append("c_sync_comm_stream", {"X": [tensor]}, attrs, dtype=tensor.dtype, out=tensor)
+    append("c_sync_comm_stream", {"X": [tensor]}, members.ring_attrs(), dtype=tensor.dtype, out=tensor)

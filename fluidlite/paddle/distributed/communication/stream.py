@@ -381,7 +381,7 @@ def _rows_in_program(
         "local_count": [assign(np.array(sent, "int64"))],
         "global_count": [assign(np.array(received, "int64"))],
     }
-    attrs = {"ring_id": members.ring_id, "use_calc_stream": sync_op}
+    attrs = {**members.ring_attrs(), "use_calc_stream": sync_op}
     append("global_scatter", inputs, attrs, dtype=in_tensor.dtype, out=out_tensor)
 
 
@@ -395,7 +395,7 @@ def send(
         return None
     peer = members.number(dst, "dst")
     if in_program:
-        attrs = {"ring_id": members.ring_id, "peer": peer, "use_calc_stream": sync_op, "dynamic_shape": False}
+        attrs = {**members.ring_attrs(), "peer": peer, "use_calc_stream": sync_op, "dynamic_shape": False}
         _append_without_output("send_v2", tensor, attrs)
         return None
     members.ring.send(tensor, peer)
@@ -419,7 +419,7 @@ def recv(
     peer = members.number(src, "src")
     if in_program:
         attrs = {
-            "ring_id": members.ring_id,
+            **members.ring_attrs(),
             "peer": peer,
             "out_shape": list(tensor.shape),
             "dtype": tensor.dtype,

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
 from fluidlite.base.errors import ArgumentError
 from fluidlite.base.place import is_array
 from fluidlite.executor.comm.rings import Ring
+from fluidlite.ir.program import default_main_program
 from fluidlite.ir.variable import Variable
 from fluidlite.paddle.build import append
-from fluidlite.paddle.distributed.communication.group import GLOBAL, Group, get_group
+from fluidlite.paddle.distributed.communication.group import GLOBAL, Group, get_group, global_group
 from fluidlite.paddle.distributed.environment import ParallelEnv
 
 __all__ = ["Members", "ReduceOp", "Task", "check_tensor", "fill", "op_of", "reduction", "write"]
@@ -74,6 +76,19 @@ class Members:
         """The number of their ring."""
         return GLOBAL if self.group is None else self.group.id
 
+    def ring_attrs(self) -> dict[str, Any]:
+        """The ring's attribute for an op of the default program, which notes down who forms the ring: no op
+        of its startup program makes it.
+        """
+        formed = global_group() if self.group is None else self.group
+        if formed is not None:
+            program = default_main_program()
+            known = program.distribution
+            fact = (formed.id, tuple(formed.ranks))
+            if fact not in known.formed:
+                program.distribution = replace(known, formed=(*known.formed, fact))
+        return {"ring_id": self.ring_id}
+
     @property
     def size(self) -> int:
         """How many they are."""
@@ -125,7 +140,7 @@ def op_of(
 ) -> Any:
     """The result of an op on the members' ring: `out`, or a temporary of the op's own."""
     first, last = slots
-    attrs = {"ring_id": members.ring_id, **attrs}
+    attrs = {**members.ring_attrs(), **attrs}
     return append(op_type, {first: [value]}, attrs, dtype=value.dtype, slot=last, out=out)
 
 

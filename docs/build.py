@@ -54,6 +54,7 @@ HOMES = {
     "fluidlite.transpiler": ROOT / "transpiler",
 }
 SKIPPED = ("fluidlite.proto.",)  # made by the protobuf compiler
+COMMAND = "__main__"  # a module that runs when it is imported
 OPS_INTRO = (
     "Slots read ``X`` (one variable), ``X*`` (any number), ``X?`` (may be absent). What an op computes is "
     "in its family's file in ``fluidlite/ops``, and in PaddlePaddle's documentation of the layer of its name."
@@ -79,7 +80,7 @@ def modules() -> Iterator[ModuleType]:
             names.append(".".join([home, *parts]).removesuffix(".__init__"))
     # the package of layers after its files, which divide its 300 functions among their pages
     for name in sorted(names, key=lambda name: (not is_fluids(name), name == "fluidlite.layers", name)):
-        if not name.startswith(SKIPPED):
+        if not name.startswith(SKIPPED) and not name.endswith(COMMAND):
             yield importlib.import_module(name)
 
 

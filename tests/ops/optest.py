@@ -139,6 +139,10 @@ def run(program: Any, feeds: Arrays, fetches: Sequence[str], place: Any = None) 
     return result
 
 
+# Outputs that 1.8.5's layers declare in another type than its kernels write.
+DECLARED_OTHERWISE = frozenset([("roi_pool", "Argmax")])
+
+
 def check_forward(case: Case, place: Any = None) -> None:
     """The op's outputs equal the reference; their shapes and dtypes are what the shape rule said."""
     program, feeds, outputs = build(case)
@@ -152,20 +156,22 @@ def check_forward(case: Case, place: Any = None) -> None:
             value = tensor.dense(np) if isinstance(tensor, SelectedRows) else np.asarray(tensor)
             np.testing.assert_allclose(value, array, rtol=case.rtol, atol=case.atol, err_msg=f"{case} {slot}")
             assert value.shape == array.shape, f"{case} {slot}: shape {value.shape}, wanted {array.shape}"
-            _check_rule(case, program.global_block().var(name), value)
+            _check_rule(case, slot, program.global_block().var(name), value)
         if slot in case.lods:
             assert found[0].recursive_sequence_lengths() == [list(level) for level in case.lods[slot]], (
                 f"{case} {slot}"
             )
 
 
-def _check_rule(case: Case, var: Any, value: np.ndarray) -> None:
+def _check_rule(case: Case, slot: str, var: Any, value: np.ndarray) -> None:
     rule = var.shape
     if get(case.op).dynamic:  # what it declares is 1.8.5's word, which may be wrong
         rule = (-1,) * len(rule)
     assert len(rule) == value.ndim and all(a in (-1, b) for a, b in zip(rule, value.shape, strict=True)), (
         f"{case}: the shape rule said {rule}, the kernel gave {value.shape}"
     )
+    if (case.op, slot) in DECLARED_OTHERWISE:
+        return
     assert var.dtype == to_vartype(value.dtype), (
         f"{case}: the shape rule said {var.dtype}, the kernel gave {value.dtype}"
     )

@@ -331,7 +331,7 @@ print(time.process_time() - start, kilobytes / 1024, len(found.table()), len(lin
     seconds, megabytes, rows, lines = subprocess.run(
         [sys.executable, "-c", code], capture_output=True, text=True, check=True
     ).stdout.split()
-    assert float(seconds) < 5 and float(megabytes) < 1100
+    assert float(seconds) < 5 and float(megabytes) < 1200
     assert (int(rows), int(lines)) == (1001, 78)
 
 

@@ -65,7 +65,11 @@ _MESSAGES = {
     "CompatibleInfo": "1 version! bytes, 2 type! CompatibleInfo.Type",
     "OpCompatibleMap": "1 pair* OpCompatibleMap.OpCompatiblePair, 2 default_required_version bytes",
     "OpCompatibleMap.OpCompatiblePair": "1 op_name! bytes, 2 compatible_info! CompatibleInfo",
-    "ProgramDesc": "1 blocks* BlockDesc, 4 version Version, 3 op_compatible_map OpCompatibleMap",
+    "OpVersion": "1 version! int32",
+    "OpVersionMap": "1 pair* OpVersionMap.OpVersionPair",
+    "OpVersionMap.OpVersionPair": "1 op_name! bytes, 2 op_version! OpVersion",
+    "ProgramDesc": "1 blocks* BlockDesc, 4 version Version, 3 op_compatible_map OpCompatibleMap, "
+    "5 op_version_map OpVersionMap",
     "OpProto": "1 type! bytes, 2 inputs* OpProto.Var, 3 outputs* OpProto.Var, 4 attrs* OpProto.Attr, "
     "5 comment! bytes",
     "OpProto.Var": "1 name! bytes, 2 comment! bytes, 3 duplicable bool, 4 intermediate bool, "

@@ -56,6 +56,8 @@ class Program:
         self._is_start_up_program_ = False
         self.file_version = PROGRAM_VERSION
         """Paddle's number for the version that wrote the program's file, or that could have."""
+        self.op_versions: dict[str, int] = {}
+        """Op type -> the version of its meaning, where the program's file says that: those of 2.x do."""
 
     # ------------------------------------------------------------------ the job, in fluid's names
     _is_distributed = FluidName("distributed")

@@ -19,6 +19,7 @@ from fluidlite.base.flags import FIRST_OF_2X
 from fluidlite.base.registry import OF_2X_ATTR, ZERO_DIM_ATTR, AttrType, Spec
 from fluidlite.ir import framework_pb
 from fluidlite.ir.attributes import CALLSTACK_ATTR, exact_value
+from fluidlite.ir.op_versions import check_op_versions
 from fluidlite.ir.restore import MAX_BLOCKS, MAX_OPS, MAX_VARS, add_operator, add_variable
 from fluidlite.ir.scalars import mark_zero_dims
 from fluidlite.ir.structure import check_blocks, check_parents
@@ -73,6 +74,10 @@ def read_program(program: Program, data: bytes) -> None:
     except UnicodeDecodeError as error:
         raise FormatError(f"a name is not UTF-8: {error.object[:80]!r}") from None
     check_blocks(program)
+    program.op_versions = {
+        pair.op_name.decode(errors="replace"): pair.op_version.version for pair in desc.op_version_map.pair
+    }
+    check_op_versions(program)
     _mark_feeds(program)
     if program.is_of_2x:
         mark_zero_dims(program)
@@ -326,6 +331,8 @@ def serialize_program(program: Program) -> bytes:
     """The bytes of a ProgramDesc, which PaddlePaddle 1.8.5 and 2.x read."""
     desc = framework_pb.ProgramDesc()
     desc.version.version = program.file_version
+    for op_type, version in program.op_versions.items():
+        desc.op_version_map.pair.add(op_name=op_type.encode()).op_version.version = version
     for block in program.blocks:
         _write_block(desc.blocks.add(), block)
     # the same program gives the same bytes: protobuf promises no order of its own otherwise

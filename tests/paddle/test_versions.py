@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import fluidlite.paddle as paddle
+from fluidlite.errors import FormatError
 from fluidlite.ir.framework_pb import ProgramDesc
 
 X = np.array([[-2, -1, 0, 1, 2]], "float32")
@@ -40,3 +41,27 @@ def test_leaky_relu_takes_the_side_of_x(alpha: float, loaded: bool, naive: bool)
     np.testing.assert_array_equal(np.concatenate(found), np.array(wanted, "float32"))
     backward = next(op for op in ProgramDesc.FromString(data).blocks[0].ops if op.type == b"leaky_relu_grad")
     assert {slot.parameter: list(slot.arguments) for slot in backward.inputs}[b"X"] == [b"x"]
+
+
+def with_versions(**versions: int) -> bytes:
+    desc = ProgramDesc.FromString(slopes(0.25)[0].desc.serialize_to_string())
+    for op_type, version in versions.items():
+        desc.op_version_map.pair.add(op_name=op_type.encode()).op_version.version = version
+    data: bytes = desc.SerializeToString(deterministic=True)
+    return data
+
+
+def test_versions_of_ops_are_kept() -> None:
+    program = paddle.static.Program.parse_from_string(with_versions(leaky_relu=1, roll=2))
+    for again in (program, program.clone(), program.clone(for_test=True)):
+        found = ProgramDesc.FromString(again.desc.serialize_to_string()).op_version_map.pair
+        assert {pair.op_name: pair.op_version.version for pair in found} == {b"leaky_relu": 1, b"roll": 2}
+
+
+def test_a_newer_meaning_of_an_op_is_refused() -> None:
+    with pytest.raises(FormatError, match=r"'leaky_relu' of this program has version 2, .* up to 1"):
+        paddle.static.Program.parse_from_string(with_versions(leaky_relu=2))
+    with pytest.raises(FormatError, match=r"'leaky_relu_grad' of this program has version 1, .* up to 0"):
+        paddle.static.Program.parse_from_string(with_versions(leaky_relu_grad=1))
+    # of an op that the program does not have, it says nothing
+    assert paddle.static.Program.parse_from_string(with_versions(roll=9)).op_versions == {"roll": 9}

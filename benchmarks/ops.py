@@ -56,7 +56,7 @@ REASONS = {
         "half: conv2d": HALF,
     },
     "detection": {
-        "locality_aware_nms": "each merged row is a step of its own",
+        "locality_aware_nms": "each box that is kept is a step of several NumPy calls: 0.2 to 3 ms",
         "generate_mask_labels": "polygons are drawn one by one",
     },
 }

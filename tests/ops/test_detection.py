@@ -12,6 +12,7 @@ from optest import Case, build, run
 
 import fluidlite as fluid
 from fluidlite.base.errors import ShapeError
+from fluidlite.ops.kernels.suppression import neighbour_overlaps, overlap_of
 
 ASSIGN = next(case for case in CASES if str(case) == "rpn_target_assign-few")
 LABELS = next(case for case in CASES if str(case) == "generate_proposal_labels-few")
@@ -174,3 +175,18 @@ def test_several_images_are_not_mixed_by_their_step() -> None:
     case = next(case for case in regions.CASES if case.op == "deformable_conv")
     found = [outputs(case, ["Output"], im2col_step=step)[0] for step in (1, 2, 64)]
     assert (found[0] == found[1]).all() and (found[0] == found[2]).all()
+
+
+@pytest.mark.parametrize("size", [4, 8, 16])
+@pytest.mark.parametrize("normalized", [True, False])
+def test_neighbours_overlap_as_boxes_do(size: int, normalized: bool) -> None:
+    """Some meet and some do not, and the numbers are the same to the bit."""
+    low = np.random.RandomState(0).uniform(0, 2, (40, 1, 2))
+    angles = np.arange(size // 2) * 4 * np.pi / size
+    corners = np.stack((np.cos(angles), np.sin(angles)), axis=-1) if size > 4 else np.array([[0, 0], [1, 1]])
+    boxes = (low + corners).reshape(40, size).astype("float32")
+    found = neighbour_overlaps(boxes, normalized)
+    wanted = np.diagonal(overlap_of(size, normalized)(boxes, boxes), -1)
+    assert 0 < np.count_nonzero(found) < 39
+    np.testing.assert_array_equal(found, wanted)
+    assert neighbour_overlaps(boxes[:1], normalized).shape == (0,)

@@ -15,7 +15,7 @@ from fluidlite.base.dtypes import Array, VarType
 from fluidlite.base.errors import ShapeError
 from fluidlite.base.registry import AttrType, Lod, Op, Spec, WithLod, required
 from fluidlite.ops.kernels.boxes import overlaps
-from fluidlite.ops.kernels.suppression import kept_boxes, overlap_of
+from fluidlite.ops.kernels.suppression import kept_boxes, neighbour_overlaps, overlap_of
 from fluidlite.ops.signatures import with_attrs
 from fluidlite.values.tensor import host
 
@@ -276,9 +276,7 @@ def _(BBoxes: Spec, Scores: Spec) -> Spec:
     return _nms_specs("locality_aware_nms", BBoxes, Scores)[0]
 
 
-def _merge_neighbours(
-    boxes: Array, scores: Array, threshold: float, overlap: Callable[[Array, Array], Array]
-) -> Array:
+def _merge_neighbours(boxes: Array, scores: Array, threshold: float, normalized: bool) -> Array:
     """Rows, in order, into which their followers were merged as long as these overlap them.
 
     `boxes` and `scores` change: a merged box is the mean by scores, its score the sum. Each step depends on
@@ -286,7 +284,8 @@ def _merge_neighbours(
     """
     limit = boxes.dtype.type(threshold)
     # where no row before was merged, rows meet their neighbours as they came: those are compared at once
-    near = _neighbours(boxes, overlap) > limit
+    near = neighbour_overlaps(boxes, normalized) > limit
+    overlap = overlap_of(boxes.shape[1], normalized)
     head_of = np.ones(len(boxes), bool)
     row, end = 1, len(boxes)
     while row < end:
@@ -304,26 +303,15 @@ def _merge_neighbours(
     return np.flatnonzero(head_of)
 
 
-def _neighbours(boxes: Array, overlap: Callable[[Array, Array], Array]) -> Array:
-    """The overlap of each row but the first with the one before it."""
-    found = [np.zeros(0, boxes.dtype)]
-    # of a block of 32 rows and those before them the diagonal
-    for start in range(0, len(boxes) - 1, 32):
-        left, right = boxes[start + 1 : start + 33], boxes[start : start + 32]
-        found.append(np.diagonal(overlap(left, right[: len(left)])))
-    return np.concatenate(found)
-
-
 @locality_nms.kernel
 @with_attrs(_ATTRS)
 def _(xp: Any, BBoxes: Array, Scores: Array, attrs: dict[str, Any]) -> WithLod:
     outputs = []
-    overlap = overlap_of(BBoxes.shape[2], attrs["normalized"])
     for boxes, scores in zip(host(BBoxes).copy(), host(Scores).copy(), strict=True):
         for label in range(len(scores)):
             if label == attrs["background_label"]:
                 continue
-            heads = _merge_neighbours(boxes, scores[label], attrs["nms_threshold"], overlap)
+            heads = _merge_neighbours(boxes, scores[label], attrs["nms_threshold"], attrs["normalized"])
             others = np.ones(len(boxes), bool)
             others[heads] = False
             scores[label, others] = -np.inf

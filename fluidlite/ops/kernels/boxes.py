@@ -9,7 +9,7 @@ from typing import Any
 
 from fluidlite.base.dtypes import Array
 
-__all__ = ["areas", "codes", "overlaps"]
+__all__ = ["areas", "codes", "overlaps", "paired_overlaps"]
 
 
 def areas(boxes: Array, normalized: bool) -> Array:
@@ -19,7 +19,12 @@ def areas(boxes: Array, normalized: bool) -> Array:
 
 
 def overlaps(xp: Any, left: Array, right: Array, normalized: bool, apart: bool = False) -> Array:
-    """Intersection over union, [N, M], of N boxes with M others; 0 for two empty boxes.
+    """Intersection over union, [N, M], of N boxes with M others; 0 for two empty boxes."""
+    return paired_overlaps(xp, left[:, None], right[None], normalized, apart)
+
+
+def paired_overlaps(xp: Any, left: Array, right: Array, normalized: bool, apart: bool = False) -> Array:
+    """Intersection over union, [...], of boxes [..., 4] with others that broadcast; 0 for two empty boxes.
 
     Pixel boxes between which there is a gap, if smaller than a pixel, share a part of it; with `apart` they
     do not. One coordinate at a time: arrays [N, M] stay in the cache where [N, M, 2] would not, three times
@@ -28,14 +33,14 @@ def overlaps(xp: Any, left: Array, right: Array, normalized: bool, apart: bool =
     one = left.dtype.type(not normalized)
     both = None
     for low, high in ((0, 2), (1, 3)):
-        size = xp.minimum(left[:, None, high], right[None, :, high])
-        size -= xp.maximum(left[:, None, low], right[None, :, low])
+        size = xp.minimum(left[..., high], right[..., high])
+        size -= xp.maximum(left[..., low], right[..., low])
         if apart and not normalized:
             size[size < 0] = -one
         size += one
         xp.maximum(size, 0, out=size)
         both = size if both is None else xp.multiply(both, size, out=both)
-    union = areas(left, normalized)[:, None] + areas(right, normalized)[None, :]
+    union = areas(left, normalized) + areas(right, normalized)
     union -= both
     # nothing divides by the zero of two empty boxes, whose intersection is 0 as well
     both /= xp.where(union == 0, union.dtype.type(1), union)

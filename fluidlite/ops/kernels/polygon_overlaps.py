@@ -6,7 +6,7 @@ import numpy as np
 
 from fluidlite.base.dtypes import Array
 
-__all__ = ["paired_polygon_overlaps", "polygon_overlaps"]
+__all__ = ["neighbour_polygon_overlaps", "paired_polygon_overlaps", "polygon_overlaps"]
 
 
 def _fan(polygons: Array) -> tuple[Array, Array]:
@@ -98,4 +98,13 @@ def polygon_overlaps(left: Array, right: Array) -> Array:
     rows, columns = np.nonzero(meet.all(axis=2))
     out = np.zeros((len(left), len(right)), left.dtype)
     out[rows, columns] = paired_polygon_overlaps(left[rows], right[columns])
+    return out
+
+
+def neighbour_polygon_overlaps(polygons: Array) -> Array:
+    """Intersection over union, [N - 1], of each polygon but the first with the one before it."""
+    low, high = _bounds(polygons)
+    meet: Array = ((low[1:] < high[:-1]) & (low[:-1] < high[1:])).all(axis=1)
+    out = np.zeros(len(meet), polygons.dtype)
+    out[meet] = paired_polygon_overlaps(polygons[1:][meet], polygons[:-1][meet])
     return out

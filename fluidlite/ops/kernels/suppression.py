@@ -7,10 +7,10 @@ from collections.abc import Callable
 import numpy as np
 
 from fluidlite.base.dtypes import Array
-from fluidlite.ops.kernels.boxes import overlaps
-from fluidlite.ops.kernels.polygon_overlaps import polygon_overlaps
+from fluidlite.ops.kernels.boxes import overlaps, paired_overlaps
+from fluidlite.ops.kernels.polygon_overlaps import neighbour_polygon_overlaps, polygon_overlaps
 
-__all__ = ["kept_boxes", "overlap_of"]
+__all__ = ["kept_boxes", "neighbour_overlaps", "overlap_of"]
 
 _BLOCK = 128  # candidates whose overlaps are computed at a time: 64 kB, which stay in the cache
 
@@ -20,6 +20,13 @@ def overlap_of(size: int, normalized: bool) -> Callable[[Array, Array], Array]:
     if size == 4:
         return lambda left, right: overlaps(np, left, right, normalized, apart=True)
     return polygon_overlaps
+
+
+def neighbour_overlaps(boxes: Array, normalized: bool) -> Array:
+    """The overlap of each row but the first with the one before it."""
+    if boxes.shape[1] == 4:
+        return paired_overlaps(np, boxes[1:], boxes[:-1], normalized, apart=True)
+    return neighbour_polygon_overlaps(boxes)
 
 
 def kept_boxes(

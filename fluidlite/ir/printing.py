@@ -42,6 +42,9 @@ def program_text(program: Program) -> str:
     header = f"program random_seed={program.random_seed}" if program.random_seed else "program"
     if program.file_version != PROGRAM_VERSION:
         header += f" file_version={program.file_version}"
+    if program.op_versions:
+        versions = ", ".join(f"{_name(name)}={version}" for name, version in program.op_versions.items())
+        header += f" op_versions=[{versions}]"
     return "\n".join([header, *(f"\n{block_text(block)}" for block in program.blocks)])
 
 

@@ -140,6 +140,13 @@ class _Line:
         return items
 
 
+def _version(line: _Line) -> tuple[str, int]:
+    """`roll=2`: the version of an op type."""
+    op_type = line.name()
+    line.need("=")
+    return op_type, line.integer()
+
+
 class _TextReader:
     """Fills a program line by line."""
 
@@ -148,7 +155,7 @@ class _TextReader:
         self.block: Block | None = None
 
     def header(self, line: _Line) -> None:
-        """`program random_seed=7 file_version=2006002`."""
+        """`program random_seed=7 file_version=2006002 op_versions=[roll=2]`."""
         line.need("program")
         if line.has("random_seed"):
             line.need("=")
@@ -156,6 +163,10 @@ class _TextReader:
         if line.has("file_version"):
             line.need("=")
             self.program.file_version = line.integer()
+        if line.has("op_versions"):
+            line.need("=")
+            line.need("[")
+            self.program.op_versions = dict(line.many(lambda: _version(line), "]"))
 
     def start_block(self, line: _Line) -> None:
         """`block 1 parent=0 forward=3`; the blocks themselves are there already."""

@@ -91,6 +91,7 @@ def program_data(program: Program) -> dict[str, Any]:
         "version": VERSION,
         "random_seed": program.random_seed,
         "file_version": program.file_version,
+        "op_versions": dict(program.op_versions),
         "blocks": list(map(_block_data, program.blocks)),
     }
 
@@ -166,6 +167,8 @@ def parse(text: str | bytes) -> Program:
     program = Program()
     program._seed = _get(data, "random_seed", int, 0)
     program.file_version = _get(data, "file_version", int, PROGRAM_VERSION)
+    versions = _get(data, "op_versions", dict, {})
+    program.op_versions = {op_type: _get(versions, op_type, int) for op_type in versions}
     blocks = _get(data, "blocks", list)
     # before they are made: a short file could ask for any number
     if not 0 < len(blocks) <= MAX_BLOCKS:

@@ -9,7 +9,9 @@ import pytest
 
 import fluidlite.paddle as paddle
 from fluidlite.errors import FormatError
+from fluidlite.ir import text
 from fluidlite.ir.framework_pb import ProgramDesc
+from fluidlite.show import json
 
 X = np.array([[-2, -1, 0, 1, 2]], "float32")
 
@@ -53,7 +55,8 @@ def with_versions(**versions: int) -> bytes:
 
 def test_versions_of_ops_are_kept() -> None:
     program = paddle.static.Program.parse_from_string(with_versions(leaky_relu=1, roll=2))
-    for again in (program, program.clone(), program.clone(for_test=True)):
+    written = (text.parse(str(program)), json.parse(json.program_json(program)))
+    for again in (program, program.clone(), program.clone(for_test=True), *written):
         found = ProgramDesc.FromString(again.desc.serialize_to_string()).op_version_map.pair
         assert {pair.op_name: pair.op_version.version for pair in found} == {b"leaky_relu": 1, b"roll": 2}
 

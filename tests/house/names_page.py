@@ -37,7 +37,6 @@ REASONS = (
     ("fluid.op.", "makes ops of Paddle's oldest C++ networks"),
     ("fluid.net_drawer.", "a step of drawing; `draw_graph` draws"),
     ("fluid.debugger.repr_", "prints one part of a message; `str(program)` prints all"),
-    ("fluid.incubate.fleet.utils.utils.check_saved_vars_try_dump", "checks files of pslib's jobs"),
     ("", "not there yet"),
 )
 

@@ -11,16 +11,22 @@ import numpy as np
 from google.protobuf import text_format
 
 from fluidlite.base.dtypes import Array, to_numpy
-from fluidlite.base.errors import FormatError
+from fluidlite.base.errors import ArgumentError, FormatError
 from fluidlite.base.imported_names import imported_names
+from fluidlite.base.place import CPUPlace
 from fluidlite.debugger import draw_block_graphviz
+from fluidlite.executor.executor import Executor, scope_guard
+from fluidlite.io import load_inference_model
 from fluidlite.ir.program import Program
+from fluidlite.lod_tensor import create_lod_tensor
 from fluidlite.proto import framework_pb2
 from fluidlite.saving.variables import get_program_persistable_vars
+from fluidlite.values.scope import Scope
 from fluidlite.values.serialize import ValueReader
 
 __all__ = [
     "check_pruned_program_vars",
+    "check_saved_vars_try_dump",
     "graphviz",
     "load_program",
     "load_program_binary",
@@ -117,6 +123,65 @@ def check_pruned_program_vars(train_prog: Program, pruned_prog: Program) -> bool
             )
             same = False
     return same
+
+
+def check_saved_vars_try_dump(
+    dump_dir: str,
+    dump_prog_fn: str,
+    is_text_dump_program: bool,
+    feed_config: Any,
+    fetch_config: Any,
+    batch_size: int = 1,
+    save_filename: str | None = None,
+) -> list[Array]:
+    """Run a saved model once, and give what it computes: the variables `fetch_config.fetch_vars_names`.
+
+    `feed_config` has the lists `feeded_vars_names`, `feeded_vars_dims` (of one sample), `feeded_vars_types`
+    and `feeded_vars_filelist`: files with the numbers of one sample a line, or None for random numbers.
+    ValueError where a variable is unknown or has another shape in the model.
+    """
+    if is_text_dump_program:
+        dump_prog_fn = program_type_trans(dump_dir, dump_prog_fn, is_text_dump_program)
+    # a model that is looked at must not overwrite the variables of the job that looks
+    with scope_guard(Scope()):
+        executor = Executor(CPUPlace())
+        program, feeds, fetches = load_inference_model(dump_dir, executor, dump_prog_fn, save_filename)
+        _compare("feed", feeds, feed_config.feeded_vars_names)
+        _compare("fetch", [var.name for var in fetches], fetch_config.fetch_vars_names)
+        block = program.global_block()
+        wanted = [block.var(name) for name in fetch_config.fetch_vars_names]
+        feed = _samples(block, feed_config, batch_size)
+        found = executor.run(program, feed=feed, fetch_list=wanted, return_numpy=False)
+    return [np.array(value) for value in found]
+
+
+def _compare(what: str, found: Sequence[str], configured: Sequence[str]) -> None:
+    if list(found) != list(configured):
+        _log.warning("the model has the %s variables %s, and the config %s", what, found, configured)
+
+
+def _samples(block: Any, config: Any, batch_size: int) -> dict[str, Any]:
+    """The values to feed: numbers of files, or random ones."""
+    files = config.feeded_vars_filelist or [None] * len(config.feeded_vars_names)
+    rng = np.random.default_rng()
+    feed: dict[str, Any] = {}
+    for name, dims, dtype, file in zip(
+        config.feeded_vars_names, config.feeded_vars_dims, config.feeded_vars_types, files, strict=True
+    ):
+        var = block.var(name)
+        shape = tuple(np.atleast_1d(dims).tolist())
+        if any(mine not in (-1, dim) for mine, dim in zip(var.shape[-len(shape) :], shape, strict=False)):
+            raise ArgumentError(
+                f"feed variable {name!r} has shape {tuple(var.shape)} in the model, and its samples {shape}"
+            )
+        # numbers that count something are 0: a row of that number is in every table
+        value = np.zeros((batch_size, *shape), dtype)
+        if file is not None:
+            value = np.loadtxt(file, ndmin=2, max_rows=batch_size).reshape(-1, *shape).astype(dtype)
+        elif value.dtype.kind == "f":
+            value = np.asarray(rng.random(value.shape), dtype)
+        feed[name] = create_lod_tensor(value, [[1] * len(value)], CPUPlace()) if var.lod_level else value
+    return feed
 
 
 def parse_program(program: Program, output_dir: str) -> None:

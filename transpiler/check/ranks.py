@@ -436,10 +436,11 @@ def _check_loss_scale(found: Findings, rank: RankReading, count: int, gradients:
                 )
         elif site.op.type == "scale" and abs(float(site.op.attrs.get("scale", 1.0)) * count - 1) <= 1e-5:
             means.update(gradients & {name})
-    # the sums themselves are divided, as ReduceOp.AVG does
+    # the sums themselves are divided, as ReduceOp.AVG does; where the loss is, such a scale may be the mean
+    # over as many merged batches as there are ranks
     after = min((means[name] for name in gradients), default=0)
     for name, site in losses.items():
-        times = scales[name] + after
+        times = scales[name] or after
         if times != 1:
             found.add(
                 "average", site, f"{name!r} is divided by the number of ranks {times} times, and not once"

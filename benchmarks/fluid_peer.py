@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import itertools
+import tempfile
 from collections.abc import Callable
 from typing import Any
 
+import fluid_networks
 import numpy as np
 
 
@@ -111,24 +114,45 @@ PROGRAMS: dict[str, Callable[[Any, Any], tuple[Any, Any]]] = {
     "ctr": ctr,
     "chain": chain,
     "loop": loop,
+    "lstm": fluid_networks.lstm,
+    "lstm_layer": fluid_networks.lstm_layer,
+    "transformer": fluid_networks.transformer,
+    "resnet": fluid_networks.resnet,
+    "resnet50": fluid_networks.resnet,
 }
 
 
+def _saved_and_loaded(fluid: Any, exe: Any, main: Any) -> Any:
+    """The program as people serve it: pruned to its logits, saved, loaded."""
+    with tempfile.TemporaryDirectory() as folder:
+        logits = main.global_block().var("logits.tmp_1")
+        fluid.io.save_inference_model(folder, ["x"], [logits], exe, main)
+        return fluid.io.load_inference_model(folder, exe)
+
+
 def build(fluid: Any, kind: str, spec: Any) -> Callable[[], float]:
-    """One training step of a workload, with the workload's initial values set."""
+    """One training step of a workload (one inference where the spec says so), from its initial values."""
+    infer = spec.cfg.get("infer", False)
     main, startup = fluid.Program(), fluid.Program()
     with fluid.program_guard(main, startup):
         loss, optimizer = PROGRAMS[kind](fluid, spec)
-        optimizer.minimize(loss)
+        if not infer:
+            optimizer.minimize(loss)
     exe = fluid.Executor(fluid.CPUPlace())
     scope = fluid.Scope() if hasattr(fluid, "Scope") else fluid.core.Scope()
     exe.run(startup, scope=scope)
-    for name, value in spec.params.items():
+    for name, value in fluid_networks.parameters(kind, spec).items():
         var = scope.find_var(name)
         var.get_tensor().set(np.ascontiguousarray(value), fluid.CPUPlace())
+    batches = itertools.cycle(fluid_networks.as_fed(fluid, kind, spec))
+    fetches: list[Any] = [loss]
+    if infer:
+        with fluid.scope_guard(scope):
+            main, _, fetches = _saved_and_loaded(fluid, exe, main)
+            batches = itertools.cycle([{"x": batch["x"]} for batch in spec.batches])
 
     def step() -> float:
-        (value,) = exe.run(main, feed=spec.next(), fetch_list=[loss], scope=scope)
+        (value,) = exe.run(main, feed=next(batches), fetch_list=fetches, scope=scope)
         return float(np.asarray(value).reshape(-1)[0])
 
     return step

@@ -8,6 +8,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 from jax import lax
+from jax_networks import NETWORKS
 
 
 def _cross_entropy(z: Any, y: Any) -> Any:
@@ -50,6 +51,8 @@ def _loss(kind: str, spec: Any) -> Callable[[Any, Any], Any]:
             h = jax.nn.relu(jnp.tanh((h + b["a"]) * b["b"])) * spec.scale
         return jnp.mean(h)
 
+    if kind in NETWORKS:
+        return lambda p, b: NETWORKS[kind](spec, p, b)
     return {"mlp": mlp, "lenet": lenet, "word2vec": word2vec, "ctr": ctr, "chain": chain, "loop": chain}[kind]
 
 
@@ -84,23 +87,56 @@ def _adam(loss: Any, lr: float) -> Any:
     return step
 
 
-def build(kind: str, spec: Any) -> Callable[[], float]:
-    """One training step of a workload."""
-    params = {name: jnp.asarray(value) for name, value in spec.params.items()}
+def _adagrad(loss: Any, spec: Any) -> Any:
+    def step(state: Any, b: Any) -> Any:
+        p, m = state
+        value, g = jax.value_and_grad(loss)(p, b)
+        m = jax.tree.map(lambda a, c: a + c * c, m, g)
+        return value, (jax.tree.map(lambda a, c, d: a - spec.lr * c / (jnp.sqrt(d) + spec.eps), p, g, m), m)
+
+    return step
+
+
+def _momentum(loss: Any, spec: Any) -> Any:
+    def step(state: Any, b: Any) -> Any:
+        p, m = state
+        value, g = jax.value_and_grad(loss)(p, b)
+        m = jax.tree.map(lambda a, c, d: spec.mu * a + c + spec.wd * d, m, g, p)
+        return value, (jax.tree.map(lambda a, c: a - spec.lr * c, p, m), m)
+
+    return step
+
+
+def _sgd(loss: Any, lr: float) -> Any:
+    def step(p: Any, b: Any) -> Any:
+        value, g = jax.value_and_grad(loss)(p, b)
+        return value, jax.tree.map(lambda a, c: a - lr * c, p, g)
+
+    return step
+
+
+def _training(kind: str, spec: Any, params: Any) -> tuple[Any, Any]:
+    """What the step of a workload carries on, and the step."""
     loss = _loss(kind, spec)
-    if kind == "lenet":
-        first, second = ({name: jnp.zeros_like(value) for name, value in params.items()} for _ in range(2))
-        state: Any = (params, first, second, jnp.float32(0))
-        function = _adam(loss, spec.lr)
-    elif kind in ("word2vec", "ctr"):
-        state, function = params, _gathered(kind, loss, spec.lr)
-    else:
 
-        def function(p: Any, b: Any) -> Any:
-            value, g = jax.value_and_grad(loss)(p, b)
-            return value, jax.tree.map(lambda a, c: a - spec.lr * c, p, g)
+    def zeros() -> Any:
+        return {name: jnp.zeros_like(value) for name, value in params.items()}
 
-        state = params
+    if spec.cfg.get("infer"):
+        return params, lambda p, b: (loss(p, b)[0, 0], p)
+    if kind in ("lenet", "transformer"):
+        return (params, zeros(), zeros(), jnp.float32(0)), _adam(loss, spec.lr)
+    if kind in ("lstm", "lstm_layer"):
+        return (params, zeros()), _adagrad(loss, spec)
+    if kind in ("resnet", "resnet50"):
+        return (params, zeros()), _momentum(loss, spec)
+    return params, _gathered(kind, loss, spec.lr) if kind in ("word2vec", "ctr") else _sgd(loss, spec.lr)
+
+
+def build(kind: str, spec: Any) -> Callable[[], float]:
+    """One training step of a workload (one inference where the spec says so)."""
+    params = {name: jnp.asarray(value) for name, value in spec.params.items()}
+    state, function = _training(kind, spec, params)
     jitted = jax.jit(function, donate_argnums=0)
 
     def step() -> float:

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import torch
 import torch.nn.functional as F
+from torch_networks import NETWORKS, optimizers
 
 
 def _forward(kind: str, p: dict[str, Any], spec: Any) -> Callable[[dict[str, Any]], Any]:
@@ -41,6 +42,8 @@ def _forward(kind: str, p: dict[str, Any], spec: Any) -> Callable[[dict[str, Any
             h = torch.relu(torch.tanh((h + b["a"]) * b["b"])) * spec.scale
         return h.mean()
 
+    if kind in NETWORKS:
+        return lambda b: NETWORKS[kind](p, spec, b)
     return {"mlp": mlp, "lenet": lenet, "word2vec": word2vec, "ctr": ctr, "chain": chain, "loop": chain}[kind]
 
 
@@ -52,18 +55,21 @@ def build(kind: str, spec: Any, compiled: bool) -> Callable[[], float]:
     forward = _forward(kind, params, spec)
     if compiled:
         forward = torch.compile(forward)
-    optimizer = (
-        torch.optim.Adam(params.values(), lr=spec.lr)
-        if kind == "lenet"
-        else torch.optim.SGD(params.values(), lr=spec.lr)
-    )
+    found = optimizers(kind, params, spec)
 
     def step() -> float:
         batch = {name: torch.from_numpy(value) for name, value in spec.next().items()}
-        optimizer.zero_grad(set_to_none=True)
+        for optimizer in found:
+            optimizer.zero_grad(set_to_none=True)
         loss = forward(batch)
         loss.backward()
-        optimizer.step()
+        for optimizer in found:
+            optimizer.step()
         return float(loss.detach())
 
-    return step
+    def infer() -> float:
+        with torch.inference_mode():
+            logits = forward({"x": torch.from_numpy(spec.next()["x"])})
+        return float(logits.numpy().reshape(-1)[0])
+
+    return step if found else infer

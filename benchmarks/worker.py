@@ -22,6 +22,12 @@ WORKLOADS = {
     "chain_64": ("chain", "n64"),
     "chain_2048": ("chain", "n2048"),
     "loop_64": ("loop", "n64"),
+    "lstm": ("lstm", "base"),
+    "lstm_layer": ("lstm_layer", "base"),
+    "transformer": ("transformer", "base"),
+    "resnet20": ("resnet", "n3"),
+    "resnet50": ("resnet50", "train"),
+    "resnet50_infer": ("resnet50", "infer"),
 }
 
 

@@ -116,7 +116,7 @@ def _sgd(loss: Any, lr: float) -> Any:
 
 
 def _training(kind: str, spec: Any, params: Any) -> tuple[Any, Any]:
-    """What the step of a workload carries on, and the step."""
+    """The state that the step of a workload carries on, and the step."""
     loss = _loss(kind, spec)
 
     def zeros() -> Any:

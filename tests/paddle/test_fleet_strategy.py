@@ -10,6 +10,7 @@ import pathlib
 from typing import Any
 
 import fleet_roles
+import numpy as np
 import pytest
 
 import fluidlite.paddle as paddle
@@ -52,6 +53,31 @@ def test_other_names() -> None:
     for name in TABLES:
         with pytest.raises(UnsupportedError, match=f"{name}: table 'emb'"):
             setattr(strategy, name, {"emb": {}})
+
+
+def test_values_that_2x_takes_for_others() -> None:
+    strategy = fleet.DistributedStrategy()
+    strategy.amp_configs = {"custom_white_list": ("a", "b"), "incr_every_n_steps": True}
+    strategy.a_sync_configs = {"k_steps": np.int64(3), "launch_barrier": np.bool_(False)}
+    strategy.gradient_merge_configs = {"k_steps": np.bool_(True), "avg": 0}
+    assert strategy.amp_configs["custom_white_list"] == ["a", "b"]
+    assert strategy.amp_configs["incr_every_n_steps"] == 1
+    assert strategy.a_sync_configs["k_steps"] == 3 and strategy.a_sync_configs["launch_barrier"] is False
+    assert strategy.gradient_merge_configs == {"k_steps": 1, "avg": False}
+    strategy.amp_configs = {"custom_white_list": None}
+    assert strategy.amp_configs["custom_white_list"] == []
+    with pytest.raises(TypeError, match=r"recompute_configs\['checkpoints'\] takes a list, not 'fc_0.tmp_0'"):
+        strategy.recompute_configs = {"checkpoints": "fc_0.tmp_0"}
+
+
+def test_options_of_compiling_that_2x_has_added() -> None:
+    strategy, options = fleet.DistributedStrategy(), paddle.static.BuildStrategy()
+    assert options.fuse_bn_add_act_ops and options.bkcl_comm_num == 1 and not options.enable_addto
+    options.enable_addto = options.fuse_gemm_epilogue = True
+    strategy.build_strategy = options
+    assert strategy.build_strategy.enable_addto and not strategy.build_strategy.fix_op_run_order
+    with pytest.raises(AttributeError, match="did you mean 'enable_addto'"):
+        options.enable_adto = True
 
 
 CHOSEN = """amp: true
@@ -160,6 +186,18 @@ def test_roles_of_the_environment(number: int, monkeypatch: pytest.MonkeyPatch) 
 @pytest.mark.parametrize("number", range(len(fleet_roles.USER_DEFINED)))
 def test_roles_by_arguments(number: int, monkeypatch: pytest.MonkeyPatch) -> None:
     check_role(fleet_roles.USER_DEFINED[number], RECORDED["user_defined"][number], monkeypatch)
+
+
+@pytest.mark.parametrize("number", ["3", "-1"])
+def test_a_number_that_no_endpoint_has(number: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    # 2.6.2 goes on, and the job waits for a rank that nobody is
+    monkeypatch.setenv("PADDLE_TRAINER_ID", number)
+    monkeypatch.setenv("PADDLE_TRAINER_ENDPOINTS", "a:1,b:1")
+    with pytest.raises(ValueError, match=f"PADDLE_TRAINER_ID is {number}, but .* a:1,b:1, please check"):
+        role_maker.PaddleCloudRoleMaker(is_collective=True)._worker_index()
+    monkeypatch.setenv("PADDLE_TRAINERS_NUM", "2")
+    with pytest.raises(ValueError, match=f"PADDLE_TRAINER_ID is {number}, but PADDLE_TRAINERS_NUM 2"):
+        paddle.distributed.ParallelEnv()
 
 
 def check_role(row: Any, wanted: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:

@@ -24,7 +24,8 @@ _NAMES = LazyNames(
         "fluidlite.paddle.static.variables": (
             "Print accuracy append_backward auc create_global_var create_parameter xpu_places"
         ),
-        "fluidlite.compiler": "BuildStrategy CompiledProgram ExecutionStrategy",
+        "fluidlite.paddle.static.build_strategy": "BuildStrategy",
+        "fluidlite.compiler": "CompiledProgram ExecutionStrategy",
         "fluidlite.parallel_executor": "ParallelExecutor",
         "fluidlite.paddle.attributes": "WeightNormParamAttr",
         "fluidlite.paddle.programs": "Program default_main_program default_startup_program",

@@ -6,9 +6,12 @@ import logging
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from fluidlite.base.errors import UnsupportedError, did_you_mean
-from fluidlite.base.strategies import BuildStrategy, ExecutionStrategy
+from fluidlite.base.strategies import ExecutionStrategy
 from fluidlite.paddle.distributed.fleet.base.messages import strategy_message
+from fluidlite.paddle.static.build_strategy import BuildStrategy
 
 __all__ = ["DistributedStrategy"]
 
@@ -40,7 +43,12 @@ def _plain(message: Any, field: Any) -> Any:
     value = getattr(message, field.name)
     if isinstance(value, float) and not message.HasField(field.name):
         return float(f"{value:.7g}")
-    return list(value) if not isinstance(value, str) and isinstance(value, Iterable) else value
+    return list(value) if _is_repeated(value) else value
+
+
+def _is_repeated(value: Any) -> bool:
+    """True for the value of a repeated field. How a declaration says that it is one depends on protobuf."""
+    return isinstance(value, Iterable) and not isinstance(value, (str, bytes))
 
 
 class _Field:
@@ -115,11 +123,20 @@ def _assign(message: Any, values: Mapping[str, Any], name: str) -> None:
     for key, value in values.items():
         if known[key].message_type is not None and isinstance(value, Mapping):
             _assign(getattr(message, key), value, f"{name}[{key!r}]")
-        elif isinstance(value, (list, tuple)):
-            del getattr(message, key)[:]
-            getattr(message, key).extend(value)
+        elif _is_repeated(getattr(message, key)):
+            _replace(message, key, value, name)
         else:
-            setattr(message, key, value)
+            # newer protobufs take no truth value for a number
+            is_number = isinstance(value, (bool, np.bool_)) and known[key].cpp_type != known[key].CPPTYPE_BOOL
+            setattr(message, key, int(value) if is_number else value)
+
+
+def _replace(message: Any, key: str, values: Any, name: str) -> None:
+    """Set a repeated field; None empties it."""
+    if values and not isinstance(values, (list, tuple, set)):
+        raise TypeError(f"{name}[{key!r}] takes a list, not {values!r}")
+    message.ClearField(key)
+    getattr(message, key).extend(values or ())
 
 
 class _Size(_Field):

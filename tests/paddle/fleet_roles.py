@@ -48,6 +48,12 @@ ENVIRONMENTS: list[Row] = [
     ({}, {"is_collective": True}),
     *((without(_RANKS, name), {"is_collective": True}) for name in _RANKS if name[-1] != "S"),
     ({**_RANKS, "TRAINING_ROLE": "PSERVER"}, {"is_collective": True}),
+    *(({**_RANKS, "PADDLE_TRAINERS_NUM": number}, {"is_collective": True}) for number in ("", "x", "7")),
+    ({**_RANKS, "PADDLE_TRAINER_ID": " 1"}, {"is_collective": True}),
+    ({**_RANKS, "PADDLE_TRAINER_ID": ""}, {"is_collective": True}),
+    ({**_SERVED, "TRAINING_ROLE": "trainer"}, {}),
+    ({**_SERVED, "PADDLE_TRAINER_ENDPOINTS": "a:1,b:2,a:1"}, {}),
+    ({**_SERVED, "PADDLE_PSERVERS_IP_PORT_LIST": "127.0.0.2:36001,"}, {}),
 ]
 _SERVERS = ["127.0.0.1:36011", "127.0.0.1:36012"]
 USER_DEFINED: list[Row] = [

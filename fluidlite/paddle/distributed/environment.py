@@ -22,6 +22,8 @@ class ParallelEnv:
 
     def __init__(self) -> None:
         self._rank, self._world_size = _place()
+        if self._world_size > 1 and not 0 <= self._rank < self._world_size:
+            raise ValueError(f"PADDLE_TRAINER_ID is {self._rank}, but PADDLE_TRAINERS_NUM {self._world_size}")
         given = os.environ.get("PADDLE_TRAINER_ENDPOINTS", "")
         self._trainer_endpoints = given.split(",")
         if self._world_size > 1 and len(self._trainer_endpoints) != self._world_size:
@@ -30,6 +32,7 @@ class ParallelEnv:
         mine = self._trainer_endpoints[self._rank] if self._world_size > 1 else ""
         self._current_endpoint = os.environ.get("PADDLE_CURRENT_ENDPOINT") or mine
         self._nrings = int(os.environ.get("FLAGS_nccl_nrings", "1"))
+        assert self._nrings > 0, f"FLAGS_nccl_nrings must be greater than 0, not {self._nrings}"
         self._pg_timeout = int(os.environ.get("PADDLE_PG_TIMEOUT", "1800000"))
 
     @property

@@ -154,11 +154,17 @@ class PaddleCloudRoleMaker(RoleMakerBase):
         given = os.environ.get("PADDLE_TRAINER_ENDPOINTS")
         self._current_endpoint = os.environ.get("PADDLE_CURRENT_ENDPOINT")
         self._worker_endpoints = (given or "127.0.0.1:6170").split(",")
-        found = ParallelEnv()
-        if given is None and found.world_size > 1:  # mpirun started this process, without a launcher
-            self._current_id, self._worker_endpoints = found.rank, found.trainer_endpoints
-        self._non_distributed = given is None and found.world_size == 1
+        if given is None:  # no launcher says it, but mpirun or PADDLE_TRAINERS_NUM may
+            found = ParallelEnv()
+            self._non_distributed = found.world_size <= 1
+            if not self._non_distributed:
+                self._current_id, self._worker_endpoints = found.rank, found.trainer_endpoints
         self._trainers_num = len(self._worker_endpoints)
+        if not self._non_distributed and not 0 <= self._current_id < self._trainers_num:
+            raise ValueError(
+                f"PADDLE_TRAINER_ID is {self._current_id}, but PADDLE_TRAINER_ENDPOINTS names "
+                f"{','.join(self._worker_endpoints)}, {_CHECK}"
+            )
         self._nodes_num = _count_of_machines(self._worker_endpoints)
         self._local_rank = os.environ.get("PADDLE_RANK_IN_NODE")
         self._local_device_ids = os.environ.get("PADDLE_LOCAL_DEVICE_IDS")

@@ -161,6 +161,30 @@ def test_two_ranks_are_one_process(folder: pathlib.Path) -> None:
     np.testing.assert_allclose(found.mean(0), alone(folder, "collective.py"), atol=2e-6)
 
 
+def launched(folder: pathlib.Path, *arguments: str, module: str = "launch") -> str:
+    """The output of a command of the guide: what the first worker says is shown, and the others' logs."""
+    command = [sys.executable, "-m", f"fluidlite.paddle.distributed.{module}", *arguments]
+    shown = finished(start(folder, command))
+    logs = sorted((folder / "log").glob("workerlog.*"))
+    assert shown == logs[0].read_text() and len(logs) == 2
+    return "".join(path.read_text() for path in logs)
+
+
+@pytest.mark.mpi
+@pytest.mark.skipif(MPIEXEC is None, reason="no mpiexec: pip install 'fluidlite[mpi]'")
+def test_two_launched_ranks_are_one_process(folder: pathlib.Path) -> None:
+    output = launched(folder, "--nproc_per_node", "2", "collective.py")
+    assert output.count("together 3") == 2
+    np.testing.assert_allclose(costs(output).mean(0), alone(folder, "collective.py"), atol=2e-6)
+
+
+@pytest.mark.parametrize("module", ["launch", "launch_ps"])
+def test_launched_workers_and_servers_are_one_process(module: str, folder: pathlib.Path) -> None:
+    output = launched(folder, "--server_num", "2", "--worker_num", "2", "served.py", module=module)
+    assert output.count("together 3") == 2
+    np.testing.assert_allclose(costs(output).mean(0), alone(folder, "served.py"), atol=2e-6)
+
+
 def test_two_workers_and_two_servers_are_one_process(folder: pathlib.Path) -> None:
     sockets = [socket.create_server(("127.0.0.1", 0)) for _ in range(3)]
     ports = [str(one.getsockname()[1]) for one in sockets]

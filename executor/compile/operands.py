@@ -33,7 +33,7 @@ from fluidlite.executor.plan.values import Reshape, Same, Slices, Storage, Trans
 from fluidlite.executor.run.functions import Erf
 from fluidlite.ops.kernels.scalar import FUNCTIONS
 
-__all__ = ["Names", "Operands"]
+__all__ = ["Names", "Operands", "literal"]
 
 
 # names that the source itself uses: arguments, built-in functions, the variables of its loops
@@ -143,7 +143,8 @@ class Operands:
     def __init__(self) -> None:
         self.names = Names()
         self.functions: dict[str, None] = {}
-        self.numbers: dict[tuple[str, str], str] = {}
+        self.numbers: dict[tuple[str, str], tuple[str, Any, str]] = {}
+        """By text and dtype: the name, the number and its dtype."""
         self.erf: Bound | None = None
 
     def function(self, name: str) -> str:
@@ -164,10 +165,10 @@ class Operands:
         elif isinstance(number, float) and kind[:3] in ("int", "uin", "boo") and number != int(number):
             # a fraction beside integers makes them floating point, as in NumPy
             kind = "float64"
-        key = (_literal(number), kind)
+        key = (literal(number), kind)
         if key not in self.numbers:
-            self.numbers[key] = self.names.unique(f"s{len(self.numbers)}")
-        return self.numbers[key]
+            self.numbers[key] = (self.names.unique(f"s{len(self.numbers)}"), number, kind)
+        return self.numbers[key][0]
 
     def text(self, operand: Operand) -> str:
         """An operand where it stands."""
@@ -183,7 +184,7 @@ class Operands:
         if isinstance(operand, dict):
             return f"{{{', '.join(f'{key!r}: {self.text(item)}' for key, item in operand.items())}}}"
         write = _WRITERS.get(type(operand))
-        return _literal(operand) if write is None else write(self, operand)
+        return literal(operand) if write is None else write(self, operand)
 
     def call(self, call: Call) -> str:
         """A call."""
@@ -269,7 +270,7 @@ _WRITERS: Mapping[type, Any] = {
 }
 
 
-def _literal(item: Any) -> str:
+def literal(item: Any) -> str:
     """A Python constant; infinities and NaN have no literal."""
     if isinstance(item, float) and not math.isfinite(item):
         return f"float({str(item)!r})"

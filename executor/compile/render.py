@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from fluidlite.executor.compile.operands import Operands
+from fluidlite.executor.compile.operands import Operands, literal
 from fluidlite.executor.plan.actions import (
     Append,
     Assign,
@@ -37,9 +37,10 @@ _INDENT = "    "
 
 
 def render(plan: Plan) -> Source:
-    """`make(...)` binds arrays and returns `step(feeds...)`, the straight line that runs once a step.
+    """`step(feeds...)`, the straight line that runs once a step, and what its names stand for.
 
-    The step comes first and what it refers to after it: that is the order in which a plan is read.
+    Those are data, not text: in a plan of many ops, compiling a line for each buffer and view, as variables
+    around the step, took five times as long as compiling the step.
     """
     return _Renderer(plan).source()
 
@@ -60,7 +61,6 @@ class _Renderer:
         source = self.result
         operands = self.operands
         plan = self.plan
-        source.add("def make(np, buffers, params, constants, bound, load, store):")
         arguments = [
             text
             for value in plan.feeds.values()
@@ -68,46 +68,48 @@ class _Renderer:
             # so
             for text in (operands.text(value), *([operands.lod(value)] if value.has_lod else ()))
         ]
-        source.add(f"def step({', '.join(arguments)}):", 1)
+        source.add(f"def step({', '.join(arguments)}):")
         defined: set[Value] = set()
-        self.block(plan.steps, defined, 2)
+        self.block(plan.steps, defined, 1)
         for value in plan.fetches:
-            self.define(value, None, defined, 2)
+            self.define(value, None, defined, 1)
         fetched = "".join(f"({operands.text(value)}, {operands.lod(value)}), " for value in plan.fetches)
         source.add("")
-        source.add(f"return ({fetched.rstrip()})", 2)
+        source.add(f"return ({fetched.rstrip()})", 1)
         self.environment()
-        source.add("return step", 1)
         return source
 
     def environment(self) -> None:
-        """Definitions of the names that the step refers to."""
+        """The names that the step refers to, and what they stand for."""
         operands = self.operands
-        names = self.operands.names
-        fixed = self._fixed_values()
-        # before any section is written: views name their bases, and so find the names that are still missing
-        definitions = {value: self.definition(value) for value in fixed}
+        source = self.result
+        source.values = [(operands.text(value), value) for value in self._fixed_values()]
         if operands.numbers:
             operands.function("array")
-        self.section("functions", (f"{name} = np.{name}" for name in operands.functions))
+        source.functions = list(operands.functions)
         if self.timer is not None:
-            self.result.bound["tick"] = self.timer
-        self.result.bound.update({name: thing.thing for thing, name in names.bound.items()})
-        self.section("objects", (f"{name} = bound[{name!r}]" for name in self.result.bound))
-        numbers = operands.numbers.items()
-        self.section("numbers", (f"{name} = array({text}, {dtype!r})" for (text, dtype), name in numbers))
-        for title, storages in _SECTIONS.items():
-            lines = (definitions[value] for value in fixed if value.storage in storages)
-            self.section(title, dict.fromkeys(line for line in lines if line))
+            source.bound["tick"] = self.timer
+        source.bound.update({name: thing.thing for thing, name in operands.names.bound.items()})
+        source.numbers = [(name, number, kind) for (name, number, kind) in operands.numbers.values()]
+        source.definitions = self.definitions
 
-    def section(self, title: str, lines: Iterable[str]) -> None:
-        """Definitions under a heading, where there are any."""
-        found = list(lines)
-        if found:
-            self.result.add("")
-            self.result.add(f"# {title}", 1)
-            for line in found:
-                self.result.add(line, 1)
+    def definitions(self) -> list[str]:
+        """The names that the step refers to as a person reads them."""
+        source = self.result
+        fixed = [(value.storage, self.definition(name, value)) for name, value in source.values]
+        numbers = (f"{name} = array({literal(number)}, {kind!r})" for name, number, kind in source.numbers)
+        sections: dict[str, Iterable[str]] = {
+            "functions": (f"{name} = np.{name}" for name in source.functions),
+            "objects": (f"{name} = bound[{name!r}]" for name in source.bound),
+            "numbers": numbers,
+        }
+        for title, storages in _SECTIONS.items():
+            sections[title] = [line for storage, line in fixed if line and storage in storages]
+        lines = []
+        for title, found in sections.items():
+            rows = list(dict.fromkeys(found))
+            lines += ["", f"# {title}", *rows] if rows else []
+        return lines
 
     def _fixed_values(self) -> list[Value]:
         """Values that are the same arrays at every step, bases before their views."""
@@ -129,9 +131,8 @@ class _Renderer:
             visit(value)
         return list(ordered)
 
-    def definition(self, value: Value) -> str:
-        """The line that defines a fixed value; empty for another name of one."""
-        name = self.operands.text(value)
+    def definition(self, name: str, value: Value) -> str:
+        """The line that shows a fixed value; empty for another name of one."""
         if value.storage is Storage.PARAM:
             return f"{name} = params[{value.name!r}]"
         if value.storage is Storage.CONST:
@@ -160,7 +161,7 @@ class _Renderer:
         part = _part(step)
         # only at the outermost level, and only onwards: passes may move an op of the forward pass behind
         # others
-        if indent == 2 and part > self.part:
+        if indent == 1 and part > self.part:
             self.part = part
             self.blank()
             self.result.add(f"# {'-' * 12} {_PARTS[part]} {'-' * 12}", indent)

@@ -6,7 +6,7 @@ import itertools
 import linecache
 import traceback
 import weakref
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -82,13 +82,23 @@ class Plan:
 
 
 class Source:
-    """Lines of generated Python, and which op each line (counted from 1) belongs to."""
+    """The step as lines of generated Python, which op each line (counted from 1) belongs to, and what the
+    names in it stand for.
+    """
 
     def __init__(self) -> None:
         self.lines: list[str] = []
         self.op_at: dict[int, Operator] = {}
         self.bound: dict[str, Any] = {}
         """Name -> object that the source refers to."""
+        self.functions: list[str] = []
+        """Functions of the array module."""
+        self.numbers: list[tuple[str, Any, str]] = []
+        """Name, number and dtype of arrays of no dimensions."""
+        self.values: list[tuple[str, Value]] = []
+        """Names of the values that are the same arrays at every step, bases before their views."""
+        self.definitions: Callable[[], list[str]] = list
+        """Lines that show all of these to a person."""
 
     def add(self, text: str, indent: int = 0, op: Operator | None = None) -> None:
         """Append a line."""
@@ -97,9 +107,13 @@ class Source:
             # counted from 1, as tracebacks count: the length just after the line was added
             self.op_at[len(self.lines)] = op
 
-    def text(self) -> str:
-        """The whole source."""
+    def step_text(self) -> str:
+        """The step alone, which is what gets compiled."""
         return "\n".join(self.lines) + "\n"
+
+    def text(self) -> str:
+        """The step, and behind it what its names stand for: the order in which a plan is read."""
+        return "\n".join([*self.lines, *self.definitions()]) + "\n"
 
 
 @dataclass(eq=False)
@@ -111,20 +125,20 @@ class CompiledPlan:
     filename: str = field(default_factory=lambda: f"<fluidlite plan {next(_numbers)}>")
 
     def __post_init__(self) -> None:
-        self.text = self.source.text()
+        text = self.source.step_text()
         # compiled once; each binding executes it anew, when a tensor was given another array
-        self.code = compile(self.text, self.filename, "exec")
+        self.code = compile(text, self.filename, "exec")
         # tracebacks through a plan show its lines
-        linecache.cache[self.filename] = (
-            len(self.text),
-            None,
-            self.text.splitlines(keepends=True),
-            self.filename,
-        )
+        linecache.cache[self.filename] = (len(text), None, text.splitlines(keepends=True), self.filename)
         # plans come and go with feed shapes: their sources must not pile up in linecache
         weakref.finalize(self, linecache.cache.pop, self.filename, None)
         self.values = self.plan.all_values()
         self.params = sorted({value.name for value in self.values if value.storage is Storage.PARAM})
+
+    @property
+    def text(self) -> str:
+        """The whole source."""
+        return self.source.text()
 
     def bound_objects(self) -> list[Any]:
         """The objects that the source refers to."""

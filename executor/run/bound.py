@@ -14,7 +14,7 @@ from fluidlite.base.place import Place, array_module
 from fluidlite.executor.plan.actions import Fresh, HostCheck
 from fluidlite.executor.plan.plan import CompiledPlan
 from fluidlite.executor.plan.steps import flat
-from fluidlite.executor.plan.values import Storage
+from fluidlite.executor.plan.values import Storage, Value
 from fluidlite.executor.run import cuda
 from fluidlite.executor.run.blas import blas_switch
 from fluidlite.executor.run.calls import BlockCall, KernelCall
@@ -51,7 +51,7 @@ class BoundPlan:
         self.seen = -1
         self.step: Callable[..., Any] = lambda: ()
 
-    def _buffers(self) -> dict[int, Any]:
+    def _buffers(self) -> dict[Value, Any]:
         """The views of the pool that the source names; zeroed so that a first in-place read is no NaN by
         chance.
         """
@@ -63,7 +63,7 @@ class BoundPlan:
         views = {}
         for value, offset in layout.offsets.items():
             piece = pool[start + offset : start + offset + value.nbytes]
-            views[value.number] = piece.view(value.dtype).reshape(value.shape)
+            views[value] = piece.view(value.dtype).reshape(value.shape)
         return views
 
     def current(self) -> bool:
@@ -106,20 +106,35 @@ class BoundPlan:
         )
 
     def _bind(self, arrays: dict[str, Any]) -> None:
-        interpreter = Interpreter(self.place, self.scope, self.random)
-        bound = {name: _own(thing, interpreter) for name, thing in self.plan.source.bound.items()}
-        constants = {
-            value.number: self.xp.asarray(value.constant)
-            for value in self.plan.values
-            if value.storage is Storage.CONST
-        }
-        module = np if self.xp is np else cuda.Namespace(self.xp)
-        namespace: dict[str, Any] = {}
+        namespace = self._namespace(arrays)
         exec(self.plan.code, namespace)
-        step = namespace["make"](module, self.buffers, arrays, constants, bound, self._load, self._store)
+        step = namespace["step"]
         # what was captured before is worth nothing: a graph holds the addresses of the old arrays
         self.step = cuda.CapturedStep(self.xp, step) if self.xp is not np and self._capturable() else step
         self.arrays = arrays
+
+    def _namespace(self, params: Mapping[str, Any]) -> dict[str, Any]:
+        """The things that the names in the source stand for."""
+        source = self.plan.source
+        module = np if self.xp is np else cuda.Namespace(self.xp)
+        interpreter = Interpreter(self.place, self.scope, self.random)
+        names: dict[str, Any] = {"load": self._load, "store": self._store}
+        names.update({name: getattr(module, name) for name in source.functions})
+        names.update({name: _own(thing, interpreter) for name, thing in source.bound.items()})
+        names.update({name: module.array(number, kind) for name, number, kind in source.numbers})
+        arrays: dict[Value, Any] = {}
+        for name, value in source.values:
+            arrays[value] = names[name] = self._fixed(value, params, arrays)
+        return names
+
+    def _fixed(self, value: Value, params: Mapping[str, Any], arrays: Mapping[Value, Any]) -> Any:
+        """The array of a value that is the same at every step; `arrays` holds what views show."""
+        if value.base is not None:
+            assert value.view is not None
+            return value.view.of(arrays[value.base])
+        if value.storage is Storage.PARAM:
+            return params[value.name]
+        return self.xp.asarray(value.constant) if value.storage is Storage.CONST else self.buffers[value]
 
     def _capturable(self) -> bool:
         """True if nothing in the plan needs the host, so that a graph can hold it."""

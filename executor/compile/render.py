@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from fluidlite.executor.compile.operands import Operands, literal
+from fluidlite.executor.compile.tiled import tiled
 from fluidlite.executor.plan.actions import (
     Append,
     Assign,
@@ -90,14 +91,19 @@ class _Renderer:
         if self.timer is not None:
             source.bound["tick"] = self.timer
         source.bound.update({name: thing.thing for thing, name in operands.names.bound.items()})
-        source.numbers = [(name, number, kind) for (name, number, kind) in operands.numbers.values()]
+        source.numbers = list(operands.numbers.values())
         source.definitions = self.definitions
 
     def definitions(self) -> list[str]:
         """The names that the step refers to as a person reads them."""
         source = self.result
         fixed = [(value.storage, self.definition(name, value)) for name, value in source.values]
-        numbers = (f"{name} = array({literal(number)}, {kind!r})" for name, number, kind in source.numbers)
+        numbers = (
+            f"{name} = full({shape}, {literal(number)}, {kind!r})"
+            if shape
+            else f"{name} = array({literal(number)}, {kind!r})"
+            for name, number, kind, shape in source.numbers
+        )
         sections: dict[str, Iterable[str]] = {
             "functions": (f"{name} = np.{name}" for name in source.functions),
             "objects": (f"{name} = bound[{name!r}]" for name in source.bound),
@@ -214,7 +220,7 @@ class _Renderer:
         text = self.operands.text
         action = step.action
         if isinstance(action, Elementwise):
-            return self.operands.elementwise(action, step.writes[0], {}, {})
+            return self.operands.elementwise(action, step.writes[0], {}, step.writes[0].shape)
         if isinstance(action, Call):
             return [text(action)]
         if isinstance(action, Assign):
@@ -228,7 +234,7 @@ class _Renderer:
         if isinstance(action, Shared):
             return self._shared(action, self.operands.names.unique("rows"))
         if isinstance(action, TiledLoop):
-            return self._tiled(action, self.operands.names.unique("tile"))
+            return tiled(self.operands, action)
         return [self._head(action)]
 
     def _head(self, action: Any) -> str:
@@ -272,44 +278,6 @@ class _Renderer:
         # a closure, made at each run: operands may be arrays of this run alone
         return [f"def {name}(t):", f"{_INDENT}{product}", f"{text(action.team)}({name})"]
 
-    def _tiled(self, loop: TiledLoop, name: str) -> list[str]:
-        """Element-wise calls on one block after the other."""
-        walk = loop.walk
-        text = self.operands.text
-        head: list[str] = []
-        body: list[str] = []
-        registers = [self.operands.names.unique(f"w{number}") for number in range(len(loop.registers))]
-        # the last block may be short; where blocks divide the rows evenly, registers are cut once, outside of
-        # the loop
-        is_even = walk.extent % walk.chunk == 0
-        rest = f"min({walk.chunk}, {walk.extent} - i)"
-        for register, scratch in zip(registers, loop.registers, strict=True):
-            piece = f"{text(scratch)}[t]" if is_even else f"{text(scratch)}[t, :{rest}]"
-            (head if is_even else body).append(f"{register} = {piece}")
-        local = {value: registers[number] for value, number in loop.held_in.items()}
-        for value in dict.fromkeys((*loop.reads, *loop.writes)):
-            if _goes_along(value, walk.shape, walk.flat):
-                source = text(value)
-                if walk.flat and len(walk.shape) > 1:
-                    flat_name = self.operands.names.unique(f"{source}__flat")
-                    head.append(f"{flat_name} = {source}.reshape(-1)")
-                    source = flat_name
-                local[value] = self.operands.names.unique(f"{text(value)}__block")
-                body.append(f"{local[value]} = {source}[i:i + {walk.chunk}]")
-        for action, out in loop.run:
-            body.extend(self.operands.elementwise(action, out, local, local))
-        if loop.team is None:
-            loop_head = f"for i in range(0, {walk.extent}, {walk.chunk}):"
-            # registers have a row for each thread, of which there is one here
-            return ["t = 0", *head, loop_head, *(f"{_INDENT}{line}" for line in body)]
-        loop_head = f"for i in range(t * {walk.chunk}, {walk.extent}, {walk.chunk * loop.threads}):"
-        return [
-            f"def {name}(t):",
-            *(f"{_INDENT}{line}" for line in (*head, loop_head)),
-            *(f"{_INDENT * 2}{line}" for line in body),
-            f"{text(loop.team)}({name})",
-        ]
-
 
 _SECTIONS: Mapping[str, tuple[Storage, ...]] = {
     "persistable variables": (Storage.PARAM,),
@@ -317,15 +285,6 @@ _SECTIONS: Mapping[str, tuple[Storage, ...]] = {
     "buffers": (Storage.BUFFER,),
     "views": (Storage.VIEW,),
 }
-
-
-def _goes_along(value: Value, shape: tuple[int, ...], is_flat: bool) -> bool:
-    """True if a loop over blocks of `shape` takes a block of this operand, not all of it at each block."""
-    if value.shape == shape:
-        return True
-    if is_flat or value.shape is None or len(value.shape) != len(shape):
-        return False
-    return value.shape[0] == shape[0]
 
 
 def _groups(steps: Iterable[Step]) -> Iterator[list[Step]]:

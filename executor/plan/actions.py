@@ -19,6 +19,7 @@ __all__ = [
     "Assign",
     "At",
     "Bound",
+    "BlockSum",
     "Branch",
     "Call",
     "Copy",
@@ -339,6 +340,28 @@ class Walk:
     chunk: int
     shape: tuple[int, ...]
 
+    @property
+    def block(self) -> tuple[int, ...]:
+        """The shape of a block."""
+        return (self.chunk,) if self.flat else (self.chunk, *self.shape[1:])
+
+    def takes_along(self, value: Value) -> bool:
+        """True if the loop takes a block of this operand, not all of it at each block."""
+        if value.shape == self.shape:
+            return True
+        if self.flat or value.shape is None or len(value.shape) != len(self.shape):
+            return False
+        return value.shape[0] == self.shape[0]
+
+
+@dataclass(frozen=True)
+class BlockSum:
+    """The sum of all elements of `source`: of each block into an entry of `partial`, then of those."""
+
+    source: Value
+    partial: Value
+    total: Value
+
 
 @dataclass(frozen=True)
 class TiledLoop(Action):
@@ -349,6 +372,7 @@ class TiledLoop(Action):
     """
 
     run: tuple[tuple[Elementwise, Value], ...]
+    sums: tuple[BlockSum, ...]
     walk: Walk
     registers: tuple[Value, ...]
     held_in: Mapping[Value, int]

@@ -93,8 +93,8 @@ class Source:
         """Name -> object that the source refers to."""
         self.functions: list[str] = []
         """Functions of the array module."""
-        self.numbers: list[tuple[str, Any, str]] = []
-        """Name, number and dtype of arrays of no dimensions."""
+        self.numbers: list[tuple[str, Any, str, tuple[int, ...]]] = []
+        """Name, number, dtype and shape of arrays of one number."""
         self.values: list[tuple[str, Value]] = []
         """Names of the values that are the same arrays at every step, bases before their views."""
         self.definitions: Callable[[], list[str]] = list

@@ -19,7 +19,7 @@ from fluidlite.executor.plan.actions import (
 from fluidlite.executor.plan.values import Value
 from fluidlite.ir.operator import Operator
 
-__all__ = ["Product", "Step", "flat", "in_bodies", "product_of", "shown", "substitute"]
+__all__ = ["Product", "Step", "Total", "flat", "in_bodies", "product_of", "shown", "substitute", "total_of"]
 
 
 @dataclass(eq=False)
@@ -83,6 +83,27 @@ def shown(op: Operator | None, value: Value) -> Step:
     """The step that names a view."""
     assert value.base is not None
     return Step(op, Show(), (value,), (value.base,))
+
+
+@dataclass(frozen=True)
+class Total:
+    """The sum of all elements of an array."""
+
+    source: Value
+    out: Value
+
+
+def total_of(step: Step) -> Total | None:
+    """The sum that a step is; None for all others."""
+    call = step.action
+    if not isinstance(call, Call) or call.callee != Function("add.reduce"):
+        return None
+    (source,) = call.operands
+    # over all axes, of elements in the order of the array that is shown
+    is_whole = len(call.keywords) == 1 and source.shape is not None and len(source.shape) == 1
+    if not is_whole or not source.contiguous or source.root.shape is None:
+        return None
+    return Total(source, step.writes[0]) if source.size == source.root.size else None
 
 
 @dataclass(frozen=True)

@@ -121,7 +121,7 @@ class BoundPlan:
         names: dict[str, Any] = {"load": self._load, "store": self._store}
         names.update({name: getattr(module, name) for name in source.functions})
         names.update({name: _own(thing, interpreter) for name, thing in source.bound.items()})
-        names.update({name: module.array(number, kind) for name, number, kind in source.numbers})
+        names.update({name: module.full(shape, number, kind) for name, number, kind, shape in source.numbers})
         arrays: dict[Value, Any] = {}
         for name, value in source.values:
             arrays[value] = names[name] = self._fixed(value, params, arrays)

@@ -1,0 +1,77 @@
+"""The source of blocked loops."""
+
+from __future__ import annotations
+
+from fluidlite.executor.compile.operands import Operands
+from fluidlite.executor.plan.actions import TiledLoop
+from fluidlite.executor.plan.values import Value
+
+__all__ = ["tiled"]
+
+_INDENT = "    "
+
+
+def tiled(operands: Operands, loop: TiledLoop) -> list[str]:
+    """Element-wise calls on one block after the other, by one thread or shared by a team."""
+    text = operands.text
+    head, body, local = _blocks(operands, loop)
+    block = loop.walk.block
+    cut = "" if _is_even(loop) else f"[:{_rest(loop)}]"
+    for action, out in loop.run:
+        body.extend(operands.elementwise(action, out, local, block, cut))
+    add = operands.function("add.reduce") if loop.sums else ""
+    body.extend(
+        f"{text(item.partial)}[i // {loop.walk.chunk}] = {add}({local[item.source]}, axis=None)"
+        for item in loop.sums
+    )
+    tail = [f"{add}({text(item.partial)}, out={text(item.total)})" for item in loop.sums]
+    extent = loop.walk.extent
+    chunk = loop.walk.chunk
+    if loop.team is None:
+        # registers have a row for each thread, of which there is one here
+        loop_head = f"for i in range(0, {extent}, {chunk}):"
+        return ["t = 0", *head, loop_head, *(f"{_INDENT}{line}" for line in body), *tail]
+    name = operands.names.unique("tile")
+    return [
+        f"def {name}(t):",
+        *(f"{_INDENT}{line}" for line in head),
+        f"{_INDENT}for i in range(t * {chunk}, {extent}, {chunk * loop.threads}):",
+        *(f"{_INDENT * 2}{line}" for line in body),
+        f"{text(loop.team)}({name})",
+        *tail,
+    ]
+
+
+def _blocks(operands: Operands, loop: TiledLoop) -> tuple[list[str], list[str], dict[Value, str]]:
+    """Lines ahead of the loop, lines that cut its blocks, and the names of those."""
+    walk = loop.walk
+    text = operands.text
+    head: list[str] = []
+    body: list[str] = []
+    registers = [operands.names.unique(f"w{number}") for number in range(len(loop.registers))]
+    # the last block may be short; where blocks divide the rows evenly, registers are cut once, outside of
+    # the loop
+    for register, scratch in zip(registers, loop.registers, strict=True):
+        piece = f"{text(scratch)}[t]" if _is_even(loop) else f"{text(scratch)}[t, :{_rest(loop)}]"
+        (head if _is_even(loop) else body).append(f"{register} = {piece}")
+    local = {value: registers[number] for value, number in loop.held_in.items()}
+    for value in dict.fromkeys((*loop.reads, *loop.writes)):
+        if walk.takes_along(value):
+            source = text(value)
+            if walk.flat and len(walk.shape) > 1:
+                flat_name = operands.names.unique(f"{source}__flat")
+                head.append(f"{flat_name} = {source}.reshape(-1)")
+                source = flat_name
+            local[value] = operands.names.unique(f"{text(value)}__block")
+            body.append(f"{local[value]} = {source}[i:i + {walk.chunk}]")
+    return head, body, local
+
+
+def _is_even(loop: TiledLoop) -> bool:
+    """True if all blocks have the same size."""
+    return loop.walk.extent % loop.walk.chunk == 0
+
+
+def _rest(loop: TiledLoop) -> str:
+    """The size of the block at `i`."""
+    return f"min({loop.walk.chunk}, {loop.walk.extent} - i)"

@@ -18,6 +18,31 @@ from fluidlite.ir.operator import Operator
 __all__ = ["Absent", "BlockCall", "KernelCall"]
 
 
+# their kernels give a level of detail only where an input has one: taken for makers of one, they would leave
+# every later op of a plan without known shapes, and so to its portable kernel
+_HAND_ON_LOD = frozenset(
+    [
+        "argsort",
+        "center_loss",
+        "concat",
+        "expand",
+        "huber_loss",
+        "reduce_all",
+        "reduce_any",
+        "reduce_max",
+        "reduce_mean",
+        "reduce_min",
+        "reduce_prod",
+        "reduce_sum",
+        "reshape",
+        "reshape2",
+        "softmax_with_cross_entropy",
+        "split",
+        "top_k",
+    ]
+)
+
+
 class KernelCall:
     """`call(values[, lods, likes])` runs an op's portable kernel: values by position in, values (then lods)
     by position out.
@@ -48,8 +73,8 @@ class KernelCall:
 
     @staticmethod
     def may_make_lod(op: Operator) -> bool:
-        """True if the op's kernel sets a level of detail by itself."""
-        if op.definition is None or op.definition.compute is None:
+        """True if the op's kernel sets a level of detail by itself, where its inputs have none."""
+        if op.definition is None or op.definition.compute is None or op.type in _HAND_ON_LOD:
             return False
         # the code tells without a call: a kernel that gives a level of detail names the class
         return "WithLod" in _names_in(inspect.unwrap(op.definition.compute).__code__)

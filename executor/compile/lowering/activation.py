@@ -1,9 +1,15 @@
-"""Activations whose formula depends on the version that the program is of."""
+"""Activations whose formula depends on the version that the program is of, and gelu, whose gradient takes
+over what the forward op has computed.
+"""
 
 from __future__ import annotations
 
+import math
+from typing import Any
+
 from fluidlite.base.registry import OF_2X_ATTR
-from fluidlite.executor.compile.emitter import Emitter, expression_rule, lowering
+from fluidlite.executor.compile.emitter import CannotLower, Emitter, expression_rule, lowering
+from fluidlite.executor.plan.values import Value
 
 _FLUID, _OF_2X = (expression_rule(expr) for expr in ("maximum(x, alpha * x)", "where(x > 0, x, alpha * x)"))
 
@@ -21,3 +27,45 @@ def _(e: Emitter) -> None:
     else:
         expr = f"where({side} > 0, dout, alpha * dout)"
     expression_rule(expr)(e)
+
+
+_ROOT = math.sqrt(2 / math.pi)
+_CUBIC = 0.044715
+_BEND = "tanh(root * (x + cubic * (x * x * x)))"
+
+
+def _share(e: Emitter, x: Value) -> Value:
+    """The normal distribution up to x, or its approximation: forward and backward share it."""
+    is_bent = bool(e.attr("approximate"))
+    found: Value | None = e.recall(("gelu", is_bent, x))
+    if found is not None:
+        return found
+    share = e.temp(x.shape or (), x.dtype)
+    if is_bent:
+        e.elementwise(f"0.5 + 0.5 * {_BEND}", share, x=x, root=_ROOT, cubic=_CUBIC)
+    else:
+        e.elementwise("0.5 + 0.5 * erf(x * half)", share, x=x, half=math.sqrt(0.5))
+    e.remember(("gelu", is_bent, x), share)
+    return share
+
+
+@lowering("gelu")
+def _(e: Emitter) -> None:
+    x = e.need("X")
+    if x.dtype is None or x.dtype.kind != "f":
+        raise CannotLower("integers")
+    e.elementwise("x * share", e.out("Out", x.shape, x.dtype), x=x, share=_share(e, x))
+
+
+@lowering("gelu_grad")
+def _(e: Emitter) -> None:
+    x = e.need("X")
+    operands: dict[str, Any] = {"x": x, "dout": e.need("Out@GRAD"), "share": _share(e, x)}
+    out = e.out("X@GRAD", x.shape, x.dtype)
+    if e.attr("approximate"):
+        # share is (1 + tanh(...)) / 2, so that the slope of tanh is 4 * share * (1 - share)
+        slope = "2 * share * (1 - share) * (root * (1 + 3 * cubic * (x * x)))"
+        e.elementwise(f"dout * (share + x * ({slope}))", out, **operands, root=_ROOT, cubic=_CUBIC)
+    else:
+        expr = "dout * (share + x * (exp(-0.5 * (x * x)) * density))"
+        e.elementwise(expr, out, **operands, density=0.5 * _ROOT)

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 
 from fluidlite.executor.compile.emitter import CannotLower, Emitter, lowering
-from fluidlite.executor.plan.values import Value
+from fluidlite.executor.compile.lowering.strided import for_product, reshaped_view
+from fluidlite.executor.plan.values import Transpose, Value
 
 
 def matrix(e: Emitter, value: Value, cols: int) -> Value:
@@ -14,7 +14,9 @@ def matrix(e: Emitter, value: Value, cols: int) -> Value:
     assert value.shape is not None
     height = math.prod(value.shape[:cols])
     width = math.prod(value.shape[cols:])
-    return e.reshape(value, (height, width))
+    found = e.reshape(value, (height, width))
+    reshaped_view(e, value, found)
+    return found
 
 
 def transposed(e: Emitter, value: Value) -> Value:
@@ -29,6 +31,27 @@ def _check_fit(left: Value, right: Value) -> None:
         raise CannotLower("the columns of X are not as many as the rows of Y")
 
 
+def _multiply(e: Emitter, x: Value, y: Value, out: Value, alpha: float = 1.0) -> None:
+    """out = alpha * x @ y for two matrices, or two stacks of as many."""
+    assert out.shape is not None
+    # `dot` hands two matrices straight to BLAS, and copies what `matmul` reads by its strides
+    is_plain = len(out.shape) == 2 and _is_plain(x) and _is_plain(y)
+    function = "dot" if is_plain else "matmul"
+    if alpha == 1.0:
+        e.call(function, x, y, out=out)
+        return
+    # a step of its own, for the loop of element-wise steps around it
+    product = e.temp(out.shape, out.dtype)
+    e.call(function, x, y, out=product)
+    e.elementwise("product * alpha", out, product=product, alpha=alpha)
+
+
+def _is_plain(value: Value) -> bool:
+    """True for a whole matrix, or the transpose of one."""
+    is_turned = isinstance(value.view, Transpose) and value.base is not None
+    return value.base.contiguous if is_turned and value.base is not None else value.contiguous
+
+
 @lowering("mul")
 def _(e: Emitter) -> None:
     x = e.need("X")
@@ -40,7 +63,7 @@ def _(e: Emitter) -> None:
     right = matrix(e, y, cols)
     _check_fit(left, right)
     out = e.out("Out", x.shape[:rows] + y.shape[cols:], x.dtype)
-    e.call("dot", left, right, out=matrix(e, out, rows))
+    _multiply(e, for_product(e, left), for_product(e, right), matrix(e, out, rows))
 
 
 @lowering("mul_grad")
@@ -50,79 +73,89 @@ def _(e: Emitter) -> None:
     d = e.need("Out@GRAD")
     rows = e.attr("x_num_col_dims")
     cols = e.attr("y_num_col_dims")
-    left = matrix(e, x, rows)
-    right = matrix(e, y, cols)
+    left = for_product(e, matrix(e, x, rows))
+    right = for_product(e, matrix(e, y, cols))
     assert left.shape is not None and right.shape is not None
-    grad = e.reshape(d, (left.shape[0], right.shape[1]))
+    whole = e.reshape(d, (left.shape[0], right.shape[1]))
+    reshaped_view(e, d, whole)
+    grad = for_product(e, whole)
     if e.wants("X@GRAD"):
         out = e.out("X@GRAD", x.shape, x.dtype)
-        e.call("dot", grad, transposed(e, right), out=matrix(e, out, rows))
+        _multiply(e, grad, transposed(e, right), matrix(e, out, rows))
     if e.wants("Y@GRAD"):
         out = e.out("Y@GRAD", y.shape, y.dtype)
-        e.call("dot", transposed(e, left), grad, out=matrix(e, out, cols))
+        _multiply(e, transposed(e, left), grad, matrix(e, out, cols))
 
 
-def _operand(e: Emitter, value: Value, transpose: bool) -> Value:
-    assert value.shape is not None
-    if len(value.shape) < 2:
-        raise CannotLower("matmul of a vector")
-    if not transpose:
-        return value
-    rank = len(value.shape)
-    return e.transpose(value, (*range(rank - 2), rank - 1, rank - 2))
-
-
-def _product(e: Emitter, x: Value, y: Value, out: Value, alpha: float) -> None:
-    """out = alpha * x @ y for operands of the same batch dimensions (or none on one side)."""
-    assert x.shape is not None and y.shape is not None and out.shape is not None
-    # `dot` hands two matrices straight to BLAS; stacks of them are `matmul`'s
-    function = "dot" if len(x.shape) == len(y.shape) == 2 else "matmul"
-    e.call(function, x, y, out=out)
-    if alpha != 1.0:
-        e.call("multiply", out, e.number(alpha, out), out=out)
-
-
-def _same_batch(x: Sequence[int], y: Sequence[int]) -> bool:
-    return tuple(x[:-2]) == tuple(y[:-2])
-
-
-@lowering("matmul")
-def _(e: Emitter) -> None:
+# ---------------------------------------------------------------------- stacks of matrices
+def _settings(e: Emitter) -> tuple[bool, bool, float]:
+    """transpose X, transpose Y, alpha, by the attributes of the op's kind."""
+    if e.op.type.startswith("matmul_v2"):
+        return e.attr("trans_x"), e.attr("trans_y"), 1.0
+    if e.op.type.startswith("bmm"):
+        return False, False, 1.0
     if e.attr("head_number") > 1:
         raise CannotLower("several heads")
-    x = _operand(e, e.need("X"), e.attr("transpose_X"))
-    y = _operand(e, e.need("Y"), e.attr("transpose_Y"))
-    assert x.shape is not None and y.shape is not None
-    if not _same_batch(x.shape, y.shape):
-        raise CannotLower("batches differ")
-    _check_fit(x, y)
-    out = e.out("Out", (*x.shape[:-1], y.shape[-1]), x.dtype)
-    _product(e, x, y, out, e.attr("alpha"))
+    return e.attr("transpose_X"), e.attr("transpose_Y"), e.attr("alpha")
 
 
-@lowering("matmul_grad")
-def _(e: Emitter) -> None:
-    if e.attr("head_number") > 1:
-        raise CannotLower("several heads")
+def _turned(e: Emitter, value: Value, transpose: bool) -> Value:
+    """A stack of matrices as a product reads it, transposed where it has to be."""
+    found = for_product(e, value)
+    assert found.shape is not None
+    rank = len(found.shape)
+    return e.transpose(found, (*range(rank - 2), rank - 1, rank - 2)) if transpose else found
+
+
+def _pair(e: Emitter) -> tuple[Value, Value, bool]:
+    """X and Y, and True where Y is one matrix for all of the stack X."""
     x = e.need("X")
     y = e.need("Y")
-    d = e.need("Out@GRAD")
-    assert x.shape is not None and y.shape is not None and d.shape is not None
+    assert x.shape is not None and y.shape is not None
+    if len(x.shape) < 2 or len(y.shape) < 2:
+        raise CannotLower("a product with a vector")
+    is_single = len(x.shape) > 2 and len(y.shape) == 2 and not _settings(e)[0]
     # the gradient of a stack that was broadcast has to be summed, which the portable kernel does
-    if not _same_batch(x.shape, y.shape) or len(x.shape) < 2:
+    if not is_single and x.shape[:-2] != y.shape[:-2]:
         raise CannotLower("batches differ")
-    tx = e.attr("transpose_X")
-    ty = e.attr("transpose_Y")
-    alpha = e.attr("alpha")
+    if is_single:
+        x = matrix(e, x, len(x.shape) - 1)
+    return x, y, is_single
+
+
+@lowering("matmul", "matmul_v2", "bmm")
+def _(e: Emitter) -> None:
+    tx, ty, alpha = _settings(e)
+    given = e.need("X")
+    x, y, is_single = _pair(e)
+    left = _turned(e, x, tx)
+    right = _turned(e, y, ty)
+    _check_fit(left, right)
+    assert left.shape is not None and right.shape is not None and given.shape is not None
+    shape = (*(given.shape if is_single else left.shape)[:-1], right.shape[-1])
+    out = e.out("Out", shape, x.dtype)
+    _multiply(e, left, right, e.reshape(out, (*left.shape[:-1], right.shape[-1])), alpha)
+
+
+@lowering("matmul_grad", "matmul_v2_grad", "bmm_grad")
+def _(e: Emitter) -> None:
+    tx, ty, alpha = _settings(e)
+    given = e.need("X")
+    incoming = e.need("Out@GRAD")
+    x, y, is_single = _pair(e)
+    d = incoming
+    if is_single:
+        assert incoming.shape is not None
+        d = matrix(e, incoming, len(incoming.shape) - 1)
     if e.wants("X@GRAD"):
-        out = e.out("X@GRAD", x.shape, x.dtype)
+        out = e.reshape(e.out("X@GRAD", given.shape, x.dtype), x.shape or ())
         if tx:
-            _product(e, _operand(e, y, ty), _operand(e, d, True), out, alpha)
+            _multiply(e, _turned(e, y, ty), _turned(e, d, True), out, alpha)
         else:
-            _product(e, d, _operand(e, y, not ty), out, alpha)
+            _multiply(e, _turned(e, d, False), _turned(e, y, not ty), out, alpha)
     if e.wants("Y@GRAD"):
         out = e.out("Y@GRAD", y.shape, y.dtype)
         if ty:
-            _product(e, _operand(e, d, True), _operand(e, x, tx), out, alpha)
+            _multiply(e, _turned(e, d, True), _turned(e, x, tx), out, alpha)
         else:
-            _product(e, _operand(e, x, not tx), d, out, alpha)
+            _multiply(e, _turned(e, x, not tx), _turned(e, d, False), out, alpha)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from fluidlite.executor.compile.emitter import CannotLower, Emitter, lowering
+from fluidlite.executor.compile.lowering.strided import copied, reshaped_view, source_of
 from fluidlite.executor.plan.values import Value
 
 _RESHAPES = (
@@ -31,7 +32,9 @@ def _(e: Emitter) -> None:
     _no_tensors(e)
     x = e.need("X")
     shape = e.inferred_shape("Out")
-    e.alias("Out", e.reshape(x, shape))
+    out = e.reshape(x, shape)
+    reshaped_view(e, x, out)
+    e.alias("Out", out)
     _remember_shape(e, x)
 
 
@@ -57,7 +60,9 @@ def _forward_shape(e: Emitter) -> tuple[int, ...]:
 @lowering(*(f"{name}_grad" for name in _RESHAPES))
 def _(e: Emitter) -> None:
     d = e.need("Out@GRAD")
-    e.alias("X@GRAD", e.reshape(d, _forward_shape(e)))
+    out = e.reshape(d, _forward_shape(e))
+    reshaped_view(e, d, out)
+    e.alias("X@GRAD", out)
 
 
 @lowering("transpose", "transpose2")
@@ -68,7 +73,7 @@ def _(e: Emitter) -> None:
     # a copy: ops that follow reshape what they get, and a reshape of a transposed view would be no view of it
     shape = tuple(x.shape[i] for i in axis)
     out = e.out("Out", shape, x.dtype)
-    e.copy(e.transpose(x, axis), out)
+    copied(e, e.transpose(source_of(e, x), axis), out)
     _remember_shape(e, x)
 
 
@@ -80,7 +85,7 @@ def _(e: Emitter) -> None:
     back = tuple(int(i) for i in np.argsort([i % len(axis) for i in axis]))
     shape = tuple(d.shape[i] for i in back)
     out = e.out("X@GRAD", shape, d.dtype)
-    e.copy(e.transpose(d, back), out)
+    copied(e, e.transpose(source_of(e, d), back), out)
 
 
 @lowering("assign")
@@ -111,7 +116,15 @@ def _(e: Emitter) -> None:
     total = sum(shape[axis] for shape in shapes if shape is not None)
     shape = (*first[:axis], total, *first[axis + 1 :])
     out = e.out("Out", shape, parts[0].dtype)
-    e.call("concatenate", tuple(parts), axis=axis, out=out)
+    if not e.on_host or any(part.shape is None or len(part.shape) != len(shape) for part in parts):
+        e.call("concatenate", tuple(parts), axis=axis, out=out)
+        return
+    start = 0
+    for part in parts:
+        assert part.shape is not None
+        stop = start + part.shape[axis]
+        e.copy(source_of(e, part), e.piece(out, start, stop, axis))
+        start = stop
 
 
 @lowering("concat_grad")
@@ -129,5 +142,5 @@ def _(e: Emitter) -> None:
         if e.wants("X@GRAD", index):
             # a copy, since a piece along an inner axis cannot be reshaped without one
             out = e.out("X@GRAD", part.shape, part.dtype, index=index)
-            e.copy(e.piece(d, start, stop, axis), out)
+            copied(e, e.piece(d, start, stop, axis), out)
         start = stop

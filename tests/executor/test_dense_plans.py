@@ -1,0 +1,112 @@
+"""Plans of dense programs against the naive interpreter: attention, cut and joined arrays, activations."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+from scipy import special
+
+import fluidlite as fluid
+from fluidlite import layers
+from fluidlite.executor.run.functions import Erf
+
+SHAPE = [3, 5, 12]
+
+
+def attention(x: Any, packed: bool, drop: float = 0.0) -> Any:
+    """One layer of attention with two heads, from one product or from three."""
+    width = x.shape[-1]
+
+    def heads(value: Any) -> Any:
+        return layers.transpose(layers.reshape(value, [0, 0, 2, width // 2]), [0, 2, 1, 3])
+
+    if packed:
+        parts = layers.split(layers.fc(x, 3 * width, num_flatten_dims=2), 3, dim=2)
+    else:
+        parts = [layers.fc(x, width, num_flatten_dims=2) for _ in range(3)]
+    q, k, v = map(heads, parts)
+    weights = layers.softmax(layers.matmul(q, k, transpose_y=True, alpha=0.4))
+    if drop:
+        weights = layers.dropout(weights, drop, dropout_implementation="upscale_in_train")
+    mixed = layers.transpose(layers.matmul(weights, v), [0, 2, 1, 3])
+    found = layers.fc(layers.reshape(mixed, [0, 0, width]), width, num_flatten_dims=2)
+    return layers.layer_norm(layers.elementwise_add(x, found), begin_norm_axis=2)
+
+
+def cut_and_joined(x: Any) -> Any:
+    parts = layers.unstack(x, axis=1)
+    stacked = layers.stack([parts[3], parts[0]], axis=2)
+    sliced = layers.slice(x, axes=[1, 2], starts=[1, -7], ends=[100, -1])
+    first, second = layers.split(x, [5, -1], dim=-1)
+    joined = layers.concat([second, layers.transpose(first, [0, 1, 2])], axis=2)
+    parts = [stacked, joined, sliced, layers.slice(sliced, axes=[2], starts=[0], ends=[1])]
+    return layers.concat([layers.reshape(part, [3, -1]) for part in parts], axis=1)
+
+
+PROGRAMS: dict[str, Callable[[Any], Any]] = {
+    "attention of one product": lambda x: attention(x, packed=True),
+    "attention of three products": lambda x: attention(x, packed=False),
+    "attention with dropout": lambda x: attention(x, packed=False, drop=0.3),
+    "cut and joined": lambda x: cut_and_joined(layers.fc(x, 12, num_flatten_dims=2)),
+    "gelu": lambda x: layers.gelu(layers.fc(x, 700, num_flatten_dims=2)),
+    "gelu by tanh": lambda x: layers.gelu(layers.fc(x, 7, num_flatten_dims=2), approximate=True),
+    "erf": lambda x: layers.erf(layers.fc(x, 7, num_flatten_dims=2)),
+    "a stack by one matrix": lambda x: layers.matmul(x, layers.create_parameter([12, 4], "float32")),
+    "rows of a transposed slice": lambda x: layers.matmul(
+        layers.transpose(layers.slice(layers.fc(x, 6, num_flatten_dims=2), [2], [1], [5]), [0, 2, 1]),
+        layers.fc(x, 3, num_flatten_dims=2),
+    ),
+}
+
+
+def steps_of(build: Callable[[Any], Any], optimizer: Any, naive: bool, shape: list[int]) -> list[Any]:
+    """Fetches and parameters after a few steps."""
+    main, startup = fluid.Program(), fluid.Program()
+    main.random_seed = startup.random_seed = 5
+    with fluid.program_guard(main, startup), fluid.unique_name.guard():
+        x = fluid.data("x", shape, "float32")
+        x.stop_gradient = False
+        loss = layers.mean(layers.square(build(x)))
+        optimizer().minimize(loss)
+    exe = fluid.Executor(fluid.CPUPlace())
+    scope = fluid.Scope()
+    random = np.random.default_rng(3)
+    exe.run(startup, scope=scope)
+    exe.naive = naive
+    found = []
+    for _ in range(3):
+        feed = {"x": random.standard_normal(shape).astype("float32")}
+        found += exe.run(main, feed=feed, fetch_list=[loss, "x@GRAD"], scope=scope)
+    names = sorted(variable.name for variable in main.list_vars() if variable.persistable)
+    return found + [np.asarray(scope.find_var(name).get_tensor()) for name in names]
+
+
+def assert_alike(build: Callable[[Any], Any], optimizer: Any, shape: list[int]) -> None:
+    """The plan's numbers are the interpreter's, up to the order of sums."""
+    planned, wanted = (steps_of(build, optimizer, naive, shape) for naive in (False, True))
+    for found, expected in zip(planned, wanted, strict=True):
+        assert found.shape == expected.shape and found.dtype == expected.dtype
+        largest = float(np.abs(expected).max(initial=0))
+        np.testing.assert_allclose(found, expected, rtol=3e-5, atol=3e-5 * largest + 1e-7)
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_plan_equals_interpreter(name: str) -> None:
+    assert_alike(PROGRAMS[name], lambda: fluid.optimizer.SGD(0.1), SHAPE)
+
+
+def test_erf_is_as_exact_as_stated() -> None:
+    x = np.concatenate([np.linspace(-6, 6, 100_001), np.geomspace(1e-37, 1e37, 1001), [0.0, np.inf]])
+    x = x.astype("float32")
+    found = np.empty_like(x)
+    with np.errstate(all="ignore"):
+        Erf(np)(x, found)
+    wanted = special.erf(x.astype("float64"))
+    assert np.abs(found - wanted).max() < 1.8e-7
+    assert (np.abs(found - wanted) <= 2.8e-7 * np.abs(wanted)).all()
+    found = np.full_like(x, np.nan)
+    Erf(np)(found, found)
+    assert np.isnan(found).all()

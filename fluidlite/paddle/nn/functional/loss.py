@@ -252,7 +252,8 @@ def cross_entropy(
     if label_smoothing > 0:
         label, soft_label = _smoothed(label, input.shape[axis], soft_label, label_smoothing), True
     loss = _crossed(input, label, soft_label, ignore_index, True, False, axis, use_softmax)
-    flat = label if soft_label or len(label.shape) < len(loss.shape) else squeeze(label, axis)
+    reads_labels = (weight is not None or ignore_index >= 0) and not soft_label
+    flat = squeeze(label, axis) if reads_labels and len(label.shape) == len(loss.shape) else label
     weights = None if weight is None else _weights_of(weight, flat, soft_label, axis, ignore_index)
     if weights is not None:
         loss = loss * reshape(weights, list(loss.shape))

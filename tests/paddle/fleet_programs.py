@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import itertools
 from typing import Any
 
 ENDPOINTS = ("127.0.0.1:6170", "127.0.0.1:6171")
@@ -65,6 +66,32 @@ CASES: dict[str, tuple[Any, Any, dict[str, Any]]] = {
     "merge_of_one": (mlp, sgd, {"gradient_merge": True}),
     "recompute_of_nothing": (mlp, sgd, {"recompute": True}),
 }
+
+
+_TOGETHER = ("lamb", "lars", "recompute", "amp", "gradient_merge", "localsgd", "adaptive_localsgd")
+_CHOSEN: dict[str, dict[str, Any]] = {
+    "recompute": {"checkpoints": ["fc_0.tmp_2"]},
+    "gradient_merge": {"k_steps": 2},
+}
+# which of several parts apply depends on the optimizer
+COMBINATIONS = {
+    f"{kind.__name__}: {', '.join(parts)}": (kind, parts)
+    for kind in (sgd, momentum, adam)
+    for count in (2, 3)
+    for parts in itertools.combinations(_TOGETHER, count)
+}
+
+
+def combined(paddle: Any, fleet: Any, guard: Any, name: str) -> list[str]:
+    """The parts that apply of several that are set."""
+    kind, parts = COMBINATIONS[name]
+    fields: dict[str, Any] = dict.fromkeys(parts, True)
+    fields.update({f"{part}_configs": _CHOSEN[part] for part in parts if part in _CHOSEN})
+    CASES[name] = (mlp, kind, fields)
+    try:
+        return built(paddle, fleet, guard, name)[2]
+    finally:
+        del CASES[name]
 
 
 # ops of clipping and of half precision are those that fluid builds: only the parts are compared

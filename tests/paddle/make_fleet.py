@@ -19,7 +19,7 @@ from typing import Any
 
 import numpy as np  # noqa: F401  # before paddle, which crashes otherwise
 import paddle
-from fleet_programs import CASES, built, described
+from fleet_programs import CASES, COMBINATIONS, built, combined, described
 from fleet_roles import ENVIRONMENTS, USER_DEFINED, answers
 from google.protobuf import pyext
 from google.protobuf.internal import containers
@@ -93,6 +93,11 @@ def programs() -> dict[str, Any]:
     return found
 
 
+def combinations() -> dict[str, list[str]]:
+    guard = paddle.utils.unique_name.guard
+    return {name: combined(paddle, fleet, guard, name) for name in COMBINATIONS}
+
+
 def fields() -> dict[str, list[str]]:
     """Field -> for each of VALUES the error's type, or what it then reads."""
     kind = fleet.DistributedStrategy
@@ -116,6 +121,7 @@ def main() -> None:
     with contextlib.redirect_stdout(io.StringIO()):
         found = {
             "programs": programs(),
+            "combinations": combinations(),
             "fields": fields(),
             "roles": [answers(fleet.base.role_maker, os.environ, row) for row in ENVIRONMENTS],
             "user_defined": [answers(fleet.base.role_maker, os.environ, row) for row in USER_DEFINED],

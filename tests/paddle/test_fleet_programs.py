@@ -95,3 +95,14 @@ def without_repetition(block: list[Any]) -> list[Any]:
         if not again:
             seen.append(op)
     return seen
+
+
+def test_parts_that_go_together(caplog: pytest.LogCaptureFixture) -> None:
+    for name, wanted in RECORDED["combinations"].items():
+        found = fleet_programs.combined(paddle, fleet, unique_name.guard, name)
+        assert without_exchange(found) == without_exchange(wanted), name
+
+
+def without_exchange(parts: list[str]) -> list[str]:
+    """Parts but the plain all-reduces, which 2.6.2 makes besides local SGD too."""
+    return [part for part in parts if part != "RawProgramOptimizer"]

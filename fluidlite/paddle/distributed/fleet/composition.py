@@ -96,17 +96,22 @@ class Composition:
 
 
 def compose(
-    strategy: DistributedStrategy, optimizer: Any, workers: int, checkpoints: list[str] | None = None
+    strategy: DistributedStrategy,
+    optimizer: Any,
+    workers: int,
+    checkpoints: list[str] | None = None,
+    left_out: Mapping[str, str] | None = None,
 ) -> Composition:
     """The parts of a strategy around an optimizer, without the exchange between ranks.
 
     checkpoints: variables to keep besides those that the strategy names; they are reason enough to recompute.
+    left_out: parts that give way to the exchange -> the reason.
     """
     made = Composition(optimizer, checkpoints or [])
     for name, needed, wrap in _PARTS:
         if not getattr(strategy, name) and not (name == "recompute" and checkpoints):
             continue
-        reason = needed(strategy, made, workers)
+        reason = (left_out or {}).get(name) or needed(strategy, made, workers)
         if reason:
             made.dropped[name] = reason
         else:

@@ -46,6 +46,13 @@ def _refuse_sparse(main: Program) -> None:
             )
 
 
+def _give_way(others: list[str], applied: list[str]) -> bool:
+    """True if local SGD goes before parts that it does not go together with. 2.6.2 takes as many parts as go
+    together; of two choices that are equally many it takes these.
+    """
+    return others == ["recompute"] or (others == ["lars"] and "amp" in applied)
+
+
 class RankJob:
     """One rank of a job whose ranks exchange among themselves.
 
@@ -62,6 +69,11 @@ class RankJob:
         self.workers = int(role._worker_num())
         self.composition: Composition = compose(strategy, optimizer, self.workers, checkpoints)
         self.exchange = self._exchange(optimizer) if self.workers > 1 else ""
+        if self.exchange == "localsgd" and self._others():
+            left_out = dict.fromkeys(self._others(), "it does not go together with localsgd")
+            dropped = self.composition.dropped
+            self.composition = compose(strategy, optimizer, self.workers, checkpoints, left_out)
+            self.composition.dropped.update(dropped)
         if strategy.fp16_allreduce:
             self.composition.dropped["fp16_allreduce"] = "gradients are reduced in their own precision"
         if self.workers == 1:
@@ -76,20 +88,28 @@ class RankJob:
 
     # ------------------------------------------------------------------ what it does
     def _exchange(self, optimizer: Any) -> str:
-        """Ranks train alone only where 2.6.2 lets them: with plain descent, and with no part that changes
-        what a step is.
-        """
-        for name in ("adaptive_localsgd", "localsgd"):
+        """How ranks exchange: they train alone only where 2.6.2 lets them."""
+        chosen = ""
+        for name in ("localsgd", "adaptive_localsgd"):
             if not getattr(self.strategy, name):
                 continue
-            others = [part for part in self.composition.applied if part in _ALONE]
-            if others:
-                self.composition.dropped[name] = f"it does not go together with {others[0]}"
-            elif not isinstance(optimizer, _PLAIN):
-                self.composition.dropped[name] = f"it takes SGD or Momentum, not {type(optimizer).__name__}"
+            reason = f"{chosen} is set, too" if chosen else self._against(name, optimizer)
+            if reason:
+                self.composition.dropped[name] = reason
             else:
-                return name
-        return "fleet_allreduce"
+                chosen = name
+        return chosen or "fleet_allreduce"
+
+    def _against(self, name: str, optimizer: Any) -> str:
+        """The reason why ranks cannot train alone; "" where they can."""
+        if not isinstance(optimizer, _PLAIN):
+            return f"it takes SGD or Momentum, not {type(optimizer).__name__}"
+        others = self._others()
+        gives_way = name == "localsgd" and _give_way(others, self.composition.applied)
+        return f"it does not go together with {others[0]}" if others and not gives_way else ""
+
+    def _others(self) -> list[str]:
+        return [part for part in self.composition.applied if part in _ALONE]
 
     @property
     def applied(self) -> list[str]:

@@ -4,12 +4,17 @@ meanwhile.
 
 from __future__ import annotations
 
+import contextvars
+import functools
 import sys
+import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from fluidlite.base.errors import ArgumentError
+from fluidlite.executor.comm.ops import ACTIONS, SERVER_OPS
+from fluidlite.executor.run.blas import blas_switch
 from fluidlite.ir.program import Program
 from fluidlite.ir.variable import Variable
 from fluidlite.values.tensor import LoDTensor
@@ -90,26 +95,108 @@ class _FetchMonitor:
 def run_from_dataset(
     executor: Any, program: Any, dataset: Any, scope: Any, thread: int, monitored: tuple[Any, Any, int, Any]
 ) -> None:
-    """Run `program` once for each batch of `dataset`.
+    """Run `program` once for each batch of `dataset`, by `thread` threads, or by as many as the data set
+    has.
 
-    Files are read by threads, steps run one after the other: the result does not depend on how many threads
-    there are.
+    Threads share the scope, and do not wait for each other (`Hogwild!`, Recht et al. 2011): each has batches
+    of its own, and updates parameters while others read them. One thread gives the same result in every run.
+    Only the first thread shows what is fetched, counting its own steps.
     """
     if dataset is None:
         raise RuntimeError("dataset is need and should be initialized")
     if not isinstance(program, Program):
         raise ArgumentError("train_from_dataset and infer_from_dataset run a Program", program)
-    if thread > 0:
-        dataset.set_thread(thread)
     dataset._prepare_to_run()
+    wanted = thread if thread > 0 else dataset.thread_num
+    # the naive interpreter is there to be the same in every run
+    count = 1 if executor.naive or _goes_in_step(program) else wanted
     monitor = _FetchMonitor(*monitored)
-    for step, feed in enumerate(dataset.batches()):
+    streams = dataset.streams(count)
+    if len(streams) == 1:
+        _Worker(executor, program, scope, monitor).work(streams[0], threading.Event())
+        return
+    runner = executor._of_one_thread()
+    workers = [_Worker(runner, program, scope, None if number else monitor) for number in range(len(streams))]
+    switch = blas_switch()
+    if switch is not None:
+        switch.enter()
+    try:
+        _work_together(workers, streams)
+    finally:
+        if switch is not None:
+            switch.leave()
+
+
+def _goes_in_step(program: Program) -> bool:
+    """True for a program that waits for other processes in each step: its steps run one after another,
+    because rings and synchronous servers count one step of each rank at a time.
+    """
+    if program._pipeline_opt:
+        return True
+    return any(
+        (op.type in ACTIONS and op.type not in SERVER_OPS)
+        or (op.type == "send_barrier" and not op.attrs["half_async"])
+        for block in program.blocks
+        for op in block.ops
+    )
+
+
+class _Worker:
+    """Runs a program on the batches of one stream; `monitor` is None where nothing is shown."""
+
+    def __init__(self, executor: Any, program: Program, scope: Any, monitor: _FetchMonitor | None) -> None:
+        self.executor = executor
+        self.program = program
+        self.scope = scope
+        self.monitor = monitor
+
+    def work(self, stream: Iterable[Any], stopped: threading.Event) -> None:
+        """Run to the end of the stream, or until the training is stopped."""
+        for step, feed in enumerate(stream):
+            if stopped.is_set():
+                return
+            self._run(step, feed)
+
+    def _run(self, step: int, feed: Any) -> None:
+        monitor = self.monitor
+        if monitor is None:
+            self.executor.run(self.program, feed=feed, scope=self.scope)
+            return
         monitor.show(
-            executor.run(
-                program,
+            self.executor.run(
+                self.program,
                 feed=feed,
                 fetch_list=monitor.fetches(step),
-                scope=scope,
+                scope=self.scope,
                 return_numpy=monitor.handler is not None,
             )
         )
+
+
+def _work_together(workers: Sequence[_Worker], streams: Sequence[Iterable[Any]]) -> None:
+    """Each worker in a thread with its stream; the first error stops all, and is raised."""
+    stopped = threading.Event()
+    errors: list[BaseException] = []
+
+    def body(worker: _Worker, stream: Iterable[Any]) -> None:
+        try:
+            worker.work(stream, stopped)
+        except BaseException as error:  # raised below, in the caller's thread
+            errors.append(error)
+            stopped.set()
+
+    threads = []
+    for number, (worker, stream) in enumerate(zip(workers, streams, strict=True)):
+        # the session of this thread, if it has one of its own, is that of its workers too
+        context = contextvars.copy_context()
+        run = functools.partial(context.run, body, worker, stream)
+        threads.append(threading.Thread(target=run, name=f"hogwild-{number}", daemon=True))
+    for thread in threads:
+        thread.start()
+    try:
+        for thread in threads:
+            thread.join()
+    finally:
+        stopped.set()  # also where the user interrupts the wait
+    if errors:
+        raise errors[0]

@@ -76,6 +76,7 @@ class Executor:
         self.companions: WeakSet[Any] = WeakSet()
         # of a plan; None: as many as BLAS has, which then keeps to one while a plan runs
         self.threads: int | None = None
+        self._single: Executor | None = None  # of `_of_one_thread`
 
     def close(self) -> None:
         """End the job: parameter servers are told, and this executor runs nothing any more."""
@@ -330,14 +331,25 @@ class Executor:
         """Run `program` once for each batch of `dataset` (`fluid.DatasetFactory`).
 
         Every `print_period` steps the variables of `fetch_list` are written to the standard output, behind
-        the texts of `fetch_info`; or a `fetch_handler` (FetchHandler) gets them. `thread` files are read at
-        the same time.
+        the texts of `fetch_info`; or a `fetch_handler` (FetchHandler) gets them. `thread` threads (0: as many
+        as the data set has) run the program on the same scope, each on batches of its own, without waiting
+        for each other; programs of synchronous jobs run in one.
         """
         run_from_dataset(
             self, program, dataset, scope, thread, (fetch_list, fetch_info, print_period, fetch_handler)
         )
 
     infer_from_dataset = train_from_dataset
+
+    def _of_one_thread(self) -> Executor:
+        """An executor on the same place whose plans keep to one thread, for steps that run side by side."""
+        if self._single is None:
+            self._single = Executor(self.place)
+            self._single.threads = 1
+            self._single.random = self.random
+            self.companions.add(self._single)
+        self._single.naive = self.naive
+        return self._single
 
     # ------------------------------------------------------------------ looking inside
     def explain(

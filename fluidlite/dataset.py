@@ -5,6 +5,8 @@
 from __future__ import annotations
 
 import io
+import itertools
+import threading
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -125,10 +127,28 @@ class DatasetBase:
         """The feeds of the steps, batch by batch, in the order of the files; batches may begin in one and end
         in the next.
         """
+        return self._batches_of(self._parts(), drop_last)
+
+    def streams(self, count: int) -> list[Iterator[dict[str, LoDTensor]]]:
+        """The feeds for `count` threads, or for fewer where there is less: one stream each.
+
+        Each begins with a file of its own; a thread that comes to the end of one takes the next that no
+        other has.
+        """
+        count = min(count, len(self.filelist))
+        if count <= 1:
+            return [self.batches()]
+        files = iter(self.filelist[count:])
+        lock = threading.Lock()
+        return [self._batches_of(self._taken(first, files, lock)) for first in self.filelist[:count]]
+
+    def _batches_of(
+        self, parts: Iterator[Samples], drop_last: bool = False
+    ) -> Iterator[dict[str, LoDTensor]]:
         if not self.use_vars:
             raise ArgumentError("the data set does not know what it feeds: call set_use_var")
         size, rest = self.proto_desc.batch_size, None
-        for part in self._parts():
+        for part in parts:
             part = part if rest is None else Samples.joined([rest, part])
             whole = len(part) // size * size
             for start in range(0, whole, size):
@@ -141,23 +161,38 @@ class DatasetBase:
         """The samples of each file, read by several threads, a few files ahead."""
         from concurrent.futures import ThreadPoolExecutor
 
-        kinds, threads = (
-            [_KINDS[var.dtype] for var in self.use_vars],
-            max(1, min(self.thread_num, len(self.filelist))),
-        )
-
-        def begin(path: str) -> Any:
-            return pool.submit(read_file, path, self.proto_desc.pipe_command, kinds, self.leading_texts)
-
+        threads = max(1, min(self.thread_num, len(self.filelist)))
         with ThreadPoolExecutor(threads, "dataset") as pool:
-            waiting = [begin(path) for path in self.filelist[:threads]]
+            waiting = [pool.submit(self._read, path) for path in self.filelist[:threads]]
             for number in range(len(self.filelist)):
                 # in the order of the files, whichever is read first: training is the same in every run
                 found = waiting.pop(0).result()
                 if number + threads < len(self.filelist):
-                    waiting.append(begin(self.filelist[number + threads]))
+                    waiting.append(pool.submit(self._read, self.filelist[number + threads]))
                 if len(found):
                     yield found
+
+    def _taken(self, first: str, files: Iterator[str], lock: threading.Lock) -> Iterator[Samples]:
+        """The samples of a file, and of others that this thread takes, each read while the one before is
+        used.
+        """
+        from concurrent.futures import ThreadPoolExecutor
+
+        path: str | None = first
+        with ThreadPoolExecutor(1, "dataset") as pool:
+            ahead = pool.submit(self._read, first)
+            while path is not None:
+                found = ahead.result()
+                with lock:
+                    path = next(files, None)
+                if path is not None:
+                    ahead = pool.submit(self._read, path)
+                if len(found):
+                    yield found
+
+    def _read(self, path: str) -> Samples:
+        kinds = [_KINDS[var.dtype] for var in self.use_vars]
+        return read_file(path, self.proto_desc.pipe_command, kinds, self.leading_texts)
 
     def _feed(self, samples: Samples) -> dict[str, LoDTensor]:
         return {
@@ -307,6 +342,16 @@ class InMemoryDataset(DatasetBase):
         )  # the same on all workers
         self.samples = whole.take(dealt[fleet.worker_index() :: fleet.worker_num()]) if len(whole) else whole
         self.shuffled = len(self.samples)
+
+    def streams(self, count: int) -> list[Iterator[dict[str, LoDTensor]]]:
+        """The feeds for `count` threads: each gets an equal part of the samples."""
+        held = self.samples
+        if held is None or len(held) < 2 or count < 2:
+            return [self.batches()]
+        count = min(count, len(held))
+        cuts = [number * len(held) // count for number in range(count + 1)]
+        parts = [held.part(low, high) for low, high in itertools.pairwise(cuts)]
+        return [self._batches_of(iter([part])) for part in parts]
 
     def _parts(self) -> Iterator[Samples]:
         if self.samples is not None and len(self.samples):

@@ -4,6 +4,7 @@ values.
 
 from __future__ import annotations
 
+import functools
 import subprocess
 from collections.abc import Sequence
 from typing import Any, NamedTuple
@@ -16,6 +17,7 @@ from fluidlite.base.errors import FormatError
 __all__ = ["Samples", "read_file"]
 
 _EXACT = float(1 << 53)  # whole numbers below are floats without loss
+_MASK = (1 << 64) - 1
 _ZERO = 1e-6  # what 1.8.5 takes for zero in a field of floats
 
 
@@ -114,7 +116,8 @@ def without_texts(text: bytes, count: int) -> bytes:
 
 def parse(text: bytes, kinds: Sequence[str], path: str = "text") -> Samples:
     """The samples of a text."""
-    lines = _lines(text)
+    words = _Words(text)
+    lines = _lines(words)
     numbers = _numbers(text, lines, path)
     first = lines.first
     ends = lines.ends
@@ -130,10 +133,48 @@ def parse(text: bytes, kinds: Sequence[str], path: str = "text") -> Samples:
             "a field begins with the number of its values, at least 1",
         )
         chosen = _ranges(place + 1, counts)
-        fields.append(Field(_values(text, numbers, chosen, kind), _offsets(counts)))
+        fields.append(Field(_values(words, numbers, chosen, kind), _offsets(counts)))
         place = place + counts + 1
     _check(place == ends, lines, path, f"it has more than {len(kinds)} fields")
     return Samples(fields)
+
+
+class _Words:
+    """The tokens of a text: whatever is no larger than a space parts them."""
+
+    def __init__(self, text: bytes) -> None:
+        self.text = text
+        self.letters = np.frombuffer(text, np.uint8)
+        # no loop over tokens in Python: files have millions
+        self._is_letter = self.letters > 32
+        starts = self._is_letter.copy()
+        starts[1:] &= ~self._is_letter[:-1]
+        self.starts = np.flatnonzero(starts)
+
+    @functools.cached_property
+    def ends(self) -> Array:
+        """The place behind each token."""
+        last = self._is_letter.copy()
+        last[:-1] &= ~self._is_letter[1:]
+        return np.flatnonzero(last) + 1
+
+    def whole_numbers(self, chosen: Array) -> Any:
+        """The tokens of these numbers as integers modulo 2**64."""
+        starts = self.starts[chosen]
+        ends = self.ends[chosen]
+        total = np.zeros(len(starts), np.uint64)
+        # one digit of all numbers at a time: 20 times faster than Python's integers
+        for column in range(int((ends - starts).max()), 0, -1):
+            places = ends - column
+            digits = self.letters[np.maximum(places, starts)] - np.uint8(48)
+            if (digits > 9).any():  # a sign, or a number with an exponent
+                return self._one_by_one(starts, ends)
+            total = np.where(places >= starts, total * np.uint64(10) + digits, total)
+        return total.view(np.int64)
+
+    def _one_by_one(self, starts: Array, ends: Array) -> Any:
+        words = [int(self.text[low:high]) & _MASK for low, high in zip(starts, ends, strict=True)]
+        return np.array(words, np.uint64).view(np.int64)
 
 
 class _Lines(NamedTuple):
@@ -146,17 +187,11 @@ class _Lines(NamedTuple):
     ends: Array
 
 
-def _lines(text: bytes) -> _Lines:
-    # no loop over lines in Python: files have millions
-    letters = np.frombuffer(text, np.uint8)
-    # whatever is no larger than a space parts tokens
-    starts = letters > 32
-    starts[1:] &= letters[:-1] <= 32
-    tokens = np.cumsum(starts, dtype=np.int64)
-    ends = tokens[np.flatnonzero(letters == 10)]
+def _lines(words: _Words) -> _Lines:
+    ends = np.searchsorted(words.starts, np.flatnonzero(words.letters == 10))
     # the last line does not end in a line feed
-    if len(tokens) and (not len(ends) or ends[-1] < tokens[-1]):
-        ends = np.append(ends, tokens[-1])
+    if len(words.starts) and (not len(ends) or ends[-1] < len(words.starts)):
+        ends = np.append(ends, len(words.starts))
     first = np.concatenate((np.zeros(1, np.int64), ends))[:-1]
     full = np.flatnonzero(first < ends)
     return _Lines(full + 1, first[full], ends[full])
@@ -191,14 +226,14 @@ def _check(good: Array, lines: _Lines, path: str, wanted: str) -> None:
         raise FormatError(f"{path}, line {lines.number[int(np.argmin(good))]}: {wanted}")
 
 
-def _values(text: bytes, numbers: Array, chosen: Array, kind: str) -> Any:
+def _values(words: _Words, numbers: Array, chosen: Array, kind: str) -> Any:
     found = numbers[chosen]
     if kind == "float":
         return found.astype(np.float32)
     # hashed ids have 64 bits, of which a float keeps 53: those are read again as whole numbers
-    if len(found) and np.abs(found).max() >= _EXACT:
-        words = text.split()
-        return np.array([int(words[place]) & 0xFFFFFFFFFFFFFFFF for place in chosen], np.uint64).view(
-            np.int64
-        )
-    return found.astype(np.int64)
+    is_large = np.abs(found) >= _EXACT
+    if not is_large.any():
+        return found.astype(np.int64)
+    whole = np.where(is_large, 0, found).astype(np.int64)
+    whole[is_large] = words.whole_numbers(chosen[is_large])
+    return whole

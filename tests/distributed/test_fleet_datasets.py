@@ -114,7 +114,7 @@ def test_training_from_files_is_training_by_feeds(clicks: Any, kind: str, thread
     if kind == "InMemoryDataset":
         made.load_into_memory()
         assert made.get_memory_data_size() == len(samples) and made.get_shuffle_data_size() == 0
-    exe.train_from_dataset(fluid.default_main_program(), made)
+    exe.train_from_dataset(fluid.default_main_program(), made, thread=1)
     np.testing.assert_array_equal(weights(), wanted)
 
 

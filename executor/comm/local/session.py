@@ -99,8 +99,9 @@ class LocalTrainerLink(TrainerLink):
 
     def answer(self, endpoint: str, into: Any = None) -> Any:
         """The next answer of a server; never read into `into`: it is a copy already."""
-        answers = self.network.answers[self.role.name, endpoint]
         with self.network.changed:
+            # looked up under the lock: a server that answers at the same time must not make another mailbox
+            answers = self.network.answers[self.role.name, endpoint]
             self.role.wait(lambda: bool(answers), f"an answer of the server at {endpoint}")
             value = answers.popleft()
         if isinstance(value, Error):
@@ -134,13 +135,13 @@ class LocalServerLink(ServerLink):
 
     def next_message(self, within: float | None = None) -> tuple[Any, Message] | None:
         """The next message to this server; the error of a deadlock where none can come."""
-        inbox = self.network.inbox[self.endpoint]
         network = self.network
 
         def ready() -> bool:
             return bool(inbox or self._interrupted)
 
         with network.changed:
+            inbox = network.inbox[self.endpoint]
             if not self.role.wait(ready, lambda: network.server_waits_for(self.endpoint), within):
                 return None
             if not inbox:

@@ -34,7 +34,7 @@ def _(e: Emitter) -> None:
 def receive_into(op: Operator, *targets: Any) -> None:
     """Have the newest values of variables of servers read into arrays."""
     session = session_for(op)
-    with session.running(op):
+    with session.turn, session.running(op):  # threads that share the session talk one after another
         # a communicator marks the ops that it runs itself
         if op.attrs["do_not_run"]:
             if session.communicator is not None:
@@ -73,7 +73,7 @@ def _copy(wanted: Wanted, value: Any) -> None:
 def step_is_over(op: Operator) -> None:
     """Read what servers still owe."""
     session = session_for(op)
-    with session.running(op):
+    with session.turn, session.running(op):  # threads that share the session talk one after another
         session.requests.collect_all()
 
 

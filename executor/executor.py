@@ -231,6 +231,7 @@ class Executor:
             None if prune_to is None else tuple(map(id, prune_to)),
             # a profiled plan has the calls of the clock in its source
             recorder.active,
+            flags.kernels(),
         )
         while True:
             bound = self._acquire(key, program, feed, form, signature, scope, prune_to)

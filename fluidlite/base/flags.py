@@ -10,7 +10,15 @@ from typing import Any
 
 from fluidlite.base.errors import did_you_mean
 
-__all__ = ["check_nan_inf", "get_flags", "known_flags", "require_version", "set_flag_text", "set_flags"]
+__all__ = [
+    "check_nan_inf",
+    "get_flags",
+    "kernels",
+    "known_flags",
+    "require_version",
+    "set_flag_text",
+    "set_flags",
+]
 
 FLUID_VERSION = "1.8.5"
 PROGRAM_VERSION = 1008005  # Paddle's number for it, which files of programs carry
@@ -19,6 +27,7 @@ _DEFAULTS: dict[str, Any] = {
     # read by FluidLite
     "FLAGS_check_nan_inf": False,
     "FLAGS_check_plans": False,  # FluidLite's own: verify plans between the passes that make them
+    "FLAGS_use_onednn": True,  # FluidLite's own: kernels of oneDNN, where it is installed
     "FLAGS_selected_gpus": "",
     "FLAGS_rpc_deadline": 180000,
     "FLAGS_rpc_retry_times": 3,
@@ -33,12 +42,12 @@ _DEFAULTS: dict[str, Any] = {
     "FLAGS_communicator_is_sgd_optimizer": True,
     "FLAGS_communicator_merge_sparse_grad": True,
     "FLAGS_communicator_fake_rpc": False,
+    "FLAGS_cpu_deterministic": False,  # here: choose kernels by rule, without measuring
     # kept so that programs can set and read them: they steer memory, threads and libraries that are not here
     "FLAGS_communicator_thread_pool_size": 5,
     "FLAGS_allocator_strategy": "auto_growth",
     "FLAGS_benchmark": False,
     "FLAGS_conv_workspace_size_limit": 512,
-    "FLAGS_cpu_deterministic": False,
     "FLAGS_cudnn_batchnorm_spatial_persistent": False,
     "FLAGS_cudnn_deterministic": False,
     "FLAGS_cudnn_exhaustive_search": False,
@@ -127,6 +136,11 @@ def get_flags(flags: str | Iterable[str]) -> dict[str, Any]:
                 f"Flag {name} cannot get its value through this function{did_you_mean(name, _values)}"
             )
     return {name: _values[name] for name in names}
+
+
+def kernels() -> tuple[Any, ...]:
+    """The switches that choose among kernels: plans that were made under others are not used."""
+    return _values["FLAGS_use_onednn"], _values["FLAGS_cpu_deterministic"]
 
 
 def check_nan_inf() -> bool:

@@ -1,0 +1,1 @@
+"""oneDNN: its library, its primitives, and the kernels that are made of them."""

@@ -1,0 +1,221 @@
+"""Memory descriptors and primitives of oneDNN as Python objects that free what they hold."""
+
+from __future__ import annotations
+
+import ctypes
+import threading
+import weakref
+from collections.abc import Mapping, Sequence
+from ctypes import c_int64, c_void_p
+from typing import Any
+
+import numpy as np
+
+from fluidlite.base.dtypes import Array
+from fluidlite.executor.fast.onednn.library import checked, engine, library, stream
+
+__all__ = ["Attributes", "Desc", "Primitive", "PrimitiveDesc", "address_of", "dims", "reorder", "scratch"]
+
+_F32 = 3
+_ANY = 1  # format_tag_any: the primitive chooses the layout
+_USER_SCRATCHPAD = 1
+_RELU = 32
+
+SRC, DST, WEIGHTS, BIAS = 1, 17, 33, 41
+DIFF_SRC, DIFF_DST, DIFF_WEIGHTS = 129, 145, 161
+MEAN, VARIANCE, SCALE, SHIFT, DIFF_SCALE, DIFF_SHIFT = 49, 50, 51, 52, 255, 256
+WORKSPACE, SCRATCHPAD = 64, 80
+_QUERY_ARGUMENT, _QUERY_SCRATCHPAD, _QUERY_NAME = 255, 136, 8
+_ALIGNMENT = 64
+
+
+def dims(numbers: Sequence[int]) -> Any:
+    """Numbers as the array of int64 that the library takes."""
+    return (c_int64 * len(numbers))(*numbers)
+
+
+def _owned(owner: Any, handle: c_void_p, destroy: str) -> None:
+    # at exit the library may be gone before the objects are
+    weakref.finalize(owner, getattr(library(), destroy), handle.value).atexit = False
+
+
+class Desc:
+    """A memory descriptor: dimensions of float32, with strides or in a layout to be chosen."""
+
+    def __init__(self, handle: c_void_p) -> None:
+        self.handle = handle
+        _owned(self, handle, "dnnl_memory_desc_destroy")
+
+    @classmethod
+    def strided(cls, shape: Sequence[int], strides: Sequence[int]) -> Desc:
+        """An array of that shape with strides, which count elements."""
+        made = c_void_p()
+        status = library().dnnl_memory_desc_create_with_strides(
+            ctypes.byref(made), len(shape), dims(shape), _F32, dims(strides)
+        )
+        checked(status, f"descriptor of {tuple(shape)} with strides {tuple(strides)}")
+        return cls(made)
+
+    @classmethod
+    def any(cls, shape: Sequence[int]) -> Desc:
+        """An array of that shape in the layout that a primitive likes best."""
+        made = c_void_p()
+        status = library().dnnl_memory_desc_create_with_tag(
+            ctypes.byref(made), len(shape), dims(shape), _F32, _ANY
+        )
+        checked(status, f"descriptor of {tuple(shape)}")
+        return cls(made)
+
+    @classmethod
+    def of(cls, array: Array) -> Desc:
+        """The descriptor of an array."""
+        return cls.strided(array.shape, [stride // array.itemsize for stride in array.strides])
+
+    @property
+    def nbytes(self) -> int:
+        """The size of such an array."""
+        return int(library().dnnl_memory_desc_get_size(self.handle))
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Desc) and bool(library().dnnl_memory_desc_equal(self.handle, other.handle))
+
+    __hash__ = None  # type: ignore[assignment]
+
+
+def aligned(nbytes: int) -> Array:
+    """Bytes that begin at a line of the cache."""
+    raw = np.empty(nbytes + _ALIGNMENT, np.uint8)
+    start = -address_of(raw) % _ALIGNMENT
+    return raw[start : start + nbytes]
+
+
+_kept = threading.local()
+
+
+def scratch(use: str, nbytes: int) -> int:
+    """The address of bytes that last until this thread asks for such of the same use again: primitives run
+    one after the other, so that one piece, as large as the largest, does for all of them.
+    """
+    held = _kept.__dict__.get(use)
+    if held is None or held[0] < nbytes:
+        piece = aligned(nbytes)
+        held = _kept.__dict__[use] = nbytes, address_of(piece), piece
+    return int(held[1])
+
+
+def address_of(array: Array) -> int:
+    """The address of the first element of an array."""
+    # `array.ctypes.data` makes an object for it, at three times the cost
+    return int(array.__array_interface__["data"][0])
+
+
+class Attributes:
+    """Attributes of a primitive: its scratchpad is given to it; post-ops change what it has computed, in the
+    order `sum` (add what the output held), `relu`.
+    """
+
+    def __init__(self, sum: bool = False, relu: bool = False) -> None:
+        self.handle = c_void_p()
+        checked(library().dnnl_primitive_attr_create(ctypes.byref(self.handle)), "attributes")
+        _owned(self, self.handle, "dnnl_primitive_attr_destroy")
+        library().dnnl_primitive_attr_set_scratchpad_mode(self.handle, _USER_SCRATCHPAD)
+        if sum or relu:
+            self._append(sum, relu)
+
+    def _append(self, sum: bool, relu: bool) -> None:
+        steps = c_void_p()
+        checked(library().dnnl_post_ops_create(ctypes.byref(steps)), "post-ops")
+        if sum:
+            checked(library().dnnl_post_ops_append_sum(steps, 1.0, 0, 0), "post-op sum")
+        if relu:
+            checked(library().dnnl_post_ops_append_eltwise(steps, _RELU, 0.0, 0.0), "post-op relu")
+        checked(library().dnnl_primitive_attr_set_post_ops(self.handle, steps), "post-ops")
+        library().dnnl_post_ops_destroy(steps)
+
+
+class PrimitiveDesc:
+    """The description of a primitive, with the implementation that the library has chosen."""
+
+    def __init__(self, kind: str, what: str, *arguments: Any) -> None:
+        self.what = what
+        self.handle = c_void_p()
+        function = getattr(library(), f"dnnl_{kind}_primitive_desc_create")
+        plain = [_plain(item) for item in arguments]
+        stream()  # what is made now is made for one thread
+        checked(function(ctypes.byref(self.handle), *plain), f"{kind} of {what}")
+        _owned(self, self.handle, "dnnl_primitive_desc_destroy")
+
+    @property
+    def name(self) -> str:
+        """The name of the implementation, such as `brgconv:avx512_core`."""
+        found = ctypes.c_char_p()
+        library().dnnl_primitive_desc_query(self.handle, _QUERY_NAME, 0, ctypes.byref(found))
+        return (found.value or b"").decode()
+
+    def layout(self, argument: int) -> Desc:
+        """The descriptor of an argument."""
+        return self._described(_QUERY_ARGUMENT, argument)
+
+    def scratchpad(self) -> Desc:
+        """The descriptor of the scratchpad."""
+        return self._described(_QUERY_SCRATCHPAD, 0)
+
+    def _described(self, query: int, index: int) -> Desc:
+        borrowed = library().dnnl_primitive_desc_query_md(self.handle, query, index)
+        made = c_void_p()
+        checked(library().dnnl_memory_desc_clone(ctypes.byref(made), borrowed), self.what)
+        return Desc(made)
+
+
+def _plain(item: Any) -> Any:
+    return item.handle if isinstance(item, (Desc, Attributes, PrimitiveDesc)) else item
+
+
+class _Passed(ctypes.Structure):
+    _fields_ = (("number", ctypes.c_int), ("memory", c_void_p))
+
+
+class Primitive:
+    """A primitive with a memory object for each of its arguments: `run` takes their addresses."""
+
+    def __init__(self, described: PrimitiveDesc, arguments: Mapping[int, Desc]) -> None:
+        self.described = described
+        self.handle = c_void_p()
+        checked(library().dnnl_primitive_create(ctypes.byref(self.handle), described.handle), described.what)
+        _owned(self, self.handle, "dnnl_primitive_destroy")
+        scratchpad = described.scratchpad()
+        self._scratch_bytes = scratchpad.nbytes
+        every = {**arguments, SCRATCHPAD: scratchpad}
+        memories = {number: self._memory(desc) for number, desc in every.items()}
+        self._addresses = [0] * len(every)
+        self._arguments = (_Passed * len(every))(
+            *(_Passed(number, memory.value) for number, memory in memories.items())
+        )
+        self._handles = list(memories.values())
+        self._execute = library().dnnl_primitive_execute
+        self._set = library().dnnl_memory_set_data_handle
+
+    def _memory(self, desc: Desc) -> c_void_p:
+        made = c_void_p()
+        status = library().dnnl_memory_create(ctypes.byref(made), desc.handle, engine(), None)
+        checked(status, self.described.what)
+        _owned(self, made, "dnnl_memory_destroy")
+        return made
+
+    def run(self, *addresses: int) -> None:
+        """Compute, on the calling thread alone, with the arguments at these addresses, in their order."""
+        if self._scratch_bytes:
+            addresses = (*addresses, scratch("scratchpad", self._scratch_bytes))
+        for index, address in enumerate(addresses):
+            if self._addresses[index] != address:
+                self._set(self._handles[index], address)
+                self._addresses[index] = address
+        status = self._execute(self.handle, stream(), len(self._arguments), self._arguments)
+        if status:
+            checked(status, self.described.what)
+
+
+def reorder(source: Desc, target: Desc, what: str) -> Primitive:
+    """A primitive that copies (from, to) between two layouts."""
+    described = PrimitiveDesc("reorder", what, source, engine(), target, engine(), Attributes())
+    return Primitive(described, {SRC: source, DST: target})

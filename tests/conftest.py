@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import pathlib
 import sys
+import tempfile
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -20,6 +21,8 @@ hypothesis.settings.load_profile("house")
 # Packages (`tests.comm.ring_cases`) would need the repository's root on the path: then `import executor` and
 # `import transpiler` would find the folders of that name, and no test would notice a wrong import name.
 os.environ["FLAGS_check_plans"] = "1"  # every plan of every test is verified between its passes
+# what is kept between processes is kept for this run of the tests alone
+os.environ["XDG_CACHE_HOME"] = tempfile.mkdtemp(prefix="fluidlite-tests-")
 HERE = pathlib.Path(__file__).parent
 sys.path[:0] = [str(HERE), *sorted({str(path.parent) for path in HERE.glob("*/test_*.py")})]
 

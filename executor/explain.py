@@ -6,7 +6,9 @@ from collections import Counter
 from collections.abc import Iterable
 
 from fluidlite.executor.compile.pipeline import plan_after
+from fluidlite.executor.fast.conv import FastConv, explained
 from fluidlite.executor.passes import PASSES
+from fluidlite.executor.plan.actions import Fresh
 from fluidlite.executor.plan.plan import CompiledPlan, Plan
 from fluidlite.executor.plan.steps import flat
 from fluidlite.executor.plan.values import Storage
@@ -24,6 +26,7 @@ def explain(lowered: Plan, after: str = "") -> str:
         _summary(lowered, compiled),
         _blocks(compiled.plan),
         _calls(compiled),
+        _kernels(compiled),
         [f"{remark.kind}: {remark.text}" for remark in compiled.plan.remarks],
         ["", compiled.text],
         _buffers(compiled.plan),
@@ -72,6 +75,16 @@ def _calls(compiled: CompiledPlan) -> list[str]:
     counts = Counter(calls).most_common()
     listed = ", ".join(f"{name} x {count}" for name, count in counts)
     return [f"portable kernels (a fresh array per result): {listed}"]
+
+
+def _kernels(compiled: CompiledPlan) -> list[str]:
+    """A line for each object that chooses among kernels."""
+    chosen = {
+        name: thing.arguments
+        for name, thing in compiled.source.bound.items()
+        if isinstance(thing, Fresh) and thing.factory is FastConv
+    }
+    return [f"kernels of {name}: {explained(*arguments)}" for name, arguments in chosen.items()]
 
 
 def _buffers(plan: Plan) -> list[str]:

@@ -12,6 +12,7 @@ import numpy as np
 
 from fluidlite.base.dtypes import Array
 from fluidlite.executor.compile.emitter import CannotLower, Emitter, lowering
+from fluidlite.executor.fast.conv import FastConv, has_fast_conv
 from fluidlite.executor.plan.actions import Bound, Out
 from fluidlite.executor.plan.values import Value
 from fluidlite.executor.run.team import pieces, team_of
@@ -116,6 +117,14 @@ class SharedPool(_InParts):
         self._each(work)
 
 
+def _conv_plan(e: Emitter, geometry: Geometry, x: Value) -> Bound:
+    """The object that computes a convolution: one that chooses among kernels, where there are several."""
+    threads = _shares(e, x)
+    if e.on_host and has_fast_conv(geometry, x.dtype):
+        return e.bind_fresh("fast_conv", FastConv, geometry, x.dtype, threads, SharedConv)
+    return e.bind_fresh("conv", SharedConv, geometry, x.dtype, threads)
+
+
 def _shares(e: Emitter, *values: Value) -> int:
     """The number of threads that are worth waking for work on `values`."""
     return e.threads if max(value.size for value in values) >= LARGE else 1
@@ -126,7 +135,7 @@ def _(e: Emitter) -> None:
     x = e.need("Input")
     w = e.need("Filter")
     geometry = _geometry(e, x, w)
-    plan = e.bind_fresh("conv", SharedConv, geometry, x.dtype, _shares(e, x))
+    plan = _conv_plan(e, geometry, x)
     e.remember(("conv", x, w, geometry), plan)
     out = e.out("Output", geometry.out, x.dtype)
     e.run(plan, x, w, Out(out), method="forward")
@@ -141,7 +150,7 @@ def _(e: Emitter) -> None:
     # the same version of X: what the forward pass unfolded of it still lies in the plan's scratch buffers
     plan = e.recall(("conv", x, w, geometry))
     reuse = plan is not None
-    plan = plan or e.bind_fresh("conv", SharedConv, geometry, x.dtype, _shares(e, x))
+    plan = plan or _conv_plan(e, geometry, x)
     if e.wants("Filter@GRAD"):
         out = e.out("Filter@GRAD", w.shape, w.dtype)
         e.run(plan, x, d, Out(out), reuse, method="grad_filter")

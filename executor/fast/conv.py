@@ -1,0 +1,138 @@
+"""Convolutions of a plan by the fastest kernel that there is: oneDNN's, or NumPy's."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+from fluidlite.base.dtypes import Array
+from fluidlite.executor.fast.choice import chosen, fastest
+from fluidlite.executor.fast.onednn.conv import (
+    FORWARD,
+    GRAD_FILTER,
+    GRAD_INPUT,
+    ConvKernel,
+    Direction,
+    kernel_name,
+    supports,
+)
+from fluidlite.executor.fast.onednn.layouts import is_channels_last
+from fluidlite.executor.fast.onednn.library import OneDnnError, available, version
+from fluidlite.ops.kernels.convolution import Geometry
+
+__all__ = ["FastConv", "explained", "has_fast_conv"]
+
+_LARGE = 3e7  # multiplications from which oneDNN is taken without a measurement, about 0.5 ms
+_ONEDNN = "oneDNN"
+_REFERENCE = "ref"  # in the names of oneDNN's kernels that only define a result
+
+
+def has_fast_conv(geometry: Geometry, dtype: Any) -> bool:
+    """True if another kernel than NumPy's can compute a convolution here."""
+    return available() and supports(geometry, dtype)
+
+
+class FastConv:
+    """A convolution of one geometry, each direction by the kernel chosen for the layouts that it meets.
+
+    `portable` makes the kernel in NumPy, which has the same methods.
+    """
+
+    def __init__(
+        self, xp: Any, geometry: Geometry, dtype: Any, threads: int, portable: Callable[..., Any]
+    ) -> None:
+        self.geometry = geometry
+        self.threads = threads
+        self._make = partial(portable, xp, geometry, dtype, threads)
+        self._portable: Any = None
+        self._chosen: dict[tuple[Any, ...], ConvKernel | None] = {}
+        self._unfolded = False  # the last forward pass left its x in NumPy's scratch buffers
+
+    @property
+    def portable(self) -> Any:
+        """NumPy's kernel, whose scratch buffers are made when it is first needed."""
+        if self._portable is None:
+            self._portable = self._make()
+        return self._portable
+
+    def forward(self, x: Array, w: Array, out: Array) -> None:
+        """out = x convolved with w."""
+        kernel = self._kernel(FORWARD, x, w, out, lambda: self.portable.forward(x, w, out))
+        self._unfolded = kernel is None
+        if kernel is None:
+            self.portable.forward(x, w, out)
+        else:
+            kernel.run(x, w, out)
+
+    def grad_input(self, d: Array, w: Array, out: Array) -> None:
+        """out = the gradient of x."""
+        kernel = self._kernel(GRAD_INPUT, out, w, d, lambda: self.portable.grad_input(d, w, out))
+        if kernel is None:
+            self.portable.grad_input(d, w, out)
+        else:
+            kernel.run(out, w, d)
+
+    def grad_filter(self, x: Array, d: Array, out: Array, reuse: bool) -> None:
+        """out = the gradient of w."""
+        kernel = self._kernel(GRAD_FILTER, x, out, d, lambda: self.portable.grad_filter(x, d, out, False))
+        if kernel is None:
+            self.portable.grad_filter(x, d, out, reuse and self._unfolded)
+        else:
+            kernel.run(x, out, d)
+
+    def _kernel(
+        self, direction: Direction, x: Array, w: Array, d: Array, portable: Callable[[], object]
+    ) -> ConvKernel | None:
+        """oneDNN's kernel for a direction and arrays of these strides; None where NumPy's is taken."""
+        strides = (x.strides, w.strides, d.strides)
+        key = (direction, *strides)
+        if key not in self._chosen:
+            self._chosen[key] = self._choose(direction, strides, (x, w, d), portable)
+        return self._chosen[key]
+
+    def _choose(
+        self,
+        direction: Direction,
+        strides: tuple[Any, Any, Any],
+        arrays: tuple[Array, Array, Array],
+        portable: Callable[[], object],
+    ) -> ConvKernel | None:
+        try:
+            kernel = ConvKernel(direction, self.geometry, self.threads, strides)
+        except OneDnnError:
+            return None
+        if kernel.name.startswith(_REFERENCE):
+            return None
+        g = self.geometry
+        if math.prod(g.out) * math.prod(g.w[1:]) > _LARGE:
+            return kernel
+        layouts = "".join("L" if is_channels_last(array) else "F" for array in (arrays[0], arrays[2]))
+        candidates = {_ONEDNN: lambda: kernel.run(*arrays), "NumPy": portable}
+        found = fastest(_key(direction, g, self.threads, layouts), version(), candidates)
+        return kernel if found == _ONEDNN else None
+
+
+def _key(direction: Direction, g: Geometry, threads: int, layouts: str) -> str:
+    form = f"{g.x} {g.w} {g.strides} {g.pads} {g.dilations} {g.groups} {threads}"
+    return f"convolution {direction.kind} {form} {layouts}"
+
+
+def explained(geometry: Geometry, dtype: Any, threads: int, *_: Any) -> str:
+    """The kernels of a convolution as `explain` shows them: measured ones where this process has run it."""
+    return ", ".join(
+        f"{direction.kind} {_explained(direction, geometry, threads)}"
+        for direction in (FORWARD, GRAD_INPUT, GRAD_FILTER)
+    )
+
+
+def _explained(direction: Direction, geometry: Geometry, threads: int) -> str:
+    measured = [chosen(_key(direction, geometry, threads, layouts)) for layouts in ("LL", "FF", "LF", "FL")]
+    if any(found not in (None, _ONEDNN) for found in measured):
+        return "NumPy (measured)"
+    try:
+        name = kernel_name(direction, geometry)
+    except OneDnnError:
+        return "NumPy"
+    return "NumPy" if name.startswith(_REFERENCE) else f"{_ONEDNN} {name}"

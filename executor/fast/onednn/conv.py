@@ -1,0 +1,305 @@
+"""Convolutions by oneDNN: each thread of a team computes its part of the batch, or of a single image's rows.
+
+The library's kernels are made for channels-last activations and for weights in blocks. Arrays in another
+layout are copied into that on the way, part by part: the copies cost 5 % of a convolution of 64 channels with
+3 x 3, and its kernels for channels first are 1.6 to 8 times slower.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from fluidlite.base.dtypes import Array
+from fluidlite.executor.fast.onednn.layouts import channels_first, channels_last, described
+from fluidlite.executor.fast.onednn.library import engine
+from fluidlite.executor.fast.onednn.primitive import (
+    BIAS,
+    DIFF_DST,
+    DIFF_SRC,
+    DIFF_WEIGHTS,
+    DST,
+    SRC,
+    WEIGHTS,
+    Attributes,
+    Desc,
+    Primitive,
+    PrimitiveDesc,
+    address_of,
+    dims,
+    reorder,
+    scratch,
+)
+from fluidlite.executor.run.team import pieces, team_of
+from fluidlite.ops.kernels.convolution import Geometry
+
+__all__ = [
+    "FORWARD",
+    "GRAD_FILTER",
+    "GRAD_INPUT",
+    "ConvKernel",
+    "Direction",
+    "Epilogue",
+    "kernel_name",
+    "supports",
+]
+
+_TRAINING, _DIRECT = 64, 1
+_FEW_CHANNELS = 8  # of a data gradient, which channels-last kernels take 3 to 10 times longer for
+_FLOAT = 4  # bytes
+
+
+@dataclass(frozen=True)
+class Direction:
+    """The computed quantity, and the arguments that stand for x, w and d (the result, or its gradient)."""
+
+    kind: str
+    x: int
+    w: int
+    d: int
+
+
+FORWARD = Direction("forward", SRC, WEIGHTS, DST)
+GRAD_INPUT = Direction("backward_data", DIFF_SRC, WEIGHTS, DIFF_DST)
+GRAD_FILTER = Direction("backward_weights", SRC, DIFF_WEIGHTS, DIFF_DST)
+
+
+@dataclass(frozen=True)
+class Epilogue:
+    """The steps behind a forward pass in the same kernel: a bias, the sum with what the result held, relu."""
+
+    bias: bool = False
+    sum: bool = False
+    relu: bool = False
+
+
+@dataclass(frozen=True)
+class _Share:
+    """One thread's part: its geometry, and where its x and its result begin (image, row)."""
+
+    geometry: Geometry
+    x: tuple[int, int]
+    d: tuple[int, int]
+
+
+def supports(geometry: Geometry, dtype: np.dtype) -> bool:  # type: ignore[type-arg]
+    """True if oneDNN has kernels for a convolution."""
+    sizes = (*geometry.x, *geometry.w, *geometry.spatial)
+    # without elements there is nothing to compute, and the library would not make a primitive
+    return dtype == np.float32 and min(sizes) > 0 and min(map(min, geometry.pads)) >= 0
+
+
+class ConvKernel:
+    """One direction of a convolution, for arrays of given strides: `run(x, w, d)` writes the one that is
+    computed.
+    """
+
+    def __init__(
+        self,
+        direction: Direction,
+        geometry: Geometry,
+        threads: int,
+        strides: tuple[Sequence[int], Sequence[int], Sequence[int]],
+        epilogue: Epilogue = Epilogue(),
+    ) -> None:
+        self.direction = direction
+        x, w, d = (tuple(stride // _FLOAT for stride in each) for each in strides)
+        self._parts = [
+            _ShareKernel(direction, share, (x, d), epilogue)
+            for share in _shares(geometry, threads, direction is FORWARD)
+        ]
+        self._weights = _described_weights(geometry, w)
+        inner = self._parts[0].weights
+        self._inner_bytes = inner.nbytes
+        self._convert: Primitive | None = None
+        if self._weights != inner:
+            pair = (inner, self._weights) if direction is GRAD_FILTER else (self._weights, inner)
+            self._convert = reorder(*pair, f"weights {geometry.w}")
+        self.name = self._parts[0].name
+
+    def run(self, x: Array, w: Array, d: Array, bias: Array | None = None) -> None:
+        """Compute on all threads of the team."""
+        ends = address_of(x), address_of(d)
+        if self.direction is GRAD_FILTER:
+            self._run_to_filter(ends, w)
+            return
+        weights = address_of(w)
+        if self._convert is not None:
+            laid_out = scratch("weights", self._inner_bytes)
+            self._convert.run(weights, laid_out)
+            weights = laid_out
+        more = () if bias is None else (address_of(bias),)
+        self._each([(weights, *more)] * len(self._parts), ends)
+
+    def _run_to_filter(self, ends: tuple[int, int], w: Array) -> None:
+        # each thread sums over its part of the batch into an array of its own, so none waits for another
+        count = len(self._parts)
+        piece = -(-self._inner_bytes // 64) * 64
+        held = scratch("weights", piece * count)
+        first = address_of(w) if self._convert is None else held
+        places = [first, *(held + t * piece for t in range(1, count))]
+        self._each([(place,) for place in places], ends)
+        if count > 1:
+            total = _floats(first, self._inner_bytes)
+            for place in places[1:]:
+                np.add(total, _floats(place, self._inner_bytes), out=total)
+        if self._convert is not None:
+            self._convert.run(first, address_of(w))
+
+    def _each(self, weights: Sequence[tuple[int, ...]], ends: tuple[int, int]) -> None:
+        if len(self._parts) == 1:
+            self._parts[0].run(*ends, *weights[0])
+            return
+
+        def work(t: int) -> None:
+            self._parts[t].run(*ends, *weights[t])
+
+        team_of(len(self._parts))(work)
+
+
+def _floats(address: int, nbytes: int) -> Array:
+    """The memory at an address as an array."""
+    interface = {"data": (address, False), "shape": (nbytes // _FLOAT,), "typestr": "<f4", "version": 3}
+    return np.asarray(type("Memory", (), {"__array_interface__": interface})())
+
+
+def _described_weights(geometry: Geometry, strides: Sequence[int]) -> Desc:
+    shape = _grouped(geometry)
+    if geometry.groups == 1:
+        return Desc.strided(shape, strides)
+    return Desc.strided(shape, (strides[0] * shape[1], *strides))
+
+
+def _grouped(geometry: Geometry) -> tuple[int, ...]:
+    """The shape of the weights, as the library has it."""
+    if geometry.groups == 1:
+        return geometry.w
+    return (geometry.groups, geometry.w[0] // geometry.groups, *geometry.w[1:])
+
+
+# ---------------------------------------------------------------------- who computes what
+def _shares(geometry: Geometry, threads: int, rows: bool) -> list[_Share]:
+    """The parts of the threads: images; or rows of the result, of a single image."""
+    batch = geometry.x[0]
+    if batch == 1 and threads > 1 and rows and geometry.spatial[0] >= threads:
+        return [_rows(geometry, part) for part in pieces(geometry.spatial[0], threads)]
+    parts = pieces(batch, max(1, min(threads, batch)))
+    return [
+        _Share(
+            replace(geometry, x=(part.stop - part.start, *geometry.x[1:])), (part.start, 0), (part.start, 0)
+        )
+        for part in parts
+    ]
+
+
+def _rows(geometry: Geometry, part: slice) -> _Share:
+    """The share of some rows of the result: the rows of x that they are computed from."""
+    size, stride, pad = geometry.x[2], geometry.strides[0], geometry.pads[0][0]
+    reach = geometry.dilations[0] * (geometry.kernel[0] - 1) + 1
+    first = part.start * stride - pad
+    behind = (part.stop - 1) * stride - pad + reach
+    # rows that lie in the padding alone are computed from the nearest row of x, with so much more padding
+    begin = min(max(first, 0), size - 1)
+    end = max(min(behind, size), begin + 1)
+    own = replace(
+        geometry,
+        x=(1, geometry.x[1], end - begin, *geometry.x[3:]),
+        pads=((begin - first, behind - end), *geometry.pads[1:]),
+    )
+    return _Share(own, (0, begin), (0, part.start))
+
+
+class _ShareKernel:
+    """The share of one thread: a primitive, and the copies into and out of the layout that it works in."""
+
+    def __init__(
+        self,
+        direction: Direction,
+        share: _Share,
+        strides: tuple[tuple[int, ...], tuple[int, ...]],
+        epilogue: Epilogue,
+    ) -> None:
+        geometry = share.geometry
+        outer = [
+            described(shape, own) for shape, own in zip((geometry.x, geometry.out), strides, strict=True)
+        ]
+        wanted = _wanted(direction, geometry)
+        made = _primitive_desc(direction, geometry, wanted, epilogue)
+        self.name = made.name
+        self.weights = made.layout(direction.w)
+        arguments = {direction.x: wanted[0], direction.d: wanted[1], direction.w: self.weights}
+        if epilogue.bias:
+            arguments[BIAS] = made.layout(BIAS)
+        self._primitive = Primitive(made, arguments)
+        self._offsets = [
+            (image * own[0] + row * own[2]) * _FLOAT
+            for (image, row), own in zip((share.x, share.d), strides, strict=True)
+        ]
+        self._bytes = [desc.nbytes for desc in wanted]
+        writes = {FORWARD: (False, True), GRAD_INPUT: (True, False), GRAD_FILTER: (False, False)}[direction]
+        what = f"activations of {made.what}"
+        self._before: list[Primitive | None] = [None, None]
+        self._after: list[Primitive | None] = [None, None]
+        for index, (own, target) in enumerate(zip(outer, wanted, strict=True)):
+            if own == target:
+                continue
+            if writes[index]:
+                self._after[index] = reorder(target, own, what)
+            if not writes[index] or epilogue.sum:
+                self._before[index] = reorder(own, target, what)
+
+    def run(self, x: int, d: int, *rest: int) -> None:
+        """Compute, with the addresses of the whole x and d, and of the weights (and the bias)."""
+        outer = [x + self._offsets[0], d + self._offsets[1]]
+        inner = list(outer)
+        for index, use in enumerate(("x", "d")):
+            before = self._before[index]
+            if before is not None or self._after[index] is not None:
+                inner[index] = scratch(use, self._bytes[index])
+            if before is not None:
+                before.run(outer[index], inner[index])
+        self._primitive.run(*inner, *rest)
+        for index in (0, 1):
+            after = self._after[index]
+            if after is not None:
+                after.run(inner[index], outer[index])
+
+
+def _wanted(direction: Direction, geometry: Geometry) -> list[Desc]:
+    """The layouts that x and the result are computed in."""
+    inner = channels_last
+    if direction is GRAD_INPUT and geometry.w[1] < _FEW_CHANNELS and geometry.groups == 1:
+        inner = channels_first
+    return [Desc.strided(shape, inner(shape)) for shape in (geometry.x, geometry.out)]
+
+
+def kernel_name(direction: Direction, geometry: Geometry) -> str:
+    """The name that the library gives to its kernel for a convolution; OneDnnError where it has none."""
+    return _primitive_desc(direction, geometry, _wanted(direction, geometry), Epilogue()).name
+
+
+def _primitive_desc(
+    direction: Direction, geometry: Geometry, activations: Sequence[Desc], epilogue: Epilogue
+) -> PrimitiveDesc:
+    g = geometry
+    x, d = activations
+    w = Desc.any(_grouped(g))
+    what = f"convolution of {g.x} with {g.w} (strides {g.strides}, pads {g.pads}, dilations {g.dilations})"
+    window = (
+        dims(g.strides),
+        dims([dilation - 1 for dilation in g.dilations]),
+        dims([before for before, _ in g.pads]),
+        dims([after for _, after in g.pads]),
+    )
+    bias = Desc.strided((g.w[0],), (1,)) if epilogue.bias else None
+    attributes = Attributes(epilogue.sum, epilogue.relu)
+    forward = PrimitiveDesc(
+        "convolution_forward", what, engine(), _TRAINING, _DIRECT, x, w, bias, d, *window, attributes
+    )
+    if direction is FORWARD:
+        return forward
+    kind = f"convolution_{direction.kind}"
+    none = () if direction is GRAD_INPUT else (None,)
+    return PrimitiveDesc(kind, what, engine(), _DIRECT, x, w, *none, d, *window, forward, Attributes())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import bisect
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import Any
@@ -41,23 +42,23 @@ class _Pool:
         return offset
 
     def free(self, offset: int) -> None:
-        self.live = [entry for entry in self.live if entry[0] != offset]
+        # (offset,) sorts right before (offset, size)
+        index = bisect.bisect_left(self.live, (offset,))
+        assert self.live[index][0] == offset
+        del self.live[index]
 
 
 def _touched(step: Step) -> set[Value]:
     """Buffers that a step reads or writes."""
-    return {
-        value.root
-        for value in (*step.all_reads(), *step.all_writes())
-        if value.root.storage is Storage.BUFFER
-    }
+    roots = {value.root for value in (*step.all_reads(), *step.all_writes())}
+    return {root for root in roots if root.storage is Storage.BUFFER}
 
 
-def _last_use(steps: Sequence[Step], kept: Iterable[Value]) -> dict[Value, int]:
+def _last_use(touched: Sequence[set[Value]], kept: Iterable[Value]) -> dict[Value, int]:
     last: dict[Value, int] = {}
-    for index, step in enumerate(steps):
-        last.update(dict.fromkeys(_touched(step), index))
-    last.update({value.root: len(steps) for value in kept if value.root.storage is Storage.BUFFER})
+    for index, found in enumerate(touched):
+        last.update(dict.fromkeys(found, index))
+    last.update({value.root: len(touched) for value in kept if value.root.storage is Storage.BUFFER})
     return last
 
 
@@ -101,7 +102,8 @@ def _place(steps: Sequence[Step], kept: Iterable[Value], pool: _Pool, offsets: d
     """Place the buffers of a list of steps. Those of a body live within one run of it, beside all that is
     live around it.
     """
-    last = _last_use(steps, kept)
+    touched = [_touched(step) for step in steps]
+    last = _last_use(touched, kept)
     placed: dict[Value, int] = {}
     for index, step in enumerate(steps):
         for value in (*step.writes, *step.reads):
@@ -120,6 +122,6 @@ def _place(steps: Sequence[Step], kept: Iterable[Value], pool: _Pool, offsets: d
             offsets[temp] = pool.take(temp.nbytes)
         for temp in step.temps:
             pool.free(offsets[temp])
-        for root in _touched(step):
+        for root in touched[index]:
             if last.get(root) == index and root in placed:
                 pool.free(placed.pop(root))

@@ -430,20 +430,27 @@ class Branch(Action):
 
 
 # ---------------------------------------------------------------------- what an action touches
-def as_read(operand: Operand) -> Iterator[Value]:
+def as_read(operand: Operand) -> list[Value]:
     """The values that an action or operand reads."""
+    found: list[Value] = []
+    _collect_read(operand, found)
+    return found
+
+
+def _collect_read(operand: Operand, found: list[Value]) -> None:
+    # one list handed down: generators inside generators took a fifth of lowering
     if isinstance(operand, Value):
-        yield operand
+        found.append(operand)
     elif isinstance(operand, (tuple, list)):
         for item in operand:
-            yield from as_read(item)
+            _collect_read(item, found)
     elif isinstance(operand, dict):
-        yield from as_read(tuple(operand.values()))
+        _collect_read(tuple(operand.values()), found)
     elif isinstance(operand, Action):
-        yield from as_read(operand.inputs())
+        _collect_read(operand.inputs(), found)
     # what an `Out` held before is lost anyway, so an earlier write to it may be dropped
     elif isinstance(operand, Expression) and not isinstance(operand, Out):
-        yield from as_read(tuple(vars(operand).values()))
+        _collect_read(tuple(vars(operand).values()), found)
 
 
 def as_written(operand: Operand) -> Iterator[Value]:

@@ -393,7 +393,7 @@ class PlanBuilder:
     ) -> Value:
         """The value that an output is written to; see `Emitter.out`."""
         if shape is None or dtype is None:
-            spec = self._spec_of_output(op, name)
+            spec = self._specs_of_outputs(op).get(name)
             if spec is None or not spec.static:
                 raise CannotLower(name)
             shape = shape or spec.shape
@@ -460,21 +460,25 @@ class PlanBuilder:
         except (IndexError, TypeError, ZeroDivisionError, AttributeError):
             return {}
 
-    def _spec_of_output(self, op: Operator, name: str) -> Spec | None:
+    def _specs_of_outputs(self, op: Operator) -> dict[str, Spec]:
+        """Specs by variable; of one in several slots that of the first."""
         specs = self.inferred(op)
+        found: dict[str, Spec] = {}
         for slot, names in op.outputs.items():
-            for candidate, spec in zip(names, specs.get(slot, ()), strict=False):
-                if candidate == name:
-                    return spec
-        return None
+            for name, spec in zip(names, specs.get(slot, ()), strict=False):
+                found.setdefault(name, spec)
+        return found
 
     # ------------------------------------------------------------------ ops without a rule
     def _call(self, op: Operator) -> None:
         """A call of the op's portable kernel (or, for an op with sub-blocks, of the interpreter)."""
         is_block = bool(op.sub_blocks())
         known = self._inputs_of(op, is_block)
+        # once for all outputs: a split into 26 would infer its 26 shapes 26 times
+        specs = {} if is_block else self._specs_of_outputs(op)
         outputs = {
-            name: self._call_output(op, name, known, is_block) for name in self._outputs_of(op, is_block)
+            name: self._call_output(op, name, known, specs.get(name))
+            for name in self._outputs_of(op, is_block)
         }
         self._check_given(op, known)
         # most calls have no level of detail anywhere: those are not even passed an argument for them
@@ -542,8 +546,9 @@ class PlanBuilder:
         value = self.newest(forward) if gradient else None
         return value if value is not None and value.has_lod else None
 
-    def _call_output(self, op: Operator, name: str, arguments: Mapping[str, Value], is_block: bool) -> Value:
-        spec = None if is_block else self._spec_of_output(op, name)
+    def _call_output(
+        self, op: Operator, name: str, arguments: Mapping[str, Value], spec: Spec | None
+    ) -> Value:
         var = self.block._find_var_recursive(name)
         # the shape rule of a list or of rows describes the dense array that they stand for
         is_dense = var is None or var.type == VarType.LOD_TENSOR

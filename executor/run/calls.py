@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import inspect
 from collections.abc import Callable, Iterator, Sequence
 from types import CodeType
@@ -41,6 +42,12 @@ _HAND_ON_LOD = frozenset(
         "top_k",
     ]
 )
+
+
+@functools.lru_cache(maxsize=4096)
+def _compiled(source: str) -> CodeType:
+    """Code of a generated call: ops of one type and arity share theirs."""
+    return compile(source, "<fluidlite call>", "exec")
 
 
 class KernelCall:
@@ -99,7 +106,7 @@ class KernelCall:
             failed=self._failed,
             finish=self._finisher(),
         )
-        exec(self._source(), namespace)
+        exec(_compiled(self._source()), namespace)
         self.call = namespace["call"]
 
     def _finisher(self) -> Callable[..., Sequence[Any]]:

@@ -8,7 +8,7 @@ partial gradients are summed and dead branches cut (`edits`); the ops are writte
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from fluidlite.backward.paths import dead_ends, find_path, stopped_gradients
@@ -68,9 +68,11 @@ def append_backward(
     declare_gradients(target, start, backward.grad_of, found)
     program.current_block_idx = current.idx
     pairs = _pairs(target, _parameter_names(program, parameter_list), found)
+    # the last op that makes each gradient
+    makers = {name: op for op in target.ops for name in op.output_arg_names}
     for param, grad in pairs:
         if grad is not None:
-            _mark_role(param, grad, target)
+            _mark_role(param, grad, makers)
     return pairs
 
 
@@ -176,9 +178,9 @@ def _pairs(target: Block, parameters: Iterable[str], found: dict[str, tuple[str,
     return [(home.var(name), target.vars.get(found[name][0])) for name in parameters if name in found]
 
 
-def _mark_role(param: Variable, grad: Variable, target: Block) -> None:
-    """Write [parameter, gradient] on the last op that makes the gradient."""
-    op = next((op for op in reversed(target.ops) if grad.name in op.output_arg_names), None)
+def _mark_role(param: Variable, grad: Variable, makers: Mapping[str, Operator]) -> None:
+    """Write [parameter, gradient] on the op that makes the gradient."""
+    op = makers.get(grad.name)
     if op is None:
         raise ProgramEditError(f"no op of the program makes {grad.name!r}")
     grad.op = op

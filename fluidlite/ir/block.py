@@ -141,10 +141,13 @@ class Block(BlockValue):
             _check_same_declaration(
                 home.vars[attrs["name"]], {key: attrs.get(key) for key in ("shape", "dtype")}
             )
+        # what no block declared yet, no op has written: in a program of many parameters, looking through all
+        # initialisers for each of them takes as long as everything else
+        is_new = attrs.get("name") not in home.vars
         param = self.program.parameter_type(home, *args, **attrs)
         self.program.bump_version()
         # a shared parameter is filled once, by the first layer that declares it
-        if initializer is not None and not self._already_initialized(param):
+        if initializer is not None and (is_new or not self._already_initialized(param)):
             param.op = initializer(param, self)
         param.stop_gradient = False
         return param

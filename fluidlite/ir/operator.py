@@ -88,6 +88,10 @@ def _slots(given: Mapping[str, Any] | None) -> dict[str, list[str]]:
     return {slot: _names(value) for slot, value in sorted((given or {}).items()) if value is not None}
 
 
+_SEQUENCES = frozenset((list, tuple))
+_PLAIN = frozenset((bool, int, float, str, list, tuple))
+
+
 class Operator:
     """One op of a block. `inputs` and `outputs` map slots to lists of variable names; `attrs` holds plain
     values.
@@ -440,9 +444,9 @@ class Operator:
         """Blocks that this op runs."""
         found: list[Block] = []
         for name, value in self.attrs.items():
-            first = value[0] if isinstance(value, (list, tuple)) and value else value
+            first = value[0] if type(value) in _SEQUENCES and value else value
             # most attributes: finding their type takes longer
-            if isinstance(first, (bool, int, float, str, list, tuple)):
+            if type(first) in _PLAIN:
                 continue
             if self.attr_type(name) == AttrType.BLOCK:
                 found.append(value)

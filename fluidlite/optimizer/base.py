@@ -224,8 +224,12 @@ class Optimizer:
     # ------------------------------------------------------------------ devices
     def _update_param_device_map(self, parameters_and_grads: ParamsGrads, target_block: Block) -> None:
         """Remember for each parameter the device of the first op that reads it."""
+        readers: dict[str, Operator] = {}
+        for op in target_block.ops:
+            for name in op.input_arg_names:
+                readers.setdefault(name, op)
         for param, _ in parameters_and_grads:
-            reader = next((op for op in target_block.ops if param.name in op.input_arg_names), None)
+            reader = readers.get(param.name)
             if param.trainable and reader is not None:
                 self._param_device_map[param.name] = reader.attrs.get(DEVICE_ATTR, "")
 

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import functools
+import importlib.machinery
+import importlib.util
+import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -45,11 +48,23 @@ def _fits(table: Array, rows: Array) -> bool:
 
 @functools.cache
 def _sum_into() -> Callable[..., None]:
-    # loaded when a program has such rows: the import takes a tenth of a second
-    from scipy.sparse import _sparsetools  # type: ignore[import-untyped]
-
-    function: Callable[..., None] = _sparsetools.csc_matvecs
+    function: Callable[..., None] = _sparsetools().csc_matvecs
     return function
+
+
+def _sparsetools() -> Any:
+    """SciPy's compiled functions alone, where they lie in a file of their own: `import scipy.sparse` takes a
+    tenth of a second, nearly all of it for what is not needed here.
+    """
+    name = "scipy.sparse._sparsetools"
+    package = importlib.util.find_spec("scipy")
+    places = [] if package is None else list(package.submodule_search_locations or ())
+    found = importlib.machinery.PathFinder.find_spec(name, [f"{place}/sparse" for place in places])
+    if name in sys.modules or found is None or found.loader is None:
+        return importlib.import_module(name)
+    module = importlib.util.module_from_spec(found)
+    found.loader.exec_module(module)
+    return module
 
 
 def _starts(count: int) -> Array:

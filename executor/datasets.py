@@ -113,10 +113,12 @@ def run_from_dataset(
     monitor = _FetchMonitor(*monitored)
     streams = dataset.streams(count)
     if len(streams) == 1:
-        _Worker(executor, program, scope, monitor).work(streams[0], threading.Event())
+        _StreamRunner(executor, program, scope, monitor).work(streams[0], threading.Event())
         return
     runner = executor._of_one_thread()
-    workers = [_Worker(runner, program, scope, None if number else monitor) for number in range(len(streams))]
+    workers = [
+        _StreamRunner(runner, program, scope, None if number else monitor) for number in range(len(streams))
+    ]
     switch = blas_switch()
     if switch is not None:
         switch.enter()
@@ -141,7 +143,7 @@ def _goes_in_step(program: Program) -> bool:
     )
 
 
-class _Worker:
+class _StreamRunner:
     """Runs a program on the batches of one stream; `monitor` is None where nothing is shown."""
 
     def __init__(self, executor: Any, program: Program, scope: Any, monitor: _FetchMonitor | None) -> None:
@@ -173,12 +175,12 @@ class _Worker:
         )
 
 
-def _work_together(workers: Sequence[_Worker], streams: Sequence[Iterable[Any]]) -> None:
+def _work_together(workers: Sequence[_StreamRunner], streams: Sequence[Iterable[Any]]) -> None:
     """Each worker in a thread with its stream; the first error stops all, and is raised."""
     stopped = threading.Event()
     errors: list[BaseException] = []
 
-    def body(worker: _Worker, stream: Iterable[Any]) -> None:
+    def body(worker: _StreamRunner, stream: Iterable[Any]) -> None:
         try:
             worker.work(stream, stopped)
         except BaseException as error:  # raised below, in the caller's thread

@@ -100,8 +100,8 @@ class LocalRing(HostRing):
     def receive(self, peer: int) -> Any:
         """Take the next value that rank `peer` has put there."""
         self.check_peer(peer)
-        box = self.network.rank_values[self.key, peer, self.rank]
         with self.network.changed:
+            box = self.network.rank_values[self.key, peer, self.rank]
             self.role.wait(lambda: bool(box), f"rank {peer} of ring {self.ring_id} to send")
             return box.popleft()
 

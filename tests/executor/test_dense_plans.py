@@ -54,6 +54,15 @@ PROGRAMS: dict[str, Callable[[Any], Any]] = {
     "gelu": lambda x: layers.gelu(layers.fc(x, 700, num_flatten_dims=2)),
     "gelu by tanh": lambda x: layers.gelu(layers.fc(x, 7, num_flatten_dims=2), approximate=True),
     "erf": lambda x: layers.erf(layers.fc(x, 7, num_flatten_dims=2)),
+    "layer_norm of many rows": lambda x: layers.layer_norm(
+        layers.expand(layers.fc(x, 40, num_flatten_dims=2), [60, 3, 1]), begin_norm_axis=2
+    ),
+    "layer_norm without factors": lambda x: layers.layer_norm(
+        layers.fc(x, 7, num_flatten_dims=2), scale=False, shift=False, begin_norm_axis=1
+    ),
+    "softmax of many rows": lambda x: layers.softmax(
+        layers.expand(layers.fc(x, 41, num_flatten_dims=2), [50, 3, 1])
+    ),
     "a stack by one matrix": lambda x: layers.matmul(x, layers.create_parameter([12, 4], "float32")),
     "rows of a transposed slice": lambda x: layers.matmul(
         layers.transpose(layers.slice(layers.fc(x, 6, num_flatten_dims=2), [2], [1], [5]), [0, 2, 1]),

@@ -11,6 +11,7 @@ from fluidlite.base.dtypes import Array
 from fluidlite.executor.compile.emitter import CannotLower, Emitter, lowering
 from fluidlite.executor.plan.actions import Call, Out, SetItem, When
 from fluidlite.executor.plan.values import Value
+from fluidlite.executor.run.rows import Softmax, SoftmaxGrad
 from fluidlite.ops.neural.softmax import LOWEST_SCORE
 
 
@@ -23,26 +24,30 @@ def _rows(e: Emitter, value: Value, axis: int) -> Value:
     """`value` as a matrix whose rows run along its last axis."""
     assert value.shape is not None
     is_last = axis in (-1, len(value.shape) - 1)
-    if not is_last or not value.shape or value.dtype != np.float32:
+    if not is_last or not value.shape or value.dtype not in (np.float32, np.float64):
         raise CannotLower("not the last axis")
     height = math.prod(value.shape[:-1])
     return e.reshape(value, (height, value.shape[-1]))
 
 
-def _softmax(e: Emitter, x: Value, out: Value) -> Value:
-    """out = softmax of the rows of x; returns the row sums of the exponentials (a column)."""
+def _softmax(e: Emitter, x: Value, out: Value) -> None:
+    """out = softmax of the rows of x."""
     assert x.shape is not None
     rows, cols = x.shape
+    if e.on_host and x.size:
+        # Paddle's lowest score: a probability is never quite 0, nor its logarithm infinite
+        kernel = e.bind_fresh("softmax", Softmax, rows, cols, x.dtype, e.threads, LOWEST_SCORE)
+        e.run(kernel, x, Out(out))
+        return
     top = e.temp((rows, 1), x.dtype)
     total = e.temp((rows, 1), x.dtype)
     e.call("maximum.reduce", x, axis=1, keepdims=True, out=top)
     e.call("subtract", x, top, out=out)
-    # Paddle's lowest score: a probability is never quite 0, nor its logarithm infinite
     e.call("maximum", out, e.number(LOWEST_SCORE, x), out=out)
     e.call("exp", out, out=out)
-    column = e.constant(np.ones((cols, 1), x.dtype))
-    e.call("dot", out, column, out=total)
-    return total
+    e.call("dot", out, e.constant(np.ones((cols, 1), x.dtype)), out=total)
+    e.call("reciprocal", total, out=total)
+    e.call("multiply", out, total, out=out)
 
 
 @lowering("softmax")
@@ -50,10 +55,7 @@ def _(e: Emitter) -> None:
     x = e.need("X")
     flat = _rows(e, x, e.attr("axis"))
     result = e.out("Out", x.shape, x.dtype)
-    out = e.reshape(result, flat.shape)  # type: ignore[arg-type]
-    total = _softmax(e, flat, out)
-    e.call("reciprocal", total, out=total)
-    e.call("multiply", out, total, out=out)
+    _softmax(e, flat, e.reshape(result, flat.shape or ()))
 
 
 @lowering("softmax_grad")
@@ -63,13 +65,15 @@ def _(e: Emitter) -> None:
     y = _rows(e, out, e.attr("axis"))
     dy = _rows(e, d, e.attr("axis"))
     assert y.shape is not None
+    dx = e.reshape(e.out("X@GRAD", out.shape, out.dtype), y.shape)
+    if e.on_host and y.size:
+        e.run(e.bind_fresh("softmax_grad", SoftmaxGrad, *y.shape, y.dtype, e.threads), y, dy, Out(dx))
+        return
     rows, cols = y.shape
     dot = e.temp((rows, 1), y.dtype)
     work = e.temp(y.shape, y.dtype)
-    dx = e.reshape(e.out("X@GRAD", out.shape, out.dtype), y.shape)
     e.call("multiply", y, dy, out=work)
-    column = e.constant(np.ones((cols, 1), y.dtype))
-    e.call("dot", work, column, out=dot)
+    e.call("dot", work, e.constant(np.ones((cols, 1), y.dtype)), out=dot)
     e.call("subtract", dy, dot, out=dx)
     e.call("multiply", dx, y, out=dx)
 
@@ -165,9 +169,7 @@ def _(e: Emitter) -> None:
     out = e.reshape(softmax, flat.shape)
     loss = e.out("Loss", (*x.shape[:-1], 1), x.dtype)
     loss = e.reshape(loss, (flat.shape[0],))
-    total = _softmax(e, flat, out)
-    e.call("reciprocal", total, out=total)
-    e.call("multiply", out, total, out=out)
+    _softmax(e, flat, out)
     labelled = _labelled(e, label, flat.shape)
     every = e.reshape(out, (out.size,))
     # the logarithm of the picked entries alone, not of all classes

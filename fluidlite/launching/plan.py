@@ -29,12 +29,14 @@ class ProcessPlan:
 
     name: "worker 0", "server 1", or "the ranks" for an mpiexec that starts them all.
     serves: True for a parameter server, which ends when its trainers have.
+    log: the file that gets its output, where one command is one process.
     """
 
     name: str
     command: tuple[str, ...]
     environ: Mapping[str, str] = field(default_factory=dict)
     serves: bool = False
+    log: str = ""
 
 
 @dataclass(frozen=True)
@@ -59,7 +61,12 @@ def plan_job(options: LaunchOptions, report_folder: str, environ: Mapping[str, s
     log_dir = str(pathlib.Path(options.log_dir or f"{report_folder}.logs").absolute())
     make = _with_servers if options.has_servers else _ranks
     processes = make(options, report_folder, log_dir, environ)
-    return JobPlan(processes, log_dir, "workerlog.0" if options.log_dir else "*log.*")
+    return JobPlan(processes, log_dir, _first_log(processes) if options.log_dir else "*log.*")
+
+
+def _first_log(processes: Sequence[ProcessPlan]) -> str:
+    """The log of this host's first trainer: on other hosts than the first it is not number 0."""
+    return next((each.log for each in processes if each.log and not each.serves), "workerlog.0")
 
 
 def _command(note: Mapping[str, Any], options: LaunchOptions) -> tuple[str, ...]:
@@ -185,7 +192,8 @@ def _with_servers(
                     "environ": {**shared, **_role(kind, number, place)},
                 }
                 command = _command(note, options)
-                found.append(ProcessPlan(f"{kind} {number}", command, serves=kind == "server"))
+                serves, log = kind == "server", f"{kind}log.{number}"
+                found.append(ProcessPlan(f"{kind} {number}", command, serves=serves, log=log))
     return tuple(found)
 
 

@@ -176,6 +176,15 @@ def test_servers_of_several_hosts(bin: pathlib.Path) -> None:
         commands(bin, "--servers", "10.0.0.1:1", "--workers", "10.0.0.2:2", "--host", "10.0.0.3")
 
 
+def test_each_host_shows_its_first_trainer(bin: pathlib.Path) -> None:
+    servers, workers = "10.0.0.1:1,10.0.0.3:1", "10.0.0.1:2,10.0.0.2:2,10.0.0.2:3"
+    shown = []
+    for host in ("10.0.0.1", "10.0.0.2", "10.0.0.3"):
+        chosen = options("--servers", servers, "--workers", workers, "--host", host)
+        shown.append(plan_job(chosen, "reports", {"PATH": str(bin)}).shown)
+    assert shown == ["workerlog.0", "workerlog.1", "workerlog.0"]  # the last has servers only
+
+
 def test_ports_of_local_servers_differ(bin: pathlib.Path) -> None:
     found = commands(bin, "--server_num", "3", "--worker_num", "2")
     note = json.loads(found[0][found[0].index("-u") + 2])

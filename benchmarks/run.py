@@ -1,7 +1,10 @@
 """FluidLite beside its peers: every peer of a workload is alive at once, and they are visited in turn, round
 after round.
 
-    python benchmarks/run.py [mlp_small ...] [--rounds 7] [--seconds 1] [--out RESULTS.md]
+    python benchmarks/run.py [mlp_small ...] [--networks] [--rounds 7] [--seconds 1] [--out RESULTS.md]
+
+`--networks` adds the published networks, in training and for one sample. Beside the ratios of step times
+stand those of the time of the first step and of the peak memory to the best peer's.
 
 A peer runs in the Python named by its variable (PADDLE_PYTHON, TORCH_PYTHON, JAX_PYTHON: interpreters of
 virtual environments that have paddlepaddle, torch or jax); a peer without one is left out.
@@ -59,7 +62,7 @@ class Peer:
             text=True,
             env=env,
         )
-        self.losses = self._answer()
+        self.begun = self._answer()
         self.times: list[float] = []
 
     def _answer(self) -> Any:
@@ -84,7 +87,7 @@ class Peer:
 def measure(workload: str, names: list[str], rounds: int, seconds: float, threads: int) -> dict[str, Peer]:
     """Visit every peer `rounds` times in rotating order."""
     peers = [Peer(name, workload, threads) for name in names]
-    alive = [peer for peer in peers if peer.losses is not None]
+    alive = [peer for peer in peers if peer.begun is not None]
     if "fluidlite" not in [peer.name for peer in alive]:
         sys.exit(
             f"FluidLite did not train {workload}; to see why: {sys.executable} benchmarks/worker.py "
@@ -111,7 +114,15 @@ def row(workload: str, peers: dict[str, Peer], names: list[str]) -> str:
         other = peers.get(name)
         ratios = [a / b for a, b in zip(mine, other.times, strict=True)] if other else []
         cells.append(f"{median(ratios):.2f}" if ratios else "-")
+    cells += [_beside_best(peers, fact) for fact in ("first_s", "peak_mb")]
     return f"| {workload} | {median(mine):.3f} ms | {' | '.join(cells)} |"
+
+
+def _beside_best(peers: dict[str, Peer], fact: str) -> str:
+    """FluidLite's figure, and its ratio to the least of the other frameworks'."""
+    mine = peers["fluidlite"].begun[fact]
+    others = [peer.begun[fact] for name, peer in peers.items() if name not in ("fluidlite", "numpy", "naive")]
+    return f"{mine:.2f} ({mine / min(others):.2f})" if others else f"{mine:.2f}"
 
 
 def main() -> None:
@@ -120,6 +131,7 @@ def main() -> None:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("workloads", nargs="*")
+    parser.add_argument("--networks", action="store_true")
     parser.add_argument("--rounds", type=int, default=7)
     parser.add_argument("--seconds", type=float, default=1.0)
     parser.add_argument("--threads", type=int, default=2)
@@ -127,11 +139,12 @@ def main() -> None:
     parser.add_argument("--out")
     args = parser.parse_args()
     sys.path.insert(0, HERE)
-    from worker import WORKLOADS
+    from worker import NETWORKS, WORKLOADS
 
-    unknown = [name for name in args.workloads if name not in WORKLOADS]
+    unknown = [name for name in args.workloads if name not in (*WORKLOADS, *NETWORKS)]
     if unknown:
-        parser.error(f"no workload {unknown[0]!r}; there are {', '.join(WORKLOADS)}")
+        parser.error(f"no workload {unknown[0]!r}; there are {', '.join((*WORKLOADS, *NETWORKS))}")
+    chosen = args.workloads or [*WORKLOADS, *(NETWORKS if args.networks else ())]
     names = [
         name
         for name in PEERS
@@ -140,11 +153,11 @@ def main() -> None:
     lines = [
         "| workload | FluidLite, median step | "
         + " | ".join("/ " + TITLES[name] for name in names[1:])
-        + " |",
-        "|---|---|" + "---|" * (len(names) - 1),
+        + " | first step, s (/ best) | peak, MB (/ best) |",
+        "|---|---|" + "---|" * (len(names) + 1),
     ]
     print("\n".join(lines), flush=True)
-    for workload in args.workloads or WORKLOADS:
+    for workload in chosen:
         found = measure(workload, names, args.rounds, args.seconds, args.threads)
         lines.append(row(workload, found, names))
         print(lines[-1], flush=True)

@@ -1,5 +1,5 @@
-"""One peer in one process: reads lines `<seconds>` from stdin, trains that long, answers with the median
-milliseconds.
+"""One peer in one process: says what its first steps gave, then reads lines `<seconds>` from stdin, trains
+that long, and answers with the median milliseconds.
 """
 
 from __future__ import annotations
@@ -7,6 +7,7 @@ from __future__ import annotations
 import importlib.util
 import json
 import os
+import resource
 import sys
 import time
 from collections.abc import Callable
@@ -31,6 +32,25 @@ WORKLOADS = {
 }
 
 
+# networks in the manner of published ones, in training and for one sample
+PUBLISHED = (
+    "resnet18",
+    "vgg11",
+    "mobilenet_v2",
+    "darknet53",
+    "unet",
+    "yolov3",
+    "transformer_base",
+    "bert_small",
+    "stacked_lstm",
+    "crnn",
+    "deepfm",
+    "din",
+)
+INFER = "_infer"
+NETWORKS = (*PUBLISHED, *(name + INFER for name in PUBLISHED))
+
+
 def load(name: str) -> Any:
     """A module of benchmarks/floors, by path: their names (numpy, mlp) must not shadow packages."""
     spec = importlib.util.spec_from_file_location("floor_" + name, os.path.join(HERE, "floors", name + ".py"))
@@ -43,6 +63,8 @@ def load(name: str) -> Any:
 def step_of(peer: str, workload: str) -> Callable[[], float]:
     """The training step of a workload by a peer."""
     sys.path[:0] = [HERE, os.path.join(HERE, "floors")]
+    if workload in NETWORKS:
+        return network_step(peer, workload.split(INFER)[0], workload.endswith(INFER))
     kind, config = WORKLOADS[workload]
     spec = load(kind + "_spec").make(config)
     if peer in ("numpy", "naive"):
@@ -57,11 +79,35 @@ def step_of(peer: str, workload: str) -> Callable[[], float]:
         return jax_peer.build(kind, spec)
     import fluid_peer
 
+    return fluid_peer.build(fluid_of(peer), kind, spec)
+
+
+def fluid_of(peer: str) -> Any:
+    """The module `fluid` of a peer."""
     if peer == "fluidlite":
-        import fluidlite as fluid
-    else:
-        import paddle.fluid as fluid  # PaddlePaddle 1.8.5, the last with all of fluid
-    return fluid_peer.build(fluid, kind, spec)
+        import fluidlite
+
+        return fluidlite
+    import paddle.fluid  # PaddlePaddle 1.8.5, the last with all of fluid
+
+    return paddle.fluid
+
+
+def network_step(peer: str, name: str, infer: bool) -> Callable[[], float]:
+    """The training step, or the inference, of a published network by a peer."""
+    if peer in ("torch", "compile"):
+        from networks import in_torch
+
+        return in_torch.step_of(name, infer, peer == "compile")
+    if peer == "jax":
+        from networks import in_jax
+
+        return in_jax.step_of(name, infer)
+    if peer in ("numpy", "naive"):
+        raise LookupError(f"nobody wrote {name} by hand")
+    from networks import in_fluid
+
+    return in_fluid.step_of(fluid_of(peer), name, infer)
 
 
 def main() -> None:
@@ -70,8 +116,12 @@ def main() -> None:
     answers = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)  # libraries that print must not answer for us
     step = step_of(peer, workload)
-    losses = [step() for _ in range(4)]
-    answers.write(json.dumps(losses) + "\n")
+    begin = time.perf_counter()
+    losses = [step()]
+    first = time.perf_counter() - begin
+    losses += [step() for _ in range(3)]
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    answers.write(json.dumps({"losses": losses, "first_s": first, "peak_mb": peak}) + "\n")
     answers.flush()
     for line in sys.stdin:
         times, end = [], time.perf_counter() + float(line)

@@ -13,6 +13,7 @@ import fluidlite as fluid
 from fluidlite.incubate.fleet.base.role_maker import GeneralRoleMaker, UserDefinedRoleMaker
 from fluidlite.incubate.fleet.parameter_server.distribute_transpiler import fleet
 from fluidlite.incubate.fleet.utils import utils
+from fluidlite.errors import ArgumentError
 from fluidlite.incubate.fleet.utils.fleet_util import FleetUtil
 
 METRICS = {"sq": 3.0, "ab": 2.0, "pr": 4.0, "q": 5.0, "clicked": 6.0, "total": 10.0}
@@ -186,3 +187,15 @@ def test_programs_are_compared(util: FleetUtil, tmp_path: pathlib.Path) -> None:
     assert not util.check_two_programs(given)
     util.parse_program_proto(str(one / "train"), False, str(one))
     assert (one / "ops.log").read_text().startswith("ops:\n{'type': 'lookup_table_v2'")
+
+
+def test_passes_over_a_day(util: FleetUtil) -> None:
+    whole = util.get_online_pass_interval("{20190720..20190729}", "{0..23}", 5, 2, False)
+    # as 1.8.5's, where its divisions give whole numbers
+    assert len(whole) == 144 and whole[:2] == [["0000", "0005"], ["0010", "0015"]]
+    hourly = util.get_online_pass_interval("20190720 20190721", "{0..23}", "30", "2", True)
+    assert hourly[-1] == ["23", "23"] and len(hourly) == 24
+    assert util.get_online_pass_interval("1", "8 9", 30, 3, False) == [["0800", "0830", "0900"]]
+    for wrong in (("{1..2}", "$(reboot)", 5, 2), ("", "1", 5, 2), ("1", "1", 0, 2), ("1", "1", 5, 0)):
+        with pytest.raises(ArgumentError):
+            util.get_online_pass_interval(*wrong, False)

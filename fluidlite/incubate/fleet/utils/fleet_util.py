@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import math
 import os
+import re
 import sys
 from typing import Any
 
@@ -44,7 +45,6 @@ _OF_PSLIB = frozenset(
         "get_last_save_xbox_base",
         "get_last_save_xbox",
         "get_last_save_model",
-        "get_online_pass_interval",
     ]
 )
 # a group of buckets counts in the bucket error once the standard error of its rate is below this share of it
@@ -205,6 +205,37 @@ class FleetUtil:
             f"MEAN Q_VALUE={q:.6f} Ins number={total}"
         )
 
+    # ------------------------------------------------------------------ data that comes day by day
+    def get_online_pass_interval(
+        self,
+        days: str,
+        hours: str,
+        split_interval: int | str,
+        split_per_pass: int | str,
+        is_data_hourly_placed: bool,
+    ) -> list[list[str]]:
+        """The pieces of a day that each pass over the data trains on: a piece begins every `split_interval`
+        minutes of the `hours` ("{0..23}", or "0 1 2"), and is called by its hour, or by hour and minute.
+
+        `days` are checked alone. Pieces at the end that fill no pass are left out.
+        """
+        _expanded(days, "days")
+        allowed = _expanded(hours, "hours")
+        step, each = int(split_interval), int(split_per_pass)
+        if step < 1 or each < 1:
+            raise ArgumentError(
+                f"split_interval is {step} and split_per_pass {each}: a piece has at least a minute, and a "
+                "pass at least one piece"
+            )
+        first, last = int(allowed[0]), int(allowed[-1])
+        clock = [divmod(number * step, 60) for number in range(24 * 60 // step)]
+        pieces = [
+            f"{hour:02d}" if is_data_hourly_placed else f"{hour:02d}{minute:02d}"
+            for hour, minute in clock
+            if first <= hour <= last
+        ]
+        return [pieces[start : start + each] for start in range(0, len(pieces) - each + 1, each)]
+
     # ------------------------------------------------------------------ programs in files
     def program_type_trans(self, prog_dir: str, prog_fn: str, is_text: bool) -> str:
         """Write a file's program in the other format beside it, and give the new file's name."""
@@ -252,6 +283,20 @@ class FleetUtil:
     def parse_program_proto(self, prog_path: str, is_text: bool, output_dir: str) -> None:
         """Write what is in a file's program into a folder: variables, persistable variables, ops."""
         utils.parse_program(utils.load_program(prog_path, is_text), output_dir)
+
+
+def _expanded(text: str, what: str) -> list[str]:
+    """The numbers that a shell would make of "{1..3}", or of numbers with spaces between them."""
+    found: list[str] = []
+    for word in text.split():
+        span = re.fullmatch(r"\{(\d+)\.\.(\d+)\}", word)
+        if span is None and not word.isdecimal():
+            raise ArgumentError(f"{what} are numbers or {{first..last}}, not {text!r}")
+        numbers = [int(word)] * 2 if span is None else [int(number) for number in span.groups()]
+        found += map(str, range(numbers[0], numbers[1] + 1))
+    if not found:
+        raise ArgumentError(f"{what} are numbers or {{first..last}}, not {text!r}")
+    return found
 
 
 def _area(pos: Array, neg: Array) -> float:

@@ -76,7 +76,7 @@ _REFUSED = Refusals(
 
 
 _NAMES = LazyNames(
-    __name__, {"fluidlite.paddle.distributed.datasets": "InMemoryDataset QueueDataset"}, "base utils"
+    __name__, {"fluidlite.paddle.distributed.datasets": "InMemoryDataset QueueDataset"}, "base metrics utils"
 )
 
 

@@ -100,8 +100,8 @@ class Chain:
             self.walk,
             tuple(registers.made),
             registers.held_in,
-            # the sum of something that is written is no second look at it from outside
-            tuple(value for value in dict.fromkeys(reads) if value.root not in made or value in made),
+            # what the loop writes it does not read from outside
+            tuple(value for value in dict.fromkeys(reads) if value.root not in made),
             tuple(dict.fromkeys(writes)),
             self.threads,
             Bound("team", team_of(self.threads)) if self.threads > 1 else None,

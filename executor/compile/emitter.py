@@ -21,6 +21,7 @@ from fluidlite.executor.plan.actions import (
     Call,
     Elementwise,
     Fresh,
+    FreshDraws,
     Function,
     LodOf,
     Method,
@@ -364,6 +365,10 @@ class Emitter:
         `factory(xp, *arguments)`.
         """
         return Bound(hint, Fresh(factory, arguments))
+
+    def bind_draws(self, hint: str, factory: Callable[..., Any], *arguments: Any) -> Bound:
+        """Like `bind_fresh`, by `factory(xp, random, *arguments)`, with the run's source of numbers."""
+        return Bound(hint, FreshDraws(factory, arguments))
 
     def call(self, function: str, *operands: Operand, out: Value, **keywords: Any) -> None:
         """`function(*operands, ..., out=out)`, for functions of the array module."""

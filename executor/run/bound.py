@@ -11,7 +11,7 @@ import numpy as np
 
 from fluidlite.base.errors import EOFException, FluidError, KernelError, UninitializedError
 from fluidlite.base.place import Place, array_module
-from fluidlite.executor.plan.actions import Fresh, HostCheck
+from fluidlite.executor.plan.actions import Fresh, FreshDraws, HostCheck
 from fluidlite.executor.plan.plan import CompiledPlan
 from fluidlite.executor.plan.steps import flat
 from fluidlite.executor.plan.values import Storage, Value
@@ -197,6 +197,8 @@ def _own(thing: Any, interpreter: Interpreter) -> Any:
     """The object that one binding uses for a bound one: calls get its scope, objects with scratch state are
     made for it.
     """
+    if isinstance(thing, FreshDraws):
+        return thing.drawing(interpreter.xp, interpreter.random)
     if isinstance(thing, Fresh):
         return thing.make(interpreter.xp)
     if isinstance(thing, HostCheck) and interpreter.xp is not np:

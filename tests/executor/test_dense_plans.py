@@ -11,6 +11,7 @@ from scipy import special
 
 import fluidlite as fluid
 from fluidlite import layers
+from fluidlite.executor.run.draws import KeptMask
 from fluidlite.executor.run.functions import Erf
 
 SHAPE = [3, 5, 12]
@@ -119,3 +120,41 @@ def test_erf_is_as_exact_as_stated() -> None:
     found = np.full_like(x, np.nan)
     Erf(np)(found, found)
     assert np.isnan(found).all()
+
+
+def numbers_drawn(count: int, threads: int, random: np.random.Generator) -> np.ndarray[Any, Any]:
+    """The mask of one draw, and what the source gives next."""
+    found = np.empty(count, bool)
+    KeptMask(np, random, count, 0.4, None, threads)(found)
+    return np.append(found, random.random(3, dtype="float32"))
+
+
+@pytest.mark.parametrize("count", [1 << 17, (1 << 17) + 1, 1 << 18, 7])
+@pytest.mark.parametrize("before", [0, 1, 2])
+def test_a_team_draws_what_one_thread_would(count: int, before: int) -> None:
+    sources = [np.random.default_rng(9) for _ in range(3)]
+    for source in sources:
+        source.random(before, dtype="float32")
+    expected = sources[0].random(count, dtype="float32") >= np.float32(0.4)
+    wanted = np.append(expected, sources[0].random(3, dtype="float32"))
+    for threads, source in zip((1, 3), sources[1:], strict=True):
+        np.testing.assert_array_equal(numbers_drawn(count, threads, source), wanted)
+
+
+def test_plans_draw_what_the_interpreter_draws() -> None:
+    x = fluid.data("x", [400, 500], "float32")
+    x.stop_gradient = False
+    kinds = ("upscale_in_train", "downgrade_in_infer")
+    dropped = [layers.dropout(x, 0.3, dropout_implementation=kind) for kind in kinds]
+    dropped += [layers.dropout(x, 0.3, seed=4), layers.dropout(x, 1.0), layers.dropout(x, 0.3, is_test=True)]
+    gradient = fluid.gradients(layers.reduce_sum(layers.square(layers.sums(dropped))), x)
+    feed = {"x": np.random.default_rng(0).standard_normal((400, 500)).astype("float32")}
+    found = []
+    for naive in (False, True):
+        exe = fluid.Executor(fluid.CPUPlace())
+        exe.naive = naive
+        exe.random = np.random.default_rng(11)
+        found.append([exe.run(feed=feed, fetch_list=[*dropped, *gradient]) for _ in range(2)])
+    for planned, wanted in zip(*found, strict=True):
+        for one, other in zip(planned, wanted, strict=True):
+            np.testing.assert_allclose(one, other, rtol=1e-6)

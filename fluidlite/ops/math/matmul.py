@@ -9,6 +9,7 @@ from fluidlite.base.dtypes import Array
 from fluidlite.base.errors import ShapeError
 from fluidlite.base.registry import OF_2X_ATTR, GradContext, Op, Spec, later
 from fluidlite.ops.gradients import emits_once_more
+from fluidlite.ops.kernels.products import product
 from fluidlite.ops.math.elementwise import common_size
 
 
@@ -17,10 +18,10 @@ def _flat(shape: tuple[int, ...], cols: int) -> tuple[int, int]:
     unknown.
     """
 
-    def product(dims: tuple[int, ...]) -> int:
+    def size(dims: tuple[int, ...]) -> int:
         return -1 if any(dim < 0 for dim in dims) else math.prod(dims)
 
-    return product(shape[:cols]), product(shape[cols:])
+    return size(shape[:cols]), size(shape[cols:])
 
 
 mul = Op("mul", "X Y -> Out", attrs={"x_num_col_dims": 1, "y_num_col_dims": 1})
@@ -42,22 +43,20 @@ def _(X: Spec, Y: Spec, x_num_col_dims: int, y_num_col_dims: int) -> Spec:
 @mul.kernel
 def _(xp: Any, X: Array, Y: Array, x_num_col_dims: int, y_num_col_dims: int) -> Array:
     if X.ndim == Y.ndim == 2:
-        return X @ Y
-    out = X.reshape(_flat(X.shape, x_num_col_dims)) @ Y.reshape(_flat(Y.shape, y_num_col_dims))
+        return product(xp, X, Y)
+    out = product(xp, X.reshape(_flat(X.shape, x_num_col_dims)), Y.reshape(_flat(Y.shape, y_num_col_dims)))
     return out.reshape(X.shape[:x_num_col_dims] + Y.shape[y_num_col_dims:])
 
 
 @mul.grad("X Y")
 def mul_grad(
-    X: Array, Y: Array, dOut: Array, x_num_col_dims: int, y_num_col_dims: int, wants: frozenset[str]
+    xp: Any, X: Array, Y: Array, dOut: Array, x_num_col_dims: int, y_num_col_dims: int, wants: frozenset[str]
 ) -> tuple[Array | None, Array | None]:
-    if X.ndim == Y.ndim == 2:
-        return dOut @ Y.T if "X@GRAD" in wants else None, X.T @ dOut if "Y@GRAD" in wants else None
     x, y = X.reshape(_flat(X.shape, x_num_col_dims)), Y.reshape(_flat(Y.shape, y_num_col_dims))
     d = dOut.reshape(x.shape[0], y.shape[1])
     return (
-        (d @ y.T).reshape(X.shape) if "X@GRAD" in wants else None,
-        (x.T @ d).reshape(Y.shape) if "Y@GRAD" in wants else None,
+        product(xp, d, y.T).reshape(X.shape) if "X@GRAD" in wants else None,
+        product(xp, x.T, d).reshape(Y.shape) if "Y@GRAD" in wants else None,
     )
 
 

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import functools
+import itertools
+import math
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
@@ -9,25 +12,40 @@ import numpy as np
 
 from fluidlite.base.dtypes import Array
 from fluidlite.base.errors import ShapeError
-from fluidlite.ops.kernels.sequence_rows import take_rows
+from fluidlite.base.registry import Lod
+from fluidlite.ops.kernels.products import product
+from fluidlite.ops.kernels.sequence_rows import offsets_of_level, take_rows
 
-__all__ = ["ACTIVATIONS", "Activation", "TimeStep", "TimeSteps", "activation", "single_step"]
+__all__ = [
+    "ACTIVATIONS",
+    "CHUNK",
+    "Activation",
+    "TimeStep",
+    "TimeSteps",
+    "activation",
+    "cut",
+    "even_steps",
+    "planes",
+    "single_step",
+    "steps_of",
+    "time_steps",
+]
 
 
 # ---------------------------------------------------------------------- activations
 class Activation(NamedTuple):
-    """`apply(xp, x)` overwrites x; `slope(y)` is the derivative where the result is y."""
+    """`apply(xp, x)` overwrites x; `slope(xp, y, out)` writes the derivative where the result is y."""
 
     apply: Callable[[Any, Array], None]
-    slope: Callable[[Array], Any]
+    slope: Callable[[Any, Array, Array], None]
 
 
 def _sigmoid(xp: Any, x: Array) -> None:
     """As a tanh, which vectorises better than exp and a division, and cannot overflow."""
-    x *= 0.5
+    xp.multiply(x, 0.5, out=x)
     xp.tanh(x, out=x)
-    x *= 0.5
-    x += 0.5
+    xp.multiply(x, 0.5, out=x)
+    xp.add(x, 0.5, out=x)
 
 
 def _clamped_sigmoid(xp: Any, x: Array) -> None:
@@ -39,23 +57,41 @@ def _clamped_sigmoid(xp: Any, x: Array) -> None:
     _sigmoid(xp, x)
 
 
+def _sigmoid_slope(xp: Any, y: Array, out: Array) -> None:
+    xp.multiply(y, y, out=out)
+    xp.subtract(y, out, out=out)
+
+
 def _tanh(xp: Any, x: Array) -> None:
     xp.tanh(x, out=x)
+
+
+def _tanh_slope(xp: Any, y: Array, out: Array) -> None:
+    xp.multiply(y, y, out=out)
+    xp.subtract(1, out, out=out)
 
 
 def _relu(xp: Any, x: Array) -> None:
     xp.maximum(x, 0, out=x)
 
 
+def _relu_slope(xp: Any, y: Array, out: Array) -> None:
+    out[...] = y > 0
+
+
 def _identity(xp: Any, x: Array) -> None:
     """Leaves x as it is."""
 
 
+def _identity_slope(xp: Any, y: Array, out: Array) -> None:
+    out.fill(1)
+
+
 ACTIVATIONS = {
-    "identity": Activation(_identity, lambda y: 1),
-    "sigmoid": Activation(_sigmoid, lambda y: y * (1 - y)),
-    "tanh": Activation(_tanh, lambda y: 1 - y * y),
-    "relu": Activation(_relu, lambda y: (y > 0).astype(y.dtype)),
+    "identity": Activation(_identity, _identity_slope),
+    "sigmoid": Activation(_sigmoid, _sigmoid_slope),
+    "tanh": Activation(_tanh, _tanh_slope),
+    "relu": Activation(_relu, _relu_slope),
 }
 
 
@@ -73,10 +109,11 @@ def activation(op: str, name: str, unit: bool = False) -> Activation:
 
 # ---------------------------------------------------------------------- time steps
 class TimeStep(NamedTuple):
-    """Rows [start, end) of what is stored step by step; `before` is where the step before starts, None for
-    the first.
+    """Step `number`: rows [start, end) of what is stored step by step; `before` is where the step before
+    starts, None for the first.
     """
 
+    number: int
     start: int
     end: int
     before: int | None
@@ -95,9 +132,11 @@ class TimeStep(NamedTuple):
 class TimeSteps:
     """Sequences stored step by step, the longest first, so that those that still run are the first rows of
     every step.
+
+    `is_ordered`: the rows of what is given already lie step by step.
     """
 
-    def __init__(self, xp: Any, offsets: Array, reverse: bool = False) -> None:
+    def __init__(self, xp: Any, offsets: Array, reverse: bool = False, is_ordered: bool = False) -> None:
         self.xp = xp
         lengths = np.diff(offsets)
         # stable: sequences of the same length stay in their order
@@ -112,16 +151,50 @@ class TimeSteps:
         rank = np.arange(len(step)) - np.repeat(self.starts[:-1], counts)
         first = (offsets[1:] - 1 if reverse else offsets[:-1])[self.order][rank]
         self.rows = first - step if reverse else first + step
+        if is_ordered:
+            self.rows = np.arange(len(step))
+        self.back = np.empty_like(self.rows)
+        self.back[self.rows] = np.arange(len(self.back))
         self.running = int(counts[0]) if len(counts) else 0
+        self.is_steady = bool((counts == self.running).all())
         # a sequence has the same rank in every step, so its row one step before is found by that
         self.sources = rank
         if len(counts):
             self.sources = np.repeat(self.starts[:-2], counts[1:]) + rank[self.running :]
+        self.steps = self._steps()
+        self.places = [_place(self.rows[step.rows]) for step in self.steps]
+        """For each step where its rows are in what is given: a slice where they are evenly apart."""
+
+    def _steps(self) -> list[TimeStep]:
+        starts = self.starts.tolist()
+        return [
+            TimeStep(t, start, end, starts[t - 1] if t else None)
+            for t, (start, end) in enumerate(itertools.pairwise(starts))
+        ]
 
     def __iter__(self) -> Iterator[TimeStep]:
-        starts = self.starts.tolist()
-        for t, (start, end) in enumerate(zip(starts, starts[1:], strict=False)):
-            yield TimeStep(start, end, starts[t - 1] if t else None)
+        return iter(self.steps)
+
+    def backwards(self, rows: int) -> Iterator[list[TimeStep]]:
+        """The steps from the last to the first, in groups of at least so many rows."""
+        group: list[TimeStep] = []
+        for step in reversed(self.steps):
+            group.append(step)
+            if group[0].end - step.start >= rows:
+                yield group
+                group = []
+        if group:
+            yield group
+
+    def taken(self, X: Array, step: TimeStep, scratch: Array) -> Array:
+        """The rows of X of one step; those that are not evenly apart are copied to `scratch`."""
+        place = self.places[step.number]
+        if isinstance(place, slice):
+            return X[place]
+        if self.xp is np:
+            # without mode="clip" NumPy writes to a buffer of its own first
+            return np.take(X, place, axis=0, out=scratch[: step.width], mode="clip")
+        return take_rows(self.xp, X, place)
 
     def by_step(self, X: Array) -> Array:
         """The rows of X, step by step; a new array."""
@@ -129,9 +202,7 @@ class TimeSteps:
 
     def by_sequence(self, X: Array) -> Array:
         """The inverse of `by_step`."""
-        back = np.empty_like(self.rows)
-        back[self.rows] = np.arange(len(back))
-        return take_rows(self.xp, X, back)
+        return take_rows(self.xp, X, self.back)
 
     def initial(self, state: Array | None) -> Array | None:
         """The rows of an initial state [sequences, ...], longest sequence first."""
@@ -145,17 +216,81 @@ class TimeSteps:
         out[self.xp.asarray(self.order[: len(d)])] = d
         return out
 
-    def earlier(self, X: Array, initial: Array | None) -> Array:
-        """For each row of X, stored step by step, the row of its sequence one step before; at the first
-        step `initial`, or zeros.
+    def earlier(self, X: Array, initial: Array | None, start: int = 0, end: int | None = None) -> Array:
+        """For each row of X from `start` to `end`, stored step by step, the row of its sequence one step
+        before; at the first step `initial`, or zeros.
         """
+        end = len(X) if end is None else end
+        before = self._before(X, max(start - self.running, 0), max(end - self.running, 0))
+        if start >= self.running:
+            return before
+        count = min(end, self.running) - start
         if initial is None:
-            first = self.xp.zeros((self.running, *X.shape[1:]), X.dtype)
+            first = self.xp.zeros((count, *X.shape[1:]), X.dtype)
         else:
-            first = initial[: self.running]
-        return self.xp.concatenate((first, take_rows(self.xp, X, self.sources)))
+            first = initial[start : start + count]
+        return self.xp.concatenate((first, before))
+
+    def _before(self, X: Array, start: int, end: int) -> Array:
+        """The rows one step before of the rows behind the first step, counted from there."""
+        if self.is_steady:
+            return X[start:end]
+        return take_rows(self.xp, X, self.sources[start:end])
+
+    def weight_gradient(self, X: Array, initial: Array | None, d: Array) -> Array:
+        """The product of `earlier`, transposed, and `d`, of which the first step's zeros are left out."""
+        first = None if initial is None else product(self.xp, initial[: self.running].T, d[: self.running])
+        if first is not None and not len(self.sources):
+            return first
+        out = product(self.xp, self._before(X, 0, len(self.sources)).T, d[self.running :])
+        return out if first is None else out + first
 
 
+def _place(rows: Array) -> slice | Array:
+    """Row numbers as a slice, where they are evenly apart and rise."""
+    if len(rows) == 1:
+        return slice(int(rows[0]), int(rows[0]) + 1)
+    apart = np.diff(rows)
+    if apart[0] > 0 and (apart == apart[0]).all():
+        return slice(int(rows[0]), int(rows[-1]) + 1, int(apart[0]))
+    return rows
+
+
+@functools.lru_cache(maxsize=32)
+def time_steps(xp: Any, offsets: tuple[int, ...], reverse: bool = False) -> TimeSteps:
+    """The steps of sequences with these offsets; kept, because the layers of a network and their gradients
+    ask for the same ones.
+    """
+    return TimeSteps(xp, np.asarray(offsets, np.int64), reverse)
+
+
+def steps_of(op: str, slot: str, xp: Any, lod: Lod, rows: int, reverse: bool) -> TimeSteps:
+    """The steps of the outermost sequences of an input of `rows` rows; ShapeError where it has none."""
+    offsets = offsets_of_level(op, slot, lod, 0, rows)
+    return time_steps(xp, tuple(offsets.tolist()), reverse)
+
+
+@functools.lru_cache(maxsize=32)
 def single_step(xp: Any, rows: int) -> TimeSteps:
     """One step of as many sequences as there are rows."""
     return TimeSteps(xp, np.arange(rows + 1))
+
+
+@functools.lru_cache(maxsize=32)
+def even_steps(xp: Any, steps: int, sequences: int) -> TimeSteps:
+    """The steps of sequences of the same length, whose rows already lie step by step."""
+    return TimeSteps(xp, np.arange(sequences + 1) * steps, is_ordered=True)
+
+
+# ---------------------------------------------------------------------- gates in planes
+CHUNK = 1 << 15  # numbers in a plane of factors: they are still in the cache when they are used
+
+
+def planes(rows: Array, count: int) -> Array:
+    """[n, count x size] as [count, n, size], a view."""
+    return rows.reshape(len(rows), count, rows.shape[1] // count).swapaxes(0, 1)
+
+
+def cut(scratch: Array, *shape: int) -> Array:
+    """The first elements of a vector in a shape."""
+    return scratch[: math.prod(shape)].reshape(shape)

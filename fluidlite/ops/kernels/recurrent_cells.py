@@ -56,11 +56,11 @@ def _(
     active = xp.tanh(C)
     d = xp.zeros_like(C) if dC is None else dC
     dhidden = xp.zeros_like(C) if dH is None else dH
-    d = d + dhidden * output * _TANH.slope(active)
-    parts = (
-        d * candidate * _SIGMOID.slope(entry),
-        d * C_prev * _SIGMOID.slope(forget),
-        dhidden * active * _SIGMOID.slope(output),
-        d * entry * _TANH.slope(candidate),
-    )
-    return xp.stack(parts, axis=1).reshape(X.shape), d * forget
+    slopes = xp.empty_like(gates)
+    _TANH.slope(xp, active, slopes[:, 3])
+    d = d + dhidden * output * slopes[:, 3]
+    _SIGMOID.slope(xp, gates[:, :3], slopes[:, :3])
+    _TANH.slope(xp, candidate, slopes[:, 3])
+    for k, part in enumerate((d * candidate, d * C_prev, dhidden * active, d * entry)):
+        slopes[:, k] *= part
+    return slopes.reshape(X.shape), d * forget

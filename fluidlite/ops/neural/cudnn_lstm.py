@@ -16,8 +16,8 @@ import numpy as np
 from fluidlite.base.dtypes import Array
 from fluidlite.base.errors import ShapeError
 from fluidlite.base.registry import KernelContext, Op, Spec
-from fluidlite.ops.kernels.recurrence import ACTIVATIONS, TimeSteps
-from fluidlite.ops.neural.lstm import Gradients, LstmCell, Tape, run, run_back
+from fluidlite.ops.kernels.lstm_steps import Gradients, LstmCell, Tape, run, run_back
+from fluidlite.ops.kernels.recurrence import ACTIVATIONS, even_steps
 
 _GATES = (2, 0, 1, 3)  # `ops.lstm` has the candidate first
 
@@ -138,8 +138,7 @@ class _LstmStack:
         self.InitH, self.InitC = InitH, InitC
         sizes = _sizes(features, hidden_size, num_layers, self.directions)
         self.weights = _cut(W, sizes, hidden_size, self.directions)
-        # equally long, so rows are stored as the input's are
-        self.steps = TimeSteps(xp, np.arange(self.batch + 1) * self.time)
+        self.steps = even_steps(xp, self.time, self.batch)
         sigmoid, tanh = ACTIVATIONS["sigmoid"], ACTIVATIONS["tanh"]
         self.cell = LstmCell(xp, hidden_size, sigmoid, tanh, tanh, None)
 
@@ -162,10 +161,10 @@ class _LstmStack:
             tapes = []
             for direction in range(self.directions):
                 k = layer * self.directions + direction
-                gates = self.rows(self.turned(X, direction)) @ self.weights[k].entry.T + self.weights[k].bias
-                tapes.append(
-                    run(self.cell, self.steps, gates, self.weights[k].state.T, self.InitH[k], self.InitC[k])
-                )
+                weights = self.weights[k]
+                entry = self.rows(self.turned(X, direction)) @ weights.entry.T
+                first = self.InitH[k], self.InitC[k]
+                tapes.append(run(self.cell, self.steps, entry, weights.bias, weights.state.T, *first))
             layers.append(_Layer(X, tapes))
             X = self.xp.concatenate(
                 [self.turned(self.steps_of(tape.hidden), i) for i, tape in enumerate(tapes)], axis=2

@@ -7,74 +7,19 @@ through, as in the paper that introduced the unit (arXiv 1406.1078), or the new 
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any
 
 from fluidlite.base.dtypes import Array
 from fluidlite.base.errors import ShapeError
 from fluidlite.base.registry import Lod, Op, Spec, WithLod
-from fluidlite.ops.kernels.numbers import as_matrix
-from fluidlite.ops.kernels.recurrence import Activation, TimeSteps, activation, single_step
-from fluidlite.ops.kernels.sequence_rows import offsets_of_level
+from fluidlite.ops.kernels.gru_steps import GruUnit, run, run_back, weight_gradient
+from fluidlite.ops.kernels.recurrence import activation, single_step, steps_of
 
 
-class _GruUnit(NamedTuple):
-    """Weights and activations."""
-
-    xp: Any
-    size: int
-    gate_weight: Array
-    candidate_weight: Array
-    gate: Activation
-    candidate: Activation
-    origin_mode: bool
-
-    def run(self, gates: Array, earlier: Array | None, reset: Array, hidden: Array) -> None:
-        """Activate the gates [n, 3 size] in place; write the reset state and the new one."""
-        xp, size = self.xp, self.size
-        update, candidate = gates[:, :size], gates[:, 2 * size :]
-        if earlier is not None:
-            gates[:, : 2 * size] += earlier @ self.gate_weight
-        self.gate.apply(xp, gates[:, : 2 * size])
-        if earlier is not None:
-            xp.multiply(gates[:, size : 2 * size], earlier, out=reset)
-            candidate += reset @ self.candidate_weight
-        else:
-            reset[...] = 0
-        self.candidate.apply(xp, candidate)
-        new, old = (1 - update, update) if self.origin_mode else (update, 1 - update)
-        xp.multiply(new, candidate, out=hidden)
-        if earlier is not None:
-            hidden += old * earlier
-
-    def factors(self, gates: Array, earlier: Array) -> tuple[Array, Array]:
-        """Factors of the gates' gradients, [n, 3, size], and the share of a gradient that goes straight to
-        the earlier state.
-        """
-        gates = gates.reshape(len(gates), 3, self.size)
-        update, reset, candidate = (gates[:, k] for k in range(3))
-        out = self.xp.empty_like(gates)
-        change = earlier - candidate if self.origin_mode else candidate - earlier
-        out[:, 0] = change * self.gate.slope(update)
-        out[:, 1] = earlier * self.gate.slope(reset)
-        out[:, 2] = (1 - update if self.origin_mode else update) * self.candidate.slope(candidate)
-        return out, update if self.origin_mode else 1 - update
-
-    def back(self, d: Array, factors: Array, reset: Array, straight: Array) -> Array:
-        """One step back: `factors` become the gates' gradients; gives the gradient of the earlier state."""
-        factors[:, 2] *= d
-        dreset = factors[:, 2] @ self.candidate_weight.T
-        factors[:, 1] *= dreset
-        factors[:, 0] *= d
-        earlier = d * straight
-        earlier += dreset * reset
-        earlier += as_matrix(factors[:, :2]) @ self.gate_weight.T
-        return earlier
-
-
-def _unit(op: str, xp: Any, Weight: Array, gate: str, candidate: str, origin_mode: bool) -> _GruUnit:
+def _unit(op: str, xp: Any, Weight: Array, gate: str, candidate: str, origin_mode: bool) -> GruUnit:
     size = len(Weight)
     flat = Weight.reshape(-1)
-    return _GruUnit(
+    return GruUnit(
         xp,
         size,
         flat[: 2 * size * size].reshape(size, 2 * size),
@@ -83,42 +28,6 @@ def _unit(op: str, xp: Any, Weight: Array, gate: str, candidate: str, origin_mod
         activation(op, candidate, op.startswith("gru_unit")),
         origin_mode,
     )
-
-
-def _run(unit: _GruUnit, steps: TimeSteps, gates: Array, H0: Array | None) -> tuple[Array, Array]:
-    """All steps: reset and new states, step by step; `gates` hold the inputs with their bias and are
-    overwritten.
-    """
-    reset, hidden = (unit.xp.empty((len(gates), unit.size), gates.dtype) for _ in range(2))
-    for step in steps:
-        first = None if H0 is None else H0[: step.width]
-        earlier = first if step.before is None else hidden[step.before : step.before + step.width]
-        unit.run(gates[step.rows], earlier, reset[step.rows], hidden[step.rows])
-    return reset, hidden
-
-
-def _run_back(
-    unit: _GruUnit, steps: TimeSteps, gates: Array, earlier: Array, d: Array
-) -> tuple[Array, Array]:
-    """Gradients of the gates before activation, and of the first states, from `d`, that of the states,
-    which is overwritten.
-    """
-    factors, straight = unit.factors(gates, earlier)
-    reset = gates[:, unit.size : 2 * unit.size]
-    passed = d[:0]
-    for step in reversed(list(steps)):
-        now = step.rows
-        d[step.start : step.start + len(passed)] += passed
-        passed = unit.back(d[now], factors[now], reset[now], straight[now])
-    return as_matrix(factors), passed
-
-
-def _weight_gradient(
-    unit: _GruUnit, earlier: Array, reset: Array, dgates: Array, shape: tuple[int, ...]
-) -> Array:
-    split = 2 * unit.size
-    parts = earlier.T @ dgates[:, :split], reset.T @ dgates[:, split:]
-    return unit.xp.concatenate([part.reshape(-1) for part in parts]).reshape(shape)
 
 
 def _check(op: str, Input: Spec, Weight: Spec, Bias: Spec | None) -> int:
@@ -168,12 +77,9 @@ def _(
     gate_activation: str,
     origin_mode: bool,
 ) -> tuple[Array, Array, Array, WithLod]:
-    steps = TimeSteps(xp, offsets_of_level("gru", "Input", Input_lod, 0, len(Input)), is_reverse)
+    steps = steps_of("gru", "Input", xp, Input_lod, len(Input), is_reverse)
     unit = _unit("gru", xp, Weight, gate_activation, activation, origin_mode)
-    gates = steps.by_step(Input)
-    if Bias is not None:
-        gates += Bias.reshape(-1)
-    reset, hidden = _run(unit, steps, gates, steps.initial(H0))
+    gates, reset, hidden = run(unit, steps, Input, Bias, steps.initial(H0))
     return gates, reset, hidden, WithLod(steps.by_sequence(hidden), Input_lod)
 
 
@@ -196,16 +102,18 @@ def _(
     origin_mode: bool,
     wants: frozenset[str],
 ) -> tuple[Array | None, ...]:
-    steps = TimeSteps(xp, offsets_of_level("gru_grad", "Input", Input_lod, 0, len(Input)), is_reverse)
+    steps = steps_of("gru_grad", "Input", xp, Input_lod, len(Input), is_reverse)
     unit = _unit("gru_grad", xp, Weight, gate_activation, activation, origin_mode)
-    earlier = steps.earlier(BatchHidden, steps.initial(H0))
-    dgates, first = _run_back(unit, steps, BatchGate, earlier, steps.by_step(dHidden))
+    first, d = steps.initial(H0), steps.by_step(dHidden)
+    dgates, dfirst = run_back(unit, steps, BatchGate, BatchHidden, first, d)
+    dweight = None
+    if "Weight@GRAD" in wants:
+        dweight = weight_gradient(unit, steps, BatchHidden, first, BatchResetHiddenPrev, dgates)
+        dweight = dweight.reshape(Weight.shape)
     return (
         steps.by_sequence(dgates) if "Input@GRAD" in wants else None,
-        None if H0 is None else steps.initial_gradient(first, H0),
-        _weight_gradient(unit, earlier, BatchResetHiddenPrev, dgates, Weight.shape)
-        if "Weight@GRAD" in wants
-        else None,
+        None if H0 is None else steps.initial_gradient(dfirst, H0),
+        dweight,
         None if Bias is None else dgates.sum(axis=0).reshape(Bias.shape),
     )
 
@@ -253,8 +161,7 @@ def _(
     origin_mode: bool,
 ) -> tuple[Array, Array, Array]:
     unit = _unit("gru_unit", xp, Weight, _name(gate_activation), _name(activation), origin_mode)
-    gates = Input.copy() if Bias is None else Input + Bias
-    return (gates, *_run(unit, single_step(xp, len(Input)), gates, HiddenPrev))
+    return run(unit, single_step(xp, len(Input)), Input, Bias, HiddenPrev)
 
 
 @gru_unit.grad("Input HiddenPrev Weight Bias")
@@ -273,12 +180,11 @@ def _(
     wants: frozenset[str],
 ) -> tuple[Array | None, ...]:
     unit = _unit("gru_unit_grad", xp, Weight, _name(gate_activation), _name(activation), origin_mode)
-    dgates, first = _run_back(unit, single_step(xp, len(Input)), Gate, HiddenPrev, dHidden.copy())
-    return (
-        dgates,
-        first,
-        _weight_gradient(unit, HiddenPrev, ResetHiddenPrev, dgates, Weight.shape)
-        if "Weight@GRAD" in wants
-        else None,
-        None if Bias is None else dgates.sum(axis=0).reshape(Bias.shape),
-    )
+    steps = single_step(xp, len(Input))
+    # of a single step the states are no one's earlier ones, and are not read
+    dgates, first = run_back(unit, steps, Gate, dHidden, HiddenPrev, dHidden.copy())
+    dweight = None
+    if "Weight@GRAD" in wants:
+        dweight = weight_gradient(unit, steps, dHidden, HiddenPrev, ResetHiddenPrev, dgates)
+        dweight = dweight.reshape(Weight.shape)
+    return (dgates, first, dweight, None if Bias is None else dgates.sum(axis=0).reshape(Bias.shape))

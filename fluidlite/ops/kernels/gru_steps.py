@@ -1,0 +1,149 @@
+"""All steps of gated recurrent units, forward and back; gates in the order update, reset, candidate.
+
+As in `lstm_steps` everything between the ops is stored step by step, and the gates of a step lie in planes
+[3, n, size].
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple, TypeAlias
+
+from fluidlite.base.dtypes import Array
+from fluidlite.ops.kernels.products import gate_product, product
+from fluidlite.ops.kernels.recurrence import CHUNK, Activation, TimeSteps, cut, planes
+
+__all__ = ["GruUnit", "run", "run_back", "weight_gradient"]
+
+Maybe: TypeAlias = "Array | None"
+
+
+class GruUnit(NamedTuple):
+    """Weights and activations; `origin_mode` says whether the update gate lets the old state through, or the
+    new one.
+    """
+
+    xp: Any
+    size: int
+    gate_weight: Array
+    candidate_weight: Array
+    gate: Activation
+    candidate: Activation
+    origin_mode: bool
+
+    def mix(self, gates: Array, earlier: Maybe, out: Array) -> None:
+        """Write the new state."""
+        xp = self.xp
+        update, _, candidate = gates
+        if earlier is None:
+            share = 1 - update if self.origin_mode else update
+            xp.multiply(share, candidate, out=out)
+            return
+        # the state that comes where the update gate is open, and that of where it is closed
+        opened, closed = (earlier, candidate) if self.origin_mode else (candidate, earlier)
+        xp.subtract(opened, closed, out=out)
+        xp.multiply(out, update, out=out)
+        xp.add(out, closed, out=out)
+
+    def factors(self, gates: Array, earlier: Array, out: Array, straight: Array) -> None:
+        """Write the factors of the gates' gradients [3, n, size], and the share of a gradient that goes
+        `straight` to the earlier state.
+        """
+        xp = self.xp
+        update, _, candidate = gates
+        self.gate.slope(xp, gates[:2], out[:2])
+        self.candidate.slope(xp, candidate, out[2])
+        opened, closed = (earlier, candidate) if self.origin_mode else (candidate, earlier)
+        xp.subtract(opened, closed, out=straight)
+        xp.multiply(out[0], straight, out=out[0])
+        xp.multiply(out[1], earlier, out=out[1])
+        xp.subtract(1, update, out=straight)
+        if self.origin_mode:
+            xp.multiply(out[2], straight, out=out[2])
+            straight[...] = update
+        else:
+            xp.multiply(out[2], update, out=out[2])
+
+
+def run(unit: GruUnit, steps: TimeSteps, X: Array, bias: Maybe, H0: Maybe) -> tuple[Array, Array, Array]:
+    """All steps over the inputs of the gates, X [rows, 3 size]: gates, reset and new states, step by step."""
+    xp, size, count = unit.xp, unit.size, len(steps.rows)
+    made = xp.empty((count, 3 * size), X.dtype)
+    reset, hidden = (xp.empty((count, size), X.dtype) for _ in range(2))
+    gates_of_rows = planes(made, 3)
+    scratch, taken = xp.empty(3 * steps.running * size, X.dtype), xp.empty((steps.running, 3 * size), X.dtype)
+    for step in steps:
+        now, width = step.rows, step.width
+        earlier = None if H0 is None else H0[:width]
+        if step.before is not None:
+            earlier = hidden[step.before : step.before + width]
+        gates = cut(scratch, 3, width, size)
+        entry = planes(steps.taken(X, step, taken), 3)
+        if earlier is None:
+            gates[...] = entry
+        else:
+            gate_product(xp, earlier, unit.gate_weight, gates[:2])
+            xp.add(gates[:2], entry[:2], out=gates[:2])
+            gates[2] = entry[2]
+        if bias is not None:
+            xp.add(gates, bias.reshape(3, 1, size), out=gates)
+        _activate(unit, gates, earlier, reset[now], hidden[now])
+        unit.mix(gates, earlier, hidden[now])
+        gates_of_rows[:, now] = gates
+    return made, reset, hidden
+
+
+def _activate(unit: GruUnit, gates: Array, earlier: Maybe, reset: Array, scratch: Array) -> None:
+    """Activate the gates, the candidate with what comes from the reset state, which is written."""
+    xp, candidate = unit.xp, gates[2]
+    if earlier is None:
+        unit.gate.apply(xp, gates[:2])
+        reset[...] = 0
+    else:
+        unit.gate.apply(xp, gates[:2])
+        xp.multiply(gates[1], earlier, out=reset)
+        product(xp, reset, unit.candidate_weight, scratch)
+        xp.add(candidate, scratch, out=candidate)
+    unit.candidate.apply(xp, candidate)
+
+
+def run_back(
+    unit: GruUnit, steps: TimeSteps, gates: Array, hidden: Array, H0: Maybe, d: Array
+) -> tuple[Array, Array]:
+    """Gradients of the gates before activation, and of the first states, from `d`, that of the states,
+    which is overwritten.
+    """
+    xp, size = unit.xp, unit.size
+    found = xp.empty(gates.shape, d.dtype)
+    scratch = xp.empty((3, steps.running, size), d.dtype)
+    passed = scratch[0, :0]
+    for group in steps.backwards(CHUNK // size):
+        chunk = slice(group[-1].start, group[0].end)
+        split = xp.ascontiguousarray(planes(gates[chunk], 3))
+        factors, straight = xp.empty_like(split), xp.empty(split.shape[1:], d.dtype)
+        unit.factors(split, steps.earlier(hidden, H0, chunk.start, chunk.stop), factors, straight)
+        for step in group:
+            inner = slice(step.start - chunk.start, step.end - chunk.start)
+            first = d[step.start : step.start + len(passed)]
+            xp.add(first, passed, out=first)
+            dstate, (earlier, dreset, direct) = d[step.rows], scratch[:, : step.width]
+            dgates = planes(found[step.rows], 3)
+            xp.multiply(factors[::2, inner], dstate, out=dgates[::2])
+            product(xp, dgates[2], unit.candidate_weight.T, dreset)
+            xp.multiply(factors[1, inner], dreset, out=dgates[1])
+            product(xp, found[step.rows, : 2 * size], unit.gate_weight.T, earlier)
+            xp.multiply(dreset, split[1, inner], out=dreset)
+            xp.multiply(dstate, straight[inner], out=direct)
+            xp.add(dreset, direct, out=dreset)
+            passed = xp.add(earlier, dreset, out=earlier)
+    return found, passed
+
+
+def weight_gradient(
+    unit: GruUnit, steps: TimeSteps, hidden: Array, H0: Maybe, reset: Array, dgates: Array
+) -> Array:
+    """The gradient of the weight, one matrix after the other in a vector."""
+    split, size = 2 * unit.size, unit.size
+    out = unit.xp.empty(3 * size * size, dgates.dtype)
+    out[: split * size] = steps.weight_gradient(hidden, H0, dgates[:, :split]).reshape(-1)
+    product(unit.xp, reset.T, dgates[:, split:], out[split * size :].reshape(size, size))
+    return out

@@ -132,7 +132,8 @@ class Windows:
 
 
 class PoolPlan:
-    """Pools arrays (N, C, *spatial) of one shape over `windows`, one for each spatial dimension.
+    """Pools arrays of one shape over `windows`, one for each spatial dimension; these are `axes`, by default
+    those behind the first two.
 
     `mode` is "max" or "avg". An average divides by the elements of the window that lie inside (`exclusive`),
     or by the size of the kernel, of which `clipped` leaves out what is beyond the padding. Of equal largest
@@ -149,16 +150,18 @@ class PoolPlan:
         exclusive: bool,
         dtype: Any,
         clipped: bool = False,
+        axes: Sequence[int] = (),
     ) -> None:
         self.xp = xp
         self.mode = mode
         self.dtype = dtype
         self.windows = tuple(windows)
-        counts = [len(w.starts) for w in windows]
-        # shapes[i]: dimensions from i on are pooled; the last dimension goes first, so that rows come before
-        # columns
-        self.shapes = [(*shape[: 2 + i], *counts[i:]) for i in reversed(range(len(windows) + 1))]
-        self.shapes[0] = tuple(shape)
+        self.axes = tuple(axes) or tuple(range(2, 2 + len(self.windows)))
+        # the last dimension goes first, so that rows come before columns
+        self.shapes = [tuple(shape)]
+        for axis, w in self._passes():
+            before = self.shapes[-1]
+            self.shapes.append((*before[:axis], len(w.starts), *before[axis + 1 :]))
         self.out_shape = self.shapes[-1]
         # windows of different sizes have no kernel size to divide by
         exclusive = exclusive or not all(w.kernel for w in windows)
@@ -177,12 +180,15 @@ class PoolPlan:
             # the mean of nothing, of a window that lies in the padding, is no number
             inverse = [1 / n if n else math.nan for n in numbers]
             factors = factors[..., None] * self.xp.asarray(inverse, dtype="float64")
-        return factors.astype(self.dtype)
+        sizes = [1] * len(self.out_shape)
+        for axis, numbers in zip(self.axes, lengths, strict=True):
+            sizes[axis] = len(numbers)
+        return factors.astype(self.dtype).reshape(sizes)
 
     def _passes(self) -> Iterator[tuple[int, Windows]]:
         """(dimension, windows) in the order of the forward pass."""
         for i in reversed(range(len(self.windows))):
-            yield i + 2, self.windows[i]
+            yield self.axes[i], self.windows[i]
 
     def forward(self, x: Array, out: Array) -> None:
         """Write the pooled x to `out`. The plan remembers the row-wise results for a `backward` of the

@@ -6,12 +6,11 @@ from __future__ import annotations
 
 import ctypes
 import functools
-import pathlib
 import threading
 from collections.abc import Callable
 from typing import Any
 
-import numpy as np
+from fluidlite.ops.kernels.gemm import blas_function
 
 __all__ = ["BlasSwitch", "blas_switch"]
 
@@ -47,18 +46,10 @@ class BlasSwitch:
 @functools.cache
 def blas_switch() -> BlasSwitch | None:
     """The switch of the OpenBLAS that NumPy's wheel brings; None with another BLAS."""
-    folder = pathlib.Path(np.__file__).parent
-    places = [folder.parent / "numpy.libs", folder / ".libs", folder / ".dylibs"]
-    for path in [found for place in places for found in place.glob("lib*openblas*")]:
-        library = ctypes.CDLL(str(path))
-        # newer wheels rename OpenBLAS's functions: "scipy_" in front, and "64_" behind where integers have 64
-        # bits
-        for prefix in ("scipy_", ""):
-            for suffix in ("64_", ""):
-                setter = getattr(library, f"{prefix}openblas_set_num_threads{suffix}", None)
-                getter = getattr(library, f"{prefix}openblas_get_num_threads{suffix}", None)
-                if setter is not None and getter is not None:
-                    setter.restype = None
-                    setter.argtypes = [ctypes.c_int]
-                    return BlasSwitch(setter, int(getter()))
-    return None
+    setter = blas_function("openblas_set_num_threads")
+    getter = blas_function("openblas_get_num_threads")
+    if setter is None or getter is None:
+        return None
+    setter[0].restype = None
+    setter[0].argtypes = [ctypes.c_int]
+    return BlasSwitch(setter[0], int(getter[0]()))

@@ -1,0 +1,204 @@
+"""Convolutions of two dimensions on NumPy, of arrays seen as (H, N, W, C).
+
+Filters are (O, C / groups, kh, kw). Each call does the part of one member of a team: some rows of the
+result, or some of its channels. Which of the two depends on what the members would do more than once: lay out
+the filters, or unfold x.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from fluidlite.base.dtypes import Array
+from fluidlite.ops.kernels.convolution import Geometry
+from fluidlite.ops.kernels.correlation import Correlation, Taps
+from fluidlite.ops.kernels.scratch import take
+
+__all__ = ["ChannelsLast", "Portion", "residues", "taps_of"]
+
+_EVERYTHING = slice(None)
+_LOW = 8  # rows that two members cannot share evenly enough
+_NARROW = 32  # channels that are worth sharing: products of fewer columns are slow
+
+
+@dataclass(frozen=True)
+class Portion:
+    """The share of a member of a team."""
+
+    member: int = 0
+    members: int = 1
+
+    def of(self, count: int) -> slice:
+        """Its part of `count` things."""
+        return slice(count * self.member // self.members, count * (self.member + 1) // self.members)
+
+
+@dataclass(frozen=True)
+class _Residue:
+    """The positions in x of one residue modulo the strides: their gradient is a convolution of stride 1 of
+    the result's gradient with some elements of the kernel, the last first.
+    """
+
+    correlation: Correlation
+    kernel: tuple[slice, slice]
+    places: tuple[slice, slice]
+
+
+class ChannelsLast:
+    """The convolutions of one geometry."""
+
+    def __init__(self, geometry: Geometry) -> None:
+        g = self.geometry = geometry
+        self.groups = g.groups
+        self.filters = g.w[0] // g.groups
+        self.channels = g.w[1]
+        self.correlation = Correlation(*taps_of(g), self.channels)
+        self._residues = [
+            _Residue(Correlation(down, right, self.filters), (i, j), (high, wide))
+            for (i, down, high), (j, right, wide) in itertools.product(residues(g, 0), residues(g, 1))
+        ]
+
+    # ------------------------------------------------------------------ sharing
+    def by_channels(self, channels: int, high: int) -> bool:
+        """True if a team had better share the channels of the result than its rows."""
+        g = self.geometry
+        if self.groups > 1 or channels < _NARROW:
+            return False
+        # to lay out an element of the filters costs about as much as to unfold ten
+        layout = 0 if set(g.kernel) == {1} else 10 * math.prod(g.w)
+        return high < _LOW or layout > math.prod(g.x) * g.kernel[1]
+
+    def _filter_parts(self, mine: Portion) -> tuple[Portion, slice]:
+        """(share of the rows, channels) of a member in the forward pass and in the filters' gradient."""
+        if self.shares_filters:
+            return Portion(), mine.of(self.filters)
+        return mine, _EVERYTHING
+
+    @property
+    def shares_filters(self) -> bool:
+        """True if members compute the gradients of different filters, so that nothing is left to add up."""
+        return self.by_channels(self.filters, self.geometry.spatial[0])
+
+    def _groups(self) -> Iterator[tuple[slice, slice]]:
+        """(channels of the result, channels of x) of each group."""
+        for group in range(self.groups):
+            yield (
+                slice(group * self.filters, (group + 1) * self.filters),
+                slice(group * self.channels, (group + 1) * self.channels),
+            )
+
+    # ------------------------------------------------------------------ forward
+    def forward(self, x: Array, w: Array, out: Array, mine: Portion) -> None:
+        """A member's share of out = x convolved with w."""
+        share, channels = self._filter_parts(mine)
+        rows = share.of(len(out))
+        for results, inputs in self._groups():
+            filters = [matrix.T for matrix in self._filters(w[results][channels])]
+            target = out[..., results][..., channels]
+            self.correlation.forward(x[..., inputs], filters, target, rows.start, rows.stop)
+
+    def _filters(self, w: Array) -> Sequence[Array]:
+        """(O, kw * C) for each row of the kernel, or (O, kh * kw * C) once."""
+        o, c, kh, kw = w.shape
+        if kh == kw == 1:
+            return [w.reshape(o, c)]  # as they lie
+        if self.correlation.merged:
+            laid = take("conv filters", (o, kh, kw, c), w.dtype)
+            laid[...] = w.transpose(0, 2, 3, 1)
+            return [laid.reshape(o, -1)]
+        laid = take("conv filters", (kh, o, kw, c), w.dtype)
+        laid[...] = w.transpose(2, 0, 3, 1)
+        return list(laid.reshape(kh, o, kw * c))
+
+    # ------------------------------------------------------------------ the gradient of x
+    def grad_input(self, d: Array, w: Array, out: Array, mine: Portion) -> None:
+        """A member's share of out = the gradient of x."""
+        share, channels = mine, _EVERYTHING
+        if self.by_channels(self.channels, len(out)):
+            share, channels = Portion(), mine.of(self.channels)
+        for residue in self._residues:
+            target = out[residue.places[0], :, residue.places[1]]
+            rows = share.of(len(target))
+            for results, inputs in self._groups():
+                part = w[results, channels][:, :, residue.kernel[0], residue.kernel[1]]
+                result = target[..., inputs][..., channels]
+                if not part.size:
+                    result[rows] = 0  # strides that are longer than the kernel leave out elements
+                    continue
+                filters = self._flipped(part, residue.correlation.merged)
+                residue.correlation.forward(d[..., results], list(filters), result, rows.start, rows.stop)
+
+    def _flipped(self, w: Array, merged: bool) -> Sequence[Array]:
+        """(kw * O, C) for each row of a part of the kernel, or (kh * kw * O, C) once."""
+        o, c, kh, kw = w.shape
+        if kh == kw == 1 and set(self.geometry.kernel) == {1}:
+            return [w.reshape(o, c)]  # as they lie
+        laid = take("conv filters", (kh, kw, o, c), w.dtype)
+        laid[...] = w.transpose(2, 3, 0, 1)
+        return [laid.reshape(-1, c)] if merged else list(laid.reshape(kh, kw * o, c))
+
+    # ------------------------------------------------------------------ the gradient of w
+    def grad_filter(self, x: Array, d: Array, out: Array, mine: Portion) -> None:
+        """A member's share of the gradient of w: where `shares_filters` some filters of `out`, else all of
+        them from some rows of d.
+        """
+        share, channels = self._filter_parts(mine)
+        rows = share.of(len(d))
+        for results, inputs in self._groups():
+            target = out[results][channels]
+            if rows.start == rows.stop:
+                target[...] = 0
+                continue
+            laid, matrices = self._gradients(target)
+            incoming = d[..., results][..., channels]
+            self.correlation.filter_gradient(x[..., inputs], incoming, matrices, rows.start, rows.stop)
+            if laid is not None:
+                target[...] = laid
+
+    def _gradients(self, target: Array) -> tuple[Array | None, list[Array]]:
+        """Scratch for a gradient, in the order of `target`, and the matrices that it consists of."""
+        o, c, kh, kw = target.shape
+        if kh == kw == 1:
+            return None, [target.reshape(o, c)]
+        if self.correlation.merged:
+            laid = take("conv filters", (o, kh, kw, c), target.dtype)
+            return laid.transpose(0, 3, 1, 2), [laid.reshape(o, -1)]
+        laid = take("conv filters", (kh, o, kw, c), target.dtype)
+        return laid.transpose(1, 3, 0, 2), list(laid.reshape(kh, o, kw * c))
+
+
+def taps_of(g: Geometry) -> tuple[Taps, Taps]:
+    """The elements of x that meet each result, along the height and along the width."""
+    rows, columns = (
+        Taps(size, count, stride, tuple(i * dilation - pad[0] for i in range(kernel)))
+        for size, count, stride, kernel, dilation, pad in zip(
+            g.x[2:], g.spatial, g.strides, g.kernel, g.dilations, g.pads, strict=True
+        )
+    )
+    return rows, columns
+
+
+def residues(g: Geometry, axis: int) -> Iterator[tuple[slice, Taps, slice]]:
+    """For each residue of x's positions along one dimension: the elements of the kernel that reach them, the
+    taps of the result's gradient that they meet, and the positions.
+    """
+    size, stride, dilation = g.x[2 + axis], g.strides[axis], g.dilations[axis]
+    for residue in range(min(stride, size)):
+        reach = residue + g.pads[axis][0]
+        kernel = [i for i in range(g.kernel[axis]) if (reach - i * dilation) % stride == 0]
+        # the last first, so that the taps ascend
+        offsets = tuple((reach - i * dilation) // stride for i in reversed(kernel))
+        places = slice(residue, None, stride)
+        yield _backwards(kernel), Taps(g.spatial[axis], len(range(size)[places]), 1, offsets), places
+
+
+def _backwards(kernel: list[int]) -> slice:
+    """Evenly spaced numbers, from the last to the first, as a slice."""
+    if not kernel:
+        return slice(0, 0)
+    step = kernel[1] - kernel[0] if len(kernel) > 1 else 1
+    before = kernel[0] - step
+    return slice(kernel[-1], before if before >= 0 else None, -step)

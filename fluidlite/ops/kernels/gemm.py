@@ -1,0 +1,113 @@
+"""Matrix products that may add to what their result holds, by the BLAS that NumPy brings.
+
+`np.dot` overwrites its result and wants rows without gaps. BLAS itself adds to the result (beta = 1) and
+takes rows at any distance, so the products of a convolution's taps need neither sums nor copies.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+import pathlib
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from fluidlite.base.dtypes import Array
+
+__all__ = ["blas_function", "gemm"]
+
+_ROW_MAJOR, _PLAIN, _TRANSPOSED = 101, 111, 112  # of cblas.h
+
+
+def _libraries() -> Iterator[ctypes.CDLL]:
+    """The OpenBLAS libraries that NumPy's wheel brings; none with another BLAS."""
+    folder = pathlib.Path(np.__file__).parent
+    for place in (folder.parent / "numpy.libs", folder / ".libs", folder / ".dylibs"):
+        for path in place.glob("lib*openblas*"):
+            yield ctypes.CDLL(str(path))
+
+
+def blas_function(name: str) -> tuple[Any, Any] | None:
+    """A function of OpenBLAS with the type of its integers; None where NumPy has another BLAS."""
+    # newer wheels rename OpenBLAS's functions: "scipy_" in front, and "64_" behind where integers have 64
+    # bits
+    for library in _libraries():
+        for prefix in ("scipy_", ""):
+            for suffix, integer in (("64_", ctypes.c_int64), ("", ctypes.c_int)):
+                found = getattr(library, f"{prefix}{name}{suffix}", None)
+                if found is not None:
+                    return found, integer
+    return None
+
+
+@functools.cache
+def _product(kind: str) -> Callable[..., Any] | None:
+    """BLAS's product of matrices of a dtype."""
+    found = blas_function({"f": "cblas_sgemm", "d": "cblas_dgemm"}.get(kind, "none"))
+    if found is None:
+        return None
+    function, integer = found
+    number = ctypes.c_float if kind == "f" else ctypes.c_double
+    pointer = ctypes.c_void_p
+    matrix = (pointer, integer)
+    function.argtypes = [*(ctypes.c_int,) * 3, *(integer,) * 3, number, *matrix, *matrix, number, *matrix]
+    function.restype = None
+    return function
+
+
+@dataclass(frozen=True)
+class _Operand:
+    """A matrix as BLAS takes it: an address, the distance of its rows (or columns), and which it is."""
+
+    address: int
+    leading: int
+    order: int
+
+
+def _operand(matrix: Array) -> _Operand | None:
+    """A matrix as it lies; None where neither its rows nor its columns are without gaps."""
+    item = matrix.itemsize
+    rows, columns = matrix.shape
+    down, right = matrix.strides
+    address = matrix.__array_interface__["data"][0]
+    if (columns == 1 or right == item) and down % item == 0 and (rows == 1 or down >= columns * item):
+        return _Operand(address, max(down // item, columns), _PLAIN)
+    if (rows == 1 or down == item) and right % item == 0 and (columns == 1 or right >= rows * item):
+        return _Operand(address, max(right // item, rows), _TRANSPOSED)
+    return None
+
+
+def gemm(left: Array, right: Array, out: Array, add: bool = False) -> None:
+    """out = left @ right, or with `add` out += left @ right; all of them matrices of one dtype.
+
+    Shapes and dtypes are the caller's to get right.
+    """
+    product = _product(out.dtype.char)
+    operands = None if product is None or not (left.size and right.size) else _operands(left, right, out)
+    if product is None or operands is None:
+        _by_numpy(left, right, out, add)
+        return
+    a, b, c = operands
+    rows, depth = left.shape
+    columns = right.shape[1]
+    product(
+        _ROW_MAJOR, a.order, b.order, rows, columns, depth, 1.0,
+        a.address, a.leading, b.address, b.leading, float(add), c.address, c.leading,
+    )  # fmt: skip
+
+
+def _operands(left: Array, right: Array, out: Array) -> tuple[_Operand, _Operand, _Operand] | None:
+    a, b, c = _operand(left), _operand(right), _operand(out)
+    if a is None or b is None or c is None or c.order != _PLAIN:
+        return None
+    return a, b, c
+
+
+def _by_numpy(left: Array, right: Array, out: Array, add: bool) -> None:
+    if add:
+        out += left @ right
+    else:
+        np.matmul(left, right, out=out)

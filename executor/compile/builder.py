@@ -176,6 +176,7 @@ class PlanBuilder:
             with contextlib.suppress(CannotLower):
                 rule(emitter)
                 self.level.steps.extend(emitter.steps)
+                self.level.memory.update(emitter.learned)
                 for name, value in emitter.finals:
                     self.publish(op, name, value)
                 return True
@@ -201,6 +202,9 @@ class PlanBuilder:
             return True
         # what writing the block may change before it fails; symbols that it made are only names
         level = self.level
+        for name in reads(op):
+            if name in level.env:
+                level.env[name] = self._plain(op, level.env[name])
         mark = len(self.level.steps)
         env = dict(self.level.env)
         try:
@@ -326,7 +330,7 @@ class PlanBuilder:
         """The newest value of a variable of any kind; None for one that the op can do without."""
         found = self._newest_or_held(name)
         if found is not None:
-            return found
+            return self._plain(op, found)
         if self._holds_other(name):
             return self._loaded(op, name)
         if op.sub_blocks() or _optional(op, name):
@@ -337,6 +341,19 @@ class PlanBuilder:
             return None
         slot = next(slot for slot, names in op.inputs.items() if name in names)
         raise missing(op, slot, name, self.block)
+
+    def _plain(self, op: Operator | None, value: Value) -> Value:
+        """A value with its dimensions as the program has them: kernels and bodies of loops know no other
+        layout.
+        """
+        if value.order is None:
+            return value
+        # an op is only what the copy is shown under
+        emitter = Emitter(self, op or self._ops[-1])
+        found = emitter.plain(value)
+        self.level.steps.extend(emitter.steps)
+        self.level.memory.update(emitter.learned)
+        return found
 
     def held(self, name: str) -> Any:
         """The array that the scope holds for `name`; None where it holds none, or one that falls into
@@ -379,7 +396,7 @@ class PlanBuilder:
         """The value that a fetch of `name` copies."""
         found = self.newest(name)
         if found is not None:
-            return found
+            return self._plain(None, found)
         held = self.held(name)
         if held is not None:
             return self.param(name, held)

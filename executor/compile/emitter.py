@@ -91,7 +91,8 @@ def expression_rule(expr: str) -> Rule:
         first = next(iter(e.op.outputs))
         # a choice is written as two copies, of which the second reads what the first may have overwritten
         inplace = not scalar.parse(expr).ends_in_choice
-        e.elementwise(expr, e.out(first, template.shape, template.dtype, inplace=inplace), **operands)
+        operands, out = e.laid_alike(operands, first, template, inplace)
+        e.elementwise(expr, out, **operands)
 
     return rule
 
@@ -99,7 +100,7 @@ def expression_rule(expr: str) -> Rule:
 def _operand_of(e: Emitter, name: str) -> Any:
     """The value or attribute that a name of a scalar expression stands for."""
     if name in _SLOT_OF:
-        return e.need(_SLOT_OF[name])
+        return e.laid_need(_SLOT_OF[name])
     return e.attr(name.removesuffix("_"))
 
 
@@ -171,6 +172,8 @@ class Emitter:
         self.steps: list[Step] = []
         self.finals: list[tuple[str, Value]] = []
         """(variable, value) pairs to publish when the rule has succeeded."""
+        self.learned: dict[Any, Any] = {}
+        """The things that later rules may recall when this one has succeeded."""
 
     @property
     def on_host(self) -> bool:
@@ -192,6 +195,11 @@ class Emitter:
         """The value in an input slot, None where the slot is empty; CannotLower where its shape is not
         known.
         """
+        value = self.laid(slot, index)
+        return None if value is None else self.plain(value)
+
+    def laid(self, slot: str, index: int = 0) -> Value | None:
+        """The same in whatever order its dimensions lie (`fluidlite.executor.compile.layout`)."""
         names = self.op.inputs.get(slot) or []
         if index >= len(names) or names[index] == EMPTY_VAR:
             return None
@@ -207,6 +215,67 @@ class Emitter:
         if value is None:
             raise CannotLower(slot)
         return value
+
+    def laid_need(self, slot: str, index: int = 0) -> Value:
+        """The value in an input slot that must be there, in whatever order its dimensions lie."""
+        value = self.laid(slot, index)
+        if value is None:
+            raise CannotLower(slot)
+        return value
+
+    def plain(self, value: Value) -> Value:
+        """A value as the program has it: a copy where its dimensions lie in another order."""
+        return value if value.order is None else self.copied(value)
+
+    def copied(self, value: Value, order: Sequence[int] | None = None) -> Value:
+        """A copy with the dimensions in an order (default: as they are), made once for all rules that ask."""
+        assert value.shape is not None
+        order = tuple(order or range(len(value.shape)))
+        key = ("copied", value, order)
+        found = self.learned.get(key) or self.builder.recall(key)
+        if found is None:
+            found = self.learned[key] = self.temp([value.shape[axis] for axis in order], value.dtype)
+            found.uniform = value.uniform
+            source = value if order == tuple(range(len(order))) else self.transpose(value, order)
+            self.copy(source, found)
+        return found
+
+    def base_in(self, value: Value, order: Sequence[int]) -> Value:
+        """The memory of a value with its dimensions in an order: its base where it lies so, else a copy."""
+        assert value.shape is not None
+        if value.order == tuple(order):
+            assert value.base is not None
+            return value.base
+        kept = [axis for axis in order if value.shape[axis] != 1]
+        # where dimensions of one are all that moves, the elements stay where they are
+        if kept == sorted(kept):
+            return self.reshape(self.plain(value), [value.shape[axis] for axis in order])
+        return self.copied(value, order)
+
+    def published(self, slot: str, shape: Sequence[int], dtype: Any, order: Sequence[int]) -> Value:
+        """A buffer for an output of a shape, with its dimensions in an order; the output is a view of it."""
+        base = self.temp([shape[axis] for axis in order], dtype)
+        base.named(self.op.outputs[slot][0])
+        back = sorted(range(len(order)), key=lambda axis: order[axis])
+        self.alias(slot, self.transpose(base, back))
+        return base
+
+    def laid_alike(
+        self, operands: dict[str, Any], slot: str, like: Value, inplace: bool = False
+    ) -> tuple[dict[str, Any], Value]:
+        """Operands of one shape as they lie in memory, and an output that lies as they do."""
+        values = {key: item for key, item in operands.items() if isinstance(item, Value)}
+        order = next((item.order for item in values.values() if item.order is not None), None)
+        if order is None or self.persistable(slot) or self.has_no_dims(slot):
+            plain = {key: self.plain(item) for key, item in values.items()}
+            return {**operands, **plain}, self.out(slot, like.shape, like.dtype, inplace=inplace)
+        # every element is one number: the array that would be copied has no reader then
+        bases = {
+            key: item if item.uniform is not None else self.base_in(item, order)
+            for key, item in values.items()
+        }
+        assert like.shape is not None
+        return {**operands, **bases}, self.published(slot, like.shape, like.dtype, order)
 
     def many(self, slot: str) -> list[Value]:
         """All values in an input slot."""

@@ -148,6 +148,16 @@ class Value:
         return found
 
     @property
+    def order(self) -> tuple[int, ...] | None:
+        """The dimensions in the order in which they lie in memory, for a whole buffer that is shown
+        transposed; None for all other values.
+        """
+        if not isinstance(self.view, Transpose) or self.base is None or not self.base.contiguous:
+            return None
+        axes = self.view.axes
+        return tuple(sorted(range(len(axes)), key=lambda axis: axes[axis]))
+
+    @property
     def memory(self) -> Any:
         """A key that two values share when they share memory: all versions of a parameter have one array."""
         root = self.root

@@ -14,7 +14,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-__all__ = ["Team", "pieces", "team_of"]
+__all__ = ["Team", "on_team", "pieces", "team_of"]
 
 
 class Team:
@@ -84,6 +84,14 @@ def team_of(size: int) -> Team:
     if size not in _teams:
         _teams[size] = Team(size)
     return _teams[size]
+
+
+def on_team(size: int, task: Callable[[int], None]) -> None:
+    """task(number of the member) on each member of a team; one member works here, without a team."""
+    if size == 1:
+        task(0)
+    else:
+        team_of(size)(task)
 
 
 def pieces(count: int, parts: int) -> list[slice]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import NoReturn
 
 from fluidlite.base.errors import ArgumentError
 
@@ -78,22 +77,14 @@ def parse_options(arguments: Sequence[str], program: str, servers: bool = False)
         parser.error(str(error))
 
 
-class _OneLineParser(argparse.ArgumentParser):
-    """A parser that prints a mistake as one line, without the usage of all options."""
-
-    def error(self, message: str) -> NoReturn:
-        """End the process with 2."""
-        self.exit(2, f"{self.prog}: {message} (--help lists the options)\n")
-
-
 def _parser(program: str) -> argparse.ArgumentParser:
-    parser = _OneLineParser(
+    parser = argparse.ArgumentParser(
         prog=program,
         description="Start the processes of a training job; when one fails, all end (docs/LAUNCH.md).",
         allow_abbrev=False,
     )
     add = parser.add_argument
-    add("--nproc_per_node", type=int, help="processes on each host (default: one for each device)")
+    add("--nproc_per_node", type=int, default=0, help="processes on each host (default: one for each device)")
     add("--ips", "--cluster_node_ips", default="", help="the hosts, ip,ip; the first starts all by mpiexec")
     add(
         "--gpus",
@@ -139,7 +130,7 @@ def _options(found: argparse.Namespace, servers: bool) -> LaunchOptions:
     options = LaunchOptions(
         script=found.script,
         arguments=tuple(found.arguments),
-        processes=found.nproc_per_node or 0,
+        processes=found.nproc_per_node,
         hosts=_list(found.ips),
         devices=_devices(found.devices),
         servers=_list(found.servers),
@@ -152,8 +143,6 @@ def _options(found: argparse.Namespace, servers: bool) -> LaunchOptions:
     )
     if (servers or found.run_mode == "ps") and not options.has_servers:
         options = _with_counts(options)
-    if found.nproc_per_node == 0:
-        raise ArgumentError("--nproc_per_node is 0")
     _check(options)
     return options
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import sys
 from collections.abc import Sequence
 
@@ -25,9 +24,6 @@ def main(arguments: Sequence[str], program: str, servers: bool = False) -> int:
 
 def start(options: LaunchOptions, program: str) -> int:
     """Run a job, and give the exit code of the process that failed first, or 0."""
-    if not os.path.isfile(options.script):
-        sys.stderr.write(f"{program}: there is no script {options.script}\n")
-        return _MISTAKE
     if under_mpi() and not options.has_servers:
         # `srun` or `mpiexec` has started this command itself, once for each rank
         be_rank(list(rank_command(options)))

@@ -16,7 +16,6 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from fluidlite.base.errors import ArgumentError
 from fluidlite.launching.plan import JobPlan, ProcessPlan
 
 __all__ = ["run_job"]
@@ -27,6 +26,7 @@ _PATIENCE = 5.0  # seconds for a process to end when it is asked to
 _SERVERS = 20.0  # seconds for servers to end by themselves once all trainers have: they may be saving
 _CHUNK = 1 << 16
 _INTERRUPTED = 130
+_LINES = 20  # of the output of a process that says nothing of its end
 
 
 @dataclass(frozen=True)
@@ -85,10 +85,11 @@ def _signals() -> Iterator[None]:
 
 
 class _Process:
-    """A command that runs; what it prints itself is shown."""
+    """A command that runs, and the last of what it prints itself."""
 
     def __init__(self, plan: ProcessPlan, show: Callable[[bytes], None]) -> None:
         self.plan = plan
+        self.said = b""
         # a session of its own: Ctrl-C reaches the launcher alone, which ends all in order
         self.child = subprocess.Popen(
             plan.command,
@@ -104,6 +105,7 @@ class _Process:
     def _read(self, show: Callable[[bytes], None]) -> None:
         assert self.child.stdout is not None
         while data := os.read(self.child.stdout.fileno(), _CHUNK):
+            self.said = (self.said + data)[-_CHUNK:]
             show(data)
 
     def signal_all(self, number: int) -> None:
@@ -121,17 +123,10 @@ class _RunningJob:
         self.logs = pathlib.Path(plan.log_dir)
         self.shown: dict[str, int] = {}  # log -> bytes
         self.stopping = False
-        self._empty_logs()
+        self.logs.mkdir(parents=True, exist_ok=True)
+        for path in (*self.logs.glob("workerlog.*"), *self.logs.glob("serverlog.*")):
+            path.unlink()  # of a job before
         self.processes = [_Process(each, self._show) for each in plan.processes]
-
-    def _empty_logs(self) -> None:
-        """Make the folder of the logs, and remove those of a job before."""
-        try:
-            self.logs.mkdir(parents=True, exist_ok=True)
-            for path in (*self.logs.glob("workerlog.*"), *self.logs.glob("serverlog.*")):
-                path.unlink()
-        except OSError as error:
-            raise ArgumentError(f"--log_dir {self.logs}: {error.strerror}") from error
 
     # ------------------------------------------------------------------ output
     def _show(self, data: bytes) -> None:
@@ -200,13 +195,10 @@ class _RunningJob:
         """Show the logs as they were before their processes failed, and the first failure."""
         self._follow({each.log: each.log_size for each in self._failures()}, whole=True)
         others = ", and the others were ended" if self._count() > 1 else ""
-        killed = [each for each in self.processes if (each.child.poll() or 0) < 0]
         sys.stdout.flush()
-        for process in killed:  # one that is killed reports nothing; those that miss it do
-            sys.stderr.write(f"{process.plan.name} ended by signal {-process.child.returncode}\n")
         sys.stderr.write(f"{first.name} failed with exit code {first.code}{others}:\n{first.text}")
         sys.stderr.flush()
-        return 128 - killed[0].child.returncode if killed else first.code
+        return first.code
 
     def _ended(self, process: _Process, code: int) -> int:
         """The end of a process that has reported nothing, or has only just."""
@@ -217,7 +209,10 @@ class _RunningJob:
         process.reader.join(_PATIENCE)
         self._follow({}, whole=True)
         by = f"by signal {-code}" if code < 0 else f"with exit code {code}"
-        sys.stderr.write(f"{process.plan.name} ended {by}\n")  # what it has said is shown already
+        last = b"\n".join(process.said.splitlines()[-_LINES:]).decode(errors="replace")
+        sys.stderr.write(
+            f"{process.plan.name} ended {by}:\n{last}\n" if last else f"{process.plan.name} ended {by}\n"
+        )
         sys.stderr.flush()
         return 128 - code if code < 0 else code
 

@@ -182,12 +182,6 @@ def test_a_trainer_that_fails_ends_the_servers(tmp_path: pathlib.Path) -> None:
     assert "ValueError: step 3" in done.stderr and done.stderr.count("Traceback") == 1
 
 
-def test_a_server_that_is_killed_is_named_before_those_that_miss_it(tmp_path: pathlib.Path) -> None:
-    script = str(HERE.parent / "distributed" / "fleet_script.py")
-    done = launch(tmp_path, "--worker_num", "1", "--server_num", "1", script, "kill", module="launch_ps")
-    assert done.returncode == 137 and done.stderr.startswith("server 0 ended by signal 9\n"), done
-
-
 def test_functions(tmp_path: pathlib.Path) -> None:
     done = subprocess.run(
         [sys.executable, str(HERE / "spawner.py")],

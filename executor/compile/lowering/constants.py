@@ -77,15 +77,14 @@ def _(e: Emitter) -> None:
 
 @lowering("sum")
 def _(e: Emitter) -> None:
-    parts = e.many("X")
+    parts = [e.laid_need("X", index) for index in range(len(e.op.inputs["X"]))]
     first = parts[0]
     if any(part.shape != first.shape or part.dtype != first.dtype for part in parts):
         raise CannotLower("shapes differ")
     if len(parts) > 20:
         raise CannotLower("a sum of more than 20 arrays")
     names = [f"x{index}" for index in range(len(parts))]
-    out = e.out("Out", first.shape, first.dtype, inplace=True)
-    operands = dict(zip(names, parts, strict=True))
+    operands, out = e.laid_alike(dict(zip(names, parts, strict=True)), "Out", first, inplace=True)
     e.elementwise(" + ".join(names), out, **operands)
 
 

@@ -1,188 +1,179 @@
-"""Convolutions and pools: objects that hold scratch buffers for one geometry, bound into the plan and
-given its buffers.
+"""Convolutions and pools: on the host with the channels last in memory, on a device by plans that hold
+scratch buffers for one geometry.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import replace
-from typing import Any
-
 import numpy as np
 
-from fluidlite.base.dtypes import Array
 from fluidlite.executor.compile.emitter import CannotLower, Emitter, lowering
+from fluidlite.executor.compile.layout import image_order, lays_out
 from fluidlite.executor.fast.conv import FastConv, has_fast_conv
 from fluidlite.executor.plan.actions import Bound, Out
 from fluidlite.executor.plan.values import Value
-from fluidlite.executor.run.team import pieces, team_of
+from fluidlite.executor.run.convolutions import SharedConv, SharedPool
+from fluidlite.ops.kernels.conv_geometry import is_channels_last
 from fluidlite.ops.kernels.convolution import Geometry, conv_plan
 from fluidlite.ops.kernels.pooling import PoolPlan
 from fluidlite.ops.neural.conv import conv_attrs, geometry_of
 from fluidlite.ops.neural.pool import plan_arguments, pool_attrs
 
 LARGE = 1 << 15  # elements of the input from which a second thread pays
+_FEW = 4  # channels that are unfolded from where they lie as fast as from behind each other
+_FIRST = (0, 3, 1, 2)  # the dimensions of (N, H, W, C) as (N, C, H, W)
 
 
-def _geometry(e: Emitter, x: Value, w: Value) -> Geometry:
-    if e.attr("data_format") not in ("NCHW", "AnyLayout") or e.op.inputs.get("ResidualData"):
-        raise CannotLower("layout")
-    assert x.shape is not None and w.shape is not None
-    attrs = {name: e.attr(name) for name in conv_attrs(2, "NCHW")}
-    return geometry_of(e.op.type, x.shape, w.shape, attrs)
-
-
-class _InParts:
-    """A batch that is split over a team of threads: `parts` are the rows of each."""
-
-    def __init__(self, batch: int, threads: int) -> None:
-        self.parts = pieces(batch, max(1, min(threads, batch)))
-
-    def _each(self, task: Callable[[int], None]) -> None:
-        """task(number of the part), for each part on a thread of its own."""
-        if len(self.parts) == 1:
-            task(0)
-        else:
-            team_of(len(self.parts))(task)
-
-
-class SharedConv(_InParts):
-    """A convolution whose batch is split over a team of threads, each part with scratch buffers of its
-    own.
-    """
-
-    def __init__(self, xp: Any, geometry: Geometry, dtype: Any, threads: int) -> None:
-        super().__init__(geometry.x[0], threads)
-        shapes = [(part.stop - part.start, *geometry.x[1:]) for part in self.parts]
-        self.plans = [conv_plan(xp, replace(geometry, x=shape), dtype) for shape in shapes]
-        self.partial = [xp.empty(geometry.w, dtype) for _ in self.parts[1:]]
-        self.xp = xp
-
-    def forward(self, x: Array, w: Array, out: Array) -> None:
-        """out = x convolved with w."""
-
-        def work(t: int) -> None:
-            part = self.parts[t]
-            self.plans[t].forward(x[part], w, out[part])
-
-        self._each(work)
-
-    def grad_input(self, d: Array, w: Array, out: Array) -> None:
-        """out = the gradient of x."""
-
-        def work(t: int) -> None:
-            part = self.parts[t]
-            self.plans[t].grad_input(d[part], w, out[part])
-
-        self._each(work)
-
-    def grad_filter(self, x: Array, d: Array, out: Array, reuse: bool) -> None:
-        """out = the gradient of w: the parts' gradients, summed."""
-        # each thread sums over its part of the batch into an array of its own, so none waits for another
-        outs = [out, *self.partial]
-
-        def work(t: int) -> None:
-            part = self.parts[t]
-            self.plans[t].grad_filter(x[part], d[part], outs[t], reuse)
-
-        self._each(work)
-        for part in self.partial:
-            self.xp.add(out, part, out=out)
-
-
-class SharedPool(_InParts):
-    """A pool whose batch is split over a team of threads."""
-
-    def __init__(self, xp: Any, shape: tuple[int, ...], arguments: tuple[Any, ...], threads: int) -> None:
-        super().__init__(shape[0], threads)
-        shapes = [(part.stop - part.start, *shape[1:]) for part in self.parts]
-        self.plans = [PoolPlan(xp, shape, *arguments) for shape in shapes]
-
-    def forward(self, x: Array, out: Array) -> None:
-        """out = the pooled x."""
-
-        def work(t: int) -> None:
-            part = self.parts[t]
-            self.plans[t].forward(x[part], out[part])
-
-        self._each(work)
-
-    def backward(self, x: Array, pooled: Array, d: Array, out: Array, reuse: bool) -> None:
-        """out = the gradient of x."""
-
-        def work(t: int) -> None:
-            part = self.parts[t]
-            self.plans[t].backward(x[part], pooled[part], d[part], out[part], reuse)
-
-        self._each(work)
-
-
-def _conv_plan(e: Emitter, geometry: Geometry, x: Value) -> Bound:
-    """The object that computes a convolution: one that chooses among kernels, where there are several."""
-    threads = _shares(e, x)
-    if e.on_host and has_fast_conv(geometry, x.dtype):
-        return e.bind_fresh("fast_conv", FastConv, geometry, x.dtype, threads, SharedConv)
-    return e.bind_fresh("conv", SharedConv, geometry, x.dtype, threads)
-
-
-def _shares(e: Emitter, *values: Value) -> int:
+def threads_for(e: Emitter, *values: Value) -> int:
     """The number of threads that are worth waking for work on `values`."""
     return e.threads if max(value.size for value in values) >= LARGE else 1
 
 
+# ---------------------------------------------------------------------- convolutions
+class _ConvImages:
+    """The images of a convolution's op, as its kernels take them: values of shape (N, C, H, W)."""
+
+    def __init__(self, e: Emitter, like: Value) -> None:
+        self.e = e
+        self.is_last = is_channels_last(e.attr("data_format"))
+        self.is_free = lays_out(e, like)
+        self.order = image_order(like.dtype, e.attr("data_format"))
+        if self.is_last and not self.is_free:
+            raise CannotLower("layout")
+
+    def shape(self, value: Value) -> tuple[int, ...]:
+        """The shape with the channels second."""
+        shape = value.shape
+        if shape is None or len(shape) != 4:
+            raise CannotLower("no images")
+        return tuple(shape[axis] for axis in _FIRST) if self.is_last else shape
+
+    def source(self, value: Value) -> Value:
+        """An operand."""
+        if not self.is_free:
+            return self.e.plain(value)
+        if value.order is None and self.shape(value)[1] > _FEW:
+            value = self._shown(self.e.base_in(value, self.order))
+        return self.e.transpose(value, _FIRST) if self.is_last else value
+
+    def _shown(self, base: Value) -> Value:
+        """Memory in the order of images, in the program's order."""
+        back = sorted(range(4), key=lambda axis: self.order[axis])
+        return self.e.transpose(base, back)
+
+    def out(self, slot: str, first: tuple[int, ...], dtype: object) -> Value:
+        """An output whose shape is `first` with the channels second."""
+        if not self.is_free:
+            return self.e.out(slot, first, dtype)
+        shape = (first[0], *first[2:], first[1]) if self.is_last else first
+        value = self._shown(self.e.published(slot, shape, dtype, self.order))
+        return self.e.transpose(value, _FIRST) if self.is_last else value
+
+
+def _geometry(e: Emitter, x: tuple[int, ...], w: Value) -> Geometry:
+    if e.op.inputs.get("ResidualData"):
+        raise CannotLower("residual data")
+    assert w.shape is not None
+    attrs = {name: e.attr(name) for name in conv_attrs(2, "NCHW")}
+    return geometry_of(e.op.type, x, w.shape, attrs)
+
+
+def conv_object(e: Emitter, geometry: Geometry, x: Value) -> Bound:
+    """The object that computes a convolution: one that chooses among kernels, where there are several."""
+    if not lays_out(e, x) or min(geometry.out) <= 0:
+        return e.bind_fresh("conv", conv_plan, geometry, x.dtype)
+    threads = threads_for(e, x)
+    if has_fast_conv(geometry, x.dtype):
+        return e.bind_fresh("fast_conv", FastConv, geometry, x.dtype, threads, SharedConv)
+    return e.bind_fresh("conv", SharedConv, geometry, x.dtype, threads)
+
+
 @lowering("conv2d", "depthwise_conv2d")
 def _(e: Emitter) -> None:
-    x = e.need("Input")
+    x = e.laid_need("Input")
     w = e.need("Filter")
-    geometry = _geometry(e, x, w)
-    plan = _conv_plan(e, geometry, x)
+    images = _ConvImages(e, x)
+    geometry = _geometry(e, images.shape(x), w)
+    plan = conv_object(e, geometry, x)
     e.remember(("conv", x, w, geometry), plan)
-    out = e.out("Output", geometry.out, x.dtype)
-    e.run(plan, x, w, Out(out), method="forward")
+    e.run(plan, images.source(x), w, Out(images.out("Output", geometry.out, x.dtype)), method="forward")
 
 
 @lowering("conv2d_grad", "depthwise_conv2d_grad")
 def _(e: Emitter) -> None:
-    x = e.need("Input")
+    x = e.laid_need("Input")
     w = e.need("Filter")
-    d = e.need("Output@GRAD")
-    geometry = _geometry(e, x, w)
-    # the same version of X: what the forward pass unfolded of it still lies in the plan's scratch buffers
+    d = e.laid_need("Output@GRAD")
+    images = _ConvImages(e, x)
+    geometry = _geometry(e, images.shape(x), w)
+    # the same version of X: what the forward pass unfolded of it may still lie in the plan's scratch buffers
     plan = e.recall(("conv", x, w, geometry))
     reuse = plan is not None
-    plan = plan or _conv_plan(e, geometry, x)
+    plan = plan or conv_object(e, geometry, x)
+    incoming = images.source(d)
     if e.wants("Filter@GRAD"):
         out = e.out("Filter@GRAD", w.shape, w.dtype)
-        e.run(plan, x, d, Out(out), reuse, method="grad_filter")
+        e.run(plan, images.source(x), incoming, Out(out), reuse, method="grad_filter")
     if e.wants("Input@GRAD"):
-        out = e.out("Input@GRAD", x.shape, x.dtype)
-        e.run(plan, d, w, Out(out), method="grad_input")
+        e.run(plan, incoming, w, Out(images.out("Input@GRAD", geometry.x, x.dtype)), method="grad_input")
 
 
-def _pool_plan(e: Emitter, x: Value) -> Bound:
-    if e.attr("data_format") not in ("NCHW", "AnyLayout") or x.dtype not in (np.float32, np.float64):
-        raise CannotLower("layout")
-    assert x.shape is not None
-    attrs = {name: e.attr(name) for name in pool_attrs(2, "NCHW")}
-    arguments = plan_arguments(x.shape[2:], attrs, x.dtype)
-    return e.bind_fresh("pool", SharedPool, x.shape, arguments, _shares(e, x))
+# ---------------------------------------------------------------------- pools
+class _PoolImages:
+    """A pool's op: the order in which its operands lie, which is that of X."""
+
+    def __init__(self, e: Emitter, x: Value) -> None:
+        if x.dtype not in (np.float32, np.float64) or x.shape is None or len(x.shape) != 4:
+            raise CannotLower("layout")
+        self.e = e
+        self.x = x
+        self.order = x.order if lays_out(e, x) else None
+        if is_channels_last(e.attr("data_format")):
+            raise CannotLower("layout")
+
+    def source(self, slot: str) -> Value:
+        """An operand."""
+        value = self.e.laid_need(slot)
+        return self.e.plain(value) if self.order is None else self.e.base_in(value, self.order)
+
+    def out(self, slot: str, shape: tuple[int, ...]) -> Value:
+        """The output."""
+        if self.order is None:
+            return self.e.out(slot, shape, self.x.dtype)
+        return self.e.published(slot, shape, self.x.dtype, self.order)
+
+    def plan(self) -> Bound:
+        """The object that pools."""
+        e = self.e
+        assert self.x.shape is not None
+        attrs = {name: e.attr(name) for name in pool_attrs(2, "NCHW")}
+        arguments = plan_arguments(self.x.shape[2:], attrs, self.x.dtype)
+        if not e.on_host:
+            return e.bind_fresh("pool", PoolPlan, self.x.shape, *arguments)
+        order = self.order or (0, 1, 2, 3)
+        shape = tuple(self.x.shape[axis] for axis in order)
+        threads = threads_for(e, self.x)
+        split = order.index(0 if self.x.shape[0] >= threads else 1)
+        axes = (order.index(2), order.index(3))
+        return e.bind_fresh("pool", SharedPool, shape, arguments, axes, split, threads)
 
 
 @lowering("pool2d")
 def _(e: Emitter) -> None:
-    x = e.need("X")
-    plan = _pool_plan(e, x)
-    out = e.out("Out", e.inferred_shape("Out"), x.dtype)
-    e.remember(("pool", x, e.op.outputs["Out"][0]), plan)
-    e.run(plan, x, Out(out), method="forward")
+    pool = _PoolImages(e, e.laid_need("X"))
+    shape = e.inferred_shape("Out")
+    plan = pool.plan()
+    source = pool.source("X")
+    e.remember(("pool", source, e.op.outputs["Out"][0]), plan)
+    e.run(plan, source, Out(pool.out("Out", shape)), method="forward")
 
 
 @lowering("pool2d_grad")
 def _(e: Emitter) -> None:
-    x = e.need("X")
-    pooled = e.need("Out")
-    d = e.need("Out@GRAD")
-    remembered = e.recall(("pool", x, pooled.name))
-    plan = remembered or _pool_plan(e, x)
-    out = e.out("X@GRAD", x.shape, x.dtype)
-    e.run(plan, x, pooled, d, Out(out), remembered is not None, method="backward")
+    x = e.laid_need("X")
+    pool = _PoolImages(e, x)
+    source, pooled, d = (pool.source(slot) for slot in ("X", "Out", "Out@GRAD"))
+    remembered = e.recall(("pool", source, e.op.inputs["Out"][0]))
+    plan = remembered or pool.plan()
+    assert x.shape is not None
+    out = pool.out("X@GRAD", x.shape)
+    e.run(plan, source, pooled, d, Out(out), remembered is not None, method="backward")

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from fluidlite.executor.compile import layout
 from fluidlite.executor.compile.emitter import CannotLower, Emitter, lowering
 from fluidlite.executor.compile.lowering.reduce import sum_axes
 from fluidlite.executor.plan.values import Value
@@ -22,17 +23,12 @@ BINARY = (
 )
 
 
-def _place(y_rank: int, rank: int, axis: int) -> int:
-    """The dimension at which Y begins; where it has as many as X, `axis` says nothing, whatever it is."""
-    return rank - y_rank if axis == -1 or y_rank >= rank else axis
-
-
 def aligned(e: Emitter, y: Value, rank: int, axis: int) -> Value:
     """Y with dimensions of one added behind its own, so that NumPy's alignment on the right is Paddle's at
     `axis`.
     """
     assert y.shape is not None
-    axis = _place(len(y.shape), rank, axis)
+    axis = layout.place(len(y.shape), rank, axis)
     trailing = rank - axis - len(y.shape)
     if trailing <= 0:
         return y
@@ -48,8 +44,8 @@ def _expression(e: Emitter) -> str:
 
 @lowering(*BINARY)
 def _(e: Emitter) -> None:
-    x = e.need("X")
-    y = e.need("Y")
+    x = e.laid_need("X")
+    y = e.laid_need("Y")
     assert x.shape is not None
     if len(y.shape or ()) > len(x.shape) or x.dtype != y.dtype or x.dtype is None:
         raise CannotLower("Y has more dimensions")
@@ -58,33 +54,72 @@ def _(e: Emitter) -> None:
     if e.op.type in ROUNDED and x.size == 1:
         raise CannotLower("rounded as in C")
     shape = e.inferred_shape("Out")
+    if shape == x.shape == y.shape:
+        operands, out = e.laid_alike({"x": x, "y": y}, "Out", x, inplace=True)
+        e.elementwise(_expression(e), out, **operands)
+        return
+    if shape == x.shape and x.order is not None and not e.persistable("Out"):
+        _broadcast(e, x, e.plain(y))
+        return
+    x = e.plain(x)
     out = e.out("Out", shape, x.dtype, inplace=shape == x.shape)
-    right = aligned(e, y, len(x.shape), e.attr("axis"))
+    right = aligned(e, e.plain(y), len(shape), e.attr("axis"))
     e.elementwise(_expression(e), out, x=x, y=right)
+
+
+def _broadcast(e: Emitter, x: Value, y: Value) -> None:
+    """The op with a smaller Y, on X as it lies in memory."""
+    assert x.shape is not None and x.order is not None
+    base = e.base_in(x, x.order)
+    out = e.published("Out", x.shape, x.dtype, x.order)
+    rows, factors = layout.beside(e, y, base, x.order, e.attr("axis"))
+    e.elementwise(_expression(e), layout.seen_as(e, out, rows), x=rows, y=factors)
 
 
 def reduced_axes(rank: int, shape: tuple[int, ...], axis: int, full: tuple[int, ...]) -> tuple[int, ...]:
     """The axes of `full` over which a gradient is summed to come back to an operand of `shape` aligned at
     `axis`.
     """
-    axis = _place(len(shape), rank, axis)
+    axis = layout.place(len(shape), rank, axis)
     inside = dict(zip(range(axis, axis + len(shape)), shape, strict=True))
     return tuple(i for i in range(rank) if inside.get(i, 1) != full[i])
 
 
 @lowering("elementwise_add_grad", "elementwise_sub_grad")
 def _(e: Emitter) -> None:
-    d = e.need("Out@GRAD")
-    y = e.need("Y")
+    d = e.laid_need("Out@GRAD")
+    y = e.laid_need("Y")
     assert d.shape is not None and y.shape is not None
-    x = e.x("X") if e.op.inputs.get("X") else None
+    x = e.laid("X") if e.op.inputs.get("X") else None
     if len(y.shape) > len(d.shape) or (x is not None and x.shape != d.shape):
         raise CannotLower("X was broadcast")
+    negative = e.op.type == "elementwise_sub_grad"
     if e.wants("X@GRAD"):
         # the gradient of X is that of Out, so they may be one array: values are written once
         e.alias("X@GRAD", d)
-    if e.wants("Y@GRAD"):
-        _to_y(e, d, y, negative=e.op.type == "elementwise_sub_grad")
+    if not e.wants("Y@GRAD"):
+        return
+    if y.shape == d.shape and not negative:
+        e.alias("Y@GRAD", d)
+    elif d.order is not None and layout.is_of_last(y, d, e.attr("axis")):
+        _to_channels(e, d, y, negative)
+    else:
+        _to_y(e, e.plain(d), e.plain(y), negative)
+
+
+def _to_channels(e: Emitter, d: Value, y: Value, negative: bool) -> None:
+    """Y@GRAD = the sum of d over everything but the channels, which lie behind each other."""
+    assert d.order is not None and y.shape is not None
+    base = e.base_in(d, d.order)
+    assert base.shape is not None
+    *_, wide, channels = base.shape
+    row = e.temp((wide, channels), d.dtype)
+    # two steps, as sums over long rows are the faster ones, and lose fewer digits than one long sum
+    sum_axes(e, base, tuple(range(len(base.shape) - 2)), row)
+    out = e.out("Y@GRAD", y.shape, y.dtype)
+    sum_axes(e, row, (0,), e.reshape(out, (channels,)))
+    if negative:
+        e.call("negative", out, out=out)
 
 
 def _to_y(e: Emitter, d: Value, y: Value, negative: bool = False) -> None:

@@ -1,0 +1,124 @@
+"""Batch normalisation on the host, with the channels last in memory."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from fluidlite.executor.compile.emitter import CannotLower, Emitter, lowering
+from fluidlite.executor.compile.layout import image_order, lays_out
+from fluidlite.executor.compile.lowering.conv import threads_for
+from fluidlite.executor.plan.actions import Bound, Out
+from fluidlite.executor.plan.values import Value
+from fluidlite.executor.run.batch_norm import SharedBatchNorm
+from fluidlite.ops.kernels.conv_geometry import is_channels_last
+
+
+def _order(e: Emitter, x: Value) -> Sequence[int]:
+    """The order of dimensions with the channels last; CannotLower where the portable kernel is to do it."""
+    assert x.shape is not None
+    rank = len(x.shape)
+    if not lays_out(e, x):
+        raise CannotLower("layout")
+    channels = rank - 1 if is_channels_last(e.attr("data_layout")) else 1
+    if x.order is not None and x.order[-1] == channels:
+        return x.order
+    if channels == rank - 1:
+        return tuple(range(rank))
+    if rank == 4:
+        return image_order(x.dtype, e.attr("data_layout"))
+    raise CannotLower("the channels are not last")
+
+
+def _plan(e: Emitter, x: Value, base: Value) -> Bound:
+    assert base.shape is not None
+    channels = base.shape[-1]
+    elements = math.prod(base.shape[:-1])
+    if elements == 1:
+        raise CannotLower("a channel of one element is left as it is")
+    return e.bind_fresh("norm", SharedBatchNorm, elements, channels, threads_for(e, x), e.attr("epsilon"))
+
+
+def _frozen(e: Emitter) -> bool:
+    """True if the running statistics are taken as they are."""
+    return bool(e.attr("use_global_stats") or (e.attr("is_test") and not e.attr("trainable_statistics")))
+
+
+def _numbers(e: Emitter, x: Value, *slots: str) -> list[Value]:
+    """Values for each channel, all of them of X's dtype."""
+    values = [e.need(slot) for slot in slots]
+    if any(value.dtype != x.dtype for value in values):
+        raise CannotLower("dtype")
+    return values
+
+
+def _published(e: Emitter, slot: str, x: Value, order: Sequence[int]) -> Value:
+    assert x.shape is not None
+    if tuple(order) == tuple(range(len(order))):
+        return e.out(slot, x.shape, x.dtype)
+    return e.published(slot, x.shape, x.dtype, order)
+
+
+@lowering("batch_norm")
+def _(e: Emitter) -> None:
+    x = e.laid_need("X")
+    order = _order(e, x)
+    if e.op.inputs.get("MomentumTensor"):
+        raise CannotLower("MomentumTensor")
+    scale, bias, mean, variance = _numbers(e, x, "Scale", "Bias", "Mean", "Variance")
+    base = e.base_in(x, order)
+    plan = _plan(e, x, base)
+    y = _published(e, "Y", x, order)
+    if _frozen(e):
+        e.run(plan, base, scale, bias, mean, variance, Out(y), method="infer")
+        _pass_on(e, mean, variance)
+        return
+    running = tuple(
+        Out(e.out(slot, value.shape, value.dtype, inplace=True))
+        for slot, value in (("MeanOut", mean), ("VarianceOut", variance))
+    )
+    saved = tuple(Out(_statistic(e, slot, mean)) for slot in ("SavedMean", "SavedVariance"))
+    momentum = e.attr("momentum")
+    e.run(plan, base, scale, bias, (mean, variance), momentum, Out(y), running, saved, method="train")
+
+
+def _statistic(e: Emitter, slot: str, like: Value) -> Value:
+    """A value for each channel; scratch where the op does not name it."""
+    assert like.shape is not None
+    return e.out(slot, like.shape, like.dtype) if e.op.outputs.get(slot) else e.temp(like.shape, like.dtype)
+
+
+def _pass_on(e: Emitter, mean: Value, variance: Value) -> None:
+    """Outputs of a normalisation by given statistics: those, and what nobody reads."""
+    for slot, value in (("MeanOut", mean), ("VarianceOut", variance)):
+        if e.op.outputs.get(slot) and e.op.outputs[slot][0] != value.name:
+            e.alias(slot, value)
+    for slot in ("SavedMean", "SavedVariance"):
+        if e.op.outputs.get(slot) and e.wants(slot):
+            raise CannotLower("statistics of the running mean are read")
+
+
+@lowering("batch_norm_grad")
+def _(e: Emitter) -> None:
+    x = e.laid_need("X")
+    d = e.laid("Y@GRAD")
+    order = _order(e, x)
+    frozen = _frozen(e)
+    given = frozen and bool(e.op.inputs.get("Mean")) and bool(e.op.inputs.get("Variance"))
+    slots = ("Mean", "Variance") if given else ("SavedMean", "SavedVariance")
+    scale, *statistics = _numbers(e, x, "Scale", *slots)
+    if d is None or d.dtype != x.dtype:
+        raise CannotLower("dtype")
+    base, incoming = (e.base_in(value, order) for value in (x, d))
+    plan = _plan(e, x, base)
+    outs = (
+        Out(_published(e, "X@GRAD", x, order)) if e.wants("X@GRAD") else None,
+        *(
+            Out(e.out(slot, scale.shape, scale.dtype)) if e.wants(slot) else None
+            for slot in ("Scale@GRAD", "Bias@GRAD")
+        ),
+    )
+    if given:
+        e.run(plan, base, incoming, scale, tuple(statistics), outs, method="gradient_of_frozen")
+    else:
+        e.run(plan, base, incoming, scale, tuple(statistics), outs, frozen, method="gradient")

@@ -100,7 +100,8 @@ class SharedBatchNorm:
             parts = (factor, factor * inverse * weight / self.elements, factor * bias / self.elements)
             if frozen:
                 parts = (factor, np.zeros_like(factor), np.zeros_like(factor))
-            rows = (row, *(self.rows.repeated(part, x.dtype) for part in parts))
+            slope, shift = (self.rows.repeated(part, x.dtype) for part in parts[1:])
+            rows = (row, self.rows.repeated(factor, x.dtype), slope, shift)
             self._each(lambda member: self.rows.gradient(x, d, rows, dx, member))
 
     def gradient_of_frozen(

@@ -73,7 +73,8 @@ class SharedPool:
         self.parts = [Portion(t, members).of(shape[split]) for t in range(members)]
         sizes = [part.stop - part.start for part in self.parts]
         shapes = [(*shape[:split], size, *shape[split + 1 :]) for size in sizes]
-        self.plans = [PoolPlan(xp, part, *arguments, axes=axes) for part in shapes]
+        windows, mode, exclusive, dtype, clipped = arguments
+        self.plans = [PoolPlan(xp, part, windows, mode, exclusive, dtype, clipped, axes) for part in shapes]
 
     def _of(self, array: Array, member: int) -> Array:
         return array[(slice(None),) * self.split + (self.parts[member],)]
@@ -86,7 +87,7 @@ class SharedPool:
         """out = the gradient of x."""
 
         def work(t: int) -> None:
-            arrays = (self._of(array, t) for array in (x, pooled, d, out))
-            self.plans[t].backward(*arrays, reuse)
+            plan = self.plans[t]
+            plan.backward(self._of(x, t), self._of(pooled, t), self._of(d, t), self._of(out, t), reuse)
 
         on_team(len(self.parts), work)

@@ -8,6 +8,7 @@ team, between which the numbers of each channel are put together.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 
@@ -37,7 +38,7 @@ class LongRows:
         """An array that lies without gaps, as these rows."""
         return array.reshape(self.height, self.width)
 
-    def repeated(self, factors: Array, dtype: object) -> Array:
+    def repeated(self, factors: Array, dtype: Any) -> Array:
         """A value for each channel, repeated to a row."""
         return np.tile(factors.astype(dtype, copy=False), self.repeat)
 
@@ -46,7 +47,7 @@ class LongRows:
         for start in range(self.height * member // self.members, stop, self.step):
             yield slice(start, min(start + self.step, stop))
 
-    def _scratch(self, dtype: object) -> Array:
+    def _scratch(self, dtype: Any) -> Array:
         return take("rows", (self.step, self.width), dtype)
 
     def by_channel(self, row: Array) -> Array:

@@ -19,6 +19,7 @@ from fluidlite.executor.run import cuda
 from fluidlite.executor.run.blas import blas_switch
 from fluidlite.executor.run.calls import BlockCall, KernelCall
 from fluidlite.executor.run.interpreter import Interpreter
+from fluidlite.executor.run.memory import keep_freed_memory
 from fluidlite.executor.run.timing import OpTimer
 from fluidlite.values.scope import Scope
 from fluidlite.values.tensor import LoDTensor, SelectedRows, on, rebinds
@@ -39,6 +40,8 @@ class BoundPlan:
         self.place = place
         self.random = random
         self.xp = array_module(place)
+        if self.xp is np:
+            keep_freed_memory()
         objects = plan.bound_objects()
         is_single = not any(isinstance(thing, KernelCall) and "conv" in thing.op.type for thing in objects)
         # BLAS's own threads are switched off, but for portable convolutions, which know no team

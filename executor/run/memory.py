@@ -1,0 +1,36 @@
+"""The memory that plans free stays with the process, where the C library is asked to leave it there."""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+import sys
+
+__all__ = ["keep_freed_memory"]
+
+# parameters of glibc's mallopt, from malloc.h
+_TRIM_THRESHOLD = -1
+_TOP_PAD = -2
+_MMAP_THRESHOLD = -3
+
+KEPT = 256 << 20  # bytes at the end of the heap that are not given back
+LARGEST = 32 << 20  # bytes from which an array has a mapping of its own; glibc takes no more
+GROWTH = 1 << 20  # bytes by which the heap grows at least
+
+
+@functools.cache
+def keep_freed_memory() -> None:
+    """Have glibc reuse freed memory, once for the process; other C libraries are left as they are.
+
+    A portable kernel allocates its results at each call. By default those of a megabyte come fresh from the
+    system each time, and every page of them costs a fault (2 us on a virtual machine): 14 of the 50 ms of an
+    LSTM's step, 44 of the 117 of a tagger's.
+    """
+    if not sys.platform.startswith("linux"):
+        return
+    mallopt = getattr(ctypes.CDLL(None), "mallopt", None)
+    if mallopt is None:
+        return
+    mallopt.argtypes = [ctypes.c_int, ctypes.c_int]
+    for parameter, value in ((_MMAP_THRESHOLD, LARGEST), (_TRIM_THRESHOLD, KEPT), (_TOP_PAD, GROWTH)):
+        mallopt(parameter, value)

@@ -108,6 +108,21 @@ def test_plan_equals_interpreter(name: str) -> None:
     assert_alike(PROGRAMS[name], lambda: fluid.optimizer.SGD(0.1), SHAPE)
 
 
+OPTIMIZERS: dict[str, Callable[[], Any]] = {
+    "lars": lambda: fluid.optimizer.LarsMomentum(0.1, 0.9),
+    "lamb": lambda: fluid.optimizer.Lamb(0.1),
+    "dpsgd": lambda: fluid.optimizer.Dpsgd(0.1, clip=0.5, sigma=0.0),
+    "centred rmsprop": lambda: fluid.optimizer.RMSProp(0.01, centered=True, momentum=0.5),
+    "ftrl": lambda: fluid.optimizer.Ftrl(0.1, l1=0.01, l2=0.01),
+    "adam": lambda: fluid.optimizer.Adam(0.1),
+}
+
+
+@pytest.mark.parametrize("name", OPTIMIZERS)
+def test_updates_equal_the_interpreters(name: str) -> None:
+    assert_alike(lambda x: layers.fc(x, 70, num_flatten_dims=2, act="elu"), OPTIMIZERS[name], [90, 20, 70])
+
+
 def test_erf_is_as_exact_as_stated() -> None:
     x = np.concatenate([np.linspace(-6, 6, 100_001), np.geomspace(1e-37, 1e37, 1001), [0.0, np.inf]])
     x = x.astype("float32")

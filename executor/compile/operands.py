@@ -5,7 +5,7 @@ from __future__ import annotations
 import keyword
 import math
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -67,7 +67,7 @@ _ARRAY_FUNCTIONS: tuple[str, ...] = (
     "maximum",
     "minimum",
 )
-_ARRAY_FUNCTIONS += ("multiply", "reciprocal", "subtract", "take", "zeros")
+_ARRAY_FUNCTIONS += ("multiply", "putmask", "reciprocal", "subtract", "take", "zeros")
 
 
 class Names:
@@ -266,9 +266,24 @@ class Operands:
         if action.function == "where":
             # the last operand goes first: the target may lie in its memory, but not in that of the others
             copyto = self.function("copyto")
-            return [f"{copyto}({target}, {items[2]})", f"{copyto}({target}, {items[1]}, where={items[0]})"]
+            first = f"{copyto}({target}, {items[2]})"
+            if _is_mask_of(out, action.operands):
+                return [first, f"{self.function('putmask')}({target}, {items[0]}, {items[1]})"]
+            return [first, f"{copyto}({target}, {items[1]}, where={items[0]})"]
         function = self.function(FUNCTIONS[action.function][0])
         return [f"{function}({', '.join(items)}, out={target})"]
+
+
+def _is_mask_of(out: Value, operands: Sequence[Any]) -> bool:
+    """True if a choice is made for each element of the output, from as many: `putmask` takes 0.8 ns an
+    element then, `copyto` with a condition 2.0.
+    """
+    condition, chosen = operands[:2]
+    if not isinstance(condition, Value) or not isinstance(chosen, Value):
+        return False
+    return (
+        condition.shape == chosen.shape == out.shape and condition.dtype == bool and chosen.dtype == out.dtype
+    )
 
 
 _WRITERS: Mapping[type, Any] = {

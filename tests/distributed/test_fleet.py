@@ -12,6 +12,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Callable
+from types import SimpleNamespace
 from typing import Any
 
 import make_fleet
@@ -35,6 +36,7 @@ from fluidlite.incubate.fleet.parameter_server.distribute_transpiler.distributed
     DistributedStrategy,
     StrategyFactory,
 )
+from fluidlite.incubate.fleet.utils import fleet_barrier_util
 from fluidlite.incubate.fleet.utils.hdfs import HDFSClient
 
 RECORDED = json.loads((pathlib.Path(__file__).parents[1] / "recorded" / "fleet.json").read_text())
@@ -403,6 +405,35 @@ def test_hadoop_is_a_command(tmp_path: pathlib.Path) -> None:
     assert client.split_files(["a", "b", "c"], 0, 2) == ["a", "b"]
     with pytest.raises(MissingExtraError, match="hadoop"):
         HDFSClient(str(tmp_path / "nowhere"), {}).is_exist("/a")
+
+
+def test_a_barrier_of_files(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    script = tmp_path / "bin" / "hadoop"
+    script.parent.mkdir()
+    script.write_text(
+        """#!/bin/sh
+        while [ "$1" = fs ] || [ "${1#-D}" != "$1" ]; do shift; done
+        case $1 in
+          -test) test $2 "$3" ;;
+          -mkdir) mkdir -p "$2" ;;
+          -put) cp "$2" "$3" ;;
+          -ls) for item in "$2"/*; do echo "-rw-r--r-- 3 u g 0 2020-01-02 10:00 $item"; done ;;
+        esac
+        """
+    )
+    script.chmod(0o755)
+    for name, value in {"HADOOP_HOME": str(tmp_path), "FS_NAME": "hdfs://host:1", "FS_UGI": "a,b"}.items():
+        monkeypatch.setenv(name, value)
+    here = SimpleNamespace(worker_num=lambda: 2, worker_index=lambda: 1)
+    monkeypatch.setattr(fleet_barrier_util, "fleet", here)
+    monkeypatch.setattr(fleet_barrier_util, "_PAUSE", 0.01)
+    monkeypatch.setattr(fleet_barrier_util.flags, "get_flags", lambda name: {name: 30})
+    ready = tmp_path / "ready"
+    with pytest.raises(CommunicatorError, match=r"worker 1 has waited 0.03 s .* epoch 3 of workers \[0\]"):
+        fleet_barrier_util.check_all_trainers_ready(str(ready), 3)
+    assert [path.name for path in ready.iterdir()] == ["ready.3.1.done"]
+    (ready / "ready.3.0.done").touch()
+    fleet_barrier_util.check_all_trainers_ready(str(ready), 3)
 
 
 # ---------------------------------------------------------------------- programs as files

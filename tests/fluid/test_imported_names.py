@@ -86,7 +86,6 @@ LEFT_OUT = {
     "fluidlite.distributed.helper": "MPIHelper",
     "fluidlite.distributed.ps_instance": "PaddlePSInstance",
     "fluidlite.distributed.downpour": "DownpourSGD",
-    "fluidlite.incubate.fleet.utils.fleet_barrier_util": "check_all_trainers_ready",
     "fluidlite.incubate.fleet.parameter_server.pslib": "PSLib",
 }
 

@@ -10,6 +10,7 @@ from typing import Any
 import fleet_programs
 import pytest
 
+import fluidlite as fluid
 import fluidlite.paddle as paddle
 from fluidlite import unique_name
 from fluidlite.paddle.distributed import fleet
@@ -106,3 +107,30 @@ def test_parts_that_go_together(caplog: pytest.LogCaptureFixture) -> None:
 def without_exchange(parts: list[str]) -> list[str]:
     """Parts but the plain all-reduces, which 2.6.2 makes besides local SGD too."""
     return [part for part in parts if part != "RawProgramOptimizer"]
+
+
+def served(by_hand: bool) -> Any:
+    """The program of trainer 0 of two, with two servers."""
+    main, startup = paddle.static.Program(), paddle.static.Program()
+    servers = ["127.0.0.1:6174", "127.0.0.1:6175"]
+    with paddle.static.program_guard(main, startup), unique_name.guard():
+        x, y = paddle.static.data("x", [None, 32]), paddle.static.data("y", [None, 1])
+        loss, _ = fleet_programs.deep(paddle, x, y)
+        optimizer = paddle.optimizer.Adam(0.1)
+        if not by_hand:
+            role = fleet.UserDefinedRoleMaker(
+                current_id=0, role=fleet.Role.WORKER, worker_num=2, server_endpoints=servers
+            )
+            fleet.Fleet().init(role).distributed_optimizer(optimizer).minimize(loss)
+            return main
+        optimizer.minimize(loss)
+        config = fluid.DistributeTranspilerConfig()
+        config.sync_mode, config.runtime_split_send_recv = False, True
+        config.half_async = config.completely_not_async = True
+        transpiler = fluid.DistributeTranspiler(config)
+        transpiler.transpile(0, main, ",".join(servers), 2, False, startup)
+        return transpiler.get_trainer_program(wait_port=False)
+
+
+def test_fleet_adds_nothing_to_a_trainer() -> None:
+    assert fleet_programs.described(served(False)) == fleet_programs.described(served(True))

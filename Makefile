@@ -8,7 +8,7 @@ DOCS := $(VENV)/.docs
 # two workers: the suite is made for two cores, and each worker's BLAS keeps to one of them
 PYTEST := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -q
 
-.PHONY: demo test test-faults lint house docs mpi-test gpu-test bench peers clean
+.PHONY: demo test test-fast test-faults lint house docs mpi-test gpu-test bench peers clean
 
 $(STAMP): setup.cfg setup.py pyproject.toml
 	$(PYTHON) -m venv $(VENV)
@@ -29,6 +29,10 @@ demo: $(MPI)
 ROOMS ?= tests
 test: $(STAMP)
 	$(PYTEST) -n 2 -m "not gpu and not mpi and not slow" $(ROOMS)
+
+# the same with every loop compiled before its first step
+test-fast: $(STAMP)
+	FLAGS_fast_loops=wait $(PYTEST) -n 2 -m "not gpu and not mpi and not slow" $(ROOMS)
 
 lint: $(STAMP)
 	$(BIN)/python -m ruff check .

@@ -17,6 +17,7 @@ from fluidlite.executor.comm import before_run, leave
 from fluidlite.executor.compile.pipeline import compile_plan, lower
 from fluidlite.executor.datasets import run_from_dataset
 from fluidlite.executor.explain import explain
+from fluidlite.executor.fast.loops.compiler import is_available
 from fluidlite.executor.plan.plan import Target
 from fluidlite.executor.run import feeding
 from fluidlite.executor.run.bound import BoundPlan
@@ -291,7 +292,7 @@ class Executor:
                 signature.specs(form),
                 signature.fetches,
                 scope,
-                Target(self.threads or feeding.blas_threads(), self.xp is np, recorder.active),
+                self._target(self.threads or feeding.blas_threads(), recorder.active),
             )
         bound = BoundPlan(plan, scope, self.place, self.random, switches=self.threads is None)
         bound.lock.acquire()
@@ -352,6 +353,15 @@ class Executor:
         self._single.naive = self.naive
         return self._single
 
+    def _target(self, threads: int, timed: bool = False) -> Target:
+        """The machine that plans are made for."""
+        loops = flags.fast_loops()
+        # from the first step on, so that no step differs from the same one in another run
+        if loops == "background" and flags.get_flags("FLAGS_cpu_deterministic")["FLAGS_cpu_deterministic"]:
+            loops = "wait"
+        is_on_host = self.xp is np
+        return Target(threads, is_on_host, timed, loops if is_on_host and is_available() else "off")
+
     # ------------------------------------------------------------------ looking inside
     def explain(
         self,
@@ -373,7 +383,7 @@ class Executor:
         signature = self._signature(program, dict(feed or {}), names)
         _, form = signature.arguments(dict(feed or {}))
         block = program.global_block()
-        target = Target(feeding.blas_threads(), self.xp is np)
+        target = self._target(feeding.blas_threads())
         return explain(lower(block, block.ops, signature.specs(form), names, scope, target), after)
 
 

@@ -23,6 +23,8 @@ hypothesis.settings.load_profile("house")
 os.environ["FLAGS_check_plans"] = "1"  # every plan of every test is verified between its passes
 # what is kept between processes is kept for this run of the tests alone
 os.environ["XDG_CACHE_HOME"] = tempfile.mkdtemp(prefix="fluidlite-tests-")
+# array calls, unless a test says otherwise; `make test-fast` runs all with compiled loops
+os.environ.setdefault("FLAGS_fast_loops", "off")
 HERE = pathlib.Path(__file__).parent
 sys.path[:0] = [str(HERE), *sorted({str(path.parent) for path in HERE.glob("*/test_*.py")})]
 

@@ -8,12 +8,13 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from fluidlite.executor.compile.operands import Operands, literal
-from fluidlite.executor.compile.tiled import tiled
+from fluidlite.executor.compile.tiled import compiled, tiled
 from fluidlite.executor.plan.actions import (
     Append,
     Assign,
     Branch,
     Call,
+    CompiledRun,
     Elementwise,
     Loop,
     New,
@@ -235,6 +236,8 @@ class _Renderer:
             return self._shared(action, self.operands.names.unique("rows"))
         if isinstance(action, TiledLoop):
             return tiled(self.operands, action)
+        if isinstance(action, CompiledRun):
+            return compiled(self.operands, action)
         return [self._head(action)]
 
     def _head(self, action: Any) -> str:

@@ -3,16 +3,30 @@
 from __future__ import annotations
 
 from fluidlite.executor.compile.operands import Operands
-from fluidlite.executor.plan.actions import TiledLoop
+from fluidlite.executor.plan.actions import CompiledRun, TiledLoop
 from fluidlite.executor.plan.values import Value
 
-__all__ = ["tiled"]
+__all__ = ["compiled", "tiled"]
 
 _INDENT = "    "
 
 
+def compiled(operands: Operands, action: CompiledRun) -> list[str]:
+    """A call of a compiled kernel, and array calls for as long as there is none."""
+    kernel = operands.text(action.kernel)
+    arrays = ", ".join(map(operands.text, action.arrays))
+    return [
+        f"if {kernel}.ready():",
+        f"{_INDENT}{kernel}({arrays})",
+        "else:",
+        *(f"{_INDENT}{line}" for loop in action.loops for line in tiled(operands, loop)),
+    ]
+
+
 def tiled(operands: Operands, loop: TiledLoop) -> list[str]:
     """Element-wise calls on one block after the other, by one thread or shared by a team."""
+    if loop.walk.is_whole:
+        return _whole(operands, loop)
     text = operands.text
     head, body, local = _blocks(operands, loop)
     block = loop.walk.block
@@ -40,6 +54,20 @@ def tiled(operands: Operands, loop: TiledLoop) -> list[str]:
         f"{text(loop.team)}({name})",
         *tail,
     ]
+
+
+def _whole(operands: Operands, loop: TiledLoop) -> list[str]:
+    """Element-wise calls on whole arrays."""
+    text = operands.text
+    local = {value: text(loop.registers[number]) for value, number in loop.held_in.items()}
+    lines: list[str] = []
+    for action, out in loop.run:
+        lines += operands.elementwise(action, out, local, out.shape)
+    add = operands.function("add.reduce") if loop.sums else ""
+    for item in loop.sums:
+        source = local.get(item.source) or text(item.source)
+        lines.append(f"{add}({source}, axis=None, out={text(item.total)})")
+    return lines
 
 
 def _blocks(operands: Operands, loop: TiledLoop) -> tuple[list[str], list[str], dict[Value, str]]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TypeAlias
 
+from fluidlite.executor.passes.compile_loops import compile_loops
 from fluidlite.executor.passes.copy_stale import copy_stale
 from fluidlite.executor.passes.drop_dead import drop_dead
 from fluidlite.executor.passes.fuse_on_device import fuse_on_device
@@ -33,6 +34,8 @@ PASSES: tuple[Pass, ...] = (
     # before fusion: a wait is no element-wise step, so no fused loop reaches over one
     overlap_reductions,
     fuse_on_host,
+    # the loops that `fuse_on_host` has made
+    compile_loops,
     fuse_on_device,
     # merges kernels that `fuse_on_device` has made
     merge_updates,

@@ -11,11 +11,13 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import Any
 
+from fluidlite.executor.fast.loops.arithmetic import can_hold
 from fluidlite.executor.passes.tiles import Chain
 from fluidlite.executor.plan.actions import Call, Elementwise, Function, TiledLoop
 from fluidlite.executor.plan.plan import Plan, Remark
 from fluidlite.executor.plan.steps import Step, flat, in_bodies, total_of
 from fluidlite.executor.plan.values import Storage, Value, ValueFactory
+from fluidlite.ir.operator import OpRole
 
 __all__ = ["fuse_on_host"]
 
@@ -30,7 +32,8 @@ def fuse_on_host(plan: Plan) -> Plan:
         return plan
 
     def fused(steps: Sequence[Step], kept: Sequence[Value]) -> list[Step]:
-        return _Grouping(steps, kept, plan.values, plan.target.threads).steps()
+        is_compiled = plan.target.loops != "off"
+        return _Grouping(steps, kept, plan.values, plan.target.threads, is_compiled).steps()
 
     steps = in_bodies(plan.steps, plan.fetches, fused)
     return replace(plan, steps=steps, remarks=(*plan.remarks, *remarks_of(steps)))
@@ -51,8 +54,14 @@ class _Grouping:
     """One walk over the steps: the chain that is being collected, and the steps that wait behind it."""
 
     def __init__(
-        self, steps: Sequence[Step], kept: Sequence[Value], values: ValueFactory, threads: int
+        self,
+        steps: Sequence[Step],
+        kept: Sequence[Value],
+        values: ValueFactory,
+        threads: int,
+        is_compiled: bool,
     ) -> None:
+        self.is_compiled = is_compiled
         self.source = steps
         self.values = values
         self.threads = threads
@@ -80,7 +89,7 @@ class _Grouping:
             self.late.append(step)
         else:
             self.close()
-            if _can_lead(step):
+            if self._can_lead(step):
                 self._take(step)
             else:
                 self.result.append(step)
@@ -88,7 +97,9 @@ class _Grouping:
     def close(self) -> None:
         """End the chain: its loop, then what waited behind it."""
         if self.run:
-            self.result.extend(Chain(self.run, self.reads_left, self.values, self.threads).steps())
+            is_compiled = self.is_compiled and _can_compile(self.run[0])
+            chain = Chain(self.run, self.reads_left, self.values, self.threads, is_compiled)
+            self.result.extend(chain.steps())
             self.result.extend(self.late)
         self.run = []
         self.late = []
@@ -112,7 +123,24 @@ class _Grouping:
             return total.source.root in self.made and total.source.size == self.run[0].writes[0].size
         # of what the chain writes only the blocks at hand are there, so no other view of it can be read
         has_view = any(value.base is not None and value.root in self.made for value in step.reads)
-        return _can_lead(step) and step.writes[0].shape == self.run[0].writes[0].shape and not has_view
+        first = self.run[0]
+        if has_view or not self._can_lead(step) or step.writes[0].shape != first.writes[0].shape:
+            return False
+        # a step that cannot be compiled would keep all others from it
+        return not self.is_compiled or (_can_compile(step) == _can_compile(first) and self._belongs(step))
+
+    def _belongs(self, step: Step) -> bool:
+        """True but for updates of other parameters: each has a loop of its own, so that all are alike."""
+        if step.op is None or not step.op.role & OpRole.Optimize or self.run[-1].op is step.op:
+            return True
+        return any(value.root in self.made for value in step.reads)
+
+    def _can_lead(self, step: Step) -> bool:
+        """True if a step may be part of a loop."""
+        least = LARGE
+        if self.is_compiled and step.elementwise is not None and _can_compile(step):
+            least = 2
+        return _is_over_blocks(step, least)
 
     def _disturbs_late(self, step: Step) -> bool:
         """True if a step must run after one that waits."""
@@ -128,7 +156,8 @@ class _Grouping:
 
     def _can_wait(self, step: Step) -> bool:
         """True if a step may run behind the chain: its result is small, and nothing else depends on when."""
-        if len(self.late) == WAITING:
+        # what could begin a loop of its own does not wait behind another one
+        if len(self.late) == WAITING or self._can_lead(step):
             return False
         if step.is_view:
             return True
@@ -161,12 +190,20 @@ def _read_counts(steps: Sequence[Step], kept: Sequence[Value]) -> dict[Value, in
     return counts
 
 
-def _can_lead(step: Step) -> bool:
-    """True if a step is an element-wise one over arrays that blocks can be cut from."""
+def _can_compile(step: Step) -> bool:
+    """True if a compiled loop can hold an element-wise step."""
+    action = step.elementwise
+    if action is None or not can_hold(action, step.writes[0]):
+        return False
+    return all(value.contiguous for value in step.reads)
+
+
+def _is_over_blocks(step: Step, least: int) -> bool:
+    """True if a step is an element-wise one over at least so many elements, which blocks can be cut from."""
     if step.elementwise is None:
         return False
     out = step.writes[0]
-    if not out.shape or out.size < LARGE:
+    if not out.shape or out.size < least:
         return False
     if out.storage not in (Storage.BUFFER, Storage.PARAM):
         return False

@@ -10,10 +10,13 @@ from fluidlite.executor.plan.actions import BlockSum, Bound, Elementwise, TiledL
 from fluidlite.executor.plan.steps import Step, total_of
 from fluidlite.executor.plan.values import Storage, Value, ValueFactory
 from fluidlite.executor.run.team import team_of
+from fluidlite.ir.operator import OpRole
 
 __all__ = ["Chain"]
 
 BLOCK = 1 << 15  # elements in a block: 128 KB, so that a handful of operands stay in a 1 MB cache
+FEW_STEPS = 1 << 14  # element operations from which a kernel of few steps is called, not their functions
+ENOUGH_STEPS = 4
 SHARED = 1 << 20  # element operations from which waking a second thread pays
 
 
@@ -49,8 +52,14 @@ class Chain:
     """A run of element-wise steps of the same shape, and sums of what they compute, as a blocked loop."""
 
     def __init__(
-        self, run: Sequence[Step], reads_left: dict[Value, int], values: ValueFactory, threads: int
+        self,
+        run: Sequence[Step],
+        reads_left: dict[Value, int],
+        values: ValueFactory,
+        threads: int,
+        is_compiled: bool = False,
     ) -> None:
+        self.is_compiled = is_compiled
         self.run = _read_earlier(run)
         self.values = values
         self.inner = self._inner(run, reads_left)
@@ -85,9 +94,12 @@ class Chain:
     def steps(self) -> list[Step]:
         """The loop as one step; the steps themselves where blocking would win nothing."""
         is_single = len(self.run) == 1 and self.threads == 1
+        is_small = self.walk.chunk * 2 > self.walk.extent
         # a loop of fewer than two blocks costs its own slicing and saves no trip to memory
-        if is_single or self.walk.chunk * 2 > self.walk.extent:
+        if (is_single or is_small) and not self._pays_compiled():
             return self.run
+        if is_small:
+            self.walk = replace(self.walk, chunk=self.walk.extent)
         reads = [value for step in self.run for value in step.reads if value.root not in self.inner]
         writes = [step.writes[0] for step in self.run if step.writes[0] not in self.inner]
         registers = self._registers()
@@ -111,6 +123,15 @@ class Chain:
         temps = (*loop.registers, *(item.partial for item in sums))
         return [Step(self.run[0].op, loop, temps=temps, effect=effect, fused=ops)]
 
+    def _pays_compiled(self) -> bool:
+        """True if one call of a kernel takes less time than the array calls: it costs as much as two."""
+        count = len(self.run)
+        work = count * self.run[0].writes[0].size
+        op = self.run[0].op
+        # one call updates all parameters
+        is_shared = op is not None and bool(op.role & OpRole.Optimize)
+        return self.is_compiled and (is_shared or work >= (FEW_STEPS if count < ENOUGH_STEPS else 1))
+
     def _sums(self) -> list[BlockSum]:
         """The sums of all elements: a partial one for each block, whoever computes it, so that the result
         does not depend on the number of threads.
@@ -127,7 +148,8 @@ class Chain:
     def _registers(self) -> _Registers:
         """Registers for the inner values, in place where an operand dies."""
         last = {value.root: index for index, step in enumerate(self.run) for value in step.reads}
-        registers = _Registers(self.values, (self.threads, *self.walk.block))
+        block = self.walk.block
+        registers = _Registers(self.values, block if self.walk.is_whole else (self.threads, *block))
         # sums are taken at the end of a block
         end = len(self.run)
         last.update((total.source.root, end) for step in self.run if (total := total_of(step)) is not None)

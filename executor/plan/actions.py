@@ -22,6 +22,7 @@ __all__ = [
     "BlockSum",
     "Branch",
     "Call",
+    "CompiledRun",
     "Copy",
     "Elementwise",
     "Equals",
@@ -351,8 +352,15 @@ class Walk:
     shape: tuple[int, ...]
 
     @property
+    def is_whole(self) -> bool:
+        """True if there is one block, which is all of the arrays."""
+        return self.chunk >= self.extent
+
+    @property
     def block(self) -> tuple[int, ...]:
         """The shape of a block."""
+        if self.is_whole:
+            return self.shape
         return (self.chunk,) if self.flat else (self.chunk, *self.shape[1:])
 
     def takes_along(self, value: Value) -> bool:
@@ -398,6 +406,24 @@ class TiledLoop(Action):
     def outputs(self) -> tuple[Value | None, ...]:
         """The values that leave it."""
         return self.writes
+
+
+@dataclass(frozen=True)
+class CompiledRun(Action):
+    """Loops of one kind by a compiled kernel, as soon as that is `ready`; by array calls until then."""
+
+    loops: tuple[TiledLoop, ...]
+    kernel: Bound
+    arrays: tuple[Value, ...]
+    """Operands of the kernel."""
+
+    def inputs(self) -> Operand:
+        """The values that come from outside of the loops."""
+        return tuple(value for loop in self.loops for value in loop.reads)
+
+    def outputs(self) -> tuple[Value | None, ...]:
+        """The values that leave them."""
+        return tuple(value for loop in self.loops for value in loop.writes)
 
 
 @dataclass(frozen=True)

@@ -36,6 +36,8 @@ class Target:
     threads: int = 1
     on_host: bool = True
     timed: bool = False
+    loops: str = "off"
+    """How loops over arrays are compiled: "off" (not at all), "background" or "wait"."""
 
 
 @dataclass(frozen=True)

@@ -28,6 +28,8 @@ _DEFAULTS: dict[str, Any] = {
     "FLAGS_check_nan_inf": False,
     "FLAGS_check_plans": False,  # FluidLite's own: verify plans between the passes that make them
     "FLAGS_use_onednn": True,  # FluidLite's own: kernels of oneDNN, where it is installed
+    # FluidLite's own: compile loops over arrays in the "background", "wait" for it, or "off"
+    "FLAGS_fast_loops": "background",
     "FLAGS_selected_gpus": "",
     "FLAGS_rpc_deadline": 180000,
     "FLAGS_rpc_retry_times": 3,
@@ -146,6 +148,15 @@ def kernels() -> tuple[Any, ...]:
 def check_nan_inf() -> bool:
     """True if every result is searched for NaN and infinity."""
     return bool(_values["FLAGS_check_nan_inf"])
+
+
+def fast_loops() -> str:
+    """The way in which loops over arrays are compiled; ValueError for one that there is not."""
+    ways = ["background", "wait", "off"]
+    found = str(_values["FLAGS_fast_loops"])
+    if found not in ways:
+        raise ValueError(f"FLAGS_fast_loops is {found!r}, not one of {ways}{did_you_mean(found, ways)}")
+    return found
 
 
 def _parts(name: str, version: str) -> tuple[int, ...]:

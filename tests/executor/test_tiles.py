@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import fluidlite as fluid
-from fluidlite.executor.plan.actions import TiledLoop
+from fluidlite.executor.plan.actions import CompiledRun, TiledLoop
 from fluidlite.executor.plan.steps import flat
 
 layers = fluid.layers
@@ -49,7 +49,9 @@ def loops_of(build: Callable[[Any, Any], Any]) -> tuple[list[TiledLoop], int]:
         exe.run(main, feed={"a": np.ones(SHAPE, "float32")}, fetch_list=fetched)
         bound = [plan for plans in exe._plans.values() for plan in plans if plan.plan.plan.feeds]
     plan = bound[-1].plan.plan
-    found = [step.action for step in flat(plan.steps) if isinstance(step.action, TiledLoop)]
+    actions = [step.action for step in flat(plan.steps)]
+    found = [action for action in actions if isinstance(action, TiledLoop)]
+    found += [loop for action in actions if isinstance(action, CompiledRun) for loop in action.loops]
     return found, plan.layout.pool_bytes
 
 

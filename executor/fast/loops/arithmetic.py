@@ -1,0 +1,156 @@
+"""The functions of scalar expressions on vectors: which of them a compiled loop can hold, of what dtypes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from fluidlite.executor.fast.loops import functions
+from fluidlite.executor.fast.loops.vectors import KINDS, Code, Number, Vector
+from fluidlite.executor.plan.actions import Elementwise
+from fluidlite.executor.plan.values import Value
+from fluidlite.ops.kernels.scalar import PREDICATES
+
+__all__ = ["applied", "can_hold"]
+
+_INTRINSICS = {"sqrt": "sqrt", "abs": "fabs", "floor": "floor", "ceil": "ceil", "rint": "rint"}
+_OWN: Mapping[str, Callable[[Vector], Vector]] = {
+    "exp": functions.exp,
+    "log": functions.log,
+    "log1p": functions.log1p,
+    "tanh": functions.tanh,
+    "erf": functions.erf,
+}
+# of ordered numbers as C has them: a comparison with NaN holds only where it is `!=`
+_RELATIONS = {
+    "gt": ("ogt", "sgt"),
+    "ge": ("oge", "sge"),
+    "lt": ("olt", "slt"),
+    "le": ("ole", "sle"),
+    "eq": ("oeq", "eq"),
+    "ne": ("une", "ne"),
+}
+_LOGIC = {"both": "and", "either": "or", "differ": "xor"}
+_ANY_NUMBER = frozenset(("add", "sub", "mul", "maximum", "minimum", "square", "neg"))
+_FLOATING = frozenset(("div", "sign", "isnan", *_INTRINSICS))
+
+
+def can_hold(action: Elementwise, out: Value) -> bool:
+    """True if a compiled loop computes an element-wise action as NumPy does, but for rounding."""
+    values = [item for item in action.operands if isinstance(item, Value)]
+    kinds = [str(value.dtype) for value in (*values, out)]
+    if any(kind not in KINDS for kind in kinds):
+        return False
+    common = common_dtype(action, out)
+    function = action.function
+    numbers = [item for item in action.operands if not isinstance(item, Value)]
+    # a fraction beside integers would make them floating point
+    if common.kind != "f" and any(isinstance(item, float) for item in numbers):
+        return False
+    if function in ("copy", "where"):
+        return _converts(values[1 if function == "where" and _is_value(action, 0) else 0 :], out)
+    if function in _OWN:
+        return common == np.float32 and out.dtype == np.float32
+    if function in _FLOATING:
+        return common.kind == "f"
+    if function in _LOGIC or function == "invert":
+        return common.kind == "b"
+    if function in _RELATIONS:
+        return common.kind in "fi"
+    return function in _ANY_NUMBER and common.kind in "fi" and out.dtype == common
+
+
+def _is_value(action: Elementwise, index: int) -> bool:
+    return isinstance(action.operands[index], Value)
+
+
+def _converts(values: Sequence[Value], out: Value) -> bool:
+    """True if all values can be converted to the type of the output: a float to an integer is C's affair."""
+    assert out.dtype is not None
+    is_float = out.dtype.kind in "fb"
+    return all(value.dtype is not None and (value.dtype.kind != "f" or is_float) for value in values)
+
+
+def common_dtype(action: Elementwise, out: Value) -> np.dtype[Any]:
+    """The dtype that an action computes in."""
+    assert out.dtype is not None
+    dtypes = [item.dtype for item in action.operands if isinstance(item, Value) and item.dtype is not None]
+    if not dtypes or action.function in ("copy", "where"):
+        return out.dtype
+    # what gives truth values has a dtype of its own
+    if action.function in PREDICATES:
+        return np.result_type(*dtypes)
+    return np.result_type(*dtypes, *({out.dtype} if out.dtype.kind == "f" else ()))
+
+
+def applied(code: Code, action: Elementwise, out: Value, values: Mapping[Value, Vector]) -> Vector:
+    """The vector that an action gives."""
+    common = KINDS[str(common_dtype(action, out))][0]
+    target = KINDS[str(out.dtype)][0]
+    function = action.function
+
+    def operand(item: Value | Number, kind: str) -> Vector:
+        return values[item].converted(kind) if isinstance(item, Value) else code.number(item, kind)
+
+    if function == "where":
+        condition, first, second = action.operands
+        return code.select(operand(condition, "i1"), operand(first, target), operand(second, target))
+    operands = [operand(item, common) for item in action.operands]
+    return _result(code, function, operands).converted(target)
+
+
+def _result(code: Code, function: str, operands: Sequence[Vector]) -> Vector:
+    first, second = operands[0], operands[-1]
+    if function in _OWN:
+        return _OWN[function](first)
+    if function in _INTRINSICS:
+        return code.call(_INTRINSICS[function], first)
+    if function in _RELATIONS:
+        return first.compare(_RELATIONS[function][not first.is_float], second)
+    if function in _LOGIC:
+        return first.bits(_LOGIC[function], second)
+    return _PLAIN[function](first, second)
+
+
+def _larger(first: Vector, second: Vector) -> Vector:
+    return _chosen(first, second, "oge", "sge")
+
+
+def _smaller(first: Vector, second: Vector) -> Vector:
+    return _chosen(first, second, "ole", "sle")
+
+
+def _chosen(first: Vector, second: Vector, of_floats: str, of_integers: str) -> Vector:
+    """One of two by a relation; a NaN wins, wherever it stands."""
+    code = first.code
+    if not first.is_float:
+        return code.select(first.compare(of_integers, second), first, second)
+    if second.name.startswith("splat"):
+        # a number is no NaN: one comparison that holds for a NaN too
+        return code.select(first.compare(f"u{of_floats[1:]}", second), first, second)
+    wins = first.compare(of_floats, second).bits("or", first.compare("uno", first))
+    return code.select(wins, first, second)
+
+
+def _sign(x: Vector, _: Vector) -> Vector:
+    one = x.code.call("copysign", x.like(1.0), x)
+    # zero and NaN are their own signs
+    return x.code.select(x.compare("one", 0.0), one, x)
+
+
+_PLAIN: Mapping[str, Callable[[Vector, Vector], Vector]] = {
+    "add": lambda x, y: x + y,
+    "sub": lambda x, y: x - y,
+    "mul": lambda x, y: x * y,
+    "div": lambda x, y: x / y,
+    "square": lambda x, _: x * x,
+    "neg": lambda x, _: -x,
+    "copy": lambda x, _: x,
+    "maximum": _larger,
+    "minimum": _smaller,
+    "sign": _sign,
+    "isnan": lambda x, _: x.compare("uno", x),
+    "invert": lambda x, _: x.bits("xor", True),
+}

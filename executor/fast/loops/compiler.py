@@ -1,0 +1,278 @@
+"""Machine code from the text of loops: compiled behind the running program, kept on disk.
+
+A thread of its own takes one text after the other; a plan goes on with NumPy's calls until the code is there.
+What was compiled is kept as an object file in a folder of the user's (`$XDG_CACHE_HOME/fluidlite/loops`),
+under the hash of its text, of the processor and of the compiler's version. Nothing is loaded from a folder or
+file that somebody else owns or may write to, nor a file whose content does not match the hash it starts with.
+"""
+
+from __future__ import annotations
+
+import atexit
+import contextlib
+import ctypes
+import functools
+import hashlib
+import importlib.util
+import os
+import queue
+import stat
+import tempfile
+import threading
+from typing import Any
+
+__all__ = ["LoopCode", "is_available", "loop_of", "widths"]
+
+_FORMAT = "1"
+_MOST_BYTES = 64 << 20  # in the folder; the oldest files go first
+_SIGNATURE = ctypes.CFUNCTYPE(None, ctypes.c_int64, ctypes.c_int64, ctypes.c_void_p)
+
+
+@functools.cache
+def is_available() -> bool:
+    """True if LLVM can be imported; it is not, since that takes a tenth of a second."""
+    return importlib.util.find_spec("llvmlite") is not None
+
+
+class LoopCode:
+    """The text of a loop, and its function once that is compiled."""
+
+    def __init__(self, digest: str, text: str) -> None:
+        self.digest = digest
+        self.text = text
+        self.function: Any = None
+        self.asked = False
+
+    def ask(self) -> None:
+        """Have it compiled in the background."""
+        if not self.asked:
+            self.asked = True
+            _background().put(self)
+
+    def compile(self) -> None:
+        """Compile it here and now."""
+        self.asked = True
+        if self.function is None:
+            self.function = _engine().function(self)
+
+
+_loops: dict[str, LoopCode] = {}
+_lock = threading.Lock()
+
+
+def loop_of(text: str) -> LoopCode:
+    """The loop of a text that calls its function `LOOP`; the same text has one loop in a process."""
+    digest = hashlib.sha256(text.encode()).hexdigest()
+    with _lock:
+        if digest not in _loops:
+            _loops[digest] = LoopCode(digest, text.replace("@LOOP(", f"@loop_{digest}("))
+        return _loops[digest]
+
+
+@functools.cache
+def widths() -> tuple[int, int]:
+    """Lanes of the vectors in the loop, and in what is left at its end: registers of the processor at hand.
+
+    Four registers at a time: one value waits for the one before it for four cycles.
+    """
+    flags = _cpu_flags()
+    lanes = next((lanes for flag, lanes in (("avx512f", 16), ("avx2", 8)) if flag in flags), 4)
+    return 4 * lanes, lanes
+
+
+def _cpu_flags() -> frozenset[str]:
+    # known without LLVM, which must not be imported while a plan is made
+    with contextlib.suppress(OSError), open("/proc/cpuinfo") as file:
+        for line in file:
+            if line.startswith("flags"):
+                return frozenset(line.split())
+    return frozenset()
+
+
+# ---------------------------------------------------------------------- in the background
+class _Background:
+    """The thread that compiles. At the end of the process it finishes the loop at hand: LLVM must not be
+    torn down under it.
+    """
+
+    def __init__(self) -> None:
+        self.inbox: queue.SimpleQueue[LoopCode | None] = queue.SimpleQueue()
+        self.is_over = False
+        self.thread = threading.Thread(target=self._work, daemon=True, name="fluidlite-compile")
+        self.thread.start()
+        atexit.register(self.end)
+
+    def put(self, loop: LoopCode) -> None:
+        """Have a loop compiled."""
+        self.inbox.put(loop)
+
+    def _work(self) -> None:
+        while True:
+            loop = self.inbox.get()
+            if loop is None or self.is_over:
+                return
+            # a loop that cannot be compiled is computed by NumPy, as without the compiler
+            with contextlib.suppress(Exception):
+                loop.compile()
+
+    def end(self) -> None:
+        """Stop, when the loop at hand is done."""
+        self.is_over = True
+        self.inbox.put(None)
+        self.thread.join(10)
+
+
+_threads: list[_Background] = []
+
+
+def _background() -> _Background:
+    with _lock:
+        if not _threads:
+            _threads.append(_Background())
+        return _threads[0]
+
+
+def _forget_thread() -> None:
+    """In a forked process there is no thread; what it was asked for is asked again."""
+    global _lock
+    _lock = threading.Lock()
+    for background in _threads:
+        atexit.unregister(background.end)
+    _threads.clear()
+    _engine.cache_clear()
+    for loop in _loops.values():
+        loop.asked = loop.function is not None
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_forget_thread)
+
+
+# ---------------------------------------------------------------------- LLVM
+class _Engine:
+    """LLVM for this processor."""
+
+    def __init__(self) -> None:
+        # only here: it takes a tenth of a second, and this is the background
+        import llvmlite
+        import llvmlite.binding as llvm
+
+        llvm.initialize_native_target()
+        llvm.initialize_native_asmprinter()
+        self.llvm = llvm
+        self.cpu = llvm.get_host_cpu_name()
+        self.features = llvm.get_host_cpu_features().flatten()
+        self.about = "\n".join((_FORMAT, llvmlite.__version__, self.cpu, self.features))
+        self.lock = threading.Lock()
+        # code must live as long as the process: plans hold addresses of it
+        self.kept: list[Any] = []
+
+    def _machine(self) -> Any:
+        target = self.llvm.Target.from_default_triple()
+        return target.create_target_machine(
+            cpu=self.cpu, features=_wide(self.features), opt=2, reloc="pic", codemodel="jitdefault", jit=True
+        )
+
+    def function(self, loop: LoopCode) -> Any:
+        """The function of a loop, from the disk or compiled."""
+        with self.lock:
+            name = hashlib.sha256(f"{self.about}\n{loop.text}".encode()).hexdigest()
+            code = _read(name)
+            if code is None:
+                code = self._compiled(loop.text)
+                _write(name, code)
+            return self._loaded(code, f"loop_{loop.digest}")
+
+    def _compiled(self, text: str) -> bytes:
+        module = self.llvm.parse_assembly(text)
+        module.verify()
+        code: bytes = self._machine().emit_object(module)
+        return code
+
+    def _loaded(self, code: bytes, name: str) -> Any:
+        engine = self.llvm.create_mcjit_compiler(self.llvm.parse_assembly(""), self._machine())
+        engine.add_object_file(self.llvm.ObjectFileRef.from_data(code))
+        engine.finalize_object()
+        address = engine.get_function_address(name)
+        if not address:
+            raise LookupError(name)
+        self.kept.append(engine)
+        return _SIGNATURE(address)
+
+
+def _wide(features: str) -> str:
+    """LLVM takes half registers on some processors that have whole ones, unless it is told."""
+    return features.replace("+prefer-256-bit", "-prefer-256-bit")
+
+
+@functools.cache
+def _engine() -> _Engine:
+    return _Engine()
+
+
+# ---------------------------------------------------------------------- on disk
+def _folder() -> str | None:
+    """The folder of compiled loops, if it is this user's alone; None where there is none."""
+    # other systems say in other ways who may write to a folder
+    if os.name != "posix":
+        return None
+    home = os.environ.get("XDG_CACHE_HOME") or os.path.join(os.path.expanduser("~"), ".cache")
+    if not os.path.isabs(home):
+        return None
+    folder = os.path.join(home, "fluidlite", "loops")
+    try:
+        os.makedirs(folder, mode=0o700, exist_ok=True)
+        for part in (os.path.dirname(folder), folder):
+            if not _is_ours(os.lstat(part), stat.S_ISDIR):
+                return None
+    except OSError:
+        return None
+    return folder
+
+
+def _is_ours(found: os.stat_result, is_kind: Any) -> bool:
+    """True for a file (or folder) of this user's that nobody else may write to."""
+    return is_kind(found.st_mode) and found.st_uid == os.getuid() and not found.st_mode & 0o022
+
+
+def _read(name: str) -> bytes | None:
+    folder = _folder()
+    if folder is None:
+        return None
+    try:
+        handle = os.open(os.path.join(folder, name), os.O_RDONLY | os.O_NOFOLLOW)
+    except OSError:
+        return None
+    with os.fdopen(handle, "rb") as file:
+        if not _is_ours(os.fstat(file.fileno()), stat.S_ISREG):
+            return None
+        content = file.read(_MOST_BYTES)
+    digest, code = content[:32], content[32:]
+    return code if hashlib.sha256(name.encode() + code).digest() == digest else None
+
+
+def _write(name: str, code: bytes) -> None:
+    """Keep an object file; whole or not at all, and no matter if it fails."""
+    folder = _folder()
+    if folder is None:
+        return
+    with contextlib.suppress(OSError):
+        _make_room(folder)
+        handle, path = tempfile.mkstemp(dir=folder)
+        try:
+            with os.fdopen(handle, "wb") as file:
+                file.write(hashlib.sha256(name.encode() + code).digest() + code)
+            os.replace(path, os.path.join(folder, name))
+        except OSError:
+            os.unlink(path)
+
+
+def _make_room(folder: str) -> None:
+    """Drop the oldest files of a folder that is full."""
+    files = [(entry.stat().st_mtime, entry.stat().st_size, entry.path) for entry in os.scandir(folder)]
+    total = sum(size for _, size, _ in files)
+    for _, size, path in sorted(files):
+        if total <= _MOST_BYTES:
+            return
+        os.unlink(path)
+        total -= size

@@ -16,7 +16,7 @@ from fluidlite.executor.fast.loops.vectors import KINDS, Code, Vector
 from fluidlite.executor.plan.actions import Elementwise
 from fluidlite.executor.plan.values import Value
 
-__all__ = ["MOST_DIMENSIONS", "ROW", "Nest", "Operand", "operands_of"]
+__all__ = ["MOST_DIMENSIONS", "ROW", "Nest", "Moving", "operands_of"]
 
 ROW = 1 << 14  # elements of a row where nothing is broadcast: what one partial sum is of
 MOST_DIMENSIONS = 4
@@ -24,7 +24,7 @@ _ALIGN = {"float": 4, "double": 8, "i32": 4, "i64": 8, "i8": 1}
 
 
 @dataclass(frozen=True)
-class Operand:
+class Moving:
     """An array of a nest; `moves` says along which of its dimensions."""
 
     value: Value
@@ -36,7 +36,7 @@ class Operand:
         return KINDS[str(self.value.dtype)][1]
 
 
-def operands_of(values: Sequence[Value], shape: tuple[int, ...]) -> tuple[list[Operand], tuple[int, ...]]:
+def operands_of(values: Sequence[Value], shape: tuple[int, ...]) -> tuple[list[Moving], tuple[int, ...]]:
     """The operands, and the sizes of the dimensions that are left when those that go together are one."""
     moving = {value: _moves(value.shape or (), shape) for value in values}
     kept: list[int] = []
@@ -50,7 +50,7 @@ def operands_of(values: Sequence[Value], shape: tuple[int, ...]) -> tuple[list[O
             groups.append([axis])
         kept.append(axis)
     sizes = tuple(math.prod(shape[axis] for axis in group) for group in groups)
-    found = [Operand(value, tuple(moves[group[0]] for group in groups)) for value, moves in moving.items()]
+    found = [Moving(value, tuple(moves[group[0]] for group in groups)) for value, moves in moving.items()]
     return found, sizes
 
 
@@ -68,7 +68,7 @@ class Nest:
         run: Sequence[tuple[Elementwise, Value]],
         outputs: Sequence[Value],
         sums: Sequence[Value],
-        operands: Sequence[Operand],
+        operands: Sequence[Moving],
         rank: int,
     ) -> None:
         self.run = run
@@ -142,7 +142,7 @@ class Nest:
             lines += self._offset(number, operand)
         return lines
 
-    def _offset(self, number: int, operand: Operand) -> list[str]:
+    def _offset(self, number: int, operand: Moving) -> list[str]:
         """The element at which a row begins: position along each dimension, times what lies behind it."""
         lines = []
         total, behind = "0", "1"
@@ -234,7 +234,7 @@ class _Lanes:
                 self._spread(operand, at)
         return self._flush()
 
-    def _spread(self, operand: Operand, address: str) -> None:
+    def _spread(self, operand: Moving, address: str) -> None:
         name = self.code.name()
         self.code.lines.append(f"  {name} = load {operand.kind}, ptr {address}")
         spread = self.code.spread(name, operand.kind)

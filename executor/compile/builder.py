@@ -571,10 +571,9 @@ class PlanBuilder:
         is_dense = var is None or var.type == VarType.LOD_TENSOR
         is_known = spec is not None and spec.static and is_dense and not data_dependent(op)
         has_lod = (
-            any(item.has_lod for item in arguments.values())
-            or KernelCall.may_make_lod(op)
-            or (var is not None and var.lod_level > 0)
+            (var is not None and var.lod_level > 0)
             or self._forward_value(name) is not None
+            or KernelCall.passes_lod(op, name, {key for key, item in arguments.items() if item.has_lod})
         )
         # the plan finds out when the kernel returns: a rule that takes such a value has to be left out
         if not is_known or spec is None:

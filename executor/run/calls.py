@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import inspect
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence, Set
 from types import CodeType
 from typing import Any, NoReturn
 
@@ -85,6 +85,22 @@ class KernelCall:
             return False
         # the code tells without a call: a kernel that gives a level of detail names the class
         return "WithLod" in _names_in(inspect.unwrap(op.definition.compute).__code__)
+
+    @staticmethod
+    def passes_lod(op: Operator, name: str, with_lod: Set[str]) -> bool:
+        """True if a call may give the output `name` a level of detail that it makes, or that of one of the
+        inputs `with_lod`. The gradient of a parameter has none, although that of the layer's input has.
+        """
+        definition = op.definition
+        if KernelCall.may_make_lod(op):
+            return True
+        # other kernels may have a function make one for them, of which the code does not tell
+        if definition is None or not op.type.endswith("_grad"):
+            return bool(with_lod)
+        sources = [name]
+        if name in op.outputs.get(next(iter(definition.outputs), ""), ()):
+            sources += op.inputs.get(definition.lod or "", ())
+        return not with_lod.isdisjoint(sources)
 
     def bind(self, interpreter: Interpreter) -> None:
         """Fix scope, place and random source."""

@@ -270,14 +270,18 @@ class _Renderer:
         return f"if {self.operands.text(action.value)} is {'' if action.absent else 'not '}None: {done}"
 
     def _shared(self, action: Shared, name: str) -> list[str]:
-        """A product whose rows a team shares."""
+        """A product whose rows or columns a team shares."""
         text = self.operands.text
         call = action.call
         left, right = call.operands
         (out,) = as_written(call)
-        cut = f"[{action.rows} * t // {action.threads}:{action.rows} * (t + 1) // {action.threads}]"
-        second = f"{text(right)}{cut}" if action.batched else text(right)
-        product = f"{self.operands.callee(call.callee)}({text(left)}{cut}, {second}, out={text(out)}{cut})"
+        extent = action.extent
+        cut = f"[{extent} * t // {action.threads}:{extent} * (t + 1) // {action.threads}]"
+        if action.by_columns:
+            cut = f"[:, {cut[1:]}"
+        first = text(left) if action.by_columns else f"{text(left)}{cut}"
+        second = f"{text(right)}{cut}" if action.batched or action.by_columns else text(right)
+        product = f"{self.operands.callee(call.callee)}({first}, {second}, out={text(out)}{cut})"
         # a closure, made at each run: operands may be arrays of this run alone
         return [f"def {name}(t):", f"{_INDENT}{product}", f"{text(action.team)}({name})"]
 

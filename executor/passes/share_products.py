@@ -18,7 +18,7 @@ LARGE_RESULT = 1 << 18  # and elements of the result, for products whose time go
 
 
 def share_products(plan: Plan) -> Plan:
-    """Split each large matrix product over the team by the rows (or batches) of its result."""
+    """Split each large matrix product over the team by the rows, batches or columns of its result."""
     threads = plan.target.threads
     if not plan.target.on_host or threads == 1:
         return plan
@@ -40,17 +40,20 @@ def _shared(step: Step, threads: int, team: Bound) -> Step:
     # of some rows of a transposed matrix `dot` makes a copy, and `matmul` has BLAS read them where they are:
     # 512 of 1024 rows by 1024 x 256 take 5.1 ms and 2.8
     call = replace(step.action, callee=Function("matmul"))
-    return replace(step, action=Shared(call, product.out.shape[0], threads, is_batched, team))
+    # the operand that is not cut is packed by every member: let it be the smaller one
+    by_columns = len(product.out.shape) == 2 and product.out.shape[1] > product.out.shape[0]
+    extent = product.out.shape[1 if by_columns else 0]
+    return replace(step, action=Shared(call, extent, threads, is_batched, team, by_columns))
 
 
 def _pays(product: Product, threads: int) -> bool:
-    """True if a product can be cut by rows and is large enough for more than one thread."""
+    """True if a product can be cut and is large enough for more than one thread."""
     left = product.left.shape
     out = product.out.shape
     # a vector's product has no rows to share
     if left is None or out is None or len(left) < 2 or len(left) != len(out):
         return False
     # at least two rows (or matrices of a stack) for each member of the team: less is not worth waking it
-    if out[0] < 2 * threads:
+    if max(out[0], out[1] if len(out) == 2 else 0) < 2 * threads:
         return False
     return product.work >= LARGE_PRODUCT or product.out.size >= LARGE_RESULT

@@ -327,15 +327,16 @@ class When(Action):
 
 @dataclass(frozen=True)
 class Shared(Action):
-    """A call whose first operand and output (and second operand, where `batched`) are cut into rows for a
-    team.
+    """A product whose first operand and output (and second operand, where `batched`) are cut into rows for a
+    team; or, `by_columns`, whose second operand and output are cut into columns.
     """
 
     call: Call
-    rows: int
+    extent: int
     threads: int
     batched: bool
     team: Bound
+    by_columns: bool = False
 
     def inputs(self) -> Operand:
         """The operands of the call."""

@@ -64,6 +64,7 @@ PROGRAMS: dict[str, Callable[[Any], Any]] = {
     "softmax of many rows": lambda x: layers.softmax(
         layers.expand(layers.fc(x, 41, num_flatten_dims=2), [50, 3, 1])
     ),
+    "a product of few rows": lambda x: layers.fc(layers.fc(x, 33), 40_001, act="tanh"),
     "a stack by one matrix": lambda x: layers.matmul(x, layers.create_parameter([12, 4], "float32")),
     "rows of a transposed slice": lambda x: layers.matmul(
         layers.transpose(layers.slice(layers.fc(x, 6, num_flatten_dims=2), [2], [1], [5]), [0, 2, 1]),

@@ -25,7 +25,7 @@ def _gradient(e: Emitter) -> Value:
 
 
 def _number(e: Emitter, slot: str) -> Value:
-    """What holds one number, without dimensions."""
+    """An input of one number, without dimensions."""
     return e.reshape(e.need(slot), ())
 
 

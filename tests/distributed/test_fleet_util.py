@@ -10,10 +10,10 @@ import numpy as np
 import pytest
 
 import fluidlite as fluid
+from fluidlite.errors import ArgumentError
 from fluidlite.incubate.fleet.base.role_maker import GeneralRoleMaker, UserDefinedRoleMaker
 from fluidlite.incubate.fleet.parameter_server.distribute_transpiler import fleet
 from fluidlite.incubate.fleet.utils import utils
-from fluidlite.errors import ArgumentError
 from fluidlite.incubate.fleet.utils.fleet_util import FleetUtil
 
 METRICS = {"sq": 3.0, "ab": 2.0, "pr": 4.0, "q": 5.0, "clicked": 6.0, "total": 10.0}

@@ -22,6 +22,7 @@ from fluidlite.executor.plan.plan import Target
 from fluidlite.executor.run import feeding
 from fluidlite.executor.run.bound import BoundPlan
 from fluidlite.executor.run.interpreter import Frame, Interpreter, not_fetched
+from fluidlite.ir.buffer_order import ops_to_run
 from fluidlite.ir.operator import Operator, OpRole
 from fluidlite.ir.program import Program, default_main_program
 from fluidlite.ir.prune import needed_ops
@@ -283,7 +284,7 @@ class Executor:
         else:
             found.clear()
             block = program.global_block()
-            ops = block.ops
+            ops = ops_to_run(block)
             if prune_to is not None:
                 ops = pruned(ops, signature.fetches, prune_to, signature.names)
             plan = compile_plan(
@@ -384,7 +385,7 @@ class Executor:
         _, form = signature.arguments(dict(feed or {}))
         block = program.global_block()
         target = self._target(feeding.blas_threads())
-        return explain(lower(block, block.ops, signature.specs(form), names, scope, target), after)
+        return explain(lower(block, ops_to_run(block), signature.specs(form), names, scope, target), after)
 
 
 def _default_place() -> Place:

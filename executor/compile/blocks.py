@@ -36,6 +36,7 @@ from fluidlite.executor.plan.actions import (
 from fluidlite.executor.plan.steps import Step
 from fluidlite.executor.plan.values import Value
 from fluidlite.ir.block import Block
+from fluidlite.ir.buffer_order import ops_to_run
 from fluidlite.ir.operator import Operator
 from fluidlite.ir.prune import writes
 from fluidlite.ops.flow.sub_blocks import facts_of, has_elements, is_true
@@ -377,7 +378,7 @@ def _(builder: PlanBuilder, op: Operator) -> bool:
             raise CannotInline("its condition is not written by its body, has no value, or is persistable")
         # what the gradient reads is needed, even where no op of the loop reads it later
         with body.entered(names):
-            builder.lower(body.block.ops)
+            builder.lower(ops_to_run(body.block))
             if facts.keeps:
                 outer = {name: body.carried.get(name, body.env.get(name)) for name in old}
                 saved = body.save(names, outer)
@@ -444,7 +445,7 @@ def _(builder: PlanBuilder, op: Operator) -> bool:
     condition = taken(builder, op)
     body = Body(builder, op)
     with body.entered(names):
-        builder.lower(body.block.ops)
+        builder.lower(ops_to_run(body.block))
     merge_all(body)
     if facts.keeps:
         builder.save_for_backward(op.output("Scope")[0], _saved_of_branch(body, names, old))

@@ -11,6 +11,7 @@ from fluidlite.base.place import Place, array_module
 from fluidlite.base.registry import EMPTY_VAR, GRAD_SUFFIX, Lod
 from fluidlite.executor.run.kernels import Kernel, RunContext, detach, lod_sources, unpack
 from fluidlite.ir.block import Block
+from fluidlite.ir.buffer_order import ops_to_run
 from fluidlite.ir.operator import Operator
 from fluidlite.values.scope import Scope
 from fluidlite.values.tensor import LoDTensor, SelectedRows, host, on
@@ -133,7 +134,7 @@ class Interpreter:
 
     def run_block(self, block: Block, frame: Frame) -> None:
         """Run every op of `block` in `frame`."""
-        for op in block.ops:
+        for op in ops_to_run(block):
             self.run_op(op, frame)
 
     def kernel(self, op: Operator) -> Kernel:

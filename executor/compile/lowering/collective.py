@@ -145,7 +145,7 @@ def _target(e: Emitter, x: Value, pieces: Sequence[BufferPiece]) -> Value:
     return out
 
 
-@lowering("c_sync_calc_stream", "c_sync_comm_stream")
+@lowering("c_sync_calc_stream", "c_sync_comm_stream", "depend")
 def _(e: Emitter) -> None:
     """No step: whatever reads a result waits for it."""
     # values of any kind: a copy would part gradients from the buffer that they are in

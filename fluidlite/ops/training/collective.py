@@ -235,6 +235,20 @@ for _type in ("c_wait_comm", "c_wait_compute"):
     _waiting.kernel(lambda X: X)
 
 
+# 2.x: X, to be used only once the ops that write `Dep` have run
+depend = Op("depend", "X Dep* -> Out", effect=True)
+
+
+@depend.shape
+def _(X: Spec) -> Spec:
+    return X
+
+
+@depend.kernel
+def _(X: Any) -> Any:
+    return X
+
+
 # ---------------------------------------------------------------------- several tensors in one buffer
 coalesce_tensor = Op(
     "coalesce_tensor",

@@ -12,6 +12,7 @@ FLAT = np.array([0, 1, 2, 5, 6, 7, 8], "float32")
 CASES = [
     Case("c_sync_calc_stream", {"X": B}, B),
     Case("c_sync_comm_stream", {"X": [A, B]}, {"Out": [A, B]}, {"ring_id": 1}, outputs={"Out": 2}),
+    Case("depend", {"X": B, "Dep": [A]}, B),
     Case(
         "coalesce_tensor",
         {"Input": [A, B]},

@@ -16,6 +16,7 @@ from fluidlite.ops.kernels.conv_geometry import is_channels_last
 from fluidlite.ops.kernels.convolution import Geometry, conv_plan
 from fluidlite.ops.kernels.pooling import PoolPlan
 from fluidlite.ops.neural.conv import conv_attrs, geometry_of
+from fluidlite.ops.neural.conv_transpose import back_geometry
 from fluidlite.ops.neural.pool import plan_arguments, pool_attrs
 
 LARGE = 1 << 15  # elements of the input from which a second thread pays
@@ -115,6 +116,42 @@ def _(e: Emitter) -> None:
         e.run(plan, images.source(x), incoming, Out(out), reuse, method="grad_filter")
     if e.wants("Input@GRAD"):
         e.run(plan, incoming, w, Out(images.out("Input@GRAD", geometry.x, x.dtype)), method="grad_input")
+
+
+# ---------------------------------------------------------------------- transposed convolutions
+def _turned_geometry(e: Emitter, x: tuple[int, ...], w: Value) -> Geometry:
+    """The convolution from the result back to Input."""
+    assert w.shape is not None
+    names = (*conv_attrs(2, "NCHW"), "output_size", "output_padding")
+    attrs = {name: e.attr(name) for name in names}
+    return back_geometry(x, w.shape, {**attrs, "data_format": "NCHW"})
+
+
+@lowering("conv2d_transpose", "depthwise_conv2d_transpose")
+def _(e: Emitter) -> None:
+    x = e.laid_need("Input")
+    w = e.need("Filter")
+    images = _ConvImages(e, x)
+    geometry = _turned_geometry(e, images.shape(x), w)
+    plan = conv_object(e, geometry, x)
+    out = images.out("Output", geometry.x, x.dtype)
+    e.run(plan, images.source(x), w, Out(out), method="grad_input")
+
+
+@lowering("conv2d_transpose_grad", "depthwise_conv2d_transpose_grad")
+def _(e: Emitter) -> None:
+    x = e.laid_need("Input")
+    w = e.need("Filter")
+    d = e.laid_need("Output@GRAD")
+    images = _ConvImages(e, x)
+    geometry = _turned_geometry(e, images.shape(x), w)
+    plan = conv_object(e, geometry, x)
+    incoming = images.source(d)
+    if e.wants("Filter@GRAD"):
+        out = e.out("Filter@GRAD", w.shape, w.dtype)
+        e.run(plan, incoming, images.source(x), Out(out), False, method="grad_filter")
+    if e.wants("Input@GRAD"):
+        e.run(plan, incoming, w, Out(images.out("Input@GRAD", geometry.out, x.dtype)), method="forward")
 
 
 # ---------------------------------------------------------------------- pools

@@ -12,15 +12,20 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+import numpy as np
+
 from fluidlite.base.dtypes import Array
 from fluidlite.ops.kernels.convolution import Geometry
 from fluidlite.ops.kernels.correlation import Correlation, Taps
+from fluidlite.ops.kernels.gemm import gemm
 from fluidlite.ops.kernels.scratch import take
 
 __all__ = ["ChannelsLast", "Portion", "residues", "taps_of"]
 
 _EVERYTHING = slice(None)
 _LOW = 8  # rows that two members cannot share evenly enough
+_CACHED = 1 << 16  # elements of filters that stay in the cache while their order is changed
+_FOLDED = 1 << 18  # elements of the unfolded gradient at a time
 _NARROW = 32  # channels that are worth sharing: products of fewer columns are slow
 
 
@@ -116,6 +121,9 @@ class ChannelsLast:
     # ------------------------------------------------------------------ the gradient of x
     def grad_input(self, d: Array, w: Array, out: Array, mine: Portion) -> None:
         """A member's share of out = the gradient of x."""
+        if self._folds:
+            self._fold(d, w, out, mine)
+            return
         share, channels = mine, _EVERYTHING
         if self.by_channels(self.channels, len(out)):
             share, channels = Portion(), mine.of(self.channels)
@@ -140,6 +148,50 @@ class ChannelsLast:
         laid[...] = w.transpose(2, 3, 0, 1)
         return [laid.reshape(-1, c)] if merged else list(laid.reshape(kh, kw * o, c))
 
+    @property
+    def _folds(self) -> bool:
+        """True if x has so many more elements than the result that most products would be with zeros: 32 of LeNet's
+        8 x 8 from 12 x 12 take 5.6 ms as a convolution of the padded gradient, and 1.6 folded.
+        """
+        g = self.geometry
+        is_simple = self.groups == 1 and g.strides == (1, 1) and not self.correlation.merged
+        return is_simple and math.prod(g.x[2:]) >= 2 * math.prod(g.spatial)
+
+    def _fold(self, d: Array, w: Array, out: Array, mine: Portion) -> None:
+        """A member's images of out: the gradient of the unfolded x, added where windows overlap."""
+        g = self.geometry
+        high, _, wide, channels = out.shape
+        (top, _), (left, _) = g.pads
+        width = self.correlation.width
+        filters = self._filters(w)
+        some = mine.of(out.shape[1])
+        step = max(1, _FOLDED // (g.padded[0] * g.spatial[1] * width))
+        for first in range(some.start, some.stop, step):
+            images = slice(first, min(first + step, some.stop))
+            columns = self._columns(d[:, images], filters)
+            target = out[:, images]
+            target[...] = 0
+            for j in range(g.kernel[1]):
+                # the element j of the windows at 0, 1, ... are those from `shift` on
+                shift = j * g.dilations[1] - left
+                low, stop = max(shift, 0), min(shift + g.spatial[1], wide)
+                part = target[:, :, low:stop]
+                found = columns[top : top + high, :, low - shift : stop - shift]
+                np.add(part, found[..., j * channels : (j + 1) * channels], out=part)
+
+    def _columns(self, d: Array, filters: Sequence[Array]) -> Array:
+        """The gradient of x unfolded along the width: (rows with their padding, images, ow, kw * C)."""
+        g = self.geometry
+        shape = (g.padded[0], *d.shape[1:3], self.correlation.width)
+        columns = take("conv unfolded", shape, d.dtype)
+        columns[...] = 0
+        dense = take("conv product", d.shape, d.dtype)
+        dense[...] = d
+        for i, matrix in enumerate(filters):
+            rows = columns[i * g.dilations[0] :][: len(d)]
+            gemm(dense.reshape(-1, d.shape[3]), matrix, rows.reshape(-1, shape[3]), add=True)
+        return columns
+
     # ------------------------------------------------------------------ the gradient of w
     def grad_filter(self, x: Array, d: Array, out: Array, mine: Portion) -> None:
         """A member's share of the gradient of w: where `shares_filters` some filters of `out`, else all of
@@ -156,7 +208,7 @@ class ChannelsLast:
             incoming = d[..., results][..., channels]
             self.correlation.filter_gradient(x[..., inputs], incoming, matrices, rows.start, rows.stop)
             if laid is not None:
-                target[...] = laid
+                _copy_by_position(target, laid)
 
     def _gradients(self, target: Array) -> tuple[Array | None, list[Array]]:
         """Scratch for a gradient, in the order of `target`, and the matrices that it consists of."""
@@ -168,6 +220,18 @@ class ChannelsLast:
             return laid.transpose(0, 3, 1, 2), [laid.reshape(o, -1)]
         laid = take("conv filters", (kh, o, kw, c), target.dtype)
         return laid.transpose(1, 3, 0, 2), list(laid.reshape(kh, o, kw * c))
+
+
+def _copy_by_position(target: Array, laid: Array) -> None:
+    """Filters as the program has them = the same in the order of products, one element of the kernel after
+    the other: 0.5 ns an element, where a copy with the kernel's few elements innermost takes 1.3.
+    """
+    o, c, kh, kw = target.shape
+    step = max(1, _CACHED // (c * kh * kw))
+    for start in range(0, o, step):
+        some = slice(start, start + step)
+        for i, j in itertools.product(range(kh), range(kw)):
+            target[some, :, i, j] = laid[some, :, i, j]
 
 
 def taps_of(g: Geometry) -> tuple[Taps, Taps]:

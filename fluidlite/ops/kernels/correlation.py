@@ -196,7 +196,8 @@ class Correlation:
         steps = {b - a for a, b in zip(taps.offsets, taps.offsets[1:], strict=False)}
         item = x.itemsize
         # elements that are neighbours in memory are copied together
-        if high > low and steps == {1} and x.strides[2:] == (self.channels * item, item):
+        is_dense = x.strides[2] == self.channels * item and (self.channels == 1 or x.strides[3] == item)
+        if high > low and steps == {1} and is_dense:
             first = low * taps.stride + taps.offsets[0]
             shape = (*x.shape[:2], high - low, self.width)
             strides = (*x.strides[:2], taps.stride * x.strides[2], item)

@@ -52,17 +52,17 @@ def _out_places(
 
 def _conv(xp: Any, Input: Array, Filter: Array, attrs: Mapping[str, Any]) -> Conv:
     """The convolution from the result back to Input."""
-    data_format, groups = attrs["data_format"], attrs["groups"]
-    spatial = places(Input.shape, data_format)
-    pads, dilations = _pads_and_dilations("conv_transpose", spatial, Filter.shape, attrs)
-    out = _out_places("conv_transpose", spatial, Filter.shape, attrs)
-    shape = (Input.shape[0], Filter.shape[1] * groups, *out)
-    return Conv(
-        xp,
-        Geometry(shape, Filter.shape, tuple(attrs["strides"]), pads, dilations, groups),
-        Input.dtype,
-        data_format,
-    )
+    data_format = attrs["data_format"]
+    shape = (Input.shape[0], Filter.shape[0], *places(Input.shape, data_format))
+    return Conv(xp, back_geometry(shape, Filter.shape, attrs), Input.dtype, data_format)
+
+
+def back_geometry(x: Sequence[int], w: Sequence[int], attrs: Mapping[str, Any]) -> Geometry:
+    """The geometry of the convolution from the result back to an Input of shape `x` (channels first)."""
+    groups, spatial = attrs["groups"], tuple(x[2:])
+    pads, dilations = _pads_and_dilations("conv_transpose", spatial, w, attrs)
+    out = _out_places("conv_transpose", spatial, w, attrs)
+    return Geometry((x[0], w[1] * groups, *out), tuple(w), tuple(attrs["strides"]), pads, dilations, groups)
 
 
 def _declare(type: str, dims: int, slots: str, data_format: str) -> None:

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from typing import Any
 
 from fluidlite.executor.compile.pipeline import plan_after
+from fluidlite.executor.fast.batch_norm import FastBatchNorm
 from fluidlite.executor.fast.conv import FastConv, explained
+from fluidlite.executor.fast.pool import FastPool
 from fluidlite.executor.passes import PASSES
 from fluidlite.executor.plan.actions import Fresh
 from fluidlite.executor.plan.plan import CompiledPlan, Plan
@@ -78,13 +81,19 @@ def _calls(compiled: CompiledPlan) -> list[str]:
 
 
 def _kernels(compiled: CompiledPlan) -> list[str]:
-    """A line for each object that chooses among kernels."""
-    chosen = {
-        name: thing.arguments
+    """A line for each object that computes by another library than NumPy, or chooses among kernels."""
+    return [
+        f"kernels of {name}: {_EXPLAINED[thing.factory](*thing.arguments)}"
         for name, thing in compiled.source.bound.items()
-        if isinstance(thing, Fresh) and thing.factory is FastConv
-    }
-    return [f"kernels of {name}: {explained(*arguments)}" for name, arguments in chosen.items()]
+        if isinstance(thing, Fresh) and thing.factory in _EXPLAINED
+    ]
+
+
+_EXPLAINED: dict[Any, Callable[..., str]] = {
+    FastConv: explained,
+    FastPool: lambda *_: "oneDNN; NumPy where a largest element is sought among NaN or infinities",
+    FastBatchNorm: lambda *_: "oneDNN",
+}
 
 
 def _buffers(plan: Plan) -> list[str]:

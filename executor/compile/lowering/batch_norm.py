@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from fluidlite.executor.compile.emitter import CannotLower, Emitter, lowering
 from fluidlite.executor.compile.layout import image_order, lays_out
 from fluidlite.executor.compile.lowering.conv import threads_for
+from fluidlite.executor.fast.batch_norm import FastBatchNorm, has_fast_batch_norm
 from fluidlite.executor.plan.actions import Bound, Out
 from fluidlite.executor.plan.values import Value
 from fluidlite.executor.run.batch_norm import SharedBatchNorm
@@ -36,7 +37,9 @@ def _plan(e: Emitter, x: Value, base: Value) -> Bound:
     elements = math.prod(base.shape[:-1])
     if elements == 1:
         raise CannotLower("a channel of one element is left as it is")
-    return e.bind_fresh("norm", SharedBatchNorm, elements, channels, threads_for(e, x), e.attr("epsilon"))
+    fast = has_fast_batch_norm(x.dtype)
+    factory, hint = (FastBatchNorm, "fast_norm") if fast else (SharedBatchNorm, "norm")
+    return e.bind_fresh(hint, factory, elements, channels, threads_for(e, x), e.attr("epsilon"))
 
 
 def _frozen(e: Emitter) -> bool:

@@ -14,7 +14,17 @@ import numpy as np
 from fluidlite.base.dtypes import Array
 from fluidlite.executor.fast.onednn.library import checked, engine, library, stream
 
-__all__ = ["Attributes", "Desc", "Primitive", "PrimitiveDesc", "address_of", "dims", "reorder", "scratch"]
+__all__ = [
+    "Attributes",
+    "Desc",
+    "Primitive",
+    "PrimitiveDesc",
+    "address_of",
+    "aligned",
+    "dims",
+    "reorder",
+    "scratch",
+]
 
 _F32 = 3
 _ANY = 1  # format_tag_any: the primitive chooses the layout

@@ -1,0 +1,124 @@
+"""Batch normalisation of a plan by oneDNN."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from fluidlite.base.dtypes import Array
+from fluidlite.executor.fast.onednn.library import available
+from fluidlite.executor.fast.onednn.norm import NormKernel
+from fluidlite.executor.run.batch_norm import SharedBatchNorm
+from fluidlite.executor.run.team import on_team, pieces
+
+__all__ = ["FastBatchNorm", "has_fast_batch_norm"]
+
+_SPLIT = 1 << 19  # elements from which two passes by two threads take less than one pass by one
+_MEMORY = 1 << 22  # elements of a gradient from which memory decides, and a second thread of NumPy pays
+
+
+def has_fast_batch_norm(dtype: Any) -> bool:
+    """True if another kernel than NumPy's can normalise here."""
+    return available() and bool(dtype == np.float32)
+
+
+class FastBatchNorm(SharedBatchNorm):
+    """batch_norm and its gradient for float32 arrays of `elements` x `channels` that lie without gaps.
+
+    oneDNN on one thread is 5 to 10 times as fast as NumPy on one.
+    """
+
+    def __init__(self, xp: Any, elements: int, channels: int, threads: int, epsilon: float) -> None:
+        super().__init__(xp, elements, channels, threads, epsilon)
+        self.size = elements * channels
+        self.whole = NormKernel(elements, channels, epsilon)
+        self.parts = pieces(elements, min(threads, elements))
+        self.kernels = [NormKernel(part.stop - part.start, channels, epsilon) for part in self.parts]
+        self.channels = channels
+        self._variance = np.empty(channels, np.float32)
+        self._spare = (np.empty(channels, np.float32), np.empty(channels, np.float32))
+
+    def train(
+        self,
+        x: Array,
+        scale: Array,
+        bias: Array,
+        running: tuple[Array, Array],
+        momentum: float,
+        y: Array,
+        running_out: tuple[Array, Array],
+        saved: tuple[Array, Array],
+    ) -> None:
+        """y = the normalised x; the running statistics move towards the batch's, which are `saved`."""
+        mean, variance = np.empty_like(self._variance), self._variance
+        weights = np.ascontiguousarray(scale), np.ascontiguousarray(bias)
+        if len(self.parts) > 1 and self.size >= _SPLIT:
+            self._statistics(x, y, mean, variance, weights)
+            self._infer(x, y, (mean, variance), weights)
+        else:
+            self.whole.train(x, y, mean, variance, *weights)
+        for old, new, out in zip(running, (mean, variance), running_out, strict=True):
+            share = np.float32(momentum)
+            out[...] = old * share + new * (1 - share)
+        saved[0][...] = mean
+        saved[1][...] = self._inverse(variance)
+
+    def _statistics(
+        self, x: Array, y: Array, mean: Array, variance: Array, weights: tuple[Array, Array]
+    ) -> None:
+        """Mean and variance of the whole, from those of each thread's part; overwrites y."""
+        means, variances = np.empty((2, len(self.parts), self.channels), np.float32)
+        rows, results = (array.reshape(-1, self.channels) for array in (x, y))
+
+        def work(t: int) -> None:
+            part = self.parts[t]
+            self.kernels[t].train(rows[part], results[part], means[t], variances[t], *weights)
+
+        on_team(len(self.parts), work)
+        shares = np.array([[part.stop - part.start] for part in self.parts]) / self.elements
+        mean[...] = (shares * means).sum(axis=0)
+        # the parts' variances, and how far their means are from the whole's
+        variance[...] = (shares * (variances + (means - mean) ** 2)).sum(axis=0)
+
+    def _infer(
+        self, x: Array, y: Array, statistics: tuple[Array, Array], weights: tuple[Array, Array]
+    ) -> None:
+        rows, results = (array.reshape(-1, self.channels) for array in (x, y))
+
+        def work(t: int) -> None:
+            part = self.parts[t]
+            self.kernels[t].infer(rows[part], results[part], *statistics, *weights)
+
+        on_team(len(self.parts), work)
+
+    def infer(self, x: Array, scale: Array, bias: Array, mean: Array, variance: Array, y: Array) -> None:
+        """y = x normalised by given statistics."""
+        mean, variance, scale, bias = map(np.ascontiguousarray, (mean, variance, scale, bias))
+        self._infer(x, y, (mean, variance), (scale, bias))
+
+    def gradient(
+        self,
+        x: Array,
+        d: Array,
+        scale: Array,
+        statistics: tuple[Array, Array],
+        outs: tuple[Array | None, Array | None, Array | None],
+        frozen: bool,
+    ) -> None:
+        """Gradients of x, scale and bias, those that are wanted; `statistics` are the mean and one over the
+        deviation, which are constants where `frozen`.
+        """
+        dx, dscale, dbias = outs
+        if dx is None or (len(self.parts) > 1 and self.size >= _MEMORY):
+            super().gradient(x, d, scale, statistics, outs, frozen)
+            return
+        mean, inverse = statistics
+        # the library adds epsilon and takes the root again
+        variance = 1 / np.square(inverse) - np.float32(self.epsilon)
+        numbers = self._spare
+        mean, scale = np.ascontiguousarray(mean), np.ascontiguousarray(scale)
+        self.whole.gradient(x, d, (mean, variance), scale, (dx, *numbers), frozen)
+        for out, found in zip((dscale, dbias), numbers, strict=True):
+            if out is not None:
+                out[...] = found

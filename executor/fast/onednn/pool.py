@@ -1,0 +1,97 @@
+"""Pools by oneDNN, of arrays whose channels lie last in memory."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from fluidlite.base.dtypes import Array
+from fluidlite.executor.fast.onednn.layouts import channels_last
+from fluidlite.executor.fast.onednn.library import OneDnnError, engine
+from fluidlite.executor.fast.onednn.primitive import (
+    DIFF_DST,
+    DIFF_SRC,
+    DST,
+    SRC,
+    WORKSPACE,
+    Attributes,
+    Desc,
+    Primitive,
+    PrimitiveDesc,
+    address_of,
+    aligned,
+    dims,
+)
+from fluidlite.ops.kernels.pooling import Windows
+
+__all__ = ["PoolKernel"]
+
+_TRAINING = 64
+_MAX, _AVERAGE_WITH_PADDING, _AVERAGE = 511, 767, 1023
+
+
+class PoolKernel:
+    """A pool of arrays (N, *spatial, C) of one shape, and its gradient; OneDnnError where the library has no
+    kernel of its own for it.
+    """
+
+    def __init__(self, shape: Sequence[int], windows: Sequence[Windows], mode: str, exclusive: bool) -> None:
+        what = f"{mode} pool of {tuple(shape)} with windows of {[each.kernel for each in windows]}"
+        if not all(each.kernel and all(each.lengths) for each in windows) or 0 in shape:
+            raise OneDnnError(f"oneDNN: {what}: windows of different sizes")
+        self.is_max = mode == "max"
+        average = _AVERAGE if exclusive else _AVERAGE_WITH_PADDING
+        algorithm = _MAX if self.is_max else average
+        first = (shape[0], shape[-1], *shape[1:-1])
+        pooled = (*first[:2], *(len(each.starts) for each in windows))
+        x, y = (Desc.strided(each, channels_last(each)) for each in (first, pooled))
+        window = _window(windows)
+        attributes = Attributes()
+        forward = PrimitiveDesc(
+            "pooling_forward", what, engine(), _TRAINING, algorithm, x, y, *window, attributes
+        )
+        backward = PrimitiveDesc(
+            "pooling_backward", what, engine(), algorithm, x, y, *window, forward, attributes
+        )
+        self.name = forward.name
+        if self.name.startswith("ref") or backward.name.startswith("ref"):
+            raise OneDnnError(f"oneDNN: {what}: only by reference")
+        ahead, back = {SRC: x, DST: y}, {DIFF_SRC: x, DIFF_DST: y}
+        self._workspace: list[int] = []
+        if self.is_max:
+            # the positions of the largest elements, kept from the forward pass for the gradient
+            places = ahead[WORKSPACE] = back[WORKSPACE] = forward.layout(WORKSPACE)
+            self._places = aligned(places.nbytes)
+            self._workspace = [address_of(self._places)]
+        self._forward = Primitive(forward, ahead)
+        self._backward = Primitive(backward, back)
+
+    def takes(self, x: Array) -> bool:
+        """True if the library gives for `x` what the op means: of NaN and infinities it makes numbers, where
+        it looks for the largest.
+        """
+        flat = x.reshape(-1)
+        # one pass at the speed of memory; `isfinite` would write a mask and read it
+        return not self.is_max or bool(np.isfinite(np.dot(flat, flat)))
+
+    def forward(self, x: Array, out: Array) -> None:
+        """out = the pooled x."""
+        self._forward.run(address_of(x), address_of(out), *self._workspace)
+
+    def backward(self, d: Array, out: Array) -> None:
+        """out = the gradient of the x of the last `forward`."""
+        self._backward.run(address_of(out), address_of(d), *self._workspace)
+
+
+def _window(windows: Sequence[Windows]) -> tuple[object, ...]:
+    """Strides, kernel, dilation and padding, as the library has them."""
+    # windows that reach further than the padding (ceil_mode) are so many more elements of padding
+    ends = [(len(each.starts) - 1) * each.stride + each.kernel - each.size - each.before for each in windows]
+    return (
+        dims([each.stride for each in windows]),
+        dims([each.kernel for each in windows]),
+        dims([0 for _ in windows]),
+        dims([each.before for each in windows]),
+        dims([max(each.after, end) for each, end in zip(windows, ends, strict=True)]),
+    )

@@ -1,0 +1,87 @@
+"""Pools of a plan by oneDNN, where it means the same as NumPy's."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from fluidlite.base.dtypes import Array
+from fluidlite.executor.fast.onednn.library import OneDnnError, available
+from fluidlite.executor.fast.onednn.pool import PoolKernel
+from fluidlite.executor.run.convolutions import SharedPool
+from fluidlite.executor.run.team import on_team, pieces
+
+__all__ = ["FastPool", "has_fast_pool"]
+
+
+def has_fast_pool(shape: Sequence[int], arguments: Sequence[Any], axes: Sequence[int]) -> bool:
+    """True if another kernel than NumPy's can pool arrays of this shape here."""
+    windows, mode, exclusive, dtype, clipped = arguments
+    # what 2.x leaves out of an average, beyond the padding, the library counts
+    if clipped and mode == "avg" and not exclusive:
+        return False
+    is_last = len(shape) == 4 and tuple(axes) == (1, 2)
+    whole = all(each.kernel and all(each.lengths) for each in windows)
+    return available() and dtype == np.float32 and is_last and whole and 0 not in shape
+
+
+class FastPool:
+    """Pools of arrays (N, H, W, C) of one shape, whose images are shared by a team of threads."""
+
+    def __init__(
+        self,
+        xp: Any,
+        shape: tuple[int, ...],
+        arguments: tuple[Any, ...],
+        axes: tuple[int, ...],
+        split: int,
+        threads: int,
+    ) -> None:
+        self._arguments = xp, shape, arguments, axes, split, threads
+        self._portable: SharedPool | None = None
+        windows, mode, exclusive, *_ = arguments
+        self.parts = pieces(shape[0], max(1, min(threads, shape[0])))
+        sizes = [part.stop - part.start for part in self.parts]
+        try:
+            self.kernels = [PoolKernel((size, *shape[1:]), windows, mode, exclusive) for size in sizes]
+        except OneDnnError:
+            self.kernels = []
+        self._takes = [False] * len(sizes)
+        self._shape = (shape[0], *(len(each.starts) for each in windows), shape[3])
+
+    @property
+    def portable(self) -> SharedPool:
+        """NumPy's kernel, whose scratch buffers are made when it is first needed."""
+        if self._portable is None:
+            self._portable = SharedPool(*self._arguments)
+        return self._portable
+
+    def forward(self, x: Array, out: Array) -> None:
+        """out = the pooled x."""
+
+        def work(t: int) -> None:
+            part = self.parts[t]
+            self._takes[t] = self.kernels[t].takes(x[part])
+            if self._takes[t]:
+                self.kernels[t].forward(x[part], out[part])
+
+        if self.kernels:
+            on_team(len(self.parts), work)
+        if not all(self._takes):
+            self.portable.forward(x, out)
+
+    def backward(self, x: Array, pooled: Array, d: Array, out: Array, reuse: bool) -> None:
+        """out = the gradient of x."""
+        if not reuse:
+            self.forward(x, np.empty(self._shape, x.dtype))
+        if not all(self._takes):
+            self.portable.backward(x, pooled, d, out, True)
+            return
+
+        def work(t: int) -> None:
+            part = self.parts[t]
+            self.kernels[t].backward(d[part], out[part])
+
+        on_team(len(self.parts), work)

@@ -30,7 +30,7 @@ from fluidlite.ir.variable import Variable
 from fluidlite.profiler import recorder
 from fluidlite.values.fetched import as_fetched
 from fluidlite.values.scope import Scope, _switch_scope, global_scope, scope_guard
-from fluidlite.values.tensor import LoDTensor, LoDTensorArray, SelectedRows, host
+from fluidlite.values.tensor import LoDTensor, LoDTensorArray, SelectedRows, host, rebinds
 
 __all__ = ["Executor", "_fetch_var", "_switch_scope", "as_numpy", "global_scope", "scope_guard"]
 
@@ -314,6 +314,7 @@ class Executor:
             frame.lods[name] = next(rest) if has_lod else ()
         interpreter = Interpreter(self.place, scope, self.random)
         interpreter.check_values = flags.check_nan_inf()
+        rebinds.writes += 1
         with np.errstate(all="ignore"):
             interpreter.run_block(block, frame)
         return [(fetch(frame, name), frame.lod(name)) for name in names]

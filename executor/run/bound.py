@@ -46,6 +46,10 @@ class BoundPlan:
         is_single = not any(isinstance(thing, KernelCall) and "conv" in thing.op.type for thing in objects)
         # BLAS's own threads are switched off, but for portable convolutions, which know no team
         self.switch = blas_switch() if switches and is_single and self.xp is np else None
+        # what other plans keep of parameters is made anew after such a run
+        self.changes = any(map(_may_write, objects)) or any(
+            value.root.storage is Storage.PARAM for step in flat(plan.plan.steps) for value in step.writes
+        )
         self.timer = next((thing for thing in objects if isinstance(thing, OpTimer)), None)
         # buffers belong to one run at a time; `Executor` binds the plan once more for a second thread
         self.lock = threading.Lock()
@@ -161,6 +165,7 @@ class BoundPlan:
     def _store(self, name: str, value: Any, lod: Any = None) -> None:
         """Give a persistable variable another array (or a list, or SelectedRows)."""
         held = self.scope.find_var(name) or self.scope.var(name)
+        rebinds.writes += 1
         bound = self.arrays.get(name)  # a later step may write to it in place
         if bound is not None and getattr(value, "shape", None) == bound.shape and value.dtype == bound.dtype:
             bound[...] = value
@@ -175,6 +180,8 @@ class BoundPlan:
         """One step: (value, level of detail) for each fetch."""
         if self.timer is not None:
             self.timer.start()
+        if self.changes:
+            rebinds.writes += 1
         switch = self.switch
         if switch is not None:
             switch.enter()
@@ -194,6 +201,13 @@ class BoundPlan:
         finally:
             if switch is not None:
                 switch.leave()
+
+
+def _may_write(thing: Any) -> bool:
+    """True if a bound object may write to persistable variables by itself."""
+    if isinstance(thing, KernelCall):
+        return bool(thing.kernel.definition.updates)
+    return isinstance(thing, BlockCall)
 
 
 def _own(thing: Any, interpreter: Interpreter) -> Any:

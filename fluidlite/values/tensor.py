@@ -28,13 +28,18 @@ __all__ = [
 
 
 class _Counter:
-    """Counts how often a tensor was given another array (plans that hold the array look here), or had its
-    array written by `set`.
+    """Counts how often a tensor was given another array (plans that hold the array look here), had its array
+    written by `set`, or may have had it written in place otherwise: by a run, by a thread in the background.
     """
 
     def __init__(self) -> None:
         self.count = 0
         self.sets = 0
+        self.writes = 0
+
+    def state(self) -> tuple[int, int, int]:
+        """A value that stays the same as long as no persistable variable has changed."""
+        return self.count, self.sets, self.writes
 
 
 rebinds = _Counter()

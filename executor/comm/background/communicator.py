@@ -27,7 +27,7 @@ from fluidlite.executor.comm.session import Pace, Session
 from fluidlite.ir.operator import Operator
 from fluidlite.ir.program import Program
 from fluidlite.values.scope import Scope
-from fluidlite.values.tensor import LoDTensor, host, on
+from fluidlite.values.tensor import LoDTensor, host, on, rebinds
 
 __all__ = [
     "AsyncCommunicator",
@@ -403,6 +403,7 @@ def _write(scope: Scope, name: str, value: Any) -> None:
     held = scope.find_var(name)
     if held is not None and isinstance(held.value, LoDTensor) and held.value.array is not None:
         held.value.array[...] = where_lies(held.value.array, value)
+        rebinds.writes += 1
 
 
 class BarrierCommunicator(AsyncCommunicator):

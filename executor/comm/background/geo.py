@@ -25,7 +25,7 @@ from fluidlite.executor.comm.messages import Kind, Message
 from fluidlite.ir.operator import Operator
 from fluidlite.ir.program import Program
 from fluidlite.values.scope import Scope
-from fluidlite.values.tensor import LoDTensor, SelectedRows, host
+from fluidlite.values.tensor import LoDTensor, SelectedRows, host, rebinds
 
 __all__ = ["GeoCommunicator", "Pushed", "is_geo_send"]
 
@@ -149,6 +149,7 @@ class GeoCommunicator(TrainerCommunicator):
             raise UninitializedError(f"geo-SGD's parameter {name!r} holds no value: run the startup program")
         if isinstance(held.value.array, np.ndarray) and not held.value.array.flags.writeable:
             held.value.array = held.value.array.copy()  # `fake_init` makes arrays without memory of their own
+        rebinds.writes += 1
         return held.value.array
 
     def push(self) -> None:

@@ -37,13 +37,21 @@ def has_fast_conv(geometry: Geometry, dtype: Any) -> bool:
 class FastConv:
     """A convolution of one geometry, each direction by the kernel chosen for the layouts that it meets.
 
-    `portable` makes the kernel in NumPy, which has the same methods.
+    `portable` makes the kernel in NumPy, which has the same methods; `fixed` weights are those of a plan that
+    does not write them, which are laid out once.
     """
 
     def __init__(
-        self, xp: Any, geometry: Geometry, dtype: Any, threads: int, portable: Callable[..., Any]
+        self,
+        xp: Any,
+        geometry: Geometry,
+        dtype: Any,
+        threads: int,
+        portable: Callable[..., Any],
+        fixed: bool = False,
     ) -> None:
         self.geometry = geometry
+        self.fixed = fixed
         self.threads = threads
         self._make = partial(portable, xp, geometry, dtype, threads)
         self._portable: Any = None
@@ -100,7 +108,7 @@ class FastConv:
         portable: Callable[[], object],
     ) -> ConvKernel | None:
         try:
-            kernel = ConvKernel(direction, self.geometry, self.threads, strides)
+            kernel = ConvKernel(direction, self.geometry, self.threads, strides, fixed=self.fixed)
         except OneDnnError:
             return None
         if kernel.name.startswith(_REFERENCE):

@@ -9,6 +9,7 @@ import numpy as np
 from fluidlite.executor.compile.emitter import CannotLower, Emitter, lowering
 from fluidlite.executor.compile.layout import image_order, lays_out
 from fluidlite.executor.fast.conv import FastConv, has_fast_conv
+from fluidlite.executor.fast.pool import FastPool, has_fast_pool
 from fluidlite.executor.plan.actions import Bound, Out
 from fluidlite.executor.plan.values import Value
 from fluidlite.executor.run.convolutions import SharedConv, SharedPool
@@ -84,7 +85,9 @@ def conv_object(e: Emitter, geometry: Geometry, x: Value) -> Bound:
         return e.bind_fresh("conv", conv_plan, geometry, x.dtype)
     threads = threads_for(e, x)
     if has_fast_conv(geometry, x.dtype):
-        return e.bind_fresh("fast_conv", FastConv, geometry, x.dtype, threads, SharedConv)
+        (name,) = e.op.inputs["Filter"]
+        fixed = e.builder.is_persistable(name) and not e.builder.changes(name)
+        return e.bind_fresh("fast_conv", FastConv, geometry, x.dtype, threads, SharedConv, fixed)
     return e.bind_fresh("conv", SharedConv, geometry, x.dtype, threads)
 
 
@@ -191,7 +194,9 @@ class _PoolImages:
         threads = threads_for(e, self.x)
         split = order.index(0 if self.x.shape[0] >= threads else 1)
         axes = (order.index(2), order.index(3))
-        return e.bind_fresh("pool", SharedPool, shape, arguments, axes, split, threads)
+        fast = has_fast_pool(shape, arguments, axes)
+        factory, hint = (FastPool, "fast_pool") if fast else (SharedPool, "pool")
+        return e.bind_fresh(hint, factory, shape, arguments, axes, split, threads)
 
 
 @lowering("pool2d")

@@ -28,12 +28,14 @@ from fluidlite.executor.fast.onednn.primitive import (
     Primitive,
     PrimitiveDesc,
     address_of,
+    aligned,
     dims,
     reorder,
     scratch,
 )
 from fluidlite.executor.run.team import pieces, team_of
 from fluidlite.ops.kernels.convolution import Geometry
+from fluidlite.values.tensor import rebinds
 
 __all__ = [
     "FORWARD",
@@ -93,7 +95,7 @@ def supports(geometry: Geometry, dtype: np.dtype) -> bool:  # type: ignore[type-
 
 class ConvKernel:
     """One direction of a convolution, for arrays of given strides: `run(x, w, d)` writes the one that is
-    computed.
+    computed. The weights of a `fixed` one are laid out again only where persistable variables have changed.
     """
 
     def __init__(
@@ -103,8 +105,11 @@ class ConvKernel:
         threads: int,
         strides: tuple[Sequence[int], Sequence[int], Sequence[int]],
         epilogue: Epilogue = Epilogue(),
+        fixed: bool = False,
     ) -> None:
         self.direction = direction
+        self._fixed = fixed
+        self._kept: tuple[object, int, Array] | None = None
         x, w, d = (tuple(stride // _FLOAT for stride in each) for each in strides)
         self._parts = [
             _ShareKernel(direction, share, (x, d), epilogue)
@@ -127,11 +132,22 @@ class ConvKernel:
             return
         weights = address_of(w)
         if self._convert is not None:
-            laid_out = scratch("weights", self._inner_bytes)
-            self._convert.run(weights, laid_out)
-            weights = laid_out
+            weights = self._laid_out(self._convert, weights)
         more = () if bias is None else (address_of(bias),)
         self._each([(weights, *more)] * len(self._parts), ends)
+
+    def _laid_out(self, convert: Primitive, weights: int) -> int:
+        """The address of the weights in the layout that the kernel works on."""
+        if not self._fixed:
+            place = scratch("weights", self._inner_bytes)
+            convert.run(weights, place)
+            return place
+        state = rebinds.state()
+        if self._kept is None or self._kept[:2] != (state, weights):
+            held = aligned(self._inner_bytes) if self._kept is None else self._kept[2]
+            convert.run(weights, address_of(held))
+            self._kept = state, weights, held
+        return address_of(self._kept[2])
 
     def _run_to_filter(self, ends: tuple[int, int], w: Array) -> None:
         # each thread sums over its part of the batch into an array of its own, so none waits for another

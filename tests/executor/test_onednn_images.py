@@ -1,0 +1,183 @@
+"""Pools and batch normalisation by oneDNN against NumPy's, weights that are laid out once, and the rows of
+the op tables that all of this computes, without it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+from op_tables import conv as conv_rows
+from op_tables import norm as norm_rows
+from op_tables import pool as pool_rows
+from optest import Case, check_forward, check_gradient
+
+import fluidlite as fluid
+from fluidlite.executor.fast.batch_norm import FastBatchNorm
+from fluidlite.executor.fast.onednn import library
+from fluidlite.executor.fast.pool import FastPool, has_fast_pool
+from fluidlite.executor.run.batch_norm import SharedBatchNorm
+from fluidlite.executor.run.convolutions import SharedPool
+from fluidlite.ops.kernels.pooling import Windows
+
+needs_library = pytest.mark.skipif(
+    library.library() is None, reason="oneDNN's wheel is for x86-64 processors under Linux"
+)
+F32 = np.dtype("float32")
+ROWS = [
+    case
+    for case in (*conv_rows.CASES, *norm_rows.CASES, *pool_rows.CASES)
+    if case.op in ("conv2d", "depthwise_conv2d", "pool2d", "batch_norm")
+]
+
+
+@pytest.mark.parametrize("case", ROWS, ids=str)
+def test_rows_without_the_library(case: Case, flags: Callable[..., None]) -> None:
+    flags(use_onednn=False)
+    check_forward(case)
+    if case.grad:
+        check_gradient(case)
+
+
+# ---------------------------------------------------------------------- pools
+def regular(
+    size: int, kernel: int, stride: int, pad: tuple[int, int] = (0, 0), ceil: bool = False
+) -> Windows:
+    return Windows.regular(size, kernel, stride, pad, ceil)
+
+
+WINDOWS = {
+    "disjoint": (regular(8, 2, 2), regular(6, 2, 2)),
+    "odd sizes": (regular(9, 2, 2), regular(7, 2, 2)),
+    "overlapping, padded": (regular(9, 3, 2, (1, 1)), regular(7, 3, 1, (1, 0))),
+    "ceil": (regular(9, 2, 2, ceil=True), regular(8, 3, 2, (1, 1), ceil=True)),
+    "the whole image": (regular(9, 9, 9), regular(7, 7, 7)),
+}
+
+
+@needs_library
+@pytest.mark.parametrize("threads", [1, 2])
+@pytest.mark.parametrize("mode", ["max", "avg", "avg with padding"])
+@pytest.mark.parametrize("name", WINDOWS)
+def test_pools_equal_numpy(name: str, mode: str, threads: int) -> None:
+    windows = WINDOWS[name]
+    shape = (3, windows[0].size, windows[1].size, 5)
+    arguments = (windows, mode[:3], mode == "avg", F32, False)
+    assert has_fast_pool(shape, arguments, (1, 2))
+    kernels = [made(np, shape, arguments, (1, 2), 0, threads) for made in (FastPool, SharedPool)]
+    random = np.random.RandomState(0)
+    # few different values, so that windows have several largest elements
+    x = random.randint(0, 4, shape).astype("float32")
+    outs = [np.empty((3, *(len(each.starts) for each in windows), 5), "float32") for _ in kernels]
+    d = random.standard_normal(outs[0].shape).astype("float32")
+    gradients = [np.empty_like(x) for _ in kernels]
+    for reuse in (True, False):
+        for kernel, out, gradient in zip(kernels, outs, gradients, strict=True):
+            kernel.forward(x, out)
+            kernel.backward(x, out, d, gradient, reuse)
+        np.testing.assert_allclose(outs[0], outs[1], rtol=1e-6)
+        np.testing.assert_allclose(gradients[0], gradients[1], rtol=1e-5, atol=1e-6)
+
+
+@needs_library
+@pytest.mark.parametrize("special", [np.nan, -np.inf, np.inf, 1e30])
+def test_largest_elements_among_nan_and_infinities(special: float) -> None:
+    windows = WINDOWS["disjoint"]
+    arguments = (windows, "max", True, F32, False)
+    x = np.random.RandomState(0).standard_normal((4, 8, 6, 2)).astype("float32")
+    x[1, 2:4, 2:4, 1] = special
+    x[3, 0, 0, 0] = special
+    found, wanted = np.empty((2, 4, 4, 3, 2), "float32")
+    d = np.ones_like(found)
+    gradients = np.empty((2, *x.shape), "float32")
+    for made, out, gradient in zip((FastPool, SharedPool), (found, wanted), gradients, strict=True):
+        kernel = made(np, x.shape, arguments, (1, 2), 0, 2)
+        with np.errstate(all="ignore"):  # as in a plan's run
+            kernel.forward(x, out)
+        kernel.backward(x, out, d, gradient, True)
+    np.testing.assert_array_equal(found, wanted)
+    np.testing.assert_array_equal(*gradients)
+
+
+@needs_library
+def test_pools_that_stay_numpys(flags: Callable[..., None]) -> None:
+    windows = WINDOWS["disjoint"]
+    shape = (3, 8, 6, 5)
+    assert has_fast_pool(shape, (windows, "max", True, F32, False), (1, 2))
+    assert not has_fast_pool(shape, (windows, "max", True, np.dtype("float64"), False), (1, 2))
+    assert not has_fast_pool((0, *shape[1:]), (windows, "max", True, F32, False), (1, 2))
+    assert not has_fast_pool(shape, (windows, "max", True, F32, False), (0, 2))
+    assert not has_fast_pool(shape, (windows, "avg", False, F32, True), (1, 2))
+    uneven = (Windows.adaptive(8, 3), Windows.adaptive(6, 3))
+    assert not has_fast_pool(shape, (uneven, "max", True, F32, False), (1, 2))
+    flags(use_onednn=False)
+    assert not has_fast_pool(shape, (windows, "max", True, F32, False), (1, 2))
+
+
+# ---------------------------------------------------------------------- batch normalisation
+@needs_library
+@pytest.mark.parametrize("shape", [(7, 1), (30, 5), (64, 16), (33000, 16)], ids=str)
+@pytest.mark.parametrize("threads", [1, 2])
+def test_batch_normalisation_equals_numpy(shape: tuple[int, int], threads: int) -> None:
+    random = np.random.RandomState(0)
+    # means far from zero, where squares alone lose the digits
+    x, d = (random.standard_normal(shape).astype("float32") + offset for offset in (np.float32(30), 0))
+    scale, bias, *running = random.rand(4, shape[1]).astype("float32")
+    results = []
+    for made in (FastBatchNorm, SharedBatchNorm):
+        kernel = made(np, *shape, threads, 1e-5)
+        y, given, dx, frozen = np.empty((4, *shape), "float32")
+        numbers = np.empty((6, shape[1]), "float32")
+        kernel.train(x, scale, bias, tuple(running), 0.9, y, tuple(numbers[:2]), tuple(numbers[2:4]))
+        kernel.gradient(x, d, scale, tuple(numbers[2:4]), (dx, *numbers[4:]), False)
+        kernel.infer(x, scale, bias, *running, given)
+        kernel.gradient(x, d, scale, tuple(numbers[2:4]), (frozen, None, None), True)
+        results.append((y, given, dx, frozen, *numbers))
+    for found, wanted in zip(*results, strict=True):
+        np.testing.assert_allclose(found, wanted, rtol=1e-3, atol=1e-4 * float(np.abs(wanted).max()))
+
+
+# ---------------------------------------------------------------------- weights that are laid out once
+def predictor() -> tuple[fluid.Executor, fluid.Program, Any, Any]:
+    """A trained network's parts: executor, test program, prediction, loss."""
+    img = fluid.data("img", [None, 3, 8, 8], "float32")
+    hidden = fluid.layers.batch_norm(fluid.layers.conv2d(img, 8, 3, padding=1), act="relu")
+    out = fluid.layers.pool2d(fluid.layers.conv2d(hidden, 4, 3), 2, "max", 2)
+    test = fluid.default_main_program().clone(for_test=True)
+    loss = fluid.layers.reduce_mean(fluid.layers.square(out))
+    fluid.optimizer.SGD(0.5).minimize(loss)
+    exe = fluid.Executor(fluid.CPUPlace())
+    exe.run(fluid.default_startup_program())
+    return exe, test, out, loss
+
+
+@pytest.mark.parametrize("way", ["a step of training", "set", "another array", "startup"])
+def test_predictions_follow_the_parameters(way: str) -> None:
+    exe, test, out, loss = predictor()
+    feed = {"img": np.random.RandomState(0).standard_normal((2, 3, 8, 8)).astype("float32")}
+    weights = fluid.default_main_program().all_parameters()[0]
+    tensor = fluid.global_scope().find_var(weights.name).get_tensor()
+
+    def predicted(naive: bool) -> np.ndarray:
+        exe.naive = naive
+        found = exe.run(test, feed=feed, fetch_list=[out])[0]
+        exe.naive = False
+        return found
+
+    before = predicted(naive=False)
+    np.testing.assert_array_equal(predicted(naive=False), before)
+    for _ in range(2):
+        if way == "a step of training":
+            exe.run(feed=feed, fetch_list=[loss])
+        elif way == "set":
+            tensor.set(np.array(tensor) * 2, fluid.CPUPlace())
+        elif way == "another array":
+            tensor.array = np.array(tensor) * np.float32(2)
+        else:
+            exe.run(fluid.default_startup_program())
+        after = predicted(naive=False)
+        assert not np.array_equal(after, before)
+        np.testing.assert_allclose(after, predicted(naive=True), rtol=1e-4, atol=1e-4)
+        before = after

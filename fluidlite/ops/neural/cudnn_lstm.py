@@ -216,6 +216,39 @@ class _LstmStack:
         )
 
 
+class _LastRun:
+    """The layers of the last run, kept for the gradient of the output that they gave."""
+
+    def __init__(self) -> None:
+        self._out: Array | None = None
+        self._layers: list[_Layer] = []
+
+    def keep(self, out: Array, layers: list[_Layer]) -> None:
+        """Keep the layers that gave `out`."""
+        self._out, self._layers = out, layers
+
+    def take(self, out: Array) -> list[_Layer] | None:
+        """The layers that gave `out`, which are kept no longer; None where a later run gave another."""
+        if self._out is not out:
+            return None
+        layers = self._layers
+        self._out, self._layers = None, []
+        return layers
+
+
+def _last_run(ctx: KernelContext) -> _LastRun | None:
+    """What is kept beside the variable Cache; None for an op without one."""
+    names = ctx.op.input("Cache")
+    if not names:
+        return None
+    # beside it, since a plan is made for the values that its ops find
+    held = ctx.scope.var(f"{names[0]}.layers")
+    if not isinstance(held.value, _LastRun):
+        held.set(_LastRun())
+    kept: _LastRun = held.value
+    return kept
+
+
 # ---------------------------------------------------------------------- dropout between the layers
 def _masks(stack: _LstmStack, dtype: Any, probability: float, seed: int | None) -> list[Array | None]:
     """Factors of dropout between two layers; None for all with nothing to drop."""
@@ -261,6 +294,9 @@ def _(
     stack = _LstmStack(xp, Input, InitH, InitC, W, hidden_size, num_layers, is_bidirec)
     masks = _masks(stack, Input.dtype, dropout_prob, _seed(ctx, dropout_prob, is_test, seed, advance=True))
     out, layers = stack.forward(Input, iter(masks))
+    last = None if is_test else _last_run(ctx)
+    if last is not None:
+        last.keep(out, layers)
     return out, stack.last(layers, "hidden"), stack.last(layers, "cells")
 
 
@@ -299,7 +335,11 @@ def _(
 ) -> tuple[Array, Array, Array, Array]:
     stack = _LstmStack(xp, Input, InitH, InitC, W, hidden_size, num_layers, is_bidirec)
     masks = _masks(stack, Input.dtype, dropout_prob, _seed(ctx, dropout_prob, is_test, seed, advance=False))
-    _, layers = stack.forward(Input, iter(masks))  # the states inside are not kept between the passes
+    last = _last_run(ctx)
+    layers = None if last is None else last.take(Out)
+    if layers is None:
+        # another run of the op has come between, as in a loop, or Out was fed
+        _, layers = stack.forward(Input, iter(masks))
     d, found, weights = stack.backward(
         layers, xp.zeros_like(Out) if dOut is None else dOut, (dlast_h, dlast_c), masks
     )

@@ -10,10 +10,12 @@ import subprocess
 import sys
 
 import pytest
+import rpc_work
 
 from fluidlite import paddle
-from fluidlite.errors import ArgumentError
+from fluidlite.errors import ArgumentError, CommunicatorError
 from fluidlite.executor.comm.objects import encode
+from fluidlite.executor.comm.tcp.tls import VARIABLES
 from fluidlite.paddle.distributed import rpc
 
 HERE = pathlib.Path(__file__).parent
@@ -35,9 +37,9 @@ def endpoint() -> str:
         return f"127.0.0.1:{found.getsockname()[1]}"
 
 
-def run(size: int, *script: str) -> list[str]:
+def run(size: int, *script: str, **more: str) -> list[str]:
     """The output of each of `size` processes, which know their number and where they meet."""
-    env = {**os.environ, "FLAGS_rpc_deadline": "60000", "FLUIDLITE_JOB_KEY": "of this test"}
+    env = {**os.environ, **more, "FLAGS_rpc_deadline": "60000", "FLUIDLITE_JOB_KEY": "of this test"}
     place = endpoint()
     started = [
         subprocess.Popen(
@@ -54,6 +56,42 @@ def run(size: int, *script: str) -> list[str]:
 
 def test_workers_call_each_other() -> None:
     assert run(3, str(HERE / "rpc_job.py")) == [f"{rank} is done\n" for rank in range(3)]
+
+
+def certificates(name: str) -> dict[str, str]:
+    files = HERE.parent / "comm" / "tls"
+    paths = (files / f"{name}.pem", files / f"{name}.key", files / "authority.pem")
+    return dict(zip(VARIABLES, map(str, paths), strict=True))
+
+
+def test_calls_over_tls() -> None:
+    found = run(2, str(HERE / "rpc_job.py"), **certificates("job"))
+    assert found == [f"{rank} is done\n" for rank in range(2)]
+    assert run(2, "-c", BARRIERS, **certificates("job")) == [f"{rank} is done\n" for rank in range(2)]
+
+
+def test_whoever_has_no_certificate_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, value in certificates("job").items():
+        monkeypatch.setenv(name, value)
+    rpc.init_rpc("alone", 0, 1)
+    rpc.register(rpc_work)
+    here = rpc.get_current_worker_info()
+    try:
+        for others in ("stranger", "elsewhere", ""):
+            for name, value in (certificates(others) if others else dict.fromkeys(VARIABLES, "")).items():
+                monkeypatch.setenv(name, value)
+            if others == "elsewhere":  # of the authority: as a server it would have to be at its own host
+                assert rpc.rpc_sync("alone", rpc_work.double, (2,)) == 4
+                continue
+            with pytest.raises(CommunicatorError, match=f"'alone' at {here.ip}:{here.port} does not answer"):
+                rpc.rpc_sync("alone", rpc_work.double, (2,), timeout=10)
+        monkeypatch.setenv(VARIABLES[0], "some.pem")
+        with pytest.raises(CommunicatorError, match=f"{VARIABLES[1]} and {VARIABLES[2]} should be set too"):
+            rpc.rpc_sync("alone", rpc_work.double, (2,), timeout=10)
+    finally:
+        for name, value in certificates("job").items():
+            monkeypatch.setenv(name, value)
+        rpc.shutdown()
 
 
 def test_barriers_without_mpi() -> None:

@@ -3,14 +3,13 @@
 A function goes by its module and name. A worker runs those that its own script defines, and those of modules
 that it has registered (`register`); nothing that they import. Arguments and results are what JSON can say,
 tuples, arrays and bytes: nothing is pickled. Every message carries a proof that its sender holds the job's
-key.
+key, and goes over TLS where the environment names certificates.
 """
 
 from __future__ import annotations
 
 import builtins
 import contextlib
-import http.client
 import http.server
 import json
 import secrets
@@ -33,6 +32,7 @@ from typing import Any, ClassVar
 from fluidlite.base.errors import ArgumentError, CommunicatorError, FluidError, did_you_mean
 from fluidlite.executor.comm.objects import decode, encode
 from fluidlite.executor.comm.tcp.handshake import job_key
+from fluidlite.executor.comm.tcp.web import FAILURES, JobHttpServer, connection_to
 from fluidlite.paddle.distributed.environment import ParallelEnv
 from fluidlite.paddle.distributed.rendezvous import Rendezvous, deadline
 
@@ -150,8 +150,7 @@ class _RpcPeers:
     def __init__(self, name: str, rank: int, size: int, endpoint: str) -> None:
         self.rendezvous = Rendezvous("rpc", rank, size, endpoint)
         ip = _address(endpoint)
-        self.server = http.server.ThreadingHTTPServer((ip, 0), _Handler)
-        self.server.daemon_threads = True
+        self.server = JobHttpServer((ip, 0), _Handler)
         threading.Thread(target=self.server.serve_forever, args=(0.05,), daemon=True).start()
         self.pool = ThreadPoolExecutor(_CALLS, "rpc")
         mine = json.dumps([name, rank, ip, self.server.server_address[1]]).encode()
@@ -287,13 +286,13 @@ def _ask(worker: WorkerInfo, body: bytes, limit: float) -> Any:
     """Send a call, and give its result or raise its error."""
     number = secrets.token_hex(16)
     headers = {"X-Call": number, "X-Proof": _proof("call", number, body)}
-    connection = http.client.HTTPConnection(worker.ip, worker.port, timeout=limit)
+    connection = connection_to(worker.ip, worker.port, limit)
     with contextlib.closing(connection):
         try:
             connection.request("POST", "/call", body, headers)
             answer = connection.getresponse()
             data = answer.read()
-        except OSError as error:
+        except FAILURES as error:
             raise CommunicatorError(
                 f"worker {worker.name!r} at {worker.ip}:{worker.port} does not answer: {error}"
             ) from error

@@ -10,12 +10,12 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import hmac
-import http.client
 import http.server
 import json
 import os
 import pathlib
 import secrets
+import ssl
 import threading
 import time
 from collections.abc import Callable
@@ -23,6 +23,8 @@ from functools import partial
 from typing import Any, Protocol
 
 from fluidlite.base.errors import CommunicatorError
+from fluidlite.executor.comm.tcp.tls import VARIABLES
+from fluidlite.executor.comm.tcp.web import FAILURES, JobHttpServer, connection_to
 
 __all__ = ["StoreExchange", "FileStore", "HttpStore", "Store", "serve_store"]
 
@@ -94,7 +96,7 @@ class HttpStore:
     def _ask(self, method: str, name: str, value: bytes = b"") -> bytes | None:
         """Send one request; None while the other process is not there yet."""
         address, _, port = self.endpoint.rpartition(":")
-        connection = http.client.HTTPConnection(address, int(port), timeout=10)
+        connection = connection_to(address, int(port), timeout=10)
         with contextlib.closing(connection):
             try:
                 connection.request(
@@ -102,7 +104,13 @@ class HttpStore:
                 )
                 answer = connection.getresponse()
                 return answer.read() if answer.status == 200 else None
-            except OSError:
+            except ssl.SSLEOFError:
+                return None
+            except ssl.SSLError as error:  # to wait would not help
+                raise CommunicatorError(
+                    f"no encrypted connection to {self.endpoint}: {error.reason} ({', '.join(VARIABLES)})"
+                ) from error
+            except FAILURES:
                 return None
 
 
@@ -140,8 +148,7 @@ def serve_store(endpoint: str, key: bytes) -> http.server.ThreadingHTTPServer:
             """Say nothing: each request is one step of a wait."""
 
     address, _, port = endpoint.rpartition(":")
-    server = http.server.ThreadingHTTPServer((address, int(port)), Handler)
-    server.daemon_threads = True
+    server = JobHttpServer((address, int(port)), Handler)
     threading.Thread(
         target=server.serve_forever, args=(0.05,), daemon=True, name=f"values at {endpoint}"
     ).start()

@@ -5,11 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+import numpy as np
+
 from fluidlite.executor.fast.loops.arithmetic import can_hold
 from fluidlite.executor.fast.loops.compiled import CompiledLoops, NestSizes
 from fluidlite.executor.fast.loops.compiler import LoopCode, loop_of, widths
 from fluidlite.executor.fast.loops.nest import MOST_DIMENSIONS, Nest, operands_of
-from fluidlite.executor.plan.actions import Bound, CompiledRun, Fresh, TiledLoop
+from fluidlite.executor.fast.loops.rows import KINDS, CompiledRows
+from fluidlite.executor.plan.actions import Bound, Call, CompiledRun, Fresh, TiledLoop
 from fluidlite.executor.plan.plan import Plan
 from fluidlite.executor.plan.steps import Step, in_bodies
 from fluidlite.executor.plan.values import Value
@@ -77,7 +80,7 @@ def _compiled(steps: Sequence[Step], threads: int, wait: bool) -> list[Step]:
     for step in steps:
         kernel = _kernel_of(step)
         if kernel is None:
-            result.append(step)
+            result.append(_with_rows(step, wait))
             continue
         place = _place_of(kernel, result) if _is_update(step) else None
         if place is None:
@@ -87,6 +90,17 @@ def _compiled(steps: Sequence[Step], threads: int, wait: bool) -> list[Step]:
             assert isinstance(earlier, _Candidate)
             result[place] = earlier.together(kernel)
     return [item.step(threads, wait) if isinstance(item, _Candidate) else item for item in result]
+
+
+def _with_rows(step: Step, wait: bool) -> Step:
+    """A step that calls a kernel over float32 rows, with the compiled one in front; any other as it is."""
+    action = step.action
+    thing = action.callee.thing if isinstance(action, Call) and isinstance(action.callee, Bound) else None
+    if not isinstance(thing, Fresh) or thing.factory not in KINDS or thing.arguments[2] != np.float32:
+        return step
+    assert isinstance(action, Call) and isinstance(action.callee, Bound)
+    made = Fresh(CompiledRows, (thing.factory, thing.arguments, wait))
+    return replace(step, action=replace(action, callee=Bound(action.callee.hint, made)))
 
 
 def _kernel_of(step: Step) -> _Candidate | None:

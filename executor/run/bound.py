@@ -124,7 +124,9 @@ class BoundPlan:
         """The things that the names in the source stand for."""
         source = self.plan.source
         module = np if self.xp is np else cuda.Namespace(self.xp)
-        interpreter = Interpreter(self.place, self.scope, self.random)
+        # with BLAS's own threads on, its products are not split once more
+        threads = self.plan.plan.target.threads if self.switch is not None else 1
+        interpreter = Interpreter(self.place, self.scope, self.random, threads)
         names: dict[str, Any] = {"load": self._load, "store": self._store}
         names.update({name: getattr(module, name) for name in source.functions})
         names.update({name: _own(thing, interpreter) for name, thing in source.bound.items()})

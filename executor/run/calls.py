@@ -111,6 +111,7 @@ class KernelCall:
             interpreter.place,
             interpreter.random,
             Frame(self.op.block, interpreter.scope),
+            interpreter.threads,
         )
         context.interpreter = interpreter
         namespace: dict[str, Any] = {f"c_{name}": value for name, value in self.kernel.constants.items()}

@@ -124,10 +124,11 @@ def _fits_into(value: Any, array: Any) -> bool:
 class Interpreter:
     """Runs blocks op by op on one place."""
 
-    def __init__(self, place: Place, scope: Scope, random: Any) -> None:
+    def __init__(self, place: Place, scope: Scope, random: Any, threads: int = 1) -> None:
         self.place = place
         self.scope = scope
         self.random = random
+        self.threads = threads
         self.xp = array_module(place)
         self.kernels: dict[int, Kernel] = {}
         self.check_values = False
@@ -156,7 +157,7 @@ class Interpreter:
             (slot, [frame.find(name) for name in op.output(slot)]) for slot in kernel.definition.updates
         )
         lods = {slot: [frame.lod(name) for name in names] for slot, names in op.inputs.items()}
-        context = RunContext(op, self.xp, self.scope, self.place, self.random, frame)
+        context = RunContext(op, self.xp, self.scope, self.place, self.random, frame, self.threads)
         context.interpreter = self
         returned = kernel(context, values, lods)
         first = op.outputs.get(next(iter(kernel.definition.outputs), ""), ())

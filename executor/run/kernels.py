@@ -14,6 +14,7 @@ from fluidlite.base.registry import EMPTY_VAR, ZERO_DIM_ATTR, Lod, Op, WithLod
 from fluidlite.executor.comm.ops import arguments_of, carry_out
 from fluidlite.executor.comm.transports import find_session
 from fluidlite.executor.run.half import in_single
+from fluidlite.executor.run.team import pieces, team_of
 from fluidlite.ir.operator import Operator
 
 __all__ = ["RunContext", "Kernel", "check_slots", "detach", "lod_sources", "unpack"]
@@ -26,7 +27,9 @@ class RunContext:
     that sub-blocks run in.
     """
 
-    def __init__(self, op: Operator, xp: Any, scope: Any, place: Any, random: Any, frame: Any = None) -> None:
+    def __init__(
+        self, op: Operator, xp: Any, scope: Any, place: Any, random: Any, frame: Any = None, threads: int = 1
+    ) -> None:
         self.op = op
         self.xp = xp
         self.scope = scope
@@ -34,6 +37,15 @@ class RunContext:
         self.random = random
         self.frame = frame
         self.interpreter: Any = None
+        self.threads = threads
+
+    def share(self, count: int, task: Callable[[slice], None]) -> None:
+        """Run `task` on slices that together are `count` rows, each on a thread of its own."""
+        if self.threads == 1 or count < self.threads:
+            task(slice(0, count))
+            return
+        parts = pieces(count, self.threads)
+        team_of(self.threads)(lambda t: task(parts[t]))
 
     def rng(self, seed: int = 0) -> Any:
         """A random source: fresh and reproducible for a seed other than 0, else the run's own."""

@@ -156,6 +156,11 @@ class KernelContext(Protocol):
     def rng(self, seed: int) -> Any:
         """A random source: fresh and reproducible for a seed other than 0, else the run's own."""
 
+    def share(self, count: int, task: Callable[[slice], None]) -> None:
+        """Run `task` on slices that together are `count` rows, each on a thread of its own where the run has
+        more than one.
+        """
+
     def gather(self, value: Any) -> list[Any]:
         """The values of all ranks that run this program together, in order; the value alone where there is
         one.

@@ -9,7 +9,8 @@ from __future__ import annotations
 from typing import Any, NamedTuple, TypeAlias
 
 from fluidlite.base.dtypes import Array
-from fluidlite.ops.kernels.products import gate_product, product
+from fluidlite.base.registry import KernelContext
+from fluidlite.ops.kernels.products import gate_product, product, shared_product
 from fluidlite.ops.kernels.recurrence import CHUNK, Activation, TimeSteps, cut, planes
 
 __all__ = ["GruUnit", "run", "run_back", "weight_gradient"]
@@ -139,11 +140,11 @@ def run_back(
 
 
 def weight_gradient(
-    unit: GruUnit, steps: TimeSteps, hidden: Array, H0: Maybe, reset: Array, dgates: Array
+    ctx: KernelContext, unit: GruUnit, steps: TimeSteps, hidden: Array, H0: Maybe, reset: Array, dgates: Array
 ) -> Array:
     """The gradient of the weight, one matrix after the other in a vector."""
     split, size = 2 * unit.size, unit.size
     out = unit.xp.empty(3 * size * size, dgates.dtype)
-    out[: split * size] = steps.weight_gradient(hidden, H0, dgates[:, :split]).reshape(-1)
-    product(unit.xp, reset.T, dgates[:, split:], out[split * size :].reshape(size, size))
+    out[: split * size] = steps.weight_gradient(ctx, hidden, H0, dgates[:, :split]).reshape(-1)
+    out[split * size :] = shared_product(ctx, unit.xp, reset.T, dgates[:, split:]).reshape(-1)
     return out

@@ -13,11 +13,14 @@ from typing import Any
 import numpy as np
 
 from fluidlite.base.dtypes import Array
+from fluidlite.base.registry import KernelContext
 
-__all__ = ["gate_product", "product"]
+__all__ = ["gate_product", "product", "shared_product"]
 
 SMALL = 1_000_000  # multiplications in OpenBLAS's products without packing
 SMALL_RESULT = 1200  # numbers in the results of those whose right operand is a transpose
+LARGE = 1 << 22  # multiplications from which waking a second thread pays
+LARGE_RESULT = 1 << 18  # and numbers in a result, where the time goes into writing them
 NARROWEST = 16  # columns of a panel: narrower ones cost more than packing
 WIDEST = 256
 
@@ -47,6 +50,22 @@ def product(xp: Any, left: Array, right: Array, out: Array | None = None) -> Arr
     np.matmul(left, panels, out=out[:, :whole].reshape(len(left), -1, width).swapaxes(0, 1))
     if whole < columns:
         np.matmul(left, right[:, whole:], out=out[:, whole:])
+    return out
+
+
+def shared_product(ctx: KernelContext, xp: Any, left: Array, right: Array) -> Array:
+    """The product of two matrices, its rows shared among the threads of the run where it is large."""
+    rows, depth = left.shape
+    columns = right.shape[1]
+    is_large = rows * depth * columns >= LARGE or rows * columns >= LARGE_RESULT
+    if xp is not np or not is_large or left.dtype != right.dtype:
+        return product(xp, left, right)
+    out = np.empty((rows, columns), left.dtype)
+
+    def part(of: slice) -> None:
+        product(xp, left[of], right, out[of])
+
+    ctx.share(rows, part)
     return out
 
 

@@ -12,8 +12,8 @@ import numpy as np
 
 from fluidlite.base.dtypes import Array
 from fluidlite.base.errors import ShapeError
-from fluidlite.base.registry import Lod
-from fluidlite.ops.kernels.products import product
+from fluidlite.base.registry import KernelContext, Lod
+from fluidlite.ops.kernels.products import product, shared_product
 from fluidlite.ops.kernels.sequence_rows import offsets_of_level, take_rows
 
 __all__ = [
@@ -237,12 +237,13 @@ class TimeSteps:
             return X[start:end]
         return take_rows(self.xp, X, self.sources[start:end])
 
-    def weight_gradient(self, X: Array, initial: Array | None, d: Array) -> Array:
+    def weight_gradient(self, ctx: KernelContext, X: Array, initial: Array | None, d: Array) -> Array:
         """The product of `earlier`, transposed, and `d`, of which the first step's zeros are left out."""
         first = None if initial is None else product(self.xp, initial[: self.running].T, d[: self.running])
         if first is not None and not len(self.sources):
             return first
-        out = product(self.xp, self._before(X, 0, len(self.sources)).T, d[self.running :])
+        before = self._before(X, 0, len(self.sources))
+        out = shared_product(ctx, self.xp, before.T, d[self.running :])
         return out if first is None else out + first
 
 

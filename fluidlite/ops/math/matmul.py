@@ -7,9 +7,9 @@ from typing import Any, TypeAlias
 
 from fluidlite.base.dtypes import Array
 from fluidlite.base.errors import ShapeError
-from fluidlite.base.registry import OF_2X_ATTR, GradContext, Op, Spec, later
+from fluidlite.base.registry import OF_2X_ATTR, GradContext, KernelContext, Op, Spec, later
 from fluidlite.ops.gradients import emits_once_more
-from fluidlite.ops.kernels.products import product
+from fluidlite.ops.kernels.products import shared_product
 from fluidlite.ops.math.elementwise import common_size
 
 
@@ -41,22 +41,30 @@ def _(X: Spec, Y: Spec, x_num_col_dims: int, y_num_col_dims: int) -> Spec:
 
 
 @mul.kernel
-def _(xp: Any, X: Array, Y: Array, x_num_col_dims: int, y_num_col_dims: int) -> Array:
+def _(xp: Any, ctx: KernelContext, X: Array, Y: Array, x_num_col_dims: int, y_num_col_dims: int) -> Array:
+    x, y = X.reshape(_flat(X.shape, x_num_col_dims)), Y.reshape(_flat(Y.shape, y_num_col_dims))
+    out = shared_product(ctx, xp, x, y)
     if X.ndim == Y.ndim == 2:
-        return product(xp, X, Y)
-    out = product(xp, X.reshape(_flat(X.shape, x_num_col_dims)), Y.reshape(_flat(Y.shape, y_num_col_dims)))
+        return out
     return out.reshape(X.shape[:x_num_col_dims] + Y.shape[y_num_col_dims:])
 
 
 @mul.grad("X Y")
 def mul_grad(
-    xp: Any, X: Array, Y: Array, dOut: Array, x_num_col_dims: int, y_num_col_dims: int, wants: frozenset[str]
+    xp: Any,
+    ctx: KernelContext,
+    X: Array,
+    Y: Array,
+    dOut: Array,
+    x_num_col_dims: int,
+    y_num_col_dims: int,
+    wants: frozenset[str],
 ) -> tuple[Array | None, Array | None]:
     x, y = X.reshape(_flat(X.shape, x_num_col_dims)), Y.reshape(_flat(Y.shape, y_num_col_dims))
     d = dOut.reshape(x.shape[0], y.shape[1])
     return (
-        product(xp, d, y.T).reshape(X.shape) if "X@GRAD" in wants else None,
-        product(xp, x.T, d).reshape(Y.shape) if "Y@GRAD" in wants else None,
+        shared_product(ctx, xp, d, y.T).reshape(X.shape) if "X@GRAD" in wants else None,
+        shared_product(ctx, xp, x.T, d).reshape(Y.shape) if "Y@GRAD" in wants else None,
     )
 
 

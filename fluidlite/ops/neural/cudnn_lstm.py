@@ -17,6 +17,7 @@ from fluidlite.base.dtypes import Array
 from fluidlite.base.errors import ShapeError
 from fluidlite.base.registry import KernelContext, Op, Spec
 from fluidlite.ops.kernels.lstm_steps import Gradients, LstmCell, Tape, run, run_back
+from fluidlite.ops.kernels.products import shared_product
 from fluidlite.ops.kernels.recurrence import ACTIVATIONS, even_steps
 
 _GATES = (2, 0, 1, 3)  # `ops.lstm` has the candidate first
@@ -125,6 +126,7 @@ class _LstmStack:
     def __init__(
         self,
         xp: Any,
+        ctx: KernelContext,
         Input: Array,
         InitH: Array,
         InitC: Array,
@@ -133,6 +135,7 @@ class _LstmStack:
         num_layers: int,
         is_bidirec: bool,
     ) -> None:
+        self.ctx = ctx
         self.xp, self.size, self.directions, self.layers = xp, hidden_size, 2 if is_bidirec else 1, num_layers
         self.time, self.batch, features = Input.shape
         self.InitH, self.InitC = InitH, InitC
@@ -162,7 +165,8 @@ class _LstmStack:
             for direction in range(self.directions):
                 k = layer * self.directions + direction
                 weights = self.weights[k]
-                entry = self.rows(self.turned(X, direction)) @ weights.entry.T
+                rows = self.rows(self.turned(X, direction))
+                entry = shared_product(self.ctx, self.xp, rows, weights.entry.T)
                 first = self.InitH[k], self.InitC[k]
                 tapes.append(run(self.cell, self.steps, entry, weights.bias, weights.state.T, *first))
             layers.append(_Layer(X, tapes))
@@ -194,7 +198,8 @@ class _LstmStack:
                 found[k] = self._one(
                     k, tape, self.turned(layer.entry, direction), self.rows(part).copy(), dlast
                 )
-                dentry += self.turned(self.steps_of(found[k][0].gates @ self.weights[k].entry), direction)
+                back = shared_product(self.ctx, self.xp, found[k][0].gates, self.weights[k].entry)
+                dentry += self.turned(self.steps_of(back), direction)
             mask = masks[number - 1] if number else None
             d = dentry if mask is None else dentry * mask
         ordered = [found[k] for k in sorted(found)]
@@ -210,9 +215,10 @@ class _LstmStack:
         found = run_back(
             self.cell, self.steps, tape, self.InitC[k], self.weights[k].state.T, d, last_cells=dcells
         )
+        back = self.ctx, self.xp, found.gates.T
         earlier = self.steps.earlier(tape.hidden, self.InitH[k])
         return found, _Weights(
-            found.gates.T @ self.rows(entry), found.gates.T @ earlier, found.gates.sum(axis=0)
+            shared_product(*back, self.rows(entry)), shared_product(*back, earlier), found.gates.sum(axis=0)
         )
 
 
@@ -291,7 +297,7 @@ def _(
     is_test: bool,
     seed: int,
 ) -> tuple[Array, Array, Array]:
-    stack = _LstmStack(xp, Input, InitH, InitC, W, hidden_size, num_layers, is_bidirec)
+    stack = _LstmStack(xp, ctx, Input, InitH, InitC, W, hidden_size, num_layers, is_bidirec)
     masks = _masks(stack, Input.dtype, dropout_prob, _seed(ctx, dropout_prob, is_test, seed, advance=True))
     out, layers = stack.forward(Input, iter(masks))
     last = None if is_test else _last_run(ctx)
@@ -333,7 +339,7 @@ def _(
     is_test: bool,
     seed: int,
 ) -> tuple[Array, Array, Array, Array]:
-    stack = _LstmStack(xp, Input, InitH, InitC, W, hidden_size, num_layers, is_bidirec)
+    stack = _LstmStack(xp, ctx, Input, InitH, InitC, W, hidden_size, num_layers, is_bidirec)
     masks = _masks(stack, Input.dtype, dropout_prob, _seed(ctx, dropout_prob, is_test, seed, advance=False))
     last = _last_run(ctx)
     layers = None if last is None else last.take(Out)

@@ -11,7 +11,7 @@ from typing import Any
 
 from fluidlite.base.dtypes import Array
 from fluidlite.base.errors import ShapeError
-from fluidlite.base.registry import Lod, Op, Spec, WithLod
+from fluidlite.base.registry import KernelContext, Lod, Op, Spec, WithLod
 from fluidlite.ops.kernels.gru_steps import GruUnit, run, run_back, weight_gradient
 from fluidlite.ops.kernels.recurrence import activation, single_step, steps_of
 
@@ -86,6 +86,7 @@ def _(
 @gru.grad("Input H0 Weight Bias")
 def _(
     xp: Any,
+    ctx: KernelContext,
     Input: Array,
     Input_lod: Lod,
     H0: Array | None,
@@ -108,7 +109,7 @@ def _(
     dgates, dfirst = run_back(unit, steps, BatchGate, BatchHidden, first, d)
     dweight = None
     if "Weight@GRAD" in wants:
-        dweight = weight_gradient(unit, steps, BatchHidden, first, BatchResetHiddenPrev, dgates)
+        dweight = weight_gradient(ctx, unit, steps, BatchHidden, first, BatchResetHiddenPrev, dgates)
         dweight = dweight.reshape(Weight.shape)
     return (
         steps.by_sequence(dgates) if "Input@GRAD" in wants else None,
@@ -167,6 +168,7 @@ def _(
 @gru_unit.grad("Input HiddenPrev Weight Bias")
 def _(
     xp: Any,
+    ctx: KernelContext,
     Input: Array,
     HiddenPrev: Array,
     Weight: Array,
@@ -185,6 +187,6 @@ def _(
     dgates, first = run_back(unit, steps, Gate, dHidden, HiddenPrev, dHidden.copy())
     dweight = None
     if "Weight@GRAD" in wants:
-        dweight = weight_gradient(unit, steps, dHidden, HiddenPrev, ResetHiddenPrev, dgates)
+        dweight = weight_gradient(ctx, unit, steps, dHidden, HiddenPrev, ResetHiddenPrev, dgates)
         dweight = dweight.reshape(Weight.shape)
     return (dgates, first, dweight, None if Bias is None else dgates.sum(axis=0).reshape(Bias.shape))

@@ -9,8 +9,9 @@ from typing import Any, TypeAlias
 
 from fluidlite.base.dtypes import Array
 from fluidlite.base.errors import ShapeError
-from fluidlite.base.registry import Lod, Op, Spec, WithLod
+from fluidlite.base.registry import KernelContext, Lod, Op, Spec, WithLod
 from fluidlite.ops.kernels.lstm_steps import LstmCell, Projection, Tape, run, run_back
+from fluidlite.ops.kernels.products import shared_product
 from fluidlite.ops.kernels.recurrence import TimeSteps, activation, steps_of
 from fluidlite.ops.signatures import with_attrs
 
@@ -118,6 +119,7 @@ def _(
 @with_attrs(_ATTRS)
 def _(
     xp: Any,
+    ctx: KernelContext,
     Input: Array,
     Input_lod: Lod,
     H0: Maybe,
@@ -144,7 +146,7 @@ def _(
         steps.by_sequence(found.gates) if "Input@GRAD" in wants else None,
         None if H0 is None else steps.initial_gradient(found.first_states, H0),
         None if C0 is None else steps.initial_gradient(found.first_cells, C0),
-        steps.weight_gradient(hidden, h0, found.gates) if "Weight@GRAD" in wants else None,
+        steps.weight_gradient(ctx, hidden, h0, found.gates) if "Weight@GRAD" in wants else None,
         _bias_gradient(cell, steps, tape, c0, found.gates) if "Bias@GRAD" in wants else None,
     )
 
@@ -229,6 +231,7 @@ def _(
 @with_attrs(_LSTMP_ATTRS)
 def _(
     xp: Any,
+    ctx: KernelContext,
     H0: Maybe,
     C0: Maybe,
     Weight: Array,
@@ -257,7 +260,7 @@ def _(
         WithLod(steps.by_sequence(found.gates), Projection_lod),
         None if H0 is None else steps.initial_gradient(found.first_states, H0),
         None if C0 is None else steps.initial_gradient(found.first_cells, C0),
-        steps.weight_gradient(state, steps.initial(H0), found.gates) if "Weight@GRAD" in wants else None,
-        BatchHidden.T @ found.projected if "ProjWeight@GRAD" in wants else None,
+        steps.weight_gradient(ctx, state, steps.initial(H0), found.gates) if "Weight@GRAD" in wants else None,
+        shared_product(ctx, xp, BatchHidden.T, found.projected) if "ProjWeight@GRAD" in wants else None,
         _bias_gradient(cell, steps, tape, c0, found.gates) if "Bias@GRAD" in wants else None,
     )

@@ -197,3 +197,15 @@ def test_process_that_ends_early_is_quiet(tmp_path: pathlib.Path) -> None:
         [sys.executable, "-c", textwrap.dedent(program)], env=env, capture_output=True, timeout=60
     )
     assert (done.returncode, done.stdout, done.stderr) == (0, b"", b"")
+
+
+def test_loops_are_bounded(exe: fluid.Executor) -> None:
+    # the time of the compiler grows faster than the loop
+    x = fluid.data("x", [3, 40], "float32")
+    y = x
+    for number in range(700):
+        y = layers.scale(y, 1.0 + number * 1e-6)
+    feed = {"x": np.ones((3, 40), "float32")}
+    exe.run(feed=feed, fetch_list=[y])
+    counts = [len(loop.run) for step in compiled_steps(exe) for loop in step.loops]
+    assert sum(counts) == 700 and max(counts) <= 512

@@ -16,6 +16,7 @@ __all__ = [
     "DEVICE_ATTR",
     "NAMESCOPE_ATTR",
     "OpRole",
+    "RING_RANKS_ATTR",
     "ROLES",
     "ROLE_ATTR",
     "ROLE_VAR_ATTR",
@@ -31,6 +32,7 @@ ROLE_VAR_ATTR = "op_role_var"
 NAMESCOPE_ATTR = "op_namescope"
 CALLSTACK_ATTR = "op_callstack"
 DEVICE_ATTR = "op_device"
+RING_RANKS_ATTR = "ring_ranks"  # of an op on a ring that no op makes: the ranks that form it, also in files
 ROLES = frozenset((0, 1, 2, 4, 8, 16, 18, 256, 257, 4096))  # the roles that 1.8.5 lets an op have
 COMMON_TYPES = {
     ROLE_ATTR: AttrType.INT,

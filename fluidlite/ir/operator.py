@@ -24,6 +24,7 @@ from fluidlite.ir.attributes import (
     COMMON_TYPES,
     DEVICE_ATTR,
     NAMESCOPE_ATTR,
+    RING_RANKS_ATTR,
     ROLE_ATTR,
     ROLE_VAR_ATTR,
     ROLES,
@@ -62,8 +63,9 @@ def _names(value: Any) -> list[str]:
     return [_name(value)]
 
 
-# attributes that no op declares: they tell ops of 2.x from those of 1.8, updates by the second
-_MARKS = (ZERO_DIM_ATTR, "multi_precision")
+# attributes that no op declares: they tell ops of 2.x from those of 1.8, updates by the second; the third
+# says who forms a ring
+_MARKS = (ZERO_DIM_ATTR, "multi_precision", RING_RANKS_ATTR)
 
 
 def _name(item: Any) -> str:

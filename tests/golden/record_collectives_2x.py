@@ -24,7 +24,7 @@ ENVIRONMENT = {
 # what every op has, and what 2.x writes on some ops for kernels of its own
 _LEFT_OUT = (
     "op_role op_role_var op_namescope op_callstack op_device with_quant_attr mkldnn_data_type use_mkldnn "
-    "use_quantizer x_data_format y_data_format of_2x"
+    "use_quantizer x_data_format y_data_format of_2x ring_ranks"
 )
 LEFT_OUT = frozenset(_LEFT_OUT.split())
 

@@ -100,7 +100,7 @@ def test_groups_that_cannot_be(ranks: list[int]) -> None:
     together(2, work)
 
 
-def checked(job: int, reduces: Callable[[Any, int, Any], Any]) -> str:
+def checked(job: int, reduces: Callable[[Any, int, Any], Any], from_file: bool = False) -> str:
     """Findings of the static check in a job of `job` trainers, four of which run here: all of them average
     their gradients, and `reduces` uses the groups {0, 1}, {2, 3} and that of all.
     """
@@ -118,6 +118,9 @@ def checked(job: int, reduces: Callable[[Any, int, Any], Any]) -> str:
                 dist.all_reduce(grad, dist.ReduceOp.AVG)
             reduces(paddle.mean(x), rank, groups)
             optimizer.apply_gradients(grads)
+        if from_file:
+            texts = [program.desc.serialize_to_string() for program in (programs.main, programs.startup)]
+            return Programs(*map(paddle.static.Program.parse_from_string, texts))
         return Programs(programs.main.clone(), programs.startup)
 
     roles = {JobRole("trainer", rank): programs for rank, programs in enumerate(together(4, work))}
@@ -130,17 +133,20 @@ def in_all_groups(x: Any, rank: int, groups: Any) -> None:
     dist.barrier()
 
 
-def test_the_static_check_knows_groups() -> None:
-    assert checked(4, in_all_groups) == ""
-    found = checked(4, lambda x, rank, groups: dist.all_reduce(x, rank, groups[0]))
+@pytest.mark.parametrize("from_file", [False, True], ids=["built", "read"])
+def test_the_static_check_knows_groups(from_file: bool) -> None:
+    assert checked(4, in_all_groups, from_file) == ""
+    found = checked(4, lambda x, rank, groups: dist.all_reduce(x, rank, groups[0]), from_file)
     assert found.startswith("collective-order: c_allreduce_max") and "c_allreduce_sum" in found
     assert "on ring 10" in found and len(found.splitlines()) == 1
-    assert "nranks: ring 11 is of ranks [2, 3], and the job has 2 trainers" in checked(2, in_all_groups)
+    found = checked(2, in_all_groups, from_file)
+    assert "nranks: ring 11 is of ranks [2, 3], and the job has 2 trainers" in found
     found = checked(
         4,
         lambda x, rank, groups: x.block.append_op(
             type="c_allreduce_sum", inputs={"X": [x]}, outputs={"Out": [x]}, attrs={"ring_id": 7}
         ),
+        from_file,
     )
     assert "ring: ring 7 is never made" in found
 

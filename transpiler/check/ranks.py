@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from itertools import zip_longest
 from typing import Any
 
+from fluidlite.ir.attributes import RING_RANKS_ATTR
 from fluidlite.ir.block import Block
 from fluidlite.ir.operator import Operator, OpRole
 from fluidlite.transpiler.check.facts import Findings, Site, declared, first_of
@@ -75,6 +76,10 @@ def read_rank(role: JobRole, programs: Programs, count: int) -> RankReading:
 def _read_rings(rank: RankReading, count: int) -> None:
     for program in (rank.programs.startup, rank.programs.main):
         rank.formed.update(program.distribution.formed)
+    for site in rank.main:  # programs that were read from files have it of their ops
+        members = site.op.attrs.get(RING_RANKS_ATTR)
+        if members:
+            rank.formed.setdefault(int(site.op.attrs.get("ring_id", 0)), tuple(members))
     named = 0
     for site in rank.startup:
         ring = int(site.op.attrs.get("ring_id", 0))

@@ -9,6 +9,7 @@ from typing import Any
 from fluidlite.base.errors import ArgumentError
 from fluidlite.base.place import is_array
 from fluidlite.executor.comm.rings import Ring
+from fluidlite.ir.attributes import RING_RANKS_ATTR
 from fluidlite.ir.program import default_main_program
 from fluidlite.ir.variable import Variable
 from fluidlite.paddle.build import append
@@ -87,6 +88,7 @@ class Members:
             fact = (formed.id, tuple(formed.ranks))
             if fact not in known.formed:
                 program.distribution = replace(known, formed=(*known.formed, fact))
+            return {"ring_id": self.ring_id, RING_RANKS_ATTR: list(formed.ranks)}
         return {"ring_id": self.ring_id}
 
     @property

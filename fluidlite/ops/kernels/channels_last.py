@@ -150,8 +150,8 @@ class ChannelsLast:
 
     @property
     def _folds(self) -> bool:
-        """True if x has so many more elements than the result that most products would be with zeros: 32 of LeNet's
-        8 x 8 from 12 x 12 take 5.6 ms as a convolution of the padded gradient, and 1.6 folded.
+        """True if x has so many more elements than the result that most products would be with zeros: 32 of
+        LeNet's 8 x 8 from 12 x 12 take 5.6 ms as a convolution of the padded gradient, and 1.6 folded.
         """
         g = self.geometry
         is_simple = self.groups == 1 and g.strides == (1, 1) and not self.correlation.merged

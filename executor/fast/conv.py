@@ -24,7 +24,7 @@ from fluidlite.ops.kernels.convolution import Geometry
 
 __all__ = ["FastConv", "explained", "has_fast_conv"]
 
-_LARGE = 3e7  # multiplications from which oneDNN is taken without a measurement, about 0.5 ms
+_LARGE = 1e7  # multiplications from which oneDNN is taken without a measurement, about 0.2 ms
 _ONEDNN = "oneDNN"
 _REFERENCE = "ref"  # in the names of oneDNN's kernels that only define a result
 

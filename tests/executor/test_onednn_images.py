@@ -29,7 +29,7 @@ F32 = np.dtype("float32")
 ROWS = [
     case
     for case in (*conv_rows.CASES, *norm_rows.CASES, *pool_rows.CASES)
-    if case.op in ("conv2d", "depthwise_conv2d", "pool2d", "batch_norm")
+    if case.op in ("conv2d", "depthwise_conv2d", "conv2d_transpose", "pool2d", "batch_norm")
 ]
 
 

@@ -8,11 +8,12 @@ import numpy as np
 
 from fluidlite.base.dtypes import Array
 from fluidlite.executor.run.team import on_team
-from fluidlite.ops.kernels.channels_last import ChannelsLast, Portion
+from fluidlite.ops.kernels.channels_last import ChannelsLast, Portion, Tail
 from fluidlite.ops.kernels.convolution import Geometry
 from fluidlite.ops.kernels.depthwise import DepthwiseLast
 from fluidlite.ops.kernels.pooling import PoolPlan
 from fluidlite.ops.kernels.scratch import take
+from fluidlite.values.tensor import rebinds
 
 __all__ = ["SharedConv", "SharedPool"]
 
@@ -25,7 +26,10 @@ class SharedConv:
     behind each other, and rows of all images together.
     """
 
-    def __init__(self, xp: Any, geometry: Geometry, dtype: Any, threads: int) -> None:
+    def __init__(self, xp: Any, geometry: Geometry, dtype: Any, threads: int, fixed: bool = False) -> None:
+        self.fixed = fixed
+        self._seen: Any = None
+        self._tail: Tail | None = None
         is_depthwise = geometry.groups == geometry.w[0] > 1 and geometry.w[1] == 1
         self.plan = DepthwiseLast(geometry) if is_depthwise else ChannelsLast(geometry)
         self.threads = threads
@@ -35,8 +39,36 @@ class SharedConv:
 
     def forward(self, x: Array, w: Array, out: Array) -> None:
         """out = x convolved with w."""
+        self._refresh(w)
         source, target = x.transpose(_TURNED), out.transpose(_TURNED)
         on_team(self.threads, lambda t: self.plan.forward(source, w, target, self._share(t)))
+
+    def _refresh(self, w: Array) -> bool:
+        """True if what is kept of fixed filters has to be made again."""
+        state = (rebinds.state(), w.__array_interface__["data"][0])
+        if not self.fixed or self._seen == state:
+            return False
+        self._seen = state
+        self.plan.keep()
+        return True
+
+    def forward_to_tail(
+        self,
+        x: Array,
+        w: Array,
+        statistics: tuple[Array, Array, Array, Array] | None,
+        epsilon: float,
+        bias: Array | None,
+        relu: bool,
+        out: Array,
+    ) -> None:
+        """out = x convolved with fixed filters, then a bias, a batch_norm by `statistics` (scale, bias, mean,
+        variance) and relu, those that there are.
+        """
+        if self._refresh(w) or self._tail is None:
+            self._tail = _tail(w, statistics, epsilon, bias, relu)
+        source, target, tail = x.transpose(_TURNED), out.transpose(_TURNED), self._tail
+        on_team(self.threads, lambda t: self.plan.forward(source, w, target, self._share(t), tail))
 
     def grad_input(self, d: Array, w: Array, out: Array) -> None:
         """out = the gradient of x."""
@@ -54,6 +86,23 @@ class SharedConv:
         if not self.plan.shares_filters:
             for part in outs[1:]:
                 np.add(out, part, out=out)
+
+
+def _tail(
+    w: Array,
+    statistics: tuple[Array, Array, Array, Array] | None,
+    epsilon: float,
+    bias: Array | None,
+    relu: bool,
+) -> Tail:
+    """The factors and summands of what follows a convolution."""
+    if statistics is None:
+        shift = np.zeros(len(w), w.dtype) if bias is None else bias.reshape(-1).copy()
+        return Tail(np.ones(len(w), w.dtype), shift, relu)
+    scale, offset, mean, variance = statistics
+    factor = scale / np.sqrt(variance + w.dtype.type(epsilon))
+    before = 0 if bias is None else bias.reshape(-1)
+    return Tail(factor, offset + (before - mean) * factor, relu)
 
 
 class SharedPool:

@@ -136,3 +136,60 @@ def test_layouts_meet_in_a_program(batch: int) -> None:
         results.append([np.asarray(one) for run in found for one in run])
     for plan, interpreter in zip(*results, strict=True):
         np.testing.assert_allclose(plan, interpreter, rtol=2e-4, atol=1e-5)
+
+
+# ---------------------------------------------------------------------- predictions
+def _prediction() -> Any:
+    """Convolutions with all kinds of tails; the result, and a variable in the middle."""
+    layers = fluid.layers
+    x = fluid.data("x", [-1, 3, 11, 9])
+    y = layers.batch_norm(layers.conv2d(x, 40, 3), act="relu", is_test=True)
+    middle = layers.conv2d(y, 40, 1, act="relu")
+    z = layers.batch_norm(layers.conv2d(middle, 40, 3, padding=1, groups=40, bias_attr=False), is_test=True)
+    z = layers.elementwise_add(layers.relu(z), middle)
+    return layers.batch_norm(layers.conv2d(z, 8, 3, 2, groups=2, act="relu"), is_test=True), middle
+
+
+def _shaken(scope: Any, seed: int, replace: bool) -> None:
+    """Other parameters, in other arrays or in the same ones."""
+    rng = np.random.default_rng(seed)
+    for name in sorted(scope.variables):
+        held = scope.find_var(name).value
+        if isinstance(held, fluid.LoDTensor) and held.array is not None and held.array.dtype == "float32":
+            values = rng.uniform(0.2, 1.0, held.array.shape).astype("float32")
+            if replace:
+                held.array = values
+            else:
+                held.set(values, fluid.CPUPlace())
+
+
+def test_tails_follow_their_parameters() -> None:
+    main, startup = fluid.Program(), fluid.Program()
+    with fluid.program_guard(main, startup), fluid.unique_name.guard():
+        out, middle = _prediction()
+        trained = main.clone()
+        with fluid.program_guard(trained):
+            loss = fluid.layers.mean(trained.global_block().var(out.name))
+            fluid.optimizer.SGD(0.1).minimize(loss, startup)
+    scope, feed = (
+        fluid.Scope(),
+        {"x": np.random.default_rng(3).uniform(-1, 1, (2, 3, 11, 9)).astype("float32")},
+    )
+    exe, naive = fluid.Executor(fluid.CPUPlace()), fluid.Executor(fluid.CPUPlace())
+    naive.naive = True
+    changes = (
+        lambda: None,
+        lambda: _shaken(scope, 1, True),
+        lambda: _shaken(scope, 2, False),
+        lambda: exe.run(trained, feed, [loss]),
+        lambda: naive.run(trained, feed, [loss]),
+    )
+    with fluid.scope_guard(scope):
+        exe.run(startup)
+        for change in changes:
+            change()
+            for fetches in ([out], [out, middle]):
+                for _ in range(2):
+                    found, wanted = exe.run(main, feed, fetches), naive.run(main, feed, fetches)
+                    for one, other in zip(found, wanted, strict=True):
+                        np.testing.assert_allclose(one, other, rtol=1e-4, atol=1e-4 * np.abs(other).max())

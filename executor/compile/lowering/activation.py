@@ -8,8 +8,22 @@ import math
 from typing import Any
 
 from fluidlite.base.registry import OF_2X_ATTR
+from fluidlite.executor.compile import tails
 from fluidlite.executor.compile.emitter import CannotLower, Emitter, expression_rule, lowering
 from fluidlite.executor.plan.values import Value
+
+_RELU = expression_rule("maximum(x, 0)")
+
+
+@lowering("relu")
+def _(e: Emitter) -> None:
+    x = e.laid_need("X")
+    tail = None if x.order is None or e.persistable("Out") else tails.tail_of(e, "X")
+    if tail is None or tail.relu:
+        _RELU(e)
+    else:
+        tails.extend(e, tail, "Out", x, relu=True)
+
 
 _FLUID, _OF_2X = (expression_rule(expr) for expr in ("maximum(x, alpha * x)", "where(x > 0, x, alpha * x)"))
 

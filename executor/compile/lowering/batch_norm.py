@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
+from fluidlite.executor.compile import tails
 from fluidlite.executor.compile.emitter import CannotLower, Emitter, lowering
 from fluidlite.executor.compile.layout import image_order, lays_out
 from fluidlite.executor.compile.lowering.conv import threads_for
@@ -69,6 +70,14 @@ def _(e: Emitter) -> None:
     if e.op.inputs.get("MomentumTensor"):
         raise CannotLower("MomentumTensor")
     scale, bias, mean, variance = _numbers(e, x, "Scale", "Bias", "Mean", "Variance")
+    statistics = ("Scale", "Bias", "Mean", "Variance")
+    names = [name for slot in statistics for name in e.op.inputs[slot]]
+    tail = tails.tail_of(e, "X") if _frozen(e) and tails.is_fixed(e, *names) else None
+    if tail is not None and tail.statistics is None and not tail.relu:
+        epsilon = e.attr("epsilon")
+        tails.extend(e, tail, "Y", x, statistics=(scale, bias, mean, variance), epsilon=epsilon)
+        _pass_on(e, mean, variance)
+        return
     base = e.base_in(x, order)
     plan = _plan(e, x, base)
     y = _published(e, "Y", x, order)

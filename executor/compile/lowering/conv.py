@@ -6,8 +6,10 @@ from __future__ import annotations
 
 import numpy as np
 
+from fluidlite.executor.compile import tails
 from fluidlite.executor.compile.emitter import CannotLower, Emitter, lowering
 from fluidlite.executor.compile.layout import image_order, lays_out
+from fluidlite.executor.compile.tails import is_fixed
 from fluidlite.executor.fast.conv import FastConv, has_fast_conv
 from fluidlite.executor.fast.pool import FastPool, has_fast_pool
 from fluidlite.executor.plan.actions import Bound, Out
@@ -84,11 +86,10 @@ def conv_object(e: Emitter, geometry: Geometry, x: Value) -> Bound:
     if not lays_out(e, x) or min(geometry.out) <= 0:
         return e.bind_fresh("conv", conv_plan, geometry, x.dtype)
     threads = threads_for(e, x)
+    fixed = is_fixed(e, *e.op.inputs["Filter"])
     if has_fast_conv(geometry, x.dtype):
-        (name,) = e.op.inputs["Filter"]
-        fixed = e.builder.is_persistable(name) and not e.builder.changes(name)
         return e.bind_fresh("fast_conv", FastConv, geometry, x.dtype, threads, SharedConv, fixed)
-    return e.bind_fresh("conv", SharedConv, geometry, x.dtype, threads)
+    return e.bind_fresh("conv", SharedConv, geometry, x.dtype, threads, fixed)
 
 
 @lowering("conv2d", "depthwise_conv2d")
@@ -99,7 +100,10 @@ def _(e: Emitter) -> None:
     geometry = _geometry(e, images.shape(x), w)
     plan = conv_object(e, geometry, x)
     e.remember(("conv", x, w, geometry), plan)
-    e.run(plan, images.source(x), w, Out(images.out("Output", geometry.out, x.dtype)), method="forward")
+    source = images.source(x)
+    out = images.out("Output", geometry.out, x.dtype)
+    tails.begin(e, geometry, source, w, out)
+    e.run(plan, source, w, Out(out), method="forward")
 
 
 @lowering("conv2d_grad", "depthwise_conv2d_grad")

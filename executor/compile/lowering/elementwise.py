@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from fluidlite.executor.compile import layout
+from fluidlite.executor.compile import layout, tails
 from fluidlite.executor.compile.emitter import CannotLower, Emitter, lowering
 from fluidlite.executor.compile.lowering.reduce import sum_axes
 from fluidlite.executor.plan.values import Value
@@ -58,6 +58,8 @@ def _(e: Emitter) -> None:
         operands, out = e.laid_alike({"x": x, "y": y}, "Out", x, inplace=True)
         e.elementwise(_expression(e), out, **operands)
         return
+    if e.op.type == "elementwise_add" and _joins_tail(e, x, y):
+        return
     if shape == x.shape and x.order is not None and not e.persistable("Out"):
         _broadcast(e, x, e.plain(y))
         return
@@ -65,6 +67,19 @@ def _(e: Emitter) -> None:
     out = e.out("Out", shape, x.dtype, inplace=shape == x.shape)
     right = aligned(e, e.plain(y), len(shape), e.attr("axis"))
     e.elementwise(_expression(e), out, x=x, y=right)
+
+
+def _joins_tail(e: Emitter, x: Value, y: Value) -> bool:
+    """True if Y is the bias of a convolution of fixed filters, which now adds it."""
+    if x.order is None or e.persistable("Out") or not layout.is_of_last(y, x, e.attr("axis")):
+        return False
+    tail = tails.tail_of(e, "X")
+    if tail is None or tail.bias is not None or tail.statistics is not None or tail.relu:
+        return False
+    if not tails.is_fixed(e, *e.op.inputs["Y"]):
+        return False
+    tails.extend(e, tail, "Out", x, bias=y)
+    return True
 
 
 def _broadcast(e: Emitter, x: Value, y: Value) -> None:

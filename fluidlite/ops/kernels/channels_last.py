@@ -20,7 +20,7 @@ from fluidlite.ops.kernels.correlation import Correlation, Taps
 from fluidlite.ops.kernels.gemm import gemm
 from fluidlite.ops.kernels.scratch import take
 
-__all__ = ["ChannelsLast", "Portion", "residues", "taps_of"]
+__all__ = ["ChannelsLast", "Portion", "Tail", "residues", "taps_of"]
 
 _EVERYTHING = slice(None)
 _LOW = 8  # rows that two members cannot share evenly enough
@@ -39,6 +39,27 @@ class Portion:
     def of(self, count: int) -> slice:
         """Its part of `count` things."""
         return slice(count * self.member // self.members, count * (self.member + 1) // self.members)
+
+
+@dataclass(frozen=True)
+class Tail:
+    """The steps behind a convolution of fixed filters: a factor for each filter, with which it is multiplied
+    when it is laid out, a number that is added to its channel, and relu.
+    """
+
+    factor: Array
+    shift: Array
+    relu: bool
+
+    def of(self, part: slice) -> Tail:
+        """The same for some channels."""
+        return Tail(self.factor[part], self.shift[part], self.relu)
+
+    def finish(self, part: Array) -> None:
+        """Finish a part of the result, (H, N, W, C), all but the factors."""
+        np.add(part, self.shift, out=part)
+        if self.relu:
+            np.maximum(part, 0, out=part)
 
 
 @dataclass(frozen=True)
@@ -61,6 +82,7 @@ class ChannelsLast:
         self.filters = g.w[0] // g.groups
         self.channels = g.w[1]
         self.correlation = Correlation(*taps_of(g), self.channels)
+        self._kept: dict[tuple[int, int], Sequence[Array]] | None = None
         self._residues = [
             _Residue(Correlation(down, right, self.filters), (i, j), (high, wide))
             for (i, down, high), (j, right, wide) in itertools.product(residues(g, 0), residues(g, 1))
@@ -96,14 +118,35 @@ class ChannelsLast:
             )
 
     # ------------------------------------------------------------------ forward
-    def forward(self, x: Array, w: Array, out: Array, mine: Portion) -> None:
-        """A member's share of out = x convolved with w."""
+    def keep(self) -> None:
+        """Lay out the filters of the forward pass at its next call, and no more until this one is called
+        again: they do not change.
+        """
+        self._kept = {}
+
+    def forward(self, x: Array, w: Array, out: Array, mine: Portion, tail: Tail | None = None) -> None:
+        """A member's share of out = x convolved with w, and what follows."""
         share, channels = self._filter_parts(mine)
         rows = share.of(len(out))
         for results, inputs in self._groups():
-            filters = [matrix.T for matrix in self._filters(w[results][channels])]
-            target = out[..., results][..., channels]
-            self.correlation.forward(x[..., inputs], filters, target, rows.start, rows.stop)
+            some = range(len(w))[results][channels]
+            part = slice(some.start, some.stop)
+            filters = [matrix.T for matrix in self._kept_filters(w, part, tail)]
+            finish = None if tail is None else tail.of(part).finish
+            self.correlation.forward(x[..., inputs], filters, out[..., part], rows.start, rows.stop, finish)
+
+    def _kept_filters(self, w: Array, part: slice, tail: Tail | None) -> Sequence[Array]:
+        """Some filters in the order of products, with the factors of the tail."""
+        if self._kept is None:
+            return self._filters(w[part])
+        key = (part.start, part.stop)
+        if key not in self._kept:
+            mine = w[part] if tail is None else w[part] * tail.factor[part, None, None, None]
+            laid = self._filters(mine)
+            # 1 x 1 without a tail are the program's own array, the others lie in scratch memory
+            is_own = set(self.geometry.kernel) == {1}
+            self._kept[key] = laid if is_own else [matrix.copy() for matrix in laid]
+        return self._kept[key]
 
     def _filters(self, w: Array) -> Sequence[Array]:
         """(O, kw * C) for each row of the kernel, or (O, kh * kw * C) once."""

@@ -5,13 +5,13 @@ rows of all channels, in parts that stay in the cache.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 import numpy as np
 
 from fluidlite.base.dtypes import Array
-from fluidlite.ops.kernels.channels_last import Portion, residues, taps_of
+from fluidlite.ops.kernels.channels_last import Portion, Tail, residues, taps_of
 from fluidlite.ops.kernels.convolution import Geometry
 from fluidlite.ops.kernels.correlation import Taps
 from fluidlite.ops.kernels.scratch import take
@@ -75,8 +75,18 @@ class _Stencil:
             begin = low * taps.stride + taps.base + phase
             target[:, :, low:high] = x[:, :, begin : begin + (high - low - 1) * taps.stride + 1 : taps.stride]
 
-    def forward(self, x: Array, w: Array, out: Array, start: int, stop: int) -> None:
-        """Rows [start, stop) of out = the sum over taps of the elements times w[i, j] (a value a channel)."""
+    def forward(
+        self,
+        x: Array,
+        w: Array,
+        out: Array,
+        start: int,
+        stop: int,
+        finish: Callable[[Array], None] | None = None,
+    ) -> None:
+        """Rows [start, stop) of out = the sum over taps of the elements times w[i, j] (a value a channel);
+        `finish` gets each part while it is in the cache.
+        """
         factors = np.repeat(w[:, :, None], self.columns.count, axis=2)
         for part in self.parts(out.shape, start, stop):
             shape = out[part].shape
@@ -85,6 +95,8 @@ class _Stencil:
                 np.multiply(window, factors[i, j], out=product if number else total)
                 if number:
                     np.add(total, product, out=total)
+            if finish is not None:
+                finish(total)
             out[part] = total
 
     def filter_gradient(self, x: Array, d: Array, out: Array, start: int, stop: int) -> None:
@@ -110,10 +122,17 @@ class DepthwiseLast:
         self.windows = _Stencil(*taps_of(geometry))
         self.residues = list(itertools.product(residues(geometry, 0), residues(geometry, 1)))
 
-    def forward(self, x: Array, w: Array, out: Array, mine: Portion) -> None:
-        """A member's share of out = x convolved with w."""
+    def keep(self) -> None:
+        """Nothing is kept: a channel has a few numbers."""
+
+    def forward(self, x: Array, w: Array, out: Array, mine: Portion, tail: Tail | None = None) -> None:
+        """A member's share of out = x convolved with w, and what follows."""
         rows = mine.of(len(out))
-        self.windows.forward(x, _by_position(w), out, rows.start, rows.stop)
+        factors = _by_position(w)
+        if tail is not None:
+            factors = factors * tail.factor
+        finish = None if tail is None else tail.finish
+        self.windows.forward(x, factors, out, rows.start, rows.stop, finish)
 
     def grad_input(self, d: Array, w: Array, out: Array, mine: Portion) -> None:
         """A member's share of out = the gradient of x."""

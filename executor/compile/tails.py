@@ -1,0 +1,68 @@
+"""Tails of convolutions: a bias, batch_norm and relu that follow one of fixed filters are finished with it.
+
+A rule that finds the beginning of its input writes the convolution once more, with one step more behind it;
+what computed its input is then read by nobody, and dropped. Only parameters that the program does not write
+may be put into filters: what is kept of them is made anew when any persistable variable has changed.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from fluidlite.executor.compile.emitter import Emitter
+from fluidlite.executor.compile.layout import lays_out
+from fluidlite.executor.fast.conv import has_fast_conv
+from fluidlite.executor.plan.actions import Out
+from fluidlite.executor.plan.values import Value
+from fluidlite.executor.run.convolutions import SharedConv
+from fluidlite.ops.kernels.convolution import Geometry
+
+__all__ = ["begin", "extend", "is_fixed", "tail_of"]
+
+
+@dataclass(frozen=True)
+class ConvTail:
+    """A convolution, and the steps behind it so far."""
+
+    geometry: Geometry
+    source: Value
+    w: Value
+    threads: int
+    statistics: tuple[Value, ...] | None = None
+    epsilon: float = 0.0
+    bias: Value | None = None
+    relu: bool = False
+
+
+def is_fixed(e: Emitter, *names: str) -> bool:
+    """True if variables keep their values while the program runs."""
+    return all(e.builder.is_persistable(name) and not e.builder.changes(name) for name in names)
+
+
+def begin(e: Emitter, geometry: Geometry, source: Value, w: Value, out: Value) -> None:
+    """Remember the convolution that computes `out`, if a tail may follow it."""
+    is_ours = not has_fast_conv(geometry, source.dtype) and lays_out(e, source) and min(geometry.out) > 0
+    if is_ours and out.order is not None and is_fixed(e, *e.op.inputs["Filter"]):
+        threads = e.threads if source.size >= 1 << 15 else 1
+        e.remember(("tail", out.root), ConvTail(geometry, source, w, threads))
+
+
+def tail_of(e: Emitter, slot: str) -> ConvTail | None:
+    """The convolution of which the op's input is the result so far; None where it is read by others, too."""
+    value = e.laid_need(slot)
+    found: ConvTail | None = e.recall(("tail", value.root))
+    if found is None or value.order is None or e.builder.is_needed(e.op.inputs[slot][0], e.op):
+        return None
+    return found
+
+
+def extend(e: Emitter, tail: ConvTail, slot: str, like: Value, **more: object) -> None:
+    """Write the convolution with one step more into an output."""
+    tail = replace(tail, **more)  # type: ignore[arg-type]
+    assert like.shape is not None and like.order is not None
+    base = e.published(slot, like.shape, like.dtype, like.order)
+    out = e.transpose(base, sorted(range(4), key=lambda axis: like.order[axis]))  # type: ignore[index]
+    plan = e.bind_fresh("conv", SharedConv, tail.geometry, like.dtype, tail.threads, True)
+    e.remember(("tail", base), tail)
+    steps = (tail.statistics, tail.epsilon, tail.bias, tail.relu)
+    e.run(plan, tail.source, tail.w, *steps, Out(out), method="forward_to_tail")

@@ -16,6 +16,7 @@ import numpy as np
 from fluidlite.base.dtypes import Array
 from fluidlite.base.errors import ShapeError
 from fluidlite.base.registry import KernelContext, Op, Spec
+from fluidlite.ops.kernels.last_run import LastRun, last_run
 from fluidlite.ops.kernels.lstm_steps import Gradients, LstmCell, Tape, run, run_back
 from fluidlite.ops.kernels.products import shared_product
 from fluidlite.ops.kernels.recurrence import ACTIVATIONS, even_steps
@@ -222,37 +223,10 @@ class _LstmStack:
         )
 
 
-class _LastRun:
-    """The layers of the last run, kept for the gradient of the output that they gave."""
-
-    def __init__(self) -> None:
-        self._out: Array | None = None
-        self._layers: list[_Layer] = []
-
-    def keep(self, out: Array, layers: list[_Layer]) -> None:
-        """Keep the layers that gave `out`."""
-        self._out, self._layers = out, layers
-
-    def take(self, out: Array) -> list[_Layer] | None:
-        """The layers that gave `out`, which are kept no longer; None where a later run gave another."""
-        if self._out is not out:
-            return None
-        layers = self._layers
-        self._out, self._layers = None, []
-        return layers
-
-
-def _last_run(ctx: KernelContext) -> _LastRun | None:
+def _last_run(ctx: KernelContext) -> LastRun | None:
     """What is kept beside the variable Cache; None for an op without one."""
     names = ctx.op.input("Cache")
-    if not names:
-        return None
-    # beside it, since a plan is made for the values that its ops find
-    held = ctx.scope.var(f"{names[0]}.layers")
-    if not isinstance(held.value, _LastRun):
-        held.set(_LastRun())
-    kept: _LastRun = held.value
-    return kept
+    return last_run(ctx, names[0]) if names else None
 
 
 # ---------------------------------------------------------------------- dropout between the layers

@@ -21,7 +21,8 @@ import numpy as np
 
 from fluidlite.base.dtypes import Array
 from fluidlite.base.errors import ShapeError
-from fluidlite.base.registry import Op, Spec
+from fluidlite.base.registry import KernelContext, Op, Spec
+from fluidlite.ops.kernels.last_run import last_run
 
 GATES = {"LSTM": 4, "GRU": 3, "RNN_TANH": 1, "RNN_RELU": 1}
 
@@ -292,6 +293,8 @@ def _(
         kept = ctx.rng(seed).random(shape) >= dropout_prob
         masks = list(xp.asarray(kept.astype(Input.dtype) / Input.dtype.type(1 - dropout_prob)))
     x, runs = _layers(xp, mode, Input, PreState, WeightList, SequenceLength, directions, masks)
+    if not is_test:
+        last_run(ctx, ctx.op.output("Out")[0]).keep(x, runs)
     states = [xp.stack(each) for each in zip(*(run.last for run in runs), strict=True)]
     reserve = xp.stack(masks) if masks else xp.zeros(0, Input.dtype)
     return {"Out": x, "State": states, "Reserve": reserve, "DropoutState": xp.zeros(0, np.uint8)}
@@ -318,6 +321,7 @@ def _(context: Any) -> None:
 @rnn_grad.kernel
 def _(
     xp: Any,
+    ctx: KernelContext,
     Input: Array,
     PreState: list[Array],
     WeightList: list[Array],
@@ -329,10 +333,12 @@ def _(
     mode: str,
     is_bidirec: bool,
 ) -> dict[str, Any]:
-    """The forward pass is run again: its steps are what the gradient reads."""
+    """The forward pass is run again where its steps, which the gradient reads, were not kept."""
     directions = 2 if is_bidirec else 1
     masks = list(Reserve) if Reserve is not None and Reserve.size else []
-    _, runs = _layers(xp, mode, Input, PreState, WeightList, SequenceLength, directions, masks)
+    runs = last_run(ctx, ctx.op.input("Out")[0]).take(Out)
+    if runs is None:
+        _, runs = _layers(xp, mode, Input, PreState, WeightList, SequenceLength, directions, masks)
     given = [*dState, *[None] * (len(PreState) - len(dState))]
     last = [xp.zeros_like(s) if d is None else d for s, d in zip(PreState, given, strict=True)]
     weights: list[_CellWeights] = _weights(WeightList)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import abc
-from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from typing import Any
 from weakref import WeakSet
@@ -18,7 +17,9 @@ from fluidlite.executor.compile.pipeline import compile_plan, lower
 from fluidlite.executor.datasets import run_from_dataset
 from fluidlite.executor.explain import explain
 from fluidlite.executor.fast.loops.compiler import is_available
-from fluidlite.executor.plan.plan import Target
+from fluidlite.executor.plan.plan import CompiledPlan, Target
+from fluidlite.executor.plan.sizes import SizeTable
+from fluidlite.executor.plan_cache import PlanCache
 from fluidlite.executor.run import feeding
 from fluidlite.executor.run.bound import BoundPlan
 from fluidlite.executor.run.interpreter import Frame, Interpreter, not_fetched
@@ -33,8 +34,6 @@ from fluidlite.values.scope import Scope, _switch_scope, global_scope, scope_gua
 from fluidlite.values.tensor import LoDTensor, LoDTensorArray, SelectedRows, host, rebinds
 
 __all__ = ["Executor", "_fetch_var", "_switch_scope", "as_numpy", "global_scope", "scope_guard"]
-
-MAX_PLANS = 64  # a plan holds its buffers, so old ones are dropped
 
 
 class Compiled(abc.ABC):
@@ -69,7 +68,7 @@ class Executor:
         self.place: Place = _default_place() if place is None else place
         self.xp = array_module(self.place)
         self.random = np.random.default_rng()
-        self._plans: OrderedDict[tuple[Any, ...], list[BoundPlan]] = OrderedDict()
+        self._plans = PlanCache(general=self.xp is np)
         self._signatures: dict[tuple[Any, ...], feeding.Signature] = {}
         self._seen: set[tuple[int, int]] = set()
         self._closed = False
@@ -227,7 +226,6 @@ class Executor:
             program.serial,
             program.version,
             signature,
-            form,
             # may be that of a scope which is gone: `_acquire` looks at the scope itself
             id(scope),
             None if prune_to is None else tuple(map(id, prune_to)),
@@ -236,9 +234,10 @@ class Executor:
             flags.kernels(),
         )
         while True:
-            bound = self._acquire(key, program, feed, form, signature, scope, prune_to)
+            bound = self._acquire(key, program, form, signature, scope, prune_to)
             try:
                 if bound.current():
+                    self._plans.trim(bound)
                     with np.errstate(all="ignore"):
                         fetched = bound.run(arguments)
                         # copied under the lock: the next run, of another thread perhaps, writes over it
@@ -246,7 +245,7 @@ class Executor:
             finally:
                 bound.lock.release()
             # the scope holds arrays of other shapes than when the plan was made
-            self._plans.pop(key, None)
+            self._plans.forget(key)
 
     def _signature(self, program: Program, feed: Mapping[str, Any], names: list[str]) -> feeding.Signature:
         key = (program.serial, program.version, tuple(feed), tuple(names))
@@ -263,41 +262,31 @@ class Executor:
         self,
         key: tuple[Any, ...],
         program: Program,
-        feed: Mapping[str, Any],
-        form: Any,
+        form: feeding.Form,
         signature: feeding.Signature,
         scope: Scope,
         prune_to: list[Operator] | None,
     ) -> BoundPlan:
         """A bound plan that no other thread is running, its lock taken."""
-        found = self._plans.get(key)
-        if found is None:
-            found = self._plans[key] = []
-            while len(self._plans) > MAX_PLANS:
-                self._plans.popitem(last=False)
-        for bound in found:
-            if bound.scope is scope and bound.lock.acquire(blocking=False):
-                return bound
-        # another thread runs this plan: the source is shared, and only its buffers are made once more
-        if found and found[0].scope is scope:
-            plan = found[0].plan
-        else:
-            found.clear()
+
+        def make(form: feeding.Form, sizes: SizeTable | None) -> CompiledPlan:
             block = program.global_block()
             ops = ops_to_run(block)
             if prune_to is not None:
                 ops = pruned(ops, signature.fetches, prune_to, signature.names)
-            plan = compile_plan(
-                block,
-                ops,
-                signature.specs(form),
-                signature.fetches,
-                scope,
-                self._target(self.threads or feeding.blas_threads(), recorder.active),
-            )
-        bound = BoundPlan(plan, scope, self.place, self.random, switches=self.threads is None)
+            target = self._target(self.threads or feeding.blas_threads(), recorder.active)
+            return compile_plan(block, ops, signature.specs(form), signature.fetches, scope, target, sizes)
+
+        entry = self._plans.find(key, form, signature.free, scope, make)
+        for bound in entry.bounds:
+            if bound.lock.acquire(blocking=False):
+                bound.fit(entry.values)
+                return bound
+        # new, or run by another thread: the source is shared, and only its buffers are made once more
+        bound = BoundPlan(entry.plan, scope, self.place, self.random, switches=self.threads is None)
         bound.lock.acquire()
-        found.append(bound)
+        bound.fit(entry.values)
+        entry.bounds.append(bound)
         return bound
 
     def _interpret(
@@ -386,7 +375,8 @@ class Executor:
         _, form = signature.arguments(dict(feed or {}))
         block = program.global_block()
         target = self._target(feeding.blas_threads())
-        return explain(lower(block, ops_to_run(block), signature.specs(form), names, scope, target), after)
+        ops = ops_to_run(block)
+        return explain(lambda: lower(block, ops, signature.specs(form), names, scope, target), after)
 
 
 def _default_place() -> Place:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import time
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from fluidlite.executor.compile.pipeline import plan_after
@@ -20,13 +21,17 @@ from fluidlite.executor.run.calls import KernelCall
 __all__ = ["explain"]
 
 
-def explain(lowered: Plan, after: str = "") -> str:
-    """Summary, remarks of the passes, generated source and buffers of a plan after a pass (default: the
-    last).
+def explain(lower: Callable[[], Plan], after: str = "") -> str:
+    """Summary, remarks of the passes, generated source and buffers of the plan that `lower` gives, after a
+    pass (default: the last).
     """
-    compiled = plan_after(lowered, after or PASSES[-1].__name__)
+    start = time.perf_counter()
+    lowered = lower()
+    times = {"lower": time.perf_counter() - start}
+    compiled = plan_after(lowered, after or PASSES[-1].__name__, times)
     parts: Iterable[list[str]] = (
         _summary(lowered, compiled),
+        [_planning(times)],
         _blocks(compiled.plan),
         _calls(compiled),
         _kernels(compiled),
@@ -51,6 +56,13 @@ def _summary(lowered: Plan, compiled: CompiledPlan) -> list[str]:
     pool = _bytes(plan.layout.pool_bytes)
     alone = _bytes(plan.layout.total_bytes)
     return [*lines, f"memory: {pool} of buffers (without sharing {alone}), {persistable}"]
+
+
+def _planning(times: Mapping[str, float]) -> str:
+    """The time that making the plan took, and the stages that took the most of it."""
+    slowest = sorted(times.items(), key=lambda item: -item[1])[:6]
+    listed = ", ".join(f"{name} {seconds * 1000:.1f}" for name, seconds in slowest)
+    return f"planning: {sum(times.values()) * 1000:.1f} ms ({listed})"
 
 
 def _bytes(count: float) -> str:

@@ -7,6 +7,8 @@ known, becomes a call of its portable kernel.
 
 from __future__ import annotations
 
+import functools
+import itertools
 import math
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Protocol
@@ -29,6 +31,7 @@ from fluidlite.executor.plan.actions import (
     Out,
     SetItem,
 )
+from fluidlite.executor.plan.sizes import Made, Size, holds_sizes, plain
 from fluidlite.executor.plan.steps import Step, shown
 from fluidlite.executor.plan.values import (
     Reshape,
@@ -356,9 +359,19 @@ class Emitter:
         array = np.asarray(array)
         return self.builder.values.make(array.shape, array.dtype, Storage.CONST, constant=array)
 
+    def made(self, shape: Sequence[int], function: Callable[..., Any], *arguments: Any) -> Value:
+        """An array of that shape made once, as `function(*arguments)`: a constant whose size may differ
+        from run to run.
+        """
+        if not holds_sizes((shape, arguments)):
+            return self.constant(function(*arguments))
+        example = function(*map(plain, arguments))
+        recipe = Made(function, arguments)
+        return self.builder.values.make(shape, example.dtype, Storage.CONST, constant=recipe)
+
     def number(self, number: Any, like: Value) -> Value:
         """A constant of no dimensions in the dtype of another value."""
-        return self.constant(np.array(number, like.dtype))
+        return self.made((), np.array, number, like.dtype)
 
     def recall(self, key: Any) -> Any:
         """The thing that an earlier op's rule remembered under `key`, such as an index that forward and
@@ -381,7 +394,9 @@ class Emitter:
 
     def reshape(self, base: Value, shape: Sequence[int]) -> Value:
         """The same elements in another shape."""
-        if tuple(shape) == base.shape:
+        assert base.shape is not None
+        # ranks first: whether a batch is as large as the next dimension of something is not worth a condition
+        if len(shape) == len(base.shape) and tuple(shape) == base.shape:
             return base
         return self.view(base, Reshape(tuple(shape)), shape)
 
@@ -488,22 +503,35 @@ class Emitter:
         that it meets, as an array of it would not.
         """
         # an array of equal elements is that number: the gradient of a mean costs no array
-        plain = tuple(map(_number_or_value, operands))
-        if not any(isinstance(item, Value) for item in plain):
+        given = tuple(map(_number_or_value, operands))
+        if not any(isinstance(item, Value) for item in given):
             if out is None:
-                return number_of(function, plain)
+                return number_of(function, given)
             assert out.dtype is not None
-            number = number_of(function, plain, out.dtype)
+            number = number_of(function, given, out.dtype)
             out.fill(number)
             # the step stays in case somebody needs the array; where all readers take the number, it is
             # dropped
-            plain = (number,)
+            given = (number,)
             function = "copy"
         if out is None:
-            shapes = [value.shape for value in plain if isinstance(value, Value) and value.shape is not None]
-            out = self.temp(np.broadcast_shapes(*shapes), result_dtype(function, plain))
-        self.step(Elementwise(function, plain), writes=(out,))
+            shapes = [value.shape for value in given if isinstance(value, Value) and value.shape is not None]
+            out = self.temp(broadcast(*shapes), result_dtype(function, given))
+        self.step(Elementwise(function, given), writes=(out,))
         return out
+
+
+def broadcast(*shapes: Sequence[int]) -> tuple[int, ...]:
+    """The shape that arrays of these shapes have together."""
+    if all(shape is shapes[0] for shape in shapes) or len(set(shapes)) == 1:
+        return tuple(shapes[0])
+    result: list[int] = []
+    for places in itertools.zip_longest(*(reversed(shape) for shape in shapes), fillvalue=1):
+        wide = [size for size in places if size != 1]
+        if any(size != wide[0] for size in wide):
+            raise ValueError(f"shapes {', '.join(map(str, map(plain, shapes)))} do not go together")
+        result.insert(0, wide[0] if wide else 1)
+    return tuple(result)
 
 
 def _number_or_value(item: Any) -> Any:
@@ -519,7 +547,7 @@ def result_dtype(function: str, operands: Sequence[Any]) -> np.dtype[Any]:
         # the condition chooses, and has no say in the dtype
         operands = operands[1:]
     arrays = [item.dtype for item in operands if isinstance(item, Value)]
-    numbers = [item for item in operands if not isinstance(item, Value)]
+    numbers = [plain(item) for item in operands if not isinstance(item, Value)]
     # Python numbers are weak in NumPy 2: 0.1 beside float32 stays float32
     found = np.result_type(*arrays, *numbers)
     if function in _FLOATING and found.kind in "iub":
@@ -527,8 +555,18 @@ def result_dtype(function: str, operands: Sequence[Any]) -> np.dtype[Any]:
     return found
 
 
+def _computed(function: str, dtype: Any, *numbers: Any) -> Any:
+    return number_of(function, numbers, dtype)
+
+
 def number_of(function: str, numbers: Sequence[Any], dtype: Any = None) -> Any:
     """An array function of numbers alone, as a number (of `dtype`)."""
+    sizes = next((item.sizes for item in numbers if isinstance(item, Size)), None)
+    if sizes is not None:
+        found = sizes.apply(functools.partial(_computed, function, dtype), *numbers)
+        if found is not NotImplemented:
+            return found
+        numbers = [sizes.fix(item) if isinstance(item, Size) else item for item in numbers]
     if function == "copy":
         # rounded as the array would have rounded it: 0.1 in float32 is another number than in float64
         return np.asarray(numbers[0], dtype).item()

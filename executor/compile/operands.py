@@ -31,6 +31,7 @@ from fluidlite.executor.plan.actions import (
     ScopeFunction,
     Sum,
 )
+from fluidlite.executor.plan.sizes import Made, Size, holds_sizes, plain
 from fluidlite.executor.plan.values import Reshape, Same, Slices, Storage, Transpose, Value
 from fluidlite.executor.run.functions import Erf
 from fluidlite.ops.kernels.scalar import FUNCTIONS
@@ -124,9 +125,9 @@ class Names:
         if isinstance(value.view, Transpose):
             return f"{base}__T"
         if isinstance(value.view, Slices):
-            pieces = (f"{bounds[0]}_{bounds[1]}" for bounds in value.view.ranges if bounds)
+            pieces = ["_".join(map(_shown, bounds)) for bounds in value.view.ranges if bounds]
             return f"{base}__{'_'.join(pieces)}"
-        return f"{base}__{'x'.join(map(str, value.shape or ())) or 'scalar'}"
+        return f"{base}__{'x'.join(map(_shown, value.shape or ())) or 'scalar'}"
 
     def bound_to(self, thing: Bound) -> str:
         """The identifier of a bound object."""
@@ -136,8 +137,15 @@ class Names:
         return found
 
 
+def _shown(size: int) -> str:
+    """A size in a name."""
+    return "n" if isinstance(size, Size) else str(size)
+
+
 def _described_constant(value: Value) -> str:
     """A name for a constant: vectors of ones are what sums are multiplied with."""
+    if isinstance(value.constant, Made):
+        return value.constant.function.__name__
     is_ones = bool(value.constant.size > 1 and (value.constant == 1).all())
     return "ones" if is_ones else "constant"
 
@@ -148,6 +156,7 @@ class Operands:
     def __init__(self) -> None:
         self.names = Names()
         self.functions: dict[str, None] = {}
+        self.sizes: dict[Size, str] = {}
         self.numbers: dict[tuple[str, str, tuple[int, ...]], tuple[str, Any, str, tuple[int, ...]]] = {}
         """By text, dtype and shape: the name, the number, its dtype and shape."""
         self.erf: Bound | None = None
@@ -165,12 +174,16 @@ class Operands:
         call.
         """
         kind = str(dtype)
-        if isinstance(number, bool):
+        known = plain(number)
+        if isinstance(known, bool):
             kind = "bool"
+        # what follows from sizes may be a fraction in another run
+        elif isinstance(number, Size) and isinstance(known, float) and kind[:3] in ("int", "uin", "boo"):
+            kind = "float64"
         elif isinstance(number, float) and kind[:3] in ("int", "uin", "boo") and number != int(number):
             # a fraction beside integers makes them floating point, as in NumPy
             kind = "float64"
-        key = (literal(number), kind, shape)
+        key = (self.text(number), kind, shape)
         if key not in self.numbers:
             self.numbers[key] = (self.names.unique(f"s{len(self.numbers)}"), number, kind, shape)
         return self.numbers[key][0]
@@ -188,8 +201,20 @@ class Operands:
             return f"[{', '.join(map(self.text, operand))}]"
         if isinstance(operand, dict):
             return f"{{{', '.join(f'{key!r}: {self.text(item)}' for key, item in operand.items())}}}"
+        if isinstance(operand, Size):
+            return self.size(operand)
         write = _WRITERS.get(type(operand))
         return literal(operand) if write is None else write(self, operand)
+
+    def size(self, size: Size) -> str:
+        """The name of a number that follows from the sizes of the feeds."""
+        if size not in self.sizes:
+            self.sizes[size] = self.names.unique(f"n{len(self.sizes)}")
+        return self.sizes[size]
+
+    def shape(self, shape: tuple[int, ...]) -> str:
+        """A shape."""
+        return self.text(shape) if holds_sizes(shape) else str(shape)
 
     def call(self, call: Call) -> str:
         """A call."""
@@ -226,12 +251,12 @@ class Operands:
         base = self.text(value.base)
         view = value.view
         if isinstance(view, Reshape):
-            return f"{base}.reshape({view.shape})"
+            return f"{base}.reshape({self.shape(view.shape)})"
         if isinstance(view, Transpose):
             reversed_axes = tuple(reversed(range(len(view.axes))))
             return f"{base}.T" if view.axes == reversed_axes else f"{base}.transpose({view.axes})"
         if isinstance(view, Slices):
-            pieces = (f"{bounds[0]}:{bounds[1]}" if bounds else ":" for bounds in view.ranges)
+            pieces = (":".join(map(self.text, bounds)) if bounds else ":" for bounds in view.ranges)
             return f"{base}[{', '.join(pieces)}]"
         return base
 
@@ -293,9 +318,9 @@ _WRITERS: Mapping[type, Any] = {
     Item: lambda self, item: f"{self.text(item.value)}.item()",
     Copy: lambda self, item: f"{self.text(item.value)}.copy()",
     At: lambda self, item: f"{self.text(item.value)}[{self.text(item.index)}]",
-    Equals: lambda self, item: f"{self.text(item.value)} == {item.number}",
+    Equals: lambda self, item: f"{self.text(item.value)} == {self.text(item.number)}",
     Length: lambda self, item: f"len({self.text(item.value)})",
-    New: lambda self, item: f"{self.function(item.function)}({item.shape}, {item.dtype!r})",
+    New: lambda self, item: f"{self.function(item.function)}({self.shape(item.shape)}, {item.dtype!r})",
     OrElse: Operands.or_else,
     Sum: Operands.sum,
     Call: Operands.call,

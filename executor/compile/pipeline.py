@@ -6,6 +6,7 @@ import contextlib
 import gc
 import time
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 
 from fluidlite.base import flags
 from fluidlite.base.errors import NotFoundError, did_you_mean
@@ -14,8 +15,12 @@ from fluidlite.executor.compile.blocks import WRITERS
 from fluidlite.executor.compile.builder import PlanBuilder
 from fluidlite.executor.compile.render import render
 from fluidlite.executor.passes import PASSES
+from fluidlite.executor.plan.actions import Fresh
 from fluidlite.executor.plan.plan import CompiledPlan, FeedSpec, Plan, Target
-from fluidlite.executor.plan.verify import LOWERING, verify
+from fluidlite.executor.plan.sizes import SizeTable, holds_sizes, resolved
+from fluidlite.executor.plan.verify import LOWERING, PlanError, verify
+from fluidlite.executor.run.calls import BlockCall, KernelCall
+from fluidlite.executor.run.timing import OpTimer
 from fluidlite.ir.block import Block
 from fluidlite.ir.operator import Operator
 from fluidlite.values.scope import Scope
@@ -32,11 +37,33 @@ def compile_plan(
     fetches: Sequence[str],
     scope: Scope,
     target: Target | None = None,
+    sizes: SizeTable | None = None,
 ) -> CompiledPlan:
-    """The plan for `ops` of a block, fed as `feeds` say, on the arrays that `scope` holds."""
+    """The plan for `ops` of a block, fed as `feeds` say, on the arrays that `scope` holds.
+
+    With `sizes`, which the shapes of the feeds are made of, for feeds of several sizes; PlanError where
+    something in the plan would go on computing with those of the run at hand.
+    """
     with _without_collector():
-        plan = run_passes(lower(block, ops, feeds, fetches, scope, target or Target()))
-        return CompiledPlan(plan, render(plan))
+        lowered = lower(block, ops, feeds, fetches, scope, target or Target())
+        plan = run_passes(replace(lowered, sizes=sizes))
+        compiled = CompiledPlan(plan, render(plan))
+        if sizes is not None:
+            sizes.seal()
+            _check_general(compiled, sizes)
+        return compiled
+
+
+def _check_general(compiled: CompiledPlan, sizes: SizeTable) -> None:
+    """No object that the plan refers to has a size inside: it would not follow when the size changes."""
+    for thing in compiled.bound_objects():
+        # these know ops, which know nothing of sizes; recipes get theirs when the plan is bound
+        if isinstance(thing, (KernelCall, BlockCall, OpTimer, Operator)):
+            continue
+        if isinstance(thing, Fresh):
+            thing = (thing.factory, resolved(thing.arguments, sizes.current))
+        if holds_sizes(thing):
+            raise PlanError(f"{thing!r} keeps a size")
 
 
 @contextlib.contextmanager
@@ -80,26 +107,43 @@ def run_passes(plan: Plan, last: str = "", times: dict[str, float] | None = None
     """
     checked = bool(flags.get_flags("FLAGS_check_plans")["FLAGS_check_plans"])
     if checked:
-        verify(plan, LOWERING)
+        _verify(plan, LOWERING)
     for change in PASSES:
         start = time.perf_counter()
         plan = change(plan)
         if times is not None:
             times[change.__name__] = time.perf_counter() - start
         if checked:
-            verify(plan, change.__name__)
+            _verify(plan, change.__name__)
         if change.__name__ == last:
             break
     return plan
 
 
-def plan_after(plan: Plan, name: str) -> CompiledPlan:
+def _verify(plan: Plan, after: str) -> None:
+    """Verify a plan; what the check asks about sizes says nothing about which runs the plan serves."""
+    if plan.sizes is not None:
+        plan.sizes.record(False)
+    try:
+        verify(plan, after)
+    finally:
+        if plan.sizes is not None:
+            plan.sizes.record(True)
+
+
+def plan_after(plan: Plan, name: str, times: dict[str, float]) -> CompiledPlan:
     """A lowered plan after the pass of that name ("lower" for none), as source; NotFoundError for an
-    unknown name.
+    unknown name. `times` receives the seconds of each stage.
     """
     names = [change.__name__ for change in PASSES]
     if name != "lower" and name not in names:
         raise NotFoundError(f"there is no pass {name!r}{did_you_mean(name, ['lower', *names])}")
     if name != "lower":
-        plan = run_passes(plan, name)
-    return CompiledPlan(plan, render(plan))
+        plan = run_passes(plan, name, times)
+    start = time.perf_counter()
+    source = render(plan)
+    rendered = time.perf_counter()
+    compiled = CompiledPlan(plan, source)
+    times["render"] = rendered - start
+    times["compile"] = time.perf_counter() - rendered
+    return compiled

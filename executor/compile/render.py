@@ -28,6 +28,7 @@ from fluidlite.executor.plan.actions import (
     as_written,
 )
 from fluidlite.executor.plan.plan import Plan, Source
+from fluidlite.executor.plan.sizes import plain
 from fluidlite.executor.plan.steps import Step, flat
 from fluidlite.executor.plan.values import Same, Storage, Value
 from fluidlite.executor.run.timing import OpTimer
@@ -92,6 +93,7 @@ class _Renderer:
         if self.timer is not None:
             source.bound["tick"] = self.timer
         source.bound.update({name: thing.thing for thing, name in operands.names.bound.items()})
+        source.sizes = [(name, size) for size, name in operands.sizes.items()]
         source.numbers = list(operands.numbers.values())
         source.definitions = self.definitions
 
@@ -100,14 +102,15 @@ class _Renderer:
         source = self.result
         fixed = [(value.storage, self.definition(name, value)) for name, value in source.values]
         numbers = (
-            f"{name} = full({shape}, {literal(number)}, {kind!r})"
+            f"{name} = full({plain(shape)}, {literal(plain(number))}, {kind!r})"
             if shape
-            else f"{name} = array({literal(number)}, {kind!r})"
+            else f"{name} = array({literal(plain(number))}, {kind!r})"
             for name, number, kind, shape in source.numbers
         )
         sections: dict[str, Iterable[str]] = {
             "functions": (f"{name} = np.{name}" for name in source.functions),
             "objects": (f"{name} = bound[{name!r}]" for name in source.bound),
+            "sizes": (f"{name} = {plain(size)}" for name, size in source.sizes),
             "numbers": numbers,
         }
         for title, storages in _SECTIONS.items():
@@ -146,7 +149,7 @@ class _Renderer:
             return f"{name} = constants[{value.number}]"
         if value.storage is Storage.VIEW:
             return "" if isinstance(value.view, Same) else f"{name} = {self.operands.view(value)}"
-        about = f"{value.dtype}{list(value.shape or ())} {value.name}".rstrip()
+        about = f"{value.dtype}{list(plain(value.shape) or ())} {value.name}".rstrip()
         return f"{name} = buffers[{value.number}]  # {about}"
 
     # ------------------------------------------------------------------ steps
@@ -275,7 +278,7 @@ class _Renderer:
         call = action.call
         left, right = call.operands
         (out,) = as_written(call)
-        extent = action.extent
+        extent = text(action.extent)
         cut = f"[{extent} * t // {action.threads}:{extent} * (t + 1) // {action.threads}]"
         if action.by_columns:
             cut = f"[:, {cut[1:]}"

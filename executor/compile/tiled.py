@@ -30,17 +30,17 @@ def tiled(operands: Operands, loop: TiledLoop) -> list[str]:
     text = operands.text
     head, body, local = _blocks(operands, loop)
     block = loop.walk.block
-    cut = "" if _is_even(loop) else f"[:{_rest(loop)}]"
+    cut = "" if _is_even(loop) else f"[:{_rest(operands, loop)}]"
     for action, out in loop.run:
         body.extend(operands.elementwise(action, out, local, block, cut))
     add = operands.function("add.reduce") if loop.sums else ""
     body.extend(
-        f"{text(item.partial)}[i // {loop.walk.chunk}] = {add}({local[item.source]}, axis=None)"
+        f"{text(item.partial)}[i // {text(loop.walk.chunk)}] = {add}({local[item.source]}, axis=None)"
         for item in loop.sums
     )
     tail = [f"{add}({text(item.partial)}, out={text(item.total)})" for item in loop.sums]
-    extent = loop.walk.extent
-    chunk = loop.walk.chunk
+    extent = text(loop.walk.extent)
+    chunk = text(loop.walk.chunk)
     if loop.team is None:
         # registers have a row for each thread, of which there is one here
         loop_head = f"for i in range(0, {extent}, {chunk}):"
@@ -49,7 +49,7 @@ def tiled(operands: Operands, loop: TiledLoop) -> list[str]:
     return [
         f"def {name}(t):",
         *(f"{_INDENT}{line}" for line in head),
-        f"{_INDENT}for i in range(t * {chunk}, {extent}, {chunk * loop.threads}):",
+        f"{_INDENT}for i in range(t * {chunk}, {extent}, {text(loop.walk.chunk * loop.threads)}):",
         *(f"{_INDENT * 2}{line}" for line in body),
         f"{text(loop.team)}({name})",
         *tail,
@@ -80,7 +80,7 @@ def _blocks(operands: Operands, loop: TiledLoop) -> tuple[list[str], list[str], 
     # the last block may be short; where blocks divide the rows evenly, registers are cut once, outside of
     # the loop
     for register, scratch in zip(registers, loop.registers, strict=True):
-        piece = f"{text(scratch)}[t]" if _is_even(loop) else f"{text(scratch)}[t, :{_rest(loop)}]"
+        piece = f"{text(scratch)}[t]" if _is_even(loop) else f"{text(scratch)}[t, :{_rest(operands, loop)}]"
         (head if _is_even(loop) else body).append(f"{register} = {piece}")
     local = {value: registers[number] for value, number in loop.held_in.items()}
     for value in dict.fromkeys((*loop.reads, *loop.writes)):
@@ -91,7 +91,7 @@ def _blocks(operands: Operands, loop: TiledLoop) -> tuple[list[str], list[str], 
                 head.append(f"{flat_name} = {source}.reshape(-1)")
                 source = flat_name
             local[value] = operands.names.unique(f"{text(value)}__block")
-            body.append(f"{local[value]} = {source}[i:i + {walk.chunk}]")
+            body.append(f"{local[value]} = {source}[i:i + {text(walk.chunk)}]")
     return head, body, local
 
 
@@ -100,6 +100,6 @@ def _is_even(loop: TiledLoop) -> bool:
     return loop.walk.extent % loop.walk.chunk == 0
 
 
-def _rest(loop: TiledLoop) -> str:
+def _rest(operands: Operands, loop: TiledLoop) -> str:
     """The size of the block at `i`."""
-    return f"min({loop.walk.chunk}, {loop.walk.extent} - i)"
+    return f"min({operands.text(loop.walk.chunk)}, {operands.text(loop.walk.extent)} - i)"

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import bisect
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
-from fluidlite.executor.plan.plan import BufferLayout, Plan
-from fluidlite.executor.plan.steps import Step, flat
+from fluidlite.executor.plan.plan import BufferLayout, Move, Plan
+from fluidlite.executor.plan.pool import laid_out
+from fluidlite.executor.plan.sizes import plain
+from fluidlite.executor.plan.steps import Step
 from fluidlite.executor.plan.values import Storage, Value
 
 __all__ = ["layout_of", "place_buffers"]
-
-ALIGN = 64  # bytes: a line of the cache, which two threads' buffers should not share
 
 
 def place_buffers(plan: Plan) -> Plan:
@@ -21,31 +20,11 @@ def place_buffers(plan: Plan) -> Plan:
     return replace(plan, layout=layout_of(plan.steps, plan.fetches))
 
 
-class _Pool:
-    """First-fit allocation in an address space that grows as needed."""
-
-    def __init__(self) -> None:
-        self.live: list[tuple[int, int]] = []  # (offset, size), ascending
-        self.peak = 0
-
-    def take(self, nbytes: int) -> int:
-        # an empty buffer gets a place, too: `free` tells places apart by their offsets
-        size = -(-max(nbytes, 1) // ALIGN) * ALIGN
-        offset = 0
-        for index, (start, length) in enumerate(self.live):
-            if start - offset >= size:
-                self.live.insert(index, (offset, size))
-                return offset
-            offset = start + length
-        self.live.append((offset, size))
-        self.peak = max(self.peak, offset + size)
-        return offset
-
-    def free(self, offset: int) -> None:
-        # (offset,) sorts right before (offset, size)
-        index = bisect.bisect_left(self.live, (offset,))
-        assert self.live[index][0] == offset
-        del self.live[index]
+def layout_of(steps: Sequence[Step], kept: Iterable[Value]) -> BufferLayout:
+    """Place every buffer; `kept` are the values that the fetches read after the last step."""
+    moves = tuple(_moves(steps, kept, set()))
+    # for the run at hand; `Buffers` makes the same moves for the sizes of others
+    return laid_out(moves, lambda value: plain(value.nbytes))
 
 
 def _touched(step: Step) -> set[Value]:
@@ -62,9 +41,7 @@ def _last_use(touched: Sequence[set[Value]], kept: Iterable[Value]) -> dict[Valu
     return last
 
 
-def _reusable(
-    step: Step, out: Value, index: int, last: dict[Value, int], placed: dict[Value, int]
-) -> Value | None:
+def _reusable(step: Step, out: Value, index: int, last: dict[Value, int], placed: set[Value]) -> Value | None:
     """An input that dies in this element-wise step and whose memory the output can take over."""
     action = step.elementwise
     # only element-wise functions read an element before they write the one in its place
@@ -89,39 +66,31 @@ def _is_only_view(value: Value, operands: Iterable[Any]) -> bool:
     return all(item is value for item in same_memory)
 
 
-def layout_of(steps: Sequence[Step], kept: Iterable[Value]) -> BufferLayout:
-    """Place every buffer; `kept` are the values that the fetches read after the last step."""
-    pool = _Pool()
-    offsets: dict[Value, int] = {}
-    _place(steps, kept, pool, offsets)
-    temps = [temp for step in flat(steps) for temp in step.temps]
-    return BufferLayout(offsets, pool.peak, sum(value.nbytes for value in {*offsets, *temps}))
-
-
-def _place(steps: Sequence[Step], kept: Iterable[Value], pool: _Pool, offsets: dict[Value, int]) -> None:
-    """Place the buffers of a list of steps. Those of a body live within one run of it, beside all that is
-    live around it.
+def _moves(steps: Sequence[Step], kept: Iterable[Value], seen: set[Value]) -> Iterator[Move]:
+    """The order in which the buffers of some steps come and go. Those of a body live within one run of it,
+    beside all that is live around it.
     """
     touched = [_touched(step) for step in steps]
     last = _last_use(touched, kept)
-    placed: dict[Value, int] = {}
+    placed: set[Value] = set()
     for index, step in enumerate(steps):
         for value in (*step.writes, *step.reads):
             root = value.root
-            if root.storage is not Storage.BUFFER or root in offsets:
+            if root.storage is not Storage.BUFFER or root in seen:
                 continue
             # in place saves memory and the traffic of one more array
             donor = _reusable(step, root, index, last, placed) if value in step.writes else None
-            offset = pool.take(root.nbytes) if donor is None else placed.pop(donor)
-            placed[root] = offset
-            offsets[root] = offset
+            if donor is not None:
+                placed.remove(donor)
+            yield Move(root, donor)
+            placed.add(root)
+            seen.add(root)
         if step.body is not None:
-            _place(step.body, (), pool, offsets)
+            yield from _moves(step.body, (), seen)
         # all of them first: the scratch buffers of one step are used side by side
-        for temp in step.temps:
-            offsets[temp] = pool.take(temp.nbytes)
-        for temp in step.temps:
-            pool.free(offsets[temp])
+        yield from (Move(temp) for temp in step.temps)
+        yield from (Move(None, temp) for temp in step.temps)
         for root in touched[index]:
             if last.get(root) == index and root in placed:
-                pool.free(placed.pop(root))
+                placed.remove(root)
+                yield Move(None, root)

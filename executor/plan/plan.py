@@ -10,11 +10,12 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from fluidlite.executor.plan.sizes import SizeTable
 from fluidlite.executor.plan.steps import Step, flat
 from fluidlite.executor.plan.values import Storage, Value, ValueFactory
 from fluidlite.ir.operator import Operator
 
-__all__ = ["BufferLayout", "CompiledPlan", "FeedSpec", "Plan", "Remark", "Source", "Target"]
+__all__ = ["BufferLayout", "CompiledPlan", "FeedSpec", "Move", "Plan", "Remark", "Source", "Target"]
 
 # linecache and tracebacks know a plan by its file name alone, so no two plans may share one
 _numbers = itertools.count()
@@ -50,6 +51,14 @@ class Remark:
 
 
 @dataclass(frozen=True)
+class Move:
+    """A buffer takes a place in the pool (that of `donor` if there is one); without a taker one is freed."""
+
+    taker: Value | None
+    donor: Value | None = None
+
+
+@dataclass(frozen=True)
 class BufferLayout:
     """Byte offset of each buffer in the pool, the pool's size, and the bytes that buffers would take without
     sharing.
@@ -58,6 +67,8 @@ class BufferLayout:
     offsets: Mapping[Value, int]
     pool_bytes: int
     total_bytes: int
+    moves: tuple[Move, ...] = ()
+    """The way to it, for buffers of other sizes."""
 
 
 @dataclass(frozen=True)
@@ -73,6 +84,8 @@ class Plan:
     """Persistable inputs that held nothing: with a value the plan would differ."""
     remarks: tuple[Remark, ...] = ()
     layout: BufferLayout | None = None
+    sizes: SizeTable | None = None
+    """Of a plan for feeds of several sizes: what differs between them."""
 
     def all_values(self) -> set[Value]:
         """Every value that a step or a fetch touches, and the values that those show."""
@@ -95,6 +108,8 @@ class Source:
         """Name -> object that the source refers to."""
         self.functions: list[str] = []
         """Functions of the array module."""
+        self.sizes: list[tuple[str, Any]] = []
+        """Numbers that follow from the sizes of the feeds."""
         self.numbers: list[tuple[str, Any, str, tuple[int, ...]]] = []
         """Name, number, dtype and shape of arrays of one number."""
         self.values: list[tuple[str, Value]] = []

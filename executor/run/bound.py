@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import copy
 import threading
+from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -13,10 +15,12 @@ from fluidlite.base.errors import EOFException, FluidError, KernelError, Uniniti
 from fluidlite.base.place import Place, array_module
 from fluidlite.executor.plan.actions import Fresh, FreshDraws, HostCheck
 from fluidlite.executor.plan.plan import CompiledPlan
+from fluidlite.executor.plan.sizes import Made, holds_sizes, resolved
 from fluidlite.executor.plan.steps import flat
-from fluidlite.executor.plan.values import Storage, Value
+from fluidlite.executor.plan.values import Reshape, Same, Slices, Storage, Transpose, Value, View
 from fluidlite.executor.run import cuda
 from fluidlite.executor.run.blas import blas_switch
+from fluidlite.executor.run.buffers import Buffers
 from fluidlite.executor.run.calls import BlockCall, KernelCall
 from fluidlite.executor.run.interpreter import Interpreter
 from fluidlite.executor.run.memory import keep_freed_memory
@@ -26,7 +30,7 @@ from fluidlite.values.tensor import LoDTensor, SelectedRows, on, rebinds
 
 __all__ = ["BoundPlan"]
 
-ALIGN = 64  # bytes: a line of the cache
+MAX_STEPS = 8  # sizes whose step is kept as it is: objects with scratch state are made for each
 
 
 class BoundPlan:
@@ -53,43 +57,60 @@ class BoundPlan:
         self.timer = next((thing for thing in objects if isinstance(thing, OpTimer)), None)
         # buffers belong to one run at a time; `Executor` binds the plan once more for a second thread
         self.lock = threading.Lock()
-        self.buffers = self._buffers()
+        layout = plan.plan.layout
+        assert layout is not None
+        self.buffers = Buffers(layout, self.xp)
+        self.is_counted = False
+        """True if the bytes of its pool are among those that the executor has counted."""
         self.arrays: dict[str, Any] = {}
         self.seen = -1
-        self.step: Callable[..., Any] = lambda: ()
+        self.values: Sequence[Any] | None = None
+        """Of a plan for several sizes: the values of its sizes in the run at hand."""
+        self.step: Callable[..., Any] | None = None
+        source = plan.source
+        self._all = _Meanings(list(source.bound.items()), source.sizes, source.numbers, source.values)
+        self._varying = _varying(self._all)
+        self._names: dict[str, Any] | None = None
+        self._arrays: dict[Value, Any] = {}
+        self._steps: OrderedDict[tuple[Any, ...], Callable[..., Any]] = OrderedDict()
+        """Of the last few sizes, over one pool."""
 
-    def _buffers(self) -> dict[Value, Any]:
-        """The views of the pool that the source names; zeroed so that a first in-place read is no NaN by
-        chance.
-        """
-        layout = self.plan.plan.layout
-        assert layout is not None
-        # one line more than needed: NumPy promises no alignment of the first byte
-        pool = self.xp.zeros(layout.pool_bytes + ALIGN, dtype=np.uint8)
-        start = (-pool.ctypes.data) % ALIGN if self.xp is np else 0
-        views = {}
-        for value, offset in layout.offsets.items():
-            piece = pool[start + offset : start + offset + value.nbytes]
-            views[value] = piece.view(value.dtype).reshape(value.shape)
-        return views
+    @property
+    def nbytes(self) -> int:
+        """The bytes of its buffers."""
+        return self.buffers.nbytes
+
+    def fit(self, values: Sequence[Any] | None) -> None:
+        """Take other values of the plan's sizes."""
+        if values is not self.values:
+            self.values = values
+            self.step = self._steps.get(tuple(values or ()))
 
     def current(self) -> bool:
         """True if the scope still holds the arrays that this plan is bound to; binds anew where others of the
-        same form are.
+        same form are, or the sizes are others.
         """
         # one comparison a run: every tensor that gets another array counts up
-        if self.seen == rebinds.count:
-            return True
+        if self.seen != rebinds.count and not self._take_arrays():
+            return False
+        if self.step is None:
+            self._bind()
+        return True
+
+    def _take_arrays(self) -> bool:
+        """Look at the arrays of the scope; False where the plan does not fit them."""
         # an input that the op did without when the plan was made is there now: the plan would leave it out
         absent = map(self.scope.find_var, self.plan.plan.absent)
         if any(held is not None and held.is_initialized() for held in absent):
             return False
         arrays = {name: self._array(name) for name in self.plan.params}
-        if any(arrays[name] is not self.arrays.get(name) for name in arrays) or self.seen < 0:
+        if any(arrays[name] is not self.arrays.get(name) for name in arrays):
             # another shape: the executor makes another plan
             if not self._fits(arrays):
                 return False
-            self._bind(arrays)
+            self.arrays = arrays
+            self._steps.clear()
+            self.step = None
         self.seen = rebinds.count
         return True
 
@@ -112,38 +133,61 @@ class BoundPlan:
             if value.storage is Storage.PARAM
         )
 
-    def _bind(self, arrays: dict[str, Any]) -> None:
-        namespace = self._namespace(arrays)
-        exec(self.plan.code, namespace)
-        step = namespace["step"]
+    def _bind(self) -> None:
+        # what was bound to other places would read and write what is no longer its own
+        # what was bound to other places would read and write what is no longer its own
+        if self.buffers.place(self.values) or self._names is None:
+            self._steps.clear()
+            self.is_counted = False
+            names = self._names = {"load": self._load, "store": self._store}
+            names.update({name: getattr(self._module, name) for name in self.plan.source.functions})
+            self._arrays = {}
+            self._add(names, self._arrays, self._all)
+        else:
+            names = dict(self._names)
+            self._add(names, {}, self._varying)
+        exec(self.plan.code, names)
+        step = names["step"]
         # what was captured before is worth nothing: a graph holds the addresses of the old arrays
         self.step = cuda.CapturedStep(self.xp, step) if self.xp is not np and self._capturable() else step
-        self.arrays = arrays
+        if self.values is not None:
+            self._steps[tuple(self.values)] = self.step
+            if len(self._steps) > MAX_STEPS:
+                self._steps.popitem(last=False)
 
-    def _namespace(self, params: Mapping[str, Any]) -> dict[str, Any]:
-        """The things that the names in the source stand for."""
-        source = self.plan.source
-        module = np if self.xp is np else cuda.Namespace(self.xp)
+    @property
+    def _module(self) -> Any:
+        return np if self.xp is np else cuda.Namespace(self.xp)
+
+    def _add(self, names: dict[str, Any], arrays: dict[Value, Any], meanings: _Meanings) -> None:
+        """Add what some names in the source stand for."""
+        values = self.values
         # with BLAS's own threads on, its products are not split once more
         threads = self.plan.plan.target.threads if self.switch is not None else 1
         interpreter = Interpreter(self.place, self.scope, self.random, threads)
-        names: dict[str, Any] = {"load": self._load, "store": self._store}
-        names.update({name: getattr(module, name) for name in source.functions})
-        names.update({name: _own(thing, interpreter) for name, thing in source.bound.items()})
-        names.update({name: module.full(shape, number, kind) for name, number, kind, shape in source.numbers})
-        arrays: dict[Value, Any] = {}
-        for name, value in source.values:
-            arrays[value] = names[name] = self._fixed(value, params, arrays)
-        return names
+        for name, thing in meanings.bound:
+            names[name] = _own(thing, interpreter, values)
+        for name, size in meanings.sizes:
+            names[name] = resolved(size, values)
+        for name, number, kind, shape in meanings.numbers:
+            names[name] = self._module.full(resolved(shape, values), resolved(number, values), kind)
+        for name, value in meanings.values:
+            arrays[value] = names[name] = self._fixed(value, arrays)
 
-    def _fixed(self, value: Value, params: Mapping[str, Any], arrays: Mapping[Value, Any]) -> Any:
-        """The array of a value that is the same at every step; `arrays` holds what views show."""
+    def _fixed(self, value: Value, arrays: Mapping[Value, Any]) -> Any:
+        """The array of a value that is the same at every step; `arrays` holds what views show, where that
+        differs with the sizes.
+        """
         if value.base is not None:
-            assert value.view is not None
-            return value.view.of(arrays[value.base])
+            base = arrays.get(value.base)
+            return _shown(value.view, self._arrays[value.base] if base is None else base, self.values)
         if value.storage is Storage.PARAM:
-            return params[value.name]
-        return self.xp.asarray(value.constant) if value.storage is Storage.CONST else self.buffers[value]
+            return self.arrays[value.name]
+        if value.storage is not Storage.CONST:
+            return self.buffers.array(value)
+        if isinstance(value.constant, Made):
+            return self.xp.asarray(value.constant.function(*resolved(value.constant.arguments, self.values)))
+        return self.xp.asarray(value.constant)
 
     def _capturable(self) -> bool:
         """True if nothing in the plan needs the host, so that a graph can hold it."""
@@ -187,6 +231,7 @@ class BoundPlan:
         switch = self.switch
         if switch is not None:
             switch.enter()
+        assert self.step is not None, "a plan runs after `current`"
         try:
             return self.step(*arguments)
         # these name the op already
@@ -212,10 +257,47 @@ def _may_write(thing: Any) -> bool:
     return isinstance(thing, BlockCall)
 
 
-def _own(thing: Any, interpreter: Interpreter) -> Any:
+def _shown(view: View | None, base: Any, values: Sequence[Any] | None) -> Any:
+    """A view of an array."""
+    assert view is not None
+    if values is None or isinstance(view, (Same, Transpose)):
+        return view.of(base)
+    if isinstance(view, Reshape):
+        return base.reshape(resolved(view.shape, values))
+    return Slices(resolved(view.ranges, values)).of(base)
+
+
+@dataclass(frozen=True)
+class _Meanings:
+    """The things that names in a source stand for; see `Source`."""
+
+    bound: list[tuple[str, Any]]
+    sizes: list[tuple[str, Any]]
+    numbers: list[tuple[str, Any, str, tuple[int, ...]]]
+    values: list[tuple[str, Value]]
+
+
+def _varying(given: _Meanings) -> _Meanings:
+    """The meanings that are others for other sizes."""
+    values: dict[Value, str] = {}
+    for name, value in given.values:
+        own = (value.shape, value.view, value.constant if isinstance(value.constant, Made) else None)
+        if value.base in values or holds_sizes(own):
+            values[value] = name
+    return _Meanings(
+        [(name, thing) for name, thing in given.bound if isinstance(thing, Fresh) and holds_sizes(thing)],
+        given.sizes,
+        [entry for entry in given.numbers if holds_sizes(entry)],
+        [(name, value) for value, name in values.items()],
+    )
+
+
+def _own(thing: Any, interpreter: Interpreter, values: Sequence[Any] | None) -> Any:
     """The object that one binding uses for a bound one: calls get its scope, objects with scratch state are
     made for it.
     """
+    if isinstance(thing, Fresh):
+        thing = replace(thing, arguments=resolved(thing.arguments, values))
     if isinstance(thing, FreshDraws):
         return thing.drawing(interpreter.xp, interpreter.random)
     if isinstance(thing, Fresh):

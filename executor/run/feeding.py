@@ -22,9 +22,8 @@ from fluidlite.ir.variable import Variable
 from fluidlite.values.scope import Scope
 from fluidlite.values.tensor import LoDTensor, SelectedRows, host
 
-__all__ = ["Signature", "blas_threads"]
+__all__ = ["Form", "Signature", "blas_threads"]
 
-MAX_FORMS = 16  # shapes of one program's feeds that get a plan of their own
 Form = tuple[tuple[Any, Any, bool], ...]
 
 
@@ -41,11 +40,18 @@ class Signature:
             to_numpy(var.dtype) if var.type == VarType.LOD_TENSOR and var._dtype is not None else None
             for var in self.variables
         ]
+        # (feed, dimension) that the program leaves open
+        self.free = [
+            (feed, axis)
+            for feed, var in enumerate(self.variables)
+            if var.type == VarType.LOD_TENSOR
+            for axis, dim in enumerate(var.shape)
+            if dim < 0
+        ]
         self.block = block
         self.kept = [
             name for name, var in known.items() if var.persistable and var.type == VarType.LOD_TENSOR
         ]
-        self.forms: set[Form] = set()
         self._checked: set[tuple[Any, ...]] = set()
         """Types of feeds, other than declared, that the program is known to take."""
 
@@ -71,7 +77,7 @@ class Signature:
             # the number of rows of sequences changes from batch to batch: such feeds share one form
             form.append((None if lod else shape, getattr(array, "dtype", None), bool(lod)))
         self._check_dtypes(tuple(dtype for _, dtype, _ in form))
-        return arguments, self._known_form(tuple(form))
+        return arguments, tuple(form)
 
     def _check_dtypes(self, found: tuple[Any, ...]) -> None:
         """Refuse types of feeds that the program's ops cannot take, where they are not those declared."""
@@ -82,17 +88,6 @@ class Signature:
         if fed:
             check_fed_dtypes(self.block, self.block.ops, fed)
         self._checked.add(found)
-
-    def _known_form(self, form: Form) -> Form:
-        """The form itself, or without shapes once feeds have come in so many shapes that a plan for each
-        does not pay.
-        """
-        if form in self.forms:
-            return form
-        if len(self.forms) < MAX_FORMS:
-            self.forms.add(form)
-            return form
-        return tuple((None, dtype, has_lod) for _, dtype, has_lod in form)
 
     def _convert(self, var: Variable, dtype: Any, value: Any) -> tuple[Any, Any]:
         lod: Any = ()

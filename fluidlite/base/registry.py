@@ -41,6 +41,8 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, Protocol, TypeAlias
 
+import numpy as np
+
 from fluidlite.base.attr_types import (
     BLOCK,
     BLOCKS,
@@ -123,7 +125,9 @@ class Spec(NamedTuple):
 
     def with_shape(self, shape: Iterable[int]) -> Spec:
         """The same dtype in another shape, dense."""
-        return Spec(tuple(int(dim) for dim in shape), self.dtype)
+        # a plan that is made for batches of any size has numbers of another class here: they stay as they are
+        whole = (int(dim) if isinstance(dim, (float, np.generic)) else dim for dim in shape)
+        return Spec(tuple(whole), self.dtype)
 
 
 class Slot(NamedTuple):

@@ -14,7 +14,7 @@ from flowtools import RNG, constant, data, op, repeat, rows
 import fluidlite as fluid
 from fluidlite import layers
 from fluidlite.errors import EnforceNotMet, FluidError, NanInfError, UninitializedError
-from fluidlite.executor.run import feeding
+from fluidlite.executor import plan_cache
 
 Made = tuple[Any, dict[str, Any]]
 
@@ -199,7 +199,7 @@ def test_random_programs(seed: int) -> None:
 
 @pytest.mark.parametrize("seed", range(16, 24))
 def test_random_programs_without_shapes(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(feeding, "MAX_FORMS", 0)
+    monkeypatch.setattr(plan_cache, "MAX_FORMS", 0)
     random_blocks.check(seed)
 
 

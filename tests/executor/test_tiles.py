@@ -47,7 +47,7 @@ def loops_of(build: Callable[[Any, Any], Any]) -> tuple[list[TiledLoop], int]:
     with fluid.scope_guard(fluid.Scope()):
         exe.run(startup)
         exe.run(main, feed={"a": np.ones(SHAPE, "float32")}, fetch_list=fetched)
-        bound = [plan for plans in exe._plans.values() for plan in plans if plan.plan.plan.feeds]
+        bound = [plan for plan in exe._plans.bounds() if plan.plan.plan.feeds]
     plan = bound[-1].plan.plan
     actions = [step.action for step in flat(plan.steps)]
     found = [action for action in actions if isinstance(action, TiledLoop)]

@@ -54,7 +54,7 @@ def _(e: Emitter) -> None:
     if e.op.type in ROUNDED and x.size == 1:
         raise CannotLower("rounded as in C")
     shape = e.inferred_shape("Out")
-    if shape == x.shape == y.shape:
+    if len(x.shape) == len(y.shape or ()) and shape == x.shape == y.shape:
         operands, out = e.laid_alike({"x": x, "y": y}, "Out", x, inplace=True)
         e.elementwise(_expression(e), out, **operands)
         return
@@ -114,7 +114,7 @@ def _(e: Emitter) -> None:
         e.alias("X@GRAD", d)
     if not e.wants("Y@GRAD"):
         return
-    if y.shape == d.shape and not negative:
+    if len(y.shape) == len(d.shape) and y.shape == d.shape and not negative:
         e.alias("Y@GRAD", d)
     elif d.order is not None and layout.is_of_last(y, d, e.attr("axis")):
         _to_channels(e, d, y, negative)

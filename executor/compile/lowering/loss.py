@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -17,7 +18,7 @@ from fluidlite.ops.neural.softmax import LOWEST_SCORE
 
 def ones(e: Emitter, count: int, dtype: object) -> Value:
     """A vector of ones: a sum as a dot product is three times faster than `add.reduce` over a few columns."""
-    return e.constant(np.ones(count, dtype))  # type: ignore[call-overload]
+    return e.made((count,), np.ones, count, dtype)
 
 
 def _rows(e: Emitter, value: Value, axis: int) -> Value:
@@ -45,7 +46,7 @@ def _softmax(e: Emitter, x: Value, out: Value) -> None:
     e.call("subtract", x, top, out=out)
     e.call("maximum", out, e.number(LOWEST_SCORE, x), out=out)
     e.call("exp", out, out=out)
-    e.call("dot", out, e.constant(np.ones((cols, 1), x.dtype)), out=total)
+    e.call("dot", out, e.made((cols, 1), np.ones, (cols, 1), x.dtype), out=total)
     e.call("reciprocal", total, out=total)
     e.call("multiply", out, total, out=out)
 
@@ -73,7 +74,7 @@ def _(e: Emitter) -> None:
     dot = e.temp((rows, 1), y.dtype)
     work = e.temp(y.shape, y.dtype)
     e.call("multiply", y, dy, out=work)
-    e.call("dot", work, e.constant(np.ones((cols, 1), y.dtype)), out=dot)
+    e.call("dot", work, e.made((cols, 1), np.ones, (cols, 1), y.dtype), out=dot)
     e.call("subtract", dy, dot, out=dx)
     e.call("multiply", dx, y, out=dx)
 
@@ -98,18 +99,17 @@ def _labelled(e: Emitter, label: Value, shape: tuple[int, ...]) -> Labelled:
     if found is not None:
         return found
     index = e.temp((rows,), np.int64)
-    base = np.arange(rows, dtype=np.int64) * cols
     flat = e.reshape(label, (rows,))
     if e.on_host:
         left_out = e.unknown()
-        find = e.bind("labels", Labels(cols, base, e.attr("ignore_index")))
+        find = e.bind_fresh("labels", Labels, cols, rows, e.attr("ignore_index"))
         e.assign(left_out, Call(find, (flat, Out(index))))
         found = Labelled(index, left_out, None)
     else:
         # rows are masked instead of picked: their number would have to come to the host
         counts = e.temp((rows,), np.float32)
         ignored = e.attr("ignore_index")
-        start = e.constant(base)
+        start = e.constant(np.arange(rows, dtype=np.int64) * cols)
         e.elementwise("where(y != ignored, 1.0, 0.0)", counts, y=flat, ignored=ignored)
         e.elementwise("where(y != ignored, y, 0) + base", index, y=flat, base=start, ignored=ignored)
         found = Labelled(index, None, counts)
@@ -124,9 +124,9 @@ class Labels:
     Seen as unsigned numbers, negative labels are large ones, so that one maximum tells whether all is well.
     """
 
-    def __init__(self, classes: int, base: Array, ignored: int) -> None:
+    def __init__(self, xp: Any, classes: int, rows: int, ignored: int) -> None:
         self.classes = classes
-        self.base = base
+        self.base = xp.arange(rows, dtype=np.int64) * classes
         self.ignored = ignored
 
     def __call__(self, labels: Array, index: Array) -> Array | None:
@@ -226,6 +226,8 @@ def _(e: Emitter) -> None:
 def _(e: Emitter) -> None:
     x = e.need("X")
     d = e.need("Out@GRAD")
+    if not x.size:
+        raise CannotLower("a mean of nothing")
     out = e.out("X@GRAD", x.shape, x.dtype)
     if d.uniform is not None:
         e.elementwise("a", out, a=d.uniform / x.size)

@@ -34,7 +34,7 @@ def sum_axes(e: Emitter, value: Value, axes: tuple[int, ...], out: Value) -> Non
     elif (lead or trail) and value.dtype in (np.float32, np.float64):
         # over a few columns a product with ones is three times as fast as `add.reduce`
         count = math.prod(value.shape[axis] for axis in axes)
-        ones = e.constant(np.ones(count, value.dtype))
+        ones = e.made((count,), np.ones, count, value.dtype)
         target = e.reshape(out, (kept,))
         if lead:
             e.call("dot", ones, e.reshape(value, (count, kept)), out=target)
@@ -89,6 +89,8 @@ def _(e: Emitter) -> None:
     if e.op.type == "reduce_mean_grad":
         if x.dtype is None or x.dtype.kind != "f":
             raise CannotLower("NumPy would leave the integers")
+        if not count:
+            raise CannotLower("a mean of nothing")
         e.elementwise("d * a", out, d=grad, a=1.0 / count)
     else:
         e.elementwise("d", out, d=grad)

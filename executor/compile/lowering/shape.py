@@ -44,7 +44,7 @@ def _remember_shape(e: Emitter, x: Value) -> None:
     """
     if e.op.outputs.get("XShape"):
         assert x.shape is not None
-        e.alias("XShape", e.constant(np.empty((0, *x.shape), x.dtype)))
+        e.alias("XShape", e.made((0, *x.shape), np.empty, (0, *x.shape), x.dtype))
 
 
 def _forward_shape(e: Emitter) -> tuple[int, ...]:

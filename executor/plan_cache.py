@@ -1,0 +1,265 @@
+"""The plans of an executor: found by what is run and by the form of the feeds, and bounded in bytes.
+
+Dimensions that the program leaves open (-1), or that differ from those of an earlier feed, are taken for
+sizes that vary (`SizeTable`), and one plan serves all feeds that answer its conditions alike: a new batch
+size or length costs new views of the buffers, and no plan. 0 and 1 rows have plans of their own. Where no
+plan can be shared, forms get plans of their own, and after 16 of them one plan without shapes serves all
+others.
+"""
+
+from __future__ import annotations
+
+import os
+from collections import OrderedDict
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from typing import Any, TypeAlias
+
+from fluidlite.executor.plan.plan import CompiledPlan
+from fluidlite.executor.plan.sizes import SMALLEST, Size, SizeTable
+from fluidlite.executor.run.bound import BoundPlan
+from fluidlite.executor.run.feeding import Form
+from fluidlite.values.scope import Scope
+
+__all__ = ["PlanCache"]
+
+MAX_ENTRIES = 256  # forms that are known, over all programs
+MAX_PROGRAMS = 64
+MAX_FORMS = 16  # plans of one program for feeds of different shapes, before one without shapes serves
+Key: TypeAlias = "tuple[Any, ...]"
+Free: TypeAlias = "Iterable[tuple[int, int]]"
+Make: TypeAlias = "Callable[[Form, SizeTable | None], CompiledPlan]"
+
+
+@dataclass(eq=False)
+class Entry:
+    """A plan for one form of the feeds, with its bindings (one for each thread that runs it)."""
+
+    plan: CompiledPlan
+    bounds: list[BoundPlan] = field(default_factory=list)
+    values: list[Any] | None = None
+    """Of a plan for several sizes: the values of its sizes."""
+
+
+@dataclass(eq=False)
+class _General:
+    """A plan for several sizes: `form` is that of its feeds, with a `Size` where dimensions vary."""
+
+    plan: CompiledPlan
+    form: Form
+    sizes: SizeTable
+    bounds: list[BoundPlan] = field(default_factory=list)
+
+    def values_for(self, form: Form) -> list[Any] | None:
+        """The values of its sizes for feeds of a form; None where it does not serve them."""
+        inputs: list[Any] = [None] * len(self.sizes.inputs)
+        for (shape, *kind), (wanted, *wanted_kind) in zip(form, self.form, strict=True):
+            if kind != wanted_kind or not _agree(shape, wanted, inputs):
+                return None
+        return self.sizes.values_for(inputs)
+
+
+def _agree(shape: Any, wanted: Any, inputs: list[Any]) -> bool:
+    """True if a shape is as wanted; `inputs` receives what stands where sizes are wanted."""
+    if shape is None or wanted is None or len(shape) != len(wanted):
+        return shape is wanted
+    for found, size in zip(shape, wanted, strict=True):
+        if not isinstance(size, Size):
+            if found != size:
+                return False
+        elif inputs[size.index] is None:
+            inputs[size.index] = found
+        elif inputs[size.index] != found:
+            return False
+    return True
+
+
+class _Family:
+    """The plans of one program, with its feeds, fetches and scope, for all forms of the feeds."""
+
+    def __init__(self, scope: Scope, free: Iterable[tuple[int, int]]) -> None:
+        self.scope = scope
+        self.first: Form = ()
+        self.varied = set(free)
+        """(feed, dimension) that the program leaves open, or that were not the same in all forms."""
+        self.fixed: set[tuple[int, int]] = set()
+        """And those that plans had to take for numbers."""
+        self.suspected: set[tuple[int, int]] = set()
+        """And those that one plan had to."""
+        self.general: list[_General] = []
+        self.made = 0
+        self.is_refused = False
+        """True if a plan for several sizes would serve no more than one does."""
+
+    def find(self, form: Form) -> Entry | None:
+        """An entry for a form that one of the general plans serves."""
+        for general in self.general:
+            values = general.values_for(form)
+            if values is not None:
+                return Entry(general.plan, general.bounds, values)
+        return None
+
+    def generalized(self, form: Form) -> tuple[Form, SizeTable] | None:
+        """The form with sizes where it differs from forms seen before; None where nothing does, or not so
+        that a plan could be shared.
+        """
+        places = [(feed, axis) for feed, (shape, _, _) in enumerate(form) for axis in range(len(shape or ()))]
+        if self.is_refused or any(
+            not _alike(one, other) for one, other in zip(form, self.first, strict=True)
+        ):
+            return None
+        now = {(feed, axis): form[feed][0][axis] for feed, axis in places}
+        before = {(feed, axis): self.first[feed][0][axis] for feed, axis in places}
+        self.varied.update(place for place in places if now[place] != before[place])
+        varied = [place for place in places if place in self.varied - self.fixed]
+        if not varied or any(now[place] < SMALLEST for place in varied):
+            return None
+        # dimensions that are equal in both forms are taken for one size, such as that of the batch
+        groups = dict.fromkeys((now[place], before[place]) for place in varied)
+        sizes = SizeTable([value for value, _ in groups])
+        size_of = dict(zip(groups, sizes.inputs, strict=True))
+
+        def shape_of(feed: int) -> Any:
+            shape = form[feed][0]
+            if shape is None:
+                return None
+            return tuple(
+                size_of[now[feed, axis], before[feed, axis]] if (feed, axis) in varied else dim
+                for axis, dim in enumerate(shape)
+            )
+
+        return tuple((shape_of(feed), *rest) for feed, (_, *rest) in enumerate(form)), sizes  # type: ignore[misc]
+
+
+def _alike(one: Any, other: Any) -> bool:
+    """True if two feeds differ in sizes alone."""
+    (shape, *kind), (other_shape, *other_kind) = one, other
+    if shape is None or other_shape is None:
+        return shape is other_shape and kind == other_kind
+    return len(shape) == len(other_shape) and kind == other_kind
+
+
+class PlanCache:
+    """Plans by key (program, feeds, fetches, scope) and form; `general` allows plans for several sizes."""
+
+    def __init__(self, general: bool = True) -> None:
+        self.general = general
+        self.max_bytes = _memory() // 4
+        self.made = 0
+        """Plans made so far."""
+        self._entries: OrderedDict[tuple[Key, Form], Entry] = OrderedDict()
+        self._families: OrderedDict[Key, _Family] = OrderedDict()
+
+    def __bool__(self) -> bool:
+        return bool(self._entries)
+
+    def bounds(self) -> list[BoundPlan]:
+        """All bindings, each once."""
+        return list(dict.fromkeys(bound for entry in self._entries.values() for bound in entry.bounds))
+
+    def clear(self) -> None:
+        """Forget all plans."""
+        self._entries.clear()
+        self._families.clear()
+
+    def forget(self, key: Key) -> None:
+        """Forget the plans of a program: the scope holds arrays of other shapes than when they were made."""
+        self._families.pop(key, None)
+        for place in [place for place in self._entries if place[0] == key]:
+            del self._entries[place]
+
+    def find(self, key: Key, form: Form, free: Free, scope: Scope, make: Make) -> Entry:
+        """The plan for a form, found or made; `free` are the (feed, dimension) that the program leaves
+        open.
+        """
+        family = self._families.get(key)
+        # the key has the number of a scope, which may be that of another one now
+        if family is None or family.scope is not scope:
+            self.forget(key)
+            family = self._families[key] = _Family(scope, free)
+            if len(self._families) > MAX_PROGRAMS:
+                self.forget(next(iter(self._families)))
+        place = (key, form)
+        found = self._entries.get(place)
+        if found is None:
+            found = self._entries[place] = family.find(form) or self._make(key, family, form, make)
+            while len(self._entries) > MAX_ENTRIES:
+                self._entries.popitem(last=False)
+        self._entries.move_to_end(place)
+        self._families.move_to_end(key)
+        return found
+
+    def _make(self, key: Key, family: _Family, form: Form, make: Make) -> Entry:
+        if family.made >= MAX_FORMS:
+            shapeless = tuple((None, dtype, has_lod) for _, dtype, has_lod in form)
+            found = self._entries.get((key, shapeless))
+            if found is None:
+                self.made += 1
+                found = self._entries[key, shapeless] = Entry(make(shapeless, None))
+            return found
+        if family.made == 0:
+            family.first = form
+        if self.general:
+            entry = self._make_general(family, form, make)
+            if entry is not None:
+                return entry
+        self.made += 1
+        plan = make(form, None)
+        family.made += 1
+        return Entry(plan)
+
+    def _make_general(self, family: _Family, form: Form, make: Make) -> Entry | None:
+        """A plan for several sizes; None where there is none."""
+        wanted = family.generalized(form)
+        if wanted is None:
+            return None
+        general_form, sizes = wanted
+        try:
+            plan = make(general_form, sizes)
+        # a rule may stumble over a size in any way: with plain numbers it will not, or says what is wrong
+        except Exception:
+            family.is_refused = True
+            return None
+        self.made += 1
+        family.made += 1
+        fixed = sizes.fixed()
+        places = {
+            (feed, axis)
+            for feed, (shape, *_) in enumerate(general_form)
+            for axis, size in enumerate(shape or ())
+            if isinstance(size, Size) and size.index in fixed
+        }
+        # once may be a chance, such as a batch as large as a layer
+        family.fixed |= places & family.suspected
+        family.suspected |= places
+        general = _General(plan, general_form, sizes)
+        family.general.append(general)
+        found = family.find(form)
+        assert found is not None, "a plan serves the form that it was made for"
+        return found
+
+    def trim(self, last: BoundPlan) -> None:
+        """Drop the buffers that were not used for longest while all take too many bytes, but not `last`."""
+        # counted only when there are others than at the last count
+        if last.is_counted:
+            return
+        last.is_counted = True
+        held = sum(bound.nbytes for bound in self.bounds())
+        for place, entry in list(self._entries.items()):
+            if held <= self.max_bytes:
+                break
+            if last not in entry.bounds:
+                held -= sum(bound.nbytes for bound in entry.bounds)
+                # in place: entries for other sizes share the list
+                entry.bounds.clear()
+                if entry.values is None:
+                    del self._entries[place]
+
+
+def _memory() -> int:
+    """The bytes of memory of this machine."""
+    try:
+        return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    # Windows has neither
+    except (AttributeError, ValueError, OSError):
+        return 8 << 30

@@ -1,0 +1,87 @@
+"""The buffers of a bound plan: places in one pool, which grows when larger ones are needed."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from fluidlite.executor.plan.plan import BufferLayout
+from fluidlite.executor.plan.pool import laid_out
+from fluidlite.executor.plan.sizes import resolved
+from fluidlite.executor.plan.values import Value
+
+__all__ = ["Buffers"]
+
+ALIGN = 64  # bytes: a line of the cache
+
+
+class Buffers:
+    """Arrays of the array module `xp` for the buffers of a layout."""
+
+    def __init__(self, layout: BufferLayout, xp: Any) -> None:
+        self.layout = layout
+        self.xp = xp
+        self.pool: Any = None
+        self.start = 0
+        self.offsets = layout.offsets
+        # most buffers have one of a few shapes: only those are computed again for other sizes
+        kinds: dict[Any, int] = {}
+        self._kind = {
+            value: kinds.setdefault((value.shape, value.dtype), len(kinds)) for value in layout.offsets
+        }
+        self._kinds = list(kinds)
+        self._shapes: list[tuple[int, ...]] = []
+        self._room: list[int] = []
+        """The bytes of a place for each kind of buffer."""
+
+    @property
+    def nbytes(self) -> int:
+        """The bytes of the pool."""
+        return 0 if self.pool is None else int(self.pool.nbytes)
+
+    def place(self, values: Sequence[Any] | None) -> bool:
+        """Make room for the buffers with such values of the plan's sizes; False where they fit into the
+        places that they have.
+        """
+        self._shapes = [resolved(shape, values) for shape, _ in self._kinds]
+        needed = [
+            math.prod(shape) * dtype.itemsize
+            for shape, (_, dtype) in zip(self._shapes, self._kinds, strict=True)
+        ]
+        if self.pool is not None and all(map(int.__le__, needed, self._room)):
+            return False
+        if self.pool is None:
+            self._room = needed
+        else:
+            # an eighth more than asked for: where lengths grow from batch to batch, not each is a new layout
+            self._room = [
+                old if need <= old else need + need // 8 for need, old in zip(needed, self._room, strict=True)
+            ]
+        layout = self.layout
+        if values is not None:
+            layout = laid_out(layout.moves, lambda value: self._room[self._kind[value]])
+        self.offsets = layout.offsets
+        self._take(layout.pool_bytes)
+        return True
+
+    def _take(self, nbytes: int) -> None:
+        """A pool of so many bytes; zeroed, so that a first in-place read is no NaN by chance."""
+        # one line more than needed: NumPy promises no alignment of the first byte
+        if self.pool is None or self.pool.nbytes < nbytes + ALIGN:
+            self.pool = None  # before the new one: both at a time may be too much
+            self.pool = self.xp.zeros(nbytes + ALIGN, dtype=np.uint8)
+            self.start = (-self.pool.ctypes.data) % ALIGN if self.xp is np else 0
+
+    def array(self, value: Value) -> Any:
+        """The array of a buffer."""
+        shape = self._shapes[self._kind[value]]
+        start = self.start + self.offsets[value]
+        # one call where slice, cast and reshape are three
+        if self.xp is np:
+            return np.ndarray(shape, value.dtype, self.pool, start)
+        assert value.dtype is not None
+        piece = self.pool[start : start + math.prod(shape) * value.dtype.itemsize]
+        return piece.view(value.dtype).reshape(shape)

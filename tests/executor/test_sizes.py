@@ -1,0 +1,306 @@
+"""Plans for feeds of several sizes: how many are made, and that they equal the interpreter."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import fluidlite as fluid
+from fluidlite import layers
+from fluidlite.executor import plan_cache
+from fluidlite.executor.plan.sizes import SizeTable, holds_sizes, plain, resolved
+from fluidlite.values.scope import Scope
+
+SIZES = (7, 3, 16, 5, 64, 2, 33, 1, 0, 4)
+
+
+# ---------------------------------------------------------------------- sizes
+def test_a_size_is_computed_again() -> None:
+    table = SizeTable([6])
+    (n,) = table.inputs
+    half = 1.0 / (n * 4 - 1)
+    assert plain(half) == 1.0 / 23
+    values = table.values_for([10])
+    assert values is not None
+    assert resolved((n, half, 5), values) == (10, 1.0 / 39, 5)
+
+
+def test_what_was_multiplied_is_found_again() -> None:
+    (n, m) = SizeTable([6, 9]).inputs
+    assert (n * m * 4) // (m * 2) is n * 2
+    assert (n * 12) % 4 == 0
+    assert n * m is m * n
+
+
+def test_an_answer_is_a_condition() -> None:
+    table = SizeTable([6, 9])
+    n, m = table.inputs
+    assert n * 10 < 100 and n != m and n > 1 and -1 not in (n, m)
+    assert table.values_for([9, 8]) is not None
+    assert table.values_for([10, 9]) is None
+    assert table.values_for([7, 7]) is None
+
+
+@pytest.mark.parametrize("use", [int, float, range, np.empty, np.asarray, repr, "{}".format, operator.index])
+def test_a_plain_number_fixes_the_size(use: Callable[[Any], Any]) -> None:
+    table = SizeTable([6])
+    use(table.inputs[0])
+    assert table.fixed() == {0}
+    assert table.values_for([6]) is not None and table.values_for([7]) is None
+
+
+def test_a_size_that_is_kept_is_found() -> None:
+    (n,) = SizeTable([6]).inputs
+    assert holds_sizes({"a": [(1, n)]}) and holds_sizes(lambda: n) and not holds_sizes((1, "n", None))
+
+
+def test_nothing_is_asked_of_a_plan_that_is_made() -> None:
+    table = SizeTable([6])
+    table.seal()
+    with pytest.raises(AssertionError, match="after its plan was made"):
+        int(table.inputs[0])
+
+
+expressions = st.recursive(
+    st.sampled_from(["n", "m", "2", "3", "5"]),
+    lambda inner: st.tuples(inner, st.sampled_from(["+", "-", "*", "//", "%", "/"]), inner).map(
+        lambda parts: f"({' '.join(parts)})"
+    ),
+)
+
+
+@given(expressions, st.integers(2, 40), st.integers(2, 40), st.integers(2, 40), st.integers(2, 40))
+def test_sizes_are_numbers(text: str, n: int, m: int, other_n: int, other_m: int) -> None:
+    table = SizeTable([n, m])
+    code = compile(text, "text", "eval")
+    try:
+        wanted = eval(code, {"n": n, "m": m})
+        other = eval(code, {"n": other_n, "m": other_m})
+    except ZeroDivisionError:
+        return
+    found = eval(code, dict(zip("nm", table.inputs, strict=True)))
+    assert plain(found) == wanted
+    values = table.values_for([other_n, other_m])
+    assert values is None or resolved(found, values) == pytest.approx(other)
+
+
+# ---------------------------------------------------------------------- programs
+def perceptron() -> Any:
+    x = fluid.data("x", [None, 6])
+    y = fluid.data("y", [None, 1], dtype="int64")
+    hidden = layers.fc(x, 8, act="relu")
+    hidden = layers.layer_norm(layers.fc(hidden, 8, act="gelu"))
+    loss = layers.mean(layers.softmax_with_cross_entropy(layers.fc(hidden, 3), y))
+    fluid.optimizer.Adam(0.01).minimize(loss)
+    return loss
+
+
+def perceptron_feeds(rng: Any, size: int) -> dict[str, Any]:
+    return {"x": rng.rand(size, 6).astype("float32"), "y": rng.randint(0, 3, (size, 1)).astype("int64")}
+
+
+def convolution() -> Any:
+    x = fluid.data("x", [None, 2, 8, 8])
+    hidden = layers.batch_norm(layers.conv2d(x, 4, 3, padding=1), act="relu")
+    hidden = layers.pool2d(hidden, 2, pool_stride=2)
+    flat = layers.reshape(hidden, [-1, 64])
+    loss = layers.mean(layers.square(layers.fc([flat, layers.tanh(flat)], 3)))
+    fluid.optimizer.Momentum(0.01, 0.9).minimize(loss)
+    return loss
+
+
+def convolution_feeds(rng: Any, size: int) -> dict[str, Any]:
+    return {"x": rng.rand(size, 2, 8, 8).astype("float32")}
+
+
+def attention() -> Any:
+    x = fluid.data("x", [None, None, 8])
+    heads = layers.transpose(layers.reshape(layers.fc(x, 8, num_flatten_dims=2), [0, 0, 2, 4]), [0, 2, 1, 3])
+    weights = layers.softmax(layers.matmul(heads, heads, transpose_y=True, alpha=0.5))
+    mixed = layers.transpose(layers.matmul(weights, heads), [0, 2, 1, 3])
+    joined = layers.reshape(mixed, [0, 0, 8])
+    loss = layers.reduce_mean(layers.square(layers.elementwise_add(x, joined)))
+    fluid.optimizer.SGD(0.1).minimize(loss)
+    return loss
+
+
+def attention_feeds(rng: Any, size: int) -> dict[str, Any]:
+    return {"x": rng.rand(size, 2 * size + 3 if size else 4, 8).astype("float32")}
+
+
+def slots() -> Any:
+    ids = [fluid.data(f"id{number}", [None, 1], dtype="int64") for number in range(4)]
+    found = [layers.embedding(one, size=[20, 4], is_sparse=number % 2 == 0) for number, one in enumerate(ids)]
+    rows = [layers.reshape(one, [-1, 4]) for one in found]
+    left, right = layers.split(layers.concat(rows, axis=1), 2, dim=1)
+    loss = layers.reduce_sum(layers.elementwise_mul(left, right))
+    fluid.optimizer.Adagrad(0.1).minimize(loss)
+    return loss
+
+
+def slots_feeds(rng: Any, size: int) -> dict[str, Any]:
+    return {f"id{number}": rng.randint(0, 20, (size, 1)).astype("int64") for number in range(4)}
+
+
+def loop() -> Any:
+    x = fluid.data("x", [None, 4])
+    step, count = layers.fill_constant([1], "int64", 0), layers.fill_constant([1], "int64", 3)
+    going = layers.less_than(step, count)
+    states = layers.array_write(layers.fc(x, 4), step)
+    with layers.While(going).block():
+        state = layers.tanh(layers.fc(layers.array_read(states, step), 4, param_attr="w"))
+        layers.increment(step)
+        layers.array_write(state, step, array=states)
+        layers.less_than(step, count, cond=going)
+    loss = layers.mean(layers.array_read(states, count))
+    fluid.optimizer.SGD(0.1).minimize(loss)
+    return loss
+
+
+def loop_feeds(rng: Any, size: int) -> dict[str, Any]:
+    return {"x": rng.rand(size, 4).astype("float32")}
+
+
+def chain() -> Any:
+    x = fluid.data("x", [None, 64, 64])
+    hidden = x
+    for _ in range(4):
+        hidden = layers.tanh(layers.scale(hidden, 0.9, bias=0.1))
+    hidden = layers.elementwise_add(hidden, layers.create_parameter([64], "float32", name="b"))
+    loss = layers.mean(layers.relu(hidden))
+    fluid.optimizer.SGD(0.1).minimize(loss)
+    return loss
+
+
+def chain_feeds(rng: Any, size: int) -> dict[str, Any]:
+    return {"x": rng.rand(size, 64, 64).astype("float32")}
+
+
+PROGRAMS = {
+    "perceptron": (perceptron, perceptron_feeds, 3),
+    "convolution": (convolution, convolution_feeds, 10),
+    "attention": (attention, attention_feeds, 4),
+    "slots": (slots, slots_feeds, 3),
+    "loop": (loop, loop_feeds, 3),
+    "chain": (chain, chain_feeds, 5),
+}
+
+
+class Side:
+    """One of two executions of a program that start alike."""
+
+    def __init__(self, start: dict[str, Any], naive: bool) -> None:
+        self.exe = fluid.Executor(fluid.CPUPlace())
+        self.exe.naive = naive
+        self.exe.threads = 1  # with more, how a team shares the work depends on the size as well
+        self.scope = Scope()
+        for name, array in start.items():
+            self.scope.var(name).get_tensor().set(array.copy(), fluid.CPUPlace())
+
+    def run(self, loss: Any, feeds: dict[str, Any]) -> Any:
+        return self.exe.run(feed=feeds, fetch_list=[loss], scope=self.scope)[0]
+
+    def state(self) -> dict[str, Any]:
+        return {name: np.array(held.get_tensor()) for name, held in self.scope.variables.items()}
+
+
+def started() -> dict[str, Any]:
+    scope = Scope()
+    fluid.default_startup_program().random_seed = 7
+    fluid.Executor(fluid.CPUPlace()).run(fluid.default_startup_program(), scope=scope)
+    return {name: np.array(held.get_tensor()) for name, held in scope.variables.items()}
+
+
+def check(name: str, sizes: Iterable[int]) -> Side:
+    build, feeds, _ = PROGRAMS[name]
+    loss = build()
+    start = started()
+    plan, naive = Side(start, False), Side(start, True)
+    rng = np.random.RandomState(3)
+    for size in sizes:
+        fed = feeds(rng, size)
+        np.testing.assert_allclose(plan.run(loss, fed), naive.run(loss, fed), rtol=2e-4, atol=1e-5)
+    found = plan.state()
+    for variable, wanted in naive.state().items():
+        np.testing.assert_allclose(found[variable], wanted, rtol=2e-3, atol=2e-5, err_msg=variable)
+    return plan
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_all_sizes_equal_the_interpreter(name: str) -> None:
+    # nothing was dropped for want of memory, and at most a few plans serve all sizes
+    plan = check(name, [size for size in SIZES if size])
+    assert plan.exe._plans.made <= PROGRAMS[name][2]
+
+
+@pytest.mark.filterwarnings("ignore:Mean of empty slice")
+@pytest.mark.parametrize("name", ["perceptron", "slots"])
+def test_empty_batches(name: str) -> None:
+    build, feeds, _ = PROGRAMS[name]
+    loss = build()
+    start = started()
+    for size in (4, 0, 5):
+        plan, naive = Side(start, False), Side(start, True)
+        fed = feeds(np.random.RandomState(size), size)
+        np.testing.assert_allclose(plan.run(loss, fed), naive.run(loss, fed), rtol=1e-4, equal_nan=True)
+
+
+def test_one_plan_for_many_batch_sizes() -> None:
+    plan = check("perceptron", [64, *range(9, 40)])
+    assert plan.exe._plans.made == 1
+    # one binding, whose pool has grown
+    assert len(plan.exe._plans.bounds()) == 1
+
+
+def test_sizes_that_were_equal_by_chance() -> None:
+    x, y = fluid.data("x", [None, 3]), fluid.data("y", [None, 3])
+    out = layers.elementwise_add(layers.reduce_sum(x), layers.reduce_sum(y))
+    exe = fluid.Executor(fluid.CPUPlace())
+    for rows, others in ((4, 4), (5, 5), (5, 7), (6, 3), (8, 8)):
+        feeds = {"x": np.ones((rows, 3), "float32"), "y": np.ones((others, 3), "float32")}
+        assert exe.run(feed=feeds, fetch_list=[out])[0] == 3 * (rows + others)
+    assert exe._plans.made == 2
+
+
+def test_declared_sizes_that_differ() -> None:
+    x = layers.data("x", [4, 3], append_batch_size=False)
+    out = layers.reduce_sum(x, dim=1)
+    exe = fluid.Executor(fluid.CPUPlace())
+    for rows in (4, 5, 6, 7):
+        (found,) = exe.run(feed={"x": np.ones((rows, 3), "float32")}, fetch_list=[out])
+        np.testing.assert_array_equal(found, np.full(rows, 3, "float32"))
+    assert exe._plans.made == 2
+
+
+def test_plans_are_bounded_in_bytes() -> None:
+    build, feeds, _ = PROGRAMS["chain"]
+    loss = build()
+    side = Side(started(), False)
+    rng = np.random.RandomState(0)
+    first = side.run(loss, feeds(rng, 8))
+    (bound,) = side.exe._plans.bounds()
+    side.exe._plans.max_bytes = bound.nbytes
+    extra = layers.scale(loss, 2.0)
+    doubled = side.run(extra, feeds(rng, 8))
+    assert bound not in side.exe._plans.bounds() and len(side.exe._plans.bounds()) == 1
+    assert np.isfinite(first).all() and np.isfinite(doubled).all()
+    assert np.isfinite(side.run(loss, feeds(rng, 8))).all()
+
+
+def test_without_general_plans_one_without_shapes_serves(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(plan_cache, "MAX_FORMS", 3)
+    build, feeds, _ = PROGRAMS["perceptron"]
+    loss = build()
+    start = started()
+    side, naive = Side(start, False), Side(start, True)
+    side.exe._plans.general = False
+    for size in range(2, 9):
+        fed = feeds(np.random.RandomState(size), size)
+        np.testing.assert_allclose(side.run(loss, fed), naive.run(loss, fed), rtol=1e-4)
+    assert side.exe._plans.made == 4

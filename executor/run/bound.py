@@ -110,6 +110,7 @@ class BoundPlan:
                 return False
             self.arrays = arrays
             self._steps.clear()
+            self._names = None
             self.step = None
         self.seen = rebinds.count
         return True
@@ -134,7 +135,6 @@ class BoundPlan:
         )
 
     def _bind(self) -> None:
-        # what was bound to other places would read and write what is no longer its own
         # what was bound to other places would read and write what is no longer its own
         if self.buffers.place(self.values) or self._names is None:
             self._steps.clear()

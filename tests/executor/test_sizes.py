@@ -304,3 +304,14 @@ def test_without_general_plans_one_without_shapes_serves(monkeypatch: pytest.Mon
         fed = feeds(np.random.RandomState(size), size)
         np.testing.assert_allclose(side.run(loss, fed), naive.run(loss, fed), rtol=1e-4)
     assert side.exe._plans.made == 4
+
+
+def test_parameters_that_are_replaced_between_sizes() -> None:
+    x = fluid.data("x", [None, 3])
+    out = layers.fc(x, 2, param_attr="w", bias_attr=False)
+    side = Side(started(), False)
+    for number, size in enumerate((4, 6, 4, 5, 6)):
+        weight = np.full((3, 2), number, "float32")
+        side.scope.find_var("w").get_tensor().set(weight, fluid.CPUPlace())
+        found = side.run(out, {"x": np.ones((size, 3), "float32")})
+        np.testing.assert_array_equal(found, np.full((size, 2), 3 * number, "float32"))

@@ -72,7 +72,7 @@ def test_fed_arrays_of_any_layout() -> None:
 
 def compiled_steps(exe: fluid.Executor) -> list[CompiledRun]:
     """The compiled loops of an executor's plans."""
-    plans = [bound.plan.plan for bounds in exe._plans.values() for bound in bounds]
+    plans = [bound.plan.plan for bound in exe._plans.bounds()]
     return [
         step.action for plan in plans for step in flat(plan.steps) if isinstance(step.action, CompiledRun)
     ]

@@ -134,7 +134,7 @@ def _(
 def _average(xp: Any, X: Array, accum: Maybe, state: Maybe, rate: float) -> tuple[Array, Array, Array]:
     """Scale, state and accumulator: accum / state is the mean of all scales, weighted by rate**age."""
     one, rate = X.dtype.type(1), X.dtype.type(rate)
-    state = one.reshape(1) if state is None else rate * state.reshape(1) + one
+    state = xp.ones(1, X.dtype) if state is None else rate * state.reshape(1) + one
     found = _largest(xp, X)
     accum = found if accum is None else rate * accum.reshape(1) + found
     return accum / state, state, accum

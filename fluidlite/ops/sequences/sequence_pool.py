@@ -144,9 +144,20 @@ def _(xp: Any, X: Array, X_lod: Lod) -> Array:
         return X.copy()
     # empty sequences have no elements that would read their maximum
     largest = xp.zeros(len(offsets) - 1, X.dtype)
-    largest[xp.asarray(filled)] = xp.maximum.reduceat(flat, xp.asarray(offsets[filled]))
+    largest[xp.asarray(filled)] = _largest_of_runs(xp, flat, offsets, filled)
     powers = xp.exp(flat - take_rows(xp, largest, numbers))
     return (powers / take_rows(xp, sum_runs(xp, powers, offsets), numbers)).reshape(X.shape)
+
+
+def _largest_of_runs(xp: Any, flat: Array, offsets: Array, filled: Array) -> Array:
+    """The largest element of each run that has some."""
+    if xp is np:
+        return np.maximum.reduceat(flat, offsets[filled])
+    # CuPy's `reduceat` only adds: runs become rows of one length, and each is filled up with its own first
+    # element
+    starts, counts = offsets[filled][:, None], np.diff(offsets)[filled][:, None]
+    within = np.arange(counts.max())[None]
+    return flat[xp.asarray(starts + np.where(within < counts, within, 0))].max(axis=1)
 
 
 @sequence_softmax.grad("X")

@@ -191,6 +191,10 @@ def _(e: Emitter) -> None:
     out = e.out("Logits@GRAD", softmax.shape, softmax.dtype)
     dx = e.reshape(out, y.shape)
     labelled = _labelled(e, label, y.shape)
+    if not e.on_host:
+        _grad_on_device(e, label, y, d, dx)
+        _leave_out(e, labelled, dx, 1)
+        return
     flat = e.reshape(out, (out.size,))
     if d.uniform is not None:
         # the gradient of a mean: one number for all rows, so no column to multiply with
@@ -203,6 +207,16 @@ def _(e: Emitter) -> None:
         e.call("multiply", y, e.reshape(d, (rows, 1)), out=dx)
         e.set_item(flat, labelled.index, row, subtract=True)
     _leave_out(e, labelled, dx, 1)
+
+
+def _grad_on_device(e: Emitter, label: Value, y: Value, d: Value, dx: Value) -> None:
+    """dx = (y - one at the label) * d, as one kernel: picking elements allocates, which no graph holds."""
+    assert y.shape is not None
+    rows, columns = y.shape
+    at = e.constant(np.arange(columns, dtype=np.int64).reshape(1, columns))
+    picked = {"y": y, "column": at, "label": e.reshape(label, (rows, 1))}
+    factor = d.uniform if d.uniform is not None else e.reshape(d, (rows, 1))
+    e.elementwise("where(column == label, y - 1.0, y) * d", dx, d=factor, **picked)
 
 
 @lowering("mean")

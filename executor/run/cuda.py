@@ -225,7 +225,8 @@ class CapturedStep:
         self.pinned: dict[int, Any] = {}
 
     def __call__(self, *arguments: Any) -> Any:
-        # what was fed, or set in a scope, was put there on the caller's stream, which this one does not wait for
+        # what was fed, or set in a scope, was put there on the caller's stream, for which this one does not
+        # wait by itself
         self.stream.wait_event(self.cupy.cuda.get_current_stream().record())
         with self.stream:
             self._feed(arguments)

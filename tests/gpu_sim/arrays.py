@@ -1,0 +1,404 @@
+"""Arrays on a device: they never become NumPy's by accident, and take no NumPy array beside them."""
+
+from __future__ import annotations
+
+import threading
+import types
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from numpy.lib.array_utils import byte_bounds
+
+from gpu_sim.streams import CaptureError, Memory, Range, Stream, current, host_reads, submit
+
+__all__ = ["DeviceError", "call", "device", "from_host", "ndarray"]
+
+
+class DeviceError(RuntimeError):
+    """Work on a device with an array of another."""
+
+
+_local = threading.local()
+
+
+def device() -> int:
+    """The current device of this thread."""
+    return int(getattr(_local, "device", 0))
+
+
+def use_device(number: int) -> None:
+    """Make a device the current one of this thread."""
+    _local.device = number
+
+
+def _no_conversion(*_: Any, **__: Any) -> Any:
+    raise TypeError("Implicit conversion to a NumPy array is not allowed. Please use `.get()`")
+
+
+class ndarray:
+    """An array in the memory of a device, which here is NumPy's."""
+
+    __array__ = _no_conversion
+    __index__ = None
+    __hash__ = None  # type: ignore[assignment]
+    __cuda_array_interface__ = property(lambda self: {"shape": self.shape, "typestr": self.dtype.str})
+
+    def __init__(self, values: Any, memory: Memory) -> None:
+        self.values = values
+        self.memory = memory
+
+    # ------------------------------------------------------------------ facts
+    shape = property(lambda self: self.values.shape)
+    dtype = property(lambda self: self.values.dtype)
+    ndim = property(lambda self: self.values.ndim)
+    size = property(lambda self: self.values.size)
+    nbytes = property(lambda self: self.values.nbytes)
+    itemsize = property(lambda self: self.values.itemsize)
+    strides = property(lambda self: self.values.strides)
+    flags = property(lambda self: self.values.flags)
+
+    @property
+    def data(self) -> Any:
+        """The pointer."""
+        return types.SimpleNamespace(ptr=self.values.ctypes.data)
+
+    @property
+    def device(self) -> Any:
+        """The device that it lies on."""
+        return types.SimpleNamespace(id=self.memory.device)
+
+    @property
+    def range(self) -> Range:
+        """Its bytes."""
+        return (self.memory, *byte_bounds(self.values))
+
+    @property
+    def T(self) -> Any:
+        """Reversed dimensions."""
+        return self.transpose()
+
+    real = property(lambda self: _view(self, self.values.real))
+    imag = property(lambda self: _view(self, self.values.imag))
+
+    def __len__(self) -> int:
+        return len(self.values)
+
+    def __repr__(self) -> str:
+        return f"device array {self.shape} {self.dtype}"
+
+    # ------------------------------------------------------------------ to and from the host
+    def get(self, stream: Any = None, order: str = "C", out: Any = None, blocking: bool = True) -> Any:
+        """A NumPy array of the values."""
+        with stream or current():
+            host_reads("get", self.range)
+        if out is None:
+            return np.array(self.values, order="C")
+        np.copyto(out, self.values)
+        return out
+
+    def set(self, values: Any, stream: Any = None) -> None:
+        """Fill with the values of a NumPy array."""
+        if not isinstance(values, np.ndarray):
+            raise TypeError("Only numpy.ndarray can be set to cupy.ndarray")
+        if values.shape != self.shape or values.dtype != self.dtype:
+            raise ValueError(f"{values.shape} {values.dtype} is set into {self.shape} {self.dtype}")
+        held = values.copy() if stream is None else values
+        submit("set", [], [self.range], lambda: np.copyto(self.values, held), stream)
+
+    def item(self, *index: int) -> Any:
+        """One value on the host."""
+        host_reads("item", self.range)
+        return self.values.item(*index)
+
+    def tolist(self) -> Any:
+        """The values as lists on the host."""
+        return self.get().tolist()
+
+    def tobytes(self, order: str = "C") -> bytes:
+        """The values as bytes on the host."""
+        return bytes(self.get().tobytes())
+
+    def __bool__(self) -> bool:
+        return bool(self.get())
+
+    def __int__(self) -> int:
+        return int(self.get())
+
+    def __float__(self) -> float:
+        return float(self.get())
+
+    # ------------------------------------------------------------------ looks and elements
+    def __iter__(self) -> Any:
+        if not self.ndim:
+            raise TypeError("iteration over a 0-d array")
+        return (self[index] for index in range(len(self)))
+
+    def __getitem__(self, index: Any) -> Any:
+        if _is_basic(index):
+            return _view(self, self.values[index])
+        if _has_mask(index):
+            host_reads("the number of true elements of a mask", self.range)
+        return call("getitem", lambda values, at: values[at], (self, _indices(index)), {})
+
+    def __setitem__(self, index: Any, value: Any) -> None:
+        if isinstance(value, np.ndarray):
+            value = from_host(value)
+        if not isinstance(value, (ndarray, int, float, bool, complex, np.generic)):
+            raise ValueError(f"a {type(value).__name__} cannot be set into a device array")
+
+        def put(values: Any, at: Any, new: Any) -> None:
+            values[at] = new
+
+        call("setitem", put, (self, _indices(index), value), {}, writes=[self])
+
+    def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **kwargs: Any) -> Any:
+        if method != "__call__":
+            raise TypeError(f"numpy.{ufunc.__name__}.{method} of a device array")
+        return call(ufunc.__name__, ufunc, inputs, kwargs)
+
+    def __array_function__(self, function: Any, _types: Any, args: Any, kwargs: Any) -> Any:
+        return call(function.__name__, function, args, kwargs)
+
+    def fill(self, value: Any) -> None:
+        """Let every element be a number."""
+        if isinstance(value, np.ndarray) and value.ndim:
+            raise ValueError("non-scalar numpy.ndarray cannot be used for fill")
+        held = value.values if isinstance(value, ndarray) else value
+        submit("fill", [], [self.range], lambda: self.values.fill(held))
+
+    def astype(
+        self, dtype: Any, order: str = "K", casting: Any = None, subok: Any = None, copy: bool = True
+    ) -> Any:
+        """The values as another type."""
+        if not copy and self.dtype == np.dtype(dtype):
+            return self
+        return call("astype", lambda values: values.astype(dtype), (self,), {})
+
+    def scatter_add(self, index: Any, value: Any) -> None:
+        """self[index] += value, with every repetition of an index."""
+        call("scatter_add", np.add.at, (self, _indices(index), value), {}, writes=[self])
+
+
+# methods of NumPy's that CuPy's arrays have; the first give another look at the same memory
+_VIEWS = ("reshape", "transpose", "swapaxes", "squeeze", "ravel", "view", "diagonal")
+# functions that give another look at the memory of their argument, or a copy where that is not possible
+_LOOKS = {
+    *_VIEWS,
+    "broadcast_to",
+    "expand_dims",
+    "moveaxis",
+    "rollaxis",
+    "split",
+    "array_split",
+    "atleast_1d",
+}
+_METHODS = [
+    "all",
+    "any",
+    "argmax",
+    "argmin",
+    "argpartition",
+    "argsort",
+    "choose",
+    "clip",
+    "compress",
+    "conj",
+    "copy",
+    "cumprod",
+    "cumsum",
+    "dot",
+    "flatten",
+    "max",
+    "mean",
+    "min",
+    "nonzero",
+    "prod",
+    "put",
+    "repeat",
+    "round",
+    "searchsorted",
+    "sort",
+    "std",
+    "sum",
+    "take",
+    "trace",
+    "var",
+]
+
+
+def _method(name: str) -> Callable[..., Any]:
+    def method(self: ndarray, *args: Any, **kwargs: Any) -> Any:
+        return call(
+            name, lambda values, *rest, **more: getattr(values, name)(*rest, **more), (self, *args), kwargs
+        )
+
+    return method
+
+
+for _name in (*_VIEWS, *_METHODS):
+    setattr(ndarray, _name, _method(_name))
+
+
+# ---------------------------------------------------------------------- operators
+def _operator(ufunc: Any, is_reflected: bool = False) -> Callable[..., Any]:
+    def operator(self: ndarray, other: Any) -> Any:
+        return call(ufunc.__name__, ufunc, (other, self) if is_reflected else (self, other), {})
+
+    return operator
+
+
+def _in_place(ufunc: Any) -> Callable[..., Any]:
+    def operator(self: ndarray, other: Any) -> Any:
+        return call(ufunc.__name__, ufunc, (self, other), {"out": self})
+
+    return operator
+
+
+_OPERATORS = {
+    "add": np.add,
+    "sub": np.subtract,
+    "mul": np.multiply,
+    "truediv": np.true_divide,
+    "floordiv": np.floor_divide,
+    "mod": np.remainder,
+    "pow": np.power,
+    "matmul": np.matmul,
+    "and": np.bitwise_and,
+    "or": np.bitwise_or,
+    "xor": np.bitwise_xor,
+    "lshift": np.left_shift,
+    "rshift": np.right_shift,
+}
+for _name, _ufunc in _OPERATORS.items():
+    setattr(ndarray, f"__{_name}__", _operator(_ufunc))
+    setattr(ndarray, f"__r{_name}__", _operator(_ufunc, True))
+    setattr(ndarray, f"__i{_name}__", _in_place(_ufunc))
+for _name, _ufunc in {
+    "lt": np.less,
+    "le": np.less_equal,
+    "gt": np.greater,
+    "ge": np.greater_equal,
+    "eq": np.equal,
+    "ne": np.not_equal,
+}.items():
+    setattr(ndarray, f"__{_name}__", _operator(_ufunc))
+for _name, _ufunc in {
+    "neg": np.negative,
+    "abs": np.absolute,
+    "invert": np.invert,
+    "pos": np.positive,
+}.items():
+    setattr(ndarray, f"__{_name}__", lambda self, _ufunc=_ufunc: call(_ufunc.__name__, _ufunc, (self,), {}))
+
+
+# ---------------------------------------------------------------------- calls
+def _is_basic(index: Any) -> bool:
+    parts = index if isinstance(index, tuple) else (index,)
+    return all(
+        part is None
+        or part is Ellipsis
+        or (isinstance(part, (int, np.integer, slice)) and not isinstance(part, bool))
+        for part in parts
+    )
+
+
+def _has_mask(index: Any) -> bool:
+    parts = index if isinstance(index, tuple) else (index,)
+    return any(isinstance(part, (ndarray, np.ndarray)) and part.dtype == bool for part in parts)
+
+
+def _indices(index: Any) -> Any:
+    """Host arrays and lists among the indices go to the device, as CuPy lets them."""
+    if isinstance(index, tuple):
+        return tuple(map(_indices, index))
+    if isinstance(index, (np.ndarray, list)):
+        return from_host(np.asarray(index))
+    return index
+
+
+def _view(base: ndarray, values: Any) -> ndarray:
+    return ndarray(np.asarray(values), base.memory)
+
+
+def from_host(values: Any, dtype: Any = None) -> ndarray:
+    """A copy of host values on the current device."""
+    values = np.array(values, dtype, order="C")
+    if values.dtype.kind in "OUSV":
+        raise ValueError(f"Unsupported dtype {values.dtype}")
+    return allocated(values)
+
+
+def allocated(values: Any) -> ndarray:
+    """New memory of the device; refused while a stream is captured."""
+    if current().is_capturing:
+        raise CaptureError("memory is allocated while a stream is captured")
+    values = np.array(values, order="C")
+    found = ndarray(values, Memory(device(), *byte_bounds(values)))
+    submit("a new array", [], [found.range], lambda: None)
+    return found
+
+
+def _unwrapped(item: Any, found: list[ndarray], who: str) -> Any:
+    if isinstance(item, ndarray):
+        if item.memory.device != device():
+            raise DeviceError(f"{who} on device {device()} takes an array of device {item.memory.device}")
+        found.append(item)
+        return item.values
+    if isinstance(item, np.ndarray):
+        raise TypeError(f"Unsupported type {type(item)}: {who} takes a host array")
+    if isinstance(item, (tuple, list)):
+        parts = [_unwrapped(part, found, who) for part in item]
+        return tuple(parts) if isinstance(item, tuple) else parts
+    return item
+
+
+def call(
+    who: str,
+    function: Callable[..., Any],
+    args: Any,
+    kwargs: dict[str, Any],
+    writes: list[ndarray] | None = None,
+) -> Any:
+    """A NumPy function on the values of device arrays, as work of the current stream."""
+    reads: list[ndarray] = []
+    given = _unwrapped(tuple(args), reads, who)
+    outs = list(writes or [])
+    out = kwargs.get("out")
+    if out is not None:
+        places = out if isinstance(out, tuple) else (out,)
+        if not all(isinstance(place, ndarray) for place in places):
+            raise TypeError(f"{who}: out must be a device array, not {type(out).__name__}")
+        outs += places
+    named = {key: _unwrapped(value, reads if key != "out" else [], who) for key, value in kwargs.items()}
+    ranges = [item.range for item in reads], [item.range for item in outs]
+    if outs:
+        submit(who, *ranges, lambda: function(*given, **named))
+        return None if out is None else out
+    return _result(who, function, given, named, reads)
+
+
+def _result(who: str, function: Any, given: Any, named: Any, reads: list[ndarray]) -> Any:
+    if current().is_capturing and who not in _LOOKS:
+        raise CaptureError(f"{who} allocates while a stream is captured")
+    with np.errstate(all="ignore"):
+        result = function(*given, **named)
+    if isinstance(result, (tuple, list)):
+        return type(result)([_wrapped(who, part, reads) for part in result])
+    return _wrapped(who, result, reads)
+
+
+def _wrapped(who: str, part: Any, reads: list[ndarray]) -> Any:
+    if not isinstance(part, (np.ndarray, np.generic)):
+        return part
+    for item in reads:
+        if isinstance(part, np.ndarray) and part.size and np.may_share_memory(part, item.values):
+            return _view(item, part)
+    # values had to be there before a new array of them is
+    submit(who, [item.range for item in reads], [], lambda: None)
+    return allocated(part)
+
+
+def submitted(who: str, stream: Stream | None, reads: list[ndarray], writes: list[ndarray], run: Any) -> None:
+    """Work on arrays."""
+    submit(who, [item.range for item in reads], [item.range for item in writes], run, stream)

@@ -1,0 +1,235 @@
+"""The stand-in for a device: what it refuses, what it catches, and programs that run on it."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+
+import fluidlite as fluid
+from fluidlite.executor.run.cuda import CapturedStep
+from gpu_sim.arrays import DeviceError
+from gpu_sim.kernels import KernelFault
+from gpu_sim.stand_in import installed
+from gpu_sim.streams import CaptureError, RaceError
+
+pytestmark = pytest.mark.skipif(
+    not shutil.which("g++") and not shutil.which("c++"), reason="needs a C++ compiler"
+)
+
+
+@pytest.fixture()
+def cupy() -> Iterator[Any]:
+    with installed(4) as module:
+        yield module
+
+
+# ---------------------------------------------------------------------- refused, as by CuPy
+REFUSED = {
+    "a NumPy array of a device's": (lambda cp, a: np.asarray(a), TypeError),
+    "a host array beside it": (lambda cp, a: a + np.ones(3, "float32"), TypeError),
+    "a keyword that CuPy lacks": (lambda cp, a: cp.take(a, [0], mode="clip"), TypeError),
+    "a mask for a ufunc": (lambda cp, a: cp.add(a, 1, where=a > 0), TypeError),
+    "a function that CuPy lacks": (lambda cp, a: cp.busday_count(a), AttributeError),
+    "an index": (lambda cp, a: [1, 2, 3][a[0]], TypeError),
+    "objects": (lambda cp, a: cp.asarray(np.array([None])), ValueError),
+    "repeats on the device": (lambda cp, a: cp.repeat(a, a), ValueError),
+    "a host array as output": (lambda cp, a: cp.add(a, a, out=np.ones(3)), TypeError),
+}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_refused(cupy: Any, name: str) -> None:
+    action, error = REFUSED[name]
+    with pytest.raises(error):
+        action(cupy, cupy.ones(3, dtype="float32"))
+
+
+def test_an_array_of_another_device(cupy: Any) -> None:
+    with cupy.cuda.Device(1):
+        there = cupy.ones(3)
+    with pytest.raises(DeviceError, match="device 0 takes an array of device 1"):
+        cupy.add(cupy.ones(3), there)
+
+
+def test_new_memory_holds_no_numbers(cupy: Any) -> None:
+    assert np.isnan(cupy.empty(3, "float32").get()).all()
+
+
+# ---------------------------------------------------------------------- streams
+def test_a_read_that_nothing_orders(cupy: Any) -> None:
+    a = cupy.zeros(8)
+    first, second = (cupy.cuda.Stream(non_blocking=True) for _ in range(2))
+    first.wait_event(cupy.cuda.get_current_stream().record())
+    second.wait_event(cupy.cuda.get_current_stream().record())
+    with first:
+        a[...] = 1.0
+    with second, pytest.raises(RaceError, match="may still write"):
+        a.sum()
+    with pytest.raises(RaceError):
+        a.get()
+    second.wait_event(first.record())
+    with second:
+        assert a.sum().get() == 8
+
+
+def test_a_write_before_a_read_has_ended(cupy: Any) -> None:
+    a, b = cupy.zeros(8), cupy.zeros(8)
+    stream = cupy.cuda.Stream(non_blocking=True)
+    stream.wait_event(cupy.cuda.get_current_stream().record())
+    with stream:
+        cupy.copyto(b, a)
+    with pytest.raises(RaceError, match="may still read"):
+        a[...] = 2.0
+    stream.synchronize()
+    a[...] = 2.0
+
+
+CAPTURED = {
+    "an allocation": lambda cp, a, stream: a + 1,
+    "a value on the host": lambda cp, a, stream: float(a[0]),
+    "synchronising": lambda cp, a, stream: stream.synchronize(),
+}
+
+
+@pytest.mark.parametrize("name", CAPTURED)
+def test_refused_while_a_stream_is_captured(cupy: Any, name: str) -> None:
+    a = cupy.ones(3)
+    stream = cupy.cuda.Stream(non_blocking=True)
+    stream.wait_event(cupy.cuda.get_current_stream().record())
+    with stream:
+        stream.begin_capture()
+        with pytest.raises(CaptureError):
+            CAPTURED[name](cupy, a, stream)
+        stream.end_capture()
+
+
+def test_captured_work_runs_when_it_is_launched(cupy: Any) -> None:
+    a = cupy.ones(3)
+    stream = cupy.cuda.Stream(non_blocking=True)
+    stream.wait_event(cupy.cuda.get_current_stream().record())
+    with stream:
+        stream.begin_capture()
+        cupy.add(a, a, out=a)
+        graph = stream.end_capture()
+        assert a.get()[0] == 1
+        graph.launch(stream)
+        graph.launch(stream)
+        assert a.get()[0] == 4
+
+
+# ---------------------------------------------------------------------- kernels
+SCALE = """extern "C" __global__ void scale(const float* a, float* b, int n) {
+  int i = blockIdx.x * blockDim.x + threadIdx.x;
+  if (i %s n) b[i] = 2 * a[i];
+}"""
+REVERSE = """extern "C" __global__ void reverse(const float* a, float* b) {
+  __shared__ float s[64];
+  s[threadIdx.x] = a[threadIdx.x];
+  %s
+  b[threadIdx.x] = s[63 - threadIdx.x];
+}"""
+SUM = """extern "C" __global__ void total(const float* a, float* b, int n) {
+  float sum = 0;
+  for (int i = threadIdx.x; i < n; i += blockDim.x) sum += a[i];
+  for (int by = 16; by; by /= 2) sum += __shfl_down_sync(0xffffffff, sum, by);
+  if (threadIdx.x %% 32 == 0) atomicAdd(b, sum);
+}""".replace("%%", "%")
+
+
+def test_a_kernel(cupy: Any) -> None:
+    a, b = cupy.arange(10, dtype="float32"), cupy.empty(10, "float32")
+    cupy.RawKernel(SCALE % "<", "scale")((3,), (4,), (a, b, np.int32(10)))
+    assert (b.get() == 2 * np.arange(10)).all()
+
+
+def test_a_kernel_that_writes_beside_its_array(cupy: Any) -> None:
+    a, b = cupy.arange(10, dtype="float32"), cupy.empty(10, "float32")
+    with pytest.raises(KernelFault, match="heap-buffer-overflow"):
+        cupy.RawKernel(SCALE % "<=", "scale")((3,), (4,), (a, b, np.int32(10)))
+
+
+def test_a_missing_barrier(cupy: Any) -> None:
+    a, b = cupy.arange(64, dtype="float32"), cupy.empty(64, "float32")
+    cupy.RawKernel(REVERSE % "__syncthreads();", "reverse")((1,), (64,), (a, b))
+    assert (b.get() == np.arange(64)[::-1]).all()
+    with pytest.raises(KernelFault, match="another order of threads"):
+        cupy.RawKernel(REVERSE % "", "reverse")((1,), (64,), (a, b))
+
+
+def test_a_barrier_that_some_threads_miss(cupy: Any) -> None:
+    a, b = cupy.arange(64, dtype="float32"), cupy.empty(64, "float32")
+    with pytest.raises(KernelFault, match="others have ended"):
+        cupy.RawKernel(REVERSE % "if (threadIdx.x) return; __syncthreads();", "reverse")((1,), (64,), (a, b))
+
+
+def test_warps_and_atomic_additions(cupy: Any) -> None:
+    a, b = cupy.arange(1000, dtype="float32"), cupy.zeros(1, dtype="float32")
+    cupy.RawKernel(SUM, "total")((1,), (64,), (a, b, np.int32(1000)))
+    assert b.get()[0] == 1000 * 999 / 2
+
+
+def test_a_number_of_another_size(cupy: Any) -> None:
+    a = cupy.arange(10, dtype="float32")
+    with pytest.raises(KernelFault, match="4 bytes is given 8"):
+        cupy.RawKernel(SCALE % "<", "scale")((3,), (4,), (a, a.copy(), np.int64(10)))
+
+
+# ---------------------------------------------------------------------- programs
+def network() -> Any:
+    x, y = fluid.data("x", [None, 6], "float32"), fluid.data("y", [None, 1], "int64")
+    h = fluid.layers.fc(x, 8, act="tanh", param_attr=_start("w0"))
+    h = fluid.layers.fc(h, 3, param_attr=_start("w1"))
+    loss = fluid.layers.mean(fluid.layers.softmax_with_cross_entropy(h, y))
+    fluid.optimizer.Adam(0.05).minimize(loss)
+    return loss
+
+
+def _start(name: str) -> Any:
+    return fluid.ParamAttr(name=name, initializer=fluid.initializer.Uniform(-0.5, 0.5, seed=7))
+
+
+def feed(step: int) -> dict[str, Any]:
+    random = np.random.default_rng(step)
+    return {"x": random.random((8, 6), "float32"), "y": random.integers(0, 3, (8, 1))}
+
+
+def losses(place: Any, program: Any, loss: Any) -> list[float]:
+    exe = fluid.Executor(place)
+    scope = fluid.Scope()
+    exe.run(fluid.default_startup_program(), scope=scope)
+    runs = [exe.run(program, feed=feed(step), fetch_list=[loss], scope=scope)[0] for step in range(4)]
+    return [float(np.mean(value)) for value in runs]
+
+
+def test_steps_are_captured(cupy: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    steps: list[CapturedStep] = []
+    before = CapturedStep.__init__
+
+    def made(self: CapturedStep, *args: Any) -> None:
+        before(self, *args)
+        steps.append(self)
+
+    monkeypatch.setattr(CapturedStep, "__init__", made)
+    loss = network()
+    found = losses(fluid.CUDAPlace(0), fluid.default_main_program(), loss)
+    assert found == pytest.approx(losses(fluid.CPUPlace(), fluid.default_main_program(), loss), abs=1e-6)
+    assert [step.graph is not None for step in steps if step.runs == 4] == [True]
+
+
+@pytest.mark.parametrize("devices", [2, 4])
+def test_data_parallel(cupy: Any, devices: int) -> None:
+    loss = network()
+    main = fluid.default_main_program()
+
+    def parallel(places: Any) -> Any:
+        return fluid.CompiledProgram(main.clone()).with_data_parallel(loss.name, places=places)
+
+    cuda = fluid.cuda_places(range(devices))
+    found = losses(fluid.CUDAPlace(0), parallel(cuda), loss)
+    assert found == pytest.approx(
+        losses(fluid.CPUPlace(), parallel(fluid.cpu_places(devices)), loss), abs=1e-6
+    )

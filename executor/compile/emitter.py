@@ -255,12 +255,14 @@ class Emitter:
             return self.reshape(self.plain(value), [value.shape[axis] for axis in order])
         return self.copied(value, order)
 
-    def published(self, slot: str, shape: Sequence[int], dtype: Any, order: Sequence[int]) -> Value:
+    def published(
+        self, slot: str, shape: Sequence[int], dtype: Any, order: Sequence[int], index: int = 0
+    ) -> Value:
         """A buffer for an output of a shape, with its dimensions in an order; the output is a view of it."""
         base = self.temp([shape[axis] for axis in order], dtype)
-        base.named(self.op.outputs[slot][0])
+        base.named(self.op.outputs[slot][index])
         back = sorted(range(len(order)), key=lambda axis: order[axis])
-        self.alias(slot, self.transpose(base, back))
+        self.alias(slot, self.transpose(base, back), index)
         return base
 
     def laid_alike(

@@ -99,6 +99,20 @@ def _(e: Emitter) -> None:
     e.elementwise("x", out, x=x)
 
 
+def _concat_images(e: Emitter) -> bool:
+    """True if the parts lie in one order of dimensions, in which they are joined."""
+    parts = [e.laid_need("X", index) for index in range(len(e.op.inputs["X"]))]
+    order = parts[0].order
+    if order is None or e.persistable("Out") or any(part.order != order for part in parts):
+        return False
+    assert parts[0].shape is not None
+    axis = e.attr("axis") % len(order)
+    bases = [e.base_in(part, order) for part in parts]
+    out = e.published("Out", e.inferred_shape("Out"), parts[0].dtype, order)
+    e.call("concatenate", tuple(bases), axis=order.index(axis), out=out)
+    return True
+
+
 @lowering("concat")
 def _(e: Emitter) -> None:
     if e.op.inputs.get("AxisTensor"):
@@ -107,6 +121,8 @@ def _(e: Emitter) -> None:
     # `recv` has read the pieces where they belong
     if whole is not None:
         e.finals.append((whole.name, whole))
+        return
+    if _concat_images(e):
         return
     parts = e.many("X")
     shapes = [part.shape for part in parts]
@@ -131,9 +147,11 @@ def _(e: Emitter) -> None:
 def _(e: Emitter) -> None:
     if e.op.inputs.get("AxisTensor"):
         raise CannotLower("AxisTensor")
-    parts = e.many("X")
-    d = e.need("Out@GRAD")
+    parts = [e.laid_need("X", index) for index in range(len(e.op.inputs["X"]))]
+    d = e.laid_need("Out@GRAD")
     assert d.shape is not None
+    order = d.order or tuple(range(len(d.shape)))
+    source = e.base_in(d, order) if d.order else d
     axis = e.attr("axis") % len(d.shape)
     start = 0
     for index, part in enumerate(parts):
@@ -141,6 +159,9 @@ def _(e: Emitter) -> None:
         stop = start + part.shape[axis]
         if e.wants("X@GRAD", index):
             # a copy, since a piece along an inner axis cannot be reshaped without one
-            out = e.out("X@GRAD", part.shape, part.dtype, index=index)
-            copied(e, e.piece(d, start, stop, axis), out)
+            if d.order:
+                out = e.published("X@GRAD", part.shape, part.dtype, order, index)
+            else:
+                out = e.out("X@GRAD", part.shape, part.dtype, index=index)
+            copied(e, e.piece(source, start, stop, order.index(axis)), out)
         start = stop

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from fluidlite.base.errors import UnsupportedError
+from fluidlite.base.mpi_start import under_mpi
 from fluidlite.incubate.fleet.base.roles import RoleMakerBase
 from fluidlite.incubate.fleet.parameter_server import distribute_transpiler as of_fluid
 from fluidlite.ir.program import Program, program_guard
@@ -157,7 +158,7 @@ class ServedJob:
         """Start what exchanges gradients and parameters with the servers."""
         if scopes is not None:
             raise UnsupportedError("fleet.init_worker: a worker has one scope, the global one")
-        if self.waits:
+        if self.waits and not under_mpi():  # processes of one `mpiexec` listen at no port
             wait_server_ready(list(self.fleet.server_endpoints()))
         self.fleet.init_worker()
         self._take_first_copies()

@@ -1,13 +1,16 @@
-"""Proofs of fleet's strategies: `python tests/distributed/fleet_proofs.py` writes a table into docs/FLEET.md.
+"""Proofs of fleet's strategies; `python tests/distributed/fleet_proofs.py` writes docs/STRATEGIES.md.
 
 Each strategy is put to each network, its job runs with a thread for each process, and its parameters are
-compared with those of the computation that it stands for.
+compared with those of the computation that it stands for; then the same with the processes of an `mpiexec`.
 """
 
 from __future__ import annotations
 
 import os
 import pathlib
+import re
+import shutil
+import subprocess
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -24,8 +27,10 @@ from fluidlite.distributed.proof import Proof
 from fluidlite.paddle.distributed import fleet
 from fluidlite.transpiler.check.report import check
 
-PAGE = pathlib.Path(__file__).parents[2] / "docs" / "FLEET.md"
+HERE = pathlib.Path(__file__).parent
+PAGE = HERE.parents[1] / "docs" / "STRATEGIES.md"
 MARKS = ("<!-- proofs -->\n", "<!-- /proofs -->\n")
+PROCESSES = ("<!-- mpiexec -->\n", "<!-- /mpiexec -->\n")
 STEPS, ROWS = 4, 8
 Feeds = list[dict[str, Any]]
 
@@ -149,6 +154,8 @@ CASES: dict[str, Case] = {
         {"use_hierarchical_allreduce": True, "hierarchical_allreduce_inter_nranks": 2}, workers=4
     ),
     "without_graph_optimization=False": Case({"without_graph_optimization": False}),
+    "sync_nccl_allreduce=False": Case({"sync_nccl_allreduce": False}),
+    "fp16_allreduce": Case({"fp16_allreduce": True}),
     "find_unused_parameters": Case({"find_unused_parameters": True}),
     "localsgd": Case(
         {"localsgd": True, "localsgd_configs": {"k_steps": 2, "begin_step": 1}}, tolerance=_ALONE
@@ -161,12 +168,24 @@ CASES: dict[str, Case] = {
     "amp": Case(_AMP, tolerance=_HALF),
     "amp, gradient_merge, recompute": Case({"recompute": True, **_AMP, **_MERGE}, tolerance=_HALF),
     "gradient_merge, recompute, lars": Case({"recompute": True, "lars": True, **_MERGE}, _momentum),
+    "gradient_merge, lamb": Case({"lamb": True, **_MERGE}, _adam),
+    "recompute, lamb": Case({"recompute": True, "lamb": True}, _adam),
+    "recompute, amp": Case({"recompute": True, **_AMP}, tolerance=_HALF),
+    "localsgd, amp": Case({"localsgd": True, **_AMP}, tolerance=_HALF),
+    "localsgd, recompute": Case({"localsgd": True, "recompute": True}, tolerance=_ALONE),
+    "nccl_comm_num=2, use_hierarchical_allreduce": Case(
+        {"nccl_comm_num": 2, "use_hierarchical_allreduce": True, "hierarchical_allreduce_inter_nranks": 2},
+        workers=4,
+    ),
     "dgc": Case({"dgc": True}, _momentum),
     "sharding": Case({"sharding": True}),
     "pipeline": Case({"pipeline": True}),
     "tensor_parallel": Case({"tensor_parallel": True}),
     "a_sync=False": Case({"a_sync": False}, servers=2),
     "a_sync=False, lamb": Case({"a_sync": False, "lamb": True}, _adam, servers=2),
+    "a_sync=False, lars": Case({"a_sync": False, "lars": True}, _momentum, servers=2),
+    "a_sync=False, recompute": Case({"a_sync": False, "recompute": True}, servers=2),
+    "a_sync=False, amp": Case({"a_sync": False, **_AMP}, servers=2),
     "a_sync": Case({"a_sync": True}, servers=2, tolerance=_IN_ORDER),
     "a_sync, k_steps=-1": Case(
         {"a_sync": True, "a_sync_configs": {"k_steps": -1}}, servers=2, tolerance=_IN_ORDER
@@ -244,9 +263,51 @@ def table() -> str:
     return head + "".join(f"{row(name)}\n" for name in CASES)
 
 
+# ---------------------------------------------------------------------- the table of processes
+_NUMBER = re.compile(r"\d\.\d+e[+-]\d\d")
+
+
+def under_mpiexec(script: str, *arguments: str) -> str:
+    """The output of four processes."""
+    command = [str(shutil.which("mpiexec")), "-n", "4", sys.executable, str(HERE / script), *arguments]
+    return subprocess.run(command, capture_output=True, text=True, check=True).stdout
+
+
+def table_of_processes() -> str:
+    """The table of strategies whose processes keep in step, by the processes of an `mpiexec`."""
+    lines = [line.rpartition(": ") for line in under_mpiexec("fleet_mpi_job.py").splitlines()]
+    found = {case: number for case, _, number in lines}
+    for name in (name for name, case in CASES.items() if case.servers and not is_refused(name, "MLP")):
+        for net in NETS if CASES[name].tolerance < _IN_ORDER else ():
+            apart = max(map(float, _NUMBER.findall(under_mpiexec("fleet_served_mpi_job.py", name, net))))
+            assert apart <= CASES[name].tolerance, (name, net, apart)
+            found[f"{name}, {net}"] = f"{apart:.0e}"
+    proven = [name for name in CASES if any(f"{name}, {net}" in found for net in NETS)]
+    rows = [[name, *(found.get(f"{name}, {net}", "refused") for net in NETS)] for name in proven]
+    head = ["strategy", *NETS]
+    return "".join(f"| {' | '.join(row)} |\n" for row in (head, ["---"] * len(head), *rows))
+
+
+def is_refused(name: str, net: str) -> bool:
+    """True if a strategy cannot be had on a network."""
+    return not cell(CASES[name], NETS[net])[0]
+
+
+def between(marks: tuple[str, str]) -> str:
+    """The lines of the page between two marks."""
+    return PAGE.read_text(encoding="utf8").partition(marks[0])[2].partition(marks[1])[0]
+
+
+def write(marks: tuple[str, str], text: str) -> None:
+    """Put a text between two marks of the page."""
+    page = PAGE.read_text(encoding="utf8")
+    before, after = page.partition(marks[0])[0], page.partition(marks[1])[2]
+    PAGE.write_text(before + marks[0] + text + marks[1] + after, encoding="utf8")
+
+
 def main() -> None:
-    before, after = (PAGE.read_text(encoding="utf8").partition(mark)[end] for mark, end in zip(MARKS, (0, 2)))
-    PAGE.write_text(before + MARKS[0] + table() + MARKS[1] + after, encoding="utf8")
+    write(MARKS, table())
+    write(PROCESSES, table_of_processes())
 
 
 if __name__ == "__main__":

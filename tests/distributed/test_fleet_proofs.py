@@ -9,7 +9,8 @@ from fleet_proofs import CASES, NETS
 from fluidlite.transpiler.check.report import check
 from fluidlite.transpiler.parts.op_kinds import REDUCTIONS
 
-ROWS = {line.split(" | ")[0].removeprefix("| "): line for line in fleet_proofs.PAGE.read_text().splitlines()}
+TABLE = fleet_proofs.between(fleet_proofs.MARKS).splitlines()
+ROWS = {line.split(" | ")[0].removeprefix("| "): line for line in TABLE}
 
 
 @pytest.mark.parametrize("name", CASES)
@@ -39,6 +40,4 @@ def test_a_reduction_that_lacks_is_found(name: str) -> None:
 
 
 def test_table_has_all_strategies() -> None:
-    text = fleet_proofs.PAGE.read_text()
-    table = text.partition(fleet_proofs.MARKS[0])[2].partition(fleet_proofs.MARKS[1])[0]
-    assert [line.split(" | ")[0] for line in table.splitlines()[2:]] == [f"| {name}" for name in CASES]
+    assert [line.split(" | ")[0] for line in TABLE[2:]] == [f"| {name}" for name in CASES]

@@ -17,11 +17,30 @@ pytestmark = [
 def test_every_strategy_on_every_network() -> None:
     done = run(4, "distributed/fleet_mpi_job.py")
     assert done.returncode == 0, says(done)
-    page = fleet_proofs.PAGE.read_text().partition(fleet_proofs.MARKS[0])[2]
-    rows = [line.split(" | ") for line in page.partition(fleet_proofs.MARKS[1])[0].splitlines()[2:]]
-    alone = [row for row in rows if "a_sync" not in row[0]]
-    proven = sum(cell != "refused" for row in alone for cell in row[1:-1])
+    rows = [row for row in table(fleet_proofs.MARKS) if "a_sync" not in row[0]]
+    proven = sum(cell != "refused" for row in rows for cell in row[1:-1])
     assert len(done.stdout.splitlines()) == proven, says(done)
+
+
+def table(marks: tuple[str, str]) -> list[list[str]]:
+    """The rows of one of the page's tables."""
+    lines = fleet_proofs.between(marks).splitlines()[2:]
+    return [line.removeprefix("| ").removesuffix(" |").split(" | ") for line in lines]
+
+
+def test_the_table_of_processes_has_what_is_proven_in_step() -> None:
+    proven = {row[0]: row[1:-1] for row in table(fleet_proofs.MARKS) if set(row[1:-1]) != {"refused"}}
+    written = {row[0]: row[1:] for row in table(fleet_proofs.PROCESSES)}
+    cases = fleet_proofs.CASES
+    assert list(written) == [name for name in proven if in_step(cases[name])]
+    for name, cells in written.items():
+        assert [cell == "refused" for cell in cells] == [cell == "refused" for cell in proven[name]]
+        assert all(float(cell) <= cases[name].tolerance for cell in cells if cell != "refused"), name
+
+
+def in_step(case: fleet_proofs.Case) -> bool:
+    """True but for trainers with servers that do not wait for each other."""
+    return not case.servers or case.tolerance < 1e-4
 
 
 @pytest.mark.parametrize("name, net", [("a_sync=False", "ctr_dnn"), ("a_sync=False, lamb", "MLP")])

@@ -55,7 +55,11 @@ def _summary(lowered: Plan, compiled: CompiledPlan) -> list[str]:
         return [*lines, f"memory: buffers are not placed yet, {persistable}"]
     pool = _bytes(plan.layout.pool_bytes)
     alone = _bytes(plan.layout.total_bytes)
-    return [*lines, f"memory: {pool} of buffers (without sharing {alone}), {persistable}"]
+    least = _bytes(plan.layout.live_bytes)
+    return [
+        *lines,
+        f"memory: {pool} of buffers (at most {least} in use at once; without sharing {alone}), {persistable}",
+    ]
 
 
 def _planning(times: Mapping[str, float]) -> str:

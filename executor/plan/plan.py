@@ -60,8 +60,8 @@ class Move:
 
 @dataclass(frozen=True)
 class BufferLayout:
-    """Byte offset of each buffer in the pool, the pool's size, and the bytes that buffers would take without
-    sharing.
+    """Byte offset of each buffer in the pool, the pool's size, the bytes that buffers would take without
+    sharing, and the most that are in use at once, which no placement falls below.
     """
 
     offsets: Mapping[Value, int]
@@ -69,6 +69,7 @@ class BufferLayout:
     total_bytes: int
     moves: tuple[Move, ...] = ()
     """The way to it, for buffers of other sizes."""
+    live_bytes: int = 0
 
 
 @dataclass(frozen=True)

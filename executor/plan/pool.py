@@ -1,9 +1,10 @@
-"""Places in the pool of a plan, first fit, by the order in which buffers come and go."""
+"""Places in the pool of a plan, by the order in which buffers come and go."""
 
 from __future__ import annotations
 
 import bisect
-from collections.abc import Callable, Iterable
+import sys
+from collections.abc import Callable, Collection, Iterable
 
 from fluidlite.executor.plan.plan import BufferLayout, Move
 from fluidlite.executor.plan.values import Value
@@ -11,50 +12,119 @@ from fluidlite.executor.plan.values import Value
 __all__ = ["laid_out"]
 
 ALIGN = 64  # bytes: a line of the cache, which two threads' buffers should not share
+LARGE_SHARE = 256  # a place is large that takes this part of the most bytes in use at once
+MANY = 400  # large places, which cost a comparison for each pair, 25 ms in all
 
 
 class _Pool:
-    """First-fit allocation in an address space that grows as needed."""
+    """Lifetimes of places: each is taken once and freed once, or never; `arranged` gives their offsets."""
 
     def __init__(self) -> None:
-        self.live: list[tuple[int, int]] = []  # (offset, size), ascending
-        self.peak = 0
+        self.sizes: list[int] = []
+        self.lives: list[tuple[int, int]] = []
+        """When each place is taken and freed, in events."""
+        self.events: list[int] = []
+        """The places that are taken, and those that are freed as -1 - place, in order."""
+        self.held = 0
+        self.most_held = 0
+        """The most bytes in use at once: no arrangement of these places could do with less."""
 
     def take(self, nbytes: int) -> int:
-        # an empty buffer gets a place, too: `free` tells places apart by their offsets
+        """A new place."""
+        # an empty buffer gets a place, too
         size = -(-max(nbytes, 1) // ALIGN) * ALIGN
-        offset = 0
-        for index, (start, length) in enumerate(self.live):
-            if start - offset >= size:
-                self.live.insert(index, (offset, size))
-                return offset
-            offset = start + length
-        self.live.append((offset, size))
-        self.peak = max(self.peak, offset + size)
-        return offset
+        self.held = self.held + size
+        self.most_held = max(self.most_held, self.held)
+        self.sizes.append(size)
+        self.lives.append((len(self.events), sys.maxsize))
+        self.events.append(len(self.sizes) - 1)
+        return len(self.sizes) - 1
 
-    def free(self, offset: int) -> None:
-        # (offset,) sorts right before (offset, size)
-        index = bisect.bisect_left(self.live, (offset,))
-        assert self.live[index][0] == offset
-        del self.live[index]
+    def free(self, place: int) -> None:
+        """The end of a place."""
+        self.held = self.held - self.sizes[place]
+        self.lives[place] = (self.lives[place][0], len(self.events))
+        self.events.append(-1 - place)
+
+    def arranged(self) -> tuple[dict[int, int], int]:
+        """The offset of each place, and the size of the pool: first come, first served, or the large places
+        first, whichever needs less.
+        """
+        offsets, peak = self._first_fit(set(range(len(self.sizes))))
+        if peak == self.most_held:
+            return offsets, peak
+        large = [place for place, size in enumerate(self.sizes) if size * LARGE_SHARE >= self.most_held]
+        # each is compared with all before it
+        if len(large) > MANY:
+            return offsets, peak
+        found, top = self._largest_first(large)
+        small, rest = self._first_fit(set(range(len(self.sizes))).difference(large))
+        if top + rest >= peak:
+            return offsets, peak
+        found.update((place, top + offset) for place, offset in small.items())
+        return found, top + rest
+
+    def _first_fit(self, places: Collection[int]) -> tuple[dict[int, int], int]:
+        """Each place in the first gap that is free when it is taken."""
+        live: list[tuple[int, int]] = []  # (offset, size), ascending
+        offsets: dict[int, int] = {}
+        peak = 0
+        for event in self.events:
+            place = event if event >= 0 else -1 - event
+            if place not in places:
+                continue
+            if event < 0:
+                # (offset,) sorts right before (offset, size)
+                del live[bisect.bisect_left(live, (offsets[place],))]
+                continue
+            offsets[place] = offset = _gap(live, self.sizes[place])
+            bisect.insort(live, (offset, self.sizes[place]))
+            peak = max(peak, offset + self.sizes[place])
+        return offsets, peak
+
+    def _largest_first(self, places: Collection[int]) -> tuple[dict[int, int], int]:
+        """Each place in the first gap beside all larger ones that live at the same time."""
+        offsets: dict[int, int] = {}
+        peak = 0
+        for place in sorted(places, key=lambda place: -self.sizes[place]):
+            start, end = self.lives[place]
+            beside = sorted(
+                (offset, self.sizes[other])
+                for other, offset in offsets.items()
+                if self.lives[other][0] < end and start < self.lives[other][1]
+            )
+            offsets[place] = offset = _gap(beside, self.sizes[place])
+            peak = max(peak, offset + self.sizes[place])
+        return offsets, peak
+
+
+def _gap(live: Iterable[tuple[int, int]], size: int) -> int:
+    """The first offset where `size` bytes fit between (or behind) ranges, which may overlap."""
+    offset = 0
+    for start, length in live:
+        if start - offset >= size:
+            return offset
+        offset = max(offset, start + length)
+    return offset
 
 
 def laid_out(moves: Iterable[Move], nbytes: Callable[[Value], int]) -> BufferLayout:
     """The place of each buffer, for buffers of `nbytes` bytes."""
     pool = _Pool()
     moves = tuple(moves)
-    offsets: dict[Value, int] = {}
+    places: dict[Value, int] = {}
     total = 0
     for move in moves:
         if move.taker is None:
             assert move.donor is not None
-            pool.free(offsets[move.donor])
+            pool.free(places[move.donor])
         elif move.donor is not None:
-            offsets[move.taker] = offsets[move.donor]
+            places[move.taker] = places[move.donor]
             total += nbytes(move.taker)
         else:
             size = nbytes(move.taker)
-            offsets[move.taker] = pool.take(size)
+            places[move.taker] = pool.take(size)
             total += size
-    return BufferLayout(offsets, pool.peak, total, moves)
+    where, peak = pool.arranged()
+    offsets = {value: where[place] for value, place in places.items()}
+    return BufferLayout(offsets, peak, total, moves, pool.most_held)

@@ -11,6 +11,10 @@ from scipy import special
 
 import fluidlite as fluid
 from fluidlite import layers
+from fluidlite.executor.passes.place_buffers import layout_of
+from fluidlite.executor.plan.actions import Bound, Call, Out
+from fluidlite.executor.plan.steps import Step
+from fluidlite.executor.plan.values import Storage, Value, ValueFactory
 from fluidlite.executor.run.draws import KeptMask
 from fluidlite.executor.run.functions import Erf
 
@@ -174,3 +178,18 @@ def test_plans_draw_what_the_interpreter_draws() -> None:
     for planned, wanted in zip(*found, strict=True):
         for one, other in zip(planned, wanted, strict=True):
             np.testing.assert_allclose(one, other, rtol=1e-6)
+
+
+def test_a_pool_is_hardly_larger_than_what_is_in_use_at_once() -> None:
+    values = ValueFactory()
+    feed = values.make((4,), "float32", Storage.FEED)
+    random = np.random.default_rng(2)
+    alive: list[Value] = []
+    steps = []
+    for _ in range(300):
+        out = values.make((int(random.integers(1, 5000)),), "float32", Storage.BUFFER)
+        reads = [alive.pop(int(random.integers(len(alive))))] if len(alive) > 12 else [feed]
+        steps.append(Step(None, Call(Bound("opaque", None), (*reads, Out(out)))))
+        alive.append(out)
+    layout = layout_of(steps, alive)
+    assert layout.live_bytes <= layout.pool_bytes <= 1.2 * layout.live_bytes

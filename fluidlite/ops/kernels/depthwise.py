@@ -123,7 +123,7 @@ class DepthwiseLast:
         self.residues = list(itertools.product(residues(geometry, 0), residues(geometry, 1)))
 
     def keep(self) -> None:
-        """Nothing is kept: a channel has a few numbers."""
+        """Take note that the filters do not change; a channel has so few numbers that none are kept."""
 
     def forward(self, x: Array, w: Array, out: Array, mine: Portion, tail: Tail | None = None) -> None:
         """A member's share of out = x convolved with w, and what follows."""

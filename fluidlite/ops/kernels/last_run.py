@@ -33,8 +33,8 @@ class LastRun:
 
 
 def last_run(ctx: KernelContext, name: str) -> LastRun:
-    """What is kept beside the variable `name` of the run's scope: beside it, since a plan is made for the
-    values that its ops find.
+    """The object that keeps layers beside the variable `name` of the run's scope, since a plan is made for
+    the values that its ops find.
     """
     held = ctx.scope.var(f"{name}.layers")
     if not isinstance(held.value, LastRun):

@@ -224,7 +224,7 @@ class _LstmStack:
 
 
 def _last_run(ctx: KernelContext) -> LastRun | None:
-    """What is kept beside the variable Cache; None for an op without one."""
+    """The object that keeps layers beside the variable Cache; None for an op without one."""
     names = ctx.op.input("Cache")
     return last_run(ctx, names[0]) if names else None
 

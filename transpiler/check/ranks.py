@@ -76,10 +76,9 @@ def read_rank(role: JobRole, programs: Programs, count: int) -> RankReading:
 def _read_rings(rank: RankReading, count: int) -> None:
     for program in (rank.programs.startup, rank.programs.main):
         rank.formed.update(program.distribution.formed)
-    for site in rank.main:  # programs that were read from files have it of their ops
-        members = site.op.attrs.get(RING_RANKS_ATTR)
-        if members:
-            rank.formed.setdefault(int(site.op.attrs.get("ring_id", 0)), tuple(members))
+    # a program that was read from a file has it of its ops
+    for op in (site.op for site in rank.main if RING_RANKS_ATTR in site.op.attrs):
+        rank.formed.setdefault(int(op.attrs["ring_id"]), tuple(op.attrs[RING_RANKS_ATTR]))
     named = 0
     for site in rank.startup:
         ring = int(site.op.attrs.get("ring_id", 0))
@@ -235,10 +234,9 @@ def _check_rings(found: Findings, rank: RankReading) -> None:
             continue
         ring = int(site.op.attrs.get("ring_id", 0))
         made = rank.rings.get(ring)
-        if made is None and ring in rank.formed:
-            continue
         # Paddle's older `allreduce` has no ring number, and no op of the program makes its ring
-        if made is None and (rank.rings or ("ring_id" in site.op.attrs and site.op.type in RING_OPS)):
+        is_numbered = bool(rank.rings) or ("ring_id" in site.op.attrs and site.op.type in RING_OPS)
+        if made is None and ring not in rank.formed and is_numbered:
             found.add(
                 "ring", site, f"ring {ring} is never made; the startup program makes {sorted(rank.rings)}"
             )

@@ -7,15 +7,13 @@ known, becomes a call of its portable kernel.
 
 from __future__ import annotations
 
-import functools
-import itertools
-import math
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Protocol
 
 import numpy as np
 
 from fluidlite.base.registry import EMPTY_VAR, ZERO_DIM_ATTR, Spec
+from fluidlite.executor.compile.scalars import broadcast, number_of, result_dtype
 from fluidlite.executor.plan.actions import (
     Action,
     Assign,
@@ -31,7 +29,7 @@ from fluidlite.executor.plan.actions import (
     Out,
     SetItem,
 )
-from fluidlite.executor.plan.sizes import Made, Size, holds_sizes, plain
+from fluidlite.executor.plan.sizes import Made, holds_sizes, plain
 from fluidlite.executor.plan.steps import Step, shown
 from fluidlite.executor.plan.values import (
     Reshape,
@@ -523,80 +521,6 @@ class Emitter:
         return out
 
 
-def broadcast(*shapes: Sequence[int]) -> tuple[int, ...]:
-    """The shape that arrays of these shapes have together."""
-    if all(shape is shapes[0] for shape in shapes) or len(set(shapes)) == 1:
-        return tuple(shapes[0])
-    result: list[int] = []
-    for places in itertools.zip_longest(*(reversed(shape) for shape in shapes), fillvalue=1):
-        wide = [size for size in places if size != 1]
-        if any(size != wide[0] for size in wide):
-            raise ValueError(f"shapes {', '.join(map(str, map(plain, shapes)))} do not go together")
-        result.insert(0, wide[0] if wide else 1)
-    return tuple(result)
-
-
 def _number_or_value(item: Any) -> Any:
     """The number that every element of a value is, if that is known; else the value (or number) itself."""
     return item.uniform if isinstance(item, Value) and item.uniform is not None else item
-
-
-def result_dtype(function: str, operands: Sequence[Any]) -> np.dtype[Any]:
-    """The dtype of an array function of values and numbers; numbers give way to arrays, as in NumPy."""
-    if function in scalar.PREDICATES:
-        return np.dtype(bool)
-    if function == "where":
-        # the condition chooses, and has no say in the dtype
-        operands = operands[1:]
-    arrays = [item.dtype for item in operands if isinstance(item, Value)]
-    numbers = [plain(item) for item in operands if not isinstance(item, Value)]
-    # Python numbers are weak in NumPy 2: 0.1 beside float32 stays float32
-    found = np.result_type(*arrays, *numbers)
-    if function in _FLOATING and found.kind in "iub":
-        return np.dtype(np.float64)
-    return found
-
-
-def _computed(function: str, dtype: Any, *numbers: Any) -> Any:
-    return number_of(function, numbers, dtype)
-
-
-def number_of(function: str, numbers: Sequence[Any], dtype: Any = None) -> Any:
-    """An array function of numbers alone, as a number (of `dtype`)."""
-    sizes = next((item.sizes for item in numbers if isinstance(item, Size)), None)
-    if sizes is not None:
-        found = sizes.apply(functools.partial(_computed, function, dtype), *numbers)
-        if found is not NotImplemented:
-            return found
-        numbers = [sizes.fix(item) if isinstance(item, Size) else item for item in numbers]
-    if function == "copy":
-        # rounded as the array would have rounded it: 0.1 in float32 is another number than in float64
-        return np.asarray(numbers[0], dtype).item()
-    if function == "where":
-        return numbers[1] if numbers[0] else numbers[2]
-    if function == "erf":
-        return math.erf(numbers[0])
-    # 1 / 0 is an infinity in a program, as it is when arrays compute it
-    with np.errstate(all="ignore"):
-        return np.asarray(getattr(np, scalar.FUNCTIONS[function][0])(*numbers), dtype).item()
-
-
-_FLOATING = frozenset(
-    [
-        "exp",
-        "log",
-        "log1p",
-        "sqrt",
-        "sin",
-        "cos",
-        "tan",
-        "asin",
-        "acos",
-        "atan",
-        "sinh",
-        "cosh",
-        "tanh",
-        "div",
-        "erf",
-    ]
-)

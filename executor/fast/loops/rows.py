@@ -15,7 +15,7 @@ import numpy as np
 
 from fluidlite.executor.fast.loops import functions
 from fluidlite.executor.fast.loops.compiler import LoopCode, loop_of, widths
-from fluidlite.executor.fast.loops.sweeps import Lanes, Point, Sweep, sweeps_text
+from fluidlite.executor.fast.loops.sweeps import Point, RowLanes, Sweep, sweeps_text
 from fluidlite.executor.fast.loops.vectors import Vector
 from fluidlite.executor.run import rows
 from fluidlite.executor.run.team import on_team
@@ -34,7 +34,7 @@ def _nothing(point: Point, reduced: Sequence[Vector] = ()) -> Mapping[str, Vecto
 def _softmax(lowest: float) -> LoopCode:
     """exp(x - largest) over its sum."""
 
-    def powers(lanes: Lanes) -> None:
+    def powers(lanes: RowLanes) -> None:
         score = lanes["x"] - lanes["top"]
         # NaN is not less than anything, and stays
         raised = functions.exp(lanes.code.select(score.compare("olt", lowest), score.like(lowest), score))
@@ -65,7 +65,7 @@ def _softmax_grad() -> LoopCode:
 def _layer_norm(epsilon: float, has_scale: bool, has_bias: bool) -> LoopCode:
     """(x - mean) / sqrt(variance + epsilon) * scale + bias."""
 
-    def squares(lanes: Lanes) -> None:
+    def squares(lanes: RowLanes) -> None:
         centred = lanes["x"] - lanes["mean"]
         lanes.total(centred * centred)
 
@@ -79,7 +79,7 @@ def _layer_norm(epsilon: float, has_scale: bool, has_bias: bool) -> LoopCode:
         point.store("means", mean)
         return {"mean": mean}
 
-    def normal(lanes: Lanes) -> None:
+    def normal(lanes: RowLanes) -> None:
         y = (lanes["x"] - lanes["mean"]) * lanes["inverse"]
         y = y * lanes["scale"] if has_scale else y
         lanes.store("y", y + lanes["bias"] if has_bias else y)
@@ -110,13 +110,13 @@ def _layer_norm_grad(epsilon: float, has_scale: bool, wanted: tuple[bool, bool, 
         inverse = 1.0 / point.root(point.load("variance") + epsilon)
         return {"mean": point.load("means"), "inverse": inverse}
 
-    def unit(lanes: Lanes) -> Vector:
+    def unit(lanes: RowLanes) -> Vector:
         return (lanes["x"] - lanes["mean"]) * lanes["inverse"]
 
-    def scaled(lanes: Lanes) -> Vector:
+    def scaled(lanes: RowLanes) -> Vector:
         return lanes["d"] * lanes["scale"] if has_scale else lanes["d"]
 
-    def sums(lanes: Lanes) -> None:
+    def sums(lanes: RowLanes) -> None:
         lanes.total(scaled(lanes) * unit(lanes))
         lanes.total(scaled(lanes))
         if has_dscale:
@@ -127,7 +127,7 @@ def _layer_norm_grad(epsilon: float, has_scale: bool, wanted: tuple[bool, bool, 
     def means(point: Point, found: Sequence[Vector]) -> Mapping[str, Vector]:
         return {"along": found[0] / point.columns(), "level": found[1] / point.columns()}
 
-    def back(lanes: Lanes) -> None:
+    def back(lanes: RowLanes) -> None:
         moved = scaled(lanes) - unit(lanes) * lanes["along"] - lanes["level"]
         lanes.store("dx", moved * lanes["inverse"])
 

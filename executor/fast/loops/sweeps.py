@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from fluidlite.executor.fast.loops.vectors import Code, Vector
 
-__all__ = ["Lanes", "Point", "Sweep", "sweeps_text"]
+__all__ = ["RowLanes", "Point", "Sweep", "sweeps_text"]
 
 _FLOAT = "float"
 
@@ -19,7 +19,7 @@ _FLOAT = "float"
 class Sweep:
     """One walk along a row: `compute` stores and reduces lanes, `after` makes numbers of what was reduced."""
 
-    compute: Callable[[Lanes], None]
+    compute: Callable[[RowLanes], None]
     after: Callable[[Point, Sequence[Vector]], Mapping[str, Vector]]
 
 
@@ -72,7 +72,7 @@ class _Text:
         for code, letter in zip(self.codes, "jk", strict=True):
             known = {name: self._spread(code, vector) for name, vector in numbers.items()}
             self.rows += self.flush(code)
-            both.append(Lanes(self, code, f"{letter}{number}", known, masked=letter == "k"))
+            both.append(RowLanes(self, code, f"{letter}{number}", known, masked=letter == "k"))
         main, tail = both
         self.rows += ["  br label %" + f"{main.index}.head"]
         self._loop(main, "0", "%main", f"s{number}", f"{tail.index}.head", sweep)
@@ -86,7 +86,7 @@ class _Text:
         code.lines.append(f"  {name} = extractelement <1 x float> {vector.name}, i64 0")
         return code.spread(name, _FLOAT)
 
-    def _loop(self, lanes: Lanes, start: str, stop: str, before: str, after: str, sweep: Sweep) -> None:
+    def _loop(self, lanes: RowLanes, start: str, stop: str, before: str, after: str, sweep: Sweep) -> None:
         index = lanes.index
         sweep.compute(lanes)
         body = self.flush(lanes.code)
@@ -107,7 +107,7 @@ class _Text:
             f"  br label %{index}.head",
         ]
 
-    def _reduced(self, main: Lanes, tail: Lanes, which: int) -> Vector:
+    def _reduced(self, main: RowLanes, tail: RowLanes, which: int) -> Vector:
         """A reduction over both loops as one number."""
         is_sum = main.reduced[which][0] == "fadd"
         parts = []
@@ -186,7 +186,7 @@ class Point:
         return self.code.call("sqrt", value)
 
 
-class Lanes:
+class RowLanes:
     """The lanes at hand of each array, and the numbers of the row spread over as many."""
 
     def __init__(

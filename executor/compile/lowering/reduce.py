@@ -47,7 +47,8 @@ def sum_axes(e: Emitter, value: Value, axes: tuple[int, ...], out: Value) -> Non
 
 def _axes(e: Emitter, rank: int) -> tuple[int, ...]:
     dims = e.attr("dim")
-    if e.attr("reduce_all") or not dims:
+    # a number has no dimensions to count from
+    if e.attr("reduce_all") or not dims or not rank:
         return tuple(range(rank))
     return tuple(sorted({dim % rank for dim in dims}))
 

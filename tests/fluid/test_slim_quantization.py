@@ -26,7 +26,11 @@ EXPECTED: dict[str, Any] = json.loads(gzip.decompress((HERE / "slim_expected.jso
 
 @pytest.fixture(scope="module")
 def found() -> Any:
+    # a sum in another order may round to the next of 255 levels, from where training goes its own way:
+    # 1.8.5's levels are those of NumPy's products
+    fluid.set_flags({"FLAGS_use_onednn": False})
     results = slim_cases.all_results(fluid, quantization, QuantizeTranspiler)
+    fluid.set_flags({"FLAGS_use_onednn": True})
     return json.loads(json.dumps(results))
 
 

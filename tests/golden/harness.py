@@ -27,6 +27,8 @@ FLOORS = {
     "vgg": 3e-6,
     "alexnet": 1e-6,
     "norm_layers": 1e-6,
+    "v2_half_precision": 1e-6,
+    "v2_images": 1e-6,
 }  # the bias before a normalisation: nothing but noise
 
 SHARED = re.compile(r"(lstm|gru|simple_rnn)_\d+\.w_0")

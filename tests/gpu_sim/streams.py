@@ -31,7 +31,7 @@ _ids = itertools.count(1)
 _memories: weakref.WeakSet[Memory] = weakref.WeakSet()
 _streams: weakref.WeakSet[Stream] = weakref.WeakSet()
 _host: Clock = {}
-"""What the host has waited for: the work of each stream up to this number."""
+"""The work of each stream, up to a number, that the host has waited for."""
 
 
 class RaceError(AssertionError):

@@ -60,7 +60,7 @@ class CompiledLoops:
         self.partials: list[tuple[Any, int]] = []
         """Partial sums, and the position of the array that takes their sum."""
         self.places: list[tuple[Any, int]] = []
-        """Where the address of each array stands among the arguments of its part."""
+        """The place of each array's address among the arguments of its part."""
         self.calls: list[list[tuple[int, int, int]]] = [[] for _ in range(threads)]
         """For each thread: first row, last row and the address of the arguments."""
         self.tables = [self._table(part) for part in parts]

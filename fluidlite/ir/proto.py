@@ -7,6 +7,7 @@ means the same 32-bit number, so that 0.1 written is 0.1 read.
 
 from __future__ import annotations
 
+import dataclasses
 import re
 from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any
@@ -45,6 +46,7 @@ MAX_BYTES = 1 << 26  # 64 MB; parameters lie in files of their own, so programs 
 _MAX_TYPE = 256
 _MAX_LOD_LEVEL = 64
 _LONG_LIST = 1 << 12
+_MOST_FRAMES = 64
 _FRAME = re.compile(r'  File "(.*)", line (\d{1,9}), in (.*)')
 # the frames of a call stack that lie in Paddle itself: a user looks for the line in the script
 _PADDLE = re.compile(
@@ -317,13 +319,19 @@ def _block(program: Program, index: int, what: str) -> Block:
 
 
 def _user_frame(callstack: Iterable[bytes]) -> Where | None:
-    """The innermost frame outside Paddle; entries run from the inside out."""
+    """The innermost frame outside Paddle, with its callers; entries run from the inside out."""
+    frames: list[Where] = []
+    called = ""
     for entry in callstack:
         match = _FRAME.match(entry.decode(errors="replace"))
         # bytes of 1.8.5 begin with its own frames; the script's is the first behind them
-        if match and not _PADDLE.search(match[1]):
-            return Where(match[1], int(match[2]), match[3])
-    return None
+        if match and _PADDLE.search(match[1]):
+            called = called if frames else match[3]
+        elif match and len(frames) < _MOST_FRAMES:
+            frames.append(Where(match[1], int(match[2]), match[3]))
+    if not frames:
+        return None
+    return dataclasses.replace(frames[0], callers=tuple(frames[1:]), called=called)
 
 
 # ------------------------------------------------------------------------------------------------ writing

@@ -7,27 +7,40 @@ import importlib.util
 import linecache
 import pathlib
 import sys
-from typing import NamedTuple
+from dataclasses import dataclass, field
 
 __all__ = ["Where", "user_location"]
 
 _PACKAGES = ("fluidlite", "fluidlite.executor", "fluidlite.transpiler")  # each may lie in a folder of its own
+_MOST_CALLERS = 15  # of a test runner's stack only the innermost frames say something
 
 
-class Where(NamedTuple):
-    """A line of the user's source, and the function that it stands in."""
+@dataclass(frozen=True)
+class Where:
+    """A line of the user's source, the function that it stands in, and how the program came there.
+
+    `callers` are the lines that called that function, the innermost first, up to the level of a module;
+    `called` names FluidLite's function that the line itself called. Both are left out of comparisons:
+    not every format keeps them.
+    """
 
     file: str
     line: int
     function: str = "<module>"
+    callers: tuple[Where, ...] = field(default=(), compare=False, repr=False)
+    called: str = field(default="", compare=False, repr=False)
 
     def __str__(self) -> str:
         return f"{self.file}:{self.line}"
 
     def callstack(self) -> list[str]:
-        """The two lines of a traceback that Paddle keeps in `op_callstack`."""
-        source = linecache.getline(self.file, self.line).strip()
-        return [f'  File "{self.file}", line {self.line}, in {self.function}\n', f"    {source}\n"]
+        """A traceback as Paddle keeps it in `op_callstack`: two lines a frame, the innermost first."""
+        lines = []
+        for frame in (self, *self.callers):
+            source = linecache.getline(frame.file, frame.line).strip()
+            lines.append(f'  File "{frame.file}", line {frame.line}, in {frame.function}\n')
+            lines.append(f"    {source}\n")
+        return lines
 
 
 @functools.cache
@@ -45,9 +58,28 @@ def _is_ours(file: str) -> bool:
 
 
 def user_location() -> Where | None:
-    """The innermost frame outside FluidLite."""
+    """The innermost frame outside FluidLite, with those that called it."""
     # `inspect.stack` would read the source of every frame; this runs for each op that is appended
     frame = sys._getframe(1)
+    called = ""
     while frame is not None and _is_ours(frame.f_code.co_filename):
+        # a decorator's own function says nothing of what it stands around
+        if frame.f_code.co_name not in ("wrapper", "inner", "__enter__", "__exit__"):
+            called = frame.f_code.co_name
         frame = frame.f_back  # type: ignore[assignment]
-    return None if frame is None else Where(frame.f_code.co_filename, frame.f_lineno, frame.f_code.co_name)
+    frames: list[tuple[str, int, str]] = []
+    while frame is not None and len(frames) <= _MOST_CALLERS:
+        code = frame.f_code
+        if not _is_ours(code.co_filename):
+            frames.append((code.co_filename, frame.f_lineno, code.co_name))
+        if code.co_name == "<module>":
+            break
+        frame = frame.f_back  # type: ignore[assignment]
+    return _place(tuple(frames), called) if frames else None
+
+
+@functools.lru_cache(maxsize=4096)
+def _place(frames: tuple[tuple[str, int, str], ...], called: str) -> Where:
+    """The place with these frames; a layer makes several ops in one."""
+    first, *others = frames
+    return Where(*first, callers=tuple(Where(*frame) for frame in others), called=called)

@@ -12,11 +12,12 @@ Of a variable `kind`, `dtype` (null where it has none) and `shape` always stand 
 a list of `{dtype, shape, lod_level}`; the other fields (`_FIELDS`, and of parameters `_PARAMETER_FIELDS`)
 only where they are not what variables usually have. Attributes have the names of Paddle's types in lower
 case; a block stands as its number, and floats that JSON cannot say as "nan", "inf", "-inf". `where` is left
-out where nobody knows it.
+out where nobody knows it; `called` and `callers` ([file, line, function] each) complete it.
 """
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import math
 from collections.abc import Callable, Mapping
@@ -132,7 +133,7 @@ def _variable_data(var: Variable) -> dict[str, Any]:
 
 
 def _op_data(op: Operator) -> dict[str, Any]:
-    # without the call stack, whose innermost line `where` gives
+    # without the call stack, which `where` gives
     attrs = {
         name: {
             "type": op.attr_type(name).name.lower(),
@@ -143,7 +144,16 @@ def _op_data(op: Operator) -> dict[str, Any]:
     }
     data: dict[str, Any] = {"type": op.type, "inputs": op.inputs, "outputs": op.outputs, "attrs": attrs}
     if op.where is not None:
-        data["where"] = op.where._asdict()
+        data["where"] = _where_data(op.where)
+    return data
+
+
+def _where_data(where: Where) -> dict[str, Any]:
+    data: dict[str, Any] = {"file": where.file, "line": where.line, "function": where.function}
+    if where.called:
+        data["called"] = where.called
+    if where.callers:
+        data["callers"] = [list(dataclasses.astuple(caller)[:3]) for caller in where.callers]
     return data
 
 
@@ -204,20 +214,31 @@ def _read_block(block: Block, data: Any) -> None:
         _read_op(block, item)
 
 
+def _where(data: Any) -> Where:
+    callers = []
+    for caller in _get(data, "callers", list, []):
+        if not isinstance(caller, list) or [type(part) for part in caller] != [str, int, str]:
+            raise FormatError(f"a caller is [file, line, function], not {caller!r}")
+        callers.append(Where(*caller))
+    return Where(
+        _get(data, "file", str),
+        _get(data, "line", int),
+        _get(data, "function", str, "<module>"),
+        tuple(callers),
+        _get(data, "called", str, ""),
+    )
+
+
 def _read_op(block: Block, data: Any) -> None:
     attrs = {name: _read_attr(block, name, attr) for name, attr in _get(data, "attrs", dict, {}).items()}
     where = data.get("where")
-    line = None
-    if where:
-        function = _get(where, "function", str, "<module>")
-        line = Where(_get(where, "file", str), _get(where, "line", int), function)
     op = add_operator(
         block,
         _get(data, "type", str),
         _slots(data, "inputs"),
         _slots(data, "outputs"),
         attrs,
-        line,
+        _where(where) if where else None,
         defaults=False,
     )
     for name in STAMPS:

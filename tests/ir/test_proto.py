@@ -12,7 +12,9 @@ from fluidlite.base import flags
 from fluidlite.base.registry import AttrType, Spec
 from fluidlite.errors import FormatError, UnknownOpError
 from fluidlite.ir.framework_pb import ProgramDesc
+from fluidlite.ir.operator import Operator
 from fluidlite.ir.proto import serialize_program
+from fluidlite.ir.where import Where
 
 GOLDEN = pathlib.Path(__file__).parents[1] / "golden"
 FILES = [*sorted(GOLDEN.glob("models/*/inference/__model__")), *sorted(GOLDEN.glob("models/*/saved.pdmodel"))]
@@ -166,6 +168,22 @@ def test_user_location_comes_back() -> None:
     op = block(program).append_op(type="relu", inputs={"X": ["x"]}, outputs={"Out": ["x"]})
     again = block(fluid.Program.parse_from_string(serialize_program(program))).ops[0]
     assert again.where == op.where and again.where is not None and again.where.file == __file__
+    assert op.where is not None and again.where.callers == op.where.callers
+
+
+def test_an_op_knows_the_calls_that_lead_to_it() -> None:
+    def inner(program: fluid.Program) -> Operator:
+        return block(program).append_op(type="relu", inputs={"X": ["x"]}, outputs={"Out": ["x"]})
+
+    def outer(program: fluid.Program) -> Operator:
+        return inner(program)
+
+    program = fluid.Program()
+    block(program).create_var(name="x", shape=[2], is_data=True)
+    where = outer(program).where
+    assert where is not None and where.called == "append_op"
+    functions = [where.function, *(caller.function for caller in where.callers)]
+    assert functions[:3] == ["inner", "outer", "test_an_op_knows_the_calls_that_lead_to_it"]
 
 
 def test_call_stack_of_paddle_names_the_innermost_user_frame() -> None:
@@ -183,7 +201,8 @@ def test_call_stack_of_paddle_names_the_innermost_user_frame() -> None:
         ]
     )
     where = block(fluid.Program.parse_from_string(desc.SerializeToString())).ops[0].where
-    assert where == ("/home/someone/train.py", 4, "net")
+    assert where == Where("/home/someone/train.py", 4, "net")
+    assert where.callers == (Where("train.py", 9),) and where.called == "append_op"
 
 
 def test_unknown_op_is_kept_and_fails_only_when_run() -> None:

@@ -35,6 +35,7 @@ _NAMES = {
     "fluidlite.layers.tensors.strict": "data embedding one_hot",
     "fluidlite.lod_tensor": "create_lod_tensor create_random_int_lodtensor",
     "fluidlite.base.flags": "get_flags set_flags require_version",
+    "fluidlite.cli.scripts.names": "install_as_paddle",
     "fluidlite.trainer_desc": "DistMultiTrainer MultiTrainer PipelineTrainer TrainerDesc",
     "fluidlite.transpiler": "DistributeTranspiler DistributeTranspilerConfig HashName RoundRobin "
     "memory_optimize release_memory",

@@ -20,6 +20,7 @@ FluidError
 │   └── KernelError          an op's kernel raised
 ├── ArgumentError            also ValueError, TypeError, AssertionError: an argument is missing or wrong
 ├── MissingExtraError        also ImportError: an optional dependency is not installed
+├── InstalledPaddleError     also ImportError: a real Paddle has the name that FluidLite should take
 └── EOFException             a reader has no more data
 """
 
@@ -37,6 +38,7 @@ __all__ = [
     "FeedError",
     "FluidError",
     "FormatError",
+    "InstalledPaddleError",
     "KernelError",
     "MissingExtraError",
     "MissingFileError",
@@ -144,6 +146,10 @@ class ArgumentError(FluidError, ValueError, TypeError, AssertionError):
 
 class MissingExtraError(FluidError, ImportError):
     """An optional dependency is missing; the message names the extra that brings it."""
+
+
+class InstalledPaddleError(FluidError, ImportError):
+    """A real Paddle is installed, and nobody said that FluidLite should stand in its place."""
 
 
 class EOFException(FluidError):

@@ -20,7 +20,8 @@ from fluidlite import unique_name
 from fluidlite.base.errors import did_you_mean
 from fluidlite.base.place import CPUPlace
 from fluidlite.cli.errors import UsageError, one_line
-from fluidlite.cli.imports import paddle_names
+from fluidlite.cli.scripts.names import paddle_names
+from fluidlite.cli.scripts.process import as_main, code_of_file
 from fluidlite.ir.operator import OpRole
 from fluidlite.ir.program import Program, default_main_program, default_startup_program, program_guard
 from fluidlite.values.scope import Scope, scope_guard
@@ -55,16 +56,17 @@ def capture_script(path: str, argv: Sequence[str], wanted: str | None = None, ba
     train and none is named. What the script prints goes to stderr.
     """
     try:
-        source = pathlib.Path(path).read_bytes()
-        code = compile(source, path, "exec")
+        main = code_of_file(path, path)
     except OSError as error:
         raise UsageError(f"cannot read {path}: {error.strerror}") from None
     except (SyntaxError, ValueError) as error:
         raise UsageError(
             f"{path}:{getattr(error, 'lineno', 0)}: {type(error).__name__}: {getattr(error, 'msg', error)}"
         ) from None
-    with _fresh() as capture, _as_main(path, argv) as module, capture.executors(batches):
-        _execute(code, module, path, capture)
+    with _fresh() as capture, as_main(main, argv) as module, capture.executors(batches):
+        # stdout is the command's own, and may be a pipe that wants one program
+        with contextlib.redirect_stdout(sys.stderr):
+            _execute(main.code, module, path, capture)
     if capture.found is None:
         raise UsageError(f"{path} ended without a call of Executor.run or DistributeTranspiler.transpile")
     if len(capture.feeds) < batches:
@@ -134,31 +136,6 @@ def _fresh() -> Iterator[_ProgramCapture]:
     """New default programs and names, and Paddle's names for FluidLite."""
     with unique_name.guard(), program_guard(Program(), Program()), scope_guard(Scope()), paddle_names():
         yield _ProgramCapture()
-
-
-@contextlib.contextmanager
-def _as_main(path: str, argv: Sequence[str]) -> Iterator[ModuleType]:
-    """Set up what `python script.py argv` would, with its output sent to stderr."""
-    module = ModuleType("__main__")
-    module.__dict__.update(__file__=path, __builtins__=__builtins__)
-    argv_before = sys.argv
-    path_before = sys.path[:]
-    main_before = sys.modules.get("__main__")
-    sys.argv = [path, *argv]
-    # Python itself puts the script's folder first, so that it finds the modules beside it
-    sys.path.insert(0, str(pathlib.Path(path).resolve().parent))
-    # dataclasses and pickle look up a class's module by its name
-    sys.modules["__main__"] = module
-    try:
-        # stdout is the command's own, and may be a pipe that wants one program
-        with contextlib.redirect_stdout(sys.stderr):
-            yield module
-    finally:
-        sys.argv = argv_before
-        # in place: others may hold the list
-        sys.path[:] = path_before
-        if main_before is not None:
-            sys.modules["__main__"] = main_before
 
 
 class _ProgramCapture:

@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Iterable, Sequence
-from typing import Any, NoReturn
+from typing import Any
 
 import fluidlite
 from fluidlite.base.errors import FluidError, did_you_mean
 from fluidlite.cli.errors import UsageError, one_line
+from fluidlite.cli.parsing import Parser
 from fluidlite.show import FORMATS
 from fluidlite.transpiler.config import DistributeTranspilerConfig
 from fluidlite.transpiler.modes import all_modes, mode_called, mode_names
 from fluidlite.transpiler.ps_dispatcher import HashName, RoundRobin
 
-__all__ = ["SHELLS", "Parser", "config_of", "endpoints_of", "parse_options", "parser"]
+__all__ = ["SHELLS", "config_of", "endpoints_of", "parse_options", "parser"]
 
 SHELLS = ("bash", "zsh", "fish")
 _EXAMPLES = """\
@@ -49,27 +50,6 @@ _SHOWS: tuple[tuple[str, tuple[str, ...], str], ...] = (
         "run the job in this process, and compare it with its reference; exit code 1 when it differs",
     ),
 )
-
-
-class Parser(argparse.ArgumentParser):
-    """A parser that raises UsageError and knows what was meant."""
-
-    def error(self, message: str) -> NoReturn:
-        """Raise what argparse would print."""
-        raise UsageError(f"{message} (see --help)")
-
-    def options(self) -> list[str]:
-        """All option strings."""
-        return [text for action in self._actions for text in action.option_strings]
-
-    def choose(self, options: argparse.Namespace, name: str, known: Sequence[str]) -> None:
-        """UsageError, with the nearest name, where an option's value is none of `known`."""
-        value = getattr(options, name)
-        for item in value if isinstance(value, list) else [value]:
-            if item is not None and item not in known:
-                raise UsageError(
-                    f"no {name} {item!r}{did_you_mean(item, known)} ({name}s: {', '.join(known)})"
-                )
 
 
 def parser() -> Parser:

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from fluidlite.base.errors import FluidError, FormatError, did_you_mean
 from fluidlite.cli.capture import Captured, capture_call, capture_script
 from fluidlite.cli.errors import UsageError, one_line
-from fluidlite.cli.imports import paddle_names
+from fluidlite.cli.scripts.names import paddle_names
 from fluidlite.ir.program import Program
 from fluidlite.ir.text import parse as parse_text
 from fluidlite.show.json import parse as parse_json

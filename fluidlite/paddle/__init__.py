@@ -26,9 +26,11 @@ _NAMES = LazyNames(
         "fluidlite.paddle.attributes": "ParamAttr",
         "fluidlite.paddle.variable": "Tensor",
         "fluidlite.paddle.hapi": "Model flops summary",
+        "fluidlite.reading.decorators": "batch",
         **FUNCTIONS,
     },
-    "amp callbacks device distributed framework hapi io metric nn optimizer regularizer static tensor vision",
+    "amp callbacks device distributed framework hapi io metric nn optimizer reader regularizer static tensor "
+    "vision",
     {
         "dtype": VarType,
         "bool": VarType.BOOL,

@@ -17,7 +17,7 @@ from test_tcp import free_ports
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 AS_PADDLE = """
 import runpy, sys
-from fluidlite.cli.imports import paddle_names
+from fluidlite.cli.scripts.names import paddle_names
 with paddle_names():
     runpy.run_path(sys.argv[1], run_name="__main__")
 """

@@ -14,8 +14,8 @@ from typing import Any
 import pytest
 
 import fluidlite as fluid
-from fluidlite.cli.imports import paddle_names
 from fluidlite.cli.options import SHELLS
+from fluidlite.cli.scripts.names import paddle_names
 from fluidlite.cli.transpile import main
 from fluidlite.errors import FluidError
 from fluidlite.ir.text import parse
@@ -358,7 +358,7 @@ def test_wrong_arguments(train: pathlib.Path, argv: list[str], message: str) -> 
             "import paddle\npaddle.dataset.imdb.word_dict()",
             "train.py:2: FluidError: paddle.dataset.imdb.word_dict() would download",
         ),
-        ("import paddle\npaddle.to_tensor", "module 'paddle' has no attribute 'to_tensor'"),
+        ("import paddle\npaddle.meann", "module 'paddle' has no attribute 'meann'; did you mean 'mean'?"),
         (HEAD + "x = fluid.data('x', [None, 3])\nfluid.layers.mean(x)\n" + RUN, "optimizer"),
         (HEAD + "fluid.layers.fcc(1)\n", "train.py:2: AttributeError"),
     ],

@@ -1,0 +1,82 @@
+"""`fluidlite-run`: an old script as it is."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+
+from fluidlite.base.errors import FluidError
+from fluidlite.cli.errors import UsageError, one_line
+from fluidlite.cli.parsing import Parser
+from fluidlite.cli.scripts.names import install_as_paddle
+from fluidlite.cli.scripts.process import MainCode, code_of_file, code_of_module, run_as_main, show_from
+
+__all__ = ["main"]
+
+_DESCRIPTION = """\
+Run a script of Paddle 1.x or 2.x as it is: `import paddle` finds FluidLite, also in the processes that the
+script starts. A Paddle that is installed stays what it is, and is not found by this one run.
+"""
+_EXAMPLES = """\
+examples:
+  fluidlite-run train.py --epochs 3           what stands after the script is the script's
+  fluidlite-run -m package.module             as `python -m package.module`
+  python -m fluidlite train.py                the same command
+
+exit code: the script's; 2 when the arguments are not right.
+"""
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the command; returns its exit code. What a script raises goes up as it does in Python."""
+    try:
+        options, rest = _parse(sys.argv[1:] if argv is None else argv)
+        install_as_paddle(shadow=True)
+        code = _load(options)
+    except FluidError as error:
+        sys.stderr.write(f"fluidlite-run: error: {one_line(error)}\n")
+        return 2
+    run_as_main(code, rest)
+    return 0
+
+
+def _load(options: argparse.Namespace) -> MainCode:
+    """The code to run; UsageError where there is none, and Python's own SyntaxError where it is not right."""
+    try:
+        return code_of_module(options.module) if options.module else code_of_file(options.script)
+    except OSError as error:
+        raise UsageError(f"cannot read {options.script or options.module}: {error.strerror}") from None
+    except SyntaxError:
+        show_from(None)
+        raise
+
+
+def parser() -> Parser:
+    """The parser of `fluidlite-run`."""
+    made = Parser(
+        prog="fluidlite-run",
+        usage="fluidlite-run [options] script.py [its arguments]\n"
+        "       fluidlite-run [options] -m package.module [its arguments]",
+        description=_DESCRIPTION,
+        epilog=_EXAMPLES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,
+    )
+    made.add_argument("-m", dest="module", metavar="MODULE", help="a module of a package instead of a script")
+    return made
+
+
+def _parse(argv: Sequence[str]) -> tuple[argparse.Namespace, list[str]]:
+    """The options of the command, with `script`, and the arguments of the script."""
+    made = parser()
+    mine, rest = made.split(argv)
+    options = made.parse_args(mine)
+    options.script = None if options.module or not rest else rest.pop(0)
+    if options.module is None and options.script is None:
+        raise UsageError("which script? fluidlite-run script.py (see --help)")
+    return options, rest
+
+
+if __name__ == "__main__":
+    sys.exit(main())

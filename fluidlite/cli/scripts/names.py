@@ -1,0 +1,207 @@
+"""`import paddle` in old scripts: the names of Paddle's modules stand for FluidLite's.
+
+    import fluidlite; fluidlite.install_as_paddle()
+    import paddle.fluid as fluid              # fluid is fluidlite
+
+`paddle.fluid.X` is `fluidlite.X`, and any other `paddle.X` is `fluidlite.paddle.X`: the same module objects,
+so classes, default programs and pickles are shared. `paddle` itself has the names of both versions: 1.8's
+`paddle.fluid`, `paddle.batch` and `paddle.dataset`, and those of the 2.x door.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import importlib
+import importlib.abc
+import importlib.machinery
+import importlib.util
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from types import ModuleType
+from typing import Any
+
+from fluidlite.base.errors import FluidError, InstalledPaddleError, did_you_mean
+
+__all__ = ["PADDLE_VERSION", "install_as_paddle", "paddle_names"]
+
+PADDLE_VERSION = "1.8.5"
+# the first that fits counts
+_HOMES = {
+    "paddle.fluid": "fluidlite",
+    "paddle.batch": "fluidlite.reading.decorators",
+    "paddle": "fluidlite.paddle",
+}
+
+_READERS = (
+    "train",
+    "test",
+    "train10",
+    "train100",
+    "test10",
+    "test100",
+    "valid",
+    "validation",
+    "val",
+    "trainval",
+)
+
+
+def install_as_paddle(shadow: bool = False) -> None:
+    """From now on `import paddle` finds FluidLite in this process.
+
+    InstalledPaddleError where a real Paddle is installed or was imported, unless `shadow` asks for FluidLite
+    nevertheless; modules of the real one that scripts hold stay what they are. A second call does nothing.
+    """
+    if isinstance(sys.modules.get("paddle"), PaddleModule) or _installed():
+        return
+    found = None if shadow else _other_paddle()
+    if found is not None:
+        raise InstalledPaddleError(
+            f"a paddle is installed at {found}: install_as_paddle(shadow=True) puts FluidLite in its place "
+            f"for this process"
+        )
+    _take_out()
+    # in front: an installed Paddle must not be found first
+    sys.meta_path.insert(0, PaddleFinder())
+
+
+@contextlib.contextmanager
+def paddle_names() -> Iterator[None]:
+    """Inside the `with`, imports of `paddle` find FluidLite.
+
+    What was imported under these names before, a real Paddle perhaps, is put aside and comes back afterwards.
+    """
+    finder = PaddleFinder()
+    aside = _take_out()
+    sys.meta_path.insert(0, finder)
+    try:
+        yield
+    finally:
+        sys.meta_path.remove(finder)
+        _take_out()
+        sys.modules.update(aside)
+
+
+def _installed() -> bool:
+    return any(isinstance(finder, PaddleFinder) for finder in sys.meta_path)
+
+
+def _other_paddle() -> str | None:
+    """The file of a Paddle that is not FluidLite; None where there is none."""
+    loaded = sys.modules.get("paddle")
+    spec = importlib.util.find_spec("paddle") if loaded is None else loaded.__spec__
+    if spec is None and loaded is None:
+        return None
+    # the folder that child processes of `fluidlite-run` find holds a `paddle` that is FluidLite
+    origin = str(getattr(spec, "origin", None) or getattr(loaded, "__file__", None) or "<unknown>")
+    ours = importlib.util.find_spec("fluidlite.cli.scripts.children.paddle")
+    return None if ours is not None and origin == ours.origin else origin
+
+
+def _take_out() -> dict[str, ModuleType]:
+    """Forget all modules called `paddle` or `paddle.x`; returns them."""
+    return {name: sys.modules.pop(name) for name in list(sys.modules) if name.split(".", 1)[0] == "paddle"}
+
+
+def _home(name: str) -> str | None:
+    """The module of ours that `paddle.fluid.x` stands for."""
+    for prefix, home in _HOMES.items():
+        if name == prefix or name.startswith(f"{prefix}."):
+            return home + name[len(prefix) :]
+    return None
+
+
+class PaddleFinder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
+    """Finds `paddle` and the modules below it."""
+
+    def find_spec(
+        self, fullname: str, path: Sequence[str] | None = None, target: ModuleType | None = None
+    ) -> importlib.machinery.ModuleSpec | None:
+        """A spec for the names that there are; None for others."""
+        home = _home(fullname)
+        if home is None or not (_exists(home) or fullname.startswith("paddle.dataset")):
+            return None
+        # packages all: Python looks for `paddle.fluid` only in a module that has a `__path__`
+        return importlib.machinery.ModuleSpec(fullname, self, is_package=True)
+
+    def create_module(self, spec: importlib.machinery.ModuleSpec) -> ModuleType | None:
+        """A module of its own for `paddle`; for the others an empty one that `exec_module` replaces."""
+        if spec.name.startswith("paddle.dataset"):
+            return _PaddleDatasets(spec.name)
+        return PaddleModule(spec.name) if spec.name == "paddle" else None
+
+    def exec_module(self, module: ModuleType) -> None:
+        """Put FluidLite's module in the place of the empty one: Python takes what stands in `sys.modules`
+        afterwards.
+        """
+        home = _home(module.__name__)
+        if isinstance(module, PaddleModule):
+            # `paddle.batch` is a function and a module; an import of the module must not replace the function
+            sys.modules["paddle.batch"] = importlib.import_module(_HOMES["paddle.batch"])
+        elif home is not None and not isinstance(module, _PaddleDatasets):
+            sys.modules[module.__name__] = importlib.import_module(home)
+
+
+def _exists(home: str) -> bool:
+    try:
+        return importlib.util.find_spec(home) is not None
+    except ModuleNotFoundError:
+        return False
+
+
+class PaddleModule(ModuleType):
+    """The package `paddle`: the names of 1.8 and those of the 2.x door."""
+
+    __version__ = PADDLE_VERSION
+    _modules_of_1x = ("fluid", "dataset")
+
+    @staticmethod
+    def enable_static() -> None:
+        """Static graphs are what there is. Programs become those of 2.x when a function of 2.x is called, and
+        stay fluid's when fluid's are: scripts between the versions call this first and then use fluid.
+        """
+
+    def __getattr__(self, name: str) -> Any:
+        # the import system asks for these and takes AttributeError for "there is none"
+        if name.startswith("__"):
+            raise AttributeError(name)
+        door = importlib.import_module("fluidlite.paddle")
+        if name in self._modules_of_1x:
+            value = importlib.import_module(f"paddle.{name}")
+        elif name in dir(door):
+            value = getattr(door, name)
+        else:
+            raise AttributeError(f"module 'paddle' has no attribute {name!r}{did_you_mean(name, dir(self))}")
+        setattr(self, name, value)
+        return value
+
+    def __dir__(self) -> list[str]:
+        door = importlib.import_module("fluidlite.paddle")
+        return sorted({*super().__dir__(), *self._modules_of_1x, "enable_static", *dir(door)})
+
+
+class _PaddleDatasets(ModuleType):
+    """`paddle.dataset` and the data sets below it, none of which FluidLite has."""
+
+    def __getattr__(self, name: str) -> Any:
+        # the import system asks for these and takes AttributeError for "there is none"
+        if name.startswith("__"):
+            raise AttributeError(name)
+        if self.__name__ == "paddle.dataset":
+            return importlib.import_module(f"paddle.dataset.{name}")
+        whole = f"{self.__name__}.{name}"
+        # `train()` makes a reader, so it is the reader that refuses: scripts call the maker as they begin
+        return _reader_maker(whole) if name in _READERS else _refuse(whole)
+
+
+def _reader_maker(name: str) -> Callable[..., Any]:
+    return lambda *args, **kwargs: _refuse(name)
+
+
+def _refuse(name: str) -> Callable[..., Any]:
+    def refuse(*args: Any, **kwargs: Any) -> Any:
+        raise FluidError(
+            f"{name}() would download a data set, which FluidLite does not: read the data in another way"
+        )
+
+    return refuse

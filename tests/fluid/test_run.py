@@ -1,0 +1,206 @@
+"""`fluidlite-run` and `install_as_paddle`: old scripts as they are, as plain Python would run them."""
+
+from __future__ import annotations
+
+import os
+import pathlib
+import re
+import signal
+import subprocess
+import sys
+
+import pytest
+
+from fluidlite.cli.scripts.process import CHILDREN
+
+TRAIN = """\
+import sys
+import paddle
+import paddle.fluid as fluid
+from paddle.fluid.incubate.fleet.collective import fleet
+import paddle.fluid.contrib.mixed_precision, paddle.fluid.core as core
+
+x = fluid.layers.data(name="x", shape=[3], dtype="float32")
+y = fluid.layers.data(name="y", shape=[1], dtype="float32")
+cost = fluid.layers.mean(fluid.layers.square_error_cost(fluid.layers.fc(x, 1), y))
+fluid.optimizer.SGD(learning_rate=0.1).minimize(cost)
+exe = fluid.Executor(fluid.CPUPlace())
+exe.run(fluid.default_startup_program())
+feeder = fluid.DataFeeder([x, y], fluid.CPUPlace())
+rows = lambda: iter([([1.0, 2.0, 3.0], [4.0])] * 4)
+for batch in paddle.batch(paddle.reader.shuffle(rows, 4), batch_size=2)():
+    (value,) = exe.run(feed=feeder.feed(batch), fetch_list=[cost])
+print("%.4f" % value[0] >= "0", sys.argv[1:])
+"""
+OF_2X = """\
+import paddle, paddle.nn.functional as F
+paddle.enable_static()
+x = paddle.static.data("x", [2, 3])
+print(F.relu(x).shape, paddle.mean(x).shape, type(paddle.static.default_main_program()).__module__)
+"""
+BETWEEN = """\
+import paddle
+if hasattr(paddle, "enable_static"):
+    paddle.enable_static()
+import paddle.fluid as fluid
+print(fluid.layers.mean(fluid.data("x", [2, 3])).shape)
+"""
+PROCESSES = """\
+import multiprocessing, subprocess, sys
+import paddle.fluid as fluid
+
+def work(number):
+    import paddle.fluid
+    return paddle.fluid is fluid and number + 1
+
+if __name__ == "__main__":
+    for method in ("spawn", "fork"):
+        with multiprocessing.get_context(method).Pool(1) as pool:
+            print(pool.map(work, [1, 2]))
+    program = "import fluidlite, paddle.fluid as fluid; print(fluid is fluidlite)"
+    subprocess.run([sys.executable, "-c", program], check=True)
+"""
+ITSELF = """\
+import os, pickle, sys
+class Own: pass
+print(__name__, __package__, os.path.basename(__file__), __spec__, sys.argv, sys.path[0])
+print(type(pickle.loads(pickle.dumps(Own()))) is Own, sys.modules["__main__"].Own is Own)
+"""
+
+
+def run(
+    *argv: object, cwd: pathlib.Path, command: tuple[str, ...] = ("-m", "fluidlite"), **environ: str
+) -> tuple[int, str, str]:
+    """Exit code, stdout and stderr of `fluidlite-run`, or of plain Python where `command` is empty."""
+    done = subprocess.run(
+        [sys.executable, *command, *map(str, argv)],
+        cwd=cwd,
+        capture_output=True,
+        text=True,
+        env={**os.environ, **environ},
+    )
+    return done.returncode, done.stdout, done.stderr
+
+
+def write(folder: pathlib.Path, **files: str) -> pathlib.Path:
+    for name, text in files.items():
+        path = folder / (name.replace("__slash__", "/") + ".py")
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text, encoding="utf8")
+    return folder
+
+
+@pytest.mark.parametrize(
+    "text, said",
+    [
+        (TRAIN, "True ['--epochs', '3', '-m']\n"),
+        (OF_2X, "(2, 3) () fluidlite.paddle.programs\n"),
+        (BETWEEN, "(1,)\n"),
+        (PROCESSES, "[2, 3]\n[2, 3]\nTrue\n"),
+    ],
+    ids=["train", "2x", "between", "processes"],
+)
+def test_scripts(tmp_path: pathlib.Path, text: str, said: str) -> None:
+    write(tmp_path, old=text)
+    assert run("old.py", "--epochs", "3", "-m", cwd=tmp_path) == (0, said, "")
+
+
+def test_first_line_of_a_script(tmp_path: pathlib.Path) -> None:
+    write(tmp_path, old="import fluidlite; fluidlite.install_as_paddle()\n" + PROCESSES)
+    code, out, err = run("old.py", cwd=tmp_path, command=())
+    # a Python of its own does not know what this process did
+    assert code == 1 and out == "[2, 3]\n[2, 3]\n" and "No module named 'paddle'" in err
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        ITSELF,
+        "import sys; sys.exit('bye')",
+        "raise SystemExit(3)",
+        "def f():\n    raise ValueError('no')\ntry:\n    f()\nexcept ValueError as error:\n    1 / 0\n",
+        "x = = 1",
+        "import beside",
+        "raise KeyboardInterrupt",
+        "import sys\nsys.excepthook = lambda *error: print(error[0].__name__)\n1 / 0",
+        "import atexit, threading\natexit.register(print, 1)\nthreading.Timer(0.1, print, [2]).start()\n",
+        "import os, signal\nos.kill(os.getpid(), signal.SIGINT)\nfor _ in range(10**9): pass",
+    ],
+    ids=["itself", "message", "code", "chained", "syntax", "beside", "interrupt", "hook", "atexit", "signal"],
+)
+def test_as_plain_python(tmp_path: pathlib.Path, text: str) -> None:
+    write(tmp_path, old=text, beside="def f(): return 1 / 0\nf()\n")
+    (tmp_path / "elsewhere").mkdir()
+    ours = run("../old.py", "a", "-b", cwd=tmp_path / "elsewhere")
+    plain = run("../old.py", "a", "-b", cwd=tmp_path / "elsewhere", command=())
+    assert ours == plain
+    assert "fluidlite" not in ours[2]
+
+
+def test_interrupted_processes_end_by_the_signal(tmp_path: pathlib.Path) -> None:
+    write(tmp_path, old="raise KeyboardInterrupt")
+    assert run("old.py", cwd=tmp_path)[0] == -signal.SIGINT
+
+
+def test_modules_of_packages(tmp_path: pathlib.Path) -> None:
+    inside = "from . import near\nimport sys\n" + ITSELF.replace("__spec__", "__spec__.name")
+    write(tmp_path, pkg__slash____init__="", pkg__slash__near="import paddle.fluid", pkg__slash__job=inside)
+    write(tmp_path, pkg__slash____main__="print(__name__, __package__)")
+    code, out, err = run("-m", "pkg.job", "--x", cwd=tmp_path)
+    assert (code, err) == (0, "")
+    assert out.startswith("__main__ pkg job.py pkg.job ['") and f"'--x'] {tmp_path}\n" in out
+    assert run("-m", "pkg", cwd=tmp_path) == (0, "__main__ pkg\n", "")
+
+
+@pytest.mark.parametrize(
+    "argv, said",
+    [
+        (("nowhere.py",), "cannot read nowhere.py: No such file or directory"),
+        ((), "which script? fluidlite-run script.py (see --help)"),
+        (("--nothing", "old.py"), "unrecognized arguments: --nothing (see --help)"),
+        (("-m", "pkgg.job"), "no module named pkgg.job"),
+        (("-m", "olb"), "no module named olb; did you mean 'old'?"),
+    ],
+)
+def test_wrong_command_lines(tmp_path: pathlib.Path, argv: tuple[str, ...], said: str) -> None:
+    write(tmp_path, old="")
+    assert run(*argv, cwd=tmp_path) == (2, "", f"fluidlite-run: error: {said}\n")
+
+
+# ------------------------------------------------------------------------------------------------ installed
+def test_a_paddle_that_is_installed(tmp_path: pathlib.Path) -> None:
+    other = write(tmp_path / "site", paddle__slash____init__="fluid = 'real'")
+    write(
+        tmp_path,
+        asks="import fluidlite\nfluidlite.install_as_paddle()",
+        shadows="import paddle, fluidlite\nfluidlite.install_as_paddle(shadow=True)\n"
+        "fluidlite.install_as_paddle()\nreal = paddle.fluid\n"
+        "import paddle.fluid as fluid\nprint(real, fluid is fluidlite)",
+        run="import paddle.fluid as fluid\nprint(fluid.__name__)",
+    )
+    path = str(other)
+    code, _, err = run("asks.py", cwd=tmp_path, command=(), PYTHONPATH=path)
+    place = re.escape(str(other / "paddle" / "__init__.py"))
+    assert code == 1 and re.search(
+        rf"InstalledPaddleError: a paddle is installed at {place}: install_as_paddle\(shadow=True\)", err
+    )
+    assert run("shadows.py", cwd=tmp_path, command=(), PYTHONPATH=path)[:2] == (0, "real True\n")
+    assert run("run.py", cwd=tmp_path, PYTHONPATH=path)[:2] == (0, "fluidlite\n")
+    # what `fluidlite-run` leaves to the processes that a script starts is no other Paddle
+    assert run("asks.py", cwd=tmp_path, command=(), PYTHONPATH=CHILDREN) == (0, "", "")
+    assert run("run.py", cwd=tmp_path, command=(), PYTHONPATH=f"{CHILDREN}{os.pathsep}{path}")[0] == 0
+
+
+def test_names_of_paddle(tmp_path: pathlib.Path) -> None:
+    write(
+        tmp_path,
+        old="import paddle, paddle.batch, paddle.fluid.layers.nn as nn, fluidlite\n"
+        "from paddle.batch import batch\nfrom paddle.reader.decorator import shuffle\n"
+        "assert nn is fluidlite.layers.nn and nn.__spec__.name == 'fluidlite.layers.nn'\n"
+        "assert batch is paddle.batch and shuffle is paddle.reader.shuffle\n"
+        "assert paddle.static is fluidlite.paddle.static and paddle.__version__ == '1.8.5'\n"
+        "assert {'fluid', 'batch', 'dataset', 'static'} <= set(dir(paddle))\n"
+        "paddle.meann\n",
+    )
+    code, _, err = run("old.py", cwd=tmp_path)
+    assert code == 1 and "module 'paddle' has no attribute 'meann'; did you mean 'mean'?" in err

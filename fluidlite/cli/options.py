@@ -15,7 +15,16 @@ from fluidlite.transpiler.config import DistributeTranspilerConfig
 from fluidlite.transpiler.modes import all_modes, mode_called, mode_names
 from fluidlite.transpiler.ps_dispatcher import HashName, RoundRobin
 
-__all__ = ["SHELLS", "config_of", "endpoints_of", "parse_options", "parser"]
+__all__ = [
+    "SHELLS",
+    "SOURCE_HELP",
+    "add_job",
+    "add_program",
+    "config_of",
+    "endpoints_of",
+    "parse_options",
+    "parser",
+]
 
 SHELLS = ("bash", "zsh", "fish")
 _EXAMPLES = """\
@@ -33,10 +42,10 @@ examples:
 exit code: 0; 1 when --check or --verify finds something; 2 when the arguments, the script or the program are
 not right.
 """
-_SOURCE = (
+SOURCE_HELP = (
     "a training script (run up to its first Executor.run), module:function, a saved program (ProgramDesc "
     "such as __model__, "
-    "text, JSON), a folder that holds a __model__, or - for stdin"
+    "text, JSON), a folder that holds a __model__ or one .pdmodel, or - for stdin"
 )
 
 
@@ -62,20 +71,13 @@ def parser() -> Parser:
         # a shortened option would mean something else once another begins like it
         allow_abbrev=False,
     )
-    made.add_argument("source", nargs="?", metavar="SOURCE", help=_SOURCE)
-    made.add_argument(
-        "--startup", metavar="FILE", help="the startup program, where SOURCE is a saved program"
-    )
-    made.add_argument(
-        "--program",
-        metavar="NAME",
-        help="the script's variable that holds the main program, where several programs train",
-    )
+    made.add_argument("source", nargs="?", metavar="SOURCE", help=SOURCE_HELP)
+    add_program(made)
     made.add_argument("--version", action="version", version=f"fluidlite {fluidlite.__version__}")
     made.add_argument(
         "--completion", metavar="SHELL", help=f"print a completion script for {', '.join(SHELLS)}"
     )
-    _add_job(made.add_argument_group("the job"))
+    add_job(made.add_argument_group("the job"))
     _add_output(made.add_argument_group("what to show (a table of the roles when nothing is asked for)"))
     _add_proof(made.add_argument_group("the proof that --verify makes"))
     _add_machines(made.add_argument_group("the machines that --cost is for"))
@@ -88,12 +90,25 @@ def _modes() -> str:
     return "\n".join(f"  {mode.name.ljust(width)}  {mode.about}" for mode in all_modes())
 
 
-def _add_job(group: Any) -> None:
+def add_program(made: Parser) -> None:
+    """Options that say which program of a source is meant."""
+    made.add_argument(
+        "--startup", metavar="FILE", help=f"the startup program, where {made.source} is a saved program"
+    )
+    made.add_argument(
+        "--program",
+        metavar="NAME",
+        help="the script's variable that holds the main program, where several programs train",
+    )
+
+
+def add_job(group: Any, mode: str | None = "pserver") -> None:
+    """Options that describe a job; `mode` is what --mode is where it is not given."""
     group.add_argument(
         "--mode",
-        default="pserver",
+        default=mode,
         metavar="MODE",
-        help=f"one of {', '.join(mode_names())} (default: pserver)",
+        help=f"one of {', '.join(mode_names())} (default: {mode or 'no job'})",
     )
     group.add_argument(
         "--trainers", type=_count, default=None, metavar="N", help="how many processes train (default: 2)"
@@ -222,16 +237,8 @@ def _count(text: str) -> int:
 
 def parse_options(argv: Sequence[str]) -> tuple[argparse.Namespace, list[str]]:
     """The options, and what stands after `--`; UsageError in one line."""
-    cut = list(argv).index("--") if "--" in argv else len(argv)
     made = parser()
-    # the unknown ones are answered here, with the nearest option, instead of by argparse
-    options, unknown = made.parse_known_args(list(argv[:cut]))
-    if unknown:
-        name = unknown[0].split("=", 1)[0]
-        if not name.startswith("-"):
-            raise UsageError(f"one SOURCE is enough: {options.source} and {unknown[0]}")
-        near = did_you_mean(name, made.options())
-        raise UsageError(f"no option {name!r}{near} (a script's own arguments stand after --)")
+    options, rest = made.parse(argv)
     made.choose(options, "mode", mode_names())
     made.choose(options, "format", tuple(FORMATS))
     made.choose(options, "completion", SHELLS)
@@ -246,7 +253,7 @@ def parse_options(argv: Sequence[str]) -> tuple[argparse.Namespace, list[str]]:
         if options.role not in (None, f"trainer{options.trainer_id}"):
             raise UsageError(f"--role {options.role} and --trainer-id {options.trainer_id} are two roles")
         options.role = f"trainer{options.trainer_id}"
-    return options, list(argv[cut + 1 :])
+    return options, rest
 
 
 # ------------------------------------------------------------------------------------------------ the job

@@ -47,3 +47,24 @@ class Parser(argparse.ArgumentParser):
                 return list(argv[:place]), list(argv[place:])
         rest = list(argv[place:])
         return list(argv[:place]), rest[1:] if rest[:1] == ["--"] else rest
+
+    def parse(self, argv: Sequence[str]) -> tuple[argparse.Namespace, list[str]]:
+        """The options with one `source` among them, and what stands after `--`; UsageError, with the nearest
+        option, for what is unknown.
+        """
+        cut = list(argv).index("--") if "--" in argv else len(argv)
+        # the unknown ones are answered here, with the nearest option, instead of by argparse
+        options, unknown = self.parse_known_args(list(argv[:cut]))
+        if unknown:
+            name = unknown[0].split("=", 1)[0]
+            if not name.startswith("-"):
+                raise UsageError(f"one {self.source} is enough: {options.source} and {unknown[0]}")
+            near = did_you_mean(name, self.options())
+            raise UsageError(f"no option {name!r}{near} (a script's own arguments stand after --)")
+        return options, list(argv[cut + 1 :])
+
+    @property
+    def source(self) -> str:
+        """The word for what the command reads, as its help has it."""
+        words = [str(action.metavar) for action in self._actions if action.dest == "source"]
+        return words[0] if words else "source"

@@ -78,9 +78,7 @@ def _call(source: str) -> Captured:
 
 def _read(source: str) -> Program:
     """A saved program: ProgramDesc bytes, our text, or our JSON."""
-    path = pathlib.Path(source)
-    if path.is_dir():
-        path = path / "__model__"
+    path = _model_file(pathlib.Path(source))
     try:
         data = sys.stdin.buffer.read() if source == "-" else path.read_bytes()
     except OSError as error:
@@ -91,6 +89,19 @@ def _read(source: str) -> Program:
         return parse_program(data)
     except FormatError as error:
         raise UsageError(f"{'stdin' if source == '-' else path}: {one_line(error)}") from None
+
+
+def _model_file(path: pathlib.Path) -> pathlib.Path:
+    """The program's file in a folder of a model: `__model__`, or the only file as 2.x names it."""
+    if not path.is_dir():
+        return path
+    named = sorted(path.glob("*.pdmodel"))
+    if (path / "__model__").exists() or not named:
+        return path / "__model__"
+    if len(named) > 1:
+        names = ", ".join(item.name for item in named)
+        raise UsageError(f"{path} holds {len(named)} programs ({names}): name one of them")
+    return named[0]
 
 
 def parse_program(data: bytes) -> Program:

@@ -9,10 +9,10 @@ import os
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 
-from fluidlite.base.errors import FluidError
 from fluidlite.cli.capture import Captured
 from fluidlite.cli.completion import completion
-from fluidlite.cli.errors import UsageError, one_line
+from fluidlite.cli.entry import run_command
+from fluidlite.cli.errors import UsageError
 from fluidlite.cli.files import write_job
 from fluidlite.cli.options import config_of, endpoints_of, parse_options
 from fluidlite.cli.sources import load
@@ -28,8 +28,6 @@ from fluidlite.transpiler.parts.roles import JobRole
 
 __all__ = ["main"]
 
-# as shells report a process that SIGPIPE (13) ended
-BROKEN_PIPE = 128 + 13
 STEPS = 10  # of a proof
 
 
@@ -37,21 +35,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Run the command; returns its exit code: 0, 1 when --check or --verify found something, 2 when the
     user must change something.
     """
-    try:
-        code = _run(sys.argv[1:] if argv is None else list(argv))
-        sys.stdout.flush()
-        return code
-    except BrokenPipeError:
-        # Whoever read our output has seen enough; without this Python would complain when it flushes at its
-        # end.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return BROKEN_PIPE
-    except (FluidError, RecursionError, MemoryError) as error:
-        sys.stderr.write(f"fluidlite-transpile: error: {one_line(error)}\n")
-        return 2
-    except KeyboardInterrupt:
-        sys.stderr.write("fluidlite-transpile: interrupted\n")
-        return 130
+    return run_command("fluidlite-transpile", _run, argv)
 
 
 def _run(argv: Sequence[str]) -> int:

@@ -107,16 +107,19 @@ class JobLike(Protocol):
     def programs(self, role: Any) -> Any: ...
 
 
-def program_page(program: Program, title: str = "program") -> str:
-    """The page of one program."""
+def program_page(program: Program, title: str = "program", startup: Program | None = None) -> str:
+    """The page of one program, and of the one that initialises what it needs."""
     pool = _Interner()
+    original = {"main": pool.program(program)}
+    if startup is not None and startup.global_block().ops:
+        original["startup"] = pool.program(startup)
     data = {
         "title": title,
         "facts": [],
         "slices": [],
         "endpoints": [],
         "params": _parameters(program),
-        "original": {"main": pool.program(program)},
+        "original": original,
         "roles": [],
     }
     return _page(title, {**data, **pool.data()}, "")

@@ -1,0 +1,36 @@
+"""The way in which every command ends: an exit code, and one line for a mistake."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable, Sequence
+
+from fluidlite.base.errors import FluidError
+from fluidlite.cli.errors import one_line
+
+__all__ = ["BROKEN_PIPE", "run_command"]
+
+# as shells report a process that SIGPIPE (13) ended
+BROKEN_PIPE = 128 + 13
+
+
+def run_command(name: str, run: Callable[[Sequence[str]], int], argv: Sequence[str] | None) -> int:
+    """Run a command on its arguments (default: those of the process); returns its exit code, 2 when the
+    user must change something.
+    """
+    try:
+        code = run(sys.argv[1:] if argv is None else list(argv))
+        sys.stdout.flush()
+        return code
+    except BrokenPipeError:
+        # Whoever read our output has seen enough; without this Python would complain when it flushes at its
+        # end.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return BROKEN_PIPE
+    except (FluidError, RecursionError, MemoryError) as error:
+        sys.stderr.write(f"{name}: error: {one_line(error)}\n")
+        return 2
+    except KeyboardInterrupt:
+        sys.stderr.write(f"{name}: interrupted\n")
+        return 130

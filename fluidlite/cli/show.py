@@ -1,0 +1,118 @@
+"""`fluidlite-show`: a program, or all programs of a distributed job, as a page in the browser."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import pathlib
+import sys
+import tempfile
+import webbrowser
+from collections.abc import Callable, Sequence
+
+import fluidlite
+from fluidlite.cli.entry import run_command
+from fluidlite.cli.errors import UsageError
+from fluidlite.cli.options import SOURCE_HELP, add_job, add_program, config_of, endpoints_of
+from fluidlite.cli.parsing import Parser
+from fluidlite.cli.sources import load
+from fluidlite.show.html import job_page, program_page
+from fluidlite.transpiler.modes import make_job, mode_names
+from fluidlite.values.serialize import replace_file
+
+__all__ = ["main"]
+
+_EXAMPLES = """\
+examples:
+  fluidlite-show train.py                       the program of a script, in the browser
+  fluidlite-show train.py -- --net conv         arguments after -- are the script's
+  fluidlite-show models.resnet:build            what a function builds
+  fluidlite-show saved_model/                   a model that was saved, for training or for inference
+  fluidlite-show train.py --mode pserver --trainers 8 --pservers 4    what every process of a job runs
+  fluidlite-show train.py --output net.html     a file instead of the browser
+
+exit code: 0; 2 when the arguments, the script or the program are not right.
+"""
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the command; returns its exit code."""
+    return run_command("fluidlite-show", _run, argv)
+
+
+def _run(argv: Sequence[str]) -> int:
+    options, script_argv = _options(argv)
+    page = _page(options, script_argv)
+    if options.output == "-":
+        sys.stdout.write(page)
+        return 0
+    path = _write(page, options.output)
+    if options.output or options.no_browser or not _opened(path):
+        sys.stdout.write(f"{options.output or path}\n")
+    return 0
+
+
+def _options(argv: Sequence[str]) -> tuple[argparse.Namespace, list[str]]:
+    made = Parser(
+        prog="fluidlite-show",
+        description="A program as a page: its graph, folded, beside its ops and the lines that made them.",
+        epilog=_EXAMPLES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,
+    )
+    made.add_argument("source", metavar="TARGET", help=SOURCE_HELP)
+    add_program(made)
+    made.add_argument(
+        "-o", "--output", metavar="FILE", help="write the page there, and open no browser; - for stdout"
+    )
+    made.add_argument(
+        "--no-browser", action="store_true", help="write the page to a temporary file and print its path"
+    )
+    made.add_argument("--version", action="version", version=f"fluidlite {fluidlite.__version__}")
+    add_job(made.add_argument_group("the job (without --mode: the program of one process)"), mode=None)
+    options, rest = made.parse(argv)
+    if options.mode is not None:
+        made.choose(options, "mode", mode_names())
+    elif any((options.trainers, options.pservers, options.endpoints, options.config, not options.sync)):
+        raise UsageError("--trainers, --pservers and the like describe a job: give its --mode, too")
+    return options, rest
+
+
+def _page(options: argparse.Namespace, script_argv: Sequence[str]) -> str:
+    captured = load(options.source, script_argv, options.startup, options.program)
+    if options.mode is None:
+        return program_page(captured.main, captured.title, captured.startup)
+    trainers, endpoints = endpoints_of(options)
+    config = config_of(options.config)
+    job = make_job(captured.main, captured.startup, options.mode, trainers, endpoints, options.sync, config)
+    return job_page(job, captured.title)
+
+
+def _write(page: str, output: str | None) -> pathlib.Path:
+    """The file that holds the page: the asked one, or one that outlives this process."""
+    if output is None:
+        folder = tempfile.mkdtemp(prefix="fluidlite-")
+        path = pathlib.Path(folder) / "index.html"
+    else:
+        path = pathlib.Path(output).resolve()
+    try:
+        replace_file(path, [page.encode()])
+    except OSError as error:
+        raise UsageError(f"cannot write {output or path}: {error.strerror or error}") from None
+    return path
+
+
+def _opened(path: pathlib.Path) -> bool:
+    """True where a browser showed the page; without a display none is looked for."""
+    needs_display = sys.platform not in ("win32", "darwin")
+    if needs_display and not (os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY")):
+        return False
+    open_page: Callable[[str], bool] = webbrowser.open
+    try:
+        return open_page(path.as_uri())
+    except webbrowser.Error:
+        return False
+
+
+if __name__ == "__main__":
+    sys.exit(main())

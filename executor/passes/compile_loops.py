@@ -9,7 +9,7 @@ import numpy as np
 
 from fluidlite.executor.fast.loops.arithmetic import can_hold
 from fluidlite.executor.fast.loops.compiled import CompiledLoops, NestSizes
-from fluidlite.executor.fast.loops.compiler import LoopCode, loop_of, widths
+from fluidlite.executor.fast.loops.compiler import LoopCode, known_loop, widths
 from fluidlite.executor.fast.loops.nest import MOST_DIMENSIONS, Nest, operands_of
 from fluidlite.executor.fast.loops.rows import KINDS, CompiledRows
 from fluidlite.executor.plan.actions import Bound, Call, CompiledRun, Fresh, TiledLoop
@@ -119,7 +119,8 @@ def _kernel_of(step: Step) -> _Candidate | None:
     nest = Nest(loop.run, loop.writes, [item.source for item in loop.sums], operands, len(sizes))
     part = NestSizes(sizes, len(operands) + len(totals), len(totals))
     arrays = (*(operand.value for operand in operands), *totals)
-    return _Candidate(loop_of(nest.text("LOOP", widths())), (step,), arrays, (part,))
+    code = known_loop(nest.key(), lambda: nest.text("LOOP", widths()))
+    return _Candidate(code, (step,), arrays, (part,))
 
 
 def _is_update(step: Step) -> bool:

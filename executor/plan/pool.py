@@ -14,6 +14,7 @@ __all__ = ["laid_out"]
 ALIGN = 64  # bytes: a line of the cache, which two threads' buffers should not share
 LARGE_SHARE = 256  # a place is large that takes this part of the most bytes in use at once
 MANY = 400  # large places, which cost a comparison for each pair, 25 ms in all
+NEAR = 64  # what is less than this part above the bound is not worth those
 
 
 class _Pool:
@@ -51,7 +52,7 @@ class _Pool:
         first, whichever needs less.
         """
         offsets, peak = self._first_fit(set(range(len(self.sizes))))
-        if peak == self.most_held:
+        if (peak - self.most_held) * NEAR <= self.most_held:
             return offsets, peak
         large = [place for place, size in enumerate(self.sizes) if size * LARGE_SHARE >= self.most_held]
         # each is compared with all before it

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import enum
+import functools
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -169,13 +170,14 @@ class Value:
         """True if shape and dtype are known before the step runs, and there is an array."""
         return self.shape is not None and self.dtype is not None and not self.maybe
 
-    @property
+    # these two are asked for most, ten times for each value of a plan; a shape never changes
+    @functools.cached_property
     def size(self) -> int:
         """The number of elements."""
         assert self.shape is not None
         return math.prod(self.shape)
 
-    @property
+    @functools.cached_property
     def nbytes(self) -> int:
         """The number of bytes."""
         assert self.dtype is not None

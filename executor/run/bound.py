@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import functools
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
@@ -69,11 +70,15 @@ class BoundPlan:
         self.step: Callable[..., Any] | None = None
         source = plan.source
         self._all = _Meanings(list(source.bound.items()), source.sizes, source.numbers, source.values)
-        self._varying = _varying(self._all)
         self._names: dict[str, Any] | None = None
         self._arrays: dict[Value, Any] = {}
         self._steps: OrderedDict[tuple[Any, ...], Callable[..., Any]] = OrderedDict()
         """Of the last few sizes, over one pool."""
+
+    @functools.cached_property
+    def _varying(self) -> _Meanings:
+        """The names that differ between sizes: looked for when the second size comes."""
+        return _varying(self._all)
 
     @property
     def nbytes(self) -> int:

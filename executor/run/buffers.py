@@ -10,7 +10,7 @@ import numpy as np
 
 from fluidlite.executor.plan.plan import BufferLayout
 from fluidlite.executor.plan.pool import laid_out
-from fluidlite.executor.plan.sizes import resolved
+from fluidlite.executor.plan.sizes import plain, resolved
 from fluidlite.executor.plan.values import Value
 
 __all__ = ["Buffers"]
@@ -55,6 +55,10 @@ class Buffers:
             return False
         if self.pool is None:
             self._room = needed
+            # the first sizes are mostly those that the layout was made for
+            if needed == [math.prod(plain(shape)) * dtype.itemsize for shape, dtype in self._kinds]:
+                self._take(self.layout.pool_bytes)
+                return True
         else:
             # an eighth more than asked for: where lengths grow from batch to batch, not each is a new layout
             self._room = [

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -39,55 +40,54 @@ _FLOATING = frozenset(("div", "sign", "isnan", *_INTRINSICS))
 
 def can_hold(action: Elementwise, out: Value) -> bool:
     """True if a compiled loop computes an element-wise action as NumPy does, but for rounding."""
-    values = [item for item in action.operands if isinstance(item, Value)]
-    kinds = [str(value.dtype) for value in (*values, out)]
-    if any(kind not in KINDS for kind in kinds):
+    kinds = tuple([item.dtype if isinstance(item, Value) else type(item) for item in action.operands])
+    return _holds(action.function, kinds, out.dtype)
+
+
+# asked several times for each step of a plan, and of few kinds: names of dtypes alone took 30 ms of 600 ops
+@functools.lru_cache(4096)
+def _holds(function: str, kinds: tuple[Any, ...], out: Any) -> bool:
+    """The same for operands of these kinds: a dtype for an array, a type for a number."""
+    dtypes = [kind for kind in kinds if not isinstance(kind, type)]
+    if any(str(kind) not in KINDS for kind in (*dtypes, out)):
         return False
-    common = common_dtype(action, out)
-    function = action.function
-    numbers = [item for item in action.operands if not isinstance(item, Value)]
+    common = common_dtype(function, dtypes, out)
     # a fraction beside integers would make them floating point
-    if common.kind != "f" and any(isinstance(item, float) for item in numbers):
+    if common.kind != "f" and any(isinstance(kind, type) and issubclass(kind, float) for kind in kinds):
         return False
     if function in ("copy", "where"):
-        return _converts(values[1 if function == "where" and _is_value(action, 0) else 0 :], out)
+        return _converts(dtypes[1 if function == "where" and not isinstance(kinds[0], type) else 0 :], out)
     if function in _OWN:
-        return common == np.float32 and out.dtype == np.float32
+        return bool(common == np.float32 and out == np.float32)
     if function in _FLOATING:
         return common.kind == "f"
     if function in _LOGIC or function == "invert":
         return common.kind == "b"
     if function in _RELATIONS:
         return common.kind in "fi"
-    return function in _ANY_NUMBER and common.kind in "fi" and out.dtype == common
+    return function in _ANY_NUMBER and common.kind in "fi" and bool(out == common)
 
 
-def _is_value(action: Elementwise, index: int) -> bool:
-    return isinstance(action.operands[index], Value)
+def _converts(dtypes: Sequence[np.dtype[Any]], out: np.dtype[Any]) -> bool:
+    """True if all arrays can be converted to the type of the output: a float to an integer is C's affair."""
+    return all(dtype.kind != "f" or out.kind in "fb" for dtype in dtypes)
 
 
-def _converts(values: Sequence[Value], out: Value) -> bool:
-    """True if all values can be converted to the type of the output: a float to an integer is C's affair."""
-    assert out.dtype is not None
-    is_float = out.dtype.kind in "fb"
-    return all(value.dtype is not None and (value.dtype.kind != "f" or is_float) for value in values)
-
-
-def common_dtype(action: Elementwise, out: Value) -> np.dtype[Any]:
-    """The dtype that an action computes in."""
-    assert out.dtype is not None
-    dtypes = [item.dtype for item in action.operands if isinstance(item, Value) and item.dtype is not None]
-    if not dtypes or action.function in ("copy", "where"):
-        return out.dtype
+def common_dtype(function: str, dtypes: Sequence[np.dtype[Any]], out: np.dtype[Any]) -> np.dtype[Any]:
+    """The dtype that a function computes in."""
+    if not dtypes or function in ("copy", "where"):
+        return out
     # what gives truth values has a dtype of its own
-    if action.function in PREDICATES:
+    if function in PREDICATES:
         return np.result_type(*dtypes)
-    return np.result_type(*dtypes, *({out.dtype} if out.dtype.kind == "f" else ()))
+    return np.result_type(*dtypes, *({out} if out.kind == "f" else ()))
 
 
 def applied(code: Code, action: Elementwise, out: Value, values: Mapping[Value, Vector]) -> Vector:
     """The vector that an action gives."""
-    common = KINDS[str(common_dtype(action, out))][0]
+    dtypes = [item.dtype for item in action.operands if isinstance(item, Value) and item.dtype is not None]
+    assert out.dtype is not None
+    common = KINDS[str(common_dtype(action.function, dtypes, out.dtype))][0]
     target = KINDS[str(out.dtype)][0]
     function = action.function
 

@@ -19,9 +19,10 @@ import queue
 import stat
 import tempfile
 import threading
+from collections.abc import Callable, Hashable
 from typing import Any
 
-__all__ = ["LoopCode", "is_available", "loop_of", "widths"]
+__all__ = ["LoopCode", "is_available", "known_loop", "loop_of", "widths"]
 
 _FORMAT = "1"
 _MOST_BYTES = 64 << 20  # in the folder; the oldest files go first
@@ -67,6 +68,24 @@ def loop_of(text: str) -> LoopCode:
         if digest not in _loops:
             _loops[digest] = LoopCode(digest, text.replace("@LOOP(", f"@loop_{digest}("))
         return _loops[digest]
+
+
+_known: dict[Hashable, LoopCode] = {}
+_MOST_KNOWN = 1024
+
+
+def known_loop(key: Hashable, text: Callable[[], str]) -> LoopCode:
+    """The loop of the text that `key` stands for, which is written only once: the 150 updates of a network
+    of 600 ops are one loop, whose text takes as long as that of a page of Python.
+    """
+    found = None if key is None else _known.get(key)
+    if found is None:
+        found = loop_of(text())
+        if len(_known) >= _MOST_KNOWN:
+            _known.clear()
+        if key is not None:
+            _known[key] = found
+    return found
 
 
 @functools.cache

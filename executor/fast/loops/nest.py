@@ -8,8 +8,9 @@ one. The innermost is walked in vectors, the rest of each row in shorter ones wi
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from fluidlite.executor.fast.loops.arithmetic import applied
 from fluidlite.executor.fast.loops.vectors import KINDS, Code, Vector
@@ -77,6 +78,24 @@ class Nest:
         self.operands = operands
         self.rank = rank
         self.intrinsics: dict[str, str] = {}
+
+    def key(self) -> Hashable:
+        """All that the text follows from; None where it is to be written anew, for a number may have any
+        type.
+        """
+        names = {operand.value: number for number, operand in enumerate(self.operands)}
+        parts: list[Any] = [self.rank]
+        parts += [(operand.moves, operand.value.dtype) for operand in self.operands]
+        for action, out in self.run:
+            items: list[Any] = []
+            for item in action.operands:
+                if not isinstance(item, Value) and type(item) not in (int, float, bool):
+                    return None
+                # 0.0, -0.0 and False are equal, and are not written alike
+                items.append(names[item] if isinstance(item, Value) else repr(item))
+            name = names.setdefault(out, len(names))
+            parts.append((action.function, *items, name, out.dtype, out in self.outputs))
+        return (*parts, *(names[value] for value in self.sums))
 
     def text(self, name: str, widths: tuple[int, int]) -> str:
         """The module: a function `name(first row, last row, arguments)`."""

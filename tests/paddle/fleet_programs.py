@@ -94,8 +94,8 @@ def combined(paddle: Any, fleet: Any, guard: Any, name: str) -> list[str]:
         del CASES[name]
 
 
-# ops of clipping and of half precision are those that fluid builds: only the parts are compared
-OTHER_FORM = ("clipped", "amp", "merge_amp")
+# ops of clipping are those that fluid builds: only the parts are compared
+OTHER_FORM = ("clipped",)
 
 
 def built(paddle: Any, fleet: Any, guard: Any, name: str) -> tuple[Any, Any, list[str]]:

@@ -106,6 +106,15 @@ class RankJob:
         parts = [*self.composition.applied, *([self.exchange] if self.exchange else [])]
         return [_META_NAMES[part] for part in reversed(parts)]
 
+    @property
+    def reported(self) -> list[str]:
+        """The same as 2.6.2 lists it: its all-reduces by the switch alone, with one rank and beside local SGD
+        too.
+        """
+        reduces = self.strategy.without_graph_optimization and self.exchange != "adaptive_localsgd"
+        plain = _META_NAMES["fleet_allreduce"]
+        return [*([plain] if reduces else []), *(name for name in self.applied if name != plain)]
+
     def _config(self) -> DistributeTranspilerConfig:
         config = DistributeTranspilerConfig()
         config.mode, config.collective_mode = "collective", "grad_allreduce"

@@ -25,9 +25,7 @@ def _(X: list[Spec]) -> dict[str, Any]:
 
 
 @check.kernel
-def _(
-    xp: Any, X: Sequence[Array | SelectedRows], Scale: Array
-) -> tuple[list[Array | SelectedRows], Array]:
+def _(xp: Any, X: Sequence[Array | SelectedRows], Scale: Array) -> tuple[list[Array | SelectedRows], Array]:
     """Divide by the scale; from the first tensor on that is not finite, multiply by 0 as 2.6.2 does, which
     the update of the scale makes good. Of rows of a table, which 2.6.2 cannot check, the values count.
     """

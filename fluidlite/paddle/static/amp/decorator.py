@@ -26,8 +26,8 @@ __all__ = ["OptimizerWithMixedPrecision", "decorate"]
 
 
 class OptimizerWithMixedPrecision(of_fluid.OptimizerWithMixedPrecision):
-    """Fluid's, with 2.x's two ops around the scale of the loss, and with the step `amp_init` that 2.x programs
-    take after the startup program.
+    """Fluid's, with 2.x's two ops around the scale of the loss, and with the step `amp_init` that 2.x
+    programs take after the startup program.
     """
 
     def __init__(self, *args: Any) -> None:

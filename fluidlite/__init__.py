@@ -61,10 +61,10 @@ def __getattr__(name: str) -> Any:
     elif name in _MODULES:
         value = importlib.import_module(f"fluidlite.{name}")
     else:
-        from fluidlite.base.errors import did_you_mean
+        from fluidlite.base.imperative import instead_of
 
         raise AttributeError(
-            f"module 'fluidlite' has no attribute {name!r}{did_you_mean(name, [*_HOME, *_MODULES])}"
+            f"module 'fluidlite' has no attribute {name!r}{instead_of(name, [*_HOME, *_MODULES])}"
         )
     globals()[name] = value
     return value

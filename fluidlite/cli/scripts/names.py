@@ -20,7 +20,8 @@ from collections.abc import Iterator, Sequence
 from types import ModuleType
 from typing import Any
 
-from fluidlite.base.errors import InstalledPaddleError, did_you_mean
+from fluidlite.base.errors import InstalledPaddleError
+from fluidlite.base.imperative import instead_of
 
 __all__ = ["PADDLE_VERSION", "install_as_paddle", "paddle_names"]
 
@@ -156,7 +157,7 @@ class PaddleModule(ModuleType):
         elif name in dir(door):
             value = getattr(door, name)
         else:
-            raise AttributeError(f"module 'paddle' has no attribute {name!r}{did_you_mean(name, dir(self))}")
+            raise AttributeError(f"module 'paddle' has no attribute {name!r}{instead_of(name, dir(self))}")
         setattr(self, name, value)
         return value
 

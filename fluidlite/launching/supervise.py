@@ -124,7 +124,7 @@ class _RunningJob:
         self.shown: dict[str, int] = {}  # log -> bytes
         self.stopping = False
         self.logs.mkdir(parents=True, exist_ok=True)
-        for path in (*self.logs.glob("workerlog.*"), *self.logs.glob("serverlog.*")):
+        for path in (path for pattern in plan.logs for path in self.logs.glob(pattern)):
             path.unlink()  # of a job before
         self.processes = [_Process(each, self._show) for each in plan.processes]
 
@@ -140,7 +140,10 @@ class _RunningJob:
         """Print what has been added to the logs that are shown: of those in `ends` up to a position, and only
         whole lines unless `whole`.
         """
-        for path in sorted(self.logs.glob(self.plan.shown)):
+        for name, prefix in self.plan.shown.items():
+            path = self.logs / name
+            if not path.exists():
+                continue  # of a process that has said nothing yet, or of another host
             start = self.shown.get(path.name, 0)
             with path.open("rb") as file:
                 file.seek(start)
@@ -149,7 +152,7 @@ class _RunningJob:
                 data = data[: data.rfind(b"\n") + 1]
             self.shown[path.name] = start + len(data)
             if data:
-                _print(data)
+                _print(_with_prefix(data, prefix.encode()))
 
     # ------------------------------------------------------------------ running
     def run(self) -> int:
@@ -194,7 +197,7 @@ class _RunningJob:
     def _failed(self, first: _Failure) -> int:
         """Show the logs as they were before their processes failed, and the first failure."""
         self._follow({each.log: each.log_size for each in self._failures()}, whole=True)
-        others = ", and the others were ended" if self._count() > 1 else ""
+        others = ", and the others were ended" if len(self.plan.names) > 1 else ""
         sys.stdout.flush()
         sys.stderr.write(f"{first.name} failed with exit code {first.code}{others}:\n{first.text}")
         sys.stderr.flush()
@@ -216,9 +219,6 @@ class _RunningJob:
         sys.stderr.flush()
         return 128 - code if code < 0 else code
 
-    def _count(self) -> int:
-        return 2 if self.processes[0].plan.name == "the ranks" else len(self.processes)
-
     def end(self) -> None:
         """End what still runs: asked first, then without asking."""
         self.stopping = True
@@ -233,6 +233,14 @@ class _RunningJob:
         for process in self.processes:
             process.signal_all(signal.SIGKILL)  # what a command left behind in its session
             process.reader.join(1.0)
+
+
+def _with_prefix(data: bytes, prefix: bytes) -> bytes:
+    """Lines with the name of their process in front; of a line that was written over, its last form."""
+    if not prefix:
+        return data
+    lines = data.removesuffix(b"\n").split(b"\n")
+    return b"".join(prefix + line.rstrip(b"\r").rpartition(b"\r")[2] + b"\n" for line in lines)
 
 
 def _print(data: bytes) -> None:

@@ -61,6 +61,7 @@ class LaunchOptions:
     names: how processes and logs are called.
     shows_all: True to print the lines of all processes, each behind the name of its process.
     is_module: True if `script` is the name of a module.
+    python_path: a folder that scripts import from before all others, "" for none.
     """
 
     script: str
@@ -78,6 +79,7 @@ class LaunchOptions:
     names: RoleNames = PADDLE_NAMES
     shows_all: bool = False
     is_module: bool = False
+    python_path: str = ""
 
     def for_script(self, script: str, *arguments: str) -> LaunchOptions:
         """The same job with another script."""

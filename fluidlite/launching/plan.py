@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from fluidlite.base.errors import ArgumentError
-from fluidlite.base.mpi_start import mpi_place
+from fluidlite.base.mpi_start import LAUNCHED, mpi_place
 from fluidlite.base.place import get_cuda_device_count
 from fluidlite.launching.engines import Allocation, find_allocation, start_command
 from fluidlite.launching.options import LaunchOptions
@@ -51,12 +51,14 @@ class JobPlan:
     log_dir: the folder of the files that get the processes' output.
     shown: the files whose lines are also shown on the terminal -> what stands in front of each line.
     logs: patterns of all logs that a job in this folder may have left.
+    is_remote: True if processes of other hosts print to the command that starts them.
     """
 
     processes: tuple[ProcessPlan, ...]
     log_dir: str
     shown: Mapping[str, str]
     logs: tuple[str, ...]
+    is_remote: bool = False
 
     @property
     def names(self) -> list[str]:
@@ -74,7 +76,7 @@ def plan_job(options: LaunchOptions, report_folder: str, environ: Mapping[str, s
     make = _with_servers if options.has_servers else _ranks
     processes = make(options, report_folder, log_dir, environ)
     patterns = tuple(options.names.of(serves)[1].format("[0-9]*") for serves in (False, True))
-    return JobPlan(processes, log_dir, _shown(options, processes), patterns)
+    return JobPlan(processes, log_dir, _shown(options, processes), patterns, len(options.hosts) > 1)
 
 
 def _shown(options: LaunchOptions, processes: Sequence[ProcessPlan]) -> dict[str, str]:
@@ -93,6 +95,14 @@ def _shown(options: LaunchOptions, processes: Sequence[ProcessPlan]) -> dict[str
 def _command(note: Mapping[str, Any], options: LaunchOptions) -> tuple[str, ...]:
     """A process that runs the script after it has read the note."""
     return (sys.executable, "-u", _RANK, json.dumps(note), options.script, *options.arguments)
+
+
+def _imports(options: LaunchOptions, environ: Mapping[str, str]) -> dict[str, str]:
+    """The variable by which Python looks into the folder that scripts import from first."""
+    if not options.python_path:
+        return {}
+    before = environ.get("PYTHONPATH")
+    return {"PYTHONPATH": os.pathsep.join([options.python_path, *([before] if before else [])])}
 
 
 def _threads(environ: Mapping[str, str], processes: int) -> dict[str, str]:
@@ -116,11 +126,11 @@ def _ranks(
         tuple(form.format(rank) for rank in range(count)) for form in options.names.of(serves=False)
     )
     if count == 1 and not options.hosts:
-        return (ProcessPlan(names, logs, command),)
+        return (ProcessPlan(names, logs, command, _imports(options, environ)),)
     start = start_command(
         count, options.hosts if len(options.hosts) > 1 else (), on_each, allocation, environ
     )
-    return (ProcessPlan(names, logs, (*start, *command)),)
+    return (ProcessPlan(names, logs, (*start, *command), _imports(options, environ)),)
 
 
 def _note(
@@ -134,6 +144,7 @@ def _note(
         "on_each": on_each,
         "endpoints": _endpoints(hosts, count, on_each, options.first_port or _FIRST_PORT),
         "environ": {"TRAINING_ROLE": "TRAINER"},
+        "first": {LAUNCHED: str(count)} if options.shows_all and count > 1 else {},
     }
 
 
@@ -215,19 +226,20 @@ def _with_servers(
         **_meeting_place(servers, workers, environ),
         **_threads(environ, len(mine)),
     }
-    found = []
+    found, imports = [], _imports(options, environ)
     for serves, places in ((True, servers), (False, workers)):
         name, log = options.names.of(serves)
         for number, place in enumerate(places):
             if _host(place) in here:
+                first = {LAUNCHED: str(len(mine))} if options.shows_all and not (serves or number) else {}
                 note = {
                     **_of_process(options, report_folder, log_dir, serves),
                     "number": number,
-                    "environ": {**shared, **_role(serves, number, place)},
+                    "environ": {**shared, **_role(serves, number, place), **first},
                 }
                 command = _command(note, options)
                 names, logs = (name.format(number),), (log.format(number),)
-                found.append(ProcessPlan(names, logs, command, serves=serves))
+                found.append(ProcessPlan(names, logs, command, imports, serves))
     return tuple(found)
 
 

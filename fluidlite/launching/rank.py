@@ -10,11 +10,12 @@ is not slower for it, and imports what it wants first. The note is JSON:
     brief       true to report errors of the library by the user's own lines
     number      which one this is; without it, the rank that `mpiexec` or `srun` gave
     endpoints   of all ranks; devices, on_each: the CUDA devices of a host, and its number of processes
-    environ     variables for the script
+    environ     variables for the script; first: those of rank 0 beside them
 """
 
 from __future__ import annotations
 
+import atexit
 import json
 import os
 import runpy
@@ -55,6 +56,7 @@ def variables(note: dict[str, Any], rank: int, size: int) -> dict[str, str]:
     found["PADDLE_CURRENT_ENDPOINT"] = endpoints[rank]
     found["PADDLE_RANK_IN_NODE"] = str(rank % on_each)
     found["PADDLE_LOCAL_SIZE"] = str(min(on_each, size))
+    found |= note["first"] if rank == 0 else {}
     devices = note["devices"]
     if devices is not None:
         # each process sees its own device only, as number 0
@@ -79,12 +81,24 @@ def redirect(path: str) -> None:
     os.close(file)
 
 
+def announce(note: dict[str, Any], number: int) -> None:
+    """Leave this process's name beside the reports, in a file called by its id, until it ends well: what is
+    killed says nothing.
+    """
+    folder = os.path.join(note["reports"], "running")
+    if os.path.isdir(folder):
+        path = os.path.join(folder, str(os.getpid()))
+        with open(path, "w", encoding="utf8") as file:
+            file.write(note["name"].format(number))
+        # where the job ends the folder may be gone before
+        atexit.register(lambda: os.path.exists(path) and os.remove(path))
+
+
 def text_of(error: BaseException, brief: bool) -> str:
     """The traceback from the script on: this file and runpy stand above it."""
     trace = error.__traceback__
     while trace is not None and trace.tb_frame.f_code.co_filename in _ABOVE:
         trace = trace.tb_next
-    trace = trace or error.__traceback__
     if not (brief and type(error).__module__.startswith("fluidlite.")):
         return "".join(traceback.format_exception(type(error), error, trace))
     # the library's errors name the op and its line: 40 lines of its own frames would hide that
@@ -143,6 +157,7 @@ def main(arguments: list[str]) -> None:
     os.environ.update(variables(note, rank, size))
     if has_logs(note):
         redirect(os.path.join(note["logs"], note["log"].format(number)))
+    announce(note, number)
     sys.argv = [arguments[1], *arguments[2:]]
     sys.path[0] = os.getcwd() if note["module"] else os.path.dirname(script)
     try:

@@ -231,11 +231,11 @@ def _with_servers(
         name, log = options.names.of(serves)
         for number, place in enumerate(places):
             if _host(place) in here:
-                first = {LAUNCHED: str(len(mine))} if options.shows_all and not (serves or number) else {}
+                hinted = {LAUNCHED: str(len(mine))} if options.shows_all and not (serves or number) else {}
                 note = {
                     **_of_process(options, report_folder, log_dir, serves),
                     "number": number,
-                    "environ": {**shared, **_role(serves, number, place), **first},
+                    "environ": {**shared, **_role(serves, number, place), **hinted},
                 }
                 command = _command(note, options)
                 names, logs = (name.format(number),), (log.format(number),)

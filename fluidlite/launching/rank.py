@@ -90,8 +90,13 @@ def announce(note: dict[str, Any], number: int) -> None:
         path = os.path.join(folder, str(os.getpid()))
         with open(path, "w", encoding="utf8") as file:
             file.write(note["name"].format(number))
-        # where the job ends the folder may be gone before
-        atexit.register(lambda: os.path.exists(path) and os.remove(path))
+        atexit.register(forget, path)
+
+
+def forget(path: str) -> None:
+    """Take the file away; where the job has ended, its folder is gone already."""
+    if os.path.exists(path):
+        os.remove(path)
 
 
 def text_of(error: BaseException, brief: bool) -> str:

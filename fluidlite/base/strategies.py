@@ -21,7 +21,13 @@ __all__ = [
 ]
 
 
-class ReduceStrategy(enum.IntEnum):
+class _Choice(enum.IntEnum):
+    """A choice that programs print: as `ReduceStrategy.AllReduce`, not as a number."""
+
+    __str__ = enum.Enum.__str__
+
+
+class ReduceStrategy(_Choice):
     """Ways of bringing gradients together."""
 
     AllReduce = 0
@@ -29,7 +35,7 @@ class ReduceStrategy(enum.IntEnum):
     _NoReduce = 2
 
 
-class GradientScaleStrategy(enum.IntEnum):
+class GradientScaleStrategy(_Choice):
     """Values that the loss gradient of each device starts from."""
 
     CoeffNumDevice = 0

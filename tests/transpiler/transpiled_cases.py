@@ -216,6 +216,7 @@ def keeping_step() -> Cases:
         "step_dc_asgd_momentum": Case(
             trained(optimizer("Momentum", 0.1, 0.9)), config={"enable_dc_asgd": True}, sync=False
         ),
+        "step_dc_asgd_decay": Case(PENALTIES["l2_momentum"], config={"enable_dc_asgd": True}, sync=False),
         "step_dc_asgd_table": Case(trained(sgd, words()), config={"enable_dc_asgd": True}, sync=False),
     }
     for name in ("noam", "piecewise"):

@@ -153,11 +153,14 @@ class _Server:
             self.merge(block, piece, update)
         # the ops keep their own names for everything else: accumulators are called as in the whole program
         names = {piece.param: piece.param_name, piece.grad: piece.grad_name}
-        if self.placement.config.enable_dc_asgd and not self.placement.sync_mode:
-            names[piece.grad] = self.correct_delay(block, piece, update)
+        delayed = self.placement.config.enable_dc_asgd and not self.placement.sync_mode
         for op in update.ops:
             self.declare_for(op, piece)
-            mapped_copy(op, block, names, self.roles)
+            step_names = names
+            # what the step reads is corrected: penalties are part of it, as in fluid
+            if delayed and op is update.step:
+                step_names = {**names, **self.correct_delay(block, piece, op, names)}
+            mapped_copy(op, block, step_names, self.roles)
         return block
 
     def merge(self, block: Block, piece: Slice, update: ParameterUpdate) -> None:
@@ -181,9 +184,11 @@ class _Server:
             is_cut = var.shape == whole and not _is_unread(op, name)
             declare_like(self.block, var, shape=piece.shape if is_cut else var.shape)
 
-    def correct_delay(self, block: Block, piece: Slice, update: ParameterUpdate) -> str:
+    def correct_delay(
+        self, block: Block, piece: Slice, step: Operator, names: Mapping[str, str]
+    ) -> dict[str, str]:
         """DC-ASGD (Zheng et al., 2017): g + g * g * (w - w as this trainer knew it), lambda being 1; gives
-        its name.
+        the gradient that the step reads with the name of the corrected one.
         """
         param = self.block.var(piece.param_name)
         kept = self.placement.backup_names(piece)
@@ -196,18 +201,17 @@ class _Server:
             declare_like(block, param, f"tmp_dc_output_{next(self.corrected)}", persistable=False).name
             for _ in range(4)
         ]
-        grad = piece.grad_name
-        append_op(
-            block, "ref_by_trainer_id", {"X": kept, "TrainerId": [TRAINER_ID]}, {"Out": [known]}, update.step
-        )
+        read = (step.inputs.get("Grad") or [piece.grad])[0]
+        grad = names.get(read, read)
+        append_op(block, "ref_by_trainer_id", {"X": kept, "TrainerId": [TRAINER_ID]}, {"Out": [known]}, step)
         for type, x, y, out in (
             ("sub", piece.param_name, known, new[0]),
             ("mul", new[0], grad, new[1]),
             ("mul", new[1], grad, new[2]),
             ("add", grad, new[2], new[3]),
         ):
-            append_op(block, f"elementwise_{type}", {"X": [x], "Y": [y]}, {"Out": [out]}, update.step)
-        return new[3]
+            append_op(block, f"elementwise_{type}", {"X": [x], "Y": [y]}, {"Out": [out]}, step)
+        return {read: new[3]}
 
     # ------------------------------------------------------------------ the loop
     def saving_block(self) -> int:

@@ -227,7 +227,8 @@ def _strategy_of(config: DistributeTranspilerConfig) -> DistributedStrategy:
 class TranspilerOptimizer(DistributedOptimizer):
     """The optimizer of one process of a job: its `minimize` makes the default programs this process's own.
 
-    ValueError before `fleet.init`, TypeError for what is no strategy.
+    `strategy` may be None or empty: all trainers then take each step together. ValueError before `fleet.init`,
+    TypeError for what is no strategy.
     """
 
     def __init__(
@@ -239,7 +240,7 @@ class TranspilerOptimizer(DistributedOptimizer):
             raise ValueError(
                 "use fleet.init(role) to initialize the role of current node before optimizer.minimize(loss)"
             )
-        if strategy is None:
+        if not strategy:
             self._strategy = StrategyFactory.create_sync_strategy()
         elif not isinstance(strategy, (DistributedStrategy, DistributeTranspilerConfig)):
             raise TypeError(

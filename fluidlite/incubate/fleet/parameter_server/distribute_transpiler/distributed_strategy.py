@@ -119,9 +119,11 @@ class DistributedStrategy:
 
     # ------------------------------------------------------------------ debugging
     def set_debug_opt(self, opt_info: Any) -> None:
-        """Take what shall be dumped while training from data sets: `dump_fields`, `dump_param`, ..."""
-        if isinstance(opt_info, dict):
-            self.debug_opt = {name: opt_info.get(name, default) for name, default in _DUMPING.items()}
+        """Take what shall be dumped while training from data sets: `dump_fields`, `dump_param`, ...; nothing
+        where it is no dict.
+        """
+        given = isinstance(opt_info, dict)
+        self.debug_opt = {name: opt_info.get(name, _DUMPING[name]) for name in _DUMPING} if given else None
 
     def get_debug_opt(self) -> dict[str, Any]:
         """Options of dumping; {} for none."""

@@ -250,6 +250,20 @@ def test_strategies_take_objects_and_dicts() -> None:
     )
 
 
+def test_leniencies_of_strategies() -> None:
+    """Debug options that are no dict dump nothing, an empty strategy is none, and choices print as words."""
+    strategy = StrategyFactory.create_async_strategy()
+    strategy.set_debug_opt({"dump_slot": True})
+    assert strategy.get_debug_opt()["dump_slot"] is True
+    strategy.set_debug_opt(3)
+    assert strategy.get_debug_opt() == {}
+    assert str(strategy.get_build_strategy().reduce_strategy) == "ReduceStrategy.AllReduce"
+    fleet_ = distribute_transpiler.DistributedTranspiler()
+    fleet_.init(UserDefinedRoleMaker(0, Role.WORKER, 2, ["127.0.0.1:6190"]))
+    optimizer = distribute_transpiler.TranspilerOptimizer(fluid.optimizer.SGD(0.1), {}, fleet_)
+    assert isinstance(optimizer._strategy, distribute_transpiler.SyncStrategy)
+
+
 @pytest.mark.parametrize("case", make_fleet.CASES, ids=lambda case: " ".join(map(str, case)))
 def test_programs_are_those_of_paddle(case: tuple[Any, ...]) -> None:
     found = json.loads(json.dumps(make_fleet.programs(fluid, *case)))

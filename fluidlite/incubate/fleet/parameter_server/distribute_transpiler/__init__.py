@@ -227,8 +227,9 @@ def _strategy_of(config: DistributeTranspilerConfig) -> DistributedStrategy:
 class TranspilerOptimizer(DistributedOptimizer):
     """The optimizer of one process of a job: its `minimize` makes the default programs this process's own.
 
-    `strategy` may be None or empty: all trainers then take each step together. ValueError before `fleet.init`,
-    TypeError for what is no strategy.
+    `strategy` may be None or empty: all trainers then take each step together.
+
+    ValueError before `fleet.init`, TypeError for what is no strategy.
     """
 
     def __init__(

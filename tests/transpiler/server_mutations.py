@@ -104,6 +104,26 @@ def average_behind_the_update(roles: Roles) -> Iterator[Edit]:
             yield mover(block, number, len(block.ops) - 1)
 
 
+@breaks("average", SERVERS)
+def average_twice(roles: Roles) -> Iterator[Edit]:
+    for block, number, op in ops(roles, "main", "scale", kind="pserver"):
+        if op.input("X") == op.output("Out") and "@GRAD" in op.input("X")[0]:
+            yield doubler(block, number)
+
+
+@breaks("as-written", MADE)
+def penalty_of_another_size(roles: Roles) -> Iterator[Edit]:
+    for _, _, op in ops(roles, "main", "scale", kind="pserver"):
+        if "@GRAD" not in op.input("X")[0]:
+            yield setter(op, "scale", 0.5)
+
+
+@breaks("beginning", MADE)
+def another_seed(roles: Roles) -> Iterator[Edit]:
+    for _, _, op in ops(roles, "startup", "gaussian_random", kind="pserver"):
+        yield setter(op, "seed", op.attrs["seed"] + 1)
+
+
 @breaks("as-written", MADE)
 def update_of_another_kind(roles: Roles) -> Iterator[Edit]:
     for _, _, op in ops(roles, "main", "momentum", kind="pserver"):

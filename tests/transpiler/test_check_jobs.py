@@ -10,6 +10,7 @@ from collections.abc import Callable
 from typing import Any
 
 import mutations
+import numpy as np
 import pytest
 from transpiled_cases import CASES
 
@@ -183,7 +184,10 @@ def test_mutations_of_our_jobs_are_caught(program: str, mode: str, family: str) 
 def test_servers_unlike_the_original_are_caught(mode: str, optimizer: str) -> None:
     def build() -> None:
         hidden = fluid.layers.fc(fluid.data("x", [None, 40]), 600)
-        options = {"momentum": 0.9} if optimizer == "Momentum" else {}
+        normal = fluid.initializer.Normal(0.0, 0.1, seed=3)  # whole at its server: as many numbers as before
+        hidden = fluid.layers.fc(hidden, 3, param_attr=fluid.ParamAttr(initializer=normal))
+        decay = fluid.regularizer.L2Decay(0.1)
+        options = {"momentum": 0.9, "regularization": decay} if optimizer == "Momentum" else {}
         getattr(fluid.optimizer, optimizer)(0.1, **options).minimize(fluid.layers.mean(hidden))
 
     name, options = MODES[mode]
@@ -200,6 +204,57 @@ def test_servers_unlike_the_original_are_caught(mode: str, optimizer: str) -> No
             assert check(broken).ok  # nothing shows without the original
             tried.add(rule)
     assert tried == ({"as-written", "beginning"} if optimizer == "Momentum" else {"beginning"})
+
+
+@pytest.mark.parametrize("mode", ["geo_sgd", "grad_allreduce", "local_sgd"])
+def test_trainers_unlike_the_original_are_caught(mode: str) -> None:
+    def build() -> None:
+        hidden = fluid.layers.fc(fluid.data("x", [None, 40]), 8)
+        fluid.optimizer.Momentum(0.1, 0.9).minimize(fluid.layers.mean(hidden))
+
+    name, options = MODES[mode]
+    job = make(build, name, **options)
+    roles = {role: job.programs(role) for role in job.roles}
+    for _, _, op in mutations.ops(roles, "main", "momentum"):
+        report = check(roles, made_by=job)
+        assert report.ok, str(report)
+        before, op.attrs["mu"] = op.attrs["mu"], 0.5
+        assert check(roles, made_by=job).rules() == {"as-written"}
+        op.attrs["mu"] = before
+
+
+def test_a_server_without_the_penalty_is_caught() -> None:
+    def build() -> None:
+        hidden = fluid.layers.fc(fluid.data("x", [None, 40]), 8)
+        fluid.optimizer.SGD(0.1, regularization=fluid.regularizer.L2Decay(0.1)).minimize(
+            fluid.layers.mean(hidden)
+        )
+
+    name, options = MODES["async"]
+    job = make(build, name, **options)
+    roles = {role: job.programs(role) for role in job.roles}
+    block = next(block for block, _, op in mutations.ops(roles, "main", "sgd"))
+    del block.ops[:-1]
+    assert "as-written" in check(roles, made_by=job).rules()
+
+
+def test_slices_of_listed_values_begin_as_the_whole() -> None:
+    def build() -> None:
+        values = fluid.initializer.NumpyArrayInitializer(
+            np.arange(40000.0, dtype="float32").reshape(200, 200)
+        )
+        hidden = fluid.layers.fc(
+            fluid.data("x", [None, 200]), 200, param_attr=fluid.ParamAttr(initializer=values)
+        )
+        fluid.optimizer.SGD(0.1).minimize(fluid.layers.mean(hidden))
+
+    name, options = MODES["pserver"]
+    job = make(build, name, **options)
+    assert len(job.slices) > 2 and check(job).ok
+    roles = {role: job.programs(role) for role in job.roles}
+    for _, _, op in mutations.ops(roles, "startup", "assign_value", kind="pserver"):
+        op.attrs["fp32_values"] = op.attrs["fp32_values"][::-1]
+    assert check(roles, made_by=job).rules() == {"beginning"}
 
 
 @pytest.mark.parametrize("mode", ["pserver", "grad_allreduce"])

@@ -112,6 +112,9 @@ def _check_scale(cluster: Cluster, server: ServerFacts, gradient: str, total: Si
     ]
     if not scales and not _sparse_table(server, gradient):
         cluster.found.add("average", total, f"{gradient!r} is not divided by the number of trainers, {count}")
+    for site in scales[1:]:
+        if site.op.attrs.get("scale") == scales[0].op.attrs.get("scale"):
+            cluster.found.add("average", site, f"{gradient!r} is scaled a second time")
     for site in scales[:1]:
         users = (*server.readers.get(gradient, ()), *server.writers[gradient])
         early = next((other for other in users if _between(total, other, site)), None)

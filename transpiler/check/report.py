@@ -25,7 +25,7 @@ from fluidlite.transpiler.parts.roles import JobRole, Programs
 __all__ = ["RULES", "Finding", "Report", "check"]
 
 RULES: Mapping[str, str] = {
-    "as-written": "a server's updates are of the types and have the attributes of the original program's",
+    "as-written": "ops have the attributes of the original program's, and servers all of each update",
     "average": "gradients of all trainers are summed and divided by their number, once",
     "barrier": "every trainer passes the same barriers of every server as often as the server waits for them",
     "beginning": "a server fills what it holds as the original startup program does",
@@ -153,9 +153,10 @@ class _Check:
         """Apply all rules."""
         self.check_numbers()
         # a mapping has no table of slices: there the programs are all that is known
-        if self.job is not None and self.job.slices:
-            check_placement(self.found, self.job, self.servers)
-            check_against_original(self.found, self.job, self.servers)
+        if self.job is not None:
+            if self.job.slices:
+                check_placement(self.found, self.job, self.servers)
+            check_against_original(self.found, self.job, self.programs, self.servers)
         for trainer in self.trainers:
             self.check_trainer_flow(trainer)
         if any(role.kind != "trainer" for role in self.programs):

@@ -5,9 +5,11 @@ programs use.
 from __future__ import annotations
 
 import importlib
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from fluidlite.base.imported_names import imported_names
+
+__all__ = ["Executor", "FetchHandler", "global_scope", "scope_guard"]
 
 _NAMES = {
     "executor": "Executor as_numpy _fetch_var global_scope scope_guard _switch_scope",
@@ -18,11 +20,14 @@ _NAMES = {
 }
 _HOMES = {name: module for module, names in _NAMES.items() for name in names.split()}
 
+_imported, _public = imported_names(__name__)
 
-_imported = imported_names(__name__)
 
-
-def __getattr__(name: str) -> Any:
+def _load(name: str) -> Any:
     if name not in _HOMES:
         return _imported(name)
     return getattr(importlib.import_module(f"fluidlite.executor.{_HOMES[name]}"), name)
+
+
+if not TYPE_CHECKING:
+    __getattr__, __dir__ = _load, _public

@@ -13,7 +13,6 @@ from fluidlite.base import flags
 from fluidlite.base.place import CPUPlace, CUDAPlace, Place, array_module, is_compiled_with_cuda
 from fluidlite.executor import serving  # noqa: F401  (declares what `listen_and_serv` does)
 from fluidlite.executor.comm import before_run, leave
-from fluidlite.executor.comm.alone import hint_if_alone
 from fluidlite.executor.compile.pipeline import compile_plan, lower
 from fluidlite.executor.datasets import run_from_dataset
 from fluidlite.executor.explain import explain
@@ -55,6 +54,9 @@ class Compiled(abc.ABC):
         """One step on `executor`; what is fetched, merged over devices or for each of them."""
 
 
+Feed = Mapping[str, Any]
+
+
 class Executor:
     """Runs programs on `place` (default: the first CUDA device if there is one, else the CPU).
 
@@ -91,8 +93,8 @@ class Executor:
     def run(
         self,
         program: Any = None,
-        feed: Any = None,
-        fetch_list: Any = None,
+        feed: Feed | Sequence[Feed] | None = None,
+        fetch_list: Sequence[Variable | str] | Variable | str | None = None,
         feed_var_name: str = "feed",
         fetch_var_name: str = "fetch",
         scope: Scope | None = None,
@@ -275,7 +277,6 @@ class Executor:
             ops = ops_to_run(block)
             if prune_to is not None:
                 ops = pruned(ops, signature.fetches, prune_to, signature.names)
-            hint_if_alone(ops)
             target = self._target(self.threads or feeding.blas_threads(), recorder.active)
             return compile_plan(block, ops, signature.specs(form), signature.fetches, scope, target, sizes)
 

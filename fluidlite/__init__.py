@@ -2,72 +2,65 @@
 
 from __future__ import annotations
 
-import importlib
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from fluidlite.base import mpi_start as _mpi_start  # noqa: F401  (under mpirun an error of one process ends all)
+from fluidlite.base.lazy import LazyNames
 from fluidlite.ir import views as _views
 
 __version__ = "0.1.0"
 
-# name -> module that has it; imported at first use, so that `import fluidlite` stays fast
-_NAMES = {
-    "fluidlite.dygraph": "disable_dygraph disable_imperative enable_dygraph enable_imperative load_dygraph "
-    "save_dygraph BCELoss BatchNorm BilinearTensorProduct Conv2D Conv2DTranspose Conv3D Conv3DTranspose "
-    "Dropout Embedding GRUUnit GroupNorm InstanceNorm L1Loss Layer LayerNorm Linear MSELoss NCE NLLLoss "
-    "PRelu Pool2D SpectralNorm TreeConv",
-    "fluidlite.framework": "Block Operator Parameter Program Variable default_main_program "
-    "default_startup_program device_guard "
-    "name_scope program_guard in_dygraph_mode load_op_library",
-    "fluidlite.base.place": "CPUPlace CUDAPlace CUDAPinnedPlace cpu_places cuda_places cuda_pinned_places "
-    "is_compiled_with_cuda",
-    "fluidlite.values.scope": "Scope global_scope scope_guard",
-    "fluidlite.values.tensor": "LoDTensor LoDTensorArray SelectedRows",
-    "fluidlite.executor.executor": "Executor",
-    "fluidlite.param_attr": "ParamAttr WeightNormParamAttr",
-    "fluidlite.compiler": "BuildStrategy CompiledProgram ExecutionStrategy",
-    "fluidlite.parallel_executor": "ParallelExecutor",
-    "fluidlite.backward": "append_backward gradients",
-    "fluidlite.data_feeder": "DataFeeder",
-    "fluidlite.data_feed_desc": "DataFeedDesc",
-    "fluidlite.dataset": "DatasetFactory InMemoryDataset QueueDataset",
-    "fluidlite.io": "save load load_program_state set_program_state",
-    "fluidlite.layers.tensors.strict": "data embedding one_hot",
-    "fluidlite.lod_tensor": "create_lod_tensor create_random_int_lodtensor",
-    "fluidlite.base.flags": "get_flags set_flags require_version",
-    "fluidlite.cli.scripts.names": "install_as_paddle",
-    "fluidlite.trainer_desc": "DistMultiTrainer MultiTrainer PipelineTrainer TrainerDesc",
-    "fluidlite.transpiler": "DistributeTranspiler DistributeTranspilerConfig HashName RoundRobin "
-    "memory_optimize release_memory",
-}
-_HOME = {name: module for module, names in _NAMES.items() for name in names.split()}
-# the modules that fluid had, and `distributed` and `errors`
-_DOORS = (
+# imported at first use, so that `import fluidlite` stays fast
+_NAMES = LazyNames(
+    __name__,
+    {
+        "fluidlite.dygraph": "disable_dygraph disable_imperative enable_dygraph enable_imperative "
+        "load_dygraph save_dygraph BCELoss BatchNorm BilinearTensorProduct Conv2D Conv2DTranspose Conv3D "
+        "Conv3DTranspose Dropout Embedding GRUUnit GroupNorm InstanceNorm L1Loss Layer LayerNorm Linear "
+        "MSELoss NCE NLLLoss PRelu Pool2D SpectralNorm TreeConv",
+        "fluidlite.framework": "Block Operator Parameter Program Variable default_main_program "
+        "default_startup_program device_guard "
+        "name_scope program_guard in_dygraph_mode load_op_library",
+        "fluidlite.base.place": "CPUPlace CUDAPlace CUDAPinnedPlace cpu_places cuda_places "
+        "cuda_pinned_places is_compiled_with_cuda",
+        "fluidlite.values.scope": "Scope global_scope scope_guard",
+        "fluidlite.values.tensor": "LoDTensor LoDTensorArray SelectedRows Tensor=LoDTensor",
+        "fluidlite.executor.executor": "Executor",
+        "fluidlite.param_attr": "ParamAttr WeightNormParamAttr",
+        "fluidlite.compiler": "BuildStrategy CompiledProgram ExecutionStrategy",
+        "fluidlite.parallel_executor": "ParallelExecutor",
+        "fluidlite.backward": "append_backward gradients",
+        "fluidlite.data_feeder": "DataFeeder",
+        "fluidlite.data_feed_desc": "DataFeedDesc",
+        "fluidlite.dataset": "DatasetFactory InMemoryDataset QueueDataset",
+        "fluidlite.io": "save load load_program_state set_program_state",
+        "fluidlite.layers.tensors.strict": "data embedding one_hot",
+        "fluidlite.lod_tensor": "create_lod_tensor create_random_int_lodtensor",
+        "fluidlite.base.flags": "get_flags set_flags require_version",
+        "fluidlite.cli.scripts.names": "install_as_paddle",
+        "fluidlite.trainer_desc": "DistMultiTrainer MultiTrainer PipelineTrainer TrainerDesc",
+        "fluidlite.transpiler": "DistributeTranspiler DistributeTranspilerConfig HashName RoundRobin "
+        "memory_optimize release_memory",
+    },
+    # the modules that fluid had, and `distributed` and `errors`
     "annotations average backward clip communicator compiler contrib core data_feed_desc data_feeder "
     "dataloader dataset debugger default_scope_funcs device_worker distribute_lookup_table distributed "
     "dygraph errors evaluator executor framework graphviz incubate initializer input install_check io "
     "layer_helper layer_helper_base layers lod_tensor log_helper metrics net_drawer nets op optimizer "
     "parallel_executor param_attr profiler proto reader regularizer trainer_desc trainer_factory "
-    "transpiler unique_name wrapped_decorator"
+    "transpiler unique_name wrapped_decorator",
 )
-_MODULES = frozenset(_DOORS.split())
+# what a star brings besides, as in fluid: the other modules have names that are words of every script
+# (`input`, `op`), and the classes of imperative mode are refused
+_STARRED = (
+    "backward clip contrib dygraph initializer install_check io layers nets optimizer profiler regularizer "
+    "transpiler unique_name disable_dygraph disable_imperative enable_dygraph enable_imperative"
+)
+__all__ = [name for name, (home, _) in _NAMES.homes.items() if home != "fluidlite.dygraph"]
+__all__ += _STARRED.split()
 
-
-def __getattr__(name: str) -> Any:
-    if name == "Tensor":
-        name = "LoDTensor"
-    if name in _HOME:
-        value = getattr(importlib.import_module(_HOME[name]), name)
-    elif name in _MODULES:
-        value = importlib.import_module(f"fluidlite.{name}")
-    else:
-        from fluidlite.base.imperative import instead_of
-
-        raise AttributeError(
-            f"module 'fluidlite' has no attribute {name!r}{instead_of(name, [*_HOME, *_MODULES])}"
-        )
-    globals()[name] = value
-    return value
+if not TYPE_CHECKING:
+    __getattr__, __dir__ = _NAMES.load, _NAMES.names
 
 
 def _describe(target: Any) -> Any:
@@ -87,7 +80,3 @@ _views.provide(desc=_describe, html=_notebook_html)
 
 
 del annotations  # the name of __future__: fluid has a module that is called so
-
-
-def __dir__() -> list[str]:
-    return sorted({*globals(), *_HOME, *_MODULES, "Tensor"})

@@ -34,4 +34,4 @@ def deprecated(since: str, instead: str, extra_message: str = "") -> Callable[[A
 
 
 if not TYPE_CHECKING:
-    __getattr__ = imported_names(__name__)
+    __getattr__, __dir__ = imported_names(__name__)

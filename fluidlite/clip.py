@@ -311,4 +311,4 @@ ClipByNorm = GradientClipByNorm
 ClipByGlobalNorm = GradientClipByGlobalNorm
 
 if not TYPE_CHECKING:
-    __getattr__ = imported_names(__name__)
+    __getattr__, __dir__ = imported_names(__name__)

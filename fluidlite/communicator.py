@@ -102,4 +102,4 @@ def _known_to_barrier(program: Program) -> dict[str, Any]:
 
 
 if not TYPE_CHECKING:
-    __getattr__ = imported_names(__name__)
+    __getattr__, __dir__ = imported_names(__name__)

@@ -264,4 +264,4 @@ def draw(program: Program, path: str) -> None:
 
 
 if not TYPE_CHECKING:
-    __getattr__ = imported_names(__name__)
+    __getattr__, __dir__ = imported_names(__name__)

@@ -386,4 +386,4 @@ def init_devices(*unused: Any) -> None:
 
 
 if not TYPE_CHECKING:
-    __getattr__ = imported_names(__name__)
+    __getattr__, __dir__ = imported_names(__name__)

@@ -259,4 +259,4 @@ class DataFeeder:
 
 
 if not TYPE_CHECKING:
-    __getattr__ = imported_names(__name__)
+    __getattr__, __dir__ = imported_names(__name__)

@@ -468,4 +468,4 @@ def _unpack(data: bytes) -> Samples:
 
 
 if not TYPE_CHECKING:
-    __getattr__ = imported_names(__name__)
+    __getattr__, __dir__ = imported_names(__name__)

@@ -223,4 +223,4 @@ def _quoted(text: str) -> str:
 
 
 if not TYPE_CHECKING:
-    __getattr__ = imported_names(__name__)
+    __getattr__, __dir__ = imported_names(__name__)

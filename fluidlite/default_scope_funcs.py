@@ -62,4 +62,4 @@ def scoped_function(func: Callable[[], Any]) -> Any:
 
 
 if not TYPE_CHECKING:
-    __getattr__ = imported_names(__name__)
+    __getattr__, __dir__ = imported_names(__name__)

@@ -201,4 +201,4 @@ class DetectionMAP(metrics.DetectionMAP, Evaluator):
 
 
 if not TYPE_CHECKING:
-    __getattr__ = imported_names(__name__)
+    __getattr__, __dir__ = imported_names(__name__)

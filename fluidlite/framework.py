@@ -117,15 +117,19 @@ def _current_expected_place() -> Place:
     return CUDAPlace(0) if is_compiled_with_cuda() else CPUPlace()
 
 
-_imported = imported_names(__name__)
+_imported, _public = imported_names(__name__)
 
 
-def __getattr__(name: str) -> Any:
+def _load(name: str) -> Any:
     if name in _GRAPHS:  # start-up time: the classes of graphs, and what draws them, take 13 ms to load
         return vars(importlib.import_module("fluidlite.compat.ir_graph"))[name]
     if name in ("_main_program_", "_startup_program_"):
         return default_main_program() if name == "_main_program_" else default_startup_program()
     return _imported(name)
+
+
+if not TYPE_CHECKING:
+    __getattr__, __dir__ = _load, _public
 
 
 def _full_name_scope() -> str:

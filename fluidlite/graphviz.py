@@ -180,4 +180,4 @@ class GraphPreviewGenerator:
 
 
 if not TYPE_CHECKING:
-    __getattr__ = imported_names(__name__)
+    __getattr__, __dir__ = imported_names(__name__)

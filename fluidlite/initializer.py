@@ -332,4 +332,4 @@ MSRA = MSRAInitializer
 Bilinear = BilinearInitializer
 
 if not TYPE_CHECKING:
-    __getattr__ = imported_names(__name__)
+    __getattr__, __dir__ = imported_names(__name__)

@@ -10,4 +10,4 @@ from fluidlite.layers.tensors.strict import embedding, one_hot
 __all__ = ["embedding", "one_hot"]
 
 if not TYPE_CHECKING:
-    __getattr__ = imported_names(__name__)
+    __getattr__, __dir__ = imported_names(__name__)

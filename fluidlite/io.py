@@ -84,4 +84,4 @@ __all__ = [
 ]
 
 if not TYPE_CHECKING:
-    __getattr__ = imported_names(__name__)
+    __getattr__, __dir__ = imported_names(__name__)

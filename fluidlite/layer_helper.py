@@ -130,4 +130,4 @@ class LayerHelper(LayerHelperBase):
 
 
 if not TYPE_CHECKING:
-    __getattr__ = imported_names(__name__)
+    __getattr__, __dir__ = imported_names(__name__)

@@ -216,4 +216,4 @@ class _NormOps:
 
 
 if not TYPE_CHECKING:
-    __getattr__ = imported_names(__name__)
+    __getattr__, __dir__ = imported_names(__name__)

@@ -64,4 +64,4 @@ def create_random_int_lodtensor(
 
 
 if not TYPE_CHECKING:
-    __getattr__ = imported_names(__name__)
+    __getattr__, __dir__ = imported_names(__name__)

@@ -22,4 +22,4 @@ def get_logger(name: str, level: int, fmt: str | None = None) -> logging.Logger:
 
 
 if not TYPE_CHECKING:
-    __getattr__ = imported_names(__name__)
+    __getattr__, __dir__ = imported_names(__name__)

@@ -377,4 +377,4 @@ def object_table(gt_label: Variable, gt_box: Variable, gt_difficult: Variable | 
 
 
 if not TYPE_CHECKING:
-    __getattr__ = imported_names(__name__)
+    __getattr__, __dir__ = imported_names(__name__)

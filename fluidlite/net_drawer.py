@@ -28,4 +28,4 @@ def draw_graph(startup_program: Program, main_program: Program, **kwargs: Any) -
 
 
 if not TYPE_CHECKING:
-    __getattr__ = imported_names(__name__)
+    __getattr__, __dir__ = imported_names(__name__)

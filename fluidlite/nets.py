@@ -220,4 +220,4 @@ def _join_heads(x: Variable) -> Variable:
 
 
 if not TYPE_CHECKING:
-    __getattr__ = imported_names(__name__)
+    __getattr__, __dir__ = imported_names(__name__)

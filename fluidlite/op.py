@@ -235,4 +235,4 @@ Operator = OperatorFactory()
 RecurrentOp, DynamicRecurrentOp, CondOp = map(_WholeNetwork, ("recurrent", "dynamic_recurrent", "cond"))
 
 if not TYPE_CHECKING:
-    __getattr__ = imported_names(__name__)
+    __getattr__, __dir__ = imported_names(__name__)

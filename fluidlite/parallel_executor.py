@@ -100,4 +100,4 @@ class ParallelExecutor:
 
 
 if not TYPE_CHECKING:
-    __getattr__ = imported_names(__name__)
+    __getattr__, __dir__ = imported_names(__name__)

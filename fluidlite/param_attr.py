@@ -119,4 +119,4 @@ class WeightNormParamAttr(ParamAttr):
 
 
 if not TYPE_CHECKING:
-    __getattr__ = imported_names(__name__)
+    __getattr__, __dir__ = imported_names(__name__)

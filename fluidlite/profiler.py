@@ -157,4 +157,4 @@ def write_trace(events: list[TimedOp], path: str) -> None:
 
 
 if not TYPE_CHECKING:
-    __getattr__ = imported_names(__name__)
+    __getattr__, __dir__ = imported_names(__name__)

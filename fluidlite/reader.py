@@ -414,4 +414,4 @@ class PyReader(DataLoaderBase):
 
 
 if not TYPE_CHECKING:
-    __getattr__ = imported_names(__name__)
+    __getattr__, __dir__ = imported_names(__name__)

@@ -114,4 +114,4 @@ L1Decay = L1DecayRegularizer
 L2Decay = L2DecayRegularizer
 
 if not TYPE_CHECKING:
-    __getattr__ = imported_names(__name__)
+    __getattr__, __dir__ = imported_names(__name__)

@@ -62,4 +62,4 @@ def guard(new_generator: str | UniqueNameGenerator | None = None) -> Iterator[No
 
 
 if not TYPE_CHECKING:
-    __getattr__ = imported_names(__name__)
+    __getattr__, __dir__ = imported_names(__name__)

@@ -26,4 +26,4 @@ signature_safe_contextmanager = wrap_decorator(contextlib.contextmanager)
 """`contextlib.contextmanager` under the name that fluid's programs import."""
 
 if not TYPE_CHECKING:
-    __getattr__ = imported_names(__name__)
+    __getattr__, __dir__ = imported_names(__name__)

@@ -141,4 +141,4 @@ class MultiThread(GradAllReduce):
 
 
 if not TYPE_CHECKING:
-    __getattr__ = imported_names(__name__)
+    __getattr__, __dir__ = imported_names(__name__)

@@ -321,4 +321,4 @@ def same_or_split_var(p_name: str, var_name: str) -> bool:
 
 
 if not TYPE_CHECKING:
-    __getattr__ = imported_names(__name__)
+    __getattr__, __dir__ = imported_names(__name__)

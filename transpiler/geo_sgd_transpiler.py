@@ -125,4 +125,4 @@ class GeoSgdTranspiler(DistributeTranspiler):
 
 
 if not TYPE_CHECKING:
-    __getattr__ = imported_names(__name__)
+    __getattr__, __dir__ = imported_names(__name__)

@@ -38,4 +38,4 @@ def _say(name: str) -> None:
 
 
 if not TYPE_CHECKING:
-    __getattr__ = imported_names(__name__)
+    __getattr__, __dir__ = imported_names(__name__)

@@ -37,4 +37,4 @@ from fluidlite.compat.backward import (  # noqa: F401
 __all__ = ["append_backward", "gradients"]
 
 if not TYPE_CHECKING:
-    __getattr__ = imported_names(__name__)
+    __getattr__, __dir__ = imported_names(__name__)

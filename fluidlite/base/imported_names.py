@@ -4,15 +4,17 @@
 A door that had such names ends in
 
     if not TYPE_CHECKING:
-        __getattr__ = imported_names(__name__)
+        __getattr__, __dir__ = imported_names(__name__)
 
-so that they cost nothing before they are read, and type checkers do not take every name for one.
+so that they cost nothing before they are read, `dir` shows the public names alone, and type checkers do
+not take every name for one.
 """
 
 from __future__ import annotations
 
 import importlib
-from collections.abc import Callable
+import sys
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from fluidlite.base.errors import did_you_mean
@@ -287,9 +289,14 @@ _HOME_OF = {
 }
 
 
-def imported_names(door: str) -> Callable[[str], Any]:
-    """The `__getattr__` of a door: reads what fluid's module had imported, or raises AttributeError."""
+def imported_names(
+    door: str, modules: Iterable[str] = ()
+) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
+    """The `__getattr__` of a door, which reads what fluid's module had imported or raises AttributeError; and
+    its `__dir__`, which lists `__all__` and the given modules.
+    """
     names = frozenset(_READ_OFF[door].split())
+    shown = frozenset(modules)
 
     def read(name: str) -> Any:
         if name not in names:
@@ -299,4 +306,8 @@ def imported_names(door: str) -> Callable[[str], Any]:
             return getattr(importlib.import_module(module), attribute)
         return importlib.import_module(_MODULES.get(name, f"fluidlite.{name}"))
 
-    return read
+    def public() -> list[str]:
+        own = vars(sys.modules[door])
+        return sorted({*own["__all__"], *shown, *(name for name in own if name.startswith("__"))})
+
+    return read, public

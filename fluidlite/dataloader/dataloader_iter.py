@@ -22,4 +22,4 @@ def default_collate_fn(batch: Sequence[Any]) -> list[Any]:
 
 
 if not TYPE_CHECKING:
-    __getattr__ = imported_names(__name__)
+    __getattr__, __dir__ = imported_names(__name__)

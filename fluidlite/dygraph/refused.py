@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from fluidlite.base.imperative import STATIC_ONLY
 from fluidlite.base.refusals import Refusals
 
 __all__ = ["REFUSED", "WHY"]
 
-WHY = STATIC_ONLY
+WHY = "static graphs only: FluidLite runs programs, and has no imperative mode"
 
 _SCHEDULES = (
     "NoamDecay PiecewiseDecay NaturalExpDecay ExponentialDecay InverseTimeDecay PolynomialDecay CosineDecay "

@@ -48,4 +48,4 @@ _FILES = (
 __all__ = [name for file in _FILES for name in sys.modules[f"{__name__}.{file}"].__all__] + ["utils"]
 
 if not TYPE_CHECKING:
-    __getattr__ = imported_names(__name__)
+    __getattr__, __dir__ = imported_names(__name__, _FILES)

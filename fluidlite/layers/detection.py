@@ -28,9 +28,16 @@ from fluidlite.layers.boxes.yolo import *  # noqa: F403
 from fluidlite.layers.neural.criteria import sigmoid_focal_loss
 from fluidlite.layers.neural.detection_map import detection_map as detection_map
 
-_FILES = (coding, heads, matching, perspective, priors, proposals, suppression, targets, yolo)
-__all__ = [name for module in _FILES for name in module.__all__]
-__all__ += ["sigmoid_focal_loss"]
+__all__ = ["sigmoid_focal_loss"]
+__all__ += coding.__all__
+__all__ += heads.__all__
+__all__ += matching.__all__
+__all__ += perspective.__all__
+__all__ += priors.__all__
+__all__ += proposals.__all__
+__all__ += suppression.__all__
+__all__ += targets.__all__
+__all__ += yolo.__all__
 
 if not TYPE_CHECKING:
-    __getattr__ = imported_names(__name__)
+    __getattr__, __dir__ = imported_names(__name__)

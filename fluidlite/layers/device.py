@@ -30,4 +30,4 @@ def get_places(device_count: int | None = None, device_type: str | None = None) 
 
 
 if not TYPE_CHECKING:
-    __getattr__ = imported_names(__name__)
+    __getattr__, __dir__ = imported_names(__name__)

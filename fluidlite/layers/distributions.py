@@ -270,4 +270,4 @@ class MultivariateNormalDiag(Distribution):
 
 
 if not TYPE_CHECKING:
-    __getattr__ = imported_names(__name__)
+    __getattr__, __dir__ = imported_names(__name__)

@@ -166,4 +166,4 @@ def load(out: Variable, file_path: str, load_as_fp16: bool | None = None) -> Non
 
 
 if not TYPE_CHECKING:
-    __getattr__ = imported_names(__name__)
+    __getattr__, __dir__ = imported_names(__name__)

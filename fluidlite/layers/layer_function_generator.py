@@ -200,4 +200,4 @@ def _generate_doc_string_(
 
 
 if not TYPE_CHECKING:
-    __getattr__ = imported_names(__name__)
+    __getattr__, __dir__ = imported_names(__name__)

@@ -154,4 +154,4 @@ def linear_lr_warmup(learning_rate: Any, warmup_steps: int, start_lr: float, end
 
 
 if not TYPE_CHECKING:
-    __getattr__ = imported_names(__name__)
+    __getattr__, __dir__ = imported_names(__name__)

@@ -407,4 +407,4 @@ def _erased(helper: LayerHelper, var: Variable, tokens: Sequence[int]) -> Variab
 
 
 if not TYPE_CHECKING:
-    __getattr__ = imported_names(__name__)
+    __getattr__, __dir__ = imported_names(__name__)

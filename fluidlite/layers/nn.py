@@ -34,27 +34,24 @@ from fluidlite.layers.tensors.random import *  # noqa: F403
 from fluidlite.layers.tensors.search import *  # noqa: F403
 from fluidlite.layers.tensors.shaping import *  # noqa: F403
 
-_FILES = (
-    activations,
-    click_through,
-    conv,
-    criteria,
-    elementwise,
-    indexing,
-    lod,
-    norm,
-    products,
-    random,
-    reduce,
-    regions,
-    resize,
-    search,
-    shaping,
-    tagging,
-    vision,
-)
-__all__ = [name for module in _FILES for name in module.__all__]
-__all__ += ["logical_and", "logical_not", "logical_or", "logical_xor", "py_func"]
+__all__ = ["logical_and", "logical_not", "logical_or", "logical_xor", "py_func"]
+__all__ += activations.__all__
+__all__ += click_through.__all__
+__all__ += conv.__all__
+__all__ += criteria.__all__
+__all__ += elementwise.__all__
+__all__ += indexing.__all__
+__all__ += lod.__all__
+__all__ += norm.__all__
+__all__ += products.__all__
+__all__ += random.__all__
+__all__ += reduce.__all__
+__all__ += regions.__all__
+__all__ += resize.__all__
+__all__ += search.__all__
+__all__ += shaping.__all__
+__all__ += tagging.__all__
+__all__ += vision.__all__
 
 if not TYPE_CHECKING:
-    __getattr__ = imported_names(__name__)
+    __getattr__, __dir__ = imported_names(__name__)

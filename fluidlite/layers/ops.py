@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from fluidlite.base.errors import ArgumentError
@@ -11,6 +11,7 @@ from fluidlite.data_feeder import check_type
 from fluidlite.ir.variable import Variable
 from fluidlite.layer_helper import LayerHelper
 from fluidlite.layers.arithmetic.activations import FLOATS, append_unary
+from fluidlite.layers.signatures import Unary
 
 __all__ = [
     "abs",
@@ -41,11 +42,10 @@ __all__ = [
     "thresholded_relu",
 ]
 
-Activation = Callable[..., Variable]
 _NUMBERS = ("int32", "int64", *FLOATS)
 
 
-def _activation(type: str, formula: str, dtypes: Sequence[str] = FLOATS) -> Activation:
+def _activation(type: str, formula: str, dtypes: Sequence[str] = FLOATS) -> Unary:
     """The layer `f(x, name=None)` for an op of that type."""
 
     def layer(x: Variable, name: str | None = None) -> Variable:
@@ -134,4 +134,4 @@ def cumsum(
 
 
 if not TYPE_CHECKING:
-    __getattr__ = imported_names(__name__)
+    __getattr__, __dir__ = imported_names(__name__)

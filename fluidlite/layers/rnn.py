@@ -12,7 +12,9 @@ from fluidlite.layers.recurrence.recurrent import *  # noqa: F403
 from fluidlite.layers.recurrence.rnn_cells import GRUCell, LSTMCell, RNNCell, rnn
 
 __all__ = ["GRUCell", "LSTMCell", "RNNCell", "rnn"]
-__all__ += [*decode_helpers.__all__, *decoders.__all__, *recurrent.__all__]
+__all__ += decode_helpers.__all__
+__all__ += decoders.__all__
+__all__ += recurrent.__all__
 
 if not TYPE_CHECKING:
-    __getattr__ = imported_names(__name__)
+    __getattr__, __dir__ = imported_names(__name__)

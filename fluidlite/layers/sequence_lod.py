@@ -44,7 +44,7 @@ def sequence_conv(
     padding_start: int | None = None,
     bias_attr: Any = None,
     param_attr: Any = None,
-    act: Any = None,
+    act: str | None = None,
     name: str | None = None,
 ) -> Variable:
     """act(filters over `filter_size` neighbouring rows + bias); neighbours outside a sequence count as zeros.
@@ -241,4 +241,4 @@ def sequence_reverse(x: Variable, name: str | None = None) -> Variable:
 
 
 if not TYPE_CHECKING:
-    __getattr__ = imported_names(__name__)
+    __getattr__, __dir__ = imported_names(__name__)

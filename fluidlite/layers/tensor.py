@@ -35,9 +35,9 @@ __all__ = [
     "trace",
     "tril",
     "triu",
-    *constants.__all__,
-    *variables.__all__,
 ]
+__all__ += constants.__all__
+__all__ += variables.__all__
 
 _NUMBERS = ["float32", "float64", "int32", "int64"]
 _SMALL = ["float32", "float64", "uint8", "int16", "int32", "int64"]
@@ -282,4 +282,4 @@ def arange(
 
 
 if not TYPE_CHECKING:
-    __getattr__ = imported_names(__name__)
+    __getattr__, __dir__ = imported_names(__name__)

@@ -207,4 +207,4 @@ def _dimension(dim: Any, index: int, op_type: str) -> Variable:
 
 
 if not TYPE_CHECKING:
-    __getattr__ = imported_names(__name__)
+    __getattr__, __dir__ = imported_names(__name__)

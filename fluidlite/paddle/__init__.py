@@ -6,8 +6,6 @@ the shape [], `matmul` is the op matmul_v2. Programs are static from the start; 
 
 from __future__ import annotations
 
-from typing import Any
-
 from fluidlite.base.dtypes import VarType
 from fluidlite.base.lazy import LazyNames
 from fluidlite.paddle.tensor.names import FUNCTIONS
@@ -29,8 +27,8 @@ _NAMES = LazyNames(
         "fluidlite.reading.decorators": "batch",
         **FUNCTIONS,
     },
-    "amp callbacks compat dataset device distributed framework hapi io metric nn optimizer reader "
-    "regularizer static tensor utils version vision",
+    "amp callbacks device distributed framework hapi io metric nn optimizer reader regularizer static tensor "
+    "vision",
     {
         "dtype": VarType,
         "bool": VarType.BOOL,
@@ -49,9 +47,4 @@ _NAMES = LazyNames(
 )
 
 
-def __getattr__(name: str) -> Any:
-    return _NAMES.load(name)
-
-
-def __dir__() -> list[str]:
-    return _NAMES.names()
+__getattr__, __dir__ = _NAMES.load, _NAMES.names

@@ -13,4 +13,4 @@ _messages = feed_messages()
 DataFeedDesc, MultiSlotDesc, Slot = (_messages[name] for name in ("DataFeedDesc", "MultiSlotDesc", "Slot"))
 
 if not TYPE_CHECKING:
-    __getattr__ = imported_names(__name__)
+    __getattr__, __dir__ = imported_names(__name__)

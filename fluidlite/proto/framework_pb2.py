@@ -37,4 +37,4 @@ AttrType: Any = EnumTypeWrapper(ProgramDesc.DESCRIPTOR.file.enum_types_by_name["
 globals().update({name: number for name, number in ATTR_TYPES.items() if not name.startswith("_")})
 
 if not TYPE_CHECKING:
-    __getattr__ = imported_names(__name__)
+    __getattr__, __dir__ = imported_names(__name__)

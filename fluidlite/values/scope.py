@@ -132,7 +132,8 @@ class Scope:
             found = self.variables[name] = ScopeVariable(name)
         return found
 
-    def find_var(self, name: str) -> ScopeVariable | None:
+    # `| Any`, not `| None`: `scope.find_var("w").get_tensor()` is what every program writes
+    def find_var(self, name: str) -> ScopeVariable | Any:
         """The variable of this scope or of a parent, or None."""
         scope: Scope | None = self
         while scope is not None:

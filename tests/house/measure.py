@@ -124,10 +124,9 @@ def sources(
 
 # ---------------------------------------------------------------------- places, each a line of text
 def entries(root: pathlib.Path) -> list[str]:
-    """Names of the files and folders at the top of fluidlite/."""
-    return sorted(
-        path.name for path in (root / "fluidlite").iterdir() if path.name not in ("__pycache__", "py.typed")
-    )
+    """Names of the files and folders at the top of fluidlite/, without what tools write and read."""
+    tools = ("__pycache__", "py.typed", "__init__.pyi")
+    return sorted(path.name for path in (root / "fluidlite").iterdir() if path.name not in tools)
 
 
 def long_lines(files: Iterable[Source]) -> list[str]:

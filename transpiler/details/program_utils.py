@@ -78,4 +78,4 @@ def program_to_code(prog: Program, fout: TextIO | None = None, skip_op_callstack
 
 
 if not TYPE_CHECKING:
-    __getattr__ = imported_names(__name__)
+    __getattr__, __dir__ = imported_names(__name__)

@@ -10,4 +10,4 @@ from fluidlite.ir.distribution import VarDistributed, VarsDistributed, VarStruct
 __all__ = ["VarDistributed", "VarStruct", "VarsDistributed"]
 
 if not TYPE_CHECKING:
-    __getattr__ = imported_names(__name__)
+    __getattr__, __dir__ = imported_names(__name__)

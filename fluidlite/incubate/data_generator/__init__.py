@@ -160,4 +160,4 @@ def _check_field(name: Any, values: Any) -> None:
 
 
 if not TYPE_CHECKING:
-    __getattr__ = imported_names(__name__)
+    __getattr__, __dir__ = imported_names(__name__)

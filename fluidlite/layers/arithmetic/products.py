@@ -24,7 +24,7 @@ def fc(
     num_flatten_dims: int = 1,
     param_attr: Any = None,
     bias_attr: Any = None,
-    act: Any = None,
+    act: str | None = None,
     name: str | None = None,
 ) -> Variable:
     """act(sum of input_i x w_i + b), with `size` columns.
@@ -158,7 +158,7 @@ def bilinear_tensor_product(
     x: Variable,
     y: Variable,
     size: int,
-    act: Any = None,
+    act: str | None = None,
     name: str | None = None,
     param_attr: Any = None,
     bias_attr: Any = None,

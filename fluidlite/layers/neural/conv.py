@@ -112,7 +112,7 @@ def conv2d(
     param_attr: Any = None,
     bias_attr: Any = None,
     use_cudnn: bool = True,
-    act: Any = None,
+    act: str | None = None,
     name: str | None = None,
     data_format: str = "NCHW",
 ) -> Variable:
@@ -146,7 +146,7 @@ def conv3d(
     param_attr: Any = None,
     bias_attr: Any = None,
     use_cudnn: bool = True,
-    act: Any = None,
+    act: str | None = None,
     name: str | None = None,
     data_format: str = "NCDHW",
 ) -> Variable:
@@ -225,7 +225,7 @@ def conv2d_transpose(
     param_attr: Any = None,
     bias_attr: Any = None,
     use_cudnn: bool = True,
-    act: Any = None,
+    act: str | None = None,
     name: str | None = None,
     data_format: str = "NCHW",
 ) -> Variable:
@@ -251,7 +251,7 @@ def conv3d_transpose(
     param_attr: Any = None,
     bias_attr: Any = None,
     use_cudnn: bool = True,
-    act: Any = None,
+    act: str | None = None,
     name: str | None = None,
     data_format: str = "NCDHW",
 ) -> Variable:

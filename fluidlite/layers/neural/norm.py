@@ -58,7 +58,7 @@ def _bias(helper: LayerHelper, shape: list[int], dtype: Any) -> Any:
 # ------------------------------------------------------------------ batch_norm
 def batch_norm(
     input: Variable,
-    act: Any = None,
+    act: str | None = None,
     is_test: bool = False,
     momentum: float | Variable = 0.9,
     epsilon: float = 1e-05,
@@ -82,7 +82,7 @@ def batch_norm(
 
 def inplace_abn(
     input: Variable,
-    act: Any = None,
+    act: str | None = None,
     is_test: bool = False,
     momentum: float | Variable = 0.9,
     epsilon: float = 1e-05,
@@ -202,7 +202,7 @@ def layer_norm(
     epsilon: float = 1e-05,
     param_attr: Any = None,
     bias_attr: Any = None,
-    act: Any = None,
+    act: str | None = None,
     name: str | None = None,
 ) -> Variable:
     """act(scale * (x - mean) / sqrt(variance + epsilon) + bias), statistics and factors over the dimensions
@@ -244,7 +244,7 @@ def group_norm(
     epsilon: float = 1e-05,
     param_attr: Any = None,
     bias_attr: Any = None,
-    act: Any = None,
+    act: str | None = None,
     data_layout: str = "NCHW",
     name: str | None = None,
 ) -> Variable:
@@ -286,7 +286,7 @@ _SUMMARIES = (
 
 def data_norm(
     input: Variable,
-    act: Any = None,
+    act: str | None = None,
     epsilon: float = 1e-05,
     param_attr: Any = None,
     data_layout: str = "NCHW",
@@ -409,7 +409,7 @@ def affine_channel(
     bias: Variable | None = None,
     data_layout: str = "NCHW",
     name: str | None = None,
-    act: Any = None,
+    act: str | None = None,
 ) -> Variable:
     """act(scale * x + bias) with a scale and a bias for each channel."""
     helper = LayerHelper("affine_channel", input=x, act=act, name=name)

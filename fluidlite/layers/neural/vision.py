@@ -206,7 +206,9 @@ def _two(name: str, value: Any) -> list[int]:
     return pair
 
 
-def row_conv(input: Variable, future_context_size: int, param_attr: Any = None, act: Any = None) -> Variable:
+def row_conv(
+    input: Variable, future_context_size: int, param_attr: Any = None, act: str | None = None
+) -> Variable:
     """act(sum over i of weight i * row t + i) for each row t of a sequence and the `future_context_size`
     rows after it.
     """

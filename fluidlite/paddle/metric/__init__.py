@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from fluidlite.base.lazy import LazyNames
 
 _NAMES = LazyNames(
@@ -15,9 +13,4 @@ _NAMES = LazyNames(
 )
 
 
-def __getattr__(name: str) -> Any:
-    return _NAMES.load(name)
-
-
-def __dir__() -> list[str]:
-    return _NAMES.names()
+__getattr__, __dir__ = _NAMES.load, _NAMES.names

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 from fluidlite.base.dtypes import VarType
 from fluidlite.ir.variable import Variable
+from fluidlite.layers.signatures import Binary, Logic, Unary
 from fluidlite.paddle.build import append, need_variable
 from fluidlite.paddle.tensor.shapes import constant
 
@@ -38,7 +38,7 @@ def _compared(op_type: str, x: Variable, y: Variable, name: str | None) -> Varia
     return out
 
 
-def _comparison(op_type: str) -> Callable[..., Variable]:
+def _comparison(op_type: str) -> Binary:
     def function(x: Variable, y: Variable, name: str | None = None) -> Variable:
         return _compared(op_type, x, y, name)
 
@@ -78,7 +78,7 @@ def allclose(
     return append("allclose", inputs, attrs, dtype=VarType.BOOL, name=name, scalar=True)  # type: ignore[no-any-return]
 
 
-def _logic(op_type: str) -> Callable[..., Variable]:
+def _logic(op_type: str) -> Logic:
     def function(x: Variable, y: Variable, out: Variable | None = None, name: str | None = None) -> Variable:
         need_variable(y, "y", op_type)
         inputs = {"X": [x], "Y": [y]}
@@ -97,7 +97,7 @@ def logical_not(x: Variable, out: Variable | None = None, name: str | None = Non
     return append("logical_not", {"X": [x]}, dtype=VarType.BOOL, name=name, out=out)  # type: ignore[no-any-return]
 
 
-def _question(op_type: str, name_of: str) -> Callable[..., Variable]:
+def _question(op_type: str, name_of: str) -> Unary:
     def function(x: Variable, name: str | None = None) -> Variable:
         return append(op_type, {"X": [x]}, dtype=VarType.BOOL, name=name)  # type: ignore[no-any-return]
 

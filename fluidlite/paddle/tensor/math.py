@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -10,6 +10,7 @@ import numpy as np
 from fluidlite.base.dtypes import DTypeLike, VarType, to_vartype
 from fluidlite.ir.variable import Variable
 from fluidlite.layer_helper import LayerHelper
+from fluidlite.layers.signatures import Binary, Unary
 from fluidlite.paddle.build import WHOLE, append, need_float, need_variable
 from fluidlite.paddle.programs import begin
 
@@ -71,7 +72,7 @@ _OF_FLOATS = frozenset(
 )
 
 
-def _unary(op_type: str) -> Callable[..., Variable]:
+def _unary(op_type: str) -> Unary:
     def function(x: Variable, name: str | None = None) -> Variable:
         need_variable(x, "x", op_type)
         if op_type in _OF_FLOATS:
@@ -186,7 +187,7 @@ def cumsum(
 
 
 # ---------------------------------------------------------------------- two operands
-def _elementwise(op_type: str, layer: str = "") -> Callable[..., Variable]:
+def _elementwise(op_type: str, layer: str = "") -> Binary:
     def function(x: Variable, y: Variable, name: str | None = None) -> Variable:
         need_variable(x, "x", op_type)
         need_variable(y, "y", op_type)

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from fluidlite.base.dtypes import DTypeLike, VarType, to_vartype
 from fluidlite.ir.variable import Variable
 from fluidlite.layers.math_op_patch import astype
+from fluidlite.layers.signatures import Reduction
 from fluidlite.paddle.build import append
 from fluidlite.paddle.tensor.manipulation import flatten, reshape, slice, squeeze
 from fluidlite.paddle.tensor.math import cast, pow, sqrt
@@ -48,7 +49,7 @@ def reduced(
     return out
 
 
-def _reduction(op_type: str, layer: str, dtype: VarType | None = None) -> Callable[..., Variable]:
+def _reduction(op_type: str, layer: str, dtype: VarType | None = None) -> Reduction:
     def function(x: Variable, axis: Axis = None, keepdim: bool = False, name: str | None = None) -> Variable:
         kind = x.dtype if dtype is None else dtype
         return reduced(op_type, x, axis, keepdim, layer=layer, dtype=kind, name=name)

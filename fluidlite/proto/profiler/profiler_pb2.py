@@ -24,4 +24,4 @@ _messages = declare_messages(
 Event, MemCopy, MemEvent, Profile = (_messages[name] for name in ("Event", "MemCopy", "MemEvent", "Profile"))
 
 if not TYPE_CHECKING:
-    __getattr__ = imported_names(__name__)
+    __getattr__, __dir__ = imported_names(__name__)

@@ -419,4 +419,4 @@ def _is_dgc(optimizer: Any) -> bool:
 fleet = Collective()
 
 if not TYPE_CHECKING:
-    __getattr__ = imported_names(__name__)
+    __getattr__, __dir__ = imported_names(__name__)

@@ -233,4 +233,4 @@ def graphviz(block: Any, output_dir: str = "", filename: str = "debug") -> None:
 
 
 if not TYPE_CHECKING:
-    __getattr__ = imported_names(__name__)
+    __getattr__, __dir__ = imported_names(__name__)

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from fluidlite.base.dtypes import DTypeLike
 from fluidlite.ir.variable import Variable
+from fluidlite.layers.signatures import Unary
 from fluidlite.paddle.build import append, need_float, need_variable
 from fluidlite.paddle.tensor.math import cast
 
@@ -46,7 +47,7 @@ def _op(op_type: str, x: Variable, attrs: Mapping[str, Any], name: str | None) -
     return out
 
 
-def _plain(op_type: str, formula: str) -> Callable[..., Variable]:
+def _plain(op_type: str, formula: str) -> Unary:
     def function(x: Variable, name: str | None = None) -> Variable:
         return _op(op_type, x, {}, name)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from fluidlite.base.dtypes import VarType, is_integer
@@ -137,7 +138,7 @@ class MultiHeadAttention(Layer):
         return found[0] if len(found) == 1 else tuple(found)
 
 
-_ACTIVATIONS = {
+_ACTIVATIONS: dict[str, Callable[..., Any]] = {
     "relu": F.relu,
     "gelu": F.gelu,
     "tanh": F.tanh,

@@ -297,4 +297,4 @@ class TranspilerOptimizer(DistributedOptimizer):
 fleet = DistributedTranspiler()
 
 if not TYPE_CHECKING:
-    __getattr__ = imported_names(__name__)
+    __getattr__, __dir__ = imported_names(__name__)

@@ -1,0 +1,41 @@
+# written by tests/house/stubs.py
+"""`paddle.static.nn`: layers as functions, with parameters in the program"""
+
+from fluidlite.layers.arithmetic.products import bilinear_tensor_product as bilinear_tensor_product
+from fluidlite.layers.flow.conditional import case as case
+from fluidlite.layers.flow.conditional import switch_case as switch_case
+from fluidlite.layers.flow.debug import py_func as py_func
+from fluidlite.layers.flow.while_loop import while_loop as while_loop
+from fluidlite.layers.neural.conv import conv2d as conv2d
+from fluidlite.layers.neural.conv import conv2d_transpose as conv2d_transpose
+from fluidlite.layers.neural.conv import conv3d as conv3d
+from fluidlite.layers.neural.conv import conv3d_transpose as conv3d_transpose
+from fluidlite.layers.neural.norm import batch_norm as batch_norm
+from fluidlite.layers.neural.norm import data_norm as data_norm
+from fluidlite.layers.neural.norm import group_norm as group_norm
+from fluidlite.layers.neural.norm import instance_norm as instance_norm
+from fluidlite.layers.neural.norm import layer_norm as layer_norm
+from fluidlite.layers.neural.norm import spectral_norm as spectral_norm
+from fluidlite.layers.neural.sampling import nce as nce
+from fluidlite.layers.neural.vision import row_conv as row_conv
+from fluidlite.layers.sequence_lod import sequence_concat as sequence_concat
+from fluidlite.layers.sequence_lod import sequence_conv as sequence_conv
+from fluidlite.layers.sequence_lod import sequence_enumerate as sequence_enumerate
+from fluidlite.layers.sequence_lod import sequence_expand as sequence_expand
+from fluidlite.layers.sequence_lod import sequence_expand_as as sequence_expand_as
+from fluidlite.layers.sequence_lod import sequence_first_step as sequence_first_step
+from fluidlite.layers.sequence_lod import sequence_last_step as sequence_last_step
+from fluidlite.layers.sequence_lod import sequence_pad as sequence_pad
+from fluidlite.layers.sequence_lod import sequence_pool as sequence_pool
+from fluidlite.layers.sequence_lod import sequence_reshape as sequence_reshape
+from fluidlite.layers.sequence_lod import sequence_reverse as sequence_reverse
+from fluidlite.layers.sequence_lod import sequence_scatter as sequence_scatter
+from fluidlite.layers.sequence_lod import sequence_slice as sequence_slice
+from fluidlite.layers.sequence_lod import sequence_softmax as sequence_softmax
+from fluidlite.layers.sequence_lod import sequence_unpad as sequence_unpad
+from fluidlite.paddle.static.nn.common import cond as cond
+from fluidlite.paddle.static.nn.common import deform_conv2d as deform_conv2d
+from fluidlite.paddle.static.nn.common import embedding as embedding
+from fluidlite.paddle.static.nn.common import fc as fc
+from fluidlite.paddle.static.nn.common import prelu as prelu
+from fluidlite.paddle.static.variables import create_parameter as create_parameter

@@ -1,0 +1,4 @@
+# written by tests/house/stubs.py
+"""`paddle.vision`: what images need"""
+
+from fluidlite.paddle.vision import transforms as transforms

@@ -12,7 +12,8 @@ from dataclasses import dataclass, field
 __all__ = ["Where", "user_location"]
 
 _PACKAGES = ("fluidlite", "fluidlite.executor", "fluidlite.transpiler")  # each may lie in a folder of its own
-_MOST_CALLERS = 15  # of a test runner's stack only the innermost frames say something
+_MOST_CALLERS = 100
+_WRITTEN = 16  # frames of a stack that go into files: a test runner's is deeper
 
 
 @dataclass(frozen=True)
@@ -33,10 +34,14 @@ class Where:
     def __str__(self) -> str:
         return f"{self.file}:{self.line}"
 
+    def frames(self) -> tuple[Where, ...]:
+        """The innermost frames, this one first: as many as files hold."""
+        return (self, *self.callers)[:_WRITTEN]
+
     def callstack(self) -> list[str]:
         """A traceback as Paddle keeps it in `op_callstack`: two lines a frame, the innermost first."""
         lines = []
-        for frame in (self, *self.callers):
+        for frame in self.frames():
             source = linecache.getline(frame.file, frame.line).strip()
             lines.append(f'  File "{frame.file}", line {frame.line}, in {frame.function}\n')
             lines.append(f"    {source}\n")

@@ -153,7 +153,7 @@ def _where_data(where: Where) -> dict[str, Any]:
     if where.called:
         data["called"] = where.called
     if where.callers:
-        data["callers"] = [list(dataclasses.astuple(caller)[:3]) for caller in where.callers]
+        data["callers"] = [list(dataclasses.astuple(caller)[:3]) for caller in where.frames()[1:]]
     return data
 
 

@@ -10,32 +10,30 @@ from __future__ import annotations
 
 import html
 import json
-from collections.abc import Hashable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from importlib import resources
 from typing import Any, Protocol
 
-from fluidlite.base.registry import AttrType
-from fluidlite.ir.block import Block
-from fluidlite.ir.operator import ROLE_ATTR, ROLE_VAR_ATTR, Operator, OpRole, Where
-from fluidlite.ir.printing import variable_text
 from fluidlite.ir.program import Program
 from fluidlite.show.diff import Baseline
+from fluidlite.show.page_data import Marks, PageData, fixed_numbers
 
 __all__ = ["JobLike", "job_page", "program_page"]
 
-_SCRIPTS = ("model.js", "list.js", "graph.js", "places.js", "main.js")
-# marks of what differs from trainer to trainer: characters that stand in no name
-_INDEX, _ENDPOINT = "\x01", "\x02"
-_NUMBERS = ("trainer_id", "rank")
+_SCRIPTS = (
+    "model.js",
+    "folded.js",
+    "layout.js",
+    "minimap.js",
+    "graph.js",
+    "list.js",
+    "places.js",
+    "details.js",
+    "search.js",
+    "main.js",
+)
 _PROGRAMS = ("main", "startup")
 _MOST_STATIC = 400  # rows of the table for readers without scripts, who cannot fold it
-# the first that fits: an op of `_lr_schedule_guard(True)` belongs to a schedule and to the optimizer
-_CATEGORIES = (
-    (OpRole.RPC | OpRole.Dist, "comm"),
-    (OpRole.LRSched, "schedule"),
-    (OpRole.Optimize, "optimize"),
-    (OpRole.Backward, "backward"),
-)
 
 
 # What the page asks of a job, said here: this room stands below the transpiler and imports none of it.
@@ -109,7 +107,7 @@ class JobLike(Protocol):
 
 def program_page(program: Program, title: str = "program", startup: Program | None = None) -> str:
     """The page of one program, and of the one that initialises what it needs."""
-    pool = _Interner()
+    pool = PageData()
     original = {"main": pool.program(program)}
     if startup is not None and startup.global_block().ops:
         original["startup"] = pool.program(startup)
@@ -131,11 +129,11 @@ def job_page(job: JobLike, title: str = "job") -> str:
     Trainers differ in their number only, so no more than three of them are made and compared; were these to
     differ in something else, all are made.
     """
-    pool = _Interner()
+    pool = PageData()
     roles = _Roles(job)
     original = {"main": pool.program(job.main), "startup": pool.program(job.startup)}
     # from here on only these lines: those of the transpiler's own ops say nothing to a user
-    pool.lines = {
+    pool.places = {
         op.where
         for program in (job.main, job.startup)
         for block in program.blocks
@@ -183,143 +181,6 @@ def _parameters(program: Program) -> list[list[Any]]:
     return [[param.name, list(param.shape), f"{param.name}@GRAD"] for param in program.all_parameters()]
 
 
-# ---------- what stands once
-class _Interner:
-    """Names, source lines, ops, declarations and programs, each under the number at which it was first
-    seen.
-    """
-
-    def __init__(self) -> None:
-        self.tables: dict[str, dict[Hashable, int]] = {
-            key: {} for key in ("names", "lines", "ops", "vars", "programs")
-        }
-        # the user's, once the original is in: a transpiler's own ops have none
-        self.lines: set[Where] | None = None
-
-    def number(self, table: str, item: Hashable) -> int:
-        found = self.tables[table]
-        return found.setdefault(item, len(found))
-
-    def program(self, program: Program, marks: _Marks | None = None) -> int:
-        """The number of a program; `marks` stand in the place of what differs from trainer to trainer."""
-        return self.number(
-            "programs", tuple(self._block(block, marks or _Marks()) for block in program.blocks)
-        )
-
-    def _block(self, block: Block, marks: _Marks) -> Hashable:
-        ops = tuple(
-            self.number("ops", self._op(op, marks, (block.idx, place))) for place, op in enumerate(block.ops)
-        )
-        variables = tuple(
-            self.number("vars", (self.number("names", marks.name(var.name)), _declared(variable_text(var))))
-            for var in block.vars.values()
-        )
-        return block.idx, block.parent_idx, ops, variables
-
-    def _op(self, op: Operator, marks: _Marks, place: tuple[int, int]) -> Hashable:
-        attrs = tuple(
-            (name, marks.attr(name, _shown(op, name), place))
-            for name in sorted(op.attrs)
-            if name not in (ROLE_ATTR, "op_callstack")
-        )
-        return (
-            op.type,
-            _category(op),
-            self._slots(op.inputs, marks),
-            self._slots(op.outputs, marks),
-            attrs,
-            self._line(op.where),
-        )
-
-    def _line(self, where: Where | None) -> int:
-        if where is None or (self.lines is not None and where not in self.lines):
-            return -1
-        return self.number(
-            "lines", str(where) if where.function == "<module>" else f"{where} in {where.function}"
-        )
-
-    def _slots(self, slots: dict[str, list[str]], marks: _Marks) -> Hashable:
-        return tuple(
-            (slot, tuple(self.number("names", marks.name(name)) for name in names))
-            for slot, names in slots.items()
-            if names
-        )
-
-    def data(self) -> dict[str, Any]:
-        """The tables as lists."""
-        return {key: list(table) for key, table in self.tables.items()}
-
-
-class _Marks:
-    """Puts marks in the place of what differs from trainer to trainer.
-
-    `fixed` names the attributes, by op, that hold a number of a trainer but hold the same one in every
-    trainer's program.
-    """
-
-    def __init__(
-        self,
-        index: int | None = None,
-        endpoint: str = "",
-        fixed: frozenset[tuple[int, int, str]] = frozenset(),
-    ) -> None:
-        self.index = None if index is None else str(index)
-        self.endpoint = endpoint
-        self.fixed = fixed
-        self.tail = f".trainer_{index}"
-
-    def name(self, name: str) -> str:
-        """A variable's name."""
-        if self.index is None or not name.endswith(self.tail):
-            return name
-        return f"{name[: -len(self.tail)]}.trainer_{_INDEX}"
-
-    def attr(self, name: str, text: str, place: tuple[int, int]) -> str:
-        """An attribute's text, of the op at a place."""
-        if self.index is None:
-            return text
-        if name in _NUMBERS and text == self.index and (*place, name) not in self.fixed:
-            return _INDEX
-        if name == ROLE_VAR_ATTR:
-            # with the quote that ends the name: `.trainer_1` also begins `.trainer_10`
-            return text.replace(f"{self.tail}'", f".trainer_{_INDEX}'")
-        if name == "endpoint" and self.endpoint and text == repr(self.endpoint):
-            return _ENDPOINT
-        return text
-
-
-def _fixed(one: Program, other: Program) -> frozenset[tuple[int, int, str]]:
-    """The numbers of trainers that two trainers' programs both hold."""
-    return frozenset(
-        (block.idx, place, name)
-        for block, twin in zip(one.blocks, other.blocks, strict=False)
-        for place, (op, same) in enumerate(zip(block.ops, twin.ops, strict=False))
-        for name in _NUMBERS
-        if name in op.attrs and op.attrs[name] == same.attrs.get(name)
-    )
-
-
-def _declared(text: str) -> str:
-    """The part of a declaration after the name, with `param` before it where it is one."""
-    return f"{text.split(' ', 1)[0]} {text.rsplit(': ', 1)[-1]}"
-
-
-def _category(op: Operator) -> str:
-    if op.type in ("send", "recv", "send_barrier", "fetch_barrier", "listen_and_serv"):
-        return "comm"
-    return next((name for flags, name in _CATEGORIES if op.role & flags), "forward")
-
-
-def _shown(op: Operator, name: str) -> str:
-    value = op.attrs[name]
-    kind = op.attr_type(name)
-    if kind == AttrType.BLOCK:
-        return f"block {value.idx}"
-    if kind == AttrType.BLOCKS:
-        return ", ".join(f"block {block.idx}" for block in value)
-    return repr(value)
-
-
 # ------------------------------------------------------------------------------------------------ roles
 class _Roles:
     """The roles of a job as data; the programs of trainers are made for a few of them."""
@@ -329,14 +190,15 @@ class _Roles:
         self.baselines = {"main": Baseline(job.main), "startup": Baseline(job.startup)}
         self.matches: dict[tuple[str, int], list[int]] = {}
 
-    def data(self, pool: _Interner) -> list[dict[str, Any]]:
+    def data(self, pool: PageData) -> list[dict[str, Any]]:
         """Every role: its name, and the numbers of its programs."""
         trainers = [role for role in self.job.roles if role.trains]
         pair = [self.job.programs(role) for role in trainers[:2]]
-        fixed = {
-            which: _fixed(getattr(pair[0], which), getattr(pair[-1], which)) if len(pair) > 1 else frozenset()
-            for which in _PROGRAMS
-        }
+        # of a single trainer no number differs from another's
+        fixed: dict[str, frozenset[tuple[int, int, str]]] = dict.fromkeys(_PROGRAMS, frozenset())
+        if len(pair) > 1:
+            for which in _PROGRAMS:
+                fixed[which] = fixed_numbers(getattr(pair[0], which), getattr(pair[1], which))
         sample = {id(role): self._numbers(pool, role, fixed) for role in (trainers[:2] + trainers[-1:])}
         # one set of programs for the first two and the last: then the trainers between have it, too
         alike = len({tuple(numbers.items()) for numbers in sample.values()}) == 1
@@ -359,14 +221,14 @@ class _Roles:
         return self._without_copies(found)
 
     def _numbers(
-        self, pool: _Interner, role: RoleLike, fixed: Mapping[str, frozenset[tuple[int, int, str]]]
+        self, pool: PageData, role: RoleLike, fixed: Mapping[str, frozenset[tuple[int, int, str]]]
     ) -> dict[str, int]:
         programs: ProgramsLike = self.job.programs(role)
         numbers = {}
         for which in _PROGRAMS:
             program = getattr(programs, which)
             numbers[which] = pool.program(
-                program, _Marks(role.index, role.endpoint, fixed[which]) if role.trains else None
+                program, Marks(role.index, role.endpoint, fixed[which]) if role.trains else None
             )
             if (which, numbers[which]) not in self.matches:
                 self.matches[which, numbers[which]] = self._match(self.baselines[which], program)

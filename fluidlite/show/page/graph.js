@@ -1,4 +1,4 @@
-// The comparison as two graphs: ops from top to bottom, an edge from the op that writes a variable to those that read it.
+// A folded graph in a pane: drawn, moved, and walked through by keyboard.
 const SVG = "http://www.w3.org/2000/svg";
 const svg = (tag, fields = {}, ...children) => {
   const node = document.createElementNS(SVG, tag);
@@ -6,119 +6,243 @@ const svg = (tag, fields = {}, ...children) => {
   node.append(...children);
   return node;
 };
-const NODE_W = 190, NODE_H = 40, GAP_X = 18, GAP_Y = 34, MARGIN = 26;
-const layoutCache = new Map();
+const cut = (text, most) => text.length > most ? `${text.slice(0, most - 1)}…` : text;
+const READABLE = 0.7, CLOSEST = 3;
 
-function blockLayout(items) {           // {nodes: [{item, x, y}], edges, width, height} of one block
-  const writer = new Map(), preds = items.map(() => new Set()), rank = [];
-  items.forEach((item, index) => {
-    const op = D.ops[item.id];
-    for (const name of slotNames(op[INPUTS])) if (writer.has(name)) preds[index].add(writer.get(name));
-    rank[index] = Math.max(-1, ...[...preds[index]].map((one) => rank[one])) + 1;
-    slotNames(op[OUTPUTS]).forEach((name) => writer.set(name, index));
-  });
-  const layers = [];
-  items.forEach((_, index) => (layers[rank[index]] ??= []).push(index));
-  const at = [];
-  layers.forEach((layer) => {
-    const wish = (index) => { const from = [...preds[index]]; return from.length ? from.reduce((sum, one) => sum + at[one], 0) / from.length : 0; };
-    layer.map((index) => [wish(index), index]).sort((a, b) => a[0] - b[0] || a[1] - b[1])
-      .forEach(([, index], position) => { at[index] = position - (layer.length - 1) / 2; });
-  });
-  const widest = Math.max(1, ...layers.map((layer) => layer.length)), width = widest * (NODE_W + GAP_X) + 2 * MARGIN;
-  const nodes = items.map((item, index) => ({ item, x: width / 2 + at[index] * (NODE_W + GAP_X) - NODE_W / 2, y: MARGIN + 12 + rank[index] * (NODE_H + GAP_Y) }));
-  return { nodes, edges: preds.flatMap((from, to) => [...from].map((one) => [one, to])), width, height: MARGIN * 2 + layers.length * (NODE_H + GAP_Y) };
-}
-
-function layout(program) {              // blocks side by side, in lines of about the height of the tallest
-  if (layoutCache.has(program)) return layoutCache.get(program);
-  const ops = flat(program), blocks = D.programs[program].map(([block]) => ({ block, ...blockLayout(ops.filter((item) => item.block === block)) }));
-  const limit = Math.max(1000, Math.sqrt(blocks.reduce((sum, one) => sum + one.width * one.height, 0)) * 1.4);
-  let x = 0, y = 0, high = 0, wide = 0;
-  for (const one of blocks) {
-    if (x && x + one.width > limit) { x = 0; y += high + 30; high = 0; }
-    Object.assign(one, { x, y });
-    x += one.width + 30;
-    high = Math.max(high, one.height);
-    wide = Math.max(wide, x - 30);
-  }
-  const found = { blocks, width: wide, height: y + high };
-  layoutCache.set(program, found);
-  return found;
-}
-
-function nodeOf({ item, x, y }, kinds, owner) {
-  const op = D.ops[item.id], out = slotNames(op[OUTPUTS])[0] ?? slotNames(op[INPUTS])[0], sub = out === undefined ? "" : nameOf(out, owner);
-  const cut = (text, most) => text.length > most ? `${text.slice(0, most - 1)}…` : text;
-  const marks = [kinds?.[item.number] ?? "", state.hits.has(item.id) ? "hit" : "", state.param && touchedBy(state.param).has(item.id) ? "touch" : ""];
-  const node = svg("g", { class: `node ${marks.join(" ")}`, transform: `translate(${x} ${y})`, "data-number": item.number },
-    svg("rect", { width: NODE_W, height: NODE_H, rx: 6 }), svg("rect", { width: 4, height: NODE_H, rx: 2, style: `fill:var(--${op[CATEGORY]});stroke:none` }),
-    svg("text", { x: 13, y: 17 }, cut(op[TYPE], 23)), svg("text", { x: 13, y: 32, class: "sub" }, cut(sub, 27)));
-  node.append(svg("title", {}, `${op[TYPE]}\n${ioText(op, owner)}`));
-  node.addEventListener("click", () => { state.at = { side: owner === ORIGINAL ? "left" : "right", number: item.number }; showOp(item, owner, kinds?.[item.number] ?? ""); });
-  return node;
-}
-
-class Graph {
-  constructor(owner, program, kinds) {
-    this.plan = layout(program);
-    this.owner = owner;
+class GraphPane {
+  constructor(side) {
+    this.side = side;
+    this.view = { x: 0, y: 0, k: 1 };
     this.scene = svg("g");
-    this.picture = svg("svg", { role: "img", "aria-label": `graph of ${owner.name}` }, this.scene);
-    for (const block of this.plan.blocks) this.scene.append(this.drawn(block, kinds));
-    const button = (text, title, act) => el("button", { title, onclick: act }, text);
-    this.node = el("div", { className: "graph" }, this.picture, el("div", { className: "tools" }, button("−", "Smaller (-)", () => this.zoom(0.7)),
-      button("+", "Larger (+)", () => this.zoom(1.4)), button("fit", "Whole graph (0)", () => this.fit())));
-    this.picture.addEventListener("wheel", (event) => { event.preventDefault(); this.zoom(Math.exp(-event.deltaY * 0.0016), event.offsetX, event.offsetY); }, { passive: false });
-    this.picture.addEventListener("pointerdown", (event) => { this.grip = [event.clientX - this.x, event.clientY - this.y]; });
-    this.picture.addEventListener("pointermove", (event) => { if (event.buttons & 1 && this.grip) this.move(event.clientX - this.grip[0], event.clientY - this.grip[1], this.scale); });
-    this.picture.addEventListener("pointerup", () => { this.grip = null; });
+    this.canvas = svg("svg", { role: "group", "aria-label": "Graph: arrow keys move, Enter opens, Backspace closes" }, arrows(side), this.scene);
+    this.map = new Minimap((x, y) => this.centre(x, y));
+    this.host = el("div", { className: "graph" });
+    const tool = (text, title, act) => el("button", { title, "aria-label": title, onclick: act }, text);
+    this.host.append(this.canvas, this.map.host, el("div", { className: "tools" }, tool("−", "Smaller (-)", () => together((one) => one.zoom(0.75))), tool("+", "Larger (+)", () => together((one) => one.zoom(1.33))),
+      tool("fit", "Show all (0)", () => together((one) => one.fit()))));
+    this.canvas.addEventListener("wheel", (event) => this.wheel(event), { passive: false });
+    this.canvas.addEventListener("pointerdown", (event) => this.drag(event));
+    this.canvas.addEventListener("keydown", (event) => this.key(event));
+    this.canvas.addEventListener("focusin", (event) => { const node = event.target.closest("[data-id]"); if (node) this.focusOn(node.dataset.id, false); });
   }
-  drawn(block, kinds) {
-    const group = svg("g", { transform: `translate(${block.x} ${block.y})` }, svg("rect", { class: "frame", width: block.width, height: block.height, rx: 8 }),
-      svg("text", { class: "frame-title", x: 12, y: 20 }, `block ${block.block}`));
-    for (const [from, to] of block.edges) {
-      const a = block.nodes[from], b = block.nodes[to], x1 = a.x + NODE_W / 2, y1 = a.y + NODE_H, x2 = b.x + NODE_W / 2, bend = Math.min(60, (b.y - y1) / 2);
-      group.append(svg("path", { class: "edge", d: `M${x1} ${y1}C${x1} ${y1 + bend} ${x2} ${b.y - bend} ${x2} ${b.y}` }));
-    }
-    group.append(...block.nodes.map((node) => nodeOf(node, kinds, this.owner)));
-    return group;
-  }
-  move(x, y, scale) {
-    Object.assign(this, { x, y, scale });
-    this.scene.setAttribute("transform", `translate(${x} ${y}) scale(${scale})`);
-    this.picture.classList.toggle("far", scale < 0.3);
-  }
-  zoom(by, x = this.node.clientWidth / 2, y = this.node.clientHeight / 2) {
-    const scale = Math.min(4, Math.max(0.02, this.scale * by)), real = scale / this.scale;
-    this.move(x - (x - this.x) * real, y - (y - this.y) * real, scale);
-  }
-  fit() {
-    const scale = Math.min(1, this.node.clientWidth / this.plan.width, this.node.clientHeight / this.plan.height);
-    this.move((this.node.clientWidth - this.plan.width * scale) / 2, 8, scale);
-  }
-  start() {                             // readable from the top, the whole only where it fits
-    const scale = Math.max(0.62, Math.min(1, this.node.clientWidth / this.plan.width, this.node.clientHeight / this.plan.height));
-    const first = this.plan.blocks[0];
-    this.move(this.plan.width * scale < this.node.clientWidth ? (this.node.clientWidth - this.plan.width * scale) / 2
-      : Math.min(8, (this.node.clientWidth - first.width * scale) / 2), 8, scale);
-  }
-  centre(number) {
-    for (const block of this.plan.blocks) {
-      const found = block.nodes.find((one) => one.item.number === number);
-      if (!found) continue;
-      this.move(this.node.clientWidth / 2 - (block.x + found.x + NODE_W / 2) * this.scale, this.node.clientHeight / 2 - (block.y + found.y) * this.scale, this.scale);
-      this.scene.querySelectorAll(".at").forEach((one) => one.classList.remove("at"));
-      this.scene.querySelector(`[data-number="${number}"]`)?.classList.add("at");
-    }
-  }
-}
+  get owner() { return ownerOf(this.side); }
+  get tree() { return folded(this.owner[state.which]); }
 
-let graphs = [];
-function refreshGraphs() {
-  const found = rowsNow();
-  graphs = [new Graph(ORIGINAL, ORIGINAL[state.which], found?.oldKind), ...(isJob ? [new Graph(role(), role()[state.which], found.newKind)] : [])];
-  byId("graphs").replaceChildren(...graphs.map((graph) => graph.node));
-  graphs.forEach((graph) => graph.start());
-  if (state.at) graphs[state.at.side === "left" || !isJob ? 0 : 1].centre(state.at.number);
+  // ------------------------------------------------------------ drawing
+  render(fit) {
+    const { clientWidth: width, clientHeight: height } = this.host;
+    if (!width || !height) return;
+    this.kinds = isJob ? compare(role(), state.which)[this.side === "left" ? "oldKind" : "newKind"] : null;
+    this.drawn = picture(this.tree, width, height, state.params !== false);
+    this.boxOf = new Map(this.drawn.boxes.map((box) => [box.node.id, box]));
+    const open = this.drawn.boxes.filter((box) => box.open), closed = this.drawn.boxes.filter((box) => !box.open);
+    this.scene.replaceChildren(...open.map((box) => this.frame(box)), ...this.drawn.edges.map((edge) => this.edge(edge)), ...this.labels(), ...closed.map((box) => this.box(box)));
+    if (!this.boxOf.has(this.focused)) this.focused = closed[0]?.node.id;
+    this.mark();
+    this.map.draw(this.drawn);
+    if (fit) this.fit(); else this.apply();
+  }
+  classes(node) {
+    const kinds = this.kinds ? [...new Set(node.ops.map((number) => this.kinds[number]).filter((kind) => kind && kind !== "kept"))] : [];
+    return kinds.length && (node.kind === OP_KIND || node.ops.every((number) => this.kinds[number] === kinds[0])) ? kinds[0] : kinds.length ? "mixed" : "";
+  }
+  frame({ node, x, y, w, h }) {
+    const name = node.op >= 0 || node.kind === "part" ? `${node.label}  runs:` : labelOf(node);
+    return svg("g", { class: `frame ${node.kind}`, "data-id": node.id, role: "button", tabindex: -1, "aria-expanded": "true", "aria-label": `${labelOf(node)}, ${plural(node.ops.length, "op")}, open group` },
+      svg("rect", { x, y, width: w, height: h, rx: 9 }), svg("rect", { x, y, width: w, height: TITLE - 6, rx: 9, class: "bar" }), svg("title", {}, this.title(node)),
+      svg("text", { x: x + 12, y: y + 15 }, `▾ ${cut(name, Math.floor((w - 30) / 7))}`));
+  }
+  box({ node, x, y, w, h, feed, pills, pillsAt }) {
+    if (feed) return this.feed(node, x, y, w, h);
+    const tree = this.tree, op = node.op >= 0 ? opAt(tree.program, node.op) : null, group = node.children.length > 0;
+    const category = op ? op[CATEGORY] : opAt(tree.program, node.ops[0])[CATEGORY], io = op && ["feed", "fetch"].includes(op[TYPE]) ? "io" : "";
+    const label = labelOf(node), sub = subOf(tree, node, this.owner);
+    const parts = [svg("title", {}, this.title(node))];
+    if (node.kind === "repeat") for (const shift of [8, 4]) parts.push(svg("rect", { x: x + shift, y: y + shift, width: w, height: h, rx: 7, class: "behind" }));
+    parts.push(svg("rect", { x, y, width: w, height: h, rx: 7, class: "body" }), svg("rect", { x, y: y + 6, width: 4, height: h - 12, rx: 2, class: "mark", style: `fill:var(--${category})` }),
+      svg("text", { x: x + 13, y: y + 17 }, cut(label, group ? 20 : 22)), svg("text", { x: x + 13, y: y + 33, class: "sub" }, cut(sub, 26)));
+    if (group) parts.push(svg("text", { x: x + w - 19, y: y + 18, class: "more" }, "▸"));
+    (pills ?? []).slice(0, pills.length > PILLS + 1 ? PILLS : PILLS + 1).forEach((pill, place) => parts.push(this.pill(pill, x, y + h / 2, pillsAt + place * (PILL_H + PILL_GAP))));
+    if (pills?.length > PILLS + 1) parts.push(svg("text", { x: x - 24, y: pillsAt + PILLS * (PILL_H + PILL_GAP) + 13, class: "sub", "text-anchor": "end" }, `${pills.length - PILLS} more`));
+    const said = `${label}, ${group ? `${plural(node.ops.length, "op")}, closed group` : `op ${node.op}, ${sub}`}`;
+    return svg("g", { class: `node ${node.kind} ${io} ${this.classes(node)}`, "data-id": node.id, role: "button", tabindex: -1, "aria-label": said, ...(group ? { "aria-expanded": "false" } : {}) }, ...parts);
+  }
+  pill(variable, x, y, at) {
+    const name = nameOf(variable[0], this.owner), left = x - PILL_W - 20;
+    return svg("g", { class: `pill ${variable[KIND]}`, "data-param": name }, svg("title", {}, `${name}\n${variable[DECLARED]}\n${shapeText(variable)} · ${sizeText(variable)}`),
+      svg("path", { d: `M${left + PILL_W} ${at + PILL_H / 2}C${left + PILL_W + 10} ${at + PILL_H / 2} ${x - 12} ${y} ${x - 2} ${y}`, class: "edge", "marker-end": `url(#arrow-${this.side})` }),
+      svg("rect", { x: left, y: at, width: PILL_W, height: PILL_H, rx: 9.5 }), svg("text", { x: left + 9, y: at + 13 }, cut(name, 16)));
+  }
+  feed(node, x, y, w, h) {
+    const variable = varsOf(this.tree.program).get(node.name), name = nameOf(node.name, this.owner);
+    return svg("g", { class: "node feed", "data-id": node.id, role: "button", tabindex: -1, "aria-label": `${name}, fed, ${shapeText(variable)}` }, svg("title", {}, `${name}: fed to the program\n${variable[DECLARED]}`),
+      svg("rect", { x, y, width: w, height: h, rx: 15, class: "body" }), svg("text", { x: x + w / 2, y: y + 19, "text-anchor": "middle" }, cut(name, 22)));
+  }
+  edge(edge) {
+    return svg("path", { class: `edge${edge.across ? " across" : ""}`, d: pathText(edge.points, edge.dx, edge.dy), "data-from": edge.source ?? "", "data-to": edge.to ?? "", ...(edge.arrow || edge.across ? { "marker-end": `url(#arrow-${this.side})` } : {}) },
+      svg("title", {}, [...edge.names].slice(0, 12).map((name) => this.valueText(name, true)).join("\n")));
+  }
+  valueText(number, named) {
+    const variable = varsOf(this.tree.program).get(number), text = [shapeText(variable), sizeText(variable)].filter(Boolean).join(" · ");
+    return named ? `${nameOf(number, this.owner)}  ${text}` : text;
+  }
+  labels() {                            // shapes beside the edges, each once and only where there is room
+    const taken = this.drawn.boxes.filter((box) => !box.open).map((box) => box.pills?.length ? { ...box, x: box.x - PILL_W - 20, w: box.w + PILL_W + 20 } : box), said = new Set(), found = [];
+    taken.push(...this.drawn.boxes.filter((box) => box.open).map((box) => ({ ...box, h: TITLE - 4 })));
+    for (const edge of this.drawn.edges) {
+      const [first, second] = edge.points, names = [...edge.names], many = names.length > 1;
+      if (!second || second.turn || said.has(`${edge.source}/${names}`)) continue;
+      const text = edge.across ? `${names.length} values` : many ? plural(names.length, "value") : this.valueText(names[0], false);
+      if (!text) continue;
+      const w = text.length * 6.3 + 6, x = edge.dx + (first.x + second.x) / 2 + (edge.across ? -w / 2 : 5), y = edge.dy + (first.y + second.y) / 2 - (edge.across ? 16 : 7);
+      const box = { x, y, w, h: 14 };
+      if (taken.some((other) => other.x < box.x + box.w && box.x < other.x + other.w && other.y < box.y + box.h && box.y < other.y + other.h)) continue;
+      taken.push(box);
+      said.add(`${edge.source}/${names}`);
+      found.push(svg("text", { class: "shape", x: x + 2, y: y + 11 }, text));
+    }
+    return found;
+  }
+  title(node) {
+    const { program } = this.tree;
+    if (node.kind !== OP_KIND) return `${labelOf(node)}: ${plural(node.ops.length, "op")}${node.frame >= 0 ? `\n${frameText(D.frames[node.frame])}` : ""}`;
+    const op = opAt(program, node.op);
+    return `${op[TYPE]}\n${ioText(op, this.owner)}\n${stackText(op)}`;
+  }
+  mark() {                              // what is chosen, found, or belongs to the followed parameter
+    const { tree } = this, chosen = representative(tree, atOn(this.side))?.id, items = flat(tree.program), touched = state.param ? touchedBy(state.param) : null;
+    this.chosen = chosen;
+    this.scene.querySelectorAll("[data-id]").forEach((element) => {
+      const node = tree.nodes.get(element.dataset.id), inside = node && element.classList.contains("node") ? node.ops : [];
+      element.classList.toggle("at", element.dataset.id === chosen);
+      element.classList.toggle("hit", inside.some((number) => state.hits.has(items[number].id)));
+      element.classList.toggle("touch", touched !== null && inside.some((number) => touched.has(items[number].id)));
+      element.setAttribute("tabindex", element.dataset.id === this.focused ? 0 : -1);
+    });
+    this.scene.querySelectorAll(".edge[data-from]").forEach((edge) => edge.classList.toggle("on", chosen !== undefined && (edge.dataset.from === chosen || edge.dataset.to === chosen)));
+    this.scene.querySelectorAll(".pill").forEach((pill) => pill.classList.toggle("touch", pill.dataset.param === state.param));
+  }
+
+  // ------------------------------------------------------------ moving
+  apply() {
+    const { x, y, k } = this.view;
+    this.scene.setAttribute("transform", `translate(${x} ${y}) scale(${k})`);
+    this.map.look(-x / k, -y / k, this.host.clientWidth / k, this.host.clientHeight / k);
+  }
+  fit() {                               // all of it where it can be read then, else its beginning
+    if (!this.drawn) return;
+    const { clientWidth: width, clientHeight: height } = this.host, margin = 22;
+    const whole = Math.min((width - 2 * margin) / this.drawn.width, (height - 2 * margin) / this.drawn.height, 1.25), k = Math.max(whole, READABLE);
+    const place = (room, size) => size * k + 2 * margin <= room ? (room - size * k) / 2 : margin;
+    this.view = { k, x: place(width, this.drawn.width), y: place(height, this.drawn.height) };
+    this.apply();
+  }
+  zoom(factor, x = this.host.clientWidth / 2, y = this.host.clientHeight / 2) {
+    const k = Math.min(CLOSEST, Math.max(0.08, this.view.k * factor)), by = k / this.view.k;
+    this.view = { k, x: x - (x - this.view.x) * by, y: y - (y - this.view.y) * by };
+    this.apply();
+  }
+  move(dx, dy) { this.view.x += dx; this.view.y += dy; this.apply(); }
+  get sight() {                         // the width that the drawer leaves free
+    const { left, width } = this.host.getBoundingClientRect();
+    return drawer.hidden ? width : Math.max(160, Math.min(width, drawer.getBoundingClientRect().left - left));
+  }
+  centre(x, y) {
+    this.view.x = this.sight / 2 - x * this.view.k;
+    this.view.y = this.host.clientHeight / 2 - y * this.view.k;
+    this.apply();
+  }
+  wheel(event) {
+    event.preventDefault();
+    const { left, top } = this.host.getBoundingClientRect();
+    if (event.shiftKey) together((one) => one.move(-event.deltaY - event.deltaX, 0));
+    else together((one) => one.zoom(Math.exp(-event.deltaY * 0.0016), event.clientX - left, event.clientY - top));
+  }
+  drag(event) {
+    const target = event.target.closest(".pill, [data-id]");
+    let moved = 0, { clientX, clientY } = event;
+    const move = (next) => {
+      moved += Math.abs(next.clientX - clientX) + Math.abs(next.clientY - clientY);
+      if (moved > 4) together((one) => one.move(next.clientX - clientX, next.clientY - clientY));
+      ({ clientX, clientY } = next);
+    };
+    const up = () => {
+      removeEventListener("pointermove", move);
+      if (moved > 4 || !target) return;
+      if (target.dataset.param) follow(target.dataset.param);
+      else this.activate(target.dataset.id);
+    };
+    addEventListener("pointermove", move);
+    addEventListener("pointerup", up, { once: true });
+  }
+
+  // ------------------------------------------------------------ choosing
+  activate(id) {                        // open or close a group, show an op
+    this.focused = id;
+    const node = this.tree.nodes.get(id);
+    if (!node) { if (id.startsWith("feed:")) showValue(Number(id.slice(5)), this.owner); return; }
+    if (node.children.length) this.toggle(node);
+    else select({ side: this.side, number: node.op }, true);
+    this.grab();
+  }
+  toggle(node) {
+    const before = this.boxOf.get(node.id), k = this.view.k, anchor = before && { x: this.view.x + before.x * k, y: this.view.y + before.y * k };
+    if (!node.parent && phasesShown(this.tree).length === 1) return;
+    if (!node.parent) { state.phases.delete(node.id); refresh(); return; }
+    setOpen(node, !isOpen(this.tree, node));
+    together((one) => one.render(false));
+    const after = this.boxOf.get(node.id);      // what was clicked stays under the pointer
+    if (anchor && after) { this.view.x = anchor.x - after.x * k; this.view.y = anchor.y - after.y * k; this.apply(); }
+    remember();
+  }
+  reveal() {                            // bring the chosen op into sight
+    const number = atOn(this.side);
+    if (number < 0) { this.mark(); return; }
+    const before = representative(this.tree, number), hidden = !before || before.op !== number || !this.boxOf?.has(before.id);
+    if (hidden) { unfoldTo(this.tree, number); this.render(false); } else this.mark();
+    const box = this.boxOf.get(this.tree.ofOp.get(number)?.id);
+    if (!box) return;
+    this.focused = box.node.id;
+    this.mark();
+    const { x, y, k } = this.view, left = x + box.x * k, top = y + box.y * k;
+    if (k < READABLE) { this.view.k = 0.85; this.centre(box.x + box.w / 2, box.y + box.h / 2); }
+    else if (left < 8 || top < 8 || left + box.w * k > this.sight - 8 || top + box.h * k > this.host.clientHeight - 8) this.centre(box.x + box.w / 2, box.y + box.h / 2);
+  }
+  focusOn(id, show = true) {
+    if (!this.boxOf.has(id)) return;
+    this.focused = id;
+    this.scene.querySelectorAll("[data-id]").forEach((element) => element.setAttribute("tabindex", element.dataset.id === id ? 0 : -1));
+    if (!show) return;
+    this.grab();
+    const box = this.boxOf.get(id), { x, y, k } = this.view, left = x + box.x * k, top = y + box.y * k;
+    if (left < 8 || top < 8 || left + Math.min(box.w, 250) * k > this.sight - 8 || top + 50 * k > this.host.clientHeight - 8) this.centre(box.x + box.w / 2, box.y + Math.min(box.h, 200) / 2);
+  }
+  grab() { this.scene.querySelector(`[data-id="${CSS.escape(this.focused)}"]`)?.focus({ preventScroll: true }); }
+  key(event) {
+    if (event.ctrlKey || event.metaKey || event.altKey) return;
+    const way = { ArrowDown: [0, 1], ArrowUp: [0, -1], ArrowLeft: [-1, 0], ArrowRight: [1, 0] }[event.key], boxes = [...this.boxOf.values()];
+    const node = this.tree.nodes.get(this.focused);
+    if (way) this.focusOn(this.nearest(way));
+    else if (event.key === "Home") this.focusOn(boxes.find((box) => !box.open)?.node.id);
+    else if (event.key === "End") this.focusOn(boxes.at(-1)?.node.id);
+    else if (event.key === "Enter" || event.key === " ") this.activate(this.focused);
+    else if (event.key === "Backspace" && node) { const outer = node.children.length && isOpen(this.tree, node) ? node : node.parent; if (outer?.parent) { this.focused = outer.id; this.toggle(outer); this.grab(); } }
+    else return;
+    event.preventDefault();
+    event.stopPropagation();
+  }
+  nearest([dx, dy]) {                   // the node that lies nearest in a direction
+    const spot = (box) => ({ x: box.x + box.w / 2, y: box.open ? box.y + TITLE / 2 : box.y + box.h / 2 }), here = this.boxOf.get(this.focused), from = here && spot(here);
+    let best = this.focused, least = Infinity;
+    for (const box of here ? this.boxOf.values() : []) {
+      const to = spot(box), along = (to.x - from.x) * dx + (to.y - from.y) * dy, aside = Math.abs((to.x - from.x) * dy) + Math.abs((to.y - from.y) * dx);
+      if (along > 1 && along + 2.2 * aside < least) { least = along + 2.2 * aside; best = box.node.id; }
+    }
+    return best;
+  }
 }
+const arrows = (side) => svg("defs", {}, svg("marker", { id: `arrow-${side}`, viewBox: "0 0 8 8", refX: 7, refY: 4, markerUnits: "userSpaceOnUse", markerWidth: 9, markerHeight: 9, orient: "auto-start-reverse" }, svg("path", { d: "M0 0.8L7.5 4L0 7.2Z", class: "arrow" })));
+
+const panes = { left: new GraphPane("left"), right: new GraphPane("right") };
+const graphsShown = () => Object.values(panes).filter((pane) => pane.host.isConnected);
+const together = (act) => graphsShown().forEach(act);

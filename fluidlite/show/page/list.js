@@ -6,9 +6,11 @@ const unfolded = new Set();
 const foldKey = (row) => `${roleKey(role(), state.which)}:${row.left.number}`;
 let shown = [];                         // rows of the list, block titles among them
 
+const twoColumns = () => isJob && state.view === "list";
 function listRows() {
-  const rows = isJob ? rowsNow().rows : flat(ORIGINAL[state.which]).map((item) => ({ kind: "kept", left: item, right: null }));
-  const wanted = state.only ? rows.filter((row) => row.kind !== "kept") : rows;
+  const kinds = isJob ? rowsNow().newKind : null;
+  const rows = twoColumns() ? rowsNow().rows : flat(role()[state.which]).map((item) => ({ kind: kinds?.[item.number] ?? "kept", left: isJob ? null : item, right: isJob ? item : null }));
+  const wanted = state.only && isJob ? rows.filter((row) => row.kind !== "kept") : rows;
   const out = [];
   let left = null, right = null, run = 0;
   for (const [index, row] of wanted.entries()) {
@@ -31,10 +33,10 @@ function listRows() {
 function opCell(item, kind, owner) {
   if (!item) return el("div", { className: "cell hollow" });
   const op = D.ops[item.id], marks = [state.hits.has(item.id) ? "hit" : "", state.param && touchedBy(state.param).has(item.id) ? "touch" : ""];
-  const cell = el("div", { className: `cell op ${kind} ${marks.join(" ")}`, title: `${op[TYPE]}\n${ioText(op, owner)}\n${lineOf(op)}` },
+  const cell = el("div", { className: `cell op ${kind} ${marks.join(" ")}`, title: `${op[TYPE]}\n${ioText(op, owner)}\n${stackText(op)}` },
     el("span", { className: "no" }, String(item.number)), el("span", { className: "dot", style: `background:var(--${op[CATEGORY]})` }),
     el("span", { className: "type" }, op[TYPE]), el("span", { className: "io" }, ioText(op, owner)), el("span", { className: "line" }, shortLine(op)));
-  cell.onclick = () => { state.at = { side: owner === ORIGINAL ? "left" : "right", number: item.number }; showOp(item, owner, kind); renderList(); };
+  cell.onclick = () => select({ side: owner === ORIGINAL ? "left" : "right", number: item.number }, true);
   return cell;
 }
 
@@ -44,13 +46,18 @@ function foldNode(row) {
 }
 
 function rowNode(row, index) {
-  const cells = row.fold ? foldNode(row) : row.block
-    ? [row.left, row.right].map((block) => el("div", { className: block === null ? "cell hollow" : "cell block" }, block === null ? "" : `block ${block}`))
-    : [opCell(row.left, row.kind === "kept" || row.kind === "inserted" ? "" : row.kind, ORIGINAL),
-      opCell(row.right, row.kind === "kept" || row.kind === "removed" ? "" : row.kind, role())];
-  return el("div", { className: `row${isAt(row) ? " at" : ""}`, style: `top:${index * ROW}px` }, ...cells);
+  const title = (block) => el("div", { className: block === null ? "cell hollow" : "cell block" }, block === null ? "" : `block ${block}`);
+  const kindOn = (other) => row.kind === "kept" || row.kind === other ? "" : row.kind;
+  let cells = row.fold ? foldNode(row) : row.block ? [title(row.left), title(row.right)] : [opCell(row.left, kindOn("inserted"), ORIGINAL), opCell(row.right, kindOn("removed"), role())];
+  if (!twoColumns()) cells = [cells[isJob ? 1 : 0]];
+  const node = el("div", { className: `row${isAt(row) ? " at" : ""}`, style: `top:${index * ROW}px` }, ...cells);
+  return node;
 }
-const isAt = (row) => state.at && !row.block && !row.fold && (state.at.side === "left" ? row.left : row.right)?.number === state.at.number;
+function isAt(row) {
+  if (!state.at || row.block || row.fold) return false;
+  const side = twoColumns() ? state.at.side : MY_SIDE;
+  return (side === "left" ? row.left : row.right)?.number === atOn(side) && atOn(side) >= 0;
+}
 
 function renderList() {
   const first = Math.max(0, Math.floor(list.scrollTop / ROW) - 8), last = Math.min(shown.length, first + Math.ceil(list.clientHeight / ROW) + 16);
@@ -65,33 +72,31 @@ function refreshList() {
   renderList();
 }
 
-function reveal(at) {                   // scroll to the row of {side, number}
-  state.at = at;
+function revealRow() {                  // scroll to the chosen op
+  if (!state.at || list.hidden) return;
   let index = shown.findIndex(isAt);
-  if (index < 0) {                      // it may be folded away
+  if (index < 0 && atOn(twoColumns() ? state.at.side : MY_SIDE) >= 0) {   // it may be folded away
     shown.filter((row) => row.fold).forEach((row) => unfolded.add(foldKey(row.fold)));
     refreshList();
     index = shown.findIndex(isAt);
+    if (index < 0 && state.only) { state.only = byId("only").checked = false; refreshList(); index = shown.findIndex(isAt); }
   }
-  if (index < 0 && state.only) { state.only = byId("only").checked = false; refreshList(); index = shown.findIndex(isAt); }
   if (index >= 0 && (index * ROW < list.scrollTop || (index + 2) * ROW > list.scrollTop + list.clientHeight)) {
     list.scrollTop = Math.max(0, index * ROW - list.clientHeight / 3);
   }
   renderList();
 }
 
-function step(by) {                     // move the selection up or down
+function step(by) {                     // choose the next op up or down
   const now = shown.findIndex(isAt);
   let index = now < 0 ? Math.floor(list.scrollTop / ROW) - (by > 0 ? 1 : 0) : now;
   do index += by; while (shown[index]?.block || shown[index]?.fold);
   const row = shown[index];
-  if (row) reveal(row.right && isJob ? { side: "right", number: row.right.number } : { side: "left", number: row.left.number });
+  if (row) select(row.right && isJob ? { side: "right", number: row.right.number } : { side: "left", number: row.left.number }, false);
 }
 function openSelected() {
-  const row = shown.find(isAt);
-  if (!row) return;
-  const right = state.at.side === "right";
-  showOp(right ? row.right : row.left, right ? role() : ORIGINAL, row.kind);
+  if (!state.at) return;
+  const owner = ownerOf(state.at.side), item = flat(owner[state.which])[state.at.number];
+  if (item) showOp(item, owner);
 }
 list.addEventListener("scroll", () => requestAnimationFrame(renderList));
-addEventListener("resize", () => renderList());

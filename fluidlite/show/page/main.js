@@ -1,40 +1,92 @@
-// Wiring: switches, search, keys, and the address, which remembers what is shown.
-function refresh() {
-  renderPlaces();
-  const counts = isJob ? rowsNow().counts : null;
-  byId("legend").replaceChildren(...(counts ? Object.entries(counts).map(([kind, count]) => el("span", {}, el("b", { className: kind }, String(count)), ` ${kind}`)) : []));
-  const count = (program) => { const ops = flat(program).length, blocks = D.programs[program].length; return `${ops} ops${blocks > 1 ? ` in ${blocks} blocks` : ""}`; };
-  byId("left-note").textContent = count(ORIGINAL[state.which]);
-  if (isJob) { byId("role").value = String(state.role); byId("right-note").textContent = count(role()[state.which]) + (role().endpoint ? ` · ${role().endpoint}` : ""); }
+// What is shown where, keys, and the address, which holds what is chosen.
+const VIEWS = isJob ? [["places", "servers", "Which server holds which rows (v)"], ["both", "graph + ops", "One role: its graph and its ops (v)"], ["graph", "graphs", "The graphs of the original and of a role (v)"], ["list", "ops", "What became of each op (v)"]]
+  : [["both", "graph + ops", "The graph and the ops (v)"], ["graph", "graph", "The graph (v)"], ["list", "ops", "The ops in order (v)"]];
+const WHICH = Object.keys(D.original).length > 1 ? [["main", "main", "What runs every step (m)"], ["startup", "startup", "What runs once, first (m)"]] : [];
+
+function refresh(fit = false) {         // everything, from what is chosen
+  const view = state.view, graphs = view === "graph" && isJob ? ["left", "right"] : view === "list" || view === "places" ? [] : [MY_SIDE];
+  byId("places").hidden = view !== "places";
+  byId("compare").hidden = view === "places";
+  list.hidden = view === "graph";
+  byId("page").classList.toggle("two", isJob && view === "list");
+  const boxes = [byId("first"), byId("second")];
+  boxes[0].replaceChildren(...(graphs.length ? [panes[graphs[0]].host] : [list]));
+  boxes[1].replaceChildren(...(graphs.length === 2 ? [panes[graphs[1]].host] : graphs.length && view === "both" ? [list] : []));
+  boxes[1].hidden = byId("splitter").hidden = !boxes[1].firstChild;
+  heads(view);
+  phases(graphs);
   document.querySelectorAll(".switch button").forEach((button) => button.setAttribute("aria-pressed", String(state[button.dataset.key] === button.value)));
-  list.hidden = state.view !== "list";
-  byId("graphs").hidden = state.view !== "graph";
-  if (state.view === "list") refreshList(); else refreshGraphs();
-  const hash = new URLSearchParams({ role: role().name, program: state.which, view: state.view });
+  if (view === "places") renderPlaces();
+  split();
+  refreshList();
+  together((pane) => { const fresh = pane.program !== pane.owner[state.which]; pane.program = pane.owner[state.which]; pane.render(fit || fresh || !pane.drawn); });
+  remember();
+}
+function heads(view) {                  // titles over the panes, and the counts of what differs
+  const count = (program) => plural(flat(program).length, "op"), right = byId("role-head");
+  const original = [el("strong", {}, "Original"), el("span", { className: "note" }, count(ORIGINAL[state.which]))];
+  byId("heads").hidden = !isJob;
+  byId("left-head").hidden = view === "both";
+  byId("left-head").replaceChildren(...original);
+  right.classList.toggle("alone", view === "both");
+  byId("only").parentElement.hidden = view === "graph";
+  if (!isJob) return;
+  byId("role").value = String(state.role);
+  byId("right-note").textContent = count(role()[state.which]) + (role().endpoint ? ` · ${role().endpoint}` : "");
+  const { counts } = compare(role(), state.which), some = Object.entries(counts).filter(([kind, number]) => number && kind !== "kept" && (kind !== "removed" || view !== "both"));
+  byId("legend").replaceChildren(...(some.length ? some.map(([kind, number]) => el("span", {}, el("b", { className: kind }, String(number)), ` ${kind}`)) : ["the same as the original"]));
+}
+function phases(graphs) {               // a box for each phase that one of the graphs has
+  const there = PHASES.filter(([phase]) => graphs.some((side) => panes[side].tree.phases.has(phase)));
+  byId("phases").hidden = !graphs.length;
+  byId("phases").replaceChildren(...(there.length > 1 ? there : []).map(([phase, text]) => {
+    const box = el("input", { type: "checkbox", checked: state.phases.has(phase), onchange: () => { state.phases[box.checked ? "add" : "delete"](phase); refresh(true); } });
+    return el("label", { className: "check" }, box, el("i", { className: "dot", style: `background:var(--${phase})` }), text);
+  }), el("label", { className: "check" }, el("input", { type: "checkbox", checked: state.params !== false, onchange: (event) => { state.params = event.target.checked; refresh(); } }), "parameters"));
+}
+const markAll = () => { renderList(); together((pane) => pane.drawn && pane.mark()); };
+
+function remember() {                   // the address holds what is chosen
+  const hash = new URLSearchParams({ view: state.view, program: state.which, ...(isJob ? { role: role().name } : {}) });
+  const phasesNow = [...state.phases].sort().join(" ");
+  if (phasesNow !== "forward") hash.set("show", phasesNow);
+  if (state.at) hash.set("op", `${state.at.side === "left" && isJob ? "original " : ""}${state.at.number}`);
   if (state.param) hash.set("param", state.param);
   if (state.query) hash.set("q", state.query);
   try { history.replaceState(null, "", `#${hash}`); } catch { /* some viewers have no address to write to */ }
 }
+function select(at, open) {             // choose an op in every pane
+  state.at = at;
+  if (open) openSelected();
+  revealRow();
+  renderList();
+  together((pane) => pane.reveal());
+  remember();
+}
 function choose(changes) {
-  Object.assign(state, changes, { at: null });
+  Object.assign(state, changes);
+  if ("role" in changes || "which" in changes) state.at = null;
   refresh();
 }
 function goTo(first, which, number) {   // to op `number` of the role at `first`, or of the original (-1)
-  Object.assign(state, { which, role: first < 0 ? state.role : first, at: { side: first < 0 ? "left" : "right", number } });
+  Object.assign(state, { which, role: first < 0 ? state.role : first });
+  if (state.view === "places") state.view = "both";
+  if (first < 0 && isJob && state.view === "both") state.view = "graph";
+  state.at = { side: first < 0 ? "left" : "right", number };
   refresh();
-  if (state.view === "list") reveal(state.at);
+  select(state.at, false);
 }
 
+// ---------------------------------------------------------------- the bar
 const switches = (id, key, values) => byId(id).replaceChildren(...values.map(([value, text, title]) => {
   const button = el("button", { value, title, onclick: () => choose({ [key]: value }) }, text);
   button.dataset.key = key;
   return button;
 }));
-const programs = Object.keys(D.original).length > 1 ? [["main", "main", "What runs every step (m)"], ["startup", "startup", "What runs once, first (m)"]] : [["main", "main", ""]];
-switches("which", "which", programs);
-switches("view", "view", [["list", "list", "Ops in order (g)"], ["graph", "graph", "Ops as a graph (g)"]]);
+switches("which", "which", WHICH);
+switches("view", "view", VIEWS);
+byId("which").hidden = !WHICH.length;
 byId("facts").textContent = D.facts.join(" · ");
-byId("page").classList.toggle("single", !isJob);
 byId("role").append(...D.roles.map((one, index) => el("option", { value: String(index) }, one.name)));
 byId("role").onchange = (event) => choose({ role: Number(event.target.value) });
 const turn = (by) => isJob && choose({ role: (state.role + by + D.roles.length) % D.roles.length });
@@ -42,67 +94,62 @@ byId("previous").onclick = () => turn(-1);
 byId("next").onclick = () => turn(1);
 byId("only").onchange = (event) => choose({ only: event.target.checked });
 
-// ---------------------------------------------------------------- search
-let found = [], foundAt = -1;
-function search(text) {
-  state.query = text.trim();
-  const query = state.query.toLowerCase();
-  state.hits = new Set(query ? D.ops.flatMap((_, id) => hay(id).includes(query) ? [id] : []) : []);
-  found = [];
-  const nodes = [];
-  for (const which of Object.keys(D.original)) for (const group of query ? groupsOfRoles(which) : []) {
-    const items = flat(group.program).filter((item) => state.hits.has(item.id));
-    if (!items.length) continue;
-    nodes.push(el("div", { className: "group" }, `${groupTitle(group)} · ${which} · ${items.length} op${items.length > 1 ? "s" : ""}`));
-    for (const item of items) {
-      const at = found.push({ first: group.first, which, number: item.number }) - 1;
-      if (nodes.length > 240 || (at && items.indexOf(item) >= 6)) continue;
-      const button = jump(item, group.roles[0], which, group.first);
-      button.dataset.at = at;
-      button.addEventListener("click", () => { foundAt = at; byId("results").hidden = true; });
-      nodes.push(button);
-    }
-  }
-  foundAt = -1;
-  byId("results").replaceChildren(...(nodes.length ? nodes : [el("div", { className: "group" }, "Nothing found.")]));
-  byId("results").hidden = !query;
-  if (state.view === "list") renderList(); else refreshGraphs();
+// ---------------------------------------------------------------- the splitter
+let share = null;                       // of the first pane; without a wish the graph has more than the list
+const sharedNow = () => share ?? (state.view === "both" ? 0.62 : 0.5);
+function split() {
+  const two = !byId("second").hidden;
+  byId("first").style.flex = two ? `${sharedNow()} 1 0` : "1 1 0";
+  byId("second").style.flex = `${1 - sharedNow()} 1 0`;
+  byId("splitter").setAttribute("aria-valuenow", String(Math.round(sharedNow() * 100)));
 }
-function nextHit(by) {
-  if (!found.length) return;
-  foundAt = (foundAt + by + found.length) % found.length;
-  const hit = found[foundAt];
-  goTo(hit.first, hit.which, hit.number);
-  byId("results").querySelectorAll("button").forEach((button) => button.classList.toggle("at", button.dataset.at === String(foundAt)));
+function resplit(value) {
+  share = Math.min(0.85, Math.max(0.15, value));
+  split();
+  renderList();
 }
-byId("query").oninput = (event) => search(event.target.value);
-byId("query").onfocus = () => { byId("results").hidden = !state.query; };
-document.addEventListener("pointerdown", (event) => { if (!event.target.closest(".search")) byId("results").hidden = true; });
+byId("splitter").addEventListener("pointerdown", (event) => {
+  event.preventDefault();
+  const { left, width } = byId("panes").getBoundingClientRect(), move = (next) => resplit((next.clientX - left) / width);
+  addEventListener("pointermove", move);
+  addEventListener("pointerup", () => { removeEventListener("pointermove", move); together((pane) => pane.render(true)); }, { once: true });
+});
+byId("splitter").addEventListener("keydown", (event) => {
+  const by = { ArrowLeft: -0.04, ArrowRight: 0.04 }[event.key];
+  if (!by) return;
+  event.preventDefault();
+  event.stopPropagation();
+  resplit(sharedNow() + by);
+  together((pane) => pane.render(true));
+});
+let later = 0;
+addEventListener("resize", () => { clearTimeout(later); later = setTimeout(() => { renderList(); together((pane) => pane.render(true)); }, 120); });
 
 // ---------------------------------------------------------------- keys
-const KEYS = [["/", "search; Enter, n and N go from hit to hit"], ["j k ↓ ↑", "next and previous op; Enter opens it"], ["[ ]", "previous and next role"],
-  ["m", "main or startup program"], ["g", "graph or list"], ["d", "differences only"], ["+ − 0", "zoom the graphs, show them whole"], ["t", "light or dark"], ["Esc", "close"]];
+const KEYS = [["/", "search; ↓ ↑ and Enter go from result to result"], ["← ↑ ↓ →", "in the graph: to the next node; Enter opens it, Backspace closes its group"], ["j k", "next and previous op; Enter tells more of it"], ["n N", "next and previous result"],
+  ...(isJob ? [["[ ]", "previous and next role"], ["d", "differences only"]] : []), ["b u", "backward pass, update"], ["m", "main or startup program"], ["v", "next view"], ["+ − 0", "zoom, show all"], ["t", "light or dark"], ["Esc", "close"]];
 byId("keys").append(el("h2", {}, "Keyboard"), el("table", {}, ...KEYS.map(([keys, text]) => el("tr", {}, el("td", {}, el("kbd", {}, keys)), el("td", {}, text)))));
-const COLOURS = [["forward", "forward"], ["backward", "backward"], ["optimize", "update"], ["schedule", "learning rate"], ["comm", "communication"]];
+const COLOURS = [["forward", "forward"], ["backward", "backward"], ["optimize", "update"], ["schedule", "learning rate"], ["comm", "exchange"]];
 byId("keys").append(el("h2", { style: "margin-top:16px" }, "Colours of ops"), el("div", { className: "colours" }, ...COLOURS.map(([key, text]) =>
   el("span", {}, el("i", { className: "dot", style: `background:var(--${key})` }), text))));
 byId("help").onclick = () => byId("keys").showModal();
 byId("keys").onclick = () => byId("keys").close();
-const setTheme = (theme) => { document.documentElement.dataset.theme = theme; renderPlaces(); };
+const setTheme = (theme) => { document.documentElement.dataset.theme = theme; if (state.view === "places") renderPlaces(); };
 byId("theme").onclick = () => setTheme(document.documentElement.dataset.theme === "dark" ? "light" : "dark");
 
-const flip = (key, a, b) => choose({ [key]: state[key] === a ? b : a });
+const nextOf = (values, value) => values[(values.findIndex(([one]) => one === value) + 1) % values.length][0];
+const flipPhase = (phase) => { state.phases[state.phases.has(phase) ? "delete" : "add"](phase); refresh(true); };
 const ACTIONS = {
   "/": () => { byId("query").focus(); byId("query").select(); }, n: () => nextHit(1), N: () => nextHit(-1), j: () => step(1), k: () => step(-1),
-  ArrowDown: () => step(1), ArrowUp: () => step(-1), Enter: openSelected, "[": () => turn(-1), "]": () => turn(1),
-  m: () => programs.length > 1 && flip("which", "main", "startup"), g: () => flip("view", "list", "graph"),
-  d: () => { byId("only").checked = !state.only; choose({ only: !state.only }); }, "+": () => graphs.forEach((one) => one.zoom(1.4)), "-": () => graphs.forEach((one) => one.zoom(0.7)),
-  0: () => graphs.forEach((one) => one.fit()), t: () => byId("theme").click(), "?": () => byId("help").click(),
+  ArrowDown: () => step(1), ArrowUp: () => step(-1), Enter: openSelected, "[": () => turn(-1), "]": () => turn(1), b: () => flipPhase("backward"), u: () => flipPhase("optimize"),
+  m: () => WHICH.length && choose({ which: nextOf(WHICH, state.which) }), v: () => choose({ view: nextOf(VIEWS, state.view) }),
+  d: () => { byId("only").checked = !state.only; choose({ only: !state.only }); }, "+": () => together((one) => one.zoom(1.4)), "-": () => together((one) => one.zoom(0.7)),
+  0: () => together((one) => one.fit()), t: () => byId("theme").click(), "?": () => byId("help").click(),
 };
 addEventListener("keydown", (event) => {
   if (event.ctrlKey || event.metaKey || event.altKey) return;
-  if (event.key === "Escape") { byId("results").hidden = true; document.activeElement.blur(); closeDrawer(); return; }
-  if (event.target.matches("input[type=search]")) { if (event.key === "Enter") nextHit(event.shiftKey ? -1 : 1); return; }
+  if (event.key === "Escape") { showResults(false); if (document.activeElement === byId("query")) document.activeElement.blur(); closeDrawer(); return; }
+  if (event.target.matches("input[type=search]")) return;
   if (event.target.matches("select, input, button") && ["Enter", "ArrowDown", "ArrowUp"].includes(event.key)) return;
   if (byId("keys").open || !ACTIONS[event.key]) return;
   event.preventDefault();
@@ -110,10 +157,20 @@ addEventListener("keydown", (event) => {
 });
 
 // ---------------------------------------------------------------- start
-const wanted = new URLSearchParams(location.hash.slice(1));
-document.documentElement.dataset.theme = wanted.get("theme") ?? (matchMedia("(prefers-color-scheme: dark)").matches ? "dark" : "light");
-const named = D.roles.findIndex((one) => one.name === wanted.get("role"));
-Object.assign(state, { role: Math.max(0, named), which: D.original[wanted.get("program")] === undefined ? "main" : wanted.get("program"), view: wanted.get("view") === "graph" ? "graph" : "list" });
-refresh();
-if (wanted.get("q")) { byId("query").value = wanted.get("q"); search(wanted.get("q")); byId("results").hidden = true; }
-if (GROUPS.some((group) => group.name === wanted.get("param"))) follow(wanted.get("param"));
+function readAddress() {
+  const wanted = new URLSearchParams(location.hash.slice(1)), named = D.roles.findIndex((one) => one.name === wanted.get("role"));
+  const view = VIEWS.some(([value]) => value === wanted.get("view")) ? wanted.get("view") : state.view;
+  Object.assign(state, { role: named < 0 ? state.role : named, which: D.original[wanted.get("program")] === undefined ? "main" : wanted.get("program"), view });
+  if (wanted.has("show")) state.phases = new Set(wanted.get("show").split(" ").filter((phase) => phaseTitle[phase]));
+  const [, original, number] = /^(original )?(\d+)$/.exec(wanted.get("op") ?? "") ?? [], side = original ? "left" : MY_SIDE;
+  state.at = number !== undefined && flat(ownerOf(side)[state.which])[number] ? { side, number: Number(number) } : null;
+  document.documentElement.dataset.theme = wanted.get("theme") ?? document.documentElement.dataset.theme ?? (matchMedia("(prefers-color-scheme: dark)").matches ? "dark" : "light");
+  const param = wanted.get("param"), query = wanted.get("q");
+  refresh();
+  if (state.at) select(state.at, true);
+  if (query && query !== state.query) { byId("query").value = query; search(query); showResults(false); }
+  if (GROUPS.some((group) => group.name === param)) follow(param);
+}
+addEventListener("hashchange", readAddress);
+readAddress();
+document.documentElement.dataset.ready = String(Math.round(performance.now()));

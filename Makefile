@@ -8,7 +8,7 @@ DOCS := $(VENV)/.docs
 # two workers: the suite is made for two cores, and each worker's BLAS keeps to one of them
 PYTEST := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -q
 
-.PHONY: demo test test-fast test-faults lint house docs mpi-test gpu-test gpu-sim bench peers clean
+.PHONY: demo test test-fast test-faults lint house docs mpi-test gpu-test gpu-sim page-test page-pictures bench peers clean
 
 $(STAMP): setup.cfg setup.py pyproject.toml
 	$(PYTHON) -m venv $(VENV)
@@ -66,6 +66,13 @@ gpu-test: $(STAMP)
 # the same tests on a stand-in for CuPy, which needs a C++ compiler: docs/DEVICES.md
 gpu-sim: $(STAMP)
 	PYTHONPATH=tests $(PYTEST) -p gpu_sim.plugin -n 2 -m gpu
+
+# the page in a browser: needs Debian's chromium and chromium-driver, or the like
+page-test: $(STAMP)
+	$(PYTEST) -rs -s -m browser
+
+page-pictures: $(STAMP)
+	FLUIDLITE_PICTURES=docs $(PYTEST) -m browser tests/fluid/test_page.py
 
 # the peers need NumPy of their own: one environment for PaddlePaddle, one for PyTorch and JAX
 $(VENV)/peers/.installed:

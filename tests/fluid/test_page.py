@@ -1,0 +1,344 @@
+"""The page in a browser: moved, searched, walked through by keyboard, and looked at.
+
+The pictures of docs/SHOW.md are made here: `make page-pictures`.
+"""
+
+from __future__ import annotations
+
+import io
+import os
+import pathlib
+import shutil
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+from page_programs import built, lenet, resnet50, sentiment, transformer
+from PIL import Image
+
+import fluidlite as fluid
+from fluidlite.show.html import job_page, program_page
+from fluidlite.transpiler.modes import make_job
+
+BROWSER = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
+DRIVER = shutil.which("chromedriver")
+PICTURES = os.environ.get("FLUIDLITE_PICTURES")
+pytestmark = [
+    pytest.mark.browser,
+    pytest.mark.skipif(
+        BROWSER is None or DRIVER is None, reason="no browser: Debian has chromium and chromium-driver"
+    ),
+]
+LARGE, SMALL = (1280, 800), (800, 600)
+
+
+class Page:
+    """A page that is open in the browser."""
+
+    def __init__(self, driver: Any, folder: pathlib.Path) -> None:
+        self.driver = driver
+        self.folder = folder
+
+    def open(self, name: str, address: str = "", size: tuple[int, int] = LARGE) -> None:
+        """Load one of the pages anew; `address` is what stands behind its `#`."""
+        metrics = {"width": size[0], "height": size[1], "deviceScaleFactor": 1, "mobile": False}
+        self.driver.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", metrics)
+        self.driver.get("about:blank")
+        self.driver.get(f"file://{self.folder / name}.html#{address}")
+        self.until("return document.documentElement.dataset.ready !== undefined")
+
+    def js(self, script: str, *arguments: object) -> Any:
+        """Run a script in the page; returns its result."""
+        return self.driver.execute_script(script, *arguments)
+
+    def until(self, script: str, seconds: float = 20) -> Any:
+        """Wait until a script returns something true."""
+        end = time.monotonic() + seconds
+        while not (found := self.js(script)):
+            assert time.monotonic() < end, script
+            time.sleep(0.05)
+        return found
+
+    def keys(self, *keys: str) -> None:
+        """Press keys, one after the other, where the focus is."""
+        from selenium.webdriver import ActionChains  # optional: only these tests drive a browser
+
+        for key in keys:
+            ActionChains(self.driver).send_keys(key).perform()
+
+    def click(self, selector: str) -> None:
+        """Click the first element that a selector finds."""
+        self.driver.find_element("css selector", selector).click()
+
+    def texts(self, selector: str) -> list[str]:
+        """The texts of all elements that a selector finds."""
+        found: list[str] = self.js(
+            "return [...document.querySelectorAll(arguments[0])].map((one) => one.textContent)", selector
+        )
+        return found
+
+    def address(self) -> str:
+        """The part of the address behind its `#`."""
+        text: str = self.js("return location.hash")
+        return text
+
+    def picture(self, name: str) -> None:
+        """Save a picture of the window, where pictures are asked for."""
+        if PICTURES:
+            shot = Image.open(io.BytesIO(self.driver.get_screenshot_as_png()))
+            # 128 colours: a quarter of the bytes, and nobody sees it
+            shot.convert("RGB").quantize(128).save(pathlib.Path(PICTURES) / f"{name}.png", optimize=True)
+
+
+def job(build: Callable[[], object], trainers: int, servers: int) -> str:
+    return job_page(
+        make_job(*built(build), mode="pserver", trainers=trainers, endpoints=servers), build.__name__
+    )
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
+    target = tmp_path_factory.mktemp("pages")
+    pages = {
+        build.__name__: program_page(*reordered(build)) for build in (lenet, resnet50, sentiment, transformer)
+    }
+    pages.update(job=job(resnet50, 8, 4), small_job=job(lenet, 2, 2))
+    for name, text in pages.items():
+        (target / f"{name}.html").write_text(text, encoding="utf8")
+    return target
+
+
+def reordered(build: Callable[[], object]) -> tuple[fluid.Program, str, fluid.Program]:
+    main, startup = built(build)
+    return main, build.__name__, startup
+
+
+@pytest.fixture(scope="module")
+def driver() -> Iterator[Any]:
+    from selenium import webdriver  # optional: only these tests drive a browser
+    from selenium.webdriver.chrome.service import Service
+
+    options = webdriver.ChromeOptions()
+    options.binary_location = str(BROWSER)
+    for argument in (
+        "--headless=new",
+        "--no-sandbox",
+        "--disable-gpu",
+        "--disable-dev-shm-usage",
+        "--hide-scrollbars",
+    ):
+        options.add_argument(argument)
+    options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
+    made = webdriver.Chrome(options=options, service=Service(DRIVER))
+    yield made
+    made.quit()
+
+
+@pytest.fixture
+def page(driver: Any, folder: pathlib.Path) -> Iterator[Page]:
+    """A page; whatever a test does, the browser's console stays empty."""
+    driver.get_log("browser")
+    yield Page(driver, folder)
+    assert not driver.get_log("browser")
+
+
+# ---------------------------------------------------------------------- what is to be seen
+@pytest.mark.parametrize("name", ["lenet", "resnet50", "sentiment", "transformer", "job", "small_job"])
+def test_graphs_are_readable_at_once(page: Page, name: str) -> None:
+    page.open(name)
+    heights = page.js(
+        "return [...document.querySelectorAll('.node text:first-of-type')]"
+        ".map((one) => one.getBoundingClientRect().height)"
+    )
+    assert 4 <= len(heights) <= 40 and min(heights) > 8
+    boxes = page.js(
+        "return [...document.querySelectorAll('.node .body')].map((one) => {"
+        " const box = one.getBoundingClientRect(); return [box.left, box.top, box.right, box.bottom]; })"
+    )
+    for place, (left, top, right, bottom) in enumerate(boxes):
+        for x, y, x2, y2 in boxes[place + 1 :]:
+            assert right <= x + 1 or x2 <= left + 1 or bottom <= y + 1 or y2 <= top + 1
+    page.picture(f"show-{name}")
+
+
+def test_the_large_job_is_ready_soon_and_small(page: Page, folder: pathlib.Path) -> None:
+    assert (folder / "job.html").stat().st_size < 2_000_000
+    page.open("job")
+    ready = page.js("return document.documentElement.dataset.ready")
+    size = (folder / "job.html").stat().st_size
+    print(f"ResNet-50, 8 trainers, 4 servers: {size / 1e6:.2f} MB, interactive after {ready} ms")
+
+
+def test_blocks_that_repeat_are_folded_and_open(page: Page) -> None:
+    page.open("resnet50")
+    labels = page.texts(".node.repeat > text:first-of-type")
+    assert labels == [f"bottleneck × {count}" for count in (3, 4, 6, 3)]
+    page.click(".node.repeat .body")
+    assert page.texts(".node.call > text:first-of-type").count("bottleneck") == 3
+    assert "forward" not in page.texts(".frame text") and not page.texts(".node.op[aria-label*=_grad]")
+
+
+def test_backward_and_update_on_demand(page: Page) -> None:
+    page.open("lenet")
+    assert not page.js("return document.querySelector('[aria-label*=conv2d_grad]')")
+    page.keys("b", "u")
+    frames = page.texts(".frame.phase text")
+    assert frames == ["▾ forward pass", "▾ backward pass", "▾ update"]
+    assert (
+        page.js("return document.querySelector('[aria-label*=adam]') !== null") and "show=" in page.address()
+    )
+    page.picture("show-backward")
+
+
+def test_feeds_parameters_shapes_and_arrows(page: Page) -> None:
+    page.open("lenet")
+    assert page.texts(".feed text") == ["image", "label"]
+    assert {"conv2d_0.w_0", "fc_0.b_0"} <= set(page.texts(".pill text"))
+    assert "N×20×24×24 · 46.1 kB × N" in page.texts(".shape")
+    assert page.js("return document.querySelectorAll('.edge[marker-end]').length") > 10
+
+
+# ---------------------------------------------------------------------- moving
+def scale(page: Page, pane: int = 0) -> float:
+    matrix: float = page.js(
+        "return document.querySelectorAll('.graph > svg > g')[arguments[0]].getCTM().a", pane
+    )
+    return matrix
+
+
+def test_zoom_fit_and_both_graphs_together(page: Page) -> None:
+    page.open("job", "view=graph")
+    before = scale(page)
+    page.keys("+", "+")
+    assert scale(page) > 1.5 * before and scale(page, 1) == pytest.approx(scale(page), rel=0.2)
+    assert page.js("return [...document.querySelectorAll('.minimap')].some((map) => !map.hidden)")
+    page.keys("0")
+    assert scale(page) == pytest.approx(before)
+    page.js(
+        "document.querySelector('.graph > svg').dispatchEvent(new WheelEvent('wheel',"
+        " {deltaY: -400, bubbles: true, cancelable: true, clientX: 300, clientY: 300}))"
+    )
+    assert scale(page) > 1.3 * before and scale(page, 1) > 1.3 * before
+
+
+def test_the_splitter_moves_by_keyboard(page: Page) -> None:
+    page.open("lenet")
+    width = "return document.getElementById('first').getBoundingClientRect().width"
+    before = page.js(width)
+    page.js("document.getElementById('splitter').focus()")
+    page.keys("\ue012", "\ue012")  # arrow left
+    assert page.js(width) < before - 60
+
+
+# ---------------------------------------------------------------------- choosing
+def test_both_panes_and_the_address_follow_what_is_chosen(page: Page) -> None:
+    page.open("resnet50", "op=60")
+    number = "return document.querySelector('.row.at .no').textContent"
+    assert page.js(number) == "60" and page.js("return document.querySelectorAll('.node.at').length") == 1
+    page.keys("\ue00c", "j")  # Escape, next op
+    assert page.js(number) == "61" and "op=61" in page.address()
+    chosen = page.js("return document.querySelector('.node.at').getBoundingClientRect().x")
+    assert 0 < chosen < LARGE[0]
+    page.js("location.hash = 'op=3'")
+    page.until(f"{number} === '3'")
+
+
+def test_an_op_shows_the_whole_call_stack(page: Page) -> None:
+    page.open("resnet50", "op=20")
+    stack = page.texts("#drawer .stack li")
+    functions = [
+        line.split(" in ")[1].split(" ")[0] for line in page.texts("#drawer .stack .mono") if " in " in line
+    ]
+    assert functions[:4] == ["conv_bn", "bottleneck", "resnet", "resnet50"]
+    assert "batch_norm" in stack[0] and "bottleneck(x" in stack[2]
+    page.picture("show-op")
+
+
+def test_search_takes_words_in_any_order_and_arrow_keys(page: Page) -> None:
+    page.open("job")
+    page.keys("/", *"bottleneck conv2d_5.w_0")
+    found = page.texts("#results button .type")
+    assert found[:2] == ["conv2d", "conv2d_grad"] and "momentum" not in found
+    page.js("document.getElementById('query').value = ''")
+    page.keys(*"conv2d_5.w_0 bottleneck")
+    assert page.texts("#results button .type") == found
+    page.keys("\ue015", "\ue015")  # arrow down, twice
+    assert page.texts("#found") == [f"2 of {page.texts('#found')[0].split(' of ')[1]}"]
+    first = page.address()
+    page.keys("\ue015")
+    assert page.address() != first and page.js("return document.activeElement.id") == "query"
+    assert page.js("return document.querySelectorAll('.node.at, .row.at').length") >= 1
+    page.picture("show-search")
+
+
+def test_a_parameter_is_followed_to_its_server(page: Page) -> None:
+    page.open("job", "view=places")
+    page.js(
+        "[...document.querySelectorAll('.name')].find((one) => one.textContent === 'conv2d_2.w_0').click()"
+    )
+    page.picture("show-servers")
+    servers = page.texts("#drawer .server")
+    assert len(servers) == 4 and all("pserver" in text for text in servers)
+    page.js("document.querySelectorAll('#drawer .server')[2].click()")
+    assert page.js("return document.getElementById('role').value") not in ("0", "")
+    assert "role=pserver" in page.address() and "param=conv2d_2.w_0" in page.address()
+    assert page.js("return document.querySelectorAll('.node.touch').length") >= 1
+
+
+def test_every_node_is_reached_by_keyboard(page: Page) -> None:
+    page.open("transformer")
+    assert page.js("return document.querySelectorAll('.graph [tabindex=\"0\"]').length") == 1
+    page.js("document.querySelector('.graph [tabindex=\"0\"]').focus()")
+    seen = set()
+    for key in ["\ue015"] * 25 + ["\ue014", "\ue012"] * 4 + ["\ue013"] * 25:
+        page.keys(key)
+        seen.add(page.js("return document.activeElement.dataset.id"))
+    everything = set(
+        page.js("return [...document.querySelectorAll('.graph [data-id]')].map((one) => one.dataset.id)")
+    )
+    assert len(seen & everything) > 0.6 * len(everything)
+    assert page.js(
+        "return [...document.querySelectorAll('.graph [data-id]')]"
+        ".every((one) => one.getAttribute('aria-label'))"
+    )
+    page.js("document.querySelector('.node[aria-expanded=false]').focus()")
+    group = page.js("return document.activeElement.dataset.id")
+    page.keys("\ue007")  # Enter opens
+    assert page.js(f"return document.querySelector('.frame[data-id=\"{group}\"]') !== null")
+    page.keys("\ue003")  # Backspace closes
+    assert page.js(f"return document.querySelector('.node[data-id=\"{group}\"]') !== null")
+
+
+# ---------------------------------------------------------------------- light, dark, small
+CONTRASTS = (pathlib.Path(__file__).parent / "page_contrast.js").read_text(encoding="utf8")
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+@pytest.mark.parametrize(
+    ("name", "address"),
+    [
+        ("lenet", "op=3"),
+        ("resnet50", "view=list&q=bottleneck"),
+        ("small_job", "view=graph&show=forward+backward+comm&role=trainer0"),
+        ("small_job", "view=list"),
+        ("small_job", "view=places&param=fc_0.w_0"),
+        ("small_job", "view=both&role=pserver0"),
+    ],
+)
+def test_texts_stand_out(page: Page, name: str, address: str, theme: str) -> None:
+    page.open(name, f"{address}&theme={theme}")
+    seen, poor = page.js(CONTRASTS)
+    assert not poor and seen > 25
+    if (name, theme) == ("lenet", "dark"):
+        page.picture("show-dark")
+
+
+def test_a_small_window(page: Page) -> None:
+    page.open("job", size=SMALL)
+    width, height = page.js(
+        "const one = document.querySelector('.graph').getBoundingClientRect(); return [one.width, one.height]"
+    )
+    assert width > 400 and height > 380
+    assert not page.js("return document.documentElement.scrollWidth > innerWidth")
+    page.picture("show-window")

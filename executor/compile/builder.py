@@ -19,6 +19,7 @@ from fluidlite.executor.compile.dynamic_shapes import data_dependent
 from fluidlite.executor.compile.emitter import CannotLower, Emitter
 from fluidlite.executor.compile.lowering import rule_for
 from fluidlite.executor.compile.saved import SavedForBackward
+from fluidlite.executor.fast.loops.recurrences import Recurrences
 from fluidlite.executor.plan.actions import (
     Action,
     Assign,
@@ -112,6 +113,7 @@ class PlanBuilder:
         outside: Mapping[Operator, str],
     ) -> None:
         self.target = target
+        self.recurrences = None if target.loops == "off" else Recurrences(target.loops == "wait")
         self.scope = scope
         self.writers = writers
         self.values = ValueFactory()
@@ -504,7 +506,7 @@ class PlanBuilder:
         if is_block:
             call = BlockCall(op, list(known), list(outputs), has_lod)
         else:
-            call = KernelCall(op, list(known), list(outputs), has_lod)
+            call = KernelCall(op, list(known), list(outputs), has_lod, self.recurrences)
         likes = {} if is_block else {name: self._forward_value(name) for name in outputs}
         operands: list[Operand] = [list(known.values())]
         if has_lod:

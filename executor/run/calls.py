@@ -59,9 +59,15 @@ class KernelCall:
     """
 
     def __init__(
-        self, op: Operator, inputs: Sequence[str], outputs: Sequence[str], with_lod: bool = False
+        self,
+        op: Operator,
+        inputs: Sequence[str],
+        outputs: Sequence[str],
+        with_lod: bool = False,
+        compiled: Any = None,
     ) -> None:
         self.op = op
+        self.compiled = compiled
         self.kernel = Kernel(op)
         self.with_lod = with_lod
         position = {name: index for index, name in enumerate(inputs)}
@@ -114,6 +120,7 @@ class KernelCall:
             interpreter.threads,
         )
         context.interpreter = interpreter
+        context.compiled = self.compiled
         namespace: dict[str, Any] = {f"c_{name}": value for name, value in self.kernel.constants.items()}
         namespace.update(
             xp=interpreter.xp,

@@ -38,6 +38,7 @@ class RunContext:
         self.frame = frame
         self.interpreter: Any = None
         self.threads = threads
+        self.compiled: Any = None
 
     def share(self, count: int, task: Callable[[slice], None]) -> None:
         """Run `task` on slices that together are `count` rows, each on a thread of its own."""

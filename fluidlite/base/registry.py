@@ -156,6 +156,8 @@ class KernelContext(Protocol):
     op: Any  # the Operator
     scope: Any  # the Scope of the run
     place: Any
+    threads: int
+    compiled: Any  # compiled kernels of recurrences (`fluidlite.ops.kernels.lstm_steps`), or None
 
     def rng(self, seed: int) -> Any:
         """A random source: fresh and reproducible for a seed other than 0, else the run's own."""

@@ -13,7 +13,16 @@ from fluidlite.base.registry import KernelContext
 from fluidlite.ops.kernels.products import gate_product, product, shared_product
 from fluidlite.ops.kernels.recurrence import CHUNK, Activation, TimeSteps, cut, planes
 
-__all__ = ["GruUnit", "run", "run_back", "weight_gradient"]
+__all__ = [
+    "GruGradients",
+    "GruRun",
+    "GruUnit",
+    "run",
+    "run_back",
+    "run_rows",
+    "run_rows_back",
+    "weight_gradient",
+]
 
 Maybe: TypeAlias = "Array | None"
 
@@ -139,12 +148,61 @@ def run_back(
     return found, passed
 
 
-def weight_gradient(
-    ctx: KernelContext, unit: GruUnit, steps: TimeSteps, hidden: Array, H0: Maybe, reset: Array, dgates: Array
-) -> Array:
+# ---------------------------------------------------------------------- rows as they are given
+class GruRun(NamedTuple):
+    """Values of a run: states in the order of the rows that were given, gates and the states that the reset
+    gate let through step by step.
+    """
+
+    hidden: Array
+    gates: Array
+    reset: Array
+
+
+class GruGradients(NamedTuple):
+    """Gradients in the order of the rows that were given; the state before each row, and what the reset gate
+    let through of it; the gradients of the bias and of the first states, longest sequence first.
+    """
+
+    gates: Array
+    earlier: Array
+    reset: Array
+    bias: Array
+    first: Array
+
+
+def run_rows(ctx: KernelContext, unit: GruUnit, steps: TimeSteps, X: Array, bias: Maybe, H0: Maybe) -> GruRun:
+    """All steps over rows as they are given, by compiled code where the run has it."""
+    if ctx.compiled is not None:
+        done: GruRun | None = ctx.compiled.gru(ctx.threads, unit, steps, X, bias, H0)
+        if done is not None:
+            return done
+    gates, reset, hidden = run(unit, steps, X, bias, H0)
+    return GruRun(steps.by_sequence(hidden), gates, reset)
+
+
+def run_rows_back(
+    ctx: KernelContext, unit: GruUnit, steps: TimeSteps, made: GruRun, H0: Maybe, d: Array
+) -> GruGradients:
+    """All steps back, from the gradient of the states; by compiled code where the run has it."""
+    if ctx.compiled is not None:
+        done: GruGradients | None = ctx.compiled.gru_back(
+            ctx.threads, unit, steps, made.hidden, made.gates, H0, d
+        )
+        if done is not None:
+            return done
+    hidden = steps.by_step(made.hidden)
+    dgates, first = run_back(unit, steps, made.gates, hidden, H0, steps.by_step(d))
+    earlier = steps.by_sequence(steps.earlier(hidden, H0))
+    reset = steps.by_sequence(made.reset)
+    return GruGradients(steps.by_sequence(dgates), earlier, reset, dgates.sum(axis=0), first)
+
+
+def weight_gradient(ctx: KernelContext, unit: GruUnit, found: GruGradients) -> Array:
     """The gradient of the weight, one matrix after the other in a vector."""
     split, size = 2 * unit.size, unit.size
-    out = unit.xp.empty(3 * size * size, dgates.dtype)
-    out[: split * size] = steps.weight_gradient(ctx, hidden, H0, dgates[:, :split]).reshape(-1)
-    out[split * size :] = shared_product(ctx, unit.xp, reset.T, dgates[:, split:]).reshape(-1)
+    out = unit.xp.empty(3 * size * size, found.gates.dtype)
+    gates, candidate = found.gates[:, :split], found.gates[:, split:]
+    out[: split * size] = shared_product(ctx, unit.xp, found.earlier.T, gates).reshape(-1)
+    out[split * size :] = shared_product(ctx, unit.xp, found.reset.T, candidate).reshape(-1)
     return out

@@ -13,10 +13,23 @@ from __future__ import annotations
 from typing import Any, NamedTuple, TypeAlias
 
 from fluidlite.base.dtypes import Array
+from fluidlite.base.registry import KernelContext
 from fluidlite.ops.kernels.products import gate_product, product
 from fluidlite.ops.kernels.recurrence import CHUNK, Activation, TimeStep, TimeSteps, cut, planes
 
-__all__ = ["Gradients", "LstmCell", "Projection", "Tape", "run", "run_back"]
+__all__ = [
+    "Gradients",
+    "LstmCell",
+    "LstmGradients",
+    "LstmRun",
+    "Projection",
+    "Tape",
+    "bias_gradient",
+    "run",
+    "run_back",
+    "run_rows",
+    "run_rows_back",
+]
 
 Maybe: TypeAlias = "Array | None"
 
@@ -255,4 +268,87 @@ def _joined(d: Array, carried: Maybe) -> Array:
     total = d.copy()
     if carried is not None:
         total[: len(carried)] += carried
+    return total
+
+
+# ---------------------------------------------------------------------- rows as they are given
+class LstmRun(NamedTuple):
+    """Values of a run: states and cells in the order of the rows that were given, the others step by step."""
+
+    hidden: Array
+    cells: Array
+    gates: Array
+    active: Array
+
+
+class LstmGradients(NamedTuple):
+    """Gradients in the order of the rows that were given, with the state before each row; that of the bias,
+    with those of the peephole weights; and of the first cells, longest sequence first.
+    """
+
+    gates: Array
+    earlier: Array
+    bias: Array
+    first_cells: Array
+
+
+def run_rows(
+    ctx: KernelContext,
+    cell: LstmCell,
+    steps: TimeSteps,
+    X: Array,
+    bias: Array,
+    Weight: Array,
+    H0: Maybe,
+    C0: Maybe,
+) -> LstmRun:
+    """All steps over rows as they are given, by compiled code where the run has it."""
+    if ctx.compiled is not None:
+        done: LstmRun | None = ctx.compiled.lstm(ctx.threads, cell, steps, X, bias, Weight, H0, C0)
+        if done is not None:
+            return done
+    tape = run(cell, steps, X, bias, Weight, H0, C0)
+    return LstmRun(steps.by_sequence(tape.hidden), steps.by_sequence(tape.cells), tape.gates, tape.active)
+
+
+def run_rows_back(
+    ctx: KernelContext,
+    cell: LstmCell,
+    steps: TimeSteps,
+    run: LstmRun,
+    Weight: Array,
+    H0: Maybe,
+    C0: Maybe,
+    d: Maybe,
+    dcells: Maybe = None,
+    last_cells: Maybe = None,
+) -> LstmGradients:
+    """All steps back, from the gradients of states and cells; by compiled code where the run has it."""
+    if ctx.compiled is not None:
+        done: LstmGradients | None = ctx.compiled.lstm_back(
+            ctx.threads, cell, steps, run, Weight, H0, C0, d, dcells, last_cells
+        )
+        if done is not None:
+            return done
+    hidden = steps.by_step(run.hidden)
+    tape = Tape(run.gates, steps.by_step(run.cells), run.active, hidden, hidden)
+    given = cell.xp.zeros_like(hidden) if d is None else steps.by_step(d)
+    back = None if dcells is None else steps.by_step(dcells)
+    found = run_back(cell, steps, tape, C0, Weight, given, last_cells=last_cells, dcells=back)
+    return LstmGradients(
+        steps.by_sequence(found.gates),
+        steps.by_sequence(steps.earlier(hidden, H0)),
+        bias_gradient(cell, steps, tape, C0, found.gates),
+        found.first_cells,
+    )
+
+
+def bias_gradient(cell: LstmCell, steps: TimeSteps, tape: Tape, C0: Maybe, dgates: Array) -> Array:
+    """[4 size], or [7 size] with the peephole weights'."""
+    parts = [dgates.sum(axis=0)]
+    if cell.peepholes is not None:
+        earlier, size = steps.earlier(tape.cells, C0), cell.size
+        for values, k in ((earlier, 1), (earlier, 2), (tape.cells, 3)):
+            parts.append((values * dgates[:, k * size : (k + 1) * size]).sum(axis=0))
+    total: Array = cell.xp.concatenate(parts)
     return total

@@ -36,6 +36,7 @@ __all__ = [
 class Activation(NamedTuple):
     """`apply(xp, x)` overwrites x; `slope(xp, y, out)` writes the derivative where the result is y."""
 
+    name: str
     apply: Callable[[Any, Array], None]
     slope: Callable[[Any, Array, Array], None]
 
@@ -88,14 +89,15 @@ def _identity_slope(xp: Any, y: Array, out: Array) -> None:
 
 
 ACTIVATIONS = {
-    "identity": Activation(_identity, _identity_slope),
-    "sigmoid": Activation(_sigmoid, _sigmoid_slope),
-    "tanh": Activation(_tanh, _tanh_slope),
-    "relu": Activation(_relu, _relu_slope),
+    "identity": Activation("identity", _identity, _identity_slope),
+    "sigmoid": Activation("sigmoid", _sigmoid, _sigmoid_slope),
+    "tanh": Activation("tanh", _tanh, _tanh_slope),
+    "relu": Activation("relu", _relu, _relu_slope),
 }
 
 
-_IN_SEQUENCES = {**ACTIVATIONS, "sigmoid": ACTIVATIONS["sigmoid"]._replace(apply=_clamped_sigmoid)}
+_CLAMPED = Activation("clamped_sigmoid", _clamped_sigmoid, _sigmoid_slope)
+_IN_SEQUENCES = {**ACTIVATIONS, "sigmoid": _CLAMPED}
 
 
 def activation(op: str, name: str, unit: bool = False) -> Activation:
@@ -174,6 +176,18 @@ class TimeSteps:
 
     def __iter__(self) -> Iterator[TimeStep]:
         return iter(self.steps)
+
+    def shares(self, parts: int) -> list[int]:
+        """Bounds that part the sequences, longest first, into runs of about as many rows each."""
+        counts = np.diff(self.starts)
+        if parts == 1 or self.running < 2 * parts:
+            return [0, self.running]
+        # of each sequence the number of steps, which fall as their places rise
+        lengths = np.searchsorted(-counts, -np.arange(self.running), side="left")
+        ends = np.cumsum(lengths)
+        wanted = ends[-1] * np.arange(1, parts) / parts
+        inner = np.searchsorted(ends - lengths / 2, wanted).tolist()
+        return sorted({0, *inner, self.running})
 
     def backwards(self, rows: int) -> Iterator[list[TimeStep]]:
         """The steps from the last to the first, in groups of at least so many rows."""

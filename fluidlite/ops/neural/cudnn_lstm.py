@@ -17,8 +17,8 @@ from fluidlite.base.dtypes import Array
 from fluidlite.base.errors import ShapeError
 from fluidlite.base.registry import KernelContext, Op, Spec
 from fluidlite.ops.kernels.last_run import LastRun, last_run
-from fluidlite.ops.kernels.lstm_steps import Gradients, LstmCell, Tape, run, run_back
-from fluidlite.ops.kernels.products import shared_product
+from fluidlite.ops.kernels.lstm_steps import LstmCell, LstmGradients, LstmRun, run_rows, run_rows_back
+from fluidlite.ops.kernels.products import product, shared_product
 from fluidlite.ops.kernels.recurrence import ACTIVATIONS, even_steps
 
 _GATES = (2, 0, 1, 3)  # `ops.lstm` has the candidate first
@@ -118,7 +118,7 @@ class _Layer(NamedTuple):
     """Inputs of one layer, and what each of its directions saved for the backward pass."""
 
     entry: Array
-    tapes: list[Tape]
+    tapes: list[LstmRun]
 
 
 class _LstmStack:
@@ -169,7 +169,8 @@ class _LstmStack:
                 rows = self.rows(self.turned(X, direction))
                 entry = shared_product(self.ctx, self.xp, rows, weights.entry.T)
                 first = self.InitH[k], self.InitC[k]
-                tapes.append(run(self.cell, self.steps, entry, weights.bias, weights.state.T, *first))
+                given = self.steps, entry, weights.bias, weights.state.T, *first
+                tapes.append(run_rows(self.ctx, self.cell, *given))
             layers.append(_Layer(X, tapes))
             X = self.xp.concatenate(
                 [self.turned(self.steps_of(tape.hidden), i) for i, tape in enumerate(tapes)], axis=2
@@ -188,9 +189,9 @@ class _LstmStack:
         d: Array,
         dlast: tuple[Array | None, Array | None],
         masks: Sequence[Array | None],
-    ) -> tuple[Array, list[Gradients], list[_Weights]]:
+    ) -> tuple[Array, list[LstmGradients], list[_Weights]]:
         """Gradients of the input, and of each layer and direction."""
-        found: dict[int, tuple[Gradients, _Weights]] = {}
+        found: dict[int, tuple[LstmGradients, _Weights]] = {}
         for number in reversed(range(self.layers)):
             layer, dentry = layers[number], self.xp.zeros_like(layers[number].entry)
             for direction, tape in enumerate(layer.tapes):
@@ -206,20 +207,24 @@ class _LstmStack:
         ordered = [found[k] for k in sorted(found)]
         return d, [gradients for gradients, _ in ordered], [weights for _, weights in ordered]
 
+    def first_states(self, found: list[LstmGradients]) -> list[Array]:
+        """Gradients of the first states of each layer and direction."""
+        pairs = zip(found, self.weights, strict=True)
+        return [product(self.xp, part.gates[: self.batch], weights.state) for part, weights in pairs]
+
     def _one(
-        self, k: int, tape: Tape, entry: Array, d: Array, dlast: tuple[Array | None, Array | None]
-    ) -> tuple[Gradients, _Weights]:
+        self, k: int, tape: LstmRun, entry: Array, d: Array, dlast: tuple[Array | None, Array | None]
+    ) -> tuple[LstmGradients, _Weights]:
         """Gradients of one layer and direction, from that of its states."""
         dstate, dcells = (None if part is None else part[k] for part in dlast)
         if dstate is not None:
             d[-self.batch :] += dstate
-        found = run_back(
-            self.cell, self.steps, tape, self.InitC[k], self.weights[k].state.T, d, last_cells=dcells
-        )
+        first = self.InitH[k], self.InitC[k]
+        weight = self.weights[k].state.T
+        found = run_rows_back(self.ctx, self.cell, self.steps, tape, weight, *first, d, last_cells=dcells)
         back = self.ctx, self.xp, found.gates.T
-        earlier = self.steps.earlier(tape.hidden, self.InitH[k])
         return found, _Weights(
-            shared_product(*back, self.rows(entry)), shared_product(*back, earlier), found.gates.sum(axis=0)
+            shared_product(*back, self.rows(entry)), shared_product(*back, found.earlier), found.bias
         )
 
 
@@ -325,7 +330,7 @@ def _(
     )
     return (
         d,
-        xp.stack([part.first_states for part in found]),
+        xp.stack(stack.first_states(found)),
         xp.stack([part.first_cells for part in found]),
         _joined(xp, weights, hidden_size),
     )

@@ -13,7 +13,7 @@ import numpy as np
 
 from fluidlite.base.dtypes import Array, VarType
 from fluidlite.base.errors import ShapeError
-from fluidlite.base.registry import AttrType, Lod, Op, Spec, WithLod, required
+from fluidlite.base.registry import AttrType, KernelContext, Lod, Op, Spec, WithLod, required
 from fluidlite.ops.kernels.numbers import as_matrix
 from fluidlite.ops.kernels.recurrence import Activation, activation
 from fluidlite.ops.kernels.sequence_rows import offsets_of_level, owners, pairs, take_rows
@@ -188,6 +188,7 @@ def _lstm(
 @with_attrs(_LSTM)
 def _(
     xp: Any,
+    ctx: KernelContext,
     X: Array,
     X_lod: Lod,
     WeightX: Array,
@@ -197,13 +198,14 @@ def _(
     C0: Maybe,
     attrs: dict[str, Any],
 ) -> tuple[Any, ...]:
-    return _lstm(xp, X @ WeightX, X_lod, WeightH, Bias, {"H0": H0, "C0": C0, **attrs})
+    return _lstm(xp, X @ WeightX, X_lod, WeightH, Bias, {"ctx": ctx, "H0": H0, "C0": C0, **attrs})
 
 
 @embedding_lstm.kernel
 @with_attrs(_LSTM)
 def _(
     xp: Any,
+    ctx: KernelContext,
     Ids: Array,
     Ids_lod: Lod,
     Embeddings: Array,
@@ -217,7 +219,7 @@ def _(
     peepholes = Bias.copy()
     peepholes.reshape(-1)[: 4 * len(WeightH)] = 0
     rows = take_rows(xp, Embeddings, Ids.reshape(-1))
-    return _lstm(xp, rows, Ids_lod, WeightH, peepholes, {"H0": H0, "C0": C0, **attrs})
+    return _lstm(xp, rows, Ids_lod, WeightH, peepholes, {"ctx": ctx, "H0": H0, "C0": C0, **attrs})
 
 
 fusion_gru = Op(
@@ -242,6 +244,7 @@ def _(X: Spec, WeightX: Spec, WeightH: Spec) -> dict[str, Spec]:
 @with_attrs(_GRU)
 def _(
     xp: Any,
+    ctx: KernelContext,
     X: Array,
     X_lod: Lod,
     H0: Maybe,
@@ -251,7 +254,7 @@ def _(
     attrs: dict[str, Any],
 ) -> dict[str, WithLod]:
     *_, hidden = _kernel(gru)(
-        xp=xp, Input=X @ WeightX, Input_lod=X_lod, H0=H0, Weight=WeightH, Bias=Bias, **attrs
+        xp=xp, ctx=ctx, Input=X @ WeightX, Input_lod=X_lod, H0=H0, Weight=WeightH, Bias=Bias, **attrs
     )
     return {"Hidden": hidden}
 

@@ -12,7 +12,7 @@ from typing import Any
 from fluidlite.base.dtypes import Array
 from fluidlite.base.errors import ShapeError
 from fluidlite.base.registry import KernelContext, Lod, Op, Spec, WithLod
-from fluidlite.ops.kernels.gru_steps import GruUnit, run, run_back, weight_gradient
+from fluidlite.ops.kernels.gru_steps import GruRun, GruUnit, run_rows, run_rows_back, weight_gradient
 from fluidlite.ops.kernels.recurrence import activation, single_step, steps_of
 
 
@@ -67,6 +67,7 @@ def _(Input: Spec, H0: Spec | None, Weight: Spec, Bias: Spec | None) -> tuple[Sp
 @gru.kernel
 def _(
     xp: Any,
+    ctx: KernelContext,
     Input: Array,
     Input_lod: Lod,
     H0: Array | None,
@@ -79,8 +80,8 @@ def _(
 ) -> tuple[Array, Array, Array, WithLod]:
     steps = steps_of("gru", "Input", xp, Input_lod, len(Input), is_reverse)
     unit = _unit("gru", xp, Weight, gate_activation, activation, origin_mode)
-    gates, reset, hidden = run(unit, steps, Input, Bias, steps.initial(H0))
-    return gates, reset, hidden, WithLod(steps.by_sequence(hidden), Input_lod)
+    made = run_rows(ctx, unit, steps, Input, Bias, steps.initial(H0))
+    return made.gates, made.reset, steps.by_step(made.hidden), WithLod(made.hidden, Input_lod)
 
 
 @gru.grad("Input H0 Weight Bias")
@@ -94,7 +95,6 @@ def _(
     Bias: Array | None,
     BatchGate: Array,
     BatchResetHiddenPrev: Array,
-    BatchHidden: Array,
     Hidden: Array,
     dHidden: Array,
     is_reverse: bool,
@@ -105,17 +105,16 @@ def _(
 ) -> tuple[Array | None, ...]:
     steps = steps_of("gru_grad", "Input", xp, Input_lod, len(Input), is_reverse)
     unit = _unit("gru_grad", xp, Weight, gate_activation, activation, origin_mode)
-    first, d = steps.initial(H0), steps.by_step(dHidden)
-    dgates, dfirst = run_back(unit, steps, BatchGate, BatchHidden, first, d)
+    made = GruRun(Hidden, BatchGate, BatchResetHiddenPrev)
+    found = run_rows_back(ctx, unit, steps, made, steps.initial(H0), dHidden)
     dweight = None
     if "Weight@GRAD" in wants:
-        dweight = weight_gradient(ctx, unit, steps, BatchHidden, first, BatchResetHiddenPrev, dgates)
-        dweight = dweight.reshape(Weight.shape)
+        dweight = weight_gradient(ctx, unit, found).reshape(Weight.shape)
     return (
-        steps.by_sequence(dgates) if "Input@GRAD" in wants else None,
-        None if H0 is None else steps.initial_gradient(dfirst, H0),
+        found.gates if "Input@GRAD" in wants else None,
+        None if H0 is None else steps.initial_gradient(found.first, H0),
         dweight,
-        None if Bias is None else dgates.sum(axis=0).reshape(Bias.shape),
+        None if Bias is None else found.bias.reshape(Bias.shape),
     )
 
 
@@ -153,6 +152,7 @@ def _(Input: Spec, HiddenPrev: Spec, Weight: Spec, Bias: Spec | None) -> tuple[S
 @gru_unit.kernel
 def _(
     xp: Any,
+    ctx: KernelContext,
     Input: Array,
     HiddenPrev: Array,
     Weight: Array,
@@ -162,7 +162,8 @@ def _(
     origin_mode: bool,
 ) -> tuple[Array, Array, Array]:
     unit = _unit("gru_unit", xp, Weight, _name(gate_activation), _name(activation), origin_mode)
-    return run(unit, single_step(xp, len(Input)), Input, Bias, HiddenPrev)
+    made = run_rows(ctx, unit, single_step(xp, len(Input)), Input, Bias, HiddenPrev)
+    return made.gates, made.reset, made.hidden
 
 
 @gru_unit.grad("Input HiddenPrev Weight Bias")
@@ -184,9 +185,8 @@ def _(
     unit = _unit("gru_unit_grad", xp, Weight, _name(gate_activation), _name(activation), origin_mode)
     steps = single_step(xp, len(Input))
     # of a single step the states are no one's earlier ones, and are not read
-    dgates, first = run_back(unit, steps, Gate, dHidden, HiddenPrev, dHidden.copy())
+    found = run_rows_back(ctx, unit, steps, GruRun(dHidden, Gate, ResetHiddenPrev), HiddenPrev, dHidden)
     dweight = None
     if "Weight@GRAD" in wants:
-        dweight = weight_gradient(ctx, unit, steps, dHidden, HiddenPrev, ResetHiddenPrev, dgates)
-        dweight = dweight.reshape(Weight.shape)
-    return (dgates, first, dweight, None if Bias is None else dgates.sum(axis=0).reshape(Bias.shape))
+        dweight = weight_gradient(ctx, unit, found).reshape(Weight.shape)
+    return (found.gates, found.first, dweight, None if Bias is None else found.bias.reshape(Bias.shape))

@@ -10,9 +10,19 @@ from typing import Any, TypeAlias
 from fluidlite.base.dtypes import Array
 from fluidlite.base.errors import ShapeError
 from fluidlite.base.registry import KernelContext, Lod, Op, Spec, WithLod
-from fluidlite.ops.kernels.lstm_steps import LstmCell, Projection, Tape, run, run_back
-from fluidlite.ops.kernels.products import shared_product
-from fluidlite.ops.kernels.recurrence import TimeSteps, activation, steps_of
+from fluidlite.ops.kernels.lstm_steps import (
+    LstmCell,
+    LstmRun,
+    Projection,
+    Tape,
+    bias_gradient,
+    run,
+    run_back,
+    run_rows,
+    run_rows_back,
+)
+from fluidlite.ops.kernels.products import product, shared_product
+from fluidlite.ops.kernels.recurrence import activation, steps_of
 from fluidlite.ops.signatures import with_attrs
 
 Maybe: TypeAlias = "Array | None"
@@ -65,16 +75,6 @@ def _gate_bias(cell: LstmCell, Bias: Array) -> Array:
     return Bias.reshape(-1)[: 4 * cell.size]
 
 
-def _bias_gradient(cell: LstmCell, steps: TimeSteps, tape: Tape, C0: Maybe, dgates: Array) -> Array:
-    """[1, 4 size], or [1, 7 size] with the peephole weights'."""
-    parts = [dgates.sum(axis=0)]
-    if cell.peepholes is not None:
-        earlier, size = steps.earlier(tape.cells, C0), cell.size
-        for values, k in ((earlier, 1), (earlier, 2), (tape.cells, 3)):
-            parts.append((values * dgates[:, k * size : (k + 1) * size]).sum(axis=0))
-    return cell.xp.concatenate(parts).reshape(1, -1)
-
-
 # ---------------------------------------------------------------------- lstm
 lstm = Op(
     "lstm", "Input H0? C0? Weight Bias -> Hidden Cell BatchGate? BatchCellPreAct?", attrs=_ATTRS, dynamic=True
@@ -95,6 +95,7 @@ def _(
 @with_attrs(_ATTRS)
 def _(
     xp: Any,
+    ctx: KernelContext,
     Input: Array,
     Input_lod: Lod,
     H0: Maybe,
@@ -105,12 +106,13 @@ def _(
 ) -> tuple[Any, ...]:
     steps = steps_of("lstm", "Input", xp, Input_lod, len(Input), attrs["is_reverse"])
     cell = _cell("lstm", xp, len(Weight), Bias, attrs)
-    tape = run(cell, steps, Input, _gate_bias(cell, Bias), Weight, steps.initial(H0), steps.initial(C0))
+    first = steps.initial(H0), steps.initial(C0)
+    made = run_rows(ctx, cell, steps, Input, _gate_bias(cell, Bias), Weight, *first)
     return (
-        WithLod(steps.by_sequence(tape.hidden), Input_lod),
-        WithLod(steps.by_sequence(tape.cells), Input_lod),
-        WithLod(tape.gates, ()),
-        WithLod(tape.active, ()),
+        WithLod(made.hidden, Input_lod),
+        WithLod(made.cells, Input_lod),
+        WithLod(made.gates, ()),
+        WithLod(made.active, ()),
     )
 
 
@@ -137,17 +139,19 @@ def _(
 ) -> tuple[Maybe, ...]:
     steps = steps_of("lstm_grad", "Input", xp, Input_lod, len(Input), attrs["is_reverse"])
     cell = _cell("lstm_grad", xp, len(Weight), Bias, attrs)
-    hidden, h0, c0 = steps.by_step(Hidden), steps.initial(H0), steps.initial(C0)
-    tape = Tape(BatchGate, steps.by_step(Cell), BatchCellPreAct, hidden, hidden)
-    d = xp.zeros_like(hidden) if dHidden is None else steps.by_step(dHidden)
-    dcells = None if dCell is None else steps.by_step(dCell)
-    found = run_back(cell, steps, tape, c0, Weight, d, dcells=dcells)
+    h0, c0 = steps.initial(H0), steps.initial(C0)
+    run_of = LstmRun(Hidden, Cell, BatchGate, BatchCellPreAct)
+    found = run_rows_back(ctx, cell, steps, run_of, Weight, h0, c0, dHidden, dCell)
+    first_states = None
+    if H0 is not None:
+        first_rows = found.gates[xp.asarray(steps.rows[: steps.running])]
+        first_states = steps.initial_gradient(product(xp, first_rows, Weight.T), H0)
     return (
-        steps.by_sequence(found.gates) if "Input@GRAD" in wants else None,
-        None if H0 is None else steps.initial_gradient(found.first_states, H0),
+        found.gates if "Input@GRAD" in wants else None,
+        first_states,
         None if C0 is None else steps.initial_gradient(found.first_cells, C0),
-        steps.weight_gradient(ctx, hidden, h0, found.gates) if "Weight@GRAD" in wants else None,
-        _bias_gradient(cell, steps, tape, c0, found.gates) if "Bias@GRAD" in wants else None,
+        shared_product(ctx, xp, found.earlier.T, found.gates) if "Weight@GRAD" in wants else None,
+        found.bias.reshape(1, -1) if "Bias@GRAD" in wants else None,
     )
 
 
@@ -262,5 +266,5 @@ def _(
         None if C0 is None else steps.initial_gradient(found.first_cells, C0),
         steps.weight_gradient(ctx, state, steps.initial(H0), found.gates) if "Weight@GRAD" in wants else None,
         shared_product(ctx, xp, BatchHidden.T, found.projected) if "ProjWeight@GRAD" in wants else None,
-        _bias_gradient(cell, steps, tape, c0, found.gates) if "Bias@GRAD" in wants else None,
+        bias_gradient(cell, steps, tape, c0, found.gates).reshape(1, -1) if "Bias@GRAD" in wants else None,
     )

@@ -1,0 +1,134 @@
+"""Compiled recurrences against the naive interpreter, which has none: values and gradients."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+
+import fluidlite as fluid
+
+CPU = fluid.CPUPlace()
+RAGGED = [3, 5, 2, 1, 1, 1, 7, 4, 9]
+
+
+@pytest.fixture(autouse=True)
+def _wait(flags: Callable[..., None]) -> Iterator[None]:
+    flags(fast_loops="wait")
+    yield
+
+
+def drawn(*shape: int) -> Any:
+    return np.random.RandomState(sum(shape)).randn(*shape).astype("float32")
+
+
+def given(name: str, columns: int, lod_level: int = 0) -> Any:
+    made = fluid.layers.data(name, [columns], lod_level=lod_level)
+    made.stop_gradient = False
+    return made
+
+
+def weights() -> dict[str, Any]:
+    normal = fluid.initializer.Normal(0, 0.2, seed=5)
+    return {
+        "param_attr": fluid.ParamAttr(name="w", initializer=normal),
+        "bias_attr": fluid.ParamAttr(name="b", initializer=normal),
+    }
+
+
+def check(outputs: list[Any], inputs: list[Any], feed: dict[str, Any]) -> None:
+    """Outputs and gradients are those of the naive interpreter, on the first run and later."""
+    block = fluid.default_main_program().global_block()
+    wanted = [*inputs, *(block.var(name) for name in ("w", "b") if block.has_var(name))]
+    loss = fluid.layers.sums([fluid.layers.reduce_sum(out * fluid.layers.sin(out)) for out in outputs])
+    fetches = [*outputs, *fluid.gradients(loss, wanted)]
+    exe = fluid.Executor(CPU)
+    exe.run(fluid.default_startup_program())
+    results = []
+    for naive in (True, False, False):
+        exe.naive = naive
+        results.append([np.array(one) for one in exe.run(feed=feed, fetch_list=fetches, return_numpy=False)])
+    for found in results[1:]:
+        for one, other in zip(found, results[0], strict=True):
+            np.testing.assert_allclose(one, other, rtol=2e-5, atol=2e-5 * max(abs(other).max(initial=0), 1))
+
+
+@pytest.mark.parametrize("size", [5, 16, 50])
+@pytest.mark.parametrize("lengths", [RAGGED, [4, 4], [1], [0, 3, 0, 2]])
+@pytest.mark.parametrize(("peepholes", "reverse", "initial"), [(True, True, True), (False, False, False)])
+def test_lstm(size: int, lengths: list[int], peepholes: bool, reverse: bool, initial: bool) -> None:
+    x = given("x", 4 * size, 1)
+    first = [given(name, size) for name in ("h", "c")] if initial else [None, None]
+    outputs = fluid.layers.dynamic_lstm(
+        x, 4 * size, *first, use_peepholes=peepholes, is_reverse=reverse, **weights()
+    )
+    feed = {"x": fluid.create_lod_tensor(drawn(sum(lengths), 4 * size), [lengths], CPU)}
+    if initial:
+        feed.update({name: drawn(len(lengths), size) for name in ("h", "c")})
+    check(list(outputs), [x, *(one for one in first if one is not None)], feed)
+
+
+@pytest.mark.parametrize("kinds", [("tanh", "relu", "sigmoid"), ("sigmoid", "identity", "tanh")])
+def test_lstm_activations(kinds: tuple[str, str, str]) -> None:
+    x = given("x", 64, 1)
+    names = dict(zip(("gate_activation", "cell_activation", "candidate_activation"), kinds, strict=True))
+    outputs = fluid.layers.dynamic_lstm(x, 64, **names, **weights())
+    check(list(outputs), [x], {"x": fluid.create_lod_tensor(drawn(10, 64), [[6, 4]], CPU)})
+
+
+def test_lstm_keeps_nan() -> None:
+    """A NaN in one sequence stays in it, on two threads too."""
+    x = given("x", 4 * 64, 1)
+    hidden, _ = fluid.layers.dynamic_lstm(x, 4 * 64, **weights())
+    data = drawn(32 * 20, 4 * 64)
+    data[45, 3] = np.nan
+    exe = fluid.Executor(CPU)
+    exe.run(fluid.default_startup_program())
+    feed = {"x": fluid.create_lod_tensor(data, [[20] * 32], CPU)}
+    for _ in range(2):
+        found = np.array(exe.run(feed=feed, fetch_list=[hidden], return_numpy=False)[0])
+        rows = np.flatnonzero(np.isnan(found).any(axis=1))
+        assert rows.tolist() == list(range(45, 60))
+
+
+@pytest.mark.parametrize("size", [5, 16, 50])
+@pytest.mark.parametrize("lengths", [RAGGED, [4, 4], [1], [0, 3, 0, 2]])
+@pytest.mark.parametrize(("origin", "reverse", "initial"), [(True, True, True), (False, False, False)])
+def test_gru(size: int, lengths: list[int], origin: bool, reverse: bool, initial: bool) -> None:
+    x = given("x", 3 * size, 1)
+    first = given("h", size) if initial else None
+    out = fluid.layers.dynamic_gru(x, size, is_reverse=reverse, h_0=first, origin_mode=origin, **weights())
+    feed = {"x": fluid.create_lod_tensor(drawn(sum(lengths), 3 * size), [lengths], CPU)}
+    if initial:
+        feed["h"] = drawn(len(lengths), size)
+    check([out], [x] if first is None else [x, first], feed)
+
+
+@pytest.mark.parametrize("size", [7, 48])
+def test_gru_unit(size: int) -> None:
+    x, state = given("x", 3 * size), given("h", size)
+    out, _, _ = fluid.layers.gru_unit(x, state, 3 * size, **weights())
+    check([out], [x, state], {"x": drawn(9, 3 * size), "h": drawn(9, size)})
+
+
+@pytest.mark.parametrize(("layers", "both"), [(2, False), (1, True)])
+def test_padded_lstm(layers: int, both: bool) -> None:
+    x = fluid.layers.data("x", [6, 3, 10], append_batch_size=False)
+    x.stop_gradient = False
+    count = layers * (2 if both else 1)
+    first = [fluid.layers.data(name, [count, 3, 20], append_batch_size=False) for name in ("h", "c")]
+    for each in first:
+        each.stop_gradient = False
+    out, last, cells = fluid.layers.lstm(x, *first, 6, 20, layers, is_bidirec=both)
+    feed = {"x": drawn(6, 3, 10), "h": drawn(count, 3, 20), "c": drawn(count, 3, 20)}
+    check([out, last, cells], [x, *first], feed)
+
+
+def test_two_threads_agree() -> None:
+    """Sequences of very unlike lengths over two threads."""
+    size, lengths = 64, [90, 3, 40, 1, 1, 60, 2, 30]
+    x = given("x", 4 * size, 1)
+    outputs = fluid.layers.dynamic_lstm(x, 4 * size, **weights())
+    check(list(outputs), [x], {"x": fluid.create_lod_tensor(drawn(sum(lengths), 4 * size), [lengths], CPU)})

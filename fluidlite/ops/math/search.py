@@ -32,7 +32,9 @@ def _(X: Spec, K: Spec | None, k: int) -> tuple[Spec, Spec]:
 @top_k.kernel
 def _(xp: Any, X: Array, X_lod: Lod, K: Array | None, k: int) -> tuple[Array, Array | WithLod]:
     k = k if K is None else ints(K)[0]
-    indices = _largest(X, k) if xp is np and k <= _FEW else None
+    indices = None
+    if xp is np:
+        indices = _largest(X, k) if k <= _FEW else _above(X, k)
     if indices is None:
         indices = stable_order(xp, X, -1, descending=True)[..., :k].astype("int64")
     return xp.take_along_axis(X, indices, axis=-1), WithLod(indices, X_lod) if X_lod else indices
@@ -58,6 +60,23 @@ def _largest(x: Array, k: int) -> Array | None:
             return None
         rest[rows, found[:, place]] = least
     return found.reshape(*x.shape[:-1], k)
+
+
+def _above(x: Array, k: int) -> Array | None:
+    """The same among those that are no smaller than the k-th largest; None where these are more than k, as
+    equal ones can be, or fewer, as beside NaN.
+    """
+    rows = x.reshape(-1, x.shape[-1])
+    width = rows.shape[1]
+    if not rows.size or rows.dtype.kind not in "fiu" or width < 4 * k:
+        return None
+    least = np.partition(rows, width - k, axis=1)[:, width - k, None]
+    is_among = rows >= least
+    if (is_among.sum(axis=1) != k).any():
+        return None
+    places = np.nonzero(is_among)[1].reshape(len(rows), k)
+    order = stable_order(np, np.take_along_axis(rows, places, axis=1), 1, descending=True)
+    return np.take_along_axis(places, order, axis=1).reshape(*x.shape[:-1], k)
 
 
 def stable_order(xp: Any, x: Array, axis: int, descending: bool) -> Array:

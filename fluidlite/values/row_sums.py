@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import functools
-import importlib.machinery
-import importlib.util
-import sys
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 from fluidlite.base.dtypes import Array
+from fluidlite.values.sparse_products import add_by_columns
 from fluidlite.values.tensor import merge_rows
 
 __all__ = ["add_rows"]
@@ -34,37 +31,13 @@ def add_rows(xp: Any, table: Array, ids: Array, rows: Array, factor: float = 1.0
         distinct, sums = merge_rows(xp, ids, rows)
         table[distinct] += sums * table.dtype.type(factor)
         return
-    count = len(ids)
-    width = table.size // height if height else 0
-    factors = np.full(count, factor, table.dtype)
-    flat = np.ascontiguousarray(rows).reshape(-1)
+    factors = np.full(len(ids), factor, table.dtype)
     where = np.ascontiguousarray(ids, np.int64)
-    _sum_into()(height, count, width, _starts(count), where, factors, flat, table.reshape(-1))
+    add_by_columns(table, _starts(len(ids)), where, factors, np.ascontiguousarray(rows))
 
 
 def _fits(table: Array, rows: Array) -> bool:
     return bool(table.flags.c_contiguous and table.dtype.char in "fd" and rows.dtype == table.dtype)
-
-
-@functools.cache
-def _sum_into() -> Callable[..., None]:
-    function: Callable[..., None] = _sparsetools().csc_matvecs
-    return function
-
-
-def _sparsetools() -> Any:
-    """SciPy's compiled functions alone, where they lie in a file of their own: `import scipy.sparse` takes a
-    tenth of a second, nearly all of it for what is not needed here.
-    """
-    name = "scipy.sparse._sparsetools"
-    package = importlib.util.find_spec("scipy")
-    places = [] if package is None else list(package.submodule_search_locations or ())
-    found = importlib.machinery.PathFinder.find_spec(name, [f"{place}/sparse" for place in places])
-    if name in sys.modules or found is None or found.loader is None:
-        return importlib.import_module(name)
-    module = importlib.util.module_from_spec(found)
-    found.loader.exec_module(module)
-    return module
 
 
 def _starts(count: int) -> Array:

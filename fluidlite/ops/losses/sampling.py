@@ -17,6 +17,7 @@ from fluidlite.base.errors import ShapeError
 from fluidlite.base.registry import INTS, LONGS, STRINGS, AttrType, KernelContext, Op, Spec, required
 from fluidlite.ops.losses.loss import sigmoid, softplus
 from fluidlite.ops.neural.embedding import NO_PADDING, table_gradient
+from fluidlite.values.sparse_products import add_by_columns
 from fluidlite.values.tensor import SelectedRows, host, merge_rows
 
 _TABLE_ATTRS: dict[str, Any] = {
@@ -131,7 +132,7 @@ def _(
     num_classes: int,
 ) -> tuple[Any, Any, Any]:
     nodes, turns, known = _path(xp, Label, PathTable, PathCode, num_classes)
-    score = (W[nodes] * X[:, None, :]).sum(axis=2) + (0 if Bias is None else Bias.reshape(-1)[nodes])
+    score = xp.matmul(W[nodes], X[:, :, None])[:, :, 0] + (0 if Bias is None else Bias.reshape(-1)[nodes])
     score = xp.clip(xp.where(known, score, X.dtype.type(0)), -40, 40)
     # entries beyond the end of a way cost log 2 each, as in Paddle
     cost = softplus(xp, score)
@@ -156,9 +157,14 @@ def _(
 ) -> tuple[Any, Any, Any]:
     nodes, turns, known = _path(xp, Label, PathTable, PathCode, num_classes)
     d = dOut * (1 - xp.exp(-PreOut) - turns) * known
-    dx = (W[nodes] * d[:, :, None]).sum(axis=1) if "X@GRAD" in wants else None
-    dw = db = None
-    if "W@GRAD" in wants:
+    dx = xp.matmul(d[:, None, :], W[nodes])[:, 0] if "X@GRAD" in wants else None
+    dw: Any = None
+    db: Any = None
+    if "W@GRAD" in wants and xp is np and not is_sparse and X.dtype == W.dtype == d.dtype:
+        dw = np.zeros(W.shape, W.dtype)
+        starts = np.append(0, np.cumsum(known.sum(axis=1)))
+        add_by_columns(dw, starts, nodes[known].astype(np.int64), d[known], np.ascontiguousarray(X))
+    elif "W@GRAD" in wants:
         dw = table_gradient(
             xp, W, nodes[known], (d[:, :, None] * X[:, None, :])[known], NO_PADDING, is_sparse
         )

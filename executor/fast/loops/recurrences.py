@@ -22,6 +22,8 @@ from fluidlite.ops.kernels.recurrence import TimeSteps
 __all__ = ["Recurrences"]
 
 _ASKED_AT = 2  # the run at which code is compiled: what runs once is not worth it
+_LEAST_ROWS = 64  # from which copying a weight into panels pays
+_SMALL_WEIGHT = 1 << 15  # numbers in a weight for which it always does
 _SHARED = 1 << 20  # multiplications of a run from which waking a second thread pays
 
 
@@ -58,7 +60,7 @@ class Recurrences:
         C0: Array | None,
     ) -> LstmRun | None:
         """All steps of a long short-term memory over rows X as they are given."""
-        if not _fits(X, Weight, H0, C0):
+        if not _fits(len(X), Weight, X, H0, C0):
             return None
         panels = Panels(4 * cell.size, widths()[1])
         code = self._code(_lstm_forward, _lstm_form(cell, panels, H0 is not None or C0 is not None))
@@ -95,8 +97,7 @@ class Recurrences:
         last_cells: Array | None = None,
     ) -> LstmGradients | None:
         """All steps back from `d`, the gradient of the states, and from those of the cells."""
-        given = (*run, Weight, H0, C0, d, dcells, last_cells)
-        if not _fits(*given):
+        if not _fits(len(run.hidden), Weight, *run, H0, C0, d, dcells, last_cells):
             return None
         panels = Panels(cell.size, widths()[1])
         has_first = H0 is not None or C0 is not None
@@ -122,7 +123,7 @@ class Recurrences:
         self, threads: int, unit: GruUnit, steps: TimeSteps, X: Array, bias: Array | None, H0: Array | None
     ) -> GruRun | None:
         """All steps of a gated recurrent unit over rows X as they are given."""
-        if not _fits(X, unit.gate_weight, H0):
+        if not _fits(len(X), unit.gate_weight, X, H0):
             return None
         lanes = widths()[1]
         pair = Panels(2 * unit.size, lanes), Panels(unit.size, lanes)
@@ -155,7 +156,7 @@ class Recurrences:
         d: Array,
     ) -> GruGradients | None:
         """All steps back from `d`, the gradient of the states."""
-        if not _fits(hidden, gates, unit.gate_weight, H0, d):
+        if not _fits(len(d), unit.gate_weight, hidden, gates, H0, d):
             return None
         lanes = widths()[1]
         pair = Panels(unit.size, lanes), Panels(unit.size, lanes)
@@ -182,8 +183,10 @@ class Recurrences:
 _RUN = ("Hidden", "Cells", "Gates", "Active")
 
 
-def _fits(*arrays: Array | None) -> bool:
-    """True if all are of float32, with some rows."""
+def _fits(rows: int, weight: Array, *arrays: Array | None) -> bool:
+    """True if all are of float32, with rows enough."""
+    if weight.dtype != np.float32 or (rows < _LEAST_ROWS and weight.size > _SMALL_WEIGHT):
+        return False
     return all(array is None or (array.dtype == np.float32 and array.size > 0) for array in arrays)
 
 

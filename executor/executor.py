@@ -277,6 +277,7 @@ class Executor:
             ops = ops_to_run(block)
             if prune_to is not None:
                 ops = pruned(ops, signature.fetches, prune_to, signature.names)
+            signature.doubt_shapes(form)
             target = self._target(self.threads or feeding.blas_threads(), recorder.active)
             return compile_plan(block, ops, signature.specs(form), signature.fetches, scope, target, sizes)
 

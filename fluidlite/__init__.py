@@ -36,6 +36,7 @@ _NAMES = LazyNames(
         "fluidlite.io": "save load load_program_state set_program_state",
         "fluidlite.layers.tensors.strict": "data embedding one_hot",
         "fluidlite.lod_tensor": "create_lod_tensor create_random_int_lodtensor",
+        "fluidlite.base.errors": "FluidWarning",
         "fluidlite.base.flags": "get_flags set_flags require_version",
         "fluidlite.cli.scripts.names": "install_as_paddle",
         "fluidlite.trainer_desc": "DistMultiTrainer MultiTrainer PipelineTrainer TrainerDesc",

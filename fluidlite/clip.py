@@ -9,9 +9,10 @@ from fluidlite.base.dtypes import VarType
 from fluidlite.base.errors import ArgumentError
 from fluidlite.base.imported_names import imported_names
 from fluidlite.ir.block import Block
-from fluidlite.ir.operator import ROLE_VAR_ATTR, Operator
+from fluidlite.ir.operator import ROLE_VAR_ATTR, Operator, OpRole
 from fluidlite.ir.program import Program, default_main_program, name_scope
 from fluidlite.ir.variable import Parameter, Variable
+from fluidlite.ir.warned import warn_user
 from fluidlite.layers.arithmetic.elementwise import clip as clip_by_value
 from fluidlite.layers.arithmetic.elementwise import (
     clip_by_norm,
@@ -273,6 +274,11 @@ def set_gradient_clip(
         params = [block.var(item) if isinstance(item, str) else item for item in params]
     if not all(isinstance(param, Parameter) for param in params):
         raise TypeError("'param_list' should be a list of Parameter or basestring(parameter's name).")
+    updates = [op for op in block.ops if op.role & OpRole.Optimize]
+    moved = {name for op in updates for name in op.outputs.get("ParamOut", ())}
+    late = [param.name for param in params if param.name in moved]
+    if late:
+        warn_user(f"set_gradient_clip comes after minimize: the gradient of {late[0]!r} is not clipped by it")
     for param in params:
         param.gradient_clip_attr = clip
 
@@ -291,6 +297,7 @@ def append_gradient_clip_ops(param_grads: ParamsGrads) -> ParamsGrads:
         with param.block.program._optimized_guard([param, grad]), name_scope("gradient_clip_@CLIP"):
             clip = param.gradient_clip_attr if isinstance(param, Parameter) else None
             if clip is None:
+                _doubt_other_clips(param, param_grads)
                 return param_grads
             if not isinstance(clip, GradientClipBase):
                 raise TypeError("clip attribute should be an instance of GradientClipBase")
@@ -304,6 +311,17 @@ def append_gradient_clip_ops(param_grads: ParamsGrads) -> ParamsGrads:
             pairs.append(clip._create_operators(param=param, grad=grad))
     _rename_in_roles(pairs, {param.name: new.name for param, new in pairs})
     return pairs
+
+
+def _doubt_other_clips(without: Variable, param_grads: ParamsGrads) -> None:
+    others = [
+        param.name for param, _ in param_grads if getattr(param, "gradient_clip_attr", None) is not None
+    ]
+    if others:
+        warn_user(
+            f"no gradient is clipped, as in 1.8.5, since {without.name!r} has no clip and {others[0]!r} has "
+            "one: give all parameters a clip, or the optimizer `grad_clip`"
+        )
 
 
 ClipByValue = GradientClipByValue

@@ -8,7 +8,7 @@ import warnings
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from fluidlite.base.errors import EnforceNotMet
+from fluidlite.base.errors import EnforceNotMet, did_you_mean
 from fluidlite.base.imported_names import imported_names
 from fluidlite.base.place import CUDAPlace, Place, cpu_places, cuda_places
 from fluidlite.base.strategies import (
@@ -24,6 +24,7 @@ from fluidlite.executor.devices.data_parallel import Runner, RunOptions
 from fluidlite.executor.executor import Compiled, split_fetches
 from fluidlite.ir.program import Program
 from fluidlite.ir.variable import Variable
+from fluidlite.ir.warned import warn_user
 from fluidlite.transpiler.devices.programs import (
     for_devices,
     has_backward,
@@ -89,7 +90,16 @@ class CompiledProgram(Compiled):
             "The loss name of CompiledProgram is None. The loss name should be set if CompiledProgram "
             "contains backward part."
         )
+        self._check_loss_name()
         return self
+
+    def _check_loss_name(self) -> None:
+        names = [var.name for var in self._program.list_vars()]
+        if self._loss_name is not None and self._loss_name not in names:
+            warn_user(
+                f"with_data_parallel: the program has no variable {self._loss_name!r} to be the loss"
+                f"{did_you_mean(self._loss_name, names)}"
+            )
 
     def with_inference_optimize(self, config: Any) -> CompiledProgram:
         """Mark the program as one that only infers: it runs its forward part, with nothing but what the

@@ -8,10 +8,12 @@ from typing import TYPE_CHECKING, Any
 
 from fluidlite import unique_name
 from fluidlite.base.dtypes import VarType
+from fluidlite.base.errors import ShapeError
 from fluidlite.base.imported_names import imported_names
 from fluidlite.ir.block import Block
 from fluidlite.ir.program import Program, default_main_program, default_startup_program
 from fluidlite.ir.variable import Variable
+from fluidlite.ir.warned import warn_user
 from fluidlite.param_attr import ParamAttr, WeightNormParamAttr
 
 __all__ = ["LayerHelperBase"]
@@ -57,15 +59,19 @@ class LayerHelperBase:
         suffix = "b" if is_bias else "w"
         if attr.name is None:
             attr.name = unique_name.generate(".".join([self.name, suffix]))
+        _check_shape(self.layer_type, attr.name, shape)
+        before = self.startup_program.global_block().vars.get(attr.name)
+        asked = attr.initializer
         if default_initializer is None and attr.initializer is None:
             attr._set_default_bias_initializer() if is_bias else attr._set_default_param_initializer()
         else:
             attr._set_default_initializer(default_initializer)
         if isinstance(attr, WeightNormParamAttr):
             return _weight_normalized(self, attr, shape, dtype)
-        self.startup_program.global_block().create_parameter(
+        initialised = self.startup_program.global_block().create_parameter(
             dtype=dtype, shape=shape, type=type, **attr._to_kwargs(with_initializer=True)
         )
+        _keep_first_initializer(before, initialised, asked or attr.initializer, warns=asked is not None)
         param = self.main_program.global_block().create_parameter(
             dtype=dtype, shape=shape, type=type, **attr._to_kwargs()
         )
@@ -112,6 +118,42 @@ class LayerHelperBase:
             persistable=True,
             initializer=initializer,
         )
+
+
+def _check_shape(layer: str, name: str, shape: Sequence[int]) -> None:
+    """TypeError for a dimension that is no whole number, ShapeError for one of 0: 1.8.5 fails with such
+    parameters when the program runs.
+    """
+    for dim in shape or ():
+        if dim is not None and not hasattr(dim, "__index__"):
+            raise TypeError(
+                f"{layer}: parameter {name!r} would have the shape {list(shape)}, of which {dim!r} is no "
+                "whole number"
+            )
+        if dim == 0:
+            raise ShapeError(
+                f"{layer}: parameter {name!r} would have the shape {list(shape)}, with no elements"
+            )
+
+
+_INITIALIZER = "initializer"
+
+
+def _keep_first_initializer(before: Variable | None, param: Variable, given: Any, warns: bool) -> None:
+    """Remember what fills a parameter, and warn where a layer that shares it asks for something else."""
+    first = given if before is None else before._get_info(_INITIALIZER)
+    param._set_info(_INITIALIZER, first)
+    if warns and before is not None and first is not None and _settings(first) != _settings(given):
+        warn_user(
+            f"parameter {param.name!r} is filled by {type(first).__name__} already, which the layer that "
+            f"declared it first asked for: this {type(given).__name__} changes nothing"
+        )
+
+
+def _settings(initializer: Any) -> tuple[type, str]:
+    # the seed is filled in when the initialiser writes its op, which the second one never does
+    own = {key: value for key, value in vars(initializer).items() if key != "_seed"}
+    return type(initializer), repr(own)
 
 
 # ---------------------------------------------------------------------- weight normalisation

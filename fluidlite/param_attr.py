@@ -7,9 +7,21 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from fluidlite.base.imported_names import imported_names
 from fluidlite.data_feeder import check_type
 from fluidlite.initializer import Constant, Initializer, Xavier
+from fluidlite.ir.warned import warn_near_miss
 from fluidlite.regularizer import WeightDecayRegularizer
 
 __all__ = ["ParamAttr", "WeightNormParamAttr"]
+
+
+_FIELDS = (
+    "name",
+    "initializer",
+    "learning_rate",
+    "regularizer",
+    "trainable",
+    "do_model_average",
+    "gradient_clip",
+)
 
 
 class ParamAttr:
@@ -40,6 +52,10 @@ class ParamAttr:
         self.trainable = trainable
         self.do_model_average = do_model_average
         self.gradient_clip = gradient_clip
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        warn_near_miss(type(self).__name__, name, () if name in _FIELDS else _FIELDS)
+        object.__setattr__(self, name, value)
 
     def _set_default_initializer(self, initializer: Any) -> None:
         if initializer is None and self.initializer is None:

@@ -6,6 +6,7 @@ from typing import Any
 
 from fluidlite.base.errors import TranspilerError, did_you_mean
 from fluidlite.base.strategies import DistributedMode
+from fluidlite.ir.warned import warn_user
 
 __all__ = ["DistributedMode", "DistributeTranspilerConfig", "ServerRuntimeConfig"]
 
@@ -53,6 +54,13 @@ class DistributeTranspilerConfig:
         # each of the two is checked against the other when it is set, with fluid's own messages
         self._runtime_split_send_recv = False
         self._sync_mode = True
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        # 1.8.5 keeps any attribute, and a misspelt one changes nothing
+        if not name.startswith("_") and name not in self.names():
+            near = did_you_mean(name, self.names())
+            warn_user(f"{type(self).__name__} has no field {name!r}: nothing reads it{near}")
+        object.__setattr__(self, name, value)
 
     @property
     def runtime_split_send_recv(self) -> bool:

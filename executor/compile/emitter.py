@@ -41,6 +41,7 @@ from fluidlite.executor.plan.values import (
     ValueFactory,
     View,
 )
+from fluidlite.executor.run.operand_types import check_operand_types
 from fluidlite.ir.block import Block
 from fluidlite.ir.operator import Operator
 from fluidlite.ops.kernels import scalar
@@ -185,6 +186,15 @@ class Emitter:
     def threads(self) -> int:
         """Threads that a step may share its work among."""
         return max(self.builder.threads, 1)
+
+    def check_types(self) -> None:
+        """KernelError where operands that should be of one data type are not."""
+        found: list[tuple[str, Any]] = []
+        for slot in ("X", "Y"):
+            for index, name in enumerate(self.op.inputs.get(slot, ())):
+                value = self.laid(slot, index)
+                found.append((name, None if value is None else value.dtype))
+        check_operand_types(self.op, found)
 
     # ------------------------------------------------------------------ reading
     def attr(self, name: str) -> Any:

@@ -24,6 +24,7 @@ from fluidlite.executor.run.blas import blas_switch
 from fluidlite.executor.run.buffers import Buffers
 from fluidlite.executor.run.calls import BlockCall, KernelCall
 from fluidlite.executor.run.interpreter import Interpreter
+from fluidlite.executor.run.located import locate
 from fluidlite.executor.run.memory import keep_freed_memory
 from fluidlite.executor.run.timing import OpTimer
 from fluidlite.values.scope import Scope
@@ -239,8 +240,12 @@ class BoundPlan:
         assert self.step is not None, "a plan runs after `current`"
         try:
             return self.step(*arguments)
-        # these name the op already
-        except (FluidError, EOFException):
+        except EOFException:
+            raise
+        except FluidError as error:
+            op = self.plan.operator_at(error)
+            if op is not None:
+                locate(error, op)
             raise
         except Exception as error:
             # found by the line that raised: the plan keeps no account of where it is

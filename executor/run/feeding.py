@@ -16,6 +16,7 @@ from fluidlite.base.errors import FeedError, did_you_mean
 from fluidlite.base.place import Place
 from fluidlite.executor.plan.plan import FeedSpec
 from fluidlite.executor.run.fed_dtypes import check_fed_dtypes
+from fluidlite.executor.run.fed_shapes import doubt_shapes
 from fluidlite.ir.block import Block
 from fluidlite.ir.operator import Operator
 from fluidlite.ir.variable import Variable
@@ -78,6 +79,10 @@ class Signature:
             form.append((None if lod else shape, getattr(array, "dtype", None), bool(lod)))
         self._check_dtypes(tuple(dtype for _, dtype, _ in form))
         return arguments, tuple(form)
+
+    def doubt_shapes(self, form: Form) -> None:
+        """Warn of shapes that are let through and hardly meant; called for forms that are new."""
+        doubt_shapes(self.block.ops, self.variables, [shape for shape, _, _ in form])
 
     def _check_dtypes(self, found: tuple[Any, ...]) -> None:
         """Refuse types of feeds that the program's ops cannot take, where they are not those declared."""

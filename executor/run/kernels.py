@@ -14,6 +14,8 @@ from fluidlite.base.registry import EMPTY_VAR, ZERO_DIM_ATTR, Lod, Op, WithLod
 from fluidlite.executor.comm.ops import arguments_of, carry_out
 from fluidlite.executor.comm.transports import find_session
 from fluidlite.executor.run.half import in_single
+from fluidlite.executor.run.located import locate
+from fluidlite.executor.run.operand_types import check_operand_types, takes_one_type
 from fluidlite.executor.run.team import pieces, team_of
 from fluidlite.ir.operator import Operator
 
@@ -92,6 +94,7 @@ class Kernel:
         check_slots(op)
         self.op = op
         self.definition = definition
+        self._mixes = takes_one_type(op)  # until the first call has found that it does not
         self.function: Callable[..., Any] = carry_out
         if definition.compute is not None:
             self.function = in_single(op, definition.compute)
@@ -142,12 +145,27 @@ class Kernel:
             elif kind == "ctx":
                 arguments[name] = context
         try:
+            if self._mixes:
+                self._check_types(values)
             returned = self.function(**arguments)
-        except (FluidError, EOFException):
+        except EOFException:
+            raise
+        except FluidError as error:
+            locate(error, self.op)
             raise
         except Exception as error:
             raise KernelError(self.failure(error, values)) from error
         return self.listed(returned)
+
+    def _check_types(self, values: Mapping[str, list[Any]]) -> None:
+        found = [
+            (name, getattr(value, "dtype", None))
+            for slot, names in self.op.inputs.items()
+            for name, value in zip(names, values.get(slot, ()), strict=False)
+            if slot in ("X", "Y")
+        ]
+        check_operand_types(self.op, found)
+        self._mixes = False
 
     def listed(self, returned: Any) -> dict[str, list[Any]]:
         """The values that the kernel returned, as a list for each output slot."""

@@ -22,6 +22,8 @@ FluidError
 ├── MissingExtraError        also ImportError: an optional dependency is not installed
 ├── InstalledPaddleError     also ImportError: a real Paddle has the name that FluidLite should take
 └── EOFException             a reader has no more data
+
+FluidWarning                 a UserWarning: what runs as 1.8.5 runs it, and is hardly what was meant
 """
 
 from __future__ import annotations
@@ -37,6 +39,7 @@ __all__ = [
     "EnforceNotMet",
     "FeedError",
     "FluidError",
+    "FluidWarning",
     "FormatError",
     "InstalledPaddleError",
     "KernelError",
@@ -61,6 +64,10 @@ class FluidError(Exception):
 
     def __str__(self) -> str:  # KeyError would print the repr of its argument
         return str(self.args[0]) if self.args else ""
+
+
+class FluidWarning(UserWarning):
+    """A program that runs, as it does in PaddlePaddle 1.8.5, and hardly does what was meant."""
 
 
 class EnforceNotMet(FluidError, RuntimeError):
@@ -156,7 +163,9 @@ class EOFException(FluidError):
     """A reader that is not iterable has come to the end of its pass."""
 
 
-def did_you_mean(name: str, known: Iterable[str]) -> str:
-    """A suffix such as "; did you mean 'fc_0.w_0'?", or "" when nothing known is near `name`."""
-    near = difflib.get_close_matches(name, list(known), n=1, cutoff=0.6)
+def did_you_mean(name: str, known: Iterable[str], cutoff: float = 0.6) -> str:
+    """A suffix such as "; did you mean 'fc_0.w_0'?", or "" when nothing known is as near to `name` as
+    `cutoff`.
+    """
+    near = difflib.get_close_matches(name, list(known), n=1, cutoff=cutoff)
     return f"; did you mean {near[0]!r}?" if near else ""

@@ -5,10 +5,11 @@ programs.
 from __future__ import annotations
 
 import os
+import warnings
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from fluidlite.base.errors import did_you_mean
+from fluidlite.base.errors import ArgumentError, FluidWarning, did_you_mean
 
 __all__ = [
     "check_nan_inf",
@@ -87,18 +88,63 @@ _DEFAULTS: dict[str, Any] = {
 }
 
 
-def _from_text(text: str, default: Any) -> Any:
-    # bool("0") is True, so truth values are read by themselves
-    if isinstance(default, bool):
-        return text.lower() in ("1", "true", "yes", "on")
-    return type(default)(text)
+# of Paddle, and of nothing here: the environment may have them for other programs
+_OF_PADDLE = frozenset(
+    (
+        "FLAGS_call_stack_level",
+        "FLAGS_check_nan_inf_level",
+        "FLAGS_fast_check_nan_inf",
+        "FLAGS_fraction_of_cuda_pinned_memory_to_use",
+        "FLAGS_gpu_allocator_retry_time",
+        "FLAGS_nccl_nrings",
+        "FLAGS_rpc_disable_reuse_port",
+        "FLAGS_rpc_get_thread_num",
+        "FLAGS_rpc_prefetch_thread_num",
+        "FLAGS_rpc_retry_bind_port",
+        "FLAGS_rpc_send_thread_num",
+        "FLAGS_rpc_server_profile_path",
+        "FLAGS_selected_mlus",
+        "FLAGS_selected_npus",
+        "FLAGS_selected_xpus",
+        "FLAGS_sync_after_alloc",
+        "FLAGS_use_cuda_managed_memory",
+    )
+)
+_TRUE = frozenset(("1", "t", "true", "y", "yes", "on"))
+_FALSE = frozenset(("0", "f", "false", "n", "no", "off"))
+
+
+def _from_text(name: str, text: str) -> Any:
+    """The value that a switch gets from a text; ArgumentError for one of another type."""
+    default = _DEFAULTS[name]
+    wanted = "boolean (true or false, 1 or 0)" if isinstance(default, bool) else type(default).__name__
+    try:
+        # bool("0") is True, so truth values are read by themselves
+        if not isinstance(default, bool):
+            return type(default)(text)
+        if text.lower() in _TRUE | _FALSE:
+            return text.lower() in _TRUE
+    except ValueError:
+        pass
+    raise ArgumentError(f"{name} is {text!r}, which is no {wanted}")
+
+
+def _from_environment() -> dict[str, Any]:
+    """Every switch, as the environment or its default has it; an empty text leaves the default."""
+    for name in os.environ:
+        if not name.startswith("FLAGS_") or name in _DEFAULTS or name in _OF_PADDLE:
+            continue
+        near = did_you_mean(name, _DEFAULTS, cutoff=0.85)
+        if near:
+            warnings.warn(f"nothing reads the environment variable {name}{near}", FluidWarning, stacklevel=2)
+    return {
+        name: _from_text(name, os.environ[name]) if os.environ.get(name) else default
+        for name, default in _DEFAULTS.items()
+    }
 
 
 # the environment is read once, at import, as fluid does
-_values = {
-    name: _from_text(os.environ[name], default) if name in os.environ else default
-    for name, default in _DEFAULTS.items()
-}
+_values = _from_environment()
 
 
 def known_flags() -> list[str]:
@@ -108,7 +154,7 @@ def known_flags() -> list[str]:
 
 def set_flag_text(name: str, text: str) -> None:
     """Set a switch from the text of a command line."""
-    _values[name] = _from_text(text, _DEFAULTS[name])
+    _values[name] = _from_text(name, text)
 
 
 def set_flags(flags: Mapping[str, Any]) -> None:

@@ -76,6 +76,13 @@ class AnalysisConfig:
         self._device: int | None = None
         self._buffers: tuple[bytes, bytes] | None = None
 
+    def __setattr__(self, name: str, value: Any) -> None:
+        if not name.startswith("_"):
+            methods = [method for method in dir(self) if not method.startswith("_")]
+            near = did_you_mean(name, methods)
+            raise AttributeError(f"'AnalysisConfig' object has no attribute {name!r}{near}")
+        object.__setattr__(self, name, value)
+
     def set_model(self, model_dir_or_prog_file: str, params_file: str | None = None) -> None:
         """Say where the model lies."""
         # one path is a folder; two are the files of program and parameters

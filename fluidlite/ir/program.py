@@ -16,10 +16,13 @@ from fluidlite.ir.operator import DEVICE_ATTR, NAMESCOPE_ATTR, ROLE_ATTR, ROLE_V
 from fluidlite.ir.printing import program_text
 from fluidlite.ir.proto import read_program
 from fluidlite.ir.prune import inference_copy, prune, prune_backward, set_test_mode
-from fluidlite.ir.variable import Parameter, Variable, check_switches
+from fluidlite.ir.variable import VARIABLE_NAMES, Parameter, Variable, check_switches
 from fluidlite.ir.verify import verify
+from fluidlite.ir.warned import warn_near_miss, warn_user
 
 __all__ = ["Program"]
+
+_PROGRAM_NAMES: set[str] = set()
 
 # ids of objects come back after a program is collected; these numbers do not
 _serial = itertools.count()
@@ -70,6 +73,11 @@ class Program:
     _nccl_comm_num = FluidName("rings")
     _use_hierarchical_allreduce = FluidName("hierarchical")
     _hierarchical_allreduce_inter_nranks = FluidName("group")
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        if name not in _PROGRAM_NAMES and _PROGRAM_NAMES:
+            warn_near_miss("Program", name, _PROGRAM_NAMES)
+        object.__setattr__(self, name, value)
 
     # ------------------------------------------------------------------ versions and stamps
     @property
@@ -182,6 +190,22 @@ class Program:
             )
         self._seed = seed
         self.bump_version()
+        if seed:
+            self._warn_of_unseeded(seed)
+
+    def _warn_of_unseeded(self, seed: int) -> None:
+        """Warn where ops that draw were appended before the seed, which they would have taken."""
+        ops = [
+            op for op in self.global_block().ops if op.attrs.get("seed") == 0 and not op.attrs.get("fix_seed")
+        ]
+        drawing = [op for op in ops if not op.type.endswith("_grad") and not op.attrs.get("is_test")]
+        if drawing:
+            name = (drawing[0].output_arg_names or ["?"])[0]
+            warn_user(
+                f"random_seed = {seed} comes after ops that draw, {len(drawing)} of them (the first: "
+                f"{drawing[0].type!r} of {name!r}, built at {drawing[0].where}): they draw other numbers in "
+                "each run; set it before the layers"
+            )
 
     def list_vars(self) -> Iterator[Variable]:
         """All variables of all blocks, as each block has them when its turn comes: they may be renamed, and
@@ -309,6 +333,17 @@ class Program:
         return program_text(self)
 
     __str__ = __repr__
+
+
+def _learn_names() -> None:
+    """Note the attributes of programs and variables: others that are nearly the same are slips."""
+    program = Program()
+    parameter = program.global_block().create_parameter(name="w", shape=[1], dtype="float32")
+    VARIABLE_NAMES.update(dir(parameter))
+    _PROGRAM_NAMES.update(dir(program))
+
+
+_learn_names()
 
 
 def _check_program(method: str, other: Any) -> None:

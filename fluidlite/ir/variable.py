@@ -10,8 +10,9 @@ from fluidlite import unique_name
 from fluidlite.base.dtypes import DTypeLike, VarType, to_vartype
 from fluidlite.base.errors import EnforceNotMet
 from fluidlite.base.registry import Spec
-from fluidlite.ir import views
+from fluidlite.ir import no_values, views
 from fluidlite.ir.printing import variable_text
+from fluidlite.ir.warned import warn_near_miss
 
 if TYPE_CHECKING:
     from fluidlite.ir.block import Block
@@ -56,6 +57,10 @@ def check_switches(**switches: Any) -> None:
         )
 
 
+VARIABLE_NAMES: set[str] = set()
+"""Attributes that a Variable or a Parameter has; filled where programs are declared."""
+
+
 class Variable:
     """A named value of a block: shape (-1 where unknown), dtype, level of detail, and whether it outlives a
     run.
@@ -64,6 +69,22 @@ class Variable:
     """
 
     is_parameter = False
+    block: Block
+    type: VarType
+    name: str
+    _shape: tuple[int, ...]
+    _dtype: VarType | None
+    _lod_level: int
+    _persistable: bool
+    error_clip: Any
+    _stop_gradient: bool
+    is_data: bool
+    need_check_feed: bool
+    belong_to_optimizer: bool
+    _info: dict[str, Any]
+    reader_specs: tuple[Spec, ...]
+    """Of a READER: what it reads, tensor by tensor."""
+    op: Operator | None
 
     def __init__(
         self,
@@ -83,23 +104,27 @@ class Variable:
         reader_specs: Iterable[Spec] = (),
         **unused: Any,
     ) -> None:
-        self.block = block
-        self.type = VarType(type)
-        self.name = unique_name.generate("_generated_var") if name is None else name
-        self._shape = () if shape is None else tuple(operator.index(dim) for dim in shape)
-        self._dtype = None if dtype is None else to_vartype(dtype)
-        if self._dtype is None and self.type in _TENSORS:
-            self._dtype = VarType.BOOL  # Paddle's first, until an op says otherwise
-        self._lod_level = lod_level or 0
-        self._persistable = bool(persistable)
-        self.error_clip = error_clip
-        self._stop_gradient = stop_gradient
-        self.is_data = is_data
-        self.need_check_feed = need_check_feed
-        self.belong_to_optimizer = belong_to_optimizer
-        self._info: dict[str, Any] = {}
-        self.reader_specs = tuple(reader_specs)  # of a READER: what it reads, tensor by tensor
-        self.op: Operator | None = None
+        kind = VarType(type)
+        # Paddle's first dtype is BOOL, until an op says otherwise
+        unknown = VarType.BOOL if kind in _TENSORS else None
+        # past `__setattr__`, whose check of names would take as long as all the rest
+        self.__dict__.update(
+            block=block,
+            type=kind,
+            name=unique_name.generate("_generated_var") if name is None else name,
+            _shape=() if shape is None else tuple(operator.index(dim) for dim in shape),
+            _dtype=unknown if dtype is None else to_vartype(dtype),
+            _lod_level=lod_level or 0,
+            _persistable=bool(persistable),
+            error_clip=error_clip,
+            _stop_gradient=stop_gradient,
+            is_data=is_data,
+            need_check_feed=need_check_feed,
+            belong_to_optimizer=belong_to_optimizer,
+            _info={},
+            reader_specs=tuple(reader_specs),
+            op=None,
+        )
         block.vars[self.name] = self
 
     @property
@@ -211,6 +236,21 @@ class Variable:
 
     def __str__(self) -> str:
         return repr(self)
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        # 1.8.5 keeps any attribute: one that is nearly `stop_gradient` changes nothing
+        if name not in VARIABLE_NAMES and VARIABLE_NAMES:
+            warn_near_miss(f"Variable {self.name!r}", name, VARIABLE_NAMES)
+        object.__setattr__(self, name, value)
+
+    def __bool__(self) -> bool:
+        return no_values.truth(self)
+
+    def __array__(self, *unused: Any, **options: Any) -> Any:
+        return no_values.array_of(self)
+
+    def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **options: Any) -> Any:
+        return no_values.ufunc_on(ufunc, method, inputs, options)
 
     # Comparison operators build ops (fluidlite.layers.math_op_patch), so identity must stay usable for
     # hashing.

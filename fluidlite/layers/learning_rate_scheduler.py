@@ -10,6 +10,7 @@ from fluidlite.base.imported_names import imported_names
 from fluidlite.data_feeder import check_type
 from fluidlite.ir.program import default_main_program
 from fluidlite.ir.variable import Variable
+from fluidlite.ir.warned import warn_user
 from fluidlite.layers.arithmetic.elementwise import elementwise_min
 from fluidlite.layers.control_flow import Switch
 from fluidlite.layers.ops import ceil, cos, exp, floor
@@ -33,6 +34,13 @@ def _decay_step_counter(begin: int = 0) -> Any:
     return cast(autoincreased_step_counter(counter_name="@LR_DECAY_COUNTER@", begin=begin, step=1), "float32")
 
 
+def _check_divisors(schedule: str, **numbers: Any) -> None:
+    """ZeroDivisionError for a number of steps of 0, by which the schedule would divide."""
+    for name, number in numbers.items():
+        if isinstance(number, (int, float)) and number == 0:
+            raise ZeroDivisionError(f"{schedule}: {name} is 0, and the schedule divides by it")
+
+
 def _fraction(decay_steps: int, staircase: bool) -> Any:
     """step / decay_steps, rounded down for a staircase."""
     quotient = _decay_step_counter() / decay_steps
@@ -43,6 +51,7 @@ def noam_decay(d_model: Any, warmup_steps: Any, learning_rate: Any = 1.0) -> Any
     """learning_rate * d_model ** -0.5 * min(step ** -0.5, step * warmup_steps ** -1.5); the first step is
     1 (Vaswani et al., 2017).
     """
+    _check_divisors("noam_decay", d_model=d_model, warmup_steps=warmup_steps)
     with default_main_program()._lr_schedule_guard():
         step = _decay_step_counter(1)
         decaying = step**-0.5
@@ -54,6 +63,7 @@ def exponential_decay(
     learning_rate: Any, decay_steps: int, decay_rate: float, staircase: bool = False
 ) -> Any:
     """learning_rate * decay_rate ** (step / decay_steps)"""
+    _check_divisors("exponential_decay", decay_steps=decay_steps)
     with default_main_program()._lr_schedule_guard():
         return learning_rate * (decay_rate ** _fraction(decay_steps, staircase))
 
@@ -62,6 +72,7 @@ def natural_exp_decay(
     learning_rate: Any, decay_steps: int, decay_rate: float, staircase: bool = False
 ) -> Any:
     """learning_rate * exp(-decay_rate * step / decay_steps)"""
+    _check_divisors("natural_exp_decay", decay_steps=decay_steps)
     with default_main_program()._lr_schedule_guard():
         return learning_rate * exp(-1 * decay_rate * _fraction(decay_steps, staircase))
 
@@ -70,6 +81,7 @@ def inverse_time_decay(
     learning_rate: Any, decay_steps: int, decay_rate: float, staircase: bool = False
 ) -> Any:
     """learning_rate / (1 + decay_rate * step / decay_steps)"""
+    _check_divisors("inverse_time_decay", decay_steps=decay_steps)
     with default_main_program()._lr_schedule_guard():
         return learning_rate / (1 + decay_rate * _fraction(decay_steps, staircase))
 
@@ -87,6 +99,7 @@ def polynomial_decay(
     After `decay_steps` the rate stays where it is; with `cycle` the fall is stretched to the next multiple of
     `decay_steps`.
     """
+    _check_divisors("polynomial_decay", decay_steps=decay_steps)
     with default_main_program()._lr_schedule_guard():
         step = _decay_step_counter()
         length: Any = decay_steps
@@ -108,6 +121,8 @@ def piecewise_decay(boundaries: Sequence[float], values: Sequence[float]) -> Any
     """values[i] while step < boundaries[i], then values[-1]."""
     if len(values) - len(boundaries) != 1:
         raise ValueError("len(values) - len(boundaries) should be 1")
+    if list(boundaries) != sorted(boundaries):
+        warn_user(f"piecewise_decay: boundaries {list(boundaries)} do not ascend: some of them are never met")
     with default_main_program()._lr_schedule_guard():
         step = _decay_step_counter()
         rate = create_global_var(
@@ -128,6 +143,7 @@ def piecewise_decay(boundaries: Sequence[float], values: Sequence[float]) -> Any
 def cosine_decay(learning_rate: Any, step_each_epoch: int, epochs: int) -> Any:
     """learning_rate / 2 * (cos(epoch * pi / epochs) + 1), where epoch = floor(step / step_each_epoch)."""
     check_type(learning_rate, "learning_rate", (float, Variable), "cosine_decay")
+    _check_divisors("cosine_decay", step_each_epoch=step_each_epoch, epochs=epochs)
     with default_main_program()._lr_schedule_guard():
         epoch = floor(_decay_step_counter() / step_each_epoch)
         return learning_rate * 0.5 * (cos(epoch * math.pi / epochs) + 1)
@@ -137,6 +153,7 @@ def linear_lr_warmup(learning_rate: Any, warmup_steps: int, start_lr: float, end
     """start_lr + (end_lr - start_lr) * step / warmup_steps for the first `warmup_steps`, then
     `learning_rate` (a float or a Variable).
     """
+    _check_divisors("linear_lr_warmup", warmup_steps=warmup_steps)
     with default_main_program()._lr_schedule_guard():
         slope = float(end_lr) - float(start_lr)
         rate = create_global_var(

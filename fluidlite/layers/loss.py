@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING, Any
 from fluidlite.base.imported_names import imported_names
 from fluidlite.data_feeder import check_type, check_variable_and_dtype
 from fluidlite.initializer import Constant
+from fluidlite.ir.operator import Operator
 from fluidlite.ir.variable import Variable
+from fluidlite.ir.warned import warn_user
 from fluidlite.layer_helper import LayerHelper
 from fluidlite.layers.arithmetic.compare import equal
 from fluidlite.layers.arithmetic.products import matmul
@@ -41,6 +43,7 @@ __all__ = [
 _FLOATS = ["float16", "float32", "float64"]
 _WIDE_FLOATS = ["float32", "float64"]
 IGNORED = -100
+_UNBOUNDED = frozenset(("batch_norm", "conv2d", "matmul", "mul", "relu"))
 
 
 # ---------------------------------------------------------------------- of class scores
@@ -54,6 +57,7 @@ def cross_entropy(
     `label` is int64 [..., 1], or, with `soft_label`, a distribution of the shape of `input`. A row whose
     label is `ignore_index` costs nothing. A probability of 0 costs 1e20, not infinity.
     """
+    _doubt_probabilities(input)
     if not soft_label:
         return cross_entropy2(input, label, ignore_index)
     helper = LayerHelper("cross_entropy")
@@ -66,6 +70,24 @@ def cross_entropy(
         attrs={"soft_label": soft_label, "ignore_index": ignore_index},
     )
     return out
+
+
+def _doubt_probabilities(input: Variable) -> None:
+    """Warn of the output of a layer without softmax, of which cross_entropy takes the logarithm."""
+    op = getattr(input, "op", None)
+    if op is None or not (op.type in _UNBOUNDED or _is_biased_product(op)):
+        return
+    warn_user(
+        f"cross_entropy takes probabilities, and {input.name!r} comes from {op.type!r} without a softmax: "
+        "below 0 it costs 1e20 or nan; use softmax_with_cross_entropy"
+    )
+
+
+def _is_biased_product(op: Operator) -> bool:
+    if op.type != "elementwise_add":
+        return False
+    summand = op.block._find_var_recursive(op.input("X")[0])
+    return summand is not None and summand.op is not None and summand.op.type in _UNBOUNDED
 
 
 def cross_entropy2(input: Variable, label: Variable, ignore_index: int = IGNORED) -> Variable:
@@ -99,6 +121,11 @@ def softmax_with_cross_entropy(
     label is a class, else 0. No gradient flows through the returned softmax.
     """
     helper = LayerHelper("softmax_with_cross_entropy")
+    if getattr(logits.op, "type", None) == "softmax":
+        warn_user(
+            f"softmax_with_cross_entropy takes what comes before the softmax, and {logits.name!r} is one's "
+            "output: it is applied twice; use cross_entropy, or leave the first softmax out"
+        )
     softmax = helper.create_variable_for_type_inference(dtype=logits.dtype)
     loss = helper.create_variable_for_type_inference(dtype=logits.dtype)
     helper.append_op(

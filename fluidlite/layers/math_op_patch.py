@@ -4,15 +4,19 @@ appends.
 
 from __future__ import annotations
 
+import math
 import operator
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from fluidlite import unique_name
-from fluidlite.base.dtypes import VarType, is_integer, to_vartype
+from fluidlite.base.dtypes import VarType, is_integer, to_numpy, to_vartype
 from fluidlite.base.errors import ArgumentError
 from fluidlite.base.imported_names import imported_names
 from fluidlite.ir.variable import Variable
+from fluidlite.ir.warned import warn_user
 
 __all__ = ["COMPARISONS", "SCALED", "astype", "constant", "monkey_patch_variable", "scaled", "temporary"]
 
@@ -117,9 +121,13 @@ def _operator(method: str, op_type: str) -> Callable[[Variable, Any], Variable]:
             assert not integer or other == int(other), f"float value {other} cannot convert to integer"
             return SCALED[method](self, float(other))
         if not isinstance(other, Variable):
-            other = constant(self, other, self.shape if swapped else (1,))
+            other = constant(self, _number(self, other, method), self.shape if swapped else (1,))
         if other.dtype != self.dtype:
+            if integer and _has_fractions(other):
+                warn_user(f"{_shown(other)} loses its fractions: {_shown(self)} in front decides the dtype")
             other = astype(other, self.dtype)
+        elif integer and "truediv" in method:
+            warn_user(f"{_shown(self)} is divided without fractions, as in 1.8.5: cast it to float32 first")
         x, y = (other, self) if swapped else (self, other)
         out = temporary(self, VarType.BOOL if op_type in COMPARISONS else self.dtype)
         axis = 0 if y.shape and y.shape[0] == -1 else -1
@@ -131,6 +139,34 @@ def _operator(method: str, op_type: str) -> Callable[[Variable, Any], Variable]:
     apply.__name__ = method
     apply.__doc__ = f"Append `{op_type}`."
     return apply
+
+
+def _has_fractions(var: Variable) -> bool:
+    if is_integer(var.dtype) or var.dtype == VarType.BOOL:
+        return False
+    made_of = var.op.attrs.get("value", 0.5) if var.op is not None and "fill_constant" in var.op.type else 0.5
+    return not float(made_of).is_integer()
+
+
+def _shown(var: Variable) -> str:
+    return f"{var.name!r} ({to_numpy(var.dtype)})"
+
+
+def _number(var: Variable, value: Any, method: str) -> float:
+    """`value` as the number that an operator takes; ArgumentError for what is none."""
+    try:
+        number = float(value.item() if isinstance(value, np.ndarray) else value)
+    except (TypeError, ValueError):
+        text = f"array of shape {list(value.shape)}" if isinstance(value, np.ndarray) else repr(value)
+        raise ArgumentError(
+            f"{method} of {_shown(var)}{list(var.shape)} takes a number or a Variable, not {text}; "
+            "layers.assign(array) brings an array into a program"
+        ) from None
+    if is_integer(var.dtype) and math.isfinite(number) and number != int(number):
+        warn_user(
+            f"{number} beside {_shown(var)} is taken for {int(number)}, as in 1.8.5: cast it to float32 first"
+        )
+    return number
 
 
 def _negative(self: Variable) -> Variable:

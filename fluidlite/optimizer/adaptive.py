@@ -9,6 +9,7 @@ from fluidlite.ir.block import Block
 from fluidlite.ir.program import name_scope
 from fluidlite.ir.variable import Variable
 from fluidlite.optimizer.base import Optimizer, ParamsGrads, require
+from fluidlite.optimizer.doubts import check_betas
 
 __all__ = [
     "AdadeltaOptimizer",
@@ -47,6 +48,7 @@ class AdamOptimizer(Optimizer):
         lazy_mode: bool = False,
     ) -> None:
         require(self.__class__.__name__, beta1=beta1, beta2=beta2, epsilon=epsilon)
+        check_betas(type(self).__name__, beta1=beta1, beta2=beta2)
         super().__init__(learning_rate, parameter_list, regularization, grad_clip, name)
         self._beta1 = beta1
         self._beta2 = beta2
@@ -156,6 +158,7 @@ class AdamaxOptimizer(Optimizer):
         name: str | None = None,
     ) -> None:
         require("Adamax", beta1=beta1, beta2=beta2, epsilon=epsilon)
+        check_betas(type(self).__name__, beta1=beta1, beta2=beta2)
         super().__init__(learning_rate, parameter_list, regularization, grad_clip, name)
         self._beta1 = beta1
         self._beta2 = beta2

@@ -25,6 +25,7 @@ from fluidlite.ir.program import (
 )
 from fluidlite.ir.variable import Variable
 from fluidlite.layer_helper import LayerHelper
+from fluidlite.optimizer.doubts import doubt_gradients, doubt_names, doubt_second_update
 from fluidlite.regularizer import append_regularization_ops
 
 __all__ = ["Optimizer", "ParamsGrads", "require"]
@@ -257,10 +258,14 @@ class Optimizer:
             raise ArgumentError(f"callbacks should be a list. It is a {callbacks.__class__.__name__}")
         # fluid clips errors while the gradient ops are written, between one op and the next
         calls = [*(callbacks or []), error_clip_callback]
+        doubt_names(program, parameter_list or self._parameter_list, "parameter_list")
+        doubt_names(program, no_grad_set, "no_grad_set")
         with program_guard(program, startup_program or default_startup_program()):
-            return self._append_backward(
+            pairs = self._append_backward(
                 loss, parameter_list or self._parameter_list, self._get_no_grad_set(loss, no_grad_set), calls
             )
+        doubt_gradients(loss, pairs)
+        return pairs
 
     def _check_loss(self, loss: Variable) -> None:
         """ArgumentError for a loss that is not one number."""
@@ -324,6 +329,7 @@ class Optimizer:
         the new ops.
         """
         target = _target_block(default_main_program())
+        doubt_second_update(target, parameters_and_grads)
         start = len(target.ops)
         self._update_param_device_map(parameters_and_grads, target)
         self.helper = LayerHelper(self.__class__.__name__)

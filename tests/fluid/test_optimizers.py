@@ -269,7 +269,10 @@ def test_refusals(call: Any, error: type[Exception]) -> None:
 def test_minimize_twice() -> None:
     made, loss = optimizer.Adam(0.1), regression()
     made.minimize(loss)
-    with pytest.raises(Exception, match="Accumulator moment1 already exists for parameter b"):
+    with (
+        pytest.warns(fluid.FluidWarning, match="b, w would be moved twice"),
+        pytest.raises(Exception, match="Accumulator moment1 already exists for parameter b"),
+    ):
         made.minimize(loss)
 
 

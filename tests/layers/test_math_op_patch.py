@@ -18,6 +18,7 @@ CASES = [(group, name) for group in ("operators", "indices") for name in FACTS[g
 X = np.arange(24, dtype="float32").reshape(4, 3, 2)
 
 
+@pytest.mark.filterwarnings("ignore::fluidlite.errors.FluidWarning")
 @pytest.mark.parametrize("group, name", CASES, ids=map("-".join, CASES))
 def test_as_paddle(group: str, name: str) -> None:
     lines = differences(observe(fluid, recorded.GROUPS[group](fluid)[name]), FACTS[group][name])
@@ -83,6 +84,7 @@ def test_comparisons_of_fewer_dimensions_with_more_are_refused() -> None:
         _ = x < y
 
 
+@pytest.mark.filterwarnings("ignore::fluidlite.errors.FluidWarning")
 def test_reversed_operators_on_integers() -> None:
     x = fluid.data("x", [-1, 2], "int32")
     assert run(7 - x, x=np.array([[2, -2]], "int32")).tolist() == [[5, 9]]

@@ -10,6 +10,7 @@ from fluidlite.base.dtypes import Array
 from fluidlite.executor.compile.emitter import CannotLower, Emitter, lowering
 from fluidlite.executor.plan.actions import Call, Equals, HostCheck, Out
 from fluidlite.executor.plan.values import Value
+from fluidlite.ops.neural.embedding import NO_PADDING
 from fluidlite.values.row_sums import add_rows
 from fluidlite.values.tensor import SelectedRows
 
@@ -35,7 +36,7 @@ def _(e: Emitter) -> None:
     check = e.bind("check_ids", IdCheck(table.shape[0], padding))
     e.run(check, flat, effect=True)
     e.call("take", table, flat, axis=0, mode="clip", out=rows)
-    if padding != -1:
+    if padding != NO_PADDING:
         padding = padding if padding >= 0 else table.shape[0] + padding
         e.set_item(rows, Equals(flat, padding), 0)
 
@@ -50,7 +51,9 @@ class IdCheck(HostCheck):
     def __call__(self, ids: Array) -> None:
         # two reductions tell that all is well, which it mostly is
         if len(ids) and (ids.min() < 0 or ids.max() >= self.rows):
-            outside = ids[((ids < 0) | (ids >= self.rows)) & (ids != self.padding)]
+            outside = ids[(ids < 0) | (ids >= self.rows)]
+            if self.padding != NO_PADDING:
+                outside = outside[outside != self.padding]
             if len(outside):
                 raise ValueError(f"id {int(outside[0])} is outside the table of {self.rows} rows")
 

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Sequence
 
 from fluidlite.base.dtypes import DTypeLike, VarType
 from fluidlite.data_feeder import check_type
 from fluidlite.ir.variable import Variable
+from fluidlite.ir.warned import warn_user
 from fluidlite.layer_helper import LayerHelper
 
-__all__ = ["data", "declare_data"]
+__all__ = ["data", "data_dims", "declare_data"]
 
 
 def data(
@@ -28,10 +30,27 @@ def data(
     """
     check_type(name, "name", (bytes, str), "data")
     check_type(shape, "shape", (list, tuple), "data")
-    dims = [-1 if dim is None else int(dim) for dim in shape]
+    dims = data_dims(name, shape)
     if append_batch_size and all(dim >= 0 for dim in dims):
         dims = [-1, *dims]
     return declare_data(name, dims, dtype, lod_level, type, stop_gradient)
+
+
+def data_dims(name: str, shape: Sequence[int | None]) -> list[int]:
+    """The dimensions of a data layer, -1 for None; TypeError for what is no whole number."""
+    dims: list[int] = []
+    for at, dim in enumerate(shape):
+        if dim is not None and not hasattr(dim, "__index__"):
+            raise TypeError(
+                f"data {name!r}: dimension {at} of the shape {list(shape)} is {dim!r}, no whole number"
+            )
+        dims.append(-1 if dim is None else operator.index(dim))
+    if min(dims, default=0) < -1:
+        warn_user(
+            f"data {name!r} has the shape {list(shape)}: a negative dimension counts as -1, which any size "
+            "fits"
+        )
+    return dims
 
 
 def declare_data(

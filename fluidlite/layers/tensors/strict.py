@@ -11,7 +11,7 @@ from fluidlite.base.dtypes import DTypeLike
 from fluidlite.data_feeder import check_dtype, check_type, check_variable_and_dtype
 from fluidlite.ir.variable import Variable
 from fluidlite.layer_helper import LayerHelper
-from fluidlite.layers.tensors.inputs import declare_data
+from fluidlite.layers.tensors.inputs import data_dims, declare_data
 
 __all__ = ["data", "embedding", "lookup", "one_hot"]
 
@@ -22,8 +22,7 @@ def data(
     """A variable that is fed, of exactly this shape and dtype; None or -1 where any size may be fed."""
     check_type(name, "name", (bytes, str), "data")
     check_type(shape, "shape", (list, tuple), "data")
-    dims = [-1 if dim is None else int(dim) for dim in shape]
-    return declare_data(name, dims, dtype, lod_level, need_check_feed=True)
+    return declare_data(name, data_dims(name, shape), dtype, lod_level, need_check_feed=True)
 
 
 def embedding(

@@ -5,13 +5,19 @@ from __future__ import annotations
 from typing import Any
 
 from fluidlite.base.dtypes import Array
-from fluidlite.base.registry import AttrType, Op, required, same_as
+from fluidlite.base.registry import AttrType, Op, Spec, required, same_as
 from fluidlite.values.tensor import SelectedRows, merge_rows
 
 clip = Op(
     "clip", "X Min? Max? -> Out", attrs={"min": required(AttrType.FLOAT), "max": required(AttrType.FLOAT)}
 )
 clip.shape(same_as("X"))
+
+
+@clip.refuses
+def _(Min: Spec | None, Max: Spec | None, min: float, max: float) -> str:
+    in_order = Min is not None or Max is not None or min < max
+    return "" if in_order else f"min is {min} and max {max}, and no number lies between them"
 
 
 def _limit(tensor: Array | None, number: float) -> Any:

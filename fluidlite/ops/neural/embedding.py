@@ -32,18 +32,21 @@ def _matrix(type: str, W: Spec) -> int:
     return W.shape[1]
 
 
-def check_range(xp: Any, ids: Array, rows: int) -> None:
+def check_range(xp: Any, ids: Array, rows: int, padding_idx: int = NO_PADDING) -> None:
     """Check ids on the host. On a device reading them would stall the queue; there wrong ids give NaN."""
     if xp is np and ids.size and not 0 <= int(ids.min()) <= int(ids.max()) < rows:
         wrong = ids[(ids < 0) | (ids >= rows)]
-        raise ValueError(f"id {wrong[0]} is outside the table of {rows} rows")
+        if padding_idx != NO_PADDING:
+            wrong = wrong[wrong != padding_idx]
+        if len(wrong):
+            raise ValueError(f"id {wrong[0]} is outside the table of {rows} rows")
 
 
 def look_up(xp: Any, table: Array, ids: Array, padding_idx: int) -> Array:
     """table[ids], with zeros for `padding_idx`."""
     padded = padding_idx != NO_PADDING
-    check_range(xp, ids, len(table))
-    out = table.take(ids, axis=0) if xp is np else _device_rows(xp, table, ids)
+    check_range(xp, ids, len(table), padding_idx)
+    out = table.take(ids, axis=0, mode="clip") if xp is np else _device_rows(xp, table, ids)
     if padded:
         out = xp.where((ids == padding_idx)[..., None], table.dtype.type(0), out)
     return out

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
+from fluidlite.base.errors import did_you_mean
 from fluidlite.base.strategies import BuildStrategy, ExecutionStrategy
+from fluidlite.ir.warned import warn_user
 
 __all__ = ["DistFCConfig", "DistributedStrategy", "LambConfig", "TrainStatus"]
 
@@ -45,12 +47,18 @@ class DistributedStrategy(BuildStrategy):
         self.amp_loss_scaling = 2**15
         self.exec_strategy = ExecutionStrategy()
         self._ut4grad_allreduce = False
+        self._is_complete = True
 
     def __setattr__(self, name: str, value: Any) -> None:
         if name in self._DEFAULTS:
             super().__setattr__(name, value)
-        else:
-            object.__setattr__(self, name, value)  # programs keep what they like here, as in fluid
+            return
+        # programs keep what they like here, as in fluid; a misspelt field changes nothing
+        if "_is_complete" in self.__dict__ and name not in self.__dict__ and not name.startswith("_"):
+            known = [field for field in [*self._DEFAULTS, *self.__dict__] if not field.startswith("_")]
+            near = did_you_mean(name, known)
+            warn_user(f"DistributedStrategy has no field {name!r}: nothing reads it{near}")
+        object.__setattr__(self, name, value)
 
 
 class TrainStatus:

@@ -1,0 +1,98 @@
+"""Python and NumPy asking a Variable for a value, which it has none of while a program is built."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from fluidlite.base.errors import ArgumentError
+from fluidlite.ir.warned import warn_user
+
+if TYPE_CHECKING:
+    from fluidlite.ir.variable import Variable
+
+__all__ = ["array_of", "truth", "ufunc_on"]
+
+_ORDERS = frozenset(("less_than", "less_equal", "greater_than", "greater_equal"))
+_EQUALS = frozenset(("equal", "not_equal"))
+_LOGICAL = frozenset(("logical_and", "logical_or", "logical_xor", "logical_not"))
+_FILLED = frozenset(("fill_constant", "fill_constant_batch_size_like"))
+_OPERATORS: Mapping[str, Callable[[Any, Any], Any]] = {
+    "add": operator.add,
+    "subtract": operator.sub,
+    "multiply": operator.mul,
+    "divide": operator.truediv,
+    "true_divide": operator.truediv,
+    "floor_divide": operator.floordiv,
+    "remainder": operator.mod,
+    "power": operator.pow,
+    "less": operator.lt,
+    "less_equal": operator.le,
+    "greater": operator.gt,
+    "greater_equal": operator.ge,
+    "equal": operator.eq,
+    "not_equal": operator.ne,
+}
+
+
+def truth(var: Variable) -> bool:
+    """True, as of every object; ArgumentError for the result of a comparison, which is computed only when
+    the program runs.
+
+    `x == y` of two Variables is what Python asks when it looks for one in a list: there it warns.
+    """
+    op = var.op
+    if op is None or op.type not in (_ORDERS | _EQUALS | _LOGICAL):
+        return True
+    compared = [var.block._find_var_recursive(name) for name in op.input_arg_names]
+    with_number = any(
+        found is not None and found.op is not None and found.op.type in _FILLED for found in compared
+    )
+    if op.type in _EQUALS and not with_number:
+        warn_user(
+            f"the truth of {var.name!r}, made by op {op.type!r} of {' and '.join(op.input_arg_names)}, is "
+            "True whatever its values will be, as `==` and `in` build a program here: compare by `is`, or by "
+            "name"
+        )
+        return True
+    raise ArgumentError(
+        f"{var.name!r} has no truth value while the program is built: op {op.type!r} of "
+        f"{' and '.join(op.input_arg_names)} is computed when the program runs; choose by layers.cond, "
+        f"layers.while_loop or layers.where\n  {op.call_text()}\n  built at {op.where}"
+    )
+
+
+def array_of(var: Variable) -> Any:
+    """ArgumentError: there is no array yet."""
+    raise ArgumentError(
+        f"variable {var.name!r} ({list(var.shape)}) is no array: a program declares it, and it has values "
+        "when the program runs; use functions of fluid.layers in place of NumPy's, or fetch it"
+    )
+
+
+def ufunc_on(ufunc: Any, method: str, inputs: Sequence[Any], options: Mapping[str, Any]) -> Any:
+    """The op that `np.float32(2) * x` builds; ArgumentError for any other function of NumPy, and for arrays
+    of several numbers.
+    """
+    build = _OPERATORS.get(ufunc.__name__)
+    if method == "__call__" and build is not None and not options and all(map(_is_plain, inputs)):
+        return build(
+            *(item.item() if isinstance(item, (np.generic, np.ndarray)) else item for item in inputs)
+        )
+    names = [repr(item.name) for item in inputs if hasattr(item, "block")]
+    raise ArgumentError(
+        f"np.{ufunc.__name__} takes arrays, and {' and '.join(names)} is a variable of a program, which has "
+        "values when the program runs; use functions of fluid.layers, and layers.assign(array) to bring an "
+        "array into a program"
+    )
+
+
+def _is_plain(item: Any) -> bool:
+    return not isinstance(item, np.ndarray) or item.size == 1
+
+
+def _number(item: Any) -> Any:
+    return item.item() if isinstance(item, (np.generic, np.ndarray)) else item

@@ -1,0 +1,32 @@
+"""Warnings of programs that run and hardly do what was meant, each at the user's own line."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterable
+from difflib import get_close_matches
+from typing import Any
+
+from fluidlite.base.errors import FluidWarning
+from fluidlite.ir.where import Where, user_location
+
+__all__ = ["warn_near_miss", "warn_user"]
+
+# what Python remembers of warnings that were shown, so that a line says each of them once
+_shown: dict[Any, Any] = {}
+
+
+def warn_user(text: str, where: Where | None = None) -> None:
+    """Issue a FluidWarning at `where`, by default the line outside FluidLite that is running.
+
+    A line warns once for each text; filters of `warnings` decide as usual.
+    """
+    place = where or user_location() or Where("<unknown>", 0)
+    warnings.warn_explicit(text, FluidWarning, place.file, place.line, registry=_shown)
+
+
+def warn_near_miss(owner: str, name: str, known: Iterable[str]) -> None:
+    """Warn of an attribute that `owner` lacks and whose name is nearly that of one that it has."""
+    near = get_close_matches(name, [word for word in known if not word.startswith("_")], n=1, cutoff=0.85)
+    if near and not name.startswith("_"):
+        warn_user(f"{owner} has no {name!r}: nothing reads it; did you mean {near[0]!r}?")

@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
+from fluidlite.base.cells import text_cell
 from fluidlite.executor.compile.pipeline import plan_after
 from fluidlite.executor.fast.batch_norm import FastBatchNorm
 from fluidlite.executor.fast.conv import FastConv, explained
@@ -18,10 +19,19 @@ from fluidlite.executor.plan.steps import flat
 from fluidlite.executor.plan.values import Storage
 from fluidlite.executor.run.calls import KernelCall
 
-__all__ = ["explain"]
+__all__ = ["Explanation", "explain"]
 
 
-def explain(lower: Callable[[], Plan], after: str = "") -> str:
+class Explanation(str):
+    """The text of a plan, which a notebook shows folded."""
+
+    __slots__ = ()
+
+    def _repr_html_(self) -> str:
+        return text_cell(self)
+
+
+def explain(lower: Callable[[], Plan], after: str = "") -> Explanation:
     """Summary, remarks of the passes, generated source and buffers of the plan that `lower` gives, after a
     pass (default: the last).
     """
@@ -39,7 +49,7 @@ def explain(lower: Callable[[], Plan], after: str = "") -> str:
         ["", compiled.text],
         _buffers(compiled.plan),
     )
-    return "\n".join(line for part in parts for line in part)
+    return Explanation("\n".join(line for part in parts for line in part))
 
 
 def _summary(lowered: Plan, compiled: CompiledPlan) -> list[str]:

@@ -39,7 +39,6 @@ from fluidlite.executor.run.calls import Absent, BlockCall, KernelCall
 from fluidlite.executor.run.half import computes_in_single
 from fluidlite.executor.run.interpreter import missing, not_fetched
 from fluidlite.executor.run.kernels import check_slots
-from fluidlite.executor.run.operand_types import takes_one_type
 from fluidlite.ir.block import Block
 from fluidlite.ir.operator import Operator
 from fluidlite.ir.prune import reads, writes
@@ -172,9 +171,7 @@ class PlanBuilder:
         if op.sub_blocks():
             return self._lower_blocks(op)
         check_slots(op)
-        if takes_one_type(op):
-            with contextlib.suppress(CannotLower):
-                Emitter(self, op).check_types()
+        Emitter(self, op).check_types()
         rule = None if self.target.on_host and computes_in_single(op) else rule_for(op)
         if rule is not None:
             emitter = Emitter(self, op)

@@ -7,6 +7,7 @@ known, becomes a call of its portable kernel.
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Protocol
 
@@ -41,7 +42,7 @@ from fluidlite.executor.plan.values import (
     ValueFactory,
     View,
 )
-from fluidlite.executor.run.operand_types import check_operand_types
+from fluidlite.executor.run.operand_types import check_operand_types, takes_one_type
 from fluidlite.ir.block import Block
 from fluidlite.ir.operator import Operator
 from fluidlite.ops.kernels import scalar
@@ -189,12 +190,15 @@ class Emitter:
 
     def check_types(self) -> None:
         """KernelError where operands that should be of one data type are not."""
-        found: list[tuple[str, Any]] = []
-        for slot in ("X", "Y"):
-            for index, name in enumerate(self.op.inputs.get(slot, ())):
-                value = self.laid(slot, index)
-                found.append((name, None if value is None else value.dtype))
-        check_operand_types(self.op, found)
+        if not takes_one_type(self.op):
+            return
+        pairs = [(slot, name) for slot in ("X", "Y") for name in self.op.inputs.get(slot, ())]
+        # lists and rows, and what is known only when the plan runs, are left to the kernel
+        with contextlib.suppress(CannotLower):
+            values = [(name, self.builder.value(self.op, slot, name)) for slot, name in pairs]
+            check_operand_types(
+                self.op, [(name, each.dtype if each.known else None) for name, each in values]
+            )
 
     # ------------------------------------------------------------------ reading
     def attr(self, name: str) -> Any:

@@ -19,7 +19,7 @@ _NAMES = LazyNames(
         "Conv3DTranspose Dropout Embedding GRUUnit GroupNorm InstanceNorm L1Loss Layer LayerNorm Linear "
         "MSELoss NCE NLLLoss PRelu Pool2D SpectralNorm TreeConv",
         "fluidlite.framework": "Block Operator Parameter Program Variable default_main_program "
-        "default_startup_program device_guard "
+        "default_startup_program device_guard reset_default_programs "
         "name_scope program_guard in_dygraph_mode load_op_library",
         "fluidlite.base.place": "CPUPlace CUDAPlace CUDAPinnedPlace cpu_places cuda_places "
         "cuda_pinned_places is_compiled_with_cuda",

@@ -39,6 +39,7 @@ from fluidlite.ir.program import (
     switch_startup_program,
 )
 from fluidlite.ir.variable import Parameter, Variable
+from fluidlite.values.scope import Scope, _switch_scope
 
 if TYPE_CHECKING:
     from fluidlite.compat.ir_graph import IrGraph, IrNode, IrOpNode, IrVarNode
@@ -76,11 +77,29 @@ __all__ = [
     "name_scope",
     "program_guard",
     "require_version",
+    "reset_default_programs",
     "set_flags",
     "switch_main_program",
     "switch_startup_program",
     "unique_name",
 ]
+
+
+def reset_default_programs(scope: bool = False) -> None:
+    """Begin anew, as a cell of a notebook does that runs again: empty default programs, and names that
+    count from 0.
+
+    With `scope` the values of the global scope go, too, those of trained parameters among them; without it
+    they stay, and a startup program that runs fills them again.
+    """
+    switch_main_program(type(default_main_program())())
+    startup = type(default_startup_program())()
+    startup._is_start_up_program_ = True
+    switch_startup_program(startup)
+    unique_name.switch()
+    if scope:
+        _switch_scope(Scope())
+
 
 EMPTY_VAR_NAME = registry.EMPTY_VAR
 TEMP_VAR_NAME = "@TEMP@"

@@ -10,13 +10,14 @@ import tempfile
 import threading
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from fluidlite.base.cells import table_cell
 from fluidlite.base.imported_names import imported_names
 from fluidlite.base.place import CUDAPlace, array_module
 
-__all__ = ["cuda_profiler", "profiler", "reset_profiler", "start_profiler", "stop_profiler"]
+__all__ = ["Profile", "cuda_profiler", "profiler", "reset_profiler", "start_profiler", "stop_profiler"]
 
 _KEYS = ("calls", "total", "max", "min", "ave")
 
@@ -30,6 +31,26 @@ class TimedOp:
     start: float
     end: float
     thread: int
+
+
+@dataclass
+class Profile:
+    """What was recorded between the start of a profiler and its end; empty before that."""
+
+    events: list[TimedOp] = field(default_factory=list)
+    sorted_key: str | None = None
+
+    def __str__(self) -> str:
+        return table(self.events, self.sorted_key)
+
+    def _repr_html_(self) -> str:
+        rows = [(name, calls, *(round(each, 4) for each in times)) for name, calls, *times in self._rows()]
+        total = sum(event.end - event.start for event in self.events) * 1e3
+        heads = ("op", "calls", "total ms", "min", "max", "average")
+        return table_cell(f"Profile: {len(self.events)} calls of ops, {total:.1f} ms", heads, rows)
+
+    def _rows(self) -> list[tuple[str, int, float, float, float, float]]:
+        return _rows(self.events, self.sorted_key)
 
 
 class Recorder:
@@ -63,8 +84,9 @@ def reset_profiler() -> None:
     recorder.events.clear()
 
 
-def stop_profiler(sorted_key: str | None = None, profile_path: str = "/tmp/profile") -> None:
-    """Stop recording, print the table to stderr and write the trace to `profile_path`.
+def stop_profiler(sorted_key: str | None = None, profile_path: str = "/tmp/profile") -> Profile:
+    """Stop recording, print the table to stderr and write the trace to `profile_path`; gives what was
+    recorded.
 
     `sorted_key`: "calls", "total", "max", "min", "ave", or None for the order of first execution.
     """
@@ -73,7 +95,9 @@ def stop_profiler(sorted_key: str | None = None, profile_path: str = "/tmp/profi
     recorder.active = False
     print(table(recorder.events, sorted_key), file=sys.stderr)
     write_trace(recorder.events, profile_path)
+    found = Profile(list(recorder.events), sorted_key)
     recorder.events.clear()
+    return found
 
 
 @contextlib.contextmanager
@@ -82,13 +106,16 @@ def profiler(
     sorted_key: str | None = None,
     profile_path: str = "/tmp/profile",
     tracer_option: str = "Default",
-) -> Iterator[None]:
-    """Record inside the `with`; see `start_profiler` and `stop_profiler`."""
+) -> Iterator[Profile]:
+    """Record inside the `with`; see `start_profiler` and `stop_profiler`. The Profile of its `as` is filled
+    at the end.
+    """
     start_profiler(state, tracer_option)
+    profile = Profile(sorted_key=sorted_key)
     try:
-        yield
+        yield profile
     finally:
-        stop_profiler(sorted_key, profile_path)
+        profile.events = stop_profiler(sorted_key, profile_path).events
 
 
 @contextlib.contextmanager
@@ -108,12 +135,11 @@ def cuda_profiler(
         cuda.profiler.stop()
 
 
-def table(events: list[TimedOp], sorted_key: str | None = None) -> str:
-    """Calls, total, min, max and average milliseconds, and share of the whole, by op type."""
+def _rows(events: list[TimedOp], sorted_key: str | None) -> list[tuple[str, int, float, float, float, float]]:
+    """Calls, total, min, max and average milliseconds by op type."""
     rows: dict[str, list[float]] = {}
     for event in events:
         rows.setdefault(event.name, []).append((event.end - event.start) * 1e3)
-    whole = sum(map(sum, rows.values())) or 1.0
     found = [
         (name, len(times), sum(times), min(times), max(times), sum(times) / len(times))
         for name, times in rows.items()
@@ -121,6 +147,13 @@ def table(events: list[TimedOp], sorted_key: str | None = None) -> str:
     if sorted_key in _KEYS:
         column = {"calls": 1, "total": 2, "min": 3, "max": 4, "ave": 5}[sorted_key]
         found.sort(key=lambda row: row[column], reverse=True)
+    return found
+
+
+def table(events: list[TimedOp], sorted_key: str | None = None) -> str:
+    """Calls, total, min, max and average milliseconds, and share of the whole, by op type."""
+    found = _rows(events, sorted_key)
+    whole = sum(row[2] for row in found) or 1.0
     lines = [f"{'Event':32} {'Calls':>8} {'Total ms':>11} {'Min':>9} {'Max':>9} {'Ave':>9} {'Ratio':>7}"]
     lines += [
         f"{name:32} {calls:>8} {total:>11.4f} {low:>9.4f} {high:>9.4f} {mean:>9.4f} {total / whole:>7.2%}"

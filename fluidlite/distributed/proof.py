@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+from fluidlite.base.cells import table_cell
 from fluidlite.distributed.tables import table
 from fluidlite.distributed.traffic import SLACK_BYTES, SLACK_SHARE, LinkCount
 
@@ -75,6 +76,15 @@ class Proof:
         verdict = "ok" if self.ok else "FAILED"
         slack = f"(as planned: within {SLACK_SHARE:.0%} and {SLACK_BYTES:.0f} bytes)\n"
         return f"{''.join(self._head())}\n\n{self._parameters()}\n{self._links()}{slack}{verdict}"
+
+    def _repr_html_(self) -> str:
+        """Both tables, as a notebook shows them."""
+        verdict = f"{'ok' if self.ok else 'FAILED'}: {''.join(self._head())}"
+        order = sorted(self.differences, key=self.differences.__getitem__, reverse=True)[:_SHOWN]
+        rows = [(name, f"{self.differences[name]:.1e}") for name in order]
+        heads = ("from", "to", "start and end", "bytes a step", "planned", "")
+        links = table_cell("links", heads, map(_cells, self.links[:_SHOWN]), good=self.as_planned)
+        return table_cell(verdict, ("parameter", "difference"), rows, good=self.equal) + links
 
     def _head(self) -> Iterator[str]:
         worst = max(self.differences, key=self.differences.__getitem__)

@@ -7,6 +7,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from fluidlite.base.cells import table_cell
 from fluidlite.transpiler.check.arrivals import check_arrivals
 from fluidlite.transpiler.check.cluster import Cluster
 from fluidlite.transpiler.check.coverage import check_coverage
@@ -88,13 +89,22 @@ class Report:
         return frozenset(finding.rule for finding in self.findings)
 
     def __str__(self) -> str:
+        return "\n".join([*map(str, self.findings), self._headline()])
+
+    def _headline(self) -> str:
         seen = (
             f"{len(self.looked_at)} roles, {self.ops} ops, {self.pieces} variables a step on the links or in "
             "collectives"
         )
-        if self.ok:
-            return f"ok: {seen}"
-        return "\n".join([*map(str, self.findings), f"{len(self.findings)} findings in {seen}"])
+        return f"ok: {seen}" if self.ok else f"{len(self.findings)} findings in {seen}"
+
+    def _repr_html_(self) -> str:
+        """The findings as a table, as a notebook shows them."""
+        rows = [
+            (found.rule, found.role.name, found.message, "" if found.site is None else str(found.site))
+            for found in self.findings
+        ]
+        return table_cell(self._headline(), ("rule", "role", "finding", "op"), rows, good=self.ok)
 
 
 def check(

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, ClassVar
 
+from fluidlite.base.cells import table_cell
 from fluidlite.base.errors import TranspilerError, did_you_mean
 from fluidlite.ir.program import Program
 from fluidlite.transpiler.config import DistributedMode, DistributeTranspilerConfig
@@ -19,6 +20,9 @@ from fluidlite.transpiler.pserver.placement import Placement
 from fluidlite.transpiler.rings.periods import Rhythm
 
 __all__ = ["CommunicatorNeed", "Job", "Reference", "TrainingMode", "endpoints_of"]
+
+_SHOWN_ROLES = 8
+"""Roles that a notebook shows, before the last one: each has its programs made."""
 
 
 class Reference(enum.Enum):
@@ -210,6 +214,21 @@ class Job:
         if role not in self._made:
             self._made[role] = self._in_the_users_lines(self.mode.programs(self, role))
         return self._made[role]
+
+    def _repr_html_(self) -> str:
+        """The first roles with the sizes of their programs, as a notebook shows them."""
+        shown = (*self.roles[:_SHOWN_ROLES], *self.roles[_SHOWN_ROLES:][-1:])
+        rows = [self._row(role) for role in shown]
+        if len(self.roles) > len(shown):
+            rows.insert(-1, (f"... {len(self.roles) - len(shown)} more", "", "", ""))
+        servers = f", {len(self.endpoints)} servers" if self.has_servers else ""
+        title = f"Job: {self.mode.name}, {self.trainers} trainers{servers}"
+        return table_cell(title, ("role", "endpoint", "ops a step", "ops at the start"), rows)
+
+    def _row(self, role: JobRole) -> tuple[object, ...]:
+        made = self.programs(role)
+        main, startup = (sum(len(block.ops) for block in each.blocks) for each in (made.main, made.startup))
+        return role.name, role.endpoint, main, startup
 
     @cached_property
     def _lines(self) -> frozenset[Any]:

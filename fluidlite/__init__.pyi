@@ -52,6 +52,7 @@ from fluidlite import unique_name as unique_name
 from fluidlite import wrapped_decorator as wrapped_decorator
 from fluidlite.backward.append import append_backward as append_backward
 from fluidlite.backward.append import gradients as gradients
+from fluidlite.base.errors import FluidWarning as FluidWarning
 from fluidlite.base.flags import get_flags as get_flags
 from fluidlite.base.flags import require_version as require_version
 from fluidlite.base.flags import set_flags as set_flags
@@ -76,6 +77,7 @@ from fluidlite.dygraph.base import disable_dygraph as disable_dygraph
 from fluidlite.executor.executor import Executor as Executor
 from fluidlite.framework import in_dygraph_mode as in_dygraph_mode
 from fluidlite.framework import load_op_library as load_op_library
+from fluidlite.framework import reset_default_programs as reset_default_programs
 from fluidlite.ir.block import Block as Block
 from fluidlite.ir.operator import Operator as Operator
 from fluidlite.ir.program import Program as Program

@@ -13,6 +13,7 @@ from fluidlite.base import flags
 from fluidlite.base.place import CPUPlace, CUDAPlace, Place, array_module, is_compiled_with_cuda
 from fluidlite.executor import serving  # noqa: F401  (declares what `listen_and_serv` does)
 from fluidlite.executor.comm import before_run, leave
+from fluidlite.executor.comm.alone import hint_if_alone
 from fluidlite.executor.compile.pipeline import compile_plan, lower
 from fluidlite.executor.datasets import run_from_dataset
 from fluidlite.executor.explain import explain
@@ -278,6 +279,7 @@ class Executor:
             if prune_to is not None:
                 ops = pruned(ops, signature.fetches, prune_to, signature.names)
             signature.doubt_shapes(form)
+            hint_if_alone(ops)
             target = self._target(self.threads or feeding.blas_threads(), recorder.active)
             return compile_plan(block, ops, signature.specs(form), signature.fetches, scope, target, sizes)
 

@@ -17,6 +17,7 @@ __all__ = [
     "Transport",
     "before_run",
     "find_session",
+    "has_session",
     "leave",
     "process_session",
     "single_session",
@@ -76,6 +77,11 @@ def process_session(needs_servers: bool) -> Session | None:
             if not session.lasts_until_exit:
                 atexit.register(_at_exit)
     return next(iter(_sessions if needs_servers else (*_sessions, *_single)), None)
+
+
+def has_session() -> bool:
+    """True if this process has connected itself with others, or is the only one of its job."""
+    return bool(_sessions or _single)
 
 
 def find_session(needs_servers: bool) -> Session | None:

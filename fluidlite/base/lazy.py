@@ -7,7 +7,7 @@ import sys
 from collections.abc import Mapping
 from typing import Any
 
-from fluidlite.base.errors import did_you_mean
+from fluidlite.base.imperative import instead_of
 
 __all__ = ["LazyNames"]
 
@@ -48,7 +48,7 @@ class LazyNames:
             value = self.values[name]
         else:
             raise AttributeError(
-                f"module {self.package!r} has no attribute {name!r}{did_you_mean(name, self.names())}"
+                f"module {self.package!r} has no attribute {name!r}{instead_of(name, self.names())}"
             )
         setattr(sys.modules[self.package], name, value)
         return value

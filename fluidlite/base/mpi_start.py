@@ -6,7 +6,10 @@ import os
 import sys
 from typing import Any
 
-__all__ = ["mpi_place", "stop_all_on_error", "under_mpi"]
+__all__ = ["LAUNCHED", "mpi_place", "stop_all_on_error", "under_mpi"]
+
+LAUNCHED = "FLUIDLITE_LAUNCHED"
+"""The variable by which `fluidlite-launch` tells a job's first trainer how many processes there are."""
 
 # each launcher has its own: Open MPI, then the protocols of MPICH and its kin
 _SIZE_VARIABLES = ("OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "PMIX_SIZE", "MPI_LOCALNRANKS", "SLURM_STEP_NUM_TASKS")

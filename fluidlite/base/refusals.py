@@ -13,7 +13,7 @@ from typing import Any, NoReturn
 
 from fluidlite.base.errors import UnsupportedError, did_you_mean
 
-__all__ = ["Refusals"]
+__all__ = ["Refusals", "why_left_out"]
 
 
 class Refusals:
@@ -52,9 +52,8 @@ class Refusals:
     def _class(self, name: str) -> type:
         refuse = self._function(name)
         # in __new__, because classes of old scripts have an __init__ of their own
-        return type(
-            name, (), {"__new__": refuse, "__doc__": f"Refused: {self.reason}.", "__module__": self._home}
-        )
+        facts = {"__doc__": refuse.__doc__, "__module__": self._home, "__refused__": self.reason}
+        return type(name, (), {"__new__": refuse, **facts})
 
     def _function(self, name: str) -> Callable[..., NoReturn]:
         def refuse(*unused: Any, **options: Any) -> NoReturn:
@@ -63,4 +62,10 @@ class Refusals:
         refuse.__name__, refuse.__qualname__ = name, name
         refuse.__module__ = self._home
         refuse.__doc__ = f"Refused: {self.reason}."
+        vars(refuse)["__refused__"] = self.reason
         return refuse
+
+
+def why_left_out(thing: Any) -> str | None:
+    """The reason for which a class or function is refused; None for any other thing."""
+    return getattr(thing, "__refused__", None) if callable(thing) else None

@@ -22,6 +22,7 @@ _EXAMPLES = """\
 examples:
   fluidlite-run train.py --epochs 3           what stands after the script is the script's
   fluidlite-run -m package.module             as `python -m package.module`
+  fluidlite-run --check train.py              see what would fail first
   python -m fluidlite train.py                the same command
 
 exit code: the script's; 2 when the arguments are not right.
@@ -34,6 +35,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         options, rest = _parse(sys.argv[1:] if argv is None else argv)
         install_as_paddle(shadow=True)
         code = _load(options)
+        if options.check and not _fits(code.called):
+            return 1
     except FluidError as error:
         sys.stderr.write(f"fluidlite-run: error: {one_line(error)}\n")
         return 2
@@ -52,6 +55,20 @@ def _load(options: argparse.Namespace) -> MainCode:
         raise
 
 
+def _fits(file: str) -> bool:
+    """Say what FluidLite lacks of a script's names; True where it lacks nothing."""
+    # Paddle's modules are imported to look into them, and scripts set the environment before that happens
+    from fluidlite.cli.scripts.check import lacking
+
+    found = lacking(file)
+    for line in found:
+        sys.stderr.write(f"{line}\n")
+    if found:
+        many = f"{len(found)} names" if len(found) > 1 else "a name"
+        sys.stderr.write(f"fluidlite-run: {many} would fail; without --check the script runs nevertheless\n")
+    return not found
+
+
 def parser() -> Parser:
     """The parser of `fluidlite-run`."""
     made = Parser(
@@ -64,6 +81,12 @@ def parser() -> Parser:
         allow_abbrev=False,
     )
     made.add_argument("-m", dest="module", metavar="MODULE", help="a module of a package instead of a script")
+    made.add_argument(
+        "--check",
+        action="store_true",
+        help="first list the names that the script and the modules beside it use and FluidLite lacks or "
+        "refuses, with file:line; the script runs only if there is none, and else the exit code is 1",
+    )
     return made
 
 

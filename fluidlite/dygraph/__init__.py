@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from fluidlite.base.errors import did_you_mean
+from fluidlite.base.imperative import STATIC_ONLY
 from fluidlite.dygraph.base import disable_dygraph, disable_imperative, enabled, no_grad
 from fluidlite.dygraph.parallel import Env, ParallelEnv
 from fluidlite.dygraph.refused import REFUSED
@@ -19,4 +19,4 @@ __all__ = ["Env", "ParallelEnv", "disable_dygraph", "disable_imperative", "enabl
 def __getattr__(name: str) -> Any:
     if name in _HOME:
         return _HOME[name].get(name)
-    raise AttributeError(f"module 'fluid.dygraph' has no attribute {name!r}{did_you_mean(name, __all__)}")
+    raise AttributeError(f"module 'fluid.dygraph' has no attribute {name!r}; {STATIC_ONLY}")

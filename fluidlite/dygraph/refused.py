@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from fluidlite.base.imperative import STATIC_ONLY
 from fluidlite.base.refusals import Refusals
 
 __all__ = ["REFUSED", "WHY"]
 
-WHY = "static graphs only: FluidLite runs programs, and has no imperative mode"
+WHY = STATIC_ONLY
 
 _SCHEDULES = (
     "NoamDecay PiecewiseDecay NaturalExpDecay ExponentialDecay InverseTimeDecay PolynomialDecay CosineDecay "

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from fluidlite.launching.options import LaunchOptions, parse_options
+from fluidlite.launching.options import JOB_NAMES, LaunchOptions, parse_options
 from fluidlite.launching.start import main, start
 
-__all__ = ["LaunchOptions", "main", "parse_options", "start"]
+__all__ = ["JOB_NAMES", "LaunchOptions", "main", "parse_options", "start"]

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 
 from fluidlite.base.errors import ArgumentError
 
-__all__ = ["LaunchOptions", "parse_options"]
+__all__ = ["JOB_NAMES", "PADDLE_NAMES", "LaunchOptions", "RoleNames", "parse_options"]
 
 _REFUSED = {
     "http_port": "nothing here listens for HTTP: servers and trainers find each other at --servers",
@@ -22,6 +22,25 @@ _REFUSED = {
     "elastic_level": "jobs are not elastic: a job whose process fails ends, and goes on from its checkpoint",
     "max_restart": "jobs are not elastic: a job whose process fails ends, and goes on from its checkpoint",
 }
+
+
+@dataclass(frozen=True)
+class RoleNames:
+    """How processes and their logs are called, as formats of their numbers."""
+
+    trainer: str
+    server: str
+    trainer_log: str
+    server_log: str
+
+    def of(self, serves: bool) -> tuple[str, str]:
+        """The formats of a server's name and log, or of a trainer's."""
+        return (self.server, self.server_log) if serves else (self.trainer, self.trainer_log)
+
+
+PADDLE_NAMES = RoleNames("worker {}", "server {}", "workerlog.{}", "serverlog.{}")
+JOB_NAMES = RoleNames("trainer{}", "pserver{}", "trainer{}.log", "pserver{}.log")
+"""The names that `fluidlite-transpile` gives to the roles of a job."""
 
 
 @dataclass(frozen=True)
@@ -39,6 +58,10 @@ class LaunchOptions:
     log_dir: where each process's output is kept; "" shows all of it on the terminal instead.
     first_port: of the endpoints that nobody named; 0 for ports that are free.
     here: the address of this host, where `servers` and `workers` name several.
+    names: how processes and logs are called.
+    shows_all: True to print the lines of all processes, each behind the name of its process.
+    is_module: True if `script` is the name of a module.
+    python_path: a folder that scripts import from before all others, "" for none.
     """
 
     script: str
@@ -53,6 +76,10 @@ class LaunchOptions:
     log_dir: str = ""
     first_port: int = 0
     here: str = ""
+    names: RoleNames = PADDLE_NAMES
+    shows_all: bool = False
+    is_module: bool = False
+    python_path: str = ""
 
     def for_script(self, script: str, *arguments: str) -> LaunchOptions:
         """The same job with another script."""

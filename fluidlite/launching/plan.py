@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from fluidlite.base.errors import ArgumentError
-from fluidlite.base.mpi_start import mpi_place
+from fluidlite.base.mpi_start import LAUNCHED, mpi_place
 from fluidlite.base.place import get_cuda_device_count
 from fluidlite.launching.engines import Allocation, find_allocation, start_command
 from fluidlite.launching.options import LaunchOptions
@@ -27,16 +27,21 @@ _FIRST_PORT = 6170  # of ranks under mpiexec: names, for nobody listens there
 class ProcessPlan:
     """One command.
 
-    name: "worker 0", "server 1", or "the ranks" for an mpiexec that starts them all.
+    names: of the processes that it starts: itself, or all ranks of an mpiexec.
+    logs: the files that get their output.
     serves: True for a parameter server, which ends when its trainers have.
-    log: the file that gets its output, where one command is one process.
     """
 
-    name: str
+    names: tuple[str, ...]
+    logs: tuple[str, ...]
     command: tuple[str, ...]
     environ: Mapping[str, str] = field(default_factory=dict)
     serves: bool = False
-    log: str = ""
+
+    @property
+    def name(self) -> str:
+        """The process, or all of them."""
+        return self.names[0] if len(self.names) == 1 else "the ranks"
 
 
 @dataclass(frozen=True)
@@ -44,12 +49,21 @@ class JobPlan:
     """The commands of a job on this host.
 
     log_dir: the folder of the files that get the processes' output.
-    shown: the files whose content is also shown on the terminal, as a pattern.
+    shown: the files whose lines are also shown on the terminal -> what stands in front of each line.
+    logs: patterns of all logs that a job in this folder may have left.
+    is_remote: True if processes of other hosts print to the command that starts them.
     """
 
     processes: tuple[ProcessPlan, ...]
     log_dir: str
-    shown: str
+    shown: Mapping[str, str]
+    logs: tuple[str, ...]
+    is_remote: bool = False
+
+    @property
+    def names(self) -> list[str]:
+        """All processes that are started from here."""
+        return [name for process in self.processes for name in process.names]
 
 
 def plan_job(options: LaunchOptions, report_folder: str, environ: Mapping[str, str] | None = None) -> JobPlan:
@@ -61,17 +75,34 @@ def plan_job(options: LaunchOptions, report_folder: str, environ: Mapping[str, s
     log_dir = str(pathlib.Path(options.log_dir or f"{report_folder}.logs").absolute())
     make = _with_servers if options.has_servers else _ranks
     processes = make(options, report_folder, log_dir, environ)
-    return JobPlan(processes, log_dir, _first_log(processes) if options.log_dir else "*log.*")
+    patterns = tuple(options.names.of(serves)[1].format("[0-9]*") for serves in (False, True))
+    return JobPlan(processes, log_dir, _shown(options, processes), patterns, len(options.hosts) > 1)
 
 
-def _first_log(processes: Sequence[ProcessPlan]) -> str:
-    """The log of this host's first trainer: on other hosts than the first it is not number 0."""
-    return next((each.log for each in processes if each.log and not each.serves), "workerlog.0")
+def _shown(options: LaunchOptions, processes: Sequence[ProcessPlan]) -> dict[str, str]:
+    """The logs that are shown, with what stands in front of their lines."""
+    logs = [log for each in processes for log in each.logs]
+    names = [name for each in processes for name in each.names]
+    if options.shows_all:
+        width = max(map(len, names))
+        return {log: f"{name.ljust(width)} | " for log, name in zip(logs, names, strict=True)}
+    if not options.log_dir:
+        return dict.fromkeys(logs, "")
+    # this host's first trainer: on other hosts than the first it is not number 0
+    return {next((each.logs[0] for each in processes if not each.serves), logs[0]): ""}
 
 
 def _command(note: Mapping[str, Any], options: LaunchOptions) -> tuple[str, ...]:
     """A process that runs the script after it has read the note."""
     return (sys.executable, "-u", _RANK, json.dumps(note), options.script, *options.arguments)
+
+
+def _imports(options: LaunchOptions, environ: Mapping[str, str]) -> dict[str, str]:
+    """The variable by which Python looks into the folder that scripts import from first."""
+    if not options.python_path:
+        return {}
+    before = environ.get("PYTHONPATH")
+    return {"PYTHONPATH": os.pathsep.join([options.python_path, *([before] if before else [])])}
 
 
 def _threads(environ: Mapping[str, str], processes: int) -> dict[str, str]:
@@ -91,12 +122,15 @@ def _ranks(
     note = _note(options, report_folder, log_dir, on_each, count)
     note["environ"] |= _threads(environ, min(on_each, count))
     command = _command(note, options)
+    names, logs = (
+        tuple(form.format(rank) for rank in range(count)) for form in options.names.of(serves=False)
+    )
     if count == 1 and not options.hosts:
-        return (ProcessPlan("worker 0", command),)
+        return (ProcessPlan(names, logs, command, _imports(options, environ)),)
     start = start_command(
         count, options.hosts if len(options.hosts) > 1 else (), on_each, allocation, environ
     )
-    return (ProcessPlan("the ranks", (*start, *command)),)
+    return (ProcessPlan(names, logs, (*start, *command), _imports(options, environ)),)
 
 
 def _note(
@@ -105,13 +139,25 @@ def _note(
     """The note that ranks are given."""
     hosts = options.hosts or ("127.0.0.1",)
     return {
-        "reports": report_folder,
-        "logs": log_dir,
-        "log": "workerlog",
+        **_of_process(options, report_folder, log_dir, serves=False),
         "devices": _devices(options),
         "on_each": on_each,
         "endpoints": _endpoints(hosts, count, on_each, options.first_port or _FIRST_PORT),
         "environ": {"TRAINING_ROLE": "TRAINER"},
+        "first": {LAUNCHED: str(count)} if options.shows_all and count > 1 else {},
+    }
+
+
+def _of_process(options: LaunchOptions, report_folder: str, log_dir: str, serves: bool) -> dict[str, Any]:
+    """The entries that the notes of all processes have."""
+    name, log = options.names.of(serves)
+    return {
+        "reports": report_folder,
+        "logs": log_dir,
+        "name": name,
+        "log": log,
+        "module": options.is_module,
+        "brief": options.shows_all,
     }
 
 
@@ -180,28 +226,28 @@ def _with_servers(
         **_meeting_place(servers, workers, environ),
         **_threads(environ, len(mine)),
     }
-    found = []
-    for kind, places in (("server", servers), ("worker", workers)):
+    found, imports = [], _imports(options, environ)
+    for serves, places in ((True, servers), (False, workers)):
+        name, log = options.names.of(serves)
         for number, place in enumerate(places):
             if _host(place) in here:
+                hinted = {LAUNCHED: str(len(mine))} if options.shows_all and not (serves or number) else {}
                 note = {
-                    "reports": report_folder,
-                    "logs": log_dir,
-                    "log": f"{kind}log",
+                    **_of_process(options, report_folder, log_dir, serves),
                     "number": number,
-                    "environ": {**shared, **_role(kind, number, place)},
+                    "environ": {**shared, **_role(serves, number, place), **hinted},
                 }
                 command = _command(note, options)
-                serves, log = kind == "server", f"{kind}log.{number}"
-                found.append(ProcessPlan(f"{kind} {number}", command, serves=serves, log=log))
+                names, logs = (name.format(number),), (log.format(number),)
+                found.append(ProcessPlan(names, logs, command, imports, serves))
     return tuple(found)
 
 
-def _role(kind: str, number: int, place: str) -> dict[str, str]:
+def _role(serves: bool, number: int, place: str) -> dict[str, str]:
     """The variables that tell a process which one it is."""
     host, _, port = place.rpartition(":")
     found = {"PADDLE_CURRENT_ENDPOINT": place, "POD_IP": host, "PADDLE_PORT": port}
-    if kind == "server":
+    if serves:
         return {**found, "TRAINING_ROLE": "PSERVER", "PADDLE_PSERVER_ID": str(number)}
     return {**found, "TRAINING_ROLE": "TRAINER", "PADDLE_TRAINER_ID": str(number)}
 

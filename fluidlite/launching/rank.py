@@ -4,14 +4,18 @@ A file that runs by itself, `python rank.py NOTE SCRIPT ARGUMENTS...`, on the st
 is not slower for it, and imports what it wants first. The note is JSON:
 
     reports     folder for the report of a failure
-    logs, log   folder and stem of the file that gets the output; "" leaves the output where it is
+    name, log   formats of this process's name and of the file that gets its output
+    logs        folder of that file; "" leaves the output where it is
+    module      true if SCRIPT is the name of a module
+    brief       true to report errors of the library by the user's own lines
     number      which one this is; without it, the rank that `mpiexec` or `srun` gave
     endpoints   of all ranks; devices, on_each: the CUDA devices of a host, and its number of processes
-    environ     variables for the script
+    environ     variables for the script; first: those of rank 0 beside them
 """
 
 from __future__ import annotations
 
+import atexit
 import json
 import os
 import runpy
@@ -26,6 +30,7 @@ _PLACES = (
     ("PMIX_RANK", "PMIX_SIZE"),
     ("SLURM_PROCID", "SLURM_STEP_NUM_TASKS"),
 )
+_ABOVE = (__file__, "<frozen runpy>", runpy.__file__)  # what stands above a script in a traceback
 _INTERRUPTED = 130  # as shells say of a process that Ctrl-C ended
 
 
@@ -51,6 +56,7 @@ def variables(note: dict[str, Any], rank: int, size: int) -> dict[str, str]:
     found["PADDLE_CURRENT_ENDPOINT"] = endpoints[rank]
     found["PADDLE_RANK_IN_NODE"] = str(rank % on_each)
     found["PADDLE_LOCAL_SIZE"] = str(min(on_each, size))
+    found |= note["first"] if rank == 0 else {}
     devices = note["devices"]
     if devices is not None:
         # each process sees its own device only, as number 0
@@ -75,23 +81,53 @@ def redirect(path: str) -> None:
     os.close(file)
 
 
-def text_of(error: BaseException, script: str) -> str:
+def announce(note: dict[str, Any], number: int) -> None:
+    """Leave this process's name beside the reports, in a file called by its id, until it ends well: what is
+    killed says nothing.
+    """
+    folder = os.path.join(note["reports"], "running")
+    if os.path.isdir(folder):
+        path = os.path.join(folder, str(os.getpid()))
+        with open(path, "w", encoding="utf8") as file:
+            file.write(note["name"].format(number))
+        atexit.register(forget, path)
+
+
+def forget(path: str) -> None:
+    """Take the file away; where the job has ended, its folder is gone already."""
+    if os.path.exists(path):
+        os.remove(path)
+
+
+def text_of(error: BaseException, brief: bool) -> str:
     """The traceback from the script on: this file and runpy stand above it."""
     trace = error.__traceback__
-    while trace is not None and trace.tb_frame.f_code.co_filename != script:
+    while trace is not None and trace.tb_frame.f_code.co_filename in _ABOVE:
         trace = trace.tb_next
-    lines = traceback.format_exception(type(error), error, trace or error.__traceback__)
-    return "".join(lines)
+    if not (brief and type(error).__module__.startswith("fluidlite.")):
+        return "".join(traceback.format_exception(type(error), error, trace))
+    # the library's errors name the op and its line: 40 lines of its own frames would hide that
+    frames = [frame for frame in traceback.extract_tb(trace) if not is_ours(frame.filename)]
+    lines = ["Traceback (most recent call last):\n", *traceback.format_list(frames)]
+    return "".join([*lines, *traceback.format_exception_only(type(error), error)])
 
 
-def report(note: dict[str, Any], name: str, code: int, text: str) -> None:
+def is_ours(path: str) -> bool:
+    """True for a file of the library, and for the text of a plan."""
+    names = ("fluidlite", "fluidlite.executor", "fluidlite.transpiler")
+    modules = [sys.modules[name] for name in names if name in sys.modules]
+    folders = [os.path.dirname(str(module.__file__)) + os.sep for module in modules]
+    return path.startswith(("<fluidlite ", *folders))
+
+
+def report(note: dict[str, Any], number: int, code: int, text: str) -> None:
     """Write the report of a failure: the time, the exit code, the traceback, the log and its length so
     far.
     """
     if not os.path.isdir(note["reports"]):
         return  # another host's folder: there the text goes to stderr alone
     sys.stdout.flush()
-    log = f"{note['log']}.{name.rpartition(' ')[2]}"
+    log, name = note["log"].format(number), note["name"].format(number)
     size = os.fstat(1).st_size
     found = {"time": time.time(), "name": name, "code": code, "text": text, "log": log, "log_size": size}
     path = os.path.join(note["reports"], f"{name}.{os.getpid()}")
@@ -120,32 +156,40 @@ def code_of(error: SystemExit) -> int:
 def main(arguments: list[str]) -> None:
     """Be the process that the note describes."""
     note = json.loads(arguments[0])
-    script = os.path.abspath(arguments[1])
+    script = arguments[1] if note["module"] else os.path.abspath(arguments[1])
     rank, size = place()
     number = note.get("number", rank)
-    kind = note["log"].removesuffix("log")
     os.environ.update(variables(note, rank, size))
     if has_logs(note):
-        redirect(os.path.join(note["logs"], f"{note['log']}.{number}"))
+        redirect(os.path.join(note["logs"], note["log"].format(number)))
+    announce(note, number)
     sys.argv = [arguments[1], *arguments[2:]]
-    sys.path[0] = os.path.dirname(script)
+    sys.path[0] = os.getcwd() if note["module"] else os.path.dirname(script)
     try:
-        runpy.run_path(script, run_name="__main__")
+        run(script, note["module"])
     except KeyboardInterrupt:
         os._exit(_INTERRUPTED)
     except SystemExit as error:
         code = code_of(error)
         if code:
             said = "" if isinstance(error.code, int) else f"{error.code}\n"
-            fail(note, f"{kind} {number}", code, said)
+            fail(note, number, code, said)
         raise
     except BaseException as error:
-        fail(note, f"{kind} {number}", 1, text_of(error, script))
+        fail(note, number, 1, text_of(error, note["brief"]))
 
 
-def fail(note: dict[str, Any], name: str, code: int, text: str) -> None:
+def run(script: str, is_module: bool) -> None:
+    """Run the script, or the module of that name, as `__main__`."""
+    if is_module:
+        runpy.run_module(script, run_name="__main__", alter_sys=True)
+    else:
+        runpy.run_path(script, run_name="__main__")
+
+
+def fail(note: dict[str, Any], number: int, code: int, text: str) -> None:
     """Report a failure, print it where output goes, and end."""
-    report(note, name, code, text)
+    report(note, number, code, text)
     sys.stderr.write(text)
     end(code)
 

@@ -29,7 +29,7 @@ def start(options: LaunchOptions, program: str) -> int:
         be_rank(list(rank_command(options)))
         return 0
     try:
-        return run_job(lambda folder: plan_job(options, folder))
+        return run_job(lambda folder: plan_job(options, folder), program if options.shows_all else "")
     except FluidError as error:
         sys.stderr.write(f"{program}: {error}\n")
         return _MISTAKE

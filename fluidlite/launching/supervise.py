@@ -16,6 +16,8 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from fluidlite.base.errors import ArgumentError
+from fluidlite.launching.deaths import DeathWatch
 from fluidlite.launching.plan import JobPlan, ProcessPlan
 
 __all__ = ["run_job"]
@@ -26,6 +28,7 @@ _PATIENCE = 5.0  # seconds for a process to end when it is asked to
 _SERVERS = 20.0  # seconds for servers to end by themselves once all trainers have: they may be saving
 _CHUNK = 1 << 16
 _INTERRUPTED = 130
+_RUNNING = "running"  # folder of a file for each process, called by its id, that holds its name
 _LINES = 20  # of the output of a process that says nothing of its end
 
 
@@ -49,21 +52,26 @@ class _Stop(Exception):
         self.code = code
 
 
-def run_job(make_plan: Callable[[str], JobPlan]) -> int:
+def run_job(make_plan: Callable[[str], JobPlan], program: str = "") -> int:
     """Run a job until all its processes have ended, and give the exit code: that of the process that failed
-    first, whose traceback is printed once. `make_plan` gives the commands for a folder that reports go to.
+    first, whose traceback is printed once. `make_plan` gives the commands for a folder that reports go to;
+    a `program` with a name says that it was interrupted.
     """
     with tempfile.TemporaryDirectory(prefix="fluidlite-job-") as folder:
         reports = pathlib.Path(folder) / "reports"
-        reports.mkdir()
+        (reports / _RUNNING).mkdir(parents=True)
         job = _RunningJob(make_plan(str(reports)), reports)
         try:
             with _signals():
                 return job.run()
         except _Stop as stop:
-            return stop.code
+            code = stop.code
         finally:
             job.end()
+        if program:
+            why = "interrupted" if code == _INTERRUPTED else "terminated"
+            sys.stderr.write(f"{program}: {why}; {job.count()} ended\n")
+        return code
 
 
 @contextlib.contextmanager
@@ -123,9 +131,14 @@ class _RunningJob:
         self.logs = pathlib.Path(plan.log_dir)
         self.shown: dict[str, int] = {}  # log -> bytes
         self.stopping = False
-        self.logs.mkdir(parents=True, exist_ok=True)
-        for path in (*self.logs.glob("workerlog.*"), *self.logs.glob("serverlog.*")):
-            path.unlink()  # of a job before
+        try:
+            self.logs.mkdir(parents=True, exist_ok=True)
+            for path in (path for pattern in plan.logs for path in self.logs.glob(pattern)):
+                path.unlink()  # of a job before
+        except OSError as error:
+            why = error.strerror or error
+            raise ArgumentError(f"cannot keep logs in {plan.log_dir}: {why}") from None
+        self.deaths = DeathWatch(reports / _RUNNING)
         self.processes = [_Process(each, self._show) for each in plan.processes]
 
     # ------------------------------------------------------------------ output
@@ -133,14 +146,17 @@ class _RunningJob:
         """Print what comes from a command itself: the output of processes on other hosts. Where one has
         failed, it is mpiexec's opinion on that.
         """
-        if not self.stopping and not any(self.reports.iterdir()):
+        if self.plan.is_remote and not self.stopping and not self._failures():
             _print(data)
 
     def _follow(self, ends: Mapping[str, int], whole: bool = False) -> None:
         """Print what has been added to the logs that are shown: of those in `ends` up to a position, and only
         whole lines unless `whole`.
         """
-        for path in sorted(self.logs.glob(self.plan.shown)):
+        for name, prefix in self.plan.shown.items():
+            path = self.logs / name
+            if not path.exists():
+                continue  # of a process that has said nothing yet, or of another host
             start = self.shown.get(path.name, 0)
             with path.open("rb") as file:
                 file.seek(start)
@@ -149,7 +165,7 @@ class _RunningJob:
                 data = data[: data.rfind(b"\n") + 1]
             self.shown[path.name] = start + len(data)
             if data:
-                _print(data)
+                _print(_with_prefix(data, prefix.encode()))
 
     # ------------------------------------------------------------------ running
     def run(self) -> int:
@@ -185,7 +201,7 @@ class _RunningJob:
     def _failures(self) -> list[_Failure]:
         found = []
         for path in self.reports.iterdir():
-            if path.suffix != ".new":
+            if path.is_file() and path.suffix != ".new":
                 said: dict[str, Any] = json.loads(path.read_text(encoding="utf8"))
                 found.append(_Failure(**said))
         return found
@@ -194,9 +210,10 @@ class _RunningJob:
     def _failed(self, first: _Failure) -> int:
         """Show the logs as they were before their processes failed, and the first failure."""
         self._follow({each.log: each.log_size for each in self._failures()}, whole=True)
-        others = ", and the others were ended" if self._count() > 1 else ""
+        others = ", and the others were ended" if len(self.plan.names) > 1 else ""
         sys.stdout.flush()
-        sys.stderr.write(f"{first.name} failed with exit code {first.code}{others}:\n{first.text}")
+        text = f":\n{first.text}" if first.text else "\n"
+        sys.stderr.write(f"{first.name} failed with exit code {first.code}{others}{text}")
         sys.stderr.flush()
         return first.code
 
@@ -209,19 +226,23 @@ class _RunningJob:
         process.reader.join(_PATIENCE)
         self._follow({}, whole=True)
         by = f"by signal {-code}" if code < 0 else f"with exit code {code}"
+        killed = self.deaths.first if len(process.plan.names) > 1 else ""
         last = b"\n".join(process.said.splitlines()[-_LINES:]).decode(errors="replace")
-        sys.stderr.write(
-            f"{process.plan.name} ended {by}:\n{last}\n" if last else f"{process.plan.name} ended {by}\n"
-        )
+        others = ", and the others were ended" if len(self.plan.names) > 1 else ""
+        said = f":\n{last}\n" if last and not killed else "\n"
+        sys.stderr.write(f"{killed or process.plan.name} ended {by}{others}{said}")
         sys.stderr.flush()
         return 128 - code if code < 0 else code
 
-    def _count(self) -> int:
-        return 2 if self.processes[0].plan.name == "the ranks" else len(self.processes)
+    def count(self) -> str:
+        """The processes of the job in words."""
+        names = self.plan.names
+        return f"all {len(names)} processes have" if len(names) > 1 else f"{names[0]} has"
 
     def end(self) -> None:
         """End what still runs: asked first, then without asking."""
         self.stopping = True
+        self.deaths.end()
         for number, patience in ((signal.SIGTERM, _PATIENCE), (signal.SIGKILL, _PATIENCE)):
             running = [process for process in self.processes if process.child.poll() is None]
             for process in running:
@@ -233,6 +254,14 @@ class _RunningJob:
         for process in self.processes:
             process.signal_all(signal.SIGKILL)  # what a command left behind in its session
             process.reader.join(1.0)
+
+
+def _with_prefix(data: bytes, prefix: bytes) -> bytes:
+    """Lines with the name of their process in front; of a line that was written over, its last form."""
+    if not prefix:
+        return data
+    lines = data.removesuffix(b"\n").split(b"\n")
+    return b"".join(prefix + line.rstrip(b"\r").rpartition(b"\r")[2] + b"\n" for line in lines)
 
 
 def _print(data: bytes) -> None:

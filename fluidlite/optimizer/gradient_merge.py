@@ -97,7 +97,7 @@ class GradientMergeOptimizer:
                         type="scale",
                         inputs={"X": total},
                         outputs={"Out": total},
-                        attrs={"scale": 1.0 / self.k_steps},
+                        attrs={"scale": 1.0 / self.k_steps, "bias": 0.0, "bias_after_scale": False},
                     )
         # inside a branch, updates go into the backward block: this one
         block._set_forward_block_idx(block.idx)

@@ -27,8 +27,8 @@ _NAMES = LazyNames(
         "fluidlite.reading.decorators": "batch",
         **FUNCTIONS,
     },
-    "amp callbacks device distributed framework hapi io metric nn optimizer reader regularizer static tensor "
-    "vision",
+    "amp callbacks compat dataset device distributed framework hapi io metric nn optimizer reader "
+    "regularizer static tensor utils version vision",
     {
         "dtype": VarType,
         "bool": VarType.BOOL,

@@ -2,64 +2,151 @@
 
     mpiexec -n 4 python fleet_served_mpi_job.py "a_sync=False" ctr_dnn
 
-Every process prints how far it ends from one process on the whole batches: trainers in the parameters that
-they fetch, servers in those that they hold.
+Every process prints how far it ends from its reference: trainers in the parameters that they fetch, servers
+in those that they hold. Trainers in step are compared with one process on the whole batches. Where they do
+not wait for each other, servers note when they take which message, and trainers when they begin a step: all
+processes are of one host and read one clock, so that this is the order in which a simulation takes them.
 """
 
 from __future__ import annotations
 
+import json
 import sys
+import time
 from typing import Any
 
-from fleet_proofs import CASES, NETS, seated
+from fleet_proofs import CASES, NETS, Case, seated
 from mpi4py import MPI
 
 import fluidlite.paddle as paddle
 from fluidlite.distributed.references import Initial, one_process
-from fluidlite.distributed.shares import get, max_relative_difference, put, share
+from fluidlite.distributed.replay import Merging, Replay
+from fluidlite.distributed.replay_geo import GeoReplay
+from fluidlite.distributed.shares import Values, get, max_relative_difference, put, share
+from fluidlite.executor.comm.local.network import JobEvent
+from fluidlite.executor.comm.messages import Kind
+from fluidlite.executor.comm.mpi.link import MpiServerLink
 from fluidlite.paddle.distributed import fleet
+from fluidlite.transpiler.modes import Reference
 
 SERVERS = ["127.0.0.1:6174", "127.0.0.1:6175"]
+# each gradient goes out by itself, and each step ends with the newest parameters
+AT_ONCE = {"max_merge_var_num": 1, "independent_recv_thread": False, "min_send_grad_num_before_recv": 1}
+Log = list[list[Any]]
 
 
-def serve(seat: fleet.Fleet, initial: Initial, mine: list[Any], feeds: list[dict[str, Any]]) -> float:
-    """Serve from the initial values."""
+def noting(endpoint: str, log: Log) -> None:
+    """Have the server of this process note the messages that it takes."""
+    take = MpiServerLink.next_message
+
+    def next_message(self: MpiServerLink, within: float | None = None) -> Any:
+        found = take(self, within)
+        if found is not None:
+            message = found[1]
+            log.append([time.monotonic_ns(), endpoint, message.trainer, message.kind.name, message.name])
+        return found
+
+    MpiServerLink.next_message = next_message  # type: ignore[method-assign]
+
+
+def begins(trainer: int) -> list[Any]:
+    """What a trainer notes when it begins a step."""
+    return [time.monotonic_ns(), "", trainer, None, ""]
+
+
+def serve(seat: fleet.Fleet, initial: Initial, endpoint: str, log: Log) -> Values:
+    """Serve from the initial values; gives the slices that the server holds in the end."""
     scope = paddle.static.global_scope()
+    mine = [piece for piece in initial.job.slices if piece.endpoint == endpoint]
     seat.init_server()
     for piece in mine:
-        put(scope, {piece.param_name: initial.values[piece.param][piece.first_row : piece.end_row]})
+        copies = initial.job.mode.copies(initial.job, role_at(initial.job, endpoint))
+        value = initial.values[piece.param][piece.first_row : piece.end_row]
+        put(scope, dict.fromkeys([piece.param_name, *copies.get(piece.param_name, ())], value))
+    noting(endpoint, log)
     seat.run_server()
-    wanted = one_process(initial.job, initial, feeds)
-    rows = {piece: wanted[piece.param][piece.first_row : piece.end_row] for piece in mine}
-    return max(max_relative_difference(get(scope, each.param_name), value) for each, value in rows.items())
+    return {piece.param_name: get(scope, piece.param_name) for piece in mine}
 
 
-def train(seat: fleet.Fleet, initial: Initial, programs: Any, feeds: list[dict[str, Any]]) -> float:
-    """Train on this trainer's share of the batches."""
+def role_at(job: Any, endpoint: str) -> Any:
+    """The role of the server at an endpoint."""
+    return next(role for role in job.roles if not role.trains and role.endpoint == endpoint)
+
+
+def train(seat: fleet.Fleet, initial: Initial, programs: Any, feeds: list[Values], log: Log) -> Values:
+    """Train on this trainer's share of the batches; gives its parameters."""
     main, startup = programs
     exe, scope = paddle.static.Executor(), paddle.static.global_scope()
     tables = {piece.param for piece in initial.job.slices if piece.sparse}
-    seat.init_worker()
     exe.run(startup)
     put(scope, {name: initial.values[name] for name in tables})
+    seat.init_worker()
+    index = seat.worker_index()
     for feed in feeds:
-        exe.run(main, feed=share(feed, seat.worker_index(), 2))
-    wanted = one_process(initial.job, initial, feeds)
-    found = [max_relative_difference(get(scope, name), wanted[name]) for name in wanted if name not in tables]
+        log.append(begins(index))
+        exe.run(main, feed=share(feed, index, 2))
+    log.append(begins(index))
     seat.stop_worker()
-    return max(found)
+    return {name: get(scope, name) for name in dict.fromkeys(piece.param for piece in initial.job.slices)}
+
+
+def simulated(initial: Initial, feeds: list[Values], log: Log) -> Replay | GeoReplay:
+    """The job again, with the messages in the order of the clock."""
+    job = initial.job
+    names = {role.index: role.name for role in job.roles if role.trains}
+    events = [
+        JobEvent(endpoint, names[trainer], None if kind is None else Kind[kind], name)
+        for _, endpoint, trainer, kind, name in sorted(log, key=lambda line: line[0])
+    ]
+    shares = [[share(feed, index, 2) for feed in feeds] for index in range(2)]
+    if job.mode.reference is Reference.CHANGES_IN_ORDER:
+        return GeoReplay(job, initial, shares, events)
+    return Replay(job, initial, shares, events, Merging())
+
+
+def case_of(name: str) -> Case:
+    """The case, with gradients that go out at once where trainers do not wait."""
+    case = CASES[name]
+    if not case.fields.get("a_sync"):
+        return case
+    chosen = {**case.fields.get("a_sync_configs", {}), **AT_ONCE}
+    return Case(
+        {**case.fields, "a_sync_configs": chosen}, case.optimizer, servers=2, tolerance=case.tolerance
+    )
 
 
 def main() -> None:
-    rank = MPI.COMM_WORLD.rank
-    role = fleet.Role.WORKER if rank < 2 else fleet.Role.SERVER
-    who = fleet.UserDefinedRoleMaker(current_id=rank % 2, role=role, worker_num=2, server_endpoints=SERVERS)
-    seat, programs, feeds = seated(CASES[sys.argv[1]], NETS[sys.argv[2]], who)
-    job = seat.job()
-    mine = [piece for piece in job.slices if piece.endpoint == SERVERS[rank % 2]]
-    initial = Initial(job)
-    found = train(seat, initial, programs, feeds) if rank < 2 else serve(seat, initial, mine, feeds)
-    print(f"{found:.3e}", flush=True)
+    world = MPI.COMM_WORLD
+    number, trains = world.rank % 2, world.rank < 2
+    role = fleet.Role.WORKER if trains else fleet.Role.SERVER
+    who = fleet.UserDefinedRoleMaker(current_id=number, role=role, worker_num=2, server_endpoints=SERVERS)
+    seat, programs, feeds = seated(case_of(sys.argv[1]), NETS[sys.argv[2]], who)
+    initial = Initial(seat.job())
+    log: Log = []
+    if trains:
+        found = train(seat, initial, programs, feeds, log)
+    else:
+        found = serve(seat, initial, SERVERS[number], log)
+    logs = [json.loads(text) for text in world.allgather(json.dumps(log))]
+    held, of_trainer, remote = wanted(initial, feeds, [line for each in logs for line in each], number)
+    if trains:
+        pairs = [(found[name], of_trainer[name]) for name in found if name not in remote]
+    else:
+        by_name = {piece.param_name: piece for piece in initial.job.slices}
+        pairs = [
+            (value, held[by_name[name].param][by_name[name].first_row : by_name[name].end_row])
+            for name, value in found.items()
+        ]
+    print(f"{max(max_relative_difference(mine, other) for mine, other in pairs):.3e}", flush=True)
+
+
+def wanted(initial: Initial, feeds: list[Values], log: Log, number: int) -> tuple[Any, Values, set[str]]:
+    """The parameters of the servers, those of a trainer, and the tables that trainers do not hold."""
+    if initial.job.mode.reference is Reference.ONE_PROCESS:
+        whole = one_process(initial.job, initial, feeds)
+        return whole, whole, {piece.param for piece in initial.job.slices if piece.sparse}
+    replay = simulated(initial, feeds, log)
+    return replay.servers, replay.trainers[number], replay.remote
 
 
 if __name__ == "__main__":

@@ -11,6 +11,8 @@ import sys
 
 import pytest
 
+import fluidlite as fluid
+import fluidlite.paddle as paddle
 from fluidlite.cli.scripts.process import CHILDREN
 
 TRAIN = """\
@@ -204,3 +206,65 @@ def test_names_of_paddle(tmp_path: pathlib.Path) -> None:
     )
     code, _, err = run("old.py", cwd=tmp_path)
     assert code == 1 and "module 'paddle' has no attribute 'meann'; did you mean 'mean'?" in err
+
+
+# ------------------------------------------------------------------------------------------------ --check
+WRONG = """\
+import paddle
+import paddle.fluid as fluid
+from paddle.fluid import layers
+from paddle.fluid.layers import fc as dense, fcc
+from paddle.fluid.dygraph import Linear
+import helper, broken
+L = fluid.layers
+with fluid.dygraph.guard():
+    dense(input=1, size=2, actt="relu")
+L.conv2d_transposed(1)
+layers.relu(1, 2, 3, 4)
+fluid.optimizer.Adam(0.1, beta3=1).minimize
+fluid.io.DataLoader.from_gen()
+paddle.disable_static()
+paddle.v2.init()
+paddle.nn.Linear(3, 4, foo=1)
+"""
+RIGHT = """\
+import sys, paddle, paddle.fluid as fluid, paddle.nn.functional as F
+from paddle.fluid.layers import *
+from paddle.fluid.incubate.fleet.base.role_maker import PaddleCloudRoleMaker
+fluid.io.DataLoader.from_generator(feed_list=[fluid.data("x", [1])], capacity=1)
+fluid.layers.data(*["z"], **{"shape": [1]})
+print(fluid.core.VarDesc.VarType.FP32, paddle.dataset.mnist.train().__name__, F.relu.__name__, sys.argv[1])
+"""
+STATIC = "static graphs only: FluidLite runs programs, and has no imperative mode"
+LACKING = f"""\
+old.py:4: fluid.layers.fcc: not there; did you mean 'fc'?
+old.py:5: fluid.dygraph.Linear: {STATIC}
+old.py:8: fluid.dygraph.guard: {STATIC}
+old.py:9: fluid.layers.fc: no argument 'actt'; did you mean 'act'?
+old.py:10: fluid.layers.conv2d_transposed: not there; did you mean 'conv2d_transpose'?
+old.py:11: fluid.layers.relu: 4 arguments, where it takes 2
+old.py:12: fluid.optimizer.Adam: no argument 'beta3'; did you mean 'beta2'?
+old.py:13: fluid.io.DataLoader.from_gen: not there; did you mean 'from_generator'?
+old.py:14: paddle.disable_static: {STATIC}
+old.py:15: paddle.v2.init: the interface before fluid, which 1.8.5 does not have either
+old.py:16: paddle.nn.Linear: no argument 'foo'
+helper.py:1: fluid.layers.foo: not there; did you mean 'floor'?
+fluidlite-run: 12 names would fail; without --check the script runs nevertheless
+"""
+
+
+def test_check(tmp_path: pathlib.Path) -> None:
+    write(tmp_path, old=WRONG, helper="from paddle.fluid.layers import foo", broken="x = = 1")
+    assert run("--check", "old.py", cwd=tmp_path) == (1, "", LACKING)
+    write(tmp_path, old=RIGHT)
+    assert run("--check", "old.py", "--check", cwd=tmp_path) == (
+        0,
+        "VarType.FP32 <lambda> relu --check\n",
+        "",
+    )
+
+
+@pytest.mark.parametrize("name", ["fluid.imperative", "fluid.guard", "fluid.dygraph.gard", "paddle.jit"])
+def test_imperative_names_when_they_are_read(name: str) -> None:
+    with pytest.raises(AttributeError, match="; static graphs only"):
+        eval(name, {"fluid": fluid, "paddle": paddle})

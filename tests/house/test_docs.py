@@ -119,7 +119,9 @@ def console_blocks() -> list[object]:
     for page in READ:
         for block in page.blocks:
             if block.language == "console" and not all(map(reason_not_to_run, pages.commands(block))):
-                needs_mpi = "mpiexec" in block.text or "nproc_per_node" in block.text
+                needs_mpi = any(
+                    word in block.text for word in ("mpiexec", "nproc_per_node", "fluidlite-launch")
+                )
                 marks = [pytest.mark.mpi] if needs_mpi else []
                 found.append(pytest.param(page, block, marks=marks, id=block.place))
     return found

@@ -27,6 +27,10 @@ LAZY: dict[tuple[str, str], str] = {
     ): "start-up time: only scripts need the executor, and the doors at which they are watched",
     ("fluidlite.cli.transpile", "fluidlite.cli.proofs"): "start-up time: only proofs need the executor",
     (
+        "fluidlite.cli.run",
+        "fluidlite.cli.*",
+    ): "scripts set the environment before anything of Paddle is imported",
+    (
         "fluidlite.executor.comm.transports",
         "fluidlite.executor.comm.*",
     ): "start-up time: a process is started for one transport at the most, and most are for none",

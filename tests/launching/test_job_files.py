@@ -1,4 +1,4 @@
-"""The job files of docs/LAUNCH.md: roles that their processes find in the environment."""
+"""Job files, of docs/LAUNCH.md and of the command: roles that their processes find in the environment."""
 
 from __future__ import annotations
 
@@ -6,26 +6,43 @@ import json
 import os
 import pathlib
 import re
+import shlex
 import subprocess
 import sys
+from typing import Any
 
 import pytest
+import yaml
 
+from fluidlite.distributed import roles_from_environment
 from fluidlite.incubate.fleet.base.role_maker import PaddleCloudRoleMaker
+from fluidlite.launching import LaunchOptions
+from fluidlite.launching.job_files import (
+    JobFile,
+    commands_for_hosts,
+    kubernetes_file,
+    placed_on_hosts,
+    slurm_file,
+)
 
 PAGE = pathlib.Path(__file__).parents[2] / "docs" / "LAUNCH.md"
 SECTION = PAGE.read_text(encoding="utf8").split("## Job files")[1].split("\n## ")[0]
-BY_HAND, SLURM, KUBERNETES = re.findall(r"```text\n(.*?)```", SECTION, re.S)
+(BY_HAND,) = re.findall(r"```text\n(.*?)```", SECTION, re.S)
 INDEX = "metadata.annotations['batch.kubernetes.io/job-completion-index']"
+JOB = LaunchOptions("train.py", ("--text", "it's $HOME"))
+RUN = ["python", "-m", "fluidlite", "train.py", *JOB.arguments]
 # stand-ins for the commands that the files call: the script leaves its environment in a file
 COMMANDS = {
-    "python": """import json, os
-open(f"{os.environ['SEEN']}/{os.getpid()}", "w").write(json.dumps(dict(os.environ)))
+    "python": """import json, os, sys
+seen = json.dumps({**os.environ, "ARGV": json.dumps(sys.argv[1:])})
+open(f"{os.environ['SEEN']}/{os.getpid()}", "w").write(seen)
 """,
     "scontrol": 'print("node7\\nnode8")',
     "srun": """import os, subprocess, sys
 for rank in range(int(os.environ["SLURM_NTASKS"])):
-    subprocess.run(sys.argv[1:], env={**os.environ, "SLURM_PROCID": str(rank)}, check=True)
+    command = sys.argv[next(i for i, word in enumerate(sys.argv) if i and word[0] != "-"):]
+    own = {"SLURM_PROCID": str(rank), "SLURM_STEP_NUM_TASKS": os.environ["SLURM_NTASKS"]}
+    subprocess.run(command, env={**os.environ, **own}, check=True)
 """,
 }
 
@@ -46,8 +63,10 @@ def environments(script: str, folder: pathlib.Path, **variables: str) -> list[di
     return [json.loads(file.read_text()) for file in seen.iterdir()]
 
 
-def check_roles(found: list[dict[str, str]], trainers: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """There are one server and `trainers` trainers, all with one key."""
+def check_roles(
+    found: list[dict[str, str]], trainers: int, monkeypatch: pytest.MonkeyPatch, servers: int = 1
+) -> None:
+    """There are so many servers and trainers, all with one key, and none is a rank of MPI."""
     roles = []
     for variables in found:
         with monkeypatch.context() as patch:
@@ -57,9 +76,13 @@ def check_roles(found: list[dict[str, str]], trainers: int, monkeypatch: pytest.
                 patch.setenv(name, value)
             role = PaddleCloudRoleMaker()
             role.generate_role()
-            assert role.worker_num() == trainers and len(role.get_pserver_endpoints()) == 1
+            assert role.worker_num() == trainers and len(role.get_pserver_endpoints()) == servers
             roles.append((role.is_server(), role.server_index() if role.is_server() else role.worker_index()))
-    assert sorted(roles) == [*((False, number) for number in range(trainers)), (True, 0)]
+            assert roles_from_environment().by == "environment"
+    wanted = [
+        (kind, number) for kind, count in ((False, trainers), (True, servers)) for number in range(count)
+    ]
+    assert sorted(roles) == wanted
     (key,) = {variables["FLUIDLITE_JOB_KEY"] for variables in found}
     assert key
 
@@ -68,26 +91,74 @@ def test_by_hand(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> Non
     check_roles(environments(BY_HAND, tmp_path), 2, monkeypatch)
 
 
+# ---------------------------------------------------------------------- what the command writes
 def test_slurm(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (tasks,) = re.findall("^#SBATCH --ntasks=(.*)$", SLURM, re.M)
-    found = environments(SLURM, tmp_path, SLURM_NTASKS=tasks, SLURM_JOB_NODELIST="node[7-8]")
-    assert {variables["PADDLE_PSERVERS_IP_PORT_LIST"] for variables in found} == {"node7:6174"}
-    check_roles(found, int(tasks) - 1, monkeypatch)
+    text = slurm_file(JobFile(JOB, 3, 2))
+    (tasks,) = re.findall("^#SBATCH --ntasks=(.*)$", text, re.M)
+    found = environments(text, tmp_path, SLURM_NTASKS=tasks, SLURM_JOB_NODELIST="node[7-8]")
+    places = {variables["PADDLE_PSERVERS_IP_PORT_LIST"] for variables in found}
+    assert places == {"node7:6174,node8:6175"}
+    assert {tuple(json.loads(variables["ARGV"])) for variables in found} == {tuple(RUN[1:])}
+    check_roles(found, 3, monkeypatch, servers=2)
+
+
+def test_slurm_without_servers_starts_ranks() -> None:
+    text = slurm_file(JobFile(LaunchOptions("pack.train", is_module=True), 3, 0, "mine"))
+    assert "#SBATCH --job-name=mine\n#SBATCH --ntasks=3\n" in text
+    assert text.endswith("srun --kill-on-bad-exit=1 python -m mpi4py -m fluidlite -m pack.train\n")
 
 
 def test_kubernetes(monkeypatch: pytest.MonkeyPatch) -> None:
-    service, *jobs = KUBERNETES.split("---\n")
-    assert "metadata: {name: job}" in service and "clusterIP: None" in service
+    service, servers, trainers = yaml.safe_load_all(kubernetes_file(JobFile(JOB, 3, 2, "mine", "an/image:1")))
+    assert service["metadata"]["name"] == "mine" and service["spec"]["clusterIP"] == "None"
     found = []
-    for job in jobs:
-        assert "completionMode: Indexed" in job and "subdomain: job" in job
-        (count,) = {int(number) for number in re.findall("(?:completions|parallelism): (.*)", job)}
-        plain = re.findall(r'{name: (\w+), value: "?([^"}]+)"?}', job)
-        assert "{secretKeyRef: {name: job-key, key: key}}" in job
+    for job, count in ((servers, 2), (trainers, 3)):
+        spec = job["spec"]
+        pod = spec["template"]["spec"]
+        (container,) = pod["containers"]
+        assert (spec["completionMode"], spec["completions"], spec["parallelism"]) == ("Indexed", count, count)
+        assert pod["subdomain"] == "mine" and container["image"] == "an/image:1"
+        assert spec["template"]["metadata"]["labels"] == service["spec"]["selector"]
+        assert container["command"] == RUN
         for index in range(count):
-            variables = {**dict(plain), "FLUIDLITE_JOB_KEY": "of the secret"}
-            if INDEX in job:
-                (name,) = re.findall(rf'name: (\w+)\n +valueFrom: .*"{re.escape(INDEX)}"', job)
-                variables[name] = str(index)
-            found.append(variables)
-    check_roles(found, 3, monkeypatch)
+            found.append(variables_of(container["env"], index))
+    places = "mine-pserver-0.mine:6174,mine-pserver-1.mine:6174"
+    assert {variables["PADDLE_PSERVERS_IP_PORT_LIST"] for variables in found} == {places}
+    check_roles(found, 3, monkeypatch, servers=2)
+
+
+def variables_of(entries: list[dict[str, Any]], index: int) -> dict[str, str]:
+    """The environment of pod number `index`, as Kubernetes makes it."""
+    found: dict[str, str] = {}
+    for entry in entries:
+        source = entry.get("valueFrom", {})
+        if "fieldRef" in source:
+            assert source["fieldRef"]["fieldPath"] == INDEX
+            found[entry["name"]] = str(index)
+        elif "secretKeyRef" in source:
+            assert source["secretKeyRef"] == {"name": "mine-key", "key": "key"}
+            found[entry["name"]] = "of the secret"
+        else:
+            found[entry["name"]] = re.sub(r"\$\((\w+)\)", lambda name: found[name[1]], entry["value"])
+    return found
+
+
+def test_kubernetes_without_servers_is_an_mpi_job() -> None:
+    job = yaml.safe_load(kubernetes_file(JobFile(JOB, 3, 0)))
+    assert job["kind"] == "MPIJob" and job["spec"]["mpiReplicaSpecs"]["Worker"]["replicas"] == 3
+    (container,) = job["spec"]["mpiReplicaSpecs"]["Launcher"]["template"]["spec"]["containers"]
+    assert container["command"][:6] == ["mpirun", "-n", "3", "python", "-m", "mpi4py"]
+    assert container["command"][6:] == RUN[1:]
+
+
+def test_commands_for_hosts() -> None:
+    text = commands_for_hosts(JobFile(JOB, 4, 2), ["a", "b"], "launch")
+    lines = [shlex.split(line, comments=True) for line in text.splitlines()]
+    (first, second) = [line for line in lines if line]
+    assert first[0] == second[0] and first[0].startswith("FLUIDLITE_JOB_KEY=")
+    assert first[1:9] == ["launch", "-n", "4", "--pservers", "2", "--hosts", "a,b", "--host"]
+    assert first[9:] == ["a", "train.py", *JOB.arguments] and second[9] == "b"
+    placed = placed_on_hosts(3, 2, ["a", "b"], 7000)
+    assert placed.servers == ("a:7000", "b:7000") and placed.workers == ("a:7001", "b:7001", "a:7002")
+    ranks = commands_for_hosts(JobFile(JOB, 4, 0), ["a", "b"], "launch")
+    assert ranks.count("launch") == 1 and "KEY" not in ranks

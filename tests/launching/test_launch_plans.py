@@ -167,7 +167,7 @@ def test_servers_of_several_hosts(bin: pathlib.Path) -> None:
         bin, "--servers", "10.0.0.1:1,10.0.0.2:1", "--workers", "10.0.0.1:2,10.0.0.2:2", "--host", "10.0.0.2"
     )
     notes = [json.loads(command[command.index("-u") + 2]) for command in found]
-    assert [(note["log"], note["number"]) for note in notes] == [("serverlog", 1), ("workerlog", 1)]
+    assert [(note["log"], note["number"]) for note in notes] == [("serverlog.{}", 1), ("workerlog.{}", 1)]
     server, worker = (note["environ"] for note in notes)
     assert server["TRAINING_ROLE"] == "PSERVER" and server["PADDLE_CURRENT_ENDPOINT"] == "10.0.0.2:1"
     assert worker["PADDLE_TRAINER_ID"] == "1" and worker["PADDLE_TRAINERS_NUM"] == "2"
@@ -181,8 +181,8 @@ def test_each_host_shows_its_first_trainer(bin: pathlib.Path) -> None:
     shown = []
     for host in ("10.0.0.1", "10.0.0.2", "10.0.0.3"):
         chosen = options("--servers", servers, "--workers", workers, "--host", host)
-        shown.append(plan_job(chosen, "reports", {"PATH": str(bin)}).shown)
-    assert shown == ["workerlog.0", "workerlog.1", "workerlog.0"]  # the last has servers only
+        shown.extend(plan_job(chosen, "reports", {"PATH": str(bin)}).shown)
+    assert shown == ["workerlog.0", "workerlog.1", "serverlog.1"]  # the last has servers only
 
 
 def test_ports_of_local_servers_differ(bin: pathlib.Path) -> None:

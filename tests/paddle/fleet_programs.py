@@ -82,24 +82,68 @@ COMBINATIONS = {
 }
 
 
+# the same by one rank, and where programs are not rewritten for all-reduces
+REPORTED = [
+    (kind, parts, ranks, rewrites)
+    for kind in (sgd, momentum, adam)
+    for parts in [(), *[(part,) for part in _TOGETHER]]
+    for ranks, rewrites in ((1, True), (1, False), (2, True), (2, False))
+]
+
+# what a strategy is set to before it is printed
+OVERVIEWS: tuple[dict[str, Any], ...] = (
+    {},
+    {
+        **dict.fromkeys(
+            [*_TOGETHER, "a_sync", "dgc", "sharding", "pipeline", "tensor_parallel", "qat"], True
+        ),
+        "recompute_configs": {"checkpoints": ["a" * 50, "b"]},
+        "lamb_configs": {"exclude_from_weight_decay": ["x", "y"]},
+        "hybrid_configs": {"dp_degree": 2},
+        "nccl_comm_num": 3,
+    },
+)
+
+
+def overviews(fleet: Any) -> list[str]:
+    """What strategies print."""
+    found = []
+    for fields in OVERVIEWS:
+        strategy = fleet.DistributedStrategy()
+        for field, value in fields.items():
+            setattr(strategy, field, value)
+        found.append(repr(strategy))
+    return found
+
+
 def combined(paddle: Any, fleet: Any, guard: Any, name: str) -> list[str]:
     """The parts that apply of several that are set."""
     kind, parts = COMBINATIONS[name]
+    return applied(paddle, fleet, guard, kind, parts)
+
+
+def applied(
+    paddle: Any, fleet: Any, guard: Any, kind: Any, parts: Any, ranks: int = 2, rewrites: bool = True
+) -> list[str]:
+    """The parts that apply of those that are set."""
+    name = f"{kind.__name__}: {parts}"
     fields: dict[str, Any] = dict.fromkeys(parts, True)
+    if not rewrites:
+        fields.update(_LOCAL)
     fields.update({f"{part}_configs": _CHOSEN[part] for part in parts if part in _CHOSEN})
     CASES[name] = (mlp, kind, fields)
     try:
-        return built(paddle, fleet, guard, name)[2]
+        return built(paddle, fleet, guard, name, ranks)[2]
     finally:
         del CASES[name]
 
 
-# ops of clipping and of half precision are those that fluid builds: only the parts are compared
-OTHER_FORM = ("clipped", "amp", "merge_amp")
+# ops of clipping are those that fluid builds: only the parts are compared
+OTHER_FORM = ("clipped",)
 
 
-def built(paddle: Any, fleet: Any, guard: Any, name: str) -> tuple[Any, Any, list[str]]:
-    """Main and startup program of rank 0 of two, and the parts that were applied."""
+def built(paddle: Any, fleet: Any, guard: Any, name: str, ranks: int = 2) -> tuple[Any, Any, list[str]]:
+    """Main and startup program of rank 0, and the parts that were applied."""
     net, optimizer, fields = CASES[name]
     main, startup = paddle.static.Program(), paddle.static.Program()
     with paddle.static.program_guard(main, startup), guard():
@@ -109,7 +153,7 @@ def built(paddle: Any, fleet: Any, guard: Any, name: str) -> tuple[Any, Any, lis
         for field, value in fields.items():
             setattr(strategy, field, value)
         role = fleet.UserDefinedRoleMaker(
-            is_collective=True, current_id=0, role=fleet.Role.WORKER, worker_endpoints=list(ENDPOINTS)
+            is_collective=True, current_id=0, role=fleet.Role.WORKER, worker_endpoints=list(ENDPOINTS[:ranks])
         )
         fleet.init(role)
         fleet.distributed_optimizer(optimizer(paddle), strategy).minimize(loss)

@@ -19,7 +19,7 @@ from typing import Any
 
 import numpy as np  # noqa: F401  # before paddle, which crashes otherwise
 import paddle
-from fleet_programs import CASES, COMBINATIONS, built, combined, described
+from fleet_programs import CASES, COMBINATIONS, REPORTED, applied, built, combined, described, overviews
 from fleet_roles import ENVIRONMENTS, USER_DEFINED, answers
 from google.protobuf import pyext
 from google.protobuf.internal import containers
@@ -88,14 +88,19 @@ def leaving_out(method: Any, types_: set[str]) -> Any:
 def programs() -> dict[str, Any]:
     found = {}
     for name in CASES:
-        main, startup, applied = built(paddle, fleet, paddle.utils.unique_name.guard, name)
-        found[name] = {"main": described(main), "startup": described(startup), "applied": applied}
+        main, startup, parts = built(paddle, fleet, paddle.utils.unique_name.guard, name)
+        found[name] = {"main": described(main), "startup": described(startup), "applied": parts}
     return found
 
 
 def combinations() -> dict[str, list[str]]:
     guard = paddle.utils.unique_name.guard
     return {name: combined(paddle, fleet, guard, name) for name in COMBINATIONS}
+
+
+def reported() -> list[list[str]]:
+    guard = paddle.utils.unique_name.guard
+    return [applied(paddle, fleet, guard, *row) for row in REPORTED]
 
 
 def fields() -> dict[str, list[str]]:
@@ -122,6 +127,8 @@ def main() -> None:
         found = {
             "programs": programs(),
             "combinations": combinations(),
+            "reported": reported(),
+            "overviews": overviews(fleet),
             "fields": fields(),
             "roles": [answers(fleet.base.role_maker, os.environ, row) for row in ENVIRONMENTS],
             "user_defined": [answers(fleet.base.role_maker, os.environ, row) for row in USER_DEFINED],

@@ -99,6 +99,47 @@ def test_the_scale_shrinks_after_one_bad_step_and_grows_after_two_good() -> None
     assert scales == [4.0, 4.0, 8.0, 8.0]
 
 
+@pytest.mark.parametrize(
+    ("positional", "named", "wanted"),
+    [  # (scale at first, steps to grow, steps to shrink, ratio) of 2.6.2
+        ((), {}, (65536.0, 2000, 1, 0.5)),
+        ((), {"use_promote": False}, (65536.0, 2000, 1, 0.5)),
+        ((None, "O1"), {}, (65536.0, 2000, 1, 0.5)),
+        ((None, 128.0), {}, (128.0, 1000, 2, 0.8)),
+        ((), {"use_pure_fp16": False}, (32768.0, 1000, 2, 0.8)),
+    ],
+)
+def test_defaults_of_both_signatures(positional: Any, named: Any, wanted: Any) -> None:
+    amp.decorate(paddle.optimizer.SGD(0.1), *positional, **named).minimize(network())
+    block = paddle.static.default_main_program().global_block()
+    (update,) = [op for op in block.ops if op.type == "update_loss_scaling"]
+    names = ("incr_every_n_steps", "decr_every_n_nan_or_inf", "decr_ratio")
+    startup = paddle.static.default_startup_program().global_block().ops
+    (scale,) = [op for op in startup if op.output("Out") == update.input("PrevLossScaling")]
+    found = (scale.attr("value"), *(update.attr(name) for name in names))
+    assert found == pytest.approx(wanted)
+
+
+@pytest.mark.parametrize("naive", [True, False])
+def test_rows_of_a_table_are_checked(naive: bool) -> None:
+    ids, y = paddle.static.data("ids", [None, 1], "int64"), paddle.static.data("y", [None, 1])
+    rows = paddle.static.nn.embedding(ids, [6, 4], is_sparse=True, param_attr=paddle.ParamAttr("table"))
+    loss = paddle.mean(paddle.square(paddle.static.nn.fc(paddle.reshape(rows, [-1, 4]), 1) - y))
+    optimizer = amp.decorate(paddle.optimizer.SGD(0.5), init_loss_scaling=8.0)
+    optimizer.minimize(loss)
+    exe = paddle.static.Executor(paddle.CPUPlace())
+    exe.naive = naive
+    exe.run(paddle.static.default_startup_program())
+    table = paddle.static.global_scope().find_var("table").get_tensor()
+    feed = {"ids": np.array([[1], [4], [1]], "int64"), "y": np.ones((3, 1), "float32")}
+    for y_value, moves, scale in ((1.0, [1, 4], 8.0), (np.inf, [], 4.0), (1.0, [1, 4], 4.0)):
+        before = np.array(table)
+        feed["y"] = np.full((3, 1), y_value, "float32")
+        found = exe.run(feed=feed, fetch_list=[optimizer.get_loss_scaling()])[0]
+        assert np.flatnonzero((np.array(table) != before).any(axis=1)).tolist() == moves
+        assert float(np.ravel(found)[0]) == scale
+
+
 @pytest.mark.parametrize("guarded", [True, False])
 def test_parameters_of_half_precision(guarded: bool) -> None:
     loss = network()

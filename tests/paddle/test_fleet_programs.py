@@ -100,13 +100,16 @@ def without_repetition(block: list[Any]) -> list[Any]:
 
 def test_parts_that_go_together(caplog: pytest.LogCaptureFixture) -> None:
     for name, wanted in RECORDED["combinations"].items():
-        found = fleet_programs.combined(paddle, fleet, unique_name.guard, name)
-        assert without_exchange(found) == without_exchange(wanted), name
+        assert fleet_programs.combined(paddle, fleet, unique_name.guard, name) == wanted, name
 
 
-def without_exchange(parts: list[str]) -> list[str]:
-    """Parts but the plain all-reduces, which 2.6.2 makes besides local SGD too."""
-    return [part for part in parts if part != "RawProgramOptimizer"]
+def test_parts_that_are_reported(caplog: pytest.LogCaptureFixture) -> None:
+    for row, wanted in zip(fleet_programs.REPORTED, RECORDED["reported"], strict=True):
+        assert fleet_programs.applied(paddle, fleet, unique_name.guard, *row) == wanted, row
+
+
+def test_strategies_are_printed_as_tables() -> None:
+    assert fleet_programs.overviews(fleet) == RECORDED["overviews"]
 
 
 def served(by_hand: bool) -> Any:

@@ -127,7 +127,7 @@ def test_files(tmp_path: pathlib.Path) -> None:
     again.load_from_prototxt(path)
     assert again == strategy == copy.deepcopy(strategy)
     assert again.execution_strategy.num_threads == 3 and again.amp_configs["incr_ratio"] == pytest.approx(3.3)
-    assert "mp_degree: 2" in repr(again)
+    assert repr(again) == repr(strategy)
 
 
 def test_unreadable_file(tmp_path: pathlib.Path) -> None:

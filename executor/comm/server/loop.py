@@ -58,6 +58,9 @@ class ParameterServer:
         self.at_barrier: dict[int, Any] = {}
         self.wanted: dict[int, deque[tuple[Any, Message]]] = {}
         self.steps = program.block.program.distribution.loaded_steps
+        self.left: dict[
+            int, int
+        ] = {}  # trainers that have left since the last step -> steps they took part in
         self.takes = self._declared_forms()
         self.last_writer = program.last_writers()
         self.changed = ChangedRows(program.table_of_rows.values(), program.trainers)
@@ -148,6 +151,7 @@ class ParameterServer:
         if kind is Kind.SEND:
             self._take(to, message)
         elif kind is Kind.COMPLETE:
+            self.left[trainer] = self.steps
             self.leave(trainer)
         elif kind is Kind.BARRIER:
             self.at_barrier[trainer] = to
@@ -233,6 +237,8 @@ class ParameterServer:
         """Once every trainer that is still there has sent its gradients: update, and let them go on."""
         if not self.here or not self.here <= set(self.at_barrier):
             return
+        if self.left:
+            self._report_left()
         self.link.keep_replies()
         if self.program.schedule is not None:
             self.blocks.run(self.program.schedule)
@@ -248,6 +254,14 @@ class ParameterServer:
         self.at_barrier = {}
         for to in waiting.values():
             self.link.reply(to, None)
+
+    def _report_left(self) -> None:
+        """Say who takes no part in this step any more, though others do: ranks should have as many steps."""
+        others = sorted(self.here)
+        go_on = f"trainer{'s' if len(others) > 1 else ''} {', '.join(map(str, others))}"
+        for trainer, steps in self.left.items():
+            _log.warning("trainer %d left after step %d; without it go on: %s", trainer, steps, go_on)
+        self.left.clear()
 
     def _answer_wanted(self, done: int) -> None:
         """Send what trainers want, each in the order in which it asked, as far as the blocks up to number

@@ -8,6 +8,7 @@ recognise each other, and `tls` what encrypts their words where certificates are
 from __future__ import annotations
 
 import contextlib
+import sys
 from collections.abc import Callable, Sequence
 
 from fluidlite.base import flags
@@ -43,6 +44,8 @@ class TcpSession(Session):
     def listen(self, endpoint: str, terms: Terms, check: Callable[[Incoming], None]) -> ServerLink:
         """Bind to the address that was given, and to no other; CommunicatorError where the port is taken."""
         self.listener = Listener(endpoint, self.deadline, self.key, terms.to_json(), check, self.encryption)
+        sys.stderr.write(f"listening at {endpoint}\n")
+        sys.stderr.flush()
         return self.listener
 
     def leave(self) -> None:

@@ -16,11 +16,12 @@ import importlib.abc
 import importlib.machinery
 import importlib.util
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from types import ModuleType
 from typing import Any
 
-from fluidlite.base.errors import FluidError, InstalledPaddleError, did_you_mean
+from fluidlite.base.errors import InstalledPaddleError
+from fluidlite.base.imperative import instead_of
 
 __all__ = ["PADDLE_VERSION", "install_as_paddle", "paddle_names"]
 
@@ -31,19 +32,6 @@ _HOMES = {
     "paddle.batch": "fluidlite.reading.decorators",
     "paddle": "fluidlite.paddle",
 }
-
-_READERS = (
-    "train",
-    "test",
-    "train10",
-    "train100",
-    "test10",
-    "test100",
-    "valid",
-    "validation",
-    "val",
-    "trainval",
-)
 
 
 def install_as_paddle(shadow: bool = False) -> None:
@@ -119,15 +107,13 @@ class PaddleFinder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
     ) -> importlib.machinery.ModuleSpec | None:
         """A spec for the names that there are; None for others."""
         home = _home(fullname)
-        if home is None or not (_exists(home) or fullname.startswith("paddle.dataset")):
+        if home is None or not _exists(home):
             return None
         # packages all: Python looks for `paddle.fluid` only in a module that has a `__path__`
         return importlib.machinery.ModuleSpec(fullname, self, is_package=True)
 
     def create_module(self, spec: importlib.machinery.ModuleSpec) -> ModuleType | None:
         """A module of its own for `paddle`; for the others an empty one that `exec_module` replaces."""
-        if spec.name.startswith("paddle.dataset"):
-            return _PaddleDatasets(spec.name)
         return PaddleModule(spec.name) if spec.name == "paddle" else None
 
     def exec_module(self, module: ModuleType) -> None:
@@ -138,7 +124,7 @@ class PaddleFinder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
         if isinstance(module, PaddleModule):
             # `paddle.batch` is a function and a module; an import of the module must not replace the function
             sys.modules["paddle.batch"] = importlib.import_module(_HOMES["paddle.batch"])
-        elif home is not None and not isinstance(module, _PaddleDatasets):
+        elif home is not None:
             sys.modules[module.__name__] = importlib.import_module(home)
 
 
@@ -153,7 +139,7 @@ class PaddleModule(ModuleType):
     """The package `paddle`: the names of 1.8 and those of the 2.x door."""
 
     __version__ = PADDLE_VERSION
-    _modules_of_1x = ("fluid", "dataset")
+    _modules_of_1x = ("fluid",)
 
     @staticmethod
     def enable_static() -> None:
@@ -171,37 +157,10 @@ class PaddleModule(ModuleType):
         elif name in dir(door):
             value = getattr(door, name)
         else:
-            raise AttributeError(f"module 'paddle' has no attribute {name!r}{did_you_mean(name, dir(self))}")
+            raise AttributeError(f"module 'paddle' has no attribute {name!r}{instead_of(name, dir(self))}")
         setattr(self, name, value)
         return value
 
     def __dir__(self) -> list[str]:
         door = importlib.import_module("fluidlite.paddle")
         return sorted({*super().__dir__(), *self._modules_of_1x, "enable_static", *dir(door)})
-
-
-class _PaddleDatasets(ModuleType):
-    """`paddle.dataset` and the data sets below it, none of which FluidLite has."""
-
-    def __getattr__(self, name: str) -> Any:
-        # the import system asks for these and takes AttributeError for "there is none"
-        if name.startswith("__"):
-            raise AttributeError(name)
-        if self.__name__ == "paddle.dataset":
-            return importlib.import_module(f"paddle.dataset.{name}")
-        whole = f"{self.__name__}.{name}"
-        # `train()` makes a reader, so it is the reader that refuses: scripts call the maker as they begin
-        return _reader_maker(whole) if name in _READERS else _refuse(whole)
-
-
-def _reader_maker(name: str) -> Callable[..., Any]:
-    return lambda *args, **kwargs: _refuse(name)
-
-
-def _refuse(name: str) -> Callable[..., Any]:
-    def refuse(*args: Any, **kwargs: Any) -> Any:
-        raise FluidError(
-            f"{name}() would download a data set, which FluidLite does not: read the data in another way"
-        )
-
-    return refuse

@@ -60,14 +60,18 @@ class OptimizerWithMixedPrecision:
         self._loss_scaling = _state("loss_scaling", init_loss_scaling, "float32")
         self._use_dynamic_loss_scaling = use_dynamic_loss_scaling
         if use_dynamic_loss_scaling:
-            self._incr_every_n_steps = _constant(incr_every_n_steps)
-            self._decr_every_n_nan_or_inf = _constant(decr_every_n_nan_or_inf)
+            self._incr_every_n_steps = self._count(incr_every_n_steps)
+            self._decr_every_n_nan_or_inf = self._count(decr_every_n_nan_or_inf)
             self._incr_ratio = incr_ratio
             self._decr_ratio = decr_ratio
             self._num_good_steps = _state("num_good_steps", 0, "int32")
             self._num_bad_steps = _state("num_bad_steps", 0, "int32")
         # fluid declares the rate here, so the startup program sets it before any accumulator
         optimizer._create_global_learning_rate()
+
+    def _count(self, steps: int) -> Any:
+        """A number of steps as the update of the scale reads it: a variable of shape [1]."""
+        return fill_constant(shape=[1], dtype="int32", value=steps)
 
     def get_loss_scaling(self) -> Variable:
         """The variable of shape [1] that holds the scale of the loss."""
@@ -91,16 +95,25 @@ class OptimizerWithMixedPrecision:
         self._train_program = loss.block.program
         self._startup_prog = startup_program
         rewrite_program(self._train_program, self._amp_lists, self._dtype, self._only)
-        self._scaled_loss = loss * self._loss_scaling
+        self._scaled_loss = self._scaled(loss)
         self._param_grads = self._optimizer.backward(
             self._scaled_loss, startup_program, parameter_list, no_grad_set, callbacks
         )
         update_role_var_grad(self._train_program, self._param_grads)
-        scaled: list[Any] = []
-        for param, grad in self._param_grads:
+        return self._unscaled(self._param_grads)
+
+    def _scaled(self, loss: Variable) -> Variable:
+        """The loss times its scale."""
+        product: Variable = loss * self._loss_scaling
+        return product
+
+    def _unscaled(self, params_grads: ParamsGrads) -> ParamsGrads:
+        """Pairs of parameter and gradient, the scale taken off."""
+        found: list[Any] = []
+        for param, grad in params_grads:
             with self._train_program._optimized_guard([param, grad]):
-                scaled.append([param, grad / self._loss_scaling])
-        return scaled
+                found.append([param, grad / self._loss_scaling])
+        return found
 
     def apply_gradients(self, scaled_params_grads: ParamsGrads) -> list[Operator]:
         """Append the update of the scale, where that is dynamic, and those of the parameters; gives the
@@ -141,10 +154,6 @@ def _state(name: str, value: float, dtype: str) -> Variable:
     return create_global_var(
         name=unique_name.generate(name), shape=[1], value=value, dtype=dtype, persistable=True
     )
-
-
-def _constant(value: int) -> Variable:
-    return fill_constant(shape=[1], dtype="int32", value=value)
 
 
 def _zero_unless(is_finite: Variable, grads: list[Variable]) -> None:

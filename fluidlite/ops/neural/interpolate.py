@@ -35,6 +35,10 @@ _ATTRS = {
     "align_mode": 1,
 }
 Maybe: TypeAlias = "Array | None"
+Taps: TypeAlias = "list[tuple[Array, Array]]"
+"""(index, weight) for each tap, of the length of what comes out."""
+
+__all__ = ["Taps", "taps_of"]
 
 _SLOTS = "X OutSize? SizeTensor*? Scale? -> Out"
 
@@ -198,16 +202,37 @@ def _shape_rule(type: str, dims: int) -> Callable[..., Spec]:
 
 # ------------------------------------------------------------------ ops
 def _axes_and_taps(
-    method: str, x: Array, out: Sequence[int], scales: Sequence[float], attrs: Mapping[str, Any]
-) -> list[tuple[int, list[tuple[Array, Array]]]]:
-    """Each dimension of `x` (channels first) that gets another size, with the taps along it."""
+    method: str,
+    shape: Sequence[int],
+    dtype: Any,
+    out: Sequence[int],
+    scales: Sequence[float],
+    attrs: Mapping[str, Any],
+) -> list[tuple[int, Taps]]:
+    """Each dimension of a shape (channels first) that gets another size, with the taps along it."""
     corners, mode = attrs["align_corners"], attrs["align_mode"]
-    exact = np.dtype("float64" if x.dtype == "float64" else "float32")
+    exact = np.dtype("float64" if dtype == "float64" else "float32")
     return [
-        (axis, taps(method, x.shape[axis], size, corners, mode, scale, exact))
+        (axis, taps(method, shape[axis], size, corners, mode, scale, exact))
         for axis, (size, scale) in enumerate(zip(out, scales, strict=True), start=2)
-        if size != x.shape[axis]
+        if size != shape[axis]
     ]
+
+
+# type -> the method that the attribute's names stand for, the type's own, and the rule of sizes
+_RULES: dict[str, tuple[Mapping[str, str], str, Callable[..., tuple[list[int], list[float]]]]] = {}
+
+
+def taps_of(
+    type: str, shape: Sequence[int], dtype: Any, attrs: Mapping[str, Any]
+) -> tuple[list[int], list[tuple[int, Taps]]]:
+    """The sizes that an op makes of images of a shape (channels first), by its attributes alone, and the taps
+    along each dimension that changes.
+    """
+    methods, named, sizes = _RULES[type]
+    out, scales = sizes(shape[2:], None, (), None, attrs)
+    method = methods.get(attrs["interp_method"], named)
+    return out, _axes_and_taps(method, shape, dtype, out, scales, attrs)
 
 
 # ------------------------------------------------------------------ as 2.x has it: a scale a dimension
@@ -285,6 +310,7 @@ def _declare(type: str, dims: int, named: str, version: tuple[Any, Any, Any] = _
     op = Op(type, _SLOTS, attrs=version[0], lod=None)
     op.shape(version[1](type, dims))
     methods, sizes = _METHODS if version is _V1 and dims == 2 else {}, version[2]
+    _RULES[type] = methods, named, sizes
 
     @op.kernel
     @with_attrs(_ATTRS)
@@ -299,7 +325,8 @@ def _declare(type: str, dims: int, named: str, version: tuple[Any, Any, Any] = _
     ) -> WithLod:
         x = channels_first(xp, X, attrs["data_layout"])
         out, scales = sizes(x.shape[2:], OutSize, SizeTensor, Scale, attrs)
-        along = _axes_and_taps(methods.get(attrs["interp_method"], named), x, out, scales, attrs)
+        method = methods.get(attrs["interp_method"], named)
+        along = _axes_and_taps(method, x.shape, x.dtype, out, scales, attrs)
         resampled = _resample_all(xp, x, along).astype(X.dtype, copy=False)
         # only a run with OutSize passes the level of detail on, which the declared shape does not show
         lod = X_lod if OutSize is not None and not SizeTensor else ()
@@ -312,7 +339,8 @@ def _declare(type: str, dims: int, named: str, version: tuple[Any, Any, Any] = _
     ) -> Array:
         x, d = (channels_first(xp, array, attrs["data_layout"]) for array in (X, dOut))
         _, scales = sizes(x.shape[2:], OutSize, SizeTensor, Scale, attrs)
-        along = _axes_and_taps(methods.get(attrs["interp_method"], named), x, d.shape[2:], scales, attrs)
+        method = methods.get(attrs["interp_method"], named)
+        along = _axes_and_taps(method, x.shape, x.dtype, d.shape[2:], scales, attrs)
         for axis, found in along:
             d = _resample_gradient(xp, d, axis, x.shape[axis], found)
         return channels_last(xp, d, attrs["data_layout"])

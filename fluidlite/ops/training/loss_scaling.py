@@ -10,6 +10,7 @@ from typing import Any
 from fluidlite.base.dtypes import Array, VarType
 from fluidlite.base.errors import ShapeError
 from fluidlite.base.registry import Op, Spec
+from fluidlite.values.tensor import SelectedRows
 
 __all__: list[str] = []
 
@@ -24,21 +25,29 @@ def _(X: list[Spec]) -> dict[str, Any]:
 
 
 @check.kernel
-def _(xp: Any, X: Sequence[Array], Scale: Array) -> tuple[list[Array], Array]:
+def _(xp: Any, X: Sequence[Array | SelectedRows], Scale: Array) -> tuple[list[Array | SelectedRows], Array]:
     """Divide by the scale; from the first tensor on that is not finite, multiply by 0 as 2.6.2 does, which
-    the update of the scale makes good.
+    the update of the scale makes good. Of rows of a table, which 2.6.2 cannot check, the values count.
     """
     inverse = (1 / Scale).reshape(())
     found = xp.zeros((1,), bool)
-    outputs = []
-    for gradient in X:
+    outputs: list[Array | SelectedRows] = []
+    for given in X:
+        gradient = given.array if isinstance(given, SelectedRows) else given
         finite = xp.isfinite(gradient)
         found = found | ~finite.all()
         factor = xp.where(found, 0, inverse).astype(gradient.dtype)
         # infinity times 0 is nan; said here, NumPy does not warn of it
         scaled = xp.where(finite, gradient, 0) * factor
-        outputs.append(xp.where(finite, scaled, xp.asarray(float("nan"), gradient.dtype)))
+        outputs.append(_like(given, xp.where(finite, scaled, xp.asarray(float("nan"), gradient.dtype))))
     return outputs, found
+
+
+def _like(given: Array | SelectedRows, values: Array) -> Array | SelectedRows:
+    """Values in the place of a gradient's: an array, or the same rows of a table."""
+    if isinstance(given, SelectedRows):
+        return SelectedRows(given.ids, given.height(), values)
+    return values
 
 
 update = Op(
@@ -79,7 +88,7 @@ def _(
 @update.kernel
 def _(
     xp: Any,
-    X: Sequence[Array],
+    X: Sequence[Array | SelectedRows],
     FoundInfinite: Array,
     PrevLossScaling: Array,
     InGoodSteps: Array,
@@ -95,7 +104,10 @@ def _(
     steps in a row, and shrinks, to 1 at least, after `decr_every_n_nan_or_inf` bad ones.
     """
     found = FoundInfinite.reshape(())
-    outputs = [xp.where(found, xp.zeros((), gradient.dtype), gradient) for gradient in X]
+    outputs = []
+    for given in X:
+        gradient = given.array if isinstance(given, SelectedRows) else given
+        outputs.append(_like(given, xp.where(found, xp.zeros((), gradient.dtype), gradient)))
     scale, dtype = PrevLossScaling, PrevLossScaling.dtype
     good, bad = xp.where(found, 0, InGoodSteps + 1), xp.where(found, InBadSteps + 1, 0)
     grows, shrinks = good == incr_every_n_steps, bad == decr_every_n_nan_or_inf

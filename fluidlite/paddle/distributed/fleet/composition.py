@@ -221,7 +221,7 @@ def _half(strategy: DistributedStrategy, made: Composition) -> Any:
         configs["custom_black_varnames"] or None,
     )
     pure = configs["use_pure_fp16"]
-    return decorate(
+    outer = decorate(
         made.optimizer,
         lists,
         init_loss_scaling=configs["init_loss_scaling"],
@@ -233,6 +233,8 @@ def _half(strategy: DistributedStrategy, made: Composition) -> Any:
         use_pure_fp16=pure,
         use_fp16_guard=configs["use_fp16_guard"] and pure,
     )
+    outer._set_distributed(True)
+    return outer
 
 
 def _merging(strategy: DistributedStrategy, made: Composition) -> Any:

@@ -16,7 +16,6 @@ from fluidlite.transpiler.modes import Job, make_job
 from fluidlite.transpiler.modes.fleet_ranks import FleetAllReduce, FleetLocalSgd
 from fluidlite.transpiler.modes.rings import RingMode
 from fluidlite.transpiler.parts.endpoints import RankClaim
-from fluidlite.transpiler.parts.op_kinds import LOOKUPS
 from fluidlite.transpiler.rings.periods import Periods
 
 __all__ = ["RankJob"]
@@ -34,16 +33,6 @@ _META_NAMES = {
     "adaptive_localsgd": "AdaptiveLocalSGDOptimizer",
     "recompute": "RecomputeOptimizer",
 }
-
-
-def _refuse_sparse(main: Program) -> None:
-    """UnsupportedError for tables whose gradients are rows: the check for overflow reads dense ones."""
-    for op in (op for block in main.blocks for op in block.ops):
-        if op.type in LOOKUPS and op.attrs.get("is_sparse"):
-            raise UnsupportedError(
-                f"strategy.amp is set, but the gradient of table {op.input('W')[0]!r} would be rows, and the "
-                f"scale of the loss follows dense gradients: make it with is_sparse=False"
-            )
 
 
 def _give_way(others: list[str], applied: list[str]) -> bool:
@@ -117,6 +106,15 @@ class RankJob:
         parts = [*self.composition.applied, *([self.exchange] if self.exchange else [])]
         return [_META_NAMES[part] for part in reversed(parts)]
 
+    @property
+    def reported(self) -> list[str]:
+        """The same as 2.6.2 lists it: its all-reduces by the switch alone, with one rank and beside local SGD
+        too.
+        """
+        reduces = self.strategy.without_graph_optimization and self.exchange != "adaptive_localsgd"
+        plain = _META_NAMES["fleet_allreduce"]
+        return [*([plain] if reduces else []), *(name for name in self.applied if name != plain)]
+
     def _config(self) -> DistributeTranspilerConfig:
         config = DistributeTranspilerConfig()
         config.mode, config.collective_mode = "collective", "grad_allreduce"
@@ -147,8 +145,6 @@ class RankJob:
     def minimize(self, loss: Any, startup: Program, parameter_list: Any, no_grad_set: Any) -> Any:
         """Write backward pass and updates, and the exchange between the ranks."""
         main = loss.block.program
-        if "amp" in self.composition.applied:
-            _refuse_sparse(main)
         found = self.composition.optimizer.minimize(loss, startup, parameter_list, no_grad_set)
         self.origin = main.clone(), startup.clone()
         if self.exchange:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from fluidlite.base.dtypes import DTypeLike, VarType
@@ -10,8 +10,13 @@ from fluidlite.base.place import Place
 from fluidlite.contrib.mixed_precision import decorator as of_fluid
 from fluidlite.contrib.mixed_precision.fp16_lists import AutoMixedPrecisionLists
 from fluidlite.contrib.mixed_precision.fp16_utils import rewrite_program
+from fluidlite.ir.operator import Operator
 from fluidlite.ir.program import Program
-from fluidlite.optimizer.base import Optimizer
+from fluidlite.ir.variable import Variable
+from fluidlite.layer_helper import LayerHelper
+from fluidlite.layers.arithmetic.reduce import reduce_any
+from fluidlite.layers.tensors.variables import concat
+from fluidlite.optimizer.base import Optimizer, ParamsGrads
 from fluidlite.paddle.programs import begin
 from fluidlite.paddle.static.amp.fp16_lists import CustomOpLists, half_of, with_the_rest_in_half
 from fluidlite.paddle.static.amp.fp16_utils import GUARD, need_level
@@ -21,7 +26,15 @@ __all__ = ["OptimizerWithMixedPrecision", "decorate"]
 
 
 class OptimizerWithMixedPrecision(of_fluid.OptimizerWithMixedPrecision):
-    """Fluid's, with the step `amp_init` that 2.x programs take after the startup program."""
+    """Fluid's, with 2.x's two ops around the scale of the loss, and with the step `amp_init` that 2.x
+    programs take after the startup program.
+    """
+
+    def __init__(self, *args: Any) -> None:
+        super().__init__(*args)
+        # a scale that stays 1 is left out, as in 2.6.2
+        self._scales = self._use_dynamic_loss_scaling or args[2] != 1.0
+        self._is_distributed = False
 
     def amp_init(
         self,
@@ -37,6 +50,75 @@ class OptimizerWithMixedPrecision(of_fluid.OptimizerWithMixedPrecision):
         """
         if use_fp16_test and test_program is not None:
             rewrite_program(test_program, self._amp_lists, self._dtype, self._only)
+
+    def _set_distributed(self, flag: bool) -> None:
+        """Look at each gradient by itself, as it comes from the other ranks."""
+        self._is_distributed = flag
+
+    def _count(self, steps: int) -> int:
+        """A number of steps: an attribute of 2.x's op."""
+        return steps
+
+    def _scaled(self, loss: Variable) -> Variable:
+        return super()._scaled(loss) if self._scales else loss
+
+    def _unscaled(self, params_grads: ParamsGrads) -> ParamsGrads:
+        """The same pairs: the scale is taken off where they are used, behind sums over ranks and steps."""
+        return params_grads
+
+    def apply_gradients(self, params_grads: ParamsGrads) -> list[Operator]:
+        """Append the check of the gradients, which takes the scale off, the update of the scale, where that
+        is dynamic, and those of the parameters; gives the latter.
+
+        In a step whose gradients are not finite the parameters' updates see zeros.
+        """
+        pairs = [(param, grad) for param, grad in params_grads if grad is not None]
+        if self._scales and pairs:
+            found = self._check(pairs)
+            if self._use_dynamic_loss_scaling:
+                self._update_scale([grad for _, grad in pairs], found)
+        return self._optimizer.apply_gradients(params_grads)
+
+    def _check(self, pairs: ParamsGrads) -> Variable:
+        """True if some gradient is not finite; the scale is taken off."""
+        if not self._is_distributed:
+            return self._check_some([grad for _, grad in pairs], [grad for _, grad in pairs])
+        found = [self._check_some([grad], [param, grad]) for param, grad in pairs]
+        with self._train_program._optimized_guard([]):
+            return reduce_any(concat(found))
+
+    def _check_some(self, grads: Sequence[Any], of: Sequence[Any]) -> Variable:
+        with self._train_program._optimized_guard(of):
+            helper = LayerHelper("find_infinite_scale", name="find_infinite_scale")
+            found = helper.create_variable_for_type_inference("bool", stop_gradient=True)
+            helper.append_op(
+                type="check_finite_and_unscale",
+                inputs={"X": grads, "Scale": self._loss_scaling},
+                outputs={"Out": grads, "FoundInfinite": found},
+            )
+        return found
+
+    def _update_scale(self, grads: list[Any], found: Variable) -> None:
+        scale, good, bad = self._loss_scaling, self._num_good_steps, self._num_bad_steps
+        with self._train_program._optimized_guard([]):
+            LayerHelper("update_loss_scaling").append_op(
+                type="update_loss_scaling",
+                inputs={
+                    "X": grads,
+                    "FoundInfinite": found,
+                    "PrevLossScaling": scale,
+                    "InGoodSteps": good,
+                    "InBadSteps": bad,
+                },
+                outputs={"Out": grads, "LossScaling": scale, "OutGoodSteps": good, "OutBadSteps": bad},
+                attrs={
+                    "incr_every_n_steps": self._incr_every_n_steps,
+                    "decr_every_n_nan_or_inf": self._decr_every_n_nan_or_inf,
+                    "incr_ratio": self._incr_ratio,
+                    "decr_ratio": self._decr_ratio,
+                    "stop_update": False,
+                },
+            )
 
 
 def _of_2_0(optimizer: Optimizer, *args: Any, **kwargs: Any) -> OptimizerWithMixedPrecision:
@@ -104,9 +186,8 @@ def _of_2_5(
         with_the_rest_in_half(lists) if level == "O2" else lists,
         init_loss_scaling if half == VarType.FP16 else 1.0,
         dynamic,
-        # fluid changes the scale after more than n steps, 2.x after n
-        incr_every_n_steps - 1,
-        decr_every_n_nan_or_inf - 1,
+        incr_every_n_steps,
+        decr_every_n_nan_or_inf,
         incr_ratio,
         decr_ratio,
         half,
@@ -127,10 +208,12 @@ def decorate(optimizer: Optimizer, *args: Any, **kwargs: Any) -> OptimizerWithMi
     of 2.0: (optimizer, amp_lists=None, init_loss_scaling=2**15, incr_every_n_steps=1000,
     decr_every_n_nan_or_inf=2, incr_ratio=2.0, decr_ratio=0.8, use_dynamic_loss_scaling=True,
     use_pure_fp16=False, use_fp16_guard=None, use_bf16=False, use_promote=False). Like 2.6.2 it takes the
-    latter unless an argument says otherwise.
+    former unless a keyword of the latter, or a number in the third place, says otherwise.
     """
-    by_level = bool(_OF_2_5_ALONE & set(kwargs)) or (len(args) > 1 and isinstance(args[1], str))
-    if by_level and _OF_2_0_ALONE & set(kwargs):
+    is_number = len(args) > 1 and not isinstance(args[1], str)
+    of_2_0 = is_number or bool(_OF_2_0_ALONE & set(kwargs))
+    by_level = bool(_OF_2_5_ALONE & set(kwargs)) or (len(args) > 1 and not is_number)
+    if by_level and of_2_0:
         raise TypeError(f"decorate() got arguments of two signatures: {sorted(kwargs)}")
-    form: Callable[..., OptimizerWithMixedPrecision] = _of_2_5 if by_level else _of_2_0
+    form: Callable[..., OptimizerWithMixedPrecision] = _of_2_0 if of_2_0 else _of_2_5
     return form(optimizer, *args, **kwargs)

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from fluidlite.base.errors import UnsupportedError, did_you_mean
 from fluidlite.base.strategies import ExecutionStrategy
-from fluidlite.paddle.distributed.fleet.base.messages import strategy_message
+from fluidlite.paddle.distributed.fleet.base.messages import is_repeated, plain_value, strategy_message
+from fluidlite.paddle.distributed.fleet.base.overview import overview
 from fluidlite.paddle.static.build_strategy import BuildStrategy
 
 __all__ = ["DistributedStrategy"]
@@ -34,21 +35,6 @@ _CONFIGS = (
     "gradient_scale_configs hybrid_configs lamb_configs lars_configs localsgd_configs pipeline_configs "
     "qat_configs recompute_configs sharding_configs tensor_parallel_configs trainer_desc_configs"
 )
-
-
-def _plain(message: Any, field: Any) -> Any:
-    """A field's value as Python keeps it: lists for repeated fields, and defaults as they are declared, which
-    protobuf rounds to single precision.
-    """
-    value = getattr(message, field.name)
-    if isinstance(value, float) and not message.HasField(field.name):
-        return float(f"{value:.7g}")
-    return list(value) if _is_repeated(value) else value
-
-
-def _is_repeated(value: Any) -> bool:
-    """True for the value of a repeated field. How a declaration says that it is one depends on protobuf."""
-    return isinstance(value, Iterable) and not isinstance(value, (str, bytes))
 
 
 class _Field:
@@ -107,7 +93,7 @@ class _Configs(_Field):
         if strategy is None:
             return self
         message = getattr(strategy.strategy, self.field)
-        return {field.name: _plain(message, field) for field in message.DESCRIPTOR.fields}
+        return {field.name: plain_value(message, field) for field in message.DESCRIPTOR.fields}
 
     def __set__(self, strategy: DistributedStrategy, value: Any) -> None:
         _assign(getattr(strategy.strategy, self.field), value, self.name)
@@ -123,7 +109,7 @@ def _assign(message: Any, values: Mapping[str, Any], name: str) -> None:
     for key, value in values.items():
         if known[key].message_type is not None and isinstance(value, Mapping):
             _assign(getattr(message, key), value, f"{name}[{key!r}]")
-        elif _is_repeated(getattr(message, key)):
+        elif is_repeated(getattr(message, key)):
             _replace(message, key, value, name)
         else:
             # newer protobufs take no truth value for a number
@@ -257,12 +243,8 @@ class DistributedStrategy:
             text_format.Merge(source.read(), self.strategy)
 
     def __repr__(self) -> str:
-        """Fields that differ from the defaults, as in a file."""
-        return (
-            f"DistributedStrategy:\n{self.strategy}"
-            if str(self.strategy)
-            else "DistributedStrategy: defaults"
-        )
+        """A table: the parts that are on with their options, and all other fields."""
+        return overview(self.strategy)
 
     if TYPE_CHECKING:  # the fields that are declared below
 

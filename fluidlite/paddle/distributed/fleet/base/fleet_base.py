@@ -243,7 +243,7 @@ class Fleet:
     def _get_applied_meta_list(self) -> list[str]:
         """2.6.2's names of the parts, from the outside in."""
         made = self._made()
-        return ["ParameterServerOptimizer"] if isinstance(made, ServedJob) else made.applied
+        return ["ParameterServerOptimizer"] if isinstance(made, ServedJob) else made.reported
 
     def _get_applied_graph_list(self) -> list[str]:
         """[]: all parts rewrite programs."""

@@ -6,9 +6,10 @@ Numbers and defaults of the fields are those that PaddlePaddle 2.6.2 declares: e
 from __future__ import annotations
 
 import functools
+from collections.abc import Iterable
 from typing import Any
 
-__all__ = ["strategy_message"]
+__all__ = ["is_repeated", "plain_value", "strategy_message"]
 
 _PACKAGE = "paddle.fleet"
 _ENUMS = {
@@ -185,3 +186,18 @@ def strategy_message() -> Any:
     pool = descriptor_pool.DescriptorPool()
     pool.Add(file)
     return message_factory.GetMessageClass(pool.FindMessageTypeByName(f"{_PACKAGE}.DistributedStrategy"))
+
+
+def plain_value(message: Any, field: Any) -> Any:
+    """A field's value as Python keeps it: lists for repeated fields, and defaults as they are declared, which
+    protobuf rounds to single precision.
+    """
+    value = getattr(message, field.name)
+    if isinstance(value, float) and not message.HasField(field.name):
+        return float(f"{value:.7g}")
+    return list(value) if is_repeated(value) else value
+
+
+def is_repeated(value: Any) -> bool:
+    """True for the value of a repeated field. How a declaration says that it is one depends on protobuf."""
+    return isinstance(value, Iterable) and not isinstance(value, (str, bytes))

@@ -50,7 +50,7 @@ def noting(endpoint: str, log: Log) -> None:
 
 
 def begins(trainer: int) -> list[Any]:
-    """What a trainer notes when it begins a step."""
+    """A trainer's note that it begins a step."""
     return [time.monotonic_ns(), "", trainer, None, ""]
 
 

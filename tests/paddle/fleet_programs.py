@@ -106,7 +106,7 @@ OVERVIEWS: tuple[dict[str, Any], ...] = (
 
 
 def overviews(fleet: Any) -> list[str]:
-    """What strategies print."""
+    """The text of strategies."""
     found = []
     for fields in OVERVIEWS:
         strategy = fleet.DistributedStrategy()

@@ -209,6 +209,6 @@ def check_role(row: Any, wanted: dict[str, Any], monkeypatch: pytest.MonkeyPatch
     if "error" in wanted:
         assert found == {"error": OTHER_ERRORS.get(wanted["error"], wanted["error"])}
         return
-    if wanted["_get_pserver_endpoints"] in ("", None):  # 2.6.2 has no list there
+    if wanted["_get_pserver_endpoints"] is None:  # 2.6.2 has no list there
         wanted = {**wanted, "_get_pserver_endpoints": [], "to_string": found["to_string"]}
     assert found == wanted

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import pathlib
 import threading
 from typing import Any
@@ -235,3 +236,47 @@ def test_parts_that_servers_cannot_carry_out() -> None:
             UnsupportedError, match=f"strategy.{next(iter(part))} is set in a job with servers"
         ):
             worker(**part)
+
+
+@pytest.mark.parametrize(
+    "named",
+    [
+        {"PADDLE_GLOO_RENDEZVOUS": "4"},
+        {"PADDLE_GLOO_RENDEZVOUS": "x"},
+        {"PADDLE_GLOO_RENDEZVOUS": "1"},
+        {"PADDLE_GLOO_RENDEZVOUS": "2"},
+        {"PADDLE_GLOO_RENDEZVOUS": "3"},
+        {"PADDLE_GLOO_RENDEZVOUS": "3", "PADDLE_GLOO_HTTP_ENDPOINT": "nowhere"},
+        {},
+    ],
+)
+def test_half_a_rendezvous_is_refused(named: dict[str, str], monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("PADDLE_GLOO_RENDEZVOUS", "PADDLE_GLOO_HTTP_ENDPOINT", "PADDLE_GLOO_FS_PATH"):
+        monkeypatch.delenv(name, raising=False)
+    for name, value in {"PADDLE_WITH_GLOO": "1", **named}.items():
+        monkeypatch.setenv(name, value)
+    with pytest.raises(ValueError):  # as in 2.6.2
+        fleet.Fleet().init()
+
+
+@pytest.mark.parametrize("name", ["init_worker", "stop_worker", "init_server", "run_server"])
+def test_a_job_begins_with_init(name: str) -> None:
+    with pytest.raises(ValueError, match=rf"fleet.{name}: call fleet.init"):
+        getattr(fleet.Fleet(), name)()
+
+
+@pytest.mark.parametrize(
+    ("module", "name"),
+    [
+        ("collective", "new_group"),
+        ("communication", "P2POp"),
+        ("entry_attr", "CountFilterEntry"),
+        ("fleet.data_generator", "MultiSlotDataGenerator"),
+        ("fleet.dataset", "InMemoryDataset"),
+        ("fleet.launch", "launch"),
+        ("io", "save_persistables"),
+    ],
+)
+def test_modules_of_older_releases(module: str, name: str) -> None:
+    held = importlib.import_module(f"fluidlite.paddle.distributed.{module}")
+    assert callable(getattr(held, name))

@@ -24,7 +24,7 @@ _NAMES = LazyNames(
         "fluidlite.paddle.distributed.parallel": "ParallelEnv ParallelMode get_rank get_world_size "
         "init_parallel_env is_available is_initialized",
     },
-    "communication fleet launch_ps parallel rpc",
+    "collective communication entry_attr fleet io launch_ps parallel rpc",
 )
 
 

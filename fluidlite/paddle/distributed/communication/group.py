@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import warnings
 from collections.abc import Sequence
 from weakref import WeakKeyDictionary
 
@@ -21,6 +22,7 @@ __all__ = [
     "get_group",
     "global_group",
     "home_session",
+    "known_group",
     "new_group",
 ]
 
@@ -181,13 +183,21 @@ def new_group(
     return _form(mine, number, members, everybody.rank)
 
 
-def get_group(id: int = 0) -> Group:
+def known_group(id: int) -> Group:
     """The group of this number; ValueError where it was not made."""
     mine = _mine()
     if id not in mine.by_id:
         known = sorted(mine.by_id) or "none: call init_parallel_env"
         raise ValueError(f"Group {id} is not initialized (groups: {known})")
     return mine.by_id[id]
+
+
+def get_group(id: int = 0) -> Group | None:
+    """The group of this number; None, with a warning, where it was not made."""
+    found = _mine().by_id.get(id)
+    if found is None:
+        warnings.warn(f"Group {id} is not initialized.", stacklevel=2)
+    return found
 
 
 def destroy_process_group(group: Group | None = None) -> None:
@@ -200,5 +210,10 @@ def destroy_process_group(group: Group | None = None) -> None:
 
 
 def get_backend(group: Group | None = None) -> str:
-    """The carrier of a group's arrays, by default of the group of all: "NCCL", "MPI" or "LOCAL"."""
-    return (group or get_group(GLOBAL)).backend
+    """The carrier of a group's arrays, by default of the group of all: "NCCL", "MPI" or "LOCAL". RuntimeError
+    before `init_parallel_env`.
+    """
+    found = group or global_group()
+    if found is None:
+        raise RuntimeError("get_backend: the group of all processes is made by init_parallel_env()")
+    return found.backend

@@ -13,7 +13,7 @@ from fluidlite.ir.attributes import RING_RANKS_ATTR
 from fluidlite.ir.program import default_main_program
 from fluidlite.ir.variable import Variable
 from fluidlite.paddle.build import append
-from fluidlite.paddle.distributed.communication.group import GLOBAL, Group, get_group, global_group
+from fluidlite.paddle.distributed.communication.group import GLOBAL, Group, global_group, known_group
 from fluidlite.paddle.distributed.environment import ParallelEnv
 
 __all__ = ["Members", "ReduceOp", "Task", "check_tensor", "fill", "op_of", "reduction", "write"]
@@ -104,7 +104,7 @@ class Members:
     @property
     def ring(self) -> Ring:
         """Their ring, for calls on arrays. ValueError before `init_parallel_env`."""
-        group = get_group(GLOBAL) if self.group is None else self.group
+        group = known_group(GLOBAL) if self.group is None else self.group
         session = group.process_group
         if session is None:
             raise ArgumentError(f"group {group.id} was not made by new_group, and has no connection")

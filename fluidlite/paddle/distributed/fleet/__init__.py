@@ -76,7 +76,9 @@ _REFUSED = Refusals(
 
 
 _NAMES = LazyNames(
-    __name__, {"fluidlite.paddle.distributed.datasets": "InMemoryDataset QueueDataset"}, "base metrics utils"
+    __name__,
+    {"fluidlite.paddle.distributed.datasets": "InMemoryDataset QueueDataset"},
+    "base data_generator dataset metrics utils",
 )
 
 

@@ -12,6 +12,7 @@ import numpy as np
 
 from fluidlite.base import flags
 from fluidlite.base.errors import ArgumentError, CommunicatorError
+from fluidlite.base.mpi_start import under_mpi
 from fluidlite.executor.comm.tcp.handshake import job_key
 from fluidlite.incubate.fleet.base.exchange import FileStore, HttpStore, Store, StoreExchange, serve_store
 from fluidlite.incubate.fleet.base.general_roles import reduction
@@ -115,8 +116,35 @@ class Exchange:
         return HttpStore(endpoint, job_key())
 
     def start(self) -> None:
-        """Begin to keep values, where this process is the one that does."""
+        """Begin to keep values, where this process is the one that does. ValueError where PADDLE_WITH_GLOO
+        says that processes meet, and nothing where.
+        """
+        if int(os.environ.get("PADDLE_WITH_GLOO") or 0) == 1:
+            _check_rendezvous(int(os.environ.get("PADDLE_GLOO_RENDEZVOUS") or 0))
         self._store()
+
+
+_NEEDED = {
+    Gloo.RENDEZVOUS.FILE: ("PADDLE_GLOO_FS_PATH", "a folder that all processes see"),
+    Gloo.RENDEZVOUS.HTTP: ("PADDLE_GLOO_HTTP_ENDPOINT", "`ip:port`"),
+}
+
+
+def _check_rendezvous(chosen: int) -> None:
+    """ValueError where processes should meet, and nothing says where; one of an `mpirun` knows its others."""
+    if under_mpi():
+        return
+    if chosen not in _NEEDED:
+        raise ValueError(
+            f"gloo initialized error, please check arguments: PADDLE_GLOO_RENDEZVOUS is {chosen}, but has to "
+            f"be 2 (a folder) or 3 (an address)"
+        )
+    name, words = _NEEDED[chosen]
+    found = os.environ.get(name, "")
+    if not found or (chosen == Gloo.RENDEZVOUS.HTTP and ":" not in found):
+        raise ValueError(
+            f"gloo initialized error, please check arguments: {name} is {found!r}, but has to be {words}"
+        )
 
 
 _WAYS = (

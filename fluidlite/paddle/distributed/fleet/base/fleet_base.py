@@ -241,13 +241,14 @@ class Fleet:
         return "\n".join([*lines, "", "startup program", str(startup), "", "main program", str(main)])
 
     def _get_applied_meta_list(self) -> list[str]:
-        """2.6.2's names of the parts, from the outside in."""
-        made = self._made()
+        """2.6.2's names of the parts, from the outside in; [] before `minimize`."""
+        made = self._job
+        if made is None:
+            return []
         return ["ParameterServerOptimizer"] if isinstance(made, ServedJob) else made.reported
 
     def _get_applied_graph_list(self) -> list[str]:
         """[]: all parts rewrite programs."""
-        self._made()
         return []
 
     def _final_strategy(self) -> DistributedStrategy:
@@ -273,18 +274,26 @@ class Fleet:
         return found.inner_optimizer if "gradient_merge" in made.composition.applied else found
 
     # ------------------------------------------------------------------ a job's life
+    def _begun(self, function: str) -> None:
+        """ArgumentError before `init`."""
+        if self._role_maker is None:
+            raise ArgumentError(f"fleet.{function}: call fleet.init(role_maker) first")
+
     def init_worker(self, scopes: Any = None) -> None:
-        """Begin to be a worker, after `minimize`."""
+        """Begin to be a worker, after `minimize`. ArgumentError before `init`."""
+        self._begun("init_worker")
         if self._job is not None:
             self._job.init_worker(scopes)
 
     def stop_worker(self) -> None:
         """Leave the job; servers end when all workers have left."""
+        self._begun("stop_worker")
         if self._job is not None:
             self._job.stop_worker()
 
     def init_server(self, *args: Any, **kwargs: Any) -> None:
         """Initialise this server, after `minimize`; with the name of a folder, load what was saved there."""
+        self._begun("init_server")
         names = dict(zip(("dirname", "var_names"), args, strict=False)) | kwargs
         if names.get("var_names"):
             raise UnsupportedError("fleet.init_server: a server loads all that it holds, not some variables")
@@ -293,6 +302,7 @@ class Fleet:
 
     def run_server(self) -> None:
         """Serve until all workers have left."""
+        self._begun("run_server")
         if isinstance(self._job, ServedJob):
             self._job.fleet.run_server()
 

@@ -175,7 +175,7 @@ class PaddleCloudRoleMaker(RoleMakerBase):
         workers = os.environ.get("PADDLE_TRAINER_ENDPOINTS")
         if servers is None:
             # a script that is started by hand trains by itself
-            self._non_distributed, self._server_endpoints = True, []
+            self._non_distributed, self._server_endpoints = True, ""  # as 2.6.2 gives it
             self._role, self._current_id, self._trainers_num, self._nodes_num = Role.WORKER, 0, 1, 1
             return
         self._server_endpoints = servers.split(",")
@@ -264,10 +264,38 @@ class PaddleCloudRoleMaker(RoleMakerBase):
         self._generate_role()
         return self._worker_endpoints
 
+    def _get_trainer_endpoint(self) -> str | None:
+        """The place of this process, if its launcher says it."""
+        self._generate_role()
+        return self._current_endpoint
+
     def _get_pserver_endpoints(self) -> Any:
-        """Endpoints of the servers."""
+        """Endpoints of the servers; "" without a job."""
         self._generate_role()
         return self._server_endpoints
+
+    # ------------------------------------------------------------------ workers of one kind
+    def _heter_worker_num(self) -> int:
+        """0: all workers are of one kind."""
+        return 0
+
+    def _get_heter_worker_endpoints(self) -> list[str]:
+        """[]: all workers are of one kind."""
+        return []
+
+    _get_stage_trainers = _get_next_trainers = _get_previous_trainers = _get_heter_worker_endpoints
+
+    def _get_stage_id(self) -> int:
+        """1: workers are of one stage."""
+        return 1
+
+    _get_num_stage = _get_stage_id
+
+    def _heter_device_type(self) -> str:
+        """The devices of workers of another kind, if there were some."""
+        return "cpu"
+
+    _heter_device = _heter_device_type
 
     # ------------------------------------------------------------------ exchanging
     def _all_gather(self, input: Any, comm_world: str = "worker") -> Any:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Mapping
 from typing import Any
 
 from fluidlite.base.errors import CommunicatorError
 
-__all__ = ["UtilBase"]
+__all__ = ["UtilBase", "UtilFactory"]
 
 
 class UtilBase:
@@ -59,7 +60,21 @@ class UtilBase:
         first = index * each + min(index, more)
         return files[first : first + each + (index < more)]
 
+    def get_heter_file_shard(self, files: list[str]) -> list[str]:
+        """The same: all workers are of one kind."""
+        return self.get_file_shard(files)
+
     def print_on_rank(self, message: str, rank_id: int) -> None:
         """Print in worker `rank_id` alone."""
         if self._role()._worker_index() == rank_id:
             sys.stdout.write(f"{message}\n")
+
+
+class UtilFactory:
+    """Makes the tools of a job."""
+
+    def _create_util(self, context: Mapping[str, Any] | None = None) -> UtilBase:
+        util = UtilBase()
+        util._set_strategy((context or {}).get("valid_strategy"))
+        util._set_role_maker((context or {}).get("role_maker"))
+        return util

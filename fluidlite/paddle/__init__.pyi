@@ -14,6 +14,8 @@ from fluidlite.base.place import CUDAPlace as CUDAPlace
 from fluidlite.base.place import is_compiled_with_cuda as is_compiled_with_cuda
 from fluidlite.paddle import amp as amp
 from fluidlite.paddle import callbacks as callbacks
+from fluidlite.paddle import compat as compat
+from fluidlite.paddle import dataset as dataset
 from fluidlite.paddle import device as device
 from fluidlite.paddle import distributed as distributed
 from fluidlite.paddle import framework as framework
@@ -26,6 +28,8 @@ from fluidlite.paddle import reader as reader
 from fluidlite.paddle import regularizer as regularizer
 from fluidlite.paddle import static as static
 from fluidlite.paddle import tensor as tensor
+from fluidlite.paddle import utils as utils
+from fluidlite.paddle import version as version
 from fluidlite.paddle import vision as vision
 from fluidlite.paddle.attributes import ParamAttr as ParamAttr
 from fluidlite.paddle.device import XPUPlace as XPUPlace

@@ -1,8 +1,11 @@
 # written by tests/house/stubs.py
 """`paddle.distributed`: jobs of many processes under the names of 2.x"""
 
+from fluidlite.paddle.distributed import collective as collective
 from fluidlite.paddle.distributed import communication as communication
+from fluidlite.paddle.distributed import entry_attr as entry_attr
 from fluidlite.paddle.distributed import fleet as fleet
+from fluidlite.paddle.distributed import io as io
 from fluidlite.paddle.distributed import launch_ps as launch_ps
 from fluidlite.paddle.distributed import parallel as parallel
 from fluidlite.paddle.distributed import rpc as rpc

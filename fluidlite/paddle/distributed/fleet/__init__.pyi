@@ -9,6 +9,8 @@ from fluidlite.paddle.distributed.datasets import InMemoryDataset as InMemoryDat
 from fluidlite.paddle.distributed.datasets import QueueDataset as QueueDataset
 from fluidlite.paddle.distributed.fleet import base as base
 from fluidlite.paddle.distributed.fleet import composition as composition
+from fluidlite.paddle.distributed.fleet import data_generator as data_generator
+from fluidlite.paddle.distributed.fleet import dataset as dataset
 from fluidlite.paddle.distributed.fleet import merging as merging
 from fluidlite.paddle.distributed.fleet import metrics as metrics
 from fluidlite.paddle.distributed.fleet import ranks as ranks

@@ -11,7 +11,7 @@ from fluidlite.base.dtypes import Array
 from fluidlite.executor.run.team import on_team, pieces
 from fluidlite.ops.neural.interpolate import Taps, taps_of
 
-__all__ = ["Resize"]
+__all__ = ["ResizedImages"]
 
 _BLOCK = 1 << 15  # elements: what is resampled along the rows is still in the cache for the columns
 _SHARED = 1 << 16  # elements of the larger image from which a second thread pays
@@ -20,7 +20,7 @@ Part: TypeAlias = "tuple[Array | None, Array, Array | None]"
 """Targets (None for all), the elements that they take, and their weights (None for ones)."""
 
 
-class Resize:
+class ResizedImages:
     """An op's images of `shape` (N, C, H, W) made larger or smaller, and the gradient; `letters` says how the
     dimensions lie in memory: NCHW, NHWC or HNWC.
     """
@@ -39,14 +39,14 @@ class Resize:
         self.letters = letters
         n, c, h, w = shape
         taps = dict(along)
-        self.forward_of = _Pass(
+        self.forward_of = _AlongBoth(
             self._form(n, c, h, w),
             self._form(n, c, *out),
             [_forward_parts(taps.get(axis), dtype) for axis in (2, 3)],
             dtype,
             threads,
         )
-        self.gradient_of = _Pass(
+        self.gradient_of = _AlongBoth(
             self._form(n, c, *out),
             self._form(n, c, h, w),
             [_gradient_parts(taps.get(axis), shape[axis], dtype) for axis in (2, 3)],
@@ -68,7 +68,7 @@ class Resize:
         self.gradient_of(d, out)
 
 
-class _Pass:
+class _AlongBoth:
     """Sums along rows, then along columns, of each image."""
 
     def __init__(

@@ -40,7 +40,7 @@ def bicubic(x: fluid.framework.Variable, size: tuple[int, int], corners: bool) -
 
 
 def results(names: list[str], batch: int) -> tuple[list[np.ndarray], list[np.ndarray], str]:
-    """What a plan gives, what the interpreter gives, and the plan as text."""
+    """The results of a plan and of the interpreter, and the plan as text."""
     exe = fluid.Executor(fluid.CPUPlace())
     exe.run(fluid.default_startup_program())
     feed = {"x": np.random.RandomState(0).randn(batch, 3, 5, 7).astype("float32")}
@@ -104,7 +104,7 @@ def test_blocks_and_threads(letters: str, threads: int, monkeypatch: pytest.Monk
         return np.ascontiguousarray(array.transpose(order))
 
     def both(count: int) -> tuple[np.ndarray, np.ndarray]:
-        made = resize.Resize(np, "bilinear_interp", x.shape, x.dtype, attrs, letters, count)
+        made = resize.ResizedImages(np, "bilinear_interp", x.shape, x.dtype, attrs, letters, count)
         out, dx = np.empty_like(laid(d)), np.empty_like(laid(x))
         made.forward(laid(x), out)
         made.backward(laid(d), dx)

@@ -6,14 +6,14 @@ from fluidlite.executor.compile.emitter import CannotLower, Emitter, lowering
 from fluidlite.executor.compile.layout import lays_out
 from fluidlite.executor.plan.actions import Bound, Out
 from fluidlite.executor.plan.values import Value
-from fluidlite.executor.run.resize import Resize
+from fluidlite.executor.run.resize import ResizedImages
 from fluidlite.ops.kernels.conv_geometry import is_channels_last
 
 _TYPES = ("nearest_interp", "bilinear_interp", "bicubic_interp", "nearest_interp_v2", "bilinear_interp_v2")
 _LAYOUTS = ("NCHW", "NHWC", "HNWC")
 
 
-class _Images:
+class _ResizingOp:
     """The images of an op: how X lies, and so do its gradient, the result and the result's gradient."""
 
     def __init__(self, e: Emitter, type: str) -> None:
@@ -47,13 +47,13 @@ class _Images:
         attrs = {name: self.e.attr(name) for name in self.e.op.definition.attr_defs}
         kind = self.x.dtype
         return self.e.bind_fresh(
-            "resize", Resize, self.type, shape, kind, attrs, self.letters, self.e.threads
+            "resize", ResizedImages, self.type, shape, kind, attrs, self.letters, self.e.threads
         )
 
 
 @lowering(*_TYPES)
 def _(e: Emitter) -> None:
-    images = _Images(e, e.op.type)
+    images = _ResizingOp(e, e.op.type)
     shape = e.inferred_shape("Out")
     if 0 in shape:
         raise CannotLower("no elements")
@@ -63,7 +63,7 @@ def _(e: Emitter) -> None:
 
 @lowering(*(f"{type}_grad" for type in _TYPES))
 def _(e: Emitter) -> None:
-    images = _Images(e, e.op.type.removesuffix("_grad"))
+    images = _ResizingOp(e, e.op.type.removesuffix("_grad"))
     d = e.laid_need("Out@GRAD")
     if d.dtype != images.x.dtype or not d.size:
         raise CannotLower("another gradient")

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from fluidlite.base.cores import own_cores
 from fluidlite.base.dtypes import DTypeLike, VarType, to_numpy
 from fluidlite.base.errors import FeedError, did_you_mean
 from fluidlite.base.place import Place
@@ -292,4 +293,4 @@ def blas_threads() -> int:
         text = os.environ.get(name, "")
         if text.isdigit() and int(text) > 0:
             return int(text)
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    return own_cores(os.environ)

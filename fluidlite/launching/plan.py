@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from fluidlite.base.cores import usable_cores
 from fluidlite.base.errors import ArgumentError
 from fluidlite.base.mpi_start import LAUNCHED, mpi_place
 from fluidlite.base.place import get_cuda_device_count
@@ -109,7 +110,7 @@ def _threads(environ: Mapping[str, str], processes: int) -> dict[str, str]:
     """Each process's share of the cores: more threads than cores slow each other down."""
     if "OMP_NUM_THREADS" in environ:
         return {}
-    return {"OMP_NUM_THREADS": str(max(1, (os.cpu_count() or 1) // processes))}
+    return {"OMP_NUM_THREADS": str(max(1, usable_cores() // processes))}
 
 
 # ---------------------------------------------------------------------- ranks that reduce together

@@ -192,7 +192,7 @@ class Executor:
         elif not isinstance(feed, dict):
             feed = merge_feed_list(feed)
         scope.runs += 1
-        before_run()
+        before_run(scope)
         # a startup program runs once: making a plan would cost more than running op by op
         if not names and not feed and self._first_run(program):
             self._interpret(program, feed, names, scope)

@@ -24,6 +24,7 @@ from fluidlite.executor.comm.terms import Terms, differences
 from fluidlite.executor.comm.wire import Incoming
 from fluidlite.ir.operator import Operator
 from fluidlite.ir.program import Program
+from fluidlite.values.scope import Scope
 
 __all__ = ["BackgroundCommunicator", "Pace", "Session", "current", "use"]
 
@@ -39,8 +40,8 @@ class Pace(enum.Enum):
 class BackgroundCommunicator(Protocol):
     """Stands between an asynchronous trainer's program and the servers while it runs."""
 
-    def before_run(self) -> None:
-        """A program is about to run: take over what has come, and raise what went wrong meanwhile."""
+    def before_run(self, scope: Scope) -> None:
+        """A program is about to run in `scope`: take over what has come, and raise what went wrong."""
 
     def send(self, op: Operator, context: Any, values: Sequence[Any]) -> None:
         """Take the values of a `send`."""

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from fluidlite.base import flags
 from fluidlite.base.mpi_start import under_mpi
 from fluidlite.executor.comm.session import Session, current
+from fluidlite.values.scope import Scope
 
 __all__ = [
     "TRANSPORTS",
@@ -116,11 +117,11 @@ def leave_process() -> None:
         session.leave()
 
 
-def before_run() -> None:
-    """A program is about to run: a communicator may have parameters for it, or an error."""
+def before_run(scope: Scope) -> None:
+    """A program is about to run in `scope`: a communicator may have parameters for it, or an error."""
     session = current() or (_sessions[0] if _sessions else None)
     if session is not None and session.communicator is not None:
-        session.communicator.before_run()
+        session.communicator.before_run(scope)
 
 
 def leave() -> None:

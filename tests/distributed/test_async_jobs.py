@@ -118,6 +118,7 @@ class Job:
             **{"sync_mode": False, "runtime_split_send_recv": True, "min_block_size": 3, **runs, **config}
         )
         self.lock = threading.Lock()
+        self.late = False  # communicators start after the startup programs
 
     def transpiled(self, trainer: int = 0) -> tuple[Any, fluid.Program, fluid.Program, str]:
         main, startup = fluid.Program(), fluid.Program()
@@ -164,8 +165,11 @@ class Job:
                 "sync": lambda: {"pserver_endpoints": self.servers.split(","), "trainer_id": number},
             }.get(self.mode, dict)()
             communicator = Communicator(main, MODES[self.mode], given, envs)
-            communicator.start()
+            if not self.late:
+                communicator.start()
         exe.run(startup, scope=scope)
+        if communicator is not None and self.late:
+            communicator.start()
 
         def values() -> dict[str, Any]:
             return {
@@ -411,12 +415,15 @@ def test_geo_trainers_in_a_given_order(sparse: bool, push: int) -> None:
             close(found["trainer1"][name], geo.x[1][name])
 
 
-def test_the_last_steps_of_geo_count() -> None:
+@pytest.mark.parametrize("late", [False, True], ids=["", "started after the startup program"])
+def test_the_last_steps_of_geo_count(late: bool) -> None:
     geo, feeds = GeoModel(True, 1, 4), batches(6)
     for feed in feeds:
         geo.step(0, feed)
     geo.end()
-    found = Job("geo", 1, True, 4).run([feeds], envs={})
+    job = Job("geo", 1, True, 4)
+    job.late = late
+    found = job.run([feeds], envs={})
     for name, value in geo.server.items():
         close(found["servers"][name], value)
         close(found["trainer0"][name], value)

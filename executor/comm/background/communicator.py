@@ -188,7 +188,7 @@ class TrainerCommunicator:
                 f"the trainer has waited {limit:g} s for its communicator {what}: some server does not answer"
             )
 
-    def before_run(self) -> None:
+    def before_run(self, scope: Scope) -> None:
         """A program is about to run: raise what went wrong in a thread."""
         self.check()
 
@@ -328,9 +328,9 @@ class AsyncCommunicator(TrainerCommunicator):
             self.fetch()
             self.write_to(self.scope)
 
-    def before_run(self) -> None:
+    def before_run(self, scope: Scope) -> None:
         """Have the program begin with the parameters that have come meanwhile."""
-        super().before_run()
+        super().before_run(scope)
         if self.threads and self.scope is not None:
             self.write_to(self.scope)
 

@@ -128,9 +128,14 @@ class GeoCommunicator(TrainerCommunicator):
             self.push()
         self.take_in()
 
-    def before_run(self) -> None:
-        """Take over what has come meanwhile."""
-        super().before_run()
+    def before_run(self, scope: Scope) -> None:
+        """Take over what has come meanwhile; take the first copies, where the startup program has run
+        already.
+        """
+        super().before_run(scope)
+        if not self.known and all(_holds_array(scope, item.name) for item in self.pushed):
+            self.scope = scope
+            self.remember()
         self.take_in()
 
     def restart_from_parameters(self) -> None:
@@ -258,3 +263,9 @@ class GeoCommunicator(TrainerCommunicator):
                 self.found = self.exchange({item.name: self.change_of(item) for item in self.pushed})
                 self.steps = 0
             self.take_in()
+
+
+def _holds_array(scope: Scope, name: str) -> bool:
+    """True if a variable of the scope has been filled."""
+    held = scope.find_var(name)
+    return held is not None and isinstance(held.value, LoDTensor) and held.value.array is not None

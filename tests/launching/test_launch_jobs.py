@@ -111,7 +111,7 @@ def test_ranks_that_mpiexec_has_started_are_ranks(tmp_path: pathlib.Path) -> Non
         ("later", 1, "worker 1 failed with exit code 1, and the others were ended:\nTraceback"),
         ("first", 1, "worker 0 failed with exit code 1, and the others were ended:\nTraceback"),
         ("before", 1, "worker 1 failed with exit code 1, and the others were ended:\nTraceback"),
-        ("exit", 7, "worker 1 failed with exit code 7, and the others were ended:\n"),
+        ("exit", 7, "worker 1 failed with exit code 7, and the others were ended\n"),
         ("kill", 9, ("worker 1 ended with exit code 9", "the ranks ended with exit code 9")),
     ],
 )

@@ -8,7 +8,10 @@ import contextlib
 import copy
 import dataclasses
 import gc
+import inspect
+import os
 import pathlib
+import re
 import sys
 import traceback
 from collections.abc import Callable, Iterator, Sequence
@@ -21,7 +24,7 @@ from fluidlite.base.errors import did_you_mean
 from fluidlite.base.place import CPUPlace
 from fluidlite.cli.errors import UsageError, one_line
 from fluidlite.cli.scripts.names import paddle_names
-from fluidlite.cli.scripts.process import as_main, code_of_file
+from fluidlite.cli.scripts.process import MainCode, as_main, code_of_file
 from fluidlite.ir.operator import OpRole
 from fluidlite.ir.program import Program, default_main_program, default_startup_program, program_guard
 from fluidlite.values.scope import Scope, scope_guard
@@ -47,16 +50,23 @@ class _Reached(BaseException):
     """
 
 
-def capture_script(path: str, argv: Sequence[str], wanted: str | None = None, batches: int = 0) -> Captured:
+def capture_script(
+    path: str, argv: Sequence[str], wanted: str | None = None, batches: int = 0, source: bytes | None = None
+) -> Captured:
     """The programs of the script at `path`, run as `__main__` with the arguments `argv`; `wanted` names the
     variable of the main one.
 
     With `batches` the script goes on, on the CPU, until it has fed so many to a program that trains; they are
     `Captured.feeds`. UsageError where the script fails, ends without a run, or has several programs that
-    train and none is named. What the script prints goes to stderr.
+    train and none is named. What the script prints goes to stderr. `source` is the text of a script that
+    is no file.
     """
     try:
-        main = code_of_file(path, path)
+        if source is None:
+            main = code_of_file(path, path)
+        else:
+            path = "<stdin>"
+            main = MainCode(compile(source, path, "exec"), path, "-", os.getcwd())
     except OSError as error:
         raise UsageError(f"cannot read {path}: {error.strerror}") from None
     except (SyntaxError, ValueError) as error:
@@ -68,7 +78,10 @@ def capture_script(path: str, argv: Sequence[str], wanted: str | None = None, ba
         with contextlib.redirect_stdout(sys.stderr):
             _execute(main.code, module, path, capture)
     if capture.found is None:
-        raise UsageError(f"{path} ended without a call of Executor.run or DistributeTranspiler.transpile")
+        raise UsageError(
+            f"{path} ended without a call of Executor.run or DistributeTranspiler.transpile"
+            f"{_functions_of(module, path)}"
+        )
     if len(capture.feeds) < batches:
         raise UsageError(
             f"{path} fed {len(capture.feeds)} batches to a program that trains, not {batches}: make it run "
@@ -93,7 +106,49 @@ def _execute(code: Any, module: ModuleType, path: str, capture: _ProgramCapture)
         if capture.found is None:
             raise UsageError(
                 f"{_place(error.__traceback__, path)}: {type(error).__name__}: {one_line(error)}"
+                f"{_variable_hint(error)}"
             ) from None
+
+
+_EXAMPLES = {
+    "TRAINING_ROLE": "TRAINER",
+    "PADDLE_TRAINERS_NUM": "2",
+    "PADDLE_PSERVERS_IP_PORT_LIST": "127.0.0.1:6174",
+    "PADDLE_PSERVER_IPS": "127.0.0.1",
+    "PADDLE_PORT": "6174",
+    "POD_IP": "127.0.0.1",
+}
+"""Values of variables that scripts of jobs read."""
+
+
+def _variable_hint(error: Exception) -> str:
+    """A suffix for a script that misses a variable of the environment."""
+    name = str(error.args[0]) if isinstance(error, KeyError) and error.args else ""
+    if not re.fullmatch("[A-Z][A-Z0-9_]+", name) or name in os.environ:
+        return ""
+    value = _EXAMPLES.get(name, "0")
+    return f" (if that is a variable of the environment, set it: {name}={value} fluidlite-transpile ...)"
+
+
+def _functions_of(module: ModuleType, path: str) -> str:
+    """A suffix with the script's functions, one of which may build what it does not run."""
+    own = [
+        name
+        for name, value in vars(module).items()
+        if inspect.isfunction(value) and value.__code__.co_filename == path and not _needs_arguments(value)
+    ]
+    stem = pathlib.Path(path).stem
+    if not own or not stem.isidentifier():
+        return ": if it only builds the network, put that into a function and name it, as in module:function"
+    likely = sorted(own, key=lambda name: not re.search("build|net|model|program|train", name))
+    return f": if a function of it builds the network, name that: {stem}:{likely[0]}"
+
+
+def _needs_arguments(function: Callable[..., Any]) -> bool:
+    found = inspect.signature(function).parameters.values()
+    return any(
+        one.default is one.empty and one.kind not in (one.VAR_POSITIONAL, one.VAR_KEYWORD) for one in found
+    )
 
 
 def _place(trace: TracebackType | None, path: str) -> str:

@@ -28,9 +28,19 @@ def run_command(name: str, run: Callable[[Sequence[str]], int], argv: Sequence[s
         # end.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return BROKEN_PIPE
+    except OSError as error:
+        # a disk that is full, or a device like /dev/full: Python would complain again when it flushes
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.stderr.write(f"{name}: error: {error.strerror or error}{_named(error)}\n")
+        return 2
     except (FluidError, RecursionError, MemoryError) as error:
         sys.stderr.write(f"{name}: error: {one_line(error)}\n")
         return 2
     except KeyboardInterrupt:
         sys.stderr.write(f"{name}: interrupted\n")
         return 130
+
+
+def _named(error: OSError) -> str:
+    """The file of an error; one without is about the output."""
+    return f": {error.filename}" if error.filename else ", where the output goes"

@@ -3,28 +3,16 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import fluidlite
-from fluidlite.base.errors import FluidError, did_you_mean
-from fluidlite.cli.errors import UsageError, one_line
+from fluidlite.cli.errors import UsageError
 from fluidlite.cli.parsing import Parser
 from fluidlite.show import FORMATS
-from fluidlite.transpiler.config import DistributeTranspilerConfig
-from fluidlite.transpiler.modes import all_modes, mode_called, mode_names
-from fluidlite.transpiler.ps_dispatcher import HashName, RoundRobin
+from fluidlite.transpiler.modes import LOCAL, NO_MODE, all_modes, mode_names
 
-__all__ = [
-    "SHELLS",
-    "SOURCE_HELP",
-    "add_job",
-    "add_program",
-    "config_of",
-    "endpoints_of",
-    "parse_options",
-    "parser",
-]
+__all__ = ["SHELLS", "SOURCE_HELP", "add_job", "add_program", "count", "job_modes", "parse_options", "parser"]
 
 SHELLS = ("bash", "zsh", "fish")
 _EXAMPLES = """\
@@ -84,10 +72,16 @@ def parser() -> Parser:
     return made
 
 
+def job_modes() -> tuple[str, ...]:
+    """The names that --mode takes."""
+    return (*mode_names(), LOCAL.name, NO_MODE)
+
+
 def _modes() -> str:
     """A line for each mode."""
     width = max(map(len, mode_names()))
-    return "\n".join(f"  {mode.name.ljust(width)}  {mode.about}" for mode in all_modes())
+    lines = [f"  {mode.name.ljust(width)}  {mode.about}" for mode in (*all_modes(), LOCAL)]
+    return "\n".join([*lines, f"  {NO_MODE.ljust(width)}  the same: the program as it is"])
 
 
 def add_program(made: Parser) -> None:
@@ -108,10 +102,10 @@ def add_job(group: Any, mode: str | None = "pserver") -> None:
         "--mode",
         default=mode,
         metavar="MODE",
-        help=f"one of {', '.join(mode_names())} (default: {mode or 'no job'})",
+        help=f"one of {', '.join(job_modes())} (default: {mode or 'no job'})",
     )
     group.add_argument(
-        "--trainers", type=_count, default=None, metavar="N", help="how many processes train (default: 2)"
+        "--trainers", type=count, default=None, metavar="N", help="how many processes train (default: 2)"
     )
     group.add_argument(
         "--pservers", default=None, metavar="N", help="how many servers (default: 2), or their endpoints"
@@ -121,14 +115,15 @@ def add_job(group: Any, mode: str | None = "pserver") -> None:
         metavar="IP:PORT,...",
         help="endpoints of the servers, or of the trainers in modes without servers",
     )
-    group.add_argument(
+    pace = group.add_mutually_exclusive_group()
+    pace.add_argument(
         "--sync",
         dest="sync",
         action="store_true",
-        default=True,
+        default=None,
         help="all trainers take each step together (default)",
     )
-    group.add_argument(
+    pace.add_argument(
         "--async", dest="sync", action="store_false", help="servers take each gradient as it comes"
     )
     group.add_argument(
@@ -159,7 +154,7 @@ def _add_output(group: Any) -> None:
     )
     group.add_argument(
         "--batch",
-        type=_count,
+        type=count,
         default=32,
         metavar="N",
         help="samples a step and trainer, for bytes and times (default: 32)",
@@ -167,9 +162,14 @@ def _add_output(group: Any) -> None:
     for name, others, text in _SHOWS:
         group.add_argument(f"--{name}", *others, dest=name, action="store_true", help=text)
 
+    group.add_argument(
+        "--recommend", action="store_true", help="--cost with the mode to choose in a sentence"
+    )
+    group.add_argument("--json", action="store_true", help="--cost, --check or --verify as JSON")
+
 
 def _add_proof(group: argparse._ArgumentGroup) -> None:
-    group.add_argument("--steps", type=_count, metavar="K", help="how many steps (default: 10)")
+    group.add_argument("--steps", type=count, metavar="K", help="how many steps (default: 10)")
     group.add_argument(
         "--feeds",
         metavar="WHICH",
@@ -204,7 +204,7 @@ def _add_machines(group: argparse._ArgumentGroup) -> None:
     )
     group.add_argument(
         "--sequence",
-        type=_count,
+        type=count,
         default=1,
         metavar="N",
         help="mean steps of a sample that is a sequence (default: 1)",
@@ -229,7 +229,8 @@ def _speed(text: str) -> float:
     return value
 
 
-def _count(text: str) -> int:
+def count(text: str) -> int:
+    """A number of things, as argparse reads it."""
     if not text.isascii() or not text.isdigit() or not 0 < int(text) <= 1_000_000:
         raise argparse.ArgumentTypeError(f"{text!r} is no number from 1 to 1000000")
     return int(text)
@@ -239,7 +240,11 @@ def parse_options(argv: Sequence[str]) -> tuple[argparse.Namespace, list[str]]:
     """The options, and what stands after `--`; UsageError in one line."""
     made = parser()
     options, rest = made.parse(argv)
-    made.choose(options, "mode", mode_names())
+    made.choose(options, "mode", job_modes())
+    if options.recommend:
+        options.cost = True
+    if options.json and options.format not in (None, ["json"]):
+        raise UsageError(f"--json and --format {options.format[0]} say two things: give one of them")
     made.choose(options, "format", tuple(FORMATS))
     made.choose(options, "completion", SHELLS)
     made.choose(options, "feeds", ("random", "script"))
@@ -254,79 +259,3 @@ def parse_options(argv: Sequence[str]) -> tuple[argparse.Namespace, list[str]]:
             raise UsageError(f"--role {options.role} and --trainer-id {options.trainer_id} are two roles")
         options.role = f"trainer{options.trainer_id}"
     return options, rest
-
-
-# ------------------------------------------------------------------------------------------------ the job
-def endpoints_of(options: argparse.Namespace) -> tuple[int, int | str]:
-    """How many trainers, and the endpoints or how many there are."""
-    servers = mode_called(options.mode).has_servers
-    if options.pservers is not None and not servers:
-        raise UsageError(f"mode {options.mode} has no servers: leave --pservers out")
-    if options.pservers is not None and options.endpoints is not None:
-        raise UsageError("--pservers and --endpoints say the same: give one of them")
-    given = options.endpoints or options.pservers
-    trainers = options.trainers
-    if trainers is None:
-        # without servers the endpoints are the trainers'
-        trainers = 2 if servers or given is None else len(given.split(","))
-    if given is None:
-        return trainers, 2 if servers else trainers
-    if options.pservers is not None and ":" not in given:
-        try:
-            return trainers, _count(given)
-        except argparse.ArgumentTypeError as error:
-            raise UsageError(f"--pservers: {error}, and no list of endpoints") from None
-    return trainers, given
-
-
-def config_of(pairs: Iterable[str]) -> DistributeTranspilerConfig:
-    """The configuration that `key=value` pairs ask for, each value read as its field's type."""
-    fields = {}
-    for pair in pairs:
-        key, equals, text = pair.partition("=")
-        if not equals:
-            raise UsageError(f"--config wants key=value, not {pair!r}")
-        if key not in DistributeTranspilerConfig.names():
-            raise UsageError(
-                f"DistributeTranspilerConfig has no field "
-                f"{key!r}{did_you_mean(key, DistributeTranspilerConfig.names())}"
-            )
-        fields[key] = _typed(key, text)
-    try:
-        return DistributeTranspilerConfig.make(**fields)
-    except (FluidError, ValueError) as error:
-        raise UsageError(f"--config: {one_line(error)}") from None
-
-
-_WORDS = {
-    "true": True,
-    "yes": True,
-    "on": True,
-    "1": True,
-    "false": False,
-    "no": False,
-    "off": False,
-    "0": False,
-}
-_METHODS = {"RoundRobin": RoundRobin, "HashName": HashName}
-
-
-def _typed(key: str, text: str) -> Any:
-    default = getattr(DistributeTranspilerConfig(), key)
-    if key == "split_method":
-        if text not in _METHODS:
-            raise UsageError(
-                f"--config {key}: no method {text!r}{did_you_mean(text, _METHODS)} (methods: "
-                f"{', '.join(_METHODS)})"
-            )
-        return _METHODS[text]
-    if isinstance(default, bool):
-        if text.lower() not in _WORDS:
-            raise UsageError(f"--config {key}: {text!r} is neither true nor false")
-        return _WORDS[text.lower()]
-    if isinstance(default, int):
-        try:
-            return int(text)
-        except ValueError:
-            raise UsageError(f"--config {key}: {text!r} is no whole number") from None
-    return text

@@ -13,11 +13,11 @@ from collections.abc import Callable, Sequence
 import fluidlite
 from fluidlite.cli.entry import run_command
 from fluidlite.cli.errors import UsageError
-from fluidlite.cli.options import SOURCE_HELP, add_job, add_program, config_of, endpoints_of
+from fluidlite.cli.jobs import job_of
+from fluidlite.cli.options import SOURCE_HELP, add_job, add_program, job_modes
 from fluidlite.cli.parsing import Parser
 from fluidlite.cli.sources import load
 from fluidlite.show.html import job_page, program_page
-from fluidlite.transpiler.modes import make_job, mode_names
 from fluidlite.values.serialize import replace_file
 
 __all__ = ["main"]
@@ -72,8 +72,10 @@ def _options(argv: Sequence[str]) -> tuple[argparse.Namespace, list[str]]:
     add_job(made.add_argument_group("the job (without --mode: the program of one process)"), mode=None)
     options, rest = made.parse(argv)
     if options.mode is not None:
-        made.choose(options, "mode", mode_names())
-    elif any((options.trainers, options.pservers, options.endpoints, options.config, not options.sync)):
+        made.choose(options, "mode", job_modes())
+    elif any(
+        (options.trainers, options.pservers, options.endpoints, options.config, options.sync is not None)
+    ):
         raise UsageError("--trainers, --pservers and the like describe a job: give its --mode, too")
     return options, rest
 
@@ -82,10 +84,7 @@ def _page(options: argparse.Namespace, script_argv: Sequence[str]) -> str:
     captured = load(options.source, script_argv, options.startup, options.program)
     if options.mode is None:
         return program_page(captured.main, captured.title, captured.startup)
-    trainers, endpoints = endpoints_of(options)
-    config = config_of(options.config)
-    job = make_job(captured.main, captured.startup, options.mode, trainers, endpoints, options.sync, config)
-    return job_page(job, captured.title)
+    return job_page(job_of(options, captured), captured.title)
 
 
 def _write(page: str, output: str | None) -> pathlib.Path:

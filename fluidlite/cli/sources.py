@@ -19,6 +19,8 @@ from fluidlite.show.json import parse as parse_json
 
 __all__ = ["load", "parse_program"]
 
+# the first word that is no comment
+_PROGRAM = re.compile(rb"(\s*#[^\n]*\n|\s)*program\b")
 _FUNCTION = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_][\w.]*")
 
 
@@ -31,19 +33,37 @@ def load(
     `batches` asks a script for so many of its batches.
     """
     path = pathlib.Path(source)
-    if source != "-" and source.endswith(".py"):
-        if not path.is_file():
+    data = _piped() if source == "-" else None
+    is_script = source.endswith(".py") if data is None else _is_python(data)
+    if is_script:
+        if startup:
+            raise UsageError("--startup is for saved programs: a script has its startup program with it")
+        if data is None and not path.is_file():
             raise UsageError(f"no such file: {source}{_near(path)}")
-        return capture_script(source, argv, wanted, batches)
+        return capture_script(source, argv, wanted, batches, data)
     if batches:
         raise UsageError(f"only scripts have batches, and {source} is none: leave --feeds script out")
     if argv:
         raise UsageError(f"only scripts take arguments after --, and {source} is none")
     # a file may be called like a function
     if _FUNCTION.fullmatch(source) and not path.exists():
+        if startup:
+            raise UsageError("--startup is for saved programs: a function returns (main, startup)")
         return _call(source)
-    main = _read(source)
+    main = _parse(data, "stdin") if data is not None else _read(source)
     return Captured(main, _read(startup) if startup else Program(), path.name if source != "-" else "stdin")
+
+
+def _piped() -> bytes:
+    """All of stdin."""
+    return sys.stdin.buffer.read()
+
+
+def _is_python(data: bytes) -> bool:
+    """True for the text of a script: Python that imports something."""
+    if re.search(rb"^\s*(import|from)\s+\w", data, re.M) is None or b"\0" in data:
+        return False
+    return _PROGRAM.match(data) is None
 
 
 def _near(path: pathlib.Path) -> str:
@@ -80,15 +100,20 @@ def _read(source: str) -> Program:
     """A saved program: ProgramDesc bytes, our text, or our JSON."""
     path = _model_file(pathlib.Path(source))
     try:
-        data = sys.stdin.buffer.read() if source == "-" else path.read_bytes()
+        data = path.read_bytes()
     except OSError as error:
         raise UsageError(f"cannot read {path}: {error.strerror}{_near(path)}") from None
+    return _parse(data, str(path))
+
+
+def _parse(data: bytes, name: str) -> Program:
+    """A program from bytes; `name` is where they come from."""
     if not data.strip():
-        raise UsageError(f"{'stdin' if source == '-' else path} is empty")
+        raise UsageError(f"{name} is empty")
     try:
         return parse_program(data)
     except FormatError as error:
-        raise UsageError(f"{'stdin' if source == '-' else path}: {one_line(error)}") from None
+        raise UsageError(f"{name}: {one_line(error)}") from None
 
 
 def _model_file(path: pathlib.Path) -> pathlib.Path:
@@ -115,7 +140,6 @@ def parse_program(data: bytes) -> Program:
         text = ""
     if head == b"{" and text:
         return parse_json(text)
-    # the first word that is no comment
-    if re.match(r"(\s*#[^\n]*\n|\s)*program\b", text):
+    if text and _PROGRAM.match(data):
         return parse_text(text)
     return Program.parse_from_string(data)

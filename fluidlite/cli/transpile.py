@@ -5,6 +5,7 @@ difference, an estimate of its cost, or a check.
 from __future__ import annotations
 
 import argparse
+import json
 import os
 import sys
 from collections.abc import Iterator, Mapping, Sequence
@@ -14,7 +15,9 @@ from fluidlite.cli.completion import completion
 from fluidlite.cli.entry import run_command
 from fluidlite.cli.errors import UsageError
 from fluidlite.cli.files import write_job
-from fluidlite.cli.options import config_of, endpoints_of, parse_options
+from fluidlite.cli.jobs import job_of
+from fluidlite.cli.options import parse_options
+from fluidlite.cli.reports import check_data, cost_data, recommendation
 from fluidlite.cli.sources import load
 from fluidlite.cli.tables import cost_text, roles_text
 from fluidlite.show import FORMATS
@@ -23,7 +26,7 @@ from fluidlite.show.html import job_page
 from fluidlite.transpiler.check.report import check
 from fluidlite.transpiler.cost.estimate import CostEstimate, estimate
 from fluidlite.transpiler.cost.model import Port
-from fluidlite.transpiler.modes import Job, make_job
+from fluidlite.transpiler.modes import Job
 from fluidlite.transpiler.parts.roles import JobRole
 
 __all__ = ["main"]
@@ -51,16 +54,7 @@ def _run(argv: Sequence[str]) -> int:
 
 
 def _job(options: argparse.Namespace, captured: Captured) -> tuple[Job, str]:
-    trainers, endpoints = endpoints_of(options)
-    job = make_job(
-        captured.main,
-        captured.startup,
-        options.mode,
-        trainers,
-        endpoints,
-        options.sync,
-        config_of(options.config),
-    )
+    job = job_of(options, captured)
     # an unknown role is an error before anything is written
     if options.role is not None:
         job.role(options.role)
@@ -73,9 +67,12 @@ def _check_outputs(options: argparse.Namespace) -> None:
         others = (options.output, options.role, options.diff, options.cost, options.check)
         if any(others) or options.format not in (None, ["json"]):
             raise UsageError(
-                "--verify shows its proof, as JSON with --format json; --output, --role, --diff, --cost and "
+                "--verify shows its proof, as JSON with --json; --output, --role, --diff, --cost and "
                 "--check do not go with it"
             )
+    elif options.json:
+        if options.output or options.diff or options.format or not (options.cost or options.check):
+            raise UsageError("--json is for --cost, --check and --verify, and goes to stdout alone")
     elif options.format and not options.output:
         if len(options.format) > 1:
             raise UsageError("several formats need a folder: -o DIR")
@@ -90,6 +87,8 @@ def _check_outputs(options: argparse.Namespace) -> None:
 # ------------------------------------------------------------------------------------------------ showing
 def _show(job: Job, title: str, options: argparse.Namespace) -> int:
     colour = _colour()
+    if options.json:
+        return _data(job, options)
     if options.format and not options.output:
         _to_stdout(job, title, options)
         return 0
@@ -99,7 +98,9 @@ def _show(job: Job, title: str, options: argparse.Namespace) -> int:
     if options.diff:
         sys.stdout.writelines(_diffs(job, options, colour))
     if options.cost:
-        sys.stdout.write(cost_text(_cost(job, options), colour))
+        found = _cost(job, options)
+        sys.stdout.write(f"{recommendation(found)}\n\n" if options.recommend else "")
+        sys.stdout.write(cost_text(found, colour))
     if options.check:
         report = check(job)
         sys.stdout.write(f"{report}\n")
@@ -108,6 +109,17 @@ def _show(job: Job, title: str, options: argparse.Namespace) -> int:
         role = None if options.role is None else job.role(options.role)
         sys.stdout.write(roles_text(job, _cost(job, options), role, colour))
     return 0
+
+
+def _data(job: Job, options: argparse.Namespace) -> int:
+    """The estimate, the check, or both as one JSON object."""
+    report = check(job) if options.check else None
+    cost = cost_data(_cost(job, options)) if options.cost else {}
+    found = cost if report is None else check_data(report)
+    if cost and report is not None:
+        found = {"plan": cost, "check": check_data(report)}
+    sys.stdout.write(json.dumps(found, indent=2) + "\n")
+    return 0 if report is None or report.ok else 1
 
 
 def _cost(job: Job, options: argparse.Namespace) -> CostEstimate:
@@ -132,7 +144,7 @@ def _verify(job: Job, feeds: Sequence[Mapping[str, object]], options: argparse.N
     from fluidlite.cli.proofs import proof_json, prove  # with the executor: 0.2 s that only proofs take
 
     proof = prove(job, feeds, options.batch, options.steps or STEPS, options.sequence, options.seed)
-    sys.stdout.write(proof_json(proof) if options.format else f"{proof}\n")
+    sys.stdout.write(proof_json(proof) if options.format or options.json else f"{proof}\n")
     return 0 if proof.ok else 1
 
 

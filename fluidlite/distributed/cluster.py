@@ -32,7 +32,7 @@ def verify(
     startup: Program,
     feeds: Sequence[Mapping[str, Any]],
     mode: str | TrainingMode = "pserver",
-    trainers: int = 2,
+    trainers: int | None = None,
     pservers: int | str | Sequence[str] = 2,
     config: DistributeTranspilerConfig | None = None,
     tolerance: float = 1e-5,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import io
+import json
 import os
 import pathlib
 import re
@@ -334,6 +335,21 @@ def test_asynchronous_and_configured(train: pathlib.Path) -> None:
         (["--plan", "--gflops", "1", "--compute-ms", "1"], "say the same"),
         (["--mode", "nccl2", "--trainers", "3", "--endpoints", "a:1,b:1"], "3 trainers"),
         (["other.py"], "one SOURCE is enough"),
+        (["--sync", "--async"], "--async: not allowed with argument --sync"),
+        (["--mode", "grad_allreduce", "--async"], "mode grad_allreduce has no asynchronous form"),
+        (["--mode", "nccl2", "--config", "sync_mode=false"], "mode nccl2 has no asynchronous form"),
+        (["--mode", "async", "--sync"], "do not take each step together"),
+        (["--async", "--config", "sync_mode=true"], "say two things"),
+        (
+            ["--mode", "nccl2", "--config", "min_block_size=3"],
+            "does not read --config min_block_size (it reads: ",
+        ),
+        (["--config", "mode=nccl2"], "mode pserver does not read --config mode"),
+        (["--startup", "x"], "--startup is for saved programs"),
+        (["--mode", "local", "--trainers", "2"], "mode local has one process"),
+        (["--mode", "none", "--pservers", "2"], "has no servers"),
+        (["--json"], "--json is for --cost, --check and --verify"),
+        (["--cost", "--json", "--format", "text"], "--json and --format text say two things"),
         (["--completion", "fsh"], "did you mean 'fish'?"),
         (["-o", "/proc/none/x"], "cannot write to /proc/none/x"),
     ],
@@ -349,6 +365,9 @@ def test_wrong_arguments(train: pathlib.Path, argv: list[str], message: str) -> 
         (HEAD + "def f():\n    return 1 / 0\nf()\n", "train.py:3: ZeroDivisionError: division by zero"),
         (HEAD + "x = (\n", "train.py:2: SyntaxError"),
         (HEAD + NET, "ended without a call of Executor.run"),
+        (HEAD + NET, "if it only builds the network, put that into a function"),
+        (HEAD + "def f(x): pass\ndef build():\n" + INDENTED, "name that: train:build"),
+        ("import os\nos.environ['PADDLE_TRAINER_ID']", "set it: PADDLE_TRAINER_ID=0 fluidlite-transpile ..."),
         (HEAD + "raise SystemExit(3)", "ended (exit code 3) before its first Executor.run"),
         (
             "import paddle.fluid.nowhere",
@@ -359,10 +378,82 @@ def test_wrong_arguments(train: pathlib.Path, argv: list[str], message: str) -> 
         (HEAD + "x = fluid.data('x', [None, 3])\nfluid.layers.mean(x)\n" + RUN, "optimizer"),
         (HEAD + "fluid.layers.fcc(1)\n", "train.py:2: AttributeError"),
     ],
-    ids=["raises", "syntax", "no_run", "exits", "module", "dataset", "attribute", "no_optimizer", "layer"],
+    ids=[
+        "raises",
+        "syntax",
+        "no_run",
+        "builds",
+        "function",
+        "variable",
+        "exits",
+        "module",
+        "dataset",
+        "attribute",
+        "no_optimizer",
+        "layer",
+    ],
 )
 def test_scripts_that_are_wrong(tmp_path: pathlib.Path, text: str, message: str) -> None:
     assert message in fails(script(tmp_path, text))
+
+
+@pytest.mark.parametrize(
+    ("argv", "mode"),
+    [
+        (["--config", "sync_mode=false"], "async"),
+        (["--async", "--config", "runtime_split_send_recv=true"], "async"),
+        (
+            ["--async", "--config", "half_async=true", "--config", "runtime_split_send_recv=true"],
+            "half_async",
+        ),
+        (["--mode", "half_async", "--config", "half_async=true"], "half_async"),
+        (["--mode", "geo_sgd", "--config", "sync_mode=false"], "geo_sgd"),
+        (["--mode", "none"], "local"),
+        ([], "pserver"),
+    ],
+    ids=str,
+)
+def test_options_that_choose_a_mode(train: pathlib.Path, argv: list[str], mode: str) -> None:
+    code, out, err = call(train, "--cost", "--json", *argv)
+    assert (code, err) == (0, "") and json.loads(out)["mode"] == mode
+
+
+def test_a_script_from_stdin(train: pathlib.Path) -> None:
+    wanted = call(train)
+    assert wanted[0] == 0 and call("-", stdin=train.read_bytes()) == wanted
+    _, text, _ = call(train, "--mode", "none", "--format", "text")
+    assert text.startswith("program") and call("-", stdin=text.encode())[0] == 0
+    assert "<stdin>:1: ModuleNotFoundError" in fails("-", stdin=b"import nowhere_at_all\n")
+
+
+def test_reports_as_json(train: pathlib.Path) -> None:
+    both = json.loads(call(train, "--cost", "--check", "--json")[1])
+    assert both["check"]["ok"] and both["check"]["findings"] == [] and "trainer0" in both["check"]["roles"]
+    plan = json.loads(call(train, "--cost", "--json", "--trainers", "4")[1])
+    assert plan["roles"][0]["role"] == "trainer0..3" and plan["links"] and plan["scaling"]
+    proof = json.loads(call(train, "--verify", "--json", "--steps", "2")[1])
+    assert proof["ok"] and proof["steps"] == 2
+
+
+def test_the_recommendation_comes_first(train: pathlib.Path) -> None:
+    code, out, _ = call(train, "--plan", "--recommend", "--trainers", "8", "--compute-ms", "10")
+    first, second, *_ = out.splitlines()
+    assert code == 0 and second == ""
+    assert re.fullmatch(
+        r"8 trainers: (pserver|grad_allreduce|nccl2), 1\d(\.\d)? ms a step; "
+        r"(servers|rings) (pay from \d+ trainers on|do not pay, whatever the number)",
+        first,
+    )
+
+
+def test_a_full_disk_is_one_line(train: pathlib.Path) -> None:
+    for argv in ([], ["--format", "text"], ["--cost", "--json"]):
+        with open("/dev/full", "w", encoding="utf8") as full:
+            ran = subprocess.run(
+                [*COMMAND, str(train), *argv], stdout=full, stderr=subprocess.PIPE, text=True, check=False
+            )
+        assert ran.returncode == 2
+        assert ran.stderr == "fluidlite-transpile: error: No space left on device, where the output goes\n"
 
 
 def test_sources_that_are_wrong(train: pathlib.Path, tmp_path: pathlib.Path) -> None:

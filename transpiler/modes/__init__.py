@@ -26,6 +26,7 @@ from fluidlite.transpiler.modes.single_process_multi_thread import SingleProcess
 __all__ = [
     "LOCAL",
     "MODES",
+    "NO_MODE",
     "CommunicatorNeed",
     "Job",
     "TrainingMode",
@@ -50,6 +51,8 @@ MODES: tuple[TrainingMode, ...] = (
 )
 LOCAL = Local()
 """No job: what scripts are started in by themselves."""
+NO_MODE = "none"
+"""Another name for it, for those who want to see a program and have no job in mind."""
 
 
 def all_modes() -> tuple[TrainingMode, ...]:
@@ -64,7 +67,9 @@ def mode_names() -> tuple[str, ...]:
 
 def mode_called(name: str) -> TrainingMode:
     """The mode of that name; TranspilerError with the nearest one."""
-    known = {mode.name: mode for mode in all_modes()}
+    known: dict[str, TrainingMode] = {mode.name: mode for mode in (*all_modes(), LOCAL)}
+    if name == NO_MODE:
+        return LOCAL
     if name not in known:
         raise TranspilerError(f"no mode {name!r}{did_you_mean(name, known)} (modes: {', '.join(known)})")
     return known[name]
@@ -96,7 +101,7 @@ def make_job(
     main: Program,
     startup: Program,
     mode: str | TrainingMode = "pserver",
-    trainers: int = 2,
+    trainers: int | None = None,
     endpoints: int | str | Sequence[str] = 2,
     sync_mode: bool = True,
     config: DistributeTranspilerConfig | None = None,
@@ -106,7 +111,7 @@ def make_job(
     Parameters
     ----------
     mode: the name of one of `MODES`, or a mode.
-    trainers: how many processes train.
+    trainers: how many processes train (default: 2; mode "local" has one).
     endpoints: "ip:port,ip:port" of the servers (modes with servers) or of the trainers (the others), or how
         many there are: then 127.0.0.1:6174 and the ports after it. Without servers there are always as many
         as trainers.
@@ -118,6 +123,8 @@ def make_job(
     given = config or DistributeTranspilerConfig()
     if not sync_mode:
         chosen = chosen.asynchronous(given)
+    if trainers is None:
+        trainers = 1 if chosen is LOCAL else 2
     if isinstance(trainers, bool) or not isinstance(trainers, int) or trainers < 1:
         raise TranspilerError(f"trainers should be a positive number, not {trainers!r}")
     of_trainers = isinstance(endpoints, int) and not chosen.has_servers

@@ -11,6 +11,7 @@ import numpy as np
 from fluidlite.base.registry import EMPTY_VAR, grad_name
 from fluidlite.executor.compile.blocks import Body, block_writer, merge, merge_all, shaped, taken
 from fluidlite.executor.compile.builder import PlanBuilder
+from fluidlite.executor.compile.collected import WeightProducts
 from fluidlite.executor.compile.saved import SavedForBackward, keep
 from fluidlite.executor.plan.actions import (
     Assign,
@@ -29,8 +30,8 @@ from fluidlite.executor.plan.actions import (
 from fluidlite.executor.plan.steps import Step
 from fluidlite.executor.plan.values import Storage, Value
 from fluidlite.ir.operator import Operator
-from fluidlite.ops.flow.loops import array_result, changed, replaced_names
-from fluidlite.ops.flow.sub_blocks import added, wanted_gradients, zeros_of
+from fluidlite.ops.flow.loops import array_result, replaced_names
+from fluidlite.ops.flow.sub_blocks import added, wanted_gradients, with_changes, zeros_of
 from fluidlite.values.tensor import LoDTensorArray
 
 __all__ = ["combined", "finish", "total_of", "zeros"]
@@ -71,8 +72,7 @@ class StepBack(_OfModule):
     def __call__(self, outer: Any, inner: Any, total: Any) -> tuple[Any, Any]:
         # entries are written one by one over the steps: only what this step changed goes back
         if isinstance(inner, LoDTensorArray):
-            written = changed(outer, inner)
-            return added(self.xp, outer, written), added(self.xp, total, written)
+            return with_changes(outer, outer, inner), with_changes(total, outer, inner)
         if self.carried:
             return inner, total
         return (zeros_of(self.xp, inner) if inner is not None and self.replaced else outer), total
@@ -210,6 +210,8 @@ class _WhileGradient:
             body.carry()
             position = builder.values.local()
             body.reopen(self.saved, position)
+            summed = [name for _, name in self.wanted if name not in self.carried | {*self.symbols}]
+            products = WeightProducts(body, summed)
             with body.entered(gradient=True):
                 builder.lower(body.block.ops)
                 totals = self._step_back(body)
@@ -222,7 +224,7 @@ class _WhileGradient:
             # zeros for incoming gradients that an attempt which did not settle has left behind
             del builder.level.steps[mark:]
         body.write(Loop(position, self.saved.count, backwards=True))
-        self._finish(first, totals)
+        self._finish(first, {**totals, **products.write()})
 
     def _entries(self, body: Body) -> dict[str, Value | None]:
         """Symbols for the gradients that come in; gives what they start with."""

@@ -78,6 +78,8 @@ class Level:
     sequence: Sequence[Operator] = ()
     index: int = 0
     """The op that is being lowered."""
+    instead: Callable[[Operator], Operator | None] | None = None
+    """What is lowered in place of an op; None for nothing."""
 
     def enter(self, outer: Level, env: dict[str, Value], needed: set[str], gradient: bool) -> None:
         """Take over what a sub-block sees of the level around it."""
@@ -162,8 +164,9 @@ class PlanBuilder:
         level.begin(ops)
         for index, op in enumerate(ops):
             level.index = index
+            made = op if level.instead is None else level.instead(op)
             # arguments and result of the step function do what these ops of saved models did
-            if op.type not in ("feed", "fetch") and not self._lower(op):
+            if made is not None and op.type not in ("feed", "fetch") and not self._lower(made):
                 return False
         return True
 

@@ -9,6 +9,7 @@ from fluidlite.base.registry import EMPTY_VAR, grad_name
 from fluidlite.executor.compile.block_gradients import combined, finish, total_of
 from fluidlite.executor.compile.blocks import Body, block_writer, gradient_reads
 from fluidlite.executor.compile.builder import CannotInline, PlanBuilder
+from fluidlite.executor.compile.collected import WeightProducts
 from fluidlite.executor.compile.saved import SavedForBackward, keep
 from fluidlite.executor.plan.actions import (
     Assign,
@@ -217,6 +218,7 @@ class _RecurrentGradient:
             steps = _StepLoop(builder, op, body, self._position(body, number), self.length)
             body.reopen(self.saved, number)
             memory = self._incoming(body, steps)
+            products = WeightProducts(body, [name for _, name in self.shared])
             with body.entered(gradient=True):
                 builder.lower(body.block.ops)
                 totals = self._totals(body)
@@ -229,6 +231,7 @@ class _RecurrentGradient:
             if body.stable:
                 break
         body.write(Loop(number, self.saved.count, backwards=True))
+        totals.update(products.write())
         self._finish(totals, {name: steps.stacked(*row) for name, row in rows.items()}, memory)
 
     def _position(self, body: Body, number: Value) -> Value:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import bisect
+import operator
 from dataclasses import dataclass
 
 from fluidlite.base.registry import Lod
@@ -28,7 +30,8 @@ class RankTable:
 
     def active(self, step: int) -> int:
         """Number of sequences that are longer than `step`."""
-        return sum(length > step for length in self.lengths)
+        # they fall from the first to the last
+        return bisect.bisect_left(self.lengths, -step, key=operator.neg)
 
     @property
     def lod(self) -> Lod:

@@ -74,6 +74,24 @@ def _added_arrays(a: LoDTensorArray, b: LoDTensorArray) -> LoDTensorArray:
     return total
 
 
+def with_changes(
+    target: LoDTensorArray | None, before: LoDTensorArray | None, after: LoDTensorArray
+) -> LoDTensorArray:
+    """`target`, with the entries of `after` added that are others than those of `before`.
+
+    A step writes one entry of an array that has one for each step: only that one is looked at twice.
+    """
+    old = before or LoDTensorArray()
+    total = LoDTensorArray(target or ())
+    total.extend(LoDTensor() for _ in range(len(total), len(after)))
+    for index, item in enumerate(after):
+        if item.array is None or (index < len(old) and old[index] is item):
+            continue
+        left = total[index]
+        total[index] = item if left.array is None else LoDTensor(left.array + item.array, left._lod)
+    return total
+
+
 def zeros_of(xp: Any, value: Any) -> Any:
     """A gradient of zeros for `value`; None where it can have none."""
     if isinstance(value, LoDTensorArray):

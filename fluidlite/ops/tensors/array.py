@@ -156,7 +156,11 @@ def row_ranges(lod: Lod, level: int, parts: Sequence[tuple[int, int]]) -> tuple[
 
 def rows_in(xp: Any, X: Array, ranges: Sequence[tuple[int, int]]) -> Array:
     """The rows of X in the ranges, range after range."""
-    return _take(xp, X, np.concatenate([np.arange(0), *(np.arange(first, stop) for first, stop in ranges)]))
+    bounds = np.asarray(ranges, np.int64).reshape(-1, 2)
+    counts = bounds[:, 1] - bounds[:, 0]
+    # from the number of a row in the result to that in X
+    apart = bounds[:, 0] - (np.cumsum(counts) - counts)
+    return _take(xp, X, np.arange(counts.sum()) + np.repeat(apart, counts))
 
 
 def _take(xp: Any, X: Array, rows: Array) -> Array:
@@ -165,7 +169,7 @@ def _take(xp: Any, X: Array, rows: Array) -> Array:
 
 
 def gathered(
-    xp: Any, parts: Sequence[LoDTensor], sources: Sequence[int], positions: Sequence[int]
+    xp: Any, parts: Sequence[LoDTensor], sources: Sequence[int] | Array, positions: Sequence[int] | Array
 ) -> tuple[Array, Lod]:
     """Entry `positions[i]` of tensor `parts[sources[i]]` for each i, with the level of detail below of all
     together.
@@ -178,7 +182,7 @@ def gathered(
             xp, values, starts[np.asarray(sources, dtype=int)] + np.asarray(positions, dtype=int)
         ), ()
     ranges, lengths = [], [list[int]() for _ in range(depth)]
-    for source, position in zip(sources, positions, strict=True):
+    for source, position in zip(map(int, sources), map(int, positions), strict=True):
         ((first, stop),), lod = row_ranges(parts[source]._lod, 0, [(position, position + 1)])
         ranges.append((int(starts[source]) + first, int(starts[source]) + stop))
         for level, found in zip(lengths, lengths_of(lod), strict=False):
@@ -232,6 +236,13 @@ def _(X: Spec) -> Spec:
 def _(xp: Any, X: Array, X_lod: Lod, RankTable: RankTable) -> LoDTensorArray:
     out = LoDTensorArray()
     full = X_lod if len(X_lod) > RankTable.level else RankTable.lod
+    if len(full) == RankTable.level + 1:
+        # entries are rows
+        first = np.asarray(full[-1], np.int64)[list(RankTable.order)]
+        steps = range(max(RankTable.lengths, default=0))
+        return LoDTensorArray(
+            LoDTensor(_take(xp, X, first[: RankTable.active(step)] + step)) for step in steps
+        )
     for step in range(max(RankTable.lengths, default=0)):
         starts = [
             full[RankTable.level][sequence] + step for sequence in RankTable.order[: RankTable.active(step)]
@@ -260,10 +271,10 @@ def _(X: Spec) -> Spec:
 
 @array_to_lod_tensor.kernel
 def _(xp: Any, X: LoDTensorArray, RankTable: RankTable) -> WithLod:
-    pairs = [(step, rank) for rank in RankTable.ranks for step in range(RankTable.lengths[rank])]
-    values, lod = gathered(
-        xp, _complete(xp, X, RankTable), [step for step, _ in pairs], [rank for _, rank in pairs]
-    )
+    ranks = np.asarray(RankTable.ranks, np.int64)
+    lengths = np.asarray(RankTable.lengths, np.int64)[ranks]
+    step = np.arange(lengths.sum()) - np.repeat(np.cumsum(lengths) - lengths, lengths)
+    values, lod = gathered(xp, _complete(xp, X, RankTable), step, np.repeat(ranks, lengths))
     return WithLod(values, RankTable.lod + lod)
 
 

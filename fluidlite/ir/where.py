@@ -62,6 +62,12 @@ def _is_ours(file: str) -> bool:
     return file.startswith(_package_folders()) or file.endswith(("contextlib.py", "functools.py"))
 
 
+@functools.cache
+def _is_command(file: str) -> bool:
+    # a command calls the user's code; how the command itself was started is not the user's
+    return pathlib.Path(file).parts[-3:-1] == ("fluidlite", "cli")
+
+
 def user_location() -> Where | None:
     """The innermost frame outside FluidLite, with those that called it."""
     # `inspect.stack` would read the source of every frame; this runs for each op that is appended
@@ -77,6 +83,8 @@ def user_location() -> Where | None:
         code = frame.f_code
         if not _is_ours(code.co_filename):
             frames.append((code.co_filename, frame.f_lineno, code.co_name))
+        elif _is_command(code.co_filename):
+            break
         if code.co_name == "<module>":
             break
         frame = frame.f_back  # type: ignore[assignment]

@@ -50,10 +50,10 @@ function showOp(item, owner) {
   const op = D.ops[item.id], parts = [], [called] = op[STACK] < 0 ? [""] : D.stacks[op[STACK]];
   const kind = isJob ? compare(role(), state.which)[owner === ORIGINAL ? "oldKind" : "newKind"][item.number] : "kept";
   if (kind !== "kept") parts.push(el("p", {}, el("b", { className: kind }, kind)));
-  parts.push(el("p", { className: "note" }, `op ${item.number} of ${owner.name}, block ${item.block}`));
+  parts.push(el("p", { className: "note" }, `op ${item.number}${isJob ? ` of ${owner.name}` : ""}, block ${item.block}`));
+  if (op[STACK] >= 0) parts.push(el("h3", {}, called ? `Made by ${called}, called at` : "Made at"), stackList(op));
   if (op[INPUTS].length) parts.push(el("h3", {}, "Reads"), slotTable(op[INPUTS], owner));
   if (op[OUTPUTS].length) parts.push(el("h3", {}, "Writes"), slotTable(op[OUTPUTS], owner));
-  if (op[STACK] >= 0) parts.push(el("h3", {}, called ? `Made by ${called}, called at` : "Made at"), stackList(op));
   if (op[ATTRS].length) parts.push(el("h3", {}, "Attributes"), el("table", {}, ...attrsOf(op).map(([name, value]) =>
     el("tr", {}, el("td", {}, name), el("td", { className: "mono" }, filled(value, owner))))));
   if (isJob && owner !== ORIGINAL) parts.push(...beforeOf(item, op, owner));

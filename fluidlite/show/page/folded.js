@@ -57,7 +57,7 @@ function startsOpen({ phases }) {       // groups that are open at first: as man
       for (let level = phase.children; level.length; level = level.filter((node) => open.has(node.id)).flatMap((node) => node.children)) {
         for (const node of level) {
           const more = node.children.length - 1;
-          if (more < 0 || open.has(node.id) || !may(node) || count + more > MANY || (number && count > SPARSE && phase.ops.length > MANY)) continue;
+          if (more < 0 || open.has(node.id) || !may(node) || (node.kind === "repeat" && count > 2) || count + more > MANY || (number && count > SPARSE && phase.ops.length > MANY)) continue;
           open.add(node.id);
           count += more;
         }

@@ -7,7 +7,7 @@ const svg = (tag, fields = {}, ...children) => {
   return node;
 };
 const cut = (text, most) => text.length > most ? `${text.slice(0, most - 1)}…` : text;
-const READABLE = 0.7, CLOSEST = 3;
+const CLOSEST = 3;
 
 class GraphPane {
   constructor(side) {

@@ -178,12 +178,17 @@ function pathText(points, dx = 0, dy = 0) {     // an SVG path through points; a
 }
 
 // ---------------------------------------------------------------- the picture of a folded program
-const NODE_W = 186, NODE_H = 42, PILL_W = 118, PILL_H = 19, PILL_GAP = 5, PILLS = 4, PAD = 14, TITLE = 28, LABEL_W = 132;    // LABEL_W: right of the anchor, where the shape stands
-const SHAPES = [0.4, 0.8, 1.6, 3];      // of open groups, of which the one counts that leaves the whole largest
+const NODE_W = 186, NODE_H = 42, PILL_W = 118, PILL_H = 19, PILL_GAP = 5, PILLS = 4, PAD = 14, TITLE = 28, LABEL_W = 146;    // LABEL_W: right of the anchor, where the shape stands
+const SHAPES = [0.4, 0.8, 1.6, 3], TALL = 0.4;   // width by height of open groups, and of a whole that is scrolled
+const READABLE = 0.7;
 function picture(tree, width, height, withParams) {
-  const made = SHAPES.map((shape) => pictureOf(tree, width / height, shape, withParams));
-  const size = (one) => Math.min(1.25, width / (one.width + 44), height / (one.height + 44));
-  return made.reduce((best, one) => size(one) > size(best) * 1.03 ? one : best);
+  const made = [...SHAPES.map((shape) => pictureOf(tree, width / height, shape, withParams)), ...SHAPES.slice(0, 2).map((shape) => pictureOf(tree, TALL, shape, withParams))];
+  // the larger it can be drawn the better; what cannot be read as a whole should at least not be wider than the pane
+  const worth = (one) => {
+    const scale = Math.min(1.25, width / (one.width + 44), height / (one.height + 44));
+    return scale >= READABLE ? scale : 0.9 * READABLE * Math.min(1, width / (one.width * READABLE + 44)) + 0.05 * scale;
+  };
+  return made.reduce((best, one) => worth(one) > worth(best) * 1.03 ? one : best);
 }
 // {boxes: [{node, x, y, w, h, open, pills}], edges: [{points, dx, dy, names, from, to, owner}], width, height}
 function pictureOf(tree, aspect, shape, withParams) {

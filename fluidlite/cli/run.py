@@ -1,4 +1,4 @@
-"""`fluidlite-run`: an old script as it is."""
+"""`fluidlite-run`: an old script as it is, or a saved model."""
 
 from __future__ import annotations
 
@@ -24,6 +24,9 @@ examples:
   fluidlite-run -m package.module             as `python -m package.module`
   fluidlite-run --check train.py              see what would fail first
   python -m fluidlite train.py                the same command
+  fluidlite-run --model saved --input x=x.npy --output out.npz      a saved model
+  fluidlite-run --summary train.py            layers, shapes, parameters, FLOPs
+  fluidlite-run --model saved --to-onnx saved.onnx
 
 exit code: the script's; 2 when the arguments are not right.
 """
@@ -33,6 +36,11 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Run the command; returns its exit code. What a script raises goes up as it does in Python."""
     try:
         options, rest = _parse(sys.argv[1:] if argv is None else argv)
+        if options.model or options.summary:
+            # they need the executor, and scripts set the environment before anything of it is imported
+            from fluidlite.cli.run_model import show
+
+            return show(options, rest)
         install_as_paddle(shadow=True)
         code = _load(options)
         if options.check and not _fits(code.called):
@@ -87,7 +95,41 @@ def parser() -> Parser:
         help="first list the names that the script and the modules beside it use and FluidLite lacks or "
         "refuses, with file:line; the script runs only if there is none, and else the exit code is 1",
     )
+    _add_model(made.add_argument_group("a saved model instead of a script"))
     return made
+
+
+def _add_model(group: argparse._ArgumentGroup) -> None:
+    group.add_argument(
+        "--model",
+        metavar="DIR",
+        help="a folder with __model__, a file like it, or what stands before .pdmodel",
+    )
+    group.add_argument("--params", metavar="FILE", help="the file with all parameters, where it is not found")
+    group.add_argument(
+        "--input",
+        action="append",
+        default=[],
+        metavar="NAME=FILE",
+        help="an .npy or .npz file for an input; an .npz file without NAME= has all; may be repeated",
+    )
+    group.add_argument(
+        "--lengths",
+        action="append",
+        default=[],
+        metavar="NAME=2,3",
+        help="lengths of the sequences in an input, from the outer level to the inner: 2,1/3,1,2",
+    )
+    group.add_argument(
+        "--output", metavar="FILE", help="an .npz file for the results, whole or not at all (default: shown)"
+    )
+    group.add_argument("--to-onnx", metavar="FILE", help="write the model as ONNX (extra [onnx])")
+    group.add_argument(
+        "--summary",
+        action="store_true",
+        help="layers, shapes, parameters and FLOPs, of a model or of the program that a script trains",
+    )
+    group.add_argument("--batch", type=int, default=1, metavar="N", help="samples for the FLOPs (default: 1)")
 
 
 def _parse(argv: Sequence[str]) -> tuple[argparse.Namespace, list[str]]:
@@ -96,8 +138,15 @@ def _parse(argv: Sequence[str]) -> tuple[argparse.Namespace, list[str]]:
     mine, rest = made.split(argv)
     options = made.parse_args(mine)
     options.script = None if options.module or not rest else rest.pop(0)
-    if options.module is None and options.script is None:
+    if options.module is None and options.script is None and options.model is None:
         raise UsageError("which script? fluidlite-run script.py (see --help)")
+    for name in ("params", "input", "lengths", "output", "to_onnx"):
+        if getattr(options, name) and not options.model:
+            raise UsageError(f"--{name.replace('_', '-')} is for --model")
+    if options.model and (options.script or options.module or options.check):
+        raise UsageError("--model runs a saved model: leave the script and --check out")
+    if options.batch < 1:
+        raise UsageError(f"--batch {options.batch} is no number of samples")
     return options, rest
 
 

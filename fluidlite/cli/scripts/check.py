@@ -101,7 +101,8 @@ def _call_problem(function: Any, use: Use) -> str | None:
     if inspect.Parameter.VAR_KEYWORD not in kinds:
         for keyword in use.keywords or ():
             if keyword not in named:
-                return f"{_shown(use.name)}: no argument {keyword!r}{did_you_mean(keyword, named)}"
+                near = did_you_mean(keyword, named) or f" (it takes {', '.join(named)})"
+                return f"{_shown(use.name)}: no argument {keyword!r}{near}"
     most = sum(p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD) for p in parameters)
     if inspect.Parameter.VAR_POSITIONAL not in kinds and use.positions > most:
         return f"{_shown(use.name)}: {use.positions} arguments, where it takes {most}"

@@ -1,0 +1,219 @@
+"""Saved models at the command line: found, fed from files, run, and their results written."""
+
+from __future__ import annotations
+
+import io
+import os
+import pathlib
+import zipfile
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from fluidlite.base.dtypes import Array, to_numpy
+from fluidlite.base.errors import FluidError, did_you_mean
+from fluidlite.base.place import CPUPlace
+from fluidlite.cli.errors import UsageError
+from fluidlite.executor.executor import Executor
+from fluidlite.ir.program import Program
+from fluidlite.ir.variable import Variable
+from fluidlite.lod_tensor import create_lod_tensor
+from fluidlite.paddle.static.io import load_inference_model as load_2x
+from fluidlite.saving.inference import load_inference_model
+from fluidlite.saving.variables import get_program_persistable_vars
+from fluidlite.values.serialize import replace_file
+from fluidlite.values.tensor import LoDTensor
+
+__all__ = ["SavedModel", "load_model", "read_inputs", "run_model", "shown", "write_outputs"]
+
+
+@dataclass(frozen=True)
+class SavedModel:
+    """A model whose parameters are in the global scope: what it is fed, and what it computes."""
+
+    program: Program
+    feeds: tuple[Variable, ...]
+    fetches: tuple[Variable, ...]
+
+
+# ------------------------------------------------------------------------------------------------ loading
+def load_model(source: str, params: str | None = None) -> SavedModel:
+    """The model in a folder with a `__model__`, in a file like it, or of a prefix of .pdmodel and .pdiparams.
+
+    `params` names the file that holds all parameters; where it is not given, that file is found.
+    """
+    path = pathlib.Path(source)
+    executor = Executor(CPUPlace())
+    prefix = _prefix_of_2x(path)
+    try:
+        if prefix is not None:
+            found = load_2x(str(prefix), executor)
+        else:
+            folder, model = (path, "__model__") if path.is_dir() else (path.parent, path.name)
+            if not (folder / model).is_file():
+                raise UsageError(f"no model {source}: a folder with __model__, or a prefix of .pdmodel files")
+            params = params or _combined(folder, model)
+            found = load_inference_model(str(folder), executor, model, params)
+    except OSError as error:
+        raise UsageError(f"cannot read {source}: {error.strerror or error}") from None
+    program, feeds, fetches = found
+    block = program.global_block()
+    return SavedModel(program, tuple(block.var(name) for name in feeds), tuple(fetches))
+
+
+def _prefix_of_2x(path: pathlib.Path) -> pathlib.Path | None:
+    """The prefix of a .pdmodel file: of the path itself, or of the only one in a folder."""
+    if path.suffix == ".pdmodel":
+        return path.with_suffix("")
+    if path.is_dir():
+        models = list(path.glob("*.pdmodel"))
+        return models[0].with_suffix("") if len(models) == 1 and not (path / "__model__").exists() else None
+    return path if path.with_name(f"{path.name}.pdmodel").is_file() else None
+
+
+def _combined(folder: pathlib.Path, model: str) -> str | None:
+    """The name of the file with all parameters; None where each has a file of its own."""
+    program = Program.parse_from_string((folder / model).read_bytes())
+    names = [var.name for var in get_program_persistable_vars(program)]
+    if all((folder / name).exists() for name in names):
+        return None
+    others = [path.name for path in folder.iterdir() if path.is_file() and path.name != model]
+    usual = [name for name in ("__params__", "params", "__combined__") if name in others]
+    if usual or len(others) == 1:
+        return (usual or others)[0]
+    raise UsageError(
+        f"{folder} has neither a file for each parameter ({names[0]}, ...) nor one for all: name it with "
+        f"--params"
+    )
+
+
+# ------------------------------------------------------------------------------------------------ inputs
+def read_inputs(
+    model: SavedModel, inputs: Sequence[str], lengths: Sequence[str]
+) -> dict[str, Array | LoDTensor]:
+    """The values that the model is fed: `name=x.npy`, or an .npz file with an array for each name.
+
+    `name=2,3` are the lengths of the sequences in it, with a / between levels. UsageError in one line for
+    what does not fit.
+    """
+    given: dict[str, Array] = {}
+    for item in inputs:
+        name, equals, path = item.partition("=")
+        given.update(_arrays(path, name) if equals else _arrays(item))
+    wanted = {var.name: var for var in model.feeds}
+    for name in given:
+        if name not in wanted:
+            near = did_you_mean(name, wanted)
+            raise UsageError(f"the model has no input {name!r}{near}: {_list(model.feeds)}")
+    missing = [var for var in model.feeds if var.name not in given]
+    if missing:
+        raise UsageError(f"no --input for {_list(missing)}")
+    found: dict[str, Array | LoDTensor] = {
+        name: _fitting(array, wanted[name]) for name, array in given.items()
+    }
+    for item in lengths:
+        name, equals, text = item.partition("=")
+        if not equals or name not in found:
+            raise UsageError(f"--lengths wants INPUT=2,3,..., not {item!r}")
+        found[name] = _sequences(name, found[name], text)
+    return found
+
+
+def _arrays(path: str, name: str | None = None) -> dict[str, Array]:
+    """The arrays of a file by their names."""
+    try:
+        found = np.load(path, allow_pickle=False)
+        if isinstance(found, np.ndarray):
+            return {name or pathlib.Path(path).stem: found}
+        with found:
+            arrays = {key: found[key] for key in found.files}
+    except OSError as error:
+        raise UsageError(f"cannot read {path}: {error.strerror or error}") from None
+    except (ValueError, zipfile.BadZipFile, EOFError) as error:
+        raise UsageError(f"{path} holds no array: {error}") from None
+    if name is None:
+        return arrays
+    if name not in arrays and len(arrays) != 1:
+        raise UsageError(f"{path} has no array {name!r}: it has {', '.join(arrays)}")
+    return {name: arrays[name] if name in arrays else next(iter(arrays.values()))}
+
+
+def _fitting(array: Array, var: Variable) -> Array:
+    """The array in the type of a variable, where its shape and its kind of numbers fit."""
+    wanted = to_numpy(var.dtype)
+    shape = tuple(var.shape)
+    # a level of detail says how many rows there are, so the rank alone may differ by its ones
+    pairs = zip(shape, array.shape, strict=False)
+    fits = len(shape) == array.ndim and all(dim in (-1, size) for dim, size in pairs)
+    if not fits and not var.lod_level:
+        raise UsageError(
+            f"--input {var.name}: shape {_dims(array.shape)}, where the model wants {_dims(shape)}"
+        )
+    if array.dtype == wanted:
+        return array
+    if not np.can_cast(array.dtype, wanted, "same_kind"):
+        raise UsageError(f"--input {var.name}: {array.dtype}, where the model wants {wanted}")
+    return array.astype(wanted)
+
+
+def _sequences(name: str, array: Any, text: str) -> LoDTensor:
+    try:
+        levels = [[int(part) for part in level.split(",")] for level in text.split("/")]
+    except ValueError:
+        raise UsageError(f"--lengths {name}: {text!r} are no whole numbers") from None
+    try:
+        return create_lod_tensor(array, levels, CPUPlace())
+    except (FluidError, ValueError, AssertionError) as error:
+        said = str(error) or f"{text} do not add up to the {len(array)} rows"
+        raise UsageError(f"--lengths {name}: {said}") from None
+
+
+def _dims(shape: Iterable[int]) -> str:
+    return f"[{', '.join('None' if size < 0 else str(size) for size in shape)}]"
+
+
+def _list(variables: Iterable[Variable]) -> str:
+    return ", ".join(f"{var.name} {_dims(var.shape)} {to_numpy(var.dtype)}" for var in variables)
+
+
+# ------------------------------------------------------------------------------------------------ running
+def run_model(model: SavedModel, feed: Mapping[str, Any]) -> dict[str, Any]:
+    """Name -> tensor of what the model computes."""
+    results = Executor(CPUPlace()).run(
+        model.program, feed=dict(feed), fetch_list=list(model.fetches), return_numpy=False
+    )
+    return {var.name: value for var, value in zip(model.fetches, results, strict=True)}
+
+
+def write_outputs(path: str, results: Mapping[str, Any]) -> None:
+    """An .npz file with the results, whole or not at all; `name.lengths0` is the first level of sequences. A
+    single result may go into an .npy file.
+    """
+    arrays: dict[str, Array] = {}
+    for name, value in results.items():
+        arrays[name] = np.asarray(value)
+        for level, lengths in enumerate(value.recursive_sequence_lengths()):
+            arrays[f"{name}.lengths{level}"] = np.asarray(lengths, np.int64)
+    out = io.BytesIO()
+    if path.endswith(".npy"):
+        if len(arrays) != 1:
+            raise UsageError(f"{path} holds one array, and there are {', '.join(arrays)}: use .npz")
+        np.save(out, next(iter(arrays.values())))
+    else:
+        np.savez(out, **arrays)  # type: ignore[arg-type]  # names of variables are no other arguments'
+    try:
+        replace_file(path, [out.getvalue()])
+    except OSError as error:
+        raise UsageError(f"cannot write {os.fspath(path)}: {error.strerror or error}") from None
+
+
+def shown(results: Mapping[str, Any]) -> str:
+    """The results for people: name, shape, type, values."""
+    lines = []
+    for name, value in results.items():
+        array = np.asarray(value)
+        values = np.array2string(array, threshold=20, edgeitems=2, precision=6)
+        lines.append(f"{name} {_dims(array.shape)} {array.dtype}\n{values}\n")
+    return "".join(lines)

@@ -1,0 +1,48 @@
+"""`fluidlite-run --model` and `--summary`: a saved model is run, shown or exported."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from collections.abc import Sequence
+
+from fluidlite.cli.errors import UsageError
+from fluidlite.cli.models import SavedModel, load_model, read_inputs, run_model, shown, write_outputs
+from fluidlite.cli.sources import load
+from fluidlite.cli.summary import summary_text
+from fluidlite.saving.onnx.export import onnx_model
+from fluidlite.values.serialize import replace_file
+
+__all__ = ["show"]
+
+
+def show(options: argparse.Namespace, argv: Sequence[str]) -> int:
+    """Do what the options ask for; returns the exit code."""
+    colour = sys.stdout.isatty() and not os.environ.get("NO_COLOR")
+    if options.model is None:
+        if options.module:
+            raise UsageError("--summary wants a script.py, or --model")
+        program = load(options.script, argv).main
+        sys.stdout.write(summary_text(program, options.batch, colour=colour))
+        return 0
+    model = load_model(options.model, options.params)
+    if options.summary:
+        sys.stdout.write(summary_text(model.program, options.batch, colour=colour))
+    if options.to_onnx:
+        _export(model, options.to_onnx)
+    if options.input or not (options.summary or options.to_onnx):
+        results = run_model(model, read_inputs(model, options.input, options.lengths))
+        if options.output:
+            write_outputs(options.output, results)
+        else:
+            sys.stdout.write(shown(results))
+    return 0
+
+
+def _export(model: SavedModel, path: str) -> None:
+    data = onnx_model(model.program, [var.name for var in model.feeds], [var.name for var in model.fetches])
+    try:
+        replace_file(path, [data])
+    except OSError as error:
+        raise UsageError(f"cannot write {path}: {error.strerror or error}") from None

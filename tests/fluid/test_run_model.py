@@ -1,0 +1,128 @@
+"""`fluidlite-run --model` and `--summary`: saved models at the command line."""
+
+from __future__ import annotations
+
+import pathlib
+from typing import Any
+
+import numpy as np
+import onnxruntime
+import pytest
+
+import fluidlite as fluid
+import fluidlite.paddle as paddle
+from fluidlite.cli.run import main
+from fluidlite.cli.scripts.names import paddle_names
+
+BUILD = """\
+import paddle.fluid as fluid
+x = fluid.data("x", [None, 3])
+w = fluid.data("w", [None, 1], "int64", lod_level=1)
+words = fluid.layers.reshape(fluid.layers.embedding(w, [10, 4]), [-1, 4])
+pooled = fluid.layers.sequence_pool(words, "sum")
+y = fluid.layers.fc([x, pooled], 2, act="softmax")
+loss = fluid.layers.mean(y)
+"""
+SUMMARY = """\
+layer            output                 shape      parameters  FLOPs
+lookup_table     embedding_0.tmp_0      [None, 4]          40
+reshape2         reshape2_0.tmp_0       [None, 4]
+sequence_pool    sequence_pool_0.tmp_1  [None, 4]
+mul              fc_0.tmp_0             [None, 2]           6     48
+mul              fc_0.tmp_1             [None, 2]           8     64
+sum              fc_0.tmp_2             [None, 2]
+elementwise_add  fc_0.tmp_3             [None, 2]           2
+softmax          fc_0.tmp_4             [None, 2]
+"""
+
+
+@pytest.fixture
+def models(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> pathlib.Path:
+    """A folder with the model in three forms, and its inputs."""
+    monkeypatch.chdir(tmp_path)
+    made: dict[str, Any] = {}
+    guards = fluid.program_guard(fluid.Program(), fluid.Program()), fluid.scope_guard(fluid.Scope())
+    with paddle_names(), fluid.unique_name.guard(), guards[0], guards[1]:
+        exec(BUILD, made)
+        exe = fluid.Executor(fluid.CPUPlace())
+        exe.run(fluid.default_startup_program())
+        fluid.io.save_inference_model("apart", ["x", "w"], [made["y"]], exe)
+        fluid.io.save_inference_model("one", ["x", "w"], [made["y"]], exe, params_filename="weights")
+        program = fluid.default_main_program().clone(for_test=True)
+        paddle.static.save_inference_model("new", [made["x"], made["w"]], [made["y"]], exe, program=program)
+        feed = {"x": np.ones((2, 3), "float32"), "w": np.array([[1], [2], [3]])}
+        words = fluid.create_lod_tensor(feed["w"], [[2, 1]], fluid.CPUPlace())
+        (expected,) = exe.run(program, {**feed, "w": words}, [made["y"]])
+    np.save("x.npy", feed["x"].astype("float64"))
+    np.savez("both.npz", **feed)
+    np.save("w.npy", feed["w"])
+    np.save("y.npy", expected)
+    return tmp_path
+
+
+@pytest.mark.parametrize("model", ["apart", "one", "one/__model__", "new", "new.pdmodel"])
+def test_models_run(models: pathlib.Path, model: str) -> None:
+    for inputs in (["--input", "x=x.npy", "--input", "w=w.npy"], ["--input", "both.npz"]):
+        assert main(["--model", model, *inputs, "--lengths", "w=2,1", "--output", "out.npy"]) == 0
+        np.testing.assert_array_equal(np.load("out.npy"), np.load("y.npy"))
+
+
+def test_results_are_shown(models: pathlib.Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["--model", "one", "--input", "both.npz", "--lengths", "w=2,1"]) == 0
+    assert "[2, 2] float32\n[[0." in capsys.readouterr().out
+    assert main(["--model", "one", "--input", "both.npz", "--lengths", "w=2,1", "--output", "out.npz"]) == 0
+    assert len(np.load("out.npz").files) == 1
+
+
+@pytest.mark.parametrize(
+    "argv, said",
+    [
+        ("--model gone", "no model gone: a folder with __model__, or a prefix of .pdmodel files"),
+        ("--model one", "no --input for x [None, 3] float32, w [None, 1] int64"),
+        ("--model one --input z=x.npy", "the model has no input 'z': x [None, 3] float32, w [None, 1] int64"),
+        (
+            "--model one --input x=w.npy --input w=w.npy",
+            "--input x: shape [3, 1], where the model wants [None, 3]",
+        ),
+        ("--model one --input x=x.npy --input w=x.npy", "--input w: float64, where the model wants int64"),
+        ("--model one --input x=gone.npy", "cannot read gone.npy: No such file or directory"),
+        ("--model one --input both.npz --lengths w=2,x", "--lengths w: '2,x' are no whole numbers"),
+        ("--model one --input both.npz --lengths 2", "--lengths wants INPUT=2,3,..., not '2'"),
+        ("--model one train.py", "--model runs a saved model: leave the script and --check out"),
+        ("--input x=x.npy train.py", "--input is for --model"),
+        ("--model one --batch 0", "--batch 0 is no number of samples"),
+    ],
+)
+def test_mistakes(models: pathlib.Path, capsys: pytest.CaptureFixture[str], argv: str, said: str) -> None:
+    assert main(argv.split()) == 2
+    assert capsys.readouterr() == ("", f"fluidlite-run: error: {said}\n")
+
+
+def test_parameters_that_are_not_found(models: pathlib.Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (models / "one" / "notes.txt").write_text("")
+    argv = ["--model", "one", "--input", "both.npz", "--lengths", "w=2,1"]
+    assert main(argv) == 2
+    assert "nor one for all: name it with --params\n" in capsys.readouterr().err
+    assert main([*argv, "--params", "weights"]) == 0
+
+
+def test_summary(models: pathlib.Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["--model", "apart", "--summary", "--batch", "4"]) == 0
+    shown = capsys.readouterr().out
+    assert "parameters: 56 (224 B)\nFLOPs: 112 for 4 samples" in shown and "[None, 4]          40" in shown
+    (models / "train.py").write_text(
+        BUILD + "fluid.optimizer.SGD(0.1).minimize(loss)\n"
+        "fluid.Executor(fluid.CPUPlace()).run(fluid.default_startup_program())\n"
+    )
+    assert main(["--summary", "--batch", "4", "train.py"]) == 0
+    shown = capsys.readouterr().out
+    assert shown.startswith(SUMMARY) and shown.endswith(" ops of the backward pass and of updates\n")
+
+
+def test_onnx(models: pathlib.Path) -> None:
+    assert main(["--model", "new", "--to-onnx", "model.onnx"]) == 0
+    x, w = np.ones((1, 3), "float32"), np.array([[1], [2]])
+    np.savez("one.npz", x=x, w=w)
+    assert main(["--model", "new", "--input", "one.npz", "--lengths", "w=2", "--output", "out.npy"]) == 0
+    (found,) = onnxruntime.InferenceSession("model.onnx").run(None, {"x": x, "w": w})
+    np.testing.assert_allclose(found, np.load("out.npy"), rtol=1e-5)

@@ -1,5 +1,14 @@
-"""Setuptools reads everything from setup.cfg; this file is for tools that still look for it."""
+"""Setuptools reads setup.cfg; the long description is README.md with links that work everywhere."""
+
+import pathlib
+import re
 
 from setuptools import setup
 
-setup()
+HOME = "https://github.com/fluidlite/fluidlite/blob/main/"
+README = pathlib.Path(__file__).with_name("README.md").read_text(encoding="utf8")
+
+setup(
+    long_description=re.sub(r"\]\((?!https?:|#)", f"]({HOME}", README),
+    long_description_content_type="text/markdown",
+)

@@ -13,7 +13,7 @@ import argparse
 from typing import Any
 
 import numpy as np
-from rich.progress import track
+from extras import add_plot_option, draw, track
 
 import fluidlite as fluid
 from fluidlite.distributed import add_job_options, join_job
@@ -92,7 +92,7 @@ def options() -> argparse.Namespace:
     parser.add_argument("--steps", type=int, default=600)
     parser.add_argument("--batch", type=int, default=256)
     parser.add_argument("--rows", type=int, default=2600)
-    parser.add_argument("--plot", metavar="FILE")
+    add_plot_option(parser)
     add_job_options(parser)
     return parser.parse_args()
 
@@ -124,10 +124,7 @@ def main() -> None:
     if args.compare:
         print(job.compare(lambda alone, exe: train(alone, exe, loss, auc, Clicks(args.rows), args)))
     if args.plot:
-        from matplotlib import pyplot
-
-        pyplot.plot(losses)
-        pyplot.savefig(args.plot)
+        draw(losses, args.plot)
     return None
 
 

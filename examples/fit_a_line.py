@@ -12,8 +12,7 @@ import tempfile
 from typing import Any
 
 import numpy as np
-from rich.progress import track
-from sklearn.datasets import load_diabetes
+from extras import add_plot_option, datasets, draw, track
 
 import fluidlite as fluid
 from fluidlite.distributed import add_job_options, join_job
@@ -23,7 +22,7 @@ TRAIN = 354  # patients; the others are for the test
 
 def load() -> tuple[np.ndarray, np.ndarray]:
     """Measurements [442, 10] and the disease's progression [442, 1], both standardised."""
-    data = load_diabetes()
+    data = datasets.load_diabetes()
     x = (data.data - data.data.mean(0)) / data.data.std(0)
     y = (data.target - data.target.mean()) / data.target.std()
     order = np.random.RandomState(3).permutation(len(x))
@@ -66,19 +65,6 @@ def least_squares(inputs: np.ndarray, targets: np.ndarray) -> float:
     return float(np.mean((design[TRAIN:] @ best - targets[TRAIN:]) ** 2))
 
 
-def plot(losses: list[float], path: str) -> None:
-    """Write the loss curve."""
-    import matplotlib
-
-    matplotlib.use("Agg")
-    from matplotlib import pyplot
-
-    pyplot.plot(losses)
-    pyplot.xlabel("epoch")
-    pyplot.ylabel("mean squared error")
-    pyplot.savefig(path)
-
-
 def options() -> argparse.Namespace:
     """The command line."""
     parser = argparse.ArgumentParser(
@@ -86,7 +72,7 @@ def options() -> argparse.Namespace:
     )
     parser.add_argument("--epochs", type=int, default=60)
     parser.add_argument("--batch", type=int, default=20)
-    parser.add_argument("--plot", metavar="FILE")
+    add_plot_option(parser)
     add_job_options(parser)
     return parser.parse_args()
 
@@ -120,7 +106,7 @@ def main() -> None:
     if args.compare:
         print(job.compare(lambda alone, exe: train(alone, exe, loss, inputs, targets, args)))
     if args.plot:
-        plot(losses, args.plot)
+        draw(losses, args.plot, "epoch", "mean squared error")
     return None
 
 

@@ -13,8 +13,7 @@ import time
 from typing import Any
 
 import numpy as np
-from rich.progress import track
-from sklearn.datasets import load_digits
+from extras import add_plot_option, datasets, draw, track
 
 import fluidlite as fluid
 from fluidlite.distributed import add_job_options, join_job
@@ -40,7 +39,7 @@ def conv(image: Any) -> Any:
 
 def load(test_share: float = 0.2) -> tuple[list[Any], list[Any]]:
     """Training and test samples as (image [1, 8, 8] in [-1, 1], label) pairs."""
-    digits = load_digits()
+    digits = datasets.load_digits()
     images = (digits.images[:, None] / 8.0 - 1.0).astype("float32")
     samples = list(zip(images, digits.target.astype("int64"), strict=True))
     np.random.RandomState(7).shuffle(samples)
@@ -78,19 +77,6 @@ def build(net: str) -> tuple[Any, Any, Any, Any]:
     return [image, label], loss, accuracy, test_program
 
 
-def plot(losses: list[float], path: str) -> None:
-    """Write the loss curve."""
-    import matplotlib
-
-    matplotlib.use("Agg")
-    from matplotlib import pyplot
-
-    pyplot.plot(losses)
-    pyplot.xlabel("step")
-    pyplot.ylabel("loss")
-    pyplot.savefig(path)
-
-
 def options() -> argparse.Namespace:
     """The command line."""
     parser = argparse.ArgumentParser(
@@ -100,7 +86,7 @@ def options() -> argparse.Namespace:
     parser.add_argument("--epochs", type=int, default=20)
     parser.add_argument("--batch", type=int, default=32)
     parser.add_argument("--gpu", action="store_true")
-    parser.add_argument("--plot", metavar="FILE")
+    add_plot_option(parser)
     add_job_options(parser)
     return parser.parse_args()
 
@@ -131,7 +117,7 @@ def main() -> None:
     if args.compare:
         print(job.compare(lambda alone, exe: train(alone, exe, feeder, loss, samples, args)))
     if args.plot:
-        plot(losses, args.plot)
+        draw(losses, args.plot)
     return None
 
 

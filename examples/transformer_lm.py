@@ -12,7 +12,7 @@ from pydoc_data import topics
 from typing import Any
 
 import numpy as np
-from rich.progress import track
+from extras import add_plot_option, draw, track
 
 import fluidlite as fluid
 from fluidlite import layers
@@ -97,7 +97,7 @@ def options() -> argparse.Namespace:
     )
     for name, default in (("steps", 400), ("batch", 16), ("length", 48), ("width", 96)):
         parser.add_argument(f"--{name}", type=int, default=default)
-    parser.add_argument("--plot", metavar="FILE")
+    add_plot_option(parser)
     add_job_options(parser)
     return parser.parse_args()
 
@@ -128,10 +128,7 @@ def main() -> None:
     if args.compare:
         print(job.compare(lambda alone, exe: train(alone, exe, loss, text, args)))
     if args.plot:
-        from matplotlib import pyplot
-
-        pyplot.plot(losses)
-        pyplot.savefig(args.plot)
+        draw(losses, args.plot)
     return None
 
 

@@ -14,7 +14,7 @@ from pydoc_data import topics
 from typing import Any
 
 import numpy as np
-from rich.progress import track
+from extras import add_plot_option, draw, track
 
 import fluidlite as fluid
 from fluidlite.distributed import add_job_options, join_job
@@ -69,19 +69,6 @@ def nearest(vectors: np.ndarray, vocabulary: list[str], word: str, count: int = 
     return [vocabulary[i] for i in order[1 : count + 1]]
 
 
-def plot(losses: list[float], path: str) -> None:
-    """Write the loss curve."""
-    import matplotlib
-
-    matplotlib.use("Agg")
-    from matplotlib import pyplot
-
-    pyplot.plot(losses)
-    pyplot.xlabel("step")
-    pyplot.ylabel("loss")
-    pyplot.savefig(path)
-
-
 def options() -> argparse.Namespace:
     """The command line."""
     parser = argparse.ArgumentParser(
@@ -94,7 +81,7 @@ def options() -> argparse.Namespace:
     parser.add_argument(
         "--dense", action="store_true", help="dense instead of row-sparse gradients of the embedding"
     )
-    parser.add_argument("--plot", metavar="FILE")
+    add_plot_option(parser)
     add_job_options(parser)
     return parser.parse_args()
 
@@ -125,7 +112,7 @@ def main() -> None:
     if args.compare:
         print(job.compare(lambda alone, exe: train(alone, exe, loss, text, args)))
     if args.plot:
-        plot(losses, args.plot)
+        draw(losses, args.plot)
     return None
 
 

@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+import os
 from typing import TYPE_CHECKING, Any
+
+if not os.path.isdir(os.path.join(__path__[0], "executor")):
+    # a checkout keeps two rooms beside this folder, and hides the installed package from a script in its root
+    __path__.append(os.path.dirname(__path__[0]))
 
 from fluidlite.base import mpi_start as _mpi_start  # noqa: F401  (under mpirun an error of one process ends all)
 from fluidlite.base.lazy import LazyNames

@@ -16,7 +16,9 @@ from typing import Any
 import pytest
 from PIL import Image
 
+import fluidlite as fluid
 from fluidlite.cli.show import main
+from fluidlite.show.html import program_page
 
 BROWSER = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
 DRIVER = shutil.which("chromedriver")
@@ -281,14 +283,18 @@ def test_every_node_is_reached_by_keyboard(page: Page) -> None:
     page.open("transformer")
     assert page.js("return document.querySelectorAll('.graph [tabindex=\"0\"]').length") == 1
     page.js("document.querySelector('.graph [tabindex=\"0\"]').focus()")
-    seen = set()
-    for key in ["\ue015"] * 25 + ["\ue014", "\ue012"] * 4 + ["\ue013"] * 25:
-        page.keys(key)
-        seen.add(page.js("return document.activeElement.dataset.id"))
-    everything = set(
-        page.js("return [...document.querySelectorAll('.graph [data-id]')].map((one) => one.dataset.id)")
+    focused = "return document.activeElement.dataset.id"
+    first = page.js(focused)
+    page.keys("\ue015", "\ue015")  # arrow down
+    assert page.js(focused) != first
+    everything = page.js(
+        "return [...document.querySelectorAll('.graph [data-id]')].map((one) => one.dataset.id)"
     )
-    assert len(seen & everything) > 0.6 * len(everything)
+    seen = set()
+    for _ in everything:
+        page.keys("\ue00f")  # page down
+        seen.add(page.js(focused))
+    assert seen == set(everything) and any(":" in one for one in seen)
     assert page.js(
         "return [...document.querySelectorAll('.graph [data-id]')]"
         ".every((one) => one.getAttribute('aria-label'))"
@@ -323,6 +329,12 @@ def test_texts_stand_out(page: Page, name: str, address: str, theme: str) -> Non
     assert not poor and seen > 25
     if (name, theme) == ("lenet", "dark"):
         page.picture("show-dark")
+
+
+def test_a_program_without_ops(page: Page) -> None:
+    (page.folder / "empty.html").write_text(program_page(fluid.Program()), encoding="utf8")
+    page.open("empty")
+    assert "This program has no ops." in page.texts(".empty") and not page.texts(".node")
 
 
 def test_a_small_window(page: Page) -> None:

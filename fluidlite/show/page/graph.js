@@ -14,7 +14,7 @@ class GraphPane {
     this.side = side;
     this.view = { x: 0, y: 0, k: 1 };
     this.scene = svg("g");
-    this.canvas = svg("svg", { role: "group", "aria-label": "Graph: arrow keys move, Enter opens, Backspace closes" }, arrows(side), this.scene);
+    this.canvas = svg("svg", { role: "group", "aria-label": "Graph: arrow keys and page keys move, Enter opens, Backspace closes" }, arrows(side), this.scene);
     this.map = new Minimap((x, y) => this.centre(x, y));
     this.host = el("div", { className: "graph" });
     const tool = (text, title, act) => el("button", { title, "aria-label": title, onclick: act }, text);
@@ -32,6 +32,11 @@ class GraphPane {
   render(fit) {
     const { clientWidth: width, clientHeight: height } = this.host;
     if (!width || !height) return;
+    this.scene.replaceChildren();
+    this.boxOf = new Map();
+    this.drawn = null;
+    this.map.host.hidden = true;
+    if (!this.tree.phases.size) return;   // the list beside it says that there are no ops
     this.kinds = isJob ? compare(role(), state.which)[this.side === "left" ? "oldKind" : "newKind"] : null;
     this.drawn = picture(this.tree, width, height, state.params !== false);
     this.boxOf = new Map(this.drawn.boxes.map((box) => [box.node.id, box]));
@@ -62,14 +67,15 @@ class GraphPane {
     parts.push(svg("rect", { x, y, width: w, height: h, rx: 7, class: "body" }), svg("rect", { x, y: y + 6, width: 4, height: h - 12, rx: 2, class: "mark", style: `fill:var(--${category})` }),
       svg("text", { x: x + 13, y: y + 17 }, cut(label, group ? 20 : 22)), svg("text", { x: x + 13, y: y + 33, class: "sub" }, cut(sub, 26)));
     if (group) parts.push(svg("text", { x: x + w - 19, y: y + 18, class: "more" }, "▸"));
-    (pills ?? []).slice(0, pills.length > PILLS + 1 ? PILLS : PILLS + 1).forEach((pill, place) => parts.push(this.pill(pill, x, y + h / 2, pillsAt + place * (PILL_H + PILL_GAP))));
+    (pills ?? []).slice(0, pills.length > PILLS + 1 ? PILLS : PILLS + 1).forEach((pill, place) => parts.push(this.pill(node, pill, x, y + h / 2, pillsAt + place * (PILL_H + PILL_GAP))));
     if (pills?.length > PILLS + 1) parts.push(svg("text", { x: x - 24, y: pillsAt + PILLS * (PILL_H + PILL_GAP) + 13, class: "sub", "text-anchor": "end" }, `${pills.length - PILLS} more`));
     const said = `${label}, ${group ? `${plural(node.ops.length, "op")}, closed group` : `op ${node.op}, ${sub}`}`;
     return svg("g", { class: `node ${node.kind} ${io} ${this.classes(node)}`, "data-id": node.id, role: "button", tabindex: -1, "aria-label": said, ...(group ? { "aria-expanded": "false" } : {}) }, ...parts);
   }
-  pill(variable, x, y, at) {
-    const name = nameOf(variable[0], this.owner), left = x - PILL_W - 20;
-    return svg("g", { class: `pill ${variable[KIND]}`, "data-param": name }, svg("title", {}, `${name}\n${variable[DECLARED]}\n${shapeText(variable)} · ${sizeText(variable)}`),
+  pill(node, variable, x, y, at) {
+    const name = nameOf(variable[0], this.owner), left = x - PILL_W - 20, id = `${node.id}:${variable[0]}`;
+    this.boxOf.set(id, { node: { id }, x: left, y: at, w: PILL_W, h: PILL_H });
+    return svg("g", { class: `pill ${variable[KIND]}`, "data-id": id, "data-value": variable[0], role: "button", tabindex: -1, "aria-label": `${name}, ${variable[KIND]}, ${shapeText(variable)}` }, svg("title", {}, `${name}\n${variable[DECLARED]}\n${shapeText(variable)} · ${sizeText(variable)}`),
       svg("path", { d: `M${left + PILL_W} ${at + PILL_H / 2}C${left + PILL_W + 10} ${at + PILL_H / 2} ${x - 12} ${y} ${x - 2} ${y}`, class: "edge", "marker-end": `url(#arrow-${this.side})` }),
       svg("rect", { x: left, y: at, width: PILL_W, height: PILL_H, rx: 9.5 }), svg("text", { x: left + 9, y: at + 13 }, cut(name, 16)));
   }
@@ -120,7 +126,7 @@ class GraphPane {
       element.setAttribute("tabindex", element.dataset.id === this.focused ? 0 : -1);
     });
     this.scene.querySelectorAll(".edge[data-from]").forEach((edge) => edge.classList.toggle("on", chosen !== undefined && (edge.dataset.from === chosen || edge.dataset.to === chosen)));
-    this.scene.querySelectorAll(".pill").forEach((pill) => pill.classList.toggle("touch", pill.dataset.param === state.param));
+    this.scene.querySelectorAll(".pill").forEach((pill) => pill.classList.toggle("touch", nameOf(Number(pill.dataset.value), this.owner) === state.param));
   }
 
   // ------------------------------------------------------------ moving
@@ -159,7 +165,7 @@ class GraphPane {
     else together((one) => one.zoom(Math.exp(-event.deltaY * 0.0016), event.clientX - left, event.clientY - top));
   }
   drag(event) {
-    const target = event.target.closest(".pill, [data-id]");
+    const target = event.target.closest("[data-id]");
     let moved = 0, { clientX, clientY } = event;
     const move = (next) => {
       moved += Math.abs(next.clientX - clientX) + Math.abs(next.clientY - clientY);
@@ -168,9 +174,7 @@ class GraphPane {
     };
     const up = () => {
       removeEventListener("pointermove", move);
-      if (moved > 4 || !target) return;
-      if (target.dataset.param) follow(target.dataset.param);
-      else this.activate(target.dataset.id);
+      if (moved <= 4 && target) this.activate(target.dataset.id);
     };
     addEventListener("pointermove", move);
     addEventListener("pointerup", up, { once: true });
@@ -180,10 +184,14 @@ class GraphPane {
   activate(id) {                        // open or close a group, show an op
     this.focused = id;
     const node = this.tree.nodes.get(id);
-    if (!node) { if (id.startsWith("feed:")) showValue(Number(id.slice(5)), this.owner); return; }
-    if (node.children.length) this.toggle(node);
+    if (!node) this.value(Number(id.split(":").pop()));
+    else if (node.children.length) this.toggle(node);
     else select({ side: this.side, number: node.op }, true);
     this.grab();
+  }
+  value(number) {                       // a parameter is followed through all processes; other values have readers and writers
+    const name = nameOf(number, this.owner);
+    if (GROUPS.some((group) => group.name === name)) follow(name); else showValue(number, this.owner);
   }
   toggle(node) {
     const before = this.boxOf.get(node.id), k = this.view.k, anchor = before && { x: this.view.x + before.x * k, y: this.view.y + before.y * k };
@@ -209,7 +217,7 @@ class GraphPane {
     else if (left < 8 || top < 8 || left + box.w * k > this.sight - 8 || top + box.h * k > this.host.clientHeight - 8) this.centre(box.x + box.w / 2, box.y + box.h / 2);
   }
   focusOn(id, show = true) {
-    if (!this.boxOf.has(id)) return;
+    if (!this.boxOf?.has(id)) return;
     this.focused = id;
     this.scene.querySelectorAll("[data-id]").forEach((element) => element.setAttribute("tabindex", element.dataset.id === id ? 0 : -1));
     if (!show) return;
@@ -222,7 +230,9 @@ class GraphPane {
     if (event.ctrlKey || event.metaKey || event.altKey) return;
     const way = { ArrowDown: [0, 1], ArrowUp: [0, -1], ArrowLeft: [-1, 0], ArrowRight: [1, 0] }[event.key], boxes = [...this.boxOf.values()];
     const node = this.tree.nodes.get(this.focused);
+    const turn = { PageDown: 1, PageUp: -1 }[event.key], at = boxes.findIndex((box) => box.node.id === this.focused);
     if (way) this.focusOn(this.nearest(way));
+    else if (turn) this.focusOn(boxes[(at + turn + boxes.length) % boxes.length].node.id);
     else if (event.key === "Home") this.focusOn(boxes.find((box) => !box.open)?.node.id);
     else if (event.key === "End") this.focusOn(boxes.at(-1)?.node.id);
     else if (event.key === "Enter" || event.key === " ") this.activate(this.focused);

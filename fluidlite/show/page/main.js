@@ -126,7 +126,7 @@ let later = 0;
 addEventListener("resize", () => { clearTimeout(later); later = setTimeout(() => { renderList(); together((pane) => pane.render(true)); }, 120); });
 
 // ---------------------------------------------------------------- keys
-const KEYS = [["/", "search; ↓ ↑ and Enter go from result to result"], ["← ↑ ↓ →", "in the graph: to the next node; Enter opens it, Backspace closes its group"], ["j k", "next and previous op; Enter tells more of it"], ["n N", "next and previous result"],
+const KEYS = [["/", "search; ↓ ↑ and Enter go from result to result"], ["← ↑ ↓ →", "in the graph: to the next node; Enter opens it, Backspace closes its group"], ["PgDn PgUp", "in the graph: node after node, parameters among them"], ["j k", "next and previous op; Enter tells more of it"], ["n N", "next and previous result"],
   ...(isJob ? [["[ ]", "previous and next role"], ["d", "differences only"]] : []), ["b u", "backward pass, update"], ["m", "main or startup program"], ["v", "next view"], ["+ − 0", "zoom, show all"], ["t", "light or dark"], ["Esc", "close"]];
 byId("keys").append(el("h2", {}, "Keyboard"), el("table", {}, ...KEYS.map(([keys, text]) => el("tr", {}, el("td", {}, el("kbd", {}, keys)), el("td", {}, text)))));
 const COLOURS = [["forward", "forward"], ["backward", "backward"], ["optimize", "update"], ["schedule", "learning rate"], ["comm", "exchange"]];

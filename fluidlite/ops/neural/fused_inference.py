@@ -374,10 +374,18 @@ def _(X: Spec, Filter: Spec, contextLength: int) -> Spec:
 
 @seqconv.kernel
 def _(
-    xp: Any, X: Array, X_lod: Lod, Filter: Array, Bias: Array, contextLength: int, contextStart: int
+    xp: Any,
+    ctx: KernelContext,
+    X: Array,
+    X_lod: Lod,
+    Filter: Array,
+    Bias: Array,
+    contextLength: int,
+    contextStart: int,
 ) -> Array:
     out = _kernel(sequence_conv)(
         xp=xp,
+        ctx=ctx,
         X=X,
         X_lod=X_lod,
         PaddingData=None,

@@ -104,8 +104,8 @@ def _refuse_transpiled(program: Program) -> None:
     for op in program.global_block().ops:
         if op.type in _REMOTE or (op.type.startswith("c_") and op.role & OpRole.Backward):
             raise TranspilerError(
-                f"the program is transpiled already: it has the op {op.type!r} (built at {op.where}); transpile "
-                "a fresh copy (program.clone() before the first time)"
+                f"the program is transpiled already: it has the op {op.type!r} (built at {op.where}); "
+                "transpile a fresh copy (program.clone() before the first time)"
             )
 
 

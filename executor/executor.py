@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import abc
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 from weakref import WeakSet
 
@@ -14,11 +14,14 @@ from fluidlite.base.place import CPUPlace, CUDAPlace, Place, array_module, is_co
 from fluidlite.executor import serving  # noqa: F401  (declares what `listen_and_serv` does)
 from fluidlite.executor.comm import before_run, leave
 from fluidlite.executor.comm.alone import hint_if_alone
+from fluidlite.executor.comm.ops import ACTIONS
 from fluidlite.executor.compile.pipeline import compile_plan, lower
 from fluidlite.executor.datasets import run_from_dataset
 from fluidlite.executor.explain import explain
 from fluidlite.executor.fast.loops.compiler import is_available
-from fluidlite.executor.plan.plan import CompiledPlan, Target
+from fluidlite.executor.memory import MemoryUse, memory_of
+from fluidlite.executor.nan_search import run_and_search
+from fluidlite.executor.plan.plan import CompiledPlan, Plan, Target
 from fluidlite.executor.plan.sizes import SizeTable
 from fluidlite.executor.plan_cache import PlanCache
 from fluidlite.executor.run import feeding
@@ -203,6 +206,14 @@ class Executor:
                 present(value, lod, return_numpy)
                 for value, lod in self._interpret(program, feed, names, scope)
             ]
+        if flags.find_nan_inf() and not any(op.type in ACTIONS for op in program.global_block().ops):
+            return run_and_search(
+                program,
+                scope,
+                self.random,
+                lambda: self._run_plan(program, feed, names, scope, return_numpy, prune_to),
+                lambda: self._interpret(program, feed, names, scope, check=True),
+            )
         return self._run_plan(program, feed, names, scope, return_numpy, prune_to)
 
     def _first_run(self, program: Program) -> bool:
@@ -296,7 +307,12 @@ class Executor:
         return bound
 
     def _interpret(
-        self, program: Program, feed: Mapping[str, Any], names: Sequence[str], scope: Scope
+        self,
+        program: Program,
+        feed: Mapping[str, Any],
+        names: Sequence[str],
+        scope: Scope,
+        check: bool = False,
     ) -> list[tuple[Any, Any]]:
         """Run op by op: startup programs, and every program while FLAGS_check_nan_inf is on."""
         block = program.global_block()
@@ -308,7 +324,7 @@ class Executor:
             frame.values[name] = next(rest)
             frame.lods[name] = next(rest) if has_lod else ()
         interpreter = Interpreter(self.place, scope, self.random)
-        interpreter.check_values = flags.check_nan_inf()
+        interpreter.check_values = check or flags.check_nan_inf()
         rebinds.writes += 1
         with np.errstate(all="ignore"):
             interpreter.run_block(block, frame)
@@ -374,15 +390,34 @@ class Executor:
         `after` names a pass of `fluidlite.executor.passes.PASSES`: the plan is shown as that pass leaves it;
         "lower" shows it before the first. NotFoundError for an unknown name.
         """
+        return explain(self._lowering(program, feed, fetch_list, scope), after)
+
+    def memory(
+        self,
+        program: Program | None = None,
+        feed: Mapping[str, Any] | None = None,
+        fetch_list: Any = None,
+        scope: Scope | None = None,
+        top: int = 10,
+    ) -> MemoryUse:
+        """The memory of such a run: the op at which most of it is in use, the largest arrays there and among
+        persistable variables, with the user's lines. Runs nothing. Printed, it lists `top` arrays of each.
+        """
+        return memory_of(self._lowering(program, feed, fetch_list, scope), top)
+
+    def _lowering(
+        self, program: Program | None, feed: Mapping[str, Any] | None, fetch_list: Any, scope: Scope | None
+    ) -> Callable[[], Plan]:
+        """A function that gives the plan for such a run before its first pass."""
         program = program or default_main_program()
-        scope = scope if scope is not None else global_scope()
+        held = scope if scope is not None else global_scope()
         names, _ = split_fetches(fetch_list)
         signature = self._signature(program, dict(feed or {}), names)
         _, form = signature.arguments(dict(feed or {}))
         block = program.global_block()
         target = self._target(feeding.blas_threads())
         ops = ops_to_run(block)
-        return explain(lambda: lower(block, ops, signature.specs(form), names, scope, target), after)
+        return lambda: lower(block, ops, signature.specs(form), names, held, target)
 
 
 def _default_place() -> Place:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from typing import Any
 
 import numpy as np
@@ -13,6 +14,7 @@ from fluidlite.executor.run.kernels import Kernel, RunContext, detach, lod_sourc
 from fluidlite.ir.block import Block
 from fluidlite.ir.buffer_order import ops_to_run
 from fluidlite.ir.operator import Operator
+from fluidlite.profiler import recorder
 from fluidlite.values.scope import Scope
 from fluidlite.values.tensor import LoDTensor, SelectedRows, host, on
 
@@ -136,7 +138,12 @@ class Interpreter:
     def run_block(self, block: Block, frame: Frame) -> None:
         """Run every op of `block` in `frame`."""
         for op in ops_to_run(block):
+            if not recorder.active:
+                self.run_op(op, frame)
+                continue
+            start = time.perf_counter()
             self.run_op(op, frame)
+            recorder.record(op.type, str(op.where), start, time.perf_counter())
 
     def kernel(self, op: Operator) -> Kernel:
         """The op's kernel, made once."""

@@ -13,6 +13,7 @@ from fluidlite.base.errors import ArgumentError, FluidWarning, did_you_mean
 
 __all__ = [
     "check_nan_inf",
+    "find_nan_inf",
     "get_flags",
     "kernels",
     "known_flags",
@@ -27,6 +28,7 @@ FIRST_OF_2X = 2000000
 _DEFAULTS: dict[str, Any] = {
     # read by FluidLite
     "FLAGS_check_nan_inf": False,
+    "FLAGS_find_nan_inf": False,  # FluidLite's own: a step that leaves a NaN is repeated with the check on
     "FLAGS_check_plans": False,  # FluidLite's own: verify plans between the passes that make them
     "FLAGS_use_onednn": True,  # FluidLite's own: kernels of oneDNN, where it is installed
     # FluidLite's own: compile loops over arrays in the "background", "wait" for it, or "off"
@@ -189,6 +191,11 @@ def get_flags(flags: str | Iterable[str]) -> dict[str, Any]:
 def kernels() -> tuple[Any, ...]:
     """The switches that choose among kernels: plans that were made under others are not used."""
     return _values["FLAGS_use_onednn"], _values["FLAGS_cpu_deterministic"]
+
+
+def find_nan_inf() -> bool:
+    """True if a step that leaves a NaN or an infinity is run again to find its op."""
+    return bool(_values["FLAGS_find_nan_inf"])
 
 
 def check_nan_inf() -> bool:

@@ -1,0 +1,134 @@
+"""Looking inside a run: its memory, the op behind a NaN, and profiles of programs that are interpreted."""
+
+from __future__ import annotations
+
+import json
+import pathlib
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+
+import fluidlite as fluid
+from fluidlite.errors import FluidWarning, NanInfError
+from fluidlite.executor.memory import MemoryUse
+
+Trained = tuple[fluid.Executor, Any]
+
+
+@pytest.fixture
+def trained() -> Trained:
+    """An executor, and the loss of a network whose parameters are initialised."""
+    x = fluid.data("x", [None, 4])
+    hidden = fluid.layers.dropout(fluid.layers.fc(x, 64), 0.5)
+    loss = fluid.layers.mean(fluid.layers.log(fluid.layers.square(fluid.layers.fc(hidden, 8)) + 1e-6))
+    fluid.optimizer.Adam(0.01).minimize(loss)
+    exe = fluid.Executor(fluid.CPUPlace())
+    exe.run(fluid.default_startup_program())
+    return exe, loss
+
+
+@pytest.fixture
+def searching() -> Iterator[None]:
+    fluid.set_flags({"FLAGS_find_nan_inf": True})
+    yield
+    fluid.set_flags({"FLAGS_find_nan_inf": False})
+
+
+def values() -> dict[str, np.ndarray]:
+    scope = fluid.global_scope()
+    names = [var.name for var in fluid.default_main_program().list_vars() if var.persistable]
+    return {name: np.array(scope.find_var(name).get_tensor()) for name in names}
+
+
+# ---------------------------------------------------------------------- memory
+def test_memory_names_the_largest_arrays_and_the_op_at_the_peak(trained: Trained) -> None:
+    exe, loss = trained
+    found = exe.memory(feed={"x": np.ones([512, 4], "float32")}, fetch_list=[loss], top=2)
+    assert isinstance(found, MemoryUse)
+    largest = found.buffers[0]
+    assert largest.nbytes == 512 * 64 * 4 and largest.shape == (512, 64)
+    assert __file__ in largest.where and __file__ in found.peak_where
+    assert largest.nbytes <= found.peak_bytes <= found.pool_bytes
+    assert found.peak_bytes <= sum(array.nbytes for array in found.buffers)
+    assert found.persistable[0].nbytes == 64 * 8 * 4
+    assert {"fc_0.w_0", "fc_1.w_0"} <= {array.variable for array in found.persistable}
+    lines = str(found).splitlines()
+    assert lines[0].startswith("peak: ") and sum(line.startswith("  ... and") for line in lines) == 2
+
+
+def test_memory_grows_with_the_batch_and_runs_nothing(trained: Trained) -> None:
+    exe, loss = trained
+    before = values()
+    sizes = [
+        exe.memory(feed={"x": np.ones([rows, 4], "float32")}, fetch_list=[loss]).peak_bytes
+        for rows in (64, 128, 512)
+    ]
+    assert sizes == sorted(sizes) and sizes[0] < sizes[-1]
+    assert all(np.array_equal(before[name], value) for name, value in values().items())
+
+
+def test_memory_of_a_program_without_ops() -> None:
+    found = fluid.Executor(fluid.CPUPlace()).memory(fluid.Program())
+    assert found.peak_bytes == 0 and found.buffers == ()
+
+
+# ---------------------------------------------------------------------- NaN
+def test_the_op_behind_a_nan_is_found(trained: Trained, searching: None) -> None:
+    exe, loss = trained
+    good, bad = np.ones([8, 4], "float32"), np.full([8, 4], np.nan, "float32")
+    exe.run(feed={"x": good}, fetch_list=[loss])
+    before = values()
+    with pytest.raises(NanInfError, match=r"op 'mul': .*'fc_0.tmp_0'") as caught:
+        exe.run(feed={"x": bad}, fetch_list=[loss])
+    assert __file__ in str(caught.value)
+    assert all(np.array_equal(before[name], value) for name, value in values().items())
+    assert np.isfinite(exe.run(feed={"x": good}, fetch_list=[loss])[0]).all()
+
+
+def test_a_search_changes_no_result(trained: Trained) -> None:
+    exe, loss = trained
+    feed = {"x": np.ones([8, 4], "float32")}
+    before, found = values(), []
+    for flag in (False, True):
+        for name, value in before.items():
+            fluid.global_scope().find_var(name).get_tensor().set(value, fluid.CPUPlace())
+        exe.random = np.random.default_rng(3)
+        exe._plans.clear()
+        fluid.set_flags({"FLAGS_find_nan_inf": flag})
+        found.append([exe.run(feed=feed, fetch_list=[loss])[0] for _ in range(3)])
+    fluid.set_flags({"FLAGS_find_nan_inf": False})
+    assert np.array_equal(*found)
+
+
+def test_what_was_no_number_before_is_left_alone(searching: None) -> None:
+    table = fluid.layers.create_global_var([2], float("inf"), "float32", persistable=True, name="table")
+    out = fluid.layers.assign(fluid.data("x", [2]))
+    exe = fluid.Executor(fluid.CPUPlace())
+    exe.run(fluid.default_startup_program())
+    assert exe.run(feed={"x": np.ones(2, "float32")}, fetch_list=[out])[0].tolist() == [1, 1]
+    assert table.persistable
+
+
+def test_a_nan_that_does_not_come_again_is_a_warning(
+    trained: Trained, searching: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    exe, loss = trained
+    monkeypatch.setattr(exe, "_run_plan", lambda *_: [np.array([np.nan])])
+    with pytest.warns(FluidWarning, match="fetch 0 held a NaN .* but not when it was repeated"):
+        exe.run(feed={"x": np.ones([8, 4], "float32")}, fetch_list=[loss])
+
+
+# ---------------------------------------------------------------------- profiles
+def test_interpreted_ops_are_counted(trained: Trained, tmp_path: pathlib.Path) -> None:
+    exe, loss = trained
+    exe.naive = True
+    path = tmp_path / "profile.json"
+    with fluid.profiler.profiler("CPU", "calls", str(path)):
+        for _ in range(2):
+            exe.run(feed={"x": np.ones([8, 4], "float32")}, fetch_list=[loss])
+    events = json.loads(path.read_text())["traceEvents"]
+    ops = fluid.default_main_program().global_block().ops
+    assert len(events) == 2 * len(ops)
+    assert [event["name"] for event in events[: len(ops)]] == [op.type for op in ops]

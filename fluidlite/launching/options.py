@@ -10,18 +10,27 @@ from fluidlite.base.errors import ArgumentError
 
 __all__ = ["JOB_NAMES", "PADDLE_NAMES", "LaunchOptions", "RoleNames", "parse_options"]
 
+_ELASTIC = "jobs are not elastic: a job whose process fails ends, and goes on from its checkpoint"
 _REFUSED = {
     "http_port": "nothing here listens for HTTP: servers and trainers find each other at --servers",
     "heter_worker_num": "heterogeneous parameter servers are left out",
     "heter_workers": "heterogeneous parameter servers are left out",
-    "master": "hosts are named by --ips, or by Slurm's or PBS's allocation",
-    "nnodes": "hosts are named by --ips, or by Slurm's or PBS's allocation",
     "auto_tuner_json": "there is no tuner of distributed strategies",
     "auto_parallel_config": "automatic parallelism has no configuration file here",
-    "elastic_server": "jobs are not elastic: a job whose process fails ends, and goes on from its checkpoint",
-    "elastic_level": "jobs are not elastic: a job whose process fails ends, and goes on from its checkpoint",
-    "max_restart": "jobs are not elastic: a job whose process fails ends, and goes on from its checkpoint",
+    "elastic_server": _ELASTIC,
 }
+_HOSTS = "hosts are named by --ips, or by Slurm's or PBS's allocation"
+# values that say what is so anyway; others are refused
+_ONLY = {
+    "nnodes": (("1", "1:1"), _HOSTS),
+    "rank": (("0", "-1"), _HOSTS),
+    "elastic_level": (("0", "-1"), _ELASTIC),
+    "max_restart": (("0",), _ELASTIC),
+}
+_WITHOUT_EFFECT = (
+    "job_id log_level log_overwrite sort_ip enable_gpu_log print_config legacy with_gloo gloo_port "
+    "elastic_timeout"
+)
 
 
 @dataclass(frozen=True)
@@ -131,13 +140,32 @@ def _parser(program: str) -> argparse.ArgumentParser:
         "--log_dir", default="log", help="folder of each process's output (default: log; '' for the terminal)"
     )
     add("--run_mode", default=None, choices=("collective", "ps"), help="the kind of job, where in doubt")
-    for name in ("job_id", "log_level", "log_overwrite", "sort_ip", "enable_gpu_log", "print_config"):
+    for name in _WITHOUT_EFFECT.split():
         add(f"--{name}", default=None, help=argparse.SUPPRESS)  # change nothing that is computed
+    for name, (values, why) in _ONLY.items():
+        add(f"--{name}", action=_Only, help=argparse.SUPPRESS, const=(values, why))
+    add("--master", default="", help=argparse.SUPPRESS)
     for name, why in _REFUSED.items():
         add(f"--{name}", action=_Refusal, help=argparse.SUPPRESS, const=why)
     add("script", help="the training script")
     add("arguments", nargs=argparse.REMAINDER, help="what it is given")
     return parser
+
+
+class _Only(argparse.Action):
+    """An option that is refused but for values that change nothing."""
+
+    def __call__(
+        self,
+        parser: argparse.ArgumentParser,
+        namespace: argparse.Namespace,
+        values: object,
+        option_string: str | None = None,
+    ) -> None:
+        accepted, why = self.const
+        if values not in accepted:
+            parser.error(f"{option_string}: {why}")
+        setattr(namespace, self.dest, values)
 
 
 class _Refusal(argparse.Action):
@@ -154,6 +182,8 @@ class _Refusal(argparse.Action):
 
 
 def _options(found: argparse.Namespace, servers: bool) -> LaunchOptions:
+    if found.master and not found.nnodes:  # where hosts of several machines would meet
+        raise ArgumentError(f"--master: {_HOSTS}")
     options = LaunchOptions(
         script=found.script,
         arguments=tuple(found.arguments),

@@ -58,6 +58,8 @@ def test_what_stands_behind_the_script_is_the_scripts() -> None:
         (("--http_port", "80"), "--http_port: nothing here listens for HTTP"),
         (("--nnodes", "2"), "--nnodes: hosts are named by --ips"),
         (("--max_restart", "1"), "--max_restart: jobs are not elastic"),
+        (("--rank", "1"), "--rank: hosts are named by --ips"),
+        (("--master", "127.0.0.1:6170"), "--master: hosts are named by --ips"),
         (("--nproc_per_node", "2", "--server_num", "1"), "for jobs without servers"),
         (("--server_num", "1"), "servers, but no trainers"),
         (("--worker_num", "1"), "trainers, but no servers"),
@@ -71,7 +73,7 @@ def test_what_stands_behind_the_script_is_the_scripts() -> None:
         (("--nproc_per_node", "-1"), "--nproc_per_node is -1"),
         (("--nproc", "2"), "the following arguments are required|unrecognized arguments"),
     ],
-    ids=range(12),
+    ids=range(14),
 )
 def test_mistakes_are_one_line(
     arguments: tuple[str, ...], says: str, capsys: pytest.CaptureFixture[str]
@@ -190,3 +192,16 @@ def test_ports_of_local_servers_differ(bin: pathlib.Path) -> None:
     note = json.loads(found[0][found[0].index("-u") + 2])
     places = note["environ"]["PADDLE_PSERVERS_IP_PORT_LIST"].split(",")
     assert len(set(places)) == 3 and len(found) == 5
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        ("--master", "127.0.0.1:6170", "--nnodes", "1", "--rank", "0"),
+        ("--max_restart", "0", "--elastic_level", "-1", "--elastic_timeout", "30"),
+        ("--legacy", "1", "--with_gloo", "0", "--gloo_port", "6767", "--log_overwrite", "True"),
+    ],
+)
+def test_options_of_2x_that_say_what_is_so_anyway(given: tuple[str, ...]) -> None:
+    found = parse_options((*given, "--nproc_per_node", "2", "train.py"), "launch")
+    assert found == parse_options(("--nproc_per_node", "2", "train.py"), "launch")

@@ -68,3 +68,9 @@ def test_a_newer_meaning_of_an_op_is_refused() -> None:
         paddle.static.Program.parse_from_string(with_versions(leaky_relu_grad=1))
     # of an op that the program does not have, it says nothing
     assert paddle.static.Program.parse_from_string(with_versions(roll=9)).op_versions == {"roll": 9}
+
+
+def test_utils_have_the_names_of_2x() -> None:
+    with paddle.utils.unique_name.guard():
+        assert paddle.utils.unique_name.generate("a") == "a_0"
+    paddle.utils.require_version("1.8.0")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import importlib.util
 import linecache
+import os
 import pathlib
 import sys
 from dataclasses import dataclass, field
@@ -52,8 +53,9 @@ class Where:
 def _package_folders() -> tuple[str, ...]:
     """The folders of FluidLite's own source; to find them imports nothing."""
     specs = [importlib.util.find_spec(name) for name in _PACKAGES]
-    folders = [path for spec in specs if spec is not None for path in spec.submodule_search_locations or ()]
-    return tuple(str(pathlib.Path(path).resolve()) for path in folders)
+    # of a checkout, `fluidlite.__path__` also has the root, in which tests and examples stand
+    files = [spec.origin for spec in specs if spec is not None and spec.origin]
+    return tuple(f"{pathlib.Path(file).resolve().parent}{os.sep}" for file in files)
 
 
 @functools.cache

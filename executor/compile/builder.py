@@ -180,7 +180,7 @@ class PlanBuilder:
             emitter = Emitter(self, op)
             # steps are published only when the whole rule has succeeded: a rule may give up half way
             with contextlib.suppress(CannotLower):
-                rule(emitter)
+                emitter.apply(rule)
                 self.level.steps.extend(emitter.steps)
                 self.level.memory.update(emitter.learned)
                 for name, value in emitter.finals:

@@ -13,6 +13,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from fluidlite.base.errors import FluidError, KernelError
 from fluidlite.base.registry import EMPTY_VAR, ZERO_DIM_ATTR, Spec
 from fluidlite.executor.compile.scalars import broadcast, number_of, result_dtype
 from fluidlite.executor.plan.actions import (
@@ -42,6 +43,7 @@ from fluidlite.executor.plan.values import (
     ValueFactory,
     View,
 )
+from fluidlite.executor.run.located import locate
 from fluidlite.executor.run.operand_types import check_operand_types, takes_one_type
 from fluidlite.ir.block import Block
 from fluidlite.ir.operator import Operator
@@ -187,6 +189,19 @@ class Emitter:
     def threads(self) -> int:
         """Threads that a step may share its work among."""
         return max(self.builder.threads, 1)
+
+    def apply(self, rule: Rule) -> None:
+        """Run a lowering rule; its errors name the op and the user's line, as those of kernels do."""
+        try:
+            rule(self)
+        except FluidError as error:
+            locate(error, self.op)
+            raise
+        except (ArithmeticError, LookupError, TypeError, ValueError) as error:
+            raise KernelError(
+                f"op {self.op.type!r}: {error} ({type(error).__name__})\n  {self.op.call_text()}\n  built at "
+                f"{self.op.where}"
+            ) from error
 
     def check_types(self) -> None:
         """KernelError where operands that should be of one data type are not."""

@@ -35,6 +35,7 @@ from fluidlite.ir.attributes import (
 )
 from fluidlite.ir.printing import operator_text
 from fluidlite.ir.variable import Variable
+from fluidlite.ir.warned import warn_user
 from fluidlite.ir.where import Where, user_location
 
 if TYPE_CHECKING:
@@ -166,7 +167,8 @@ class Operator:
         """A checked op of a registered type, with defaults and the program's current role filled in."""
         op = cls(block, type=type, inputs=inputs, outputs=outputs, attrs=attrs)
         definition = registry.get(op.type)
-        # as in Paddle, slots that the type does not have are dropped without a word
+        given = op.inputs, op.outputs
+        # as in Paddle, slots that the type does not have are dropped
         op.inputs = {slot: names for slot, names in op.inputs.items() if slot in definition.inputs}
         op.outputs = {slot: names for slot, names in op.outputs.items() if slot in definition.outputs}
         # and attributes: an activation gets its layer's `use_cudnn`, whether it has that or not
@@ -175,8 +177,24 @@ class Operator:
         if not block.program.is_of_2x:
             op.attrs = {name: value for name, value in op.attrs.items() if name in known}
         op._check_slots(definition)
+        op._doubt_slots(definition, *given)
         op._fill_attrs(definition)
         return op
+
+    def _doubt_slots(
+        self, definition: Op, inputs: Mapping[str, list[str]], outputs: Mapping[str, list[str]]
+    ) -> None:
+        """Warn of variables in slots that the type does not have, where it has one of nearly that name."""
+        for kind, given, known in (
+            ("input", inputs, definition.inputs),
+            ("output", outputs, definition.outputs),
+        ):
+            for slot, names in given.items():
+                if not names or slot in known or self.block.program.is_of_2x:
+                    continue
+                near = did_you_mean(slot, known)
+                if near:
+                    warn_user(f"op {self.type!r} has no {kind} slot {slot!r} for {', '.join(names)}{near}")
 
     def _check_slots(self, definition: Op) -> None:
         for kind, given, slots in (
@@ -255,10 +273,9 @@ class Operator:
                         f"op {self.type!r} reads {name!r}, which no block around it declares"
                         f"{did_you_mean(name, self.block.visible_names())}\n  built at {self.where}"
                     ) from None
-            if not isinstance(error, (IndexError, ValueError, ZeroDivisionError)):
-                raise
             raise ShapeError(
-                f"op {self.type!r}: {error}\n  {self.call_text()}\n  built at {self.where}"
+                f"op {self.type!r}: {error} ({type(error).__name__})\n  {self.call_text()}\n  built at "
+                f"{self.where}"
             ) from error
         for slot, names in self.outputs.items():
             for name, spec in zip(names, specs.get(slot, ()), strict=False):

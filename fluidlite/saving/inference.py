@@ -11,7 +11,7 @@ from typing import Any
 
 from fluidlite import unique_name
 from fluidlite.base.dtypes import VarType
-from fluidlite.base.errors import MissingFileError
+from fluidlite.base.errors import FormatError, MissingFileError
 from fluidlite.data_feeder import check_variable_and_dtype
 from fluidlite.ir.program import Program
 from fluidlite.ir.proto import serialize_program
@@ -203,7 +203,7 @@ def load_inference_model(
     combined parameters. ValueError where there is no such folder, MissingFileError for a file, FormatError
     for what is no model.
     """
-    program = Program.parse_from_string(_model_bytes(dirname, model_filename, params_filename))
+    program = _parsed(dirname, model_filename, params_filename)
     # a name without its folder, as fluid takes it; without `dirname` these are the bytes themselves
     if dirname is not None and params_filename is not None:
         params_filename = os.path.basename(os.fsdecode(params_filename))
@@ -220,6 +220,20 @@ def load_inference_model(
     ]
 
 
+def _parsed(dirname: str | None, model: str | bytes | None, params: str | bytes | None) -> Program:
+    data = _model_bytes(dirname, model, params)
+    try:
+        return Program.parse_from_string(data)
+    except FormatError as error:
+        if dirname is None:
+            raise
+        raise FormatError(f"{_model_path(dirname, model)} is no model: {error}") from None
+
+
+def _model_path(dirname: str, model: str | bytes | None) -> str:
+    return os.path.join(dirname, "__model__" if model is None else os.path.basename(os.fsdecode(model)))
+
+
 def _model_bytes(dirname: str | None, model: str | bytes | None, params: str | bytes | None) -> bytes:
     if dirname is None:
         if params is None:
@@ -229,7 +243,7 @@ def _model_bytes(dirname: str | None, model: str | bytes | None, params: str | b
         return model
     if not os.path.isdir(dirname):
         raise ValueError(f"There is no directory named '{dirname}'")
-    path = os.path.join(dirname, "__model__" if model is None else os.path.basename(os.fsdecode(model)))
+    path = _model_path(dirname, model)
     try:
         with open(path, "rb") as file:
             return file.read()

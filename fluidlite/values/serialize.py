@@ -201,6 +201,21 @@ def _beside(target: pathlib.Path) -> pathlib.Path:
     return target.with_name(f".{target.name[:100]}.{uuid.uuid4().hex}.tmp")
 
 
+@contextlib.contextmanager
+def _naming(target: pathlib.Path, hidden: pathlib.Path) -> Iterator[None]:
+    """Have errors of the system (a disk that is full, a folder that is closed) name the file that was asked
+    for, where they name none or the hidden one.
+    """
+    try:
+        yield
+    except OSError as error:
+        where = str(error.filename or hidden)
+        if error.errno is None or not where.startswith(str(hidden)):
+            raise
+        inner = where[len(str(hidden)) :]
+        raise OSError(error.errno, error.strerror, f"{target}{inner}") from None
+
+
 def replace_file(path: str | os.PathLike[str], chunks: Iterable[bytes]) -> None:
     """Write a file under another name beside `path` and put it in place when it is complete; folders are
     made.
@@ -209,11 +224,12 @@ def replace_file(path: str | os.PathLike[str], chunks: Iterable[bytes]) -> None:
     target.parent.mkdir(parents=True, exist_ok=True)
     temporary = _beside(target)
     try:
-        with open(temporary, "xb") as out:  # x: never over a file that somebody else made
-            for chunk in chunks:
-                out.write(chunk)
-        # at once, on every system: a reader sees the old file or the new one
-        os.replace(temporary, target)
+        with _naming(target, temporary):
+            with open(temporary, "xb") as out:  # x: never over a file that somebody else made
+                for chunk in chunks:
+                    out.write(chunk)
+            # at once, on every system: a reader sees the old file or the new one
+            os.replace(temporary, target)
     finally:
         # there only if something went wrong before
         temporary.unlink(missing_ok=True)
@@ -260,10 +276,12 @@ def write_folder(folder: str | os.PathLike[str]) -> Iterator[FileSet]:
         raise NotADirectoryError(f"{str(target)!r} is a file, not a folder to save into")
     # inside of a folder that is there: its parent may belong to somebody else
     staging = _beside(target / "files" if target.exists() else target)
-    staging.mkdir(parents=True)
+    with _naming(target, staging):
+        staging.mkdir(parents=True)
     try:
         files = FileSet(staging)
-        yield files
-        files.move_to(target)
+        with _naming(target, staging):
+            yield files
+            files.move_to(target)
     finally:
         shutil.rmtree(staging, ignore_errors=True)

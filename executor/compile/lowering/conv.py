@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from fluidlite.base.errors import ShapeError
 from fluidlite.executor.compile import tails
 from fluidlite.executor.compile.emitter import CannotLower, Emitter, lowering
 from fluidlite.executor.compile.layout import image_order, lays_out
@@ -13,6 +14,7 @@ from fluidlite.executor.compile.tails import is_fixed
 from fluidlite.executor.fast.conv import FastConv, has_fast_conv
 from fluidlite.executor.fast.pool import FastPool, has_fast_pool
 from fluidlite.executor.plan.actions import Bound, Out
+from fluidlite.executor.plan.sizes import plain
 from fluidlite.executor.plan.values import Value
 from fluidlite.executor.run.convolutions import SharedConv, SharedPool
 from fluidlite.ops.kernels.conv_geometry import is_channels_last
@@ -81,6 +83,17 @@ def _geometry(e: Emitter, x: tuple[int, ...], w: Value) -> Geometry:
     return geometry_of(e.op.type, x, w.shape, attrs)
 
 
+def _check_places(e: Emitter, geometry: Geometry, places: tuple[int, ...]) -> None:
+    """ShapeError where an image has no places left, which sizes of -1 keep back until a run."""
+    if min(places) <= 0:
+        given = [name for slot in ("Input", "Filter") for name in e.op.inputs[slot]]
+        sizes = [list(plain(e.laid_need(slot).shape)) for slot in ("Input", "Filter")]
+        raise ShapeError(
+            f"op {e.op.type!r}: nothing is left of {given[0]}{sizes[0]} under {given[1]}{sizes[1]} with "
+            f"paddings {geometry.pads} and dilations {geometry.dilations}"
+        )
+
+
 def conv_object(e: Emitter, geometry: Geometry, x: Value) -> Bound:
     """The object that computes a convolution: one that chooses among kernels, where there are several."""
     if not lays_out(e, x) or min(geometry.out) <= 0:
@@ -98,6 +111,7 @@ def _(e: Emitter) -> None:
     w = e.need("Filter")
     images = _ConvImages(e, x)
     geometry = _geometry(e, images.shape(x), w)
+    _check_places(e, geometry, geometry.spatial)
     plan = conv_object(e, geometry, x)
     e.remember(("conv", x, w, geometry), plan)
     source = images.source(x)
@@ -140,6 +154,7 @@ def _(e: Emitter) -> None:
     w = e.need("Filter")
     images = _ConvImages(e, x)
     geometry = _turned_geometry(e, images.shape(x), w)
+    _check_places(e, geometry, geometry.x[2:])
     plan = conv_object(e, geometry, x)
     out = images.out("Output", geometry.x, x.dtype)
     e.run(plan, images.source(x), w, Out(out), method="grad_input")

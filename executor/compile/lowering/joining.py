@@ -67,6 +67,8 @@ def _unstack(e: Emitter, x: Value, slot: str) -> None:
     """The parts along one dimension, which goes away."""
     assert x.shape is not None
     axis = e.attr("axis") % len(x.shape)
+    if slot == "Y" and x.shape[axis] != e.attr("num"):
+        raise CannotLower("num")
     shape = (*x.shape[:axis], *x.shape[axis + 1 :])
     for index in range(len(e.op.outputs.get(slot, ()))):
         if e.wants(slot, index):

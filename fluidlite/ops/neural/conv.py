@@ -85,11 +85,15 @@ def _out_shape(type: str, Input: Spec, Filter: Spec, attrs: Mapping[str, Any]) -
     geometry = geometry_of(type, (Input.shape[0], Filter.shape[1], *spatial), Filter.shape, attrs)
     found = tuple(-1 if size < 0 else out for size, out in zip(spatial, geometry.spatial, strict=True))
     if any(size >= 0 >= out for size, out in zip(spatial, found, strict=True)):
-        raise ShapeError(
-            f"op {type!r}: nothing is left of Input{list(Input.shape)} under Filter{list(Filter.shape)} with "
-            f"paddings {geometry.pads} and dilations {geometry.dilations}"
-        )
+        raise ShapeError(f"op {type!r}: {_nothing_left(Input.shape, Filter.shape, geometry)}")
     return unturned(Input.shape[0], Filter.shape[0], found, data_format)
+
+
+def _nothing_left(x: Sequence[int], w: Sequence[int], geometry: Geometry) -> str:
+    return (
+        f"nothing is left of Input{list(x)} under Filter{list(w)} with paddings {geometry.pads} and "
+        f"dilations {geometry.dilations}"
+    )
 
 
 class Conv:
@@ -103,7 +107,10 @@ class Conv:
     def of(cls, xp: Any, Input: Array, Filter: Array, attrs: Mapping[str, Any]) -> Conv:
         """The convolution of `Input` with `Filter`."""
         x = channels_first(xp, Input, attrs["data_format"])
-        return cls(xp, geometry_of("conv", x.shape, Filter.shape, attrs), Input.dtype, attrs["data_format"])
+        geometry = geometry_of("conv", x.shape, Filter.shape, attrs)
+        if min(geometry.spatial) <= 0:
+            raise ShapeError(_nothing_left(Input.shape, Filter.shape, geometry))
+        return cls(xp, geometry, Input.dtype, attrs["data_format"])
 
     def turned(self, array: Array) -> Array:
         """`array` with the channels first."""

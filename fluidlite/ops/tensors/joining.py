@@ -177,7 +177,11 @@ def _(X: Spec, axis: int, num: int) -> tuple[list[Spec]]:
 
 
 @unstack.kernel
-def _(xp: Any, X: Array, axis: int) -> tuple[list[Array]]:
+def _(xp: Any, X: Array, axis: int, num: int) -> tuple[list[Array]]:
+    if X.shape[axis] != num:
+        raise ShapeError(
+            f"op 'unstack': X{list(X.shape)} has {X.shape[axis]} parts at axis {axis}, but num is {num}"
+        )
     return (_parts(xp, X, axis),)
 
 

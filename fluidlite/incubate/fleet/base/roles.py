@@ -254,7 +254,7 @@ class PaddleCloudRoleMaker(RoleMakerBase):
     def _read_served(self) -> None:
         try:
             servers = from_environment("PADDLE_PSERVERS_IP_PORT_LIST").split(",")
-            workers = int(from_environment("PADDLE_TRAINERS_NUM"))
+            workers = number_from_environment("PADDLE_TRAINERS_NUM")
             role, current = _place_of(from_environment("TRAINING_ROLE"), servers)
         except ValueError as error:
             raise ValueError(
@@ -268,7 +268,7 @@ class PaddleCloudRoleMaker(RoleMakerBase):
         )
 
     def _read_collective(self) -> None:
-        self._current_id = int(os.environ.get("PADDLE_TRAINER_ID", "0"))
+        self._current_id = number_from_environment("PADDLE_TRAINER_ID", "0")
         self._training_role = "TRAINER"
         self._worker_endpoints = os.environ.get("PADDLE_TRAINER_ENDPOINTS")
         self._current_endpoint = os.environ.get("PADDLE_CURRENT_ENDPOINT")
@@ -317,10 +317,25 @@ class PaddleCloudRoleMaker(RoleMakerBase):
 def _place_of(role: str, servers: list[str]) -> tuple[int, int]:
     """Role and number of this process in a job with servers."""
     if role == "TRAINER":
-        return Role.WORKER, int(from_environment("PADDLE_TRAINER_ID"))
+        return Role.WORKER, number_from_environment("PADDLE_TRAINER_ID")
     if role != "PSERVER":
         raise ValueError(f"TRAINING_ROLE must be PSERVER or TRAINER, not {role!r}")
-    return Role.SERVER, servers.index(f"{from_environment('POD_IP')}:{from_environment('PADDLE_PORT')}")
+    here = f"{from_environment('POD_IP')}:{from_environment('PADDLE_PORT')}"
+    if here not in servers:
+        raise ValueError(
+            f"POD_IP:PADDLE_PORT is {here}, which is none of the servers in PADDLE_PSERVERS_IP_PORT_LIST: "
+            f"{', '.join(servers)}"
+        )
+    return Role.SERVER, servers.index(here)
+
+
+def number_from_environment(name: str, default: str | None = None) -> int:
+    """The same as a whole number; ValueError for what is none."""
+    text = os.environ.get(name, default) if default is not None else from_environment(name)
+    try:
+        return int(text)
+    except ValueError:
+        raise ValueError(f"the environment variable {name} is {text!r}, no whole number") from None
 
 
 def from_environment(name: str) -> str:

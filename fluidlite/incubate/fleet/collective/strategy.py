@@ -57,7 +57,8 @@ class DistributedStrategy(BuildStrategy):
         if "_is_complete" in self.__dict__ and name not in self.__dict__ and not name.startswith("_"):
             known = [field for field in [*self._DEFAULTS, *self.__dict__] if not field.startswith("_")]
             near = did_you_mean(name, known)
-            warn_user(f"DistributedStrategy has no field {name!r}: nothing reads it{near}")
+            if near:
+                warn_user(f"DistributedStrategy has no field {name!r}: nothing reads it{near}")
         object.__setattr__(self, name, value)
 
 

@@ -60,7 +60,11 @@ def load_var(var_name: str, shape_list: Sequence[int], dtype: Any, save_path: st
 def load_program_binary(model_filename: str) -> Program:
     """The program of a file such as `__model__`; FormatError for other files."""
     with open(model_filename, "rb") as source:
-        return Program.parse_from_string(source.read())
+        data = source.read()
+    try:
+        return Program.parse_from_string(data)
+    except FormatError as error:
+        raise FormatError(f"{model_filename} holds no program: {error}") from None
 
 
 def load_program_text(model_filename: str) -> Program:

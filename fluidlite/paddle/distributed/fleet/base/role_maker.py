@@ -149,7 +149,7 @@ class PaddleCloudRoleMaker(RoleMakerBase):
         self._role_is_generated = True
 
     def _collective_env(self) -> None:
-        self._current_id = int(os.environ.get("PADDLE_TRAINER_ID", "0"))
+        self._current_id = _number("PADDLE_TRAINER_ID", "0")
         self._role = Role.WORKER
         given = os.environ.get("PADDLE_TRAINER_ENDPOINTS")
         self._current_endpoint = os.environ.get("PADDLE_CURRENT_ENDPOINT")
@@ -180,10 +180,10 @@ class PaddleCloudRoleMaker(RoleMakerBase):
             return
         self._server_endpoints = servers.split(",")
         self._worker_endpoints = workers.split(",") if workers else []
-        self._trainers_num = int(_needed("PADDLE_TRAINERS_NUM"))
+        self._trainers_num = _number("PADDLE_TRAINERS_NUM")
         role = _needed("TRAINING_ROLE")
         if role == "TRAINER":
-            self._role, self._current_id = Role.WORKER, int(_needed("PADDLE_TRAINER_ID"))
+            self._role, self._current_id = Role.WORKER, _number("PADDLE_TRAINER_ID")
         elif role == "PSERVER":
             self._role, self._current_id = Role.SERVER, _number_of_server(self._server_endpoints)
             self._current_endpoint = self._server_endpoints[self._current_id]
@@ -379,10 +379,18 @@ def _needed(name: str) -> str:
     return os.environ[name]
 
 
+def _number(name: str, default: str | None = None) -> int:
+    text = _needed(name) if default is None else os.environ.get(name, default)
+    try:
+        return int(text)
+    except ValueError:
+        raise ValueError(f"{name} is {text!r}, no whole number, {_CHECK}") from None
+
+
 def _number_of_server(servers: list[str]) -> int:
     """This server's number, by its endpoint, or as its launcher says it."""
     if "PADDLE_PORT" not in os.environ and "PADDLE_PSERVER_ID" in os.environ:
-        number = int(os.environ["PADDLE_PSERVER_ID"])
+        number = _number("PADDLE_PSERVER_ID")
         if not 0 <= number < len(servers):
             raise ValueError(f"PADDLE_PSERVER_ID is {number}, but there are {len(servers)} servers, {_CHECK}")
         return number

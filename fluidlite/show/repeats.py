@@ -71,6 +71,9 @@ def _sign(tree: Tree) -> Hashable:
         return tree.type
     # stages of three, four, six and three blocks are no repetition
     count = len(tree.children) if tree.kind == "repeat" else 0
+    if tree.where is None and tree.kind == "layer":
+        # no script says which of these are alike: then only what is the same in all it does
+        return tree.kind, tuple(op.type for op in ops_of(tree)), _shape(tree)
     return tree.kind, _SERIAL.sub("", tree.label), count
 
 

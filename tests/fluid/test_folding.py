@@ -112,6 +112,13 @@ def test_without_lines_ops_are_grouped_by_what_repeats(count: int) -> None:
     assert isinstance(repeat, Group) and repeat.kind == "repeat" and len(repeat.children) == count
 
 
+def test_stages_are_told_apart_without_lines() -> None:
+    text = re.sub(r" at \S+:\d+( in \S+)?", "", str(built(resnet50)[0]))
+    ops = forward(parse(text))
+    repeats = [tree for tree in fold(ops) if isinstance(tree, Group) and tree.kind == "repeat"]
+    assert [len(repeat.children) for repeat in repeats] == [2, 3, 5, 2]
+
+
 def test_the_page_has_trees_stacks_and_shapes() -> None:
     main, startup = built(lenet)
     page = program_page(main, "lenet", startup)

@@ -93,7 +93,8 @@ const paramsOf = (tree, node) => {      // variables of a kind that the node's o
   const variables = varsOf(tree.program), found = new Map();
   for (const number of node.ops) for (const name of slotNames(opAt(tree.program, number)[INPUTS])) {
     const variable = variables.get(name);
-    if (variable && (variable[KIND] === "parameter" || variable[KIND] === "state")) found.set(name, variable);
+    // holders of what is fed and fetched have no shape, and are no values of the network
+    if (variable?.[SHAPE] && (variable[KIND] === "parameter" || variable[KIND] === "state")) found.set(name, variable);
   }
   return [...found.values()];
 };
@@ -101,6 +102,7 @@ const labelOf = (node) => node.kind === "repeat" ? `${node.label} × ${node.chil
 function subOf(tree, node, owner) {
   if (node.kind === OP_KIND) {
     const op = opAt(tree.program, node.op), [out] = slotNames(op[OUTPUTS]), [into] = slotNames(op[INPUTS]);
+    if (op[TYPE] === "fetch") return `← ${nameOf(into, owner)}`;
     return out !== undefined ? nameOf(out, owner) : into !== undefined ? `← ${nameOf(into, owner)}` : "";
   }
   const params = paramsOf(tree, node).filter((one) => one[KIND] === "parameter"), bytes = params.reduce((sum, one) => sum + bytesOf(one), 0);

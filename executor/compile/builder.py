@@ -17,6 +17,7 @@ from fluidlite.base.errors import EnforceNotMet, FluidError
 from fluidlite.base.registry import EMPTY_VAR, GRAD_SUFFIX, Spec
 from fluidlite.executor.compile.dynamic_shapes import data_dependent
 from fluidlite.executor.compile.emitter import CannotLower, Emitter
+from fluidlite.executor.compile.frozen import changed_by
 from fluidlite.executor.compile.lowering import rule_for
 from fluidlite.executor.compile.saved import SavedForBackward
 from fluidlite.executor.fast.loops.recurrences import Recurrences
@@ -131,7 +132,7 @@ class PlanBuilder:
         self._ops = list(ops)
         self._fetches = list(fetches)
         # by later ops, too: a view that is made now must not show what they will write
-        self._written = {name for op in ops for name in writes(op)}
+        self._written = changed_by(ops)
         self._absent: set[str] = set()
 
     def _feed(self, name: str, spec: FeedSpec) -> Value:

@@ -2,7 +2,8 @@
 
 A rule that finds the beginning of its input writes the convolution once more, with one step more behind it;
 what computed its input is then read by nobody, and dropped. Only parameters that the program does not write
-may be put into filters: what is kept of them is made anew when any persistable variable has changed.
+may be put into filters: what is kept of them is made anew when any persistable variable has changed. Where
+oneDNN convolves, relu stays a step of its own: that of the library turns NaN into 0.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from dataclasses import dataclass, replace
 
 from fluidlite.executor.compile.emitter import Emitter
 from fluidlite.executor.compile.layout import lays_out
-from fluidlite.executor.fast.conv import has_fast_conv
+from fluidlite.executor.fast.conv import FastConv, has_fast_conv
 from fluidlite.executor.plan.actions import Out
 from fluidlite.executor.plan.values import Value
 from fluidlite.executor.run.convolutions import SharedConv
@@ -33,6 +34,16 @@ class ConvTail:
     bias: Value | None = None
     relu: bool = False
 
+    @property
+    def is_fast(self) -> bool:
+        """True if another kernel than NumPy's may convolve."""
+        return has_fast_conv(self.geometry, self.source.dtype)
+
+    @property
+    def takes_relu(self) -> bool:
+        """True if relu may be the next step."""
+        return not self.relu and not self.is_fast
+
 
 def is_fixed(e: Emitter, *names: str) -> bool:
     """True if variables keep their values while the program runs."""
@@ -41,7 +52,7 @@ def is_fixed(e: Emitter, *names: str) -> bool:
 
 def begin(e: Emitter, geometry: Geometry, source: Value, w: Value, out: Value) -> None:
     """Remember the convolution that computes `out`, if a tail may follow it."""
-    is_ours = not has_fast_conv(geometry, source.dtype) and lays_out(e, source) and min(geometry.out) > 0
+    is_ours = lays_out(e, source) and min(geometry.out) > 0
     if is_ours and out.order is not None and is_fixed(e, *e.op.inputs["Filter"]):
         threads = e.threads if source.size >= 1 << 15 else 1
         e.remember(("tail", out.root), ConvTail(geometry, source, w, threads))
@@ -62,7 +73,10 @@ def extend(e: Emitter, tail: ConvTail, slot: str, like: Value, **more: object) -
     assert like.shape is not None and like.order is not None
     base = e.published(slot, like.shape, like.dtype, like.order)
     out = e.transpose(base, sorted(range(4), key=lambda axis: like.order[axis]))  # type: ignore[index]
-    plan = e.bind_fresh("conv", SharedConv, tail.geometry, like.dtype, tail.threads, True)
+    if tail.is_fast:
+        plan = e.bind_fresh("fast_conv", FastConv, tail.geometry, like.dtype, tail.threads, SharedConv, True)
+    else:
+        plan = e.bind_fresh("conv", SharedConv, tail.geometry, like.dtype, tail.threads, True)
     e.remember(("tail", base), tail)
     steps = (tail.statistics, tail.epsilon, tail.bias, tail.relu)
     e.run(plan, tail.source, tail.w, *steps, Out(out), method="forward_to_tail")

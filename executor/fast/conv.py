@@ -7,6 +7,8 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
+import numpy as np
+
 from fluidlite.base.dtypes import Array
 from fluidlite.executor.fast.choice import chosen, fastest
 from fluidlite.executor.fast.onednn.conv import (
@@ -15,12 +17,15 @@ from fluidlite.executor.fast.onednn.conv import (
     GRAD_INPUT,
     ConvKernel,
     Direction,
+    Epilogue,
     kernel_name,
     supports,
 )
 from fluidlite.executor.fast.onednn.layouts import is_channels_last
 from fluidlite.executor.fast.onednn.library import OneDnnError, available, version
+from fluidlite.executor.fast.onednn.primitive import address_of
 from fluidlite.ops.kernels.convolution import Geometry
+from fluidlite.values.tensor import rebinds
 
 __all__ = ["FastConv", "explained", "has_fast_conv"]
 
@@ -53,9 +58,12 @@ class FastConv:
         self.geometry = geometry
         self.fixed = fixed
         self.threads = threads
-        self._make = partial(portable, xp, geometry, dtype, threads)
+        self._make = partial(portable, xp, geometry, dtype, threads, *((True,) if fixed else ()))
         self._portable: Any = None
         self._chosen: dict[tuple[Any, ...], ConvKernel | None] = {}
+        self._tail: tuple[object, Array, Array] | None = None
+        """The state that filters and bias with the steps behind them were made in, and those."""
+        self._tails: dict[Any, ConvKernel] = {}
         self._unfolded = False  # the last forward pass left its x in NumPy's scratch buffers
 
     @property
@@ -73,6 +81,37 @@ class FastConv:
             self.portable.forward(x, w, out)
         else:
             kernel.run(x, w, out)
+
+    def forward_to_tail(
+        self,
+        x: Array,
+        w: Array,
+        statistics: tuple[Array, Array, Array, Array] | None,
+        epsilon: float,
+        bias: Array | None,
+        relu: bool,
+        out: Array,
+    ) -> None:
+        """out = x convolved with fixed filters, then a bias and a batch_norm by `statistics` (scale, bias,
+        mean, variance), which are put into the filters.
+        """
+        assert not relu, "relu of the library turns NaN into 0"
+        kernel = self._kernel(FORWARD, x, w, out, lambda: self.portable.forward(x, w, out))
+        if kernel is None:
+            self.portable.forward_to_tail(x, w, statistics, epsilon, bias, relu, out)
+            return
+        state = rebinds.state(), address_of(w)
+        if self._tail is None or self._tail[0] != state:
+            # the old filters live until there are new ones: another address says that they are to be laid out
+            self._tail = (state, *_folded(w, statistics, epsilon, bias))
+        _, filters, shift = self._tail
+        strides = (x.strides, filters.strides, out.strides)
+        if strides not in self._tails:
+            kernel = ConvKernel(
+                FORWARD, self.geometry, self.threads, strides, Epilogue(bias=True), self.fixed
+            )
+            self._tails[strides] = kernel
+        self._tails[strides].run(x, filters, out, shift)
 
     def grad_input(self, d: Array, w: Array, out: Array) -> None:
         """out = the gradient of x."""
@@ -120,6 +159,18 @@ class FastConv:
         candidates = {_ONEDNN: lambda: kernel.run(*arrays), "NumPy": portable}
         found = fastest(_key(direction, g, self.threads, layouts), version(), candidates)
         return kernel if found == _ONEDNN else None
+
+
+def _folded(
+    w: Array, statistics: tuple[Array, Array, Array, Array] | None, epsilon: float, bias: Array | None
+) -> tuple[Array, Array]:
+    """The filters and the bias with a batch_norm in them."""
+    shift = np.zeros(len(w), w.dtype) if bias is None else bias.reshape(-1).copy()
+    if statistics is None:
+        return w.copy(), shift
+    scale, offset, mean, variance = statistics
+    factor = scale / np.sqrt(variance + w.dtype.type(epsilon))
+    return w * factor.reshape(-1, 1, 1, 1), offset + (shift - mean) * factor
 
 
 def _is_doubtful(name: str, g: Geometry) -> bool:

@@ -19,7 +19,7 @@ _RELU = expression_rule("maximum(x, 0)")
 def _(e: Emitter) -> None:
     x = e.laid_need("X")
     tail = None if x.order is None or e.persistable("Out") else tails.tail_of(e, "X")
-    if tail is None or tail.relu:
+    if tail is None or not tail.takes_relu:
         _RELU(e)
     else:
         tails.extend(e, tail, "Out", x, relu=True)

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 from fluidlite.executor.compile import tails
 from fluidlite.executor.compile.emitter import CannotLower, Emitter, lowering
+from fluidlite.executor.compile.frozen import is_frozen
 from fluidlite.executor.compile.layout import image_order, lays_out
 from fluidlite.executor.compile.lowering.conv import threads_for
 from fluidlite.executor.fast.batch_norm import FastBatchNorm, has_fast_batch_norm
@@ -43,11 +44,6 @@ def _plan(e: Emitter, x: Value, base: Value) -> Bound:
     return e.bind_fresh(hint, factory, elements, channels, threads_for(e, x), e.attr("epsilon"))
 
 
-def _frozen(e: Emitter) -> bool:
-    """True if the running statistics are taken as they are."""
-    return bool(e.attr("use_global_stats") or (e.attr("is_test") and not e.attr("trainable_statistics")))
-
-
 def _numbers(e: Emitter, x: Value, *slots: str) -> list[Value]:
     """Values for each channel, all of them of X's dtype."""
     values = [e.need(slot) for slot in slots]
@@ -72,7 +68,7 @@ def _(e: Emitter) -> None:
     scale, bias, mean, variance = _numbers(e, x, "Scale", "Bias", "Mean", "Variance")
     statistics = ("Scale", "Bias", "Mean", "Variance")
     names = [name for slot in statistics for name in e.op.inputs[slot]]
-    tail = tails.tail_of(e, "X") if _frozen(e) and tails.is_fixed(e, *names) else None
+    tail = tails.tail_of(e, "X") if is_frozen(e.op) and tails.is_fixed(e, *names) else None
     if tail is not None and tail.statistics is None and not tail.relu:
         epsilon = e.attr("epsilon")
         tails.extend(e, tail, "Y", x, statistics=(scale, bias, mean, variance), epsilon=epsilon)
@@ -81,7 +77,7 @@ def _(e: Emitter) -> None:
     base = e.base_in(x, order)
     plan = _plan(e, x, base)
     y = _published(e, "Y", x, order)
-    if _frozen(e):
+    if is_frozen(e.op):
         e.run(plan, base, scale, bias, mean, variance, Out(y), method="infer")
         _pass_on(e, mean, variance)
         return
@@ -115,7 +111,7 @@ def _(e: Emitter) -> None:
     x = e.laid_need("X")
     d = e.laid("Y@GRAD")
     order = _order(e, x)
-    frozen = _frozen(e)
+    frozen = is_frozen(e.op)
     given = frozen and bool(e.op.inputs.get("Mean")) and bool(e.op.inputs.get("Variance"))
     slots = ("Mean", "Variance") if given else ("SavedMean", "SavedVariance")
     scale, *statistics = _numbers(e, x, "Scale", *slots)

@@ -237,6 +237,15 @@ def test_both_panes_and_the_address_follow_what_is_chosen(page: Page) -> None:
     page.until(f"{number} === '3'")
 
 
+def test_a_chosen_op_opens_its_part_of_the_program(page: Page) -> None:
+    page.open("lenet", "op=20")
+    assert page.js("return document.querySelector('.node.at').getAttribute('aria-label')").startswith(
+        "relu_grad"
+    )
+    ticked = "return [...document.querySelectorAll('#phases input')].map((box) => box.checked)"
+    assert page.js(ticked) == [True, True, False, True]
+
+
 def test_an_op_shows_the_whole_call_stack(page: Page) -> None:
     page.open("resnet50", "op=20")
     stack = page.texts("#drawer .stack li")

@@ -61,6 +61,7 @@ function select(at, open) {             // choose an op in every pane
   revealRow();
   renderList();
   together((pane) => pane.reveal());
+  phases(graphsShown().map((pane) => pane.side));   // one more of them may be open now
   remember();
 }
 function choose(changes) {

@@ -8,7 +8,7 @@ DOCS := $(VENV)/.docs
 # two workers: the suite is made for two cores, and each worker's BLAS keeps to one of them
 PYTEST := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -q
 
-.PHONY: demo test test-fast test-faults lint house docs mpi-test gpu-test gpu-sim page-test page-pictures bench peers clean
+.PHONY: demo test test-fast test-faults lint house docs mpi-test gpu-test gpu-sim page-test page-pictures bench bench-compare peers clean
 
 $(STAMP): setup.cfg setup.py pyproject.toml
 	$(PYTHON) -m venv $(VENV)
@@ -87,6 +87,10 @@ peers: $(VENV)/peers/.installed
 bench: $(STAMP) peers
 	PADDLE_PYTHON=$${PADDLE_PYTHON:-$(VENV)/peers/paddle/bin/python} TORCH_PYTHON=$${TORCH_PYTHON:-$(VENV)/peers/torch/bin/python} \
 	JAX_PYTHON=$${JAX_PYTHON:-$(VENV)/peers/torch/bin/python} $(BIN)/python benchmarks/run.py
+
+# two commits side by side: make bench-compare A=main~20 B=main WORKLOADS="lenet lstm"
+bench-compare: $(STAMP)
+	$(BIN)/python benchmarks/compare.py $(or $(A),HEAD~1) $(or $(B),HEAD) $(WORKLOADS)
 
 clean:
 	rm -rf $(VENV) build *.egg-info

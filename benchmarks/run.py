@@ -43,9 +43,9 @@ TITLES = {
 class Peer:
     """A worker process that trains when asked."""
 
-    def __init__(self, name: str, workload: str, threads: int) -> None:
+    def __init__(self, name: str, workload: str, threads: int, python: str = "") -> None:
         self.name = name
-        python = sys.executable if PEERS[name] is None else os.environ[str(PEERS[name])]
+        python = python or (sys.executable if PEERS[name] is None else os.environ[str(PEERS[name])])
         env = {
             **os.environ,
             "OMP_NUM_THREADS": str(threads),
@@ -85,7 +85,7 @@ class Peer:
 
 
 def measure(workload: str, names: list[str], rounds: int, seconds: float, threads: int) -> dict[str, Peer]:
-    """Visit every peer `rounds` times in rotating order."""
+    """What the peers say of a workload, those that cannot train it left out."""
     peers = [Peer(name, workload, threads) for name in names]
     alive = [peer for peer in peers if peer.begun is not None]
     if "fluidlite" not in [peer.name for peer in alive]:
@@ -93,13 +93,18 @@ def measure(workload: str, names: list[str], rounds: int, seconds: float, thread
             f"FluidLite did not train {workload}; to see why: {sys.executable} benchmarks/worker.py "
             f"fluidlite {workload}"
         )
-    for number in range(rounds):
-        shift = number % len(alive)
-        for peer in alive[shift:] + alive[:shift]:
-            peer.train(seconds)
+    visit(alive, rounds, seconds)
     for peer in peers:
         peer.close()
     return {peer.name: peer for peer in alive}
+
+
+def visit(peers: list[Peer], rounds: int, seconds: float) -> None:
+    """Let every peer train `rounds` times, in rotating order."""
+    for number in range(rounds):
+        shift = number % len(peers)
+        for peer in peers[shift:] + peers[:shift]:
+            peer.train(seconds)
 
 
 def row(workload: str, peers: dict[str, Peer], names: list[str]) -> str:

@@ -32,6 +32,7 @@ from fluidlite.ir.operator import Operator, OpRole
 from fluidlite.ir.program import Program, default_main_program
 from fluidlite.ir.prune import needed_ops
 from fluidlite.ir.variable import Variable
+from fluidlite.ir.warned import warn_user
 from fluidlite.profiler import recorder
 from fluidlite.values.fetched import as_fetched
 from fluidlite.values.scope import Scope, _switch_scope, global_scope, scope_guard
@@ -123,7 +124,7 @@ class Executor:
         """
         if self._closed:
             raise RuntimeError("Attempted to use a closed Executor")
-        program = default_main_program() if program is None else program
+        program = _default_program() if program is None else program
         scope = scope if scope is not None else global_scope()
         if not isinstance(program, Program):
             return self._run_compiled(program, feed, fetch_list, scope, return_numpy, return_merged)
@@ -418,6 +419,17 @@ class Executor:
         target = self._target(feeding.blas_threads())
         ops = ops_to_run(block)
         return lambda: lower(block, ops, signature.specs(form), names, held, target)
+
+
+def _default_program() -> Program:
+    """The default main program; a FluidWarning where it is empty, as 1.8.5 warns."""
+    program = default_main_program()
+    if not program.global_block().ops:
+        warn_user(
+            "There are no operators in the program to be executed: the default main program is empty. Pass "
+            "the program, or build it in the default one"
+        )
+    return program
 
 
 def _default_place() -> Place:

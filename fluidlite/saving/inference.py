@@ -17,6 +17,7 @@ from fluidlite.ir.program import Program
 from fluidlite.ir.proto import serialize_program
 from fluidlite.ir.prune import inference_copy, prune, reads
 from fluidlite.ir.variable import Variable
+from fluidlite.ir.warned import warn_user
 from fluidlite.saving.distributed import Servers, servers_of
 from fluidlite.saving.variables import (
     get_program_persistable_vars,
@@ -105,6 +106,7 @@ def save_inference_model(
     model = os.path.basename(model_filename) if model_filename is not None else "__model__"
     if export_for_deployment:
         program = inference_program(program, feeds, names)
+        _warn_of_unfed(program, feeds)
     else:
         model += ".main_program"
     servers = servers_of(origin)
@@ -117,6 +119,19 @@ def save_inference_model(
         if values:
             put_files(files, values, params_filename)
     return names
+
+
+def _warn_of_unfed(program: Program, feeds: Sequence[str]) -> None:
+    """Warn of what the saved model reads, and nothing in it writes, feeds or keeps."""
+    block = program.global_block()
+    written = {name for op in block.ops for name in op.output_arg_names}
+    for name in dict.fromkeys(name for op in block.ops for name in op.input_arg_names):
+        var = block.vars.get(name)
+        if var is not None and var.is_data and not var.persistable and name not in written:
+            warn_user(
+                f"save_inference_model: the targets depend on {name!r} as well, which is not among the feeds "
+                f"{list(feeds)}: the model cannot run without it"
+            )
 
 
 def _warn(program: Program, program_only: bool) -> None:

@@ -15,6 +15,7 @@ from fluidlite.base.place import CUDAPlace, array_module
 from fluidlite.executor.executor import Compiled
 from fluidlite.ir.program import Program, default_main_program
 from fluidlite.ir.variable import Parameter, Variable
+from fluidlite.ir.warned import warn_user
 from fluidlite.saving.distributed import (
     COUNTER,
     LOOKUP_TABLES,
@@ -330,6 +331,8 @@ def load_vars(
     chosen = _chosen(main_program, vars, predicate)
     if dirname is None and filename is None:
         raise ValueError("The directory path and params cannot be None at the same time.")
+    if not chosen and main_program is None:
+        warn_user("nothing is loaded: the default main program has no such variables; pass `main_program`")
     values = _read(chosen, dirname, filename)
     # all are checked before one is set: a half-loaded model would train on without a word
     for var in chosen:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import tempfile
 import warnings
 from collections.abc import Callable
 from typing import Any
@@ -144,6 +145,23 @@ def other_columns() -> None:
     run(layers.relu(layers.data("x", [5])), x=ROWS)
 
 
+def model_without_a_feed() -> None:
+    out = layers.fc(fluid.data("x", [None, 4]), 2) + fluid.data("z", [None, 2])
+    exe = fluid.Executor(fluid.CPUPlace())
+    exe.run(fluid.default_startup_program())
+    with tempfile.TemporaryDirectory() as folder:
+        fluid.io.save_inference_model(folder, ["x"], [out], exe)
+
+
+def nothing_to_load() -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        fluid.io.load_persistables(fluid.Executor(fluid.CPUPlace()), folder)
+
+
+def nothing_to_run() -> None:
+    fluid.Executor(fluid.CPUPlace()).run()
+
+
 DOUBTS: list[tuple[Callable[[], None], str]] = [
     (seed_after_layers, "random_seed = 3 comes after .* 'uniform_random' of 'fc_0.w_0', built at"),
     (loss_of_no_variable, "no variable 'mean_0.tmp' .*did you mean 'mean_0.tmp_0'"),
@@ -168,6 +186,9 @@ DOUBTS: list[tuple[Callable[[], None], str]] = [
     (half_of_integers, "divided without fractions"),
     (fraction_beside_integers, "0.5 beside 'i' .* is taken for 0"),
     (variable_in_a_list, "is True whatever its values will be"),
+    (model_without_a_feed, "depend on 'z' as well, which is not among the feeds"),
+    (nothing_to_load, "nothing is loaded: the default main program"),
+    (nothing_to_run, "There are no operators in the program"),
     (column_fed_as_row, "'y', declared .* fed with 1 dimensions: op 'elementwise_sub' broadcasts"),
     (other_columns, r"'x' is fed as \[-?\d+, 4\], and declared \[-1, 5\]"),
 ]

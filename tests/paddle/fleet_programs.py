@@ -44,7 +44,7 @@ _MERGE = {"gradient_merge": True, "gradient_merge_configs": {"k_steps": 2, "avg"
 _KEEP = {"recompute": True, "recompute_configs": {"checkpoints": ["fc_0.tmp_2"]}}
 _LOCAL = {"without_graph_optimization": False}
 # without a GPU 2.6.2 casts nothing: what is left is the scale of the loss
-_HALF = {"amp": True, "amp_configs": {"custom_black_list": ["mul", "matmul_v2"]}}
+_HALF: dict[str, Any] = {"amp": True, "amp_configs": {"custom_black_list": ["mul", "matmul_v2"]}}
 _LARS = {"lars": True, "lars_configs": {"epsilon": 0.01, "exclude_from_weight_decay": ["b_0"]}}
 CASES: dict[str, tuple[Any, Any, dict[str, Any]]] = {
     "plain": (mlp, sgd, {}),
@@ -70,6 +70,7 @@ CASES: dict[str, tuple[Any, Any, dict[str, Any]]] = {
 
 _TOGETHER = ("lamb", "lars", "recompute", "amp", "gradient_merge", "localsgd", "adaptive_localsgd")
 _CHOSEN: dict[str, dict[str, Any]] = {
+    "amp": _HALF["amp_configs"],
     "recompute": {"checkpoints": ["fc_0.tmp_2"]},
     "gradient_merge": {"k_steps": 2},
 }
@@ -116,16 +117,16 @@ def overviews(fleet: Any) -> list[str]:
     return found
 
 
-def combined(paddle: Any, fleet: Any, guard: Any, name: str) -> list[str]:
-    """The parts that apply of several that are set."""
-    kind, parts = COMBINATIONS[name]
-    return applied(paddle, fleet, guard, kind, parts)
+def combined(paddle: Any, fleet: Any, guard: Any, name: str) -> tuple[list[str], dict[str, list[str]]]:
+    """The parts that apply of several that are set, and the attributes of the programs."""
+    main, startup, parts = composed(paddle, fleet, guard, *COMBINATIONS[name])
+    return parts, attributes(main, startup)
 
 
-def applied(
+def composed(
     paddle: Any, fleet: Any, guard: Any, kind: Any, parts: Any, ranks: int = 2, rewrites: bool = True
-) -> list[str]:
-    """The parts that apply of those that are set."""
+) -> tuple[Any, Any, list[str]]:
+    """Main and startup program with some parts set, and those that apply."""
     name = f"{kind.__name__}: {parts}"
     fields: dict[str, Any] = dict.fromkeys(parts, True)
     if not rewrites:
@@ -133,9 +134,30 @@ def applied(
     fields.update({f"{part}_configs": _CHOSEN[part] for part in parts if part in _CHOSEN})
     CASES[name] = (mlp, kind, fields)
     try:
-        return built(paddle, fleet, guard, name, ranks)[2]
+        return built(paddle, fleet, guard, name, ranks)
     finally:
         del CASES[name]
+
+
+# attributes that say what an op computes, and for whom
+_TOLD = (
+    "op_role op_role_var scale bias bias_after_scale step nranks rank endpoint other_endpoints root mu "
+    "use_nesterov lars_coeff epsilon beta1 beta2 weight_decay incr_every_n_steps decr_every_n_nan_or_inf "
+    "incr_ratio decr_ratio stop_update use_calc_stream axis value reduce_all dim keep_dim "
+    "is_scalar_condition x_num_col_dims in_place"
+)
+
+
+def attributes(main: Any, startup: Any) -> dict[str, list[str]]:
+    """Type of op -> its attributes with the values that they have in both programs."""
+    found: dict[str, set[str]] = {}
+    for program in (main, startup):
+        for op in (op for block in program.blocks for op in block.ops):
+            for name in sorted({*op.attr_names} & {*_TOLD.split()}):
+                value = op.attr(name)
+                told = f"{value:.6g}" if isinstance(value, float) else f"{value}"
+                found.setdefault(op.type, set()).add(f"{name}={told}")
+    return {kind: sorted(told) for kind, told in found.items()}
 
 
 # ops of clipping are those that fluid builds: only the parts are compared

@@ -19,7 +19,7 @@ from typing import Any
 
 import numpy as np  # noqa: F401  # before paddle, which crashes otherwise
 import paddle
-from fleet_programs import CASES, COMBINATIONS, REPORTED, applied, built, combined, described, overviews
+from fleet_programs import CASES, COMBINATIONS, REPORTED, built, combined, composed, described, overviews
 from fleet_roles import ENVIRONMENTS, USER_DEFINED, answers
 from google.protobuf import pyext
 from google.protobuf.internal import containers
@@ -93,14 +93,14 @@ def programs() -> dict[str, Any]:
     return found
 
 
-def combinations() -> dict[str, list[str]]:
+def combinations() -> dict[str, Any]:
     guard = paddle.utils.unique_name.guard
     return {name: combined(paddle, fleet, guard, name) for name in COMBINATIONS}
 
 
 def reported() -> list[list[str]]:
     guard = paddle.utils.unique_name.guard
-    return [applied(paddle, fleet, guard, *row) for row in REPORTED]
+    return [composed(paddle, fleet, guard, *row)[2] for row in REPORTED]
 
 
 def fields() -> dict[str, list[str]]:

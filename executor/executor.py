@@ -124,7 +124,7 @@ class Executor:
         """
         if self._closed:
             raise RuntimeError("Attempted to use a closed Executor")
-        program = _default_program() if program is None else program
+        program = _default_program(fetch_list) if program is None else program
         scope = scope if scope is not None else global_scope()
         if not isinstance(program, Program):
             return self._run_compiled(program, feed, fetch_list, scope, return_numpy, return_merged)
@@ -421,10 +421,12 @@ class Executor:
         return lambda: lower(block, ops, signature.specs(form), names, held, target)
 
 
-def _default_program() -> Program:
-    """The default main program; a FluidWarning where it is empty, as 1.8.5 warns."""
+def _default_program(fetch_list: Any) -> Program:
+    """The default main program; a FluidWarning where it is empty, as 1.8.5 warns, and nothing of the scope
+    is asked for.
+    """
     program = default_main_program()
-    if not program.global_block().ops:
+    if not fetch_list and not program.global_block().ops:
         warn_user(
             "There are no operators in the program to be executed: the default main program is empty. Pass "
             "the program, or build it in the default one"

@@ -148,6 +148,7 @@ def test_tensor_arrays_are_fetched_as_lists() -> None:
         ({"x": tensor(X, [[1, 1]]), "y": Y}, RuntimeError),
     ],
 )
+@pytest.mark.filterwarnings("ignore::fluidlite.errors.FluidWarning")
 def test_wrong_feeds(net: SimpleNamespace, feed: Any, error: type[Exception]) -> None:
     with pytest.raises(error):
         net.run([net.loss, net.p], feed)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import abc
+import os
+import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 from weakref import WeakSet
@@ -11,6 +13,7 @@ import numpy as np
 
 from fluidlite.base import flags
 from fluidlite.base.place import CPUPlace, CUDAPlace, Place, array_module, is_compiled_with_cuda
+from fluidlite.base.tracing import tracer
 from fluidlite.executor import serving  # noqa: F401  (declares what `listen_and_serv` does)
 from fluidlite.executor.comm import before_run, leave
 from fluidlite.executor.comm.alone import hint_if_alone
@@ -27,6 +30,7 @@ from fluidlite.executor.plan_cache import PlanCache
 from fluidlite.executor.run import feeding
 from fluidlite.executor.run.bound import BoundPlan
 from fluidlite.executor.run.interpreter import Frame, Interpreter, not_fetched
+from fluidlite.executor.timeline import start_trace
 from fluidlite.ir.buffer_order import ops_to_run
 from fluidlite.ir.operator import Operator, OpRole
 from fluidlite.ir.program import Program, default_main_program
@@ -37,6 +41,10 @@ from fluidlite.profiler import recorder
 from fluidlite.values.fetched import as_fetched
 from fluidlite.values.scope import Scope, _switch_scope, global_scope, scope_guard
 from fluidlite.values.tensor import LoDTensor, LoDTensorArray, SelectedRows, host, rebinds
+
+# set by `fluidlite-launch --trace`
+if "FLUIDLITE_TRACE" in os.environ:
+    start_trace(os.environ.pop("FLUIDLITE_TRACE"), os.environ.pop("FLUIDLITE_TRACE_ROLE", "process"))
 
 __all__ = ["Executor", "_fetch_var", "_switch_scope", "as_numpy", "global_scope", "scope_guard"]
 
@@ -255,7 +263,10 @@ class Executor:
                 if bound.current():
                     self._plans.trim(bound)
                     with np.errstate(all="ignore"):
+                        start = time.perf_counter()
                         fetched = bound.run(arguments)
+                        if tracer.active:
+                            tracer.span(f"step {scope.runs}", "step", start)
                         # copied under the lock: the next run, of another thread perhaps, writes over it
                         return [present(value, lod, return_numpy) for value, lod in fetched]
             finally:

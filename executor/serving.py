@@ -17,12 +17,13 @@ from fluidlite.executor.comm.server.loop import ParameterServer
 from fluidlite.executor.comm.server.program import ServerProgram
 from fluidlite.executor.comm.session import Session
 from fluidlite.executor.compile.pipeline import compile_plan
-from fluidlite.executor.plan.plan import FeedSpec
+from fluidlite.executor.plan.plan import FeedSpec, Target
 from fluidlite.executor.run.bound import BoundPlan
 from fluidlite.executor.run.interpreter import Frame, Interpreter
 from fluidlite.ir.block import Block
 from fluidlite.ir.program import Program
 from fluidlite.ir.prune import reads, writes
+from fluidlite.profiler import recorder
 from fluidlite.values.scope import Scope
 from fluidlite.values.tensor import SelectedRows
 
@@ -165,7 +166,9 @@ class PlannedBlocks:
 
     def _compile(self, use: _BlockUse, values: Mapping[str, Any]) -> BoundPlan:
         feeds = {name: _feed_spec(value) for name, value in values.items()}
-        plan = compile_plan(use.block, use.block.ops, feeds, use.leaves, self.scope)
+        plan = compile_plan(
+            use.block, use.block.ops, feeds, use.leaves, self.scope, Target(timed=recorder.active)
+        )
         return BoundPlan(plan, self.scope, self.interpreter.place, self.random)
 
 

@@ -21,6 +21,7 @@ from fluidlite.executor.comm.messages import Kind, Message
 from fluidlite.executor.comm.requests import Requests
 from fluidlite.executor.comm.rings import Ring
 from fluidlite.executor.comm.terms import Terms, differences
+from fluidlite.executor.comm.traced import traced_trainer_link
 from fluidlite.executor.comm.wire import Incoming
 from fluidlite.ir.operator import Operator
 from fluidlite.ir.program import Program
@@ -75,7 +76,7 @@ class Session(ABC):
     lasts_until_exit: ClassVar[bool] = False  # True if the connections outlive the last goodbye to servers
 
     def __init__(self, link: TrainerLink | None) -> None:
-        self.link_or_none = link
+        self.link_or_none = traced_trainer_link(link)
         self.rings: dict[int, Ring] = {}
         self.current_op: Operator | None = None  # that communicates now: reports of deadlocks name it
         self.contacted: dict[str, int] = {}  # endpoint -> the number of the trainer that this process was

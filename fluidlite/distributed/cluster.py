@@ -19,6 +19,7 @@ from fluidlite.distributed.traffic import Feeds, compare_with_estimate
 from fluidlite.distributed.trial import Outcome, Trial
 from fluidlite.executor.comm.background.communicator import CommunicatorSettings
 from fluidlite.executor.comm.local.network import LocalNetwork, TurnScheduler
+from fluidlite.executor.timeline import recorded
 from fluidlite.ir.program import Program
 from fluidlite.transpiler.config import DistributeTranspilerConfig
 from fluidlite.transpiler.modes import Job, Reference, TrainingMode, make_job
@@ -38,6 +39,7 @@ def verify(
     tolerance: float = 1e-5,
     sync_mode: bool = True,
     seed: int | None = None,
+    trace: str | None = None,
 ) -> Proof:
     """Run the job that `program` becomes, a thread for each role, and compare its parameters with those of a
     reference.
@@ -54,6 +56,7 @@ def verify(
         must divide B.
     mode: one of `fluidlite.transpiler.mode_names()`, or a mode.
     sync_mode: False (here or in `config`): servers take each gradient as it comes.
+    trace: a file that gets the timeline of all roles, as Chrome's trace events.
     seed: in asynchronous jobs another order, drawn from this seed, instead of a turn for each role after the
         other.
 
@@ -63,13 +66,16 @@ def verify(
     if not feeds:
         raise TranspilerError("a proof takes at least one batch")
     in_step = sync_mode and (config is None or config.sync_mode)
-    return verify_job(
-        make_job(program, startup, mode, trainers, pservers, in_step, config), feeds, tolerance, seed
-    )
+    job = make_job(program, startup, mode, trainers, pservers, in_step, config)
+    return verify_job(job, feeds, tolerance, seed, trace)
 
 
 def verify_job(
-    job: Job, feeds: Sequence[Mapping[str, Any]], tolerance: float = 1e-5, seed: int | None = None
+    job: Job,
+    feeds: Sequence[Mapping[str, Any]],
+    tolerance: float = 1e-5,
+    seed: int | None = None,
+    trace: str | None = None,
 ) -> Proof:
     """The same for a job that is there already."""
     shares = [[share(feed, index, job.trainers) for feed in feeds] for index in range(job.trainers)]
@@ -78,7 +84,8 @@ def verify_job(
     # by turns where the order of messages decides: otherwise the threads' own pace would
     network = LocalNetwork(TurnScheduler(seed) if reference.in_order or seed is not None else None)
     case = _Case(job, initial, feeds, shares, network)
-    outcome = Trial(job, initial, shares, network).run()
+    with recorded(trace):
+        outcome = Trial(job, initial, shares, network).run()
     differences = _COMPARED[reference](case, outcome)
     links = compare_with_estimate(job, outcome.counted, outcome.in_steps, len(feeds), _fed(shares))
     # four more trainings, so only where the answer depends on it

@@ -70,6 +70,7 @@ class LaunchOptions:
     names: how processes and logs are called.
     shows_all: True to print the lines of all processes, each behind the name of its process.
     is_module: True if `script` is the name of a module.
+    trace: a folder in which each process leaves its part of the job's timeline, "" for none.
     python_path: a folder that scripts import from before all others, "" for none.
     """
 
@@ -89,6 +90,7 @@ class LaunchOptions:
     shows_all: bool = False
     is_module: bool = False
     python_path: str = ""
+    trace: str = ""
 
     def for_script(self, script: str, *arguments: str) -> LaunchOptions:
         """The same job with another script."""

@@ -159,6 +159,7 @@ def _of_process(options: LaunchOptions, report_folder: str, log_dir: str, serves
         "log": log,
         "module": options.is_module,
         "brief": options.shows_all,
+        "trace": options.trace,
     }
 
 

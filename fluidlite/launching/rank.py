@@ -7,6 +7,7 @@ is not slower for it, and imports what it wants first. The note is JSON:
     name, log   formats of this process's name and of the file that gets its output
     logs        folder of that file; "" leaves the output where it is
     module      true if SCRIPT is the name of a module
+    trace       folder for this process's part of the timeline, or ""
     brief       true to report errors of the library by the user's own lines
     number      which one this is; without it, the rank that `mpiexec` or `srun` gave
     endpoints   of all ranks; devices, on_each: the CUDA devices of a host, and its number of processes
@@ -163,6 +164,10 @@ def main(arguments: list[str]) -> None:
     if has_logs(note):
         redirect(os.path.join(note["logs"], note["log"].format(number)))
     announce(note, number)
+    if note["trace"]:
+        name = note["name"].format(number)
+        os.environ["FLUIDLITE_TRACE"] = os.path.join(note["trace"], name + ".json")
+        os.environ["FLUIDLITE_TRACE_ROLE"] = name
     sys.argv = [arguments[1], *arguments[2:]]
     sys.path[0] = os.getcwd() if note["module"] else os.path.dirname(script)
     try:

@@ -22,6 +22,7 @@ from fluidlite.executor.comm.server.rendezvous import TrainerRendezvous
 from fluidlite.executor.comm.server.tables import ChangedRows, add_rows
 from fluidlite.executor.comm.session import Session
 from fluidlite.executor.comm.terms import Form, Terms, fits, form_of
+from fluidlite.executor.comm.traced import traced_server_link
 from fluidlite.executor.comm.wire import Incoming
 from fluidlite.ir.block import Block
 from fluidlite.values.tensor import SelectedRows, host
@@ -65,7 +66,8 @@ class ParameterServer:
         self.last_writer = program.last_writers()
         self.changed = ChangedRows(program.table_of_rows.values(), program.trainers)
         self.answers = Answers(program, blocks, self.changed, lambda: self.steps)
-        self.link: ServerLink = session.listen(program.endpoint, self.terms(), self.check)
+        link = session.listen(program.endpoint, self.terms(), self.check)
+        self.link: ServerLink = traced_server_link(link, program.endpoint)
         self.rendezvous = TrainerRendezvous(self.link.reply)
         self.liveness = LivenessMonitor(limits_waits=not self.link.ends_waits)
 

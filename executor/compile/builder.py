@@ -59,9 +59,7 @@ Writer: TypeAlias = "Callable[[PlanBuilder, Operator], bool]"
 
 @dataclass
 class Level:
-    """One block on its way into the plan: the outermost, or a sub-block that is being written into a loop
-    or branch.
-    """
+    """One block on its way into the plan: the outermost, or one that is written into a loop or branch."""
 
     block: Block
     steps: list[Step] = field(default_factory=list)

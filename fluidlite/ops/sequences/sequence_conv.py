@@ -61,7 +61,7 @@ class _PaddedRows:
         lengths = np.diff(offsets)
         gap = self.above + self.below
         self.begins = offsets[:-1] + np.arange(len(lengths)) * gap
-        """Where each sequence begins, its padding included."""
+        """The start of each sequence, its padding included."""
         self.ends = self.begins + self.above + lengths
         self.places = np.arange(offsets[-1]) + np.repeat(np.arange(len(lengths)) * gap, lengths)
         """For each row the number of its window; the row itself lies `above` further."""
@@ -69,7 +69,7 @@ class _PaddedRows:
         self.windows = max(self.total - self.first - length + 1, 0)
 
     def _around(self) -> tuple[Array, Array]:
-        """Where the padding lies: above and below each sequence."""
+        """The places of the padding above and below each sequence."""
         return (self.begins[:, None] + np.arange(self.above), self.ends[:, None] + np.arange(self.below))
 
     def padded(self, X: Array, padding: Array | None) -> Array:

@@ -15,8 +15,8 @@ from fluidlite.executor.fast.loops.gru import GruForm
 from fluidlite.executor.fast.loops.lstm import LstmForm
 from fluidlite.executor.fast.loops.panels import Panels, address
 from fluidlite.executor.run.team import on_team
-from fluidlite.ops.kernels.gru_steps import GruGradients, GruRun, GruUnit
-from fluidlite.ops.kernels.lstm_steps import LstmCell, LstmGradients, LstmRun
+from fluidlite.ops.kernels.gru_steps import GruRun, GruUnit
+from fluidlite.ops.kernels.lstm_steps import LstmCell, LstmRun
 from fluidlite.ops.kernels.recurrence import TimeSteps
 
 __all__ = ["Recurrences"]
@@ -95,8 +95,10 @@ class Recurrences:
         d: Array | None,
         dcells: Array | None = None,
         last_cells: Array | None = None,
-    ) -> LstmGradients | None:
-        """All steps back from `d`, the gradient of the states, and from those of the cells."""
+    ) -> tuple[Array, ...] | None:
+        """All steps back from `d`, the gradient of the states, and from those of the cells: the gradients of
+        the gates, the state before each row, the gradients of bias and first cells.
+        """
         if not _fits(len(run.hidden), Weight, *run, H0, C0, d, dcells, last_cells):
             return None
         panels = Panels(cell.size, widths()[1])
@@ -117,7 +119,7 @@ class Recurrences:
         if last_cells is not None:
             calls.carry[:] = last_cells
         calls.run(threads)
-        return LstmGradients(values["DX"], values["Earlier"], calls.sums["DBias"], calls.carry)
+        return values["DX"], values["Earlier"], calls.sums["DBias"], calls.carry
 
     def gru(
         self, threads: int, unit: GruUnit, steps: TimeSteps, X: Array, bias: Array | None, H0: Array | None
@@ -154,8 +156,10 @@ class Recurrences:
         gates: Array,
         H0: Array | None,
         d: Array,
-    ) -> GruGradients | None:
-        """All steps back from `d`, the gradient of the states."""
+    ) -> tuple[Array, ...] | None:
+        """All steps back from `d`, the gradient of the states: the gradients of the gates, the state before
+        each row and what the reset gate let through of it, the gradients of bias and first states.
+        """
         if not _fits(len(d), unit.gate_weight, hidden, gates, H0, d):
             return None
         lanes = widths()[1]
@@ -175,9 +179,7 @@ class Recurrences:
         weights = list(zip(pair, (unit.gate_weight.T, unit.candidate_weight.T), strict=True))
         calls = _Calls(code, gru.BACK, steps, unit.size, weights, values, {"DBias": 3 * unit.size})
         calls.run(threads)
-        return GruGradients(
-            values["DX"], values["Earlier"], values["Passed"], calls.sums["DBias"], calls.carry
-        )
+        return values["DX"], values["Earlier"], values["Passed"], calls.sums["DBias"], calls.carry
 
 
 _RUN = ("Hidden", "Cells", "Gates", "Active")

@@ -13,16 +13,7 @@ from fluidlite.base.registry import KernelContext
 from fluidlite.ops.kernels.products import gate_product, product, shared_product
 from fluidlite.ops.kernels.recurrence import CHUNK, Activation, TimeSteps, cut, planes
 
-__all__ = [
-    "GruGradients",
-    "GruRun",
-    "GruUnit",
-    "run",
-    "run_back",
-    "run_rows",
-    "run_rows_back",
-    "weight_gradient",
-]
+__all__ = ["GruGradients", "GruRun", "GruUnit", "run", "run_back", "run_rows", "run_rows_back"]
 
 Maybe: TypeAlias = "Array | None"
 
@@ -160,15 +151,14 @@ class GruRun(NamedTuple):
 
 
 class GruGradients(NamedTuple):
-    """Gradients in the order of the rows that were given; the state before each row, and what the reset gate
-    let through of it; the gradients of the bias and of the first states, longest sequence first.
+    """Gradients in the order of the rows that were given; those of the bias and of the first states, longest
+    sequence first; and of the weight, one matrix after the other in a vector, where it is wanted.
     """
 
     gates: Array
-    earlier: Array
-    reset: Array
     bias: Array
     first: Array
+    weight: Maybe
 
 
 def run_rows(ctx: KernelContext, unit: GruUnit, steps: TimeSteps, X: Array, bias: Maybe, H0: Maybe) -> GruRun:
@@ -182,27 +172,29 @@ def run_rows(ctx: KernelContext, unit: GruUnit, steps: TimeSteps, X: Array, bias
 
 
 def run_rows_back(
-    ctx: KernelContext, unit: GruUnit, steps: TimeSteps, made: GruRun, H0: Maybe, d: Array
+    ctx: KernelContext,
+    unit: GruUnit,
+    steps: TimeSteps,
+    made: GruRun,
+    H0: Maybe,
+    d: Array,
+    wants_weight: bool = True,
 ) -> GruGradients:
     """All steps back, from the gradient of the states; by compiled code where the run has it."""
+    xp, split, size = unit.xp, 2 * unit.size, unit.size
+    weight = xp.empty(3 * size * size, d.dtype) if wants_weight else None
+    done: tuple[Array, ...] | None = None
     if ctx.compiled is not None:
-        done: GruGradients | None = ctx.compiled.gru_back(
-            ctx.threads, unit, steps, made.hidden, made.gates, H0, d
-        )
-        if done is not None:
-            return done
+        done = ctx.compiled.gru_back(ctx.threads, unit, steps, made.hidden, made.gates, H0, d)
+    if done is not None:
+        gates, earlier, reset, bias, first = done
+        if weight is not None:
+            weight[: split * size] = shared_product(ctx, xp, earlier.T, gates[:, :split]).reshape(-1)
+            weight[split * size :] = shared_product(ctx, xp, reset.T, gates[:, split:]).reshape(-1)
+        return GruGradients(gates, bias, first, weight)
     hidden = steps.by_step(made.hidden)
     dgates, first = run_back(unit, steps, made.gates, hidden, H0, steps.by_step(d))
-    earlier = steps.by_sequence(steps.earlier(hidden, H0))
-    reset = steps.by_sequence(made.reset)
-    return GruGradients(steps.by_sequence(dgates), earlier, reset, dgates.sum(axis=0), first)
-
-
-def weight_gradient(ctx: KernelContext, unit: GruUnit, found: GruGradients) -> Array:
-    """The gradient of the weight, one matrix after the other in a vector."""
-    split, size = 2 * unit.size, unit.size
-    out = unit.xp.empty(3 * size * size, found.gates.dtype)
-    gates, candidate = found.gates[:, :split], found.gates[:, split:]
-    out[: split * size] = shared_product(ctx, unit.xp, found.earlier.T, gates).reshape(-1)
-    out[split * size :] = shared_product(ctx, unit.xp, found.reset.T, candidate).reshape(-1)
-    return out
+    if weight is not None:
+        weight[: split * size] = steps.weight_gradient(ctx, hidden, H0, dgates[:, :split]).reshape(-1)
+        weight[split * size :] = shared_product(ctx, xp, made.reset.T, dgates[:, split:]).reshape(-1)
+    return GruGradients(steps.by_sequence(dgates), dgates.sum(axis=0), first, weight)

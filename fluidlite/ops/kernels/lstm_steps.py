@@ -14,7 +14,7 @@ from typing import Any, NamedTuple, TypeAlias
 
 from fluidlite.base.dtypes import Array
 from fluidlite.base.registry import KernelContext
-from fluidlite.ops.kernels.products import gate_product, product
+from fluidlite.ops.kernels.products import gate_product, product, shared_product
 from fluidlite.ops.kernels.recurrence import CHUNK, Activation, TimeStep, TimeSteps, cut, planes
 
 __all__ = [
@@ -282,14 +282,14 @@ class LstmRun(NamedTuple):
 
 
 class LstmGradients(NamedTuple):
-    """Gradients in the order of the rows that were given, with the state before each row; that of the bias,
-    with those of the peephole weights; and of the first cells, longest sequence first.
+    """Gradients in the order of the rows that were given; that of the bias, with those of the peephole
+    weights; of the first cells, longest sequence first; and of the weight, where it is wanted.
     """
 
     gates: Array
-    earlier: Array
     bias: Array
     first_cells: Array
+    weight: Maybe
 
 
 def run_rows(
@@ -322,14 +322,17 @@ def run_rows_back(
     d: Maybe,
     dcells: Maybe = None,
     last_cells: Maybe = None,
+    wants_weight: bool = True,
 ) -> LstmGradients:
     """All steps back, from the gradients of states and cells; by compiled code where the run has it."""
     if ctx.compiled is not None:
-        done: LstmGradients | None = ctx.compiled.lstm_back(
+        done: tuple[Array, ...] | None = ctx.compiled.lstm_back(
             ctx.threads, cell, steps, run, Weight, H0, C0, d, dcells, last_cells
         )
         if done is not None:
-            return done
+            gates, earlier, bias, first_cells = done
+            product_of = shared_product(ctx, cell.xp, earlier.T, gates) if wants_weight else None
+            return LstmGradients(gates, bias, first_cells, product_of)
     hidden = steps.by_step(run.hidden)
     tape = Tape(run.gates, steps.by_step(run.cells), run.active, hidden, hidden)
     given = cell.xp.zeros_like(hidden) if d is None else steps.by_step(d)
@@ -337,9 +340,9 @@ def run_rows_back(
     found = run_back(cell, steps, tape, C0, Weight, given, last_cells=last_cells, dcells=back)
     return LstmGradients(
         steps.by_sequence(found.gates),
-        steps.by_sequence(steps.earlier(hidden, H0)),
         bias_gradient(cell, steps, tape, C0, found.gates),
         found.first_cells,
+        steps.weight_gradient(ctx, hidden, H0, found.gates) if wants_weight else None,
     )
 
 

@@ -222,10 +222,9 @@ class _LstmStack:
         first = self.InitH[k], self.InitC[k]
         weight = self.weights[k].state.T
         found = run_rows_back(self.ctx, self.cell, self.steps, tape, weight, *first, d, last_cells=dcells)
-        back = self.ctx, self.xp, found.gates.T
-        return found, _Weights(
-            shared_product(*back, self.rows(entry)), shared_product(*back, found.earlier), found.bias
-        )
+        assert found.weight is not None
+        entry_gradient = shared_product(self.ctx, self.xp, found.gates.T, self.rows(entry))
+        return found, _Weights(entry_gradient, found.weight.T, found.bias)
 
 
 def _last_run(ctx: KernelContext) -> LastRun | None:

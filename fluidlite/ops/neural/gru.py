@@ -12,7 +12,7 @@ from typing import Any
 from fluidlite.base.dtypes import Array
 from fluidlite.base.errors import ShapeError
 from fluidlite.base.registry import KernelContext, Lod, Op, Spec, WithLod
-from fluidlite.ops.kernels.gru_steps import GruRun, GruUnit, run_rows, run_rows_back, weight_gradient
+from fluidlite.ops.kernels.gru_steps import GruRun, GruUnit, run_rows, run_rows_back
 from fluidlite.ops.kernels.recurrence import activation, single_step, steps_of
 
 
@@ -106,14 +106,11 @@ def _(
     steps = steps_of("gru_grad", "Input", xp, Input_lod, len(Input), is_reverse)
     unit = _unit("gru_grad", xp, Weight, gate_activation, activation, origin_mode)
     made = GruRun(Hidden, BatchGate, BatchResetHiddenPrev)
-    found = run_rows_back(ctx, unit, steps, made, steps.initial(H0), dHidden)
-    dweight = None
-    if "Weight@GRAD" in wants:
-        dweight = weight_gradient(ctx, unit, found).reshape(Weight.shape)
+    found = run_rows_back(ctx, unit, steps, made, steps.initial(H0), dHidden, "Weight@GRAD" in wants)
     return (
         found.gates if "Input@GRAD" in wants else None,
         None if H0 is None else steps.initial_gradient(found.first, H0),
-        dweight,
+        None if found.weight is None else found.weight.reshape(Weight.shape),
         None if Bias is None else found.bias.reshape(Bias.shape),
     )
 
@@ -185,8 +182,7 @@ def _(
     unit = _unit("gru_unit_grad", xp, Weight, _name(gate_activation), _name(activation), origin_mode)
     steps = single_step(xp, len(Input))
     # of a single step the states are no one's earlier ones, and are not read
-    found = run_rows_back(ctx, unit, steps, GruRun(dHidden, Gate, ResetHiddenPrev), HiddenPrev, dHidden)
-    dweight = None
-    if "Weight@GRAD" in wants:
-        dweight = weight_gradient(ctx, unit, found).reshape(Weight.shape)
+    made = GruRun(dHidden, Gate, ResetHiddenPrev)
+    found = run_rows_back(ctx, unit, steps, made, HiddenPrev, dHidden, "Weight@GRAD" in wants)
+    dweight = None if found.weight is None else found.weight.reshape(Weight.shape)
     return (found.gates, found.first, dweight, None if Bias is None else found.bias.reshape(Bias.shape))

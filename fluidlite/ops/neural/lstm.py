@@ -141,7 +141,8 @@ def _(
     cell = _cell("lstm_grad", xp, len(Weight), Bias, attrs)
     h0, c0 = steps.initial(H0), steps.initial(C0)
     run_of = LstmRun(Hidden, Cell, BatchGate, BatchCellPreAct)
-    found = run_rows_back(ctx, cell, steps, run_of, Weight, h0, c0, dHidden, dCell)
+    is_wanted = "Weight@GRAD" in wants
+    found = run_rows_back(ctx, cell, steps, run_of, Weight, h0, c0, dHidden, dCell, wants_weight=is_wanted)
     first_states = None
     if H0 is not None:
         first_rows = found.gates[xp.asarray(steps.rows[: steps.running])]
@@ -150,7 +151,7 @@ def _(
         found.gates if "Input@GRAD" in wants else None,
         first_states,
         None if C0 is None else steps.initial_gradient(found.first_cells, C0),
-        shared_product(ctx, xp, found.earlier.T, found.gates) if "Weight@GRAD" in wants else None,
+        found.weight,
         found.bias.reshape(1, -1) if "Bias@GRAD" in wants else None,
     )
 

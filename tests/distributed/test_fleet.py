@@ -448,6 +448,7 @@ def test_a_barrier_of_files(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPa
     assert [path.name for path in ready.iterdir()] == ["ready.3.1.done"]
     (ready / "ready.3.0.done").touch()
     fleet_barrier_util.check_all_trainers_ready(str(ready), 3)
+    assert fleet_barrier_util.HDFSClient is fluid.contrib.utils.HDFSClient  # not that of fleet's utils
 
 
 # ---------------------------------------------------------------------- programs as files

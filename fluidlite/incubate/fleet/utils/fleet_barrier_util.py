@@ -11,8 +11,8 @@ from typing import Any
 
 from fluidlite.base import flags
 from fluidlite.base.errors import CommunicatorError
+from fluidlite.contrib.utils import HDFSClient
 from fluidlite.incubate.fleet.parameter_server.distribute_transpiler import fleet
-from fluidlite.incubate.fleet.utils.hdfs import HDFSClient
 
 __all__ = ["check_all_trainers_ready"]
 

@@ -13,9 +13,9 @@ from typing import Any
 import numpy as np
 
 from fluidlite.base.dtypes import Array, to_numpy
-from fluidlite.base.errors import FluidError, did_you_mean
+from fluidlite.base.errors import FluidError, FormatError, did_you_mean
 from fluidlite.base.place import CPUPlace
-from fluidlite.cli.errors import UsageError
+from fluidlite.cli.errors import UsageError, one_line
 from fluidlite.executor.executor import Executor
 from fluidlite.ir.program import Program
 from fluidlite.ir.variable import Variable
@@ -58,6 +58,8 @@ def load_model(source: str, params: str | None = None) -> SavedModel:
             found = load_inference_model(str(folder), executor, model, params)
     except OSError as error:
         raise UsageError(f"cannot read {source}: {error.strerror or error}") from None
+    except FormatError as error:
+        raise UsageError(f"{source}: {one_line(error)}") from None
     program, feeds, fetches = found
     block = program.global_block()
     return SavedModel(program, tuple(block.var(name) for name in feeds), tuple(fetches))

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import argparse
+import functools
 import sys
 from collections.abc import Sequence
 
 from fluidlite.base.errors import FluidError
+from fluidlite.cli.entry import run_command
 from fluidlite.cli.errors import UsageError, one_line
 from fluidlite.cli.parsing import Parser
 from fluidlite.cli.scripts.names import install_as_paddle
@@ -37,10 +39,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         options, rest = _parse(sys.argv[1:] if argv is None else argv)
         if options.model or options.summary:
-            # they need the executor, and scripts set the environment before anything of it is imported
-            from fluidlite.cli.run_model import show
-
-            return show(options, rest)
+            return run_command("fluidlite-run", functools.partial(_show, options), rest)
         install_as_paddle(shadow=True)
         code = _load(options)
         if options.check and not _fits(code.called):
@@ -50,6 +49,13 @@ def main(argv: Sequence[str] | None = None) -> int:
         return 2
     run_as_main(code, rest)
     return 0
+
+
+def _show(options: argparse.Namespace, rest: Sequence[str]) -> int:
+    # it needs the executor, and scripts set the environment before anything of it is imported
+    from fluidlite.cli.run_model import show
+
+    return show(options, rest)
 
 
 def _load(options: argparse.Namespace) -> MainCode:

@@ -236,6 +236,7 @@ fluid.layers.data(*["z"], **{"shape": [1]})
 print(fluid.core.VarDesc.VarType.FP32, paddle.dataset.mnist.train().__name__, F.relu.__name__, sys.argv[1])
 """
 STATIC = "static graphs only: FluidLite runs programs, and has no imperative mode"
+TAKES = "it takes in_features, out_features, weight_attr, bias_attr, name"
 LACKING = f"""\
 old.py:4: fluid.layers.fcc: not there; did you mean 'fc'?
 old.py:5: fluid.dygraph.Linear: {STATIC}
@@ -247,7 +248,7 @@ old.py:12: fluid.optimizer.Adam: no argument 'beta3'; did you mean 'beta2'?
 old.py:13: fluid.io.DataLoader.from_gen: not there; did you mean 'from_generator'?
 old.py:14: paddle.disable_static: {STATIC}
 old.py:15: paddle.v2.init: the interface before fluid, which 1.8.5 does not have either
-old.py:16: paddle.nn.Linear: no argument 'foo'
+old.py:16: paddle.nn.Linear: no argument 'foo' ({TAKES})
 helper.py:1: fluid.layers.foo: not there; did you mean 'floor'?
 fluidlite-run: 12 names would fail; without --check the script runs nevertheless
 """

@@ -106,6 +106,14 @@ def test_parameters_that_are_not_found(models: pathlib.Path, capsys: pytest.Capt
     assert main([*argv, "--params", "weights"]) == 0
 
 
+def test_a_model_that_is_cut_off(models: pathlib.Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = models / "one" / "__model__"
+    path.write_bytes(path.read_bytes()[:50])
+    assert main(["--model", "one"]) == 2
+    said = capsys.readouterr().err
+    assert said.startswith("fluidlite-run: error: one: these 50 bytes are no") and said.count("\n") == 1
+
+
 def test_summary(models: pathlib.Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["--model", "apart", "--summary", "--batch", "4"]) == 0
     shown = capsys.readouterr().out

@@ -65,9 +65,13 @@ class MemoryUse:
         return "\n".join([head, *at_peak, *self._listed("persistable:", self.persistable)])
 
     def _listed(self, head: str, arrays: Sequence[HeldArray]) -> list[str]:
+        if not arrays:
+            return []
+        rows = [head, *(f"  {array}" for array in arrays[: self.shown])]
         hidden = len(arrays) - self.shown
-        rows = [f"  {array}" for array in arrays[: self.shown]]
-        return [head, *rows, *([f"  ... and {hidden} smaller ones"] if hidden > 0 else [])] if rows else []
+        if hidden > 0:
+            rows.append(f"  ... and {hidden} smaller ones")
+        return rows
 
 
 def memory_of(lower: Callable[[], Plan], shown: int) -> MemoryUse:

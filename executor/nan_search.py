@@ -22,7 +22,7 @@ __all__ = ["run_and_search"]
 def run_and_search(
     program: Program, scope: Scope, random: Any, run: Callable[[], list[Any]], check: Callable[[], Any]
 ) -> list[Any]:
-    """What `run` fetches. Where that, or a persistable variable, holds a NaN or an infinity afterwards,
+    """The result of `run`. Where that, or a persistable variable, holds a NaN or an infinity afterwards,
     everything is put back as it was and `check` repeats the step, which names the op: NanInfError. The
     variables are then those from before the step.
 

@@ -65,20 +65,17 @@ class _TracedTrainerLink(TrainerLink):
 class _TracedServerLink(ServerLink):
     """The server's end of the same numbers."""
 
+    ends_waits = False
+    takes_signals = False
+
     def __init__(self, link: ServerLink, endpoint: str) -> None:
         self.link = link
+        self.ends_waits = link.ends_waits  # type: ignore[misc]  # of the transport, not of this class
+        self.takes_signals = link.takes_signals  # type: ignore[misc]
         self.endpoint = endpoint
         self.taken: dict[int, int] = defaultdict(int)
         self.replied: dict[int, int] = defaultdict(int)
         self.trainers: dict[Any, int] = {}  # address of a reply -> trainer
-
-    @property
-    def ends_waits(self) -> bool:  # type: ignore[override]
-        return self.link.ends_waits
-
-    @property
-    def takes_signals(self) -> bool:  # type: ignore[override]
-        return self.link.takes_signals
 
     def next_message(self, within: float | None = None) -> tuple[Any, Message] | None:
         found = self.link.next_message(within)

@@ -85,7 +85,7 @@ class Peer:
 
 
 def measure(workload: str, names: list[str], rounds: int, seconds: float, threads: int) -> dict[str, Peer]:
-    """What the peers say of a workload, those that cannot train it left out."""
+    """The peers that can train a workload, with their times."""
     peers = [Peer(name, workload, threads) for name in names]
     alive = [peer for peer in peers if peer.begun is not None]
     if "fluidlite" not in [peer.name for peer in alive]:

@@ -35,7 +35,7 @@ class TimedOp:
 
 @dataclass
 class Profile:
-    """What was recorded between the start of a profiler and its end; empty before that."""
+    """The spans between the start of a profiler and its end; empty before that."""
 
     events: list[TimedOp] = field(default_factory=list)
     sorted_key: str | None = None

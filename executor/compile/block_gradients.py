@@ -4,6 +4,7 @@ last first.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -302,9 +303,15 @@ class _WhileGradient:
         return found
 
 
+def saved_forward(builder: PlanBuilder, scopes: Sequence[str]) -> SavedForBackward | None:
+    """The values kept of the forward run that has one of these scopes; None where the plan keeps none."""
+    known = builder.level.saved
+    return next((known[name] for name in scopes if name in known), None)
+
+
 @block_writer("while_grad")
 def _(builder: PlanBuilder, op: Operator) -> bool:
-    saved = builder.level.saved.get(op.input("StepScopes")[0])
+    saved = saved_forward(builder, op.input("StepScopes"))
     if saved is None:
         return False
     _WhileGradient(builder, op, saved).write()
@@ -314,8 +321,7 @@ def _(builder: PlanBuilder, op: Operator) -> bool:
 # ---------------------------------------------------------------------- conditional_block
 @block_writer("conditional_block_grad")
 def _(builder: PlanBuilder, op: Operator) -> bool:
-    known = builder.level.saved
-    saved = next((known[name] for name in op.input("Scope") if name in known), None)
+    saved = saved_forward(builder, op.input("Scope"))
     if saved is None:
         return False
     wanted = wanted_gradients(op, "Input")

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from fluidlite.base.registry import EMPTY_VAR, grad_name
-from fluidlite.executor.compile.block_gradients import combined, finish, total_of
+from fluidlite.executor.compile.block_gradients import combined, finish, saved_forward, total_of
 from fluidlite.executor.compile.blocks import Body, block_writer, gradient_reads
 from fluidlite.executor.compile.builder import CannotInline, PlanBuilder
 from fluidlite.executor.compile.collected import WeightProducts
@@ -292,8 +292,7 @@ class _RecurrentGradient:
 
 @block_writer("recurrent_grad")
 def _(builder: PlanBuilder, op: Operator) -> bool:
-    known = builder.level.saved
-    saved = next((known[name] for name in op.input("step_scopes") if name in known), None)
+    saved = saved_forward(builder, op.input("step_scopes"))
     if saved is None:
         return False
     _RecurrentGradient(builder, op, saved).write()

@@ -1,4 +1,4 @@
-"""What a notebook shows of an object: HTML without scripts, made of tables and text."""
+"""Cells of a notebook: HTML without scripts, made of tables and text."""
 
 from __future__ import annotations
 

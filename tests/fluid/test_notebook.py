@@ -1,4 +1,4 @@
-"""What notebooks show: HTML of results, a bar made of text, and cells that run a second time."""
+"""Notebooks: HTML of results, a bar made of text, and cells that run a second time."""
 
 from __future__ import annotations
 

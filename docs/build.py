@@ -114,7 +114,7 @@ def public_names(module: ModuleType) -> list[str]:
 
 def offered(module: ModuleType) -> dict[str, Any]:
     """Public name -> thing. The top package loads its names when they are asked for."""
-    names = fluidlite._HOME if module is fluidlite else public_names(module)
+    names = fluidlite._NAMES.homes if module is fluidlite else public_names(module)
     return {name: getattr(module, name) for name in names}
 
 

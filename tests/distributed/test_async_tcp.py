@@ -84,7 +84,7 @@ def settle(helper: Any, step: int) -> None:
         until(lambda: found.changes is None)
     else:
         until(lambda: not found.sent_since_fetch and not any(item.groups for item in found.pending.values()))
-    found.before_run()
+    found.before_run(fluid.global_scope())
 
 
 @pytest.mark.parametrize("name", sorted(RECORDED))

@@ -12,6 +12,9 @@ from data_parallel_runs import FEED, X, Y, held, job, on
 
 import fluidlite as fluid
 
+# two losses share their parameters here
+pytestmark = pytest.mark.filterwarnings("ignore:minimize. .*moved twice:UserWarning")
+
 
 # ---------- the same as one device on the whole batch
 @pytest.mark.parametrize(

@@ -212,13 +212,13 @@ class Side:
 
 def started() -> dict[str, Any]:
     scope = Scope()
-    fluid.default_startup_program().random_seed = 7
     fluid.Executor(fluid.CPUPlace()).run(fluid.default_startup_program(), scope=scope)
     return {name: np.array(held.get_tensor()) for name, held in scope.variables.items()}
 
 
 def check(name: str, sizes: Iterable[int]) -> Side:
     build, feeds, _ = PROGRAMS[name]
+    fluid.default_startup_program().random_seed = 7
     loss = build()
     start = started()
     plan, naive = Side(start, False), Side(start, True)
@@ -243,6 +243,7 @@ def test_all_sizes_equal_the_interpreter(name: str) -> None:
 @pytest.mark.parametrize("name", ["perceptron", "slots"])
 def test_empty_batches(name: str) -> None:
     build, feeds, _ = PROGRAMS[name]
+    fluid.default_startup_program().random_seed = 7
     loss = build()
     start = started()
     for size in (4, 0, 5):
@@ -280,6 +281,7 @@ def test_declared_sizes_that_differ() -> None:
 
 def test_plans_are_bounded_in_bytes() -> None:
     build, feeds, _ = PROGRAMS["chain"]
+    fluid.default_startup_program().random_seed = 7
     loss = build()
     side = Side(started(), False)
     rng = np.random.RandomState(0)
@@ -296,6 +298,7 @@ def test_plans_are_bounded_in_bytes() -> None:
 def test_without_general_plans_one_without_shapes_serves(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(plan_cache, "MAX_FORMS", 3)
     build, feeds, _ = PROGRAMS["perceptron"]
+    fluid.default_startup_program().random_seed = 7
     loss = build()
     start = started()
     side, naive = Side(start, False), Side(start, True)

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import importlib.util
 import pathlib
+import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -26,6 +27,8 @@ FOUR = {"endpoints": 2, "trainers": 4}
 
 # ---------------------------------------------------------------------- programs
 def example(name: str) -> Any:
+    if str(EXAMPLES) not in sys.path:  # the examples share a module
+        sys.path.append(str(EXAMPLES))
     spec = importlib.util.spec_from_file_location(name, EXAMPLES / f"{name}.py")
     assert spec is not None and spec.loader is not None
     module = importlib.util.module_from_spec(spec)

@@ -23,6 +23,9 @@ from fluidlite.transpiler.collective import (
     SingleProcessMultiThread,
 )
 
+# two losses share their parameters here
+pytestmark = pytest.mark.filterwarnings("ignore:minimize. .*moved twice:UserWarning")
+
 ENDPOINTS = ["127.0.0.1:6170", "127.0.0.1:6171", "127.0.0.1:6172"]
 Pair = tuple[fluid.Program, fluid.Program]
 

@@ -225,6 +225,7 @@ def test_idle_servers_serve() -> None:
     assert listen.attr("optimize_blocks") == [] and len(main.blocks) == 1 and not ops(startup)
 
 
+@pytest.mark.filterwarnings("ignore:minimize. .*moved twice:UserWarning")
 def test_geo_clips_and_schedules_stay_with_the_trainers() -> None:
     def optimizer() -> Any:
         rate = fluid.layers.exponential_decay(0.1, 10, 0.5)

@@ -313,7 +313,7 @@ def test_scaling_shows_where_servers_are_full() -> None:
 def test_ten_thousand_trainers_and_a_thousand_servers() -> None:
     """Processor time, which other people on the machine do not lengthen."""
     code = """
-import resource, time
+import time
 import fluidlite as fluid
 from fluidlite.transpiler.cost.estimate import estimate
 from fluidlite.transpiler.modes import make_job
@@ -325,13 +325,14 @@ start = time.process_time()
 job = make_job(fluid.default_main_program(), fluid.default_startup_program(), "pserver", 10000, 1000)
 found = estimate(job, flops=1e12)
 lines = found.scaling()
-kilobytes = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+status = open("/proc/self/status").read()  # `ru_maxrss` would count what the tests' process had held
+kilobytes = int(status.split("VmHWM:")[1].split()[0])
 print(time.process_time() - start, kilobytes / 1024, len(found.table()), len(lines))
 """
     seconds, megabytes, rows, lines = subprocess.run(
         [sys.executable, "-c", code], capture_output=True, text=True, check=True
     ).stdout.split()
-    assert float(seconds) < 5 and float(megabytes) < 1200
+    assert float(seconds) < 5 and float(megabytes) < 200
     assert (int(rows), int(lines)) == (1001, 78)
 
 

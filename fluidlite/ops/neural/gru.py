@@ -95,6 +95,7 @@ def _(
     Bias: Array | None,
     BatchGate: Array,
     BatchResetHiddenPrev: Array,
+    BatchHidden: Array,  # Hidden in another order: read by Paddle's op, and therefore an input of ours
     Hidden: Array,
     dHidden: Array,
     is_reverse: bool,

@@ -10,7 +10,8 @@ import sys
 
 from fluidlite.cli.scripts.names import install_as_paddle
 
-# the module that is just being imported is this one, and Python takes what stands in `sys.modules` in the end
-del sys.modules[__name__]
-install_as_paddle(shadow=True)
-importlib.import_module(__name__)
+if __name__ == "paddle":  # and not what walks FluidLite's own packages
+    # the module being imported is this one, and Python takes what stands in `sys.modules` in the end
+    del sys.modules[__name__]
+    install_as_paddle(shadow=True)
+    importlib.import_module(__name__)

@@ -52,8 +52,9 @@ $(DOCS): $(STAMP)
 docs: $(DOCS)
 	$(BIN)/python docs/build.py build/docs
 
+# the launchers' tests look for mpiexec as a shell does
 mpi-test: $(MPI)
-	$(PYTEST) -m mpi
+	PATH="$(CURDIR)/$(BIN):$$PATH" $(PYTEST) -m mpi
 
 # trainers and servers that are killed, stopped and started again: about two minutes
 test-faults: $(STAMP)

@@ -78,7 +78,7 @@ class Level:
     index: int = 0
     """The op that is being lowered."""
     instead: Callable[[Operator], Operator | None] | None = None
-    """What is lowered in place of an op; None for nothing."""
+    """The op that is lowered in place of another; None if none is."""
 
     def enter(self, outer: Level, env: dict[str, Value], needed: set[str], gradient: bool) -> None:
         """Take over what a sub-block sees of the level around it."""

@@ -148,14 +148,14 @@ def _parser(program: str) -> argparse.ArgumentParser:
         add(f"--{name}", action=_Only, help=argparse.SUPPRESS, const=(values, why))
     add("--master", default="", help=argparse.SUPPRESS)
     for name, why in _REFUSED.items():
-        add(f"--{name}", action=_Refusal, help=argparse.SUPPRESS, const=why)
+        add(f"--{name}", action=_Only, help=argparse.SUPPRESS, const=((), why))
     add("script", help="the training script")
     add("arguments", nargs=argparse.REMAINDER, help="what it is given")
     return parser
 
 
 class _Only(argparse.Action):
-    """An option that is refused but for values that change nothing."""
+    """An option that is refused with its reason, but for values (often none) that change nothing."""
 
     def __call__(
         self,
@@ -168,19 +168,6 @@ class _Only(argparse.Action):
         if values not in accepted:
             parser.error(f"{option_string}: {why}")
         setattr(namespace, self.dest, values)
-
-
-class _Refusal(argparse.Action):
-    """An option that is refused, with the reason."""
-
-    def __call__(
-        self,
-        parser: argparse.ArgumentParser,
-        namespace: argparse.Namespace,
-        values: object,
-        option_string: str | None = None,
-    ) -> None:
-        parser.error(f"{option_string}: {self.const}")
 
 
 def _options(found: argparse.Namespace, servers: bool) -> LaunchOptions:

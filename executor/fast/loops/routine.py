@@ -27,9 +27,9 @@ class CodeLoop:
         self.values = [
             Vector(item.code, f"%{label}.c{number}", item.kind) for number, item in enumerate(carried)
         ]
-        """In the loop what the turn before left, behind it what the last one left."""
+        """The vectors that the turn before left; behind the loop, those of the last one."""
         self.next = list(self.values)
-        """What this turn leaves."""
+        """The vectors that this turn leaves to the next."""
 
     def phis(self, before: str) -> list[str]:
         """The lines that choose between the first turn and the others."""

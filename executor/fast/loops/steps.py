@@ -26,7 +26,7 @@ class StepCode:
         self.before = a.entry("%Starts", before)
         self.three, self.four = a.times("%size", "3"), a.times("%size", "4")
         self.gates = ("0", "%size", a.times("%size", "2"), self.three)
-        """Where the units of each gate begin."""
+        """The first unit of each gate."""
 
     def rank(self, row: str) -> str:
         """The place of a sequence among all."""

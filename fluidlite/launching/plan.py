@@ -17,6 +17,7 @@ from fluidlite.base.mpi_start import LAUNCHED, mpi_place
 from fluidlite.base.place import get_cuda_device_count
 from fluidlite.launching.engines import Allocation, find_allocation, start_command
 from fluidlite.launching.options import LaunchOptions
+from fluidlite.launching.ports import HeldPorts
 
 __all__ = ["JobPlan", "ProcessPlan", "plan_job", "rank_command"]
 
@@ -67,15 +68,20 @@ class JobPlan:
         return [name for process in self.processes for name in process.names]
 
 
-def plan_job(options: LaunchOptions, report_folder: str, environ: Mapping[str, str] | None = None) -> JobPlan:
-    """The commands for a job; processes that fail say so in `report_folder`. ArgumentError where the options
-    cannot be followed, MissingExtraError where what starts processes is not there.
+def plan_job(
+    options: LaunchOptions, report_folder: str, ports: HeldPorts, environ: Mapping[str, str] | None = None
+) -> JobPlan:
+    """The commands for a job; processes that fail say so in `report_folder`, those that no port is named for
+    get some of `ports`. ArgumentError where the options cannot be followed, MissingExtraError where what
+    starts processes is not there.
     """
     environ = os.environ if environ is None else environ
     # files in any case: what mpiexec says of a failure is not mixed with what the processes say
     log_dir = str(pathlib.Path(options.log_dir or f"{report_folder}.logs").absolute())
-    make = _with_servers if options.has_servers else _ranks
-    processes = make(options, report_folder, log_dir, environ)
+    if options.has_servers:
+        processes = _with_servers(options, report_folder, log_dir, ports, environ)
+    else:
+        processes = _ranks(options, report_folder, log_dir, environ)
     patterns = tuple(options.names.of(serves)[1].format("[0-9]*") for serves in (False, True))
     return JobPlan(processes, log_dir, _shown(options, processes), patterns, len(options.hosts) > 1)
 
@@ -209,11 +215,9 @@ def _endpoints(hosts: Sequence[str], count: int, on_each: int, first_port: int) 
 
 # ---------------------------------------------------------------------- servers and trainers
 def _with_servers(
-    options: LaunchOptions, report_folder: str, log_dir: str, environ: Mapping[str, str]
+    options: LaunchOptions, report_folder: str, log_dir: str, ports: HeldPorts, environ: Mapping[str, str]
 ) -> tuple[ProcessPlan, ...]:
-    servers = options.servers or _local(options.server_count, options.first_port)
-    first = options.first_port + len(servers) if options.first_port else 0
-    workers = options.workers or _local(options.worker_count, first)
+    servers, workers, meeting = _places(options, ports)
     here = _addresses(options.here)
     mine = [place for place in (*servers, *workers) if _host(place) in here]
     if not mine:
@@ -225,7 +229,7 @@ def _with_servers(
         "PADDLE_PSERVERS_IP_PORT_LIST": ",".join(servers),
         "PADDLE_TRAINER_ENDPOINTS": ",".join(workers),
         "PADDLE_TRAINERS_NUM": str(len(workers)),
-        **_meeting_place(servers, workers, environ),
+        **_meeting_place(meeting, environ),
         **_threads(environ, len(mine)),
     }
     found, imports = [], _imports(options, environ)
@@ -254,38 +258,33 @@ def _role(serves: bool, number: int, place: str) -> dict[str, str]:
     return {**found, "TRAINING_ROLE": "TRAINER", "PADDLE_TRAINER_ID": str(number)}
 
 
-def _meeting_place(
-    servers: Sequence[str], workers: Sequence[str], environ: Mapping[str, str]
-) -> dict[str, str]:
-    """The place where the processes of a fleet exchange small values: beside server 0, one port above those
-    of that host, so that all hosts name the same.
+def _places(options: LaunchOptions, ports: HeldPorts) -> tuple[Sequence[str], Sequence[str], str]:
+    """The endpoints of servers, of trainers, and the place where they exchange small values: beside server 0,
+    one port above those that are named for its host, so that all hosts name the same.
     """
+    servers, workers, first = options.servers, options.workers, options.first_port
+    counts = 0 if servers else options.server_count, 0 if workers else options.worker_count
+    missing = sum(counts)
+    is_named = bool(first or servers or workers)
+    found = range(first, first + missing) if first else ports.find(missing + (not is_named))
+    here = [f"127.0.0.1:{port}" for port in found]
+    servers, workers = servers or here[: counts[0]], workers or here[counts[0] : missing]
+    if not is_named:
+        return servers, workers, here[-1]
+    host = _host(servers[0])
+    named = [int(place.rpartition(":")[2]) for place in (*servers, *workers) if _host(place) == host]
+    return servers, workers, f"{host}:{max(named) + 1}"
+
+
+def _meeting_place(place: str, environ: Mapping[str, str]) -> dict[str, str]:
+    """The variables that say where the processes of a fleet exchange small values."""
     if any(environ.get(f"PADDLE_GLOO_{name}") for name in ("HTTP_ENDPOINT", "FS_PATH")):
         return {}
-    host = _host(servers[0])
-    ports = [int(place.rpartition(":")[2]) for place in (*servers, *workers) if _host(place) == host]
-    return {
-        "PADDLE_WITH_GLOO": "1",
-        "PADDLE_GLOO_RENDEZVOUS": "3",
-        "PADDLE_GLOO_HTTP_ENDPOINT": f"{host}:{max(ports) + 1}",
-    }
+    return {"PADDLE_WITH_GLOO": "1", "PADDLE_GLOO_RENDEZVOUS": "3", "PADDLE_GLOO_HTTP_ENDPOINT": place}
 
 
 def _host(place: str) -> str:
     return place.rpartition(":")[0]
-
-
-def _local(count: int, first_port: int) -> tuple[str, ...]:
-    """Endpoints on this host, at ports from the first on, or at free ones."""
-    if first_port:
-        return tuple(f"127.0.0.1:{first_port + number}" for number in range(count))
-    held = [socket.socket() for _ in range(count)]  # all open at once, so that all ports differ
-    for one in held:
-        one.bind(("127.0.0.1", 0))
-    ports = [one.getsockname()[1] for one in held]
-    for one in held:
-        one.close()
-    return tuple(f"127.0.0.1:{port}" for port in ports)
 
 
 def _addresses(here: str) -> set[str]:

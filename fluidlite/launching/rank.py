@@ -195,6 +195,9 @@ def run(script: str, is_module: bool) -> None:
 def fail(note: dict[str, Any], number: int, code: int, text: str) -> None:
     """Report a failure, print it where output goes, and end."""
     report(note, number, code, text)
+    tracing = sys.modules.get("fluidlite.base.tracing")
+    if tracing is not None:
+        tracing.tracer.end(text.strip().rsplit("\n", 1)[-1])
     sys.stderr.write(text)
     end(code)
 

@@ -9,6 +9,7 @@ from fluidlite.base.errors import FluidError
 from fluidlite.base.mpi_start import under_mpi
 from fluidlite.launching.options import LaunchOptions, parse_options
 from fluidlite.launching.plan import plan_job, rank_command
+from fluidlite.launching.ports import HeldPorts
 from fluidlite.launching.rank import main as be_rank
 from fluidlite.launching.supervise import run_job
 
@@ -29,7 +30,9 @@ def start(options: LaunchOptions, program: str) -> int:
         be_rank(list(rank_command(options)))
         return 0
     try:
-        return run_job(lambda folder: plan_job(options, folder), program if options.shows_all else "")
+        with HeldPorts() as ports:
+            shown_as = program if options.shows_all else ""
+            return run_job(lambda folder: plan_job(options, folder, ports), shown_as)
     except FluidError as error:
         sys.stderr.write(f"{program}: {error}\n")
         return _MISTAKE

@@ -8,7 +8,8 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from test_tcp import KEY, free_ports
+from ports import free_endpoint
+from test_tcp import KEY
 
 import fluidlite as fluid
 from fluidlite.executor.comm.session import use
@@ -29,7 +30,7 @@ def make(
             fluid.layers.square_error_cost(fluid.layers.fc(x, 1, param_attr=initial, bias_attr=False), y)
         )
         fluid.optimizer.SGD(0.01).minimize(loss)
-    return make_job(main, startup, "pserver", trainers, [endpoint or f"127.0.0.1:{free_ports(1)[0]}"], sync)
+    return make_job(main, startup, "pserver", trainers, [endpoint or free_endpoint()], sync)
 
 
 def batch(seed: int, width: int = WIDTH) -> dict[str, Any]:

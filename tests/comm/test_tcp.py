@@ -17,6 +17,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from ports import free_endpoint, free_endpoints
 
 from fluidlite.errors import CommunicatorError, FormatError
 from fluidlite.executor.comm.messages import Error, Kind, Message
@@ -28,16 +29,6 @@ from fluidlite.values.tensor import SelectedRows
 
 SCRIPT = pathlib.Path(__file__).parent / "tcp_job.py"
 KEY = b"k" * 32
-
-
-def free_ports(count: int) -> list[int]:
-    held = [socket.socket() for _ in range(count)]
-    for one in held:
-        one.bind(("127.0.0.1", 0))
-    ports = [one.getsockname()[1] for one in held]
-    for one in held:
-        one.close()
-    return ports
 
 
 class Processes:
@@ -98,7 +89,7 @@ def processes() -> Iterator[Processes]:
 
 def job(optimizer: str, sync: str) -> list[dict[str, Any]]:
     """The parameters of both trainers after a job of two trainers and two servers."""
-    endpoints = [f"127.0.0.1:{port}" for port in free_ports(2)]
+    endpoints = free_endpoints(2)
     common = {"ENDPOINTS": ",".join(endpoints), "TRAINERS": "2", "OPTIMIZER": optimizer, "SYNC": sync}
     with processes() as started:
         trainers = [started.start(ROLE="TRAINER", TRAINER_ID=str(number), **common) for number in range(2)]
@@ -129,7 +120,7 @@ def test_asynchronous_processes_learn() -> None:
 # ---------------------------------------------------------------------- one server, in a thread
 @pytest.fixture
 def endpoint() -> Iterator[str]:
-    place = f"127.0.0.1:{free_ports(1)[0]}"
+    place = free_endpoint()
     ready = threading.Event()
 
     def serve() -> None:
@@ -231,7 +222,7 @@ def test_a_port_in_use_and_a_server_that_is_not_there(endpoint: str) -> None:
             CommunicatorError, match=r"no sign of the server at 127.0.0.1:\d+ for 0.2 s: is it started\?"
         ),
     ):
-        session.post(f"127.0.0.1:{free_ports(1)[0]}", Message(Kind.GET, 0, "v"))
+        session.post(free_endpoint(), Message(Kind.GET, 0, "v"))
 
 
 # ---------------------------------------------------------------------- bytes

@@ -9,14 +9,15 @@ import subprocess
 import time
 
 import pytest
-from test_tcp import free_ports, processes
+from ports import free_endpoint
+from test_tcp import processes
 
 SCRIPT = pathlib.Path(__file__).parent / "fault_job.py"
 
 
 # ---------------------------------------------------------------------- processes
 def environment(**more: str) -> dict[str, str]:
-    return {"ENDPOINTS": f"127.0.0.1:{free_ports(1)[0]}", "TRAINERS": "2", **more}
+    return {"ENDPOINTS": free_endpoint(), "TRAINERS": "2", **more}
 
 
 def wait_for(process: subprocess.Popen[str], word: str) -> None:

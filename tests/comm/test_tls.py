@@ -13,7 +13,8 @@ from typing import Any
 import numpy as np
 import pytest
 import tcp_clusters
-from test_tcp import KEY, free_ports
+from ports import free_endpoint
+from test_tcp import KEY
 
 from fluidlite.errors import CommunicatorError
 from fluidlite.executor.comm.messages import Kind, Message
@@ -40,7 +41,7 @@ def encrypted(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def endpoint() -> str:
-    return f"127.0.0.1:{free_ports(1)[0]}"
+    return free_endpoint()
 
 
 TERMS = Terms(trainers=1, synchronous=False, takes={}, gives={}, resumed=False, steps=0).to_json()

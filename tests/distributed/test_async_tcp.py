@@ -15,7 +15,8 @@ from typing import Any
 import make_async
 import numpy as np
 import pytest
-from test_tcp import free_ports, processes
+from ports import free_endpoint, free_endpoints
+from test_tcp import processes
 
 import fluidlite as fluid
 from fluidlite.errors import CommunicatorError
@@ -42,7 +43,7 @@ class Server:
     """The server of a recorded job, in a thread."""
 
     def __init__(self, name: str) -> None:
-        self.endpoint = f"127.0.0.1:{free_ports(1)[0]}"
+        self.endpoint = free_endpoint()
         with programs():
             self.programs = make_async.transpiled(fluid, name, self.endpoint)[0].get_pserver_programs(
                 self.endpoint
@@ -162,7 +163,7 @@ def test_a_trainer_waits_for_servers_that_are_slow(flags: Callable[..., None]) -
 # ---------------------------------------------------------------------- processes
 @pytest.mark.parametrize("mode", ["async", "half_async", "geo"])
 def test_processes_with_communicators(mode: str) -> None:
-    endpoints = [f"127.0.0.1:{port}" for port in free_ports(2)]
+    endpoints = free_endpoints(2)
     common = {"ENDPOINTS": ",".join(endpoints), "TRAINERS": "2", "MODE": mode}
     with processes() as started:
         trainers = [

@@ -9,7 +9,8 @@ import subprocess
 from typing import Any
 
 import pytest
-from test_tcp import Processes, free_ports, processes
+from ports import free_endpoints
+from test_tcp import Processes, processes
 
 SCRIPT = pathlib.Path(__file__).parent / "checkpoint_job.py"
 pytestmark = pytest.mark.slow
@@ -19,7 +20,7 @@ def start(
     started: Processes, folder: pathlib.Path, servers: int = 2, **options: str
 ) -> tuple[list[Any], list[Any], dict[str, str]]:
     """Trainers and servers of a job, and what they have in common."""
-    endpoints = [f"127.0.0.1:{port}" for port in free_ports(servers)]
+    endpoints = free_endpoints(servers)
     common = {
         "ENDPOINTS": ",".join(endpoints),
         "TRAINERS": "2",

@@ -12,7 +12,7 @@ import sys
 from collections.abc import Sequence
 
 import pytest
-from test_tcp import free_ports
+from ports import free_ports
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 AS_PADDLE = """

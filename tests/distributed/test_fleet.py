@@ -18,9 +18,10 @@ from typing import Any
 import make_fleet
 import numpy as np
 import pytest
+from ports import free_endpoint
 
 import fluidlite as fluid
-from fluidlite.errors import CommunicatorError, MissingExtraError
+from fluidlite.errors import CommunicatorError, FluidWarning, MissingExtraError
 from fluidlite.incubate.fleet import collective
 from fluidlite.incubate.fleet.base import fleet_base
 from fluidlite.incubate.fleet.base.role_maker import (
@@ -185,12 +186,9 @@ def exchange(maker: GeneralRoleMaker) -> Any:
 def test_processes_exchange_values(
     store: str, monkeypatch: pytest.MonkeyPatch, tmp_path: pathlib.Path
 ) -> None:
-    from test_fleet_jobs import free_ports
 
     for _ in range(2):  # files of an earlier job do no harm
-        options = (
-            {"path": str(tmp_path)} if store == "files" else {"http_ip_port": f"127.0.0.1:{free_ports(1)[0]}"}
-        )
+        options = {"path": str(tmp_path)} if store == "files" else {"http_ip_port": free_endpoint()}
         makers = [
             general(monkeypatch, *seat, **options)
             for seat in (("TRAINER", 0), ("TRAINER", 1), ("PSERVER", 0))
@@ -503,3 +501,11 @@ def test_two_processes_a_node() -> None:
     assert sorted(done.stdout.splitlines()) == sorted(
         repr([rank % 2 == 1, rank // 2, 2, 2.0 * (rank % 2), [0, 2, 4, 6]]) for rank in range(4)
     )
+
+
+@pytest.mark.parametrize("name", ["runtime_split_send_recv", "debug_op", "sync_mode"])
+def test_fields_that_a_strategy_of_servers_lacks(name: str) -> None:
+    strategy = StrategyFactory.create_async_strategy()
+    with pytest.warns(FluidWarning, match=rf"AsyncStrategy has no field '{name}': nothing reads it"):
+        setattr(strategy, name, True)
+    strategy.debug_opt = None

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import pathlib
-import socket
 import subprocess
 import sys
 from typing import Any
@@ -13,20 +12,11 @@ from typing import Any
 import fleet_job
 import numpy as np
 import pytest
+from ports import free_ports
 
 import fluidlite as fluid
 
 SCRIPT = pathlib.Path(__file__).with_name("fleet_job.py")
-
-
-def free_ports(count: int) -> list[int]:
-    sockets = [socket.socket() for _ in range(count)]
-    for one in sockets:
-        one.bind(("127.0.0.1", 0))
-    ports = [one.getsockname()[1] for one in sockets]
-    for one in sockets:
-        one.close()
-    return ports
 
 
 def start(mode: str, **variables: str) -> subprocess.Popen[str]:

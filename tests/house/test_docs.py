@@ -8,13 +8,13 @@ import os
 import pathlib
 import re
 import shutil
-import socket
 import subprocess
 import sys
 
 import pages
 import pytest
 from pages import PAGES, ROOT, Block, Command, Page
+from ports import free_endpoint, free_ports
 
 import fluidlite as fluid
 from fluidlite.base.flags import known_flags
@@ -79,7 +79,7 @@ def test_a_script_of_a_job_runs_as_its_processes(block: Block, tmp_path: pathlib
     script = tmp_path / block.run["file"]
     script.write_text(block.text, encoding="utf8")
     roles = block.run["processes"].split(",")
-    endpoints = [f"127.0.0.1:{free_port()}" for role in roles if role == "pserver"]
+    endpoints = [free_endpoint() for role in roles if role == "pserver"]
     shared = {
         "PADDLE_PSERVERS_IP_PORT_LIST": ",".join(endpoints),
         "PADDLE_TRAINERS_NUM": str(roles.count("trainer")),
@@ -101,12 +101,6 @@ def test_a_script_of_a_job_runs_as_its_processes(block: Block, tmp_path: pathlib
     for process in started:
         _, errors = process.communicate(timeout=SECONDS)
         assert process.returncode == 0, errors
-
-
-def free_port() -> int:
-    with socket.socket() as found:
-        found.bind(("127.0.0.1", 0))
-        return int(found.getsockname()[1])
 
 
 # ---------------------------------------------------------------------- commands
@@ -135,7 +129,7 @@ def test_commands_print_what_is_shown(page: Page, block: Block, tmp_path: pathli
         "".join(f"{command.text}\necho; echo '==== {i}' $?\n" for i, command in enumerate(wanted)) + "wait\n"
     )
     for port in set(re.findall(r"127\.0\.0\.1:(\d+)", script)) if "PADDLE_PSERVERS" in script else ():
-        script = script.replace(port, str(free_port()))  # the page's may be taken by another test
+        script = script.replace(port, str(free_ports(1)[0]))  # the page's may be taken by another test
     ran = subprocess.run(
         ["bash", "-c", script],
         cwd=folder_of(page, tmp_path),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import pathlib
+import socket
 import sys
 from typing import Any
 
@@ -15,6 +16,7 @@ from fluidlite.launching import options as module
 from fluidlite.launching.engines import find_allocation
 from fluidlite.launching.options import LaunchOptions, parse_options
 from fluidlite.launching.plan import plan_job
+from fluidlite.launching.ports import HeldPorts
 
 
 def options(*arguments: str, servers: bool = False) -> LaunchOptions:
@@ -108,7 +110,9 @@ def executable(path: pathlib.Path, line: str) -> None:
 
 
 def commands(bin: pathlib.Path, *arguments: str, **environ: str) -> list[tuple[str, ...]]:
-    plan = plan_job(options(*arguments), "reports", {"PATH": f"{bin}:/bin:/usr/bin", **environ})
+    path = {"PATH": f"{bin}:/bin:/usr/bin"}
+    with HeldPorts() as ports:
+        plan = plan_job(options(*arguments), "reports", ports, {**path, **environ})
     return [each.command for each in plan.processes]
 
 
@@ -183,15 +187,30 @@ def test_each_host_shows_its_first_trainer(bin: pathlib.Path) -> None:
     shown = []
     for host in ("10.0.0.1", "10.0.0.2", "10.0.0.3"):
         chosen = options("--servers", servers, "--workers", workers, "--host", host)
-        shown.extend(plan_job(chosen, "reports", {"PATH": str(bin)}).shown)
+        shown.extend(plan_job(chosen, "reports", HeldPorts(), {"PATH": str(bin)}).shown)
     assert shown == ["workerlog.0", "workerlog.1", "serverlog.1"]  # the last has servers only
 
 
-def test_ports_of_local_servers_differ(bin: pathlib.Path) -> None:
+def test_local_places_differ(bin: pathlib.Path) -> None:
     found = commands(bin, "--server_num", "3", "--worker_num", "2")
-    note = json.loads(found[0][found[0].index("-u") + 2])
-    places = note["environ"]["PADDLE_PSERVERS_IP_PORT_LIST"].split(",")
-    assert len(set(places)) == 3 and len(found) == 5
+    environ = json.loads(found[0][found[0].index("-u") + 2])["environ"]
+    servers, workers, meeting = (
+        environ[name].split(",")
+        for name in ("PADDLE_PSERVERS_IP_PORT_LIST", "PADDLE_TRAINER_ENDPOINTS", "PADDLE_GLOO_HTTP_ENDPOINT")
+    )
+    assert len({*servers, *workers, *meeting}) == 6 and len(found) == 5
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="ports are held on Linux")
+def test_ports_are_kept_for_who_binds_to_them() -> None:
+    with HeldPorts() as ports:
+        (port,) = ports.find(1)
+        with socket.create_server(("127.0.0.1", port)):
+            pass
+        with socket.socket() as other, pytest.raises(OSError, match="in use"):
+            other.bind(("127.0.0.1", port))  # as one that gets a port by chance
+    with socket.socket() as other:
+        other.bind(("127.0.0.1", port))
 
 
 @pytest.mark.parametrize(

@@ -5,12 +5,12 @@ from __future__ import annotations
 import http.client
 import os
 import pathlib
-import socket
 import subprocess
 import sys
 
 import pytest
 import rpc_work
+from ports import free_endpoint
 
 from fluidlite import paddle
 from fluidlite.errors import ArgumentError, CommunicatorError
@@ -31,16 +31,14 @@ print(rank, "is done")
 """
 
 
-def endpoint() -> str:
-    with socket.socket() as found:
-        found.bind(("127.0.0.1", 0))
-        return f"127.0.0.1:{found.getsockname()[1]}"
+def greet() -> str:
+    return "from here"
 
 
 def run(size: int, *script: str, **more: str) -> list[str]:
     """The output of each of `size` processes, which know their number and where they meet."""
     env = {**os.environ, **more, "FLAGS_rpc_deadline": "60000", "FLUIDLITE_JOB_KEY": "of this test"}
-    place = endpoint()
+    place = free_endpoint()
     started = [
         subprocess.Popen(
             [sys.executable, *script, str(rank), str(size), place],
@@ -111,7 +109,7 @@ def alone() -> rpc.WorkerInfo:
 
 def test_a_worker_alone_calls_itself(alone: rpc.WorkerInfo) -> None:
     rpc.register(__name__)
-    assert rpc.rpc_sync("alone", endpoint).startswith("127.0.0.1:")
+    assert rpc.rpc_sync("alone", greet) == "from here"
     with pytest.raises(ArgumentError, match="is worker 'alone' already"):
         rpc.init_rpc("again", 0, 1)
 
@@ -127,7 +125,7 @@ def test_calls_without_the_key_are_refused(alone: rpc.WorkerInfo, proof: str) ->
 
 def test_a_call_is_not_taken_twice(alone: rpc.WorkerInfo) -> None:
     rpc.register(__name__)
-    body = encode({"module": __name__, "name": "endpoint", "args": [], "kwargs": {}})
+    body = encode({"module": __name__, "name": "greet", "args": [], "kwargs": {}})
     found = []
     for _ in range(2):
         connection = http.client.HTTPConnection(alone.ip, alone.port, timeout=10)
@@ -142,4 +140,4 @@ def test_workers_that_cannot_be() -> None:
     with pytest.raises(ArgumentError, match="worker 2 of 2"):
         rpc.init_rpc("x", 2, 2, "127.0.0.1:1")
     with pytest.raises(ArgumentError, match="call init_rpc first"):
-        rpc.rpc_sync("x", endpoint)
+        rpc.rpc_sync("x", greet)

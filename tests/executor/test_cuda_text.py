@@ -11,8 +11,9 @@ import pytest
 
 import fluidlite as fluid
 from fluidlite.executor.compile.pipeline import compile_plan
+from fluidlite.executor.cuda.elementwise import FusedKernel
+from fluidlite.executor.cuda.kernel import kernel_source
 from fluidlite.executor.plan.plan import FeedSpec, Target
-from fluidlite.executor.run.cuda import FusedKernel
 from fluidlite.ops.kernels.scalar import FUNCTIONS
 
 
@@ -122,3 +123,30 @@ def test_updates_of_many_parameters_are_one_kernel() -> None:
     for kernel in updates:
         assert kernel.blocks == sum(part.blocks for part in kernel.parts)
         compile_text(kernel.text)
+
+
+WRITTEN = {
+    ("blocks.cuh", "softmax.cu"): ("EACH_ROW",),
+    ("blocks.cuh", "columns.cuh", "layer_norm.cu"): ("SCALED", "SHIFTED"),
+    ("blocks.cuh", "embedding.cu"): (),
+    ("blocks.cuh", "top_k.cu"): (),
+    ("blocks.cuh", "dropout.cu"): (),
+    ("blocks.cuh", "columns.cuh", "batch_norm.cu"): ("LAST", "GIVEN", "FROZEN"),
+}
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("files", WRITTEN, ids=" ".join)
+def test_written_kernels_compile(files: tuple[str, ...], dtype: str) -> None:
+    """Their results are tested on a device, or its stand-in."""
+    for switch in (0, 1):
+        compile_text(kernel_source(files, dtype, tuple((name, switch) for name in WRITTEN[files])))
+
+
+def test_infinities_compile() -> None:
+    main = fluid.Program()
+    with fluid.program_guard(main, fluid.Program()):
+        out = fluid.layers.scale(fluid.data("x", [4], "float32"), bias=float("-inf"))
+    (kernel,) = kernels(main, {"x": FeedSpec((4,), np.dtype("float32"))}, [out.name], fluid.Scope())
+    assert "(-INFINITY)" in kernel.text
+    compile_text(kernel.text)

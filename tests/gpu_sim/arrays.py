@@ -12,7 +12,7 @@ from numpy.lib.array_utils import byte_bounds
 
 from gpu_sim.streams import CaptureError, Memory, Range, Stream, current, host_reads, submit
 
-__all__ = ["DeviceError", "call", "device", "from_host", "ndarray"]
+__all__ = ["DeviceError", "call", "check_scatter", "device", "from_host", "ndarray"]
 
 
 class DeviceError(RuntimeError):
@@ -44,9 +44,10 @@ class ndarray:
     __hash__ = None  # type: ignore[assignment]
     __cuda_array_interface__ = property(lambda self: {"shape": self.shape, "typestr": self.dtype.str})
 
-    def __init__(self, values: Any, memory: Memory) -> None:
+    def __init__(self, values: Any, memory: Memory, base: ndarray | None = None) -> None:
         self.values = values
         self.memory = memory
+        self.base = base
 
     # ------------------------------------------------------------------ facts
     shape = property(lambda self: self.values.shape)
@@ -101,8 +102,12 @@ class ndarray:
         """Fill with the values of a NumPy array."""
         if not isinstance(values, np.ndarray):
             raise TypeError("Only numpy.ndarray can be set to cupy.ndarray")
-        if values.shape != self.shape or values.dtype != self.dtype:
-            raise ValueError(f"{values.shape} {values.dtype} is set into {self.shape} {self.dtype}")
+        if values.dtype != self.dtype:
+            raise TypeError(f"{values.dtype} array cannot be set to {self.dtype} array")
+        if values.shape != self.shape:
+            raise ValueError(f"{values.shape} is set into {self.shape}")
+        if not self.flags.c_contiguous and not self.flags.f_contiguous:
+            raise RuntimeError("Cannot set to non-contiguous array")
         held = values.copy() if stream is None else values
         submit("set", [], [self.range], lambda: np.copyto(self.values, held), stream)
 
@@ -136,13 +141,18 @@ class ndarray:
 
     def __getitem__(self, index: Any) -> Any:
         if _is_basic(index):
-            return _view(self, self.values[index])
+            # one element is a view too, and no number as of NumPy
+            parts = index if isinstance(index, tuple) else (index,)
+            return _view(self, self.values[parts if Ellipsis in parts else (*parts, Ellipsis)])
         if _has_mask(index):
             host_reads("the number of true elements of a mask", self.range)
         return call("getitem", lambda values, at: values[at], (self, _indices(index)), {})
 
     def __setitem__(self, index: Any, value: Any) -> None:
         if isinstance(value, np.ndarray):
+            # whole pieces are filled with one number
+            if _is_basic(index) and value.ndim:
+                raise ValueError("non-scalar numpy.ndarray cannot be used for fill")
             value = from_host(value)
         if not isinstance(value, (ndarray, int, float, bool, complex, np.generic)):
             raise ValueError(f"a {type(value).__name__} cannot be set into a device array")
@@ -173,11 +183,19 @@ class ndarray:
         """The values as another type."""
         if not copy and self.dtype == np.dtype(dtype):
             return self
-        return call("astype", lambda values: values.astype(dtype), (self,), {})
+        # columns stay columns
+        return call("astype", lambda values: values.astype(dtype), (self,), {}, order="K")
 
     def scatter_add(self, index: Any, value: Any) -> None:
         """self[index] += value, with every repetition of an index."""
+        check_scatter("scatter_add", self, {"int32", "float16", "float32", "float64", "uint32", "uint64"})
         call("scatter_add", np.add.at, (self, _indices(index), value), {}, writes=[self])
+
+
+def check_scatter(who: str, array: ndarray, kinds: set[str]) -> None:
+    """TypeError where CUDA has no atomic function for the type of an array."""
+    if array.dtype.name not in kinds:
+        raise TypeError(f"{who} only supports {', '.join(sorted(kinds))} as data type, not {array.dtype}")
 
 
 # methods of NumPy's that CuPy's arrays have; the first give another look at the same memory
@@ -318,22 +336,22 @@ def _indices(index: Any) -> Any:
 
 
 def _view(base: ndarray, values: Any) -> ndarray:
-    return ndarray(np.asarray(values), base.memory)
+    return ndarray(np.asarray(values), base.memory, base if base.base is None else base.base)
 
 
-def from_host(values: Any, dtype: Any = None) -> ndarray:
+def from_host(values: Any, dtype: Any = None, order: Any = "C") -> ndarray:
     """A copy of host values on the current device."""
-    values = np.array(values, dtype, order="C")
+    values = np.array(values, dtype, order=order)
     if values.dtype.kind in "OUSV":
         raise ValueError(f"Unsupported dtype {values.dtype}")
-    return allocated(values)
+    return allocated(values, order)
 
 
-def allocated(values: Any) -> ndarray:
+def allocated(values: Any, order: Any = "C") -> ndarray:
     """New memory of the device; refused while a stream is captured."""
     if current().is_capturing:
         raise CaptureError("memory is allocated while a stream is captured")
-    values = np.array(values, order="C")
+    values = np.array(values, order=order)
     found = ndarray(values, Memory(device(), *byte_bounds(values)))
     submit("a new array", [], [found.range], lambda: None)
     return found
@@ -359,8 +377,11 @@ def call(
     args: Any,
     kwargs: dict[str, Any],
     writes: list[ndarray] | None = None,
+    order: Any = "C",
 ) -> Any:
-    """A NumPy function on the values of device arrays, as work of the current stream."""
+    """A NumPy function on the values of device arrays, as work of the current stream; a new array that it
+    gives lies in `order`, which is rows first for most of CuPy's functions.
+    """
     reads: list[ndarray] = []
     given = _unwrapped(tuple(args), reads, who)
     outs = list(writes or [])
@@ -375,20 +396,20 @@ def call(
     if outs:
         submit(who, *ranges, lambda: function(*given, **named))
         return None if out is None else out
-    return _result(who, function, given, named, reads)
+    return _result(who, lambda: function(*given, **named), reads, order)
 
 
-def _result(who: str, function: Any, given: Any, named: Any, reads: list[ndarray]) -> Any:
+def _result(who: str, function: Callable[[], Any], reads: list[ndarray], order: Any) -> Any:
     if current().is_capturing and who not in _LOOKS:
         raise CaptureError(f"{who} allocates while a stream is captured")
     with np.errstate(all="ignore"):
-        result = function(*given, **named)
+        result = function()
     if isinstance(result, (tuple, list)):
-        return type(result)([_wrapped(who, part, reads) for part in result])
-    return _wrapped(who, result, reads)
+        return type(result)([_wrapped(who, part, reads, order) for part in result])
+    return _wrapped(who, result, reads, order)
 
 
-def _wrapped(who: str, part: Any, reads: list[ndarray]) -> Any:
+def _wrapped(who: str, part: Any, reads: list[ndarray], order: Any) -> Any:
     if not isinstance(part, (np.ndarray, np.generic)):
         return part
     for item in reads:
@@ -396,7 +417,7 @@ def _wrapped(who: str, part: Any, reads: list[ndarray]) -> Any:
             return _view(item, part)
     # values had to be there before a new array of them is
     submit(who, [item.range for item in reads], [], lambda: None)
-    return allocated(part)
+    return allocated(part, order)
 
 
 def submitted(who: str, stream: Stream | None, reads: list[ndarray], writes: list[ndarray], run: Any) -> None:

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from gpu_sim.arrays import allocated, call, from_host, ndarray
+from gpu_sim.arrays import allocated, call, check_scatter, from_host, ndarray
 from gpu_sim.streams import host_reads
 
 __all__ = ["FUNCTIONS", "Generator", "Ufunc", "namespace"]
@@ -52,6 +52,12 @@ class Ufunc:
 
     def at(self, array: Any, indices: Any, values: Any = None) -> None:
         """In place, with every repetition of an index."""
+        if self.__name__ == "add":
+            array.scatter_add(indices, values)
+            return
+        if self.__name__ not in ("maximum", "minimum"):
+            raise NotImplementedError(f"cupy.{self.__name__}.at")
+        check_scatter(self.__name__, array, {"int32", "float32", "float64", "uint32", "uint64"})
         call(self.__name__, self.function.at, (array, indices, values), {}, writes=[array])
 
     def outer(self, x: Any, y: Any) -> Any:
@@ -114,21 +120,26 @@ def _made(name: str) -> Callable[..., Any]:
 
 
 def _array(obj: Any, dtype: Any = None, copy: bool = True, order: str = "K", **_: Any) -> ndarray:
+    layout = "K" if order is None else order
     if isinstance(obj, ndarray):
-        return call("array", lambda values: np.array(values, dtype), (obj,), {})
+        return call("array", lambda values: np.array(values, dtype, order=layout), (obj,), {}, order="K")
     if isinstance(obj, (list, tuple)) and any(isinstance(item, ndarray) for item in obj):
         return call("array", lambda values: np.array(values, dtype), (obj,), {})
-    return from_host(obj, dtype)
+    return from_host(obj, dtype, layout)
 
 
 def _asarray(a: Any, dtype: Any = None, order: Any = None, **_: Any) -> ndarray:
     is_ready = isinstance(a, ndarray) and (dtype is None or a.dtype == np.dtype(dtype))
-    return a if is_ready else _array(a, dtype)
+    if is_ready and order == "C":
+        is_ready = a.flags.c_contiguous
+    return a if is_ready else _array(a, dtype, order=order)
 
 
 def _ascontiguousarray(a: Any, dtype: Any = None) -> ndarray:
     found = _asarray(a, dtype)
-    return found if found.flags.c_contiguous and found.ndim else _array(found.reshape(found.shape or (1,)))
+    if found.flags.c_contiguous and found.ndim:
+        return found
+    return _array(found.reshape(found.shape or (1,)), order="C")
 
 
 def _asnumpy(a: Any, stream: Any = None, order: str = "C", out: Any = None, **_: Any) -> Any:
@@ -160,8 +171,19 @@ def _copyto(dst: Any, src: Any, casting: str = "same_kind", where: Any = None) -
     )
 
 
+def _dot(a: Any, b: Any, out: Any = None) -> Any:
+    if out is not None:
+        if np.result_type(a.dtype, b.dtype) != out.dtype:
+            raise ValueError("Not supported dtype combination.")
+        if not out.flags.c_contiguous:
+            raise ValueError("Output array must be C-contiguous")
+    return call("dot", np.dot, (a, b), {"out": out})
+
+
 def _take(a: Any, indices: Any, axis: int | None = None, out: Any = None) -> Any:
     at = indices if isinstance(indices, ndarray) else from_host(indices)
+    if out is not None and out.dtype != a.dtype:
+        raise TypeError("Output dtype mismatch")
     return call(
         "take", lambda values, i, **more: np.take(values, i, axis, mode="wrap", **more), (a, at), {"out": out}
     )
@@ -174,6 +196,7 @@ SPECIAL: dict[str, Callable[..., Any]] = {
     "ascontiguousarray": _ascontiguousarray,
     "asnumpy": _asnumpy,
     "copyto": _copyto,
+    "dot": _dot,
     "empty": _empty,
     "empty_like": _empty_like,
     "lexsort": _lexsort,

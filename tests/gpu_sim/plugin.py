@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import pathlib
 import sys
+
+# where `fake_nccl` lies: this is loaded before conftest.py, which adds the folders of all rooms
+sys.path.append(str(pathlib.Path(__file__).parents[1] / "comm"))
 
 from gpu_sim.stand_in import modules
 

@@ -97,6 +97,18 @@ def _linalg() -> types.ModuleType:
     return _module("cupy.linalg", **{name: function(name) for name in names})
 
 
+class MemoryPool:
+    """A pool of its own for those who allocate from it."""
+
+    def malloc(self, size: int) -> None:
+        """Memory; here all is NumPy's."""
+
+
+@contextmanager
+def _using_allocator(allocator: Any = None) -> Iterator[None]:
+    yield
+
+
 def _cuda(devices: int) -> types.ModuleType:
     runtime = _module(
         "cupy.cuda.runtime",
@@ -110,6 +122,8 @@ def _cuda(devices: int) -> types.ModuleType:
         Event=streams.Event,
         Stream=streams.Stream,
         get_current_stream=streams.current,
+        MemoryPool=MemoryPool,
+        using_allocator=_using_allocator,
         alloc_pinned_memory=bytearray,
         runtime=runtime,
         is_available=lambda: True,

@@ -8,7 +8,7 @@ import itertools
 import threading
 import weakref
 from collections.abc import Callable, Iterable
-from typing import Any
+from typing import Any, NoReturn
 
 __all__ = [
     "CaptureError",
@@ -89,20 +89,50 @@ def _merge(into: Clock, other: Clock) -> None:
         into[stream] = max(into.get(stream, 0), time)
 
 
+class Capture:
+    """Work that is kept instead of done, of a stream and of those that wait for events of it."""
+
+    def __init__(self, origin: Stream) -> None:
+        self.origin = origin
+        self.work: list[Callable[[], None]] = []
+        self.streams = [origin]
+        self.loose: set[Stream] = set()
+        """Streams with work that the origin does not wait for."""
+        self.is_broken = False
+
+    def refuse(self, what: str) -> NoReturn:
+        """CaptureError; the capture cannot be ended well any more."""
+        self.is_broken = True
+        raise CaptureError(what)
+
+
 class Event:
     """A point in the work of a stream."""
 
     def __init__(self, block: bool = False, disable_timing: bool = False, interprocess: bool = False) -> None:
         self.clock: Clock = {}
+        self.capture: Capture | None = None
+        self.covers: set[Stream] = set()
+        """Of an event in a capture: the streams whose work lies before it."""
 
     def record(self, stream: Stream | None = None) -> None:
         """Stand behind what the stream has been given so far."""
-        self.clock = dict((stream or current()).seen())
+        found = stream or current()
+        self.capture = found.capture
+        if found.capture is None:
+            self._mark(found)
+            return
+        self.covers = {found, *found.covered}
+        found.capture.work.append(lambda: self._mark(found))
+
+    def _mark(self, stream: Stream) -> None:
+        self.clock = dict(stream.seen())
 
     def synchronize(self) -> None:
         """Let the host wait."""
-        if current().is_capturing:
-            raise CaptureError("an event is waited for while a stream is captured")
+        capture = current().capture or self.capture
+        if capture is not None:
+            capture.refuse("an event is waited for while a stream is captured")
         with _lock:
             _merge(_host, self.clock)
 
@@ -117,7 +147,9 @@ class Stream:
         _streams.add(self)
         self.non_blocking = non_blocking
         self.clock: Clock = {self.number: 0}
-        self.captured: list[Callable[[], None]] | None = None
+        self.capture: Capture | None = None
+        self.covered: set[Stream] = set()
+        """While it is captured: the streams that it has waited for."""
         self._before: list[Stream] = []
 
     @property
@@ -128,7 +160,7 @@ class Stream:
     @property
     def is_capturing(self) -> bool:
         """True between `begin_capture` and `end_capture`."""
-        return self.captured is not None
+        return self.capture is not None
 
     def seen(self) -> Clock:
         """All work that comes before what is given to the stream next."""
@@ -146,13 +178,28 @@ class Stream:
 
     def synchronize(self) -> None:
         """Let the host wait for all work of the stream."""
-        if self.is_capturing:
-            raise CaptureError("a stream is waited for while it is captured")
+        if self.capture is not None:
+            self.capture.refuse("a stream is waited for while it is captured")
         with _lock:
             _merge(_host, self.clock)
 
     def wait_event(self, event: Event) -> None:
-        """Order what comes next behind an event."""
+        """Order what comes next behind an event; one of a captured stream lets this one be captured too."""
+        capture = event.capture or self.capture
+        if capture is None:
+            self._merge(event)
+            return
+        if event.capture is not capture or self.capture not in (None, capture):
+            capture.refuse("a captured stream waits for work that is not captured with it")
+        if self.capture is None:
+            self.capture = capture
+            capture.streams.append(self)
+        self.covered |= event.covers
+        if self is capture.origin:
+            capture.loose -= event.covers
+        capture.work.append(lambda: self._merge(event))
+
+    def _merge(self, event: Event) -> None:
         with _lock:
             _merge(self.clock, event.clock)
 
@@ -166,13 +213,22 @@ class Stream:
         """Keep work instead of doing it."""
         if self is Stream.null:
             raise CaptureError("the default stream cannot be captured")
-        self.captured = []
+        self.capture = Capture(self)
 
     def end_capture(self) -> Graph:
-        """The work that was kept."""
-        assert self.captured is not None, "the stream is not captured"
-        work, self.captured = self.captured, None
-        return Graph(work)
+        """The work that was kept; CaptureError where the capture was broken, or other streams are left in
+        it.
+        """
+        capture = self.capture
+        assert capture is not None, "the stream is not captured"
+        for stream in capture.streams:
+            stream.capture = None
+            stream.covered = set()
+        if capture.is_broken:
+            raise CaptureError("the capture was broken by something that CUDA refuses in one")
+        if capture.loose:
+            raise CaptureError("a capture ends while work of another stream is not waited for")
+        return Graph(capture.work)
 
     def use(self) -> Stream:
         """Make it the current stream of this thread."""
@@ -238,16 +294,19 @@ def submit(
                 memory.note(start, stop, stream.number, clock[stream.number], is_write)
         run()
 
-    if stream.captured is None:
+    if stream.capture is None:
         work()
         return
-    stream.captured.append(work)
+    if stream is not stream.capture.origin:
+        stream.capture.loose.add(stream)
+    stream.capture.work.append(work)
 
 
 def host_reads(who: str, place: Range) -> None:
     """Let the host look at bytes: the current stream is waited for, as CuPy does, and no other."""
-    if current().is_capturing:
-        raise CaptureError(f"{who} reads on the host while a stream is captured")
+    capture = current().capture
+    if capture is not None:
+        capture.refuse(f"{who} reads on the host while a stream is captured")
     with _lock:
         _merge(_host, current().seen())
         memory, start, stop = place

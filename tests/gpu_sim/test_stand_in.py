@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import shutil
 from collections.abc import Iterator
 from typing import Any
@@ -10,9 +11,12 @@ import numpy as np
 import pytest
 
 import fluidlite as fluid
+from fluidlite.base import registry
+from fluidlite.errors import KernelError
+from fluidlite.executor.cuda import elementwise
 from fluidlite.executor.run.cuda import CapturedStep
 from gpu_sim.arrays import DeviceError
-from gpu_sim.kernels import KernelFault
+from gpu_sim.faults import KernelFault
 from gpu_sim.stand_in import installed
 from gpu_sim.streams import CaptureError, RaceError
 
@@ -37,6 +41,12 @@ REFUSED = {
     "an index": (lambda cp, a: [1, 2, 3][a[0]], TypeError),
     "objects": (lambda cp, a: cp.asarray(np.array([None])), ValueError),
     "repeats on the device": (lambda cp, a: cp.repeat(a, a), ValueError),
+    "host values for a piece": (lambda cp, a: a.__setitem__(slice(0, 2), np.ones(2, "float32")), ValueError),
+    "values of another type": (lambda cp, a: a.set(np.ones(3)), TypeError),
+    "a product into a piece": (lambda cp, a: cp.dot(cp.eye(3), cp.ones(3), out=cp.ones(6)[::2]), ValueError),
+    "a product of another type": (lambda cp, a: cp.dot(cp.eye(3), cp.ones(3), out=a), ValueError),
+    "sums of int64": (lambda cp, a: cp.add.at(cp.arange(3), cp.arange(3), 1), TypeError),
+    "products at indices": (lambda cp, a: cp.multiply.at(a, cp.arange(3), 2), NotImplementedError),
     "a host array as output": (lambda cp, a: cp.add(a, a, out=np.ones(3)), TypeError),
 }
 
@@ -104,7 +114,9 @@ def test_refused_while_a_stream_is_captured(cupy: Any, name: str) -> None:
         stream.begin_capture()
         with pytest.raises(CaptureError):
             CAPTURED[name](cupy, a, stream)
-        stream.end_capture()
+        with contextlib.suppress(CaptureError):
+            stream.end_capture()
+        assert not stream.is_capturing
 
 
 def test_captured_work_runs_when_it_is_launched(cupy: Any) -> None:
@@ -121,6 +133,33 @@ def test_captured_work_runs_when_it_is_launched(cupy: Any) -> None:
         assert a.get()[0] == 4
 
 
+def test_a_capture_takes_in_the_streams_that_wait_for_it(cupy: Any) -> None:
+    a = cupy.ones(3)
+    stream, other = (cupy.cuda.Stream(non_blocking=True) for _ in range(2))
+    stream.wait_event(cupy.cuda.get_current_stream().record())
+    stream.begin_capture()
+    other.wait_event(stream.record())
+    with other:
+        cupy.add(a, a, out=a)
+    stream.wait_event(other.record())
+    graph = stream.end_capture()
+    with stream:
+        assert a.get()[0] == 1
+        graph.launch(stream)
+        assert a.get()[0] == 2
+
+
+def test_a_capture_waits_for_all_its_streams(cupy: Any) -> None:
+    a = cupy.ones(3)
+    stream, other = (cupy.cuda.Stream(non_blocking=True) for _ in range(2))
+    stream.begin_capture()
+    other.wait_event(stream.record())
+    with other:
+        cupy.add(a, a, out=a)
+    with pytest.raises(CaptureError, match="not waited for"):
+        stream.end_capture()
+
+
 # ---------------------------------------------------------------------- kernels
 SCALE = """extern "C" __global__ void scale(const float* a, float* b, int n) {
   int i = blockIdx.x * blockDim.x + threadIdx.x;
@@ -132,6 +171,7 @@ REVERSE = """extern "C" __global__ void reverse(const float* a, float* b) {
   %s
   b[threadIdx.x] = s[63 - threadIdx.x];
 }"""
+SHIFT = """extern "C" __global__ void shift(const float* a, float* b) { b[threadIdx.x] = a[threadIdx.x]; }"""
 SUM = """extern "C" __global__ void total(const float* a, float* b, int n) {
   float sum = 0;
   for (int i = threadIdx.x; i < n; i += blockDim.x) sum += a[i];
@@ -233,3 +273,145 @@ def test_data_parallel(cupy: Any, devices: int) -> None:
     assert found == pytest.approx(
         losses(fluid.CPUPlace(), parallel(fluid.cpu_places(devices)), loss), abs=1e-6
     )
+
+
+# ---------------------------------------------------------------------- mistakes inside a step, named
+def step_of(out: Any, count: int = 3) -> None:
+    exe = fluid.Executor(fluid.CUDAPlace(0))
+    exe.run(fluid.default_startup_program())
+    for _ in range(count):
+        exe.run(feed={"x": np.ones((4, 6), "float32")}, fetch_list=[out])
+
+
+def test_a_write_beside_an_array_names_the_kernel(cupy: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    text = elementwise.kernel_text
+    monkeypatch.setattr(elementwise, "kernel_text", lambda *args: text(*args).replace("i < 24LL", "i < 25LL"))
+    out = fluid.layers.tanh(fluid.layers.scale(fluid.data("x", [None, 6], "float32"), 2.0))
+    with pytest.raises(KernelError, match=r"kernel fused_(?s:.*)overflow(?s:.*)built at .*test_stand_in"):
+        step_of(out)
+
+
+def test_a_race_names_the_kernel(cupy: Any) -> None:
+    a, b = cupy.zeros(10, dtype="float32"), cupy.zeros(10, dtype="float32")
+    stream = cupy.cuda.Stream(non_blocking=True)
+    with stream, pytest.raises(RaceError, match="kernel scale on stream"):
+        cupy.RawKernel(SCALE % "<", "scale")((3,), (4,), (a, b, np.int32(10)))
+
+
+@pytest.mark.parametrize(
+    ("mistake", "words"),
+    [
+        (lambda x: np.asarray(x), "op 'tanh'.*[\\s\\S]*Implicit conversion to a NumPy array"),
+        (lambda x: x + np.ones(6, "float32"), "op 'tanh'.*[\\s\\S]*takes a host array"),
+    ],
+    ids=["conversion", "host array"],
+)
+def test_an_accidental_numpy_array_names_the_op(
+    cupy: Any, monkeypatch: pytest.MonkeyPatch, mistake: Any, words: str
+) -> None:
+    out = fluid.layers.tanh(fluid.data("x", [None, 6], "float32"))
+    monkeypatch.setattr(registry.find("tanh"), "compute", lambda xp, X: mistake(X))
+    exe = fluid.Executor(fluid.CUDAPlace(0))
+    exe.naive = True
+    with pytest.raises(KernelError, match=words):
+        exe.run(feed={"x": np.ones((4, 6), "float32")}, fetch_list=[out])
+
+
+def test_a_host_read_in_a_capture_names_the_function(cupy: Any) -> None:
+    a = cupy.ones(3)
+    stream = cupy.cuda.Stream(non_blocking=True)
+    stream.wait_event(cupy.cuda.get_current_stream().record())
+    with stream:
+        stream.begin_capture()
+        with pytest.raises(CaptureError, match="nonzero reads on the host while a stream is captured"):
+            cupy.nonzero(a)
+        with pytest.raises(CaptureError, match="broken"):
+            stream.end_capture()
+
+
+def test_a_step_that_cannot_be_captured_goes_on(cupy: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """CUDA fails twice, in the step and at the end of the capture: neither ends the step or the run."""
+    launch = elementwise.FusedKernel.__call__
+
+    def synchronising(self: Any, *arrays: Any) -> None:
+        launch(self, *arrays)
+        cupy.cuda.get_current_stream().synchronize()
+
+    monkeypatch.setattr(elementwise.FusedKernel, "__call__", synchronising)
+    step_of(fluid.layers.tanh(fluid.layers.scale(fluid.data("x", [None, 6], "float32"), 2.0)), count=4)
+
+
+# ---------------------------------------------------------------------- limits of a launch
+@pytest.mark.parametrize(
+    ("grid", "block"), [((0,), (4,)), ((1,), (2048,)), ((1, 70000), (4,)), ((1,), (1, 1, 128)), ((1,), (0,))]
+)
+def test_launches_that_cuda_refuses(cupy: Any, grid: Any, block: Any) -> None:
+    a = cupy.arange(10, dtype="float32")
+    with pytest.raises(KernelFault, match="kernel scale"):
+        cupy.RawKernel(SCALE % "<", "scale")(grid, block, (a, a.copy(), np.int32(10)))
+
+
+def test_a_text_that_cuda_does_not_take(cupy: Any) -> None:
+    a = cupy.arange(10, dtype="float32")
+    text = SCALE.replace("2 * a[i]", "INFINITY")  # which the C++ compiler knows from math.h
+    with pytest.raises(KernelFault, match='identifier "INFINITY" is undefined'):
+        cupy.RawKernel(text % "<", "scale")((3,), (4,), (a, a.copy(), np.int32(10)))
+
+
+def test_arrays_that_share_memory(cupy: Any) -> None:
+    a = cupy.arange(64, dtype="float32")
+    with pytest.raises(KernelFault, match="another order of threads"):
+        cupy.RawKernel(SHIFT, "shift")((1,), (63,), (a[1:], a[:63]))
+
+
+def test_shared_memory_holds_no_numbers(cupy: Any) -> None:
+    text = """extern "C" __global__ void unwritten(float* b) {
+      __shared__ float s[4];
+      b[blockIdx.x * 4 + threadIdx.x] = s[threadIdx.x];
+      s[threadIdx.x] = 1;
+    }"""
+    b = cupy.zeros(8, dtype="float32")
+    cupy.RawKernel(text, "unwritten")((2,), (4,), (b,))
+    assert np.isnan(b.get()).all()
+
+
+def test_more_shared_memory_than_devices_have(cupy: Any) -> None:
+    text = REVERSE.replace("s[64]", "s[20000]") % "__syncthreads();"
+    with pytest.raises(KernelFault, match="does not compile for CUDA"):
+        cupy.RawKernel(text, "reverse")((1,), (64,), (cupy.zeros(64, "float32"), cupy.zeros(64, "float32")))
+
+
+def test_dynamic_shared_memory(cupy: Any) -> None:
+    text = REVERSE.replace("__shared__ float s[64]", "extern __shared__ float s[]") % "__syncthreads();"
+    a, b = cupy.arange(64, dtype="float32"), cupy.empty(64, "float32")
+    cupy.RawKernel(text, "reverse")((1,), (64,), (a, b), shared_mem=256)
+    assert (b.get() == np.arange(64)[::-1]).all()
+    with pytest.raises(KernelFault, match="heap-buffer-overflow"):
+        cupy.RawKernel(text, "reverse")((1,), (64,), (a, b), shared_mem=252)
+
+
+def test_a_load_that_is_not_aligned(cupy: Any) -> None:
+    text = """extern "C" __global__ void wide(const float* a, float* b) { b[0] = ((const float4*)a)[0].w; }"""
+    a, b = cupy.arange(8, dtype="float32"), cupy.empty(1, "float32")
+    cupy.RawKernel(text, "wide")((1,), (1,), (a[4:], b))
+    assert b.get()[0] == 7
+    with pytest.raises(KernelFault, match="misaligned address"):
+        cupy.RawKernel(text, "wide")((1,), (1,), (a[1:], b))
+
+
+# ---------------------------------------------------------------------- arrays whose columns come first
+def test_what_is_fed_or_held_in_columns(cupy: Any) -> None:
+    """CuPy keeps the order of columns where an array comes from the host or gets another type."""
+    columns = np.asfortranarray(np.arange(24, dtype="float32").reshape(4, 6))
+    assert not cupy.asarray(columns).flags.c_contiguous and not cupy.array(columns).flags.c_contiguous
+    assert not cupy.ones((4, 6)).T.astype("float32").flags.c_contiguous
+    assert cupy.asarray(columns, order="C").flags.c_contiguous
+    x = fluid.data("x", [None, 6], "float32")
+    held = fluid.layers.create_parameter([4, 6], "float32", name="held")
+    out = fluid.layers.scale(fluid.layers.elementwise_add(x, held), 2.0)
+    exe = fluid.Executor(fluid.CUDAPlace(0))
+    exe.run(fluid.default_startup_program())
+    fluid.global_scope().find_var("held").get_tensor().set(columns, fluid.CUDAPlace(0))
+    for _ in range(4):
+        (found,) = exe.run(feed={"x": columns}, fetch_list=[out])
+        np.testing.assert_array_equal(found, 4 * columns)

@@ -1,0 +1,244 @@
+"""The kernels of a CUDA device beside its own copies: bytes a second, and their share of what a copy reaches.
+
+    python benchmarks/gpu_kernels.py [softmax ...] [--rounds 20]
+
+A kernel is counted with the bytes that it has to read and write, each once; what it reads again should come
+out of a cache. 0.85 is what we want of those that only move memory.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from fluidlite.executor.cuda.channels import DeviceBatchNorm
+from fluidlite.executor.cuda.draws import DeviceKeptMask
+from fluidlite.executor.cuda.elementwise import FusedKernel, Part
+from fluidlite.executor.cuda.rows import DeviceLayerNormGrad, DeviceRows
+from fluidlite.executor.cuda.tables import DeviceTableGradient
+from fluidlite.executor.plan.actions import Elementwise
+from fluidlite.executor.plan.values import Storage, ValueFactory
+
+WANTED = 0.85
+LOWEST = -64.0
+
+
+@dataclass(frozen=True)
+class Work:
+    """One call of a kernel, and the bytes that it has to move."""
+
+    call: Callable[[], None]
+    nbytes: int
+
+
+class Arrays:
+    """Arrays of a device, whose bytes are counted."""
+
+    def __init__(self, xp: Any) -> None:
+        self.xp = xp
+        self.nbytes = 0
+
+    def __call__(self, *shape: int, below: int = 0) -> Any:
+        """Random floats, or numbers from 0 up to `below`."""
+        random = np.random.default_rng(0)
+        made = random.integers(0, below, shape) if below else random.random(shape, "float32") + 0.5
+        self.nbytes += made.nbytes
+        return self.xp.asarray(made)
+
+    def work(self, kernel: Callable[..., None], *arrays: Any) -> Work:
+        """A call of the kernel with arrays that were made here."""
+        return Work(lambda: kernel(*arrays), self.nbytes)
+
+
+def copied(xp: Any, elements: int) -> Work:
+    """The measure of all others."""
+    a = Arrays(xp)
+    return a.work(xp.copyto, a(elements), a(elements))
+
+
+def _rows(
+    name: str, columns: int, arrays: int, per_row: int = 0, labelled: bool = False, numbers: Any = ()
+) -> Callable[[Any, int], Work]:
+    """A kernel over rows: so many arrays of all elements, and of one for each row."""
+
+    def make(xp: Any, elements: int) -> Work:
+        a, rows = Arrays(xp), max(1, elements // columns)
+        given = [a(rows, columns) for _ in range(arrays)]
+        if labelled:
+            given.insert(1, a(rows, below=columns))
+        given += [a(rows) for _ in range(per_row)]
+        return a.work(DeviceRows(xp, name, rows, columns, "float32", numbers), *given)
+
+    return make
+
+
+def _cross_entropy_grad(xp: Any, elements: int) -> Work:
+    a, columns = Arrays(xp), 1000
+    rows = max(1, elements // columns)
+    arrays = (a(rows, columns), a(rows, below=columns), a(rows), a(rows, columns))
+    name = "softmax_with_cross_entropy_grad"
+    return a.work(DeviceRows(xp, name, rows, columns, "float32", [-100, 1.0], ["EACH_ROW"]), *arrays)
+
+
+def _layer_norm(xp: Any, elements: int) -> Work:
+    a, columns = Arrays(xp), 1024
+    rows = max(1, elements // columns)
+    arrays = (a(rows, columns), a(columns), a(columns), a(rows, columns), a(rows), a(rows))
+    kernel = DeviceRows(xp, "layer_norm", rows, columns, "float32", [1e-5], ["SCALED", "SHIFTED"])
+    return a.work(kernel, *arrays)
+
+
+def _layer_norm_grad(xp: Any, elements: int) -> Work:
+    a, columns = Arrays(xp), 1024
+    rows = max(1, elements // columns)
+    x, d, dx = a(rows, columns), a(rows, columns), a(rows, columns)
+    of_columns = [a(columns) for _ in range(3)]
+    mean, variance = a(rows), a(rows)
+    kernel = DeviceLayerNormGrad(xp, rows, columns, "float32", 1e-5, True)
+    work = a.work(kernel, x, of_columns[0], mean, variance, d, dx, *of_columns[1:])
+    # x and the gradient are read by the sums once more: they are larger than the cache
+    return Work(work.call, work.nbytes + x.nbytes + d.nbytes)
+
+
+def _batch_norm(sizes: tuple[int, int], backward: bool) -> Callable[[Any, int], Work]:
+    """Training over (channels, inner) elements of each image; the two passes over them both count."""
+    channels, inner = sizes
+
+    def make(xp: Any, elements: int) -> Work:
+        a, outer = Arrays(xp), max(1, elements // (channels * inner))
+        kernel = DeviceBatchNorm(xp, outer, channels, inner, "float32", 1e-5)
+        x, other, scales = a(outer, channels, inner), a(outer, channels, inner), a(channels)
+        numbers = [a(channels) for _ in range(7)]
+        if not backward:
+            pairs = (numbers[1], numbers[2]), 0.9, other, (numbers[3], numbers[4]), (numbers[5], numbers[6])
+            work = a.work(kernel.train, x, scales, numbers[0], *pairs)
+            return Work(work.call, work.nbytes + x.nbytes)
+        outs = (a(outer, channels, inner), numbers[2], numbers[3])
+        work = a.work(kernel.gradient, x, other, scales, (numbers[0], numbers[1]), outs, False)
+        return Work(work.call, work.nbytes + x.nbytes + other.nbytes)
+
+    return make
+
+
+def _lookup(xp: Any, elements: int) -> Work:
+    a, columns, height = Arrays(xp), 512, 30000
+    rows = max(1, elements // columns)
+    ids, out = a(rows, below=height), a(rows, columns)
+    read = a.nbytes + out.nbytes  # rows of the table, as many as are written
+    table = a(height, columns)
+    return Work(
+        a.work(DeviceRows(xp, "lookup", rows, columns, "float32", [height, -1]), table, ids, out).call, read
+    )
+
+
+def _table_gradient(xp: Any, elements: int) -> Work:
+    a, columns, height = Arrays(xp), 512, 30000
+    rows = max(1, elements // columns)
+    arrays = (a(rows, below=height), a(rows, columns), a(height, columns))
+    work = a.work(DeviceTableGradient(xp, rows, columns, height, -1, "float32"), *arrays)
+    return Work(work.call, work.nbytes + arrays[2].nbytes)  # zeros, then sums
+
+
+# element-wise runs as (function, operands): by their numbers the inputs, then the results of earlier steps
+_GELU = (("mul", (0, 0.7071)), ("erf", (1,)), ("mul", (2, 0.5)), ("add", (3, 0.5)), ("mul", (0, 4)))
+_MOMENTUM = (("mul", (1, 0.9)), ("add", (3, 2)), ("mul", (4, 0.1)), ("sub", (0, 5)))
+
+
+def _elementwise(run: Any, inputs: int, outputs: tuple[int, ...], parts: int) -> Callable[[Any, int], Work]:
+    """One launch for so many parts, each an element-wise run of its own."""
+
+    def make(xp: Any, elements: int) -> Work:
+        a, factory, shape = Arrays(xp), ValueFactory(), (elements // parts,)
+        made, arrays = [], []
+        for _ in range(parts):
+            values = [factory.make(shape, "float32", Storage.BUFFER) for _ in range(inputs)]
+            steps = []
+            for function, operands in run:
+                values += [factory.make(shape, "float32", Storage.BUFFER)]
+                taken = tuple(values[item] if isinstance(item, int) else item for item in operands)
+                steps.append((Elementwise(function, taken), values[-1]))
+            made.append(Part(tuple(steps), tuple(values[:inputs]), tuple(values[at] for at in outputs)))
+            arrays += [a(*shape) for _ in range(inputs + len(outputs))]
+        kernel = FusedKernel("run", made)
+        kernel.compile(xp)
+        return a.work(kernel, *arrays)
+
+    return make
+
+
+def _kept_mask(xp: Any, elements: int) -> Work:
+    mask = xp.zeros(elements, bool)
+    draw = DeviceKeptMask(xp, np.random.default_rng(0), elements, 0.1, None)
+    return Work(lambda: draw(mask), elements)
+
+
+def _top_k(xp: Any, elements: int) -> Work:
+    a, columns = Arrays(xp), 1000
+    rows = max(1, elements // columns)
+    arrays = (a(rows, columns), a(rows, 5), a(rows, 5, below=5))
+    return a.work(DeviceRows(xp, "top_k", rows, columns, "float32", [5]), *arrays)
+
+
+CASES: dict[str, Callable[[Any, int], Work]] = {
+    "gelu": _elementwise(_GELU, 1, (5,), 1),
+    "momentum of 64 parameters": _elementwise(_MOMENTUM, 3, (4, 6), 64),
+    "softmax, rows of 10": _rows("softmax", 10, 2, numbers=[LOWEST]),
+    "softmax, rows of 512": _rows("softmax", 512, 2, numbers=[LOWEST]),
+    "softmax, rows of 32000": _rows("softmax", 32000, 2, numbers=[LOWEST]),
+    "softmax_grad": _rows("softmax_grad", 512, 3),
+    "cross-entropy": _rows("softmax_with_cross_entropy", 1000, 2, 1, True, [LOWEST, -100]),
+    "cross-entropy, gradient": _cross_entropy_grad,
+    "layer_norm": _layer_norm,
+    "layer_norm, gradient": _layer_norm_grad,
+    "batch_norm, 64 x 56 x 56": _batch_norm((64, 56 * 56), False),
+    "batch_norm, 512 x 7 x 7": _batch_norm((512, 49), False),
+    "batch_norm, 64 channels last": _batch_norm((64, 1), False),
+    "batch_norm, gradient, 64 x 56 x 56": _batch_norm((64, 56 * 56), True),
+    "batch_norm, gradient, 64 channels last": _batch_norm((64, 1), True),
+    "dropout's mask": _kept_mask,
+    "top_k, 5 of 1000": _top_k,
+    "lookup": _lookup,
+    "lookup, gradient": _table_gradient,
+}
+
+
+def gigabytes(cupy: Any, work: Work, rounds: int) -> float:
+    """Gigabytes a second, of the median of some calls."""
+    times = []
+    for number in range(rounds + 3):
+        begin, end = cupy.cuda.Event(), cupy.cuda.Event()
+        begin.record()
+        work.call()
+        end.record()
+        end.synchronize()
+        if number >= 3:  # the first ones compile and warm up
+            times.append(cupy.cuda.get_elapsed_time(begin, end) / 1e3)
+    return work.nbytes / sorted(times)[len(times) // 2] / 1e9
+
+
+def main() -> None:
+    """Measure and print a Markdown table."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("kernels", nargs="*", help="beginnings of names; all of them without")
+    parser.add_argument("--rounds", type=int, default=20)
+    parser.add_argument("--elements", type=int, default=64 << 20, help="of a kernel's largest array")
+    args = parser.parse_args()
+    import cupy  # here, so that --help needs no device
+
+    best = gigabytes(cupy, copied(cupy, args.elements), args.rounds)
+    print(f"copy: {best:.0f} GB/s\n\n| kernel | GB/s | / copy | |\n|---|---|---|---|")
+    for name, make in CASES.items():
+        if not args.kernels or name.startswith(tuple(args.kernels)):
+            found = gigabytes(cupy, make(cupy, args.elements), args.rounds)
+            verdict = "" if found >= WANTED * best else f"below {WANTED}"
+            print(f"| {name} | {found:.0f} | {found / best:.2f} | {verdict} |", flush=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,80 @@
+"""One kernel written in CUDA C: its text, from the files beside this one, for a type of elements.
+
+A file is compiled with `T`, the type of the elements, `S`, that of sums, and the switches that its kernels
+ask for as macros; sizes are arguments, so that one kernel serves all.
+"""
+
+from __future__ import annotations
+
+import functools
+import pathlib
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+__all__ = ["C_TYPES", "MAX_BLOCKS", "NOT_FINITE", "THREADS", "WARP", "CudaKernel", "kernel_source"]
+
+C_TYPES = {
+    "float32": "float",
+    "float64": "double",
+    "int32": "int",
+    "int64": "long long",
+    "bool": "bool",
+    "uint8": "unsigned char",
+    "int8": "signed char",
+    "int16": "short",
+}
+THREADS = 256
+WARP = 32
+MAX_BLOCKS = 4096  # 16 for each of 256 processors: what is beyond goes on in the loops of those
+
+# the runtime compiler reads no math.h
+NOT_FINITE = """\
+#ifndef NAN
+#define INFINITY __int_as_float(0x7f800000)
+#define NAN __int_as_float(0x7fffffff)
+#endif
+"""
+_HERE = pathlib.Path(__file__).parent
+
+
+@functools.cache
+def kernel_source(files: Sequence[str], dtype: str, switches: Sequence[tuple[str, int]] = ()) -> str:
+    """The text that a compiler is given."""
+    number = C_TYPES[dtype]
+    macros = [f"#define {name} {value}" for name, value in switches]
+    types = [f"typedef {number} T;", f"typedef {number} S;"]
+    return "\n".join(
+        [NOT_FINITE, *macros, *types, *((_HERE / file).read_text(encoding="utf8") for file in files)]
+    )
+
+
+@functools.lru_cache(maxsize=512)
+def _compiled(xp: Any, source: str, name: str) -> Any:
+    """The kernel, compiled once in a process and for each device: plans for other sizes share it."""
+    return xp.RawKernel(source, name)
+
+
+class CudaKernel:
+    """`kernel(blocks, threads, arrays, numbers)` launches it on the current stream.
+
+    An array that is None is one that the kernel's switches have it leave alone.
+    """
+
+    def __init__(
+        self, xp: Any, name: str, files: Sequence[str], dtype: Any, switches: Sequence[tuple[str, int]] = ()
+    ) -> None:
+        self.sum_type = np.dtype(dtype).type
+        self.raw = _compiled(xp, kernel_source(tuple(files), str(np.dtype(dtype)), tuple(switches)), name)
+
+    def __call__(
+        self, blocks: tuple[int, ...], threads: tuple[int, ...], arrays: Sequence[Any], numbers: Sequence[Any]
+    ) -> None:
+        # some pointer has to be there
+        given = [arrays[0] if array is None else array for array in arrays]
+        typed = [
+            np.int64(number) if isinstance(number, (int, np.integer)) else self.sum_type(number)
+            for number in numbers
+        ]
+        self.raw(blocks, threads, (*given, *typed))

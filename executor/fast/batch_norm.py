@@ -10,6 +10,7 @@ from fluidlite.base.dtypes import Array
 from fluidlite.executor.fast.onednn.library import available
 from fluidlite.executor.fast.onednn.norm import NormKernel
 from fluidlite.executor.run.batch_norm import SharedBatchNorm
+from fluidlite.executor.run.image_kernels import NormForm
 from fluidlite.executor.run.team import on_team, pieces
 
 __all__ = ["FastBatchNorm", "has_fast_batch_norm"]
@@ -29,8 +30,9 @@ class FastBatchNorm(SharedBatchNorm):
     oneDNN on one thread is 5 to 10 times as fast as NumPy on one.
     """
 
-    def __init__(self, xp: Any, elements: int, channels: int, threads: int, epsilon: float) -> None:
-        super().__init__(xp, elements, channels, threads, epsilon)
+    def __init__(self, xp: Any, form: NormForm) -> None:
+        super().__init__(xp, form)
+        elements, channels, threads, epsilon = form.elements, form.channels, form.threads, form.epsilon
         self.size = elements * channels
         self.whole = NormKernel(elements, channels, epsilon)
         self.parts = pieces(elements, min(threads, elements))
@@ -39,18 +41,7 @@ class FastBatchNorm(SharedBatchNorm):
         self._variance = np.empty(channels, np.float32)
         self._spare = (np.empty(channels, np.float32), np.empty(channels, np.float32))
 
-    def train(
-        self,
-        x: Array,
-        scale: Array,
-        bias: Array,
-        running: tuple[Array, Array],
-        momentum: float,
-        y: Array,
-        running_out: tuple[Array, Array],
-        saved: tuple[Array, Array],
-    ) -> None:
-        """y = the normalised x; the running statistics move towards the batch's, which are `saved`."""
+    def _by_batch(self, x: Array, scale: Array, bias: Array, y: Array) -> tuple[Array, Array]:
         mean, variance = np.empty_like(self._variance), self._variance
         weights = np.ascontiguousarray(scale), np.ascontiguousarray(bias)
         if len(self.parts) > 1 and self.size >= _SPLIT:
@@ -58,11 +49,7 @@ class FastBatchNorm(SharedBatchNorm):
             self._infer(x, y, (mean, variance), weights)
         else:
             self.whole.train(x, y, mean, variance, *weights)
-        for old, new, out in zip(running, (mean, variance), running_out, strict=True):
-            share = np.float32(momentum)
-            out[...] = old * share + new * (1 - share)
-        saved[0][...] = mean
-        saved[1][...] = self._inverse(variance)
+        return mean, variance
 
     def _statistics(
         self, x: Array, y: Array, mean: Array, variance: Array, weights: tuple[Array, Array]

@@ -40,7 +40,7 @@ def fastest(key: str, libraries: str, candidates: Mapping[str, Callable[[], obje
     `libraries` in which versions of what.
     """
     first = next(iter(candidates))
-    if flags.get_flags("FLAGS_cpu_deterministic")["FLAGS_cpu_deterministic"]:
+    if flags.is_deterministic():
         return first
     with _lock:
         place = f"{_machine(libraries)} {key}"

@@ -7,8 +7,6 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
-import numpy as np
-
 from fluidlite.base.dtypes import Array
 from fluidlite.executor.fast.choice import chosen, fastest
 from fluidlite.executor.fast.onednn.conv import (
@@ -24,6 +22,7 @@ from fluidlite.executor.fast.onednn.conv import (
 from fluidlite.executor.fast.onednn.layouts import is_channels_last
 from fluidlite.executor.fast.onednn.library import OneDnnError, available, version
 from fluidlite.executor.fast.onednn.primitive import address_of
+from fluidlite.executor.run.image_kernels import ImageConv, TailSteps
 from fluidlite.ops.kernels.convolution import Geometry
 from fluidlite.values.tensor import rebinds
 
@@ -39,7 +38,7 @@ def has_fast_conv(geometry: Geometry, dtype: Any) -> bool:
     return available() and supports(geometry, dtype)
 
 
-class FastConv:
+class FastConv(ImageConv):
     """A convolution of one geometry, each direction by the kernel chosen for the layouts that it meets.
 
     `portable` makes the kernel in NumPy, which has the same methods; `fixed` weights are those of a plan that
@@ -82,28 +81,19 @@ class FastConv:
         else:
             kernel.run(x, w, out)
 
-    def forward_to_tail(
-        self,
-        x: Array,
-        w: Array,
-        statistics: tuple[Array, Array, Array, Array] | None,
-        epsilon: float,
-        bias: Array | None,
-        relu: bool,
-        out: Array,
-    ) -> None:
-        """out = x convolved with fixed filters, then a bias and a batch_norm by `statistics` (scale, bias,
-        mean, variance), which are put into the filters.
-        """
-        assert not relu, "relu of the library turns NaN into 0"
+    def forward_to_tail(self, x: Array, w: Array, steps: TailSteps, out: Array) -> None:
+        """out = x convolved with fixed filters, and the steps behind, which are put into the filters."""
+        steps = TailSteps(*steps)
+        assert not steps.relu, "relu of the library turns NaN into 0"
         kernel = self._kernel(FORWARD, x, w, out, lambda: self.portable.forward(x, w, out))
         if kernel is None:
-            self.portable.forward_to_tail(x, w, statistics, epsilon, bias, relu, out)
+            self.portable.forward_to_tail(x, w, steps, out)
             return
         state = rebinds.state(), address_of(w)
         if self._tail is None or self._tail[0] != state:
             # the old filters live until there are new ones: another address says that they are to be laid out
-            self._tail = (state, *_folded(w, statistics, epsilon, bias))
+            factor, shift = steps.factors(w)
+            self._tail = (state, w * factor.reshape(-1, 1, 1, 1), shift)
         _, filters, shift = self._tail
         strides = (x.strides, filters.strides, out.strides)
         if strides not in self._tails:
@@ -159,18 +149,6 @@ class FastConv:
         candidates = {_ONEDNN: lambda: kernel.run(*arrays), "NumPy": portable}
         found = fastest(_key(direction, g, self.threads, layouts), version(), candidates)
         return kernel if found == _ONEDNN else None
-
-
-def _folded(
-    w: Array, statistics: tuple[Array, Array, Array, Array] | None, epsilon: float, bias: Array | None
-) -> tuple[Array, Array]:
-    """The filters and the bias with a batch_norm in them."""
-    shift = np.zeros(len(w), w.dtype) if bias is None else bias.reshape(-1).copy()
-    if statistics is None:
-        return w.copy(), shift
-    scale, offset, mean, variance = statistics
-    factor = scale / np.sqrt(variance + w.dtype.type(epsilon))
-    return w * factor.reshape(-1, 1, 1, 1), offset + (shift - mean) * factor
 
 
 def _is_doubtful(name: str, g: Geometry) -> bool:

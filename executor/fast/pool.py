@@ -11,6 +11,7 @@ from fluidlite.base.dtypes import Array
 from fluidlite.executor.fast.onednn.library import OneDnnError, available
 from fluidlite.executor.fast.onednn.pool import PoolKernel
 from fluidlite.executor.run.convolutions import SharedPool
+from fluidlite.executor.run.image_kernels import ImagePool, PoolForm
 from fluidlite.executor.run.team import on_team, pieces
 
 __all__ = ["FastPool", "has_fast_pool"]
@@ -27,21 +28,14 @@ def has_fast_pool(shape: Sequence[int], arguments: Sequence[Any], axes: Sequence
     return available() and dtype == np.float32 and is_last and whole and 0 not in shape
 
 
-class FastPool:
+class FastPool(ImagePool):
     """Pools of arrays (N, H, W, C) of one shape, whose images are shared by a team of threads."""
 
-    def __init__(
-        self,
-        xp: Any,
-        shape: tuple[int, ...],
-        arguments: tuple[Any, ...],
-        axes: tuple[int, ...],
-        split: int,
-        threads: int,
-    ) -> None:
-        self._arguments = xp, shape, arguments, axes, split, threads
+    def __init__(self, xp: Any, form: PoolForm) -> None:
+        self._made_for = xp, form
         self._portable: SharedPool | None = None
-        windows, mode, exclusive, *_ = arguments
+        shape, threads = form.shape, form.threads
+        windows, mode, exclusive, *_ = form.arguments
         self.parts = pieces(shape[0], max(1, min(threads, shape[0])))
         sizes = [part.stop - part.start for part in self.parts]
         try:
@@ -55,7 +49,7 @@ class FastPool:
     def portable(self) -> SharedPool:
         """NumPy's kernel, whose scratch buffers are made when it is first needed."""
         if self._portable is None:
-            self._portable = SharedPool(*self._arguments)
+            self._portable = SharedPool(*self._made_for)
         return self._portable
 
     def forward(self, x: Array, out: Array) -> None:

@@ -11,10 +11,11 @@ import numpy as np
 from fluidlite.executor.fast.loops import functions
 from fluidlite.executor.fast.loops.vectors import KINDS, Code, Number, Vector
 from fluidlite.executor.plan.actions import Elementwise
+from fluidlite.executor.plan.sizes import Size
 from fluidlite.executor.plan.values import Value
 from fluidlite.ops.kernels.scalar import PREDICATES
 
-__all__ = ["applied", "can_hold"]
+__all__ = ["applied", "can_hold", "common_dtype", "result_of"]
 
 _INTRINSICS = {"sqrt": "sqrt", "abs": "fabs", "floor": "floor", "ceil": "ceil", "rint": "rint"}
 _OWN: Mapping[str, Callable[[Vector], Vector]] = {
@@ -53,7 +54,8 @@ def _holds(function: str, kinds: tuple[Any, ...], out: Any) -> bool:
         return False
     common = common_dtype(function, dtypes, out)
     # a fraction beside integers would make them floating point
-    if common.kind != "f" and any(isinstance(kind, type) and issubclass(kind, float) for kind in kinds):
+    # (what follows from the sizes of the feeds may be one for others)
+    if common.kind != "f" and any(kind in (float, Size) for kind in kinds):
         return False
     if function in ("copy", "where"):
         return _converts(dtypes[1 if function == "where" and not isinstance(kinds[0], type) else 0 :], out)
@@ -98,10 +100,13 @@ def applied(code: Code, action: Elementwise, out: Value, values: Mapping[Value, 
         condition, first, second = action.operands
         return code.select(operand(condition, "i1"), operand(first, target), operand(second, target))
     operands = [operand(item, common) for item in action.operands]
-    return _result(code, function, operands).converted(target)
+    result = result_of(code, function, operands)
+    assert result is not None, f"{function} has no code, and `can_hold` says that it has"
+    return result.converted(target)
 
 
-def _result(code: Code, function: str, operands: Sequence[Vector]) -> Vector:
+def result_of(code: Code, function: str, operands: Sequence[Vector]) -> Vector | None:
+    """The vector that a function of vectors gives; None where there is no code for it."""
     first, second = operands[0], operands[-1]
     if function in _OWN:
         return _OWN[function](first)
@@ -111,7 +116,7 @@ def _result(code: Code, function: str, operands: Sequence[Vector]) -> Vector:
         return first.compare(_RELATIONS[function][not first.is_float], second)
     if function in _LOGIC:
         return first.bits(_LOGIC[function], second)
-    return _PLAIN[function](first, second)
+    return _PLAIN[function](first, second) if function in _PLAIN else None
 
 
 def _larger(first: Vector, second: Vector) -> Vector:

@@ -1,9 +1,10 @@
 """Machine code from the text of loops: compiled behind the running program, kept on disk.
 
-A thread of its own takes one text after the other; a plan goes on with NumPy's calls until the code is there.
-What was compiled is kept as an object file in a folder of the user's (`$XDG_CACHE_HOME/fluidlite/loops`),
-under the hash of its text, of the processor and of the compiler's version. Nothing is loaded from a folder or
-file that somebody else owns or may write to, nor a file whose content does not match the hash it starts with.
+A thread of its own takes one text after the other, while plans go on with NumPy's calls. What it has made
+comes into use at given runs of a plan (`executor/run/pending.py`). It is kept as an object file in a
+folder of the user's (`$XDG_CACHE_HOME/fluidlite/loops`), under the hash of its text, of the processor and
+of the compiler's version. Nothing is loaded from a folder or file that somebody else owns or may write
+to, nor a file whose content does not match the hash it starts with.
 """
 
 from __future__ import annotations
@@ -22,6 +23,8 @@ import threading
 from collections.abc import Callable, Hashable
 from typing import Any
 
+from fluidlite.executor.run.pending import expect, forget
+
 __all__ = ["LoopCode", "is_available", "known_loop", "loop_of", "widths"]
 
 _FORMAT = "1"
@@ -36,25 +39,41 @@ def is_available() -> bool:
 
 
 class LoopCode:
-    """The text of a loop, and its function once that is compiled."""
+    """The text of a loop, and its function once that is compiled and in use."""
 
     def __init__(self, digest: str, text: str) -> None:
         self.digest = digest
         self.text = text
         self.function: Any = None
+        self.made: Any = None
+        """The function before it is in use."""
         self.asked = False
 
     def ask(self) -> None:
-        """Have it compiled in the background."""
+        """Have it compiled in the background, and taken into use by `settle`."""
         if not self.asked:
             self.asked = True
+            expect(self)
             _background().put(self)
 
+    def ready(self, run: int, wait: bool) -> bool:
+        """True once it is compiled; asked for at the second run, when it is clear that there will be more."""
+        if self.function is None and wait:
+            self.compile()
+        elif self.function is None and run == 2:
+            self.ask()
+        return self.function is not None
+
     def compile(self) -> None:
-        """Compile it here and now."""
+        """Compile it here and now, and take it into use."""
         self.asked = True
-        if self.function is None:
-            self.function = _engine().function(self)
+        self.make()
+        self.function = self.made
+
+    def make(self) -> None:
+        """Compile it, if nobody has."""
+        if self.made is None:
+            self.made = _engine().function(self)
 
 
 _loops: dict[str, LoopCode] = {}
@@ -130,9 +149,8 @@ class _Background:
             loop = self.inbox.get()
             if loop is None or self.is_over:
                 return
-            # a loop that cannot be compiled is computed by NumPy, as without the compiler
             with contextlib.suppress(Exception):
-                loop.compile()
+                loop.make()
 
     def end(self) -> None:
         """Stop, when the loop at hand is done."""
@@ -153,12 +171,15 @@ def _background() -> _Background:
 
 def _forget_thread() -> None:
     """In a forked process there is no thread; what it was asked for is asked again."""
-    global _lock
-    _lock = threading.Lock()
+    global _lock, _engine_lock
+    _lock, _engine_lock = threading.Lock(), threading.Lock()
     for background in _threads:
         atexit.unregister(background.end)
     _threads.clear()
-    _engine.cache_clear()
+    forget()
+    # another thread may have been in it; its memory holds the code of the loops that are there
+    _engines_of_parents.extend(_engines)
+    _engines.clear()
     for loop in _loops.values():
         loop.asked = loop.function is not None
 
@@ -195,6 +216,8 @@ class _Engine:
     def function(self, loop: LoopCode) -> Any:
         """The function of a loop, from the disk or compiled."""
         with self.lock:
+            if loop.made is not None:
+                return loop.made  # by another thread, in the meantime
             name = hashlib.sha256(f"{self.about}\n{loop.text}".encode()).hexdigest()
             code = _read(name)
             if code is None:
@@ -224,9 +247,17 @@ def _wide(features: str) -> str:
     return features.replace("+prefer-256-bit", "-prefer-256-bit")
 
 
-@functools.cache
+_engines: list[_Engine] = []
+_engines_of_parents: list[_Engine] = []
+_engine_lock = threading.Lock()  # not the other one: importing LLVM would hold up the making of plans
+
+
 def _engine() -> _Engine:
-    return _Engine()
+    # one for all threads: LLVM is not begun twice
+    with _engine_lock:
+        if not _engines:
+            _engines.append(_Engine())
+        return _engines[0]
 
 
 # ---------------------------------------------------------------------- on disk

@@ -1,120 +1,213 @@
-"""All steps of a long short-term memory as one function, forward and back: products by panels, and what
-`fluidlite.ops.kernels.lstm_steps` does with each step's gates in registers.
-
-A thread computes some of the sequences from the first step to the last, so that threads meet only at the end.
-What the layer reads and writes lies as it is given; gates and activated cells lie step by step.
-"""
+"""The steps of a long short-term memory, as `fluidlite.ops.kernels.lstm_steps` has them."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cache
+from typing import ClassVar
 
+from fluidlite.executor.fast.loops.gated import GatedSteps, UnitForm
 from fluidlite.executor.fast.loops.gates import activated, slope
-from fluidlite.executor.fast.loops.panels import product_call, product_text
-from fluidlite.executor.fast.loops.routine import CodeLoop, Routine
-from fluidlite.executor.fast.loops.steps import StepCode, following_rows, steps_back, whole_text
+from fluidlite.executor.fast.loops.routine import CodeLoop
+from fluidlite.executor.fast.loops.steps import StepCode, following_rows
 from fluidlite.executor.fast.loops.vectors import Vector
 
-__all__ = ["BACK", "FORWARD", "LstmForm", "back_text", "forward_text"]
-
-_STEPS = ("Rows", "Starts", "steps", "size", "Scratch", "stride", "panels", "Weight", "whole", "Table")
-FORWARD = (
-    *_STEPS,
-    *("X", "Bias", "Peepholes", "First", "FirstCells", "depth"),
-    *("Hidden", "Cells", "Gates", "Active"),
-)
-"""The arguments in order; capitals for arrays."""
-BACK = (
-    *_STEPS,
-    *("Peepholes", "First", "FirstCells", "Hidden", "Cells", "Gates", "Active"),
-    *("D", "DCells", "DX", "Carry", "Earlier", "DBias"),
-)
+__all__ = ["LstmForm", "LstmSteps", "ProjectedForm", "ProjectedSteps"]
 
 
 @dataclass(frozen=True)
-class LstmForm:
-    """The differences between the functions: activations by name, and what there is."""
+class LstmForm(UnitForm):
+    """Activations by name, and what there is."""
 
-    lanes: int
-    vectors: int
     gate: str
     state: str
     candidate: str
-    is_masked: bool
     has_peepholes: bool
-    has_first: bool
     has_dcells: bool = False
     clip: float = 0.0
+    saves: bool = True
+    """Gates and activated cells are written, for the gradient."""
 
 
-# ---------------------------------------------------------------------- forward
-@cache
-def forward_text(form: LstmForm) -> str:
-    """The text of all steps forward."""
-    intrinsics: dict[str, str] = {}
-    a = Routine(form.lanes, intrinsics)
-    a.arguments(FORWARD)
-    with a.loop("0", "%steps") as steps:
-        step = StepCode(a, steps.index, form.has_first)
-        with a.loop("0", step.count) as row:
-            state = step.earlier(row.index, "%Hidden", "%First")
-            a.do(f"store ptr {state}, ptr {a.at('%Table', row.index, 'ptr')}")
-        product_call(
-            a,
-            form.vectors,
-            rows="%Table",
-            count=step.count,
-            depth=a.pick(step.is_first, "%depth", "%size"),
-            weight="%Weight",
-            whole="%whole",
-            panels="%panels",
-            out="%Scratch",
-            stride="%stride",
-        )
-        with a.loop("0", step.count) as row:
-            _forward_row(a, form, step, row.index)
-    return whole_text(a, [product_text(form.lanes, form.vectors, intrinsics)], intrinsics)
+@dataclass(frozen=True)
+class ProjectedForm(LstmForm):
+    """The same with a projection: its activation and bound, and whether its units fill whole registers."""
+
+    projection: str = "identity"
+    projection_clip: float = 0.0
+    is_state_masked: bool = False
 
 
-def _forward_row(a: Routine, form: LstmForm, step: StepCode, row: str) -> None:
-    place = step.row(row)
-    x = a.at("%X", a.times(place, step.four))
-    sums = a.at("%Scratch", a.times(row, "%stride"))
-    stored = step.stored(row)
-    gates = a.at("%Gates", a.times(stored, step.four))
-    active = a.at("%Active", a.times(stored, "%size"))
-    own = a.times(place, "%size")
-    cells, hidden = a.at("%Cells", own), a.at("%Hidden", own)
-    before = step.earlier(row, "%Cells", "%FirstCells")
-    with a.units("%size", form.is_masked) as unit:
-        here = [a.sum(gate, unit.index) for gate in step.gates]
-        raw = [a.load(sums, at) + a.load(x, at) + a.load("%Bias", at) for at in here]
-        earlier = a.load(before, unit.index)
-        candidate, entry, forget, output = _gates(a, form, raw, earlier, here)
-        cell = _clipped(candidate * entry + step.if_known(forget * earlier), form.clip)
-        if form.has_peepholes:
-            output = activated(form.gate, output + cell * a.load("%Peepholes", here[2]))
-        shown = activated(form.state, cell)
-        for value, at in zip((candidate, entry, forget, output), here, strict=True):
-            a.store(value, gates, at)
-        a.store(cell, cells, unit.index)
-        a.store(shown, active, unit.index)
-        a.store(output * shown, hidden, unit.index)
+class LstmSteps(GatedSteps[LstmForm]):
+    """Gates in the order candidate, input, forget, output."""
+
+    products = 1
+    forward_names: ClassVar[tuple[str, ...]] = ("Peepholes", "FirstCells", "Cells", "Active")
+    back_names: ClassVar[tuple[str, ...]] = ("Peepholes", "FirstCells", "Cells", "Active", "DCells")
+
+    # ------------------------------------------------------------------ forward
+    def forward(self, step: StepCode) -> None:
+        """Activate the gates of each row; write its cells and state."""
+        with self.rows(step) as row:
+            own = self.a.times(step.row(row), "%size")
+            self._forward_row(step, row, self.a.at("%Hidden", own))
+
+    def _forward_row(self, step: StepCode, row: str, hidden: str) -> None:
+        a, form, sums = self.a, self.form, self.sums(row)
+        place, stored = step.row(row), step.stored(row)
+        x, gates = a.at("%X", a.times(place, step.four)), a.at("%Gates", a.times(stored, step.four))
+        active = a.at("%Active", a.times(stored, "%size"))
+        own = a.times(place, "%size")
+        cells = a.at("%Cells", own)
+        before = step.earlier(row, "%Cells", "%FirstCells")
+        with a.units("%size", form.is_masked) as unit:
+            here = [a.sum(gate, unit.index) for gate in step.gates]
+            raw = [a.load(sums, at) + a.load(x, at) + a.load("%Bias", at) for at in here]
+            earlier = a.load(before, unit.index)
+            candidate, entry, forget, output = self._gates(raw, earlier, here)
+            cell = _clipped(candidate * entry + step.if_known(forget * earlier), form.clip)
+            if form.has_peepholes:
+                output = activated(form.gate, output + cell * a.load("%Peepholes", here[2]))
+            shown = activated(form.state, cell)
+            if form.saves:
+                for value, at in zip((candidate, entry, forget, output), here, strict=True):
+                    a.store(value, gates, at)
+                a.store(shown, active, unit.index)
+            a.store(cell, cells, unit.index)
+            a.store(output * shown, hidden, unit.index)
+
+    def _gates(self, raw: Sequence[Vector], earlier: Vector, here: Sequence[str]) -> tuple[Vector, ...]:
+        """The activated gates; with peepholes the last one waits for the cell."""
+        a, form = self.a, self.form
+        candidate, entry, forget, output = raw
+        candidate = activated(form.candidate, candidate)
+        if not form.has_peepholes:
+            return candidate, *(activated(form.gate, each) for each in (entry, forget, output))
+        entry = activated(form.gate, entry + earlier * a.load("%Peepholes", here[0]))
+        forget = activated(form.gate, forget + earlier * a.load("%Peepholes", here[1]))
+        return candidate, entry, forget, output
+
+    # ------------------------------------------------------------------ back
+    def _state_gradient(self, row: str, unit: str, own: str, following: str) -> Vector:
+        """The gradient of a row's state, with what comes from the step behind it."""
+        a = self.a
+        passed = a.load(self.sums(row), unit)
+        return a.load("%D", a.sum(own, unit)) + a.chosen(a.is_less(row, following), passed)
+
+    def _note_earlier(self, step: StepCode, row: str, unit: str, own: str) -> None:
+        """Write the state before, of which the weight's gradient is a product."""
+        a = self.a
+        a.store(a.load(step.earlier(row, "%Hidden", "%First"), unit), "%Earlier", a.sum(own, unit))
+
+    def back(self, step: StepCode) -> None:
+        """Write the gates' gradients of each row, after the product of those of the step behind it."""
+        a = self.a
+        following = following_rows(a, step, "%DX", step.four)
+        self.product(0, following, step.four)
+        self._back_rows(step, following)
+
+    def _back_rows(self, step: StepCode, following: str) -> None:
+        a = self.a
+        sums = [a.zero()] * (7 if self.form.has_peepholes else 4)
+        with a.units("%size", self.form.is_masked) as unit:
+            with a.loop("0", step.count, carried=sums) as row:
+                self._back_row(step, row, unit.index, following)
+            for k, total in enumerate(row.values):
+                at = a.sum(a.times("%size", str(k)), unit.index)
+                a.store(a.load("%DBias", at) + total, "%DBias", at)
+
+    def _back_row(self, step: StepCode, loop: CodeLoop, unit: str, following: str) -> None:
+        a, form, row = self.a, self.form, loop.index
+        place, stored = step.row(row), step.stored(row)
+        own = a.times(place, "%size")
+        gates = a.at("%Gates", a.times(stored, step.four))
+        here = [a.sum(gate, unit) for gate in step.gates]
+        candidate, entry, forget, output = (a.load(gates, at) for at in here)
+        shown = a.load("%Active", a.sum(a.times(stored, "%size"), unit))
+        earlier = a.load(step.earlier(row, "%Cells", "%FirstCells"), unit)
+        cell = a.load("%Cells", a.sum(own, unit))
+        d = self._state_gradient(row, unit, own, following)
+        carry = a.sum(a.times(row, "%size"), unit)
+        share = slope(form.state, shown) * output * d + a.load("%Carry", carry)
+        if form.has_dcells:
+            share = share + a.load("%DCells", a.sum(own, unit))
+        doutput = slope(form.gate, output) * shown * d
+        peepholes = [a.load("%Peepholes", at) for at in here[:3]] if form.has_peepholes else []
+        if peepholes:
+            share = share + doutput * peepholes[2]
+        if form.clip > 0:
+            share = _inside(share, cell, form.clip)
+        dcandidate = slope(form.candidate, candidate) * entry * share
+        dentry = slope(form.gate, entry) * candidate * share
+        dforget = slope(form.gate, forget) * earlier * share
+        found = (dcandidate, dentry, dforget, doutput)
+        dx = a.at("%DX", a.times(place, step.four))
+        for value, at in zip(found, here, strict=True):
+            a.store(value, dx, at)
+        out = share * forget
+        if peepholes:
+            out = out + dentry * peepholes[0] + dforget * peepholes[1]
+        a.store(out, "%Carry", carry)
+        self._note_earlier(step, row, unit, own)
+        extra = (dentry * earlier, dforget * earlier, doutput * cell) if peepholes else ()
+        loop.next = [total + value for total, value in zip(loop.values, (*found, *extra), strict=True)]
 
 
-def _gates(
-    a: Routine, form: LstmForm, raw: Sequence[Vector], earlier: Vector, here: Sequence[str]
-) -> tuple[Vector, ...]:
-    """The activated gates; with peepholes the last one waits for the cell."""
-    candidate, entry, forget, output = raw
-    candidate = activated(form.candidate, candidate)
-    if not form.has_peepholes:
-        return candidate, *(activated(form.gate, each) for each in (entry, forget, output))
-    entry = activated(form.gate, entry + earlier * a.load("%Peepholes", here[0]))
-    forget = activated(form.gate, forget + earlier * a.load("%Peepholes", here[1]))
-    return candidate, entry, forget, output
+class ProjectedSteps(LstmSteps):
+    """The same where the recurrence reads a projection of the states: a product more in each step.
+
+    `Inner` are the states before, and `DInner` the gradients of the projection's product, step by step.
+    """
+
+    form: ProjectedForm
+    products = 2
+    forward_names = (*LstmSteps.forward_names, "state", "Inner")
+    back_names = (*LstmSteps.back_names, "state", "DInner")
+    width = "%state"
+
+    def forward(self, step: StepCode) -> None:
+        """Activate the gates of each row; then project all states."""
+        a, form = self.a, self.form
+        with self.rows(step) as row:
+            inner = a.at("%Inner", a.times(step.stored(row), "%size"))
+            self._forward_row(step, row, inner)
+            self.note(row, inner)
+        self.product(1, step.count, "%size")
+        with self.rows(step) as row:
+            sums, out = self.sums(row, 1), a.at("%Hidden", a.times(step.row(row), "%state"))
+            with a.units("%state", form.is_state_masked) as unit:
+                state = activated(form.projection, a.load(sums, unit.index))
+                a.store(_clipped(state, form.projection_clip), out, unit.index)
+
+    def _back_rows(self, step: StepCode, following: str) -> None:
+        """Go back through the projection first."""
+        with self.rows(step) as row:
+            self._back_projection(step, row, following)
+        self.product(1, step.count, "%state")
+        super()._back_rows(step, following)
+
+    def _back_projection(self, step: StepCode, row: str, following: str) -> None:
+        a, form, sums = self.a, self.form, self.sums(row)
+        own = a.times(step.row(row), "%state")
+        inner = a.at("%DInner", a.times(step.stored(row), "%state"))
+        before = step.earlier(row, "%Hidden", "%First", "%state")
+        goes_on = a.is_less(row, following)
+        with a.units("%state", form.is_state_masked) as unit:
+            at = a.sum(own, unit.index)
+            state = a.load("%Hidden", at)
+            d = a.load("%D", at) + a.chosen(goes_on, a.load(sums, unit.index))
+            d = slope(form.projection, state) * d
+            if form.projection_clip > 0:
+                d = _inside(d, state, form.projection_clip)
+            a.store(d, inner, unit.index)
+            a.store(a.load(before, unit.index), "%Earlier", at)
+        self.note(row, inner)
+
+    def _state_gradient(self, row: str, unit: str, own: str, following: str) -> Vector:
+        return self.a.load(self.sums(row, 1), unit)
+
+    def _note_earlier(self, step: StepCode, row: str, unit: str, own: str) -> None:
+        """It is noted on the way through the projection."""
 
 
 def _clipped(cell: Vector, bound: float) -> Vector:
@@ -125,74 +218,7 @@ def _clipped(cell: Vector, bound: float) -> Vector:
     return select(cell.compare("olt", -bound), cell.like(-bound), cell)
 
 
-# ---------------------------------------------------------------------- back
-@cache
-def back_text(form: LstmForm) -> str:
-    """The text of all steps back."""
-    intrinsics: dict[str, str] = {}
-    a = Routine(form.lanes, intrinsics)
-    a.arguments(BACK)
-    with steps_back(a, form.has_first) as step:
-        following = following_rows(a, step, "%DX", step.four)
-        product_call(
-            a,
-            form.vectors,
-            rows="%Table",
-            count=following,
-            depth=step.four,
-            weight="%Weight",
-            whole="%whole",
-            panels="%panels",
-            out="%Scratch",
-            stride="%stride",
-        )
-        sums = [a.zero()] * (7 if form.has_peepholes else 4)
-        with a.units("%size", form.is_masked) as unit:
-            with a.loop("0", step.count, carried=sums) as row:
-                _back_row(a, form, step, row.index, unit.index, following, row)
-            for k, total in enumerate(row.values):
-                at = a.sum(a.times("%size", str(k)), unit.index)
-                a.store(a.load("%DBias", at) + total, "%DBias", at)
-    return whole_text(a, [product_text(form.lanes, form.vectors, intrinsics)], intrinsics)
-
-
-def _back_row(
-    a: Routine, form: LstmForm, step: StepCode, row: str, unit: str, following: str, loop: CodeLoop
-) -> None:
-    place = step.row(row)
-    own = a.times(place, "%size")
-    stored = step.stored(row)
-    gates = a.at("%Gates", a.times(stored, step.four))
-    here = [a.sum(gate, unit) for gate in step.gates]
-    candidate, entry, forget, output = (a.load(gates, at) for at in here)
-    shown = a.load("%Active", a.sum(a.times(stored, "%size"), unit))
-    before = step.earlier(row, "%Cells", "%FirstCells")
-    earlier = a.load(before, unit)
-    cell = a.load("%Cells", a.sum(own, unit))
-    passed = a.load("%Scratch", a.sum(a.times(row, "%stride"), unit))
-    d = a.load("%D", a.sum(own, unit)) + a.chosen(a.is_less(row, following), passed)
-    carry = a.sum(a.times(row, "%size"), unit)
-    share = slope(form.state, shown) * output * d + a.load("%Carry", carry)
-    if form.has_dcells:
-        share = share + a.load("%DCells", a.sum(own, unit))
-    doutput = slope(form.gate, output) * shown * d
-    peepholes = [a.load("%Peepholes", at) for at in here[:3]] if form.has_peepholes else []
-    if peepholes:
-        share = share + doutput * peepholes[2]
-    if form.clip > 0:
-        bound = cell.code.call("fabs", cell).compare("olt", form.clip)
-        share = share * cell.code.select(bound, cell.like(1.0), cell.like(0.0))
-    dcandidate = slope(form.candidate, candidate) * entry * share
-    dentry = slope(form.gate, entry) * candidate * share
-    dforget = slope(form.gate, forget) * earlier * share
-    found = (dcandidate, dentry, dforget, doutput)
-    dx = a.at("%DX", a.times(place, step.four))
-    for value, at in zip(found, here, strict=True):
-        a.store(value, dx, at)
-    out = share * forget
-    if peepholes:
-        out = out + dentry * peepholes[0] + dforget * peepholes[1]
-    a.store(out, "%Carry", carry)
-    a.store(a.load(step.earlier(row, "%Hidden", "%First"), unit), "%Earlier", a.sum(own, unit))
-    extra = (dentry * earlier, dforget * earlier, doutput * cell) if peepholes else ()
-    loop.next = [total + value for total, value in zip(loop.values, (*found, *extra), strict=True)]
+def _inside(share: Vector, cell: Vector, bound: float) -> Vector:
+    """The gradient of a cell that is not at its bound."""
+    is_inside = cell.code.call("fabs", cell).compare("olt", bound)
+    return share * cell.code.select(is_inside, cell.like(1.0), cell.like(0.0))

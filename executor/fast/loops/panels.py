@@ -78,18 +78,23 @@ def product_text(lanes: int, vectors: int, intrinsics: dict[str, str]) -> str:
     """The text of that function, for panels of so many registers."""
     routine = Routine(lanes, intrinsics)
     most = _most_rows(lanes, vectors)
+    # none where a thread's sequences have all ended: `count` is then negative
+    blocks = routine.let(f"sdiv i64 {routine.sum('%count', str(most - 1))}, {most}")
     with routine.loop("0", "%panels") as panel:
         weight = routine.at("%weight", routine.times(panel.index, "%whole"))
         column = routine.times(panel.index, str(vectors * lanes))
-        with routine.loop("0", "%count", str(most)) as row:
-            left = routine.minus("%count", row.index)
+        with routine.loop("0", blocks) as block:
+            # 32 rows are 6, 5, 5, 6, 5, 5 and not five times 6 and 2: a block of 2 waits for its loads
+            first = routine.share("%count", block.index, blocks)
+            following = routine.sum(block.index, "1")
+            left = routine.minus(routine.share("%count", following, blocks), first)
             labels = [routine.label() for _ in range(most)]
             done = routine.label()
             others = " ".join(f"i64 {n + 1}, label %{label}" for n, label in enumerate(labels[:-1]))
             routine.do(f"switch i64 {left}, label %{labels[-1]} [{others}]")
             for count, label in enumerate(labels, 1):
                 routine.begin(label)
-                _rows(routine, count, vectors, row.index, weight, column)
+                _rows(routine, count, vectors, first, weight, column)
                 routine.do(f"br label %{done}")
             routine.begin(done)
     return routine.function("internal " + CALL.format(name=f"product{vectors}", **_PARAMETERS))
@@ -121,5 +126,7 @@ def _spread(routine: Routine, row: str, index: str) -> Vector:
 
 
 def address(array: Any) -> int:
-    """The address of an array; 0 for none."""
-    return 0 if array is None else int(array.ctypes.data)
+    """The address of an array; 0 for none; a number itself."""
+    if array is None or isinstance(array, int):
+        return array or 0
+    return int(array.ctypes.data)

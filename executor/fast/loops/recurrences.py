@@ -1,30 +1,69 @@
-"""Recurrences of plans by compiled code: `fluidlite.ops.kernels.recurrence.CompiledSteps`."""
+"""Recurrences of plans by compiled code, for `lstm_steps` and `gru_steps` of `fluidlite.ops.kernels`."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from functools import cache
-from typing import Any
+import ctypes
+from collections.abc import Hashable, Mapping, Sequence
+from functools import cache, lru_cache
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
 from fluidlite.base.dtypes import Array
-from fluidlite.executor.fast.loops import gru, lstm
+from fluidlite.base.registry import KernelContext
 from fluidlite.executor.fast.loops.compiler import LoopCode, loop_of, widths
-from fluidlite.executor.fast.loops.gru import GruForm
-from fluidlite.executor.fast.loops.lstm import LstmForm
+from fluidlite.executor.fast.loops.gated import PRODUCT, GatedSteps, UnitForm
+from fluidlite.executor.fast.loops.gru import GruForm, GruSteps
+from fluidlite.executor.fast.loops.lstm import LstmForm, LstmSteps, ProjectedForm, ProjectedSteps
 from fluidlite.executor.fast.loops.panels import Panels, address
 from fluidlite.executor.run.team import on_team
 from fluidlite.ops.kernels.gru_steps import GruRun, GruUnit
-from fluidlite.ops.kernels.lstm_steps import LstmCell, LstmRun
+from fluidlite.ops.kernels.lstm_steps import LstmCell, LstmRun, ProjectedRun, Projection
 from fluidlite.ops.kernels.recurrence import TimeSteps
+from fluidlite.values.tensor import rebinds
 
 __all__ = ["Recurrences"]
+
+Maybe: TypeAlias = "Array | None"
+Unit: TypeAlias = "type[GatedSteps[Any]]"
 
 _ASKED_AT = 2  # the run at which code is compiled: what runs once is not worth it
 _LEAST_ROWS = 64  # from which copying a weight into panels pays
 _SMALL_WEIGHT = 1 << 15  # numbers in a weight for which it always does
+_LEAST_STEP = (
+    1 << 20
+)  # multiplications of a single step from which it does: 64 units in a loop took 30 % more
 _SHARED = 1 << 20  # multiplications of a run from which waking a second thread pays
+
+
+class _CutWeight(NamedTuple):
+    """A weight, and how its columns are cut."""
+
+    panels: Panels
+    weight: Array
+
+
+class _Packed(NamedTuple):
+    """A weight in panels, as the function of a product takes it: see `PRODUCT`."""
+
+    array: Array
+    arguments: tuple[int, ...]
+
+    @classmethod
+    def made(cls, panels: Panels, weight: Array) -> _Packed:
+        """A copy of a weight."""
+        array = panels.packed(weight)
+        return cls(array, (panels.stride, panels.count, address(array), array[0].size))
+
+
+class _StepsFunction(NamedTuple):
+    """The compiled function of a unit in one direction, and the weights of its products."""
+
+    code: LoopCode
+    names: tuple[str, ...]
+    weights: list[_Packed]
+    multiplications: int
+    """Of a row."""
 
 
 class Recurrences:
@@ -33,214 +72,335 @@ class Recurrences:
     def __init__(self, wait: bool) -> None:
         self.wait = wait
         self.runs: dict[Any, int] = {}
+        self.kept: dict[Hashable, tuple[Any, list[_Packed]]] = {}
+        """Weights in panels, with the state of the persistable variables that they were made in."""
 
-    def _code(self, made: Any, form: Any) -> LoopCode | None:
+    def _function(
+        self,
+        unit: Unit,
+        is_back: bool,
+        form: type[UnitForm],
+        size: int,
+        weights: Sequence[Array],
+        own: tuple[Any, ...],
+        fixed: Hashable = None,
+    ) -> _StepsFunction | None:
+        """The function for a form, which begins with what all units have; None until its code is there.
+        `fixed` stands for weights that are laid out again only where persistable variables have changed.
+        """
+        lanes = widths()[1]
+        cuts = [_CutWeight(_panels(weight.shape[1], lanes), weight) for weight in weights]
+        made = form(lanes, tuple(panels.vectors for panels, _ in cuts), size % lanes != 0, *own)
+        code = self._code(unit, made, is_back)
+        if code is None:
+            return None
+        sizes = sum(weight.size for weight in weights)
+        return _StepsFunction(code, unit.arguments(is_back), self._packed(cuts, fixed), sizes)
+
+    def _packed(self, cuts: Sequence[_CutWeight], fixed: Hashable) -> list[_Packed]:
+        if fixed is None:
+            return [_Packed.made(*cut) for cut in cuts]
+        state = rebinds.state(), tuple(address(weight) for _, weight in cuts)
+        kept = self.kept.get(fixed)
+        if kept is None or kept[0] != state:
+            kept = self.kept[fixed] = state, [_Packed.made(*cut) for cut in cuts]
+        return kept[1]
+
+    def _code(self, unit: Unit, form: UnitForm, is_back: bool) -> LoopCode | None:
         """The code of a form, once it is there; asks for it when it is clear that there will be more runs."""
-        code: LoopCode = made(form)
+        code = _loop(unit, form, is_back)
         if code.function is not None:
             return code
         if self.wait:
             code.compile()
             return code
-        key = made, form
+        key = unit, form, is_back
         self.runs[key] = self.runs.get(key, 0) + 1
         if self.runs[key] == _ASKED_AT:
             code.ask()
         return None
 
+    # ------------------------------------------------------------------ long short-term memory
     def lstm(
         self,
-        threads: int,
+        ctx: KernelContext,
         cell: LstmCell,
         steps: TimeSteps,
         X: Array,
         bias: Array,
         Weight: Array,
-        H0: Array | None,
-        C0: Array | None,
+        H0: Maybe,
+        C0: Maybe,
+        saves: bool,
+        fixed: Hashable,
     ) -> LstmRun | None:
-        """All steps of a long short-term memory over rows X as they are given."""
+        """All steps of a long short-term memory over rows X as they are given; without what only a gradient
+        reads, unless it `saves` that.
+        """
         if not _fits(len(X), Weight, X, H0, C0):
             return None
-        panels = Panels(4 * cell.size, widths()[1])
-        code = self._code(_lstm_forward, _lstm_form(cell, panels, H0 is not None or C0 is not None))
-        if code is None:
+        own = (*_lstm_own(cell, H0, C0), saves)
+        function = self._function(LstmSteps, False, LstmForm, cell.size, [Weight], own, _kept_as(ctx, fixed))
+        if function is None:
             return None
-        made = [np.empty((len(X), width), np.float32) for width in (cell.size, cell.size, 4 * cell.size)]
-        hidden, cells, gates = made
-        active = np.empty_like(cells)
-        values: dict[str, Any] = {
-            **_first(cell, H0, C0),
-            "X": np.ascontiguousarray(X),
-            "Bias": np.ascontiguousarray(bias),
-            "depth": 0 if H0 is None else cell.size,
-            "Hidden": hidden,
-            "Cells": cells,
-            "Gates": gates,
-            "Active": active,
-        }
-        calls = _Calls(code, lstm.FORWARD, steps, cell.size, [(panels, Weight)], values)
-        calls.run(threads)
-        return LstmRun(hidden, cells, gates, active)
+        sizes = (1, 1, 4, 1) if saves else (1, 1, 0, 0)
+        run = LstmRun(*(np.empty((len(X), count * cell.size), np.float32) for count in sizes))
+        values = {**_entry(X, bias, H0, cell.size), **_cells(cell, H0, C0), **_named(run)}
+        _Calls(function, steps, cell.size, values).run(ctx.threads)
+        return run
 
     def lstm_back(
         self,
-        threads: int,
+        ctx: KernelContext,
         cell: LstmCell,
         steps: TimeSteps,
         run: LstmRun,
         Weight: Array,
-        H0: Array | None,
-        C0: Array | None,
-        d: Array | None,
-        dcells: Array | None = None,
-        last_cells: Array | None = None,
+        H0: Maybe,
+        C0: Maybe,
+        d: Maybe,
+        dcells: Maybe = None,
+        last_cells: Maybe = None,
     ) -> tuple[Array, ...] | None:
         """All steps back from `d`, the gradient of the states, and from those of the cells: the gradients of
         the gates, the state before each row, the gradients of bias and first cells.
         """
         if not _fits(len(run.hidden), Weight, *run, H0, C0, d, dcells, last_cells):
             return None
-        panels = Panels(cell.size, widths()[1])
-        has_first = H0 is not None or C0 is not None
-        code = self._code(_lstm_back, _lstm_form(cell, panels, has_first, dcells is not None))
-        if code is None:
+        own = _lstm_own(cell, H0, C0, dcells is not None)
+        function = self._function(LstmSteps, True, LstmForm, cell.size, [Weight.T], own)
+        if function is None:
             return None
-        values: dict[str, Any] = {
-            **_first(cell, H0, C0),
-            **{name: np.ascontiguousarray(part) for name, part in zip(_RUN, run, strict=True)},
-            "D": np.zeros_like(run.hidden) if d is None else np.ascontiguousarray(d),
+        given = np.zeros_like(run.hidden) if d is None else d
+        values = {
+            **_gradients(given, 4 * cell.size),
+            **_cells(cell, H0, C0),
+            **_named(run),
             "DCells": None if dcells is None else np.ascontiguousarray(dcells),
-            "DX": np.empty(run.gates.shape, np.float32),
-            "Earlier": np.empty_like(run.hidden),
         }
-        wanted = {"DBias": (7 if cell.peepholes is not None else 4) * cell.size}
-        calls = _Calls(code, lstm.BACK, steps, cell.size, [(panels, Weight.T)], values, wanted)
+        numbers = 7 if cell.peepholes is not None else 4
+        calls = _Calls(function, steps, cell.size, values, {"DBias": numbers * cell.size})
         if last_cells is not None:
             calls.carry[:] = last_cells
-        calls.run(threads)
+        calls.run(ctx.threads)
         return values["DX"], values["Earlier"], calls.sums["DBias"], calls.carry
 
+    # ------------------------------------------------------------------ with a projection
+    def lstmp(
+        self,
+        ctx: KernelContext,
+        cell: LstmCell,
+        projection: Projection,
+        steps: TimeSteps,
+        X: Array,
+        bias: Array,
+        Weight: Array,
+        H0: Maybe,
+        C0: Maybe,
+        fixed: Hashable,
+    ) -> ProjectedRun | None:
+        """All steps of a long short-term memory whose recurrence reads a projection of its states."""
+        weights, width = [Weight, projection.weight], len(Weight)
+        if not _fits(len(X), Weight, X, H0, C0, projection.weight):
+            return None
+        own = (*_lstm_own(cell, H0, C0), True, *_projected_own(projection, width))
+        kept = _kept_as(ctx, fixed)
+        function = self._function(ProjectedSteps, False, ProjectedForm, cell.size, weights, own, kept)
+        if function is None:
+            return None
+        sizes = width, *(count * cell.size for count in (1, 4, 1, 1))
+        run = ProjectedRun(*(np.empty((len(X), size), np.float32) for size in sizes))
+        values = {**_entry(X, bias, H0, width), **_projected(cell, H0, C0, run)}
+        _Calls(function, steps, cell.size, values).run(ctx.threads)
+        return run
+
+    def lstmp_back(
+        self,
+        ctx: KernelContext,
+        cell: LstmCell,
+        projection: Projection,
+        steps: TimeSteps,
+        run: ProjectedRun,
+        Weight: Array,
+        H0: Maybe,
+        C0: Maybe,
+        d: Array,
+        dcells: Maybe,
+    ) -> tuple[Array, ...] | None:
+        """All steps back from `d`, the gradient of the projected states, and from those of the cells: the
+        gradients of the gates, the projected state before each row, the gradients of the projection's
+        product, step by step, those of bias and first cells.
+        """
+        weights = [Weight.T, projection.weight.T]
+        if not _fits(len(d), Weight, *run, H0, C0, d, dcells, projection.weight):
+            return None
+        own = (*_lstm_own(cell, H0, C0, dcells is not None), True, *_projected_own(projection, len(Weight)))
+        function = self._function(ProjectedSteps, True, ProjectedForm, cell.size, weights, own)
+        if function is None:
+            return None
+        values = {
+            **_gradients(d, 4 * cell.size),
+            **_projected(cell, H0, C0, run),
+            "DCells": None if dcells is None else np.ascontiguousarray(dcells),
+            "DInner": np.empty(d.shape, np.float32),
+        }
+        numbers = 7 if cell.peepholes is not None else 4
+        calls = _Calls(function, steps, cell.size, values, {"DBias": numbers * cell.size})
+        calls.run(ctx.threads)
+        return values["DX"], values["Earlier"], values["DInner"], calls.sums["DBias"], calls.carry
+
+    # ------------------------------------------------------------------ gated recurrent unit
     def gru(
-        self, threads: int, unit: GruUnit, steps: TimeSteps, X: Array, bias: Array | None, H0: Array | None
+        self,
+        ctx: KernelContext,
+        unit: GruUnit,
+        steps: TimeSteps,
+        X: Array,
+        bias: Maybe,
+        H0: Maybe,
+        fixed: Hashable,
     ) -> GruRun | None:
         """All steps of a gated recurrent unit over rows X as they are given."""
-        if not _fits(len(X), unit.gate_weight, X, H0):
+        if not _pays(steps, unit) or not _fits(len(X), unit.gate_weight, X, H0):
             return None
-        lanes = widths()[1]
-        pair = Panels(2 * unit.size, lanes), Panels(unit.size, lanes)
-        code = self._code(_gru_forward, _gru_form(unit, pair, H0 is not None))
-        if code is None:
+        weights, own, kept = (
+            [unit.gate_weight, unit.candidate_weight],
+            _gru_own(unit, H0),
+            _kept_as(ctx, fixed),
+        )
+        function = self._function(GruSteps, False, GruForm, unit.size, weights, own, kept)
+        if function is None:
             return None
-        hidden, reset = (np.empty((len(X), unit.size), np.float32) for _ in range(2))
-        gates = np.empty((len(X), 3 * unit.size), np.float32)
-        values: dict[str, Any] = {
-            "X": np.ascontiguousarray(X),
-            "Bias": np.zeros(3 * unit.size, np.float32) if bias is None else np.ascontiguousarray(bias),
-            "First": _first_states(unit, H0),
-            "depth": 0 if H0 is None else unit.size,
-            "Hidden": hidden,
-            "Gates": gates,
-            "Reset": reset,
-        }
-        weights = list(zip(pair, (unit.gate_weight, unit.candidate_weight), strict=True))
-        _Calls(code, gru.FORWARD, steps, unit.size, weights, values).run(threads)
-        return GruRun(hidden, gates, reset)
+        run = GruRun(*(np.empty((len(X), count * unit.size), np.float32) for count in (1, 3, 1)))
+        values = {**_entry(X, bias, H0, unit.size), **_named(run)}
+        _Calls(function, steps, unit.size, values).run(ctx.threads)
+        return run
 
     def gru_back(
         self,
-        threads: int,
+        ctx: KernelContext,
         unit: GruUnit,
         steps: TimeSteps,
-        hidden: Array | None,
+        hidden: Maybe,
         gates: Array,
-        H0: Array | None,
+        H0: Maybe,
         d: Array,
     ) -> tuple[Array, ...] | None:
         """All steps back from `d`, the gradient of the states: the gradients of the gates, the state before
         each row and what the reset gate let through of it, the gradients of bias and first states.
         """
-        if not _fits(len(d), unit.gate_weight, hidden, gates, H0, d):
+        if not _pays(steps, unit) or not _fits(len(d), unit.gate_weight, hidden, gates, H0, d):
             return None
-        lanes = widths()[1]
-        pair = Panels(unit.size, lanes), Panels(unit.size, lanes)
-        code = self._code(_gru_back, _gru_form(unit, pair, H0 is not None))
-        if code is None:
+        weights = [unit.gate_weight.T, unit.candidate_weight.T]
+        function = self._function(GruSteps, True, GruForm, unit.size, weights, _gru_own(unit, H0))
+        if function is None:
             return None
-        values: dict[str, Any] = {
-            "First": _first_states(unit, H0),
+        values = {
+            **_gradients(d, 3 * unit.size),
+            "First": _first(H0, unit.size),
             "Hidden": np.ascontiguousarray(hidden),
             "Gates": np.ascontiguousarray(gates),
-            "D": np.ascontiguousarray(d),
-            "DX": np.empty(gates.shape, np.float32),
-            "Earlier": np.empty_like(d, order="C"),
             "Passed": np.empty_like(d, order="C"),
         }
-        weights = list(zip(pair, (unit.gate_weight.T, unit.candidate_weight.T), strict=True))
-        calls = _Calls(code, gru.BACK, steps, unit.size, weights, values, {"DBias": 3 * unit.size})
-        calls.run(threads)
+        calls = _Calls(function, steps, unit.size, values, {"DBias": 3 * unit.size})
+        calls.run(ctx.threads)
         return values["DX"], values["Earlier"], values["Passed"], calls.sums["DBias"], calls.carry
 
 
-_RUN = ("Hidden", "Cells", "Gates", "Active")
+@cache
+def _loop(unit: Unit, form: UnitForm, is_back: bool) -> LoopCode:
+    return loop_of(unit(form).text(is_back))
 
 
-def _fits(rows: int, weight: Array, *arrays: Array | None) -> bool:
+@cache
+def _panels(columns: int, lanes: int) -> Panels:
+    return Panels(columns, lanes)
+
+
+@lru_cache(maxsize=32)
+def _places(steps: TimeSteps) -> tuple[int, int]:
+    """The addresses of `Rows` and `Starts`."""
+    return address(steps.rows), address(steps.starts)
+
+
+def _kept_as(ctx: KernelContext, fixed: Hashable) -> Hashable:
+    return None if fixed is None else (ctx.op, fixed)
+
+
+def _fits(rows: int, weight: Array, *arrays: Maybe) -> bool:
     """True if all are of float32, with rows enough."""
     if weight.dtype != np.float32 or (rows < _LEAST_ROWS and weight.size > _SMALL_WEIGHT):
         return False
     return all(array is None or (array.dtype == np.float32 and array.size > 0) for array in arrays)
 
 
-def _first(cell: LstmCell, H0: Array | None, C0: Array | None) -> dict[str, Any]:
-    """The initial values, of which either may be missing, and the peephole weights."""
-    given = H0 if C0 is None else C0
-    zeros = np.zeros((1 if given is None else len(given), cell.size), np.float32)
+def _pays(steps: TimeSteps, unit: GruUnit) -> bool:
+    """True for more than a single small step, for which NumPy's calls take less than a weight in panels."""
+    return len(steps.steps) > 1 or len(steps.rows) * unit.gate_weight.size >= _LEAST_STEP
+
+
+# ---------------------------------------------------------------------- arguments
+def _lstm_own(cell: LstmCell, H0: Maybe, C0: Maybe, has_dcells: bool = False) -> tuple[Any, ...]:
+    """The fields of a form beyond those that the weights give."""
+    names = cell.gate.name, cell.state.name, cell.candidate.name
+    has_first = H0 is not None or C0 is not None
+    return (has_first, *names, cell.peepholes is not None, has_dcells, cell.clip)
+
+
+def _projected_own(projection: Projection, width: int) -> tuple[Any, ...]:
+    """The fields of a form that a projection to so many units adds."""
+    return projection.activation.name, projection.clip, width % widths()[1] != 0
+
+
+def _projected(cell: LstmCell, H0: Maybe, C0: Maybe, run: ProjectedRun) -> dict[str, Any]:
+    """The arrays of a run with a projection, and its initial values."""
+    first = _cells(cell, H0, C0)
+    width = run.hidden.shape[1]
+    return {**first, "First": _first(H0, width, len(first["FirstCells"])), **_named(run), "state": width}
+
+
+def _gru_own(unit: GruUnit, H0: Maybe) -> tuple[Any, ...]:
+    """The same for a gated recurrent unit."""
+    return H0 is not None, unit.gate.name, unit.candidate.name, unit.origin_mode
+
+
+def _named(run: LstmRun | ProjectedRun | GruRun) -> dict[str, Array]:
+    """The arrays of a run by the names of the arguments."""
+    return {name.capitalize(): np.ascontiguousarray(value) for name, value in run._asdict().items()}
+
+
+def _first(state: Maybe, size: int, rows: int = 1) -> Array:
+    """Initial values; zeros where none are given."""
+    return np.zeros((rows, size), np.float32) if state is None else np.ascontiguousarray(state)
+
+
+def _entry(X: Array, bias: Maybe, H0: Maybe, size: int) -> dict[str, Any]:
+    """The arguments that a run forward reads."""
     return {
-        "First": zeros if H0 is None else np.ascontiguousarray(H0),
-        "FirstCells": zeros if C0 is None else np.ascontiguousarray(C0),
-        "Peepholes": None if cell.peepholes is None else np.concatenate(cell.peepholes),
+        "X": np.ascontiguousarray(X),
+        "Bias": np.zeros(X.shape[1], np.float32) if bias is None else np.ascontiguousarray(bias),
+        "First": _first(H0, size),
+        "depth": 0 if H0 is None else size,
     }
 
 
-def _lstm_form(cell: LstmCell, panels: Panels, has_first: bool, has_dcells: bool = False) -> LstmForm:
-    lanes = widths()[1]
-    names = (cell.gate.name, cell.state.name, cell.candidate.name)
-    is_masked = cell.size % lanes != 0
-    has_peepholes = cell.peepholes is not None
-    return LstmForm(lanes, panels.vectors, *names, is_masked, has_peepholes, has_first, has_dcells, cell.clip)
+def _gradients(d: Array, width: int) -> dict[str, Any]:
+    """The gradient that comes, and places for those that a run back writes."""
+    return {
+        "D": np.ascontiguousarray(d),
+        "DX": np.empty((len(d), width), np.float32),
+        "Earlier": np.empty_like(d, order="C"),
+    }
 
 
-def _first_states(unit: GruUnit, H0: Array | None) -> Array:
-    return np.zeros((1, unit.size), np.float32) if H0 is None else np.ascontiguousarray(H0)
-
-
-def _gru_form(unit: GruUnit, pair: tuple[Panels, Panels], has_first: bool) -> GruForm:
-    lanes = widths()[1]
-    vectors = pair[0].vectors, pair[1].vectors
-    is_masked = unit.size % lanes != 0
-    names = unit.gate.name, unit.candidate.name
-    return GruForm(lanes, vectors, *names, is_masked, unit.origin_mode, has_first)
-
-
-@cache
-def _gru_forward(form: GruForm) -> LoopCode:
-    return loop_of(gru.forward_text(form))
-
-
-@cache
-def _gru_back(form: GruForm) -> LoopCode:
-    return loop_of(gru.back_text(form))
-
-
-@cache
-def _lstm_forward(form: LstmForm) -> LoopCode:
-    return loop_of(lstm.forward_text(form))
-
-
-@cache
-def _lstm_back(form: LstmForm) -> LoopCode:
-    return loop_of(lstm.back_text(form))
+def _cells(cell: LstmCell, H0: Maybe, C0: Maybe) -> dict[str, Any]:
+    """The initial values, of which either may be missing, and the peephole weights."""
+    rows = next((len(each) for each in (C0, H0) if each is not None), 1)
+    return {
+        "First": _first(H0, cell.size, rows),
+        "FirstCells": _first(C0, cell.size, rows),
+        "Peepholes": None if cell.peepholes is None else np.concatenate(cell.peepholes),
+    }
 
 
 class _Calls:
@@ -248,37 +408,23 @@ class _Calls:
 
     def __init__(
         self,
-        code: LoopCode,
-        names: Sequence[str],
+        function: _StepsFunction,
         steps: TimeSteps,
         size: int,
-        products: Sequence[tuple[Panels, Array]],
         values: Mapping[str, Any],
         wanted: Mapping[str, int] | None = None,
     ) -> None:
-        self.code, self.names, self.steps = code, names, steps
+        self.function, self.steps = function, steps
         self.wanted = dict(wanted or {})
-        self.work = len(steps.rows) * sum(weight.size for _, weight in products)
-        self.width = max(panels.stride for panels, _ in products)
+        self.work = len(steps.rows) * function.multiplications
+        self.width = max(packed.arguments[0] for packed in function.weights)
         self.carry: Array = np.zeros((steps.running, size), np.float32)
         self.sums: dict[str, Array] = {}
         """Sums over all rows, by name."""
-        self.values: dict[str, Any] = {
-            **values,
-            "Rows": steps.rows,
-            "Starts": steps.starts,
-            "steps": len(steps.steps),
-            "size": size,
-        }
-        for behind, (panels, weight) in zip(("", "2"), products, strict=False):
-            packed = panels.packed(weight)
-            found = {
-                "stride": panels.stride,
-                "panels": panels.count,
-                "Weight": packed,
-                "whole": packed[0].size,
-            }
-            self.values.update({f"{name}{behind}": value for name, value in found.items()})
+        self.values: dict[str, Any] = {**values, "steps": len(steps.steps), "size": size}
+        self.values["Rows"], self.values["Starts"] = _places(steps)
+        for number, packed in enumerate(function.weights):
+            self.values.update(zip([f"{name}{number}" for name in PRODUCT], packed.arguments, strict=True))
 
     def run(self, threads: int) -> None:
         """Run them all."""
@@ -299,7 +445,5 @@ class _Calls:
             "Table": np.empty(count, np.int64),
             "Carry": self.carry[first:last],
         }
-        given = [values[name] for name in self.names]
-        table = [one if isinstance(one, int) else address(one) for one in given]
-        arguments = np.array(table, np.int64)
-        self.code.function(first, last, arguments.ctypes.data)
+        table = [address(values[name]) for name in self.function.names]
+        self.function.code.function(first, last, (ctypes.c_int64 * len(table))(*table))

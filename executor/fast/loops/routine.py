@@ -82,6 +82,10 @@ class Routine:
         """The product of integers."""
         return self.let(f"mul i64 {left}, {right}")
 
+    def share(self, count: str, part: str, parts: str) -> str:
+        """The start of a part of so many that are almost equal."""
+        return self.let(f"udiv i64 {self.times(count, part)}, {parts}")
+
     def least(self, left: str, right: str) -> str:
         """The smaller of two integers."""
         return self.pick(self.is_less(left, right), left, right)

@@ -1,4 +1,4 @@
-"""softmax, layer_norm and their gradients over float32 rows by compiled code, behind the objects of
+"""softmax, its loss, layer_norm and their gradients over float32 rows by compiled code, behind the objects of
 `fluidlite.executor.run.rows`.
 
 The same calls with the same arrays: until the code is there, and for other dtypes, NumPy's object computes.
@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from operator import is_not
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -20,7 +20,9 @@ from fluidlite.executor.fast.loops.vectors import Vector
 from fluidlite.executor.run import rows
 from fluidlite.executor.run.team import on_team
 
-__all__ = ["KINDS", "CompiledRows"]
+__all__ = ["KINDS", "CompiledRows", "compiled_rows"]
+
+After: TypeAlias = Callable[[Point, Sequence[Vector]], Mapping[str, Vector]]
 
 _ASKED_AT = 2
 _SUMS_FROM = 6  # the arrays from here on take sums over all rows
@@ -30,24 +32,73 @@ def _nothing(point: Point, reduced: Sequence[Vector] = ()) -> Mapping[str, Vecto
     return {}
 
 
-@cache
-def _softmax(lowest: float) -> LoopCode:
+def _softmax_sweeps(lowest: float, last: After, has_bias: bool = False) -> list[Sweep]:
     """exp(x - largest) over its sum."""
 
+    def largest(lanes: RowLanes) -> None:
+        if not has_bias:
+            lanes.largest(lanes["x"])
+            return
+        score = lanes["x"] + lanes["bias"]
+        lanes.store("out", score)
+        lanes.largest(score)
+
     def powers(lanes: RowLanes) -> None:
-        score = lanes["x"] - lanes["top"]
+        score = lanes["out" if has_bias else "x"] - lanes["top"]
         # NaN is not less than anything, and stays
         raised = functions.exp(lanes.code.select(score.compare("olt", lowest), score.like(lowest), score))
         lanes.store("out", raised)
         lanes.total(raised)
 
-    return _code(
-        {"x": "full", "out": "full"},
-        _nothing,
-        Sweep(lambda lanes: lanes.largest(lanes["x"]), lambda point, found: {"top": found[0]}),
+    return [
+        Sweep(largest, lambda point, found: {"top": found[0]}),
         Sweep(powers, lambda point, found: {"share": 1.0 / found[0]}),
-        Sweep(lambda lanes: lanes.store("out", lanes["out"] * lanes["share"]), _nothing),
-    )
+        Sweep(lambda lanes: lanes.store("out", lanes["out"] * lanes["share"]), last),
+    ]
+
+
+@cache
+def _softmax(is_narrow: bool, lowest: float) -> LoopCode:
+    sweeps = _softmax_sweeps(lowest, _nothing)
+    return _code({"x": "full", "out": "full"}, _nothing, *sweeps, is_narrow=is_narrow)
+
+
+@cache
+def _softmax_loss(is_narrow: bool, lowest: float, ignored: int, has_bias: bool) -> LoopCode:
+    """softmax, and the negative logarithm of its element at each row's label."""
+
+    def begin(point: Point) -> Mapping[str, Vector]:
+        return {"kept": point.choose("labels", "flag", ignored)}
+
+    def loss(point: Point, found: Sequence[Vector]) -> Mapping[str, Vector]:
+        point.store("loss", point.where(point["kept"], -functions.log(point.picked("out", "labels"))))
+        return {}
+
+    arrays = {"x": "full", "labels": "labels", "out": "full", "loss": "column", "bias": "row", "flag": "flag"}
+    kept = _without(arrays, bias=has_bias)
+    return _code(kept, begin, *_softmax_sweeps(lowest, loss, has_bias), is_narrow=is_narrow)
+
+
+@cache
+def _softmax_loss_grad(is_narrow: bool, ignored: int, incoming: str) -> LoopCode:
+    """(softmax - one at the label) * incoming."""
+
+    def begin(point: Point) -> Mapping[str, Vector]:
+        return {"kept": point.choose("labels", "flag", ignored), "d": point.load("d")}
+
+    def scale(lanes: RowLanes) -> None:
+        # what a row without a label holds may be NaN
+        is_kept = lanes["kept"].compare("une", 0.0)
+        scaled = lanes["y"] * lanes["d"]
+        lanes.store("out", lanes.code.select(is_kept, scaled, scaled.like(0.0)))
+
+    def less(point: Point, found: Sequence[Vector]) -> Mapping[str, Vector]:
+        at_label = point.picked("out", "labels") - point["d"]
+        point.set_picked("out", "labels", point.where(point["kept"], at_label))
+        return {}
+
+    arrays = {"y": "full", "labels": "labels", "d": incoming, "out": "full", "flag": "flag"}
+    return _code(arrays, begin, Sweep(scale, less), is_narrow=is_narrow)
 
 
 @cache
@@ -142,8 +193,15 @@ def _without(arrays: Mapping[str, str], **present: bool) -> dict[str, str]:
     return {name: kind for name, kind in arrays.items() if present.get(name, True)}
 
 
-def _code(arrays: Mapping[str, str], begin: Callable[[Point], Any], *sweeps: Sweep) -> LoopCode:
-    return loop_of(sweeps_text(arrays, begin, sweeps, widths()))
+def _code(
+    arrays: Mapping[str, str], begin: Callable[[Point], Any], *sweeps: Sweep, is_narrow: bool = False
+) -> LoopCode:
+    return loop_of(sweeps_text(arrays, begin, sweeps, widths(), is_narrow))
+
+
+def _is_narrow(rows: Any) -> bool:
+    """True if a row fits into a register."""
+    return bool(rows.shape[-1] <= widths()[1])
 
 
 class CompiledRows:
@@ -158,45 +216,88 @@ class CompiledRows:
         self.runs = 0
         self.wait = wait
         self.code: LoopCode | None = None
-        self.sums = np.zeros((2, self.threads, max(self.columns, 1)), np.float32)
         self.held: Sequence[Any] = ()
         self.tables: list[Any] = []
+        self.places: dict[int, int] = {}
+        """Position -> place in a table of the address of each array that all threads share."""
         self.calls: list[tuple[int, int, int]] = []
 
     def __call__(self, *arrays: Any) -> None:
-        if not self._is_ready(arrays):
+        # a plan calls with the same arrays at each run, but for what is fed
+        is_known = len(self.held) == len(arrays) and not any(map(is_not, self.held, arrays))
+        if not is_known and not self._take(arrays):
             self.plain(*arrays)
             return
-        # a plan calls with the same arrays at each run, but for what is fed
-        if len(self.held) != len(arrays) or any(map(is_not, self.held, arrays)):
-            self._take(arrays)
-        self.sums.fill(0)
-        on_team(len(self.calls), self._run)
-        for number, wanted in enumerate(arrays[_SUMS_FROM:]):
-            if wanted is not None:
-                np.add.reduce(self.sums[number, : len(self.calls)], axis=0, out=wanted)
+        self._before()
+        if len(self.calls) == 1:
+            self._run(0)
+        else:
+            on_team(len(self.calls), self._run)
+        self._after(arrays)
+
+    def _before(self) -> None:
+        """Make ready what the compiled code adds to."""
+
+    def _after(self, arrays: Sequence[Any]) -> None:
+        """Finish what it leaves."""
+
+    def _own(self, arrays: Sequence[Any], member: int) -> list[Any]:
+        """The arrays that a member of the team is called with, each at its position."""
+        return list(arrays)
+
+    def _dtype(self, position: int) -> Any:
+        """The dtype that the compiled code takes an array in."""
+        return np.float32
 
     def _run(self, member: int) -> None:
         assert self.code is not None
         self.code.function(*self.calls[member])
 
-    def _take(self, arrays: Sequence[Any]) -> None:
-        """Write down the addresses of the arrays, and the rows of each thread."""
+    def _take(self, arrays: Sequence[Any]) -> bool:
+        """Write down the addresses of the arrays that are other ones; False where the compiled code cannot
+        compute them, or is not there yet.
+        """
+        if not self._has_code(arrays):
+            return False
+        if not self.held:
+            self._begin(arrays)
+        for position, array in enumerate(arrays):
+            if array is self.held[position]:
+                continue
+            if array.dtype != self._dtype(position) or not array.flags.c_contiguous:
+                self.held = ()
+                return False
+            if position in self.places:
+                for table in self.tables:
+                    table[self.places[position]] = _address(array)
         self.held = arrays
-        self.tables = []
-        self.calls = []
-        members = self.plain.blocks.members
-        for member in range(members):
-            # each thread adds up gradients of scale and bias by itself
-            own = (*arrays[:_SUMS_FROM], *self.sums[:, member])
-            places = [mine.ctypes.data for mine, array in zip(own, arrays, strict=False) if array is not None]
-            table = np.array([*places, self.columns], np.int64)
-            first, last = (self.count * (member + step) // members for step in (0, 1))
-            self.tables.append(table)
-            self.calls.append((first, last, table.ctypes.data))
+        return True
 
-    def _is_ready(self, arrays: Sequence[Any]) -> bool:
-        """True if the compiled code can compute these arrays."""
+    def _begin(self, arrays: Sequence[Any]) -> None:
+        """Make the tables of addresses, and share out the rows."""
+        members = self.plain.blocks.members
+        given = [self._own(arrays, member) for member in range(members)]
+        present = [position for position, array in enumerate(given[0]) if array is not None]
+        is_shared = [mine is array for mine, array in zip(given[0], arrays, strict=False)]
+        self.places = {
+            position: place
+            for place, position in enumerate(present)
+            if position < len(arrays) and is_shared[position]
+        }
+        self.tables = [
+            np.array([*(_address(own[position]) for position in present), self.columns], np.int64)
+            for own in given
+        ]
+        rows = [self.count * member // members for member in range(members + 1)]
+        self.calls = [
+            (rows[member], rows[member + 1], table.ctypes.data) for member, table in enumerate(self.tables)
+        ]
+        self.held = [None] * len(arrays)
+
+    def _has_code(self, arrays: Sequence[Any]) -> bool:
+        """True once the code is there; asks for it when it is clear that there will be more runs."""
+        if self.code is not None and self.code.function is not None:
+            return True
         self.runs += 1
         if self.runs < self.asked_at:
             return False
@@ -205,15 +306,74 @@ class CompiledRows:
             if self.wait:
                 self.code.compile()
             self.code.ask()
-        if self.code.function is None:
-            return False
-        given = [array for array in arrays if array is not None]
-        return all(array.dtype == np.float32 and array.flags.c_contiguous for array in given)
+        return self.code.function is not None
 
+
+def _address(array: Any) -> int:
+    # half the time of `array.ctypes.data`
+    return int(array.__array_interface__["data"][0])
+
+
+class CompiledSums(CompiledRows):
+    """One whose arrays from `_SUMS_FROM` on take sums over all rows."""
+
+    def __init__(self, xp: Any, kind: Any, arguments: Sequence[Any], wait: bool) -> None:
+        super().__init__(xp, kind, arguments, wait)
+        self.sums = np.zeros((2, self.threads, max(self.columns, 1)), np.float32)
+
+    def _own(self, arrays: Sequence[Any], member: int) -> list[Any]:
+        # each thread adds up gradients of scale and bias by itself
+        own = [*arrays[:_SUMS_FROM], *self.sums[:, member]]
+        return [mine if array is not None else None for mine, array in zip(own, arrays, strict=False)]
+
+    def _before(self) -> None:
+        self.sums.fill(0)
+
+    def _after(self, arrays: Sequence[Any]) -> None:
+        for number, wanted in enumerate(arrays[_SUMS_FROM:]):
+            if wanted is not None:
+                np.add.reduce(self.sums[number, : len(self.calls)], axis=0, out=wanted)
+
+
+class CompiledLabels(CompiledRows):
+    """One whose second array are labels, which it looks at."""
+
+    def __init__(self, xp: Any, kind: Any, arguments: Sequence[Any], wait: bool) -> None:
+        super().__init__(xp, kind, arguments, wait)
+        self.flags = [np.zeros(1, np.int64) for _ in range(self.threads)]
+        """For each thread whether it has met a label that is no class."""
+
+    def _own(self, arrays: Sequence[Any], member: int) -> list[Any]:
+        return [*arrays, self.flags[member]]
+
+    def _dtype(self, position: int) -> Any:
+        return np.int64 if position == 1 else np.float32
+
+    def _after(self, arrays: Sequence[Any]) -> None:
+        if any(map(bool, self.flags)):
+            for flag in self.flags:
+                flag.fill(0)
+            self.plain.check(arrays[1])
+
+
+def compiled_rows(xp: Any, kind: Any, arguments: Sequence[Any], wait: bool) -> CompiledRows:
+    """The compiled kernel that takes the place of one of `KINDS`."""
+    return _CLASSES.get(kind, CompiledRows)(xp, kind, arguments, wait)
+
+
+_CLASSES: Mapping[Any, type[CompiledRows]] = {
+    rows.LayerNormGrad: CompiledSums,
+    rows.SoftmaxLoss: CompiledLabels,
+    rows.SoftmaxLossGrad: CompiledLabels,
+}
 
 KINDS: Mapping[Any, Callable[[Sequence[Any], Sequence[Any]], LoopCode]] = {
-    rows.Softmax: lambda options, arrays: _softmax(*options),
+    rows.Softmax: lambda options, arrays: _softmax(_is_narrow(arrays[0]), *options),
     rows.SoftmaxGrad: lambda options, arrays: _softmax_grad(),
+    rows.SoftmaxLoss: lambda options, arrays: _softmax_loss(_is_narrow(arrays[0]), *options, len(arrays) > 4),
+    rows.SoftmaxLossGrad: lambda options, arrays: _softmax_loss_grad(
+        _is_narrow(arrays[0]), *options, "column" if arrays[2].ndim else "number"
+    ),
     rows.LayerNorm: lambda options, arrays: _layer_norm(
         options[0], arrays[1] is not None, arrays[2] is not None
     ),

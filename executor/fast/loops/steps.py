@@ -40,12 +40,12 @@ class StepCode:
         """The place of this step of a sequence."""
         return self.a.entry("%Rows", self.stored(row))
 
-    def earlier(self, row: str, array: str, first: str) -> str:
+    def earlier(self, row: str, array: str, first: str, width: str = "%size") -> str:
         """The address of the step before; at the first step of the initial values."""
         a = self.a
         place = a.entry("%Rows", a.sum(self.before, self.rank(row)))
-        kept = a.at(array, a.times(place, "%size"))
-        given = a.at(first, a.times(self.rank(row), "%size")) if self.has_first else first
+        kept = a.at(array, a.times(place, width))
+        given = a.at(first, a.times(self.rank(row), width)) if self.has_first else first
         return a.pick(self.is_first, given, kept, "ptr")
 
     def if_known(self, value: Vector) -> Vector:

@@ -28,13 +28,16 @@ def sweeps_text(
     begin: Callable[[Point], Mapping[str, Vector]],
     sweeps: Sequence[Sweep],
     widths: tuple[int, int],
+    is_narrow: bool = False,
 ) -> str:
-    """The text of a function `LOOP(first row, last row, arguments)`.
+    """The text of a function `LOOP(first row, last row, arguments)`; where rows are narrow, each is one
+    register from its first sweep to its last.
 
-    `arrays` are in the order of the arguments, each "full" (a matrix), "row" (one for all) or "column" (one
-    number a row); the last argument is the length of a row. `begin` makes numbers ahead of the first sweep.
+    `arrays` are in the order of the arguments, each "full" (a matrix), "row" (one for all), "column" (one
+    number a row), "labels" (one int64 a row), "number" (one for all) or "flag" (an int64 that is set to 1);
+    the last argument is the length of a row. `begin` makes numbers ahead of the first sweep.
     """
-    text = _Text(arrays, widths)
+    text = _Text(arrays, widths, is_narrow)
     numbers: dict[str, Vector] = {}
     text.point(begin, numbers)
     for number, sweep in enumerate(sweeps):
@@ -45,14 +48,19 @@ def sweeps_text(
 class _Text:
     """The lines of such a function."""
 
-    def __init__(self, arrays: Mapping[str, str], widths: tuple[int, int]) -> None:
+    def __init__(self, arrays: Mapping[str, str], widths: tuple[int, int], is_narrow: bool) -> None:
         self.arrays = arrays
+        self.is_narrow = is_narrow
+        self.held: dict[str, Vector] = {}
+        """Of a narrow row: the lanes of matrices that are loaded or stored."""
         self.intrinsics: dict[str, str] = {}
         self.codes = [
             Code(width, letter, self.intrinsics) for width, letter in zip(widths, "mt", strict=True)
         ]
         self.single = Code(1, "u", self.intrinsics)
         self.rows: list[str] = []
+        self.places: dict[str, str] = {}
+        """The place in the row that each array of labels says."""
 
     def point(self, compute: Callable[[Point], Mapping[str, Vector]], numbers: dict[str, Vector]) -> None:
         """Arithmetic on the numbers of a row."""
@@ -67,6 +75,9 @@ class _Text:
 
     def sweep(self, number: int, sweep: Sweep, numbers: dict[str, Vector]) -> None:
         """A loop of whole vectors, one of what is left, then the arithmetic behind them."""
+        if self.is_narrow:
+            self._narrow(sweep, numbers)
+            return
         self.rows += [f"  br label %s{number}", f"s{number}:"]
         both = []
         for code, letter in zip(self.codes, "jk", strict=True):
@@ -79,6 +90,16 @@ class _Text:
         self._loop(tail, "%main", "%columns", f"{main.index}.head", f"e{number}", sweep)
         self.rows.append(f"e{number}:")
         reduced = [self._reduced(main, tail, which) for which in range(len(main.reduced))]
+        self.point(lambda point: sweep.after(point, reduced), numbers)
+
+    def _narrow(self, sweep: Sweep, numbers: dict[str, Vector]) -> None:
+        """One register, and the arithmetic behind it."""
+        code = self.codes[1]
+        known = {name: self._spread(code, vector) for name, vector in numbers.items()}
+        lanes = RowLanes(self, code, "zero", known, masked=True)
+        sweep.compute(lanes)
+        self.rows += self.flush(code)
+        reduced = [self._over_lanes(code, how, last) for how, _, last in lanes.reduced]
         self.point(lambda point: sweep.after(point, reduced), numbers)
 
     def _spread(self, code: Code, vector: Vector) -> Vector:
@@ -109,19 +130,21 @@ class _Text:
 
     def _reduced(self, main: RowLanes, tail: RowLanes, which: int) -> Vector:
         """A reduction over both loops as one number."""
-        is_sum = main.reduced[which][0] == "fadd"
-        parts = []
-        for lanes in (main, tail):
-            kind = lanes.code.type(_FLOAT)
-            full = f"@llvm.vector.reduce.{lanes.reduced[which][0]}.v{lanes.code.width}f32"
-            first = "float 0.0, " if is_sum else ""
-            self.intrinsics[full] = f"declare float {full}({'float, ' if is_sum else ''}{kind})"
-            flags = "reassoc " if is_sum else ""
-            name = self.single.name()
-            call = f"call {flags}float {full}({first}{kind} %{lanes.index}.acc{which})"
-            self.single.lines.append(f"  {name} = {call}")
-            parts.append(self.single.spread(name, _FLOAT))
-        return parts[0] + parts[1] if is_sum else self.single.call("maximum", *parts)
+        how = main.reduced[which][0]
+        parts = [self._over_lanes(lanes.code, how, f"%{lanes.index}.acc{which}") for lanes in (main, tail)]
+        return parts[0] + parts[1] if how == "fadd" else self.single.call("maximum", *parts)
+
+    def _over_lanes(self, code: Code, how: str, name: str) -> Vector:
+        """The lanes of a vector as one number."""
+        is_sum = how == "fadd"
+        kind = code.type(_FLOAT)
+        full = f"@llvm.vector.reduce.{how}.v{code.width}f32"
+        first = "float 0.0, " if is_sum else ""
+        self.intrinsics[full] = f"declare float {full}({'float, ' if is_sum else ''}{kind})"
+        result = self.single.name()
+        flags = "reassoc " if is_sum else ""
+        self.single.lines.append(f"  {result} = call {flags}float {full}({first}{kind} {name})")
+        return self.single.spread(result, _FLOAT)
 
     def whole(self, count: int) -> str:
         """The function."""
@@ -134,11 +157,12 @@ class _Text:
             "define void @LOOP(i64 %first, i64 %last, ptr %arguments) {",
             "entry:",
             *head,
+            "  %zero = add i64 0, 0",
             f"  %main = and i64 %columns, {-self.codes[0].width}",
             "  %some = icmp slt i64 %first, %last",
             "  br i1 %some, label %row, label %done",
             "row:",
-            f"  %r = phi i64 [%first, %entry], [%r.next, %e{count - 1}]",
+            f"  %r = phi i64 [%first, %entry], [%r.next, {'%row' if self.is_narrow else f'%e{count - 1}'}]",
             "  %offset = mul i64 %r, %columns",
             *self.rows,
             "  %r.next = add i64 %r, 1",
@@ -162,13 +186,51 @@ class Point:
     def __getitem__(self, name: str) -> Vector:
         return self.numbers[name]
 
+    def _let(self, text: str) -> str:
+        """Append an instruction on what is no float; gives the name of its result."""
+        name = self.code.name()
+        self.code.lines.append(f"  {name} = {text}")
+        return name
+
     def _address(self, name: str) -> str:
-        at = self.code.name()
-        self.code.lines.append(f"  {at} = getelementptr float, ptr %p.{name}, i64 %r")
-        return at
+        place = "0" if self.text.arrays[name] == "number" else "%r"
+        return self._let(f"getelementptr float, ptr %p.{name}, i64 {place}")
+
+    def choose(self, name: str, flag: str, ignored: int) -> Vector:
+        """Read the row's label, the place of what is `picked` from now on: 1, or 0 for a label that is to be
+        ignored. One that is neither this nor a place in the row is taken for it, and sets `flag`.
+        """
+        at = self._let(f"getelementptr i64, ptr %p.{name}, i64 %r")
+        label = self._let(f"load i64, ptr {at}, align 8")
+        # as unsigned numbers negative labels are large ones
+        is_place = self._let(f"icmp ult i64 {label}, %columns")
+        is_ignored = self._let(f"icmp eq i64 {label}, {ignored}")
+        is_good = self._let(f"or i1 {is_place}, {is_ignored}")
+        old = self._let(f"load i64, ptr %p.{flag}, align 8")
+        new = self._let(f"select i1 {is_good}, i64 {old}, i64 1")
+        self.code.lines.append(f"  store i64 {new}, ptr %p.{flag}, align 8")
+        self.text.places[name] = self._let(f"select i1 {is_place}, i64 {label}, i64 0")
+        kept = self._let(f"select i1 {is_place}, float 1.0, float 0.0")
+        return self.code.spread(kept, _FLOAT)
+
+    def _picked(self, name: str, labels: str) -> str:
+        place = self._let(f"add i64 %offset, {self.text.places[labels]}")
+        return self._let(f"getelementptr float, ptr %p.{name}, i64 {place}")
+
+    def picked(self, name: str, labels: str) -> Vector:
+        """The element of a matrix at the row's label."""
+        return self.code.emit(f"load <1 x float>, ptr {self._picked(name, labels)}, align 4", _FLOAT)
+
+    def set_picked(self, name: str, labels: str, value: Vector) -> None:
+        """Set the element of a matrix at the row's label."""
+        self.code.lines.append(f"  store <1 x float> {value.name}, ptr {self._picked(name, labels)}, align 4")
+
+    def where(self, kept: Vector, value: Vector) -> Vector:
+        """`value` where `kept` is not 0, else 0."""
+        return self.code.select(kept.compare("une", 0.0), value, value.like(0.0))
 
     def load(self, name: str) -> Vector:
-        """The row's number of a column."""
+        """The row's number of a column, or the one number of all rows."""
         return self.code.emit(f"load <1 x float>, ptr {self._address(name)}, align 4", _FLOAT)
 
     def store(self, name: str, value: Vector) -> None:
@@ -209,6 +271,13 @@ class RowLanes:
     def __getitem__(self, name: str) -> Vector:
         if name in self.numbers:
             return self.numbers[name]
+        if not self.text.is_narrow:
+            return self._loaded(name)
+        if name not in self.text.held:
+            self.text.held[name] = self._loaded(name)
+        return self.text.held[name]
+
+    def _loaded(self, name: str) -> Vector:
         at = self._address(name)
         kind = self.code.type(_FLOAT)
         if self.mask is None:
@@ -229,6 +298,7 @@ class RowLanes:
 
     def store(self, name: str, value: Vector) -> None:
         """Set the lanes of an array."""
+        self.text.held[name] = value
         at = self._address(name)
         kind = self.code.type(_FLOAT)
         if self.mask is None:
@@ -244,6 +314,9 @@ class RowLanes:
         """Add up the lanes of a row."""
         if self.mask is not None:
             value = self.code.select(self.mask, value, value.like(0.0))
+        if self.text.is_narrow:
+            self.reduced.append(("fadd", "", value.name))
+            return
         running = Vector(self.code, f"%{self.index}.acc{len(self.reduced)}", _FLOAT)
         self.reduced.append(("fadd", "zeroinitializer", (running + value).name))
 
@@ -252,5 +325,8 @@ class RowLanes:
         lowest = value.like(-float("inf"))
         if self.mask is not None:
             value = self.code.select(self.mask, value, lowest)
+        if self.text.is_narrow:
+            self.reduced.append(("fmaximum", "", value.name))
+            return
         running = Vector(self.code, f"%{self.index}.acc{len(self.reduced)}", _FLOAT)
         self.reduced.append(("fmaximum", lowest.name, self.code.call("maximum", running, value).name))

@@ -17,13 +17,12 @@ from fluidlite.base.tracing import tracer
 from fluidlite.executor import serving  # noqa: F401  (declares what `listen_and_serv` does)
 from fluidlite.executor.comm import before_run, leave
 from fluidlite.executor.comm.alone import hint_if_alone
-from fluidlite.executor.comm.ops import ACTIONS
 from fluidlite.executor.compile.pipeline import compile_plan, lower
 from fluidlite.executor.datasets import run_from_dataset
 from fluidlite.executor.explain import explain
 from fluidlite.executor.fast.loops.compiler import is_available
 from fluidlite.executor.memory import MemoryUse, memory_of
-from fluidlite.executor.nan_search import run_and_search
+from fluidlite.executor.nan_search import repeatable, run_and_search
 from fluidlite.executor.plan.plan import CompiledPlan, Plan, Target
 from fluidlite.executor.plan.sizes import SizeTable
 from fluidlite.executor.plan_cache import PlanCache
@@ -215,13 +214,14 @@ class Executor:
                 present(value, lod, return_numpy)
                 for value, lod in self._interpret(program, feed, names, scope)
             ]
-        if flags.find_nan_inf() and not any(op.type in ACTIONS for op in program.global_block().ops):
+        searched = repeatable(ops_to_run(program.global_block())) if flags.find_nan_inf() else []
+        if searched:
             return run_and_search(
                 program,
                 scope,
                 self.random,
                 lambda: self._run_plan(program, feed, names, scope, return_numpy, prune_to),
-                lambda: self._interpret(program, feed, names, scope, check=True),
+                lambda: self._interpret(program, feed, [], scope, searched),
             )
         return self._run_plan(program, feed, names, scope, return_numpy, prune_to)
 
@@ -324,9 +324,11 @@ class Executor:
         feed: Mapping[str, Any],
         names: Sequence[str],
         scope: Scope,
-        check: bool = False,
+        searched: Sequence[Operator] | None = None,
     ) -> list[tuple[Any, Any]]:
-        """Run op by op: startup programs, and every program while FLAGS_check_nan_inf is on."""
+        """Run op by op: startup programs, every program while FLAGS_check_nan_inf is on, and ops that are
+        `searched` for a NaN.
+        """
         block = program.global_block()
         signature = self._signature(program, feed, list(names))
         arguments, form = signature.arguments(feed)
@@ -336,10 +338,10 @@ class Executor:
             frame.values[name] = next(rest)
             frame.lods[name] = next(rest) if has_lod else ()
         interpreter = Interpreter(self.place, scope, self.random)
-        interpreter.check_values = check or flags.check_nan_inf()
+        interpreter.check_values = searched is not None or flags.check_nan_inf()
         rebinds.writes += 1
         with np.errstate(all="ignore"):
-            interpreter.run_block(block, frame)
+            interpreter.run_block(block, frame, searched)
         return [(fetch(frame, name), frame.lod(name)) for name in names]
 
     # ------------------------------------------------------------------ data sets
@@ -382,7 +384,7 @@ class Executor:
         """The machine that plans are made for."""
         loops = flags.fast_loops()
         # from the first step on, so that no step differs from the same one in another run
-        if loops == "background" and flags.get_flags("FLAGS_cpu_deterministic")["FLAGS_cpu_deterministic"]:
+        if loops == "background" and flags.is_deterministic():
             loops = "wait"
         is_on_host = self.xp is np
         return Target(threads, is_on_host, timed, loops if is_on_host and is_available() else "off")

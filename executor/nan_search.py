@@ -6,17 +6,19 @@ from __future__ import annotations
 
 import copy
 import warnings
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import numpy as np
 
 from fluidlite.base.errors import FluidWarning
+from fluidlite.executor.comm.ops import ACTIONS
+from fluidlite.ir.operator import Operator, OpRole
 from fluidlite.ir.program import Program
 from fluidlite.values.scope import Scope
 from fluidlite.values.tensor import LoDTensor, SelectedRows, host
 
-__all__ = ["run_and_search"]
+__all__ = ["repeatable", "run_and_search"]
 
 
 def run_and_search(
@@ -49,9 +51,33 @@ def run_and_search(
         raise
     _restore(after, ended)
     random.bit_generator.state = later
-    text = f"{', '.join(wrong)} held a NaN or an infinity after a step, but not when it was repeated op by op"
+    text = (
+        f"{', '.join(wrong)} held a NaN or an infinity after a step, but not when it was repeated op by op "
+        "(of a job's step, up to what comes from other processes)"
+    )
     warnings.warn(text, FluidWarning, stacklevel=4)
     return fetched
+
+
+def repeatable(ops: Sequence[Operator]) -> list[Operator]:
+    """The ops that a search may run once more: all of a program that talks to nobody. Of another one those of
+    the forward and backward pass that need no answer of other processes; nothing is sent twice.
+    """
+    if not any(op.type in ACTIONS for op in ops):
+        return list(ops)
+    found: list[Operator] = []
+    unknown: set[str] = set()
+    for op in ops:
+        if op.role & (OpRole.Optimize | OpRole.LRSched):
+            break
+        if op.type in ACTIONS:
+            # what is reduced in place keeps this process's own value
+            unknown.update(set(op.output_arg_names) - set(op.input_arg_names))
+        elif unknown.isdisjoint(op.input_arg_names):
+            found.append(op)
+        else:
+            unknown.update(op.output_arg_names)
+    return found
 
 
 def _values(program: Program, scope: Scope) -> dict[str, Any]:

@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
+from fluidlite.base import flags
 from fluidlite.executor.plan.plan import CompiledPlan
 from fluidlite.executor.plan.sizes import SMALLEST, Size, SizeTable
 from fluidlite.executor.run.bound import BoundPlan
@@ -116,7 +117,7 @@ class _Family:
             return None
         # dimensions that are equal in both forms are taken for one size, such as that of the batch
         groups = dict.fromkeys((now[place], before[place]) for place in varied)
-        sizes = SizeTable([value for value, _ in groups])
+        sizes = SizeTable([value for value, _ in groups], flags.is_deterministic())
         size_of = dict(zip(groups, sizes.inputs, strict=True))
 
         def shape_of(feed: int) -> Any:

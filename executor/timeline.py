@@ -9,6 +9,7 @@ import contextlib
 import json
 import os
 import pathlib
+import signal
 import threading
 from collections.abc import Iterable, Iterator
 from typing import Any
@@ -46,7 +47,9 @@ def recorded(path: str | os.PathLike[str] | None) -> Iterator[None]:
 
 
 def start_trace(path: str, role: str) -> None:
-    """Record this process from now on, and write its events to `path` at its end."""
+    """Record this process from now on, and write its events to `path` at its end, or when a signal asks it
+    to end.
+    """
     tracer.active = recorder.active = True
 
     def save() -> None:
@@ -55,7 +58,12 @@ def start_trace(path: str, role: str) -> None:
         with contextlib.suppress(OSError):  # the folder of a job that was ended is gone
             replace_file(pathlib.Path(path), [text.encode()])
 
-    atexit.register(save)
+    tracer.at_end(save)
+    atexit.register(tracer.end)
+    # the processes of a job that has failed elsewhere are ended so
+    may_handle = threading.current_thread() is threading.main_thread()
+    if may_handle and signal.getsignal(signal.SIGTERM) is signal.SIG_DFL:
+        signal.signal(signal.SIGTERM, tracer.ended)
 
 
 def merge_traces(folder: str, path: str) -> int:

@@ -5,7 +5,7 @@ for each end; a thread, a process of `mpirun` and a process at an address differ
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import Any, ClassVar
+from typing import Any
 
 from fluidlite.executor.comm.messages import Message
 from fluidlite.executor.comm.terms import Terms
@@ -50,10 +50,10 @@ class ServerLink(ABC):
 
     # True if the transport ends every wait of a trainer by itself. Otherwise a server that waits for a
     # trainer limits that time, so that the others hear which one it is.
-    ends_waits: ClassVar[bool]
+    ends_waits: bool
     # True if a signal to end shall end the server well. Those of threads are their process's, and those of
     # processes under `mpirun` are mpirun's.
-    takes_signals: ClassVar[bool]
+    takes_signals: bool
 
     @abstractmethod
     def next_message(self, within: float | None = None) -> tuple[Any, Message] | None:

@@ -65,13 +65,10 @@ class _TracedTrainerLink(TrainerLink):
 class _TracedServerLink(ServerLink):
     """The server's end of the same numbers."""
 
-    ends_waits = False
-    takes_signals = False
-
     def __init__(self, link: ServerLink, endpoint: str) -> None:
         self.link = link
-        self.ends_waits = link.ends_waits  # type: ignore[misc]  # of the transport, not of this class
-        self.takes_signals = link.takes_signals  # type: ignore[misc]
+        self.ends_waits = link.ends_waits
+        self.takes_signals = link.takes_signals
         self.endpoint = endpoint
         self.taken: dict[int, int] = defaultdict(int)
         self.replied: dict[int, int] = defaultdict(int)

@@ -17,7 +17,8 @@ from typing import Any
 
 from fluidlite.base.dtypes import VarType
 from fluidlite.base.registry import EMPTY_VAR
-from fluidlite.executor.compile.builder import CannotInline, Level, PlanBuilder, Writer
+from fluidlite.executor.compile.builder import CannotInline, PlanBuilder, Writer
+from fluidlite.executor.compile.level import Level
 from fluidlite.executor.compile.saved import SavedForBackward, keep
 from fluidlite.executor.plan.actions import (
     Append,

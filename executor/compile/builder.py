@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
 from fluidlite.base.dtypes import VarType, to_numpy, to_vartype
@@ -18,6 +17,7 @@ from fluidlite.base.registry import EMPTY_VAR, GRAD_SUFFIX, Spec
 from fluidlite.executor.compile.dynamic_shapes import data_dependent
 from fluidlite.executor.compile.emitter import CannotLower, Emitter
 from fluidlite.executor.compile.frozen import changed_by
+from fluidlite.executor.compile.level import Level
 from fluidlite.executor.compile.lowering import rule_for
 from fluidlite.executor.compile.saved import SavedForBackward
 from fluidlite.executor.fast.loops.recurrences import Recurrences
@@ -36,8 +36,8 @@ from fluidlite.executor.plan.actions import (
 from fluidlite.executor.plan.plan import FeedSpec, Plan, Remark, Target
 from fluidlite.executor.plan.steps import Step
 from fluidlite.executor.plan.values import Storage, Value, ValueFactory
-from fluidlite.executor.run.calls import Absent, BlockCall, KernelCall
-from fluidlite.executor.run.half import computes_in_single
+from fluidlite.executor.run.calls import Absent, BlockCall, CallFacts, KernelCall
+from fluidlite.executor.run.half import computes_in_single, has_half
 from fluidlite.executor.run.interpreter import missing, not_fetched
 from fluidlite.executor.run.kernels import check_slots
 from fluidlite.ir.block import Block
@@ -46,7 +46,10 @@ from fluidlite.ir.prune import reads, writes
 from fluidlite.values.scope import Scope
 from fluidlite.values.tensor import LoDTensor
 
-__all__ = ["CannotInline", "Level", "PlanBuilder", "Writer"]
+__all__ = ["CannotInline", "PlanBuilder", "Writer"]
+
+# beside EnforceNotMet, which a rule raises where it can tell
+_TRIPPED = (ArithmeticError, AttributeError, LookupError, TypeError, ValueError)
 
 
 class CannotInline(Exception):
@@ -55,44 +58,6 @@ class CannotInline(Exception):
 
 Writer: TypeAlias = "Callable[[PlanBuilder, Operator], bool]"
 """Writes an op with a sub-block into the plan; False if it has to be left to the interpreter."""
-
-
-@dataclass
-class Level:
-    """One block on its way into the plan: the outermost, or one that is written into a loop or branch."""
-
-    block: Block
-    steps: list[Step] = field(default_factory=list)
-    env: dict[str, Value] = field(default_factory=dict)
-    """Variable -> its newest value."""
-    needed: set[str] = field(default_factory=set)
-    """Variables that something outside the block reads."""
-    saved: dict[str, SavedForBackward] = field(default_factory=dict)
-    """By the variable of a loop's or branch's frames: what its gradient reads."""
-    memory: dict[Any, Any] = field(default_factory=dict)
-    """What lowering rules remember for the rules of later ops."""
-    in_gradient: bool = False
-    """True if one of the blocks around is a gradient's."""
-    last_read: dict[str, int] = field(default_factory=dict)
-    sequence: Sequence[Operator] = ()
-    index: int = 0
-    """The op that is being lowered."""
-    instead: Callable[[Operator], Operator | None] | None = None
-    """The op that is lowered in place of another; None if none is."""
-
-    def enter(self, outer: Level, env: dict[str, Value], needed: set[str], gradient: bool) -> None:
-        """Take over what a sub-block sees of the level around it."""
-        self.env.update(env)
-        self.saved = {**outer.saved, **self.saved}
-        self.memory.update(outer.memory)
-        self.in_gradient = gradient or outer.in_gradient
-        self.needed |= needed
-
-    def begin(self, ops: Sequence[Operator]) -> None:
-        """Note which of the ops reads each variable last."""
-        self.sequence = ops
-        for index, op in enumerate(ops):
-            self.last_read.update(dict.fromkeys(reads(op), index))
 
 
 class PlanBuilder:
@@ -115,6 +80,7 @@ class PlanBuilder:
     ) -> None:
         self.target = target
         self.recurrences = None if target.loops == "off" else Recurrences(target.loops == "wait")
+        self._asks_for_half = target.on_host and has_half(block.program)
         self.scope = scope
         self.writers = writers
         self.values = ValueFactory()
@@ -132,6 +98,7 @@ class PlanBuilder:
         # by later ops, too: a view that is made now must not show what they will write
         self._written = changed_by(ops)
         self._absent: set[str] = set()
+        self._made_by_kernels: set[Value] = set()
 
     def _feed(self, name: str, spec: FeedSpec) -> Value:
         return self.values.make(spec.shape, spec.dtype, Storage.FEED, name=name, has_lod=spec.has_lod)
@@ -174,7 +141,7 @@ class PlanBuilder:
             return self._lower_blocks(op)
         check_slots(op)
         Emitter(self, op).check_types()
-        rule = None if self.target.on_host and computes_in_single(op) else rule_for(op)
+        rule = None if self._asks_for_half and computes_in_single(op) else rule_for(op)
         if rule is not None:
             emitter = Emitter(self, op)
             # steps are published only when the whole rule has succeeded: a rule may give up half way
@@ -271,11 +238,6 @@ class PlanBuilder:
         """The block that is lowered."""
         return self.level.block
 
-    @property
-    def threads(self) -> int:
-        """Threads that may share a step's work; 0 on a device."""
-        return self.target.threads if self.target.on_host else 0
-
     def newest(self, name: str) -> Value | None:
         """The newest value of a variable that something has written, or read, in this plan."""
         return self.level.env.get(name)
@@ -311,6 +273,12 @@ class PlanBuilder:
         return (
             name in level.needed or self.is_persistable(name) or level.last_read.get(name, -1) > level.index
         )
+
+    def later_readers(self, name: str) -> list[Operator] | None:
+        """The ops that read a variable later; None where it is fetched, or outlives the run or the block."""
+        if name in self.level.needed or self.is_persistable(name):
+            return None
+        return [op for op in self.later_ops() if name in reads(op)]
 
     def value(self, op: Operator, slot: str, name: str) -> Value:
         """The newest value of a variable; the error for one that nothing has written."""
@@ -478,8 +446,9 @@ class PlanBuilder:
             if any(spec is None or -1 in spec.shape for found in specs.values() for spec in found):
                 return {}  # the kernel knows the shapes, and says what is wrong with them
             raise type(error)(f"{error}\n  {op.call_text()}\n  built at {op.where}") from None
-        # a shape rule may trip over a shape that is not known; the kernel will know it
-        except (IndexError, TypeError, ZeroDivisionError, AttributeError):
+        # a shape rule may trip over a shape that is not known, or that has more dimensions than it takes
+        # apart; the kernel knows it, and says what is wrong with it
+        except _TRIPPED:
             return {}
 
     def _specs_of_outputs(self, op: Operator) -> dict[str, Spec]:
@@ -509,7 +478,9 @@ class PlanBuilder:
         if is_block:
             call = BlockCall(op, list(known), list(outputs), has_lod)
         else:
-            call = KernelCall(op, list(known), list(outputs), has_lod, self.recurrences)
+            facts = CallFacts(self._unread(op), self._fixed(op), self._lasting(known.values()))
+            call = KernelCall(op, list(known), list(outputs), has_lod, self.recurrences, facts)
+            self._made_by_kernels.update(outputs.values())
         likes = {} if is_block else {name: self._forward_value(name) for name in outputs}
         operands: list[Operand] = [list(known.values())]
         if has_lod:
@@ -529,6 +500,29 @@ class PlanBuilder:
                 self.level.env[name] = value  # the interpreter has written the scope itself
             else:
                 self.publish(op, name, value)
+
+    def _unread(self, op: Operator) -> frozenset[str]:
+        """Output slots that nobody reads; in the body of a loop the next step may read any."""
+        if self.depth:
+            return frozenset()
+        slots = op.outputs.items()
+        return frozenset(slot for slot, names in slots if not any(self.is_needed(name, op) for name in names))
+
+    def _fixed(self, op: Operator) -> frozenset[str]:
+        """Input slots that hold nothing but parameters that stay as they are."""
+        slots = [(slot, names) for slot, names in op.inputs.items() if names]
+        return frozenset(
+            slot
+            for slot, names in slots
+            if all(self.is_persistable(name) and not self.changes(name) for name in names)
+        )
+
+    def _lasting(self, values: Iterable[Value]) -> frozenset[int]:
+        """Positions of arrays that kernels have made, outside of loops, which may write over theirs."""
+        if self.depth:
+            return frozenset()
+        made = self._made_by_kernels
+        return frozenset(number for number, value in enumerate(values) if value.root in made)
 
     def _inputs_of(self, op: Operator, is_block: bool) -> dict[str, Value]:
         if is_block:

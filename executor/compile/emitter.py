@@ -31,6 +31,7 @@ from fluidlite.executor.plan.actions import (
     Out,
     SetItem,
 )
+from fluidlite.executor.plan.plan import Target
 from fluidlite.executor.plan.sizes import Made, holds_sizes, plain
 from fluidlite.executor.plan.steps import Step, shown
 from fluidlite.executor.plan.values import (
@@ -116,9 +117,8 @@ class Lowered(Protocol):
     def values(self) -> ValueFactory:
         """Makes values."""
 
-    @property
-    def threads(self) -> int:
-        """Threads that may share a step's work; 0 on a device."""
+    target: Target
+    """The machine that the plan is made for."""
 
     @property
     def depth(self) -> int:
@@ -145,6 +145,9 @@ class Lowered(Protocol):
 
     def is_needed(self, name: str, op: Operator) -> bool:
         """True if a variable that `op` writes is read later, fetched, or outlives the run."""
+
+    def later_readers(self, name: str) -> Sequence[Operator] | None:
+        """The ops that read a variable later; None where something else does, too."""
 
     def is_persistable(self, name: str) -> bool:
         """True if a variable outlives the run."""
@@ -183,12 +186,21 @@ class Emitter:
     @property
     def on_host(self) -> bool:
         """True if the plan is for NumPy."""
-        return bool(self.builder.threads)
+        return self.builder.target.on_host
 
     @property
     def threads(self) -> int:
         """Threads that a step may share its work among."""
-        return max(self.builder.threads, 1)
+        return self.builder.target.threads if self.on_host else 1
+
+    @property
+    def loops(self) -> str:
+        """The way in which loops are compiled; see `Target`."""
+        return self.builder.target.loops
+
+    def compiles(self, value: Value) -> bool:
+        """True if kernels over an array's rows may be compiled ones."""
+        return self.loops != "off" and value.dtype == np.float32 and value.size > 0
 
     def apply(self, rule: Rule) -> None:
         """Run a lowering rule; its errors name the op and the user's line, as those of kernels do."""

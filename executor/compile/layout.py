@@ -9,6 +9,8 @@ shows as a step of its own.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from fluidlite.executor.compile.emitter import Emitter
@@ -16,7 +18,7 @@ from fluidlite.executor.fast.onednn.library import available
 from fluidlite.executor.plan.values import Value
 from fluidlite.ops.kernels.conv_geometry import is_channels_last
 
-__all__ = ["beside", "image_order", "is_of_last", "lays_out", "place", "seen_as"]
+__all__ = ["beside", "image_order", "in_program_order", "is_of_last", "lays_out", "place", "seen_as"]
 
 _ROWS = "HNWC"  # NumPy's convolutions: a row of all images is one matrix
 _IMAGES = "NHWC"  # oneDNN's
@@ -27,6 +29,11 @@ def image_order(dtype: object, data_format: str) -> tuple[int, ...]:
     layout = _IMAGES if dtype == np.float32 and available() else _ROWS
     letters = "NHWC" if is_channels_last(data_format) else "NCHW"
     return tuple(map(letters.index, layout))
+
+
+def in_program_order(e: Emitter, laid: Value, order: Sequence[int]) -> Value:
+    """A buffer whose dimensions lie in `order`, as a view of the shape that the program knows."""
+    return e.transpose(laid, sorted(range(len(order)), key=order.__getitem__))
 
 
 def lays_out(e: Emitter, value: Value) -> bool:

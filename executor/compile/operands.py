@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import functools
 import keyword
 import math
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -31,7 +32,7 @@ from fluidlite.executor.plan.actions import (
     ScopeFunction,
     Sum,
 )
-from fluidlite.executor.plan.sizes import Made, Size, holds_sizes, plain
+from fluidlite.executor.plan.sizes import Made, Size, about, holds_sizes, plain
 from fluidlite.executor.plan.values import Reshape, Same, Slices, Storage, Transpose, Value
 from fluidlite.executor.run.functions import Erf
 from fluidlite.ops.kernels.scalar import FUNCTIONS
@@ -153,13 +154,20 @@ def _described_constant(value: Value) -> str:
 class Operands:
     """The text of operands; remembers which functions, numbers and bound objects they refer to."""
 
-    def __init__(self) -> None:
+    def __init__(self, on_host: bool) -> None:
+        self.on_host = on_host
         self.names = Names()
         self.functions: dict[str, None] = {}
         self.sizes: dict[Size, str] = {}
         self.numbers: dict[tuple[str, str, tuple[int, ...]], tuple[str, Any, str, tuple[int, ...]]] = {}
         """By text, dtype and shape: the name, the number, its dtype and shape."""
         self.erf: Bound | None = None
+        self.patterns: Mapping[int, Hashable] = {}
+        """By the `id` of a loop the pattern for which there is one function."""
+        self.functions_of: dict[Hashable, str] = {}
+        """Pattern -> its function."""
+        self.common: list[str] = []
+        """The lines of these functions."""
 
     def function(self, name: str) -> str:
         """A function of the array module; the error function comes from elsewhere."""
@@ -173,7 +181,7 @@ class Operands:
         """A number as an array (of no dimensions), made once: a Python number costs a conversion at each
         call.
         """
-        kind = str(dtype)
+        kind = _name_of(dtype)
         known = plain(number)
         if isinstance(known, bool):
             kind = "bool"
@@ -274,7 +282,7 @@ class Operands:
         target = names.get(out) or self.text(out)
         dtype = _operand_dtype(action.operands, out)
         is_limit = action.function in ("maximum", "minimum") and dtype == out.dtype
-        filled = shape if is_limit and shape and FEW <= math.prod(shape) <= MANY else None
+        filled = shape if is_limit and shape and FEW <= about(math.prod(shape)) <= MANY else None
         items = []
         for item in action.operands:
             if isinstance(item, Value):
@@ -296,7 +304,18 @@ class Operands:
                 return [first, f"{self.function('putmask')}({target}, {items[0]}, {items[1]})"]
             return [first, f"{copyto}({target}, {items[1]}, where={items[0]})"]
         function = self.function(FUNCTIONS[action.function][0])
+        if self.on_host and _takes_out(function, len(items)):
+            # 45 ns less than by keyword, of 250 for a call on a few elements
+            return [f"{function}({', '.join(items)}, {target})"]
         return [f"{function}({', '.join(items)}, out={target})"]
+
+
+@functools.cache
+def _takes_out(function: str, operands: int) -> bool:
+    """True if a function of NumPy takes its output behind so many operands."""
+    found = getattr(np, function, None)
+    # NumPy frowns on it for these two
+    return isinstance(found, np.ufunc) and found.nin == operands and function not in ("maximum", "minimum")
 
 
 def _is_mask_of(out: Value, operands: Sequence[Any]) -> bool:
@@ -309,6 +328,11 @@ def _is_mask_of(out: Value, operands: Sequence[Any]) -> bool:
     return (
         condition.shape == chosen.shape == out.shape and condition.dtype == bool and chosen.dtype == out.dtype
     )
+
+
+@functools.lru_cache(64)
+def _name_of(dtype: Any) -> str:
+    return str(dtype)
 
 
 _WRITERS: Mapping[type, Any] = {

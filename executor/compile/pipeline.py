@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import contextlib
-import gc
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from fluidlite.base import flags
@@ -20,6 +18,7 @@ from fluidlite.executor.plan.plan import CompiledPlan, FeedSpec, Plan, Target
 from fluidlite.executor.plan.sizes import SizeTable, holds_sizes, resolved
 from fluidlite.executor.plan.verify import LOWERING, PlanError, verify
 from fluidlite.executor.run.calls import BlockCall, KernelCall
+from fluidlite.executor.run.memory import without_collector
 from fluidlite.executor.run.timing import OpTimer
 from fluidlite.ir.block import Block
 from fluidlite.ir.operator import Operator
@@ -44,7 +43,7 @@ def compile_plan(
     With `sizes`, which the shapes of the feeds are made of, for feeds of several sizes; PlanError where
     something in the plan would go on computing with those of the run at hand.
     """
-    with _without_collector():
+    with without_collector():
         lowered = lower(block, ops, feeds, fetches, scope, target or Target())
         plan = run_passes(replace(lowered, sizes=sizes))
         compiled = CompiledPlan(plan, render(plan))
@@ -64,20 +63,6 @@ def _check_general(compiled: CompiledPlan, sizes: SizeTable) -> None:
             thing = (thing.factory, resolved(thing.arguments, sizes.current))
         if holds_sizes(thing):
             raise PlanError(f"{thing!r} keeps a size")
-
-
-@contextlib.contextmanager
-def _without_collector() -> Iterator[None]:
-    """Keep Python's collector of cycles from running: it would go over the whole growing plan, and all that
-    the program holds, again and again (a sixth of the time), and find nothing.
-    """
-    was_enabled = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if was_enabled:
-            gc.enable()
 
 
 def lower(

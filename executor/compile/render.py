@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from fluidlite.executor.compile.operands import Operands, literal
-from fluidlite.executor.compile.tiled import compiled, tiled
+from fluidlite.executor.compile.tiled import compiled, patterns_in, tiled
 from fluidlite.executor.plan.actions import (
     Append,
     Assign,
@@ -54,7 +54,7 @@ class _Renderer:
 
     def __init__(self, plan: Plan) -> None:
         self.plan = plan
-        self.operands = Operands()
+        self.operands = Operands(plan.target.on_host)
         self.result = Source()
         self.timer = OpTimer() if plan.target.timed else None
         self.part = -1
@@ -73,6 +73,7 @@ class _Renderer:
         ]
         source.add(f"def step({', '.join(arguments)}):")
         defined: set[Value] = set()
+        operands.patterns = patterns_in(plan.steps)
         self.block(plan.steps, defined, 1)
         for value in plan.fetches:
             self.define(value, None, defined, 1)
@@ -86,6 +87,7 @@ class _Renderer:
         """The names that the step refers to, and what they stand for."""
         operands = self.operands
         source = self.result
+        source.common = operands.common
         source.values = [(operands.text(value), value) for value in self._fixed_values()]
         if operands.numbers:
             operands.function("array")

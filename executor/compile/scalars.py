@@ -39,11 +39,17 @@ def result_dtype(function: str, operands: Sequence[Any]) -> np.dtype[Any]:
         operands = operands[1:]
     arrays = [item.dtype for item in operands if isinstance(item, Value)]
     numbers = [plain(item) for item in operands if not isinstance(item, Value)]
-    # Python numbers are weak in NumPy 2: 0.1 beside float32 stays float32
-    found = np.result_type(*arrays, *numbers)
+    found = _common(*arrays, *numbers)
     if function in _FLOATING and found.kind in "iub":
         return np.dtype(np.float64)
     return found
+
+
+# typed: 1 and 1.0 are equal. Asked of thousands of steps, and of few kinds
+@functools.lru_cache(1024, typed=True)
+def _common(*operands: Any) -> np.dtype[Any]:
+    # Python numbers are weak in NumPy 2: 0.1 beside float32 stays float32
+    return np.result_type(*operands)
 
 
 def _computed(function: str, dtype: Any, *numbers: Any) -> Any:
@@ -73,6 +79,7 @@ def number_of(function: str, numbers: Sequence[Any], dtype: Any = None) -> Any:
 _FLOATING = frozenset(
     [
         "exp",
+        "expm1",
         "log",
         "log1p",
         "sqrt",

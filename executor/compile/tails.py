@@ -11,9 +11,10 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from fluidlite.executor.compile.emitter import Emitter
-from fluidlite.executor.compile.layout import lays_out
+from fluidlite.executor.compile.layout import in_program_order, lays_out
 from fluidlite.executor.fast.conv import FastConv, has_fast_conv
 from fluidlite.executor.plan.actions import Out
+from fluidlite.executor.plan.sizes import about
 from fluidlite.executor.plan.values import Value
 from fluidlite.executor.run.convolutions import SharedConv
 from fluidlite.ops.kernels.convolution import Geometry
@@ -52,9 +53,9 @@ def is_fixed(e: Emitter, *names: str) -> bool:
 
 def begin(e: Emitter, geometry: Geometry, source: Value, w: Value, out: Value) -> None:
     """Remember the convolution that computes `out`, if a tail may follow it."""
-    is_ours = lays_out(e, source) and min(geometry.out) > 0
+    is_ours = lays_out(e, source) and all(size > 0 for size in geometry.out)
     if is_ours and out.order is not None and is_fixed(e, *e.op.inputs["Filter"]):
-        threads = e.threads if source.size >= 1 << 15 else 1
+        threads = e.threads if about(source.size) >= 1 << 15 else 1
         e.remember(("tail", out.root), ConvTail(geometry, source, w, threads))
 
 
@@ -72,11 +73,11 @@ def extend(e: Emitter, tail: ConvTail, slot: str, like: Value, **more: object) -
     tail = replace(tail, **more)  # type: ignore[arg-type]
     assert like.shape is not None and like.order is not None
     base = e.published(slot, like.shape, like.dtype, like.order)
-    out = e.transpose(base, sorted(range(4), key=lambda axis: like.order[axis]))  # type: ignore[index]
+    out = in_program_order(e, base, like.order)
     if tail.is_fast:
         plan = e.bind_fresh("fast_conv", FastConv, tail.geometry, like.dtype, tail.threads, SharedConv, True)
     else:
         plan = e.bind_fresh("conv", SharedConv, tail.geometry, like.dtype, tail.threads, True)
     e.remember(("tail", base), tail)
     steps = (tail.statistics, tail.epsilon, tail.bias, tail.relu)
-    e.run(plan, tail.source, tail.w, *steps, Out(out), method="forward_to_tail")
+    e.run(plan, tail.source, tail.w, steps, Out(out), method="forward_to_tail")

@@ -2,13 +2,22 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Hashable, Iterable
+from typing import Any
+
 from fluidlite.executor.compile.operands import Operands
 from fluidlite.executor.plan.actions import CompiledRun, TiledLoop
+from fluidlite.executor.plan.sizes import Size
+from fluidlite.executor.plan.steps import Step, flat
 from fluidlite.executor.plan.values import Value
 
-__all__ = ["compiled", "tiled"]
+__all__ = ["compiled", "patterns_in", "tiled"]
 
 _INDENT = "    "
+_MANY = 4  # loops from which one function for all is shorter than a text for each
+# of these the text depends on shapes as well
+_SHAPED = frozenset(("maximum", "minimum", "where"))
 
 
 def compiled(operands: Operands, action: CompiledRun) -> list[str]:
@@ -56,10 +65,63 @@ def tiled(operands: Operands, loop: TiledLoop) -> list[str]:
     ]
 
 
+def patterns_in(steps: Iterable[Step]) -> dict[int, Hashable]:
+    """The patterns of loops of which there are many, by `id`: the updates of all parameters are alike."""
+    found: dict[int, Hashable] = {}
+    for step in flat(steps):
+        action = step.action
+        loops = action.loops if isinstance(action, CompiledRun) else (action,)
+        found.update((id(loop), _pattern(loop)) for loop in loops if isinstance(loop, TiledLoop))
+    counts = Counter(found.values())
+    return {number: key for number, key in found.items() if key is not None and counts[key] >= _MANY}
+
+
+def _parameters(loop: TiledLoop) -> list[Value]:
+    """The values that calls of a loop's pattern differ in."""
+    return list(dict.fromkeys((*loop.reads, *loop.writes, *loop.registers)))
+
+
+def _pattern(loop: TiledLoop) -> Hashable:
+    """A key that loops over whole arrays share if their texts are alike but for names; None for others."""
+    if len(loop.run) < _MANY or loop.sums or not loop.walk.is_whole:
+        return None
+    places: dict[Any, int] = {value: place for place, value in enumerate(_parameters(loop))}
+    # an inner value has the name of its register
+    places.update((value, places[loop.registers[number]]) for value, number in loop.held_in.items())
+    parts: list[Any] = [len(places)]
+    for action, out in loop.run:
+        if action.function in _SHAPED or any(isinstance(item, Size) for item in action.operands):
+            return None
+        parts.append((action.function, places[out], out.dtype))
+        # 0.0, -0.0 and False are equal, and are not written alike
+        parts += [
+            (places[item], item.dtype) if isinstance(item, Value) else repr(item) for item in action.operands
+        ]
+    return tuple(parts)
+
+
 def _whole(operands: Operands, loop: TiledLoop) -> list[str]:
-    """Element-wise calls on whole arrays."""
-    text = operands.text
-    local = {value: text(loop.registers[number]) for value, number in loop.held_in.items()}
+    """Element-wise calls on whole arrays; a call of one function where many loops are alike."""
+    key = operands.patterns.get(id(loop))
+    if key is None:
+        return _calls(operands, loop, {})
+    parameters = _parameters(loop)
+    found = operands.functions_of.get(key)
+    if found is None:
+        found = operands.functions_of[key] = operands.names.unique("each")
+        names = {value: f"a{place}" for place, value in enumerate(parameters)}
+        operands.common += ["", f"def {found}({', '.join(names.values())}):"]
+        operands.common += [f"{_INDENT}{line}" for line in _calls(operands, loop, names)]
+    return [f"{found}({', '.join(map(operands.text, parameters))})"]
+
+
+def _calls(operands: Operands, loop: TiledLoop, names: dict[Value, str]) -> list[str]:
+    """The calls; `names` stand for some values."""
+
+    def text(value: Value) -> str:
+        return names.get(value) or operands.text(value)
+
+    local = {**names, **{value: text(loop.registers[number]) for value, number in loop.held_in.items()}}
     lines: list[str] = []
     for action, out in loop.run:
         lines += operands.elementwise(action, out, local, out.shape)

@@ -11,12 +11,14 @@ from typing import TypeAlias
 from fluidlite.executor.passes.compile_loops import compile_loops
 from fluidlite.executor.passes.copy_stale import copy_stale
 from fluidlite.executor.passes.drop_dead import drop_dead
+from fluidlite.executor.passes.fuse_biases import fuse_biases
 from fluidlite.executor.passes.fuse_on_device import fuse_on_device
 from fluidlite.executor.passes.fuse_on_host import fuse_on_host
 from fluidlite.executor.passes.give_arrays import give_arrays
 from fluidlite.executor.passes.merge_updates import merge_updates
 from fluidlite.executor.passes.overlap_reductions import overlap_reductions
 from fluidlite.executor.passes.place_buffers import place_buffers
+from fluidlite.executor.passes.share_masks import share_masks
 from fluidlite.executor.passes.share_products import share_products
 from fluidlite.executor.plan.plan import Plan
 
@@ -30,9 +32,12 @@ PASSES: tuple[Pass, ...] = (
     copy_stale,
     # early, so that nothing after it spends time or memory on what nobody reads
     drop_dead,
+    share_masks,
     give_arrays,
     # before fusion: a wait is no element-wise step, so no fused loop reaches over one
     overlap_reductions,
+    # what it leaves of additions is for `fuse_on_host`
+    fuse_biases,
     fuse_on_host,
     # the loops that `fuse_on_host` has made
     compile_loops,

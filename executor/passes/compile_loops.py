@@ -4,23 +4,26 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
-from fluidlite.executor.fast.loops.arithmetic import can_hold
+from fluidlite.executor.fast.loops.arithmetic import can_hold, common_dtype
 from fluidlite.executor.fast.loops.compiled import CompiledLoops, NestSizes
 from fluidlite.executor.fast.loops.compiler import LoopCode, known_loop, widths
 from fluidlite.executor.fast.loops.nest import MOST_DIMENSIONS, Nest, operands_of
-from fluidlite.executor.fast.loops.rows import KINDS, CompiledRows
-from fluidlite.executor.plan.actions import Bound, Call, CompiledRun, Fresh, TiledLoop
+from fluidlite.executor.fast.loops.rows import KINDS, compiled_rows
+from fluidlite.executor.plan.actions import Bound, Call, CompiledRun, Elementwise, Fresh, TiledLoop
 from fluidlite.executor.plan.plan import Plan
+from fluidlite.executor.plan.sizes import Made, Size, about
 from fluidlite.executor.plan.steps import Step, in_bodies
-from fluidlite.executor.plan.values import Value
+from fluidlite.executor.plan.values import Storage, Value, ValueFactory
 from fluidlite.ir.operator import OpRole
 
 __all__ = ["compile_loops"]
 
 SHARED = 1 << 22  # element operations from which waking a second thread pays
+LITTLE = 16  # elements that may be in memory for longer
 APART = 16  # steps that may stand between two updates that are run together
 
 
@@ -30,19 +33,21 @@ def compile_loops(plan: Plan) -> Plan:
         return plan
 
     def changed(steps: Sequence[Step], kept: Sequence[Value]) -> list[Step]:
-        return _compiled(steps, plan.target.threads, plan.target.loops == "wait")
+        return _compiled(steps, plan.values, plan.target.threads, plan.target.loops == "wait")
 
     return replace(plan, steps=in_bodies(plan.steps, plan.fetches, changed))
 
 
-@dataclass(frozen=True)
+@dataclass(eq=False)
 class _Candidate:
     """The loop of some steps, what it is called with, and its sizes."""
 
     loop: LoopCode
-    steps: tuple[Step, ...]
-    arrays: tuple[Value, ...]
-    parts: tuple[NestSizes, ...]
+    steps: list[Step]
+    arrays: list[Value]
+    numbers: list[Value]
+    """Of the arrays those of one number, which follows from the sizes of the feeds."""
+    parts: list[NestSizes]
 
     @property
     def work(self) -> int:
@@ -50,46 +55,141 @@ class _Candidate:
         loops = [step.action for step in self.steps]
         return sum(len(loop.run) * loop.run[0][1].size for loop in loops if isinstance(loop, TiledLoop))
 
-    def together(self, other: _Candidate) -> _Candidate:
-        """Both as one call."""
-        return _Candidate(
-            self.loop, self.steps + other.steps, self.arrays + other.arrays, self.parts + other.parts
-        )
+    def take(self, other: _Candidate) -> None:
+        """Do what another one does in the same call."""
+        self.steps += other.steps
+        self.arrays += other.arrays
+        self.numbers += other.numbers
+        self.parts += other.parts
 
     def step(self, threads: int, wait: bool) -> Step:
         """The step that calls it."""
         if wait:
             self.loop.compile()
         dtypes = tuple(value.dtype for value in self.arrays)
-        varying = tuple(number for number, value in enumerate(self.arrays) if not value.fixed)
-        size = threads if self.work >= SHARED else 1
-        made = Fresh(CompiledLoops, (self.loop, self.parts, dtypes, varying, size))
+        numbers = set(self.numbers)
+        varying = tuple(
+            position for position, value in enumerate(self.arrays) if not value.fixed or value in numbers
+        )
+        size = threads if about(self.work) >= SHARED else 1
+        made = Fresh(CompiledLoops, (self.loop, tuple(self.parts), dtypes, varying, size))
         first = self.steps[0]
         loops = tuple(step.action for step in self.steps if isinstance(step.action, TiledLoop))
         return Step(
             first.op,
-            CompiledRun(loops, Bound("loops", made), self.arrays),
+            CompiledRun(loops, Bound("loops", made), tuple(self.arrays), tuple(self.numbers)),
             temps=tuple(temp for step in self.steps for temp in step.temps),
             effect=any(step.effect for step in self.steps),
             fused=tuple(dict.fromkeys(op for step in self.steps for op in step.ops)),
         )
 
 
-def _compiled(steps: Sequence[Step], threads: int, wait: bool) -> list[Step]:
-    result: list[Step | _Candidate] = []
+def _compiled(steps: Sequence[Step], made: ValueFactory, threads: int, wait: bool) -> list[Step]:
+    result = _Result()
     for step in steps:
-        kernel = _kernel_of(step)
+        kernel = _kernel_of(step, made)
         if kernel is None:
-            result.append(_with_rows(step, wait))
-            continue
-        place = _place_of(kernel, result) if _is_update(step) else None
-        if place is None:
-            result.append(kernel)
+            result.add(_with_rows(step, wait))
         else:
-            earlier = result[place]
-            assert isinstance(earlier, _Candidate)
-            result[place] = earlier.together(kernel)
-    return [item.step(threads, wait) if isinstance(item, _Candidate) else item for item in result]
+            result.add_kernel(kernel)
+    found = [item for item in result.items if item is not None]
+    return [item.step(threads, wait) if isinstance(item, _Candidate) else item for item in found]
+
+
+class _Result:
+    """The steps so far."""
+
+    def __init__(self) -> None:
+        self.items: list[Step | _Candidate | None] = []
+        """None where an update stood that has moved."""
+        self.touched: dict[int, tuple[set[Any], set[Any]]] = {}
+        """The memory that the item at a place reads and writes, of those that were asked for."""
+
+    def add(self, step: Step) -> None:
+        """Append a step."""
+        self.items.append(step)
+
+    def add_kernel(self, kernel: _Candidate) -> None:
+        """Append a kernel; an update joins the last one by the same loop, where that one stands or here."""
+        (step,) = kernel.steps
+        self.touched[len(self.items)] = _memory(step.reads), _memory(step.writes)
+        self.items.append(kernel)
+        here = len(self.items) - 1
+        place = self._last_by(kernel) if _is_update(step) else None
+        if place is None:
+            return
+        between = range(place + 1, here)
+        if all(self._may_pass(here, other) for other in (place, *between)):
+            self._join(place, here)
+            self.items.pop()
+            del self.touched[here]
+        elif self._may_pass(place, here) and all(
+            self._may_pass(place, other) and self._writes_little(other) for other in between
+        ):
+            self._join(place, here)
+            self.items[here], self.items[place] = self.items[place], None
+            self.touched[here] = self.touched.pop(place)
+
+    def _last_by(self, kernel: _Candidate) -> int | None:
+        """The place of the last update by the same loop, if that is not far away."""
+        passed = 0
+        for place in range(len(self.items) - 2, -1, -1):
+            item = self.items[place]
+            if isinstance(item, _Candidate) and item.loop is kernel.loop and _is_update(item.steps[0]):
+                return place
+            # a view is only a name
+            passed += item is not None and not (isinstance(item, Step) and item.is_view)
+            if passed > APART:
+                return None
+        return None
+
+    def _may_pass(self, one: int, other: int) -> bool:
+        """True if two items may change places."""
+        item = self.items[other]
+        if item is None or (isinstance(item, Step) and item.is_view):
+            return True
+        if isinstance(item, Step) and item.body is not None:
+            return False
+        reads, writes = self._memory_at(one)
+        others_reads, others_writes = self._memory_at(other)
+        # no unions: those of many updates are large
+        return (
+            reads.isdisjoint(others_writes)
+            and writes.isdisjoint(others_writes)
+            and writes.isdisjoint(others_reads)
+        )
+
+    def _writes_little(self, place: int) -> bool:
+        """True if an item writes some numbers only, such as a rate: what waits for one that makes a gradient
+        would keep two of them in memory.
+        """
+        item = self.items[place]
+        if item is None or (isinstance(item, Step) and item.is_view):
+            return True
+        return isinstance(item, Step) and all(
+            value.known and about(value.size) <= LITTLE for value in item.all_writes()
+        )
+
+    def _memory_at(self, place: int) -> tuple[set[Any], set[Any]]:
+        """The memory that the item at a place reads and writes."""
+        if place not in self.touched:
+            item = self.items[place]
+            assert isinstance(item, Step)
+            self.touched[place] = _memory(item.all_reads()), _memory(item.all_writes())
+        return self.touched[place]
+
+    def _join(self, first: int, second: int) -> None:
+        """Let the first of two places have both updates."""
+        one, other = self.items[first], self.items[second]
+        assert isinstance(one, _Candidate) and isinstance(other, _Candidate)
+        one.take(other)
+        for found, more in zip(self.touched[first], self.touched[second], strict=True):
+            found |= more
+
+
+def _memory(values: Sequence[Value]) -> set[Any]:
+    """Keys of the memory of some values."""
+    return {value.memory for value in values}
 
 
 def _with_rows(step: Step, wait: bool) -> Step:
@@ -99,11 +199,11 @@ def _with_rows(step: Step, wait: bool) -> Step:
     if not isinstance(thing, Fresh) or thing.factory not in KINDS or thing.arguments[2] != np.float32:
         return step
     assert isinstance(action, Call) and isinstance(action.callee, Bound)
-    made = Fresh(CompiledRows, (thing.factory, thing.arguments, wait))
+    made = Fresh(compiled_rows, (thing.factory, thing.arguments, wait))
     return replace(step, action=replace(action, callee=Bound(action.callee.hint, made)))
 
 
-def _kernel_of(step: Step) -> _Candidate | None:
+def _kernel_of(step: Step, made: ValueFactory) -> _Candidate | None:
     """The kernel of a loop; None for other steps, and for loops that no kernel can hold."""
     loop = step.action
     if not isinstance(loop, TiledLoop) or not all(can_hold(*item) for item in loop.run):
@@ -113,36 +213,42 @@ def _kernel_of(step: Step) -> _Candidate | None:
     plain = [value for value in values if value not in totals]
     if not all(value.contiguous for value in plain):
         return None
-    operands, sizes = operands_of(plain, loop.walk.shape)
+    if any(len(value.shape or ()) > len(loop.walk.shape) for value in plain):
+        # a wrong operand, which NumPy's call refuses
+        return None
+    numbers: dict[Value, None] = {}
+    run = [(_with_arguments(action, out, made, numbers), out) for action, out in loop.run]
+    operands, sizes = operands_of([*plain, *numbers], loop.walk.shape)
     if len(sizes) > MOST_DIMENSIONS:
         return None
-    nest = Nest(loop.run, loop.writes, [item.source for item in loop.sums], operands, len(sizes))
+    nest = Nest(run, loop.writes, [item.source for item in loop.sums], operands, len(sizes))
     part = NestSizes(sizes, len(operands) + len(totals), len(totals))
-    arrays = (*(operand.value for operand in operands), *totals)
+    arrays = [*(operand.value for operand in operands), *totals]
     code = known_loop(nest.key(), lambda: nest.text("LOOP", widths()))
-    return _Candidate(code, (step,), arrays, (part,))
+    return _Candidate(code, [step], arrays, list(numbers), [part])
+
+
+def _with_arguments(
+    action: Elementwise, out: Value, made: ValueFactory, numbers: dict[Value, None]
+) -> Elementwise:
+    """An action whose numbers that follow from sizes are arrays of one number, which `numbers` receives: in
+    the text of a loop they would have it serve one size.
+    """
+    if not any(isinstance(item, Size) for item in action.operands):
+        return action
+    assert out.dtype is not None
+    dtypes = [item.dtype for item in action.operands if isinstance(item, Value) and item.dtype is not None]
+    dtype = common_dtype(action.function, dtypes, out.dtype)
+
+    def argument(item: Any) -> Any:
+        if not isinstance(item, Size):
+            return item
+        found = made.make((), dtype, Storage.CONST, constant=Made(np.array, (item, dtype)))
+        numbers[found] = None
+        return found
+
+    return replace(action, operands=tuple(map(argument, action.operands)))
 
 
 def _is_update(step: Step) -> bool:
     return step.op is not None and bool(step.op.role & OpRole.Optimize)
-
-
-def _place_of(kernel: _Candidate, result: Sequence[Step | _Candidate]) -> int | None:
-    """The place of an update by the same loop that this one can be run together with."""
-    (step,) = kernel.steps
-    reads = {value.memory for value in step.reads}
-    writes = {value.memory for value in step.writes}
-    for place in range(len(result) - 1, max(len(result) - APART, 0) - 1, -1):
-        other = result[place]
-        # a view is only a name
-        if isinstance(other, Step) and other.is_view:
-            continue
-        others = other.steps if isinstance(other, _Candidate) else (other,)
-        for one in others:
-            written = {value.memory for value in one.all_writes()}
-            seen = {value.memory for value in one.all_reads()}
-            if written & (reads | writes) or seen & writes or one.body is not None:
-                return None
-        if isinstance(other, _Candidate) and other.loop is kernel.loop and _is_update(other.steps[0]):
-            return place
-    return None

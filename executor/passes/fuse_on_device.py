@@ -5,16 +5,17 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
+from fluidlite.executor.cuda.elementwise import FusedKernel, Part
+from fluidlite.executor.cuda.kernel import C_TYPES
 from fluidlite.executor.plan.actions import Bound, Call, Out
 from fluidlite.executor.plan.plan import Plan, Remark
 from fluidlite.executor.plan.steps import Step, in_bodies
 from fluidlite.executor.plan.values import Storage, Value
-from fluidlite.executor.run.cuda import C_TYPES, FusedKernel, Part
 
 __all__ = ["fuse_on_device", "launch"]
 
 # their CUDA text computes in floating point: integers would be truncated or rounded on the way
-_FLOAT_ONLY = frozenset(("mod", "floordiv", "fmod", "pow"))
+_FLOAT_ONLY = frozenset(("abs", "mod", "floordiv", "fmod", "pow"))
 
 
 def fuse_on_device(plan: Plan) -> Plan:
@@ -77,7 +78,7 @@ def _launch(run: Sequence[Step], steps: Sequence[Step], kept: Sequence[Value]) -
     needed |= {value.root for value in kept}
     made = {step.writes[0] for step in run}
     written = [step.writes[0] for step in run]
-    outputs = tuple(out for out in written if out in needed or out.storage is Storage.PARAM)
+    outputs = tuple(out for out in written if out.root in needed or out.storage is Storage.PARAM)
     inputs = tuple(dict.fromkeys(value for step in run for value in step.reads if value not in made))
     ops = tuple(dict.fromkeys(op for step in run for op in step.ops))
     computed = tuple((step.action, step.writes[0]) for step in run if step.elementwise)

@@ -15,6 +15,7 @@ from fluidlite.executor.fast.loops.arithmetic import can_hold
 from fluidlite.executor.passes.tiles import Chain
 from fluidlite.executor.plan.actions import Call, Elementwise, Function, TiledLoop
 from fluidlite.executor.plan.plan import Plan, Remark
+from fluidlite.executor.plan.sizes import about
 from fluidlite.executor.plan.steps import Step, flat, in_bodies, total_of
 from fluidlite.executor.plan.values import Storage, Value, ValueFactory
 from fluidlite.ir.operator import OpRole
@@ -70,8 +71,11 @@ class _Grouping:
         self.result: list[Step] = []
         self.run: list[Step] = []
         self.late: list[Step] = []
+        """Steps that wait behind the chain."""
         self.made: set[Value] = set()
         """The values that the chain writes."""
+        self.leads = False
+        """True if the step at hand may be part of a loop."""
 
     def steps(self) -> list[Step]:
         """The steps, with loops in place of chains."""
@@ -82,6 +86,7 @@ class _Grouping:
 
     def add(self, step: Step) -> None:
         """Take the next step into the chain, ahead of it or behind it; or end the chain."""
+        self.leads = self._can_lead(step)
         if step.is_view and not self._shows_new(step):
             self.result.append(step)  # a view of something older: it is only a name
         elif self.run and self._joins(step):
@@ -90,7 +95,7 @@ class _Grouping:
             self.late.append(step)
         else:
             self.close()
-            if self._can_lead(step):
+            if self.leads:
                 self._take(step)
             else:
                 self.result.append(step)
@@ -119,13 +124,15 @@ class _Grouping:
         """True if a step can run in the chain's loop."""
         if self._disturbs_late(step):
             return False
-        total = total_of(step)
+        total = None if self.leads else total_of(step)
         if total is not None:
             return total.source.root in self.made and total.source.size == self.run[0].writes[0].size
+        if not self.leads:
+            return False
         # of what the chain writes only the blocks at hand are there, so no other view of it can be read
         has_view = any(value.base is not None and value.root in self.made for value in step.reads)
         first = self.run[0]
-        if has_view or not self._can_lead(step) or step.writes[0].shape != first.writes[0].shape:
+        if has_view or step.writes[0].shape != first.writes[0].shape:
             return False
         # the compiler takes 0.5 s of CPU for 500 steps with 60 tanh, and 3.8 s for four times as many
         if self.is_compiled and len(self.run) >= COMPILED:
@@ -148,6 +155,8 @@ class _Grouping:
 
     def _disturbs_late(self, step: Step) -> bool:
         """True if a step must run after one that waits."""
+        if not self.late:
+            return False
         reads = _memory(step.reads)
         writes = _memory(step.writes)
         for other in self.late:
@@ -161,7 +170,7 @@ class _Grouping:
     def _can_wait(self, step: Step) -> bool:
         """True if a step may run behind the chain: its result is small, and nothing else depends on when."""
         # what could begin a loop of its own does not wait behind another one
-        if len(self.late) == WAITING or self._can_lead(step):
+        if len(self.late) == WAITING or self.leads:
             return False
         if step.is_view:
             return True
@@ -172,7 +181,7 @@ class _Grouping:
         if not is_plain or step.effect or step.holds or step.starts is not None:
             return False
         return all(
-            value.root.storage is Storage.BUFFER and value.known and value.root.size <= SMALL
+            value.root.storage is Storage.BUFFER and value.known and about(value.root.size) <= SMALL
             for value in step.writes
         )
 
@@ -207,7 +216,7 @@ def _is_over_blocks(step: Step, least: int) -> bool:
     if step.elementwise is None:
         return False
     out = step.writes[0]
-    if not out.shape or out.size < least:
+    if not out.shape or about(out.size) < least:
         return False
     if out.storage not in (Storage.BUFFER, Storage.PARAM):
         return False

@@ -6,12 +6,12 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
+from fluidlite.executor.cuda.elementwise import FusedKernel
 from fluidlite.executor.passes.fuse_on_device import launch
 from fluidlite.executor.plan.actions import Bound, Call
 from fluidlite.executor.plan.plan import Plan
 from fluidlite.executor.plan.steps import Step, in_bodies
 from fluidlite.executor.plan.values import Value
-from fluidlite.executor.run.cuda import FusedKernel
 from fluidlite.ir.operator import OpRole
 
 __all__ = ["merge_updates"]

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
+from fluidlite.executor.plan.actions import CompiledRun
 from fluidlite.executor.plan.plan import BufferLayout, Move, Plan
 from fluidlite.executor.plan.pool import laid_out
 from fluidlite.executor.plan.sizes import plain
@@ -39,6 +40,15 @@ def _last_use(touched: Sequence[set[Value]], kept: Iterable[Value]) -> dict[Valu
         last.update(dict.fromkeys(found, index))
     last.update({value.root: len(touched) for value in kept if value.root.storage is Storage.BUFFER})
     return last
+
+
+def _scratch(step: Step) -> Iterator[tuple[Value, ...]]:
+    """The temporaries of a step that are in use together."""
+    if isinstance(step.action, CompiledRun):
+        # its loops run one after the other
+        yield from (loop.temps for loop in step.action.loops)
+    else:
+        yield step.temps
 
 
 def _reusable(step: Step, out: Value, index: int, last: dict[Value, int], placed: set[Value]) -> Value | None:
@@ -87,9 +97,10 @@ def _moves(steps: Sequence[Step], kept: Iterable[Value], seen: set[Value]) -> It
             seen.add(root)
         if step.body is not None:
             yield from _moves(step.body, (), seen)
-        # all of them first: the scratch buffers of one step are used side by side
-        yield from (Move(temp) for temp in step.temps)
-        yield from (Move(None, temp) for temp in step.temps)
+        for temps in _scratch(step):
+            # all of them first: the scratch buffers of one loop are used side by side
+            yield from (Move(temp) for temp in temps)
+            yield from (Move(None, temp) for temp in temps)
         for root in touched[index]:
             if last.get(root) == index and root in placed:
                 placed.remove(root)

@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from fluidlite.executor.plan.actions import Bound, Call, Function, Shared
 from fluidlite.executor.plan.plan import Plan
+from fluidlite.executor.plan.sizes import about
 from fluidlite.executor.plan.steps import Product, Step, in_bodies, product_of
 from fluidlite.executor.plan.values import Value
 from fluidlite.executor.run.team import team_of
@@ -41,7 +42,7 @@ def _shared(step: Step, threads: int, team: Bound) -> Step:
     # 512 of 1024 rows by 1024 x 256 take 5.1 ms and 2.8
     call = replace(step.action, callee=Function("matmul"))
     # the operand that is not cut is packed by every member: let it be the smaller one
-    by_columns = len(product.out.shape) == 2 and product.out.shape[1] > product.out.shape[0]
+    by_columns = len(product.out.shape) == 2 and about(product.out.shape[1]) > about(product.out.shape[0])
     extent = product.out.shape[1 if by_columns else 0]
     return replace(step, action=Shared(call, extent, threads, is_batched, team, by_columns))
 
@@ -54,6 +55,6 @@ def _pays(product: Product, threads: int) -> bool:
     if left is None or out is None or len(left) < 2 or len(left) != len(out):
         return False
     # at least two rows (or matrices of a stack) for each member of the team: less is not worth waking it
-    if max(out[0], out[1] if len(out) == 2 else 0) < 2 * threads:
+    if all(about(extent) < 2 * threads for extent in (out if len(out) == 2 else out[:1])):
         return False
-    return product.work >= LARGE_PRODUCT or product.out.size >= LARGE_RESULT
+    return bool(about(product.work) >= LARGE_PRODUCT or about(product.out.size) >= LARGE_RESULT)

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from fluidlite.executor.plan.actions import BlockSum, Bound, Elementwise, TiledLoop, Walk
+from fluidlite.executor.plan.sizes import about
 from fluidlite.executor.plan.steps import Step, total_of
 from fluidlite.executor.plan.values import Storage, Value, ValueFactory
 from fluidlite.executor.run.team import team_of
@@ -65,7 +66,7 @@ class Chain:
         self.inner = self._inner(run, reads_left)
         out = run[0].writes[0]
         self.shape = out.shape or ()
-        self.threads = threads if out.size * len(run) >= SHARED else 1
+        self.threads = threads if about(out.size) * len(run) >= SHARED else 1
         self.walk = self._walk(out.size)
 
     def _inner(self, given: Sequence[Step], reads_left: dict[Value, int]) -> set[Value]:
@@ -94,7 +95,7 @@ class Chain:
     def steps(self) -> list[Step]:
         """The loop as one step; the steps themselves where blocking would win nothing."""
         is_single = len(self.run) == 1 and self.threads == 1
-        is_small = self.walk.chunk * 2 > self.walk.extent
+        is_small = about(self.walk.chunk) * 2 > about(self.walk.extent)
         # a loop of fewer than two blocks costs its own slicing and saves no trip to memory
         if (is_single or is_small) and not self._pays_compiled():
             return self.run
@@ -120,13 +121,12 @@ class Chain:
         )
         ops = tuple(dict.fromkeys(op for step in self.run for op in step.ops))
         effect = any(step.effect for step in self.run)
-        temps = (*loop.registers, *(item.partial for item in sums))
-        return [Step(self.run[0].op, loop, temps=temps, effect=effect, fused=ops)]
+        return [Step(self.run[0].op, loop, temps=loop.temps, effect=effect, fused=ops)]
 
     def _pays_compiled(self) -> bool:
         """True if one call of a kernel takes less time than the array calls: it costs as much as two."""
         count = len(self.run)
-        work = count * self.run[0].writes[0].size
+        work = count * about(self.run[0].writes[0].size)
         op = self.run[0].op
         # one call updates all parameters
         is_shared = op is not None and bool(op.role & OpRole.Optimize)

@@ -400,6 +400,11 @@ class TiledLoop(Action):
     threads: int
     team: Bound | None
 
+    @property
+    def temps(self) -> tuple[Value, ...]:
+        """Its scratch."""
+        return (*self.registers, *(item.partial for item in self.sums))
+
     def inputs(self) -> Operand:
         """The values that come from outside of the loop."""
         return self.reads
@@ -417,10 +422,12 @@ class CompiledRun(Action):
     kernel: Bound
     arrays: tuple[Value, ...]
     """Operands of the kernel."""
+    numbers: tuple[Value, ...] = ()
+    """Those operands that are numbers in the loops."""
 
     def inputs(self) -> Operand:
         """The values that come from outside of the loops."""
-        return tuple(value for loop in self.loops for value in loop.reads)
+        return (*(value for loop in self.loops for value in loop.reads), *self.numbers)
 
     def outputs(self) -> tuple[Value | None, ...]:
         """The values that leave them."""
@@ -469,6 +476,8 @@ class Branch(Action):
 # ---------------------------------------------------------------------- what an action touches
 def as_read(operand: Operand) -> list[Value]:
     """The values that an action or operand reads."""
+    if type(operand) is Elementwise:
+        return [item for item in operand.operands if isinstance(item, Value)]
     found: list[Value] = []
     _collect_read(operand, found)
     return found

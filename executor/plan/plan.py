@@ -104,6 +104,8 @@ class Source:
 
     def __init__(self) -> None:
         self.lines: list[str] = []
+        self.common: list[str] = []
+        """Functions that several of the lines call."""
         self.op_at: dict[int, Operator] = {}
         self.bound: dict[str, Any] = {}
         """Name -> object that the source refers to."""
@@ -127,11 +129,11 @@ class Source:
 
     def step_text(self) -> str:
         """The step alone, which is what gets compiled."""
-        return "\n".join(self.lines) + "\n"
+        return "\n".join([*self.lines, *self.common]) + "\n"
 
     def text(self) -> str:
         """The step, and behind it what its names stand for: the order in which a plan is read."""
-        return "\n".join([*self.lines, *self.definitions()]) + "\n"
+        return "\n".join([*self.lines, *self.common, *self.definitions()]) + "\n"
 
 
 @dataclass(eq=False)

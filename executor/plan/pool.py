@@ -67,21 +67,19 @@ class _Pool:
 
     def _first_fit(self, places: Collection[int]) -> tuple[dict[int, int], int]:
         """Each place in the first gap that is free when it is taken."""
-        live: list[tuple[int, int]] = []  # (offset, size), ascending
+        # what is free, not what is taken: of that there is less by far
+        gaps = _Gaps()
         offsets: dict[int, int] = {}
-        peak = 0
+        sizes = self.sizes
         for event in self.events:
             place = event if event >= 0 else -1 - event
             if place not in places:
                 continue
             if event < 0:
-                # (offset,) sorts right before (offset, size)
-                del live[bisect.bisect_left(live, (offsets[place],))]
-                continue
-            offsets[place] = offset = _gap(live, self.sizes[place])
-            bisect.insort(live, (offset, self.sizes[place]))
-            peak = max(peak, offset + self.sizes[place])
-        return offsets, peak
+                gaps.give_back(offsets[place], sizes[place])
+            else:
+                offsets[place] = gaps.take(sizes[place])
+        return offsets, gaps.peak
 
     def _largest_first(self, places: Collection[int]) -> tuple[dict[int, int], int]:
         """Each place in the first gap beside all larger ones that live at the same time."""
@@ -97,6 +95,47 @@ class _Pool:
             offsets[place] = offset = _gap(beside, self.sizes[place])
             peak = max(peak, offset + self.sizes[place])
         return offsets, peak
+
+
+class _Gaps:
+    """The ranges that are free, in order; all of what lies behind `peak` is."""
+
+    def __init__(self) -> None:
+        self.starts: list[int] = []
+        self.sizes: list[int] = []
+        self.peak = 0
+
+    def take(self, size: int) -> int:
+        """The start of the first range of that size."""
+        for number, length in enumerate(self.sizes):
+            if length >= size:
+                start = self.starts[number]
+                if length == size:
+                    del self.starts[number], self.sizes[number]
+                else:
+                    self.starts[number] += size
+                    self.sizes[number] -= size
+                return start
+        # a gap that reaches the end of the pool grows
+        start = self.peak
+        if self.starts and self.starts[-1] + self.sizes[-1] == start:
+            start = self.starts.pop()
+            self.sizes.pop()
+        self.peak = start + size
+        return start
+
+    def give_back(self, start: int, size: int) -> None:
+        """Let a range be free, as one with those beside it."""
+        starts, sizes = self.starts, self.sizes
+        number = bisect.bisect_left(starts, start)
+        if number < len(starts) and starts[number] == start + size:
+            size += sizes[number]
+            del starts[number], sizes[number]
+        if number and starts[number - 1] + sizes[number - 1] == start:
+            sizes[number - 1] += size
+        else:
+            starts.insert(number, start)
+            sizes.insert(number, size)
 
 
 def _gap(live: Iterable[tuple[int, int]], size: int) -> int:

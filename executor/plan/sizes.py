@@ -6,7 +6,8 @@ the feeds the list is computed again (`SizeTable.values_for`). A question about 
 large?) is answered for the run at hand, and question and answer become a condition: the plan serves the runs
 that answer alike. So does a size that is used as a plain number (`int`, `range`, the shape of a NumPy array):
 it may then be no other. A rule that knows nothing of all this is therefore never wrong, and at worst its plan
-serves one size.
+serves one size. Questions of speed alone are asked about `about(size)`, and let the plan serve sizes that are
+not too far away.
 """
 
 from __future__ import annotations
@@ -20,11 +21,15 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["Made", "Size", "SizeTable", "holds_sizes", "plain", "resolved", "sizes_in"]
+__all__ = ["Made", "Size", "SizeTable", "about", "holds_sizes", "plain", "resolved", "sizes_in"]
 
 SMALLEST = (
     2  # 0 and 1 rows are special to many rules (nothing to do, broadcast): they have plans of their own
 )
+# how far sizes may be from those that questions of speed were answered for: a small batch loses little by
+# a plan for large ones, and a large one all that threads would win
+SMALLER = 16
+LARGER = 4
 
 
 @dataclasses.dataclass(frozen=True)
@@ -161,7 +166,13 @@ _NUMBERS = (int, float, bool)
 class SizeTable:
     """The sizes of one plan: how each is computed, and the conditions under which the plan serves."""
 
-    def __init__(self, inputs: Sequence[int]) -> None:
+    def __init__(self, inputs: Sequence[int], is_exact: bool = False) -> None:
+        self.is_exact = is_exact
+        """True if questions of speed become conditions, too: sums are then added up in an order that follows
+        from the sizes alone, and not from those that came before.
+        """
+        self._estimated: set[int] = set()
+        """The inputs that answers about speed were given for."""
         self._entries: list[tuple[Callable[..., Any] | None, tuple[Any, ...]]] = []
         self._values: list[Any] = []
         self._places: dict[Any, int] = {}
@@ -259,6 +270,18 @@ class SizeTable:
             self._conditions[operator.eq, size.index, self._place(size.value)] = True
         return size.value
 
+    def estimate(self, size: Size) -> Any:
+        """The size in the run at hand, for a question of speed alone: the plan goes on serving feeds that
+        are up to 16 times as small and 4 times as large.
+        """
+        if self.is_exact:
+            return size
+        if self._is_recording:
+            self._check()
+            for number in self._inputs_of(size.index, every=True):
+                self._estimated.add(number)
+        return size.value
+
     def _check(self) -> None:
         # what has been written into the plan by now would be wrong for all other sizes
         assert not self._is_sealed, "a size is used after its plan was made"
@@ -280,6 +303,10 @@ class SizeTable:
         """The value of each size for other inputs; None where the plan does not serve them."""
         if any(value < SMALLEST for value in inputs):
             return None
+        for number in self._estimated:
+            at_hand = self._values[self.inputs[number].index]
+            if not at_hand <= inputs[number] * SMALLER or not inputs[number] <= at_hand * LARGER:
+                return None
         found: list[Any] = []
         try:
             for function, places in self._entries:
@@ -303,14 +330,15 @@ class SizeTable:
                 places.add(size)
         return {number for place in places for number in self._inputs_of(place)}
 
-    def _inputs_of(self, place: int) -> set[int]:
+    def _inputs_of(self, place: int, every: bool = False) -> set[int]:
+        """The inputs that a size follows from, or (not `every`) that are fixed where it is."""
         function, operands = self._entries[place]
         if function is None:
             return set(operands)
         # 0 == n % 4 fixes nothing
-        if function in (operator.mod, operator.floordiv):
+        if not every and function in (operator.mod, operator.floordiv):
             return set()
-        return {number for operand in operands for number in self._inputs_of(operand)}
+        return {number for operand in operands for number in self._inputs_of(operand, every)}
 
 
 _EQUALITIES = {operator.eq: True, operator.ne: False}
@@ -352,6 +380,11 @@ def _low(function: Callable[..., Any], operands: Sequence[Any]) -> float | None:
     if any(low is None or low < 0 for low in lows):
         return None
     return function(*lows)  # type: ignore[no-any-return]
+
+
+def about(size: Any) -> Any:
+    """A size (or a plain number) for a question of speed, whose answer may be another for other feeds."""
+    return size.sizes.estimate(size) if isinstance(size, Size) else size
 
 
 def plain(item: Any) -> Any:

@@ -46,8 +46,8 @@ class Step:
     def __post_init__(self) -> None:
         # found once: passes ask for reads and writes far more often than they change an action
         # dicts keep the order; values hash by address, so sets would give another source in every process
-        self.reads = tuple(dict.fromkeys(self.reads or as_read(self.action)))
-        self.writes = tuple(dict.fromkeys(self.writes or as_written(self.action)))
+        self.reads = _each_once(self.reads or as_read(self.action))
+        self.writes = _each_once(self.writes or as_written(self.action))
 
     @property
     def is_view(self) -> bool:
@@ -77,6 +77,15 @@ class Step:
         if self.body is None:
             return list(self.writes)
         return [value for step in flat([self]) for value in step.writes]
+
+
+def _each_once(values: Iterable[Value]) -> tuple[Value, ...]:
+    """The values in order, without repetitions."""
+    found = tuple(values)
+    # most steps read two arrays and write one
+    if len(found) < 2 or (len(found) == 2 and found[0] is not found[1]):
+        return found
+    return tuple(dict.fromkeys(found))
 
 
 def shown(op: Operator | None, value: Value) -> Step:

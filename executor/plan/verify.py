@@ -148,9 +148,9 @@ def _check_elementwise(step: Step, action: Elementwise, out: Value, after: str) 
         _fail(after, step, f"{action.function} gives truth values, not {_shown(out)}")
     # adam once computed (1 - beta) * grad in float64 because 1 - beta was an array of its own; outputs are
     # left out, since their type is the program's choice
-    # a condition chooses, and has no say in the type of two numbers
-    chosen = action.operands[1:] if action.function == "where" else action.operands
-    widths = [item.dtype.itemsize for item in chosen if isinstance(item, Value) and item.dtype is not None]
+    # truth values have no say in the type of numbers beside them
+    dtypes = [value.dtype for value in operands if value.dtype is not None]
+    widths = [dtype.itemsize for dtype in dtypes if dtype != np.dtype(bool)]
     if widths and not out.name and out.storage is Storage.BUFFER and out.dtype.itemsize > max(widths):
         _fail(after, step, f"the temporary {_shown(out)} is wider than {', '.join(map(_shown, operands))}")
 

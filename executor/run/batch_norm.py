@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from fluidlite.base.dtypes import Array
+from fluidlite.executor.run.image_kernels import NormForm
 from fluidlite.executor.run.team import on_team
 from fluidlite.ops.kernels.channel_rows import LongRows
 
@@ -17,10 +18,10 @@ __all__ = ["SharedBatchNorm"]
 class SharedBatchNorm:
     """batch_norm and its gradient for arrays of `elements` x `channels` that lie without gaps."""
 
-    def __init__(self, xp: Any, elements: int, channels: int, threads: int, epsilon: float) -> None:
-        self.elements = elements
-        self.rows = LongRows(elements, channels, threads)
-        self.epsilon = epsilon
+    def __init__(self, xp: Any, form: NormForm) -> None:
+        self.elements = form.elements
+        self.rows = LongRows(form.elements, form.channels, form.threads)
+        self.epsilon = form.epsilon
 
     def _each(self, task: Callable[[int], Any]) -> list[Any]:
         """The results of task(member), one for each member."""
@@ -47,6 +48,15 @@ class SharedBatchNorm:
         saved: tuple[Array, Array],
     ) -> None:
         """y = the normalised x; the running statistics move towards the batch's, which are `saved`."""
+        mean, variance = self._by_batch(x, scale, bias, y)
+        for old, new, out in zip(running, (mean, variance), running_out, strict=True):
+            share = scale.dtype.type(momentum)
+            out[...] = old * share + new * (1 - share)
+        saved[0][...] = mean
+        saved[1][...] = self._inverse(variance)
+
+    def _by_batch(self, x: Array, scale: Array, bias: Array, y: Array) -> tuple[Array, Array]:
+        """y = x normalised by the batch's mean and variance, which are returned."""
         pivot = self.rows.pivot(x).astype(x.dtype)
         row = self.rows.repeated(pivot, x.dtype)
         sums = self._each(lambda member: self.rows.moments(x, row, member))
@@ -55,12 +65,8 @@ class SharedBatchNorm:
         spread = sum(part[1] for part in sums) / self.elements - distance * distance
         mean = (pivot + distance).astype(scale.dtype)
         variance = np.maximum(spread, 0).astype(scale.dtype)
-        for old, new, out in zip(running, (mean, variance), running_out, strict=True):
-            share = scale.dtype.type(momentum)
-            out[...] = old * share + new * (1 - share)
-        saved[0][...] = mean
-        saved[1][...] = self._inverse(variance)
-        self._normalise(x, scale, bias, mean, saved[1], y)
+        self._normalise(x, scale, bias, mean, self._inverse(variance), y)
+        return mean, variance
 
     def infer(self, x: Array, scale: Array, bias: Array, mean: Array, variance: Array, y: Array) -> None:
         """y = x normalised by given statistics."""

@@ -6,7 +6,7 @@ import functools
 import inspect
 from collections.abc import Callable, Iterator, Sequence, Set
 from types import CodeType
-from typing import Any, NoReturn
+from typing import Any, NamedTuple, NoReturn
 
 import numpy as np
 
@@ -16,7 +16,7 @@ from fluidlite.executor.run.interpreter import Frame, Interpreter
 from fluidlite.executor.run.kernels import Kernel, RunContext, detach, lod_sources, unpack
 from fluidlite.ir.operator import Operator
 
-__all__ = ["Absent", "BlockCall", "KernelCall"]
+__all__ = ["Absent", "BlockCall", "CallFacts", "KernelCall"]
 
 
 # their kernels give a level of detail only where an input has one: taken for makers of one, they would leave
@@ -50,6 +50,20 @@ def _compiled(source: str) -> CodeType:
     return compile(source, "<fluidlite call>", "exec")
 
 
+class CallFacts(NamedTuple):
+    """Facts of a call that only the whole program tells: output slots that nobody reads, input slots of
+    parameters that stay as they are, and positions of inputs that are arrays of kernels' own, which nothing
+    overwrites, so that an output may show their memory.
+    """
+
+    unread: frozenset[str] = frozenset()
+    fixed: frozenset[str] = frozenset()
+    lasting: frozenset[int] = frozenset()
+
+
+_NO_FACTS = CallFacts()
+
+
 class KernelCall:
     """`call(values[, lods, likes])` runs an op's portable kernel: values by position in, values (then lods)
     by position out.
@@ -65,15 +79,18 @@ class KernelCall:
         outputs: Sequence[str],
         with_lod: bool = False,
         compiled: Any = None,
+        facts: CallFacts = _NO_FACTS,
     ) -> None:
         self.op = op
         self.compiled = compiled
+        self.facts = facts
         self.kernel = Kernel(op)
         self.with_lod = with_lod
         position = {name: index for index, name in enumerate(inputs)}
         slots = {**op.inputs, **{slot: op.output(slot) for slot in self.kernel.definition.updates}}
         self.slots = {slot: [position.get(name, -1) for name in names] for slot, names in slots.items()}
-        self.count = len(inputs)
+        self.moving = [number for number in range(len(inputs)) if number not in facts.lasting]
+        """Positions of the inputs whose memory may be used for something else."""
         self.outputs = list(outputs)
         self.before = {name: position[name] for name in outputs if name in position}
         self.first = next(iter(self.kernel.definition.outputs), None)
@@ -121,6 +138,7 @@ class KernelCall:
         )
         context.interpreter = interpreter
         context.compiled = self.compiled
+        context.unread, context.fixed = self.facts.unread, self.facts.fixed
         namespace: dict[str, Any] = {f"c_{name}": value for name, value in self.kernel.constants.items()}
         namespace.update(
             xp=interpreter.xp,
@@ -155,7 +173,7 @@ class KernelCall:
         """The short way for most ops, which return one array of their own."""
         if not self._has_one_output():
             return ""
-        known = " or ".join(f"returned is values[{index}]" for index in range(self.count)) or "False"
+        known = " or ".join(f"returned is values[{index}]" for index in self.moving) or "False"
         lod = "likes[0] if likes else ()"
         source = self.sources[0]
         if source is not None:
@@ -216,10 +234,15 @@ class KernelCall:
         if returned is None or (isinstance(returned, (dict, tuple)) and type(returned) is not WithLod):
             return self._finish(returned, values, lods, likes)
         value, lod = unpack(returned)
-        value = detach(value, values)
+        value = self._detached(value, values)
         if not self.with_lod:
             return (value,)
         return value, lod if lod is not None else self._inherited(0, lods, likes)
+
+    def _detached(self, value: Any, values: Sequence[Any]) -> Any:
+        if self.facts.lasting:
+            values = [values[number] for number in self.moving]
+        return detach(value, values)
 
     def _sources(self) -> list[int | None]:
         shared = self.slots.get(self.kernel.definition.lod or "")
@@ -279,7 +302,7 @@ class KernelCall:
                 value, lod = self._before(before, values, lods)
             elif lod is None:
                 lod = self._inherited(number, lods, likes)
-            found.append(detach(value, values) if value is not None else None)
+            found.append(self._detached(value, values) if value is not None else None)
             found_lods.append(lod)
         return found + found_lods if self.with_lod else found
 
@@ -293,7 +316,7 @@ class KernelCall:
             for name, item in zip(names, by_slot.get(slot, ()), strict=False):
                 if name != EMPTY_VAR and item is not None:
                     value, lod = unpack(item)
-                    found[name] = detach(value, values)
+                    found[name] = self._detached(value, values)
                     if lod is None:
                         lod = self._inherited(self.outputs.index(name), lods, likes)
                     found_lods[name] = lod

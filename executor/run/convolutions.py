@@ -7,10 +7,12 @@ from typing import Any
 import numpy as np
 
 from fluidlite.base.dtypes import Array
+from fluidlite.executor.run.image_kernels import ImageConv, ImagePool, PoolForm, TailSteps
 from fluidlite.executor.run.team import on_team
 from fluidlite.ops.kernels.channels_last import ChannelsLast, Portion, Tail
 from fluidlite.ops.kernels.convolution import Geometry
 from fluidlite.ops.kernels.depthwise import DepthwiseLast
+from fluidlite.ops.kernels.few_places import FewPlaces, has_few_places
 from fluidlite.ops.kernels.pooling import PoolPlan
 from fluidlite.ops.kernels.scratch import take
 from fluidlite.values.tensor import rebinds
@@ -21,7 +23,7 @@ __all__ = ["SharedConv", "SharedPool"]
 _TURNED = (2, 0, 3, 1)  # (N, C, H, W) as (H, N, W, C)
 
 
-class SharedConv:
+class SharedConv(ImageConv):
     """Convolutions of arrays of shape (N, C, H, W), whatever their strides; fastest where the channels lie
     behind each other, and rows of all images together.
     """
@@ -30,8 +32,7 @@ class SharedConv:
         self.fixed = fixed
         self._seen: Any = None
         self._tail: Tail | None = None
-        is_depthwise = geometry.groups == geometry.w[0] > 1 and geometry.w[1] == 1
-        self.plan = DepthwiseLast(geometry) if is_depthwise else ChannelsLast(geometry)
+        self.plan = _plan(geometry, fixed)
         self.threads = threads
 
     def _share(self, member: int) -> Portion:
@@ -52,21 +53,11 @@ class SharedConv:
         self.plan.keep()
         return True
 
-    def forward_to_tail(
-        self,
-        x: Array,
-        w: Array,
-        statistics: tuple[Array, Array, Array, Array] | None,
-        epsilon: float,
-        bias: Array | None,
-        relu: bool,
-        out: Array,
-    ) -> None:
-        """out = x convolved with fixed filters, then a bias, a batch_norm by `statistics` (scale, bias, mean,
-        variance) and relu, those that there are.
-        """
+    def forward_to_tail(self, x: Array, w: Array, steps: TailSteps, out: Array) -> None:
+        """out = x convolved with fixed filters, and the steps behind."""
+        steps = TailSteps(*steps)
         if self._refresh(w) or self._tail is None:
-            self._tail = _tail(w, statistics, epsilon, bias, relu)
+            self._tail = Tail(*steps.factors(w), steps.relu)
         source, target, tail = x.transpose(_TURNED), out.transpose(_TURNED), self._tail
         on_team(self.threads, lambda t: self.plan.forward(source, w, target, self._share(t), tail))
 
@@ -88,42 +79,27 @@ class SharedConv:
                 np.add(out, part, out=out)
 
 
-def _tail(
-    w: Array,
-    statistics: tuple[Array, Array, Array, Array] | None,
-    epsilon: float,
-    bias: Array | None,
-    relu: bool,
-) -> Tail:
-    """The factors and summands of what follows a convolution."""
-    if statistics is None:
-        shift = np.zeros(len(w), w.dtype) if bias is None else bias.reshape(-1).copy()
-        return Tail(np.ones(len(w), w.dtype), shift, relu)
-    scale, offset, mean, variance = statistics
-    factor = scale / np.sqrt(variance + w.dtype.type(epsilon))
-    before = 0 if bias is None else bias.reshape(-1)
-    return Tail(factor, offset + (before - mean) * factor, relu)
+def _plan(geometry: Geometry, fixed: bool) -> ChannelsLast | DepthwiseLast | FewPlaces:
+    """NumPy's convolutions of a geometry; `fixed` filters are laid out once, however many."""
+    if geometry.groups == geometry.w[0] > 1 and geometry.w[1] == 1:
+        return DepthwiseLast(geometry)
+    return FewPlaces(geometry) if has_few_places(geometry) and not fixed else ChannelsLast(geometry)
 
 
-class SharedPool:
+class SharedPool(ImagePool):
     """Pools of arrays of one shape, whose dimension `split` is shared."""
 
-    def __init__(
-        self,
-        xp: Any,
-        shape: tuple[int, ...],
-        arguments: tuple[Any, ...],
-        axes: tuple[int, ...],
-        split: int,
-        threads: int,
-    ) -> None:
+    def __init__(self, xp: Any, form: PoolForm) -> None:
+        shape, split = form.shape, form.split
         self.split = split
-        members = max(1, min(threads, shape[split]))
+        members = max(1, min(form.threads, shape[split]))
         self.parts = [Portion(t, members).of(shape[split]) for t in range(members)]
         sizes = [part.stop - part.start for part in self.parts]
         shapes = [(*shape[:split], size, *shape[split + 1 :]) for size in sizes]
-        windows, mode, exclusive, dtype, clipped = arguments
-        self.plans = [PoolPlan(xp, part, windows, mode, exclusive, dtype, clipped, axes) for part in shapes]
+        windows, mode, exclusive, dtype, clipped = form.arguments
+        self.plans = [
+            PoolPlan(xp, part, windows, mode, exclusive, dtype, clipped, form.axes) for part in shapes
+        ]
 
     def _of(self, array: Array, member: int) -> Array:
         return array[(slice(None),) * self.split + (self.parts[member],)]

@@ -26,6 +26,8 @@ from fluidlite.values.tensor import LoDTensor, SelectedRows, host
 
 __all__ = ["Form", "Signature", "blas_threads"]
 
+_MOST_SHAPES = 256  # of a feed that are remembered
+
 Form = tuple[tuple[Any, Any, bool], ...]
 
 
@@ -54,6 +56,8 @@ class Signature:
         self.kept = [
             name for name, var in known.items() if var.persistable and var.type == VarType.LOD_TENSOR
         ]
+        self._fitting: list[set[tuple[int, ...]]] = [set() for _ in self.variables]
+        """For each feed the shapes that are known to fit its variable."""
         self._checked: set[tuple[Any, ...]] = set()
         """Types of feeds, other than declared, that the program is known to take."""
 
@@ -63,15 +67,18 @@ class Signature:
         """
         arguments: list[Any] = []
         form: list[tuple[Any, Any, bool]] = []
-        for name, var, dtype in zip(self.names, self.variables, self.dtypes, strict=True):
+        feeds = zip(self.names, self.variables, self.dtypes, self._fitting, strict=True)
+        for name, var, dtype, fitting in feeds:
             value = feed[name]
             # the usual feed goes through as it is; `is` will do, since NumPy has one object a built-in dtype
             is_ready = type(value) is np.ndarray and value.dtype is dtype
-            if is_ready and self.xp is np and not var.need_check_feed:
+            if is_ready and value.shape in fitting:
                 arguments.append(value)
                 form.append((value.shape, dtype, False))
                 continue
             array, lod = self._convert(var, dtype, value)
+            if is_ready and array is value and len(fitting) < _MOST_SHAPES:
+                fitting.add(value.shape)
             arguments.append(array)
             if lod:
                 arguments.append(lod)
@@ -122,7 +129,7 @@ class Signature:
         # A persistable variable keeps its own: what updates it was built for that
         if dtype is not None and array.dtype != dtype and var.persistable and not var.need_check_feed:
             array = array.astype(dtype)
-        return self.xp.asarray(array) if self.xp is not np else np.asarray(array)
+        return self.xp.asarray(array, order="C") if self.xp is not np else np.asarray(array)
 
     def keep(self, feed: dict[str, Any], scope: Scope) -> dict[str, Any]:
         """Put what is fed to persistable variables into the scope, where later runs and the user find it; the

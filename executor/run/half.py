@@ -19,9 +19,10 @@ import numpy as np
 from fluidlite.base.dtypes import VarType
 from fluidlite.base.registry import EMPTY_VAR, WithLod
 from fluidlite.ir.operator import Operator
+from fluidlite.ir.program import Program
 from fluidlite.values.tensor import SelectedRows
 
-__all__ = ["as_bfloat16", "as_float16", "computes_in_single", "in_single"]
+__all__ = ["as_bfloat16", "as_float16", "computes_in_single", "has_half", "in_single"]
 
 _LEAST_NORMAL = np.float32(2.0**-14)
 _MOVES = frozenset(
@@ -48,6 +49,12 @@ _MOVES = frozenset(
     for gradient in ("", "_grad")
 )
 """Ops that put elements elsewhere and compute nothing: their results need no rounding."""
+
+
+def has_half(program: Program) -> bool:
+    """True if a program has variables of half precision: without, no op has to be asked."""
+    every = (var for block in program.blocks for var in block.vars.values())
+    return any(var._dtype in (VarType.FP16, VarType.BF16) for var in every)
 
 
 def computes_in_single(op: Operator) -> bool:

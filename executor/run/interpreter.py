@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -135,9 +136,9 @@ class Interpreter:
         self.kernels: dict[int, Kernel] = {}
         self.check_values = False
 
-    def run_block(self, block: Block, frame: Frame) -> None:
-        """Run every op of `block` in `frame`."""
-        for op in ops_to_run(block):
+    def run_block(self, block: Block, frame: Frame, ops: Sequence[Operator] | None = None) -> None:
+        """Run every op of `block` in `frame`, or those of its ops that are given."""
+        for op in ops_to_run(block) if ops is None else ops:
             if not recorder.active:
                 self.run_op(op, frame)
                 continue

@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from fluidlite.base.errors import EOFException, FluidError, KernelError, SlotError, UnknownOpError
+from fluidlite.base.place import is_device_array
 from fluidlite.base.registry import EMPTY_VAR, ZERO_DIM_ATTR, Lod, Op, WithLod
 from fluidlite.executor.comm.ops import arguments_of, carry_out
 from fluidlite.executor.comm.transports import find_session
@@ -41,6 +42,8 @@ class RunContext:
         self.interpreter: Any = None
         self.threads = threads
         self.compiled: Any = None
+        self.unread: frozenset[str] = frozenset()
+        self.fixed: frozenset[str] = frozenset()
 
     def share(self, count: int, task: Callable[[slice], None]) -> None:
         """Run `task` on slices that together are `count` rows, each on a thread of its own."""
@@ -223,10 +226,30 @@ def detach(value: Any, inputs: Sequence[Any]) -> Any:
     candidates.
     """
     if type(value) is np.ndarray:
-        owner = value.base if value.base is not None else value
-        for item in inputs:
-            if (item is owner or getattr(item, "base", None) is owner) and (
-                item is value or np.may_share_memory(value, item)
-            ):
-                return value.copy()
+        shared: Callable[[Any, Any], bool] = np.may_share_memory
+    elif is_device_array(value):
+        shared = _may_share_device_memory
+    else:
+        return value
+    owner = value.base if value.base is not None else value
+    for item in inputs:
+        if (item is owner or getattr(item, "base", None) is owner) and (item is value or shared(value, item)):
+            return value.copy()
     return value
+
+
+def _may_share_device_memory(first: Any, second: Any) -> bool:
+    """True if the bytes between the first and the last element of two arrays on a device overlap."""
+    if not first.size or not second.size:
+        return False
+    (low, high), (start, stop) = map(_device_bounds, (first, second))
+    return low < stop and start < high
+
+
+def _device_bounds(array: Any) -> tuple[int, int]:
+    """The addresses of the first byte of an array and of the one behind its last."""
+    steps = [(size - 1) * stride for size, stride in zip(array.shape, array.strides, strict=True)]
+    start = array.data.ptr
+    return start + sum(step for step in steps if step < 0), start + array.itemsize + sum(
+        step for step in steps if step > 0
+    )

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Mapping, Sequence
 from typing import Any, TypeAlias
 
 import numpy as np
 
 from fluidlite.base.dtypes import Array
+from fluidlite.executor.run.bands import BandedImages
 from fluidlite.executor.run.team import on_team, pieces
 from fluidlite.ops.neural.interpolate import Taps, taps_of
 
@@ -15,6 +17,7 @@ __all__ = ["ResizedImages"]
 
 _BLOCK = 1 << 15  # elements: what is resampled along the rows is still in the cache for the columns
 _SHARED = 1 << 16  # elements of the larger image from which a second thread pays
+_PRODUCTS = (np.dtype("float32"), np.dtype("float64"))  # what BLAS multiplies
 
 Part: TypeAlias = "tuple[Array | None, Array, Array | None]"
 """Targets (None for all), the elements that they take, and their weights (None for ones)."""
@@ -37,22 +40,48 @@ class ResizedImages:
     ) -> None:
         out, along = taps_of(type, shape, dtype, attrs)
         self.letters = letters
-        n, c, h, w = shape
-        taps = dict(along)
-        self.forward_of = _AlongBoth(
-            self._form(n, c, h, w),
-            self._form(n, c, *out),
-            [_forward_parts(taps.get(axis), dtype) for axis in (2, 3)],
-            dtype,
-            threads,
-        )
-        self.gradient_of = _AlongBoth(
-            self._form(n, c, *out),
-            self._form(n, c, h, w),
-            [_gradient_parts(taps.get(axis), shape[axis], dtype) for axis in (2, 3)],
-            dtype,
-            threads,
-        )
+        self.shape = shape
+        self.dtype = np.dtype(dtype)
+        self.threads = threads
+        self.taps = dict(along)
+        n, c, *_ = shape
+        self.small = self._form(*shape)
+        self.large = self._form(n, c, *out)
+
+    @functools.cached_property
+    def forward_of(self) -> _AlongBoth:
+        """From the op's images to those of the other size, sum by sum."""
+        parts = [_forward_parts(self.taps.get(axis), self.dtype) for axis in (2, 3)]
+        return _AlongBoth(self.small, self.large, parts, self.dtype, self.threads)
+
+    @functools.cached_property
+    def gradient_of(self) -> _AlongBoth:
+        """The way back, sum by sum."""
+        parts = [_gradient_parts(self.taps.get(axis), self.shape[axis], self.dtype) for axis in (2, 3)]
+        return _AlongBoth(self.large, self.small, parts, self.dtype, self.threads)
+
+    @functools.cached_property
+    def matrices(self) -> tuple[Array, Array] | None:
+        """The maps along rows and columns; None where products would not pay."""
+        if len(self.taps) < 2 or self.dtype not in _PRODUCTS:
+            return None
+        rows, columns = (_matrix(self.taps[axis], self.shape[axis], self.dtype) for axis in (2, 3))
+        return rows, columns
+
+    @functools.cached_property
+    def forward_products(self) -> BandedImages | None:
+        """From the op's images to those of the other size, as products."""
+        if self.matrices is None:
+            return None
+        return BandedImages(self.small, self.large, *self.matrices, self.threads)
+
+    @functools.cached_property
+    def gradient_products(self) -> BandedImages | None:
+        """The way back, as products."""
+        if self.matrices is None:
+            return None
+        rows, columns = self.matrices
+        return BandedImages(self.large, self.small, rows.T, columns.T, self.threads)
 
     def _form(self, n: int, c: int, h: int, w: int) -> tuple[int, ...]:
         """The dimensions as (outside of the rows, rows, between, columns, behind)."""
@@ -61,11 +90,13 @@ class ResizedImages:
 
     def forward(self, x: Array, out: Array) -> None:
         """out = x in the other size."""
-        self.forward_of(x, out)
+        if self.forward_products is None or not self.forward_products.run(x, out):
+            self.forward_of(x, out)
 
     def backward(self, d: Array, out: Array) -> None:
         """out = the gradient of x."""
-        self.gradient_of(d, out)
+        if self.gradient_products is None or not self.gradient_products.run(d, out):
+            self.gradient_of(d, out)
 
 
 class _AlongBoth:
@@ -141,6 +172,15 @@ def _summed(source: Array, axis: int, parts: Sequence[Part], out: Array, spare: 
         elif not is_first:
             np.add(out, found, out=out)
         is_first = False
+
+
+def _matrix(taps: Taps, size: int, dtype: Any) -> Array:
+    """The share of each of `size` elements in each target."""
+    places = np.arange(len(taps[0][0]))
+    matrix = np.zeros((len(places), size))
+    for index, weight in taps:
+        matrix[places, index] += weight
+    return matrix.astype(dtype)
 
 
 def _forward_parts(taps: Taps | None, dtype: Any) -> list[Part] | None:

@@ -15,7 +15,16 @@ import numpy as np
 from fluidlite.base.dtypes import Array
 from fluidlite.executor.run.team import Team, pieces, team_of
 
-__all__ = ["LayerNorm", "LayerNormGrad", "RowBlocks", "Softmax", "SoftmaxGrad"]
+__all__ = [
+    "Labels",
+    "LayerNorm",
+    "LayerNormGrad",
+    "RowBlocks",
+    "Softmax",
+    "SoftmaxGrad",
+    "SoftmaxLoss",
+    "SoftmaxLossGrad",
+]
 
 _BLOCK = 1 << 14  # elements of a block: 64 KB of floats, so that the arrays of a kernel share a 1 MB cache
 _SHARED = 1 << 16  # elements from which waking a second thread pays, at the ten passes that kernels here make
@@ -102,6 +111,77 @@ class SoftmaxGrad:
             np.multiply(work, softmax[rows], out=out[rows])
 
         self.blocks(block)
+
+
+class Labels:
+    """Writes the positions of labels; gives the rows whose label is to be ignored, or None; raises for what
+    is no class.
+
+    Seen as unsigned numbers, negative labels are large ones, so that one maximum tells whether all is well.
+    """
+
+    def __init__(self, xp: Any, classes: int, rows: int, ignored: int) -> None:
+        self.classes = classes
+        self.base = xp.arange(rows, dtype=np.int64) * classes
+        self.ignored = ignored
+
+    def __call__(self, labels: Array, index: Array) -> Array | None:
+        rows = None
+        if len(labels) and np.maximum.reduce(labels.view(np.uint64)) >= self.classes:
+            bad = ((labels < 0) | (labels >= self.classes)) & (labels != self.ignored)
+            if bad.any():
+                raise ValueError(f"label {int(labels[bad][0])} is not one of the {self.classes} classes")
+            rows = np.flatnonzero(labels == self.ignored)
+            labels = np.where(labels == self.ignored, 0, labels)
+        np.add(labels, self.base, out=index)
+        return rows
+
+
+class SoftmaxLoss:
+    """loss(x, labels, softmax, loss[, bias]) of the rows of a matrix of scores, to which a bias is added: the
+    softmax, and the negative logarithm of its element at the row's label.
+    """
+
+    def __init__(
+        self, xp: Any, rows: int, columns: int, dtype: Any, threads: int, lowest: float, ignored: int
+    ) -> None:
+        self.softmax = Softmax(xp, rows, columns, dtype, threads, lowest)
+        self.blocks = self.softmax.blocks
+        self.labels = Labels(xp, columns, rows, ignored)
+        self.index = np.empty(rows, np.int64)
+
+    def check(self, labels: Array) -> None:
+        """Raise for a label that is no class."""
+        self.labels(labels, self.index)
+
+    def __call__(self, x: Array, labels: Array, softmax: Array, loss: Array, bias: Maybe = None) -> None:
+        left_out = self.labels(labels, self.index)
+        self.softmax(x if bias is None else np.add(x, bias, out=softmax), softmax)
+        np.take(softmax.reshape(-1), self.index, mode="clip", out=loss)
+        np.negative(np.log(loss, out=loss), out=loss)
+        if left_out is not None:
+            loss[left_out] = 0
+
+
+class SoftmaxLossGrad:
+    """gradient(softmax, labels, incoming, out) of the rows of a matrix; `incoming` may be one number."""
+
+    def __init__(self, xp: Any, rows: int, columns: int, dtype: Any, threads: int, ignored: int) -> None:
+        self.blocks = RowBlocks(rows, columns, threads)
+        self.labels = Labels(xp, columns, rows, ignored)
+        self.index = np.empty(rows, np.int64)
+
+    def check(self, labels: Array) -> None:
+        """Raise for a label that is no class."""
+        self.labels(labels, self.index)
+
+    def __call__(self, softmax: Array, labels: Array, incoming: Array, out: Array) -> None:
+        left_out = self.labels(labels, self.index)
+        np.multiply(softmax, incoming.reshape(-1, 1), out=out)
+        # no two rows share an element of the flat array, so nothing is subtracted only once by mistake
+        out.reshape(-1)[self.index] -= incoming
+        if left_out is not None:
+            out[left_out] = 0
 
 
 class LayerNorm:

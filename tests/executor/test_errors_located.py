@@ -13,6 +13,7 @@ import pytest
 
 import fluidlite as fluid
 from fluidlite import layers
+from fluidlite.base.registry import get
 from fluidlite.errors import FluidError
 from fluidlite.incubate.fleet.base.role_maker import PaddleCloudRoleMaker
 from fluidlite.values.serialize import replace_file, write_folder
@@ -30,6 +31,43 @@ def small_image() -> tuple[Any, dict[str, Any]]:
 
 def small_volume() -> tuple[Any, dict[str, Any]]:
     return layers.conv3d(fluid.data("x", [None, 1, None, None, None]), 2, 5), {"x": f(2, 1, 2, 2, 2)}
+
+
+def raw(op: str, feeds: dict[str, np.ndarray], out: str, **attrs: Any) -> tuple[Any, dict[str, Any]]:
+    """An op over feeds of which nothing but the number of dimensions is declared."""
+    block = fluid.default_main_program().global_block()
+    for name, array in feeds.items():
+        block.create_var(name=name, shape=(-1,) * array.ndim, dtype=str(array.dtype), is_data=True)
+    needed = [slot for slot, info in get(op).outputs.items() if slot == out or not info.optional]
+    made = {slot: [block.create_var(name=f"made_{slot}", dtype="float32")] for slot in needed}
+    block.append_op(op, {name: [name] for name in feeds}, made, attrs)
+    return layers.scale(made[out][0], 2.0), feeds
+
+
+def other_channels() -> tuple[Any, dict[str, Any]]:
+    return raw("conv2d", {"Input": f(2, 4, 5, 5), "Filter": f(4, 3, 3, 3)}, "Output")
+
+
+def other_channels_back() -> tuple[Any, dict[str, Any]]:
+    return raw("conv2d_transpose", {"Input": f(2, 3, 5, 5), "Filter": f(4, 3, 3, 3)}, "Output")
+
+
+def short_statistics() -> tuple[Any, dict[str, Any]]:
+    sizes = {"Scale": 3, "Bias": 2, "Mean": 3, "Variance": 3}
+    feeds = {"X": f(2, 3, 4, 4), **{name: f(size) for name, size in sizes.items()}}
+    return raw("batch_norm", feeds, "Y", is_test=True)
+
+
+def another_scale() -> tuple[Any, dict[str, Any]]:
+    return raw("layer_norm", {"X": f(2, 12), "Scale": f(5)}, "Y")
+
+
+def divided_by_zero(layer: Callable[..., Any]) -> Callable[[], tuple[Any, dict[str, Any]]]:
+    def build() -> tuple[Any, dict[str, Any]]:
+        x, y = (fluid.data(name, [None], "int64") for name in "xy")
+        return layer(x, y), {"x": np.array([7, -7]), "y": np.array([2, 0])}
+
+    return build
 
 
 def class_outside() -> tuple[Any, dict[str, Any]]:
@@ -98,6 +136,13 @@ CASES: list[tuple[Callable[[], tuple[Any, dict[str, Any]]], str]] = [
     (fewer_parts, r"op 'unstack': X\[3, 3\] has 3 parts at axis 0, but num is 5"),
     (in_a_loop, "op 'gather': index 5 is outside the 4 rows"),
     (other_moment, "op 'adagrad': "),
+    (divided_by_zero(layers.elementwise_div), "op 'elementwise_div': integer division by zero"),
+    (divided_by_zero(layers.elementwise_mod), "op 'elementwise_mod': integer division by zero"),
+    (divided_by_zero(layers.elementwise_floordiv), "op 'elementwise_floordiv': integer division by zero"),
+    (other_channels, "op 'conv2d': "),
+    (other_channels_back, "op 'conv2d_transpose': "),
+    (short_statistics, "op 'batch_norm': "),
+    (another_scale, "op 'layer_norm': "),
 ]
 
 
@@ -169,3 +214,24 @@ def test_numbers_of_roles(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setenv(name, value)
     with pytest.raises(ValueError, match="127.0.0.1:2, which is none of the servers"):
         PaddleCloudRoleMaker(is_collective=False).generate_role()
+
+
+@pytest.mark.parametrize("shape", [(1, 4, 3), (4, 3, 1), (1, 1)])
+@pytest.mark.parametrize("loops", ["wait", "off"])
+def test_an_accumulator_of_another_rank(shape: tuple[int, ...], loops: str) -> None:
+    with fluid.program_guard(fluid.Program(), fluid.Program()):
+        loss = layers.mean(layers.fc(fluid.data("x", [None, 4]), 3, bias_attr=False))
+        fluid.optimizer.Ftrl(0.1).minimize(loss)
+        main, startup = fluid.default_main_program(), fluid.default_startup_program()
+    exe, scope = fluid.Executor(fluid.CPUPlace()), fluid.Scope()
+    exe.run(startup, scope=scope)
+    for var in main.list_vars():
+        if "linear" in var.name:
+            scope.find_var(var.name).get_tensor().set(np.zeros(shape, "float32"), exe.place)
+    before = fluid.get_flags("FLAGS_fast_loops")
+    fluid.set_flags({"FLAGS_fast_loops": loops})
+    try:
+        with pytest.raises(FluidError, match=r"op 'ftrl'" + HERE):
+            exe.run(main, feed={"x": f(2, 4)}, fetch_list=[loss], scope=scope)
+    finally:
+        fluid.set_flags(before)

@@ -41,7 +41,7 @@ def weights() -> dict[str, Any]:
 def check(outputs: list[Any], inputs: list[Any], feed: dict[str, Any]) -> None:
     """Outputs and gradients are those of the naive interpreter, on the first run and later."""
     block = fluid.default_main_program().global_block()
-    wanted = [*inputs, *(block.var(name) for name in ("w", "b") if block.has_var(name))]
+    wanted = [*inputs, *block.all_parameters()]
     loss = fluid.layers.sums([fluid.layers.reduce_sum(out * fluid.layers.sin(out)) for out in outputs])
     fetches = [*outputs, *fluid.gradients(loss, wanted)]
     exe = fluid.Executor(CPU)
@@ -67,6 +67,33 @@ def test_lstm(size: int, lengths: list[int], peepholes: bool, reverse: bool, ini
     feed = {"x": fluid.create_lod_tensor(drawn(sum(lengths), 4 * size), [lengths], CPU)}
     if initial:
         feed.update({name: drawn(len(lengths), size) for name in ("h", "c")})
+    check(list(outputs), [x, *(one for one in first if one is not None)], feed)
+
+
+@pytest.mark.parametrize(("size", "projected"), [(5, 3), (16, 32), (50, 20)])
+@pytest.mark.parametrize("lengths", [RAGGED, [1], [0, 3, 0, 2], [40] * 8 + [4] * 60])
+@pytest.mark.parametrize("is_full", [True, False])
+def test_projected_lstm(size: int, projected: int, lengths: list[int], is_full: bool) -> None:
+    """With peepholes, bounds, first states and a direction, or without."""
+    x = given("x", 4 * size, 1)
+    first = [given("h", projected), given("c", size)] if is_full else [None, None]
+    bounds = {"cell_clip": 0.5, "proj_clip": 0.3} if is_full else {}
+    outputs = fluid.layers.dynamic_lstmp(
+        x,
+        4 * size,
+        projected,
+        h_0=first[0],
+        c_0=first[1],
+        use_peepholes=is_full,
+        is_reverse=is_full,
+        proj_activation="tanh" if is_full else "identity",
+        **bounds,
+        param_attr=fluid.ParamAttr(initializer=fluid.initializer.Normal(0, 0.2, seed=5)),
+        bias_attr=weights()["bias_attr"],
+    )
+    feed = {"x": fluid.create_lod_tensor(drawn(sum(lengths), 4 * size), [lengths], CPU)}
+    if is_full:
+        feed.update(h=drawn(len(lengths), projected), c=drawn(len(lengths), size))
     check(list(outputs), [x, *(one for one in first if one is not None)], feed)
 
 
@@ -106,11 +133,11 @@ def test_gru(size: int, lengths: list[int], origin: bool, reverse: bool, initial
     check([out], [x] if first is None else [x, first], feed)
 
 
-@pytest.mark.parametrize("size", [7, 48])
-def test_gru_unit(size: int) -> None:
+@pytest.mark.parametrize(("size", "rows"), [(7, 9), (150, 60)])
+def test_gru_unit(size: int, rows: int) -> None:
     x, state = given("x", 3 * size), given("h", size)
     out, _, _ = fluid.layers.gru_unit(x, state, 3 * size, **weights())
-    check([out], [x, state], {"x": drawn(9, 3 * size), "h": drawn(9, size)})
+    check([out], [x, state], {"x": drawn(rows, 3 * size), "h": drawn(rows, size)})
 
 
 @pytest.mark.parametrize(("layers", "both"), [(2, False), (1, True)])
@@ -126,9 +153,46 @@ def test_padded_lstm(layers: int, both: bool) -> None:
     check([out, last, cells], [x, *first], feed)
 
 
-def test_two_threads_agree() -> None:
-    """Sequences of very unlike lengths over two threads."""
-    size, lengths = 64, [90, 3, 40, 1, 1, 60, 2, 30]
+@pytest.mark.parametrize("lengths", [[90, 3, 40, 1, 1, 60, 2, 30], [40] * 8 + [4] * 60])
+def test_two_threads_agree(lengths: list[int]) -> None:
+    """Sequences of very unlike lengths over two threads, of which one is done long before the other."""
+    size = 64
     x = given("x", 4 * size, 1)
     outputs = fluid.layers.dynamic_lstm(x, 4 * size, **weights())
     check(list(outputs), [x], {"x": fluid.create_lod_tensor(drawn(sum(lengths), 4 * size), [lengths], CPU)})
+
+
+@pytest.mark.parametrize("kind", ["lstm", "gru"])
+def test_weights_that_the_program_leaves(kind: str) -> None:
+    """They are laid out once, and again where the user has set or changed them."""
+    x = given("x", 4 * 48 if kind == "lstm" else 3 * 48, 1)
+    if kind == "lstm":
+        out, _ = fluid.layers.dynamic_lstm(x, 4 * 48, **weights())
+    else:
+        out = fluid.layers.dynamic_gru(x, 48, **weights())
+    exe = fluid.Executor(CPU)
+    exe.run(fluid.default_startup_program())
+    feed = {"x": fluid.create_lod_tensor(drawn(80, x.shape[1]), [[30, 50]], CPU)}
+    held = fluid.global_scope().find_var("w").get_tensor()
+    for change in (lambda: None, lambda: held.set(np.array(held) * 2, CPU)):
+        change()
+        results = []
+        for naive in (False, False, True):
+            exe.naive = naive
+            results.append(np.array(exe.run(feed=feed, fetch_list=[out], return_numpy=False)[0]))
+        for found in results[:2]:
+            np.testing.assert_allclose(found, results[2], rtol=2e-5, atol=2e-5)
+
+
+def test_large_rows_around_a_recurrence() -> None:
+    """Bias, its gradient and maxima of many rows, whose arrays are views of one another."""
+    size = 96
+    x = given("x", size, 1)
+    bias = fluid.layers.create_parameter([4 * size], "float32", name="b2")
+    wide = fluid.layers.elementwise_add(fluid.layers.fc(x, 4 * size, bias_attr=False), bias)
+    hidden, _ = fluid.layers.dynamic_lstm(wide, 4 * size, **weights())
+    flat = fluid.layers.reshape(hidden, [-1, size])
+    most = fluid.layers.sequence_pool(flat, "max")
+    lengths = [40] * 20 + [3]
+    feed = {"x": fluid.create_lod_tensor(drawn(sum(lengths), size), [lengths], CPU)}
+    check([most, fluid.layers.sequence_pool(hidden, "sum")], [x, bias], feed)

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from fluidlite.executor.fast.loops.rows import CompiledRows
+from fluidlite.executor.fast.loops.rows import compiled_rows
 from fluidlite.executor.run import rows
 
 SHAPES = [(1, 1), (3, 5), (4, 16), (7, 64), (33, 129), (600, 250)]
@@ -18,7 +18,7 @@ def check(kind: Any, options: Sequence[Any], given: Sequence[Any], outs: Sequenc
     """Both kernels of a kind give the same, on two threads where there are rows enough."""
     arguments = (*given[0].shape, np.dtype("float32"), 2, *options)
     results = []
-    for kernel in (kind(np, *arguments), CompiledRows(np, kind, arguments, True)):
+    for kernel in (kind(np, *arguments), compiled_rows(np, kind, arguments, True)):
         filled = [None if shape is None else np.full(shape, 7, np.float32) for shape in outs]
         for _ in range(2):
             with np.errstate(all="ignore"):
@@ -71,7 +71,45 @@ def test_layer_norm_grad(shape: tuple[int, int], wanted: tuple[int, int, int], h
 
 def test_other_dtypes_are_numpys() -> None:
     x = np.random.RandomState(0).randn(4, 9)
-    kernel = CompiledRows(np, rows.SoftmaxGrad, (4, 9, x.dtype, 1), True)
+    kernel = compiled_rows(np, rows.SoftmaxGrad, (4, 9, x.dtype, 1), True)
     out = np.empty_like(x)
     kernel(x, x, out)
     np.testing.assert_allclose(out, (x - (x * x).sum(1, keepdims=True)) * x)
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+def test_loss_of_labels(shape: tuple[int, int]) -> None:
+    x = 20 * drawn(*shape)
+    labels = np.arange(shape[0]) * 7 % shape[1]
+    check(rows.SoftmaxLoss, [-64.0, -100], [x, labels], [shape, shape[:1]])
+    # as by a loss that overflowed: a row whose label is to be ignored has a loss of 0 nevertheless
+    x[::3] = np.nan
+    labels[::3] = -100
+    check(rows.SoftmaxLoss, [-64.0, -100], [x, labels], [shape, shape[:1]])
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize("is_uniform", [True, False])
+def test_loss_of_labels_grad(shape: tuple[int, int], is_uniform: bool) -> None:
+    y = np.exp(drawn(*shape))
+    y /= y.sum(1, keepdims=True)
+    labels = np.arange(shape[0]) * 7 % shape[1]
+    d = np.asarray(drawn(shape[0])[0]) if is_uniform else drawn(shape[0])
+    check(rows.SoftmaxLossGrad, [-100], [y, labels, d], [shape])
+    y[::3] = np.nan
+    labels[::3] = -100
+    check(rows.SoftmaxLossGrad, [-100], [y, labels, d], [shape])
+
+
+def test_a_label_that_is_no_class() -> None:
+    x = drawn(600, 250)
+    out, loss = np.empty_like(x), np.empty(600, np.float32)
+    kernel = compiled_rows(np, rows.SoftmaxLoss, (*x.shape, x.dtype, 2, -64.0, -100), True)
+    labels = np.full(600, 3)
+    for bad in (250, -1):
+        labels[500] = bad
+        with pytest.raises(ValueError, match=f"label {bad} is not one of the 250 classes"):
+            kernel(x, labels, out, loss)
+    # other labels than those before, and no trace of the mistake
+    kernel(x, np.full(600, 249), out, loss)
+    np.testing.assert_allclose(loss, -np.log(out[:, 249]), rtol=1e-5)

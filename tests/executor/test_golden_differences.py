@@ -51,9 +51,11 @@ def recorded(golden: harness.Golden) -> Course:
     return Course(fetched, golden.persistables("init") | golden.persistables("final"))
 
 
-def ours(golden: harness.Golden) -> Course:
+def ours(golden: harness.Golden, place: Any = None) -> Course:
     """The course that we take from the same start, with the same feeds."""
     replay = harness.Replay(fluid, golden)
+    if place is not None:
+        replay.exe = fluid.Executor(place)
     found = Course([replay.fetch(0, step) for step in range(golden.meta["steps"])])
     for name in golden.persistables("init"):
         found.final[name] = np.array(replay.scope.find_var(name).get_tensor())

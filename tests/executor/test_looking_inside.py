@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import pathlib
+import re
 from collections.abc import Iterator
 from typing import Any
 
@@ -12,7 +14,10 @@ import pytest
 
 import fluidlite as fluid
 from fluidlite.errors import FluidWarning, NanInfError
+from fluidlite.executor.comm.local.network import LocalNetwork
+from fluidlite.executor.comm.local.session import run_roles
 from fluidlite.executor.memory import MemoryUse
+from fluidlite.transpiler.modes import make_job
 
 Trained = tuple[fluid.Executor, Any]
 
@@ -85,6 +90,37 @@ def test_the_op_behind_a_nan_is_found(trained: Trained, searching: None) -> None
     assert __file__ in str(caught.value)
     assert all(np.array_equal(before[name], value) for name, value in values().items())
     assert np.isfinite(exe.run(feed={"x": good}, fetch_list=[loss])[0]).all()
+
+
+@pytest.mark.parametrize("mode", ["grad_allreduce", "pserver"])
+def test_the_op_behind_a_nan_of_a_job_is_found(trained: Trained, searching: None, mode: str) -> None:
+    """Ops that talk to others are left out of the search, and what needs their answers: they send once."""
+    loss = trained[1]
+    programs = fluid.default_main_program(), fluid.default_startup_program()
+    job = make_job(*programs, mode, 1, 1)
+    sent: list[str] = []
+
+    def act(role: Any) -> str:
+        exe = fluid.Executor(fluid.CPUPlace())
+        made = job.programs(role)
+        with fluid.scope_guard(fluid.Scope()):
+            exe.run(made.startup)
+            if not role.trains:
+                exe.run(made.main)
+                return ""
+            exe.run(made.main, feed={"x": np.ones([8, 4], "float32")}, fetch_list=[loss.name])
+            sent.append("once")
+            try:
+                exe.run(made.main, feed={"x": np.full([8, 4], np.nan, "float32")}, fetch_list=[loss.name])
+            except NanInfError as error:
+                return str(error)
+            finally:
+                exe.close()
+        return "nothing found"
+
+    network = LocalNetwork()
+    found = run_roles(network, [(role.name, functools.partial(act, role)) for role in job.roles])
+    assert re.search(r"op 'mul': .*'fc_0.tmp_0'", found["trainer0"]) and sent == ["once"]
 
 
 def test_a_search_changes_no_result(trained: Trained) -> None:

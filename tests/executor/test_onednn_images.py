@@ -20,6 +20,7 @@ from fluidlite.executor.fast.onednn import library
 from fluidlite.executor.fast.pool import FastPool, has_fast_pool
 from fluidlite.executor.run.batch_norm import SharedBatchNorm
 from fluidlite.executor.run.convolutions import SharedPool
+from fluidlite.executor.run.image_kernels import NormForm, PoolForm
 from fluidlite.ops.kernels.pooling import Windows
 
 needs_library = pytest.mark.skipif(
@@ -66,7 +67,7 @@ def test_pools_equal_numpy(name: str, mode: str, threads: int) -> None:
     shape = (3, windows[0].size, windows[1].size, 5)
     arguments = (windows, mode[:3], mode == "avg", F32, False)
     assert has_fast_pool(shape, arguments, (1, 2))
-    kernels = [made(np, shape, arguments, (1, 2), 0, threads) for made in (FastPool, SharedPool)]
+    kernels = [made(np, PoolForm(shape, arguments, (1, 2), 0, threads)) for made in (FastPool, SharedPool)]
     random = np.random.RandomState(0)
     # few different values, so that windows have several largest elements
     x = random.randint(0, 4, shape).astype("float32")
@@ -93,7 +94,7 @@ def test_largest_elements_among_nan_and_infinities(special: float) -> None:
     d = np.ones_like(found)
     gradients = np.empty((2, *x.shape), "float32")
     for made, out, gradient in zip((FastPool, SharedPool), (found, wanted), gradients, strict=True):
-        kernel = made(np, x.shape, arguments, (1, 2), 0, 2)
+        kernel = made(np, PoolForm(x.shape, arguments, (1, 2), 0, 2))
         with np.errstate(all="ignore"):  # as in a plan's run
             kernel.forward(x, out)
         kernel.backward(x, out, d, gradient, True)
@@ -127,7 +128,7 @@ def test_batch_normalisation_equals_numpy(shape: tuple[int, int], threads: int) 
     scale, bias, *running = random.rand(4, shape[1]).astype("float32")
     results = []
     for made in (FastBatchNorm, SharedBatchNorm):
-        kernel = made(np, *shape, threads, 1e-5)
+        kernel = made(np, NormForm(*shape, threads, 1e-5))
         y, given, dx, frozen = np.empty((4, *shape), "float32")
         numbers = np.empty((6, shape[1]), "float32")
         kernel.train(x, scale, bias, tuple(running), 0.9, y, tuple(numbers[:2]), tuple(numbers[2:4]))

@@ -118,6 +118,32 @@ def test_blocks_and_threads(letters: str, threads: int, monkeypatch: pytest.Monk
     np.testing.assert_allclose((out * laid(d)).sum(), (dx * laid(x)).sum())
 
 
+@pytest.mark.parametrize("letters", ["NCHW", "NHWC"])
+def test_many_bands_are_the_sums(letters: str) -> None:
+    attrs = {
+        "data_layout": "NCHW",
+        "out_d": 0,
+        "out_h": 70,
+        "out_w": 90,
+        "scale": 0.0,
+        "interp_method": "bilinear",
+        "align_corners": False,
+        "align_mode": 0,
+    }
+    order = ["NCHW".index(letter) for letter in letters]
+    rng = np.random.RandomState(0)
+    x = np.ascontiguousarray(rng.randn(3, 4, 40, 50).transpose(order))
+    d = np.ascontiguousarray(rng.randn(3, 4, 70, 90).transpose(order))
+    made = resize.ResizedImages(np, "bilinear_interp", (3, 4, 40, 50), x.dtype, attrs, letters, 2)
+    out, wanted, dx, dx_wanted = (np.empty_like(one) for one in (d, d, x, x))
+    made.forward(x, out)
+    made.forward_of(x, wanted)
+    np.testing.assert_allclose(out, wanted, atol=1e-12)
+    made.backward(d, dx)
+    made.gradient_of(d, dx_wanted)
+    np.testing.assert_allclose(dx, dx_wanted, atol=1e-12)
+
+
 def test_an_infinite_gradient_reaches_its_own_elements_alone() -> None:
     x = fluid.data("x", [1, 1, 4, 4])
     x.stop_gradient = False

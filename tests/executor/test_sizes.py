@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 import fluidlite as fluid
 from fluidlite import layers
 from fluidlite.executor import plan_cache
-from fluidlite.executor.plan.sizes import SizeTable, holds_sizes, plain, resolved
+from fluidlite.executor.plan.sizes import SizeTable, about, holds_sizes, plain, resolved
 from fluidlite.values.scope import Scope
 
 SIZES = (7, 3, 16, 5, 64, 2, 33, 1, 0, 4)
@@ -45,6 +45,16 @@ def test_an_answer_is_a_condition() -> None:
     assert table.values_for([9, 8]) is not None
     assert table.values_for([10, 9]) is None
     assert table.values_for([7, 7]) is None
+
+
+def test_an_estimate_holds_for_sizes_that_are_not_far_away() -> None:
+    table = SizeTable([32, 9])
+    n, _ = table.inputs
+    assert about(n * 3) == 96 and about(5) == 5
+    assert table.values_for([2, 1000]) is not None and table.values_for([128, 2]) is not None
+    assert table.values_for([129, 9]) is None
+    (exact,) = SizeTable([32], is_exact=True).inputs
+    assert about(exact) is exact
 
 
 @pytest.mark.parametrize("use", [int, float, range, np.empty, np.asarray, repr, "{}".format, operator.index])
@@ -183,12 +193,12 @@ def chain_feeds(rng: Any, size: int) -> dict[str, Any]:
 
 
 PROGRAMS = {
-    "perceptron": (perceptron, perceptron_feeds, 3),
-    "convolution": (convolution, convolution_feeds, 10),
+    "perceptron": (perceptron, perceptron_feeds, 4),
+    "convolution": (convolution, convolution_feeds, 4),
     "attention": (attention, attention_feeds, 4),
     "slots": (slots, slots_feeds, 3),
-    "loop": (loop, loop_feeds, 3),
-    "chain": (chain, chain_feeds, 5),
+    "loop": (loop, loop_feeds, 4),
+    "chain": (chain, chain_feeds, 4),
 }
 
 
@@ -232,8 +242,10 @@ def check(name: str, sizes: Iterable[int]) -> Side:
     return plan
 
 
+@pytest.mark.parametrize("loops", ["off", "wait"])
 @pytest.mark.parametrize("name", PROGRAMS)
-def test_all_sizes_equal_the_interpreter(name: str) -> None:
+def test_all_sizes_equal_the_interpreter(name: str, loops: str, flags: Callable[..., None]) -> None:
+    flags(fast_loops=loops)
     # nothing was dropped for want of memory, and at most a few plans serve all sizes
     plan = check(name, [size for size in SIZES if size])
     assert plan.exe._plans.made <= PROGRAMS[name][2]
@@ -250,6 +262,33 @@ def test_empty_batches(name: str) -> None:
         plan, naive = Side(start, False), Side(start, True)
         fed = feeds(np.random.RandomState(size), size)
         np.testing.assert_allclose(plan.run(loss, fed), naive.run(loss, fed), rtol=1e-4, equal_nan=True)
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+def test_sizes_that_are_not_far_away_have_one_plan(threads: int, flags: Callable[..., None]) -> None:
+    flags(fast_loops="wait")
+    loss = PROGRAMS["convolution"][0]()
+    start = started()
+    plan, naive = Side(start, False), Side(start, True)
+    plan.exe.threads = threads
+    for size in (12, 2, 5, 45):
+        fed = convolution_feeds(np.random.RandomState(size), size)
+        np.testing.assert_allclose(plan.run(loss, fed), naive.run(loss, fed), rtol=1e-4)
+    assert plan.exe._plans.made == 1
+    plan.run(loss, convolution_feeds(np.random.RandomState(0), 50))
+    assert plan.exe._plans.made == 2
+
+
+def test_deterministic_steps_do_not_depend_on_those_before(flags: Callable[..., None]) -> None:
+    flags(cpu_deterministic=True)
+    loss = PROGRAMS["chain"][0]()
+    start = started()
+    fed = chain_feeds(np.random.RandomState(0), 40)
+    alone, later = Side(start, False), Side(start, False)
+    later.run(loss, chain_feeds(np.random.RandomState(1), 12))
+    for name, array in start.items():
+        later.scope.find_var(name).get_tensor().set(array.copy(), fluid.CPUPlace())
+    np.testing.assert_array_equal(alone.run(loss, fed), later.run(loss, fed))
 
 
 def test_one_plan_for_many_batch_sizes() -> None:

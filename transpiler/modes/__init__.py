@@ -97,6 +97,16 @@ def mode_of_config(config: DistributeTranspilerConfig) -> TrainingMode:
     return shared[str(name)]
 
 
+def _asynchronous(mode: TrainingMode, config: DistributeTranspilerConfig) -> TrainingMode:
+    """The mode whose trainers go on by themselves; one process has nobody to wait for."""
+    found = mode.asynchronous(config)
+    if found.in_step and mode is not LOCAL:
+        raise TranspilerError(
+            f"mode {mode.name} has no asynchronous form: its trainers take each step together"
+        )
+    return found
+
+
 def make_job(
     main: Program,
     startup: Program,
@@ -122,7 +132,7 @@ def make_job(
     chosen = mode_called(mode) if isinstance(mode, str) else mode
     given = config or DistributeTranspilerConfig()
     if not sync_mode:
-        chosen = chosen.asynchronous(given)
+        chosen = _asynchronous(chosen, given)
     if trainers is None:
         trainers = 1 if chosen is LOCAL else 2
     if isinstance(trainers, bool) or not isinstance(trainers, int) or trainers < 1:

@@ -10,6 +10,7 @@ from collections.abc import Collection, Iterator
 from typing import Any
 
 from fluidlite.base import flags
+from fluidlite.base.tracing import tracer
 from fluidlite.executor.comm.links import ServerLink
 
 __all__ = ["LivenessMonitor", "interrupted_by_signals"]
@@ -85,10 +86,9 @@ def interrupted_by_signals(link: ServerLink, received: list[str]) -> Iterator[No
     """
     # only the main thread of a process can set handlers
     may_handle = link.takes_signals and threading.current_thread() is threading.main_thread()
+    own = (signal.SIG_DFL, signal.default_int_handler, tracer.ended)  # Python's and ours
     numbers = [
-        number
-        for number in (signal.SIGTERM, signal.SIGINT)
-        if may_handle and signal.getsignal(number) in (signal.SIG_DFL, signal.default_int_handler)
+        number for number in (signal.SIGTERM, signal.SIGINT) if may_handle and signal.getsignal(number) in own
     ]
 
     def handler(number: int, frame: Any) -> None:

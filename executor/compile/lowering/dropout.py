@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from fluidlite.executor.compile.emitter import CannotLower, Emitter, lowering
-from fluidlite.executor.plan.actions import Out
+from fluidlite.executor.cuda.draws import DeviceKeptMask
+from fluidlite.executor.plan.actions import Bound, Out
 from fluidlite.executor.plan.values import Value
 from fluidlite.executor.run.draws import KeptMask
 
@@ -31,17 +32,25 @@ def _for_inference(e: Emitter, x: Value, slot: str) -> None:
         e.elementwise("x * kept", out, x=x, kept=1 - e.attr("dropout_prob"))
 
 
+def _kept(e: Emitter, count: int, seed: int | None) -> Bound:
+    """The object that draws which elements are kept."""
+    probability = e.attr("dropout_prob")
+    if e.on_host:
+        return e.bind_draws("kept", KeptMask, count, probability, seed, e.threads)
+    return e.bind_draws("kept", DeviceKeptMask, count, probability, seed)
+
+
 @lowering("dropout")
 def _(e: Emitter) -> None:
     x = e.need("X")
-    if not e.on_host or e.op.inputs.get("Seed") or x.dtype is None or x.dtype.kind != "f":
+    if e.op.inputs.get("Seed") or x.dtype is None or x.dtype.kind != "f":
         raise CannotLower("numbers that are drawn elsewhere")
     if e.attr("is_test"):
         _for_inference(e, x, "Out")
         return
     mask = e.temp(x.shape or (), "bool")
     seed = e.attr("seed") if e.attr("fix_seed") else None
-    e.run(e.bind_draws("kept", KeptMask, x.size, e.attr("dropout_prob"), seed, e.threads), Out(mask))
+    e.run(_kept(e, x.size, seed), Out(mask))
     _masked(e, x, mask, e.out("Out", x.shape, x.dtype))
     if e.op.outputs.get("Mask"):
         # for whoever looks at it: the gradient takes the truth values, and mostly this copy is dropped

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from fluidlite.executor.compile import layout, tails
+from fluidlite.executor.compile import commuting, layout, tails
 from fluidlite.executor.compile.emitter import CannotLower, Emitter, lowering
 from fluidlite.executor.compile.lowering.reduce import sum_axes
 from fluidlite.executor.plan.values import Value
@@ -89,6 +89,8 @@ def _broadcast(e: Emitter, x: Value, y: Value) -> None:
     out = e.published("Out", x.shape, x.dtype, x.order)
     rows, factors = layout.beside(e, y, base, x.order, e.attr("axis"))
     e.elementwise(_expression(e), layout.seen_as(e, out, rows), x=rows, y=factors)
+    if e.op.type == "elementwise_add" and layout.is_of_last(y, x, e.attr("axis")):
+        commuting.note(e, "Out", x, y, e.attr("axis"))
 
 
 def reduced_axes(rank: int, shape: tuple[int, ...], axis: int, full: tuple[int, ...]) -> tuple[int, ...]:
@@ -117,7 +119,8 @@ def _(e: Emitter) -> None:
     if len(y.shape) == len(d.shape) and y.shape == d.shape and not negative:
         e.alias("Y@GRAD", d)
     elif d.order is not None and layout.is_of_last(y, d, e.attr("axis")):
-        _to_channels(e, d, y, negative)
+        # of pooled gradients the elements between are zeros
+        _to_channels(e, commuting.pooled_of(e, d) or d, y, negative)
     else:
         _to_y(e, e.plain(d), e.plain(y), negative)
 

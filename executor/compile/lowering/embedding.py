@@ -8,10 +8,12 @@ import numpy as np
 
 from fluidlite.base.dtypes import Array
 from fluidlite.executor.compile.emitter import CannotLower, Emitter, lowering
+from fluidlite.executor.compile.lowering.device import for_kernel, row_kernel
+from fluidlite.executor.cuda.tables import DeviceTableGradient
+from fluidlite.executor.fast.loops.tables import row_adder
 from fluidlite.executor.plan.actions import Call, Equals, HostCheck, Out
 from fluidlite.executor.plan.values import Value
 from fluidlite.ops.neural.embedding import NO_PADDING
-from fluidlite.values.row_sums import add_rows
 from fluidlite.values.tensor import SelectedRows
 
 
@@ -20,6 +22,12 @@ def _ids(e: Emitter) -> Value:
     if ids.dtype != np.int64:
         raise CannotLower("ids")
     return e.reshape(ids, (ids.size,))
+
+
+def _padding(e: Emitter, height: int) -> int:
+    """The row that reads as zeros; -1 for none."""
+    padding: int = e.attr("padding_idx")
+    return padding if padding >= 0 or padding == NO_PADDING else height + padding
 
 
 @lowering("lookup_table", "lookup_table_v2")
@@ -32,13 +40,16 @@ def _(e: Emitter) -> None:
     lead = ids.shape[:-1] if e.op.type == "lookup_table" else ids.shape
     out = e.out("Out", (*lead, table.shape[1]), table.dtype)
     rows = e.reshape(out, (flat.size, table.shape[1]))
+    if not e.on_host and table.dtype in (np.float32, np.float64):
+        kernel = row_kernel(e, "lookup", rows, [table.shape[0], _padding(e, table.shape[0])])
+        e.run(kernel, for_kernel(e, table, table.dtype), for_kernel(e, flat, np.int64), Out(rows))
+        return
     # checked ahead, so that `take` may clip: with mode="raise" NumPy writes to a buffer first, then to `out`
     check = e.bind("check_ids", IdCheck(table.shape[0], padding))
     e.run(check, flat, effect=True)
     e.call("take", table, flat, axis=0, mode="clip", out=rows)
     if padding != NO_PADDING:
-        padding = padding if padding >= 0 else table.shape[0] + padding
-        e.set_item(rows, Equals(flat, padding), 0)
+        e.set_item(rows, Equals(flat, _padding(e, table.shape[0])), 0)
 
 
 class IdCheck(HostCheck):
@@ -49,8 +60,8 @@ class IdCheck(HostCheck):
         self.padding = padding
 
     def __call__(self, ids: Array) -> None:
-        # two reductions tell that all is well, which it mostly is
-        if len(ids) and (ids.min() < 0 or ids.max() >= self.rows):
+        # one maximum tells that all is well, which it mostly is: as unsigned numbers negative ids are large
+        if len(ids) and np.maximum.reduce(ids.view(np.uint64)) >= self.rows:
             outside = ids[(ids < 0) | (ids >= self.rows)]
             if self.padding != NO_PADDING:
                 outside = outside[outside != self.padding]
@@ -71,7 +82,12 @@ def _(e: Emitter) -> None:
         e.assign(out, Call(make, (ids, rows)))
         return
     out = e.out("W@GRAD", table.shape, table.dtype)
-    add = e.bind_fresh("add_rows", AddRows, e.attr("padding_idx"), table.shape[0])
+    if not e.on_host and table.dtype in (np.float32, np.float64):
+        sizes = (ids.size, table.shape[1], table.shape[0], _padding(e, table.shape[0]))
+        add = e.bind_fresh("add_rows", DeviceTableGradient, *sizes, table.dtype)
+        e.run(add, for_kernel(e, ids, np.int64), for_kernel(e, rows, table.dtype), Out(out))
+        return
+    add = e.bind_fresh("add_rows", AddRows, e.attr("padding_idx"), table.shape[0], e.loops)
     e.run(add, ids, rows, Out(out))
 
 
@@ -95,13 +111,13 @@ class SparseRows:
 class AddRows:
     """The dense gradient of a table: zero, with each row of the batch added to its id's row."""
 
-    def __init__(self, xp: Any, padding: int, height: int) -> None:
-        self.xp = xp
+    def __init__(self, xp: Any, padding: int, height: int, loops: str) -> None:
+        self.add = row_adder(xp, loops)
         self.padding = padding if padding >= 0 or padding == -1 else height + padding
 
     def __call__(self, ids: Array, rows: Array, out: Array) -> None:
         out.fill(0)
-        add_rows(self.xp, out, ids, rows)
+        self.add(out, ids, rows)
         if self.padding != -1:
             # that row reads as zeros, and never moves
             out[self.padding] = 0

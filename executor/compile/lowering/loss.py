@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
-from fluidlite.base.dtypes import Array
 from fluidlite.executor.compile.emitter import CannotLower, Emitter, lowering
-from fluidlite.executor.plan.actions import Call, Out, SetItem, When
+from fluidlite.executor.compile.lowering.device import for_kernel, row_kernel
+from fluidlite.executor.plan.actions import Bound, Call, Out, SetItem, When
 from fluidlite.executor.plan.values import Value
-from fluidlite.executor.run.rows import Softmax, SoftmaxGrad
+from fluidlite.executor.run.rows import Labels, Softmax, SoftmaxGrad, SoftmaxLoss, SoftmaxLossGrad
 from fluidlite.ops.neural.softmax import LOWEST_SCORE
 
 
@@ -31,65 +30,45 @@ def _rows(e: Emitter, value: Value, axis: int) -> Value:
     return e.reshape(value, (height, value.shape[-1]))
 
 
-def _softmax(e: Emitter, x: Value, out: Value) -> None:
-    """out = softmax of the rows of x."""
+def _softmax_kernel(e: Emitter, x: Value) -> Bound:
+    """The kernel of softmax for the rows of x."""
     assert x.shape is not None
-    rows, cols = x.shape
-    if e.on_host and x.size:
-        # Paddle's lowest score: a probability is never quite 0, nor its logarithm infinite
-        kernel = e.bind_fresh("softmax", Softmax, rows, cols, x.dtype, e.threads, LOWEST_SCORE)
-        e.run(kernel, x, Out(out))
-        return
-    top = e.temp((rows, 1), x.dtype)
-    total = e.temp((rows, 1), x.dtype)
-    e.call("maximum.reduce", x, axis=1, keepdims=True, out=top)
-    e.call("subtract", x, top, out=out)
-    e.call("maximum", out, e.number(LOWEST_SCORE, x), out=out)
-    e.call("exp", out, out=out)
-    e.call("dot", out, e.made((cols, 1), np.ones, (cols, 1), x.dtype), out=total)
-    e.call("reciprocal", total, out=total)
-    e.call("multiply", out, total, out=out)
+    if not e.on_host:
+        return row_kernel(e, "softmax", x, [LOWEST_SCORE])
+    # Paddle's lowest score: a probability is never quite 0, nor its logarithm infinite
+    return e.bind_fresh("softmax", Softmax, *x.shape, x.dtype, e.threads, LOWEST_SCORE)
 
 
 @lowering("softmax")
 def _(e: Emitter) -> None:
     x = e.need("X")
-    flat = _rows(e, x, e.attr("axis"))
+    flat = _rows(e, for_kernel(e, x, x.dtype), e.attr("axis"))
     result = e.out("Out", x.shape, x.dtype)
-    _softmax(e, flat, e.reshape(result, flat.shape or ()))
+    e.run(_softmax_kernel(e, flat), flat, Out(e.reshape(result, flat.shape or ())))
 
 
 @lowering("softmax_grad")
 def _(e: Emitter) -> None:
     out = e.need("Out")
     d = e.need("Out@GRAD")
-    y = _rows(e, out, e.attr("axis"))
-    dy = _rows(e, d, e.attr("axis"))
+    y, dy = (_rows(e, for_kernel(e, value, out.dtype), e.attr("axis")) for value in (out, d))
     assert y.shape is not None
     dx = e.reshape(e.out("X@GRAD", out.shape, out.dtype), y.shape)
-    if e.on_host and y.size:
-        e.run(e.bind_fresh("softmax_grad", SoftmaxGrad, *y.shape, y.dtype, e.threads), y, dy, Out(dx))
-        return
-    rows, cols = y.shape
-    dot = e.temp((rows, 1), y.dtype)
-    work = e.temp(y.shape, y.dtype)
-    e.call("multiply", y, dy, out=work)
-    e.call("dot", work, e.made((cols, 1), np.ones, (cols, 1), y.dtype), out=dot)
-    e.call("subtract", dy, dot, out=dx)
-    e.call("multiply", dx, y, out=dx)
+    if e.on_host:
+        kernel = e.bind_fresh("softmax_grad", SoftmaxGrad, *y.shape, y.dtype, e.threads)
+    else:
+        kernel = row_kernel(e, "softmax_grad", y)
+    e.run(kernel, y, dy, Out(dx))
 
 
 @dataclass(frozen=True)
 class Labelled:
-    """The places of the labelled elements in a flattened matrix, and the rows that are to be left out.
-
-    On the host `left_out` is a name for the rows of ignored labels, or None where there are none (found when
-    the step runs); on a device `counts` is a column of 0 and 1.
+    """The places of the labelled elements in a flattened matrix, and a name for the rows of ignored labels,
+    or None where there are none (found when the step runs).
     """
 
     index: Value
-    left_out: Value | None
-    counts: Value | None
+    left_out: Value
 
 
 def _labelled(e: Emitter, label: Value, shape: tuple[int, ...]) -> Labelled:
@@ -99,63 +78,31 @@ def _labelled(e: Emitter, label: Value, shape: tuple[int, ...]) -> Labelled:
     if found is not None:
         return found
     index = e.temp((rows,), np.int64)
-    flat = e.reshape(label, (rows,))
-    if e.on_host:
-        left_out = e.unknown()
-        find = e.bind_fresh("labels", Labels, cols, rows, e.attr("ignore_index"))
-        e.assign(left_out, Call(find, (flat, Out(index))))
-        found = Labelled(index, left_out, None)
-    else:
-        # rows are masked instead of picked: their number would have to come to the host
-        counts = e.temp((rows,), np.float32)
-        ignored = e.attr("ignore_index")
-        start = e.constant(np.arange(rows, dtype=np.int64) * cols)
-        e.elementwise("where(y != ignored, 1.0, 0.0)", counts, y=flat, ignored=ignored)
-        e.elementwise("where(y != ignored, y, 0) + base", index, y=flat, base=start, ignored=ignored)
-        found = Labelled(index, None, counts)
+    left_out = e.unknown()
+    find = e.bind_fresh("labels", Labels, cols, rows, e.attr("ignore_index"))
+    e.assign(left_out, Call(find, (e.reshape(label, (rows,)), Out(index))))
+    found = Labelled(index, left_out)
     e.remember(("labelled", label, cols), found)
     return found
 
 
-class Labels:
-    """Writes the positions of labels; gives the rows whose label is to be ignored, or None; raises for what
-    is no class.
-
-    Seen as unsigned numbers, negative labels are large ones, so that one maximum tells whether all is well.
-    """
-
-    def __init__(self, xp: Any, classes: int, rows: int, ignored: int) -> None:
-        self.classes = classes
-        self.base = xp.arange(rows, dtype=np.int64) * classes
-        self.ignored = ignored
-
-    def __call__(self, labels: Array, index: Array) -> Array | None:
-        rows = None
-        if len(labels) and np.maximum.reduce(labels.view(np.uint64)) >= self.classes:
-            bad = ((labels < 0) | (labels >= self.classes)) & (labels != self.ignored)
-            if bad.any():
-                raise ValueError(f"label {int(labels[bad][0])} is not one of the {self.classes} classes")
-            rows = np.flatnonzero(labels == self.ignored)
-            labels = np.where(labels == self.ignored, 0, labels)
-        np.add(labels, self.base, out=index)
-        return rows
-
-
-def _leave_out(e: Emitter, labelled: Labelled, rows: Value, width: int) -> None:
+def _leave_out(e: Emitter, labelled: Labelled, rows: Value) -> None:
     """Set the rows of ignored labels to zero."""
-    if labelled.left_out is not None:
-        e.step(When(labelled.left_out, SetItem(rows, labelled.left_out, 0)))
-    elif labelled.counts is not None:
-        assert rows.shape is not None
-        shape = (rows.shape[0], width) if width else (rows.shape[0],)
-        e.call("multiply", rows, e.reshape(labelled.counts, shape), out=rows)
+    e.step(When(labelled.left_out, SetItem(rows, labelled.left_out, 0)))
 
 
 def _hard(e: Emitter, label: Value) -> None:
-    if e.attr("soft_label") or label.dtype != np.int64 or e.attr("ignore_index") >= 0:
+    is_ignored_class = e.on_host and e.attr("ignore_index") >= 0
+    if e.attr("soft_label") or label.dtype != np.int64 or is_ignored_class:
         raise CannotLower("soft labels")
     if not e.attr("use_softmax"):
         raise CannotLower("probabilities")
+
+
+def _loss_on_device(e: Emitter, x: Value, label: Value, softmax: Value, loss: Value) -> None:
+    """Softmax and loss in one kernel."""
+    kernel = row_kernel(e, "softmax_with_cross_entropy", x, [LOWEST_SCORE, e.attr("ignore_index")])
+    e.run(kernel, x, for_kernel(e, label, np.int64), Out(softmax), Out(loss))
 
 
 @lowering("softmax_with_cross_entropy")
@@ -163,20 +110,28 @@ def _(e: Emitter) -> None:
     x = e.need("Logits")
     label = e.need("Label")
     _hard(e, label)
-    flat = _rows(e, x, e.attr("axis"))
+    flat = _rows(e, for_kernel(e, x, x.dtype), e.attr("axis"))
     assert flat.shape is not None and x.shape is not None
     softmax = e.out("Softmax", x.shape, x.dtype)
     out = e.reshape(softmax, flat.shape)
     loss = e.out("Loss", (*x.shape[:-1], 1), x.dtype)
     loss = e.reshape(loss, (flat.shape[0],))
-    _softmax(e, flat, out)
+    if not e.on_host:
+        _loss_on_device(e, flat, label, out, loss)
+        return
+    if e.compiles(x):
+        arguments = (*flat.shape, x.dtype, e.threads, LOWEST_SCORE, e.attr("ignore_index"))
+        kernel = e.bind_fresh("softmax_loss", SoftmaxLoss, *arguments)
+        e.run(kernel, flat, e.reshape(label, loss.shape or ()), Out(out), Out(loss))
+        return
+    e.run(_softmax_kernel(e, flat), flat, Out(out))
     labelled = _labelled(e, label, flat.shape)
     every = e.reshape(out, (out.size,))
     # the logarithm of the picked entries alone, not of all classes
     e.call("take", every, labelled.index, mode="clip", out=loss)
     e.call("log", loss, out=loss)
     e.call("negative", loss, out=loss)
-    _leave_out(e, labelled, loss, 0)
+    _leave_out(e, labelled, loss)
 
 
 @lowering("softmax_with_cross_entropy_grad")
@@ -185,16 +140,21 @@ def _(e: Emitter) -> None:
     label = e.need("Label")
     d = e.need("Loss@GRAD")
     _hard(e, label)
-    y = _rows(e, softmax, e.attr("axis"))
+    y = _rows(e, for_kernel(e, softmax, softmax.dtype), e.attr("axis"))
     assert y.shape is not None
     rows = y.shape[0]
     out = e.out("Logits@GRAD", softmax.shape, softmax.dtype)
     dx = e.reshape(out, y.shape)
-    labelled = _labelled(e, label, y.shape)
     if not e.on_host:
         _grad_on_device(e, label, y, d, dx)
-        _leave_out(e, labelled, dx, 1)
         return
+    if e.compiles(y):
+        arguments = (*y.shape, y.dtype, e.threads, e.attr("ignore_index"))
+        kernel = e.bind_fresh("softmax_loss_grad", SoftmaxLossGrad, *arguments)
+        incoming = e.number(d.uniform, y) if d.uniform is not None else e.reshape(d, (rows,))
+        e.run(kernel, y, e.reshape(label, (rows,)), incoming, Out(dx))
+        return
+    labelled = _labelled(e, label, y.shape)
     flat = e.reshape(out, (out.size,))
     if d.uniform is not None:
         # the gradient of a mean: one number for all rows, so no column to multiply with
@@ -206,17 +166,54 @@ def _(e: Emitter) -> None:
         row = e.reshape(d, (rows,))
         e.call("multiply", y, e.reshape(d, (rows, 1)), out=dx)
         e.set_item(flat, labelled.index, row, subtract=True)
-    _leave_out(e, labelled, dx, 1)
+    _leave_out(e, labelled, dx)
 
 
 def _grad_on_device(e: Emitter, label: Value, y: Value, d: Value, dx: Value) -> None:
-    """dx = (y - one at the label) * d, as one kernel: picking elements allocates, which no graph holds."""
-    assert y.shape is not None
-    rows, columns = y.shape
-    at = e.constant(np.arange(columns, dtype=np.int64).reshape(1, columns))
-    picked = {"y": y, "column": at, "label": e.reshape(label, (rows, 1))}
-    factor = d.uniform if d.uniform is not None else e.reshape(d, (rows, 1))
-    e.elementwise("where(column == label, y - 1.0, y) * d", dx, d=factor, **picked)
+    """(y - one at the label) * d in one kernel."""
+    # the gradient of a mean is one number for all rows
+    factor = 1.0 if d.uniform is None else float(d.uniform)
+    each = None if d.uniform is not None else for_kernel(e, d, y.dtype)
+    numbers = [e.attr("ignore_index"), factor]
+    kernel = row_kernel(
+        e, "softmax_with_cross_entropy_grad", y, numbers, ["EACH_ROW"] if each is not None else []
+    )
+    e.run(kernel, y, for_kernel(e, label, np.int64), each, Out(dx))
+
+
+# ---------------------------------------------------------------------- cross-entropy of probabilities
+def _on_device(e: Emitter) -> None:
+    if e.on_host:
+        raise CannotLower("the portable kernel does it")
+
+
+@lowering("cross_entropy2")
+def _(e: Emitter) -> None:
+    _on_device(e)
+    x = e.need("X")
+    label = for_kernel(e, e.need("Label"), np.int64)
+    rows = _rows(e, for_kernel(e, x, x.dtype), -1)
+    assert x.shape is not None and label.shape is not None and rows.shape is not None
+    loss = e.out("Y", x.shape[:-1] + (1,) * (len(label.shape) == len(x.shape)), x.dtype)
+    match = e.out("MatchX", (*x.shape[:-1], 1), x.dtype)
+    # without elements: its shape tells the gradient the number of classes
+    e.alias("XShape", e.made((*x.shape, 0), np.empty, (*x.shape, 0), x.dtype))
+    kernel = row_kernel(e, "cross_entropy2", rows, [e.attr("ignore_index")])
+    e.run(kernel, rows, label, Out(loss), Out(match))
+
+
+@lowering("cross_entropy_grad2")
+def _(e: Emitter) -> None:
+    _on_device(e)
+    shape = e.need("XShape").shape
+    match = e.need("MatchX")
+    assert shape is not None
+    label = for_kernel(e, e.need("Label"), np.int64)
+    match, d = (for_kernel(e, e.need(slot), match.dtype) for slot in ("MatchX", "Y@GRAD"))
+    out = e.out("X@GRAD", shape[:-1], match.dtype)
+    rows = _rows(e, out, -1)
+    kernel = row_kernel(e, "cross_entropy_grad2", rows, [e.attr("ignore_index")])
+    e.run(kernel, label, match, d, Out(rows))
 
 
 @lowering("mean")

@@ -4,6 +4,7 @@ gradients touch only their rows where the op moves no others.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -11,20 +12,16 @@ import numpy as np
 
 from fluidlite.base.dtypes import Array, VarType
 from fluidlite.executor.compile.emitter import CannotLower, Emitter, lowering
-from fluidlite.executor.plan.actions import Out
+from fluidlite.executor.compile.scalars import broadcast
+from fluidlite.executor.fast.loops.row_updates import CompiledRowUpdate
+from fluidlite.executor.fast.loops.tables import row_adder
+from fluidlite.executor.plan.actions import Bound, Out
 from fluidlite.executor.plan.values import Value
 from fluidlite.ops.kernels.scalar import parse
-from fluidlite.ops.training.optimizer import (
-    UPDATES,
-    UpdateRule,
-    decays,
-    descend,
-    descends,
-    target_of,
-    update_function,
-)
-from fluidlite.values.row_sums import add_rows
+from fluidlite.ops.training.optimizer import UPDATES, UpdateRule, decays, descends, target_of, update_function
 from fluidlite.values.tensor import SelectedRows, merge_rows
+
+MANY_NODES = 3  # functions of numbers that one call takes no longer for
 
 
 def _attributes(e: Emitter, entry: UpdateRule) -> dict[str, Any]:
@@ -64,9 +61,15 @@ def _dense(e: Emitter, entry: UpdateRule, steps: Sequence[tuple[str, str]], grad
     last = {name: index for index, (name, _) in enumerate(steps)}
     for index, (name, expr) in enumerate(steps):
         operands = {operand: known[operand] for operand in parse(expr).names}
+        arrays = [item for item in operands.values() if isinstance(item, Value)]
+        # numbers fit all: three steps of four have one shape
+        shapes = {item.shape or () for item in arrays} - {()}
+        shape = broadcast(*shapes) if shapes else ()
         slot = name if name in written and last[name] == index else None
         source = e.need(target_of(slot)) if slot else None
         if slot and source is not None:
+            if source.shape != shape and max(source.size, math.prod(shape)) > 1:
+                raise CannotLower("an accumulator of another shape")
             read_later = any(target_of(slot) in parse(text).names for _, text in steps[index + 1 :])
             out = e.out(slot, source.shape, source.dtype, inplace=True)
             # the old value is still needed: compute beside it, move at the end
@@ -75,28 +78,66 @@ def _dense(e: Emitter, entry: UpdateRule, steps: Sequence[tuple[str, str]], grad
                 out = e.temp(source.shape or (), source.dtype)
                 late.append((target, out))
         else:
-            arrays = [item for item in operands.values() if isinstance(item, Value)]
-            shape = np.broadcast_shapes(*(item.shape or () for item in arrays))
             out = e.temp(shape, values["Param"].dtype)
-        e.elementwise(expr, out, **operands)
+        if e.on_host and not slot and not shape and len(parse(expr).nodes) >= MANY_NODES:
+            e.run(_scalar_function(e, expr), *operands.values(), Out(out))
+        else:
+            e.elementwise(expr, out, **operands)
         known[name] = out
     for target, value in late:
         e.elementwise("x", target, x=value)
+
+
+class ScalarFunction:
+    """An expression over numbers, as arrays of no dimensions, in one call: a step for each function of it
+    was a quarter of the plan of a network's updates by adam.
+    """
+
+    def __init__(self, expr: str) -> None:
+        self.function = update_function(expr)
+
+    def __call__(self, *operands: Any) -> None:
+        *values, out = operands
+        out[...] = self.function(np, *values)
+
+
+def _scalar_function(e: Emitter, expr: str) -> Bound:
+    """The function of an expression: one for all updates of a plan."""
+    key = (ScalarFunction, expr)
+    found: Bound | None = e.recall(key)
+    if found is None:
+        found = e.bind("rate", ScalarFunction(expr))
+        e.remember(key, found)
+    return found
 
 
 class RowUpdate:
     """Applies an update to the rows of a sparse gradient, in the arrays themselves."""
 
     def __init__(
-        self, xp: Any, steps: Sequence[tuple[str, str]], attributes: Mapping[str, Any], outputs: Sequence[str]
+        self,
+        xp: Any,
+        steps: Sequence[tuple[str, str]],
+        attributes: Mapping[str, Any],
+        outputs: Sequence[str],
+        loops: str,
+        threads: int,
     ) -> None:
         self.xp = xp
+        self.compiled = (
+            None
+            if loops == "off"
+            else CompiledRowUpdate(steps, attributes, outputs, threads, loops == "wait")
+        )
+        self.add = row_adder(xp, loops)
         self.attributes = attributes
         self.outputs = outputs
         self.steps = [(name, update_function(expr), parse(expr).names) for name, expr in steps]
 
     def __call__(self, grad: SelectedRows | Array, state: Mapping[str, Array]) -> None:
         if isinstance(grad, SelectedRows):
+            if self.compiled is not None and self.compiled(grad, state):
+                return
             # a row that the batch had twice moves once, by the sum of its gradients
             ids, rows = merge_rows(self.xp, grad.ids, grad.array)
             height = grad.height()
@@ -125,7 +166,8 @@ class RowDescent(RowUpdate):
         if self.xp is not np or not isinstance(grad, SelectedRows):
             super().__call__(grad, state)
             return
-        descend(state["Param"], grad, state["LearningRate"])
+        rate = float(np.asarray(state["LearningRate"]).reshape(()))
+        self.add(state["Param"], grad.ids, grad.array, -rate)
 
 
 def _has_rows(value: Array, height: int, rank: int) -> bool:
@@ -146,7 +188,7 @@ def _sparse(e: Emitter, entry: UpdateRule, steps: Sequence[tuple[str, str]]) -> 
         for slot, target in zip(written, targets, strict=True)
     ]
     kind = RowDescent if descends(e.op) else RowUpdate
-    run = e.bind_fresh("update_rows", kind, list(steps), attributes, written)
+    run = e.bind_fresh("update_rows", kind, list(steps), attributes, written, e.loops, e.threads)
     # `writes` by hand: the call changes the arrays of `values`, of which the outputs are newer versions
     e.run(run, e.any("Grad"), values, effect=True, writes=tuple(outs))
 
@@ -154,13 +196,13 @@ def _sparse(e: Emitter, entry: UpdateRule, steps: Sequence[tuple[str, str]]) -> 
 class WholeGradient:
     """Writes a sparse gradient out whole, with zeros in the rows that it does not have."""
 
-    def __init__(self, xp: Any) -> None:
-        self.xp = xp
+    def __init__(self, xp: Any, loops: str) -> None:
+        self.add = row_adder(xp, loops)
 
     def __call__(self, grad: SelectedRows | Array, out: Array) -> None:
         if isinstance(grad, SelectedRows):
             out.fill(0)
-            add_rows(self.xp, out, grad.ids, grad.array)
+            self.add(out, grad.ids, grad.array)
         else:  # a sum with a dense gradient is dense
             out[...] = grad
 
@@ -172,7 +214,7 @@ def whole_gradient(e: Emitter) -> Value:
     param = e.need("Param")
     assert param.shape is not None
     out = e.temp(param.shape, param.dtype)
-    e.run(e.bind_fresh("whole_gradient", WholeGradient), e.any("Grad"), Out(out))
+    e.run(e.bind_fresh("whole_gradient", WholeGradient, e.loops), e.any("Grad"), Out(out))
     return out
 
 

@@ -1,0 +1,80 @@
+"""A bias that is added in front of a softmax's loss, by the kernel of the loss."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from fluidlite.executor.plan.actions import Bound, Call, Elementwise, Fresh
+from fluidlite.executor.plan.plan import Plan
+from fluidlite.executor.plan.steps import Step, in_bodies
+from fluidlite.executor.plan.values import Storage, Value
+from fluidlite.executor.run.rows import SoftmaxLoss
+
+__all__ = ["fuse_biases"]
+
+
+def fuse_biases(plan: Plan) -> Plan:
+    """Let the kernel of a loss add the bias to scores that nobody else reads: one walk over them less."""
+    fetched = {value.root for value in plan.fetches}
+
+    def fused(steps: Sequence[Step], kept: Sequence[Value]) -> list[Step]:
+        return _fused(steps, fetched | {value.root for value in kept})
+
+    return replace(plan, steps=in_bodies(plan.steps, plan.fetches, fused))
+
+
+def _fused(steps: Sequence[Step], kept: set[Value]) -> list[Step]:
+    changed: dict[int, Step] = {}
+    dropped = set()
+    for number, step in enumerate(steps):
+        loss = _loss_of(step)
+        place = None if loss is None else _sum_before(steps, number, loss.operands[0], kept)
+        if place is not None:
+            changed[number] = _with_bias(step, steps[place])
+            dropped.add(place)
+    return [changed.get(number, step) for number, step in enumerate(steps) if number not in dropped]
+
+
+def _loss_of(step: Step) -> Call | None:
+    """The call of a loss of scores without a bias."""
+    action = step.action
+    if not isinstance(action, Call) or not isinstance(action.callee, Bound) or len(action.operands) != 4:
+        return None
+    thing = action.callee.thing
+    return action if isinstance(thing, Fresh) and thing.factory is SoftmaxLoss else None
+
+
+def _sum_before(steps: Sequence[Step], number: int, scores: Value, kept: set[Value]) -> int | None:
+    """The place of the step that makes the scores of a loss by adding a bias, for this loss alone."""
+    if scores.base is not None or scores.storage is not Storage.BUFFER or scores in kept:
+        return None
+    touched = [
+        place for place, step in enumerate(steps) if scores in {value.root for value in _touched(step)}
+    ]
+    if len(touched) != 2 or touched[1] != number:
+        return None
+    place = touched[0]
+    action = steps[place].action
+    if not isinstance(action, Elementwise) or action.function != "add":
+        return None
+    wide, row = action.operands
+    if not isinstance(wide, Value) or not isinstance(row, Value):
+        return None
+    shape = scores.shape or ()
+    if wide.shape != shape or row.shape != shape[1:] or wide.dtype != row.dtype:
+        return None
+    between = {value.memory for step in steps[place + 1 : number] for value in step.all_writes()}
+    return None if between & {wide.memory, row.memory} else place
+
+
+def _touched(step: Step) -> list[Value]:
+    return [*step.all_reads(), *step.all_writes(), *step.holds]
+
+
+def _with_bias(loss: Step, added: Step) -> Step:
+    assert isinstance(loss.action, Call) and isinstance(added.action, Elementwise)
+    wide, row = added.action.operands
+    operands = (wide, *loss.action.operands[1:], row)
+    ops = tuple(dict.fromkeys((*added.ops, *loss.ops)))
+    return replace(loss, action=replace(loss.action, operands=operands), reads=(), fused=ops)

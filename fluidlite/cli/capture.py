@@ -24,7 +24,7 @@ from fluidlite.base.errors import did_you_mean
 from fluidlite.base.place import CPUPlace
 from fluidlite.cli.errors import UsageError, one_line
 from fluidlite.cli.scripts.names import paddle_names
-from fluidlite.cli.scripts.process import MainCode, as_main, code_of_file
+from fluidlite.cli.scripts.process import as_main, code_of_file, code_of_text
 from fluidlite.ir.operator import OpRole
 from fluidlite.ir.program import Program, default_main_program, default_startup_program, program_guard
 from fluidlite.values.scope import Scope, scope_guard
@@ -66,7 +66,7 @@ def capture_script(
             main = code_of_file(path, path)
         else:
             path = "<stdin>"
-            main = MainCode(compile(source, path, "exec"), path, "-", os.getcwd())
+            main = code_of_text(source)
     except OSError as error:
         raise UsageError(f"cannot read {path}: {error.strerror}") from None
     except (SyntaxError, ValueError) as error:
@@ -77,10 +77,11 @@ def capture_script(
         # stdout is the command's own, and may be a pipe that wants one program
         with contextlib.redirect_stdout(sys.stderr):
             _execute(main.code, module, path, capture)
+        capture.built(module)
     if capture.found is None:
         raise UsageError(
-            f"{path} ended without a call of Executor.run or DistributeTranspiler.transpile"
-            f"{_functions_of(module, path)}"
+            f"{path} ended without a program: it built none, and called neither Executor.run nor "
+            f"DistributeTranspiler.transpile{_functions_of(module, path)}"
         )
     if len(capture.feeds) < batches:
         raise UsageError(
@@ -98,6 +99,8 @@ def _execute(code: Any, module: ModuleType, path: str, capture: _ProgramCapture)
     except _Reached:
         return
     except SystemExit as error:
+        if not error.code:
+            capture.built(module)
         if capture.found is None:
             raise UsageError(
                 f"{path} ended (exit code {error.code or 0}) before its first Executor.run"
@@ -127,7 +130,7 @@ def _variable_hint(error: Exception) -> str:
     if not re.fullmatch("[A-Z][A-Z0-9_]+", name) or name in os.environ:
         return ""
     value = _EXAMPLES.get(name, "0")
-    return f" (if that is a variable of the environment, set it: {name}={value} fluidlite-transpile ...)"
+    return f" (if that is a variable of the environment, set it: {name}={value} before the command)"
 
 
 def _functions_of(module: ModuleType, path: str) -> str:
@@ -287,11 +290,22 @@ class _ProgramCapture:
             self.note(ran, sys._getframe(2))
         raise _Reached
 
+    def built(self, module: ModuleType) -> None:
+        """Remember the programs of a script that has ended and has run none of them."""
+        if self.found is not None:
+            return
+        main = default_main_program()
+        if main.global_block().ops or any(_trains(program) for program in self._all()):
+            names = {name: value for name, value in vars(module).items() if type(value) is Program}
+            self._remember(main, names)
+
     def note(self, ran: Program, frame: Any) -> None:
         """Remember which programs there are when the script first runs one."""
+        self._remember(ran, _names(frame))
+
+    def _remember(self, ran: Program, names: dict[str, Program]) -> None:
         main = default_main_program()
         startup = default_startup_program()
-        names = _names(frame)
         known = self._all()
         # chosen later: a UsageError raised here would go through the script's own `except`
         self.found = lambda title, wanted: self._choose(title, wanted, ran, main, startup, names, known)

@@ -19,6 +19,7 @@ def run_command(name: str, run: Callable[[Sequence[str]], int], argv: Sequence[s
     """Run a command on its arguments (default: those of the process); returns its exit code, 2 when the
     user must change something.
     """
+    _open_closed()
     try:
         code = run(sys.argv[1:] if argv is None else list(argv))
         sys.stdout.flush()
@@ -39,6 +40,15 @@ def run_command(name: str, run: Callable[[Sequence[str]], int], argv: Sequence[s
     except KeyboardInterrupt:
         sys.stderr.write(f"{name}: interrupted\n")
         return 130
+
+
+def _open_closed() -> None:
+    """Give the process the streams that whoever started it has closed (`>&-`): what goes there is lost, and
+    no file or connection gets their numbers.
+    """
+    for name in ("stdout", "stderr"):
+        if getattr(sys, name) is None:
+            setattr(sys, name, open(os.devnull, "w", encoding="utf8"))  # noqa: SIM115  # to the end
 
 
 def _named(error: OSError) -> str:

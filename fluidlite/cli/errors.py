@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from fluidlite.base.errors import FluidError
+import pathlib
 
-__all__ = ["UsageError", "one_line"]
+from fluidlite.base.errors import FluidError, did_you_mean
+
+__all__ = ["UsageError", "near_file", "one_line"]
 
 
 class UsageError(FluidError):
@@ -14,3 +16,11 @@ class UsageError(FluidError):
 def one_line(error: BaseException) -> str:
     """An error's text without line breaks."""
     return "; ".join(line.strip() for line in str(error).splitlines() if line.strip()) or type(error).__name__
+
+
+def near_file(path: pathlib.Path) -> str:
+    """A suffix that names the file beside `path` whose name is nearest; "" where there is none."""
+    try:
+        return did_you_mean(path.name, (item.name for item in path.parent.iterdir()))
+    except OSError:
+        return ""

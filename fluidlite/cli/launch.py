@@ -13,7 +13,7 @@ from dataclasses import replace
 import fluidlite
 from fluidlite.base.errors import ArgumentError, did_you_mean
 from fluidlite.cli.entry import run_command
-from fluidlite.cli.errors import UsageError
+from fluidlite.cli.errors import UsageError, near_file
 from fluidlite.cli.parsing import Parser
 from fluidlite.cli.scripts.process import CHILDREN
 from fluidlite.launching import JOB_NAMES, LaunchOptions, start
@@ -140,8 +140,7 @@ def _check_script(script: str) -> None:
     if path.is_dir():
         raise UsageError(f"{script} is a folder: which script of it?")
     if not path.is_file():
-        near = [item.name for item in path.parent.iterdir()] if path.parent.is_dir() else []
-        raise UsageError(f"no such file: {script}{did_you_mean(path.name, near)}")
+        raise UsageError(f"no such file: {script}{near_file(path)}")
     if not os.access(path, os.R_OK):
         raise UsageError(f"cannot read {script}: permission denied")
 

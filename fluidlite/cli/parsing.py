@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import argparse
+import sys
 from collections.abc import Sequence
-from typing import NoReturn
+from typing import Any, NoReturn
 
 from fluidlite.base.errors import did_you_mean
 from fluidlite.cli.errors import UsageError
@@ -18,6 +19,12 @@ class Parser(argparse.ArgumentParser):
     def error(self, message: str) -> NoReturn:
         """Raise what argparse would print."""
         raise UsageError(f"{message} (see --help)")
+
+    def _print_message(self, message: str, file: Any = None) -> None:
+        """Write help or version; argparse would not say that a disk is full."""
+        stream = file or sys.stderr
+        stream.write(message)
+        stream.flush()
 
     def options(self) -> list[str]:
         """All option strings."""

@@ -4,15 +4,23 @@ from __future__ import annotations
 
 import argparse
 import functools
+import pathlib
 import sys
 from collections.abc import Sequence
 
-from fluidlite.base.errors import FluidError
+import fluidlite
 from fluidlite.cli.entry import run_command
-from fluidlite.cli.errors import UsageError, one_line
+from fluidlite.cli.errors import UsageError, near_file
 from fluidlite.cli.parsing import Parser
 from fluidlite.cli.scripts.names import install_as_paddle
-from fluidlite.cli.scripts.process import MainCode, code_of_file, code_of_module, run_as_main, show_from
+from fluidlite.cli.scripts.process import (
+    MainCode,
+    code_of_file,
+    code_of_module,
+    code_of_text,
+    run_as_main,
+    show_from,
+)
 
 __all__ = ["main"]
 
@@ -24,6 +32,7 @@ _EXAMPLES = """\
 examples:
   fluidlite-run train.py --epochs 3           what stands after the script is the script's
   fluidlite-run -m package.module             as `python -m package.module`
+  cat train.py | fluidlite-run -              a script from stdin
   fluidlite-run --check train.py              see what would fail first
   python -m fluidlite train.py                the same command
   fluidlite-run --model saved --input x=x.npy --output out.npz      a saved model
@@ -36,32 +45,38 @@ exit code: the script's; 2 when the arguments are not right.
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command; returns its exit code. What a script raises goes up as it does in Python."""
-    try:
-        options, rest = _parse(sys.argv[1:] if argv is None else argv)
-        if options.model or options.summary:
-            return run_command("fluidlite-run", functools.partial(_show, options), rest)
-        install_as_paddle(shadow=True)
-        code = _load(options)
-        if options.check and not _fits(code.called):
-            return 1
-    except FluidError as error:
-        sys.stderr.write(f"fluidlite-run: error: {one_line(error)}\n")
-        return 2
-    run_as_main(code, rest)
+    script: list[tuple[MainCode, list[str]]] = []
+    ended = run_command("fluidlite-run", functools.partial(_prepare, script), argv)
+    for code, rest in script:
+        run_as_main(code, rest)
+    return ended
+
+
+def _prepare(script: list[tuple[MainCode, list[str]]], argv: Sequence[str]) -> int:
+    """Do what needs no script, or find the one that is to run; returns the exit code."""
+    options, rest = _parse(argv)
+    if options.model or options.summary:
+        # it needs the executor, and scripts set the environment before anything of it is imported
+        from fluidlite.cli.run_model import show
+
+        return show(options, rest)
+    install_as_paddle(shadow=True)
+    code = _load(options)
+    if options.check and not _fits(code.called):
+        return 1
+    script.append((code, rest))
     return 0
-
-
-def _show(options: argparse.Namespace, rest: Sequence[str]) -> int:
-    # it needs the executor, and scripts set the environment before anything of it is imported
-    from fluidlite.cli.run_model import show
-
-    return show(options, rest)
 
 
 def _load(options: argparse.Namespace) -> MainCode:
     """The code to run; UsageError where there is none, and Python's own SyntaxError where it is not right."""
     try:
+        if options.script == "-":
+            return code_of_text(sys.stdin.buffer.read())
         return code_of_module(options.module) if options.module else code_of_file(options.script)
+    except FileNotFoundError:
+        near = near_file(pathlib.Path(options.script or ""))
+        raise UsageError(f"no such file: {options.script or options.module}{near}") from None
     except OSError as error:
         raise UsageError(f"cannot read {options.script or options.module}: {error.strerror}") from None
     except SyntaxError:
@@ -101,6 +116,7 @@ def parser() -> Parser:
         help="first list the names that the script and the modules beside it use and FluidLite lacks or "
         "refuses, with file:line; the script runs only if there is none, and else the exit code is 1",
     )
+    made.add_argument("--version", action="version", version=f"fluidlite {fluidlite.__version__}")
     _add_model(made.add_argument_group("a saved model instead of a script"))
     return made
 
@@ -149,6 +165,8 @@ def _parse(argv: Sequence[str]) -> tuple[argparse.Namespace, list[str]]:
     for name in ("params", "input", "lengths", "output", "to_onnx"):
         if getattr(options, name) and not options.model:
             raise UsageError(f"--{name.replace('_', '-')} is for --model")
+    if options.check and options.script == "-":
+        raise UsageError("--check reads a script and the modules beside it: give the name of its file")
     if options.model and (options.script or options.module or options.check):
         raise UsageError("--model runs a saved model: leave the script and --check out")
     if options.batch < 1:

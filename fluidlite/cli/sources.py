@@ -11,7 +11,7 @@ from collections.abc import Sequence
 
 from fluidlite.base.errors import FluidError, FormatError, did_you_mean
 from fluidlite.cli.capture import Captured, capture_call, capture_script
-from fluidlite.cli.errors import UsageError, one_line
+from fluidlite.cli.errors import UsageError, near_file, one_line
 from fluidlite.cli.scripts.names import paddle_names
 from fluidlite.ir.program import Program
 from fluidlite.ir.text import parse as parse_text
@@ -39,7 +39,7 @@ def load(
         if startup:
             raise UsageError("--startup is for saved programs: a script has its startup program with it")
         if data is None and not path.is_file():
-            raise UsageError(f"no such file: {source}{_near(path)}")
+            raise UsageError(f"no such file: {source}{near_file(path)}")
         return capture_script(source, argv, wanted, batches, data)
     if batches:
         raise UsageError(f"only scripts have batches, and {source} is none: leave --feeds script out")
@@ -64,13 +64,6 @@ def _is_python(data: bytes) -> bool:
     if re.search(rb"^\s*(import|from)\s+\w", data, re.M) is None or b"\0" in data:
         return False
     return _PROGRAM.match(data) is None
-
-
-def _near(path: pathlib.Path) -> str:
-    try:
-        return did_you_mean(path.name, (item.name for item in path.parent.iterdir()))
-    except OSError:
-        return ""
 
 
 def _call(source: str) -> Captured:
@@ -102,7 +95,7 @@ def _read(source: str) -> Program:
     try:
         data = path.read_bytes()
     except OSError as error:
-        raise UsageError(f"cannot read {path}: {error.strerror}{_near(path)}") from None
+        raise UsageError(f"cannot read {path}: {error.strerror}{near_file(path)}") from None
     return _parse(data, str(path))
 
 

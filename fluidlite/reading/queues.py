@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 from fluidlite.base.dtypes import to_vartype
-from fluidlite.base.errors import EOFException, FeedError, ReaderError
+from fluidlite.base.errors import EnforceNotMet, EOFException, FeedError, ReaderError
 from fluidlite.base.registry import Spec
 from fluidlite.values.tensor import LoDTensor
 
@@ -31,12 +31,13 @@ class BlockingQueue:
     def __init__(self, capacity: int) -> None:
         if capacity < 1:
             raise ValueError(f"the capacity of a queue must be at least 1, not {capacity}")
-        self.capacity = capacity
+        self._capacity = capacity
         # not `queue.Queue`, which has no end and passes no error on
         self._items: deque[Any] = deque()
         self._changed = threading.Condition()
         self._open = True
         self._awaited = False
+        self._killed = False
         self._failure: BaseException | None = None
 
     def reopen(self) -> None:
@@ -48,14 +49,18 @@ class BlockingQueue:
         with self._changed:
             self._items.clear()
             self._open = True
+            self._killed = False
             self._awaited = awaited
             self._failure = None
             self._changed.notify_all()
 
     def push(self, item: Any) -> bool:
-        """Add an item, waiting while the queue is full; False where it is closed, and the item is dropped."""
+        """Add an item, waiting while the queue is full; False where it is closed, and the item is dropped.
+        EnforceNotMet after `kill`.
+        """
         with self._changed:
-            self._changed.wait_for(lambda: not self._open or len(self._items) < self.capacity)
+            self._refuse_killed()
+            self._changed.wait_for(lambda: not self._open or len(self._items) < self._capacity)
             if self._open:
                 self._items.append(item)
                 self._awaited = True
@@ -66,6 +71,7 @@ class BlockingQueue:
         """The next item, waiting for it; EOFException at the end, ReaderError where the source has failed."""
         with self._changed:
             self._changed.wait_for(lambda: self._items or not (self._open and self._awaited))
+            self._refuse_killed()
             if self._items:
                 self._changed.notify_all()
                 return self._items.popleft()
@@ -99,6 +105,25 @@ class BlockingQueue:
             self._open = False
             self._failure = None
             self._changed.notify_all()
+
+    def kill(self) -> None:
+        """Close; whoever pushes or waits for an item gets EnforceNotMet from now on."""
+        with self._changed:
+            self._open = False
+            self._killed = True
+            self._changed.notify_all()
+
+    def _refuse_killed(self) -> None:
+        if self._killed:
+            raise EnforceNotMet("Blocking queue is killed because the data reader raises an exception")
+
+    def wait_for_inited(self, milliseconds: int) -> bool:
+        """True: a queue is there as soon as it can be named."""
+        return True
+
+    def capacity(self) -> int:
+        """The most items that may wait."""
+        return self._capacity
 
     def size(self) -> int:
         """The number of items waiting."""

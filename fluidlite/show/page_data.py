@@ -15,6 +15,7 @@ from fluidlite.ir.program import Program
 from fluidlite.ir.variable import Parameter, Variable
 from fluidlite.ir.where import Where
 from fluidlite.show.folding import fold, source_line
+from fluidlite.show.listings import listings
 from fluidlite.show.tree import Tree
 
 __all__ = ["Marks", "PageData", "fixed_numbers"]
@@ -118,8 +119,17 @@ class PageData:
         return [tree.label, tree.kind, frame, op, [self._tree(child, numbers) for child in tree.children]]
 
     def data(self) -> dict[str, Any]:
-        """The tables as lists."""
-        return {**{key: list(table) for key, table in self.tables.items()}, "trees": self.trees}
+        """The tables as lists, and the listings of files by their numbers."""
+        tables: dict[str, list[Any]] = {key: list(table) for key, table in self.tables.items()}
+        files: list[str] = tables["files"]
+        lines: dict[str, list[int]] = {file: [] for file in files}
+        for file, line, *_ in tables["frames"]:
+            lines[files[file]].append(line)
+        # those with most lines first: there is room for some only
+        fullest = sorted(files, key=lambda file: -len(set(lines[file])))
+        listed = listings({file: lines[file] for file in fullest})
+        numbered = {number: listed[file] for number, file in enumerate(files) if file in listed}
+        return {**tables, "trees": self.trees, "listings": numbered}
 
 
 class Marks:

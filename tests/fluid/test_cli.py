@@ -360,14 +360,25 @@ def test_wrong_arguments(train: pathlib.Path, argv: list[str], message: str) -> 
 
 
 @pytest.mark.parametrize(
+    "end",
+    ["", "import sys\nsys.exit()\n", "main = fluid.default_main_program()\n"],
+    ids=["", "exit", "named"],
+)
+def test_scripts_that_only_build(tmp_path: pathlib.Path, end: str) -> None:
+    source = script(tmp_path, HEAD + NET + end)
+    code, text, _ = call(source, "--role", "pserver0", "--format", "text")
+    assert code == 0 and "listen_and_serv" in text
+
+
+@pytest.mark.parametrize(
     ("text", "message"),
     [
         (HEAD + "def f():\n    return 1 / 0\nf()\n", "train.py:3: ZeroDivisionError: division by zero"),
         (HEAD + "x = (\n", "train.py:2: SyntaxError"),
-        (HEAD + NET, "ended without a call of Executor.run"),
-        (HEAD + NET, "if it only builds the network, put that into a function"),
+        (HEAD, "ended without a program: it built none, and called neither Executor.run nor"),
+        (HEAD, "if it only builds the network, put that into a function"),
         (HEAD + "def f(x): pass\ndef build():\n" + INDENTED, "name that: train:build"),
-        ("import os\nos.environ['PADDLE_TRAINER_ID']", "set it: PADDLE_TRAINER_ID=0 fluidlite-transpile ..."),
+        ("import os\nos.environ['PADDLE_TRAINER_ID']", "set it: PADDLE_TRAINER_ID=0 before the command"),
         (HEAD + "raise SystemExit(3)", "ended (exit code 3) before its first Executor.run"),
         (
             "import paddle.fluid.nowhere",
@@ -454,6 +465,28 @@ def test_a_full_disk_is_one_line(train: pathlib.Path) -> None:
             )
         assert ran.returncode == 2
         assert ran.stderr == "fluidlite-transpile: error: No space left on device, where the output goes\n"
+
+
+@pytest.mark.parametrize("command", ["run", "show", "launch", "transpile"])
+@pytest.mark.parametrize("option", ["--help", "--version"])
+def test_help_says_that_a_disk_is_full(command: str, option: str) -> None:
+    with open("/dev/full", "w", encoding="utf8") as full:
+        found = subprocess.run(
+            [sys.executable, "-m", f"fluidlite.cli.{command}", option],
+            stdout=full,
+            stderr=subprocess.PIPE,
+            text=True,
+            check=False,
+        )
+    said = f"fluidlite-{command}: error: No space left on device, where the output goes\n"
+    assert (found.returncode, found.stderr) == (2, said)
+
+
+@pytest.mark.parametrize("line", ["-m fluidlite.cli.transpile {}", "-m fluidlite.cli.show {} -o -"])
+def test_a_closed_stdout_is_no_traceback(train: pathlib.Path, line: str) -> None:
+    command = f"{sys.executable} {line.format(train)} >&-"
+    found = subprocess.run(command, shell=True, stderr=subprocess.PIPE, text=True, check=False)
+    assert (found.returncode, found.stderr) == (0, "")
 
 
 def test_sources_that_are_wrong(train: pathlib.Path, tmp_path: pathlib.Path) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pathlib
 
+import numpy as np
 import pytest
 
 import fluidlite as fluid
@@ -123,6 +124,50 @@ def test_gradient_descriptions(program: fluid.Program) -> None:
     made, of = core.get_grad_op_desc(op, {"x@GRAD"}, [])
     assert [one.type() for one in made] == ["mul_grad"]
     assert made[0].output("Y@GRAD") == ["fc_0.w_0@GRAD"] and of["fc_0.w_0@GRAD"] == "fc_0.w_0"
+
+
+def test_what_op_types_declare() -> None:
+    """As 1.8.5 answered."""
+    assert [name for name in ("relu", "reshape2_grad", "mul", "concat") if core.has_infer_inplace(name)] == [
+        "relu",
+        "reshape2_grad",
+    ]
+    assert core.infer_no_need_buffer_slots("elementwise_add_grad", {"X": ["x"]}, {}, {}) == {"X", "Y"}
+    assert core.infer_no_need_buffer_slots("mul_grad", {}, {}, {}) == set()
+    with pytest.raises(fluid.errors.UnknownOpError, match="reluu"):
+        core.has_infer_inplace("reluu")
+    kernels = core._get_all_register_op_kernels()
+    assert "relu_grad" in kernels and "arg_max_grad" not in kernels
+    assert all("MKLDNN" not in kernel for kernel in kernels["relu"])
+
+
+def test_a_gradient_run_from_its_description() -> None:
+    """As harnesses of operator tests do it: alone in a program, with buffers shared and not."""
+    main = fluid.Program()
+    block = main.global_block()
+    x = block.create_var(name="X", shape=[2, 3], dtype="float32")
+    outs = {slot: [block.create_var(name=slot, dtype="float32")] for slot in ("Out", "XShape")}
+    op = block.append_op(type="reshape2", inputs={"X": [x]}, outputs=outs, attrs={"shape": [3, 2]})
+    (made,), grads = core.get_grad_op_desc(op.desc, set(), [])
+    gradient = fluid.Program()
+    gradient.global_block().desc.append_op().copy_from(made)
+    gradient._sync_with_cpp()
+    for name in [*made.input_arg_names(), *made.output_arg_names()]:
+        like = block.var(grads.get(name, name))
+        gradient.global_block().create_var(
+            name=name, shape=like.shape, dtype=like.dtype, persistable=0 in like.shape
+        )
+    exe = fluid.Executor(fluid.CPUPlace())
+    fluid.global_scope().var("XShape").get_tensor().set(np.zeros([0, 2, 3], "float32"), fluid.CPUPlace())
+    feed = {"Out@GRAD": np.arange(6, dtype="float32").reshape(3, 2)}
+    strategy = fluid.BuildStrategy()
+    strategy.enable_inplace = True
+    shared = fluid.CompiledProgram(gradient).with_data_parallel(
+        loss_name="", build_strategy=strategy, places=fluid.CPUPlace()
+    )
+    for program in (gradient, shared):
+        (found,) = exe.run(program, feed, ["X@GRAD"])
+        np.testing.assert_array_equal(found, feed["Out@GRAD"].reshape(2, 3))
 
 
 # ---------- fluid.graphviz

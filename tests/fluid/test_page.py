@@ -13,6 +13,7 @@ import time
 from collections.abc import Iterator
 from typing import Any
 
+import page_programs
 import pytest
 from PIL import Image
 
@@ -69,6 +70,14 @@ class Page:
     def click(self, selector: str) -> None:
         """Click the first element that a selector finds."""
         self.driver.find_element("css selector", selector).click()
+
+    def drag(self, selector: str, dx: int, dy: int, start: tuple[int, int] = (0, 0)) -> None:
+        """Press the mouse at the middle of an element, or `start` from there, and move it."""
+        from selenium.webdriver import ActionChains  # optional: only these tests drive a browser
+
+        element = self.driver.find_element("css selector", selector)
+        mouse = ActionChains(self.driver).move_to_element_with_offset(element, *start).click_and_hold()
+        mouse.move_by_offset(dx // 2, dy // 2).move_by_offset(dx - dx // 2, dy - dy // 2).release().perform()
 
     def texts(self, selector: str) -> list[str]:
         """The texts of all elements that a selector finds."""
@@ -224,7 +233,125 @@ def test_the_splitter_moves_by_keyboard(page: Page) -> None:
     assert page.js(width) < before - 60
 
 
+def test_the_splitter_is_dragged(page: Page) -> None:
+    page.open("lenet")
+    width = "return document.getElementById('first').getBoundingClientRect().width"
+    before = page.js(width)
+    page.drag("#splitter", -200, 10)
+    assert page.js(width) == pytest.approx(before - 200, abs=12)
+    page.drag("#splitter", 150, 0)
+    assert page.js(width) == pytest.approx(before - 50, abs=12)
+    assert page.js("return document.querySelectorAll('.node').length") > 4
+
+
+def offset(page: Page, pane: int = 0) -> tuple[float, float]:
+    found = page.js(
+        "const at = document.querySelectorAll('.graph > svg > g')[arguments[0]].getCTM();"
+        " return [at.e, at.f]",
+        pane,
+    )
+    return found[0], found[1]
+
+
+def test_the_minimap_is_dragged(page: Page) -> None:
+    page.open("resnet50")
+    page.keys("+", "+", "+")
+    before, sight = offset(page), "return Number(document.querySelector('.minimap .sight').getAttribute('y'))"
+    place = page.js(sight)
+    page.drag(".minimap svg", 0, 40, start=(0, -30))
+    assert page.js(sight) > place and offset(page) != before
+    moved = offset(page)
+    page.drag(".graph > svg", 60, 30, start=(200, 150))  # the graph itself, by its ground
+    assert offset(page) == pytest.approx((moved[0] + 60, moved[1] + 30), abs=2)
+
+
+CHOSEN = """
+return [...document.querySelectorAll('.graph')].map((pane) => {
+  const node = pane.querySelector('.node.at'), { left, top } = pane.getBoundingClientRect();
+  const box = node.querySelector('.body').getBoundingClientRect();
+  return [node.getAttribute('aria-label').split(',')[0], box.left - left, box.top - top];
+});
+"""
+
+
+def test_two_graphs_never_drift_apart(page: Page) -> None:
+    page.open("job", "view=graph&show=forward+backward+comm+optimize")
+    page.js("document.querySelectorAll('.graph > svg')[1].querySelector('.node').focus()")
+    page.keys("+", "+")
+    assert scale(page) == scale(page, 1)
+    page.drag(".graph > svg", -80, -150)
+    page.drag("#second .graph > svg", 50, -60)
+    page.keys("-")
+    page.open("job", "view=graph&op=30")
+    page.keys("\ue00c")
+    mine, others = page.js(CHOSEN)
+    assert mine[0] == others[0] and mine[1:] == pytest.approx(others[1:], abs=2)
+    page.drag(".graph > svg", -40, -50, start=(150, 100))
+    page.drag(".minimap svg", 20, 10)
+    page.keys("j", "j", "j")
+    mine, others = page.js(CHOSEN)
+    assert mine[0] == others[0] and mine[1:] == pytest.approx(others[1:], abs=2)
+    assert scale(page) == scale(page, 1)
+
+
 # ---------------------------------------------------------------------- choosing
+@pytest.mark.parametrize("size", [LARGE, SMALL, (1024, 700), (1920, 1080)])
+def test_the_drawer_covers_nothing(page: Page, size: tuple[int, int]) -> None:
+    page.open("job", "view=both&op=20", size=size)
+    drawer, *panes = page.js(
+        "return ['#drawer', '#first', '#second', '#compare'].map((one) => {"
+        " const box = document.querySelector(one).getBoundingClientRect();"
+        " return [box.left, box.top, box.right, box.bottom]; })"
+    )
+    for left, top, right, bottom in panes:
+        assert right <= drawer[0] or bottom <= drawer[1]
+        assert right - left > 150 and bottom - top > 100
+    assert drawer[2] - drawer[0] > 300 and drawer[3] - drawer[1] > 200
+
+
+# ---------------------------------------------------------------------- the script
+MARKED = "return [...document.querySelectorAll('.code-line.at .text')].map((one) => one.textContent)"
+
+
+def test_the_script_is_listed_and_linked_both_ways(page: Page) -> None:
+    page.open("resnet50", "view=code")
+    assert page.texts("#code-file option") == ["page_programs.py"]
+    source = pathlib.Path(page_programs.__file__).read_text(encoding="utf8")
+    assert page.texts(".code-line .text") == [line or " " for line in source.splitlines()]
+    # from a line to its ops, one after the other
+    line = next(number for number, text in enumerate(source.splitlines(), 1) if "4 * filters, 1)" in text)
+    page.js(f"document.querySelector('.code-line[data-line=\"{line}\"]').click()")
+    first = page.address()
+    assert page.texts(".code-line.at .no") == [str(line)] and "op=" in first
+    assert page.js("return document.querySelectorAll('.node.lined').length") > 3
+    page.js(f"document.querySelector('.code-line[data-line=\"{line}\"]').click()")
+    assert page.address() != first and page.texts(".code-line.at .no") == [str(line)]
+    # from an op to its line, and to those that called
+    page.open("resnet50", "view=code&op=20")
+    assert page.js(MARKED) == ["    return layers.batch_norm(x, act=act)"]
+    through = page.texts(".code-line.through .text")
+    assert "            x = bottleneck(x, 64 << stage, 2 if stage and not block else 1)" in through
+    box, pane = page.js(
+        "return ['.code-line.at', '#code-text'].map((one) => {"
+        " const box = document.querySelector(one).getBoundingClientRect(); return [box.top, box.bottom]; })"
+    )
+    assert pane[0] <= box[0] and box[1] <= pane[1]
+    page.picture("show-code")
+    page.keys("\ue00c", "j", "j")
+    assert page.js(MARKED) == [
+        "    x = layers.conv2d(x, filters, size, stride, (size - 1) // 2, bias_attr=False)"
+    ]
+
+
+def test_a_frame_of_a_stack_leads_to_its_line(page: Page) -> None:
+    page.open("small_job", "view=both&role=trainer0&op=3")
+    frames = page.texts("#drawer .stack button")
+    assert len(frames) >= 1
+    page.js("document.querySelector('#drawer .stack button').click()")
+    assert "view=code" in page.address()
+    assert page.texts(".code-line.at .no") == [frames[0].split(":")[1].split(" ")[0]]
+
+
 def test_both_panes_and_the_address_follow_what_is_chosen(page: Page) -> None:
     page.open("resnet50", "op=60")
     number = "return document.querySelector('.row.at .no').textContent"
@@ -328,6 +455,7 @@ CONTRASTS = (pathlib.Path(__file__).parent / "page_contrast.js").read_text(encod
         ("resnet50", "view=list&q=bottleneck"),
         ("small_job", "view=graph&show=forward+backward+comm&role=trainer0"),
         ("small_job", "view=list"),
+        ("small_job", "view=code&op=5"),
         ("small_job", "view=places&param=fc_0.w_0"),
         ("small_job", "view=both&role=pserver0"),
     ],

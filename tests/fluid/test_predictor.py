@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from fluidlite import core
+from fluidlite.values.tensor import rebinds
 
 MODEL = pathlib.Path(__file__).parents[1] / "golden" / "models" / "mlp"
 
@@ -53,6 +54,30 @@ def test_zero_copy_run() -> None:
         assert out.shape() == [times * len(x), 1] and out.lod() == []
     with pytest.raises(core.EnforceNotMet, match="no tensor 'y'"):
         predictor.get_input_tensor("y")
+
+
+def test_what_is_fed_is_no_reason_to_look_at_the_parameters() -> None:
+    x, _, _ = example()
+    predictor = core.create_paddle_predictor(configs()[0])
+    handle = predictor.get_input_tensor("x")
+    handle.copy_from_cpu(x)
+    predictor.zero_copy_run()
+    before = rebinds.state()
+    handle.copy_from_cpu(x + 1)
+    predictor.zero_copy_run()
+    core.LoDTensor().set(x, core.CPUPlace())
+    assert rebinds.state() == before
+
+
+def test_parameters_of_a_predictor_may_be_set() -> None:
+    x, expected, _ = example()
+    predictor = core.create_paddle_predictor(configs()[0])
+    (first,) = predictor.run([core.PaddleTensor(x)])
+    for held in predictor._scope.variables.values():
+        held.get_tensor().set(np.zeros_like(np.asarray(held.get_tensor())), core.CPUPlace())
+    (second,) = predictor.run([core.PaddleTensor(x)])
+    np.testing.assert_allclose(first.as_ndarray(), expected, rtol=1e-5)
+    assert np.ptp(second.as_ndarray()) == 0
 
 
 def test_configurations() -> None:

@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 
 import fluidlite as fluid
-from fluidlite import io
+from fluidlite import core, io
 from fluidlite.core import EnforceNotMet, EOFException
 from fluidlite.dataloader import BatchSampler, Dataset
 from fluidlite.errors import FeedError, ReaderError
@@ -514,3 +514,17 @@ def test_counters_at_the_end_of_the_data(compiled: bool, counts: list[int]) -> N
 def test_a_py_reader_needs_a_shape_for_each_dtype() -> None:
     with pytest.raises(fluid.core.EnforceNotMet, match="1 shapes, 2 dtypes"):
         fluid.layers.py_reader(2, [[-1, 3]], ["float32", "int64"])
+
+
+def test_a_queue_by_hand() -> None:
+    """As 1.8.5's LoDTensorBlockingQueue."""
+    queue = core.init_lod_tensor_blocking_queue(fluid.global_scope().var("by_hand"), 3, False)
+    batch = [fluid.create_lod_tensor(np.ones((2, 3), "float32"), [[2]], fluid.CPUPlace())]
+    assert isinstance(queue, core.LoDTensorBlockingQueue) and queue.wait_for_inited(1000)
+    assert (queue.push(batch), queue.size(), queue.capacity()) == (True, 1, 3)
+    queue.close()
+    assert (queue.push(batch), queue.size()) == (False, 1)
+    queue.kill()
+    for use in (lambda: queue.push(batch), queue.pop):
+        with pytest.raises(core.EnforceNotMet, match="killed"):
+            use()

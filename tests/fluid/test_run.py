@@ -107,6 +107,30 @@ def test_scripts(tmp_path: pathlib.Path, text: str, said: str) -> None:
     assert run("old.py", "--epochs", "3", "-m", cwd=tmp_path) == (0, said, "")
 
 
+def test_a_script_where_the_current_folder_is_gone(tmp_path: pathlib.Path) -> None:
+    write(tmp_path, old="print(__file__)")
+    gone = tmp_path / "gone"
+    gone.mkdir()
+    line = f"rmdir '{gone}' && {sys.executable} -m fluidlite.cli.run '{tmp_path}/old.py'"
+    found = subprocess.run(["sh", "-c", line], cwd=gone, capture_output=True, text=True, check=False)
+    assert found.stdout == f"{tmp_path}/old.py\n", found.stderr
+
+
+def test_a_script_from_stdin(tmp_path: pathlib.Path) -> None:
+    write(tmp_path, beside="print('beside')")
+    text = "import beside, sys, paddle.fluid as fluid\nprint(__name__, sys.argv, fluid.__name__)\n1 / 0\n"
+    found = subprocess.run(
+        [sys.executable, "-m", "fluidlite.cli.run", "-", "--epochs", "3"],
+        cwd=tmp_path,
+        input=text,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert found.stdout == "beside\n__main__ ['-', '--epochs', '3'] fluidlite\n"
+    assert found.returncode == 1 and '<stdin>", line 3' in found.stderr
+
+
 def test_first_line_of_a_script(tmp_path: pathlib.Path) -> None:
     write(tmp_path, old="import fluidlite; fluidlite.install_as_paddle()\n" + PROCESSES)
     code, out, err = run("old.py", cwd=tmp_path, command=())
@@ -122,13 +146,26 @@ def test_first_line_of_a_script(tmp_path: pathlib.Path) -> None:
         "raise SystemExit(3)",
         "def f():\n    raise ValueError('no')\ntry:\n    f()\nexcept ValueError as error:\n    1 / 0\n",
         "x = = 1",
+        "def f(x: int) -> None: pass\nprint(f.__annotations__)",
         "import beside",
         "raise KeyboardInterrupt",
         "import sys\nsys.excepthook = lambda *error: print(error[0].__name__)\n1 / 0",
         "import atexit, threading\natexit.register(print, 1)\nthreading.Timer(0.1, print, [2]).start()\n",
         "import os, signal\nos.kill(os.getpid(), signal.SIGINT)\nfor _ in range(10**9): pass",
     ],
-    ids=["itself", "message", "code", "chained", "syntax", "beside", "interrupt", "hook", "atexit", "signal"],
+    ids=[
+        "itself",
+        "message",
+        "code",
+        "chained",
+        "syntax",
+        "annotations",
+        "beside",
+        "interrupt",
+        "hook",
+        "atexit",
+        "signal",
+    ],
 )
 def test_as_plain_python(tmp_path: pathlib.Path, text: str) -> None:
     write(tmp_path, old=text, beside="def f(): return 1 / 0\nf()\n")
@@ -157,7 +194,7 @@ def test_modules_of_packages(tmp_path: pathlib.Path) -> None:
 @pytest.mark.parametrize(
     "argv, said",
     [
-        (("nowhere.py",), "cannot read nowhere.py: No such file or directory"),
+        (("nowhere.py",), "no such file: nowhere.py"),
         ((), "which script? fluidlite-run script.py (see --help)"),
         (("--nothing", "old.py"), "unrecognized arguments: --nothing (see --help)"),
         (("-m", "pkgg.job"), "no module named pkgg.job"),

@@ -21,6 +21,7 @@ from fluidlite.show.diff import diff, diff_text, summary
 from fluidlite.show.html import job_page, program_page
 from fluidlite.show.json import parse as parse_json
 from fluidlite.show.json import program_data, program_json
+from fluidlite.show.listings import listings
 from fluidlite.transpiler.modes import Job, make_job, mode_names
 
 HOSTILE = "</script><b>\"x\" & 'y'\\"
@@ -292,9 +293,11 @@ def test_the_page_needs_nothing_else(job: Job) -> None:
     parsed = _Page(page)
     assert [tag for tag, _ in parsed.tags].count("script") == 2
     assert not [attrs for _, attrs in parsed.tags if {"src", "href"} & set(attrs)]
-    assert not re.search(r"@import|url\((?!#)|fetch\(|XMLHttpRequest|innerHTML", page)
-    assert set(re.findall(r"https?://[^\s\"']+", page)) <= {"http://www.w3.org/2000/svg"}
-    assert len(page) < 150_000
+    # without the data, of which the listing of this file is a part
+    frame = page.replace(parsed.scripts[0].strip(), "")
+    assert not re.search(r"@import|url\((?!#)|fetch\(|XMLHttpRequest|innerHTML", frame)
+    assert set(re.findall(r"https?://[^\s\"']+", frame)) <= {"http://www.w3.org/2000/svg"}
+    assert len(frame) < 150_000
 
 
 def test_the_page_says_which_server_holds_which_rows(job: Job) -> None:
@@ -359,3 +362,31 @@ def test_runs_that_stop_at_the_first_nan() -> None:
     assert fluid.get_flags("FLAGS_check_nan_inf") == {"FLAGS_check_nan_inf": False}
     with pytest.raises(TypeError, match="takes a Program"):
         debugger.prepare_fast_nan_inf_debug("x")  # type: ignore[arg-type]
+
+
+# ---------------------------------------------------------------------- the text of scripts
+def test_listings_are_bounded(tmp_path: pathlib.Path) -> None:
+    small, large, cut = (tmp_path / name for name in ("small.py", "large.py", "cut.py"))
+    small.write_text("a = 1\nb = 2\n", encoding="utf8")
+    large.write_text("x" * 50 + "\n" + ("y" * 50 + "\n") * 20_000, encoding="utf8")
+    cut.write_text("one\n", encoding="utf8")
+    (tmp_path / "key").write_text("secret\n", encoding="utf8")
+    found = listings(
+        {
+            str(large): [5, 9000, 9050, 12000],
+            str(small): [2],
+            str(cut): [7],  # another version of the file: it has no such line
+            str(tmp_path / "key"): [1],  # no script, whatever a model from elsewhere says
+            str(tmp_path / "gone.py"): [1],
+        }
+    )
+    assert sorted(found) == [str(large), str(small)]
+    assert found[str(small)] == [(1, ["a = 1", "b = 2"])]
+    assert [(first, len(lines)) for first, lines in found[str(large)]] == [(1, 45), (8960, 131), (11960, 81)]
+
+
+def test_the_page_holds_the_script() -> None:
+    page = program_page(training()[0])
+    data = json.loads(_Page(page).scripts[0])
+    ((first, lines),) = data["listings"][str(data["files"].index(__file__))]
+    assert first == 1 and lines == pathlib.Path(__file__).read_text(encoding="utf8").splitlines()

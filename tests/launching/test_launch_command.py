@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import pathlib
 import re
 import signal
@@ -11,9 +10,10 @@ import sys
 import time
 
 import pytest
+from launcher import launch
 from test_mpi import MPIEXEC
 
-from fluidlite.cli import launch
+from fluidlite.cli.launch import main
 
 HERE = pathlib.Path(__file__).parent
 SERVED = str(HERE.parent / "distributed" / "fleet_script.py")
@@ -40,18 +40,6 @@ needs_mpi = [
     pytest.mark.mpi,
     pytest.mark.skipif(MPIEXEC is None, reason="no mpiexec: pip install 'fluidlite[mpi]'"),
 ]
-
-
-def run(folder: pathlib.Path, *arguments: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", "fluidlite.cli.launch", *arguments],
-        cwd=folder,
-        env={**os.environ, "FLAGS_rpc_deadline": "30000"},
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=False,
-    )
 
 
 @pytest.fixture
@@ -99,7 +87,7 @@ def folder(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> pathlib.P
 def test_mistakes_are_one_line(
     line: str, says: str, folder: pathlib.Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert launch.main(line.split()) == 2
+    assert main(line.split()) == 2
     out, err = capsys.readouterr()
     assert out == "" and err.startswith("fluidlite-launch: ") and err.count("\n") == 1
     assert says in err
@@ -107,17 +95,17 @@ def test_mistakes_are_one_line(
 
 def test_job_files_go_to_stdout(folder: pathlib.Path, capsys: pytest.CaptureFixture[str]) -> None:
     for option in ("--slurm", "--kubernetes", "--hosts=a,b"):
-        assert launch.main(["-n", "2", "--pservers", "1", option, "not_here.py", "-n", "7"]) == 0
+        assert main(["-n", "2", "--pservers", "1", option, "not_here.py", "-n", "7"]) == 0
         out, err = capsys.readouterr()
         assert "not_here.py" in out and err == ""
     with pytest.raises(SystemExit, match="0"):
-        launch.main(["--help"])
+        main(["--help"])
     assert "examples:" in capsys.readouterr().out
 
 
 # ---------------------------------------------------------------------- jobs
 def test_servers_and_trainers_under_their_names(tmp_path: pathlib.Path) -> None:
-    done = run(tmp_path, "-n", "2", "--pservers", "1", "--log-dir", "logs", SERVED)
+    done = launch(tmp_path, "-n", "2", "--pservers", "1", "--log-dir", "logs", SERVED)
     assert done.returncode == 0 and done.stderr == "", done
     lines = done.stdout.splitlines()
     assert lines[0].startswith("pserver0 | listening at 127.0.0.1:")
@@ -130,7 +118,7 @@ def test_servers_and_trainers_under_their_names(tmp_path: pathlib.Path) -> None:
 
 
 def test_one_process_needs_no_hint(folder: pathlib.Path) -> None:
-    done = run(folder, "-n", "1", "-m", "train", "--a", "b")
+    done = launch(folder, "-n", "1", "-m", "train", "--a", "b")
     assert done.returncode == 0 and done.stderr == "", done
     assert done.stdout == "trainer0 | 100%\ntrainer0 | done --a b\n"
 
@@ -139,13 +127,13 @@ class TestRanks:
     pytestmark = needs_mpi
 
     def test_a_script_without_a_job_gets_one_hint(self, folder: pathlib.Path) -> None:
-        done = run(folder, "-n", "2", "train.py")
+        done = launch(folder, "-n", "2", "train.py")
         assert done.returncode == 0 and done.stderr == "", done
         assert done.stdout.count("hint: this script trains alone on each of 2 ranks") == 1
         assert {"trainer0 | done", "trainer1 | done"} <= set(done.stdout.splitlines())
 
     def test_the_summary_has_the_users_lines_only(self, folder: pathlib.Path) -> None:
-        done = run(folder, "-n", "2", "train.py", "fail")
+        done = launch(folder, "-n", "2", "train.py", "fail")
         assert done.returncode == 1, done
         lines = done.stderr.splitlines()
         assert lines[0] == "trainer1 failed with exit code 1, and the others were ended:"
@@ -153,7 +141,7 @@ class TestRanks:
         assert "executor" not in done.stderr and "FeedError" in done.stderr
 
     def test_a_rank_that_is_killed_is_named(self, folder: pathlib.Path) -> None:
-        done = run(folder, "-n", "2", "train.py", "kill")
+        done = launch(folder, "-n", "2", "train.py", "kill")
         assert done.returncode == 9, done
         # on a machine that is busy all of them may be dead before one is seen to be
         first = done.stderr.splitlines()[0]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import importlib.machinery
 import importlib.util
+import linecache
 import os
 import pathlib
 import sys
@@ -15,7 +16,15 @@ from typing import Any
 
 from fluidlite.base.errors import ArgumentError, did_you_mean
 
-__all__ = ["MainCode", "as_main", "code_of_file", "code_of_module", "run_as_main", "show_from"]
+__all__ = [
+    "MainCode",
+    "as_main",
+    "code_of_file",
+    "code_of_module",
+    "code_of_text",
+    "run_as_main",
+    "show_from",
+]
 
 CHILDREN = str(pathlib.Path(__file__).resolve().parent / "children")
 
@@ -53,10 +62,28 @@ def code_of_file(path: str, shown: str | None = None) -> MainCode:
 
     `shown` is the name in tracebacks and `__file__`: the whole path, as Python has it, unless it is given.
     """
-    file = os.path.join(os.getcwd(), path) if shown is None else shown
+    file = shown or path
+    if shown is None and not os.path.isabs(path):
+        # the current folder may be gone, which a whole path does not need
+        file = os.path.join(os.getcwd(), path)
     source = pathlib.Path(path).read_bytes()
     # Python finds the modules beside the file that a link points to
-    return MainCode(compile(source, file, "exec"), file, path, str(pathlib.Path(path).resolve().parent))
+    return MainCode(_compiled(source, file), file, path, str(pathlib.Path(path).resolve().parent))
+
+
+def code_of_text(source: bytes) -> MainCode:
+    """The script that came through stdin."""
+    file = "<stdin>"
+    code = _compiled(source, file)
+    # what shows its lines later cannot read it again
+    lines = importlib.util.decode_source(source).splitlines(keepends=True)
+    linecache.cache[file] = (len(source), None, lines, file)
+    return MainCode(code, file, "-", os.getcwd())
+
+
+def _compiled(source: bytes, file: str) -> CodeType:
+    """The code of a script, without the `from __future__ import ...` of this module."""
+    return compile(source, file, "exec", dont_inherit=True)
 
 
 def code_of_module(name: str) -> MainCode:

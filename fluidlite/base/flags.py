@@ -47,6 +47,8 @@ _DEFAULTS: dict[str, Any] = {
     "FLAGS_communicator_is_sgd_optimizer": True,
     "FLAGS_communicator_merge_sparse_grad": True,
     "FLAGS_communicator_fake_rpc": False,
+    # products of float32 on a device may round their operands to TF32 (10 bits): set before the first of them
+    "FLAGS_enable_cublas_tensor_op_math": False,
     "FLAGS_cpu_deterministic": False,  # here: choose kernels by rule, without measuring
     # kept so that programs can set and read them: they steer memory, threads and libraries that are not here
     "FLAGS_communicator_thread_pool_size": 5,
@@ -57,7 +59,6 @@ _DEFAULTS: dict[str, Any] = {
     "FLAGS_cudnn_deterministic": False,
     "FLAGS_cudnn_exhaustive_search": False,
     "FLAGS_eager_delete_tensor_gb": 0.0,
-    "FLAGS_enable_cublas_tensor_op_math": False,
     "FLAGS_enable_parallel_graph": False,
     "FLAGS_enable_rpc_profiler": False,
     "FLAGS_fast_eager_deletion_mode": True,
@@ -201,6 +202,11 @@ def find_nan_inf() -> bool:
 def check_nan_inf() -> bool:
     """True if every result is searched for NaN and infinity."""
     return bool(_values["FLAGS_check_nan_inf"])
+
+
+def is_deterministic() -> bool:
+    """FLAGS_cpu_deterministic: results follow from what is run alone, whatever ran before."""
+    return bool(_values["FLAGS_cpu_deterministic"])
 
 
 def fast_loops() -> str:

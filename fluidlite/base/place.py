@@ -104,6 +104,7 @@ _KINDS: dict[type[Place], int] = {CUDAPlace: 0, CPUPlace: 1, CUDAPinnedPlace: 2}
 def _cupy() -> Any:
     try:
         import cupy  # type: ignore[import-not-found]
+        from cupy import cuda  # noqa: F401  a folder named cupy imports, too, but has none
     except ImportError as error:
         raise MissingExtraError(
             "a CUDAPlace needs CuPy: pip install 'fluidlite[cuda12]' (or [cuda13])"

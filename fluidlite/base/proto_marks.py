@@ -7,15 +7,16 @@ is not so, as `op type.slot`. Nothing else reads them: they are for programs tha
 
 from __future__ import annotations
 
-__all__ = ["DISPENSABLE", "INTERMEDIATE", "MANY", "NEEDED", "NOT_INTERMEDIATE", "SINGLE"]
+__all__ = ["DISPENSABLE", "INTERMEDIATE", "MANY", "NEEDED", "NOT_INTERMEDIATE", "SINGLE", "words"]
 
 
-def _slots(text: str) -> frozenset[str]:
+def words(text: str) -> frozenset[str]:
+    """A set of names that stand in one text."""
     return frozenset(text.split())
 
 
 # outputs that only the gradient or the kernel itself reads
-INTERMEDIATE = _slots(
+INTERMEDIATE = words(
     "cos_sim.XNorm cos_sim.YNorm data_norm.Means data_norm.Scales "
     "fused_elemwise_activation.IntermediateOut hierarchical_sigmoid.PreOut huber_loss.Residual "
     "linear_chain_crf.Alpha linear_chain_crf.EmissionExps linear_chain_crf.TransitionExps "
@@ -29,7 +30,7 @@ INTERMEDIATE = _slots(
 )
 
 # outputs that may be absent here, and are not marked so
-NOT_INTERMEDIATE = _slots(
+NOT_INTERMEDIATE = words(
     "adam.Beta1PowOut adam.Beta2PowOut batch_norm.ReserveSpace beam_search.parent_idx "
     "conditional_block.Out conditional_block.Scope conditional_block_infer.Out "
     "conditional_block_infer.Scope ctc_align.OutputLength "
@@ -45,7 +46,7 @@ NOT_INTERMEDIATE = _slots(
 )
 
 # slots that may be absent
-DISPENSABLE = _slots(
+DISPENSABLE = words(
     "batch_norm.ReserveSpace beam_search.parent_idx ctc_align.OutputLength "
     "fake_quantize_dequantize_moving_average_abs_max.OutAccum "
     "fake_quantize_dequantize_moving_average_abs_max.OutState "
@@ -57,7 +58,7 @@ DISPENSABLE = _slots(
 )
 
 # inputs that may be absent here, and must not in Paddle
-NEEDED = _slots(
+NEEDED = words(
     "conditional_block.Input conditional_block_infer.Input feed.X instance_norm.Bias "
     "instance_norm.Scale listen_and_serv.X merge_lod_tensor.InFalse merge_lod_tensor.InTrue "
     "merge_lod_tensor_infer.InFalse merge_lod_tensor_infer.InTrue py_func.X random_crop.Seed "
@@ -67,7 +68,7 @@ NEEDED = _slots(
 )
 
 # slots of one variable, of which ops here take any number
-SINGLE = _slots("c_sync_comm_stream.X c_sync_comm_stream.Out ")
+SINGLE = words("c_sync_comm_stream.X c_sync_comm_stream.Out ")
 
 # slots of any number of variables, of which ops here take one
-MANY = _slots("create_py_reader.Out ")
+MANY = words("create_py_reader.Out ")

@@ -158,6 +158,8 @@ class KernelContext(Protocol):
     place: Any
     threads: int
     compiled: Any  # compiled kernels of recurrences (`fluidlite.ops.kernels.lstm_steps`), or None
+    unread: frozenset[str]  # output slots that nobody reads, and that need no value
+    fixed: frozenset[str]  # input slots of persistable variables that the program does not write
 
     def rng(self, seed: int) -> Any:
         """A random source: fresh and reproducible for a seed other than 0, else the run's own."""
@@ -567,8 +569,8 @@ def get(op_type: str) -> Op:
     op = find(op_type)
     if op is None:
         reason = why_refused(op_type)
-        text = f" It {reason}." if reason else did_you_mean(op_type, known_types())
-        raise UnknownOpError(f'Operator "{op_type}" has not been registered.{text}')
+        text = f". It {reason}." if reason else did_you_mean(op_type, known_types()) or "."
+        raise UnknownOpError(f'Operator "{op_type}" has not been registered{text}')
     return op
 
 

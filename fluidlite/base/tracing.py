@@ -5,8 +5,11 @@ Times are those of `time.perf_counter`, which on one machine is one clock for al
 
 from __future__ import annotations
 
+import signal
 import threading
 import time
+from collections.abc import Callable
+from types import FrameType
 from typing import Any
 
 __all__ = ["Tracer", "tracer"]
@@ -18,6 +21,25 @@ class Tracer:
     def __init__(self) -> None:
         self.active = False
         self.events: list[dict[str, Any]] = []
+        self._savers: list[Callable[[], None]] = []
+
+    def at_end(self, save: Callable[[], None]) -> None:
+        """Have `save` called once by `end`."""
+        self._savers.append(save)
+
+    def end(self, why: str = "") -> None:
+        """Save what was recorded: at the end of the process, or before it is ended, for the reason given."""
+        if why and self.active:
+            start = time.perf_counter() * 1e6
+            self._add(name=why, cat="failure", ph="i", s="p", ts=start)
+        while self._savers:
+            self._savers.pop()()
+
+    def ended(self, number: int, frame: FrameType | None) -> None:
+        """Handle a signal that ends the process: save what was recorded, and end as it asks."""
+        self.end("ended")
+        signal.signal(number, signal.SIG_DFL)
+        signal.raise_signal(number)
 
     def span(self, name: str, kind: str, start: float, **details: Any) -> None:
         """Something that began at `start` and ends now."""

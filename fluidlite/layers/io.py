@@ -118,7 +118,7 @@ class FedReader(Variable):
             )
             for number, spec in enumerate(self.reader_specs)
         ]
-        return GeneratorLoader(variables, self.feed.queue.capacity)
+        return GeneratorLoader(variables, self.feed.queue.capacity())
 
     def decorate_paddle_reader(self, source: Callable[[], Iterable[Any]], places: Any = None) -> None:
         """Feed what a generator of lists of samples gives."""

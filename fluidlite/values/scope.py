@@ -32,6 +32,8 @@ class ScopeVariable:
         """
         if self.value is None:
             self.value = kind()
+            if isinstance(self.value, LoDTensor):
+                self.value.hold()
         if not isinstance(self.value, kind):
             raise EnforceNotMet(
                 f"The Variable type must be {kind.__name__}, but the type it holds is "
@@ -65,6 +67,7 @@ class ScopeVariable:
                 self.value.array = value
             else:
                 self.value = LoDTensor(value)
+                self.value.hold()
                 rebinds.count += 1
             return
         if isinstance(value, SelectedRows) and self._handle is not None and self.value is self._handle:
@@ -76,6 +79,8 @@ class ScopeVariable:
         if value is not self.value:
             rebinds.count += 1
         self.value = value
+        if isinstance(value, LoDTensor):
+            value.hold()
 
     def set_int(self, value: int) -> None:
         """Hold a Python integer."""

@@ -55,7 +55,8 @@ def on(xp: Any, value: Any) -> Any:
     """An array where the array module `xp` works: itself, or a copy from the host or from the device."""
     if xp is np:
         return host(value) if is_device_array(value) else value
-    return xp.asarray(value) if isinstance(value, np.ndarray) else value
+    # CuPy would keep the order of columns, and a kernel takes rows
+    return xp.asarray(value, order="C") if isinstance(value, np.ndarray) else value
 
 
 def as_lod(levels: Iterable[Iterable[int]]) -> Lod:
@@ -92,6 +93,7 @@ class LoDTensor:
 
     _dims: tuple[int, ...] = (0,)  # the shape while there is no array
     _sets = 0  # how often `set` wrote to the array that was there
+    _is_held = False
 
     def __init__(self, array: Any = None, lod: Lod = ()) -> None:
         if isinstance(array, (list, tuple)):
@@ -107,9 +109,15 @@ class LoDTensor:
     @array.setter
     def array(self, value: Any) -> None:
         # plans hold the array itself: the counter tells them to look again
-        if value is not self._array:
+        if value is not self._array and self._is_held:
             rebinds.count += 1
         self._array = value
+
+    def hold(self) -> None:
+        """Count its changes from now on: a scope holds it, so that plans may. What is only fed is nobody's
+        reason to look at the parameters again.
+        """
+        self._is_held = True
 
     def set(self, array: Any, place: Place | None = None, zero_copy: bool = False) -> None:
         """Copy `array` in. An array of the same shape and dtype keeps its storage, so plans bound to it
@@ -129,7 +137,7 @@ class LoDTensor:
             # a copy in C order: plans reshape it, and the caller may go on writing to the original
             self.array = np.array(value, order="C")
         self._sets += 1
-        rebinds.sets += 1
+        rebinds.sets += self._is_held
 
     # ------------------------------------------------------------------ sequences
     def lod(self) -> list[list[int]]:
@@ -328,6 +336,7 @@ class SelectedRows:
         self._rows = rows if is_array(rows) else np.asarray(rows, dtype=np.int64)
         self._height = int(height)
         self._value = LoDTensor(value)
+        self._value.hold()
 
     @property
     def ids(self) -> Any:
@@ -385,7 +394,7 @@ class SelectedRows:
     def dense(self, xp: Any) -> Any:
         """The dense matrix: rows that occur more than once are summed, the others are zero."""
         out = xp.zeros(self.shape, self._value.array.dtype)
-        ids, rows = merge_rows(xp, self._rows, self._value.array)
+        ids, rows = merge_rows(xp, on(xp, self._rows), on(xp, self._value.array))
         out[ids] = rows
         return out
 
@@ -409,6 +418,15 @@ def merge_rows(xp: Any, ids: Any, values: Any) -> tuple[Any, Any]:
     out = xp.zeros((len(starts), *values.shape[1:]), values.dtype)
     xp.add.at(out, group, values[order])
     return ordered[starts], out
+
+
+def sorted_runs(ids: Array) -> tuple[Array, Array, Array]:
+    """Distinct ids on the host in ascending order, where the run of each begins and the last one ends, and
+    the positions of the ids in the order of the runs.
+    """
+    ordered, order = _sorted(ids)
+    starts = np.flatnonzero(np.concatenate((np.ones(1, bool), ordered[1:] != ordered[:-1])))
+    return ordered[starts], np.append(starts, len(order)), order
 
 
 def _sums_of_runs(values: Array, order: Array, starts: Array) -> Array:

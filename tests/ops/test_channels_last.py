@@ -13,6 +13,7 @@ from fluidlite.ops.kernels.channel_rows import LongRows
 from fluidlite.ops.kernels.channels_last import ChannelsLast, Portion
 from fluidlite.ops.kernels.convolution import Geometry, Unfolded
 from fluidlite.ops.kernels.depthwise import DepthwiseLast
+from fluidlite.ops.kernels.few_places import FewPlaces, has_few_places
 
 ONE, NONE = ((1, 1), (1, 1)), ((0, 0), (0, 0))
 GEOMETRIES = {
@@ -28,7 +29,18 @@ GEOMETRIES = {
     "first layer": Geometry((1, 3, 33, 35), (8, 3, 7, 7), (2, 2), ((3, 3), (3, 3)), (1, 1)),
     "folded": Geometry((3, 20, 9, 8), (6, 20, 5, 4), (1, 1), ((0, 0), (1, 0)), (1, 2)),
     "folded more": Geometry((2, 40, 5, 5), (4, 40, 4, 4), (1, 1), ((0, 1), (0, 0)), (1, 1)),
+    "tall": Geometry((2, 10, 9, 8), (6, 10, 5, 4), (2, 1), ((2, 1), (0, 2)), (1, 2)),
+    "scattered": Geometry((4, 6, 11, 9), (64, 6, 3, 3), (3, 2), ONE, (1, 1)),
+    "scattered, uneven": Geometry((3, 20, 5, 6), (64, 20, 2, 3), (1, 2), ((1, 0), (0, 1)), (2, 1)),
+    "scattered, one image": Geometry((1, 2, 19, 14), (65, 2, 2, 1), (3, 3), NONE, (1, 1)),
+    "few channels, long steps": Geometry((2, 2, 11, 9), (5, 2, 2, 3), (3, 2), ONE, (1, 1)),
+    "few channels, dilated": Geometry((2, 2, 11, 9), (5, 2, 3, 3), (1, 1), ONE, (2, 2)),
+    "window beyond the image": Geometry((2, 3, 2, 2), (4, 3, 3, 3), (1, 2), ((3, 3), (2, 2)), (1, 1)),
     "column": Geometry((4, 12, 30, 1), (12, 12, 3, 1), (1, 1), ((1, 1), (0, 0)), (1, 1)),
+    "few places": Geometry((2, 5, 3, 4), (48, 5, 3, 3), (1, 1), ONE, (1, 1)),
+    "few places, strided": Geometry((1, 4, 7, 5), (32, 4, 3, 2), (2, 3), ((2, 0), (1, 1)), (1, 1)),
+    "few places, dilated": Geometry((1, 4, 6, 5), (64, 4, 2, 3), (1, 1), ((0, 0), (2, 2)), (3, 2)),
+    "few places beyond": Geometry((1, 4, 2, 1), (64, 4, 3, 2), (4, 1), ((5, 5), (3, 0)), (1, 1)),
     "depthwise": Geometry((2, 5, 9, 8), (5, 1, 3, 2), (2, 2), ((1, 0), (0, 1)), (1, 1), 5),
     "depthwise dilated": Geometry((1, 4, 9, 9), (4, 1, 3, 3), (2, 1), ((1, 1), (2, 1)), (2, 3), 4),
 }
@@ -38,6 +50,15 @@ def turned(array: Any, dense: bool) -> Any:
     """(N, C, H, W) as (H, N, W, C), by a copy or as a view."""
     view = array.transpose(2, 0, 3, 1)
     return np.ascontiguousarray(view) if dense else view
+
+
+def plan_of(name: str) -> ChannelsLast | DepthwiseLast | FewPlaces:
+    """The kernels of a geometry."""
+    g = GEOMETRIES[name]
+    if "few places" in name:
+        assert has_few_places(g)
+        return FewPlaces(g)
+    return DepthwiseLast(g) if "depthwise" in name else ChannelsLast(g)
 
 
 @pytest.mark.parametrize("dense", [True, False])
@@ -52,7 +73,7 @@ def test_convolutions(name: str, members: int, dense: bool) -> None:
     reference.forward(x, w, out)
     reference.grad_input(d, w, dx)
     reference.grad_filter(x, d, dw)
-    plan = DepthwiseLast(g) if "depthwise" in name else ChannelsLast(g)
+    plan = plan_of(name)
     found, found_dx = (np.full_like(array, np.nan) for array in (out, dx))
     parts = [np.full_like(dw, np.nan) for _ in range(members)]
     for t in range(members):

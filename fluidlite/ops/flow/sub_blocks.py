@@ -7,6 +7,8 @@ block once for each of them, in a frame of its own that sees the values of that 
 
 from __future__ import annotations
 
+import itertools
+import operator
 import weakref
 from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
@@ -79,13 +81,16 @@ def with_changes(
 ) -> LoDTensorArray:
     """`target`, with the entries of `after` added that are others than those of `before`.
 
-    A step writes one entry of an array that has one for each step: only that one is looked at twice.
+    A step writes one entry of an array that has one for each step: the others are not even looked at in
+    Python, which would take as long as the step.
     """
     old = before or LoDTensorArray()
     total = LoDTensorArray(target or ())
     total.extend(LoDTensor() for _ in range(len(total), len(after)))
-    for index, item in enumerate(after):
-        if item.array is None or (index < len(old) and old[index] is item):
+    is_other = map(operator.is_not, after, itertools.chain(old, itertools.repeat(None)))
+    for index in itertools.compress(range(len(after)), is_other):
+        item = after[index]
+        if item.array is None:
             continue
         left = total[index]
         total[index] = item if left.array is None else LoDTensor(left.array + item.array, left._lod)

@@ -11,10 +11,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from fluidlite.base.dtypes import Array
-from fluidlite.ops.kernels.channels_last import Portion, Tail, residues, taps_of
+from fluidlite.ops.kernels.channels_last import Portion, Tail
 from fluidlite.ops.kernels.convolution import Geometry
-from fluidlite.ops.kernels.correlation import Taps
 from fluidlite.ops.kernels.scratch import take
+from fluidlite.ops.kernels.taps import Taps, residues, taps_of
 
 __all__ = ["DepthwiseLast"]
 

@@ -6,12 +6,13 @@ As in `lstm_steps` everything between the ops is stored step by step, and the ga
 
 from __future__ import annotations
 
+from collections.abc import Hashable
 from typing import Any, NamedTuple, TypeAlias
 
 from fluidlite.base.dtypes import Array
 from fluidlite.base.registry import KernelContext
 from fluidlite.ops.kernels.products import gate_product, product, shared_product
-from fluidlite.ops.kernels.recurrence import CHUNK, Activation, TimeSteps, cut, planes
+from fluidlite.ops.kernels.recurrence import Activation, TimeSteps, chunks, gate_steps, planes
 
 __all__ = ["GruGradients", "GruRun", "GruUnit", "run", "run_back", "run_rows", "run_rows_back"]
 
@@ -70,15 +71,8 @@ def run(unit: GruUnit, steps: TimeSteps, X: Array, bias: Maybe, H0: Maybe) -> tu
     xp, size, count = unit.xp, unit.size, len(steps.rows)
     made = xp.empty((count, 3 * size), X.dtype)
     reset, hidden = (xp.empty((count, size), X.dtype) for _ in range(2))
-    gates_of_rows = planes(made, 3)
-    scratch, taken = xp.empty(3 * steps.running * size, X.dtype), xp.empty((steps.running, 3 * size), X.dtype)
-    for step in steps:
-        now, width = step.rows, step.width
-        earlier = None if H0 is None else H0[:width]
-        if step.before is not None:
-            earlier = hidden[step.before : step.before + width]
-        gates = cut(scratch, 3, width, size)
-        entry = planes(steps.taken(X, step, taken), 3)
+    for step, entry, gates, earlier in gate_steps(steps, X, 3, made, hidden, H0):
+        now = step.rows
         if earlier is None:
             gates[...] = entry
         else:
@@ -89,7 +83,6 @@ def run(unit: GruUnit, steps: TimeSteps, X: Array, bias: Maybe, H0: Maybe) -> tu
             xp.add(gates, bias.reshape(3, 1, size), out=gates)
         _activate(unit, gates, earlier, reset[now], hidden[now])
         unit.mix(gates, earlier, hidden[now])
-        gates_of_rows[:, now] = gates
     return made, reset, hidden
 
 
@@ -117,13 +110,11 @@ def run_back(
     found = xp.empty(gates.shape, d.dtype)
     scratch = xp.empty((3, steps.running, size), d.dtype)
     passed = scratch[0, :0]
-    for group in steps.backwards(CHUNK // size):
-        chunk = slice(group[-1].start, group[0].end)
-        split = xp.ascontiguousarray(planes(gates[chunk], 3))
-        factors, straight = xp.empty_like(split), xp.empty(split.shape[1:], d.dtype)
-        unit.factors(split, steps.earlier(hidden, H0, chunk.start, chunk.stop), factors, straight)
-        for step in group:
-            inner = slice(step.start - chunk.start, step.end - chunk.start)
+    for chunk in chunks(steps, gates, 3, hidden, H0):
+        factors, straight = chunk.factors, chunk.share
+        unit.factors(chunk.gates, chunk.earlier, factors, straight)
+        for step in chunk.steps:
+            inner = chunk.inner(step)
             first = d[step.start : step.start + len(passed)]
             xp.add(first, passed, out=first)
             dstate, (earlier, dreset, direct) = d[step.rows], scratch[:, : step.width]
@@ -132,7 +123,7 @@ def run_back(
             product(xp, dgates[2], unit.candidate_weight.T, dreset)
             xp.multiply(factors[1, inner], dreset, out=dgates[1])
             product(xp, found[step.rows, : 2 * size], unit.gate_weight.T, earlier)
-            xp.multiply(dreset, split[1, inner], out=dreset)
+            xp.multiply(dreset, chunk.gates[1, inner], out=dreset)
             xp.multiply(dstate, straight[inner], out=direct)
             xp.add(dreset, direct, out=dreset)
             passed = xp.add(earlier, dreset, out=earlier)
@@ -161,10 +152,20 @@ class GruGradients(NamedTuple):
     weight: Maybe
 
 
-def run_rows(ctx: KernelContext, unit: GruUnit, steps: TimeSteps, X: Array, bias: Maybe, H0: Maybe) -> GruRun:
-    """All steps over rows as they are given, by compiled code where the run has it."""
+def run_rows(
+    ctx: KernelContext,
+    unit: GruUnit,
+    steps: TimeSteps,
+    X: Array,
+    bias: Maybe,
+    H0: Maybe,
+    fixed: Hashable = None,
+) -> GruRun:
+    """All steps over rows as they are given, by compiled code where the run has it; `fixed` as in
+    `lstm_steps.run_rows`.
+    """
     if ctx.compiled is not None:
-        done: GruRun | None = ctx.compiled.gru(ctx.threads, unit, steps, X, bias, H0)
+        done: GruRun | None = ctx.compiled.gru(ctx, unit, steps, X, bias, H0, fixed)
         if done is not None:
             return done
     gates, reset, hidden = run(unit, steps, X, bias, H0)
@@ -185,7 +186,7 @@ def run_rows_back(
     weight = xp.empty(3 * size * size, d.dtype) if wants_weight else None
     done: tuple[Array, ...] | None = None
     if ctx.compiled is not None:
-        done = ctx.compiled.gru_back(ctx.threads, unit, steps, made.hidden, made.gates, H0, d)
+        done = ctx.compiled.gru_back(ctx, unit, steps, made.hidden, made.gates, H0, d)
     if done is not None:
         gates, earlier, reset, bias, first = done
         if weight is not None:

@@ -10,23 +10,36 @@ calls.
 
 from __future__ import annotations
 
+from collections.abc import Hashable
 from typing import Any, NamedTuple, TypeAlias
 
 from fluidlite.base.dtypes import Array
 from fluidlite.base.registry import KernelContext
 from fluidlite.ops.kernels.products import gate_product, product, shared_product
-from fluidlite.ops.kernels.recurrence import CHUNK, Activation, TimeStep, TimeSteps, cut, planes
+from fluidlite.ops.kernels.recurrence import (
+    Activation,
+    Chunk,
+    TimeStep,
+    TimeSteps,
+    chunks,
+    gate_steps,
+    planes,
+)
 
 __all__ = [
     "Gradients",
     "LstmCell",
     "LstmGradients",
     "LstmRun",
+    "ProjectedGradients",
+    "ProjectedRun",
     "Projection",
     "Tape",
     "bias_gradient",
     "run",
     "run_back",
+    "run_projected",
+    "run_projected_back",
     "run_rows",
     "run_rows_back",
 ]
@@ -149,13 +162,6 @@ class Tape(NamedTuple):
     state: Array
 
 
-def _earlier(step: TimeStep, X: Array, initial: Maybe) -> Maybe:
-    """The rows of X one step before; at the first step the initial ones."""
-    if step.before is None:
-        return None if initial is None else initial[: step.width]
-    return X[step.before : step.before + step.width]
-
-
 def run(
     cell: LstmCell,
     steps: TimeSteps,
@@ -172,20 +178,15 @@ def run(
     cells, active, hidden = (xp.empty((count, size), X.dtype) for _ in range(3))
     state = hidden if projection is None else xp.empty((count, len(Weight)), X.dtype)
     offset = bias.reshape(4, 1, size)
-    scratch = xp.empty(4 * steps.running * size, X.dtype)
-    taken, gates_of_rows = xp.empty((steps.running, 4 * size), X.dtype), planes(made, 4)
-    for step in steps:
-        now, before = step.rows, _earlier(step, state, H0)
-        gates = cut(scratch, 4, step.width, size)
-        entry = planes(steps.taken(X, step, taken), 4)
+    for step, entry, gates, before in gate_steps(steps, X, 4, made, state, H0):
+        now = step.rows
         if before is None:
             xp.add(entry, offset, out=gates)
         else:
             gate_product(xp, before, Weight, gates)
             xp.add(gates, entry, out=gates)
             xp.add(gates, offset, out=gates)
-        cell.run(gates, _earlier(step, cells, C0), cells[now], active[now], hidden[now])
-        gates_of_rows[:, now] = gates
+        cell.run(gates, steps.one_before(step, cells, C0), cells[now], active[now], hidden[now])
         if projection is not None:
             projection.run(xp, hidden[now], state[now])
     return Tape(made, cells, active, hidden, state)
@@ -221,9 +222,9 @@ def run_back(
     slopes = None if projection is None else projection.slopes(xp, tape.state)
     next_cells, next_states = (xp.empty((steps.running, width), d.dtype) for width in (size, len(Weight)))
     carried, passed = last_cells, next_states[:0]
-    for group in steps.backwards(CHUNK // size):
-        chunk = _Chunk(cell, steps, tape, C0, group)
-        for step in group:
+    for chunk in chunks(steps, tape.gates, 4, tape.cells, C0):
+        cell.factors(chunk.gates, chunk.earlier, tape.active[chunk.rows], chunk.factors, chunk.share)
+        for step in chunk.steps:
             now, width = step.rows, step.width
             dstate = d[step.start : step.start + len(passed)]
             xp.add(dstate, passed, out=dstate)
@@ -233,34 +234,29 @@ def run_back(
                 dhidden = product(xp, dhidden, projection.weight.T)
             if dcells is not None:
                 carried = _joined(dcells[now], carried)
-            carried = chunk.back(step, dhidden, carried, planes(found[now], 4), next_cells[:width])
+            dgates = planes(found[now], 4)
+            carried = _step_back(cell, chunk, step, tape.cells, dhidden, carried, dgates, next_cells[:width])
             passed = product(xp, found[now], Weight.T, next_states[:width])
     return Gradients(found, d, carried if carried is not None else xp.zeros((0, size), d.dtype), passed)
 
 
-class _Chunk:
-    """Some steps on the way back: gates in planes, and their factors."""
-
-    def __init__(
-        self, cell: LstmCell, steps: TimeSteps, tape: Tape, C0: Maybe, group: list[TimeStep]
-    ) -> None:
-        xp = cell.xp
-        self.cell = cell
-        self.start, end = group[-1].start, group[0].end
-        self.cells, active = tape.cells[self.start : end], tape.active[self.start : end]
-        self.gates = xp.ascontiguousarray(planes(tape.gates[self.start : end], 4))
-        self.factors, self.shares = xp.empty_like(self.gates), xp.empty_like(self.cells)
-        earlier = steps.earlier(tape.cells, C0, self.start, end)
-        cell.factors(self.gates, earlier, active, self.factors, self.shares)
-
-    def back(self, step: TimeStep, d: Array, carried: Maybe, dgates: Array, out: Array) -> Array:
-        """One of the steps: write the gates' gradients; gives what goes on to the earlier cells, in `out`."""
-        now = slice(step.start - self.start, step.end - self.start)
-        cell, share = self.cell, self.shares[now]
-        inside = cell.inside(self.cells[now]) if cell.clip > 0 else None
-        cell.back(d, carried, self.factors[:, now], share, inside, dgates)
-        cell.carry(share, self.gates[2, now], dgates, out)
-        return out
+def _step_back(
+    cell: LstmCell,
+    chunk: Chunk,
+    step: TimeStep,
+    cells: Array,
+    d: Array,
+    carried: Maybe,
+    dgates: Array,
+    out: Array,
+) -> Array:
+    """One step of a chunk: write the gates' gradients; gives what goes on to the earlier cells, in `out`."""
+    now = chunk.inner(step)
+    share = chunk.share[now]
+    inside = cell.inside(cells[step.rows]) if cell.clip > 0 else None
+    cell.back(d, carried, chunk.factors[:, now], share, inside, dgates)
+    cell.carry(share, chunk.gates[2, now], dgates, out)
+    return out
 
 
 def _joined(d: Array, carried: Maybe) -> Array:
@@ -301,10 +297,17 @@ def run_rows(
     Weight: Array,
     H0: Maybe,
     C0: Maybe,
+    saves: bool = True,
+    fixed: Hashable = None,
 ) -> LstmRun:
-    """All steps over rows as they are given, by compiled code where the run has it."""
+    """All steps over rows as they are given, by compiled code where the run has it.
+
+    Gates and activated cells are of use to a gradient only: without `saves` they need not be there. `fixed`
+    stands for a weight, among those of the op, that changes only where persistable variables do.
+    """
     if ctx.compiled is not None:
-        done: LstmRun | None = ctx.compiled.lstm(ctx.threads, cell, steps, X, bias, Weight, H0, C0)
+        given = X, bias, Weight, H0, C0
+        done: LstmRun | None = ctx.compiled.lstm(ctx, cell, steps, *given, saves, fixed)
         if done is not None:
             return done
     tape = run(cell, steps, X, bias, Weight, H0, C0)
@@ -327,7 +330,7 @@ def run_rows_back(
     """All steps back, from the gradients of states and cells; by compiled code where the run has it."""
     if ctx.compiled is not None:
         done: tuple[Array, ...] | None = ctx.compiled.lstm_back(
-            ctx.threads, cell, steps, run, Weight, H0, C0, d, dcells, last_cells
+            ctx, cell, steps, run, Weight, H0, C0, d, dcells, last_cells
         )
         if done is not None:
             gates, earlier, bias, first_cells = done
@@ -343,6 +346,114 @@ def run_rows_back(
         bias_gradient(cell, steps, tape, C0, found.gates),
         found.first_cells,
         steps.weight_gradient(ctx, hidden, H0, found.gates) if wants_weight else None,
+    )
+
+
+# ---------------------------------------------------------------------- with a projection
+class ProjectedRun(NamedTuple):
+    """Values of a run with a projection: projected states (`hidden`) and cells in the order of the rows that
+    were given, gates, activated cells and the states before the projection (`inner`) step by step.
+    """
+
+    hidden: Array
+    cells: Array
+    gates: Array
+    active: Array
+    inner: Array
+
+
+class ProjectedGradients(NamedTuple):
+    """Gradients of the gates, in the order of the rows that were given; of both weights, where they are
+    wanted; of the bias; of the first cells and states, longest sequence first.
+    """
+
+    gates: Array
+    weight: Maybe
+    projection: Maybe
+    bias: Array
+    first_cells: Array
+    first_states: Array
+
+
+def run_projected(
+    ctx: KernelContext,
+    cell: LstmCell,
+    projection: Projection,
+    steps: TimeSteps,
+    X: Array,
+    bias: Array,
+    Weight: Array,
+    H0: Maybe,
+    C0: Maybe,
+    fixed: Hashable = None,
+) -> ProjectedRun:
+    """All steps over rows as they are given, as `run_rows` without a projection."""
+    if ctx.compiled is not None:
+        given = X, bias, Weight, H0, C0
+        done: ProjectedRun | None = ctx.compiled.lstmp(ctx, cell, projection, steps, *given, fixed)
+        if done is not None:
+            return done
+    tape = run(cell, steps, X, bias, Weight, H0, C0, projection)
+    ordered = steps.by_sequence(tape.state), steps.by_sequence(tape.cells)
+    return ProjectedRun(*ordered, tape.gates, tape.active, tape.hidden)
+
+
+def run_projected_back(
+    ctx: KernelContext,
+    cell: LstmCell,
+    projection: Projection,
+    steps: TimeSteps,
+    run: ProjectedRun,
+    Weight: Array,
+    H0: Maybe,
+    C0: Maybe,
+    d: Array,
+    dcells: Maybe,
+    wants: tuple[bool, bool],
+) -> ProjectedGradients:
+    """All steps back, from the gradients of projected states and cells; `wants` the weight's gradient, and
+    the projection's.
+    """
+    xp = cell.xp
+    if ctx.compiled is not None:
+        done: tuple[Array, ...] | None = ctx.compiled.lstmp_back(
+            ctx, cell, projection, steps, run, Weight, H0, C0, d, dcells
+        )
+        if done is not None:
+            return _projected_gradients(ctx, steps, run, Weight, done, wants)
+    state = steps.by_step(run.hidden)
+    tape = Tape(run.gates, steps.by_step(run.cells), run.active, run.inner, state)
+    back = None if dcells is None else steps.by_step(dcells)
+    found = run_back(cell, steps, tape, C0, Weight, steps.by_step(d), projection, dcells=back)
+    return ProjectedGradients(
+        steps.by_sequence(found.gates),
+        steps.weight_gradient(ctx, state, H0, found.gates) if wants[0] else None,
+        shared_product(ctx, xp, run.inner.T, found.projected) if wants[1] else None,
+        bias_gradient(cell, steps, tape, C0, found.gates),
+        found.first_cells,
+        found.first_states,
+    )
+
+
+def _projected_gradients(
+    ctx: KernelContext,
+    steps: TimeSteps,
+    run: ProjectedRun,
+    Weight: Array,
+    done: tuple[Array, ...],
+    wants: tuple[bool, bool],
+) -> ProjectedGradients:
+    """The gradients, from those that compiled code gives."""
+    xp = steps.xp
+    gates, earlier, projected, bias, first_cells = done
+    first_rows = gates[xp.asarray(steps.rows[: steps.running])]
+    return ProjectedGradients(
+        gates,
+        shared_product(ctx, xp, earlier.T, gates) if wants[0] else None,
+        shared_product(ctx, xp, run.inner.T, projected) if wants[1] else None,
+        bias,
+        first_cells,
+        product(xp, first_rows, Weight.T),
     )
 
 

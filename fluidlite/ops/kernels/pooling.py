@@ -14,7 +14,13 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+
 from fluidlite.base.dtypes import Array
+
+_CACHED = 1 << 16  # elements of a part of an array that stays in the cache with what is computed from it
+
+_PRODUCTS = (np.dtype("float32"), np.dtype("float64"))  # what BLAS multiplies
 
 __all__ = ["PoolPlan", "Windows", "out_size"]
 
@@ -117,6 +123,13 @@ class Windows:
         return slice(self.starts[0], self.ends[0])
 
     @functools.cached_property
+    def matrix(self) -> Array:
+        """One for each element of each window: [windows, elements]."""
+        elements = np.arange(self.size)
+        starts, ends = (np.array(places).reshape(-1, 1) for places in (self.starts, self.ends))
+        return (elements >= starts) & (elements < ends)
+
+    @functools.cached_property
     def complete(self) -> bool:
         """True if the first step meets every window."""
         return bool(self.steps) and self.steps[0][1] == slice(0, len(self.starts))
@@ -208,6 +221,8 @@ class PoolPlan:
             reduce(_at(source, axis, windows.single), axis=axis, keepdims=True, out=target)
             return
         combine = self.xp.maximum if self.mode == "max" else self.xp.add
+        if windows.uneven and self.mode == "avg" and self._multiply(source, target, axis, windows.matrix):
+            return
         if windows.uneven:
             for i, inside in enumerate(windows.slices):
                 reduce = self.xp.amax if self.mode == "max" else self.xp.sum
@@ -232,6 +247,23 @@ class PoolPlan:
         for elements, places in steps:
             part = _at(target, axis, places)
             combine(part, _at(source, axis, elements), out=part)
+
+    def _multiply(self, source: Array, target: Array, axis: int, matrix: Array) -> bool:
+        """target = the source times a matrix of ones and zeros along a dimension; False where it may not be,
+        as zeros times infinities are NaN. Sums of windows of 9 or 10 elements take 5 times as long.
+        """
+        is_plain = source.flags.c_contiguous and target.flags.c_contiguous
+        if self.xp is not np or self.dtype not in _PRODUCTS or not is_plain or not target.size:
+            return False
+        shape = (math.prod(source.shape[:axis]), source.shape[axis], -1)
+        x, out = source.reshape(shape), target.reshape(shape[0], len(matrix), -1)
+        matrix = matrix.astype(self.dtype)
+        with np.errstate(all="ignore"):
+            if x.shape[2] == 1:
+                np.matmul(x[:, :, 0], matrix.T, out=out[:, :, 0])
+            else:
+                np.matmul(matrix, x, out=out)
+            return bool(np.isfinite(out.sum()))
 
     def backward(self, x: Array, pooled: Array, dout: Array, out: Array, reuse: bool = False) -> None:
         """Write the gradient of x to `out`; `pooled` is what forward(x) gave.
@@ -265,6 +297,9 @@ class PoolPlan:
         passes = list(zip([out, *between], self._passes(), strict=True))
         for target, (axis, windows) in reversed(passes):
             # disjoint windows write every element once, and nothing is added to what lay there
+            if windows.uneven and self._multiply(d, target, axis, windows.matrix.T):
+                d = target
+                continue
             if not windows.disjoint:
                 target[...] = 0
             if windows.single is not None:
@@ -301,16 +336,52 @@ class PoolPlan:
             xp.multiply(d, _at(source, axis, first) == largest, out=one)
             xp.subtract(d, one, out=other)
             return
+        if windows.single is not None and xp is np and math.prod(out.shape[axis + 1 :]) == 1:
+            _take_largest(_at(source, axis, windows.single), largest, d, out, axis, windows.single)
+            return
+        for across, part in self._parts(out.shape, axis):
+            pieces = [_at(array, across, part) for array in (source, largest, d, out)]
+            self._take_first(pieces, axis, windows)
+
+    def _take_first(self, arrays: Sequence[Array], axis: int, windows: Windows) -> None:
+        """The gradients `d` of windows along one dimension to their first elements that are the largest."""
+        xp = self.xp
+        source, largest, d, out = arrays
+        # the bits of numbers times 0 or 1: a choice takes 4 ns an element, and 0 times an infinity is NaN
+        bits = f"i{out.itemsize}"
         # what no earlier element of a window has taken: a window's gradient goes to one element only
-        rest = d.copy()
+        rest = d.copy().view(bits)
         out[...] = 0
         for elements, places in windows.steps:
             left = _at(rest, axis, places)
             part = _at(out, axis, elements)
-            is_largest = _at(source, axis, elements) == _at(largest, axis, places)
-            taken = xp.where(is_largest, left, 0)
-            xp.add(part, taken, out=part)
+            taken = left * (_at(source, axis, elements) == _at(largest, axis, places))
+            xp.add(part, taken.view(out.dtype), out=part)
             xp.subtract(left, taken, out=left)
+
+    def _parts(self, shape: Sequence[int], axis: int) -> Iterator[tuple[int, slice]]:
+        """(dimension, some of its elements): parts that stay in the cache, along another dimension than
+        `axis`.
+        """
+        others = [each for each in range(len(shape)) if each != axis]
+        across = max(others[:-1] or others, key=lambda each: shape[each])
+        size = shape[across]
+        step = size
+        if self.xp is np:
+            step = max(1, _CACHED * size // max(math.prod(shape), 1))
+        for start in range(0, size, max(step, 1)):
+            yield across, slice(start, start + step)
+
+
+def _take_largest(source: Array, largest: Array, d: Array, out: Array, axis: int, inside: slice) -> None:
+    """The gradients `d` of one window along the last dimension to its first largest elements: of 56 elements
+    in half the time that a pass an element takes.
+    """
+    first = source.argmax(axis=axis, keepdims=True)
+    # NaN is the largest, and equals nothing
+    is_number = np.take_along_axis(source, first, axis) == largest
+    out[...] = 0
+    np.put_along_axis(_at(out, axis, inside), first, np.where(is_number, d, 0), axis)
 
 
 def _at(array: Array, axis: int, where: slice) -> Array:

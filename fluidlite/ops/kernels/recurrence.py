@@ -18,13 +18,14 @@ from fluidlite.ops.kernels.sequence_rows import offsets_of_level, take_rows
 
 __all__ = [
     "ACTIVATIONS",
-    "CHUNK",
     "Activation",
+    "Chunk",
     "TimeStep",
     "TimeSteps",
     "activation",
-    "cut",
+    "chunks",
     "even_steps",
+    "gate_steps",
     "planes",
     "single_step",
     "steps_of",
@@ -179,9 +180,9 @@ class TimeSteps:
 
     def shares(self, parts: int) -> list[int]:
         """Bounds that part the sequences, longest first, into runs of about as many rows each."""
-        counts = np.diff(self.starts)
         if parts == 1 or self.running < 2 * parts:
             return [0, self.running]
+        counts = np.diff(self.starts)
         # of each sequence the number of steps, which fall as their places rise
         lengths = np.searchsorted(-counts, -np.arange(self.running), side="left")
         ends = np.cumsum(lengths)
@@ -245,6 +246,12 @@ class TimeSteps:
             first = initial[start : start + count]
         return self.xp.concatenate((first, before))
 
+    def one_before(self, step: TimeStep, X: Array, initial: Array | None) -> Array | None:
+        """The rows of X one step before, stored step by step; at the first step the initial ones."""
+        if step.before is None:
+            return None if initial is None else initial[: step.width]
+        return X[step.before : step.before + step.width]
+
     def _before(self, X: Array, start: int, end: int) -> Array:
         """The rows one step before of the rows behind the first step, counted from there."""
         if self.is_steady:
@@ -306,6 +313,58 @@ def planes(rows: Array, count: int) -> Array:
     return rows.reshape(len(rows), count, rows.shape[1] // count).swapaxes(0, 1)
 
 
-def cut(scratch: Array, *shape: int) -> Array:
-    """The first elements of a vector in a shape."""
-    return scratch[: math.prod(shape)].reshape(shape)
+class GateStep(NamedTuple):
+    """A step on the way: its rows, what the input gives to its gates [gates, n, size], a place for the gates,
+    and the states before (None: zeros).
+    """
+
+    step: TimeStep
+    entry: Array
+    gates: Array
+    earlier: Array | None
+
+
+def gate_steps(
+    steps: TimeSteps, X: Array, count: int, out: Array, states: Array, initial: Array | None
+) -> Iterator[GateStep]:
+    """The steps forward of a unit of `count` gates, over its inputs X [rows, gates x size]. The gates that a
+    step leaves in its place are written to `out`, step by step.
+    """
+    xp, columns = steps.xp, X.shape[1]
+    scratch = xp.empty(steps.running * columns, X.dtype)
+    taken, gates_of_rows = xp.empty((steps.running, columns), X.dtype), planes(out, count)
+    for step in steps:
+        shape = count, step.width, columns // count
+        gates = scratch[: math.prod(shape)].reshape(shape)
+        entry = planes(steps.taken(X, step, taken), count)
+        yield GateStep(step, entry, gates, steps.one_before(step, states, initial))
+        gates_of_rows[:, step.rows] = gates
+
+
+class Chunk(NamedTuple):
+    """Some steps on the way back, the last one first: their rows, gates in planes, the states before, and
+    places for factors of the gradients.
+    """
+
+    steps: list[TimeStep]
+    rows: slice
+    gates: Array
+    earlier: Array
+    factors: Array
+    share: Array
+
+    def inner(self, step: TimeStep) -> slice:
+        """The rows of a step among those of the chunk."""
+        return slice(step.start - self.rows.start, step.end - self.rows.start)
+
+
+def chunks(
+    steps: TimeSteps, gates: Array, count: int, states: Array, initial: Array | None
+) -> Iterator[Chunk]:
+    """The steps back, of a unit of `count` gates with these states."""
+    xp = steps.xp
+    for group in steps.backwards(CHUNK * count // gates.shape[1]):
+        rows = slice(group[-1].start, group[0].end)
+        split = xp.ascontiguousarray(planes(gates[rows], count))
+        earlier = steps.earlier(states, initial, rows.start, rows.stop)
+        yield Chunk(group, rows, split, earlier, xp.empty_like(split), xp.empty_like(split[0]))

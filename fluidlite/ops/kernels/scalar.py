@@ -39,12 +39,13 @@ __all__ = [
 # name -> (array function, CUDA text); an array function is called with the array module and the operands
 FUNCTIONS: dict[str, tuple[str, str]] = {
     "exp": ("exp", "exp({0})"),
+    "expm1": ("expm1", "expm1({0})"),
     "log": ("log", "log({0})"),
     "log1p": ("log1p", "log1p({0})"),
     "sqrt": ("sqrt", "sqrt({0})"),
     "square": ("square", "({0} * {0})"),
     "abs": ("abs", "fabs({0})"),
-    "sign": ("sign", "(({0} > 0) - ({0} < 0))"),
+    "sign": ("sign", "({0} != {0} ? {0} : ({0} > 0) - ({0} < 0))"),
     "floor": ("floor", "floor({0})"),
     "ceil": ("ceil", "ceil({0})"),
     "rint": ("rint", "rint({0})"),
@@ -57,8 +58,9 @@ FUNCTIONS: dict[str, tuple[str, str]] = {
     "sinh": ("sinh", "sinh({0})"),
     "cosh": ("cosh", "cosh({0})"),
     "tanh": ("tanh", "tanh({0})"),
-    "maximum": ("maximum", "max({0}, {1})"),
-    "minimum": ("minimum", "min({0}, {1})"),
+    # NaN if one of the numbers is, as NumPy has it; CUDA's own max and min drop it
+    "maximum": ("maximum", "({0} > {1} || {0} != {0} ? {0} : {1})"),
+    "minimum": ("minimum", "({0} < {1} || {0} != {0} ? {0} : {1})"),
     "pow": ("power", "pow({0}, {1})"),
     "where": ("where", "(({0}) ? ({1}) : ({2}))"),
     "add": ("add", "({0} + {1})"),

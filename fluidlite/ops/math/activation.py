@@ -45,6 +45,7 @@ def _second_by_output(op: Op) -> Op:
 
 # ---------------------------------------------------------------------- functions
 unary("exp", "exp(x)", grad="dout * out")
+unary("expm1", "expm1(x)", grad="dout * out + dout")
 unary("log", "log(x)", grad="dout / x")
 unary("log1p", "log1p(x)", grad="dout / (1 + x)")
 unary("log2", "log(x) * 1.4426950408889634", grad="dout / (x * 0.6931471805599453)")

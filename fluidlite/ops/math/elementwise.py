@@ -7,6 +7,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, TypeAlias
 
+import numpy as np
+
 from fluidlite.base.dtypes import Array
 from fluidlite.base.errors import ShapeError
 from fluidlite.base.registry import EMPTY_VAR, OF_2X_ATTR, GradContext, KernelContext, Op, Spec, get, later
@@ -15,6 +17,8 @@ from fluidlite.ops.kernels.scalar import ROUNDED, function_of, is_one_number, pa
 from fluidlite.values.tensor import SelectedRows
 
 Maybe: TypeAlias = "Array | None"
+_SHARED = 1 << 18  # numbers from which waking a second thread pays
+_BLOCK = 1 << 14  # numbers of a piece of a thread's work, which stays in its cache
 ATTRS = {"axis": -1, "use_mkldnn": False, "x_data_format": "", "y_data_format": ""}
 
 
@@ -79,6 +83,27 @@ def _back(xp: Any, full: Any, like: Array, shape: tuple[int, ...], axis: int) ->
     )
 
 
+def _by_rows(xp: Any, ctx: KernelContext, function: Callable[..., Any], x: Array, y: Array) -> Any:
+    """`function` of x and y, its rows shared among the threads of the run where there are many."""
+    is_plain = xp is np and ctx.threads > 1 and x.size >= _SHARED and x.dtype == y.dtype
+    if not is_plain or x.ndim < 2 or np.broadcast_shapes(x.shape, y.shape) != x.shape:
+        return function(xp, x, y)
+    out = np.empty_like(x, order="C")
+    rows = max(_BLOCK * len(x) // x.size, 1)
+
+    def part(of: slice) -> None:
+        for start in range(of.start, of.stop, rows):
+            here = slice(start, min(start + rows, of.stop))
+            out[here] = function(xp, x[here], y[here] if len(y) > 1 else y)
+
+    ctx.share(len(x), part)
+    return out
+
+
+# 1.8.5 refuses a 0 among integers, or ends with SIGFPE; NumPy's answer would be 0. A GPU gives no error
+_DIVIDING = ("elementwise_div", "elementwise_mod", "elementwise_floordiv")
+
+
 def binary(
     type: str,
     expr: str,
@@ -109,10 +134,16 @@ def binary(
         x, y = pair(X, Y, axis)
         if type in ROUNDED and is_one_number(x) and is_one_number(y):
             return forward(xp, x.astype("float64"), y.astype("float64")).astype(X.dtype)
+        if type in _DIVIDING and xp is np and X.dtype.kind in "iu" and not y.all():
+            raise ValueError("integer division by zero: Y holds a 0")
         if integers_of_2x and ctx.op.attrs.get(OF_2X_ATTR) and X.dtype.kind in "iu":
             return of_2x(xp, x, y).astype(X.dtype)
         # a power of integers goes through float64 and is rounded, as in Paddle
-        return of_integers(xp, x, y).astype(X.dtype) if X.dtype.kind in "iu" else forward(xp, x, y)
+        return (
+            of_integers(xp, x, y).astype(X.dtype)
+            if X.dtype.kind in "iu"
+            else _by_rows(xp, ctx, forward, x, y)
+        )
 
     if dx is not None and dy is not None:
         op.grad("X Y")(_gradient(dx, dy))

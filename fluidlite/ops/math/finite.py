@@ -6,6 +6,7 @@ from typing import Any
 
 from fluidlite.base.dtypes import Array, VarType
 from fluidlite.base.registry import Attr, AttrType, Op, Spec, same_as
+from fluidlite.ops.math.elementwise import broadcast
 from fluidlite.values.tensor import SelectedRows
 
 
@@ -37,16 +38,13 @@ _declare("isfinite", "isfinite_v2", "isfinite", True)
 _declare("isinf", "isinf_v2", "isinf", False)
 _declare("isnan", "isnan_v2", "isnan", False)
 
-allclose = Op(
-    "allclose",
-    "Input Other -> Out",
-    attrs={
-        "rtol": Attr(AttrType.FLOAT, 1e-5, other=AttrType.STRING),
-        "atol": Attr(AttrType.FLOAT, 1e-8, other=AttrType.STRING),
-        "equal_nan": False,
-    },
-    lod=None,
-)
+_TOLERANCES = {
+    "rtol": Attr(AttrType.FLOAT, 1e-5, other=AttrType.STRING),
+    "atol": Attr(AttrType.FLOAT, 1e-8, other=AttrType.STRING),
+    "equal_nan": False,
+}
+allclose = Op("allclose", "Input Other -> Out", attrs=_TOLERANCES, lod=None)
+isclose = Op("isclose", "Input Other -> Out", attrs=_TOLERANCES, lod=None)
 
 
 @allclose.shape
@@ -57,3 +55,14 @@ def _(Input: Spec, Other: Spec) -> Spec:
 @allclose.kernel
 def _(xp: Any, Input: Array, Other: Array, rtol: float | str, atol: float | str, equal_nan: bool) -> Array:
     return xp.asarray(xp.allclose(Input, Other, float(rtol), float(atol), equal_nan)).reshape(1)
+
+
+@isclose.shape
+def _(Input: Spec, Other: Spec) -> Spec:
+    return Spec(broadcast("isclose", Input, Other, -1), VarType.BOOL)
+
+
+@isclose.kernel
+def _(xp: Any, Input: Array, Other: Array, rtol: float | str, atol: float | str, equal_nan: bool) -> Array:
+    result: Array = xp.isclose(Input, Other, float(rtol), float(atol), equal_nan)
+    return result

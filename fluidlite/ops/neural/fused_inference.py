@@ -430,10 +430,10 @@ seqpool_cvm = Op(
 )
 
 
-def _pooled(xp: Any, X: list[Array], X_lod: list[Lod], pooltype: str) -> list[Array]:
+def _pooled(xp: Any, ctx: KernelContext, X: list[Array], X_lod: list[Lod], pooltype: str) -> list[Array]:
     pool = _kernel(sequence_pool)
     found = (
-        pool(xp=xp, X=rows, X_lod=lod, pooltype=pooltype, pad_value=0.0)
+        pool(xp=xp, ctx=ctx, X=rows, X_lod=lod, pooltype=pooltype, pad_value=0.0)
         for rows, lod in zip(X, X_lod, strict=True)
     )
     return [out.value for out, _ in found]
@@ -450,8 +450,8 @@ def _(X: list[Spec]) -> Spec:
 
 
 @seqpool.kernel
-def _(xp: Any, X: list[Array], X_lod: list[Lod], pooltype: str) -> WithLod:
-    out = xp.concatenate(_pooled(xp, X, X_lod, pooltype), axis=1)
+def _(xp: Any, ctx: KernelContext, X: list[Array], X_lod: list[Lod], pooltype: str) -> WithLod:
+    out = xp.concatenate(_pooled(xp, ctx, X, X_lod, pooltype), axis=1)
     return WithLod(out, _row_each(out))
 
 
@@ -462,7 +462,8 @@ def _(X: list[Spec], use_cvm: bool) -> Spec:
 
 
 @seqpool_cvm.kernel
-def _(xp: Any, X: list[Array], X_lod: list[Lod], pooltype: str, use_cvm: bool) -> WithLod:
-    parts = [_kernel(cvm)(xp=xp, X=part, use_cvm=use_cvm) for part in _pooled(xp, X, X_lod, pooltype)]
+def _(xp: Any, ctx: KernelContext, X: list[Array], X_lod: list[Lod], pooltype: str, use_cvm: bool) -> WithLod:
+    pooled = _pooled(xp, ctx, X, X_lod, pooltype)
+    parts = [_kernel(cvm)(xp=xp, X=part, use_cvm=use_cvm) for part in pooled]
     out = xp.concatenate(parts, axis=1)
     return WithLod(out, _row_each(out))

@@ -30,6 +30,11 @@ def _unit(op: str, xp: Any, Weight: Array, gate: str, candidate: str, origin_mod
     )
 
 
+def _fixed(ctx: KernelContext) -> str | None:
+    """The name under which the weight is kept in another layout, where it stays as it is."""
+    return "Weight" if "Weight" in ctx.fixed else None
+
+
 def _check(op: str, Input: Spec, Weight: Spec, Bias: Spec | None) -> int:
     """The size of the state."""
     size = Weight.shape[0]
@@ -77,11 +82,12 @@ def _(
     activation: str,
     gate_activation: str,
     origin_mode: bool,
-) -> tuple[Array, Array, Array, WithLod]:
+) -> tuple[Array, Array, Array | None, WithLod]:
     steps = steps_of("gru", "Input", xp, Input_lod, len(Input), is_reverse)
     unit = _unit("gru", xp, Weight, gate_activation, activation, origin_mode)
-    made = run_rows(ctx, unit, steps, Input, Bias, steps.initial(H0))
-    return made.gates, made.reset, steps.by_step(made.hidden), WithLod(made.hidden, Input_lod)
+    made = run_rows(ctx, unit, steps, Input, Bias, steps.initial(H0), _fixed(ctx))
+    ordered = None if "BatchHidden" in ctx.unread else steps.by_step(made.hidden)
+    return made.gates, made.reset, ordered, WithLod(made.hidden, Input_lod)
 
 
 @gru.grad("Input H0 Weight Bias")
@@ -160,7 +166,7 @@ def _(
     origin_mode: bool,
 ) -> tuple[Array, Array, Array]:
     unit = _unit("gru_unit", xp, Weight, _name(gate_activation), _name(activation), origin_mode)
-    made = run_rows(ctx, unit, single_step(xp, len(Input)), Input, Bias, HiddenPrev)
+    made = run_rows(ctx, unit, single_step(xp, len(Input)), Input, Bias, HiddenPrev, _fixed(ctx))
     return made.gates, made.reset, made.hidden
 
 

@@ -13,15 +13,14 @@ from fluidlite.base.registry import KernelContext, Lod, Op, Spec, WithLod
 from fluidlite.ops.kernels.lstm_steps import (
     LstmCell,
     LstmRun,
+    ProjectedRun,
     Projection,
-    Tape,
-    bias_gradient,
-    run,
-    run_back,
+    run_projected,
+    run_projected_back,
     run_rows,
     run_rows_back,
 )
-from fluidlite.ops.kernels.products import product, shared_product
+from fluidlite.ops.kernels.products import product
 from fluidlite.ops.kernels.recurrence import activation, steps_of
 from fluidlite.ops.signatures import with_attrs
 
@@ -107,12 +106,14 @@ def _(
     steps = steps_of("lstm", "Input", xp, Input_lod, len(Input), attrs["is_reverse"])
     cell = _cell("lstm", xp, len(Weight), Bias, attrs)
     first = steps.initial(H0), steps.initial(C0)
-    made = run_rows(ctx, cell, steps, Input, _gate_bias(cell, Bias), Weight, *first)
+    saves = not ctx.unread.issuperset(("BatchGate", "BatchCellPreAct"))
+    fixed = "Weight" if "Weight" in ctx.fixed else None
+    made = run_rows(ctx, cell, steps, Input, _gate_bias(cell, Bias), Weight, *first, saves, fixed)
     return (
         WithLod(made.hidden, Input_lod),
         WithLod(made.cells, Input_lod),
-        WithLod(made.gates, ()),
-        WithLod(made.active, ()),
+        WithLod(made.gates, ()) if saves else None,
+        WithLod(made.active, ()) if saves else None,
     )
 
 
@@ -204,6 +205,7 @@ def _projection(op: str, ProjWeight: Array, attrs: Mapping[str, Any]) -> Project
 @with_attrs(_LSTMP_ATTRS)
 def _(
     xp: Any,
+    ctx: KernelContext,
     Input: Array,
     Input_lod: Lod,
     H0: Maybe,
@@ -216,15 +218,15 @@ def _(
     size = len(ProjWeight)
     steps = steps_of("lstmp", "Input", xp, Input_lod, len(Input), attrs["is_reverse"])
     cell, projection = _cell("lstmp", xp, size, Bias, attrs), _projection("lstmp", ProjWeight, attrs)
-    tape = run(
-        cell, steps, Input, _gate_bias(cell, Bias), Weight, steps.initial(H0), steps.initial(C0), projection
-    )
+    given = Input, _gate_bias(cell, Bias), Weight, steps.initial(H0), steps.initial(C0)
+    fixed = "weights" if ctx.fixed.issuperset(("Weight", "ProjWeight")) else None
+    made = run_projected(ctx, cell, projection, steps, *given, fixed)
     return (
-        WithLod(steps.by_sequence(tape.state), Input_lod),
-        WithLod(steps.by_sequence(tape.cells), Input_lod),
-        WithLod(tape.gates, ()),
-        WithLod(tape.active, ()),
-        WithLod(tape.hidden, ()),
+        WithLod(made.hidden, Input_lod),
+        WithLod(made.cells, Input_lod),
+        WithLod(made.gates, ()),
+        WithLod(made.active, ()),
+        WithLod(made.inner, ()),
     )
 
 
@@ -256,16 +258,16 @@ def _(
     steps = steps_of("lstmp_grad", "Projection", xp, Projection_lod, len(Projection), attrs["is_reverse"])
     cell = _cell("lstmp_grad", xp, len(ProjWeight), Bias, attrs)
     projection = _projection("lstmp_grad", ProjWeight, attrs)
-    state, c0 = steps.by_step(Projection), steps.initial(C0)
-    tape = Tape(BatchGate, steps.by_step(Cell), BatchCellPreAct, BatchHidden, state)
-    d = xp.zeros_like(state) if dProjection is None else steps.by_step(dProjection)
-    dcells = None if dCell is None else steps.by_step(dCell)
-    found = run_back(cell, steps, tape, c0, Weight, d, projection, dcells=dcells)
+    made = ProjectedRun(Projection, Cell, BatchGate, BatchCellPreAct, BatchHidden)
+    first = steps.initial(H0), steps.initial(C0)
+    d = xp.zeros_like(Projection) if dProjection is None else dProjection
+    wanted = "Weight@GRAD" in wants, "ProjWeight@GRAD" in wants
+    found = run_projected_back(ctx, cell, projection, steps, made, Weight, *first, d, dCell, wanted)
     return (
-        WithLod(steps.by_sequence(found.gates), Projection_lod),
+        WithLod(found.gates, Projection_lod),
         None if H0 is None else steps.initial_gradient(found.first_states, H0),
         None if C0 is None else steps.initial_gradient(found.first_cells, C0),
-        steps.weight_gradient(ctx, state, steps.initial(H0), found.gates) if "Weight@GRAD" in wants else None,
-        shared_product(ctx, xp, BatchHidden.T, found.projected) if "ProjWeight@GRAD" in wants else None,
-        bias_gradient(cell, steps, tape, c0, found.gates).reshape(1, -1) if "Bias@GRAD" in wants else None,
+        found.weight,
+        found.projection,
+        found.bias.reshape(1, -1) if "Bias@GRAD" in wants else None,
     )

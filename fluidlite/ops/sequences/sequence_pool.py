@@ -8,7 +8,7 @@ import numpy as np
 
 from fluidlite.base.dtypes import Array, VarType
 from fluidlite.base.errors import ShapeError
-from fluidlite.base.registry import GradContext, Lod, Op, Spec, WithLod
+from fluidlite.base.registry import GradContext, KernelContext, Lod, Op, Spec, WithLod
 from fluidlite.ops.kernels.sequence_rows import (
     offsets_of_level,
     owners,
@@ -18,6 +18,7 @@ from fluidlite.ops.kernels.sequence_rows import (
     take_rows,
 )
 
+_SHARED = 1 << 16  # numbers from which waking a second thread pays
 POOL_TYPES = ("AVERAGE", "SUM", "SQRT", "MAX", "LAST", "FIRST")
 
 sequence_pool = Op(
@@ -49,14 +50,22 @@ def _scale(lengths: Array, pooltype: str, dtype: Any) -> Array:
     return 1 / (np.sqrt(counted) if pooltype == "SQRT" else counted)
 
 
-def _first_maxima(xp: Any, X: Array, offsets: Array) -> Array:
+def _first_maxima(xp: Any, ctx: KernelContext, X: Array, offsets: Array) -> Array:
     """[sequences, ...] the row that holds the maximum, -1 for empty sequences."""
     lengths = np.diff(offsets)
     if xp is np:
         found = np.full((len(lengths), *X.shape[1:]), -1, np.int32)
-        for sequence, (first, end) in enumerate(pairs(offsets)):
-            if end > first:
-                found[sequence] = X[first:end].argmax(axis=0) + first
+        bounds = list(enumerate(pairs(offsets)))
+
+        def part(of: slice) -> None:
+            for sequence, (first, end) in bounds[of]:
+                if end > first:
+                    found[sequence] = X[first:end].argmax(axis=0) + first
+
+        if X.size < _SHARED:
+            part(slice(None))
+        else:
+            ctx.share(len(bounds), part)
         return found
     rows, there = padded_rows(offsets, max(1, int(lengths.max(initial=0))))
     mask = xp.asarray(there.reshape(there.shape + (1,) * (X.ndim - 1)))
@@ -67,10 +76,12 @@ def _first_maxima(xp: Any, X: Array, offsets: Array) -> Array:
     ).astype(np.int32)
 
 
-def _pooled(xp: Any, X: Array, offsets: Array, pooltype: str) -> tuple[Array, Array | None]:
+def _pooled(
+    xp: Any, ctx: KernelContext, X: Array, offsets: Array, pooltype: str
+) -> tuple[Array, Array | None]:
     """The result for sequences that have rows, and for MAX the rows that were chosen."""
     if pooltype == "MAX":
-        index = _first_maxima(xp, X, offsets)
+        index = _first_maxima(xp, ctx, X, offsets)
         flat, columns = xp.maximum(index, 0).reshape(len(index), -1), X.reshape(len(X), -1)
         return xp.take_along_axis(columns, flat, axis=0).reshape(index.shape) if len(X) else xp.zeros(
             index.shape, X.dtype
@@ -87,9 +98,11 @@ def _scaled(xp: Any, values: Array, factors: Array) -> Array:
 
 
 @sequence_pool.kernel
-def _(xp: Any, X: Array, X_lod: Lod, pooltype: str, pad_value: float) -> tuple[WithLod, Array | None]:
+def _(
+    xp: Any, ctx: KernelContext, X: Array, X_lod: Lod, pooltype: str, pad_value: float
+) -> tuple[WithLod, Array | None]:
     offsets = offsets_of_level("sequence_pool", "X", X_lod, rows=len(X))
-    out, index = _pooled(xp, X, offsets, pooltype)
+    out, index = _pooled(xp, ctx, X, offsets, pooltype)
     empty = np.flatnonzero(np.diff(offsets) == 0)
     if len(empty):
         out[xp.asarray(empty)] = pad_value

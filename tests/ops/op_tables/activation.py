@@ -59,6 +59,7 @@ CASES: list[Case] = [
     row("exp", np.exp, x=UNIT),
     row("log", np.log, x=POSITIVE),
     row("log1p", np.log1p, x=POSITIVE),
+    row("expm1", np.expm1),
     row("log2", np.log2, x=POSITIVE),
     row("log10", np.log10, x=POSITIVE),
     row("sqrt", np.sqrt, x=POSITIVE),

@@ -81,5 +81,13 @@ CASES = [
         np.array([True]),
     ),
     Case("allclose", {"Input": ODD, "Other": ODD}, np.array([False]), name="nan"),
+    Case("isclose", {"Input": ODD, "Other": ODD}, np.isclose(ODD, ODD)),
+    Case(
+        "isclose",
+        {"Input": np.array([[1.0], [2.0]], "float32"), "Other": np.array([1.0, 2.05], "float32")},
+        np.array([[True, False], [False, True]]),
+        {"rtol": 0.1},
+        name="tolerance",
+    ),
     Case("allclose", {"Input": ODD, "Other": ODD}, np.array([True]), {"equal_nan": True}, name="equal nan"),
 ]

@@ -9,7 +9,8 @@ from fluidlite import profiler
 from fluidlite.base.errors import NotFoundError
 from fluidlite.compat.desc import ProgramDesc
 from fluidlite.ir import prune as pruning
-from fluidlite.values.scope import Scope
+from fluidlite.reading.queues import BlockingQueue
+from fluidlite.values.scope import Scope, ScopeVariable
 from fluidlite.values.tensor import LoDTensor
 
 __all__ = [
@@ -20,6 +21,7 @@ __all__ = [
     "enable_profiler",
     "get_fetch_variable",
     "get_variable_tensor",
+    "init_lod_tensor_blocking_queue",
     "is_profiler_enabled",
     "prune",
     "prune_backward",
@@ -35,6 +37,13 @@ def set_feed_variable(scope: Scope, tensor: LoDTensor, var_name: str, index: int
     while len(held) <= index:
         held.append(LoDTensor())
     held[index] = tensor
+
+
+def init_lod_tensor_blocking_queue(variable: ScopeVariable, capacity: int, is_ordered: bool) -> BlockingQueue:
+    """A queue of batches, as the value of a variable of the scope; ordered or not, one process reads it."""
+    queue = BlockingQueue(capacity)
+    variable.set(queue)
+    return queue
 
 
 def get_fetch_variable(scope: Scope, var_name: str, index: int) -> LoDTensor:

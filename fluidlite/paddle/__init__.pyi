@@ -93,6 +93,7 @@ from fluidlite.paddle.tensor.logic import greater_equal as greater_equal
 from fluidlite.paddle.tensor.logic import greater_than as greater_than
 from fluidlite.paddle.tensor.logic import is_empty as is_empty
 from fluidlite.paddle.tensor.logic import is_tensor as is_tensor
+from fluidlite.paddle.tensor.logic import isclose as isclose
 from fluidlite.paddle.tensor.logic import isfinite as isfinite
 from fluidlite.paddle.tensor.logic import isinf as isinf
 from fluidlite.paddle.tensor.logic import isnan as isnan
@@ -150,6 +151,7 @@ from fluidlite.paddle.tensor.math import cumsum as cumsum
 from fluidlite.paddle.tensor.math import divide as divide
 from fluidlite.paddle.tensor.math import erf as erf
 from fluidlite.paddle.tensor.math import exp as exp
+from fluidlite.paddle.tensor.math import expm1 as expm1
 from fluidlite.paddle.tensor.math import floor as floor
 from fluidlite.paddle.tensor.math import floor_divide as floor_divide
 from fluidlite.paddle.tensor.math import imag as imag

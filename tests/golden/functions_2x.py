@@ -36,7 +36,7 @@ INPUTS: dict[str, Any] = {
 
 ROWS = """
 abs(x) | acos(x) | asin(x) | atan(x) | ceil(x) | cos(x) | cosh(x) | erf(x) | exp(x) | floor(x) | log(p)
-log10(p) | log1p(p) | log2(p) | reciprocal(p) | round(x) | rsqrt(p) | sign(x) | sin(x) | sinh(x)
+log10(p) | log1p(p) | expm1(x) | log2(p) | reciprocal(p) | round(x) | rsqrt(p) | sign(x) | sin(x) | sinh(x)
 sqrt(p) | square(x) | stanh(x) | stanh(x, 0.5, 1.5) | tan(x) | tanh(x) | tanh_(x) | abs(z) | tanh(z)
 exp(d) | conj(x) | add(x, y) | add(x, v) | add(x, z) | subtract(x, y) | subtract(v, x) | multiply(x, v)
 multiply(x, z) | divide(x, p) | divide(j, j) | floor_divide(j, j) | floor_divide(x, y) | mod(j, j)
@@ -74,7 +74,8 @@ index_select(x, i, 1) | index_sample(x, n) | gather(x, i) | gather(x, i, axis=1)
 gather(t, i, axis=2) | gather_nd(x, i3) | gather_nd(t, i) | scatter(x, i, y)
 scatter(x, i, y, overwrite=False) | scatter_(x, i, y) | scatter_nd(i3, x, [4, 3])
 scatter_nd_add(x, i3, y) | shard_index(i3, 20, 2, 0) | shard_index(i3, 20, 2, 1, ignore_value=-2)
-allclose(x, y) | allclose(x, x, 1e-3, 1e-4, True) | equal(x, y) | equal(x, 1.0) | equal(j, 1)
+allclose(x, y) | isclose(x, y) | isclose(x, x, 1e-3, 1e-4, True) | allclose(x, x, 1e-3, 1e-4, True)
+equal(x, y) | equal(x, 1.0) | equal(j, 1)
 equal_all(x, y) | equal_all(j, j) | greater_equal(x, y) | greater_than(x, v) | less_equal(j, j)
 less_than(x, y) | not_equal(j, j) | logical_and(b, a) | logical_or(b, a) | logical_xor(b, a)
 logical_not(b) | logical_not(x) | isfinite(x) | isinf(paddle.log(paddle.zeros_like(x)))

@@ -55,6 +55,7 @@ ONE_OPERAND = (
     "log_sigmoid",
     "softsign",
     "tanhshrink",
+    "silu",
     "swish",
     "gelu",
     "hardshrink",

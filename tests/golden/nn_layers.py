@@ -36,6 +36,7 @@ CASES: dict[str, Callable[[Any, Inputs], tuple[Any, ...]]] = {
             "Softsign",
             "Tanh",
             "Tanhshrink",
+            "Silu",
             "Swish",
             "GELU",
             "Hardshrink",

@@ -25,7 +25,7 @@ _NAMES = LazyNames(
         "InstanceNorm2D InstanceNorm3D LayerNorm LocalResponseNorm SpectralNorm "
         "SyncBatchNorm",
         f"{_LAYER}.activation": "ELU GELU Hardshrink Hardsigmoid Hardswish Hardtanh LeakyReLU LogSigmoid "
-        "LogSoftmax Maxout PReLU ReLU ReLU6 SELU Sigmoid Softmax Softplus Softshrink "
+        "LogSoftmax Maxout PReLU ReLU ReLU6 SELU Sigmoid Silu Softmax Softplus Softshrink "
         "Softsign Swish Tanh Tanhshrink ThresholdedReLU",
         f"{_LAYER}.loss": "BCELoss BCEWithLogitsLoss CTCLoss CrossEntropyLoss HSigmoidLoss KLDivLoss "
         "L1Loss MSELoss MarginRankingLoss NLLLoss SmoothL1Loss",

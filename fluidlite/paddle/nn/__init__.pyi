@@ -25,6 +25,7 @@ from fluidlite.paddle.nn.layer.activation import ReLU as ReLU
 from fluidlite.paddle.nn.layer.activation import ReLU6 as ReLU6
 from fluidlite.paddle.nn.layer.activation import SELU as SELU
 from fluidlite.paddle.nn.layer.activation import Sigmoid as Sigmoid
+from fluidlite.paddle.nn.layer.activation import Silu as Silu
 from fluidlite.paddle.nn.layer.activation import Softmax as Softmax
 from fluidlite.paddle.nn.layer.activation import Softplus as Softplus
 from fluidlite.paddle.nn.layer.activation import Softshrink as Softshrink

@@ -18,6 +18,7 @@ __all__ = [
     "greater_than",
     "is_empty",
     "is_tensor",
+    "isclose",
     "isfinite",
     "isinf",
     "isnan",
@@ -73,9 +74,34 @@ def allclose(
     name: str | None = None,
 ) -> Variable:
     """True if |x - y| <= atol + rtol * |y| everywhere."""
+    return _near("allclose", x, y, rtol, atol, equal_nan, name, scalar=True)
+
+
+def isclose(
+    x: Variable,
+    y: Variable,
+    rtol: float = 1e-05,
+    atol: float = 1e-08,
+    equal_nan: bool = False,
+    name: str | None = None,
+) -> Variable:
+    """True where |x - y| <= atol + rtol * |y|."""
+    return _near("isclose", x, y, rtol, atol, equal_nan, name, scalar=False)
+
+
+def _near(
+    op_type: str,
+    x: Variable,
+    y: Variable,
+    rtol: float,
+    atol: float,
+    equal_nan: bool,
+    name: str | None,
+    scalar: bool,
+) -> Variable:
     inputs = {"Input": [x], "Other": [y]}
     attrs = {"rtol": str(rtol), "atol": str(atol), "equal_nan": equal_nan}
-    return append("allclose", inputs, attrs, dtype=VarType.BOOL, name=name, scalar=True)  # type: ignore[no-any-return]
+    return append(op_type, inputs, attrs, dtype=VarType.BOOL, name=name, scalar=scalar)  # type: ignore[no-any-return]
 
 
 def _logic(op_type: str) -> Logic:

@@ -31,6 +31,7 @@ __all__ = [
     "divide",
     "erf",
     "exp",
+    "expm1",
     "floor",
     "floor_divide",
     "imag",
@@ -68,7 +69,7 @@ __all__ = [
 _OF_INTEGERS = frozenset(["exp", "log", "log10", "log1p", "log2"])  # which give single precision in 2.x
 _OF_FLOATS = frozenset(
     ["acos", "asin", "atan", "ceil", "cos", "cosh", "erf", "floor", "reciprocal", "round", "rsqrt", "sin"]
-    + ["sinh", "sqrt", "tan", "tanh"]
+    + ["expm1", "sinh", "sqrt", "tan", "tanh"]
 )
 
 
@@ -89,6 +90,7 @@ def _unary(op_type: str) -> Unary:
 
 abs, acos, asin, atan = _unary("abs"), _unary("acos"), _unary("asin"), _unary("atan")
 ceil, cos, cosh, erf = _unary("ceil"), _unary("cos"), _unary("cosh"), _unary("erf")
+expm1 = _unary("expm1")
 exp, floor, log, log10 = _unary("exp"), _unary("floor"), _unary("log"), _unary("log10")
 log1p, log2, reciprocal, round = _unary("log1p"), _unary("log2"), _unary("reciprocal"), _unary("round")
 rsqrt, sign, sin, sinh = _unary("rsqrt"), _unary("sign"), _unary("sin"), _unary("sinh")

@@ -13,7 +13,7 @@ FUNCTIONS = {
         "addmm bmm cholesky cross dist dot histogram inverse matmul mm mv norm t trace"
     ),
     "fluidlite.paddle.tensor.logic": (
-        "allclose equal equal_all greater_equal greater_than is_empty is_tensor isfinite isinf "
+        "allclose equal equal_all greater_equal greater_than is_empty is_tensor isclose isfinite isinf "
         "isnan less_equal less_than logical_and logical_not logical_or logical_xor not_equal"
     ),
     "fluidlite.paddle.tensor.manipulation": (
@@ -23,7 +23,7 @@ FUNCTIONS = {
         "unsqueeze_ unstack"
     ),
     "fluidlite.paddle.tensor.math": (
-        "abs acos add add_n asin atan cast ceil clip conj cos cosh cumsum divide erf exp floor "
+        "abs acos add add_n asin atan cast ceil clip conj cos cosh cumsum divide erf exp expm1 floor "
         "floor_divide imag increment kron log log10 log1p log2 maximum minimum mod multiplex "
         "multiply pow real reciprocal round rsqrt scale sign sin sinh sqrt square stanh subtract "
         "tan tanh tanh_"

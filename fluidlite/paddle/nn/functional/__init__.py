@@ -10,7 +10,7 @@ _NAMES = LazyNames(
     {
         f"{_HOME}.activation": "elu elu_ gelu hardshrink hardsigmoid hardswish hardtanh leaky_relu "
         "log_sigmoid "
-        "log_softmax maxout prelu relu relu6 relu_ selu sigmoid softmax softmax_ softplus softshrink "
+        "log_softmax maxout prelu relu relu6 relu_ selu sigmoid silu softmax softmax_ softplus softshrink "
         "softsign "
         "swish tanhshrink thresholded_relu",
         f"{_HOME}.common": "alpha_dropout bilinear cosine_similarity dropout dropout2d dropout3d embedding "

@@ -18,6 +18,7 @@ from fluidlite.paddle.nn.functional.activation import relu as relu
 from fluidlite.paddle.nn.functional.activation import relu6 as relu6
 from fluidlite.paddle.nn.functional.activation import selu as selu
 from fluidlite.paddle.nn.functional.activation import sigmoid as sigmoid
+from fluidlite.paddle.nn.functional.activation import silu as silu
 from fluidlite.paddle.nn.functional.activation import softmax as _softmax_
 from fluidlite.paddle.nn.functional.activation import softmax as softmax
 from fluidlite.paddle.nn.functional.activation import softplus as softplus

@@ -29,6 +29,7 @@ __all__ = [
     "relu_",
     "selu",
     "sigmoid",
+    "silu",
     "softmax",
     "softmax_",
     "softplus",
@@ -61,6 +62,7 @@ sigmoid = _plain("sigmoid", "1 / (1 + exp(-x))")
 log_sigmoid = _plain("logsigmoid", "log(sigmoid(x))")
 softsign = _plain("softsign", "x / (1 + |x|)")
 tanhshrink = _plain("tanh_shrink", "x - tanh(x)")
+silu = _plain("silu", "x * sigmoid(x)")
 swish = _plain("swish", "x * sigmoid(x)")
 relu6 = _plain("relu6", "min(max(x, 0), 6)")
 

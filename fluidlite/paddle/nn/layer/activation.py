@@ -24,6 +24,7 @@ __all__ = [
     "ReLU",
     "ReLU6",
     "Sigmoid",
+    "Silu",
     "Softmax",
     "Softplus",
     "Softshrink",
@@ -82,6 +83,13 @@ class Tanhshrink(Function):
 
     def __init__(self, name: str | None = None) -> None:
         super().__init__(F.tanhshrink, name)
+
+
+class Silu(Function):
+    """x * sigmoid(x), element by element, as the op silu."""
+
+    def __init__(self, name: str | None = None) -> None:
+        super().__init__(F.silu, name)
 
 
 class Swish(Function):

@@ -8,7 +8,7 @@ DOCS := $(VENV)/.docs
 # two workers: the suite is made for two cores, and each worker's BLAS keeps to one of them
 PYTEST := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -q
 
-.PHONY: demo test test-fast test-faults lint house docs mpi-test gpu-test gpu-sim page-test page-pictures bench bench-compare peers clean
+.PHONY: demo test test-fast test-faults lint house docs mpi-test gpu-test gpu-sim gpu-bench page-test page-pictures bench bench-compare peers clean
 
 $(STAMP): setup.cfg setup.py pyproject.toml
 	$(PYTHON) -m venv $(VENV)
@@ -66,7 +66,14 @@ gpu-test: $(STAMP)
 
 # the same tests on a stand-in for CuPy, which needs a C++ compiler: docs/DEVICES.md
 gpu-sim: $(STAMP)
-	PYTHONPATH=tests $(PYTEST) -p gpu_sim.plugin -n 2 -m gpu
+	PYTHONPATH=tests $(PYTEST) -p gpu_sim.plugin -n 2 -m gpu tests/executor tests/comm
+	$(PYTEST) tests/gpu_sim tests/comm/test_nccl.py
+
+# on a device: kernels beside its copies, then small, image and sequence models beside torch.compile with graphs;
+# the peer's interpreter (TORCH_PYTHON) needs a PyTorch for CUDA
+gpu-bench: $(STAMP)
+	$(BIN)/python benchmarks/gpu_kernels.py
+	$(BIN)/python benchmarks/run.py mlp_small mlp_large transformer resnet50 --device cuda --peers fluidlite,torch,compile
 
 # the page in a browser: needs Debian's chromium and chromium-driver, or the like
 page-test: $(STAMP)
@@ -85,8 +92,9 @@ $(VENV)/peers/.installed:
 
 peers: $(VENV)/peers/.installed
 
+# PaddlePaddle 1.8.5 takes part when PADDLE_PYTHON names a Python 3.7 that has it
 bench: $(STAMP) peers
-	PADDLE_PYTHON=$${PADDLE_PYTHON:-$(VENV)/peers/paddle/bin/python} TORCH_PYTHON=$${TORCH_PYTHON:-$(VENV)/peers/torch/bin/python} \
+	PADDLE2_PYTHON=$${PADDLE2_PYTHON:-$(VENV)/peers/paddle/bin/python} TORCH_PYTHON=$${TORCH_PYTHON:-$(VENV)/peers/torch/bin/python} \
 	JAX_PYTHON=$${JAX_PYTHON:-$(VENV)/peers/torch/bin/python} $(BIN)/python benchmarks/run.py
 
 # two commits side by side: make bench-compare A=main~20 B=main WORKLOADS="lenet lstm"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import os
 import tempfile
 from collections.abc import Callable
 from typing import Any
@@ -138,7 +139,8 @@ def build(fluid: Any, kind: str, spec: Any) -> Callable[[], float]:
         loss, optimizer = PROGRAMS[kind](fluid, spec)
         if not infer:
             optimizer.minimize(loss)
-    exe = fluid.Executor(fluid.CPUPlace())
+    place = fluid.CUDAPlace(0) if os.environ.get("BENCH_DEVICE") == "cuda" else fluid.CPUPlace()
+    exe = fluid.Executor(place)
     scope = fluid.Scope() if hasattr(fluid, "Scope") else fluid.core.Scope()
     exe.run(startup, scope=scope)
     for name, value in fluid_networks.parameters(kind, spec).items():

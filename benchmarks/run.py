@@ -6,8 +6,9 @@ after round.
 `--networks` adds the published networks, in training and for one sample. Beside the ratios of step times
 stand those of the time of the first step and of the peak memory to the best peer's.
 
-A peer runs in the Python named by its variable (PADDLE_PYTHON, TORCH_PYTHON, JAX_PYTHON: interpreters of
-virtual environments that have paddlepaddle, torch or jax); a peer without one is left out.
+A peer runs in the Python named by its variable (PADDLE_PYTHON, PADDLE2_PYTHON, TORCH_PYTHON, JAX_PYTHON:
+interpreters of virtual environments that have paddlepaddle 1.8.5, paddlepaddle 2.6.2, torch or jax); a
+peer without one is left out.
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ PEERS = {
     "numpy": None,
     "naive": None,
     "paddle": "PADDLE_PYTHON",
+    "paddle2": "PADDLE2_PYTHON",
     "torch": "TORCH_PYTHON",
     "compile": "TORCH_PYTHON",
     "jax": "JAX_PYTHON",
@@ -33,7 +35,8 @@ TITLES = {
     "fluidlite": "FluidLite",
     "numpy": "NumPy by hand",
     "naive": "NumPy, an array per op",
-    "paddle": "PaddlePaddle",
+    "paddle": "PaddlePaddle 1.8.5",
+    "paddle2": "PaddlePaddle 2.6.2",
     "torch": "PyTorch",
     "compile": "torch.compile",
     "jax": "JAX jit",
@@ -43,7 +46,7 @@ TITLES = {
 class Peer:
     """A worker process that trains when asked."""
 
-    def __init__(self, name: str, workload: str, threads: int, python: str = "") -> None:
+    def __init__(self, name: str, workload: str, threads: int, python: str = "", device: str = "cpu") -> None:
         self.name = name
         python = python or (sys.executable if PEERS[name] is None else os.environ[str(PEERS[name])])
         env = {
@@ -52,8 +55,12 @@ class Peer:
             "OPENBLAS_NUM_THREADS": str(threads),
             "MKL_NUM_THREADS": str(threads),
             "MKL_DEBUG_CPU_TYPE": "5",
-            "JAX_PLATFORMS": "cpu",
+            "BENCH_DEVICE": device,
         }
+        if device == "cpu":
+            env["JAX_PLATFORMS"] = "cpu"
+        # installed peers come with compiled modules; a checkout has to keep its own
+        env.pop("PYTHONDONTWRITEBYTECODE", None)
         self.process = subprocess.Popen(
             [python, os.path.join(HERE, "worker.py"), name, workload],
             stdin=subprocess.PIPE,
@@ -84,9 +91,11 @@ class Peer:
         self.process.wait(30)
 
 
-def measure(workload: str, names: list[str], rounds: int, seconds: float, threads: int) -> dict[str, Peer]:
+def measure(
+    workload: str, names: list[str], rounds: int, seconds: float, threads: int, device: str = "cpu"
+) -> dict[str, Peer]:
     """The peers that can train a workload, with their times."""
-    peers = [Peer(name, workload, threads) for name in names]
+    peers = [Peer(name, workload, threads, device=device) for name in names]
     alive = [peer for peer in peers if peer.begun is not None]
     if "fluidlite" not in [peer.name for peer in alive]:
         sys.exit(
@@ -140,6 +149,7 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=7)
     parser.add_argument("--seconds", type=float, default=1.0)
     parser.add_argument("--threads", type=int, default=2)
+    parser.add_argument("--device", choices=("cpu", "cuda"), default="cpu")
     parser.add_argument("--peers", default=",".join(PEERS))
     parser.add_argument("--out")
     args = parser.parse_args()
@@ -163,7 +173,7 @@ def main() -> None:
     ]
     print("\n".join(lines), flush=True)
     for workload in chosen:
-        found = measure(workload, names, args.rounds, args.seconds, args.threads)
+        found = measure(workload, names, args.rounds, args.seconds, args.threads, args.device)
         lines.append(row(workload, found, names))
         print(lines[-1], flush=True)
     if args.out:

@@ -11,7 +11,7 @@ import torch.nn.functional as F
 def lstm(p: dict[str, Any], spec: Any, b: dict[str, Any]) -> Any:
     """One LSTM layer over padded sequences, the maximum over time."""
     words = F.embedding(b["x"], p["emb"], sparse=True)
-    zeros = torch.zeros(1, spec.batch, spec.hidden)
+    zeros = torch.zeros(1, spec.batch, spec.hidden, device=b["x"].device)
     weights = [p[name] for name in ("wih", "whh", "bih", "bhh")]
     hidden, _, _ = torch._VF.lstm(words, (zeros, zeros), weights, True, 1, 0.0, True, False, True)
     return F.cross_entropy(hidden.amax(1) @ p["W"] + p["b"], b["y"][:, 0])
@@ -37,7 +37,8 @@ def resnet(p: dict[str, Any], spec: Any, b: dict[str, Any]) -> Any:
 
     def conv(x: Any, shape: tuple[Any, ...]) -> Any:
         name, _, channels, k, stride = shape
-        mean, variance = torch.zeros(channels), torch.ones(channels)
+        mean = torch.zeros(channels, device=x.device)
+        variance = torch.ones(channels, device=x.device)
         h = F.conv2d(x, p[name + "_w"], None, stride, k // 2)
         return F.batch_norm(h, mean, variance, p[name + "_g"], p[name + "_b"], training=not spec.infer)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from typing import Any
 
@@ -9,6 +10,8 @@ import numpy as np
 import torch
 import torch.nn.functional as F
 from torch_networks import NETWORKS, optimizers
+
+DEVICE = os.environ.get("BENCH_DEVICE", "cpu")
 
 
 def _forward(kind: str, p: dict[str, Any], spec: Any) -> Callable[[dict[str, Any]], Any]:
@@ -50,15 +53,17 @@ def _forward(kind: str, p: dict[str, Any], spec: Any) -> Callable[[dict[str, Any
 def build(kind: str, spec: Any, compiled: bool) -> Callable[[], float]:
     """One training step of a workload."""
     params = {
-        name: torch.tensor(np.asarray(value), requires_grad=True) for name, value in spec.params.items()
+        name: torch.tensor(np.asarray(value), requires_grad=True, device=DEVICE)
+        for name, value in spec.params.items()
     }
     forward = _forward(kind, params, spec)
     if compiled:
-        forward = torch.compile(forward)
+        # on a device with graphs, as FluidLite has them
+        forward = torch.compile(forward, mode="reduce-overhead" if DEVICE == "cuda" else "default")
     found = optimizers(kind, params, spec)
 
     def step() -> float:
-        batch = {name: torch.from_numpy(value) for name, value in spec.next().items()}
+        batch = {name: torch.from_numpy(value).to(DEVICE) for name, value in spec.next().items()}
         for optimizer in found:
             optimizer.zero_grad(set_to_none=True)
         loss = forward(batch)
@@ -69,7 +74,7 @@ def build(kind: str, spec: Any, compiled: bool) -> Callable[[], float]:
 
     def infer() -> float:
         with torch.inference_mode():
-            logits = forward({"x": torch.from_numpy(spec.next()["x"])})
-        return float(logits.numpy().reshape(-1)[0])
+            logits = forward({"x": torch.from_numpy(spec.next()["x"]).to(DEVICE)})
+        return float(logits.cpu().numpy().reshape(-1)[0])
 
     return step if found else infer

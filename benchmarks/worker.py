@@ -88,6 +88,10 @@ def fluid_of(peer: str) -> Any:
         import fluidlite
 
         return fluidlite
+    if peer == "paddle2":
+        import paddle2
+
+        return paddle2.fluid
     import paddle.fluid  # PaddlePaddle 1.8.5, the last with all of fluid
 
     return paddle.fluid

@@ -95,7 +95,7 @@ class CompiledProgram(Compiled):
 
     def _check_loss_name(self) -> None:
         names = [var.name for var in self._program.list_vars()]
-        if self._loss_name is not None and self._loss_name not in names:
+        if self._loss_name and self._loss_name not in names:
             warn_user(
                 f"with_data_parallel: the program has no variable {self._loss_name!r} to be the loss"
                 f"{did_you_mean(self._loss_name, names)}"

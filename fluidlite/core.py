@@ -29,6 +29,7 @@ from fluidlite.compat.core_steps import (
     enable_profiler,
     get_fetch_variable,
     get_variable_tensor,
+    init_lod_tensor_blocking_queue,
     is_profiler_enabled,
     prune,
     prune_backward,
@@ -47,6 +48,8 @@ from fluidlite.compat.machine import (
     load_dso,
     run_shell_command,
 )
+from fluidlite.compat.op_facts import _get_all_register_op_kernels as _get_all_register_op_kernels
+from fluidlite.compat.op_facts import has_infer_inplace, infer_no_need_buffer_slots
 from fluidlite.compat.op_protos import all_op_protos
 from fluidlite.compat.predictor import (
     AnalysisConfig,
@@ -73,6 +76,7 @@ from fluidlite.ir.operator import (
 )
 from fluidlite.op import ScopeOperator as Operator
 from fluidlite.profiler import reset_profiler
+from fluidlite.reading.queues import BlockingQueue as LoDTensorBlockingQueue
 from fluidlite.values.rank_table import RankTable as LodRankTable
 from fluidlite.values.scope import Scope
 from fluidlite.values.scope import ScopeVariable as Variable
@@ -92,6 +96,7 @@ __all__ = [
     "Graph",
     "LoDTensor",
     "LoDTensorArray",
+    "LoDTensorBlockingQueue",
     "LodRankTable",
     "NativeConfig",
     "NativePaddlePredictor",
@@ -132,9 +137,12 @@ __all__ = [
     "globals",
     "grad_var_suffix",
     "has_grad_op_maker",
+    "has_infer_inplace",
+    "infer_no_need_buffer_slots",
     "init_devices",
     "init_gflags",
     "init_glog",
+    "init_lod_tensor_blocking_queue",
     "is_compiled_with_brpc",
     "is_compiled_with_cuda",
     "is_compiled_with_dist",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import pathlib
+import shutil
 import sys
 import tempfile
 from collections.abc import Callable, Iterator
@@ -22,7 +23,8 @@ hypothesis.settings.load_profile("house")
 # `import transpiler` would find the folders of that name, and no test would notice a wrong import name.
 os.environ["FLAGS_check_plans"] = "1"  # every plan of every test is verified between its passes
 # what is kept between processes is kept for this run of the tests alone
-os.environ["XDG_CACHE_HOME"] = tempfile.mkdtemp(prefix="fluidlite-tests-")
+CACHE = tempfile.mkdtemp(prefix="fluidlite-tests-")
+os.environ["XDG_CACHE_HOME"] = CACHE
 # array calls, unless a test says otherwise; `make test-fast` runs all with compiled loops
 os.environ.setdefault("FLAGS_fast_loops", "off")
 HERE = pathlib.Path(__file__).parent
@@ -65,6 +67,12 @@ def flags() -> Iterator[Callable[..., None]]:
 
     yield change
     fluid.set_flags(before)
+
+
+def pytest_unconfigure() -> None:
+    """Remove what was kept for this run: each worker of one has a folder of its own."""
+    # a thread may still compile into it
+    shutil.rmtree(CACHE, ignore_errors=True)
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:

@@ -65,6 +65,14 @@ def test_tests_are_held_to_the_same(places: Callable[[list[Source]], list[str]])
     assert not places(beside())
 
 
+def test_the_page_is_held_to_the_same_lengths() -> None:
+    """Its scripts, its style and its frame."""
+    for path in sorted((ROOT / "fluidlite/show/page").iterdir()):
+        lines = path.read_text(encoding="utf8").splitlines()
+        assert max(map(len, lines)) <= measure.COLUMNS, path.name
+        assert len(lines) <= measure.FILE_LINES, path.name
+
+
 def test_functions_of_tests_are_short() -> None:
     """But for lists of recorded cases; those of other tables may be half as long again."""
     long = [place for place in measure.long_functions(beside()) if not place.startswith("tests/recorded/")]

@@ -10,6 +10,7 @@ from fluidlite.base.abstract import abstract
 from fluidlite.base.errors import did_you_mean
 from fluidlite.base.imported_names import imported_names
 from fluidlite.base.strategies import BuildStrategy, ExecutionStrategy
+from fluidlite.ir.warned import warn_user
 from fluidlite.transpiler.config import DistributedMode, DistributeTranspilerConfig, ServerRuntimeConfig
 
 __all__ = [
@@ -116,6 +117,16 @@ class DistributedStrategy:
         if int(_threads()) > 1:
             self._build_strategy.reduce_strategy = BuildStrategy.ReduceStrategy.Reduce
         self.debug_opt: dict[str, Any] | None = None
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        # fields of its parts, and misspelt ones: 1.8.5 keeps them, and they change nothing
+        if not name.startswith("_") and name not in (*self.__dict__, "debug_opt"):
+            near = did_you_mean(name, ["debug_opt"])
+            warn_user(
+                f"{type(self).__name__} has no field {name!r}: nothing reads it{near} (its parts are set by "
+                f"set_program_config, set_trainer_runtime_config and their like)"
+            )
+        object.__setattr__(self, name, value)
 
     # ------------------------------------------------------------------ debugging
     def set_debug_opt(self, opt_info: Any) -> None:

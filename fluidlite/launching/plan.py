@@ -268,7 +268,8 @@ def _places(options: LaunchOptions, ports: HeldPorts) -> tuple[Sequence[str], Se
     is_named = bool(first or servers or workers)
     found = range(first, first + missing) if first else ports.find(missing + (not is_named))
     here = [f"127.0.0.1:{port}" for port in found]
-    servers, workers = servers or here[: counts[0]], workers or here[counts[0] : missing]
+    servers = servers or tuple(here[: counts[0]])
+    workers = workers or tuple(here[counts[0] : missing])
     if not is_named:
         return servers, workers, here[-1]
     host = _host(servers[0])

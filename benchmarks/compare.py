@@ -16,7 +16,7 @@ import sys
 import tempfile
 
 from run import Peer, visit
-from worker import NETWORKS, WORKLOADS
+from worker import WORKLOADS, unknown_workloads
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 
@@ -92,9 +92,8 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=1.0)
     parser.add_argument("--threads", type=int, default=2)
     args = parser.parse_args()
-    unknown = [name for name in args.workloads if name not in (*WORKLOADS, *NETWORKS)]
-    if unknown:
-        parser.error(f"no workload {unknown[0]!r}; there are {', '.join((*WORKLOADS, *NETWORKS))}")
+    if wrong := unknown_workloads(args.workloads):
+        parser.error(wrong)
     names = [commit(name) for name in args.commits]
     with tempfile.TemporaryDirectory(prefix="fluidlite-compare-") as folder:
         os.chdir(folder)  # Python would find the checkout's package in its root first

@@ -2,8 +2,10 @@
 after round.
 
     python benchmarks/run.py [mlp_small ...] [--networks] [--rounds 7] [--seconds 1] [--out RESULTS.md]
+    python benchmarks/run.py --variants 20 --seed 100
 
-`--networks` adds the published networks, in training and for one sample. Beside the ratios of step times
+`--networks` adds the published networks, in training and for one sample; `--variants` takes networks of
+random sizes instead, those of the seeds from `--seed` on. Beside the ratios of step times
 stand those of the time of the first step and of the peak memory to the best peer's.
 
 A peer runs in the Python named by its variable (PADDLE_PYTHON, PADDLE2_PYTHON, TORCH_PYTHON, JAX_PYTHON:
@@ -146,6 +148,8 @@ def main() -> None:
     )
     parser.add_argument("workloads", nargs="*")
     parser.add_argument("--networks", action="store_true")
+    parser.add_argument("--variants", type=int, default=0)
+    parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--rounds", type=int, default=7)
     parser.add_argument("--seconds", type=float, default=1.0)
     parser.add_argument("--threads", type=int, default=2)
@@ -154,12 +158,12 @@ def main() -> None:
     parser.add_argument("--out")
     args = parser.parse_args()
     sys.path.insert(0, HERE)
-    from worker import NETWORKS, WORKLOADS
+    from worker import NETWORKS, VARIANT, WORKLOADS, unknown_workloads
 
-    unknown = [name for name in args.workloads if name not in (*WORKLOADS, *NETWORKS)]
-    if unknown:
-        parser.error(f"no workload {unknown[0]!r}; there are {', '.join((*WORKLOADS, *NETWORKS))}")
-    chosen = args.workloads or [*WORKLOADS, *(NETWORKS if args.networks else ())]
+    if wrong := unknown_workloads(args.workloads):
+        parser.error(wrong)
+    variants = [f"{VARIANT}{args.seed + number}" for number in range(args.variants)]
+    chosen = [*args.workloads, *variants] or [*WORKLOADS, *(NETWORKS if args.networks else ())]
     names = [
         name
         for name in PEERS

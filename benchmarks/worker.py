@@ -10,7 +10,7 @@ import os
 import resource
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 HERE = os.path.dirname(os.path.abspath(__file__))
@@ -49,6 +49,17 @@ PUBLISHED = (
 )
 INFER = "_infer"
 NETWORKS = (*PUBLISHED, *(name + INFER for name in PUBLISHED))
+VARIANT = "variant_"  # and a seed: a network of `networks.variants`
+
+
+def unknown_workloads(names: Sequence[str]) -> str:
+    """What is wrong with the first name of no workload, or nothing."""
+    for name in names:
+        is_variant = name.startswith(VARIANT) and name[len(VARIANT) :].split(INFER)[0].isdecimal()
+        if not is_variant and name not in (*WORKLOADS, *NETWORKS):
+            known = ", ".join((*WORKLOADS, *NETWORKS))
+            return f"no workload {name!r}; there are {known} and {VARIANT}N"
+    return ""
 
 
 def load(name: str) -> Any:
@@ -63,7 +74,7 @@ def load(name: str) -> Any:
 def step_of(peer: str, workload: str) -> Callable[[], float]:
     """The training step of a workload by a peer."""
     sys.path[:0] = [HERE, os.path.join(HERE, "floors")]
-    if workload in NETWORKS:
+    if workload not in WORKLOADS:
         return network_step(peer, workload.split(INFER)[0], workload.endswith(INFER))
     kind, config = WORKLOADS[workload]
     spec = load(kind + "_spec").make(config)

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["NETWORKS", "Network", "batches", "parameter"]
+__all__ = ["NETWORKS", "Network", "attention_block", "batches", "conv_bn", "parameter"]
 
 
 def parameter(number: int, shape: Sequence[int], scale: float) -> Any:
@@ -21,7 +21,7 @@ def parameter(number: int, shape: Sequence[int], scale: float) -> Any:
 
 
 # ---------------------------------------------------------------------- images
-def _conv_bn(
+def conv_bn(
     f: Any, x: Any, out: int, k: int, stride: int = 1, act: str | None = "relu", groups: int = 1
 ) -> Any:
     return f.batch_norm(f.conv(x, out, k, stride, k // 2, groups), act)
@@ -29,11 +29,11 @@ def _conv_bn(
 
 def resnet18(f: Any, x: Any) -> Any:
     """Two convolutions a block."""
-    x = f.max_pool(_conv_bn(f, x, 64, 7, 2), 3, 2, 1)
+    x = f.max_pool(conv_bn(f, x, 64, 7, 2), 3, 2, 1)
     channels = 64
     for out, stride in ((64, 1), (64, 1), (128, 2), (128, 1), (256, 2), (256, 1), (512, 2), (512, 1)):
-        h = _conv_bn(f, _conv_bn(f, x, out, 3, stride), out, 3, 1, None)
-        x = x if channels == out else _conv_bn(f, x, out, 1, stride, None)
+        h = conv_bn(f, conv_bn(f, x, out, 3, stride), out, 3, 1, None)
+        x = x if channels == out else conv_bn(f, x, out, 1, stride, None)
         x = f.act(f.add(h, x), "relu")
         channels = out
     return f.fc(f.global_mean(x), 1000)
@@ -41,13 +41,13 @@ def resnet18(f: Any, x: Any) -> Any:
 
 def resnet50(f: Any, x: Any) -> Any:
     """Bottlenecks of three convolutions."""
-    x = f.max_pool(_conv_bn(f, x, 64, 7, 2), 3, 2, 1)
+    x = f.max_pool(conv_bn(f, x, 64, 7, 2), 3, 2, 1)
     for stage, (count, out) in enumerate(((3, 64), (4, 128), (6, 256), (3, 512))):
         for index in range(count):
             stride = 2 if stage and index == 0 else 1
-            h = _conv_bn(f, _conv_bn(f, x, out, 1), out, 3, stride)
-            h = _conv_bn(f, h, 4 * out, 1, 1, None)
-            x = x if index else _conv_bn(f, x, 4 * out, 1, stride, None)
+            h = conv_bn(f, conv_bn(f, x, out, 1), out, 3, stride)
+            h = conv_bn(f, h, 4 * out, 1, 1, None)
+            x = x if index else conv_bn(f, x, 4 * out, 1, stride, None)
             x = f.act(f.add(h, x), "relu")
     return f.fc(f.global_mean(x), 1000)
 
@@ -65,7 +65,7 @@ def vgg11(f: Any, x: Any) -> Any:
 
 def mobilenet_v2(f: Any, x: Any) -> Any:
     """Inverted residuals around depthwise convolutions."""
-    x = _conv_bn(f, x, 32, 3, 2, "relu6")
+    x = conv_bn(f, x, 32, 3, 2, "relu6")
     channels = 32
     settings = (
         (1, 16, 1, 1),
@@ -80,23 +80,23 @@ def mobilenet_v2(f: Any, x: Any) -> Any:
         for index in range(count):
             stride = first if index == 0 else 1
             wide = channels * expansion
-            h = x if expansion == 1 else _conv_bn(f, x, wide, 1, 1, "relu6")
-            h = _conv_bn(f, h, wide, 3, stride, "relu6", wide)
-            h = _conv_bn(f, h, out, 1, 1, None)
+            h = x if expansion == 1 else conv_bn(f, x, wide, 1, 1, "relu6")
+            h = conv_bn(f, h, wide, 3, stride, "relu6", wide)
+            h = conv_bn(f, h, out, 1, 1, None)
             x = f.add(h, x) if stride == 1 and channels == out else h
             channels = out
-    return f.fc(f.global_mean(_conv_bn(f, x, 1280, 1, 1, "relu6")), 1000)
+    return f.fc(f.global_mean(conv_bn(f, x, 1280, 1, 1, "relu6")), 1000)
 
 
 def _darknet(f: Any, x: Any) -> list[Any]:
     """The last three stages of DarkNet-53."""
-    x = _conv_bn(f, x, 32, 3, 1, "leaky_relu")
+    x = conv_bn(f, x, 32, 3, 1, "leaky_relu")
     stages = []
     for out, count in ((64, 1), (128, 2), (256, 8), (512, 8), (1024, 4)):
-        x = _conv_bn(f, x, out, 3, 2, "leaky_relu")
+        x = conv_bn(f, x, out, 3, 2, "leaky_relu")
         for _ in range(count):
-            h = _conv_bn(f, x, out // 2, 1, 1, "leaky_relu")
-            x = f.add(x, _conv_bn(f, h, out, 3, 1, "leaky_relu"))
+            h = conv_bn(f, x, out // 2, 1, 1, "leaky_relu")
+            x = f.add(x, conv_bn(f, h, out, 3, 1, "leaky_relu"))
         stages.append(x)
     return stages[2:]
 
@@ -113,11 +113,11 @@ def yolov3(f: Any, x: Any) -> Any:
     for stage, out in zip(reversed(_darknet(f, x)), (512, 256, 128)):
         h = stage if route is None else f.concat([route, stage], 1)
         for _ in range(2):
-            h = _conv_bn(f, _conv_bn(f, h, out, 1, 1, "leaky_relu"), 2 * out, 3, 1, "leaky_relu")
-        h = _conv_bn(f, h, out, 1, 1, "leaky_relu")
-        tip = _conv_bn(f, h, 2 * out, 3, 1, "leaky_relu")
+            h = conv_bn(f, conv_bn(f, h, out, 1, 1, "leaky_relu"), 2 * out, 3, 1, "leaky_relu")
+        h = conv_bn(f, h, out, 1, 1, "leaky_relu")
+        tip = conv_bn(f, h, 2 * out, 3, 1, "leaky_relu")
         outputs.append(f.flat(f.bias(f.conv(tip, 75, 1, 1, 0))))
-        route = f.upsample(_conv_bn(f, h, out // 2, 1, 1, "leaky_relu"))
+        route = f.upsample(conv_bn(f, h, out // 2, 1, 1, "leaky_relu"))
     return f.concat(outputs, 1)
 
 
@@ -125,13 +125,13 @@ def unet(f: Any, x: Any) -> Any:
     """Four levels down, four up, with concatenated skips."""
     skips = []
     for out in (32, 64, 128, 256):
-        x = _conv_bn(f, _conv_bn(f, x, out, 3), out, 3)
+        x = conv_bn(f, conv_bn(f, x, out, 3), out, 3)
         skips.append(x)
         x = f.max_pool(x, 2, 2, 0)
-    x = _conv_bn(f, _conv_bn(f, x, 512, 3), 512, 3)
+    x = conv_bn(f, conv_bn(f, x, 512, 3), 512, 3)
     for out, skip in zip((256, 128, 64, 32), reversed(skips)):
         x = f.concat([skip, f.conv_transpose(x, out)], 1)
-        x = _conv_bn(f, _conv_bn(f, x, out, 3), out, 3)
+        x = conv_bn(f, conv_bn(f, x, out, 3), out, 3)
     return f.flat(f.bias(f.conv(x, 2, 1, 1, 0)))
 
 
@@ -148,7 +148,7 @@ def _attention(f: Any, x: Any, memory: Any, seq: int, size: int, heads: int) -> 
     return f.fc(f.reshape(mixed, [-1, seq, size]), size, 2)
 
 
-def _block(f: Any, x: Any, memory: Any, seq: int, size: int, heads: int, act: str) -> Any:
+def attention_block(f: Any, x: Any, memory: Any, seq: int, size: int, heads: int, act: str) -> Any:
     x = f.layer_norm(f.add(x, _attention(f, x, x, seq, size, heads)))
     if memory is not None:
         x = f.layer_norm(f.add(x, _attention(f, x, memory, seq, size, heads)))
@@ -161,10 +161,10 @@ def transformer_base(f: Any, ids: Any) -> Any:
     words = f.embedding(ids, 4000, 512)
     memory = words
     for _ in range(6):
-        memory = _block(f, memory, None, 32, 512, 8, "relu")
+        memory = attention_block(f, memory, None, 32, 512, 8, "relu")
     x = words
     for _ in range(6):
-        x = _block(f, x, memory, 32, 512, 8, "relu")
+        x = attention_block(f, x, memory, 32, 512, 8, "relu")
     return f.fc(f.mean(x, 1), 4000)
 
 
@@ -172,7 +172,7 @@ def bert_small(f: Any, ids: Any) -> Any:
     """Four layers of 512 with gelu over 128 words."""
     x = f.layer_norm(f.embedding(ids, 8000, 512))
     for _ in range(4):
-        x = _block(f, x, None, 128, 512, 8, "gelu")
+        x = attention_block(f, x, None, 128, 512, 8, "gelu")
     return f.fc(f.act(f.fc(f.mean(x, 1), 512), "tanh"), 2)
 
 
@@ -187,7 +187,7 @@ def stacked_lstm(f: Any, ids: Any) -> Any:
 def crnn(f: Any, x: Any) -> Any:
     """Convolutions over a line of text, then two LSTM layers, and classes for each column."""
     for out, pool in ((32, (2, 2)), (64, (2, 2)), (128, (2, 1)), (128, (2, 1))):
-        x = f.max_pool(_conv_bn(f, x, out, 3), pool, pool, 0)
+        x = f.max_pool(conv_bn(f, x, out, 3), pool, pool, 0)
     x = f.reshape(f.transpose(x, [0, 3, 1, 2]), [-1, 25, 256])
     for _ in range(2):
         x = f.lstm(x, 25, 96)

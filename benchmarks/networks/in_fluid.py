@@ -9,7 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from networks.definitions import NETWORKS, Network, batches, parameter
+from networks.definitions import Network, batches, parameter
+from networks.variants import find_network
 
 
 class Functions:
@@ -150,9 +151,9 @@ def _optimizer(fluid: Any, name: str) -> Any:
     return fluid.optimizer.Adam(0.001) if name == "adam" else fluid.optimizer.SGD(0.001)
 
 
-def step_of(fluid: Any, name: str, infer: bool) -> Callable[[], float]:
-    """A training step of a network, or an inference of one sample."""
-    network = NETWORKS[name]
+def step_of(fluid: Any, name: str, infer: bool, naive: bool = False) -> Callable[[], float]:
+    """A training step of a network, or an inference of one sample; `naive` is FluidLite's interpreter."""
+    network = find_network(name)
     size = 1 if infer else network.batch
     main, startup = fluid.Program(), fluid.Program()
     with fluid.program_guard(main, startup):
@@ -164,6 +165,8 @@ def step_of(fluid: Any, name: str, infer: bool) -> Callable[[], float]:
             fetches = [_loss(fluid, network, logits)]
             _optimizer(fluid, network.optimizer).minimize(fetches[0])
     exe = fluid.Executor(fluid.CPUPlace())
+    if naive:
+        exe.naive = True
     exe.run(startup)
     for key, value in f.values.items():
         fluid.global_scope().find_var(key).get_tensor().set(value, fluid.CPUPlace())

@@ -10,7 +10,8 @@ import jax
 import jax.numpy as jnp
 from jax import lax
 
-from networks.definitions import NETWORKS, Network, batches, parameter
+from networks.definitions import Network, batches, parameter
+from networks.variants import find_network
 
 ACTIVATIONS = {
     "gelu": lambda x: jax.nn.gelu(x, approximate=False),
@@ -185,7 +186,7 @@ def _state(name: str, values: list[Any]) -> Any:
 
 def step_of(name: str, infer: bool) -> Callable[[], float]:
     """A training step of a network, or an inference of one sample."""
-    network = NETWORKS[name]
+    network = find_network(name)
     feeds = itertools.cycle(batches(network, 1 if infer else network.batch))
     first = Functions(not infer)
     network.build(first, jnp.asarray(batches(network, 1)[0]["x"]))  # makes the parameters

@@ -10,7 +10,8 @@ import numpy as np
 import torch
 import torch.nn.functional as F
 
-from networks.definitions import NETWORKS, Network, batches, parameter
+from networks.definitions import Network, batches, parameter
+from networks.variants import find_network
 
 ACTIVATIONS = {"gelu": F.gelu, "tanh": torch.tanh, "sigmoid": torch.sigmoid, "relu": F.relu, "relu6": F.relu6}
 
@@ -141,7 +142,7 @@ def _loss(network: Network, logits: Any, label: Any) -> Any:
 
 def step_of(name: str, infer: bool, compiled: bool) -> Callable[[], float]:
     """A training step of a network, or an inference of one sample."""
-    network = NETWORKS[name]
+    network = find_network(name)
     f = Functions(not infer)
     feeds = itertools.cycle(batches(network, 1 if infer else network.batch))
 

@@ -51,9 +51,9 @@ def kernel_source(files: Sequence[str], dtype: str, switches: Sequence[tuple[str
 
 
 @functools.lru_cache(maxsize=512)
-def _compiled(xp: Any, source: str, name: str) -> Any:
+def _compiled(kernel: Any, source: str, name: str) -> Any:
     """The kernel, compiled once in a process and for each device: plans for other sizes share it."""
-    return xp.RawKernel(source, name)
+    return kernel(source, name)
 
 
 class CudaKernel:
@@ -66,7 +66,9 @@ class CudaKernel:
         self, xp: Any, name: str, files: Sequence[str], dtype: Any, switches: Sequence[tuple[str, int]] = ()
     ) -> None:
         self.sum_type = np.dtype(dtype).type
-        self.raw = _compiled(xp, kernel_source(tuple(files), str(np.dtype(dtype)), tuple(switches)), name)
+        self.raw = _compiled(
+            xp.RawKernel, kernel_source(tuple(files), str(np.dtype(dtype)), tuple(switches)), name
+        )
 
     def __call__(
         self, blocks: tuple[int, ...], threads: tuple[int, ...], arrays: Sequence[Any], numbers: Sequence[Any]

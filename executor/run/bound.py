@@ -170,7 +170,7 @@ class BoundPlan:
             if len(self._steps) > MAX_STEPS:
                 self._steps.popitem(last=False)
 
-    @property
+    @functools.cached_property
     def _module(self) -> Any:
         return np if self.xp is np else cuda.Namespace(self.xp)
 
@@ -181,7 +181,7 @@ class BoundPlan:
         threads = self.plan.plan.target.threads if self.switch is not None else 1
         interpreter = Interpreter(self.place, self.scope, self.random, threads)
         for name, thing in meanings.bound:
-            names[name] = _own(thing, interpreter, values)
+            names[name] = _own(thing, interpreter, self._module, values)
         for name, size in meanings.sizes:
             names[name] = resolved(size, values)
         for name, number, kind, shape in meanings.numbers:
@@ -331,20 +331,20 @@ def _varying(given: _Meanings) -> _Meanings:
     )
 
 
-def _own(thing: Any, interpreter: Interpreter, values: Sequence[Any] | None) -> Any:
+def _own(thing: Any, interpreter: Interpreter, xp: Any, values: Sequence[Any] | None) -> Any:
     """The object that one binding uses for a bound one: calls get its scope, objects with scratch state are
-    made for it.
+    made for it, of the array module `xp`.
     """
     if isinstance(thing, Fresh):
         thing = replace(thing, arguments=resolved(thing.arguments, values))
     if isinstance(thing, FreshDraws):
-        return thing.drawing(interpreter.xp, interpreter.random)
+        return thing.drawing(xp, interpreter.random)
     if isinstance(thing, Fresh):
-        return thing.make(interpreter.xp)
-    if isinstance(thing, HostCheck) and interpreter.xp is not np:
+        return thing.make(xp)
+    if isinstance(thing, HostCheck) and xp is not np:
         return _no_check
     if isinstance(thing, FusedKernel):
-        thing.compile(interpreter.xp)
+        thing.compile(xp)
     if isinstance(thing, (KernelCall, BlockCall)):
         # a copy for each binding: the bound object belongs to the plan, which several scopes may share
         thing = copy.copy(thing)

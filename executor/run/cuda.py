@@ -9,11 +9,9 @@ from typing import Any
 import numpy as np
 
 from fluidlite.base import flags
+from fluidlite.executor.cuda.products import TF32, Products
 
 __all__ = ["CapturedStep", "FeedCopies", "Namespace"]
-
-
-_TF32 = "FLAGS_enable_cublas_tensor_op_math"
 
 
 class _Reducing:
@@ -30,13 +28,20 @@ class _Reducing:
         """The reduction over `axis`, into `out`."""
         return self.reduction(array, axis=axis, keepdims=keepdims, out=out)
 
+    def at(self, array: Any, indices: Any, values: Any) -> None:
+        """CuPy's own `at`: in place, with every repetition of an index."""
+        self.function.at(array, indices, values)
+
 
 class Namespace:
-    """CuPy with the few NumPy spellings that generated plans use and CuPy lacks."""
+    """CuPy with the few NumPy spellings that generated plans use and CuPy lacks, and with products that a
+    graph can hold.
+    """
 
     def __init__(self, cupy: Any) -> None:
         self._cupy = cupy
-        if flags.get_flags(_TF32)[_TF32]:
+        self._products = Products(cupy)
+        if flags.get_flags(TF32)[TF32]:
             # CuPy asks at the first product of a process, and never again
             os.environ["CUPY_TF32"] = "1"
         self.add = _Reducing(cupy.add, cupy.sum)
@@ -46,6 +51,21 @@ class Namespace:
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._cupy, name)
+
+    def matmul(self, a: Any, b: Any, out: Any = None) -> Any:
+        """`matmul`, of operands of one type."""
+        if out is None:
+            stack = np.broadcast_shapes(a.shape[:-2], b.shape[:-2])
+            out = self._cupy.empty((*stack, a.shape[-2], b.shape[-1]), a.dtype)
+        return self._products.multiply(a, b, out)
+
+    def dot(self, a: Any, b: Any, out: Any) -> Any:
+        """`dot` of matrices and vectors."""
+        return self._products.multiply(a, b, out)
+
+    def add_product(self, a: Any, b: Any, out: Any) -> Any:
+        """out += a @ b"""
+        return self._products.multiply(a, b, out, adds=True)
 
     def take(
         self, array: Any, indices: Any, axis: int | None = None, out: Any = None, mode: str = "clip"

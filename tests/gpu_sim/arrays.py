@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import threading
 import types
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -25,6 +26,21 @@ _local = threading.local()
 def device() -> int:
     """The current device of this thread."""
     return int(getattr(_local, "device", 0))
+
+
+def has_own_pool() -> bool:
+    """True where this thread allocates from a pool of its own."""
+    return bool(getattr(_local, "allocators", None)) and _local.allocators[-1] is not None
+
+
+@contextmanager
+def using_allocator(allocator: Any = None) -> Iterator[None]:
+    """`cupy.cuda.using_allocator`"""
+    _local.allocators = [*getattr(_local, "allocators", ()), allocator]
+    try:
+        yield
+    finally:
+        _local.allocators = _local.allocators[:-1]
 
 
 def use_device(number: int) -> None:
@@ -341,6 +357,10 @@ def _view(base: ndarray, values: Any) -> ndarray:
 
 def from_host(values: Any, dtype: Any = None, order: Any = "C") -> ndarray:
     """A copy of host values on the current device."""
+    capture = current().capture
+    if capture is not None:
+        # CuPy asks later whether the copy from page-locked memory has ended
+        capture.refuse("host values are copied while a stream is captured")
     values = np.array(values, dtype, order=order)
     if values.dtype.kind in "OUSV":
         raise ValueError(f"Unsupported dtype {values.dtype}")
@@ -348,12 +368,16 @@ def from_host(values: Any, dtype: Any = None, order: Any = "C") -> ndarray:
 
 
 def allocated(values: Any, order: Any = "C") -> ndarray:
-    """New memory of the device; refused while a stream is captured."""
-    if current().is_capturing:
-        raise CaptureError("memory is allocated while a stream is captured")
+    """New memory of the device, which holds these values after each launch of a graph; while a stream is
+    captured it has to come from a pool that is not everybody's.
+    """
+    if current().is_capturing and not has_own_pool():
+        raise CaptureError("memory of the pool that all share is allocated while a stream is captured")
     values = np.array(values, order=order)
     found = ndarray(values, Memory(device(), *byte_bounds(values)))
-    submit("a new array", [], [found.range], lambda: None)
+    held = values.copy() if current().is_capturing else values
+    fill = (lambda: np.copyto(values, held)) if current().is_capturing else (lambda: None)
+    submit("a new array", [], [found.range], fill)
     return found
 
 
@@ -382,6 +406,7 @@ def call(
     """A NumPy function on the values of device arrays, as work of the current stream; a new array that it
     gives lies in `order`, which is rows first for most of CuPy's functions.
     """
+    _refuse_in_capture(who)
     reads: list[ndarray] = []
     given = _unwrapped(tuple(args), reads, who)
     outs = list(writes or [])
@@ -399,25 +424,55 @@ def call(
     return _result(who, lambda: function(*given, **named), reads, order)
 
 
+# what CuPy's own wrappers of CUDA's libraries refuse while a stream is captured (cupy/cupy#6290), and
+# what sorts by Thrust, which waits for the stream
+_BY_CUBLAS = {"dot", "matmul", "tensordot", "inner", "vdot", "einsum"}
+_BY_OTHERS = {"csr product", "cholesky", "det", "eigh", "inv", "pinv", "qr", "slogdet", "solve", "svd"}
+_BY_THRUST = {"sort", "argsort", "lexsort", "partition", "argpartition", "unique", "median", "percentile"}
+
+
+def _refuse_in_capture(who: str) -> None:
+    capture = current().capture
+    if capture is None:
+        return
+    if who in _BY_CUBLAS or who in _BY_OTHERS:
+        raise NotImplementedError(f"{who}: calling cuBLAS API during stream capture is currently unsupported")
+    if who in _BY_THRUST:
+        capture.refuse(f"{who} waits for the stream while it is captured")
+
+
 def _result(who: str, function: Callable[[], Any], reads: list[ndarray], order: Any) -> Any:
-    if current().is_capturing and who not in _LOOKS:
-        raise CaptureError(f"{who} allocates while a stream is captured")
     with np.errstate(all="ignore"):
         result = function()
-    if isinstance(result, (tuple, list)):
-        return type(result)([_wrapped(who, part, reads, order) for part in result])
-    return _wrapped(who, result, reads, order)
+    if not isinstance(result, (tuple, list)):
+        return _wrapped(who, result, reads, order, function)
+    return type(result)(
+        [
+            _wrapped(who, part, reads, order, lambda number=number: function()[number])
+            for number, part in enumerate(result)
+        ]
+    )
 
 
-def _wrapped(who: str, part: Any, reads: list[ndarray], order: Any) -> Any:
+def _wrapped(who: str, part: Any, reads: list[ndarray], order: Any, again: Callable[[], Any]) -> Any:
     if not isinstance(part, (np.ndarray, np.generic)):
         return part
     for item in reads:
         if isinstance(part, np.ndarray) and part.size and np.may_share_memory(part, item.values):
             return _view(item, part)
     # values had to be there before a new array of them is
-    submit(who, [item.range for item in reads], [], lambda: None)
-    return allocated(part, order)
+    ranges = [item.range for item in reads]
+    if not current().is_capturing:
+        submit(who, ranges, [], lambda: None)
+        return allocated(part, order)
+    found = allocated(part, order)
+
+    def compute() -> None:
+        with np.errstate(all="ignore"):
+            np.copyto(found.values, again())
+
+    submit(who, ranges, [found.range], compute)
+    return found
 
 
 def submitted(who: str, stream: Stream | None, reads: list[ndarray], writes: list[ndarray], run: Any) -> None:

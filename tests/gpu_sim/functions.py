@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from gpu_sim.arrays import allocated, call, check_scatter, from_host, ndarray
-from gpu_sim.streams import host_reads
+from gpu_sim.streams import current, host_reads
 
 __all__ = ["FUNCTIONS", "Generator", "Ufunc", "namespace"]
 
@@ -222,7 +222,12 @@ class Generator:
     def __getattr__(self, name: str) -> Callable[..., Any]:
         if name not in self._HAS.split():
             raise AttributeError(f"'Generator' object has no attribute {name!r}")
-        return lambda *args, **kwargs: from_host(getattr(self._source, name)(*args, **kwargs))
+        return functools.partial(self._drawn, name)
+
+    def _drawn(self, name: str, *args: Any, **kwargs: Any) -> Any:
+        if current().is_capturing:
+            raise NotImplementedError("calling cuRAND API during stream capture is currently unsupported")
+        return from_host(getattr(self._source, name)(*args, **kwargs))
 
 
 def namespace() -> dict[str, Any]:

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import ctypes
 import pathlib
 import sys
 
 # where `fake_nccl` lies: this is loaded before conftest.py, which adds the folders of all rooms
 sys.path.append(str(pathlib.Path(__file__).parents[1] / "comm"))
 
+from gpu_sim import cublas
 from gpu_sim.stand_in import modules
 
 __all__: list[str] = []
 
 sys.modules.update(modules(4))
+ctypes.CDLL = cublas.loaded  # type: ignore[misc]

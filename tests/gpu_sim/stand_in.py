@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import sys
 import types
 from collections.abc import Iterator
@@ -10,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from gpu_sim import arrays, functions, kernels, nccl, streams
+from gpu_sim import arrays, cublas, functions, kernels, nccl, streams
 
 __all__ = ["installed", "modules"]
 
@@ -21,6 +22,7 @@ class Device:
     def __init__(self, number: int | None = None) -> None:
         self.id = arrays.device() if number is None else number
         self._before: list[int] = []
+        self.compute_capability = "80"
 
     def __enter__(self) -> Device:
         self._before.append(arrays.device())
@@ -104,15 +106,11 @@ class MemoryPool:
         """Memory; here all is NumPy's."""
 
 
-@contextmanager
-def _using_allocator(allocator: Any = None) -> Iterator[None]:
-    yield
-
-
 def _cuda(devices: int) -> types.ModuleType:
     runtime = _module(
         "cupy.cuda.runtime",
         getDeviceCount=lambda: devices,
+        runtimeGetVersion=lambda: 12090,
         deviceSynchronize=lambda: streams.current().synchronize(),
         CUDARuntimeError=RuntimeError,
     )
@@ -122,8 +120,9 @@ def _cuda(devices: int) -> types.ModuleType:
         Event=streams.Event,
         Stream=streams.Stream,
         get_current_stream=streams.current,
+        get_cublas_handle=lambda: 1,
         MemoryPool=MemoryPool,
-        using_allocator=_using_allocator,
+        using_allocator=arrays.using_allocator,
         alloc_pinned_memory=bytearray,
         runtime=runtime,
         is_available=lambda: True,
@@ -175,8 +174,10 @@ def installed(devices: int = 1) -> Iterator[types.ModuleType]:
     made = modules(devices)
     before = {name: sys.modules.get(name) for name in made}
     sys.modules.update(made)
+    load, ctypes.CDLL = ctypes.CDLL, cublas.loaded
     try:
         yield made["cupy"]
     finally:
+        ctypes.CDLL = load
         for name, module in before.items():
             sys.modules.pop(name) if module is None else sys.modules.update({name: module})

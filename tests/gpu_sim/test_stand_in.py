@@ -103,20 +103,60 @@ CAPTURED = {
     "a value on the host": lambda cp, a, stream: float(a[0]),
     "synchronising": lambda cp, a, stream: stream.synchronize(),
 }
+# refused of a pool of one's own too
+CAPTURED_IN_A_POOL = {
+    "a copy of host values": lambda cp, a, stream: cp.asarray([1.0]),
+    "cuBLAS through CuPy": lambda cp, a, stream: cp.matmul(a, a),
+    "cuBLAS through an operator": lambda cp, a, stream: a @ a,
+    "cuSOLVER": lambda cp, a, stream: cp.linalg.inv(cp.eye(3)),
+    "cuRAND": lambda cp, a, stream: cp.random.default_rng(0).random(3),
+    "sorting": lambda cp, a, stream: cp.argsort(a),
+    "a size found on the device": lambda cp, a, stream: a[a > 0],
+}
+
+
+@contextlib.contextmanager
+def capturing(cupy: Any, in_pool: bool = False) -> Iterator[Any]:
+    stream = cupy.cuda.Stream(non_blocking=True)
+    stream.wait_event(cupy.cuda.get_current_stream().record())
+    allocator = cupy.cuda.MemoryPool().malloc if in_pool else None
+    with stream, cupy.cuda.using_allocator(allocator):
+        stream.begin_capture()
+        yield stream
+        with contextlib.suppress(CaptureError):
+            stream.end_capture()
+        assert not stream.is_capturing
 
 
 @pytest.mark.parametrize("name", CAPTURED)
 def test_refused_while_a_stream_is_captured(cupy: Any, name: str) -> None:
     a = cupy.ones(3)
+    with capturing(cupy) as stream, pytest.raises(CaptureError):
+        CAPTURED[name](cupy, a, stream)
+
+
+@pytest.mark.parametrize("name", CAPTURED_IN_A_POOL)
+def test_refused_in_a_capture_with_a_pool(cupy: Any, name: str) -> None:
+    a = cupy.ones(3)
+    with capturing(cupy, True) as stream, pytest.raises((CaptureError, NotImplementedError)):
+        CAPTURED_IN_A_POOL[name](cupy, a, stream)
+
+
+def test_allocations_from_a_pool_are_captured(cupy: Any) -> None:
+    """CuPy captures in CUDA's relaxed mode, in which memory may be taken from the device."""
+    a = cupy.ones(3)
     stream = cupy.cuda.Stream(non_blocking=True)
     stream.wait_event(cupy.cuda.get_current_stream().record())
-    with stream:
+    with stream, cupy.cuda.using_allocator(cupy.cuda.MemoryPool().malloc):
         stream.begin_capture()
-        with pytest.raises(CaptureError):
-            CAPTURED[name](cupy, a, stream)
-        with contextlib.suppress(CaptureError):
-            stream.end_capture()
-        assert not stream.is_capturing
+        b, added = a * 2, cupy.zeros(3)
+        added += b
+        graph = stream.end_capture()
+        a += 1
+        for _ in range(2):
+            graph.launch(stream)
+        # what is made anew is new at each launch
+        assert b.get().tolist() == added.get().tolist() == [4, 4, 4]
 
 
 def test_captured_work_runs_when_it_is_launched(cupy: Any) -> None:

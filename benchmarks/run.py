@@ -141,6 +141,11 @@ def _beside_best(peers: dict[str, Peer], fact: str) -> str:
     return f"{mine:.2f} ({mine / min(others):.2f})" if others else f"{mine:.2f}"
 
 
+def _is_there(peer: str) -> bool:
+    """True for a peer that needs no Python of its own, or is given one."""
+    return PEERS[peer] is None or bool(os.environ.get(str(PEERS[peer])))
+
+
 def main() -> None:
     """Measure and print a Markdown table of ratios."""
     parser = argparse.ArgumentParser(
@@ -164,11 +169,7 @@ def main() -> None:
         parser.error(wrong)
     variants = [f"{VARIANT}{args.seed + number}" for number in range(args.variants)]
     chosen = [*args.workloads, *variants] or [*WORKLOADS, *(NETWORKS if args.networks else ())]
-    names = [
-        name
-        for name in PEERS
-        if name in args.peers.split(",") and (PEERS[name] is None or os.environ.get(str(PEERS[name])))
-    ]
+    names = [name for name in PEERS if name in args.peers.split(",") and _is_there(name)]
     lines = [
         "| workload | FluidLite, median step | "
         + " | ".join("/ " + TITLES[name] for name in names[1:])

@@ -53,7 +53,7 @@ VARIANT = "variant_"  # and a seed: a network of `networks.variants`
 
 
 def unknown_workloads(names: Sequence[str]) -> str:
-    """What is wrong with the first name of no workload, or nothing."""
+    """The complaint about the first name that is no workload's, or nothing."""
     for name in names:
         is_variant = name.startswith(VARIANT) and name[len(VARIANT) :].split(INFER)[0].isdecimal()
         if not is_variant and name not in (*WORKLOADS, *NETWORKS):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import queue
-from collections import defaultdict
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
@@ -49,10 +48,7 @@ class DeviceBarrier:
         self.count = count
         self.seconds = seconds
         self.doing = [""] * count  # the op that each device waits in
-        # ring -> device -> what it has brought and not all have used
-        self.boards: defaultdict[int, list[list[_Contribution]]] = defaultdict(
-            lambda: [[] for _ in range(count)]
-        )
+        self._boards: dict[int, list[list[_Contribution]]] = {}
         self._open()
 
     def _open(self) -> None:
@@ -75,6 +71,11 @@ class DeviceBarrier:
             if not going_on:
                 raise Stopped(f"device {rank} was stopped because another one failed")
 
+    def board(self, ring_id: int) -> list[list[_Contribution]]:
+        """Of each device, what it has brought to a ring and not all have used."""
+        # the devices ask at the same time: `setdefault` gives all the one that came first
+        return self._boards.setdefault(ring_id, [[] for _ in range(self.count)])
+
     def _late(self, rank: int) -> str:
         others = "; ".join(
             f"device {index} waits in {what}" if what else f"device {index} is in no op that communicates"
@@ -96,7 +97,7 @@ class DeviceBarrier:
     def clear(self) -> None:
         """Forget a run that was stopped; nobody may be waiting."""
         self._open()
-        self.boards.clear()
+        self._boards.clear()
         self.doing = [""] * self.count
 
 
@@ -132,7 +133,7 @@ class DeviceRing(HostRing):
         self.together = together
         self.doing = doing
         self.outer = outer
-        self.board = together.boards[ring_id]
+        self.board = together.board(ring_id)
         self.posted = self.finished = 0
 
     def _meet(self) -> None:

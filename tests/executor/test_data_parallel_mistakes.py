@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import concurrent.futures
 import gc
+import sys
 import threading
 from typing import Any
 
 import numpy as np
 import pytest
 from data_parallel_runs import FEED, X, Y, held, job, on
+from waiting import LIMIT
 
 import fluidlite as fluid
+from fluidlite.executor.devices.ring import DeviceBarrier
 
 
 # ---------------------------------------------------------------------- mistakes
@@ -108,6 +112,24 @@ def device_threads() -> set[threading.Thread]:
     return {thread for thread in threading.enumerate() if thread.name.startswith("fluidlite-device")}
 
 
+def test_devices_that_come_first_to_a_ring_share_its_board() -> None:
+    before = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    try:
+        for _ in range(20):
+            together, begin = DeviceBarrier(count=200, seconds=LIMIT), threading.Barrier(4)
+
+            def look(_: int, together: DeviceBarrier = together, begin: threading.Barrier = begin) -> Any:
+                begin.wait()
+                return together.board(0)
+
+            with concurrent.futures.ThreadPoolExecutor(4) as devices:
+                first, *others = devices.map(look, range(4))
+            assert all(other is first for other in others)
+    finally:
+        sys.setswitchinterval(before)
+
+
 def test_threads_end_with_the_executor_or_the_program() -> None:
     before = device_threads()
     executor = fluid.Executor(fluid.CPUPlace())
@@ -124,7 +146,7 @@ def test_threads_end_with_the_executor_or_the_program() -> None:
     started = device_threads() - before
     gc.collect()
     for thread in started:
-        thread.join(10)
+        thread.join(LIMIT)
     assert started and not device_threads() - before
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import multiprocessing
 import os
 import signal
 import time
@@ -10,6 +11,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from waiting import until
 
 import fluidlite as fluid
 from fluidlite.base.errors import ReaderError
@@ -172,17 +174,17 @@ def test_a_killed_worker_is_told() -> None:
         list(io.DataLoader(Killed(3), num_workers=1))
 
 
-class Slow(Numbers):
+class Stuck(Numbers):
     def __getitem__(self, idx: int) -> Any:
-        time.sleep(5 * idx)
-        return super().__getitem__(idx)
+        time.sleep(1000)
 
 
-def test_a_worker_that_lets_wait() -> None:
-    batches = iter(io.DataLoader(Slow(2), num_workers=1, timeout=1))
-    next(batches)
+def test_a_worker_that_lets_wait_is_ended() -> None:
+    before = set(multiprocessing.active_children())
+    loader = io.DataLoader(Stuck(2), num_workers=1, timeout=1, persistent_workers=True)
     with pytest.raises(ReaderError, match="no batch for 1 s"):
-        next(batches)
+        next(iter(loader))
+    until(lambda: not set(multiprocessing.active_children()) - before)
 
 
 def _seed(number: int) -> None:

@@ -5,13 +5,17 @@ number of workers.
 from __future__ import annotations
 
 import concurrent.futures
+import contextlib
+import ctypes
 import itertools
 import multiprocessing
 import os
+import signal
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass
+from multiprocessing import sharedctypes
 from typing import Any
 
 import numpy as np
@@ -46,13 +50,18 @@ def get_worker_info() -> WorkerInfo | None:
 
 
 def _begin(
-    info: WorkerInfo, seed: int, make_fetch: Callable[[Any], Fetch], init: Callable[[int], None] | None
+    info: WorkerInfo,
+    pids: ctypes.Array[ctypes.c_int],
+    seed: int,
+    make_fetch: Callable[[Any], Fetch],
+    init: Callable[[int], None] | None,
 ) -> None:
     """Make this process a worker. Its random numbers are its own: a copy of its parent's would repeat what
     the other workers draw.
     """
     global _info, _make_fetch
     _info, _make_fetch = info, make_fetch
+    pids[info.id] = os.getpid()
     np.random.seed((seed + info.id) % 2**32)
     if init is not None:
         init(info.id)
@@ -94,9 +103,11 @@ class Workers:
         context = multiprocessing.get_context("fork" if os.name == "posix" else "spawn")
         seed = int(np.random.randint(0, 2**31))
         self.timeout = timeout or None
+        # each worker writes its own, as the executors do not tell
+        self.pids: ctypes.Array[ctypes.c_int] = sharedctypes.RawArray(ctypes.c_int, count)
         self.executors = [
             concurrent.futures.ProcessPoolExecutor(
-                1, context, _begin, (WorkerInfo(number, count, dataset), seed, make_fetch, init)
+                1, context, _begin, (WorkerInfo(number, count, dataset), self.pids, seed, make_fetch, init)
             )
             for number in range(count)
         ]
@@ -128,9 +139,18 @@ class Workers:
         try:
             return future.result(self.timeout)
         except concurrent.futures.TimeoutError:
+            self._kill()
             raise ReaderError(f"a worker of the DataLoader has given no batch for {self.timeout} s") from None
         except BrokenProcessPool as error:
             raise ReaderError("a worker of the DataLoader has ended without a word, or was killed") from error
+
+    def _kill(self) -> None:
+        """End the processes in the midst of their work: Python waits at its exit for those that are left,
+        and one that gives no batch may never end.
+        """
+        for pid in filter(None, self.pids):
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGTERM if os.name == "nt" else signal.SIGKILL)
 
     def end(self) -> None:
         """End the processes; what they have in work is dropped."""

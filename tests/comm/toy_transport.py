@@ -5,9 +5,12 @@ new transport has to define; the table of `test_transports` runs it.
 from __future__ import annotations
 
 import queue
+import threading
 from collections import defaultdict
 from collections.abc import Callable, Sequence
 from typing import Any
+
+from waiting import LIMIT
 
 from fluidlite.errors import CommunicatorError
 from fluidlite.executor.comm.links import ServerLink, TrainerLink
@@ -18,21 +21,24 @@ from fluidlite.executor.comm.session import Pace, Session
 from fluidlite.executor.comm.terms import Terms
 from fluidlite.executor.comm.wire import Incoming
 
-SECONDS = 10.0
-
 
 class Queues:
     """The queues that the threads of a job share: one for each pair of a place and a purpose."""
 
     def __init__(self) -> None:
         self._queues: dict[Any, queue.Queue[Any]] = defaultdict(queue.Queue)
+        self._looking = threading.Lock()
+
+    def _queue(self, key: Any) -> queue.Queue[Any]:
+        with self._looking:  # two threads that ask first would each make a queue
+            return self._queues[key]
 
     def put(self, key: Any, value: Any) -> None:
-        self._queues[key].put(value)
+        self._queue(key).put(value)
 
-    def get(self, key: Any, within: float = SECONDS) -> Any:
+    def get(self, key: Any, within: float = LIMIT) -> Any:
         try:
-            return self._queues[key].get(timeout=within)
+            return self._queue(key).get(timeout=within)
         except queue.Empty:
             raise CommunicatorError(f"nothing came for {key}") from None
 
@@ -89,7 +95,7 @@ class ToyServerLink(ServerLink):
 
     def next_message(self, within: float | None = None) -> tuple[Any, Message] | None:
         try:
-            to, message = self.queues.get(self.endpoint, SECONDS if within is None else within)
+            to, message = self.queues.get(self.endpoint, LIMIT if within is None else within)
         except CommunicatorError:
             if within is None:
                 raise

@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 __all__ = ["LIMIT", "until"]
 
-LIMIT = 120.0
+LIMIT = 300.0
 """Seconds after which what a test waits for counts as lost."""
 
 

@@ -14,6 +14,8 @@ from ring_cases import CASES, RingCase, check, joined, ring
 
 import fluidlite as fluid
 from fluidlite.errors import CommunicatorError
+from fluidlite.executor.comm.mpi.session import MpiSession
+from fluidlite.executor.comm.transports import process_session
 
 RANK, SIZE = MPI.COMM_WORLD.rank, MPI.COMM_WORLD.size
 
@@ -118,6 +120,10 @@ def fail(what: str) -> None:
     if what == "early" and RANK == 1:
         raise ValueError("before anything was said")
     joined(RANK, SIZE)
+    if what == "sleep":  # the limit is short only where it should be reached
+        session = process_session(False)
+        assert isinstance(session, MpiSession)
+        session.waiter.deadline = 2.0
     if RANK != 1:
         program = fluid.Program()
         program.global_block().create_var(name="x", shape=[3], dtype="float32")

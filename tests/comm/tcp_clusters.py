@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from ports import free_endpoint
 from test_tcp import KEY
+from waiting import LIMIT
 
 import fluidlite as fluid
 from fluidlite.executor.comm.session import use
@@ -41,7 +42,7 @@ def batch(seed: int, width: int = WIDTH) -> dict[str, Any]:
 class Cluster:
     """Roles as threads with TCP connections of their own."""
 
-    def __init__(self, job: Job, deadline: float = 10.0) -> None:
+    def __init__(self, job: Job, deadline: float = 60.0) -> None:
         self.job, self.deadline = job, deadline
         self.endpoint = job.slices[0].endpoint
         self.threads: dict[str, threading.Thread] = {}
@@ -100,7 +101,7 @@ class Cluster:
 
         self.start(f"trainer{number}", work)
 
-    def join(self, limit: float = 20.0) -> None:
+    def join(self, limit: float = LIMIT) -> None:
         end = time.monotonic() + limit
         for name, thread in self.threads.items():
             thread.join(max(0.1, end - time.monotonic()))

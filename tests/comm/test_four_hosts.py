@@ -13,6 +13,7 @@ from collections.abc import Iterator
 
 import numpy as np
 import pytest
+from waiting import until
 
 pytestmark = pytest.mark.slow
 JOB = str(pathlib.Path(__file__).with_name("four_hosts_job.py"))
@@ -92,19 +93,13 @@ def costs(text: str) -> np.ndarray:
 
 def wait_for_step(step: int, folder: pathlib.Path) -> None:
     """Wait until the second trainer, which is on host 4, has made a step."""
-    end = time.monotonic() + 60
-    while time.monotonic() < end:
-        logs = list((folder / "log4").glob("workerlog.*"))
-        if logs and len(costs(logs[0].read_text())) > step:
-            return
-        time.sleep(0.05)
-    raise AssertionError(f"no step {step} after a minute")
+    until(lambda: any(len(costs(log.read_text())) > step for log in (folder / "log4").glob("workerlog.*")))
 
 
 def ended(jobs: list[subprocess.Popen[str]]) -> list[tuple[int, str, str]]:
     """Exit code, output and errors of each host's command."""
     try:
-        said = [job.communicate(timeout=120) for job in jobs]
+        said = [job.communicate(timeout=300) for job in jobs]
     finally:
         for job in jobs:
             job.kill()

@@ -18,6 +18,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from ports import free_endpoint, free_endpoints
+from waiting import LIMIT
 
 from fluidlite.errors import CommunicatorError, FormatError
 from fluidlite.executor.comm.messages import Error, Kind, Message
@@ -44,7 +45,7 @@ class Processes:
             **os.environ,
             "FLUIDLITE_JOB_KEY": "test",
             "OMP_NUM_THREADS": "1",
-            "FLAGS_rpc_deadline": "60000",
+            "FLAGS_rpc_deadline": "200000",
             **env,
         }
         self.started.append(
@@ -61,7 +62,7 @@ class Processes:
     def finished(self, process: subprocess.Popen[str], code: int = 0) -> tuple[str, str]:
         """Output and errors of a process, once it has ended as it should."""
         try:
-            out, err = process.communicate(timeout=60)
+            out, err = process.communicate(timeout=LIMIT)
         except subprocess.TimeoutExpired:
             raise AssertionError("\n".join(self.words())) from None
         assert process.returncode == code, err
@@ -124,7 +125,7 @@ def endpoint() -> Iterator[str]:
     ready = threading.Event()
 
     def serve() -> None:
-        session = TcpSession(20.0, KEY)
+        session = TcpSession(LIMIT, KEY)
         link = session.listen(place, Terms(), lambda header: None)
         ready.set()
         value: Any = None
@@ -140,17 +141,17 @@ def endpoint() -> Iterator[str]:
 
     thread = threading.Thread(target=serve)
     thread.start()
-    ready.wait(10)
+    ready.wait(LIMIT)
     yield place
-    session = TcpSession(10.0, KEY)
+    session = TcpSession(LIMIT, KEY)
     session.post(place, Message(Kind.COMPLETE, 0))
     session.leave()
-    thread.join(20)
+    thread.join(LIMIT)
     assert not thread.is_alive()
 
 
 def test_values_come_back_as_they_went(endpoint: str) -> None:
-    session = TcpSession(10.0, KEY)
+    session = TcpSession(LIMIT, KEY)
     for value in (
         np.arange(6, dtype="int64").reshape(2, 3),
         np.zeros((0, 4), "float32"),
@@ -169,7 +170,7 @@ def test_values_come_back_as_they_went(endpoint: str) -> None:
 
 
 @contextlib.contextmanager
-def stranger(deadline: float = 5.0, key: bytes = KEY) -> Iterator[TcpSession]:
+def stranger(deadline: float = 60.0, key: bytes = KEY) -> Iterator[TcpSession]:
     session = TcpSession(deadline, key)
     yield session
     session.forget_servers()
@@ -187,7 +188,7 @@ def test_only_those_with_the_key_get_in(endpoint: str) -> None:
 def raw(endpoint: str, *pieces: bytes) -> bytes:
     """A server's answer to bytes that somebody sends it."""
     host, _, port = endpoint.rpartition(":")
-    with socket.create_connection((host, int(port)), timeout=5.0) as bare, contextlib.suppress(OSError):
+    with socket.create_connection((host, int(port)), timeout=300.0) as bare, contextlib.suppress(OSError):
         for piece in pieces:
             bare.sendall(piece)
         bare.shutdown(socket.SHUT_WR)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import socket
-import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -12,6 +11,7 @@ import numpy as np
 import pytest
 from tcp_clusters import WIDTH, Cluster, alone, batch, make
 from test_tcp import KEY, raw
+from waiting import LIMIT, until
 
 from fluidlite.errors import CommunicatorError
 from fluidlite.executor.comm.messages import Kind, Message
@@ -26,14 +26,9 @@ from fluidlite.values.tensor import SelectedRows
 def known(cluster: Cluster) -> Iterator[socket.socket]:
     """A connection of somebody who holds the key."""
     host, _, port = cluster.endpoint.rpartition(":")
-    deadline = time.monotonic() + 5.0
-    while True:
-        with contextlib.suppress(ConnectionRefusedError):
-            sock = socket.create_connection((host, int(port)), timeout=5.0)
-            break
-        assert time.monotonic() < deadline
-    with sock:
-        introduce(sock, cluster.endpoint, KEY, 5.0)
+    until(lambda: cluster.sessions["server"].listener is not None)
+    with socket.create_connection((host, int(port)), timeout=LIMIT) as sock:
+        introduce(sock, cluster.endpoint, KEY, LIMIT)
         yield sock
 
 
@@ -94,7 +89,7 @@ def test_what_nobody_should_send(sent: bytes, message: str) -> None:
     cluster.serve()
     with known(cluster) as sock:
         sock.sendall(sent)
-        said = Stream(sock, 5.0).next().text
+        said = Stream(sock, LIMIT).next().text
         assert message in said
     cluster.train(0, 2)
     cluster.train(1, 2)
@@ -106,7 +101,7 @@ def test_questions_that_have_no_answer() -> None:
     cluster = Cluster(make(trainers=1))
     cluster.serve()
     with known(cluster) as sock:
-        stream = Stream(sock, 5.0)
+        stream = Stream(sock, LIMIT)
         for message, answer in (
             (Message(Kind.GET, 0, "u"), "which this server does not hold"),
             (Message(Kind.ROWS, 0, "w", np.array([WIDTH])), "rows 30 to 30 of 'w', which has 30 here"),
@@ -138,7 +133,7 @@ def test_another_version_of_the_protocol() -> None:
             CommunicatorError,
             match=f"speaks version {VERSION + 1} of the protocol, and this process version {VERSION}",
         ):
-            introduce(near, "a:1", KEY, 5.0)
+            introduce(near, "a:1", KEY, LIMIT)
 
 
 # ---------------------------------------------------------------------- programs that differ
@@ -169,7 +164,7 @@ def test_a_program_that_differs(other: dict[str, Any], number: int, message: str
         job=make(endpoint=cluster.endpoint, **other),
         feed=lambda step: batch(step, other.get("width", WIDTH)),
     )
-    cluster.threads[f"trainer{number}"].join(10)
+    cluster.threads[f"trainer{number}"].join(LIMIT)
     with pytest.raises(CommunicatorError, match=message):
         cluster.result(f"trainer{number}")
     del cluster.errors[f"trainer{number}"]

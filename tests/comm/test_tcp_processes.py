@@ -11,6 +11,7 @@ import time
 import pytest
 from ports import free_endpoint
 from test_tcp import processes
+from waiting import LIMIT
 
 SCRIPT = pathlib.Path(__file__).parent / "fault_job.py"
 
@@ -91,7 +92,7 @@ def test_a_server_that_comes_back(sync: str) -> None:
         ]
         wait_for(trainers[0], "step 20")
         server.kill()
-        server.wait(10)
+        server.wait(LIMIT)
         again = started.start(SCRIPT, ROLE="PSERVER", **common)
         for trainer in trainers:
             out, err = started.finished(trainer)

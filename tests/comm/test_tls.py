@@ -15,6 +15,7 @@ import pytest
 import tcp_clusters
 from ports import free_endpoint
 from test_tcp import KEY
+from waiting import LIMIT
 
 from fluidlite.errors import CommunicatorError
 from fluidlite.executor.comm.messages import Kind, Message
@@ -55,7 +56,7 @@ def echo_server(endpoint: str, encryption: Encryption | None) -> Iterator[None]:
     def serve() -> None:
         told: Any = None
         with contextlib.suppress(CommunicatorError):  # that it was told to stop
-            while (found := listener.next_message(60.0)) is not None:
+            while (found := listener.next_message(LIMIT)) is not None:
                 to, message = found
                 if message.kind is Kind.SEND:
                     told = message.value
@@ -68,7 +69,7 @@ def echo_server(endpoint: str, encryption: Encryption | None) -> Iterator[None]:
         yield
     finally:
         listener.interrupt("the test is over")
-        thread.join(20)
+        thread.join(LIMIT)
         listener.close()
 
 
@@ -143,7 +144,7 @@ def test_nothing_can_be_read_on_the_way(endpoint: str) -> None:
         dialer.post(outside, Message(Kind.GET, 0, secret.decode()))
         assert dialer.answer(outside).tobytes() == secret * 9
         dialer.close()
-        relay.join(20)
+        relay.join(LIMIT)
     assert len(taken) > 700 and secret not in taken and b"synchronous" not in taken
 
 
@@ -204,7 +205,7 @@ def test_a_server_without(endpoint: str) -> None:
 def test_half_a_configuration(monkeypatch: pytest.MonkeyPatch, missing: str) -> None:
     monkeypatch.delenv(missing)
     with pytest.raises(CommunicatorError, match=f"^{missing} should be set too"):
-        TcpSession(5.0, KEY)
+        TcpSession(LIMIT, KEY)
 
 
 @pytest.mark.parametrize(

@@ -17,6 +17,7 @@ from test_mpi import MPIEXEC, run
 from test_tcp import KEY
 from toy_transport import Queues, ToySession
 from transport_cases import LINK_CASES, RING_CASES, SIZE, LinkCase, RingCase, run_link, run_ring
+from waiting import LIMIT
 
 from fluidlite.errors import CommunicatorError
 from fluidlite.executor.comm import traced
@@ -60,7 +61,7 @@ def in_threads(make: Callable[[], Session], work: Work) -> None:
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join(30)
+        thread.join(LIMIT)
         assert not thread.is_alive()
     for session in sessions:
         session.leave()
@@ -69,7 +70,7 @@ def in_threads(make: Callable[[], Session], work: Work) -> None:
 
 
 def over_tcp(work: Work) -> None:
-    in_threads(lambda: TcpSession(20.0, KEY), work)
+    in_threads(lambda: TcpSession(LIMIT, KEY), work)
 
 
 def over_queues(work: Work) -> None:
@@ -166,7 +167,7 @@ def test_a_server_can_be_interrupted(row: Row) -> None:
                 serving[0].next_message()
             serving[0].close("enough")
         else:
-            assert ready.wait(10)
+            assert ready.wait(LIMIT)
             serving[0].interrupt("enough")
 
     row.together(work)
@@ -184,12 +185,12 @@ def test_every_transport_defines_every_method() -> None:
 
 def test_a_server_that_has_gone_keeps_no_goodbye_from_the_others() -> None:
     places = free_endpoints(2)
-    servers = [TcpSession(20.0, KEY) for _ in places]
+    servers = [TcpSession(LIMIT, KEY) for _ in places]
     links = [
         server.listen(place, Terms(), lambda header: None)
         for server, place in zip(servers, places, strict=True)
     ]
-    trainer, heard = TcpSession(20.0, KEY), []
+    trainer, heard = TcpSession(LIMIT, KEY), []
 
     def train() -> None:
         for place in places:
@@ -198,12 +199,12 @@ def test_a_server_that_has_gone_keeps_no_goodbye_from_the_others() -> None:
     thread = threading.Thread(target=train)
     thread.start()
     heard += [link.next_message() for link in links]
-    thread.join(10)
+    thread.join(LIMIT)
     # a socket that is closed over unread bytes resets its connection, which the trainer hears at once
     trainer.post(places[0], Message(Kind.SEND, 0, "g", np.ones(1 << 16)))
     links[0].close()
     time.sleep(0.1)
     trainer.leave()
-    found = links[1].next_message(10.0)
+    found = links[1].next_message(LIMIT)
     assert found is not None and found[1].kind is Kind.COMPLETE
     links[1].close()

@@ -30,7 +30,7 @@ def net() -> Any:
     )
     guess = fluid.layers.fc(rows, 1, param_attr=fluid.ParamAttr("w", initializer=constant(0.5)))
     loss = fluid.layers.mean(fluid.layers.square_error_cost(guess, y))
-    fluid.optimizer.SGD(0.2).minimize(loss)
+    fluid.optimizer.SGD(0.1).minimize(loss)
     return loss
 
 
@@ -89,6 +89,9 @@ def main() -> None:
     }
     settings = {
         "communicator_max_merge_var_num": "2",
+        # a gradient is a few steps old at the most: with older ones, on a busy machine, the job would diverge
+        "communicator_send_queue_size": "2",
+        "communicator_independent_recv_thread": "0",
         "communicator_send_wait_times": "1",
         "communicator_min_send_grad_num_before_recv": "2",
         "communicator_is_sgd_optimizer": "0",

@@ -8,7 +8,6 @@ import contextlib
 import json
 import pathlib
 import threading
-import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -17,6 +16,7 @@ import numpy as np
 import pytest
 from ports import free_endpoint, free_endpoints
 from test_tcp import processes
+from waiting import LIMIT, until
 
 import fluidlite as fluid
 from fluidlite.errors import CommunicatorError
@@ -55,7 +55,7 @@ class Server:
 
     def run(self) -> None:
         main, startup = self.programs
-        session = TcpSession(20.0, KEY)
+        session = TcpSession(LIMIT, KEY)
         try:
             with use(session):
                 exe = fluid.Executor(fluid.CPUPlace())
@@ -67,15 +67,8 @@ class Server:
             session.leave()
 
     def end(self) -> None:
-        self.thread.join(20)
+        self.thread.join(LIMIT)
         assert not self.thread.is_alive()
-
-
-def until(ready: Callable[[], bool]) -> None:
-    end = time.monotonic() + 20
-    while not ready():
-        assert time.monotonic() < end
-        time.sleep(0.002)
 
 
 def settle(helper: Any, step: int) -> None:
@@ -96,7 +89,7 @@ def test_as_paddle_computes(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setitem(case, "settings", whole)
     server = Server(name)
     try:
-        with programs(), use(TcpSession(20.0, KEY)) as session:
+        with programs(), use(TcpSession(LIMIT, KEY)) as session:
             found, exe = make_async.train(fluid, name, server.endpoint, settle)
             exe.close()
             session.leave()
@@ -110,7 +103,7 @@ def test_as_paddle_computes(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
 
 # ---------------------------------------------------------------------- what goes wrong in a thread
 def test_an_error_of_a_thread_reaches_the_next_step() -> None:
-    with programs(), use(TcpSession(20.0, KEY)) as session:
+    with programs(), use(TcpSession(LIMIT, KEY)) as session:
         server = Server("async_sgd")
         try:
             made, loss = make_async.transpiled(fluid, "async_sgd", server.endpoint)
@@ -141,7 +134,7 @@ def test_an_error_of_a_thread_reaches_the_next_step() -> None:
 
 def test_a_trainer_waits_for_servers_that_are_slow(flags: Callable[..., None]) -> None:
     """Too many gradients on their way: `send` waits, and says what for when that takes too long."""
-    with programs(), use(TcpSession(20.0, KEY)):
+    with programs(), use(TcpSession(LIMIT, KEY)):
         made, _ = make_async.transpiled(fluid, "async_sgd", "127.0.0.1:1")
         program = made.get_trainer_program(wait_port=False)
         settings = {

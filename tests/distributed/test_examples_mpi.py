@@ -55,11 +55,11 @@ def run(example: str, *options: str, count: int = 4, **env: str) -> subprocess.C
     given = {
         **os.environ,
         "OMP_NUM_THREADS": "1",
-        "FLAGS_rpc_deadline": "60000",
+        "FLAGS_rpc_deadline": "200000",
         "PYTHONPATH": str(ROOT / "tests"),
         **env,
     }
-    return subprocess.run(command, capture_output=True, text=True, timeout=120, env=given, check=False)
+    return subprocess.run(command, capture_output=True, text=True, timeout=300, env=given, check=False)
 
 
 def difference(example: str, mode: str, options: list[str], **env: str) -> float:

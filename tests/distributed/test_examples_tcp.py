@@ -30,7 +30,7 @@ def job(command: Sequence[str], trainers: int = 2, servers: int = 2) -> list[str
         **os.environ,
         "OMP_NUM_THREADS": "1",
         "FLUIDLITE_JOB_KEY": "test",
-        "FLAGS_rpc_deadline": "60000",
+        "FLAGS_rpc_deadline": "200000",
         "POD_IP": "127.0.0.1",
         "PADDLE_PSERVERS_IP_PORT_LIST": ",".join(f"127.0.0.1:{port}" for port in ports),
         "PADDLE_TRAINERS_NUM": str(trainers),
@@ -48,7 +48,7 @@ def job(command: Sequence[str], trainers: int = 2, servers: int = 2) -> list[str
         for role in roles
     ]
     try:
-        said = [process.communicate(timeout=60) for process in started]
+        said = [process.communicate(timeout=300) for process in started]
     finally:
         for process in started:
             process.kill()

@@ -495,7 +495,7 @@ def test_two_processes_a_node() -> None:
         [str(MPIEXEC), "-n", "4", sys.executable, "-c", code],
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=300,
         check=True,
     )
     assert sorted(done.stdout.splitlines()) == sorted(

@@ -24,7 +24,7 @@ def start(mode: str, **variables: str) -> subprocess.Popen[str]:
         **os.environ,
         "OMP_NUM_THREADS": "1",
         "FLUIDLITE_JOB_KEY": "fleet",
-        "FLAGS_rpc_deadline": "60000",
+        "FLAGS_rpc_deadline": "200000",
         **variables,
     }
     return subprocess.Popen(
@@ -37,7 +37,7 @@ def start(mode: str, **variables: str) -> subprocess.Popen[str]:
 
 
 def finished(process: subprocess.Popen[str]) -> str:
-    out, error = process.communicate(timeout=120)
+    out, error = process.communicate(timeout=300)
     assert process.returncode == 0, error
     return out
 

@@ -512,7 +512,7 @@ COMMAND = [sys.executable, "-m", "fluidlite.cli.transpile"]
 
 def process(*argv: object, **options: Any) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        [*COMMAND, *map(str, argv)], capture_output=True, text=True, timeout=120, check=False, **options
+        [*COMMAND, *map(str, argv)], capture_output=True, text=True, timeout=300, check=False, **options
     )
 
 

@@ -8,12 +8,12 @@ import gc
 import itertools
 import random
 import threading
-import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
 import pytest
+from waiting import until
 
 import fluidlite as fluid
 from fluidlite import core, io
@@ -40,12 +40,7 @@ def broken() -> Iterator[int]:
 def no_thread_stays() -> Iterator[None]:
     yield
     gc.collect()
-    end = time.monotonic() + 5
-    while left := [
-        thread.name for thread in threading.enumerate() if thread.name.startswith("fluidlite-reader")
-    ]:
-        assert time.monotonic() < end, f"threads left: {left}"
-        time.sleep(0.01)
+    until(lambda: not any(thread.name.startswith("fluidlite-reader") for thread in threading.enumerate()))
 
 
 # ------------------------------------------------------------------------------------------------ decorators

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 import pytest
 from slim_net import IN, PLACE, Net, reader
+from waiting import LIMIT
 
 import fluidlite as fluid
 from fluidlite.contrib.slim import Compressor
@@ -71,11 +72,11 @@ def test_a_controller_is_served() -> None:
     assert controller.best_tokens == [1, 2, 1]
     with pytest.raises(ConnectionError, match="is the key right"):
         SearchAgent(server.ip(), server.port(), "other").update([4, 4, 2], 9.0)
-    with socket.create_connection((server.ip(), server.port()), timeout=5) as client:
+    with socket.create_connection((server.ip(), server.port()), timeout=LIMIT) as client:
         client.sendall(b"nonsense")
         assert client.recv(10) == b""
     agent.update([2, 2, 1], 0.7)
-    thread.join(10)
+    thread.join(LIMIT)
     assert not thread.is_alive()
     assert controller.best_tokens == [2, 2, 1]
 

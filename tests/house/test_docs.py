@@ -23,7 +23,7 @@ from fluidlite.executor.passes import PASSES
 from fluidlite.show import FORMATS
 
 READ = [pages.read(path) for path in PAGES if path.exists()]
-SECONDS = 120  # the longest that a block may take
+SECONDS = 300  # the longest that a block may take
 DEFINITIONS = (ast.FunctionDef, ast.ClassDef)
 LANGUAGES = {"python", "console", "text"}
 
@@ -50,7 +50,7 @@ def environment(**variables: str) -> dict[str, str]:
         name: value for name, value in os.environ.items() if not name.startswith(("PADDLE_", "TRAINING_"))
     }
     path = os.pathsep.join([str(pathlib.Path(sys.executable).parent), os.environ["PATH"]])
-    return {**clean, "PATH": path, "NO_COLOR": "1", "FLAGS_rpc_deadline": "60000", **variables}
+    return {**clean, "PATH": path, "NO_COLOR": "1", "FLAGS_rpc_deadline": "200000", **variables}
 
 
 # ---------------------------------------------------------------------- Python

@@ -52,7 +52,7 @@ class House:
             env={**os.environ, "PYTHONPATH": str(self.folder), "FLAGS_check_plans": "1"},
             capture_output=True,
             text=True,
-            timeout=120,
+            timeout=300,
             check=False,
         )
         assert ran.returncode == 0, ran.stdout + ran.stderr

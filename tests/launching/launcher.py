@@ -15,9 +15,9 @@ def launch(folder: pathlib.Path, *arguments: str) -> subprocess.CompletedProcess
     return subprocess.run(
         [sys.executable, "-m", "fluidlite.cli.launch", *arguments],
         cwd=folder,
-        env={**os.environ, "FLAGS_rpc_deadline": "30000"},
+        env={**os.environ, "FLAGS_rpc_deadline": "200000"},
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=300,
         check=False,
     )

@@ -7,11 +7,11 @@ import re
 import signal
 import subprocess
 import sys
-import time
 
 import pytest
 from launcher import launch
 from test_mpi import MPIEXEC
+from waiting import LIMIT, until
 
 from fluidlite.cli.launch import main
 
@@ -166,11 +166,8 @@ class TestRanks:
             text=True,
         ) as child:
             logs = [folder / "kept" / f"trainer{number}.log" for number in range(2)]
-            end = time.monotonic() + 60
-            while not all(log.is_file() and "done" in log.read_text() for log in logs):
-                assert time.monotonic() < end
-                time.sleep(0.02)
+            until(lambda: all(log.is_file() and "done" in log.read_text() for log in logs))
             child.send_signal(signal.SIGINT)
-            _, said = child.communicate(timeout=30)
+            _, said = child.communicate(timeout=LIMIT)
         assert child.returncode == 130
         assert said == "fluidlite-launch: interrupted; all 2 processes have ended\n"

@@ -12,9 +12,12 @@ import time
 
 import pytest
 from test_mpi import MPIEXEC
+from waiting import LIMIT, until
 
 HERE = pathlib.Path(__file__).parent
 JOB = str(HERE / "launched.py")
+DEADLINE = 200
+"""Seconds that a rank waits for another."""
 pytestmark = [
     pytest.mark.mpi,
     pytest.mark.skipif(MPIEXEC is None, reason="no mpiexec: pip install 'fluidlite[mpi]'"),
@@ -26,14 +29,14 @@ def command(*arguments: str, module: str = "launch") -> list[str]:
 
 
 def launch(folder: pathlib.Path, *arguments: str, module: str = "launch") -> subprocess.CompletedProcess[str]:
-    env = {**os.environ, "FLAGS_rpc_deadline": "30000"}
+    env = {**os.environ, "FLAGS_rpc_deadline": str(DEADLINE * 1000)}
     return subprocess.run(
         command(*arguments, module=module),
         cwd=folder,
         env=env,
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=300,
         check=False,
     )
 
@@ -97,7 +100,7 @@ def test_ranks_that_mpiexec_has_started_are_ranks(tmp_path: pathlib.Path) -> Non
         [MPIEXEC, "-n", "2", *command(JOB)],
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=300,
         cwd=tmp_path,
         check=False,
     )
@@ -123,7 +126,7 @@ def test_the_first_failure_is_shown_once_and_ends_all(
     assert done.returncode == code and done.stderr.startswith(says), done
     assert done.stderr.count("Traceback") == str(says).count("Traceback") and "Traceback" not in done.stdout
     assert "runpy" not in done.stderr and "rank.py" not in done.stderr
-    assert time.monotonic() - start < 25
+    assert time.monotonic() - start < DEADLINE * 0.8  # it is the failure that ends them
     assert not is_running(str(tmp_path))
 
 
@@ -139,11 +142,9 @@ def test_a_signal_ends_all_quietly(number: int, code: int, tmp_path: pathlib.Pat
         text=True,
     ) as child:
         log = tmp_path / "log" / "workerlog.0"
-        end = time.monotonic() + 60
-        while not (log.is_file() and log.read_text()) and time.monotonic() < end:
-            time.sleep(0.02)
+        until(lambda: log.is_file() and log.read_text())
         child.send_signal(number)
-        _, said = child.communicate(timeout=30)
+        _, said = child.communicate(timeout=LIMIT)
     assert child.returncode == code and said == ""
     assert not is_running(str(tmp_path))
 
@@ -159,10 +160,10 @@ def test_a_job_costs_little_more_than_mpiexec(tmp_path: pathlib.Path) -> None:
     for _ in range(3):
         for name, each in commands.items():
             start = time.monotonic()
-            subprocess.run(each, cwd=tmp_path, env=env, capture_output=True, check=True, timeout=60)
+            subprocess.run(each, cwd=tmp_path, env=env, capture_output=True, check=True, timeout=300)
             took[name].append(time.monotonic() - start)
-    # the bound is a second on an idle machine; tests run beside others
-    assert min(took["launch"]) - min(took["mpiexec"]) < 2.0, took
+    # the bound is a second on an idle machine; where others run beside, both take a multiple of their time
+    assert min(took["launch"]) < 2.0 + 2.0 * min(took["mpiexec"]), took
 
 
 # ---------------------------------------------------------------------- servers and functions
@@ -187,7 +188,7 @@ def test_functions(tmp_path: pathlib.Path) -> None:
         [sys.executable, str(HERE / "spawner.py")],
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=300,
         cwd=tmp_path,
         check=False,
     )

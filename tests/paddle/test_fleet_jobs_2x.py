@@ -117,7 +117,7 @@ def environment(**variables: str) -> dict[str, str]:
         **known,
         "OMP_NUM_THREADS": "1",
         "FLUIDLITE_JOB_KEY": "fleet",
-        "FLAGS_rpc_deadline": "60000",
+        "FLAGS_rpc_deadline": "200000",
         **variables,
     }
 
@@ -134,7 +134,7 @@ def start(folder: pathlib.Path, command: list[str], **variables: str) -> subproc
 
 
 def finished(process: subprocess.Popen[str]) -> str:
-    out, error = process.communicate(timeout=120)
+    out, error = process.communicate(timeout=300)
     assert process.returncode == 0, error
     return out
 

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from waiting import LIMIT
 
 import fluidlite.paddle as paddle
 from fluidlite import unique_name
@@ -133,7 +134,7 @@ def test_exchanges_in_a_folder(tmp_path: pathlib.Path, monkeypatch: pytest.Monke
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join(60)
+        thread.join(LIMIT)
     everyone = [[False, 0], [False, 1], [True, 0]]
     assert found[True, 0] == [everyone]
     for index in range(2):

@@ -11,6 +11,7 @@ import sys
 import pytest
 import rpc_work
 from ports import free_endpoint
+from waiting import LIMIT
 
 from fluidlite import paddle
 from fluidlite.errors import ArgumentError, CommunicatorError
@@ -37,7 +38,7 @@ def greet() -> str:
 
 def run(size: int, *script: str, **more: str) -> list[str]:
     """The output of each of `size` processes, which know their number and where they meet."""
-    env = {**os.environ, **more, "FLAGS_rpc_deadline": "60000", "FLUIDLITE_JOB_KEY": "of this test"}
+    env = {**os.environ, **more, "FLAGS_rpc_deadline": "200000", "FLUIDLITE_JOB_KEY": "of this test"}
     place = free_endpoint()
     started = [
         subprocess.Popen(
@@ -49,7 +50,7 @@ def run(size: int, *script: str, **more: str) -> list[str]:
         )
         for rank in range(size)
     ]
-    return [process.communicate(timeout=120)[0] for process in started]
+    return [process.communicate(timeout=300)[0] for process in started]
 
 
 def test_workers_call_each_other() -> None:
@@ -82,10 +83,10 @@ def test_whoever_has_no_certificate_is_refused(monkeypatch: pytest.MonkeyPatch) 
                 assert rpc.rpc_sync("alone", rpc_work.double, (2,)) == 4
                 continue
             with pytest.raises(CommunicatorError, match=f"'alone' at {here.ip}:{here.port} does not answer"):
-                rpc.rpc_sync("alone", rpc_work.double, (2,), timeout=10)
+                rpc.rpc_sync("alone", rpc_work.double, (2,), timeout=LIMIT)
         monkeypatch.setenv(VARIABLES[0], "some.pem")
         with pytest.raises(CommunicatorError, match=f"{VARIABLES[1]} and {VARIABLES[2]} should be set too"):
-            rpc.rpc_sync("alone", rpc_work.double, (2,), timeout=10)
+            rpc.rpc_sync("alone", rpc_work.double, (2,), timeout=LIMIT)
     finally:
         for name, value in certificates("job").items():
             monkeypatch.setenv(name, value)
@@ -117,7 +118,7 @@ def test_a_worker_alone_calls_itself(alone: rpc.WorkerInfo) -> None:
 @pytest.mark.parametrize("proof", ["", "0" * 64])
 def test_calls_without_the_key_are_refused(alone: rpc.WorkerInfo, proof: str) -> None:
     body = encode({"module": "__main__", "name": "main", "args": [], "kwargs": {}})
-    connection = http.client.HTTPConnection(alone.ip, alone.port, timeout=10)
+    connection = http.client.HTTPConnection(alone.ip, alone.port, timeout=LIMIT)
     connection.request("POST", "/call", body, {"X-Call": "1", "X-Proof": proof})
     assert connection.getresponse().status == 403
     connection.close()
@@ -128,7 +129,7 @@ def test_a_call_is_not_taken_twice(alone: rpc.WorkerInfo) -> None:
     body = encode({"module": __name__, "name": "greet", "args": [], "kwargs": {}})
     found = []
     for _ in range(2):
-        connection = http.client.HTTPConnection(alone.ip, alone.port, timeout=10)
+        connection = http.client.HTTPConnection(alone.ip, alone.port, timeout=LIMIT)
         headers = {"X-Call": "77", "X-Proof": rpc._proof("call", "77", body)}
         connection.request("POST", "/call", body, headers)
         found.append(connection.getresponse().status)

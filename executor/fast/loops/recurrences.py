@@ -1,4 +1,6 @@
-"""Recurrences of plans by compiled code, for `lstm_steps` and `gru_steps` of `fluidlite.ops.kernels`."""
+"""Recurrences of plans by compiled code, for `lstm_steps`, `gru_steps` and `rnn_steps` of
+`fluidlite.ops.kernels`.
+"""
 
 from __future__ import annotations
 
@@ -11,6 +13,7 @@ import numpy as np
 
 from fluidlite.base.dtypes import Array
 from fluidlite.base.registry import KernelContext
+from fluidlite.executor.fast.loops.cells import ResetAfterSteps, SimpleForm, SimpleSteps
 from fluidlite.executor.fast.loops.compiler import LoopCode, loop_of, widths
 from fluidlite.executor.fast.loops.gated import PRODUCT, GatedSteps, UnitForm
 from fluidlite.executor.fast.loops.gru import GruForm, GruSteps
@@ -20,6 +23,7 @@ from fluidlite.executor.run.team import on_team
 from fluidlite.ops.kernels.gru_steps import GruRun, GruUnit
 from fluidlite.ops.kernels.lstm_steps import LstmCell, LstmRun, ProjectedRun, Projection
 from fluidlite.ops.kernels.recurrence import TimeSteps
+from fluidlite.ops.kernels.rnn_steps import CellRun, CellUnit, SimpleUnit
 from fluidlite.values.tensor import rebinds
 
 __all__ = ["Recurrences"]
@@ -30,6 +34,7 @@ Unit: TypeAlias = "type[GatedSteps[Any]]"
 _ASKED_AT = 2  # the run at which code is compiled: what runs once is not worth it
 _LEAST_ROWS = 64  # from which copying a weight into panels pays
 _SMALL_WEIGHT = 1 << 15  # numbers in a weight for which it always does
+_STEP_WEIGHT = 1 << 13  # and for each step: copying them takes less than the step's calls by NumPy
 _LEAST_STEP = (
     1 << 20
 )  # multiplications of a single step from which it does: 64 units in a loop took 30 % more
@@ -137,7 +142,7 @@ class Recurrences:
         """All steps of a long short-term memory over rows X as they are given; without what only a gradient
         reads, unless it `saves` that.
         """
-        if not _fits(len(X), Weight, X, H0, C0):
+        if not _fits(steps, Weight, X, H0, C0):
             return None
         own = (*_lstm_own(cell, H0, C0), saves)
         function = self._function(LstmSteps, False, LstmForm, cell.size, [Weight], own, _kept_as(ctx, fixed))
@@ -165,7 +170,7 @@ class Recurrences:
         """All steps back from `d`, the gradient of the states, and from those of the cells: the gradients of
         the gates, the state before each row, the gradients of bias and first cells.
         """
-        if not _fits(len(run.hidden), Weight, *run, H0, C0, d, dcells, last_cells):
+        if not _fits(steps, Weight, *run, H0, C0, d, dcells, last_cells):
             return None
         own = _lstm_own(cell, H0, C0, dcells is not None)
         function = self._function(LstmSteps, True, LstmForm, cell.size, [Weight.T], own)
@@ -201,7 +206,7 @@ class Recurrences:
     ) -> ProjectedRun | None:
         """All steps of a long short-term memory whose recurrence reads a projection of its states."""
         weights, width = [Weight, projection.weight], len(Weight)
-        if not _fits(len(X), Weight, X, H0, C0, projection.weight):
+        if not _fits(steps, Weight, X, H0, C0, projection.weight):
             return None
         own = (*_lstm_own(cell, H0, C0), True, *_projected_own(projection, width))
         kept = _kept_as(ctx, fixed)
@@ -232,7 +237,7 @@ class Recurrences:
         product, step by step, those of bias and first cells.
         """
         weights = [Weight.T, projection.weight.T]
-        if not _fits(len(d), Weight, *run, H0, C0, d, dcells, projection.weight):
+        if not _fits(steps, Weight, *run, H0, C0, d, dcells, projection.weight):
             return None
         own = (*_lstm_own(cell, H0, C0, dcells is not None), True, *_projected_own(projection, len(Weight)))
         function = self._function(ProjectedSteps, True, ProjectedForm, cell.size, weights, own)
@@ -261,7 +266,7 @@ class Recurrences:
         fixed: Hashable,
     ) -> GruRun | None:
         """All steps of a gated recurrent unit over rows X as they are given."""
-        if not _pays(steps, unit) or not _fits(len(X), unit.gate_weight, X, H0):
+        if not _pays(steps, unit) or not _fits(steps, unit.gate_weight, X, H0):
             return None
         weights, own, kept = (
             [unit.gate_weight, unit.candidate_weight],
@@ -289,7 +294,7 @@ class Recurrences:
         """All steps back from `d`, the gradient of the states: the gradients of the gates, the state before
         each row and what the reset gate let through of it, the gradients of bias and first states.
         """
-        if not _pays(steps, unit) or not _fits(len(d), unit.gate_weight, hidden, gates, H0, d):
+        if not _pays(steps, unit) or not _fits(steps, unit.gate_weight, hidden, gates, H0, d):
             return None
         weights = [unit.gate_weight.T, unit.candidate_weight.T]
         function = self._function(GruSteps, True, GruForm, unit.size, weights, _gru_own(unit, H0))
@@ -305,6 +310,62 @@ class Recurrences:
         calls = _Calls(function, steps, unit.size, values, {"DBias": 3 * unit.size})
         calls.run(ctx.threads)
         return values["DX"], values["Earlier"], values["Passed"], calls.sums["DBias"], calls.carry
+
+    # ------------------------------------------------------------------ one product of the whole state
+    def cells(
+        self,
+        ctx: KernelContext,
+        unit: CellUnit,
+        steps: TimeSteps,
+        X: Array,
+        bias: Array,
+        H0: Array,
+        fixed: Hashable,
+    ) -> CellRun | None:
+        """All steps of a unit of the op `rnn` over rows X as they are given."""
+        if not _fits(steps, unit.weight, X, H0):
+            return None
+        kind, form, own = _cell_kind(unit)
+        function = self._function(kind, False, form, unit.size, [unit.weight], own, _kept_as(ctx, fixed))
+        if function is None:
+            return None
+        run = CellRun(*(np.empty((len(X), count * unit.size), np.float32) for count in (1, unit.kept)))
+        values = {**_entry(X, bias, H0, unit.size), "Hidden": run.hidden, "Gates": run.kept}
+        _Calls(function, steps, unit.size, values).run(ctx.threads)
+        return run
+
+    def cells_back(
+        self, ctx: KernelContext, unit: CellUnit, steps: TimeSteps, run: CellRun, H0: Array, d: Array
+    ) -> tuple[Array, ...] | None:
+        """All steps back from `d`, the gradient of the states: the gradients of the planes, the state before
+        each row, the gradients of the bias and of the first states.
+        """
+        if not _fits(steps, unit.weight, run.hidden, H0, d):
+            return None
+        kind, form, own = _cell_kind(unit)
+        function = self._function(kind, True, form, unit.size, [unit.weight.T], own)
+        if function is None:
+            return None
+        values = {
+            **_gradients(d, unit.made * unit.size),
+            "First": _first(H0, unit.size),
+            "Hidden": np.ascontiguousarray(run.hidden),
+            "Gates": np.ascontiguousarray(run.kept),
+        }
+        calls = _Calls(function, steps, unit.size, values, {"DBias": unit.made * unit.size})
+        calls.run(ctx.threads)
+        behind = values["DX"][steps.rows[: steps.running], -unit.products * unit.size :]
+        first = behind @ unit.weight.T
+        if unit.goes_straight:
+            first += calls.carry
+        return values["DX"], values["Earlier"], calls.sums["DBias"], first
+
+
+def _cell_kind(unit: CellUnit) -> tuple[Unit, type[UnitForm], tuple[Any, ...]]:
+    """The functions for a unit, their form, and its fields beyond those that the weights give."""
+    if isinstance(unit, SimpleUnit):
+        return SimpleSteps, SimpleForm, (True, unit.activation.name)
+    return ResetAfterSteps, UnitForm, (True,)
 
 
 @cache
@@ -327,9 +388,10 @@ def _kept_as(ctx: KernelContext, fixed: Hashable) -> Hashable:
     return None if fixed is None else (ctx.op, fixed)
 
 
-def _fits(rows: int, weight: Array, *arrays: Maybe) -> bool:
-    """True if all are of float32, with rows enough."""
-    if weight.dtype != np.float32 or (rows < _LEAST_ROWS and weight.size > _SMALL_WEIGHT):
+def _fits(steps: TimeSteps, weight: Array, *arrays: Maybe) -> bool:
+    """True if all are of float32, with rows or steps enough."""
+    most = max(_SMALL_WEIGHT, len(steps.steps) * _STEP_WEIGHT)
+    if weight.dtype != np.float32 or (len(steps.rows) < _LEAST_ROWS and weight.size > most):
         return False
     return all(array is None or (array.dtype == np.float32 and array.size > 0) for array in arrays)
 

@@ -26,6 +26,7 @@ __all__ = [
     "chunks",
     "even_steps",
     "gate_steps",
+    "ordered_steps",
     "planes",
     "single_step",
     "steps_of",
@@ -155,10 +156,12 @@ class TimeSteps:
         first = (offsets[1:] - 1 if reverse else offsets[:-1])[self.order][rank]
         self.rows = first - step if reverse else first + step
         if is_ordered:
-            self.rows = np.arange(len(step))
+            self.rows = self.starts[ordered[rank] - 1 - step] + rank if reverse else np.arange(len(step))
         self.back = np.empty_like(self.rows)
         self.back[self.rows] = np.arange(len(self.back))
         self.running = int(counts[0]) if len(counts) else 0
+        self.last = self.rows[self.starts[ordered[: self.running] - 1] + np.arange(self.running)]
+        """The row of each sequence's last step, longest sequence first, without empty ones."""
         self.is_steady = bool((counts == self.running).all())
         # a sequence has the same rank in every step, so its row one step before is found by that
         self.sources = rank
@@ -299,9 +302,15 @@ def single_step(xp: Any, rows: int) -> TimeSteps:
 
 
 @functools.lru_cache(maxsize=32)
-def even_steps(xp: Any, steps: int, sequences: int) -> TimeSteps:
+def even_steps(xp: Any, steps: int, sequences: int, reverse: bool = False) -> TimeSteps:
     """The steps of sequences of the same length, whose rows already lie step by step."""
-    return TimeSteps(xp, np.arange(sequences + 1) * steps, is_ordered=True)
+    return TimeSteps(xp, np.arange(sequences + 1) * steps, reverse, is_ordered=True)
+
+
+@functools.lru_cache(maxsize=32)
+def ordered_steps(xp: Any, lengths: tuple[int, ...], reverse: bool = False) -> TimeSteps:
+    """The steps of sequences of these lengths, whose rows already lie step by step, longest first."""
+    return TimeSteps(xp, np.cumsum([0, *lengths]), reverse, is_ordered=True)
 
 
 # ---------------------------------------------------------------------- gates in planes

@@ -13,16 +13,23 @@ Steps beyond a sequence's length leave its state as it is, and their outputs are
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Sequence
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
 from fluidlite.base.dtypes import Array
 from fluidlite.base.errors import ShapeError
 from fluidlite.base.registry import KernelContext, Op, Spec
+from fluidlite.ops.kernels import lstm_steps, rnn_steps
 from fluidlite.ops.kernels.last_run import last_run
+from fluidlite.ops.kernels.lstm_steps import LstmCell, LstmRun
+from fluidlite.ops.kernels.products import product, shared_product
+from fluidlite.ops.kernels.recurrence import ACTIVATIONS, TimeSteps, even_steps, ordered_steps
+from fluidlite.ops.kernels.rnn_steps import CellRun, CellUnit, ResetAfterUnit, SimpleUnit
+from fluidlite.values.tensor import host
+
+Maybe: TypeAlias = "Array | None"
 
 GATES = {"LSTM": 4, "GRU": 3, "RNN_TANH": 1, "RNN_RELU": 1}
 
@@ -70,213 +77,297 @@ def _(
     }
 
 
-# ---------------------------------------------------------------------- one layer in one direction
-@dataclass
-class _CellWeights:
-    """The weights and biases of one layer and direction."""
+# ---------------------------------------------------------------------- rows and weights
+class _BatchRows:
+    """The rows of a padded batch [time, batch, ...] of sequences, step by step, longest first."""
+
+    def __init__(self, xp: Any, time: int, batch: int, lengths: Maybe) -> None:
+        self.xp, self.time, self.batch = xp, time, batch
+        self.index: Array | None = None
+        """Their places among all rows, where these are not all."""
+        self.order = np.arange(batch)
+        """Sequences, longest first."""
+        self.steps = [even_steps(xp, time, batch, reverse) for reverse in (False, True)]
+        """For each direction."""
+        counts = None if lengths is None else np.minimum(host(lengths).reshape(-1), time)
+        if counts is None or (counts == time).all():
+            return
+        self.order = np.argsort(-counts, kind="stable")
+        ordered = tuple(counts[self.order].tolist())
+        self.steps = [ordered_steps(xp, ordered, reverse) for reverse in (False, True)]
+        widths = np.diff(self.steps[0].starts)
+        ranks = np.arange(len(self.steps[0].rows)) - np.repeat(self.steps[0].starts[:-1], widths)
+        self.index = xp.asarray(np.repeat(np.arange(len(widths)), widths) * batch + self.order[ranks])
+
+    def taken(self, X: Array) -> Array:
+        """The rows of X [time, batch, ...]."""
+        rows = X.reshape(self.time * self.batch, -1)
+        return rows if self.index is None else self.xp.take(rows, self.index, axis=0)
+
+    def spread(self, rows: Array) -> Array:
+        """The inverse of `taken`, with zeros in other places."""
+        if self.index is None:
+            return rows.reshape(self.time, self.batch, -1)
+        out = self.xp.zeros((self.time * self.batch, rows.shape[1]), rows.dtype)
+        out[self.index] = rows
+        return out.reshape(self.time, self.batch, -1)
+
+    def first(self, state: Array) -> Array:
+        """A state of each sequence [batch, size], longest first."""
+        return state if self.index is None else self.xp.take(state, self.xp.asarray(self.order), axis=0)
+
+    def replaced(self, state: Array, found: Array) -> Array:
+        """A state of each sequence, with `found` for those that have steps."""
+        out = state.copy()
+        out[self.xp.asarray(self.order[: len(found)])] = found
+        return out
+
+
+# where a unit of `ops.kernels` has the gates of an input and of a state otherwise than the op
+_ENTRY_ORDER = {"LSTM": (2, 0, 1, 3), "GRU": (2, 0, 1)}
+_STATE_ORDER = {"LSTM": (2, 0, 1, 3)}
+
+
+def _reordered(block: Array, order: Sequence[int] | None) -> Array:
+    """Blocks of rows in another order."""
+    if order is None:
+        return block
+    return block.reshape(len(order), -1, *block.shape[1:])[list(order)].reshape(block.shape)
+
+
+def _restored(block: Array, order: Sequence[int] | None) -> Array:
+    """The inverse of `_reordered`."""
+    return _reordered(block, None if order is None else np.argsort(order).tolist())
+
+
+class _LayerWeights(NamedTuple):
+    """Those of one layer and direction, as the op has them or, for a unit, in its order."""
 
     entry: Array
     state: Array
     entry_bias: Array
     state_bias: Array
 
+    def ordered(self, mode: str) -> _LayerWeights:
+        """In the order of the mode's unit."""
+        entry, state = _ENTRY_ORDER.get(mode), _STATE_ORDER.get(mode)
+        return _LayerWeights(
+            _reordered(self.entry, entry),
+            _reordered(self.state, state),
+            _reordered(self.entry_bias, entry),
+            _reordered(self.state_bias, state),
+        )
 
-def _weights(found: list[Array]) -> list[_CellWeights]:
+    def restored(self, mode: str) -> _LayerWeights:
+        """The inverse of `ordered`."""
+        entry, state = _ENTRY_ORDER.get(mode), _STATE_ORDER.get(mode)
+        return _LayerWeights(
+            _restored(self.entry, entry),
+            _restored(self.state, state),
+            _restored(self.entry_bias, entry),
+            _restored(self.state_bias, state),
+        )
+
+
+def _weights(found: list[Array]) -> list[_LayerWeights]:
     half = len(found) // 2
     pairs = range(0, half, 2)
-    return [_CellWeights(found[i], found[i + 1], found[half + i], found[half + i + 1]) for i in pairs]
+    return [_LayerWeights(found[i], found[i + 1], found[half + i], found[half + i + 1]) for i in pairs]
 
 
-def _in_order(weights: list[_CellWeights]) -> list[Array]:
+def _in_order(weights: list[_LayerWeights]) -> list[Array]:
     """The inverse of `_weights`."""
     matrices = [each for one in weights for each in (one.entry, one.state)]
     return matrices + [each for one in weights for each in (one.entry_bias, one.state_bias)]
 
 
-def _sigmoid(xp: Any, x: Array) -> Array:
-    half: Array = 0.5 * xp.tanh(0.5 * x) + 0.5  # cannot overflow
-    return half
+# ---------------------------------------------------------------------- one layer in one direction
+class _DirectionGradients(NamedTuple):
+    """Gradients of one layer and direction: of the gates before activation, for the input; of the first
+    states of the sequences that have steps; of the weights, in the order of the unit.
+    """
+
+    gates: Array
+    first: tuple[Array, ...]
+    state: Array
+    entry_bias: Array
+    state_bias: Array
 
 
-@dataclass
-class _CellStep:
-    """The values of one step that its gradient reads."""
+class _Direction:
+    """One layer in one direction over a batch; `first` are its states before, longest sequence first."""
 
-    x: Array
-    before: tuple[Array, ...]
-    gates: tuple[Array, ...]
-    mask: Array | None
+    def __init__(
+        self,
+        ctx: KernelContext,
+        xp: Any,
+        mode: str,
+        weights: _LayerWeights,
+        first: tuple[Array, ...],
+        steps: TimeSteps,
+    ) -> None:
+        self.ctx, self.xp, self.mode, self.first, self.steps = ctx, xp, mode, first, steps
+        self.weights = weights.ordered(mode)
+        self.run: LstmRun | CellRun | None = None
 
+    @property
+    def _cell(self) -> LstmCell:
+        sigmoid, tanh = ACTIVATIONS["sigmoid"], ACTIVATIONS["tanh"]
+        return LstmCell(self.xp, len(self.weights.state) // 4, sigmoid, tanh, tanh, None)
 
-def _lstm(xp: Any, entry: Array, state: Array, before: tuple[Array, ...]) -> tuple[Any, Any]:
-    i, f, g, o = xp.split(entry + state, 4, axis=-1)
-    i, f, o, g = _sigmoid(xp, i), _sigmoid(xp, f), _sigmoid(xp, o), xp.tanh(g)
-    cell = f * before[1] + i * g
-    shown = xp.tanh(cell)
-    return (o * shown, cell), (i, f, g, o, shown)
+    @property
+    def _unit(self) -> CellUnit:
+        weight = self.weights.state.T
+        if self.mode == "GRU":
+            return ResetAfterUnit(self.xp, len(weight), weight)
+        return SimpleUnit(self.xp, len(weight), weight, ACTIVATIONS[self.mode.removeprefix("RNN_").lower()])
 
-
-def _lstm_back(
-    xp: Any, step: _CellStep, d: tuple[Array, ...]
-) -> tuple[Array, Array, tuple[Array | None, Array]]:
-    i, f, g, o, shown = step.gates
-    d_cell = d[1] + d[0] * o * (1 - shown * shown)
-    parts = (
-        d_cell * g * i * (1 - i),
-        d_cell * step.before[1] * f * (1 - f),
-        d_cell * i * (1 - g * g),
-        d[0] * shown * o * (1 - o),
-    )
-    joined = xp.concatenate(parts, axis=-1)
-    return joined, joined, (None, d_cell * f)
-
-
-def _gru(xp: Any, entry: Array, state: Array, before: tuple[Array, ...]) -> tuple[Any, Any]:
-    (xr, xz, xc), (hr, hz, hc) = xp.split(entry, 3, axis=-1), xp.split(state, 3, axis=-1)
-    r, z = _sigmoid(xp, xr + hr), _sigmoid(xp, xz + hz)
-    c = xp.tanh(xc + r * hc)
-    return ((before[0] - c) * z + c,), (r, z, c, hc)
-
-
-def _gru_back(
-    xp: Any, step: _CellStep, d: tuple[Array, ...]
-) -> tuple[Array, Array, tuple[Array | None, ...]]:
-    r, z, c, hc = step.gates
-    d_c = d[0] * (1 - z) * (1 - c * c)
-    d_r, d_z = d_c * hc * r * (1 - r), d[0] * (step.before[0] - c) * z * (1 - z)
-    entry = xp.concatenate((d_r, d_z, d_c), axis=-1)
-    return entry, xp.concatenate((d_r, d_z, d_c * r), axis=-1), (d[0] * z,)
-
-
-def _simple(mode: str) -> Any:
-    def forward(xp: Any, entry: Array, state: Array, before: tuple[Array, ...]) -> tuple[Any, Any]:
-        total = entry + state
-        out = xp.tanh(total) if mode == "RNN_TANH" else xp.maximum(total, 0)
-        return (out,), (out,)
-
-    def backward(
-        xp: Any, step: _CellStep, d: tuple[Array, ...]
-    ) -> tuple[Array, Array, tuple[Array | None, ...]]:
-        out = step.gates[0]
-        slope = d[0] * (1 - out * out if mode == "RNN_TANH" else (out > 0))
-        return slope, slope, (None,)
-
-    return forward, backward
-
-
-_CELLS = {
-    "LSTM": (_lstm, _lstm_back),
-    "GRU": (_gru, _gru_back),
-    "RNN_TANH": _simple("RNN_TANH"),
-    "RNN_RELU": _simple("RNN_RELU"),
-}
-
-
-@dataclass
-class _DirectionRun:
-    """A layer's run in one direction: outputs, last states, and its steps in the order in which they ran."""
-
-    outs: Array
-    last: tuple[Array, ...]
-    steps: list[tuple[int, _CellStep]]
-
-
-def _run(
-    xp: Any,
-    mode: str,
-    x: Array,
-    weights: _CellWeights,
-    start: tuple[Array, ...],
-    lengths: Any,
-    backwards: bool,
-) -> _DirectionRun:
-    forward, _ = _CELLS[mode]
-    # one product for all steps: the input does not depend on the state
-    entries = x @ weights.entry.T + weights.entry_bias
-    outs = xp.zeros((*x.shape[:2], start[0].shape[-1]), x.dtype)
-    state, steps = start, []
-    for time in _times(len(x), backwards):
-        made, gates = forward(xp, entries[time], state[0] @ weights.state.T + weights.state_bias, state)
-        mask = None if lengths is None else (lengths > time)[:, None]
-        steps.append((time, _CellStep(x[time], state, gates, mask)))
-        if mask is None:
-            outs[time], state = made[0], made
+    def forward(self, x: Array, saves: bool) -> Array:
+        """The states of all rows."""
+        entry = shared_product(self.ctx, self.xp, x, self.weights.entry.T)
+        if self.mode == "LSTM":
+            (h0, c0), bias, weight = self.first, self._bias(), self.weights.state.T
+            given = self.steps, entry, bias, weight, h0, c0, saves
+            self.run = lstm_steps.run_rows(self.ctx, self._cell, *given)
         else:
-            outs[time] = made[0] * mask
-            state = tuple(xp.where(mask, new, old) for new, old in zip(made, state, strict=True))
-    return _DirectionRun(outs, state, steps)
+            given_unit = self._unit, self.steps, entry, self._bias(), self.first[0]
+            self.run = rnn_steps.run_rows(self.ctx, *given_unit)
+        return self.run.hidden
 
+    def _bias(self) -> Array:
+        """That of a unit's planes."""
+        entry, state = self.weights.entry_bias, self.weights.state_bias
+        if self.mode != "GRU":
+            return entry + state
+        size = len(state) // 3
+        return self.xp.concatenate((entry[:size], entry[size:] + state[: 2 * size], state[2 * size :]))
 
-def _times(count: int, backwards: bool) -> Iterator[int]:
-    return iter(range(count - 1, -1, -1) if backwards else range(count))
+    def last(self) -> tuple[Array, ...]:
+        """The last states of the sequences that have steps."""
+        assert self.run is not None
+        states = self.run[:2] if isinstance(self.run, LstmRun) else self.run[:1]
+        return tuple(self.xp.take(each, self.xp.asarray(self.steps.last), axis=0) for each in states)
 
+    def backward(self, d: Array, last: tuple[Maybe, ...]) -> _DirectionGradients:
+        """Gradients from those of the states, which are overwritten, and of the last ones."""
+        rows = self.xp.asarray(self.steps.last)
+        if last[0] is not None:
+            d[rows] += last[0][: len(rows)]
+        if isinstance(self.run, LstmRun):
+            return self._lstm_backward(self.run, d, last[1])
+        assert self.run is not None
+        unit = self._unit
+        found = rnn_steps.run_rows_back(self.ctx, unit, self.steps, self.run, self.first[0], d)
+        columns = unit.products * unit.size
+        biases = found.bias[:columns], found.bias[-columns:]
+        return _DirectionGradients(found.gates[:, :columns], (found.first,), found.weight.T, *biases)
 
-def _run_back(
-    xp: Any, mode: str, run: _DirectionRun, weights: _CellWeights, d_outs: Array, d_last: tuple[Array, ...]
-) -> tuple[Array, tuple[Array, ...], _CellWeights]:
-    """The gradients of input, first states and weights."""
-    _, backward = _CELLS[mode]
-    rows = dict(run.steps)
-    d_entries: list[Any] = [None] * len(d_outs)
-    d_states: list[Any] = [None] * len(d_outs)
-    d_state = d_last
-    for time, step in reversed(run.steps):
-        d_out = d_outs[time]
-        through = d_state
-        if step.mask is not None:
-            d_out = d_out * step.mask
-            through = tuple(d * step.mask for d in d_state)
-        entry, state, direct = backward(xp, step, (through[0] + d_out, *through[1:]))
-        d_entries[time], d_states[time] = entry, state
-        earlier = [state @ weights.state, *(xp.zeros_like(d) for d in d_state[1:])]
-        for index, part in enumerate(direct):
-            earlier[index] = earlier[index] if part is None else earlier[index] + part
-        if step.mask is not None:  # a step beyond the end hands the gradient on
-            earlier = [new + d * ~step.mask for new, d in zip(earlier, d_state, strict=True)]
-        d_state = tuple(earlier)
-    d_entry, d_hidden = xp.stack(d_entries), xp.stack(d_states)
-    x = xp.stack([rows[time].x for time in range(len(d_outs))])
-    before = xp.stack([rows[time].before[0] for time in range(len(d_outs))])
-    found = _CellWeights(
-        xp.tensordot(d_entry, x, axes=((0, 1), (0, 1))),
-        xp.tensordot(d_hidden, before, axes=((0, 1), (0, 1))),
-        d_entry.sum((0, 1)),
-        d_hidden.sum((0, 1)),
-    )
-    return d_entry @ weights.entry, d_state, found
+    def _lstm_backward(self, run: LstmRun, d: Array, last: Maybe) -> _DirectionGradients:
+        dcells = None
+        if last is not None:
+            last = last[: self.steps.running]
+            if not self.steps.is_steady:
+                dcells = self.xp.zeros_like(run.cells)
+                dcells[self.xp.asarray(self.steps.last)] = last
+                last = None
+        h0, c0 = self.first
+        given = self.steps, run, self.weights.state.T, h0, c0, d, dcells, last
+        found = lstm_steps.run_rows_back(self.ctx, self._cell, *given)
+        assert found.weight is not None
+        first_rows = found.gates[self.xp.asarray(self.steps.rows[: self.steps.running])]
+        first = product(self.xp, first_rows, self.weights.state), found.first_cells
+        return _DirectionGradients(found.gates, first, found.weight.T, found.bias, found.bias)
 
 
 # ---------------------------------------------------------------------- all layers
-def _layers(
-    xp: Any,
-    mode: str,
-    Input: Array,
-    PreState: list[Array],
-    WeightList: list[Array],
-    lengths: Any,
-    directions: int,
-    masks: list[Array],
-) -> tuple[Array, list[_DirectionRun]]:
-    """The last layer's output, and the runs of all layers and directions."""
-    weights, runs, x = _weights(WeightList), [], Input
-    for number, one in enumerate(weights):
-        start = tuple(state[number] for state in PreState)
-        runs.append(_run(xp, mode, x, one, start, lengths, number % directions == 1))
-        if (number + 1) % directions == 0:
-            layer = number // directions
-            x = xp.concatenate([run.outs for run in runs[-directions:]], axis=-1)
+class _RnnLayer(NamedTuple):
+    """The rows that a layer reads, and its directions."""
+
+    x: Array
+    directions: list[_Direction]
+
+
+class _RnnStack:
+    """All layers over one batch."""
+
+    def __init__(
+        self,
+        ctx: KernelContext,
+        xp: Any,
+        mode: str,
+        Input: Array,
+        PreState: list[Array],
+        WeightList: list[Array],
+        lengths: Maybe,
+        directions: int,
+    ) -> None:
+        self.ctx, self.xp, self.mode, self.directions = ctx, xp, mode, directions
+        self.rows = _BatchRows(xp, Input.shape[0], Input.shape[1], lengths)
+        self.Input, self.PreState, self.weights = Input, PreState, _weights(WeightList)
+
+    def forward(self, masks: list[Array], saves: bool) -> tuple[Array, list[_RnnLayer]]:
+        """The last layer's output [time, batch, ...], and all layers."""
+        x, layers = self.rows.taken(self.Input), []
+        for start in range(0, len(self.weights), self.directions):
+            made = [self._direction(number) for number in range(start, start + self.directions)]
+            layers.append(_RnnLayer(x, made))
+            outs = [one.forward(x, saves) for one in made]
+            x = outs[0] if len(outs) == 1 else self.xp.concatenate(outs, axis=1)
+            if len(layers) <= len(masks):
+                x = x * self.rows.taken(masks[len(layers) - 1])
+        return self.rows.spread(x), layers
+
+    def _direction(self, number: int) -> _Direction:
+        first = tuple(self.rows.first(state[number]) for state in self.PreState)
+        steps = self.rows.steps[number % self.directions]
+        return _Direction(self.ctx, self.xp, self.mode, self.weights[number], first, steps)
+
+    def last(self, layers: list[_RnnLayer]) -> list[Array]:
+        """The last states [layers x directions, batch, size]."""
+        ends = [one.last() for layer in layers for one in layer.directions]
+        return [
+            self.xp.stack([self.rows.replaced(*pair) for pair in zip(state, found, strict=True)])
+            for state, found in zip(self.PreState, zip(*ends, strict=True), strict=True)
+        ]
+
+    def backward(
+        self, layers: list[_RnnLayer], dOut: Array, dlast: list[Maybe], masks: list[Array], wants_input: bool
+    ) -> tuple[Maybe, list[Array], list[Array]]:
+        """The gradients of input, first states and weights."""
+        firsts: list[Array] = [
+            self.xp.zeros_like(s) if d is None else d.copy() for s, d in self._pairs(dlast)
+        ]
+        found: list[Any] = [None] * len(self.weights)
+        d: Any = self.rows.taken(dOut)
+        for layer in range(len(layers) - 1, -1, -1):
             if layer < len(masks):
-                x = x * masks[layer]
-    return x, runs
+                d = d * self.rows.taken(masks[layer])
+            x, made = layers[layer]
+            parts, d = self.xp.split(d, self.directions, axis=1), None
+            for number, (one, part) in enumerate(zip(made, parts, strict=True), layer * self.directions):
+                ends = tuple(None if each is None else self.rows.first(each[number]) for each in dlast)
+                grads = one.backward(part.copy(), ends)
+                for state, first in zip(firsts, grads.first, strict=True):
+                    state[number] = self.rows.replaced(state[number], first)
+                entry = shared_product(self.ctx, self.xp, grads.gates.T, x)
+                found[number] = _LayerWeights(entry, *grads[2:]).restored(self.mode)
+                if layer or wants_input:
+                    dx = shared_product(self.ctx, self.xp, grads.gates, one.weights.entry)
+                    d = dx if d is None else d + dx
+        return None if d is None else self.rows.spread(d), firsts, _in_order(found)
+
+    def _pairs(self, dlast: list[Maybe]) -> list[tuple[Array, Maybe]]:
+        return list(zip(self.PreState, dlast, strict=True))
 
 
 @rnn.kernel
 def _(
     xp: Any,
+    ctx: KernelContext,
     Input: Array,
     PreState: list[Array],
     WeightList: list[Array],
-    SequenceLength: Array | None,
+    SequenceLength: Maybe,
     mode: str,
     hidden_size: int,
     num_layers: int,
@@ -284,7 +375,6 @@ def _(
     dropout_prob: float,
     is_test: bool,
     seed: int,
-    ctx: Any,
 ) -> dict[str, Any]:
     directions = 2 if is_bidirec else 1
     masks: list[Array] = []
@@ -292,12 +382,13 @@ def _(
         shape = (num_layers - 1, *Input.shape[:2], directions * hidden_size)
         kept = ctx.rng(seed).random(shape) >= dropout_prob
         masks = list(xp.asarray(kept.astype(Input.dtype) / Input.dtype.type(1 - dropout_prob)))
-    x, runs = _layers(xp, mode, Input, PreState, WeightList, SequenceLength, directions, masks)
+    stack = _RnnStack(ctx, xp, mode, Input, PreState, WeightList, SequenceLength, directions)
+    out, layers = stack.forward(masks, not is_test)
     if not is_test:
-        last_run(ctx, ctx.op.output("Out")[0]).keep(x, runs)
-    states = [xp.stack(each) for each in zip(*(run.last for run in runs), strict=True)]
+        last_run(ctx, ctx.op.output("Out")[0]).keep(out, layers)
     reserve = xp.stack(masks) if masks else xp.zeros(0, Input.dtype)
-    return {"Out": x, "State": states, "Reserve": reserve, "DropoutState": xp.zeros(0, np.uint8)}
+    dropout = xp.zeros(0, np.uint8)
+    return {"Out": out, "State": stack.last(layers), "Reserve": reserve, "DropoutState": dropout}
 
 
 rnn_grad = Op(
@@ -325,37 +416,23 @@ def _(
     Input: Array,
     PreState: list[Array],
     WeightList: list[Array],
-    SequenceLength: Array | None,
-    Reserve: Array | None,
+    SequenceLength: Maybe,
+    Reserve: Maybe,
     Out: Array,
-    dOut: Array | None,
-    dState: list[Array | None],
+    dOut: Maybe,
+    dState: list[Maybe],
     mode: str,
     is_bidirec: bool,
+    wants: frozenset[str],
 ) -> dict[str, Any]:
     """The forward pass is run again where its steps, which the gradient reads, were not kept."""
     directions = 2 if is_bidirec else 1
     masks = list(Reserve) if Reserve is not None and Reserve.size else []
-    runs = last_run(ctx, ctx.op.input("Out")[0]).take(Out)
-    if runs is None:
-        _, runs = _layers(xp, mode, Input, PreState, WeightList, SequenceLength, directions, masks)
+    stack = _RnnStack(ctx, xp, mode, Input, PreState, WeightList, SequenceLength, directions)
+    layers = last_run(ctx, ctx.op.input("Out")[0]).take(Out)
+    if layers is None:
+        _, layers = stack.forward(masks, True)
     given = [*dState, *[None] * (len(PreState) - len(dState))]
-    last = [xp.zeros_like(s) if d is None else d for s, d in zip(PreState, given, strict=True)]
-    weights: list[_CellWeights] = _weights(WeightList)
-    found: list[Any] = [None] * len(runs)
-    first = [xp.zeros_like(state) for state in PreState]
     d = xp.zeros_like(Out) if dOut is None else dOut
-    for layer in range(len(runs) // directions - 1, -1, -1):
-        if layer < len(masks):
-            d = d * masks[layer]
-        parts = xp.split(d, directions, axis=-1)
-        total: Any = 0
-        for number in range(layer * directions, (layer + 1) * directions):
-            ends = tuple(each[number] for each in last)
-            part = parts[number % directions]
-            dx, starts, found[number] = _run_back(xp, mode, runs[number], weights[number], part, ends)
-            total = total + dx
-            for each, value in zip(first, starts, strict=True):
-                each[number] = value
-        d = total
-    return {"Input@GRAD": d, "PreState@GRAD": first, "WeightList@GRAD": _in_order(found)}
+    found, first, weights = stack.backward(layers, d, given, masks, "Input@GRAD" in wants)
+    return {"Input@GRAD": found, "PreState@GRAD": first, "WeightList@GRAD": weights}

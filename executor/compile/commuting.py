@@ -81,7 +81,7 @@ def rising(e: Emitter, x: Value) -> Rising | None:
 
 def _is_gradient_of(op: Operator, name: str, pooled: str) -> bool:
     """True for the gradients of the relu that gave a variable, and of the pool that took it."""
-    if op.type == "pool2d_grad":
+    if op.type in ("pool2d_grad", "pool3d_grad"):
         return op.inputs["X"] == [name] and op.inputs["Out"] == [pooled]
     return op.type == "relu_grad" and op.inputs["Out"] == [name]
 

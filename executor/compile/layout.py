@@ -20,15 +20,16 @@ from fluidlite.ops.kernels.conv_geometry import is_channels_last
 
 __all__ = ["beside", "image_order", "in_program_order", "is_of_last", "lays_out", "place", "seen_as"]
 
-_ROWS = "HNWC"  # NumPy's convolutions: a row of all images is one matrix
-_IMAGES = "NHWC"  # oneDNN's
+_ROWS = {4: "HNWC", 5: "HNDWC"}  # NumPy's convolutions, by rank: a row of all images is one matrix
+_IMAGES = {4: "NHWC", 5: "NDHWC"}  # oneDNN's, and those of programs with the channels last
+_PROGRAM = {4: "NCHW", 5: "NCDHW"}
 
 
-def image_order(dtype: object, data_format: str) -> tuple[int, ...]:
-    """The dimensions of the op's images in the order that convolutions like best here."""
-    layout = _IMAGES if dtype == np.float32 and available() else _ROWS
-    letters = "NHWC" if is_channels_last(data_format) else "NCHW"
-    return tuple(map(letters.index, layout))
+def image_order(dtype: object, data_format: str, rank: int = 4) -> tuple[int, ...]:
+    """The dimensions of the op's images, or volumes, in the order that convolutions like best here."""
+    layouts = _IMAGES if dtype == np.float32 and available() else _ROWS
+    letters = _IMAGES if is_channels_last(data_format) else _PROGRAM
+    return tuple(map(letters[rank].index, layouts[rank]))
 
 
 def in_program_order(e: Emitter, laid: Value, order: Sequence[int]) -> Value:

@@ -9,17 +9,19 @@ oneDNN convolves, relu stays a step of its own: that of the library turns NaN in
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import Any
 
 from fluidlite.executor.compile.emitter import Emitter
 from fluidlite.executor.compile.layout import in_program_order, lays_out
 from fluidlite.executor.fast.conv import FastConv, has_fast_conv
-from fluidlite.executor.plan.actions import Out
+from fluidlite.executor.plan.actions import Bound, Out
 from fluidlite.executor.plan.sizes import about
 from fluidlite.executor.plan.values import Value
 from fluidlite.executor.run.convolutions import SharedConv
+from fluidlite.executor.run.volumes import SharedVolumes
 from fluidlite.ops.kernels.convolution import Geometry
 
-__all__ = ["begin", "extend", "is_fixed", "tail_of"]
+__all__ = ["begin", "conv_of", "extend", "is_fixed", "tail_of"]
 
 
 @dataclass(frozen=True)
@@ -51,6 +53,16 @@ def is_fixed(e: Emitter, *names: str) -> bool:
     return all(e.builder.is_persistable(name) and not e.builder.changes(name) for name in names)
 
 
+def conv_of(e: Emitter, geometry: Geometry, dtype: Any, threads: int, fixed: bool) -> Bound:
+    """The object that computes a convolution of activations that lie in the order of images; `fixed` filters
+    are laid out once.
+    """
+    portable = SharedVolumes if len(geometry.kernel) == 3 else SharedConv
+    if has_fast_conv(geometry, dtype):
+        return e.bind_fresh("fast_conv", FastConv, geometry, dtype, threads, portable, fixed)
+    return e.bind_fresh("conv", portable, geometry, dtype, threads, fixed)
+
+
 def begin(e: Emitter, geometry: Geometry, source: Value, w: Value, out: Value) -> None:
     """Remember the convolution that computes `out`, if a tail may follow it."""
     is_ours = lays_out(e, source) and all(size > 0 for size in geometry.out)
@@ -74,10 +86,7 @@ def extend(e: Emitter, tail: ConvTail, slot: str, like: Value, **more: object) -
     assert like.shape is not None and like.order is not None
     base = e.published(slot, like.shape, like.dtype, like.order)
     out = in_program_order(e, base, like.order)
-    if tail.is_fast:
-        plan = e.bind_fresh("fast_conv", FastConv, tail.geometry, like.dtype, tail.threads, SharedConv, True)
-    else:
-        plan = e.bind_fresh("conv", SharedConv, tail.geometry, like.dtype, tail.threads, True)
+    plan = conv_of(e, tail.geometry, like.dtype, tail.threads, True)
     e.remember(("tail", base), tail)
     steps = (tail.statistics, tail.epsilon, tail.bias, tail.relu)
     e.run(plan, tail.source, tail.w, steps, Out(out), method="forward_to_tail")

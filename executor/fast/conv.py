@@ -93,7 +93,7 @@ class FastConv(ImageConv):
         if self._tail is None or self._tail[0] != state:
             # the old filters live until there are new ones: another address says that they are to be laid out
             factor, shift = steps.factors(w)
-            self._tail = (state, w * factor.reshape(-1, 1, 1, 1), shift)
+            self._tail = (state, w * factor.reshape(-1, *(1,) * (w.ndim - 1)), shift)
         _, filters, shift = self._tail
         strides = (x.strides, filters.strides, out.strides)
         if strides not in self._tails:

@@ -23,13 +23,13 @@ def has_fast_pool(shape: Sequence[int], arguments: Sequence[Any], axes: Sequence
     # what 2.x leaves out of an average, beyond the padding, the library counts
     if clipped and mode == "avg" and not exclusive:
         return False
-    is_last = len(shape) == 4 and tuple(axes) == (1, 2)
+    is_last = tuple(axes) == tuple(range(1, len(shape) - 1))
     whole = all(each.kernel and all(each.lengths) for each in windows)
     return available() and dtype == np.float32 and is_last and whole and 0 not in shape
 
 
 class FastPool(ImagePool):
-    """Pools of arrays (N, H, W, C) of one shape, whose images are shared by a team of threads."""
+    """Pools of arrays (N, *spatial, C) of one shape, whose images are shared by a team of threads."""
 
     def __init__(self, xp: Any, form: PoolForm) -> None:
         self._made_for = xp, form
@@ -43,7 +43,7 @@ class FastPool(ImagePool):
         except OneDnnError:
             self.kernels = []
         self._takes = [False] * len(sizes)
-        self._shape = (shape[0], *(len(each.starts) for each in windows), shape[3])
+        self._shape = (shape[0], *(len(each.starts) for each in windows), shape[-1])
 
     @property
     def portable(self) -> SharedPool:

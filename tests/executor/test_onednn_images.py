@@ -27,11 +27,11 @@ needs_library = pytest.mark.skipif(
     library.library() is None, reason="oneDNN's wheel is for x86-64 processors under Linux"
 )
 F32 = np.dtype("float32")
-ROWS = [
-    case
-    for case in (*conv_rows.CASES, *norm_rows.CASES, *pool_rows.CASES)
-    if case.op in ("conv2d", "depthwise_conv2d", "conv2d_transpose", "pool2d", "batch_norm")
-]
+_LAID_OUT = (
+    *("conv2d", "depthwise_conv2d", "conv2d_transpose", "pool2d"),
+    *("conv3d", "conv3d_transpose", "pool3d", "batch_norm"),
+)
+ROWS = [case for case in (*conv_rows.CASES, *norm_rows.CASES, *pool_rows.CASES) if case.op in _LAID_OUT]
 
 
 @pytest.mark.parametrize("case", ROWS, ids=str)

@@ -35,8 +35,8 @@ def _order(e: Emitter, x: Value) -> Sequence[int]:
         return x.order
     if channels == rank - 1:
         return tuple(range(rank))
-    if rank == 4:
-        return image_order(x.dtype, e.attr("data_layout"))
+    if rank in (4, 5):
+        return image_order(x.dtype, e.attr("data_layout"), rank)
     raise CannotLower("the channels are not last")
 
 

@@ -9,11 +9,9 @@ from fluidlite.executor.compile import tails
 from fluidlite.executor.compile.emitter import CannotLower, Emitter, lowering
 from fluidlite.executor.compile.layout import image_order, lays_out
 from fluidlite.executor.compile.tails import is_fixed
-from fluidlite.executor.fast.conv import FastConv, has_fast_conv
 from fluidlite.executor.plan.actions import Bound, Out
 from fluidlite.executor.plan.sizes import about, plain
 from fluidlite.executor.plan.values import Value
-from fluidlite.executor.run.convolutions import SharedConv
 from fluidlite.ops.kernels.conv_geometry import is_channels_last
 from fluidlite.ops.kernels.convolution import Geometry, conv_plan
 from fluidlite.ops.neural.conv import conv_attrs, geometry_of
@@ -21,7 +19,6 @@ from fluidlite.ops.neural.conv_transpose import back_geometry
 
 LARGE = 1 << 15  # elements of the input from which a second thread pays
 _FEW = 4  # channels that are unfolded from where they lie as fast as from behind each other
-_FIRST = (0, 3, 1, 2)  # the dimensions of (N, H, W, C) as (N, C, H, W)
 
 
 def threads_for(e: Emitter, *values: Value) -> int:
@@ -31,22 +28,27 @@ def threads_for(e: Emitter, *values: Value) -> int:
 
 # ---------------------------------------------------------------------- convolutions
 class _ConvImages:
-    """The images of a convolution's op, as its kernels take them: values of shape (N, C, H, W)."""
+    """The images or volumes of a convolution's op, as its kernels take them: values (N, C, *spatial)."""
 
     def __init__(self, e: Emitter, like: Value) -> None:
+        rank = len(e.attr("strides")) + 2
+        if like.shape is None or len(like.shape) != rank or rank not in (4, 5):
+            raise CannotLower("no images")
         self.e = e
         self.is_last = is_channels_last(e.attr("data_format"))
         self.is_free = lays_out(e, like)
-        self.order = image_order(like.dtype, e.attr("data_format"))
+        self.order = image_order(like.dtype, e.attr("data_format"), rank)
+        # the dimensions of (N, *spatial, C) as (N, C, *spatial)
+        self._first = (0, rank - 1, *range(1, rank - 1))
         if self.is_last and not self.is_free:
             raise CannotLower("layout")
 
     def shape(self, value: Value) -> tuple[int, ...]:
         """The shape with the channels second."""
         shape = value.shape
-        if shape is None or len(shape) != 4:
+        if shape is None or len(shape) != len(self._first):
             raise CannotLower("no images")
-        return tuple(shape[axis] for axis in _FIRST) if self.is_last else shape
+        return tuple(shape[axis] for axis in self._first) if self.is_last else shape
 
     def source(self, value: Value) -> Value:
         """An operand."""
@@ -54,11 +56,11 @@ class _ConvImages:
             return self.e.plain(value)
         if value.order is None and self.shape(value)[1] > _FEW:
             value = self._shown(self.e.base_in(value, self.order))
-        return self.e.transpose(value, _FIRST) if self.is_last else value
+        return self.e.transpose(value, self._first) if self.is_last else value
 
     def _shown(self, base: Value) -> Value:
         """Memory in the order of images, in the program's order."""
-        back = sorted(range(4), key=lambda axis: self.order[axis])
+        back = sorted(range(len(self.order)), key=lambda axis: self.order[axis])
         return self.e.transpose(base, back)
 
     def out(self, slot: str, first: tuple[int, ...], dtype: object) -> Value:
@@ -67,14 +69,14 @@ class _ConvImages:
             return self.e.out(slot, first, dtype)
         shape = (first[0], *first[2:], first[1]) if self.is_last else first
         value = self._shown(self.e.published(slot, shape, dtype, self.order))
-        return self.e.transpose(value, _FIRST) if self.is_last else value
+        return self.e.transpose(value, self._first) if self.is_last else value
 
 
 def _geometry(e: Emitter, x: tuple[int, ...], w: Value) -> Geometry:
     if e.op.inputs.get("ResidualData"):
         raise CannotLower("residual data")
     assert w.shape is not None
-    attrs = {name: e.attr(name) for name in conv_attrs(2, "NCHW")}
+    attrs = {name: e.attr(name) for name in conv_attrs(len(x) - 2, "NCHW")}
     _check_channels(e, x, w, w.shape[1] * attrs["groups"])
     return geometry_of(e.op.type, x, w.shape, attrs)
 
@@ -106,14 +108,10 @@ def conv_object(e: Emitter, geometry: Geometry, x: Value) -> Bound:
     """The object that computes a convolution: one that chooses among kernels, where there are several."""
     if not lays_out(e, x) or any(size <= 0 for size in geometry.out):
         return e.bind_fresh("conv", conv_plan, geometry, x.dtype)
-    threads = threads_for(e, x)
-    fixed = is_fixed(e, *e.op.inputs["Filter"])
-    if has_fast_conv(geometry, x.dtype):
-        return e.bind_fresh("fast_conv", FastConv, geometry, x.dtype, threads, SharedConv, fixed)
-    return e.bind_fresh("conv", SharedConv, geometry, x.dtype, threads, fixed)
+    return tails.conv_of(e, geometry, x.dtype, threads_for(e, x), is_fixed(e, *e.op.inputs["Filter"]))
 
 
-@lowering("conv2d", "depthwise_conv2d")
+@lowering("conv2d", "depthwise_conv2d", "conv3d")
 def _(e: Emitter) -> None:
     x = e.laid_need("Input")
     w = e.need("Filter")
@@ -128,7 +126,7 @@ def _(e: Emitter) -> None:
     e.run(plan, source, w, Out(out), method="forward")
 
 
-@lowering("conv2d_grad", "depthwise_conv2d_grad")
+@lowering("conv2d_grad", "depthwise_conv2d_grad", "conv3d_grad")
 def _(e: Emitter) -> None:
     x = e.laid_need("Input")
     w = e.need("Filter")
@@ -151,13 +149,13 @@ def _(e: Emitter) -> None:
 def _turned_geometry(e: Emitter, x: tuple[int, ...], w: Value) -> Geometry:
     """The convolution from the result back to Input."""
     assert w.shape is not None
-    names = (*conv_attrs(2, "NCHW"), "output_size", "output_padding")
+    names = (*conv_attrs(len(x) - 2, "NCHW"), "output_size", "output_padding")
     attrs = {name: e.attr(name) for name in names}
     _check_channels(e, x, w, w.shape[0])
     return back_geometry(x, w.shape, {**attrs, "data_format": "NCHW"})
 
 
-@lowering("conv2d_transpose", "depthwise_conv2d_transpose")
+@lowering("conv2d_transpose", "depthwise_conv2d_transpose", "conv3d_transpose")
 def _(e: Emitter) -> None:
     x = e.laid_need("Input")
     w = e.need("Filter")
@@ -169,7 +167,7 @@ def _(e: Emitter) -> None:
     e.run(plan, images.source(x), w, Out(out), method="grad_input")
 
 
-@lowering("conv2d_transpose_grad", "depthwise_conv2d_transpose_grad")
+@lowering("conv2d_transpose_grad", "depthwise_conv2d_transpose_grad", "conv3d_transpose_grad")
 def _(e: Emitter) -> None:
     x = e.laid_need("Input")
     w = e.need("Filter")

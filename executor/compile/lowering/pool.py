@@ -29,7 +29,8 @@ class _PoolImages:
     """A pool's op: the order in which its operands lie, which is that of X."""
 
     def __init__(self, e: Emitter, x: Value) -> None:
-        if x.dtype not in (np.float32, np.float64) or x.shape is None or len(x.shape) != 4:
+        self.dims = len(e.attr("ksize"))
+        if x.dtype not in (np.float32, np.float64) or x.shape is None or len(x.shape) != self.dims + 2:
             raise CannotLower("layout")
         self.e = e
         self.x = x
@@ -51,7 +52,7 @@ class _PoolImages:
     @functools.cached_property
     def _arguments(self) -> Any:
         assert self.x.shape is not None
-        attrs = {name: self.e.attr(name) for name in pool_attrs(2, "NCHW")}
+        attrs = {name: self.e.attr(name) for name in pool_attrs(self.dims, "NCHW")}
         return plan_arguments(self.x.shape[2:], attrs, self.x.dtype)
 
     @property
@@ -90,17 +91,17 @@ class _PoolImages:
         arguments = self._arguments
         if not e.on_host:
             return e.bind_fresh("pool", PoolPlan, self.x.shape, *arguments)
-        order = self.order or (0, 1, 2, 3)
+        order = self.order or tuple(range(self.dims + 2))
         shape = tuple(self.x.shape[axis] for axis in order)
         threads = threads_for(e, self.x)
         split = order.index(0 if about(self.x.shape[0]) >= threads else 1)
-        axes = (order.index(2), order.index(3))
+        axes = tuple(order.index(2 + axis) for axis in range(self.dims))
         fast = has_fast_pool(shape, arguments, axes)
         factory, hint = (FastPool, "fast_pool") if fast else (SharedPool, "pool")
         return e.bind_fresh(hint, factory, PoolForm(shape, arguments, axes, split, threads))
 
 
-@lowering("pool2d")
+@lowering("pool2d", "pool3d")
 def _(e: Emitter) -> None:
     pool = _PoolImages(e, e.laid_need("X"))
     shape = e.inferred_shape("Out")
@@ -114,7 +115,7 @@ def _(e: Emitter) -> None:
     e.run(plan, source, Out(pool.out("Out", shape)), method="forward")
 
 
-@lowering("pool2d_grad")
+@lowering("pool2d_grad", "pool3d_grad")
 def _(e: Emitter) -> None:
     x = e.laid_need("X")
     pool = _PoolImages(e, x)

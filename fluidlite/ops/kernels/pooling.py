@@ -189,14 +189,12 @@ class PoolPlan:
 
     def _inverse(self, lengths: Sequence[Sequence[int]]) -> Array:
         factors = self.xp.ones((), "float64")
-        for numbers in lengths:
+        for axis, numbers in zip(self.axes, lengths, strict=True):
             # the mean of nothing, of a window that lies in the padding, is no number
             inverse = [1 / n if n else math.nan for n in numbers]
-            factors = factors[..., None] * self.xp.asarray(inverse, dtype="float64")
-        sizes = [1] * len(self.out_shape)
-        for axis, numbers in zip(self.axes, lengths, strict=True):
-            sizes[axis] = len(numbers)
-        return factors.astype(self.dtype).reshape(sizes)
+            sizes = [-1 if each == axis else 1 for each in range(len(self.out_shape))]
+            factors = factors * self.xp.asarray(inverse, dtype="float64").reshape(sizes)
+        return factors.astype(self.dtype)
 
     def _passes(self) -> Iterator[tuple[int, Windows]]:
         """(dimension, windows) in the order of the forward pass."""

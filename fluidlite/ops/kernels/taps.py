@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from fluidlite.ops.kernels.convolution import Geometry
 
-__all__ = ["Taps", "residues", "taps_of"]
+__all__ = ["Taps", "residues", "taps_along", "taps_of"]
 
 
 @dataclass(frozen=True)
@@ -66,15 +66,15 @@ class Taps:
         return phase, far
 
 
+def taps_along(g: Geometry, axis: int) -> Taps:
+    """The elements of x that meet each result, along one of the spatial dimensions."""
+    offsets = (i * g.dilations[axis] - g.pads[axis][0] for i in range(g.kernel[axis]))
+    return Taps(g.x[2 + axis], g.spatial[axis], g.strides[axis], tuple(offsets))
+
+
 def taps_of(g: Geometry) -> tuple[Taps, Taps]:
-    """The elements of x that meet each result, along the height and along the width."""
-    rows, columns = (
-        Taps(size, count, stride, tuple(i * dilation - pad[0] for i in range(kernel)))
-        for size, count, stride, kernel, dilation, pad in zip(
-            g.x[2:], g.spatial, g.strides, g.kernel, g.dilations, g.pads, strict=True
-        )
-    )
-    return rows, columns
+    """The same of an image: along the height and along the width."""
+    return taps_along(g, 0), taps_along(g, 1)
 
 
 def residues(g: Geometry, axis: int) -> Iterator[tuple[slice, Taps, slice]]:

@@ -13,6 +13,7 @@ from fluidlite.ops.kernels.channels_last import ChannelsLast, Portion, Tail
 from fluidlite.ops.kernels.convolution import Geometry
 from fluidlite.ops.kernels.depthwise import DepthwiseLast
 from fluidlite.ops.kernels.few_places import FewPlaces, has_few_places
+from fluidlite.ops.kernels.merged_groups import MergedGroups, merged_count
 from fluidlite.ops.kernels.pooling import PoolPlan
 from fluidlite.ops.kernels.scratch import take
 from fluidlite.values.tensor import rebinds
@@ -79,10 +80,13 @@ class SharedConv(ImageConv):
                 np.add(out, part, out=out)
 
 
-def _plan(geometry: Geometry, fixed: bool) -> ChannelsLast | DepthwiseLast | FewPlaces:
+def _plan(geometry: Geometry, fixed: bool) -> ChannelsLast | DepthwiseLast | FewPlaces | MergedGroups:
     """NumPy's convolutions of a geometry; `fixed` filters are laid out once, however many."""
     if geometry.groups == geometry.w[0] > 1 and geometry.w[1] == 1:
         return DepthwiseLast(geometry)
+    count = merged_count(geometry)
+    if count > 1:
+        return MergedGroups(geometry, count)
     return FewPlaces(geometry) if has_few_places(geometry) and not fixed else ChannelsLast(geometry)
 
 

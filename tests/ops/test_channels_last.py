@@ -14,6 +14,7 @@ from fluidlite.ops.kernels.channels_last import ChannelsLast, Portion
 from fluidlite.ops.kernels.convolution import Geometry, Unfolded
 from fluidlite.ops.kernels.depthwise import DepthwiseLast
 from fluidlite.ops.kernels.few_places import FewPlaces, has_few_places
+from fluidlite.ops.kernels.merged_groups import MergedGroups, merged_count
 
 ONE, NONE = ((1, 1), (1, 1)), ((0, 0), (0, 0))
 GEOMETRIES = {
@@ -41,6 +42,9 @@ GEOMETRIES = {
     "few places, strided": Geometry((1, 4, 7, 5), (32, 4, 3, 2), (2, 3), ((2, 0), (1, 1)), (1, 1)),
     "few places, dilated": Geometry((1, 4, 6, 5), (64, 4, 2, 3), (1, 1), ((0, 0), (2, 2)), (3, 2)),
     "few places beyond": Geometry((1, 4, 2, 1), (64, 4, 3, 2), (4, 1), ((5, 5), (3, 0)), (1, 1)),
+    "merged groups": Geometry((2, 24, 7, 5), (16, 3, 3, 3), (1, 2), ONE, (1, 1), 8),
+    "merged groups, 1 x 1": Geometry((2, 8, 7, 5), (12, 2, 1, 1), (1, 1), NONE, (1, 1), 4),
+    "merged groups, steps": Geometry((3, 32, 9, 8), (32, 4, 3, 2), (2, 2), ONE, (1, 1), 8),
     "depthwise": Geometry((2, 5, 9, 8), (5, 1, 3, 2), (2, 2), ((1, 0), (0, 1)), (1, 1), 5),
     "depthwise dilated": Geometry((1, 4, 9, 9), (4, 1, 3, 3), (2, 1), ((1, 1), (2, 1)), (2, 3), 4),
 }
@@ -52,12 +56,15 @@ def turned(array: Any, dense: bool) -> Any:
     return np.ascontiguousarray(view) if dense else view
 
 
-def plan_of(name: str) -> ChannelsLast | DepthwiseLast | FewPlaces:
+def plan_of(name: str) -> ChannelsLast | DepthwiseLast | FewPlaces | MergedGroups:
     """The kernels of a geometry."""
     g = GEOMETRIES[name]
     if "few places" in name:
         assert has_few_places(g)
         return FewPlaces(g)
+    if "merged" in name:
+        assert merged_count(g) > 1
+        return MergedGroups(g, merged_count(g))
     return DepthwiseLast(g) if "depthwise" in name else ChannelsLast(g)
 
 
@@ -84,6 +91,35 @@ def test_convolutions(name: str, members: int, dense: bool) -> None:
     total = parts[0] if plan.shares_filters else sum(parts)
     for one, other in ((found, out), (found_dx, dx), (total, dw)):
         np.testing.assert_allclose(one, other, atol=1e-9)
+
+
+def test_groups_are_merged_where_calls_take_longer_than_products() -> None:
+    def count(places: int, width: int, groups: int) -> int:
+        channels = width * groups
+        return merged_count(
+            Geometry((1, channels, places, 1), (channels, width, 1, 1), (1, 1), NONE, (1, 1), groups)
+        )
+
+    assert [count(64, width, 32) for width in (3, 4, 6, 12, 16, 48)] == [16, 8, 8, 4, 2, 1]
+    assert [count(4096, width, 32) for width in (3, 4, 6, 12)] == [2, 2, 1, 1]
+    assert [count(64, 4, groups) for groups in (1, 2, 4, 7)] == [1, 1, 2, 1]
+
+
+@pytest.mark.parametrize("name", ["merged groups", "merged groups, 1 x 1"])
+def test_merged_groups_are_laid_out_once_where_filters_are_fixed(name: str) -> None:
+    g = GEOMETRIES[name]
+    rng = np.random.default_rng(7)
+    x, w, other = (rng.standard_normal(shape) for shape in (g.x, g.w, g.w))
+    wanted, found = np.empty((2, *g.out))
+    plan = MergedGroups(g, merged_count(g))
+    for filters in (w, other):
+        plan.keep()
+        for _ in range(2):
+            plan.forward(turned(x, True), filters, turned(found, False), Portion())
+            # the gradients use the same scratch memory
+            plan.grad_input(turned(wanted, False), other, turned(np.empty(g.x), False), Portion())
+        Unfolded(np, g, np.dtype("float64")).forward(x, filters, wanted)
+        np.testing.assert_allclose(found, wanted, atol=1e-9)
 
 
 def test_parts_of_large_images_are_those_of_small_ones(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -53,6 +53,7 @@ from fluidlite.paddle.framework import set_default_dtype as set_default_dtype
 from fluidlite.paddle.hapi.count import flops as flops
 from fluidlite.paddle.hapi.model import Model as Model
 from fluidlite.paddle.hapi.model_summary import summary as summary
+from fluidlite.paddle.tensor.contraction import einsum as einsum
 from fluidlite.paddle.tensor.creation import arange as arange
 from fluidlite.paddle.tensor.creation import assign as assign
 from fluidlite.paddle.tensor.creation import diag as diag

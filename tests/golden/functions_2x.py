@@ -46,6 +46,14 @@ real(cast(x, "complex64")) | imag(cast(x, "complex64")) | sin(j) | sqrt(h) | erf
 mod(x, p) | pow(x, 2) | pow(p, 1.5) | pow(p, y) | pow(j, 2) | maximum(x, v) | minimum(x, y)
 maximum(j, j) | add_n([x, y]) | add_n(x) | add_n([x]) | addmm(m, m, s)
 addmm(m, m, s, beta=0.5, alpha=2.0) | bmm(t, paddle.transpose(t, [0, 2, 1])) | mm(x, m) | mv(x, v)
+einsum("ij,jk->ik", x, m) | einsum("ij,jk", x, m) | einsum("i,i->", v, w) | einsum("i,j->ij", v, w)
+einsum("ij->ji", x) | einsum("ij->", x) | einsum("ba", x) | einsum("ii->i", m) | einsum("ii", m)
+einsum("ijk->ik", t) | einsum("ij,ij->i", x, y) | einsum("ij, jk -> ki", x, m) | einsum("Ai,iB->AB", x, m)
+einsum("...i->i...", t) | einsum("...i->...", t) | einsum("a...b,a...->b...", t, x)
+einsum("...ij,...ij->...", x, y) | einsum("ij,kl->", x, m) | einsum("ui,uj->ij", u, x)
+einsum("ij,ijk->ik", d, paddle.cast(t, "float64")) | einsum("ij,jk->ik", x, x) | einsum("ij->k", x)
+einsum("ij,jk->ik", x) | einsum("ijk->", x) | einsum("i.j->i", x) | einsum("i1->i", x)
+einsum("...i->", x) | einsum("ij->i->j", m) | einsum("ij,jk->ik", j, j)
 matmul(x, m) | matmul(v, w) | matmul(x, t) | matmul(m, x, transpose_y=True) | matmul(v, m) | matmul(m, v)
 dot(v, w) | dot(x, y) | cross(x, y) | cross(x, y, axis=1) | kron(x, y) | kron(v, w) | cholesky(s)
 cholesky(s, upper=True) | inverse(s) | dist(x, y) | dist(x, y, 0) | dist(x, y, 1)
@@ -191,6 +199,8 @@ class Built:
         """Type, slots, and attributes of an op, and the declared shapes of its outputs."""
         block = self.main.global_block()
         outs = {slot: op.output(slot) for slot in sorted(op.output_names) if op.output(slot)}
+        if op.type == "einsum":  # 2.6.2 keeps operands as its kernel has rearranged them
+            outs = {"Out": outs["Out"]}
         shapes = [
             list(block.var(name).shape) for slot, names in outs.items() if slot != "XShape" for name in names
         ]

@@ -1,6 +1,7 @@
 # written by tests/house/stubs.py
 """`paddle.tensor`: functions of tensors, each an op or a few"""
 
+from fluidlite.paddle.tensor.contraction import einsum as einsum
 from fluidlite.paddle.tensor.creation import arange as arange
 from fluidlite.paddle.tensor.creation import assign as assign
 from fluidlite.paddle.tensor.creation import diag as diag

@@ -5,6 +5,7 @@ from __future__ import annotations
 __all__ = ["FUNCTIONS"]
 
 FUNCTIONS = {
+    "fluidlite.paddle.tensor.contraction": "einsum",
     "fluidlite.paddle.tensor.creation": (
         "arange assign diag empty empty_like eye full full_like linspace meshgrid ones ones_like "
         "rank shape to_tensor tril triu zeros zeros_like"

@@ -23,8 +23,34 @@ def _encoded(steps: list[int], X: np.ndarray) -> np.ndarray:
     return 0.7 * X + 0.3 * np.concatenate((np.sin(angle), np.cos(angle)), 1)
 
 
+def einsum(equation: str, *shapes: tuple[int, ...]) -> Case:
+    return Case(
+        "einsum",
+        {"Operands": [f(*shape) for shape in shapes]},
+        lambda Operands: np.einsum(equation, *Operands),
+        {"equation": equation},
+        grad=["Operands"],
+        name=equation.replace(",", " ").replace("...", "_"),
+        of_2x=True,
+    )
+
+
+EQUATIONS = [
+    einsum("ij,jk->ik", (2, 3), (3, 4)),
+    einsum("bij,bjk->kbi", (2, 3, 4), (2, 4, 2)),
+    einsum("i,j->ji", (2,), (3,)),
+    einsum("ijj->j", (2, 3, 3)),
+    einsum("ijk,lji->lk", (2, 3, 4), (5, 3, 2)),
+    einsum("ij,k->k", (2, 3), (4,)),
+    einsum("...ij,...jk->...ik", (5, 1, 2, 3), (2, 3, 4)),
+    einsum("...i->i...", (2, 1, 3)),
+    einsum("a...,b...->...ab", (2, 1), (3, 1)),
+    einsum("iij,jjk->ik", (2, 2, 3), (3, 3, 2)),
+    einsum("ij,jk,lk,i->il", (2, 3), (3, 4), (2, 4), (2,)),
+]
 ENCODING = {"alpha": 0.7, "beta": 0.3}
 CASES = [
+    *EQUATIONS,
     Case("kron", {"X": f(2, 3), "Y": f(3, 2)}, lambda X, Y: np.kron(X, Y), grad=["X", "Y"]),
     Case("kron", {"X": f(3), "Y": f(2, 2)}, lambda X, Y: np.kron(X, Y), grad=["X", "Y"], name="ranks"),
     Case("cross", {"X": f(2, 3), "Y": f(2, 3)}, lambda X, Y: np.cross(X, Y), grad=["X", "Y"]),

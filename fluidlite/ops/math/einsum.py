@@ -1,0 +1,38 @@
+"""Products and sums over dimensions with labels."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from fluidlite.base.dtypes import Array
+from fluidlite.base.registry import AttrType, Op, Spec, required
+from fluidlite.ops.kernels.labels import Equation, contract, gradient, parse, sizes_of
+
+einsum = Op("einsum", "Operands* -> Out", attrs={"equation": required(AttrType.STRING)}, lod=None)
+
+
+def _parsed(equation: str, operands: list[Any]) -> Equation:
+    return parse(equation, [len(each.shape) for each in operands])
+
+
+@einsum.shape
+def _(Operands: list[Spec], equation: str) -> Spec:
+    labels = _parsed(equation, Operands)
+    sizes = sizes_of(labels, [each.shape for each in Operands])
+    return Spec(tuple(sizes[label] for label in labels.out) or (1,), Operands[0].dtype)
+
+
+@einsum.kernel
+def _(xp: Any, Operands: list[Array], equation: str) -> Array:
+    labels = _parsed(equation, Operands)
+    sizes = sizes_of(labels, [each.shape for each in Operands])
+    found = contract(xp, Operands, labels.operands, labels.out)
+    # a sum, a diagonal or another order may be a view of an operand, which is not this op's to give
+    return xp.array(found).reshape([sizes[label] for label in labels.out] or [1])
+
+
+@einsum.grad("Operands")
+def _(xp: Any, Operands: list[Array], dOut: Array, equation: str) -> tuple[list[Array]]:
+    labels = _parsed(equation, Operands)
+    result = dOut if labels.out else dOut.reshape(())
+    return ([gradient(xp, labels, Operands, result, number) for number in range(len(Operands))],)

@@ -6,13 +6,11 @@ import os
 import sys
 from collections.abc import Callable, Sequence
 
+from fluidlite.base.command_line import BROKEN_PIPE, drop_output
 from fluidlite.base.errors import FluidError
 from fluidlite.cli.errors import one_line
 
-__all__ = ["BROKEN_PIPE", "run_command"]
-
-# as shells report a process that SIGPIPE (13) ended
-BROKEN_PIPE = 128 + 13
+__all__ = ["run_command"]
 
 
 def run_command(name: str, run: Callable[[Sequence[str]], int], argv: Sequence[str] | None) -> int:
@@ -25,13 +23,12 @@ def run_command(name: str, run: Callable[[Sequence[str]], int], argv: Sequence[s
         sys.stdout.flush()
         return code
     except BrokenPipeError:
-        # Whoever read our output has seen enough; without this Python would complain when it flushes at its
-        # end.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        # whoever read our output has seen enough
+        drop_output()
         return BROKEN_PIPE
     except OSError as error:
-        # a disk that is full, or a device like /dev/full: Python would complain again when it flushes
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        # a disk that is full, or a device like /dev/full
+        drop_output()
         sys.stderr.write(f"{name}: error: {error.strerror or error}{_named(error)}\n")
         return 2
     except (FluidError, RecursionError, MemoryError) as error:

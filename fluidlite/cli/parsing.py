@@ -3,28 +3,22 @@
 from __future__ import annotations
 
 import argparse
-import sys
 from collections.abc import Sequence
-from typing import Any, NoReturn
+from typing import NoReturn
 
+from fluidlite.base.command_line import PrintingParser
 from fluidlite.base.errors import did_you_mean
 from fluidlite.cli.errors import UsageError
 
 __all__ = ["Parser"]
 
 
-class Parser(argparse.ArgumentParser):
+class Parser(PrintingParser):
     """A parser that raises UsageError and knows what was meant."""
 
     def error(self, message: str) -> NoReturn:
         """Raise what argparse would print."""
         raise UsageError(f"{message} (see --help)")
-
-    def _print_message(self, message: str, file: Any = None) -> None:
-        """Write help or version; argparse would not say that a disk is full."""
-        stream = file or sys.stderr
-        stream.write(message)
-        stream.flush()
 
     def options(self) -> list[str]:
         """All option strings."""

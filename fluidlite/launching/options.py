@@ -6,6 +6,7 @@ import argparse
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from fluidlite.base.command_line import PrintingParser
 from fluidlite.base.errors import ArgumentError
 
 __all__ = ["JOB_NAMES", "PADDLE_NAMES", "LaunchOptions", "RoleNames", "parse_options"]
@@ -116,7 +117,7 @@ def parse_options(arguments: Sequence[str], program: str, servers: bool = False)
 
 
 def _parser(program: str) -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
+    parser = PrintingParser(
         prog=program,
         description="Start the processes of a training job; when one fails, all end (docs/LAUNCH.md).",
         allow_abbrev=False,

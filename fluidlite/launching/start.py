@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 
+from fluidlite.base.command_line import BROKEN_PIPE, drop_output
 from fluidlite.base.errors import FluidError
 from fluidlite.base.mpi_start import under_mpi
 from fluidlite.launching.options import LaunchOptions, parse_options
@@ -20,7 +21,18 @@ _MISTAKE = 2  # the exit code of a command that cannot be followed
 
 def main(arguments: Sequence[str], program: str, servers: bool = False) -> int:
     """Start what a command line says, and give the exit code. `program` is what the command is called."""
-    return start(parse_options(arguments, program, servers), program)
+    try:
+        options = parse_options(arguments, program, servers)
+    except BrokenPipeError:
+        # whoever read the help has seen enough
+        drop_output()
+        return BROKEN_PIPE
+    except OSError as error:
+        # the help, on a disk that is full
+        drop_output()
+        sys.stderr.write(f"{program}: error: {error.strerror}, where the output goes\n")
+        return _MISTAKE
+    return start(options, program)
 
 
 def start(options: LaunchOptions, program: str) -> int:

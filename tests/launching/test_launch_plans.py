@@ -6,6 +6,7 @@ import json
 import os
 import pathlib
 import socket
+import subprocess
 import sys
 from typing import Any
 
@@ -224,3 +225,19 @@ def test_ports_are_kept_for_who_binds_to_them() -> None:
 def test_options_of_2x_that_say_what_is_so_anyway(given: tuple[str, ...]) -> None:
     found = parse_options((*given, "--nproc_per_node", "2", "train.py"), "launch")
     assert found == parse_options(("--nproc_per_node", "2", "train.py"), "launch")
+
+
+@pytest.mark.parametrize("module", ["launch", "launch_ps", "fleet.launch"])
+def test_help_says_that_a_disk_is_full(module: str) -> None:
+    name = f"fluidlite.paddle.distributed.{module}"
+    with open("/dev/full", "w", encoding="utf8") as full:
+        done = subprocess.run(
+            [sys.executable, "-m", name, "--help"],
+            stdout=full,
+            stderr=subprocess.PIPE,
+            text=True,
+            check=False,
+        )
+    assert done.returncode == 2
+    assert done.stderr.endswith(": error: No space left on device, where the output goes\n")
+    assert done.stderr.count("\n") == 1

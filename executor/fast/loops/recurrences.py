@@ -38,7 +38,7 @@ _STEP_WEIGHT = 1 << 13  # and for each step: copying them takes less than the st
 _LEAST_STEP = (
     1 << 20
 )  # multiplications of a single step from which it does: 64 units in a loop took 30 % more
-_SHARED = 1 << 20  # multiplications of a run from which waking a second thread pays
+_SHARED = 1 << 23  # multiplications of a run, a quarter of a millisecond, from which a second thread pays
 
 
 class _CutWeight(NamedTuple):

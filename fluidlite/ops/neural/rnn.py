@@ -194,7 +194,7 @@ class _DirectionGradients(NamedTuple):
     state_bias: Array
 
 
-class _Direction:
+class _LayerDirection:
     """One layer in one direction over a batch; `first` are its states before, longest sequence first."""
 
     def __init__(
@@ -284,7 +284,7 @@ class _RnnLayer(NamedTuple):
     """The rows that a layer reads, and its directions."""
 
     x: Array
-    directions: list[_Direction]
+    directions: list[_LayerDirection]
 
 
 class _RnnStack:
@@ -317,10 +317,10 @@ class _RnnStack:
                 x = x * self.rows.taken(masks[len(layers) - 1])
         return self.rows.spread(x), layers
 
-    def _direction(self, number: int) -> _Direction:
+    def _direction(self, number: int) -> _LayerDirection:
         first = tuple(self.rows.first(state[number]) for state in self.PreState)
         steps = self.rows.steps[number % self.directions]
-        return _Direction(self.ctx, self.xp, self.mode, self.weights[number], first, steps)
+        return _LayerDirection(self.ctx, self.xp, self.mode, self.weights[number], first, steps)
 
     def last(self, layers: list[_RnnLayer]) -> list[Array]:
         """The last states [layers x directions, batch, size]."""

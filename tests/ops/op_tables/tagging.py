@@ -173,6 +173,8 @@ def ctc_cost(logits: list[Any], labels: list[Any], blank: int = 0) -> Any:
     return np.array(rows)
 
 
+MASKED_LOGITS = FRAME_LOGITS.copy()
+MASKED_LOGITS[1, 0, 1] = -np.inf
 TOKENS = np.array([[0], [1], [1], [0], [1], [2], [2], [0]])
 CTC = [
     Case(
@@ -231,6 +233,18 @@ CTC = [
         {"Loss": np.zeros((1, 1))},
         ignore=["WarpCTCGrad"],
         name="impossible",
+    ),
+    Case(
+        "warpctc",
+        {
+            "Logits": MASKED_LOGITS,
+            "Label": FRAME_LABEL,
+            "LogitsLength": np.array([4, 3]),
+            "LabelLength": np.array([2, 1]),
+        },
+        {"Loss": ctc_cost([MASKED_LOGITS[:, 0], MASKED_LOGITS[:3, 1]], [[1, 2], [3]])},
+        ignore=["WarpCTCGrad"],
+        name="a class that cannot be",
     ),
     Case("ctc_align", {"Input": (TOKENS, [[5, 3]])}, np.array([[1], [1], [2]]), lods={"Output": [[2, 1]]}),
     Case(

@@ -97,6 +97,7 @@ class PlanBuilder:
         self._fetches = list(fetches)
         # by later ops, too: a view that is made now must not show what they will write
         self._written = changed_by(ops)
+        self._is_read_only: bool | None = None
         self._absent: set[str] = set()
         self._made_by_kernels: set[Value] = set()
 
@@ -261,6 +262,21 @@ class PlanBuilder:
     def changes(self, name: str) -> bool:
         """True if the program writes a variable."""
         return name in self._written
+
+    def changes_nothing(self) -> bool:
+        """True if the program writes no persistable variable."""
+        if self._is_read_only is None:
+            self._is_read_only = not any(map(self.is_persistable, self._written))
+        return self._is_read_only
+
+    def is_read(self, value: Value) -> bool:
+        """True if a step so far reads a value that a step has written."""
+        for step in reversed(self.level.steps):
+            if value in (written.root for written in step.writes):
+                return step.is_view
+            if value in (read.root for read in step.all_reads()):
+                return True
+        return False
 
     def is_persistable(self, name: str) -> bool:
         """True if a variable outlives the run."""

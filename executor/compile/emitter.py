@@ -164,6 +164,12 @@ class Lowered(Protocol):
     def changes(self, name: str) -> bool:
         """True if the program writes a persistable variable."""
 
+    def changes_nothing(self) -> bool:
+        """True if the program writes no persistable variable."""
+
+    def is_read(self, value: Value) -> bool:
+        """True if a step so far reads a value that a step has written."""
+
     def recall(self, key: Any) -> Any:
         """The thing that an earlier op's rule remembered, or None."""
 

@@ -19,9 +19,13 @@ def is_frozen(op: Operator) -> bool:
 
 
 def changed_by(ops: Iterable[Operator]) -> set[str]:
-    """The variables that some ops write; statistics that a frozen batch_norm passes on are none of them."""
+    """The variables that some ops write; statistics that a frozen batch_norm passes on are none of them, nor
+    is what `fetch` fills, which no plan keeps.
+    """
     found: set[str] = set()
     for op in ops:
+        if op.type == "fetch":
+            continue
         names = set(writes(op))
         if op.type == "batch_norm" and is_frozen(op):
             names.difference_update(op.input_arg_names)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 
 from fluidlite.executor.compile.emitter import CannotLower, Emitter, lowering
+from fluidlite.executor.compile.fixed_products import begin_product
 from fluidlite.executor.compile.lowering.strided import for_product, reshaped_view
 from fluidlite.executor.plan.values import Transpose, Value
 
@@ -46,6 +47,12 @@ def _multiply(e: Emitter, x: Value, y: Value, out: Value, alpha: float = 1.0) ->
     e.elementwise("product * alpha", out, product=product, alpha=alpha)
 
 
+def _multiply_forward(e: Emitter, x: Value, y: Value, out: Value, alpha: float = 1.0) -> None:
+    """The same where y may be a weight that stays as it is."""
+    if alpha != 1.0 or not begin_product(e, x, y, out):
+        _multiply(e, x, y, out, alpha)
+
+
 def _is_plain(value: Value) -> bool:
     """True for a whole matrix, or the transpose of one."""
     is_turned = isinstance(value.view, Transpose) and value.base is not None
@@ -63,7 +70,7 @@ def _(e: Emitter) -> None:
     right = matrix(e, y, cols)
     _check_fit(left, right)
     out = e.out("Out", x.shape[:rows] + y.shape[cols:], x.dtype)
-    _multiply(e, for_product(e, left), for_product(e, right), matrix(e, out, rows))
+    _multiply_forward(e, for_product(e, left), for_product(e, right), matrix(e, out, rows))
 
 
 @lowering("mul_grad")
@@ -134,7 +141,7 @@ def _(e: Emitter) -> None:
     assert left.shape is not None and right.shape is not None and given.shape is not None
     shape = (*(given.shape if is_single else left.shape)[:-1], right.shape[-1])
     out = e.out("Out", shape, x.dtype)
-    _multiply(e, left, right, e.reshape(out, (*left.shape[:-1], right.shape[-1])), alpha)
+    _multiply_forward(e, left, right, e.reshape(out, (*left.shape[:-1], right.shape[-1])), alpha)
 
 
 @lowering("matmul_grad", "matmul_v2_grad", "bmm_grad")

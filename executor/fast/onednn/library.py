@@ -100,6 +100,7 @@ _CALLED_WITH: dict[str, tuple[Any, ...]] = {
     "dnnl_primitive_attr_set_post_ops": (c_void_p, c_void_p),
     "dnnl_post_ops_append_sum": (c_void_p, c_float, ctypes.c_int32, c_int),
     "dnnl_post_ops_append_eltwise": (c_void_p, c_int, c_float, c_float),
+    "dnnl_post_ops_append_binary": (c_void_p, c_int, c_void_p),
     "dnnl_primitive_desc_query": (c_void_p, c_int, c_int, c_void_p),
     "dnnl_primitive_execute": (c_void_p, c_void_p, c_int, c_void_p),
     "dnnl_stream_wait": (c_void_p,),

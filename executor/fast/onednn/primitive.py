@@ -31,11 +31,13 @@ _F32 = 3
 _ANY = 1  # format_tag_any: the primitive chooses the layout
 _USER_SCRATCHPAD = 1
 _RELU = 32
+_ADD = 0x1FFF0
 
 SRC, DST, WEIGHTS, BIAS = 1, 17, 33, 41
 DIFF_SRC, DIFF_DST, DIFF_WEIGHTS = 129, 145, 161
 MEAN, VARIANCE, SCALE, SHIFT, DIFF_SCALE, DIFF_SHIFT = 49, 50, 51, 52, 255, 256
 WORKSPACE, SCRATCHPAD = 64, 80
+TERM = 1 << 15 | 2  # the other operand of the first post-op
 _QUERY_ARGUMENT, _QUERY_SCRATCHPAD, _QUERY_NAME = 255, 136, 8
 _ALIGNMENT = 64
 
@@ -150,19 +152,21 @@ def address_of(array: Array) -> int:
 
 class Attributes:
     """Attributes of a primitive: its scratchpad is given to it; post-ops change what it has computed, in the
-    order `sum` (add what the output held), `relu`.
+    order `add` (an array of that layout, the argument `TERM`), `sum` (what the output held), `relu`.
     """
 
-    def __init__(self, sum: bool = False, relu: bool = False) -> None:
+    def __init__(self, sum: bool = False, relu: bool = False, add: Desc | None = None) -> None:
         self.handle = _AttributesHandle()
         checked(library().dnnl_primitive_attr_create(ctypes.byref(self.handle)), "attributes")
         library().dnnl_primitive_attr_set_scratchpad_mode(self.handle, _USER_SCRATCHPAD)
-        if sum or relu:
-            self._append(sum, relu)
+        if sum or relu or add is not None:
+            self._append(sum, relu, add)
 
-    def _append(self, sum: bool, relu: bool) -> None:
+    def _append(self, sum: bool, relu: bool, add: Desc | None) -> None:
         steps = c_void_p()
         checked(library().dnnl_post_ops_create(ctypes.byref(steps)), "post-ops")
+        if add is not None:
+            checked(library().dnnl_post_ops_append_binary(steps, _ADD, add.handle), "post-op add")
         if sum:
             checked(library().dnnl_post_ops_append_sum(steps, 1.0, 0, 0), "post-op sum")
         if relu:

@@ -1,0 +1,156 @@
+"""Products with weights that are laid out once: against NumPy and the interpreter."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import fluidlite as fluid
+from fluidlite import layers
+from fluidlite.executor.fast.onednn import library
+from fluidlite.executor.fast.onednn.product import FixedProduct
+
+needs_library = pytest.mark.skipif(
+    library.library() is None, reason="oneDNN's wheel is for x86-64 processors under Linux"
+)
+pytestmark = needs_library
+RNG = np.random.RandomState(3)
+
+
+def numbers(*shape: int) -> np.ndarray:
+    return RNG.standard_normal(shape).astype("float32")
+
+
+@pytest.mark.parametrize("threads", [1, 2, 3])
+@pytest.mark.parametrize("sizes", [(32, 96, 40), (64, 7, 1), (130, 33, 257), (1, 50, 30)], ids=str)
+@pytest.mark.parametrize("turned", [False, True], ids=["rows", "columns"])
+def test_products_equal_numpy(sizes: tuple[int, int, int], threads: int, turned: bool) -> None:
+    rows, depth, columns = sizes
+    x, w, bias, term = (
+        numbers(rows, depth),
+        numbers(depth, columns),
+        numbers(columns),
+        numbers(rows, columns),
+    )
+    w = np.asfortranarray(w) if turned else w
+    product = FixedProduct(np, threads)
+    out = np.empty((rows, columns), "float32")
+    plain = x.astype("float64") @ w
+    for more, wanted in (
+        ((None, None), plain),
+        ((bias, None), plain + bias),
+        ((None, term), plain + term),
+        ((bias, term), plain + bias + term),
+    ):
+        product(x, w, out, *more)
+        np.testing.assert_allclose(out, wanted, rtol=1e-4, atol=1e-4)
+
+
+def test_rows_that_lie_apart_or_turned() -> None:
+    wide, w = numbers(20, 60), numbers(30, 16)
+    product = FixedProduct(np, 1)
+    for x in (wide[:, 7:37], wide[::-2, :30], wide[::2, ::2], np.asfortranarray(wide[:, :30])):
+        out = np.empty((len(x), 16), "float32")
+        product(x, w, out)
+        np.testing.assert_allclose(out, x.astype("float64") @ w, rtol=1e-4, atol=1e-4)
+
+
+# ---------------------------------------------------------------------- in plans
+def network() -> Any:
+    """A network whose products have biases, sums with what was there, and readers beside those."""
+    x = fluid.data("x", [-1, 256])
+    h = layers.fc(x, 256, act="relu")
+    h = layers.elementwise_add(h, layers.fc(h, 256))
+    both = layers.fc(h, 256, bias_attr=False)
+    h = layers.elementwise_add(both, layers.relu(both))
+    early = layers.fc(h, 256, bias_attr=False)
+    later = layers.tanh(early)
+    h = layers.elementwise_add(early, later)
+    return layers.fc(h, 300)
+
+
+def started(network: Callable[[], Any]) -> tuple[fluid.Program, str, Any]:
+    name = network().name
+    program = fluid.default_main_program().clone(for_test=True)
+    exe = fluid.Executor(fluid.CPUPlace())
+    exe.run(fluid.default_startup_program())
+    for var in program.list_vars():
+        if var.persistable and len(var.shape) == 1:
+            fluid.global_scope().find_var(var.name).get_tensor().set(numbers(*var.shape), fluid.CPUPlace())
+    return program, name, exe
+
+
+def interpreted(program: fluid.Program, name: str, x: np.ndarray) -> np.ndarray:
+    naive = fluid.Executor(fluid.CPUPlace())
+    naive.naive = True
+    return naive.run(program, feed={"x": x}, fetch_list=[name])[0]
+
+
+def test_plans_equal_the_interpreter() -> None:
+    program, name, exe = started(network)
+    text = exe.explain(program, feed={"x": numbers(32, 256)}, fetch_list=[name])
+    # the one whose result somebody else reads first is written as it stands
+    assert len(re.findall(r"^ +product_\d+\(", text, re.MULTILINE)) == 5, text
+    assert "dot(" not in text and "matmul(" not in text
+    for rows in (32, 40, 100, 1, 600, 32):
+        x = numbers(rows, 256)
+        found = exe.run(program, feed={"x": x}, fetch_list=[name])[0]
+        np.testing.assert_allclose(found, interpreted(program, name, x), rtol=1e-3, atol=1e-3)
+
+
+@pytest.mark.parametrize("what", ["fc_1.w_0", "fc_1.b_0"])
+def test_parameters_that_are_set_later(what: str) -> None:
+    program, name, exe = started(network)
+    x = numbers(32, 256)
+    before = exe.run(program, feed={"x": x}, fetch_list=[name])[0]
+    tensor = fluid.global_scope().find_var(what).get_tensor()
+    tensor.set(np.array(tensor) * np.float32(1.5), fluid.CPUPlace())
+    after = exe.run(program, feed={"x": x}, fetch_list=[name])[0]
+    assert np.abs(before - after).max() > 1e-3
+    np.testing.assert_allclose(after, interpreted(program, name, x), rtol=1e-3, atol=1e-3)
+
+
+def test_a_program_between_whose_runs_another_one_trains() -> None:
+    x = fluid.data("x", [-1, 256])
+    found = layers.fc(layers.fc(x, 256, act="tanh"), 256)
+    tested = fluid.default_main_program().clone(for_test=True)
+    loss = layers.mean(layers.square(found))
+    fluid.optimizer.SGD(0.5).minimize(loss)
+    exe = fluid.Executor(fluid.CPUPlace())
+    exe.run(fluid.default_startup_program())
+    given = numbers(32, 256)
+    explained = exe.explain(feed={"x": given}, fetch_list=[loss])
+    assert "product_" not in explained  # the program writes its weights
+    for _ in range(3):
+        exe.run(feed={"x": given}, fetch_list=[loss])
+        seen = exe.run(tested, feed={"x": given}, fetch_list=[found.name])[0]
+        np.testing.assert_allclose(seen, interpreted(tested, found.name, given), rtol=1e-3, atol=1e-3)
+
+
+def test_nan_and_infinity_stay() -> None:
+    program, name, exe = started(network)
+    x = numbers(32, 256)
+    x[3, 5], x[4, 6] = np.nan, np.inf
+    found = exe.run(program, feed={"x": x}, fetch_list=[name])[0]
+    assert np.isnan(found[3]).all()
+    assert not np.isfinite(found[4]).all()
+    assert np.isfinite(np.delete(found, [3, 4], axis=0)).all()
+
+
+def test_plans_share_what_is_laid_out() -> None:
+    w = numbers(64, 64)
+    first, second = FixedProduct(np, 2), FixedProduct(np, 2)
+    out = np.empty((32, 64), "float32")
+    first(numbers(32, 64), w, out)
+    second(numbers(32, 64), w, out)
+    assert first._weight is second._weight
+
+
+def test_without_the_library_products_are_numpys(flags: Callable[..., None]) -> None:
+    flags(use_onednn=False)
+    program, name, exe = started(network)
+    assert "product_" not in exe.explain(program, feed={"x": numbers(32, 256)}, fetch_list=[name])

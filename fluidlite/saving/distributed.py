@@ -142,12 +142,12 @@ class Servers:
 
 
 # ------------------------------------------------------------------------------------------------ reading
-def read_whole(folder: str, name: str) -> LoDTensor:
+def read_whole(folder: str, name: str, forms: bool = False) -> LoDTensor:
     """A variable of its file, or of what servers have written of it; MissingFileError where there is
-    neither.
+    neither. See `ValueReader` for `forms`.
     """
     try:
-        with ValueReader.open(inside(folder, name)) as source:
+        with ValueReader.open(inside(folder, name), forms) as source:
             return only_tensor(source)
     except FileNotFoundError as error:
         pieces = _pieces(os.path.join(folder, LOOKUP_TABLES), name)
@@ -157,7 +157,7 @@ def read_whole(folder: str, name: str) -> LoDTensor:
             ) from None
     arrays = []
     for path in pieces:
-        with ValueReader.open(path) as source:
+        with ValueReader.open(path, forms) as source:
             arrays.append(host(source.tensors(1)[0].array))
     if len({(array.shape[1:], array.dtype) for array in arrays}) > 1:
         raise FormatError(f"{pieces[0]} and the other parts of {name!r} do not fit together")

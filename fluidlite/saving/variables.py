@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import warnings
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -333,11 +333,12 @@ def load_vars(
         raise ValueError("The directory path and params cannot be None at the same time.")
     if not chosen and main_program is None:
         warn_user("nothing is loaded: the default main program has no such variables; pass `main_program`")
-    values = _read(chosen, dirname, filename)
     # all are checked before one is set: a half-loaded model would train on without a word
-    for var in chosen:
-        check_shape(var, values[var.name])
-    put_values(values, executor)
+    for var, form in list(_read(chosen, dirname, filename, forms=True)):
+        check_shape(var, form)
+    # one at a time: a model that is loaded over another needs no third place for its values
+    for var, value in _read(chosen, dirname, filename):
+        put_values({var.name: value}, executor)
 
 
 def check_shape(var: Variable, value: Any) -> None:
@@ -351,31 +352,34 @@ def check_shape(var: Variable, value: Any) -> None:
         )
 
 
-def _read(chosen: Sequence[Variable], dirname: str | None, filename: str | bytes | None) -> dict[str, Any]:
-    """Name -> value from files or bytes."""
+def _read(
+    chosen: Sequence[Variable], dirname: str | None, filename: str | bytes | None, forms: bool = False
+) -> Iterator[tuple[Variable, Any]]:
+    """Variables with their values from files or bytes; see `ValueReader` for `forms`."""
     # a combined file has no names: its values come in the sorted order of theirs
-    names = sorted(var.name for var in chosen)
+    inside_one = sorted(chosen, key=lambda var: var.name)
     try:
         if dirname is None:
             if not isinstance(filename, bytes):
                 raise TypeError("without 'dirname', 'filename' must be the bytes that save_vars returned")
-            found = ValueReader.of_bytes(filename).tensors(len(names))
+            source = ValueReader.of_bytes(filename, forms=forms)
+            yield from zip(inside_one, source.each_tensor(len(chosen)), strict=True)
         elif filename is not None:
-            with ValueReader.open(os.path.join(dirname, os.fsdecode(filename))) as source:
-                found = source.tensors(len(names))
+            with ValueReader.open(os.path.join(dirname, os.fsdecode(filename)), forms) as source:
+                yield from zip(inside_one, source.each_tensor(len(chosen)), strict=True)
         else:
-            return {var.name: _read_one(var, dirname) for var in chosen}
+            for var in chosen:
+                yield var, _read_one(var, dirname, forms)
     except MissingFileError:
         raise
     except FileNotFoundError as error:
         raise _missing(error) from None
-    return dict(zip(names, found, strict=True))
 
 
-def _read_one(var: Variable, dirname: str) -> LoDTensor | SelectedRows:
+def _read_one(var: Variable, dirname: str, forms: bool) -> LoDTensor | SelectedRows:
     if var.type != VarType.SELECTED_ROWS:
-        return read_whole(dirname, var.name)
-    with ValueReader.open(inside(dirname, var.name)) as source:
+        return read_whole(dirname, var.name, forms)
+    with ValueReader.open(inside(dirname, var.name), forms) as source:
         value = source.selected_rows()
         source.end()
     return value

@@ -17,7 +17,7 @@ import shutil
 import struct
 import uuid
 from collections.abc import Iterable, Iterator
-from typing import Any, BinaryIO
+from typing import Any
 
 import numpy as np
 
@@ -69,25 +69,27 @@ def value_bytes(value: LoDTensor | SelectedRows, dtype: Any = None) -> bytes:
 # ------------------------------------------------------------------------------------------------ reading
 class ValueReader:
     """Reads values one after the other from a file or from bytes; FormatError names the file where it is
-    none of ours.
+    none of ours. With `forms`, elements are passed over, and arrays of that form without memory stand for
+    them.
     """
 
-    def __init__(self, stream: BinaryIO, size: int, name: str) -> None:
+    def __init__(self, stream: io.BufferedIOBase, size: int, name: str, forms: bool = False) -> None:
         self.stream = stream
         self.left = size
         self.name = name
+        self.forms = forms
 
     @classmethod
     @contextlib.contextmanager
-    def open(cls, path: str | os.PathLike[str]) -> Iterator[ValueReader]:
+    def open(cls, path: str | os.PathLike[str], forms: bool = False) -> Iterator[ValueReader]:
         """A source over a file."""
         with open(path, "rb") as stream:
-            yield cls(stream, os.fstat(stream.fileno()).st_size, str(path))
+            yield cls(stream, os.fstat(stream.fileno()).st_size, str(path), forms)
 
     @classmethod
-    def of_bytes(cls, data: bytes, name: str = "the bytes given") -> ValueReader:
+    def of_bytes(cls, data: bytes, name: str = "the bytes given", forms: bool = False) -> ValueReader:
         """A source over bytes in memory."""
-        return cls(io.BytesIO(data), len(data), name)
+        return cls(io.BytesIO(data), len(data), name, forms)
 
     def bad(self, what: str) -> FormatError:
         """The error for this source."""
@@ -95,14 +97,17 @@ class ValueReader:
 
     def take(self, count: int, what: str) -> bytes:
         """The next `count` bytes."""
-        # before anything is read: a size that lies would have `read` allocate that much
-        if not 0 <= count <= self.left:
-            raise self.bad(f"{what} should take {count} bytes, and {self.left} are left")
+        self._spend(count, what)
         data = self.stream.read(count)
         if len(data) != count:
             raise self.bad(f"{what} ends after {len(data)} of {count} bytes")
-        self.left -= count
         return data
+
+    def _spend(self, count: int, what: str) -> None:
+        # before anything is read: a size that lies would have the reader allocate that much
+        if not 0 <= count <= self.left:
+            raise self.bad(f"{what} should take {count} bytes, and {self.left} are left")
+        self.left -= count
 
     def numbers(self, form: str, what: str) -> tuple[Any, ...]:
         """The next numbers, in the notation of `struct`."""
@@ -146,13 +151,25 @@ class ValueReader:
         count = 1
         for dim in shape:
             count *= dim
-        data = self.take(count * dtype.itemsize, f"a tensor of shape {list(shape)} and type {dtype}")
+        what = f"a tensor of shape {list(shape)} and type {dtype}"
+        self._spend(count * dtype.itemsize, what)
         try:
-            array = np.frombuffer(data, dtype).reshape(shape)
+            return self._passed_over(shape, dtype) if self.forms else self._read_in(shape, dtype, what)
         except ValueError as error:  # more dimensions, or emptier ones, than NumPy has
             raise self.bad(f"a tensor has the shape {list(shape)}: {error}") from None
-        # a copy, because the array over the file's bytes can only be read
-        return array.astype(dtype.newbyteorder("="), copy=True)
+
+    def _passed_over(self, shape: tuple[int, ...], dtype: Any) -> Array:
+        form = np.broadcast_to(np.zeros((), dtype.newbyteorder("=")), shape)
+        self.stream.seek(form.nbytes, os.SEEK_CUR)
+        return form
+
+    def _read_in(self, shape: tuple[int, ...], dtype: Any, what: str) -> Array:
+        array = np.empty(shape, dtype)
+        # into the array itself: bytes first, and then a copy of them, would be twice the memory
+        count = self.stream.readinto(array.reshape(-1).view(np.uint8))
+        if count != array.nbytes:
+            raise self.bad(f"{what} ends after {count} of {array.nbytes} bytes")
+        return array.astype(dtype.newbyteorder("="), copy=False)
 
     def tensor(self) -> LoDTensor:
         """A LoDTensor."""
@@ -175,9 +192,13 @@ class ValueReader:
 
     def tensors(self, count: int) -> list[LoDTensor]:
         """`count` LoDTensors and nothing more."""
-        found = [self.tensor() for _ in range(count)]
+        return list(self.each_tensor(count))
+
+    def each_tensor(self, count: int) -> Iterator[LoDTensor]:
+        """The same one after the other."""
+        for _ in range(count):
+            yield self.tensor()
         self.end()
-        return found
 
     def selected_rows(self) -> SelectedRows:
         """SelectedRows."""

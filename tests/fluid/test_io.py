@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import pathlib
+import tracemalloc
 from collections.abc import Iterator
 from typing import Any
 
@@ -137,6 +138,24 @@ def test_loading_keeps_the_storage_that_plans_are_bound_to(net: Net, tmp_path: p
     io.load_params(net.exe, str(tmp_path), net.main)
     assert fluid.global_scope().find_var("fc_0.w_0").get_tensor().array is array
     np.testing.assert_array_equal(net.infer(), expected)
+
+
+@pytest.mark.parametrize("together", [None, "all"])
+def test_loading_over_a_model_needs_no_third_place(
+    together: str | None, exe: fluid.Executor, tmp_path: pathlib.Path
+) -> None:
+    for number in range(8):
+        fluid.layers.create_parameter([256, 1024], "float32", name=f"w{number}")
+    exe.run(fluid.default_startup_program())
+    fluid.io.save_params(exe, str(tmp_path), filename=together)
+    tracemalloc.start()
+    try:
+        fluid.io.load_params(exe, str(tmp_path), filename=together)
+        _, most = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    # of one parameter's megabyte at a time, not of all eight
+    assert 1 << 20 <= most < 5 << 19
 
 
 def test_sparse_values_and_levels_of_detail(tmp_path: pathlib.Path) -> None:

@@ -8,6 +8,7 @@ writers of loops and branches through `fluidlite.executor.compile.blocks.Body`.
 from __future__ import annotations
 
 import contextlib
+import functools
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, TypeAlias
 
@@ -97,7 +98,6 @@ class PlanBuilder:
         self._fetches = list(fetches)
         # by later ops, too: a view that is made now must not show what they will write
         self._written = changed_by(ops)
-        self._is_read_only: bool | None = None
         self._absent: set[str] = set()
         self._made_by_kernels: set[Value] = set()
 
@@ -263,20 +263,14 @@ class PlanBuilder:
         """True if the program writes a variable."""
         return name in self._written
 
+    @functools.cached_property
     def changes_nothing(self) -> bool:
         """True if the program writes no persistable variable."""
-        if self._is_read_only is None:
-            self._is_read_only = not any(map(self.is_persistable, self._written))
-        return self._is_read_only
+        return not any(map(self.is_persistable, self._written))
 
     def is_read(self, value: Value) -> bool:
         """True if a step so far reads a value that a step has written."""
-        for step in reversed(self.level.steps):
-            if value in (written.root for written in step.writes):
-                return step.is_view
-            if value in (read.root for read in step.all_reads()):
-                return True
-        return False
+        return self.level.is_read(value)
 
     def is_persistable(self, name: str) -> bool:
         """True if a variable outlives the run."""
@@ -285,10 +279,7 @@ class PlanBuilder:
 
     def is_needed(self, name: str, op: Operator) -> bool:
         """True if a variable that `op` writes is read later, fetched, or outlives the run."""
-        level = self.level
-        return (
-            name in level.needed or self.is_persistable(name) or level.last_read.get(name, -1) > level.index
-        )
+        return self.is_persistable(name) or self.level.is_needed(name)
 
     def later_readers(self, name: str) -> list[Operator] | None:
         """The ops that read a variable later; None where it is fetched, or outlives the run or the block."""
@@ -526,12 +517,11 @@ class PlanBuilder:
 
     def _fixed(self, op: Operator) -> frozenset[str]:
         """Input slots that hold nothing but parameters that stay as they are."""
-        slots = [(slot, names) for slot, names in op.inputs.items() if names]
-        return frozenset(
-            slot
-            for slot, names in slots
-            if all(self.is_persistable(name) and not self.changes(name) for name in names)
-        )
+
+        def stays(name: str) -> bool:
+            return self.is_persistable(name) and not self.changes(name)
+
+        return frozenset(slot for slot, names in op.inputs.items() if names and all(map(stays, names)))
 
     def _lasting(self, values: Iterable[Value]) -> frozenset[int]:
         """Positions of arrays that kernels have made, outside of loops, which may write over theirs."""

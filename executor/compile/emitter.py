@@ -164,6 +164,7 @@ class Lowered(Protocol):
     def changes(self, name: str) -> bool:
         """True if the program writes a persistable variable."""
 
+    @property
     def changes_nothing(self) -> bool:
         """True if the program writes no persistable variable."""
 

@@ -38,7 +38,7 @@ def begin_product(e: Emitter, x: Value, w: Value, out: Value) -> bool:
 
 
 def _takes(e: Emitter, x: Value, w: Value, out: Value) -> bool:
-    if not e.on_host or w.root.storage is not Storage.PARAM or not e.builder.changes_nothing():
+    if not e.on_host or w.root.storage is not Storage.PARAM or not e.builder.changes_nothing:
         return False
     if x.shape is None or w.shape is None or len(x.shape) != 2 or w.dtype != x.dtype:
         return False

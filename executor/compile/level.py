@@ -52,3 +52,16 @@ class Level:
         self.sequence = ops
         for index, op in enumerate(ops):
             self.last_read.update(dict.fromkeys(reads(op), index))
+
+    def is_needed(self, name: str) -> bool:
+        """True if a later op, or something outside the block, reads a variable."""
+        return name in self.needed or self.last_read.get(name, -1) > self.index
+
+    def is_read(self, value: Value) -> bool:
+        """True if a step so far reads a value, or no step of this block has written it."""
+        for step in reversed(self.steps):
+            if not step.is_view and value in (written.root for written in step.writes):
+                return False
+            if value in (read.root for read in step.all_reads()):
+                return True
+        return True

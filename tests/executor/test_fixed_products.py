@@ -11,8 +11,8 @@ import pytest
 
 import fluidlite as fluid
 from fluidlite import layers
-from fluidlite.executor.fast.onednn import library
-from fluidlite.executor.fast.onednn.product import FixedProduct
+from fluidlite.executor.fast.onednn import library, product
+from fluidlite.executor.fast.onednn.product import FixedProduct, has_fixed_product
 
 needs_library = pytest.mark.skipif(
     library.library() is None, reason="oneDNN's wheel is for x86-64 processors under Linux"
@@ -26,7 +26,9 @@ def numbers(*shape: int) -> np.ndarray:
 
 
 @pytest.mark.parametrize("threads", [1, 2, 3])
-@pytest.mark.parametrize("sizes", [(32, 96, 40), (64, 7, 1), (130, 33, 257), (1, 50, 30)], ids=str)
+@pytest.mark.parametrize(
+    "sizes", [(32, 96, 40), (64, 7, 1), (150, 300, 257), (1, 50, 30), (32, 512, 512)], ids=str
+)
 @pytest.mark.parametrize("turned", [False, True], ids=["rows", "columns"])
 def test_products_equal_numpy(sizes: tuple[int, int, int], threads: int, turned: bool) -> None:
     rows, depth, columns = sizes
@@ -37,7 +39,7 @@ def test_products_equal_numpy(sizes: tuple[int, int, int], threads: int, turned:
         numbers(rows, columns),
     )
     w = np.asfortranarray(w) if turned else w
-    product = FixedProduct(np, threads)
+    multiply = FixedProduct(np, threads)
     out = np.empty((rows, columns), "float32")
     plain = x.astype("float64") @ w
     for more, wanted in (
@@ -46,16 +48,27 @@ def test_products_equal_numpy(sizes: tuple[int, int, int], threads: int, turned:
         ((None, term), plain + term),
         ((bias, term), plain + bias + term),
     ):
-        product(x, w, out, *more)
+        multiply(x, w, out, *more)
         np.testing.assert_allclose(out, wanted, rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize("rows", [2, 13, 32, 64])
+@pytest.mark.parametrize("sizes", [(512, 512), (2048, 300), (100, 1000)], ids=str)
+def test_all_calls_run_by_kernels_of_blocks(rows: int, sizes: tuple[int, int]) -> None:
+    if not has_fixed_product(64, *sizes, np.dtype("float32")):
+        pytest.skip("the processor has no AVX-512, which the library's kernels of blocks are made for")
+    for bias in (True, False):
+        for term in (True, False):
+            made, _ = product._described(product._ProductForm(rows, *sizes, sizes[0], bias, term))
+            assert made.name.startswith("brg")
 
 
 def test_rows_that_lie_apart_or_turned() -> None:
     wide, w = numbers(20, 60), numbers(30, 16)
-    product = FixedProduct(np, 1)
+    multiply = FixedProduct(np, 1)
     for x in (wide[:, 7:37], wide[::-2, :30], wide[::2, ::2], np.asfortranarray(wide[:, :30])):
         out = np.empty((len(x), 16), "float32")
-        product(x, w, out)
+        multiply(x, w, out)
         np.testing.assert_allclose(out, x.astype("float64") @ w, rtol=1e-4, atol=1e-4)
 
 

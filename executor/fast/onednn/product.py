@@ -2,20 +2,19 @@
 kernels read.
 
 BLAS lays out a piece of the weight at each call: of 32 rows by 512 x 512 that is a third of the time, of 128
-rows a seventh. The columns are cut for the team; a result does not depend on how busy its threads are.
+rows a seventh. A team shares the rows: the library's fast kernels write whole rows only.
 """
 
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterator
 from typing import Any, NamedTuple
 from weakref import WeakValueDictionary
 
 import numpy as np
 
 from fluidlite.base.dtypes import Array
-from fluidlite.executor.fast.onednn.library import available, engine
+from fluidlite.executor.fast.onednn.library import OneDnnError, available, engine
 from fluidlite.executor.fast.onednn.primitive import (
     BIAS,
     DST,
@@ -39,79 +38,81 @@ _LEAST_WORK = 1 << 20  # multiply-adds from which it pays: below, the call takes
 _MOST_ROWS = 512  # above, BLAS is slower by a tenth at most, which is not worth a second copy of the weight
 _SHARED = 1 << 22  # multiply-adds from which waking a second thread pays
 _AT_ONCE = 64  # rows of one call: lengths that nobody has seen need few new primitives
-_BLOCK = 16  # columns that the library's kernels take together
+_LEAST_ROWS = 4  # of a member of the team: two rows take as long
 _FLOAT = 4  # bytes
 
 
 def has_fixed_product(rows: int, depth: int, columns: int, dtype: Any) -> bool:
     """True if products of such sizes are faster with a weight that is laid out once."""
-    is_sized = 1 < rows <= _MOST_ROWS and rows * depth * columns >= _LEAST_WORK
-    return is_sized and dtype == np.float32 and available()
+    if not 1 < rows <= _MOST_ROWS or rows * depth * columns < _LEAST_WORK or dtype != np.float32:
+        return False
+    return available() and _has_blocks(min(rows, _AT_ONCE), depth, columns)
 
 
-class _Kind(NamedTuple):
-    """One call: its rows, the shape of its weight, the rows' lengths in memory, and the steps behind it."""
+def _has_blocks(rows: int, depth: int, columns: int) -> bool:
+    """True if the library's kernel of blocks can run here; its others are no faster than BLAS."""
+    try:
+        made, _ = _described(_ProductForm(rows, depth, columns, depth, True, True))
+    except OneDnnError:
+        return False
+    return made.name.startswith("brg")
+
+
+class _ProductForm(NamedTuple):
+    """One call: its rows, the shape of its weight, the stride of the rows of x, the steps behind it."""
 
     rows: int
     depth: int
     columns: int
-    x_stride: int
-    out_stride: int
+    stride: int
     bias: bool
     term: bool
 
 
 @functools.lru_cache(1024)
-def _described(kind: _Kind) -> tuple[PrimitiveDesc, dict[int, Desc]]:
+def _described(form: _ProductForm) -> tuple[PrimitiveDesc, dict[int, Desc]]:
     """The description of a call, and of its arguments."""
-    shape = kind.rows, kind.columns
-    out = Desc.strided(shape, (kind.out_stride, 1))
+    out = _dense(form.rows, form.columns)
     arguments = {
-        SRC: Desc.strided((kind.rows, kind.depth), (kind.x_stride, 1)),
-        WEIGHTS: _layout(kind.depth, kind.columns),
+        SRC: Desc.strided((form.rows, form.depth), (form.stride, 1)),
+        WEIGHTS: _layout(form.depth, form.columns),
     }
-    bias = Desc.strided((1, kind.columns), (kind.columns, 1)) if kind.bias else None
+    bias = _dense(1, form.columns) if form.bias else None
     if bias is not None:
         arguments[BIAS] = bias
     arguments[DST] = out
-    if kind.term:
+    if form.term:
         arguments[TERM] = out
-    what = f"product of {kind.rows} x {kind.depth} with {kind.depth} x {kind.columns}"
-    attributes = Attributes(add=out if kind.term else None)
-    made = PrimitiveDesc("matmul", what, engine(), arguments[SRC], arguments[WEIGHTS], bias, out, attributes)
+    what = f"product of {form.rows} x {form.depth} with {form.depth} x {form.columns}"
+    ends = arguments[SRC], arguments[WEIGHTS], bias, out
+    made = PrimitiveDesc("matmul", what, engine(), *ends, Attributes(add=out if form.term else None))
     return made, arguments
+
+
+def _dense(rows: int, columns: int) -> Desc:
+    return Desc.strided((rows, columns), (columns, 1))
 
 
 @functools.lru_cache(256)
 def _layout(depth: int, columns: int) -> Desc:
     """The layout of a weight, the same for any number of rows."""
-    x, out = Desc.strided((_AT_ONCE, depth), (depth, 1)), Desc.strided((_AT_ONCE, columns), (columns, 1))
     what = f"weight of {depth} x {columns}"
-    ends = x, Desc.any((depth, columns)), None, out
+    ends = _dense(_AT_ONCE, depth), Desc.any((depth, columns)), None, _dense(_AT_ONCE, columns)
     return PrimitiveDesc("matmul", what, engine(), *ends, Attributes()).layout(WEIGHTS)
 
 
-class _Laid:
-    """A weight in the library's layout, in a piece for each member of a team; plans share it."""
+class _LaidWeight:
+    """A weight in the library's layout; plans share it."""
 
-    def __init__(self, weight: Array, threads: int) -> None:
-        depth, columns = weight.shape
-        blocks = -(-columns // _BLOCK)
-        cuts = pieces(blocks, min(threads, blocks))
-        self.columns = [slice(cut.start * _BLOCK, min(cut.stop * _BLOCK, columns)) for cut in cuts]
-        self.held: list[Array] = []
-        for part in self.columns:
-            piece = weight[:, part]
-            layout = _layout(depth, part.stop - part.start)
-            held = aligned(layout.nbytes)
-            own = tuple(stride // _FLOAT for stride in weight.strides)
-            convert = reorder(Desc.strided(piece.shape, own), layout, f"weight of {piece.shape}")
-            convert.run(address_of(piece), address_of(held))
-            self.held.append(held)
-        self.addresses = [address_of(held) for held in self.held]
+    def __init__(self, weight: Array) -> None:
+        layout = _layout(*weight.shape)
+        self.held = aligned(layout.nbytes)
+        self.address = address_of(self.held)
+        own = Desc.strided(weight.shape, [stride // _FLOAT for stride in weight.strides])
+        reorder(own, layout, f"weight of {weight.shape}").run(address_of(weight), self.address)
 
 
-_laid: WeakValueDictionary[Any, _Laid] = WeakValueDictionary()
+_laid: WeakValueDictionary[Any, _LaidWeight] = WeakValueDictionary()
 
 
 class FixedProduct:
@@ -122,54 +123,53 @@ class FixedProduct:
     def __init__(self, _xp: Any, threads: int) -> None:
         self.threads = threads
         self._state: Any = None
-        self._weight: _Laid | None = None
-        self._calls: dict[tuple[int, _Kind], Primitive] = {}
+        self._weight: _LaidWeight | None = None
+        self._calls: dict[tuple[int, _ProductForm], Primitive] = {}
         """By the member of the team that makes the call: an object holds the addresses of one call."""
 
     def __call__(
         self, x: Array, w: Array, out: Array, bias: Array | None = None, term: Array | None = None
     ) -> None:
         """Compute on the team, if that pays."""
-        laid = self._laid_out(w)
+        weight = self._laid_out(w).address
         x = _by_rows(x)
-        ends = address_of(x), address_of(out), 0 if term is None else address_of(term)
-        first = 0 if bias is None else address_of(bias)
-        sizes = *x.shape, x.strides[0] // _FLOAT, w.shape[1]
+        begin_x, begin_out = address_of(x), address_of(out)
+        begin_term = 0 if term is None else address_of(term)
+        shared = () if bias is None else (address_of(bias),)
+        stride, columns = x.strides[0] // _FLOAT, w.shape[1]
+        facts = (*w.shape, stride, bias is not None, term is not None)
 
         def work(t: int) -> None:
-            part = laid.columns[t]
-            start = part.start * _FLOAT
-            rest = (laid.addresses[t], *(() if bias is None else (first + start,)))
-            for row, rows in _row_blocks(sizes[0]):
-                kind = _Kind(
-                    rows, sizes[1], part.stop - part.start, *sizes[2:], bias is not None, term is not None
-                )
-                there = row * sizes[3] * _FLOAT + start
-                more = () if term is None else (ends[2] + there,)
-                self._call(t, kind).run(ends[0] + row * sizes[2] * _FLOAT, *rest, ends[1] + there, *more)
+            for row in range(parts[t].start, parts[t].stop, _AT_ONCE):
+                form = _ProductForm(min(parts[t].stop - row, _AT_ONCE), *facts)
+                there = row * columns * _FLOAT
+                more = () if term is None else (begin_term + there,)
+                begin = begin_x + row * stride * _FLOAT
+                self._call(t, form).run(begin, weight, *shared, begin_out + there, *more)
 
-        count = len(laid.columns)
-        if sizes[0] * w.size < _SHARED:
-            for t in range(count):
-                work(t)
-        else:
-            on_team(count, work)
+        parts = pieces(len(x), self._members(len(x), w.size))
+        on_team(len(parts), work)
 
-    def _call(self, member: int, kind: _Kind) -> Primitive:
-        found = self._calls.get((member, kind))
+    def _members(self, rows: int, size: int) -> int:
+        if rows * size < _SHARED:
+            return 1
+        return max(1, min(self.threads, rows // _LEAST_ROWS))
+
+    def _call(self, member: int, form: _ProductForm) -> Primitive:
+        found = self._calls.get((member, form))
         if found is None:
-            found = self._calls[member, kind] = Primitive(*_described(kind))
+            found = self._calls[member, form] = Primitive(*_described(form))
         return found
 
-    def _laid_out(self, w: Array) -> _Laid:
+    def _laid_out(self, w: Array) -> _LaidWeight:
         state = rebinds.state(), address_of(w)
         if self._weight is None or self._state != state:
-            key = (*state, w.shape, w.strides, self.threads)
+            key = (*state, w.shape, w.strides)
+            # the old one goes first, unless another plan still uses it
+            self._weight = None
             found = _laid.get(key)
             if found is None:
-                # the old one goes first, unless another plan still uses it
-                self._weight = None
-                found = _laid[key] = _Laid(w, self.threads)
+                found = _laid[key] = _LaidWeight(w)
             self._state, self._weight = state, found
         return self._weight
 
@@ -178,9 +178,3 @@ def _by_rows(x: Array) -> Array:
     """An array of rows whose elements lie side by side: itself, or a copy."""
     inner, outer = x.itemsize, x.itemsize * x.shape[1]
     return x if x.strides[1] == inner and x.strides[0] >= outer else np.ascontiguousarray(x)
-
-
-def _row_blocks(rows: int) -> Iterator[tuple[int, int]]:
-    """(first row, number of rows) of each call."""
-    for row in range(0, rows, _AT_ONCE):
-        yield row, min(_AT_ONCE, rows - row)

@@ -166,7 +166,7 @@ class ValueReader:
     def _read_in(self, shape: tuple[int, ...], dtype: Any, what: str) -> Array:
         array = np.empty(shape, dtype)
         # into the array itself: bytes first, and then a copy of them, would be twice the memory
-        count = self.stream.readinto(array.reshape(-1).view(np.uint8))
+        count = self.stream.readinto(array.reshape(-1).view(np.uint8).data)
         if count != array.nbytes:
             raise self.bad(f"{what} ends after {count} of {array.nbytes} bytes")
         return array.astype(dtype.newbyteorder("="), copy=False)

@@ -10,7 +10,7 @@ import numpy as np
 
 from fluidlite.executor.fast.loops.arithmetic import can_hold, common_dtype
 from fluidlite.executor.fast.loops.compiled import CompiledLoops, NestSizes
-from fluidlite.executor.fast.loops.compiler import LoopCode, known_loop, widths
+from fluidlite.executor.fast.loops.compiler import LoopCode, RunCount, known_loop, widths
 from fluidlite.executor.fast.loops.nest import MOST_DIMENSIONS, Nest, operands_of
 from fluidlite.executor.fast.loops.rows import KINDS, compiled_rows
 from fluidlite.executor.plan.actions import Bound, Call, CompiledRun, Elementwise, Fresh, TiledLoop
@@ -18,7 +18,6 @@ from fluidlite.executor.plan.plan import Plan
 from fluidlite.executor.plan.sizes import Made, Size, about
 from fluidlite.executor.plan.steps import Step, in_bodies
 from fluidlite.executor.plan.values import Storage, Value, ValueFactory
-from fluidlite.ir.operator import OpRole
 
 __all__ = ["compile_loops"]
 
@@ -72,7 +71,7 @@ class _Candidate:
             position for position, value in enumerate(self.arrays) if not value.fixed or value in numbers
         )
         size = threads if about(self.work) >= SHARED else 1
-        made = Fresh(CompiledLoops, (self.loop, tuple(self.parts), dtypes, varying, size))
+        made = Fresh(CompiledLoops, (self.loop, tuple(self.parts), dtypes, varying, size, RunCount()))
         first = self.steps[0]
         loops = tuple(step.action for step in self.steps if isinstance(step.action, TiledLoop))
         return Step(
@@ -199,7 +198,7 @@ def _with_rows(step: Step, wait: bool) -> Step:
     if not isinstance(thing, Fresh) or thing.factory not in KINDS or thing.arguments[2] != np.float32:
         return step
     assert isinstance(action, Call) and isinstance(action.callee, Bound)
-    made = Fresh(compiled_rows, (thing.factory, thing.arguments, wait))
+    made = Fresh(compiled_rows, (thing.factory, thing.arguments, wait, RunCount()))
     return replace(step, action=replace(action, callee=Bound(action.callee.hint, made)))
 
 
@@ -251,4 +250,4 @@ def _with_arguments(
 
 
 def _is_update(step: Step) -> bool:
-    return step.op is not None and bool(step.op.role & OpRole.Optimize)
+    return step.op is not None and step.op._is_optimize_op()

@@ -82,18 +82,10 @@ class Fresh:
     factory: Callable[..., Any]
     arguments: tuple[Any, ...] = ()
 
-    def make(self, xp: Any) -> Any:
-        """The object, working with the array module `xp`."""
-        return self.factory(xp, *self.arguments)
-
 
 @dataclass(frozen=True)
 class FreshDraws(Fresh):
     """The same for an object that draws random numbers: it is given the source of the run, too."""
-
-    def drawing(self, xp: Any, random: Any) -> Any:
-        """The object, working with the array module `xp` and drawing from `random`."""
-        return self.factory(xp, random, *self.arguments)
 
 
 class HostCheck:

@@ -21,7 +21,7 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["Made", "Size", "SizeTable", "about", "holds_sizes", "plain", "resolved", "sizes_in"]
+__all__ = ["Made", "Size", "SizeTable", "about", "holds_sizes", "plain", "resolved", "resolver", "sizes_in"]
 
 SMALLEST = (
     2  # 0 and 1 rows are special to many rules (nothing to do, broadcast): they have plans of their own
@@ -396,21 +396,42 @@ def plain(item: Any) -> Any:
     return item
 
 
+Resolver = Callable[[Sequence[Any]], Any]
+
+
+def resolver(item: Any) -> Resolver | None:
+    """The function that gives `item`, a number or something that holds some, with the value of each size;
+    None where there is no size in it. It is made once, and called for each list of values.
+    """
+    kind = type(item)
+    if kind is Size:
+        return operator.itemgetter(item.index)
+    if kind in _PLAIN_TYPES:
+        return None
+    if kind is tuple or kind is list:
+        makers = list(map(resolver, item))
+        if not any(makers):
+            return None
+        parts = [maker or _same(part) for maker, part in zip(makers, item, strict=True)]
+        return lambda values: kind([part(values) for part in parts])
+    if kind is dict:
+        entries = resolver(list(item.values()))
+        return entries and (lambda values: dict(zip(item, entries(values), strict=True)))
+    if dataclasses.is_dataclass(kind) and holds_sizes(item):
+        names = [field.name for field in dataclasses.fields(item) if field.init]
+        fields = resolver([getattr(item, name) for name in names])
+        return fields and (lambda values: kind(**dict(zip(names, fields(values), strict=True))))
+    return None
+
+
+def _same(item: Any) -> Resolver:
+    return lambda values: item
+
+
 def resolved(item: Any, values: Sequence[Any] | None) -> Any:
-    """`item`, a number or something that holds some, with the value of each size."""
-    if isinstance(item, Size):
-        assert values is not None
-        return values[item.index]
-    if values is None or item is None or isinstance(item, (int, float, str, np.dtype)):
-        return item
-    if type(item) in (tuple, list):
-        return type(item)(resolved(part, values) for part in item)
-    if isinstance(item, dict):
-        return {key: resolved(part, values) for key, part in item.items()}
-    if dataclasses.is_dataclass(item) and not isinstance(item, type) and holds_sizes(item):
-        fields = [field.name for field in dataclasses.fields(item) if field.init]
-        return dataclasses.replace(item, **{name: resolved(getattr(item, name), values) for name in fields})
-    return item
+    """The same for one list of values."""
+    maker = None if values is None else resolver(item)
+    return item if maker is None else maker(values)
 
 
 def sizes_in(items: Iterable[Any]) -> bool:

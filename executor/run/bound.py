@@ -16,10 +16,10 @@ from fluidlite.base.errors import EOFException, FluidError, KernelError, ShapeEr
 from fluidlite.base.place import Place, array_module
 from fluidlite.executor.cuda.elementwise import FusedKernel
 from fluidlite.executor.plan.actions import Fresh, FreshDraws, HostCheck
-from fluidlite.executor.plan.plan import CompiledPlan
-from fluidlite.executor.plan.sizes import Made, holds_sizes, resolved
+from fluidlite.executor.plan.plan import CompiledPlan, Source
+from fluidlite.executor.plan.sizes import Made, resolver, sizes_in
 from fluidlite.executor.plan.steps import flat
-from fluidlite.executor.plan.values import Reshape, Same, Slices, Storage, Transpose, Value, View
+from fluidlite.executor.plan.values import Reshape, Slices, Storage, Value, View
 from fluidlite.executor.run import cuda
 from fluidlite.executor.run.blas import blas_switch
 from fluidlite.executor.run.buffers import Buffers
@@ -76,16 +76,15 @@ class BoundPlan:
         self.step: Callable[..., Any] | None = None
         self.runs = 0
         source = plan.source
-        self._all = _Meanings(list(source.bound.items()), source.sizes, source.numbers, source.values)
+        self._all = _Meanings.of(source)
         self._names: dict[str, Any] | None = None
-        self._arrays: dict[Value, Any] = {}
         self._steps: OrderedDict[tuple[Any, ...], Callable[..., Any]] = OrderedDict()
         """Of the last few sizes, over one pool."""
 
     @functools.cached_property
     def _varying(self) -> _Meanings:
         """The names that differ between sizes: looked for when the second size comes."""
-        return _varying(self._all)
+        return self._all.varying()
 
     @property
     def nbytes(self) -> int:
@@ -156,11 +155,10 @@ class BoundPlan:
             self.is_counted = False
             names = self._names = {"load": self._load, "store": self._store}
             names.update({name: getattr(self._module, name) for name in self.plan.source.functions})
-            self._arrays = {}
-            self._add(names, self._arrays, self._all)
+            self._add(names, self._all)
         else:
             names = dict(self._names)
-            self._add(names, {}, self._varying)
+            self._add(names, self._varying)
         exec(self.plan.code, names)
         step = names["step"]
         # what was captured before is worth nothing: a graph holds the addresses of the old arrays
@@ -174,40 +172,41 @@ class BoundPlan:
     def _module(self) -> Any:
         return np if self.xp is np else cuda.Namespace(self.xp)
 
-    def _add(self, names: dict[str, Any], arrays: dict[Value, Any], meanings: _Meanings) -> None:
+    def _add(self, names: dict[str, Any], meanings: _Meanings) -> None:
         """Add what some names in the source stand for."""
-        values = self.values
+        values = self.values or ()
         # with BLAS's own threads on, its products are not split once more
         threads = self.plan.plan.target.threads if self.switch is not None else 1
         interpreter = Interpreter(self.place, self.scope, self.random, threads)
-        for name, thing in meanings.bound:
-            names[name] = _own(thing, interpreter, self._module, values)
+        for name, thing, arguments in meanings.bound:
+            names[name] = _own(thing, arguments.given(values), interpreter, self._module)
         for name, size in meanings.sizes:
-            names[name] = resolved(size, values)
-        for name, number, kind, shape in meanings.numbers:
-            names[name] = self._module.full(resolved(shape, values), resolved(number, values), kind)
-        for name, value in meanings.values:
-            arrays[value] = names[name] = self._fixed(value, arrays)
-
-    def _fixed(self, value: Value, arrays: Mapping[Value, Any]) -> Any:
-        """The array of a value that is the same at every step; `arrays` holds what views show, where that
-        differs with the sizes.
-        """
-        if value.base is not None:
-            base = arrays.get(value.base)
-            base = self._arrays[value.base] if base is None else base
+            names[name] = size.given(values)
+        for name, number, kind in meanings.numbers:
+            shape, known = number.given(values)
+            names[name] = self._module.full(shape, known, kind)
+        forms = [form.given(values) for form in meanings.forms]
+        for name, value, base, form in meanings.arrays:
+            if base is None:
+                names[name] = self._made(value, forms[form])
+                continue
             try:
-                return _shown(value.view, base, self.values)
+                names[name] = _shown(value.view, names[base], forms[form])
             except ValueError as error:
                 # sizes of these feeds contradict each other: names that are half made serve no other feeds
                 self._names = None
                 raise self._misfit(value, error) from error
+
+    def _made(self, value: Value, arguments: Any) -> Any:
+        """The array of a value that is the same at every step and shows no other; `arguments` are those of
+        the function that makes a constant.
+        """
         if value.storage is Storage.PARAM:
             return self.arrays[value.name]
         if value.storage is not Storage.CONST:
             return self.buffers.array(value)
         if isinstance(value.constant, Made):
-            return self.xp.asarray(value.constant.function(*resolved(value.constant.arguments, self.values)))
+            return self.xp.asarray(value.constant.function(*arguments))
         return self.xp.asarray(value.constant)
 
     def _misfit(self, value: Value, error: ValueError) -> FluidError:
@@ -296,51 +295,105 @@ def _may_write(thing: Any) -> bool:
     return isinstance(thing, BlockCall)
 
 
-def _shown(view: View | None, base: Any, values: Sequence[Any] | None) -> Any:
-    """A view of an array."""
-    assert view is not None
-    if values is None or isinstance(view, (Same, Transpose)):
-        return view.of(base)
+def _shown(view: View | None, base: Any, form: Any) -> Any:
+    """A view of an array; `form` is the shape, or the ranges, that it has."""
     if isinstance(view, Reshape):
-        return base.reshape(resolved(view.shape, values))
-    return Slices(resolved(view.ranges, values)).of(base)
+        return base.reshape(form)
+    if isinstance(view, Slices):
+        return Slices(form).of(base)
+    assert view is not None
+    return view.of(base)
+
+
+class _SizedItem:
+    """A shape, or other things that may have to do with sizes."""
+
+    def __init__(self, item: Any) -> None:
+        self.item = item
+        self.maker = resolver(item)
+
+    def given(self, values: Sequence[Any]) -> Any:
+        """The same with the values of the sizes."""
+        return self.item if self.maker is None else self.maker(values)
 
 
 @dataclass(frozen=True)
 class _Meanings:
-    """The things that names in a source stand for; see `Source`."""
+    """The things that names in a source stand for (see `Source`), as they follow from sizes."""
 
-    bound: list[tuple[str, Any]]
-    sizes: list[tuple[str, Any]]
-    numbers: list[tuple[str, Any, str, tuple[int, ...]]]
-    values: list[tuple[str, Value]]
+    bound: list[tuple[str, Any, _SizedItem]]
+    """Name, object, and the arguments of its recipe."""
+    sizes: list[tuple[str, _SizedItem]]
+    numbers: list[tuple[str, _SizedItem, str]]
+    """Name, (shape, number), dtype."""
+    arrays: list[tuple[str, Value, str | None, int]]
+    """Name, value, the name of what it is a view of, and the place of its shape in `forms`."""
+    forms: list[_SizedItem]
+
+    @classmethod
+    def of(cls, source: Source) -> _Meanings:
+        """The meanings of all names."""
+        name_of = {value: name for name, value in source.values}
+        # most views have one of a few shapes: only those are computed again for other sizes
+        forms = [_SizedItem(None)]
+        places: dict[Any, int] = {}
+        arrays: list[tuple[str, Value, str | None, int]] = []
+        for name, value in source.values:
+            if value.base is None and value.constant is None:
+                arrays.append((name, value, None, 0))
+                continue
+            form = _form(value)
+            place = places.setdefault(form if isinstance(value.view, Reshape) else value, len(forms))
+            if place == len(forms):
+                forms.append(_SizedItem(form))
+            arrays.append((name, value, None if value.base is None else name_of[value.base], place))
+        return cls(
+            [(name, thing, _SizedItem(_arguments(thing))) for name, thing in source.bound.items()],
+            [(name, _SizedItem(size)) for name, size in source.sizes],
+            [(name, _SizedItem((shape, number)), kind) for name, number, kind, shape in source.numbers],
+            arrays,
+            forms,
+        )
+
+    def varying(self) -> _Meanings:
+        """The meanings that are others for other sizes."""
+        names: set[str] = set()
+        arrays = []
+        for entry in self.arrays:
+            name, value, base, form = entry
+            if base in names or self.forms[form].maker is not None or sizes_in(value.shape or ()):
+                names.add(name)
+                arrays.append(entry)
+        return replace(
+            self,
+            bound=[entry for entry in self.bound if entry[2].maker is not None],
+            numbers=[entry for entry in self.numbers if entry[1].maker is not None],
+            arrays=arrays,
+        )
 
 
-def _varying(given: _Meanings) -> _Meanings:
-    """The meanings that are others for other sizes."""
-    values: dict[Value, str] = {}
-    for name, value in given.values:
-        own = (value.shape, value.view, value.constant if isinstance(value.constant, Made) else None)
-        if value.base in values or holds_sizes(own):
-            values[value] = name
-    return _Meanings(
-        [(name, thing) for name, thing in given.bound if isinstance(thing, Fresh) and holds_sizes(thing)],
-        given.sizes,
-        [entry for entry in given.numbers if holds_sizes(entry)],
-        [(name, value) for value, name in values.items()],
-    )
+def _form(value: Value) -> tuple[Any, ...] | None:
+    """The part of a view, or of a constant that is made when a plan is bound, that may hold sizes."""
+    if isinstance(value.view, Reshape):
+        return value.view.shape
+    if isinstance(value.view, Slices):
+        return value.view.ranges
+    return value.constant.arguments if isinstance(value.constant, Made) else None
 
 
-def _own(thing: Any, interpreter: Interpreter, xp: Any, values: Sequence[Any] | None) -> Any:
+def _arguments(thing: Any) -> tuple[Any, ...]:
+    """The arguments of a recipe."""
+    return thing.arguments if isinstance(thing, Fresh) else ()
+
+
+def _own(thing: Any, arguments: tuple[Any, ...], interpreter: Interpreter, xp: Any) -> Any:
     """The object that one binding uses for a bound one: calls get its scope, objects with scratch state are
-    made for it, of the array module `xp`.
+    made for it, with such arguments, of the array module `xp`.
     """
-    if isinstance(thing, Fresh):
-        thing = replace(thing, arguments=resolved(thing.arguments, values))
     if isinstance(thing, FreshDraws):
-        return thing.drawing(xp, interpreter.random)
+        return thing.factory(xp, interpreter.random, *arguments)
     if isinstance(thing, Fresh):
-        return thing.make(xp)
+        return thing.factory(xp, *arguments)
     if isinstance(thing, HostCheck) and xp is not np:
         return _no_check
     if isinstance(thing, FusedKernel):

@@ -24,12 +24,19 @@ __all__ = [
     "SoftmaxGrad",
     "SoftmaxLoss",
     "SoftmaxLossGrad",
+    "members_of",
 ]
 
 _BLOCK = 1 << 14  # elements of a block: 64 KB of floats, so that the arrays of a kernel share a 1 MB cache
 _SHARED = 1 << 16  # elements from which waking a second thread pays, at the ten passes that kernels here make
 
 Maybe: TypeAlias = "Array | None"
+
+
+def members_of(rows: int, columns: int, threads: int) -> int:
+    """Threads that share the rows of a matrix."""
+    is_shared = threads > 1 and rows * columns >= _SHARED and rows >= 2 * threads
+    return threads if is_shared else 1
 
 
 class RowBlocks:
@@ -39,9 +46,8 @@ class RowBlocks:
 
     def __init__(self, rows: int, columns: int, threads: int) -> None:
         self.height = max(1, min(rows, _BLOCK // max(columns, 1)))
-        is_shared = threads > 1 and rows * columns >= _SHARED and rows >= 2 * threads
-        self.members = threads if is_shared else 1
-        self.team: Team | None = team_of(threads) if is_shared else None
+        self.members = members_of(rows, columns, threads)
+        self.team: Team | None = team_of(self.members) if self.members > 1 else None
         self.parts = [
             [slice(at, min(at + self.height, part.stop)) for at in range(part.start, part.stop, self.height)]
             for part in pieces(rows, self.members)

@@ -11,7 +11,7 @@ from scipy import special
 
 from fluidlite.executor.fast.loops.arithmetic import can_hold
 from fluidlite.executor.fast.loops.compiled import CompiledLoops, NestSizes
-from fluidlite.executor.fast.loops.compiler import loop_of, widths
+from fluidlite.executor.fast.loops.compiler import RunCount, loop_of, widths
 from fluidlite.executor.fast.loops.nest import Nest, operands_of
 from fluidlite.executor.plan.actions import Elementwise
 from fluidlite.executor.plan.values import Storage, ValueFactory
@@ -37,7 +37,8 @@ def compiled(function: str, operands: list[Any], dtype: Any, shape: tuple[int, .
     loop.compile()
     result = np.full(shape, 7, dtype)
     part = NestSizes(sizes, len(found), 0)
-    CompiledLoops(np, loop, [part], [*(item.dtype for item in arrays), result.dtype], (), 1)(*arrays, result)
+    dtypes = [*(item.dtype for item in arrays), result.dtype]
+    CompiledLoops(np, loop, [part], dtypes, (), 1, RunCount())(*arrays, result)
     return result
 
 

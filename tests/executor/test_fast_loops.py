@@ -18,9 +18,10 @@ from test_tiles import SHAPE, chain, kept_relu, trained, two_means
 
 import fluidlite as fluid
 from fluidlite.executor.fast.loops import compiler
+from fluidlite.executor.fast.loops.compiled import CompiledLoops
 from fluidlite.executor.plan.actions import CompiledRun
 from fluidlite.executor.plan.steps import flat
-from fluidlite.executor.run import pending
+from fluidlite.executor.run import pending, rows
 
 layers = fluid.layers
 
@@ -138,6 +139,35 @@ def test_background_takes_over(exe: fluid.Executor, flags: Callable[..., None]) 
         np.testing.assert_array_equal(found, results[0])
     np.testing.assert_allclose(results[3], results[0], rtol=1e-5)
     np.testing.assert_array_equal(results[4], results[3])
+
+
+def test_code_is_asked_for_though_no_batch_is_as_long_as_another(
+    exe: fluid.Executor, flags: Callable[..., None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    flags(fast_loops="background")
+    compiler._known.clear()
+    x = fluid.data("x", [-1, 12], "float32")
+    # at the ends a softmax, which has a kernel of its own, and between them a loop
+    y = layers.softmax(layers.scale(layers.tanh(layers.scale(layers.softmax(x), 2.5)), 3.25, 1.75))
+    calls: list[int] = []
+    softmax = rows.Softmax.__call__
+
+    def counted(kernel: rows.Softmax, *arrays: Any) -> None:
+        calls.append(exe._plans.bounds()[0].runs)
+        softmax(kernel, *arrays)
+
+    monkeypatch.setattr(rows.Softmax, "__call__", counted)
+    for size in (5, 7, 6, 9, 4):
+        a = np.random.RandomState(size).randn(size, 12).astype("float32")
+        (found,) = exe.run(feed={"x": a}, fetch_list=[y])
+        exe.naive = True
+        np.testing.assert_allclose(found, exe.run(feed={"x": a}, fetch_list=[y])[0], rtol=2e-5, atol=1e-6)
+        exe.naive = False
+    assert exe._plans.made == 1
+    # the fourth run takes into use what the second has asked for
+    assert max(calls) <= 3
+    loops = [thing for thing in exe._plans.bounds()[0]._names.values() if isinstance(thing, CompiledLoops)]
+    assert [loop.loop.function is not None for loop in loops] == [True]
 
 
 def test_two_threads_begin_one_compiler(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from fluidlite.executor.fast.loops.compiler import RunCount
 from fluidlite.executor.fast.loops.rows import compiled_rows
 from fluidlite.executor.run import rows
 
@@ -18,7 +19,7 @@ def check(kind: Any, options: Sequence[Any], given: Sequence[Any], outs: Sequenc
     """Both kernels of a kind give the same, on two threads where there are rows enough."""
     arguments = (*given[0].shape, np.dtype("float32"), 2, *options)
     results = []
-    for kernel in (kind(np, *arguments), compiled_rows(np, kind, arguments, True)):
+    for kernel in (kind(np, *arguments), compiled_rows(np, kind, arguments, True, RunCount())):
         filled = [None if shape is None else np.full(shape, 7, np.float32) for shape in outs]
         for _ in range(2):
             with np.errstate(all="ignore"):
@@ -71,7 +72,7 @@ def test_layer_norm_grad(shape: tuple[int, int], wanted: tuple[int, int, int], h
 
 def test_other_dtypes_are_numpys() -> None:
     x = np.random.RandomState(0).randn(4, 9)
-    kernel = compiled_rows(np, rows.SoftmaxGrad, (4, 9, x.dtype, 1), True)
+    kernel = compiled_rows(np, rows.SoftmaxGrad, (4, 9, x.dtype, 1), True, RunCount())
     out = np.empty_like(x)
     kernel(x, x, out)
     np.testing.assert_allclose(out, (x - (x * x).sum(1, keepdims=True)) * x)
@@ -104,7 +105,7 @@ def test_loss_of_labels_grad(shape: tuple[int, int], is_uniform: bool) -> None:
 def test_a_label_that_is_no_class() -> None:
     x = drawn(600, 250)
     out, loss = np.empty_like(x), np.empty(600, np.float32)
-    kernel = compiled_rows(np, rows.SoftmaxLoss, (*x.shape, x.dtype, 2, -64.0, -100), True)
+    kernel = compiled_rows(np, rows.SoftmaxLoss, (*x.shape, x.dtype, 2, -64.0, -100), True, RunCount())
     labels = np.full(600, 3)
     for bad in (250, -1):
         labels[500] = bad

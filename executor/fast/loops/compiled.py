@@ -9,8 +9,9 @@ from typing import Any
 
 import numpy as np
 
-from fluidlite.executor.fast.loops.compiler import LoopCode
+from fluidlite.executor.fast.loops.compiler import LoopCode, RunCount
 from fluidlite.executor.fast.loops.nest import ROW
+from fluidlite.executor.fast.loops.tables import address
 from fluidlite.executor.run.team import team_of
 
 __all__ = ["CompiledLoops", "NestSizes"]
@@ -49,13 +50,14 @@ class CompiledLoops:
         dtypes: Sequence[Any],
         varying: Sequence[int],
         threads: int,
+        count: RunCount,
     ) -> None:
         self.loop = loop
         self.parts = parts
         self.dtypes = dtypes
         self.varying = varying
         self.team = team_of(threads) if threads > 1 else None
-        self.runs = 0
+        self.count = count
         self.held: list[Any] = []
         self.partials: list[tuple[Any, int]] = []
         """Partial sums, and the position of the array that takes their sum."""
@@ -69,8 +71,7 @@ class CompiledLoops:
         """True if the code is there; asks for it when it is clear that there will be more runs."""
         if self.loop.function is not None:
             return True
-        self.runs += 1
-        if self.runs == ASKED_AT:
+        if self.count.next() == ASKED_AT:
             self.loop.ask()
         return False
 
@@ -101,7 +102,7 @@ class CompiledLoops:
             # only what is read is fed
             array = np.ascontiguousarray(array, self.dtypes[position])
         table, number = self.places[position]
-        table[number] = array.ctypes.data
+        table[number] = address(array)
         self.held[position] = array
 
     def __call__(self, *arrays: Any) -> None:

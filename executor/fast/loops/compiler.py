@@ -12,6 +12,7 @@ from __future__ import annotations
 import atexit
 import contextlib
 import ctypes
+import dataclasses
 import functools
 import hashlib
 import importlib.util
@@ -25,7 +26,7 @@ from typing import Any
 
 from fluidlite.executor.run.pending import expect, forget
 
-__all__ = ["LoopCode", "is_available", "known_loop", "loop_of", "widths"]
+__all__ = ["LoopCode", "RunCount", "is_available", "known_loop", "loop_of", "widths"]
 
 _FORMAT = "1"
 _MOST_BYTES = 64 << 20  # in the folder; the oldest files go first
@@ -36,6 +37,20 @@ _SIGNATURE = ctypes.CFUNCTYPE(None, ctypes.c_int64, ctypes.c_int64, ctypes.c_voi
 def is_available() -> bool:
     """True if LLVM can be imported; it is not, since that takes a tenth of a second."""
     return importlib.util.find_spec("llvmlite") is not None
+
+
+@dataclasses.dataclass
+class RunCount:
+    """How often something of a plan has run, with all sizes of the feeds: its code is asked for at the second
+    run, which would never come if each size had a count of its own and no batch were as long as another.
+    """
+
+    runs: int = 0
+
+    def next(self) -> int:
+        """The number of this run, counted from 1."""
+        self.runs += 1
+        return self.runs
 
 
 class LoopCode:

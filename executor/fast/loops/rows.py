@@ -7,15 +7,16 @@ The same calls with the same arrays: until the code is there, and for other dtyp
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from functools import cache
+from functools import cache, cached_property, partial
 from operator import is_not
 from typing import Any, TypeAlias
 
 import numpy as np
 
 from fluidlite.executor.fast.loops import functions
-from fluidlite.executor.fast.loops.compiler import LoopCode, loop_of, widths
+from fluidlite.executor.fast.loops.compiler import LoopCode, RunCount, loop_of, widths
 from fluidlite.executor.fast.loops.sweeps import Point, RowLanes, Sweep, sweeps_text
+from fluidlite.executor.fast.loops.tables import address
 from fluidlite.executor.fast.loops.vectors import Vector
 from fluidlite.executor.run import rows
 from fluidlite.executor.run.team import on_team
@@ -207,13 +208,14 @@ def _is_narrow(rows: Any) -> bool:
 class CompiledRows:
     """A kernel over rows: compiled code as soon as it is there, the object of `kind` until then."""
 
-    def __init__(self, xp: Any, kind: Any, arguments: Sequence[Any], wait: bool) -> None:
-        self.plain = kind(xp, *arguments)
-        self.count, self.columns, _, self.threads = arguments[:4]
+    def __init__(self, xp: Any, kind: Any, arguments: Sequence[Any], wait: bool, count: RunCount) -> None:
+        # made where it is needed: compiled code takes no scratch
+        self.make_plain = partial(kind, xp, *arguments)
+        self.rows, self.columns, _, self.threads = arguments[:4]
         self.choose = KINDS[kind]
         self.options = tuple(arguments[4:])
         self.asked_at = 0 if wait else _ASKED_AT
-        self.runs = 0
+        self.count = count
         self.wait = wait
         self.code: LoopCode | None = None
         self.held: Sequence[Any] = ()
@@ -221,6 +223,11 @@ class CompiledRows:
         self.places: dict[int, int] = {}
         """Position -> place in a table of the address of each array that all threads share."""
         self.calls: list[tuple[int, int, int]] = []
+
+    @cached_property
+    def plain(self) -> Any:
+        """The object of `kind`."""
+        return self.make_plain()
 
     def __call__(self, *arrays: Any) -> None:
         # a plan calls with the same arrays at each run, but for what is fed
@@ -269,13 +276,13 @@ class CompiledRows:
                 return False
             if position in self.places:
                 for table in self.tables:
-                    table[self.places[position]] = _address(array)
+                    table[self.places[position]] = address(array)
         self.held = arrays
         return True
 
     def _begin(self, arrays: Sequence[Any]) -> None:
         """Make the tables of addresses, and share out the rows."""
-        members = self.plain.blocks.members
+        members = rows.members_of(self.rows, self.columns, self.threads)
         given = [self._own(arrays, member) for member in range(members)]
         present = [position for position, array in enumerate(given[0]) if array is not None]
         is_shared = [mine is array for mine, array in zip(given[0], arrays, strict=False)]
@@ -285,12 +292,13 @@ class CompiledRows:
             if position < len(arrays) and is_shared[position]
         }
         self.tables = [
-            np.array([*(_address(own[position]) for position in present), self.columns], np.int64)
+            np.array([*(address(own[position]) for position in present), self.columns], np.int64)
             for own in given
         ]
-        rows = [self.count * member // members for member in range(members + 1)]
+        bounds = [self.rows * member // members for member in range(members + 1)]
         self.calls = [
-            (rows[member], rows[member + 1], table.ctypes.data) for member, table in enumerate(self.tables)
+            (bounds[member], bounds[member + 1], table.ctypes.data)
+            for member, table in enumerate(self.tables)
         ]
         self.held = [None] * len(arrays)
 
@@ -298,8 +306,7 @@ class CompiledRows:
         """True once the code is there; asks for it when it is clear that there will be more runs."""
         if self.code is not None and self.code.function is not None:
             return True
-        self.runs += 1
-        if self.runs < self.asked_at:
+        if self.count.next() < self.asked_at:
             return False
         if self.code is None:
             self.code = self.choose(self.options, arrays)
@@ -309,16 +316,11 @@ class CompiledRows:
         return self.code.function is not None
 
 
-def _address(array: Any) -> int:
-    # half the time of `array.ctypes.data`
-    return int(array.__array_interface__["data"][0])
-
-
 class CompiledSums(CompiledRows):
     """One whose arrays from `_SUMS_FROM` on take sums over all rows."""
 
-    def __init__(self, xp: Any, kind: Any, arguments: Sequence[Any], wait: bool) -> None:
-        super().__init__(xp, kind, arguments, wait)
+    def __init__(self, *arguments: Any) -> None:
+        super().__init__(*arguments)
         self.sums = np.zeros((2, self.threads, max(self.columns, 1)), np.float32)
 
     def _own(self, arrays: Sequence[Any], member: int) -> list[Any]:
@@ -338,8 +340,8 @@ class CompiledSums(CompiledRows):
 class CompiledLabels(CompiledRows):
     """One whose second array are labels, which it looks at."""
 
-    def __init__(self, xp: Any, kind: Any, arguments: Sequence[Any], wait: bool) -> None:
-        super().__init__(xp, kind, arguments, wait)
+    def __init__(self, *arguments: Any) -> None:
+        super().__init__(*arguments)
         self.flags = [np.zeros(1, np.int64) for _ in range(self.threads)]
         """For each thread whether it has met a label that is no class."""
 
@@ -356,9 +358,9 @@ class CompiledLabels(CompiledRows):
             self.plain.check(arrays[1])
 
 
-def compiled_rows(xp: Any, kind: Any, arguments: Sequence[Any], wait: bool) -> CompiledRows:
+def compiled_rows(xp: Any, kind: Any, arguments: Sequence[Any], wait: bool, count: RunCount) -> CompiledRows:
     """The compiled kernel that takes the place of one of `KINDS`."""
-    return _CLASSES.get(kind, CompiledRows)(xp, kind, arguments, wait)
+    return _CLASSES.get(kind, CompiledRows)(xp, kind, arguments, wait, count)
 
 
 _CLASSES: Mapping[Any, type[CompiledRows]] = {

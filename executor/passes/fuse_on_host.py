@@ -18,7 +18,6 @@ from fluidlite.executor.plan.plan import Plan, Remark
 from fluidlite.executor.plan.sizes import about
 from fluidlite.executor.plan.steps import Step, flat, in_bodies, total_of
 from fluidlite.executor.plan.values import Storage, Value, ValueFactory
-from fluidlite.ir.operator import OpRole
 
 __all__ = ["fuse_on_host"]
 
@@ -74,8 +73,12 @@ class _Grouping:
         """Steps that wait behind the chain."""
         self.made: set[Value] = set()
         """The values that the chain writes."""
+        self.can_compile = False
+        """True if a compiled loop can hold the step at hand."""
         self.leads = False
-        """True if the step at hand may be part of a loop."""
+        """True if it may be part of a loop."""
+        self.is_chain_compiled = False
+        """True if compiled loops can hold the steps of the chain."""
 
     def steps(self) -> list[Step]:
         """The steps, with loops in place of chains."""
@@ -86,7 +89,8 @@ class _Grouping:
 
     def add(self, step: Step) -> None:
         """Take the next step into the chain, ahead of it or behind it; or end the chain."""
-        self.leads = self._can_lead(step)
+        self.can_compile = self.is_compiled and _can_compile(step)
+        self.leads = _is_over_blocks(step, 2 if self.can_compile else LARGE)
         if step.is_view and not self._shows_new(step):
             self.result.append(step)  # a view of something older: it is only a name
         elif self.run and self._joins(step):
@@ -103,8 +107,7 @@ class _Grouping:
     def close(self) -> None:
         """End the chain: its loop, then what waited behind it."""
         if self.run:
-            is_compiled = self.is_compiled and _can_compile(self.run[0])
-            chain = Chain(self.run, self.reads_left, self.values, self.threads, is_compiled)
+            chain = Chain(self.run, self.reads_left, self.values, self.threads, self.is_chain_compiled)
             self.result.extend(chain.steps())
             self.result.extend(self.late)
         self.run = []
@@ -112,6 +115,8 @@ class _Grouping:
         self.made = set()
 
     def _take(self, step: Step) -> None:
+        if not self.run:
+            self.is_chain_compiled = self.can_compile
         self.run.append(step)
         self.made.update(value.root for value in step.writes)
 
@@ -138,20 +143,14 @@ class _Grouping:
         if self.is_compiled and len(self.run) >= COMPILED:
             return False
         # a step that cannot be compiled would keep all others from it
-        return not self.is_compiled or (_can_compile(step) == _can_compile(first) and self._belongs(step))
+        is_alike = self.can_compile == self.is_chain_compiled
+        return not self.is_compiled or (is_alike and self._belongs(step))
 
     def _belongs(self, step: Step) -> bool:
         """True but for updates of other parameters: each has a loop of its own, so that all are alike."""
-        if step.op is None or not step.op.role & OpRole.Optimize or self.run[-1].op is step.op:
+        if step.op is None or not step.op._is_optimize_op() or self.run[-1].op is step.op:
             return True
         return any(value.root in self.made for value in step.reads)
-
-    def _can_lead(self, step: Step) -> bool:
-        """True if a step may be part of a loop."""
-        least = LARGE
-        if self.is_compiled and step.elementwise is not None and _can_compile(step):
-            least = 2
-        return _is_over_blocks(step, least)
 
     def _disturbs_late(self, step: Step) -> bool:
         """True if a step must run after one that waits."""

@@ -12,7 +12,6 @@ from fluidlite.executor.plan.actions import Bound, Call
 from fluidlite.executor.plan.plan import Plan
 from fluidlite.executor.plan.steps import Step, in_bodies
 from fluidlite.executor.plan.values import Value
-from fluidlite.ir.operator import OpRole
 
 __all__ = ["merge_updates"]
 
@@ -94,7 +93,7 @@ def _kernel_of(step: Step) -> FusedKernel | None:
 
 def _is_update(step: Step) -> bool:
     """True if a step launches the kernel of an optimizer op."""
-    return step.op is not None and bool(step.op.role & OpRole.Optimize) and _kernel_of(step) is not None
+    return step.op is not None and step.op._is_optimize_op() and _kernel_of(step) is not None
 
 
 def _independent(first: Step, second: Step) -> bool:

@@ -11,7 +11,6 @@ from fluidlite.executor.plan.sizes import about
 from fluidlite.executor.plan.steps import Step, total_of
 from fluidlite.executor.plan.values import Storage, Value, ValueFactory
 from fluidlite.executor.run.team import team_of
-from fluidlite.ir.operator import OpRole
 
 __all__ = ["Chain"]
 
@@ -129,7 +128,7 @@ class Chain:
         work = count * about(self.run[0].writes[0].size)
         op = self.run[0].op
         # one call updates all parameters
-        is_shared = op is not None and bool(op.role & OpRole.Optimize)
+        is_shared = op is not None and op._is_optimize_op()
         return self.is_compiled and (is_shared or work >= (FEW_STEPS if count < ENOUGH_STEPS else 1))
 
     def _sums(self) -> list[BlockSum]:

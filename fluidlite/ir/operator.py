@@ -92,6 +92,7 @@ def _slots(given: Mapping[str, Any] | None) -> dict[str, list[str]]:
 
 
 _SEQUENCES = frozenset((list, tuple))
+_OPTIMIZE = int(OpRole.Optimize)
 _PLAIN = frozenset((bool, int, float, str, list, tuple))
 
 
@@ -457,7 +458,8 @@ class Operator:
         return op_type not in self.OP_WITHOUT_KERNEL_SET
 
     def _is_optimize_op(self) -> bool:
-        return bool(self.role & OpRole.Optimize)
+        # asked for each step of a plan: to make a role of the number takes ten times as long
+        return bool(int(self.attrs.get(ROLE_ATTR, 0)) & _OPTIMIZE)
 
     def sub_blocks(self) -> list[Block]:
         """Blocks that this op runs."""

@@ -64,6 +64,14 @@ def number_of(function: str, numbers: Sequence[Any], dtype: Any = None) -> Any:
         if found is not NotImplemented:
             return found
         numbers = [sizes.fix(item) if isinstance(item, Size) else item for item in numbers]
+    signs = [math.copysign(1.0, item) for item in numbers]
+    return _number_of(function, dtype, tuple(signs), *numbers)
+
+
+# typed, and with signs: 1 and 1.0 are equal, and 0.0 and -0.0 are. The updates of all parameters compute the
+# same few
+@functools.lru_cache(1024, typed=True)
+def _number_of(function: str, dtype: Any, signs: tuple[float, ...], *numbers: Any) -> Any:
     if function == "copy":
         # rounded as the array would have rounded it: 0.1 in float32 is another number than in float64
         return np.asarray(numbers[0], dtype).item()

@@ -38,10 +38,19 @@ def _state(e: Emitter, entry: UpdateRule) -> dict[str, Value]:
             continue
         # without dimensions it fits a parameter of any shape
         is_scalar = value.shape == (1,) and slot != "Param"
-        values[slot] = e.reshape(value, ()) if is_scalar else value
+        values[slot] = _as_number(e, value) if is_scalar else value
     if any(slot in values for slot in ("Beta1Tensor", "Beta2Tensor")):
         raise CannotLower("betas from tensors")
     return values
+
+
+def _as_number(e: Emitter, value: Value) -> Value:
+    """A view without dimensions: one of the learning rate for all parameters."""
+    key = (_as_number, value)
+    found: Value | None = e.recall(key)
+    if found is None:
+        found = e.learned[key] = e.reshape(value, ())
+    return found
 
 
 def _written(e: Emitter, entry: UpdateRule) -> list[str]:

@@ -430,7 +430,9 @@ def _same(item: Any) -> Resolver:
 
 def resolved(item: Any, values: Sequence[Any] | None) -> Any:
     """The same for one list of values."""
-    maker = None if values is None else resolver(item)
+    if values is None:
+        return item
+    maker = resolver(item)
     return item if maker is None else maker(values)
 
 

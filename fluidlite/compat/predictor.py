@@ -151,7 +151,7 @@ class AnalysisConfig:
             return None, *self._buffers
         if self._folder:
             return self._folder, None, None
-        return None, _contents(self._program), _contents(self._params)
+        return _files(self._program, self._params)
 
     def _ignore(self, *unused: Any, **options: Any) -> None:
         """Options of Paddle's own optimizer and libraries: plans here are optimized in any case."""
@@ -193,18 +193,28 @@ class NativeConfig:
         """See `AnalysisConfig.source`."""
         if self.model_dir:
             return self.model_dir, None, None
-        return None, _contents(self.prog_file), _contents(self.param_file)
+        return _files(self.prog_file, self.param_file)
 
     def set_cpu_math_library_num_threads(self, threads: int) -> None:
         """BLAS takes its threads from the environment (OMP_NUM_THREADS)."""
 
 
+def _files(program: str, params: str) -> tuple[Any, Any, Any]:
+    """The files of a model as `load_inference_model` takes them."""
+    program, params = os.fspath(program), os.fspath(params)
+    for path in (program, params):
+        if not os.path.isfile(path):
+            raise MissingFileError(f"Cannot open file {path}")
+    folder = os.path.dirname(program)
+    if folder == os.path.dirname(params):
+        # by name: of bytes, the values of the model would lie in memory twice
+        return folder or ".", os.path.basename(program), os.path.basename(params)
+    return None, _contents(program), _contents(params)
+
+
 def _contents(path: str) -> bytes:
-    try:
-        with open(os.fspath(path), "rb") as file:
-            return file.read()
-    except FileNotFoundError:
-        raise MissingFileError(f"Cannot open file {path}") from None
+    with open(path, "rb") as file:
+        return file.read()
 
 
 def _numbers(data: Any) -> Array:

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import json
 import pathlib
+import shutil
+import tracemalloc
 
 import numpy as np
 import pytest
 
+import fluidlite as fluid
 from fluidlite import core
 from fluidlite.values.tensor import rebinds
 
@@ -78,6 +81,41 @@ def test_parameters_of_a_predictor_may_be_set() -> None:
     (second,) = predictor.run([core.PaddleTensor(x)])
     np.testing.assert_allclose(first.as_ndarray(), expected, rtol=1e-5)
     assert np.ptp(second.as_ndarray()) == 0
+
+
+def test_files_of_one_folder_and_of_two(tmp_path: pathlib.Path) -> None:
+    x, expected, _ = example()
+    files = MODEL / "inference_combined"
+    (tmp_path / "elsewhere").mkdir()
+    apart = tmp_path / "model", tmp_path / "elsewhere" / "__params__"
+    for target in apart:
+        shutil.copy(files / target.name, target)
+    for pair in ((files / "model", files / "__params__"), apart):
+        predictor = core.create_paddle_predictor(core.AnalysisConfig(*map(str, pair)))
+        (found,) = predictor.run([core.PaddleTensor(x)])
+        np.testing.assert_allclose(found.as_ndarray(), expected, rtol=1e-5)
+    apart[1].unlink()
+    with pytest.raises(core.EnforceNotMet, match="Cannot open file .*elsewhere"):
+        core.create_paddle_predictor(core.AnalysisConfig(*map(str, apart)))
+
+
+def test_a_model_is_not_in_memory_twice(tmp_path: pathlib.Path) -> None:
+    fluid.layers.fc(fluid.data("x", [-1, 1024]), 1024, bias_attr=False)
+    exe = fluid.Executor(fluid.CPUPlace())
+    exe.run(fluid.default_startup_program())
+    out = fluid.default_main_program().global_block().ops[-1].output_arg_names[0]
+    targets = [fluid.default_main_program().global_block().var(out)]
+    fluid.io.save_inference_model(str(tmp_path), ["x"], targets, exe, None, "model", "values")
+    config = core.AnalysisConfig(str(tmp_path / "model"), str(tmp_path / "values"))
+    tracemalloc.start()
+    try:
+        predictor = core.create_paddle_predictor(config)
+        _, most = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert predictor.get_input_names() == ["x"]
+    # a weight of 4 MB
+    assert 4 << 20 <= most < 6 << 20
 
 
 def test_configurations() -> None:

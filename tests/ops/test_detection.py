@@ -12,7 +12,7 @@ from optest import Case, build, run
 
 import fluidlite as fluid
 from fluidlite.base.errors import ShapeError
-from fluidlite.ops.kernels.suppression import neighbour_overlaps, overlap_of
+from fluidlite.ops.kernels.suppression import kept_boxes, neighbour_overlaps, overlap_of
 
 ASSIGN = next(case for case in CASES if str(case) == "rpn_target_assign-few")
 LABELS = next(case for case in CASES if str(case) == "generate_proposal_labels-few")
@@ -190,3 +190,21 @@ def test_neighbours_overlap_as_boxes_do(size: int, normalized: bool) -> None:
     assert 0 < np.count_nonzero(found) < 39
     np.testing.assert_array_equal(found, wanted)
     assert neighbour_overlaps(boxes[:1], normalized).shape == (0,)
+
+
+@pytest.mark.parametrize("count, spread", [(0, 1), (1, 1), (128, 4), (300, 2)])
+@pytest.mark.parametrize("threshold, eta", [(0.3, 1.0), (0.3, 0.9), (0.8, 0.9), (0.6, 0.5)])
+def test_boxes_are_kept_one_by_one(count: int, spread: int, threshold: float, eta: float) -> None:
+    random = np.random.RandomState(count)
+    corner = random.rand(count, 2) * spread
+    boxes = np.hstack([corner, corner + random.rand(count, 2)]).astype("float32")
+    boxes[5:6] = np.nan  # no number overlaps too much
+    overlap = overlap_of(4, True)
+    limit, kept = np.float32(threshold), []
+    for row in range(count):
+        if (overlap(boxes[kept], boxes[row : row + 1]) <= limit).all():
+            kept.append(row)
+            limit = limit * np.float32(eta) if limit > 0.5 else limit
+    assert kept_boxes(boxes, threshold, True, eta) == kept
+    assert kept_boxes(boxes, threshold, True, eta, 7) == kept[:7]
+    assert kept_boxes(boxes, threshold, True, eta, 0) == []

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 
@@ -48,18 +49,36 @@ def kept_boxes(
         open_ = np.flatnonzero(worst <= limit)
         block, worst = block[open_], worst[open_]
         mutual = overlap(block, block)
-        at = 0
-        while at < len(open_):
-            free = worst[at:] <= limit
-            step = int(free.argmax())
-            if not free[step]:
-                break
-            if len(chosen) == most:
-                return chosen
-            at += step
-            chosen.append(start + int(open_[at]))
-            np.maximum(worst, mutual[at], out=worst)
-            if eta < 1 and limit > 0.5:
-                limit *= factor
-            at += 1
+        if eta >= 1 or limit <= 0.5:  # no lower from here on
+            kept = _first_come(~(mutual <= limit))
+        else:
+            kept, limit = _with_falling_threshold(mutual, worst, limit, factor)
+        chosen.extend((start + open_[kept]).tolist())
+        if 0 <= most <= len(chosen):
+            return chosen[:most]
     return chosen
+
+
+def _first_come(near: Array) -> list[int]:
+    """Rows of a square matrix that are near to none before them of these rows: a bit for each in a number,
+    0.2 us a row, where an array of them takes 5.
+    """
+    packed = np.packbits(near, axis=1, bitorder="little")
+    data, width = packed.tobytes(), packed.shape[1]
+    kept, excluded = [], 0
+    for row in range(len(near)):
+        if not excluded >> row & 1:
+            kept.append(row)
+            excluded |= int.from_bytes(data[row * width : (row + 1) * width], "little")
+    return kept
+
+
+def _with_falling_threshold(mutual: Array, worst: Array, limit: Any, factor: Any) -> tuple[list[int], Any]:
+    """The same for a threshold that each kept row lowers, as long as it is above 0.5, and that threshold."""
+    kept = []
+    for row in range(len(mutual)):
+        if worst[row] <= limit:
+            kept.append(row)
+            np.maximum(worst, mutual[row], out=worst)
+            limit = limit * factor if limit > 0.5 else limit
+    return kept, limit

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import fluidlite as fluid
+from fluidlite.ops.kernels.pooling import PoolPlan, Windows
 
 
 def pooled(x: np.ndarray, **options: Any) -> list[np.ndarray]:
@@ -65,3 +66,24 @@ def test_the_first_of_the_largest_gets_the_gradient() -> None:
     wanted[0, 0, 2, 3] = 4
     np.testing.assert_array_equal(grad, wanted)
     assert np.isnan(y[0, 2, 0, 0])
+
+
+@pytest.mark.parametrize("special", [0.0, np.nan, np.inf, -np.inf])
+@pytest.mark.parametrize("spatial", [(5, 4), (3, 2, 6), (1, 1)], ids=str)
+def test_largest_of_whole_images_by_rows_or_by_dimensions(spatial: tuple[int, ...], special: float) -> None:
+    windows = [Windows.regular(size, size, 1, (0, 0), False) for size in spatial]
+    random = np.random.RandomState(0)
+    # few different values, so that images have several largest elements
+    x = random.randint(0, 3, (4, 3, *spatial)).astype("float32")
+    x[0, 0, ..., -1] = special
+    d = random.standard_normal((4, 3, *(1 for _ in spatial))).astype("float32")
+    results = []
+    # a view with gaps is pooled dimension by dimension
+    for given in (x, np.repeat(x, 2, axis=0)[::2]):
+        plan = PoolPlan(np, x.shape, windows, "max", True, x.dtype)
+        out, dx = np.empty_like(d), np.full_like(x, np.nan)
+        plan.forward(given, out)
+        plan.backward(given, out, d, dx, True)
+        results.append((out, dx))
+    for found, wanted in zip(*results, strict=True):
+        np.testing.assert_array_equal(found, wanted)

@@ -19,7 +19,7 @@ from fluidlite.executor.cuda.channels import DeviceBatchNorm
 from fluidlite.executor.cuda.draws import DeviceKeptMask
 from fluidlite.executor.cuda.elementwise import FusedKernel, Part
 from fluidlite.executor.cuda.rows import DeviceLayerNormGrad, DeviceRows
-from fluidlite.executor.cuda.tables import DeviceTableGradient
+from fluidlite.executor.cuda.tables import DeviceRowSums
 from fluidlite.executor.plan.actions import Elementwise
 from fluidlite.executor.plan.values import Storage, ValueFactory
 
@@ -139,7 +139,7 @@ def _table_gradient(xp: Any, elements: int) -> Work:
     a, columns, height = Arrays(xp), 512, 30000
     rows = max(1, elements // columns)
     arrays = (a(rows, below=height), a(rows, columns), a(height, columns))
-    work = a.work(DeviceTableGradient(xp, rows, columns, height, -1, "float32"), *arrays)
+    work = a.work(DeviceRowSums(xp, (rows,), (-1,), columns, height, "float32"), *arrays)
     return Work(work.call, work.nbytes + arrays[2].nbytes)  # zeros, then sums
 
 

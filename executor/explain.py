@@ -9,10 +9,11 @@ from typing import Any
 
 from fluidlite.base.cells import text_cell
 from fluidlite.executor.compile.pipeline import plan_after
+from fluidlite.executor.cuda.auc import DeviceAuc
 from fluidlite.executor.cuda.channels import DeviceBatchNorm
 from fluidlite.executor.cuda.draws import DeviceKeptMask
 from fluidlite.executor.cuda.rows import DeviceAccuracy, DeviceLayerNormGrad, DeviceRows
-from fluidlite.executor.cuda.tables import DeviceTableGradient
+from fluidlite.executor.cuda.tables import DeviceRowSums
 from fluidlite.executor.fast.batch_norm import FastBatchNorm
 from fluidlite.executor.fast.conv import FastConv, explained
 from fluidlite.executor.fast.pool import FastPool
@@ -124,10 +125,11 @@ _EXPLAINED: dict[Any, Callable[..., str]] = {
     FastPool: lambda *_: "oneDNN; NumPy where a largest element is sought among NaN or infinities",
     FastBatchNorm: lambda *_: "oneDNN",
     DeviceAccuracy: DeviceAccuracy.explained,
+    DeviceAuc: DeviceAuc.explained,
     DeviceBatchNorm: DeviceBatchNorm.explained,
     DeviceKeptMask: DeviceKeptMask.explained,
     DeviceLayerNormGrad: DeviceLayerNormGrad.explained,
-    DeviceTableGradient: DeviceTableGradient.explained,
+    DeviceRowSums: DeviceRowSums.explained,
     DeviceRows: DeviceRows.explained,
 }
 

@@ -18,13 +18,14 @@ extern "C" __global__ void lookup(const T* table, const Index* ids, T* out, Inde
 }
 
 // ------------------------------------------------------------------ places sorted by row
-// Keys are the numbers of rows; what is no row, or padding, has the key `height` behind all of them.
+// Keys are the numbers of rows; what is no row, or padding, has the key `height` behind all of them. These places begin
+// at `first` of all.
 extern "C" __global__ void keys_of(const Index* ids, Index* keys, Index* places, Index count, Index height,
-                                   Index padding) {
+                                   Index padding, Index first) {
   for (Index at = (Index)blockIdx.x * blockDim.x + threadIdx.x; at < count; at += (Index)gridDim.x * blockDim.x) {
     const Index id = ids[at];
-    keys[at] = id >= 0 && id < height && id != padding ? id : height;
-    places[at] = at;
+    keys[first + at] = id >= 0 && id < height && id != padding ? id : height;
+    places[first + at] = first + at;
   }
 }
 
@@ -86,7 +87,10 @@ extern "C" __global__ void move_by_digit(const Index* keys, const Index* places,
 
 __device__ inline bool begins_segment(const Index* keys, Index at) { return at == 0 || keys[at - 1] != keys[at]; }
 
-// The first piece of a segment is added up in the table, each further one, which begins at PIECE * n, in parts[n].
+// The sum of a segment comes to its row of the table, or (BY_PLACE) to the place where the segment begins.
+#define ROW_OF(key, at) (BY_PLACE ? (at) : (key))
+
+// The first piece of a segment is added up in its sum, each further one, which begins at PIECE * n, in parts[n].
 extern "C" __global__ void sum_pieces(const Index* keys, const Index* places, const T* d, T* table, T* parts, Index count,
                                       Index columns, Index height) {
   FOR_EACH_ROW(at, end, count, columns) {
@@ -94,7 +98,7 @@ extern "C" __global__ void sum_pieces(const Index* keys, const Index* places, co
     if (key == height) continue;
     const bool is_first = begins_segment(keys, at);
     if (!is_first && at % PIECE) continue;
-    T* to = is_first ? table + key * columns : parts + at / PIECE * columns;
+    T* to = is_first ? table + ROW_OF(key, at) * columns : parts + at / PIECE * columns;
     FOR_EACH_OF(i, end) {
       S sum = d[places[at] * columns + i];
       for (Index next = at + 1; next < count && next % PIECE && keys[next] == key; next++)
@@ -113,10 +117,27 @@ extern "C" __global__ void add_pieces(const Index* keys, const T* parts, T* tabl
     const Index second = at / PIECE + 1;
     if (second * PIECE >= count || keys[second * PIECE] != key) continue;
     FOR_EACH_OF(i, end) {
-      S sum = table[key * columns + i];
+      S sum = table[ROW_OF(key, at) * columns + i];
       for (Index piece = second; piece * PIECE < count && keys[piece * PIECE] == key; piece++)
         sum += parts[piece * columns + i];
-      table[key * columns + i] = sum;
+      table[ROW_OF(key, at) * columns + i] = sum;
     }
+  }
+}
+
+// ------------------------------------------------------------------ some rows of a table
+// The number of a segment's row where the segment begins; `height` at all other places.
+extern "C" __global__ void heads_of(const Index* keys, Index* heads, Index count, Index height) {
+  for (Index at = (Index)blockIdx.x * blockDim.x + threadIdx.x; at < count; at += (Index)gridDim.x * blockDim.x)
+    heads[at] = begins_segment(keys, at) ? keys[at] : height;
+}
+
+// table[heads[at]] = rows[at]; each row has at most one place.
+extern "C" __global__ void put_rows(const Index* heads, const T* rows, T* table, Index count, Index columns,
+                                    Index height) {
+  FOR_EACH_ROW(at, end, count, columns) {
+    const Index key = end ? heads[at] : height;
+    if (key == height) continue;
+    FOR_EACH_OF(i, end) table[key * columns + i] = rows[at * columns + i];
   }
 }

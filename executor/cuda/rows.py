@@ -25,8 +25,13 @@ FILES = {
     "lookup": ("blocks.cuh", "embedding.cu"),
     "sum_pieces": ("blocks.cuh", "embedding.cu"),
     "add_pieces": ("blocks.cuh", "embedding.cu"),
+    "put_rows": ("blocks.cuh", "embedding.cu"),
 }
-_SWITCHES = {"softmax.cu": ("EACH_ROW",), "layer_norm.cu": ("SCALED", "SHIFTED")}
+_SWITCHES = {
+    "softmax.cu": ("EACH_ROW",),
+    "embedding.cu": ("BY_PLACE",),
+    "layer_norm.cu": ("SCALED", "SHIFTED"),
+}
 _EACH = 4  # elements that a lane should at least have
 _PART = 256  # rows that are worth a block of their own in sums over rows
 _PARTS = 64

@@ -1,7 +1,8 @@
-"""The gradient of a lookup table on a device, by sorted segments."""
+"""Gradients of lookup tables on a device, by sorted segments."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -9,50 +10,87 @@ import numpy as np
 from fluidlite.executor.cuda.kernel import MAX_BLOCKS, THREADS, CudaKernel
 from fluidlite.executor.cuda.rows import FILES, DeviceRows
 
-__all__ = ["DeviceTableGradient"]
+__all__ = ["DeviceRowSums"]
 
 _CHUNK = 1024  # keys that a block sorts, as in embedding.cu
 _PIECE = 64  # places of a segment that are added up one after the other, as there
 _DIGIT = 8  # bits
 
 
-class DeviceTableGradient:
-    """gradient(ids, d, out): zeros, with each of the `count` rows of `d` added to its id's row, but for
-    `padding` and what is no row.
+class DeviceRowSums:
+    """The sums of rows of equal ids, of several lists of ids with a row for each.
 
-    Places are sorted by a radix sort of kernels of our own: the array module's allocates, which no graph
-    holds, and its scattered additions come in another order in each run.
+    sums(*ids, *rows, table) writes them to the rows of a table that is 0 elsewhere. Where they go `by_place`,
+    sums(*ids, *rows, heads, found) lets found[i] be the sum of row heads[i], and heads[i] be `height` where
+    there is none. Ids that are `padding`, which each list has, or no row, are left out.
+
+    Places are sorted by a radix sort of kernels of our own: the array module's waits for the host, which no
+    graph can, and its scattered additions come in another order in each run.
     """
 
-    def __init__(self, xp: Any, count: int, columns: int, height: int, padding: int, dtype: Any) -> None:
-        self.count = count
+    def __init__(
+        self,
+        xp: Any,
+        counts: Sequence[int],
+        paddings: Sequence[int],
+        columns: int,
+        height: int,
+        dtype: Any,
+        by_place: bool = False,
+    ) -> None:
+        self.xp = xp
+        self.counts, self.paddings, self.height, self.by_place = counts, paddings, height, by_place
+        count = self.count = sum(counts)
         self.is_empty = not count * columns
-        self.key_numbers = (count, height, padding)
         self.shifts = range(0, height.bit_length(), _DIGIT)
         self.chunks = -(-count // _CHUNK)
-        names = ("keys_of", "count_digits", "starts_of_digits", "move_by_digit")
-        self.kernels = {name: CudaKernel(xp, name, FILES["lookup"], dtype) for name in names}
+        names = ("keys_of", "count_digits", "starts_of_digits", "move_by_digit", "heads_of")
+        macro = (("BY_PLACE", int(by_place)),)
+        self.kernels = {name: CudaKernel(xp, name, FILES["lookup"], dtype, macro) for name in names}
         self.keys, self.moved_keys, self.places, self.moved_places = (
             xp.empty(count, np.int64) for _ in range(4)
         )
         self.starts = xp.empty((THREADS, self.chunks), np.int64)
         self.parts = xp.empty((-(-count // _PIECE), columns), dtype)
+        self.joined = xp.empty((count, columns), dtype) if len(counts) > 1 else None
+        switches = ["BY_PLACE"] if by_place else []
         self.sum_pieces, self.add_pieces = (
-            DeviceRows(xp, name, count, columns, dtype, [height]) for name in ("sum_pieces", "add_pieces")
+            DeviceRows(xp, name, count, columns, dtype, [height], switches)
+            for name in ("sum_pieces", "add_pieces")
         )
 
-    def __call__(self, ids: Any, d: Any, out: Any) -> None:
-        out.fill(0)
+    def __call__(self, *arrays: Any) -> None:
+        many = len(self.counts)
+        *heads, out = arrays[2 * many :]
+        if not self.by_place:
+            out.fill(0)
         if self.is_empty:
             return
-        keys, places = self._sorted(ids)
-        self.sum_pieces(keys, places, d, out, self.parts)
+        keys, places = self._sorted(arrays[:many])
+        rows = self._joined(arrays[many : 2 * many])
+        self.sum_pieces(keys, places, rows, out, self.parts)
         self.add_pieces(keys, self.parts, out)
+        if self.by_place:
+            self._launch("heads_of", _blocks(self.count), (keys, heads[0]), (self.count, self.height))
 
-    def _sorted(self, ids: Any) -> tuple[Any, Any]:
+    def _joined(self, rows: Sequence[Any]) -> Any:
+        """All rows behind each other."""
+        if self.joined is None:
+            return rows[0]
+        first = 0
+        for count, part in zip(self.counts, rows, strict=True):
+            self.xp.copyto(self.joined[first : first + count], part)
+            first += count
+        return self.joined
+
+    def _sorted(self, ids: Sequence[Any]) -> tuple[Any, Any]:
         """The rows' numbers in ascending order, and the place of each among the ids."""
-        blocks = (min(-(-self.count // THREADS), MAX_BLOCKS),)
-        self._launch("keys_of", blocks, (ids, self.keys, self.places), self.key_numbers)
+        first = 0
+        for each, count, padding in zip(ids, self.counts, self.paddings, strict=True):
+            if count:
+                numbers = (count, self.height, padding, first)
+                self._launch("keys_of", _blocks(count), (each, self.keys, self.places), numbers)
+            first += count
         here, there = (self.keys, self.places), (self.moved_keys, self.moved_places)
         for shift in self.shifts:
             numbers = (self.count, shift)
@@ -66,7 +104,11 @@ class DeviceTableGradient:
         self.kernels[name](blocks, (THREADS,), arrays, numbers)
 
     @staticmethod
-    def explained(count: int, columns: int, height: int, *_: Any) -> str:
+    def explained(counts: Sequence[int], paddings: Any, columns: int, height: int, *_: Any) -> str:
         """A line for people."""
         passes = -(-height.bit_length() // _DIGIT)
-        return f"CUDA kernels: {count} places sorted in {passes} passes, and their segments summed"
+        return f"CUDA kernels: {sum(counts)} places sorted in {passes} passes, and their segments summed"
+
+
+def _blocks(count: int) -> tuple[int]:
+    return (min(-(-count // THREADS), MAX_BLOCKS),)

@@ -11,7 +11,7 @@ from both_places import run_on_both
 import fluidlite as fluid
 from fluidlite.base.place import get_cuda_device_count
 from fluidlite.executor.cuda.rows import DeviceRows
-from fluidlite.executor.cuda.tables import DeviceTableGradient
+from fluidlite.executor.cuda.tables import DeviceRowSums
 
 pytestmark = [pytest.mark.gpu, pytest.mark.skipif(get_cuda_device_count() == 0, reason="needs a CUDA device")]
 
@@ -40,7 +40,7 @@ def test_gradient(case: tuple[int, int, int, int], dtype: str) -> None:
     np.add.at(wanted, ids, d)
     if padding >= 0:
         wanted[padding] = 0
-    gradient = DeviceTableGradient(cupy, count, columns, height, padding, dtype)
+    gradient = DeviceRowSums(cupy, (count,), (padding,), columns, height, dtype)
     first, second = (cupy.asarray(np.full(wanted.shape, 7, dtype)) for _ in range(2))
     gradient(cupy.asarray(ids), cupy.asarray(d), first)
     gradient(cupy.asarray(ids), cupy.asarray(d), second)
@@ -55,7 +55,7 @@ def test_what_is_no_row() -> None:
     ids = cupy.asarray(np.array([1, -1, 3, 1, 1 << 40, 257]))
     d = cupy.ones((6, 2), "float32")
     out = cupy.zeros((3, 2), "float32")
-    DeviceTableGradient(cupy, 6, 2, 3, -1, "float32")(ids, d, out)
+    DeviceRowSums(cupy, (6,), (-1,), 2, 3, "float32")(ids, d, out)
     assert out.get().tolist() == [[0, 0], [2, 2], [0, 0]]
     found = cupy.zeros((6, 2), "float32")
     table = cupy.asarray(np.arange(6, dtype="float32").reshape(3, 2))

@@ -6,6 +6,7 @@ import numpy as np
 
 from fluidlite.base.dtypes import VarType, to_numpy
 from fluidlite.executor.compile.emitter import CannotLower, Emitter, lowering
+from fluidlite.executor.compile.lowering.device_rows import sum_rows
 from fluidlite.ops.tensors.creation import exact
 
 
@@ -29,6 +30,15 @@ def _(e: Emitter) -> None:
     # the text says numbers that a 32-bit attribute cannot hold
     number = exact(e.attr("str_value"), e.attr("value"), dtype).item()
     e.fill("Out", number, shape, dtype)
+
+
+@lowering("assign_value")
+def _(e: Emitter) -> None:
+    if e.persistable("Out"):
+        raise CannotLower("an array of its own")
+    lists = ("fp32_values", "int32_values", "int64_values", "bool_values", "fp64_values")
+    values = next((found for found in map(e.attr, lists) if found), [])
+    e.alias("Out", e.constant(np.array(values, to_numpy(VarType(e.attr("dtype")))).reshape(e.attr("shape"))))
 
 
 @lowering("shape")
@@ -77,6 +87,8 @@ def _(e: Emitter) -> None:
 
 @lowering("sum")
 def _(e: Emitter) -> None:
+    if sum_rows(e):
+        return
     parts = [e.laid_need("X", index) for index in range(len(e.op.inputs["X"]))]
     first = parts[0]
     if any(part.shape != first.shape or part.dtype != first.dtype for part in parts):

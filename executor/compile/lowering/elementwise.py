@@ -52,7 +52,7 @@ def _(e: Emitter) -> None:
         raise CannotLower("Y has more dimensions")
     if x.dtype.kind != "f" and e.op.type in ("elementwise_div", "elementwise_pow"):
         raise CannotLower("NumPy would leave the integers")
-    if e.op.type in ROUNDED and x.size == 1:
+    if e.on_host and e.op.type in ROUNDED and x.size == 1:
         raise CannotLower("rounded as in C")
     shape = e.inferred_shape("Out")
     if e.op.type == "elementwise_add" and shape == x.shape and joins_product(e, x, y):

@@ -9,7 +9,7 @@ import numpy as np
 from fluidlite.base.dtypes import Array
 from fluidlite.executor.compile.emitter import CannotLower, Emitter, lowering
 from fluidlite.executor.compile.lowering.device import for_kernel, row_kernel
-from fluidlite.executor.cuda.tables import DeviceTableGradient
+from fluidlite.executor.compile.lowering.device_rows import Part, keep_rows, whole_rows
 from fluidlite.executor.fast.loops.tables import row_adder
 from fluidlite.executor.plan.actions import Call, Equals, HostCheck, Out
 from fluidlite.executor.plan.values import Value
@@ -80,12 +80,12 @@ def _(e: Emitter) -> None:
         make = e.bind("selected_rows", SparseRows(e.attr("padding_idx"), table.shape[0]))
         out = e.local("W@GRAD")
         e.assign(out, Call(make, (ids, rows)))
+        keep_rows(e, out, ids, rows, _padding(e, table.shape[0]))
         return
     out = e.out("W@GRAD", table.shape, table.dtype)
     if not e.on_host and table.dtype in (np.float32, np.float64):
-        sizes = (ids.size, table.shape[1], table.shape[0], _padding(e, table.shape[0]))
-        add = e.bind_fresh("add_rows", DeviceTableGradient, *sizes, table.dtype)
-        e.run(add, for_kernel(e, ids, np.int64), for_kernel(e, rows, table.dtype), Out(out))
+        given = for_kernel(e, ids, np.int64), for_kernel(e, rows, table.dtype)
+        whole_rows(e, [Part(*given, _padding(e, table.shape[0]))], table, out)
         return
     add = e.bind_fresh("add_rows", AddRows, e.attr("padding_idx"), table.shape[0], e.loops)
     e.run(add, ids, rows, Out(out))

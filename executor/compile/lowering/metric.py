@@ -1,4 +1,4 @@
-"""top_k and accuracy on a device: portable kernels would keep a classifier's step from being captured."""
+"""top_k, accuracy and auc on a device, where portable kernels would keep a step from being captured."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import numpy as np
 
 from fluidlite.executor.compile.emitter import CannotLower, Emitter, lowering
 from fluidlite.executor.compile.lowering.device import for_kernel, row_kernel
+from fluidlite.executor.cuda.auc import DeviceAuc
 from fluidlite.executor.cuda.rows import DeviceAccuracy
 from fluidlite.executor.plan.actions import Out
 
@@ -40,3 +41,26 @@ def _(e: Emitter) -> None:
     outs = zip(("Accuracy", "Correct", "Total"), ("float32", "int32", "int32"), strict=True)
     kernel = e.bind_fresh("accuracy", DeviceAccuracy, rows, math.prod(indices.shape[1:]))
     e.run(kernel, indices, label, *(Out(e.out(slot, (1,), dtype)) for slot, dtype in outs))
+
+
+@lowering("auc")
+def _(e: Emitter) -> None:
+    scores = e.need("Predict")
+    if e.on_host or scores.dtype not in (np.float32, np.float64):
+        raise CannotLower("the portable kernel does it")
+    assert scores.shape is not None
+    scores = for_kernel(e, scores, scores.dtype)
+    labels, positive, negative = (
+        for_kernel(e, e.need(slot), np.int64) for slot in ("Label", "StatPos", "StatNeg")
+    )
+    bins, steps = e.attr("num_thresholds") + 1, e.attr("slide_steps")
+    shape = positive.shape if steps else (1, bins)
+    if labels.size != scores.shape[0] or min(positive.size, negative.size) < math.prod(shape or ()):
+        raise CannotLower("other sizes")
+    area = e.out("AUC", (1,), np.float64)
+    states = [
+        e.out(slot, shape, np.int64, inplace=value.shape == shape)
+        for slot, value in (("StatPosOut", positive), ("StatNegOut", negative))
+    ]
+    kernel = e.bind_fresh("auc", DeviceAuc, *scores.shape, bins, steps, scores.dtype)
+    e.run(kernel, scores, labels, positive, negative, Out(area), *map(Out, states))

@@ -12,6 +12,7 @@ import numpy as np
 
 from fluidlite.base.dtypes import Array, VarType
 from fluidlite.executor.compile.emitter import CannotLower, Emitter, lowering
+from fluidlite.executor.compile.lowering.device_rows import kept_rows, update_rows, whole_rows
 from fluidlite.executor.compile.scalars import broadcast
 from fluidlite.executor.fast.loops.row_updates import CompiledRowUpdate
 from fluidlite.executor.fast.loops.tables import row_adder
@@ -191,6 +192,10 @@ def _sparse(e: Emitter, entry: UpdateRule, steps: Sequence[tuple[str, str]]) -> 
     for slot in written:
         if e.op.outputs[slot] != e.op.inputs[target_of(slot)]:
             raise CannotLower("outputs are other variables")
+    parts = kept_rows(e, e.any("Grad"))
+    if parts is not None:
+        update_rows(e, parts, steps, {**attributes, **values}, written)
+        return
     targets = [e.need(target_of(slot)) for slot in written]
     outs = [
         e.out(slot, target.shape, target.dtype, inplace=True)
@@ -223,6 +228,10 @@ def whole_gradient(e: Emitter) -> Value:
     param = e.need("Param")
     assert param.shape is not None
     out = e.temp(param.shape, param.dtype)
+    parts = kept_rows(e, e.any("Grad"))
+    if parts is not None:
+        whole_rows(e, parts, param, out)
+        return out
     e.run(e.bind_fresh("whole_gradient", WholeGradient, e.loops), e.any("Grad"), Out(out))
     return out
 

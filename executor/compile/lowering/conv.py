@@ -4,11 +4,15 @@ scratch buffers for one geometry.
 
 from __future__ import annotations
 
+import numpy as np
+
 from fluidlite.base.errors import ShapeError
 from fluidlite.executor.compile import tails
 from fluidlite.executor.compile.emitter import CannotLower, Emitter, lowering
 from fluidlite.executor.compile.layout import image_order, lays_out
+from fluidlite.executor.compile.lowering.device import for_kernel
 from fluidlite.executor.compile.tails import is_fixed
+from fluidlite.executor.cuda.convolutions import device_conv
 from fluidlite.executor.plan.actions import Bound, Out
 from fluidlite.executor.plan.sizes import about, plain
 from fluidlite.executor.plan.values import Value
@@ -53,7 +57,7 @@ class _ConvImages:
     def source(self, value: Value) -> Value:
         """An operand."""
         if not self.is_free:
-            return self.e.plain(value)
+            return for_kernel(self.e, self.e.plain(value), value.dtype)
         if value.order is None and self.shape(value)[1] > _FEW:
             value = self._shown(self.e.base_in(value, self.order))
         return self.e.transpose(value, self._first) if self.is_last else value
@@ -106,6 +110,8 @@ def _check_places(e: Emitter, geometry: Geometry, places: tuple[int, ...]) -> No
 
 def conv_object(e: Emitter, geometry: Geometry, x: Value) -> Bound:
     """The object that computes a convolution: one that chooses among kernels, where there are several."""
+    if not e.on_host and x.dtype in (np.float32, np.float64) and len(geometry.kernel) == 2:
+        return e.bind_fresh("conv", device_conv, geometry, x.dtype)
     if not lays_out(e, x) or any(size <= 0 for size in geometry.out):
         return e.bind_fresh("conv", conv_plan, geometry, x.dtype)
     return tails.conv_of(e, geometry, x.dtype, threads_for(e, x), is_fixed(e, *e.op.inputs["Filter"]))
@@ -114,7 +120,7 @@ def conv_object(e: Emitter, geometry: Geometry, x: Value) -> Bound:
 @lowering("conv2d", "depthwise_conv2d", "conv3d")
 def _(e: Emitter) -> None:
     x = e.laid_need("Input")
-    w = e.need("Filter")
+    w = for_kernel(e, e.need("Filter"), x.dtype)
     images = _ConvImages(e, x)
     geometry = _geometry(e, images.shape(x), w)
     _check_places(e, geometry, geometry.spatial)
@@ -129,7 +135,7 @@ def _(e: Emitter) -> None:
 @lowering("conv2d_grad", "depthwise_conv2d_grad", "conv3d_grad")
 def _(e: Emitter) -> None:
     x = e.laid_need("Input")
-    w = e.need("Filter")
+    w = for_kernel(e, e.need("Filter"), x.dtype)
     d = e.laid_need("Output@GRAD")
     images = _ConvImages(e, x)
     geometry = _geometry(e, images.shape(x), w)
@@ -158,7 +164,7 @@ def _turned_geometry(e: Emitter, x: tuple[int, ...], w: Value) -> Geometry:
 @lowering("conv2d_transpose", "depthwise_conv2d_transpose", "conv3d_transpose")
 def _(e: Emitter) -> None:
     x = e.laid_need("Input")
-    w = e.need("Filter")
+    w = for_kernel(e, e.need("Filter"), x.dtype)
     images = _ConvImages(e, x)
     geometry = _turned_geometry(e, images.shape(x), w)
     _check_places(e, geometry, geometry.x[2:])
@@ -170,7 +176,7 @@ def _(e: Emitter) -> None:
 @lowering("conv2d_transpose_grad", "depthwise_conv2d_transpose_grad", "conv3d_transpose_grad")
 def _(e: Emitter) -> None:
     x = e.laid_need("Input")
-    w = e.need("Filter")
+    w = for_kernel(e, e.need("Filter"), x.dtype)
     d = e.laid_need("Output@GRAD")
     images = _ConvImages(e, x)
     geometry = _turned_geometry(e, images.shape(x), w)

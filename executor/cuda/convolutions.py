@@ -9,12 +9,11 @@ from typing import Any
 from fluidlite.base.dtypes import Array
 from fluidlite.executor.cuda.kernel import MAX_BLOCKS, THREADS, CudaKernel
 from fluidlite.executor.cuda.rows import lanes_for
-from fluidlite.ops.kernels.convolution import ConvPlan, Geometry, conv_plan
+from fluidlite.ops.kernels.convolution import ConvPlan, Geometry, Unfolded, conv_plan
 
 __all__ = ["DeviceConv", "DeviceDepthwise", "device_conv"]
 
 _FILES = ("blocks.cuh", "conv.cu")
-_UNFOLDED_ELEMENTS = 1 << 24  # at a time: larger batches are unfolded in parts
 
 
 def device_conv(xp: Any, geometry: Geometry, dtype: Any) -> ConvPlan:
@@ -27,7 +26,7 @@ def device_conv(xp: Any, geometry: Geometry, dtype: Any) -> ConvPlan:
     return DeviceDepthwise(xp, g, dtype) if is_depthwise else DeviceConv(xp, g, dtype)
 
 
-class _Images(ConvPlan):
+class _ImageConvolution(ConvPlan):
     """Kernels that take a geometry."""
 
     def __init__(self, xp: Any, geometry: Geometry, dtype: Any) -> None:
@@ -53,56 +52,26 @@ class _Images(ConvPlan):
         self._kernel(name)(blocks, threads, arrays, (rows, *numbers, *self.numbers))
 
 
-class DeviceConv(_Images):
-    """All windows of some images are copied out (im2col), then every group is a matrix product."""
+class DeviceConv(_ImageConvolution, Unfolded):
+    """Windows are copied out, and their gradients gathered, by a kernel each."""
 
-    def __init__(self, xp: Any, geometry: Geometry, dtype: Any) -> None:
-        super().__init__(xp, geometry, dtype)
-        g = geometry
-        depth = math.prod(g.w[1:])
-        places = math.prod(g.spatial)
-        # also limited by the filters: a filter gradient of that size is made for each image of a part
-        step = max(1, _UNFOLDED_ELEMENTS // max(g.groups * depth * places, math.prod(g.w)))
-        self._parts = [slice(start, min(start + step, g.x[0])) for start in range(0, g.x[0], step)]
-        self._columns_shape = (g.groups, depth, places)
-        self._rows_shape = (g.groups, g.w[0] // g.groups, places)
-        self._filter_shape = (g.groups, g.w[0] // g.groups, depth)
+    def _pad(self, x: Array) -> Array:
+        # beyond the edges kernels read zeros
+        return x
 
-    def _columns(self, x: Array) -> Array:
-        """(n, groups, C / groups * kernel, places) of n images."""
+    def _columns(self, padded: Array) -> Array:
         g = self.geometry
-        out = self.xp.empty((len(x), *self._columns_shape), self.dtype)
-        rows = len(x) * g.x[1] * math.prod(g.kernel) * g.spatial[0]
-        self._of_rows("unfold", (rows, g.spatial[1]), (x, out))
+        out = self.xp.empty((len(padded), *self._columns_shape), self.dtype)
+        rows = len(padded) * g.x[1] * math.prod(g.kernel) * g.spatial[0]
+        self._of_rows("unfold", (rows, g.spatial[1]), (padded, out))
         return out
 
-    def forward(self, x: Array, w: Array, out: Array) -> None:
-        filters = w.reshape(self._filter_shape)
-        rows = out.reshape(len(out), *self._rows_shape)
-        for part in self._parts:
-            self.xp.matmul(filters, self._columns(x[part]), out=rows[part])
-
-    def grad_input(self, dout: Array, w: Array, out: Array) -> None:
-        filters = w.reshape(self._filter_shape).swapaxes(1, 2)
-        rows = dout.reshape(len(dout), *self._rows_shape)
-        for part in self._parts:
-            windows = self.xp.matmul(filters, rows[part])
-            shape = (len(windows) * math.prod(self.geometry.x[1:3]), self.geometry.x[3])
-            self._of_rows("fold", shape, (windows, out[part]))
-
-    def grad_filter(self, x: Array, dout: Array, out: Array, reuse: bool = False) -> None:
-        rows = dout.reshape(len(dout), *self._rows_shape)
-        result = out.reshape(self._filter_shape)
-        for number, part in enumerate(self._parts):
-            # one product an image: a single one would need both operands turned around in memory
-            products = self.xp.matmul(rows[part], self._columns(x[part]).swapaxes(2, 3))
-            if number == 0:
-                self.xp.add.reduce(products, axis=0, out=result)
-            else:
-                self.xp.add(result, products.sum(axis=0), out=result)
+    def _gather(self, products: Array, out: Array) -> None:
+        rows = math.prod(out.shape[:3])
+        self._of_rows("fold", (rows, out.shape[3]), (products, out))
 
 
-class DeviceDepthwise(_Images):
+class DeviceDepthwise(_ImageConvolution):
     """Each channel has filters of its own, and no product of matrices is worth its while."""
 
     def __init__(self, xp: Any, geometry: Geometry, dtype: Any) -> None:

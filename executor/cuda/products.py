@@ -92,7 +92,7 @@ def _library(xp: Any) -> _Library | None:
     return _loaded[name]
 
 
-class _Form(NamedTuple):
+class _Stored(NamedTuple):
     """How matrices lie in memory. cuBLAS reads columns, so that rows look transposed to it."""
 
     is_turned: int
@@ -101,19 +101,19 @@ class _Form(NamedTuple):
     """Elements from one row (or column) to the next."""
 
 
-def _form(matrices: Any) -> _Form | None:
+def _stored(matrices: Any) -> _Stored | None:
     """The form of the last two dimensions; None of what cuBLAS cannot read."""
     rows, columns = matrices.shape[-2:]
     down, along = (stride // matrices.itemsize for stride in matrices.strides[-2:])
     if (columns == 1 or along == 1) and (rows == 1 or columns <= down <= _LIMIT):
-        return _Form(0, columns if rows == 1 else down)
+        return _Stored(0, columns if rows == 1 else down)
     if (rows == 1 or down == 1) and (columns == 1 or rows <= along <= _LIMIT):
-        return _Form(1, rows if columns == 1 else along)
+        return _Stored(1, rows if columns == 1 else along)
     return None
 
 
-def _formed(matrices: Any) -> _Form:
-    found = _form(matrices)
+def _known_stored(matrices: Any) -> _Stored:
+    found = _stored(matrices)
     assert found is not None
     return found
 
@@ -174,7 +174,7 @@ class Products:
         elif not a.shape[-1]:
             if not adds:
                 out.fill(0)
-        elif out.size and out.shape == shape and _form(out) is not None:
+        elif out.size and out.shape == shape and _stored(out) is not None:
             self._multiply(left, right, out, adds)
         elif out.size and out.flags.c_contiguous:
             self._multiply(left, right, out.reshape(shape), adds)
@@ -190,9 +190,9 @@ class Products:
 
     def _multiply(self, left: Any, right: Any, out: Any, adds: bool) -> None:
         """The product of stacks of matrices into what has a form."""
-        if _formed(out).is_turned:
+        if _known_stored(out).is_turned:
             left, right, out = (part.swapaxes(-1, -2) for part in (right, left, out))
-        left, right = (part if _form(part) else self.xp.ascontiguousarray(part) for part in (left, right))
+        left, right = (part if _stored(part) else self.xp.ascontiguousarray(part) for part in (left, right))
         stack = out.shape[:-2]
         dimensions = _dimensions(stack, [_steps(part, stack) for part in (left, right, out)])
         # one call goes over the longest dimension
@@ -225,7 +225,7 @@ class Products:
         number = ctypes.c_double if out.dtype == np.float64 else ctypes.c_float
         one, kept = number(1), number(1 if adds else 0)
         # out.T = right.T @ left.T, as cuBLAS reads by columns what lies by rows
-        forms = [_formed(part) for part in arrays]
+        forms = [_known_stored(part) for part in arrays]
         at = [
             (part.data.ptr + start * part.itemsize, kind, form.lead, step)
             for part, start, form, step in zip(arrays, starts, forms, steps, strict=True)

@@ -12,9 +12,9 @@ from both_places import run_on_both
 
 import fluidlite as fluid
 from fluidlite.base.place import get_cuda_device_count
-from fluidlite.executor.cuda import convolutions
 from fluidlite.executor.cuda.convolutions import device_conv
 from fluidlite.executor.run.cuda import Namespace
+from fluidlite.ops.kernels import convolution
 from fluidlite.ops.kernels.convolution import Geometry, conv_plan
 
 pytestmark = [pytest.mark.gpu, pytest.mark.skipif(get_cuda_device_count() == 0, reason="needs a CUDA device")]
@@ -44,7 +44,7 @@ def test_against_numpy(name: str, parts: int, dtype: str, monkeypatch: pytest.Mo
 
     geometry = GEOMETRIES[name]
     if parts > 1:  # an image at a time
-        monkeypatch.setattr(convolutions, "_UNFOLDED_ELEMENTS", 1)
+        monkeypatch.setattr(convolution, "_UNFOLDED_ELEMENTS", 1)
     random = np.random.default_rng(1)
     x, w, d = (random.normal(size=shape).astype(dtype) for shape in (geometry.x, geometry.w, geometry.out))
     host = conv_plan(np, geometry, dtype)

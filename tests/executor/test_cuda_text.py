@@ -128,7 +128,9 @@ def test_updates_of_many_parameters_are_one_kernel() -> None:
 WRITTEN = {
     ("blocks.cuh", "softmax.cu"): ("EACH_ROW",),
     ("blocks.cuh", "columns.cuh", "layer_norm.cu"): ("SCALED", "SHIFTED"),
-    ("blocks.cuh", "embedding.cu"): (),
+    ("blocks.cuh", "embedding.cu"): ("BY_PLACE",),
+    ("blocks.cuh", "auc.cu"): (),
+    ("blocks.cuh", "conv.cu"): (),
     ("blocks.cuh", "top_k.cu"): (),
     ("blocks.cuh", "dropout.cu"): (),
     ("blocks.cuh", "columns.cuh", "batch_norm.cu"): ("LAST", "GIVEN", "FROZEN"),

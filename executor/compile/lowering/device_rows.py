@@ -4,7 +4,7 @@ batch, so that a graph holds the updates, and sums have one order.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -18,10 +18,10 @@ from fluidlite.ops.kernels.scalar import parse
 from fluidlite.ops.training.optimizer import target_of
 from fluidlite.values.tensor import SelectedRows, merge_rows
 
-__all__ = ["Part", "keep_rows", "kept_rows", "sum_rows", "update_rows", "whole_rows"]
+__all__ = ["RowsOfIds", "keep_rows", "kept_rows", "sum_rows", "update_rows", "whole_rows"]
 
 
-class Part(NamedTuple):
+class RowsOfIds(NamedTuple):
     """Ids and the gradient's row for each of them; `padding` has none."""
 
     ids: Value
@@ -49,13 +49,13 @@ def keep_rows(e: Emitter, gradient: Value, ids: Value, rows: Value, padding: int
     others, and left out where there are none.
     """
     if not e.on_host and rows.dtype in (np.float32, np.float64) and rows.size:
-        part = Part(for_kernel(e, ids, np.int64), for_kernel(e, rows, rows.dtype), padding)
+        part = RowsOfIds(for_kernel(e, ids, np.int64), for_kernel(e, rows, rows.dtype), padding)
         e.remember(("rows", gradient), [part])
 
 
-def kept_rows(e: Emitter, gradient: Value) -> list[Part] | None:
+def kept_rows(e: Emitter, gradient: Value) -> list[RowsOfIds] | None:
     """The parts of a sparse gradient that have been kept, or None."""
-    found: list[Part] | None = e.recall(("rows", gradient))
+    found: list[RowsOfIds] | None = e.recall(("rows", gradient))
     return found
 
 
@@ -74,7 +74,7 @@ def sum_rows(e: Emitter) -> bool:
     return True
 
 
-def _sums(e: Emitter, parts: Sequence[Part], table: Value, by_place: bool, *outs: Value) -> None:
+def _sums(e: Emitter, parts: Sequence[RowsOfIds], table: Value, by_place: bool, *outs: Value) -> None:
     assert table.shape is not None
     counts, paddings = tuple(part.ids.size for part in parts), tuple(part.padding for part in parts)
     sizes = (counts, paddings, table.shape[1], table.shape[0])
@@ -82,14 +82,14 @@ def _sums(e: Emitter, parts: Sequence[Part], table: Value, by_place: bool, *outs
     e.run(run, *(part.ids for part in parts), *(part.rows for part in parts), *map(Out, outs))
 
 
-def whole_rows(e: Emitter, parts: Sequence[Part], table: Value, out: Value) -> None:
+def whole_rows(e: Emitter, parts: Sequence[RowsOfIds], table: Value, out: Value) -> None:
     """out = zeros with the rows of a gradient, as tall as the table."""
     _sums(e, parts, table, False, out)
 
 
 def update_rows(
     e: Emitter,
-    parts: Sequence[Part],
+    parts: Sequence[RowsOfIds],
     steps: Sequence[tuple[str, str]],
     known: dict[str, Any],
     written: Sequence[str],
@@ -116,12 +116,7 @@ def update_rows(
         rows = known[slot]
         # no row has the number -1: nothing reads as 0
         e.run(row_kernel(e, "lookup", rows, [height, -1]), value, heads, Out(rows))
-    for name, expr in steps:
-        operands = {operand: known[operand] for operand in parse(expr).names}
-        shapes = {item.shape for item in operands.values() if isinstance(item, Value)}
-        out = e.temp((count, columns) if (count, columns) in shapes else (), table.dtype)
-        e.elementwise(expr, out, **operands)
-        known[name] = out
+    known |= _computed(e, steps, known)
     for slot in written:
         target = target_of(slot)
         held = e.need(target)
@@ -132,3 +127,15 @@ def update_rows(
             e.run(row_kernel(e, "put_rows", known[slot], [height]), heads, known[slot], InOut(out))
         else:
             e.elementwise("x", out, x=known[slot])
+
+
+def _computed(e: Emitter, steps: Sequence[tuple[str, str]], known: Mapping[str, Any]) -> dict[str, Value]:
+    """The results of the steps of an update, each of the shape of its operands."""
+    found: dict[str, Value] = {}
+    like = known["Grad"]
+    for name, expr in steps:
+        operands = {operand: {**known, **found}[operand] for operand in parse(expr).names}
+        is_of_rows = any(isinstance(item, Value) and item.shape == like.shape for item in operands.values())
+        found[name] = e.temp(like.shape if is_of_rows else (), like.dtype)
+        e.elementwise(expr, found[name], **operands)
+    return found

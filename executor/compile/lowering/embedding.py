@@ -9,7 +9,7 @@ import numpy as np
 from fluidlite.base.dtypes import Array
 from fluidlite.executor.compile.emitter import CannotLower, Emitter, lowering
 from fluidlite.executor.compile.lowering.device import for_kernel, row_kernel
-from fluidlite.executor.compile.lowering.device_rows import Part, keep_rows, whole_rows
+from fluidlite.executor.compile.lowering.device_rows import RowsOfIds, keep_rows, whole_rows
 from fluidlite.executor.fast.loops.tables import row_adder
 from fluidlite.executor.plan.actions import Call, Equals, HostCheck, Out
 from fluidlite.executor.plan.values import Value
@@ -85,7 +85,7 @@ def _(e: Emitter) -> None:
     out = e.out("W@GRAD", table.shape, table.dtype)
     if not e.on_host and table.dtype in (np.float32, np.float64):
         given = for_kernel(e, ids, np.int64), for_kernel(e, rows, table.dtype)
-        whole_rows(e, [Part(*given, _padding(e, table.shape[0]))], table, out)
+        whole_rows(e, [RowsOfIds(*given, _padding(e, table.shape[0]))], table, out)
         return
     add = e.bind_fresh("add_rows", AddRows, e.attr("padding_idx"), table.shape[0], e.loops)
     e.run(add, ids, rows, Out(out))

@@ -23,7 +23,7 @@ from numpy.lib.stride_tricks import as_strided
 
 from fluidlite.base.dtypes import Array
 
-__all__ = ["ConvPlan", "Geometry", "conv_plan"]
+__all__ = ["ConvPlan", "Geometry", "Unfolded", "conv_plan"]
 
 _UNFOLDED_ELEMENTS = 1 << 24  # of scratch at a time: larger batches are unfolded in parts
 _DEPTHWISE_ELEMENTS = 1 << 15  # on the host, so that a block stays in the cache over all kernel positions
@@ -275,11 +275,15 @@ class Unfolded(ConvPlan):
         filters = w.reshape(self._filter_shape).swapaxes(1, 2)
         rows = dout.reshape(len(dout), *self._rows_shape)
         for part in self._parts:
-            windows = self.xp.matmul(filters, rows[part]).reshape(-1, *self._window_shape)
-            padded = self.xp.zeros((len(windows), self.geometry.x[1], *self.geometry.padded), self.dtype)
-            for position, window in self.geometry.positions():
-                padded[_beyond_channels(window)] += windows[_beyond_channels(position)]
-            out[part] = padded[self.geometry.inner]
+            self._gather(self.xp.matmul(filters, rows[part]), out[part])
+
+    def _gather(self, products: Array, out: Array) -> None:
+        """out = the sums of the windows' gradients at each element of x."""
+        windows = products.reshape(-1, *self._window_shape)
+        padded = self.xp.zeros((len(windows), self.geometry.x[1], *self.geometry.padded), self.dtype)
+        for position, window in self.geometry.positions():
+            padded[_beyond_channels(window)] += windows[_beyond_channels(position)]
+        out[...] = padded[self.geometry.inner]
 
     def grad_filter(self, x: Array, dout: Array, out: Array, reuse: bool = False) -> None:
         rows = dout.reshape(len(dout), *self._rows_shape)

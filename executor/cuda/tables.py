@@ -88,8 +88,8 @@ class DeviceRowSums:
         first = 0
         for each, count, padding in zip(ids, self.counts, self.paddings, strict=True):
             if count:
-                numbers = (count, self.height, padding, first)
-                self._launch("keys_of", _blocks(count), (each, self.keys, self.places), numbers)
+                placed = (count, self.height, padding, first)
+                self._launch("keys_of", _blocks(count), (each, self.keys, self.places), placed)
             first += count
         here, there = (self.keys, self.places), (self.moved_keys, self.moved_places)
         for shift in self.shifts:

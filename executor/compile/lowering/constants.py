@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from fluidlite.base.dtypes import VarType, to_numpy
@@ -37,7 +39,7 @@ def _(e: Emitter) -> None:
     if e.persistable("Out"):
         raise CannotLower("an array of its own")
     lists = ("fp32_values", "int32_values", "int64_values", "bool_values", "fp64_values")
-    values = next((found for found in map(e.attr, lists) if found), [])
+    values: Any = next((found for found in map(e.attr, lists) if found), [])
     e.alias("Out", e.constant(np.array(values, to_numpy(VarType(e.attr("dtype")))).reshape(e.attr("shape"))))
 
 

@@ -48,8 +48,8 @@ def _(e: Emitter) -> None:
     scores = e.need("Predict")
     if e.on_host or scores.dtype not in (np.float32, np.float64):
         raise CannotLower("the portable kernel does it")
-    assert scores.shape is not None
     scores = for_kernel(e, scores, scores.dtype)
+    assert scores.shape is not None
     labels, positive, negative = (
         for_kernel(e, e.need(slot), np.int64) for slot in ("Label", "StatPos", "StatNeg")
     )

@@ -17,8 +17,38 @@ import numpy as np
 __all__ = ["Team", "on_team", "pieces", "team_of"]
 
 
+class _TeamTask:
+    """The parts of one task that nobody has begun, and what has become of those that others have done."""
+
+    def __init__(self, task: Callable[[int], None], parts: int) -> None:
+        self.task = task
+        # the caller does part 0
+        self.left = list(range(parts - 1, 0, -1))
+        self.done: queue.SimpleQueue[BaseException | None] = queue.SimpleQueue()
+
+    def take(self) -> int:
+        """A part that nobody else begins; 0 where all have begun."""
+        try:
+            return self.left.pop()
+        except IndexError:
+            return 0
+
+    def run(self, part: int) -> BaseException | None:
+        """Do a part; the error that it raised."""
+        try:
+            self.task(part)
+        except BaseException as error:
+            return error
+        return None
+
+
 class Team:
-    """`team(f)` runs f(0) here and f(1) ... f(n - 1) on parked threads, and returns when all are done."""
+    """`team(f)` runs f(0) here and f(1) ... f(n - 1) on parked threads, and returns when all are done.
+
+    A part that no thread has begun when the caller is through with its own is the caller's as well: on a busy
+    machine, where waking one may take longer than the work, nobody waits for it. What a part computes must
+    not depend on the thread that does it, nor wait for another part.
+    """
 
     def __init__(self, size: int) -> None:
         self.size = size
@@ -26,41 +56,38 @@ class Team:
 
     def start(self) -> None:
         """Start the threads; again in a forked process, which has none of its parent's."""
-        self._inboxes: list[queue.SimpleQueue[Callable[[int], None]]] = [
+        self._inboxes: list[queue.SimpleQueue[_TeamTask]] = [
             queue.SimpleQueue() for _ in range(self.size - 1)
         ]
-        self._done: queue.SimpleQueue[BaseException | None] = queue.SimpleQueue()
         # plans of several threads share one team: their work waits in turn
         self._busy = threading.Lock()
         for index, inbox in enumerate(self._inboxes):
             # daemon: a thread that sleeps must not keep the process alive
             threading.Thread(
-                target=self._work, args=(index + 1, inbox), daemon=True, name=f"fluidlite-{index + 1}"
+                target=self._work, args=(inbox,), daemon=True, name=f"fluidlite-{index + 1}"
             ).start()
 
-    def _work(self, index: int, inbox: queue.SimpleQueue[Callable[[int], None]]) -> None:
+    def _work(self, inbox: queue.SimpleQueue[_TeamTask]) -> None:
         # NumPy keeps this for each thread by itself
         with np.errstate(all="ignore"):
             while True:
-                task = inbox.get()
-                try:
-                    task(index)
-                    self._done.put(None)
-                except BaseException as error:
-                    self._done.put(error)
+                job = inbox.get()
+                while part := job.take():
+                    job.done.put(job.run(part))
+                # a job keeps arrays alive, and the next one may be long in coming
+                del job
 
     def __call__(self, task: Callable[[int], None]) -> None:
-        """Run `task` on every member; the first error that a member raised is raised here."""
+        """Run `task` for every part; the first error that one raised is raised here."""
+        job = _TeamTask(task, self.size)
         with self._busy:
             for inbox in self._inboxes:
-                inbox.put(task)
-            errors: list[BaseException | None] = []
-            try:
-                task(0)
-            except BaseException as error:
-                errors.append(error)
+                inbox.put(job)
+            errors = [job.run(0)]
+            while part := job.take():
+                errors.append(job.run(part))
             # all are waited for, even after an error: they still write to the buffers of the plan
-            errors.extend(self._done.get() for _ in self._inboxes)
+            errors.extend(job.done.get() for _ in range(self.size - len(errors)))
         for raised in errors:
             if raised is not None:
                 raise raised

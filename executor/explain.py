@@ -23,6 +23,7 @@ from fluidlite.executor.plan.plan import CompiledPlan, Plan
 from fluidlite.executor.plan.steps import flat
 from fluidlite.executor.plan.values import Storage
 from fluidlite.executor.run.calls import KernelCall
+from fluidlite.executor.run.products import SharedProducts
 
 __all__ = ["Explanation", "explain"]
 
@@ -124,6 +125,7 @@ _EXPLAINED: dict[Any, Callable[..., str]] = {
     FastConv: explained,
     FastPool: lambda *_: "oneDNN; NumPy where a largest element is sought among NaN or infinities",
     FastBatchNorm: lambda *_: "oneDNN",
+    SharedProducts: SharedProducts.explained,
     DeviceAccuracy: DeviceAccuracy.explained,
     DeviceAuc: DeviceAuc.explained,
     DeviceBatchNorm: DeviceBatchNorm.explained,

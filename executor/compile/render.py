@@ -20,12 +20,10 @@ from fluidlite.executor.plan.actions import (
     New,
     Operand,
     SetItem,
-    Shared,
     Show,
     TiledLoop,
     When,
     WhileLoop,
-    as_written,
 )
 from fluidlite.executor.plan.plan import Plan, Source
 from fluidlite.executor.plan.sizes import plain
@@ -237,8 +235,6 @@ class _Renderer:
             return [f"{text(action.into)}.append({text(action.item)})"]
         if isinstance(action, When):
             return [self._when(action)]
-        if isinstance(action, Shared):
-            return self._shared(action, self.operands.names.unique("rows"))
         if isinstance(action, TiledLoop):
             return tiled(self.operands, action)
         if isinstance(action, CompiledRun):
@@ -273,22 +269,6 @@ class _Renderer:
         inner = action.action
         done = self._set_item(inner) if isinstance(inner, SetItem) else self.operands.text(inner)
         return f"if {self.operands.text(action.value)} is {'' if action.absent else 'not '}None: {done}"
-
-    def _shared(self, action: Shared, name: str) -> list[str]:
-        """A product whose rows or columns a team shares."""
-        text = self.operands.text
-        call = action.call
-        left, right = call.operands
-        (out,) = as_written(call)
-        extent = text(action.extent)
-        cut = f"[{extent} * t // {action.threads}:{extent} * (t + 1) // {action.threads}]"
-        if action.by_columns:
-            cut = f"[:, {cut[1:]}"
-        first = text(left) if action.by_columns else f"{text(left)}{cut}"
-        second = f"{text(right)}{cut}" if action.batched or action.by_columns else text(right)
-        product = f"{self.operands.callee(call.callee)}({first}, {second}, out={text(out)}{cut})"
-        # a closure, made at each run: operands may be arrays of this run alone
-        return [f"def {name}(t):", f"{_INDENT}{product}", f"{text(action.team)}({name})"]
 
 
 _SECTIONS: Mapping[str, tuple[Storage, ...]] = {

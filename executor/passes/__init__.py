@@ -12,6 +12,7 @@ from fluidlite.executor.passes.compile_loops import compile_loops
 from fluidlite.executor.passes.copy_stale import copy_stale
 from fluidlite.executor.passes.drop_dead import drop_dead
 from fluidlite.executor.passes.fuse_biases import fuse_biases
+from fluidlite.executor.passes.fuse_descents import fuse_descents
 from fluidlite.executor.passes.fuse_on_device import fuse_on_device
 from fluidlite.executor.passes.fuse_on_host import fuse_on_host
 from fluidlite.executor.passes.give_arrays import give_arrays
@@ -36,6 +37,8 @@ PASSES: tuple[Pass, ...] = (
     give_arrays,
     # before fusion: a wait is no element-wise step, so no fused loop reaches over one
     overlap_reductions,
+    # before updates become loops
+    fuse_descents,
     # what it leaves of additions is for `fuse_on_host`
     fuse_biases,
     fuse_on_host,

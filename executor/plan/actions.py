@@ -43,7 +43,6 @@ __all__ = [
     "Out",
     "ScopeFunction",
     "SetItem",
-    "Shared",
     "Show",
     "Sum",
     "TiledLoop",
@@ -315,24 +314,6 @@ class When(Action):
     def outputs(self) -> tuple[Value | None, ...]:
         """The values that the action gives."""
         return self.action.outputs()
-
-
-@dataclass(frozen=True)
-class Shared(Action):
-    """A product whose first operand and output (and second operand, where `batched`) are cut into rows for a
-    team; or, `by_columns`, whose second operand and output are cut into columns.
-    """
-
-    call: Call
-    extent: int
-    threads: int
-    batched: bool
-    team: Bound
-    by_columns: bool = False
-
-    def inputs(self) -> Operand:
-        """The operands of the call."""
-        return self.call.inputs()
 
 
 @dataclass(frozen=True)

@@ -117,12 +117,13 @@ def total_of(step: Step) -> Total | None:
 
 @dataclass(frozen=True)
 class Product:
-    """A matrix product: `function` is dot or matmul."""
+    """A matrix product: `function` is dot or matmul; with a `rate`, out -= rate * product."""
 
     function: str
     left: Value
     right: Value
     out: Value
+    rate: Value | None = None
 
     @property
     def work(self) -> int:

@@ -17,7 +17,7 @@ import numpy as np
 
 from fluidlite.base.dtypes import Array
 
-__all__ = ["blas_function", "gemm"]
+__all__ = ["accumulates", "adder", "blas_function", "gemm"]
 
 _ROW_MAJOR, _PLAIN, _TRANSPOSED = 101, 111, 112  # of cblas.h
 
@@ -85,18 +85,39 @@ def gemm(left: Array, right: Array, out: Array, add: bool = False) -> None:
 
     Shapes and dtypes are the caller's to get right.
     """
+    product = _prepared(left, right, out, float(add))
+    if product is None:
+        _by_numpy(left, right, out, add)
+    else:
+        product(1.0)
+
+
+def accumulates(dtype: Any) -> bool:
+    """True if BLAS adds products of matrices of a dtype to what their result holds."""
+    return _product(np.dtype(dtype).char) is not None
+
+
+def adder(left: Array, right: Array, out: Array) -> Callable[[float], object]:
+    """add(factor): out += factor * left @ right, as often as wanted for these arrays.
+
+    That takes as long as `out = left @ right`, which BLAS begins by clearing its result.
+    """
+    product = _prepared(left, right, out, 1.0)
+    if product is None:
+        return lambda factor: np.add(out, out.dtype.type(factor) * (left @ right), out=out)
+    return product
+
+
+def _prepared(left: Array, right: Array, out: Array, kept: float) -> Callable[[float], object] | None:
+    """product(factor): out = kept * out + factor * left @ right; None where that is no call of BLAS."""
     product = _product(out.dtype.char)
     operands = None if product is None or not (left.size and right.size) else _operands(left, right, out)
     if product is None or operands is None:
-        _by_numpy(left, right, out, add)
-        return
+        return None
     a, b, c = operands
-    rows, depth = left.shape
-    columns = right.shape[1]
-    product(
-        _ROW_MAJOR, a.order, b.order, rows, columns, depth, 1.0,
-        a.address, a.leading, b.address, b.leading, float(add), c.address, c.leading,
-    )  # fmt: skip
+    head = (_ROW_MAJOR, a.order, b.order, len(left), right.shape[1], left.shape[1])
+    places = (a.address, a.leading, b.address, b.leading, kept, c.address, c.leading)
+    return lambda factor: product(*head, factor, *places)
 
 
 def _operands(left: Array, right: Array, out: Array) -> tuple[_Operand, _Operand, _Operand] | None:

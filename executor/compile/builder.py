@@ -105,9 +105,7 @@ class PlanBuilder:
         return self.values.make(spec.shape, spec.dtype, Storage.FEED, name=name, has_lod=spec.has_lod)
 
     def build(self) -> Plan | None:
-        """The plan; None where a gradient could not follow its loop into the plan, of which `outside` now
-        knows.
-        """
+        """The plan; None where a gradient could not follow its loop into it, of which `outside` now knows."""
         if not self.lower(self._ops):
             return None
         fetches = tuple(map(self._fetched, self._fetches))
@@ -144,6 +142,8 @@ class PlanBuilder:
         Emitter(self, op).check_types()
         rule = None if self._asks_for_half and computes_in_single(op) else rule_for(op)
         if rule is not None:
+            if any(map(self._has_strayed, op.input_arg_names)):
+                self.inferred(op)  # the lowering may take what the shape rule refuses
             emitter = Emitter(self, op)
             # steps are published only when the whole rule has succeeded: a rule may give up half way
             with contextlib.suppress(CannotLower):
@@ -441,6 +441,12 @@ class PlanBuilder:
         if var is None or value is None:
             return None if var is None else var.spec
         return var.spec._replace(shape=(-1,) * len(var.shape))  # the declaration may say other than what came
+
+    def _has_strayed(self, name: str) -> bool:
+        """True of a state that has another rank in the scope than it declares."""
+        var = self.block._find_var_recursive(name)
+        spec = self._spec(name) if var is not None and var.persistable else None
+        return var is not None and spec is not None and len(spec.shape) != len(var.shape)
 
     def inferred(self, op: Operator) -> dict[str, list[Spec]]:
         """Output specs of `op` from what is known of its inputs; nothing where the rule cannot tell."""

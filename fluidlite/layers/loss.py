@@ -120,6 +120,7 @@ def softmax_with_cross_entropy(
     row whose label is `ignore_index` costs nothing; its gradient is 1.8.5's: that of any other row if the
     label is a class, else 0. No gradient flows through the returned softmax.
     """
+    check_type(logits, "logits", Variable, "softmax_with_cross_entropy")
     helper = LayerHelper("softmax_with_cross_entropy")
     if getattr(logits.op, "type", None) == "softmax":
         warn_user(
@@ -184,12 +185,8 @@ def teacher_student_sigmoid_loss(
     Labels: -2 no click, -1 a click; z (0 to 1) no click and the teacher says z; 1 + z a click and the teacher
     says z. Scores beyond the bounds have no gradient.
     """
-    check_variable_and_dtype(
-        input, "input", ["float32", "float64", "int32", "int64"], "teacher_student_sigmoid_loss"
-    )
-    check_variable_and_dtype(
-        label, "label", ["float32", "float64", "int32", "int64"], "teacher_student_sigmoid_loss"
-    )
+    check_variable_and_dtype(input, "input", ["float32", "float64"], "teacher_student_sigmoid_loss")
+    check_variable_and_dtype(label, "label", ["float32", "float64"], "teacher_student_sigmoid_loss")
     helper = LayerHelper("teacher_student_sigmoid_loss")
     out = helper.create_variable(dtype=input.dtype)
     helper.append_op(

@@ -14,7 +14,7 @@ import pytest
 import fluidlite as fluid
 from fluidlite import layers
 from fluidlite.base.registry import get
-from fluidlite.errors import FluidError
+from fluidlite.errors import EnforceNotMet, FluidError
 from fluidlite.incubate.fleet.base.role_maker import PaddleCloudRoleMaker
 from fluidlite.values.serialize import replace_file, write_folder
 
@@ -235,3 +235,20 @@ def test_an_accumulator_of_another_rank(shape: tuple[int, ...], loops: str) -> N
             exe.run(main, feed={"x": f(2, 4)}, fetch_list=[loss], scope=scope)
     finally:
         fluid.set_flags(before)
+
+
+@pytest.mark.parametrize(
+    ("state", "shape"), [("n.w_0", (1, 4)), ("f.b_0", (1, 3)), ("f.w_0_velocity_0", (4, 3, 1))]
+)
+def test_a_state_of_another_rank(state: str, shape: tuple[int, ...]) -> None:
+    """Lowering rules would broadcast what the shape rules refuse, as 1.8.5 does when it runs."""
+    with fluid.program_guard(fluid.Program(), fluid.Program()):
+        hidden = layers.layer_norm(fluid.data("x", [None, 4]), name="n")
+        loss = layers.mean(layers.fc(hidden, 3, name="f"))
+        fluid.optimizer.Momentum(0.1, 0.9).minimize(loss)
+        main, startup = fluid.default_main_program(), fluid.default_startup_program()
+    exe, scope = fluid.Executor(fluid.CPUPlace()), fluid.Scope()
+    exe.run(startup, scope=scope)
+    scope.find_var(state).get_tensor().set(np.zeros(shape, "float32"), exe.place)
+    with pytest.raises(EnforceNotMet, match="op '(layer_norm|elementwise_add|momentum)'"):
+        exe.run(main, feed={"x": f(2, 4)}, fetch_list=[loss], scope=scope)

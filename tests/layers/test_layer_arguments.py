@@ -25,6 +25,18 @@ def image(dtype="float32"):
     return fluid.data("image", [2, 4, 6, 6], dtype)
 
 
+def row():
+    return fluid.data("row", [1, 6])
+
+
+def ids(dtype="int64"):
+    return fluid.data(f"ids_{dtype}", [4, 1], dtype)
+
+
+def ids3():
+    return fluid.data("ids3", [4, 1, 1], "int64")
+
+
 def run(*outputs, **feed):
     exe = fluid.Executor(fluid.CPUPlace())
     exe.run(fluid.default_startup_program())
@@ -60,6 +72,31 @@ REFUSED = {
     "dist": (lambda: layers.dist(matrix(), matrix(), "2"), TypeError),
     "smooth_l1": (lambda: layers.smooth_l1(matrix(), matrix(), inside_weight=matrix()), EnforceNotMet),
     "roi_pool": (lambda: layers.roi_pool(None, matrix()), TypeError),
+    "axis beyond x": (lambda: layers.elementwise_add(matrix(), row(), axis=1), EnforceNotMet),
+    "slice starts": (lambda: layers.slice(matrix(), [0], [0, 1], [2]), EnforceNotMet),
+    "slice of a list": (lambda: layers.slice([1.0], [0], [0], [1]), TypeError),
+    "stride of nothing": (lambda: layers.strided_slice(matrix(), [1], [0], [2], [0]), EnforceNotMet),
+    "diag of a matrix": (lambda: layers.diag(matrix()), EnforceNotMet),
+    "diag of float16": (lambda: layers.diag(fluid.data("d", [3], "float16")), TypeError),
+    "crop": (lambda: layers.crop(image(), [2, 3]), EnforceNotMet),
+    "expand_as": (lambda: layers.expand_as(matrix(), fluid.data("y", [6, 6])), EnforceNotMet),
+    "multiplex": (lambda: layers.multiplex([matrix(), image()], ids("int32")), EnforceNotMet),
+    "edit_distance": (lambda: layers.edit_distance(matrix("int64"), ids()), EnforceNotMet),
+    "gather_tree": (lambda: layers.gather_tree(matrix("int64"), ids3()), EnforceNotMet),
+    "chunk_eval": (lambda: layers.chunk_eval(ids(), ids3(), "IOB", 3), EnforceNotMet),
+    "focal loss": (
+        lambda: layers.sigmoid_focal_loss(matrix(), ids("int32"), fluid.data("n", [1, 1], "int32")),
+        EnforceNotMet,
+    ),
+    "similarity_focus": (lambda: layers.similarity_focus(image("int32"), 1, [0]), TypeError),
+    "teacher_student": (lambda: layers.teacher_student_sigmoid_loss(ids(), ids("float32")), TypeError),
+    "prelu": (lambda: layers.prelu(image("float16"), "all"), TypeError),
+    "logits of numpy": (lambda: layers.softmax_with_cross_entropy(np.ones((4, 6)), ids()), TypeError),
+    "conv3d": (lambda: layers.conv3d([1.0], 2, 3), TypeError),
+    "data_norm": (lambda: layers.data_norm([1.0]), TypeError),
+    "psroi_pool": (lambda: layers.psroi_pool([1.0], matrix(), 2, 1.0, 2, 2), TypeError),
+    "distribute_fpn": (lambda: layers.distribute_fpn_proposals([1.0], 2, 5, 4, 224), TypeError),
+    "collect_fpn": (lambda: layers.collect_fpn_proposals([[1.0]], [matrix()], 2, 2, 5), TypeError),
 }
 
 

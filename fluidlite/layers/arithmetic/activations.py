@@ -163,7 +163,7 @@ def prelu(x: Variable, mode: str, param_attr: Any = None, name: str | None = Non
 
     `mode`: one slope for "all", one for each "channel" (dimension 1), or one for each "element" of a sample.
     """
-    check_variable_and_dtype(x, "x", list(FLOATS), "prelu")
+    check_variable_and_dtype(x, "x", list(WIDE_FLOATS), "prelu")
     helper = LayerHelper("prelu", param_attr=param_attr, name=name)
     if mode not in ("all", "channel", "element"):
         raise ValueError(f"mode should be one of all, channel, element, not {mode!r}.")

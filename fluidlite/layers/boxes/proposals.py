@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from fluidlite.data_feeder import check_variable_and_dtype
+from fluidlite.data_feeder import check_type, check_variable_and_dtype
 from fluidlite.ir.variable import Variable
 from fluidlite.layer_helper import LayerHelper
 from fluidlite.layers.build import temporaries
@@ -77,6 +77,7 @@ def distribute_fpn_proposals(
     A region whose area has the root `refer_scale` belongs to `refer_level`, one of twice that side to the
     next.
     """
+    check_type(fpn_rois, "fpn_rois", Variable, "distribute_fpn_proposals")
     helper = LayerHelper("distribute_fpn_proposals", name=name)
     dtype = fpn_rois.dtype
     levels = temporaries(helper, max_level - min_level + 1, dtype)
@@ -106,6 +107,9 @@ def collect_fpn_proposals(
     """The `post_nms_top_n` best regions of all levels and images together, by image, best first."""
     helper = LayerHelper("collect_fpn_proposals", name=name)
     levels = max_level - min_level + 1
+    for name, given in (("multi_rois", multi_rois), ("multi_scores", multi_scores)):
+        for var in given[:levels]:
+            check_type(var, name, Variable, "collect_fpn_proposals")
     out = helper.create_variable_for_type_inference(multi_rois[0].dtype)
     out.stop_gradient = True
     helper.append_op(

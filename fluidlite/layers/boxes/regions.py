@@ -85,6 +85,7 @@ def psroi_pool(
 
     `input` has output_channels * pooled_height * pooled_width channels.
     """
+    _check_types(Variable, input=input)
     _check_types(int, output_channels=output_channels)
     _check_types(float, spatial_scale=spatial_scale)
     _check_types(int, pooled_height=pooled_height, pooled_width=pooled_width)

@@ -151,6 +151,7 @@ def conv3d(
     data_format: str = "NCDHW",
 ) -> Variable:
     """A three-dimensional convolution; as `conv2d` with depth before height and width."""
+    check_type(input, "input", Variable, "conv3d")
     _flag("use_cudnn", use_cudnn)
     _choice("data_format", data_format, _LAYOUTS[3])
     return _conv("conv3d", 3, locals())

@@ -199,4 +199,5 @@ def diag(diagonal: Variable | Array) -> Variable:
     """The square matrix with `diagonal` on its diagonal and zeros elsewhere."""
     if not isinstance(diagonal, Variable):
         diagonal = assign(diagonal)
+    check_dtype(diagonal.dtype, "diagonal", ["float32", "float64", "int32", "int64"], "diag")
     return one_op("diag", {"Diagonal": [diagonal]}, dtype=diagonal.dtype, stop_gradient=True)

@@ -85,6 +85,7 @@ def slice(input: Variable, axes: Sequence[int], starts: Any, ends: Any) -> Varia
     """`input[starts[i]:ends[i]]` along each of `axes`; bounds are lists, which may hold Variables, or 1-D
     Variables.
     """
+    check_type(input, "input", Variable, "slice")
     bounds = (
         [_Bounds("Starts", starts, len(axes)), _Bounds("Ends", ends, len(axes))]
         if isinstance(axes, (list, tuple))

@@ -220,6 +220,7 @@ def similarity_focus(input: Variable, axis: int, indexes: Sequence[int], name: s
     Largest elements are picked one after the other, each in a row and a column of its own; the mask is the
     same all along `axis`.
     """
+    check_variable_and_dtype(input, "input", ["float32", "float64"], "similarity_focus")
     check_type(axis, "axis", int, "similarity_focus")
     check_type(indexes, "indexes", list, "similarity_focus")
     if axis not in (1, 2, 3):

@@ -228,8 +228,14 @@ focal_loss = Op("sigmoid_focal_loss", "X Label FgNum -> Out", attrs={"gamma": 2.
 
 
 @focal_loss.shape
-def _(X: Spec, Label: Spec) -> Spec:
+def _(X: Spec, Label: Spec, FgNum: Spec) -> Spec:
     check_column("sigmoid_focal_loss", "Label", Label)
+    if len(X.shape) != len(Label.shape):
+        raise ShapeError(
+            f"op 'sigmoid_focal_loss': X{list(X.shape)} and Label{list(Label.shape)} differ in rank"
+        )
+    if len(FgNum.shape) != 1:
+        raise ShapeError(f"op 'sigmoid_focal_loss': FgNum has shape {list(FgNum.shape)}, wanted [1]")
     return Spec(X.shape, X.dtype)
 
 

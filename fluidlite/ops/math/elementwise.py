@@ -43,6 +43,12 @@ def common_size(a: int, b: int) -> int:
 def broadcast(type: str, x: Spec, y: Spec, axis: int) -> tuple[int, ...]:
     """The shape of the result; ShapeError where the operands do not fit."""
     rank = max(len(x.shape), len(y.shape))
+    # Y of as many dimensions as X stands where X does; Paddle puts it at the axis, and it reaches beyond X
+    differ = -1 not in x.shape + y.shape and x.shape != y.shape and set(y.shape) != {1}
+    if differ and axis > 0 and len(x.shape) == len(y.shape):
+        raise ShapeError(
+            f"op {type!r}: Y{list(y.shape)} does not fit into X{list(x.shape)} from axis {axis} on"
+        )
     left, right = placed(x.shape, rank, axis), placed(y.shape, rank, axis)
     out = []
     for a, b in zip(left, right, strict=False):

@@ -81,15 +81,18 @@ def _shared_statistics(xp: Any, ctx: Any, x: Array) -> tuple[Array, Array]:
 
 # ------------------------------------------------------------------ forward
 def _shape_rule(type: str) -> Callable[..., tuple[Spec, ...]]:
-    def rule(X: Spec, Scale: Spec, Mean: Spec, data_layout: str, epsilon: float) -> tuple[Spec, ...]:
+    def rule(
+        X: Spec, Scale: Spec, Bias: Spec, Mean: Spec, data_layout: str, epsilon: float
+    ) -> tuple[Spec, ...]:
         if not 2 <= len(X.shape) <= 5:
             raise ShapeError(f"op {type!r}: X must have 2 to 5 dimensions, but has shape {list(X.shape)}")
         channels = X.shape[-1 if is_channels_last(data_layout) else 1]
-        if channels >= 0 and Scale.shape != (channels,):
-            raise ShapeError(
-                f"op {type!r}: X has {channels} channels (X{list(X.shape)}, {data_layout}) but Scale has "
-                f"shape {list(Scale.shape)}"
-            )
+        for name, spec in (("Scale", Scale), ("Bias", Bias)):
+            if channels >= 0 and spec.shape != (channels,):
+                raise ShapeError(
+                    f"op {type!r}: X has {channels} channels (X{list(X.shape)}, {data_layout}) but {name} "
+                    f"has shape {list(spec.shape)}"
+                )
         if not 0 <= epsilon <= 0.001 + 1e-9:
             raise ShapeError(f"op {type!r}: 'epsilon' should be between 0 and 0.001, but is {epsilon}")
         return (X.with_shape(X.shape), *(Mean.with_shape((channels,)) for _ in range(4)))

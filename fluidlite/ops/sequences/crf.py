@@ -220,7 +220,8 @@ def _(Inference: Spec, Label: Spec, chunk_scheme: str) -> tuple[Spec, ...]:
         raise ShapeError(
             f"op 'chunk_eval': chunk_scheme is {chunk_scheme!r}, wanted one of {', '.join(_SCHEMES)}"
         )
-    if -1 not in Inference.shape + Label.shape and Inference.shape != Label.shape:
+    known = -1 not in Inference.shape + Label.shape
+    if len(Inference.shape) != len(Label.shape) or (known and Inference.shape != Label.shape):
         raise ShapeError(
             f"op 'chunk_eval': Inference{list(Inference.shape)} and Label{list(Label.shape)} must have the "
             f"same shape"

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from fluidlite.base.dtypes import Array, VarType
-from fluidlite.base.errors import KernelError
+from fluidlite.base.errors import KernelError, ShapeError
 from fluidlite.base.registry import Lod, Op, Spec, WithLod
 from fluidlite.ops.kernels.padding import Batch
 from fluidlite.values.tensor import host
@@ -216,7 +216,10 @@ edit_distance = Op(
 
 
 @edit_distance.shape
-def _(Refs: Spec, RefsLength: Spec | None) -> tuple[Spec, Spec]:
+def _(Hyps: Spec, Refs: Spec, RefsLength: Spec | None) -> tuple[Spec, Spec]:
+    for name, spec in (("Hyps", Hyps), ("Refs", Refs)):
+        if RefsLength is None and (len(spec.shape) != 2 or spec.shape[1] not in (1, -1)):
+            raise ShapeError(f"op 'edit_distance': {name} has shape {list(spec.shape)}, wanted [rows, 1]")
     return Spec((1,), VarType.INT64), Spec((Refs.shape[0] if RefsLength is not None else -1, 1), VarType.FP32)
 
 

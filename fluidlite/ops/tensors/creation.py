@@ -492,6 +492,8 @@ diag = Op("diag", "Diagonal -> Out", lod=None)
 
 @diag.shape
 def _(Diagonal: Spec) -> Spec:
+    if len(Diagonal.shape) != 1:
+        raise ShapeError(f"op 'diag': Diagonal must have 1 dimension, but has shape {list(Diagonal.shape)}")
     return Diagonal.with_shape((Diagonal.shape[0], Diagonal.shape[0]))
 
 

@@ -41,6 +41,8 @@ crop = Op("crop", "X Y? Offsets? -> Out", attrs={"offsets": INTS(), "shape": INT
 
 @crop.shape
 def _(X: Spec, Y: Spec | None, shape: list[int]) -> Spec:
+    if Y is None and len(shape) != len(X.shape):
+        raise ShapeError(f"op 'crop': shape {shape} must have as many dimensions as X{list(X.shape)}")
     return X.with_shape(shape if Y is None else Y.shape)
 
 

@@ -80,6 +80,12 @@ def _(X: Spec, target_tensor: Spec) -> Spec:
         raise ShapeError(
             f"op 'expand_as': X{list(X.shape)} and target_tensor{list(target_tensor.shape)} differ in rank"
         )
+    for size, wanted in zip(X.shape, target_tensor.shape, strict=True):
+        if size > 0 and wanted > 0 and wanted % size:
+            raise ShapeError(
+                f"op 'expand_as': target_tensor{list(target_tensor.shape)} is no multiple of X"
+                f"{list(X.shape)}: {wanted} of {size}"
+            )
     return X.with_shape(target_tensor.shape)
 
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from fluidlite.base.dtypes import Array, VarType, to_numpy
 from fluidlite.base.errors import ShapeError
-from fluidlite.base.registry import INTS, LONG, AttrType, Op, Spec, later, required, same_as
+from fluidlite.base.registry import INTS, LONG, AttrType, Op, Spec, later, required
 
 
 # ---------------------------------------------------------------------- distinct values
@@ -224,7 +224,15 @@ def _(xp: Any, X: Array, num_hash: int, mod_by: int) -> Array:
 
 # ---------------------------------------------------------------------- beams
 gather_tree = Op("gather_tree", "Ids Parents -> Out")
-gather_tree.shape(same_as("Ids"))
+
+
+@gather_tree.shape
+def _(Ids: Spec, Parents: Spec) -> Spec:
+    if len(Ids.shape) != len(Parents.shape):
+        raise ShapeError(
+            f"op 'gather_tree': Ids{list(Ids.shape)} and Parents{list(Parents.shape)} must have one shape"
+        )
+    return Ids.with_shape(Ids.shape)
 
 
 def _walk(xp: Any, ids: Sequence[Array], parents: Sequence[Array]) -> list[Array]:

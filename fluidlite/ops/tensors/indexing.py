@@ -331,7 +331,15 @@ multiplex = Op("multiplex", "X* Ids -> Out", lod=None)
 
 
 @multiplex.shape
-def _(X: list[Spec]) -> Spec:
+def _(X: list[Spec], Ids: Spec) -> Spec:
+    if len(Ids.shape) != 2:
+        raise ShapeError(f"op 'multiplex': Ids has shape {list(Ids.shape)}, wanted [rows, 1]")
+    for spec in X:
+        if len(spec.shape) < 2 or spec.shape != X[0].shape:
+            raise ShapeError(
+                f"op 'multiplex': X must share one shape of two dimensions or more, but are "
+                f"{', '.join(str(list(one.shape)) for one in X)}"
+            )
     return Spec(X[0].shape, X[0].dtype)
 
 

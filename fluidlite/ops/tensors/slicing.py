@@ -65,6 +65,12 @@ def sliced_shape(
 ) -> tuple[int, ...]:
     """The shape of a slice; a dimension is -1 where it or its limits are not known."""
     dims = list(spec.shape)
+    for name, given in (("starts", starts), ("ends", ends), ("strides", steps)):
+        # tensors stand in for an attribute that is empty
+        if len(given) not in (0, len(axes)):
+            raise ShapeError(f"op 'slice': {name} {list(given)} must be as many as axes {list(axes)}")
+    if 0 in steps:
+        raise ShapeError(f"op 'slice': strides {list(steps)} must not be 0")
     for i, axis in enumerate(axes):
         if axis >= len(dims):
             raise ShapeError(f"op 'slice': axis {axis} is outside Input{list(spec.shape)}")

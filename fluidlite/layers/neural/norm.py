@@ -306,9 +306,8 @@ def data_norm(
     `param_attr` is a dict of initial values: batch_size, batch_sum, batch_square, scale_w, bias. `slot_dim`:
     columns come in slots of that many, and a slot that begins with zero is left out.
     """
-    check_type(input, "input", Variable, "data_norm")
     helper = LayerHelper("data_norm", input=input, act=act, name=name)
-    shape = [input.shape[1 if data_layout == "NCHW" else -1]]
+    shape = [helper.input().shape[1 if data_layout == "NCHW" else -1]]
     initial: Mapping[str, Any] = param_attr if isinstance(param_attr, Mapping) else {}
     inputs: dict[str, Any] = {"X": input}
     for slot, suffix, key, value in (*(_FACTORS if enable_scale_and_shift else ()), *_SUMMARIES):

@@ -44,7 +44,7 @@ def broadcast(type: str, x: Spec, y: Spec, axis: int) -> tuple[int, ...]:
     """The shape of the result; ShapeError where the operands do not fit."""
     rank = max(len(x.shape), len(y.shape))
     # Y of as many dimensions as X stands where X does; Paddle puts it at the axis, and it reaches beyond X
-    differ = -1 not in x.shape + y.shape and x.shape != y.shape and set(y.shape) != {1}
+    differ = -1 not in x.shape + y.shape and x.shape != y.shape and {1} not in (set(x.shape), set(y.shape))
     if differ and axis > 0 and len(x.shape) == len(y.shape):
         raise ShapeError(
             f"op {type!r}: Y{list(y.shape)} does not fit into X{list(x.shape)} from axis {axis} on"

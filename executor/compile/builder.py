@@ -140,10 +140,9 @@ class PlanBuilder:
             return self._lower_blocks(op)
         check_slots(op)
         Emitter(self, op).check_types()
+        Emitter(self, op).check_ranks()
         rule = None if self._asks_for_half and computes_in_single(op) else rule_for(op)
         if rule is not None:
-            if any(map(self._has_strayed, op.input_arg_names)):
-                self.inferred(op)  # the lowering may take what the shape rule refuses
             emitter = Emitter(self, op)
             # steps are published only when the whole rule has succeeded: a rule may give up half way
             with contextlib.suppress(CannotLower):
@@ -441,12 +440,6 @@ class PlanBuilder:
         if var is None or value is None:
             return None if var is None else var.spec
         return var.spec._replace(shape=(-1,) * len(var.shape))  # the declaration may say other than what came
-
-    def _has_strayed(self, name: str) -> bool:
-        """True of a state that has another rank in the scope than it declares."""
-        var = self.block._find_var_recursive(name)
-        spec = self._spec(name) if var is not None and var.persistable else None
-        return var is not None and spec is not None and len(spec.shape) != len(var.shape)
 
     def inferred(self, op: Operator) -> dict[str, list[Spec]]:
         """Output specs of `op` from what is known of its inputs; nothing where the rule cannot tell."""

@@ -234,6 +234,15 @@ class Emitter:
                 self.op, [(name, each.dtype if each.known else None) for name, each in values]
             )
 
+    def check_ranks(self) -> None:
+        """ShapeError where a state has another rank in the scope than it declares, and the op refuses it."""
+        for name in self.op.input_arg_names:
+            var = self.builder.block._find_var_recursive(name)
+            held = self.builder.held(name) if var is not None and var.persistable else None
+            # the lowering may take, by broadcasting, what the shape rule does not
+            if var is not None and held is not None and len(held.shape) != len(var.shape):
+                self.builder.inferred(self.op)
+
     # ------------------------------------------------------------------ reading
     def attr(self, name: str) -> Any:
         """An attribute of the op, its default where it is not set."""

@@ -88,27 +88,47 @@ def _view(xp: Any, array: Array, labels: Labels, wanted: Labels) -> Array:
 
 def _without_repeated(array: Array, labels: Labels) -> tuple[Array, Labels]:
     """The array without those dimensions of `...` that have size 1: they go with any size."""
-    kept = [place for place, label in enumerate(labels) if label[0] != "." or array.shape[place] != 1]
-    return array.reshape([array.shape[place] for place in kept]), tuple(labels[place] for place in kept)
+    shape: tuple[int, ...] = ()
+    kept: Labels = ()
+    for label, size in zip(labels, array.shape, strict=True):
+        if label[0] != "." or size != 1:
+            shape += (size,)
+            kept += (label,)
+    return array.reshape(shape), kept
 
 
 def _product(
     xp: Any, left: tuple[Array, Labels], right: tuple[Array, Labels], kept: Collection[str]
 ) -> tuple[Array, Labels]:
     """The product of two arrays, summed over the labels that are not kept: one of batches of matrices."""
-    (a, of_a), (b, of_b) = left, right
-    both = tuple(label for label in dict.fromkeys(of_a) if label in of_b)
-    batch = tuple(label for label in both if label in kept)
-    summed = tuple(label for label in both if label not in kept)
-    rows = tuple(label for label in dict.fromkeys(of_a) if label in kept and label not in both)
-    columns = tuple(label for label in dict.fromkeys(of_b) if label in kept and label not in both)
-    a, b = _view(xp, a, of_a, batch + rows + summed), _view(xp, b, of_b, batch + summed + columns)
-    outer, inner = len(batch), len(batch) + len(rows)
-    shape = a.shape[:inner] + b.shape[outer + len(summed) :]
-    count = math.prod(a.shape[inner:])
-    matrices = a.reshape(*a.shape[:outer], math.prod(a.shape[outer:inner]), count)
-    others = b.reshape(*b.shape[:outer], count, math.prod(b.shape[outer + len(summed) :]))
-    return xp.matmul(matrices, others).reshape(shape), batch + rows + columns
+    a, of_a = left
+    b, of_b = right
+    batch: Labels = ()
+    rows: Labels = ()
+    summed: Labels = ()
+    for label in dict.fromkeys(of_a):
+        if label in of_b and label in kept:
+            batch += (label,)
+        elif label in of_b:
+            summed += (label,)
+        elif label in kept:
+            rows += (label,)
+    columns: Labels = ()
+    for label in dict.fromkeys(of_b):
+        if label in kept and label not in of_a:
+            columns += (label,)
+    a = _view(xp, a, of_a, batch + rows + summed)
+    b = _view(xp, b, of_b, batch + summed + columns)
+    outer = len(batch)
+    inner = outer + len(rows)
+    of_columns = b.shape[outer + len(summed) :]
+    depth = math.prod(a.shape[inner:])
+    height = math.prod(a.shape[outer:inner])
+    width = math.prod(of_columns)
+    matrices = a.reshape(*a.shape[:outer], height, depth)
+    others = b.reshape(*b.shape[:outer], depth, width)
+    found = xp.matmul(matrices, others)
+    return found.reshape(a.shape[:inner] + of_columns), batch + rows + columns
 
 
 def contract(xp: Any, operands: Sequence[Array], labels: Sequence[Labels], out: Labels) -> Array:
@@ -118,7 +138,10 @@ def contract(xp: Any, operands: Sequence[Array], labels: Sequence[Labels], out: 
     parts = [_without_repeated(*pair) for pair in zip(operands, labels, strict=True)]
     found = parts[0]
     for place, other in enumerate(parts[1:], 2):
-        found = _product(xp, found, other, {*out, *(label for _, its in parts[place:] for label in its)})
+        kept = set(out)
+        for _, its in parts[place:]:
+            kept.update(its)
+        found = _product(xp, found, other, kept)
     array, have = found
     array = _view(xp, array, have, tuple(label for label in out if label in have))
     sizes = iter(array.shape)
@@ -129,14 +152,22 @@ def gradient(xp: Any, equation: Equation, operands: Sequence[Array], result: Arr
     """The gradient of an operand, from that of the result."""
     mine, labels = operands[number], equation.operands[number]
     own = tuple(dict.fromkeys(labels))
-    values = [result, *operands[:number], *operands[number + 1 :]]
-    of_values = [equation.out, *equation.operands[:number], *equation.operands[number + 1 :]]
+    values = [result]
+    of_values = [equation.out]
+    for place, operand in enumerate(operands):
+        if place != number:
+            values.append(operand)
+            of_values.append(equation.operands[place])
     sizes = dict(zip(labels, mine.shape, strict=True))
-    # a dimension that was repeated gets the sum over its copies, as one that nobody asks for
-    asked = tuple(label for label in own if label[0] != "." or sizes[label] != 1)
+    asked: Labels = ()
+    for label in own:
+        # a dimension that was repeated gets the sum over its copies, as one that nobody asks for
+        if label[0] != "." or sizes[label] != 1:
+            asked += (label,)
     found = contract(xp, values, of_values, asked)
     # what the operand alone had was summed there: its elements share one gradient
-    found = xp.broadcast_to(found, [sizes[label] for label in asked])
+    shape = [sizes[label] for label in asked]
+    found = xp.broadcast_to(found, shape)
     if own == labels:
         return found.reshape(mine.shape)
     whole = xp.zeros(mine.shape, found.dtype)

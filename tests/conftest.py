@@ -1,4 +1,6 @@
-"""Every test starts with empty default programs and an empty scope; slow tests run only with `-m slow`."""
+"""Every test starts with empty default programs and an empty scope; slow tests run only with `-m slow`, those
+of devices where there is one.
+"""
 
 from __future__ import annotations
 
@@ -31,6 +33,7 @@ HERE = pathlib.Path(__file__).parent
 sys.path[:0] = [str(HERE), *sorted({str(path.parent) for path in HERE.glob("*/test_*.py")})]
 
 import fluidlite as fluid  # noqa: E402
+from fluidlite.base.place import get_cuda_device_count  # noqa: E402
 
 
 @pytest.fixture(autouse=True)
@@ -76,7 +79,12 @@ def pytest_unconfigure() -> None:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    missing = {}
     if "slow" not in config.getoption("-m"):
-        for item in items:
-            if item.get_closest_marker("slow"):
-                item.add_marker(pytest.mark.skip(reason="slow: run with -m slow"))
+        missing["slow"] = "slow: run with -m slow"
+    # the stand-in of gpu_sim has devices, too
+    if get_cuda_device_count() == 0:
+        missing["gpu"] = "needs a CUDA device"
+    for item in items:
+        for mark in missing.keys() & {mark.name for mark in item.iter_markers()}:
+            item.add_marker(pytest.mark.skip(reason=missing[mark]))

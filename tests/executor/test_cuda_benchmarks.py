@@ -9,8 +9,6 @@ from types import ModuleType
 
 import pytest
 
-from fluidlite.base.place import get_cuda_device_count
-
 PATH = pathlib.Path(__file__).resolve().parents[2] / "benchmarks" / "gpu_kernels.py"
 
 
@@ -27,7 +25,6 @@ BENCHMARK = load()
 
 
 @pytest.mark.gpu
-@pytest.mark.skipif(get_cuda_device_count() == 0, reason="needs a CUDA device")
 @pytest.mark.parametrize("name", BENCHMARK.CASES)
 def test_case(name: str) -> None:
     import cupy

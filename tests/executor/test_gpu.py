@@ -18,11 +18,9 @@ from test_golden_differences import assert_same, ours
 from test_ops import CASES
 
 import fluidlite as fluid
-from fluidlite.base.place import get_cuda_device_count
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 NAMES = json.loads((ROOT / "tests/golden/cupy_names.json").read_text(encoding="utf8"))
-needs_gpu = pytest.mark.skipif(get_cuda_device_count() == 0, reason="needs a CUDA device")
 
 
 def xp_names(path: pathlib.Path) -> Iterator[tuple[str, int]]:
@@ -43,21 +41,18 @@ def test_every_array_function_exists_in_cupy(path: pathlib.Path) -> None:
 
 
 @pytest.mark.gpu
-@needs_gpu
 @pytest.mark.parametrize("case", CASES, ids=str)
 def test_forward(case: Case) -> None:
     check_forward(case, fluid.CUDAPlace(0))
 
 
 @pytest.mark.gpu
-@needs_gpu
 @pytest.mark.parametrize("case", [case for case in CASES if case.grad], ids=str)
 def test_gradient(case: Case) -> None:
     check_gradient(case, fluid.CUDAPlace(0))
 
 
 @pytest.mark.gpu
-@needs_gpu
 @pytest.mark.parametrize("name", [name for name in harness.recorded_cases() if name not in FAULTY])
 def test_run(name: str) -> None:
     """Paddle's programs give Paddle's numbers on the device too: two plain steps, then captured ones."""
@@ -70,7 +65,6 @@ def test_run(name: str) -> None:
 
 
 @pytest.mark.gpu
-@needs_gpu
 @pytest.mark.parametrize("name", FAULTY)
 def test_a_faulty_recording(name: str) -> None:
     """The runs that 1.8.5 computes wrong come out right on the device too."""
@@ -79,7 +73,6 @@ def test_a_faulty_recording(name: str) -> None:
 
 
 @pytest.mark.gpu
-@needs_gpu
 def test_fetches_are_host_arrays() -> None:
     with fluid.program_guard(fluid.Program(), fluid.Program()):
         out = fluid.layers.scale(fluid.data("x", [None, 2], "float32"), 2.0)

@@ -70,19 +70,11 @@ def _(
     batch = Batch(xp, Emission, Emission_lod, Length)
     emission = batch.pad(Emission)
     labels = xp.where(batch.mask, batch.pad(Label.reshape(Emission.shape[:-1])), 0)
-    top = emission.max(axis=2, keepdims=True)
-    exps, moves = xp.exp(emission - top), xp.exp(Transition)
-    alpha = xp.zeros_like(emission)
-    total = xp.zeros(len(emission), Emission.dtype)
-    message = moves[0] * xp.ones_like(exps[:, 0])
-    for step in range(emission.shape[1]):
-        reached = (message if step == 0 else message @ moves[2:]) * exps[:, step]
-        size = reached.sum(axis=1, keepdims=True)
-        alive = batch.mask[:, step : step + 1]
-        message = xp.where(alive, reached / size, message)
-        alpha[:, step] = xp.where(alive, message, alpha[:, step])
-        total = total + xp.where(alive[:, 0], xp.log(size[:, 0]) + top[:, step, 0], Emission.dtype.type(0))
-    total = total + xp.log((message * moves[1]).sum(axis=1))
+    top, moves = emission.max(axis=2, keepdims=True), xp.exp(Transition)
+    alpha, sizes = _forward_messages(xp, xp.exp(emission - top), moves)
+    last = alpha[xp.arange(len(alpha)), xp.maximum(batch.lengths - 1, 0)]
+    total = xp.where(batch.mask, xp.log(sizes) + top[:, :, 0], Emission.dtype.type(0)).sum(axis=1)
+    total = total + xp.log(last @ moves[1])
     # an empty sequence costs nothing
     cost = xp.where(
         batch.lengths > 0,
@@ -90,6 +82,7 @@ def _(
         Emission.dtype.type(0),
     )
     stored = xp.exp(Emission - Emission.max(axis=-1, keepdims=True))
+    alpha = xp.where(batch.mask[:, :, None], alpha, Emission.dtype.type(0))
     return batch.unpad(alpha), stored, moves, cost[:, None].astype(Emission.dtype)
 
 
@@ -135,20 +128,35 @@ def _pairs(
     return expected - labelled.reshape(-1, count).T @ is_label[:, 1:].reshape(-1, count).astype(alpha.dtype)
 
 
-def _backward_messages(xp: Any, batch: Batch, exps: Array, moves: Array) -> Any:
-    """Backward variables of the forward-backward algorithm: the weight of all that follows each step, for
-    each of its tags, scaled to sum 1.
+def _forward_messages(xp: Any, exps: Array, moves: Array) -> tuple[Any, Any]:
+    """Forward variables of the forward-backward algorithm [sequences, time, tags]: the weight of all that
+    leads to each tag, scaled to sum 1, and the sums before that. Beyond a sequence's end they mean nothing.
     """
-    beta = xp.zeros_like(exps)
-    message = moves[1] * xp.ones_like(exps[:, 0])
-    for step in reversed(range(exps.shape[1])):
-        if step + 1 < exps.shape[1]:
-            reached = (message * exps[:, step + 1]) @ moves[2:].T
-            message = xp.where(
-                batch.mask[:, step + 1 : step + 2], reached / reached.sum(axis=1, keepdims=True), message
-            )
-        beta[:, step] = message
-    return beta
+    follow = xp.ascontiguousarray(exps.swapaxes(0, 1))
+    alpha, sizes, ones = xp.empty_like(follow), xp.empty(follow.shape[:2], exps.dtype), xp.ones_like(moves[0])
+    for step, message in enumerate(alpha):
+        if step:
+            xp.matmul(alpha[step - 1], moves[2:], out=message)
+            message *= follow[step]
+        else:
+            xp.multiply(follow[0], moves[0], out=message)
+        xp.matmul(message, ones, out=sizes[step])
+        message /= sizes[step][:, None]
+    return alpha.swapaxes(0, 1), sizes.T
+
+
+def _backward_messages(xp: Any, batch: Batch, exps: Array, moves: Array) -> Any:
+    """Backward variables of the same: the weight of all that follows each step, for each of its tags, scaled
+    to sum 1.
+    """
+    follow, goes_on = xp.ascontiguousarray(exps.swapaxes(0, 1)), batch.mask.T[:, :, None]
+    beta, ones = xp.empty_like(follow), xp.ones_like(moves[0])
+    beta[:] = moves[1]
+    for step in reversed(range(len(beta) - 1)):
+        reached = (beta[step + 1] * follow[step + 1]) @ moves[2:].T
+        reached /= (reached @ ones)[:, None]
+        xp.copyto(beta[step], reached, where=goes_on[step + 1])
+    return beta.swapaxes(0, 1)
 
 
 crf_decoding = Op("crf_decoding", "Emission Transition Label? Length? -> ViterbiPath")

@@ -16,7 +16,7 @@ from fluidlite.executor.run.products import DESCENT, ProductCut, ProductForm, Sh
 
 __all__ = ["share_products"]
 
-LARGE_WORK = 1 << 22  # multiply-adds (80 us) from which waking a second thread (7 us) pays
+LARGE_WORK = 5 << 20  # multiply-adds (100 us) from which waking a second thread pays, also on a busy machine
 LARGE_RESULT = 1 << 18  # and elements of the result, for products whose time goes into writing them
 SMALL_WORK = 1 << 18  # multiply-adds below which a product is not worth cutting beside others
 

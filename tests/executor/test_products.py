@@ -250,9 +250,9 @@ def shared_by(threads: int, width: int) -> list[int]:
 
 def test_a_team_is_woken_once_for_both_gradients(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(fast_products, "available", lambda: False)
-    # of 2 million multiply-adds each, one alone is not worth it
-    assert shared_by(2, 128) == [2, 2]
-    assert shared_by(1, 128) == []
+    # of 3 million multiply-adds each, one alone is not worth it
+    assert shared_by(2, 160) == [2, 2]
+    assert shared_by(1, 160) == []
     assert shared_by(2, 256) == [1, 1, 2, 2]
 
 

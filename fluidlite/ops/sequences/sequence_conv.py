@@ -228,13 +228,44 @@ def _ahead(xp: Any, rows: Array, offsets: Array, reach: int) -> Iterator[tuple[i
         yield w, xp.where(mask, rows[w:], rows.dtype.type(0))
 
 
+def _of_one_length(X: Array, offsets: Array) -> tuple[int, int, int] | None:
+    """(sequences, rows of each, columns); None where their lengths differ, or there are none. Without masks
+    for their ends a row_conv with its gradient takes half the time.
+    """
+    lengths = np.diff(offsets)
+    if not X.size or len(lengths) == 0 or (lengths != lengths[0]).any():
+        return None
+    return len(lengths), int(lengths[0]), X.shape[-1]
+
+
 @row_conv.kernel
 def _(xp: Any, X: Array, X_lod: Lod, Filter: Array) -> Array:
+    even = _of_one_length(X, _row_offsets(X, X_lod))
+    if even is not None:
+        x = X.reshape(even)
+        found = x * Filter[0]
+        for w in range(1, min(len(Filter), even[1])):
+            found[:, :-w] += x[:, w:] * Filter[w]
+        return found.reshape(X.shape)
     rows = X.reshape(-1, X.shape[-1])
     out = xp.zeros_like(rows)
     for w, ahead in _ahead(xp, rows, _row_offsets(X, X_lod), len(Filter)):
         out[: len(rows) - w] += ahead * Filter[w]
     return out.reshape(X.shape)
+
+
+def _filter_gradient(x: Array, d: Array, out: Array) -> None:
+    """The gradient of the filter from sequences of one length; `out` holds zeros."""
+    for w in range(min(len(out), x.shape[1])):
+        out[w] = (x[:, w:] * d[:, : x.shape[1] - w]).sum(axis=(0, 1))
+
+
+def _input_gradient(d: Array, filter: Array) -> Array:
+    """The gradient of such sequences."""
+    found: Array = d * filter[0]
+    for w in range(1, min(len(filter), d.shape[1])):
+        found[:, w:] += d[:, :-w] * filter[w]
+    return found
 
 
 @row_conv.grad("X Filter")
@@ -244,6 +275,11 @@ def _(
     rows, d = X.reshape(-1, X.shape[-1]), dOut.reshape(-1, X.shape[-1])
     offsets = _row_offsets(X, X_lod)
     dfilter = xp.zeros_like(Filter)
+    even = _of_one_length(X, offsets)
+    if even is not None:
+        _filter_gradient(X.reshape(even), dOut.reshape(even), dfilter)
+        dx = _input_gradient(dOut.reshape(even), Filter) if "X@GRAD" in wants else None
+        return None if dx is None else dx.reshape(X.shape), dfilter
     if "Filter@GRAD" in wants:
         for w, ahead in _ahead(xp, rows, offsets, len(Filter)):
             dfilter[w] = (ahead * d[: len(rows) - w]).sum(axis=0)

@@ -186,6 +186,13 @@ CONV += [
     ),
     Case(
         "row_conv",
+        {"X": floats(2, 3, 3), "Filter": floats(5, 3)},
+        lambda X, Filter: ahead(X, Filter).reshape(X.shape),
+        grad=["X", "Filter"],
+        name="batch, long",
+    ),
+    Case(
+        "row_conv",
         {"X": (ROWS, [LENGTHS]), "Filter": floats(9, 3)},
         lambda X, Filter: ahead(split(X, LENGTHS), Filter),
         grad=["X", "Filter"],

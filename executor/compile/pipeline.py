@@ -15,7 +15,7 @@ from fluidlite.executor.compile.render import render
 from fluidlite.executor.passes import PASSES
 from fluidlite.executor.plan.actions import Fresh
 from fluidlite.executor.plan.plan import CompiledPlan, FeedSpec, Plan, Target
-from fluidlite.executor.plan.sizes import SizeTable, holds_sizes, resolved
+from fluidlite.executor.plan.sizes import SizeTable, holds_sizes
 from fluidlite.executor.plan.verify import LOWERING, PlanError, verify
 from fluidlite.executor.run.calls import BlockCall, KernelCall
 from fluidlite.executor.run.memory import without_collector
@@ -60,7 +60,7 @@ def _check_general(compiled: CompiledPlan, sizes: SizeTable) -> None:
         if isinstance(thing, (KernelCall, BlockCall, OpTimer, Operator)):
             continue
         if isinstance(thing, Fresh):
-            thing = (thing.factory, resolved(thing.arguments, sizes.current))
+            thing = (thing.factory, thing.given(sizes.current))
         if holds_sizes(thing):
             raise PlanError(f"{thing!r} keeps a size")
 

@@ -7,10 +7,12 @@ operands, or an `Expression` over operands. `Out` and `InOut` mark operands that
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Iterator, Mapping
+import functools
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
+from fluidlite.executor.plan.sizes import Resolver, resolver
 from fluidlite.executor.plan.values import Value
 
 __all__ = [
@@ -80,6 +82,17 @@ class Fresh:
 
     factory: Callable[..., Any]
     arguments: tuple[Any, ...] = ()
+
+    # asked for when the plan is checked and at each binding
+    @functools.cached_property
+    def resolver(self) -> Resolver | None:
+        """The function that gives the arguments for values of sizes; None where they hold no size."""
+        return resolver(self.arguments)
+
+    def given(self, values: Sequence[Any]) -> tuple[Any, ...]:
+        """The arguments with such values of sizes."""
+        found: tuple[Any, ...] = self.arguments if self.resolver is None else self.resolver(values)
+        return found
 
 
 @dataclass(frozen=True)

@@ -21,7 +21,18 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["Made", "Size", "SizeTable", "about", "holds_sizes", "plain", "resolved", "resolver", "sizes_in"]
+__all__ = [
+    "Made",
+    "Resolver",
+    "Size",
+    "SizeTable",
+    "about",
+    "holds_sizes",
+    "plain",
+    "resolved",
+    "resolver",
+    "sizes_in",
+]
 
 SMALLEST = (
     2  # 0 and 1 rows are special to many rules (nothing to do, broadcast): they have plans of their own

@@ -178,8 +178,8 @@ class BoundPlan:
         # with BLAS's own threads on, its products are not split once more
         threads = self.plan.plan.target.threads if self.switch is not None else 1
         interpreter = Interpreter(self.place, self.scope, self.random, threads)
-        for name, thing, arguments in meanings.bound:
-            names[name] = _own(thing, arguments.given(values), interpreter, self._module)
+        for name, thing in meanings.bound:
+            names[name] = _own(thing, interpreter, self._module, values)
         for name, size in meanings.sizes:
             names[name] = size.given(values)
         for name, number, kind in meanings.numbers:
@@ -321,8 +321,7 @@ class _SizedItem:
 class _Meanings:
     """The things that names in a source stand for (see `Source`), as they follow from sizes."""
 
-    bound: list[tuple[str, Any, _SizedItem]]
-    """Name, object, and the arguments of its recipe."""
+    bound: list[tuple[str, Any]]
     sizes: list[tuple[str, _SizedItem]]
     numbers: list[tuple[str, _SizedItem, str]]
     """Name, (shape, number), dtype."""
@@ -348,7 +347,7 @@ class _Meanings:
                 forms.append(_SizedItem(form))
             arrays.append((name, value, None if value.base is None else name_of[value.base], place))
         return cls(
-            [(name, thing, _SizedItem(_arguments(thing))) for name, thing in source.bound.items()],
+            list(source.bound.items()),
             [(name, _SizedItem(size)) for name, size in source.sizes],
             [(name, _SizedItem((shape, number)), kind) for name, number, kind, shape in source.numbers],
             arrays,
@@ -366,7 +365,11 @@ class _Meanings:
                 arrays.append(entry)
         return replace(
             self,
-            bound=[entry for entry in self.bound if entry[2].maker is not None],
+            bound=[
+                (name, thing)
+                for name, thing in self.bound
+                if isinstance(thing, Fresh) and thing.resolver is not None
+            ],
             numbers=[entry for entry in self.numbers if entry[1].maker is not None],
             arrays=arrays,
         )
@@ -381,19 +384,14 @@ def _form(value: Value) -> tuple[Any, ...] | None:
     return value.constant.arguments if isinstance(value.constant, Made) else None
 
 
-def _arguments(thing: Any) -> tuple[Any, ...]:
-    """The arguments of a recipe."""
-    return thing.arguments if isinstance(thing, Fresh) else ()
-
-
-def _own(thing: Any, arguments: tuple[Any, ...], interpreter: Interpreter, xp: Any) -> Any:
+def _own(thing: Any, interpreter: Interpreter, xp: Any, values: Sequence[Any]) -> Any:
     """The object that one binding uses for a bound one: calls get its scope, objects with scratch state are
-    made for it, with such arguments, of the array module `xp`.
+    made for it, of the array module `xp`, with such values of sizes.
     """
     if isinstance(thing, FreshDraws):
-        return thing.factory(xp, interpreter.random, *arguments)
+        return thing.factory(xp, interpreter.random, *thing.given(values))
     if isinstance(thing, Fresh):
-        return thing.factory(xp, *arguments)
+        return thing.factory(xp, *thing.given(values))
     if isinstance(thing, HostCheck) and xp is not np:
         return _no_check
     if isinstance(thing, FusedKernel):

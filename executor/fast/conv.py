@@ -7,6 +7,8 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
+import numpy as np
+
 from fluidlite.base.dtypes import Array
 from fluidlite.executor.fast.choice import chosen, fastest
 from fluidlite.executor.fast.onednn.conv import (
@@ -60,9 +62,10 @@ class FastConv(ImageConv):
         self._make = partial(portable, xp, geometry, dtype, threads, *((True,) if fixed else ()))
         self._portable: Any = None
         self._chosen: dict[tuple[Any, ...], ConvKernel | None] = {}
-        self._tail: tuple[object, Array, Array] | None = None
-        """The state that filters and bias with the steps behind them were made in, and those."""
-        self._tails: dict[Any, ConvKernel] = {}
+        self._tails: dict[Any, tuple[object, ConvKernel, Array]] = {}
+        """By strides: the state in which filters and bias were made, with the steps behind them; the kernel
+        that has these filters; the bias.
+        """
         self._unfolded = False  # the last forward pass left its x in NumPy's scratch buffers
 
     @property
@@ -90,18 +93,21 @@ class FastConv(ImageConv):
             self.portable.forward_to_tail(x, w, steps, out)
             return
         state = rebinds.state(), address_of(w)
-        if self._tail is None or self._tail[0] != state:
-            # the old filters live until there are new ones: another address says that they are to be laid out
+        key = (x.strides, out.strides)
+        found = self._tails.get(key)
+        if found is None or found[0] != state:
+            # filters with the steps in them are kept as the kernel reads them: twice would be a model's size
             factor, shift = steps.factors(w)
-            self._tail = (state, w * factor.reshape(-1, *(1,) * (w.ndim - 1)), shift)
-        _, filters, shift = self._tail
-        strides = (x.strides, filters.strides, out.strides)
-        if strides not in self._tails:
-            kernel = ConvKernel(
-                FORWARD, self.geometry, self.threads, strides, Epilogue(bias=True), self.fixed
-            )
-            self._tails[strides] = kernel
-        self._tails[strides].run(x, filters, out, shift)
+            filters = np.multiply(w, factor.reshape(-1, *(1,) * (w.ndim - 1)), order="C")
+            strides = (x.strides, filters.strides, out.strides)
+            made = found[1] if found is not None else self._kernel_of_tail(strides)
+            made.lay_out(filters)
+            found = self._tails[key] = state, made, shift
+        _, made, shift = found
+        made.run_laid(x, out, shift)
+
+    def _kernel_of_tail(self, strides: tuple[Any, Any, Any]) -> ConvKernel:
+        return ConvKernel(FORWARD, self.geometry, self.threads, strides, Epilogue(bias=True), self.fixed)
 
     def grad_input(self, d: Array, w: Array, out: Array) -> None:
         """out = the gradient of x."""

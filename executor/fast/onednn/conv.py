@@ -112,6 +112,7 @@ class ConvKernel:
         self.direction = direction
         self._fixed = fixed
         self._kept: tuple[object, int, Array] | None = None
+        self._own: Array | None = None
         x, w, d = (tuple(stride // _FLOAT for stride in each) for each in strides)
         self._parts = [
             _ShareKernel(direction, share, (x, d), epilogue)
@@ -137,6 +138,21 @@ class ConvKernel:
             weights = self._laid_out(self._convert, weights)
         more = () if bias is None else (address_of(bias),)
         self._each([(weights, *more)] * len(self._parts), ends)
+
+    def lay_out(self, w: Array) -> None:
+        """Keep weights for `run_laid`, in the layout that the kernel works on alone."""
+        if self._convert is None:
+            self._own = w
+            return
+        if self._own is None:
+            self._own = aligned(self._inner_bytes)
+        self._convert.run(address_of(w), address_of(self._own))
+
+    def run_laid(self, x: Array, d: Array, bias: Array) -> None:
+        """Compute with the weights that were laid out last."""
+        assert self._own is not None, "weights are laid out before they are used"
+        ends = address_of(x), address_of(d)
+        self._each([(address_of(self._own), address_of(bias))] * len(self._parts), ends)
 
     def _laid_out(self, convert: Primitive, weights: int) -> int:
         """The address of the weights in the layout that the kernel works on."""

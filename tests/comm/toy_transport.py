@@ -10,8 +10,6 @@ from collections import defaultdict
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from waiting import LIMIT
-
 from fluidlite.errors import CommunicatorError
 from fluidlite.executor.comm.links import ServerLink, TrainerLink
 from fluidlite.executor.comm.messages import Error, Message, copied
@@ -20,6 +18,8 @@ from fluidlite.executor.comm.rings import HostRing, ReductionRequest
 from fluidlite.executor.comm.session import Pace, Session
 from fluidlite.executor.comm.terms import Terms
 from fluidlite.executor.comm.wire import Incoming
+
+LIMIT = 300.0  # seconds after which a value counts as lost
 
 
 class Queues:

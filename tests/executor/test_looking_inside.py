@@ -101,21 +101,20 @@ def test_the_op_behind_a_nan_of_a_job_is_found(trained: Trained, searching: None
     sent: list[str] = []
 
     def act(role: Any) -> str:
-        exe = fluid.Executor(fluid.CPUPlace())
-        made = job.programs(role)
-        with fluid.scope_guard(fluid.Scope()):
-            exe.run(made.startup)
-            if not role.trains:
-                exe.run(made.main)
-                return ""
-            exe.run(made.main, feed={"x": np.ones([8, 4], "float32")}, fetch_list=[loss.name])
-            sent.append("once")
-            try:
-                exe.run(made.main, feed={"x": np.full([8, 4], np.nan, "float32")}, fetch_list=[loss.name])
-            except NanInfError as error:
-                return str(error)
-            finally:
-                exe.close()
+        exe, scope = fluid.Executor(fluid.CPUPlace()), fluid.Scope()  # `scope_guard` is all threads'
+        made, batch = job.programs(role), np.ones([8, 4], "float32")
+        exe.run(made.startup, scope=scope)
+        if not role.trains:
+            exe.run(made.main, scope=scope)
+            return ""
+        exe.run(made.main, feed={"x": batch}, fetch_list=[loss.name], scope=scope)
+        sent.append("once")
+        try:
+            exe.run(made.main, feed={"x": batch * np.nan}, fetch_list=[loss.name], scope=scope)
+        except NanInfError as error:
+            return str(error)
+        finally:
+            exe.close()
         return "nothing found"
 
     network = LocalNetwork()

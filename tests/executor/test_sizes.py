@@ -194,7 +194,7 @@ def chain_feeds(rng: Any, size: int) -> dict[str, Any]:
 
 PROGRAMS = {
     "perceptron": (perceptron, perceptron_feeds, 4),
-    "convolution": (convolution, convolution_feeds, 4),
+    "convolution": (convolution, convolution_feeds, 5),
     "attention": (attention, attention_feeds, 4),
     "slots": (slots, slots_feeds, 3),
     "loop": (loop, loop_feeds, 4),

@@ -52,13 +52,13 @@ def has_fixed_product(rows: int, depth: int, columns: int, dtype: Any) -> bool:
 def _has_blocks(rows: int, depth: int, columns: int) -> bool:
     """True if the library's kernel of blocks can run here; its others are no faster than BLAS."""
     try:
-        made, _ = _described(_ProductForm(rows, depth, columns, depth, True, True))
+        made, _ = _described(_FixedShape(rows, depth, columns, depth, True, True))
     except OneDnnError:
         return False
     return made.name.startswith("brg")
 
 
-class _ProductForm(NamedTuple):
+class _FixedShape(NamedTuple):
     """One call: its rows, the shape of its weight, the stride of the rows of x, the steps behind it."""
 
     rows: int
@@ -70,7 +70,7 @@ class _ProductForm(NamedTuple):
 
 
 @functools.lru_cache(1024)
-def _described(form: _ProductForm) -> tuple[PrimitiveDesc, dict[int, Desc]]:
+def _described(form: _FixedShape) -> tuple[PrimitiveDesc, dict[int, Desc]]:
     """The description of a call, and of its arguments."""
     out = _dense(form.rows, form.columns)
     arguments = {
@@ -124,7 +124,7 @@ class FixedProduct:
         self.threads = threads
         self._state: Any = None
         self._weight: _LaidWeight | None = None
-        self._calls: dict[tuple[int, _ProductForm], Primitive] = {}
+        self._calls: dict[tuple[int, _FixedShape], Primitive] = {}
         """By the member of the team that makes the call: an object holds the addresses of one call."""
 
     def __call__(
@@ -141,7 +141,7 @@ class FixedProduct:
 
         def work(t: int) -> None:
             for row in range(parts[t].start, parts[t].stop, _AT_ONCE):
-                form = _ProductForm(min(parts[t].stop - row, _AT_ONCE), *facts)
+                form = _FixedShape(min(parts[t].stop - row, _AT_ONCE), *facts)
                 there = row * columns * _FLOAT
                 more = () if term is None else (begin_term + there,)
                 begin = begin_x + row * stride * _FLOAT
@@ -155,7 +155,7 @@ class FixedProduct:
             return 1
         return max(1, min(self.threads, rows // _LEAST_ROWS))
 
-    def _call(self, member: int, form: _ProductForm) -> Primitive:
+    def _call(self, member: int, form: _FixedShape) -> Primitive:
         found = self._calls.get((member, form))
         if found is None:
             found = self._calls[member, form] = Primitive(*_described(form))

@@ -59,7 +59,7 @@ def test_all_calls_run_by_kernels_of_blocks(rows: int, sizes: tuple[int, int]) -
         pytest.skip("the processor has no AVX-512, which the library's kernels of blocks are made for")
     for bias in (True, False):
         for term in (True, False):
-            made, _ = product._described(product._ProductForm(rows, *sizes, sizes[0], bias, term))
+            made, _ = product._described(product._FixedShape(rows, *sizes, sizes[0], bias, term))
             assert made.name.startswith("brg")
 
 

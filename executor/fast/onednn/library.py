@@ -123,9 +123,20 @@ def available() -> bool:
     return bool(flags.get_flags("FLAGS_use_onednn")["FLAGS_use_onednn"]) and library() is not None
 
 
+# `functools.cache` lets threads that ask at once each make a value of their own, and a primitive of one
+# engine cannot run on a stream of another
+_opening = threading.Lock()
+
+
 @functools.cache
 def library() -> Any:
     """The library with its functions declared; None where it is missing or does not load."""
+    with _opening:
+        return _opened_library()
+
+
+@functools.cache
+def _opened_library() -> Any:
     for path in _places():
         try:
             loaded = _load(path)
@@ -184,9 +195,16 @@ def checked(status: int, what: str) -> None:
 
 @functools.cache
 def engine() -> c_void_p:
-    """The engine of the CPU."""
+    """The engine of the CPU, which is one for all threads."""
+    opened = library()
+    with _opening:
+        return _made_engine(opened)
+
+
+@functools.cache
+def _made_engine(opened: Any) -> c_void_p:
     made = c_void_p()
-    checked(library().dnnl_engine_create(ctypes.byref(made), 1, 0), "engine")
+    checked(opened.dnnl_engine_create(ctypes.byref(made), 1, 0), "engine")
     return made
 
 

@@ -30,7 +30,7 @@ def append(
     out: Variable | None = None,
     stop_gradient: bool = False,
     written: Mapping[str, Variable] | None = None,
-) -> Any:
+) -> Variable:
     """Append `op_type` and return its output in `slot`: a temporary of the layer (`layer`, by default called
     like the op), or `out`.
 

@@ -77,7 +77,7 @@ def setitem(x: Variable, index: Any, value: Any) -> Variable:
         if has_variable(limits):
             inputs[slot] = number_tensors(limits, dtype="int64")
     _add_value(x, value, inputs, attrs)
-    return append("set_value", inputs, attrs, dtype=x.dtype)  # type: ignore[no-any-return]
+    return append("set_value", inputs, attrs, dtype=x.dtype)
 
 
 def _add_value(x: Variable, value: Any, inputs: dict[str, Any], attrs: dict[str, Any]) -> None:
@@ -242,6 +242,6 @@ def _index(tensors: list[Variable]) -> Variable:
     """The rows of places that `gather_nd` reads."""
     if len(tensors) == 1:
         only = tensors[0]
-        return nonzero(only) if only.dtype == VarType.BOOL else unsqueeze(only, -1)  # type: ignore[no-any-return]
+        return nonzero(only) if only.dtype == VarType.BOOL else unsqueeze(only, -1)
     numbers = [nonzero(one)[:, 0] if one.dtype == VarType.BOOL else one for one in tensors]
     return stack(broadcast_tensors(numbers), axis=-1)

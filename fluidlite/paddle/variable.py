@@ -113,7 +113,7 @@ class Tensor(Variable):
         return scaled(self, -1.0, 0.0)
 
     def __getitem__(self, item: Any) -> Variable:
-        return importlib.import_module("fluidlite.paddle.indexing").item_of(self, item)  # type: ignore[no-any-return]
+        return importlib.import_module("fluidlite.paddle.indexing").item_of(self, item)
 
     def __setitem__(self, item: Any, value: Any) -> None:
         raise RuntimeError(
@@ -141,7 +141,7 @@ class Tensor(Variable):
             outputs={"Out": [out], "XShape": [shape]},
             attrs={"axis": list(range(len(self.shape)))[::-1]},
         )
-        return out  # type: ignore[no-any-return]
+        return out
 
     @property
     def size(self) -> int:

@@ -144,8 +144,7 @@ def _embedding(x: Variable, size: tuple[int, int], axis: int, part: _Part, weigh
     attrs = {"start_index": part.rank * rows, "vocab_size": size[0]}
     found = append("c_embedding", {"W": [weight], "Ids": [x]}, attrs, dtype=weight.dtype)
     _distributed(weight)
-    total: Variable = append("mp_allreduce_sum", {"X": [found]}, _CALC, dtype=weight.dtype)
-    return total
+    return append("mp_allreduce_sum", {"X": [found]}, _CALC, dtype=weight.dtype)
 
 
 def _like(var: Variable, shape: Any = None) -> Variable:

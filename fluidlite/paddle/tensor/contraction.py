@@ -42,7 +42,7 @@ def einsum(equation: str, *operands: Variable) -> Variable:
 
 def _product(equation: str, *operands: Variable) -> Variable:
     labels = parse(equation, [len(operand.shape) for operand in operands])
-    return append(  # type: ignore[no-any-return]
+    return append(
         "einsum",
         {"Operands": list(operands)},
         {"equation": equation},

@@ -76,10 +76,9 @@ def full_like(
     """A tensor of the shape of x (and its dtype, unless one is given) with every element `fill_value`."""
     kind = x.dtype if dtype is None else to_vartype(dtype)
     attrs = {"value": float(fill_value), "dtype": int(kind)}
-    out: Variable = append(
+    return append(
         "fill_any_like", {"X": [x]}, attrs, dtype=kind, layer="full_like", name=name, stop_gradient=True
     )
-    return out
 
 
 def ones_like(x: Variable, dtype: DTypeLike | None = None, name: str | None = None) -> Variable:
@@ -96,20 +95,16 @@ def empty(shape: Any, dtype: DTypeLike | None = None, name: str | None = None) -
     """A tensor of `shape` whose elements nobody has set."""
     kind = dtype_or_default(dtype)
     inputs, attrs = shape_arguments(shape)
-    out: Variable = append(
-        "empty", inputs, {**attrs, "dtype": kind}, dtype=kind, name=name, stop_gradient=True
-    )
-    return out
+    return append("empty", inputs, {**attrs, "dtype": kind}, dtype=kind, name=name, stop_gradient=True)
 
 
 def empty_like(x: Variable, dtype: DTypeLike | None = None, name: str | None = None) -> Variable:
     """A tensor of the shape of x whose elements nobody has set."""
     kind = x.dtype if dtype is None else to_vartype(dtype)
     inputs = {"ShapeTensor": [shape_of(x)]}
-    out: Variable = append(
+    return append(
         "empty", inputs, {"dtype": kind}, dtype=kind, layer="empty_like", name=name, stop_gradient=True
     )
-    return out
 
 
 # ---------------------------------------------------------------------- of given numbers
@@ -138,14 +133,13 @@ def _assigned(array: np.ndarray[Any, Any], output: Variable | None) -> Variable:
     flat = [int(item) for item in array.ravel()] if array.dtype.kind == "b" else array.ravel().tolist()
     values = {field: flat if field == _VALUES[kind] else [] for field in _VALUES.values()}
     attrs = {"shape": list(array.shape), "dtype": int(kind), **values}
-    out: Variable = append("assign_value", {}, attrs, dtype=kind, layer="assign", out=output)
-    return out
+    return append("assign_value", {}, attrs, dtype=kind, layer="assign", out=output)
 
 
 def assign(x: Any, output: Variable | None = None) -> Variable:
     """A copy of a Variable, or a tensor of given numbers; written to `output` where one is given."""
     if isinstance(x, Variable):
-        return append("assign", {"X": [x]}, dtype=x.dtype, out=output)  # type: ignore[no-any-return]
+        return append("assign", {"X": [x]}, dtype=x.dtype, out=output)
     array = np.array([x] if isinstance(x, (bool, int, float)) else x)
     if array.dtype == np.float64:
         array = array.astype(to_numpy(dtype_or_default(None)))
@@ -192,7 +186,7 @@ def arange(
     inputs = {
         slot: [_number(value, kind)] for slot, value in (("Start", start), ("End", end), ("Step", step))
     }
-    out: Variable = append("range", inputs, dtype=kind, name=name, stop_gradient=True)
+    out = append("range", inputs, dtype=kind, name=name, stop_gradient=True)
     if count is not None:
         out._shape = (count,)
     return out
@@ -212,9 +206,7 @@ def linspace(
     kind = dtype_or_default(dtype)
     first, last, count = _number(start, kind), _number(stop, kind), _number(num, VarType.INT32)
     inputs = {"Start": [first], "Stop": [last], "Num": [count]}
-    out: Variable = append(
-        "linspace", inputs, {"dtype": int(kind)}, dtype=kind, name=name, stop_gradient=True
-    )
+    out = append("linspace", inputs, {"dtype": int(kind)}, dtype=kind, name=name, stop_gradient=True)
     if isinstance(num, int):
         out._shape = (num,)
     return out
@@ -227,13 +219,13 @@ def eye(
     kind = dtype_or_default(dtype)
     columns = num_rows if num_columns is None else num_columns
     attrs = {"num_rows": num_rows, "num_columns": columns, "dtype": int(kind)}
-    return append("eye", {}, attrs, dtype=kind, name=name, stop_gradient=True)  # type: ignore[no-any-return]
+    return append("eye", {}, attrs, dtype=kind, name=name, stop_gradient=True)
 
 
 def diag(x: Variable, offset: int = 0, padding_value: float = 0, name: str | None = None) -> Variable:
     """The matrix with a vector on its diagonal, or the diagonal of a matrix."""
     attrs = {"offset": offset, "padding_value": float(padding_value)}
-    out: Variable = append("diag_v2", {"X": [x]}, attrs, dtype=x.dtype, name=name)
+    out = append("diag_v2", {"X": [x]}, attrs, dtype=x.dtype, name=name)
     out.stop_gradient = True  # as in 2.6.2
     return out
 

@@ -39,23 +39,23 @@ def matmul(
     other.
     """
     attrs = {"trans_x": transpose_x, "trans_y": transpose_y}
-    return append("matmul_v2", {"X": [x], "Y": [y]}, attrs, dtype=x.dtype, name=name)  # type: ignore[no-any-return]
+    return append("matmul_v2", {"X": [x], "Y": [y]}, attrs, dtype=x.dtype, name=name)
 
 
 def mm(input: Variable, mat2: Variable, name: str | None = None) -> Variable:
     """The product of two matrices."""
     inputs = {"X": [input], "Y": [mat2]}
-    return append("matmul_v2", inputs, dtype=input.dtype, layer="mm", name=name)  # type: ignore[no-any-return]
+    return append("matmul_v2", inputs, dtype=input.dtype, layer="mm", name=name)
 
 
 def bmm(x: Variable, y: Variable, name: str | None = None) -> Variable:
     """The products of two batches of matrices."""
-    return append("bmm", {"X": [x], "Y": [y]}, dtype=x.dtype, name=name)  # type: ignore[no-any-return]
+    return append("bmm", {"X": [x], "Y": [y]}, dtype=x.dtype, name=name)
 
 
 def mv(x: Variable, vec: Variable, name: str | None = None) -> Variable:
     """The product of a matrix and a vector."""
-    return append("mv", {"X": [x], "Vec": [vec]}, dtype=x.dtype, name=name)  # type: ignore[no-any-return]
+    return append("mv", {"X": [x], "Vec": [vec]}, dtype=x.dtype, name=name)
 
 
 def addmm(
@@ -64,34 +64,34 @@ def addmm(
     """beta * input + alpha * (x @ y)."""
     inputs = {"Input": [input], "X": [x], "Y": [y]}
     attrs = {"Alpha": float(alpha), "Beta": float(beta)}
-    return append("addmm", inputs, attrs, dtype=x.dtype, name=name)  # type: ignore[no-any-return]
+    return append("addmm", inputs, attrs, dtype=x.dtype, name=name)
 
 
 def dot(x: Variable, y: Variable, name: str | None = None) -> Variable:
     """The inner product of two vectors, or of each pair of rows."""
     inputs = {"X": [x], "Y": [y]}
-    return append("dot", inputs, dtype=x.dtype, name=name, scalar=len(x.shape) == 1)  # type: ignore[no-any-return]
+    return append("dot", inputs, dtype=x.dtype, name=name, scalar=len(x.shape) == 1)
 
 
 def cross(x: Variable, y: Variable, axis: int = 9, name: str | None = None) -> Variable:
     """The cross products along `axis`, which has 3 elements; 9 stands for the first such one."""
-    return append("cross", {"X": [x], "Y": [y]}, {"dim": axis}, dtype=x.dtype, name=name)  # type: ignore[no-any-return]
+    return append("cross", {"X": [x], "Y": [y]}, {"dim": axis}, dtype=x.dtype, name=name)
 
 
 def cholesky(x: Variable, upper: bool = False, name: str | None = None) -> Variable:
     """The triangular factor of symmetric positive definite matrices."""
-    return append("cholesky", {"X": [x]}, {"upper": upper}, dtype=x.dtype, name=name)  # type: ignore[no-any-return]
+    return append("cholesky", {"X": [x]}, {"upper": upper}, dtype=x.dtype, name=name)
 
 
 def inverse(x: Variable, name: str | None = None) -> Variable:
     """The inverses of square matrices."""
-    return append("inverse", {"Input": [x]}, dtype=x.dtype, name=name, slot="Output")  # type: ignore[no-any-return]
+    return append("inverse", {"Input": [x]}, dtype=x.dtype, name=name, slot="Output")
 
 
 def dist(x: Variable, y: Variable, p: float = 2, name: str | None = None) -> Variable:
     """The p-norm of x - y, as one number."""
     inputs = {"X": [x], "Y": [y]}
-    return append("dist", inputs, {"p": float(p)}, dtype=x.dtype, name=name, scalar=True)  # type: ignore[no-any-return]
+    return append("dist", inputs, {"p": float(p)}, dtype=x.dtype, name=name, scalar=True)
 
 
 def t(input: Variable, name: str | None = None) -> Variable:
@@ -104,7 +104,7 @@ def t(input: Variable, name: str | None = None) -> Variable:
     if len(input.shape) < 2:
         return input
     kind = input.dtype
-    out: Variable = append(
+    return append(
         "transpose2",
         {"X": [input]},
         {"axis": [1, 0]},
@@ -113,14 +113,13 @@ def t(input: Variable, name: str | None = None) -> Variable:
         name=name,
         extra={"XShape": kind},
     )
-    return out
 
 
 def trace(x: Variable, offset: int = 0, axis1: int = 0, axis2: int = 1, name: str | None = None) -> Variable:
     """The sum of a diagonal of each matrix in the dimensions `axis1` and `axis2`."""
     attrs = {"offset": offset, "axis1": axis1, "axis2": axis2}
     scalar = len(x.shape) == 2
-    return append("trace", {"Input": [x]}, attrs, dtype=x.dtype, name=name, scalar=scalar)  # type: ignore[no-any-return]
+    return append("trace", {"Input": [x]}, attrs, dtype=x.dtype, name=name, scalar=scalar)
 
 
 def histogram(
@@ -128,7 +127,7 @@ def histogram(
 ) -> Variable:
     """How many elements fall into each of `bins` equal parts of [min, max], or of their own range."""
     attrs = {"bins": bins, "min": min, "max": max}
-    return append("histogram", {"X": [input]}, attrs, dtype=VarType.INT64, name=name)  # type: ignore[no-any-return]
+    return append("histogram", {"X": [input]}, attrs, dtype=VarType.INT64, name=name)
 
 
 # ---------------------------------------------------------------------- norms
@@ -161,7 +160,7 @@ def _frobenius(x: Variable, dims: Sequence[int] | None, keepdim: bool, name: str
     if dims is not None:
         attrs["dim"] = list(dims)
     scalar = whole and not keepdim
-    return append("frobenius_norm", {"X": [x]}, attrs, dtype=x.dtype, name=name, scalar=scalar)  # type: ignore[no-any-return]
+    return append("frobenius_norm", {"X": [x]}, attrs, dtype=x.dtype, name=name, scalar=scalar)
 
 
 def _of_vector(x: Variable, p: float, axis: int | None, keepdim: bool, name: str | None) -> Variable:
@@ -173,7 +172,7 @@ def _of_vector(x: Variable, p: float, axis: int | None, keepdim: bool, name: str
         "epsilon": 1e-12,
     }
     scalar = (axis is None or len(x.shape) == 1) and not keepdim
-    return append("p_norm", {"X": [x]}, attrs, dtype=x.dtype, name=name, scalar=scalar)  # type: ignore[no-any-return]
+    return append("p_norm", {"X": [x]}, attrs, dtype=x.dtype, name=name, scalar=scalar)
 
 
 def _extreme(x: Variable, op_type: str, dims: list[int], keepdim: bool, name: str | None) -> Variable:

@@ -35,8 +35,7 @@ __all__ = [
 def _compared(op_type: str, x: Variable, y: Variable, name: str | None) -> Variable:
     need_variable(x, "x", op_type)
     need_variable(y, "y", op_type)
-    out: Variable = append(op_type, {"X": [x], "Y": [y]}, dtype=VarType.BOOL, name=name, stop_gradient=True)
-    return out
+    return append(op_type, {"X": [x], "Y": [y]}, dtype=VarType.BOOL, name=name, stop_gradient=True)
 
 
 def _comparison(op_type: str) -> Binary:
@@ -62,7 +61,7 @@ def equal(x: Variable, y: Any, name: str | None = None) -> Variable:
 
 def equal_all(x: Variable, y: Variable, name: str | None = None) -> Variable:
     """True if all elements are equal."""
-    return append("equal_all", {"X": [x], "Y": [y]}, dtype=VarType.BOOL, name=name)  # type: ignore[no-any-return]
+    return append("equal_all", {"X": [x], "Y": [y]}, dtype=VarType.BOOL, name=name)
 
 
 def allclose(
@@ -101,14 +100,14 @@ def _near(
 ) -> Variable:
     inputs = {"Input": [x], "Other": [y]}
     attrs = {"rtol": str(rtol), "atol": str(atol), "equal_nan": equal_nan}
-    return append(op_type, inputs, attrs, dtype=VarType.BOOL, name=name, scalar=scalar)  # type: ignore[no-any-return]
+    return append(op_type, inputs, attrs, dtype=VarType.BOOL, name=name, scalar=scalar)
 
 
 def _logic(op_type: str) -> Logic:
     def function(x: Variable, y: Variable, out: Variable | None = None, name: str | None = None) -> Variable:
         need_variable(y, "y", op_type)
         inputs = {"X": [x], "Y": [y]}
-        return append(op_type, inputs, dtype=VarType.BOOL, name=name, out=out)  # type: ignore[no-any-return]
+        return append(op_type, inputs, dtype=VarType.BOOL, name=name, out=out)
 
     function.__name__ = function.__qualname__ = op_type
     function.__doc__ = f"`{op_type}` of truth values."
@@ -120,12 +119,12 @@ logical_and, logical_or, logical_xor = _logic("logical_and"), _logic("logical_or
 
 def logical_not(x: Variable, out: Variable | None = None, name: str | None = None) -> Variable:
     """The other truth values."""
-    return append("logical_not", {"X": [x]}, dtype=VarType.BOOL, name=name, out=out)  # type: ignore[no-any-return]
+    return append("logical_not", {"X": [x]}, dtype=VarType.BOOL, name=name, out=out)
 
 
 def _question(op_type: str, name_of: str) -> Unary:
     def function(x: Variable, name: str | None = None) -> Variable:
-        return append(op_type, {"X": [x]}, dtype=VarType.BOOL, name=name)  # type: ignore[no-any-return]
+        return append(op_type, {"X": [x]}, dtype=VarType.BOOL, name=name)
 
     function.__name__ = function.__qualname__ = name_of
     function.__doc__ = f"`{name_of}` of each element, as truth values."
@@ -141,10 +140,7 @@ isfinite, isinf, isnan = (
 
 def is_empty(x: Variable, name: str | None = None) -> Variable:
     """True if x has no elements."""
-    out: Variable = append(
-        "is_empty", {"X": [x]}, dtype=VarType.BOOL, name=name, scalar=True, stop_gradient=True
-    )
-    return out
+    return append("is_empty", {"X": [x]}, dtype=VarType.BOOL, name=name, scalar=True, stop_gradient=True)
 
 
 def is_tensor(x: Any) -> bool:

@@ -63,8 +63,7 @@ def reshape(x: Variable, shape: Dims, name: str | None = None) -> Variable:
         attrs["shape"] = static_dims(shape)
         if has_variable(shape):
             inputs["ShapeTensor"] = number_tensors(shape)
-    out: Variable = append("reshape2", inputs, attrs, dtype=x.dtype, name=name, extra={"XShape": x.dtype})
-    return out
+    return append("reshape2", inputs, attrs, dtype=x.dtype, name=name, extra={"XShape": x.dtype})
 
 
 def flatten(x: Variable, start_axis: int = 0, stop_axis: int = -1, name: str | None = None) -> Variable:
@@ -72,7 +71,7 @@ def flatten(x: Variable, start_axis: int = 0, stop_axis: int = -1, name: str | N
     rank = len(x.shape)
     start, stop = (axis % rank if rank else axis for axis in (start_axis, stop_axis))
     attrs = {"start_axis": start, "stop_axis": stop}
-    out: Variable = append(
+    return append(
         "flatten_contiguous_range",
         {"X": [x]},
         attrs,
@@ -81,7 +80,6 @@ def flatten(x: Variable, start_axis: int = 0, stop_axis: int = -1, name: str | N
         name=name,
         extra={"XShape": x.dtype},
     )
-    return out
 
 
 def squeeze(x: Variable, axis: Any = None, name: str | None = None) -> Variable:
@@ -89,7 +87,7 @@ def squeeze(x: Variable, axis: Any = None, name: str | None = None) -> Variable:
     axes = [] if axis is None else as_list(axis)
     rank = len(x.shape)
     gone = {a % rank for a in axes} if axes and not has_variable(axes) else set(range(rank))
-    out: Variable = append(
+    out = append(
         "squeeze2",
         {"X": [x]},
         {"axes": axes},
@@ -113,8 +111,7 @@ def unsqueeze(x: Variable, axis: Any, name: str | None = None) -> Variable:
         inputs["AxesTensorList"] = number_tensors(as_list(axis))
     else:
         attrs["axes"] = as_list(axis)
-    out: Variable = append("unsqueeze2", inputs, attrs, dtype=x.dtype, name=name, extra={"XShape": x.dtype})
-    return out
+    return append("unsqueeze2", inputs, attrs, dtype=x.dtype, name=name, extra={"XShape": x.dtype})
 
 
 reshape_, squeeze_, unsqueeze_ = reshape, squeeze, unsqueeze  # programs have no other way
@@ -128,7 +125,7 @@ def transpose(x: Variable, perm: Sequence[int], name: str | None = None) -> Vari
             f"{len(x.shape)}, but received {list(perm)}"
         )
     attrs = {"axis": list(perm)}
-    out: Variable = append(
+    return append(
         "transpose2",
         {"X": [x]},
         attrs,
@@ -137,12 +134,11 @@ def transpose(x: Variable, perm: Sequence[int], name: str | None = None) -> Vari
         name=name,
         extra={"XShape": x.dtype},
     )
-    return out
 
 
 def flip(x: Variable, axis: Any, name: str | None = None) -> Variable:
     """The elements in reverse order along the dimensions `axis`."""
-    return append("flip", {"X": [x]}, {"axis": as_list(axis)}, dtype=x.dtype, name=name)  # type: ignore[no-any-return]
+    return append("flip", {"X": [x]}, {"axis": as_list(axis)}, dtype=x.dtype, name=name)
 
 
 def roll(x: Variable, shifts: Any, axis: Any = None, name: str | None = None) -> Variable:
@@ -154,7 +150,7 @@ def roll(x: Variable, shifts: Any, axis: Any = None, name: str | None = None) ->
         attrs["shifts"] = []
     else:
         attrs["shifts"] = as_list(shifts)
-    return append("roll", inputs, attrs, dtype=x.dtype, name=name)  # type: ignore[no-any-return]
+    return append("roll", inputs, attrs, dtype=x.dtype, name=name)
 
 
 # ---------------------------------------------------------------------- together and apart
@@ -168,16 +164,13 @@ def concat(x: Sequence[Variable], axis: Any = 0, name: str | None = None) -> Var
         inputs["AxisTensor"], attrs["axis"] = [axis], 0
     else:
         attrs["axis"] = axis
-    return append("concat", inputs, attrs, dtype=tensors[0].dtype, name=name)  # type: ignore[no-any-return]
+    return append("concat", inputs, attrs, dtype=tensors[0].dtype, name=name)
 
 
 def stack(x: Sequence[Variable], axis: int = 0, name: str | None = None) -> Variable:
     """Tensors of one shape side by side in a new dimension."""
     tensors = as_list(x)
-    out: Variable = append(
-        "stack", {"X": tensors}, {"axis": axis}, dtype=tensors[0].dtype, name=name, slot="Y"
-    )
-    return out
+    return append("stack", {"X": tensors}, {"axis": axis}, dtype=tensors[0].dtype, name=name, slot="Y")
 
 
 def _parts(op_type: str, inputs: dict[str, Any], attrs: dict[str, Any], x: Variable, count: int) -> Any:
@@ -205,7 +198,7 @@ def split(x: Variable, num_or_sections: Any, axis: Any = 0, name: str | None = N
         attrs["sections"] = static_dims(num_or_sections)
         if has_variable(num_or_sections):
             inputs["SectionsTensorList"] = number_tensors(num_or_sections)
-    return _parts("split", inputs, attrs, x, count)  # type: ignore[no-any-return]
+    return _parts("split", inputs, attrs, x, count)
 
 
 def chunk(x: Variable, chunks: int, axis: Any = 0, name: str | None = None) -> list[Variable]:
@@ -216,7 +209,7 @@ def chunk(x: Variable, chunks: int, axis: Any = 0, name: str | None = None) -> l
 def unbind(input: Variable, axis: int = 0) -> list[Variable]:
     """The slices of a tensor along `axis`, without that dimension."""
     count = input.shape[axis]
-    return _parts("unbind", {"X": [input]}, {"axis": axis}, input, count)  # type: ignore[no-any-return]
+    return _parts("unbind", {"X": [input]}, {"axis": axis}, input, count)
 
 
 def unstack(x: Variable, axis: int = 0, num: int | None = None) -> list[Variable]:
@@ -233,7 +226,7 @@ def unstack(x: Variable, axis: int = 0, num: int | None = None) -> list[Variable
 def broadcast_tensors(input: Sequence[Variable], name: str | None = None) -> list[Variable]:
     """Tensors repeated to the shape that they have in common."""
     tensors = list(input)
-    return _parts("broadcast_tensors", {"X": tensors}, {}, tensors[0], len(tensors))  # type: ignore[no-any-return]
+    return _parts("broadcast_tensors", {"X": tensors}, {}, tensors[0], len(tensors))
 
 
 # ---------------------------------------------------------------------- repetition
@@ -252,7 +245,7 @@ def tile(x: Variable, repeat_times: Dims, name: str | None = None) -> Variable:
     else:
         attrs["repeat_times"], tensors = _repeated(repeat_times, -1)
         inputs.update({"repeat_times_tensor": tensors} if tensors else {})
-    return append("tile", inputs, attrs, dtype=x.dtype, name=name)  # type: ignore[no-any-return]
+    return append("tile", inputs, attrs, dtype=x.dtype, name=name)
 
 
 def expand(x: Variable, shape: Dims, name: str | None = None) -> Variable:
@@ -264,7 +257,7 @@ def expand(x: Variable, shape: Dims, name: str | None = None) -> Variable:
     else:
         attrs["shape"], tensors = _repeated(shape, -2)
         inputs.update({"expand_shapes_tensor": tensors} if tensors else {})
-    return append("expand_v2", inputs, attrs, dtype=x.dtype, layer="expand", name=name)  # type: ignore[no-any-return]
+    return append("expand_v2", inputs, attrs, dtype=x.dtype, layer="expand", name=name)
 
 
 broadcast_to = expand
@@ -274,7 +267,7 @@ def expand_as(x: Variable, y: Variable, name: str | None = None) -> Variable:
     """x repeated to the shape of y."""
     inputs = {"X": [x], "Y": [y]}
     attrs = {"target_shape": list(y.shape)}
-    return append("expand_as_v2", inputs, attrs, dtype=x.dtype, layer="expand_as", name=name)  # type: ignore[no-any-return]
+    return append("expand_as_v2", inputs, attrs, dtype=x.dtype, layer="expand_as", name=name)
 
 
 # ---------------------------------------------------------------------- slices
@@ -301,7 +294,7 @@ def slice(input: Variable, axes: Sequence[int], starts: Any, ends: Any) -> Varia
     attrs: dict[str, Any] = {"axes": list(axes), "infer_flags": flags}
     _limits(inputs, attrs, flags, "Starts", "starts", starts)
     _limits(inputs, attrs, flags, "Ends", "ends", ends)
-    return append("slice", inputs, attrs, dtype=input.dtype)  # type: ignore[no-any-return]
+    return append("slice", inputs, attrs, dtype=input.dtype)
 
 
 def strided_slice(
@@ -314,7 +307,7 @@ def strided_slice(
     _limits(inputs, attrs, flags, "Starts", "starts", starts)
     _limits(inputs, attrs, flags, "Ends", "ends", ends)
     _limits(inputs, attrs, flags, "Strides", "strides", strides)
-    return append("strided_slice", inputs, attrs, dtype=x.dtype, name=name)  # type: ignore[no-any-return]
+    return append("strided_slice", inputs, attrs, dtype=x.dtype, name=name)
 
 
 # ---------------------------------------------------------------------- rows by their numbers
@@ -326,12 +319,12 @@ def gather(x: Variable, index: Variable, axis: Any = None, name: str | None = No
         inputs["Axis"] = [axis]
     else:
         attrs["axis"] = axis or 0
-    return append("gather", inputs, attrs, dtype=x.dtype, name=name)  # type: ignore[no-any-return]
+    return append("gather", inputs, attrs, dtype=x.dtype, name=name)
 
 
 def gather_nd(x: Variable, index: Variable, name: str | None = None) -> Variable:
     """The slices of x at the places that the rows of `index` say."""
-    return append("gather_nd", {"X": [x], "Index": [index]}, dtype=x.dtype, name=name)  # type: ignore[no-any-return]
+    return append("gather_nd", {"X": [x], "Index": [index]}, dtype=x.dtype, name=name)
 
 
 def scatter(
@@ -339,7 +332,7 @@ def scatter(
 ) -> Variable:
     """x with `updates` in the rows that `index` names; not `overwrite`: with the sum of those of a row."""
     inputs = {"X": [x], "Ids": [index], "Updates": [updates]}
-    return append("scatter", inputs, {"overwrite": overwrite}, dtype=x.dtype, name=name)  # type: ignore[no-any-return]
+    return append("scatter", inputs, {"overwrite": overwrite}, dtype=x.dtype, name=name)
 
 
 scatter_ = scatter
@@ -348,7 +341,7 @@ scatter_ = scatter
 def scatter_nd_add(x: Variable, index: Variable, updates: Variable, name: str | None = None) -> Variable:
     """x plus `updates` at the places that the rows of `index` say."""
     inputs = {"X": [x], "Index": [index], "Updates": [updates]}
-    return append("scatter_nd_add", inputs, dtype=x.dtype, name=name)  # type: ignore[no-any-return]
+    return append("scatter_nd_add", inputs, dtype=x.dtype, name=name)
 
 
 def scatter_nd(index: Variable, updates: Variable, shape: Sequence[int], name: str | None = None) -> Variable:
@@ -361,8 +354,7 @@ def shard_index(
 ) -> Variable:
     """The ids of one of `nshards` equal ranges of `index_num` ids, from 0; `ignore_value` for others."""
     attrs = {"index_num": index_num, "nshards": nshards, "shard_id": shard_id, "ignore_value": ignore_value}
-    out: Variable = append("shard_index", {"X": [input]}, attrs, dtype=input.dtype, stop_gradient=True)
-    return out
+    return append("shard_index", {"X": [input]}, attrs, dtype=input.dtype, stop_gradient=True)
 
 
 def unique(

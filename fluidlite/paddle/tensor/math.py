@@ -80,8 +80,7 @@ def _unary(op_type: str) -> Unary:
             need_float(x, op_type)
         if op_type in _OF_INTEGERS and x.dtype in WHOLE:
             x = cast(x, VarType.FP32)
-        out: Variable = append(op_type, {"X": [x]}, dtype=x.dtype, name=name)
-        return out
+        return append(op_type, {"X": [x]}, dtype=x.dtype, name=name)
 
     function.__name__ = function.__qualname__ = op_type
     function.__doc__ = f"`{op_type}` of each element, as the op of that name."
@@ -102,7 +101,7 @@ tanh_ = tanh  # a program has no other way to write over a variable
 def stanh(x: Variable, scale_a: float = 0.67, scale_b: float = 1.7159, name: str | None = None) -> Variable:
     """scale_b * tanh(scale_a * x)."""
     attrs = {"scale_a": scale_a, "scale_b": scale_b}
-    return append("stanh", {"X": [x]}, attrs, dtype=x.dtype, name=name)  # type: ignore[no-any-return]
+    return append("stanh", {"X": [x]}, attrs, dtype=x.dtype, name=name)
 
 
 def real(x: Variable, name: str | None = None) -> Variable:
@@ -123,13 +122,13 @@ def _part(op_type: str, x: Variable, name: str | None) -> Variable:
         raise TypeError(
             f"The data type of 'x' in {op_type} must be ['complex64', 'complex128'], but received {x.dtype}"
         )
-    return append(op_type, {"X": [x]}, dtype=_PARTS[x.dtype], name=name)  # type: ignore[no-any-return]
+    return append(op_type, {"X": [x]}, dtype=_PARTS[x.dtype], name=name)
 
 
 def cast(x: Variable, dtype: DTypeLike) -> Variable:
     """x in another dtype."""
     kind = to_vartype(dtype)
-    out: Variable = append("cast", {"X": [x]}, {"in_dtype": x.dtype, "out_dtype": kind}, dtype=kind)
+    out = append("cast", {"X": [x]}, {"in_dtype": x.dtype, "out_dtype": kind}, dtype=kind)
     out.stop_gradient = x.stop_gradient
     return out
 
@@ -167,13 +166,12 @@ def clip(x: Variable, min: Any = None, max: Any = None, name: str | None = None)
             inputs[slot] = [limit]
         elif limit is not None:
             attrs[key] = float(limit)
-    return append("clip", inputs, attrs, dtype=x.dtype, name=name)  # type: ignore[no-any-return]
+    return append("clip", inputs, attrs, dtype=x.dtype, name=name)
 
 
 def increment(x: Variable, value: float = 1.0, name: str | None = None) -> Variable:
     """x + value, written to x itself; x has one element."""
-    out: Variable = append("increment", {"X": [x]}, {"step": float(value)}, dtype=x.dtype, out=x)
-    return out
+    return append("increment", {"X": [x]}, {"step": float(value)}, dtype=x.dtype, out=x)
 
 
 def cumsum(
@@ -185,7 +183,7 @@ def cumsum(
     attrs: dict[str, Any] = {"flatten": axis is None}
     if axis is not None:
         attrs["axis"] = axis
-    return append("cumsum", {"X": [x]}, attrs, dtype=x.dtype, name=name)  # type: ignore[no-any-return]
+    return append("cumsum", {"X": [x]}, attrs, dtype=x.dtype, name=name)
 
 
 # ---------------------------------------------------------------------- two operands
@@ -215,25 +213,25 @@ mod = _elementwise("elementwise_mod", "mod")
 def pow(x: Variable, y: Any, name: str | None = None) -> Variable:
     """x to the power of y: a number, or a Variable."""
     if isinstance(y, (int, float)):
-        return append("pow", {"X": [x]}, {"factor": float(y)}, dtype=x.dtype, name=name)  # type: ignore[no-any-return]
+        return append("pow", {"X": [x]}, {"factor": float(y)}, dtype=x.dtype, name=name)
     if not isinstance(y, Variable):
         raise TypeError(f"y must be scalar or tensor type, but received: {type(y)}")
     inputs = {"X": [x], "Y": [y]}
-    return append("elementwise_pow", inputs, {"axis": -1}, dtype=x.dtype, name=name)  # type: ignore[no-any-return]
+    return append("elementwise_pow", inputs, {"axis": -1}, dtype=x.dtype, name=name)
 
 
 def kron(x: Variable, y: Variable, name: str | None = None) -> Variable:
     """The Kronecker product: each element of x times the whole of y."""
-    return append("kron", {"X": [x], "Y": [y]}, dtype=x.dtype, name=name)  # type: ignore[no-any-return]
+    return append("kron", {"X": [x], "Y": [y]}, dtype=x.dtype, name=name)
 
 
 def add_n(inputs: Variable | Sequence[Variable], name: str | None = None) -> Variable:
     """The sum of tensors of one shape."""
     tensors = [inputs] if isinstance(inputs, Variable) else list(inputs)
-    return append("sum", {"X": tensors}, dtype=tensors[0].dtype, layer="add_n", name=name)  # type: ignore[no-any-return]
+    return append("sum", {"X": tensors}, dtype=tensors[0].dtype, layer="add_n", name=name)
 
 
 def multiplex(inputs: Sequence[Variable], index: Variable, name: str | None = None) -> Variable:
     """Row i of the tensor that index[i] names."""
     slots = {"X": list(inputs), "Ids": [index]}
-    return append("multiplex", slots, dtype=inputs[0].dtype, name=name)  # type: ignore[no-any-return]
+    return append("multiplex", slots, dtype=inputs[0].dtype, name=name)

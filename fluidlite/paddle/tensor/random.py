@@ -26,10 +26,7 @@ def uniform(
     kind = dtype_or_default(dtype)
     inputs, attrs = shape_arguments(shape)
     attrs.update(seed=seed, min=float(min), max=float(max), dtype=kind)
-    out: Variable = append(
-        "uniform_random", inputs, attrs, dtype=kind, layer="uniform", name=name, stop_gradient=True
-    )
-    return out
+    return append("uniform_random", inputs, attrs, dtype=kind, layer="uniform", name=name, stop_gradient=True)
 
 
 def rand(shape: Any, dtype: DTypeLike | None = None, name: str | None = None) -> Variable:
@@ -41,10 +38,9 @@ def _gaussian(shape: Any, mean: float, std: float, dtype: DTypeLike | None, name
     kind = dtype_or_default(dtype)
     inputs, attrs = shape_arguments(shape)
     attrs.update(mean=float(mean), std=float(std), seed=0, dtype=kind)
-    out: Variable = append(
+    return append(
         "gaussian_random", inputs, attrs, dtype=kind, layer="gaussian", name=name, stop_gradient=True
     )
-    return out
 
 
 def randn(shape: Any, dtype: DTypeLike | None = None, name: str | None = None) -> Variable:
@@ -76,19 +72,19 @@ def randint(
     kind = VarType.INT64 if dtype is None else to_vartype(dtype)
     inputs, attrs = shape_arguments(shape)
     attrs.update(low=low, high=high, seed=0, dtype=kind)
-    return append("randint", inputs, attrs, dtype=kind, name=name, stop_gradient=True)  # type: ignore[no-any-return]
+    return append("randint", inputs, attrs, dtype=kind, name=name, stop_gradient=True)
 
 
 def randperm(n: int, dtype: DTypeLike = "int64", name: str | None = None) -> Variable:
     """The numbers from 0 to n - 1 in random order."""
     kind = to_vartype(dtype)
     attrs = {"n": n, "dtype": int(kind)}
-    return append("randperm", {}, attrs, dtype=kind, name=name, stop_gradient=True)  # type: ignore[no-any-return]
+    return append("randperm", {}, attrs, dtype=kind, name=name, stop_gradient=True)
 
 
 def bernoulli(x: Variable, name: str | None = None) -> Variable:
     """Ones with the probabilities x, zeros otherwise."""
-    return append("bernoulli", {"X": [x]}, dtype=x.dtype, layer="randint", name=name)  # type: ignore[no-any-return]
+    return append("bernoulli", {"X": [x]}, dtype=x.dtype, layer="randint", name=name)
 
 
 def multinomial(
@@ -96,6 +92,4 @@ def multinomial(
 ) -> Variable:
     """`num_samples` places of each row of weights, drawn in proportion to these."""
     attrs = {"num_samples": num_samples, "replacement": replacement}
-    return append(  # type: ignore[no-any-return]
-        "multinomial", {"X": [x]}, attrs, dtype=VarType.INT64, name=name, stop_gradient=True
-    )
+    return append("multinomial", {"X": [x]}, attrs, dtype=VarType.INT64, name=name, stop_gradient=True)

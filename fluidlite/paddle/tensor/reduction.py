@@ -45,8 +45,7 @@ def reduced(
     dims, whole = axes_of(x, axis)
     found = {"dim": dims, "keep_dim": keepdim, "reduce_all": whole and says_all, **(attrs or {})}
     scalar = not x.shape or (whole and not keepdim)
-    out: Variable = append(op_type, {"X": [x]}, found, dtype=dtype, layer=layer, name=name, scalar=scalar)
-    return out
+    return append(op_type, {"X": [x]}, found, dtype=dtype, layer=layer, name=name, scalar=scalar)
 
 
 def _reduction(op_type: str, layer: str, dtype: VarType | None = None) -> Reduction:
@@ -104,14 +103,12 @@ def logsumexp(x: Variable, axis: Axis = None, keepdim: bool = False, name: str |
     dims, whole = axes_of(x, axis)
     attrs = {"axis": dims, "keepdim": keepdim, "reduce_all": whole}
     scalar = whole and (not keepdim or not x.shape)
-    out: Variable = append("logsumexp", {"X": [x]}, attrs, dtype=x.dtype, name=name, scalar=scalar)
-    return out
+    return append("logsumexp", {"X": [x]}, attrs, dtype=x.dtype, name=name, scalar=scalar)
 
 
 def numel(x: Variable, name: str | None = None) -> Variable:
     """The number of elements, as an int64 of the shape []."""
-    out: Variable = append("size", {"Input": [x]}, dtype=VarType.INT64, layer="numel", name=name, scalar=True)
-    return out
+    return append("size", {"Input": [x]}, dtype=VarType.INT64, layer="numel", name=name, scalar=True)
 
 
 # ---------------------------------------------------------------------- spread
@@ -163,6 +160,6 @@ def median(x: Variable, axis: int | None = None, keepdim: bool = False, name: st
 
 def _nans(x: Variable, kind: VarType) -> Variable:
     """Zeros, and NaNs where x has some."""
-    found: Variable = append("isnan_v2", {"X": [x]}, dtype=VarType.BOOL)
+    found = append("isnan_v2", {"X": [x]}, dtype=VarType.BOOL)
     product: Variable = cast(found, kind) * x
     return product

@@ -61,10 +61,9 @@ def _argument(
     flat = axis is None
     attrs = {"axis": axis or 0, "keepdims": keepdim, "flatten": flat, "dtype": int(kind)}
     scalar = flat and not keepdim
-    out: Variable = append(
+    return append(
         op_type, {"X": [x]}, attrs, dtype=kind, layer=layer, name=name, scalar=scalar, stop_gradient=True
     )
-    return out
 
 
 def _sorted(layer: str, x: Variable, axis: int, descending: bool) -> tuple[Variable, Variable]:
@@ -118,7 +117,7 @@ def topk(
 
 def nonzero(x: Variable, as_tuple: bool = False) -> Any:
     """The places of elements that are not 0, a row each; `as_tuple`: a column for each dimension."""
-    out: Variable = append("where_index", {"Condition": [x]}, dtype=VarType.INT64)
+    out = append("where_index", {"Condition": [x]}, dtype=VarType.INT64)
     if not as_tuple:
         return out
     rank = len(x.shape)
@@ -160,15 +159,15 @@ def _laid_over(condition: Variable, x: Variable, y: Variable) -> tuple[Variable,
 def masked_select(x: Variable, mask: Variable, name: str | None = None) -> Variable:
     """The elements of x where the mask holds, in one row."""
     inputs = {"X": [x], "Mask": [mask]}
-    return append("masked_select", inputs, dtype=x.dtype, name=name, slot="Y")  # type: ignore[no-any-return]
+    return append("masked_select", inputs, dtype=x.dtype, name=name, slot="Y")
 
 
 def index_select(x: Variable, index: Variable, axis: int = 0, name: str | None = None) -> Variable:
     """The slices of x along `axis` that `index` names."""
     inputs = {"X": [x], "Index": [index]}
-    return append("index_select", inputs, {"dim": axis}, dtype=x.dtype, name=name)  # type: ignore[no-any-return]
+    return append("index_select", inputs, {"dim": axis}, dtype=x.dtype, name=name)
 
 
 def index_sample(x: Variable, index: Variable) -> Variable:
     """From each row of x the elements that the same row of `index` names."""
-    return append("index_sample", {"X": [x], "Index": [index]}, dtype=x.dtype)  # type: ignore[no-any-return]
+    return append("index_sample", {"X": [x], "Index": [index]}, dtype=x.dtype)

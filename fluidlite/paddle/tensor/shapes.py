@@ -28,7 +28,7 @@ def text_of(value: Any, dtype: DTypeLike) -> str:
 def constant(shape: Sequence[int], dtype: DTypeLike, value: Any, force_cpu: bool = False) -> Variable:
     """A tensor of `shape` with every element `value`."""
     unique_name.generate("fill_constant")  # 2.6.2 counts each of these twice
-    out: Variable = append(
+    return append(
         "fill_constant",
         {},
         {
@@ -42,7 +42,6 @@ def constant(shape: Sequence[int], dtype: DTypeLike, value: Any, force_cpu: bool
         dtype=dtype,
         stop_gradient=True,
     )
-    return out
 
 
 def number_tensors(
@@ -86,5 +85,4 @@ def shape_arguments(shape: Any) -> tuple[dict[str, Any], dict[str, Any]]:
 
 def shape_of(x: Variable) -> Variable:
     """The shape of x when the program runs."""
-    out: Variable = append("shape", {"Input": [x]}, dtype=VarType.INT32, stop_gradient=True)
-    return out
+    return append("shape", {"Input": [x]}, dtype=VarType.INT32, stop_gradient=True)

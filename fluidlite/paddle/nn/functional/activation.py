@@ -44,8 +44,7 @@ __all__ = [
 def _op(op_type: str, x: Variable, attrs: Mapping[str, Any], name: str | None) -> Variable:
     need_variable(x, "x", op_type)
     need_float(x, op_type)
-    out: Variable = append(op_type, {"X": [x]}, attrs, dtype=x.dtype, name=name)
-    return out
+    return append(op_type, {"X": [x]}, attrs, dtype=x.dtype, name=name)
 
 
 def _plain(op_type: str, formula: str) -> Unary:
@@ -112,8 +111,7 @@ def prelu(x: Variable, weight: Variable, data_format: str = "NCHW", name: str | 
         raise ValueError(f"x has {len(x.shape)} dimensions: one slope a channel needs two or more")
     layout = "NHWC" if data_format.endswith("C") and len(data_format) > 2 else "NCHW"
     inputs = {"X": [x], "Alpha": [weight]}
-    out: Variable = append("prelu", inputs, {"mode": mode, "data_format": layout}, dtype=x.dtype, name=name)
-    return out
+    return append("prelu", inputs, {"mode": mode, "data_format": layout}, dtype=x.dtype, name=name)
 
 
 def selu(

@@ -69,8 +69,7 @@ def bilinear(
     inputs = {"X": [x1], "Y": [x2], "Weight": [weight]}
     if bias is not None:
         inputs["Bias"] = [bias]
-    out: Variable = append("bilinear_tensor_product", inputs, dtype=x1.dtype, layer="bilinear", name=name)
-    return out
+    return append("bilinear_tensor_product", inputs, dtype=x1.dtype, layer="bilinear", name=name)
 
 
 def embedding(
@@ -97,15 +96,13 @@ def embedding(
         "padding_idx": padding_idx,
     }
     inputs = {"W": [weight], "Ids": [x]}
-    out: Variable = append("lookup_table_v2", inputs, attrs, dtype=weight.dtype, layer="embedding", name=name)
-    return out
+    return append("lookup_table_v2", inputs, attrs, dtype=weight.dtype, layer="embedding", name=name)
 
 
 def one_hot(x: Variable, num_classes: int, name: str | None = None) -> Variable:
     """A last dimension of `num_classes` numbers: 1 at the class that x names, else 0."""
     attrs = {"depth": num_classes, "allow_out_of_range": False, "dtype": VarType.FP32}
-    out: Variable = append("one_hot_v2", {"X": [x]}, attrs, dtype="float32", stop_gradient=True)
-    return out
+    return append("one_hot_v2", {"X": [x]}, attrs, dtype="float32", stop_gradient=True)
 
 
 def label_smooth(
@@ -118,8 +115,7 @@ def label_smooth(
     if prior_dist is not None:
         inputs["PriorDist"] = [prior_dist]
     label.stop_gradient = True
-    out: Variable = append("label_smooth", inputs, {"epsilon": float(epsilon)}, dtype=label.dtype, name=name)
-    return out
+    return append("label_smooth", inputs, {"epsilon": float(epsilon)}, dtype=label.dtype, name=name)
 
 
 def cosine_similarity(x1: Variable, x2: Variable, axis: int = 1, eps: float = 1e-8) -> Variable:
@@ -159,8 +155,7 @@ def dropout(
         "dropout_implementation": "downgrade_in_infer" if mode == _MODES[0] else mode,
     }
     extra = {"Mask": VarType.UINT8}
-    out: Variable = append("dropout", {"X": [x]}, attrs, dtype=x.dtype, name=name, extra=extra)
-    return out
+    return append("dropout", {"X": [x]}, attrs, dtype=x.dtype, name=name, extra=extra)
 
 
 def _along(x: Variable, p: float, axes: list[int], training: bool, mode: str) -> Variable:
@@ -257,8 +252,7 @@ def pad(
     dims = len(x.shape)
     if isinstance(pad, (list, tuple)) and mode == "constant" and len(pad) == 2 * dims:
         attrs = {"paddings": list(pad), "pad_value": float(value)}
-        whole: Variable = append("pad", {"X": [x]}, attrs, dtype=x.dtype, name=name)
-        return whole
+        return append("pad", {"X": [x]}, attrs, dtype=x.dtype, name=name)
     if dims not in _LAYOUTS:
         raise ValueError(f"x should have 3, 4 or 5 dimensions, but has {dims}")
     last = data_format.endswith("C")
@@ -294,8 +288,7 @@ def unfold(
         "paddings": given * 2 if len(given) == 2 else given,
         "dilations": numbers(dilations, 2, "dilations"),
     }
-    out: Variable = append("unfold", {"X": [x]}, attrs, dtype=x.dtype, slot="Y", name=name)
-    return out
+    return append("unfold", {"X": [x]}, attrs, dtype=x.dtype, slot="Y", name=name)
 
 
 # mode -> dimensions of x that it takes
@@ -350,8 +343,7 @@ def interpolate(
     }
     inputs = {"X": [x]}
     _put_size(inputs, attrs, size, scale_factor, dims - 2)
-    out: Variable = append(f"{mode.lower()}_interp_v2", inputs, attrs, dtype=x.dtype, name=name)
-    return out
+    return append(f"{mode.lower()}_interp_v2", inputs, attrs, dtype=x.dtype, name=name)
 
 
 def _put_size(

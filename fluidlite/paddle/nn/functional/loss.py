@@ -84,10 +84,7 @@ def smooth_l1_loss(
 def log_loss(input: Variable, label: Variable, epsilon: float = 0.0001, name: str | None = None) -> Variable:
     """-label * log(input + epsilon) - (1 - label) * log(1 - input + epsilon)."""
     inputs = {"Predicted": [input], "Labels": [label]}
-    out: Variable = append(
-        "log_loss", inputs, {"epsilon": epsilon}, dtype=input.dtype, slot="Loss", name=name
-    )
-    return out
+    return append("log_loss", inputs, {"epsilon": epsilon}, dtype=input.dtype, slot="Loss", name=name)
 
 
 def kl_div(input: Variable, label: Variable, reduction: str = "mean", name: str | None = None) -> Variable:
@@ -117,8 +114,7 @@ def margin_ranking_loss(
         apart = apart + margin
     loss = relu(apart)
     if reduction == "mean":  # 2.6.2 takes the op of this name here, and the reduction elsewhere
-        out: Variable = append("mean", {"X": [loss]}, dtype=loss.dtype, name=name, scalar=True)
-        return out
+        return append("mean", {"X": [loss]}, dtype=loss.dtype, name=name, scalar=True)
     return _reduced(loss, reduction, name)
 
 
@@ -141,8 +137,7 @@ def _with_logits(logit: Variable, label: Variable, weight: Variable | None = Non
     inputs = {"X": [logit], "Label": [label]}
     if weight is not None:
         inputs["pos_weight"] = [weight]
-    out: Variable = append("sigmoid_cross_entropy_with_logits", inputs, attrs, dtype=logit.dtype)
-    return out
+    return append("sigmoid_cross_entropy_with_logits", inputs, attrs, dtype=logit.dtype)
 
 
 def binary_cross_entropy_with_logits(
@@ -312,7 +307,7 @@ def nll_loss(
         inputs["Weight"] = [weight]
     attrs = {"reduction": reduction, "ignore_index": ignore_index}
     scalar, extra = reduction != "none", {"Total_weight": input.dtype}
-    out: Variable = append("nll_loss", inputs, attrs, dtype=input.dtype, scalar=scalar, extra=extra)
+    out = append("nll_loss", inputs, attrs, dtype=input.dtype, scalar=scalar, extra=extra)
     return reshape(out, shape) if dims not in (2, 4) and not scalar else out
 
 
@@ -390,5 +385,4 @@ def hsigmoid_loss(
     inputs |= {slot: [var] for slot, var in given.items() if var is not None}
     attrs = {"num_classes": num_classes, "is_sparse": is_sparse}
     extra = {"PreOut": input.dtype, "W_Out": input.dtype}
-    out: Variable = append("hierarchical_sigmoid", inputs, attrs, dtype=input.dtype, name=name, extra=extra)
-    return out
+    return append("hierarchical_sigmoid", inputs, attrs, dtype=input.dtype, name=name, extra=extra)

@@ -64,10 +64,9 @@ def batch_norm(
     }
     extra = {"SavedMean": _figures(x), "SavedVariance": _figures(x)}
     written = {"MeanOut": running_mean, "VarianceOut": running_var}
-    out: Variable = append(
+    return append(
         "batch_norm", inputs, attrs, dtype=x.dtype, slot="Y", name=name, extra=extra, written=written
     )
-    return out
 
 
 def layer_norm(
@@ -94,8 +93,7 @@ def layer_norm(
     inputs |= {slot: [var] for slot, var in (("Scale", weight), ("Bias", bias)) if var is not None}
     attrs = {"epsilon": epsilon, "begin_norm_axis": begin}
     extra = {"Mean": _figures(x), "Variance": _figures(x)}
-    out: Variable = append("layer_norm", inputs, attrs, dtype=x.dtype, slot="Y", name=name, extra=extra)
-    return out
+    return append("layer_norm", inputs, attrs, dtype=x.dtype, slot="Y", name=name, extra=extra)
 
 
 def instance_norm(
@@ -118,10 +116,7 @@ def instance_norm(
     if weight is not None and bias is not None:
         inputs |= {"Scale": [weight], "Bias": [bias]}
     extra = {"SavedMean": _figures(x), "SavedVariance": _figures(x)}
-    out: Variable = append(
-        "instance_norm", inputs, {"epsilon": eps}, dtype=x.dtype, slot="Y", name=name, extra=extra
-    )
-    return out
+    return append("instance_norm", inputs, {"epsilon": eps}, dtype=x.dtype, slot="Y", name=name, extra=extra)
 
 
 def local_response_norm(

@@ -57,8 +57,7 @@ def _pool(
         "adaptive": False,
         "data_format": data_format,
     }
-    out: Variable = append(f"pool{dims}d", {"X": [x]}, attrs, dtype=x.dtype, name=name)
-    return out
+    return append(f"pool{dims}d", {"X": [x]}, attrs, dtype=x.dtype, name=name)
 
 
 def _with_places(
@@ -245,8 +244,7 @@ def _adaptive_avg(dims: int, x: Variable, output_size: Any, data_format: str, na
         "adaptive": True,
         "data_format": data_format,
     }
-    out: Variable = append(f"pool{dims}d", {"X": [x]}, attrs, dtype=x.dtype, name=name)
-    return out
+    return append(f"pool{dims}d", {"X": [x]}, attrs, dtype=x.dtype, name=name)
 
 
 def adaptive_avg_pool1d(x: Variable, output_size: Any, name: str | None = None) -> Variable:

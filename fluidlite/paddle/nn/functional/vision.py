@@ -22,8 +22,7 @@ def affine_grid(
         inputs["OutputShape"] = [out_shape]
     else:
         attrs["output_shape"] = list(out_shape)  # type: ignore[assignment]
-    out: Variable = append("affine_grid", inputs, attrs, dtype=theta.dtype, slot="Output")
-    return out
+    return append("affine_grid", inputs, attrs, dtype=theta.dtype, slot="Output")
 
 
 def grid_sample(
@@ -45,8 +44,7 @@ def grid_sample(
         raise ValueError(f"The padding mode should be zeros, reflection or border, but got: {padding_mode}")
     attrs = {"mode": mode, "padding_mode": padding_mode, "align_corners": align_corners}
     inputs = {"X": [x], "Grid": [grid]}
-    out: Variable = append("grid_sampler", inputs, attrs, dtype=x.dtype, slot="Output", name=name)
-    return out
+    return append("grid_sampler", inputs, attrs, dtype=x.dtype, slot="Output", name=name)
 
 
 def pixel_shuffle(
@@ -58,8 +56,7 @@ def pixel_shuffle(
     if data_format not in ("NCHW", "NHWC"):
         raise ValueError(f"Attr(data_format) should be 'NCHW' or 'NHWC'. But received {data_format}")
     attrs = {"upscale_factor": upscale_factor, "data_format": data_format}
-    out: Variable = append("pixel_shuffle", {"X": [x]}, attrs, dtype=x.dtype, name=name)
-    return out
+    return append("pixel_shuffle", {"X": [x]}, attrs, dtype=x.dtype, name=name)
 
 
 def temporal_shift(
@@ -71,8 +68,7 @@ def temporal_shift(
     if data_format not in ("NCHW", "NHWC"):
         raise ValueError(f"Attr(data_format) should be 'NCHW' or 'NHWC'. Received: {data_format}.")
     attrs = {"seg_num": seg_num, "shift_ratio": shift_ratio, "data_format": data_format}
-    out: Variable = append("temporal_shift", {"X": [x]}, attrs, dtype=x.dtype, name=name)
-    return out
+    return append("temporal_shift", {"X": [x]}, attrs, dtype=x.dtype, name=name)
 
 
 def diag_embed(input: Variable, offset: int = 0, dim1: int = -2, dim2: int = -1) -> Variable:
@@ -80,8 +76,7 @@ def diag_embed(input: Variable, offset: int = 0, dim1: int = -2, dim2: int = -1)
     their diagonal, or `offset` places above it.
     """
     attrs = {"offset": offset, "dim1": dim1, "dim2": dim2}
-    out: Variable = append("diag_embed", {"Input": [input]}, attrs, dtype=input.dtype, stop_gradient=True)
-    return out
+    return append("diag_embed", {"Input": [input]}, attrs, dtype=input.dtype, stop_gradient=True)
 
 
 def gather_tree(ids: Variable, parents: Variable) -> Variable:
@@ -89,5 +84,4 @@ def gather_tree(ids: Variable, parents: Variable) -> Variable:
     from.
     """
     inputs = {"Ids": [ids], "Parents": [parents]}
-    out: Variable = append("gather_tree", inputs, dtype=ids.dtype)
-    return out
+    return append("gather_tree", inputs, dtype=ids.dtype)

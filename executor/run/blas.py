@@ -5,11 +5,11 @@
 from __future__ import annotations
 
 import ctypes
-import functools
 import threading
 from collections.abc import Callable
 from typing import Any
 
+from fluidlite.base.once import once
 from fluidlite.ops.kernels.gemm import blas_function
 
 __all__ = ["BlasSwitch", "blas_switch"]
@@ -43,7 +43,8 @@ class BlasSwitch:
                 self.setter(self.threads)
 
 
-@functools.cache
+# one for all threads: each counts who is inside
+@once
 def blas_switch() -> BlasSwitch | None:
     """The switch of the OpenBLAS that NumPy's wheel brings; None with another BLAS."""
     setter = blas_function("openblas_set_num_threads")

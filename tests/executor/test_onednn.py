@@ -5,8 +5,6 @@ without it; what happens where it is missing.
 from __future__ import annotations
 
 import pathlib
-import subprocess
-import sys
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -240,11 +238,9 @@ def test_numpy_reuses_only_what_numpy_has_unfolded(monkeypatch: pytest.MonkeyPat
 def elsewhere(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[pathlib.Path]:
     """The library is looked for in this folder."""
     monkeypatch.setattr(library, "_places", lambda: sorted(tmp_path.glob("libdnnl*")))
-    for kept in (library.library, library._opened_library):
-        kept.cache_clear()
+    library.library.cache_clear()
     yield tmp_path
-    for kept in (library.library, library._opened_library):
-        kept.cache_clear()
+    library.library.cache_clear()
 
 
 @pytest.mark.parametrize("content", [None, b"", b"no library", b"\x7fELF\x02\x01\x01" + bytes(200)])
@@ -263,32 +259,3 @@ def test_a_primitive_that_cannot_be_made_is_numpys(monkeypatch: pytest.MonkeyPat
     both = FastConv(np, g, F32, 1, Portable)
     both.forward(random(g.x, 0), random(g.w, 1), random(g.out, 2))
     assert both.portable.calls == [("forward", False)]
-
-
-_AT_ONCE = """
-import threading, time
-from fluidlite.executor.fast.onednn import library
-
-class Slow:
-    calls = 0
-
-    def dnnl_engine_create(self, made, kind, index):
-        Slow.calls += 1
-        time.sleep(0.05)
-        return 0
-
-opened = Slow()
-library.library = lambda: opened
-threads = [threading.Thread(target=library.engine) for _ in range(4)]
-for thread in threads:
-    thread.start()
-for thread in threads:
-    thread.join()
-print(Slow.calls)
-"""
-
-
-def test_threads_that_begin_at_once_share_one_engine() -> None:
-    """A primitive made with another thread's engine is refused on this thread's stream."""
-    done = subprocess.run([sys.executable, "-c", _AT_ONCE], capture_output=True, text=True, check=True)
-    assert done.stdout.strip() == "1"

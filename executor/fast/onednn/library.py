@@ -19,6 +19,7 @@ from typing import Any
 
 from fluidlite.base import flags
 from fluidlite.base.errors import FluidError
+from fluidlite.base.once import once
 
 __all__ = ["OneDnnError", "available", "checked", "engine", "library", "stream", "version"]
 
@@ -123,20 +124,9 @@ def available() -> bool:
     return bool(flags.get_flags("FLAGS_use_onednn")["FLAGS_use_onednn"]) and library() is not None
 
 
-# `functools.cache` lets threads that ask at once each make a value of their own, and a primitive of one
-# engine cannot run on a stream of another
-_opening = threading.Lock()
-
-
 @functools.cache
 def library() -> Any:
     """The library with its functions declared; None where it is missing or does not load."""
-    with _opening:
-        return _opened_library()
-
-
-@functools.cache
-def _opened_library() -> Any:
     for path in _places():
         try:
             loaded = _load(path)
@@ -165,7 +155,7 @@ def _load(path: pathlib.Path) -> Any:
         # the process's own settings, and what its children are given, stay as they were
         for name, value in before.items():
             if value is None:
-                del os.environ[name]
+                os.environ.pop(name, None)  # another thread, which opens the library too, may have been here
     for name, arguments in _CREATED_FROM.items():
         getattr(loaded, name).argtypes = (_POINTER, *arguments)
     for name, arguments in _CALLED_WITH.items():
@@ -193,18 +183,12 @@ def checked(status: int, what: str) -> None:
         raise OneDnnError(f"oneDNN: {what}: {_STATUS.get(status, f'status {status}')}")
 
 
-@functools.cache
+# one for all threads: a primitive of one engine is refused on a stream of another
+@once
 def engine() -> c_void_p:
-    """The engine of the CPU, which is one for all threads."""
-    opened = library()
-    with _opening:
-        return _made_engine(opened)
-
-
-@functools.cache
-def _made_engine(opened: Any) -> c_void_p:
+    """The engine of the CPU."""
     made = c_void_p()
-    checked(opened.dnnl_engine_create(ctypes.byref(made), 1, 0), "engine")
+    checked(library().dnnl_engine_create(ctypes.byref(made), 1, 0), "engine")
     return made
 
 

@@ -192,8 +192,10 @@ def test_a_trainer_with_servers_has_several_devices(exe: Any, name: str) -> None
             main=made.get_trainer_program(False), loss=loss, startup=startup, scope=fluid.Scope()
         ), made
 
+    # built here: the default programs and names of fluid belong to no thread
+    (_, made), (found, _) = transpiled(), transpiled()
+
     def server() -> None:
-        _, made = transpiled()
         mine, scope = fluid.Executor(fluid.CPUPlace()), fluid.Scope()
         program, startup = made.get_pserver_programs(endpoint)
         mine.run(startup, scope=scope)
@@ -203,7 +205,6 @@ def test_a_trainer_with_servers_has_several_devices(exe: Any, name: str) -> None
         mine.run(program, scope=scope)
 
     def trainer() -> dict[str, Any]:
-        found, _ = transpiled()
         mine = fluid.Executor(fluid.CPUPlace())
         mine.run(found.startup, scope=found.scope)
         parallel = on(2, found)

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 
 from fluidlite.executor.compile import layout
 from fluidlite.executor.compile.emitter import Emitter
-from fluidlite.executor.fast.onednn.product import FixedProduct, has_fixed_product
+from fluidlite.executor.fast.onednn.fixed_product import FixedProduct, has_fixed_product
 from fluidlite.executor.plan.actions import Out
 from fluidlite.executor.plan.sizes import about
 from fluidlite.executor.plan.values import Storage, Value

@@ -11,8 +11,8 @@ import pytest
 
 import fluidlite as fluid
 from fluidlite import layers
-from fluidlite.executor.fast.onednn import library, product
-from fluidlite.executor.fast.onednn.product import FixedProduct, has_fixed_product
+from fluidlite.executor.fast.onednn import fixed_product, library
+from fluidlite.executor.fast.onednn.fixed_product import FixedProduct, has_fixed_product
 
 needs_library = pytest.mark.skipif(
     library.library() is None, reason="oneDNN's wheel is for x86-64 processors under Linux"
@@ -59,7 +59,7 @@ def test_all_calls_run_by_kernels_of_blocks(rows: int, sizes: tuple[int, int]) -
         pytest.skip("the processor has no AVX-512, which the library's kernels of blocks are made for")
     for bias in (True, False):
         for term in (True, False):
-            made, _ = product._described(product._FixedShape(rows, *sizes, sizes[0], bias, term))
+            made, _ = fixed_product._described(fixed_product._FixedShape(rows, *sizes, sizes[0], bias, term))
             assert made.name.startswith("brg")
 
 

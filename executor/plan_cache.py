@@ -10,6 +10,7 @@ others.
 from __future__ import annotations
 
 import os
+import threading
 from collections import OrderedDict
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
@@ -150,6 +151,8 @@ class PlanCache:
         """Plans made so far."""
         self._entries: OrderedDict[tuple[Key, Form], Entry] = OrderedDict()
         self._families: OrderedDict[Key, _Family] = OrderedDict()
+        self._making = threading.RLock()
+        """Of threads that ask for the same plan, such as clones of a predictor, one makes it."""
 
     def __bool__(self) -> bool:
         return bool(self._entries)
@@ -183,9 +186,11 @@ class PlanCache:
         place = (key, form)
         found = self._entries.get(place)
         if found is None:
-            found = self._entries[place] = family.find(form) or self._make(key, family, form, make)
-            while len(self._entries) > MAX_ENTRIES:
-                self._entries.popitem(last=False)
+            with self._making:
+                found = self._entries.get(place) or family.find(form) or self._make(key, family, form, make)
+                self._entries[place] = found
+                while len(self._entries) > MAX_ENTRIES:
+                    self._entries.popitem(last=False)
         self._entries.move_to_end(place)
         self._families.move_to_end(key)
         return found

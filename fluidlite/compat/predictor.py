@@ -7,6 +7,7 @@ from __future__ import annotations
 import enum
 import os
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -15,9 +16,11 @@ from fluidlite.base.dtypes import Array
 from fluidlite.base.errors import FeedError, MissingFileError, NotFoundError, did_you_mean
 from fluidlite.base.place import CPUPlace, CUDAPlace, Place
 from fluidlite.executor.executor import Executor
+from fluidlite.ir.program import Program
+from fluidlite.ir.variable import Variable
 from fluidlite.saving.inference import load_inference_model
 from fluidlite.values.scope import Scope, scope_guard
-from fluidlite.values.tensor import LoDTensor, as_lod
+from fluidlite.values.tensor import LoDTensor, as_lod, host
 
 __all__ = [
     "AnalysisConfig",
@@ -314,8 +317,7 @@ class ZeroCopyTensor:
 
     def copy_from_cpu(self, array: Array) -> None:
         """Set an input."""
-        # a copy: the caller may go on writing to the array
-        self._tensor.array = np.array(array, order="C")
+        self._tensor.set(array)
 
     def copy_to_cpu(self) -> Array:
         """A copy of the value."""
@@ -341,49 +343,63 @@ class ZeroCopyTensor:
         self._tensor.set_lod(lod)
 
 
-class PaddlePredictor:
-    """A loaded model with a scope of its own."""
+@dataclass(frozen=True)
+class _LoadedModel:
+    """A model in a scope of its own (two models may hold parameters of the same names), and what runs it."""
 
-    def __init__(self, config: AnalysisConfig | NativeConfig) -> None:
-        self._config = config
-        # of its own: two predictors may hold parameters of the same names
-        self._scope = Scope()
-        self._executor = Executor(config.place())
-        with scope_guard(self._scope):
+    executor: Executor
+    scope: Scope
+    program: Program
+    feeds: list[str]
+    targets: list[Variable]
+
+    @classmethod
+    def read(cls, config: AnalysisConfig | NativeConfig) -> _LoadedModel:
+        """The model that `config` names."""
+        scope, executor = Scope(), Executor(config.place())
+        with scope_guard(scope):
             folder, program, params = config.source()
             if folder is not None and not os.path.isdir(folder):
                 raise MissingFileError(
                     f"Cannot open file {os.path.join(folder, '__model__')}: there is no such folder"
                 )
-            self._program, self._feeds, self._targets = load_inference_model(
-                folder, self._executor, program, params
-            )
-        self._inputs = {name: LoDTensor() for name in self._feeds}
-        self._outputs = {target.name: LoDTensor() for target in self._targets}
+            return cls(executor, scope, *load_inference_model(folder, executor, program, params))
+
+
+class PaddlePredictor:
+    """A loaded model, with tensors that go in and come out."""
+
+    def __init__(self, config: AnalysisConfig | NativeConfig) -> None:
+        self._hold(_LoadedModel.read(config))
+
+    def _hold(self, model: _LoadedModel) -> None:
+        self._model = model
+        self._inputs = {name: LoDTensor() for name in model.feeds}
+        self._outputs = {target.name: LoDTensor() for target in model.targets}
 
     def run(self, inputs: Sequence[PaddleTensor]) -> list[PaddleTensor]:
         """The outputs for inputs in the order of `get_input_names`, or in any order where all have names."""
-        if len(inputs) != len(self._feeds):
+        names = self._model.feeds
+        if len(inputs) != len(names):
             raise FeedError(
-                f"the model takes {len(self._feeds)} inputs ({', '.join(self._feeds)}), and {len(inputs)} "
-                f"were given"
+                f"the model takes {len(names)} inputs ({', '.join(names)}), and {len(inputs)} were given"
             )
-        names = self._feeds
         if all(tensor.name for tensor in inputs):
             names = [tensor.name for tensor in inputs]
         feed = {
             name: LoDTensor(tensor.as_ndarray(), as_lod(tensor.lod))
             for name, tensor in zip(names, inputs, strict=True)
         }
-        found = self._run(feed)
         return [
-            PaddleTensor(np.asarray(tensor), target.name, tensor.lod())
-            for tensor, target in zip(found, self._targets, strict=True)
+            PaddleTensor(host(tensor.array), target.name, tensor.lod())
+            for tensor, target in zip(self._run(feed), self._model.targets, strict=True)
         ]
 
     def _run(self, feed: dict[str, LoDTensor]) -> list[LoDTensor]:
-        found: list[LoDTensor] = self._executor.run(
-            self._program, feed, self._targets, scope=self._scope, return_numpy=False
+        """Arrays that nobody else holds: the executor copies what it gives."""
+        model = self._model
+        found: list[LoDTensor] = model.executor.run(
+            model.program, feed, model.targets, scope=model.scope, return_numpy=False
         )
         return found
 
@@ -394,16 +410,22 @@ class PaddlePredictor:
         return True
 
     def clone(self) -> PaddlePredictor:
-        """Another predictor of the same model."""
-        return PaddlePredictor(self._config)
+        """Another predictor of the same model, for another thread: its parameters are the same arrays, and
+        only its inputs and outputs are its own.
+        """
+        # not by the constructor, which is Paddle's: it takes a configuration
+        made = object.__new__(type(self))
+        made._hold(self._model)
+        return made
 
     def get_input_names(self) -> list[str]:
         """Names of the inputs."""
-        return list(self._feeds)
+        return list(self._model.feeds)
 
     def get_input_tensor_shape(self) -> dict[str, list[int]]:
         """Name -> declared shape of the inputs."""
-        return {name: list(self._program.global_block().var(name).shape) for name in self._feeds}
+        block = self._model.program.global_block()
+        return {name: list(block.var(name).shape) for name in self._model.feeds}
 
     def get_output_names(self) -> list[str]:
         """Names of the outputs."""

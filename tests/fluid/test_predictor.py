@@ -6,6 +6,7 @@ import json
 import pathlib
 import shutil
 import tracemalloc
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
@@ -72,11 +73,60 @@ def test_what_is_fed_is_no_reason_to_look_at_the_parameters() -> None:
     assert rebinds.state() == before
 
 
+def test_clones_share_parameters_and_plans_and_nothing_that_goes_in_or_out() -> None:
+    x, expected, target = example()
+    first = core.create_paddle_predictor(configs()[0])
+    second = first.clone()
+    assert type(second) is type(first)
+    for predictor, fed in ((first, x), (second, 2 * x)):
+        predictor.get_input_tensor("x").copy_from_cpu(fed)
+        predictor.zero_copy_run()
+    outs = [predictor.get_output_tensor(target).copy_to_cpu() for predictor in (first, second)]
+    np.testing.assert_allclose(outs[0], expected, rtol=1e-5)
+    assert not np.allclose(outs[1], expected)
+    assert second._model is first._model
+    assert first._model.executor._plans.made == 1
+
+
+def test_clones_in_threads_give_what_one_predictor_gives() -> None:
+    x, _, _ = example()
+    parent = core.create_paddle_predictor(configs()[0])
+    feeds = [np.ascontiguousarray(x * factor) for factor in (1, 2, 3, 4)]
+    expected = [parent.clone().run([core.PaddleTensor(fed)])[0].as_ndarray() for fed in feeds]
+    fresh = core.create_paddle_predictor(configs()[0])
+
+    def serve(number: int) -> list[np.ndarray]:
+        predictor = fresh.clone()
+        return [predictor.run([core.PaddleTensor(feeds[number])])[0].as_ndarray() for _ in range(20)]
+
+    with ThreadPoolExecutor(len(feeds)) as pool:
+        for found, wanted in zip(pool.map(serve, range(len(feeds))), expected, strict=True):
+            for out in found:
+                np.testing.assert_array_equal(out, wanted)
+    assert fresh._model.executor._plans.made == 1
+
+
+def test_an_input_keeps_its_place_and_is_a_copy() -> None:
+    x, expected, target = example()
+    predictor = core.create_paddle_predictor(configs()[0])
+    handle = predictor.get_input_tensor("x")
+    handle.copy_from_cpu(x + 1)
+    place = handle._tensor.array
+    mine = x.copy()
+    handle.copy_from_cpu(mine)
+    mine[...] = 0
+    assert handle._tensor.array is place
+    predictor.zero_copy_run()
+    out = predictor.get_output_tensor(target)
+    out.copy_to_cpu()[...] = 0
+    np.testing.assert_allclose(out.copy_to_cpu(), expected, rtol=1e-5)
+
+
 def test_parameters_of_a_predictor_may_be_set() -> None:
     x, expected, _ = example()
     predictor = core.create_paddle_predictor(configs()[0])
     (first,) = predictor.run([core.PaddleTensor(x)])
-    for held in predictor._scope.variables.values():
+    for held in predictor._model.scope.variables.values():
         held.get_tensor().set(np.zeros_like(np.asarray(held.get_tensor())), core.CPUPlace())
     (second,) = predictor.run([core.PaddleTensor(x)])
     np.testing.assert_allclose(first.as_ndarray(), expected, rtol=1e-5)

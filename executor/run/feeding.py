@@ -71,14 +71,15 @@ class Signature:
         for name, var, dtype, fitting in feeds:
             value = feed[name]
             # the usual feed goes through as it is; `is` will do, since NumPy has one object a built-in dtype
-            is_ready = type(value) is np.ndarray and value.dtype is dtype
-            if is_ready and value.shape in fitting:
-                arguments.append(value)
-                form.append((value.shape, dtype, False))
+            given = value.array if type(value) is LoDTensor and not value._lod else value
+            is_ready = type(given) is np.ndarray and given.dtype is dtype
+            if is_ready and given.shape in fitting:
+                arguments.append(given)
+                form.append((given.shape, dtype, False))
                 continue
             array, lod = self._convert(var, dtype, value)
-            if is_ready and array is value and len(fitting) < _MOST_SHAPES:
-                fitting.add(value.shape)
+            if is_ready and array is given and len(fitting) < _MOST_SHAPES:
+                fitting.add(given.shape)
             arguments.append(array)
             if lod:
                 arguments.append(lod)

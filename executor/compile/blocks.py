@@ -437,33 +437,3 @@ def merge_all(body: Body) -> None:
         merged = merge(body, name, body.builder.newest(name), body.env.get(name))
         if merged is not None:
             body.carried[name] = merged
-
-
-@block_writer("conditional_block", "conditional_block_infer")
-def _(builder: PlanBuilder, op: Operator) -> bool:
-    facts = facts_of(op, "Input", "Scope")
-    names, old = kept_names(builder, op, facts.carried, "Scope") if facts.keeps else ([], [])
-    condition = taken(builder, op)
-    body = Body(builder, op)
-    with body.entered(names):
-        builder.lower(ops_to_run(body.block))
-    merge_all(body)
-    if facts.keeps:
-        builder.save_for_backward(op.output("Scope")[0], _saved_of_branch(body, names, old))
-    body.write(Branch((condition,)))
-    return True
-
-
-def _saved_of_branch(body: Body, names: Iterable[str], old: Iterable[str]) -> SavedForBackward:
-    ran = body.start(False)
-    body.add(Assign((ran,), (True,)))
-    before = {name: body.builder.newest(name) for name in old}
-
-    def held(value: Value) -> Value:
-        # None where the branch did not run; then its gradient does not run either
-        symbol = body.alike(value)
-        body.before.append(assignment(body.builder, body.op, symbol, None))
-        body.steps.append(assignment(body.builder, body.op, symbol, value))
-        return symbol
-
-    return body.fill(SavedForBackward(body.op, ran), names, before, held)

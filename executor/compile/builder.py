@@ -272,9 +272,9 @@ class PlanBuilder:
         return self.level.is_read(value)
 
     def is_persistable(self, name: str) -> bool:
-        """True if a variable outlives the run."""
+        """True if a variable outlives the run, and is written where it lies."""
         var = self.block._find_var_recursive(name)
-        return var is not None and var.persistable
+        return var is not None and var.persistable and name not in self.level.detached
 
     def is_needed(self, name: str, op: Operator) -> bool:
         """True if a variable that `op` writes is read later, fetched, or outlives the run."""

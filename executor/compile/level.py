@@ -26,6 +26,8 @@ class Level:
     """Variable -> its newest value."""
     needed: set[str] = field(default_factory=set)
     """Variables that something outside the block reads."""
+    detached: frozenset[str] = frozenset()
+    """Persistable variables whose arrays the block leaves alone: it may run although it is not taken."""
     saved: dict[str, SavedForBackward] = field(default_factory=dict)
     """By the variable of a loop's or branch's frames: what its gradient reads."""
     memory: dict[Any, Any] = field(default_factory=dict)

@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from fluidlite.base import flags
 from fluidlite.base.errors import NotFoundError, did_you_mean
-from fluidlite.executor.compile import block_gradients, recurrences
+from fluidlite.executor.compile import block_gradients, branches, recurrences
 from fluidlite.executor.compile.blocks import WRITERS
 from fluidlite.executor.compile.builder import PlanBuilder
 from fluidlite.executor.compile.render import render
@@ -26,7 +26,8 @@ from fluidlite.values.scope import Scope
 
 __all__ = ["compile_plan", "lower", "plan_after", "run_passes"]
 
-assert block_gradients and recurrences  # importing them declares how the ops with sub-blocks are written
+# importing them declares how the ops with sub-blocks are written
+assert block_gradients and branches and recurrences
 
 
 def compile_plan(

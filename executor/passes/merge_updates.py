@@ -92,8 +92,11 @@ def _kernel_of(step: Step) -> FusedKernel | None:
 
 
 def _is_update(step: Step) -> bool:
-    """True if a step launches the kernel of an optimizer op."""
-    return step.op is not None and step.op._is_optimize_op() and _kernel_of(step) is not None
+    """True if a step launches the kernel of an optimizer op, or chooses what a branch gives it."""
+    op = step.op
+    if op is None or _kernel_of(step) is None:
+        return False
+    return op._is_optimize_op() or bool(op.sub_blocks())
 
 
 def _independent(first: Step, second: Step) -> bool:

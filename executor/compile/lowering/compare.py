@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 
 from fluidlite.executor.compile.emitter import CannotLower, Emitter, lowering
@@ -47,3 +49,12 @@ def _(e: Emitter) -> None:
     if x.dtype != np.bool_:
         raise CannotLower("no truth values")
     e.elementwise("invert(x)", e.out("Out", x.shape, "bool"), x=x)
+
+
+@lowering("isfinite")
+def _(e: Emitter) -> None:
+    x = e.need("X")
+    if x.dtype is None or x.dtype.kind != "f" or x.size != 1:
+        raise CannotLower("more than a number")
+    out = e.out("Out", (1,), "bool")
+    e.elementwise("abs(x) < inf", out, x=e.reshape(x, (1,)), inf=math.inf)

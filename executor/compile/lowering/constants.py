@@ -62,8 +62,13 @@ def _(e: Emitter) -> None:
     x = e.need("X")
     scale = e.attr("scale")
     bias = e.attr("bias")
-    if x.dtype is None or x.dtype.kind != "f":
-        raise CannotLower("integers")
+    if x.dtype is None or x.dtype.kind not in "fi":
+        raise CannotLower("truth values")
+    if x.dtype.kind == "i":
+        # cut off as the kernel does; NumPy refuses numbers that the type does not have
+        scale, bias = int(scale), int(bias)
+        if max(abs(scale), abs(bias)) > np.iinfo(x.dtype).max:
+            raise CannotLower("a number that the type does not have")
     out = e.out("Out", x.shape, x.dtype, inplace=True)
     # a bias of 0 and a scale of 1 would each cost a pass over the array
     if bias == 0.0:

@@ -1,0 +1,132 @@
+"""Branches: an `if` in the source, or, on a device, a choice that the device makes.
+
+An `if` reads its condition on the host, which no graph can. What a branch without effects computes, such as
+the scale of a mixed-precision loss or a step of a learning rate, costs less than that: its steps run always,
+on copies, and the condition chooses between what they leave and what was there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import numpy as np
+
+from fluidlite.base.registry import EMPTY_VAR
+from fluidlite.executor.compile.blocks import Body, assignment, block_writer, kept_names, merge_all, taken
+from fluidlite.executor.compile.builder import CannotInline, PlanBuilder
+from fluidlite.executor.compile.emitter import CannotLower, Emitter
+from fluidlite.executor.compile.saved import SavedForBackward
+from fluidlite.executor.plan.actions import Assign, Branch, Call, Elementwise, Function
+from fluidlite.executor.plan.steps import Step
+from fluidlite.executor.plan.values import Storage, Value
+from fluidlite.ir.buffer_order import ops_to_run
+from fluidlite.ir.operator import Operator
+from fluidlite.ir.prune import writes
+from fluidlite.ops.flow.sub_blocks import facts_of
+
+__all__: list[str] = []
+
+
+@block_writer("conditional_block", "conditional_block_infer")
+def _(builder: PlanBuilder, op: Operator) -> bool:
+    facts = facts_of(op, "Input", "Scope")
+    if not builder.target.on_host and not facts.keeps and _chosen(builder, op):
+        return True
+    names, old = kept_names(builder, op, facts.carried, "Scope") if facts.keeps else ([], [])
+    condition = taken(builder, op)
+    body = Body(builder, op)
+    with body.entered(names):
+        builder.lower(ops_to_run(body.block))
+    merge_all(body)
+    if facts.keeps:
+        builder.save_for_backward(op.output("Scope")[0], _saved_of_branch(body, names, old))
+    body.write(Branch((condition,)))
+    return True
+
+
+def _saved_of_branch(body: Body, names: Iterable[str], old: Iterable[str]) -> SavedForBackward:
+    ran = body.start(False)
+    body.add(Assign((ran,), (True,)))
+    before = {name: body.builder.newest(name) for name in old}
+
+    def held(value: Value) -> Value:
+        # None where the branch did not run; then its gradient does not run either
+        symbol = body.alike(value)
+        body.before.append(assignment(body.builder, body.op, symbol, None))
+        body.steps.append(assignment(body.builder, body.op, symbol, value))
+        return symbol
+
+    return body.fill(SavedForBackward(body.op, ran), names, before, held)
+
+
+# ---------------------------------------------------------------------- choices of a device
+def _chosen(builder: PlanBuilder, op: Operator) -> bool:
+    """Write a branch as a choice; False, with nothing written, where it has to be an `if`."""
+    body = Body(builder, op)
+    written = [name for name in sorted(writes(op)) if name != EMPTY_VAR and not body.hides(name)]
+    # inside, a persistable variable is like any other: the choice alone writes to its array
+    body.level.detached = builder.level.detached | set(written)
+    emitter = Emitter(builder, op)
+    try:
+        condition = _condition(emitter)
+        with body.entered(written):
+            builder.lower(ops_to_run(body.block))
+        if not all(map(_only_computes, body.steps)):
+            return False
+        changed = {name: body.env[name] for name in written if _is_changed(body, name)}
+        found = {name: _choice(emitter, name, condition, value) for name, value in changed.items()}
+    except (CannotInline, CannotLower):
+        return False
+    builder.level.steps += [*body.steps, *emitter.steps]
+    builder.level.env.update(found)
+    return True
+
+
+def _condition(e: Emitter) -> Value:
+    """The truth value that the branch depends on, without dimensions."""
+    if not e.op.attrs.get("is_scalar_condition"):
+        raise CannotLower("it asks for elements")
+    condition = e.need("Cond")
+    if condition.size != 1 or condition.dtype != np.bool_:
+        raise CannotLower("its condition is no truth value")
+    return e.reshape(condition, ())
+
+
+def _only_computes(step: Step) -> bool:
+    """True if a step may run whether its branch is taken or not."""
+    if step.effect or step.body is not None:
+        return False
+    action = step.action
+    is_array_call = isinstance(action, Call) and isinstance(action.callee, Function)
+    return step.is_view or isinstance(action, Elementwise) or is_array_call
+
+
+def _is_changed(body: Body, name: str) -> bool:
+    """True if the branch gives a variable a value that something behind it may read."""
+    builder = body.builder
+    if not builder.is_needed(name, body.op):
+        return False
+    new = body.env.get(name)
+    return new is not None and new is not builder.newest(name) and not _is_held(new, name)
+
+
+def _is_held(value: Value, name: str) -> bool:
+    """True if a value is a persistable variable's own array as it was before."""
+    return value.storage is Storage.PARAM and value.name == name
+
+
+def _choice(e: Emitter, name: str, condition: Value, new: Value) -> Value:
+    """`new` where the condition holds, else what the variable is without the branch."""
+    builder = e.builder
+    held = builder.held(name)
+    old = builder.newest(name)
+    if old is None and held is not None:
+        old = builder.param(name, held)
+    if old is None or not (old.known and new.known) or old.has_lod or new.has_lod:
+        raise CannotLower("it leaves something else than one array")
+    if old.shape != new.shape or old.dtype != new.dtype or old.order or new.order:
+        raise CannotLower("it leaves an array of another kind")
+    out = builder.param(name, held) if builder.is_persistable(name) else e.temp(old.shape, old.dtype)
+    out.named(name)
+    e.elementwise("where(condition, new, old)", out, condition=condition, new=new, old=old)
+    return out

@@ -1,0 +1,108 @@
+"""Branches that a device chooses between: steps with them are captured, and leave what an `if` leaves."""
+
+from __future__ import annotations
+
+from typing import Any
+from unittest import mock
+
+import numpy as np
+import pytest
+
+import fluidlite as fluid
+from fluidlite.contrib import mixed_precision
+from fluidlite.executor.run.cuda import CapturedStep
+
+pytestmark = pytest.mark.gpu
+START = fluid.ParamAttr(initializer=fluid.initializer.Uniform(-0.5, 0.5, seed=3))
+
+
+def feeds(count: int, broken: tuple[int, ...] = ()) -> list[dict[str, Any]]:
+    """Batches of a classifier; the `broken` ones hold an infinity."""
+    random = np.random.default_rng(0)
+    made = [{"x": random.random((7, 6), "float32"), "y": random.integers(0, 3, (7, 1))} for _ in range(count)]
+    for number in broken:
+        made[number]["x"][2, 3] = np.inf
+    return made
+
+
+def classifier() -> Any:
+    """The loss of one."""
+    x, y = fluid.data("x", [None, 6], "float32"), fluid.data("y", [None, 1], "int64")
+    h = fluid.layers.fc(x, 8, act="relu", param_attr=START)
+    scores = fluid.layers.fc(h, 3, param_attr=START)
+    return fluid.layers.mean(fluid.layers.softmax_with_cross_entropy(scores, y))
+
+
+def trained(place: Any, batches: list[dict[str, Any]]) -> tuple[dict[str, Any], list[bool]]:
+    """The states of the program after its steps, and which of the steps with a graph have one."""
+    steps: list[CapturedStep] = []
+    before = CapturedStep.__init__
+
+    def made(self: CapturedStep, *args: Any) -> None:
+        before(self, *args)
+        steps.append(self)
+
+    exe, scope = fluid.Executor(place), fluid.Scope()
+    exe.run(fluid.default_startup_program(), scope=scope)
+    exe.naive = isinstance(place, fluid.CPUPlace)
+    with mock.patch.object(CapturedStep, "__init__", made):
+        for batch in batches:
+            exe.run(feed=batch, scope=scope)
+    names = [var.name for var in fluid.default_main_program().list_vars() if var.persistable]
+    states = {name: np.array(scope.find_var(name).get_tensor()) for name in names}
+    return states, [step.graph is not None for step in steps]
+
+
+def check_on_both(batches: list[dict[str, Any]], rtol: float) -> dict[str, Any]:
+    """Captured steps leave what the naive interpreter leaves; counters and scales are the same numbers."""
+    wanted, _ = trained(fluid.CPUPlace(), batches)
+    found, captured = trained(fluid.CUDAPlace(0), batches)
+    assert captured == [True]
+    for name, state in wanted.items():
+        exact = state.size == 1 and "pow" not in name
+        np.testing.assert_allclose(found[name], state, 0 if exact else rtol, rtol, err_msg=name)
+    return wanted
+
+
+@pytest.mark.parametrize("broken", [(), (3,), (2, 3, 6)], ids=str)
+def test_the_scale_of_a_loss(broken: tuple[int, ...]) -> None:
+    optimizer = mixed_precision.decorate(
+        fluid.optimizer.Adam(0.01), init_loss_scaling=64.0, incr_every_n_steps=2, decr_every_n_nan_or_inf=1
+    )
+    optimizer.minimize(classifier())
+    states = check_on_both(feeds(9, broken), 4e-3)
+    wanted = {(): 64 * 2**3, (3,): 64 * 2**2, (2, 3, 6): 64 * 0.8}[broken]
+    assert states[optimizer.get_loss_scaling().name] == pytest.approx(wanted)
+
+
+def test_a_scale_that_would_not_be_finite() -> None:
+    optimizer = mixed_precision.decorate(
+        fluid.optimizer.SGD(0.01), init_loss_scaling=1.0, incr_every_n_steps=1, incr_ratio=1e20
+    )
+    optimizer.minimize(classifier())
+    check_on_both(feeds(8), 4e-3)
+
+
+def test_rates_that_fall_in_steps() -> None:
+    rate = fluid.layers.piecewise_decay([2, 5], [0.5, 0.25, 0.125])
+    fluid.optimizer.SGD(rate).minimize(classifier())
+    check_on_both(feeds(8), 1e-4)
+
+
+def test_rates_that_rise_first() -> None:
+    rate = fluid.layers.linear_lr_warmup(fluid.layers.exponential_decay(0.5, 4, 0.5), 3, 0.0, 0.5)
+    fluid.optimizer.SGD(rate).minimize(classifier())
+    check_on_both(feeds(6), 1e-4)
+
+
+def test_a_branch_that_draws_or_gives_another_shape_stays_one() -> None:
+    """Numbers are drawn where the branch is taken alone."""
+    x = fluid.data("x", [4], "float32")
+    is_large = fluid.layers.reduce_sum(x) > 2.0
+    drawn = fluid.layers.cond(is_large, lambda: fluid.layers.uniform_random([4], "float32"), lambda: x * 2)
+    exe = fluid.Executor(fluid.CUDAPlace(0))
+    for number in (0.25, 1.0, 0.25):
+        batch = {"x": np.full(4, number, "float32")}
+        (found,) = exe.run(feed=batch, fetch_list=[drawn])
+        assert (found == 0.5).all() == (number < 1)
+    assert "if " in exe.explain(feed=batch, fetch_list=[drawn])

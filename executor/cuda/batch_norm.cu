@@ -48,7 +48,7 @@ __device__ inline double total(const S* parts, Index count, Index channel, Index
 // deviation, so that the square of the mean can be taken off without losing digits.
 extern "C" __global__ void batch_norm_sums(const T* x, S* sums, S* squares, Index outer, Index channels, Index inner) {
   const Index channel = CHANNEL;
-  const S pivot = channel < channels ? x[channel * inner] : 0;
+  const S pivot = channel < channels ? (S)x[channel * inner] : 0;
   S sum = 0, square = 0;
   FOR_EACH_PLACE(at, channel, outer, channels, inner) {
     const S distance = x[at] - pivot;
@@ -60,10 +60,10 @@ extern "C" __global__ void batch_norm_sums(const T* x, S* sums, S* squares, Inde
 }
 
 // The statistics of the batch, what the running ones become, and y = x * factor + shift.
-extern "C" __global__ void batch_norm_statistics(const T* x, const S* sums, const S* squares, const T* scale,
-                                                 const T* bias, const T* running_mean, const T* running_variance,
-                                                 T* mean_out, T* variance_out, T* saved_mean, T* saved_inverse,
-                                                 T* factor, T* shift, Index parts, Index channels, Index inner,
+extern "C" __global__ void batch_norm_statistics(const T* x, const S* sums, const S* squares, const S* scale,
+                                                 const S* bias, const S* running_mean, const S* running_variance,
+                                                 S* mean_out, S* variance_out, S* saved_mean, S* saved_inverse,
+                                                 S* factor, S* shift, Index parts, Index channels, Index inner,
                                                  Index elements, S momentum, S epsilon) {
   FOR_EACH_CHANNEL(channel, channels) {
     const double distance = total(sums, parts, channel, channels) / elements;
@@ -81,8 +81,8 @@ extern "C" __global__ void batch_norm_statistics(const T* x, const S* sums, cons
 }
 
 // The same by given statistics.
-extern "C" __global__ void batch_norm_given(const T* scale, const T* bias, const T* mean, const T* variance, T* factor,
-                                            T* shift, Index channels, S epsilon) {
+extern "C" __global__ void batch_norm_given(const S* scale, const S* bias, const S* mean, const S* variance, S* factor,
+                                            S* shift, Index channels, S epsilon) {
   FOR_EACH_CHANNEL(channel, channels) {
     factor[channel] = scale[channel] / sqrt(variance[channel] + epsilon);
     shift[channel] = bias[channel] - mean[channel] * factor[channel];
@@ -96,7 +96,7 @@ extern "C" __global__ void batch_norm_given(const T* scale, const T* bias, const
 #define CHANNEL_OF(row, i, channels) ((row) % (channels))
 #endif
 
-extern "C" __global__ void batch_norm_apply(const T* x, const T* factor, const T* shift, T* y, Index rows, Index columns,
+extern "C" __global__ void batch_norm_apply(const T* x, const S* factor, const S* shift, T* y, Index rows, Index columns,
                                             Index channels) {
   FOR_EACH_ROW(row, end, rows, columns) {
     FOR_EACH_OF(i, end) {
@@ -107,7 +107,7 @@ extern "C" __global__ void batch_norm_apply(const T* x, const T* factor, const T
 }
 
 // ------------------------------------------------------------------ backward
-extern "C" __global__ void batch_norm_grad_sums(const T* x, const T* d, const T* mean, S* weights, S* biases,
+extern "C" __global__ void batch_norm_grad_sums(const T* x, const T* d, const S* mean, S* weights, S* biases,
                                                 Index outer, Index channels, Index inner) {
   const Index channel = CHANNEL;
   const S middle = channel < channels ? mean[channel] : 0;
@@ -122,9 +122,9 @@ extern "C" __global__ void batch_norm_grad_sums(const T* x, const T* d, const T*
 
 // `inverse` holds one over the deviation, or (GIVEN) the variance that it is to be computed from.
 // dx = d * factor - (x - mean) * slope - shift; with FROZEN statistics, which are constants, slope and shift are 0
-extern "C" __global__ void batch_norm_grad_statistics(const S* weights, const S* biases, const T* scale,
-                                                      const T* inverse, T* dscale, T* dbias, T* factor, T* slope,
-                                                      T* shift, Index parts, Index channels, Index elements, S epsilon) {
+extern "C" __global__ void batch_norm_grad_statistics(const S* weights, const S* biases, const S* scale,
+                                                      const S* inverse, S* dscale, S* dbias, S* factor, S* slope,
+                                                      S* shift, Index parts, Index channels, Index elements, S epsilon) {
   FOR_EACH_CHANNEL(channel, channels) {
     const S one_over = GIVEN ? 1 / sqrt(inverse[channel] + epsilon) : inverse[channel];
     // rounded like the arrays: loss scaling counts on what does not fit them to become an infinity
@@ -138,8 +138,8 @@ extern "C" __global__ void batch_norm_grad_statistics(const S* weights, const S*
   }
 }
 
-extern "C" __global__ void batch_norm_grad_apply(const T* x, const T* d, const T* mean, const T* factor, const T* slope,
-                                                 const T* shift, T* dx, Index rows, Index columns, Index channels) {
+extern "C" __global__ void batch_norm_grad_apply(const T* x, const T* d, const S* mean, const S* factor, const S* slope,
+                                                 const S* shift, T* dx, Index rows, Index columns, Index channels) {
   FOR_EACH_ROW(row, end, rows, columns) {
     FOR_EACH_OF(i, end) {
       const Index channel = CHANNEL_OF(row, i, channels), at = row * columns + i;

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from fluidlite.executor.cuda.kernel import MAX_BLOCKS, THREADS, WARP, CudaKernel
+from fluidlite.executor.cuda.kernel import MAX_BLOCKS, THREADS, WARP, CudaKernel, sum_dtype
 from fluidlite.executor.cuda.rows import lanes_for
 
 __all__ = ["DeviceBatchNorm"]
@@ -18,7 +18,7 @@ _BLOCKS = 1024  # blocks that keep all processors of a device busy
 
 class DeviceBatchNorm:
     """batch_norm and its gradient for arrays of (outer, channels, inner) elements that lie without gaps: the
-    channels are last where `inner` is 1.
+    channels are last where `inner` is 1. What belongs to channels is of the type of sums.
 
     Each takes three launches: sums of parts of each channel, the statistics that they add up to, and one
     that goes through all elements.
@@ -40,8 +40,8 @@ class DeviceBatchNorm:
         rows = THREADS // self.lanes
         most = min(-(-outer // rows), max(1, _BLOCKS // self.across))
         self.parts = max(1, min(most, self.elements * (WARP if self.is_last else 1) // _PART))
-        self.sums = [xp.empty((self.parts, channels), dtype) for _ in range(2)]
-        self.numbers = [xp.empty(channels, dtype) for _ in range(5)]
+        self.sums = [xp.empty((self.parts, channels), sum_dtype(dtype)) for _ in range(2)]
+        self.numbers = [xp.empty(channels, sum_dtype(dtype)) for _ in range(5)]
 
     def _launch(
         self,

@@ -15,7 +15,7 @@ extern "C" __global__ void unfold(const T* x, T* columns, Index rows, GEOMETRY) 
     const bool is_inside = y >= 0 && y < height;
     FOR_EACH_OF(i, end) {
       const Index at = i * sw + kx * dw - left;
-      T value = 0;
+      S value = 0;
       if (is_inside && at >= 0 && at < width) value = x[(plane * height + y) * width + at];
       columns[row * ow + i] = value;
     }

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from fluidlite.executor.cuda.kernel import C_TYPES, MAX_BLOCKS, NOT_FINITE, THREADS
+from fluidlite.executor.cuda.kernel import C_TYPES, COMPUTED, HALF, MAX_BLOCKS, NOT_FINITE, THREADS
 from fluidlite.executor.plan.actions import Elementwise
 from fluidlite.executor.plan.values import Value
 from fluidlite.ops.kernels.scalar import FUNCTIONS, PREDICATES
@@ -56,9 +56,11 @@ class Part:
         lines = [f"    for (long long i = {first}; i < {self.size}LL; i += {stride}) {{"]
         for value in self.inputs:
             place = f"p{value.number}{suffix}[{_index(value.shape or (), shape)}]"
-            lines.append(f"      const {C_TYPES[str(value.dtype)]} v{value.number} = {place};")
+            lines.append(f"      const {COMPUTED[str(value.dtype)]} v{value.number} = {place};")
         for action, out in self.run:
-            lines.append(f"      const {C_TYPES[str(out.dtype)]} v{out.number} = {_expression(action, out)};")
+            lines.append(
+                f"      const {COMPUTED[str(out.dtype)]} v{out.number} = {_expression(action, out)};"
+            )
         return [
             *lines,
             *(f"      q{value.number}{suffix}[i] = v{value.number};" for value in self.outputs),
@@ -86,6 +88,8 @@ def kernel_text(name: str, parts: Sequence[Part]) -> str:
             f"  block -= {part.blocks}LL;",
         ]
     text = "\n".join([*lines, "}", ""])
+    if "half* " in text or "rounded(" in text:
+        text = HALF + text
     return NOT_FINITE + text if any(name in text for name in _NOT_FINITE.values()) else text
 
 
@@ -111,7 +115,7 @@ def _expression(kind: Elementwise, out: Value) -> str:
     """The CUDA text of an element-wise action."""
     assert out.dtype is not None
     if kind.function == "copy":
-        return _operand(kind.operands[0], out.dtype)
+        return _kept(out, _operand(kind.operands[0], out.dtype))
     dtypes = [item.dtype for item in kind.operands if isinstance(item, Value) and item.dtype is not None]
     # a comparison is made in the dtype of its operands; its own is bool
     common = np.result_type(*dtypes) if kind.function in PREDICATES else out.dtype
@@ -122,14 +126,21 @@ def _expression(kind: Elementwise, out: Value) -> str:
             *(_operand(item, out.dtype) for item in kind.operands[1:]),
         ]
     text = FUNCTIONS[kind.function][1].format(*operands)
-    return f"({C_TYPES[str(out.dtype)]})({text})"
+    return _kept(out, f"({COMPUTED[str(out.dtype)]})({text})")
+
+
+def _kept(out: Value, text: str) -> str:
+    """A result as the array would hold it: variables are rounded to half precision, what an op computes on
+    the way to one is not.
+    """
+    return f"rounded({text})" if out.dtype == np.float16 and out.name else text
 
 
 _NOT_FINITE = {"nan": "NAN", "inf": "(INFINITY)", "-inf": "(-INFINITY)"}
 
 
 def _operand(item: Any, dtype: Any) -> str:
-    kind = C_TYPES[str(dtype)]
+    kind = COMPUTED[str(dtype)]
     if isinstance(item, Value):
         return f"v{item.number}" if item.dtype == dtype else f"({kind})v{item.number}"
     number = float(item) if np.dtype(dtype).kind == "f" else item

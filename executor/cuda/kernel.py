@@ -1,7 +1,7 @@
 """One kernel written in CUDA C: its text, from the files beside this one, for a type of elements.
 
-A file is compiled with `T`, the type of the elements, `S`, that of sums, and the switches that its kernels
-ask for as macros; sizes are arguments, so that one kernel serves all.
+A file is compiled with `T`, the type of the elements, `S`, that of sums (float for float16), and the switches
+that its kernels ask for as macros; sizes are arguments, so that one kernel serves all.
 """
 
 from __future__ import annotations
@@ -13,9 +13,21 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["C_TYPES", "MAX_BLOCKS", "NOT_FINITE", "THREADS", "WARP", "CudaKernel", "kernel_source"]
+__all__ = [
+    "COMPUTED",
+    "C_TYPES",
+    "HALF",
+    "MAX_BLOCKS",
+    "NOT_FINITE",
+    "THREADS",
+    "WARP",
+    "CudaKernel",
+    "kernel_source",
+    "sum_dtype",
+]
 
 C_TYPES = {
+    "float16": "half",
     "float32": "float",
     "float64": "double",
     "int32": "int",
@@ -25,6 +37,8 @@ C_TYPES = {
     "int8": "signed char",
     "int16": "short",
 }
+COMPUTED = {**C_TYPES, "float16": "float"}
+"""The types that elements have in registers."""
 THREADS = 256
 WARP = 32
 MAX_BLOCKS = 4096  # 16 for each of 256 processors: what is beyond goes on in the loops of those
@@ -37,16 +51,22 @@ NOT_FINITE = """\
 #endif
 """
 _HERE = pathlib.Path(__file__).parent
+HALF = (_HERE / "half.cuh").read_text(encoding="utf8")
+
+
+def sum_dtype(dtype: Any) -> np.dtype[Any]:
+    """The type of sums over elements of a type."""
+    return np.promote_types(dtype, np.float32)
 
 
 @functools.cache
 def kernel_source(files: Sequence[str], dtype: str, switches: Sequence[tuple[str, int]] = ()) -> str:
     """The text that a compiler is given."""
-    number = C_TYPES[dtype]
     macros = [f"#define {name} {value}" for name, value in switches]
-    types = [f"typedef {number} T;", f"typedef {number} S;"]
+    types = [f"typedef {C_TYPES[dtype]} T;", f"typedef {COMPUTED[dtype]} S;"]
+    head = [HALF] if dtype == "float16" else []
     return "\n".join(
-        [NOT_FINITE, *macros, *types, *((_HERE / file).read_text(encoding="utf8") for file in files)]
+        [NOT_FINITE, *macros, *head, *types, *((_HERE / file).read_text(encoding="utf8") for file in files)]
     )
 
 
@@ -65,7 +85,7 @@ class CudaKernel:
     def __init__(
         self, xp: Any, name: str, files: Sequence[str], dtype: Any, switches: Sequence[tuple[str, int]] = ()
     ) -> None:
-        self.sum_type = np.dtype(dtype).type
+        self.sum_type = sum_dtype(dtype).type
         self.raw = _compiled(
             xp.RawKernel, kernel_source(tuple(files), str(np.dtype(dtype)), tuple(switches)), name
         )

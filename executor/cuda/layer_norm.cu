@@ -30,7 +30,7 @@ extern "C" __global__ void layer_norm_grad(const T* x, const T* scale, const T* 
                                            T* dx, Index rows, Index columns, S epsilon) {
   FOR_EACH_ROW(row, end, rows, columns) {
     const Index at = row * columns;
-    const S middle = end ? mean[row] : 0;
+    const S middle = end ? (S)mean[row] : 0;
     const S inverse = end ? 1 / sqrt(variance[row] + epsilon) : 0;
     S sum = 0, product = 0;
     FOR_EACH_OF(i, end) {

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from fluidlite.executor.cuda.kernel import MAX_BLOCKS, THREADS, WARP, CudaKernel
+from fluidlite.executor.cuda.kernel import MAX_BLOCKS, THREADS, WARP, CudaKernel, sum_dtype
 
 __all__ = ["FILES", "DeviceAccuracy", "DeviceLayerNormGrad", "DeviceRows", "lanes_for"]
 
@@ -92,7 +92,7 @@ class DeviceLayerNormGrad:
         self.parts = min(_PARTS, max(1, -(-rows // _PART)))  # of no rows too: their sum is 0
         self.columns = columns
         self.numbers = (rows, columns, epsilon)
-        self.weights, self.biases = (xp.empty((self.parts, columns), dtype) for _ in range(2))
+        self.weights, self.biases = (xp.empty((self.parts, columns), sum_dtype(dtype)) for _ in range(2))
 
     def __call__(
         self, x: Any, scale: Any, mean: Any, variance: Any, d: Any, dx: Any, dscale: Any, dbias: Any

@@ -5,15 +5,14 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-import numpy as np
-
 from fluidlite.executor.compile import tails
 from fluidlite.executor.compile.emitter import CannotLower, Emitter, lowering
 from fluidlite.executor.compile.frozen import is_frozen
 from fluidlite.executor.compile.layout import image_order, lays_out
 from fluidlite.executor.compile.lowering.conv import threads_for
-from fluidlite.executor.compile.lowering.device import for_kernel
+from fluidlite.executor.compile.lowering.device import for_kernel, takes
 from fluidlite.executor.cuda.channels import DeviceBatchNorm
+from fluidlite.executor.cuda.kernel import sum_dtype
 from fluidlite.executor.fast.batch_norm import FastBatchNorm, has_fast_batch_norm
 from fluidlite.executor.plan.actions import Bound, Out
 from fluidlite.executor.plan.values import Value
@@ -26,7 +25,7 @@ def _order(e: Emitter, x: Value) -> Sequence[int]:
     """The order of dimensions with the channels last; CannotLower where the portable kernel is to do it."""
     assert x.shape is not None
     rank = len(x.shape)
-    if not e.on_host and x.dtype in (np.float32, np.float64) and x.size:
+    if not e.on_host and takes(e, x.dtype) and x.size:
         return tuple(range(rank))
     if not lays_out(e, x):
         raise CannotLower("layout")
@@ -65,16 +64,18 @@ def _on_device(e: Emitter, x: Value, given: bool = False) -> Bound:
 
 
 def _numbers(e: Emitter, x: Value, *slots: str) -> list[Value]:
-    """Values for each channel, all of them of X's dtype."""
+    """Values for each channel, all of them of X's dtype, or in single precision where that is half."""
     values = [e.need(slot) for slot in slots]
-    if any(value.dtype != x.dtype for value in values):
+    assert x.dtype is not None
+    dtype = sum_dtype(x.dtype)
+    if any(value.dtype != dtype for value in values):
         raise CannotLower("dtype")
     assert x.shape is not None
     channels = x.shape[-1 if is_channels_last(e.attr("data_layout")) else 1]
     if any(value.shape != (channels,) for value in values):
         # a kernel would read past them; the portable one says what is wrong
         raise CannotLower("sizes")
-    return [for_kernel(e, value, x.dtype) for value in values]
+    return [for_kernel(e, value, dtype) for value in values]
 
 
 def _published(e: Emitter, slot: str, x: Value, order: Sequence[int]) -> Value:

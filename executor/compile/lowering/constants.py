@@ -80,12 +80,15 @@ def _(e: Emitter) -> None:
     e.elementwise(expr, out, x=x, scale=scale, bias=bias)
 
 
+_HALF_AND_SINGLE = {"float16", "float32"}
+
+
 @lowering("cast")
 def _(e: Emitter) -> None:
     x = e.need("X")
     dtype = to_numpy(VarType(e.attr("out_dtype")))
     out = e.out("Out", x.shape, dtype)
-    if x.dtype == dtype:
+    if x.dtype == dtype or (not e.on_host and {str(x.dtype), str(out.dtype)} == _HALF_AND_SINGLE):
         e.elementwise("x", out, x=x)
     else:
         # from floating point to whole numbers too, which NumPy does not do unasked

@@ -4,13 +4,11 @@ scratch buffers for one geometry.
 
 from __future__ import annotations
 
-import numpy as np
-
 from fluidlite.base.errors import ShapeError
 from fluidlite.executor.compile import tails
 from fluidlite.executor.compile.emitter import CannotLower, Emitter, lowering
 from fluidlite.executor.compile.layout import image_order, lays_out
-from fluidlite.executor.compile.lowering.device import for_kernel
+from fluidlite.executor.compile.lowering.device import for_kernel, takes
 from fluidlite.executor.compile.tails import is_fixed
 from fluidlite.executor.cuda.convolutions import device_conv
 from fluidlite.executor.plan.actions import Bound, Out
@@ -110,7 +108,7 @@ def _check_places(e: Emitter, geometry: Geometry, places: tuple[int, ...]) -> No
 
 def conv_object(e: Emitter, geometry: Geometry, x: Value) -> Bound:
     """The object that computes a convolution: one that chooses among kernels, where there are several."""
-    if not e.on_host and x.dtype in (np.float32, np.float64) and len(geometry.kernel) == 2:
+    if not e.on_host and takes(e, x.dtype) and len(geometry.kernel) == 2:
         return e.bind_fresh("conv", device_conv, geometry, x.dtype)
     if not lays_out(e, x) or any(size <= 0 for size in geometry.out):
         return e.bind_fresh("conv", conv_plan, geometry, x.dtype)

@@ -5,12 +5,21 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
+
 from fluidlite.executor.compile.emitter import CannotLower, Emitter
 from fluidlite.executor.cuda.rows import DeviceRows
 from fluidlite.executor.plan.actions import Bound
 from fluidlite.executor.plan.values import Value
 
-__all__ = ["for_kernel", "row_kernel"]
+__all__ = ["for_kernel", "row_kernel", "takes"]
+
+
+def takes(e: Emitter, dtype: Any) -> bool:
+    """True if kernels take elements of a type: on the host, ops of half precision never come to their
+    rules.
+    """
+    return dtype in (np.float32, np.float64) or (dtype == np.float16 and not e.on_host)
 
 
 def for_kernel(e: Emitter, value: Value, dtype: Any) -> Value:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from fluidlite.executor.compile.emitter import CannotLower, Emitter, lowering
-from fluidlite.executor.compile.lowering.device import for_kernel, row_kernel
+from fluidlite.executor.compile.lowering.device import for_kernel, row_kernel, takes
 from fluidlite.executor.plan.actions import Bound, Call, Out, SetItem, When
 from fluidlite.executor.plan.values import Value
 from fluidlite.executor.run.rows import Labels, Softmax, SoftmaxGrad, SoftmaxLoss, SoftmaxLossGrad
@@ -24,7 +24,7 @@ def _rows(e: Emitter, value: Value, axis: int) -> Value:
     """`value` as a matrix whose rows run along its last axis."""
     assert value.shape is not None
     is_last = axis in (-1, len(value.shape) - 1)
-    if not is_last or not value.shape or value.dtype not in (np.float32, np.float64):
+    if not is_last or not value.shape or not takes(e, value.dtype):
         raise CannotLower("not the last axis")
     height = math.prod(value.shape[:-1])
     return e.reshape(value, (height, value.shape[-1]))

@@ -7,6 +7,7 @@ import math
 import numpy as np
 
 from fluidlite.executor.compile.emitter import CannotLower, Emitter, lowering
+from fluidlite.executor.compile.lowering.device import takes
 from fluidlite.executor.plan.values import Value
 
 _UFUNC = {"reduce_sum": "add", "reduce_mean": "add", "reduce_max": "maximum", "reduce_min": "minimum"}
@@ -31,7 +32,7 @@ def sum_axes(e: Emitter, value: Value, axes: tuple[int, ...], out: Value) -> Non
     kept = math.prod(dim for i, dim in enumerate(value.shape) if i not in axes)
     if not axes:
         e.copy(value, e.reshape(out, value.shape))
-    elif (lead or trail) and value.dtype in (np.float32, np.float64):
+    elif (lead or trail) and takes(e, value.dtype):
         # over a few columns a product with ones is three times as fast as `add.reduce`
         count = math.prod(value.shape[axis] for axis in axes)
         ones = e.made((count,), np.ones, count, value.dtype)
@@ -57,7 +58,7 @@ def _axes(e: Emitter, rank: int) -> tuple[int, ...]:
 def _(e: Emitter) -> None:
     x = e.need("X")
     assert x.shape is not None
-    if x.dtype not in (np.float32, np.float64) or not x.shape or not x.size or e.attr("out_dtype") >= 0:
+    if not takes(e, x.dtype) or not x.shape or not x.size or e.attr("out_dtype") >= 0:
         raise CannotLower("dtype")
     if e.attr("out_dtype") >= 0:
         raise CannotLower("another dtype")

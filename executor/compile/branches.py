@@ -124,6 +124,7 @@ def _choice(e: Emitter, name: str, condition: Value, new: Value) -> Value:
         old = builder.param(name, held)
     if old is None or not (old.known and new.known) or old.has_lod or new.has_lod:
         raise CannotLower("it leaves something else than one array")
+    assert old.shape is not None
     if old.shape != new.shape or old.dtype != new.dtype or old.order or new.order:
         raise CannotLower("it leaves an array of another kind")
     out = builder.param(name, held) if builder.is_persistable(name) else e.temp(old.shape, old.dtype)

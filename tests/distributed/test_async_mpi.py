@@ -23,5 +23,5 @@ def test_processes_with_communicators(mode: str, monkeypatch: pytest.MonkeyPatch
     losses = [json.loads(line) for line in done.stdout.splitlines() if line.startswith("[")]
     assert len(losses) == 2
     for mine in losses:
-        # on a busy machine many gradients are late: two fifths of the way were seen, of a half and more
+        # gradients are late on a busy machine: 0.56 was seen with a load of 12
         assert np.isfinite(mine).all() and np.mean(mine[-5:]) < 0.8 * np.mean(mine[:5])

@@ -306,16 +306,15 @@ class Executor:
             target = self._target(self.threads or feeding.blas_threads(), recorder.active)
             return compile_plan(block, ops, signature.specs(form), signature.fetches, scope, target, sizes)
 
-        entry = self._plans.find(key, form, signature.free, scope, make)
-        for bound in entry.bounds:
-            if bound.lock.acquire(blocking=False):
-                bound.fit(entry.values)
-                return bound
-        # new, or run by another thread: the source is shared, and only its buffers are made once more
-        bound = BoundPlan(entry.plan, scope, self.place, self.random, switches=self.threads is None)
-        bound.lock.acquire()
+        with self._plans.lock:
+            entry = self._plans.find(key, form, signature.free, scope, make)
+            bound = next((bound for bound in entry.bounds if bound.lock.acquire(blocking=False)), None)
+            if bound is None:
+                # new, or run by another thread: the source is shared, only its buffers are made once more
+                bound = BoundPlan(entry.plan, scope, self.place, self.random, switches=self.threads is None)
+                bound.lock.acquire()
+                entry.bounds.append(bound)
         bound.fit(entry.values)
-        entry.bounds.append(bound)
         return bound
 
     def _interpret(

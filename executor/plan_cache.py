@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import os
 import threading
+import weakref
 from collections import OrderedDict
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
@@ -142,39 +143,46 @@ def _alike(one: Any, other: Any) -> bool:
 
 
 class PlanCache:
-    """Plans by key (program, feeds, fetches, scope) and form; `general` allows plans for several sizes."""
+    """Plans by key (program, feeds, fetches, scope) and form; `general` allows plans for several sizes.
+
+    Several threads may run on one executor: who looks for a plan, or changes the bindings of one, holds
+    `lock`. Of those that ask for the same plan, such as clones of a predictor, one makes it.
+    """
 
     def __init__(self, general: bool = True) -> None:
         self.general = general
+        self.lock = threading.RLock()
+        _caches.add(self)
         self.max_bytes = _memory() // 4
         self.made = 0
         """Plans made so far."""
         self._entries: OrderedDict[tuple[Key, Form], Entry] = OrderedDict()
         self._families: OrderedDict[Key, _Family] = OrderedDict()
-        self._making = threading.RLock()
-        """Of threads that ask for the same plan, such as clones of a predictor, one makes it."""
 
     def __bool__(self) -> bool:
         return bool(self._entries)
 
     def bounds(self) -> list[BoundPlan]:
         """All bindings, each once."""
-        return list(dict.fromkeys(bound for entry in self._entries.values() for bound in entry.bounds))
+        with self.lock:
+            return list(dict.fromkeys(bound for entry in self._entries.values() for bound in entry.bounds))
 
     def clear(self) -> None:
         """Forget all plans."""
-        self._entries.clear()
-        self._families.clear()
+        with self.lock:
+            self._entries.clear()
+            self._families.clear()
 
     def forget(self, key: Key) -> None:
         """Forget the plans of a program: the scope holds arrays of other shapes than when they were made."""
-        self._families.pop(key, None)
-        for place in [place for place in self._entries if place[0] == key]:
-            del self._entries[place]
+        with self.lock:
+            self._families.pop(key, None)
+            for place in [place for place in self._entries if place[0] == key]:
+                del self._entries[place]
 
     def find(self, key: Key, form: Form, free: Free, scope: Scope, make: Make) -> Entry:
-        """The plan for a form, found or made; `free` are the (feed, dimension) that the program leaves
-        open.
+        """The plan for a form, found or made, for one that holds `lock`; `free` are the (feed, dimension)
+        that the program leaves open.
         """
         family = self._families.get(key)
         # the key has the number of a scope, which may be that of another one now
@@ -186,11 +194,9 @@ class PlanCache:
         place = (key, form)
         found = self._entries.get(place)
         if found is None:
-            with self._making:
-                found = self._entries.get(place) or family.find(form) or self._make(key, family, form, make)
-                self._entries[place] = found
-                while len(self._entries) > MAX_ENTRIES:
-                    self._entries.popitem(last=False)
+            found = self._entries[place] = family.find(form) or self._make(key, family, form, make)
+            while len(self._entries) > MAX_ENTRIES:
+                self._entries.popitem(last=False)
         self._entries.move_to_end(place)
         self._families.move_to_end(key)
         return found
@@ -249,6 +255,10 @@ class PlanCache:
         # counted only when there are others than at the last count
         if last.is_counted:
             return
+        with self.lock:
+            self._trim(last)
+
+    def _trim(self, last: BoundPlan) -> None:
         last.is_counted = True
         held = sum(bound.nbytes for bound in self.bounds())
         for place, entry in list(self._entries.items()):
@@ -260,6 +270,20 @@ class PlanCache:
                 entry.bounds.clear()
                 if entry.values is None:
                     del self._entries[place]
+
+
+_caches: weakref.WeakSet[PlanCache] = weakref.WeakSet()
+
+
+def _unlock() -> None:
+    """In a forked process nobody gives back what another thread of its parent held."""
+    for cache in _caches:
+        cache.lock = threading.RLock()
+
+
+# Windows has no fork
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_unlock)
 
 
 def _memory() -> int:

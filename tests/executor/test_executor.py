@@ -5,7 +5,8 @@ from __future__ import annotations
 import subprocess
 import sys
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import numpy as np
@@ -157,6 +158,33 @@ def test_threads_share_a_program() -> None:
     for thread in threads:
         thread.join()
     assert not wrong
+
+
+@pytest.fixture
+def eager_threads() -> Iterator[None]:
+    """Threads take turns every few lines."""
+    before = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    yield
+    sys.setswitchinterval(before)
+
+
+@pytest.mark.usefixtures("eager_threads")
+def test_threads_share_an_executor_with_batches_of_all_sizes() -> None:
+    x = fluid.data("x", [None, 4])
+    doubled = fluid.layers.scale(x, 2.0)
+    others = [fluid.layers.scale(doubled, float(factor)) for factor in range(30)]
+    program, scope, exe = fluid.default_main_program(), fluid.global_scope(), fluid.Executor(fluid.CPUPlace())
+
+    def work(seed: int) -> None:
+        random = np.random.RandomState(seed)
+        for other in [others[place] for place in random.permutation(90) % 30]:
+            fed = random.rand(random.randint(1, 40), 4).astype("float32")
+            _, found = exe.run(program, {"x": fed}, [other, doubled], scope=scope)
+            np.testing.assert_array_equal(found, 2 * fed)
+
+    with ThreadPoolExecutor(6) as threads:
+        list(threads.map(work, range(6)))
 
 
 def test_explain_shows_the_plan_and_runs_nothing() -> None:

@@ -193,3 +193,35 @@ def test_a_pool_is_hardly_larger_than_what_is_in_use_at_once() -> None:
         alive.append(out)
     layout = layout_of(steps, alive)
     assert layout.live_bytes <= layout.pool_bytes <= 1.2 * layout.live_bytes
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+@pytest.mark.parametrize("loops", ["off", "wait"])
+@pytest.mark.parametrize("shared", [False, True])
+def test_decay_of_a_table_of_which_a_batch_has_some_rows(
+    shared: bool, loops: str, threads: int, flags: Callable[..., None]
+) -> None:
+    flags(fast_loops=loops)
+    main, startup = fluid.Program(), fluid.Program()
+    main.random_seed = startup.random_seed = 3
+    with fluid.program_guard(main, startup), fluid.unique_name.guard():
+        ids = fluid.data("ids", [-1, 4], "int64")
+        looked_up = fluid.embedding(ids, [500, 33], is_sparse=True, param_attr="table")
+        if shared:
+            other = fluid.embedding(layers.slice(ids, [1], [0], [2]), [500, 33], True, param_attr="table")
+            looked_up = layers.concat([looked_up, other], axis=1)
+        loss = layers.mean(layers.square(looked_up))
+        decay = fluid.regularizer.L2Decay(0.01)
+        fluid.optimizer.Momentum(0.5, 0.9, regularization=decay).minimize(loss)
+    random = np.random.RandomState(0)
+    batches = [{"ids": random.randint(0, 500, (90, 4))} for _ in range(5)]
+    tables = []
+    for naive in (True, False):
+        exe, scope = fluid.Executor(fluid.CPUPlace()), fluid.Scope()
+        exe.naive, exe.threads = naive, threads
+        exe.run(startup, scope=scope)
+        for batch in batches:
+            exe.run(main, feed=batch, fetch_list=[loss], scope=scope)
+        tables.append(np.array(scope.find_var("table").get_tensor()))
+    np.testing.assert_allclose(*tables, rtol=1e-5, atol=1e-7)
+    assert "added_rows" in exe.explain(main, batches[0], [loss], scope)

@@ -9,7 +9,11 @@ import numpy as np
 from fluidlite.base.dtypes import VarType, to_numpy
 from fluidlite.executor.compile.emitter import CannotLower, Emitter, lowering
 from fluidlite.executor.compile.lowering.device_rows import sum_rows
+from fluidlite.executor.fast.loops.tables import row_adder
+from fluidlite.executor.plan.actions import InOut
+from fluidlite.executor.plan.values import Value
 from fluidlite.ops.tensors.creation import exact
+from fluidlite.values.tensor import SelectedRows
 
 
 @lowering("fill_constant")
@@ -99,7 +103,10 @@ def _(e: Emitter) -> None:
 def _(e: Emitter) -> None:
     if sum_rows(e):
         return
-    parts = [e.laid_need("X", index) for index in range(len(e.op.inputs["X"]))]
+    sparse = _sparse_parts(e)
+    parts = [e.laid_need("X", index) for index in range(len(e.op.inputs["X"])) if index not in sparse]
+    if not parts:
+        raise CannotLower("rows only")
     first = parts[0]
     if any(part.shape != first.shape or part.dtype != first.dtype for part in parts):
         raise CannotLower("shapes differ")
@@ -108,6 +115,38 @@ def _(e: Emitter) -> None:
     names = [f"x{index}" for index in range(len(parts))]
     operands, out = e.laid_alike(dict(zip(names, parts, strict=True)), "Out", first, inplace=True)
     e.elementwise(" + ".join(names), out, **operands)
+    if sparse:
+        add = e.bind_fresh("added_rows", AddedRows, e.loops)
+        e.run(add, *sparse.values(), InOut(out))
+
+
+def _sparse_parts(e: Emitter) -> dict[int, Value]:
+    """The gradients in a sum that have rows, by their places."""
+    found = {}
+    for index, name in enumerate(e.op.inputs["X"]):
+        var = e.builder.block._find_var_recursive(name)
+        if e.on_host and var is not None and var.type == VarType.SELECTED_ROWS:
+            value = e.builder.value(e.op, "X", name)
+            if value.maybe:
+                raise CannotLower("what may not be there")
+            if not value.known:
+                found[index] = value
+    return found
+
+
+class AddedRows:
+    """Adds row-sparse gradients to an array: the decay of a whole table, of which a batch has some rows."""
+
+    def __init__(self, xp: Any, loops: str) -> None:
+        self.add = row_adder(xp, loops)
+
+    def __call__(self, *operands: Any) -> None:
+        *gradients, out = operands
+        for gradient in gradients:
+            if isinstance(gradient, SelectedRows):
+                self.add(out, gradient.ids, gradient.array)
+            else:  # what is declared as rows may be dense
+                out += gradient
 
 
 @lowering("increment")

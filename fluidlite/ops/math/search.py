@@ -63,19 +63,33 @@ def _largest(x: Array, k: int) -> Array | None:
 
 
 def _above(x: Array, k: int) -> Array | None:
-    """The same among those that are no smaller than the k-th largest; None where these are more than k, as
-    equal ones can be, or fewer, as beside NaN.
+    """The same among those that are no smaller than the k-th largest of some groups' largest elements, which
+    is no larger than the k-th largest of all; None where many are equal.
     """
     rows = x.reshape(-1, x.shape[-1])
-    width = rows.shape[1]
+    count, width = rows.shape
     if not rows.size or rows.dtype.kind not in "fiu" or width < 4 * k:
         return None
-    least = np.partition(rows, width - k, axis=1)[:, width - k, None]
-    is_among = rows >= least
-    if (is_among.sum(axis=1) != k).any():
+    # of 4 k groups; the largest elements of neighbouring groups are found together
+    depth = width // (4 * k)
+    groups = width // depth
+    largest = rows[:, : depth * groups].reshape(count, depth, groups).max(axis=1)
+    least = np.partition(largest, groups - k, axis=1)[:, groups - k, None]
+    is_among = ~(rows < least)  # NaN, too, which is the largest in any order
+    counts = np.count_nonzero(is_among, axis=1)
+    most = int(counts.max())
+    if counts.min() < k or most > 8 * k:
         return None
-    places = np.nonzero(is_among)[1].reshape(len(rows), k)
-    order = stable_order(np, np.take_along_axis(rows, places, axis=1), 1, descending=True)
+    found = np.flatnonzero(is_among)
+    owners = np.repeat(np.arange(count), counts)
+    starts = np.cumsum(counts) - counts
+    # columns behind a row's own hold what is never larger, and they come last
+    there = owners, np.arange(len(found)) - starts[owners]
+    values = np.full((count, most), least, rows.dtype)
+    places = np.zeros((count, most), np.int64)
+    values[there] = rows.reshape(-1)[found]
+    places[there] = found - owners * width
+    order = stable_order(np, values, 1, descending=True)[:, :k]
     return np.take_along_axis(places, order, axis=1).reshape(*x.shape[:-1], k)
 
 

@@ -176,6 +176,21 @@ CASES = [
         {"k": 2},
         grad=["X"],
     ),
+    # equal elements, of which the first come first, also at the end of the k largest
+    *(
+        Case(
+            "top_k",
+            {"X": X},
+            lambda X: (-np.sort(-X)[:, :20], np.argsort(-X, kind="stable")[:, :20]),
+            {"k": 20},
+        )
+        for X in (
+            f(5, 203),
+            np.floor(f(5, 203)),
+            np.where(np.arange(203) % 19 == 3, f(5, 203), np.float32(-np.inf)),
+            np.arange(406).reshape(2, 203) % 101,
+        )
+    ),
     Case(
         "top_k_v2",
         {"X": f(3, 5)},

@@ -54,7 +54,7 @@ def product(xp: Any, left: Array, right: Array, out: Array | None = None) -> Arr
 
 
 def shared_product(ctx: KernelContext, xp: Any, left: Array, right: Array) -> Array:
-    """The product of two matrices, its rows shared among the threads of the run where it is large."""
+    """The product of two matrices, shared among the threads of the run where it is large."""
     rows, depth = left.shape
     columns = right.shape[1]
     is_large = rows * depth * columns >= LARGE or rows * columns >= LARGE_RESULT
@@ -62,10 +62,18 @@ def shared_product(ctx: KernelContext, xp: Any, left: Array, right: Array) -> Ar
         return product(xp, left, right)
     out = np.empty((rows, columns), left.dtype)
 
-    def part(of: slice) -> None:
+    def some_rows(of: slice) -> None:
         product(xp, left[of], right, out[of])
 
-    ctx.share(rows, part)
+    def some_columns(of: slice) -> None:
+        product(xp, left, right[:, of], out[:, of])
+
+    # each thread packs all of one operand: of a weight's gradient, 128 x 2048 by 2048 x 512, that should be
+    # the left one (1.4 ms on each of two threads, and 1.6 with the right one)
+    if columns > rows:
+        ctx.share(columns, some_columns)
+    else:
+        ctx.share(rows, some_rows)
     return out
 
 

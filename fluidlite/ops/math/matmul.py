@@ -24,6 +24,14 @@ def _flat(shape: tuple[int, ...], cols: int) -> tuple[int, int]:
     return size(shape[:cols]), size(shape[cols:])
 
 
+def _matrix(array: Array, cols: int) -> Array:
+    """An array as a matrix: dimensions before `cols` are rows, the others columns."""
+    # most are matrices; steps of loops are so small that asking for their shapes takes as long as a product
+    if array.ndim == 2 and cols == 1:
+        return array
+    return array.reshape(_flat(array.shape, cols))
+
+
 mul = Op("mul", "X Y -> Out", attrs={"x_num_col_dims": 1, "y_num_col_dims": 1})
 
 
@@ -42,7 +50,7 @@ def _(X: Spec, Y: Spec, x_num_col_dims: int, y_num_col_dims: int) -> Spec:
 
 @mul.kernel
 def _(xp: Any, ctx: KernelContext, X: Array, Y: Array, x_num_col_dims: int, y_num_col_dims: int) -> Array:
-    x, y = X.reshape(_flat(X.shape, x_num_col_dims)), Y.reshape(_flat(Y.shape, y_num_col_dims))
+    x, y = _matrix(X, x_num_col_dims), _matrix(Y, y_num_col_dims)
     out = shared_product(ctx, xp, x, y)
     if X.ndim == Y.ndim == 2:
         return out
@@ -60,11 +68,13 @@ def mul_grad(
     y_num_col_dims: int,
     wants: frozenset[str],
 ) -> tuple[Array | None, Array | None]:
-    x, y = X.reshape(_flat(X.shape, x_num_col_dims)), Y.reshape(_flat(Y.shape, y_num_col_dims))
-    d = dOut.reshape(x.shape[0], y.shape[1])
+    x, y = _matrix(X, x_num_col_dims), _matrix(Y, y_num_col_dims)
+    d = dOut if dOut.ndim == 2 else dOut.reshape(x.shape[0], y.shape[1])
+    dx = shared_product(ctx, xp, d, y.T) if "X@GRAD" in wants else None
+    dy = shared_product(ctx, xp, x.T, d) if "Y@GRAD" in wants else None
     return (
-        shared_product(ctx, xp, d, y.T).reshape(X.shape) if "X@GRAD" in wants else None,
-        shared_product(ctx, xp, x.T, d).reshape(Y.shape) if "Y@GRAD" in wants else None,
+        dx if dx is None or x is X else dx.reshape(X.shape),
+        dy if dy is None or y is Y else dy.reshape(Y.shape),
     )
 
 

@@ -297,7 +297,10 @@ class KernelCall:
         found: list[Any] = []
         found_lods: list[Any] = []
         for number, (position, before) in enumerate(self.picks):
-            value, lod = unpack(returned[position]) if position < len(returned) else (None, None)
+            value = returned[position] if position < len(returned) else None
+            lod: Lod | None = None
+            if type(value) is not np.ndarray:
+                value, lod = unpack(value)
             if value is None:
                 value, lod = self._before(before, values, lods)
             elif lod is None:

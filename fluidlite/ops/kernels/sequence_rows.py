@@ -17,6 +17,7 @@ from fluidlite.base.registry import Lod
 
 __all__ = [
     "lengths_lod",
+    "lengths_of",
     "offsets_of_level",
     "owners",
     "padded_rows",
@@ -51,6 +52,12 @@ def pairs(offsets: Array) -> Iterator[tuple[int, int]]:
     return itertools.pairwise(offsets.tolist())
 
 
+def lengths_of(offsets: Array) -> Array:
+    """The lengths of the sequences; `np.diff` takes five times as long over a few."""
+    lengths: Array = offsets[1:] - offsets[:-1]
+    return lengths
+
+
 def lengths_lod(lengths: Array) -> Lod:
     """One level of detail of sequences of these lengths."""
     return ((0, *np.cumsum(lengths, dtype=np.int64).tolist()),)
@@ -69,7 +76,7 @@ def spans(starts: Array, lengths: Array) -> Array:
 
 def padded_rows(offsets: Array, steps: int) -> tuple[Array, Array]:
     """[sequences, steps] row numbers (some row's beyond a sequence's end), and which of them are there."""
-    lengths = np.diff(offsets)
+    lengths = lengths_of(offsets)
     rows = np.minimum(offsets[:-1, None] + np.arange(steps), max(int(offsets[-1]) - 1, 0))
     return rows, np.arange(steps) < lengths[:, None]
 
@@ -81,16 +88,19 @@ def take_rows(xp: Any, X: Array, rows: Array) -> Array:
 
 def sum_runs(xp: Any, X: Array, offsets: Array) -> Array:
     """The sum of the rows of each sequence; zeros for empty ones."""
-    out = xp.zeros((len(offsets) - 1, *X.shape[1:]), X.dtype)
-    filled = np.flatnonzero(np.diff(offsets))
+    count = len(offsets) - 1
     # reduceat is as fast where rows are single numbers
-    if xp is np and offsets[-1] >= LONG_ENOUGH * len(out) and X.size >= 4 * len(X):
+    if xp is np and offsets[-1] >= LONG_ENOUGH * count and X.size >= 4 * len(X):
+        out = np.empty((count, *X.shape[1:]), X.dtype)
         for sequence, (first, end) in enumerate(pairs(offsets)):
             np.add.reduce(X[first:end], axis=0, out=out[sequence, ...])
+        return out
     # reduceat takes an empty run for one of a single row, so empty sequences are left out
-    elif len(filled) == len(out) and len(out):
+    filled = np.flatnonzero(lengths_of(offsets))
+    if len(filled) == count and count:
         return xp.add.reduceat(X, xp.asarray(offsets[:-1]), axis=0)
-    elif len(filled):
+    out = xp.zeros((count, *X.shape[1:]), X.dtype)
+    if len(filled):
         out[xp.asarray(filled)] = xp.add.reduceat(X, xp.asarray(offsets[filled]), axis=0)
     return out
 

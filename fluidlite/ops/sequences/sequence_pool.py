@@ -10,6 +10,7 @@ from fluidlite.base.dtypes import Array, VarType
 from fluidlite.base.errors import ShapeError
 from fluidlite.base.registry import GradContext, KernelContext, Lod, Op, Spec, WithLod
 from fluidlite.ops.kernels.sequence_rows import (
+    lengths_of,
     offsets_of_level,
     owners,
     padded_rows,
@@ -52,7 +53,7 @@ def _scale(lengths: Array, pooltype: str, dtype: Any) -> Array:
 
 def _first_maxima(xp: Any, ctx: KernelContext, X: Array, offsets: Array) -> Array:
     """[sequences, ...] the row that holds the maximum, -1 for empty sequences."""
-    lengths = np.diff(offsets)
+    lengths = lengths_of(offsets)
     if xp is np:
         found = np.full((len(lengths), *X.shape[1:]), -1, np.int32)
         bounds = list(enumerate(pairs(offsets)))
@@ -90,7 +91,9 @@ def _pooled(
         rows = offsets[1:] - 1 if pooltype == "LAST" else offsets[:-1]
         return take_rows(xp, X, np.clip(rows, 0, max(len(X) - 1, 0))), None
     sums = sum_runs(xp, X, offsets)
-    return _scaled(xp, sums, _scale(np.diff(offsets), pooltype, X.dtype)) if pooltype != "SUM" else sums, None
+    return _scaled(
+        xp, sums, _scale(lengths_of(offsets), pooltype, X.dtype)
+    ) if pooltype != "SUM" else sums, None
 
 
 def _scaled(xp: Any, values: Array, factors: Array) -> Array:
@@ -103,7 +106,7 @@ def _(
 ) -> tuple[WithLod, Array | None]:
     offsets = offsets_of_level("sequence_pool", "X", X_lod, rows=len(X))
     out, index = _pooled(xp, ctx, X, offsets, pooltype)
-    empty = np.flatnonzero(np.diff(offsets) == 0)
+    empty = np.flatnonzero(lengths_of(offsets) == 0)
     if len(empty):
         out[xp.asarray(empty)] = pad_value
     return WithLod(out, X_lod[:-1]), index
@@ -120,7 +123,7 @@ def _(context: GradContext) -> None:
 @sequence_pool.grad("X")
 def _(xp: Any, X: Array, X_lod: Lod, MaxIndex: Array | None, dOut: Array, pooltype: str) -> Array:
     offsets = offsets_of_level("sequence_pool_grad", "X", X_lod, rows=len(X))
-    lengths = np.diff(offsets)
+    lengths = lengths_of(offsets)
     if pooltype in ("AVERAGE", "SUM", "SQRT"):
         scaled = _scaled(xp, dOut, _scale(lengths, pooltype, dOut.dtype)) if pooltype != "SUM" else dOut
         return take_rows(xp, scaled, owners(lengths))
@@ -151,8 +154,8 @@ def _(xp: Any, X: Array, X_lod: Lod) -> Array:
     offsets = offsets_of_level("sequence_softmax", "X", X_lod, rows=len(X))
     if X.size != len(X):
         raise ShapeError(f"op 'sequence_softmax': X has shape {list(X.shape)}, wanted one column")
-    flat, numbers = X.reshape(-1), owners(np.diff(offsets))
-    filled = np.flatnonzero(np.diff(offsets))
+    flat, numbers = X.reshape(-1), owners(lengths_of(offsets))
+    filled = np.flatnonzero(lengths_of(offsets))
     if not len(filled):
         return X.copy()
     # empty sequences have no elements that would read their maximum
@@ -168,7 +171,7 @@ def _largest_of_runs(xp: Any, flat: Array, offsets: Array, filled: Array) -> Arr
         return np.maximum.reduceat(flat, offsets[filled])
     # CuPy's `reduceat` only adds: runs become rows of one length, and each is filled up with its own first
     # element
-    starts, counts = offsets[filled][:, None], np.diff(offsets)[filled][:, None]
+    starts, counts = offsets[filled][:, None], lengths_of(offsets)[filled][:, None]
     within = np.arange(counts.max())[None]
     return flat[xp.asarray(starts + np.where(within < counts, within, 0))].max(axis=1)
 
@@ -177,4 +180,4 @@ def _largest_of_runs(xp: Any, flat: Array, offsets: Array, filled: Array) -> Arr
 def _(xp: Any, X: Array, X_lod: Lod, Out: Array, dOut: Array) -> Array:
     offsets = offsets_of_level("sequence_softmax_grad", "X", X_lod, rows=len(X))
     product = Out * dOut
-    return product - Out * take_rows(xp, sum_runs(xp, product, offsets), owners(np.diff(offsets)))
+    return product - Out * take_rows(xp, sum_runs(xp, product, offsets), owners(lengths_of(offsets)))

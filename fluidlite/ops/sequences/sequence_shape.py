@@ -11,6 +11,7 @@ from fluidlite.base.errors import ShapeError
 from fluidlite.base.registry import AttrType, GradContext, Lod, Op, Spec, WithLod, required
 from fluidlite.ops.kernels.sequence_rows import (
     lengths_lod,
+    lengths_of,
     offsets_of_level,
     owners,
     spans,
@@ -44,12 +45,12 @@ def _(X: Spec, Y: Spec, ref_level: int) -> Spec:
 
 def _expanded(X: Array, X_lod: Lod, Y_lod: Lod, ref_level: int) -> tuple[Array, Array] | None:
     """Which rows of X make up the result, and the lengths of its sequences; None where X stays as it is."""
-    repeats = np.diff(offsets_of_level("sequence_expand", "Y", Y_lod, ref_level))
+    repeats = lengths_of(offsets_of_level("sequence_expand", "Y", Y_lod, ref_level))
     if len(repeats) == 0:
         return None
     offsets = offsets_of_level("sequence_expand", "X", X_lod, 0, len(X)) if X_lod else np.arange(len(X) + 1)
     _same_count("sequence_expand", len(offsets) - 1, len(repeats), f"level {ref_level} of Y")
-    lengths = np.repeat(np.diff(offsets), repeats)
+    lengths = np.repeat(lengths_of(offsets), repeats)
     return spans(np.repeat(offsets[:-1], repeats), lengths), lengths
 
 
@@ -80,7 +81,7 @@ def _(X: Spec) -> Spec:
 def _(xp: Any, X: Array, Y_lod: Lod) -> WithLod:
     offsets = offsets_of_level("sequence_expand_as", "Y", Y_lod, 0)
     _same_count("sequence_expand_as", len(X), len(offsets) - 1, "Y")
-    return WithLod(take_rows(xp, X, owners(np.diff(offsets))), Y_lod)
+    return WithLod(take_rows(xp, X, owners(lengths_of(offsets))), Y_lod)
 
 
 @sequence_expand_as.grad("X")
@@ -116,7 +117,7 @@ def _interleaved(lods: list[Lod], sizes: list[int]) -> tuple[Array, Array]:
         _same_count("sequence_concat", len(other) - 1, len(offsets[0]) - 1, "the first X")
     begins = np.cumsum([0, *sizes[:-1]])
     starts = np.stack([level[:-1] + begin for level, begin in zip(offsets, begins, strict=True)], axis=1)
-    lengths = np.stack([np.diff(level) for level in offsets], axis=1)
+    lengths = np.stack([lengths_of(level) for level in offsets], axis=1)
     return spans(starts.reshape(-1), lengths.reshape(-1)), lengths.sum(axis=1)
 
 
@@ -157,7 +158,7 @@ def _sliced(X: Array, X_lod: Lod, Offset: Array, Length: Array) -> tuple[Array, 
     skipped, kept = host(Offset).reshape(-1).astype(np.int64), host(Length).reshape(-1).astype(np.int64)
     _same_count("sequence_slice", len(offsets) - 1, len(skipped), "Offset")
     _same_count("sequence_slice", len(offsets) - 1, len(kept), "Length")
-    wrong = np.flatnonzero((skipped < 0) | (kept < 0) | (skipped + kept > np.diff(offsets)))
+    wrong = np.flatnonzero((skipped < 0) | (kept < 0) | (skipped + kept > lengths_of(offsets)))
     if len(wrong):
         i = wrong[0]
         raise ShapeError(
@@ -191,7 +192,9 @@ def _(X: Spec) -> Spec:
 @sequence_reverse.kernel
 def _(xp: Any, X: Array, X_lod: Lod) -> Array:
     offsets = offsets_of_level("sequence_reverse", "X", X_lod, 0, len(X))
-    return take_rows(xp, X, np.repeat(offsets[:-1] + offsets[1:] - 1, np.diff(offsets)) - np.arange(len(X)))
+    return take_rows(
+        xp, X, np.repeat(offsets[:-1] + offsets[1:] - 1, lengths_of(offsets)) - np.arange(len(X))
+    )
 
 
 @sequence_reverse.grad_rule("X")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -28,11 +29,12 @@ from fluidlite.saving.distributed import (
 from fluidlite.values.scope import Scope, global_scope
 from fluidlite.values.serialize import (
     FileSet,
+    Piece,
     ValueReader,
     inside,
     replace_file,
-    tensor_bytes,
-    value_bytes,
+    tensor_pieces,
+    value_pieces,
     write_folder,
 )
 from fluidlite.values.tensor import LoDTensor, SelectedRows, host
@@ -228,10 +230,10 @@ def put_files(
         files.put(filename, combined_bytes(values))
         return
     for name, value in values.items():
-        files.put(name, [value_bytes(value)])
+        files.put(name, value_pieces(value))
 
 
-def combined_bytes(values: Mapping[str, LoDTensor | SelectedRows]) -> Iterable[bytes]:
+def combined_bytes(values: Mapping[str, LoDTensor | SelectedRows]) -> Iterable[Piece]:
     """The pieces of a combined file."""
     sparse = [name for name, value in values.items() if isinstance(value, SelectedRows)]
     if sparse:
@@ -239,7 +241,8 @@ def combined_bytes(values: Mapping[str, LoDTensor | SelectedRows]) -> Iterable[b
             f"{sparse[0]!r} holds SelectedRows, which only a file of their own can hold: leave 'filename' out"
         )
     # by name: the file has no names, and the order is all that a reader knows of them
-    return (tensor_bytes(values[name]) for name in sorted(values) if isinstance(values[name], LoDTensor))  # type: ignore[arg-type]
+    tensors = (value for _, value in sorted(values.items()) if isinstance(value, LoDTensor))
+    return itertools.chain.from_iterable(map(tensor_pieces, tensors))
 
 
 def save_params(

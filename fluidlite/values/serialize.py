@@ -17,7 +17,7 @@ import shutil
 import struct
 import uuid
 from collections.abc import Iterable, Iterator
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -26,44 +26,68 @@ from fluidlite.base.errors import FormatError
 from fluidlite.ir import framework_pb
 from fluidlite.values.tensor import LoDTensor, SelectedRows, as_lod, host
 
-__all__ = ["FileSet", "ValueReader", "inside", "replace_file", "tensor_bytes", "value_bytes", "write_folder"]
+__all__ = [
+    "FileSet",
+    "Piece",
+    "ValueReader",
+    "inside",
+    "replace_file",
+    "tensor_bytes",
+    "tensor_pieces",
+    "value_bytes",
+    "value_pieces",
+    "write_folder",
+]
+
+Piece: TypeAlias = "bytes | memoryview[int]"
 
 _MAX_DESC = 1 << 12  # a TensorDesc of 64 dimensions takes some 700 bytes
 _MAX_LEVELS = 64
 
 
 # ------------------------------------------------------------------------------------------------ writing
-def _plain_bytes(array: Array) -> bytes:
+def _plain_pieces(array: Array) -> Iterator[Piece]:
     """A tensor without level of detail."""
     tensor = framework_pb.TensorDesc(data_type=int(to_vartype(array.dtype)), dims=list(array.shape))
     desc = tensor.SerializeToString()
-    # the files are little-endian, whatever machine writes them
-    little = array.astype(array.dtype.newbyteorder("<"), copy=False)
     # 0 is the version, which Paddle has never raised
-    return struct.pack("<Ii", 0, len(desc)) + desc + little.tobytes("C")
+    yield struct.pack("<Ii", 0, len(desc)) + desc
+    # the files are little-endian, whatever machine writes them
+    little = np.ascontiguousarray(array, array.dtype.newbyteorder("<"))
+    # the array's own memory: as bytes, the largest parameter would be there twice
+    yield little.reshape(-1).view(np.uint8).data
+
+
+def tensor_pieces(tensor: LoDTensor, dtype: Any = None) -> Iterator[Piece]:
+    """A LoDTensor in pieces, its elements converted to `dtype` if that is given; the last piece shows its own
+    memory.
+    """
+    levels = b"".join(
+        struct.pack("<Q", 8 * len(level)) + np.asarray(level, "<u8").tobytes() for level in tensor.lod()
+    )
+    yield struct.pack("<IQ", 0, len(tensor.lod())) + levels
+    array = host(tensor.array)
+    yield from _plain_pieces(array if dtype is None else array.astype(dtype))
+
+
+def value_pieces(value: LoDTensor | SelectedRows, dtype: Any = None) -> Iterator[Piece]:
+    """The same of a LoDTensor or SelectedRows."""
+    if isinstance(value, LoDTensor):
+        yield from tensor_pieces(value, dtype)
+        return
+    rows = np.asarray(host(value.ids), "<i8")
+    yield struct.pack("<IQ", 0, len(rows)) + rows.tobytes() + struct.pack("<q", value.height())
+    yield from _plain_pieces(host(value.array))
 
 
 def tensor_bytes(tensor: LoDTensor, dtype: Any = None) -> bytes:
     """A LoDTensor as bytes, its elements converted to `dtype` if that is given."""
-    array = host(tensor.array)
-    array = array if dtype is None else array.astype(dtype)
-    levels = b"".join(
-        struct.pack("<Q", 8 * len(level)) + np.asarray(level, "<u8").tobytes() for level in tensor.lod()
-    )
-    return struct.pack("<IQ", 0, len(tensor.lod())) + levels + _plain_bytes(array)
+    return b"".join(tensor_pieces(tensor, dtype))
 
 
 def value_bytes(value: LoDTensor | SelectedRows, dtype: Any = None) -> bytes:
     """A LoDTensor or SelectedRows as bytes."""
-    if isinstance(value, LoDTensor):
-        return tensor_bytes(value, dtype)
-    rows = np.asarray(host(value.ids), "<i8")
-    return (
-        struct.pack("<IQ", 0, len(rows))
-        + rows.tobytes()
-        + struct.pack("<q", value.height())
-        + _plain_bytes(host(value.array))
-    )
+    return b"".join(value_pieces(value, dtype))
 
 
 # ------------------------------------------------------------------------------------------------ reading
@@ -237,7 +261,7 @@ def _naming(target: pathlib.Path, hidden: pathlib.Path) -> Iterator[None]:
         raise OSError(error.errno, error.strerror, f"{target}{inner}") from None
 
 
-def replace_file(path: str | os.PathLike[str], chunks: Iterable[bytes]) -> None:
+def replace_file(path: str | os.PathLike[str], chunks: Iterable[Piece]) -> None:
     """Write a file under another name beside `path` and put it in place when it is complete; folders are
     made.
     """
@@ -273,7 +297,7 @@ class FileSet:
         self.staging = staging
         self.names: list[str] = []
 
-    def put(self, name: str, chunks: Iterable[bytes]) -> None:
+    def put(self, name: str, chunks: Iterable[Piece]) -> None:
         """Add a file; ValueError for a name that leads out of the folder."""
         replace_file(inside(self.staging, name), chunks)
         self.names.append(name)

@@ -11,7 +11,7 @@ from fluidlite.base.dtypes import Array, VarType
 from fluidlite.base.errors import MissingFileError
 from fluidlite.base.registry import LONG, LONGS, AttrType, Lod, Op, Spec, WithLod, required
 from fluidlite.reading.queues import BlockingQueue, QueueReader
-from fluidlite.values.serialize import ValueReader, replace_file, tensor_bytes, value_bytes
+from fluidlite.values.serialize import ValueReader, replace_file, tensor_pieces, value_pieces
 from fluidlite.values.tensor import LoDTensor, LoDTensorArray, SelectedRows, host
 
 _INT = required(AttrType.INT)
@@ -62,7 +62,7 @@ def _may_write(path: str, overwrite: bool) -> None:
 def _(X: Any, X_lod: Lod, file_path: str, overwrite: bool, save_as_fp16: bool) -> dict[str, Any]:
     _may_write(file_path, overwrite)
     value = X if isinstance(X, SelectedRows) else LoDTensor(X, X_lod)
-    replace_file(file_path, [value_bytes(value, np.float16 if save_as_fp16 else None)])
+    replace_file(file_path, value_pieces(value, np.float16 if save_as_fp16 else None))
     return {}
 
 
@@ -80,7 +80,8 @@ def _(
     save_to_memory: bool,
 ) -> dict[str, Any]:
     dtype = np.float16 if save_as_fp16 else None
-    chunks = (tensor_bytes(LoDTensor(value, lod), dtype) for value, lod in zip(X, X_lod, strict=True))
+    tensors = map(LoDTensor, X, X_lod)
+    chunks = (piece for tensor in tensors for piece in tensor_pieces(tensor, dtype))
     if save_to_memory:
         ctx.scope.var(ctx.op.output("Y")[0]).set(b"".join(chunks))
         return {}

@@ -21,7 +21,6 @@ from fluidlite.executor.passes import PASSES
 from fluidlite.executor.plan.actions import Fresh
 from fluidlite.executor.plan.plan import CompiledPlan, Plan
 from fluidlite.executor.plan.steps import flat
-from fluidlite.executor.plan.values import Storage
 from fluidlite.executor.run.calls import KernelCall
 from fluidlite.executor.run.products import SharedProducts
 
@@ -63,9 +62,7 @@ def _summary(lowered: Plan, compiled: CompiledPlan) -> list[str]:
     steps = sum(not step.is_view for step in flat(plan.steps))
     before = sum(not step.is_view for step in flat(lowered.steps))
     lines = [f"plan: {steps} steps (of {before} as lowered)"]
-    params = sum(
-        {value.name: value.nbytes for value in compiled.values if value.storage is Storage.PARAM}.values()
-    )
+    params = sum({value.name: value.nbytes for value in compiled.values if value.persists}.values())
     persistable = f"{_bytes(params)} of persistable variables, updated in place"
     if plan.layout is None:
         return [*lines, f"memory: buffers are not placed yet, {persistable}"]

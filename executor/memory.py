@@ -10,7 +10,7 @@ from fluidlite.executor.passes import PASSES
 from fluidlite.executor.plan.plan import Plan
 from fluidlite.executor.plan.sizes import plain
 from fluidlite.executor.plan.steps import Step
-from fluidlite.executor.plan.values import Storage, Value
+from fluidlite.executor.plan.values import Value
 from fluidlite.ir.operator import Operator
 
 __all__ = ["HeldArray", "MemoryUse", "memory_of"]
@@ -82,7 +82,7 @@ def memory_of(lower: Callable[[], Plan], shown: int) -> MemoryUse:
     live = _live(plan)
     sizes = [_covered(plan, held) for held in live]
     peak = max(range(len(sizes)), key=sizes.__getitem__, default=None)
-    params = {value.name: value for value in plan.all_values() if value.storage is Storage.PARAM}
+    params = {value.name: value for value in plan.all_values() if value.persists}
     persistable = [_held(value, makers) for value in params.values()]
     op = "" if peak is None else _op_of(plan.steps[peak])
     return MemoryUse(

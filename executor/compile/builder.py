@@ -335,14 +335,14 @@ class PlanBuilder:
         return found
 
     def held(self, name: str) -> Any:
-        """The array that the scope holds for `name`; None where it holds none, or one that falls into
-        sequences.
+        """The array that the scope holds for `name`, or its form; None where it holds none, or one that falls
+        into sequences.
         """
         held = self.scope.find_var(name)
         tensor = held.value if held is not None and isinstance(held.value, LoDTensor) else None
         # the lengths of sequences differ from run to run, so an array that falls into some is no part of a
         # plan
-        return None if tensor is None or self._in_sequences(name, tensor) else tensor.array
+        return None if tensor is None or self._in_sequences(name, tensor) else tensor.form
 
     def _in_sequences(self, name: str, tensor: LoDTensor) -> bool:
         """True if a tensor of the scope has, or by its declaration may have, a level of detail: such ones are

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 
 from fluidlite.executor.compile import layout
 from fluidlite.executor.compile.emitter import Emitter
-from fluidlite.executor.fast.onednn.fixed_product import FixedProduct, has_fixed_product
+from fluidlite.executor.fast.onednn.fixed_product import FixedProduct, PackedProduct, has_fixed_product
 from fluidlite.executor.plan.actions import Out
 from fluidlite.executor.plan.sizes import about
 from fluidlite.executor.plan.values import Storage, Value
@@ -55,8 +55,12 @@ def _is_dense(value: Value) -> bool:
 
 
 def _write(e: Emitter, tail: _ProductTail, out: Value) -> None:
-    plan = e.bind_fresh("product", FixedProduct, e.threads)
-    e.run(plan, tail.x, tail.w, Out(out), tail.bias, tail.term)
+    w, kind = tail.w, FixedProduct
+    if w.storage is Storage.PARAM:
+        w = e.builder.values.make(w.shape, w.dtype, Storage.TENSOR, name=w.name)
+        kind = PackedProduct
+    plan = e.bind_fresh("product", kind, e.threads)
+    e.run(plan, tail.x, w, Out(out), tail.bias, tail.term)
     e.remember(("product", out.root), tail)
 
 

@@ -145,6 +145,8 @@ class _Renderer:
         """The line that shows a fixed value; empty for another name of one."""
         if value.storage is Storage.PARAM:
             return f"{name} = params[{value.name!r}]"
+        if value.storage is Storage.TENSOR:
+            return f"{name} = tensors[{value.name!r}]"
         if value.storage is Storage.CONST:
             return f"{name} = constants[{value.number}]"
         if value.storage is Storage.VIEW:
@@ -272,7 +274,7 @@ class _Renderer:
 
 
 _SECTIONS: Mapping[str, tuple[Storage, ...]] = {
-    "persistable variables": (Storage.PARAM,),
+    "persistable variables": (Storage.PARAM, Storage.TENSOR),
     "constants": (Storage.CONST,),
     "buffers": (Storage.BUFFER,),
     "views": (Storage.VIEW,),

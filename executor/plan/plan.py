@@ -153,7 +153,11 @@ class CompiledPlan:
         # plans come and go with feed shapes: their sources must not pile up in linecache
         weakref.finalize(self, linecache.cache.pop, self.filename, None)
         self.values = self.plan.all_values()
-        self.params = sorted({value.name for value in self.values if value.storage is Storage.PARAM})
+        self.params = self._names(Storage.PARAM)
+        self.tensors = self._names(Storage.TENSOR)
+
+    def _names(self, storage: Storage) -> list[str]:
+        return sorted({value.name for value in self.values if value.storage is storage})
 
     @property
     def text(self) -> str:

@@ -19,6 +19,7 @@ class Storage(enum.Enum):
 
     BUFFER = "a piece of the plan's pool, placed by liveness"
     PARAM = "the array of a persistable variable, bound from the scope"
+    TENSOR = "the tensor of a persistable variable, for a kernel that keeps its values in a layout of its own"
     FEED = "an argument of the step function"
     CONST = "an array made once"
     VIEW = "another value's memory, without a copy"
@@ -187,7 +188,12 @@ class Value:
     def fixed(self) -> bool:
         """True if the array is the same object at every step, so that views of it are made once."""
         # feeds, locals and fresh arrays are other objects at each step, so views of them cannot be made ahead
-        return self.root.storage in (Storage.BUFFER, Storage.PARAM, Storage.CONST)
+        return self.root.storage in (Storage.BUFFER, Storage.PARAM, Storage.TENSOR, Storage.CONST)
+
+    @property
+    def persists(self) -> bool:
+        """True for a persistable variable itself."""
+        return self.storage in (Storage.PARAM, Storage.TENSOR)
 
     @property
     def contiguous(self) -> bool:

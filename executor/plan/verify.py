@@ -81,7 +81,7 @@ class _Definitions:
 
     def _read(self, value: Value, step: Step | None, defined: set[Any]) -> None:
         root = value.root
-        if root.storage in (Storage.FEED, Storage.PARAM, Storage.CONST) or root in defined:
+        if root.persists or root.storage in (Storage.FEED, Storage.CONST) or root in defined:
             return
         _fail(self.after, step, f"{_shown(value)} is read before anything writes it")
 

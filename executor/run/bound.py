@@ -70,6 +70,7 @@ class BoundPlan:
         self.is_counted = False
         """True if the bytes of its pool are among those that the executor has counted."""
         self.arrays: dict[str, Any] = {}
+        self.tensors: dict[str, LoDTensor] = {}
         self.seen = -1
         self.values: Sequence[Any] | None = None
         """Of a plan for several sizes: the values of its sizes in the run at hand."""
@@ -115,37 +116,45 @@ class BoundPlan:
         absent = map(self.scope.find_var, self.plan.plan.absent)
         if any(held is not None and held.is_initialized() for held in absent):
             return False
+        tensors = {name: self._tensor(name) for name in self.plan.tensors}
         arrays = {name: self._array(name) for name in self.plan.params}
-        if any(arrays[name] is not self.arrays.get(name) for name in arrays):
-            # another shape: the executor makes another plan
-            if not self._fits(arrays):
+        # another shape: the executor makes another plan
+        if not self._fits(Storage.TENSOR, {name: tensor.form for name, tensor in tensors.items()}):
+            return False
+        if _differ(arrays, self.arrays) or _differ(tensors, self.tensors):
+            if not self._fits(Storage.PARAM, arrays):
                 return False
-            self.arrays = arrays
+            self.arrays, self.tensors = arrays, tensors
             self._steps.clear()
             self._names = None
             self.step = None
         self.seen = rebinds.count
         return True
 
-    def _array(self, name: str) -> Any:
-        """The array of a persistable variable."""
+    def _tensor(self, name: str) -> LoDTensor:
+        """The tensor of a persistable variable, which has a value."""
         held = self.scope.find_var(name)
-        if held is None or not isinstance(held.value, LoDTensor) or held.value.array is None:
+        if held is None or not isinstance(held.value, LoDTensor) or held.value.form is None:
             raise UninitializedError(
                 f"variable {name!r} holds no value any more; run the startup program or load it"
             )
-        array = on(self.xp, held.value.array)
+        return held.value
+
+    def _array(self, name: str) -> Any:
+        """The array of a persistable variable."""
+        tensor = self._tensor(name)
+        array = on(self.xp, tensor.array)
         if self.xp is not np and not array.flags.c_contiguous:
             array = array.copy(order="C")  # its strides are nothing that a kernel asks for
-        if array is not held.value.array:
-            held.value.array = array  # set from the host: moves to where this plan runs
+        if array is not tensor.array:
+            tensor.array = array  # set from the host: moves to where this plan runs
         return array
 
-    def _fits(self, arrays: Mapping[str, Any]) -> bool:
+    def _fits(self, storage: Storage, arrays: Mapping[str, Any]) -> bool:
         return all(
             arrays[value.name].shape == value.shape and arrays[value.name].dtype == value.dtype
             for value in self.plan.values
-            if value.storage is Storage.PARAM
+            if value.storage is storage
         )
 
     def _bind(self) -> None:
@@ -203,6 +212,8 @@ class BoundPlan:
         """
         if value.storage is Storage.PARAM:
             return self.arrays[value.name]
+        if value.storage is Storage.TENSOR:
+            return self.tensors[value.name]
         if value.storage is not Storage.CONST:
             return self.buffers.array(value)
         if isinstance(value.constant, Made):
@@ -286,6 +297,11 @@ class BoundPlan:
         finally:
             if switch is not None:
                 switch.leave()
+
+
+def _differ(now: Mapping[str, Any], before: Mapping[str, Any]) -> bool:
+    """True if any of the objects is another than before."""
+    return any(now[name] is not before.get(name) for name in now)
 
 
 def _may_write(thing: Any) -> bool:

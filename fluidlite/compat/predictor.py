@@ -363,7 +363,12 @@ class _LoadedModel:
                 raise MissingFileError(
                     f"Cannot open file {os.path.join(folder, '__model__')}: there is no such folder"
                 )
-            return cls(executor, scope, *load_inference_model(folder, executor, program, params))
+            found = load_inference_model(folder, executor, program, params)
+        # nobody else sees this scope
+        for held in scope.variables.values():
+            if isinstance(held.value, LoDTensor):
+                held.value.freeze()
+        return cls(executor, scope, *found)
 
 
 class PaddlePredictor:

@@ -114,7 +114,7 @@ class ScopeVariable:
     def is_initialized(self) -> bool:
         """True if anything is held here."""
         return self.value is not None and (
-            not isinstance(self.value, LoDTensor) or self.value.array is not None
+            not isinstance(self.value, LoDTensor) or self.value.form is not None
         )
 
 

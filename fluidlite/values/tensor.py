@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import math
 import operator
+import threading
 from collections.abc import Iterable, Sequence
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -18,6 +19,7 @@ from fluidlite.values.sparse_products import add_by_rows
 __all__ = [
     "LoDTensor",
     "LoDTensorArray",
+    "PackedValues",
     "SelectedRows",
     "as_lod",
     "host",
@@ -84,6 +86,19 @@ def lengths_of(lod: Lod) -> list[list[int]]:
 _CPP_NAMES = {"float32": "float", "float64": "double", "int32": "int", "bool": "bool"}
 
 
+class PackedValues(Protocol):
+    """The values of an array in a layout that a kernel has chosen."""
+
+    shape: tuple[int, ...]
+    dtype: Any
+
+    def unpacked(self) -> Array:
+        """The array, made anew."""
+
+
+_packing = threading.Lock()  # held while a tensor changes between an array and packed values
+
+
 class LoDTensor:
     """An array with its level of detail: how its rows fall into sequences (offsets, outermost level first).
 
@@ -94,6 +109,8 @@ class LoDTensor:
     _dims: tuple[int, ...] = (0,)  # the shape while there is no array
     _sets = 0  # how often `set` wrote to the array that was there
     _is_held = False
+    _is_frozen = False
+    _packed: PackedValues | None = None  # in place of the array
 
     def __init__(self, array: Any = None, lod: Lod = ()) -> None:
         if isinstance(array, (list, tuple)):
@@ -104,14 +121,54 @@ class LoDTensor:
     @property
     def array(self) -> Any:
         """The NumPy or CuPy array itself; None before anything was set."""
-        return self._array
+        found = self._array
+        return self._unpacked() if found is None else found
 
     @array.setter
     def array(self, value: Any) -> None:
         # plans hold the array itself: the counter tells them to look again
-        if value is not self._array and self._is_held:
+        if self._is_held and (value is not self._array or self._packed is not None):
             rebinds.count += 1
         self._array = value
+        self._packed = None
+
+    @property
+    def form(self) -> Any:
+        """The array, or where its values are packed one without memory, for its shape and dtype."""
+        found = self._array
+        if found is not None:
+            return found
+        with _packing:
+            packed = self._packed
+            return self._array if packed is None else np.broadcast_to(packed.dtype.type(), packed.shape)
+
+    @property
+    def packed(self) -> PackedValues | None:
+        """The values that are held in place of an array."""
+        return self._packed
+
+    def freeze(self) -> None:
+        """Promise that its array is written by `set` alone: a kernel that works on the values in a layout of
+        its own may `pack` them, so that they are not in memory twice.
+        """
+        self._is_frozen = True
+
+    def pack(self, values: PackedValues) -> None:
+        """Hold values in place of the array, if it is frozen; `array` makes one when somebody asks for it."""
+        with _packing:
+            if self._is_frozen and self._array is not None:
+                self._packed = values
+                self._array = None
+
+    def _unpacked(self) -> Any:
+        with _packing:
+            if self._packed is not None:
+                self._array = self._packed.unpacked()
+                self._packed = None
+                # from now on there are two readers: to pack it again would save nothing
+                self._is_frozen = False
+                rebinds.count += self._is_held
+            return self._array
 
     def hold(self) -> None:
         """Count its changes from now on: a scope holds it, so that plans may. What is only fed is nobody's
@@ -147,7 +204,7 @@ class LoDTensor:
     def set_lod(self, lod: Iterable[Iterable[int]]) -> None:
         """Set the offsets; ValueError where they do not cover the rows."""
         new = as_lod(lod)
-        _check_lod(new, None if self._array is None else self._array.shape)
+        _check_lod(new, None if self.form is None else self.form.shape)
         self._lod = new
 
     def recursive_sequence_lengths(self) -> list[list[int]]:
@@ -161,7 +218,7 @@ class LoDTensor:
     def has_valid_recursive_sequence_lengths(self) -> bool:
         """True if the level of detail fits the array."""
         try:
-            _check_lod(self._lod, None if self._array is None else self._array.shape)
+            _check_lod(self._lod, None if self.form is None else self.form.shape)
         except ValueError:
             return False
         return True
@@ -169,23 +226,25 @@ class LoDTensor:
     # ------------------------------------------------------------------ dimensions and storage
     def shape(self) -> list[int]:
         """The dimensions; [0] before any were set."""
-        return list(self._dims if self._array is None else self._array.shape)
+        form = self.form
+        return list(self._dims if form is None else form.shape)
 
     _get_dims = shape
 
     def _set_dims(self, dims: Iterable[int]) -> None:
         self._dims = tuple(int(dim) for dim in dims)
-        fits = self._array is not None and self._array.size == math.prod(self._dims)
-        self.array = self._array.reshape(self._dims) if fits else None
+        array = self.array
+        fits = array is not None and array.size == math.prod(self._dims)
+        self.array = array.reshape(self._dims) if fits else None
 
     def _mutable_data(self, place: Place, dtype: DTypeLike) -> int:
         """Make an array of the dimensions that were set, unless there is one; the address of its first
         element.
         """
         wanted = to_numpy(dtype)
-        if self._array is None or self._array.dtype != wanted:
+        if self.array is None or self.array.dtype != wanted:
             self.array = np.zeros(self.shape(), wanted)
-        return int(host(self._array).ctypes.data)
+        return int(host(self.array).ctypes.data)
 
     def _alloc_float(self, place: Place) -> None:
         self._mutable_data(place, "float32")
@@ -209,25 +268,27 @@ class LoDTensor:
         return LoDTensor(self._held("place()").copy(), self._lod)
 
     def _held(self, method: str) -> Any:
-        if self._array is None:
+        array = self.array
+        if array is None:
             raise EnforceNotMet(f"Tensor not initialized yet when Tensor::{method} is called.")
-        return self._array
+        return array
 
     def _dtype(self) -> VarType:
         return to_vartype(self._held("type()").dtype)
 
     def _to_dlpack(self) -> Any:
         """The array as a capsule of DLPack, for other libraries; it shows the same memory."""
-        if self._array is None:
+        array = self.array
+        if array is None:
             raise EnforceNotMet("Tensor not initialized yet: there is nothing to show to another library")
-        return self._array.__dlpack__()
+        return array.__dlpack__()
 
     def _place(self) -> Place:
         array = self._held("place()")
         return CPUPlace() if isinstance(array, np.ndarray) else CUDAPlace(int(array.device.id))
 
     def _is_initialized(self) -> bool:
-        return self._array is not None
+        return self.form is not None
 
     def _set_layout(self, layout: str) -> None:
         """Do nothing: arrays here are always in the order of their dimensions."""
@@ -242,9 +303,14 @@ class LoDTensor:
     _get_double_element, _set_double_element = _get_float_element, _set_float_element
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> Array:
-        if self._array is None:
+        packed = self._packed
+        # a copy is asked for, in most cases: the tensor's own array need not be made for it
+        if packed is not None and copy is not False:
+            return packed.unpacked().astype(packed.dtype if dtype is None else dtype, copy=False)
+        array = self.array
+        if array is None:
             return np.empty(0, dtype)
-        array = host(self._array)
+        array = host(array)
         # `astype` copies already
         if dtype is not None and np.dtype(dtype) != array.dtype:
             return array.astype(dtype)
@@ -272,7 +338,7 @@ class LoDTensor:
         return f"\tlod: {{{lod}}}\n\tdim: {dims}\n\tlayout: NCHW\n\tdtype: {name}\n\tdata: [{data}]\n"
 
     def __repr__(self) -> str:
-        kind = "nothing" if self._array is None else self._array.dtype
+        kind = "nothing" if self.form is None else self.form.dtype
         return f"<LoDTensor of {kind}, shape {self.shape()}{f', lod {self.lod()}' if self._lod else ''}>"
 
 

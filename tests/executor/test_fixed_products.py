@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import pathlib
 import re
+import tracemalloc
 from collections.abc import Callable
 from typing import Any
 
@@ -10,9 +12,10 @@ import numpy as np
 import pytest
 
 import fluidlite as fluid
-from fluidlite import layers
+from fluidlite import core, layers
 from fluidlite.executor.fast.onednn import fixed_product, library
-from fluidlite.executor.fast.onednn.fixed_product import FixedProduct, has_fixed_product
+from fluidlite.executor.fast.onednn.fixed_product import FixedProduct, PackedProduct, has_fixed_product
+from fluidlite.values.tensor import LoDTensor, rebinds
 
 needs_library = pytest.mark.skipif(
     library.library() is None, reason="oneDNN's wheel is for x86-64 processors under Linux"
@@ -161,6 +164,89 @@ def test_plans_share_what_is_laid_out() -> None:
     first(numbers(32, 64), w, out)
     second(numbers(32, 64), w, out)
     assert first._weight is second._weight
+
+
+# ---------------------------------------------------------------------- tensors that hold packed values
+def packed_tensor(w: np.ndarray) -> LoDTensor:
+    """A frozen tensor of a scope after a product with it."""
+    held = fluid.Scope().var("w")
+    held.get_tensor().set(w, fluid.CPUPlace())
+    held.get_tensor().freeze()
+    PackedProduct(np, 1)(numbers(32, len(w)), held.get_tensor(), np.empty((32, w.shape[1]), "float32"))
+    assert held.get_tensor().packed is not None and held.is_initialized()
+    return held.get_tensor()
+
+
+@pytest.mark.parametrize("shape", [(64, 64), (70, 50), (33, 17), (128, 1)], ids=str)
+def test_packed_values_are_those_of_the_array(shape: tuple[int, int]) -> None:
+    w = numbers(*shape)
+    tensor = packed_tensor(w)
+    assert tensor.shape() == list(shape) and tensor._dtype() == fluid.core.VarDesc.VarType.FP32
+    np.testing.assert_array_equal(np.array(packed_tensor(w)), w)
+    np.testing.assert_array_equal(np.array(packed_tensor(w), "float64"), w.astype("float64"))
+    np.testing.assert_array_equal(packed_tensor(w).array, w)
+    np.testing.assert_array_equal(np.array(packed_tensor(w)[1]), w[1:2])
+
+
+def test_reading_a_copy_leaves_values_packed_and_an_array_is_kept() -> None:
+    tensor = packed_tensor(numbers(64, 64))
+    np.array(tensor), str(tensor.shape()), repr(tensor), tensor.form
+    assert tensor.packed is not None
+    before = rebinds.count
+    array = tensor.array
+    # plans that hold the array from before look again: from now on `set` writes into this one
+    assert rebinds.count > before and tensor.array is array
+    PackedProduct(np, 1)(numbers(32, 64), tensor, np.empty((32, 64), "float32"))
+    assert tensor.packed is None
+
+
+def test_packed_values_are_replaced_by_set() -> None:
+    w, x, out = numbers(64, 64), numbers(32, 64), np.empty((32, 64), "float32")
+    tensor = packed_tensor(w)
+    multiply = PackedProduct(np, 1)
+    for factor in (1, 2, 3):
+        tensor.set(w * factor, fluid.CPUPlace())
+        for _ in range(2):
+            multiply(x, tensor, out)
+            np.testing.assert_allclose(out, x.astype("float64") @ w * factor, rtol=1e-4, atol=1e-4)
+        assert tensor.packed is not None
+
+
+def test_an_array_that_others_may_write_stays() -> None:
+    program, name, exe = started(network)
+    exe.run(program, feed={"x": numbers(32, 256)}, fetch_list=[name])
+    held = fluid.global_scope().variables.values()
+    assert not any(var.get_tensor().packed for var in held if isinstance(var.value, LoDTensor))
+
+
+def test_a_predictor_has_its_weights_once(tmp_path: pathlib.Path) -> None:
+    program, name, exe = started(network)
+    target = [program.global_block().var(name)]
+    fluid.io.save_inference_model(str(tmp_path), ["x"], target, exe, program)
+    weights = sum(4 * np.prod(var.shape) for var in program.all_parameters())
+    config, fed = core.AnalysisConfig(str(tmp_path)), [core.PaddleTensor(numbers(32, 256))]
+    core.create_paddle_predictor(config).run(fed)
+    tracemalloc.start()
+    try:
+        predictor = core.create_paddle_predictor(config)
+        predictor.run(fed)
+        assert tracemalloc.get_traced_memory()[0] < 1.6 * weights
+    finally:
+        tracemalloc.stop()
+    # batches whose products are BLAS's want arrays, and find them
+    for rows in (1, 32, 600, 40):
+        x = numbers(rows, 256)
+        (found,) = predictor.run([core.PaddleTensor(x)])
+        np.testing.assert_allclose(found.as_ndarray(), interpreted(program, name, x), rtol=1e-3, atol=1e-3)
+
+
+def test_a_weight_of_another_shape_has_a_plan_of_its_own() -> None:
+    program, name, exe = started(network)
+    x = numbers(32, 256)
+    exe.run(program, feed={"x": x}, fetch_list=[name])
+    for var, shape in zip(program.all_parameters()[-2:], ((256, 200), (200,)), strict=True):
+        fluid.global_scope().find_var(var.name).get_tensor().set(numbers(*shape), fluid.CPUPlace())
+    assert exe.run(program, feed={"x": x}, fetch_list=[name])[0].shape == (32, 200)
 
 
 def test_without_the_library_products_are_numpys(flags: Callable[..., None]) -> None:

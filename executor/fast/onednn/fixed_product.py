@@ -30,9 +30,9 @@ from fluidlite.executor.fast.onednn.primitive import (
     reorder,
 )
 from fluidlite.executor.run.team import on_team, pieces
-from fluidlite.values.tensor import rebinds
+from fluidlite.values.tensor import LoDTensor, rebinds
 
-__all__ = ["FixedProduct", "has_fixed_product"]
+__all__ = ["FixedProduct", "PackedProduct", "has_fixed_product"]
 
 _LEAST_WORK = 1 << 20  # multiply-adds from which it pays: below, the call takes what the layout saves
 _MOST_ROWS = 512  # above, BLAS is slower by a tenth at most, which is not worth a second copy of the weight
@@ -102,14 +102,24 @@ def _layout(depth: int, columns: int) -> Desc:
 
 
 class _LaidWeight:
-    """A weight in the library's layout; plans share it."""
+    """A weight in the library's layout; plans share it. Values, as a tensor may hold them."""
+
+    dtype = np.dtype("float32")
 
     def __init__(self, weight: Array) -> None:
-        layout = _layout(*weight.shape)
+        depth, columns = self.shape = weight.shape
+        layout = _layout(depth, columns)
         self.held = aligned(layout.nbytes)
         self.address = address_of(self.held)
         own = Desc.strided(weight.shape, [stride // _FLOAT for stride in weight.strides])
         reorder(own, layout, f"weight of {weight.shape}").run(address_of(weight), self.address)
+
+    def unpacked(self) -> Array:
+        """The weight in rows."""
+        found = np.empty(self.shape, self.dtype)
+        back = reorder(_layout(*self.shape), _dense(*self.shape), f"weight of {self.shape}")
+        back.run(self.address, address_of(found))
+        return found
 
 
 _laid: WeakValueDictionary[Any, _LaidWeight] = WeakValueDictionary()
@@ -128,16 +138,18 @@ class FixedProduct:
         """By the member of the team that makes the call: an object holds the addresses of one call."""
 
     def __call__(
-        self, x: Array, w: Array, out: Array, bias: Array | None = None, term: Array | None = None
+        self, x: Array, w: Any, out: Array, bias: Array | None = None, term: Array | None = None
     ) -> None:
         """Compute on the team, if that pays."""
-        weight = self._laid_out(w).address
+        laid = self._laid_out(w)
+        weight = laid.address
         x = _by_rows(x)
         begin_x, begin_out = address_of(x), address_of(out)
         begin_term = 0 if term is None else address_of(term)
         shared = () if bias is None else (address_of(bias),)
-        stride, columns = x.strides[0] // _FLOAT, w.shape[1]
-        facts = (*w.shape, stride, bias is not None, term is not None)
+        stride = x.strides[0] // _FLOAT
+        depth, columns = laid.shape
+        facts = (depth, columns, stride, bias is not None, term is not None)
 
         def work(t: int) -> None:
             for row in range(parts[t].start, parts[t].stop, _AT_ONCE):
@@ -147,7 +159,7 @@ class FixedProduct:
                 begin = begin_x + row * stride * _FLOAT
                 self._call(t, form).run(begin, weight, *shared, begin_out + there, *more)
 
-        parts = pieces(len(x), self._members(len(x), w.size))
+        parts = pieces(len(x), self._members(len(x), depth * columns))
         on_team(len(parts), work)
 
     def _members(self, rows: int, size: int) -> int:
@@ -161,7 +173,7 @@ class FixedProduct:
             found = self._calls[member, form] = Primitive(*_described(form))
         return found
 
-    def _laid_out(self, w: Array) -> _LaidWeight:
+    def _laid_out(self, w: Any) -> _LaidWeight:
         state = rebinds.state(), address_of(w)
         if self._weight is None or self._state != state:
             key = (*state, w.shape, w.strides)
@@ -172,6 +184,20 @@ class FixedProduct:
                 found = _laid[key] = _LaidWeight(w)
             self._state, self._weight = state, found
         return self._weight
+
+
+class PackedProduct(FixedProduct):
+    """The same with the array of a tensor `w`: a frozen one holds its values in the library's layout alone
+    from then on.
+    """
+
+    def _laid_out(self, w: LoDTensor) -> _LaidWeight:
+        packed = w.packed
+        if isinstance(packed, _LaidWeight):
+            return packed
+        found = super()._laid_out(w.array)
+        w.pack(found)
+        return found
 
 
 def _by_rows(x: Array) -> Array:

@@ -1,12 +1,14 @@
 """FluidLite beside its peers: every peer of a workload is alive at once, and they are visited in turn, round
 after round.
 
-    python benchmarks/run.py [mlp_small ...] [--networks] [--rounds 7] [--seconds 1] [--out RESULTS.md]
+    python benchmarks/run.py [mlp_small ...] [--rounds 7] [--seconds 1] [--numpy-only]
+    python benchmarks/run.py --networks --threads 1 --page docs/BENCHMARKS.md --section networks
     python benchmarks/run.py --variants 20 --seed 100
 
-`--networks` adds the published networks, in training and for one sample; `--variants` takes networks of
-random sizes instead, those of the seeds from `--seed` on. Beside the ratios of step times
-stand those of the time of the first step and of the peak memory to the best peer's.
+`--networks` takes the published networks, in training and for one sample; `--variants` networks of random
+sizes, those of the seeds from `--seed` on. `--numpy-only` has FluidLite do without the extra `fast`. Beside
+the ratios of step times stand those of the time of the first step and of the peak memory to the best peer's.
+`--page` writes the table, with the facts of the machine, between the marks of a section of a page.
 
 A peer runs in the Python named by its variable (PADDLE_PYTHON, PADDLE2_PYTHON, TORCH_PYTHON, JAX_PYTHON:
 interpreters of virtual environments that have paddlepaddle 1.8.5, paddlepaddle 2.6.2, torch or jax); a
@@ -21,6 +23,9 @@ import os
 import subprocess
 import sys
 from typing import Any
+
+from page import around, facts, fill
+from worker import NETWORKS, VARIANT, WORKLOADS, unknown_workloads
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 PEERS = {
@@ -146,8 +151,11 @@ def _is_there(peer: str) -> bool:
     return PEERS[peer] is None or bool(os.environ.get(str(PEERS[peer])))
 
 
-def main() -> None:
-    """Measure and print a Markdown table of ratios."""
+NUMPY_ONLY = {"FLAGS_fast_loops": "off", "FLAGS_use_onednn": "0"}
+
+
+def arguments() -> argparse.Namespace:
+    """The command line; exit code 2 and a line for a wrong one."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
@@ -155,20 +163,32 @@ def main() -> None:
     parser.add_argument("--networks", action="store_true")
     parser.add_argument("--variants", type=int, default=0)
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--numpy-only", action="store_true")
     parser.add_argument("--rounds", type=int, default=7)
     parser.add_argument("--seconds", type=float, default=1.0)
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--device", choices=("cpu", "cuda"), default="cpu")
     parser.add_argument("--peers", default=",".join(PEERS))
-    parser.add_argument("--out")
+    parser.add_argument("--page")
+    parser.add_argument("--section", default="workloads")
     args = parser.parse_args()
-    sys.path.insert(0, HERE)
-    from worker import NETWORKS, VARIANT, WORKLOADS, unknown_workloads
-
     if wrong := unknown_workloads(args.workloads):
         parser.error(wrong)
+    if args.page:
+        try:
+            around(args.page, args.section)
+        except (OSError, LookupError) as error:
+            parser.error(str(error))
     variants = [f"{VARIANT}{args.seed + number}" for number in range(args.variants)]
-    chosen = [*args.workloads, *variants] or [*WORKLOADS, *(NETWORKS if args.networks else ())]
+    args.workloads += [*variants, *(NETWORKS if args.networks else ())]
+    return args
+
+
+def main() -> None:
+    """Measure and print a Markdown table of ratios."""
+    args = arguments()
+    if args.numpy_only:
+        os.environ.update(NUMPY_ONLY)
     names = [name for name in PEERS if name in args.peers.split(",") and _is_there(name)]
     lines = [
         "| workload | FluidLite, median step | "
@@ -177,13 +197,18 @@ def main() -> None:
         "|---|---|" + "---|" * (len(names) + 1),
     ]
     print("\n".join(lines), flush=True)
-    for workload in chosen:
+    versions: dict[str, str] = {}
+    for workload in args.workloads or WORKLOADS:
         found = measure(workload, names, args.rounds, args.seconds, args.threads, args.device)
+        versions |= {
+            name: f"{TITLES[name].split()[0]} {peer.begun['version']}" for name, peer in found.items()
+        }
         lines.append(row(workload, found, names))
         print(lines[-1], flush=True)
-    if args.out:
-        with open(args.out, "w", encoding="utf8") as file:
-            file.write("\n".join(lines) + "\n")
+    lines += ["", facts(args.threads, dict.fromkeys(versions.values()))]
+    print("\n".join(lines[-2:]))
+    if args.page:
+        fill(args.page, args.section, "\n".join(lines))
 
 
 if __name__ == "__main__":

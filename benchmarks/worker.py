@@ -125,6 +125,14 @@ def network_step(peer: str, name: str, infer: bool) -> Callable[[], float]:
     return in_fluid.step_of(fluid_of(peer), name, infer)
 
 
+def version_of(peer: str) -> str:
+    """What a peer runs on: FluidLite and the floors on NumPy."""
+    module = {"torch": "torch", "compile": "torch", "jax": "jax", "paddle": "paddle", "paddle2": "paddle"}
+    name = module.get(peer, "numpy")
+    version = str(sys.modules[name].__version__)
+    return f"(NumPy {version})" if name == "numpy" else version
+
+
 def main() -> None:
     """Train on demand."""
     peer, workload = sys.argv[1:3]
@@ -136,7 +144,8 @@ def main() -> None:
     first = time.perf_counter() - begin
     losses += [step() for _ in range(3)]
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
-    answers.write(json.dumps({"losses": losses, "first_s": first, "peak_mb": peak}) + "\n")
+    begun = {"losses": losses, "first_s": first, "peak_mb": peak, "version": version_of(peer)}
+    answers.write(json.dumps(begun) + "\n")
     answers.flush()
     for line in sys.stdin:
         times, end = [], time.perf_counter() + float(line)

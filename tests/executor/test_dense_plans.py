@@ -225,3 +225,35 @@ def test_decay_of_a_table_of_which_a_batch_has_some_rows(
         tables.append(np.array(scope.find_var("table").get_tensor()))
     np.testing.assert_allclose(*tables, rtol=1e-5, atol=1e-7)
     assert "added_rows" in exe.explain(main, batches[0], [loss], scope)
+
+
+@pytest.mark.parametrize("is_custom", [False, True])
+def test_a_tree_of_classes_copies_no_table(is_custom: bool) -> None:
+    main, startup = fluid.Program(), fluid.Program()
+    main.random_seed = startup.random_seed = 3
+    with fluid.program_guard(main, startup), fluid.unique_name.guard():
+        x, label = fluid.data("x", [-1, 8], "float32"), fluid.data("label", [-1, 1], "int64")
+        table, code = (fluid.data(name, [-1, 3], "int64") for name in ("table", "code"))
+        tree = {"path_table": table, "path_code": code, "is_custom": True} if is_custom else {}
+        loss = layers.mean(layers.hsigmoid(x, label, 7, param_attr="W", bias_attr="b", **tree))
+        fluid.optimizer.SGD(0.5).minimize(loss)
+    random = np.random.RandomState(0)
+    fed: dict[str, Any] = {
+        "x": random.rand(20, 8).astype("float32"),
+        "label": random.randint(0, 7, (20, 1)),
+        "table": random.randint(-1, 7, (20, 3)),
+        "code": random.randint(0, 2, (20, 3)),
+    }
+    if not is_custom:
+        fed = {name: fed[name] for name in ("x", "label")}
+    tables = []
+    for naive in (True, False):
+        exe, scope = fluid.Executor(fluid.CPUPlace()), fluid.Scope()
+        exe.naive = naive
+        exe.run(startup, scope=scope)
+        for _ in range(5):
+            exe.run(main, feed=fed, fetch_list=[loss], scope=scope)
+        tables.append(np.array(scope.find_var("W").get_tensor()))
+    np.testing.assert_allclose(*tables, rtol=1e-5, atol=1e-7)
+    text = exe.explain(main, feed=fed, fetch_list=[loss], scope=scope)
+    assert "copyto(W" not in text and "hierarchical_sigmoid x" not in text

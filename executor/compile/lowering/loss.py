@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
+from fluidlite.base.dtypes import Array
 from fluidlite.executor.compile.emitter import CannotLower, Emitter, lowering
 from fluidlite.executor.compile.lowering.device import for_kernel, row_kernel, takes
 from fluidlite.executor.plan.actions import Bound, Call, Out, SetItem, When
 from fluidlite.executor.plan.values import Value
 from fluidlite.executor.run.rows import Labels, Softmax, SoftmaxGrad, SoftmaxLoss, SoftmaxLossGrad
+from fluidlite.ops.losses.sampling import hierarchical_sigmoid
 from fluidlite.ops.neural.softmax import LOWEST_SCORE
 
 
@@ -244,3 +247,34 @@ def _(e: Emitter) -> None:
         e.elementwise("a", out, a=d.uniform / x.size)
     else:
         e.elementwise("d * a", out, d=e.reshape(d, ()), a=1.0 / x.size)
+
+
+# ---------------------------------------------------------------------- a tree of classes
+@lowering("hierarchical_sigmoid")
+def _(e: Emitter) -> None:
+    if not e.on_host or (e.op.outputs.get("W_Out") != e.op.inputs["W"] and e.wants("W_Out")):
+        raise CannotLower("the table under another name")
+    x = e.need("X")
+    table, code, bias = (e.x(slot) for slot in ("PathTable", "PathCode", "Bias"))
+    assert x.shape is not None
+    depth = (e.attr("num_classes") - 1).bit_length()
+    if table is not None and code is not None:
+        assert table.shape is not None
+        depth = table.shape[1]
+    outs = e.out("Out", (x.shape[0], 1), x.dtype), e.out("PreOut", (x.shape[0], depth), x.dtype)
+    cost = e.bind_fresh("tree_cost", TreeCost, e.attr("num_classes"))
+    e.run(cost, x, e.need("W"), e.need("Label"), table, code, bias, *map(Out, outs))
+
+
+class TreeCost:
+    """The op's kernel but for the output that is the table itself, which would be copied twice a step."""
+
+    def __init__(self, xp: Any, num_classes: int) -> None:
+        self.xp = xp
+        self.num_classes = num_classes
+
+    def __call__(self, *operands: Array | None) -> None:
+        *given, out, scores = operands
+        compute = hierarchical_sigmoid.compute
+        assert compute is not None and out is not None and scores is not None
+        out[...], scores[...], _ = compute(self.xp, *given, self.num_classes)

@@ -7,17 +7,18 @@ what it needs for scratch lies in a workspace of ours, which its own memory woul
 
 from __future__ import annotations
 
-import contextlib
 import ctypes
 import itertools
 import math
 import threading
+import warnings
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from fluidlite.base import flags
+from fluidlite.executor.cuda.libraries import load
 
 __all__ = ["TF32", "Products"]
 
@@ -82,13 +83,20 @@ _loaded: dict[str, _Library | None] = {}
 
 
 def _library(xp: Any) -> _Library | None:
-    """cuBLAS, or None where it cannot be found under the name that it has on Linux."""
+    """cuBLAS, or None where it cannot be found under the name that it has on Linux, with a warning."""
     name = f"libcublas.so.{xp.cuda.runtime.runtimeGetVersion() // 1000}"
     if name not in _loaded:
         xp.cuda.get_cublas_handle()  # CuPy knows where it lies; a library that is loaded is found by name
-        _loaded[name] = None
-        with contextlib.suppress(OSError):
-            _loaded[name] = _Library(ctypes.CDLL(name))
+        library = load(name, "cublas")
+        _loaded[name] = None if library is None else _Library(library)
+        if library is None:
+            warnings.warn(
+                f"{name} is neither loaded nor in a wheel (pip install nvidia-cublas-cu{name[-2:]}), "
+                "a toolkit (CUDA_PATH) or a folder of the system's loader: products are CuPy's, and no step with one "
+                "becomes a graph",
+                RuntimeWarning,
+                stacklevel=2,
+            )
     return _loaded[name]
 
 

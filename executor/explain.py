@@ -12,6 +12,7 @@ from fluidlite.executor.compile.pipeline import plan_after
 from fluidlite.executor.cuda.auc import DeviceAuc
 from fluidlite.executor.cuda.channels import DeviceBatchNorm
 from fluidlite.executor.cuda.draws import DeviceKeptMask
+from fluidlite.executor.cuda.pools import DevicePool
 from fluidlite.executor.cuda.rows import DeviceAccuracy, DeviceLayerNormGrad, DeviceRows
 from fluidlite.executor.cuda.tables import DeviceRowSums
 from fluidlite.executor.fast.batch_norm import FastBatchNorm
@@ -128,6 +129,7 @@ _EXPLAINED: dict[Any, Callable[..., str]] = {
     DeviceBatchNorm: DeviceBatchNorm.explained,
     DeviceKeptMask: DeviceKeptMask.explained,
     DeviceLayerNormGrad: DeviceLayerNormGrad.explained,
+    DevicePool: DevicePool.explained,
     DeviceRowSums: DeviceRowSums.explained,
     DeviceRows: DeviceRows.explained,
 }

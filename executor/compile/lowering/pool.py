@@ -1,5 +1,5 @@
-"""Pools: on the host as their operand lies, before bias and relu where these commute; on a device by plans
-that hold scratch buffers for one geometry.
+"""Pools: on the host as their operand lies, before bias and relu where these commute; on a device by a
+kernel.
 """
 
 from __future__ import annotations
@@ -14,6 +14,8 @@ from fluidlite.executor.compile.commuting import Commuted, Rising
 from fluidlite.executor.compile.emitter import CannotLower, Emitter, lowering
 from fluidlite.executor.compile.layout import in_program_order, lays_out
 from fluidlite.executor.compile.lowering.conv import threads_for
+from fluidlite.executor.compile.lowering.device import for_kernel, takes
+from fluidlite.executor.cuda.pools import DevicePool
 from fluidlite.executor.fast.pool import FastPool, has_fast_pool
 from fluidlite.executor.plan.actions import Bound, Out
 from fluidlite.executor.plan.sizes import about
@@ -30,7 +32,8 @@ class _PoolImages:
 
     def __init__(self, e: Emitter, x: Value) -> None:
         self.dims = len(e.attr("ksize"))
-        if x.dtype not in (np.float32, np.float64) or x.shape is None or len(x.shape) != self.dims + 2:
+        is_known = takes(e, x.dtype) if self.dims == 2 else x.dtype in (np.float32, np.float64)
+        if not is_known or x.shape is None or len(x.shape) != self.dims + 2:
             raise CannotLower("layout")
         self.e = e
         self.x = x
@@ -41,6 +44,8 @@ class _PoolImages:
     def source(self, slot: str) -> Value:
         """An operand."""
         value = self.e.laid_need(slot)
+        if not self.e.on_host:
+            return for_kernel(self.e, self.e.plain(value), self.x.dtype)
         return self.e.plain(value) if self.order is None else self.e.base_in(value, self.order)
 
     def out(self, slot: str, shape: tuple[int, ...]) -> Value:
@@ -90,15 +95,16 @@ class _PoolImages:
         assert self.x.shape is not None
         arguments = self._arguments
         if not e.on_host:
-            return e.bind_fresh("pool", PoolPlan, self.x.shape, *arguments)
+            factory = DevicePool if self.dims == 2 else PoolPlan
+            return e.bind_fresh("pool", factory, self.x.shape, *arguments)
         order = self.order or tuple(range(self.dims + 2))
         shape = tuple(self.x.shape[axis] for axis in order)
         threads = threads_for(e, self.x)
         split = order.index(0 if about(self.x.shape[0]) >= threads else 1)
         axes = tuple(order.index(2 + axis) for axis in range(self.dims))
         fast = has_fast_pool(shape, arguments, axes)
-        factory, hint = (FastPool, "fast_pool") if fast else (SharedPool, "pool")
-        return e.bind_fresh(hint, factory, PoolForm(shape, arguments, axes, split, threads))
+        shared, hint = (FastPool, "fast_pool") if fast else (SharedPool, "pool")
+        return e.bind_fresh(hint, shared, PoolForm(shape, arguments, axes, split, threads))
 
 
 @lowering("pool2d", "pool3d")

@@ -22,7 +22,7 @@ _CACHED = 1 << 16  # elements of a part of an array that stays in the cache with
 
 _PRODUCTS = (np.dtype("float32"), np.dtype("float64"))  # what BLAS multiplies
 
-__all__ = ["PoolPlan", "Windows", "out_size"]
+__all__ = ["PoolPlan", "Windows", "divisors", "out_size"]
 
 
 def out_size(size: int, kernel: int, stride: int, pad: tuple[int, int], ceil_mode: bool) -> int:
@@ -144,6 +144,16 @@ class Windows:
         )
 
 
+def divisors(windows: Sequence[Windows], exclusive: bool, clipped: bool) -> list[tuple[int, ...]] | None:
+    """By dimension, the sizes of the windows that the mean of each divides by; None where all have the size
+    of the kernel.
+    """
+    # windows of different sizes have no kernel size to divide by
+    if exclusive or not all(w.kernel for w in windows):
+        return [w.lengths for w in windows]
+    return [w.padded_lengths for w in windows] if clipped else None
+
+
 class PoolPlan:
     """Pools arrays of one shape over `windows`, one for each spatial dimension; these are `axes`, by default
     those behind the first two.
@@ -176,14 +186,8 @@ class PoolPlan:
             before = self.shapes[-1]
             self.shapes.append((*before[:axis], len(w.starts), *before[axis + 1 :]))
         self.out_shape = self.shapes[-1]
-        # windows of different sizes have no kernel size to divide by
-        exclusive = exclusive or not all(w.kernel for w in windows)
-        if exclusive:
-            self._factor = self._inverse([w.lengths for w in self.windows])
-        elif clipped:
-            self._factor = self._inverse([w.padded_lengths for w in self.windows])
-        else:
-            self._factor = dtype.type(1 / math.prod(w.kernel for w in windows))
+        sizes = divisors(windows, exclusive, clipped)
+        self._factor = self._inverse(sizes) if sizes else dtype.type(1 / math.prod(w.kernel for w in windows))
         self._partial = [xp.empty(s, dtype) for s in self.shapes[1:-1]]
         self._holds_x = False  # since the last forward()
         self._row = _row_of(self)

@@ -92,8 +92,8 @@ def _library(xp: Any) -> _Library | None:
         if library is None:
             warnings.warn(
                 f"{name} is neither loaded nor in a wheel (pip install nvidia-cublas-cu{name[-2:]}), "
-                "a toolkit (CUDA_PATH) or a folder of the system's loader: products are CuPy's, and no step with one "
-                "becomes a graph",
+                "a toolkit (CUDA_PATH) or a folder of the system's loader: products are CuPy's, and no step "
+                "with one becomes a graph",
                 RuntimeWarning,
                 stacklevel=2,
             )

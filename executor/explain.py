@@ -23,6 +23,7 @@ from fluidlite.executor.plan.actions import Fresh
 from fluidlite.executor.plan.plan import CompiledPlan, Plan
 from fluidlite.executor.plan.steps import flat
 from fluidlite.executor.run.calls import KernelCall
+from fluidlite.executor.run.capture import obstacles
 from fluidlite.executor.run.products import SharedProducts
 
 __all__ = ["Explanation", "explain"]
@@ -50,6 +51,7 @@ def explain(lower: Callable[[], Plan], after: str = "") -> Explanation:
         [_planning(times)],
         _blocks(compiled.plan),
         _calls(compiled),
+        _graph(compiled),
         _kernels(compiled),
         [f"{remark.kind}: {remark.text}" for remark in compiled.plan.remarks],
         ["", compiled.text],
@@ -108,6 +110,14 @@ def _calls(compiled: CompiledPlan) -> list[str]:
     counts = Counter(calls).most_common()
     listed = ", ".join(f"{name} x {count}" for name, count in counts)
     return [f"portable kernels (a fresh array per result): {listed}"]
+
+
+def _graph(compiled: CompiledPlan) -> list[str]:
+    """The launches of a device at a step: one, or the reasons against it."""
+    if compiled.plan.target.on_host:
+        return []
+    reasons = obstacles(compiled)
+    return [f"no graph: {'; '.join(reasons)}" if reasons else "graph: the whole step is one launch"]
 
 
 def _kernels(compiled: CompiledPlan) -> list[str]:

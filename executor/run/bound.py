@@ -24,6 +24,7 @@ from fluidlite.executor.run import cuda
 from fluidlite.executor.run.blas import blas_switch
 from fluidlite.executor.run.buffers import Buffers
 from fluidlite.executor.run.calls import BlockCall, KernelCall
+from fluidlite.executor.run.capture import obstacles
 from fluidlite.executor.run.interpreter import Interpreter
 from fluidlite.executor.run.located import locate
 from fluidlite.executor.run.memory import keep_freed_memory, without_collector
@@ -171,7 +172,8 @@ class BoundPlan:
         exec(self.plan.code, names)
         step = names["step"]
         # what was captured before is worth nothing: a graph holds the addresses of the old arrays
-        self.step = cuda.CapturedStep(self.xp, step) if self.xp is not np and self._capturable() else step
+        is_graph = self.xp is not np and not obstacles(self.plan)
+        self.step = cuda.CapturedStep(self.xp, step) if is_graph else step
         if self.values is not None:
             self._steps[tuple(self.values)] = self.step
             if len(self._steps) > MAX_STEPS:
@@ -229,14 +231,6 @@ class BoundPlan:
         if op is not None:
             locate(found, op)
         return found
-
-    def _capturable(self) -> bool:
-        """True if nothing in the plan needs the host, so that a graph can hold it."""
-        if any(isinstance(thing, (KernelCall, BlockCall)) for thing in self.plan.bound_objects()):
-            return False
-        if any(value.storage in (Storage.LOCAL, Storage.FRESH) for value in self.plan.values):
-            return False
-        return all(step.body is None for step in flat(self.plan.plan.steps))
 
     def _load(self, name: str) -> tuple[Any, Any]:
         """The value in the scope of a persistable variable that is no plain array, with its level of

@@ -106,3 +106,13 @@ def test_a_branch_that_draws_or_gives_another_shape_stays_one() -> None:
         (found,) = exe.run(feed=batch, fetch_list=[drawn])
         assert (found == 0.5).all() == (number < 1)
     assert "if " in exe.explain(feed=batch, fetch_list=[drawn])
+
+
+def test_explain_names_what_keeps_a_step_from_being_a_graph() -> None:
+    x = fluid.data("x", [4, 3])
+    exe = fluid.Executor(fluid.CUDAPlace(0))
+    feed = {"x": np.ones((4, 3), "float32")}
+    whole, found = fluid.layers.tanh(x), fluid.layers.where(x > 0.5)
+    assert "\ngraph: the whole step is one launch\n" in exe.explain(feed=feed, fetch_list=[whole])
+    assert "no graph: portable kernels (where_index x 1)" in exe.explain(feed=feed, fetch_list=[found])
+    assert "graph: " not in fluid.Executor(fluid.CPUPlace()).explain(feed=feed, fetch_list=[whole])

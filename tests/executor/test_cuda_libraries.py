@@ -1,4 +1,4 @@
-"""Where libraries of CUDA are looked for: on machines that are folders."""
+"""The places of CUDA's libraries, on machines that are folders."""
 
 from __future__ import annotations
 

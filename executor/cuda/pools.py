@@ -39,7 +39,7 @@ class DevicePool:
         down, along = windows
         self.places = (len(down.starts), len(along.starts))
         self.numbers = (down.size, along.size, *self.places)
-        tables = [each for window in windows for each in (window.starts, window.ends)]
+        tables: list[Any] = [each for window in windows for each in (window.starts, window.ends)]
         tables += [each for window in windows for each in _holders(window)]
         self.tables = xp.asarray(np.concatenate([np.asarray(table, np.int64) for table in tables]))
         # of what no element is compared with, the largest is that of float32, whatever the dtype

@@ -23,6 +23,7 @@ from fluidlite.lod_tensor import create_lod_tensor
 from fluidlite.paddle.static.io import load_inference_model as load_2x
 from fluidlite.saving.inference import load_inference_model
 from fluidlite.saving.variables import get_program_persistable_vars
+from fluidlite.values.scope import global_scope
 from fluidlite.values.serialize import replace_file
 from fluidlite.values.tensor import LoDTensor
 
@@ -182,7 +183,8 @@ def _list(variables: Iterable[Variable]) -> str:
 
 # ------------------------------------------------------------------------------------------------ running
 def run_model(model: SavedModel, feed: Mapping[str, Any]) -> dict[str, Any]:
-    """Name -> tensor of what the model computes."""
+    """Name -> tensor of what the model computes; afterwards the global scope is frozen."""
+    global_scope().freeze()
     results = Executor(CPUPlace()).run(
         model.program, feed=dict(feed), fetch_list=list(model.fetches), return_numpy=False
     )

@@ -364,10 +364,8 @@ class _LoadedModel:
                     f"Cannot open file {os.path.join(folder, '__model__')}: there is no such folder"
                 )
             found = load_inference_model(folder, executor, program, params)
-        # nobody else sees this scope
-        for held in scope.variables.values():
-            if isinstance(held.value, LoDTensor):
-                held.value.freeze()
+        # nobody else sees it
+        scope.freeze()
         return cls(executor, scope, *found)
 
 

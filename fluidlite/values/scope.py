@@ -160,6 +160,12 @@ class Scope:
     def _kids(self) -> list[Scope]:
         return list(self.kids)
 
+    def freeze(self) -> None:
+        """Freeze its tensors (`LoDTensor.freeze`), for its owner: a process or an object that only infers."""
+        for held in self.variables.values():
+            if isinstance(held.value, LoDTensor):
+                held.value.freeze()
+
     def erase(self, names: list[str]) -> None:
         """Forget variables of this scope."""
         for name in [names] if isinstance(names, str) else names:

@@ -13,6 +13,7 @@ import pytest
 
 import fluidlite as fluid
 from fluidlite import core, layers
+from fluidlite.cli.models import load_model, run_model
 from fluidlite.executor.fast.onednn import fixed_product, library
 from fluidlite.executor.fast.onednn.fixed_product import FixedProduct, PackedProduct, has_fixed_product
 from fluidlite.values.tensor import LoDTensor, rebinds
@@ -238,6 +239,19 @@ def test_a_predictor_has_its_weights_once(tmp_path: pathlib.Path) -> None:
         x = numbers(rows, 256)
         (found,) = predictor.run([core.PaddleTensor(x)])
         np.testing.assert_allclose(found.as_ndarray(), interpreted(program, name, x), rtol=1e-3, atol=1e-3)
+
+
+def test_a_command_that_runs_a_model_has_its_weights_once(tmp_path: pathlib.Path) -> None:
+    program, name, exe = started(network)
+    target = [program.global_block().var(name)]
+    fluid.io.save_inference_model(str(tmp_path), ["x"], target, exe, program)
+    with fluid.scope_guard(fluid.Scope()):
+        x = numbers(32, 256)
+        (found,) = run_model(load_model(str(tmp_path)), {"x": x}).values()
+        scope = fluid.global_scope()
+        weights = [scope.find_var(var.name).get_tensor() for var in program.all_parameters()]
+        assert all((weight.packed is not None) == (len(weight.shape()) == 2) for weight in weights)
+    np.testing.assert_allclose(np.array(found), interpreted(program, name, x), rtol=1e-3, atol=1e-3)
 
 
 def test_a_weight_of_another_shape_has_a_plan_of_its_own() -> None:

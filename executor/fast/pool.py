@@ -23,27 +23,38 @@ def has_fast_pool(shape: Sequence[int], arguments: Sequence[Any], axes: Sequence
     # what 2.x leaves out of an average, beyond the padding, the library counts
     if clipped and mode == "avg" and not exclusive:
         return False
-    is_last = tuple(axes) == tuple(range(1, len(shape) - 1))
     whole = all(each.kernel and all(each.lengths) for each in windows)
-    return available() and dtype == np.float32 and is_last and whole and 0 not in shape
+    is_laid = _has_last(shape, axes) or tuple(axes) == tuple(range(2, len(shape)))
+    return available() and dtype == np.float32 and is_laid and whole and 0 not in shape
+
+
+def _has_last(shape: Sequence[int], axes: Sequence[int]) -> bool:
+    """True if the pooled dimensions are between the images and the channels."""
+    return tuple(axes) == tuple(range(1, len(shape) - 1))
 
 
 class FastPool(ImagePool):
-    """Pools of arrays (N, *spatial, C) of one shape, whose images are shared by a team of threads."""
+    """Pools of arrays (N, *spatial, C) or (N, C, *spatial) of one shape, whose images a team of threads
+    shares.
+    """
 
     def __init__(self, xp: Any, form: PoolForm) -> None:
         self._made_for = xp, form
         self._portable: SharedPool | None = None
         shape, threads = form.shape, form.threads
         windows, mode, exclusive, *_ = form.arguments
+        is_last = _has_last(shape, form.axes)
         self.parts = pieces(shape[0], max(1, min(threads, shape[0])))
         sizes = [part.stop - part.start for part in self.parts]
         try:
-            self.kernels = [PoolKernel((size, *shape[1:]), windows, mode, exclusive) for size in sizes]
+            self.kernels = [
+                PoolKernel((size, *shape[1:]), windows, mode, exclusive, is_last) for size in sizes
+            ]
         except OneDnnError:
             self.kernels = []
         self._takes = [False] * len(sizes)
-        self._shape = (shape[0], *(len(each.starts) for each in windows), shape[-1])
+        counts = tuple(len(each.starts) for each in windows)
+        self._shape = (shape[0], *counts, shape[-1]) if is_last else (*shape[:2], *counts)
 
     @property
     def portable(self) -> SharedPool:

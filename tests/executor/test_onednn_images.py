@@ -61,17 +61,21 @@ WINDOWS = {
 @needs_library
 @pytest.mark.parametrize("threads", [1, 2])
 @pytest.mark.parametrize("mode", ["max", "avg", "avg with padding"])
+@pytest.mark.parametrize("first", [1, 2], ids=["channels last", "channels first"])
 @pytest.mark.parametrize("name", WINDOWS)
-def test_pools_equal_numpy(name: str, mode: str, threads: int) -> None:
+def test_pools_equal_numpy(name: str, first: int, mode: str, threads: int) -> None:
     windows = WINDOWS[name]
-    shape = (3, windows[0].size, windows[1].size, 5)
+    shape, axes = (3, *(5,) * (first - 1), windows[0].size, windows[1].size, 5)[:4], (first, first + 1)
     arguments = (windows, mode[:3], mode == "avg", F32, False)
-    assert has_fast_pool(shape, arguments, (1, 2))
-    kernels = [made(np, PoolForm(shape, arguments, (1, 2), 0, threads)) for made in (FastPool, SharedPool)]
+    assert has_fast_pool(shape, arguments, axes)
+    kernels = [made(np, PoolForm(shape, arguments, axes, 0, threads)) for made in (FastPool, SharedPool)]
+    assert kernels[0].kernels, "the library has a kernel of its own"
     random = np.random.RandomState(0)
     # few different values, so that windows have several largest elements
     x = random.randint(0, 4, shape).astype("float32")
-    outs = [np.empty((3, *(len(each.starts) for each in windows), 5), "float32") for _ in kernels]
+    counts = [len(each.starts) for each in windows]
+    pooled = (*shape[:first], *counts, *shape[first + 2 :])
+    outs = [np.empty(pooled, "float32") for _ in kernels]
     d = random.standard_normal(outs[0].shape).astype("float32")
     gradients = [np.empty_like(x) for _ in kernels]
     for reuse in (True, False):
@@ -109,6 +113,7 @@ def test_pools_that_stay_numpys(flags: Callable[..., None]) -> None:
     assert has_fast_pool(shape, (windows, "max", True, F32, False), (1, 2))
     assert not has_fast_pool(shape, (windows, "max", True, np.dtype("float64"), False), (1, 2))
     assert not has_fast_pool((0, *shape[1:]), (windows, "max", True, F32, False), (1, 2))
+    assert has_fast_pool((3, 5, 8, 6), (windows, "max", True, F32, False), (2, 3))
     assert not has_fast_pool(shape, (windows, "max", True, F32, False), (0, 2))
     assert not has_fast_pool(shape, (windows, "avg", False, F32, True), (1, 2))
     uneven = (Windows.adaptive(8, 3), Windows.adaptive(6, 3))

@@ -1,4 +1,4 @@
-"""Pools by oneDNN, of arrays whose channels lie last in memory."""
+"""Pools by oneDNN, of arrays whose channels lie last in memory, or before the places."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from fluidlite.base.dtypes import Array
-from fluidlite.executor.fast.onednn.layouts import channels_last
+from fluidlite.executor.fast.onednn.layouts import channels_first, channels_last
 from fluidlite.executor.fast.onednn.library import OneDnnError, engine
 from fluidlite.executor.fast.onednn.primitive import (
     DIFF_DST,
@@ -32,20 +32,23 @@ _MAX, _AVERAGE_WITH_PADDING, _AVERAGE = 511, 767, 1023
 
 
 class PoolKernel:
-    """A pool of arrays (N, *spatial, C) of one shape, and its gradient; OneDnnError where the library has no
-    kernel of its own for it.
+    """A pool of arrays of one shape, (N, *spatial, C) where `is_last`, else (N, C, *spatial), and its
+    gradient; OneDnnError where the library has no kernel of its own for it.
     """
 
-    def __init__(self, shape: Sequence[int], windows: Sequence[Windows], mode: str, exclusive: bool) -> None:
+    def __init__(
+        self, shape: Sequence[int], windows: Sequence[Windows], mode: str, exclusive: bool, is_last: bool
+    ) -> None:
         what = f"{mode} pool of {tuple(shape)} with windows of {[each.kernel for each in windows]}"
         if not all(each.kernel and all(each.lengths) for each in windows) or 0 in shape:
             raise OneDnnError(f"oneDNN: {what}: windows of different sizes")
         self.is_max = mode == "max"
         average = _AVERAGE if exclusive else _AVERAGE_WITH_PADDING
         algorithm = _MAX if self.is_max else average
-        first = (shape[0], shape[-1], *shape[1:-1])
+        first = (shape[0], shape[-1], *shape[1:-1]) if is_last else tuple(shape)
         pooled = (*first[:2], *(len(each.starts) for each in windows))
-        x, y = (Desc.strided(each, channels_last(each)) for each in (first, pooled))
+        strides = channels_last if is_last else channels_first
+        x, y = (Desc.strided(each, strides(each)) for each in (first, pooled))
         window = _window(windows)
         attributes = Attributes()
         forward = PrimitiveDesc(

@@ -11,7 +11,7 @@ import numpy as np
 from fluidlite.base.dtypes import Array
 from fluidlite.executor.run.bands import BandedImages
 from fluidlite.executor.run.team import on_team, pieces
-from fluidlite.ops.neural.interpolate import Taps, taps_of
+from fluidlite.ops.neural.interpolate import Taps, matrix_of, taps_of
 
 __all__ = ["ResizedImages"]
 
@@ -65,8 +65,8 @@ class ResizedImages:
         """The maps along rows and columns; None where products would not pay."""
         if len(self.taps) < 2 or self.dtype not in _PRODUCTS:
             return None
-        rows, columns = (_matrix(self.taps[axis], self.shape[axis], self.dtype) for axis in (2, 3))
-        return rows, columns
+        rows, columns = (matrix_of(self.shape[axis], self.taps[axis]) for axis in (2, 3))
+        return rows.astype(self.dtype), columns.astype(self.dtype)
 
     @functools.cached_property
     def forward_products(self) -> BandedImages | None:
@@ -172,15 +172,6 @@ def _summed(source: Array, axis: int, parts: Sequence[Part], out: Array, spare: 
         elif not is_first:
             np.add(out, found, out=out)
         is_first = False
-
-
-def _matrix(taps: Taps, size: int, dtype: Any) -> Array:
-    """The share of each of `size` elements in each target."""
-    places = np.arange(len(taps[0][0]))
-    matrix = np.zeros((len(places), size))
-    for index, weight in taps:
-        matrix[places, index] += weight
-    return matrix.astype(dtype)
 
 
 def _forward_parts(taps: Taps | None, dtype: Any) -> list[Part] | None:

@@ -9,6 +9,7 @@ import pytest
 
 import fluidlite as fluid
 from fluidlite.executor.run import resize
+from fluidlite.ops.neural import interpolate
 
 SIZES = {"larger": (9, 14), "twice": (10, 14), "smaller": (3, 2), "rows alone": (8, 7), "columns": (5, 3)}
 
@@ -165,3 +166,20 @@ def test_other_batches_use_the_same_plan() -> None:
         found, wanted, _ = results(names, batch)
         for one, other in zip(found, wanted, strict=True):
             np.testing.assert_allclose(one, other, rtol=2e-5, atol=2e-6)
+
+
+@pytest.mark.parametrize("special", [None, np.inf, np.nan])
+def test_volumes_by_products_as_tap_by_tap(special: float | None, monkeypatch: pytest.MonkeyPatch) -> None:
+    x = fluid.data("x", [2, 3, 4, 5, 7])
+    x.stop_gradient = False
+    h = fluid.layers.resize_trilinear(x, [7, 9, 5])
+    names = [h.name, fluid.gradients(fluid.layers.mean(h * h), x)[0].name]
+    feed = {"x": np.random.RandomState(0).randn(2, 3, 4, 5, 7).astype("float32")}
+    if special is not None:
+        feed["x"][1, 2, 3, 1, 4] = special
+    exe = fluid.Executor(fluid.CPUPlace())
+    found = exe.run(feed=feed, fetch_list=names)
+    monkeypatch.setattr(interpolate, "_DENSE", 0)
+    wanted = exe.run(feed=feed, fetch_list=names)
+    for one, other in zip(found, wanted, strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-5, atol=1e-6)

@@ -7,6 +7,7 @@ x[index[t, i]].
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeAlias
 
@@ -38,7 +39,10 @@ Maybe: TypeAlias = "Array | None"
 Taps: TypeAlias = "list[tuple[Array, Array]]"
 """(index, weight) for each tap, of the length of what comes out."""
 
-__all__ = ["Taps", "taps_of"]
+__all__ = ["Taps", "matrix_of", "taps_of"]
+
+_DENSE = 128  # elements along a dimension up to which a product with a matrix of mostly zeros pays
+_PRODUCTS = (np.dtype("float32"), np.dtype("float64"))  # what BLAS multiplies
 
 _SLOTS = "X OutSize? SizeTensor*? Scale? -> Out"
 
@@ -102,12 +106,44 @@ def _cubic_taps(place: Array, size: int) -> list[tuple[Array, Array]]:
 
 def _resample(xp: Any, x: Array, axis: int, found: Sequence[tuple[Array, Array]]) -> Array:
     """x resampled along `axis`."""
+    product = _times(xp, matrix_of(x.shape[axis], found), x, axis)
+    if product is not None:
+        return product
     shape = (-1, *(1,) * (x.ndim - axis - 1))
     terms = [
         x.take(xp.asarray(index), axis=axis) * xp.asarray(weight.astype(x.dtype)).reshape(shape)
         for index, weight in found
     ]
     return sum(terms[1:], terms[0])
+
+
+def matrix_of(size: int, found: Sequence[tuple[Array, Array]]) -> Array:
+    """The share of each of `size` elements in each that comes out: [targets, elements]."""
+    places = np.arange(len(found[0][0]))
+    matrix = np.zeros((len(places), size))
+    for index, weight in found:
+        matrix[places, index] += weight
+    return matrix
+
+
+def _times(xp: Any, matrix: Array, x: Array, axis: int) -> Array | None:
+    """x times a matrix along `axis`; None where sums are to be added up tap by tap: the zeros of the matrix
+    times infinities are NaN, and a long dimension has too many of them.
+
+    A volume of 8 x 28 x 28 takes a quarter of the time so.
+    """
+    if xp is not np or x.dtype not in _PRODUCTS or not x.size or max(matrix.shape) > _DENSE:
+        return None
+    shape = x.shape
+    matrix = matrix.astype(x.dtype)
+    parts = np.ascontiguousarray(x).reshape(math.prod(shape[:axis]), shape[axis], -1)
+    with np.errstate(all="ignore"):
+        if parts.shape[2] == 1:
+            out = parts[:, :, 0] @ matrix.T
+        else:
+            out = np.matmul(matrix, parts)
+        is_finite = np.isfinite(out.sum())
+    return out.reshape(*shape[:axis], len(matrix), *shape[axis + 1 :]) if is_finite else None
 
 
 def _resample_all(xp: Any, x: Array, found: Sequence[tuple[int, Sequence[tuple[Array, Array]]]]) -> Array:
@@ -139,11 +175,12 @@ def _resample_gradient(
     xp: Any, d: Array, axis: int, size: int, found: Sequence[tuple[Array, Array]]
 ) -> Array:
     """The gradient of what `_resample` took `size` elements along `axis` of."""
+    matrix = matrix_of(size, found)
     if xp is not np:
-        matrix = np.zeros((d.shape[axis], size))
-        for index, weight in found:
-            np.add.at(matrix, (np.arange(len(index)), index), weight)
         return xp.moveaxis(xp.tensordot(d, xp.asarray(matrix.astype(d.dtype)), axes=(axis, 0)), -1, axis)
+    product = _times(xp, matrix.T, d, axis)
+    if product is not None:
+        return product
     rows = np.moveaxis(d, axis, 0)
     out = np.zeros((size, *rows.shape[1:]), d.dtype)
     for index, weight in found:  # indices ascend: equal ones are neighbours

@@ -12,6 +12,8 @@ from optest import Case, build, run
 
 import fluidlite as fluid
 from fluidlite.base.errors import ShapeError
+from fluidlite.ops.kernels import boxes as boxes_module
+from fluidlite.ops.kernels.boxes import overlaps
 from fluidlite.ops.kernels.suppression import kept_boxes, neighbour_overlaps, overlap_of
 
 ASSIGN = next(case for case in CASES if str(case) == "rpn_target_assign-few")
@@ -190,6 +192,17 @@ def test_neighbours_overlap_as_boxes_do(size: int, normalized: bool) -> None:
     assert 0 < np.count_nonzero(found) < 39
     np.testing.assert_array_equal(found, wanted)
     assert neighbour_overlaps(boxes[:1], normalized).shape == (0,)
+
+
+@pytest.mark.parametrize("normalized", [True, False])
+def test_overlaps_some_rows_at_a_time(normalized: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The same to the bit, and the first of the boxes are empty."""
+    low = np.random.RandomState(0).uniform(0, 2, (11, 2))
+    boxes = np.concatenate((low, low + np.arange(11)[:, None] / 10), axis=1).astype("float32")
+    wanted = overlaps(np, boxes, boxes[:7], normalized)
+    monkeypatch.setattr(boxes_module, "_CACHED", 21)
+    np.testing.assert_array_equal(overlaps(np, boxes, boxes[:7], normalized), wanted)
+    assert wanted.shape == (11, 7) and np.isfinite(wanted).all() and wanted[0, 0] == (not normalized)
 
 
 @pytest.mark.parametrize("count, spread", [(0, 1), (1, 1), (128, 4), (300, 2)])

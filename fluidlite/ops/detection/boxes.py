@@ -127,11 +127,20 @@ def _encoded(xp: Any, priors: Array, targets: Array, normalized: bool) -> Array:
 
 
 def decoded(xp: Any, priors: Array, codes: Array, normalized: bool) -> Array:
-    """Boxes of codes relative to priors, which broadcast."""
+    """Boxes of codes relative to priors, which broadcast to them.
+
+    One coordinate at a time: loops over the two of a corner cost more than what they compute.
+    """
     centers, sizes = centers_and_sizes(priors, normalized)
-    middles = codes[..., :2] * sizes + centers
-    halves = xp.exp(codes[..., 2:]) * sizes / 2
-    return xp.concatenate((middles - halves, middles + halves - codes.dtype.type(not normalized)), axis=-1)
+    out = xp.empty_like(codes)
+    for low, high in ((0, 2), (1, 3)):
+        center, size = centers[..., low], sizes[..., low]
+        middle = codes[..., low] * size + center
+        half = xp.exp(codes[..., high]) * size / 2
+        xp.subtract(middle, half, out=out[..., low])
+        middle += half
+        xp.subtract(middle, codes.dtype.type(not normalized), out=out[..., high])
+    return out
 
 
 @box_coder.kernel
@@ -219,8 +228,9 @@ def _(
     BoxScore: Array,
     box_clip: float,
 ) -> tuple[Array, WithLod]:
-    codes = TargetBox.reshape(len(TargetBox), -1, 4) * PriorBoxVar
-    xp.minimum(codes[..., 2:], box_clip, out=codes[..., 2:])
+    codes = (TargetBox * xp.tile(PriorBoxVar, BoxScore.shape[1])).reshape(len(TargetBox), -1, 4)
+    for size in (codes[..., 2], codes[..., 3]):
+        xp.minimum(size, box_clip, out=size)
     boxes = decoded(xp, PriorBox[:, None], codes, normalized=False)
     scores = BoxScore[:, 1:]
     if not scores.size:

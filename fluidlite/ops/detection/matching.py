@@ -122,14 +122,12 @@ def _(
             f"sequences"
         )
     matched = MatchIndices >= 0
-    # the object that each prior answers for, among those of its image
-    starts = xp.asarray(np.array(X_lod[-1][:-1], np.int64))
-    rows = xp.where(matched, MatchIndices + starts[:, None], 0)
-    columns = xp.arange(priors) % X.shape[1]
+    out = xp.full((count, priors, X.shape[2]), mismatch_value, X.dtype)
     if len(X):
-        out = xp.where(matched[..., None], X[rows, columns], X.dtype.type(mismatch_value))
-    else:
-        out = xp.full((count, priors, X.shape[2]), mismatch_value, X.dtype)
+        # the object that a prior answers for, among those of its image; most priors answer for none
+        images, places = xp.nonzero(matched)
+        starts = xp.asarray(np.array(X_lod[-1][:-1], np.int64))
+        out[images, places] = X[starts[images] + MatchIndices[images, places], places % X.shape[1]]
     weights = matched.astype(np.float32)
     if NegIndices is not None and len(NegIndices):
         images = np.repeat(np.arange(count), np.diff(NegIndices_lod[-1]))

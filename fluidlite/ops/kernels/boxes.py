@@ -7,20 +7,35 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 from fluidlite.base.dtypes import Array
 
 __all__ = ["areas", "codes", "overlaps", "paired_overlaps"]
 
+_CACHED = 1 << 15  # overlaps at a time: the arrays of their steps stay in the cache
+
 
 def areas(boxes: Array, normalized: bool) -> Array:
     """Area of each box."""
-    areas: Array = (boxes[..., 2:] - boxes[..., :2] + boxes.dtype.type(not normalized)).prod(axis=-1)
+    one = boxes.dtype.type(not normalized)
+    areas: Array = boxes[..., 2] - boxes[..., 0] + one
+    areas *= boxes[..., 3] - boxes[..., 1] + one
     return areas
 
 
 def overlaps(xp: Any, left: Array, right: Array, normalized: bool, apart: bool = False) -> Array:
     """Intersection over union, [N, M], of N boxes with M others; 0 for two empty boxes."""
-    return paired_overlaps(xp, left[:, None], right[None], normalized, apart)
+    # each coordinate behind itself: processors load no vectors of every fourth element
+    right = xp.ascontiguousarray(right.T).T
+    rows = max(1, _CACHED // max(len(right), 1))
+    if xp is not np or len(left) <= rows:
+        return paired_overlaps(xp, left[:, None], right[None], normalized, apart)
+    out = np.empty((len(left), len(right)), left.dtype)
+    for start in range(0, len(left), rows):
+        some = left[start : start + rows, None]
+        out[start : start + rows] = paired_overlaps(np, some, right[None], normalized, apart)
+    return out
 
 
 def paired_overlaps(xp: Any, left: Array, right: Array, normalized: bool, apart: bool = False) -> Array:
@@ -37,13 +52,15 @@ def paired_overlaps(xp: Any, left: Array, right: Array, normalized: bool, apart:
         size -= xp.maximum(left[..., low], right[..., low])
         if apart and not normalized:
             size[size < 0] = -one
-        size += one
+        if not normalized:
+            size += one
         xp.maximum(size, 0, out=size)
         both = size if both is None else xp.multiply(both, size, out=both)
     union = areas(left, normalized) + areas(right, normalized)
     union -= both
     # nothing divides by the zero of two empty boxes, whose intersection is 0 as well
-    both /= xp.where(union == 0, union.dtype.type(1), union)
+    xp.copyto(union, 1, where=union == 0)
+    both /= union
     return both
 
 

@@ -13,6 +13,7 @@ from fluidlite.executor.cuda.auc import DeviceAuc
 from fluidlite.executor.cuda.channels import DeviceBatchNorm
 from fluidlite.executor.cuda.draws import DeviceKeptMask
 from fluidlite.executor.cuda.pools import DevicePool
+from fluidlite.executor.cuda.resizing import DeviceResize
 from fluidlite.executor.cuda.rows import DeviceAccuracy, DeviceLayerNormGrad, DeviceRows
 from fluidlite.executor.cuda.tables import DeviceRowSums
 from fluidlite.executor.fast.batch_norm import FastBatchNorm
@@ -140,6 +141,7 @@ _EXPLAINED: dict[Any, Callable[..., str]] = {
     DeviceKeptMask: DeviceKeptMask.explained,
     DeviceLayerNormGrad: DeviceLayerNormGrad.explained,
     DevicePool: DevicePool.explained,
+    DeviceResize: DeviceResize.explained,
     DeviceRowSums: DeviceRowSums.explained,
     DeviceRows: DeviceRows.explained,
 }

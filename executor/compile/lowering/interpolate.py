@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from fluidlite.executor.compile.emitter import CannotLower, Emitter, lowering
 from fluidlite.executor.compile.layout import lays_out
+from fluidlite.executor.compile.lowering.device import for_kernel, takes
+from fluidlite.executor.cuda.resizing import DeviceResize
 from fluidlite.executor.plan.actions import Bound, Out
 from fluidlite.executor.plan.values import Value
 from fluidlite.executor.run.resize import ResizedImages
@@ -21,17 +23,20 @@ class _ResizingOp:
         self.x = x = e.laid_need("X")
         if any(e.op.inputs.get(slot) for slot in ("OutSize", "SizeTensor", "Scale")):
             raise CannotLower("the size is computed")
-        if not lays_out(e, x) or x.shape is None or len(x.shape) != 4:
+        is_taken = lays_out(e, x) if e.on_host else takes(e, x.dtype)
+        if not is_taken or x.shape is None or len(x.shape) != 4:
             raise CannotLower("layout")
         self.type = type
         self.names = "NHWC" if is_channels_last(e.attr("data_layout")) else "NCHW"
         self.order = x.order or (0, 1, 2, 3)
         self.letters = "".join(self.names[axis] for axis in self.order)
-        if self.letters not in _LAYOUTS:
+        if self.letters not in (_LAYOUTS if e.on_host else _LAYOUTS[:1]):
             raise CannotLower("layout")
 
     def source(self, value: Value) -> Value:
         """An operand as it lies in memory."""
+        if not self.e.on_host:
+            return for_kernel(self.e, value, self.x.dtype)
         return self.e.plain(value) if self.x.order is None else self.e.base_in(value, self.order)
 
     def out(self, slot: str, shape: tuple[int, ...]) -> Value:
@@ -46,6 +51,8 @@ class _ResizingOp:
         shape = tuple(self.x.shape[self.names.index(letter)] for letter in "NCHW")
         attrs = {name: self.e.attr(name) for name in self.e.op.definition.attr_defs}
         kind = self.x.dtype
+        if not self.e.on_host:
+            return self.e.bind_fresh("resize", DeviceResize, self.type, shape, kind, attrs)
         return self.e.bind_fresh(
             "resize", ResizedImages, self.type, shape, kind, attrs, self.letters, self.e.threads
         )

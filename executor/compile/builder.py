@@ -139,11 +139,11 @@ class PlanBuilder:
         if op.sub_blocks():
             return self._lower_blocks(op)
         check_slots(op)
-        Emitter(self, op).check_types()
-        Emitter(self, op).check_ranks()
+        emitter = Emitter(self, op)
+        emitter.check_types()
+        emitter.check_ranks()
         rule = None if self._asks_for_half and computes_in_single(op) else rule_for(op)
         if rule is not None:
-            emitter = Emitter(self, op)
             # steps are published only when the whole rule has succeeded: a rule may give up half way
             with contextlib.suppress(CannotLower):
                 emitter.apply(rule)

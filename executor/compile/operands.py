@@ -88,7 +88,9 @@ class Names:
     def unique(self, wanted: str) -> str:
         """`wanted` as an identifier that nothing else has."""
         # Paddle's names hold dots and at signs; that of a gradient stays recognisable
-        base = re.sub(r"\W", "_", wanted.replace("@GRAD", "__grad"))
+        base = wanted.replace("@GRAD", "__grad").replace(".", "_")
+        if not base.isidentifier():
+            base = re.sub(r"\W", "_", base)
         # a program may call a variable "0"
         if not base or base[0].isdigit():
             base = f"v_{base}"

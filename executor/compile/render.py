@@ -14,6 +14,7 @@ from fluidlite.executor.plan.actions import (
     Assign,
     Branch,
     Call,
+    Chained,
     CompiledRun,
     Elementwise,
     Loop,
@@ -229,6 +230,9 @@ class _Renderer:
             return self.operands.elementwise(action, step.writes[0], {}, step.writes[0].shape)
         if isinstance(action, Call):
             return [text(action)]
+        # there are some before `fuse_on_host` only
+        if isinstance(action, Chained):
+            return [line for run in action.run() for line in self.operands.elementwise(*run, {}, run[1].shape)]
         if isinstance(action, Assign):
             return [self._assign(action)]
         if isinstance(action, SetItem):

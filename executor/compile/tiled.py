@@ -71,7 +71,10 @@ def patterns_in(steps: Iterable[Step]) -> dict[int, Hashable]:
     for step in flat(steps):
         action = step.action
         loops = action.loops if isinstance(action, CompiledRun) else (action,)
-        found.update((id(loop), _pattern(loop)) for loop in loops if isinstance(loop, TiledLoop))
+        for loop in loops:
+            if isinstance(loop, TiledLoop):
+                like = found.get(id(loop.like)) if loop.like is not None else None
+                found[id(loop)] = _pattern(loop) if like is None else like
     counts = Counter(found.values())
     return {number: key for number, key in found.items() if key is not None and counts[key] >= _MANY}
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -83,10 +83,15 @@ class _Candidate:
         )
 
 
+_Kind: TypeAlias = "tuple[LoopCode, tuple[Value, ...], NestSizes]"
+"""What loops that are alike have in common: the code, the arrays of the first of them, the sizes."""
+
+
 def _compiled(steps: Sequence[Step], made: ValueFactory, threads: int, wait: bool) -> list[Step]:
     result = _Result()
+    known: dict[TiledLoop, _Kind] = {}
     for step in steps:
-        kernel = _kernel_of(step, made)
+        kernel = _known_kernel_of(step, made, known)
         if kernel is None:
             result.add(_with_rows(step, wait))
         else:
@@ -202,10 +207,24 @@ def _with_rows(step: Step, wait: bool) -> Step:
     return replace(step, action=replace(action, callee=Bound(action.callee.hint, made)))
 
 
-def _kernel_of(step: Step, made: ValueFactory) -> _Candidate | None:
-    """The kernel of a loop; None for other steps, and for loops that no kernel can hold."""
+def _known_kernel_of(step: Step, made: ValueFactory, known: dict[TiledLoop, _Kind]) -> _Candidate | None:
+    """The kernel of a loop, that of a loop like it on other arrays where there is one; None for other steps."""
     loop = step.action
-    if not isinstance(loop, TiledLoop) or not all(can_hold(*item) for item in loop.run):
+    if not isinstance(loop, TiledLoop):
+        return None
+    if loop.like in known:
+        code, arrays, part = known[loop.like]
+        at = dict(zip((*loop.like.reads, *loop.like.writes), (*loop.reads, *loop.writes), strict=True))
+        return _Candidate(code, [step], [at[value] for value in arrays], [], [part])
+    kernel = _kernel_of(step, loop, made)
+    if kernel is not None and not kernel.numbers:
+        known[loop] = kernel.loop, tuple(kernel.arrays), kernel.parts[0]
+    return kernel
+
+
+def _kernel_of(step: Step, loop: TiledLoop, made: ValueFactory) -> _Candidate | None:
+    """The kernel of a loop; None for loops that no kernel can hold."""
+    if not all(can_hold(*item) for item in loop.run):
         return None
     values = list(dict.fromkeys((*loop.reads, *loop.writes)))
     totals = [item.total for item in loop.sums]

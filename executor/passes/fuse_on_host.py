@@ -13,7 +13,7 @@ from typing import Any
 
 from fluidlite.executor.fast.loops.arithmetic import can_hold
 from fluidlite.executor.passes.tiles import Chain
-from fluidlite.executor.plan.actions import Call, Elementwise, Function, TiledLoop
+from fluidlite.executor.plan.actions import Call, Chained, Elementwise, Function, TiledLoop, on_values
 from fluidlite.executor.plan.plan import Plan, Remark
 from fluidlite.executor.plan.sizes import about
 from fluidlite.executor.plan.steps import Step, flat, in_bodies, total_of
@@ -71,6 +71,11 @@ class _Grouping:
         self.run: list[Step] = []
         self.late: list[Step] = []
         """Steps that wait behind the chain."""
+        self.late_roots: set[Value] = set()
+        """The values that they write."""
+        self.late_reads: set[Any] = set()
+        self.late_writes: set[Any] = set()
+        """The memory that they read and write, but for views."""
         self.made: set[Value] = set()
         """The values that the chain writes."""
         self.can_compile = False
@@ -79,6 +84,8 @@ class _Grouping:
         """True if it may be part of a loop."""
         self.is_chain_compiled = False
         """True if compiled loops can hold the steps of the chain."""
+        self.known: dict[Any, tuple[Chained, TiledLoop] | None] = {}
+        """The loops of chains that lowering has made, by their forms; None where they are no loop."""
 
     def steps(self) -> list[Step]:
         """The steps, with loops in place of chains."""
@@ -89,6 +96,9 @@ class _Grouping:
 
     def add(self, step: Step) -> None:
         """Take the next step into the chain, ahead of it or behind it; or end the chain."""
+        if isinstance(step.action, Chained):
+            self._add_chained(step, step.action)
+            return
         self.can_compile = self.is_compiled and _can_compile(step)
         self.leads = _is_over_blocks(step, 2 if self.can_compile else LARGE)
         if step.is_view and not self._shows_new(step):
@@ -96,7 +106,7 @@ class _Grouping:
         elif self.run and self._joins(step):
             self._take(step)
         elif self.run and self._can_wait(step):
-            self.late.append(step)
+            self._wait(step)
         else:
             self.close()
             if self.leads:
@@ -110,9 +120,59 @@ class _Grouping:
             chain = Chain(self.run, self.reads_left, self.values, self.threads, self.is_chain_compiled)
             self.result.extend(chain.steps())
             self.result.extend(self.late)
-        self.run = []
-        self.late = []
-        self.made = set()
+            self.run = []
+            self.made = set()
+        if self.late:
+            self.late = []
+            self.late_roots, self.late_reads, self.late_writes = set(), set(), set()
+
+    def _wait(self, step: Step) -> None:
+        self.late.append(step)
+        self.late_roots.update(value.root for value in step.writes)
+        if not step.is_view:
+            self.late_reads |= _memory(step.reads)
+            self.late_writes |= _memory(step.writes)
+
+    def _add_chained(self, step: Step, action: Chained) -> None:
+        """Take a chain that lowering has made: by a loop of its own, as one of its form had, unless it goes on
+        with what the chain at hand leaves.
+        """
+        loop = None
+        if not any(value.root in self.made for value in step.reads):
+            loop = self._loop_of(step, action)
+        if loop is None:
+            for each in self._single(step, action):
+                self.add(each)
+            return
+        self.close()
+        ops = step.ops
+        self.result.append(Step(step.op, loop, temps=loop.temps, fused=ops))
+
+    def _loop_of(self, step: Step, action: Chained) -> TiledLoop | None:
+        """The loop of a chain by itself; None where it is none."""
+        # what a loop follows from, beside the form
+        kinds = (
+            (value.shape, value.dtype, value.contiguous, value.root.storage is Storage.LOCAL)
+            for value in action.values
+        )
+        key = (action.form, *kinds)
+        if key not in self.known:
+            steps = self._single(step, action)
+            alone = _Grouping(steps, (), self.values, self.threads, self.is_compiled).steps()
+            loop = alone[0].action if len(alone) == 1 else None
+            self.known[key] = (action, loop) if isinstance(loop, TiledLoop) else None
+            return loop if isinstance(loop, TiledLoop) else None
+        found = self.known[key]
+        return None if found is None else _on_values(found[1], found[0].values, action.values, self.values)
+
+    def _single(self, step: Step, action: Chained) -> list[Step]:
+        """The steps of a chain one by one."""
+        inner = [self.values.make(value.shape, value.dtype, value.storage) for value in action.form.inner]
+        steps = [Step(step.op, each, (out,)) for each, out in action.run(inner)]
+        _count(step.reads, self.reads_left, -1)
+        for each in steps:
+            _count(each.reads, self.reads_left)
+        return steps
 
     def _take(self, step: Step) -> None:
         if not self.run:
@@ -123,7 +183,7 @@ class _Grouping:
     def _shows_new(self, step: Step) -> bool:
         """True if a view shows what the chain or a step behind it writes."""
         root = step.reads[0].root
-        return root in self.made or any(root is value.root for other in self.late for value in other.writes)
+        return root in self.made or root in self.late_roots
 
     def _joins(self, step: Step) -> bool:
         """True if a step can run in the chain's loop."""
@@ -156,15 +216,12 @@ class _Grouping:
         """True if a step must run after one that waits."""
         if not self.late:
             return False
-        reads = _memory(step.reads)
         writes = _memory(step.writes)
-        for other in self.late:
-            if other.is_view:
-                continue
-            written = _memory(other.writes)
-            if written & reads or written & writes or _memory(other.reads) & writes:
-                return True
-        return False
+        return not (
+            self.late_writes.isdisjoint(_memory(step.reads))
+            and self.late_writes.isdisjoint(writes)
+            and self.late_reads.isdisjoint(writes)
+        )
 
     def _can_wait(self, step: Step) -> bool:
         """True if a step may run behind the chain: its result is small, and nothing else depends on when."""
@@ -195,11 +252,32 @@ def _read_counts(steps: Sequence[Step], kept: Sequence[Value]) -> dict[Value, in
     counts: dict[Value, int] = {}
     for step in steps:
         # a view reads nothing: what is read through it counts
-        for value in () if step.is_view else step.all_reads():
-            counts[value.root] = counts.get(value.root, 0) + 1
-    for value in kept:
-        counts[value.root] = counts.get(value.root, 0) + 1
+        if not step.is_view:
+            _count(step.all_reads(), counts)
+    _count(kept, counts)
     return counts
+
+
+def _count(values: Iterable[Value], counts: dict[Value, int], by: int = 1) -> None:
+    for value in values:
+        root = value.root
+        counts[root] = counts.get(root, 0) + by
+
+
+def _on_values(
+    loop: TiledLoop, before: Sequence[Value], now: Sequence[Value], values: ValueFactory
+) -> TiledLoop:
+    """A loop on other arrays, with scratch of its own."""
+    at = dict(zip(before, now, strict=True))
+    inner = {value: value for value in loop.held_in}
+    return replace(
+        loop,
+        run=on_values(loop.run, {**at, **inner}),
+        registers=tuple(values.make(value.shape, value.dtype, value.storage) for value in loop.registers),
+        reads=tuple(at[value] for value in loop.reads),
+        writes=tuple(at[value] for value in loop.writes),
+        like=loop.like or loop,
+    )
 
 
 def _can_compile(step: Step) -> bool:

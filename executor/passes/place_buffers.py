@@ -30,8 +30,8 @@ def layout_of(steps: Sequence[Step], kept: Iterable[Value]) -> BufferLayout:
 
 def _touched(step: Step) -> set[Value]:
     """Buffers that a step reads or writes."""
-    roots = {value.root for value in (*step.all_reads(), *step.all_writes())}
-    return {root for root in roots if root.storage is Storage.BUFFER}
+    values = (*step.all_reads(), *step.all_writes())
+    return {root for value in values if (root := value.root).storage is Storage.BUFFER}
 
 
 def _last_use(touched: Sequence[set[Value]], kept: Iterable[Value]) -> dict[Value, int]:

@@ -22,6 +22,8 @@ def share_masks(plan: Plan) -> Plan:
 
 
 def _shared(steps: Sequence[Step], kept: Sequence[Value]) -> list[Step]:
+    if not any(isinstance(step.action, Elementwise) and step.action.function == "gt" for step in steps):
+        return list(steps)
     writers = Counter(value.root for step in steps for value in step.all_writes())
     last = {value.root: number for number, step in enumerate(steps) for value in step.all_reads()}
     sources: dict[Value, Value] = {}

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
@@ -24,6 +24,8 @@ __all__ = [
     "BlockSum",
     "Branch",
     "Call",
+    "ChainForm",
+    "Chained",
     "CompiledRun",
     "Copy",
     "Elementwise",
@@ -53,6 +55,7 @@ __all__ = [
     "WhileLoop",
     "as_read",
     "as_written",
+    "on_values",
     "replaced",
 ]
 
@@ -257,6 +260,59 @@ class Elementwise(Action):
         return self.operands
 
 
+@dataclass(frozen=True, eq=False)
+class ChainForm:
+    """Element-wise actions over arrays of one shape, which the updates of many parameters have in common:
+    `run` is that of one of them, `arguments` are its arrays that others have arrays of their own for.
+    """
+
+    run: tuple[tuple[Elementwise, Value], ...]
+    arguments: tuple[Value, ...]
+    reads: tuple[int, ...]
+    """The positions of the arguments that are read."""
+    writes: tuple[int, ...]
+    """And of those that are written."""
+
+    @functools.cached_property
+    def inner(self) -> tuple[Value, ...]:
+        """The temporaries, which nothing else reads."""
+        outs = dict.fromkeys(out for _, out in self.run)
+        return tuple(out for out in outs if out not in self.arguments)
+
+
+@dataclass(frozen=True)
+class Chained(Action):
+    """The actions of a form on other arrays: one step until `fuse_on_host` makes a loop of it."""
+
+    form: ChainForm
+    values: tuple[Value, ...]
+
+    def inputs(self) -> Operand:
+        """The arrays that are read."""
+        return tuple(self.values[place] for place in self.form.reads)
+
+    def outputs(self) -> tuple[Value | None, ...]:
+        """The arrays that are written."""
+        return tuple(self.values[place] for place in self.form.writes)
+
+    def run(self, inner: Iterable[Value] | None = None) -> tuple[tuple[Elementwise, Value], ...]:
+        """The actions and what they write, with such values for the form's temporaries."""
+        form = self.form
+        at = dict(zip(form.arguments, self.values, strict=True))
+        at.update(zip(form.inner, form.inner if inner is None else inner, strict=True))
+        return on_values(form.run, at)
+
+
+def on_values(
+    run: Iterable[tuple[Elementwise, Value]], at: Mapping[Value, Value]
+) -> tuple[tuple[Elementwise, Value], ...]:
+    """Element-wise actions and what they write, with other values for some."""
+    return tuple(
+        (Elementwise(action.function, tuple([at.get(item, item) for item in action.operands])), at[out])
+        for action, out in run
+    )
+
+
 @dataclass(frozen=True)
 class Assign(Action):
     """Symbols get new values, all at the same time. A target is a Value, a `LodOf` one, or None for what is
@@ -368,7 +424,7 @@ class BlockSum:
     total: Value
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class TiledLoop(Action):
     """Element-wise steps run block by block, so that what one leaves for the next stays in the cache.
 
@@ -385,6 +441,8 @@ class TiledLoop(Action):
     writes: tuple[Value, ...]
     threads: int
     team: Bound | None
+    like: TiledLoop | None = None
+    """A loop of the same text, but for its arrays, in the same order."""
 
     @property
     def temps(self) -> tuple[Value, ...]:
@@ -510,7 +568,7 @@ def replaced(item: Any, change: Callable[[Value], Value]) -> Any:
     # these hold no values, and a recipe's arguments may be dataclasses of other rooms (a convolution's
     # geometry)
     if dataclasses.is_dataclass(item) and not isinstance(
-        item, (type, Bound, Method, Function, ScopeFunction, Fresh, Walk)
+        item, (type, Bound, ChainForm, Method, Function, ScopeFunction, Fresh, Walk)
     ):
         parts = {field.name: getattr(item, field.name) for field in dataclasses.fields(item)}
         return dataclasses.replace(item, **{name: replaced(part, change) for name, part in parts.items()})

@@ -14,6 +14,10 @@ def stale_reads(steps: Iterable[Step], kept: Iterable[Value]) -> list[Value]:
     """Aliases of old versions of persistable variables that a step or a fetch reads after a newer one was
     written.
     """
+    steps = tuple(steps)
+    # in most plans there is no alias
+    if not any(value.alias for step in flat(steps) if step.is_view for value in step.writes):
+        return []
     newest: dict[str, int] = {}
 
     def is_stale(value: Value) -> bool:

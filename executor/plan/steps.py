@@ -42,17 +42,15 @@ class Step:
     """The reduction that goes on until its result is needed."""
     fused: tuple[Operator, ...] = ()
     """The ops of the steps that were fused into this one."""
+    is_view: bool = field(init=False)
+    """True if the step only names another look at memory."""
 
     def __post_init__(self) -> None:
         # found once: passes ask for reads and writes far more often than they change an action
         # dicts keep the order; values hash by address, so sets would give another source in every process
         self.reads = _each_once(self.reads or as_read(self.action))
         self.writes = _each_once(self.writes or as_written(self.action))
-
-    @property
-    def is_view(self) -> bool:
-        """True if the step only names another look at memory."""
-        return isinstance(self.action, Show)
+        self.is_view = isinstance(self.action, Show)
 
     @property
     def elementwise(self) -> Elementwise | None:
@@ -66,22 +64,22 @@ class Step:
             return self.fused
         return () if self.op is None else (self.op,)
 
-    def all_reads(self) -> list[Value]:
+    def all_reads(self) -> Sequence[Value]:
         """Reads of the step and of the steps of its body."""
         if self.body is None:
-            return list(self.reads)
+            return self.reads
         return [value for step in flat([self]) for value in step.reads]
 
-    def all_writes(self) -> list[Value]:
+    def all_writes(self) -> Sequence[Value]:
         """Writes of the step and of the steps of its body."""
         if self.body is None:
-            return list(self.writes)
+            return self.writes
         return [value for step in flat([self]) for value in step.writes]
 
 
 def _each_once(values: Iterable[Value]) -> tuple[Value, ...]:
     """The values in order, without repetitions."""
-    found = tuple(values)
+    found = values if type(values) is tuple else tuple(values)
     # most steps read two arrays and write one
     if len(found) < 2 or (len(found) == 2 and found[0] is not found[1]):
         return found

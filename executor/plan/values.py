@@ -133,10 +133,12 @@ class Value:
     @property
     def root(self) -> Value:
         """The value whose memory this one shows."""
-        value = self
-        while value.base is not None:
-            value = value.base
-        return value
+        base = self.base
+        if base is None:
+            return self
+        while base.base is not None:
+            base = base.base
+        return base
 
     @property
     def first_alias(self) -> Value | None:

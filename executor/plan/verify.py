@@ -13,7 +13,7 @@ from typing import Any, NoReturn
 
 import numpy as np
 
-from fluidlite.executor.plan.actions import CompiledRun, Elementwise, TiledLoop
+from fluidlite.executor.plan.actions import Chained, CompiledRun, Elementwise, TiledLoop
 from fluidlite.executor.plan.aliases import stale_reads
 from fluidlite.executor.plan.plan import BufferLayout, Plan
 from fluidlite.executor.plan.steps import Step, flat, product_of
@@ -96,6 +96,9 @@ def _check_shapes(step: Step, after: str) -> None:
         for loop in [step.action] if isinstance(step.action, TiledLoop) else step.action.loops:
             for action, out in loop.run:
                 _check_elementwise(step, action, out, after)
+    elif isinstance(step.action, Chained):
+        for action, out in step.action.run():
+            _check_elementwise(step, action, out, after)
     elif product_of(step) is not None:
         _check_product(step, after)
 

@@ -5,7 +5,7 @@ gradients touch only their rows where the op moves no others.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -13,11 +13,12 @@ import numpy as np
 from fluidlite.base.dtypes import Array, VarType
 from fluidlite.executor.compile.emitter import CannotLower, Emitter, lowering
 from fluidlite.executor.compile.lowering.device_rows import kept_rows, update_rows, whole_rows
+from fluidlite.executor.compile.repeated import RepeatedSteps, as_chains
 from fluidlite.executor.compile.scalars import broadcast
 from fluidlite.executor.fast.loops.row_updates import CompiledRowUpdate
 from fluidlite.executor.fast.loops.tables import row_adder
 from fluidlite.executor.plan.actions import Bound, Out
-from fluidlite.executor.plan.values import Value
+from fluidlite.executor.plan.values import Storage, Value
 from fluidlite.ops.kernels.scalar import parse
 from fluidlite.ops.training.optimizer import UPDATES, UpdateRule, decays, descends, target_of, update_function
 from fluidlite.values.tensor import SelectedRows, merge_rows
@@ -61,11 +62,59 @@ def _written(e: Emitter, entry: UpdateRule) -> list[str]:
 
 
 def _dense(e: Emitter, entry: UpdateRule, steps: Sequence[tuple[str, str]], grad: Value) -> None:
-    values = _state(e, entry)
-    known: dict[str, Any] = {**_attributes(e, entry), **values, "Grad": grad}
+    """The steps of an update; those of the first parameter of a shape are repeated for all others."""
+    values = {**_state(e, entry), "Grad": grad}
     if grad.shape != values["Param"].shape or grad.dtype != values["Param"].dtype:
         raise CannotLower("the gradient differs from the parameter")
+    key = _form_of(e, entry, tuple(steps), values)
+    if key is None:
+        _emit(e, entry, steps, values)
+        return
+    found: tuple[list[str], RepeatedSteps] | None = e.recall(key)
+    if found is not None:
+        slots, repeated = found
+        sources = [e.need(target_of(slot)) for slot in slots]
+        outs = [
+            e.out(slot, source.shape, source.dtype, inplace=True)
+            for slot, source in zip(slots, sources, strict=True)
+        ]
+        repeated.emit(e, [*values.values(), *outs])
+        return
+    mark = len(e.steps)
+    made = _emit(e, entry, steps, values)
+    given = (*values.values(), *made.values())
+    repeated = RepeatedSteps(given, as_chains(e.steps[mark:], values["Param"].shape))
+    e.learned[key] = list(made), repeated
+    e.steps[mark:] = repeated.steps
+
+
+def _form_of(
+    e: Emitter, entry: UpdateRule, steps: tuple[tuple[str, str], ...], values: Mapping[str, Value]
+) -> Hashable:
+    """The facts that the steps of an update follow from; None where others may have a say."""
+    slots = _written(e, entry)
+    is_plain = all(
+        e.op.outputs[slot] == e.op.inputs.get(target_of(slot))
+        and values[target_of(slot)].root.storage is Storage.PARAM
+        and not e.has_no_dims(slot)
+        for slot in slots
+    )
+    # a gradient of one number is no array; two slots may have the same one
+    is_plain = is_plain and all(value.uniform is None for value in values.values())
+    if not e.on_host or not is_plain or len(set(values.values())) < len(values):
+        return None
+    facts = [(slot, value.shape, value.dtype) for slot, value in values.items()]
+    # as text: 0.0 and -0.0 are equal
+    return (_form_of, steps, repr(_attributes(e, entry)), *slots, *facts)
+
+
+def _emit(
+    e: Emitter, entry: UpdateRule, steps: Sequence[tuple[str, str]], values: Mapping[str, Value]
+) -> dict[str, Value]:
+    """The steps of one update, and what its outputs are written to."""
+    known: dict[str, Any] = {**_attributes(e, entry), **values}
     written = _written(e, entry)
+    made: dict[str, Value] = {}
     late: list[tuple[Value, Value]] = []
     # a name may be computed in several steps: only the last of them is the output
     last = {name: index for index, (name, _) in enumerate(steps)}
@@ -81,7 +130,7 @@ def _dense(e: Emitter, entry: UpdateRule, steps: Sequence[tuple[str, str]], grad
             if source.shape != shape and max(source.size, math.prod(shape)) > 1:
                 raise CannotLower("an accumulator of another shape")
             read_later = any(target_of(slot) in parse(text).names for _, text in steps[index + 1 :])
-            out = e.out(slot, source.shape, source.dtype, inplace=True)
+            out = made[slot] = e.out(slot, source.shape, source.dtype, inplace=True)
             # the old value is still needed: compute beside it, move at the end
             if read_later:
                 target = out
@@ -96,6 +145,7 @@ def _dense(e: Emitter, entry: UpdateRule, steps: Sequence[tuple[str, str]], grad
         known[name] = out
     for target, value in late:
         e.elementwise("x", target, x=value)
+    return made
 
 
 class ScalarFunction:

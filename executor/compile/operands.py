@@ -163,6 +163,8 @@ class Operands:
         self.sizes: dict[Size, str] = {}
         self.numbers: dict[tuple[str, str, tuple[int, ...]], tuple[str, Any, str, tuple[int, ...]]] = {}
         """By text, dtype and shape: the name, the number, its dtype and shape."""
+        self.groups: dict[str, Sequence[Any]] = {}
+        """Name -> the arrays, or the rows of arrays, that it stands for."""
         self.erf: Bound | None = None
         self.patterns: Mapping[int, Hashable] = {}
         """By the `id` of a loop the pattern for which there is one function."""
@@ -221,6 +223,12 @@ class Operands:
         if size not in self.sizes:
             self.sizes[size] = self.names.unique(f"n{len(self.sizes)}")
         return self.sizes[size]
+
+    def group(self, wanted: str, items: Sequence[Any]) -> str:
+        """The name of many arrays, or of rows of them, that are the same at every step."""
+        name = self.names.unique(wanted)
+        self.groups[name] = items
+        return name
 
     def shape(self, shape: tuple[int, ...]) -> str:
         """A shape."""

@@ -88,6 +88,7 @@ class _Renderer:
         source = self.result
         source.common = operands.common
         source.values = [(operands.text(value), value) for value in self._fixed_values()]
+        source.groups = operands.groups
         if operands.numbers:
             operands.function("array")
         source.functions = list(operands.functions)
@@ -116,6 +117,9 @@ class _Renderer:
         }
         for title, storages in _SECTIONS.items():
             sections[title] = [line for storage, line in fixed if line and storage in storages]
+        sections["groups"] = (
+            f"{name} = {self.operands.text(tuple(items))}" for name, items in source.groups.items()
+        )
         lines = []
         for title, found in sections.items():
             rows = list(dict.fromkeys(found))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Hashable, Iterable
+from collections.abc import Hashable, Iterable, Sequence
 from typing import Any
 
 from fluidlite.executor.compile.operands import Operands
@@ -16,6 +16,7 @@ __all__ = ["compiled", "patterns_in", "tiled"]
 
 _INDENT = "    "
 _MANY = 4  # loops from which one function for all is shorter than a text for each
+_LONG = 32  # operands of a kernel that are passed as one name
 # of these the text depends on shapes as well
 _SHAPED = frozenset(("maximum", "minimum", "where"))
 
@@ -24,12 +25,26 @@ def compiled(operands: Operands, action: CompiledRun) -> list[str]:
     """A call of a compiled kernel, and array calls for as long as there is none."""
     kernel = operands.text(action.kernel)
     arrays = ", ".join(map(operands.text, action.arrays))
+    # the call of hundreds of updates took a third of compiling a plan
+    if len(action.arrays) >= _LONG and all(value.fixed for value in action.arrays):
+        arrays = f"*{operands.group(f'{kernel}_arrays', action.arrays)}"
     return [
         f"if {kernel}.ready():",
         f"{_INDENT}{kernel}({arrays})",
         "else:",
-        *(f"{_INDENT}{line}" for loop in action.loops for line in tiled(operands, loop)),
+        *(f"{_INDENT}{line}" for line in _by_calls(operands, kernel, action.loops)),
     ]
+
+
+def _by_calls(operands: Operands, kernel: str, loops: Sequence[TiledLoop]) -> list[str]:
+    """The array calls of some loops: a loop over their arrays, where all have one function."""
+    keys = {operands.patterns.get(id(loop)) for loop in loops}
+    rows = [tuple(_parameters(loop)) for loop in loops]
+    is_fixed = len(loops) >= _MANY and all(value.fixed for row in rows for value in row)
+    if not is_fixed or len(keys) > 1 or None in keys:
+        return [line for loop in loops for line in tiled(operands, loop)]
+    function = _function_of(operands, loops[0])
+    return [f"for row in {operands.group(f'{kernel}_rows', rows)}:", f"{_INDENT}{function}(*row)"]
 
 
 def tiled(operands: Operands, loop: TiledLoop) -> list[str]:
@@ -108,14 +123,19 @@ def _whole(operands: Operands, loop: TiledLoop) -> list[str]:
     key = operands.patterns.get(id(loop))
     if key is None:
         return _calls(operands, loop, {})
-    parameters = _parameters(loop)
+    return [f"{_function_of(operands, loop)}({', '.join(map(operands.text, _parameters(loop)))})"]
+
+
+def _function_of(operands: Operands, loop: TiledLoop) -> str:
+    """The function of the pattern of a loop."""
+    key = operands.patterns[id(loop)]
     found = operands.functions_of.get(key)
     if found is None:
         found = operands.functions_of[key] = operands.names.unique("each")
-        names = {value: f"a{place}" for place, value in enumerate(parameters)}
+        names = {value: f"a{place}" for place, value in enumerate(_parameters(loop))}
         operands.common += ["", f"def {found}({', '.join(names.values())}):"]
         operands.common += [f"{_INDENT}{line}" for line in _calls(operands, loop, names)]
-    return [f"{found}({', '.join(map(operands.text, parameters))})"]
+    return found
 
 
 def _calls(operands: Operands, loop: TiledLoop, names: dict[Value, str]) -> list[str]:

@@ -563,13 +563,21 @@ def replaced(item: Any, change: Callable[[Value], Value]) -> Any:
         return change(item)
     if isinstance(item, (tuple, list)):
         return type(item)(replaced(part, change) for part in item)
-    if isinstance(item, (dict, Mapping)):
+    if isinstance(item, dict):
         return {replaced(key, change): replaced(part, change) for key, part in item.items()}
-    # these hold no values, and a recipe's arguments may be dataclasses of other rooms (a convolution's
-    # geometry)
-    if dataclasses.is_dataclass(item) and not isinstance(
-        item, (type, Bound, ChainForm, Method, Function, ScopeFunction, Fresh, Walk)
-    ):
-        parts = {field.name: getattr(item, field.name) for field in dataclasses.fields(item)}
-        return dataclasses.replace(item, **{name: replaced(part, change) for name, part in parts.items()})
-    return item
+    names = _fields_of(type(item))
+    if not names:
+        return item
+    return type(item)(*[replaced(getattr(item, name), change) for name in names])
+
+
+# these hold no values, and a recipe's arguments may be dataclasses of other rooms (a convolution's geometry)
+_WITHOUT_VALUES = (type, Bound, ChainForm, Method, Function, ScopeFunction, Fresh, Walk)
+
+
+@functools.cache
+def _fields_of(kind: type) -> tuple[str, ...]:
+    """The names of the parts of an action or operand that may hold values."""
+    if not dataclasses.is_dataclass(kind) or issubclass(kind, _WITHOUT_VALUES):
+        return ()
+    return tuple(field.name for field in dataclasses.fields(kind))

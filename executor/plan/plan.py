@@ -6,7 +6,7 @@ import itertools
 import linecache
 import traceback
 import weakref
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -117,6 +117,8 @@ class Source:
         """Name, number, dtype and shape of arrays of one number."""
         self.values: list[tuple[str, Value]] = []
         """Names of the values that are the same arrays at every step, bases before their views."""
+        self.groups: dict[str, Sequence[Any]] = {}
+        """Name -> the values, or the rows of values, of `values` that it stands for."""
         self.definitions: Callable[[], list[str]] = list
         """Lines that show all of these to a person."""
 

@@ -6,7 +6,7 @@ import copy
 import functools
 import threading
 from collections import OrderedDict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -207,6 +207,8 @@ class BoundPlan:
                 # sizes of these feeds contradict each other: names that are half made serve no other feeds
                 self._names = None
                 raise self._misfit(value, error) from error
+        for name, group in meanings.groups:
+            names[name] = _renamed(group, names)
 
     def _made(self, value: Value, arguments: Any) -> Any:
         """The array of a value that is the same at every step and shows no other; `arguments` are those of
@@ -338,6 +340,8 @@ class _Meanings:
     arrays: list[tuple[str, Value, str | None, int]]
     """Name, value, the name of what it is a view of, and the place of its shape in `forms`."""
     forms: list[_SizedItem]
+    groups: list[tuple[str, Sequence[Any]]]
+    """Name, and the names, or rows of names, of arrays that it stands for."""
 
     @classmethod
     def of(cls, source: Source) -> _Meanings:
@@ -362,6 +366,7 @@ class _Meanings:
             [(name, _SizedItem((shape, number)), kind) for name, number, kind, shape in source.numbers],
             arrays,
             forms,
+            [(name, _renamed(group, name_of)) for name, group in source.groups.items()],
         )
 
     def varying(self) -> _Meanings:
@@ -373,6 +378,7 @@ class _Meanings:
             if base in names or self.forms[form].maker is not None or sizes_in(value.shape or ()):
                 names.add(name)
                 arrays.append(entry)
+        groups = [(name, group) for name, group in self.groups if not names.isdisjoint(_members(group))]
         return replace(
             self,
             bound=[
@@ -382,7 +388,24 @@ class _Meanings:
             ],
             numbers=[entry for entry in self.numbers if entry[1].maker is not None],
             arrays=arrays,
+            groups=groups,
         )
+
+
+def _renamed(group: Any, names: Mapping[Any, Any]) -> Any:
+    """A group, or a row of one, with what each of its members stands for."""
+    if isinstance(group, (tuple, list)):
+        return tuple([_renamed(item, names) for item in group])
+    return names[group]
+
+
+def _members(group: Iterable[Any]) -> Iterator[str]:
+    """The names in a group."""
+    for item in group:
+        if isinstance(item, tuple):
+            yield from item
+        else:
+            yield item
 
 
 def _form(value: Value) -> tuple[Any, ...] | None:

@@ -236,7 +236,9 @@ class _Renderer:
             return [text(action)]
         # there are some before `fuse_on_host` only
         if isinstance(action, Chained):
-            return [line for run in action.run() for line in self.operands.elementwise(*run, {}, run[1].shape)]
+            return [
+                line for run in action.run() for line in self.operands.elementwise(*run, {}, run[1].shape)
+            ]
         if isinstance(action, Assign):
             return [self._assign(action)]
         if isinstance(action, SetItem):

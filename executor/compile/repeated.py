@@ -1,5 +1,5 @@
-"""Updates that are alike but for their arrays: the rule lowers the first of them, and its steps are repeated on
-the arrays of all others.
+"""Updates that are alike but for their arrays: the rule lowers the first of them, and its steps are repeated
+on the arrays of all others.
 """
 
 from __future__ import annotations

@@ -208,7 +208,7 @@ def _with_rows(step: Step, wait: bool) -> Step:
 
 
 def _known_kernel_of(step: Step, made: ValueFactory, known: dict[TiledLoop, _Kind]) -> _Candidate | None:
-    """The kernel of a loop, that of a loop like it on other arrays where there is one; None for other steps."""
+    """The kernel of a loop (of a loop like it on other arrays, if there is one); None for other steps."""
     loop = step.action
     if not isinstance(loop, TiledLoop):
         return None

@@ -134,8 +134,8 @@ class _Grouping:
             self.late_writes |= _memory(step.writes)
 
     def _add_chained(self, step: Step, action: Chained) -> None:
-        """Take a chain that lowering has made: by a loop of its own, as one of its form had, unless it goes on
-        with what the chain at hand leaves.
+        """Take a chain that lowering has made: as a loop of its own, as one of its form had, unless it goes
+        on with what the chain at hand leaves.
         """
         loop = None
         if not any(value.root in self.made for value in step.reads):

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
@@ -529,6 +529,8 @@ def as_read(operand: Operand) -> list[Value]:
 
 def _collect_read(operand: Operand, found: list[Value]) -> None:
     # one list handed down: generators inside generators took a fifth of lowering
+    if type(operand) in _LEAVES:
+        return
     if isinstance(operand, Value):
         found.append(operand)
     elif isinstance(operand, (tuple, list)):
@@ -543,18 +545,29 @@ def _collect_read(operand: Operand, found: list[Value]) -> None:
         _collect_read(tuple(vars(operand).values()), found)
 
 
-def as_written(operand: Operand) -> Iterator[Value]:
+def as_written(operand: Operand) -> list[Value]:
     """The values that an action writes or assigns; those of `Elementwise` and `Show` are the step's own."""
+    found: list[Value] = []
+    _collect_written(operand, found)
+    return found
+
+
+def _collect_written(operand: Operand, found: list[Value]) -> None:
+    if type(operand) in _LEAVES or isinstance(operand, Value):
+        return
     if isinstance(operand, (Out, InOut)):
-        yield operand.value
+        found.append(operand.value)
     elif isinstance(operand, (tuple, list)):
         for item in operand:
-            yield from as_written(item)
+            _collect_written(item, found)
     elif isinstance(operand, dict):
-        yield from as_written(tuple(operand.values()))
+        _collect_written(tuple(operand.values()), found)
     elif isinstance(operand, Action):
-        yield from (value for value in operand.outputs() if value is not None)
-        yield from as_written(operand.inputs())
+        found.extend(value for value in operand.outputs() if value is not None)
+        _collect_written(operand.inputs(), found)
+
+
+_LEAVES = frozenset((int, float, bool, str, type(None)))
 
 
 def replaced(item: Any, change: Callable[[Value], Value]) -> Any:
@@ -565,7 +578,9 @@ def replaced(item: Any, change: Callable[[Value], Value]) -> Any:
         return type(item)(replaced(part, change) for part in item)
     if isinstance(item, dict):
         return {replaced(key, change): replaced(part, change) for key, part in item.items()}
-    names = _fields_of(type(item))
+    names = _FIELDS.get(type(item))
+    if names is None:
+        names = _FIELDS[type(item)] = _fields_of(type(item))
     if not names:
         return item
     return type(item)(*[replaced(getattr(item, name), change) for name in names])
@@ -574,8 +589,9 @@ def replaced(item: Any, change: Callable[[Value], Value]) -> Any:
 # these hold no values, and a recipe's arguments may be dataclasses of other rooms (a convolution's geometry)
 _WITHOUT_VALUES = (type, Bound, ChainForm, Method, Function, ScopeFunction, Fresh, Walk)
 
+_FIELDS: dict[type, tuple[str, ...]] = {}
 
-@functools.cache
+
 def _fields_of(kind: type) -> tuple[str, ...]:
     """The names of the parts of an action or operand that may hold values."""
     if not dataclasses.is_dataclass(kind) or issubclass(kind, _WITHOUT_VALUES):

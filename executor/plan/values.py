@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import enum
-import functools
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 import numpy as np
+
+from fluidlite.executor.plan.once import computed_once
 
 __all__ = ["Reshape", "Same", "Slices", "Storage", "Transpose", "Value", "ValueFactory", "View"]
 
@@ -174,13 +175,13 @@ class Value:
         return self.shape is not None and self.dtype is not None and not self.maybe
 
     # these two are asked for most, ten times for each value of a plan; a shape never changes
-    @functools.cached_property
+    @computed_once
     def size(self) -> int:
         """The number of elements."""
         assert self.shape is not None
         return math.prod(self.shape)
 
-    @functools.cached_property
+    @computed_once
     def nbytes(self) -> int:
         """The number of bytes."""
         assert self.dtype is not None

@@ -30,7 +30,7 @@ def copied(e: Emitter, view: Value, out: Value) -> None:
 def remember_view(e: Emitter, value: Value, view: Value) -> None:
     """Let products read `view` in the place of `value`, unless its memory may change before they do."""
     is_steady = view.root.storage is not Storage.PARAM or not e.builder.changes(view.root.name)
-    if e.on_host and is_steady and _strides(view) is not None:
+    if e.on_host and is_steady and (view.contiguous or _strides(view) is not None):
         e.remember(("view", value), view)
 
 
@@ -47,6 +47,9 @@ def reshaped_view(e: Emitter, value: Value, result: Value) -> None:
 def for_product(e: Emitter, value: Value) -> Value:
     """A stack of matrices as a product is to read it: the view where BLAS can take its matrices."""
     view = source_of(e, value)
+    # most are, and to compute strides takes a fifth of lowering a product
+    if view.contiguous and len(view.shape or ()) > 1:
+        return view
     strides = _strides(view)
     if strides is None or len(strides) < 2:
         return value
@@ -58,6 +61,8 @@ def _strides(value: Value) -> tuple[int, ...] | None:
     """The strides of a view in elements; None where the plan cannot tell them."""
     if value.base is None:
         return None if value.storage is Storage.LOCAL or value.shape is None else _steps(value.shape)
+    if value.contiguous and value.shape is not None:
+        return _steps(value.shape)
     strides = _strides(value.base)
     view = value.view
     if strides is None or isinstance(view, (Slices, Same)):

@@ -23,6 +23,7 @@ import tempfile
 import threading
 from collections.abc import Callable, Hashable
 from typing import Any
+from weakref import WeakKeyDictionary
 
 from fluidlite.executor.run.pending import expect, forget
 
@@ -91,6 +92,28 @@ class LoopCode:
             self.made = _engine().function(self)
 
 
+class _LaterCode(LoopCode):
+    """A loop whose text is written when it is compiled, by the thread that does: writing those of a plan took
+    an eighth of its first step.
+    """
+
+    def __init__(self, text: Callable[[], str]) -> None:
+        super().__init__("", "")
+        _writers[self] = text
+
+    def make(self) -> None:
+        """Write the text and compile it, if nobody has."""
+        write = _writers.get(self)
+        if self.made is None and write is not None:
+            found = loop_of(write())
+            found.make()
+            self.made = found.made
+            _writers.pop(self, None)
+
+
+# beside the loops, which a plan for several sizes holds: what writes a text knows values of the plan that
+# asked for it first, and with them its sizes
+_writers: WeakKeyDictionary[_LaterCode, Callable[[], str]] = WeakKeyDictionary()
 _loops: dict[str, LoopCode] = {}
 _lock = threading.Lock()
 
@@ -112,13 +135,13 @@ def known_loop(key: Hashable, text: Callable[[], str]) -> LoopCode:
     """The loop of the text that `key` stands for, which is written only once: the 150 updates of a network
     of 600 ops are one loop, whose text takes as long as that of a page of Python.
     """
-    found = None if key is None else _known.get(key)
+    if key is None:
+        return loop_of(text())
+    found = _known.get(key)
     if found is None:
-        found = loop_of(text())
         if len(_known) >= _MOST_KNOWN:
             _known.clear()
-        if key is not None:
-            _known[key] = found
+        found = _known[key] = _LaterCode(text)
     return found
 
 

@@ -99,21 +99,24 @@ class _LaterCode(LoopCode):
 
     def __init__(self, text: Callable[[], str]) -> None:
         super().__init__("", "")
+        self.code: LoopCode | None = None
         _writers[self] = text
 
     def make(self) -> None:
         """Write the text and compile it, if nobody has."""
-        write = _writers.get(self)
-        if self.made is None and write is not None:
-            found = loop_of(write())
-            found.make()
-            self.made = found.made
-            _writers.pop(self, None)
+        # `settle` comes while the thread in the background is at it
+        with _writing:
+            if self.code is None:
+                self.code = loop_of(_writers[self]())
+                del _writers[self]
+        self.code.make()
+        self.made = self.code.made
 
 
 # beside the loops, which a plan for several sizes holds: what writes a text knows values of the plan that
 # asked for it first, and with them its sizes
 _writers: WeakKeyDictionary[_LaterCode, Callable[[], str]] = WeakKeyDictionary()
+_writing = threading.Lock()
 _loops: dict[str, LoopCode] = {}
 _lock = threading.Lock()
 
@@ -209,8 +212,8 @@ def _background() -> _Background:
 
 def _forget_thread() -> None:
     """In a forked process there is no thread; what it was asked for is asked again."""
-    global _lock, _engine_lock
-    _lock, _engine_lock = threading.Lock(), threading.Lock()
+    global _lock, _engine_lock, _writing
+    _lock, _engine_lock, _writing = threading.Lock(), threading.Lock(), threading.Lock()
     for background in _threads:
         atexit.unregister(background.end)
     _threads.clear()
@@ -218,7 +221,7 @@ def _forget_thread() -> None:
     # another thread may have been in it; its memory holds the code of the loops that are there
     _engines_of_parents.extend(_engines)
     _engines.clear()
-    for loop in _loops.values():
+    for loop in (*_loops.values(), *_known.values()):
         loop.asked = loop.function is not None
 
 

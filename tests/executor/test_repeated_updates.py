@@ -1,0 +1,116 @@
+"""Updates that are alike: lowered once, and made loops of once, with the results of the interpreter."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import fluidlite as fluid
+from fluidlite.executor.compile.lowering import optimizer as rules
+from fluidlite.executor.fast.loops import compiler
+from fluidlite.executor.fast.loops.nest import Nest
+
+layers = fluid.layers
+OPTIMIZERS: dict[str, Callable[[], Any]] = {
+    "adam": lambda: fluid.optimizer.Adam(0.05),
+    "adagrad": lambda: fluid.optimizer.Adagrad(0.05),
+    "adamax": lambda: fluid.optimizer.Adamax(0.05),
+    "decayed": lambda: fluid.optimizer.Momentum(
+        0.05, 0.9, regularization=fluid.regularizer.L2Decay(0.1), use_nesterov=True
+    ),
+    "rmsprop": lambda: fluid.optimizer.RMSProp(0.05, momentum=0.9, centered=True),
+}
+
+
+def trained(optimizer: str, naive: bool) -> list[np.ndarray[Any, Any]]:
+    """Losses of six steps, and the parameters after them."""
+    main, startup, scope = fluid.Program(), fluid.Program(), fluid.Scope()
+    startup.random_seed = 5
+    with fluid.program_guard(main, startup), fluid.unique_name.guard():
+        x = fluid.data("x", [None, 24])
+        h = x
+        for _ in range(4):
+            h = layers.fc(h, 24, act="tanh")
+        # a parameter whose gradient is made by element-wise steps of its own shape, right before its update
+        w = layers.create_parameter([24], "float32", name="alone")
+        loss = layers.reduce_mean(layers.square(h)) + layers.reduce_sum(layers.square(layers.tanh(w)))
+        OPTIMIZERS[optimizer]().minimize(loss)
+    exe = fluid.Executor(fluid.CPUPlace())
+    with fluid.scope_guard(scope):
+        exe.run(startup)
+        exe.naive = naive
+        feed = {"x": np.random.RandomState(1).randn(8, 24).astype("float32")}
+        losses = [exe.run(main, feed=feed, fetch_list=[loss])[0] for _ in range(6)]
+        names = [each.name for each in main.all_parameters()]
+        return [*losses, *(np.array(scope.find_var(name).get_tensor()) for name in names)]
+
+
+@pytest.mark.parametrize("optimizer", OPTIMIZERS)
+@pytest.mark.parametrize("loops", ["off", "background", "wait"])
+def test_equals_the_interpreter(optimizer: str, loops: str, flags: Callable[..., None]) -> None:
+    flags(fast_loops=loops)
+    for found, wanted in zip(trained(optimizer, False), trained(optimizer, True), strict=True):
+        np.testing.assert_allclose(found, wanted, rtol=3e-5, atol=2e-6)
+
+
+def test_the_rule_runs_once_for_a_shape(monkeypatch: pytest.MonkeyPatch) -> None:
+    lowered: list[str] = []
+    emit = rules._emit
+
+    def counted(e: Any, *rest: Any) -> Any:
+        lowered.append(e.op.inputs["Param"][0])
+        return emit(e, *rest)
+
+    monkeypatch.setattr(rules, "_emit", counted)
+    trained("adam", False)
+    # four weights and five vectors of 24, the one of them that is alone among them
+    assert len(lowered) == 2
+
+
+def test_a_loop_is_looked_at_once_for_a_shape(
+    monkeypatch: pytest.MonkeyPatch, flags: Callable[..., None]
+) -> None:
+    flags(fast_loops="background")
+    # the room has a function of that name
+    compile_loops = importlib.import_module("fluidlite.executor.passes.compile_loops")
+    found: list[Any] = []
+    kernel_of = compile_loops._kernel_of
+
+    def counted(step: Any, *rest: Any) -> Any:
+        if step.op is not None and step.op.type == "adam":
+            found.append(step)
+        return kernel_of(step, *rest)
+
+    monkeypatch.setattr(compile_loops, "_kernel_of", counted)
+    trained("adam", False)
+    assert len(found) == 2
+
+
+def test_texts_are_written_when_they_are_compiled(
+    monkeypatch: pytest.MonkeyPatch, flags: Callable[..., None]
+) -> None:
+    flags(fast_loops="background")
+    compiler._known.clear()
+    written: list[Nest] = []
+    text = Nest.text
+
+    def counted(nest: Nest, *rest: Any) -> str:
+        written.append(nest)
+        return text(nest, *rest)
+
+    monkeypatch.setattr(Nest, "text", counted)
+    x = fluid.data("x", [None, 4096])
+    y = layers.scale(layers.tanh(layers.scale(layers.tanh(x), 1.375)), 2.625)
+    exe = fluid.Executor(fluid.CPUPlace())
+    results = []
+    for step in range(5):
+        results += exe.run(feed={"x": np.ones((8, 4096), "float32")}, fetch_list=[y])
+        if step == 0:
+            assert not written
+    # asked for by the second run, and in use from the fourth on
+    assert len(written) == 1
+    np.testing.assert_allclose(results[4], results[0], rtol=1e-5)

@@ -257,3 +257,16 @@ def test_a_tree_of_classes_copies_no_table(is_custom: bool) -> None:
     np.testing.assert_allclose(*tables, rtol=1e-5, atol=1e-7)
     text = exe.explain(main, feed=fed, fetch_list=[loss], scope=scope)
     assert "copyto(W" not in text and "hierarchical_sigmoid x" not in text
+
+
+@pytest.mark.parametrize(("power", "function"), [(-0.5, "sqrt("), (-0.4, "power(")])
+def test_ftrl_takes_roots_where_its_power_is_one(power: float, function: str) -> None:
+    main, startup = fluid.Program(), fluid.Program()
+    with fluid.program_guard(main, startup), fluid.unique_name.guard():
+        x = fluid.data("x", [4, 8], "float32")
+        loss = layers.mean(layers.fc(x, 3))
+        fluid.optimizer.Ftrl(0.1, lr_power=power).minimize(loss)
+    exe = fluid.Executor(fluid.CPUPlace())
+    exe.run(startup)
+    text = exe.explain(main, feed={"x": np.ones((4, 8), "float32")}, fetch_list=[loss])
+    assert [name for name in ("sqrt(", "power(") if name in text] == [function]

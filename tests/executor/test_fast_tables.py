@@ -55,7 +55,7 @@ def test_updates_of_the_rows_touched(kind: str, rows: int, threads: int) -> None
     found = []
     for loops in ("off", "wait"):
         moved = {name: value.copy() for name, value in state.items()}
-        update = RowUpdate(np, list(rule.steps), attributes, outputs, loops, threads)
+        update = RowUpdate(np, list(rule.of_root or rule.steps), attributes, outputs, loops, threads)
         update(grad, moved)
         # none of them is left to NumPy
         assert update.compiled is None or all(code for _, code in update.compiled.codes.values())

@@ -121,8 +121,6 @@ def _vector(a: Routine, expression: ScalarExpr, known: Mapping[str, Any]) -> Vec
 
 
 def _applied(a: Routine, function: str, operands: Sequence[Any]) -> Vector | None:
-    if function == "pow" and operands[1] == 0.5:
-        function, operands = "sqrt", operands[:1]
     vectors = [item if isinstance(item, Vector) else a.code.number(item, "float") for item in operands]
     if function == "where":
         return a.code.select(vectors[0], vectors[1], vectors[2])

@@ -65,6 +65,7 @@ class UpdateRule:
     rows: True, or the name of the attribute that says so, if sparse gradients move their rows only; otherwise
         they act as the dense gradient that they stand for.
     of_2x: the steps of ops that 2.x has written, where its formula is another one.
+    of_root: the steps where `lr_power` is -0.5: a root, where any power takes ten times as long.
     """
 
     op: Op
@@ -73,6 +74,7 @@ class UpdateRule:
     rows: bool | str = False
     aliased: Aliased | None = None
     of_2x: tuple[Assignment, ...] = ()
+    of_root: tuple[Assignment, ...] = ()
 
     def chosen(self, operator: Any) -> tuple[Assignment, ...]:
         """The steps of one Operator."""
@@ -88,6 +90,8 @@ class UpdateRule:
     def _formula(self, operator: Any) -> tuple[Assignment, ...]:
         if self.of_2x and written_by_2x(operator):
             return self.of_2x
+        if self.of_root and operator.value_for_kernels("lr_power") == -0.5:
+            return self.of_root
         if self.aliased is not None and operator.output(self.aliased.slot) == operator.input(
             target_of(self.aliased.slot)
         ):
@@ -163,12 +167,13 @@ def update(
     rows: bool | str = False,
     aliased: Aliased | None = None,
     of_2x: tuple[Assignment, ...] = (),
+    of_root: tuple[Assignment, ...] = (),
     **variants: tuple[Assignment, ...],
 ) -> Op:
     """Declare an update op by its steps; see the module's docstring, and `UpdateRule` for the rest."""
     op = Op(type, slots, attrs=attrs or {}, lod=None, later=(SKIP,))
     same_targets(op)
-    entry = UPDATES[type] = UpdateRule(op, steps, variants, rows, aliased, of_2x)
+    entry = UPDATES[type] = UpdateRule(op, steps, variants, rows, aliased, of_2x, of_root)
 
     @op.kernel
     @takes(["xp", "ctx", "wants", *op.inputs, *op.attr_defs])
@@ -445,17 +450,25 @@ update(
     ),
     attrs={"epsilon": 1e-10, "decay": 0.9, "momentum": 0.0, "centered": False},
 )
+
+
+def _ftrl(power: str) -> tuple[Assignment, ...]:
+    """The steps with a power of squares: `power` with its base for {}."""
+    curve, before = power.format("SquaredAccumOut"), power.format("SquaredAccumulator")
+    return (
+        ("SquaredAccumOut", "SquaredAccumulator + Grad * Grad"),
+        ("curve", curve),
+        ("LinearAccumOut", f"LinearAccumulator + Grad - (curve - {before}) / LearningRate * Param"),
+        ("shrunk", "(l1 * sign(LinearAccumOut) - LinearAccumOut) / (curve / LearningRate + 2 * l2)"),
+        ("ParamOut", "where(abs(LinearAccumOut) > l1, shrunk, 0.0)"),
+    )
+
+
 update(
     "ftrl",
     "Param SquaredAccumulator LinearAccumulator Grad LearningRate -> ParamOut SquaredAccumOut LinearAccumOut",
-    ("SquaredAccumOut", "SquaredAccumulator + Grad * Grad"),
-    ("curve", "pow(SquaredAccumOut, -lr_power)"),
-    (
-        "LinearAccumOut",
-        "LinearAccumulator + Grad - (curve - pow(SquaredAccumulator, -lr_power)) / LearningRate * Param",
-    ),
-    ("shrunk", "(l1 * sign(LinearAccumOut) - LinearAccumOut) / (curve / LearningRate + 2 * l2)"),
-    ("ParamOut", "where(abs(LinearAccumOut) > l1, shrunk, 0.0)"),
+    *_ftrl("pow({}, -lr_power)"),
+    of_root=_ftrl("sqrt({})"),
     attrs={"l1": 0.0, "l2": 0.0, "lr_power": -0.5},
     rows=True,
 )

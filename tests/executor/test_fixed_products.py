@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import pathlib
 import re
+import threading
+import time
 import tracemalloc
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import numpy as np
@@ -211,6 +214,35 @@ def test_packed_values_are_replaced_by_set() -> None:
             multiply(x, tensor, out)
             np.testing.assert_allclose(out, x.astype("float64") @ w * factor, rtol=1e-4, atol=1e-4)
         assert tensor.packed is not None
+
+
+def test_threads_that_begin_at_once_lay_a_weight_out_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    made: list[np.ndarray] = []
+    begin = fixed_product._LaidWeight.__init__
+
+    def slowly(self: Any, weight: np.ndarray) -> None:
+        made.append(weight)
+        time.sleep(0.05)
+        begin(self, weight)
+
+    monkeypatch.setattr(fixed_product._LaidWeight, "__init__", slowly)
+    tensor = fluid.Scope().var("w").get_tensor()
+    tensor.set(numbers(64, 64), fluid.CPUPlace())
+    tensor.freeze()
+    together = threading.Barrier(4)
+
+    def multiply(x: np.ndarray) -> np.ndarray:
+        out = np.empty((32, 64), "float32")
+        together.wait()
+        PackedProduct(np, 1)(x, tensor, out)
+        return out
+
+    given = [numbers(32, 64) for _ in range(4)]
+    with ThreadPoolExecutor(4) as pool:
+        found = list(pool.map(multiply, given))
+    assert len(made) == 1 and tensor.packed is not None
+    for x, out in zip(given, found, strict=True):
+        np.testing.assert_allclose(out, x @ np.array(tensor), rtol=1e-4, atol=1e-4)
 
 
 def test_an_array_that_others_may_write_stays() -> None:

@@ -8,6 +8,7 @@ rows a seventh. A team shares the rows: the library's fast kernels write whole r
 from __future__ import annotations
 
 import functools
+import threading
 from typing import Any, NamedTuple
 from weakref import WeakValueDictionary
 
@@ -123,6 +124,7 @@ class _LaidWeight:
 
 
 _laid: WeakValueDictionary[Any, _LaidWeight] = WeakValueDictionary()
+_laying_out = threading.Lock()
 
 
 class FixedProduct:
@@ -192,11 +194,14 @@ class PackedProduct(FixedProduct):
     """
 
     def _laid_out(self, w: LoDTensor) -> _LaidWeight:
-        packed = w.packed
-        if isinstance(packed, _LaidWeight):
-            return packed
-        found = super()._laid_out(w.array)
-        w.pack(found)
+        found = w.packed
+        if found is None:
+            # of clones that begin at once, one lays it out; another would ask for the array again
+            with _laying_out:
+                found = w.packed or super()._laid_out(w.array)
+                w.pack(found)
+        assert isinstance(found, _LaidWeight), "other kernels pack nothing"
+        self._weight = found
         return found
 
 

@@ -26,7 +26,7 @@ def run(build: Callable[[Any], Any], naive: bool) -> tuple[Any, str]:
     with fluid.scope_guard(fluid.Scope()):
         exe.run(startup)
         (found,) = exe.run(main, feed=feed, fetch_list=[gradient])
-        return found, exe.explain(main, feed, [gradient])
+        return found, exe.explain(main, feed, [gradient], after="share_masks")
 
 
 @pytest.mark.parametrize(

@@ -8,6 +8,7 @@ import numpy as np
 
 from fluidlite.base.dtypes import Array
 from fluidlite.base.registry import Lod
+from fluidlite.ops.kernels.sequence_rows import lengths_of
 
 __all__ = ["Batch"]
 
@@ -29,7 +30,7 @@ class Batch:
             steps = value.shape[1]
         else:
             offsets = np.asarray(lod[-1], np.int64)
-            sizes = np.diff(offsets)
+            sizes = lengths_of(offsets)
             steps = int(sizes.max(initial=0))
             self.lengths = xp.asarray(sizes)
             # beyond the end of a sequence any row will do, as long as there is one of that number

@@ -6,12 +6,10 @@ import math
 from collections.abc import Callable
 from typing import Any
 
-import numpy as np
-
 from fluidlite.base.dtypes import Array
 from fluidlite.base.errors import ArgumentError, ShapeError
 from fluidlite.base.registry import LONG, AttrType, GradContext, Lod, Op, Spec, grad_name, required
-from fluidlite.ops.kernels.sequence_rows import offsets_of_level, owners, sum_runs, take_rows
+from fluidlite.ops.kernels.sequence_rows import lengths_of, offsets_of_level, owners, sum_runs, take_rows
 from fluidlite.ops.math.elementwise import broadcast, pair, sum_back
 from fluidlite.ops.neural.embedding import NO_PADDING, look_up, table_gradient
 from fluidlite.values.tensor import SelectedRows
@@ -162,5 +160,5 @@ def _(
     xp: Any, W: Array, Ids: Array, Ids_lod: Lod, dOut: Array, padding_idx: int, is_sparse: bool
 ) -> Array | SelectedRows:
     offsets = offsets_of_level("fused_embedding_seq_pool", "Ids", Ids_lod)
-    d = take_rows(xp, dOut, owners(np.diff(offsets))).reshape(Ids.size, W.shape[1])
+    d = take_rows(xp, dOut, owners(lengths_of(offsets))).reshape(Ids.size, W.shape[1])
     return table_gradient(xp, W, Ids.ravel(), d, padding_idx, is_sparse)

@@ -13,7 +13,7 @@ from fluidlite.base.dtypes import Array
 from fluidlite.base.errors import ShapeError
 from fluidlite.base.registry import AttrType, GradContext, KernelContext, Lod, Op, Spec, required
 from fluidlite.ops.kernels.gemm import gemm
-from fluidlite.ops.kernels.sequence_rows import offsets_of_level, take_rows
+from fluidlite.ops.kernels.sequence_rows import lengths_of, offsets_of_level, take_rows
 
 sequence_conv = Op(
     "sequence_conv",
@@ -58,7 +58,7 @@ class _PaddedRows:
         self.xp, self.ctx, self.length = xp, ctx, length
         self.above, self.below = max(0, -start), max(0, start + length - 1)
         self.first = self.above + start
-        lengths = np.diff(offsets)
+        lengths = lengths_of(offsets)
         gap = self.above + self.below
         self.begins = offsets[:-1] + np.arange(len(lengths)) * gap
         """The start of each sequence, its padding included."""
@@ -222,7 +222,8 @@ def _row_offsets(X: Array, lod: Lod) -> Array:
 
 def _ahead(xp: Any, rows: Array, offsets: Array, reach: int) -> Iterator[tuple[int, Array]]:
     """For w = 0, 1, ... the rows w further, zeros where the sequence has ended."""
-    left = np.repeat(offsets[1:], np.diff(offsets)) - np.arange(len(rows))  # rows to the end of the sequence
+    # rows to the end of the sequence
+    left = offsets[1:].repeat(lengths_of(offsets)) - np.arange(len(rows))
     for w in range(min(reach, int(left.max(initial=0)))):
         mask = xp.asarray((left > w)[: len(rows) - w, None])
         yield w, xp.where(mask, rows[w:], rows.dtype.type(0))
@@ -232,7 +233,7 @@ def _of_one_length(X: Array, offsets: Array) -> tuple[int, int, int] | None:
     """(sequences, rows of each, columns); None where their lengths differ, or there are none. Without masks
     for their ends a row_conv with its gradient takes half the time.
     """
-    lengths = np.diff(offsets)
+    lengths = lengths_of(offsets)
     if not X.size or len(lengths) == 0 or (lengths != lengths[0]).any():
         return None
     return len(lengths), int(lengths[0]), X.shape[-1]
@@ -285,7 +286,8 @@ def _(
             dfilter[w] = (ahead * d[: len(rows) - w]).sum(axis=0)
     if "X@GRAD" not in wants:
         return None, dfilter
-    out, passed = xp.zeros_like(rows), np.arange(len(rows)) - np.repeat(offsets[:-1], np.diff(offsets))
+    out = xp.zeros_like(rows)
+    passed = np.arange(len(rows)) - offsets[:-1].repeat(lengths_of(offsets))
     for w in range(min(len(Filter), len(rows))):
         mask = xp.asarray((passed >= w)[w:, None])  # the sequence has a row that looks w ahead to here
         out[w:] += xp.where(mask, d[: len(rows) - w], d.dtype.type(0)) * Filter[w]

@@ -9,7 +9,14 @@ import numpy as np
 from fluidlite.base.dtypes import Array, VarType
 from fluidlite.base.errors import ShapeError
 from fluidlite.base.registry import AttrType, Lod, Op, Spec, WithLod, required
-from fluidlite.ops.kernels.sequence_rows import offsets_of_level, owners, pairs, sum_onto, take_rows
+from fluidlite.ops.kernels.sequence_rows import (
+    lengths_of,
+    level_of,
+    offsets_of_level,
+    pairs,
+    sum_onto,
+    take_rows,
+)
 from fluidlite.ops.math.search import stable_order
 from fluidlite.values.tensor import host
 
@@ -33,7 +40,7 @@ def _(X: Spec, win_size: int) -> Spec:
 @sequence_enumerate.kernel
 def _(xp: Any, X: Array, X_lod: Lod, win_size: int, pad_value: int) -> Array:
     offsets = offsets_of_level("sequence_enumerate", "X", X_lod, 0, len(X))
-    left = xp.asarray(np.repeat(offsets[1:], np.diff(offsets)) - np.arange(len(X)))
+    left = xp.asarray(np.repeat(offsets[1:], lengths_of(offsets)) - np.arange(len(X)))
     ids, out = X.reshape(-1), xp.full((len(X), win_size), pad_value, X.dtype)
     # a column at a time, each the one before moved up by a row
     for column in range(min(win_size, len(X))):
@@ -71,16 +78,16 @@ def _(X: Spec, Ids: Spec, Updates: Spec) -> Spec:
 
 def _targets(X: Array, Ids: Array, Ids_lod: Lod) -> Array:
     """The elements of X, flattened, that the updates go to."""
-    offsets = offsets_of_level("sequence_scatter", "Ids", Ids_lod, 0, len(Ids))
-    if len(offsets) - 1 != len(X):
-        raise ShapeError(f"op 'sequence_scatter': X has {len(X)} rows but Ids {len(offsets) - 1} sequences")
+    level = level_of("sequence_scatter", "Ids", Ids_lod, 0, len(Ids))
+    if len(level.lengths) != len(X):
+        raise ShapeError(f"op 'sequence_scatter': X has {len(X)} rows but Ids {len(level.lengths)} sequences")
     ids, width = host(Ids).reshape(-1), int(np.prod(X.shape[1:]))
     if ids.size and not 0 <= int(ids.min()) <= int(ids.max()) < width:
         raise ShapeError(
             f"op 'sequence_scatter': Ids lie between {ids.min()} and {ids.max()}, but a row of X has {width} "
             f"elements"
         )
-    return owners(np.diff(offsets)) * width + ids
+    return level.owners * width + ids
 
 
 @sequence_scatter.kernel
@@ -128,7 +135,9 @@ def _(
         for slot, lod in (("X", X_lod), ("ROW", ROW_lod), ("COLUMN", COLUMN_lod))
     )
     count, parts, positions = max(topks), [], []
-    for (first, end), height, width in zip(pairs(offsets), np.diff(rows), np.diff(columns), strict=True):
+    for (first, end), height, width in zip(
+        pairs(offsets), lengths_of(rows), lengths_of(columns), strict=True
+    ):
         if end - first != channel_num * height * width:
             raise ShapeError(
                 f"op 'sequence_topk_avg_pooling': a sequence of X has {end - first} elements, wanted "
@@ -170,7 +179,7 @@ def _(
     shares = xp.stack(
         [sum(d[:, :, i] / k for i, k in enumerate(topks) if k > rank) for rank in range(count)], axis=2
     )
-    for (top, bottom), width in zip(pairs(rows), np.diff(columns), strict=True):
+    for (top, bottom), width in zip(pairs(rows), lengths_of(columns), strict=True):
         where = chosen[top:bottom]
         # the last column takes what no score gets
         spread = xp.zeros((*where.shape[:2], int(width) + 1), d.dtype)

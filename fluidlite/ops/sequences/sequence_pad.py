@@ -9,7 +9,7 @@ import numpy as np
 from fluidlite.base.dtypes import Array, VarType, to_numpy
 from fluidlite.base.errors import ShapeError
 from fluidlite.base.registry import AttrType, Lod, Op, Spec, WithLod, required
-from fluidlite.ops.kernels.sequence_rows import lengths_lod, offsets_of_level, spans, take_rows
+from fluidlite.ops.kernels.sequence_rows import lengths_lod, lengths_of, offsets_of_level, spans, take_rows
 from fluidlite.values.tensor import host
 
 sequence_pad = Op(
@@ -34,11 +34,11 @@ def _(X: Spec, PadValue: Spec, padded_length: int) -> tuple[Spec, Spec]:
 
 def _positions(offsets: Array, steps: int) -> Array:
     """Positions of the rows in a padded batch of `steps` rows a sequence."""
-    return spans(np.arange(len(offsets) - 1) * steps, np.diff(offsets))
+    return spans(np.arange(len(offsets) - 1) * steps, lengths_of(offsets))
 
 
 def _steps(offsets: Array, padded_length: int) -> int:
-    longest = int(np.diff(offsets).max(initial=0))
+    longest = int(lengths_of(offsets).max(initial=0))
     if 0 <= padded_length < longest:
         raise ShapeError(
             f"op 'sequence_pad': padded_length is {padded_length}, but a sequence has {longest} rows"
@@ -53,7 +53,9 @@ def _(xp: Any, X: Array, X_lod: Lod, PadValue: Array, padded_length: int) -> tup
     out = xp.empty((sequences * steps, *X.shape[1:]), X.dtype)
     out[...] = PadValue
     out[xp.asarray(_positions(offsets, steps))] = X
-    return WithLod(out.reshape(sequences, steps, *X.shape[1:]), ()), WithLod(xp.asarray(np.diff(offsets)), ())
+    return WithLod(out.reshape(sequences, steps, *X.shape[1:]), ()), WithLod(
+        xp.asarray(lengths_of(offsets)), ()
+    )
 
 
 @sequence_pad.grad("X")
@@ -93,7 +95,7 @@ def _(xp: Any, X: Array, Length: Array) -> WithLod:
 
 @sequence_unpad.grad("X")
 def _(xp: Any, X: Array, dOut: Array, dOut_lod: Lod) -> Array:
-    lengths = np.diff(offsets_of_level("sequence_unpad_grad", "Out@GRAD", dOut_lod, 0, len(dOut)))
+    lengths = lengths_of(offsets_of_level("sequence_unpad_grad", "Out@GRAD", dOut_lod, 0, len(dOut)))
     out = xp.zeros((X.shape[0] * X.shape[1], *dOut.shape[1:]), dOut.dtype)
     out[xp.asarray(_kept(X, lengths))] = dOut
     return out.reshape(X.shape)

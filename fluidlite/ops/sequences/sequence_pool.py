@@ -10,9 +10,8 @@ from fluidlite.base.dtypes import Array, VarType
 from fluidlite.base.errors import ShapeError
 from fluidlite.base.registry import GradContext, KernelContext, Lod, Op, Spec, WithLod
 from fluidlite.ops.kernels.sequence_rows import (
-    lengths_of,
-    offsets_of_level,
-    owners,
+    SequenceLevel,
+    level_of,
     padded_rows,
     pairs,
     sum_runs,
@@ -51,9 +50,9 @@ def _scale(lengths: Array, pooltype: str, dtype: Any) -> Array:
     return 1 / (np.sqrt(counted) if pooltype == "SQRT" else counted)
 
 
-def _first_maxima(xp: Any, ctx: KernelContext, X: Array, offsets: Array) -> Array:
+def _first_maxima(xp: Any, ctx: KernelContext, X: Array, level: SequenceLevel) -> Array:
     """[sequences, ...] the row that holds the maximum, -1 for empty sequences."""
-    lengths = lengths_of(offsets)
+    offsets, lengths = level.offsets, level.lengths
     if xp is np:
         found = np.full((len(lengths), *X.shape[1:]), -1, np.int32)
         bounds = list(enumerate(pairs(offsets)))
@@ -78,22 +77,21 @@ def _first_maxima(xp: Any, ctx: KernelContext, X: Array, offsets: Array) -> Arra
 
 
 def _pooled(
-    xp: Any, ctx: KernelContext, X: Array, offsets: Array, pooltype: str
+    xp: Any, ctx: KernelContext, X: Array, level: SequenceLevel, pooltype: str
 ) -> tuple[Array, Array | None]:
     """The result for sequences that have rows, and for MAX the rows that were chosen."""
     if pooltype == "MAX":
-        index = _first_maxima(xp, ctx, X, offsets)
+        index = _first_maxima(xp, ctx, X, level)
         flat, columns = xp.maximum(index, 0).reshape(len(index), -1), X.reshape(len(X), -1)
         return xp.take_along_axis(columns, flat, axis=0).reshape(index.shape) if len(X) else xp.zeros(
             index.shape, X.dtype
         ), index
+    offsets = level.offsets
     if pooltype in ("LAST", "FIRST"):
         rows = offsets[1:] - 1 if pooltype == "LAST" else offsets[:-1]
         return take_rows(xp, X, np.clip(rows, 0, max(len(X) - 1, 0))), None
     sums = sum_runs(xp, X, offsets)
-    return _scaled(
-        xp, sums, _scale(lengths_of(offsets), pooltype, X.dtype)
-    ) if pooltype != "SUM" else sums, None
+    return _scaled(xp, sums, _scale(level.lengths, pooltype, X.dtype)) if pooltype != "SUM" else sums, None
 
 
 def _scaled(xp: Any, values: Array, factors: Array) -> Array:
@@ -104,11 +102,10 @@ def _scaled(xp: Any, values: Array, factors: Array) -> Array:
 def _(
     xp: Any, ctx: KernelContext, X: Array, X_lod: Lod, pooltype: str, pad_value: float
 ) -> tuple[WithLod, Array | None]:
-    offsets = offsets_of_level("sequence_pool", "X", X_lod, rows=len(X))
-    out, index = _pooled(xp, ctx, X, offsets, pooltype)
-    empty = np.flatnonzero(lengths_of(offsets) == 0)
-    if len(empty):
-        out[xp.asarray(empty)] = pad_value
+    level = level_of("sequence_pool", "X", X_lod, rows=len(X))
+    out, index = _pooled(xp, ctx, X, level, pooltype)
+    if len(level.empty):
+        out[xp.asarray(level.empty)] = pad_value
     return WithLod(out, X_lod[:-1]), index
 
 
@@ -122,13 +119,12 @@ def _(context: GradContext) -> None:
 
 @sequence_pool.grad("X")
 def _(xp: Any, X: Array, X_lod: Lod, MaxIndex: Array | None, dOut: Array, pooltype: str) -> Array:
-    offsets = offsets_of_level("sequence_pool_grad", "X", X_lod, rows=len(X))
-    lengths = lengths_of(offsets)
+    level = level_of("sequence_pool_grad", "X", X_lod, rows=len(X))
     if pooltype in ("AVERAGE", "SUM", "SQRT"):
-        scaled = _scaled(xp, dOut, _scale(lengths, pooltype, dOut.dtype)) if pooltype != "SUM" else dOut
-        return take_rows(xp, scaled, owners(lengths))
+        scaled = _scaled(xp, dOut, _scale(level.lengths, pooltype, dOut.dtype)) if pooltype != "SUM" else dOut
+        return take_rows(xp, scaled, level.owners)
     out = xp.zeros(X.shape, dOut.dtype)
-    filled = np.flatnonzero(lengths)
+    offsets, filled = level.offsets, level.filled
     d = take_rows(xp, dOut, filled)
     if pooltype != "MAX":
         out[xp.asarray((offsets[1:] - 1 if pooltype == "LAST" else offsets[:-1])[filled])] = d
@@ -151,33 +147,33 @@ def _(X: Spec) -> Spec:
 
 @sequence_softmax.kernel
 def _(xp: Any, X: Array, X_lod: Lod) -> Array:
-    offsets = offsets_of_level("sequence_softmax", "X", X_lod, rows=len(X))
+    level = level_of("sequence_softmax", "X", X_lod, rows=len(X))
     if X.size != len(X):
         raise ShapeError(f"op 'sequence_softmax': X has shape {list(X.shape)}, wanted one column")
-    flat, numbers = X.reshape(-1), owners(lengths_of(offsets))
-    filled = np.flatnonzero(lengths_of(offsets))
+    flat, offsets, filled = X.reshape(-1), level.offsets, level.filled
     if not len(filled):
         return X.copy()
     # empty sequences have no elements that would read their maximum
     largest = xp.zeros(len(offsets) - 1, X.dtype)
-    largest[xp.asarray(filled)] = _largest_of_runs(xp, flat, offsets, filled)
-    powers = xp.exp(flat - take_rows(xp, largest, numbers))
-    return (powers / take_rows(xp, sum_runs(xp, powers, offsets), numbers)).reshape(X.shape)
+    largest[xp.asarray(filled)] = _largest_of_runs(xp, flat, level)
+    powers = xp.exp(flat - take_rows(xp, largest, level.owners))
+    return (powers / take_rows(xp, sum_runs(xp, powers, offsets), level.owners)).reshape(X.shape)
 
 
-def _largest_of_runs(xp: Any, flat: Array, offsets: Array, filled: Array) -> Array:
+def _largest_of_runs(xp: Any, flat: Array, level: SequenceLevel) -> Array:
     """The largest element of each run that has some."""
+    offsets, filled = level.offsets, level.filled
     if xp is np:
         return np.maximum.reduceat(flat, offsets[filled])
     # CuPy's `reduceat` only adds: runs become rows of one length, and each is filled up with its own first
     # element
-    starts, counts = offsets[filled][:, None], lengths_of(offsets)[filled][:, None]
+    starts, counts = offsets[filled][:, None], level.lengths[filled][:, None]
     within = np.arange(counts.max())[None]
     return flat[xp.asarray(starts + np.where(within < counts, within, 0))].max(axis=1)
 
 
 @sequence_softmax.grad("X")
 def _(xp: Any, X: Array, X_lod: Lod, Out: Array, dOut: Array) -> Array:
-    offsets = offsets_of_level("sequence_softmax_grad", "X", X_lod, rows=len(X))
+    level = level_of("sequence_softmax_grad", "X", X_lod, rows=len(X))
     product = Out * dOut
-    return product - Out * take_rows(xp, sum_runs(xp, product, offsets), owners(lengths_of(offsets)))
+    return product - Out * take_rows(xp, sum_runs(xp, product, level.offsets), level.owners)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from typing import Any
 
 import numpy as np
@@ -12,8 +13,8 @@ from fluidlite.base.registry import AttrType, GradContext, Lod, Op, Spec, WithLo
 from fluidlite.ops.kernels.sequence_rows import (
     lengths_lod,
     lengths_of,
+    level_of,
     offsets_of_level,
-    owners,
     spans,
     sum_onto,
     sum_runs,
@@ -43,15 +44,21 @@ def _(X: Spec, Y: Spec, ref_level: int) -> Spec:
     return _any_rows(X)
 
 
-def _expanded(X: Array, X_lod: Lod, Y_lod: Lod, ref_level: int) -> tuple[Array, Array] | None:
-    """Which rows of X make up the result, and the lengths of its sequences; None where X stays as it is."""
-    repeats = lengths_of(offsets_of_level("sequence_expand", "Y", Y_lod, ref_level))
+def _expanded(X: Array, X_lod: Lod, Y_lod: Lod, ref_level: int) -> tuple[Array, Array | None] | None:
+    """Which rows of X make up the result, and the lengths of its sequences, None where X has none; None
+    where X stays as it is.
+    """
+    of_y = level_of("sequence_expand", "Y", Y_lod, ref_level)
+    repeats = of_y.lengths
     if len(repeats) == 0:
         return None
-    offsets = offsets_of_level("sequence_expand", "X", X_lod, 0, len(X)) if X_lod else np.arange(len(X) + 1)
-    _same_count("sequence_expand", len(offsets) - 1, len(repeats), f"level {ref_level} of Y")
-    lengths = np.repeat(lengths_of(offsets), repeats)
-    return spans(np.repeat(offsets[:-1], repeats), lengths), lengths
+    if not X_lod:
+        _same_count("sequence_expand", len(X), len(repeats), f"level {ref_level} of Y")
+        return of_y.owners, None
+    level = level_of("sequence_expand", "X", X_lod, 0, len(X))
+    _same_count("sequence_expand", len(level.lengths), len(repeats), f"level {ref_level} of Y")
+    lengths = level.lengths.repeat(repeats)
+    return spans(level.offsets[:-1].repeat(repeats), lengths), lengths
 
 
 @sequence_expand.kernel
@@ -60,7 +67,7 @@ def _(xp: Any, X: Array, X_lod: Lod, Y_lod: Lod, ref_level: int) -> WithLod:
     if found is None:
         return WithLod(X, X_lod)
     rows, lengths = found
-    return WithLod(take_rows(xp, X, rows), lengths_lod(lengths) if X_lod else ())
+    return WithLod(take_rows(xp, X, rows), () if lengths is None else lengths_lod(lengths))
 
 
 @sequence_expand.grad("X")
@@ -79,9 +86,9 @@ def _(X: Spec) -> Spec:
 
 @sequence_expand_as.kernel
 def _(xp: Any, X: Array, Y_lod: Lod) -> WithLod:
-    offsets = offsets_of_level("sequence_expand_as", "Y", Y_lod, 0)
-    _same_count("sequence_expand_as", len(X), len(offsets) - 1, "Y")
-    return WithLod(take_rows(xp, X, owners(lengths_of(offsets))), Y_lod)
+    level = level_of("sequence_expand_as", "Y", Y_lod, 0)
+    _same_count("sequence_expand_as", len(X), len(level.lengths), "Y")
+    return WithLod(take_rows(xp, X, level.owners), Y_lod)
 
 
 @sequence_expand_as.grad("X")
@@ -115,9 +122,9 @@ def _interleaved(lods: list[Lod], sizes: list[int]) -> tuple[Array, Array]:
     ]
     for other in offsets[1:]:
         _same_count("sequence_concat", len(other) - 1, len(offsets[0]) - 1, "the first X")
-    begins = np.cumsum([0, *sizes[:-1]])
-    starts = np.stack([level[:-1] + begin for level, begin in zip(offsets, begins, strict=True)], axis=1)
-    lengths = np.stack([lengths_of(level) for level in offsets], axis=1)
+    levels = np.array(offsets)
+    levels += np.array([0, *itertools.accumulate(sizes[:-1])])[:, None]
+    starts, lengths = levels[:, :-1].T, (levels[:, 1:] - levels[:, :-1]).T
     return spans(starts.reshape(-1), lengths.reshape(-1)), lengths.sum(axis=1)
 
 
@@ -191,10 +198,9 @@ def _(X: Spec) -> Spec:
 
 @sequence_reverse.kernel
 def _(xp: Any, X: Array, X_lod: Lod) -> Array:
-    offsets = offsets_of_level("sequence_reverse", "X", X_lod, 0, len(X))
-    return take_rows(
-        xp, X, np.repeat(offsets[:-1] + offsets[1:] - 1, lengths_of(offsets)) - np.arange(len(X))
-    )
+    level = level_of("sequence_reverse", "X", X_lod, 0, len(X))
+    ends = (level.offsets[:-1] + level.offsets[1:] - 1).repeat(level.lengths)
+    return take_rows(xp, X, ends - np.arange(len(X)))
 
 
 @sequence_reverse.grad_rule("X")

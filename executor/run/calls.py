@@ -44,6 +44,9 @@ _HAND_ON_LOD = frozenset(
 )
 
 
+_MOST_CHECKS = 64  # of outputs against inputs, before they are left to a loop
+
+
 @functools.lru_cache(maxsize=4096)
 def _compiled(source: str) -> CodeType:
     """Code of a generated call: ops of one type and arity share theirs."""
@@ -170,20 +173,30 @@ class KernelCall:
         )
 
     def _shortcut(self) -> str:
-        """The short way for most ops, which return one array of their own."""
-        if not self._has_one_output():
+        """The short way for most ops, whose outputs are arrays of their own."""
+        if self._has_one_output():
+            shape, names = "", ["returned"]
+        elif 0 < len(self.picks) * len(self.moving) <= _MOST_CHECKS:
+            last = max(slot for slot, _ in self.picks)
+            shape = f"type(returned) is tuple and len(returned) > {last} and "
+            names = [f"returned[{slot}]" for slot, _ in self.picks]
+        else:
             return ""
-        known = " or ".join(f"returned is values[{index}]" for index in self.moving) or "False"
-        lod = "likes[0] if likes else ()"
-        source = self.sources[0]
-        if source is not None:
-            lod = f"lods[{source}]" if source >= 0 else "()"
-        result = f"(returned, {lod})" if self.with_lod else "(returned,)"
-        return (
-            # an array that has no base and is no input shares its memory with nobody, so it needs no copy
-            f"    if type(returned) is ndarray and returned.base is None and not ({known}):\n"
-            f"        return {result}\n"
-        )
+        is_own = " and ".join(map(self._is_own, names))
+        result = names + [self._lod_text(number) for number in range(len(names) * self.with_lod)]
+        return f"    if {shape}{is_own}:\n        return ({', '.join(result)},)\n"
+
+    def _is_own(self, name: str) -> str:
+        """An array that has no base and is no input shares its memory with nobody, so it needs no copy."""
+        others = "".join(f" and {name} is not values[{index}]" for index in self.moving)
+        return f"type({name}) is ndarray and {name}.base is None{others}"
+
+    def _lod_text(self, number: int) -> str:
+        """The level of detail of an output that the kernel gives none."""
+        source = self.sources[number]
+        if source is None:
+            return f"likes[{number}] if likes else ()"
+        return f"lods[{source}]" if source >= 0 else "()"
 
     def _text(self, name: str, kind: str, key: str) -> str:
         definition = self.kernel.definition

@@ -58,6 +58,9 @@ def _product(kind: str) -> Callable[..., Any] | None:
     return function
 
 
+_FEW = 1 << 13  # numbers in a result
+
+
 @dataclass(frozen=True)
 class _Operand:
     """A matrix as BLAS takes it: an address, the distance of its rows (or columns), and which it is."""
@@ -85,7 +88,8 @@ def gemm(left: Array, right: Array, out: Array, add: bool = False) -> None:
 
     Shapes and dtypes are the caller's to get right.
     """
-    product = _prepared(left, right, out, float(add))
+    # BLAS's own call takes 8 us to prepare: longer than a few numbers to multiply and add
+    product = None if out.size < _FEW else _prepared(left, right, out, float(add))
     if product is None:
         _by_numpy(left, right, out, add)
     else:

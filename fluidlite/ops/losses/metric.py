@@ -24,13 +24,11 @@ def _(Indices: Spec, Label: Spec) -> tuple[Spec, Spec, Spec]:
 
 @accuracy.kernel
 def _(xp: Any, Indices: Array, Label: Array) -> tuple[Any, Any, Any]:
-    hits = (Indices == Label.reshape(-1, 1)).any(axis=1).sum()
+    found = Indices == Label.reshape(-1, 1)
+    hits = (found if found.shape[1] == 1 else found.any(axis=1)).reshape(-1).sum(keepdims=True)
     total = len(Indices)
-    return (
-        (hits / max(total, 1)).astype("float32").reshape(1),
-        hits.astype("int32").reshape(1),
-        xp.full(1, total, "int32"),
-    )
+    share = (hits / max(total, 1)).astype("float32")
+    return share, hits.astype("int32"), xp.full(1, total, "int32")
 
 
 # ---------------------------------------------------------------------- AUC

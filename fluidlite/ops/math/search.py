@@ -10,7 +10,7 @@ import numpy as np
 from fluidlite.base.dtypes import Array, VarType, to_numpy
 from fluidlite.base.errors import ShapeError
 from fluidlite.base.registry import AttrType, GradContext, Lod, Op, Spec, WithLod, later, required
-from fluidlite.ops.kernels.numbers import check_axes, ints
+from fluidlite.ops.kernels.numbers import at_last, check_axes, ints
 
 top_k = Op("top_k", "X K? -> Out Indices", attrs={"k": 1})
 
@@ -37,7 +37,7 @@ def _(xp: Any, X: Array, X_lod: Lod, K: Array | None, k: int) -> tuple[Array, Ar
         indices = _largest(X, k) if k <= _FEW else _above(X, k)
     if indices is None:
         indices = stable_order(xp, X, -1, descending=True)[..., :k].astype("int64")
-    return xp.take_along_axis(X, indices, axis=-1), WithLod(indices, X_lod) if X_lod else indices
+    return at_last(xp, X, indices), WithLod(indices, X_lod) if X_lod else indices
 
 
 # largest elements that are found one by one: sixteen searches of 1024 columns take as long as sorting them
@@ -48,9 +48,11 @@ def _largest(x: Array, k: int) -> Array | None:
     """Positions of the k largest elements, the largest first, found one by one; None where that cannot tell
     an element from those that it has found: there are infinitely small ones.
     """
-    rest = x.reshape(-1, x.shape[-1]).copy()
-    if not rest.size or rest.dtype.kind not in "fiu":
+    if not x.size or x.dtype.kind not in "fiu":
         return None
+    if k == 1:  # there is nothing to tell it from
+        return x.argmax(axis=-1, keepdims=True)
+    rest = x.reshape(-1, x.shape[-1]).copy()
     rows = np.arange(len(rest))
     least = -np.inf if x.dtype.kind == "f" else np.iinfo(x.dtype).min
     found = np.empty((len(rest), k), np.int64)

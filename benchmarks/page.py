@@ -13,7 +13,7 @@ __all__ = ["around", "facts", "fill"]
 
 
 def around(path: str, section: str) -> tuple[str, str]:
-    """What stands before and behind the text of a section; LookupError where the page has none."""
+    """The text before and behind a section; LookupError where the page has none."""
     before, begin, rest = (
         pathlib.Path(path).read_text(encoding="utf8").partition(f"<!-- begin {section} -->\n")
     )

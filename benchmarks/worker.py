@@ -126,7 +126,7 @@ def network_step(peer: str, name: str, infer: bool) -> Callable[[], float]:
 
 
 def version_of(peer: str) -> str:
-    """What a peer runs on: FluidLite and the floors on NumPy."""
+    """The version of the library that a peer runs on; FluidLite and the floors run on NumPy."""
     module = {"torch": "torch", "compile": "torch", "jax": "jax", "paddle": "paddle", "paddle2": "paddle"}
     name = module.get(peer, "numpy")
     version = str(sys.modules[name].__version__)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -34,26 +35,38 @@ class ResetAfterSteps(GatedSteps[UnitForm]):
             self._forward_row(step, row)
 
     def _forward_row(self, step: StepCode, row: str) -> None:
-        a, sums = self.a, self.sums(row)
+        a = self.a
+        sums = self.sums(row)
         place = step.row(row)
-        x, gates = (
-            a.at("%X", a.times(place, step.three)),
-            a.at("%Gates", a.times(step.stored(row), step.four)),
-        )
+        x = a.at("%X", a.times(place, step.three))
+        gates = a.at("%Gates", a.times(step.stored(row), step.four))
         before = step.earlier(row, "%Hidden", "%First")
         hidden = a.at("%Hidden", a.times(place, "%size"))
         with a.units("%size", self.form.is_masked) as unit:
             here = [a.sum(gate, unit.index) for gate in step.gates]
-            reset, update = (
-                activated("sigmoid", a.load(sums, at) + a.load(x, own) + a.load("%Bias", own))
-                for at, own in zip(here[:2], here[1:3], strict=True)
-            )
-            inner = a.load(sums, here[2]) + a.load("%Bias", here[3])
-            candidate = activated("tanh", a.load(x, here[0]) + a.load("%Bias", here[0]) + reset * inner)
-            for value, at in zip((candidate, reset, update, inner), here, strict=True):
+            planes = self._planes(sums, x, here)
+            for value, at in zip(planes, here, strict=True):
                 a.store(value, gates, at)
-            state = (a.load(before, unit.index) - candidate) * update + candidate
+            candidate, _, update, _ = planes
+            earlier = a.load(before, unit.index)
+            state = (earlier - candidate) * update + candidate
             a.store(state, hidden, unit.index)
+
+    def _planes(self, sums: str, x: str, here: Sequence[str]) -> tuple[Vector, Vector, Vector, Vector]:
+        """The planes that are kept of some units: candidate, reset, update, and the candidate's product."""
+        a = self.a
+        # those of the product lack the candidate's input
+        reset = self._gate(sums, here[0], x, here[1])
+        update = self._gate(sums, here[1], x, here[2])
+        inner = a.load(sums, here[2]) + a.load("%Bias", here[3])
+        entry = a.load(x, here[0]) + a.load("%Bias", here[0])
+        candidate = activated("tanh", entry + reset * inner)
+        return candidate, reset, update, inner
+
+    def _gate(self, sums: str, at: str, x: str, own: str) -> Vector:
+        a = self.a
+        total = a.load(sums, at) + a.load(x, own) + a.load("%Bias", own)
+        return activated("sigmoid", total)
 
     def back(self, step: StepCode) -> None:
         """Write the gradients of each row, after the product of those of the step behind it."""
@@ -68,7 +81,8 @@ class ResetAfterSteps(GatedSteps[UnitForm]):
                 a.store(a.load("%DBias", place) + total, "%DBias", place)
 
     def _back_row(self, step: StepCode, loop: CodeLoop, unit: str, following: str) -> None:
-        a, row = self.a, loop.index
+        a = self.a
+        row = loop.index
         place = step.row(row)
         own = a.sum(a.times(place, "%size"), unit)
         gates = a.at("%Gates", a.times(step.stored(row), step.four))
@@ -76,12 +90,14 @@ class ResetAfterSteps(GatedSteps[UnitForm]):
         candidate, reset, update, inner = (a.load(gates, at) for at in here)
         earlier = a.load(step.earlier(row, "%Hidden", "%First"), unit)
         carry = a.sum(a.times(row, "%size"), unit)
-        passed = a.chosen(a.is_less(row, following), a.load(self.sums(row), unit))
+        goes_on = a.is_less(row, following)
+        passed = a.chosen(goes_on, a.load(self.sums(row), unit))
         d = a.load("%D", own) + a.load("%Carry", carry) + passed
+
         dcandidate = slope("tanh", candidate) * (1.0 - update) * d
         dreset = slope("sigmoid", reset) * inner * dcandidate
         dupdate = slope("sigmoid", update) * (earlier - candidate) * d
-        found = (dcandidate, dreset, dupdate, dcandidate * reset)
+        found = dcandidate, dreset, dupdate, dcandidate * reset
         dx = a.at("%DX", a.times(place, step.four))
         for value, at in zip(found, here, strict=True):
             a.store(value, dx, at)
@@ -101,12 +117,15 @@ class SimpleSteps(GatedSteps[SimpleForm]):
         """Write the state of each row."""
         a = self.a
         with self.rows(step) as row:
-            sums, own = self.sums(row), a.times(step.row(row), "%size")
-            x, hidden = a.at("%X", own), a.at("%Hidden", own)
+            sums = self.sums(row)
+            own = a.times(step.row(row), "%size")
+            x = a.at("%X", own)
+            hidden = a.at("%Hidden", own)
             with a.units("%size", self.form.is_masked) as unit:
                 at = unit.index
                 total = a.load(sums, at) + a.load(x, at) + a.load("%Bias", at)
-                a.store(activated(self.form.activation, total), hidden, at)
+                state = activated(self.form.activation, total)
+                a.store(state, hidden, at)
 
     def back(self, step: StepCode) -> None:
         """Write the gradients of each row, after the product of those of the step behind it."""
@@ -116,15 +135,22 @@ class SimpleSteps(GatedSteps[SimpleForm]):
         with a.units("%size", self.form.is_masked) as unit:
             with a.loop("0", step.count, carried=[a.zero()]) as row:
                 self._back_row(step, row, unit.index, following)
-            a.store(a.load("%DBias", unit.index) + row.values[0], "%DBias", unit.index)
+            total = a.load("%DBias", unit.index) + row.values[0]
+            a.store(total, "%DBias", unit.index)
 
     def _back_row(self, step: StepCode, loop: CodeLoop, unit: str, following: str) -> None:
-        a, row = self.a, loop.index
+        a = self.a
+        row = loop.index
         own = a.sum(a.times(step.row(row), "%size"), unit)
-        passed = a.chosen(a.is_less(row, following), a.load(self.sums(row), unit))
-        found = slope(self.form.activation, a.load("%Hidden", own)) * (a.load("%D", own) + passed)
+        goes_on = a.is_less(row, following)
+        passed = a.chosen(goes_on, a.load(self.sums(row), unit))
+        factor = slope(self.form.activation, a.load("%Hidden", own))
+        d = a.load("%D", own) + passed
+        found = factor * d
         a.store(found, "%DX", own)
-        a.store(a.load(step.earlier(row, "%Hidden", "%First"), unit), "%Earlier", own)
+
+        earlier = step.earlier(row, "%Hidden", "%First")
+        a.store(a.load(earlier, unit), "%Earlier", own)
         loop.next = _added(loop, (found,))
 
 

@@ -21,7 +21,7 @@ from fluidlite.executor.fast.loops.lstm import LstmForm, LstmSteps, ProjectedFor
 from fluidlite.executor.fast.loops.panels import Panels, address
 from fluidlite.executor.run.team import on_team
 from fluidlite.ops.kernels.gru_steps import GruRun, GruUnit
-from fluidlite.ops.kernels.lstm_steps import LstmCell, LstmRun, ProjectedRun, Projection
+from fluidlite.ops.kernels.lstm_steps import LstmLayer, LstmRun, ProjectedRun, Projection
 from fluidlite.ops.kernels.recurrence import TimeSteps
 from fluidlite.ops.kernels.rnn_steps import CellRun, CellUnit, SimpleUnit
 from fluidlite.values.tensor import rebinds
@@ -35,9 +35,8 @@ _ASKED_AT = 2  # the run at which code is compiled: what runs once is not worth 
 _LEAST_ROWS = 64  # from which copying a weight into panels pays
 _SMALL_WEIGHT = 1 << 15  # numbers in a weight for which it always does
 _STEP_WEIGHT = 1 << 13  # and for each step: copying them takes less than the step's calls by NumPy
-_LEAST_STEP = (
-    1 << 20
-)  # multiplications of a single step from which it does: 64 units in a loop took 30 % more
+# multiplications of a single step from which it does: 64 units in a loop took 30 % more
+_LEAST_STEP = 1 << 20
 _SHARED = 1 << 23  # multiplications of a run, a quarter of a millisecond, from which a second thread pays
 
 
@@ -127,64 +126,44 @@ class Recurrences:
 
     # ------------------------------------------------------------------ long short-term memory
     def lstm(
-        self,
-        ctx: KernelContext,
-        cell: LstmCell,
-        steps: TimeSteps,
-        X: Array,
-        bias: Array,
-        Weight: Array,
-        H0: Maybe,
-        C0: Maybe,
-        saves: bool,
-        fixed: Hashable,
+        self, ctx: KernelContext, layer: LstmLayer, X: Array, bias: Array, saves: bool, fixed: Hashable
     ) -> LstmRun | None:
         """All steps of a long short-term memory over rows X as they are given; without what only a gradient
         reads, unless it `saves` that.
         """
-        if not _fits(steps, Weight, X, H0, C0):
+        if not _fits(layer.steps, layer.weight, X, *_initial(layer)):
             return None
-        own = (*_lstm_own(cell, H0, C0), saves)
-        function = self._function(LstmSteps, False, LstmForm, cell.size, [Weight], own, _kept_as(ctx, fixed))
+        size, kept = layer.cell.size, _kept_as(ctx, fixed)
+        own = (*_lstm_own(layer), saves)
+        function = self._function(LstmSteps, False, LstmForm, size, [layer.weight], own, kept)
         if function is None:
             return None
         sizes = (1, 1, 4, 1) if saves else (1, 1, 0, 0)
-        run = LstmRun(*(np.empty((len(X), count * cell.size), np.float32) for count in sizes))
-        values = {**_entry(X, bias, H0, cell.size), **_cells(cell, H0, C0), **_named(run)}
-        _Calls(function, steps, cell.size, values).run(ctx.threads)
+        run = LstmRun(*(np.empty((len(X), count * size), np.float32) for count in sizes))
+        values = {**_entry(X, bias, layer.first_states, size), **_cells(layer), **_named(run)}
+        _Calls(function, layer.steps, size, values).run(ctx.threads)
         return run
 
     def lstm_back(
-        self,
-        ctx: KernelContext,
-        cell: LstmCell,
-        steps: TimeSteps,
-        run: LstmRun,
-        Weight: Array,
-        H0: Maybe,
-        C0: Maybe,
-        d: Maybe,
-        dcells: Maybe = None,
-        last_cells: Maybe = None,
+        self, ctx: KernelContext, layer: LstmLayer, run: LstmRun, d: Maybe, dcells: Maybe, last_cells: Maybe
     ) -> tuple[Array, ...] | None:
         """All steps back from `d`, the gradient of the states, and from those of the cells: the gradients of
         the gates, the state before each row, the gradients of bias and first cells.
         """
-        if not _fits(steps, Weight, *run, H0, C0, d, dcells, last_cells):
+        if not _fits(layer.steps, layer.weight, *run, *_initial(layer), d, dcells, last_cells):
             return None
-        own = _lstm_own(cell, H0, C0, dcells is not None)
-        function = self._function(LstmSteps, True, LstmForm, cell.size, [Weight.T], own)
+        size, own = layer.cell.size, _lstm_own(layer, dcells is not None)
+        function = self._function(LstmSteps, True, LstmForm, size, [layer.weight.T], own)
         if function is None:
             return None
         given = np.zeros_like(run.hidden) if d is None else d
         values = {
-            **_gradients(given, 4 * cell.size),
-            **_cells(cell, H0, C0),
+            **_gradients(given, 4 * size),
+            **_cells(layer),
             **_named(run),
             "DCells": None if dcells is None else np.ascontiguousarray(dcells),
         }
-        numbers = 7 if cell.peepholes is not None else 4
-        calls = _Calls(function, steps, cell.size, values, {"DBias": numbers * cell.size})
+        calls = _Calls(function, layer.steps, size, values, {"DBias": _biases(layer)})
         if last_cells is not None:
             calls.carry[:] = last_cells
         calls.run(ctx.threads)
@@ -192,65 +171,47 @@ class Recurrences:
 
     # ------------------------------------------------------------------ with a projection
     def lstmp(
-        self,
-        ctx: KernelContext,
-        cell: LstmCell,
-        projection: Projection,
-        steps: TimeSteps,
-        X: Array,
-        bias: Array,
-        Weight: Array,
-        H0: Maybe,
-        C0: Maybe,
-        fixed: Hashable,
+        self, ctx: KernelContext, layer: LstmLayer, X: Array, bias: Array, fixed: Hashable
     ) -> ProjectedRun | None:
         """All steps of a long short-term memory whose recurrence reads a projection of its states."""
-        weights, width = [Weight, projection.weight], len(Weight)
-        if not _fits(steps, Weight, X, H0, C0, projection.weight):
+        assert layer.projection is not None
+        weights = [layer.weight, layer.projection.weight]
+        if not _fits(layer.steps, layer.weight, X, *_initial(layer), layer.projection.weight):
             return None
-        own = (*_lstm_own(cell, H0, C0), True, *_projected_own(projection, width))
-        kept = _kept_as(ctx, fixed)
-        function = self._function(ProjectedSteps, False, ProjectedForm, cell.size, weights, own, kept)
+        size, width, kept = layer.cell.size, len(layer.weight), _kept_as(ctx, fixed)
+        own = (*_lstm_own(layer), True, *_projected_own(layer.projection, width))
+        function = self._function(ProjectedSteps, False, ProjectedForm, size, weights, own, kept)
         if function is None:
             return None
-        sizes = width, *(count * cell.size for count in (1, 4, 1, 1))
-        run = ProjectedRun(*(np.empty((len(X), size), np.float32) for size in sizes))
-        values = {**_entry(X, bias, H0, width), **_projected(cell, H0, C0, run)}
-        _Calls(function, steps, cell.size, values).run(ctx.threads)
+        columns = width, size, 4 * size, size, size
+        run = ProjectedRun(*(np.empty((len(X), count), np.float32) for count in columns))
+        values = {**_entry(X, bias, layer.first_states, width), **_projected(layer, run)}
+        _Calls(function, layer.steps, size, values).run(ctx.threads)
         return run
 
     def lstmp_back(
-        self,
-        ctx: KernelContext,
-        cell: LstmCell,
-        projection: Projection,
-        steps: TimeSteps,
-        run: ProjectedRun,
-        Weight: Array,
-        H0: Maybe,
-        C0: Maybe,
-        d: Array,
-        dcells: Maybe,
+        self, ctx: KernelContext, layer: LstmLayer, run: ProjectedRun, d: Array, dcells: Maybe
     ) -> tuple[Array, ...] | None:
         """All steps back from `d`, the gradient of the projected states, and from those of the cells: the
         gradients of the gates, the projected state before each row, the gradients of the projection's
         product, step by step, those of bias and first cells.
         """
-        weights = [Weight.T, projection.weight.T]
-        if not _fits(steps, Weight, *run, H0, C0, d, dcells, projection.weight):
+        projection, size = layer.projection, layer.cell.size
+        assert projection is not None
+        if not _fits(layer.steps, layer.weight, *run, *_initial(layer), d, dcells, projection.weight):
             return None
-        own = (*_lstm_own(cell, H0, C0, dcells is not None), True, *_projected_own(projection, len(Weight)))
-        function = self._function(ProjectedSteps, True, ProjectedForm, cell.size, weights, own)
+        own = (*_lstm_own(layer, dcells is not None), True, *_projected_own(projection, len(layer.weight)))
+        weights = [layer.weight.T, projection.weight.T]
+        function = self._function(ProjectedSteps, True, ProjectedForm, size, weights, own)
         if function is None:
             return None
         values = {
-            **_gradients(d, 4 * cell.size),
-            **_projected(cell, H0, C0, run),
+            **_gradients(d, 4 * size),
+            **_projected(layer, run),
             "DCells": None if dcells is None else np.ascontiguousarray(dcells),
             "DInner": np.empty(d.shape, np.float32),
         }
-        numbers = 7 if cell.peepholes is not None else 4
-        calls = _Calls(function, steps, cell.size, values, {"DBias": numbers * cell.size})
+        calls = _Calls(function, layer.steps, size, values, {"DBias": _biases(layer)})
         calls.run(ctx.threads)
         return values["DX"], values["Earlier"], values["DInner"], calls.sums["DBias"], calls.carry
 
@@ -268,11 +229,8 @@ class Recurrences:
         """All steps of a gated recurrent unit over rows X as they are given."""
         if not _pays(steps, unit) or not _fits(steps, unit.gate_weight, X, H0):
             return None
-        weights, own, kept = (
-            [unit.gate_weight, unit.candidate_weight],
-            _gru_own(unit, H0),
-            _kept_as(ctx, fixed),
-        )
+        weights = [unit.gate_weight, unit.candidate_weight]
+        own, kept = _gru_own(unit, H0), _kept_as(ctx, fixed)
         function = self._function(GruSteps, False, GruForm, unit.size, weights, own, kept)
         if function is None:
             return None
@@ -402,10 +360,21 @@ def _pays(steps: TimeSteps, unit: GruUnit) -> bool:
 
 
 # ---------------------------------------------------------------------- arguments
-def _lstm_own(cell: LstmCell, H0: Maybe, C0: Maybe, has_dcells: bool = False) -> tuple[Any, ...]:
+def _initial(layer: LstmLayer) -> tuple[Maybe, Maybe]:
+    """The first states and cells, of which either may be missing."""
+    return layer.first_states, layer.first_cells
+
+
+def _biases(layer: LstmLayer) -> int:
+    """Numbers of the gates' biases and of the peephole weights."""
+    return (4 if layer.cell.peepholes is None else 7) * layer.cell.size
+
+
+def _lstm_own(layer: LstmLayer, has_dcells: bool = False) -> tuple[Any, ...]:
     """The fields of a form beyond those that the weights give."""
+    cell = layer.cell
     names = cell.gate.name, cell.state.name, cell.candidate.name
-    has_first = H0 is not None or C0 is not None
+    has_first = any(each is not None for each in _initial(layer))
     return (has_first, *names, cell.peepholes is not None, has_dcells, cell.clip)
 
 
@@ -414,11 +383,9 @@ def _projected_own(projection: Projection, width: int) -> tuple[Any, ...]:
     return projection.activation.name, projection.clip, width % widths()[1] != 0
 
 
-def _projected(cell: LstmCell, H0: Maybe, C0: Maybe, run: ProjectedRun) -> dict[str, Any]:
+def _projected(layer: LstmLayer, run: ProjectedRun) -> dict[str, Any]:
     """The arrays of a run with a projection, and its initial values."""
-    first = _cells(cell, H0, C0)
-    width = run.hidden.shape[1]
-    return {**first, "First": _first(H0, width, len(first["FirstCells"])), **_named(run), "state": width}
+    return {**_cells(layer), **_named(run), "state": run.hidden.shape[1]}
 
 
 def _gru_own(unit: GruUnit, H0: Maybe) -> tuple[Any, ...]:
@@ -455,13 +422,15 @@ def _gradients(d: Array, width: int) -> dict[str, Any]:
     }
 
 
-def _cells(cell: LstmCell, H0: Maybe, C0: Maybe) -> dict[str, Any]:
-    """The initial values, of which either may be missing, and the peephole weights."""
-    rows = next((len(each) for each in (C0, H0) if each is not None), 1)
+def _cells(layer: LstmLayer) -> dict[str, Any]:
+    """The initial values, and the peephole weights."""
+    peepholes = layer.cell.peepholes
+    states, cells = _initial(layer)
+    rows = next((len(each) for each in (cells, states) if each is not None), 1)
     return {
-        "First": _first(H0, cell.size, rows),
-        "FirstCells": _first(C0, cell.size, rows),
-        "Peepholes": None if cell.peepholes is None else np.concatenate(cell.peepholes),
+        "First": _first(states, len(layer.weight), rows),
+        "FirstCells": _first(cells, layer.cell.size, rows),
+        "Peepholes": None if peepholes is None else np.concatenate(peepholes),
     }
 
 

@@ -30,6 +30,7 @@ __all__ = [
     "Gradients",
     "LstmCell",
     "LstmGradients",
+    "LstmLayer",
     "LstmRun",
     "ProjectedGradients",
     "ProjectedRun",
@@ -150,6 +151,20 @@ class Projection(NamedTuple):
         return found * (abs(state) < self.clip) if self.clip > 0 else found
 
 
+class LstmLayer(NamedTuple):
+    """What a run and the way back have in common: the cell and its steps, the weight of the recurrence
+    [size, 4 size] (with a projection [projected, 4 size]), and the first states and cells, longest sequence
+    first.
+    """
+
+    cell: LstmCell
+    steps: TimeSteps
+    weight: Array
+    first_states: Maybe = None
+    first_cells: Maybe = None
+    projection: Projection | None = None
+
+
 class Tape(NamedTuple):
     """Values of a run saved for the backward pass, stored step by step; `state` is what the recurrence reads:
     `hidden`, or its projection.
@@ -162,31 +177,24 @@ class Tape(NamedTuple):
     state: Array
 
 
-def run(
-    cell: LstmCell,
-    steps: TimeSteps,
-    X: Array,
-    bias: Array,
-    Weight: Array,
-    H0: Maybe,
-    C0: Maybe,
-    projection: Projection | None = None,
-) -> Tape:
-    """All steps over the inputs of the gates, X [rows, 4 size]. H0 and C0: longest first."""
+def run(layer: LstmLayer, X: Array, bias: Array) -> Tape:
+    """All steps over the inputs of the gates, X [rows, 4 size]."""
+    cell, steps, projection = layer.cell, layer.steps, layer.projection
     xp, size, count = cell.xp, cell.size, len(steps.rows)
     made = xp.empty((count, 4 * size), X.dtype)
     cells, active, hidden = (xp.empty((count, size), X.dtype) for _ in range(3))
-    state = hidden if projection is None else xp.empty((count, len(Weight)), X.dtype)
+    state = hidden if projection is None else xp.empty((count, len(layer.weight)), X.dtype)
     offset = bias.reshape(4, 1, size)
-    for step, entry, gates, before in gate_steps(steps, X, 4, made, state, H0):
+    for step, entry, gates, before in gate_steps(steps, X, 4, made, state, layer.first_states):
         now = step.rows
         if before is None:
             xp.add(entry, offset, out=gates)
         else:
-            gate_product(xp, before, Weight, gates)
+            gate_product(xp, before, layer.weight, gates)
             xp.add(gates, entry, out=gates)
             xp.add(gates, offset, out=gates)
-        cell.run(gates, steps.one_before(step, cells, C0), cells[now], active[now], hidden[now])
+        earlier = steps.one_before(step, cells, layer.first_cells)
+        cell.run(gates, earlier, cells[now], active[now], hidden[now])
         if projection is not None:
             projection.run(xp, hidden[now], state[now])
     return Tape(made, cells, active, hidden, state)
@@ -204,25 +212,19 @@ class Gradients(NamedTuple):
 
 
 def run_back(
-    cell: LstmCell,
-    steps: TimeSteps,
-    tape: Tape,
-    C0: Maybe,
-    Weight: Array,
-    d: Array,
-    projection: Projection | None = None,
-    last_cells: Maybe = None,
-    dcells: Maybe = None,
+    layer: LstmLayer, tape: Tape, d: Array, dcells: Maybe = None, last_cells: Maybe = None
 ) -> Gradients:
-    """All steps back from `d`, the gradient of the states step by step, which is overwritten; `last_cells`
-    and `dcells`, those of the last cells and of all cells, come on top of it.
+    """All steps back from `d`, the gradient of the states step by step, which is overwritten; `dcells` and
+    `last_cells`, those of all cells and of the last ones, come on top of it.
     """
-    xp, size = cell.xp, cell.size
+    cell, steps, projection = layer.cell, layer.steps, layer.projection
+    xp, size, weight = cell.xp, cell.size, layer.weight
     found = xp.empty(tape.gates.shape, d.dtype)
     slopes = None if projection is None else projection.slopes(xp, tape.state)
-    next_cells, next_states = (xp.empty((steps.running, width), d.dtype) for width in (size, len(Weight)))
+    next_cells = xp.empty((steps.running, size), d.dtype)
+    next_states = xp.empty((steps.running, len(weight)), d.dtype)
     carried, passed = last_cells, next_states[:0]
-    for chunk in chunks(steps, tape.gates, 4, tape.cells, C0):
+    for chunk in chunks(steps, tape.gates, 4, tape.cells, layer.first_cells):
         cell.factors(chunk.gates, chunk.earlier, tape.active[chunk.rows], chunk.factors, chunk.share)
         for step in chunk.steps:
             now, width = step.rows, step.width
@@ -236,7 +238,7 @@ def run_back(
                 carried = _joined(dcells[now], carried)
             dgates = planes(found[now], 4)
             carried = _step_back(cell, chunk, step, tape.cells, dhidden, carried, dgates, next_cells[:width])
-            passed = product(xp, found[now], Weight.T, next_states[:width])
+            passed = product(xp, found[now], weight.T, next_states[:width])
     return Gradients(found, d, carried if carried is not None else xp.zeros((0, size), d.dtype), passed)
 
 
@@ -289,16 +291,7 @@ class LstmGradients(NamedTuple):
 
 
 def run_rows(
-    ctx: KernelContext,
-    cell: LstmCell,
-    steps: TimeSteps,
-    X: Array,
-    bias: Array,
-    Weight: Array,
-    H0: Maybe,
-    C0: Maybe,
-    saves: bool = True,
-    fixed: Hashable = None,
+    ctx: KernelContext, layer: LstmLayer, X: Array, bias: Array, saves: bool = True, fixed: Hashable = None
 ) -> LstmRun:
     """All steps over rows as they are given, by compiled code where the run has it.
 
@@ -306,46 +299,41 @@ def run_rows(
     stands for a weight, among those of the op, that changes only where persistable variables do.
     """
     if ctx.compiled is not None:
-        given = X, bias, Weight, H0, C0
-        done: LstmRun | None = ctx.compiled.lstm(ctx, cell, steps, *given, saves, fixed)
+        done: LstmRun | None = ctx.compiled.lstm(ctx, layer, X, bias, saves, fixed)
         if done is not None:
             return done
-    tape = run(cell, steps, X, bias, Weight, H0, C0)
-    return LstmRun(steps.by_sequence(tape.hidden), steps.by_sequence(tape.cells), tape.gates, tape.active)
+    tape = run(layer, X, bias)
+    hidden, cells = map(layer.steps.by_sequence, (tape.hidden, tape.cells))
+    return LstmRun(hidden, cells, tape.gates, tape.active)
 
 
 def run_rows_back(
     ctx: KernelContext,
-    cell: LstmCell,
-    steps: TimeSteps,
+    layer: LstmLayer,
     run: LstmRun,
-    Weight: Array,
-    H0: Maybe,
-    C0: Maybe,
     d: Maybe,
     dcells: Maybe = None,
     last_cells: Maybe = None,
     wants_weight: bool = True,
 ) -> LstmGradients:
     """All steps back, from the gradients of states and cells; by compiled code where the run has it."""
+    steps, xp = layer.steps, layer.cell.xp
     if ctx.compiled is not None:
-        done: tuple[Array, ...] | None = ctx.compiled.lstm_back(
-            ctx, cell, steps, run, Weight, H0, C0, d, dcells, last_cells
-        )
+        done: tuple[Array, ...] | None = ctx.compiled.lstm_back(ctx, layer, run, d, dcells, last_cells)
         if done is not None:
             gates, earlier, bias, first_cells = done
-            product_of = shared_product(ctx, cell.xp, earlier.T, gates) if wants_weight else None
-            return LstmGradients(gates, bias, first_cells, product_of)
+            weight = shared_product(ctx, xp, earlier.T, gates) if wants_weight else None
+            return LstmGradients(gates, bias, first_cells, weight)
     hidden = steps.by_step(run.hidden)
     tape = Tape(run.gates, steps.by_step(run.cells), run.active, hidden, hidden)
-    given = cell.xp.zeros_like(hidden) if d is None else steps.by_step(d)
+    given = xp.zeros_like(hidden) if d is None else steps.by_step(d)
     back = None if dcells is None else steps.by_step(dcells)
-    found = run_back(cell, steps, tape, C0, Weight, given, last_cells=last_cells, dcells=back)
+    found = run_back(layer, tape, given, back, last_cells)
     return LstmGradients(
         steps.by_sequence(found.gates),
-        bias_gradient(cell, steps, tape, C0, found.gates),
+        bias_gradient(layer, tape, found.gates),
         found.first_cells,
-        steps.weight_gradient(ctx, hidden, H0, found.gates) if wants_weight else None,
+        steps.weight_gradient(ctx, hidden, layer.first_states, found.gates) if wants_weight else None,
     )
 
 
@@ -376,75 +364,48 @@ class ProjectedGradients(NamedTuple):
 
 
 def run_projected(
-    ctx: KernelContext,
-    cell: LstmCell,
-    projection: Projection,
-    steps: TimeSteps,
-    X: Array,
-    bias: Array,
-    Weight: Array,
-    H0: Maybe,
-    C0: Maybe,
-    fixed: Hashable = None,
+    ctx: KernelContext, layer: LstmLayer, X: Array, bias: Array, fixed: Hashable = None
 ) -> ProjectedRun:
     """All steps over rows as they are given, as `run_rows` without a projection."""
     if ctx.compiled is not None:
-        given = X, bias, Weight, H0, C0
-        done: ProjectedRun | None = ctx.compiled.lstmp(ctx, cell, projection, steps, *given, fixed)
+        done: ProjectedRun | None = ctx.compiled.lstmp(ctx, layer, X, bias, fixed)
         if done is not None:
             return done
-    tape = run(cell, steps, X, bias, Weight, H0, C0, projection)
-    ordered = steps.by_sequence(tape.state), steps.by_sequence(tape.cells)
-    return ProjectedRun(*ordered, tape.gates, tape.active, tape.hidden)
+    tape = run(layer, X, bias)
+    state, cells = map(layer.steps.by_sequence, (tape.state, tape.cells))
+    return ProjectedRun(state, cells, tape.gates, tape.active, tape.hidden)
 
 
 def run_projected_back(
-    ctx: KernelContext,
-    cell: LstmCell,
-    projection: Projection,
-    steps: TimeSteps,
-    run: ProjectedRun,
-    Weight: Array,
-    H0: Maybe,
-    C0: Maybe,
-    d: Array,
-    dcells: Maybe,
-    wants: tuple[bool, bool],
+    ctx: KernelContext, layer: LstmLayer, run: ProjectedRun, d: Array, dcells: Maybe, wants: tuple[bool, bool]
 ) -> ProjectedGradients:
     """All steps back, from the gradients of projected states and cells; `wants` the weight's gradient, and
     the projection's.
     """
-    xp = cell.xp
+    steps, xp = layer.steps, layer.cell.xp
     if ctx.compiled is not None:
-        done: tuple[Array, ...] | None = ctx.compiled.lstmp_back(
-            ctx, cell, projection, steps, run, Weight, H0, C0, d, dcells
-        )
+        done: tuple[Array, ...] | None = ctx.compiled.lstmp_back(ctx, layer, run, d, dcells)
         if done is not None:
-            return _projected_gradients(ctx, steps, run, Weight, done, wants)
+            return _projected_gradients(ctx, layer, run, done, wants)
     state = steps.by_step(run.hidden)
     tape = Tape(run.gates, steps.by_step(run.cells), run.active, run.inner, state)
     back = None if dcells is None else steps.by_step(dcells)
-    found = run_back(cell, steps, tape, C0, Weight, steps.by_step(d), projection, dcells=back)
+    found = run_back(layer, tape, steps.by_step(d), back)
     return ProjectedGradients(
         steps.by_sequence(found.gates),
-        steps.weight_gradient(ctx, state, H0, found.gates) if wants[0] else None,
+        steps.weight_gradient(ctx, state, layer.first_states, found.gates) if wants[0] else None,
         shared_product(ctx, xp, run.inner.T, found.projected) if wants[1] else None,
-        bias_gradient(cell, steps, tape, C0, found.gates),
+        bias_gradient(layer, tape, found.gates),
         found.first_cells,
         found.first_states,
     )
 
 
 def _projected_gradients(
-    ctx: KernelContext,
-    steps: TimeSteps,
-    run: ProjectedRun,
-    Weight: Array,
-    done: tuple[Array, ...],
-    wants: tuple[bool, bool],
+    ctx: KernelContext, layer: LstmLayer, run: ProjectedRun, done: tuple[Array, ...], wants: tuple[bool, bool]
 ) -> ProjectedGradients:
     """The gradients, from those that compiled code gives."""
-    xp = steps.xp
+    steps, xp = layer.steps, layer.cell.xp
     gates, earlier, projected, bias, first_cells = done
     first_rows = gates[xp.asarray(steps.rows[: steps.running])]
     return ProjectedGradients(
@@ -453,15 +414,16 @@ def _projected_gradients(
         shared_product(ctx, xp, run.inner.T, projected) if wants[1] else None,
         bias,
         first_cells,
-        product(xp, first_rows, Weight.T),
+        product(xp, first_rows, layer.weight.T),
     )
 
 
-def bias_gradient(cell: LstmCell, steps: TimeSteps, tape: Tape, C0: Maybe, dgates: Array) -> Array:
+def bias_gradient(layer: LstmLayer, tape: Tape, dgates: Array) -> Array:
     """[4 size], or [7 size] with the peephole weights'."""
+    cell = layer.cell
     parts = [dgates.sum(axis=0)]
     if cell.peepholes is not None:
-        earlier, size = steps.earlier(tape.cells, C0), cell.size
+        earlier, size = layer.steps.earlier(tape.cells, layer.first_cells), cell.size
         for values, k in ((earlier, 1), (earlier, 2), (tape.cells, 3)):
             parts.append((values * dgates[:, k * size : (k + 1) * size]).sum(axis=0))
     total: Array = cell.xp.concatenate(parts)

@@ -17,7 +17,14 @@ from fluidlite.base.dtypes import Array
 from fluidlite.base.errors import ShapeError
 from fluidlite.base.registry import KernelContext, Op, Spec
 from fluidlite.ops.kernels.last_run import LastRun, last_run
-from fluidlite.ops.kernels.lstm_steps import LstmCell, LstmGradients, LstmRun, run_rows, run_rows_back
+from fluidlite.ops.kernels.lstm_steps import (
+    LstmCell,
+    LstmGradients,
+    LstmLayer,
+    LstmRun,
+    run_rows,
+    run_rows_back,
+)
 from fluidlite.ops.kernels.products import product, shared_product
 from fluidlite.ops.kernels.recurrence import ACTIVATIONS, even_steps
 
@@ -146,6 +153,10 @@ class _LstmStack:
         sigmoid, tanh = ACTIVATIONS["sigmoid"], ACTIVATIONS["tanh"]
         self.cell = LstmCell(xp, hidden_size, sigmoid, tanh, tanh, None)
 
+    def layer(self, k: int) -> LstmLayer:
+        """One layer in one direction."""
+        return LstmLayer(self.cell, self.steps, self.weights[k].state.T, self.InitH[k], self.InitC[k])
+
     def turned(self, X: Array, direction: int) -> Array:
         """[time, batch, ...] in the order in which the direction goes through it."""
         return X[::-1] if direction else X
@@ -168,9 +179,7 @@ class _LstmStack:
                 weights = self.weights[k]
                 rows = self.rows(self.turned(X, direction))
                 entry = shared_product(self.ctx, self.xp, rows, weights.entry.T)
-                first = self.InitH[k], self.InitC[k]
-                given = self.steps, entry, weights.bias, weights.state.T, *first
-                tapes.append(run_rows(self.ctx, self.cell, *given))
+                tapes.append(run_rows(self.ctx, self.layer(k), entry, weights.bias))
             layers.append(_Layer(X, tapes))
             X = self.xp.concatenate(
                 [self.turned(self.steps_of(tape.hidden), i) for i, tape in enumerate(tapes)], axis=2
@@ -219,9 +228,7 @@ class _LstmStack:
         dstate, dcells = (None if part is None else part[k] for part in dlast)
         if dstate is not None:
             d[-self.batch :] += dstate
-        first = self.InitH[k], self.InitC[k]
-        weight = self.weights[k].state.T
-        found = run_rows_back(self.ctx, self.cell, self.steps, tape, weight, *first, d, last_cells=dcells)
+        found = run_rows_back(self.ctx, self.layer(k), tape, d, last_cells=dcells)
         assert found.weight is not None
         entry_gradient = shared_product(self.ctx, self.xp, found.gates.T, self.rows(entry))
         return found, _Weights(entry_gradient, found.weight.T, found.bias)

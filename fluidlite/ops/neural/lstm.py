@@ -12,6 +12,7 @@ from fluidlite.base.errors import ShapeError
 from fluidlite.base.registry import KernelContext, Lod, Op, Spec, WithLod
 from fluidlite.ops.kernels.lstm_steps import (
     LstmCell,
+    LstmLayer,
     LstmRun,
     ProjectedRun,
     Projection,
@@ -105,10 +106,10 @@ def _(
 ) -> tuple[Any, ...]:
     steps = steps_of("lstm", "Input", xp, Input_lod, len(Input), attrs["is_reverse"])
     cell = _cell("lstm", xp, len(Weight), Bias, attrs)
-    first = steps.initial(H0), steps.initial(C0)
+    layer = LstmLayer(cell, steps, Weight, steps.initial(H0), steps.initial(C0))
     saves = not ctx.unread.issuperset(("BatchGate", "BatchCellPreAct"))
     fixed = "Weight" if "Weight" in ctx.fixed else None
-    made = run_rows(ctx, cell, steps, Input, _gate_bias(cell, Bias), Weight, *first, saves, fixed)
+    made = run_rows(ctx, layer, Input, _gate_bias(cell, Bias), saves, fixed)
     return (
         WithLod(made.hidden, Input_lod),
         WithLod(made.cells, Input_lod),
@@ -140,10 +141,9 @@ def _(
 ) -> tuple[Maybe, ...]:
     steps = steps_of("lstm_grad", "Input", xp, Input_lod, len(Input), attrs["is_reverse"])
     cell = _cell("lstm_grad", xp, len(Weight), Bias, attrs)
-    h0, c0 = steps.initial(H0), steps.initial(C0)
-    run_of = LstmRun(Hidden, Cell, BatchGate, BatchCellPreAct)
-    is_wanted = "Weight@GRAD" in wants
-    found = run_rows_back(ctx, cell, steps, run_of, Weight, h0, c0, dHidden, dCell, wants_weight=is_wanted)
+    layer = LstmLayer(cell, steps, Weight, steps.initial(H0), steps.initial(C0))
+    made = LstmRun(Hidden, Cell, BatchGate, BatchCellPreAct)
+    found = run_rows_back(ctx, layer, made, dHidden, dCell, wants_weight="Weight@GRAD" in wants)
     first_states = None
     if H0 is not None:
         first_rows = found.gates[xp.asarray(steps.rows[: steps.running])]
@@ -218,9 +218,9 @@ def _(
     size = len(ProjWeight)
     steps = steps_of("lstmp", "Input", xp, Input_lod, len(Input), attrs["is_reverse"])
     cell, projection = _cell("lstmp", xp, size, Bias, attrs), _projection("lstmp", ProjWeight, attrs)
-    given = Input, _gate_bias(cell, Bias), Weight, steps.initial(H0), steps.initial(C0)
+    layer = LstmLayer(cell, steps, Weight, steps.initial(H0), steps.initial(C0), projection)
     fixed = "weights" if ctx.fixed.issuperset(("Weight", "ProjWeight")) else None
-    made = run_projected(ctx, cell, projection, steps, *given, fixed)
+    made = run_projected(ctx, layer, Input, _gate_bias(cell, Bias), fixed)
     return (
         WithLod(made.hidden, Input_lod),
         WithLod(made.cells, Input_lod),
@@ -258,11 +258,11 @@ def _(
     steps = steps_of("lstmp_grad", "Projection", xp, Projection_lod, len(Projection), attrs["is_reverse"])
     cell = _cell("lstmp_grad", xp, len(ProjWeight), Bias, attrs)
     projection = _projection("lstmp_grad", ProjWeight, attrs)
+    layer = LstmLayer(cell, steps, Weight, steps.initial(H0), steps.initial(C0), projection)
     made = ProjectedRun(Projection, Cell, BatchGate, BatchCellPreAct, BatchHidden)
-    first = steps.initial(H0), steps.initial(C0)
     d = xp.zeros_like(Projection) if dProjection is None else dProjection
     wanted = "Weight@GRAD" in wants, "ProjWeight@GRAD" in wants
-    found = run_projected_back(ctx, cell, projection, steps, made, Weight, *first, d, dCell, wanted)
+    found = run_projected_back(ctx, layer, made, d, dCell, wanted)
     return (
         WithLod(found.gates, Projection_lod),
         None if H0 is None else steps.initial_gradient(found.first_states, H0),

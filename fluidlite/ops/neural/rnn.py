@@ -23,7 +23,7 @@ from fluidlite.base.errors import ShapeError
 from fluidlite.base.registry import KernelContext, Op, Spec
 from fluidlite.ops.kernels import lstm_steps, rnn_steps
 from fluidlite.ops.kernels.last_run import last_run
-from fluidlite.ops.kernels.lstm_steps import LstmCell, LstmRun
+from fluidlite.ops.kernels.lstm_steps import LstmCell, LstmLayer, LstmRun
 from fluidlite.ops.kernels.products import product, shared_product
 from fluidlite.ops.kernels.recurrence import ACTIVATIONS, TimeSteps, even_steps, ordered_steps
 from fluidlite.ops.kernels.rnn_steps import CellRun, CellUnit, ResetAfterUnit, SimpleUnit
@@ -211,9 +211,10 @@ class _LayerDirection:
         self.run: LstmRun | CellRun | None = None
 
     @property
-    def _cell(self) -> LstmCell:
+    def _lstm(self) -> LstmLayer:
         sigmoid, tanh = ACTIVATIONS["sigmoid"], ACTIVATIONS["tanh"]
-        return LstmCell(self.xp, len(self.weights.state) // 4, sigmoid, tanh, tanh, None)
+        cell = LstmCell(self.xp, len(self.weights.state) // 4, sigmoid, tanh, tanh, None)
+        return LstmLayer(cell, self.steps, self.weights.state.T, *self.first)
 
     @property
     def _unit(self) -> CellUnit:
@@ -226,9 +227,7 @@ class _LayerDirection:
         """The states of all rows."""
         entry = shared_product(self.ctx, self.xp, x, self.weights.entry.T)
         if self.mode == "LSTM":
-            (h0, c0), bias, weight = self.first, self._bias(), self.weights.state.T
-            given = self.steps, entry, bias, weight, h0, c0, saves
-            self.run = lstm_steps.run_rows(self.ctx, self._cell, *given)
+            self.run = lstm_steps.run_rows(self.ctx, self._lstm, entry, self._bias(), saves)
         else:
             given_unit = self._unit, self.steps, entry, self._bias(), self.first[0]
             self.run = rnn_steps.run_rows(self.ctx, *given_unit)
@@ -270,9 +269,7 @@ class _LayerDirection:
                 dcells = self.xp.zeros_like(run.cells)
                 dcells[self.xp.asarray(self.steps.last)] = last
                 last = None
-        h0, c0 = self.first
-        given = self.steps, run, self.weights.state.T, h0, c0, d, dcells, last
-        found = lstm_steps.run_rows_back(self.ctx, self._cell, *given)
+        found = lstm_steps.run_rows_back(self.ctx, self._lstm, run, d, dcells, last)
         assert found.weight is not None
         first_rows = found.gates[self.xp.asarray(self.steps.rows[: self.steps.running])]
         first = product(self.xp, first_rows, self.weights.state), found.first_cells

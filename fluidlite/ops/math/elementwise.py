@@ -19,6 +19,8 @@ from fluidlite.values.tensor import SelectedRows
 Maybe: TypeAlias = "Array | None"
 _SHARED = 1 << 18  # numbers from which waking a second thread pays
 _BLOCK = 1 << 14  # numbers of a piece of a thread's work, which stays in its cache
+_SINGLE = {"x + y": np.add, "x - y": np.subtract, "x * y": np.multiply, "x / y": np.divide}
+"""Expressions that are one call, which writes where the result belongs."""
 ATTRS = {"axis": -1, "use_mkldnn": False, "x_data_format": "", "y_data_format": ""}
 
 
@@ -89,15 +91,21 @@ def _back(xp: Any, full: Any, like: Array, shape: tuple[int, ...], axis: int) ->
     )
 
 
-def _by_rows(xp: Any, ctx: KernelContext, function: Callable[..., Any], x: Array, y: Array) -> Any:
-    """`function` of x and y, its rows shared among the threads of the run where there are many."""
+def _by_rows(xp: Any, ctx: KernelContext, expr: str, function: Callable[..., Any], x: Array, y: Array) -> Any:
+    """`function`, which is `expr`, of x and y, its rows shared among the threads of the run where there are
+    many.
+    """
     is_plain = xp is np and ctx.threads > 1 and x.size >= _SHARED and x.dtype == y.dtype
     if not is_plain or x.ndim < 2 or np.broadcast_shapes(x.shape, y.shape) != x.shape:
         return function(xp, x, y)
     out = np.empty_like(x, order="C")
     rows = max(_BLOCK * len(x) // x.size, 1)
+    single = _SINGLE.get(expr)
 
     def part(of: slice) -> None:
+        if single is not None:
+            single(x[of], y[of] if len(y) > 1 else y, out=out[of])
+            return
         for start in range(of.start, of.stop, rows):
             here = slice(start, min(start + rows, of.stop))
             out[here] = function(xp, x[here], y[here] if len(y) > 1 else y)
@@ -148,7 +156,7 @@ def binary(
         return (
             of_integers(xp, x, y).astype(X.dtype)
             if X.dtype.kind in "iu"
-            else _by_rows(xp, ctx, forward, x, y)
+            else _by_rows(xp, ctx, expr, forward, x, y)
         )
 
     if dx is not None and dy is not None:

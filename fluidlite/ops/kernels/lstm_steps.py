@@ -152,7 +152,7 @@ class Projection(NamedTuple):
 
 
 class LstmLayer(NamedTuple):
-    """What a run and the way back have in common: the cell and its steps, the weight of the recurrence
+    """Values that a run and its way back have in common: the cell and its steps, the weight of the recurrence
     [size, 4 size] (with a projection [projected, 4 size]), and the first states and cells, longest sequence
     first.
     """

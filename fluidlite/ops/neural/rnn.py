@@ -214,7 +214,8 @@ class _LayerDirection:
     def _lstm(self) -> LstmLayer:
         sigmoid, tanh = ACTIVATIONS["sigmoid"], ACTIVATIONS["tanh"]
         cell = LstmCell(self.xp, len(self.weights.state) // 4, sigmoid, tanh, tanh, None)
-        return LstmLayer(cell, self.steps, self.weights.state.T, *self.first)
+        first_states, first_cells = self.first
+        return LstmLayer(cell, self.steps, self.weights.state.T, first_states, first_cells)
 
     @property
     def _unit(self) -> CellUnit:

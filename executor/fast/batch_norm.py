@@ -15,6 +15,7 @@ from fluidlite.executor.run.team import on_team, pieces
 
 __all__ = ["FastBatchNorm", "has_fast_batch_norm"]
 
+_ROWS = 1 << 12  # rows that the library adds up at a time: it does so in float32, one after the other
 _SPLIT = 1 << 19  # elements from which two passes by two threads take less than one pass by one
 _MEMORY = 1 << 22  # elements of a gradient from which memory decides, and a second thread of NumPy pays
 
@@ -37,6 +38,12 @@ class FastBatchNorm(SharedBatchNorm):
         self.whole = NormKernel(elements, channels, epsilon)
         self.parts = pieces(elements, min(threads, elements))
         self.kernels = [NormKernel(part.stop - part.start, channels, epsilon) for part in self.parts]
+        is_split = len(self.parts) > 1 and self.size >= _SPLIT
+        self.sums = pieces(elements, max(len(self.parts) if is_split else 1, -(-elements // _ROWS)))
+        self._sum_kernels = {
+            size: NormKernel(size, channels, epsilon)
+            for size in {part.stop - part.start for part in self.sums}
+        }
         self.channels = channels
         self._variance = np.empty(channels, np.float32)
         self._spare = (np.empty(channels, np.float32), np.empty(channels, np.float32))
@@ -44,7 +51,7 @@ class FastBatchNorm(SharedBatchNorm):
     def _by_batch(self, x: Array, scale: Array, bias: Array, y: Array) -> tuple[Array, Array]:
         mean, variance = np.empty_like(self._variance), self._variance
         weights = np.ascontiguousarray(scale), np.ascontiguousarray(bias)
-        if len(self.parts) > 1 and self.size >= _SPLIT:
+        if len(self.sums) > 1:
             self._statistics(x, y, mean, variance, weights)
             self._infer(x, y, (mean, variance), weights)
         else:
@@ -54,16 +61,24 @@ class FastBatchNorm(SharedBatchNorm):
     def _statistics(
         self, x: Array, y: Array, mean: Array, variance: Array, weights: tuple[Array, Array]
     ) -> None:
-        """Mean and variance of the whole, from those of each thread's part; overwrites y."""
-        means, variances = np.empty((2, len(self.parts), self.channels), np.float32)
+        """Mean and variance of the whole, from those of some rows at a time; overwrites y.
+
+        Of 50,000 rows in one go the mean is wrong by 1e-5 deviations, and 1e-4 where it is 10 of them; by
+        4096 rows, put together in double precision, by a tenth of that and less.
+        """
+        means, variances = np.empty((2, len(self.sums), self.channels), np.float32)
         rows, results = (array.reshape(-1, self.channels) for array in (x, y))
+        members = len(self.parts) if self.size >= _SPLIT else 1
+        shared = pieces(len(self.sums), members)
 
         def work(t: int) -> None:
-            part = self.parts[t]
-            self.kernels[t].train(rows[part], results[part], means[t], variances[t], *weights)
+            for i in range(shared[t].start, shared[t].stop):
+                part = self.sums[i]
+                kernel = self._sum_kernels[part.stop - part.start]
+                kernel.train(rows[part], results[part], means[i], variances[i], *weights)
 
-        on_team(len(self.parts), work)
-        shares = np.array([[part.stop - part.start] for part in self.parts]) / self.elements
+        on_team(members, work)
+        shares = np.array([[part.stop - part.start] for part in self.sums]) / self.elements
         mean[...] = (shares * means).sum(axis=0)
         # the parts' variances, and how far their means are from the whole's
         variance[...] = (shares * (variances + (means - mean) ** 2)).sum(axis=0)

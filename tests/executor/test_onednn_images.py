@@ -124,6 +124,23 @@ def test_pools_that_stay_numpys(flags: Callable[..., None]) -> None:
 
 # ---------------------------------------------------------------------- batch normalisation
 @needs_library
+@pytest.mark.parametrize("threads", [1, 2])
+def test_statistics_of_many_rows_are_exact(threads: int) -> None:
+    """Within 1e-5 deviations, 10 of which the mean is away from 0: added up in one go 1e-4."""
+    x = (np.random.RandomState(0).standard_normal((50000, 16)) + 10).astype("float32")
+    ones, zeros = np.ones(16, "float32"), np.zeros(16, "float32")
+    running, saved = np.empty((2, 2, 16), "float32")
+    y = np.empty_like(x)
+    kernel = FastBatchNorm(np, NormForm(*x.shape, threads, 1e-5))
+    kernel.train(x, ones, zeros, (zeros, ones), 0.9, y, tuple(running), tuple(saved))
+    exact = x.astype("float64")
+    mean, deviation = exact.mean(axis=0), np.sqrt(exact.var(axis=0) + 1e-5)
+    np.testing.assert_allclose(saved[0], mean, rtol=0, atol=1e-5)
+    np.testing.assert_allclose(saved[1], 1 / deviation, rtol=3e-6)
+    np.testing.assert_allclose(y, (exact - mean) / deviation, rtol=0, atol=2e-5)
+
+
+@needs_library
 @pytest.mark.parametrize("shape", [(7, 1), (30, 5), (64, 16), (33000, 16)], ids=str)
 @pytest.mark.parametrize("threads", [1, 2])
 def test_batch_normalisation_equals_numpy(shape: tuple[int, int], threads: int) -> None:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
+import math
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -18,6 +19,7 @@ from fluidlite.ops.kernels.sequence_rows import (
     take_rows,
 )
 
+Maybe: TypeAlias = "Array | None"
 _SHARED = 1 << 16  # numbers from which waking a second thread pays
 POOL_TYPES = ("AVERAGE", "SUM", "SQRT", "MAX", "LAST", "FIRST")
 
@@ -50,23 +52,58 @@ def _scale(lengths: Array, pooltype: str, dtype: Any) -> Array:
     return 1 / (np.sqrt(counted) if pooltype == "SQRT" else counted)
 
 
-def _first_maxima(xp: Any, ctx: KernelContext, X: Array, level: SequenceLevel) -> Array:
+def _maxima(
+    xp: Any, ctx: KernelContext, X: Array, level: SequenceLevel, wants_rows: bool
+) -> tuple[Array, Maybe]:
+    """[sequences, ...] the maximum of each sequence, 0 for empty ones, and the row that holds it, -1 for
+    empty ones.
+    """
+    if xp is not np:
+        index = _first_maxima(xp, X, level)
+        flat, columns = xp.maximum(index, 0).reshape(len(index), -1), X.reshape(len(X), -1)
+        if not len(X):
+            return xp.zeros(index.shape, X.dtype), index
+        return xp.take_along_axis(columns, flat, axis=0).reshape(index.shape), index
+    count = len(level.lengths)
+    rows = X.reshape(len(X), math.prod(X.shape[1:]))
+    out = np.zeros((count, rows.shape[1]), X.dtype)
+    found = np.full(out.shape, -1, np.int32) if wants_rows else None
+
+    def part(of: slice) -> None:
+        for sequence, (first, end) in enumerate(pairs(level.offsets[of.start : of.stop + 1]), of.start):
+            if end > first:
+                np.maximum.reduce(rows[first:end], axis=0, out=out[sequence])
+        if found is not None:
+            _find_rows(rows, level, of, out, found)
+
+    if X.size < _SHARED:
+        part(slice(0, count))
+    else:
+        ctx.share(count, part)
+    shape = count, *X.shape[1:]
+    return out.reshape(shape), None if found is None else found.reshape(shape)
+
+
+def _find_rows(rows: Array, level: SequenceLevel, of: slice, maxima: Array, found: Array) -> None:
+    """Write the first row of some sequences that holds their maximum, or NaN where that is NaN.
+
+    All sequences at once: `argmax` along columns takes one and a half times as long.
+    """
+    columns = rows.shape[1]
+    first, end = level.offsets[of.start], level.offsets[of.stop]
+    here, owner = rows[first:end], level.owners[first:end]
+    is_largest = here == maxima.take(owner, axis=0)
+    if maxima.dtype.kind == "f" and np.isnan(maxima[of]).any():
+        is_largest |= np.isnan(here)
+    # of several the first is written last
+    places = np.flatnonzero(is_largest)[::-1]
+    row = places // columns
+    found[owner[row], places - row * columns] = row + first
+
+
+def _first_maxima(xp: Any, X: Array, level: SequenceLevel) -> Array:
     """[sequences, ...] the row that holds the maximum, -1 for empty sequences."""
     offsets, lengths = level.offsets, level.lengths
-    if xp is np:
-        found = np.full((len(lengths), *X.shape[1:]), -1, np.int32)
-        bounds = list(enumerate(pairs(offsets)))
-
-        def part(of: slice) -> None:
-            for sequence, (first, end) in bounds[of]:
-                if end > first:
-                    found[sequence] = X[first:end].argmax(axis=0) + first
-
-        if X.size < _SHARED:
-            part(slice(None))
-        else:
-            ctx.share(len(bounds), part)
-        return found
     rows, there = padded_rows(offsets, max(1, int(lengths.max(initial=0))))
     mask = xp.asarray(there.reshape(there.shape + (1,) * (X.ndim - 1)))
     steps = xp.where(mask, take_rows(xp, X, rows), -np.inf).argmax(axis=1)
@@ -81,11 +118,7 @@ def _pooled(
 ) -> tuple[Array, Array | None]:
     """The result for sequences that have rows, and for MAX the rows that were chosen."""
     if pooltype == "MAX":
-        index = _first_maxima(xp, ctx, X, level)
-        flat, columns = xp.maximum(index, 0).reshape(len(index), -1), X.reshape(len(X), -1)
-        return xp.take_along_axis(columns, flat, axis=0).reshape(index.shape) if len(X) else xp.zeros(
-            index.shape, X.dtype
-        ), index
+        return _maxima(xp, ctx, X, level, "MaxIndex" not in ctx.unread)
     offsets = level.offsets
     if pooltype in ("LAST", "FIRST"):
         rows = offsets[1:] - 1 if pooltype == "LAST" else offsets[:-1]

@@ -23,6 +23,7 @@ def split(rows: Any, lengths: Any) -> list[Any]:
 # ---------------------------------------------------------------------- pooling and softmax
 ROWS, LENGTHS = floats(7, 3), [2, 4, 1]
 GAPS = [2, 0, 4, 1, 0]
+TIES = np.where(np.arange(140).reshape(70, 2) % 97 == 90, np.float32(np.nan), np.floor(4 * floats(70, 2)))
 POOLS = {
     "AVERAGE": lambda rows: rows.mean(axis=0),
     "SUM": lambda rows: rows.sum(axis=0),
@@ -86,6 +87,18 @@ POOL += [
         },
         {"pooltype": "MAX"},
         name="index",
+    ),
+    Case(
+        "sequence_pool",
+        {"X": (TIES, [[3, 0, 40, 27]])},
+        {
+            "Out": pooled("MAX", TIES, [3, 0, 40, 27]),
+            "MaxIndex": np.stack(
+                [TIES[:3].argmax(0), [-1] * 2, TIES[3:43].argmax(0) + 3, TIES[43:].argmax(0) + 43]
+            ),
+        },
+        {"pooltype": "MAX"},
+        name="index of equal ones and of NaN",
     ),
     Case(
         "sequence_pool",

@@ -464,9 +464,6 @@ class Operator:
     def sub_blocks(self) -> list[Block]:
         """Blocks that this op runs."""
         found: list[Block] = []
-        # asked several times for each op of a plan
-        if len(self.block.program.blocks) == 1:
-            return found
         for name, value in self.attrs.items():
             first = value[0] if type(value) in _SEQUENCES and value else value
             # most attributes: finding their type takes longer

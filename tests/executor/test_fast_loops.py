@@ -253,7 +253,22 @@ def test_folder_that_cannot_be_made_is_done_without(
     assert value_of(5) == 5
 
 
-def test_process_that_ends_early_is_quiet(tmp_path: pathlib.Path) -> None:
+_LATE = """
+    import time
+    from fluidlite.executor.fast.loops import compiler
+
+    begin = compiler._Engine.__init__
+
+    def late(self):
+        time.sleep(1)  # by then the process is ending
+        begin(self)
+
+    compiler._Engine.__init__ = late
+"""
+
+
+@pytest.mark.parametrize("first", ["", _LATE], ids=["while it compiles", "before LLVM is imported"])
+def test_process_that_ends_early_is_quiet(tmp_path: pathlib.Path, first: str) -> None:
     program = """
         import numpy as np
         import fluidlite as fluid
@@ -268,7 +283,10 @@ def test_process_that_ends_early_is_quiet(tmp_path: pathlib.Path) -> None:
     """
     env = {**os.environ, "FLAGS_fast_loops": "background", "XDG_CACHE_HOME": str(tmp_path)}
     done = subprocess.run(
-        [sys.executable, "-c", textwrap.dedent(program)], env=env, capture_output=True, timeout=300
+        [sys.executable, "-c", textwrap.dedent(first) + textwrap.dedent(program)],
+        env=env,
+        capture_output=True,
+        timeout=300,
     )
     assert (done.returncode, done.stdout, done.stderr) == (0, b"", b"")
 

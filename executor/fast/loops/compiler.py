@@ -218,8 +218,7 @@ def _forget_thread() -> None:
         atexit.unregister(background.end)
     _threads.clear()
     forget()
-    # another thread may have been in it; its memory holds the code of the loops that are there
-    _engines_of_parents.extend(_engines)
+    # another thread may have been in it
     _engines.clear()
     for loop in (*_loops.values(), *_known.values()):
         loop.asked = loop.function is not None
@@ -245,8 +244,6 @@ class _Engine:
         self.features = llvm.get_host_cpu_features().flatten()
         self.about = "\n".join((_FORMAT, llvmlite.__version__, self.cpu, self.features))
         self.lock = threading.Lock()
-        # code must live as long as the process: plans hold addresses of it
-        self.kept: list[Any] = []
 
     def _machine(self) -> Any:
         target = self.llvm.Target.from_default_triple()
@@ -279,7 +276,9 @@ class _Engine:
         address = engine.get_function_address(name)
         if not address:
             raise LookupError(name)
-        self.kept.append(engine)
+        # code must live as long as the process: plans hold addresses of it. For ever, since LLVM that was
+        # imported while the process was ending complains of what Python takes down
+        ctypes.pythonapi.Py_IncRef(ctypes.py_object(engine))
         return _SIGNATURE(address)
 
 
@@ -289,7 +288,6 @@ def _wide(features: str) -> str:
 
 
 _engines: list[_Engine] = []
-_engines_of_parents: list[_Engine] = []
 _engine_lock = threading.Lock()  # not the other one: importing LLVM would hold up the making of plans
 
 

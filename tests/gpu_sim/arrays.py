@@ -417,6 +417,10 @@ def call(
             raise TypeError(f"{who}: out must be a device array, not {type(out).__name__}")
         outs += places
     named = {key: _unwrapped(value, reads if key != "out" else [], who) for key, value in kwargs.items()}
+    if who in ("sort", "argsort"):
+        if named.get("kind") not in (None, "stable"):
+            raise ValueError(f"{who}: kind can only be None or 'stable', not {named['kind']!r}")
+        named["kind"] = "stable"  # as CuPy's are
     ranges = [item.range for item in reads], [item.range for item in outs]
     if outs:
         submit(who, *ranges, lambda: function(*given, **named))

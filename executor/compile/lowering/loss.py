@@ -172,12 +172,19 @@ def _(e: Emitter) -> None:
     _leave_out(e, labelled, dx)
 
 
+_NOBODY = np.iinfo(np.int64).min
+
+
 def _grad_on_device(e: Emitter, label: Value, y: Value, d: Value, dx: Value) -> None:
     """(y - one at the label) * d in one kernel."""
     # the gradient of a mean is one number for all rows
     factor = 1.0 if d.uniform is None else float(d.uniform)
     each = None if d.uniform is not None else for_kernel(e, d, y.dtype)
-    numbers = [e.attr("ignore_index"), factor]
+    assert y.shape is not None
+    ignored = e.attr("ignore_index")
+    if 0 <= ignored < y.shape[1]:
+        ignored = _NOBODY  # 1.8.5 moves the rows of an ignored class all the same
+    numbers = [ignored, factor]
     kernel = row_kernel(
         e, "softmax_with_cross_entropy_grad", y, numbers, ["EACH_ROW"] if each is not None else []
     )

@@ -20,9 +20,9 @@ from fluidlite.executor.fast.batch_norm import FastBatchNorm
 from fluidlite.executor.fast.conv import FastConv, explained
 from fluidlite.executor.fast.pool import FastPool
 from fluidlite.executor.passes import PASSES
-from fluidlite.executor.plan.actions import Fresh
+from fluidlite.executor.plan.actions import Chained, Fresh
 from fluidlite.executor.plan.plan import CompiledPlan, Plan
-from fluidlite.executor.plan.steps import flat
+from fluidlite.executor.plan.steps import Step, flat
 from fluidlite.executor.run.calls import KernelCall
 from fluidlite.executor.run.capture import obstacles
 from fluidlite.executor.run.products import SharedProducts
@@ -61,10 +61,15 @@ def explain(lower: Callable[[], Plan], after: str = "") -> Explanation:
     return Explanation("\n".join(line for part in parts for line in part))
 
 
+def _as_lowered(step: Step) -> int:
+    """The steps that one stands for: of an update that is like others, those that one loop makes of it."""
+    return len(step.action.form.run) if isinstance(step.action, Chained) else int(not step.is_view)
+
+
 def _summary(lowered: Plan, compiled: CompiledPlan) -> list[str]:
     plan = compiled.plan
     steps = sum(not step.is_view for step in flat(plan.steps))
-    before = sum(not step.is_view for step in flat(lowered.steps))
+    before = sum(map(_as_lowered, flat(lowered.steps)))
     lines = [f"plan: {steps} steps (of {before} as lowered)"]
     params = sum({value.name: value.nbytes for value in compiled.values if value.persists}.values())
     persistable = f"{_bytes(params)} of persistable variables, updated in place"

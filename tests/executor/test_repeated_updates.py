@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -114,3 +115,18 @@ def test_texts_are_written_when_they_are_compiled(
     # asked for by the second run, and in use from the fourth on
     assert len(written) == 1
     np.testing.assert_allclose(results[4], results[0], rtol=1e-5)
+
+
+def test_explain_counts_every_step_of_an_update(flags: Callable[..., None]) -> None:
+    flags(fast_loops="off")
+    x = fluid.data("x", [8, 24])
+    h = x
+    for _ in range(4):
+        h = layers.fc(h, 24, act="tanh")
+    loss = layers.reduce_mean(h)
+    fluid.optimizer.Adam(0.05).minimize(loss)
+    exe = fluid.Executor(fluid.CPUPlace())
+    exe.run(fluid.default_startup_program())
+    text = exe.explain(feed={"x": np.ones((8, 24), "float32")}, fetch_list=[loss])
+    steps, lowered = map(int, re.findall(r"\d+", text.splitlines()[0]))
+    assert lowered >= steps > 8 * 4  # each of eight parameters and its two moments are written by some

@@ -84,7 +84,7 @@ class _Candidate:
 
 
 _Kind: TypeAlias = "tuple[LoopCode, tuple[Value, ...], NestSizes]"
-"""What loops that are alike have in common: the code, the arrays of the first of them, the sizes."""
+"""The code, the arrays and the sizes of the first of some loops that are alike."""
 
 
 def _compiled(steps: Sequence[Step], made: ValueFactory, threads: int, wait: bool) -> list[Step]:

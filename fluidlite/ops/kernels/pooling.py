@@ -160,8 +160,7 @@ class PoolPlan:
 
     `mode` is "max" or "avg". An average divides by the elements of the window that lie inside (`exclusive`),
     or by the size of the kernel, of which `clipped` leaves out what is beyond the padding. Of equal largest
-    elements the first, in row-major order, gets the gradient,
-    as in Paddle.
+    elements the first, in row-major order, gets the gradient, as in Paddle.
     """
 
     def __init__(

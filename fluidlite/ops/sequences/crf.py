@@ -6,6 +6,7 @@ come from.
 
 from __future__ import annotations
 
+from functools import cache, lru_cache
 from typing import Any
 
 import numpy as np
@@ -14,6 +15,7 @@ from fluidlite.base.dtypes import Array, VarType
 from fluidlite.base.errors import ShapeError
 from fluidlite.base.registry import INTS, AttrType, Lod, Op, Spec, required
 from fluidlite.ops.kernels.padding import Batch
+from fluidlite.ops.kernels.sequence_rows import level_of, owners
 from fluidlite.values.tensor import host
 
 
@@ -237,35 +239,61 @@ def _(Inference: Spec, Label: Spec, chunk_scheme: str) -> tuple[Spec, ...]:
     return (Spec((1,), VarType.FP32),) * 3 + (Spec((1,), VarType.INT64),) * 3
 
 
-def _chunks_of(tags: Array, num_chunk_types: int, scheme: str, excluded: list[int]) -> tuple[Array, Array]:
-    """The ends of the chunks that begin at each place, one past the last (0 where none begins), and types.
+_OUTSIDE = 4  # the role of a tag of no chunk; those of others are their numbers in the scheme
+_BEGINS, _ENDS = 1, 2
 
-    `tags` are those of several sequences, with a tag of no chunk (-1) before, between and behind them.
+
+@cache
+def _borders(scheme: str) -> Array:
+    """What lies between two neighbours, by [same type, role of the first, role of the second]: where a chunk
+    `_BEGINS`, or `_ENDS`, or both.
     """
     begin, inside, end, single = _SCHEMES[scheme]
-    outside = num_chunk_types
-    # by way of the quotient: NumPy divides by one number ten times as fast as it takes remainders
-    kind = tags // _TAGS[scheme]
-    tag = tags - kind * _TAGS[scheme]
-    kind[tags < 0] = outside
-    before, after, was, now = tag[:-1], tag[1:], kind[:-1], kind[1:]
-    same = (was == now) & (now != outside)
-    stopped, fresh = (before == end) | (before == single), (after == begin) | (after == single)
-    ends = (was != outside) & (~same | stopped | ((before == begin) | (before == inside)) & fresh)
-    begins = (now != outside) & (~same | fresh | ((after == inside) | (after == end)) & stopped)
-    if excluded:
-        begins &= ~np.isin(now, excluded)
-    starts, stops = np.flatnonzero(begins), np.flatnonzero(ends)
-    until = np.zeros(len(now), np.int64)
-    until[starts] = stops[np.searchsorted(stops, starts, side="right")]
-    return until, now
+    roles = np.arange(_OUTSIDE + 1)
+    was, now = roles[:, None], roles
+    same = np.array([False, True])[:, None, None] & (now != _OUTSIDE)
+    stopped, fresh = (was == end) | (was == single), (now == begin) | (now == single)
+    ends = (was != _OUTSIDE) & (~same | stopped | ((was == begin) | (was == inside)) & fresh)
+    begins = (now != _OUTSIDE) & (~same | fresh | ((now == inside) | (now == end)) & stopped)
+    return (_BEGINS * begins + _ENDS * ends).astype(np.int8).ravel()
 
 
-def _set_apart(tags: Array, lengths: Array) -> Array:
-    """Sequences that lie one behind the other, with -1 before, between and behind them."""
-    apart = np.full(len(tags) + len(lengths) + 1, -1, np.int64)
-    apart[np.arange(len(tags)) + np.repeat(np.arange(len(lengths)), lengths) + 1] = tags
+@lru_cache(maxsize=16)
+def _roles(scheme: str, num_chunk_types: int, count: int) -> tuple[Array, Array]:
+    """The role and the type of each tag below `count`, behind those of no tag at all."""
+    kind, role = np.divmod(np.arange(-1, count), _TAGS[scheme])
+    kind[0] = num_chunk_types
+    role[kind == num_chunk_types] = _OUTSIDE
+    return role.astype(np.int8), kind
+
+
+def _set_apart(lengths: Array, *tags: Array) -> Array:
+    """Each array's sequences one behind the other, their tags + 1, with 0 before, between and behind them."""
+    places = np.arange(1, len(tags[0]) + 1) + owners(lengths)
+    apart = np.zeros((len(tags), len(tags[0]) + len(lengths) + 1), np.int64)
+    for row, values in zip(apart, tags, strict=True):
+        row[places] = values + 1
     return apart
+
+
+def _chunk_counts(apart: Array, num_chunk_types: int, scheme: str, excluded: list[int]) -> list[int]:
+    """Chunks of the first row, of the second, and those that both have."""
+    role, kind = _roles(scheme, num_chunk_types, int(apart.max()))
+    flat = apart.ravel()
+    roles, kinds = role.take(flat, mode="clip"), kind.take(flat, mode="clip")
+    code = (kinds[:-1] == kinds[1:]) * np.int8((_OUTSIDE + 1) ** 2)
+    code += roles[:-1] * np.int8(_OUTSIDE + 1)
+    code += roles[1:]
+    found = _borders(scheme).take(code)
+    begins = (found & _BEGINS) != 0
+    if excluded:
+        begins &= ~np.isin(kinds[1:], excluded)
+    width = apart.shape[1]
+    ours, theirs = begins[: width - 1], begins[width:]
+    starts = np.flatnonzero(ours & theirs & (kinds[1:width] == kinds[width + 1 :]))
+    stops = np.flatnonzero(found & _ENDS)
+    until, wanted = (stops[stops.searchsorted(first, side="right")] for first in (starts, starts + width))
+    return [int(np.count_nonzero(chunks)) for chunks in (ours, theirs, until + width == wanted)]
 
 
 @chunk_eval.kernel
@@ -280,15 +308,14 @@ def _(
     excluded_chunk_types: list[int],
 ) -> tuple[Any, ...]:
     # a metric, evaluated on the host
-    batch = Batch(np, host(Inference), Inference_lod, None if SeqLength is None else host(SeqLength))
-    # both as one, so that nothing is done twice
-    tags = np.concatenate([batch.unpadded(host(tags)) for tags in (Inference, Label)])
-    apart = _set_apart(tags, np.concatenate((batch.lengths, batch.lengths)))
-    until, kind = _chunks_of(apart, num_chunk_types, chunk_scheme, excluded_chunk_types)
-    half = len(until) // 2
-    offset = half * (until[half:] > 0)
-    alike = (until[:half] > 0) & (until[:half] == until[half:] - offset) & (kind[:half] == kind[half:])
-    counts = [int(np.count_nonzero(chunks)) for chunks in (until[:half], until[half:], alike)]
+    tags = [host(Inference), host(Label)]
+    if SeqLength is None:
+        lengths = level_of("chunk_eval", "Inference", Inference_lod).lengths
+    else:
+        batch = Batch(np, tags[0], (), host(SeqLength))
+        tags, lengths = [batch.unpadded(found) for found in tags], batch.lengths
+    apart = _set_apart(lengths, *(found.reshape(-1) for found in tags))
+    counts = _chunk_counts(apart, num_chunk_types, chunk_scheme, excluded_chunk_types)
     precision, recall = (counts[2] / max(number, 1) for number in counts[:2])
     f1 = 2 * precision * recall / (precision + recall) if counts[2] else 0.0
     return (

@@ -5,7 +5,7 @@ or padding.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -220,53 +220,48 @@ def _row_offsets(X: Array, lod: Lod) -> Array:
     return offsets_of_level("row_conv", "X", lod, 0, len(X))
 
 
-def _ahead(xp: Any, rows: Array, offsets: Array, reach: int) -> Iterator[tuple[int, Array]]:
-    """For w = 0, 1, ... the rows w further, zeros where the sequence has ended."""
-    # rows to the end of the sequence
-    left = offsets[1:].repeat(lengths_of(offsets)) - np.arange(len(rows))
-    for w in range(min(reach, int(left.max(initial=0)))):
-        mask = xp.asarray((left > w)[: len(rows) - w, None])
-        yield w, xp.where(mask, rows[w:], rows.dtype.type(0))
+_BLOCK = 1 << 15  # numbers of a block of rows: what all steps of a window read stays in the cache
 
 
-def _of_one_length(X: Array, offsets: Array) -> tuple[int, int, int] | None:
-    """(sequences, rows of each, columns); None where their lengths differ, or there are none. Without masks
-    for their ends a row_conv with its gradient takes half the time.
+class _Step(NamedTuple):
+    """A place of the window over a block of rows: `here` look at the rows `ahead`, but for those `beyond`,
+    numbers in the block, whose sequences have ended by then.
     """
-    lengths = lengths_of(offsets)
-    if not X.size or len(lengths) == 0 or (lengths != lengths[0]).any():
-        return None
-    return len(lengths), int(lengths[0]), X.shape[-1]
+
+    place: int
+    here: slice
+    ahead: slice
+    beyond: Array
+
+
+def _steps(xp: Any, rows: Array, offsets: Array, reach: int) -> Iterator[_Step]:
+    """Each place of the window over each block of rows."""
+    count = len(rows)
+    left = offsets[1:].repeat(lengths_of(offsets)) - np.arange(count)
+    block = max(_BLOCK // max(rows.shape[1], 1), 1) if xp is np else count
+    longest = min(reach, int(left.max(initial=0)))
+    for first in range(0, count, block):
+        for place in range(longest):
+            stop = min(first + block, count - place)
+            if first < stop:
+                beyond = xp.asarray(np.flatnonzero(left[first:stop] <= place))
+                yield _Step(place, slice(first, stop), slice(first + place, stop + place), beyond)
+
+
+def _within(products: Array, beyond: Array) -> Array:
+    """Products of rows, zeros where there is none ahead."""
+    if len(beyond):
+        products[beyond] = 0
+    return products
 
 
 @row_conv.kernel
 def _(xp: Any, X: Array, X_lod: Lod, Filter: Array) -> Array:
-    even = _of_one_length(X, _row_offsets(X, X_lod))
-    if even is not None:
-        x = X.reshape(even)
-        found = x * Filter[0]
-        for w in range(1, min(len(Filter), even[1])):
-            found[:, :-w] += x[:, w:] * Filter[w]
-        return found.reshape(X.shape)
     rows = X.reshape(-1, X.shape[-1])
     out = xp.zeros_like(rows)
-    for w, ahead in _ahead(xp, rows, _row_offsets(X, X_lod), len(Filter)):
-        out[: len(rows) - w] += ahead * Filter[w]
+    for place, here, ahead, beyond in _steps(xp, rows, _row_offsets(X, X_lod), len(Filter)):
+        out[here] += _within(rows[ahead] * Filter[place], beyond)
     return out.reshape(X.shape)
-
-
-def _filter_gradient(x: Array, d: Array, out: Array) -> None:
-    """The gradient of the filter from sequences of one length; `out` holds zeros."""
-    for w in range(min(len(out), x.shape[1])):
-        out[w] = (x[:, w:] * d[:, : x.shape[1] - w]).sum(axis=(0, 1))
-
-
-def _input_gradient(d: Array, filter: Array) -> Array:
-    """The gradient of such sequences."""
-    found: Array = d * filter[0]
-    for w in range(1, min(len(filter), d.shape[1])):
-        found[:, w:] += d[:, :-w] * filter[w]
-    return found
 
 
 @row_conv.grad("X Filter")
@@ -274,21 +269,11 @@ def _(
     xp: Any, X: Array, X_lod: Lod, Filter: Array, dOut: Array, wants: frozenset[str]
 ) -> tuple[Array | None, Array | None]:
     rows, d = X.reshape(-1, X.shape[-1]), dOut.reshape(-1, X.shape[-1])
-    offsets = _row_offsets(X, X_lod)
-    dfilter = xp.zeros_like(Filter)
-    even = _of_one_length(X, offsets)
-    if even is not None:
-        _filter_gradient(X.reshape(even), dOut.reshape(even), dfilter)
-        dx = _input_gradient(dOut.reshape(even), Filter) if "X@GRAD" in wants else None
-        return None if dx is None else dx.reshape(X.shape), dfilter
-    if "Filter@GRAD" in wants:
-        for w, ahead in _ahead(xp, rows, offsets, len(Filter)):
-            dfilter[w] = (ahead * d[: len(rows) - w]).sum(axis=0)
-    if "X@GRAD" not in wants:
-        return None, dfilter
-    out = xp.zeros_like(rows)
-    passed = np.arange(len(rows)) - offsets[:-1].repeat(lengths_of(offsets))
-    for w in range(min(len(Filter), len(rows))):
-        mask = xp.asarray((passed >= w)[w:, None])  # the sequence has a row that looks w ahead to here
-        out[w:] += xp.where(mask, d[: len(rows) - w], d.dtype.type(0)) * Filter[w]
-    return out.reshape(X.shape), dfilter
+    dx = xp.zeros_like(rows) if "X@GRAD" in wants else None
+    dfilter = xp.zeros_like(Filter) if "Filter@GRAD" in wants else None
+    for place, here, ahead, beyond in _steps(xp, rows, _row_offsets(X, X_lod), len(Filter)):
+        if dfilter is not None:
+            dfilter[place] += _within(rows[ahead] * d[here], beyond).sum(axis=0)
+        if dx is not None:
+            dx[ahead] += _within(d[here] * Filter[place], beyond)
+    return None if dx is None else dx.reshape(X.shape), dfilter

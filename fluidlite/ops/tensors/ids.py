@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -235,17 +234,6 @@ def _(Ids: Spec, Parents: Spec) -> Spec:
     return Ids.with_shape(Ids.shape)
 
 
-def _walk(xp: Any, ids: Sequence[Array], parents: Sequence[Array]) -> list[Array]:
-    """The tokens of whole beams, last step first."""
-    batch = xp.arange(ids[0].shape[0])[:, None]
-    beam = xp.arange(ids[0].shape[1])[None, :]
-    found = []
-    for tokens, before in zip(reversed(ids), reversed(parents), strict=True):
-        found.append(tokens[batch, beam])
-        beam = before[batch, beam]
-    return found
-
-
 @gather_tree.kernel
 def _(xp: Any, Ids: Array, Parents: Array) -> Array:
     if Ids.ndim != 3 or Ids.shape != Parents.shape:
@@ -253,4 +241,17 @@ def _(xp: Any, Ids: Array, Parents: Array) -> Array:
             f"op 'gather_tree': Ids{list(Ids.shape)} and Parents{list(Parents.shape)} must be [steps, batch, "
             f"beams]"
         )
-    return xp.stack(_walk(xp, list(Ids), list(Parents))[::-1])
+    steps, batch, beams = Ids.shape
+    if Parents.size and not 0 <= int(Parents.min()) <= int(Parents.max()) < beams:
+        raise ShapeError(
+            f"op 'gather_tree': Parents lie between {Parents.min()} and {Parents.max()}, but there are "
+            f"{beams} beams"
+        )
+    # positions in a step, so that one look-up goes a step back
+    flat = xp.arange(steps * batch * beams).reshape(steps, -1)
+    before = Parents.reshape(steps, -1) + xp.arange(batch).repeat(beams) * beams
+    places = list(flat[:1])
+    for parents in before[:0:-1]:
+        places.append(parents.take(places[-1]))
+    chosen = xp.stack(places[::-1]) + flat[:, :1]
+    return Ids.take(chosen).reshape(Ids.shape)

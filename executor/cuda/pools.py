@@ -37,7 +37,7 @@ class DevicePool:
         self.is_max = mode == "max"
         self.planes = math.prod(shape[:2])
         down, along = windows
-        self.places = (len(down.starts), len(along.starts))
+        self.places = (down.count, along.count)
         self.numbers = (down.size, along.size, *self.places)
         tables: list[Any] = [each for window in windows for each in (window.starts, window.ends)]
         tables += [each for window in windows for each in _holders(window)]
@@ -46,7 +46,7 @@ class DevicePool:
         starts_lower = all(each.complete or each.single is not None or each.uneven for each in windows)
         self.lowest = -math.inf if starts_lower else float(np.finfo("float32").min)
         sizes = divisors(windows, exclusive, clipped)
-        sizes = sizes or [(each.kernel,) * len(each.starts) for each in windows]
+        sizes = sizes or [(each.kernel,) * each.count for each in windows]
         self.factors = None if self.is_max else xp.asarray(_inverse(*sizes).astype(sum_dtype(dtype)))
         self.kernels: dict[str, CudaKernel] = {}
 
@@ -83,7 +83,7 @@ class DevicePool:
     def explained(shape: Sequence[int], windows: Sequence[Windows], mode: str, *_: Any) -> str:
         """A line for people."""
         name = "pool_max" if mode == "max" else "pool_mean"
-        return f"CUDA kernels {name}*, {len(windows[0].starts)} x {len(windows[1].starts)} windows"
+        return f"CUDA kernels {name}*, {windows[0].count} x {windows[1].count} windows"
 
 
 def _holders(windows: Windows) -> tuple[Array, Array]:

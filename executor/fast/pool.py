@@ -23,7 +23,7 @@ def has_fast_pool(shape: Sequence[int], arguments: Sequence[Any], axes: Sequence
     # what 2.x leaves out of an average, beyond the padding, the library counts
     if clipped and mode == "avg" and not exclusive:
         return False
-    whole = all(each.kernel and all(each.lengths) for each in windows)
+    whole = all(each.kernel and each.whole for each in windows)
     is_laid = _has_last(shape, axes) or tuple(axes) == tuple(range(2, len(shape)))
     return available() and dtype == np.float32 and is_laid and whole and 0 not in shape
 
@@ -53,7 +53,7 @@ class FastPool(ImagePool):
         except OneDnnError:
             self.kernels = []
         self._takes = [False] * len(sizes)
-        counts = tuple(len(each.starts) for each in windows)
+        counts = tuple(each.count for each in windows)
         self._shape = (shape[0], *counts, shape[-1]) if is_last else (*shape[:2], *counts)
 
     @property

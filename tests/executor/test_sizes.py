@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import gc
 import operator
+import weakref
 from collections.abc import Callable, Iterable
 from typing import Any
 
@@ -15,6 +17,7 @@ import fluidlite as fluid
 from fluidlite import layers
 from fluidlite.executor import plan_cache
 from fluidlite.executor.plan.sizes import SizeTable, about, holds_sizes, plain, resolved
+from fluidlite.executor.run import bound
 from fluidlite.values.scope import Scope
 
 SIZES = (7, 3, 16, 5, 64, 2, 33, 1, 0, 4)
@@ -129,6 +132,23 @@ def convolution_feeds(rng: Any, size: int) -> dict[str, Any]:
     return {"x": rng.rand(size, 2, 8, 8).astype("float32")}
 
 
+def images() -> Any:
+    x = fluid.data("x", [None, 2, None, None])
+    hidden = layers.conv2d(x, 4, 3, padding=1, act="relu")
+    kept = layers.pool2d(hidden, 3, pool_stride=2, pool_padding=1, pool_type="avg")
+    hidden = layers.pool2d(layers.batch_norm(hidden), 2, pool_stride=2, ceil_mode=True)
+    hidden = layers.conv2d(hidden, 4, 3, padding=1)
+    heads = [layers.pool2d(each, 1, "avg", global_pooling=True) for each in (kept, hidden)]
+    heads.append(layers.adaptive_pool2d(hidden, 2, "avg"))
+    loss = layers.mean(layers.square(layers.scale(layers.fc(heads, 3), 0.1)))
+    fluid.optimizer.Momentum(0.01, 0.9).minimize(loss)
+    return loss
+
+
+def images_feeds(rng: Any, size: int) -> dict[str, Any]:
+    return {"x": rng.rand(2, 2, size + 4, 3 * size + 5).astype("float32")}
+
+
 def attention() -> Any:
     x = fluid.data("x", [None, None, 8])
     heads = layers.transpose(layers.reshape(layers.fc(x, 8, num_flatten_dims=2), [0, 0, 2, 4]), [0, 2, 1, 3])
@@ -195,6 +215,7 @@ def chain_feeds(rng: Any, size: int) -> dict[str, Any]:
 PROGRAMS = {
     "perceptron": (perceptron, perceptron_feeds, 4),
     "convolution": (convolution, convolution_feeds, 5),
+    "images": (images, images_feeds, 4),
     "attention": (attention, attention_feeds, 4),
     "slots": (slots, slots_feeds, 3),
     "loop": (loop, loop_feeds, 4),
@@ -325,11 +346,11 @@ def test_plans_are_bounded_in_bytes() -> None:
     side = Side(started(), False)
     rng = np.random.RandomState(0)
     first = side.run(loss, feeds(rng, 8))
-    (bound,) = side.exe._plans.bounds()
-    side.exe._plans.max_bytes = bound.nbytes
+    (held,) = side.exe._plans.bounds()
+    side.exe._plans.max_bytes = held.nbytes
     extra = layers.scale(loss, 2.0)
     doubled = side.run(extra, feeds(rng, 8))
-    assert bound not in side.exe._plans.bounds() and len(side.exe._plans.bounds()) == 1
+    assert held not in side.exe._plans.bounds() and len(side.exe._plans.bounds()) == 1
     assert np.isfinite(first).all() and np.isfinite(doubled).all()
     assert np.isfinite(side.run(loss, feeds(rng, 8))).all()
 
@@ -346,6 +367,70 @@ def test_without_general_plans_one_without_shapes_serves(monkeypatch: pytest.Mon
         fed = feeds(np.random.RandomState(size), size)
         np.testing.assert_allclose(side.run(loss, fed), naive.run(loss, fed), rtol=1e-4)
     assert side.exe._plans.made == 4
+
+
+def test_one_sample_at_a_time_of_any_length() -> None:
+    x = fluid.data("x", [None, None, 4])
+    scores = layers.softmax(layers.matmul(x, layers.fc(x, 4, num_flatten_dims=2), transpose_y=True))
+    out = layers.reduce_mean(layers.matmul(scores, x), 1)
+    side = Side(started(), False)
+    for length in (9, 5, 12, 7, 10, 6, 11):
+        side.run(out, {"x": np.ones((1, length, 4), "float32")})
+    assert side.exe._plans.made == 1
+
+
+def test_steps_of_sizes_that_are_dropped_leave_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(bound, "MAX_STEPS", 2)
+    build, feeds, _ = PROGRAMS["perceptron"]
+    fluid.default_startup_program().random_seed = 7
+    loss = build()
+    side = Side(started(), False)
+    rng = np.random.RandomState(0)
+    for size in (12, 11):
+        side.run(loss, feeds(rng, size))
+    (plan,) = side.exe._plans.bounds()
+    gc.collect()
+    gc.disable()
+    try:
+        step = weakref.ref(plan.step)
+        for size in (10, 9):
+            side.run(loss, feeds(rng, size))
+        assert step() is None
+        last = weakref.ref(plan.step)
+        del plan
+        side.exe._plans.clear()
+        assert last() is None
+    finally:
+        gc.enable()
+
+
+def test_who_makes_cycles_beside_new_sizes_gets_them_collected() -> None:
+    build, feeds, _ = PROGRAMS["chain"]
+    fluid.default_startup_program().random_seed = 7
+    loss = build()
+    side = Side(started(), False)
+    rng = np.random.RandomState(0)
+    side.run(loss, feeds(rng, 8))
+    collections = gc.get_stats()[1]["collections"]
+    for size in range(9, 39):
+        side.run(loss, feeds(rng, size))
+        for _ in range(800):
+            cycle: list[Any] = []
+            cycle.append(cycle)
+    assert gc.get_stats()[1]["collections"] > collections
+
+
+def test_one_plan_without_shapes_outlives_the_forms_that_it_served(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(plan_cache, "MAX_FORMS", 2)
+    monkeypatch.setattr(plan_cache, "MAX_ENTRIES", 4)
+    build, feeds, _ = PROGRAMS["perceptron"]
+    fluid.default_startup_program().random_seed = 7
+    loss = build()
+    side = Side(started(), False)
+    side.exe._plans.general = False
+    for size in range(2, 16):
+        side.run(loss, feeds(np.random.RandomState(size), size))
+    assert side.exe._plans.made == 3
 
 
 def test_parameters_that_are_replaced_between_sizes() -> None:

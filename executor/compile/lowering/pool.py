@@ -64,7 +64,7 @@ class _PoolImages:
     def keeps_largest(self) -> bool:
         """True if each result is the largest element of a window that is not empty."""
         windows, mode, *_ = self._arguments
-        return mode == "max" and all(all(each.lengths) for each in windows)
+        return mode == "max" and all(each.whole for each in windows)
 
     def before(self, steps: Rising, plan: Bound, shape: tuple[int, ...]) -> None:
         """Pool what lay before `steps`, and do those."""

@@ -40,13 +40,13 @@ class PoolKernel:
         self, shape: Sequence[int], windows: Sequence[Windows], mode: str, exclusive: bool, is_last: bool
     ) -> None:
         what = f"{mode} pool of {tuple(shape)} with windows of {[each.kernel for each in windows]}"
-        if not all(each.kernel and all(each.lengths) for each in windows) or 0 in shape:
+        if not all(each.kernel and each.whole for each in windows) or 0 in shape:
             raise OneDnnError(f"oneDNN: {what}: windows of different sizes")
         self.is_max = mode == "max"
         average = _AVERAGE if exclusive else _AVERAGE_WITH_PADDING
         algorithm = _MAX if self.is_max else average
         first = (shape[0], shape[-1], *shape[1:-1]) if is_last else tuple(shape)
-        pooled = (*first[:2], *(len(each.starts) for each in windows))
+        pooled = (*first[:2], *(each.count for each in windows))
         strides = channels_last if is_last else channels_first
         x, y = (Desc.strided(each, strides(each)) for each in (first, pooled))
         window = _window(windows)
@@ -90,7 +90,7 @@ class PoolKernel:
 def _window(windows: Sequence[Windows]) -> tuple[object, ...]:
     """Strides, kernel, dilation and padding, as the library has them."""
     # windows that reach further than the padding (ceil_mode) are so many more elements of padding
-    ends = [(len(each.starts) - 1) * each.stride + each.kernel - each.size - each.before for each in windows]
+    ends = [(each.count - 1) * each.stride + each.kernel - each.size - each.before for each in windows]
     return (
         dims([each.stride for each in windows]),
         dims([each.kernel for each in windows]),

@@ -39,11 +39,13 @@ def out_size(size: int, kernel: int, stride: int, pad: tuple[int, int], ceil_mod
 
 @dataclass(frozen=True)
 class Windows:
-    """The windows along one dimension of `size` elements: the elements from starts[i] to before ends[i]."""
+    """`count` windows along one dimension of `size` elements: those from starts[i] to before ends[i].
+
+    All that a plan has to know of them follows from these few numbers, which may be its sizes.
+    """
 
     size: int
-    starts: tuple[int, ...]
-    ends: tuple[int, ...]
+    count: int
     kernel: int  # 0 where the windows have different sizes
     stride: int = 0
     before: int = 0  # padding
@@ -52,21 +54,39 @@ class Windows:
     @classmethod
     def regular(cls, size: int, kernel: int, stride: int, pad: tuple[int, int], ceil_mode: bool) -> Windows:
         """Windows of `kernel` elements every `stride`."""
-        count = out_size(size, kernel, stride, pad, ceil_mode)
-        begins = [i * stride - pad[0] for i in range(count)]
-        ends = tuple(max(min(start + kernel, size), 0) for start in begins)
-        starts = tuple(min(max(start, 0), end) for start, end in zip(begins, ends, strict=True))
-        return cls(size, starts, ends, kernel, stride, *pad)
+        return cls(size, out_size(size, kernel, stride, pad, ceil_mode), kernel, stride, *pad)
 
     @classmethod
     def adaptive(cls, size: int, count: int) -> Windows:
         """`count` windows that cover everything evenly, overlapping where they must."""
         if count and size % count == 0:
             return cls.regular(size, size // count, size // count, (0, 0), False)
-        starts = [i * size // count for i in range(count)]
-        # rounded up, where the starts are rounded down: so windows overlap rather than leave a gap
-        ends = [-(-(i + 1) * size // count) for i in range(count)]
-        return cls(size, tuple(starts), tuple(ends), 0)
+        return cls(size, count, 0)
+
+    @functools.cached_property
+    def starts(self) -> tuple[int, ...]:
+        """The first element of each window."""
+        if not self.kernel:
+            return tuple(i * self.size // self.count for i in range(self.count))
+        begins = (i * self.stride - self.before for i in range(self.count))
+        return tuple(min(max(begin, 0), end) for begin, end in zip(begins, self.ends, strict=True))
+
+    @functools.cached_property
+    def ends(self) -> tuple[int, ...]:
+        """The element behind the last one of each window."""
+        if not self.kernel:
+            # rounded up, where the starts are rounded down: so windows overlap rather than leave a gap
+            return tuple(-(-(i + 1) * self.size // self.count) for i in range(self.count))
+        begins = (i * self.stride - self.before for i in range(self.count))
+        return tuple(max(min(begin + self.kernel, self.size), 0) for begin in begins)
+
+    @property
+    def whole(self) -> bool:
+        """True if no window lies in the padding alone."""
+        if not self.kernel:
+            return self.size > 0
+        last = (self.count - 1) * self.stride - self.before
+        return self.size > 0 and self.before < self.kernel and last < self.size
 
     @property
     def lengths(self) -> tuple[int, ...]:
@@ -76,7 +96,7 @@ class Windows:
     @property
     def padded_lengths(self) -> tuple[int, ...]:
         """The number of elements of each window of `kernel` that lie inside or in the padding."""
-        begins = [i * self.stride - self.before for i in range(len(self.starts))]
+        begins = [i * self.stride - self.before for i in range(self.count)]
         return tuple(min(self.kernel, self.size + self.after - begin) for begin in begins)
 
     @functools.cached_property
@@ -91,7 +111,7 @@ class Windows:
             # the first window for which the position is not in the padding before, and the last for which
             # it is not beyond the end
             first = max(0, -(shift // self.stride))
-            last = min((self.size - 1 - shift) // self.stride, len(self.starts) - 1)
+            last = min((self.size - 1 - shift) // self.stride, self.count - 1)
             count = last - first + 1
             if count > 0:
                 begin = first * self.stride + shift
@@ -108,7 +128,7 @@ class Windows:
     @property
     def uneven(self) -> bool:
         """True if the windows have different sizes, and none is empty: they are few, and taken one by one."""
-        return not self.kernel and all(self.lengths)
+        return not self.kernel and self.whole
 
     @property
     def slices(self) -> list[slice]:
@@ -118,7 +138,7 @@ class Windows:
     @property
     def single(self) -> slice | None:
         """The elements of the only window; None where there are several, or the only one is empty."""
-        if len(self.starts) != 1 or self.starts[0] >= self.ends[0]:
+        if self.count != 1 or self.starts[0] >= self.ends[0]:
             return None
         return slice(self.starts[0], self.ends[0])
 
@@ -132,16 +152,12 @@ class Windows:
     @functools.cached_property
     def complete(self) -> bool:
         """True if the first step meets every window."""
-        return bool(self.steps) and self.steps[0][1] == slice(0, len(self.starts))
+        return bool(self.steps) and self.steps[0][1] == slice(0, self.count)
 
     @functools.cached_property
     def disjoint(self) -> bool:
         """True if the steps meet every element exactly once."""
-        return (
-            self.stride == self.kernel > 0
-            and self.before == 0
-            and self.size == self.kernel * len(self.starts)
-        )
+        return self.stride == self.kernel > 0 and self.before == 0 and self.size == self.kernel * self.count
 
 
 def divisors(windows: Sequence[Windows], exclusive: bool, clipped: bool) -> list[tuple[int, ...]] | None:
@@ -183,7 +199,7 @@ class PoolPlan:
         self.shapes = [tuple(shape)]
         for axis, w in self._passes():
             before = self.shapes[-1]
-            self.shapes.append((*before[:axis], len(w.starts), *before[axis + 1 :]))
+            self.shapes.append((*before[:axis], w.count, *before[axis + 1 :]))
         self.out_shape = self.shapes[-1]
         sizes = divisors(windows, exclusive, clipped)
         self._factor = self._inverse(sizes) if sizes else dtype.type(1 / math.prod(w.kernel for w in windows))

@@ -167,7 +167,7 @@ def _largest_of_each(X: Array, windows: Sequence[Windows], shape: tuple[int, ...
 
 def _largest(xp: Any, X: Array, windows: Sequence[Windows]) -> tuple[Array, Array]:
     """The largest element of each window, and its place in the flattened image: the first of equal ones."""
-    shape = (*X.shape[:2], *(len(w.starts) for w in windows))
+    shape = (*X.shape[:2], *(w.count for w in windows))
     # windows that are larger than they are many are searched one by one
     if xp is np and math.prod(shape[2:]) <= math.prod(max(w.lengths) for w in windows):
         return _largest_of_each(X, windows, shape)

@@ -34,7 +34,7 @@ def _windows(size: int, bins: int) -> Windows:
     pad = (length * bins - size + 1) // 2
     windows = Windows.regular(size, length, length, (pad, pad), False)
     # a short axis gives more windows than bins: the last are left out
-    return replace(windows, starts=windows.starts[:bins], ends=windows.ends[:bins])
+    return replace(windows, count=min(windows.count, bins))
 
 
 def _levels(xp: Any, X: Array, height: int, kind: str) -> Iterator[tuple[PoolPlan, slice]]:

@@ -43,6 +43,15 @@ class Entry:
     values: list[Any] | None = None
     """Of a plan for several sizes: the values of its sizes."""
 
+    def release(self) -> None:
+        """Let go of the bindings; one that another thread is running goes with its last step."""
+        for bound in self.bounds:
+            if bound.lock.acquire(blocking=False):
+                bound.release()
+                bound.lock.release()
+        # in place: entries for other sizes share the list
+        self.bounds.clear()
+
 
 @dataclass(eq=False)
 class _General:
@@ -90,9 +99,16 @@ class _Family:
         self.suspected: set[tuple[int, int]] = set()
         """And those that one plan had to."""
         self.general: list[_General] = []
+        self.shapeless: dict[Form, Entry] = {}
+        """The plans for all further forms, by dtypes."""
         self.made = 0
         self.is_refused = False
         """True if a plan for several sizes would serve no more than one does."""
+
+    def release(self) -> None:
+        """Let go of the bindings of all plans that serve more than one form."""
+        for entry in (*self.shapeless.values(), *(Entry(plan.plan, plan.bounds) for plan in self.general)):
+            entry.release()
 
     def find(self, form: Form) -> Entry | None:
         """An entry for a form that one of the general plans serves."""
@@ -114,8 +130,9 @@ class _Family:
         now = {(feed, axis): form[feed][0][axis] for feed, axis in places}
         before = {(feed, axis): self.first[feed][0][axis] for feed, axis in places}
         self.varied.update(place for place in places if now[place] != before[place])
-        varied = [place for place in places if place in self.varied - self.fixed]
-        if not varied or any(now[place] < SMALLEST for place in varied):
+        # one sample at a time, of any length: a single row is no size, its length is
+        varied = [place for place in places if place in self.varied - self.fixed and now[place] >= SMALLEST]
+        if not varied:
             return None
         # dimensions that are equal in both forms are taken for one size, such as that of the batch
         groups = dict.fromkeys((now[place], before[place]) for place in varied)
@@ -170,15 +187,17 @@ class PlanCache:
     def clear(self) -> None:
         """Forget all plans."""
         with self.lock:
-            self._entries.clear()
-            self._families.clear()
+            for key in list(self._families):
+                self.forget(key)
 
     def forget(self, key: Key) -> None:
         """Forget the plans of a program: the scope holds arrays of other shapes than when they were made."""
         with self.lock:
-            self._families.pop(key, None)
+            family = self._families.pop(key, None)
+            if family is not None:
+                family.release()
             for place in [place for place in self._entries if place[0] == key]:
-                del self._entries[place]
+                self._entries.pop(place).release()
 
     def find(self, key: Key, form: Form, free: Free, scope: Scope, make: Make) -> Entry:
         """The plan for a form, found or made, for one that holds `lock`; `free` are the (feed, dimension)
@@ -196,7 +215,7 @@ class PlanCache:
         if found is None:
             found = self._entries[place] = family.find(form) or self._make(key, family, form, make)
             while len(self._entries) > MAX_ENTRIES:
-                self._entries.popitem(last=False)
+                self._drop_oldest()
         self._entries.move_to_end(place)
         self._families.move_to_end(key)
         return found
@@ -204,10 +223,10 @@ class PlanCache:
     def _make(self, key: Key, family: _Family, form: Form, make: Make) -> Entry:
         if family.made >= MAX_FORMS:
             shapeless = tuple((None, dtype, has_lod) for _, dtype, has_lod in form)
-            found = self._entries.get((key, shapeless))
+            found = family.shapeless.get(shapeless)
             if found is None:
                 self.made += 1
-                found = self._entries[key, shapeless] = Entry(make(shapeless, None))
+                found = family.shapeless[shapeless] = Entry(make(shapeless, None))
             return found
         if family.made == 0:
             family.first = form
@@ -219,6 +238,12 @@ class PlanCache:
         plan = make(form, None)
         family.made += 1
         return Entry(plan)
+
+    def _drop_oldest(self) -> None:
+        """Forget the form that was not asked for longest, and its plan, if that serves no other one."""
+        (key, _), entry = self._entries.popitem(last=False)
+        if entry.values is None and entry not in self._families[key].shapeless.values():
+            entry.release()
 
     def _make_general(self, family: _Family, form: Form, make: Make) -> Entry | None:
         """A plan for several sizes; None where there is none."""
@@ -266,8 +291,7 @@ class PlanCache:
                 break
             if last not in entry.bounds:
                 held -= sum(bound.nbytes for bound in entry.bounds)
-                # in place: entries for other sizes share the list
-                entry.bounds.clear()
+                entry.release()
                 if entry.values is None:
                     del self._entries[place]
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import copy
 import functools
 import threading
@@ -80,7 +81,7 @@ class BoundPlan:
         source = plan.source
         self._all = _Meanings.of(source)
         self._names: dict[str, Any] | None = None
-        self._steps: OrderedDict[tuple[Any, ...], Callable[..., Any]] = OrderedDict()
+        self._steps = _Steps()
         """Of the last few sizes, over one pool."""
 
     @functools.cached_property
@@ -97,7 +98,7 @@ class BoundPlan:
         """Take other values of the plan's sizes."""
         if values is not self.values:
             self.values = values
-            self.step = self._steps.get(tuple(values or ()))
+            self.step = self._steps.find(values)
 
     def current(self) -> bool:
         """True if the scope still holds the arrays that this plan is bound to; binds anew where others of the
@@ -107,9 +108,16 @@ class BoundPlan:
         if self.seen != rebinds.count and not self._take_arrays():
             return False
         if self.step is None:
-            with without_collector():
+            # not for later sizes: what the program around has made since would be old each time, too
+            with contextlib.nullcontext() if self._names is not None else without_collector():
                 self._bind()
         return True
+
+    def release(self) -> None:
+        """Let go of all steps, for who has taken the lock and drops the plan."""
+        self._steps.clear()
+        self._names = None
+        self.step = None
 
     def _take_arrays(self) -> bool:
         """Look at the arrays of the scope; False where the plan does not fit them."""
@@ -163,9 +171,11 @@ class BoundPlan:
         if self.buffers.place(self.values) or self._names is None:
             self._steps.clear()
             self.is_counted = False
-            names = self._names = {"load": self._load, "store": self._store}
+            names = {"load": self._load, "store": self._store}
             names.update({name: getattr(self._module, name) for name in self.plan.source.functions})
             self._add(names, self._all)
+            # of one size there will be no other step
+            self._names = names if self.values is None else dict(names)
         else:
             names = dict(self._names)
             self._add(names, self._varying)
@@ -173,11 +183,9 @@ class BoundPlan:
         step = names["step"]
         # what was captured before is worth nothing: a graph holds the addresses of the old arrays
         is_graph = self.xp is not np and not obstacles(self.plan)
-        self.step = cuda.CapturedStep(self.xp, step) if is_graph else step
-        if self.values is not None:
-            self._steps[tuple(self.values)] = self.step
-            if len(self._steps) > MAX_STEPS:
-                self._steps.popitem(last=False)
+        made: Callable[..., Any] = cuda.CapturedStep(self.xp, step) if is_graph else step
+        self._steps.keep(self.values, made, names)
+        self.step = made
 
     @functools.cached_property
     def _module(self) -> Any:
@@ -293,6 +301,38 @@ class BoundPlan:
         finally:
             if switch is not None:
                 switch.leave()
+
+
+class _Steps:
+    """The steps for the sizes that came last, each with the names that it knows.
+
+    A step and its names hold each other, and Python's collector looks at old objects so seldom that batches
+    of ever new sizes would fill the memory. So the names of a step that is dropped are forgotten at once.
+    """
+
+    def __init__(self) -> None:
+        self._kept: OrderedDict[tuple[Any, ...], tuple[Callable[..., Any], dict[str, Any]]] = OrderedDict()
+
+    def find(self, values: Sequence[Any] | None) -> Callable[..., Any] | None:
+        """The step for such values of the sizes, where there is one."""
+        key = tuple(values or ())
+        if key not in self._kept:
+            return None
+        self._kept.move_to_end(key)
+        return self._kept[key][0]
+
+    def keep(self, values: Sequence[Any] | None, step: Callable[..., Any], names: dict[str, Any]) -> None:
+        """Take a step, and drop the one that was not asked for longest."""
+        self._kept[tuple(values or ())] = step, names
+        if len(self._kept) > MAX_STEPS:
+            _, (_, dropped) = self._kept.popitem(last=False)
+            dropped.clear()
+
+    def clear(self) -> None:
+        """Drop all steps."""
+        for _, names in self._kept.values():
+            names.clear()
+        self._kept.clear()
 
 
 def _differ(now: Mapping[str, Any], before: Mapping[str, Any]) -> bool:

@@ -63,13 +63,17 @@ class Windows:
             return cls.regular(size, size // count, size // count, (0, 0), False)
         return cls(size, count, 0)
 
+    @property
+    def _begins(self) -> list[int]:
+        """The first place of each regular window, in the padding or not."""
+        return [i * self.stride - self.before for i in range(self.count)]
+
     @functools.cached_property
     def starts(self) -> tuple[int, ...]:
         """The first element of each window."""
         if not self.kernel:
             return tuple(i * self.size // self.count for i in range(self.count))
-        begins = (i * self.stride - self.before for i in range(self.count))
-        return tuple(min(max(begin, 0), end) for begin, end in zip(begins, self.ends, strict=True))
+        return tuple(min(max(begin, 0), end) for begin, end in zip(self._begins, self.ends, strict=True))
 
     @functools.cached_property
     def ends(self) -> tuple[int, ...]:
@@ -77,8 +81,7 @@ class Windows:
         if not self.kernel:
             # rounded up, where the starts are rounded down: so windows overlap rather than leave a gap
             return tuple(-(-(i + 1) * self.size // self.count) for i in range(self.count))
-        begins = (i * self.stride - self.before for i in range(self.count))
-        return tuple(max(min(begin + self.kernel, self.size), 0) for begin in begins)
+        return tuple(max(min(begin + self.kernel, self.size), 0) for begin in self._begins)
 
     @property
     def whole(self) -> bool:
@@ -96,8 +99,7 @@ class Windows:
     @property
     def padded_lengths(self) -> tuple[int, ...]:
         """The number of elements of each window of `kernel` that lie inside or in the padding."""
-        begins = [i * self.stride - self.before for i in range(self.count)]
-        return tuple(min(self.kernel, self.size + self.after - begin) for begin in begins)
+        return tuple(min(self.kernel, self.size + self.after - begin) for begin in self._begins)
 
     @functools.cached_property
     def steps(self) -> tuple[tuple[slice, slice], ...]:

@@ -171,7 +171,7 @@ class BoundPlan:
         if self.buffers.place(self.values) or self._names is None:
             self._steps.clear()
             self.is_counted = False
-            names = {"load": self._load, "store": self._store}
+            names: dict[str, Any] = {"load": self._load, "store": self._store}
             names.update({name: getattr(self._module, name) for name in self.plan.source.functions})
             self._add(names, self._all)
             # of one size there will be no other step
@@ -183,9 +183,8 @@ class BoundPlan:
         step = names["step"]
         # what was captured before is worth nothing: a graph holds the addresses of the old arrays
         is_graph = self.xp is not np and not obstacles(self.plan)
-        made: Callable[..., Any] = cuda.CapturedStep(self.xp, step) if is_graph else step
-        self._steps.keep(self.values, made, names)
-        self.step = made
+        self.step = cuda.CapturedStep(self.xp, step) if is_graph else step
+        self._steps.keep(self.values, self.step, names)
 
     @functools.cached_property
     def _module(self) -> Any:

@@ -113,6 +113,28 @@ def test_plan_equals_interpreter(name: str) -> None:
     assert_alike(PROGRAMS[name], lambda: fluid.optimizer.SGD(0.1), SHAPE)
 
 
+@pytest.mark.parametrize("shape", [[2, 3, 4, 5], [4, 6, 7], [3, 5, 1, 1]])
+def test_fed_images_are_normalised_as_they_lie(shape: list[int]) -> None:
+    found: list[Any] = []
+    copies: list[str] = []
+    for naive in (True, False):
+        main, startup = fluid.Program(), fluid.Program()
+        with fluid.program_guard(main, startup), fluid.unique_name.guard():
+            out = layers.relu(layers.batch_norm(fluid.data("x", shape), is_test=True))
+        exe, scope = fluid.Executor(fluid.CPUPlace()), fluid.Scope()
+        exe.run(startup, scope=scope)
+        random = np.random.default_rng(3)
+        for name in [one.name for one in main.list_vars() if one.persistable]:
+            kept = scope.find_var(name).get_tensor()
+            kept.set(random.uniform(0.5, 2, kept.shape()).astype("float32"), fluid.CPUPlace())
+        feed = {"x": random.standard_normal(shape).astype("float32")}
+        exe.naive = naive
+        found += exe.run(main, feed=feed, fetch_list=[out], scope=scope)
+        copies = [line for line in exe.explain(main, feed, [out], scope).splitlines() if "copyto(" in line]
+    np.testing.assert_allclose(found[1], found[0], rtol=1e-5, atol=1e-6)
+    assert not copies
+
+
 OPTIMIZERS: dict[str, Callable[[], Any]] = {
     "lars": lambda: fluid.optimizer.LarsMomentum(0.1, 0.9),
     "lamb": lambda: fluid.optimizer.Lamb(0.1),

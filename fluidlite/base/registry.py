@@ -157,7 +157,7 @@ class KernelContext(Protocol):
     scope: Any  # the Scope of the run
     place: Any
     threads: int
-    compiled: Any  # compiled kernels of recurrences (`fluidlite.ops.kernels.lstm_steps`), or None
+    compiled: Any  # compiled recurrences (`fluidlite.ops.kernels.lstm_steps`) and searches, or None
     unread: frozenset[str]  # output slots that nobody reads, and that need no value
     fixed: frozenset[str]  # input slots of persistable variables that the program does not write
 

@@ -19,6 +19,7 @@ from fluidlite.executor.fast.loops.gated import PRODUCT, GatedSteps, UnitForm
 from fluidlite.executor.fast.loops.gru import GruForm, GruSteps
 from fluidlite.executor.fast.loops.lstm import LstmForm, LstmSteps, ProjectedForm, ProjectedSteps
 from fluidlite.executor.fast.loops.panels import Panels, address
+from fluidlite.executor.fast.loops.searches import Searches
 from fluidlite.executor.run.team import on_team
 from fluidlite.ops.kernels.gru_steps import GruRun, GruUnit
 from fluidlite.ops.kernels.lstm_steps import LstmLayer, LstmRun, ProjectedRun, Projection
@@ -71,10 +72,11 @@ class _StepsFunction(NamedTuple):
 
 
 class Recurrences:
-    """The compiled recurrences of a plan; None for what has no code, or not yet."""
+    """The compiled recurrences of a plan, and its searches; None for what has no code, or not yet."""
 
     def __init__(self, wait: bool) -> None:
         self.wait = wait
+        self.searches = Searches(wait)
         self.runs: dict[Any, int] = {}
         self.kept: dict[Hashable, tuple[Any, list[_Packed]]] = {}
         """Weights in panels, with the state of the persistable variables that they were made in."""

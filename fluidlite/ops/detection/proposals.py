@@ -12,7 +12,7 @@ import numpy as np
 
 from fluidlite.base.dtypes import Array, VarType
 from fluidlite.base.errors import ShapeError
-from fluidlite.base.registry import AttrType, Lod, Op, Spec, WithLod, required
+from fluidlite.base.registry import AttrType, KernelContext, Lod, Op, Spec, WithLod, required
 from fluidlite.ops.detection.boxes import check_boxes
 from fluidlite.ops.kernels.boxes import areas
 from fluidlite.ops.kernels.regions import rows_lod
@@ -90,7 +90,13 @@ def _best_first(scores: Array, most: int) -> Array:
 
 
 def _proposals_of_image(
-    scores: Array, deltas: Array, anchors: Array, variances: Array, info: Array, attrs: Attrs
+    scores: Array,
+    deltas: Array,
+    anchors: Array,
+    variances: Array,
+    info: Array,
+    attrs: Attrs,
+    ctx: KernelContext,
 ) -> tuple[Array, Array]:
     """Boxes and scores (R, 1) of one image, best first; inputs have a row an anchor."""
     order = _best_first(scores, attrs["pre_nms_topN"])
@@ -101,7 +107,7 @@ def _proposals_of_image(
     boxes, best = boxes[large], scores[order][large]
     if attrs["nms_thresh"] > 0:  # else 1.8.5 gives all of them, whatever post_nms_topN is
         most = attrs["post_nms_topN"] if attrs["post_nms_topN"] > 0 else -1
-        kept = kept_boxes(boxes, attrs["nms_thresh"], False, attrs["eta"], most)
+        kept = kept_boxes(boxes, attrs["nms_thresh"], False, attrs["eta"], most, ctx)
         boxes, best = boxes[kept], best[kept]
     return boxes, best[:, None]
 
@@ -109,14 +115,21 @@ def _proposals_of_image(
 @generate_proposals.kernel
 @with_attrs(_ATTRS)
 def _(
-    xp: Any, Scores: Array, BboxDeltas: Array, ImInfo: Array, Anchors: Array, Variances: Array, attrs: Attrs
+    xp: Any,
+    Scores: Array,
+    BboxDeltas: Array,
+    ImInfo: Array,
+    Anchors: Array,
+    Variances: Array,
+    attrs: Attrs,
+    ctx: KernelContext,
 ) -> dict[str, Any]:
     count = len(Scores)
     scores = host(Scores).transpose(0, 2, 3, 1).reshape(count, -1)
     deltas = host(BboxDeltas).transpose(0, 2, 3, 1).reshape(count, -1, 4)
     anchors, variances = host(Anchors).reshape(-1, 4), host(Variances).reshape(-1, 4)
     found = [
-        _proposals_of_image(*one, attrs)
+        _proposals_of_image(*one, attrs, ctx)
         for one in zip(
             scores, deltas, [anchors] * count, [variances] * count, host(ImInfo)[:, :3], strict=True
         )

@@ -13,7 +13,7 @@ import numpy as np
 
 from fluidlite.base.dtypes import Array, VarType
 from fluidlite.base.errors import ShapeError
-from fluidlite.base.registry import AttrType, Lod, Op, Spec, WithLod, required
+from fluidlite.base.registry import AttrType, KernelContext, Lod, Op, Spec, WithLod, required
 from fluidlite.ops.kernels.boxes import overlaps
 from fluidlite.ops.kernels.suppression import kept_boxes, neighbour_overlaps, overlap_of
 from fluidlite.ops.signatures import with_attrs
@@ -61,7 +61,11 @@ def _best_of_image(found: Found, most: int) -> Found:
 
 
 def _suppressed(
-    boxes_of: Callable[[int], Array], scores: Array, attrs: Mapping[str, Any], sort_rows: bool
+    boxes_of: Callable[[int], Array],
+    scores: Array,
+    attrs: Mapping[str, Any],
+    sort_rows: bool,
+    ctx: KernelContext,
 ) -> Found:
     """The boxes that remain of one image, whose `scores` are [classes, M]; in rows' order if `sort_rows`."""
     labels, rows = [], []
@@ -72,7 +76,8 @@ def _suppressed(
         if not len(candidates):
             continue
         boxes = boxes_of(label)[candidates]
-        best = kept_boxes(boxes, attrs["nms_threshold"], attrs["normalized"], attrs["nms_eta"])
+        limit, eta = attrs["nms_threshold"], attrs["nms_eta"]
+        best = kept_boxes(boxes, limit, attrs["normalized"], eta, ctx=ctx)
         rows.append(candidates[best])
         labels.append(np.full(len(rows[-1]), label))
     none = np.zeros(0, int)
@@ -119,13 +124,13 @@ def _nms_specs(op: str, BBoxes: Spec, Scores: Spec) -> tuple[Spec, Spec]:
 
 
 def _remaining(
-    BBoxes: Array, Scores: Array, Scores_lod: Lod, attrs: Mapping[str, Any]
+    BBoxes: Array, Scores: Array, Scores_lod: Lod, attrs: Mapping[str, Any], ctx: KernelContext
 ) -> tuple[list[Array], list[Array]]:
     """For each image its rows, and where in BBoxes (as [boxes, coordinates]) they come from."""
     outputs, sources = [], []
     if Scores.ndim == 3:
         for image, (boxes, scores) in enumerate(zip(BBoxes, Scores, strict=True)):
-            found = _suppressed(lambda label, boxes=boxes: boxes, scores, attrs, False)  # type: ignore[misc]
+            found = _suppressed(lambda label, boxes=boxes: boxes, scores, attrs, False, ctx)  # type: ignore[misc]
             outputs.append(_rows(found, boxes[found.rows]))
             sources.append(found.rows + image * len(boxes))
         return outputs, sources
@@ -137,6 +142,7 @@ def _remaining(
             Scores[start:end].T,
             attrs,
             True,
+            ctx,
         )
         outputs.append(_rows(found, boxes[found.rows, found.labels]))
         sources.append((start + found.rows) * Scores.shape[1] + found.labels)
@@ -159,8 +165,10 @@ def _(BBoxes: Spec, Scores: Spec) -> tuple[Spec, Spec]:
 
 @nms.kernel
 @with_attrs(_ATTRS)
-def _(xp: Any, BBoxes: Array, Scores: Array, Scores_lod: Lod, attrs: dict[str, Any]) -> WithLod:
-    outputs, _ = _remaining(host(BBoxes), host(Scores), Scores_lod, attrs)
+def _(
+    xp: Any, BBoxes: Array, Scores: Array, Scores_lod: Lod, attrs: dict[str, Any], ctx: KernelContext
+) -> WithLod:
+    outputs, _ = _remaining(host(BBoxes), host(Scores), Scores_lod, attrs, ctx)
     if not any(map(len, outputs)):
         return _nothing(xp, BBoxes.dtype)
     return WithLod(xp.asarray(np.concatenate(outputs)), _ends(map(len, outputs)))
@@ -178,9 +186,9 @@ def _with_sources(
 @nms2.kernel
 @with_attrs(_ATTRS)
 def _(
-    xp: Any, BBoxes: Array, Scores: Array, Scores_lod: Lod, attrs: dict[str, Any]
+    xp: Any, BBoxes: Array, Scores: Array, Scores_lod: Lod, attrs: dict[str, Any], ctx: KernelContext
 ) -> tuple[WithLod, WithLod]:
-    outputs, sources = _remaining(host(BBoxes), host(Scores), Scores_lod, attrs)
+    outputs, sources = _remaining(host(BBoxes), host(Scores), Scores_lod, attrs, ctx)
     return _with_sources(xp, outputs, sources, BBoxes.shape[2] + 2, BBoxes.dtype)
 
 
@@ -305,7 +313,7 @@ def _merge_neighbours(boxes: Array, scores: Array, threshold: float, normalized:
 
 @locality_nms.kernel
 @with_attrs(_ATTRS)
-def _(xp: Any, BBoxes: Array, Scores: Array, attrs: dict[str, Any]) -> WithLod:
+def _(xp: Any, BBoxes: Array, Scores: Array, attrs: dict[str, Any], ctx: KernelContext) -> WithLod:
     outputs = []
     for boxes, scores in zip(host(BBoxes).copy(), host(Scores).copy(), strict=True):
         for label in range(len(scores)):
@@ -315,7 +323,7 @@ def _(xp: Any, BBoxes: Array, Scores: Array, attrs: dict[str, Any]) -> WithLod:
             others = np.ones(len(boxes), bool)
             others[heads] = False
             scores[label, others] = -np.inf
-        found = _suppressed(lambda label, boxes=boxes: boxes, scores, attrs, False)  # type: ignore[misc]
+        found = _suppressed(lambda label, boxes=boxes: boxes, scores, attrs, False, ctx)  # type: ignore[misc]
         outputs.append(_rows(found, boxes[found.rows]))
     if not any(map(len, outputs)):
         return _nothing(xp, BBoxes.dtype)

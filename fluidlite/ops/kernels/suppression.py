@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from fluidlite.base.dtypes import Array
+from fluidlite.base.registry import KernelContext
 from fluidlite.ops.kernels.boxes import overlaps, paired_overlaps
 from fluidlite.ops.kernels.polygon_overlaps import neighbour_polygon_overlaps, polygon_overlaps
 
@@ -31,14 +32,23 @@ def neighbour_overlaps(boxes: Array, normalized: bool) -> Array:
 
 
 def kept_boxes(
-    boxes: Array, threshold: float, normalized: bool, eta: float = 1.0, most: int = -1
+    boxes: Array,
+    threshold: float,
+    normalized: bool,
+    eta: float = 1.0,
+    most: int = -1,
+    ctx: KernelContext | None = None,
 ) -> list[int]:
     """Positions of boxes (the best first) that overlap no kept one before them by more than the threshold,
     which `eta` lowers after each that is kept, as long as it is above 0.5. With `most` not negative no more
-    than that are kept.
+    than that are kept. By compiled code where the run has it.
     """
     overlap = overlap_of(boxes.shape[1], normalized)
     limit, factor = boxes.dtype.type(threshold), boxes.dtype.type(eta)
+    if ctx is not None and ctx.compiled is not None and (eta >= 1 or limit <= 0.5):
+        found: list[int] | None = ctx.compiled.searches.kept_boxes(boxes, limit, normalized, most)
+        if found is not None:
+            return found
     chosen: list[int] = []
     for start in range(0, len(boxes), _BLOCK):
         block = boxes[start : start + _BLOCK]

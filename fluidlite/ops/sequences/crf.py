@@ -13,7 +13,7 @@ import numpy as np
 
 from fluidlite.base.dtypes import Array, VarType
 from fluidlite.base.errors import ShapeError
-from fluidlite.base.registry import INTS, AttrType, Lod, Op, Spec, required
+from fluidlite.base.registry import INTS, AttrType, KernelContext, Lod, Op, Spec, required
 from fluidlite.ops.kernels.padding import Batch
 from fluidlite.ops.kernels.sequence_rows import level_of, owners
 from fluidlite.values.tensor import host
@@ -172,14 +172,40 @@ def _(Emission: Spec, Transition: Spec, Length: Spec | None) -> Spec:
 
 @crf_decoding.kernel
 def _(
-    xp: Any, Emission: Array, Emission_lod: Lod, Transition: Array, Label: Array | None, Length: Array | None
+    xp: Any,
+    Emission: Array,
+    Emission_lod: Lod,
+    Transition: Array,
+    Label: Array | None,
+    Length: Array | None,
+    ctx: KernelContext,
 ) -> Any:
-    batch = Batch(xp, Emission, Emission_lod, Length)
-    path = batch.unpad(_best_path(xp, batch, batch.pad(Emission), Transition))
+    path = _compiled_path(Emission, Emission_lod, Transition, Length, ctx) if xp is np else None
+    if path is None:
+        batch = Batch(xp, Emission, Emission_lod, Length)
+        path = batch.unpad(_best_path(xp, batch, batch.pad(Emission), Transition))
     path = path.reshape(Emission.shape[:-1] if Length is not None else (-1, 1))
     if Label is None:
         return path
-    return batch.unpad(batch.pad((path == Label.reshape(path.shape)).astype("int64"))).reshape(path.shape)
+    found = (path == Label.reshape(path.shape)).astype("int64")
+    return found if Length is None else Batch(xp, Emission, (), Length).unpad(found).reshape(path.shape)
+
+
+def _compiled_path(
+    emission: Array, lod: Lod, transition: Array, lengths: Array | None, ctx: KernelContext
+) -> Array | None:
+    """Viterbi's path for each row of all sequences by compiled code; None without it."""
+    if ctx.compiled is None:
+        return None
+    if lengths is None:
+        offsets = level_of("crf_decoding", "Emission", lod, rows=len(emission)).offsets
+        starts, ends = offsets[:-1], offsets[1:]
+    else:
+        starts = np.arange(len(emission)) * emission.shape[1]
+        ends = starts + np.minimum(lengths.reshape(-1), emission.shape[1])
+    rows = emission.reshape(-1, emission.shape[-1])
+    path: Array | None = ctx.compiled.searches.best_paths(rows, starts, ends, transition)
+    return path
 
 
 def _best_path(xp: Any, batch: Batch, emission: Array, Transition: Array) -> Any:

@@ -1,0 +1,247 @@
+"""Searches in which each step needs the one before, by compiled code: the best path through tags, distances
+of sequences, boxes that overlap no better one.
+
+NumPy takes a call or more for each step. The functions give None where there is no code, or not yet.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Callable
+from functools import cache
+
+import numpy as np
+
+from fluidlite.base.dtypes import Array
+from fluidlite.executor.fast.loops.compiler import LoopCode, loop_of, widths
+from fluidlite.executor.fast.loops.routine import Routine
+from fluidlite.executor.fast.loops.tables import address
+from fluidlite.executor.fast.loops.vectors import Vector
+
+__all__ = ["Searches"]
+
+_HEAD = "void @LOOP(i64 %first, i64 %last, ptr %arguments)"
+
+
+@cache
+def _code(write: Callable[[Routine], None]) -> LoopCode:
+    """The code of a function that `write` writes."""
+    intrinsics: dict[str, str] = {}
+    a = Routine(widths()[1], intrinsics)
+    write(a)
+    text = a.function(_HEAD)
+    return loop_of("\n".join([*intrinsics.values(), text]))
+
+
+class Searches:
+    """The compiled searches of a plan."""
+
+    def __init__(self, wait: bool) -> None:
+        self.wait = wait
+        self.runs: dict[Callable[[Routine], None], int] = {}
+
+    def _run(self, write: Callable[[Routine], None], count: int, *arguments: Array | int) -> bool:
+        """Run a function over `count` items; False where its code is not there."""
+        code = _code(write)
+        run = self.runs[write] = self.runs.get(write, 0) + 1
+        if not code.ready(run, self.wait):
+            return False
+        numbers = [item if isinstance(item, int) else address(item) for item in arguments]
+        code.function(0, count, (ctypes.c_int64 * len(numbers))(*numbers))
+        return True
+
+    def best_paths(self, emission: Array, starts: Array, ends: Array, transition: Array) -> Array | None:
+        """Viterbi's path through rows [start, end) of `emission` for each sequence, zeros in other rows."""
+        count, tags = emission.shape
+        is_known = emission.dtype == transition.dtype == np.float32 and transition.shape == (tags + 2, tags)
+        # what the portable kernel refuses must not be read past
+        if not is_known or starts.min(initial=0) < 0 or ends.max(initial=0) > count:
+            return None
+        emission, transition = map(np.ascontiguousarray, (emission, transition))
+        starts, ends = (np.ascontiguousarray(rows, np.int64) for rows in (starts, ends))
+        path = np.zeros(count, np.int64)
+        scores, best = np.empty_like(emission), np.empty(1, np.float32)
+        arrays = (emission, starts, ends, transition, scores, best, path)
+        return path if self._run(_write_best_paths, len(starts), *arrays, tags) else None
+
+    def edit_distances(self, found: Array, found_ends: Array, wanted: Array, ends: Array) -> Array | None:
+        """Levenshtein's distance of each pair of rows, of which as many elements count as the ends say."""
+        if found_ends.max(initial=0) > found.shape[1] or ends.max(initial=0) > wanted.shape[1]:
+            return None
+        found, wanted, found_ends, ends = (
+            np.ascontiguousarray(numbers, np.int64) for numbers in (found, wanted, found_ends, ends)
+        )
+        width = wanted.shape[1] + 1
+        table, distances = np.empty((2, width), np.int64), np.empty(len(found), np.int64)
+        arrays = (found, found_ends, wanted, ends, table, distances)
+        done = self._run(_write_edit_distances, len(found), *arrays, found.shape[1], wanted.shape[1], width)
+        return distances if done else None
+
+    def kept_boxes(self, boxes: Array, limit: float, normalized: bool, most: int = -1) -> list[int] | None:
+        """Positions of boxes of corners (the best first) that overlap no kept one before them by more than
+        the limit, and no more than `most` of them (all for -1).
+        """
+        if boxes.dtype != np.float32 or boxes.shape[1] != 4:
+            return None
+        boxes = np.ascontiguousarray(boxes)
+        kept, count = np.empty(len(boxes) + 1, np.int64), np.zeros(1, np.int64)
+        corners = np.empty((5, len(boxes) + 1), np.float32)
+        numbers = np.array([limit, not normalized], np.float32)
+        arrays = (boxes, corners, numbers, kept, count)
+        done = self._run(_write_kept_boxes, len(boxes), *arrays, most if most >= 0 else len(boxes))
+        return kept[: count[0]].tolist() if done else None
+
+
+# ---------------------------------------------------------------------- paths
+def _write_best_paths(a: Routine) -> None:
+    names = ["Emission", "Starts", "Ends", "Transition", "Scores", "Best", "Path", "tags"]
+    a.arguments(names)
+    stop = a.at("%Transition", "%tags")
+    moves = a.at(stop, "%tags")
+    with a.loop("%first", "%last") as sequence:
+        start, end = a.entry("%Starts", sequence.index), a.entry("%Ends", sequence.index)
+        second = a.least(a.sum(start, "1"), end)
+        with a.loop(start, second) as row, a.units("%tags", is_masked=True) as unit:
+            place = a.sum(a.times(row.index, "%tags"), unit.index)
+            a.store(a.load("%Emission", place) + a.load("%Transition", unit.index), "%Scores", place)
+        with a.loop(second, end) as row:
+            _write_scores(a, row.index, moves)
+        _write_way_back(a, start, end, stop, moves)
+
+
+def _write_scores(a: Routine, row: str, moves: str) -> None:
+    """The score of the best path to each tag of a row."""
+    here = a.times(row, "%tags")
+    before = a.at("%Scores", a.minus(here, "%tags"))
+    with a.units("%tags", is_masked=True) as unit:
+        least = a.code.number(-np.inf, "float")
+        with a.loop("0", "%tags", carried=[least]) as tag:
+            score = a.code.spread(a.entry(before, tag.index, "float"), "float")
+            reached = score + a.load(a.at(moves, a.times(tag.index, "%tags")), unit.index)
+            is_better = reached.compare("ogt", tag.values[0])
+            tag.next = [a.code.select(is_better, reached, tag.values[0])]
+        place = a.sum(here, unit.index)
+        a.store(tag.values[0] + a.load("%Emission", place), "%Scores", place)
+
+
+def _write_way_back(a: Routine, start: str, end: str, stop: str, moves: str) -> None:
+    """From the best tag of the last row to those that it was reached from.
+
+    A search along that path alone is a small part of the work, so that it may go tag by tag.
+    """
+    last = a.minus(end, "1")
+    with a.loop(start, end) as turn:
+        row = a.minus(last, a.minus(turn.index, start))
+        is_last = a.let(f"icmp eq i64 {row}, {last}")
+        after = a.entry("%Path", a.pick(is_last, row, a.sum(row, "1")))
+        # the transitions to the tag behind lie one row apart, those to the end beside each other
+        leaving = a.pick(is_last, stop, a.at(moves, after), "ptr")
+        step = a.pick(is_last, "1", "%tags")
+        _write_best_tag(a, row, leaving, step)
+
+
+def _write_best_tag(a: Routine, row: str, leaving: str, step: str) -> None:
+    path = a.at("%Path", row, "i64")
+    a.do("store float 0xFFF0000000000000, ptr %Best")
+    a.do(f"store i64 0, ptr {path}")
+    scores = a.at("%Scores", a.times(row, "%tags"))
+    with a.loop("0", "%tags") as tag:
+        score, move = a.entry(scores, tag.index, "float"), a.entry(leaving, a.times(tag.index, step), "float")
+        total, best = a.let(f"fadd float {score}, {move}"), a.entry("%Best", "0", "float")
+        is_better = a.let(f"fcmp ogt float {total}, {best}")
+        a.do(f"store float {a.pick(is_better, total, best, 'float')}, ptr %Best")
+        a.do(f"store i64 {a.pick(is_better, tag.index, a.entry(path, '0'))}, ptr {path}")
+
+
+# ---------------------------------------------------------------------- distances
+def _write_edit_distances(a: Routine) -> None:
+    names = ["Found", "FoundEnds", "Wanted", "Ends", "Table", "Distances", "long", "wide", "width"]
+    a.arguments(names)
+    with a.loop("%first", "%last") as pair:
+        rows, columns = a.entry("%FoundEnds", pair.index), a.entry("%Ends", pair.index)
+        found = a.at("%Found", a.times(pair.index, "%long"), "i64")
+        wanted = a.at("%Wanted", a.times(pair.index, "%wide"), "i64")
+        with a.loop("0", a.sum(columns, "1")) as column:
+            a.do(f"store i64 {column.index}, ptr {a.at('%Table', column.index, 'i64')}")
+        with a.loop("0", rows) as row:
+            above = _line(a, row.index)
+            here = _line(a, a.sum(row.index, "1"))
+            a.do(f"store i64 {a.sum(row.index, '1')}, ptr {here}")
+            word = a.entry(found, row.index)
+            with a.loop("0", columns) as column:
+                _write_distance(a, column.index, word, wanted, above, here)
+        distance = a.entry(_line(a, rows), columns)
+        a.do(f"store i64 {distance}, ptr {a.at('%Distances', pair.index, 'i64')}")
+
+
+def _line(a: Routine, row: str) -> str:
+    """The address of a row of distances, of which two are kept."""
+    return a.at("%Table", a.times(a.let(f"and i64 {row}, 1"), "%width"), "i64")
+
+
+def _write_distance(a: Routine, column: str, word: str, wanted: str, above: str, here: str) -> None:
+    after = a.sum(column, "1")
+    differs = a.let(f"icmp ne i64 {word}, {a.entry(wanted, column)}")
+    replaced = a.sum(a.entry(above, column), a.let(f"zext i1 {differs} to i64"))
+    changed = a.sum(a.least(a.entry(above, after), a.entry(here, column)), "1")
+    a.do(f"store i64 {a.least(replaced, changed)}, ptr {a.at(here, after, 'i64')}")
+
+
+# ---------------------------------------------------------------------- boxes
+_CORNERS = range(4)
+
+
+def _write_kept_boxes(a: Routine) -> None:
+    a.arguments(["Boxes", "Corners", "Numbers", "Kept", "Count", "most"])
+    limit, one = (a.code.spread(a.entry("%Numbers", str(place), "float"), "float") for place in (0, 1))
+    columns = [a.at("%Corners", a.times(str(number), a.sum("%last", "1"))) for number in range(5)]
+    with a.loop("%first", "%last") as box:
+        corners = a.at("%Boxes", a.times(box.index, "4"))
+        own = [a.code.spread(a.entry(corners, str(corner), "float"), "float") for corner in _CORNERS]
+        area = (own[2] - own[0] + one) * (own[3] - own[1] + one)
+        count = a.entry("%Count", "0")
+        nothing = a.code.number(0, "i32")
+        with a.units(count, is_masked=True, carried=[nothing]) as unit:
+            others = [a.load(column, unit.index) for column in columns]
+            near = _overlaps(a, own, area, others, one).compare("ugt", limit)
+            assert a.mask is not None
+            unit.next = [unit.values[0].bits("or", near.bits("and", a.mask).converted("i32"))]
+        _write_box(a, box.index, count, [*own, area], columns, unit.values[0])
+
+
+def _overlaps(a: Routine, own: list[Vector], area: Vector, others: list[Vector], one: Vector) -> Vector:
+    """As `fluidlite.ops.kernels.boxes` computes them, step by step."""
+    zero, both = a.zero(), area
+    for low in (0, 1):
+        size = _smaller(a, own[low + 2], others[low + 2]) - _larger(a, own[low], others[low])
+        # boxes of pixels between which there is a gap share nothing, if it is smaller than a pixel
+        size = a.code.select(size.compare("olt", 0.0), -one, size) + one
+        size = _larger(a, size, zero)
+        both = size if low == 0 else both * size
+    union = area + others[4] - both
+    return both / a.code.select(union.compare("oeq", 0.0), a.code.number(1.0, "float"), union)
+
+
+def _smaller(a: Routine, left: Vector, right: Vector) -> Vector:
+    return a.code.select(left.compare("olt", right), left, right)
+
+
+def _larger(a: Routine, left: Vector, right: Vector) -> Vector:
+    return a.code.select(left.compare("ogt", right), left, right)
+
+
+def _write_box(
+    a: Routine, box: str, count: str, numbers: list[Vector], columns: list[str], near: Vector
+) -> None:
+    """Write a box behind those that are kept, and count it where it is near to none of them."""
+    reduction = f"@llvm.vector.reduce.or.v{a.lanes}i32"
+    kind = a.code.type("i32")
+    a.code.intrinsics[reduction] = f"declare i32 {reduction}({kind})"
+    met = a.let(f"call i32 {reduction}({kind} {near.name})")
+    a.do(f"store i64 {box}, ptr {a.at('%Kept', count, 'i64')}")
+    for value, column in zip(numbers, columns, strict=True):
+        first = a.let(f"extractelement {a.code.type('float')} {value.name}, i64 0")
+        a.do(f"store float {first}, ptr {a.at(column, count)}")
+    is_free = a.let(f"icmp eq i32 {met}, 0")
+    is_kept = a.let(f"and i1 {is_free}, {a.is_less(count, '%most')}")
+    a.do(f"store i64 {a.sum(count, a.let(f'zext i1 {is_kept} to i64'))}, ptr %Count")

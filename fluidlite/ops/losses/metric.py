@@ -51,7 +51,7 @@ def _(Predict: Spec, Label: Spec, num_thresholds: int, slide_steps: int) -> tupl
     return Spec((1,), VarType.FP64), states, states
 
 
-def _slide(xp: Any, states: Array, batch: Array, slide_steps: int) -> tuple[Any, Any]:
+def _slide(states: Array, batch: Array, slide_steps: int) -> tuple[Any, Any]:
     """(new states, histogram over the window). States hold `slide_steps` histograms, their sum, and a
     counter.
     """
@@ -59,27 +59,27 @@ def _slide(xp: Any, states: Array, batch: Array, slide_steps: int) -> tuple[Any,
         # 1.8.5's layer hands over one element more than there are bins
         total = states.reshape(-1)[: len(batch)] + batch
         return total.reshape(1, -1), total
-    bins, shape, states = len(batch), states.shape, states.reshape(-1)
-    steps, total, counter = (
-        states[: slide_steps * bins].reshape(slide_steps, bins),
-        states[slide_steps * bins : -1],
-        states[-1:],
-    )
-    oldest = (xp.arange(slide_steps) == counter % slide_steps)[:, None]
-    total = total - (steps * oldest).sum(axis=0) + batch
-    new = xp.concatenate((xp.where(oldest, batch, steps).reshape(-1), total, counter + 1))
-    return new.reshape(shape), total
+    bins, new = len(batch), states.copy()
+    flat = new.reshape(-1)
+    slot = int(flat[-1]) % slide_steps * bins
+    oldest, total = flat[slot : slot + bins], flat[slide_steps * bins : -1]
+    total -= oldest
+    total += batch
+    oldest[...] = batch
+    flat[-1] += 1
+    return new, total
 
 
 def area_under_roc(xp: Any, positive: Array, negative: Array) -> Any:
     """The area under the ROC curve of two histograms over rising scores, by trapezoids; 0 where one is
     empty.
     """
-    hits = xp.cumsum(positive[::-1].astype("float64"))
-    width = negative[::-1].astype("float64")
-    area = (width * (2 * hits - positive[::-1])).sum() / 2
-    total = hits[-1] * width.sum()
-    return xp.where(total > 0, area / xp.maximum(total, 1), 0.0)
+    hits, positive = xp.cumsum(positive, dtype="float64"), positive.astype("float64")
+    negative = negative.astype("float64")
+    total = hits[-1] * negative.sum()
+    # a negative score lies below the positives in the bins above its own, and below half of those in it
+    area = total - (xp.dot(negative, hits) - xp.dot(negative, positive) / 2)
+    return area / xp.maximum(total, 1)
 
 
 @auc.kernel
@@ -92,18 +92,21 @@ def _(
     num_thresholds: int,
     slide_steps: int,
 ) -> tuple[Any, Any, Any]:
-    scores, labels = Predict[:, -1], Label.reshape(-1)
-    if xp.__name__ == "numpy" and scores.size and not 0 <= scores.min() <= scores.max() <= 1:
+    count = num_thresholds + 1
+    places = Predict[:, -1] * Predict.dtype.type(num_thresholds)
+    if xp.__name__ == "numpy" and places.size and not 0 <= places.min() <= places.max() <= num_thresholds:
         raise KernelError(
-            f"op 'auc': Predict holds {scores.min()} to {scores.max()}, wanted probabilities between 0 and 1"
+            f"op 'auc': Predict holds {Predict[:, -1].min()} to {Predict[:, -1].max()}, wanted probabilities "
+            "between 0 and 1"
         )
-    bins = (scores * scores.dtype.type(num_thresholds)).astype("int64")
-    states_positive, positive = _slide(
-        xp, StatPos, xp.bincount(bins[labels > 0], minlength=num_thresholds + 1), slide_steps
-    )
-    states_negative, negative = _slide(
-        xp, StatNeg, xp.bincount(bins[labels == 0], minlength=num_thresholds + 1), slide_steps
-    )
+    # both histograms at once, behind that of labels below 0, which are not counted
+    bins = xp.sign(Label.reshape(-1)).astype("int64")
+    bins += 1
+    bins *= count
+    bins += places.astype("int64")
+    found = xp.bincount(bins, minlength=3 * count)
+    states_positive, positive = _slide(StatPos, found[2 * count :], slide_steps)
+    states_negative, negative = _slide(StatNeg, found[count : 2 * count], slide_steps)
     return area_under_roc(xp, positive, negative).reshape(1), states_positive, states_negative
 
 

@@ -49,20 +49,14 @@ def _(Emission: Spec, Transition: Spec, Length: Spec | None) -> tuple[Spec, Spec
 
 def _path_score(xp: Any, batch: Batch, emission: Array, labels: Array, Transition: Array) -> Any:
     """The score of each sequence's own tags."""
-    steps = xp.arange(labels.shape[1])
-    at_labels = xp.take_along_axis(emission, labels[:, :, None], axis=2)[:, :, 0]
+    count, steps, tags = emission.shape
+    if not steps:
+        return xp.zeros(count, emission.dtype)
+    at_labels = emission.reshape(-1).take(xp.arange(0, emission.size, tags).reshape(count, steps) + labels)
     moves = Transition[2:][labels[:, :-1], labels[:, 1:]]
-    last = xp.take_along_axis(labels, xp.maximum(batch.lengths - 1, 0)[:, None], axis=1)[:, 0]
-    return (
-        (
-            (at_labels * batch.mask).sum(axis=1)
-            + (moves * batch.mask[:, 1:]).sum(axis=1)
-            + Transition[0][labels[:, 0]]
-            + Transition[1][last]
-        )
-        if len(steps)
-        else xp.zeros(len(labels), emission.dtype)
-    )
+    last = labels[xp.arange(count), xp.maximum(batch.lengths - 1, 0)]
+    own = (at_labels * batch.mask).sum(axis=1) + (moves * batch.mask[:, 1:]).sum(axis=1)
+    return own + Transition[0][labels[:, 0]] + Transition[1][last]
 
 
 @linear_chain_crf.kernel

@@ -139,7 +139,9 @@ def _(X: Spec) -> Spec:
 @shard_index.kernel
 def _(xp: Any, X: Array, index_num: int, nshards: int, shard_id: int, ignore_value: int) -> Array:
     size = (index_num + nshards - 1) // nshards
-    return xp.where(X // size == shard_id, X % size, xp.asarray(ignore_value, X.dtype))
+    # without a division, of which NumPy takes 2 ns each
+    inside = X - X.dtype.type(shard_id * size)
+    return xp.where((inside >= 0) & (inside < size), inside, X.dtype.type(ignore_value))
 
 
 # ---------------------------------------------------------------------- XXH64
@@ -150,7 +152,6 @@ _PRIMES = (
     9650029242287828579,
     2870177450012600261,
 )
-_MASK = (1 << 64) - 1
 
 
 def _turned(xp: Any, x: Array, bits: int) -> Array:
@@ -162,21 +163,16 @@ def _round(xp: Any, lane: Array, word: Array) -> Array:
     return _turned(xp, lane + word * second, 31) * first
 
 
-def xxh64(xp: Any, words: Array, tail: Array | None, seed: int) -> Array:
-    """XXH64 of each row: `words` [rows, n] uint64, then `tail` [rows] uint32 or none (little endian, as
-    specified by Yann Collet).
+def xxh64(xp: Any, words: Array, tail: Array | None, count: int) -> Array:
+    """[count, rows]: XXH64 of each row with each of the seeds 0, 1, ...: `words` [rows, n] uint64, then
+    `tail` [rows] uint32 or none (little endian, as specified by Yann Collet).
     """
+    seeds, zero = xp.arange(count, dtype="uint64")[:, None], xp.uint64(0)
     p1, p2, p3, p4 = (xp.uint64(prime) for prime in _PRIMES[:4])
-    rows, count = words.shape
-    blocks = count // 4
+    size = words.shape[1]
+    blocks = size // 4
     if blocks:
-        starts = [
-            (seed + _PRIMES[0] + _PRIMES[1]) & _MASK,
-            (seed + _PRIMES[1]) & _MASK,
-            seed,
-            (seed - _PRIMES[0]) & _MASK,
-        ]
-        lanes = [xp.full(rows, start, "uint64") for start in starts]
+        lanes = [seeds + p1 + p2, seeds + p2, seeds, seeds - p1]
         for block in range(blocks):
             lanes = [_round(xp, lane, words[:, 4 * block + i]) for i, lane in enumerate(lanes)]
         out = sum(
@@ -184,12 +180,12 @@ def xxh64(xp: Any, words: Array, tail: Array | None, seed: int) -> Array:
             _turned(xp, lanes[0], 1),
         )
         for lane in lanes:
-            out = (out ^ _round(xp, xp.zeros_like(lane), lane)) * p1 + p4
+            out = (out ^ _round(xp, zero, lane)) * p1 + p4
     else:
-        out = xp.full(rows, (seed + _PRIMES[4]) & _MASK, "uint64")
-    out = out + xp.uint64(8 * count + (0 if tail is None else 4))
-    for index in range(4 * blocks, count):
-        out = _turned(xp, out ^ _round(xp, xp.zeros_like(out), words[:, index]), 27) * p1 + p4
+        out = seeds + xp.uint64(_PRIMES[4])
+    out = out + xp.uint64(8 * size + (0 if tail is None else 4))
+    for index in range(4 * blocks, size):
+        out = _turned(xp, out ^ _round(xp, zero, words[:, index]), 27) * p1 + p4
     if tail is not None:
         out = _turned(xp, out ^ (tail.astype("uint64") * p1), 23) * p2 + p3
     out = (out ^ (out >> xp.uint64(33))) * p2
@@ -210,15 +206,26 @@ def _(X: Spec, num_hash: int) -> Spec:
     return X.with_shape((*X.shape[:-1], num_hash, 1))
 
 
+_HASHED = 1 << 13  # hashes at a time: the arrays of their steps stay in the cache
+
+
 @hash_op.kernel
 def _(xp: Any, X: Array, num_hash: int, mod_by: int) -> Array:
     halves = xp.ascontiguousarray(X.reshape(-1, X.shape[-1])).view("uint32")
     even = halves.shape[1] // 2 * 2
     words = xp.ascontiguousarray(halves[:, :even]).view("uint64")
-    tail = halves[:, -1] if even < halves.shape[1] else None
+    out = xp.empty((len(words), num_hash), X.dtype)
+    modulus = xp.uint64(mod_by)
+    step = max(_HASHED // max(num_hash, 1), 1) if xp is np else max(len(words), 1)
     with np.errstate(over="ignore"):
-        found = [xxh64(xp, words, tail, seed) % xp.uint64(mod_by) for seed in range(num_hash)]
-    return xp.stack(found, axis=1).astype(X.dtype).reshape(*X.shape[:-1], num_hash, 1)
+        for start in range(0, len(words), step):
+            some = slice(start, start + step)
+            tail = halves[some, -1] if even < halves.shape[1] else None
+            found = xxh64(xp, words[some], tail, num_hash)
+            # by way of the quotient, ten times as fast as NumPy's remainders
+            found -= found // modulus * modulus
+            out[some] = found.T
+    return out.reshape(*X.shape[:-1], num_hash, 1)
 
 
 # ---------------------------------------------------------------------- beams

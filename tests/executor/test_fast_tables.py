@@ -42,6 +42,7 @@ def test_a_row_that_there_is_not(wrong: int) -> None:
 def test_updates_of_the_rows_touched(kind: str, rows: int, threads: int) -> None:
     random = np.random.RandomState(rows)
     rule = UPDATES[kind]
+    steps = rule.special.steps if rule.special else rule.steps
     attributes = {name: attribute.default for name, attribute in rule.op.attr_defs.items()}
     ids = random.randint(0, 7 if rows < 100 else 5000, rows)
     grad = SelectedRows(ids, 5000, random.randn(rows, 10).astype("float32"))
@@ -55,7 +56,7 @@ def test_updates_of_the_rows_touched(kind: str, rows: int, threads: int) -> None
     found = []
     for loops in ("off", "wait"):
         moved = {name: value.copy() for name, value in state.items()}
-        update = RowUpdate(np, list(rule.of_root or rule.steps), attributes, outputs, loops, threads)
+        update = RowUpdate(np, list(steps), attributes, outputs, loops, threads)
         update(grad, moved)
         # none of them is left to NumPy
         assert update.compiled is None or all(code for _, code in update.compiled.codes.values())

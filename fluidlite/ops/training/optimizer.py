@@ -55,6 +55,14 @@ class Aliased(NamedTuple):
     steps: tuple[Assignment, ...]
 
 
+class SpecialCase(NamedTuple):
+    """Steps that take less time, and give the same, where an attribute has a certain value."""
+
+    attribute: str
+    value: float
+    steps: tuple[Assignment, ...]
+
+
 @dataclass(frozen=True)
 class UpdateRule:
     """The update that an op makes to its parameter.
@@ -65,7 +73,7 @@ class UpdateRule:
     rows: True, or the name of the attribute that says so, if sparse gradients move their rows only; otherwise
         they act as the dense gradient that they stand for.
     of_2x: the steps of ops that 2.x has written, where its formula is another one.
-    of_root: the steps where `lr_power` is -0.5: a root, where any power takes ten times as long.
+    special: what goes instead of `steps` for one value of an attribute.
     """
 
     op: Op
@@ -74,7 +82,7 @@ class UpdateRule:
     rows: bool | str = False
     aliased: Aliased | None = None
     of_2x: tuple[Assignment, ...] = ()
-    of_root: tuple[Assignment, ...] = ()
+    special: SpecialCase | None = None
 
     def chosen(self, operator: Any) -> tuple[Assignment, ...]:
         """The steps of one Operator."""
@@ -90,13 +98,17 @@ class UpdateRule:
     def _formula(self, operator: Any) -> tuple[Assignment, ...]:
         if self.of_2x and written_by_2x(operator):
             return self.of_2x
-        if self.of_root and operator.value_for_kernels("lr_power") == -0.5:
-            return self.of_root
         if self.aliased is not None and operator.output(self.aliased.slot) == operator.input(
             target_of(self.aliased.slot)
         ):
             return self.aliased.steps
-        return next((steps for name, steps in self.variants.items() if operator.attrs.get(name)), self.steps)
+        for name, steps in self.variants.items():
+            if operator.attrs.get(name):
+                return steps
+        case = self.special
+        if case is not None and operator.value_for_kernels(case.attribute) == case.value:
+            return case.steps
+        return self.steps
 
     def rows_only(self, attrs: Mapping[str, Any]) -> bool:
         """True if a sparse gradient leaves the other rows alone."""
@@ -167,13 +179,13 @@ def update(
     rows: bool | str = False,
     aliased: Aliased | None = None,
     of_2x: tuple[Assignment, ...] = (),
-    of_root: tuple[Assignment, ...] = (),
+    special: SpecialCase | None = None,
     **variants: tuple[Assignment, ...],
 ) -> Op:
     """Declare an update op by its steps; see the module's docstring, and `UpdateRule` for the rest."""
     op = Op(type, slots, attrs=attrs or {}, lod=None, later=(SKIP,))
     same_targets(op)
-    entry = UPDATES[type] = UpdateRule(op, steps, variants, rows, aliased, of_2x, of_root)
+    entry = UPDATES[type] = UpdateRule(op, steps, variants, rows, aliased, of_2x, special)
 
     @op.kernel
     @takes(["xp", "ctx", "wants", *op.inputs, *op.attr_defs])
@@ -434,13 +446,15 @@ update(
 
 # epsilon stands inside of the root, as in Paddle
 _MEAN_SQUARE = ("MeanSquareOut", "decay * MeanSquare + (1 - decay) * (Grad * Grad)")
+_MOVE = "LearningRate * Grad / sqrt(MeanSquareOut + epsilon)"
 _MOMENT_STEP = ("ParamOut", "Param - MomentOut")
 update(
     "rmsprop",
     "Param MeanSquare MeanGrad? LearningRate Grad Moment -> ParamOut MomentOut MeanSquareOut MeanGradOut?",
     _MEAN_SQUARE,
-    ("MomentOut", "momentum * Moment + LearningRate * Grad / sqrt(MeanSquareOut + epsilon)"),
+    ("MomentOut", f"momentum * Moment + {_MOVE}"),
     _MOMENT_STEP,
+    special=SpecialCase("momentum", 0.0, (_MEAN_SQUARE, ("MomentOut", _MOVE), _MOMENT_STEP)),
     centered=(
         _MEAN_SQUARE,
         ("MeanGradOut", "decay * MeanGrad + (1 - decay) * Grad"),
@@ -468,7 +482,8 @@ update(
     "ftrl",
     "Param SquaredAccumulator LinearAccumulator Grad LearningRate -> ParamOut SquaredAccumOut LinearAccumOut",
     *_ftrl("pow({}, -lr_power)"),
-    of_root=_ftrl("sqrt({})"),
+    # a root, where any power takes ten times as long
+    special=SpecialCase("lr_power", -0.5, _ftrl("sqrt({})")),
     attrs={"l1": 0.0, "l2": 0.0, "lr_power": -0.5},
     rows=True,
 )

@@ -109,11 +109,18 @@ def adadelta(Param: Any, Grad: Any, LearningRate: Any, AvgSquaredGrad: Any, AvgS
 
 
 def rmsprop(
-    Param: Any, Grad: Any, LearningRate: Any, Moment: Any, MeanSquare: Any, MeanGrad: Any = None
+    Param: Any,
+    Grad: Any,
+    LearningRate: Any,
+    Moment: Any,
+    MeanSquare: Any,
+    MeanGrad: Any = None,
+    momentum: float = 0.5,
 ) -> Any:
     square = 0.9 * MeanSquare + 0.1 * Grad**2
     mean = None if MeanGrad is None else 0.9 * MeanGrad + 0.1 * Grad
-    step = 0.5 * Moment + LearningRate * Grad / np.sqrt(square - (0 if mean is None else mean**2) + 1e-2)
+    spread = np.sqrt(square - (0 if mean is None else mean**2) + 1e-2)
+    step = momentum * Moment + LearningRate * Grad / spread
     found = {"ParamOut": Param - step, "MomentOut": step, "MeanSquareOut": square}
     return found if mean is None else {**found, "MeanGradOut": mean}
 
@@ -220,6 +227,13 @@ CASES: list[Case] = [
         {"epsilon": 1e-2, "decay": 0.9},
     ),
     row("rmsprop", rmsprop, "Moment MeanSquare+", {"epsilon": 1e-2, "decay": 0.9, "momentum": 0.5}),
+    row(
+        "rmsprop",
+        lambda **slots: rmsprop(**slots, momentum=0.0),
+        "Moment MeanSquare+",
+        {"epsilon": 1e-2, "decay": 0.9, "momentum": 0.0},
+        name="without momentum",
+    ),
     row(
         "rmsprop",
         rmsprop,

@@ -4,6 +4,7 @@ broadcast.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any, TypeAlias
 
@@ -79,7 +80,14 @@ def sum_back(xp: Any, grad: Array, shape: tuple[int, ...], rank: int, axis: int)
         return grad
     stand = placed(shape, rank, axis)
     axes = tuple(i for i, (have, want) in enumerate(zip(grad.shape, stand, strict=True)) if have != want)
-    return (xp.sum(grad, axis=axes, dtype=grad.dtype) if axes else grad).reshape(shape)
+    if not axes:
+        return grad.reshape(shape)
+    # the rows of a bias's gradient: NumPy's sum takes 1.2 to 7 times as long
+    if xp is np and grad.dtype.char in "fd" and axes[-1] == len(axes) - 1:
+        rows = math.prod(grad.shape[: len(axes)])
+        return np.dot(np.ones(rows, grad.dtype), grad.reshape(rows, math.prod(shape))).reshape(shape)
+    found: Array = xp.sum(grad, axis=axes, dtype=grad.dtype).reshape(shape)
+    return found
 
 
 def _back(xp: Any, full: Any, like: Array, shape: tuple[int, ...], axis: int) -> Array:

@@ -40,10 +40,11 @@ class FastBatchNorm(SharedBatchNorm):
         self.kernels = [NormKernel(part.stop - part.start, channels, epsilon) for part in self.parts]
         is_split = len(self.parts) > 1 and self.size >= _SPLIT
         self.sums = pieces(elements, max(len(self.parts) if is_split else 1, -(-elements // _ROWS)))
-        self._sum_kernels = {
-            size: NormKernel(size, channels, epsilon)
-            for size in {part.stop - part.start for part in self.sums}
-        }
+        sizes = {part.stop - part.start for part in self.sums}
+        # for each member of the team: a kernel holds the addresses of one call
+        self._sum_kernels = [
+            {size: NormKernel(size, channels, epsilon) for size in sizes} for _ in self.parts
+        ]
         self.channels = channels
         self._variance = np.empty(channels, np.float32)
         self._spare = (np.empty(channels, np.float32), np.empty(channels, np.float32))
@@ -74,7 +75,7 @@ class FastBatchNorm(SharedBatchNorm):
         def work(t: int) -> None:
             for i in range(shared[t].start, shared[t].stop):
                 part = self.sums[i]
-                kernel = self._sum_kernels[part.stop - part.start]
+                kernel = self._sum_kernels[t][part.stop - part.start]
                 kernel.train(rows[part], results[part], means[i], variances[i], *weights)
 
         on_team(members, work)

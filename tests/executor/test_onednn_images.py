@@ -141,6 +141,18 @@ def test_statistics_of_many_rows_are_exact(threads: int) -> None:
 
 
 @needs_library
+def test_members_of_the_team_have_kernels_of_their_own() -> None:
+    x = np.random.RandomState(0).standard_normal((1 << 16, 8)).astype("float32")
+    ones, zeros = np.ones(8, "float32"), np.zeros(8, "float32")
+    norm = FastBatchNorm(np, NormForm(*x.shape, 2, 1e-5))
+    first, y, running = np.empty_like(x), np.empty_like(x), tuple(np.empty((2, 8), "float32"))
+    norm.train(x, ones, zeros, (zeros, ones), 0.9, first, running, tuple(np.empty((2, 8), "float32")))
+    for _ in range(300):
+        norm.train(x, ones, zeros, (zeros, ones), 0.9, y, running, tuple(np.empty((2, 8), "float32")))
+        np.testing.assert_array_equal(y, first)
+
+
+@needs_library
 @pytest.mark.parametrize("shape", [(7, 1), (30, 5), (64, 16), (33000, 16)], ids=str)
 @pytest.mark.parametrize("threads", [1, 2])
 def test_batch_normalisation_equals_numpy(shape: tuple[int, int], threads: int) -> None:

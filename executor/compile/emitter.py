@@ -205,6 +205,11 @@ class Emitter:
         """The way in which loops are compiled; see `Target`."""
         return self.builder.target.loops
 
+    @property
+    def asked(self) -> int:
+        """The run of a size that has kernels of libraries made for it; see `Target`."""
+        return self.builder.target.asked
+
     def compiles(self, value: Value) -> bool:
         """True if kernels over an array's rows may be compiled ones."""
         return self.loops != "off" and value.dtype == np.float32 and value.size > 0

@@ -59,7 +59,7 @@ def conv_of(e: Emitter, geometry: Geometry, dtype: Any, threads: int, fixed: boo
     """
     portable = SharedVolumes if len(geometry.kernel) == 3 else SharedConv
     if has_fast_conv(geometry, dtype):
-        return e.bind_fresh("fast_conv", FastConv, geometry, dtype, threads, portable, fixed)
+        return e.bind_fresh("fast_conv", FastConv, geometry, dtype, threads, portable, fixed, e.asked)
     return e.bind_fresh("conv", portable, geometry, dtype, threads, fixed)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Callable
 from functools import partial
 from typing import Any
@@ -31,6 +32,8 @@ from fluidlite.values.tensor import rebinds
 __all__ = ["FastConv", "explained", "has_fast_conv"]
 
 _LARGE = 1e7  # multiplications from which oneDNN is taken without a measurement, about 0.2 ms
+# and from which its kernel, which takes 0.5 ms to make, pays at the first run
+_LARGE_AT_ONCE = 3e7
 _ONEDNN = "oneDNN"
 _REFERENCE = "ref"  # in the names of oneDNN's kernels that only define a result
 
@@ -44,7 +47,8 @@ class FastConv(ImageConv):
     """A convolution of one geometry, each direction by the kernel chosen for the layouts that it meets.
 
     `portable` makes the kernel in NumPy, which has the same methods; `fixed` weights are those of a plan that
-    does not write them, which are laid out once.
+    does not write them, which are laid out once. Kernels are made at the `asked`th run: an image's size may
+    never come again.
     """
 
     def __init__(
@@ -55,12 +59,15 @@ class FastConv(ImageConv):
         threads: int,
         portable: Callable[..., Any],
         fixed: bool = False,
+        asked: int = 1,
     ) -> None:
         self.geometry = geometry
         self.fixed = fixed
         self.threads = threads
         self._make = partial(portable, xp, geometry, dtype, threads, *((True,) if fixed else ()))
         self._portable: Any = None
+        self._asked = 1 if _work(geometry) > _LARGE_AT_ONCE else asked
+        self._runs: Counter[Any] = Counter()
         self._chosen: dict[tuple[Any, ...], ConvKernel | None] = {}
         self._tails: dict[Any, tuple[object, ConvKernel, Array]] = {}
         """By strides: the state in which filters and bias were made, with the steps behind them; the kernel
@@ -132,7 +139,14 @@ class FastConv(ImageConv):
         strides = (x.strides, w.strides, d.strides)
         key = (direction, *strides)
         if key not in self._chosen:
+            self._runs[key] += 1
+            if self._runs[key] < self._asked:
+                return None
             self._chosen[key] = self._choose(direction, strides, (x, w, d), portable)
+            if self._chosen[key] is not None:
+                # its scratch buffers are no longer needed, or made once more
+                self._portable = None
+                self._unfolded = False
         return self._chosen[key]
 
     def _choose(
@@ -149,12 +163,17 @@ class FastConv(ImageConv):
         if kernel.name.startswith(_REFERENCE):
             return None
         g = self.geometry
-        if math.prod(g.out) * math.prod(g.w[1:]) > _LARGE and not _is_doubtful(kernel.name, g):
+        if _work(g) > _LARGE and not _is_doubtful(kernel.name, g):
             return kernel
         layouts = "".join("L" if is_channels_last(array) else "F" for array in (arrays[0], arrays[2]))
         candidates = {_ONEDNN: lambda: kernel.run(*arrays), "NumPy": portable}
         found = fastest(_key(direction, g, self.threads, layouts), version(), candidates)
         return kernel if found == _ONEDNN else None
+
+
+def _work(g: Geometry) -> int:
+    """The multiplications of a convolution."""
+    return math.prod(g.out) * math.prod(g.w[1:])
 
 
 def _is_doubtful(name: str, g: Geometry) -> bool:

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
+import math
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -33,6 +36,9 @@ def _has_last(shape: Sequence[int], axes: Sequence[int]) -> bool:
     return tuple(axes) == tuple(range(1, len(shape) - 1))
 
 
+_LARGE_AT_ONCE = 1 << 18  # elements from which a kernel, which takes 0.3 ms to make, pays at the first run
+
+
 class FastPool(ImagePool):
     """Pools of arrays (N, *spatial, C) or (N, C, *spatial) of one shape, whose images a team of threads
     shares.
@@ -46,12 +52,11 @@ class FastPool(ImagePool):
         is_last = _has_last(shape, form.axes)
         self.parts = pieces(shape[0], max(1, min(threads, shape[0])))
         sizes = [part.stop - part.start for part in self.parts]
-        try:
-            self.kernels = [
-                PoolKernel((size, *shape[1:]), windows, mode, exclusive, is_last) for size in sizes
-            ]
-        except OneDnnError:
-            self.kernels = []
+        self.kernels: list[PoolKernel] = []
+        self._makes = [
+            partial(PoolKernel, (size, *shape[1:]), windows, mode, exclusive, is_last) for size in sizes
+        ]
+        self._waits = 0 if math.prod(shape) > _LARGE_AT_ONCE else form.asked - 1
         self._takes = [False] * len(sizes)
         counts = tuple(each.count for each in windows)
         self._shape = (shape[0], *counts, shape[-1]) if is_last else (*shape[:2], *counts)
@@ -63,6 +68,12 @@ class FastPool(ImagePool):
             self._portable = SharedPool(*self._made_for)
         return self._portable
 
+    def _make_kernels(self) -> None:
+        with contextlib.suppress(OneDnnError):
+            self.kernels = [make() for make in self._makes]
+        self._makes = []
+        self._portable = None
+
     def forward(self, x: Array, out: Array) -> None:
         """out = the pooled x."""
 
@@ -72,6 +83,10 @@ class FastPool(ImagePool):
             if self._takes[t]:
                 self.kernels[t].forward(x[part], out[part])
 
+        if self._waits:
+            self._waits -= 1
+        elif self._makes:
+            self._make_kernels()
         if self.kernels:
             on_team(len(self.parts), work)
         if not all(self._takes):

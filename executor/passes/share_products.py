@@ -27,7 +27,7 @@ def share_products(plan: Plan) -> Plan:
     """
     if not plan.target.on_host:
         return plan
-    sharing = _Sharing(plan.target.threads, 2 if plan.target.loops == "background" else 1)
+    sharing = _Sharing(plan.target.threads, plan.target.asked)
 
     def shared(steps: Sequence[Step], kept: Sequence[Value]) -> list[Step]:
         return list(sharing.steps(steps))

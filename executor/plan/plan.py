@@ -40,6 +40,13 @@ class Target:
     loops: str = "off"
     """How loops over arrays are compiled: "off" (not at all), "background" or "wait"."""
 
+    @property
+    def asked(self) -> int:
+        """The run of a size that has kernels of libraries made for it: what takes as long to make as to do
+        without is not worth it for sizes that never come again.
+        """
+        return 2 if self.loops == "background" else 1
+
 
 @dataclass(frozen=True)
 class Remark:

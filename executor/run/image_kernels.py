@@ -63,6 +63,8 @@ class PoolForm:
     axes: tuple[int, ...]
     split: int
     threads: int
+    asked: int = 1
+    """The run that has a library's kernel made."""
 
 
 class ImagePool(Protocol):
@@ -83,3 +85,5 @@ class NormForm:
     channels: int
     threads: int
     epsilon: float
+    asked: int = 1
+    """The run that has a library's kernel made."""

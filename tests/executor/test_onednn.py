@@ -233,6 +233,18 @@ def test_numpy_reuses_only_what_numpy_has_unfolded(monkeypatch: pytest.MonkeyPat
         assert both.portable.calls[-1] == ("grad_filter", reuse)
 
 
+def test_small_convolutions_have_kernels_when_their_size_comes_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    g = GEOMETRIES["groups"]
+    x, w, d = random(g.x, 0), random(g.w, 1), random(g.out, 2)
+    monkeypatch.setattr("fluidlite.executor.fast.conv.fastest", lambda *_: "oneDNN")
+    both = FastConv(np, g, F32, 1, Portable, asked=2)
+    first = both.portable
+    for calls in (1, 1):
+        both.forward(x, w, d)
+        assert len(first.calls) == calls
+    assert both.portable is not first, "its scratch memory is given back"
+
+
 # ---------------------------------------------------------------------- without the library
 @pytest.fixture
 def elsewhere(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[pathlib.Path]:

@@ -17,6 +17,7 @@ from optest import Case, check_forward, check_gradient
 import fluidlite as fluid
 from fluidlite.executor.fast.batch_norm import FastBatchNorm
 from fluidlite.executor.fast.onednn import library
+from fluidlite.executor.fast.onednn.norm import NormKernel
 from fluidlite.executor.fast.pool import FastPool, has_fast_pool
 from fluidlite.executor.run.batch_norm import SharedBatchNorm
 from fluidlite.executor.run.convolutions import SharedPool
@@ -69,7 +70,6 @@ def test_pools_equal_numpy(name: str, first: int, mode: str, threads: int) -> No
     arguments = (windows, mode[:3], mode == "avg", F32, False)
     assert has_fast_pool(shape, arguments, axes)
     kernels = [made(np, PoolForm(shape, arguments, axes, 0, threads)) for made in (FastPool, SharedPool)]
-    assert kernels[0].kernels, "the library has a kernel of its own"
     random = np.random.RandomState(0)
     # few different values, so that windows have several largest elements
     x = random.randint(0, 4, shape).astype("float32")
@@ -84,6 +84,21 @@ def test_pools_equal_numpy(name: str, first: int, mode: str, threads: int) -> No
             kernel.backward(x, out, d, gradient, reuse)
         np.testing.assert_allclose(outs[0], outs[1], rtol=1e-6)
         np.testing.assert_allclose(gradients[0], gradients[1], rtol=1e-5, atol=1e-6)
+    assert kernels[0].kernels, "the library has a kernel of its own"
+
+
+@needs_library
+def test_small_pools_have_kernels_when_their_size_comes_again() -> None:
+    shape, arguments = (2, 9, 7, 5), (WINDOWS["overlapping, padded"], "max", True, F32, False)
+    pool = FastPool(np, PoolForm(shape, arguments, (1, 2), 0, 1, asked=2))
+    x = np.random.RandomState(0).standard_normal(shape).astype("float32")
+    outs, gradients = np.empty((2, 2, 5, 6, 5), "float32"), np.empty((2, *shape), "float32")
+    for out, gradient, is_made in zip(outs, gradients, (False, True), strict=True):
+        pool.forward(x, out)
+        pool.backward(x, out, np.ones_like(out), gradient, True)
+        assert bool(pool.kernels) is is_made
+    np.testing.assert_array_equal(*outs)
+    np.testing.assert_array_equal(*gradients)
 
 
 @needs_library
@@ -138,6 +153,18 @@ def test_statistics_of_many_rows_are_exact(threads: int) -> None:
     np.testing.assert_allclose(saved[0], mean, rtol=0, atol=1e-5)
     np.testing.assert_allclose(saved[1], 1 / deviation, rtol=3e-6)
     np.testing.assert_allclose(y, (exact - mean) / deviation, rtol=0, atol=2e-5)
+
+
+@needs_library
+def test_small_norms_have_kernels_when_their_size_comes_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(NormKernel, "train", lambda *_: made.append("train"))
+    made: list[str] = []
+    x, y = np.random.RandomState(0).standard_normal((2, 30, 5)).astype("float32")
+    ones, zeros = np.ones(5, "float32"), np.zeros(5, "float32")
+    norm = FastBatchNorm(np, NormForm(*x.shape, 1, 1e-5, asked=2))
+    for runs in ([], ["train"]):
+        norm.train(x, ones, zeros, (zeros, ones), 0.9, y, tuple(np.empty((2, 5), "float32")), (zeros, ones))
+        assert made == runs
 
 
 @needs_library

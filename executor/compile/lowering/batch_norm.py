@@ -51,7 +51,9 @@ def _plan(e: Emitter, x: Value, base: Value) -> Bound:
         raise CannotLower("a channel of one element is left as it is")
     fast = has_fast_batch_norm(x.dtype)
     factory, hint = (FastBatchNorm, "fast_norm") if fast else (SharedBatchNorm, "norm")
-    return e.bind_fresh(hint, factory, NormForm(elements, channels, threads_for(e, x), e.attr("epsilon")))
+    return e.bind_fresh(
+        hint, factory, NormForm(elements, channels, threads_for(e, x), e.attr("epsilon"), e.asked)
+    )
 
 
 def _on_device(e: Emitter, x: Value, given: bool = False) -> Bound:

@@ -104,7 +104,7 @@ class _PoolImages:
         axes = tuple(order.index(2 + axis) for axis in range(self.dims))
         fast = has_fast_pool(shape, arguments, axes)
         shared, hint = (FastPool, "fast_pool") if fast else (SharedPool, "pool")
-        return e.bind_fresh(hint, shared, PoolForm(shape, arguments, axes, split, threads))
+        return e.bind_fresh(hint, shared, PoolForm(shape, arguments, axes, split, threads, e.asked))
 
 
 @lowering("pool2d", "pool3d")

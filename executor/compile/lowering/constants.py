@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -11,6 +12,7 @@ from fluidlite.executor.compile.emitter import CannotLower, Emitter, lowering
 from fluidlite.executor.compile.lowering.device_rows import sum_rows
 from fluidlite.executor.fast.loops.tables import row_adder
 from fluidlite.executor.plan.actions import InOut
+from fluidlite.executor.plan.sizes import Made
 from fluidlite.executor.plan.values import Value
 from fluidlite.ops.tensors.creation import exact
 from fluidlite.values.tensor import SelectedRows
@@ -23,19 +25,30 @@ def _(e: Emitter) -> None:
     declared = e.builder.block._find_var_recursive(e.op.outputs["Out"][0])
     if declared is not None and declared.type == VarType.SELECTED_ROWS:
         raise CannotLower("rows")
-    given = e.x("ShapeTensor") if e.op.inputs.get("ShapeTensor") else None
     # the output's shape has to be known now: it may be given by a tensor that is itself a constant
-    if given is not None and given.constant is None:
-        raise CannotLower("a shape that is computed")
-    shape = tuple(e.attr("shape"))
-    if given is not None:
-        shape = tuple(int(dim) for dim in given.constant)
+    given = _numbers(e.need("ShapeTensor")) if e.op.inputs.get("ShapeTensor") else e.attr("shape")
+    shape = tuple(given)
     if any(dim < 0 for dim in shape):
         raise CannotLower("shape")
     dtype = to_numpy(VarType(e.attr("dtype")))
     # the text says numbers that a 32-bit attribute cannot hold
     number = exact(e.attr("str_value"), e.attr("value"), dtype).item()
     e.fill("Out", number, shape, dtype)
+
+
+def _numbers(value: Value) -> Sequence[int]:
+    """The numbers in a constant, which may be the sizes of an array."""
+    if value.constant is None:
+        raise CannotLower("a shape that is computed")
+    if isinstance(value.constant, Made):
+        if value.constant.function is not _shape_array:
+            raise CannotLower("a shape that is computed")
+        return value.constant.arguments
+    return [int(dim) for dim in value.constant]
+
+
+def _shape_array(*shape: int) -> Any:
+    return np.array(shape, np.int32)
 
 
 @lowering("assign_value")
@@ -49,8 +62,9 @@ def _(e: Emitter) -> None:
 
 @lowering("shape")
 def _(e: Emitter) -> None:
-    shape = np.array(e.need("Input").shape, np.int32)
-    e.alias("Out", e.constant(shape))
+    shape = e.need("Input").shape
+    assert shape is not None
+    e.alias("Out", e.made((len(shape),), _shape_array, *shape))
 
 
 @lowering("fill_zeros_like")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from fluidlite.executor.compile.emitter import CannotLower, Emitter, lowering
 from fluidlite.executor.compile.lowering.strided import copied
 from fluidlite.executor.plan.values import Slices, Value
+from fluidlite.ops.tensors.slicing import bound
 
 
 @lowering("split")
@@ -86,8 +87,8 @@ def _ranges(e: Emitter, shape: tuple[int, ...]) -> tuple[tuple[int, int] | None,
         raise CannotLower("limits that are computed")
     ranges: list[tuple[int, int] | None] = [None] * len(shape)
     for axis, start, end in zip(e.attr("axes"), e.attr("starts"), e.attr("ends"), strict=True):
-        first, last, _ = slice(start, end).indices(shape[axis])
-        ranges[axis] = (first, max(first, last))
+        part = bound(shape[axis], start, end)
+        ranges[axis] = (part.start, part.stop)
     return tuple(ranges)
 
 

@@ -81,11 +81,16 @@ def sliced_shape(
             or (flags and i < len(flags) and flags[i] < 0)
         )
         step = steps[i] if i < len(steps) else 1
-        dims[axis] = (
-            -1 if unknown else len(range(*bound(dims[axis], starts[i], ends[i], step).indices(dims[axis])))
-        )
+        dims[axis] = -1 if unknown else _length(bound(dims[axis], starts[i], ends[i], step), dims[axis])
     kept = [dim for axis, dim in enumerate(dims) if axis not in decrease]
     return tuple(kept) if kept or not decrease else (1,)
+
+
+def _length(part: slice, size: int) -> int:
+    """The number of rows in a range of a dimension, whose size may stay open where the range has no gaps."""
+    if part.step == 1:
+        return part.stop - part.start
+    return len(range(*part.indices(size)))
 
 
 def _limits(

@@ -15,8 +15,9 @@ from fluidlite.base.registry import EMPTY_VAR
 from fluidlite.executor.compile.blocks import Body, assignment, block_writer, kept_names, merge_all, taken
 from fluidlite.executor.compile.builder import CannotInline, PlanBuilder
 from fluidlite.executor.compile.emitter import CannotLower, Emitter
+from fluidlite.executor.compile.lowering.device_rows import ChangedRows, change_rows, kept_rows
 from fluidlite.executor.compile.saved import SavedForBackward
-from fluidlite.executor.plan.actions import Assign, Branch, Call, Elementwise, Function
+from fluidlite.executor.plan.actions import Action, Assign, Bound, Branch, Call, Elementwise, Fresh, Function
 from fluidlite.executor.plan.steps import Step
 from fluidlite.executor.plan.values import Storage, Value
 from fluidlite.ir.buffer_order import ops_to_run
@@ -25,6 +26,8 @@ from fluidlite.ir.prune import writes
 from fluidlite.ops.flow.sub_blocks import facts_of
 
 __all__: list[str] = []
+
+_CHOICE = "where(condition, new, old)"
 
 
 @block_writer("conditional_block", "conditional_block_infer")
@@ -74,6 +77,8 @@ def _chosen(builder: PlanBuilder, op: Operator) -> bool:
         if not all(map(_only_computes, body.steps)):
             return False
         changed = {name: body.env[name] for name in written if _is_changed(body, name)}
+        keys = [("rows", value) for value in changed.values()]
+        builder.level.memory.update({key: body.level.memory[key] for key in keys if key in body.level.memory})
         found = {name: _choice(emitter, name, condition, value) for name, value in changed.items()}
     except (CannotInline, CannotLower):
         return False
@@ -98,7 +103,15 @@ def _only_computes(step: Step) -> bool:
         return False
     action = step.action
     is_array_call = isinstance(action, Call) and isinstance(action.callee, Function)
-    return step.is_view or isinstance(action, Elementwise) or is_array_call
+    return step.is_view or isinstance(action, Elementwise) or is_array_call or _gives_rows(action)
+
+
+def _gives_rows(action: Action) -> bool:
+    """True for a row-sparse gradient, made for those who read it as such."""
+    match action:
+        case Assign(sources=(Call(callee=Bound(thing=Fresh(factory=factory))),)):
+            return factory is ChangedRows
+    return False
 
 
 def _is_changed(body: Body, name: str) -> bool:
@@ -122,6 +135,11 @@ def _choice(e: Emitter, name: str, condition: Value, new: Value) -> Value:
     old = builder.newest(name)
     if old is None and held is not None:
         old = builder.param(name, held)
+    if old is not None and kept_rows(e, old) and kept_rows(e, new):
+        rows = builder.values.local(name=name)
+        if not change_rows(e, _CHOICE, rows, {"old": old, "new": new}, condition=condition):
+            raise CannotLower("it leaves rows of other ids")
+        return rows
     if old is None or not (old.known and new.known) or old.has_lod or new.has_lod:
         raise CannotLower("it leaves something else than one array")
     assert old.shape is not None
@@ -129,5 +147,5 @@ def _choice(e: Emitter, name: str, condition: Value, new: Value) -> Value:
         raise CannotLower("it leaves an array of another kind")
     out = builder.param(name, held) if builder.is_persistable(name) else e.temp(old.shape, old.dtype)
     out.named(name)
-    e.elementwise("where(condition, new, old)", out, condition=condition, new=new, old=old)
+    e.elementwise(_CHOICE, out, condition=condition, new=new, old=old)
     return out

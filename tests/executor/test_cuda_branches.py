@@ -75,6 +75,35 @@ def test_the_scale_of_a_loss(broken: tuple[int, ...]) -> None:
     assert states[optimizer.get_loss_scaling().name] == pytest.approx(wanted)
 
 
+def classifier_of_words(lookups: int, padding: int | None) -> Any:
+    """The loss of one, over words of a table with row-sparse gradients; y is the first word, too."""
+    x, y = fluid.data("x", [None, 6], "float32"), fluid.data("y", [None, 1], "int64")
+    table = fluid.ParamAttr(name="table", initializer=fluid.initializer.Uniform(-0.5, 0.5, seed=4))
+    words = [
+        fluid.layers.embedding(y, (9, 6), is_sparse=True, padding_idx=padding, param_attr=table)
+        for _ in range(lookups)
+    ]
+    scores = fluid.layers.fc(fluid.layers.sums([x, *words]), 3, param_attr=START)
+    return fluid.layers.mean(fluid.layers.softmax_with_cross_entropy(scores, y))
+
+
+@pytest.mark.parametrize("lookups, padding", [(1, None), (2, None), (2, 1)], ids=str)
+@pytest.mark.parametrize("kind", ["SGD", "Momentum", "Adam"])
+def test_the_scale_of_rows(kind: str, lookups: int, padding: int | None) -> None:
+    """In a step whose gradients are not finite no row of a table moves but by momentum."""
+    more = {"momentum": 0.9} if kind == "Momentum" else {}
+    optimizer = mixed_precision.decorate(
+        getattr(fluid.optimizer, kind)(0.01, **more),
+        init_loss_scaling=64.0,
+        incr_every_n_steps=2,
+        decr_every_n_nan_or_inf=1,
+    )
+    optimizer.minimize(classifier_of_words(lookups, padding))
+    states = check_on_both(feeds(7, (3, 4)), 4e-3)
+    assert states[optimizer.get_loss_scaling().name] == pytest.approx(64 * 2 * 0.8)
+    assert np.isfinite(states["table"]).all()
+
+
 def test_a_scale_that_would_not_be_finite() -> None:
     optimizer = mixed_precision.decorate(
         fluid.optimizer.SGD(0.01), init_loss_scaling=1.0, incr_every_n_steps=1, incr_ratio=1e20

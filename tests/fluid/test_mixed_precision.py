@@ -10,6 +10,7 @@ from golden import harness
 
 import fluidlite as fluid
 from fluidlite.base.dtypes import VarType
+from fluidlite.base.errors import ShapeError
 from fluidlite.contrib.mixed_precision import AutoMixedPrecisionLists, decorate, fp16_lists
 from fluidlite.contrib.mixed_precision.fp16_utils import (
     find_op_index,
@@ -157,6 +158,36 @@ def test_rows_of_half_precision() -> None:
         rows = exe.run(feed=feed, fetch_list=["table@GRAD"], return_numpy=False)[0]
     assert isinstance(rows, SelectedRows) and rows.dtype == np.float16
     np.testing.assert_array_equal(rows.dense(np), [[0, 0], [2, 2], [0, 0], [1, 1], [0, 0]])
+
+
+def test_the_scale_of_rows() -> None:
+    """Row-sparse gradients are divided by the scale, and are zeros where one of them is not finite."""
+    ids, x = fluid.data("ids", [3, 1], "int64"), fluid.data("x", [3, 2])
+    words = layers.embedding(ids, (5, 2), is_sparse=True, param_attr="table")
+    optimizer = decorate(fluid.optimizer.SGD(1.0), init_loss_scaling=8.0, decr_every_n_nan_or_inf=1)
+    _, pairs = optimizer.minimize(layers.reduce_sum(words * x))
+    exe = fluid.Executor(fluid.CPUPlace())
+    exe.run(fluid.default_startup_program())
+    fetched = [pairs[0][1], optimizer.get_loss_scaling()]
+    numbers = np.array([[1, 2], [3, 4], [5, 6]], "float32")
+    for factor in (1.0, np.inf, 2.0):
+        feed = {"ids": np.array([[1], [3], [1]]), "x": numbers * np.float32(factor)}
+        rows = exe.run(feed=feed, fetch_list=fetched, return_numpy=False)[0]
+        wanted = feed["x"] if np.isfinite(factor) else 0 * numbers
+        assert isinstance(rows, SelectedRows) and rows.rows() == [1, 3, 1]
+        np.testing.assert_array_equal(rows.array, wanted)
+
+
+@pytest.mark.parametrize("reduction, dim", [("reduce_sum", [0]), ("reduce_max", None)])
+def test_rows_that_are_not_reduced(reduction: str, dim: Any) -> None:
+    ids = fluid.data("ids", [3, 1], "int64")
+    words = layers.embedding(ids, (5, 2), is_sparse=True, param_attr="table")
+    ((_, rows),) = fluid.backward.append_backward(layers.mean(words))
+    reduced = getattr(layers, reduction)(rows, dim)
+    exe = fluid.Executor(fluid.CPUPlace())
+    exe.run(fluid.default_startup_program())
+    with pytest.raises(ShapeError, match="selected rows, which can only be added up to one number"):
+        exe.run(feed={"ids": np.ones((3, 1), "int64")}, fetch_list=[reduced])
 
 
 def test_as_bfloat16() -> None:

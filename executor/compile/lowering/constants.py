@@ -9,7 +9,7 @@ import numpy as np
 
 from fluidlite.base.dtypes import VarType, to_numpy
 from fluidlite.executor.compile.emitter import CannotLower, Emitter, lowering
-from fluidlite.executor.compile.lowering.device_rows import sum_rows
+from fluidlite.executor.compile.lowering.device_rows import change_rows, kept_rows, sum_rows
 from fluidlite.executor.fast.loops.tables import row_adder
 from fluidlite.executor.plan.actions import InOut
 from fluidlite.executor.plan.sizes import Made
@@ -69,6 +69,12 @@ def _(e: Emitter) -> None:
 
 @lowering("fill_zeros_like")
 def _(e: Emitter) -> None:
+    parts = kept_rows(e, e.any("X"))
+    if parts:
+        # an infinity times 0 would be NaN
+        zero = e.number(0, parts[0].rows)
+        change_rows(e, "where(x == zero, x, zero)", e.local("Out"), {"x": e.any("X")}, zero=zero)
+        return
     x = e.need("X")
     e.fill("Out", 0, x.shape or (), x.dtype)
 

@@ -14,11 +14,21 @@ from fluidlite.executor.compile.lowering.device import for_kernel, row_kernel
 from fluidlite.executor.cuda.tables import DeviceRowSums
 from fluidlite.executor.plan.actions import Call, InOut, Out
 from fluidlite.executor.plan.values import Storage, Value
-from fluidlite.ops.kernels.scalar import parse
+from fluidlite.ops.kernels.scalar import function_of, parse
 from fluidlite.ops.training.optimizer import target_of
 from fluidlite.values.tensor import SelectedRows, merge_rows
 
-__all__ = ["RowsOfIds", "keep_rows", "kept_rows", "sum_rows", "update_rows", "whole_rows"]
+__all__ = [
+    "ChangedRows",
+    "RowsOfIds",
+    "change_rows",
+    "keep_rows",
+    "kept_rows",
+    "sum_rows",
+    "total_of_rows",
+    "update_rows",
+    "whole_rows",
+]
 
 
 class RowsOfIds(NamedTuple):
@@ -42,6 +52,18 @@ class SumOfRows:
         )
         ids, rows = merge_rows(self.xp, ids, rows)
         return SelectedRows(ids, parts[0].height(), rows)
+
+
+class ChangedRows:
+    """An expression of the values of row-sparse gradients of the same ids, for those who read it as one."""
+
+    def __init__(self, xp: Any, expr: str, names: Sequence[str]) -> None:
+        self.xp = xp
+        self.function = function_of(expr, names, {})
+
+    def __call__(self, first: SelectedRows, *operands: Any) -> SelectedRows:
+        values = [item.array if isinstance(item, SelectedRows) else item for item in (first, *operands)]
+        return SelectedRows(first.ids, first.height(), self.function(self.xp, *values))
 
 
 def keep_rows(e: Emitter, gradient: Value, ids: Value, rows: Value, padding: int) -> None:
@@ -72,6 +94,48 @@ def sum_rows(e: Emitter) -> bool:
     e.assign(out, Call(e.bind_fresh("sum_rows", SumOfRows), tuple(gradients)))
     e.remember(("rows", out), [part for parts in kept for part in parts or ()])
     return True
+
+
+def _differ(first: Sequence[RowsOfIds], second: Sequence[RowsOfIds]) -> bool:
+    """True if the rows of two gradients are not of the same ids."""
+    return [(part.ids, part.padding) for part in first] != [(part.ids, part.padding) for part in second]
+
+
+def change_rows(e: Emitter, expr: str, out: Value, gradients: Mapping[str, Value], **numbers: Value) -> bool:
+    """out = an expression of gradients and numbers; False, with nothing written, where the rows have not been
+    kept, or are of several lists of ids.
+    """
+    kept = [kept_rows(e, gradient) or [] for gradient in gradients.values()]
+    if not all(kept) or any(map(_differ, kept[1:], kept[:-1])):
+        return False
+    parts = []
+    for each in zip(*kept, strict=True):
+        ids, like, padding = each[0]
+        rows = e.temp(like.shape or (), like.dtype)
+        e.elementwise(
+            expr, rows, **dict(zip(gradients, (part.rows for part in each), strict=True)), **numbers
+        )
+        parts.append(RowsOfIds(ids, rows, padding))
+    call = e.bind_fresh("changed_rows", ChangedRows, expr, (*gradients, *numbers))
+    e.assign(out, Call(call, (*gradients.values(), *numbers.values())))
+    e.remember(("rows", out), parts)
+    return True
+
+
+def total_of_rows(e: Emitter, parts: Sequence[RowsOfIds], out: Value) -> None:
+    """out (one number) = the sum of all elements of a gradient."""
+    totals = {}
+    for index, (ids, rows, padding) in enumerate(parts):
+        if padding >= 0:
+            added = e.temp(rows.shape or (), rows.dtype)
+            column, zero = e.reshape(ids, (ids.size, 1)), e.number(0, rows)
+            e.elementwise(
+                "where(ids == padding, zero, x)", added, ids=column, padding=padding, zero=zero, x=rows
+            )
+            rows = added
+        totals[f"x{index}"] = total = e.temp((), rows.dtype)
+        e.call("add.reduce", rows, axis=(0, 1), out=total)
+    e.elementwise(" + ".join(totals), e.reshape(out, ()), **totals)
 
 
 def _sums(e: Emitter, parts: Sequence[RowsOfIds], table: Value, by_place: bool, *outs: Value) -> None:

@@ -9,6 +9,7 @@ from typing import Any
 from fluidlite.executor.compile import commuting, layout, tails
 from fluidlite.executor.compile.emitter import CannotLower, Emitter, lowering
 from fluidlite.executor.compile.fixed_products import joins_product
+from fluidlite.executor.compile.lowering.device_rows import change_rows, kept_rows
 from fluidlite.executor.compile.lowering.reduce import sum_axes
 from fluidlite.executor.plan.values import Value
 from fluidlite.ops.kernels.scalar import ROUNDED
@@ -43,8 +44,21 @@ def _expression(e: Emitter) -> str:
     return str(expr)
 
 
+def _scales_rows(e: Emitter) -> bool:
+    """True if X is a row-sparse gradient that a device keeps, now times or divided by one number."""
+    x = e.any("X")
+    if x.known or e.op.type not in ("elementwise_mul", "elementwise_div") or not kept_rows(e, x):
+        return False
+    y = e.need("Y")
+    if y.size != 1 or any(part.rows.dtype != y.dtype for part in kept_rows(e, x) or ()):
+        raise CannotLower("more than a number of the gradient's type")
+    return change_rows(e, _expression(e), e.local("Out"), {"x": x}, y=e.reshape(y, ()))
+
+
 @lowering(*BINARY)
 def _(e: Emitter) -> None:
+    if _scales_rows(e):
+        return
     x = e.laid_need("X")
     y = e.laid_need("Y")
     assert x.shape is not None

@@ -8,6 +8,7 @@ import numpy as np
 
 from fluidlite.executor.compile.emitter import CannotLower, Emitter, lowering
 from fluidlite.executor.compile.lowering.device import takes
+from fluidlite.executor.compile.lowering.device_rows import kept_rows, total_of_rows
 from fluidlite.executor.plan.values import Value
 
 _UFUNC = {"reduce_sum": "add", "reduce_mean": "add", "reduce_max": "maximum", "reduce_min": "minimum"}
@@ -54,14 +55,24 @@ def _axes(e: Emitter, rank: int) -> tuple[int, ...]:
     return tuple(sorted({dim % rank for dim in dims}))
 
 
+def _of_rows(e: Emitter) -> bool:
+    """True if the op is the sum of a row-sparse gradient that a device keeps."""
+    parts = kept_rows(e, e.any("X")) or []
+    is_whole = e.attr("reduce_all") or not e.attr("dim")
+    if not parts or e.op.type != "reduce_sum" or not is_whole or e.attr("out_dtype") >= 0:
+        return False
+    total_of_rows(e, parts, e.out("Out", e.inferred_shape("Out"), parts[0].rows.dtype))
+    return True
+
+
 @lowering(*_UFUNC)
 def _(e: Emitter) -> None:
+    if _of_rows(e):
+        return
     x = e.need("X")
     assert x.shape is not None
     if not takes(e, x.dtype) or not x.shape or not x.size or e.attr("out_dtype") >= 0:
         raise CannotLower("dtype")
-    if e.attr("out_dtype") >= 0:
-        raise CannotLower("another dtype")
     axes = _axes(e, len(x.shape))
     out = e.out("Out", e.inferred_shape("Out"), x.dtype)
     kept = tuple(dim for i, dim in enumerate(x.shape) if i not in axes)

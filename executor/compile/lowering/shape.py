@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from fluidlite.executor.compile.emitter import CannotLower, Emitter, lowering
+from fluidlite.executor.compile.lowering.device_rows import kept_rows
 from fluidlite.executor.compile.lowering.strided import copied, reshaped_view, source_of
 from fluidlite.executor.plan.values import Value
 
@@ -90,6 +91,10 @@ def _(e: Emitter) -> None:
 
 @lowering("assign")
 def _(e: Emitter) -> None:
+    rows = e.any("X")
+    if kept_rows(e, rows) and not e.persistable("Out"):
+        e.alias("Out", rows)
+        return
     x = e.need("X")
     # values are never written twice, so no copy is needed
     if not e.persistable("Out") or x.name == e.op.outputs["Out"][0]:

@@ -12,6 +12,7 @@ from fluidlite.base.dtypes import Array, VarType, to_numpy, to_vartype
 from fluidlite.base.errors import ShapeError
 from fluidlite.base.registry import INTS, OF_2X_ATTR, Lod, Op, Spec, WithLod, later
 from fluidlite.ops.gradients import emits_once_more
+from fluidlite.values.tensor import SelectedRows
 
 REDUCE_ATTRS: dict[str, Any] = {
     "dim": INTS([0]),
@@ -53,6 +54,14 @@ def _widened(type: str, dtype: VarType, out_dtype: int, of_2x: bool) -> int:
     return out_dtype
 
 
+def _elements(type: str, rows: SelectedRows, is_whole: bool) -> Array:
+    """The elements of selected rows, whose sum is that of the matrix they stand for."""
+    if type != "reduce_sum" or not is_whole:
+        raise ShapeError(f"op {type!r}: X holds selected rows, which can only be added up to one number")
+    elements: Array = rows.array
+    return elements
+
+
 def _reduction(
     type: str, compute: Callable[[Any, Any, tuple[int, ...]], Any], dtype: VarType | None = None
 ) -> Op:
@@ -73,7 +82,7 @@ def _reduction(
     @op.kernel
     def _(
         xp: Any,
-        X: Array,
+        X: Array | SelectedRows,
         X_lod: Lod,
         dim: list[int],
         keep_dim: bool,
@@ -81,6 +90,8 @@ def _reduction(
         out_dtype: int,
         of_2x: bool,
     ) -> Any:
+        if isinstance(X, SelectedRows):
+            X = _elements(type, X, reduce_all or not dim)
         axes = reduced_axes(type, X.ndim, dim, reduce_all)
         out_dtype = _widened(type, to_vartype(X.dtype), out_dtype, of_2x)
         x = X.astype(to_numpy(VarType(out_dtype))) if out_dtype >= 0 else X

@@ -102,6 +102,8 @@ zeros_like.shape(same_as("X"))
 def _(xp: Any, X: Any) -> Any:
     if isinstance(X, LoDTensorArray):
         return LoDTensorArray(LoDTensor(xp.zeros_like(item.array), item._lod) for item in X)
+    if isinstance(X, SelectedRows):
+        return SelectedRows(X.ids.copy(), X.height(), xp.zeros_like(X.array))
     return xp.zeros_like(X)
 
 

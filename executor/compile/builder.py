@@ -15,6 +15,7 @@ from typing import Any, TypeAlias
 from fluidlite.base.dtypes import VarType, to_numpy, to_vartype
 from fluidlite.base.errors import EnforceNotMet, FluidError
 from fluidlite.base.registry import EMPTY_VAR, GRAD_SUFFIX, Spec
+from fluidlite.executor.compile.call_facts import facts_of
 from fluidlite.executor.compile.dynamic_shapes import data_dependent
 from fluidlite.executor.compile.emitter import CannotLower, Emitter
 from fluidlite.executor.compile.frozen import changed_by
@@ -37,7 +38,7 @@ from fluidlite.executor.plan.actions import (
 from fluidlite.executor.plan.plan import FeedSpec, Plan, Remark, Target
 from fluidlite.executor.plan.steps import Step
 from fluidlite.executor.plan.values import Storage, Value, ValueFactory
-from fluidlite.executor.run.calls import Absent, BlockCall, CallFacts, KernelCall
+from fluidlite.executor.run.calls import Absent, BlockCall, KernelCall
 from fluidlite.executor.run.half import computes_in_single, has_half
 from fluidlite.executor.run.interpreter import missing, not_fetched
 from fluidlite.executor.run.kernels import check_slots
@@ -484,7 +485,7 @@ class PlanBuilder:
         if is_block:
             call = BlockCall(op, list(known), list(outputs), has_lod)
         else:
-            facts = CallFacts(self._unread(op), self._fixed(op), self._lasting(known.values()))
+            facts = facts_of(self, op, known, self._made_by_kernels)
             call = KernelCall(op, list(known), list(outputs), has_lod, self.recurrences, facts)
             self._made_by_kernels.update(outputs.values())
         likes = {} if is_block else {name: self._forward_value(name) for name in outputs}
@@ -506,28 +507,6 @@ class PlanBuilder:
                 self.level.env[name] = value  # the interpreter has written the scope itself
             else:
                 self.publish(op, name, value)
-
-    def _unread(self, op: Operator) -> frozenset[str]:
-        """Output slots that nobody reads; in the body of a loop the next step may read any."""
-        if self.depth:
-            return frozenset()
-        slots = op.outputs.items()
-        return frozenset(slot for slot, names in slots if not any(self.is_needed(name, op) for name in names))
-
-    def _fixed(self, op: Operator) -> frozenset[str]:
-        """Input slots that hold nothing but parameters that stay as they are."""
-
-        def stays(name: str) -> bool:
-            return self.is_persistable(name) and not self.changes(name)
-
-        return frozenset(slot for slot, names in op.inputs.items() if names and all(map(stays, names)))
-
-    def _lasting(self, values: Iterable[Value]) -> frozenset[int]:
-        """Positions of arrays that kernels have made, outside of loops, which may write over theirs."""
-        if self.depth:
-            return frozenset()
-        made = self._made_by_kernels
-        return frozenset(number for number, value in enumerate(values) if value.root in made)
 
     def _inputs_of(self, op: Operator, is_block: bool) -> dict[str, Value]:
         if is_block:

@@ -55,13 +55,14 @@ def _compiled(source: str) -> CodeType:
 
 class CallFacts(NamedTuple):
     """Facts of a call that only the whole program tells: output slots that nobody reads, input slots of
-    parameters that stay as they are, and positions of inputs that are arrays of kernels' own, which nothing
-    overwrites, so that an output may show their memory.
+    parameters that stay as they are, positions of inputs that are arrays of kernels' own, which nothing
+    overwrites while an output may show their memory, and input slots whose arrays nobody reads any more.
     """
 
     unread: frozenset[str] = frozenset()
     fixed: frozenset[str] = frozenset()
     lasting: frozenset[int] = frozenset()
+    spare: frozenset[str] = frozenset()
 
 
 _NO_FACTS = CallFacts()
@@ -141,7 +142,7 @@ class KernelCall:
         )
         context.interpreter = interpreter
         context.compiled = self.compiled
-        context.unread, context.fixed = self.facts.unread, self.facts.fixed
+        context.unread, context.fixed, context.spare = self.facts.unread, self.facts.fixed, self.facts.spare
         namespace: dict[str, Any] = {f"c_{name}": value for name, value in self.kernel.constants.items()}
         namespace.update(
             xp=interpreter.xp,

@@ -44,6 +44,7 @@ class RunContext:
         self.compiled: Any = None
         self.unread: frozenset[str] = frozenset()
         self.fixed: frozenset[str] = frozenset()
+        self.spare: frozenset[str] = frozenset()
 
     def share(self, count: int, task: Callable[[slice], None]) -> None:
         """Run `task` on slices that together are `count` rows, each on a thread of its own."""

@@ -160,6 +160,7 @@ class KernelContext(Protocol):
     compiled: Any  # compiled recurrences (`fluidlite.ops.kernels.lstm_steps`) and searches, or None
     unread: frozenset[str]  # output slots that nobody reads, and that need no value
     fixed: frozenset[str]  # input slots of persistable variables that the program does not write
+    spare: frozenset[str]  # input slots whose arrays nobody reads any more, and that may be written over
 
     def rng(self, seed: int) -> Any:
         """A random source: fresh and reproducible for a seed other than 0, else the run's own."""

@@ -2,7 +2,8 @@
 
 An `if` reads its condition on the host, which no graph can. What a branch without effects computes, such as
 the scale of a mixed-precision loss or a step of a learning rate, costs less than that: its steps run always,
-on copies, and the condition chooses between what they leave and what was there.
+on copies, and the condition chooses between what they leave and what was there. Of large states, such as all
+parameters that are updated every few steps, copies would cost more than they save.
 """
 
 from __future__ import annotations
@@ -28,6 +29,10 @@ from fluidlite.ops.flow.sub_blocks import facts_of
 __all__: list[str] = []
 
 _CHOICE = "where(condition, new, old)"
+# Bytes of states that a choice may replace. An update passes over them some seven times, which takes 0.5 ms
+# at 1 TB/s: what the host needs to read a condition and launch some fifty kernels. A model of larger states
+# computes for longer than its kernels take to launch.
+_LARGEST = 64 << 20
 
 
 @block_writer("conditional_block", "conditional_block_infer")
@@ -67,6 +72,8 @@ def _chosen(builder: PlanBuilder, op: Operator) -> bool:
     """Write a branch as a choice; False, with nothing written, where it has to be an `if`."""
     body = Body(builder, op)
     written = [name for name in sorted(writes(op)) if name != EMPTY_VAR and not body.hides(name)]
+    if _state_bytes(builder, written) > _LARGEST:
+        return False
     # inside, a persistable variable is like any other: the choice alone writes to its array
     body.level.detached = builder.level.detached | set(written)
     emitter = Emitter(builder, op)
@@ -85,6 +92,12 @@ def _chosen(builder: PlanBuilder, op: Operator) -> bool:
     builder.level.steps += [*body.steps, *emitter.steps]
     builder.level.env.update(found)
     return True
+
+
+def _state_bytes(builder: PlanBuilder, names: Iterable[str]) -> int:
+    """The bytes of those variables that outlive a run."""
+    states = [builder.held(name) for name in names if builder.is_persistable(name)]
+    return sum(int(state.nbytes) for state in states if state is not None)
 
 
 def _condition(e: Emitter) -> Value:

@@ -124,6 +124,28 @@ def test_rates_that_rise_first() -> None:
     check_on_both(feeds(6), 1e-4)
 
 
+@pytest.mark.parametrize("kind", ["SGD", "Adam"])
+def test_updates_every_few_steps(kind: str) -> None:
+    inner = getattr(fluid.optimizer, kind)(0.01)
+    fluid.optimizer.GradientMergeOptimizer(inner, 3).minimize(classifier())
+    check_on_both(feeds(8), 1e-3)
+
+
+@pytest.mark.parametrize("rows, is_choice", [((60 << 20) // 1024, True), ((68 << 20) // 1024, False)])
+def test_a_branch_of_large_states_stays_one(rows: int, is_choice: bool) -> None:
+    """Copies of up to 64 MB of states are made in each step."""
+    x = fluid.data("x", [1])
+    table = fluid.layers.create_global_var([rows, 256], 0.5, "float32", persistable=True)
+    with fluid.layers.Switch() as switch, switch.case(fluid.layers.reduce_sum(x) > 1.0):
+        fluid.layers.assign(table * 2.0, table)
+    scope = fluid.Scope()
+    fluid.Executor(fluid.CPUPlace()).run(fluid.default_startup_program(), scope=scope)
+    exe = fluid.Executor(fluid.CUDAPlace(0))
+    text = exe.explain(feed={"x": np.ones(1, "float32")}, fetch_list=[], scope=scope)
+    assert ("\ngraph: " in text) == is_choice
+    assert ("no graph: loops and branches (conditional_block x 1)" in text) == (not is_choice)
+
+
 def test_a_branch_that_draws_or_gives_another_shape_stays_one() -> None:
     """Numbers are drawn where the branch is taken alone."""
     x = fluid.data("x", [4], "float32")

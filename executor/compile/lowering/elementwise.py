@@ -6,6 +6,9 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
+from fluidlite.base.registry import OF_2X_ATTR
 from fluidlite.executor.compile import commuting, layout, tails
 from fluidlite.executor.compile.emitter import CannotLower, Emitter, lowering
 from fluidlite.executor.compile.fixed_products import joins_product
@@ -108,6 +111,17 @@ def _broadcast(e: Emitter, x: Value, y: Value) -> None:
     e.elementwise(_expression(e), layout.seen_as(e, out, rows), x=rows, y=factors)
     if e.op.type == "elementwise_add" and layout.is_of_last(y, x, e.attr("axis")):
         commuting.note(e, "Out", x, y, e.attr("axis"))
+
+
+@lowering("elementwise_mod")
+def _(e: Emitter) -> None:
+    x, y = e.need("X"), e.need("Y")
+    # the host raises for a 0; a float64 that the remainder is computed in holds no int64
+    if e.on_host or {x.dtype, y.dtype} != {np.dtype(np.int32)} or e.attr(OF_2X_ATTR):
+        raise CannotLower("more than counters of steps on a device")
+    if x.shape != y.shape:
+        raise CannotLower("shapes differ")
+    e.elementwise("fmod(x, y)", e.out("Out", x.shape, x.dtype, inplace=True), x=x, y=y)
 
 
 def reduced_axes(rank: int, shape: tuple[int, ...], axis: int, full: tuple[int, ...]) -> tuple[int, ...]:

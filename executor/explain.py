@@ -9,6 +9,7 @@ from typing import Any
 
 from fluidlite.base.cells import text_cell
 from fluidlite.executor.compile.pipeline import plan_after
+from fluidlite.executor.cuda.attention import DeviceAttention
 from fluidlite.executor.cuda.auc import DeviceAuc
 from fluidlite.executor.cuda.channels import DeviceBatchNorm
 from fluidlite.executor.cuda.draws import DeviceKeptMask
@@ -141,6 +142,7 @@ _EXPLAINED: dict[Any, Callable[..., str]] = {
     FastBatchNorm: lambda *_: "oneDNN",
     SharedProducts: SharedProducts.explained,
     DeviceAccuracy: DeviceAccuracy.explained,
+    DeviceAttention: DeviceAttention.explained,
     DeviceAuc: DeviceAuc.explained,
     DeviceBatchNorm: DeviceBatchNorm.explained,
     DeviceKeptMask: DeviceKeptMask.explained,

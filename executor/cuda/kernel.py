@@ -60,7 +60,7 @@ def sum_dtype(dtype: Any) -> np.dtype[Any]:
 
 
 @functools.cache
-def kernel_source(files: Sequence[str], dtype: str, switches: Sequence[tuple[str, int]] = ()) -> str:
+def kernel_source(files: Sequence[str], dtype: str, switches: Sequence[tuple[str, int | str]] = ()) -> str:
     """The text that a compiler is given."""
     macros = [f"#define {name} {value}" for name, value in switches]
     types = [f"typedef {C_TYPES[dtype]} T;", f"typedef {COMPUTED[dtype]} S;"]
@@ -83,7 +83,12 @@ class CudaKernel:
     """
 
     def __init__(
-        self, xp: Any, name: str, files: Sequence[str], dtype: Any, switches: Sequence[tuple[str, int]] = ()
+        self,
+        xp: Any,
+        name: str,
+        files: Sequence[str],
+        dtype: Any,
+        switches: Sequence[tuple[str, int | str]] = (),
     ) -> None:
         self.sum_type = sum_dtype(dtype).type
         self.raw = _compiled(

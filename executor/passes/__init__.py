@@ -11,6 +11,7 @@ from typing import TypeAlias
 from fluidlite.executor.passes.compile_loops import compile_loops
 from fluidlite.executor.passes.copy_stale import copy_stale
 from fluidlite.executor.passes.drop_dead import drop_dead
+from fluidlite.executor.passes.fuse_attention import fuse_attention
 from fluidlite.executor.passes.fuse_biases import fuse_biases
 from fluidlite.executor.passes.fuse_descents import fuse_descents
 from fluidlite.executor.passes.fuse_on_device import fuse_on_device
@@ -37,6 +38,8 @@ PASSES: tuple[Pass, ...] = (
     give_arrays,
     # before fusion: a wait is no element-wise step, so no fused loop reaches over one
     overlap_reductions,
+    # before its element-wise steps become kernels
+    fuse_attention,
     # before updates become loops
     fuse_descents,
     # what it leaves of additions is for `fuse_on_host`

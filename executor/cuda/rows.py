@@ -1,4 +1,4 @@
-"""Kernels that reduce the rows of a matrix: softmax, cross-entropy, layer_norm and their gradients."""
+"""Kernels that reduce the rows of a matrix: softmax, cross-entropy, norms of rows and groups, gradients."""
 
 from __future__ import annotations
 
@@ -19,6 +19,9 @@ FILES = {
     "layer_norm": ("blocks.cuh", "columns.cuh", "layer_norm.cu"),
     "layer_norm_grad": ("blocks.cuh", "columns.cuh", "layer_norm.cu"),
     "layer_norm_sums": ("blocks.cuh", "columns.cuh", "layer_norm.cu"),
+    "group_norm": ("blocks.cuh", "group_norm.cu"),
+    "group_norm_grad": ("blocks.cuh", "group_norm.cu"),
+    "group_norm_sums": ("blocks.cuh", "group_norm.cu"),
     "add_parts": ("blocks.cuh", "columns.cuh"),
     "top_k": ("blocks.cuh", "top_k.cu"),
     "accuracy": ("blocks.cuh", "top_k.cu"),
@@ -30,6 +33,7 @@ FILES = {
 _SWITCHES = {
     "softmax.cu": ("EACH_ROW",),
     "embedding.cu": ("BY_PLACE",),
+    "group_norm.cu": ("SCALED", "SHIFTED", "FROM_RESULT"),
     "layer_norm.cu": ("SCALED", "SHIFTED"),
 }
 _EACH = 4  # elements that a lane should at least have

@@ -15,13 +15,17 @@ from typing import Any
 
 import numpy as np
 
+from fluidlite.executor.cuda.attention import AttentionForm, DeviceAttention
 from fluidlite.executor.cuda.channels import DeviceBatchNorm
 from fluidlite.executor.cuda.draws import DeviceKeptMask
 from fluidlite.executor.cuda.elementwise import FusedKernel, Part
+from fluidlite.executor.cuda.pools import DevicePool
+from fluidlite.executor.cuda.resizing import DeviceResize
 from fluidlite.executor.cuda.rows import DeviceLayerNormGrad, DeviceRows
 from fluidlite.executor.cuda.tables import DeviceRowSums
 from fluidlite.executor.plan.actions import Elementwise
 from fluidlite.executor.plan.values import Storage, ValueFactory
+from fluidlite.ops.kernels.pooling import Windows
 
 WANTED = 0.85
 LOWEST = -64.0
@@ -38,14 +42,17 @@ class Work:
 class Arrays:
     """Arrays of a device, whose bytes are counted."""
 
-    def __init__(self, xp: Any) -> None:
-        self.xp = xp
+    def __init__(self, xp: Any, dtype: str = "float32") -> None:
+        self.xp, self.dtype = xp, dtype
         self.nbytes = 0
 
     def __call__(self, *shape: int, below: int = 0) -> Any:
         """Random floats, or numbers from 0 up to `below`."""
         random = np.random.default_rng(0)
-        made = random.integers(0, below, shape) if below else random.random(shape, "float32") + 0.5
+        if below:
+            made = random.integers(0, below, shape)
+        else:
+            made = (random.random(shape, "float32") + 0.5).astype(self.dtype)
         self.nbytes += made.nbytes
         return self.xp.asarray(made)
 
@@ -61,17 +68,23 @@ def copied(xp: Any, elements: int) -> Work:
 
 
 def _rows(
-    name: str, columns: int, arrays: int, per_row: int = 0, labelled: bool = False, numbers: Any = ()
+    name: str,
+    columns: int,
+    arrays: int,
+    per_row: int = 0,
+    labelled: bool = False,
+    numbers: Any = (),
+    dtype: str = "float32",
 ) -> Callable[[Any, int], Work]:
     """A kernel over rows: so many arrays of all elements, and of one for each row."""
 
     def make(xp: Any, elements: int) -> Work:
-        a, rows = Arrays(xp), max(1, elements // columns)
+        a, rows = Arrays(xp, dtype), max(1, elements // columns)
         given = [a(rows, columns) for _ in range(arrays)]
         if labelled:
             given.insert(1, a(rows, below=columns))
         given += [a(rows) for _ in range(per_row)]
-        return a.work(DeviceRows(xp, name, rows, columns, "float32", numbers), *given)
+        return a.work(DeviceRows(xp, name, rows, columns, dtype, numbers), *given)
 
     return make
 
@@ -102,6 +115,62 @@ def _layer_norm_grad(xp: Any, elements: int) -> Work:
     work = a.work(kernel, x, of_columns[0], mean, variance, d, dx, *of_columns[1:])
     # x and the gradient are read by the sums once more: they are larger than the cache
     return Work(work.call, work.nbytes + x.nbytes + d.nbytes)
+
+
+def _group_norm(backward: bool) -> Callable[[Any, int], Work]:
+    """32 groups of 2 channels of 28 x 28."""
+
+    def make(xp: Any, elements: int) -> Work:
+        groups, of_group, places = 32, 2, 28 * 28
+        channels, columns = groups * of_group, of_group * places
+        a, images = Arrays(xp), max(1, elements // (channels * places))
+        rows = images * groups
+        x, other = a(rows, columns), a(rows, columns)
+        scale, bias, mean, spread = a(channels), a(channels), a(rows), a(rows)
+        sizes = (rows, columns, "float32", (groups, of_group, places, 1e-5), ("SCALED", "SHIFTED"))
+        if not backward:
+            return a.work(DeviceRows(xp, "group_norm", *sizes), x, scale, bias, other, mean, spread)
+        kernel = DeviceRows(xp, "group_norm_grad", *sizes)
+        return a.work(kernel, x, scale, bias, mean, spread, other, a(rows, columns))
+
+    return make
+
+
+def _pool(mode: str, backward: bool) -> Callable[[Any, int], Work]:
+    """Windows of 3 x 3, every second one, of images of 56 x 56."""
+
+    def make(xp: Any, elements: int) -> Work:
+        a, planes = Arrays(xp), max(1, elements // (56 * 56))
+        window = Windows.regular(56, 3, 2, (1, 1), False)
+        count = len(window.starts)
+        kernel = DevicePool(xp, (1, planes, 56, 56), [window] * 2, mode, True, np.dtype("float32"))
+        x, pooled = a(1, planes, 56, 56), a(1, planes, count, count)
+        if not backward:
+            return a.work(kernel.forward, x, pooled)
+        return a.work(kernel.backward, x, pooled, a(1, planes, count, count), a(1, planes, 56, 56))
+
+    return make
+
+
+def _resize(backward: bool) -> Callable[[Any, int], Work]:
+    """Bilinear, from 28 x 28 to 56 x 56."""
+
+    def make(xp: Any, elements: int) -> Work:
+        a, planes = Arrays(xp), max(1, elements // (56 * 56))
+        attrs = {
+            "out_h": 56,
+            "out_w": 56,
+            "scale": 0.0,
+            "align_corners": True,
+            "align_mode": 1,
+            "interp_method": "bilinear",
+            "data_layout": "NCHW",
+        }
+        kernel = DeviceResize(xp, "bilinear_interp", (1, planes, 28, 28), np.dtype("float32"), attrs)
+        small, large = a(1, planes, 28, 28), a(1, planes, 56, 56)
+        return a.work(kernel.backward, large, small) if backward else a.work(kernel.forward, small, large)
+
+    return make
 
 
 def _batch_norm(sizes: tuple[int, int], backward: bool) -> Callable[[Any, int], Work]:
@@ -183,22 +252,51 @@ def _top_k(xp: Any, elements: int) -> Work:
     return a.work(DeviceRows(xp, "top_k", rows, columns, "float32", [5]), *arrays)
 
 
+def _attention(backward: bool, dtype: str = "float32") -> Callable[[Any, int], Work]:
+    """Sequences of 512, heads of 64. What it moves is little: the number says what its arithmetic takes."""
+
+    def make(xp: Any, elements: int) -> Work:
+        length, depth = 512, 64
+        a, stacks = Arrays(xp, dtype), max(1, elements // (length * depth * 64))
+        form = AttentionForm(1, stacks, length, length, depth, depth, dtype, alpha=0.125)
+        q, k, v, out, *more = (a(stacks, length, depth) for _ in range(8 if backward else 4))
+        tops, shares = (xp.ones((stacks, length), "float32") for _ in range(2))
+        kernel = DeviceAttention(xp, form)
+        call = kernel.backward if backward else kernel.forward
+        return a.work(call, q, k, v, None, None, out, tops, shares, *more)
+
+    return make
+
+
 CASES: dict[str, Callable[[Any, int], Work]] = {
     "gelu": _elementwise(_GELU, 1, (5,), 1),
     "momentum of 64 parameters": _elementwise(_MOMENTUM, 3, (4, 6), 64),
     "softmax, rows of 10": _rows("softmax", 10, 2, numbers=[LOWEST]),
     "softmax, rows of 512": _rows("softmax", 512, 2, numbers=[LOWEST]),
     "softmax, rows of 32000": _rows("softmax", 32000, 2, numbers=[LOWEST]),
+    "softmax, rows of 512, float16": _rows("softmax", 512, 2, numbers=[LOWEST], dtype="float16"),
+    "softmax_grad, float16": _rows("softmax_grad", 512, 3, dtype="float16"),
     "softmax_grad": _rows("softmax_grad", 512, 3),
     "cross-entropy": _rows("softmax_with_cross_entropy", 1000, 2, 1, True, [LOWEST, -100]),
     "cross-entropy, gradient": _cross_entropy_grad,
     "layer_norm": _layer_norm,
     "layer_norm, gradient": _layer_norm_grad,
+    "group_norm": _group_norm(False),
+    "group_norm, gradient": _group_norm(True),
+    "pool of largest": _pool("max", False),
+    "pool of largest, gradient": _pool("max", True),
+    "pool of means": _pool("avg", False),
+    "pool of means, gradient": _pool("avg", True),
+    "bilinear_interp": _resize(False),
+    "bilinear_interp, gradient": _resize(True),
     "batch_norm, 64 x 56 x 56": _batch_norm((64, 56 * 56), False),
     "batch_norm, 512 x 7 x 7": _batch_norm((512, 49), False),
     "batch_norm, 64 channels last": _batch_norm((64, 1), False),
     "batch_norm, gradient, 64 x 56 x 56": _batch_norm((64, 56 * 56), True),
     "batch_norm, gradient, 64 channels last": _batch_norm((64, 1), True),
+    "attention": _attention(False),
+    "attention, float16": _attention(False, "float16"),
+    "attention, gradient": _attention(True),
     "dropout's mask": _kept_mask,
     "top_k, 5 of 1000": _top_k,
     "lookup": _lookup,

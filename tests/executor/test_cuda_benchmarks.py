@@ -36,5 +36,11 @@ def test_case(name: str) -> None:
 
 def test_every_kernel_is_measured() -> None:
     text = PATH.read_text(encoding="utf8")
-    for factory in ("DeviceRows", "DeviceLayerNormGrad", "DeviceBatchNorm", "DeviceRowSums"):
+    for factory in (
+        "DeviceAttention",
+        "DeviceRows",
+        "DeviceLayerNormGrad",
+        "DeviceBatchNorm",
+        "DeviceRowSums",
+    ):
         assert f"{factory}(" in text

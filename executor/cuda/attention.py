@@ -52,7 +52,7 @@ class AttentionForm:
         """The macros of the text for tiles of so many queries and keys."""
         size = -(-max(self.depth, self.width) // _SIDE) * _SIDE
         bias = C_TYPES[self.bias_dtype or self.dtype]
-        known = {"HIGH": high, "WIDE": wide, "SIZE": size, "BIAS": bias}
+        known: dict[str, int | str] = {"HIGH": high, "WIDE": wide, "SIZE": size, "BIAS": bias}
         return (*known.items(), ("BIASED", int(self.bias_dtype is not None)), ("DROPPED", int(self.masked)))
 
     @property

@@ -279,7 +279,7 @@ class _Attention:
         )
         if not stack or not is_like or not all(value.contiguous and value.size for value in values):
             return False
-        is_wide = max(self.operands[0].shape[-1], self.operands[2].shape[-1]) > _WIDEST
+        is_wide = any((value.shape or ())[-1] > _WIDEST for value in self.operands)
         if is_wide or str(scores.out.dtype) not in _FLOATS or not self._bias_fits():
             return False
         return scores.out.dtype != np.float16 or scores.out.nbytes >= _HALF_FROM

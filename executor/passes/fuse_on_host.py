@@ -158,7 +158,9 @@ class _Grouping:
         key = (action.form, *kinds)
         if key not in self.known:
             steps = self._single(step, action)
-            alone = _Grouping(steps, (), self.values, self.threads, self.is_compiled).steps()
+            # what follows may read any of its results
+            kept = [value for value in action.outputs() if value is not None]
+            alone = _Grouping(steps, kept, self.values, self.threads, self.is_compiled).steps()
             loop = alone[0].action if len(alone) == 1 else None
             self.known[key] = (action, loop) if isinstance(loop, TiledLoop) else None
             return loop if isinstance(loop, TiledLoop) else None

@@ -130,3 +130,34 @@ def test_explain_counts_every_step_of_an_update(flags: Callable[..., None]) -> N
     text = exe.explain(feed={"x": np.ones((8, 24), "float32")}, fetch_list=[loss])
     steps, lowered = map(int, re.findall(r"\d+", text.splitlines()[0]))
     assert lowered >= steps > 8 * 4  # each of eight parameters and its two moments are written by some
+
+
+def moved_nearer(op: str, naive: bool) -> np.ndarray[Any, Any]:
+    """A parameter after three steps whose last part reads two results of the first."""
+    program, scope = fluid.Program(), fluid.Scope()
+    block = program.global_block()
+    slots = {"Param": "w", "Grad": "g", "LearningRate": "rate", "Moment": "m"}
+    outputs = {"ParamOut": ["w"]}
+    if op == "proximal_gd":
+        del slots["Moment"]
+    else:
+        outputs["MomentOut"] = ["m"]
+    for name in slots.values():
+        shape = [1] if name == "rate" else [5, 3]
+        block.create_var(name=name, shape=shape, dtype="float32", persistable=True)
+        value = np.random.RandomState(len(name)).rand(*shape).astype("float32") + 0.5
+        scope.var(name).get_tensor().set(value, fluid.CPUPlace())
+    inputs = {slot: [name] for slot, name in slots.items()}
+    block.append_op(type=op, inputs=inputs, outputs=outputs, attrs={"l1": 0.1, "l2": 0.2})
+    exe = fluid.Executor(fluid.CPUPlace())
+    exe.naive = naive
+    for _ in range(3):
+        exe.run(program, scope=scope)
+    return np.array(scope.find_var("w").get_tensor())
+
+
+@pytest.mark.parametrize("op", ["proximal_gd", "proximal_adagrad"])
+@pytest.mark.parametrize("loops", ["off", "wait"])
+def test_a_loop_leaves_what_later_parts_read(op: str, loops: str, flags: Callable[..., None]) -> None:
+    flags(fast_loops=loops)
+    np.testing.assert_allclose(moved_nearer(op, False), moved_nearer(op, True), rtol=1e-6)

@@ -228,15 +228,19 @@ def _decayed(boxes: Array, scores: Array, attrs: Mapping[str, Any]) -> Array:
     for start in range(0, len(boxes), _BLOCK):
         rows = slice(start, start + _BLOCK)
         shared = overlaps(np, boxes[rows], boxes[: start + _BLOCK], attrs["normalized"], apart=True)
-        better = np.arange(shared.shape[1]) < np.arange(start, start + len(shared))[:, None]
-        largest[rows] = np.where(better, shared, 0).max(axis=1)
+        # all of the blocks before are better
+        not_better = np.tri(len(shared), k=-1, dtype=bool) ^ True
+        np.copyto(shared[:, start:], 0, where=not_better)
+        shared.max(axis=1, out=largest[rows])
         before = largest[: shared.shape[1]]
         with np.errstate(divide="ignore", invalid="ignore"):
             if attrs["use_gaussian"]:
                 factors = np.exp((before**2 - shared**2) * sigma)
             else:
-                factors = (1 - shared) / (1 - before)
-        decayed[rows] *= np.fmin.reduce(np.where(better, factors, 1), axis=1)
+                factors = 1 - shared
+                factors /= 1 - before
+        np.copyto(factors[:, start:], 1, where=not_better)
+        decayed[rows] *= np.fmin.reduce(factors, axis=1)
     return decayed
 
 

@@ -51,7 +51,7 @@ def paired_overlaps(xp: Any, left: Array, right: Array, normalized: bool, apart:
         size = xp.minimum(left[..., high], right[..., high])
         size -= xp.maximum(left[..., low], right[..., low])
         if apart and not normalized:
-            size[size < 0] = -one
+            xp.copyto(size, -one, where=size < 0)
         if not normalized:
             size += one
         xp.maximum(size, 0, out=size)

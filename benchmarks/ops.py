@@ -54,9 +54,7 @@ REASONS = {
         "half: softmax": HALF,
         "half: conv2d": HALF,
     },
-    "detection": {
-        "generate_mask_labels": "polygons are drawn one by one",
-    },
+    "detection": {"generate_mask_labels": "polygons are drawn one by one"},
 }
 
 

@@ -24,8 +24,8 @@ from fluidlite.executor.fast.onednn.conv import (
 )
 from fluidlite.executor.fast.onednn.layouts import is_channels_last
 from fluidlite.executor.fast.onednn.library import OneDnnError, available, version
-from fluidlite.executor.fast.onednn.primitive import address_of
 from fluidlite.executor.run.image_kernels import ImageConv, TailSteps
+from fluidlite.executor.run.memory import address_of
 from fluidlite.ops.kernels.convolution import Geometry
 from fluidlite.values.tensor import rebinds
 

@@ -10,7 +10,7 @@ import numpy as np
 from fluidlite.base.dtypes import Array
 from fluidlite.executor.fast.onednn.library import OneDnnError, available
 from fluidlite.executor.fast.onednn.matmul import MatmulKernel
-from fluidlite.executor.fast.onednn.primitive import address_of
+from fluidlite.executor.run.memory import address_of
 
 __all__ = ["FastProduct", "has_fast_product"]
 

@@ -8,6 +8,7 @@ import numpy as np
 
 from fluidlite.base.dtypes import Array
 from fluidlite.executor.run.image_kernels import ImageConv, ImagePool, PoolForm, TailSteps
+from fluidlite.executor.run.memory import address_of
 from fluidlite.executor.run.team import on_team
 from fluidlite.ops.kernels.channels_last import ChannelsLast, Portion, Tail
 from fluidlite.ops.kernels.convolution import Geometry
@@ -47,7 +48,7 @@ class SharedConv(ImageConv):
 
     def _refresh(self, w: Array) -> bool:
         """True if what is kept of fixed filters has to be made again."""
-        state = (rebinds.state(), w.__array_interface__["data"][0])
+        state = (rebinds.state(), address_of(w))
         if not self.fixed or self._seen == state:
             return False
         self._seen = state

@@ -1,5 +1,5 @@
-"""The memory that plans free stays with the process, where the C library is asked to leave it there; and
-while one is made, Python's collector does not run.
+"""Memory as plans use it: what they free stays with the process, where the C library is asked to leave it
+there; while one is made, Python's collector does not run; compiled code takes arrays by their addresses.
 """
 
 from __future__ import annotations
@@ -11,7 +11,9 @@ import gc
 import sys
 from collections.abc import Iterator
 
-__all__ = ["keep_freed_memory", "without_collector"]
+from fluidlite.base.dtypes import Array
+
+__all__ = ["address_of", "keep_freed_memory", "without_collector"]
 
 # parameters of glibc's mallopt, from malloc.h
 _TRIM_THRESHOLD = -1
@@ -21,6 +23,19 @@ _MMAP_THRESHOLD = -3
 KEPT = 256 << 20  # bytes at the end of the heap that are not given back
 LARGEST = 32 << 20  # bytes from which an array has a mapping of its own; glibc takes no more
 GROWTH = 1 << 20  # bytes by which the heap grows at least
+
+
+_shared = (ctypes.c_char * 0).from_buffer  # of no bytes: empty arrays have addresses, too
+
+
+def address_of(array: Array) -> int:
+    """The address of the first element of an array."""
+    # 0.35 us, where `__array_interface__` and `ctypes.data` make objects of it all in 1.7: half of what it
+    # cost to run compiled code on new views
+    if array.flags.carray:
+        return ctypes.addressof(_shared(array))
+    # other arrays, and those that are not to be written to, are no buffers that ctypes takes
+    return int(array.__array_interface__["data"][0])
 
 
 @functools.cache

@@ -11,7 +11,7 @@ import numpy as np
 
 from fluidlite.executor.fast.loops.compiler import LoopCode, RunCount
 from fluidlite.executor.fast.loops.nest import ROW
-from fluidlite.executor.fast.loops.tables import address
+from fluidlite.executor.run.memory import address_of
 from fluidlite.executor.run.team import team_of
 
 __all__ = ["CompiledLoops", "NestSizes"]
@@ -85,7 +85,7 @@ class CompiledLoops:
         self.places += [(table, number) for number in range(plain)]
         for number in range(plain, count):
             partial = np.zeros(max(part.rows, 1), self.dtypes[position + number])
-            table[number] = partial.ctypes.data
+            table[number] = address_of(partial)
             self.partials.append((partial, position + number))
             # the array itself is only for the sum of these
             self.places.append((np.zeros(1, np.int64), 0))
@@ -93,7 +93,7 @@ class CompiledLoops:
         for thread, calls in enumerate(self.calls):
             first, last = part.rows * thread // threads, part.rows * (thread + 1) // threads
             if first < last:
-                calls.append((first, last, table.ctypes.data))
+                calls.append((first, last, address_of(table)))
         return table
 
     def _place(self, position: int, array: Any) -> None:
@@ -102,7 +102,7 @@ class CompiledLoops:
             # only what is read is fed
             array = np.ascontiguousarray(array, self.dtypes[position])
         table, number = self.places[position]
-        table[number] = address(array)
+        table[number] = address_of(array)
         self.held[position] = array
 
     def __call__(self, *arrays: Any) -> None:

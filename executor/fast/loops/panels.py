@@ -13,6 +13,7 @@ import numpy as np
 from fluidlite.base.dtypes import Array
 from fluidlite.executor.fast.loops.routine import Routine
 from fluidlite.executor.fast.loops.vectors import Vector
+from fluidlite.executor.run.memory import address_of
 
 __all__ = ["Panels", "address", "product_call", "product_text"]
 
@@ -129,4 +130,4 @@ def address(array: Any) -> int:
     """The address of an array; 0 for none; a number itself."""
     if array is None or isinstance(array, int):
         return array or 0
-    return int(array.ctypes.data)
+    return address_of(array)

@@ -17,8 +17,9 @@ from fluidlite.base.dtypes import Array
 from fluidlite.executor.fast.loops.arithmetic import result_of
 from fluidlite.executor.fast.loops.compiler import LoopCode, loop_of, widths
 from fluidlite.executor.fast.loops.routine import Routine
-from fluidlite.executor.fast.loops.tables import address, fits, prefetch
+from fluidlite.executor.fast.loops.tables import fits, prefetch
 from fluidlite.executor.fast.loops.vectors import Vector
+from fluidlite.executor.run.memory import address_of
 from fluidlite.executor.run.team import on_team
 from fluidlite.ops.kernels.scalar import FUNCTIONS, Ref, ScalarExpr, parse
 from fluidlite.ops.training.optimizer import target_of, update_function
@@ -184,13 +185,13 @@ class CompiledRowUpdate:
         ids, starts, order = sorted_runs(grad.ids)
         given = np.array([numbers[name] for name in form.numbers], np.float32)
         rows = grad.array
-        before = [address(array) for array in (order, starts, ids, rows)]
-        behind = [address(array) for array in (given, *(state[name] for name in form.tall))]
+        before = [address_of(array) for array in (order, starts, ids, rows)]
+        behind = [address_of(array) for array in (given, *(state[name] for name in form.tall))]
         table = np.array([*before, rows.size // len(rows), *behind], np.int64)
         threads = self.threads if rows.size >= _SHARED else 1
 
         def part(member: int) -> None:
             first, last = (len(ids) * (member + step) // threads for step in (0, 1))
-            code.function(first, last, address(table))
+            code.function(first, last, address_of(table))
 
         on_team(threads, part)

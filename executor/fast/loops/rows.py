@@ -16,9 +16,9 @@ import numpy as np
 from fluidlite.executor.fast.loops import functions
 from fluidlite.executor.fast.loops.compiler import LoopCode, RunCount, loop_of, widths
 from fluidlite.executor.fast.loops.sweeps import Point, RowLanes, Sweep, sweeps_text
-from fluidlite.executor.fast.loops.tables import address
 from fluidlite.executor.fast.loops.vectors import Vector
 from fluidlite.executor.run import rows
+from fluidlite.executor.run.memory import address_of
 from fluidlite.executor.run.team import on_team
 
 __all__ = ["KINDS", "CompiledRows", "compiled_rows"]
@@ -276,7 +276,7 @@ class CompiledRows:
                 return False
             if position in self.places:
                 for table in self.tables:
-                    table[self.places[position]] = address(array)
+                    table[self.places[position]] = address_of(array)
         self.held = arrays
         return True
 
@@ -292,12 +292,12 @@ class CompiledRows:
             if position < len(arrays) and is_shared[position]
         }
         self.tables = [
-            np.array([*(address(own[position]) for position in present), self.columns], np.int64)
+            np.array([*(address_of(own[position]) for position in present), self.columns], np.int64)
             for own in given
         ]
         bounds = [self.rows * member // members for member in range(members + 1)]
         self.calls = [
-            (bounds[member], bounds[member + 1], table.ctypes.data)
+            (bounds[member], bounds[member + 1], address_of(table))
             for member, table in enumerate(self.tables)
         ]
         self.held = [None] * len(arrays)

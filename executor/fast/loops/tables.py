@@ -16,9 +16,10 @@ import numpy as np
 from fluidlite.base.dtypes import Array
 from fluidlite.executor.fast.loops.compiler import LoopCode, loop_of, widths
 from fluidlite.executor.fast.loops.routine import Routine
+from fluidlite.executor.run.memory import address_of
 from fluidlite.values.row_sums import add_rows
 
-__all__ = ["RowAdder", "address", "fits", "prefetch", "row_adder"]
+__all__ = ["RowAdder", "fits", "prefetch", "row_adder"]
 
 _AHEAD = 8
 
@@ -60,11 +61,6 @@ def fits(table: Array, ids: Array, rows: Array) -> bool:
     return is_whole and bool(np.maximum.reduce(ids.view(np.uint64)) < len(table))
 
 
-def address(array: Any) -> int:
-    """The address of an array."""
-    return int(array.__array_interface__["data"][0])
-
-
 class RowAdder:
     """add(table, ids, rows, factor): `add_rows`, by compiled code as soon as it is there."""
 
@@ -83,7 +79,7 @@ class RowAdder:
             return
         self.factor[0] = factor
         arrays = (table, ids, rows, self.factor)
-        self.arguments[:] = (*map(address, arrays), rows.size // len(rows))
+        self.arguments[:] = (*map(address_of, arrays), rows.size // len(rows))
         code.function(0, len(ids), self.place)
 
 

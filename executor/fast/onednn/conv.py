@@ -28,12 +28,12 @@ from fluidlite.executor.fast.onednn.primitive import (
     Desc,
     Primitive,
     PrimitiveDesc,
-    address_of,
     aligned,
     dims,
     reorder,
     scratch,
 )
+from fluidlite.executor.run.memory import address_of
 from fluidlite.executor.run.team import pieces, team_of
 from fluidlite.ops.kernels.convolution import Geometry
 from fluidlite.values.tensor import rebinds

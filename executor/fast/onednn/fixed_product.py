@@ -26,10 +26,10 @@ from fluidlite.executor.fast.onednn.primitive import (
     Desc,
     Primitive,
     PrimitiveDesc,
-    address_of,
     aligned,
     reorder,
 )
+from fluidlite.executor.run.memory import address_of
 from fluidlite.executor.run.team import on_team, pieces
 from fluidlite.values.tensor import LoDTensor, rebinds
 

@@ -21,8 +21,8 @@ from fluidlite.executor.fast.onednn.primitive import (
     Desc,
     Primitive,
     PrimitiveDesc,
-    address_of,
 )
+from fluidlite.executor.run.memory import address_of
 
 __all__ = ["NormKernel"]
 

@@ -19,10 +19,10 @@ from fluidlite.executor.fast.onednn.primitive import (
     Desc,
     Primitive,
     PrimitiveDesc,
-    address_of,
     aligned,
     dims,
 )
+from fluidlite.executor.run.memory import address_of
 from fluidlite.ops.kernels.pooling import Windows
 
 __all__ = ["PoolKernel"]

@@ -14,18 +14,9 @@ import numpy as np
 
 from fluidlite.base.dtypes import Array
 from fluidlite.executor.fast.onednn.library import checked, engine, library, stream
+from fluidlite.executor.run.memory import address_of
 
-__all__ = [
-    "Attributes",
-    "Desc",
-    "Primitive",
-    "PrimitiveDesc",
-    "address_of",
-    "aligned",
-    "dims",
-    "reorder",
-    "scratch",
-]
+__all__ = ["Attributes", "Desc", "Primitive", "PrimitiveDesc", "aligned", "dims", "reorder", "scratch"]
 
 _F32 = 3
 _ANY = 1  # format_tag_any: the primitive chooses the layout
@@ -142,12 +133,6 @@ def scratch(use: str, nbytes: int) -> int:
         piece = aligned(nbytes)
         held = _kept.__dict__[use] = nbytes, address_of(piece), piece
     return int(held[1])
-
-
-def address_of(array: Array) -> int:
-    """The address of the first element of an array."""
-    # `array.ctypes.data` makes an object for it, at three times the cost
-    return int(array.__array_interface__["data"][0])
 
 
 class Attributes:

@@ -21,18 +21,7 @@ from typing import Any
 
 import numpy as np
 
-__all__ = [
-    "Made",
-    "Resolver",
-    "Size",
-    "SizeTable",
-    "about",
-    "holds_sizes",
-    "plain",
-    "resolved",
-    "resolver",
-    "sizes_in",
-]
+__all__ = ["Made", "Resolver", "Size", "SizeTable", "about", "holds_sizes", "plain", "resolver", "sizes_in"]
 
 SMALLEST = (
     2  # 0 and 1 rows are special to many rules (nothing to do, broadcast): they have plans of their own
@@ -318,13 +307,13 @@ class SizeTable:
             at_hand = self._values[self.inputs[number].index]
             if not at_hand <= inputs[number] * SMALLER or not inputs[number] <= at_hand * LARGER:
                 return None
-        found: list[Any] = []
+        # numbers stay as they are
+        found = self._values.copy()
+        found[: len(inputs)] = inputs
         try:
-            for function, places in self._entries:
-                if function is None:
-                    found.append(inputs[places[0]])
-                else:
-                    found.append(function(*[found[place] for place in places]))
+            for place, (function, places) in enumerate(self._entries):
+                if function is not None and places:
+                    found[place] = function(*[found[operand] for operand in places])
             for (question, size, other), answer in self._conditions.items():
                 if question(found[size], found[other]) is not answer:
                     return None
@@ -437,14 +426,6 @@ def resolver(item: Any) -> Resolver | None:
 
 def _same(item: Any) -> Resolver:
     return lambda values: item
-
-
-def resolved(item: Any, values: Sequence[Any] | None) -> Any:
-    """The same for one list of values."""
-    if values is None:
-        return item
-    maker = resolver(item)
-    return item if maker is None else maker(values)
 
 
 def sizes_in(items: Iterable[Any]) -> bool:

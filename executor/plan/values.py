@@ -60,7 +60,11 @@ class Slices:
 
     def of(self, array: Any) -> Any:
         """The view of an array."""
-        return array[tuple(slice(*bounds) if bounds else slice(None) for bounds in self.ranges)]
+        return array[self.index()]
+
+    def index(self) -> tuple[slice, ...]:
+        """The ranges as an array is indexed with them."""
+        return tuple(slice(*bounds) if bounds else slice(None) for bounds in self.ranges)
 
 
 @dataclass(frozen=True)

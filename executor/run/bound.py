@@ -5,11 +5,12 @@ from __future__ import annotations
 import contextlib
 import copy
 import functools
+import operator
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -20,7 +21,7 @@ from fluidlite.executor.plan.actions import Fresh, FreshDraws, HostCheck
 from fluidlite.executor.plan.plan import CompiledPlan, Source
 from fluidlite.executor.plan.sizes import Made, resolver, sizes_in
 from fluidlite.executor.plan.steps import flat
-from fluidlite.executor.plan.values import Reshape, Slices, Storage, Value, View
+from fluidlite.executor.plan.values import Reshape, Same, Slices, Storage, Transpose, Value
 from fluidlite.executor.run import cuda
 from fluidlite.executor.run.blas import blas_switch
 from fluidlite.executor.run.buffers import Buffers
@@ -204,29 +205,31 @@ class BoundPlan:
             shape, known = number.given(values)
             names[name] = self._module.full(shape, known, kind)
         forms = [form.given(values) for form in meanings.forms]
-        for name, value, base, form in meanings.arrays:
-            if base is None:
-                names[name] = self._made(value, forms[form])
-                continue
-            try:
-                names[name] = _shown(value.view, names[base], forms[form])
-            except ValueError as error:
-                # sizes of these feeds contradict each other: names that are half made serve no other feeds
-                self._names = None
-                raise self._misfit(value, error) from error
+        for name, value, form in meanings.held:
+            names[name] = self._held(value, forms[form])
+        names.update(self.buffers.arrays(meanings.buffers))
+        self._show(names, meanings.views, forms)
         for name, group in meanings.groups:
             names[name] = _renamed(group, names)
 
-    def _made(self, value: Value, arguments: Any) -> Any:
-        """The array of a value that is the same at every step and shows no other; `arguments` are those of
-        the function that makes a constant.
+    def _show(self, names: dict[str, Any], views: Iterable[_ShownAs], forms: Sequence[Any]) -> None:
+        """Add views of what has a name."""
+        try:
+            for name, base, show, form in views:
+                names[name] = show(names[base], forms[form])
+        except ValueError as error:
+            # sizes of these feeds contradict each other: names that are half made serve no other feeds
+            self._names = None
+            raise self._misfit(dict(self.plan.source.values)[name], error) from error
+
+    def _held(self, value: Value, arguments: Any) -> Any:
+        """What a persistable variable or a constant stands for; `arguments` are those of the function that
+        makes one.
         """
         if value.storage is Storage.PARAM:
             return self.arrays[value.name]
         if value.storage is Storage.TENSOR:
             return self.tensors[value.name]
-        if value.storage is not Storage.CONST:
-            return self.buffers.array(value)
         if isinstance(value.constant, Made):
             return self.xp.asarray(value.constant.function(*arguments))
         return self.xp.asarray(value.constant)
@@ -346,14 +349,24 @@ def _may_write(thing: Any) -> bool:
     return isinstance(thing, BlockCall)
 
 
-def _shown(view: View | None, base: Any, form: Any) -> Any:
-    """A view of an array; `form` is the shape, or the ranges, that it has."""
-    if isinstance(view, Reshape):
-        return base.reshape(form)
-    if isinstance(view, Slices):
-        return Slices(form).of(base)
-    assert view is not None
-    return view.of(base)
+def _reshaped(array: Any, shape: Any) -> Any:
+    return array.reshape(shape)
+
+
+def _transposed(array: Any, axes: Any) -> Any:
+    return array.transpose(axes)
+
+
+def _itself(array: Any, _: Any) -> Any:
+    return array
+
+
+_SHOWN: dict[Any, Callable[[Any, Any], Any]] = {
+    Reshape: _reshaped,
+    Slices: operator.getitem,
+    Transpose: _transposed,
+    Same: _itself,
+}
 
 
 class _SizedItem:
@@ -368,6 +381,52 @@ class _SizedItem:
         return self.item if self.maker is None else self.maker(values)
 
 
+class _Index(_SizedItem):
+    """Ranges of a view, as an array is indexed with them."""
+
+    def __init__(self, ranges: Any) -> None:
+        super().__init__(ranges)
+        self.index = None if self.maker else Slices(ranges).index()
+
+    def given(self, values: Sequence[Any]) -> Any:
+        """The slices with the values of the sizes."""
+        return self.index or Slices(super().given(values)).index()
+
+
+class _Forms:
+    """Shapes, ranges and the like, each once: most views have one of a few."""
+
+    def __init__(self) -> None:
+        self.items: list[_SizedItem] = []
+        self._places: dict[Any, int] = {}
+
+    def place(self, form: Any, kind: type[_SizedItem] = _SizedItem) -> int:
+        """The place of a form among `items`."""
+        place = self._places.setdefault((kind, form), len(self.items))
+        if place == len(self.items):
+            self.items.append(kind(form))
+        return place
+
+    def of(self, value: Value) -> int:
+        """The place of that of a view, or of the arguments of a constant that is made."""
+        view = value.view
+        if isinstance(view, Reshape):
+            return self.place(view.shape)
+        if isinstance(view, Slices):
+            return self.place(view.ranges, _Index)
+        if isinstance(view, Transpose):
+            return self.place(view.axes)
+        if isinstance(value.constant, Made):
+            # what a function takes need not be hashable
+            self.items.append(_SizedItem(value.constant.arguments))
+            return len(self.items) - 1
+        return self.place(None)
+
+
+# name, the name of what it shows, how, and the place of its form
+_ShownAs: TypeAlias = "tuple[str, str, Callable[[Any, Any], Any], int]"
+
+
 @dataclass(frozen=True)
 class _Meanings:
     """The things that names in a source stand for (see `Source`), as they follow from sizes."""
@@ -376,8 +435,11 @@ class _Meanings:
     sizes: list[tuple[str, _SizedItem]]
     numbers: list[tuple[str, _SizedItem, str]]
     """Name, (shape, number), dtype."""
-    arrays: list[tuple[str, Value, str | None, int]]
-    """Name, value, the name of what it is a view of, and the place of its shape in `forms`."""
+    held: list[tuple[str, Value, int]]
+    """Persistable variables and constants, with the place of their arguments in `forms`."""
+    buffers: list[tuple[str, Value]]
+    views: list[_ShownAs]
+    """Those of what is before them, too."""
     forms: list[_SizedItem]
     groups: list[tuple[str, Sequence[Any]]]
     """Name, and the names, or rows of names, of arrays that it stands for."""
@@ -386,37 +448,39 @@ class _Meanings:
     def of(cls, source: Source) -> _Meanings:
         """The meanings of all names."""
         name_of = {value: name for name, value in source.values}
-        # most views have one of a few shapes: only those are computed again for other sizes
-        forms = [_SizedItem(None)]
-        places: dict[Any, int] = {}
-        arrays: list[tuple[str, Value, str | None, int]] = []
+        forms = _Forms()
+        held: list[tuple[str, Value, int]] = []
+        buffers: list[tuple[str, Value]] = []
+        views: list[_ShownAs] = []
         for name, value in source.values:
-            if value.base is None and value.constant is None:
-                arrays.append((name, value, None, 0))
-                continue
-            form = _form(value)
-            place = places.setdefault(form if isinstance(value.view, Reshape) else value, len(forms))
-            if place == len(forms):
-                forms.append(_SizedItem(form))
-            arrays.append((name, value, None if value.base is None else name_of[value.base], place))
+            if value.base is not None:
+                views.append((name, name_of[value.base], _SHOWN[type(value.view)], forms.of(value)))
+            elif value.storage is Storage.BUFFER:
+                buffers.append((name, value))
+            else:
+                held.append((name, value, forms.of(value)))
         return cls(
             list(source.bound.items()),
             [(name, _SizedItem(size)) for name, size in source.sizes],
             [(name, _SizedItem((shape, number)), kind) for name, number, kind, shape in source.numbers],
-            arrays,
-            forms,
+            held,
+            buffers,
+            views,
+            forms.items,
             [(name, _renamed(group, name_of)) for name, group in source.groups.items()],
         )
 
     def varying(self) -> _Meanings:
         """The meanings that are others for other sizes."""
-        names: set[str] = set()
-        arrays = []
-        for entry in self.arrays:
-            name, value, base, form = entry
-            if base in names or self.forms[form].maker is not None or sizes_in(value.shape or ()):
+        held = [entry for entry in self.held if self.forms[entry[2]].maker is not None]
+        buffers = [entry for entry in self.buffers if sizes_in(entry[1].shape or ())]
+        names = {name for name, *_ in (*held, *buffers)}
+        views = []
+        for entry in self.views:
+            name, base, _, form = entry
+            if base in names or self.forms[form].maker is not None:
                 names.add(name)
-                arrays.append(entry)
+                views.append(entry)
         groups = [(name, group) for name, group in self.groups if not names.isdisjoint(_members(group))]
         return replace(
             self,
@@ -426,7 +490,9 @@ class _Meanings:
                 if isinstance(thing, Fresh) and thing.resolver is not None
             ],
             numbers=[entry for entry in self.numbers if entry[1].maker is not None],
-            arrays=arrays,
+            held=held,
+            buffers=buffers,
+            views=views,
             groups=groups,
         )
 
@@ -445,15 +511,6 @@ def _members(group: Iterable[Any]) -> Iterator[str]:
             yield from item
         else:
             yield item
-
-
-def _form(value: Value) -> tuple[Any, ...] | None:
-    """The part of a view, or of a constant that is made when a plan is bound, that may hold sizes."""
-    if isinstance(value.view, Reshape):
-        return value.view.shape
-    if isinstance(value.view, Slices):
-        return value.view.ranges
-    return value.constant.arguments if isinstance(value.constant, Made) else None
 
 
 def _own(thing: Any, interpreter: Interpreter, xp: Any, values: Sequence[Any]) -> Any:

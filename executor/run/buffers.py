@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
 
 from fluidlite.executor.plan.plan import BufferLayout
 from fluidlite.executor.plan.pool import laid_out
-from fluidlite.executor.plan.sizes import plain, resolved
+from fluidlite.executor.plan.sizes import plain, resolver
 from fluidlite.executor.plan.values import Value
 
 __all__ = ["Buffers"]
@@ -33,6 +33,7 @@ class Buffers:
             value: kinds.setdefault((value.shape, value.dtype), len(kinds)) for value in layout.offsets
         }
         self._kinds = list(kinds)
+        self._resolver = resolver([shape for shape, _ in kinds])
         self._shapes: list[tuple[int, ...]] = []
         self._room: list[int] = []
         """The bytes of a place for each kind of buffer."""
@@ -46,7 +47,10 @@ class Buffers:
         """Make room for the buffers with such values of the plan's sizes; False where they fit into the
         places that they have.
         """
-        self._shapes = [resolved(shape, values) for shape, _ in self._kinds]
+        if values is not None and self._resolver is not None:
+            self._shapes = self._resolver(values)
+        else:
+            self._shapes = [shape for shape, _ in self._kinds]
         needed = [
             math.prod(shape) * dtype.itemsize
             for shape, (_, dtype) in zip(self._shapes, self._kinds, strict=True)
@@ -79,13 +83,20 @@ class Buffers:
             self.pool = self.xp.zeros(nbytes + ALIGN, dtype=np.uint8)
             self.start = (-self.pool.ctypes.data) % ALIGN if self.xp is np else 0
 
-    def array(self, value: Value) -> Any:
-        """The array of a buffer."""
-        shape = self._shapes[self._kind[value]]
-        start = self.start + self.offsets[value]
+    def arrays(self, named: Iterable[tuple[str, Value]]) -> dict[str, Any]:
+        """The arrays of buffers, each under its name."""
+        shapes, kind, first, offsets = self._shapes, self._kind, self.start, self.offsets
         # one call where slice, cast and reshape are three
         if self.xp is np:
-            return np.ndarray(shape, value.dtype, self.pool, start)
-        assert value.dtype is not None
-        piece = self.pool[start : start + math.prod(shape) * value.dtype.itemsize]
-        return piece.view(value.dtype).reshape(shape)
+            made, pool = np.ndarray, self.pool
+            return {
+                name: made(shapes[kind[value]], value.dtype, pool, first + offsets[value])
+                for name, value in named
+            }
+        return {
+            name: self._piece(shapes[kind[value]], value.dtype, first + offsets[value])
+            for name, value in named
+        }
+
+    def _piece(self, shape: Sequence[int], dtype: Any, start: int) -> Any:
+        return self.pool[start : start + math.prod(shape) * dtype.itemsize].view(dtype).reshape(shape)

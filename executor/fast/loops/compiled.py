@@ -61,11 +61,12 @@ class CompiledLoops:
         self.held: list[Any] = []
         self.partials: list[tuple[Any, int]] = []
         """Partial sums, and the position of the array that takes their sum."""
-        self.places: list[tuple[Any, int]] = []
-        """The place of each array's address among the arguments of its part."""
+        self.places: list[int] = []
+        """The place of each array's address in the table."""
         self.calls: list[list[tuple[int, int, int]]] = [[] for _ in range(threads)]
         """For each thread: first row, last row and the address of the arguments."""
-        self.tables = [self._table(part) for part in parts]
+        self.table = self._table()
+        """The arguments of all parts: addresses of arrays, then sizes."""
 
     def ready(self) -> bool:
         """True if the code is there; asks for it when it is clear that there will be more runs."""
@@ -75,34 +76,43 @@ class CompiledLoops:
             self.loop.ask()
         return False
 
-    def _table(self, part: NestSizes) -> Any:
-        """The arguments of a part, but for the addresses of its arrays."""
-        position = len(self.places)
-        count = part.arrays
-        table = np.zeros(count + max(len(part.sizes), 1), np.int64)
-        table[count:] = part.sizes or (1,)
-        plain = count - part.sums
-        self.places += [(table, number) for number in range(plain)]
-        for number in range(plain, count):
-            partial = np.zeros(max(part.rows, 1), self.dtypes[position + number])
-            table[number] = address_of(partial)
-            self.partials.append((partial, position + number))
-            # the array itself is only for the sum of these
-            self.places.append((np.zeros(1, np.int64), 0))
+    def _table(self) -> Any:
+        """The arguments of all parts, but for the addresses of their arrays."""
+        entries: list[int] = []
+        starts = []
+        for part in self.parts:
+            starts.append(len(entries))
+            plain = part.arrays - part.sums
+            self.places += range(len(entries), len(entries) + plain)
+            entries += [0] * plain
+            for _ in range(part.sums):
+                position = len(self.places)
+                partial = np.zeros(max(part.rows, 1), self.dtypes[position])
+                self.partials.append((partial, position))
+                entries.append(address_of(partial))
+                # the array itself is only for the sum of these: its address goes where nobody looks
+                self.places.append(-1)
+            entries += part.sizes or (1,)
+        table = np.array([*entries, 0], np.int64)
+        begin = address_of(table)
+        for part, start in zip(self.parts, starts, strict=True):
+            self._share_out(part.rows, begin + start * table.itemsize)
+        return table
+
+    def _share_out(self, rows: int, arguments: int) -> None:
+        """Give each thread its rows of a part."""
         threads = len(self.calls)
         for thread, calls in enumerate(self.calls):
-            first, last = part.rows * thread // threads, part.rows * (thread + 1) // threads
+            first, last = rows * thread // threads, rows * (thread + 1) // threads
             if first < last:
-                calls.append((first, last, address_of(table)))
-        return table
+                calls.append((first, last, arguments))
 
     def _place(self, position: int, array: Any) -> None:
         """Note the address of an array."""
         if not array.flags.c_contiguous or array.dtype != self.dtypes[position]:
             # only what is read is fed
             array = np.ascontiguousarray(array, self.dtypes[position])
-        table, number = self.places[position]
-        table[number] = address_of(array)
+        self.table[self.places[position]] = address_of(array)
         self.held[position] = array
 
     def __call__(self, *arrays: Any) -> None:

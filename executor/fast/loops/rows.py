@@ -285,14 +285,14 @@ class CompiledRows:
         members = rows.members_of(self.rows, self.columns, self.threads)
         given = [self._own(arrays, member) for member in range(members)]
         present = [position for position, array in enumerate(given[0]) if array is not None]
-        is_shared = [mine is array for mine, array in zip(given[0], arrays, strict=False)]
         self.places = {
             position: place
             for place, position in enumerate(present)
-            if position < len(arrays) and is_shared[position]
+            if position < len(arrays) and given[0][position] is arrays[position]
         }
+        # `_take` writes down the addresses of what all threads share
         self.tables = [
-            np.array([*(address_of(own[position]) for position in present), self.columns], np.int64)
+            np.array([*(self._own_address(own, position) for position in present), self.columns], np.int64)
             for own in given
         ]
         bounds = [self.rows * member // members for member in range(members + 1)]
@@ -301,6 +301,9 @@ class CompiledRows:
             for member, table in enumerate(self.tables)
         ]
         self.held = [None] * len(arrays)
+
+    def _own_address(self, own: Sequence[Any], position: int) -> int:
+        return 0 if position in self.places else address_of(own[position])
 
     def _has_code(self, arrays: Sequence[Any]) -> bool:
         """True once the code is there; asks for it when it is clear that there will be more runs."""

@@ -9,7 +9,7 @@ import numpy as np
 
 from fluidlite.base.dtypes import Array
 from fluidlite.executor.fast.onednn.library import available
-from fluidlite.executor.fast.onednn.norm import NormKernel
+from fluidlite.executor.fast.onednn.norm import norm_kernel
 from fluidlite.executor.run.batch_norm import SharedBatchNorm
 from fluidlite.executor.run.image_kernels import NormForm
 from fluidlite.executor.run.team import on_team, pieces
@@ -37,16 +37,15 @@ class FastBatchNorm(SharedBatchNorm):
         super().__init__(xp, form)
         elements, channels, threads, epsilon = form.elements, form.channels, form.threads, form.epsilon
         self.size = elements * channels
-        self.whole = NormKernel(elements, channels, epsilon)
+        self.whole = norm_kernel(elements, channels, epsilon)
         self.parts = pieces(elements, min(threads, elements))
-        self.kernels = [NormKernel(part.stop - part.start, channels, epsilon) for part in self.parts]
+        self.kernels = [norm_kernel(part.stop - part.start, channels, epsilon) for part in self.parts]
         is_split = len(self.parts) > 1 and self.size >= _SPLIT
         self.sums = pieces(elements, max(len(self.parts) if is_split else 1, -(-elements // _ROWS)))
-        sizes = {part.stop - part.start for part in self.sums}
-        # for each member of the team: a kernel holds the addresses of one call
-        self._sum_kernels = [
-            {size: NormKernel(size, channels, epsilon) for size in sizes} for _ in self.parts
-        ]
+        self._sum_kernels = {
+            size: norm_kernel(size, channels, epsilon)
+            for size in {part.stop - part.start for part in self.sums}
+        }
         self.channels = channels
         self._asked = 1 if self.size > _LARGE_AT_ONCE else form.asked
         self._runs: Counter[str] = Counter()
@@ -86,7 +85,7 @@ class FastBatchNorm(SharedBatchNorm):
         def work(t: int) -> None:
             for i in range(shared[t].start, shared[t].stop):
                 part = self.sums[i]
-                kernel = self._sum_kernels[t][part.stop - part.start]
+                kernel = self._sum_kernels[part.stop - part.start]
                 kernel.train(rows[part], results[part], means[i], variances[i], *weights)
 
         on_team(members, work)

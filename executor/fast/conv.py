@@ -184,7 +184,9 @@ def _is_doubtful(name: str, g: Geometry) -> bool:
 
 
 def _key(direction: Direction, g: Geometry, threads: int, layouts: str) -> str:
-    form = f"{g.x} {g.w} {g.strides} {g.pads} {g.dilations} {g.groups} {threads}"
+    # batches of up to the next power of two share a choice: a measurement takes as long as some steps
+    batch = 1 << (g.x[0] - 1).bit_length()
+    form = f"{(batch, *g.x[1:])} {g.w} {g.strides} {g.pads} {g.dilations} {g.groups} {threads}"
     return f"convolution {direction.kind} {form} {layouts}"
 
 

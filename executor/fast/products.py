@@ -9,7 +9,7 @@ import numpy as np
 
 from fluidlite.base.dtypes import Array
 from fluidlite.executor.fast.onednn.library import OneDnnError, available
-from fluidlite.executor.fast.onednn.matmul import MatmulKernel
+from fluidlite.executor.fast.onednn.matmul import MatmulKernel, matmul_kernel
 from fluidlite.executor.run.memory import address_of
 
 __all__ = ["FastProduct", "has_fast_product"]
@@ -91,7 +91,7 @@ class FastProduct:
         if not has_fast_product(rows, depth, columns, turned, out.dtype):
             return None
         try:
-            kernel = MatmulKernel(left, right, out)
+            kernel = matmul_kernel(left, right, out)
         except OneDnnError:
             return None
         return kernel if kernel.name.startswith(_MEASURED) else None

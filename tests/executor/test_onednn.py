@@ -5,6 +5,7 @@ without it; what happens where it is missing.
 from __future__ import annotations
 
 import pathlib
+import threading
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -13,6 +14,7 @@ import pytest
 
 import fluidlite as fluid
 from fluidlite.executor.fast import choice
+from fluidlite.executor.fast import conv as fast_conv
 from fluidlite.executor.fast.conv import FastConv, has_fast_conv
 from fluidlite.executor.fast.onednn import conv as onednn_conv
 from fluidlite.executor.fast.onednn import library
@@ -88,6 +90,39 @@ def test_directions_equal_numpy(name: str, last: bool, threads: int) -> None:
         for _ in range(2):  # the second time nothing is made any more
             kernel.run(*found)
             close(found[computed], wanted[computed])
+
+
+def test_threads_may_share_kernels_of_alike_layers() -> None:
+    g = GEOMETRIES["many channels"]
+    kernels, given = [], []
+    for number in range(4):
+        rng = np.random.RandomState(number)
+        x, w, d = (rng.rand(*shape).astype(F32) for shape in (g.x, g.w, g.out))
+        kernels.append(ConvKernel(FORWARD, g, 1, (x.strides, w.strides, d.strides)))
+        given.append((x, w, d))
+    assert len({kernel._parts[0] for kernel in kernels}) == 1
+
+    def work(number: int) -> None:
+        for _ in range(20):
+            kernels[number].run(*given[number])
+
+    threads = [threading.Thread(target=work, args=(number,)) for number in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    for x, w, d in given:
+        wanted = np.empty_like(d)
+        conv_plan(np, g, F32).forward(x, w, wanted)
+        np.testing.assert_allclose(d, wanted, rtol=1e-4)
+
+
+def test_batches_of_a_like_size_share_a_choice() -> None:
+    _key = fast_conv._key
+    form = (1, 8, 8), (4, 1, 3, 3)
+    keys = [_key(FORWARD, geometry((n, *form[0]), form[1]), 1, "LL") for n in (16, 17, 31, 32, 33)]
+    assert len(set(keys[1:4])) == 1
+    assert len(set(keys)) == 3
 
 
 @pytest.mark.parametrize("last", [False, True], ids=["channels first", "channels last"])
@@ -266,7 +301,7 @@ def test_a_primitive_that_cannot_be_made_is_numpys(monkeypatch: pytest.MonkeyPat
     def refuse(*_: Any) -> None:
         raise OneDnnError("oneDNN: convolution: not implemented")
 
-    monkeypatch.setattr(onednn_conv, "_primitive_desc", refuse)
+    monkeypatch.setattr(onednn_conv, "_share_kernel", refuse)
     g = GEOMETRIES["groups"]
     both = FastConv(np, g, F32, 1, Portable)
     both.forward(random(g.x, 0), random(g.w, 1), random(g.out, 2))

@@ -15,8 +15,8 @@ import numpy as np
 from fluidlite.base.dtypes import Array
 from fluidlite.executor.fast.loops.compiler import LoopCode, loop_of, widths
 from fluidlite.executor.fast.loops.routine import Routine
-from fluidlite.executor.fast.loops.tables import address
 from fluidlite.executor.fast.loops.vectors import Vector
+from fluidlite.executor.run.memory import address_of
 
 __all__ = ["Searches"]
 
@@ -46,7 +46,7 @@ class Searches:
         run = self.runs[write] = self.runs.get(write, 0) + 1
         if not code.ready(run, self.wait):
             return False
-        numbers = [item if isinstance(item, int) else address(item) for item in arguments]
+        numbers = [item if isinstance(item, int) else address_of(item) for item in arguments]
         code.function(0, count, (ctypes.c_int64 * len(numbers))(*numbers))
         return True
 

@@ -115,7 +115,7 @@ class ConvKernel:
         self._own: Array | None = None
         x, w, d = (tuple(stride // _FLOAT for stride in each) for each in strides)
         self._parts = [
-            _ShareKernel(direction, share, (x, d), epilogue)
+            _share_kernel(direction, share, (x, d), epilogue)
             for share in _shares(geometry, threads, direction is FORWARD)
         ]
         self._weights = _described_weights(geometry, w)
@@ -299,6 +299,14 @@ class _ShareKernel:
             after = self._after[index]
             if after is not None:
                 after.run(inner[index], outer[index])
+
+
+# the blocks of a network are alike, and what a new batch size makes is theirs together
+@functools.lru_cache(1024)
+def _share_kernel(
+    direction: Direction, share: _Share, strides: tuple[tuple[int, ...], tuple[int, ...]], epilogue: Epilogue
+) -> _ShareKernel:
+    return _ShareKernel(direction, share, strides, epilogue)
 
 
 def _wanted(direction: Direction, geometry: Geometry) -> list[Desc]:

@@ -24,10 +24,17 @@ from fluidlite.executor.fast.onednn.primitive import (
 )
 from fluidlite.executor.run.memory import address_of
 
-__all__ = ["NormKernel"]
+__all__ = ["NormKernel", "norm_kernel"]
 
 _TRAINING, _BACKWARD = 64, 128
 _GIVEN, _SCALE_AND_SHIFT = 1, 2 | 4
+
+
+# the layers of a network are alike
+@functools.lru_cache(1024)
+def norm_kernel(rows: int, channels: int, epsilon: float) -> NormKernel:
+    """The kernel of such arrays."""
+    return NormKernel(rows, channels, epsilon)
 
 
 class NormKernel:

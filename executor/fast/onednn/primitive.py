@@ -98,11 +98,6 @@ class Desc:
         checked(status, f"descriptor of {tuple(shape)}")
         return cls(made)
 
-    @classmethod
-    def of(cls, array: Array) -> Desc:
-        """The descriptor of an array."""
-        return cls.strided(array.shape, [stride // array.itemsize for stride in array.strides])
-
     @property
     def nbytes(self) -> int:
         """The size of such an array."""
@@ -209,41 +204,60 @@ class _Passed(ctypes.Structure):
     _fields_ = (("number", ctypes.c_int), ("memory", c_void_p))
 
 
+class _Arguments:
+    """A memory object for each argument of a call, in order."""
+
+    def __init__(self, descs: Mapping[int, Desc], what: str) -> None:
+        self.handles = [self._memory(desc, what) for desc in descs.values()]
+        self.addresses = [0] * len(descs)
+        self.passed = (_Passed * len(descs))(
+            *(_Passed(number, memory.value) for number, memory in zip(descs, self.handles, strict=True))
+        )
+
+    @staticmethod
+    def _memory(desc: Desc, what: str) -> _MemoryHandle:
+        made = _MemoryHandle()
+        status = library().dnnl_memory_create(ctypes.byref(made), desc.handle, engine(), None)
+        checked(status, what)
+        return made
+
+
 class Primitive:
-    """A primitive with a memory object for each of its arguments: `run` takes their addresses."""
+    """A primitive whose `run` takes the addresses of its arguments; threads, and layers that are alike, may
+    share it.
+    """
 
     def __init__(self, described: PrimitiveDesc, arguments: Mapping[int, Desc]) -> None:
         self.described = described
         self.handle = described.primitive
         scratchpad = described.scratchpad()
         self._scratch_bytes = scratchpad.nbytes
-        every = {**arguments, SCRATCHPAD: scratchpad}
-        memories = {number: self._memory(desc) for number, desc in every.items()}
-        self._addresses = [0] * len(every)
-        self._arguments = (_Passed * len(every))(
-            *(_Passed(number, memory.value) for number, memory in memories.items())
-        )
-        self._handles = list(memories.values())
+        self._every = {**arguments, SCRATCHPAD: scratchpad}
+        self._free: list[_Arguments] = []
+        """Those that no thread is computing with."""
         self._execute = library().dnnl_primitive_execute
         self._set = library().dnnl_memory_set_data_handle
-
-    def _memory(self, desc: Desc) -> _MemoryHandle:
-        made = _MemoryHandle()
-        status = library().dnnl_memory_create(ctypes.byref(made), desc.handle, engine(), None)
-        checked(status, self.described.what)
-        return made
 
     def run(self, *addresses: int) -> None:
         """Compute, on the calling thread alone, with the arguments at these addresses, in their order."""
         if self._scratch_bytes:
             addresses = (*addresses, scratch("scratchpad", self._scratch_bytes))
+        held = self._taken()
         for index, address in enumerate(addresses):
-            if self._addresses[index] != address:
-                self._set(self._handles[index], address)
-                self._addresses[index] = address
-        status = self._execute(self.handle, stream(), len(self._arguments), self._arguments)
+            if held.addresses[index] != address:
+                self._set(held.handles[index], address)
+                held.addresses[index] = address
+        status = self._execute(self.handle, stream(), len(held.passed), held.passed)
         if status:
             checked(status, self.described.what)
+        self._free.append(held)
+
+    def _taken(self) -> _Arguments:
+        # taking from a list is one step for other threads: who finds none makes one
+        try:
+            return self._free.pop()
+        except IndexError:
+            return _Arguments(self._every, self.described.what)
 
 
 def reorder(source: Desc, target: Desc, what: str) -> Primitive:

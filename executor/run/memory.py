@@ -9,7 +9,8 @@ import ctypes
 import functools
 import gc
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from typing import Any
 
 from fluidlite.base.dtypes import Array
 
@@ -25,7 +26,9 @@ LARGEST = 32 << 20  # bytes from which an array has a mapping of its own; glibc 
 GROWTH = 1 << 20  # bytes by which the heap grows at least
 
 
-_shared = (ctypes.c_char * 0).from_buffer  # of no bytes: empty arrays have addresses, too
+_shared: Callable[[Any], Any] = (
+    ctypes.c_char * 0
+).from_buffer  # of no bytes: empty arrays have addresses, too
 
 
 def address_of(array: Array) -> int:

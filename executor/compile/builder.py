@@ -22,6 +22,7 @@ from fluidlite.executor.compile.frozen import changed_by
 from fluidlite.executor.compile.level import Level
 from fluidlite.executor.compile.lowering import rule_for
 from fluidlite.executor.compile.saved import SavedForBackward
+from fluidlite.executor.cuda.recurrences import DeviceRecurrences
 from fluidlite.executor.fast.loops.recurrences import Recurrences
 from fluidlite.executor.plan.actions import (
     Action,
@@ -62,6 +63,13 @@ Writer: TypeAlias = "Callable[[PlanBuilder, Operator], bool]"
 """Writes an op with a sub-block into the plan; False if it has to be left to the interpreter."""
 
 
+def _recurrences(target: Target) -> Recurrences | DeviceRecurrences | None:
+    """What runs all steps of a recurrence at once, where something does."""
+    if not target.on_host:
+        return DeviceRecurrences()
+    return None if target.loops == "off" else Recurrences(target.loops == "wait")
+
+
 class PlanBuilder:
     """Lowers `ops` of a block for what a scope holds, and gives the plan.
 
@@ -81,7 +89,7 @@ class PlanBuilder:
         outside: Mapping[Operator, str],
     ) -> None:
         self.target = target
-        self.recurrences = None if target.loops == "off" else Recurrences(target.loops == "wait")
+        self.recurrences = _recurrences(target)
         self._asks_for_half = target.on_host and has_half(block.program)
         self.scope = scope
         self.writers = writers

@@ -61,8 +61,8 @@ class DeviceRecurrences:
         dx, earlier, before = (xp.empty((rows, count * size), run.hidden.dtype) for count in (4, 1, 1))
         first_cells = xp.empty((steps.running, size), run.hidden.dtype)
         incoming = xp.zeros_like(run.hidden) if d is None else d
-        given = (incoming, dcells, last_cells, layer.weight.T, _peepholes(layer))
-        given += layer.first_states, layer.first_cells
+        initial = layer.first_states, layer.first_cells
+        given = (incoming, dcells, last_cells, layer.weight.T, _peepholes(layer), *initial)
         arrays = [*map(functools.partial(_whole, xp), given), *_places(xp, steps)]
         arrays += [*map(functools.partial(_whole, xp), run), dx, earlier, before, first_cells]
         has = {"HAS_DCELLS": dcells is not None, "HAS_LAST": last_cells is not None}

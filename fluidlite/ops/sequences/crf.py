@@ -265,7 +265,7 @@ _BEGINS, _ENDS = 1, 2
 
 @cache
 def _borders(scheme: str) -> Array:
-    """What lies between two neighbours, by [same type, role of the first, role of the second]: where a chunk
+    """Borders between two neighbours, by [same type, role of the first, role of the second]: where a chunk
     `_BEGINS`, or `_ENDS`, or both.
     """
     begin, inside, end, single = _SCHEMES[scheme]

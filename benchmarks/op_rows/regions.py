@@ -100,7 +100,8 @@ ROWS = {
     ),
     "prroi_pool": sized(regions(lambda fluid, x, r: fluid.layers.prroi_pool(x, r, 1 / 16, 7, 7)), *MAPS),
     "roi_perspective_transform": sized(
-        regions(lambda fluid, x, r: fluid.layers.roi_perspective_transform(x, r, 8, 8, 1 / 16)[0], 4), *MAPS
+        regions(lambda fluid, x, r: fluid.layers.roi_perspective_transform(x, r, 8, 8, 1 / 16)[0], 4),
+        *((8, 10, 4), (16, 38, 8), (32, 50, 16)),
     ),
     "generate_proposals": sized(proposals, *MAPS),
     "distribute_fpn_proposals": sized(distributed, *MAPS),

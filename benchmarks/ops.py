@@ -47,6 +47,10 @@ REASONS = {
         "randperm": "the shuffle of 1.8.5, each step of which needs the one before",
         "sampling_id": "whole rows are added up, where 1.8.5 stops at the number that was drawn",
     },
+    "regions": {
+        "distribute_fpn_proposals": "calls for each of four levels: 0.14 ms for 4 regions, 0.18 for 300",
+        "psroi_pool": "a sparse matrix is made of all bins, of which 1.8.5 adds up the few pixels",
+    },
     "precision": {
         "half: add": HALF,
         "half: 8 functions": HALF,

@@ -423,6 +423,11 @@ class Executor:
     ) -> Callable[[], Plan]:
         """A function that gives the plan for such a run before its first pass."""
         program = program or default_main_program()
+        if not isinstance(program, Program):
+            raise TypeError(
+                f"only the plan of a Program is shown: the devices of a {type(program).__name__} have one "
+                "each, with reductions in it; give the program that it was made of"
+            )
         held = scope if scope is not None else global_scope()
         names, _ = split_fetches(fetch_list)
         signature = self._signature(program, dict(feed or {}), names)

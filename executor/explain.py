@@ -9,6 +9,7 @@ from typing import Any
 
 from fluidlite.base.cells import text_cell
 from fluidlite.executor.compile.pipeline import plan_after
+from fluidlite.executor.cuda import convolutions
 from fluidlite.executor.cuda.attention import DeviceAttention
 from fluidlite.executor.cuda.auc import DeviceAuc
 from fluidlite.executor.cuda.channels import DeviceBatchNorm
@@ -55,7 +56,7 @@ def explain(lower: Callable[[], Plan], after: str = "") -> Explanation:
         _calls(compiled),
         _graph(compiled),
         _kernels(compiled),
-        [f"{remark.kind}: {remark.text}" for remark in compiled.plan.remarks],
+        _remarks(compiled.plan),
         ["", compiled.text],
         _buffers(compiled.plan),
     )
@@ -141,6 +142,7 @@ _EXPLAINED: dict[Any, Callable[..., str]] = {
     FastPool: lambda *_: "oneDNN; NumPy where a largest element is sought among NaN or infinities",
     FastBatchNorm: lambda *_: "oneDNN",
     SharedProducts: SharedProducts.explained,
+    convolutions.device_conv: convolutions.explained,
     DeviceAccuracy: DeviceAccuracy.explained,
     DeviceAttention: DeviceAttention.explained,
     DeviceAuc: DeviceAuc.explained,
@@ -152,6 +154,15 @@ _EXPLAINED: dict[Any, Callable[..., str]] = {
     DeviceRowSums: DeviceRowSums.explained,
     DeviceRows: DeviceRows.explained,
 }
+
+
+def _remarks(plan: Plan) -> list[str]:
+    """What passes did, each thing once, with the number of times."""
+    counts = Counter(plan.remarks)
+    return [
+        f"{remark.kind}: {remark.text}{f' x {count}' if count > 1 else ''}"
+        for remark, count in counts.items()
+    ]
 
 
 def _buffers(plan: Plan) -> list[str]:

@@ -109,8 +109,9 @@ class _Renderer:
             else f"{name} = array({literal(plain(number))}, {kind!r})"
             for name, number, kind, shape in source.numbers
         )
+        module = "np" if self.plan.target.on_host else "cupy"
         sections: dict[str, Iterable[str]] = {
-            "functions": (f"{name} = np.{name}" for name in source.functions),
+            "functions": (f"{name} = {module}.{name}" for name in source.functions),
             "objects": (f"{name} = bound[{name!r}]" for name in source.bound),
             "sizes": (f"{name} = {plain(size)}" for name, size in source.sizes),
             "numbers": numbers,

@@ -11,19 +11,37 @@ from fluidlite.executor.cuda.kernel import MAX_BLOCKS, THREADS, CudaKernel
 from fluidlite.executor.cuda.rows import lanes_for
 from fluidlite.ops.kernels.convolution import ConvPlan, Geometry, Unfolded, conv_plan
 
-__all__ = ["DeviceConv", "DeviceDepthwise", "device_conv"]
+__all__ = ["DeviceConv", "DeviceDepthwise", "device_conv", "explained"]
 
 _FILES = ("blocks.cuh", "conv.cu")
 
 
 def device_conv(xp: Any, geometry: Geometry, dtype: Any) -> ConvPlan:
     """The way to convolve images of a geometry, of shape (N, C, height, width)."""
-    g = geometry
+    if _is_product(geometry):
+        return conv_plan(xp, geometry, dtype)
+    kind = DeviceDepthwise if _is_depthwise(geometry) else DeviceConv
+    return kind(xp, geometry, dtype)
+
+
+def explained(geometry: Geometry, *_: Any) -> str:
+    """A line for people."""
+    if _is_product(geometry):
+        return "products by cuBLAS"
+    if _is_depthwise(geometry):
+        return "CUDA kernels depthwise*, one for each direction"
+    return "CUDA kernels unfold and fold, beside products by cuBLAS"
+
+
+def _is_product(g: Geometry) -> bool:
+    """True if images are matrices as they lie, or there are none."""
     is_pointwise = set(g.kernel) == {1} and g.groups == 1 and not any(map(any, g.pads))
-    if is_pointwise or min(*g.x, *g.spatial) <= 0:
-        return conv_plan(xp, g, dtype)
-    is_depthwise = g.w[1] == 1 and g.groups > 1
-    return DeviceDepthwise(xp, g, dtype) if is_depthwise else DeviceConv(xp, g, dtype)
+    return is_pointwise or min(*g.x, *g.spatial) <= 0
+
+
+def _is_depthwise(g: Geometry) -> bool:
+    """True if each channel has filters of its own."""
+    return g.w[1] == 1 and g.groups > 1
 
 
 class _ImageConvolution(ConvPlan):

@@ -12,7 +12,7 @@ from fluidlite.executor.plan.plan import Plan, Remark
 from fluidlite.executor.plan.steps import Step, in_bodies
 from fluidlite.executor.plan.values import Storage, Value
 
-__all__ = ["fuse_on_device", "launch"]
+__all__ = ["fuse_on_device", "launch", "launches_of"]
 
 # their CUDA text computes in floating point: integers would be truncated or rounded on the way
 _FLOAT_ONLY = frozenset(("abs", "mod", "floordiv", "fmod", "pow"))
@@ -23,10 +23,11 @@ def fuse_on_device(plan: Plan) -> Plan:
     if plan.target.on_host:
         return plan
     steps = in_bodies(plan.steps, plan.fetches, _fused)
-    return replace(plan, steps=steps, remarks=(*plan.remarks, *_remarks(steps)))
+    return replace(plan, steps=steps, remarks=(*plan.remarks, *launches_of(steps)))
 
 
-def _remarks(steps: Sequence[Step]) -> list[Remark]:
+def launches_of(steps: Sequence[Step]) -> list[Remark]:
+    """The generated kernels of a plan, with the ops that each computes."""
     return [
         Remark("fused", f"one kernel for {', '.join(dict.fromkeys(op.type for op in step.fused))}")
         for step in steps

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from fluidlite.executor.cuda.elementwise import FusedKernel
-from fluidlite.executor.passes.fuse_on_device import launch
+from fluidlite.executor.passes.fuse_on_device import launch, launches_of
 from fluidlite.executor.plan.actions import Bound, Call
 from fluidlite.executor.plan.plan import Plan
 from fluidlite.executor.plan.steps import Step, in_bodies
@@ -22,7 +22,11 @@ def merge_updates(plan: Plan) -> Plan:
     """On a device, launch the kernels of optimizer ops that know nothing of each other side by side."""
     if plan.target.on_host:
         return plan
-    return replace(plan, steps=in_bodies(plan.steps, plan.fetches, _side_by_side))
+    steps = in_bodies(plan.steps, plan.fetches, _side_by_side)
+    # what was said of the launches that there are no more
+    before = set(launches_of(plan.steps))
+    remarks = [remark for remark in plan.remarks if remark not in before]
+    return replace(plan, steps=steps, remarks=(*remarks, *launches_of(steps)))
 
 
 def _side_by_side(steps: Sequence[Step], kept: Sequence[Value]) -> list[Step]:

@@ -167,3 +167,19 @@ def test_explain_names_what_keeps_a_step_from_being_a_graph() -> None:
     assert "\ngraph: the whole step is one launch\n" in exe.explain(feed=feed, fetch_list=[whole])
     assert "no graph: portable kernels (where_index x 1)" in exe.explain(feed=feed, fetch_list=[found])
     assert "graph: " not in fluid.Executor(fluid.CPUPlace()).explain(feed=feed, fetch_list=[whole])
+
+
+def test_explain_counts_kernels_as_they_are_launched() -> None:
+    """The updates of four parameters are one launch; what NumPy has no part in does not bear its name."""
+    fluid.optimizer.SGD(0.1).minimize(classifier())
+    (feed,) = feeds(1)
+    text = fluid.Executor(fluid.CUDAPlace(0)).explain(feed=feed, scope=initial_states())
+    assert text.count("fused: one kernel for sgd") == 1 and "one kernel for sgd x" not in text
+    assert "dot = cupy.dot" in text and "np." not in text
+
+
+def initial_states() -> fluid.Scope:
+    """What the startup program leaves."""
+    scope = fluid.Scope()
+    fluid.Executor(fluid.CPUPlace()).run(fluid.default_startup_program(), scope=scope)
+    return scope

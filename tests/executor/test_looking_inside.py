@@ -74,6 +74,14 @@ def test_memory_grows_with_the_batch_and_runs_nothing(trained: Trained) -> None:
     assert all(np.array_equal(before[name], value) for name, value in values().items())
 
 
+def test_compiled_programs_have_a_plan_for_each_device(trained: Trained) -> None:
+    exe, loss = trained
+    compiled = fluid.CompiledProgram(fluid.default_main_program()).with_data_parallel(loss.name)
+    for look in (exe.memory, exe.explain):
+        with pytest.raises(TypeError, match="the devices of a CompiledProgram have one each"):
+            look(compiled, feed={"x": np.ones([2, 4], "float32")}, fetch_list=[loss])
+
+
 def test_memory_of_a_program_without_ops() -> None:
     found = fluid.Executor(fluid.CPUPlace()).memory(fluid.Program())
     assert found.peak_bytes == 0 and found.buffers == ()

@@ -1,24 +1,27 @@
-"""Recurrences on a device by one launch for all steps, for `lstm_steps` of `fluidlite.ops.kernels`."""
+"""Recurrences on a device by one launch for all steps, for `lstm_steps` and `gru_steps` of
+`fluidlite.ops.kernels`.
+"""
 
 from __future__ import annotations
 
 import functools
 from collections.abc import Hashable, Mapping, Sequence
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
 from fluidlite.base.dtypes import Array
 from fluidlite.base.registry import KernelContext
 from fluidlite.executor.cuda.kernel import THREADS, WARP, CudaKernel
+from fluidlite.ops.kernels.gru_steps import GruRun, GruUnit
 from fluidlite.ops.kernels.lstm_steps import LstmLayer, LstmRun
-from fluidlite.ops.kernels.recurrence import TimeSteps
+from fluidlite.ops.kernels.recurrence import Activation, TimeSteps
 
 __all__ = ["DeviceRecurrences"]
 
 Maybe: TypeAlias = "Array | None"
 
-_FILES = ("blocks.cuh", "recurrence.cuh", "lstm.cu")
+_COMMON = ("blocks.cuh", "recurrence.cuh")
 _LIMIT = 512  # units whose states lie in shared memory, and whose weights in the cache of a device
 _NAMES = {
     "identity": "Identity",
@@ -27,6 +30,16 @@ _NAMES = {
     "tanh": "Tanh",
     "relu": "Relu",
 }
+
+
+class _LaunchForm(NamedTuple):
+    """Facts that a launch depends on: steps, elements, columns that threads share, switches of the text."""
+
+    steps: TimeSteps
+    dtype: Any
+    columns: int
+    has: Mapping[str, bool]
+    activations: Mapping[str, Activation]
 
 
 class DeviceRecurrences:
@@ -38,14 +51,14 @@ class DeviceRecurrences:
         """All steps of a long short-term memory over rows X as they are given; without what only a gradient
         reads, unless it `saves` that.
         """
-        if not _fits(layer, X, bias):
+        if not _fits_lstm(layer, X, bias):
             return None
         xp, size = layer.cell.xp, layer.cell.size
         widths = (1, 1, 4, 1) if saves else (1, 1, 0, 0)
         run = LstmRun(*(xp.empty((len(X), count * size), X.dtype) for count in widths))
         given = (X, layer.weight, bias, _peepholes(layer), layer.first_states, layer.first_cells)
         arrays = [*map(functools.partial(_whole, xp), given), *_places(xp, layer.steps), *run]
-        _launch(layer, "lstm", X.dtype, 4 * size, arrays, {"SAVES": saves})
+        _launch_lstm(layer, "lstm", 4 * size, arrays, {"SAVES": saves})
         return run
 
     def lstm_back(
@@ -54,7 +67,7 @@ class DeviceRecurrences:
         """All steps back from `d`, the gradient of the states, and from those of the cells: the gradients of
         the gates, the state before each row, the gradients of bias and first cells.
         """
-        if not _fits(layer, *run, d, dcells, last_cells):
+        if not _fits_lstm(layer, *run, d, dcells, last_cells):
             return None
         xp, size, steps = layer.cell.xp, layer.cell.size, layer.steps
         rows = len(run.hidden)
@@ -66,23 +79,70 @@ class DeviceRecurrences:
         arrays = [*map(functools.partial(_whole, xp), given), *_places(xp, steps)]
         arrays += [*map(functools.partial(_whole, xp), run), dx, earlier, before, first_cells]
         has = {"HAS_DCELLS": dcells is not None, "HAS_LAST": last_cells is not None}
-        _launch(layer, "lstm_grad", run.hidden.dtype, size, arrays, has)
+        _launch_lstm(layer, "lstm_grad", size, arrays, has)
         return dx, earlier, _bias_gradient(layer, run, dx, before), first_cells
+
+    def gru(
+        self,
+        ctx: KernelContext,
+        unit: GruUnit,
+        steps: TimeSteps,
+        X: Array,
+        bias: Maybe,
+        H0: Maybe,
+        fixed: Hashable,
+    ) -> GruRun | None:
+        """All steps of a gated recurrent unit over rows X as they are given."""
+        if not _fits(unit.size, steps, unit.gate_weight, X, unit.candidate_weight, bias, H0):
+            return None
+        xp, size = unit.xp, unit.size
+        run = GruRun(*(xp.empty((len(X), count * size), X.dtype) for count in (1, 3, 1)))
+        given = (X, unit.gate_weight, unit.candidate_weight, bias, H0)
+        arrays = [*map(functools.partial(_whole, xp), given), *_places(xp, steps), *run]
+        _launch_gru(unit, steps, "gru", 2 * size, arrays, {"HAS_STATES": H0, "BIASED": bias})
+        return run
+
+    def gru_back(
+        self,
+        ctx: KernelContext,
+        unit: GruUnit,
+        steps: TimeSteps,
+        hidden: Maybe,
+        gates: Array,
+        H0: Maybe,
+        d: Array,
+    ) -> tuple[Array, ...] | None:
+        """All steps back from `d`, the gradient of the states: the gradients of the gates, the state before
+        each row and what the reset gate let through of it, the gradients of bias and first states.
+        """
+        weights = unit.gate_weight.T, unit.candidate_weight.T
+        if not _fits(unit.size, steps, *weights, hidden, gates, H0, d):
+            return None
+        xp, size = unit.xp, unit.size
+        dx, earlier, reset = (xp.empty((len(d), count * size), d.dtype) for count in (3, 1, 1))
+        first = xp.empty((steps.running, size), d.dtype)
+        arrays = [*map(functools.partial(_whole, xp), (d, *weights, H0)), *_places(xp, steps)]
+        arrays += [*map(functools.partial(_whole, xp), (hidden, gates)), dx, earlier, reset, first]
+        _launch_gru(unit, steps, "gru_grad", size, arrays, {"HAS_STATES": H0, "BIASED": None})
+        return dx, earlier, reset, dx.sum(axis=0), first
 
     def _none(self, *_: Any) -> None:
         """No kernel: array functions run these."""
         return None
 
-    lstmp = lstmp_back = gru = gru_back = cells = cells_back = _none
+    lstmp = lstmp_back = cells = cells_back = _none
 
 
-def _fits(layer: LstmLayer, *arrays: Maybe) -> bool:
-    """True if the kernels take a layer and arrays: of one type of floats, with rows."""
-    given = [*arrays, layer.weight, layer.first_states, layer.first_cells]
-    dtype = layer.weight.dtype
-    if layer.cell.size > _LIMIT or not layer.steps.running or dtype not in (np.float32, np.float64):
+def _fits(size: int, steps: TimeSteps, weight: Array, *arrays: Maybe) -> bool:
+    """True if the kernels take units, steps and arrays: of one type of floats, with rows."""
+    if size > _LIMIT or not steps.running or weight.dtype not in (np.float32, np.float64):
         return False
-    return layer.projection is None and all(array is None or array.dtype == dtype for array in given)
+    return all(array is None or array.dtype == weight.dtype for array in arrays)
+
+
+def _fits_lstm(layer: LstmLayer, *arrays: Maybe) -> bool:
+    given = (*arrays, layer.first_states, layer.first_cells)
+    return layer.projection is None and _fits(layer.cell.size, layer.steps, layer.weight, *given)
 
 
 def _whole(xp: Any, array: Maybe) -> Maybe:
@@ -102,9 +162,19 @@ def _places(xp: Any, steps: TimeSteps) -> tuple[Array, Array]:
 
 
 def _launch(
-    layer: LstmLayer, name: str, dtype: Any, width: int, arrays: Sequence[Any], has: Mapping[str, bool]
+    xp: Any, file: str, name: str, form: _LaunchForm, arrays: Sequence[Any], numbers: Sequence[Any]
 ) -> None:
-    """A block for each sequence, with a thread for each of `width` columns, or several."""
+    """A block for each sequence, with a thread for each of the form's columns, or several."""
+    switches: list[tuple[str, int | str]] = [(key, int(value)) for key, value in form.has.items()]
+    switches += [(key, _NAMES[each.name]) for key, each in form.activations.items()]
+    kernel = CudaKernel(xp, name, (*_COMMON, file), form.dtype, tuple(switches))
+    threads = min(THREADS, -(-form.columns // WARP) * WARP)
+    kernel((form.steps.running,), (threads,), arrays, (len(form.steps.steps), *numbers))
+
+
+def _launch_lstm(
+    layer: LstmLayer, name: str, columns: int, arrays: Sequence[Any], has: Mapping[str, bool]
+) -> None:
     cell = layer.cell
     known = {
         "HAS_STATES": layer.first_states is not None,
@@ -115,13 +185,24 @@ def _launch(
         "HAS_LAST": False,
         **has,
     }
-    activations = (("GATE", cell.gate), ("STATE", cell.state), ("CANDIDATE", cell.candidate))
-    switches: list[tuple[str, int | str]] = [(key, int(value)) for key, value in known.items()]
-    switches += [(key, _NAMES[each.name]) for key, each in activations]
-    kernel = CudaKernel(cell.xp, name, _FILES, dtype, tuple(switches))
-    threads = min(THREADS, -(-width // WARP) * WARP)
-    numbers = (len(layer.steps.steps), cell.size, float(cell.clip))
-    kernel((layer.steps.running,), (threads,), arrays, numbers)
+    activations = {"GATE": cell.gate, "STATE": cell.state, "CANDIDATE": cell.candidate}
+    form = _LaunchForm(layer.steps, layer.weight.dtype, columns, known, activations)
+    _launch(cell.xp, "lstm.cu", name, form, arrays, (cell.size, float(cell.clip)))
+
+
+def _launch_gru(
+    unit: GruUnit,
+    steps: TimeSteps,
+    name: str,
+    columns: int,
+    arrays: Sequence[Any],
+    given: Mapping[str, Maybe],
+) -> None:
+    has = {key: value is not None for key, value in given.items()}
+    activations = {"GATE": unit.gate, "CANDIDATE": unit.candidate}
+    known = {**has, "ORIGIN": unit.origin_mode}
+    form = _LaunchForm(steps, unit.gate_weight.dtype, columns, known, activations)
+    _launch(unit.xp, "gru.cu", name, form, arrays, (unit.size,))
 
 
 def _bias_gradient(layer: LstmLayer, run: LstmRun, dx: Array, before: Array) -> Array:

@@ -38,9 +38,9 @@ def _run(loss: Any, gradients: list[Any], feed: Any) -> tuple[list[Any], list[An
     return found[0], found[1]
 
 
-def _check(loss: Any, wrt: list[Any], feed: Any) -> None:
+def _check(loss: Any, wrt: list[Any], feed: Any, name: str = "lstm") -> None:
     calls = []
-    run, back = DeviceRecurrences.lstm, DeviceRecurrences.lstm_back
+    run, back = getattr(DeviceRecurrences, name), getattr(DeviceRecurrences, f"{name}_back")
 
     def counted(function: Any) -> Any:
         def call(*args: Any) -> Any:
@@ -50,8 +50,8 @@ def _check(loss: Any, wrt: list[Any], feed: Any) -> None:
         return call
 
     with (
-        mock.patch.object(DeviceRecurrences, "lstm", counted(run)),
-        mock.patch.object(DeviceRecurrences, "lstm_back", counted(back)),
+        mock.patch.object(DeviceRecurrences, name, counted(run)),
+        mock.patch.object(DeviceRecurrences, f"{name}_back", counted(back)),
     ):
         wanted, found = _run(loss, fluid.gradients(loss, wrt), feed)
     assert len(calls) >= 2 and all(call is not None for call in calls)
@@ -112,3 +112,28 @@ def test_stacked_layers(is_bidirec: bool) -> None:
     for name in ("h", "c"):
         feed[name] = random.normal(0, 1, (2 * directions, 3, size)).astype("float32")
     _check(loss, [x, *first, *fluid.default_main_program().all_parameters()], feed)
+
+
+@pytest.mark.parametrize("origin", [False, True])
+@pytest.mark.parametrize("has_first", [False, True])
+@pytest.mark.parametrize("size", [5, 40])
+def test_gru_of_sequences(size: int, has_first: bool, origin: bool) -> None:
+    x = fluid.data("x", [None, 3 * size], "float32", lod_level=1)
+    first = fluid.data("h", [len(LENGTHS), size])
+    x.stop_gradient = first.stop_gradient = False
+    hidden = layers.dynamic_gru(
+        x,
+        size,
+        param_attr=_attr(1),
+        bias_attr=_attr(2),
+        is_reverse=origin,
+        h_0=first if has_first else None,
+        origin_mode=origin,
+    )
+    loss = layers.reduce_sum(hidden * hidden * hidden)
+    random = np.random.default_rng(0)
+    rows = random.normal(0, 0.7, (sum(LENGTHS), 3 * size)).astype("float32")
+    feed = {"x": fluid.create_lod_tensor(rows, [LENGTHS], fluid.CPUPlace())}
+    feed["h"] = random.normal(0, 1, (len(LENGTHS), size)).astype("float32")
+    wrt = [x, *([first] if has_first else []), *fluid.default_main_program().all_parameters()]
+    _check(loss, wrt, feed, "gru")

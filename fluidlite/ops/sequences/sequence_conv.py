@@ -223,7 +223,7 @@ def _row_offsets(X: Array, lod: Lod) -> Array:
 _BLOCK = 1 << 15  # numbers of a block of rows: what all steps of a window read stays in the cache
 
 
-class _Step(NamedTuple):
+class _TapRows(NamedTuple):
     """A place of the window over a block of rows: `here` look at the rows `ahead`, but for those `beyond`,
     numbers in the block, whose sequences have ended by then.
     """
@@ -234,7 +234,7 @@ class _Step(NamedTuple):
     beyond: Array
 
 
-def _steps(xp: Any, rows: Array, offsets: Array, reach: int) -> Iterator[_Step]:
+def _steps(xp: Any, rows: Array, offsets: Array, reach: int) -> Iterator[_TapRows]:
     """Each place of the window over each block of rows."""
     count = len(rows)
     left = offsets[1:].repeat(lengths_of(offsets)) - np.arange(count)
@@ -245,7 +245,7 @@ def _steps(xp: Any, rows: Array, offsets: Array, reach: int) -> Iterator[_Step]:
             stop = min(first + block, count - place)
             if first < stop:
                 beyond = xp.asarray(np.flatnonzero(left[first:stop] <= place))
-                yield _Step(place, slice(first, stop), slice(first + place, stop + place), beyond)
+                yield _TapRows(place, slice(first, stop), slice(first + place, stop + place), beyond)
 
 
 def _within(products: Array, beyond: Array) -> Array:

@@ -43,6 +43,12 @@ def kept_boxes(
     which `eta` lowers after each that is kept, as long as it is above 0.5. With `most` not negative no more
     than that are kept. By compiled code where the run has it.
     """
+    if normalized and boxes.shape[1] == 4:
+        repeated = _touching_empty(boxes)
+        if len(repeated):
+            rows = np.delete(np.arange(len(boxes)), repeated)
+            kept = kept_boxes(boxes[rows], threshold, normalized, eta, most, ctx)
+            return [int(rows[row]) for row in kept]
     overlap = overlap_of(boxes.shape[1], normalized)
     limit, factor = boxes.dtype.type(threshold), boxes.dtype.type(eta)
     if ctx is not None and ctx.compiled is not None and (eta >= 1 or limit <= 0.5):
@@ -67,6 +73,22 @@ def kept_boxes(
         if 0 <= most <= len(chosen):
             return chosen[:most]
     return chosen
+
+
+def _touching_empty(boxes: Array) -> Array:
+    """Positions of boxes without area that touch one before them which has none either and stays: their
+    intersection over union is 0 / 0, which is not below any threshold.
+    """
+    sizes = boxes[:, 2:] - boxes[:, :2]
+    left = np.flatnonzero((sizes >= 0).all(axis=1) & (sizes == 0).any(axis=1))
+    found = [left[:0]]
+    while len(left) > 1:
+        first, rest = boxes[left[0]], left[1:]
+        low = np.maximum(boxes[rest, :2], first[:2])
+        touches = (low <= np.minimum(boxes[rest, 2:], first[2:])).all(axis=1)
+        found.append(rest[touches])
+        left = rest[~touches]
+    return np.concatenate(found)
 
 
 def _first_come(near: Array) -> list[int]:

@@ -252,3 +252,33 @@ ROWS += [
         ("few", 3, 0, INFO, {"nms_top_k": 3, "keep_top_k": 4}),
     )
 ]
+
+# boxes without area, as predictions clipped to the picture are: a point twice, a line through it, points elsewhere
+_POINTS = np.array(
+    [
+        [0.5, 0.5, 0.5, 0.5],
+        [0.2, 0.2, 0.6, 0.6],
+        [0.5, 0.5, 0.5, 0.5],
+        [0.5, 0.4, 0.5, 0.8],
+        [0.9, 0.9, 0.9, 0.9],
+        [0.2, 0.2, 0.6, 0.59],
+        [0.9, 0.9, 0.9, 0.9],
+        [0.4, 0.4, 0.4, 0.4],
+    ],
+    "float32",
+)
+ROWS += [
+    Row(
+        "multiclass_nms",
+        {"BBoxes": _POINTS.astype(dtype)[None], "Scores": np.linspace(0.9, 0.2, 8).astype(dtype)[None, None]},
+        {
+            "background_label": -1,
+            "score_threshold": 0.1,
+            "nms_top_k": -1,
+            "nms_threshold": 0.3,
+            "keep_top_k": -1,
+        },
+        name=f"points_{dtype}",
+    )
+    for dtype in ("float32", "float64")
+]

@@ -253,7 +253,7 @@ ROWS += [
     )
 ]
 
-# boxes without area, as predictions clipped to the picture are: a point twice, a line through it, points elsewhere
+# boxes without area, as those clipped to the picture are: a point twice, a line through it, others
 _POINTS = np.array(
     [
         [0.5, 0.5, 0.5, 0.5],

@@ -25,10 +25,8 @@ KEPT = 256 << 20  # bytes at the end of the heap that are not given back
 LARGEST = 32 << 20  # bytes from which an array has a mapping of its own; glibc takes no more
 GROWTH = 1 << 20  # bytes by which the heap grows at least
 
-
-_shared: Callable[[Any], Any] = (
-    ctypes.c_char * 0
-).from_buffer  # of no bytes: empty arrays have addresses, too
+# of no bytes: empty arrays have addresses, too
+_shared: Callable[[Any], Any] = (ctypes.c_char * 0).from_buffer
 
 
 def address_of(array: Array) -> int:

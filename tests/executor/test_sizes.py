@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import concurrent.futures
 import gc
 import operator
 import weakref
@@ -444,3 +445,28 @@ def test_parameters_that_are_replaced_between_sizes() -> None:
         side.scope.find_var("w").get_tensor().set(weight, fluid.CPUPlace())
         found = side.run(out, {"x": np.ones((size, 3), "float32")})
         np.testing.assert_array_equal(found, np.full((size, 2), 3 * number, "float32"))
+
+
+@pytest.mark.parametrize("name", ["attention", "slots"])
+def test_threads_that_share_an_executor_feed_other_sizes(name: str, flags: Callable[..., None]) -> None:
+    flags(fast_loops="wait")
+    build, feeds, _ = PROGRAMS[name]
+    fluid.default_startup_program().random_seed = 7
+    loss = build()
+    forward = fluid.default_main_program().clone(for_test=True)._prune([loss])
+    start = started()
+    side, naive = Side(start, False), Side(start, True)
+    sizes = ((7, 3, 16, 5, 9), (12, 2, 33, 4, 7))
+    fed = [[feeds(np.random.RandomState(size), size) for size in each] for each in sizes]
+
+    def run(each: Side, given: dict[str, Any]) -> Any:
+        return each.exe.run(forward, given, [loss], scope=each.scope)[0]
+
+    def work(number: int) -> list[Any]:
+        return [run(side, given) for _ in range(3) for given in fed[number]]
+
+    with concurrent.futures.ThreadPoolExecutor(2) as pool:
+        found = list(pool.map(work, range(2)))
+    for number, each in enumerate(found):
+        wanted = [run(naive, given) for given in fed[number]] * 3
+        np.testing.assert_allclose(np.ravel(each), np.ravel(wanted), rtol=1e-4)

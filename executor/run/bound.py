@@ -223,7 +223,7 @@ class BoundPlan:
             raise self._misfit(dict(self.plan.source.values)[name], error) from error
 
     def _held(self, value: Value, arguments: Any) -> Any:
-        """The object that a persistable variable or a constant stands for; `arguments` are those of the function that
+        """The object for a persistable variable or a constant; `arguments` are those of the function that
         makes one.
         """
         if value.storage is Storage.PARAM:

@@ -157,7 +157,7 @@ _EXPLAINED: dict[Any, Callable[..., str]] = {
 
 
 def _remarks(plan: Plan) -> list[str]:
-    """What passes did, each thing once, with the number of times."""
+    """The work of the passes, each thing once, with the number of times."""
     counts = Counter(plan.remarks)
     return [
         f"{remark.kind}: {remark.text}{f' x {count}' if count > 1 else ''}"

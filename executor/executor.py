@@ -5,9 +5,9 @@ from __future__ import annotations
 import abc
 import os
 import time
+import weakref
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
-from weakref import WeakSet
 
 import numpy as np
 
@@ -84,12 +84,14 @@ class Executor:
         self.xp = array_module(self.place)
         self.random = np.random.default_rng()
         self._plans = PlanCache(general=self.xp is np)
+        # plans and what they stand on hold each other: an executor that nobody has any more takes them along
+        weakref.finalize(self, self._plans.clear).atexit = False
         self._signatures: dict[tuple[Any, ...], feeding.Signature] = {}
         self._seen: set[tuple[int, int]] = set()
         self._closed = False
         self.naive = False  # run op by op in the interpreter: slow, and what a plan is held against
         # what ends with this executor: the devices of data parallel programs
-        self.companions: WeakSet[Any] = WeakSet()
+        self.companions: weakref.WeakSet[Any] = weakref.WeakSet()
         # of a plan; None: as many as BLAS has, which then keeps to one while a plan runs
         self.threads: int | None = None
         self._single: Executor | None = None  # of `_of_one_thread`

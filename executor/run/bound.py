@@ -527,9 +527,7 @@ def _own(thing: Any, interpreter: Interpreter, xp: Any, values: Sequence[Any]) -
         thing.compile(xp)
     if isinstance(thing, (KernelCall, BlockCall)):
         # a copy for each binding: the bound object belongs to the plan, which several scopes may share
-        thing = copy.copy(thing)
-        thing.bind(interpreter)
-        return thing.call
+        return copy.copy(thing).bind(interpreter)
     return thing
 
 

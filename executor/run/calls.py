@@ -103,7 +103,6 @@ class KernelCall:
         it is absent.
         """
         self.picks = self._picks()
-        self.call: Callable[..., Sequence[Any]] = lambda *_: ()
 
     @staticmethod
     def may_make_lod(op: Operator) -> bool:
@@ -129,8 +128,8 @@ class KernelCall:
             sources += op.inputs.get(definition.lod or "", ())
         return not with_lod.isdisjoint(sources)
 
-    def bind(self, interpreter: Interpreter) -> None:
-        """Fix scope, place and random source."""
+    def bind(self, interpreter: Interpreter) -> Callable[..., Sequence[Any]]:
+        """The call, with scope, place and random source fixed."""
         context = RunContext(
             self.op,
             interpreter.xp,
@@ -153,7 +152,9 @@ class KernelCall:
             finish=self._finisher(),
         )
         exec(_compiled(self._source()), namespace)
-        self.call = namespace["call"]
+        # it must not be among the names that it knows: the scope would live until these are collected
+        call: Callable[..., Sequence[Any]] = namespace.pop("call")
+        return call
 
     def _finisher(self) -> Callable[..., Sequence[Any]]:
         """The method that takes what the kernel returns: the simplest that does for this op."""
@@ -369,9 +370,10 @@ class BlockCall:
         self.with_lod = with_lod
         self.interpreter: Any = None
 
-    def bind(self, interpreter: Interpreter) -> None:
-        """Fix scope, place and random source."""
+    def bind(self, interpreter: Interpreter) -> Callable[..., Sequence[Any]]:
+        """The call, with scope, place and random source fixed."""
         self.interpreter = interpreter
+        return self.call
 
     def call(self, values: Sequence[Any], lods: Sequence[Lod] = ()) -> list[Any]:
         """Values, then lods, by position in and out."""

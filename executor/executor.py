@@ -25,7 +25,7 @@ from fluidlite.executor.memory import MemoryUse, memory_of
 from fluidlite.executor.nan_search import repeatable, run_and_search
 from fluidlite.executor.plan.plan import CompiledPlan, Plan, Target
 from fluidlite.executor.plan.sizes import SizeTable
-from fluidlite.executor.plan_cache import PlanCache
+from fluidlite.executor.plan_cache import MAX_PROGRAMS, PlanCache
 from fluidlite.executor.run import feeding
 from fluidlite.executor.run.bound import BoundPlan
 from fluidlite.executor.run.interpreter import Frame, Interpreter, not_fetched
@@ -280,7 +280,8 @@ class Executor:
         key = (program.serial, program.version, tuple(feed), tuple(names))
         found = self._signatures.get(key)
         if found is None:
-            if len(self._signatures) > 1024:
+            # they hold the program
+            if len(self._signatures) > 4 * MAX_PROGRAMS:
                 self._signatures.clear()
             found = self._signatures[key] = feeding.Signature(
                 program.global_block(), list(feed), names, self.xp

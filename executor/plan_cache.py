@@ -24,10 +24,10 @@ from fluidlite.executor.run.bound import BoundPlan
 from fluidlite.executor.run.feeding import Form
 from fluidlite.values.scope import Scope
 
-__all__ = ["PlanCache"]
+__all__ = ["MAX_PROGRAMS", "PlanCache"]
 
 MAX_ENTRIES = 256  # forms that are known, over all programs
-MAX_PROGRAMS = 64
+MAX_PROGRAMS = 64  # with their feeds, fetches and scopes
 MAX_FORMS = 16  # plans of one program for feeds of different shapes, before one without shapes serves
 Key: TypeAlias = "tuple[Any, ...]"
 Free: TypeAlias = "Iterable[tuple[int, int]]"

@@ -1,0 +1,74 @@
+"""What a process lets go of is freed at once: executors, scopes, steps of sizes that do not come again."""
+
+from __future__ import annotations
+
+import gc
+import weakref
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+
+import fluidlite as fluid
+from fluidlite import layers
+from fluidlite.executor.run import memory
+from fluidlite.values.scope import Scope
+
+
+@pytest.fixture
+def by_counts_alone() -> Iterator[None]:
+    """No collector comes by."""
+    gc.collect()
+    gc.disable()
+    yield
+    gc.enable()
+
+
+def trained(exe: Any, scope: Scope) -> Any:
+    """The bound plan of a step on that scope."""
+    x = fluid.data("x", [None, 3])
+    loss = layers.mean(layers.dropout(layers.fc(x, 4, act="relu"), 0.5))
+    fluid.optimizer.Adam(0.01).minimize(loss)
+    exe.run(fluid.default_startup_program(), scope=scope)
+    for rows in (4, 5):
+        exe.run(feed={"x": np.ones((rows, 3), "float32")}, fetch_list=[loss], scope=scope)
+    return exe._plans.bounds()[-1]
+
+
+@pytest.mark.usefixtures("by_counts_alone")
+def test_buffers_go_with_their_executor() -> None:
+    exe = fluid.Executor(fluid.CPUPlace())
+    pool = weakref.ref(trained(exe, Scope()).buffers.pool)
+    assert pool() is not None
+    del exe
+    assert pool() is None
+
+
+@pytest.mark.usefixtures("by_counts_alone")
+def test_parameters_go_with_their_scope_when_its_plans_are_forgotten() -> None:
+    exe, scope = fluid.Executor(fluid.CPUPlace()), Scope()
+    trained(exe, scope)
+    held = weakref.ref(scope)
+    del scope
+    assert held() is not None, "a plan stands on it"
+    exe._plans.clear()
+    assert held() is None
+
+
+def test_cycles_among_old_objects_are_collected(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(memory._unseen, "LEAST", 100)
+    monkeypatch.setattr(memory._unseen, "count", 0)
+
+    class Cycle:
+        """Refers to itself."""
+
+    cycle: Any = Cycle()
+    cycle.itself = cycle
+    held = weakref.ref(cycle)
+    del cycle
+    with memory.without_collector():
+        kept = [[] for _ in range(len(gc.get_objects()))]
+    assert held() is not None and kept
+    with memory.without_collector():
+        assert held() is None

@@ -16,7 +16,7 @@ from fluidlite.base.registry import EMPTY_VAR
 from fluidlite.executor.compile.blocks import Body, assignment, block_writer, kept_names, merge_all, taken
 from fluidlite.executor.compile.builder import CannotInline, PlanBuilder
 from fluidlite.executor.compile.emitter import CannotLower, Emitter
-from fluidlite.executor.compile.lowering.device_rows import ChangedRows, change_rows, kept_rows
+from fluidlite.executor.compile.lowering.device_rows import RowChange, change_rows, kept_rows
 from fluidlite.executor.compile.saved import SavedForBackward
 from fluidlite.executor.plan.actions import Action, Assign, Bound, Branch, Call, Elementwise, Fresh, Function
 from fluidlite.executor.plan.steps import Step
@@ -123,7 +123,7 @@ def _gives_rows(action: Action) -> bool:
     """True for a row-sparse gradient, made for those who read it as such."""
     match action:
         case Assign(sources=(Call(callee=Bound(thing=Fresh(factory=factory))),)):
-            return factory is ChangedRows
+            return factory is RowChange
     return False
 
 

@@ -64,7 +64,7 @@ Writer: TypeAlias = "Callable[[PlanBuilder, Operator], bool]"
 
 
 def _recurrences(target: Target) -> Recurrences | DeviceRecurrences | None:
-    """What runs all steps of a recurrence at once, where something does."""
+    """The kernels that run all steps of a recurrence at once, where there are some."""
     if not target.on_host:
         return DeviceRecurrences()
     return None if target.loops == "off" else Recurrences(target.loops == "wait")

@@ -179,7 +179,7 @@ def test_explain_counts_kernels_as_they_are_launched() -> None:
 
 
 def initial_states() -> fluid.Scope:
-    """What the startup program leaves."""
+    """The scope that the startup program leaves."""
     scope = fluid.Scope()
     fluid.Executor(fluid.CPUPlace()).run(fluid.default_startup_program(), scope=scope)
     return scope

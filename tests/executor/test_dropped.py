@@ -1,4 +1,4 @@
-"""What a process lets go of is freed at once: executors, scopes, steps of sizes that do not come again."""
+"""Executors, scopes, and steps of sizes that do not come again, are freed when a process lets go of them."""
 
 from __future__ import annotations
 

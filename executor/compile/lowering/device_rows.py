@@ -19,7 +19,7 @@ from fluidlite.ops.training.optimizer import target_of
 from fluidlite.values.tensor import SelectedRows, merge_rows
 
 __all__ = [
-    "ChangedRows",
+    "RowChange",
     "RowsOfIds",
     "change_rows",
     "keep_rows",
@@ -54,7 +54,7 @@ class SumOfRows:
         return SelectedRows(ids, parts[0].height(), rows)
 
 
-class ChangedRows:
+class RowChange:
     """An expression of the values of row-sparse gradients of the same ids, for those who read it as one."""
 
     def __init__(self, xp: Any, expr: str, names: Sequence[str]) -> None:
@@ -116,7 +116,7 @@ def change_rows(e: Emitter, expr: str, out: Value, gradients: Mapping[str, Value
             expr, rows, **dict(zip(gradients, (part.rows for part in each), strict=True)), **numbers
         )
         parts.append(RowsOfIds(ids, rows, padding))
-    call = e.bind_fresh("changed_rows", ChangedRows, expr, (*gradients, *numbers))
+    call = e.bind_fresh("changed_rows", RowChange, expr, (*gradients, *numbers))
     e.assign(out, Call(call, (*gradients.values(), *numbers.values())))
     e.remember(("rows", out), parts)
     return True

@@ -104,6 +104,12 @@ def _(X: Spec, Index: Spec, of_2x: bool) -> Spec:
     return X.with_shape((*Index.shape[:-1], *X.shape[depth:]))
 
 
+def _check_places(op: str, index: Array, sizes: Sequence[int]) -> None:
+    """ShapeError unless the rows of `index` name places of the leading dimensions `sizes`."""
+    for dimension in range(index.shape[-1]):
+        _check_ids(op, index[..., dimension], sizes[dimension])
+
+
 def _at(xp: Any, x: Array, index: Array) -> Array:
     """The things that rows of `index` name: each a part of `x`, or all of it where the rows are empty."""
     if index.shape[-1] == 0:
@@ -114,6 +120,7 @@ def _at(xp: Any, x: Array, index: Array) -> Array:
 
 @gather_nd.kernel
 def _(xp: Any, X: Array, Index: Array) -> Array:
+    _check_places("gather_nd", Index, X.shape)
     return _at(xp, X, Index)
 
 
@@ -199,6 +206,7 @@ def _check_fit(type: str, slot: str, found: Spec, wanted: Sequence[int]) -> None
 
 @scatter_nd_add.kernel
 def _(xp: Any, X: Array, Index: Array, Updates: Array) -> Array:
+    _check_places("scatter_nd_add", Index, X.shape)
     return _added_nd(xp, X.copy(), Index, Updates)
 
 

@@ -8,13 +8,14 @@ from typing import Any
 import numpy as np
 
 from fluidlite.base.dtypes import VarType, to_numpy
+from fluidlite.base.registry import get
 from fluidlite.executor.compile.emitter import CannotLower, Emitter, lowering
 from fluidlite.executor.compile.lowering.device_rows import change_rows, kept_rows, sum_rows
 from fluidlite.executor.fast.loops.tables import row_adder
 from fluidlite.executor.plan.actions import InOut
 from fluidlite.executor.plan.sizes import Made
 from fluidlite.executor.plan.values import Value
-from fluidlite.ops.tensors.creation import exact
+from fluidlite.ops.tensors.creation import assigned, exact
 from fluidlite.values.tensor import SelectedRows
 
 
@@ -55,9 +56,7 @@ def _shape_array(*shape: int) -> Any:
 def _(e: Emitter) -> None:
     if e.persistable("Out"):
         raise CannotLower("an array of its own")
-    lists = ("fp32_values", "int32_values", "int64_values", "bool_values", "fp64_values")
-    values: Any = next((found for found in map(e.attr, lists) if found), [])
-    e.alias("Out", e.constant(np.array(values, to_numpy(VarType(e.attr("dtype")))).reshape(e.attr("shape"))))
+    e.alias("Out", e.constant(assigned({name: e.attr(name) for name in get("assign_value").attr_defs})))
 
 
 @lowering("shape")

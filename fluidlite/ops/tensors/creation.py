@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -24,6 +25,7 @@ from fluidlite.base.registry import (
     same_as,
 )
 from fluidlite.ops.kernels.numbers import given_ints
+from fluidlite.ops.signatures import with_attrs
 from fluidlite.values.tensor import LoDTensor, LoDTensorArray, SelectedRows, merge_rows
 
 fill_constant = Op(
@@ -274,6 +276,13 @@ def _(context: GradContext) -> None:
             context.emit("scale", {"X": context.out_grad("Out")}, {"Out": [name]}, {"scale": 1.0})
 
 
+_LISTS = {
+    VarType.FP32: "fp32_values",
+    VarType.INT32: "int32_values",
+    VarType.INT64: "int64_values",
+    VarType.BOOL: "bool_values",
+    VarType.FP64: "fp64_values",
+}
 assign_value = Op(
     "assign_value",
     "-> Out",
@@ -296,18 +305,22 @@ def _(shape: list[int], dtype: int) -> Spec:
 
 
 @assign_value.kernel
-def _(
-    xp: Any,
-    shape: list[int],
-    dtype: int,
-    fp32_values: list[float],
-    int32_values: list[int],
-    int64_values: list[int],
-    bool_values: list[int],
-    fp64_values: list[float],
-) -> Array:
-    values: Any = fp32_values or int32_values or int64_values or bool_values or fp64_values
-    return xp.asarray(np.array(values, to_numpy(VarType(dtype))).reshape(shape))
+@with_attrs(assign_value.attr_defs)
+def _(xp: Any, attrs: dict[str, Any]) -> Array:
+    return xp.asarray(assigned(attrs))
+
+
+def assigned(attrs: Mapping[str, Any]) -> Array:
+    """The array that the attributes of `assign_value` describe: its data type says which list counts."""
+    return _filled("assign_value", attrs[_LISTS[VarType(attrs["dtype"])]], attrs["shape"], attrs["dtype"])
+
+
+def _filled(op: str, values: Sequence[float], shape: Sequence[int], dtype: int) -> Array:
+    """The first of `values` in a shape; ShapeError where they are too few, behind which 1.8.5 reads on."""
+    size = math.prod(shape)
+    if len(values) < size:
+        raise ShapeError(f"op {op!r}: {len(values)} values are given, but shape {list(shape)} holds {size}")
+    return np.array(values[:size], to_numpy(VarType(dtype))).reshape(shape)
 
 
 empty = Op(
@@ -362,7 +375,7 @@ def _(shape: list[int], dtype: int) -> Spec:
 
 @fill.kernel
 def _(xp: Any, value: list[float], shape: list[int], dtype: int) -> Array:
-    return xp.asarray(np.array(value, to_numpy(VarType(dtype))).reshape(shape))
+    return xp.asarray(_filled("fill", value, shape, dtype))
 
 
 shape_op = Op("shape", "Input -> Out", lod=None)

@@ -342,21 +342,22 @@ unary(
     grad="dout * ((x > t_min) & (x < t_max))",
     attrs={"t_min": 0.0, "t_max": 24.0},
 )
+# the comparisons of the three that follow are such that nan stays nan
 unary(
     "thresholded_relu",
-    "where(x > threshold, x, 0.0)",
+    "where(x <= threshold, 0.0, x)",
     grad="dout * (x > threshold)",
     attrs={"threshold": 1.0},
 )
 unary(
     "hard_shrink",
-    "where((x > threshold) | (x < -threshold), x, 0.0)",
+    "where((x <= threshold) & (x >= -threshold), 0.0, x)",
     grad="dout * ((x > threshold) | (x < -threshold))",
     attrs={"threshold": 0.5},
 )
 unary(
     "softshrink",
-    "where(x > lambda_, x - lambda_, where(x < -lambda_, x + lambda_, 0.0))",
+    "x - minimum(maximum(x, -lambda_), lambda_)",
     grad="dout * ((x > lambda_) | (x < -lambda_))",
     attrs={"lambda": 0.5},
 )

@@ -315,7 +315,11 @@ update(
     attrs={"mu": required(AttrType.FLOAT), "use_nesterov": False},
 )
 
-_PROXIMAL = ("ParamOut", "sign(near) * maximum(abs(near) - LearningRate * l1, 0) / (1 + LearningRate * l2)")
+# an l1 below 0 does not push outwards, it counts as none
+_PROXIMAL = (
+    "ParamOut",
+    "sign(near) * maximum(abs(near) - LearningRate * maximum(l1, 0), 0) / (1 + LearningRate * l2)",
+)
 update(
     "proximal_gd",
     "Param Grad LearningRate -> ParamOut",

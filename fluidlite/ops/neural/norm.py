@@ -424,7 +424,7 @@ def _(Weight: Spec, U: Spec, V: Spec, dim: int) -> Spec:
             f"{list(Weight.shape)} and {dim}"
         )
     height, width = Weight.shape[dim], math.prod(Weight.shape) // max(Weight.shape[dim], 1)
-    if (U.shape, V.shape) != ((height,), (width,)):
+    if U.shape not in ((height,), (-1,)) or V.shape not in ((width,), (-1,)):
         raise ShapeError(
             f"op 'spectral_norm': U and V must have shapes [{height}] and [{width}], but have "
             f"{list(U.shape)} and {list(V.shape)}"

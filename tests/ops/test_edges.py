@@ -1,0 +1,76 @@
+"""Inputs at the edge of what an op takes: what is refused there, and what goes through."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from optest import Case, build, check_forward, run
+
+from fluidlite.base.errors import ShapeError
+
+ROWS = np.arange(6, dtype="float32").reshape(2, 3)
+NAN = np.array([[np.nan, 0.2, -9, 9]], "float32")
+
+
+def places(*rows: list[int]) -> Any:
+    return np.array(rows, "int64")
+
+
+def proximal(l1: float) -> Case:
+    inputs = {"Param": ROWS - 2, "Grad": ROWS, "LearningRate": np.array([0.5], "float32")}
+    return Case("proximal_gd", inputs, (ROWS / 2 - 2) / 1.1, {"l1": l1, "l2": 0.2})
+
+
+@pytest.mark.parametrize(
+    "case",
+    [
+        Case("thresholded_relu", {"X": NAN}, np.array([[np.nan, 0, 0, 9]], "float32")),
+        Case("hard_shrink", {"X": NAN}, np.array([[np.nan, 0, -9, 9]], "float32")),
+        Case("softshrink", {"X": NAN}, np.array([[np.nan, 0, -8.5, 8.5]], "float32")),
+        proximal(-0.1),
+        proximal(0.0),
+        Case(
+            "assign_value",
+            {},
+            np.array([1, 2], "int64"),
+            {"shape": [2], "dtype": 3, "int32_values": [4, 3], "int64_values": [1, 2, 9]},
+        ),
+        Case("fill", {}, ROWS[:1], {"shape": [1, 3], "value": [0.0, 1.0, 2.0, 3.0]}),
+        Case("gather_nd", {"X": ROWS, "Index": places([1, 2])}, np.array([5], "float32")),
+    ],
+    ids=str,
+)
+def test_taken(case: Case) -> None:
+    check_forward(case)
+
+
+@pytest.mark.parametrize(
+    ("case", "message"),
+    [
+        (Case("gather_nd", {"X": ROWS, "Index": places([0, -1])}, {}), "index -1 is outside the 3 rows"),
+        (Case("gather_nd", {"X": ROWS, "Index": places([1], [2])}, {}), "index 2 is outside the 2 rows"),
+        (
+            Case("scatter_nd_add", {"X": ROWS, "Index": places([3]), "Updates": ROWS[:1]}, {}),
+            "index 3 is outside the 2 rows",
+        ),
+        (
+            Case("assign_value", {}, {}, {"shape": [3], "dtype": 5, "fp32_values": [1.0]}),
+            r"1 values are given, but shape \[3\] holds 3",
+        ),
+        (Case("fill", {}, {}, {"shape": [2, 2], "value": [1.0]}), r"1 values are given, but shape \[2, 2\]"),
+    ],
+    ids=str,
+)
+def test_refused(case: Case, message: str) -> None:
+    program, feeds, names = build(case)
+    with pytest.raises(ShapeError, match=f"op '{case.op}': {message}"):
+        run(program, feeds, names["Out"])
+
+
+def test_vectors_of_a_size_that_is_not_known_yet() -> None:
+    vector = (np.ones(3, "float32"), [[3]])
+    case = Case("spectral_norm", {"Weight": np.eye(2, 3), "U": np.ones(2), "V": vector}, {"Out": 0})
+    program, _, names = build(case)
+    assert program.global_block().var(names["Out"][0]).shape == (2, 3)

@@ -45,7 +45,7 @@ from fluidlite.executor.plan.values import (
     View,
 )
 from fluidlite.executor.run.located import locate
-from fluidlite.executor.run.operand_types import check_operand_types, takes_one_type
+from fluidlite.executor.run.operand_types import check_operand_types, slots_of_one_type
 from fluidlite.ir.block import Block
 from fluidlite.ir.operator import Operator
 from fluidlite.ops.kernels import scalar
@@ -229,9 +229,10 @@ class Emitter:
 
     def check_types(self) -> None:
         """KernelError where operands that should be of one data type are not."""
-        if not takes_one_type(self.op):
+        slots = slots_of_one_type(self.op)
+        if not slots:
             return
-        pairs = [(slot, name) for slot in ("X", "Y") for name in self.op.inputs.get(slot, ())]
+        pairs = [(slot, name) for slot in slots for name in self.op.inputs.get(slot, ())]
         # lists and rows, and what is known only when the plan runs, are left to the kernel
         with contextlib.suppress(CannotLower):
             values = [(name, self.builder.value(self.op, slot, name)) for slot, name in pairs]

@@ -16,7 +16,7 @@ from fluidlite.executor.comm.ops import arguments_of, carry_out
 from fluidlite.executor.comm.transports import find_session
 from fluidlite.executor.run.half import in_single
 from fluidlite.executor.run.located import locate
-from fluidlite.executor.run.operand_types import check_operand_types, takes_one_type
+from fluidlite.executor.run.operand_types import check_operand_types, slots_of_one_type
 from fluidlite.executor.run.team import pieces, team_of
 from fluidlite.ir.operator import Operator
 
@@ -98,7 +98,7 @@ class Kernel:
         check_slots(op)
         self.op = op
         self.definition = definition
-        self._mixes = takes_one_type(op)  # until the first call has found that it does not
+        self._alike = slots_of_one_type(op)  # until the first call has found that they are
         self.function: Callable[..., Any] = carry_out
         if definition.compute is not None:
             self.function = in_single(op, definition.compute)
@@ -149,7 +149,7 @@ class Kernel:
             elif kind == "ctx":
                 arguments[name] = context
         try:
-            if self._mixes:
+            if self._alike:
                 self._check_types(values)
             returned = self.function(**arguments)
         except EOFException:
@@ -166,10 +166,10 @@ class Kernel:
             (name, getattr(value, "dtype", None))
             for slot, names in self.op.inputs.items()
             for name, value in zip(names, values.get(slot, ()), strict=False)
-            if slot in ("X", "Y")
+            if slot in self._alike
         ]
         check_operand_types(self.op, found)
-        self._mixes = False
+        self._alike = ()
 
     def listed(self, returned: Any) -> dict[str, list[Any]]:
         """The values that the kernel returned, as a list for each output slot."""

@@ -8,22 +8,25 @@ from typing import Any
 from fluidlite.base.errors import KernelError
 from fluidlite.ir.operator import Operator
 
-__all__ = ["check_operand_types", "takes_one_type"]
+__all__ = ["check_operand_types", "slots_of_one_type"]
 
 # with operands of several types NumPy would compute in a third one, which no variable declares
 _PAIRS = ("add", "div", "floordiv", "max", "min", "mod", "mul", "pow", "sub")
-_ONE_TYPE = frozenset(
-    (
-        *(f"elementwise_{name}" for name in _PAIRS),
-        *("equal", "greater_equal", "greater_than", "less_equal", "less_than", "not_equal"),
-        *("logical_and", "logical_or", "logical_xor", "matmul", "mul", "concat", "stack", "sum"),
-    )
+_ONE_TYPE = (
+    *(f"elementwise_{name}" for name in _PAIRS),
+    *("equal", "greater_equal", "greater_than", "less_equal", "less_than", "not_equal"),
+    *("logical_and", "logical_or", "logical_xor", "matmul", "mul", "concat", "stack", "sum"),
 )
+_CONVOLUTIONS = (
+    *("conv2d", "depthwise_conv2d", "conv3d"),
+    *("conv2d_transpose", "depthwise_conv2d_transpose", "conv3d_transpose"),
+)
+_OPERANDS = {**dict.fromkeys(_ONE_TYPE, ("X", "Y")), **dict.fromkeys(_CONVOLUTIONS, ("Input", "Filter"))}
 
 
-def takes_one_type(op: Operator) -> bool:
-    """True for an op of fluid whose operands have to be of one data type."""
-    return op.type in _ONE_TYPE and not op.block.program.is_of_2x
+def slots_of_one_type(op: Operator) -> tuple[str, ...]:
+    """The input slots of an op of fluid whose values have to be of one data type."""
+    return () if op.block.program.is_of_2x else _OPERANDS.get(op.type, ())
 
 
 def check_operand_types(op: Operator, found: Iterable[tuple[str, Any]]) -> None:

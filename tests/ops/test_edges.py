@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from optest import Case, build, check_forward, run
 
-from fluidlite.base.errors import ShapeError
+from fluidlite.base.errors import KernelError, ShapeError
 
 ROWS = np.arange(6, dtype="float32").reshape(2, 3)
 NAN = np.array([[np.nan, 0.2, -9, 9]], "float32")
@@ -74,3 +74,25 @@ def test_vectors_of_a_size_that_is_not_known_yet() -> None:
     case = Case("spectral_norm", {"Weight": np.eye(2, 3), "U": np.ones(2), "V": vector}, {"Out": 0})
     program, _, names = build(case)
     assert program.global_block().var(names["Out"][0]).shape == (2, 3)
+
+
+CONVOLUTIONS = {
+    "conv2d": (4, 2, 3, 3),
+    "depthwise_conv2d": (2, 1, 3, 3),
+    "conv3d": (4, 2, 3, 3, 3),
+    "conv2d_transpose": (2, 4, 3, 3),
+    "depthwise_conv2d_transpose": (2, 1, 3, 3),
+    "conv3d_transpose": (2, 4, 3, 3, 3),
+}
+
+
+@pytest.mark.parametrize("dtype", ["int32", "float64"])
+@pytest.mark.parametrize("op_type", CONVOLUTIONS)
+def test_convolutions_of_one_data_type(op_type: str, dtype: str) -> None:
+    """Compiled ones would take the numbers of an integer filter for floats."""
+    filters = np.ones(CONVOLUTIONS[op_type], dtype)
+    image = np.ones((1, 2, *(5,) * (filters.ndim - 2)), "float32")
+    case = Case(op_type, {"Input": image, "Filter": filters}, {}, {"groups": 2 // filters.shape[1] or 1})
+    program, feeds, names = build(case)
+    with pytest.raises(KernelError, match=f"'Input_0' as float32 and 'Filter_0' as {dtype}"):
+        run(program, feeds, names["Output"])

@@ -276,7 +276,9 @@ class PlanCache:
         return found
 
     def trim(self, last: BoundPlan) -> None:
-        """Drop the buffers that were not used for longest while all take too many bytes, but not `last`."""
+        """Drop what was not used for longest while all takes too many bytes, but not `last`: buffers, and
+        plans of other scopes, whose variables nobody else may have any more.
+        """
         # counted only when there are others than at the last count
         if last.is_counted:
             return
@@ -285,15 +287,28 @@ class PlanCache:
 
     def _trim(self, last: BoundPlan) -> None:
         last.is_counted = True
-        held = sum(bound.nbytes for bound in self.bounds())
         for place, entry in list(self._entries.items()):
-            if held <= self.max_bytes:
+            if self._held(last) <= self.max_bytes:
                 break
-            if last not in entry.bounds:
-                held -= sum(bound.nbytes for bound in entry.bounds)
-                entry.release()
-                if entry.values is None:
-                    del self._entries[place]
+            if last in entry.bounds or place not in self._entries:
+                continue
+            if self._families[place[0]].scope is not last.scope:
+                self.forget(place[0])
+                continue
+            entry.release()
+            if entry.values is None:
+                del self._entries[place]
+
+    def _held(self, last: BoundPlan) -> int:
+        """The bytes of all buffers, and of persistable variables in other scopes than that of `last`."""
+        bounds = self.bounds()
+        others = {
+            id(array): array.nbytes
+            for bound in bounds
+            if bound.scope is not last.scope
+            for array in bound.arrays.values()
+        }
+        return sum(bound.nbytes for bound in bounds) + sum(others.values())
 
 
 _caches: weakref.WeakSet[PlanCache] = weakref.WeakSet()

@@ -56,6 +56,20 @@ def test_parameters_go_with_their_scope_when_its_plans_are_forgotten() -> None:
     assert held() is None
 
 
+@pytest.mark.usefixtures("by_counts_alone")
+def test_scopes_that_nobody_has_are_bounded_in_bytes() -> None:
+    exe, first, second = fluid.Executor(fluid.CPUPlace()), Scope(), Scope()
+    plan = trained(exe, first)
+    loss = plan.plan.plan.fetches[0].name
+    held, first = weakref.ref(first), None
+    exe._plans.max_bytes = plan.nbytes + 60
+    del plan
+    exe.run(fluid.default_startup_program(), scope=second)
+    exe.run(feed={"x": np.ones((4, 3), "float32")}, fetch_list=[loss], scope=second)
+    assert held() is None
+    assert {bound.scope for bound in exe._plans.bounds()} == {second}
+
+
 def test_cycles_among_old_objects_are_collected(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(memory._unseen, "LEAST", 100)
     monkeypatch.setattr(memory._unseen, "count", 0)

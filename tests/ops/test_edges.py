@@ -11,7 +11,7 @@ from optest import Case, build, check_forward, run
 from fluidlite.base.errors import KernelError, ShapeError
 
 ROWS = np.arange(6, dtype="float32").reshape(2, 3)
-NAN = np.array([[np.nan, 0.2, -9, 9]], "float32")
+UNUSUAL = np.array([np.nan, np.inf, -np.inf, 0.2, -9, 9], "float32")
 
 
 def places(*rows: list[int]) -> Any:
@@ -26,9 +26,9 @@ def proximal(l1: float) -> Case:
 @pytest.mark.parametrize(
     "case",
     [
-        Case("thresholded_relu", {"X": NAN}, np.array([[np.nan, 0, 0, 9]], "float32")),
-        Case("hard_shrink", {"X": NAN}, np.array([[np.nan, 0, -9, 9]], "float32")),
-        Case("softshrink", {"X": NAN}, np.array([[np.nan, 0, -8.5, 8.5]], "float32")),
+        Case("thresholded_relu", {"X": UNUSUAL}, np.array([np.nan, np.inf, 0, 0, 0, 9], "float32")),
+        Case("hard_shrink", {"X": UNUSUAL}, np.array([np.nan, np.inf, -np.inf, 0, -9, 9], "float32")),
+        Case("softshrink", {"X": UNUSUAL}, np.array([np.nan, np.inf, -np.inf, 0, -8.5, 8.5], "float32")),
         proximal(-0.1),
         proximal(0.0),
         Case(

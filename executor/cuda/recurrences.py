@@ -45,6 +45,8 @@ class _LaunchForm(NamedTuple):
 class DeviceRecurrences:
     """The recurrences that have kernels; None for others, which array functions run step by step."""
 
+    searches = None
+
     def lstm(
         self, ctx: KernelContext, layer: LstmLayer, X: Array, bias: Array, saves: bool, fixed: Hashable
     ) -> LstmRun | None:

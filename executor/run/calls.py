@@ -141,6 +141,7 @@ class KernelCall:
         )
         context.interpreter = interpreter
         context.compiled = self.compiled
+        context.searches = None if self.compiled is None else self.compiled.searches
         context.unread, context.fixed, context.spare = self.facts.unread, self.facts.fixed, self.facts.spare
         namespace: dict[str, Any] = {f"c_{name}": value for name, value in self.kernel.constants.items()}
         namespace.update(

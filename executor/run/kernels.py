@@ -42,6 +42,7 @@ class RunContext:
         self.interpreter: Any = None
         self.threads = threads
         self.compiled: Any = None
+        self.searches: Any = None
         self.unread: frozenset[str] = frozenset()
         self.fixed: frozenset[str] = frozenset()
         self.spare: frozenset[str] = frozenset()

@@ -157,7 +157,8 @@ class KernelContext(Protocol):
     scope: Any  # the Scope of the run
     place: Any
     threads: int
-    compiled: Any  # compiled recurrences (`fluidlite.ops.kernels.lstm_steps`) and searches, or None
+    compiled: Any  # compiled kernels of recurrences (`fluidlite.ops.kernels.lstm_steps`), or None
+    searches: Any  # compiled searches of the host (paths, distances, boxes that are kept), or None
     unread: frozenset[str]  # output slots that nobody reads, and that need no value
     fixed: frozenset[str]  # input slots of persistable variables that the program does not write
     spare: frozenset[str]  # input slots whose arrays nobody reads any more, and that may be written over

@@ -51,8 +51,8 @@ def kept_boxes(
             return [int(rows[row]) for row in kept]
     overlap = overlap_of(boxes.shape[1], normalized)
     limit, factor = boxes.dtype.type(threshold), boxes.dtype.type(eta)
-    if ctx is not None and ctx.compiled is not None and (eta >= 1 or limit <= 0.5):
-        found: list[int] | None = ctx.compiled.searches.kept_boxes(boxes, limit, normalized, most)
+    if ctx is not None and ctx.searches is not None and (eta >= 1 or limit <= 0.5):
+        found: list[int] | None = ctx.searches.kept_boxes(boxes, limit, normalized, most)
         if found is not None:
             return found
     chosen: list[int] = []

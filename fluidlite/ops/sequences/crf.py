@@ -189,7 +189,7 @@ def _compiled_path(
     emission: Array, lod: Lod, transition: Array, lengths: Array | None, ctx: KernelContext
 ) -> Array | None:
     """Viterbi's path for each row of all sequences by compiled code; None without it."""
-    if ctx.compiled is None:
+    if ctx.searches is None:
         return None
     if lengths is None:
         offsets = level_of("crf_decoding", "Emission", lod, rows=len(emission)).offsets
@@ -198,7 +198,7 @@ def _compiled_path(
         starts = np.arange(len(emission)) * emission.shape[1]
         ends = starts + np.minimum(lengths.reshape(-1), emission.shape[1])
     rows = emission.reshape(-1, emission.shape[-1])
-    path: Array | None = ctx.compiled.searches.best_paths(rows, starts, ends, transition)
+    path: Array | None = ctx.searches.best_paths(rows, starts, ends, transition)
     return path
 
 

@@ -259,7 +259,7 @@ def _(
         batch = Batch(np, host(value), lod, None if lengths is None else host(lengths))
         padded = batch.pad(host(value) if lengths is not None else host(value).reshape(-1))
         sides += [padded.reshape(batch.mask.shape), batch.lengths]
-    found = None if ctx.compiled is None else ctx.compiled.searches.edit_distances(*sides)
+    found = None if ctx.searches is None else ctx.searches.edit_distances(*sides)
     distances = (levenshtein(*sides) if found is None else found).astype("float32").reshape(-1, 1)
     if normalized:
         sizes = sides[3].astype("float32").reshape(-1, 1)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -16,6 +17,7 @@ from fluidlite.ops.sequences.ctc import levenshtein
 layers = fluid.layers
 RANDOM = np.random.default_rng(3)
 SEARCHES = Searches(wait=True)
+WITH_SEARCHES: Any = SimpleNamespace(searches=SEARCHES)
 
 
 def boxes(count: int, scale: float) -> Any:
@@ -34,7 +36,7 @@ def test_compiled_boxes(count: int, normalized: bool, most: int) -> None:
     given[3:6] = odd[: len(given[3:6])]
     for limit in (0.1, 0.5, 0.9):
         wanted = kept_boxes(given, limit, normalized, most=most)
-        assert SEARCHES.kept_boxes(given, limit, normalized, most) == wanted
+        assert kept_boxes(given, limit, normalized, most=most, ctx=WITH_SEARCHES) == wanted
 
 
 def test_compiled_distances() -> None:

@@ -39,7 +39,7 @@ from fluidlite.ir.warned import warn_user
 from fluidlite.profiler import recorder
 from fluidlite.values.fetched import as_fetched
 from fluidlite.values.scope import Scope, _switch_scope, global_scope, scope_guard
-from fluidlite.values.tensor import LoDTensor, LoDTensorArray, SelectedRows, host, rebinds
+from fluidlite.values.tensor import LoDTensor, LoDTensorArray, SelectedRows, host, on, rebinds
 
 # set by `fluidlite-launch --trace`
 if "FLUIDLITE_TRACE" in os.environ:
@@ -337,7 +337,7 @@ class Executor:
         frame = Frame(block, scope)
         rest = iter(arguments)
         for name, (_, _, has_lod) in zip(signature.names, form, strict=True):
-            frame.values[name] = next(rest)
+            frame.values[name] = on(self.xp, next(rest))
             frame.lods[name] = next(rest) if has_lod else ()
         interpreter = Interpreter(self.place, scope, self.random)
         interpreter.check_values = searched is not None or flags.check_nan_inf()

@@ -182,9 +182,12 @@ class BoundPlan:
             self._add(names, self._varying)
         exec(self.plan.code, names)
         step = names["step"]
-        # what was captured before is worth nothing: a graph holds the addresses of the old arrays
-        is_graph = self.xp is not np and not obstacles(self.plan)
-        self.step = cuda.CapturedStep(self.xp, step) if is_graph else step
+        if self.xp is np:
+            self.step = step
+        else:
+            # what was captured before is worth nothing: a graph holds the addresses of the old arrays
+            kind = cuda.LaunchedStep if obstacles(self.plan) else cuda.CapturedStep
+            self.step = kind(self.xp, step)
         self._steps.keep(self.values, self.step, names)
 
     @functools.cached_property

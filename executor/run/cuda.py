@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import weakref
 from collections.abc import Sequence
 from typing import Any
 
@@ -10,8 +11,9 @@ import numpy as np
 
 from fluidlite.base import flags
 from fluidlite.executor.cuda.products import TF32, Products
+from fluidlite.values.tensor import on
 
-__all__ = ["CapturedStep", "FeedCopies", "Namespace"]
+__all__ = ["CapturedStep", "FeedCopies", "LaunchedStep", "Namespace"]
 
 
 class _Reducing:
@@ -99,11 +101,15 @@ class FeedCopies:
         self.copies = cupy.cuda.Stream(non_blocking=True)
         self.places: dict[int, tuple[_Staged, _Staged]] = {}
         self.turns: dict[int, int] = {}
+        # page-locked memory goes back to everybody, who would write to it while the device still fetches
+        weakref.finalize(self, self.copies.synchronize)
 
     def feed(self, number: int, target: Any, item: Any) -> None:
         """Let argument `number` of the step be an array of the host, in the order of the step's stream."""
         if number not in self.places:
             self.places[number] = (_Staged(self.cupy, item), _Staged(self.cupy, item))
+            # that memory may have been others' of the step's stream, which are not done with it
+            self.copies.wait_event(self.stream.record())
         turn = self.turns[number] = 1 - self.turns.get(number, 0)
         place = self.places[number][turn]
         # long ago: the batch before the last was fetched from here
@@ -115,6 +121,17 @@ class FeedCopies:
         self.stream.wait_event(place.fetched)
         self.cupy.copyto(target, place.there)
         place.taken.record(self.stream)
+
+
+class LaunchedStep:
+    """A step that no graph holds: op by op, with what the host feeds copied on the caller's stream."""
+
+    def __init__(self, cupy: Any, step: Any) -> None:
+        self.cupy = cupy
+        self.step = step
+
+    def __call__(self, *arguments: Any) -> Any:
+        return self.step(*[on(self.cupy, item) for item in arguments])
 
 
 class CapturedStep:

@@ -130,7 +130,8 @@ class Signature:
         # A persistable variable keeps its own: what updates it was built for that
         if dtype is not None and array.dtype != dtype and var.persistable and not var.need_check_feed:
             array = array.astype(dtype)
-        return self.xp.asarray(array, order="C") if self.xp is not np else np.asarray(array)
+        # what is the host's stays there: a captured step copies it beside the step before
+        return np.asarray(array) if isinstance(array, np.ndarray) else self.xp.asarray(array, order="C")
 
     def keep(self, feed: dict[str, Any], scope: Scope) -> dict[str, Any]:
         """Put what is fed to persistable variables into the scope, where later runs and the user find it; the

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 from typing import Any
 
@@ -9,7 +10,7 @@ import numpy as np
 import pytest
 
 import fluidlite as fluid
-from fluidlite.executor.run.cuda import CapturedStep, Namespace
+from fluidlite.executor.run.cuda import CapturedStep, FeedCopies, Namespace
 
 pytestmark = pytest.mark.gpu
 
@@ -51,6 +52,7 @@ def test_the_host_does_not_wait(monkeypatch: pytest.MonkeyPatch) -> None:
     import cupy
 
     model()
+    gc.collect()  # steps of before are waited for when they go
     waits: list[int] = []
     runs: list[int] = []
     before, call = cupy.cuda.Stream.synchronize, CapturedStep.__call__
@@ -68,6 +70,31 @@ def test_the_host_does_not_wait(monkeypatch: pytest.MonkeyPatch) -> None:
     trained(fluid.CUDAPlace(0), 6, [])
     assert max(runs) == 5
     assert not [wait for wait in waits if 3 < wait < 6]  # the last is for the weight
+
+
+def test_feeds_pass_through_page_locked_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    model()
+    fed: list[Any] = []
+    before = FeedCopies.feed
+
+    def noted(self: FeedCopies, number: int, target: Any, item: Any) -> None:
+        fed.append(type(item))
+        before(self, number, target, item)
+
+    monkeypatch.setattr(FeedCopies, "feed", noted)
+    trained(fluid.CUDAPlace(0), 6, [])
+    assert fed == 2 * 5 * [np.ndarray]  # x and y of each step but the first, which makes their places
+
+
+@pytest.mark.parametrize("order", ["C", "F"])
+def test_a_step_without_a_graph_is_fed(order: Any) -> None:
+    x = fluid.data("x", [None, 6], "float32")
+    kept = fluid.layers.where(fluid.layers.greater_than(x, fluid.layers.zeros([1], "float32")))
+    exe = fluid.Executor(fluid.CUDAPlace(0))
+    for step in range(3):
+        given = np.array(feed(step)["x"] - 0.5, order=order)
+        found = exe.run(feed={"x": given}, fetch_list=[kept])[0]
+        np.testing.assert_array_equal(found, np.argwhere(given > 0))
 
 
 def test_devices_arrays_and_host_arrays_take_turns() -> None:

@@ -14,7 +14,7 @@ import fluidlite as fluid
 from fluidlite.base import registry
 from fluidlite.errors import KernelError
 from fluidlite.executor.cuda import elementwise
-from fluidlite.executor.run.cuda import CapturedStep
+from fluidlite.executor.run.cuda import CapturedStep, FeedCopies
 from gpu_sim.arrays import DeviceError
 from gpu_sim.faults import KernelFault
 from gpu_sim.stand_in import installed
@@ -298,6 +298,27 @@ def test_steps_are_captured(cupy: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     found = losses(fluid.CUDAPlace(0), fluid.default_main_program(), loss)
     assert found == pytest.approx(losses(fluid.CPUPlace(), fluid.default_main_program(), loss), abs=1e-6)
     assert [step.graph is not None for step in steps if step.runs == 4] == [True]
+
+
+def test_a_feed_is_copied_beside_the_step_before(cupy: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    behind: list[int] = []
+    before = FeedCopies.feed
+
+    def noted(self: FeedCopies, number: int, target: Any, item: Any) -> None:
+        launched = self.stream.seen()[self.stream.number]
+        before(self, number, target, item)
+        behind.append(launched - self.copies.seen().get(self.stream.number, 0))
+
+    monkeypatch.setattr(FeedCopies, "feed", noted)
+    network()
+    exe = fluid.Executor(fluid.CUDAPlace(0))
+    exe.run(fluid.default_startup_program())
+    for step in range(7):
+        exe.run(feed=feed(step))
+    # of x and y; the first copies wait, since memory for them may have been that stream's
+    assert len(behind) == 2 * 6
+    # a step is more than ten kernels, and those of the one before are not waited for
+    assert min(behind[2:]) > 10
 
 
 @pytest.mark.parametrize("devices", [2, 4])

@@ -89,11 +89,16 @@ class _Unseen:
 
     def __init__(self) -> None:
         self.count = 0
+        self.enough = 0
+        """A quarter of all objects, when these were last counted."""
 
     def collect_if_many(self) -> None:
         """Have all objects looked at, where a quarter of them were not, as Python has it."""
-        # counting takes a millisecond, so it is not done for the first plans
-        if self.count > self.LEAST and self.count > _tracked() / 4:
+        if self.count <= max(self.enough, self.LEAST):
+            return
+        # counting takes some milliseconds, and is not done again before as many have come
+        self.enough = _tracked() // 4
+        if self.count > self.enough:
             gc.collect()
             self.count = 0
 

@@ -73,6 +73,7 @@ def test_scopes_that_nobody_has_are_bounded_in_bytes() -> None:
 def test_cycles_among_old_objects_are_collected(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(memory._unseen, "LEAST", 100)
     monkeypatch.setattr(memory._unseen, "count", 0)
+    monkeypatch.setattr(memory._unseen, "enough", 0)
 
     class Cycle:
         """Refers to itself."""

@@ -60,6 +60,11 @@ def _best_of_image(found: Found, most: int) -> Found:
     return found.take(np.argsort(found.labels, kind="stable"))
 
 
+def _of_all_classes(boxes: Array) -> Callable[[int], Array]:
+    """The boxes of a class, where all classes have the same."""
+    return lambda label: boxes
+
+
 def _suppressed(
     boxes_of: Callable[[int], Array],
     scores: Array,
@@ -130,7 +135,7 @@ def _remaining(
     outputs, sources = [], []
     if Scores.ndim == 3:
         for image, (boxes, scores) in enumerate(zip(BBoxes, Scores, strict=True)):
-            found = _suppressed(lambda label, boxes=boxes: boxes, scores, attrs, False, ctx)  # type: ignore[misc]
+            found = _suppressed(_of_all_classes(boxes), scores, attrs, False, ctx)
             outputs.append(_rows(found, boxes[found.rows]))
             sources.append(found.rows + image * len(boxes))
         return outputs, sources
@@ -327,7 +332,7 @@ def _(xp: Any, BBoxes: Array, Scores: Array, attrs: dict[str, Any], ctx: KernelC
             others = np.ones(len(boxes), bool)
             others[heads] = False
             scores[label, others] = -np.inf
-        found = _suppressed(lambda label, boxes=boxes: boxes, scores, attrs, False, ctx)  # type: ignore[misc]
+        found = _suppressed(_of_all_classes(boxes), scores, attrs, False, ctx)
         outputs.append(_rows(found, boxes[found.rows]))
     if not any(map(len, outputs)):
         return _nothing(xp, BBoxes.dtype)

@@ -15,7 +15,7 @@ from fluidlite.executor.fast.loops.routine import Routine
 from fluidlite.executor.fast.loops.vectors import Vector
 from fluidlite.executor.run.memory import address_of
 
-__all__ = ["Panels", "address", "product_call", "product_text"]
+__all__ = ["Panels", "as_argument", "product_call", "product_text"]
 
 CALL = (
     "void @{name}(ptr {rows}, i64 {count}, i64 {depth}, "
@@ -126,8 +126,8 @@ def _spread(routine: Routine, row: str, index: str) -> Vector:
     return routine.code.spread(routine.let(f"load float, ptr {routine.at(row, index)}"), "float")
 
 
-def address(array: Any) -> int:
-    """The address of an array; 0 for none; a number itself."""
+def as_argument(array: Any) -> int:
+    """An argument of compiled code: the address of an array, 0 for none, a number itself."""
     if array is None or isinstance(array, int):
         return array or 0
     return address_of(array)

@@ -18,7 +18,7 @@ from fluidlite.executor.fast.loops.compiler import LoopCode, loop_of, widths
 from fluidlite.executor.fast.loops.gated import PRODUCT, GatedSteps, UnitForm
 from fluidlite.executor.fast.loops.gru import GruForm, GruSteps
 from fluidlite.executor.fast.loops.lstm import LstmForm, LstmSteps, ProjectedForm, ProjectedSteps
-from fluidlite.executor.fast.loops.panels import Panels, address
+from fluidlite.executor.fast.loops.panels import Panels, as_argument
 from fluidlite.executor.fast.loops.searches import Searches
 from fluidlite.executor.run.team import on_team
 from fluidlite.ops.kernels.gru_steps import GruRun, GruUnit
@@ -58,7 +58,7 @@ class _Packed(NamedTuple):
     def made(cls, panels: Panels, weight: Array) -> _Packed:
         """A copy of a weight."""
         array = panels.packed(weight)
-        return cls(array, (panels.stride, panels.count, address(array), array[0].size))
+        return cls(array, (panels.stride, panels.count, as_argument(array), array[0].size))
 
 
 class _StepsFunction(NamedTuple):
@@ -106,7 +106,7 @@ class Recurrences:
     def _packed(self, cuts: Sequence[_CutWeight], fixed: Hashable) -> list[_Packed]:
         if fixed is None:
             return [_Packed.made(*cut) for cut in cuts]
-        state = rebinds.state(), tuple(address(weight) for _, weight in cuts)
+        state = rebinds.state(), tuple(as_argument(weight) for _, weight in cuts)
         kept = self.kept.get(fixed)
         if kept is None or kept[0] != state:
             kept = self.kept[fixed] = state, [_Packed.made(*cut) for cut in cuts]
@@ -341,7 +341,7 @@ def _panels(columns: int, lanes: int) -> Panels:
 @lru_cache(maxsize=32)
 def _places(steps: TimeSteps) -> tuple[int, int]:
     """The addresses of `Rows` and `Starts`."""
-    return address(steps.rows), address(steps.starts)
+    return as_argument(steps.rows), as_argument(steps.starts)
 
 
 def _kept_as(ctx: KernelContext, fixed: Hashable) -> Hashable:
@@ -478,5 +478,5 @@ class _Calls:
             "Table": np.empty(count, np.int64),
             "Carry": self.carry[first:last],
         }
-        table = [address(values[name]) for name in self.function.names]
+        table = [as_argument(values[name]) for name in self.function.names]
         self.function.code.function(first, last, (ctypes.c_int64 * len(table))(*table))

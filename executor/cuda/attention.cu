@@ -1,5 +1,5 @@
-// One sweep over the keys: a row's largest score so far, and the sums of its weights and of what they weigh, which
-// shrink when a larger one comes. `tops` and `shares` are what the gradient finds weights again by.
+// One sweep over the keys: a row's largest score so far, and the sums of its weights and of what they weigh,
+// which shrink when a larger one comes. `tops` and `shares` are what the gradient finds weights again by.
 extern "C" __global__ void attention(ARRAYS, T* out, S* tops, S* shares, NUMBERS) {
   const Given given = AS_GIVEN;
   __shared__ S asked[HIGH][PITCH], held[WIDE][PITCH], weights[HIGH][WIDE + 1];
@@ -29,7 +29,8 @@ extern "C" __global__ void attention(ARRAYS, T* out, S* tops, S* shares, NUMBERS
           most = larger(most, score[i][j]);
         }
         most = over_lanes<Larger>(most);
-        const S origin = most == -INFINITY ? (S)0 : most;  // inf - inf would be NaN, also for the keys that follow
+        // inf - inf would be NaN, also for the keys that follow
+        const S origin = most == -INFINITY ? (S)0 : most;
         const S fade = exp(top[i] - origin);
         S added = 0;
         FOR_COLUMNS(j) {

@@ -1,11 +1,13 @@
-// What attention, softmax(alpha * q k' + bias) v for a stack of matrices, and its gradient share: no array of scores, a
-// block goes through them tile by tile, in shared memory. float16 is computed with in float.
+// What attention, softmax(alpha * q k' + bias) v for a stack of matrices, and its gradient share: no array of
+// scores, a block goes through them tile by tile, in shared memory. float16 is computed with in float.
 //
-// A block has 16 x 16 threads. A tile has HIGH rows of queries and WIDE of keys; a thread has every 16th of its rows and
-// columns, from its own place on. Rows of heads are filled up with zeros to SIZE elements, and take one more in shared
-// memory, so that threads of a warp read from different banks. What a row adds up has one order.
+// A block has 16 x 16 threads. A tile has HIGH rows of queries and WIDE of keys; a thread has every 16th of
+// its rows and columns, from its own place on. Rows of heads are filled up with zeros to SIZE elements, and
+// take one more in shared memory, so that threads of a warp read from different banks. What a row adds up has
+// one order.
 //
-// The lowest score that `softmax` knows (64 below the largest) changes a weight by 1e-28 at most, and is left out here.
+// The lowest score that `softmax` knows (64 below the largest) changes a weight by 1e-28 at most, and is left
+// out here.
 
 #define SIDE 16
 #define TALL (HIGH / SIDE)   // rows of a tile that a thread has
@@ -17,7 +19,8 @@
 #define FOR_COLUMNS(j) for (int j = 0; j < BROAD; j++)
 #define FOR_SHARE(s) for (int s = 0; s < SHARE; s++)
 
-// Arrays and sizes of a call. A bias lies by its own steps, which are 0 in dimensions that it is broadcast over.
+// Arrays and sizes of a call. A bias lies by its own steps, which are 0 in dimensions that it is broadcast
+// over.
 struct Given {
   const BIAS* bias;
   const bool* kept;
@@ -29,7 +32,8 @@ struct Given {
   __device__ S score(S product, Index stack, Index query, Index key) const {
     const S result = alpha * product;
     if (!BIASED) return result;
-    return result + bias[stack / heads * of_batch + stack % heads * of_head + query * of_query + key * of_key];
+    const Index of_stack = stack / heads * of_batch + stack % heads * of_head;
+    return result + bias[of_stack + query * of_query + key * of_key];
   }
 
   // the factor that dropout has for a weight
@@ -40,8 +44,8 @@ struct Given {
 };
 
 #define ARRAYS const T *q, const T *k, const T *v, const BIAS *bias, const bool *kept
-#define NUMBERS Index stacks, Index heads, Index queries, Index keys, Index depth, Index width, Index of_batch, \
-                Index of_head, Index of_query, Index of_key, S alpha, S grown
+#define NUMBERS Index stacks, Index heads, Index queries, Index keys, Index depth, Index width, \
+                Index of_batch, Index of_head, Index of_query, Index of_key, S alpha, S grown
 #define AS_GIVEN {bias, kept, heads, queries, keys, of_batch, of_head, of_query, of_key, alpha, grown}
 
 // rows of a matrix into a tile, with zeros beyond its last row and column

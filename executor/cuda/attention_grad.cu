@@ -1,12 +1,13 @@
 // The gradients of attention: one kernel for those of queries, one for those of keys and values.
 
-// With p the weights and g = d v' their gradient:  dscore = p * (g - the sum over the row of p * g). That sum is the one
-// of d * out over the columns of a head, which `queries_grad` leaves in `sums` for `keys_grad`.
+// With p the weights and g = d v' their gradient:  dscore = p * (g - the sum over the row of p * g). That sum
+// is the one of d * out over the columns of a head, which `queries_grad` leaves in `sums` for `keys_grad`.
 struct Rows {
   const S *tops, *shares, *sums;
 };
 
-// the weights (with dropout) and the gradients of scores of a tile, from its products; 0 beyond the last row or column
+// the weights (with dropout) and the gradients of scores of a tile, from its products; 0 beyond the last row
+// or column
 static __device__ void slopes(const Given& given, const Rows& rows, Index stack, Index first, Index start,
                               S (*score)[BROAD], S (*slope)[BROAD], S (*weight)[BROAD]) {
   FOR_ROWS(i) FOR_COLUMNS(j) {
@@ -25,8 +26,8 @@ static __device__ void slopes(const Given& given, const Rows& rows, Index stack,
   }
 }
 
-extern "C" __global__ void queries_grad(ARRAYS, const T* out, const T* d, const S* tops, const S* shares, S* sums,
-                                        T* dq, NUMBERS, S steep) {
+extern "C" __global__ void queries_grad(ARRAYS, const T* out, const T* d, const S* tops, const S* shares,
+                                        S* sums, T* dq, NUMBERS, S steep) {
   const Given given = AS_GIVEN;
   const Rows rows = {tops, shares, sums};
   __shared__ S asked[HIGH][PITCH], incoming[HIGH][PITCH], held[WIDE][PITCH], worth[WIDE][PITCH];
@@ -59,20 +60,24 @@ extern "C" __global__ void queries_grad(ARRAYS, const T* out, const T* d, const 
       FOR_ROWS(i) FOR_COLUMNS(j) steps[threadIdx.y + SIDE * i][threadIdx.x + SIDE * j] = slope[i][j];
       __syncthreads();
       for (int c = 0; c < WIDE; c++)
-        FOR_ROWS(i) FOR_SHARE(s) sum[i][s] += steps[threadIdx.y + SIDE * i][c] * held[c][threadIdx.x + SIDE * s];
+        FOR_ROWS(i) FOR_SHARE(s) {
+          const int row = threadIdx.y + SIDE * i, of_head = threadIdx.x + SIDE * s;
+          sum[i][s] += steps[row][c] * held[c][of_head];
+        }
       __syncthreads();
     }
     FOR_ROWS(i) FOR_SHARE(s) {
       const Index query = first + threadIdx.y + SIDE * i, column = threadIdx.x + SIDE * s;
-      if (query < queries && column < depth) dq[(stack * queries + query) * depth + column] = sum[i][s] * steep;
+      if (query >= queries || column >= depth) continue;
+      dq[(stack * queries + query) * depth + column] = sum[i][s] * steep;
     }
     __syncthreads();  // the next tile writes to the same memory
   }
 }
 
 // A block has a tile of keys, and goes through all queries.
-extern "C" __global__ void keys_grad(ARRAYS, const T* d, const S* tops, const S* shares, const S* sums, T* dk, T* dv,
-                                     NUMBERS, S steep) {
+extern "C" __global__ void keys_grad(ARRAYS, const T* d, const S* tops, const S* shares, const S* sums, T* dk,
+                                     T* dv, NUMBERS, S steep) {
   const Given given = AS_GIVEN;
   const Rows rows = {tops, shares, sums};
   __shared__ S asked[HIGH][PITCH], incoming[HIGH][PITCH], held[WIDE][PITCH], worth[WIDE][PITCH];

@@ -1,8 +1,9 @@
 // The area under a ROC curve over histograms of scores, and the histograms of the last batches beside it.
 
-// counts[0] of rows whose label is 0, counts[1] of those above, by score. Integers are added in whatever order.
-extern "C" __global__ void auc_counts(const T* scores, const Index* labels, Index* counts, Index rows, Index columns,
-                                      Index bins) {
+// counts[0] of rows whose label is 0, counts[1] of those above, by score. Integers are added in whatever
+// order.
+extern "C" __global__ void auc_counts(const T* scores, const Index* labels, Index* counts, Index rows,
+                                      Index columns, Index bins) {
   for (Index row = (Index)blockIdx.x * blockDim.x + threadIdx.x; row < rows; row += (Index)gridDim.x * blockDim.x) {
     const T score = scores[row * columns + columns - 1];
     const Index label = labels[row];
@@ -12,10 +13,10 @@ extern "C" __global__ void auc_counts(const T* scores, const Index* labels, Inde
   }
 }
 
-// A state holds the counts of `steps` batches, their sum and the number of batches; without steps the sum alone. A
-// thread has the same bin of all of them, so that `after` may be `before`.
-extern "C" __global__ void auc_states(const Index* counts, const Index* before, Index* after, Index bins, Index steps,
-                                      Index is_positive) {
+// A state holds the counts of `steps` batches, their sum and the number of batches; without steps the sum
+// alone. A thread has the same bin of all of them, so that `after` may be `before`.
+extern "C" __global__ void auc_states(const Index* counts, const Index* before, Index* after, Index bins,
+                                      Index steps, Index is_positive) {
   for (Index bin = (Index)blockIdx.x * blockDim.x + threadIdx.x; bin < bins; bin += (Index)gridDim.x * blockDim.x) {
     Index change = counts[is_positive * bins + bin];
     const Index mine = change;
@@ -28,10 +29,10 @@ extern "C" __global__ void auc_states(const Index* counts, const Index* before, 
   }
 }
 
-// One block: each thread adds up neighbouring bins, from the highest score, in double precision. The batches are
-// counted here, when nobody reads their number any more.
-extern "C" __global__ void auc_area(const Index* before_positive, const Index* before_negative, Index* positive,
-                                    Index* negative, double* area, Index bins, Index steps) {
+// One block: each thread adds up neighbouring bins, from the highest score, in double precision. The batches
+// are counted here, when nobody reads their number any more.
+extern "C" __global__ void auc_area(const Index* before_positive, const Index* before_negative,
+                                    Index* positive, Index* negative, double* area, Index bins, Index steps) {
   __shared__ double hits[THREADS], misses[THREADS], areas[THREADS];
   const Index share = (bins + THREADS - 1) / THREADS, first = threadIdx.x * share;
   const Index last = first + share < bins ? first + share : bins;

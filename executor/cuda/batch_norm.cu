@@ -1,11 +1,12 @@
-// batch_norm and its gradient over arrays of (outer, channels, inner) elements: (N, C, H * W) with the channels second,
-// (N * H * W, C, 1) with the channels last (LAST).
+// batch_norm and its gradient over arrays of (outer, channels, inner) elements: (N, C, H * W) with the
+// channels second, (N * H * W, C, 1) with the channels last (LAST).
 //
-// Sums are taken of `parts` parts of each channel, by blocks of their own, and then added by one thread a channel in
-// double precision and in the order of the parts, so that they are the same in every run.
+// Sums are taken of `parts` parts of each channel, by blocks of their own, and then added by one thread a
+// channel in double precision and in the order of the parts, so that they are the same in every run.
 
-// Channels second: a block has one channel (blockIdx.x), and rows of `inner` elements. Channels last: a block has 32
-// channels, so that a warp reads neighbouring elements. In both the parts (blockIdx.y) take turns at the rows.
+// Channels second: a block has one channel (blockIdx.x), and rows of `inner` elements. Channels last: a block
+// has 32 channels, so that a warp reads neighbouring elements. In both the parts (blockIdx.y) take turns at
+// the rows.
 #if LAST
 #define CHANNEL ((Index)blockIdx.x * blockDim.x + threadIdx.x)
 #define FOR_EACH_PLACE(at, channel, outer, channels, inner)                                            \
@@ -44,9 +45,10 @@ __device__ inline double total(const S* parts, Index count, Index channel, Index
        channel += (Index)gridDim.x * blockDim.x)
 
 // ------------------------------------------------------------------ forward
-// Distances from a pivot, the channel's first element, and their squares: the mean is near it as measured by the
-// deviation, so that the square of the mean can be taken off without losing digits.
-extern "C" __global__ void batch_norm_sums(const T* x, S* sums, S* squares, Index outer, Index channels, Index inner) {
+// Distances from a pivot, the channel's first element, and their squares: the mean is near it as measured by
+// the deviation, so that the square of the mean can be taken off without losing digits.
+extern "C" __global__ void batch_norm_sums(const T* x, S* sums, S* squares, Index outer, Index channels,
+                                           Index inner) {
   const Index channel = CHANNEL;
   const S pivot = channel < channels ? (S)x[channel * inner] : 0;
   S sum = 0, square = 0;
@@ -61,10 +63,11 @@ extern "C" __global__ void batch_norm_sums(const T* x, S* sums, S* squares, Inde
 
 // The statistics of the batch, what the running ones become, and y = x * factor + shift.
 extern "C" __global__ void batch_norm_statistics(const T* x, const S* sums, const S* squares, const S* scale,
-                                                 const S* bias, const S* running_mean, const S* running_variance,
-                                                 S* mean_out, S* variance_out, S* saved_mean, S* saved_inverse,
-                                                 S* factor, S* shift, Index parts, Index channels, Index inner,
-                                                 Index elements, S momentum, S epsilon) {
+                                                 const S* bias, const S* running_mean,
+                                                 const S* running_variance, S* mean_out, S* variance_out,
+                                                 S* saved_mean, S* saved_inverse, S* factor, S* shift,
+                                                 Index parts, Index channels, Index inner, Index elements,
+                                                 S momentum, S epsilon) {
   FOR_EACH_CHANNEL(channel, channels) {
     const double distance = total(sums, parts, channel, channels) / elements;
     const double spread = total(squares, parts, channel, channels) / elements - distance * distance;
@@ -81,8 +84,8 @@ extern "C" __global__ void batch_norm_statistics(const T* x, const S* sums, cons
 }
 
 // The same by given statistics.
-extern "C" __global__ void batch_norm_given(const S* scale, const S* bias, const S* mean, const S* variance, S* factor,
-                                            S* shift, Index channels, S epsilon) {
+extern "C" __global__ void batch_norm_given(const S* scale, const S* bias, const S* mean, const S* variance,
+                                            S* factor, S* shift, Index channels, S epsilon) {
   FOR_EACH_CHANNEL(channel, channels) {
     factor[channel] = scale[channel] / sqrt(variance[channel] + epsilon);
     shift[channel] = bias[channel] - mean[channel] * factor[channel];
@@ -96,8 +99,8 @@ extern "C" __global__ void batch_norm_given(const S* scale, const S* bias, const
 #define CHANNEL_OF(row, i, channels) ((row) % (channels))
 #endif
 
-extern "C" __global__ void batch_norm_apply(const T* x, const S* factor, const S* shift, T* y, Index rows, Index columns,
-                                            Index channels) {
+extern "C" __global__ void batch_norm_apply(const T* x, const S* factor, const S* shift, T* y, Index rows,
+                                            Index columns, Index channels) {
   FOR_EACH_ROW(row, end, rows, columns) {
     FOR_EACH_OF(i, end) {
       const Index channel = CHANNEL_OF(row, i, channels), at = row * columns + i;
@@ -121,10 +124,12 @@ extern "C" __global__ void batch_norm_grad_sums(const T* x, const T* d, const S*
 }
 
 // `inverse` holds one over the deviation, or (GIVEN) the variance that it is to be computed from.
-// dx = d * factor - (x - mean) * slope - shift; with FROZEN statistics, which are constants, slope and shift are 0
+// dx = d * factor - (x - mean) * slope - shift; with FROZEN statistics, which are constants, slope and shift
+// are 0
 extern "C" __global__ void batch_norm_grad_statistics(const S* weights, const S* biases, const S* scale,
-                                                      const S* inverse, S* dscale, S* dbias, S* factor, S* slope,
-                                                      S* shift, Index parts, Index channels, Index elements, S epsilon) {
+                                                      const S* inverse, S* dscale, S* dbias, S* factor,
+                                                      S* slope, S* shift, Index parts, Index channels,
+                                                      Index elements, S epsilon) {
   FOR_EACH_CHANNEL(channel, channels) {
     const S one_over = GIVEN ? 1 / sqrt(inverse[channel] + epsilon) : inverse[channel];
     // rounded like the arrays: loss scaling counts on what does not fit them to become an infinity
@@ -138,8 +143,9 @@ extern "C" __global__ void batch_norm_grad_statistics(const S* weights, const S*
   }
 }
 
-extern "C" __global__ void batch_norm_grad_apply(const T* x, const T* d, const S* mean, const S* factor, const S* slope,
-                                                 const S* shift, T* dx, Index rows, Index columns, Index channels) {
+extern "C" __global__ void batch_norm_grad_apply(const T* x, const T* d, const S* mean, const S* factor,
+                                                 const S* slope, const S* shift, T* dx, Index rows,
+                                                 Index columns, Index channels) {
   FOR_EACH_ROW(row, end, rows, columns) {
     FOR_EACH_OF(i, end) {
       const Index channel = CHANNEL_OF(row, i, channels), at = row * columns + i;

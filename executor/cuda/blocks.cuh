@@ -1,8 +1,9 @@
 // What kernels of this room share. `T` is the type of the elements, `S` that of sums.
 //
-// A block has blockDim.x threads (1, 2, 4 ... 256, "lanes") along a row and blockDim.y rows beside each other, 256
-// threads in all. All threads of a block come to each reduction, also those whose row is beyond the last: they bring
-// what changes nothing. Additions have one order, so that results are the same in every run.
+// A block has blockDim.x threads (1, 2, 4 ... 256, "lanes") along a row and blockDim.y rows beside each
+// other, 256 threads in all. All threads of a block come to each reduction, also those whose row is beyond
+// the last: they bring what changes nothing. Additions have one order, so that results are the same in every
+// run.
 
 #define THREADS 256
 #define WARP 32
@@ -22,9 +23,9 @@ struct Larger {
 
 __device__ inline S from_lane(S mine, int by) { return __shfl_xor_sync(EVERY_LANE, mine, by); }
 
-// One number for each row, known to all of its lanes. Within a warp registers are exchanged: after the exchange with
-// the lane `by` places away every lane holds the result of 2 * by lanes. Beyond a warp there is one number for each
-// warp in shared memory.
+// One number for each row, known to all of its lanes. Within a warp registers are exchanged: after the
+// exchange with the lane `by` places away every lane holds the result of 2 * by lanes. Beyond a warp there is
+// one number for each warp in shared memory.
 template <class Operation, class Value>
 static __device__ Value over_row(Value mine) {
   const int lanes = blockDim.x;
@@ -46,8 +47,8 @@ static __device__ Value over_row(Value mine) {
 __device__ inline S row_sum(S mine) { return over_row<Add>(mine); }
 __device__ inline S row_max(S mine) { return over_row<Larger>(mine); }
 
-// The rows of a block, one after the other: all of its threads go through this loop equally often. `end` is the number
-// of elements of the row, 0 beyond the last row.
+// The rows of a block, one after the other: all of its threads go through this loop equally often. `end` is
+// the number of elements of the row, 0 beyond the last row.
 #define FOR_EACH_ROW(row, end, rows, columns)                                                               \
   for (Index first_ = (Index)blockIdx.x * blockDim.y, row = first_ + threadIdx.y,                           \
              end = row < (rows) ? (columns) : 0;                                                            \

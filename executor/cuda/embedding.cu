@@ -1,11 +1,11 @@
-// Rows of a table by their numbers, and the gradient of the table: the sum of the gradients of each row, over all
-// places where it was looked up. The places are sorted by row, and each row is added up in the order of its places:
-// no atomic additions, so that a gradient is the same in every run.
+// Rows of a table by their numbers, and the gradient of the table: the sum of the gradients of each row, over
+// all places where it was looked up. The places are sorted by row, and each row is added up in the order of
+// its places: no atomic additions, so that a gradient is the same in every run.
 
 // ------------------------------------------------------------------ forward
 // A number that is no row gives NaN; the row `padding` reads as 0.
-extern "C" __global__ void lookup(const T* table, const Index* ids, T* out, Index rows, Index columns, Index height,
-                                  Index padding) {
+extern "C" __global__ void lookup(const T* table, const Index* ids, T* out, Index rows, Index columns,
+                                  Index height, Index padding) {
   FOR_EACH_ROW(row, end, rows, columns) {
     const Index id = end ? ids[row] : 0;
     const bool is_row = id >= 0 && id < height;
@@ -18,8 +18,8 @@ extern "C" __global__ void lookup(const T* table, const Index* ids, T* out, Inde
 }
 
 // ------------------------------------------------------------------ places sorted by row
-// Keys are the numbers of rows; what is no row, or padding, has the key `height` behind all of them. These places begin
-// at `first` of all.
+// Keys are the numbers of rows; what is no row, or padding, has the key `height` behind all of them. These
+// places begin at `first` of all.
 extern "C" __global__ void keys_of(const Index* ids, Index* keys, Index* places, Index count, Index height,
                                    Index padding, Index first) {
   for (Index at = (Index)blockIdx.x * blockDim.x + threadIdx.x; at < count; at += (Index)gridDim.x * blockDim.x) {
@@ -29,8 +29,9 @@ extern "C" __global__ void keys_of(const Index* ids, Index* keys, Index* places,
   }
 }
 
-// A pass for each 8 bits, from the lowest: keys are moved behind those with a smaller digit, and stay in order among
-// equal ones. A block has CHUNK keys; each of its threads goes through all of them and looks after one digit.
+// A pass for each 8 bits, from the lowest: keys are moved behind those with a smaller digit, and stay in
+// order among equal ones. A block has CHUNK keys; each of its threads goes through all of them and looks
+// after one digit.
 #define CHUNK 1024
 
 __device__ inline int chunk_of_digits(const Index* keys, Index count, Index shift, unsigned char* digits) {
@@ -50,7 +51,8 @@ extern "C" __global__ void count_digits(const Index* keys, Index* starts, Index 
   starts[(Index)threadIdx.x * gridDim.x + blockIdx.x] = mine;
 }
 
-// becomes the place of the first of them: the sum of all counts before it. One block, a digit for each thread.
+// becomes the place of the first of them: the sum of all counts before it. One block, a digit for each
+// thread.
 extern "C" __global__ void starts_of_digits(Index* starts, Index blocks) {
   __shared__ Index of_digit[THREADS];
   Index* mine = starts + threadIdx.x * blocks;
@@ -67,8 +69,8 @@ extern "C" __global__ void starts_of_digits(Index* starts, Index blocks) {
   }
 }
 
-extern "C" __global__ void move_by_digit(const Index* keys, const Index* places, const Index* starts, Index* moved_keys,
-                                         Index* moved_places, Index count, Index shift) {
+extern "C" __global__ void move_by_digit(const Index* keys, const Index* places, const Index* starts,
+                                         Index* moved_keys, Index* moved_places, Index count, Index shift) {
   __shared__ unsigned char digits[CHUNK];
   const int many = chunk_of_digits(keys, count, shift, digits);
   const Index first = (Index)blockIdx.x * CHUNK;
@@ -82,17 +84,21 @@ extern "C" __global__ void move_by_digit(const Index* keys, const Index* places,
 }
 
 // ------------------------------------------------------------------ sums of segments
-// A segment of equal keys is cut at each PIECE-th place, so that a word that stands everywhere has many sums at once.
+// A segment of equal keys is cut at each PIECE-th place, so that a word that stands everywhere has many sums
+// at once.
 #define PIECE 64
 
-__device__ inline bool begins_segment(const Index* keys, Index at) { return at == 0 || keys[at - 1] != keys[at]; }
+__device__ inline bool begins_segment(const Index* keys, Index at) {
+  return at == 0 || keys[at - 1] != keys[at];
+}
 
 // The sum of a segment comes to its row of the table, or (BY_PLACE) to the place where the segment begins.
 #define ROW_OF(key, at) (BY_PLACE ? (at) : (key))
 
-// The first piece of a segment is added up in its sum, each further one, which begins at PIECE * n, in parts[n].
-extern "C" __global__ void sum_pieces(const Index* keys, const Index* places, const T* d, T* table, T* parts, Index count,
-                                      Index columns, Index height) {
+// The first piece of a segment is added up in its sum, each further one, which begins at PIECE * n, in
+// parts[n].
+extern "C" __global__ void sum_pieces(const Index* keys, const Index* places, const T* d, T* table, T* parts,
+                                      Index count, Index columns, Index height) {
   FOR_EACH_ROW(at, end, count, columns) {
     const Index key = end ? keys[at] : height;
     if (key == height) continue;

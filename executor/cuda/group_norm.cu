@@ -1,14 +1,15 @@
-// group_norm and instance_norm of (N, C, places): a row is a group of neighbouring channels of one image, and each
-// channel has its own scale and bias. FROM_RESULT: the gradient is given what the op has written, and the variance;
-// otherwise what it has read, the mean, and one over the deviation.
+// group_norm and instance_norm of (N, C, places): a row is a group of neighbouring channels of one image, and
+// each channel has its own scale and bias. FROM_RESULT: the gradient is given what the op has written, and
+// the variance; otherwise what it has read, the mean, and one over the deviation.
 
 // the channel of an element of a row, whose `places` elements lie behind each other
 __device__ inline Index channel_of(Index row, Index at, Index groups, Index of_group, Index places) {
   return row % groups * of_group + at / places;
 }
 
-extern "C" __global__ void group_norm(const T* x, const T* scale, const T* bias, T* y, T* mean, T* spread, Index rows,
-                                      Index columns, Index groups, Index of_group, Index places, S epsilon) {
+extern "C" __global__ void group_norm(const T* x, const T* scale, const T* bias, T* y, T* mean, T* spread,
+                                      Index rows, Index columns, Index groups, Index of_group, Index places,
+                                      S epsilon) {
   FOR_EACH_ROW(row, end, rows, columns) {
     const Index at = row * columns;
     S total = 0;
@@ -37,7 +38,9 @@ struct Normalised {
   const T *given, *scale, *bias, *mean, *spread;
   S epsilon;
 
-  __device__ S inverse(Index row) const { return FROM_RESULT ? 1 / sqrt(spread[row] + epsilon) : (S)spread[row]; }
+  __device__ S inverse(Index row) const {
+    return FROM_RESULT ? 1 / sqrt(spread[row] + epsilon) : (S)spread[row];
+  }
 
   __device__ S unit(Index at, Index row, Index channel) const {
     if (!FROM_RESULT) return (given[at] - mean[row]) * spread[row];
@@ -50,8 +53,8 @@ struct Normalised {
 
 // With u the normalised elements and g = d * scale:  dx = (g - mean of g - u * mean of g * u) / deviation
 extern "C" __global__ void group_norm_grad(const T* given, const T* scale, const T* bias, const T* mean,
-                                           const T* spread, const T* d, T* dx, Index rows, Index columns, Index groups,
-                                           Index of_group, Index places, S epsilon) {
+                                           const T* spread, const T* d, T* dx, Index rows, Index columns,
+                                           Index groups, Index of_group, Index places, S epsilon) {
   const Normalised from = {given, scale, bias, mean, spread, epsilon};
   FOR_EACH_ROW(row, end, rows, columns) {
     const Index at = row * columns;
@@ -72,11 +75,12 @@ extern "C" __global__ void group_norm_grad(const T* given, const T* scale, const
   }
 }
 
-// The sums over images and places that the gradients of scale (of d * u) and bias (of d) are: a row of threads for each
-// channel, `rows` are channels here and `columns` the elements of each.
+// The sums over images and places that the gradients of scale (of d * u) and bias (of d) are: a row of
+// threads for each channel, `rows` are channels here and `columns` the elements of each.
 extern "C" __global__ void group_norm_sums(const T* given, const T* scale, const T* bias, const T* mean,
-                                           const T* spread, const T* d, T* dscale, T* dbias, Index rows, Index columns,
-                                           Index groups, Index of_group, Index places, S epsilon) {
+                                           const T* spread, const T* d, T* dscale, T* dbias, Index rows,
+                                           Index columns, Index groups, Index of_group, Index places,
+                                           S epsilon) {
   const Normalised from = {given, scale, bias, mean, spread, epsilon};
   FOR_EACH_ROW(channel, end, rows, columns) {
     S weights = 0, biases = 0;

@@ -1,9 +1,9 @@
-// All steps of a gated recurrent unit in one launch, forward and back; gates in the order update, reset, candidate.
-// ORIGIN: the update gate lets the old state through, otherwise the new one.
+// All steps of a gated recurrent unit in one launch, forward and back; gates in the order update, reset,
+// candidate. ORIGIN: the update gate lets the old state through, otherwise the new one.
 
 extern "C" __global__ void gru(const T* x, const T* gate_weight, const T* candidate_weight, const T* bias,
-                               const T* first, const Index* places, const Index* starts, T* hidden, T* gates, T* reset,
-                               Index steps, Index size) {
+                               const T* first, const Index* places, const Index* starts, T* hidden, T* gates,
+                               T* reset, Index steps, Index size) {
   __shared__ S state[LIMIT], kept[LIMIT], sums[2 * LIMIT];
   const Index rank = blockIdx.x;
   FOR_EACH_OF(j, size) state[j] = HAS_STATES ? (S)first[rank * size + j] : (S)0;
@@ -37,11 +37,12 @@ extern "C" __global__ void gru(const T* x, const T* gate_weight, const T* candid
   }
 }
 
-// From the gradient of the states (`d`): those of the gates (`dx`), the state before each row and what the reset gate let
-// through of it, and the gradient of the first states. The weights are transposed.
-extern "C" __global__ void gru_grad(const T* d, const T* gate_weight, const T* candidate_weight, const T* first,
-                                    const Index* places, const Index* starts, const T* hidden, const T* gates, T* dx,
-                                    T* earlier, T* reset, T* dfirst, Index steps, Index size) {
+// From the gradient of the states (`d`): those of the gates (`dx`), the state before each row and what the
+// reset gate let through of it, and the gradient of the first states. The weights are transposed.
+extern "C" __global__ void gru_grad(const T* d, const T* gate_weight, const T* candidate_weight,
+                                    const T* first, const Index* places, const Index* starts, const T* hidden,
+                                    const T* gates, T* dx, T* earlier, T* reset, T* dfirst, Index steps,
+                                    Index size) {
   __shared__ S passed[LIMIT], straight[LIMIT], slopes[3 * LIMIT];
   const Index rank = blockIdx.x;
   FOR_EACH_OF(j, size) passed[j] = 0;

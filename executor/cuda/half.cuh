@@ -1,5 +1,6 @@
-// float16 as a type of elements: kernels read and write it, and compute with float. CUDA's own header for it lies
-// beside no runtime compiler. No constructor takes a number: `is_there ? a[i] : 0` would become an integer.
+// float16 as a type of elements: kernels read and write it, and compute with float. CUDA's own header for it
+// lies beside no runtime compiler. No constructor takes a number: `is_there ? a[i] : 0` would become an
+// integer.
 struct half {
   unsigned short bits;
 

@@ -1,8 +1,8 @@
 // layer_norm of the rows of a matrix, and its gradient.
 
 // The mean first, then the squares of the distances from it: nothing cancels, however far the mean is from 0.
-extern "C" __global__ void layer_norm(const T* x, const T* scale, const T* bias, T* y, T* mean, T* variance, Index rows,
-                                      Index columns, S epsilon) {
+extern "C" __global__ void layer_norm(const T* x, const T* scale, const T* bias, T* y, T* mean, T* variance,
+                                      Index rows, Index columns, S epsilon) {
   FOR_EACH_ROW(row, end, rows, columns) {
     const T* from = x + row * columns;
     S total = 0;
@@ -26,8 +26,8 @@ extern "C" __global__ void layer_norm(const T* x, const T* scale, const T* bias,
 }
 
 // With u = (x - mean) / deviation and g = d * scale:  dx = (g - mean of g - u * mean of g * u) / deviation
-extern "C" __global__ void layer_norm_grad(const T* x, const T* scale, const T* mean, const T* variance, const T* d,
-                                           T* dx, Index rows, Index columns, S epsilon) {
+extern "C" __global__ void layer_norm_grad(const T* x, const T* scale, const T* mean, const T* variance,
+                                           const T* d, T* dx, Index rows, Index columns, S epsilon) {
   FOR_EACH_ROW(row, end, rows, columns) {
     const Index at = row * columns;
     const S middle = end ? (S)mean[row] : 0;
@@ -47,14 +47,16 @@ extern "C" __global__ void layer_norm_grad(const T* x, const T* scale, const T* 
   }
 }
 
-// The sums over rows that the gradients of scale (of d * u) and bias (of d) are, of gridDim.y parts of the rows each:
-// `add_parts` adds those. A block takes 32 columns, so that a warp reads neighbouring elements, and 8 rows at once.
-extern "C" __global__ void layer_norm_sums(const T* x, const T* mean, const T* variance, const T* d, S* weights,
-                                           S* biases, Index rows, Index columns, S epsilon) {
+// The sums over rows that the gradients of scale (of d * u) and bias (of d) are, of gridDim.y parts of the
+// rows each: `add_parts` adds those. A block takes 32 columns, so that a warp reads neighbouring elements,
+// and 8 rows at once.
+extern "C" __global__ void layer_norm_sums(const T* x, const T* mean, const T* variance, const T* d,
+                                           S* weights, S* biases, Index rows, Index columns, S epsilon) {
   const Index column = (Index)blockIdx.x * blockDim.x + threadIdx.x;
+  const Index first = (Index)blockIdx.y * blockDim.y + threadIdx.y, step = (Index)gridDim.y * blockDim.y;
   S weight = 0, bias = 0;
   if (column < columns)
-    for (Index row = (Index)blockIdx.y * blockDim.y + threadIdx.y; row < rows; row += (Index)gridDim.y * blockDim.y) {
+    for (Index row = first; row < rows; row += step) {
       const S slope = d[row * columns + column];
       const S inverse = 1 / sqrt(variance[row] + epsilon);
       weight += slope * ((x[row * columns + column] - mean[row]) * inverse);

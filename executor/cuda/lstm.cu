@@ -1,11 +1,12 @@
-// All steps of a long short-term memory in one launch, forward and back; gates in the order candidate, input, forget,
-// output.
+// All steps of a long short-term memory in one launch, forward and back; gates in the order candidate, input,
+// forget, output.
 
-// `peepholes` are the weights of input, forget and output gate; `clip` bounds the cells where it is not 0. Gates and
-// activated cells lie step by step, for the gradient.
-extern "C" __global__ void lstm(const T* x, const T* weight, const T* bias, const T* peepholes, const T* first_states,
-                                const T* first_cells, const Index* places, const Index* starts, T* hidden, T* cells,
-                                T* gates, T* active, Index steps, Index size, S clip) {
+// `peepholes` are the weights of input, forget and output gate; `clip` bounds the cells where it is not 0.
+// Gates and activated cells lie step by step, for the gradient.
+extern "C" __global__ void lstm(const T* x, const T* weight, const T* bias, const T* peepholes,
+                                const T* first_states, const T* first_cells, const Index* places,
+                                const Index* starts, T* hidden, T* cells, T* gates, T* active, Index steps,
+                                Index size, S clip) {
   __shared__ S state[LIMIT], cell[LIMIT], sums[4 * LIMIT];
   const Index rank = blockIdx.x;
   FOR_EACH_OF(j, size) {
@@ -16,7 +17,9 @@ extern "C" __global__ void lstm(const T* x, const T* weight, const T* bias, cons
   const Index count = steps_of(starts, steps, rank);
   for (Index step = 0; step < count; step++) {
     const Index stored = starts[step] + rank, row = places[stored];
-    FOR_EACH_OF(c, 4 * size) sums[c] = product(state, weight, size, 4 * size, c) + x[row * 4 * size + c] + bias[c];
+    FOR_EACH_OF(c, 4 * size) {
+      sums[c] = product(state, weight, size, 4 * size, c) + x[row * 4 * size + c] + bias[c];
+    }
     __syncthreads();
     FOR_EACH_OF(j, size) {
       S entry = sums[size + j], forget = sums[2 * size + j], output = sums[3 * size + j];
@@ -48,13 +51,13 @@ extern "C" __global__ void lstm(const T* x, const T* weight, const T* bias, cons
   }
 }
 
-// From the gradients of states (`d`), of all cells and of the last ones: those of the gates (`dx`), the states and cells
-// before each row, and the gradient of the first cells. `turned` is the weight transposed.
+// From the gradients of states (`d`), of all cells and of the last ones: those of the gates (`dx`), the
+// states and cells before each row, and the gradient of the first cells. `turned` is the weight transposed.
 extern "C" __global__ void lstm_grad(const T* d, const T* dcells, const T* last_cells, const T* turned,
                                      const T* peepholes, const T* first_states, const T* first_cells,
-                                     const Index* places, const Index* starts, const T* hidden, const T* cells,
-                                     const T* gates, const T* active, T* dx, T* earlier, T* cells_before,
-                                     T* dfirst_cells, Index steps, Index size, S clip) {
+                                     const Index* places, const Index* starts, const T* hidden,
+                                     const T* cells, const T* gates, const T* active, T* dx, T* earlier,
+                                     T* cells_before, T* dfirst_cells, Index steps, Index size, S clip) {
   __shared__ S passed[LIMIT], carried[LIMIT], slopes[4 * LIMIT];
   const Index rank = blockIdx.x;
   FOR_EACH_OF(j, size) {
@@ -83,7 +86,8 @@ extern "C" __global__ void lstm_grad(const T* d, const T* dcells, const T* last_
       if (HAS_DCELLS) share += dcells[row * size + j];
       if (PEEPHOLES) share += of_output * peepholes[2 * size + j];
       if (clip > 0 && !(abs(now) < clip)) share = 0;
-      const S of_entry = GATE::slope(entry) * candidate * share, of_forget = GATE::slope(forget) * cell * share;
+      const S of_entry = GATE::slope(entry) * candidate * share;
+      const S of_forget = GATE::slope(forget) * cell * share;
       carried[j] = share * forget;
       if (PEEPHOLES) carried[j] += of_entry * peepholes[j] + of_forget * peepholes[size + j];
       slopes[j] = CANDIDATE::slope(candidate) * entry * share;

@@ -1,15 +1,17 @@
-// Pools of images (N, C, height, width) of oh x ow windows, and their gradients. A thread computes whole elements, in
-// one order.
+// Pools of images (N, C, height, width) of oh x ow windows, and their gradients. A thread computes whole
+// elements, in one order.
 //
-// `places` says where windows lie, one dimension after the other: the first element of each and the first behind it,
-// then for each element the first window that holds it, and the first behind those.
+// `places` says where windows lie, one dimension after the other: the first element of each and the first
+// behind it, then for each element the first window that holds it, and the first behind those.
 #define GEOMETRY Index rows, Index height, Index width, Index oh, Index ow
 
 struct Span {
   Index begin, end;
 };
 
-__device__ inline Span span(const Index* places, Index count, Index at) { return {places[at], places[count + at]}; }
+__device__ inline Span span(const Index* places, Index count, Index at) {
+  return {places[at], places[count + at]};
+}
 
 #define ROWS_OF(oy) span(places, oh, oy)
 #define COLUMNS_OF(ox) span(places + 2 * oh, ow, ox)
@@ -46,7 +48,8 @@ extern "C" __global__ void pool_mean(const T* x, const Index* places, const S* f
 
 // ------------------------------------------------------------------ backward
 // True if no element of a window before (y, x), in the order of rows, is as large.
-__device__ inline bool is_first(const T* plane, S largest, Index width, Span down, Span along, Index y, Index x) {
+__device__ inline bool is_first(const T* plane, S largest, Index width, Span down, Span along, Index y,
+                                Index x) {
   FOR_EACH_IN(earlier, at, down, along) {
     if (earlier == y && at == x) return true;
     if (plane[earlier * width + at] == largest) return false;
@@ -55,7 +58,8 @@ __device__ inline bool is_first(const T* plane, S largest, Index width, Span dow
 }
 
 // The gradient of a window is that of the first of its largest elements; of NaN it is nobody's.
-extern "C" __global__ void pool_max_grad(const T* x, const T* pooled, const T* d, const Index* places, T* dx, GEOMETRY) {
+extern "C" __global__ void pool_max_grad(const T* x, const T* pooled, const T* d, const Index* places, T* dx,
+                                         GEOMETRY) {
   FOR_EACH_ROW(row, end, rows, width) {
     const Index y = row % height, first = row / height * oh * ow;
     const T* plane = x + row / height * height * width;
@@ -66,14 +70,16 @@ extern "C" __global__ void pool_max_grad(const T* x, const T* pooled, const T* d
       FOR_EACH_IN(oy, ox, across, along) {
         const Index window = first + oy * ow + ox;
         const S largest = pooled[window];
-        if (mine == largest && is_first(plane, largest, width, ROWS_OF(oy), COLUMNS_OF(ox), y, i)) sum += d[window];
+        if (mine != largest) continue;
+        if (is_first(plane, largest, width, ROWS_OF(oy), COLUMNS_OF(ox), y, i)) sum += d[window];
       }
       dx[row * width + i] = sum;
     }
   }
 }
 
-extern "C" __global__ void pool_mean_grad(const T* d, const Index* places, const S* factors, T* dx, GEOMETRY) {
+extern "C" __global__ void pool_mean_grad(const T* d, const Index* places, const S* factors, T* dx,
+                                          GEOMETRY) {
   FOR_EACH_ROW(row, end, rows, width) {
     const T* plane = d + row / height * oh * ow;
     FOR_EACH_OF(i, end) {

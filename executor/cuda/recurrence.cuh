@@ -1,8 +1,8 @@
-// What recurrences share. A block has one sequence, from its first row to its last, with its state in shared memory; the
-// weight is read again at each step, from the cache that blocks share.
+// What recurrences share. A block has one sequence, from its first row to its last, with its state in shared
+// memory; the weight is read again at each step, from the cache that blocks share.
 //
-// Sequences are ranked by length, the longest first; `places` says where the rows of each step lie in what is given,
-// `starts` where each step begins among them.
+// Sequences are ranked by length, the longest first; `places` says where the rows of each step lie in what is
+// given, `starts` where each step begins among them.
 
 #define LIMIT 512  // units
 

@@ -33,10 +33,10 @@ extern "C" __global__ void softmax_grad(const T* y, const T* d, T* dx, Index row
   }
 }
 
-// The loss of a row is minus the logarithm of the probability of its label: 0 for the label that is to be ignored, NaN
-// for one that is no column.
-extern "C" __global__ void softmax_with_cross_entropy(const T* x, const Index* label, T* y, T* loss, Index rows,
-                                                      Index columns, S lowest, Index ignored) {
+// The loss of a row is minus the logarithm of the probability of its label: 0 for the label that is to be
+// ignored, NaN for one that is no column.
+extern "C" __global__ void softmax_with_cross_entropy(const T* x, const Index* label, T* y, T* loss,
+                                                      Index rows, Index columns, S lowest, Index ignored) {
   FOR_EACH_ROW(row, end, rows, columns) {
     const T* from = x + row * columns;
     S top, share;
@@ -53,8 +53,9 @@ extern "C" __global__ void softmax_with_cross_entropy(const T* x, const Index* l
 }
 
 // dx = (y - one at the label) * d, where d holds a number for each row (EACH_ROW), or one for all of them.
-extern "C" __global__ void softmax_with_cross_entropy_grad(const T* y, const Index* label, const T* d, T* dx, Index rows,
-                                                           Index columns, Index ignored, S for_all) {
+extern "C" __global__ void softmax_with_cross_entropy_grad(const T* y, const Index* label, const T* d, T* dx,
+                                                           Index rows, Index columns, Index ignored,
+                                                           S for_all) {
   FOR_EACH_ROW(row, end, rows, columns) {
     const Index at = row * columns;
     const Index picked = end ? label[row] : 0;
@@ -70,8 +71,8 @@ extern "C" __global__ void softmax_with_cross_entropy_grad(const T* y, const Ind
 // `match` is the probability of a row's label; infinite logarithms become 1e20, as in Paddle.
 #define LARGEST_LOG ((S)1e20)
 
-extern "C" __global__ void cross_entropy2(const T* x, const Index* label, T* loss, T* match, Index rows, Index columns,
-                                          Index ignored) {
+extern "C" __global__ void cross_entropy2(const T* x, const Index* label, T* loss, T* match, Index rows,
+                                          Index columns, Index ignored) {
   FOR_EACH_ROW(row, end, rows, columns) {
     if (end == 0 || threadIdx.x != 0) continue;
     const Index picked = label[row];
@@ -84,8 +85,8 @@ extern "C" __global__ void cross_entropy2(const T* x, const Index* label, T* los
   }
 }
 
-extern "C" __global__ void cross_entropy_grad2(const Index* label, const T* match, const T* d, T* dx, Index rows,
-                                               Index columns, Index ignored) {
+extern "C" __global__ void cross_entropy_grad2(const Index* label, const T* match, const T* d, T* dx,
+                                               Index rows, Index columns, Index ignored) {
   FOR_EACH_ROW(row, end, rows, columns) {
     if (end == 0) continue;
     const Index picked = label[row];

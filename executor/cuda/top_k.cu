@@ -41,8 +41,8 @@ extern "C" __global__ void top_k(const T* x, T* values, Index* indices, Index ro
 }
 
 // One block: each thread counts some rows, the first thread adds up.
-extern "C" __global__ void accuracy(const Index* indices, const Index* label, float* share, int* correct, int* total,
-                                    Index rows, Index k) {
+extern "C" __global__ void accuracy(const Index* indices, const Index* label, float* share, int* correct,
+                                    int* total, Index rows, Index k) {
   __shared__ Index counted[THREADS];
   Index hits = 0;
   for (Index row = threadIdx.x; row < rows; row += blockDim.x) {

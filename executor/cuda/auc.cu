@@ -4,7 +4,7 @@
 // order.
 extern "C" __global__ void auc_counts(const T* scores, const Index* labels, Index* counts, Index rows,
                                       Index columns, Index bins) {
-  for (Index row = (Index)blockIdx.x * blockDim.x + threadIdx.x; row < rows; row += (Index)gridDim.x * blockDim.x) {
+  FOR_EACH(row, rows) {
     const T score = scores[row * columns + columns - 1];
     const Index label = labels[row];
     if (!(score >= 0 && score <= 1) || label < 0) continue;  // no probability, NaN among them
@@ -17,7 +17,7 @@ extern "C" __global__ void auc_counts(const T* scores, const Index* labels, Inde
 // alone. A thread has the same bin of all of them, so that `after` may be `before`.
 extern "C" __global__ void auc_states(const Index* counts, const Index* before, Index* after, Index bins,
                                       Index steps, Index is_positive) {
-  for (Index bin = (Index)blockIdx.x * blockDim.x + threadIdx.x; bin < bins; bin += (Index)gridDim.x * blockDim.x) {
+  FOR_EACH(bin, bins) {
     Index change = counts[is_positive * bins + bin];
     const Index mine = change;
     const Index oldest = steps ? before[(steps + 1) * bins] % steps : 0;

@@ -40,10 +40,6 @@ __device__ inline double total(const S* parts, Index count, Index channel, Index
   return sum;
 }
 
-#define FOR_EACH_CHANNEL(channel, channels)                                                  \
-  for (Index channel = (Index)blockIdx.x * blockDim.x + threadIdx.x; channel < (channels);  \
-       channel += (Index)gridDim.x * blockDim.x)
-
 // ------------------------------------------------------------------ forward
 // Distances from a pivot, the channel's first element, and their squares: the mean is near it as measured by
 // the deviation, so that the square of the mean can be taken off without losing digits.
@@ -68,7 +64,7 @@ extern "C" __global__ void batch_norm_statistics(const T* x, const S* sums, cons
                                                  S* saved_mean, S* saved_inverse, S* factor, S* shift,
                                                  Index parts, Index channels, Index inner, Index elements,
                                                  S momentum, S epsilon) {
-  FOR_EACH_CHANNEL(channel, channels) {
+  FOR_EACH(channel, channels) {
     const double distance = total(sums, parts, channel, channels) / elements;
     const double spread = total(squares, parts, channel, channels) / elements - distance * distance;
     const S mean = (S)(x[channel * inner] + distance);
@@ -86,7 +82,7 @@ extern "C" __global__ void batch_norm_statistics(const T* x, const S* sums, cons
 // The same by given statistics.
 extern "C" __global__ void batch_norm_given(const S* scale, const S* bias, const S* mean, const S* variance,
                                             S* factor, S* shift, Index channels, S epsilon) {
-  FOR_EACH_CHANNEL(channel, channels) {
+  FOR_EACH(channel, channels) {
     factor[channel] = scale[channel] / sqrt(variance[channel] + epsilon);
     shift[channel] = bias[channel] - mean[channel] * factor[channel];
   }
@@ -130,7 +126,7 @@ extern "C" __global__ void batch_norm_grad_statistics(const S* weights, const S*
                                                       const S* inverse, S* dscale, S* dbias, S* factor,
                                                       S* slope, S* shift, Index parts, Index channels,
                                                       Index elements, S epsilon) {
-  FOR_EACH_CHANNEL(channel, channels) {
+  FOR_EACH(channel, channels) {
     const S one_over = GIVEN ? 1 / sqrt(inverse[channel] + epsilon) : inverse[channel];
     // rounded like the arrays: loss scaling counts on what does not fit them to become an infinity
     const S bias = (S)total(biases, parts, channel, channels);

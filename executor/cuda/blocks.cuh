@@ -55,6 +55,11 @@ __device__ inline S row_max(S mine) { return over_row<Larger>(mine); }
        first_ < (rows); first_ += (Index)gridDim.x * blockDim.y, row = first_ + threadIdx.y,                \
              end = row < (rows) ? (columns) : 0)
 
+// This thread's share of the numbers below `count`, where blocks are in no rows.
+#define FOR_EACH(i, count)                                                  \
+  for (Index i = (Index)blockIdx.x * blockDim.x + threadIdx.x; i < (count); \
+       i += (Index)gridDim.x * blockDim.x)
+
 // This thread's share of a row: neighbouring lanes take neighbouring elements.
 #define FOR_EACH_OF(i, end) for (Index i = threadIdx.x; i < (end); i += blockDim.x)
 

@@ -14,8 +14,7 @@ static __device__ S over_column(S mine) {
 
 // out[column] = the sum of `parts[part][column]`, one thread a column, in the order of the parts
 extern "C" __global__ void add_parts(const S* parts, T* out, Index count, Index columns) {
-  for (Index column = (Index)blockIdx.x * blockDim.x + threadIdx.x; column < columns;
-       column += (Index)gridDim.x * blockDim.x) {
+  FOR_EACH(column, columns) {
     S total = 0;
     for (Index part = 0; part < count; part++) total += parts[part * columns + column];
     out[column] = total;

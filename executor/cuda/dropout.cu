@@ -27,7 +27,7 @@ __device__ inline bool keeps(unsigned bits, float probability) {
 // A thread draws for four elements.
 extern "C" __global__ void kept_mask(const Index* state, bool* mask, Index count, float probability) {
   const Index quads = (count + 3) / 4;
-  for (Index quad = (Index)blockIdx.x * blockDim.x + threadIdx.x; quad < quads; quad += (Index)gridDim.x * blockDim.x) {
+  FOR_EACH(quad, quads) {
     const Four bits = drawn((unsigned long long)state[0], state[1], quad);
     const Index at = 4 * quad;
     mask[at] = keeps(bits.a, probability);

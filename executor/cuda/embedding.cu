@@ -22,7 +22,7 @@ extern "C" __global__ void lookup(const T* table, const Index* ids, T* out, Inde
 // places begin at `first` of all.
 extern "C" __global__ void keys_of(const Index* ids, Index* keys, Index* places, Index count, Index height,
                                    Index padding, Index first) {
-  for (Index at = (Index)blockIdx.x * blockDim.x + threadIdx.x; at < count; at += (Index)gridDim.x * blockDim.x) {
+  FOR_EACH(at, count) {
     const Index id = ids[at];
     keys[first + at] = id >= 0 && id < height && id != padding ? id : height;
     places[first + at] = first + at;
@@ -134,7 +134,7 @@ extern "C" __global__ void add_pieces(const Index* keys, const T* parts, T* tabl
 // ------------------------------------------------------------------ some rows of a table
 // The number of a segment's row where the segment begins; `height` at all other places.
 extern "C" __global__ void heads_of(const Index* keys, Index* heads, Index count, Index height) {
-  for (Index at = (Index)blockIdx.x * blockDim.x + threadIdx.x; at < count; at += (Index)gridDim.x * blockDim.x)
+  FOR_EACH(at, count)
     heads[at] = begins_segment(keys, at) ? keys[at] : height;
 }
 

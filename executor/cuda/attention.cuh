@@ -24,7 +24,7 @@
 struct Given {
   const BIAS* bias;
   const bool* kept;
-  Index heads, queries, keys;
+  Index heads, queries, keys, depth, width;
   Index of_batch, of_head, of_query, of_key;
   S alpha, grown;
 
@@ -46,7 +46,8 @@ struct Given {
 #define ARRAYS const T *q, const T *k, const T *v, const BIAS *bias, const bool *kept
 #define NUMBERS Index stacks, Index heads, Index queries, Index keys, Index depth, Index width, \
                 Index of_batch, Index of_head, Index of_query, Index of_key, S alpha, S grown
-#define AS_GIVEN {bias, kept, heads, queries, keys, of_batch, of_head, of_query, of_key, alpha, grown}
+#define AS_GIVEN {bias, kept, heads, queries, keys, depth, width, of_batch, of_head, of_query, of_key, \
+                  alpha, grown}
 
 // rows of a matrix into a tile, with zeros beyond its last row and column
 template <int COUNT>

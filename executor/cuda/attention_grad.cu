@@ -6,10 +6,30 @@ struct Rows {
   const S *tops, *shares, *sums;
 };
 
-// the weights (with dropout) and the gradients of scores of a tile, from its products; 0 beyond the last row
-// or column
-static __device__ void slopes(const Given& given, const Rows& rows, Index stack, Index first, Index start,
-                              S (*score)[BROAD], S (*slope)[BROAD], S (*weight)[BROAD]) {
+// What a step reads: some queries and some keys.
+struct Tiles {
+  S asked[HIGH][PITCH], incoming[HIGH][PITCH];  // queries, and the gradients of their results
+  S held[WIDE][PITCH], worth[WIDE][PITCH];      // keys, and their values
+
+  __device__ void load_queries(const Given& given, const T* q, const T* d, Index stack, Index first) {
+    const Index before = stack * given.queries;
+    load<HIGH>(q + before * given.depth, first, given.queries, given.depth, asked);
+    load<HIGH>(d + before * given.width, first, given.queries, given.width, incoming);
+  }
+
+  __device__ void load_keys(const Given& given, const T* k, const T* v, Index stack, Index start) {
+    const Index before = stack * given.keys;
+    load<WIDE>(k + before * given.depth, start, given.keys, given.depth, held);
+    load<WIDE>(v + before * given.width, start, given.keys, given.width, worth);
+  }
+};
+
+// the weights (with dropout) and the gradients of scores of a tile; 0 beyond the last row or column
+static __device__ void slopes(const Given& given, const Rows& rows, const Tiles& tiles, Index stack,
+                              Index first, Index start, S (*slope)[BROAD], S (*weight)[BROAD]) {
+  S score[TALL][BROAD];
+  multiply(tiles.asked, tiles.held, score);
+  multiply(tiles.incoming, tiles.worth, slope);
   FOR_ROWS(i) FOR_COLUMNS(j) {
     const Index query = first + threadIdx.y + SIDE * i, key = start + threadIdx.x + SIDE * j;
     weight[i][j] = 0;
@@ -30,39 +50,36 @@ extern "C" __global__ void queries_grad(ARRAYS, const T* out, const T* d, const 
                                         S* sums, T* dq, NUMBERS, S steep) {
   const Given given = AS_GIVEN;
   const Rows rows = {tops, shares, sums};
-  __shared__ S asked[HIGH][PITCH], incoming[HIGH][PITCH], held[WIDE][PITCH], worth[WIDE][PITCH];
+  __shared__ Tiles tiles;
   __shared__ S steps[HIGH][WIDE + 1];
-  const Index tiles = (queries + HIGH - 1) / HIGH;
-  for (Index block = blockIdx.x; block < stacks * tiles; block += gridDim.x) {
-    const Index stack = block / tiles, first = block % tiles * HIGH;
+  const Index count = (queries + HIGH - 1) / HIGH;
+  for (Index block = blockIdx.x; block < stacks * count; block += gridDim.x) {
+    const Index stack = block / count, first = block % count * HIGH;
     S sum[TALL][SHARE];
     FOR_ROWS(i) FOR_SHARE(s) sum[i][s] = 0;
-    load<HIGH>(q + stack * queries * depth, first, queries, depth, asked);
-    load<HIGH>(d + stack * queries * width, first, queries, width, incoming);
+    tiles.load_queries(given, q, d, stack, first);
     __syncthreads();
     FOR_ROWS(i) {
       const int row = threadIdx.y + SIDE * i;
       const Index at = stack * queries + first + row;
       S product = 0;
       if (first + row < queries)
-        for (int c = threadIdx.x; c < width; c += SIDE) product += incoming[row][c] * out[at * width + c];
+        for (int c = threadIdx.x; c < width; c += SIDE)
+          product += tiles.incoming[row][c] * out[at * width + c];
       product = over_lanes<Add>(product);
       if (first + row < queries && threadIdx.x == 0) sums[at] = product;
     }
     for (Index start = 0; start < keys; start += WIDE) {
-      load<WIDE>(k + stack * keys * depth, start, keys, depth, held);
-      load<WIDE>(v + stack * keys * width, start, keys, width, worth);
+      tiles.load_keys(given, k, v, stack, start);
       __syncthreads();
-      S score[TALL][BROAD], slope[TALL][BROAD], weight[TALL][BROAD];
-      multiply(asked, held, score);
-      multiply(incoming, worth, slope);
-      slopes(given, rows, stack, first, start, score, slope, weight);
+      S slope[TALL][BROAD], weight[TALL][BROAD];
+      slopes(given, rows, tiles, stack, first, start, slope, weight);
       FOR_ROWS(i) FOR_COLUMNS(j) steps[threadIdx.y + SIDE * i][threadIdx.x + SIDE * j] = slope[i][j];
       __syncthreads();
       for (int c = 0; c < WIDE; c++)
         FOR_ROWS(i) FOR_SHARE(s) {
           const int row = threadIdx.y + SIDE * i, of_head = threadIdx.x + SIDE * s;
-          sum[i][s] += steps[row][c] * held[c][of_head];
+          sum[i][s] += steps[row][c] * tiles.held[c][of_head];
         }
       __syncthreads();
     }
@@ -80,23 +97,19 @@ extern "C" __global__ void keys_grad(ARRAYS, const T* d, const S* tops, const S*
                                      T* dv, NUMBERS, S steep) {
   const Given given = AS_GIVEN;
   const Rows rows = {tops, shares, sums};
-  __shared__ S asked[HIGH][PITCH], incoming[HIGH][PITCH], held[WIDE][PITCH], worth[WIDE][PITCH];
+  __shared__ Tiles tiles;
   __shared__ S steps[HIGH][WIDE + 1], weights[HIGH][WIDE + 1];
-  const Index tiles = (keys + WIDE - 1) / WIDE;
-  for (Index block = blockIdx.x; block < stacks * tiles; block += gridDim.x) {
-    const Index stack = block / tiles, start = block % tiles * WIDE;
+  const Index count = (keys + WIDE - 1) / WIDE;
+  for (Index block = blockIdx.x; block < stacks * count; block += gridDim.x) {
+    const Index stack = block / count, start = block % count * WIDE;
     S of_key[BROAD][SHARE], of_value[BROAD][SHARE];
     FOR_COLUMNS(j) FOR_SHARE(s) of_key[j][s] = of_value[j][s] = 0;
-    load<WIDE>(k + stack * keys * depth, start, keys, depth, held);
-    load<WIDE>(v + stack * keys * width, start, keys, width, worth);
+    tiles.load_keys(given, k, v, stack, start);
     for (Index first = 0; first < queries; first += HIGH) {
-      load<HIGH>(q + stack * queries * depth, first, queries, depth, asked);
-      load<HIGH>(d + stack * queries * width, first, queries, width, incoming);
+      tiles.load_queries(given, q, d, stack, first);
       __syncthreads();
-      S score[TALL][BROAD], slope[TALL][BROAD], weight[TALL][BROAD];
-      multiply(asked, held, score);
-      multiply(incoming, worth, slope);
-      slopes(given, rows, stack, first, start, score, slope, weight);
+      S slope[TALL][BROAD], weight[TALL][BROAD];
+      slopes(given, rows, tiles, stack, first, start, slope, weight);
       FOR_ROWS(i) FOR_COLUMNS(j) {
         const int row = threadIdx.y + SIDE * i, column = threadIdx.x + SIDE * j;
         steps[row][column] = slope[i][j];
@@ -106,8 +119,8 @@ extern "C" __global__ void keys_grad(ARRAYS, const T* d, const S* tops, const S*
       for (int c = 0; c < HIGH; c++)
         FOR_COLUMNS(j) FOR_SHARE(s) {
           const int column = threadIdx.y + SIDE * j, of_head = threadIdx.x + SIDE * s;
-          of_key[j][s] += steps[c][column] * asked[c][of_head];
-          of_value[j][s] += weights[c][column] * incoming[c][of_head];
+          of_key[j][s] += steps[c][column] * tiles.asked[c][of_head];
+          of_value[j][s] += weights[c][column] * tiles.incoming[c][of_head];
         }
       __syncthreads();
     }

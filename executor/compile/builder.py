@@ -46,6 +46,7 @@ from fluidlite.executor.run.kernels import check_slots
 from fluidlite.ir.block import Block
 from fluidlite.ir.operator import Operator
 from fluidlite.ir.prune import reads, writes
+from fluidlite.ops.kernels.compiled_steps import CompiledSteps
 from fluidlite.values.scope import Scope
 from fluidlite.values.tensor import LoDTensor
 
@@ -63,7 +64,7 @@ Writer: TypeAlias = "Callable[[PlanBuilder, Operator], bool]"
 """Writes an op with a sub-block into the plan; False if it has to be left to the interpreter."""
 
 
-def _recurrences(target: Target) -> Recurrences | DeviceRecurrences | None:
+def _recurrences(target: Target) -> CompiledSteps | None:
     """The kernels that run all steps of a recurrence at once, where there are some."""
     if not target.on_host:
         return DeviceRecurrences()

@@ -1,6 +1,4 @@
-"""Recurrences on a device by one launch for all steps, for `lstm_steps` and `gru_steps` of
-`fluidlite.ops.kernels`.
-"""
+"""Recurrences on a device by one launch for all steps."""
 
 from __future__ import annotations
 
@@ -13,7 +11,8 @@ import numpy as np
 from fluidlite.base.dtypes import Array
 from fluidlite.base.registry import KernelContext
 from fluidlite.executor.cuda.kernel import THREADS, WARP, CudaKernel
-from fluidlite.ops.kernels.gru_steps import GruRun, GruUnit
+from fluidlite.ops.kernels.compiled_steps import CompiledSteps
+from fluidlite.ops.kernels.gru_steps import GruLayer, GruRun
 from fluidlite.ops.kernels.lstm_steps import LstmLayer, LstmRun
 from fluidlite.ops.kernels.recurrence import Activation, TimeSteps
 
@@ -42,17 +41,13 @@ class _LaunchForm(NamedTuple):
     activations: Mapping[str, Activation]
 
 
-class DeviceRecurrences:
-    """The recurrences that have kernels; None for others, which array functions run step by step."""
-
-    searches = None
+class DeviceRecurrences(CompiledSteps):
+    """The recurrences that have kernels: long short-term memories and gated recurrent units."""
 
     def lstm(
         self, ctx: KernelContext, layer: LstmLayer, X: Array, bias: Array, saves: bool, fixed: Hashable
     ) -> LstmRun | None:
-        """All steps of a long short-term memory over rows X as they are given; without what only a gradient
-        reads, unless it `saves` that.
-        """
+        """One launch; see `CompiledSteps`."""
         if not _fits_lstm(layer, X, bias):
             return None
         xp, size = layer.cell.xp, layer.cell.size
@@ -66,9 +61,7 @@ class DeviceRecurrences:
     def lstm_back(
         self, ctx: KernelContext, layer: LstmLayer, run: LstmRun, d: Maybe, dcells: Maybe, last_cells: Maybe
     ) -> tuple[Array, ...] | None:
-        """All steps back from `d`, the gradient of the states, and from those of the cells: the gradients of
-        the gates, the state before each row, the gradients of bias and first cells.
-        """
+        """One launch, and sums over rows for the bias; see `CompiledSteps`."""
         if not _fits_lstm(layer, *run, d, dcells, last_cells):
             return None
         xp, size, steps = layer.cell.xp, layer.cell.size, layer.steps
@@ -85,54 +78,34 @@ class DeviceRecurrences:
         return dx, earlier, _bias_gradient(layer, run, dx, before), first_cells
 
     def gru(
-        self,
-        ctx: KernelContext,
-        unit: GruUnit,
-        steps: TimeSteps,
-        X: Array,
-        bias: Maybe,
-        H0: Maybe,
-        fixed: Hashable,
+        self, ctx: KernelContext, layer: GruLayer, X: Array, bias: Maybe, fixed: Hashable
     ) -> GruRun | None:
-        """All steps of a gated recurrent unit over rows X as they are given."""
-        if not _fits(unit.size, steps, unit.gate_weight, X, unit.candidate_weight, bias, H0):
+        """One launch; see `CompiledSteps`."""
+        unit, steps, first_states = layer
+        if not _fits(unit.size, steps, unit.gate_weight, X, unit.candidate_weight, bias, first_states):
             return None
         xp, size = unit.xp, unit.size
         run = GruRun(*(xp.empty((len(X), count * size), X.dtype) for count in (1, 3, 1)))
-        given = (X, unit.gate_weight, unit.candidate_weight, bias, H0)
+        given = (X, unit.gate_weight, unit.candidate_weight, bias, first_states)
         arrays = [*map(functools.partial(_whole, xp), given), *_places(xp, steps), *run]
-        _launch_gru(unit, steps, "gru", 2 * size, arrays, {"HAS_STATES": H0, "BIASED": bias})
+        _launch_gru(layer, "gru", 2 * size, arrays, bias is not None)
         return run
 
     def gru_back(
-        self,
-        ctx: KernelContext,
-        unit: GruUnit,
-        steps: TimeSteps,
-        hidden: Maybe,
-        gates: Array,
-        H0: Maybe,
-        d: Array,
+        self, ctx: KernelContext, layer: GruLayer, run: GruRun, d: Array
     ) -> tuple[Array, ...] | None:
-        """All steps back from `d`, the gradient of the states: the gradients of the gates, the state before
-        each row and what the reset gate let through of it, the gradients of bias and first states.
-        """
+        """One launch, and a sum over rows for the bias; see `CompiledSteps`."""
+        unit, steps, first_states = layer
         weights = unit.gate_weight.T, unit.candidate_weight.T
-        if not _fits(unit.size, steps, *weights, hidden, gates, H0, d):
+        if not _fits(unit.size, steps, *weights, run.hidden, run.gates, first_states, d):
             return None
         xp, size = unit.xp, unit.size
         dx, earlier, reset = (xp.empty((len(d), count * size), d.dtype) for count in (3, 1, 1))
         first = xp.empty((steps.running, size), d.dtype)
-        arrays = [*map(functools.partial(_whole, xp), (d, *weights, H0)), *_places(xp, steps)]
-        arrays += [*map(functools.partial(_whole, xp), (hidden, gates)), dx, earlier, reset, first]
-        _launch_gru(unit, steps, "gru_grad", size, arrays, {"HAS_STATES": H0, "BIASED": None})
+        arrays = [*map(functools.partial(_whole, xp), (d, *weights, first_states)), *_places(xp, steps)]
+        arrays += [*map(functools.partial(_whole, xp), (run.hidden, run.gates)), dx, earlier, reset, first]
+        _launch_gru(layer, "gru_grad", size, arrays, False)
         return dx, earlier, reset, dx.sum(axis=0), first
-
-    def _none(self, *_: Any) -> None:
-        """No kernel: array functions run these."""
-        return None
-
-    lstmp = lstmp_back = cells = cells_back = _none
 
 
 def _fits(size: int, steps: TimeSteps, weight: Array, *arrays: Maybe) -> bool:
@@ -192,18 +165,11 @@ def _launch_lstm(
     _launch(cell.xp, "lstm.cu", name, form, arrays, (cell.size, float(cell.clip)))
 
 
-def _launch_gru(
-    unit: GruUnit,
-    steps: TimeSteps,
-    name: str,
-    columns: int,
-    arrays: Sequence[Any],
-    given: Mapping[str, Maybe],
-) -> None:
-    has = {key: value is not None for key, value in given.items()}
+def _launch_gru(layer: GruLayer, name: str, columns: int, arrays: Sequence[Any], biased: bool) -> None:
+    unit = layer.unit
     activations = {"GATE": unit.gate, "CANDIDATE": unit.candidate}
-    known = {**has, "ORIGIN": unit.origin_mode}
-    form = _LaunchForm(steps, unit.gate_weight.dtype, columns, known, activations)
+    known = {"HAS_STATES": layer.first_states is not None, "BIASED": biased, "ORIGIN": unit.origin_mode}
+    form = _LaunchForm(layer.steps, unit.gate_weight.dtype, columns, known, activations)
     _launch(unit.xp, "gru.cu", name, form, arrays, (unit.size,))
 
 

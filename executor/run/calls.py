@@ -15,6 +15,7 @@ from fluidlite.base.registry import EMPTY_VAR, Lod, WithLod
 from fluidlite.executor.run.interpreter import Frame, Interpreter
 from fluidlite.executor.run.kernels import Kernel, RunContext, detach, lod_sources, unpack
 from fluidlite.ir.operator import Operator
+from fluidlite.ops.kernels.compiled_steps import CompiledSteps
 
 __all__ = ["Absent", "BlockCall", "CallFacts", "KernelCall"]
 
@@ -82,7 +83,7 @@ class KernelCall:
         inputs: Sequence[str],
         outputs: Sequence[str],
         with_lod: bool = False,
-        compiled: Any = None,
+        compiled: CompiledSteps | None = None,
         facts: CallFacts = _NO_FACTS,
     ) -> None:
         self.op = op

@@ -19,6 +19,7 @@ from fluidlite.executor.run.located import locate
 from fluidlite.executor.run.operand_types import check_operand_types, slots_of_one_type
 from fluidlite.executor.run.team import pieces, team_of
 from fluidlite.ir.operator import Operator
+from fluidlite.ops.kernels.compiled_steps import CompiledSteps
 
 __all__ = ["RunContext", "Kernel", "check_slots", "detach", "lod_sources", "unpack"]
 
@@ -41,7 +42,7 @@ class RunContext:
         self.frame = frame
         self.interpreter: Any = None
         self.threads = threads
-        self.compiled: Any = None
+        self.compiled: CompiledSteps | None = None
         self.searches: Any = None
         self.unread: frozenset[str] = frozenset()
         self.fixed: frozenset[str] = frozenset()

@@ -157,7 +157,7 @@ class KernelContext(Protocol):
     scope: Any  # the Scope of the run
     place: Any
     threads: int
-    compiled: Any  # compiled kernels of recurrences (`fluidlite.ops.kernels.lstm_steps`), or None
+    compiled: Any  # recurrences in one call (`fluidlite.ops.kernels.compiled_steps`), or None
     searches: Any  # compiled searches of the host (paths, distances, boxes that are kept), or None
     unread: frozenset[str]  # output slots that nobody reads, and that need no value
     fixed: frozenset[str]  # input slots of persistable variables that the program does not write

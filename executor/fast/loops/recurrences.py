@@ -1,6 +1,4 @@
-"""Recurrences of plans by compiled code, for `lstm_steps`, `gru_steps` and `rnn_steps` of
-`fluidlite.ops.kernels`.
-"""
+"""Recurrences of plans by compiled code."""
 
 from __future__ import annotations
 
@@ -21,10 +19,11 @@ from fluidlite.executor.fast.loops.lstm import LstmForm, LstmSteps, ProjectedFor
 from fluidlite.executor.fast.loops.panels import Panels, as_argument
 from fluidlite.executor.fast.loops.searches import Searches
 from fluidlite.executor.run.team import on_team
-from fluidlite.ops.kernels.gru_steps import GruRun, GruUnit
+from fluidlite.ops.kernels.compiled_steps import CompiledSteps
+from fluidlite.ops.kernels.gru_steps import GruLayer, GruRun, GruUnit
 from fluidlite.ops.kernels.lstm_steps import LstmLayer, LstmRun, ProjectedRun, Projection
 from fluidlite.ops.kernels.recurrence import TimeSteps
-from fluidlite.ops.kernels.rnn_steps import CellRun, CellUnit, SimpleUnit
+from fluidlite.ops.kernels.rnn_steps import CellLayer, CellRun, CellUnit, SimpleUnit
 from fluidlite.values.tensor import rebinds
 
 __all__ = ["Recurrences"]
@@ -71,7 +70,7 @@ class _StepsFunction(NamedTuple):
     """Of a row."""
 
 
-class Recurrences:
+class Recurrences(CompiledSteps):
     """The compiled recurrences of a plan, and its searches; None for what has no code, or not yet."""
 
     def __init__(self, wait: bool) -> None:
@@ -130,9 +129,7 @@ class Recurrences:
     def lstm(
         self, ctx: KernelContext, layer: LstmLayer, X: Array, bias: Array, saves: bool, fixed: Hashable
     ) -> LstmRun | None:
-        """All steps of a long short-term memory over rows X as they are given; without what only a gradient
-        reads, unless it `saves` that.
-        """
+        """A call for each thread; see `CompiledSteps`."""
         if not _fits(layer.steps, layer.weight, X, *_initial(layer)):
             return None
         size, kept = layer.cell.size, _kept_as(ctx, fixed)
@@ -149,9 +146,7 @@ class Recurrences:
     def lstm_back(
         self, ctx: KernelContext, layer: LstmLayer, run: LstmRun, d: Maybe, dcells: Maybe, last_cells: Maybe
     ) -> tuple[Array, ...] | None:
-        """All steps back from `d`, the gradient of the states, and from those of the cells: the gradients of
-        the gates, the state before each row, the gradients of bias and first cells.
-        """
+        """A call for each thread; see `CompiledSteps`."""
         if not _fits(layer.steps, layer.weight, *run, *_initial(layer), d, dcells, last_cells):
             return None
         size, own = layer.cell.size, _lstm_own(layer, dcells is not None)
@@ -175,7 +170,7 @@ class Recurrences:
     def lstmp(
         self, ctx: KernelContext, layer: LstmLayer, X: Array, bias: Array, fixed: Hashable
     ) -> ProjectedRun | None:
-        """All steps of a long short-term memory whose recurrence reads a projection of its states."""
+        """A call for each thread; see `CompiledSteps`."""
         assert layer.projection is not None
         weights = [layer.weight, layer.projection.weight]
         if not _fits(layer.steps, layer.weight, X, *_initial(layer), layer.projection.weight):
@@ -194,10 +189,7 @@ class Recurrences:
     def lstmp_back(
         self, ctx: KernelContext, layer: LstmLayer, run: ProjectedRun, d: Array, dcells: Maybe
     ) -> tuple[Array, ...] | None:
-        """All steps back from `d`, the gradient of the projected states, and from those of the cells: the
-        gradients of the gates, the projected state before each row, the gradients of the projection's
-        product, step by step, those of bias and first cells.
-        """
+        """A call for each thread; see `CompiledSteps`."""
         projection, size = layer.projection, layer.cell.size
         assert projection is not None
         if not _fits(layer.steps, layer.weight, *run, *_initial(layer), d, dcells, projection.weight):
@@ -219,52 +211,39 @@ class Recurrences:
 
     # ------------------------------------------------------------------ gated recurrent unit
     def gru(
-        self,
-        ctx: KernelContext,
-        unit: GruUnit,
-        steps: TimeSteps,
-        X: Array,
-        bias: Maybe,
-        H0: Maybe,
-        fixed: Hashable,
+        self, ctx: KernelContext, layer: GruLayer, X: Array, bias: Maybe, fixed: Hashable
     ) -> GruRun | None:
-        """All steps of a gated recurrent unit over rows X as they are given."""
-        if not _pays(steps, unit) or not _fits(steps, unit.gate_weight, X, H0):
+        """A call for each thread; see `CompiledSteps`."""
+        unit, steps, first_states = layer
+        if not _pays(steps, unit) or not _fits(steps, unit.gate_weight, X, first_states):
             return None
         weights = [unit.gate_weight, unit.candidate_weight]
-        own, kept = _gru_own(unit, H0), _kept_as(ctx, fixed)
+        own, kept = _gru_own(layer), _kept_as(ctx, fixed)
         function = self._function(GruSteps, False, GruForm, unit.size, weights, own, kept)
         if function is None:
             return None
         run = GruRun(*(np.empty((len(X), count * unit.size), np.float32) for count in (1, 3, 1)))
-        values = {**_entry(X, bias, H0, unit.size), **_named(run)}
+        values = {**_entry(X, bias, first_states, unit.size), **_named(run)}
         _Calls(function, steps, unit.size, values).run(ctx.threads)
         return run
 
     def gru_back(
-        self,
-        ctx: KernelContext,
-        unit: GruUnit,
-        steps: TimeSteps,
-        hidden: Maybe,
-        gates: Array,
-        H0: Maybe,
-        d: Array,
+        self, ctx: KernelContext, layer: GruLayer, run: GruRun, d: Array
     ) -> tuple[Array, ...] | None:
-        """All steps back from `d`, the gradient of the states: the gradients of the gates, the state before
-        each row and what the reset gate let through of it, the gradients of bias and first states.
-        """
-        if not _pays(steps, unit) or not _fits(steps, unit.gate_weight, hidden, gates, H0, d):
+        """A call for each thread; see `CompiledSteps`."""
+        unit, steps, first_states = layer
+        given = run.hidden, run.gates, first_states, d
+        if not _pays(steps, unit) or not _fits(steps, unit.gate_weight, *given):
             return None
         weights = [unit.gate_weight.T, unit.candidate_weight.T]
-        function = self._function(GruSteps, True, GruForm, unit.size, weights, _gru_own(unit, H0))
+        function = self._function(GruSteps, True, GruForm, unit.size, weights, _gru_own(layer))
         if function is None:
             return None
         values = {
             **_gradients(d, 3 * unit.size),
-            "First": _first(H0, unit.size),
-            "Hidden": np.ascontiguousarray(hidden),
-            "Gates": np.ascontiguousarray(gates),
+            "First": _first(first_states, unit.size),
+            "Hidden": np.ascontiguousarray(run.hidden),
+            "Gates": np.ascontiguousarray(run.gates),
             "Passed": np.empty_like(d, order="C"),
         }
         calls = _Calls(function, steps, unit.size, values, {"DBias": 3 * unit.size})
@@ -273,34 +252,27 @@ class Recurrences:
 
     # ------------------------------------------------------------------ one product of the whole state
     def cells(
-        self,
-        ctx: KernelContext,
-        unit: CellUnit,
-        steps: TimeSteps,
-        X: Array,
-        bias: Array,
-        H0: Array,
-        fixed: Hashable,
+        self, ctx: KernelContext, layer: CellLayer, X: Array, bias: Array, fixed: Hashable
     ) -> CellRun | None:
-        """All steps of a unit of the op `rnn` over rows X as they are given."""
-        if not _fits(steps, unit.weight, X, H0):
+        """A call for each thread; see `CompiledSteps`."""
+        unit, steps, first_states = layer
+        if not _fits(steps, unit.weight, X, first_states):
             return None
         kind, form, own = _cell_kind(unit)
         function = self._function(kind, False, form, unit.size, [unit.weight], own, _kept_as(ctx, fixed))
         if function is None:
             return None
         run = CellRun(*(np.empty((len(X), count * unit.size), np.float32) for count in (1, unit.kept)))
-        values = {**_entry(X, bias, H0, unit.size), "Hidden": run.hidden, "Gates": run.kept}
+        values = {**_entry(X, bias, first_states, unit.size), "Hidden": run.hidden, "Gates": run.kept}
         _Calls(function, steps, unit.size, values).run(ctx.threads)
         return run
 
     def cells_back(
-        self, ctx: KernelContext, unit: CellUnit, steps: TimeSteps, run: CellRun, H0: Array, d: Array
+        self, ctx: KernelContext, layer: CellLayer, run: CellRun, d: Array
     ) -> tuple[Array, ...] | None:
-        """All steps back from `d`, the gradient of the states: the gradients of the planes, the state before
-        each row, the gradients of the bias and of the first states.
-        """
-        if not _fits(steps, unit.weight, run.hidden, H0, d):
+        """A call for each thread; see `CompiledSteps`."""
+        unit, steps, first_states = layer
+        if not _fits(steps, unit.weight, run.hidden, first_states, d):
             return None
         kind, form, own = _cell_kind(unit)
         function = self._function(kind, True, form, unit.size, [unit.weight.T], own)
@@ -308,7 +280,7 @@ class Recurrences:
             return None
         values = {
             **_gradients(d, unit.made * unit.size),
-            "First": _first(H0, unit.size),
+            "First": _first(first_states, unit.size),
             "Hidden": np.ascontiguousarray(run.hidden),
             "Gates": np.ascontiguousarray(run.kept),
         }
@@ -390,9 +362,10 @@ def _projected(layer: LstmLayer, run: ProjectedRun) -> dict[str, Any]:
     return {**_cells(layer), **_named(run), "state": run.hidden.shape[1]}
 
 
-def _gru_own(unit: GruUnit, H0: Maybe) -> tuple[Any, ...]:
+def _gru_own(layer: GruLayer) -> tuple[Any, ...]:
     """The same for a gated recurrent unit."""
-    return H0 is not None, unit.gate.name, unit.candidate.name, unit.origin_mode
+    unit = layer.unit
+    return layer.first_states is not None, unit.gate.name, unit.candidate.name, unit.origin_mode
 
 
 def _named(run: LstmRun | ProjectedRun | GruRun) -> dict[str, Array]:

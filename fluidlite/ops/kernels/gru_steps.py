@@ -14,7 +14,7 @@ from fluidlite.base.registry import KernelContext
 from fluidlite.ops.kernels.products import gate_product, product, shared_product
 from fluidlite.ops.kernels.recurrence import Activation, TimeSteps, chunks, gate_steps, planes
 
-__all__ = ["GruGradients", "GruRun", "GruUnit", "run", "run_back", "run_rows", "run_rows_back"]
+__all__ = ["GruGradients", "GruLayer", "GruRun", "GruUnit", "run", "run_back", "run_rows", "run_rows_back"]
 
 Maybe: TypeAlias = "Array | None"
 
@@ -66,12 +66,23 @@ class GruUnit(NamedTuple):
             xp.multiply(out[2], update, out=out[2])
 
 
-def run(unit: GruUnit, steps: TimeSteps, X: Array, bias: Maybe, H0: Maybe) -> tuple[Array, Array, Array]:
+class GruLayer(NamedTuple):
+    """Values that a run and its way back have in common: the unit and its steps, and the first states,
+    longest sequence first.
+    """
+
+    unit: GruUnit
+    steps: TimeSteps
+    first_states: Maybe = None
+
+
+def run(layer: GruLayer, X: Array, bias: Maybe) -> tuple[Array, Array, Array]:
     """All steps over the inputs of the gates, X [rows, 3 size]: gates, reset and new states, step by step."""
+    unit, steps, first = layer
     xp, size, count = unit.xp, unit.size, len(steps.rows)
     made = xp.empty((count, 3 * size), X.dtype)
     reset, hidden = (xp.empty((count, size), X.dtype) for _ in range(2))
-    for step, entry, gates, earlier in gate_steps(steps, X, 3, made, hidden, H0):
+    for step, entry, gates, earlier in gate_steps(steps, X, 3, made, hidden, first):
         now = step.rows
         if earlier is None:
             gates[...] = entry
@@ -100,17 +111,16 @@ def _activate(unit: GruUnit, gates: Array, earlier: Maybe, reset: Array, scratch
     unit.candidate.apply(xp, candidate)
 
 
-def run_back(
-    unit: GruUnit, steps: TimeSteps, gates: Array, hidden: Array, H0: Maybe, d: Array
-) -> tuple[Array, Array]:
+def run_back(layer: GruLayer, gates: Array, hidden: Array, d: Array) -> tuple[Array, Array]:
     """Gradients of the gates before activation, and of the first states, from `d`, that of the states,
     which is overwritten.
     """
+    unit, steps, _ = layer
     xp, size = unit.xp, unit.size
     found = xp.empty(gates.shape, d.dtype)
     scratch = xp.empty((3, steps.running, size), d.dtype)
     passed = scratch[0, :0]
-    for chunk in chunks(steps, gates, 3, hidden, H0):
+    for chunk in chunks(steps, gates, 3, hidden, layer.first_states):
         factors, straight = chunk.factors, chunk.share
         unit.factors(chunk.gates, chunk.earlier, factors, straight)
         for step in chunk.steps:
@@ -152,41 +162,28 @@ class GruGradients(NamedTuple):
     weight: Maybe
 
 
-def run_rows(
-    ctx: KernelContext,
-    unit: GruUnit,
-    steps: TimeSteps,
-    X: Array,
-    bias: Maybe,
-    H0: Maybe,
-    fixed: Hashable = None,
-) -> GruRun:
+def run_rows(ctx: KernelContext, layer: GruLayer, X: Array, bias: Maybe, fixed: Hashable = None) -> GruRun:
     """All steps over rows as they are given, by compiled code where the run has it; `fixed` as in
     `lstm_steps.run_rows`.
     """
     if ctx.compiled is not None:
-        done: GruRun | None = ctx.compiled.gru(ctx, unit, steps, X, bias, H0, fixed)
+        done: GruRun | None = ctx.compiled.gru(ctx, layer, X, bias, fixed)
         if done is not None:
             return done
-    gates, reset, hidden = run(unit, steps, X, bias, H0)
-    return GruRun(steps.by_sequence(hidden), gates, reset)
+    gates, reset, hidden = run(layer, X, bias)
+    return GruRun(layer.steps.by_sequence(hidden), gates, reset)
 
 
 def run_rows_back(
-    ctx: KernelContext,
-    unit: GruUnit,
-    steps: TimeSteps,
-    made: GruRun,
-    H0: Maybe,
-    d: Array,
-    wants_weight: bool = True,
+    ctx: KernelContext, layer: GruLayer, made: GruRun, d: Array, wants_weight: bool = True
 ) -> GruGradients:
     """All steps back, from the gradient of the states; by compiled code where the run has it."""
+    unit, steps, first_states = layer
     xp, split, size = unit.xp, 2 * unit.size, unit.size
     weight = xp.empty(3 * size * size, d.dtype) if wants_weight else None
     done: tuple[Array, ...] | None = None
     if ctx.compiled is not None:
-        done = ctx.compiled.gru_back(ctx, unit, steps, made.hidden, made.gates, H0, d)
+        done = ctx.compiled.gru_back(ctx, layer, made, d)
     if done is not None:
         gates, earlier, reset, bias, first = done
         if weight is not None:
@@ -194,8 +191,9 @@ def run_rows_back(
             weight[split * size :] = shared_product(ctx, xp, reset.T, gates[:, split:]).reshape(-1)
         return GruGradients(gates, bias, first, weight)
     hidden = steps.by_step(made.hidden)
-    dgates, first = run_back(unit, steps, made.gates, hidden, H0, steps.by_step(d))
+    dgates, first = run_back(layer, made.gates, hidden, steps.by_step(d))
     if weight is not None:
-        weight[: split * size] = steps.weight_gradient(ctx, hidden, H0, dgates[:, :split]).reshape(-1)
+        of_gates = steps.weight_gradient(ctx, hidden, first_states, dgates[:, :split])
+        weight[: split * size] = of_gates.reshape(-1)
         weight[split * size :] = shared_product(ctx, xp, made.reset.T, dgates[:, split:]).reshape(-1)
     return GruGradients(steps.by_sequence(dgates), dgates.sum(axis=0), first, weight)

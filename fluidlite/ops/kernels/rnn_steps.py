@@ -18,6 +18,7 @@ from fluidlite.ops.kernels.recurrence import ACTIVATIONS, Activation, TimeSteps,
 
 __all__ = [
     "CellGradients",
+    "CellLayer",
     "CellRun",
     "CellUnit",
     "ResetAfterUnit",
@@ -123,6 +124,16 @@ class SimpleUnit(CellUnit):
         self.activation.slope(self.xp, kept, out)
 
 
+class CellLayer(NamedTuple):
+    """Values that a run and its way back have in common: the unit and its steps, and the first states,
+    longest sequence first.
+    """
+
+    unit: CellUnit
+    steps: TimeSteps
+    first_states: Array
+
+
 class CellRun(NamedTuple):
     """Values of a run: states in the order of the rows that were given, what is kept step by step."""
 
@@ -141,28 +152,21 @@ class CellGradients(NamedTuple):
     weight: Array
 
 
-def run_rows(
-    ctx: KernelContext,
-    unit: CellUnit,
-    steps: TimeSteps,
-    X: Array,
-    bias: Array,
-    H0: Array,
-    fixed: Hashable = None,
-) -> CellRun:
+def run_rows(ctx: KernelContext, layer: CellLayer, X: Array, bias: Array, fixed: Hashable = None) -> CellRun:
     """All steps over rows as they are given, X [rows, products x size], by compiled code where the run has
     it; `bias` [made x size], `fixed` as in `lstm_steps.run_rows`.
     """
     if ctx.compiled is not None:
-        done: CellRun | None = ctx.compiled.cells(ctx, unit, steps, X, bias, H0, fixed)
+        done: CellRun | None = ctx.compiled.cells(ctx, layer, X, bias, fixed)
         if done is not None:
             return done
-    hidden, kept = _run(unit, steps, X, bias, H0)
-    return CellRun(steps.by_sequence(hidden), kept)
+    hidden, kept = _run(layer, X, bias)
+    return CellRun(layer.steps.by_sequence(hidden), kept)
 
 
-def _run(unit: CellUnit, steps: TimeSteps, X: Array, bias: Array, H0: Array) -> tuple[Array, Array]:
+def _run(layer: CellLayer, X: Array, bias: Array) -> tuple[Array, Array]:
     """States and what is kept, step by step."""
+    unit, steps, first_states = layer
     xp, size, count = unit.xp, unit.size, unit.products
     entries, rest = X + bias[: count * size], bias[count * size :]
     hidden = xp.empty((len(X), size), X.dtype)
@@ -171,7 +175,7 @@ def _run(unit: CellUnit, steps: TimeSteps, X: Array, bias: Array, H0: Array) -> 
     kept_planes = planes(kept, unit.kept) if unit.kept else xp.empty((0, *hidden.shape), X.dtype)
     for step in steps:
         now = step.rows
-        before = steps.one_before(step, hidden, H0)
+        before = steps.one_before(step, hidden, first_states)
         assert before is not None  # the op has first states
         sums = scratch[: count * step.width * size].reshape(count, step.width, size)
         gate_product(xp, before, unit.weight, sums)
@@ -180,32 +184,30 @@ def _run(unit: CellUnit, steps: TimeSteps, X: Array, bias: Array, H0: Array) -> 
     return hidden, kept
 
 
-def run_rows_back(
-    ctx: KernelContext, unit: CellUnit, steps: TimeSteps, made: CellRun, H0: Array, d: Array
-) -> CellGradients:
+def run_rows_back(ctx: KernelContext, layer: CellLayer, made: CellRun, d: Array) -> CellGradients:
     """All steps back, from the gradient of the states; by compiled code where the run has it."""
+    unit, steps, first_states = layer
     xp, inner = unit.xp, -unit.products * unit.size
     done: tuple[Array, ...] | None = None
     if ctx.compiled is not None:
-        done = ctx.compiled.cells_back(ctx, unit, steps, made, H0, d)
+        done = ctx.compiled.cells_back(ctx, layer, made, d)
     if done is not None:
         gates, earlier, bias, first = done
         return CellGradients(gates, bias, first, shared_product(ctx, xp, earlier.T, gates[:, inner:]))
     hidden = steps.by_step(made.hidden)
-    found, first = _run_back(unit, steps, made.kept if unit.kept else hidden, hidden, H0, steps.by_step(d))
-    weight = steps.weight_gradient(ctx, hidden, H0, found[:, inner:])
+    found, first = _run_back(layer, made.kept if unit.kept else hidden, hidden, steps.by_step(d))
+    weight = steps.weight_gradient(ctx, hidden, first_states, found[:, inner:])
     return CellGradients(steps.by_sequence(found), found.sum(axis=0), first, weight)
 
 
-def _run_back(
-    unit: CellUnit, steps: TimeSteps, kept: Array, hidden: Array, H0: Array, d: Array
-) -> tuple[Array, Array]:
+def _run_back(layer: CellLayer, kept: Array, hidden: Array, d: Array) -> tuple[Array, Array]:
     """Gradients of the planes and of the first states from `d`, which is overwritten; all step by step."""
+    unit, steps, first_states = layer
     xp, size = unit.xp, unit.size
     found = xp.empty((len(d), unit.made * size), d.dtype)
     found_planes, scratch = planes(found, unit.made), xp.empty((steps.running, size), d.dtype)
     passed = scratch[:0]
-    for chunk in chunks(steps, kept, max(unit.kept, 1), hidden, H0):
+    for chunk in chunks(steps, kept, max(unit.kept, 1), hidden, first_states):
         unit.factors(chunk.gates, chunk.earlier, chunk.factors, chunk.share)
         for step in chunk.steps:
             now, inner = step.rows, chunk.inner(step)

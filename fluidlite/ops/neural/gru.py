@@ -12,7 +12,7 @@ from typing import Any
 from fluidlite.base.dtypes import Array
 from fluidlite.base.errors import ShapeError
 from fluidlite.base.registry import KernelContext, Lod, Op, Spec, WithLod
-from fluidlite.ops.kernels.gru_steps import GruRun, GruUnit, run_rows, run_rows_back
+from fluidlite.ops.kernels.gru_steps import GruLayer, GruRun, GruUnit, run_rows, run_rows_back
 from fluidlite.ops.kernels.recurrence import activation, single_step, steps_of
 
 
@@ -85,7 +85,7 @@ def _(
 ) -> tuple[Array, Array, Array | None, WithLod]:
     steps = steps_of("gru", "Input", xp, Input_lod, len(Input), is_reverse)
     unit = _unit("gru", xp, Weight, gate_activation, activation, origin_mode)
-    made = run_rows(ctx, unit, steps, Input, Bias, steps.initial(H0), _fixed(ctx))
+    made = run_rows(ctx, GruLayer(unit, steps, steps.initial(H0)), Input, Bias, _fixed(ctx))
     ordered = None if "BatchHidden" in ctx.unread else steps.by_step(made.hidden)
     return made.gates, made.reset, ordered, WithLod(made.hidden, Input_lod)
 
@@ -113,7 +113,8 @@ def _(
     steps = steps_of("gru_grad", "Input", xp, Input_lod, len(Input), is_reverse)
     unit = _unit("gru_grad", xp, Weight, gate_activation, activation, origin_mode)
     made = GruRun(Hidden, BatchGate, BatchResetHiddenPrev)
-    found = run_rows_back(ctx, unit, steps, made, steps.initial(H0), dHidden, "Weight@GRAD" in wants)
+    layer = GruLayer(unit, steps, steps.initial(H0))
+    found = run_rows_back(ctx, layer, made, dHidden, "Weight@GRAD" in wants)
     return (
         found.gates if "Input@GRAD" in wants else None,
         None if H0 is None else steps.initial_gradient(found.first, H0),
@@ -166,7 +167,8 @@ def _(
     origin_mode: bool,
 ) -> tuple[Array, Array, Array]:
     unit = _unit("gru_unit", xp, Weight, _name(gate_activation), _name(activation), origin_mode)
-    made = run_rows(ctx, unit, single_step(xp, len(Input)), Input, Bias, HiddenPrev, _fixed(ctx))
+    layer = GruLayer(unit, single_step(xp, len(Input)), HiddenPrev)
+    made = run_rows(ctx, layer, Input, Bias, _fixed(ctx))
     return made.gates, made.reset, made.hidden
 
 
@@ -187,9 +189,9 @@ def _(
     wants: frozenset[str],
 ) -> tuple[Array | None, ...]:
     unit = _unit("gru_unit_grad", xp, Weight, _name(gate_activation), _name(activation), origin_mode)
-    steps = single_step(xp, len(Input))
+    layer = GruLayer(unit, single_step(xp, len(Input)), HiddenPrev)
     # of a single step the states are no one's earlier ones, and are not read
     made = GruRun(dHidden, Gate, ResetHiddenPrev)
-    found = run_rows_back(ctx, unit, steps, made, HiddenPrev, dHidden, "Weight@GRAD" in wants)
+    found = run_rows_back(ctx, layer, made, dHidden, "Weight@GRAD" in wants)
     dweight = None if found.weight is None else found.weight.reshape(Weight.shape)
     return (found.gates, found.first, dweight, None if Bias is None else found.bias.reshape(Bias.shape))

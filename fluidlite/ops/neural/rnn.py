@@ -26,7 +26,7 @@ from fluidlite.ops.kernels.last_run import last_run
 from fluidlite.ops.kernels.lstm_steps import LstmCell, LstmLayer, LstmRun
 from fluidlite.ops.kernels.products import product, shared_product
 from fluidlite.ops.kernels.recurrence import ACTIVATIONS, TimeSteps, even_steps, ordered_steps
-from fluidlite.ops.kernels.rnn_steps import CellRun, CellUnit, ResetAfterUnit, SimpleUnit
+from fluidlite.ops.kernels.rnn_steps import CellLayer, CellRun, CellUnit, ResetAfterUnit, SimpleUnit
 from fluidlite.values.tensor import host
 
 Maybe: TypeAlias = "Array | None"
@@ -224,14 +224,17 @@ class _LayerDirection:
             return ResetAfterUnit(self.xp, len(weight), weight)
         return SimpleUnit(self.xp, len(weight), weight, ACTIVATIONS[self.mode.removeprefix("RNN_").lower()])
 
+    @property
+    def _cells(self) -> CellLayer:
+        return CellLayer(self._unit, self.steps, self.first[0])
+
     def forward(self, x: Array, saves: bool) -> Array:
         """The states of all rows."""
         entry = shared_product(self.ctx, self.xp, x, self.weights.entry.T)
         if self.mode == "LSTM":
             self.run = lstm_steps.run_rows(self.ctx, self._lstm, entry, self._bias(), saves)
         else:
-            given_unit = self._unit, self.steps, entry, self._bias(), self.first[0]
-            self.run = rnn_steps.run_rows(self.ctx, *given_unit)
+            self.run = rnn_steps.run_rows(self.ctx, self._cells, entry, self._bias())
         return self.run.hidden
 
     def _bias(self) -> Array:
@@ -256,9 +259,9 @@ class _LayerDirection:
         if isinstance(self.run, LstmRun):
             return self._lstm_backward(self.run, d, last[1])
         assert self.run is not None
-        unit = self._unit
-        found = rnn_steps.run_rows_back(self.ctx, unit, self.steps, self.run, self.first[0], d)
-        columns = unit.products * unit.size
+        layer = self._cells
+        found = rnn_steps.run_rows_back(self.ctx, layer, self.run, d)
+        columns = layer.unit.products * layer.unit.size
         biases = found.bias[:columns], found.bias[-columns:]
         return _DirectionGradients(found.gates[:, :columns], (found.first,), found.weight.T, *biases)
 

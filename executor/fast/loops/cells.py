@@ -8,7 +8,7 @@ from typing import ClassVar
 
 from fluidlite.executor.fast.loops.gated import GatedSteps, UnitForm
 from fluidlite.executor.fast.loops.gates import activated, slope
-from fluidlite.executor.fast.loops.routine import CodeLoop
+from fluidlite.executor.fast.loops.routine import Address, CodeLoop, Integer, Scalar
 from fluidlite.executor.fast.loops.steps import StepCode, following_rows
 from fluidlite.executor.fast.loops.vectors import Vector
 
@@ -34,16 +34,16 @@ class ResetAfterSteps(GatedSteps[UnitForm]):
         with self.rows(step) as row:
             self._forward_row(step, row)
 
-    def _forward_row(self, step: StepCode, row: str) -> None:
+    def _forward_row(self, step: StepCode, row: Scalar) -> None:
         a = self.a
         sums = self.sums(row)
         place = step.row(row)
-        x = a.at("%X", a.times(place, step.three))
-        gates = a.at("%Gates", a.times(step.stored(row), step.four))
+        x = a.at("%X", place * step.three)
+        gates = a.at("%Gates", step.stored(row) * step.four)
         before = step.earlier(row, "%Hidden", "%First")
-        hidden = a.at("%Hidden", a.times(place, "%size"))
-        with a.units("%size", self.form.is_masked) as unit:
-            here = [a.sum(gate, unit.index) for gate in step.gates]
+        hidden = a.at("%Hidden", place * step.size)
+        with a.units(step.size, self.form.is_masked) as unit:
+            here = [gate + unit.index for gate in step.gates]
             planes = self._planes(sums, x, here)
             for value, at in zip(planes, here, strict=True):
                 a.store(value, gates, at)
@@ -52,7 +52,9 @@ class ResetAfterSteps(GatedSteps[UnitForm]):
             state = (earlier - candidate) * update + candidate
             a.store(state, hidden, unit.index)
 
-    def _planes(self, sums: str, x: str, here: Sequence[str]) -> tuple[Vector, Vector, Vector, Vector]:
+    def _planes(
+        self, sums: Address, x: Address, here: Sequence[Integer]
+    ) -> tuple[Vector, Vector, Vector, Vector]:
         """The planes that are kept of some units: candidate, reset, update, and the candidate's product."""
         a = self.a
         # those of the product lack the candidate's input
@@ -63,7 +65,7 @@ class ResetAfterSteps(GatedSteps[UnitForm]):
         candidate = activated("tanh", entry + reset * inner)
         return candidate, reset, update, inner
 
-    def _gate(self, sums: str, at: str, x: str, own: str) -> Vector:
+    def _gate(self, sums: Address, at: Integer, x: Address, own: Integer) -> Vector:
         a = self.a
         total = a.load(sums, at) + a.load(x, own) + a.load("%Bias", own)
         return activated("sigmoid", total)
@@ -71,26 +73,26 @@ class ResetAfterSteps(GatedSteps[UnitForm]):
     def back(self, step: StepCode) -> None:
         """Write the gradients of each row, after the product of those of the step behind it."""
         a = self.a
-        following = following_rows(a, step, a.at("%DX", "%size"), step.four)
+        following = following_rows(a, step, a.at("%DX", step.size), step.four)
         self.product(0, following, step.three)
-        with a.units("%size", self.form.is_masked) as unit:
-            with a.loop("0", step.count, carried=[a.zero()] * 4) as row:
+        with a.units(step.size, self.form.is_masked) as unit:
+            with a.loop(0, step.count, carried=[a.zero()] * 4) as row:
                 self._back_row(step, row, unit.index, following)
-            for at, total in zip(step.gates, row.values, strict=True):
-                place = a.sum(at, unit.index)
+            for gate, total in zip(step.gates, row.values, strict=True):
+                place = gate + unit.index
                 a.store(a.load("%DBias", place) + total, "%DBias", place)
 
-    def _back_row(self, step: StepCode, loop: CodeLoop, unit: str, following: str) -> None:
+    def _back_row(self, step: StepCode, loop: CodeLoop, unit: Scalar, following: Scalar) -> None:
         a = self.a
         row = loop.index
         place = step.row(row)
-        own = a.sum(a.times(place, "%size"), unit)
-        gates = a.at("%Gates", a.times(step.stored(row), step.four))
-        here = [a.sum(gate, unit) for gate in step.gates]
+        own = place * step.size + unit
+        gates = a.at("%Gates", step.stored(row) * step.four)
+        here = [gate + unit for gate in step.gates]
         candidate, reset, update, inner = (a.load(gates, at) for at in here)
         earlier = a.load(step.earlier(row, "%Hidden", "%First"), unit)
-        carry = a.sum(a.times(row, "%size"), unit)
-        goes_on = a.is_less(row, following)
+        carry = row * step.size + unit
+        goes_on = row.compare("slt", following)
         passed = a.chosen(goes_on, a.load(self.sums(row), unit))
         d = a.load("%D", own) + a.load("%Carry", carry) + passed
 
@@ -98,7 +100,7 @@ class ResetAfterSteps(GatedSteps[UnitForm]):
         dreset = slope("sigmoid", reset) * inner * dcandidate
         dupdate = slope("sigmoid", update) * (earlier - candidate) * d
         found = dcandidate, dreset, dupdate, dcandidate * reset
-        dx = a.at("%DX", a.times(place, step.four))
+        dx = a.at("%DX", place * step.four)
         for value, at in zip(found, here, strict=True):
             a.store(value, dx, at)
         a.store(d * update, "%Carry", carry)
@@ -118,10 +120,10 @@ class SimpleSteps(GatedSteps[SimpleForm]):
         a = self.a
         with self.rows(step) as row:
             sums = self.sums(row)
-            own = a.times(step.row(row), "%size")
+            own = step.row(row) * step.size
             x = a.at("%X", own)
             hidden = a.at("%Hidden", own)
-            with a.units("%size", self.form.is_masked) as unit:
+            with a.units(step.size, self.form.is_masked) as unit:
                 at = unit.index
                 total = a.load(sums, at) + a.load(x, at) + a.load("%Bias", at)
                 state = activated(self.form.activation, total)
@@ -130,19 +132,19 @@ class SimpleSteps(GatedSteps[SimpleForm]):
     def back(self, step: StepCode) -> None:
         """Write the gradients of each row, after the product of those of the step behind it."""
         a = self.a
-        following = following_rows(a, step, "%DX", "%size")
-        self.product(0, following, "%size")
-        with a.units("%size", self.form.is_masked) as unit:
-            with a.loop("0", step.count, carried=[a.zero()]) as row:
+        following = following_rows(a, step, "%DX", step.size)
+        self.product(0, following, step.size)
+        with a.units(step.size, self.form.is_masked) as unit:
+            with a.loop(0, step.count, carried=[a.zero()]) as row:
                 self._back_row(step, row, unit.index, following)
             total = a.load("%DBias", unit.index) + row.values[0]
             a.store(total, "%DBias", unit.index)
 
-    def _back_row(self, step: StepCode, loop: CodeLoop, unit: str, following: str) -> None:
+    def _back_row(self, step: StepCode, loop: CodeLoop, unit: Scalar, following: Scalar) -> None:
         a = self.a
         row = loop.index
-        own = a.sum(a.times(step.row(row), "%size"), unit)
-        goes_on = a.is_less(row, following)
+        own = step.row(row) * step.size + unit
+        goes_on = row.compare("slt", following)
         passed = a.chosen(goes_on, a.load(self.sums(row), unit))
         factor = slope(self.form.activation, a.load("%Hidden", own))
         d = a.load("%D", own) + passed

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import ClassVar, Generic, TypeVar
 
 from fluidlite.executor.fast.loops.panels import product_call, product_text
-from fluidlite.executor.fast.loops.routine import Routine
+from fluidlite.executor.fast.loops.routine import Routine, Scalar
 from fluidlite.executor.fast.loops.steps import StepCode, steps_back, whole_text
 
 __all__ = ["PRODUCT", "GatedSteps", "UnitForm"]
@@ -46,7 +46,7 @@ class GatedSteps(abc.ABC, Generic[Form]):
     forward_names: ClassVar[tuple[str, ...]]
     """Arguments beyond those of all units, in order; capitals for arrays."""
     back_names: ClassVar[tuple[str, ...]]
-    width: ClassVar[str] = "%size"
+    width: ClassVar[str] = "size"
     """Units of the states that the recurrence reads."""
 
     def __init__(self, form: Form) -> None:
@@ -69,11 +69,12 @@ class GatedSteps(abc.ABC, Generic[Form]):
             with steps_back(a, self.form.has_first) as step:
                 self.back(step)
         else:
-            with a.loop("0", "%steps") as steps:
+            width = a.integer(self.width)
+            with a.loop(0, a.integer("steps")) as steps:
                 step = StepCode(a, steps.index, self.form.has_first)
                 with self.rows(step) as row:
-                    self.note(row, step.earlier(row, "%Hidden", "%First", self.width))
-                self.product(0, step.count, a.pick(step.is_first, "%depth", self.width))
+                    self.note(row, step.earlier(row, "%Hidden", "%First", width))
+                self.product(0, step.count, a.pick(step.is_first, a.integer("depth"), width))
                 self.forward(step)
         lanes, kinds = self.form.lanes, sorted(set(self.form.vectors))
         products = [product_text(lanes, vectors, self.intrinsics) for vectors in kinds]
@@ -88,21 +89,21 @@ class GatedSteps(abc.ABC, Generic[Form]):
         """Write a step back."""
 
     @contextlib.contextmanager
-    def rows(self, step: StepCode) -> Iterator[str]:
+    def rows(self, step: StepCode) -> Iterator[Scalar]:
         """A loop over this call's sequences that have the step."""
-        with self.a.loop("0", step.count) as row:
+        with self.a.loop(0, step.count) as row:
             yield row.index
 
-    def note(self, row: str, address: str) -> None:
+    def note(self, row: Scalar, address: Scalar) -> None:
         """Make an address an operand of the next product."""
-        self.a.do(f"store ptr {address}, ptr {self.a.at('%Table', row, 'ptr')}")
+        self.a.put(address, "%Table", row)
 
-    def product(self, number: int, count: str, depth: str) -> None:
+    def product(self, number: int, count: Scalar, depth: Scalar) -> None:
         """Call a product of the rows that were noted; its result is in `Scratch`."""
         operands = {name.lower(): f"%{name}{number}" for name in PRODUCT}
         vectors = self.form.vectors[number]
         product_call(self.a, vectors, rows="%Table", count=count, depth=depth, out="%Scratch", **operands)
 
-    def sums(self, row: str, number: int = 0) -> str:
+    def sums(self, row: Scalar, number: int = 0) -> Scalar:
         """The address of a row of a product's result."""
-        return self.a.at("%Scratch", self.a.times(row, f"%stride{number}"))
+        return self.a.at("%Scratch", row * self.a.integer(f"stride{number}"))

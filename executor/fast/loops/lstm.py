@@ -8,7 +8,7 @@ from typing import ClassVar
 
 from fluidlite.executor.fast.loops.gated import GatedSteps, UnitForm
 from fluidlite.executor.fast.loops.gates import activated, slope
-from fluidlite.executor.fast.loops.routine import CodeLoop
+from fluidlite.executor.fast.loops.routine import CodeLoop, Integer, Scalar
 from fluidlite.executor.fast.loops.steps import StepCode, following_rows
 from fluidlite.executor.fast.loops.vectors import Vector
 
@@ -49,19 +49,20 @@ class LstmSteps(GatedSteps[LstmForm]):
     def forward(self, step: StepCode) -> None:
         """Activate the gates of each row; write its cells and state."""
         with self.rows(step) as row:
-            own = self.a.times(step.row(row), "%size")
+            own = step.row(row) * step.size
             self._forward_row(step, row, self.a.at("%Hidden", own))
 
-    def _forward_row(self, step: StepCode, row: str, hidden: str) -> None:
-        a, form, sums = self.a, self.form, self.sums(row)
+    def _forward_row(self, step: StepCode, row: Scalar, hidden: Scalar) -> None:
+        a, form = self.a, self.form
+        sums = self.sums(row)
         place, stored = step.row(row), step.stored(row)
-        x, gates = a.at("%X", a.times(place, step.four)), a.at("%Gates", a.times(stored, step.four))
-        active = a.at("%Active", a.times(stored, "%size"))
-        own = a.times(place, "%size")
-        cells = a.at("%Cells", own)
+        x = a.at("%X", place * step.four)
+        gates = a.at("%Gates", stored * step.four)
+        active = a.at("%Active", stored * step.size)
+        cells = a.at("%Cells", place * step.size)
         before = step.earlier(row, "%Cells", "%FirstCells")
-        with a.units("%size", form.is_masked) as unit:
-            here = [a.sum(gate, unit.index) for gate in step.gates]
+        with a.units(step.size, form.is_masked) as unit:
+            here = [gate + unit.index for gate in step.gates]
             raw = [a.load(sums, at) + a.load(x, at) + a.load("%Bias", at) for at in here]
             earlier = a.load(before, unit.index)
             candidate, entry, forget, output = self._gates(raw, earlier, here)
@@ -76,7 +77,7 @@ class LstmSteps(GatedSteps[LstmForm]):
             a.store(cell, cells, unit.index)
             a.store(output * shown, hidden, unit.index)
 
-    def _gates(self, raw: Sequence[Vector], earlier: Vector, here: Sequence[str]) -> tuple[Vector, ...]:
+    def _gates(self, raw: Sequence[Vector], earlier: Vector, here: Sequence[Integer]) -> tuple[Vector, ...]:
         """The activated gates; with peepholes the last one waits for the cell."""
         a, form = self.a, self.form
         candidate, entry, forget, output = raw
@@ -88,16 +89,16 @@ class LstmSteps(GatedSteps[LstmForm]):
         return candidate, entry, forget, output
 
     # ------------------------------------------------------------------ back
-    def _state_gradient(self, row: str, unit: str, own: str, following: str) -> Vector:
+    def _state_gradient(self, row: Scalar, unit: Scalar, own: Scalar, following: Scalar) -> Vector:
         """The gradient of a row's state, with what comes from the step behind it."""
         a = self.a
         passed = a.load(self.sums(row), unit)
-        return a.load("%D", a.sum(own, unit)) + a.chosen(a.is_less(row, following), passed)
+        return a.load("%D", own + unit) + a.chosen(row.compare("slt", following), passed)
 
-    def _note_earlier(self, step: StepCode, row: str, unit: str, own: str) -> None:
+    def _note_earlier(self, step: StepCode, row: Scalar, unit: Scalar, own: Scalar) -> None:
         """Write the state before, of which the weight's gradient is a product."""
         a = self.a
-        a.store(a.load(step.earlier(row, "%Hidden", "%First"), unit), "%Earlier", a.sum(own, unit))
+        a.store(a.load(step.earlier(row, "%Hidden", "%First"), unit), "%Earlier", own + unit)
 
     def back(self, step: StepCode) -> None:
         """Write the gates' gradients of each row, after the product of those of the step behind it."""
@@ -106,31 +107,31 @@ class LstmSteps(GatedSteps[LstmForm]):
         self.product(0, following, step.four)
         self._back_rows(step, following)
 
-    def _back_rows(self, step: StepCode, following: str) -> None:
+    def _back_rows(self, step: StepCode, following: Scalar) -> None:
         a = self.a
         sums = [a.zero()] * (7 if self.form.has_peepholes else 4)
-        with a.units("%size", self.form.is_masked) as unit:
-            with a.loop("0", step.count, carried=sums) as row:
+        with a.units(step.size, self.form.is_masked) as unit:
+            with a.loop(0, step.count, carried=sums) as row:
                 self._back_row(step, row, unit.index, following)
             for k, total in enumerate(row.values):
-                at = a.sum(a.times("%size", str(k)), unit.index)
+                at = step.size * k + unit.index
                 a.store(a.load("%DBias", at) + total, "%DBias", at)
 
-    def _back_row(self, step: StepCode, loop: CodeLoop, unit: str, following: str) -> None:
+    def _back_row(self, step: StepCode, loop: CodeLoop, unit: Scalar, following: Scalar) -> None:
         a, form, row = self.a, self.form, loop.index
         place, stored = step.row(row), step.stored(row)
-        own = a.times(place, "%size")
-        gates = a.at("%Gates", a.times(stored, step.four))
-        here = [a.sum(gate, unit) for gate in step.gates]
+        own = place * step.size
+        gates = a.at("%Gates", stored * step.four)
+        here = [gate + unit for gate in step.gates]
         candidate, entry, forget, output = (a.load(gates, at) for at in here)
-        shown = a.load("%Active", a.sum(a.times(stored, "%size"), unit))
+        shown = a.load("%Active", stored * step.size + unit)
         earlier = a.load(step.earlier(row, "%Cells", "%FirstCells"), unit)
-        cell = a.load("%Cells", a.sum(own, unit))
+        cell = a.load("%Cells", own + unit)
         d = self._state_gradient(row, unit, own, following)
-        carry = a.sum(a.times(row, "%size"), unit)
+        carry = row * step.size + unit
         share = slope(form.state, shown) * output * d + a.load("%Carry", carry)
         if form.has_dcells:
-            share = share + a.load("%DCells", a.sum(own, unit))
+            share = share + a.load("%DCells", own + unit)
         doutput = slope(form.gate, output) * shown * d
         peepholes = [a.load("%Peepholes", at) for at in here[:3]] if form.has_peepholes else []
         if peepholes:
@@ -141,7 +142,7 @@ class LstmSteps(GatedSteps[LstmForm]):
         dentry = slope(form.gate, entry) * candidate * share
         dforget = slope(form.gate, forget) * earlier * share
         found = (dcandidate, dentry, dforget, doutput)
-        dx = a.at("%DX", a.times(place, step.four))
+        dx = a.at("%DX", place * step.four)
         for value, at in zip(found, here, strict=True):
             a.store(value, dx, at)
         out = share * forget
@@ -163,37 +164,40 @@ class ProjectedSteps(LstmSteps):
     products = 2
     forward_names = (*LstmSteps.forward_names, "state", "Inner")
     back_names = (*LstmSteps.back_names, "state", "DInner")
-    width = "%state"
+    width = "state"
 
     def forward(self, step: StepCode) -> None:
         """Activate the gates of each row; then project all states."""
         a, form = self.a, self.form
+        width = a.integer("state")
         with self.rows(step) as row:
-            inner = a.at("%Inner", a.times(step.stored(row), "%size"))
+            inner = a.at("%Inner", step.stored(row) * step.size)
             self._forward_row(step, row, inner)
             self.note(row, inner)
-        self.product(1, step.count, "%size")
+        self.product(1, step.count, step.size)
         with self.rows(step) as row:
-            sums, out = self.sums(row, 1), a.at("%Hidden", a.times(step.row(row), "%state"))
-            with a.units("%state", form.is_state_masked) as unit:
+            sums = self.sums(row, 1)
+            out = a.at("%Hidden", step.row(row) * width)
+            with a.units(width, form.is_state_masked) as unit:
                 state = activated(form.projection, a.load(sums, unit.index))
                 a.store(_clipped(state, form.projection_clip), out, unit.index)
 
-    def _back_rows(self, step: StepCode, following: str) -> None:
+    def _back_rows(self, step: StepCode, following: Scalar) -> None:
         """Go back through the projection first."""
         with self.rows(step) as row:
             self._back_projection(step, row, following)
-        self.product(1, step.count, "%state")
+        self.product(1, step.count, self.a.integer("state"))
         super()._back_rows(step, following)
 
-    def _back_projection(self, step: StepCode, row: str, following: str) -> None:
+    def _back_projection(self, step: StepCode, row: Scalar, following: Scalar) -> None:
         a, form, sums = self.a, self.form, self.sums(row)
-        own = a.times(step.row(row), "%state")
-        inner = a.at("%DInner", a.times(step.stored(row), "%state"))
-        before = step.earlier(row, "%Hidden", "%First", "%state")
-        goes_on = a.is_less(row, following)
-        with a.units("%state", form.is_state_masked) as unit:
-            at = a.sum(own, unit.index)
+        width = a.integer("state")
+        own = step.row(row) * width
+        inner = a.at("%DInner", step.stored(row) * width)
+        before = step.earlier(row, "%Hidden", "%First", width)
+        goes_on = row.compare("slt", following)
+        with a.units(width, form.is_state_masked) as unit:
+            at = own + unit.index
             state = a.load("%Hidden", at)
             d = a.load("%D", at) + a.chosen(goes_on, a.load(sums, unit.index))
             d = slope(form.projection, state) * d
@@ -203,10 +207,10 @@ class ProjectedSteps(LstmSteps):
             a.store(a.load(before, unit.index), "%Earlier", at)
         self.note(row, inner)
 
-    def _state_gradient(self, row: str, unit: str, own: str, following: str) -> Vector:
+    def _state_gradient(self, row: Scalar, unit: Scalar, own: Scalar, following: Scalar) -> Vector:
         return self.a.load(self.sums(row, 1), unit)
 
-    def _note_earlier(self, step: StepCode, row: str, unit: str, own: str) -> None:
+    def _note_earlier(self, step: StepCode, row: Scalar, unit: Scalar, own: Scalar) -> None:
         """It is noted on the way through the projection."""
 
 

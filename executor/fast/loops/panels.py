@@ -11,8 +11,7 @@ from typing import Any
 import numpy as np
 
 from fluidlite.base.dtypes import Array
-from fluidlite.executor.fast.loops.routine import Routine
-from fluidlite.executor.fast.loops.vectors import Vector
+from fluidlite.executor.fast.loops.routine import Routine, Scalar
 from fluidlite.executor.run.memory import address_of
 
 __all__ = ["Panels", "as_argument", "product_call", "product_text"]
@@ -70,7 +69,7 @@ class Panels:
         return out
 
 
-def product_call(routine: Routine, vectors: int, **operands: str) -> None:
+def product_call(routine: Routine, vectors: int, **operands: Scalar | str) -> None:
     """Append a call: out[row] = (the vector that rows[row] points to) times the packed weight."""
     routine.do("call " + CALL.format(name=f"product{vectors}", **operands))
 
@@ -80,15 +79,16 @@ def product_text(lanes: int, vectors: int, intrinsics: dict[str, str]) -> str:
     routine = Routine(lanes, intrinsics)
     most = _most_rows(lanes, vectors)
     # none where a thread's sequences have all ended: `count` is then negative
-    blocks = routine.let(f"sdiv i64 {routine.sum('%count', str(most - 1))}, {most}")
-    with routine.loop("0", "%panels") as panel:
-        weight = routine.at("%weight", routine.times(panel.index, "%whole"))
-        column = routine.times(panel.index, str(vectors * lanes))
-        with routine.loop("0", blocks) as block:
+    rows = routine.integer("count")
+    blocks = routine.let(f"sdiv i64 {rows + (most - 1)}, {most}")
+    with routine.loop(0, routine.integer("panels")) as panel:
+        weight = routine.at("%weight", panel.index * routine.integer("whole"))
+        column = panel.index * (vectors * lanes)
+        with routine.loop(0, blocks) as block:
             # 32 rows are 6, 5, 5, 6, 5, 5 and not five times 6 and 2: a block of 2 waits for its loads
-            first = routine.share("%count", block.index, blocks)
-            following = routine.sum(block.index, "1")
-            left = routine.minus(routine.share("%count", following, blocks), first)
+            first = routine.share(rows, block.index, blocks)
+            following = block.index + 1
+            left = routine.share(rows, following, blocks) - first
             labels = [routine.label() for _ in range(most)]
             done = routine.label()
             others = " ".join(f"i64 {n + 1}, label %{label}" for n, label in enumerate(labels[:-1]))
@@ -101,29 +101,23 @@ def product_text(lanes: int, vectors: int, intrinsics: dict[str, str]) -> str:
     return routine.function("internal " + CALL.format(name=f"product{vectors}", **_PARAMETERS))
 
 
-def _rows(routine: Routine, count: int, vectors: int, first: str, weight: str, column: str) -> None:
+def _rows(routine: Routine, count: int, vectors: int, first: Scalar, weight: Scalar, column: Scalar) -> None:
     """The products of `count` rows with one panel."""
-    numbers = [routine.sum(first, str(n)) for n in range(count)]
+    numbers = [first + n for n in range(count)]
     rows = [routine.entry("%rows", number, "ptr") for number in numbers]
     zeros = [routine.zero()] * (count * vectors)
-    with routine.loop("0", "%depth", carried=zeros) as loop:
-        at = routine.times(loop.index, str(vectors * routine.lanes))
-        parts = [routine.load(weight, routine.sum(at, str(v * routine.lanes))) for v in range(vectors)]
+    with routine.loop(0, routine.integer("depth"), carried=zeros) as loop:
+        at = loop.index * (vectors * routine.lanes)
+        parts = [routine.load(weight, at + v * routine.lanes) for v in range(vectors)]
         for n, row in enumerate(rows):
-            number = _spread(routine, row, loop.index)
+            number = routine.spread(routine.entry(row, loop.index, "float"))
             for v, part in enumerate(parts):
                 k = n * vectors + v
                 loop.next[k] = number.times_plus(part, loop.values[k])
     for n, place_of in enumerate(numbers):
-        place = routine.sum(routine.times(place_of, "%stride"), column)
+        place = place_of * routine.integer("stride") + column
         for v in range(vectors):
-            index = routine.sum(place, str(v * routine.lanes))
-            routine.store(loop.values[n * vectors + v], "%out", index)
-
-
-def _spread(routine: Routine, row: str, index: str) -> Vector:
-    """One number of a row in all lanes."""
-    return routine.code.spread(routine.let(f"load float, ptr {routine.at(row, index)}"), "float")
+            routine.store(loop.values[n * vectors + v], "%out", place + v * routine.lanes)
 
 
 def as_argument(array: Any) -> int:

@@ -1,31 +1,83 @@
 """Functions of several nested loops as LLVM text: integers, addresses and vectors of float32 lanes.
 
 A `Routine` writes the function `LOOP(first, last, arguments)` that `compiler` makes machine code of; its
-`loop`s nest as Python's `with` does, and the lanes beyond the end of an array's row are masked.
+`loop`s nest as Python's `with` does, and the lanes beyond the end of an array's row are masked. Operators on
+its `Scalar`s and `Vector`s append instructions.
 """
 
 from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator, Sequence
+from typing import TypeAlias
 
-from fluidlite.executor.fast.loops.vectors import Code, Vector
+from fluidlite.executor.fast.loops.vectors import Code, Vector, literal
 
-__all__ = ["CodeLoop", "Routine"]
+__all__ = ["Address", "CodeLoop", "Integer", "Routine", "Scalar"]
 
 _FLOAT = "float"
+
+
+class Scalar:
+    """A single value of a routine: an integer (`i64`), an address (`ptr`), a number (`float`) or a truth
+    value (`i1`). As text it is the name of a result, or a literal.
+    """
+
+    def __init__(self, routine: Routine, name: str, kind: str = "i64") -> None:
+        self.routine = routine
+        self.name = name
+        self.kind = kind
+
+    def __str__(self) -> str:
+        return self.name
+
+    def _arithmetic(self, name: str, left: Integer, right: Integer) -> Scalar:
+        instruction = f"f{name}" if self.kind == _FLOAT else name
+        return self.routine.let(f"{instruction} {self.kind} {left}, {right}", self.kind)
+
+    def __add__(self, other: Integer) -> Scalar:
+        return self._arithmetic("add", self, other)
+
+    def __radd__(self, other: int) -> Scalar:
+        return self._arithmetic("add", other, self)
+
+    def __sub__(self, other: Integer) -> Scalar:
+        return self._arithmetic("sub", self, other)
+
+    def __rsub__(self, other: int) -> Scalar:
+        return self._arithmetic("sub", other, self)
+
+    def __mul__(self, other: Integer) -> Scalar:
+        return self._arithmetic("mul", self, other)
+
+    def __rmul__(self, other: int) -> Scalar:
+        return self._arithmetic("mul", other, self)
+
+    def compare(self, relation: str, other: Integer) -> Scalar:
+        """The truth of a relation of LLVM's (`ogt`, `ne`, `slt`)."""
+        word = "fcmp" if self.kind == _FLOAT else "icmp"
+        return self.routine.let(f"{word} {relation} {self.kind} {self}, {other}", "i1")
+
+    def counted(self) -> Scalar:
+        """1 for a truth, 0 for what is not true."""
+        return self.routine.let(f"zext i1 {self} to i64")
+
+
+Integer: TypeAlias = "Scalar | int"
+Address: TypeAlias = "Scalar | str"
+"""An address, or the name of an argument."""
 
 
 class CodeLoop:
     """A loop that is being written: its counter, and the vectors that go from one turn to the next."""
 
-    def __init__(self, label: str, start: str, carried: Sequence[Vector]) -> None:
-        self.label = label
-        self.index = f"%{label}.i"
+    def __init__(self, routine: Routine, start: Integer, carried: Sequence[Vector]) -> None:
+        self.label = routine.label()
+        self.index = Scalar(routine, f"%{self.label}.i")
         self.start = start
         self.first = carried
         self.values = [
-            Vector(item.code, f"%{label}.c{number}", item.kind) for number, item in enumerate(carried)
+            Vector(item.code, f"%{self.label}.c{number}", item.kind) for number, item in enumerate(carried)
         ]
         """The vectors that the turn before left; behind the loop, those of the last one."""
         self.next = list(self.values)
@@ -61,56 +113,52 @@ class Routine:
         """Append an instruction without a result."""
         self.lines.append(f"  {text}")
 
-    def let(self, text: str) -> str:
-        """Append an instruction with a result; gives its name."""
+    def let(self, text: str, kind: str = "i64") -> Scalar:
+        """Append an instruction with a result of a kind."""
         name = self.code.name()
         self.lines.append(f"  {name} = {text}")
-        return name
+        return Scalar(self, name, kind)
 
-    def sum(self, *terms: str) -> str:
-        """The sum of integers."""
-        total = terms[0]
-        for term in terms[1:]:
-            total = self.let(f"add i64 {total}, {term}")
-        return total
+    def integer(self, name: str) -> Scalar:
+        """An integer among the arguments."""
+        return Scalar(self, f"%{name}")
 
-    def minus(self, left: str, right: str) -> str:
-        """The difference of integers."""
-        return self.let(f"sub i64 {left}, {right}")
+    def number(self, number: float) -> Scalar:
+        """A number that is known."""
+        return Scalar(self, literal(number, _FLOAT), _FLOAT)
 
-    def times(self, left: str, right: str) -> str:
-        """The product of integers."""
-        return self.let(f"mul i64 {left}, {right}")
-
-    def share(self, count: str, part: str, parts: str) -> str:
+    def share(self, count: Scalar, part: Scalar, parts: Integer) -> Scalar:
         """The start of a part of so many that are almost equal."""
-        return self.let(f"udiv i64 {self.times(count, part)}, {parts}")
+        return self.let(f"udiv i64 {count * part}, {parts}")
 
-    def least(self, left: str, right: str) -> str:
+    def least(self, left: Scalar, right: Integer) -> Scalar:
         """The smaller of two integers."""
-        return self.pick(self.is_less(left, right), left, right)
+        return self.pick(left.compare("slt", right), left, right)
 
-    def is_less(self, left: str, right: str) -> str:
-        """The truth of left < right."""
-        return self.let(f"icmp slt i64 {left}, {right}")
+    def pick(self, condition: Scalar, yes: Integer | str, no: Integer | str) -> Scalar:
+        """One of two values of a kind, of which one at least is a scalar."""
+        kind = next(item.kind for item in (yes, no) if isinstance(item, Scalar))
+        return self.let(f"select i1 {condition}, {kind} {yes}, {kind} {no}", kind)
 
-    def pick(self, condition: str, yes: str, no: str, kind: str = "i64") -> str:
-        """One of two values."""
-        return self.let(f"select i1 {condition}, {kind} {yes}, {kind} {no}")
-
-    def at(self, base: str, index: str, kind: str = _FLOAT) -> str:
+    def at(self, base: Address, index: Integer, kind: str = _FLOAT) -> Scalar:
         """The address of an element."""
-        return self.let(f"getelementptr {kind}, ptr {base}, i64 {index}")
+        return self.let(f"getelementptr {kind}, ptr {base}, i64 {index}", "ptr")
 
-    def entry(self, base: str, index: str, kind: str = "i64") -> str:
-        """An element of an array of integers or addresses."""
-        return self.let(f"load {kind}, ptr {self.at(base, index, kind)}")
+    def entry(self, base: Address, index: Integer, kind: str = "i64") -> Scalar:
+        """An element of an array of single values."""
+        return self.let(f"load {kind}, ptr {self.at(base, index, kind)}", kind)
+
+    def put(self, value: Integer, base: Address, index: Integer | None = None) -> None:
+        """Write an element of an array of single values; the first one without an index."""
+        kind = value.kind if isinstance(value, Scalar) else "i64"
+        place = base if index is None else self.at(base, index, kind)
+        self.do(f"store {kind} {value}, ptr {place}")
 
     def arguments(self, names: Sequence[str]) -> None:
         """Load the arguments in order: integers begin with a small letter, others are addresses."""
         for number, name in enumerate(names):
             kind = "i64" if name[0].islower() else "ptr"
-            self.do(f"%{name} = load {kind}, ptr {self.at('%arguments', str(number), 'i64')}")
+            self.do(f"%{name} = load {kind}, ptr {self.at('%arguments', number, 'i64')}")
 
     # ------------------------------------------------------------------ flow
     def label(self) -> str:
@@ -125,15 +173,15 @@ class Routine:
 
     @contextlib.contextmanager
     def loop(
-        self, start: str, stop: str, step: str = "1", carried: Sequence[Vector] = ()
+        self, start: Integer, stop: Integer, step: int = 1, carried: Sequence[Vector] = ()
     ) -> Iterator[CodeLoop]:
         """A loop from `start` up to `stop`."""
-        made = CodeLoop(self.label(), start, carried)
+        made = CodeLoop(self, start, carried)
         before, label = self.block, made.label
         self.do(f"br label %{label}")
         self.begin(label)
         place = len(self.lines)
-        more = self.is_less(made.index, stop)
+        more = made.index.compare("slt", stop)
         self.do(f"br i1 {more}, label %{label}.body, label %{label}.end")
         self.begin(f"{label}.body")
         yield made
@@ -145,13 +193,13 @@ class Routine:
         self.begin(f"{label}.end")
 
     @contextlib.contextmanager
-    def units(self, size: str, is_masked: bool, carried: Sequence[Vector] = ()) -> Iterator[CodeLoop]:
+    def units(self, size: Scalar, is_masked: bool, carried: Sequence[Vector] = ()) -> Iterator[CodeLoop]:
         """A loop over `size` neighbours, as many at once as there are lanes."""
-        with self.loop("0", size, str(self.lanes), carried) as loop:
+        with self.loop(0, size, self.lanes, carried) as loop:
             if is_masked:
                 ramp = ", ".join(f"i64 {lane}" for lane in range(self.lanes))
-                here = self.code.spread(loop.index, "i64") + Vector(self.code, f"<{ramp}>", "i64")
-                self.mask = here.compare("slt", self.code.spread(size, "i64"))
+                here = self.spread(loop.index) + Vector(self.code, f"<{ramp}>", "i64")
+                self.mask = here.compare("slt", self.spread(size))
             yield loop
             self.mask = None
 
@@ -160,7 +208,11 @@ class Routine:
         """Lanes of zeros."""
         return self.code.number(0.0, _FLOAT)
 
-    def load(self, base: str, index: str) -> Vector:
+    def spread(self, value: Scalar) -> Vector:
+        """A single value in all lanes."""
+        return self.code.spread(value.name, value.kind)
+
+    def load(self, base: Address, index: Integer) -> Vector:
         """Neighbours from an address on."""
         address = self.at(base, index)
         kind = self.code.type(_FLOAT)
@@ -172,7 +224,7 @@ class Routine:
         parts = f"ptr align 4 {address}, {bits} {self.mask.name}, {kind} zeroinitializer"
         return self.code.emit(f"call {kind} {full}({parts})", _FLOAT)
 
-    def store(self, value: Vector, base: str, index: str) -> None:
+    def store(self, value: Vector, base: Address, index: Integer) -> None:
         """Write neighbours from an address on."""
         address = self.at(base, index)
         kind = self.code.type(_FLOAT)
@@ -185,7 +237,7 @@ class Routine:
         parts = f"{kind} {value.name}, ptr align 4 {address}, {bits} {self.mask.name}"
         self.do(f"call void {full}({parts})")
 
-    def chosen(self, condition: str, value: Vector) -> Vector:
+    def chosen(self, condition: Scalar, value: Vector) -> Vector:
         """`value` where the condition, one for all lanes, holds; zeros elsewhere."""
         kind = self.code.type(_FLOAT)
         zero = self.zero()

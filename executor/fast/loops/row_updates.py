@@ -74,17 +74,18 @@ def _code(form: _Form, attributes: Mapping[str, Any]) -> LoopCode | None:
     a.arguments(["Order", "Starts", "Ids", "Rows", "width", "Numbers", *(name[1:] for name in states)])
     known: dict[str, Any] = dict(attributes)
     for number, name in enumerate(form.numbers):
-        known[name] = a.code.spread(a.entry("%Numbers", str(number), "float"), "float")
-    end = a.minus("%last", "1")
-    with a.loop("%first", "%last") as run:
+        known[name] = a.spread(a.entry("%Numbers", number, "float"))
+    first, last, width = map(a.integer, ("first", "last", "width"))
+    end = last - 1
+    with a.loop(first, last) as run:
         for state in states:
             prefetch(a, state, "%Ids", run.index, end)
-        base = a.times(a.entry("%Ids", run.index), "%width")
+        base = a.entry("%Ids", run.index) * width
         held = [a.at(state, base) for state in states]
-        first, last = (a.entry("%Starts", a.sum(run.index, step)) for step in "01")
-        with a.units("%width", is_masked=True) as unit:
-            with a.loop(first, last, carried=[a.zero()]) as turn:
-                row = a.at("%Rows", a.times(a.entry("%Order", turn.index), "%width"))
+        start, stop = (a.entry("%Starts", run.index + step) for step in (0, 1))
+        with a.units(width, is_masked=True) as unit:
+            with a.loop(start, stop, carried=[a.zero()]) as turn:
+                row = a.at("%Rows", a.entry("%Order", turn.index) * width)
                 turn.next[0] = turn.values[0] + a.load(row, unit.index)
             known["Grad"] = turn.values[0]
             known |= {name: a.load(at, unit.index) for name, at in zip(form.tall, held, strict=True)}

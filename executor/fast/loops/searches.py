@@ -14,7 +14,7 @@ import numpy as np
 
 from fluidlite.base.dtypes import Array
 from fluidlite.executor.fast.loops.compiler import LoopCode, loop_of, widths
-from fluidlite.executor.fast.loops.routine import Routine
+from fluidlite.executor.fast.loops.routine import Routine, Scalar
 from fluidlite.executor.fast.loops.vectors import Vector
 from fluidlite.executor.run.memory import address_of
 
@@ -94,97 +94,105 @@ class Searches:
 
 # ---------------------------------------------------------------------- paths
 def _write_best_paths(a: Routine) -> None:
-    names = ["Emission", "Starts", "Ends", "Transition", "Scores", "Best", "Path", "tags"]
-    a.arguments(names)
-    stop = a.at("%Transition", "%tags")
-    moves = a.at(stop, "%tags")
-    with a.loop("%first", "%last") as sequence:
-        start, end = a.entry("%Starts", sequence.index), a.entry("%Ends", sequence.index)
-        second = a.least(a.sum(start, "1"), end)
-        with a.loop(start, second) as row, a.units("%tags", is_masked=True) as unit:
-            place = a.sum(a.times(row.index, "%tags"), unit.index)
-            a.store(a.load("%Emission", place) + a.load("%Transition", unit.index), "%Scores", place)
+    a.arguments(["Emission", "Starts", "Ends", "Transition", "Scores", "Best", "Path", "tags"])
+    tags = a.integer("tags")
+    stop = a.at("%Transition", tags)
+    moves = a.at(stop, tags)
+    with a.loop(a.integer("first"), a.integer("last")) as sequence:
+        start = a.entry("%Starts", sequence.index)
+        end = a.entry("%Ends", sequence.index)
+        second = a.least(start + 1, end)
+        with a.loop(start, second) as row, a.units(tags, is_masked=True) as unit:
+            place = row.index * tags + unit.index
+            score = a.load("%Emission", place) + a.load("%Transition", unit.index)
+            a.store(score, "%Scores", place)
         with a.loop(second, end) as row:
             _write_scores(a, row.index, moves)
         _write_way_back(a, start, end, stop, moves)
 
 
-def _write_scores(a: Routine, row: str, moves: str) -> None:
+def _write_scores(a: Routine, row: Scalar, moves: Scalar) -> None:
     """The score of the best path to each tag of a row."""
-    here = a.times(row, "%tags")
-    before = a.at("%Scores", a.minus(here, "%tags"))
-    with a.units("%tags", is_masked=True) as unit:
+    tags = a.integer("tags")
+    here = row * tags
+    before = a.at("%Scores", here - tags)
+    with a.units(tags, is_masked=True) as unit:
         least = a.code.number(-np.inf, "float")
-        with a.loop("0", "%tags", carried=[least]) as tag:
-            score = a.code.spread(a.entry(before, tag.index, "float"), "float")
-            reached = score + a.load(a.at(moves, a.times(tag.index, "%tags")), unit.index)
+        with a.loop(0, tags, carried=[least]) as tag:
+            score = a.spread(a.entry(before, tag.index, "float"))
+            reached = score + a.load(a.at(moves, tag.index * tags), unit.index)
             is_better = reached.compare("ogt", tag.values[0])
             tag.next = [a.code.select(is_better, reached, tag.values[0])]
-        place = a.sum(here, unit.index)
+        place = here + unit.index
         a.store(tag.values[0] + a.load("%Emission", place), "%Scores", place)
 
 
-def _write_way_back(a: Routine, start: str, end: str, stop: str, moves: str) -> None:
+def _write_way_back(a: Routine, start: Scalar, end: Scalar, stop: Scalar, moves: Scalar) -> None:
     """From the best tag of the last row to those that it was reached from.
 
     A search along that path alone is a small part of the work, so that it may go tag by tag.
     """
-    last = a.minus(end, "1")
+    last = end - 1
     with a.loop(start, end) as turn:
-        row = a.minus(last, a.minus(turn.index, start))
-        is_last = a.let(f"icmp eq i64 {row}, {last}")
-        after = a.entry("%Path", a.pick(is_last, row, a.sum(row, "1")))
+        row = last - (turn.index - start)
+        is_last = row.compare("eq", last)
+        after = a.entry("%Path", a.pick(is_last, row, row + 1))
         # the transitions to the tag behind lie one row apart, those to the end beside each other
-        leaving = a.pick(is_last, stop, a.at(moves, after), "ptr")
-        step = a.pick(is_last, "1", "%tags")
+        leaving = a.pick(is_last, stop, a.at(moves, after))
+        step = a.pick(is_last, 1, a.integer("tags"))
         _write_best_tag(a, row, leaving, step)
 
 
-def _write_best_tag(a: Routine, row: str, leaving: str, step: str) -> None:
+def _write_best_tag(a: Routine, row: Scalar, leaving: Scalar, step: Scalar) -> None:
+    tags = a.integer("tags")
     path = a.at("%Path", row, "i64")
-    a.do("store float 0xFFF0000000000000, ptr %Best")
-    a.do(f"store i64 0, ptr {path}")
-    scores = a.at("%Scores", a.times(row, "%tags"))
-    with a.loop("0", "%tags") as tag:
-        score, move = a.entry(scores, tag.index, "float"), a.entry(leaving, a.times(tag.index, step), "float")
-        total, best = a.let(f"fadd float {score}, {move}"), a.entry("%Best", "0", "float")
-        is_better = a.let(f"fcmp ogt float {total}, {best}")
-        a.do(f"store float {a.pick(is_better, total, best, 'float')}, ptr %Best")
-        a.do(f"store i64 {a.pick(is_better, tag.index, a.entry(path, '0'))}, ptr {path}")
+    a.put(a.number(-np.inf), "%Best")
+    a.put(0, path)
+    scores = a.at("%Scores", row * tags)
+    with a.loop(0, tags) as tag:
+        score = a.entry(scores, tag.index, "float")
+        move = a.entry(leaving, tag.index * step, "float")
+        total = score + move
+        best = a.entry("%Best", 0, "float")
+        is_better = total.compare("ogt", best)
+        a.put(a.pick(is_better, total, best), "%Best")
+        a.put(a.pick(is_better, tag.index, a.entry(path, 0)), path)
 
 
 # ---------------------------------------------------------------------- distances
 def _write_edit_distances(a: Routine) -> None:
-    names = ["Found", "FoundEnds", "Wanted", "Ends", "Table", "Distances", "long", "wide", "width"]
-    a.arguments(names)
-    with a.loop("%first", "%last") as pair:
-        rows, columns = a.entry("%FoundEnds", pair.index), a.entry("%Ends", pair.index)
-        found = a.at("%Found", a.times(pair.index, "%long"), "i64")
-        wanted = a.at("%Wanted", a.times(pair.index, "%wide"), "i64")
-        with a.loop("0", a.sum(columns, "1")) as column:
-            a.do(f"store i64 {column.index}, ptr {a.at('%Table', column.index, 'i64')}")
-        with a.loop("0", rows) as row:
+    a.arguments(["Found", "FoundEnds", "Wanted", "Ends", "Table", "Distances", "long", "wide", "width"])
+    with a.loop(a.integer("first"), a.integer("last")) as pair:
+        rows = a.entry("%FoundEnds", pair.index)
+        columns = a.entry("%Ends", pair.index)
+        found = a.at("%Found", pair.index * a.integer("long"), "i64")
+        wanted = a.at("%Wanted", pair.index * a.integer("wide"), "i64")
+        with a.loop(0, columns + 1) as column:
+            a.put(column.index, "%Table", column.index)
+        with a.loop(0, rows) as row:
             above = _line(a, row.index)
-            here = _line(a, a.sum(row.index, "1"))
-            a.do(f"store i64 {a.sum(row.index, '1')}, ptr {here}")
+            here = _line(a, row.index + 1)
+            a.put(row.index + 1, here)
             word = a.entry(found, row.index)
-            with a.loop("0", columns) as column:
+            with a.loop(0, columns) as column:
                 _write_distance(a, column.index, word, wanted, above, here)
         distance = a.entry(_line(a, rows), columns)
-        a.do(f"store i64 {distance}, ptr {a.at('%Distances', pair.index, 'i64')}")
+        a.put(distance, "%Distances", pair.index)
 
 
-def _line(a: Routine, row: str) -> str:
+def _line(a: Routine, row: Scalar) -> Scalar:
     """The address of a row of distances, of which two are kept."""
-    return a.at("%Table", a.times(a.let(f"and i64 {row}, 1"), "%width"), "i64")
+    return a.at("%Table", a.let(f"and i64 {row}, 1") * a.integer("width"), "i64")
 
 
-def _write_distance(a: Routine, column: str, word: str, wanted: str, above: str, here: str) -> None:
-    after = a.sum(column, "1")
-    differs = a.let(f"icmp ne i64 {word}, {a.entry(wanted, column)}")
-    replaced = a.sum(a.entry(above, column), a.let(f"zext i1 {differs} to i64"))
-    changed = a.sum(a.least(a.entry(above, after), a.entry(here, column)), "1")
-    a.do(f"store i64 {a.least(replaced, changed)}, ptr {a.at(here, after, 'i64')}")
+def _write_distance(
+    a: Routine, column: Scalar, word: Scalar, wanted: Scalar, above: Scalar, here: Scalar
+) -> None:
+    after = column + 1
+    differs = word.compare("ne", a.entry(wanted, column))
+    replaced = a.entry(above, column) + differs.counted()
+    changed = a.least(a.entry(above, after), a.entry(here, column)) + 1
+    a.put(a.least(replaced, changed), here, after)
 
 
 # ---------------------------------------------------------------------- boxes
@@ -193,13 +201,14 @@ _CORNERS = range(4)
 
 def _write_kept_boxes(a: Routine) -> None:
     a.arguments(["Boxes", "Corners", "Numbers", "Kept", "Count", "most"])
-    limit, one = (a.code.spread(a.entry("%Numbers", str(place), "float"), "float") for place in (0, 1))
-    columns = [a.at("%Corners", a.times(str(number), a.sum("%last", "1"))) for number in range(5)]
-    with a.loop("%first", "%last") as box:
-        corners = a.at("%Boxes", a.times(box.index, "4"))
-        own = [a.code.spread(a.entry(corners, str(corner), "float"), "float") for corner in _CORNERS]
+    first, last = a.integer("first"), a.integer("last")
+    limit, one = (a.spread(a.entry("%Numbers", place, "float")) for place in (0, 1))
+    columns = [a.at("%Corners", number * (last + 1)) for number in range(5)]
+    with a.loop(first, last) as box:
+        corners = a.at("%Boxes", box.index * 4)
+        own = [a.spread(a.entry(corners, corner, "float")) for corner in _CORNERS]
         area = (own[2] - own[0] + one) * (own[3] - own[1] + one)
-        count = a.entry("%Count", "0")
+        count = a.entry("%Count", 0)
         nothing = a.code.number(0, "i32")
         with a.units(count, is_masked=True, carried=[nothing]) as unit:
             others = [a.load(column, unit.index) for column in columns]
@@ -231,17 +240,17 @@ def _larger(a: Routine, left: Vector, right: Vector) -> Vector:
 
 
 def _write_box(
-    a: Routine, box: str, count: str, numbers: list[Vector], columns: list[str], near: Vector
+    a: Routine, box: Scalar, count: Scalar, numbers: list[Vector], columns: list[Scalar], near: Vector
 ) -> None:
     """Write a box behind those that are kept, and count it where it is near to none of them."""
     reduction = f"@llvm.vector.reduce.or.v{a.lanes}i32"
     kind = a.code.type("i32")
     a.code.intrinsics[reduction] = f"declare i32 {reduction}({kind})"
-    met = a.let(f"call i32 {reduction}({kind} {near.name})")
-    a.do(f"store i64 {box}, ptr {a.at('%Kept', count, 'i64')}")
+    met = a.let(f"call i32 {reduction}({kind} {near.name})", "i32")
+    a.put(box, "%Kept", count)
     for value, column in zip(numbers, columns, strict=True):
-        first = a.let(f"extractelement {a.code.type('float')} {value.name}, i64 0")
-        a.do(f"store float {first}, ptr {a.at(column, count)}")
-    is_free = a.let(f"icmp eq i32 {met}, 0")
-    is_kept = a.let(f"and i1 {is_free}, {a.is_less(count, '%most')}")
-    a.do(f"store i64 {a.sum(count, a.let(f'zext i1 {is_kept} to i64'))}, ptr %Count")
+        first = a.let(f"extractelement {a.code.type('float')} {value.name}, i64 0", "float")
+        a.put(first, column, count)
+    is_free = met.compare("eq", 0)
+    is_kept = a.let(f"and i1 {is_free}, {count.compare('slt', a.integer('most'))}", "i1")
+    a.put(count + is_kept.counted(), "%Count")

@@ -15,7 +15,7 @@ import numpy as np
 
 from fluidlite.base.dtypes import Array
 from fluidlite.executor.fast.loops.compiler import LoopCode, loop_of, widths
-from fluidlite.executor.fast.loops.routine import Routine
+from fluidlite.executor.fast.loops.routine import Routine, Scalar
 from fluidlite.executor.run.memory import address_of
 from fluidlite.values.row_sums import add_rows
 
@@ -24,12 +24,13 @@ __all__ = ["RowAdder", "fits", "prefetch", "row_adder"]
 _AHEAD = 8
 
 
-def prefetch(a: Routine, table: str, ids: str, index: str, end: str) -> None:
+def prefetch(a: Routine, table: str, ids: str, index: Scalar, end: Scalar) -> None:
     """Ask for the row of a table that will be written some turns later, up to the turn `end`."""
     a.code.intrinsics["@llvm.prefetch.p0"] = "declare void @llvm.prefetch.p0(ptr, i32, i32, i32)"
-    later = a.least(a.sum(index, str(_AHEAD)), end)
-    row = a.at(table, a.times(a.entry(ids, later), "%width"))
-    for place in (row, a.at(row, a.minus("%width", "1"))):
+    width = a.integer("width")
+    later = a.least(index + _AHEAD, end)
+    row = a.at(table, a.entry(ids, later) * width)
+    for place in (row, a.at(row, width - 1)):
         a.do(f"call void @llvm.prefetch.p0(ptr {place}, i32 1, i32 3, i32 1)")
 
 
@@ -38,13 +39,14 @@ def _code() -> LoopCode:
     intrinsics: dict[str, str] = {}
     a = Routine(widths()[1], intrinsics)
     a.arguments(["Table", "Ids", "Rows", "Factor", "width"])
-    end = a.minus("%last", "1")
-    factor = a.code.spread(a.entry("%Factor", "0", "float"), "float")
-    with a.loop("%first", "%last") as row:
+    first, last, width = map(a.integer, ("first", "last", "width"))
+    end = last - 1
+    factor = a.spread(a.entry("%Factor", 0, "float"))
+    with a.loop(first, last) as row:
         prefetch(a, "%Table", "%Ids", row.index, end)
-        held = a.at("%Table", a.times(a.entry("%Ids", row.index), "%width"))
-        given = a.at("%Rows", a.times(row.index, "%width"))
-        with a.units("%width", is_masked=True) as unit:
+        held = a.at("%Table", a.entry("%Ids", row.index) * width)
+        given = a.at("%Rows", row.index * width)
+        with a.units(width, is_masked=True) as unit:
             moved = a.load(held, unit.index) + a.load(given, unit.index) * factor
             a.store(moved, held, unit.index)
     text = a.function("void @LOOP(i64 %first, i64 %last, ptr %arguments)")

@@ -79,16 +79,12 @@ def _groups(steps: Iterable[Step], kind: Callable[[Step], bool]) -> list[tuple[b
 
 def _form_of(chain: Sequence[Step], around: Iterable[Step]) -> ChainForm:
     """The form of some element-wise steps of an op; what its other steps touch is no temporary of theirs."""
-    run = tuple((step.action, step.writes[0]) for step in chain)
+    run = tuple((action, step.writes[0]) for step in chain if (action := step.elementwise) is not None)
     written = dict.fromkeys(out for _, out in run)
     others = {value for step in around for value in (*step.reads, *step.writes)}
     inner = {out for out in written if out.storage is Storage.BUFFER and not out.name and out not in others}
     read = dict.fromkeys(value for step in chain for value in step.reads if value not in written)
     leaves = [out for out in written if out not in inner]
     arguments: tuple[Any, ...] = (*read, *leaves)
-    return ChainForm(
-        run,  # type: ignore[arg-type]
-        arguments,
-        tuple(range(len(read))),
-        tuple(range(len(read), len(arguments))),
-    )
+    inputs, outputs = range(len(read)), range(len(read), len(arguments))
+    return ChainForm(run, arguments, tuple(inputs), tuple(outputs))

@@ -80,9 +80,9 @@ def tail_of(e: Emitter, slot: str) -> ConvTail | None:
     return found
 
 
-def extend(e: Emitter, tail: ConvTail, slot: str, like: Value, **more: object) -> None:
+def extend(e: Emitter, tail: ConvTail, slot: str, like: Value, **more: Any) -> None:
     """Write the convolution with one step more into an output."""
-    tail = replace(tail, **more)  # type: ignore[arg-type]
+    tail = replace(tail, **more)
     assert like.shape is not None and like.order is not None
     base = e.published(slot, like.shape, like.dtype, like.order)
     out = in_program_order(e, base, like.order)

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from typing import Any
 
 import numpy as np
 
 from fluidlite.base.dtypes import Array
+from fluidlite.executor.fast.first_runs import FirstRuns
 from fluidlite.executor.fast.onednn.library import available
 from fluidlite.executor.fast.onednn.norm import norm_kernel
 from fluidlite.executor.run.batch_norm import SharedBatchNorm
@@ -18,7 +18,7 @@ __all__ = ["FastBatchNorm", "has_fast_batch_norm"]
 
 _ROWS = 1 << 12  # rows that the library adds up at a time: it does so in float32, one after the other
 _SPLIT = 1 << 19  # elements from which two passes by two threads take less than one pass by one
-_LARGE_AT_ONCE = 1 << 18  # elements from which kernels, which take 0.3 ms to make, pay at the first run
+_LARGE_AT_ONCE = 1 << 18  # elements from which kernels pay at the first run
 _MEMORY = 1 << 22  # elements of a gradient from which memory decides, and a second thread of NumPy pays
 
 
@@ -47,18 +47,12 @@ class FastBatchNorm(SharedBatchNorm):
             for size in {part.stop - part.start for part in self.sums}
         }
         self.channels = channels
-        self._asked = 1 if self.size > _LARGE_AT_ONCE else form.asked
-        self._runs: Counter[str] = Counter()
+        self._runs = FirstRuns(form.asked, self.size > _LARGE_AT_ONCE)
         self._variance = np.empty(channels, np.float32)
         self._spare = (np.empty(channels, np.float32), np.empty(channels, np.float32))
 
-    def _is_early(self, direction: str) -> bool:
-        """True if this is a run for which no kernel is made yet."""
-        self._runs[direction] += 1
-        return self._runs[direction] < self._asked
-
     def _by_batch(self, x: Array, scale: Array, bias: Array, y: Array) -> tuple[Array, Array]:
-        if self._is_early("train"):
+        if self._runs.is_early("train"):
             return super()._by_batch(x, scale, bias, y)
         mean, variance = np.empty_like(self._variance), self._variance
         weights = np.ascontiguousarray(scale), np.ascontiguousarray(bias)
@@ -107,7 +101,7 @@ class FastBatchNorm(SharedBatchNorm):
 
     def infer(self, x: Array, scale: Array, bias: Array, mean: Array, variance: Array, y: Array) -> None:
         """y = x normalised by given statistics."""
-        if self._is_early("infer"):
+        if self._runs.is_early("infer"):
             super().infer(x, scale, bias, mean, variance, y)
             return
         mean, variance, scale, bias = map(np.ascontiguousarray, (mean, variance, scale, bias))
@@ -126,7 +120,7 @@ class FastBatchNorm(SharedBatchNorm):
         deviation, which are constants where `frozen`.
         """
         dx, dscale, dbias = outs
-        if self._is_early("gradient") or dx is None or (len(self.parts) > 1 and self.size >= _MEMORY):
+        if self._runs.is_early("gradient") or dx is None or (len(self.parts) > 1 and self.size >= _MEMORY):
             super().gradient(x, d, scale, statistics, outs, frozen)
             return
         mean, inverse = statistics

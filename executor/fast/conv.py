@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections import Counter
 from collections.abc import Callable
 from functools import partial
 from typing import Any
@@ -12,6 +11,7 @@ import numpy as np
 
 from fluidlite.base.dtypes import Array
 from fluidlite.executor.fast.choice import chosen, fastest
+from fluidlite.executor.fast.first_runs import FirstRuns
 from fluidlite.executor.fast.onednn.conv import (
     FORWARD,
     GRAD_FILTER,
@@ -32,8 +32,7 @@ from fluidlite.values.tensor import rebinds
 __all__ = ["FastConv", "explained", "has_fast_conv"]
 
 _LARGE = 1e7  # multiplications from which oneDNN is taken without a measurement, about 0.2 ms
-# and from which its kernel, which takes 0.5 ms to make, pays at the first run
-_LARGE_AT_ONCE = 3e7
+_LARGE_AT_ONCE = 3e7  # and from which its kernel pays at the first run
 _ONEDNN = "oneDNN"
 _REFERENCE = "ref"  # in the names of oneDNN's kernels that only define a result
 
@@ -47,8 +46,7 @@ class FastConv(ImageConv):
     """A convolution of one geometry, each direction by the kernel chosen for the layouts that it meets.
 
     `portable` makes the kernel in NumPy, which has the same methods; `fixed` weights are those of a plan that
-    does not write them, which are laid out once. Kernels are made at the `asked`th run: an image's size may
-    never come again.
+    does not write them, which are laid out once. Kernels are made at the `asked`th run (see `FirstRuns`).
     """
 
     def __init__(
@@ -66,8 +64,7 @@ class FastConv(ImageConv):
         self.threads = threads
         self._make = partial(portable, xp, geometry, dtype, threads, *((True,) if fixed else ()))
         self._portable: Any = None
-        self._asked = 1 if _work(geometry) > _LARGE_AT_ONCE else asked
-        self._runs: Counter[Any] = Counter()
+        self._runs = FirstRuns(asked, _work(geometry) > _LARGE_AT_ONCE)
         self._chosen: dict[tuple[Any, ...], ConvKernel | None] = {}
         self._tails: dict[Any, tuple[object, ConvKernel, Array]] = {}
         """By strides: the state in which filters and bias were made, with the steps behind them; the kernel
@@ -139,8 +136,7 @@ class FastConv(ImageConv):
         strides = (x.strides, w.strides, d.strides)
         key = (direction, *strides)
         if key not in self._chosen:
-            self._runs[key] += 1
-            if self._runs[key] < self._asked:
+            if self._runs.is_early(key):
                 return None
             self._chosen[key] = self._choose(direction, strides, (x, w, d), portable)
             if self._chosen[key] is not None:

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from fluidlite.base.dtypes import Array
+from fluidlite.executor.fast.first_runs import FirstRuns
 from fluidlite.executor.fast.onednn.library import OneDnnError, available
 from fluidlite.executor.fast.onednn.pool import PoolKernel
 from fluidlite.executor.run.convolutions import SharedPool
@@ -36,7 +37,7 @@ def _has_last(shape: Sequence[int], axes: Sequence[int]) -> bool:
     return tuple(axes) == tuple(range(1, len(shape) - 1))
 
 
-_LARGE_AT_ONCE = 1 << 18  # elements from which a kernel, which takes 0.3 ms to make, pays at the first run
+_LARGE_AT_ONCE = 1 << 18  # elements from which a kernel pays at the first run
 
 
 class FastPool(ImagePool):
@@ -56,7 +57,7 @@ class FastPool(ImagePool):
         self._makes = [
             partial(PoolKernel, (size, *shape[1:]), windows, mode, exclusive, is_last) for size in sizes
         ]
-        self._waits = 0 if math.prod(shape) > _LARGE_AT_ONCE else form.asked - 1
+        self._runs = FirstRuns(form.asked, math.prod(shape) > _LARGE_AT_ONCE)
         self._takes = [False] * len(sizes)
         counts = tuple(each.count for each in windows)
         self._shape = (shape[0], *counts, shape[-1]) if is_last else (*shape[:2], *counts)
@@ -83,9 +84,7 @@ class FastPool(ImagePool):
             if self._takes[t]:
                 self.kernels[t].forward(x[part], out[part])
 
-        if self._waits:
-            self._waits -= 1
-        elif self._makes:
+        if self._makes and not self._runs.is_early():
             self._make_kernels()
         if self.kernels:
             on_team(len(self.parts), work)

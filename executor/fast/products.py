@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from typing import Any
 
 import numpy as np
 
 from fluidlite.base.dtypes import Array
+from fluidlite.executor.fast.first_runs import FirstRuns
 from fluidlite.executor.fast.onednn.library import OneDnnError, available
 from fluidlite.executor.fast.onednn.matmul import MatmulKernel, matmul_kernel
 from fluidlite.executor.run.memory import address_of
@@ -39,14 +39,12 @@ def has_fast_product(rows: int, depth: int, columns: int, turned: bool, dtype: A
 
 
 class FastProduct:
-    """A product by the faster kernel for its shapes, which is made when they come for the `asked`th time: to
-    make one takes as long as some products, so that sizes that never come again had better do without.
-    """
+    """A product by the faster kernel for its shapes, which is made when they come for the `asked`th time."""
 
     def __init__(self, asked: int) -> None:
         self.asked = asked
         self.form: Any = None
-        self.runs: Counter[Any] = Counter()
+        self.runs = FirstRuns(asked)
         self.kernels: dict[Any, MatmulKernel | None] = {}
         """The kernel for each form of the arrays (shapes and strides) that it is decided for; None for
         NumPy's.
@@ -73,12 +71,11 @@ class FastProduct:
 
     def _count(self) -> None:
         """One more run with arrays of this form."""
-        self.runs[self.form] += 1
-        if self.runs[self.form] < self.asked:
+        if self.runs.is_early(self.form):
             return
         if len(self.kernels) >= _FORMS:
             self.kernels.clear()
-            self.runs.clear()
+            self.runs = FirstRuns(self.asked)
         self.kernel = self.kernels[self.form] = self._made()
         self.is_decided = True
 

@@ -379,7 +379,8 @@ def _low(function: Callable[..., Any], operands: Sequence[Any]) -> float | None:
     lows = [item.low if isinstance(item, Size) else item for item in operands]
     if any(low is None or low < 0 for low in lows):
         return None
-    return function(*lows)  # type: ignore[no-any-return]
+    low: float = function(*lows)
+    return low
 
 
 def about(size: Any) -> Any:

@@ -28,10 +28,12 @@ def at_last(xp: Any, array: Array, places: Array) -> Array:
     """Elements of the last dimension by their places in it: `take_along_axis`, which makes an index of every
     dimension where a row's number and a place do (4 of 11 us for a few numbers).
     """
+    found: Array
     if xp is np and array.ndim == places.ndim == 2 and len(array) == len(places):
-        found: Array = array[np.arange(len(array))[:, None], places]
-        return found
-    return xp.take_along_axis(array, places, axis=-1)  # type: ignore[no-any-return]
+        found = array[np.arange(len(array))[:, None], places]
+    else:
+        found = xp.take_along_axis(array, places, axis=-1)
+    return found
 
 
 def check_axes(type: str, shape: Sequence[int], axes: Sequence[int], rank: int | None = None) -> None:

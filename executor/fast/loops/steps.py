@@ -9,7 +9,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Iterator, Mapping, Sequence
 
-from fluidlite.executor.fast.loops.routine import Address, Routine, Scalar
+from fluidlite.executor.fast.loops.routine import Address, Integer, Routine, Scalar
 from fluidlite.executor.fast.loops.vectors import Vector
 
 __all__ = ["StepCode", "following_rows", "steps_back", "whole_text"]
@@ -26,7 +26,7 @@ class StepCode:
         before = a.pick(self.is_first, 0, step - 1)
         self.before = a.entry("%Starts", before)
         self.three, self.four = self.size * 3, self.size * 4
-        self.gates = (0, self.size, self.size * 2, self.three)
+        self.gates: tuple[Integer, ...] = (0, self.size, self.size * 2, self.three)
         """The first unit of each gate."""
 
     def rank(self, row: Scalar) -> Scalar:

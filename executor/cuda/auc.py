@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from fluidlite.executor.cuda.kernel import MAX_BLOCKS, THREADS, CudaKernel
+from fluidlite.executor.cuda.kernel import THREADS, CudaKernel, element_grid
 
 __all__ = ["DeviceAuc"]
 
@@ -38,10 +38,10 @@ class DeviceAuc:
         self.counts.fill(0)
         if self.rows:
             numbers = (self.rows, self.columns, self.bins)
-            self.count(_blocks(self.rows), (THREADS,), (scores, labels, self.counts), numbers)
+            self.count(*element_grid(self.rows), (scores, labels, self.counts), numbers)
         for number, states in enumerate(((negative, negative_out), (positive, positive_out))):
             numbers = (self.bins, self.steps, number)
-            self.states(_blocks(self.bins), (THREADS,), (self.counts, *states), numbers)
+            self.states(*element_grid(self.bins), (self.counts, *states), numbers)
         arrays = (positive, negative, positive_out, negative_out, area)
         self.area((1,), (THREADS,), arrays, (self.bins, self.steps))
 
@@ -49,7 +49,3 @@ class DeviceAuc:
     def explained(rows: int, columns: int, bins: int, *_: Any) -> str:
         """A line for people."""
         return f"CUDA kernels auc_*, {rows} scores in {bins} bins"
-
-
-def _blocks(count: int) -> tuple[int]:
-    return (min(-(-count // THREADS), MAX_BLOCKS),)

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from fluidlite.executor.cuda.kernel import MAX_BLOCKS, THREADS, WARP, CudaKernel, sum_dtype
-from fluidlite.executor.cuda.rows import lanes_for
+from fluidlite.executor.cuda.kernel import THREADS, WARP, CudaKernel, Grid, element_grid, sum_dtype
+from fluidlite.executor.cuda.rows import lanes_for, row_grid
 
 __all__ = ["DeviceBatchNorm"]
 
@@ -44,14 +44,8 @@ class DeviceBatchNorm:
         self.numbers = [xp.empty(channels, sum_dtype(dtype)) for _ in range(5)]
 
     def _launch(
-        self,
-        name: str,
-        grid: tuple[tuple[int, ...], tuple[int, ...]],
-        arrays: Sequence[Any],
-        numbers: Sequence[Any],
-        frozen: bool = False,
+        self, name: str, grid: Grid, arrays: Sequence[Any], numbers: Sequence[Any], frozen: bool = False
     ) -> None:
-        """Launch a kernel on `grid`: its blocks, and the threads of each."""
         if (name, frozen) not in self.kernels:
             switches = zip(_SWITCHES, map(int, (self.is_last, self.given, frozen)), strict=True)
             self.kernels[name, frozen] = CudaKernel(self.xp, name, _FILES, self.dtype, tuple(switches))
@@ -66,17 +60,13 @@ class DeviceBatchNorm:
         self, name: str, arrays: Sequence[Any], numbers: Sequence[Any], frozen: bool = False
     ) -> None:
         """A kernel with a thread for each channel."""
-        blocks = min(-(-self.channels // THREADS), MAX_BLOCKS)
-        self._launch(name, ((blocks,), (THREADS,)), arrays, numbers, frozen)
+        self._launch(name, element_grid(self.channels), arrays, numbers, frozen)
 
     def _of_elements(self, name: str, *arrays: Any) -> None:
         """A kernel that goes through all elements."""
         outer, channels, inner = self.shape
         rows, columns = (outer, channels) if self.is_last else (outer * channels, inner)
-        lanes = lanes_for(columns)
-        height = THREADS // lanes
-        blocks = min(-(-rows // height), MAX_BLOCKS)
-        self._launch(name, ((blocks,), (lanes, height)), arrays, (rows, columns, channels))
+        self._launch(name, row_grid(rows, columns), arrays, (rows, columns, channels))
 
     def train(
         self,

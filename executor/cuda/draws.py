@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from fluidlite.executor.cuda.kernel import MAX_BLOCKS, THREADS, CudaKernel
+from fluidlite.executor.cuda.kernel import CudaKernel, element_grid
 from fluidlite.ops.kernels.minstd import minstd_uniform
 
 __all__ = ["DeviceKeptMask"]
@@ -34,13 +34,14 @@ class DeviceKeptMask:
         self.draw, self.advance = (
             CudaKernel(xp, name, _FILES, "float32") for name in ("kept_mask", "next_step")
         )
-        self.blocks = (min(-(-count // (4 * THREADS)), MAX_BLOCKS),)
+        # a thread draws four numbers at once
+        self.grid = element_grid(-(-count // 4))
 
     def __call__(self, out: Any) -> None:
         if self.known is not None:
             self.xp.copyto(out, self.known.reshape(out.shape))
         elif self.count:
-            self.draw(self.blocks, (THREADS,), (self.state, out), (self.count, self.probability))
+            self.draw(*self.grid, (self.state, out), (self.count, self.probability))
             self.advance((1,), (1,), (self.state,), ())
 
     @staticmethod

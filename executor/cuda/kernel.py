@@ -9,7 +9,7 @@ from __future__ import annotations
 import functools
 import pathlib
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -22,6 +22,8 @@ __all__ = [
     "THREADS",
     "WARP",
     "CudaKernel",
+    "Grid",
+    "element_grid",
     "kernel_source",
     "sum_dtype",
 ]
@@ -43,6 +45,9 @@ THREADS = 256
 WARP = 32
 MAX_BLOCKS = 4096  # 16 for each of 256 processors: what is beyond goes on in the loops of those
 
+Grid: TypeAlias = "tuple[tuple[int, ...], tuple[int, ...]]"
+"""The blocks of a launch, and the threads of each."""
+
 # the runtime compiler reads no math.h
 NOT_FINITE = """\
 #ifndef NAN
@@ -57,6 +62,11 @@ HALF = (_HERE / "half.cuh").read_text(encoding="utf8")
 def sum_dtype(dtype: Any) -> np.dtype[Any]:
     """The type of sums over elements of a type."""
     return np.promote_types(dtype, np.float32)
+
+
+def element_grid(count: int) -> Grid:
+    """A thread for each of `count` numbers, or for several: `FOR_EACH` of `blocks.cuh`."""
+    return (min(-(-count // THREADS), MAX_BLOCKS),), (THREADS,)
 
 
 @functools.cache

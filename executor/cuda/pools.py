@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 
 from fluidlite.base.dtypes import Array
-from fluidlite.executor.cuda.kernel import MAX_BLOCKS, THREADS, CudaKernel, sum_dtype
-from fluidlite.executor.cuda.rows import lanes_for
+from fluidlite.executor.cuda.kernel import CudaKernel, sum_dtype
+from fluidlite.executor.cuda.rows import row_grid
 from fluidlite.ops.kernels.pooling import Windows, divisors
 
 __all__ = ["DevicePool"]
@@ -74,10 +74,7 @@ class DevicePool:
             return
         if name not in self.kernels:
             self.kernels[name] = CudaKernel(self.xp, name, _FILES, self.dtype)
-        lanes = lanes_for(columns)
-        threads = (lanes, THREADS // lanes)
-        blocks = (min(-(-rows // threads[1]), MAX_BLOCKS),)
-        self.kernels[name](blocks, threads, arrays, (rows, *self.numbers, *numbers))
+        self.kernels[name](*row_grid(rows, columns), arrays, (rows, *self.numbers, *numbers))
 
     @staticmethod
     def explained(shape: Sequence[int], windows: Sequence[Windows], mode: str, *_: Any) -> str:

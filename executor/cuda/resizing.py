@@ -9,8 +9,8 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from fluidlite.base.dtypes import Array
-from fluidlite.executor.cuda.kernel import MAX_BLOCKS, THREADS, CudaKernel, sum_dtype
-from fluidlite.executor.cuda.rows import lanes_for
+from fluidlite.executor.cuda.kernel import CudaKernel, sum_dtype
+from fluidlite.executor.cuda.rows import row_grid
 from fluidlite.ops.neural.interpolate import Taps, taps_of
 
 __all__ = ["DeviceResize"]
@@ -54,10 +54,7 @@ class DeviceResize:
         rows, columns = self.planes * sizes[2], sizes[3]
         if not rows * columns:
             return
-        lanes = lanes_for(columns)
-        threads = (lanes, THREADS // lanes)
-        blocks = (min(-(-rows // threads[1]), MAX_BLOCKS),)
-        self.kernel(blocks, threads, (source, *tables, out), (rows, *sizes))
+        self.kernel(*row_grid(rows, columns), (source, *tables, out), (rows, *sizes))
 
     @staticmethod
     def explained(type: str, shape: Sequence[int], *_: Any) -> str:

@@ -5,9 +5,17 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from fluidlite.executor.cuda.kernel import MAX_BLOCKS, THREADS, WARP, CudaKernel, sum_dtype
+from fluidlite.executor.cuda.kernel import (
+    MAX_BLOCKS,
+    THREADS,
+    WARP,
+    CudaKernel,
+    Grid,
+    element_grid,
+    sum_dtype,
+)
 
-__all__ = ["FILES", "DeviceAccuracy", "DeviceLayerNormGrad", "DeviceRows", "lanes_for"]
+__all__ = ["FILES", "DeviceAccuracy", "DeviceLayerNormGrad", "DeviceRows", "lanes_for", "row_grid"]
 
 FILES = {
     "softmax": ("blocks.cuh", "softmax.cu"),
@@ -47,6 +55,13 @@ def lanes_for(columns: int) -> int:
     return min(THREADS, 1 << max(0, wanted - 1).bit_length())
 
 
+def row_grid(rows: int, columns: int) -> Grid:
+    """Lanes along each row and rows beside each other: `FOR_EACH_ROW` of `blocks.cuh`."""
+    lanes = lanes_for(columns)
+    beside = THREADS // lanes
+    return (min(-(-rows // beside), MAX_BLOCKS),), (lanes, beside)
+
+
 def _kernel(xp: Any, name: str, dtype: Any, switches: Sequence[str]) -> CudaKernel:
     known = [switch for file in FILES[name] for switch in _SWITCHES.get(file, ())]
     return CudaKernel(xp, name, FILES[name], dtype, [(switch, int(switch in switches)) for switch in known])
@@ -70,13 +85,11 @@ class DeviceRows:
         self.kernel = _kernel(xp, name, dtype, switches)
         self.numbers = (rows, columns, *numbers)
         self.is_empty = not rows * columns
-        lanes = lanes_for(columns)
-        self.threads = (lanes, THREADS // lanes)
-        self.blocks = (min(-(-rows // self.threads[1]), MAX_BLOCKS),)
+        self.grid = row_grid(rows, columns)
 
     def __call__(self, *arrays: Any) -> None:
         if not self.is_empty:  # a launch of no blocks is refused
-            self.kernel(self.blocks, self.threads, arrays, self.numbers)
+            self.kernel(*self.grid, arrays, self.numbers)
 
     @staticmethod
     def explained(name: str, rows: int, columns: int, *_: Any) -> str:
@@ -110,8 +123,7 @@ class DeviceLayerNormGrad:
         self.sums(blocks, (WARP, THREADS // WARP), arrays, self.numbers)
         for parts, out in ((self.weights, dscale), (self.biases, dbias)):
             if out is not None:
-                count = (min(-(-self.columns // THREADS), MAX_BLOCKS),)
-                self.add(count, (THREADS,), (parts, out), (self.parts, self.columns))
+                self.add(*element_grid(self.columns), (parts, out), (self.parts, self.columns))
 
     @staticmethod
     def explained(rows: int, columns: int, *_: Any) -> str:

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from fluidlite.executor.cuda.kernel import MAX_BLOCKS, THREADS, CudaKernel
+from fluidlite.executor.cuda.kernel import THREADS, CudaKernel, Grid, element_grid
 from fluidlite.executor.cuda.rows import FILES, DeviceRows
 
 __all__ = ["DeviceRowSums"]
@@ -71,7 +71,7 @@ class DeviceRowSums:
         self.sum_pieces(keys, places, rows, out, self.parts)
         self.add_pieces(keys, self.parts, out)
         if self.by_place:
-            self._launch("heads_of", _blocks(self.count), (keys, heads[0]), (self.count, self.height))
+            self._launch("heads_of", element_grid(self.count), (keys, heads[0]), (self.count, self.height))
 
     def _joined(self, rows: Sequence[Any]) -> Any:
         """All rows behind each other."""
@@ -89,26 +89,23 @@ class DeviceRowSums:
         for each, count, padding in zip(ids, self.counts, self.paddings, strict=True):
             if count:
                 placed = (count, self.height, padding, first)
-                self._launch("keys_of", _blocks(count), (each, self.keys, self.places), placed)
+                self._launch("keys_of", element_grid(count), (each, self.keys, self.places), placed)
             first += count
         here, there = (self.keys, self.places), (self.moved_keys, self.moved_places)
+        one, all_chunks = ((1,), (THREADS,)), ((self.chunks,), (THREADS,))
         for shift in self.shifts:
             numbers = (self.count, shift)
-            self._launch("count_digits", (self.chunks,), (here[0], self.starts), numbers)
-            self._launch("starts_of_digits", (1,), (self.starts,), (self.chunks,))
-            self._launch("move_by_digit", (self.chunks,), (*here, self.starts, *there), numbers)
+            self._launch("count_digits", all_chunks, (here[0], self.starts), numbers)
+            self._launch("starts_of_digits", one, (self.starts,), (self.chunks,))
+            self._launch("move_by_digit", all_chunks, (*here, self.starts, *there), numbers)
             here, there = there, here
         return here
 
-    def _launch(self, name: str, blocks: tuple[int], arrays: tuple[Any, ...], numbers: Any) -> None:
-        self.kernels[name](blocks, (THREADS,), arrays, numbers)
+    def _launch(self, name: str, grid: Grid, arrays: tuple[Any, ...], numbers: Any) -> None:
+        self.kernels[name](*grid, arrays, numbers)
 
     @staticmethod
     def explained(counts: Sequence[int], paddings: Any, columns: int, height: int, *_: Any) -> str:
         """A line for people."""
         passes = -(-height.bit_length() // _DIGIT)
         return f"CUDA kernels: {sum(counts)} places sorted in {passes} passes, and their segments summed"
-
-
-def _blocks(count: int) -> tuple[int]:
-    return (min(-(-count // THREADS), MAX_BLOCKS),)

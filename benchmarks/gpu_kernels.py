@@ -25,7 +25,7 @@ from fluidlite.executor.cuda.rows import DeviceLayerNormGrad, DeviceRows
 from fluidlite.executor.cuda.tables import DeviceRowSums
 from fluidlite.executor.plan.actions import Elementwise
 from fluidlite.executor.plan.values import Storage, ValueFactory
-from fluidlite.ops.kernels.pooling import Windows
+from fluidlite.ops.kernels.pooling import Pooling, Windows
 
 WANTED = 0.85
 LOWEST = -64.0
@@ -143,7 +143,7 @@ def _pool(mode: str, backward: bool) -> Callable[[Any, int], Work]:
         a, planes = Arrays(xp), max(1, elements // (56 * 56))
         window = Windows.regular(56, 3, 2, (1, 1), False)
         count = len(window.starts)
-        kernel = DevicePool(xp, (1, planes, 56, 56), [window] * 2, mode, True, np.dtype("float32"))
+        kernel = DevicePool(xp, (1, planes, 56, 56), Pooling([window] * 2, mode, True, np.dtype("float32")))
         x, pooled = a(1, planes, 56, 56), a(1, planes, count, count)
         if not backward:
             return a.work(kernel.forward, x, pooled)

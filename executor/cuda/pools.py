@@ -11,7 +11,7 @@ import numpy as np
 from fluidlite.base.dtypes import Array
 from fluidlite.executor.cuda.kernel import CudaKernel, sum_dtype
 from fluidlite.executor.cuda.rows import row_grid
-from fluidlite.ops.kernels.pooling import Windows, divisors
+from fluidlite.ops.kernels.pooling import Pooling, Windows, divisors
 
 __all__ = ["DevicePool"]
 
@@ -19,22 +19,12 @@ _FILES = ("blocks.cuh", "pool.cu")
 
 
 class DevicePool:
-    """Pools images of a shape (N, C, height, width), and gives their gradient, in one launch each; see
-    `PoolPlan` for the arguments.
-    """
+    """Pools images of a shape (N, C, height, width), and gives their gradient, in one launch each."""
 
-    def __init__(
-        self,
-        xp: Any,
-        shape: Sequence[int],
-        windows: Sequence[Windows],
-        mode: str,
-        exclusive: bool,
-        dtype: Any,
-        clipped: bool = False,
-    ) -> None:
+    def __init__(self, xp: Any, shape: Sequence[int], pooling: Pooling) -> None:
+        windows, dtype = pooling.windows, pooling.dtype
         self.xp, self.dtype = xp, dtype
-        self.is_max = mode == "max"
+        self.is_max = pooling.mode == "max"
         self.planes = math.prod(shape[:2])
         down, along = windows
         self.places = (down.count, along.count)
@@ -45,7 +35,7 @@ class DevicePool:
         # of what no element is compared with, the largest is that of float32, whatever the dtype
         starts_lower = all(each.complete or each.single is not None or each.uneven for each in windows)
         self.lowest = -math.inf if starts_lower else float(np.finfo("float32").min)
-        sizes = divisors(windows, exclusive, clipped)
+        sizes = divisors(pooling)
         sizes = sizes or [(each.kernel,) * each.count for each in windows]
         self.factors = None if self.is_max else xp.asarray(_inverse(*sizes).astype(sum_dtype(dtype)))
         self.kernels: dict[str, CudaKernel] = {}
@@ -77,9 +67,10 @@ class DevicePool:
         self.kernels[name](*row_grid(rows, columns), arrays, (rows, *self.numbers, *numbers))
 
     @staticmethod
-    def explained(shape: Sequence[int], windows: Sequence[Windows], mode: str, *_: Any) -> str:
+    def explained(shape: Sequence[int], pooling: Pooling) -> str:
         """A line for people."""
-        name = "pool_max" if mode == "max" else "pool_mean"
+        windows = pooling.windows
+        name = "pool_max" if pooling.mode == "max" else "pool_mean"
         return f"CUDA kernels {name}*, {windows[0].count} x {windows[1].count} windows"
 
 

@@ -17,19 +17,19 @@ from fluidlite.executor.fast.onednn.pool import PoolKernel
 from fluidlite.executor.run.convolutions import SharedPool
 from fluidlite.executor.run.image_kernels import ImagePool, PoolForm
 from fluidlite.executor.run.team import on_team, pieces
+from fluidlite.ops.kernels.pooling import Pooling
 
 __all__ = ["FastPool", "has_fast_pool"]
 
 
-def has_fast_pool(shape: Sequence[int], arguments: Sequence[Any], axes: Sequence[int]) -> bool:
+def has_fast_pool(shape: Sequence[int], pooling: Pooling, axes: Sequence[int]) -> bool:
     """True if another kernel than NumPy's can pool arrays of this shape here."""
-    windows, mode, exclusive, dtype, clipped = arguments
     # what 2.x leaves out of an average, beyond the padding, the library counts
-    if clipped and mode == "avg" and not exclusive:
+    if pooling.clipped and pooling.mode == "avg" and not pooling.exclusive:
         return False
-    whole = all(each.kernel and each.whole for each in windows)
+    whole = all(each.kernel and each.whole for each in pooling.windows)
     is_laid = _has_last(shape, axes) or tuple(axes) == tuple(range(2, len(shape)))
-    return available() and dtype == np.float32 and is_laid and whole and 0 not in shape
+    return available() and bool(pooling.dtype == np.float32) and is_laid and whole and 0 not in shape
 
 
 def _has_last(shape: Sequence[int], axes: Sequence[int]) -> bool:
@@ -49,14 +49,12 @@ class FastPool(ImagePool):
         self._made_for = xp, form
         self._portable: SharedPool | None = None
         shape, threads = form.shape, form.threads
-        windows, mode, exclusive, *_ = form.arguments
+        windows = form.pooling.windows
         is_last = _has_last(shape, form.axes)
         self.parts = pieces(shape[0], max(1, min(threads, shape[0])))
         sizes = [part.stop - part.start for part in self.parts]
         self.kernels: list[PoolKernel] = []
-        self._makes = [
-            partial(PoolKernel, (size, *shape[1:]), windows, mode, exclusive, is_last) for size in sizes
-        ]
+        self._makes = [partial(PoolKernel, (size, *shape[1:]), form.pooling, is_last) for size in sizes]
         self._runs = FirstRuns(form.asked, math.prod(shape) > _LARGE_AT_ONCE)
         self._takes = [False] * len(sizes)
         counts = tuple(each.count for each in windows)

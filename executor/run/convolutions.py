@@ -101,10 +101,7 @@ class SharedPool(ImagePool):
         self.parts = [Portion(t, members).of(shape[split]) for t in range(members)]
         sizes = [part.stop - part.start for part in self.parts]
         shapes = [(*shape[:split], size, *shape[split + 1 :]) for size in sizes]
-        windows, mode, exclusive, dtype, clipped = form.arguments
-        self.plans = [
-            PoolPlan(xp, part, windows, mode, exclusive, dtype, clipped, form.axes) for part in shapes
-        ]
+        self.plans = [PoolPlan(xp, part, form.pooling, form.axes) for part in shapes]
 
     def _of(self, array: Array, member: int) -> Array:
         return array[(slice(None),) * self.split + (self.parts[member],)]

@@ -5,11 +5,12 @@ is made for.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, NamedTuple, Protocol
+from typing import NamedTuple, Protocol
 
 import numpy as np
 
 from fluidlite.base.dtypes import Array
+from fluidlite.ops.kernels.pooling import Pooling
 
 __all__ = ["ImageConv", "NormForm", "PoolForm", "ImagePool", "TailSteps"]
 
@@ -54,12 +55,12 @@ class ImageConv(Protocol):
 
 @dataclass(frozen=True)
 class PoolForm:
-    """The arrays of a pool: their shape, the arguments of `PoolPlan`, the pooled dimensions, and the one that
+    """The arrays of a pool: their shape, what it computes, the pooled dimensions, and the one that
     a team of threads shares.
     """
 
     shape: tuple[int, ...]
-    arguments: tuple[Any, ...]
+    pooling: Pooling
     axes: tuple[int, ...]
     split: int
     threads: int

@@ -8,7 +8,7 @@ from both_places import run_on_both
 
 import fluidlite as fluid
 from fluidlite.executor.cuda.pools import DevicePool
-from fluidlite.ops.kernels.pooling import PoolPlan, Windows
+from fluidlite.ops.kernels.pooling import Pooling, PoolPlan, Windows
 
 pytestmark = pytest.mark.gpu
 TOLERANCE = {"float16": 2e-3, "float32": 2e-6, "float64": 1e-14}
@@ -43,10 +43,10 @@ def test_as_on_the_host(name: str, mode: str, dtype: str) -> None:
     x[0, 0, 1, 1] = np.nan
     # where windows reach beyond the edge, none is lower than the lowest of float32, which half has not
     x[1, 2] = -3 if dtype == "float16" else -np.inf
-    arguments = (windows, mode[:3], mode == "avg")
+    pooling = (windows, mode[:3], mode == "avg")
     wide = np.dtype("float64" if dtype == "float64" else "float32")
-    host = PoolPlan(np, shape, *arguments, wide, "padding" in mode)
-    device = DevicePool(cupy, shape, *arguments, np.dtype(dtype), "padding" in mode)
+    host = PoolPlan(np, shape, Pooling(*pooling, wide, "padding" in mode))
+    device = DevicePool(cupy, shape, Pooling(*pooling, np.dtype(dtype), "padding" in mode))
     d = random.normal(0, 1, host.out_shape).astype(dtype)
     pooled, gradient = np.empty(host.out_shape, wide), np.empty(shape, wide)
     with np.errstate(all="ignore"):
@@ -64,7 +64,7 @@ def test_no_images() -> None:
     import cupy
 
     windows = WINDOWS["apart"]
-    pool = DevicePool(cupy, (0, 3, 6, 9), windows, "max", True, np.dtype("float32"))
+    pool = DevicePool(cupy, (0, 3, 6, 9), Pooling(windows, "max", True, np.dtype("float32")))
     pool.forward(cupy.zeros((0, 3, 6, 9), "float32"), cupy.zeros((0, 3, 3, 3), "float32"))
 
 

@@ -22,7 +22,7 @@ from fluidlite.executor.fast.pool import FastPool, has_fast_pool
 from fluidlite.executor.run.batch_norm import SharedBatchNorm
 from fluidlite.executor.run.convolutions import SharedPool
 from fluidlite.executor.run.image_kernels import NormForm, PoolForm
-from fluidlite.ops.kernels.pooling import Windows
+from fluidlite.ops.kernels.pooling import Pooling, Windows
 
 needs_library = pytest.mark.skipif(
     library.library() is None, reason="oneDNN's wheel is for x86-64 processors under Linux"
@@ -67,9 +67,9 @@ WINDOWS = {
 def test_pools_equal_numpy(name: str, first: int, mode: str, threads: int) -> None:
     windows = WINDOWS[name]
     shape, axes = (3, *(5,) * (first - 1), windows[0].size, windows[1].size, 5)[:4], (first, first + 1)
-    arguments = (windows, mode[:3], mode == "avg", F32, False)
-    assert has_fast_pool(shape, arguments, axes)
-    kernels = [made(np, PoolForm(shape, arguments, axes, 0, threads)) for made in (FastPool, SharedPool)]
+    pooling = Pooling(windows, mode[:3], mode == "avg", F32, False)
+    assert has_fast_pool(shape, pooling, axes)
+    kernels = [made(np, PoolForm(shape, pooling, axes, 0, threads)) for made in (FastPool, SharedPool)]
     random = np.random.RandomState(0)
     # few different values, so that windows have several largest elements
     x = random.randint(0, 4, shape).astype("float32")
@@ -89,8 +89,8 @@ def test_pools_equal_numpy(name: str, first: int, mode: str, threads: int) -> No
 
 @needs_library
 def test_small_pools_have_kernels_when_their_size_comes_again() -> None:
-    shape, arguments = (2, 9, 7, 5), (WINDOWS["overlapping, padded"], "max", True, F32, False)
-    pool = FastPool(np, PoolForm(shape, arguments, (1, 2), 0, 1, asked=2))
+    shape, pooling = (2, 9, 7, 5), Pooling(WINDOWS["overlapping, padded"], "max", True, F32, False)
+    pool = FastPool(np, PoolForm(shape, pooling, (1, 2), 0, 1, asked=2))
     x = np.random.RandomState(0).standard_normal(shape).astype("float32")
     outs, gradients = np.empty((2, 2, 5, 6, 5), "float32"), np.empty((2, *shape), "float32")
     for out, gradient, is_made in zip(outs, gradients, (False, True), strict=True):
@@ -105,7 +105,7 @@ def test_small_pools_have_kernels_when_their_size_comes_again() -> None:
 @pytest.mark.parametrize("special", [np.nan, -np.inf, np.inf, 1e30])
 def test_largest_elements_among_nan_and_infinities(special: float) -> None:
     windows = WINDOWS["disjoint"]
-    arguments = (windows, "max", True, F32, False)
+    pooling = Pooling(windows, "max", True, F32, False)
     x = np.random.RandomState(0).standard_normal((4, 8, 6, 2)).astype("float32")
     x[1, 2:4, 2:4, 1] = special
     x[3, 0, 0, 0] = special
@@ -113,7 +113,7 @@ def test_largest_elements_among_nan_and_infinities(special: float) -> None:
     d = np.ones_like(found)
     gradients = np.empty((2, *x.shape), "float32")
     for made, out, gradient in zip((FastPool, SharedPool), (found, wanted), gradients, strict=True):
-        kernel = made(np, PoolForm(x.shape, arguments, (1, 2), 0, 2))
+        kernel = made(np, PoolForm(x.shape, pooling, (1, 2), 0, 2))
         with np.errstate(all="ignore"):  # as in a plan's run
             kernel.forward(x, out)
         kernel.backward(x, out, d, gradient, True)
@@ -125,16 +125,16 @@ def test_largest_elements_among_nan_and_infinities(special: float) -> None:
 def test_pools_that_stay_numpys(flags: Callable[..., None]) -> None:
     windows = WINDOWS["disjoint"]
     shape = (3, 8, 6, 5)
-    assert has_fast_pool(shape, (windows, "max", True, F32, False), (1, 2))
-    assert not has_fast_pool(shape, (windows, "max", True, np.dtype("float64"), False), (1, 2))
-    assert not has_fast_pool((0, *shape[1:]), (windows, "max", True, F32, False), (1, 2))
-    assert has_fast_pool((3, 5, 8, 6), (windows, "max", True, F32, False), (2, 3))
-    assert not has_fast_pool(shape, (windows, "max", True, F32, False), (0, 2))
-    assert not has_fast_pool(shape, (windows, "avg", False, F32, True), (1, 2))
+    assert has_fast_pool(shape, Pooling(windows, "max", True, F32, False), (1, 2))
+    assert not has_fast_pool(shape, Pooling(windows, "max", True, np.dtype("float64"), False), (1, 2))
+    assert not has_fast_pool((0, *shape[1:]), Pooling(windows, "max", True, F32, False), (1, 2))
+    assert has_fast_pool((3, 5, 8, 6), Pooling(windows, "max", True, F32, False), (2, 3))
+    assert not has_fast_pool(shape, Pooling(windows, "max", True, F32, False), (0, 2))
+    assert not has_fast_pool(shape, Pooling(windows, "avg", False, F32, True), (1, 2))
     uneven = (Windows.adaptive(8, 3), Windows.adaptive(6, 3))
-    assert not has_fast_pool(shape, (uneven, "max", True, F32, False), (1, 2))
+    assert not has_fast_pool(shape, Pooling(uneven, "max", True, F32, False), (1, 2))
     flags(use_onednn=False)
-    assert not has_fast_pool(shape, (windows, "max", True, F32, False), (1, 2))
+    assert not has_fast_pool(shape, Pooling(windows, "max", True, F32, False), (1, 2))
 
 
 # ---------------------------------------------------------------------- batch normalisation

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import fluidlite as fluid
-from fluidlite.ops.kernels.pooling import PoolPlan, Windows
+from fluidlite.ops.kernels.pooling import Pooling, PoolPlan, Windows
 
 
 def pooled(x: np.ndarray, **options: Any) -> list[np.ndarray]:
@@ -80,7 +80,7 @@ def test_largest_of_whole_images_by_rows_or_by_dimensions(spatial: tuple[int, ..
     results = []
     # a view with gaps is pooled dimension by dimension
     for given in (x, np.repeat(x, 2, axis=0)[::2]):
-        plan = PoolPlan(np, x.shape, windows, "max", True, x.dtype)
+        plan = PoolPlan(np, x.shape, Pooling(windows, "max", True, x.dtype))
         out, dx = np.empty_like(d), np.full_like(x, np.nan)
         plan.forward(given, out)
         plan.backward(given, out, d, dx, True)

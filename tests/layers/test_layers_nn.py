@@ -15,7 +15,7 @@ import fluidlite as fluid
 from fluidlite import layers
 from fluidlite.base.dtypes import VarType
 from fluidlite.ops.kernels.convolution import Geometry, conv_plan
-from fluidlite.ops.kernels.pooling import PoolPlan, Windows
+from fluidlite.ops.kernels.pooling import Pooling, PoolPlan, Windows
 
 RECORDED = dict(read(str(pathlib.Path(__file__).parent / "layer_programs_nn.txt")))
 
@@ -261,13 +261,12 @@ def test_plans_do_not_trust_a_forward_pass_that_did_not_happen() -> None:
     conv_plan(np, geometry, np.dtype("float32")).grad_filter(x, d, again, reuse=True)
     np.testing.assert_array_equal(once, again)
     windows = [Windows.regular(6, 3, 2, (1, 1), False), Windows.regular(7, 2, 2, (0, 0), True)]
-    plan = PoolPlan(np, x.shape, windows, "max", True, x.dtype)
+    pooling = Pooling(windows, "max", True, x.dtype)
+    plan = PoolPlan(np, x.shape, pooling)
     pooled, first, second = np.empty(plan.out_shape, "float32"), np.empty_like(x), np.empty_like(x)
     plan.forward(x, pooled)
     plan.backward(x, pooled, np.ones_like(pooled), first, reuse=True)
-    PoolPlan(np, x.shape, windows, "max", True, x.dtype).backward(
-        x, pooled, np.ones_like(pooled), second, reuse=True
-    )
+    PoolPlan(np, x.shape, pooling).backward(x, pooled, np.ones_like(pooled), second, reuse=True)
     np.testing.assert_array_equal(first, second)
 
 

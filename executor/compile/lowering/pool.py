@@ -5,7 +5,6 @@ kernel.
 from __future__ import annotations
 
 import functools
-from typing import Any
 
 import numpy as np
 
@@ -23,8 +22,8 @@ from fluidlite.executor.plan.values import Value
 from fluidlite.executor.run.convolutions import SharedPool
 from fluidlite.executor.run.image_kernels import PoolForm
 from fluidlite.ops.kernels.conv_geometry import is_channels_last
-from fluidlite.ops.kernels.pooling import PoolPlan
-from fluidlite.ops.neural.pool import plan_arguments, pool_attrs
+from fluidlite.ops.kernels.pooling import Pooling, PoolPlan
+from fluidlite.ops.neural.pool import pool_attrs, pooling_of
 
 
 class _PoolImages:
@@ -55,16 +54,16 @@ class _PoolImages:
         return self.e.published(slot, shape, self.x.dtype, self.order)
 
     @functools.cached_property
-    def _arguments(self) -> Any:
+    def _pooling(self) -> Pooling:
         assert self.x.shape is not None
         attrs = {name: self.e.attr(name) for name in pool_attrs(self.dims, "NCHW")}
-        return plan_arguments(self.x.shape[2:], attrs, self.x.dtype)
+        return pooling_of(self.x.shape[2:], attrs, self.x.dtype)
 
     @property
     def keeps_largest(self) -> bool:
         """True if each result is the largest element of a window that is not empty."""
-        windows, mode, *_ = self._arguments
-        return mode == "max" and all(each.whole for each in windows)
+        pooling = self._pooling
+        return pooling.mode == "max" and all(each.whole for each in pooling.windows)
 
     def before(self, steps: Rising, plan: Bound, shape: tuple[int, ...]) -> None:
         """Pool what lay before `steps`, and do those."""
@@ -93,18 +92,18 @@ class _PoolImages:
         """The object that pools."""
         e = self.e
         assert self.x.shape is not None
-        arguments = self._arguments
+        pooling = self._pooling
         if not e.on_host:
             factory = DevicePool if self.dims == 2 else PoolPlan
-            return e.bind_fresh("pool", factory, self.x.shape, *arguments)
+            return e.bind_fresh("pool", factory, self.x.shape, pooling)
         order = self.order or tuple(range(self.dims + 2))
         shape = tuple(self.x.shape[axis] for axis in order)
         threads = threads_for(e, self.x)
         split = order.index(0 if about(self.x.shape[0]) >= threads else 1)
         axes = tuple(order.index(2 + axis) for axis in range(self.dims))
-        fast = has_fast_pool(shape, arguments, axes)
+        fast = has_fast_pool(shape, pooling, axes)
         shared, hint = (FastPool, "fast_pool") if fast else (SharedPool, "pool")
-        return e.bind_fresh(hint, shared, PoolForm(shape, arguments, axes, split, threads, e.asked))
+        return e.bind_fresh(hint, shared, PoolForm(shape, pooling, axes, split, threads, e.asked))
 
 
 @lowering("pool2d", "pool3d")

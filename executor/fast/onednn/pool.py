@@ -23,7 +23,7 @@ from fluidlite.executor.fast.onednn.primitive import (
     dims,
 )
 from fluidlite.executor.run.memory import address_of
-from fluidlite.ops.kernels.pooling import Windows
+from fluidlite.ops.kernels.pooling import Pooling, Windows
 
 __all__ = ["PoolKernel"]
 
@@ -36,14 +36,13 @@ class PoolKernel:
     gradient; OneDnnError where the library has no kernel of its own for it.
     """
 
-    def __init__(
-        self, shape: Sequence[int], windows: Sequence[Windows], mode: str, exclusive: bool, is_last: bool
-    ) -> None:
+    def __init__(self, shape: Sequence[int], pooling: Pooling, is_last: bool) -> None:
+        windows, mode = pooling.windows, pooling.mode
         what = f"{mode} pool of {tuple(shape)} with windows of {[each.kernel for each in windows]}"
         if not all(each.kernel and each.whole for each in windows) or 0 in shape:
             raise OneDnnError(f"oneDNN: {what}: windows of different sizes")
         self.is_max = mode == "max"
-        average = _AVERAGE if exclusive else _AVERAGE_WITH_PADDING
+        average = _AVERAGE if pooling.exclusive else _AVERAGE_WITH_PADDING
         algorithm = _MAX if self.is_max else average
         first = (shape[0], shape[-1], *shape[1:-1]) if is_last else tuple(shape)
         pooled = (*first[:2], *(each.count for each in windows))

@@ -22,7 +22,7 @@ _CACHED = 1 << 16  # elements of a part of an array that stays in the cache with
 
 _PRODUCTS = (np.dtype("float32"), np.dtype("float64"))  # what BLAS multiplies
 
-__all__ = ["PoolPlan", "Windows", "divisors", "out_size"]
+__all__ = ["PoolPlan", "Pooling", "Windows", "divisors", "out_size"]
 
 
 def out_size(size: int, kernel: int, stride: int, pad: tuple[int, int], ceil_mode: bool) -> int:
@@ -162,38 +162,43 @@ class Windows:
         return self.stride == self.kernel > 0 and self.before == 0 and self.size == self.kernel * self.count
 
 
-def divisors(windows: Sequence[Windows], exclusive: bool, clipped: bool) -> list[tuple[int, ...]] | None:
+@dataclass(frozen=True)
+class Pooling:
+    """What a pool computes of arrays of a dtype: `windows`, one for each spatial dimension, and `mode`, "max"
+    or "avg".
+
+    An average divides by the elements of the window that lie inside (`exclusive`), or by the size of the
+    kernel, of which `clipped` leaves out what is beyond the padding.
+    """
+
+    windows: Sequence[Windows]
+    mode: str
+    exclusive: bool
+    dtype: Any
+    clipped: bool = False
+
+
+def divisors(pooling: Pooling) -> list[tuple[int, ...]] | None:
     """By dimension, the sizes of the windows that the mean of each divides by; None where all have the size
     of the kernel.
     """
+    windows = pooling.windows
     # windows of different sizes have no kernel size to divide by
-    if exclusive or not all(w.kernel for w in windows):
+    if pooling.exclusive or not all(w.kernel for w in windows):
         return [w.lengths for w in windows]
-    return [w.padded_lengths for w in windows] if clipped else None
+    return [w.padded_lengths for w in windows] if pooling.clipped else None
 
 
 class PoolPlan:
-    """Pools arrays of one shape over `windows`, one for each spatial dimension; these are `axes`, by default
-    those behind the first two.
+    """Pools arrays of one shape; the spatial dimensions are `axes`, by default those behind the first two.
 
-    `mode` is "max" or "avg". An average divides by the elements of the window that lie inside (`exclusive`),
-    or by the size of the kernel, of which `clipped` leaves out what is beyond the padding. Of equal largest
-    elements the first, in row-major order, gets the gradient, as in Paddle.
+    Of equal largest elements the first, in row-major order, gets the gradient, as in Paddle.
     """
 
-    def __init__(
-        self,
-        xp: Any,
-        shape: Sequence[int],
-        windows: Sequence[Windows],
-        mode: str,
-        exclusive: bool,
-        dtype: Any,
-        clipped: bool = False,
-        axes: Sequence[int] = (),
-    ) -> None:
+    def __init__(self, xp: Any, shape: Sequence[int], pooling: Pooling, axes: Sequence[int] = ()) -> None:
+        windows, dtype = pooling.windows, pooling.dtype
         self.xp = xp
-        self.mode = mode
+        self.mode = pooling.mode
         self.dtype = dtype
         self.windows = tuple(windows)
         self.axes = tuple(axes) or tuple(range(2, 2 + len(self.windows)))
@@ -203,7 +208,7 @@ class PoolPlan:
             before = self.shapes[-1]
             self.shapes.append((*before[:axis], w.count, *before[axis + 1 :]))
         self.out_shape = self.shapes[-1]
-        sizes = divisors(windows, exclusive, clipped)
+        sizes = divisors(pooling)
         self._factor = self._inverse(sizes) if sizes else dtype.type(1 / math.prod(w.kernel for w in windows))
         self._partial = [xp.empty(s, dtype) for s in self.shapes[1:-1]]
         self._holds_x = False  # since the last forward()
@@ -414,7 +419,8 @@ def _row_of(plan: PoolPlan) -> PoolPlan | None:
         return None
     size = math.prod(shape[first:])
     windows = [Windows.regular(size, size, 1, (0, 0), False)]
-    return PoolPlan(np, (*shape[:first], size), windows, "max", True, plan.dtype, axes=(first,))
+    pooling = Pooling(windows, "max", True, plan.dtype)
+    return PoolPlan(np, (*shape[:first], size), pooling, axes=(first,))
 
 
 def _take_largest(source: Array, largest: Array, d: Array, out: Array, axis: int, inside: slice) -> None:

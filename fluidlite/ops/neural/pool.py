@@ -19,7 +19,7 @@ from fluidlite.ops.kernels.conv_geometry import (
     resolve_pads,
     unturned,
 )
-from fluidlite.ops.kernels.pooling import PoolPlan, Windows, out_size, window_grid
+from fluidlite.ops.kernels.pooling import Pooling, PoolPlan, Windows, out_size, window_grid
 from fluidlite.ops.signatures import with_attrs
 
 _INTS, _STRING = required(AttrType.INTS), required(AttrType.STRING)
@@ -103,15 +103,15 @@ def windows_of(spatial: Sequence[int], attrs: Mapping[str, Any]) -> list[Windows
 
 def _plan(xp: Any, x: Array, attrs: Mapping[str, Any]) -> PoolPlan:
     """The plan for `x`, channels first."""
-    return PoolPlan(xp, x.shape, *plan_arguments(x.shape[2:], attrs, x.dtype))
+    return PoolPlan(xp, x.shape, pooling_of(x.shape[2:], attrs, x.dtype))
 
 
-def plan_arguments(spatial: Sequence[int], attrs: Mapping[str, Any], dtype: Any) -> tuple[Any, ...]:
-    """The arguments of a `PoolPlan` behind the shape. 2.x does not count what windows with `ceil_mode` reach
-    beyond the padding.
+def pooling_of(spatial: Sequence[int], attrs: Mapping[str, Any], dtype: Any) -> Pooling:
+    """The pool of an op's attributes. 2.x does not count what windows with `ceil_mode` reach beyond the
+    padding.
     """
     windows = windows_of(spatial, attrs)
-    return windows, attrs["pooling_type"], attrs["exclusive"], dtype, attrs[OF_2X_ATTR]
+    return Pooling(windows, attrs["pooling_type"], attrs["exclusive"], dtype, attrs[OF_2X_ATTR])
 
 
 def _declare_pool(type: str, dims: int, data_format: str) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 from fluidlite.base.dtypes import Array
 from fluidlite.base.errors import ShapeError
 from fluidlite.base.registry import AttrType, Op, Spec, required
-from fluidlite.ops.kernels.pooling import PoolPlan, Windows
+from fluidlite.ops.kernels.pooling import Pooling, PoolPlan, Windows
 
 spp = Op(
     "spp",
@@ -44,7 +44,8 @@ def _levels(xp: Any, X: Array, height: int, kind: str) -> Iterator[tuple[PoolPla
         bins = 1 << level
         columns = X.shape[1] * bins * bins
         windows = [_windows(size, bins) for size in X.shape[2:]]
-        yield PoolPlan(xp, X.shape, windows, kind, True, X.dtype), slice(start, start + columns)
+        pooling = Pooling(windows, kind, True, X.dtype)
+        yield PoolPlan(xp, X.shape, pooling), slice(start, start + columns)
         start += columns
 
 

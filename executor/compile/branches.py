@@ -16,9 +16,19 @@ from fluidlite.base.registry import EMPTY_VAR
 from fluidlite.executor.compile.blocks import Body, assignment, block_writer, kept_names, merge_all, taken
 from fluidlite.executor.compile.builder import CannotInline, PlanBuilder
 from fluidlite.executor.compile.emitter import CannotLower, Emitter
-from fluidlite.executor.compile.lowering.device_rows import RowChange, change_rows, kept_rows
+from fluidlite.executor.compile.lowering.device_rows import change_rows, kept_rows
 from fluidlite.executor.compile.saved import SavedForBackward
-from fluidlite.executor.plan.actions import Action, Assign, Bound, Branch, Call, Elementwise, Fresh, Function
+from fluidlite.executor.plan.actions import (
+    Action,
+    Assign,
+    Bound,
+    Branch,
+    Call,
+    Elementwise,
+    Fresh,
+    Function,
+    OnlyComputes,
+)
 from fluidlite.executor.plan.steps import Step
 from fluidlite.executor.plan.values import Storage, Value
 from fluidlite.ir.buffer_order import ops_to_run
@@ -116,14 +126,14 @@ def _only_computes(step: Step) -> bool:
         return False
     action = step.action
     is_array_call = isinstance(action, Call) and isinstance(action.callee, Function)
-    return step.is_view or isinstance(action, Elementwise) or is_array_call or _gives_rows(action)
+    return step.is_view or isinstance(action, Elementwise) or is_array_call or _is_declared(action)
 
 
-def _gives_rows(action: Action) -> bool:
-    """True for a row-sparse gradient, made for those who read it as such."""
+def _is_declared(action: Action) -> bool:
+    """True if the value comes from an object that is declared to do nothing else."""
     match action:
         case Assign(sources=(Call(callee=Bound(thing=Fresh(factory=factory))),)):
-            return factory is RowChange
+            return isinstance(factory, type) and issubclass(factory, OnlyComputes)
     return False
 
 

@@ -43,6 +43,7 @@ __all__ = [
     "Method",
     "New",
     "Operand",
+    "OnlyComputes",
     "OrElse",
     "Out",
     "ScopeFunction",
@@ -101,6 +102,10 @@ class Fresh:
 @dataclass(frozen=True)
 class FreshDraws(Fresh):
     """The same for an object that draws random numbers: it is given the source of the run, too."""
+
+
+class OnlyComputes:
+    """An object whose call gives a value and has no effect: it may run in a branch that is not taken."""
 
 
 class HostCheck:

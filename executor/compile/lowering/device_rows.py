@@ -12,14 +12,13 @@ import numpy as np
 from fluidlite.executor.compile.emitter import CannotLower, Emitter
 from fluidlite.executor.compile.lowering.device import for_kernel, row_kernel
 from fluidlite.executor.cuda.tables import DeviceRowSums
-from fluidlite.executor.plan.actions import Call, InOut, Out
+from fluidlite.executor.plan.actions import Call, InOut, OnlyComputes, Out
 from fluidlite.executor.plan.values import Storage, Value
 from fluidlite.ops.kernels.scalar import function_of, parse
 from fluidlite.ops.training.optimizer import target_of
 from fluidlite.values.tensor import SelectedRows, merge_rows
 
 __all__ = [
-    "RowChange",
     "RowsOfIds",
     "change_rows",
     "keep_rows",
@@ -54,7 +53,7 @@ class SumOfRows:
         return SelectedRows(ids, parts[0].height(), rows)
 
 
-class RowChange:
+class RowChange(OnlyComputes):
     """An expression of the values of row-sparse gradients of the same ids, for those who read it as one."""
 
     def __init__(self, xp: Any, expr: str, names: Sequence[str]) -> None:

@@ -17,7 +17,9 @@ class FirstRuns:
         self.asked = 1 if is_long else asked
         self.runs: Counter[Hashable] = Counter()
 
-    def is_early(self, kind: Hashable = None) -> bool:
-        """True if this is a run, of those of a kind, for which no kernel is made yet."""
+    def is_early(self, kind: Hashable = None, enough: int = 0) -> bool:
+        """True if this is a run, of those of a kind, for which no kernel is made yet; unless it pays at the
+        first, it takes `enough` runs, too.
+        """
         self.runs[kind] += 1
-        return self.runs[kind] < self.asked
+        return self.runs[kind] < self.asked or (self.asked > 1 and self.runs[kind] < enough)

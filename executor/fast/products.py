@@ -23,6 +23,9 @@ _FEW_ROWS = 16  # from which that holds for transposed operands; a single row is
 _FEW_COLUMNS = 64
 _LANES = 16
 _FORMS = 64  # for which one product holds kernels
+# multiply-adds of one form that a kernel is worth: BLAS takes 3 ms for them, of which oneDNN saves what it
+# takes to make the kernel (0.2 to 0.6 ms)
+_WORTH = 1 << 26
 _MEASURED = "brg:avx512"  # how the names of the kernels begin that this was measured for
 
 
@@ -39,7 +42,10 @@ def has_fast_product(rows: int, depth: int, columns: int, turned: bool, dtype: A
 
 
 class FastProduct:
-    """A product by the faster kernel for its shapes, which is made when they come for the `asked`th time."""
+    """A product by the faster kernel for its shapes, which is made when they come for the `asked`th time and
+    have been computed often enough: to make one takes as long as some products, so that sizes that come
+    seldom had better do without. With 1 it is made at once.
+    """
 
     def __init__(self, asked: int) -> None:
         self.asked = asked
@@ -53,12 +59,18 @@ class FastProduct:
     def place(self, *arrays: Array) -> None:
         """Take these arrays from now on."""
         left, right, out = self.arrays = arrays
-        self.addresses = tuple(map(address_of, self.arrays))
         form = (left.shape, left.strides, right.shape, right.strides, out.strides)
         if form != self.form:
             self.form = form
             self.is_decided = form in self.kernels
-            self.kernel = self.kernels.get(form)
+            self._use(self.kernels.get(form))
+        else:
+            self._use(self.kernel)
+
+    def _use(self, kernel: MatmulKernel | None) -> None:
+        self.kernel = kernel
+        if kernel is not None:
+            self.addresses = tuple(map(address_of, self.arrays))
 
     def run(self) -> None:
         """out = left @ right"""
@@ -71,24 +83,27 @@ class FastProduct:
 
     def _count(self) -> None:
         """One more run with arrays of this form."""
-        if self.runs.is_early(self.form):
+        left, right, _ = self.arrays
+        is_faster = self._is_faster()
+        if is_faster and self.runs.is_early(self.form, _WORTH // (left.size * right.shape[1])):
             return
         if len(self.kernels) >= _FORMS:
             self.kernels.clear()
             self.runs = FirstRuns(self.asked)
-        self.kernel = self.kernels[self.form] = self._made()
+        self.kernels[self.form] = self._made() if is_faster else None
+        self._use(self.kernels[self.form])
         self.is_decided = True
 
-    def _made(self) -> MatmulKernel | None:
+    def _is_faster(self) -> bool:
         left, right, out = self.arrays
         if left.ndim != 2 or right.ndim != 2 or left.dtype != out.dtype or right.dtype != out.dtype:
-            return None
+            return False
         turned = right.strides[0] < right.strides[1]
-        (rows, depth), columns = left.shape, right.shape[1]
-        if not has_fast_product(rows, depth, columns, turned, out.dtype):
-            return None
+        return has_fast_product(*left.shape, right.shape[1], turned, out.dtype)
+
+    def _made(self) -> MatmulKernel | None:
         try:
-            kernel = matmul_kernel(left, right, out)
+            kernel = matmul_kernel(*self.arrays)
         except OneDnnError:
             return None
         return kernel if kernel.name.startswith(_MEASURED) else None

@@ -149,6 +149,7 @@ def test_products_added_to_what_lies_there(dtype: str) -> None:
 @needs_onednn
 def test_kernels_are_made_for_what_comes_again(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(fast_products, "_FORMS", 3)
+    monkeypatch.setattr(fast_products, "_WORTH", 1)
     product = FastProduct(2)
     weight = matrix(256, 300)
     for rows in (33, 64, 65, 64, 33, 34, 35, 36, 34, 35, 36, 34):
@@ -158,6 +159,23 @@ def test_kernels_are_made_for_what_comes_again(monkeypatch: pytest.MonkeyPatch) 
         np.testing.assert_array_equal(out, x @ weight)
         assert len(product.kernels) <= 3
     assert len(product.kernels) > 0
+
+
+@needs_onednn
+def test_small_products_wait_longer_for_a_kernel() -> None:
+    """One of 2^25 multiply-adds is due at the second run, one of 2^22 at the 16th; a single row never is."""
+    weight = matrix(512, 512)
+    for rows, due in ((128, 2), (16, 16), (1, None)):
+        product = FastProduct(2)
+        x, out = matrix(rows, 512), np.empty((rows, 512), "float32")
+        product.place(x, weight, out)
+        found = None
+        for run in range(1, 40):
+            product.run()
+            np.testing.assert_array_equal(out, x @ weight)
+            if product.kernel is not None and found is None:
+                found = run
+        assert found == due
 
 
 @needs_onednn

@@ -180,7 +180,9 @@ class SizeTable:
         self._conditions: dict[tuple[Callable[..., Any], int, int], bool] = {}
         self._is_recording = True
         self._is_sealed = False
-        self.inputs = []
+        self.resolvers: dict[Any, Resolver] = {}
+        """Of what holds these sizes, by what tells it apart."""
+        self.inputs: list[Size] = []
         for number, value in enumerate(inputs):
             product = (1, (number,))
             size = self._known[product] = self._new((None, (number,)), value, SMALLEST, product)
@@ -397,36 +399,89 @@ def plain(item: Any) -> Any:
     return item
 
 
-Resolver = Callable[[Sequence[Any]], Any]
+class Resolver:
+    """Gives something that holds sizes, with the values of these.
+
+    It remembers the last list of values: layers that are alike have most shapes in common.
+    """
+
+    __slots__ = ("_last", "make", "sizes")
+
+    def __init__(self, sizes: SizeTable, make: Callable[[Sequence[Any]], Any]) -> None:
+        self.sizes = sizes
+        self.make = make
+        self._last: tuple[Any, Any] = (None, None)
+
+    def __call__(self, values: Sequence[Any]) -> Any:
+        # one assignment: threads that have other values may call, too
+        known, found = self._last
+        if known is not values:
+            found = self.make(values)
+            self._last = values, found
+        return found
 
 
 def resolver(item: Any) -> Resolver | None:
-    """The function that gives `item`, a number or something that holds some, with the value of each size;
-    None where there is no size in it. It is made once, and called for each list of values.
+    """The resolver of `item`, a number or something that holds some: tuples, lists, dataclasses; None where
+    there is no size in it. What it gives is shared and not to be changed.
     """
     kind = type(item)
     if kind is Size:
-        return operator.itemgetter(item.index)
+        return _kept(item.sizes, item.index, operator.itemgetter(item.index))
     if kind in _PLAIN_TYPES:
         return None
     if kind is tuple or kind is list:
-        makers = list(map(resolver, item))
-        if not any(makers):
-            return None
-        parts = [maker or _same(part) for maker, part in zip(makers, item, strict=True)]
-        return lambda values: kind([part(values) for part in parts])
+        return _of_sequence(kind, item)
     if kind is dict:
         entries = resolver(list(item.values()))
-        return entries and (lambda values: dict(zip(item, entries(values), strict=True)))
+        return entries and Resolver(
+            entries.sizes, lambda values: dict(zip(item, entries(values), strict=True))
+        )
     if dataclasses.is_dataclass(kind) and holds_sizes(item):
         names = [field.name for field in dataclasses.fields(item) if field.init]
-        fields = resolver([getattr(item, name) for name in names])
-        return fields and (lambda values: kind(**dict(zip(names, fields(values), strict=True))))
+        fields = resolver(tuple([getattr(item, name) for name in names]))
+        return fields and _kept(
+            fields.sizes, (kind, fields), lambda values: kind(**dict(zip(names, fields(values), strict=True)))
+        )
     return None
 
 
-def _same(item: Any) -> Resolver:
-    return lambda values: item
+def _of_sequence(kind: type, items: Sequence[Any]) -> Resolver | None:
+    """The resolver of a tuple or list."""
+    makers = [(place, maker) for place, maker in enumerate(map(resolver, items)) if maker is not None]
+    if not makers:
+        return None
+    plain_items = list(items)
+    for place, maker in makers:
+        # what stands for the item in the key
+        plain_items[place] = maker
+
+    def make(values: Sequence[Any]) -> Any:
+        found = plain_items.copy()
+        for place, maker in makers:
+            found[place] = maker(values)
+        return kind(found)
+
+    return _kept(makers[0][1].sizes, (kind, *map(_told_apart, plain_items)), make)
+
+
+def _told_apart(item: Any) -> Any:
+    """A key that only an equal item of the same types has: 1 and True are equal, 0.0 and -0.0 too."""
+    kind = type(item)
+    if kind is tuple:
+        return (kind, *map(_told_apart, item))
+    if kind is float:
+        return item.hex()
+    # by identity: who remembers the key keeps the item
+    return (kind, item) if kind in _NAMED_TYPES else id(item)
+
+
+def _kept(sizes: SizeTable, key: Any, make: Callable[[Sequence[Any]], Any]) -> Resolver:
+    """The resolver with a key, which a plan has once for all things that are alike."""
+    found = sizes.resolvers.get(key)
+    if found is None:
+        found = sizes.resolvers[key] = Resolver(sizes, make)
+    return found
 
 
 def sizes_in(items: Iterable[Any]) -> bool:
@@ -434,6 +489,7 @@ def sizes_in(items: Iterable[Any]) -> bool:
     return any(isinstance(item, Size) for item in items)
 
 
+_NAMED_TYPES = frozenset((int, bool, str, type(None)))
 _PLAIN_TYPES = frozenset((int, float, bool, str, bytes, type(None), np.ndarray))
 
 

@@ -200,6 +200,10 @@ def _code(
     return loop_of(sweeps_text(arrays, begin, sweeps, widths(), is_narrow))
 
 
+def _is_there(array: Any) -> bool:
+    return array is not None
+
+
 def _is_narrow(rows: Any) -> bool:
     """True if a row fits into a register."""
     return bool(rows.shape[-1] <= widths()[1])
@@ -207,6 +211,9 @@ def _is_narrow(rows: Any) -> bool:
 
 class CompiledRows:
     """A kernel over rows: compiled code as soon as it is there, the object of `kind` until then."""
+
+    shared: int | None = None
+    """The arrays before this position are the same for all threads; None where all are."""
 
     def __init__(self, xp: Any, kind: Any, arguments: Sequence[Any], wait: bool, count: RunCount) -> None:
         # made where it is needed: compiled code takes no scratch
@@ -220,8 +227,6 @@ class CompiledRows:
         self.code: LoopCode | None = None
         self.held: Sequence[Any] = ()
         self.tables: list[Any] = []
-        self.places: dict[int, int] = {}
-        """Position -> place in a table of the address of each array that all threads share."""
         self.calls: list[tuple[int, int, int]] = []
 
     @cached_property
@@ -266,44 +271,39 @@ class CompiledRows:
         """
         if not self._has_code(arrays):
             return False
-        if not self.held:
-            self._begin(arrays)
-        for position, array in enumerate(arrays):
-            if array is self.held[position]:
-                continue
+        held = self.held or [None] * len(arrays)
+        others = [position for position, array in enumerate(arrays) if array is not held[position]]
+        for position in others:
+            array = arrays[position]
             if array.dtype != self._dtype(position) or not array.flags.c_contiguous:
                 self.held = ()
                 return False
-            if position in self.places:
-                for table in self.tables:
-                    table[self.places[position]] = address_of(array)
+        if not self.held:
+            self._begin(arrays)
+        else:
+            self._replace(others, arrays)
         self.held = arrays
         return True
 
     def _begin(self, arrays: Sequence[Any]) -> None:
         """Make the tables of addresses, and share out the rows."""
         members = rows.members_of(self.rows, self.columns, self.threads)
-        given = [self._own(arrays, member) for member in range(members)]
-        present = [position for position, array in enumerate(given[0]) if array is not None]
-        self.places = {
-            position: place
-            for place, position in enumerate(present)
-            if position < len(arrays) and given[0][position] is arrays[position]
-        }
-        # `_take` writes down the addresses of what all threads share
-        self.tables = [
-            np.array([*(self._own_address(own, position) for position in present), self.columns], np.int64)
-            for own in given
-        ]
-        bounds = [self.rows * member // members for member in range(members + 1)]
-        self.calls = [
-            (bounds[member], bounds[member + 1], address_of(table))
-            for member, table in enumerate(self.tables)
-        ]
-        self.held = [None] * len(arrays)
+        self.tables, self.calls = [], []
+        for member in range(members):
+            own = self._own(arrays, member)
+            table = np.array([*map(address_of, filter(_is_there, own)), self.columns], np.int64)
+            self.tables.append(table)
+            first, last = self.rows * member // members, self.rows * (member + 1) // members
+            self.calls.append((first, last, address_of(table)))
 
-    def _own_address(self, own: Sequence[Any], position: int) -> int:
-        return 0 if position in self.places else address_of(own[position])
+    def _replace(self, positions: Sequence[int], arrays: Sequence[Any]) -> None:
+        """Write down the addresses of some arrays."""
+        common = arrays[: self.shared]
+        for position in positions:
+            if position < len(common):
+                place = sum(map(_is_there, arrays[:position]))
+                for table in self.tables:
+                    table[place] = address_of(arrays[position])
 
     def _has_code(self, arrays: Sequence[Any]) -> bool:
         """True once the code is there; asks for it when it is clear that there will be more runs."""
@@ -321,6 +321,8 @@ class CompiledRows:
 
 class CompiledSums(CompiledRows):
     """One whose arrays from `_SUMS_FROM` on take sums over all rows."""
+
+    shared = _SUMS_FROM
 
     def __init__(self, *arguments: Any) -> None:
         super().__init__(*arguments)

@@ -1,33 +1,65 @@
-"""Convolutions of images on a device."""
+"""Convolutions on a device."""
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Sequence
 from typing import Any
 
 from fluidlite.base.dtypes import Array
+from fluidlite.executor.cuda import cudnn
+from fluidlite.executor.cuda.chosen_conv import ChosenConv, ConvOptions, explained_choice
 from fluidlite.executor.cuda.kernel import MAX_BLOCKS, THREADS, CudaKernel
 from fluidlite.executor.cuda.rows import lanes_for
 from fluidlite.ops.kernels.convolution import ConvPlan, Geometry, Unfolded, conv_plan
 
-__all__ = ["DeviceConv", "DeviceDepthwise", "device_conv", "explained"]
+__all__ = ["ConvOptions", "DeviceConv", "DeviceDepthwise", "device_conv", "explained"]
 
 _FILES = ("blocks.cuh", "conv.cu")
+_PLAIN = ConvOptions(use_cudnn=False)
 
 
-def device_conv(xp: Any, geometry: Geometry, dtype: Any) -> ConvPlan:
-    """The way to convolve images of a geometry, of shape (N, C, height, width)."""
-    if _is_product(geometry):
+def device_conv(xp: Any, geometry: Geometry, dtype: Any, options: ConvOptions = _PLAIN) -> ConvPlan:
+    """The way to convolve images or volumes of a geometry, (N, C, *spatial)."""
+    ours = functools.partial(_ours, xp, geometry, dtype, options)
+    library = _library(geometry, options)
+    if library is None:
+        return ours()
+    return ChosenConv(xp, library, geometry, dtype, options, ours)
+
+
+def _ours(xp: Any, geometry: Geometry, dtype: Any, options: ConvOptions) -> ConvPlan:
+    """The kernels here; those of channels that lie second serve the others with copies."""
+    if options.is_last:
+        second = options._replace(is_last=False)
+        return _ChannelsLast(xp, geometry, dtype, device_conv(xp, geometry, dtype, second))
+    if _is_product(geometry) or len(geometry.kernel) != 2:
         return conv_plan(xp, geometry, dtype)
     kind = DeviceDepthwise if _is_depthwise(geometry) else DeviceConv
     return kind(xp, geometry, dtype)
 
 
-def explained(geometry: Geometry, *_: Any) -> str:
+def _library(geometry: Geometry, options: ConvOptions) -> cudnn.CudnnLibrary | None:
+    """cuDNN, where it may be used."""
+    is_empty = min(*geometry.x, *geometry.w, *geometry.spatial) <= 0
+    return None if is_empty or not options.use_cudnn else cudnn.find()
+
+
+def explained(geometry: Geometry, dtype: Any, options: ConvOptions) -> str:
     """A line for people."""
+    library = _library(geometry, options)
+    ours = _explained(geometry)
+    if library is None:
+        return ours
+    return f"{explained_choice(library, geometry, dtype, options)}; else {ours}"
+
+
+def _explained(geometry: Geometry) -> str:
     if _is_product(geometry):
         return "products by cuBLAS"
+    if len(geometry.kernel) != 2:
+        return "functions of CuPy, beside products by cuBLAS"
     if _is_depthwise(geometry):
         return "CUDA kernels depthwise*, one for each direction"
     return "CUDA kernels unfold and fold, beside products by cuBLAS"
@@ -42,6 +74,28 @@ def _is_product(g: Geometry) -> bool:
 def _is_depthwise(g: Geometry) -> bool:
     """True if each channel has filters of its own."""
     return g.w[1] == 1 and g.groups > 1
+
+
+class _ChannelsLast(ConvPlan):
+    """A convolution of arrays whose channels lie last, by copies and one of channels that lie second."""
+
+    def __init__(self, xp: Any, geometry: Geometry, dtype: Any, second: ConvPlan) -> None:
+        super().__init__(xp, geometry, dtype)
+        self.second = second
+
+    def forward(self, x: Array, w: Array, out: Array) -> None:
+        made = self.xp.empty(out.shape, out.dtype)
+        self.second.forward(self.xp.ascontiguousarray(x), w, made)
+        self.xp.copyto(out, made)
+
+    def grad_input(self, dout: Array, w: Array, out: Array) -> None:
+        made = self.xp.empty(out.shape, out.dtype)
+        self.second.grad_input(self.xp.ascontiguousarray(dout), w, made)
+        self.xp.copyto(out, made)
+
+    def grad_filter(self, x: Array, dout: Array, out: Array, reuse: bool = False) -> None:
+        x, dout = (self.xp.ascontiguousarray(each) for each in (x, dout))
+        self.second.grad_filter(x, dout, out)
 
 
 class _ImageConvolution(ConvPlan):

@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 
+from fluidlite.base.choice import chosen, fastest
 from fluidlite.base.dtypes import Array
-from fluidlite.executor.fast.choice import chosen, fastest
 from fluidlite.executor.fast.first_runs import FirstRuns
 from fluidlite.executor.fast.onednn.conv import (
     FORWARD,

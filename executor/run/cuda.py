@@ -43,6 +43,7 @@ class Namespace:
     def __init__(self, cupy: Any) -> None:
         self._cupy = cupy
         self._products = Products(cupy)
+        self._scratch: Any = None
         if flags.get_flags(TF32)[TF32]:
             # CuPy asks at the first product of a process, and never again
             os.environ["CUPY_TF32"] = "1"
@@ -53,6 +54,15 @@ class Namespace:
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._cupy, name)
+
+    def scratch(self, nbytes: int) -> Any:
+        """Memory for one call of a library: the plan's next call writes over it.
+
+        It has its size after the first run, before anything captures its address.
+        """
+        if self._scratch is None or self._scratch.nbytes < nbytes:
+            self._scratch = self._cupy.empty(max(nbytes, 1), np.uint8)
+        return self._scratch
 
     def matmul(self, a: Any, b: Any, out: Any = None) -> Any:
         """`matmul`, of operands of one type."""

@@ -50,14 +50,15 @@ _DEFAULTS: dict[str, Any] = {
     # products of float32 on a device may round their operands to TF32 (10 bits): set before the first of them
     "FLAGS_enable_cublas_tensor_op_math": False,
     "FLAGS_cpu_deterministic": False,  # here: choose kernels by rule, without measuring
+    "FLAGS_cudnn_deterministic": False,  # here: the same, of convolutions on a device
+    "FLAGS_use_cudnn": True,  # FluidLite's own: convolutions of cuDNN, where a device's machine has it
+    "FLAGS_cudnn_exhaustive_search": False,
+    "FLAGS_conv_workspace_size_limit": 512,  # megabytes of scratch memory for a convolution of cuDNN
     # kept so that programs can set and read them: they steer memory, threads and libraries that are not here
     "FLAGS_communicator_thread_pool_size": 5,
     "FLAGS_allocator_strategy": "auto_growth",
     "FLAGS_benchmark": False,
-    "FLAGS_conv_workspace_size_limit": 512,
     "FLAGS_cudnn_batchnorm_spatial_persistent": False,
-    "FLAGS_cudnn_deterministic": False,
-    "FLAGS_cudnn_exhaustive_search": False,
     "FLAGS_eager_delete_tensor_gb": 0.0,
     "FLAGS_enable_parallel_graph": False,
     "FLAGS_enable_rpc_profiler": False,
@@ -189,9 +190,20 @@ def get_flags(flags: str | Iterable[str]) -> dict[str, Any]:
     return {name: _values[name] for name in names}
 
 
+_OF_KERNELS = (
+    "FLAGS_use_onednn",
+    "FLAGS_cpu_deterministic",
+    "FLAGS_cudnn_deterministic",
+    "FLAGS_use_cudnn",
+    "FLAGS_cudnn_exhaustive_search",
+    "FLAGS_conv_workspace_size_limit",
+    "FLAGS_enable_cublas_tensor_op_math",
+)
+
+
 def kernels() -> tuple[Any, ...]:
     """The switches that choose among kernels: plans that were made under others are not used."""
-    return _values["FLAGS_use_onednn"], _values["FLAGS_cpu_deterministic"]
+    return tuple([_values[name] for name in _OF_KERNELS])
 
 
 def find_nan_inf() -> bool:
@@ -207,6 +219,11 @@ def check_nan_inf() -> bool:
 def is_deterministic() -> bool:
     """FLAGS_cpu_deterministic: results follow from what is run alone, whatever ran before."""
     return bool(_values["FLAGS_cpu_deterministic"])
+
+
+def device_by_rule() -> bool:
+    """True if kernels of a device are chosen without measuring."""
+    return bool(_values["FLAGS_cpu_deterministic"] or _values["FLAGS_cudnn_deterministic"])
 
 
 def fast_loops() -> str:

@@ -1,5 +1,5 @@
 """Attributes of Paddle's ops that steer libraries which are not here: programs may set and read them, and
-nothing else happens.
+nothing else happens. Convolutions on a device heed `use_cudnn`, `workspace_size_MB` and `exhaustive_search`.
 
 An op that is not given one does not store it either, so that the text of programs stays short.
 """

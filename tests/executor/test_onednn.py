@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 import fluidlite as fluid
-from fluidlite.executor.fast import choice
+from fluidlite.base import choice
 from fluidlite.executor.fast import conv as fast_conv
 from fluidlite.executor.fast.conv import FastConv, has_fast_conv
 from fluidlite.executor.fast.onednn import conv as onednn_conv

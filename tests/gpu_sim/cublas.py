@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.lib.stride_tricks import as_strided
 
-from gpu_sim import arrays
+from gpu_sim import arrays, cudnn
 from gpu_sim.streams import CaptureError, current, place_of, stream_of, submit
 
 __all__ = ["Library", "loaded"]
@@ -148,7 +148,9 @@ _load = ctypes.CDLL
 
 
 def loaded(name: Any, *arguments: Any, **options: Any) -> Any:
-    """`ctypes.CDLL`, with this in place of cuBLAS."""
+    """`ctypes.CDLL`, with this in place of cuBLAS, and `cudnn` in place of cuDNN."""
     if str(name).startswith("libcublas.so."):
         return Library()
+    if str(name).startswith("libcudnn.so.9"):
+        return cudnn.Library()
     return _load(name, *arguments, **options)

@@ -111,6 +111,7 @@ def _cuda(devices: int) -> types.ModuleType:
         "cupy.cuda.runtime",
         getDeviceCount=lambda: devices,
         runtimeGetVersion=lambda: 12090,
+        getDeviceProperties=lambda number: {"name": b"stand-in"},
         deviceSynchronize=lambda: streams.current().synchronize(),
         CUDARuntimeError=RuntimeError,
     )

@@ -4,13 +4,14 @@ scratch buffers for one geometry.
 
 from __future__ import annotations
 
+from fluidlite.base import flags
 from fluidlite.base.errors import ShapeError
 from fluidlite.executor.compile import tails
 from fluidlite.executor.compile.emitter import CannotLower, Emitter, lowering
 from fluidlite.executor.compile.layout import image_order, lays_out
 from fluidlite.executor.compile.lowering.device import for_kernel, takes
 from fluidlite.executor.compile.tails import is_fixed
-from fluidlite.executor.cuda.convolutions import device_conv
+from fluidlite.executor.cuda.convolutions import ConvOptions, device_conv
 from fluidlite.executor.plan.actions import Bound, Out
 from fluidlite.executor.plan.sizes import about, plain
 from fluidlite.executor.plan.values import Value
@@ -19,6 +20,7 @@ from fluidlite.ops.kernels.convolution import Geometry, conv_plan
 from fluidlite.ops.neural.conv import conv_attrs, geometry_of
 from fluidlite.ops.neural.conv_transpose import back_geometry
 
+_LIMIT, _SEARCH = "FLAGS_conv_workspace_size_limit", "FLAGS_cudnn_exhaustive_search"
 LARGE = 1 << 15  # elements of the input from which a second thread pays
 _FEW = 4  # channels that are unfolded from where they lie as fast as from behind each other
 
@@ -42,7 +44,7 @@ class _ConvImages:
         self.order = image_order(like.dtype, e.attr("data_format"), rank)
         # the dimensions of (N, *spatial, C) as (N, C, *spatial)
         self._first = (0, rank - 1, *range(1, rank - 1))
-        if self.is_last and not self.is_free:
+        if self.is_last and not self.is_free and (e.on_host or not takes(e, like.dtype)):
             raise CannotLower("layout")
 
     def shape(self, value: Value) -> tuple[int, ...]:
@@ -55,7 +57,8 @@ class _ConvImages:
     def source(self, value: Value) -> Value:
         """An operand."""
         if not self.is_free:
-            return for_kernel(self.e, self.e.plain(value), value.dtype)
+            given = for_kernel(self.e, self.e.plain(value), value.dtype)
+            return self.e.transpose(given, self._first) if self.is_last else given
         if value.order is None and self.shape(value)[1] > _FEW:
             value = self._shown(self.e.base_in(value, self.order))
         return self.e.transpose(value, self._first) if self.is_last else value
@@ -67,10 +70,11 @@ class _ConvImages:
 
     def out(self, slot: str, first: tuple[int, ...], dtype: object) -> Value:
         """An output whose shape is `first` with the channels second."""
-        if not self.is_free:
-            return self.e.out(slot, first, dtype)
         shape = (first[0], *first[2:], first[1]) if self.is_last else first
-        value = self._shown(self.e.published(slot, shape, dtype, self.order))
+        if self.is_free:
+            value = self._shown(self.e.published(slot, shape, dtype, self.order))
+        else:
+            value = self.e.out(slot, shape, dtype)
         return self.e.transpose(value, self._first) if self.is_last else value
 
 
@@ -106,10 +110,22 @@ def _check_places(e: Emitter, geometry: Geometry, places: tuple[int, ...]) -> No
         )
 
 
+def _options(e: Emitter) -> ConvOptions:
+    """The op's wishes, and those of the switches where it has none."""
+    switches = flags.get_flags(["FLAGS_use_cudnn", _LIMIT, _SEARCH])
+    given = e.op.attrs
+    return ConvOptions(
+        is_channels_last(e.attr("data_format")),
+        bool(switches["FLAGS_use_cudnn"] and given.get("use_cudnn", True)),
+        int(given.get("workspace_size_MB", switches[_LIMIT])),
+        bool(given.get("exhaustive_search", False) or switches[_SEARCH]),
+    )
+
+
 def conv_object(e: Emitter, geometry: Geometry, x: Value) -> Bound:
     """The object that computes a convolution: one that chooses among kernels, where there are several."""
-    if not e.on_host and takes(e, x.dtype) and len(geometry.kernel) == 2:
-        return e.bind_fresh("conv", device_conv, geometry, x.dtype)
+    if not e.on_host and takes(e, x.dtype):
+        return e.bind_fresh("conv", device_conv, geometry, x.dtype, _options(e))
     if not lays_out(e, x) or any(size <= 0 for size in geometry.out):
         return e.bind_fresh("conv", conv_plan, geometry, x.dtype)
     return tails.conv_of(e, geometry, x.dtype, threads_for(e, x), is_fixed(e, *e.op.inputs["Filter"]))

@@ -14,6 +14,7 @@ from fluidlite.executor.cuda.attention import DeviceAttention
 from fluidlite.executor.cuda.auc import DeviceAuc
 from fluidlite.executor.cuda.channels import DeviceBatchNorm
 from fluidlite.executor.cuda.draws import DeviceKeptMask
+from fluidlite.executor.cuda.finite import DeviceUnscale
 from fluidlite.executor.cuda.pools import DevicePool
 from fluidlite.executor.cuda.resizing import DeviceResize
 from fluidlite.executor.cuda.rows import DeviceAccuracy, DeviceLayerNormGrad, DeviceRows
@@ -153,6 +154,7 @@ _EXPLAINED: dict[Any, Callable[..., str]] = {
     DeviceResize: DeviceResize.explained,
     DeviceRowSums: DeviceRowSums.explained,
     DeviceRows: DeviceRows.explained,
+    DeviceUnscale: DeviceUnscale.explained,
 }
 
 

@@ -195,7 +195,7 @@ def _named(algorithm: Algorithm) -> str:
 
 
 def _libraries(xp: Any, library: CudnnLibrary) -> str:
-    """What a choice depends on beside the geometry."""
+    """A text for all that a choice depends on beside the geometry."""
     device = xp.cuda.runtime.getDeviceProperties(xp.cuda.Device().id)
     return f"cuDNN {library.version} on {device['name']!r}"
 

@@ -16,9 +16,9 @@ from fluidlite.executor.cuda.cudnn import (
     BACKWARD_DATA,
     BACKWARD_FILTER,
     FORWARD,
+    CudnnDirection,
     CudnnError,
     CudnnLibrary,
-    Direction,
 )
 from fluidlite.executor.cuda.cudnn_conv import Algorithm, CudnnConv
 from fluidlite.executor.cuda.products import TF32
@@ -75,7 +75,7 @@ class ChosenConv(ConvPlan):
         self._make = portable
         self._portable: ConvPlan | None = None
         self.cudnn = CudnnConv(xp, library, geometry, dtype, options.is_last, options.limit)
-        self._chosen: dict[Direction, ConvPlan] = {}
+        self._chosen: dict[CudnnDirection, ConvPlan] = {}
 
     @property
     def portable(self) -> ConvPlan:
@@ -93,7 +93,7 @@ class ChosenConv(ConvPlan):
     def grad_filter(self, x: Array, dout: Array, out: Array, reuse: bool = False) -> None:
         self._run(BACKWARD_FILTER, x, dout, out)
 
-    def _run(self, direction: Direction, left: Array, right: Array, out: Array) -> None:
+    def _run(self, direction: CudnnDirection, left: Array, right: Array, out: Array) -> None:
         if direction not in self._chosen and _are_aligned(left, right, out):
             self._chosen[direction] = self._choose(direction, left, right, out)
         try:
@@ -103,12 +103,12 @@ class ChosenConv(ConvPlan):
             self._chosen[direction] = self._without(direction, error)
             getattr(self.portable, direction.method)(left, right, out)
 
-    def _without(self, direction: Direction, error: Exception) -> ConvPlan:
+    def _without(self, direction: CudnnDirection, error: Exception) -> ConvPlan:
         """The kernels here, now that cuDNN has failed."""
         _refused[_key(direction, self.geometry, self.dtype, self.options)] = str(error)
         return self.portable
 
-    def _choose(self, direction: Direction, left: Array, right: Array, out: Array) -> ConvPlan:
+    def _choose(self, direction: CudnnDirection, left: Array, right: Array, out: Array) -> ConvPlan:
         key = _key(direction, self.geometry, self.dtype, self.options)
         if key in _refused:
             return self.portable
@@ -130,11 +130,11 @@ class ChosenConv(ConvPlan):
             self._portable = None
         return self.cudnn
 
-    def _is_needed(self, direction: Direction) -> bool:
+    def _is_needed(self, direction: CudnnDirection) -> bool:
         return any(kind is self._portable for each, kind in self._chosen.items() if each != direction)
 
     def _agrees(
-        self, direction: Direction, algorithm: Algorithm, left: Array, right: Array, out: Array
+        self, direction: CudnnDirection, algorithm: Algorithm, left: Array, right: Array, out: Array
     ) -> bool:
         """True if cuDNN's result is that of the kernels here but for rounding."""
         xp = self.xp
@@ -153,7 +153,7 @@ class ChosenConv(ConvPlan):
         self._warn(direction, algorithm, away, most)
         return False
 
-    def _warn(self, direction: Direction, algorithm: Algorithm, away: float, most: float) -> None:
+    def _warn(self, direction: CudnnDirection, algorithm: Algorithm, away: float, most: float) -> None:
         key = _key(direction, self.geometry, self.dtype, self.options)
         _refused[key] = f"its {_named(algorithm)} is off by {away:.3g} of {most:.3g}"
         warnings.warn(
@@ -163,7 +163,13 @@ class ChosenConv(ConvPlan):
         )
 
     def _fastest(
-        self, key: str, direction: Direction, found: list[Algorithm], left: Array, right: Array, out: Array
+        self,
+        key: str,
+        direction: CudnnDirection,
+        found: list[Algorithm],
+        left: Array,
+        right: Array,
+        out: Array,
     ) -> str:
         """The name of the fastest algorithm, or that of the kernels here."""
         if flags.device_by_rule():
@@ -200,7 +206,7 @@ def _libraries(xp: Any, library: CudnnLibrary) -> str:
     return f"cuDNN {library.version} on {device['name']!r}"
 
 
-def _key(direction: Direction, g: Geometry, dtype: np.dtype[Any], options: ConvOptions) -> str:
+def _key(direction: CudnnDirection, g: Geometry, dtype: np.dtype[Any], options: ConvOptions) -> str:
     form = f"{g.x} {g.w} {g.strides} {g.pads} {g.dilations} {g.groups} {dtype}"
     in_tf32 = bool(flags.get_flags(TF32)[TF32])
     wishes = f"{options.limit} MB{', any' if options.exhaustive else ''}{', TF32' if in_tf32 else ''}"

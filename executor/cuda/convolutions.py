@@ -33,7 +33,7 @@ def _ours(xp: Any, geometry: Geometry, dtype: Any, options: ConvOptions) -> Conv
     """The kernels here; those of channels that lie second serve the others with copies."""
     if options.is_last:
         second = options._replace(is_last=False)
-        return _ChannelsLast(xp, geometry, dtype, device_conv(xp, geometry, dtype, second))
+        return _TurnedConv(xp, geometry, dtype, device_conv(xp, geometry, dtype, second))
     if _is_product(geometry) or len(geometry.kernel) != 2:
         return conv_plan(xp, geometry, dtype)
     kind = DeviceDepthwise if _is_depthwise(geometry) else DeviceConv
@@ -76,7 +76,7 @@ def _is_depthwise(g: Geometry) -> bool:
     return g.w[1] == 1 and g.groups > 1
 
 
-class _ChannelsLast(ConvPlan):
+class _TurnedConv(ConvPlan):
     """A convolution of arrays whose channels lie last, by copies and one of channels that lie second."""
 
     def __init__(self, xp: Any, geometry: Geometry, dtype: Any, second: ConvPlan) -> None:

@@ -22,7 +22,7 @@ __all__ = [
     "FORWARD",
     "CudnnError",
     "CudnnLibrary",
-    "Direction",
+    "CudnnDirection",
     "Performance",
     "find",
 ]
@@ -34,7 +34,7 @@ _int, _pointer, _size = ctypes.c_int, ctypes.c_void_p, ctypes.c_size_t
 
 
 @dataclass(frozen=True)
-class Direction:
+class CudnnDirection:
     """A way to use a convolution, under the name that it has in the names of functions."""
 
     name: str
@@ -58,9 +58,9 @@ class Direction:
         return f"cudnnConvolution{self.name}"
 
 
-FORWARD = Direction("Forward", "forward", ("x", "w", "d"))
-BACKWARD_DATA = Direction("BackwardData", "grad_input", ("w", "d", "x"))
-BACKWARD_FILTER = Direction("BackwardFilter", "grad_filter", ("x", "d", "w"))
+FORWARD = CudnnDirection("Forward", "forward", ("x", "w", "d"))
+BACKWARD_DATA = CudnnDirection("BackwardData", "grad_input", ("w", "d", "x"))
+BACKWARD_FILTER = CudnnDirection("BackwardFilter", "grad_filter", ("x", "d", "w"))
 _DIRECTIONS = (FORWARD, BACKWARD_DATA, BACKWARD_FILTER)
 
 

@@ -17,9 +17,9 @@ from fluidlite.executor.cuda.cudnn import (
     BACKWARD_DATA,
     BACKWARD_FILTER,
     FORWARD,
+    CudnnDirection,
     CudnnError,
     CudnnLibrary,
-    Direction,
     Performance,
 )
 from fluidlite.executor.cuda.products import TF32
@@ -72,7 +72,7 @@ class CudnnConv(ConvPlan):
         number = ctypes.c_double if self.sum_kind == _DOUBLE else ctypes.c_float
         self.one, self.zero = number(1), number(0)
         self.in_tf32 = bool(flags.get_flags(TF32)[TF32])
-        self._algorithms: dict[Direction, Algorithm] = {}
+        self._algorithms: dict[CudnnDirection, Algorithm] = {}
 
     # ------------------------------------------------------------------ what cuDNN is told
     @functools.cached_property
@@ -109,12 +109,12 @@ class CudnnConv(ConvPlan):
             step *= shape[axis]
         return strides
 
-    def _of(self, direction: Direction) -> list[ctypes.c_void_p]:
+    def _of(self, direction: CudnnDirection) -> list[ctypes.c_void_p]:
         """The descriptors of a direction, in the order in which its functions take them."""
         left, right, out = (self._descriptors[name] for name in direction.parts)
         return [left, right, self._descriptors["conv"], out]
 
-    def algorithms(self, direction: Direction) -> list[Algorithm]:
+    def algorithms(self, direction: CudnnDirection) -> list[Algorithm]:
         """Algorithms that give the same bits each time and fit into the memory allowed, the most promising
         first; CudnnError where there are none.
         """
@@ -134,7 +134,7 @@ class CudnnConv(ConvPlan):
             raise CudnnError(f"{direction.search} finds no deterministic algorithm for {self.limit} bytes")
         return fitting
 
-    def _sized(self, handle: ctypes.c_void_p, direction: Direction, number: int) -> Algorithm | None:
+    def _sized(self, handle: ctypes.c_void_p, direction: CudnnDirection, number: int) -> Algorithm | None:
         size = ctypes.c_size_t()
         try:
             self.library.call(direction.sizing, handle, *self._of(direction), number, ctypes.byref(size))
@@ -144,7 +144,7 @@ class CudnnConv(ConvPlan):
         return Algorithm(number, size.value)
 
     # ------------------------------------------------------------------ runs
-    def take(self, direction: Direction, algorithm: Algorithm) -> None:
+    def take(self, direction: CudnnDirection, algorithm: Algorithm) -> None:
         """Let an algorithm compute a direction from now on."""
         self._algorithms[direction] = algorithm
 
@@ -164,7 +164,7 @@ class CudnnConv(ConvPlan):
         if self.is_last:
             self.xp.copyto(out, self.xp.moveaxis(made, -1, 1))
 
-    def _compute(self, direction: Direction, left: Array, right: Array, out: Array) -> None:
+    def _compute(self, direction: CudnnDirection, left: Array, right: Array, out: Array) -> None:
         """One call of cuDNN on the current stream."""
         library, xp = self.library, self.xp
         number, nbytes = self._algorithms[direction]

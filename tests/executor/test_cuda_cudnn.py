@@ -34,7 +34,7 @@ PLAIN = GEOMETRIES["3 x 3"]
 
 @pytest.fixture(autouse=True)
 def fresh(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Nothing chosen yet, and a library."""
+    """A process that has a library and has chosen nothing yet."""
     monkeypatch.setattr(choice, "_choices", {})
     monkeypatch.setattr(choice, "_kept", lambda _: {})
     monkeypatch.setattr(chosen_conv, "_refused", {})

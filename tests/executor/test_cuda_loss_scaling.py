@@ -39,7 +39,7 @@ def variable(name: str, value: Any) -> Any:
 
 
 def run_op(op_type: str, inputs: dict[str, Any], outputs: dict[str, Any], attrs: dict[str, Any]) -> Any:
-    """What the op leaves on the host and on a device; names of inputs are those of slots, with a number."""
+    """The outputs of the op on the host and on a device; its variables are named by slot and number."""
     with fluid.program_guard(fluid.Program()):
         given = {slot: [variable(f"{slot}{i}", v) for i, v in enumerate(vs)] for slot, vs in inputs.items()}
         made = {slot: [variable(f"{slot}{i}", v) for i, v in enumerate(vs)] for slot, vs in outputs.items()}

@@ -7,6 +7,8 @@ from collections.abc import Hashable
 
 __all__ = ["FirstRuns"]
 
+_MOST = 256  # kinds that are counted: where each batch has another size, there is no end of them
+
 
 class FirstRuns:
     """Counts the runs up to the one at which kernels are `asked` for: a size may never come again, and a
@@ -21,5 +23,7 @@ class FirstRuns:
         """True if this is a run, of those of a kind, for which no kernel is made yet; unless it pays at the
         first, it takes `enough` runs, too.
         """
+        if len(self.runs) > _MOST:
+            self.runs.clear()
         self.runs[kind] += 1
         return self.runs[kind] < self.asked or (self.asked > 1 and self.runs[kind] < enough)

@@ -99,7 +99,7 @@ class FastProduct:
         if left.ndim != 2 or right.ndim != 2 or left.dtype != out.dtype or right.dtype != out.dtype:
             return False
         turned = right.strides[0] < right.strides[1]
-        return has_fast_product(*left.shape, right.shape[1], turned, out.dtype)
+        return has_fast_product(len(left), left.shape[1], right.shape[1], turned, out.dtype)
 
     def _made(self) -> MatmulKernel | None:
         try:

@@ -15,6 +15,7 @@ from fluidlite import layers
 from fluidlite.executor.compile import pipeline
 from fluidlite.executor.compile.render import render
 from fluidlite.executor.fast import products as fast_products
+from fluidlite.executor.fast.first_runs import FirstRuns
 from fluidlite.executor.fast.onednn import library
 from fluidlite.executor.fast.products import FastProduct, has_fast_product
 from fluidlite.executor.plan.plan import FeedSpec, Target
@@ -176,6 +177,13 @@ def test_small_products_wait_longer_for_a_kernel() -> None:
             if product.kernel is not None and found is None:
                 found = run
         assert found == due
+
+
+def test_counts_of_sizes_that_never_come_again_are_dropped() -> None:
+    runs = FirstRuns(2)
+    assert all(runs.is_early(size) for size in range(10_000))
+    assert len(runs.runs) < 1_000
+    assert not runs.is_early(9_999)
 
 
 @needs_onednn

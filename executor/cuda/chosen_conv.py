@@ -191,7 +191,7 @@ class ChosenConv(ConvPlan):
         return fastest(key, _libraries(self.xp, self.cudnn.library), candidates)
 
 
-def _are_aligned(*arrays: Array) -> bool:
+def _are_aligned(*arrays: Any) -> bool:
     """True if arrays begin where vectors of tensor cores may."""
     return not any(array.data.ptr % _VECTOR for array in arrays)
 

@@ -164,7 +164,7 @@ class CudnnConv(ConvPlan):
         if self.is_last:
             self.xp.copyto(out, self.xp.moveaxis(made, -1, 1))
 
-    def _compute(self, direction: CudnnDirection, left: Array, right: Array, out: Array) -> None:
+    def _compute(self, direction: CudnnDirection, left: Any, right: Any, out: Any) -> None:
         """One call of cuDNN on the current stream."""
         library, xp = self.library, self.xp
         number, nbytes = self._algorithms[direction]

@@ -61,19 +61,21 @@ test-faults: $(STAMP)
 	$(PYTEST) -m "slow or not slow" tests/comm/test_tcp_faults.py tests/comm/test_tcp_processes.py
 	$(PYTEST) -m slow tests/distributed/test_checkpoint_tcp.py
 
-gpu-test: $(STAMP)
-	$(PYTEST) -m gpu
+# on a machine with a device, within ten minutes and without fetching anything: the Python that `make test` has made,
+# or else any that has CuPy and pytest (DEVICE_PYTHON=...). Reports go to the folder that OUT names
+DEVICE_PYTHON ?= $(if $(wildcard $(STAMP)),$(BIN)/python,$(PYTHON))
+gpu-test:
+	$(DEVICE_PYTHON) benchmarks/on_device.py test
 
 # the same tests on a stand-in for CuPy, which needs a C++ compiler: docs/DEVICES.md
 gpu-sim: $(STAMP)
 	PYTHONPATH=tests $(PYTEST) -p gpu_sim.plugin -n 2 -m gpu tests/executor tests/comm
 	$(PYTEST) tests/gpu_sim tests/comm/test_nccl.py
 
-# on a device: kernels beside its copies, then small, image and sequence models beside torch.compile with graphs;
-# the peer's interpreter (TORCH_PYTHON) needs a PyTorch for CUDA
-gpu-bench: $(STAMP)
-	$(BIN)/python benchmarks/gpu_kernels.py
-	$(BIN)/python benchmarks/run.py mlp_small mlp_large transformer resnet50 --device cuda --peers fluidlite,torch,compile
+# likewise: kernels beside the device's copies, convolutions beside cuDNN, then small, image and sequence models beside
+# torch.compile with graphs, by the same Python or TORCH_PYTHON
+gpu-bench:
+	$(DEVICE_PYTHON) benchmarks/on_device.py bench
 
 # the page in a browser: needs Debian's chromium and chromium-driver, or the like
 page-test: $(STAMP)

@@ -120,6 +120,7 @@ def _cuda(devices: int) -> types.ModuleType:
         Device=Device,
         Event=streams.Event,
         Stream=streams.Stream,
+        get_elapsed_time=lambda begin, end: (end.moment - begin.moment) * 1e3,
         get_current_stream=streams.current,
         get_cublas_handle=lambda: 1,
         MemoryPool=MemoryPool,
@@ -146,6 +147,7 @@ def modules(devices: int) -> dict[str, types.ModuleType]:
             name: getattr(np, name)
             for name in ("dtype", "newaxis", "pi", "e", "nan", "inf", "iinfo", "finfo")
         },
+        __version__="of the tests",
         ndarray=arrays.ndarray,
         RawKernel=kernels.RawKernel,
         cuda=cuda,

@@ -8,6 +8,7 @@ import itertools
 import threading
 import weakref
 from collections.abc import Callable, Iterable
+from time import perf_counter
 from typing import Any, NoReturn
 
 __all__ = [
@@ -111,6 +112,7 @@ class Event:
 
     def __init__(self, block: bool = False, disable_timing: bool = False, interprocess: bool = False) -> None:
         self.clock: Clock = {}
+        self.moment = 0.0
         self.capture: Capture | None = None
         self.covers: set[Stream] = set()
         """Of an event in a capture: the streams whose work lies before it."""
@@ -127,6 +129,7 @@ class Event:
 
     def _mark(self, stream: Stream) -> None:
         self.clock = dict(stream.seen())
+        self.moment = perf_counter()
 
     def synchronize(self) -> None:
         """Let the host wait."""

@@ -20,6 +20,18 @@ def conv(name: str, size: int, **options: Any) -> Any:
     return row
 
 
+def bent(filters: int, *shape: int) -> Row:
+    """Without weights for the places."""
+    batch, _, high, wide = shape
+    return layers(
+        lambda fluid, x, offset: fluid.layers.deformable_conv(
+            x, offset, None, filters, 3, padding=1, im2col_step=1, modulated=False
+        ),
+        x=normal(*shape),
+        offset=normal(batch, 18, high, wide),
+    )
+
+
 def deformable(filters: int, *shape: int) -> Row:
     batch, _, high, wide = shape
     return layers(
@@ -49,6 +61,7 @@ ROWS = {
     ),
     "conv3d_transpose": sized(conv("conv3d_transpose", 3), *VOLUMES),
     "deformable_conv": sized(deformable, (4, 1, 3, 8, 8), (16, 2, 16, 14, 14), (32, 4, 32, 28, 28)),
+    "deformable_conv_v1": sized(bent, (4, 1, 3, 8, 8), (16, 2, 16, 14, 14), (32, 4, 32, 28, 28)),
     "row_conv": sized(
         lambda *shape: layers(lambda fluid, x: fluid.layers.row_conv(x, 3), x=normal(*shape)),
         (2, 4, 8),

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from op_rows.made import Row, layers, normal, sized, uniform
+import numpy as np
+from op_rows.made import Row, below, layers, normal, sized, uniform
 
 
 def image(build: Any, grad: bool = True) -> Any:
@@ -25,6 +26,20 @@ def resize(name: str, **options: Any) -> Any:
     return row
 
 
+def unpooled(*shape: int) -> Row:
+    """Where a pool of 2x2 has found its largest elements."""
+    batch, channels, high, wide = shape
+    corners = 2 * np.arange(high)[:, None] * (2 * wide) + 2 * np.arange(wide)
+    places = np.broadcast_to(corners, shape) + below(2, *shape)
+    return {
+        "op": "unpool",
+        "inputs": {"X": normal(*shape), "Indices": places.astype("int32")},
+        "outputs": ["Out"],
+        "attrs": {"ksize": [2, 2], "strides": [2, 2], "paddings": [0, 0], "unpooling_type": "max"},
+        "grad": ["X"],
+    }
+
+
 PLANES = (2, 4, 8, 8), (8, 16, 28, 28), (16, 64, 56, 56)
 VOLUMES = (1, 4, 4, 8, 8), (4, 8, 8, 14, 14), (8, 16, 8, 28, 28)
 ROWS = {
@@ -40,6 +55,7 @@ ROWS = {
     "max_pool2d_with_index": sized(
         image(lambda fluid, x: fluid.layers.adaptive_pool2d(x, 4, "max", require_index=True)), *PLANES
     ),
+    "unpool": sized(unpooled, *PLANES),
     "resize_bilinear": sized(resize("resize_bilinear"), *PLANES),
     "resize_nearest": sized(resize("resize_nearest"), *PLANES),
     "resize bicubic": sized(resize("interpolate", resample="BICUBIC"), *PLANES),

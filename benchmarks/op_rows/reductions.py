@@ -38,6 +38,11 @@ ROWS.update(
         "mean": sized(one(lambda fluid, x: fluid.layers.mean(x)), *SIZES),
         "logsumexp": sized(one(lambda fluid, x: fluid.layers.logsumexp(x, dim=[1])), *SIZES),
         "l2_normalize": sized(one(lambda fluid, x: fluid.layers.l2_normalize(x, axis=1)), *SIZES),
+        "cumsum": sized(one(lambda fluid, x: fluid.layers.cumsum(x, axis=1)), *SIZES),
+        "cumsum of columns": sized(one(lambda fluid, x: fluid.layers.cumsum(x, axis=0)), *SIZES),
+        "cumsum backwards": sized(
+            one(lambda fluid, x: fluid.layers.cumsum(x, axis=1, exclusive=True, reverse=True)), *SIZES
+        ),
         "topk 5": sized(one(lambda fluid, x: fluid.layers.topk(x, 5)), *SIZES),
         "argsort": sized(one(lambda fluid, x: fluid.layers.argsort(x)), *SIZES),
         "argmax": sized(one(lambda fluid, x: fluid.layers.argmax(x, axis=1), False), *SIZES),

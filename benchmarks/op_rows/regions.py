@@ -68,6 +68,29 @@ def texts(build: Any) -> Any:
     return row
 
 
+def images_of_texts(build: Any) -> Any:
+    """Maps of two channels over pairs of sequences."""
+
+    def row(pairs: int, rows: int) -> Row:
+        lod = [[rows] * pairs]
+        return layers(
+            build,
+            x=(normal(2 * pairs * rows * rows, 1), [[2 * rows * rows] * pairs]),
+            r=(normal(pairs * rows, 1), lod),
+            c=(normal(pairs * rows, 1), lod),
+        )
+
+    return row
+
+
+def averages(fluid: Any, x: Any, r: Any, c: Any) -> Any:
+    return fluid.contrib.layers.sequence_topk_avg_pooling(x, r, c, [1, 3], 2)
+
+
+def convolved(fluid: Any, x: Any, r: Any, c: Any) -> Any:
+    return fluid.contrib.layers.var_conv_2d(x, r, c, 2, 4, 3)
+
+
 def erased(rows: int) -> Row:
     ids = (below(50, rows, 1), [[rows // 2, rows - rows // 2]])
     return {
@@ -118,6 +141,8 @@ ROWS = {
     "match_matrix_tensor": sized(
         texts(lambda fluid, x, y: fluid.contrib.layers.match_matrix_tensor(x, y, 3)[0]), *TEXTS
     ),
+    "sequence_topk_avg_pooling": sized(images_of_texts(averages), (2, 4), (8, 12), (32, 30)),
+    "var_conv_2d": sized(images_of_texts(convolved), (2, 4), (8, 12), (32, 30)),
     "sequence_erase": sized(erased, (10,), (1000,), (50000,)),
     "tree_conv": sized(trees, (2, 7, 5), (8, 31, 16), (32, 63, 32)),
 }

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 from op_rows.made import Row, below, layers, lengths, normal, shares, sized, uniform
 
 BATCHES = (4, 8, 10), (64, 64, 1000), (256, 128, 20000)
@@ -95,6 +96,36 @@ def hashed(rows: int) -> Row:
 
 
 SEQUENCES = (2, 10, 5), (16, 320, 20), (64, 2560, 60)
+
+
+def decoded(sources: int, beam: int, steps: int) -> Row:
+    """Sentences of so many words, of which each step continues every prefix once."""
+    lod = [[beam] * sources, [1] * (sources * beam)]
+    count = sources * beam
+
+    def build(fluid: Any, words: Any, scores: Any) -> Any:
+        arrays = []
+        for value in (words, scores):
+            array = None
+            for step in range(steps):
+                place = fluid.layers.fill_constant([1], "int64", step)
+                array = fluid.layers.array_write(value, place, array)
+            arrays.append(array)
+        return fluid.layers.beam_search_decode(*arrays, beam, 0)
+
+    return layers(build, grad=False, words=(below(50, count, 1) + 1, lod), scores=(normal(count, 1), lod))
+
+
+def tagged(rows: int, size: int) -> Row:
+    """Rows with one or two tags each."""
+    return layers(
+        lambda fluid, x, tags, wanted: fluid.layers.filter_by_instag(x, tags, wanted, True)[0],
+        x=(normal(rows, size), [[1] * rows]),
+        tags=(below(4, 2 * rows, 1), [[2] * rows]),
+        wanted=np.array([1, 2], "int64"),
+    )
+
+
 ROWS = {
     "embedding": sized(embedding(), (4, 8, 10), (256, 64, 1000), (8192, 128, 20000)),
     "embedding padded": sized(embedding(padding_idx=0), (4, 8, 10), (256, 64, 1000), (8192, 128, 20000)),
@@ -159,6 +190,8 @@ ROWS = {
     "ctc_greedy_decoder": sized(greedy, *SEQUENCES),
     "edit_distance": sized(edit_distance, (2, 5), (16, 30), (64, 100)),
     "beam_search": sized(beam_search, (1, 2, 2), (8, 4, 8), (64, 8, 16)),
+    "beam_search_decode": sized(decoded, (1, 2, 3), (8, 4, 10), (32, 8, 20)),
+    "filter_by_instag": sized(tagged, (4, 6), (100, 64), (2000, 128)),
     "gather_tree": sized(
         lambda steps, batch, beam: layers(
             lambda fluid, x, y: fluid.layers.gather_tree(x, y),

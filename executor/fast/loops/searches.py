@@ -13,6 +13,7 @@ from functools import cache
 import numpy as np
 
 from fluidlite.base.dtypes import Array
+from fluidlite.executor.fast.loops.beams import write_best_continuations
 from fluidlite.executor.fast.loops.compiler import LoopCode, loop_of, widths
 from fluidlite.executor.fast.loops.routine import Routine, Scalar
 from fluidlite.executor.fast.loops.vectors import Vector
@@ -76,6 +77,39 @@ class Searches:
         arrays = (found, found_ends, wanted, ends, table, distances)
         done = self._run(_write_edit_distances, len(found), *arrays, found.shape[1], wanted.shape[1], width)
         return distances if done else None
+
+    def best_continuations(
+        self,
+        offsets: Array,
+        words: Array,
+        before: Array,
+        ids: Array | None,
+        totals: Array,
+        most: int,
+        end_id: int,
+    ) -> tuple[Array, Array, Array, Array] | None:
+        """Rows, ids and scores of the best `most` continuations of each source, in order of rows, and before
+        each row the number of those that were chosen.
+
+        Rows [offsets[i], offsets[i + 1]) of `totals` [rows, width] are the prefixes of source i, of which
+        `words` are the last words and `before` the scores; `ids` are the numbers of columns where it is None.
+        None where a score is no number, too.
+        """
+        is_known = totals.dtype == before.dtype == np.float32 and totals.size and most > 0
+        if not is_known or len(totals) != len(words) or len(words) != len(before):
+            return None
+        offsets, words = (np.ascontiguousarray(numbers, np.int64) for numbers in (offsets, words))
+        before, totals = map(np.ascontiguousarray, (before, totals))
+        given = offsets if ids is None else np.ascontiguousarray(ids, np.int64)
+        sources, state, counts = len(offsets) - 1, np.zeros(4, np.int64), np.zeros(len(words) + 1, np.int64)
+        scores, rows, chosen = (np.empty(most + 2, kind) for kind in (np.float32, np.int64, np.int64))
+        found = [np.empty(sources * most + 1, kind) for kind in (np.int64, np.int64, np.float32)]
+        inputs = (offsets, words, before, given, totals, int(ids is not None), totals.shape[1], most, end_id)
+        arrays = (state, scores, rows, chosen, *found, counts)
+        if not self._run(write_best_continuations, sources, *inputs, *arrays) or state[3]:
+            return None
+        count = int(state[1])
+        return found[0][:count], found[1][:count], found[2][:count], counts
 
     def kept_boxes(self, boxes: Array, limit: float, normalized: bool, most: int = -1) -> list[int] | None:
         """Positions of boxes of corners (the best first) that overlap no kept one before them by more than

@@ -7,15 +7,17 @@ a step selected, how many continuations each prefix has.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
-from typing import Any, NamedTuple
+from functools import cached_property
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
 from fluidlite.base.dtypes import Array, VarType
 from fluidlite.base.errors import EnforceNotMet, ShapeError
-from fluidlite.base.registry import AttrType, Lod, Op, Spec, WithLod, required
-from fluidlite.ops.kernels.sequence_rows import pairs
+from fluidlite.base.registry import AttrType, KernelContext, Lod, Op, Spec, WithLod, required
+from fluidlite.ops.kernels.sequence_rows import lengths_lod, lengths_of, owners, pairs, spans
 from fluidlite.values.tensor import LoDTensorArray, host
 
 beam_search = Op(
@@ -96,8 +98,14 @@ def _source_rows(lod: Lod, level: int, rows: int) -> Array:
     return offsets
 
 
+_Best: TypeAlias = "tuple[Array, Array, Array, Array]"
+
+
 class _Candidates:
-    """All continuations of all prefixes: of a finished prefix only its end, with the score that it has."""
+    """All continuations of all prefixes: of a finished prefix only its end, with the score that it has.
+
+    The best of them are rows, ids and scores, in order of rows, and before each row how many there are.
+    """
 
     def __init__(
         self,
@@ -108,18 +116,43 @@ class _Candidates:
         end_id: int,
         is_accumulated: bool,
     ) -> None:
-        self.finished, self.pre_scores = pre_ids.reshape(-1) == end_id, pre_scores.reshape(-1)
-        totals = scores.reshape(len(scores), -1)
-        self.width, self.end_id = totals.shape[1], end_id
+        self.words, self.before, self.end_id = pre_ids.reshape(-1), pre_scores.reshape(-1), end_id
+        self.reached = scores.reshape(len(scores), math.prod(scores.shape[1:]))
         if not is_accumulated:
             with np.errstate(divide="ignore"):
-                totals = self.pre_scores[:, None] + np.log(totals)
-        self.totals = np.where(self.finished[:, None], self.pre_scores[:, None], totals)
-        chosen = (
-            np.broadcast_to(np.arange(self.width), totals.shape) if ids is None else ids.reshape(totals.shape)
+                self.reached = self.before[:, None] + np.log(self.reached)
+        self.width = self.reached.shape[1]
+        self.given = None if ids is None else ids.reshape(self.reached.shape)
+
+    @cached_property
+    def finished(self) -> Array:
+        """Which prefixes have ended."""
+        return self.words == self.end_id
+
+    @cached_property
+    def totals(self) -> Array:
+        """Scores [rows, width]."""
+        return np.where(self.finished[:, None], self.before[:, None], self.reached)
+
+    @cached_property
+    def ids(self) -> Array:
+        """Words [rows, width]."""
+        given = np.arange(self.width) if self.given is None else self.given
+        return np.where(self.finished[:, None], self.end_id, given)
+
+    @cached_property
+    def offered(self) -> Array:
+        """Which of all [rows, width] there are."""
+        return ~self.finished[:, None] | (np.arange(self.width) == 0)
+
+    def compiled_best(self, ctx: KernelContext, offsets: Array, beam_size: int) -> _Best | None:
+        """The best of all sources by compiled code, where there is some."""
+        if ctx.searches is None:
+            return None
+        found: _Best | None = ctx.searches.best_continuations(
+            offsets, self.words, self.before, self.given, self.reached, beam_size, self.end_id
         )
-        self.ids = np.where(self.finished[:, None], end_id, chosen)
-        self.offered = ~self.finished[:, None] | (np.arange(self.width) == 0)
+        return found
 
     def best(self, first: int, end: int, beam_size: int) -> list[_Continuation]:
         """The best of rows [first, end)."""
@@ -132,12 +165,13 @@ class _Candidates:
             beam_size,
         )
 
-    def best_of_all(self, offsets: Array, beam_size: int) -> tuple[Array, Array, Array] | None:
-        """Rows, ids and scores of the best of all sources, in order of rows, found for all sources at once.
+    def best_of_all(self, offsets: Array, beam_size: int) -> _Best | None:
+        """The best of all sources, found for all at once.
 
         None where the order of equal continuations of one prefix matters, or scores are not finite.
         """
-        if not np.isfinite(self.totals).all():
+        # one source after the other takes as long for some thirty continuations
+        if self.reached.size < 32 or not np.isfinite(self.totals).all():
             return None
         sources, sizes = len(offsets) - 1, np.diff(offsets)
         rows, width = int(sizes.max(initial=0)), self.width
@@ -164,9 +198,9 @@ class _Candidates:
         found &= ~((ids == self.end_id) & self.finished[row] | ~found).all(axis=1)[:, None]
         row, ids, best = row[found], ids[found], best[found]
         order = np.argsort(row, kind="stable")
-        return row[order], ids[order], best[order]
+        return self._counted(row[order], ids[order], best[order])
 
-    def best_of_each(self, offsets: Array, beam_size: int) -> tuple[Array, Array, Array]:
+    def best_of_each(self, offsets: Array, beam_size: int) -> _Best:
         """As `best_of_all`, source by source and continuation by continuation, in Paddle's order."""
         selected: list[_Continuation] = []
         for first, end in pairs(offsets):
@@ -175,7 +209,10 @@ class _Candidates:
                 selected += sorted(items, key=lambda item: item.row)
         rows = np.array([item.row for item in selected], np.int64)
         ids = np.array([item.id for item in selected], np.int64)
-        return rows, ids, np.array([item.score for item in selected], self.totals.dtype)
+        return self._counted(rows, ids, np.array([item.score for item in selected], self.totals.dtype))
+
+    def _counted(self, rows: Array, ids: Array, scores: Array) -> _Best:
+        return rows, ids, scores, np.searchsorted(rows, np.arange(len(self.words) + 1))
 
     def over(self, items: list[_Continuation]) -> bool:
         """True if all that was selected had ended before: the sentence is then dropped."""
@@ -185,6 +222,7 @@ class _Candidates:
 @beam_search.kernel
 def _(
     xp: Any,
+    ctx: KernelContext,
     pre_ids: Array,
     pre_scores: Array,
     ids: Array | None,
@@ -196,20 +234,19 @@ def _(
     is_accumulated: bool,
 ) -> tuple[WithLod, WithLod, Any]:
     offsets = _source_rows(scores_lod, level, len(scores))
-    candidates = _Candidates(
-        host(pre_ids),
-        host(pre_scores),
-        None if ids is None else host(ids),
-        host(scores),
-        end_id,
-        is_accumulated,
+    given = None if ids is None else host(ids)
+    candidates = _Candidates(host(pre_ids), host(pre_scores), given, host(scores), end_id, is_accumulated)
+    rows, chosen, totals, counts = (
+        candidates.compiled_best(ctx, offsets, beam_size)
+        or candidates.best_of_all(offsets, beam_size)
+        or candidates.best_of_each(offsets, beam_size)
     )
-    selected = candidates.best_of_all(offsets, beam_size) or candidates.best_of_each(offsets, beam_size)
-    rows = selected[0].astype(np.int32)
-    lod = tuple(offsets.tolist()), tuple(np.searchsorted(rows, np.arange(len(scores) + 1)).tolist())
-    chosen = xp.asarray(selected[1].astype(np.int64).reshape(-1, 1))
-    totals = xp.asarray(selected[2].astype(scores.dtype).reshape(-1, 1))
-    return WithLod(chosen, lod), WithLod(totals, lod), xp.asarray(rows)
+    lod = tuple(offsets.tolist()), tuple(counts.tolist())
+    return (
+        WithLod(xp.asarray(chosen.astype(np.int64, copy=False).reshape(-1, 1)), lod),
+        WithLod(xp.asarray(totals.astype(scores.dtype, copy=False).reshape(-1, 1)), lod),
+        xp.asarray(rows.astype(np.int32)),
+    )
 
 
 # ---------------------------------------------------------------------- the sentences
@@ -228,37 +265,58 @@ def _(Ids: Spec, Scores: Spec) -> tuple[Spec, Spec]:
 
 
 class _Sentences:
-    """The sentences of one source, walked back from their last words; later words come first."""
+    """The sentences of all sources, walked back from their last words; later words come first.
 
-    def __init__(self, end_id: int) -> None:
+    A sentence begins with the last step that has prefixes of its source: those of sources that were through
+    earlier come later.
+    """
+
+    def __init__(self, end_id: int, sources: int) -> None:
         self.end_id = end_id
-        self.rows: Any = None  # the row of each sentence's word in the step that comes next
+        self.has_sentences = np.zeros(sources, bool)
+        self.source = self.rows = np.zeros(0, np.int64)
+        """For each sentence its source, and the row of its word in the step that comes next."""
         self.started = np.zeros(0, bool)
         self.words: list[tuple[Array, Array, Array]] = []
 
-    def walk(self, ids: Array, scores: Array, first: int, end: int, continuations: Array) -> None:
-        """Take the words of one step, whose prefixes [first, end) belong to this source."""
-        if self.rows is None or not len(self.rows):
-            self.rows = np.arange(continuations[first], continuations[end])
-            self.started = np.zeros(len(self.rows), bool)
-            self.words = []
+    def walk(self, ids: Array, scores: Array, prefixes: Array, continuations: Array) -> None:
+        """Take the words of one step, whose prefixes [prefixes[i], prefixes[i + 1]) belong to source i."""
+        if not self.has_sentences.all():
+            self._begin(continuations[prefixes])
         words = ids[self.rows]
         kept = (words != self.end_id) | ~self.started  # of several ends only the first
         self.words.append((words, scores[self.rows], kept))
-        self.started |= kept
-        self.rows = np.searchsorted(continuations, self.rows, side="right") - 1
+        self.started = self.started | kept
+        self.rows = continuations.searchsorted(self.rows, side="right") - 1
 
-    def read(self, beam_size: int) -> tuple[Array, Array, list[int]]:
-        """Words and scores of all sentences, the best first, and their lengths; there are `beam_size` of
-        them, some maybe empty.
+    def _begin(self, bounds: Array) -> None:
+        """Begin the sentences of sources that have none yet, with the words that they have here."""
+        lengths = lengths_of(bounds)
+        lengths[self.has_sentences] = 0
+        self.has_sentences = self.has_sentences | (lengths > 0)
+        self.source = np.concatenate((self.source, owners(lengths)))
+        self.rows = np.concatenate((self.rows, spans(bounds[:-1], lengths)))
+        self.started = np.concatenate((self.started, np.zeros(len(self.rows) - len(self.started), bool)))
+
+    def read(self, beam_size: int, dtype: Any) -> tuple[Array, Array, Lod]:
+        """Words and scores of all sentences, the best of each source first, and their level of detail; a
+        source has `beam_size` of them, some maybe empty.
         """
-        if not self.words:
-            return np.zeros(0, np.int64), np.zeros(0, np.float32), [0] * beam_size
-        words, scores, kept = (np.stack(part[::-1]).T for part in zip(*self.words, strict=True))
-        order = np.argsort(-scores[:, -1], kind="stable")
-        words, scores, kept = words[order], scores[order], kept[order]
-        lengths = kept.sum(axis=1).tolist()
-        return words[kept], scores[kept], lengths + [0] * (beam_size - len(lengths))
+        shape = len(self.words), len(self.rows)
+        words, scores, kept = np.zeros(shape, np.int64), np.zeros(shape, dtype), np.zeros(shape, bool)
+        final = np.zeros(shape[1], dtype)
+        for step, (word, score, is_kept) in enumerate(reversed(self.words)):
+            count = len(word)
+            words[step, :count], scores[step, :count], kept[step, :count] = word, score, is_kept
+            # that of the word which was taken first is written last
+            final[:count] = score
+        order = np.lexsort((-final, self.source))
+        words, scores, kept = (each.T[order] for each in (words, scores, kept))
+        counts = np.bincount(self.source, minlength=len(self.has_sentences))
+        sizes = np.maximum(counts, beam_size)
+        lengths = np.zeros(sizes.sum(), np.int64)
+        lengths[spans(np.cumsum(sizes) - sizes, counts)] = np.count_nonzero(kept, axis=1)
+        return words[kept], scores[kept], lengths_lod(sizes) + lengths_lod(lengths)
 
 
 @decode.kernel
@@ -270,24 +328,14 @@ def _(
             f"op 'beam_search_decode': Ids has {len(Ids)} steps and Scores {len(Scores)}, wanted the same "
             f"number, at least 1"
         )
-    sources = [_Sentences(end_id) for _ in Ids[0]._lod[0][1:]]
+    sentences = _Sentences(end_id, len(Ids[0]._lod[0]) - 1)
     for step, (tensor, total) in enumerate(zip(reversed(Ids), reversed(Scores), strict=True)):
         if len(tensor._lod) != 2:
             raise ShapeError(
                 f"op 'beam_search_decode': entry {len(Ids) - 1 - step} of Ids has {len(tensor._lod)} levels "
                 f"of detail, wanted 2"
             )
-        ids, scores, continuations = (
-            host(tensor.array).reshape(-1),
-            host(total.array).reshape(-1),
-            np.asarray(tensor._lod[1]),
-        )
-        for sentences, (first, end) in zip(sources, pairs(np.asarray(tensor._lod[0])), strict=True):
-            sentences.walk(ids, scores, first, end, continuations)
-    found = [sentences.read(beam_size) for sentences in sources]
-    lengths = [length for part in found for length in part[2]]
-    sizes = [len(part[2]) for part in found]
-    lod = tuple(np.cumsum([0, *sizes]).tolist()), tuple(np.cumsum([0, *lengths]).tolist())
-    words = np.concatenate([part[0] for part in found])
-    totals = np.concatenate([part[1] for part in found])
+        ids, scores = (host(item.array).reshape(-1) for item in (tensor, total))
+        sentences.walk(ids, scores, *map(np.asarray, tensor._lod))
+    words, totals, lod = sentences.read(beam_size, scores.dtype)
     return WithLod(xp.asarray(words), lod), WithLod(xp.asarray(totals), lod)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
 from typing import Any
 
 import numpy as np
@@ -10,6 +9,7 @@ import numpy as np
 from fluidlite.base.dtypes import Array, VarType
 from fluidlite.base.errors import ShapeError
 from fluidlite.base.registry import AttrType, Lod, Op, Spec, WithLod, required
+from fluidlite.ops.kernels.sequence_rows import lengths_lod, lengths_of
 from fluidlite.ops.signatures import with_attrs
 from fluidlite.values.tensor import host
 
@@ -46,75 +46,102 @@ def _(DetectRes: Spec, Label: Spec, ap_type: str, class_num: int) -> dict[str, S
     }
 
 
-def _overlaps(box: Array, others: Array) -> Any:
-    """Intersection over union of a box, cut off at the image's edges, with others."""
-    box = box.clip(0, 1)
-    size = (np.minimum(box[2:], others[:, 2:]) - np.maximum(box[:2], others[:, :2])).clip(0)
-    both = size[:, 0] * size[:, 1]
-    areas = (others[:, 2:] - others[:, :2]).prod(axis=1)
-    return both / ((box[2:] - box[:2]).prod() + areas - both)
+def _overlaps(boxes: Array, others: Array) -> Any:
+    """Intersection over union of boxes [N, 4], cut off at the image's edges, with others [N, most, 4]."""
+    boxes = boxes.clip(0, 1)[:, None]
+    size = (np.minimum(boxes[..., 2:], others[..., 2:]) - np.maximum(boxes[..., :2], others[..., :2])).clip(0)
+    both = size[..., 0] * size[..., 1]
+    areas, own = ((each[..., 2:] - each[..., :2]).prod(axis=-1) for each in (others, boxes))
+    return both / (own + areas - both)
+
+
+def _groups(rows: Array, lod: Lod, classes: int) -> Array:
+    """For each row the number of its image and class together; -1 for a class that there is not."""
+    images = np.repeat(np.arange(len(lod[0]) - 1), lengths_of(np.asarray(lod[0])))
+    labels = rows[:, 0].astype(np.int64)
+    is_known = (labels == rows[:, 0]) & (labels >= 0) & (labels < classes)
+    return np.where(is_known, images * classes + labels, -1)
+
+
+class _Objects:
+    """The objects of all images, those of one image and class beside each other."""
+
+    def __init__(self, rows: Array, groups: Array) -> None:
+        order = np.argsort(groups, kind="stable")
+        self.rows, self.groups = rows[order], groups[order]
+
+    def nearest(self, boxes: Array, groups: Array) -> tuple[Array, Array]:
+        """For each box its overlap with the object of its group that it overlaps most, and which that is;
+        -inf where there is none.
+        """
+        first, end = (self.groups.searchsorted(groups, side) for side in ("left", "right"))
+        most = int((end - first).max(initial=0))
+        if not most:
+            return np.full(len(boxes), -np.inf), first
+        places = first[:, None] + np.arange(most)
+        is_there = places < end[:, None]
+        others = self.rows[np.minimum(places, len(self.rows) - 1), -4:]
+        overlaps = np.where(is_there, _overlaps(boxes, others), -np.inf)
+        best = overlaps.argmax(axis=1)
+        return overlaps[np.arange(len(boxes)), best], first + best
 
 
 def _marks(
-    found: Array, objects: Array, threshold: float, count_difficult: bool
-) -> Iterator[tuple[float, bool]]:
-    """(score, whether it is right) for the boxes found of one class in one image, best score first; as they
-    come where there is no object of the class.
+    found: Array, groups: Array, objects: _Objects, threshold: float, count_difficult: bool
+) -> tuple[Array, Array]:
+    """(score, whether it is right) rows for the boxes found, and the group of each: image by image and class
+    by class, the best score first, but as they come where there is no object of the class.
     """
-    if not len(objects):
-        yield from ((float(score), False) for score in found[:, 1])
-        return
-    taken = np.zeros(len(objects), bool)
-    for row in found[np.argsort(-found[:, 1], kind="stable")]:
-        overlaps = _overlaps(row[2:6], objects[:, -4:])
-        best = int(overlaps.argmax())
-        if overlaps[best] <= threshold:
-            yield float(row[1]), False
-        elif count_difficult or not (objects.shape[1] == 6 and objects[best, 1]):
-            yield float(row[1]), not taken[best]
-            taken[best] = True
+    found, groups = found[groups >= 0], groups[groups >= 0]
+    is_sought = np.isin(groups, objects.groups)
+    order = np.lexsort((np.where(is_sought, -found[:, 1], 0), groups))
+    found, groups = found[order], groups[order]
+    overlap, nearest = objects.nearest(found[:, 2:6], groups)
+    is_near = ~(overlap <= threshold)
+    kept = np.ones(len(found), bool)
+    if not count_difficult and objects.rows.shape[1] == 6:
+        kept[is_near] = objects.rows[nearest[is_near], 1] == 0
+    # an object is found once, by the box with the best score
+    firsts = np.flatnonzero(is_near & kept)
+    firsts = firsts[np.unique(nearest[firsts], return_index=True)[1]]
+    is_right = np.zeros(len(found), bool)
+    is_right[firsts] = True
+    return np.stack((found[:, 1], is_right), axis=1)[kept].astype(found.dtype), groups[kept]
 
 
-def average_precision(marks: Array, count: int, ap_type: str) -> float:
-    """The area under precision over recall of (score, right) rows with `count` objects, by steps or at 11
-    recalls.
+def average_precisions(marks: Array, labels: Array, counts: Array, ap_type: str) -> Array:
+    """For each class the area under precision over recall of its (score, right) rows, by steps or at 11
+    recalls; `labels` are the classes of the rows and `counts` the objects of each class.
     """
-    marks = marks[np.argsort(-marks[:, 0], kind="stable")]
-    hits = np.cumsum(marks[:, 1])
-    precision, recall = hits / np.arange(1, len(marks) + 1), hits / count
+    order = np.lexsort((-marks[:, 0], labels))
+    marks, labels = marks[order], labels[order]
+    areas = np.zeros(len(counts))
+    if not len(marks):
+        return areas
+    starts = np.flatnonzero(np.diff(labels, prepend=-1))
+    present, lengths = labels[starts], np.diff(starts, append=len(labels))
+    hits = np.cumsum(marks[:, 1], dtype=np.float64)
+    hits -= np.repeat(hits[starts] - marks[starts, 1], lengths)
+    precision = hits / (np.arange(1, len(marks) + 1) - np.repeat(starts, lengths))
     if ap_type == "11point":
-        return float(sum(precision[recall >= level / 10].max(initial=0) for level in range(11))) / 11
-    return float((precision * np.diff(recall, prepend=0)).sum())
-
-
-def _rows(value: Array, lod: Lod, index: int) -> Array:
-    return value[lod[0][index] : lod[0][index + 1]]
+        recall = hits / np.maximum(counts, 1)[labels]
+        for level in range(11):
+            areas[present] += np.maximum.reduceat(np.where(recall >= level / 10, precision, 0), starts) / 11
+    else:
+        # recall grows by one object in all of them with each that is right
+        areas[present] = np.add.reduceat(precision * marks[:, 1], starts) / np.maximum(counts[present], 1)
+    return areas
 
 
 def _before(
     classes: int, dtype: Any, PosCount: Array | None, TruePos: Array | None, TruePos_lod: Lod
-) -> tuple[Any, list[Any]]:
-    """(objects counted, (score, right) rows) by class, from the states."""
+) -> tuple[Array, Array, Array]:
+    """Objects counted by class, and (score, right) rows with the class of each, from the states."""
     if PosCount is None or TruePos is None:
-        return np.zeros(classes, np.int32), [np.zeros((0, 2), dtype) for _ in range(classes)]
-    return host(PosCount).reshape(-1).copy(), [
-        _rows(host(TruePos), TruePos_lod, label) for label in range(classes)
-    ]
-
-
-def _count_image(
-    found: Array, objects: Array, counts: Array, marks: list[Any], attrs: Mapping[str, Any]
-) -> None:
-    """Add one image to the objects counted and to the (score, right) rows, both by class."""
-    difficult = attrs["evaluate_difficult"]
-    counted = objects if difficult or objects.shape[1] == 5 else objects[objects[:, 1] == 0]
-    counts += np.bincount(counted[:, 0].astype(np.int64), minlength=len(counts)).astype(counts.dtype)
-    if found.shape[1] != 6:  # nothing was found: one row that holds -1
-        return
-    for label in np.unique(found[:, 0]).astype(int):
-        same_found, same_objects = (rows[rows[:, 0] == label] for rows in (found, objects))
-        new = list(_marks(same_found, same_objects, attrs["overlap_threshold"], difficult))
-        marks[label] = np.concatenate((marks[label], np.array(new, found.dtype).reshape(-1, 2)))
+        return np.zeros(classes, np.int32), np.zeros((0, 2), dtype), np.zeros(0, np.int64)
+    lengths = lengths_of(np.asarray(TruePos_lod[0][: classes + 1]))
+    labels = np.repeat(np.arange(len(lengths)), lengths)
+    return host(PosCount).reshape(-1).copy(), host(TruePos)[: len(labels)], labels
 
 
 @detection_map.kernel
@@ -134,21 +161,25 @@ def _(
     found, objects, classes = host(DetectRes), host(Label), attrs["class_num"]
     if HasState is None or not host(HasState).any():
         PosCount = TruePos = None
-    counts, marks = _before(classes, found.dtype, PosCount, TruePos, TruePos_lod)
-    for image in range(len(Label_lod[0]) - 1):
-        here, there = _rows(found, DetectRes_lod, image), _rows(objects, Label_lod, image)
-        _count_image(here, there, counts, marks, attrs)
+    counts, marks, labels = _before(classes, found.dtype, PosCount, TruePos, TruePos_lod)
+    difficult = attrs["evaluate_difficult"]
+    counted = objects if difficult or objects.shape[1] == 5 else objects[objects[:, 1] == 0]
+    counts += np.bincount(counted[:, 0].astype(np.int64), minlength=classes).astype(counts.dtype)
+    if found.shape[1] == 6:  # or else nothing was found: one row that holds -1
+        sought = _Objects(objects, _groups(objects, Label_lod, classes))
+        groups = _groups(found, DetectRes_lod, classes)
+        new, group = _marks(found, groups, sought, attrs["overlap_threshold"], difficult)
+        marks, labels = np.concatenate((marks, new)), np.concatenate((labels, group % classes))
     # classes without objects do not count, nor, as in 1.8.5, those with as many objects as the background's
     # label says
-    background = attrs["background_label"]
-    kept = [label for label in range(classes) if counts[label] and counts[label] != background]
-    total = sum(average_precision(marks[label], int(counts[label]), attrs["ap_type"]) for label in kept)
-    right = np.concatenate(marks).astype(found.dtype)
-    lod = ((0, *(int(end) for end in np.cumsum([len(rows) for rows in marks]))),)
+    kept = (counts != 0) & (counts != attrs["background_label"])
+    areas = average_precisions(marks, labels, counts, attrs["ap_type"])
+    right = marks[np.argsort(labels, kind="stable")].astype(found.dtype)
+    lod = lengths_lod(np.bincount(labels, minlength=classes))
     wrong = right * (1, 0) + (1 - right) * (0, 1)
     return {
         "AccumPosCount": xp.asarray(counts.reshape(-1, 1)),
         "AccumTruePos": WithLod(xp.asarray(right), lod),
         "AccumFalsePos": WithLod(xp.asarray(wrong.astype(found.dtype)), lod),
-        "MAP": xp.full(1, total / max(len(kept), 1), found.dtype),
+        "MAP": xp.full(1, areas[kept].sum() / max(np.count_nonzero(kept), 1), found.dtype),
     }

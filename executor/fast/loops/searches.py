@@ -1,5 +1,6 @@
 """Searches in which each step needs the one before, by compiled code: the best path through tags, distances
-of sequences, boxes that overlap no better one.
+of sequences, the best continuations of prefixes, boxes that overlap no better one; and runs of rows, of
+which each is short.
 
 NumPy takes a call or more for each step. The functions give None where there is no code, or not yet.
 """
@@ -16,11 +17,13 @@ from fluidlite.base.dtypes import Array
 from fluidlite.executor.fast.loops.beams import write_best_continuations
 from fluidlite.executor.fast.loops.compiler import LoopCode, loop_of, widths
 from fluidlite.executor.fast.loops.routine import Routine, Scalar
+from fluidlite.executor.fast.loops.runs import write_maxima_of_runs, write_sums_of_runs
 from fluidlite.executor.fast.loops.vectors import Vector
 from fluidlite.executor.run.memory import address_of
 
 __all__ = ["Searches"]
 
+_FEW_COLUMNS = 4  # of which NumPy takes several rows at once
 _HEAD = "void @LOOP(i64 %first, i64 %last, ptr %arguments)"
 
 
@@ -124,6 +127,33 @@ class Searches:
         arrays = (boxes, corners, numbers, kept, count)
         done = self._run(_write_kept_boxes, len(boxes), *arrays, most if most >= 0 else len(boxes))
         return kept[: count[0]].tolist() if done else None
+
+    def sums_of_runs(self, rows: Array, offsets: Array) -> Array | None:
+        """The sums of rows [offsets[i], offsets[i + 1]) of a matrix, in their order; 0 for none."""
+        if not _are_runs(rows, offsets):
+            return None
+        rows, offsets = np.ascontiguousarray(rows), np.ascontiguousarray(offsets, np.int64)
+        sums = np.empty((len(offsets) - 1, rows.shape[1]), np.float32)
+        done = self._run(write_sums_of_runs, len(sums), rows, offsets, sums, rows.shape[1])
+        return sums if done else None
+
+    def maxima_of_runs(self, rows: Array, offsets: Array) -> tuple[Array, Array] | None:
+        """The largest elements of the columns of such runs, NaN if there is one, and the first row of each;
+        0 and row -1 where there are none.
+        """
+        if not _are_runs(rows, offsets):
+            return None
+        rows, offsets = np.ascontiguousarray(rows), np.ascontiguousarray(offsets, np.int64)
+        shape = len(offsets) - 1, rows.shape[1]
+        maxima, places = np.empty(shape, np.float32), np.empty(shape, np.int32)
+        done = self._run(write_maxima_of_runs, len(maxima), rows, offsets, maxima, places, rows.shape[1])
+        return (maxima, places) if done else None
+
+
+def _are_runs(rows: Array, offsets: Array) -> bool:
+    """True for runs that do not reach beyond the rows; long columns are summed more exactly by NumPy."""
+    is_known = rows.dtype == np.float32 and rows.ndim == 2 and rows.shape[1] >= _FEW_COLUMNS
+    return bool(is_known and 0 <= offsets[0] and offsets[-1] <= len(rows))
 
 
 # ---------------------------------------------------------------------- paths

@@ -66,6 +66,10 @@ def _maxima(
         return xp.take_along_axis(columns, flat, axis=0).reshape(index.shape), index
     count = len(level.lengths)
     rows = X.reshape(len(X), math.prod(X.shape[1:]))
+    shape = count, *X.shape[1:]
+    compiled = None if ctx.searches is None else ctx.searches.maxima_of_runs(rows, level.offsets)
+    if compiled is not None:
+        return compiled[0].reshape(shape), compiled[1].reshape(shape)
     out = np.zeros((count, rows.shape[1]), X.dtype)
     found = np.full(out.shape, -1, np.int32) if wants_rows else None
 
@@ -80,7 +84,6 @@ def _maxima(
         part(slice(0, count))
     else:
         ctx.share(count, part)
-    shape = count, *X.shape[1:]
     return out.reshape(shape), None if found is None else found.reshape(shape)
 
 
@@ -123,8 +126,18 @@ def _pooled(
     if pooltype in ("LAST", "FIRST"):
         rows = offsets[1:] - 1 if pooltype == "LAST" else offsets[:-1]
         return take_rows(xp, X, np.clip(rows, 0, max(len(X) - 1, 0))), None
-    sums = sum_runs(xp, X, offsets)
+    sums = _sums(xp, ctx, X, offsets)
     return _scaled(xp, sums, _scale(level.lengths, pooltype, X.dtype)) if pooltype != "SUM" else sums, None
+
+
+def _sums(xp: Any, ctx: KernelContext, X: Array, offsets: Array) -> Array:
+    """The sum of each sequence."""
+    if ctx.searches is None:
+        return sum_runs(xp, X, offsets)
+    compiled: Maybe = ctx.searches.sums_of_runs(X.reshape(len(X), math.prod(X.shape[1:])), offsets)
+    if compiled is None:
+        return sum_runs(xp, X, offsets)
+    return compiled.reshape(len(compiled), *X.shape[1:])
 
 
 def _scaled(xp: Any, values: Array, factors: Array) -> Array:

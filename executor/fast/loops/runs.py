@@ -6,33 +6,44 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import NamedTuple
 
-from fluidlite.executor.fast.loops.routine import CodeLoop, Routine
+from fluidlite.executor.fast.loops.routine import CodeLoop, Routine, Scalar
 from fluidlite.executor.fast.loops.vectors import Vector
 
 __all__ = ["write_maxima_of_runs", "write_sums_of_runs"]
 
 
+class _Columns(NamedTuple):
+    """Some columns of a run: its first row and its end, the first column, its place in the result."""
+
+    start: Scalar
+    end: Scalar
+    column: Scalar
+    place: Scalar
+
+
 @contextmanager
-def _columns(a: Routine) -> Iterator[tuple[str, str, str, str]]:
-    """For some columns of each run: its first row, its end, the first column and its place in the result."""
-    with a.loop("%first", "%last") as run:
-        start, end = a.entry("%Offsets", run.index), a.entry("%Offsets", a.sum(run.index, "1"))
-        with a.units("%width", is_masked=True) as unit:
-            yield start, end, unit.index, a.sum(a.times(run.index, "%width"), unit.index)
+def _columns_of_runs(a: Routine) -> Iterator[_Columns]:
+    """The columns of each run, as many at once as there are lanes."""
+    width = a.integer("width")
+    with a.loop(a.integer("first"), a.integer("last")) as run:
+        start, end = (a.entry("%Offsets", run.index + side) for side in (0, 1))
+        with a.units(width, is_masked=True) as unit:
+            yield _Columns(start, end, unit.index, run.index * width + unit.index)
 
 
-def _row(a: Routine, row: str, column: str) -> Vector:
-    return a.load("%Rows", a.sum(a.times(row, "%width"), column))
+def _values(a: Routine, row: Scalar, column: Scalar) -> Vector:
+    return a.load("%Rows", row * a.integer("width") + column)
 
 
 def write_sums_of_runs(a: Routine) -> None:
     """Rows are added in their order, as NumPy adds them along columns; 0 for an empty run."""
     a.arguments(["Rows", "Offsets", "Sums", "width"])
-    with _columns(a) as (start, end, column, place):
-        with a.loop(start, end, carried=[a.zero()]) as row:
-            row.next = [row.values[0] + _row(a, row.index, column)]
-        a.store(row.values[0], "%Sums", place)
+    with _columns_of_runs(a) as columns:
+        with a.loop(columns.start, columns.end, carried=[a.zero()]) as row:
+            row.next = [row.values[0] + _values(a, row.index, columns.column)]
+        a.store(row.values[0], "%Sums", columns.place)
 
 
 def write_maxima_of_runs(a: Routine) -> None:
@@ -41,19 +52,18 @@ def write_maxima_of_runs(a: Routine) -> None:
     0 and the row -1 for an empty run.
     """
     a.arguments(["Rows", "Offsets", "Maxima", "Places", "width"])
-    with _columns(a) as (start, end, column, place):
+    with _columns_of_runs(a) as columns:
         nowhere = a.code.number(-1, "i32")
-        with a.loop(start, end, carried=[a.zero(), nowhere]) as row:
-            row.next = _larger(a, row, start, _row(a, row.index, column))
-        a.store(row.values[0], "%Maxima", place)
-        a.store(row.values[1].as_kind("float"), "%Places", place)
+        with a.loop(columns.start, columns.end, carried=[a.zero(), nowhere]) as row:
+            row.next = _larger(a, row, columns)
+        a.store(row.values[0], "%Maxima", columns.place)
+        a.store(row.values[1].as_kind("float"), "%Places", columns.place)
 
 
-def _larger(a: Routine, row: CodeLoop, start: str, value: Vector) -> list[Vector]:
-    largest, place = row.values
-    is_first = a.let(f"icmp eq i64 {row.index}, {start}")
-    starts = a.code.spread(is_first, "i1")
+def _larger(a: Routine, row: CodeLoop, columns: _Columns) -> list[Vector]:
+    value, (largest, place) = _values(a, row.index, columns.column), row.values
+    is_first = a.spread(row.index.compare("eq", columns.start))
     is_nan = value.compare("uno", value).bits("and", largest.compare("ord", largest))
-    is_larger = value.compare("ogt", largest).bits("or", is_nan).bits("or", starts)
-    here = a.code.spread(a.let(f"trunc i64 {row.index} to i32"), "i32")
+    is_larger = value.compare("ogt", largest).bits("or", is_nan).bits("or", is_first)
+    here = a.spread(a.let(f"trunc i64 {row.index} to i32", "i32"))
     return [a.code.select(is_larger, value, largest), a.code.select(is_larger, here, place)]

@@ -9,11 +9,13 @@ from typing import Any
 import numpy as np
 import pytest
 
+from fluidlite.base import registry
 from fluidlite.base.registry import WithLod
 from fluidlite.executor.fast.loops.compiler import is_available
 from fluidlite.executor.fast.loops.searches import Searches
 from fluidlite.ops.losses.detection_map import detection_map
 from fluidlite.ops.sequences.beam_search import beam_search, decode
+from fluidlite.ops.sequences.sequence_ids import topk_avg
 from fluidlite.values.tensor import LoDTensor, LoDTensorArray
 
 PORTABLE: Any = SimpleNamespace(searches=None)
@@ -214,3 +216,33 @@ def test_average_precision_of_all_classes(ap_type: str, counts_difficult: bool) 
     flat = np.array([pair for each in marks for pair in each], "float32")
     assert_same(out["AccumTruePos"], flat, lod)
     np.testing.assert_allclose(out["MAP"], np.mean(areas), rtol=1e-6)
+
+
+# ---------------------------------------------------------------------- averages of the best
+def test_averages_of_the_best_of_all_images() -> None:
+    random = np.random.default_rng(11)
+    heights, widths, channels, topks = [2, 0, 1, 3], [4, 2, 1, 7], 2, [1, 3, 6]
+    sizes = [channels * high * wide for high, wide in zip(heights, widths, strict=True)]
+    given = random.permutation(sum(sizes)).astype("float32")
+    given[3] = -np.inf
+    lods = {"X_lod": lod_of(sizes), "ROW_lod": lod_of(heights), "COLUMN_lod": lod_of(widths)}
+    options = {"xp": np, "X": given.reshape(-1, 1), "topks": topks, "channel_num": channels, **lods}
+    means, places = topk_avg.compute(**options)
+    d_means = random.standard_normal((sum(heights), channels * len(topks))).astype("float32")
+    gradient = registry.get("sequence_topk_avg_pooling_grad").compute(pos=places, dOut=d_means, **options)
+    wanted, chosen, wanted_gradient, row = [], [], np.zeros(sum(sizes)), 0
+    for (first, end), high, wide in zip(pairs_of(lod_of(sizes)[0]), heights, widths, strict=True):
+        image = given[first:end].reshape(channels, high, wide)
+        d_image = wanted_gradient[first:end].reshape(image.shape)
+        for line in range(high):
+            for channel in range(channels):
+                order = np.argsort(-image[channel, line], kind="stable")[: max(topks)]
+                chosen += [*order, *[-1] * (max(topks) - len(order))]
+                for number, count in enumerate(topks):
+                    wanted.append(image[channel, line, order[:count]].sum() / count)
+                    share = d_means[row, channel * len(topks) + number] / count
+                    d_image[channel, line, order[:count]] += share
+            row += 1
+    assert_same(places, chosen)
+    np.testing.assert_allclose(means.value.ravel(), wanted, rtol=1e-6)
+    np.testing.assert_allclose(gradient.ravel(), wanted_gradient, rtol=1e-5)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from typing import Any
 
 import numpy as np
@@ -13,7 +14,7 @@ from fluidlite.ops.kernels.sequence_rows import (
     lengths_of,
     level_of,
     offsets_of_level,
-    pairs,
+    owners,
     sum_onto,
     take_rows,
 )
@@ -119,45 +120,60 @@ def _(X: Spec, ROW: Spec, topks: list[int], channel_num: int) -> tuple[Spec, Spe
     return Spec((ROW.shape[0], channel_num * len(topks)), X.dtype, 0), Spec((-1,), VarType.INT32)
 
 
-def _best(xp: Any, scores: Array, count: int) -> Array:
-    """[channels, rows, count] columns of the highest scores, best first, -1 where there are no more."""
-    order = stable_order(xp, scores, 2, descending=True)[..., :count].astype(np.int32)
-    gap = xp.full((*order.shape[:2], count - order.shape[2]), -1, np.int32)
-    return xp.concatenate((order, gap), axis=2)
+class _Lines:
+    """The lines of all images: `places` [rows, channels, widest] are the positions in X of their numbers, of
+    which `is_there` [rows, 1, widest] says which there are, and `widths` [rows, 1, 1] how many.
+    """
+
+    def __init__(self, X_lod: Lod, ROW_lod: Lod, COLUMN_lod: Lod, channels: int) -> None:
+        offsets, rows, columns = (
+            offsets_of_level("sequence_topk_avg_pooling", slot, lod, 0)
+            for slot, lod in (("X", X_lod), ("ROW", ROW_lod), ("COLUMN", COLUMN_lod))
+        )
+        sizes, heights, widths = map(lengths_of, (offsets, rows, columns))
+        if not len(sizes) == len(heights) == len(widths):
+            raise ShapeError(
+                f"op 'sequence_topk_avg_pooling': X has {len(sizes)} sequences, ROW {len(heights)} and "
+                f"COLUMN {len(widths)}, wanted as many"
+            )
+        other = np.flatnonzero(sizes != channels * heights * widths)
+        if len(other):
+            first = other[0]
+            raise ShapeError(
+                f"op 'sequence_topk_avg_pooling': a sequence of X has {sizes[first]} elements, wanted "
+                f"{channels} channels of {heights[first]} x {widths[first]}"
+            )
+        image = owners(heights)
+        self.widths = widths[image][:, None, None]
+        starts = offsets[image] + (np.arange(len(image)) - rows[image]) * widths[image]
+        channel = np.arange(channels) * (heights * widths)[image][:, None]
+        column = np.arange(int(widths.max(initial=0)))
+        self.is_there = column < self.widths
+        self.places = np.where(self.is_there, (starts[:, None] + channel)[:, :, None] + column, 0)
+
+
+# the gradient asks for what the op had
+_lines = functools.lru_cache(maxsize=4)(_Lines)
 
 
 @topk_avg.kernel
 def _(
     xp: Any, X: Array, X_lod: Lod, ROW_lod: Lod, COLUMN_lod: Lod, topks: list[int], channel_num: int
 ) -> tuple[WithLod, Array]:
-    offsets, rows, columns = (
-        offsets_of_level("sequence_topk_avg_pooling", slot, lod, 0)
-        for slot, lod in (("X", X_lod), ("ROW", ROW_lod), ("COLUMN", COLUMN_lod))
-    )
-    count, parts, positions = max(topks), [], []
-    for (first, end), height, width in zip(
-        pairs(offsets), lengths_of(rows), lengths_of(columns), strict=True
-    ):
-        if end - first != channel_num * height * width:
-            raise ShapeError(
-                f"op 'sequence_topk_avg_pooling': a sequence of X has {end - first} elements, wanted "
-                f"{channel_num} channels of {height} x {width}"
-            )
-        scores = X[first:end].reshape(channel_num, height, width)
-        found = _best(xp, scores, count)
-        best = (
-            xp.take_along_axis(scores, xp.maximum(found, 0), axis=2)
-            if width
-            else xp.zeros(found.shape, X.dtype)
-        )
-        sums = xp.cumsum(xp.where(found >= 0, best, X.dtype.type(0)), axis=2)
-        parts.append(
-            xp.stack([sums[:, :, k - 1] / X.dtype.type(k) for k in topks], axis=2)
-            .swapaxes(0, 1)
-            .reshape(height, -1)
-        )
-        positions.append(found.swapaxes(0, 1).reshape(-1))
-    return WithLod(xp.concatenate(parts), ROW_lod), xp.concatenate(positions)
+    lines = _lines(X_lod, ROW_lod, COLUMN_lod, channel_num)
+    count, lowest = max(topks), X.dtype.type(-np.inf)
+    # what is not there comes last, behind a score that is as low
+    numbers = X.ravel() if X.size else xp.zeros(1, X.dtype)
+    scores = xp.where(xp.asarray(lines.is_there), numbers.take(xp.asarray(lines.places)), lowest)
+    order = stable_order(xp, scores, 2, descending=True)[..., :count]
+    found = xp.where(xp.arange(order.shape[2]) < xp.asarray(lines.widths), order, -1).astype(np.int32)
+    best = xp.where(found >= 0, xp.take_along_axis(scores, order, axis=2), X.dtype.type(0))
+    gap = (*found.shape[:2], count - found.shape[2])
+    sums = xp.cumsum(xp.concatenate((best, xp.zeros(gap, X.dtype)), axis=2), axis=2)
+    means = sums[:, :, xp.asarray(topks) - 1] / xp.asarray(topks, X.dtype)
+    positions = xp.concatenate((found, xp.full(gap, -1, np.int32)), axis=2)
+    shape = len(means), channel_num * len(topks)
+    return WithLod(means.reshape(shape), ROW_lod), positions.reshape(-1)
 
 
 @topk_avg.grad("X")
@@ -172,17 +188,16 @@ def _(
     topks: list[int],
     channel_num: int,
 ) -> Array:
-    offsets, rows, columns = (np.asarray(lod[0]) for lod in (X_lod, ROW_lod, COLUMN_lod))
-    count, parts = max(topks), []
-    chosen = pos.reshape(-1, channel_num, count)
-    d = dOut.reshape(-1, channel_num, len(topks))
+    lines = _lines(X_lod, ROW_lod, COLUMN_lod, channel_num)
+    count = max(topks)
+    shape = len(lines.places), channel_num
+    chosen, d = pos.reshape(*shape, count), dOut.reshape(*shape, len(topks))
     shares = xp.stack(
         [sum(d[:, :, i] / k for i, k in enumerate(topks) if k > rank) for rank in range(count)], axis=2
     )
-    for (top, bottom), width in zip(pairs(rows), lengths_of(columns), strict=True):
-        where = chosen[top:bottom]
-        # the last column takes what no score gets
-        spread = xp.zeros((*where.shape[:2], int(width) + 1), d.dtype)
-        xp.put_along_axis(spread, where.astype(np.int64) % (int(width) + 1), shares[top:bottom], axis=2)
-        parts.append(spread[..., :-1].swapaxes(0, 1).reshape(-1))
-    return xp.concatenate(parts).reshape(X.shape) if offsets[-1] else xp.zeros_like(X)
+    # each element is chosen once at most
+    out, is_chosen = xp.zeros(X.size, d.dtype), chosen >= 0
+    if X.size:
+        places = xp.take_along_axis(xp.asarray(lines.places), xp.maximum(chosen, 0).astype(np.int64), axis=2)
+        out[places[is_chosen]] = shares[is_chosen]
+    return out.reshape(X.shape)

@@ -12,7 +12,8 @@ from fluidlite.base.imported_names import imported_names
 __all__ = ["Executor", "FetchHandler", "global_scope", "scope_guard"]
 
 _NAMES = {
-    "executor": "Executor as_numpy _fetch_var global_scope scope_guard _switch_scope",
+    "executor": "Executor global_scope scope_guard _switch_scope",
+    "fetching": "as_numpy _fetch_var",
     "datasets": "FetchHandler",
     "run.feeding": "_as_lodtensor _get_program_cache_key _to_name_str check_feed_shape_type "
     "dimension_is_compatible_with has_feed_operators "

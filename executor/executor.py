@@ -21,6 +21,7 @@ from fluidlite.executor.compile.pipeline import compile_plan, lower
 from fluidlite.executor.datasets import run_from_dataset
 from fluidlite.executor.explain import explain
 from fluidlite.executor.fast.loops.compiler import is_available
+from fluidlite.executor.fetching import fetch, members, present, pruned, split_fetches
 from fluidlite.executor.memory import MemoryUse, memory_of
 from fluidlite.executor.nan_search import repeatable, run_and_search
 from fluidlite.executor.plan.plan import CompiledPlan, Plan, Target
@@ -28,24 +29,22 @@ from fluidlite.executor.plan.sizes import SizeTable
 from fluidlite.executor.plan_cache import MAX_PROGRAMS, PlanCache
 from fluidlite.executor.run import feeding
 from fluidlite.executor.run.bound import BoundPlan
-from fluidlite.executor.run.interpreter import Frame, Interpreter, not_fetched
+from fluidlite.executor.run.interpreter import Frame, Interpreter
 from fluidlite.executor.timeline import start_trace
 from fluidlite.ir.buffer_order import ops_to_run
 from fluidlite.ir.operator import Operator, OpRole
 from fluidlite.ir.program import Program, default_main_program
-from fluidlite.ir.prune import needed_ops
 from fluidlite.ir.variable import Variable
 from fluidlite.ir.warned import warn_user
 from fluidlite.profiler import recorder
-from fluidlite.values.fetched import as_fetched
 from fluidlite.values.scope import Scope, _switch_scope, global_scope, scope_guard
-from fluidlite.values.tensor import LoDTensor, LoDTensorArray, SelectedRows, host, on, rebinds
+from fluidlite.values.tensor import on, rebinds
 
 # set by `fluidlite-launch --trace`
 if "FLUIDLITE_TRACE" in os.environ:
     start_trace(os.environ.pop("FLUIDLITE_TRACE"), os.environ.pop("FLUIDLITE_TRACE_ROLE", "process"))
 
-__all__ = ["Executor", "_fetch_var", "_switch_scope", "as_numpy", "global_scope", "scope_guard"]
+__all__ = ["Executor", "_switch_scope", "global_scope", "scope_guard"]
 
 
 class Compiled(abc.ABC):
@@ -166,7 +165,7 @@ class Executor:
     def _split_optimize_ops_in_fetch_list(fetch_list: Any) -> tuple[list[Operator], list[Any]]:
         """The optimizer ops of a fetch list, and the names and Variables in it."""
         _, targets = split_fetches(fetch_list)
-        rest = [found for item in fetch_list for found in _members(item) if not isinstance(found, Operator)]
+        rest = [found for item in fetch_list for found in members(item) if not isinstance(found, Operator)]
         return targets, rest
 
     @staticmethod
@@ -459,69 +458,6 @@ def _default_place() -> Place:
     return CUDAPlace(0) if is_compiled_with_cuda() else CPUPlace()
 
 
-def fetch(frame: Frame, name: str) -> Any:
-    """The value of a fetched variable after the interpreter ran."""
-    value = frame.find(name)
-    if value is None:
-        raise not_fetched(frame.block, name)
-    return value
-
-
-def split_fetches(fetch_list: Any) -> tuple[list[str], list[Operator]]:
-    """Names to fetch, and the optimizer ops among the items, such as those of what `minimize` returned."""
-    names: list[str] = []
-    targets: list[Operator] = []
-    if isinstance(fetch_list, (Variable, str)):
-        fetch_list = [fetch_list]
-    elif not isinstance(fetch_list, (list, tuple, type(None))):
-        raise AssertionError(
-            "Currently , The fetch_list type only should be list or tuple, "
-            f"but the input type is {type(fetch_list)}. For more information please refer to the "
-            f"executor.run(...)."
-        )
-    for item in fetch_list or ():
-        for found in _members(item):
-            if isinstance(found, Variable):
-                names.append(found.name)
-            elif isinstance(found, str):
-                names.append(found)
-            elif not isinstance(found, Operator):
-                raise TypeError(
-                    f"The item in fetch_list should be str, variable or optimize_op, but recieved "
-                    f"{type(found)}."
-                )
-            elif not found.role & OpRole.Optimize:
-                raise TypeError(f"The operator in fetch_list is not an optimize_op: {found.type!r}")
-            else:
-                targets.append(found)
-    return names, targets
-
-
-def _members(item: Any) -> Sequence[Any]:
-    """The things that an item of a fetch list stands for: a list for its items, `(optimize_ops,
-    params_grads)` for the ops.
-    """
-    if not isinstance(item, tuple):
-        return item if isinstance(item, list) else (item,)
-    if not item or not isinstance(item[0], (list, tuple)):
-        raise TypeError(
-            "a tuple in fetch_list is what minimize returned, (optimize_ops, params_grads), and its first "
-            "item a list, "
-            f"not {type(item[0]) if item else 'nothing'}"
-        )
-    return item[0]
-
-
-def pruned(
-    ops: Sequence[Operator], fetches: Sequence[str], targets: Sequence[Operator], feeds: Sequence[str]
-) -> list[Operator]:
-    """The ops that the fetches and the target ops depend on, in order."""
-    wanted = {id(op) for op in targets}
-    names = {*fetches, *(name for op in targets for name in op.output_arg_names)}
-    keep = {id(op) for op in needed_ops(ops, names, feeds)} | wanted
-    return [op for op in ops if id(op) in keep]
-
-
 def merge_feed_list(feed: Any) -> dict[str, Any]:
     """The one dict of a list feed on one device."""
     if not isinstance(feed, (list, tuple)):
@@ -534,46 +470,3 @@ def merge_feed_list(feed: Any) -> dict[str, Any]:
     if not isinstance(feed[0], dict):
         raise TypeError(f"Each element of feed list should be a dict, not {type(feed[0])}")
     return feed[0]
-
-
-def present(value: Any, lod: Any, return_numpy: bool) -> Any:
-    """A fetched value, copied so that later runs do not change it; an array of tensors is a list of them."""
-    if isinstance(value, LoDTensorArray):
-        return as_numpy(value) if return_numpy else list(value)
-    if isinstance(value, SelectedRows) or not hasattr(value, "dtype"):
-        return value
-    if return_numpy:
-        if lod:
-            raise RuntimeError(_HAS_LOD)
-        return as_fetched(value.copy() if isinstance(value, np.ndarray) else host(value))
-    return LoDTensor(value.copy(), lod or ())
-
-
-_HAS_LOD = (
-    "Some of your fetched tensors hold LoD information. They can not be completely cast to Python ndarray. "
-    "Please set the parameter 'return_numpy' as 'False' to return LoDTensor itself directly."
-)
-
-
-def as_numpy(tensor: Any) -> Any:
-    """A LoDTensor without a level of detail as an array (None when it is empty), a list of them as a list
-    of arrays.
-    """
-    if isinstance(tensor, list):
-        return [as_numpy(item) for item in tensor]
-    if not isinstance(tensor, LoDTensor):
-        raise AssertionError(f"as_numpy takes a LoDTensor or a list of them, not {type(tensor).__name__}")
-    if tensor.lod():
-        raise RuntimeError(_HAS_LOD)
-    return as_fetched(np.array(tensor)) if tensor.array is not None else None
-
-
-def _fetch_var(name: str, scope: Scope | None = None, return_numpy: bool = True) -> Any:
-    """The value that a scope holds for a persistable variable."""
-    assert isinstance(name, str), f"a variable is fetched by its name, not by {name!r}"
-    held = (scope if scope is not None else global_scope()).find_var(name)
-    assert held is not None, (
-        f"Cannot find {name} in scope. Perhaps you need to make the variable persistable by using "
-        "var.persistable = True in your program."
-    )
-    return as_numpy(held.get_tensor()) if return_numpy else held.get_tensor()

@@ -21,7 +21,8 @@ from fluidlite.base.strategies import (
 from fluidlite.compat.graph import ProgramGraph
 from fluidlite.debugger import draw_block_graphviz
 from fluidlite.executor.devices.data_parallel import Runner, RunOptions
-from fluidlite.executor.executor import Compiled, split_fetches
+from fluidlite.executor.executor import Compiled
+from fluidlite.executor.fetching import split_fetches
 from fluidlite.ir.program import Program
 from fluidlite.ir.variable import Variable
 from fluidlite.ir.warned import warn_user

@@ -20,7 +20,7 @@ from fluidlite.base.place import Place
 from fluidlite.executor.comm.transports import find_session
 from fluidlite.executor.devices.batches import merged, share_out
 from fluidlite.executor.devices.parallel import Devices
-from fluidlite.executor.executor import as_numpy, present, split_fetches
+from fluidlite.executor.fetching import as_numpy, present, split_fetches
 from fluidlite.executor.run.feeding import check_declared_size
 from fluidlite.ir.program import Program
 from fluidlite.ir.variable import Parameter

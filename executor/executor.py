@@ -7,7 +7,7 @@ import os
 import time
 import weakref
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -66,6 +66,19 @@ class Compiled(abc.ABC):
 
 
 Feed = Mapping[str, Any]
+
+
+class _Request(NamedTuple):
+    """What a run of a plain program is asked for."""
+
+    program: Program
+    feed: dict[str, Any]
+    names: list[str]
+    """The variables that are fetched."""
+    scope: Scope
+    return_numpy: bool
+    prune_to: list[Operator] | None
+    """The ops that alone are run, with what they need; None for all ops."""
 
 
 class Executor:
@@ -207,24 +220,22 @@ class Executor:
         before_run(scope)
         # a startup program runs once: making a plan would cost more than running op by op
         if not names and not feed and self._first_run(program):
-            self._interpret(program, feed, names, scope)
+            self._interpret(_Request(program, feed, names, scope, return_numpy, None))
             return []
         feed = self._signature(program, feed, names).keep(feed, scope)
+        request = _Request(program, feed, names, scope, return_numpy, prune_to)
         if self.naive or flags.check_nan_inf():
-            return [
-                present(value, lod, return_numpy)
-                for value, lod in self._interpret(program, feed, names, scope)
-            ]
+            return [present(value, lod, return_numpy) for value, lod in self._interpret(request)]
         searched = repeatable(ops_to_run(program.global_block())) if flags.find_nan_inf() else []
         if searched:
             return run_and_search(
                 program,
                 scope,
                 self.random,
-                lambda: self._run_plan(program, feed, names, scope, return_numpy, prune_to),
-                lambda: self._interpret(program, feed, [], scope, searched),
+                lambda: self._run_plan(request),
+                lambda: self._interpret(request._replace(names=[]), searched),
             )
-        return self._run_plan(program, feed, names, scope, return_numpy, prune_to)
+        return self._run_plan(request)
 
     def _first_run(self, program: Program) -> bool:
         key = (program.serial, program.version)
@@ -236,15 +247,8 @@ class Executor:
         self._seen.add(key)
         return True
 
-    def _run_plan(
-        self,
-        program: Program,
-        feed: dict[str, Any],
-        names: list[str],
-        scope: Scope,
-        return_numpy: bool,
-        prune_to: list[Operator] | None,
-    ) -> list[Any]:
+    def _run_plan(self, request: _Request) -> list[Any]:
+        program, feed, names, scope, return_numpy, prune_to = request
         signature = self._signature(program, feed, names)
         arguments, form = signature.arguments(feed)
         key = (
@@ -259,7 +263,7 @@ class Executor:
             flags.kernels(),
         )
         while True:
-            bound = self._acquire(key, program, form, signature, scope, prune_to)
+            bound = self._acquire(key, request, signature, form)
             try:
                 if bound.current():
                     self._plans.trim(bound)
@@ -288,21 +292,16 @@ class Executor:
         return found
 
     def _acquire(
-        self,
-        key: tuple[Any, ...],
-        program: Program,
-        form: feeding.Form,
-        signature: feeding.Signature,
-        scope: Scope,
-        prune_to: list[Operator] | None,
+        self, key: tuple[Any, ...], request: _Request, signature: feeding.Signature, form: feeding.Form
     ) -> BoundPlan:
         """A bound plan that no other thread is running, its lock taken."""
+        scope = request.scope
 
         def make(form: feeding.Form, sizes: SizeTable | None) -> CompiledPlan:
-            block = program.global_block()
+            block = request.program.global_block()
             ops = ops_to_run(block)
-            if prune_to is not None:
-                ops = pruned(ops, signature.fetches, prune_to, signature.names)
+            if request.prune_to is not None:
+                ops = pruned(ops, signature.fetches, request.prune_to, signature.names)
             signature.doubt_shapes(form)
             hint_if_alone(ops)
             target = self._target(self.threads or feeding.blas_threads(), recorder.active)
@@ -320,18 +319,14 @@ class Executor:
         return bound
 
     def _interpret(
-        self,
-        program: Program,
-        feed: Mapping[str, Any],
-        names: Sequence[str],
-        scope: Scope,
-        searched: Sequence[Operator] | None = None,
+        self, request: _Request, searched: Sequence[Operator] | None = None
     ) -> list[tuple[Any, Any]]:
         """Run op by op: startup programs, every program while FLAGS_check_nan_inf is on, and ops that are
         `searched` for a NaN.
         """
+        program, feed, names, scope, *_ = request
         block = program.global_block()
-        signature = self._signature(program, feed, list(names))
+        signature = self._signature(program, feed, names)
         arguments, form = signature.arguments(feed)
         frame = Frame(block, scope)
         rest = iter(arguments)

@@ -95,17 +95,21 @@ class Session(ABC):
         are threads or processes of the same job may do without both.
         """
 
-    @abstractmethod
     def agree_on_id(self, members: Sequence[str], rank: int, make: Callable[[], bytes]) -> bytes:
         """The name of a new ring, which `make` gives on rank 0. `members` are the endpoints of its ranks,
-        and this process is number `rank`.
+        and this process is number `rank`. CommunicatorError where ranks are not connected, as here.
         """
+        raise CommunicatorError(
+            f"this process cannot name a ring of {', '.join(members)}: it has no connection to other ranks"
+        )
 
-    @abstractmethod
     def join(self, ring_id: int, rank: int, size: int, name: bytes = b"") -> None:
         """Make the ring `ring_id` called `name`, in which this process is number `rank` of `size`; without
-        a name, of all processes.
+        a name, of all processes. CommunicatorError where ranks are not connected, as here.
         """
+        raise CommunicatorError(
+            f"this process cannot join ring {ring_id}: it has no connection to other ranks"
+        )
 
     @abstractmethod
     def join_devices(self, ring_id: int) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import queue
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -312,15 +312,3 @@ class DeviceSession(Session):
     def listen(self, endpoint: str, terms: Terms, check: Callable[[Incoming], None]) -> ServerLink:
         """CommunicatorError: a server is a process."""
         raise CommunicatorError(f"a device of a process cannot be the server at {endpoint}")
-
-    def agree_on_id(self, members: Sequence[str], rank: int, make: Callable[[], bytes]) -> bytes:
-        """CommunicatorError: the devices of one process are joined already."""
-        raise CommunicatorError(
-            f"this process cannot name a ring of {', '.join(members)}: it has no connection to other ranks"
-        )
-
-    def join(self, ring_id: int, rank: int, size: int, name: bytes = b"") -> None:
-        """CommunicatorError: the devices of one process are joined already."""
-        raise CommunicatorError(
-            f"this process cannot join ring {ring_id}: it has no connection to other ranks"
-        )

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
 from fluidlite.base import flags
 from fluidlite.base.errors import CommunicatorError
@@ -61,19 +61,6 @@ class TcpSession(Session):
         """Tell one server; one that has gone needs no goodbye, and the others shall hear theirs."""
         with contextlib.suppress(CommunicatorError):
             super().say_goodbye(endpoint, trainer)
-
-    # ------------------------------------------------------------------ rings
-    def agree_on_id(self, members: Sequence[str], rank: int, make: Callable[[], bytes]) -> bytes:
-        """CommunicatorError: TCP connects trainers with servers only."""
-        raise CommunicatorError(
-            f"this process cannot name a ring of {', '.join(members)}: it has no connection to other ranks"
-        )
-
-    def join(self, ring_id: int, rank: int, size: int, name: bytes = b"") -> None:
-        """CommunicatorError: TCP connects trainers with servers only."""
-        raise CommunicatorError(
-            f"this process cannot join ring {ring_id}: it has no connection to other ranks"
-        )
 
     def join_devices(self, ring_id: int) -> None:
         """CommunicatorError: TCP connects trainers with servers only."""

@@ -51,6 +51,37 @@ def remarks_of(steps: Sequence[Step]) -> list[Remark]:
     return found
 
 
+class _Waiting:
+    """Steps that wait behind a chain."""
+
+    def __init__(self) -> None:
+        self.steps: list[Step] = []
+        self.roots: set[Value] = set()
+        """The values that they write."""
+        self.reads: set[Any] = set()
+        self.writes: set[Any] = set()
+        """The memory that they read and write, but for views."""
+
+    def add(self, step: Step) -> None:
+        """One step more."""
+        self.steps.append(step)
+        self.roots.update(value.root for value in step.writes)
+        if not step.is_view:
+            self.reads |= _memory(step.reads)
+            self.writes |= _memory(step.writes)
+
+    def holds_up(self, step: Step) -> bool:
+        """True if a step must run after one that waits."""
+        if not self.steps:
+            return False
+        writes = _memory(step.writes)
+        return not (
+            self.writes.isdisjoint(_memory(step.reads))
+            and self.writes.isdisjoint(writes)
+            and self.reads.isdisjoint(writes)
+        )
+
+
 class _Grouping:
     """One walk over the steps: the chain that is being collected, and the steps that wait behind it."""
 
@@ -69,13 +100,7 @@ class _Grouping:
         self.reads_left = _read_counts(steps, kept)
         self.result: list[Step] = []
         self.run: list[Step] = []
-        self.late: list[Step] = []
-        """Steps that wait behind the chain."""
-        self.late_roots: set[Value] = set()
-        """The values that they write."""
-        self.late_reads: set[Any] = set()
-        self.late_writes: set[Any] = set()
-        """The memory that they read and write, but for views."""
+        self.late = _Waiting()
         self.made: set[Value] = set()
         """The values that the chain writes."""
         self.can_compile = False
@@ -106,7 +131,7 @@ class _Grouping:
         elif self.run and self._joins(step):
             self._take(step)
         elif self.run and self._can_wait(step):
-            self._wait(step)
+            self.late.add(step)
         else:
             self.close()
             if self.leads:
@@ -119,19 +144,11 @@ class _Grouping:
         if self.run:
             chain = Chain(self.run, self.reads_left, self.values, self.threads, self.is_chain_compiled)
             self.result.extend(chain.steps())
-            self.result.extend(self.late)
+            self.result.extend(self.late.steps)
             self.run = []
             self.made = set()
-        if self.late:
-            self.late = []
-            self.late_roots, self.late_reads, self.late_writes = set(), set(), set()
-
-    def _wait(self, step: Step) -> None:
-        self.late.append(step)
-        self.late_roots.update(value.root for value in step.writes)
-        if not step.is_view:
-            self.late_reads |= _memory(step.reads)
-            self.late_writes |= _memory(step.writes)
+        if self.late.steps:
+            self.late = _Waiting()
 
     def _add_chained(self, step: Step, action: Chained) -> None:
         """Take a chain that lowering has made: as a loop of its own, as one of its form had, unless it goes
@@ -185,11 +202,11 @@ class _Grouping:
     def _shows_new(self, step: Step) -> bool:
         """True if a view shows what the chain or a step behind it writes."""
         root = step.reads[0].root
-        return root in self.made or root in self.late_roots
+        return root in self.made or root in self.late.roots
 
     def _joins(self, step: Step) -> bool:
         """True if a step can run in the chain's loop."""
-        if self._disturbs_late(step):
+        if self.late.holds_up(step):
             return False
         total = None if self.leads else total_of(step)
         if total is not None:
@@ -214,21 +231,10 @@ class _Grouping:
             return True
         return any(value.root in self.made for value in step.reads)
 
-    def _disturbs_late(self, step: Step) -> bool:
-        """True if a step must run after one that waits."""
-        if not self.late:
-            return False
-        writes = _memory(step.writes)
-        return not (
-            self.late_writes.isdisjoint(_memory(step.reads))
-            and self.late_writes.isdisjoint(writes)
-            and self.late_reads.isdisjoint(writes)
-        )
-
     def _can_wait(self, step: Step) -> bool:
         """True if a step may run behind the chain: its result is small, and nothing else depends on when."""
         # what could begin a loop of its own does not wait behind another one
-        if len(self.late) == WAITING or self.leads:
+        if len(self.late.steps) == WAITING or self.leads:
             return False
         if step.is_view:
             return True

@@ -182,7 +182,7 @@ def _grad_on_device(e: Emitter, label: Value, y: Value, d: Value, dx: Value) -> 
     each = None if d.uniform is not None else for_kernel(e, d, y.dtype)
     assert y.shape is not None
     ignored = e.attr("ignore_index")
-    if 0 <= ignored < y.shape[1]:
+    if 0 <= ignored < y.shape[1] and not e.attr("of_2x"):
         ignored = _NOBODY  # 1.8.5 moves the rows of an ignored class all the same
     numbers = [ignored, factor]
     kernel = row_kernel(

@@ -261,9 +261,8 @@ def cross_entropy(
     if ignore_index >= 0 and not soft_label:
         counted = cast(not_equal(flat, constant([1], flat.dtype, ignore_index)), loss.dtype)
         total = sum(counted)
-        # the op's own gradient does not leave an ignored label out; no label that counts: 0 / 1, not 0 / 0
-        kept = loss * reshape(counted, list(loss.shape))
-        return sum(kept, name=name) / (total + cast(equal(total, constant([], loss.dtype, 0.0)), loss.dtype))
+        # no label that counts: 0 / 1, not 0 / 0
+        return sum(loss, name=name) / (total + cast(equal(total, constant([], loss.dtype, 0.0)), loss.dtype))
     return mean(loss, name=name)
 
 

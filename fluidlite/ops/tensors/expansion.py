@@ -177,7 +177,10 @@ expand_as_v2 = Op("expand_as_v2", "X Y? -> Out", attrs={"target_shape": INTS()},
 
 @expand_as_v2.shape
 def _(X: Spec, Y: Spec | None, target_shape: list[int]) -> Spec:
-    return X.with_shape(_target("expand_as_v2", X.shape, target_shape or (Y.shape if Y is not None else ())))
+    if Y is None:
+        return X.with_shape(_target("expand_as_v2", X.shape, target_shape))
+    found = _target("expand_as_v2", X.shape, Y.shape)
+    return X.with_shape([-1 if want < 0 else have for have, want in zip(found, Y.shape, strict=True)])
 
 
 @expand_as_v2.kernel

@@ -137,7 +137,9 @@ def _(dOut: Array, group: int) -> Array:
     return _shuffled(dOut, group)
 
 
-temporal_shift = Op("temporal_shift", "X -> Out", attrs={"seg_num": _INT, "shift_ratio": 0.25})
+temporal_shift = Op(
+    "temporal_shift", "X -> Out", attrs={"seg_num": _INT, "shift_ratio": 0.25, "data_format": later("NCHW")}
+)
 
 
 @temporal_shift.shape
@@ -148,25 +150,30 @@ def _(X: Spec, seg_num: int, shift_ratio: float) -> Spec:
     return X.with_shape(X.shape)
 
 
-def _shifted(xp: Any, x: Array, seg_num: int, shift_ratio: float, forwards: bool) -> Array:
+def _shifted(
+    xp: Any, x: Array, seg_num: int, shift_ratio: float, data_format: str, *, forwards: bool
+) -> Array:
     """The first channels move by one frame within their segment, as many others move the other way."""
+    if data_format == "NHWC":
+        x = xp.moveaxis(x, -1, 1)
     frames = x.reshape(-1, seg_num, *x.shape[1:])
     one, two = int(x.shape[1] * shift_ratio), int(x.shape[1] * 2 * shift_ratio)
     later, earlier = (slice(0, one), slice(one, two)) if forwards else (slice(one, two), slice(0, one))
     out = frames.copy()
     out[:, 0, later], out[:, 1:, later] = 0, frames[:, :-1, later]
     out[:, -1, earlier], out[:, :-1, earlier] = 0, frames[:, 1:, earlier]
-    return out.reshape(x.shape)
+    out = out.reshape(x.shape)
+    return xp.ascontiguousarray(xp.moveaxis(out, 1, -1)) if data_format == "NHWC" else out
 
 
 @temporal_shift.kernel
-def _(xp: Any, X: Array, seg_num: int, shift_ratio: float) -> Array:
-    return _shifted(xp, X, seg_num, shift_ratio, True)
+def _(xp: Any, X: Array, seg_num: int, shift_ratio: float, data_format: str) -> Array:
+    return _shifted(xp, X, seg_num, shift_ratio, data_format, forwards=True)
 
 
 @temporal_shift.grad("X")
-def _(xp: Any, dOut: Array, seg_num: int, shift_ratio: float) -> Array:
-    return _shifted(xp, dOut, seg_num, shift_ratio, False)
+def _(xp: Any, dOut: Array, seg_num: int, shift_ratio: float, data_format: str) -> Array:
+    return _shifted(xp, dOut, seg_num, shift_ratio, data_format, forwards=False)
 
 
 # ------------------------------------------------------------------ maxout

@@ -76,8 +76,9 @@ def _(
     xp: Any, X: Array, Index: Array, Axis: Array | None, dOut: Array, overwrite: bool, axis: int | None
 ) -> Array:
     out = xp.zeros(X.shape, dOut.dtype)
+    axis = ints(Axis)[0] if Axis is not None else axis
     if axis is not None:  # an op of 2.x, which adds up
-        along = (ints(Axis)[0] if Axis is not None else axis) % X.ndim
+        along = axis % X.ndim
         rows = xp.moveaxis(dOut if Index.ndim else xp.expand_dims(dOut, along), along, 0)
         add_rows(xp, xp.moveaxis(out, along, 0), Index.reshape(-1), rows)
     elif overwrite:  # of a row taken more than once the last gradient counts, as in Paddle

@@ -109,7 +109,12 @@ select_output = Op("select_output", "X? Mask -> Out*", lod=None, dynamic=True)
 
 @select_input.shape
 def _(X: list[Spec]) -> Spec:
-    return X[0]
+    first, *others = X
+    if any(len(spec.shape) != len(first.shape) for spec in others):
+        return first
+    # a dimension in which the branches differ is known by the run alone
+    sizes = zip(*(spec.shape for spec in X), strict=True)
+    return first.with_shape([found[0] if len(set(found)) == 1 else -1 for found in sizes])
 
 
 @select_input.kernel

@@ -9,13 +9,13 @@ _NAMES = LazyNames(
     {
         "fluidlite.layers": (
             "batch_norm bilinear_tensor_product case conv2d conv2d_transpose conv3d conv3d_transpose "
-            "data_norm group_norm instance_norm layer_norm nce py_func row_conv spectral_norm "
+            "data_norm group_norm layer_norm nce py_func row_conv spectral_norm "
             "switch_case while_loop "
             "sequence_concat sequence_conv sequence_enumerate sequence_expand sequence_expand_as "
             "sequence_first_step sequence_last_step sequence_pad sequence_pool sequence_reshape "
             "sequence_reverse sequence_scatter sequence_slice sequence_softmax sequence_unpad"
         ),
-        "fluidlite.paddle.static.nn.common": "cond deform_conv2d embedding fc prelu",
+        "fluidlite.paddle.static.nn.common": "cond deform_conv2d embedding fc instance_norm prelu",
         "fluidlite.paddle.static.variables": "create_parameter",
     },
 )

@@ -10,10 +10,14 @@ from fluidlite.ir.variable import Variable
 from fluidlite.layers.arithmetic import activations, products
 from fluidlite.layers.boxes import regions
 from fluidlite.layers.flow import conditional
+from fluidlite.layers.neural import norm as normalizations
 from fluidlite.layers.tensors import strict
+from fluidlite.layers.utils import map_structure
+from fluidlite.paddle.nn import functional
 from fluidlite.paddle.programs import begin
+from fluidlite.paddle.tensor.creation import full
 
-__all__ = ["cond", "deform_conv2d", "embedding", "fc", "prelu"]
+__all__ = ["cond", "deform_conv2d", "embedding", "fc", "instance_norm", "prelu"]
 
 
 def fc(
@@ -91,6 +95,23 @@ def deform_conv2d(
     )
 
 
+def instance_norm(
+    input: Variable,
+    epsilon: float = 1e-05,
+    param_attr: Any = None,
+    bias_attr: Any = None,
+    name: str | None = None,
+) -> Variable:
+    """Normalisation over the pixels of each channel of each sample; with a scale and a shift where both
+    attributes are given, as in 2.6.2.
+    """
+    if (param_attr is False) != (bias_attr is False):
+        raise AssertionError("instance_norm: param_attr and bias_attr must both be False, or neither")
+    if param_attr and bias_attr:
+        return normalizations.instance_norm(input, epsilon, param_attr, bias_attr, name)
+    return functional.instance_norm(input, eps=epsilon, name=name)
+
+
 def cond(
     pred: Variable,
     true_fn: Callable[[], Any] | None = None,
@@ -101,4 +122,17 @@ def cond(
     """The result of one of two functions, by a truth value of one element; `return_names` names results in
     2.x's messages.
     """
-    return conditional.cond(pred, true_fn, false_fn, name)
+    return conditional.cond(pred, _with_tensors(true_fn), _with_tensors(false_fn), name)
+
+
+def _with_tensors(function: Callable[[], Any] | None) -> Callable[[], Any] | None:
+    """The function, with tensors of the shape [] for numbers among its results."""
+    if not callable(function):
+        return function
+    return lambda: map_structure(_as_tensor, function())
+
+
+def _as_tensor(value: Any) -> Any:
+    if isinstance(value, (bool, int)):
+        return full([], value, "bool" if isinstance(value, bool) else "int64")
+    return full([], value) if isinstance(value, float) else value

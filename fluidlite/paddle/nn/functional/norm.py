@@ -13,7 +13,7 @@ from fluidlite.paddle.nn.functional.pooling import avg_pool2d, avg_pool3d
 from fluidlite.paddle.tensor.linalg import norm as p_norm
 from fluidlite.paddle.tensor.manipulation import reshape, squeeze, unsqueeze
 from fluidlite.paddle.tensor.math import maximum, pow
-from fluidlite.paddle.tensor.shapes import constant
+from fluidlite.paddle.tensor.shapes import constant, shape_of
 
 __all__ = ["batch_norm", "instance_norm", "layer_norm", "local_response_norm", "normalize"]
 
@@ -143,13 +143,14 @@ def local_response_norm(
         sides, kernel = ([*around, 0, 0], [1, size]) if last else ([0, 0, *around], [size, 1])
         means = squeeze(avg_pool2d(padded(squared, sides), kernel, 1), [1])
     else:
-        rows, columns = x.shape[0], x.shape[1]
-        flat = [rows, 1, columns, -1, x.shape[-1]] if last else [rows, 1, columns, x.shape[2], -1]
+        # a 0 keeps a dimension, whose size the run alone may know
+        flat = [0, 0, 0, -1, x.shape[-1]] if last else [0, 0, 0, 0, -1]
         sides, kernel = (
             ([*around, 0, 0, 0, 0], [1, 1, size]) if last else ([0, 0, 0, 0, *around], [size, 1, 1])
         )
         pooled = avg_pool3d(padded(reshape(squared, flat), sides, data_format="NCDHW"), kernel, 1)
-        means = reshape(squeeze(pooled, [1]), list(x.shape))
+        dims = [0, 0, *x.shape[2:]] if x.shape[1:].count(-1) < 2 else shape_of(x)
+        means = reshape(squeeze(pooled, [1]), dims)
     return x / pow(means * alpha + k, beta)
 
 

@@ -150,14 +150,14 @@ class BatchNorm(_BatchNorm):
             mean_name=moving_mean_name,
             variance_name=moving_variance_name,
         )
-        self._act, self._trainable_statistics = act, trainable_statistics
-        if is_test:
-            self.eval()
+        self._act, self._by_batch = act, not is_test or trainable_statistics
 
     def forward(self, input: Any) -> Any:
-        """`input` normalised, then activated; `trainable_statistics` takes the batch's figures always."""
+        """`input` normalised, then activated: by the batch's figures unless the layer was made for tests,
+        whatever `eval()` says; `trainable_statistics` takes the batch's figures always.
+        """
         training = self.training
-        self.training = training or self._trainable_statistics
+        self.training = self._by_batch
         out = super().forward(input)
         self.training = training
         return LayerHelper("batch_norm", act=self._act).append_activation(out) if self._act else out
@@ -258,16 +258,23 @@ class GroupNorm(Layer):
             raise ValueError(f"unsupported data layout: {data_format}")
         self._num_groups, self._num_channels, self._epsilon = num_groups, num_channels, epsilon
         self._data_format, self._name = data_format, name
-        shape = [num_channels]
-        self.weight = self.create_parameter(shape, weight_attr, default_initializer=Constant(1.0))
-        self.bias = self.create_parameter(shape, bias_attr, is_bias=True)
+        self.weight = self._for_each(num_channels, weight_attr, 1.0)
+        self.bias = self._for_each(num_channels, bias_attr, 0.0)
+
+    def _for_each(self, channels: int, attr: Any, value: float) -> Any:
+        """A parameter that begins as `value`; where `attr` is False one that nothing moves."""
+        initial = Constant(value)
+        if attr is not False:
+            return self.create_parameter([channels], attr, is_bias=value == 0, default_initializer=initial)
+        made = self.create_parameter([channels], ParamAttr(None, initial), is_bias=value == 0)
+        made.stop_gradient = True
+        return made
 
     def forward(self, input: Any) -> Any:
         """`input` normalised."""
-        slots = {"X": input, "Scale": self.weight, "Bias": self.bias}
         return append(
             "group_norm",
-            {slot: [var] for slot, var in slots.items() if var is not None},
+            {"X": [input], "Scale": [self.weight], "Bias": [self.bias]},
             {"epsilon": self._epsilon, "groups": self._num_groups, "data_layout": self._data_format},
             dtype=input.dtype,
             slot="Y",

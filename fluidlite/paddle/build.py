@@ -13,7 +13,7 @@ from fluidlite.ir.variable import Variable
 from fluidlite.layer_helper import LayerHelper
 from fluidlite.paddle.programs import begin
 
-__all__ = ["WHOLE", "append", "need_float", "need_variable"]
+__all__ = ["WHOLE", "append", "check_axis", "need_float", "need_variable"]
 
 
 def append(
@@ -73,3 +73,10 @@ def need_variable(value: Any, what: str, function: str) -> None:
     """TypeError unless `value` is a Variable."""
     if not isinstance(value, Variable):
         raise TypeError(f"The type of '{what}' in {function} must be Variable, but received {type(value)}")
+
+
+def check_axis(function: str, axis: int, x: Variable) -> None:
+    """ValueError unless `axis` is a dimension of x; a single number has one, too."""
+    rank = max(len(x.shape), 1)
+    if not -rank <= axis < rank:
+        raise ValueError(f"{function}: axis {axis} is outside of the {len(x.shape)} dimensions of {x.name!r}")

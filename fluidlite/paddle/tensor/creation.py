@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from fluidlite import unique_name
-from fluidlite.base.dtypes import DTypeLike, VarType, to_numpy, to_vartype
+from fluidlite.base.dtypes import DTypeLike, VarType, is_integer, to_numpy, to_vartype
 from fluidlite.base.place import Place
 from fluidlite.ir.variable import Variable
 from fluidlite.layer_helper import LayerHelper
@@ -177,9 +177,8 @@ def arange(
     if end is None:
         start, end = 0, start
     if dtype is None:
-        given = [one for one in (start, end, step) if not isinstance(one, Variable)]
-        fraction = any(isinstance(one, float) for one in given)
-        kind = dtype_or_default(None) if fraction else VarType.INT64
+        whole = all(_is_whole(one) for one in (start, end, step))
+        kind = VarType.INT64 if whole else dtype_or_default(None)
     else:
         kind = to_vartype(dtype)
     count = _count(start, end, step)
@@ -190,6 +189,11 @@ def arange(
     if count is not None:
         out._shape = (count,)
     return out
+
+
+def _is_whole(value: Any) -> bool:
+    """True for an integer, or a Variable of integers."""
+    return is_integer(value.dtype) if isinstance(value, Variable) else not isinstance(value, float)
 
 
 def _count(start: Any, end: Any, step: Any) -> int | None:

@@ -98,6 +98,8 @@ def _near(
     name: str | None,
     scalar: bool,
 ) -> Variable:
+    if len(x.shape) != len(y.shape):
+        raise ValueError(f"{op_type}: x{list(x.shape)} and y{list(y.shape)} differ in rank")
     inputs = {"Input": [x], "Other": [y]}
     attrs = {"rtol": str(rtol), "atol": str(atol), "equal_nan": equal_nan}
     return append(op_type, inputs, attrs, dtype=VarType.BOOL, name=name, scalar=scalar)

@@ -9,7 +9,7 @@ from fluidlite.base.dtypes import DTypeLike, VarType, to_vartype
 from fluidlite.ir.variable import Variable
 from fluidlite.layers.math_op_patch import astype
 from fluidlite.layers.signatures import Reduction
-from fluidlite.paddle.build import append
+from fluidlite.paddle.build import append, check_axis
 from fluidlite.paddle.tensor.manipulation import flatten, reshape, slice, squeeze
 from fluidlite.paddle.tensor.math import cast, pow, sqrt
 from fluidlite.paddle.tensor.search import topk, where
@@ -25,6 +25,8 @@ def axes_of(x: Variable, axis: Any) -> tuple[list[int], bool]:
     dims: list[int] = []
     if axis is not None:
         dims = list(axis) if isinstance(axis, (list, tuple, range)) else [int(axis)]
+    for dim in dims:
+        check_axis("a reduction", dim, x)
     named = {dim % len(x.shape) for dim in dims} if x.shape else set(dims)
     return dims, not dims or len(named) == len(x.shape)
 
@@ -101,8 +103,8 @@ def prod(
 def logsumexp(x: Variable, axis: Axis = None, keepdim: bool = False, name: str | None = None) -> Variable:
     """log of the sum of exp over `axis`, or over all dimensions."""
     dims, whole = axes_of(x, axis)
-    attrs = {"axis": dims, "keepdim": keepdim, "reduce_all": whole}
-    scalar = whole and (not keepdim or not x.shape)
+    attrs = {"axis": dims, "keepdim": keepdim, "reduce_all": whole or not x.shape}
+    scalar = not x.shape or (whole and not keepdim)
     return append("logsumexp", {"X": [x]}, attrs, dtype=x.dtype, name=name, scalar=scalar)
 
 
@@ -138,11 +140,15 @@ def median(x: Variable, axis: int | None = None, keepdim: bool = False, name: st
     """The middle element along `axis`, or of all; the mean of the two middle ones of an even number."""
     is_flat = axis is None
     rank = len(x.shape)
+    if axis is not None:
+        check_axis("median", axis, x)
     if is_flat:
         x, axis = flatten(x), 0
     assert axis is not None
     axis = axis % len(x.shape) if x.shape else 0
     size = x.shape[axis]
+    if size < 0:
+        raise ValueError(f"median needs the size of dimension {axis} of {x.name!r}, but x is {list(x.shape)}")
     kth = size // 2
     ordered, _ = topk(x, kth + 1, axis=axis, largest=False)
     kind = x.dtype if x.dtype == VarType.FP64 else VarType.FP32

@@ -143,8 +143,9 @@ def _as_variable(value: Any, like: Any) -> Variable:
     """A number as a tensor of the shape []."""
     if isinstance(value, Variable):
         return value
-    kind = like.dtype if isinstance(like, Variable) else VarType.FP32
-    return constant([], kind, value)
+    if isinstance(like, Variable):
+        return constant([], like.dtype, value)
+    return constant([], VarType.INT64 if isinstance(value, int) else VarType.FP64, value)
 
 
 def _laid_over(condition: Variable, x: Variable, y: Variable) -> tuple[Variable, Variable, Variable]:

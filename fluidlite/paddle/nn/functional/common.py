@@ -144,6 +144,8 @@ def dropout(
         raise ValueError("p argument should between 0 and 1")
     if mode not in _MODES:
         raise ValueError("mode argument should be 'downscale_in_infer' or 'upscale_in_train'")
+    if p == 0:
+        return x
     if axis is not None:
         return _along(x, p, [axis] if isinstance(axis, int) else list(axis), training, mode)
     attrs = {

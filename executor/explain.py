@@ -17,6 +17,7 @@ from fluidlite.executor.cuda.draws import DeviceKeptMask
 from fluidlite.executor.cuda.finite import DeviceUnscale
 from fluidlite.executor.cuda.pools import DevicePool
 from fluidlite.executor.cuda.resizing import DeviceResize
+from fluidlite.executor.cuda.responses import DeviceLrn
 from fluidlite.executor.cuda.rows import DeviceAccuracy, DeviceLayerNormGrad, DeviceRows
 from fluidlite.executor.cuda.tables import DeviceRowSums
 from fluidlite.executor.fast.batch_norm import FastBatchNorm
@@ -150,6 +151,7 @@ _EXPLAINED: dict[Any, Callable[..., str]] = {
     DeviceBatchNorm: DeviceBatchNorm.explained,
     DeviceKeptMask: DeviceKeptMask.explained,
     DeviceLayerNormGrad: DeviceLayerNormGrad.explained,
+    DeviceLrn: DeviceLrn.explained,
     DevicePool: DevicePool.explained,
     DeviceResize: DeviceResize.explained,
     DeviceRowSums: DeviceRowSums.explained,

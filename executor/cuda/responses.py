@@ -1,0 +1,36 @@
+"""Normalisation of responses over neighbouring channels (lrn) on a device."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from fluidlite.executor.cuda.kernel import MAX_BLOCKS, THREADS, CudaKernel
+
+__all__ = ["DeviceLrn"]
+
+_FILES = ("blocks.cuh", "lrn.cu")
+
+
+class DeviceLrn:
+    """call(x, out, middle), or call(x, out, middle, d, dx) where it is the `gradient`.
+
+    `sizes` are the number of elements, that of channels, the elements from one channel to the next, and the
+    channels on either side that count. `numbers` are k (of the op alone), alpha and beta.
+    """
+
+    def __init__(
+        self, xp: Any, dtype: Any, gradient: bool, sizes: Sequence[int], numbers: Sequence[float]
+    ) -> None:
+        self.kernel = CudaKernel(xp, "lrn_grad" if gradient else "lrn", _FILES, dtype)
+        self.numbers = (*sizes, *map(float, numbers))
+        self.blocks = min(-(-sizes[0] // THREADS), MAX_BLOCKS)
+
+    def __call__(self, *arrays: Any) -> None:
+        if self.blocks:  # a launch of no blocks is refused
+            self.kernel((self.blocks,), (THREADS,), arrays, self.numbers)
+
+    @staticmethod
+    def explained(dtype: Any, gradient: bool, sizes: Sequence[int], _: Any) -> str:
+        """A line for people."""
+        return f"CUDA kernel {'lrn_grad' if gradient else 'lrn'}, over {sizes[1]} channels"

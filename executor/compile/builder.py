@@ -16,7 +16,7 @@ from fluidlite.base.dtypes import VarType, to_numpy, to_vartype
 from fluidlite.base.errors import EnforceNotMet, FluidError
 from fluidlite.base.registry import EMPTY_VAR, GRAD_SUFFIX, Spec
 from fluidlite.executor.compile.call_facts import facts_of
-from fluidlite.executor.compile.dynamic_shapes import data_dependent
+from fluidlite.executor.compile.dynamic_shapes import as_planned, data_dependent
 from fluidlite.executor.compile.emitter import CannotLower, Emitter
 from fluidlite.executor.compile.frozen import changed_by
 from fluidlite.executor.compile.level import Level
@@ -457,7 +457,7 @@ class PlanBuilder:
             return {}
         specs = {slot: [self._spec(name) for name in names] for slot, names in op.inputs.items()}
         try:
-            return op.definition.infer(specs, op.attrs)
+            return as_planned(op, specs, op.definition.infer(specs, op.attrs))
         except EnforceNotMet as error:
             if any(spec is None or -1 in spec.shape for found in specs.values() for spec in found):
                 return {}  # the kernel knows the shapes, and says what is wrong with them

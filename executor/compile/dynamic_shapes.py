@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
+from fluidlite.base.registry import Spec
 from fluidlite.ir.operator import Operator
 
-__all__ = ["data_dependent"]
+__all__ = ["as_planned", "data_dependent"]
 
 # slots whose numbers decide about the shape of what comes out
 _SIZES = (
@@ -38,3 +41,21 @@ def data_dependent(op: Operator) -> bool:
     if op.definition is not None and op.definition.dynamic:
         return True
     return any(op.inputs.get(slot) for slot in _SIZES)
+
+
+def as_planned(
+    op: Operator, inputs: Mapping[str, list[Spec | None]], found: dict[str, list[Spec]]
+) -> dict[str, list[Spec]]:
+    """Output specs for a plan, where a rule declares other sizes for the sake of agreeing with 1.8.5."""
+    if op.type == "affine_grid" and not op.inputs.get("OutputShape"):
+        (grid,) = found["Output"]
+        size = op.value_for_kernels("output_shape")
+        # declared open, although the attribute says it
+        return {"Output": [grid.with_shape((grid.shape[0], size[2], size[3], 2))]}
+    if op.type == "grid_sampler":
+        (sampled,) = found["Output"]
+        (places,) = inputs["Grid"]
+        # declared to be as large as the image where the grid is open
+        size = (-1, -1) if places is None else places.shape[1:3]
+        return {"Output": [sampled.with_shape((*sampled.shape[:2], *size))]}
+    return found

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from optest import Case, build, check_forward, run
 
+import fluidlite as fluid
 from fluidlite.base.errors import KernelError, ShapeError
 
 ROWS = np.arange(6, dtype="float32").reshape(2, 3)
@@ -96,3 +97,22 @@ def test_convolutions_of_one_data_type(op_type: str, dtype: str) -> None:
     program, feeds, names = build(case)
     with pytest.raises(KernelError, match=f"'Input_0' as float32 and 'Filter_0' as {dtype}"):
         run(program, feeds, names["Output"])
+
+
+@pytest.mark.parametrize("as_tensor", [False, True])
+def test_grids_of_other_sizes_than_the_image(as_tensor: bool) -> None:
+    with fluid.program_guard(fluid.Program(), fluid.Program()):
+        image, theta = fluid.data("image", [None, 3, 16, 16]), fluid.data("theta", [None, 6])
+        size = fluid.data("size", [4], "int32") if as_tensor else [2, 3, 12, 8]
+        points = fluid.layers.reshape(fluid.layers.fc(theta, 6), [-1, 2, 3])
+        sampled = fluid.layers.grid_sampler(image, fluid.layers.affine_grid(points, size))
+        loss = fluid.layers.mean(fluid.layers.conv2d(sampled, 3, 3))
+        fluid.optimizer.SGD(0.1).minimize(loss)
+        exe = fluid.Executor(fluid.CPUPlace())
+        exe.run(fluid.default_startup_program())
+
+        feed = {"image": np.ones([2, 3, 16, 16], "float32"), "theta": np.ones([2, 6], "float32")}
+        if as_tensor:
+            feed["size"] = np.array([2, 3, 12, 8], "int32")
+        found, _ = exe.run(feed=feed, fetch_list=[sampled, loss])
+    assert found.shape == (2, 3, 12, 8)

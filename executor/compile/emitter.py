@@ -45,7 +45,7 @@ from fluidlite.executor.plan.values import (
     View,
 )
 from fluidlite.executor.run.located import locate
-from fluidlite.executor.run.operand_types import check_operand_types, slots_of_one_type
+from fluidlite.executor.run.operand_types import check_operand_types, checked_slots
 from fluidlite.ir.block import Block
 from fluidlite.ir.operator import Operator
 from fluidlite.ops.kernels import scalar
@@ -228,16 +228,16 @@ class Emitter:
             ) from error
 
     def check_types(self) -> None:
-        """KernelError where operands that should be of one data type are not."""
-        slots = slots_of_one_type(self.op)
+        """KernelError where operands have data types that the op cannot compute with."""
+        slots = checked_slots(self.op)
         if not slots:
             return
         pairs = [(slot, name) for slot in slots for name in self.op.inputs.get(slot, ())]
         # lists and rows, and what is known only when the plan runs, are left to the kernel
         with contextlib.suppress(CannotLower):
-            values = [(name, self.builder.value(self.op, slot, name)) for slot, name in pairs]
+            values = [(slot, name, self.builder.value(self.op, slot, name)) for slot, name in pairs]
             check_operand_types(
-                self.op, [(name, each.dtype if each.known else None) for name, each in values]
+                self.op, [(slot, name, each.dtype if each.known else None) for slot, name, each in values]
             )
 
     def check_ranks(self) -> None:

@@ -16,7 +16,7 @@ from fluidlite.executor.comm.ops import arguments_of, carry_out
 from fluidlite.executor.comm.transports import find_session
 from fluidlite.executor.run.half import in_single
 from fluidlite.executor.run.located import locate
-from fluidlite.executor.run.operand_types import check_operand_types, slots_of_one_type
+from fluidlite.executor.run.operand_types import check_operand_types, checked_slots
 from fluidlite.executor.run.team import pieces, team_of
 from fluidlite.ir.operator import Operator
 from fluidlite.ops.kernels.compiled_steps import CompiledSteps
@@ -100,7 +100,7 @@ class Kernel:
         check_slots(op)
         self.op = op
         self.definition = definition
-        self._alike = slots_of_one_type(op)  # until the first call has found that they are
+        self._checked = checked_slots(op)  # until the first call has found the types right
         self.function: Callable[..., Any] = carry_out
         if definition.compute is not None:
             self.function = in_single(op, definition.compute)
@@ -151,7 +151,7 @@ class Kernel:
             elif kind == "ctx":
                 arguments[name] = context
         try:
-            if self._alike:
+            if self._checked:
                 self._check_types(values)
             returned = self.function(**arguments)
         except EOFException:
@@ -165,13 +165,13 @@ class Kernel:
 
     def _check_types(self, values: Mapping[str, list[Any]]) -> None:
         found = [
-            (name, getattr(value, "dtype", None))
+            (slot, name, getattr(value, "dtype", None))
             for slot, names in self.op.inputs.items()
             for name, value in zip(names, values.get(slot, ()), strict=False)
-            if slot in self._alike
+            if slot in self._checked
         ]
         check_operand_types(self.op, found)
-        self._alike = ()
+        self._checked = ()
 
     def listed(self, returned: Any) -> dict[str, list[Any]]:
         """The values that the kernel returned, as a list for each output slot."""

@@ -116,3 +116,37 @@ def test_grids_of_other_sizes_than_the_image(as_tensor: bool) -> None:
             feed["size"] = np.array([2, 3, 12, 8], "int32")
         found, _ = exe.run(feed=feed, fetch_list=[sampled, loss])
     assert found.shape == (2, 3, 12, 8)
+
+
+@pytest.mark.parametrize("naive", [False, True])
+@pytest.mark.parametrize(
+    ("op", "slot", "value"),
+    [
+        ("relu", "X", places([1, 2])),
+        ("sqrt", "X", np.array([[4]], "int32")),
+        ("mean", "X", np.array([True, False])),
+        ("pool2d", "X", np.ones([1, 1, 2, 2], "int64")),
+        ("sampling_id", "X", places([1, 2])),
+    ],
+)
+def test_whole_numbers_are_refused_by_ops_of_floats(op: str, slot: str, value: Any, naive: bool) -> None:
+    attrs = {"ksize": [2, 2], "pooling_type": "max"} if op == "pool2d" else {}
+    with fluid.program_guard(fluid.Program(), fluid.Program()):
+        given = fluid.data("given", list(value.shape), str(value.dtype))
+        block = fluid.default_main_program().global_block()
+        out = block.create_var(name="out", dtype="float32")
+        block.append_op(type=op, inputs={slot: given}, outputs={"Out": out}, attrs=attrs)
+        exe = fluid.Executor(fluid.CPUPlace())
+        exe.naive = naive
+        # 1.8.5: "op relu does not have kernel for data_type[int64_t]"
+        with pytest.raises(KernelError, match=f"{op} does not have kernel for {value.dtype}.*'given'"):
+            exe.run(feed={"given": value}, fetch_list=[out])
+
+
+def test_whole_and_floating_numbers_of_one_op_are_told_apart() -> None:
+    with fluid.program_guard(fluid.Program(), fluid.Program()):
+        boxes = fluid.data("boxes", [2, 4], "int64")
+        overlaps = fluid.layers.iou_similarity(boxes, boxes)
+        with pytest.raises(KernelError, match="iou_similarity does not have kernel for int64"):
+            exe = fluid.Executor(fluid.CPUPlace())
+            exe.run(feed={"boxes": np.arange(8).reshape(2, 4)}, fetch_list=[overlaps])

@@ -24,7 +24,14 @@ LINKS = ROOT / "build" / "device"
 PACKAGES = ("numpy", "scipy", "networkx", "google.protobuf", "cupy")
 OF_TESTS = ("pytest", "xdist", "hypothesis", "mpi4py", "yaml", "onnx", "llvmlite")
 PEERS = ("torch", "triton")
-WORKLOADS = ("mlp_small", "mlp_large", "transformer", "resnet50")
+WORKLOADS = (
+    ("mlp_small",),
+    ("mlp_large",),
+    ("transformer",),
+    ("resnet50",),
+    ("resnet50", "--tf32"),
+    ("transformer", "--tf32"),
+)
 ROOMS = ("tests/executor", "tests/comm")
 MOST_WORKERS = 8  # processes that share one device
 # said by newer versions of libraries than those that the project's own runs have
@@ -144,15 +151,23 @@ def bench(env: dict[str, str], clock: Clock, out: pathlib.Path, args: argparse.N
     failed += bool(run(convolutions, env, clock.left(90), log))
     kernels = [*python, str(ROOT / "benchmarks" / "gpu_kernels.py"), *args.rest]
     failed += bool(run(kernels, env, clock.left(200), log))
-    for workload in () if args.stand_in else WORKLOADS:
-        command = [sys.executable, str(ROOT / "benchmarks" / "run.py"), workload, "--device", "cuda"]
+    for workload, *options in () if args.stand_in else WORKLOADS:
+        command = [
+            sys.executable,
+            str(ROOT / "benchmarks" / "run.py"),
+            workload,
+            "--device",
+            "cuda",
+            *options,
+        ]
         command += ["--rounds", "5", "--peers", "fluidlite,torch,compile"]
-        code = run(command, env, clock.left(180), log)
+        print(f"\n{' '.join([workload, *options])}", flush=True)
+        code = run(command, env, clock.left(150), log)
         failed += bool(code)
         if code:
             worker = [sys.executable, str(ROOT / "benchmarks" / "worker.py"), "fluidlite", workload]
             print(f"{workload}: exit code {code}; FluidLite alone:", flush=True)
-            run([*worker], {**env, "BENCH_DEVICE": "cuda"}, clock.left(40), out / f"{workload}.log")
+            run(worker, {**env, "BENCH_DEVICE": "cuda"}, clock.left(40), out / f"{workload}.log")
     return failed
 
 

@@ -151,6 +151,7 @@ def _is_there(peer: str) -> bool:
     return PEERS[peer] is None or bool(os.environ.get(str(PEERS[peer])))
 
 
+TF32 = {"BENCH_TF32": "1", "FLAGS_enable_cublas_tensor_op_math": "1"}
 NUMPY_ONLY = {"FLAGS_fast_loops": "off", "FLAGS_use_onednn": "0"}
 
 
@@ -168,6 +169,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--seconds", type=float, default=1.0)
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--device", choices=("cpu", "cuda"), default="cpu")
+    parser.add_argument("--tf32", action="store_true", help="of a device: all round float32 to TF32")
     parser.add_argument("--peers", default=",".join(PEERS))
     parser.add_argument("--page")
     parser.add_argument("--section", default="workloads")
@@ -189,6 +191,8 @@ def main() -> None:
     args = arguments()
     if args.numpy_only:
         os.environ.update(NUMPY_ONLY)
+    if args.tf32:
+        os.environ.update(TF32)
     names = [name for name in PEERS if name in args.peers.split(",") and _is_there(name)]
     lines = [
         "| workload | FluidLite, median step | "

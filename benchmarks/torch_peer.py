@@ -12,6 +12,8 @@ import torch.nn.functional as F
 from torch_networks import NETWORKS, optimizers
 
 DEVICE = os.environ.get("BENCH_DEVICE", "cpu")
+# by default PyTorch's convolutions round float32 to TF32, and its products do not
+torch.backends.cudnn.allow_tf32 = torch.backends.cuda.matmul.allow_tf32 = bool(os.environ.get("BENCH_TF32"))
 
 
 def _forward(kind: str, p: dict[str, Any], spec: Any) -> Callable[[dict[str, Any]], Any]:

@@ -67,11 +67,16 @@ class _Candidate:
             self.loop.compile()
         dtypes = tuple(value.dtype for value in self.arrays)
         numbers = set(self.numbers)
+        passing = [value.root.storage is Storage.LOCAL for value in self.arrays]
         varying = tuple(
-            position for position, value in enumerate(self.arrays) if not value.fixed or value in numbers
+            position
+            for position, value in enumerate(self.arrays)
+            if not passing[position] and (not value.fixed or value in numbers)
         )
+        passed = tuple((position, self.arrays[position].size) for position, is_so in enumerate(passing) if is_so)
         size = threads if about(self.work) >= SHARED else 1
-        made = Fresh(CompiledLoops, (self.loop, tuple(self.parts), dtypes, varying, size, RunCount()))
+        arguments = (self.loop, tuple(self.parts), dtypes, varying, size, RunCount(), passed)
+        made = Fresh(CompiledLoops, arguments)
         first = self.steps[0]
         loops = tuple(step.action for step in self.steps if isinstance(step.action, TiledLoop))
         return Step(
@@ -229,7 +234,7 @@ def _kernel_of(step: Step, loop: TiledLoop, made: ValueFactory) -> _Candidate | 
     values = list(dict.fromkeys((*loop.reads, *loop.writes)))
     totals = [item.total for item in loop.sums]
     plain = [value for value in values if value not in totals]
-    if not all(value.contiguous for value in plain):
+    if not all(value.in_order for value in plain):
         return None
     if any(len(value.shape or ()) > len(loop.walk.shape) for value in plain):
         # a wrong operand, which NumPy's call refuses

@@ -213,6 +213,20 @@ class Value:
         # a kernel may return any strides; everything that a plan allocates itself is in C order
         return value.storage is not Storage.LOCAL
 
+    @property
+    def in_order(self) -> bool:
+        """True if a loop may read the elements one after the other in C order: they lie so, or the loop copies
+        what a kernel returned with other strides.
+        """
+        if self.root.storage is not Storage.LOCAL:
+            return self.contiguous
+        value = self
+        while value.base is not None:
+            if not isinstance(value.view, (Reshape, Same)):
+                return False
+            value = value.base
+        return self.known and value.known
+
 
 class ValueFactory:
     """Makes values with fresh numbers."""

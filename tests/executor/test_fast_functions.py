@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from scipy import special
 
+from fluidlite.base.errors import ShapeError
 from fluidlite.executor.fast.loops.arithmetic import can_hold
 from fluidlite.executor.fast.loops.compiled import CompiledLoops, NestSizes
 from fluidlite.executor.fast.loops.compiler import RunCount, loop_of, widths
@@ -150,3 +151,21 @@ def test_truth_values() -> None:
     np.testing.assert_array_equal(compiled("mul", [y, x], np.float32, x.shape), y * x)
     np.testing.assert_array_equal(compiled("where", [x, y, 0.5], np.float32, x.shape), np.where(x, y, 0.5))
     np.testing.assert_array_equal(compiled("copy", [x], np.int64, x.shape), x.astype("int64"))
+
+
+def test_arrays_of_kernels_may_lie_otherwise() -> None:
+    factory = ValueFactory()
+    x, out = (factory.make((6, 4), "float32", Storage.BUFFER) for _ in range(2))
+    operands, sizes = operands_of([x, out], (6, 4))
+    nest = Nest([(Elementwise("square", (x,)), out)], [out], [], operands, len(sizes))
+    loop = loop_of(nest.text("LOOP", widths()))
+    loop.compile()
+    dtypes = (np.dtype("float32"),) * 2
+    loops = CompiledLoops(np, loop, [NestSizes(sizes, 2, 0)], dtypes, (), 1, RunCount(), [(0, 24)])
+    result = np.empty((6, 4), "float32")
+    given = np.arange(24, dtype="float32").reshape(4, 6)
+    for array in (given.T, given.reshape(6, 4), given.reshape(6, 4).astype("float64")):
+        loops(array, result)
+        np.testing.assert_array_equal(result, array**2)
+    with pytest.raises(ShapeError, match="24 elements"):
+        loops(given[:3], result)

@@ -114,6 +114,25 @@ def test_gradients_are_not_kept_for_a_common_update(exe: fluid.Executor) -> None
     assert exe.memory(feed=feed, fetch_list=[loss]).pool_bytes < 4 * 2000 * 8 * 4
 
 
+def test_updates_by_gradients_that_kernels_return(exe: fluid.Executor) -> None:
+    words = fluid.data("words", [None, 1], "int64", lod_level=1)
+    pooled = layers.sequence_pool(layers.embedding(words, [500, 40]), "sum")
+    fluid.optimizer.Adam(0.1).minimize(layers.mean(layers.fc(pooled, 30, act="tanh")))
+    exe.run(fluid.default_startup_program())
+    feed = {"words": fluid.create_lod_tensor(np.arange(12).reshape(-1, 1), [[5, 7]], fluid.CPUPlace())}
+    exe.run(feed=feed, fetch_list=[pooled])
+    (updates,) = [step for step in compiled_steps(exe) if len(step.loops) > 1]
+    assert len(updates.loops) == 3
+    (loops,) = [
+        thing
+        for bound in exe._plans.bounds()
+        for thing in bound._names.values()
+        if isinstance(thing, CompiledLoops) and thing.passing
+    ]
+    # what kernels returned is let go
+    assert [loops.held[position] for position, _ in loops.passing] == [None] * 3
+
+
 def test_off_makes_none(exe: fluid.Executor, flags: Callable[..., None]) -> None:
     flags(fast_loops="off")
     x = fluid.data("x", [64, 64], "float32")

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from fluidlite.base.errors import ShapeError
 from fluidlite.executor.fast.loops.compiler import LoopCode, RunCount
 from fluidlite.executor.fast.loops.nest import ROW
 from fluidlite.executor.run.memory import address_of
@@ -39,7 +40,8 @@ class CompiledLoops:
     """`loops(arrays...)` runs one loop on the arrays of each part; `ready()` is true once it can.
 
     `varying` are the positions of the arrays that are other ones at each run. Their addresses are looked up
-    then; those of all others once.
+    then; those of all others once. `passing` are positions and sizes of what kernels returned in this run:
+    such an array is let go when the loop has read it.
     """
 
     def __init__(
@@ -51,11 +53,13 @@ class CompiledLoops:
         varying: Sequence[int],
         threads: int,
         count: RunCount,
+        passing: Sequence[tuple[int, int]] = (),
     ) -> None:
         self.loop = loop
         self.parts = parts
         self.dtypes = dtypes
         self.varying = varying
+        self.passing = passing
         self.team = team_of(threads) if threads > 1 else None
         self.count = count
         self.held: list[Any] = []
@@ -107,10 +111,19 @@ class CompiledLoops:
             if first < last:
                 calls.append((first, last, arguments))
 
+    def _take(self, arrays: Sequence[Any]) -> None:
+        """Note the addresses of what kernels returned."""
+        for position, size in self.passing:
+            array = arrays[position]
+            # the code reads as many elements, whatever is there
+            if array.size != size:
+                raise ShapeError(f"a compiled loop over {size} elements got an array of shape {array.shape}")
+            self._place(position, array)
+
     def _place(self, position: int, array: Any) -> None:
         """Note the address of an array."""
         if not array.flags.c_contiguous or array.dtype != self.dtypes[position]:
-            # only what is read is fed
+            # only what is read is fed, or comes from a kernel
             array = np.ascontiguousarray(array, self.dtypes[position])
         self.table[self.places[position]] = address_of(array)
         self.held[position] = array
@@ -124,10 +137,13 @@ class CompiledLoops:
             for position in self.varying:
                 if arrays[position] is not self.held[position]:
                     self._place(position, arrays[position])
+        self._take(arrays)
         if self.team is None:
             self._run(0)
         else:
             self.team(self._run)
+        for position, _ in self.passing:
+            self.held[position] = None
         for partial, position in self.partials:
             np.add.reduce(partial, out=arrays[position])
 

@@ -196,6 +196,9 @@ def _(X: Any, ScaleTensor: Array | None, scale: float, bias: float, bias_after_s
 
 def _scaled(x: Array, factor: Array | None, scale: float, bias: float, after: bool) -> Array:
     by = _number(scale, x.dtype) if factor is None else factor.reshape(-1)[0].astype(x.dtype)
+    if bias == 0:
+        # the gradient of a sum is a copy for each operand
+        return x.copy() if factor is None and scale == 1 else x * by
     add = _number(bias, x.dtype)
     return x * by + add if after else (x + add) * by
 
@@ -251,8 +254,11 @@ def _(xp: Any, X: list[Any]) -> Any:
         return SelectedRows(ids, X[0].height(), rows)
     dense = [item.dense(xp) if isinstance(item, SelectedRows) else item for item in X]
     dense = [item for item in dense if item.size] or dense  # Paddle passes over tensors without elements
-    out = dense[0].copy()
-    for item in dense[1:]:
+    if len(dense) > 1 and dense[0].shape == dense[1].shape and dense[0].dtype == dense[1].dtype:
+        out, rest = dense[0] + dense[1], dense[2:]
+    else:
+        out, rest = dense[0].copy(), dense[1:]
+    for item in rest:
         out += item
     return out
 

@@ -90,12 +90,33 @@ def _above(x: Array, k: int) -> Array | None:
     starts = np.cumsum(counts) - counts
     # columns behind a row's own hold what is never larger, and they come last
     there = owners, np.arange(len(found)) - starts[owners]
-    values = np.full((count, most), least, rows.dtype)
+    columns = found - owners * width
+    values = rows.reshape(-1)[found]
+    if x.dtype == np.float32 and not np.isnan(values).any():
+        keys = np.full((count, most), np.iinfo(np.int64).min)
+        keys[there] = _sort_keys(values, width - 1 - columns)
+        keys.sort(axis=1)
+        order = width - 1 - (keys[:, : -k - 1 : -1] & _LOW_HALF)
+        return order.reshape(*x.shape[:-1], k)
+    padded = np.full((count, most), least, rows.dtype)
     places = np.zeros((count, most), np.int64)
-    values[there] = rows.reshape(-1)[found]
-    places[there] = found - owners * width
-    order = stable_order(np, values, 1, descending=True)[:, :k]
+    padded[there] = values
+    places[there] = columns
+    order = stable_order(np, padded, 1, descending=True)[:, :k]
     return np.take_along_axis(places, order, axis=1).reshape(*x.shape[:-1], k)
+
+
+_LOW_HALF = 0xFFFFFFFF
+
+
+def _sort_keys(values: Array, ties: Array) -> Array:
+    """Integers in the order of float32 numbers, of equal ones in the order of `ties`, the lower halves: one
+    sort of them takes a third of the time of a stable order of positions.
+    """
+    bits = (values + np.float32(0)).view(np.int32)  # -0 becomes 0
+    # the larger a negative number, the smaller are its bits behind the sign
+    ordered = bits ^ ((bits >> 31) & 0x7FFFFFFF)
+    return (ordered.astype(np.int64) << 32) | ties
 
 
 def stable_order(xp: Any, x: Array, axis: int, descending: bool) -> Array:

@@ -12,6 +12,9 @@ from fluidlite.executor.run.calls import KernelCall
 from fluidlite.ops.kernels import gemm
 from fluidlite.ops.kernels.numbers import at_last
 from fluidlite.ops.kernels.sequence_rows import lengths_of, level_of, sum_runs
+from fluidlite.ops.math import search
+from fluidlite.ops.sequences import beam_search
+from fluidlite.values.tensor import LoDTensor, LoDTensorArray
 
 
 def test_ops_on_the_same_sequences_share_what_follows_from_their_lengths() -> None:
@@ -100,3 +103,36 @@ def test_the_first_of_equal_largest_elements(found: list[float]) -> None:
     value, place = fluid.Executor(fluid.CPUPlace()).run(main, feed=feed, fetch_list=[values, places])
     assert value == max(found)
     assert place == found.index(max(found))
+
+
+@pytest.mark.parametrize("unusual", ["none", "ties", "zeros", "infinite", "nan"])
+def test_many_largest_elements_in_order(unusual: str) -> None:
+    x = np.random.default_rng(1).normal(size=(5, 600)).astype("float32")
+    if unusual == "ties":
+        x = np.round(x, 1)
+    elif unusual == "zeros":
+        x = np.where(np.abs(x) < 1.5, np.float32(-0.0), -x)
+        x[:, ::2] += np.float32(0)
+    elif unusual == "infinite":
+        x[:, 3:6], x[:, 9:300] = np.inf, -np.inf
+    elif unusual == "nan":
+        x[:, 7::90] = np.nan
+    found = search.top_k.compute(np, x, (), None, 30)
+    wanted = search.stable_order(np, x, -1, descending=True)[:, :30]
+    np.testing.assert_array_equal(found[1], wanted)
+    np.testing.assert_array_equal(found[0], np.take_along_axis(x, wanted, 1))
+
+
+def test_sentences_that_end_in_different_steps() -> None:
+    # ids, and for both levels of detail how many: prefixes of a source, continuations of a prefix
+    steps = [([4, 5], [1, 1], [1, 1]), ([6, 7, 8, 1], [1, 1], [2, 2]), ([9, 1], [2, 2], [1, 1, 0, 0])]
+    ids, scores = LoDTensorArray(), LoDTensorArray()
+    for words, prefixes, continuations in steps:
+        lod = tuple(tuple(np.cumsum([0, *counts]).tolist()) for counts in (prefixes, continuations))
+        ids.append(LoDTensor(np.array(words).reshape(-1, 1), lod))
+        scores.append(LoDTensor(np.array(words, "float32").reshape(-1, 1), lod))
+    found, totals = beam_search.decode.compute(np, ids, scores, 2, 1)
+    # the second source has no words in the last step; of each the sentence of the best last score comes first
+    assert found.lod == ((0, 2, 4), (0, 3, 6, 8, 10))
+    assert found.value.tolist() == [4, 6, 9, 4, 7, 1, 5, 8, 5, 1]
+    np.testing.assert_array_equal(totals.value, found.value)

@@ -73,7 +73,9 @@ class _Candidate:
             for position, value in enumerate(self.arrays)
             if not passing[position] and (not value.fixed or value in numbers)
         )
-        passed = tuple((position, self.arrays[position].size) for position, is_so in enumerate(passing) if is_so)
+        passed = tuple(
+            (position, self.arrays[position].size) for position, is_so in enumerate(passing) if is_so
+        )
         size = threads if about(self.work) >= SHARED else 1
         arguments = (self.loop, tuple(self.parts), dtypes, varying, size, RunCount(), passed)
         made = Fresh(CompiledLoops, arguments)

@@ -215,7 +215,7 @@ class Value:
 
     @property
     def in_order(self) -> bool:
-        """True if a loop may read the elements one after the other in C order: they lie so, or the loop copies
+        """True if a loop may read the elements one after the other: they lie in C order, or the loop copies
         what a kernel returned with other strides.
         """
         if self.root.storage is not Storage.LOCAL:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import functools
+import weakref
 from collections.abc import Hashable, Mapping, Sequence
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
-from fluidlite.base.dtypes import Array
+from fluidlite.base.dtypes import Array, VarType
 from fluidlite.base.registry import KernelContext
 from fluidlite.executor.cuda.kernel import THREADS, WARP, CudaKernel
 from fluidlite.ops.kernels.compiled_steps import CompiledSteps
@@ -16,7 +17,7 @@ from fluidlite.ops.kernels.gru_steps import GruLayer, GruRun
 from fluidlite.ops.kernels.lstm_steps import LstmLayer, LstmRun
 from fluidlite.ops.kernels.recurrence import Activation, TimeSteps
 
-__all__ = ["DeviceRecurrences"]
+__all__ = ["DeviceRecurrences", "fits_launch"]
 
 Maybe: TypeAlias = "Array | None"
 
@@ -44,6 +45,15 @@ class _LaunchForm(NamedTuple):
 class DeviceRecurrences(CompiledSteps):
     """The recurrences that have kernels: long short-term memories and gated recurrent units."""
 
+    def __init__(self) -> None:
+        # a graph goes on reading them, whatever the cache drops
+        self._last: weakref.WeakKeyDictionary[KernelContext, Any] = weakref.WeakKeyDictionary()
+
+    def _kept(self, ctx: KernelContext, xp: Any, steps: TimeSteps) -> tuple[Array, Array]:
+        """The places of steps, which live as long as the call that has used them last."""
+        found = self._last[ctx] = _places(xp, steps)
+        return found
+
     def lstm(
         self, ctx: KernelContext, layer: LstmLayer, X: Array, bias: Array, saves: bool, fixed: Hashable
     ) -> LstmRun | None:
@@ -54,7 +64,7 @@ class DeviceRecurrences(CompiledSteps):
         widths = (1, 1, 4, 1) if saves else (1, 1, 0, 0)
         run = LstmRun(*(xp.empty((len(X), count * size), X.dtype) for count in widths))
         given = (X, layer.weight, bias, _peepholes(layer), layer.first_states, layer.first_cells)
-        arrays = [*map(functools.partial(_whole, xp), given), *_places(xp, layer.steps), *run]
+        arrays = [*map(functools.partial(_whole, xp), given), *self._kept(ctx, xp, layer.steps), *run]
         _launch_lstm(layer, "lstm", 4 * size, arrays, {"SAVES": saves})
         return run
 
@@ -71,7 +81,7 @@ class DeviceRecurrences(CompiledSteps):
         incoming = xp.zeros_like(run.hidden) if d is None else d
         initial = layer.first_states, layer.first_cells
         given = (incoming, dcells, last_cells, layer.weight.T, _peepholes(layer), *initial)
-        arrays = [*map(functools.partial(_whole, xp), given), *_places(xp, steps)]
+        arrays = [*map(functools.partial(_whole, xp), given), *self._kept(ctx, xp, steps)]
         arrays += [*map(functools.partial(_whole, xp), run), dx, earlier, before, first_cells]
         has = {"HAS_DCELLS": dcells is not None, "HAS_LAST": last_cells is not None}
         _launch_lstm(layer, "lstm_grad", size, arrays, has)
@@ -87,7 +97,7 @@ class DeviceRecurrences(CompiledSteps):
         xp, size = unit.xp, unit.size
         run = GruRun(*(xp.empty((len(X), count * size), X.dtype) for count in (1, 3, 1)))
         given = (X, unit.gate_weight, unit.candidate_weight, bias, first_states)
-        arrays = [*map(functools.partial(_whole, xp), given), *_places(xp, steps), *run]
+        arrays = [*map(functools.partial(_whole, xp), given), *self._kept(ctx, xp, steps), *run]
         _launch_gru(layer, "gru", 2 * size, arrays, bias is not None)
         return run
 
@@ -102,10 +112,16 @@ class DeviceRecurrences(CompiledSteps):
         xp, size = unit.xp, unit.size
         dx, earlier, reset = (xp.empty((len(d), count * size), d.dtype) for count in (3, 1, 1))
         first = xp.empty((steps.running, size), d.dtype)
-        arrays = [*map(functools.partial(_whole, xp), (d, *weights, first_states)), *_places(xp, steps)]
+        given = (d, *weights, first_states)
+        arrays = [*map(functools.partial(_whole, xp), given), *self._kept(ctx, xp, steps)]
         arrays += [*map(functools.partial(_whole, xp), (run.hidden, run.gates)), dx, earlier, reset, first]
         _launch_gru(layer, "gru_grad", size, arrays, False)
         return dx, earlier, reset, dx.sum(axis=0), first
+
+
+def fits_launch(size: int, dtype: Any) -> bool:
+    """True if the kernels take so many units, whose weights are variables of a type."""
+    return size <= _LIMIT and dtype in (VarType.FP32, VarType.FP64)
 
 
 def _fits(size: int, steps: TimeSteps, weight: Array, *arrays: Maybe) -> bool:

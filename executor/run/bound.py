@@ -26,7 +26,7 @@ from fluidlite.executor.run import cuda
 from fluidlite.executor.run.blas import blas_switch
 from fluidlite.executor.run.buffers import Buffers
 from fluidlite.executor.run.calls import BlockCall, KernelCall
-from fluidlite.executor.run.capture import obstacles
+from fluidlite.executor.run.capture import is_alone, obstacles
 from fluidlite.executor.run.interpreter import Interpreter
 from fluidlite.executor.run.located import locate
 from fluidlite.executor.run.memory import keep_freed_memory, without_collector
@@ -528,8 +528,10 @@ def _own(thing: Any, interpreter: Interpreter, xp: Any, values: Sequence[Any]) -
         return _no_check
     if isinstance(thing, FusedKernel):
         thing.compile(xp)
+    # a copy for each binding: the bound object belongs to the plan, which several scopes may share
+    if isinstance(thing, KernelCall) and xp is not np and is_alone(thing):
+        return copy.copy(thing).bind(interpreter, xp.for_kernels)
     if isinstance(thing, (KernelCall, BlockCall)):
-        # a copy for each binding: the bound object belongs to the plan, which several scopes may share
         return copy.copy(thing).bind(interpreter)
     return thing
 

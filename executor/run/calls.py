@@ -129,11 +129,12 @@ class KernelCall:
             sources += op.inputs.get(definition.lod or "", ())
         return not with_lod.isdisjoint(sources)
 
-    def bind(self, interpreter: Interpreter) -> Callable[..., Sequence[Any]]:
-        """The call, with scope, place and random source fixed."""
+    def bind(self, interpreter: Interpreter, xp: Any = None) -> Callable[..., Sequence[Any]]:
+        """The call, with scope, place, random source and array module (the place's, or another) fixed."""
+        xp = interpreter.xp if xp is None else xp
         context = RunContext(
             self.op,
-            interpreter.xp,
+            xp,
             interpreter.scope,
             interpreter.place,
             interpreter.random,
@@ -146,7 +147,7 @@ class KernelCall:
         context.unread, context.fixed, context.spare = self.facts.unread, self.facts.fixed, self.facts.spare
         namespace: dict[str, Any] = {f"c_{name}": value for name, value in self.kernel.constants.items()}
         namespace.update(
-            xp=interpreter.xp,
+            xp=xp,
             ctx=context,
             ndarray=np.ndarray,
             function=self.kernel.function,

@@ -5,22 +5,56 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable
 
+from fluidlite.executor.cuda.recurrences import fits_launch
+from fluidlite.executor.plan.actions import Assign, Bound, Call, ScopeFunction
 from fluidlite.executor.plan.plan import CompiledPlan
-from fluidlite.executor.plan.steps import flat
-from fluidlite.executor.plan.values import Storage
+from fluidlite.executor.plan.steps import Step, flat
+from fluidlite.executor.plan.values import Storage, Value
 from fluidlite.executor.run.calls import BlockCall, KernelCall
 
-__all__ = ["obstacles"]
+__all__ = ["is_alone", "obstacles"]
+
+_ALONE = frozenset(
+    name + gradient
+    for name in (
+        "cast",
+        "elementwise_add",
+        "elementwise_mul",
+        "flatten2",
+        "lod_reset",
+        "lstm",
+        "mean",
+        "mul",
+        "reduce_max",
+        "reshape2",
+        "softmax_with_cross_entropy",
+        "square",
+    )
+    for gradient in ("", "_grad")
+)
+"""Ops whose portable kernels ask nothing of the host and take nothing from it, where levels of detail are the
+same in every step: what they allocate comes from the graph's own pool. The tests hold each of them to it.
+"""
 
 
 def obstacles(compiled: CompiledPlan) -> list[str]:
     """The ops of a plan that need the host or memory of their own, by the reason; nothing where a graph can
     hold the step.
     """
-    objects = compiled.bound_objects()
     steps = list(flat(compiled.plan.steps))
+    is_steady = not any(map(_may_change, steps)) and not any(map(_may_vary, compiled.values))
+    held = {
+        id(thing)
+        for thing in compiled.bound_objects()
+        if is_steady and isinstance(thing, KernelCall) and is_alone(thing)
+    }
+    objects = [thing for thing in compiled.bound_objects() if id(thing) not in held]
     own = {value.number for value in compiled.values if value.storage in (Storage.LOCAL, Storage.FRESH)}
-    makers = [step for step in steps if any(value.number in own for value in step.writes)]
+    makers = [
+        step
+        for step in steps
+        if any(value.number in own for value in step.writes) and id(_callee(step)) not in held
+    ]
     by_kernels = {id(thing.op) for thing in objects if isinstance(thing, (KernelCall, BlockCall))}
     rest = [step.op for step in makers if step.body is None and id(step.op) not in by_kernels]
     found = [
@@ -28,9 +62,41 @@ def obstacles(compiled: CompiledPlan) -> list[str]:
         _listed("the interpreter", (thing.op.type for thing in objects if isinstance(thing, BlockCall))),
         _listed("loops and branches", (step.op.type for step in steps if step.body is not None and step.op)),
     ]
-    if own and not any(found):
+    if makers and not any(found):
         found.append(_listed("arrays of their own", (op.type for op in rest if op)) or "arrays of their own")
     return [reason for reason in found if reason]
+
+
+def is_alone(call: KernelCall) -> bool:
+    """True for the call of a portable kernel that a graph can hold."""
+    inputs = call.op.inputs
+    # `lod_reset` by a variable reads that, and first states are picked by indices from the host
+    if call.op.type not in _ALONE or (call.op.type.startswith("lod_reset") and inputs.get("Y")):
+        return False
+    if not call.op.type.startswith("lstm"):
+        return True
+    weight = call.op.block._find_var_recursive(inputs["Weight"][0])
+    is_fit = weight is not None and fits_launch(weight.shape[0], weight.dtype)
+    return is_fit and not inputs.get("H0") and not inputs.get("C0")
+
+
+def _callee(step: Step) -> object:
+    """The object or function that a step calls, by whose result symbols get their values."""
+    action = step.action
+    call = action.sources[0] if isinstance(action, Assign) and len(action.sources) == 1 else action
+    if not isinstance(call, Call):
+        return None
+    return call.callee.thing if isinstance(call.callee, Bound) else call.callee
+
+
+def _may_change(step: Step) -> bool:
+    """True if a step exchanges something with the scope, which may be another thing in the next step."""
+    return isinstance(_callee(step), ScopeFunction)
+
+
+def _may_vary(value: Value) -> bool:
+    """True for a feed of which another step may have another shape or level of detail."""
+    return value.storage is Storage.FEED and (value.has_lod or not value.known)
 
 
 def _listed(reason: str, types: Iterable[str]) -> str:

@@ -13,7 +13,7 @@ from fluidlite.base import flags
 from fluidlite.executor.cuda.products import TF32, Products
 from fluidlite.values.tensor import on
 
-__all__ = ["CapturedStep", "FeedCopies", "LaunchedStep", "Namespace"]
+__all__ = ["CapturedStep", "FeedCopies", "KernelNamespace", "LaunchedStep", "Namespace"]
 
 
 class _Reducing:
@@ -44,6 +44,7 @@ class Namespace:
         self._cupy = cupy
         self._products = Products(cupy)
         self._scratch: Any = None
+        self.for_kernels = KernelNamespace(self)
         if flags.get_flags(TF32)[TF32]:
             # CuPy asks at the first product of a process, and never again
             os.environ["CUPY_TF32"] = "1"
@@ -84,6 +85,33 @@ class Namespace:
     ) -> Any:
         """`take`; CuPy has no `mode`, and wraps what is outside."""
         return self._cupy.take(array, indices, axis=axis, out=out)
+
+
+class KernelNamespace:
+    """CuPy for portable kernels that become part of a graph: products of matrices are those of the plan.
+
+    Caches may hold it, and hold none of the plan's memory by that.
+    """
+
+    def __init__(self, namespace: Namespace) -> None:
+        self._cupy = namespace._cupy
+        self._plan = weakref.ref(namespace)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._cupy, name)
+
+    def matmul(self, a: Any, b: Any, out: Any = None) -> Any:
+        """`matmul`"""
+        plan = self._plan()
+        if plan is None or a.dtype != b.dtype or min(a.ndim, b.ndim) < 2:
+            return self._cupy.matmul(a, b, out=out)
+        return plan.matmul(a, b, out=out)
+
+    def dot(self, a: Any, b: Any, out: Any = None) -> Any:
+        """`dot`"""
+        if a.ndim == b.ndim == 2:
+            return self.matmul(a, b, out)
+        return self._cupy.dot(a, b, out=out)
 
 
 class _Staged:

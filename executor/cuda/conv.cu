@@ -1,13 +1,14 @@
-// Convolutions of images (N, C, height, width): windows copied out for matrix products (im2col), their gradients
-// gathered again, and convolutions of each channel by itself. A thread computes whole elements, in one order.
+// Convolutions of images (N, C, height, width): windows copied out for matrix products (im2col), their
+// gradients gathered again, and convolutions of each channel by itself. A thread computes whole elements, in
+// one order.
 //
 // kh, kw: the kernel; oh, ow: places of the result; sh, sw: strides; top, left: padding; dh, dw: dilations.
-#define GEOMETRY                                                                                                 \
-  Index height, Index width, Index kh, Index kw, Index oh, Index ow, Index sh, Index sw, Index top, Index left, \
-      Index dh, Index dw
+#define GEOMETRY                                                                                    \
+  Index height, Index width, Index kh, Index kw, Index oh, Index ow, Index sh, Index sw, Index top, \
+      Index left, Index dh, Index dw
 
-// columns[plane][ky][kx][oy][ox] = x[plane][oy * sh + ky * dh - top][ox * sw + kx * dw - left], 0 beyond the edges.
-// The rows of a block are those of the columns.
+// columns[plane][ky][kx][oy][ox] = x[plane][oy * sh + ky * dh - top][ox * sw + kx * dw - left], 0 beyond the
+// edges. The rows of a block are those of the columns.
 extern "C" __global__ void unfold(const T* x, T* columns, Index rows, GEOMETRY) {
   FOR_EACH_ROW(row, end, rows, ow) {
     const Index oy = row % oh, kx = row / oh % kw, ky = row / oh / kw % kh, plane = row / oh / kw / kh;
@@ -70,8 +71,8 @@ extern "C" __global__ void depthwise(const T* x, const T* w, T* out, Index rows,
   }
 }
 
-extern "C" __global__ void depthwise_grad_input(const T* d, const T* w, T* dx, Index rows, Index channels, Index many,
-                                                GEOMETRY) {
+extern "C" __global__ void depthwise_grad_input(const T* d, const T* w, T* dx, Index rows, Index channels,
+                                                Index many, GEOMETRY) {
   FOR_EACH_ROW(row, end, rows, width) {
     const Index y = row % height, plane = row / height, channel = plane % channels;
     FOR_EACH_OF(i, end) {
@@ -93,8 +94,8 @@ extern "C" __global__ void depthwise_grad_input(const T* d, const T* w, T* dx, I
 }
 
 // A block to each element of the filters.
-extern "C" __global__ void depthwise_grad_filter(const T* x, const T* d, T* dw_out, Index images, Index channels,
-                                                 Index many, GEOMETRY) {
+extern "C" __global__ void depthwise_grad_filter(const T* x, const T* d, T* dw_out, Index images,
+                                                 Index channels, Index many, GEOMETRY) {
   const Index element = blockIdx.x, kx = element % kw, ky = element / kw % kh, filter = element / kw / kh;
   const Index places = oh * ow, count = images * places;
   S sum = 0;

@@ -10,8 +10,8 @@ from typing import Any
 from fluidlite.base.dtypes import Array
 from fluidlite.executor.cuda import cudnn
 from fluidlite.executor.cuda.chosen_conv import ChosenConv, ConvOptions, explained_choice
-from fluidlite.executor.cuda.kernel import MAX_BLOCKS, THREADS, CudaKernel
-from fluidlite.executor.cuda.rows import lanes_for
+from fluidlite.executor.cuda.kernel import THREADS, CudaKernel
+from fluidlite.executor.cuda.rows import row_grid
 from fluidlite.ops.kernels.convolution import ConvPlan, Geometry, Unfolded, conv_plan
 
 __all__ = ["ConvOptions", "DeviceConv", "DeviceDepthwise", "device_conv", "explained"]
@@ -117,11 +117,7 @@ class _ImageConvolution(ConvPlan):
         self, name: str, shape: tuple[int, int], arrays: Sequence[Any], numbers: Sequence[int] = ()
     ) -> None:
         """Launch a kernel over rows of so many elements."""
-        rows, columns = shape
-        lanes = lanes_for(columns)
-        threads = (lanes, THREADS // lanes)
-        blocks = (min(-(-rows // threads[1]), MAX_BLOCKS),)
-        self._kernel(name)(blocks, threads, arrays, (rows, *numbers, *self.numbers))
+        self._kernel(name)(*row_grid(*shape), arrays, (shape[0], *numbers, *self.numbers))
 
 
 class DeviceConv(_ImageConvolution, Unfolded):

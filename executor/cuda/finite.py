@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from fluidlite.executor.cuda.kernel import MAX_BLOCKS, THREADS, CudaKernel
+from fluidlite.executor.cuda.kernel import CudaKernel, element_grid
 
 __all__ = ["DeviceUnscale"]
 
@@ -29,8 +29,7 @@ class DeviceUnscale:
         self.flags.fill(0)
         for search, flag, gradient in zip(self.searches, self.pieces, gradients, strict=True):
             if gradient.size:
-                blocks = min(-(-gradient.size // THREADS), MAX_BLOCKS)
-                search((blocks,), (THREADS,), (gradient, flag), (gradient.size,))
+                search(*element_grid(gradient.size), (gradient, flag), (gradient.size,))
         self.factors((1,), (1,), (scale, self.flags, factors, found), (len(self.pieces),))
 
     @staticmethod

@@ -45,7 +45,8 @@ static inline int __clz(int x) { return x ? __builtin_clz((unsigned)x) : 32; }
 #define EXTREMES(T) \
   static inline T max(T a, T b) { return a > b ? a : b; } \
   static inline T min(T a, T b) { return a < b ? a : b; }
-EXTREMES(int) EXTREMES(unsigned) EXTREMES(long) EXTREMES(unsigned long) EXTREMES(long long) EXTREMES(unsigned long long)
+EXTREMES(int) EXTREMES(unsigned) EXTREMES(long) EXTREMES(unsigned long)
+EXTREMES(long long) EXTREMES(unsigned long long)
 static inline float max(float a, float b) { return fmaxf(a, b); }
 static inline float min(float a, float b) { return fminf(a, b); }
 static inline double max(double a, double b) { return fmax(a, b); }
@@ -85,7 +86,9 @@ template <class T> static T from_lane(T value, int lane) {
   return found;
 }
 static inline int lane_in(int lane, int width) { return own_lane() / width * width + lane; }
-template <class T> static T __shfl_sync(unsigned, T v, int lane, int width = 32) { return from_lane(v, lane_in(lane % width, width)); }
+template <class T> static T __shfl_sync(unsigned, T v, int lane, int width = 32) {
+  return from_lane(v, lane_in(lane % width, width));
+}
 template <class T> static T __shfl_down_sync(unsigned, T v, unsigned by, int width = 32) {
   int lane = own_lane() % width + (int)by;
   return from_lane(v, lane < width ? lane_in(lane, width) : -1);
@@ -125,7 +128,9 @@ template <class... A> int describe(void (*)(A...), Parameter* found) {
   for (int i = 0; i < (int)sizeof...(A); i++) found[i] = all[i];
   return sizeof...(A);
 }
-template <class... A, int... I> void call_numbered(void (*kernel)(A...), void** given, Numbers<I...>) { kernel(*(A*)given[I]...); }
+template <class... A, int... I> void call_numbered(void (*kernel)(A...), void** given, Numbers<I...>) {
+  kernel(*(A*)given[I]...);
+}
 template <class... A> void call_kernel(void (*kernel)(A...), void** given) {
   call_numbered(kernel, given, typename Counted<sizeof...(A)>::type());
 }
@@ -135,4 +140,7 @@ extern "C" char __stop_shared_memory[] __attribute__((weak, visibility("hidden")
 #define SERVED(name) \
   extern "C" int parameters_of_##name(Parameter* found) { return describe(&name, found); } \
   extern "C" void call_##name(void** given) { call_kernel(&name, given); } \
-  extern "C" void shared_of_##name(char** from, char** to) { *from = __start_shared_memory; *to = __stop_shared_memory; }
+  extern "C" void shared_of_##name(char** from, char** to) { \
+    *from = __start_shared_memory; \
+    *to = __stop_shared_memory; \
+  }

@@ -1,6 +1,6 @@
-// Runs launches of kernels that a pipe brings: all threads of a block one after the other, as fibers where they
-// wait for each other, so that barriers work and the order of threads can be chosen. Arrays lie in memory of
-// exactly their size, where the address sanitizer finds whoever reads or writes beside them.
+// Runs launches of kernels that a pipe brings: all threads of a block one after the other, as fibers where
+// they wait for each other, so that barriers work and the order of threads can be chosen. Arrays lie in
+// memory of exactly their size, where the address sanitizer finds whoever reads or writes beside them.
 #include "cuda_on_host.h"
 #include <dlfcn.h>
 #include <sanitizer/asan_interface.h>
@@ -60,11 +60,14 @@ static void start() {
 }
 extern "C" void wait_for_block() { leave(AT_BARRIER); }
 extern "C" void wait_for_warp() { leave(AT_WARP); }
-extern "C" void show_to_warp(const void* value, unsigned bytes) { memcpy(fibers[running].lane, value, bytes); }
+extern "C" void show_to_warp(const void* value, unsigned bytes) {
+  memcpy(fibers[running].lane, value, bytes);
+}
 extern "C" int own_lane() { return running % 32; }
 extern "C" const void* shown_by_lane(int lane) {
   size_t thread = running - running % 32 + lane;
-  return lane >= 0 && lane < 32 && thread < fibers.size() && fibers[thread].state != DONE ? fibers[thread].lane : nullptr;
+  const bool is_there = lane >= 0 && lane < 32 && thread < fibers.size() && fibers[thread].state != DONE;
+  return is_there ? fibers[thread].lane : nullptr;
 }
 static void resume(int thread) {
   Fiber& fiber = fibers[thread];
@@ -121,12 +124,16 @@ static void run_calls(bool backwards) {
   }
 }
 // a block finds no numbers in its shared memory, least of all those of the block before
-__attribute__((no_sanitize_address)) static void spoil(char* from, char* to) { while (from < to) *from++ = (char)0xFF; }
+__attribute__((no_sanitize_address)) static void spoil(char* from, char* to) {
+  while (from < to) *from++ = (char)0xFF;
+}
 
 static void run_grid(bool backwards, bool waits, size_t dynamic_bytes) {
   fibers.resize((size_t)blockDim.x * blockDim.y * blockDim.z);
   size_t i = 0;
-  for (unsigned z = 0; z < blockDim.z; z++) for (unsigned y = 0; y < blockDim.y; y++) for (unsigned x = 0; x < blockDim.x; x++) {
+  for (unsigned z = 0; z < blockDim.z; z++)
+  for (unsigned y = 0; y < blockDim.y; y++)
+  for (unsigned x = 0; x < blockDim.x; x++) {
     fibers[i].index = dim3{x, y, z};
     fibers[i++].stack = waits ? (char*)malloc(STACK) : nullptr;
   }
@@ -136,7 +143,8 @@ static void run_grid(bool backwards, bool waits, size_t dynamic_bytes) {
   long long count = (long long)gridDim.x * gridDim.y * gridDim.z;
   for (long long i = 0; i < count; i++) {
     long long block = backwards ? count - 1 - i : i;
-    blockIdx = dim3{(unsigned)(block % gridDim.x), (unsigned)(block / gridDim.x % gridDim.y), (unsigned)(block / gridDim.x / gridDim.y)};
+    const auto x = block % gridDim.x, row = block / gridDim.x;
+    blockIdx = dim3{(unsigned)x, (unsigned)(row % gridDim.y), (unsigned)(row / gridDim.y)};
     spoil(from, to);
     memset(dynamic_shared_memory, 0xFF, dynamic_bytes);
     waits ? run_fibers(backwards) : run_calls(backwards);
@@ -192,20 +200,30 @@ static void serve() {
   char* nothing = (char*)malloc(0);
   std::vector<Parameter> parameters(4096);
   int count = module_called->parameters(parameters.data());
-  if (count != number()) { fprintf(stderr, "the kernel has %d parameters, and the launch another number\n", count); exit(3); }
+  if (count != number()) {
+    fprintf(stderr, "the kernel has %d parameters, and the launch another number\n", count);
+    exit(3);
+  }
   std::vector<std::vector<char>> values((size_t)count);
   std::vector<bool> is_written(regions.size());
   given.clear();
   for (int i = 0; i < count; i++) {
     int64_t region = number(), bytes = number();  // of a pointer: its offset
-    if ((region >= 0) != parameters[i].is_pointer) { fprintf(stderr, "parameter %d is %sa pointer\n", i, region < 0 ? "" : "not "); exit(3); }
+    if ((region >= 0) != parameters[i].is_pointer) {
+      fprintf(stderr, "parameter %d is %sa pointer\n", i, region < 0 ? "" : "not ");
+      exit(3);
+    }
     if (region >= 0) {
       bool is_empty = region >= (int64_t)regions.size();
       char* address = is_empty ? nothing : regions[region].first + bytes;
       values[i].assign((char*)&address, (char*)(&address + 1));
       if (!is_empty && !parameters[i].is_const) is_written[region] = true;
     } else {
-      if (bytes != parameters[i].size) { fprintf(stderr, "a parameter of %d bytes is given %lld\n", parameters[i].size, (long long)bytes); exit(3); }
+      if (bytes != parameters[i].size) {
+        const int size = parameters[i].size;
+        fprintf(stderr, "a parameter of %d bytes is given %lld\n", size, (long long)bytes);
+        exit(3);
+      }
       values[i].resize((size_t)bytes);
       take(values[i].data(), (size_t)bytes);
     }

@@ -65,9 +65,12 @@ def test_tests_are_held_to_the_same(places: Callable[[list[Source]], list[str]])
     assert not places(beside())
 
 
-def test_the_page_is_held_to_the_same_lengths() -> None:
-    """Its scripts, its style and its frame."""
-    for path in sorted((ROOT / "fluidlite/show/page").iterdir()):
+@pytest.mark.parametrize("files", ["fluidlite/show/page/*", "executor/cuda/*.cu*", "tests/gpu_sim/*.[ch]*"])
+def test_other_languages_are_held_to_the_same_lengths(files: str) -> None:
+    """The page's scripts, style and frame; kernels in CUDA C, and what runs them without a device."""
+    found = sorted(ROOT.glob(files))
+    assert found
+    for path in found:
         lines = path.read_text(encoding="utf8").splitlines()
         assert max(map(len, lines)) <= measure.COLUMNS, path.name
         assert len(lines) <= measure.FILE_LINES, path.name

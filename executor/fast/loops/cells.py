@@ -125,8 +125,7 @@ class SimpleSteps(GatedSteps[SimpleForm]):
             hidden = a.at("%Hidden", own)
             with a.units(step.size, self.form.is_masked) as unit:
                 at = unit.index
-                total = a.load(sums, at) + a.load(x, at) + a.load("%Bias", at)
-                state = activated(self.form.activation, total)
+                state = activated(self.form.activation, self.raw(sums, x, at))
                 a.store(state, hidden, at)
 
     def back(self, step: StepCode) -> None:

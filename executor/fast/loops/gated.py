@@ -15,8 +15,9 @@ from dataclasses import dataclass
 from typing import ClassVar, Generic, TypeVar
 
 from fluidlite.executor.fast.loops.panels import product_call, product_text
-from fluidlite.executor.fast.loops.routine import Routine, Scalar
+from fluidlite.executor.fast.loops.routine import Address, Integer, Routine, Scalar
 from fluidlite.executor.fast.loops.steps import StepCode, steps_back, whole_text
+from fluidlite.executor.fast.loops.vectors import Vector
 
 __all__ = ["PRODUCT", "GatedSteps", "UnitForm"]
 
@@ -103,6 +104,11 @@ class GatedSteps(abc.ABC, Generic[Form]):
         operands = {name.lower(): f"%{name}{number}" for name in PRODUCT}
         vectors = self.form.vectors[number]
         product_call(self.a, vectors, rows="%Table", count=count, depth=depth, out="%Scratch", **operands)
+
+    def raw(self, sums: Address, x: Address, at: Integer) -> Vector:
+        """A gate before its activation: a product, the input and the bias."""
+        a = self.a
+        return a.load(sums, at) + a.load(x, at) + a.load("%Bias", at)
 
     def sums(self, row: Scalar, number: int = 0) -> Scalar:
         """The address of a row of a product's result."""

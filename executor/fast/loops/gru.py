@@ -49,8 +49,7 @@ class GruSteps(GatedSteps[GruForm]):
         before = step.earlier(row, "%Hidden", "%First")
         with a.units(step.size, form.is_masked) as unit:
             here = [gate + unit.index for gate in step.gates[:2]]
-            raw = (a.load(sums, at) + a.load(x, at) + a.load("%Bias", at) for at in here)
-            update, let_through = (activated(form.gate, each) for each in raw)
+            update, let_through = (activated(form.gate, self.raw(sums, x, at)) for at in here)
             a.store(update, gates, here[0])
             a.store(let_through, gates, here[1])
             a.store(step.if_known(let_through * a.load(before, unit.index)), reset, unit.index)

@@ -63,7 +63,7 @@ class LstmSteps(GatedSteps[LstmForm]):
         before = step.earlier(row, "%Cells", "%FirstCells")
         with a.units(step.size, form.is_masked) as unit:
             here = [gate + unit.index for gate in step.gates]
-            raw = [a.load(sums, at) + a.load(x, at) + a.load("%Bias", at) for at in here]
+            raw = [self.raw(sums, x, at) for at in here]
             earlier = a.load(before, unit.index)
             candidate, entry, forget, output = self._gates(raw, earlier, here)
             cell = _clipped(candidate * entry + step.if_known(forget * earlier), form.clip)

@@ -18,17 +18,8 @@ from fluidlite.executor.compile.builder import CannotInline, PlanBuilder
 from fluidlite.executor.compile.emitter import CannotLower, Emitter
 from fluidlite.executor.compile.lowering.device_rows import change_rows, kept_rows
 from fluidlite.executor.compile.saved import SavedForBackward
-from fluidlite.executor.plan.actions import (
-    Action,
-    Assign,
-    Bound,
-    Branch,
-    Call,
-    Elementwise,
-    Fresh,
-    Function,
-    OnlyComputes,
-)
+from fluidlite.executor.plan.actions import Action, Assign, Bound, Branch, Call, Elementwise, Fresh, Function
+from fluidlite.executor.plan.declared import OnlyComputes
 from fluidlite.executor.plan.steps import Step
 from fluidlite.executor.plan.values import Storage, Value
 from fluidlite.ir.buffer_order import ops_to_run

@@ -34,7 +34,6 @@ __all__ = [
     "Fresh",
     "FreshDraws",
     "Function",
-    "HostCheck",
     "InOut",
     "Item",
     "Length",
@@ -43,7 +42,6 @@ __all__ = [
     "Method",
     "New",
     "Operand",
-    "OnlyComputes",
     "OrElse",
     "Out",
     "ScopeFunction",
@@ -102,16 +100,6 @@ class Fresh:
 @dataclass(frozen=True)
 class FreshDraws(Fresh):
     """The same for an object that draws random numbers: it is given the source of the run, too."""
-
-
-class OnlyComputes:
-    """An object whose call gives a value and has no effect: it may run in a branch that is not taken."""
-
-
-class HostCheck:
-    """A check of values that needs them on the host: plans on a device leave it out, since it would stop the
-    stream.
-    """
 
 
 # compared by identity: the renderer names each of them once, and what they hold need not be hashable

@@ -17,7 +17,8 @@ import numpy as np
 from fluidlite.base.errors import EOFException, FluidError, KernelError, ShapeError, UninitializedError
 from fluidlite.base.place import Place, array_module
 from fluidlite.executor.cuda.elementwise import FusedKernel
-from fluidlite.executor.plan.actions import Fresh, FreshDraws, HostCheck
+from fluidlite.executor.plan.actions import Fresh, FreshDraws
+from fluidlite.executor.plan.declared import HostCheck
 from fluidlite.executor.plan.plan import CompiledPlan, Source
 from fluidlite.executor.plan.sizes import Made, resolver, sizes_in
 from fluidlite.executor.plan.steps import flat

@@ -12,7 +12,8 @@ import numpy as np
 from fluidlite.executor.compile.emitter import CannotLower, Emitter
 from fluidlite.executor.compile.lowering.device import for_kernel, row_kernel
 from fluidlite.executor.cuda.tables import DeviceRowSums
-from fluidlite.executor.plan.actions import Call, InOut, OnlyComputes, Out
+from fluidlite.executor.plan.actions import Call, InOut, Out
+from fluidlite.executor.plan.declared import OnlyComputes
 from fluidlite.executor.plan.values import Storage, Value
 from fluidlite.ops.kernels.scalar import function_of, parse
 from fluidlite.ops.training.optimizer import target_of

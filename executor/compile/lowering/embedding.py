@@ -11,7 +11,8 @@ from fluidlite.executor.compile.emitter import CannotLower, Emitter, lowering
 from fluidlite.executor.compile.lowering.device import for_kernel, row_kernel
 from fluidlite.executor.compile.lowering.device_rows import RowsOfIds, keep_rows, whole_rows
 from fluidlite.executor.fast.loops.tables import row_adder
-from fluidlite.executor.plan.actions import Call, Equals, HostCheck, Out
+from fluidlite.executor.plan.actions import Call, Equals, Out
+from fluidlite.executor.plan.declared import HostCheck
 from fluidlite.executor.plan.values import Value
 from fluidlite.ops.neural.embedding import NO_PADDING
 from fluidlite.values.tensor import SelectedRows

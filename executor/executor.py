@@ -69,7 +69,7 @@ Feed = Mapping[str, Any]
 
 
 class _Request(NamedTuple):
-    """What a run of a plain program is asked for."""
+    """A run of a plain program, as it was asked for."""
 
     program: Program
     feed: dict[str, Any]

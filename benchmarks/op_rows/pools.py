@@ -27,7 +27,7 @@ def resize(name: str, **options: Any) -> Any:
 
 
 def unpooled(*shape: int) -> Row:
-    """Where a pool of 2x2 has found its largest elements."""
+    """Largest elements back at the places where a pool of 2x2 has found them."""
     high, wide = shape[2:]
     corners = 2 * np.arange(high)[:, None] * (2 * wide) + 2 * np.arange(wide)
     places = np.broadcast_to(corners, shape) + below(2, *shape)

@@ -17,8 +17,8 @@ Maybe: TypeAlias = "Array | None"
 
 
 class CompiledSteps:
-    """What `KernelContext.compiled` may be: all steps of a recurrence, forward or back, over rows as they are
-    given. None, as everywhere here, stands for what has no code, or none yet: the portable steps run then.
+    """All steps of a recurrence, forward or back, over rows as they are given: `KernelContext.compiled`. None
+    stands for what has no code, or none yet: the portable steps run then.
 
     Gradients back are those that a caller cannot get by one product of what it has: of the gates and of what
     the products read at each row, whose product is the gradient of a weight, and of biases and first states.

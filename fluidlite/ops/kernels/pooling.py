@@ -164,8 +164,8 @@ class Windows:
 
 @dataclass(frozen=True)
 class Pooling:
-    """What a pool computes of arrays of a dtype: `windows`, one for each spatial dimension, and `mode`, "max"
-    or "avg".
+    """The meaning of a pool for arrays of a dtype: `windows`, one for each spatial dimension, and `mode`,
+    "max" or "avg".
 
     An average divides by the elements of the window that lie inside (`exclusive`), or by the size of the
     kernel, of which `clipped` leaves out what is beyond the padding.

@@ -54,7 +54,7 @@ def _(X: Spec, W: Spec, num_emb: int, space_len: int, rand_len: int) -> dict[str
     return {"Out": out, "X_Temp_Out": Spec((-1, 1), VarType.FP32, 0)}
 
 
-class _Windows:
+class _IdWindows:
     """All windows of 2 to `longest` words: sequence by sequence, the short ones first, from left to right."""
 
     def __init__(self, lod: Lod, longest: int) -> None:
@@ -79,7 +79,9 @@ class _Windows:
         ]
 
 
-def _pieces(windows: _Windows, ids: Array, kept: Array, num_emb: int, rand_len: int, space_len: int) -> Array:
+def _pieces(
+    windows: _IdWindows, ids: Array, kept: Array, num_emb: int, rand_len: int, space_len: int
+) -> Array:
     """[kept windows, num_emb] positions in the table: piece k begins at a hash with k * rand_len as seed."""
     out = np.empty((len(windows.size), num_emb), np.int64)
     for which in windows.by_size(kept):
@@ -90,7 +92,7 @@ def _pieces(windows: _Windows, ids: Array, kept: Array, num_emb: int, rand_len: 
     return out[kept]
 
 
-def _allowed(windows: _Windows, ids: Array, white: Array, black: Array) -> Array:
+def _allowed(windows: _IdWindows, ids: Array, white: Array, black: Array) -> Array:
     """True for the windows that the white list knows and the black one does not; an empty list is none."""
     allowed = np.ones(len(windows.size), bool)
     for which in windows.by_size(np.arange(len(windows.size))):
@@ -122,7 +124,7 @@ def _(
     black_list_len: int,
     seed: int,
 ) -> tuple[WithLod, WithLod, Array]:
-    windows, ids = _Windows(X_lod, pyramid_layer), host(X).ravel()
+    windows, ids = _IdWindows(X_lod, pyramid_layer), host(X).ravel()
     chosen = np.ones(len(windows.size), bool)
     if use_filter:
         chosen = _allowed(windows, ids, host(WhiteList)[:white_list_len], host(BlackList)[:black_list_len])
@@ -166,7 +168,7 @@ def _(
     rand_len: int,
     lr: float,
 ) -> Array:
-    windows, ids = _Windows(X_lod, pyramid_layer), host(X).ravel()
+    windows, ids = _IdWindows(X_lod, pyramid_layer), host(X).ravel()
     kept = np.flatnonzero(host(DropPos).ravel()[: len(windows.size)])
     counts = np.bincount(windows.sequence[kept], minlength=windows.sequences)
     rows = np.arange(len(kept)) + np.cumsum(counts == 0)[windows.sequence[kept]]

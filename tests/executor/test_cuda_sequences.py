@@ -114,3 +114,32 @@ def test_units_beyond_the_kernels_are_no_graph(size: int) -> None:
     exe.run(fluid.default_startup_program())
     text = exe.explain(feed={"x": np.ones((4, 4 * size), "float32")}, fetch_list=[total])
     assert ("no graph" in text) == (size > 512)
+
+
+ALONE = {
+    "relu": layers.relu,
+    "tanh": layers.tanh,
+    "sigmoid": layers.sigmoid,
+    "scale": lambda x: layers.scale(x, 2.0, 0.5),
+    "softmax": layers.softmax,
+    "sum": lambda x: layers.sums([x, layers.relu(x)]),
+    "elementwise_sub": lambda x: layers.elementwise_sub(x, layers.relu(x)),
+    "elementwise_mul": lambda x: layers.elementwise_mul(x, layers.relu(x)),
+    "flatten2": lambda x: layers.flatten(x),
+    "reduce_max": lambda x: layers.reduce_max(x, 1),
+    "reduce_mean": lambda x: layers.reduce_mean(x, 1),
+    "reduce_sum": lambda x: layers.reduce_sum(x, 1),
+}
+
+
+@pytest.mark.parametrize("name", ALONE)
+def test_ops_behind_stated_lengths(name: str) -> None:
+    x = fluid.data("x", [12, WIDE])
+    rows = layers.fc(x, 3 * SIZE, param_attr=start(1), bias_attr=start(2))
+    found = ALONE[name](layers.lod_reset(rows, target_lod=[0, 2, 7, 12]))
+    loss = layers.mean(layers.square(found))
+    fluid.optimizer.SGD(0.5).minimize(loss)
+    random = np.random.default_rng(1)
+    batches = [{"x": random.normal(size=(12, WIDE)).astype("float32")} for _ in range(4)]
+    runs = run_on_both(batches, loss, kernels=True)
+    assert runs.device == pytest.approx(runs.host, rel=1e-3)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from fluidlite.executor.cuda.kernel import MAX_BLOCKS, THREADS, CudaKernel
+from fluidlite.executor.cuda.kernel import CudaKernel, element_grid
 
 __all__ = ["DeviceLrn"]
 
@@ -24,11 +24,12 @@ class DeviceLrn:
     ) -> None:
         self.kernel = CudaKernel(xp, "lrn_grad" if gradient else "lrn", _FILES, dtype)
         self.numbers = (*sizes, *map(float, numbers))
-        self.blocks = min(-(-sizes[0] // THREADS), MAX_BLOCKS)
+        self.is_empty = not sizes[0]
+        self.grid = element_grid(sizes[0])
 
     def __call__(self, *arrays: Any) -> None:
-        if self.blocks:  # a launch of no blocks is refused
-            self.kernel((self.blocks,), (THREADS,), arrays, self.numbers)
+        if not self.is_empty:  # a launch of no blocks is refused
+            self.kernel(*self.grid, arrays, self.numbers)
 
     @staticmethod
     def explained(dtype: Any, gradient: bool, sizes: Sequence[int], _: Any) -> str:

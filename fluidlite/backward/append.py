@@ -235,6 +235,8 @@ def calc_gradient(
     no_grad = backward.no_grad[0]
     stops = {forward_name(name) for name in no_grad}
     path = find_path(block, targets, inputs, stops)
+    if program.is_of_2x:  # 1.8.5 stops at an op that wants a gradient for an output that nobody reads
+        stops |= dead_ends(block, path, targets, stops)
     no_grad.update(grad_name(name) for name in stops)
     backward.append(block, path, block)
     start += backward.added.get(block, 0)

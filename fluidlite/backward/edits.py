@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from fluidlite import unique_name
 from fluidlite.backward.rules import forward_name, helper_op, is_gradient, reads_of, rename
 from fluidlite.base.dtypes import VarType, is_float
-from fluidlite.base.registry import EMPTY_VAR
+from fluidlite.base.registry import EMPTY_VAR, GRAD_SUFFIX
 from fluidlite.ir.block import Block
 from fluidlite.ir.operator import ROLE_ATTR, Operator, OpRole
 
@@ -132,6 +132,17 @@ def drop_beyond(op: Operator, is_missing: Callable[[str], bool]) -> None:
             op.inputs.pop(slot, None)
 
 
+def _like(gradient: str, block: Block) -> str:
+    """A variable of the shape of `gradient`: the forward one, as in Paddle, or else a gradient of an earlier
+    pass.
+    """
+    forward, exact = forward_name(gradient), gradient.removesuffix(GRAD_SUFFIX)
+    found, wanted = (block._find_var_recursive(name) for name in (forward, exact))
+    if found is None or (wanted is not None and wanted.shape != found.shape):
+        return exact
+    return forward
+
+
 def cut_dead_branches(ops: Iterable[Operator], no_grad: set[str]) -> list[Operator]:
     """Without the ops that only make gradients in `no_grad`, or make theirs from such; the others read
     zeros instead.
@@ -142,11 +153,8 @@ def cut_dead_branches(ops: Iterable[Operator], no_grad: set[str]) -> list[Operat
         for name in reads_of(op):
             if name in no_grad:
                 # zeros instead of an empty slot: the gradient op expects a gradient for each of its outputs
-                kept.append(
-                    helper_op(
-                        op.block, op, "fill_zeros_like", {"X": [forward_name(name)]}, {"Out": [name]}, {}
-                    )
-                )
+                like = {"X": [_like(name, op.block)]}
+                kept.append(helper_op(op.block, op, "fill_zeros_like", like, {"Out": [name]}, {}))
         kept.append(op)
     return kept
 

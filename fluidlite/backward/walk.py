@@ -17,9 +17,9 @@ from fluidlite.backward.edits import (
 from fluidlite.backward.paths import sub_block_path
 from fluidlite.backward.rules import GradientContext, forward_name, is_gradient, reads_of
 from fluidlite.base.dtypes import VarType
-from fluidlite.base.registry import EMPTY_VAR
+from fluidlite.base.registry import EMPTY_VAR, grad_name
 from fluidlite.ir.block import Block
-from fluidlite.ir.operator import ROLE_VAR_ATTR, Operator, OpRole
+from fluidlite.ir.operator import Operator, OpRole
 from fluidlite.ir.program import Program
 
 __all__ = ["Backward", "Callback", "declare_gradients", "like_forward", "rename_known_gradients"]
@@ -93,11 +93,13 @@ class Backward:
 
     def _rename_again(self, context: GradientContext, block: Block, renamed: dict[str, str]) -> None:
         """Gradients of an earlier pass keep their names: the new ones are called `grad/grad/x@GRAD`."""
-        is_forward = not (context.op.has_attr(ROLE_VAR_ATTR) and context.op.role == OpRole.Backward)
+        # what comes into an op; gradients that it reads as values, those of an earlier pass, keep their names
+        incoming = {grad_name(name) for name in context.op.output_arg_names}
         for op in context.ops:
-            for name in op.input_arg_names if is_forward else ():
-                if name in renamed:
+            for name in op.input_arg_names:
+                if name in renamed and name in incoming:
                     op._rename_input(name, renamed[name])
+            incoming.update(op.output_arg_names)
             for name in op.output_arg_names:
                 if is_gradient(name) and name in block.vars:
                     renamed[name] = "grad/" * self.program._appending_grad_times + name
@@ -216,7 +218,8 @@ def like_forward(gradient: str, block: Block) -> None:
     float32 without one.
     """
     var = block.vars[gradient]
-    forward = block._find_var_recursive(forward_name(gradient))
+    # "grad/" stands in front of a name that was given once more, in a second derivative
+    forward = block._find_var_recursive(forward_name(gradient).rpartition("grad/")[2])
     if forward is None:
         var.dtype = VarType.FP32  # as in Paddle
     elif forward is not var:

@@ -14,6 +14,7 @@ from fluidlite.base.errors import ShapeError
 from fluidlite.base.registry import OF_2X_ATTR, GradContext, Op, Spec, get, later, same_as
 from fluidlite.ops.gradients import emits_once_more
 from fluidlite.ops.kernels.scalar import erf, is_one_number, unary
+from fluidlite.ops.math.second_derivatives import Slopes, declare_second
 
 
 def _both_incoming(DDX: Spec) -> tuple[Spec, Spec]:
@@ -85,9 +86,17 @@ def _(Out: Array, DX: Array, DDX: Array) -> tuple[Array, Array]:
     return -DX * DDX / Out, 0.5 * DDX / Out
 
 
-@_second_by_input(square).kernel
+square_grad_grad = _second_by_input(square)
+
+
+@square_grad_grad.kernel
 def _(X: Array, DOut: Array, DDX: Array) -> tuple[Array, Array]:
     return 2 * DOut * DDX, 2 * X * DDX
+
+
+@square_grad_grad.grad("X DOut DDX")
+def _(X: Array, DOut: Array, DDX: Array, dDX: Array, dDDOut: Array) -> tuple[Array, Array, Array]:
+    return 2 * dDDOut * DDX, 2 * dDX * DDX, 2 * (dDDOut * X + dDX * DOut)
 
 
 sign = unary("sign", "sign(x)")
@@ -269,6 +278,44 @@ def _(xp: Any, X: Array, dOut: Array, threshold: float) -> Any:
     soft = _softplus(xp, X, threshold)
     bend = xp.tanh(soft)
     return dOut * (bend - X * (1 - bend * bend) * xp.expm1(-soft))
+
+
+# ---------------------------------------------------------------------- second derivatives of 2.x
+declare_second(
+    "tanh",
+    "tanh_grad_grad",
+    "Out",
+    "grad_out",
+    Slopes(lambda xp, y: 1 - y * y, lambda xp, y: -2 * y, lambda xp, y: -2),
+)
+declare_second(
+    "sigmoid",
+    "sigmoid_grad_grad",
+    "Out",
+    "fwd_grad_out",
+    Slopes(lambda xp, y: y * (1 - y), lambda xp, y: 1 - 2 * y, lambda xp, y: -2),
+)
+declare_second(
+    "sin",
+    "sin_double_grad",
+    "X",
+    "grad_out",
+    Slopes(lambda xp, x: xp.cos(x), lambda xp, x: -xp.sin(x), lambda xp, x: -xp.cos(x)),
+)
+declare_second(
+    "cos",
+    "cos_double_grad",
+    "X",
+    "grad_out",
+    Slopes(lambda xp, x: -xp.sin(x), lambda xp, x: -xp.cos(x), lambda xp, x: xp.sin(x)),
+)
+declare_second(
+    "log",
+    "log_grad_grad",
+    "X",
+    "grad_out",
+    Slopes(lambda xp, x: 1 / x, lambda xp, x: -1 / (x * x), lambda xp, x: 2 / (x * x * x)),
+)
 
 
 # ---------------------------------------------------------------------- activations with kinks

@@ -303,6 +303,21 @@ def _(xp: Any, DOut: Array, DDX: Maybe, DDY: Maybe, axis: int) -> Array:
     return difference
 
 
+def _third_of_sum(op: Op, first: str) -> None:
+    """Gradients of the second derivative of a sum or difference, by the op of the first one."""
+
+    @op.grad_rule("DDX DDY")
+    def _(context: GradContext) -> None:
+        ddx, ddy = context.input("DDX"), context.input("DDY")
+        slots = {"X": ddx or context.input("DOut"), "Y": ddy or context.input("Y")}
+        if slots["Y"]:
+            outputs = {"X@GRAD": context.in_grad("DDX"), "Y@GRAD": context.in_grad("DDY")}
+            context.emit(first, slots | {"Out@GRAD": context.out_grad("DDOut")}, outputs)
+
+
+_third_of_sum(elementwise_add_grad_grad, "elementwise_add_grad")
+_third_of_sum(elementwise_sub_grad_grad, "elementwise_sub_grad")
+
 emits_once_more(
     get("elementwise_mul_grad"),
     reads={"X": "X", "Y": "Y", "DOut": "Out@GRAD"},
@@ -330,6 +345,23 @@ def _(
         sum_back(xp, DOut * ddy, X.shape, DOut.ndim, axis),
         sum_back(xp, DOut * ddx, Y.shape, DOut.ndim, axis),
     )
+
+
+@elementwise_mul_grad_grad.grad_rule("X Y DOut DDX DDY")
+def _(context: GradContext) -> None:
+    """Each of the outputs is a sum of products of two inputs: their gradients are those of products."""
+    x, y, d = context.input("X"), context.input("Y"), context.input("DOut")
+    ddx, ddy = context.input("DDX"), context.input("DDY")
+    out, of_x, of_y = (context.out_grad(slot) for slot in ("DDOut", "X@GRAD", "Y@GRAD"))
+    for left, right, slots in ((ddx, y, ("DDX", "Y")), (x, ddy, ("X", "DDY"))):
+        if out and left and right:
+            grads = {"X@GRAD": context.in_grad(slots[0]), "Y@GRAD": context.in_grad(slots[1])}
+            context.emit("elementwise_mul_grad", {"X": left, "Y": right, "Out@GRAD": out}, grads)
+    for left, right, slot, name in ((of_x, ddy, "DDY", "Y@GRAD"), (ddx, of_y, "DDX", "X@GRAD")):
+        if left and right:
+            context.emit("elementwise_mul", {"X": left, "Y": right}, {"Out": context.in_grad("DOut")})
+            inputs = {"X": left, "Y": right, "Out@GRAD": d}
+            context.emit("elementwise_mul_grad", inputs, {name: context.in_grad(slot)})
 
 
 emits_once_more(

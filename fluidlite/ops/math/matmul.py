@@ -7,7 +7,7 @@ from typing import Any, TypeAlias
 
 from fluidlite.base.dtypes import Array
 from fluidlite.base.errors import ShapeError
-from fluidlite.base.registry import OF_2X_ATTR, GradContext, KernelContext, Op, Spec, later
+from fluidlite.base.registry import OF_2X_ATTR, GradContext, KernelContext, Op, Spec, get, later
 from fluidlite.ops.gradients import emits_once_more
 from fluidlite.ops.kernels.products import shared_product
 from fluidlite.ops.math.elementwise import common_size
@@ -338,6 +338,21 @@ def _(
         xp, _v2_operands(X, Y, trans_x, trans_y), dOut, trans_x and X.ndim > 1, trans_y and Y.ndim > 1, wants
     )
     return _reshaped(dx, X.shape), _reshaped(dy, Y.shape)
+
+
+@get("matmul_v2_grad").grad_rule("X Y Out@GRAD")
+def _(context: GradContext) -> None:
+    """The product is linear in each operand, so its own ops, with what comes in for one of them, say it."""
+    x, y, d = context.input("X"), context.input("Y"), context.input("Out@GRAD")
+    ddx, ddy = context.out_grad("X@GRAD"), context.out_grad("Y@GRAD")
+    if ddx:
+        context.emit("matmul_v2", {"X": ddx, "Y": y}, {"Out": context.in_grad("Out@GRAD")})
+        slots = {"X": ddx, "Y": y, "Out@GRAD": d}
+        context.emit("matmul_v2_grad", slots, {"Y@GRAD": context.in_grad("Y")})
+    if ddy:
+        context.emit("matmul_v2", {"X": x, "Y": ddy}, {"Out": context.in_grad("Out@GRAD")})
+        slots = {"X": x, "Y": ddy, "Out@GRAD": d}
+        context.emit("matmul_v2_grad", slots, {"X@GRAD": context.in_grad("X")})
 
 
 bmm = Op("bmm", "X Y -> Out")

@@ -9,7 +9,8 @@ import numpy as np
 
 from fluidlite.base.dtypes import Array
 from fluidlite.base.errors import ShapeError
-from fluidlite.base.registry import INTS, AttrType, GradContext, Lod, Op, Spec, WithLod, required
+from fluidlite.base.registry import INTS, AttrType, GradContext, Lod, Op, Spec, WithLod, get, required
+from fluidlite.ops.gradients import emits_once_more
 from fluidlite.ops.kernels.numbers import check_axes, first_ints, ints
 from fluidlite.values.tensor import lengths_of, offsets_of
 
@@ -60,6 +61,14 @@ def _(xp: Any, X: list[Array], AxisTensor: Array | None, dOut: Array, axis: int)
     cuts = np.cumsum([x.shape[axis] for x in X])[:-1].tolist()
     return ([xp.ascontiguousarray(part) for part in xp.split(dOut, cuts, axis=axis)],)
 
+
+emits_once_more(
+    get("concat_grad"),
+    reads={"AxisTensor": "AxisTensor"},
+    incoming={"X": "X@GRAD"},
+    writes={"Out": "Out@GRAD"},
+    type="concat",
+)
 
 split = Op(
     "split",

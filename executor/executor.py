@@ -222,7 +222,10 @@ class Executor:
         if not names and not feed and self._first_run(program):
             self._interpret(_Request(program, feed, names, scope, return_numpy, None))
             return []
-        feed = self._signature(program, feed, names).keep(feed, scope)
+        signature = self._signature(program, feed, names)
+        if signature.kept:
+            feed = signature.keep(feed, scope)
+            signature = self._signature(program, feed, names)
         request = _Request(program, feed, names, scope, return_numpy, prune_to)
         if self.naive or flags.check_nan_inf():
             return [present(value, lod, return_numpy) for value, lod in self._interpret(request)]
@@ -232,10 +235,10 @@ class Executor:
                 program,
                 scope,
                 self.random,
-                lambda: self._run_plan(request),
+                lambda: self._run_plan(request, signature),
                 lambda: self._interpret(request._replace(names=[]), searched),
             )
-        return self._run_plan(request)
+        return self._run_plan(request, signature)
 
     def _first_run(self, program: Program) -> bool:
         key = (program.serial, program.version)
@@ -247,10 +250,9 @@ class Executor:
         self._seen.add(key)
         return True
 
-    def _run_plan(self, request: _Request) -> list[Any]:
-        program, feed, names, scope, return_numpy, prune_to = request
-        signature = self._signature(program, feed, names)
-        arguments, form = signature.arguments(feed)
+    def _run_plan(self, request: _Request, signature: feeding.Signature) -> list[Any]:
+        program, _, _, scope, return_numpy, prune_to = request
+        arguments, form = signature.arguments(request.feed)
         key = (
             program.serial,
             program.version,
@@ -309,8 +311,10 @@ class Executor:
 
         with self._plans.lock:
             entry = self._plans.find(key, form, signature.free, scope, make)
-            bound = next((bound for bound in entry.bounds if bound.lock.acquire(blocking=False)), None)
-            if bound is None:
+            for bound in entry.bounds:
+                if bound.lock.acquire(blocking=False):
+                    break
+            else:
                 # new, or run by another thread: the source is shared, only its buffers are made once more
                 bound = BoundPlan(entry.plan, scope, self.place, self.random, switches=self.threads is None)
                 bound.lock.acquire()

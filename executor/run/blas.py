@@ -32,14 +32,14 @@ class BlasSwitch:
         """A run begins."""
         with self._lock:
             self._inside += 1
-            if self._inside == 1:
+            if self._inside == 1 and self.threads > 1:
                 self.setter(1)
 
     def leave(self) -> None:
         """A run ends."""
         with self._lock:
             self._inside -= 1
-            if self._inside == 0:
+            if self._inside == 0 and self.threads > 1:
                 self.setter(self.threads)
 
 

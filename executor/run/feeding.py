@@ -67,6 +67,7 @@ class Signature:
         """
         arguments: list[Any] = []
         form: list[tuple[Any, Any, bool]] = []
+        are_ready = True
         feeds = zip(self.names, self.variables, self.dtypes, self._fitting, strict=True)
         for name, var, dtype, fitting in feeds:
             value = feed[name]
@@ -77,6 +78,7 @@ class Signature:
                 arguments.append(given)
                 form.append((given.shape, dtype, False))
                 continue
+            are_ready = False
             array, lod = self._convert(var, dtype, value)
             if is_ready and array is given and len(fitting) < _MOST_SHAPES:
                 fitting.add(given.shape)
@@ -86,7 +88,8 @@ class Signature:
             shape = getattr(array, "shape", None)
             # the number of rows of sequences changes from batch to batch: such feeds share one form
             form.append((None if lod else shape, getattr(array, "dtype", None), bool(lod)))
-        self._check_dtypes(tuple(dtype for _, dtype, _ in form))
+        if not are_ready:
+            self._check_dtypes(tuple(dtype for _, dtype, _ in form))
         return arguments, tuple(form)
 
     def doubt_shapes(self, form: Form) -> None:
@@ -137,8 +140,6 @@ class Signature:
         """Put what is fed to persistable variables into the scope, where later runs and the user find it; the
         other feeds.
         """
-        if not self.kept:
-            return feed
         for name, var, dtype in zip(self.names, self.variables, self.dtypes, strict=True):
             if name in self.kept:
                 array, lod = self._convert(var, dtype, feed[name])

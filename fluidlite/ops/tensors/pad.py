@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Sequence
 from typing import Any, TypeAlias
 
@@ -127,6 +128,7 @@ def _(X: Spec, Paddings: Spec | None, paddings: list[int], mode: str, data_forma
     return X.with_shape(_padded_shape(X.shape, _image_pairs(paddings, None, data_format)))
 
 
+@functools.lru_cache(maxsize=64)
 def _sources(size: int, pair: tuple[int, int], mode: str) -> Array:
     """For each element along a padded dimension the number of the element that it shows."""
     return np.pad(np.arange(size), pair, mode="reflect" if mode == "reflect" else "edge")
@@ -158,19 +160,20 @@ def _(
     pairs = _image_pairs(paddings, Paddings, data_format)
     if mode != "constant":
         for axis, pair in enumerate(pairs):
-            dOut = _folded(xp, dOut, axis, pair, _sources(X.shape[axis], pair, mode))
+            if any(pair):
+                dOut = _folded(dOut, axis, pair, _sources(X.shape[axis], pair, mode))
         return dOut
     return xp.ascontiguousarray(_unpadded(dOut, pairs))
 
 
-def _folded(xp: Any, d: Array, axis: int, pair: tuple[int, int], sources: Array) -> Array:
+def _folded(d: Array, axis: int, pair: tuple[int, int], sources: Array) -> Array:
     """The padding's gradients added to those of the elements that it shows."""
-    rows = xp.moveaxis(d, axis, 0)
-    size = len(rows) - sum(pair)
-    out = rows[pair[0] : pair[0] + size].copy()
-    for i in (*range(pair[0]), *range(pair[0] + size, len(rows))):
-        out[int(sources[i])] += rows[i]
-    return xp.ascontiguousarray(xp.moveaxis(out, 0, axis))
+    before = (slice(None),) * axis
+    start, end = pair[0], d.shape[axis] - pair[1]
+    out = d[(*before, slice(start, end))].copy()
+    for i in (*range(start), *range(end, d.shape[axis])):
+        out[(*before, int(sources[i]))] += d[(*before, i)]
+    return out
 
 
 # ---------------------------------------------------------------------- pad3d, as 2.x has it
@@ -200,6 +203,7 @@ def _(X: Spec, Paddings: Spec | None, paddings: list[int], data_format: str) -> 
     return X.with_shape(dim if dim < 0 else dim + sum(sides.get(i, ())) for i, dim in enumerate(X.shape))
 
 
+@functools.lru_cache(maxsize=64)
 def _repeated_places(size: int, sides: tuple[int, int], mode: str) -> Array:
     """For each element of a padded dimension the one that it repeats."""
     return np.pad(np.arange(size), sides, mode=_PAD3D_MODES[mode])  # type: ignore[call-overload, no-any-return]
@@ -229,7 +233,5 @@ def _(
         if mode == "constant":
             d = xp.take(d, xp.arange(side[0], side[0] + X.shape[axis]), axis=axis)
         elif any(side):
-            rows = xp.zeros((X.shape[axis], *xp.moveaxis(d, axis, 0).shape[1:]), d.dtype)
-            xp.add.at(rows, xp.asarray(_repeated_places(X.shape[axis], side, mode)), xp.moveaxis(d, axis, 0))
-            d = xp.moveaxis(rows, 0, axis)
+            d = _folded(d, axis, side, _repeated_places(X.shape[axis], side, mode))
     return d

@@ -13,6 +13,7 @@ from fluidlite.base import registry
 from fluidlite.base.registry import WithLod
 from fluidlite.executor.fast.loops.compiler import is_available
 from fluidlite.executor.fast.loops.searches import Searches
+from fluidlite.ops.detection.proposals import distribute_fpn_proposals
 from fluidlite.ops.losses.detection_map import detection_map
 from fluidlite.ops.sequences.beam_search import beam_search, decode
 from fluidlite.ops.sequences.sequence_ids import topk_avg
@@ -246,3 +247,31 @@ def test_averages_of_the_best_of_all_images() -> None:
     assert_same(places, chosen)
     np.testing.assert_allclose(means.value.ravel(), wanted, rtol=1e-6)
     np.testing.assert_allclose(gradient.ravel(), wanted_gradient, rtol=1e-5)
+
+
+# ---------------------------------------------------------------------- levels of a pyramid
+def test_regions_of_each_level() -> None:
+    random, lengths = np.random.default_rng(13), [3, 0, 6]
+    sides = random.uniform(5, 500, (sum(lengths), 1))
+    given = np.concatenate([np.zeros_like(sides)] * 2 + [sides] * 2, axis=1).astype("float32")
+    given[4] = np.nan  # on the lowest level, as in 1.8.5
+    given[5] = [9, 9, 3, 3]  # empty
+    found = distribute_fpn_proposals.compute(
+        xp=np,
+        FpnRois=given,
+        FpnRois_lod=lod_of(lengths),
+        min_level=2,
+        max_level=4,
+        refer_level=3,
+        refer_scale=100,
+    )
+    levels = [
+        2 if np.isnan(side) else int(np.clip(3 + np.log2((side + 1) / 100), 2, 4)) for side in given[:, 2]
+    ]
+    levels[5] = 2
+    rows = [[row for row, one in enumerate(levels) if one == level] for level in (2, 3, 4)]
+    images = np.repeat(range(len(lengths)), lengths)
+    for part, wanted in zip(found["MultiFpnRois"], rows, strict=True):
+        assert_same(part, given[wanted], lod_of(np.bincount(images[wanted], minlength=len(lengths))))
+    order = [row for part in rows for row in part]
+    np.testing.assert_array_equal(found["RestoreIndex"][order, 0], range(len(order)))

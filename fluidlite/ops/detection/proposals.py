@@ -16,6 +16,7 @@ from fluidlite.base.registry import AttrType, KernelContext, Lod, Op, Spec, With
 from fluidlite.ops.detection.boxes import check_boxes
 from fluidlite.ops.kernels.boxes import areas
 from fluidlite.ops.kernels.regions import rows_lod
+from fluidlite.ops.kernels.sequence_rows import lengths_lod, lengths_of, owners
 from fluidlite.ops.kernels.suppression import kept_boxes
 from fluidlite.ops.signatures import with_attrs
 from fluidlite.values.tensor import host
@@ -170,7 +171,8 @@ def _levels_of(rois: Array, attrs: Attrs) -> Array:
     empty = (rois[:, 2] < rois[:, 0]) | (rois[:, 3] < rois[:, 1])
     side = np.sqrt(np.where(empty, rois.dtype.type(0), areas(rois, normalized=False)))
     level = np.floor(np.log2(side / attrs["refer_scale"] + rois.dtype.type(1e-6)) + attrs["refer_level"])
-    return np.clip(level, attrs["min_level"], attrs["max_level"])
+    # that of a box which is no number is the lowest, as in 1.8.5
+    return np.minimum(np.fmax(level, attrs["min_level"]), attrs["max_level"])
 
 
 @distribute_fpn_proposals.kernel
@@ -178,17 +180,21 @@ def _levels_of(rois: Array, attrs: Attrs) -> Array:
 def _(xp: Any, FpnRois: Array, FpnRois_lod: Lod, attrs: Attrs) -> dict[str, Any]:
     if not FpnRois_lod:
         raise ShapeError("op 'distribute_fpn_proposals': FpnRois has no level of detail: a sequence an image")
-    rois, offsets = host(FpnRois), np.array(FpnRois_lod[-1])
-    levels = _levels_of(rois, attrs)
-    parts = [np.flatnonzero(levels == level) for level in range(attrs["min_level"], attrs["max_level"] + 1)]
-    order = np.concatenate(parts)
+    rois, lengths = host(FpnRois), lengths_of(np.array(FpnRois_lod[-1]))
+    levels = _levels_of(rois, attrs).astype(np.int64) - attrs["min_level"]
+    count = attrs["max_level"] - attrs["min_level"] + 1
+    order = np.argsort(levels, kind="stable")
     restore = np.empty((len(order), 1), np.int32)
     restore[order, 0] = np.arange(len(order))
-    lods = [(tuple(int(end) for end in np.searchsorted(part, offsets)),) for part in parts]
-    return {
-        "MultiFpnRois": [WithLod(xp.asarray(rois[part]), lod) for part, lod in zip(parts, lods, strict=True)],
-        "RestoreIndex": xp.asarray(restore),
-    }
+    by_level = rois[order]
+    places = levels * len(lengths) + owners(lengths)
+    counts = np.bincount(places, minlength=count * len(lengths)).reshape(count, len(lengths))
+    parts, start = [], 0
+    for ends in np.cumsum(counts, axis=1).tolist():
+        size = ends[-1] if ends else 0
+        parts.append(WithLod(xp.asarray(by_level[start : start + size]), ((0, *ends),)))
+        start += size
+    return {"MultiFpnRois": parts, "RestoreIndex": xp.asarray(restore)}
 
 
 # ------------------------------------------------------------------ collect_fpn_proposals
@@ -224,9 +230,10 @@ def _(
     rois, scores = (
         np.concatenate([host(part) for part in level]) for level in (MultiLevelRois, MultiLevelScores)
     )
-    counts = [np.diff(lod[-1]) for lod in MultiLevelRois_lod]
-    images = np.concatenate([np.repeat(np.arange(len(count)), count) for count in counts])
+    offsets = np.array([lod[-1] for lod in MultiLevelRois_lod])
+    counts = offsets[:, 1:] - offsets[:, :-1]
+    images = np.tile(np.arange(counts.shape[1]), len(counts)).repeat(counts.reshape(-1))
     best = np.argsort(-scores.reshape(-1), kind="stable")[:post_nms_topN]
     best = best[np.argsort(images[best], kind="stable")]
-    ends = np.cumsum(np.bincount(images[best], minlength=len(counts[0])))
-    return WithLod(xp.asarray(rois[best]), ((0, *(int(end) for end in ends)),))
+    found = np.bincount(images[best], minlength=counts.shape[1])
+    return WithLod(xp.asarray(rois[best]), lengths_lod(found))

@@ -11,7 +11,7 @@ import numpy as np
 
 from fluidlite.base.dtypes import Array
 from fluidlite.base.errors import ShapeError
-from fluidlite.base.registry import AttrType, Op, Spec, WithLod, required
+from fluidlite.base.registry import AttrType, KernelContext, Op, Spec, WithLod, required
 from fluidlite.ops.kernels.regions import rows_lod
 from fluidlite.ops.kernels.suppression import kept_boxes
 from fluidlite.ops.signatures import with_attrs
@@ -76,7 +76,9 @@ def _found_at(
     return _decoded(anchors[rows], deltas[rows], info), flat[places], classes
 
 
-def _found_in_image(levels: list[tuple[Array, Array, Array]], info: Array, attrs: Attrs) -> Array:
+def _found_in_image(
+    levels: list[tuple[Array, Array, Array]], info: Array, attrs: Attrs, ctx: KernelContext
+) -> Array:
     """(R, 6) of one image: class from 1, score, box; best first."""
     last = len(levels) - 1  # the coarsest level takes part whatever its scores are
     found = [
@@ -88,7 +90,8 @@ def _found_in_image(levels: list[tuple[Array, Array, Array]], info: Array, attrs
     for label in np.unique(classes):
         rows = np.flatnonzero(classes == label)
         rows = rows[np.argsort(-scores[rows], kind="stable")]
-        kept.append(rows[kept_boxes(boxes[rows], attrs["nms_threshold"], False, attrs["nms_eta"])])
+        limit, eta = attrs["nms_threshold"], attrs["nms_eta"]
+        kept.append(rows[kept_boxes(boxes[rows], limit, False, eta, ctx=ctx)])
     best = np.concatenate(kept) if kept else np.empty(0, np.int64)
     best = best[np.argsort(-scores[best], kind="stable")]
     best = best[: attrs["keep_top_k"]] if attrs["keep_top_k"] > -1 else best
@@ -99,12 +102,18 @@ def _found_in_image(levels: list[tuple[Array, Array, Array]], info: Array, attrs
 @retinanet_detection_output.kernel
 @with_attrs(_ATTRS)
 def _(
-    xp: Any, BBoxes: list[Array], Scores: list[Array], Anchors: list[Array], ImInfo: Array, attrs: Attrs
+    xp: Any,
+    BBoxes: list[Array],
+    Scores: list[Array],
+    Anchors: list[Array],
+    ImInfo: Array,
+    attrs: Attrs,
+    ctx: KernelContext,
 ) -> WithLod:
     levels = [tuple(host(part) for part in level) for level in zip(BBoxes, Scores, Anchors, strict=True)]
     found = [
         _found_in_image(
-            [(boxes[number], scores[number], anchors) for boxes, scores, anchors in levels], info, attrs
+            [(boxes[number], scores[number], anchors) for boxes, scores, anchors in levels], info, attrs, ctx
         )
         for number, info in enumerate(host(ImInfo))
     ]

@@ -30,13 +30,12 @@ def _(X: Spec, axis: int, indexes: list[int]) -> Spec:
 def _(xp: Any, X: Array, axis: int, indexes: list[int]) -> Array:
     slices = xp.moveaxis(X, axis, 1)[:, indexes]  # [batch, slices, rows, columns]
     batch, count, rows, columns = slices.shape
-    left = slices.reshape(batch * count, rows * columns).copy()
+    left = slices.reshape(batch * count, rows, columns).copy()
     every = xp.arange(batch * count)
     mask = xp.zeros(left.shape, bool)
-    row, column = xp.divmod(xp.arange(rows * columns), columns)
     for _ in range(min(rows, columns)):
-        best = left.argmax(axis=1)
-        mask[every, best] = True
-        left[(row == row[best][:, None]) | (column == column[best][:, None])] = -xp.inf
+        row, column = xp.divmod(left.reshape(len(left), -1).argmax(axis=1), columns)
+        mask[every, row, column] = True
+        left[every, row] = left[every, :, column] = -xp.inf
     focus = mask.reshape(batch, count, rows, columns).any(axis=1, keepdims=True)
     return xp.broadcast_to(xp.moveaxis(focus, 1, axis), X.shape).astype(X.dtype)

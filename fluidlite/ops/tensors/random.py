@@ -4,6 +4,7 @@ the run's own generator.
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
@@ -329,6 +330,15 @@ def _c_rand(seed: int) -> Iterator[int]:
         del state[:-31]
 
 
+def _permutation(n: int, seed: int) -> Array:
+    """The permutation that a seed stands for: the same in each run."""
+    rand = _c_rand(seed)
+    return _shuffled(n, lambda i: next(rand) % (i + 1))
+
+
+_MOST_KEPT = 1 << 16  # numbers of a permutation that is not made anew for each run
+_kept_permutation = functools.lru_cache(maxsize=8)(_permutation)
+
 randperm = Op(
     "randperm", "-> Out", random=True, lod=None, attrs={"n": required(AttrType.INT), "seed": 0, "dtype": 3}
 )
@@ -345,8 +355,8 @@ def _(n: int, dtype: int) -> Spec:
 def _(xp: Any, ctx: KernelContext, n: int, seed: int, dtype: int) -> Array:
     if not seed:
         return _finish(xp, ctx.rng(0).permutation(n), (n,), dtype)
-    rand = _c_rand(seed)
-    return _finish(xp, _shuffled(n, lambda i: next(rand) % (i + 1)), (n,), dtype)
+    found = _kept_permutation(n, seed).copy() if n <= _MOST_KEPT else _permutation(n, seed)
+    return _finish(xp, found, (n,), dtype)
 
 
 sampling_id = Op("sampling_id", "X -> Out", random=True, attrs={"min": 0.0, "max": 1.0, "seed": 0})

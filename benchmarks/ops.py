@@ -122,22 +122,43 @@ def ratio_of(times: list[Any]) -> float | None:
     return times[0] / times[1] if len(times) > 1 and all(isinstance(one, float) for one in times) else None
 
 
-def page_of(found: dict[str, dict[str, list[list[Any]]]]) -> str:
-    """The ratios as a page: a table for each file of rows, and the reason where one of them is above 3."""
+def rows_on(page: pathlib.Path) -> dict[str, dict[str, str]]:
+    """The lines of a page's rows, by file and row."""
+    found: dict[str, dict[str, str]] = {}
+    rows: dict[str, str] = {}
+    for line in page.read_text().splitlines() if page.exists() else ():
+        if line.startswith("## "):
+            rows = found[line[3:].lower()] = {}
+        elif line.startswith("| ") and not line.startswith("| row "):
+            rows[line[2:].partition(" | ")[0]] = line
+    return found
+
+
+def line_of(file: str, name: str, sizes: list[list[Any]]) -> str:
+    """A row of the page: ratios, and the reason where one of them is above 3."""
+    ratios = [ratio_of(times) for times in sizes]
+    cells = ["-" if ratio is None else f"{ratio:.2f}" for ratio in ratios]
+    slow = [place for place, ratio in enumerate(ratios) if ratio is not None and ratio > 3]
+    # what is slow only where there is little to do is so because of its calls
+    otherwise = "" if 2 in slow else OVERHEAD
+    reason = REASONS.get(file, {}).get(name, otherwise) * bool(slow)
+    return f"| {name} | {' | '.join(cells)} | {reason} |"
+
+
+def page_of(found: dict[str, dict[str, list[list[Any]]]], before: dict[str, dict[str, str]]) -> str:
+    """The ratios as a page: a table for each file of rows. Rows that were not timed stay as they were."""
     lines = [PAGE]
-    for file, rows in found.items():
+    for file in sorted({*found, *before}):
         module = importlib.import_module(f"op_rows.{file}")
         assert module.__doc__ is not None
         lines += ["", f"## {file.capitalize()}", "", " ".join(module.__doc__.split()), ""]
         lines += ["| row | small | medium | large | above 3, because |", "|---|---|---|---|---|"]
-        reasons = REASONS.get(file, {})
-        for name, sizes in rows.items():
-            ratios = [ratio_of(times) for times in sizes]
-            cells = ["-" if ratio is None else f"{ratio:.2f}" for ratio in ratios]
-            slow = [place for place, ratio in enumerate(ratios) if ratio is not None and ratio > 3]
-            # what is slow only where there is little to do is so because of its calls
-            otherwise = "" if 2 in slow else OVERHEAD
-            lines.append(f"| {name} | {' | '.join(cells)} | {reasons.get(name, otherwise) * bool(slow)} |")
+        new, old = found.get(file, {}), before.get(file, {})
+        for name in module.ROWS:
+            if name in new:
+                lines.append(line_of(file, name, new[name]))
+            elif name in old:
+                lines.append(old[name])
     return "\n".join(lines) + "\n"
 
 
@@ -148,9 +169,9 @@ def main() -> None:
     )
     files = sorted(path.stem for path in (HERE / "op_rows").glob("*.py") if path.stem != "made")
     parser.add_argument("files", nargs="*", default=files, help=f"of {', '.join(files)}")
-    parser.add_argument("--only", default="", help="rows with this in their names")
+    parser.add_argument("--only", nargs="*", default=[""], help="rows with one of these in their names")
     parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--page", help="a file to write the ratios to, as a page")
+    parser.add_argument("--page", help="a page to write the ratios to; other rows stay")
     parser.add_argument("--seconds", type=float, default=0.3, help="of a round")
     args = parser.parse_args()
 
@@ -167,7 +188,7 @@ def main() -> None:
     found: dict[str, dict[str, list[list[Any]]]] = {}
     for file in args.files:
         for name, sizes in importlib.import_module(f"op_rows.{file}").ROWS.items():
-            for size in range(len(sizes) if args.only in name else 0):
+            for size in range(len(sizes) if any(text in name for text in args.only) else 0):
                 times = compare(frameworks, (file, name, size), args.rounds, args.seconds)
                 found.setdefault(file, {}).setdefault(name, []).append(times)
                 print(
@@ -176,7 +197,8 @@ def main() -> None:
     for framework in frameworks:
         framework.close()
     if args.page:
-        pathlib.Path(args.page).write_text(page_of(found))
+        page = pathlib.Path(args.page)
+        page.write_text(page_of(found, rows_on(page)))
 
 
 if __name__ == "__main__":

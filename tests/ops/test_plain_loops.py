@@ -13,6 +13,7 @@ from fluidlite.base import registry
 from fluidlite.base.registry import WithLod
 from fluidlite.executor.fast.loops.compiler import is_available
 from fluidlite.executor.fast.loops.searches import Searches
+from fluidlite.ops.detection import roi_average
 from fluidlite.ops.detection.proposals import distribute_fpn_proposals
 from fluidlite.ops.losses.detection_map import detection_map
 from fluidlite.ops.sequences.beam_search import beam_search, decode
@@ -275,3 +276,33 @@ def test_regions_of_each_level() -> None:
         assert_same(part, given[wanted], lod_of(np.bincount(images[wanted], minlength=len(lengths))))
     order = [row for part in rows for row in part]
     np.testing.assert_array_equal(found["RestoreIndex"][order, 0], range(len(order)))
+
+
+# ---------------------------------------------------------------------- means over the bins of regions
+@pytest.mark.parametrize("odd", [0.0, np.inf, np.nan])
+def test_bins_of_all_pixels_and_of_those_that_are_read(monkeypatch: pytest.MonkeyPatch, odd: float) -> None:
+    random, lengths = np.random.default_rng(15), [2, 0, 3]
+    images = random.standard_normal((3, 12, 9, 7)).astype("float32")
+    images[2, 5, 4, 3] += odd
+    low = random.uniform(-5, 60, (5, 2))
+    regions = np.concatenate((low, low + random.uniform(0, 80, (5, 2))), axis=1).astype("float32")
+    options = {
+        "xp": np,
+        "X": images,
+        "ROIs": regions,
+        "ROIs_lod": lod_of(lengths),
+        "RoisNum": None,
+        "output_channels": 2,
+        "spatial_scale": 0.1,
+        "pooled_height": 3,
+        "pooled_width": 2,
+    }
+    d = random.standard_normal((5, 2, 3, 2)).astype("float32")
+    d[0, 0, 0, 0] += odd
+    found = []
+    for most in (1 << 26, 0):
+        monkeypatch.setattr(roi_average, "_MOST_PRODUCTS", most)
+        backward = registry.get("psroi_pool_grad").compute(dOut=d, **options)
+        found.append((roi_average.psroi_pool.compute(**options), backward))
+    for one, other in zip(*found, strict=True):
+        np.testing.assert_allclose(one, other, atol=1e-6)

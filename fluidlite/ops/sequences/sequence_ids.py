@@ -131,7 +131,7 @@ def _(X: Spec, ROW: Spec, topks: list[int], channel_num: int) -> tuple[Spec, Spe
     return Spec((ROW.shape[0], channel_num * len(topks)), X.dtype, 0), Spec((-1,), VarType.INT32)
 
 
-class _Lines:
+class _ImageLines:
     """The lines of all images: `places` [rows, channels, widest] are the positions in X of their numbers, of
     which `is_there` [rows, 1, widest] says which there are, and `widths` [rows, 1, 1] how many.
     """
@@ -164,7 +164,7 @@ class _Lines:
 
 
 # the gradient asks for what the op had
-_lines = functools.lru_cache(maxsize=4)(_Lines)
+_lines = functools.lru_cache(maxsize=4)(_ImageLines)
 
 
 @topk_avg.kernel

@@ -168,11 +168,14 @@ def _(
 
 def _folded(d: Array, axis: int, pair: tuple[int, int], sources: Array) -> Array:
     """The padding's gradients added to those of the elements that it shows."""
-    before = (slice(None),) * axis
     start, end = pair[0], d.shape[axis] - pair[1]
-    out = d[(*before, slice(start, end))].copy()
+
+    def at(place: int | slice) -> tuple[int | slice, ...]:
+        return (*(slice(None),) * axis, place)
+
+    out = d[at(slice(start, end))].copy()
     for i in (*range(start), *range(end, d.shape[axis])):
-        out[(*before, int(sources[i]))] += d[(*before, i)]
+        out[at(int(sources[i]))] += d[at(i)]
     return out
 
 

@@ -150,3 +150,101 @@ def test_whole_and_floating_numbers_of_one_op_are_told_apart() -> None:
         with pytest.raises(KernelError, match="iou_similarity does not have kernel for int64"):
             exe = fluid.Executor(fluid.CPUPlace())
             exe.run(feed={"boxes": np.arange(8).reshape(2, 4)}, fetch_list=[overlaps])
+
+
+def of_images(count: int) -> Any:
+    return np.zeros([count, 1, 4, 4], "float32")
+
+
+def in_one_sequence(array: Any) -> Any:
+    return array, [[len(array)]]
+
+
+@pytest.mark.parametrize(
+    ("case", "message"),
+    [
+        (
+            Case(
+                "warpctc",
+                {"Logits": in_one_sequence(ROWS), "Label": in_one_sequence(places([5]))},
+                {"Loss": 0},
+            ),
+            "Label holds 5, which is not one of the 3 classes",
+        ),
+        (
+            Case(
+                "linear_chain_crf",
+                {
+                    "Emission": in_one_sequence(ROWS),
+                    "Transition": np.ones([5, 3], "float32"),
+                    "Label": in_one_sequence(places([1], [7])),
+                },
+                {"LogLikelihood": 0},
+            ),
+            "Label holds 7, which is not one of the 3 classes",
+        ),
+        (
+            Case(
+                "nce",
+                {"Input": ROWS, "Label": places([1], [-3]), "Weight": np.ones([4, 3], "float32")},
+                {"Cost": 0},
+                {"num_total_classes": 4},
+            ),
+            "Label holds -3, which is not one of the 4 classes",
+        ),
+        (
+            Case(
+                "hierarchical_sigmoid",
+                {"X": ROWS, "Label": places([1], [9]), "W": np.ones([3, 3], "float32")},
+                {"Out": 0},
+                {"num_classes": 4},
+            ),
+            "Label holds 9, which is not one of the 4 classes",
+        ),
+        (
+            Case(
+                "chunk_eval",
+                {"Inference": in_one_sequence(places([1], [5])), "Label": in_one_sequence(places([1], [0]))},
+                {"Recall": 0},
+                {"num_chunk_types": 2},
+            ),
+            "Inference holds 5, which is not one of the 5 classes",
+        ),
+        (
+            Case(
+                "grid_sampler", {"X": of_images(2), "Grid": np.zeros([1, 4, 4, 2], "float32")}, {"Output": 0}
+            ),
+            "X has 2 images, but Grid is one for 1",
+        ),
+        (
+            Case(
+                "yolov3_loss",
+                {
+                    "X": np.zeros([1, 8, 2, 2], "float32"),
+                    "GTBox": np.full([1, 1, 4], 0.3, "float32"),
+                    "GTLabel": np.array([[9]], "int32"),
+                },
+                {"Loss": 0},
+                {"anchors": [10, 13], "anchor_mask": [0], "class_num": 3},
+            ),
+            "GTLabel holds 9, which is not one of the 3 classes",
+        ),
+    ],
+    ids=str,
+)
+def test_labels_and_sizes_that_do_not_fit_are_named(case: Case, message: str) -> None:
+    program, feeds, names = build(case)
+    (outputs,) = (names[slot] for slot in case.expect)
+    with pytest.raises((KernelError, ShapeError), match=f"op '{case.op}': {message}"):
+        run(program, feeds, outputs)
+
+
+@pytest.mark.parametrize("naive", [False, True])
+def test_parts_of_open_sizes_that_do_not_fit(naive: bool) -> None:
+    with fluid.program_guard(fluid.Program(), fluid.Program()):
+        parts = [fluid.data(name, [None, None]) for name in ("upper", "lower")]
+        whole = fluid.layers.concat(parts, axis=0)
+        exe = fluid.Executor(fluid.CPUPlace())
+        exe.naive = naive
+        with pytest.raises(ShapeError, match="op 'concat': .* differ outside axis 0"):
+            exe.run(feed={"upper": ROWS, "lower": ROWS[:, :2]}, fetch_list=[whole])

@@ -134,6 +134,8 @@ def _(e: Emitter) -> None:
     first = shapes[0]
     assert first is not None
     axis = e.attr("axis") % len(first)
+    if any(_differs(shape, first, axis) for shape in shapes[1:]):
+        e.builder.inferred(e.op)  # says which
     total = sum(shape[axis] for shape in shapes if shape is not None)
     shape = (*first[:axis], total, *first[axis + 1 :])
     out = e.out("Out", shape, parts[0].dtype)
@@ -146,6 +148,13 @@ def _(e: Emitter) -> None:
         stop = start + part.shape[axis]
         e.copy(source_of(e, part), e.piece(out, start, stop, axis))
         start = stop
+
+
+def _differs(shape: tuple[int, ...] | None, first: tuple[int, ...], axis: int) -> bool:
+    """True if two arrays of as many dimensions differ in one beside `axis`."""
+    if shape is None or len(shape) != len(first):
+        return False
+    return shape[:axis] != first[:axis] or shape[axis + 1 :] != first[axis + 1 :]
 
 
 @lowering("concat_grad")

@@ -17,6 +17,7 @@ from fluidlite.base.dtypes import Array, VarType
 from fluidlite.base.errors import ShapeError
 from fluidlite.base.registry import INTS, AttrType, Op, Spec, required
 from fluidlite.ops.kernels.boxes import overlaps
+from fluidlite.ops.kernels.numbers import check_classes
 from fluidlite.ops.signatures import with_attrs
 
 
@@ -231,7 +232,9 @@ class _Targets:
         self.weight = (2 - found[:, 2] * found[:, 3]) * self.score
         smooth = min(1 / attrs["class_num"], 1 / 40) if attrs["use_label_smooth"] else 0
         self.labels = xp.full((len(which), attrs["class_num"]), smooth, grid.dtype)
-        self.labels[xp.arange(len(which)), labels[self.image, which]] = 1 - smooth
+        of_objects = labels[self.image, which]
+        check_classes(xp, "yolov3_loss", "GTLabel", of_objects, attrs["class_num"])
+        self.labels[xp.arange(len(which)), of_objects] = 1 - smooth
         self.said = grid.transpose(0, 1, 3, 4, 2)[self.cells]
 
 

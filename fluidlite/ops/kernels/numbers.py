@@ -11,10 +11,10 @@ from typing import Any
 import numpy as np
 
 from fluidlite.base.dtypes import Array
-from fluidlite.base.errors import ShapeError
+from fluidlite.base.errors import KernelError, ShapeError
 from fluidlite.values.tensor import host
 
-__all__ = ["as_matrix", "at_last", "check_axes", "first_ints", "given_ints", "ints"]
+__all__ = ["as_matrix", "at_last", "check_axes", "check_classes", "first_ints", "given_ints", "ints"]
 
 
 def as_matrix(array: Array, axis: int = 1) -> Array:
@@ -44,6 +44,17 @@ def check_axes(type: str, shape: Sequence[int], axes: Sequence[int], rank: int |
         raise ShapeError(f"op {type!r}: axis {outside[0]} is outside of {rank} dimensions (X{list(shape)})")
     if len({axis % rank for axis in axes}) < len(axes):
         raise ShapeError(f"op {type!r}: {list(axes)} names a dimension twice (X{list(shape)})")
+
+
+def check_classes(xp: Any, op: str, slot: str, labels: Array, count: int) -> None:
+    """KernelError where a label is none of the classes from 0 to `count` - 1.
+
+    Labels on a device are not looked at, which would stall the queue.
+    """
+    if xp is not np or not labels.size or (int(labels.min()) >= 0 and int(labels.max()) < count):
+        return
+    wrong = labels[(labels < 0) | (labels >= count)]
+    raise KernelError(f"op {op!r}: {slot} holds {int(wrong[0])}, which is not one of the {count} classes")
 
 
 def ints(value: Any) -> list[int]:

@@ -15,6 +15,7 @@ import numpy as np
 from fluidlite.base.dtypes import Array, VarType
 from fluidlite.base.errors import ShapeError
 from fluidlite.base.registry import INTS, LONGS, STRINGS, AttrType, KernelContext, Op, Spec, required
+from fluidlite.ops.kernels.numbers import check_classes
 from fluidlite.ops.losses.loss import sigmoid, softplus
 from fluidlite.ops.neural.embedding import NO_PADDING, table_gradient
 from fluidlite.values.sparse_products import add_by_columns
@@ -131,6 +132,8 @@ def _(
     Bias: Array | None,
     num_classes: int,
 ) -> tuple[Any, Any, Any]:
+    if PathTable is None or PathCode is None:
+        check_classes(xp, "hierarchical_sigmoid", "Label", Label, num_classes)
     nodes, turns, known = _path(xp, Label, PathTable, PathCode, num_classes)
     score = xp.matmul(W[nodes], X[:, :, None])[:, :, 0] + (0 if Bias is None else Bias.reshape(-1)[nodes])
     score = xp.clip(xp.where(known, score, X.dtype.type(0)), -40, 40)
@@ -255,6 +258,7 @@ def _(
     ctx: KernelContext,
 ) -> tuple[Any, Any, Any]:
     true = Label.reshape(len(Input), -1)
+    check_classes(xp, "nce", "Label", true, num_total_classes)
     if custom_neg_classes:
         drawn = np.tile(np.array(custom_neg_classes, np.int64), (len(Input), 1))
     else:

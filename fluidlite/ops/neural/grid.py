@@ -144,6 +144,8 @@ def _picked(xp: Any, images: Array, place: Array) -> Array:
 
 @grid_sampler.kernel
 def _(xp: Any, X: Array, Grid: Array, mode: str, padding_mode: str, align_corners: bool) -> Array:
+    if len(X) != len(Grid):
+        raise ShapeError(f"op 'grid_sampler': X has {len(X)} images, but Grid is one for {len(Grid)}")
     images = X.reshape(*X.shape[:2], -1)
     out = xp.zeros((*X.shape[:2], Grid.shape[1] * Grid.shape[2]), X.dtype)
     x, y = (places.at for places in _places(xp, Grid, X.shape, padding_mode, align_corners))

@@ -14,6 +14,7 @@ import numpy as np
 from fluidlite.base.dtypes import Array, VarType
 from fluidlite.base.errors import ShapeError
 from fluidlite.base.registry import INTS, AttrType, KernelContext, Lod, Op, Spec, required
+from fluidlite.ops.kernels.numbers import check_classes
 from fluidlite.ops.kernels.padding import Batch
 from fluidlite.ops.kernels.sequence_rows import level_of, owners
 from fluidlite.values.tensor import host
@@ -66,6 +67,7 @@ def _(
     batch = Batch(xp, Emission, Emission_lod, Length)
     emission = batch.pad(Emission)
     labels = xp.where(batch.mask, batch.pad(Label.reshape(Emission.shape[:-1])), 0)
+    check_classes(xp, "linear_chain_crf", "Label", labels, Emission.shape[-1])
     top, moves = emission.max(axis=2, keepdims=True), xp.exp(Transition)
     alpha, sizes = _forward_messages(xp, xp.exp(emission - top), moves)
     last = alpha[xp.arange(len(alpha)), xp.maximum(batch.lengths - 1, 0)]
@@ -334,6 +336,9 @@ def _(
     else:
         batch = Batch(np, tags[0], (), host(SeqLength))
         tags, lengths = [batch.unpadded(found) for found in tags], batch.lengths
+    for slot, found in zip(("Inference", "Label"), tags, strict=True):
+        # the number behind the tags of all types is that of what belongs to no chunk
+        check_classes(np, "chunk_eval", slot, found, num_chunk_types * _TAGS[chunk_scheme] + 1)
     apart = _set_apart(lengths, *(found.reshape(-1) for found in tags))
     counts = _chunk_counts(apart, num_chunk_types, chunk_scheme, excluded_chunk_types)
     precision, recall = (counts[2] / max(number, 1) for number in counts[:2])

@@ -11,6 +11,7 @@ import numpy as np
 from fluidlite.base.dtypes import Array, VarType
 from fluidlite.base.errors import KernelError, ShapeError
 from fluidlite.base.registry import KernelContext, Lod, Op, Spec, WithLod
+from fluidlite.ops.kernels.numbers import check_classes
 from fluidlite.ops.kernels.padding import Batch
 from fluidlite.values.tensor import host
 
@@ -125,7 +126,9 @@ def _(
     scores, batch = _frames(xp, Logits, Logits_lod, LogitsLength)
     targets = Batch(xp, Label, Label_lod, LabelLength)
     labels = targets.pad(Label if LabelLength is not None else Label.reshape(-1))
-    lattice = _Lattice(xp, xp.where(targets.mask, labels, blank), targets.lengths, blank)
+    classes = xp.where(targets.mask, labels, blank)
+    check_classes(xp, "warpctc", "Label", classes, scores.shape[-1])
+    lattice = _Lattice(xp, classes, targets.lengths, blank)
     shifted = scores - scores.max(axis=2, keepdims=True)
     chances = (shifted - xp.log(xp.exp(shifted).sum(axis=2, keepdims=True))).swapaxes(0, 1)
     places = xp.broadcast_to(lattice.classes, (len(chances), *lattice.classes.shape))

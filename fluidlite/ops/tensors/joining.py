@@ -44,7 +44,11 @@ def _(X: list[Spec], AxisTensor: Spec | None, axis: int) -> Spec:
 @concat.kernel
 def _(xp: Any, X: list[Array], X_lod: list[Lod], AxisTensor: Array | None, axis: int) -> Any:
     axis = axis if AxisTensor is None else ints(AxisTensor)[0]
-    out = xp.concatenate([x for x in X if x.size or x.ndim > 1], axis=axis)
+    try:
+        out = xp.concatenate([x for x in X if x.size or x.ndim > 1], axis=axis)
+    except ValueError:
+        shapes = ", ".join(f"X{list(x.shape)}" for x in X)
+        raise ShapeError(f"op 'concat': {shapes} differ outside axis {axis}") from None
     same_depth = X_lod[0] and all(len(lod) == len(X_lod[0]) for lod in X_lod)
     return WithLod(out, _joined(X_lod)) if same_depth and axis % X[0].ndim == 0 else out
 

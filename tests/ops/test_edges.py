@@ -248,3 +248,33 @@ def test_parts_of_open_sizes_that_do_not_fit(naive: bool) -> None:
         exe.naive = naive
         with pytest.raises(ShapeError, match="op 'concat': .* differ outside axis 0"):
             exe.run(feed={"upper": ROWS, "lower": ROWS[:, :2]}, fetch_list=[whole])
+
+
+@pytest.mark.parametrize("is_test", [False, True])
+def test_tables_grow_unless_they_are_tested(is_test: bool) -> None:
+    """As in 1.8.5, whatever auto_grown_table is."""
+    with fluid.program_guard(fluid.Program(), fluid.Program()), fluid.scope_guard(fluid.Scope()):
+        block = fluid.default_main_program().global_block()
+        table = block.create_var(
+            name="table",
+            type=fluid.core.VarDesc.VarType.SELECTED_ROWS,
+            shape=[4, 2],
+            dtype="float32",
+            persistable=True,
+        )
+        ids = fluid.data("ids", [None, 1], "int64")
+        rows = block.create_var(name="rows", dtype="float32")
+        block.append_op(
+            type="lookup_sparse_table",
+            inputs={"W": table, "Ids": ids},
+            outputs={"Out": rows},
+            attrs={"auto_grown_table": False, "is_test": is_test},
+        )
+        held = fluid.global_scope().var("table").get_selected_rows()
+        held.set_rows([1, 3])
+        held.get_tensor().set(np.arange(8, dtype="float32").reshape(4, 2), fluid.CPUPlace())
+
+        exe = fluid.Executor(fluid.CPUPlace())
+        (found,) = exe.run(feed={"ids": places([3], [7])}, fetch_list=[rows])
+    assert found.tolist() == [[2, 3], [0, 0] if is_test else [4, 5]]
+    assert list(held.rows()) == ([1, 3] if is_test else [1, 3, 7])

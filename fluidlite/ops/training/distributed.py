@@ -269,11 +269,12 @@ lookup_sparse_table = Op(
 
 
 @lookup_sparse_table.kernel
-def _(xp: Any, W: Any, Ids: Array, padding_idx: int, auto_grown_table: bool, is_test: bool) -> Array:
+def _(xp: Any, W: Any, Ids: Array, padding_idx: int, is_test: bool) -> Array:
     ids = Ids.reshape(-1)
     if not isinstance(W, SelectedRows):
         return look_up(xp, W, ids, padding_idx)
-    if auto_grown_table and not is_test:
+    # 1.8.5 never reads auto_grown_table
+    if not is_test:
         _grow(xp, W, ids)
     at, known = positions(xp, W.ids, ids)
     rows = W.array[at]

@@ -278,3 +278,15 @@ def test_tables_grow_unless_they_are_tested(is_test: bool) -> None:
         (found,) = exe.run(feed={"ids": places([3], [7])}, fetch_list=[rows])
     assert found.tolist() == [[2, 3], [0, 0] if is_test else [4, 5]]
     assert list(held.rows()) == ([1, 3] if is_test else [1, 3, 7])
+
+
+@pytest.mark.parametrize("naive", [False, True])
+def test_ids_that_are_no_column(naive: bool) -> None:
+    with fluid.program_guard(fluid.Program(), fluid.Program()):
+        ids = fluid.layers.data("ids", [1], dtype="int64")
+        rows = fluid.layers.embedding(ids, [5, 3])
+        exe = fluid.Executor(fluid.CPUPlace())
+        exe.naive = naive
+        exe.run(fluid.default_startup_program())
+        with pytest.raises(ShapeError, match=r"the last dimension of Ids must be 1, but Ids has shape \[2\]"):
+            exe.run(feed={"ids": np.array([1, 2])}, fetch_list=[rows])

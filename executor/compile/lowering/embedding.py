@@ -36,6 +36,8 @@ def _(e: Emitter) -> None:
     table = e.need("W")
     ids = e.need("Ids")
     assert table.shape is not None and ids.shape is not None
+    if e.op.type == "lookup_table" and ids.shape[-1:] != (1,):
+        e.builder.inferred(e.op)  # says what is wrong with the ids
     padding = e.attr("padding_idx")
     flat = _ids(e)
     lead = ids.shape[:-1] if e.op.type == "lookup_table" else ids.shape

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -101,11 +102,15 @@ lookup_table_v2 = Op("lookup_table_v2", "W Ids -> Out", attrs=_ATTRS, lod="Ids")
 
 @lookup_table.shape
 def _(W: Spec, Ids: Spec) -> Spec:
-    if not Ids.shape or Ids.shape[-1] not in (1, -1):
-        raise ShapeError(
-            f"op 'lookup_table': the last dimension of Ids must be 1, but Ids has shape {list(Ids.shape)}"
-        )
+    _check_column(Ids.shape)
     return W.with_shape((*Ids.shape[:-1], _matrix("lookup_table", W)))
+
+
+def _check_column(shape: Sequence[int]) -> None:
+    if not shape or shape[-1] not in (1, -1):
+        raise ShapeError(
+            f"op 'lookup_table': the last dimension of Ids must be 1, but Ids has shape {list(shape)}"
+        )
 
 
 @lookup_table_v2.shape
@@ -115,6 +120,7 @@ def _(W: Spec, Ids: Spec) -> Spec:
 
 @lookup_table.kernel
 def _(xp: Any, W: Array | SelectedRows, Ids: Array, padding_idx: int) -> Array:
+    _check_column(Ids.shape)
     return _rows_of(xp, W, Ids.reshape(Ids.shape[:-1]), padding_idx)
 
 

@@ -121,6 +121,7 @@ _FLOATING = {
     "X Y Weight Bias": "bilinear_tensor_product",
     "X1 X2 Label": "margin_rank_loss",
 }
+_CLASS_READERS = ("cross_entropy", "softmax_with_cross_entropy")
 _FLOATS = {op: tuple(slots.split()) for slots, ops in _FLOATING.items() for op in ops.split()}
 
 
@@ -128,7 +129,15 @@ def checked_slots(op: Operator) -> tuple[str, ...]:
     """The input slots of an op of fluid whose values have to be of certain data types."""
     if op.block.program.is_of_2x:
         return ()
-    return tuple(dict.fromkeys((*_OPERANDS.get(op.type, ()), *_FLOATS.get(op.type, ()))))
+    labels = ("Label",) if _reads_classes(op) else ()
+    return tuple(dict.fromkeys((*_OPERANDS.get(op.type, ()), *_FLOATS.get(op.type, ()), *labels)))
+
+
+def _reads_classes(op: Operator) -> bool:
+    """True if the labels are numbers of classes, not a probability for each."""
+    if op.type == "cross_entropy2":  # has no other form
+        return True
+    return op.type in _CLASS_READERS and not op.value_for_kernels("soft_label")
 
 
 def check_operand_types(op: Operator, found: Iterable[tuple[str, str, Any]]) -> None:
@@ -137,6 +146,11 @@ def check_operand_types(op: Operator, found: Iterable[tuple[str, str, Any]]) -> 
     alike = _OPERANDS.get(op.type, ())
     _check_alike(op, [(name, dtype) for slot, name, dtype in known if slot in alike])
     for slot, name, dtype in known:
+        if slot == "Label" and dtype.kind == "f" and _reads_classes(op):
+            raise KernelError(
+                f"Tensor holds the wrong type: op {op.type!r} takes numbers of classes, but {name!r} comes "
+                f"as {dtype}; feed int64, or set soft_label\n  {op.call_text()}\n  built at {op.where}"
+            )
         # single bytes belong to quantised programs
         is_whole = dtype.kind in "iub" and (dtype.itemsize > 1 or dtype.kind == "b")
         if is_whole and slot in _FLOATS.get(op.type, ()):

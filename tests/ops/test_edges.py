@@ -290,3 +290,15 @@ def test_ids_that_are_no_column(naive: bool) -> None:
         exe.run(fluid.default_startup_program())
         with pytest.raises(ShapeError, match=r"the last dimension of Ids must be 1, but Ids has shape \[2\]"):
             exe.run(feed={"ids": np.array([1, 2])}, fetch_list=[rows])
+
+
+@pytest.mark.parametrize("naive", [False, True])
+@pytest.mark.parametrize("layer", ["cross_entropy", "softmax_with_cross_entropy"])
+def test_labels_that_are_no_numbers_of_classes(layer: str, naive: bool) -> None:
+    with fluid.program_guard(fluid.Program(), fluid.Program()):
+        x, y = fluid.data("x", [2, 3]), fluid.layers.data("y", [1], dtype="int64")
+        loss = getattr(fluid.layers, layer)(x, y)
+        exe = fluid.Executor(fluid.CPUPlace())
+        exe.naive = naive
+        with pytest.raises(KernelError, match="takes numbers of classes, but 'y' comes as float32"):
+            exe.run(feed={"x": ROWS, "y": ROWS[:, :1]}, fetch_list=[loss])

@@ -239,6 +239,12 @@ def _weights(weights: Array, rows: int) -> Array:
     return weights.reshape(-1, 1)[:rows]
 
 
+def _true_classes(xp: Any, Label: Array, rows: int, classes: int) -> Array:
+    """The classes of each row, checked."""
+    check_classes(xp, "nce", "Label", Label, classes)
+    return Label.reshape(rows, -1)
+
+
 @nce.kernel
 def _(
     xp: Any,
@@ -257,8 +263,7 @@ def _(
     custom_neg_classes: list[int],
     ctx: KernelContext,
 ) -> tuple[Any, Any, Any]:
-    true = Label.reshape(len(Input), -1)
-    check_classes(xp, "nce", "Label", true, num_total_classes)
+    true = _true_classes(xp, Label, len(Input), num_total_classes)
     if custom_neg_classes:
         drawn = np.tile(np.array(custom_neg_classes, np.int64), (len(Input), 1))
     else:

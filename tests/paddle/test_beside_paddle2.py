@@ -1,4 +1,4 @@
-"""What static programs of 2.6.2 compute and declare, where ours once differed."""
+"""Values, gradients and declared shapes of static programs of 2.x, as 2.6.2 has them."""
 
 from __future__ import annotations
 

@@ -22,8 +22,11 @@ __all__ = [
 
 
 def has_gradient(op: Operator) -> bool:
-    """True if a gradient flows through ops of this type."""
-    return op.definition is not None and op.definition.differentiable
+    """True if a gradient flows through an op."""
+    known = op.definition
+    if known is None or not known.differentiable:
+        return False
+    return not known.is_constant_in_1x or op.block.program.is_of_2x
 
 
 def is_gradient(name: str) -> bool:
@@ -81,8 +84,9 @@ class GradientContext:
         self.grad_block = grad_block
         self.ops: list[Operator] = []
         self.grad_of: dict[str, str] = {}
-        if op.definition is not None and op.definition.grad_rule_fn is not None:
-            op.definition.grad_rule_fn(self)
+        rule = op.definition.grad_rule_fn if op.definition is not None else None
+        if rule is not None and has_gradient(op):
+            rule(self)
 
     def input(self, slot: str) -> list[str]:
         """Names in an input slot of the forward op."""

@@ -300,6 +300,8 @@ class Op:
         self.grad_exprs: dict[str, str] = {}  # and those of its gradients, by input slot
         self.grad_rule_fn: Function | None = None
         self.grad_slots: tuple[str, ...] = ()
+        self.is_constant_in_1x = False
+        """True if gradients go through it in programs of 2.x only, as its own."""
         self.grad_type = self.type + "_grad"
         self.arguments: dict[str, tuple[Argument, ...]] = {}
         if self.lod == "":
@@ -416,7 +418,7 @@ class Op:
 
     @property
     def differentiable(self) -> bool:
-        """True if `append_backward` goes through this op."""
+        """True if `append_backward` goes through this op (with `is_constant_in_1x`: in programs of 2.x)."""
         return self.grad_rule_fn is not None
 
     def infer(

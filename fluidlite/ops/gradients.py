@@ -21,6 +21,7 @@ def emits_once_more(
     writes: Mapping[str, str],
     needs: Mapping[str, str] | None = None,
     type: str = "",
+    of_2x: bool = False,
 ) -> None:
     """Let one op be the gradient of the gradient op `grad_op`: `<grad_op>_grad`, or the op named by `type`.
 
@@ -28,7 +29,7 @@ def emits_once_more(
     output) slots, `incoming` the gradients that come in for output slots, and `writes` makes the gradients of
     input slots. A slot that `grad_op` leaves empty is left out. `needs` goes from an output of the new op to
     the incoming slot without which it would be zero, and is left out: as in Paddle, nothing then goes back
-    through the forward ops in vain.
+    through the forward ops in vain. `of_2x`: 1.8.5 has no such gradient.
     """
     emitted = type or grad_op.type + "_grad"
 
@@ -45,3 +46,4 @@ def emits_once_more(
         )
 
     grad_op.grad_rule(" ".join(writes.values()))(rule)
+    grad_op.is_constant_in_1x = of_2x

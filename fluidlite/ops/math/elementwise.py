@@ -305,6 +305,7 @@ def _(xp: Any, DOut: Array, DDX: Maybe, DDY: Maybe, axis: int) -> Array:
 
 def _third_of_sum(op: Op, first: str) -> None:
     """Gradients of the second derivative of a sum or difference, by the op of the first one."""
+    op.is_constant_in_1x = True
 
     @op.grad_rule("DDX DDY")
     def _(context: GradContext) -> None:
@@ -362,6 +363,9 @@ def _(context: GradContext) -> None:
             context.emit("elementwise_mul", {"X": left, "Y": right}, {"Out": context.in_grad("DOut")})
             inputs = {"X": left, "Y": right, "Out@GRAD": d}
             context.emit("elementwise_mul_grad", inputs, {name: context.in_grad(slot)})
+
+
+elementwise_mul_grad_grad.is_constant_in_1x = True
 
 
 emits_once_more(

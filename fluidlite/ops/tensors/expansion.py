@@ -179,6 +179,7 @@ for _type in ("expand_v2", "tile"):
         incoming={"X": "X@GRAD"},
         writes={"Out": "Out@GRAD"},
         type=_type,
+        of_2x=True,
     )
 
 expand_as_v2 = Op("expand_as_v2", "X Y? -> Out", attrs={"target_shape": INTS()}, lod=None)

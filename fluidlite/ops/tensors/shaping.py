@@ -200,7 +200,9 @@ emits_once_more(
     get("reshape2_grad"), reads={"DOut": "Out@GRAD"}, incoming={"DDX": "X@GRAD"}, writes={"DDOut": "Out@GRAD"}
 )
 for _type in ("squeeze2", "unsqueeze2"):
-    emits_once_more(get(f"{_type}_grad"), incoming={"X": "X@GRAD"}, writes={"Out": "Out@GRAD"}, type=_type)
+    emits_once_more(
+        get(f"{_type}_grad"), incoming={"X": "X@GRAD"}, writes={"Out": "Out@GRAD"}, type=_type, of_2x=True
+    )
 reshape2_grad_grad = Op("reshape2_grad_grad", "DOut DDX -> DDOut?", lod=None)
 
 
@@ -282,5 +284,9 @@ def _declare_transpose(op_type: str, second: bool) -> None:
 _declare_transpose("transpose", False)
 _declare_transpose("transpose2", True)
 emits_once_more(
-    get("transpose2_grad"), incoming={"X": "X@GRAD"}, writes={"Out": "Out@GRAD"}, type="transpose2"
+    get("transpose2_grad"),
+    incoming={"X": "X@GRAD"},
+    writes={"Out": "Out@GRAD"},
+    type="transpose2",
+    of_2x=True,
 )

@@ -13,7 +13,6 @@ from fluidlite.layers.neural.conv import conv3d_transpose as conv3d_transpose
 from fluidlite.layers.neural.norm import batch_norm as batch_norm
 from fluidlite.layers.neural.norm import data_norm as data_norm
 from fluidlite.layers.neural.norm import group_norm as group_norm
-from fluidlite.layers.neural.norm import instance_norm as instance_norm
 from fluidlite.layers.neural.norm import layer_norm as layer_norm
 from fluidlite.layers.neural.norm import spectral_norm as spectral_norm
 from fluidlite.layers.neural.sampling import nce as nce
@@ -37,5 +36,6 @@ from fluidlite.paddle.static.nn.common import cond as cond
 from fluidlite.paddle.static.nn.common import deform_conv2d as deform_conv2d
 from fluidlite.paddle.static.nn.common import embedding as embedding
 from fluidlite.paddle.static.nn.common import fc as fc
+from fluidlite.paddle.static.nn.common import instance_norm as instance_norm
 from fluidlite.paddle.static.nn.common import prelu as prelu
 from fluidlite.paddle.static.variables import create_parameter as create_parameter

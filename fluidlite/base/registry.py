@@ -301,7 +301,7 @@ class Op:
         self.grad_rule_fn: Function | None = None
         self.grad_slots: tuple[str, ...] = ()
         self.is_constant_in_1x = False
-        """True if gradients go through it in programs of 2.x only, as its own."""
+        """True if gradients go through it in programs of 2.x alone: those of 1.8.5 stop there."""
         self.grad_type = self.type + "_grad"
         self.arguments: dict[str, tuple[Argument, ...]] = {}
         if self.lod == "":

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import functools
 from typing import Any
 
 import numpy as np
 
 from fluidlite.base.dtypes import Array
 from fluidlite.executor.fast.first_runs import FirstRuns
-from fluidlite.executor.fast.onednn.library import OneDnnError, available
+from fluidlite.executor.fast.onednn.library import OneDnnError, available, has_avx512
 from fluidlite.executor.fast.onednn.matmul import MatmulKernel, matmul_kernel
 from fluidlite.executor.run.memory import address_of
+from fluidlite.ops.kernels.gemm import blas_cores
 
-__all__ = ["FastProduct", "has_fast_product"]
+__all__ = ["FastProduct", "blas_is_narrow", "has_fast_product"]
 
 # Measured on one thread, 137 shapes of 1 to 400 x 10 to 1000 x 10 to 1000: from a million multiply-adds on
 # oneDNN takes 0.3 to 1.1 of OpenBLAS's time, 0.87 in the middle; below, OpenBLAS has kernels for small
@@ -22,6 +24,10 @@ _LARGE_TURNED = 1 << 18
 _FEW_ROWS = 16  # from which that holds for transposed operands; a single row is OpenBLAS's at all sizes
 _FEW_COLUMNS = 64
 _LANES = 16
+# Where OpenBLAS's kernels are for half as wide vectors (an old one on a new processor, or OPENBLAS_CORETYPE),
+# it takes 1.4 times oneDNN's time from a quarter of a million multiply-adds on, twice that from 4 million.
+_LARGE_BESIDE_NARROW = 1 << 18
+_WIDE_CORES = frozenset(("SkylakeX", "Cooperlake", "SapphireRapids"))
 _FORMS = 64  # for which one product holds kernels
 # multiply-adds of one form that a kernel is worth: BLAS takes 3 ms for them, of which oneDNN saves what it
 # takes to make the kernel (0.2 to 0.6 ms)
@@ -29,11 +35,24 @@ _WORTH = 1 << 26
 _MEASURED = "brg:avx512"  # how the names of the kernels begin that this was measured for
 
 
+def blas_is_narrow() -> bool:
+    """True if the vectors of OpenBLAS's kernels are half as wide as those of oneDNN's on this processor."""
+    return available() and _has_narrow_cores()
+
+
+@functools.cache
+def _has_narrow_cores() -> bool:
+    cores = blas_cores()
+    return bool(cores) and cores not in _WIDE_CORES and has_avx512()
+
+
 def has_fast_product(rows: int, depth: int, columns: int, turned: bool, dtype: Any) -> bool:
     """True if another kernel than NumPy's is the faster one; `turned`: the right operand is transposed."""
     if dtype != np.float32 or rows < 2 or not available():
         return False
     work = rows * depth * columns
+    if blas_is_narrow() and columns >= _LANES and work >= _LARGE_BESIDE_NARROW:
+        return True
     if turned and rows >= _FEW_ROWS and columns >= _FEW_COLUMNS and work >= _LARGE_TURNED:
         return True
     # columns are computed 16 at a time: of 50, which are 64, oneDNN takes 1.1 of OpenBLAS's time

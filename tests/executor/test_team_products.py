@@ -188,6 +188,7 @@ def test_counts_of_sizes_that_never_come_again_are_dropped() -> None:
 
 @needs_onednn
 def test_what_numpy_keeps(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(fast_products, "_has_narrow_cores", lambda: False)
     assert has_fast_product(128, 128, 128, turned=False, dtype=np.float32)
     assert has_fast_product(64, 100, 100, turned=True, dtype=np.float32)
     for rows, depth, columns, turned, dtype in (
@@ -200,6 +201,26 @@ def test_what_numpy_keeps(monkeypatch: pytest.MonkeyPatch) -> None:
         assert not has_fast_product(rows, depth, columns, turned=turned, dtype=np.dtype(dtype))
     monkeypatch.setattr(fast_products, "available", lambda: False)
     assert not has_fast_product(128, 128, 128, turned=False, dtype=np.float32)
+
+
+@needs_onednn
+def test_a_blas_of_narrow_vectors_keeps_less(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(fast_products, "_has_narrow_cores", lambda: True)
+    assert has_fast_product(64, 64, 64, turned=False, dtype=np.float32)
+    assert has_fast_product(500, 50, 50, turned=False, dtype=np.float32)
+    for rows, depth, columns in ((1, 2000, 2000), (32, 64, 64), (512, 512, 2)):
+        assert not has_fast_product(rows, depth, columns, turned=False, dtype=np.float32)
+    monkeypatch.setattr(fast_products, "available", lambda: False)
+    assert not has_fast_product(64, 64, 64, turned=False, dtype=np.float32)
+
+
+@pytest.mark.parametrize("cores", ["SkylakeX", "Haswell", ""])
+def test_narrow_vectors_are_known_by_the_names_of_cores(monkeypatch: pytest.MonkeyPatch, cores: str) -> None:
+    monkeypatch.setattr(fast_products, "blas_cores", lambda: cores)
+    monkeypatch.setattr(fast_products, "has_avx512", lambda: True)
+    fast_products._has_narrow_cores.cache_clear()
+    assert fast_products._has_narrow_cores() == (cores == "Haswell")
+    fast_products._has_narrow_cores.cache_clear()
 
 
 # ---------------------------------------------------------------------- training steps
@@ -293,7 +314,8 @@ def test_explain_says_how_products_are_computed() -> None:
 
 
 @needs_onednn
-def test_one_thread_has_faster_kernels_too() -> None:
+def test_one_thread_has_faster_kernels_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(fast_products, "_has_narrow_cores", lambda: False)
     assert shared_by(1, 128) == [1] * 6
 
 
@@ -329,9 +351,13 @@ DESCENTS: dict[str, tuple[Callable[[Any], Any], list[str], bool]] = {
 }
 
 
+@pytest.mark.parametrize("narrow", [False, pytest.param(True, marks=needs_onednn)])
 @pytest.mark.parametrize("schedule", [False, True])
 @pytest.mark.parametrize("name", DESCENTS)
-def test_products_move_weights(name: str, schedule: bool) -> None:
+def test_products_move_weights(
+    name: str, schedule: bool, narrow: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(fast_products, "_has_narrow_cores", lambda: narrow)
     build, fetches, is_fused = DESCENTS[name]
     found = []
     for naive in (False, True):
@@ -354,7 +380,7 @@ def test_products_move_weights(name: str, schedule: bool) -> None:
             text = exe.explain(
                 main, feed={"x": np.ones((64, 192), "float32")}, fetch_list=[loss, *fetches], scope=scope
             )
-            assert ("sgd into the product that gives w@GRAD" in text) == is_fused
+            assert ("sgd into the product that gives w@GRAD" in text) == (is_fused and not narrow)
     for mine, theirs in zip(found[:4], found[4:], strict=True):
         for a, b in zip(mine, theirs, strict=True):
             np.testing.assert_allclose(a, b, rtol=1e-4, atol=1e-5)

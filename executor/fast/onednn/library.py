@@ -21,7 +21,7 @@ from fluidlite.base import flags
 from fluidlite.base.errors import FluidError
 from fluidlite.base.once import once
 
-__all__ = ["OneDnnError", "available", "checked", "engine", "library", "stream", "version"]
+__all__ = ["OneDnnError", "available", "checked", "engine", "has_avx512", "library", "stream", "version"]
 
 _POINTER = ctypes.POINTER(c_void_p)
 _DIMS = ctypes.POINTER(c_int64)
@@ -115,6 +115,9 @@ _CALLED_WITH: dict[str, tuple[Any, ...]] = {
 }
 
 
+_AVX512 = 0x20  # the bit in what the library calls an instruction set
+
+
 class OneDnnError(FluidError):
     """oneDNN refused to make or to run a primitive."""
 
@@ -168,6 +171,11 @@ def _load(path: pathlib.Path) -> Any:
     loaded.dnnl_version.restype = c_void_p
     made = c_void_p()
     return loaded if loaded.dnnl_engine_create(ctypes.byref(made), 1, 0) == 0 else None
+
+
+def has_avx512() -> bool:
+    """True if the kernels of the library, which is available, use vectors of 512 bits here."""
+    return bool(library().dnnl_get_effective_cpu_isa() & _AVX512)
 
 
 @functools.cache

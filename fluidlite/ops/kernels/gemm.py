@@ -17,7 +17,7 @@ import numpy as np
 
 from fluidlite.base.dtypes import Array
 
-__all__ = ["accumulates", "adder", "blas_function", "gemm"]
+__all__ = ["accumulates", "adder", "blas_cores", "blas_function", "gemm"]
 
 _ROW_MAJOR, _PLAIN, _TRANSPOSED = 101, 111, 112  # of cblas.h
 
@@ -41,6 +41,16 @@ def blas_function(name: str) -> tuple[Any, Any] | None:
                 if found is not None:
                     return found, integer
     return None
+
+
+@functools.cache
+def blas_cores() -> str:
+    """The processors that OpenBLAS has chosen its kernels for, such as "SkylakeX"; "" with another BLAS."""
+    found = blas_function("openblas_get_corename")
+    if found is None:
+        return ""
+    found[0].restype = ctypes.c_char_p
+    return str(found[0]().decode())
 
 
 @functools.cache

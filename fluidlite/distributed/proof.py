@@ -12,7 +12,7 @@ from fluidlite.distributed.traffic import SLACK_BYTES, SLACK_SHARE, LinkCount
 __all__ = ["Proof"]
 
 _SHOWN = 20
-_TIMES, _MOST = 4.0, 2e-3
+_TIMES, _MOST = 10.0, 2e-3
 """Allowed where rounding alone makes much: so many times that, and never more than so much."""
 
 

@@ -122,9 +122,11 @@ class CompiledLoops:
 
     def _place(self, position: int, array: Any) -> None:
         """Note the address of an array."""
-        if not array.flags.c_contiguous or array.dtype != self.dtypes[position]:
+        dtype = self.dtypes[position]
+        # to compare data types that are two objects takes as long as all the rest
+        if not array.flags.c_contiguous or (array.dtype is not dtype and array.dtype != dtype):
             # only what is read is fed, or comes from a kernel
-            array = np.ascontiguousarray(array, self.dtypes[position])
+            array = np.ascontiguousarray(array, dtype)
         self.table[self.places[position]] = address_of(array)
         self.held[position] = array
 

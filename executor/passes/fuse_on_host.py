@@ -303,7 +303,7 @@ def _is_over_blocks(step: Step, least: int) -> bool:
     out = step.writes[0]
     if not out.shape or about(out.size) < least:
         return False
-    if out.storage not in (Storage.BUFFER, Storage.PARAM):
+    if out.storage not in (Storage.BUFFER, Storage.PARAM, Storage.FRESH):
         return False
     # what a kernel returned may have any strides: it is copied where they are not those of C order
     return all(value.root.storage is not Storage.LOCAL or value.in_order for value in step.reads)

@@ -329,6 +329,21 @@ def test_large_arrays_are_fused_inside() -> None:
     assert "fused" in source([out], feeds)
 
 
+def test_loops_write_what_outlives_their_step() -> None:
+    """The gradient reads what each step of the loop computed: one loop writes all of it."""
+    x = fluid.data("x", [300, 300], "float32")
+    x.stop_gradient = False
+    out = repeat(
+        constant(3),
+        op("scale", {"scale": 0.5}, X=x),
+        lambda state: op("scale", {"scale": 1.5}, X=op("tanh", X=op("relu", X=op("sin", X=state)))),
+    )
+    (gradient,) = fluid.gradients(op("mean", X=out), [x])
+    feeds = {"x": RNG.randn(300, 300).astype("float32")}
+    both([out, gradient], feeds)
+    assert "# sin, relu, tanh, scale (fused)" in source([out, gradient], feeds)
+
+
 def test_arrays() -> None:
     x, _ = x_and_w()
     array = layers.create_array("float64")

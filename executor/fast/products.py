@@ -32,6 +32,7 @@ _FORMS = 64  # for which one product holds kernels
 # multiply-adds of one form that a kernel is worth: BLAS takes 3 ms for them, of which oneDNN saves what it
 # takes to make the kernel (0.2 to 0.6 ms)
 _WORTH = 1 << 26
+_RUNS = 1 << 8  # but no more runs than that
 _MEASURED = "brg:avx512"  # how the names of the kernels begin that this was measured for
 
 
@@ -103,13 +104,14 @@ class FastProduct:
     def _count(self) -> None:
         """One more run with arrays of this form."""
         left, right, _ = self.arrays
-        is_faster = self._is_faster()
-        if is_faster and self.runs.is_early(self.form, _WORTH // (left.size * right.shape[1])):
+        work = max(left.size * right.shape[-1], 1)
+        # whether a kernel is faster is asked once for a size, and not for those that never come again
+        if self.runs.is_early(self.form, min(_WORTH // work, _RUNS)):
             return
         if len(self.kernels) >= _FORMS:
             self.kernels.clear()
             self.runs = FirstRuns(self.asked)
-        self.kernels[self.form] = self._made() if is_faster else None
+        self.kernels[self.form] = self._made() if self._is_faster() else None
         self._use(self.kernels[self.form])
         self.is_decided = True
 

@@ -355,13 +355,14 @@ class Op:
         type: str = "",
         attrs: Mapping[str, Any] | None = None,
         shape: Function | None = None,
+        of_2x: bool = False,
         **flags: Any,
     ) -> Callable[[Function], Op]:
         """Declare `<type>_grad` by its kernel, whose parameters say what it reads; `wrt` are the inputs that
         get gradients.
 
-        The kernel returns the gradients in the order of `wrt`. Slots in `wrt` may carry `*`. Gives the new
-        Op.
+        The kernel returns the gradients in the order of `wrt`. Slots in `wrt` may carry `*`. `of_2x`: in
+        programs of 1.8.5 gradients stop at this op. Gives the new Op.
         """
 
         def declare(function: Function) -> Op:
@@ -384,6 +385,7 @@ class Op:
             self.grad_type = grad_op.type
             self.grad_slots = tuple(slot.name for slot in wrt_slots)
             self.grad_rule_fn = self.grad_rule_fn or _default_grad_rule
+            self.is_constant_in_1x = of_2x
             return grad_op
 
         return declare
@@ -406,12 +408,16 @@ class Op:
         # optional, all of them: a gradient that nobody made is an empty slot
         return [name + "*" * everything[name].many + "?" for name in everything if name in named]
 
-    def grad_rule(self, wrt: str = "") -> Callable[[Function], Function]:
-        """Declare a gradient rule that emits ops itself: a function of a `GradContext`."""
+    def grad_rule(self, wrt: str = "", *, of_2x: bool = False) -> Callable[[Function], Function]:
+        """Declare a gradient rule that emits ops itself: a function of a `GradContext`.
+
+        `of_2x`: in programs of 1.8.5 gradients stop at this op.
+        """
 
         def declare(function: Function) -> Function:
             self.grad_slots = tuple(wrt.split())
             self.grad_rule_fn = function
+            self.is_constant_in_1x = of_2x
             return function
 
         return declare

@@ -45,5 +45,4 @@ def emits_once_more(
             {slot: context.in_grad(source) for slot, source in writes.items() if slot in made},
         )
 
-    grad_op.grad_rule(" ".join(writes.values()))(rule)
-    grad_op.is_constant_in_1x = of_2x
+    grad_op.grad_rule(" ".join(writes.values()), of_2x=of_2x)(rule)

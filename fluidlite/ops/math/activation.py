@@ -94,12 +94,9 @@ def _(X: Array, DOut: Array, DDX: Array) -> tuple[Array, Array]:
     return 2 * DOut * DDX, 2 * X * DDX
 
 
-@square_grad_grad.grad("X DOut DDX")
+@square_grad_grad.grad("X DOut DDX", of_2x=True)
 def _(X: Array, DOut: Array, DDX: Array, dDX: Array, dDDOut: Array) -> tuple[Array, Array, Array]:
     return 2 * dDDOut * DDX, 2 * dDX * DDX, 2 * (dDDOut * X + dDX * DOut)
-
-
-square_grad_grad.is_constant_in_1x = True
 
 
 sign = unary("sign", "sign(x)")

@@ -305,9 +305,8 @@ def _(xp: Any, DOut: Array, DDX: Maybe, DDY: Maybe, axis: int) -> Array:
 
 def _third_of_sum(op: Op, first: str) -> None:
     """Gradients of the second derivative of a sum or difference, by the op of the first one."""
-    op.is_constant_in_1x = True
 
-    @op.grad_rule("DDX DDY")
+    @op.grad_rule("DDX DDY", of_2x=True)
     def _(context: GradContext) -> None:
         ddx, ddy = context.input("DDX"), context.input("DDY")
         slots = {"X": ddx or context.input("DOut"), "Y": ddy or context.input("Y")}
@@ -348,7 +347,7 @@ def _(
     )
 
 
-@elementwise_mul_grad_grad.grad_rule("X Y DOut DDX DDY")
+@elementwise_mul_grad_grad.grad_rule("X Y DOut DDX DDY", of_2x=True)
 def _(context: GradContext) -> None:
     """Each of the outputs is a sum of products of two inputs: their gradients are those of products."""
     x, y, d = context.input("X"), context.input("Y"), context.input("DOut")
@@ -363,9 +362,6 @@ def _(context: GradContext) -> None:
             context.emit("elementwise_mul", {"X": left, "Y": right}, {"Out": context.in_grad("DOut")})
             inputs = {"X": left, "Y": right, "Out@GRAD": d}
             context.emit("elementwise_mul_grad", inputs, {name: context.in_grad(slot)})
-
-
-elementwise_mul_grad_grad.is_constant_in_1x = True
 
 
 emits_once_more(

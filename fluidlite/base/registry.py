@@ -2,7 +2,7 @@
 
 An op is declared in one block of a family file in `fluidlite/ops`:
 
-    mul = Op("mul", "X Y -> Out", attrs={"x_num_col_dims": 1, "y_num_col_dims": 1})
+    mul = Op("mul", "X. Y. -> Out", attrs={"x_num_col_dims": 1, "y_num_col_dims": 1})
 
     @mul.shape
     def _(X: Spec, Y: Spec, x_num_col_dims: int, y_num_col_dims: int) -> Spec: ...
@@ -13,8 +13,9 @@ An op is declared in one block of a family file in `fluidlite/ops`:
     @mul.grad("X Y")                        # makes the op mul_grad: X Y Out@GRAD -> X@GRAD Y@GRAD
     def _(xp: Any, X: Array, Y: Array, dOut: Array, x_num_col_dims: int, y_num_col_dims: int) -> Any: ...
 
-Slots read `X` (one variable), `X*` (any number), `X?` (may be absent), `X*?`. The functions name what they
-need as parameters and get nothing else:
+Slots read `X` (one variable), `X*` (any number), `X?` (may be absent), `X*?`. A point as that of a literal,
+`X.`, `X.*?`, says that 1.8.5 has no kernel for whole numbers or truth values in that slot. The functions name
+what they need as parameters and get nothing else:
 
     X, Out            the value of a slot (a `Spec` in a shape rule; a list for `X*`; None where it is absent)
     dOut              the slot Out@GRAD
@@ -131,16 +132,19 @@ class Spec(NamedTuple):
 
 
 class Slot(NamedTuple):
-    """One input or output slot: `many` variables allowed, `optional` when it may be absent."""
+    """One input or output slot: `many` variables allowed, `optional` when it may be absent, `floating` when
+    programs of 1.8.5 may not put whole numbers in it.
+    """
 
     name: str
     many: bool = False
     optional: bool = False
+    floating: bool = False
 
     @classmethod
     def parse(cls, text: str) -> Slot:
-        """`X`, `X*`, `X?` or `X*?`."""
-        return cls(text.rstrip("*?"), "*" in text, "?" in text)
+        """`X`, `X*`, `X?` or `X*?`, with a point behind the name of a floating one."""
+        return cls(text.rstrip("*?."), "*" in text, "?" in text, "." in text)
 
 
 class WithLod(NamedTuple):
@@ -252,7 +256,7 @@ class Op:
     Parameters
     ----------
     type: Paddle's name.
-    slots: `"X Y? -> Out XShape?"`.
+    slots: `"X. Y? -> Out XShape?"`.
     attrs: name -> default (its Python type is the attribute's type) or an `Attr`.
     lod: the input slot whose level of detail the first output shares; "" for the first input slot; None for
         none.
@@ -289,6 +293,7 @@ class Op:
         self.effect = self.effect or self.communicates
         self.inputs = {slot.name: slot for slot in map(Slot.parse, left.split())}
         self.outputs = {slot.name: slot for slot in map(Slot.parse, right.split())}
+        self.floating = tuple(name for name, slot in self.inputs.items() if slot.floating)
         self.attr_defs: dict[str, Attr] = {
             name: value if isinstance(value, Attr) else Attr(infer_attr_type(value), value)
             for name, value in self.attrs.items()

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import json
+import pathlib
+
 import pytest
 
 from fluidlite.base import registry
@@ -19,3 +22,16 @@ def test_an_op_that_is_declared_twice_is_refused() -> None:
     registry.get("mul")  # is loaded when it is asked for
     with pytest.raises(ValueError, match="op 'mul' is declared twice"):
         registry.Op("mul", "X -> Out")
+
+
+# recorded from 1.8.5: each slot was given int64 values, and stopped the run. Slots of which an op reads no
+# more than the shape are left out
+_REFUSED = pathlib.Path(__file__).parents[1] / "golden" / "floating_slots.json"
+
+
+def test_the_slots_that_refuse_whole_numbers_are_those_of_paddle() -> None:
+    ops = {op_type: registry.get(op_type) for op_type in registry.known_types()}
+    found = {op_type: set(op.floating) for op_type, op in ops.items() if op.floating}
+    recorded = {op_type: set(text.split()) for op_type, text in json.loads(_REFUSED.read_text()).items()}
+    # an op of 2.x, whose programs are not asked, with the slots of adam
+    assert found == recorded | {"adamw": recorded["adam"]}

@@ -22,7 +22,7 @@ def check_boxes(op: str, slot: str, boxes: Spec, rank: int = 2) -> None:
 
 
 # ---------------------------------------------------------------------- overlaps
-iou_similarity = Op("iou_similarity", "X Y -> Out", attrs={"box_normalized": True})
+iou_similarity = Op("iou_similarity", "X. Y. -> Out", attrs={"box_normalized": True})
 
 
 @iou_similarity.shape
@@ -38,7 +38,7 @@ def _(xp: Any, X: Array, Y: Array, box_normalized: bool) -> Array:
 
 
 # ---------------------------------------------------------------------- the image's edges
-box_clip = Op("box_clip", "Input ImInfo -> Output")
+box_clip = Op("box_clip", "Input. ImInfo. -> Output")
 
 
 @box_clip.shape
@@ -69,7 +69,7 @@ def _(xp: Any, Input: Array, Input_lod: Lod, ImInfo: Array) -> Array:
 # ---------------------------------------------------------------------- codes
 box_coder = Op(
     "box_coder",
-    "PriorBox PriorBoxVar? TargetBox -> OutputBox",
+    "PriorBox. PriorBoxVar.? TargetBox. -> OutputBox",
     attrs={"code_type": "encode_center_size", "box_normalized": True, "axis": 0, "variance": FLOATS([])},
     lod=None,
 )
@@ -172,7 +172,7 @@ def _(
 
 
 # ---------------------------------------------------------------------- geometry of text lines
-polygon_box_transform = Op("polygon_box_transform", "Input -> Output", lod=None)
+polygon_box_transform = Op("polygon_box_transform", "Input. -> Output", lod=None)
 
 
 @polygon_box_transform.shape
@@ -198,7 +198,7 @@ def _(xp: Any, Input: Array) -> Array:
 # ---------------------------------------------------------------------- codes of every class
 decoder = Op(
     "box_decoder_and_assign",
-    "PriorBox PriorBoxVar TargetBox BoxScore -> DecodeBox OutputAssignBox",
+    "PriorBox. PriorBoxVar. TargetBox. BoxScore. -> DecodeBox OutputAssignBox",
     attrs={"box_clip": 4.135000228881836},
     lod="TargetBox",
 )

@@ -213,8 +213,8 @@ def _part_gradients(
 
 
 # ------------------------------------------------------------------ the two ops
-deformable_conv = Op("deformable_conv", "Input Offset Mask Filter -> Output", attrs=_ATTRS)
-deformable_conv_v1 = Op("deformable_conv_v1", "Input Offset Filter -> Output", attrs=_ATTRS)
+deformable_conv = Op("deformable_conv", "Input. Offset. Mask. Filter -> Output", attrs=_ATTRS)
+deformable_conv_v1 = Op("deformable_conv_v1", "Input. Offset. Filter -> Output", attrs=_ATTRS)
 
 
 @deformable_conv.shape

@@ -17,7 +17,7 @@ from fluidlite.values.tensor import host
 # ---------------------------------------------------------------------- matches
 bipartite_match = Op(
     "bipartite_match",
-    "DistMat -> ColToRowMatchIndices ColToRowMatchDist",
+    "DistMat. -> ColToRowMatchIndices ColToRowMatchDist",
     attrs={"match_type": "bipartite", "dist_threshold": 0.5},
     lod=None,
 )
@@ -139,7 +139,7 @@ def _(
 # ---------------------------------------------------------------------- the hardest of the others
 mine_hard_examples = Op(
     "mine_hard_examples",
-    "ClsLoss LocLoss? MatchIndices MatchDist -> NegIndices UpdatedMatchIndices",
+    "ClsLoss. LocLoss.? MatchIndices MatchDist. -> NegIndices UpdatedMatchIndices",
     attrs={"neg_pos_ratio": 1.0, "neg_dist_threshold": 0.5, "sample_size": 0, "mining_type": "max_negative"},
     lod=None,
 )

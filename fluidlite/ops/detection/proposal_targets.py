@@ -36,7 +36,7 @@ _ATTRS = {
 }
 generate_proposal_labels = Op(
     "generate_proposal_labels",
-    "RpnRois GtClasses IsCrowd GtBoxes ImInfo -> Rois LabelsInt32 BboxTargets BboxInsideWeights "
+    "RpnRois. GtClasses IsCrowd GtBoxes. ImInfo. -> Rois LabelsInt32 BboxTargets BboxInsideWeights "
     "BboxOutsideWeights",
     attrs=_ATTRS,
     lod=None,

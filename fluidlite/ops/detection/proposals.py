@@ -36,7 +36,7 @@ _ATTRS = {
 }
 generate_proposals = Op(
     "generate_proposals",
-    "Scores BboxDeltas ImInfo Anchors Variances -> RpnRois RpnRoiProbs RpnRoisLod?",
+    "Scores. BboxDeltas. ImInfo. Anchors. Variances. -> RpnRois RpnRoiProbs RpnRoisLod?",
     attrs=_ATTRS,
     lod=None,
 )
@@ -147,7 +147,7 @@ def _(
 # ------------------------------------------------------------------ distribute_fpn_proposals
 _LEVELS = {"min_level": _INT, "max_level": _INT, "refer_level": _INT, "refer_scale": _INT}
 distribute_fpn_proposals = Op(
-    "distribute_fpn_proposals", "FpnRois -> MultiFpnRois* RestoreIndex", attrs=_LEVELS, lod=None
+    "distribute_fpn_proposals", "FpnRois. -> MultiFpnRois* RestoreIndex", attrs=_LEVELS, lod=None
 )
 
 
@@ -200,7 +200,7 @@ def _(xp: Any, FpnRois: Array, FpnRois_lod: Lod, attrs: Attrs) -> dict[str, Any]
 # ------------------------------------------------------------------ collect_fpn_proposals
 collect_fpn_proposals = Op(
     "collect_fpn_proposals",
-    "MultiLevelRois* MultiLevelScores* -> FpnRois",
+    "MultiLevelRois.* MultiLevelScores* -> FpnRois",
     attrs={"post_nms_topN": _INT},
     lod=None,
     dynamic=True,

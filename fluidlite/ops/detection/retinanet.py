@@ -29,7 +29,7 @@ _ATTRS = {
 }
 retinanet_detection_output = Op(
     "retinanet_detection_output",
-    "BBoxes* Scores* Anchors* ImInfo -> Out",
+    "BBoxes.* Scores.* Anchors.* ImInfo. -> Out",
     attrs=_ATTRS,
     lod=None,
     dynamic=True,

@@ -112,7 +112,7 @@ def _(
 
 # ------------------------------------------------------------------ psroi_pool
 _PER_POSITION = {"output_channels": required(AttrType.INT), **_SIZES}
-psroi_pool = Op("psroi_pool", "X ROIs RoisNum? -> Out", attrs=_PER_POSITION, lod=None, later=("RoisNum",))
+psroi_pool = Op("psroi_pool", "X. ROIs. RoisNum? -> Out", attrs=_PER_POSITION, lod=None, later=("RoisNum",))
 
 
 @psroi_pool.shape

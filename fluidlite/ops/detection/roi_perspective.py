@@ -17,7 +17,7 @@ _TOLERANCE = 1e-4  # what 1.8.5 takes for equal
 _ATTRS = {"spatial_scale": 1.0, "transformed_height": 1, "transformed_width": 1}
 roi_perspective_transform = Op(
     "roi_perspective_transform",
-    "X ROIs -> Out Mask TransformMatrix Out2InIdx Out2InWeights",
+    "X. ROIs. -> Out Mask TransformMatrix Out2InIdx Out2InWeights",
     attrs=_ATTRS,
     lod="ROIs",
 )

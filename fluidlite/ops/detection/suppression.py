@@ -154,8 +154,8 @@ def _remaining(
     return outputs, sources
 
 
-nms = Op("multiclass_nms", "BBoxes Scores -> Out", attrs=_ATTRS, lod=None, dynamic=True)
-nms2 = Op("multiclass_nms2", "BBoxes Scores -> Out Index?", attrs=_ATTRS, lod=None, dynamic=True)
+nms = Op("multiclass_nms", "BBoxes. Scores. -> Out", attrs=_ATTRS, lod=None, dynamic=True)
+nms2 = Op("multiclass_nms2", "BBoxes. Scores. -> Out Index?", attrs=_ATTRS, lod=None, dynamic=True)
 
 
 @nms.shape
@@ -208,7 +208,7 @@ _DECAY_ATTRS: dict[str, Any] = {
     "use_gaussian": False,
     "gaussian_sigma": 2.0,
 }
-matrix_nms = Op("matrix_nms", "BBoxes Scores -> Out Index", attrs=_DECAY_ATTRS, lod=None, dynamic=True)
+matrix_nms = Op("matrix_nms", "BBoxes. Scores. -> Out Index", attrs=_DECAY_ATTRS, lod=None, dynamic=True)
 
 
 @matrix_nms.shape
@@ -277,7 +277,7 @@ def _(xp: Any, BBoxes: Array, Scores: Array, attrs: dict[str, Any]) -> tuple[Wit
 # ---------------------------------------------------------------------- by neighbours
 locality_nms = Op(
     "locality_aware_nms",
-    "BBoxes Scores -> Out",
+    "BBoxes. Scores. -> Out",
     attrs={**_ATTRS, "background_label": -1},
     lod=None,
     dynamic=True,

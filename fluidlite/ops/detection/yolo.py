@@ -67,7 +67,7 @@ _BOX_ATTRS: dict[str, Any] = {
     "clip_bbox": True,
     "scale_x_y": 1.0,
 }
-yolo_box = Op("yolo_box", "X ImgSize -> Boxes Scores", attrs=_BOX_ATTRS, lod=None)
+yolo_box = Op("yolo_box", "X. ImgSize -> Boxes Scores", attrs=_BOX_ATTRS, lod=None)
 
 
 @yolo_box.shape
@@ -125,7 +125,10 @@ _LOSS_ATTRS: dict[str, Any] = {
     "scale_x_y": 1.0,
 }
 yolov3_loss = Op(
-    "yolov3_loss", "X GTBox GTLabel GTScore? -> Loss ObjectnessMask GTMatchMask", attrs=_LOSS_ATTRS, lod=None
+    "yolov3_loss",
+    "X. GTBox. GTLabel GTScore.? -> Loss ObjectnessMask GTMatchMask",
+    attrs=_LOSS_ATTRS,
+    lod=None,
 )
 
 

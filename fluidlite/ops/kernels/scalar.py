@@ -273,11 +273,12 @@ def unary(
     grad: str | None = None,
     attrs: Mapping[str, Any] | None = None,
     dtype: VarType | None = None,
+    whole: bool = False,
 ) -> Op:
     """An op `X -> Out` that applies `expr` to every element; `grad` is the derivative's expression of x,
-    out and dout.
+    out and dout. `whole`: it takes whole numbers, too.
     """
-    op = Op(type, "X -> Out", attrs=attrs or {})
+    op = Op(type, "X -> Out" if whole else "X. -> Out", attrs=attrs or {})
     op.shape(_like_x(dtype))
     parameters = parameters_of(expr)
     # the result has the shape of X even where the expression does not read it

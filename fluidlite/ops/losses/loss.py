@@ -46,7 +46,7 @@ def sigmoid(xp: Any, x: Array) -> Any:
 # ---------------------------------------------------------------------- by element
 sigmoid_loss = Op(
     "sigmoid_cross_entropy_with_logits",
-    "X Label pos_weight? -> Out",
+    "X. Label. pos_weight? -> Out",
     attrs={"ignore_index": -100, "normalize": False},
     later=("pos_weight",),
 )
@@ -83,7 +83,7 @@ def _(
     return dOut * slope * _weights(xp, Label, ignore_index, normalize)
 
 
-log_loss = Op("log_loss", "Predicted Labels -> Loss", attrs={"epsilon": REQUIRED_FLOAT})
+log_loss = Op("log_loss", "Predicted. Labels. -> Loss", attrs={"epsilon": REQUIRED_FLOAT})
 
 
 @log_loss.shape
@@ -103,7 +103,7 @@ def _(Predicted: Array, Labels: Array, dLoss: Array, epsilon: float) -> Any:
     return dLoss * ((1 - Labels) / (1 - Predicted + epsilon) - Labels / (Predicted + epsilon))
 
 
-bce_loss = Op("bce_loss", "X Label -> Out")
+bce_loss = Op("bce_loss", "X. Label. -> Out")
 
 
 @bce_loss.shape
@@ -125,7 +125,7 @@ def _(xp: Any, X: Array, Label: Array, dOut: Array) -> Any:
     return dOut * (X - Label) / xp.maximum((1 - X) * X, X.dtype.type(1e-12))
 
 
-huber_loss = Op("huber_loss", "X Y -> Residual Out", attrs={"delta": REQUIRED_FLOAT}, lod=None)
+huber_loss = Op("huber_loss", "X. Y. -> Residual Out", attrs={"delta": REQUIRED_FLOAT}, lod=None)
 
 
 @huber_loss.shape
@@ -149,7 +149,7 @@ def _(xp: Any, Residual: Array, dOut: Array, delta: float) -> tuple[Any, Any]:
 
 
 smooth_l1_loss = Op(
-    "smooth_l1_loss", "X Y InsideWeight? OutsideWeight? -> Diff Out", attrs={"sigma": 1.0}, lod=None
+    "smooth_l1_loss", "X. Y. InsideWeight.? OutsideWeight.? -> Diff Out", attrs={"sigma": 1.0}, lod=None
 )
 
 
@@ -191,7 +191,7 @@ def _(
     return slope, -slope
 
 
-kldiv_loss = Op("kldiv_loss", "X Target -> Loss", attrs={"reduction": "mean"}, lod=None)
+kldiv_loss = Op("kldiv_loss", "X. Target. -> Loss", attrs={"reduction": "mean"}, lod=None)
 
 
 @kldiv_loss.shape
@@ -224,7 +224,7 @@ def _(xp: Any, X: Array, Target: Array, dLoss: Array, reduction: str) -> Any:
     return -xp.maximum(Target, 0) * d / X.dtype.type(_divisor(X, reduction))
 
 
-focal_loss = Op("sigmoid_focal_loss", "X Label FgNum -> Out", attrs={"gamma": 2.0, "alpha": 0.25})
+focal_loss = Op("sigmoid_focal_loss", "X. Label FgNum -> Out", attrs={"gamma": 2.0, "alpha": 0.25})
 
 
 @focal_loss.shape
@@ -266,7 +266,7 @@ def _(xp: Any, X: Array, Label: Array, FgNum: Array, dOut: Array, gamma: float, 
     return dOut * (hit * of_hit + miss * of_miss)
 
 
-label_smooth = Op("label_smooth", "X PriorDist? -> Out", attrs={"epsilon": 0.0})
+label_smooth = Op("label_smooth", "X. PriorDist.? -> Out", attrs={"epsilon": 0.0})
 
 
 @label_smooth.shape
@@ -297,7 +297,7 @@ def _(dOut: Array, epsilon: float) -> Any:
 
 
 # ---------------------------------------------------------------------- one score a row
-hinge_loss = Op("hinge_loss", "Logits Labels -> Loss")
+hinge_loss = Op("hinge_loss", "Logits. Labels. -> Loss")
 
 
 @hinge_loss.shape
@@ -318,7 +318,7 @@ def _(Logits: Array, Labels: Array, dLoss: Array) -> Any:
     return -dLoss * sign * (1 - Logits * sign > 0)
 
 
-modified_huber = Op("modified_huber_loss", "X Y -> IntermediateVal Out")
+modified_huber = Op("modified_huber_loss", "X. Y. -> IntermediateVal Out")
 
 
 @modified_huber.shape
@@ -343,7 +343,7 @@ def _(xp: Any, Y: Array, IntermediateVal: Array, dOut: Array) -> Any:
 
 student_loss = Op(
     "teacher_student_sigmoid_loss",
-    "X Label -> Y",
+    "X. Label. -> Y",
     attrs={"soft_max_up_bound": 15.0, "soft_max_lower_bound": -15.0},
 )
 
@@ -381,7 +381,7 @@ def _(
 
 
 # ---------------------------------------------------------------------- one score against another
-rank_loss = Op("rank_loss", "Label Left Right -> Out", lod=None)
+rank_loss = Op("rank_loss", "Label. Left. Right. -> Out", lod=None)
 
 
 @rank_loss.shape
@@ -410,7 +410,7 @@ def _(xp: Any, Label: Array, Left: Array, Right: Array, dOut: Array) -> tuple[An
     return d.reshape(Left.shape), -d.reshape(Right.shape)
 
 
-margin_rank_loss = Op("margin_rank_loss", "X1 X2 Label -> Activated Out", attrs={"margin": 0.0})
+margin_rank_loss = Op("margin_rank_loss", "X1. X2. Label. -> Activated Out", attrs={"margin": 0.0})
 
 
 @margin_rank_loss.shape
@@ -432,7 +432,7 @@ def _(Label: Array, Activated: Array, dOut: Array) -> tuple[Any, Any]:
     return -d, d
 
 
-bpr_loss = Op("bpr_loss", "X Label -> Y")
+bpr_loss = Op("bpr_loss", "X. Label -> Y")
 
 
 @bpr_loss.shape

@@ -10,7 +10,7 @@ from fluidlite.base.dtypes import Array, VarType
 from fluidlite.base.errors import KernelError, ShapeError
 from fluidlite.base.registry import AttrType, Op, Spec, required
 
-accuracy = Op("accuracy", "Out Indices Label -> Accuracy Correct Total")
+accuracy = Op("accuracy", "Out. Indices Label -> Accuracy Correct Total")
 
 
 @accuracy.shape
@@ -34,7 +34,7 @@ def _(xp: Any, Indices: Array, Label: Array) -> tuple[Any, Any, Any]:
 # ---------------------------------------------------------------------- AUC
 auc = Op(
     "auc",
-    "Predict Label StatPos StatNeg -> AUC StatPosOut StatNegOut",
+    "Predict. Label StatPos StatNeg -> AUC StatPosOut StatNegOut",
     attrs={"curve": "ROC", "num_thresholds": 2**13 - 1, "slide_steps": 1},
     lod=None,
 )

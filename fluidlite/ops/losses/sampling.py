@@ -90,7 +90,7 @@ def _log_uniform_probability(xp: Any, classes: Array, span: int, dtype: Any) -> 
 # ---------------------------------------------------------------------- a tree of classes
 hierarchical_sigmoid = Op(
     "hierarchical_sigmoid",
-    "X W Label PathTable? PathCode? Bias? -> Out PreOut W_Out?",
+    "X. W. Label PathTable? PathCode? Bias.? -> Out PreOut W_Out?",
     attrs={"num_classes": 2, **_TABLE_ATTRS},
 )
 
@@ -179,7 +179,7 @@ def _(
 # ---------------------------------------------------------------------- noise-contrastive estimation
 nce = Op(
     "nce",
-    "Input Label Weight Bias? SampleWeight? CustomDistProbs? CustomDistAlias? CustomDistAliasProbs? "
+    "Input. Label Weight. Bias.? SampleWeight.? CustomDistProbs? CustomDistAlias? CustomDistAliasProbs? "
     "-> Cost SampleLogits SampleLabels",
     attrs={
         "num_total_classes": required(AttrType.INT),
@@ -341,7 +341,7 @@ def _(
 # ---------------------------------------------------------------------- sampled softmax
 sample_logits = Op(
     "sample_logits",
-    "Logits Labels CustomizedSamples? CustomizedProbabilities? "
+    "Logits. Labels CustomizedSamples? CustomizedProbabilities? "
     "-> Samples Probabilities LogitsDim LabelsDim SampledLogits SampledLabels",
     attrs={
         "use_customized_samples": False,

@@ -45,17 +45,17 @@ def _second_by_output(op: Op) -> Op:
 
 
 # ---------------------------------------------------------------------- functions
-unary("exp", "exp(x)", grad="dout * out")
-unary("expm1", "expm1(x)", grad="dout * out + dout")
+unary("exp", "exp(x)", grad="dout * out", whole=True)
+unary("expm1", "expm1(x)", grad="dout * out + dout", whole=True)
 unary("log", "log(x)", grad="dout / x")
 unary("log1p", "log1p(x)", grad="dout / (1 + x)")
-unary("log2", "log(x) * 1.4426950408889634", grad="dout / (x * 0.6931471805599453)")
-unary("log10", "log(x) * 0.4342944819032518", grad="dout / (x * 2.302585092994046)")
+unary("log2", "log(x) * 1.4426950408889634", grad="dout / (x * 0.6931471805599453)", whole=True)
+unary("log10", "log(x) * 0.4342944819032518", grad="dout / (x * 2.302585092994046)", whole=True)
 unary("sqrt", "sqrt(x)", grad="dout * 0.5 / out")
 unary("rsqrt", "1 / sqrt(x)", grad="dout * -0.5 * out * out * out")
-square = unary("square", "x * x", grad="dout * 2 * x")
+square = unary("square", "x * x", grad="dout * 2 * x", whole=True)
 unary("reciprocal", "1 / x", grad="-dout * out * out")
-unary("abs", "abs(x)", grad="dout * sign(x)")
+unary("abs", "abs(x)", grad="dout * sign(x)", whole=True)
 unary("ceil", "ceil(x)", grad="dout * 0.0")
 unary("floor", "floor(x)", grad="dout * 0.0")
 # halves go away from zero, as in C; 1.8.5 on a CPU rounds them to even in whole vectors of 8 and away in the
@@ -63,12 +63,12 @@ unary("floor", "floor(x)", grad="dout * 0.0")
 unary("round", "where(x < 0, ceil(x - 0.5), floor(x + 0.5))", grad="dout * 0.0")
 unary("cos", "cos(x)", grad="-dout * sin(x)")
 unary("sin", "sin(x)", grad="dout * cos(x)")
-unary("tan", "tan(x)", grad="dout / (cos(x) * cos(x))")
+unary("tan", "tan(x)", grad="dout / (cos(x) * cos(x))", whole=True)
 unary("acos", "acos(x)", grad="-dout / sqrt(1 - x * x)")
 unary("asin", "asin(x)", grad="dout / sqrt(1 - x * x)")
 unary("atan", "atan(x)", grad="dout / (1 + x * x)")
-unary("sinh", "sinh(x)", grad="dout * cosh(x)")
-unary("cosh", "cosh(x)", grad="dout * sinh(x)")
+unary("sinh", "sinh(x)", grad="dout * cosh(x)", whole=True)
+unary("cosh", "cosh(x)", grad="dout * sinh(x)", whole=True)
 unary("erf", "erf(x)", grad="dout * 1.1283791670955126 * exp(-x * x)")
 
 emits_once_more(
@@ -221,7 +221,7 @@ unary(
     grad="dout * sigmoid(beta * x) * (1 + beta * x * (1 - sigmoid(beta * x)))",
     attrs={"beta": 1.0},
 )
-unary("silu", "x * sigmoid(x)", grad="dout * sigmoid(x) * (1 + x * (1 - sigmoid(x)))")
+unary("silu", "x * sigmoid(x)", grad="dout * sigmoid(x) * (1 + x * (1 - sigmoid(x)))", whole=True)
 
 elu = unary(
     "elu",
@@ -237,7 +237,7 @@ def _(xp: Any, X: Array, DOut: Array, DDX: Array, alpha: float) -> tuple[Array, 
     return xp.where(X > 0, 0, DOut * DDX * curve).astype(X.dtype), xp.where(X > 0, DDX, DDX * curve)
 
 
-gelu = Op("gelu", "X -> Out", attrs={"approximate": False})
+gelu = Op("gelu", "X. -> Out", attrs={"approximate": False})
 gelu.shape(same_as("X"))
 _ROOT = math.sqrt(2 / math.pi)
 _CUBIC = 0.044715
@@ -258,7 +258,7 @@ def _(xp: Any, X: Array, dOut: Array, approximate: bool) -> Any:
     return dOut * (0.5 * (1 + erf(xp, X * math.sqrt(0.5))) + X * xp.exp(-0.5 * X * X) * (0.5 * _ROOT))
 
 
-mish = Op("mish", "X -> Out", attrs={"threshold": 20.0})
+mish = Op("mish", "X. -> Out", attrs={"threshold": 20.0})
 mish.shape(same_as("X"))
 
 
@@ -422,7 +422,7 @@ unary(
     attrs={"threshold": 6.0, "scale": 6.0, "offset": 3.0},
 )
 
-prelu = Op("prelu", "X Alpha -> Out", attrs={"mode": "all", "data_format": later("NCHW")})
+prelu = Op("prelu", "X. Alpha. -> Out", attrs={"mode": "all", "data_format": later("NCHW")})
 
 
 @prelu.shape

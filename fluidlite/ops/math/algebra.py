@@ -81,7 +81,7 @@ def _(xp: Any, X: Array, Y: Array, dOut: Array, dim: int) -> tuple[Array, Array]
 
 
 # ---------------------------------------------------------------------- addmm
-addmm = Op("addmm", "Input X Y -> Out", attrs={"Alpha": 1.0, "Beta": 1.0})
+addmm = Op("addmm", "Input. X. Y. -> Out", attrs={"Alpha": 1.0, "Beta": 1.0})
 
 
 @addmm.shape
@@ -186,7 +186,7 @@ def _(xp: Any, Out: Array, dOut: Array, upper: bool) -> Array:
 
 
 # ---------------------------------------------------------------------- positions
-add_position_encoding = Op("add_position_encoding", "X -> Out", attrs={"alpha": 1.0, "beta": 1.0})
+add_position_encoding = Op("add_position_encoding", "X. -> Out", attrs={"alpha": 1.0, "beta": 1.0})
 add_position_encoding.shape(same_as("X"))
 
 

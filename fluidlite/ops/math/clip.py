@@ -9,7 +9,7 @@ from fluidlite.base.registry import AttrType, Op, Spec, required, same_as
 from fluidlite.values.tensor import SelectedRows, merge_rows
 
 clip = Op(
-    "clip", "X Min? Max? -> Out", attrs={"min": required(AttrType.FLOAT), "max": required(AttrType.FLOAT)}
+    "clip", "X. Min? Max? -> Out", attrs={"min": required(AttrType.FLOAT), "max": required(AttrType.FLOAT)}
 )
 clip.shape(same_as("X"))
 
@@ -38,7 +38,7 @@ def _(X: Array, Min: Array | None, Max: Array | None, dOut: Array, min: float, m
     return dOut * ((X > _limit(Min, min)) & (X < _limit(Max, max)))
 
 
-clip_by_norm = Op("clip_by_norm", "X -> Out", attrs={"max_norm": required(AttrType.FLOAT)})
+clip_by_norm = Op("clip_by_norm", "X. -> Out", attrs={"max_norm": required(AttrType.FLOAT)})
 clip_by_norm.shape(same_as("X"))
 
 

@@ -22,7 +22,7 @@ def _as_scalar(x: Array, d: Array) -> Array:
     return d.reshape((1,) * x.ndim)
 
 
-squared_l2_norm = Op("squared_l2_norm", "X -> Out", lod=None)
+squared_l2_norm = Op("squared_l2_norm", "X. -> Out", lod=None)
 squared_l2_norm.shape(_one)
 
 
@@ -36,7 +36,7 @@ def _(X: Array, dOut: Array) -> Any:
     return 2 * _as_scalar(X, dOut) * X
 
 
-l1_norm = Op("l1_norm", "X -> Out", lod=None)
+l1_norm = Op("l1_norm", "X. -> Out", lod=None)
 l1_norm.shape(_one)
 
 
@@ -76,7 +76,7 @@ def vector_norm_grad(xp: Any, x: Array, out: Array, d: Array, order: float, epsi
 
 p_norm = Op(
     "p_norm",
-    "X -> Out",
+    "X. -> Out",
     attrs={"axis": -1, "epsilon": 1e-12, "porder": 2.0, "keepdim": False, "asvector": later(False)},
     lod=None,
 )
@@ -118,7 +118,7 @@ def _(
     return vector_norm_grad(xp, X, Out.reshape(kept), dOut.reshape(kept), porder, epsilon)
 
 
-dist = Op("dist", "X Y -> Out", attrs={"p": 2.0}, lod=None)
+dist = Op("dist", "X. Y. -> Out", attrs={"p": 2.0}, lod=None)
 dist.shape(_one)
 
 
@@ -156,7 +156,7 @@ def _rows(x: Array) -> Array:
     return as_matrix(x)
 
 
-squared_l2_distance = Op("squared_l2_distance", "X Y -> sub_result Out")
+squared_l2_distance = Op("squared_l2_distance", "X. Y. -> sub_result Out")
 
 
 @squared_l2_distance.shape
@@ -178,7 +178,7 @@ def _(X: Array, Y: Array, sub_result: Array, dOut: Array) -> tuple[Any, Any]:
     return d.reshape(X.shape), -(d.sum(axis=0) if len(Y) != len(X) else d).reshape(Y.shape)
 
 
-cos_sim = Op("cos_sim", "X Y -> Out XNorm YNorm", attrs={"@ALL_KERNELS_MUST_COMPUTE_RUNTIME_SHAPE@": True})
+cos_sim = Op("cos_sim", "X. Y. -> Out XNorm YNorm", attrs={"@ALL_KERNELS_MUST_COMPUTE_RUNTIME_SHAPE@": True})
 
 
 @cos_sim.shape
@@ -215,7 +215,7 @@ def _(X: Array, Y: Array, Out: Array, XNorm: Array, YNorm: Array, dOut: Array) -
 
 
 # ---------- between feature maps, and to class centers
-fsp = Op("fsp", "X Y -> Out")
+fsp = Op("fsp", "X. Y. -> Out")
 
 
 @fsp.shape
@@ -244,7 +244,7 @@ def _(X: Array, Y: Array, dOut: Array) -> tuple[Any, Any]:
 
 center_loss = Op(
     "center_loss",
-    "X Label Centers CenterUpdateRate -> CentersOut SampleCenterDiff Loss",
+    "X. Label Centers. CenterUpdateRate. -> CentersOut SampleCenterDiff Loss",
     attrs={"cluster_num": required(AttrType.INT), "need_update": required(AttrType.BOOLEAN)},
     lod=None,
 )

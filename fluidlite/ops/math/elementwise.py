@@ -239,7 +239,7 @@ binary(
     integers_of_2x="(x - mod(x, y)) // y",
 )
 
-minus = Op("minus", "X Y -> Out")
+minus = Op("minus", "X. Y. -> Out")
 
 
 @minus.shape

@@ -32,7 +32,7 @@ def _matrix(array: Array, cols: int) -> Array:
     return array.reshape(_flat(array.shape, cols))
 
 
-mul = Op("mul", "X Y -> Out", attrs={"x_num_col_dims": 1, "y_num_col_dims": 1})
+mul = Op("mul", "X. Y. -> Out", attrs={"x_num_col_dims": 1, "y_num_col_dims": 1})
 
 
 @mul.shape
@@ -217,7 +217,9 @@ def _check_inner(type: str, X: Spec, Y: Spec, columns: int, rows: int) -> None:
 
 
 matmul = Op(
-    "matmul", "X Y -> Out", attrs={"transpose_X": False, "transpose_Y": False, "alpha": 1.0, "head_number": 1}
+    "matmul",
+    "X. Y. -> Out",
+    attrs={"transpose_X": False, "transpose_Y": False, "alpha": 1.0, "head_number": 1},
 )
 
 
@@ -355,7 +357,7 @@ def _(context: GradContext) -> None:
         context.emit("matmul_v2_grad", slots, {"X@GRAD": context.in_grad("X")})
 
 
-bmm = Op("bmm", "X Y -> Out")
+bmm = Op("bmm", "X. Y. -> Out")
 
 
 @bmm.shape
@@ -428,7 +430,7 @@ def _(X: Array, Y: Array, dOut: Array) -> tuple[Array, Array]:
     return d * Y, d * X
 
 
-bilinear = Op("bilinear_tensor_product", "X Y Weight Bias? -> Out")
+bilinear = Op("bilinear_tensor_product", "X. Y. Weight. Bias.? -> Out")
 
 
 @bilinear.shape

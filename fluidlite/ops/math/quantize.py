@@ -22,7 +22,7 @@ Maybe: TypeAlias = "Array | None"
 _TINY = 1e-30  # scales up to this one are those of tensors of zeros
 _SAME = 1e-6  # magnitudes closer than this count as one
 _MOVING = {"moving_rate": 0.9, "bit_length": 8, "is_test": False}
-_AVERAGED = "X InScale InAccum? InState? -> Out OutScale OutState? OutAccum?"
+_AVERAGED = "X. InScale InAccum.? InState.? -> Out OutScale OutState? OutAccum?"
 
 
 def _levels(bits: int) -> int:
@@ -55,7 +55,7 @@ def _scalar_spec(X: Spec) -> Spec:
 
 
 # ---------------------------------------------------------------------- the scale of this tensor alone
-fake_quantize_abs_max = Op("fake_quantize_abs_max", "X -> Out OutScale", attrs={"bit_length": 8})
+fake_quantize_abs_max = Op("fake_quantize_abs_max", "X. -> Out OutScale", attrs={"bit_length": 8})
 
 
 @fake_quantize_abs_max.shape
@@ -71,7 +71,7 @@ def _(xp: Any, X: Array, bit_length: int) -> tuple[Array, Array]:
 
 
 fake_channel_wise_quantize_abs_max = Op(
-    "fake_channel_wise_quantize_abs_max", "X -> Out OutScale", attrs={"bit_length": 8}
+    "fake_channel_wise_quantize_abs_max", "X. -> Out OutScale", attrs={"bit_length": 8}
 )
 
 
@@ -90,7 +90,7 @@ def _(xp: Any, X: Array, bit_length: int) -> tuple[Array, Array]:
 # ---------------------------------------------------------------------- the largest scale of the last steps
 fake_quantize_range_abs_max = Op(
     "fake_quantize_range_abs_max",
-    "X InScale Iter? -> Out OutScale OutScales?",
+    "X. InScale. Iter? -> Out OutScale OutScales?",
     attrs={"window_size": 10000, "bit_length": 8, "is_test": False},
     updates=("OutScales",),
 )
@@ -174,7 +174,7 @@ _moving("fake_quantize_dequantize_moving_average_abs_max", True)
 
 moving_average_abs_max_scale = Op(
     "moving_average_abs_max_scale",
-    "X InAccum? InState? -> Out OutScale OutState? OutAccum?",
+    "X. InAccum.? InState.? -> Out OutScale OutState? OutAccum?",
     attrs={"moving_rate": 0.9, "is_test": False},
     updates=("OutScale",),
 )
@@ -196,7 +196,7 @@ def _(
 
 # ---------------------------------------------------------------------- back to real numbers
 fake_dequantize_max_abs = Op(
-    "fake_dequantize_max_abs", "X Scale -> Out", attrs={"max_range": required(AttrType.FLOAT)}
+    "fake_dequantize_max_abs", "X. Scale. -> Out", attrs={"max_range": required(AttrType.FLOAT)}
 )
 fake_dequantize_max_abs.shape(same_as("X"))
 
@@ -207,7 +207,7 @@ def _(X: Array, Scale: Array, max_range: float) -> Array:
 
 
 fake_channel_wise_dequantize_max_abs = Op(
-    "fake_channel_wise_dequantize_max_abs", "X Scales* -> Out", attrs={"quant_bits": INTS([8])}
+    "fake_channel_wise_dequantize_max_abs", "X. Scales.* -> Out", attrs={"quant_bits": INTS([8])}
 )
 
 
@@ -290,7 +290,7 @@ def _saturated(xp: Any, values: Array, dtype: str) -> Array:
 
 
 quantize = Op(
-    "quantize", "Input -> Output", attrs={"is_negative_input": False, "Scale": 1.0, "output_format": "NHWC"}
+    "quantize", "Input. -> Output", attrs={"is_negative_input": False, "Scale": 1.0, "output_format": "NHWC"}
 )
 
 

@@ -63,10 +63,13 @@ def _elements(type: str, rows: SelectedRows, is_whole: bool) -> Array:
 
 
 def _reduction(
-    type: str, compute: Callable[[Any, Any, tuple[int, ...]], Any], dtype: VarType | None = None
+    type: str,
+    compute: Callable[[Any, Any, tuple[int, ...]], Any],
+    dtype: VarType | None = None,
+    slots: str = "X -> Out",
 ) -> Op:
-    """The op `X -> Out` that applies `compute(xp, x, axes)`, which keeps the reduced dimensions as ones."""
-    op = Op(type, "X -> Out", attrs=REDUCE_ATTRS, lod=None)
+    """The op that applies `compute(xp, x, axes)` to X, which keeps the reduced dimensions as ones."""
+    op = Op(type, slots, attrs=REDUCE_ATTRS, lod=None)
 
     @op.shape
     def _(X: Spec, dim: list[int], keep_dim: bool, reduce_all: bool, out_dtype: int, of_2x: bool) -> Spec:
@@ -121,7 +124,7 @@ reduce_prod = _reduction("reduce_prod", lambda xp, x, axes: x.prod(axis=axes, ke
 reduce_all = _reduction("reduce_all", lambda xp, x, axes: x.all(axis=axes, keepdims=True))
 reduce_any = _reduction("reduce_any", lambda xp, x, axes: x.any(axis=axes, keepdims=True))
 frobenius_norm = _reduction(
-    "frobenius_norm", lambda xp, x, axes: xp.sqrt((x * x).sum(axis=axes, keepdims=True))
+    "frobenius_norm", lambda xp, x, axes: xp.sqrt((x * x).sum(axis=axes, keepdims=True)), slots="X. -> Out"
 )
 
 
@@ -175,7 +178,7 @@ def _whole(X: Spec) -> Spec:
     return X.with_shape((1,))
 
 
-mean = Op("mean", "X -> Out", lod=None)
+mean = Op("mean", "X. -> Out", lod=None)
 mean.shape(_whole)
 
 

@@ -12,7 +12,7 @@ from fluidlite.base.errors import ShapeError
 from fluidlite.base.registry import AttrType, GradContext, Lod, Op, Spec, WithLod, later, required
 from fluidlite.ops.kernels.numbers import at_last, check_axes, ints
 
-top_k = Op("top_k", "X K? -> Out Indices", attrs={"k": 1})
+top_k = Op("top_k", "X. K? -> Out Indices", attrs={"k": 1})
 
 
 @top_k.shape

@@ -25,10 +25,7 @@ _ATTRS = {
     "use_global_stats": False,
     "trainable_statistics": False,
 }
-_SLOTS = (
-    "X Scale Bias Mean Variance MomentumTensor?"
-    " -> Y MeanOut VarianceOut SavedMean? SavedVariance? ReserveSpace?"
-)
+_MORE_SLOTS = "MomentumTensor? -> Y MeanOut VarianceOut SavedMean? SavedVariance? ReserveSpace?"
 
 
 # ------------------------------------------------------------------ sums over channels
@@ -193,8 +190,8 @@ def gradients(
     return centred, weight, bias
 
 
-def _declare(type: str, synchronised: bool) -> None:
-    op = Op(type, _SLOTS, attrs=_ATTRS)
+def _declare(type: str, slots: str, synchronised: bool) -> None:
+    op = Op(type, f"{slots} {_MORE_SLOTS}", attrs=_ATTRS)
     op.shape(_shape_rule(type))
 
     @op.kernel
@@ -243,13 +240,13 @@ def _declare_gradient(op: Op, synchronised: bool) -> None:
         return dx.astype(X.dtype, copy=False).reshape(X.shape), weight, bias
 
 
-_declare("batch_norm", synchronised=False)
-_declare("sync_batch_norm", synchronised=True)
+_declare("batch_norm", "X. Scale. Bias. Mean. Variance.", synchronised=False)
+_declare("sync_batch_norm", "X Scale Bias Mean Variance", synchronised=True)
 
 
 # ------------------------------------------------------------------ with an activation, in place
 _ABN_ATTRS = {**_ATTRS, "activation": "", "alpha": 0.1, "use_sync_bn": False}
-inplace_abn = Op("inplace_abn", _SLOTS, attrs=_ABN_ATTRS)
+inplace_abn = Op("inplace_abn", f"X. Scale Bias Mean Variance {_MORE_SLOTS}", attrs=_ABN_ATTRS)
 inplace_abn.shape(_shape_rule("inplace_abn"))
 
 

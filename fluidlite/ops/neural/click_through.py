@@ -13,7 +13,7 @@ from fluidlite.ops.kernels.sequence_rows import lengths_lod, offsets_of_level, o
 from fluidlite.values.tensor import host
 
 # ---------------------------------------------------------------------- shows and clicks
-cvm = Op("cvm", "X CVM -> Y", attrs={"use_cvm": True})
+cvm = Op("cvm", "X. CVM -> Y", attrs={"use_cvm": True})
 
 
 @cvm.shape

@@ -214,6 +214,6 @@ def _declare_double(type: str, attrs_of: dict[str, Any]) -> None:
         return ddout, dx, dw
 
 
-_declare("conv2d", 2, "Input Filter Bias? ResidualData? -> Output", "NCHW")
-_declare("depthwise_conv2d", 2, "Input Filter Bias? ResidualData? -> Output", "NCHW")
-_declare("conv3d", 3, "Input Filter ResidualData? -> Output", "NCDHW")
+_declare("conv2d", 2, "Input. Filter. Bias? ResidualData? -> Output", "NCHW")
+_declare("depthwise_conv2d", 2, "Input. Filter. Bias? ResidualData? -> Output", "NCHW")
+_declare("conv3d", 3, "Input. Filter. ResidualData? -> Output", "NCDHW")

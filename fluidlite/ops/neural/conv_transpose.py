@@ -102,6 +102,6 @@ def _declare(type: str, dims: int, slots: str, data_format: str) -> None:
         )
 
 
-_declare("conv2d_transpose", 2, "Input Filter Bias? -> Output", "NCHW")
-_declare("depthwise_conv2d_transpose", 2, "Input Filter Bias? -> Output", "NCHW")
-_declare("conv3d_transpose", 3, "Input Filter -> Output", "NCHW")
+_declare("conv2d_transpose", 2, "Input. Filter. Bias? -> Output", "NCHW")
+_declare("depthwise_conv2d_transpose", 2, "Input. Filter. Bias? -> Output", "NCHW")
+_declare("conv3d_transpose", 3, "Input. Filter. -> Output", "NCHW")

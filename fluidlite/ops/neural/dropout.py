@@ -16,7 +16,7 @@ Maybe: TypeAlias = "Array | None"
 
 dropout = Op(
     "dropout",
-    "X Seed? -> Out Mask?",
+    "X. Seed? -> Out Mask?",
     random=True,
     attrs={
         "dropout_prob": 0.5,

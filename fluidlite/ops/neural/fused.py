@@ -30,7 +30,7 @@ _ATTRS = {
     "functor_list": required(AttrType.STRINGS),
 }
 
-fused_elemwise_activation = Op("fused_elemwise_activation", "X Y -> Out IntermediateOut", attrs=_ATTRS)
+fused_elemwise_activation = Op("fused_elemwise_activation", "X. Y. -> Out IntermediateOut", attrs=_ATTRS)
 fused_elemwise_activation_grad = Op(
     "fused_elemwise_activation_grad",
     "X Y IntermediateOut? Out Out@GRAD -> X@GRAD? Y@GRAD? IntermediateOut@GRAD?",

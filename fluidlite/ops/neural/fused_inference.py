@@ -46,7 +46,7 @@ def _kernel(op: Op) -> Callable[..., Any]:
 # ---------------------------------------------------------------------- fully connected layers
 fc = Op(
     "fc",
-    "Input W Bias? -> Out",
+    "Input. W. Bias.? -> Out",
     attrs={"in_num_col_dims": 1, "activation_type": "", "padding_weights": False},
 )
 
@@ -83,7 +83,7 @@ def _(
     return out.reshape(*lead, weight.shape[1])
 
 
-repeated = Op("fusion_repeated_fc_relu", "X W* Bias* -> ReluOut*? Out", lod=None)
+repeated = Op("fusion_repeated_fc_relu", "X. W.* Bias.* -> ReluOut*? Out", lod=None)
 
 
 @repeated.shape
@@ -103,7 +103,7 @@ def _(xp: Any, X: Array, X_lod: Lod, W: list[Array], Bias: list[Array]) -> dict[
 
 
 squared = Op(
-    "fusion_squared_mat_sub", "X Y -> SquaredX? SquaredY? SquaredXY? Out", attrs={"scalar": 1.0}, lod=None
+    "fusion_squared_mat_sub", "X. Y. -> SquaredX? SquaredY? SquaredXY? Out", attrs={"scalar": 1.0}, lod=None
 )
 
 
@@ -146,13 +146,13 @@ def _(xp: Any, X: Array, Y: Array) -> Array:
 # ---------------------------------------------------------------------- recurrences
 fusion_lstm = Op(
     "fusion_lstm",
-    f"X WeightX WeightH Bias H0? C0? -> Hidden Cell {_SCRATCH} CheckedCell?",
+    f"X. WeightX. WeightH. Bias. H0.? C0.? -> Hidden Cell {_SCRATCH} CheckedCell?",
     attrs={**_LSTM, "use_seq": True},
     dynamic=True,
 )
 embedding_lstm = Op(
     "fused_embedding_fc_lstm",
-    f"Ids Embeddings WeightH Bias H0? C0? -> Hidden Cell {_SCRATCH}",
+    f"Ids Embeddings. WeightH. Bias. H0.? C0.? -> Hidden Cell {_SCRATCH}",
     attrs={**_LSTM, "use_seq": True},
     dynamic=True,
 )
@@ -224,7 +224,7 @@ def _(
 
 fusion_gru = Op(
     "fusion_gru",
-    "X H0? WeightX WeightH Bias? -> ReorderedH0? XX? BatchedInput? BatchedOut? Hidden",
+    "X. H0.? WeightX. WeightH. Bias.? -> ReorderedH0? XX? BatchedInput? BatchedOut? Hidden",
     attrs={**_GRU, "use_seq": True},
     lod=None,
     dynamic=True,
@@ -357,7 +357,7 @@ def _(
 # ---------------------------------------------------------------------- sequences
 seqconv = Op(
     "fusion_seqconv_eltadd_relu",
-    "X Filter Bias -> Out ColMat?",
+    "X. Filter. Bias. -> Out ColMat?",
     attrs={"contextLength": required(AttrType.INT), "contextStart": 0, "contextStride": 1},
 )
 
@@ -398,7 +398,7 @@ def _(
 
 
 seqexpand = Op(
-    "fusion_seqexpand_concat_fc", "X* FCWeight FCBias? -> Out FCOut?", attrs={"fc_activation": "identity"}
+    "fusion_seqexpand_concat_fc", "X.* FCWeight. FCBias.? -> Out FCOut?", attrs={"fc_activation": "identity"}
 )
 
 
@@ -424,9 +424,9 @@ def _(
 
 
 _POOLED = {"pooltype": "SUM", "axis": 1}
-seqpool = Op("fusion_seqpool_concat", "X* -> Out", attrs=_POOLED, lod=None, dynamic=True)
+seqpool = Op("fusion_seqpool_concat", "X.* -> Out", attrs=_POOLED, lod=None, dynamic=True)
 seqpool_cvm = Op(
-    "fusion_seqpool_cvm_concat", "X* CVM -> Out", attrs={**_POOLED, "use_cvm": True}, lod=None, dynamic=True
+    "fusion_seqpool_cvm_concat", "X.* CVM -> Out", attrs={**_POOLED, "use_cvm": True}, lod=None, dynamic=True
 )
 
 

@@ -14,7 +14,7 @@ Maybe: TypeAlias = "Array | None"
 
 affine_grid = Op(
     "affine_grid",
-    "Theta OutputShape? -> Output",
+    "Theta. OutputShape? -> Output",
     attrs={"output_shape": INTS(), "align_corners": later(True)},
 )
 
@@ -58,7 +58,7 @@ def _(xp: Any, OutputShape: Maybe, dOutput: Array, output_shape: list[int], alig
 
 grid_sampler = Op(
     "grid_sampler",
-    "X Grid -> Output",
+    "X. Grid. -> Output",
     attrs={"mode": later("bilinear"), "padding_mode": later("zeros"), "align_corners": later(True)},
 )
 

@@ -19,7 +19,7 @@ Maybe: TypeAlias = "Array | None"
 
 group_norm = Op(
     "group_norm",
-    "X Scale? Bias? -> Y Mean? Variance?",
+    "X. Scale.? Bias.? -> Y Mean? Variance?",
     attrs={"epsilon": 1e-5, "groups": required(AttrType.INT), "data_layout": "NCHW"},
 )
 

@@ -53,7 +53,7 @@ def _check(op: str, Input: Spec, Weight: Spec, Bias: Spec | None) -> int:
 # ---------------------------------------------------------------------- over sequences
 gru = Op(
     "gru",
-    "Input H0? Weight Bias? -> BatchGate? BatchResetHiddenPrev? BatchHidden? Hidden",
+    "Input. H0? Weight. Bias.? -> BatchGate? BatchResetHiddenPrev? BatchHidden? Hidden",
     lod=None,
     dynamic=True,
     attrs={"activation": "tanh", "gate_activation": "sigmoid", "is_reverse": False, "origin_mode": False},
@@ -128,7 +128,7 @@ _CODES = ("identity", "sigmoid", "tanh", "relu")
 
 gru_unit = Op(
     "gru_unit",
-    "Input HiddenPrev Weight Bias? -> Gate? ResetHiddenPrev? Hidden",
+    "Input. HiddenPrev. Weight. Bias.? -> Gate? ResetHiddenPrev? Hidden",
     lod=None,
     attrs={"activation": 2, "gate_activation": 1, "origin_mode": False},
 )

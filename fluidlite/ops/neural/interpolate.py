@@ -9,7 +9,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
@@ -44,7 +44,7 @@ __all__ = ["Taps", "matrix_of", "taps_of"]
 _DENSE = 128  # elements along a dimension up to which a product with a matrix of mostly zeros pays
 _PRODUCTS = (np.dtype("float32"), np.dtype("float64"))  # what BLAS multiplies
 
-_SLOTS = "X OutSize? SizeTensor*? Scale? -> Out"
+_SIZES = "OutSize? SizeTensor*? Scale?"  # of what comes out
 
 
 # ------------------------------------------------------------------ taps
@@ -335,18 +335,27 @@ def _places_v1(
     return _out_places(spatial, OutSize, SizeTensor, Scale, attrs), [0.0] * len(spatial)
 
 
-_V1 = (_ATTRS, _shape_rule, _places_v1)
-_V2 = (_ATTRS_V2, _shape_rule_v2, _places_v2)
+class _Version(NamedTuple):
+    """The differences between fluid's ops and those of 2.x."""
+
+    slots: str
+    attrs: dict[str, Any]
+    shape: Callable[[str, int], Callable[..., Spec]]
+    places: Callable[..., Any]
+
+
+_V1 = _Version(f"X. {_SIZES} -> Out", _ATTRS, _shape_rule, _places_v1)
+_V2 = _Version(f"X {_SIZES} -> Out", _ATTRS_V2, _shape_rule_v2, _places_v2)
 
 
 # names in the attribute, which decides in fluid's ops on images, whatever the type is called
 _METHODS = {"nearest": "nearest", "bilinear": "linear", "bicubic": "bicubic"}
 
 
-def _declare(type: str, dims: int, named: str, version: tuple[Any, Any, Any] = _V1) -> None:
-    op = Op(type, _SLOTS, attrs=version[0], lod=None)
-    op.shape(version[1](type, dims))
-    methods, sizes = _METHODS if version is _V1 and dims == 2 else {}, version[2]
+def _declare(type: str, dims: int, named: str, version: _Version = _V1) -> None:
+    op = Op(type, version.slots, attrs=version.attrs, lod=None)
+    op.shape(version.shape(type, dims))
+    methods, sizes = _METHODS if version is _V1 and dims == 2 else {}, version.places
     _RULES[type] = methods, named, sizes
 
     @op.kernel

@@ -77,7 +77,10 @@ def _gate_bias(cell: LstmCell, Bias: Array) -> Array:
 
 # ---------------------------------------------------------------------- lstm
 lstm = Op(
-    "lstm", "Input H0? C0? Weight Bias -> Hidden Cell BatchGate? BatchCellPreAct?", attrs=_ATTRS, dynamic=True
+    "lstm",
+    "Input. H0? C0? Weight. Bias. -> Hidden Cell BatchGate? BatchCellPreAct?",
+    attrs=_ATTRS,
+    dynamic=True,
 )
 
 
@@ -161,7 +164,7 @@ def _(
 _LSTMP_ATTRS = {**_ATTRS, "cell_clip": 0.0, "proj_clip": 0.0, "proj_activation": "tanh"}
 lstmp = Op(
     "lstmp",
-    "Input H0? C0? Weight ProjWeight Bias -> Projection Cell BatchGate? BatchCellPreAct? BatchHidden?",
+    "Input. H0? C0? Weight. ProjWeight. Bias. -> Projection Cell BatchGate? BatchCellPreAct? BatchHidden?",
     attrs=_LSTMP_ATTRS,
     dynamic=True,
 )

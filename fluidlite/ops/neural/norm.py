@@ -37,7 +37,7 @@ def row_gradient(xp: Any, d: Array, unit: Array, inverse: Array, through_mean: b
 
 # ------------------------------------------------------------------ layer_norm
 layer_norm = Op(
-    "layer_norm", "X Scale? Bias? -> Y Mean? Variance?", attrs={"epsilon": 1e-5, "begin_norm_axis": 1}
+    "layer_norm", "X. Scale.? Bias.? -> Y Mean? Variance?", attrs={"epsilon": 1e-5, "begin_norm_axis": 1}
 )
 
 
@@ -98,7 +98,9 @@ def _(
 
 
 # ------------------------------------------------------------------ instance_norm
-instance_norm = Op("instance_norm", "X Scale? Bias? -> Y SavedMean? SavedVariance?", attrs={"epsilon": 1e-5})
+instance_norm = Op(
+    "instance_norm", "X. Scale.? Bias.? -> Y SavedMean? SavedVariance?", attrs={"epsilon": 1e-5}
+)
 
 
 @instance_norm.shape
@@ -204,7 +206,7 @@ def _(
 # ------------------------------------------------------------------ data_norm
 data_norm = Op(
     "data_norm",
-    "X BatchSize BatchSum BatchSquareSum scale_w? bias? -> Y Means Scales",
+    "X. BatchSize. BatchSum. BatchSquareSum. scale_w? bias? -> Y Means Scales",
     attrs={
         "epsilon": 1e-4,
         "slot_dim": -1,
@@ -331,7 +333,7 @@ def _summaries(
 # ------------------------------------------------------------------ lrn
 lrn = Op(
     "lrn",
-    "X -> Out MidOut",
+    "X. -> Out MidOut",
     attrs={"n": 5, "k": 2.0, "alpha": 1e-4, "beta": 0.75, "data_format": "AnyLayout", "is_test": False},
 )
 
@@ -388,7 +390,7 @@ def _(
 
 
 # ------------------------------------------------------------------ norm
-norm = Op("norm", "X -> Out Norm", attrs={"axis": required(AttrType.INT), "epsilon": 1e-10})
+norm = Op("norm", "X. -> Out Norm", attrs={"axis": required(AttrType.INT), "epsilon": 1e-10})
 
 
 @norm.shape
@@ -413,7 +415,7 @@ def _(X: Array, Norm: Array, dOut: Array, axis: int) -> Array:
 
 
 # ------------------------------------------------------------------ spectral_norm
-spectral_norm = Op("spectral_norm", "Weight U V -> Out", attrs={"dim": 0, "power_iters": 1, "eps": 1e-12})
+spectral_norm = Op("spectral_norm", "Weight. U. V. -> Out", attrs={"dim": 0, "power_iters": 1, "eps": 1e-12})
 
 
 @spectral_norm.shape
@@ -467,7 +469,7 @@ def _(
 
 
 # ------------------------------------------------------------------ affine_channel
-affine_channel = Op("affine_channel", "X Scale Bias -> Out", attrs={"data_layout": "AnyLayout"})
+affine_channel = Op("affine_channel", "X. Scale. Bias. -> Out", attrs={"data_layout": "AnyLayout"})
 
 
 @affine_channel.shape

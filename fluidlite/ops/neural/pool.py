@@ -117,7 +117,7 @@ def pooling_of(spatial: Sequence[int], attrs: Mapping[str, Any], dtype: Any) -> 
 def _declare_pool(type: str, dims: int, data_format: str) -> None:
     attrs_of = pool_attrs(dims, data_format)
     # Paddle's pool3d has no is_test
-    op = Op(type, "X -> Out", attrs=attrs_of if dims == 3 else {**attrs_of, "is_test": False})
+    op = Op(type, "X. -> Out", attrs=attrs_of if dims == 3 else {**attrs_of, "is_test": False})
 
     @op.shape
     @with_attrs(attrs_of)
@@ -204,7 +204,7 @@ def _scattered(xp: Any, values: Array, index: Array, spatial: Sequence[int]) -> 
 
 def _declare_with_index(type: str, dims: int) -> None:
     attrs_of = _index_attrs(dims)
-    op = Op(type, "X -> Out Mask", attrs=attrs_of, lod=None)
+    op = Op(type, "X. -> Out Mask", attrs=attrs_of, lod=None)
 
     @op.shape
     @with_attrs(attrs_of)
@@ -231,7 +231,7 @@ _declare_with_index("max_pool3d_with_index", 3)
 
 unpool = Op(
     "unpool",
-    "X Indices -> Out",
+    "X. Indices -> Out",
     attrs={"ksize": _INTS, "strides": [1, 1], "paddings": [0, 0], "unpooling_type": _STRING},
 )
 

@@ -9,7 +9,9 @@ from fluidlite.base.errors import ShapeError
 from fluidlite.base.registry import AttrType, Op, Spec, required
 
 similarity_focus = Op(
-    "similarity_focus", "X -> Out", attrs={"axis": required(AttrType.INT), "indexes": required(AttrType.INTS)}
+    "similarity_focus",
+    "X. -> Out",
+    attrs={"axis": required(AttrType.INT), "indexes": required(AttrType.INTS)},
 )
 
 

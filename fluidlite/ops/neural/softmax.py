@@ -34,7 +34,7 @@ def tolerable_log(xp: Any, x: Array) -> Any:
 
 softmax = Op(
     "softmax",
-    "X -> Out",
+    "X. -> Out",
     attrs={"axis": -1, "data_format": "AnyLayout", "use_cudnn": False, "use_mkldnn": False, "is_test": False},
 )
 
@@ -130,7 +130,7 @@ def _picked(xp: Any, type: str, X: Array, Label: Array, ignore_index: int) -> tu
     return at_last(xp, X, labels), labels, counts
 
 
-cross_entropy = Op("cross_entropy", "X Label -> Y", attrs={"soft_label": False, "ignore_index": -100})
+cross_entropy = Op("cross_entropy", "X. Label -> Y", attrs={"soft_label": False, "ignore_index": -100})
 
 
 @cross_entropy.shape
@@ -166,7 +166,7 @@ def _scattered(xp: Any, shape: tuple[int, ...], labels: Array, values: Array) ->
     return xp.where(labels == classes, values, values.dtype.type(0))
 
 
-cross_entropy2 = Op("cross_entropy2", "X Label -> Y XShape MatchX", attrs={"ignore_index": -100})
+cross_entropy2 = Op("cross_entropy2", "X. Label -> Y XShape MatchX", attrs={"ignore_index": -100})
 
 
 @cross_entropy2.shape
@@ -204,7 +204,7 @@ def _(xp: Any, Label: Array, XShape: Array, MatchX: Array, dY: Array, ignore_ind
 # ---------------------------------------------------------------------- softmax with cross entropy
 softmax_with_cross_entropy = Op(
     "softmax_with_cross_entropy",
-    "Logits Label -> Softmax Loss",
+    "Logits. Label -> Softmax Loss",
     attrs={
         "soft_label": False,
         "numeric_stable_mode": True,
@@ -289,7 +289,7 @@ def _(
 # ---------------------------------------------------------------------- negative log likelihood
 nll_loss = Op(
     "nll_loss",
-    "X Label Weight? -> Out Total_weight",
+    "X. Label Weight.? -> Out Total_weight",
     attrs={"ignore_index": LONG(-100), "reduction": "mean"},
     lod=None,
 )

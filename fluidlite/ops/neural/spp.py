@@ -13,7 +13,7 @@ from fluidlite.ops.kernels.pooling import Pooling, PoolPlan, Windows
 
 spp = Op(
     "spp",
-    "X -> Out",
+    "X. -> Out",
     attrs={"pyramid_height": required(AttrType.INT), "pooling_type": required(AttrType.STRING)},
 )
 

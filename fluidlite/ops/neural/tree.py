@@ -12,7 +12,7 @@ from fluidlite.base.registry import INTS, AttrType, Op, Spec, required
 from fluidlite.values.tensor import host
 
 # ---------------------------------------------------------------------- convolution
-tree_conv = Op("tree_conv", "NodesVector EdgeSet Filter -> Out", attrs={"max_depth": 2}, lod=None)
+tree_conv = Op("tree_conv", "NodesVector. EdgeSet Filter. -> Out", attrs={"max_depth": 2}, lod=None)
 
 
 @tree_conv.shape

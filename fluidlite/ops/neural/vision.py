@@ -32,7 +32,7 @@ def _check_divides(type: str, what: str, number: int, parts: int) -> None:
 
 # ------------------------------------------------------------------ channels and places
 pixel_shuffle = Op(
-    "pixel_shuffle", "X -> Out", attrs={"upscale_factor": 1, "data_format": later("NCHW")}, lod=None
+    "pixel_shuffle", "X. -> Out", attrs={"upscale_factor": 1, "data_format": later("NCHW")}, lod=None
 )
 
 
@@ -111,7 +111,7 @@ def _(X: Array, dOut: Array, blocksize: int) -> Array:
     return dOut.reshape(n, c // b**2, h, b, w, b).transpose(0, 3, 5, 1, 2, 4).reshape(X.shape)
 
 
-shuffle_channel = Op("shuffle_channel", "X -> Out", attrs={"group": 1}, lod=None)
+shuffle_channel = Op("shuffle_channel", "X. -> Out", attrs={"group": 1}, lod=None)
 
 
 @shuffle_channel.shape
@@ -138,7 +138,7 @@ def _(dOut: Array, group: int) -> Array:
 
 
 temporal_shift = Op(
-    "temporal_shift", "X -> Out", attrs={"seg_num": _INT, "shift_ratio": 0.25, "data_format": later("NCHW")}
+    "temporal_shift", "X. -> Out", attrs={"seg_num": _INT, "shift_ratio": 0.25, "data_format": later("NCHW")}
 )
 
 
@@ -177,7 +177,7 @@ def _(xp: Any, dOut: Array, seg_num: int, shift_ratio: float, data_format: str) 
 
 
 # ------------------------------------------------------------------ maxout
-maxout = Op("maxout", "X -> Out", attrs={"groups": _INT, "axis": 1}, lod=None)
+maxout = Op("maxout", "X. -> Out", attrs={"groups": _INT, "axis": 1}, lod=None)
 
 
 @maxout.shape
@@ -236,7 +236,7 @@ def _with_border(xp: Any, x: Array, size: Sequence[int], top: int, left: int) ->
 
 unfold = Op(
     "unfold",
-    "X -> Y",
+    "X. -> Y",
     attrs={"kernel_sizes": _INTS, "strides": _INTS, "paddings": _INTS, "dilations": _INTS},
     lod=None,
 )
@@ -312,7 +312,7 @@ def _(
 
 im2sequence = Op(
     "im2sequence",
-    "X Y? -> Out",
+    "X. Y? -> Out",
     lod=None,
     attrs={"kernels": _INTS, "strides": [1, 1], "paddings": INTS((0, 0, 0, 0)), "out_stride": [1, 1]},
 )

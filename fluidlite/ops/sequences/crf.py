@@ -35,7 +35,7 @@ def _check_transition(type: str, Emission: Spec, Transition: Spec) -> None:
 
 linear_chain_crf = Op(
     "linear_chain_crf",
-    "Emission Transition Label Length? -> Alpha EmissionExps TransitionExps LogLikelihood",
+    "Emission. Transition. Label Length? -> Alpha EmissionExps TransitionExps LogLikelihood",
     lod=None,
 )
 
@@ -157,7 +157,7 @@ def _backward_messages(xp: Any, batch: Batch, exps: Array, moves: Array) -> Any:
     return beta.swapaxes(0, 1)
 
 
-crf_decoding = Op("crf_decoding", "Emission Transition Label? Length? -> ViterbiPath")
+crf_decoding = Op("crf_decoding", "Emission. Transition. Label? Length? -> ViterbiPath")
 
 
 @crf_decoding.shape

@@ -20,7 +20,7 @@ _NEVER = -1e30
 
 warpctc = Op(
     "warpctc",
-    "Logits Label LogitsLength? LabelLength? -> WarpCTCGrad Loss",
+    "Logits. Label LogitsLength? LabelLength? -> WarpCTCGrad Loss",
     attrs={"blank": 0, "norm_by_times": False},
     lod=None,
 )

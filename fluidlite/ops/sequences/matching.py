@@ -16,7 +16,7 @@ from fluidlite.base.errors import ShapeError
 from fluidlite.base.registry import Lod, Op, Spec, WithLod
 from fluidlite.ops.kernels.sequence_rows import lengths_lod, offsets_of_level, owners, padded_rows, spans
 
-match_matrix_tensor = Op("match_matrix_tensor", "X Y W -> Out Tmp", attrs={"dim_t": 1}, lod=None)
+match_matrix_tensor = Op("match_matrix_tensor", "X. Y. W. -> Out Tmp", attrs={"dim_t": 1}, lod=None)
 
 
 @match_matrix_tensor.shape
@@ -82,7 +82,7 @@ def _(
 # ---------------------------------------------------------------------- images of differing sizes
 var_conv_2d = Op(
     "var_conv_2d",
-    "X ROW COLUMN W -> Out Col",
+    "X. ROW. COLUMN. W. -> Out Col",
     attrs={"InputChannel": 1, "OutputChannel": 1, "StrideH": 1, "StrideW": 1, "KernelH": 1, "KernelW": 1},
     lod=None,
 )

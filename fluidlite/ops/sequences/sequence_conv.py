@@ -17,7 +17,7 @@ from fluidlite.ops.kernels.sequence_rows import lengths_of, offsets_of_level, ta
 
 sequence_conv = Op(
     "sequence_conv",
-    "X PaddingData? Filter -> Out",
+    "X. PaddingData? Filter. -> Out",
     attrs={
         "contextLength": required(AttrType.INT),
         "contextStart": 0,
@@ -196,7 +196,7 @@ def _(
 
 
 # ---------------------------------------------------------------------- row_conv
-row_conv = Op("row_conv", "X Filter -> Out")
+row_conv = Op("row_conv", "X. Filter. -> Out")
 
 
 @row_conv.shape

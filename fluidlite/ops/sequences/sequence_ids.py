@@ -118,7 +118,7 @@ def _(xp: Any, Ids: Array, Ids_lod: Lod, Updates: Array, dOut: Array) -> tuple[A
 # ---------------------------------------------------------------------- averages of the best
 topk_avg = Op(
     "sequence_topk_avg_pooling",
-    "X ROW COLUMN -> Out pos",
+    "X. ROW. COLUMN. -> Out pos",
     attrs={"topks": required(AttrType.INTS), "channel_num": required(AttrType.INT)},
     lod="ROW",
     dynamic=True,

@@ -25,7 +25,7 @@ POOL_TYPES = ("AVERAGE", "SUM", "SQRT", "MAX", "LAST", "FIRST")
 
 sequence_pool = Op(
     "sequence_pool",
-    "X -> Out MaxIndex?",
+    "X. -> Out MaxIndex?",
     attrs={"is_test": False, "pooltype": "AVERAGE", "pad_value": 0.0},
     lod=None,
     dynamic=True,
@@ -183,7 +183,7 @@ def _(xp: Any, X: Array, X_lod: Lod, MaxIndex: Array | None, dOut: Array, poolty
 
 
 # ---------------------------------------------------------------------- softmax
-sequence_softmax = Op("sequence_softmax", "X -> Out", attrs={"use_cudnn": False, "data_format": "AnyLayout"})
+sequence_softmax = Op("sequence_softmax", "X. -> Out", attrs={"use_cudnn": False, "data_format": "AnyLayout"})
 
 
 @sequence_softmax.shape

@@ -359,7 +359,7 @@ def _(xp: Any, ctx: KernelContext, n: int, seed: int, dtype: int) -> Array:
     return _finish(xp, found, (n,), dtype)
 
 
-sampling_id = Op("sampling_id", "X -> Out", random=True, attrs={"min": 0.0, "max": 1.0, "seed": 0})
+sampling_id = Op("sampling_id", "X. -> Out", random=True, attrs={"min": 0.0, "max": 1.0, "seed": 0})
 
 
 @sampling_id.shape

@@ -246,7 +246,7 @@ flatten_range.grad("X", shape=_shape_from_memory)(_grad_from_memory)
 def _declare_transpose(op_type: str, second: bool) -> None:
     op = Op(
         op_type,
-        "X -> Out XShape?" if second else "X -> Out",
+        "X -> Out XShape?" if second else "X. -> Out",
         attrs={"axis": required(AttrType.INTS), "data_format": "AnyLayout", "use_quantizer": False},
         lod=None,
     )

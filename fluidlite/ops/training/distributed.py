@@ -150,7 +150,7 @@ def _(Ids: list[Spec], W: Spec, lookup_table_version: str) -> tuple[list[Spec]]:
 
 
 # ---------------------------------------------------------------------- pieces of a gradient
-split_byref = Op("split_byref", "X -> Out*", attrs={"sections": INTS(), "num": 0}, lod=None)
+split_byref = Op("split_byref", "X. -> Out*", attrs={"sections": INTS(), "num": 0}, lod=None)
 
 
 def _rows(height: int, num: int, sections: list[int]) -> list[int]:

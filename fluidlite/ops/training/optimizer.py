@@ -1,6 +1,6 @@
 """Parameter updates, declared as scalar expressions over their slots.
 
-    update("momentum", "Param Grad Velocity LearningRate -> ParamOut VelocityOut",
+    update("momentum", "Param. Grad. Velocity. LearningRate. -> ParamOut VelocityOut",
            ("VelocityOut", "mu * Velocity + Grad"), ("ParamOut", "Param - LearningRate * VelocityOut"))
 
 Each step computes an output (or a value that later steps read under its name) from input slots, earlier steps
@@ -303,12 +303,12 @@ def dense(xp: Any, grad: Array | SelectedRows) -> Array:
 
 
 # ---------------------------------------------------------------------- one learning rate for all elements
-update("sgd", "Param LearningRate Grad -> ParamOut", ("ParamOut", "Param - LearningRate * Grad"), rows=True)
+update("sgd", "Param. LearningRate Grad. -> ParamOut", ("ParamOut", "Param - LearningRate * Grad"), rows=True)
 
 _VELOCITY = ("VelocityOut", "mu * Velocity + Grad")
 update(
     "momentum",
-    "Param Grad Velocity LearningRate -> ParamOut VelocityOut",
+    "Param. Grad. Velocity. LearningRate. -> ParamOut VelocityOut",
     _VELOCITY,
     ("ParamOut", "Param - LearningRate * VelocityOut"),
     use_nesterov=(_VELOCITY, ("ParamOut", "Param - (Grad + mu * VelocityOut) * LearningRate")),
@@ -322,7 +322,7 @@ _PROXIMAL = (
 )
 update(
     "proximal_gd",
-    "Param Grad LearningRate -> ParamOut",
+    "Param. Grad. LearningRate. -> ParamOut",
     ("near", "Param - LearningRate * Grad"),
     _PROXIMAL,
     attrs={"l1": 0.0, "l2": 0.0},
@@ -330,8 +330,8 @@ update(
 
 # ---------------------------------------------------------------------- a learning rate for each element
 _ADAM_SLOTS = (
-    "Param Grad LearningRate Moment1 Moment2 Beta1Pow Beta2Pow Beta1Tensor? Beta2Tensor? SkipUpdate? -> "
-    "ParamOut Moment1Out Moment2Out Beta1PowOut? Beta2PowOut?"
+    "Param. Grad. LearningRate. Moment1. Moment2. Beta1Pow. Beta2Pow. Beta1Tensor.? Beta2Tensor.? "
+    "SkipUpdate? -> ParamOut Moment1Out Moment2Out Beta1PowOut? Beta2PowOut?"
 )
 _ADAM_ATTRS = {
     "beta1": 0.9,
@@ -387,7 +387,7 @@ update(
 # epsilon keeps the norm from becoming 0, so the division needs none of its own
 update(
     "adamax",
-    "Param Grad LearningRate Moment InfNorm Beta1Pow -> ParamOut MomentOut InfNormOut",
+    "Param. Grad. LearningRate. Moment. InfNorm. Beta1Pow. -> ParamOut MomentOut InfNormOut",
     ("MomentOut", "beta1 * Moment + (1 - beta1) * Grad"),
     ("InfNormOut", "maximum(abs(Grad), beta2 * InfNorm + epsilon)"),
     ("ParamOut", "Param - LearningRate / (1 - Beta1Pow) * (MomentOut / InfNormOut)"),
@@ -395,7 +395,7 @@ update(
 )
 update(
     "adagrad",
-    "Param Grad Moment LearningRate -> ParamOut MomentOut",
+    "Param. Grad. Moment. LearningRate. -> ParamOut MomentOut",
     ("MomentOut", "Moment + Grad * Grad"),
     ("ParamOut", "Param - LearningRate * Grad / (sqrt(MomentOut) + epsilon)"),
     attrs={"epsilon": 1e-6},
@@ -403,14 +403,14 @@ update(
 )
 update(
     "decayed_adagrad",
-    "Param Grad Moment LearningRate -> ParamOut MomentOut",
+    "Param. Grad. Moment. LearningRate. -> ParamOut MomentOut",
     ("MomentOut", "decay * Moment + (1 - decay) * Grad * Grad"),
     ("ParamOut", "Param - LearningRate * Grad / (sqrt(MomentOut) + epsilon)"),
     attrs={"decay": 0.95, "epsilon": 1e-6},
 )
 update(
     "proximal_adagrad",
-    "Param Moment Grad LearningRate -> ParamOut MomentOut",
+    "Param. Moment. Grad. LearningRate. -> ParamOut MomentOut",
     ("MomentOut", "Moment + Grad * Grad"),
     ("near", "Param - LearningRate * Grad / sqrt(MomentOut)"),
     _PROXIMAL,
@@ -422,7 +422,7 @@ _SQUARED_UPDATE = ("AvgSquaredUpdateOut", "rho * AvgSquaredUpdate + (1 - rho) * 
 _BY_STEP = ("ParamOut", "Param - step")
 update(
     "adadelta",
-    "Param Grad AvgSquaredGrad AvgSquaredUpdate LearningRate? -> "
+    "Param. Grad. AvgSquaredGrad. AvgSquaredUpdate. LearningRate? -> "
     "ParamOut AvgSquaredGradOut AvgSquaredUpdateOut",
     _SQUARED_GRAD,
     ("step", _STEP.format("AvgSquaredUpdate")),
@@ -454,7 +454,8 @@ _MOVE = "LearningRate * Grad / sqrt(MeanSquareOut + epsilon)"
 _MOMENT_STEP = ("ParamOut", "Param - MomentOut")
 update(
     "rmsprop",
-    "Param MeanSquare MeanGrad? LearningRate Grad Moment -> ParamOut MomentOut MeanSquareOut MeanGradOut?",
+    "Param. MeanSquare. MeanGrad? LearningRate. Grad. Moment. -> "
+    "ParamOut MomentOut MeanSquareOut MeanGradOut?",
     _MEAN_SQUARE,
     ("MomentOut", f"momentum * Moment + {_MOVE}"),
     _MOMENT_STEP,
@@ -484,7 +485,8 @@ def _ftrl(power: str) -> tuple[Assignment, ...]:
 
 update(
     "ftrl",
-    "Param SquaredAccumulator LinearAccumulator Grad LearningRate -> ParamOut SquaredAccumOut LinearAccumOut",
+    "Param. SquaredAccumulator. LinearAccumulator. Grad. LearningRate. -> "
+    "ParamOut SquaredAccumOut LinearAccumOut",
     *_ftrl("pow({}, -lr_power)"),
     # a root, where any power takes ten times as long
     special=SpecialCase("lr_power", -0.5, _ftrl("sqrt({})")),

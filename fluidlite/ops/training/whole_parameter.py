@@ -19,7 +19,7 @@ def _norm(xp: Any, array: Array) -> Any:
 
 lars = Op(
     "lars_momentum",
-    "Param Grad Velocity LearningRate -> ParamOut VelocityOut",
+    "Param. Grad. Velocity. LearningRate. -> ParamOut VelocityOut",
     lod=None,
     attrs={"mu": required(AttrType.FLOAT), "lars_coeff": 0.001, "lars_weight_decay": 0.0005},
 )
@@ -50,7 +50,7 @@ def _(
 
 lamb = Op(
     "lamb",
-    "Param Grad LearningRate Moment1 Moment2 Beta1Pow Beta2Pow -> "
+    "Param. Grad. LearningRate. Moment1. Moment2. Beta1Pow. Beta2Pow. -> "
     "ParamOut Moment1Out Moment2Out Beta1PowOut? Beta2PowOut?",
     lod=None,
     attrs={"weight_decay": required(AttrType.FLOAT), "beta1": 0.9, "beta2": 0.999, "epsilon": 1e-6},
@@ -92,7 +92,7 @@ def _(
 
 dpsgd = Op(
     "dpsgd",
-    "Param Grad LearningRate -> ParamOut",
+    "Param. Grad. LearningRate. -> ParamOut",
     random=True,
     lod=None,
     attrs={"clip": 10.0, "batch_size": 16.0, "sigma": 1.0, "seed": 0},

@@ -5,36 +5,22 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
+from fluidlite.base import registry
 from fluidlite.base.errors import KernelError
 from fluidlite.ir.operator import Operator
 
 __all__ = ["check_operand_types", "checked_slots"]
 
-# with operands of several types NumPy would compute in a third one, which no variable declares
-_PAIRS = ("add", "div", "floordiv", "max", "min", "mod", "mul", "pow", "sub")
-_ONE_TYPE = (
-    *(f"elementwise_{name}" for name in _PAIRS),
-    *("equal", "greater_equal", "greater_than", "less_equal", "less_than", "not_equal"),
-    *("logical_and", "logical_or", "logical_xor", "matmul", "mul", "concat", "stack", "sum"),
-)
-_CONVOLUTIONS = (
-    *("conv2d", "depthwise_conv2d", "conv3d"),
-    *("conv2d_transpose", "depthwise_conv2d_transpose", "conv3d_transpose"),
-)
-_OPERANDS = {**dict.fromkeys(_ONE_TYPE, ("X", "Y")), **dict.fromkeys(_CONVOLUTIONS, ("Input", "Filter"))}
 _CLASS_READERS = ("cross_entropy", "softmax_with_cross_entropy")
 
 
 def checked_slots(op: Operator) -> tuple[str, ...]:
     """The input slots of an op of fluid whose values have to be of certain data types."""
-    if op.block.program.is_of_2x:
+    known = op.definition
+    if known is None or op.block.program.is_of_2x:
         return ()
     labels = ("Label",) if _reads_classes(op) else ()
-    return tuple(dict.fromkeys((*_OPERANDS.get(op.type, ()), *_floating(op), *labels)))
-
-
-def _floating(op: Operator) -> tuple[str, ...]:
-    return () if op.definition is None else op.definition.floating
+    return tuple(dict.fromkeys((*known.alike, *known.floating, *labels)))
 
 
 def _reads_classes(op: Operator) -> bool:
@@ -46,9 +32,9 @@ def _reads_classes(op: Operator) -> bool:
 
 def check_operand_types(op: Operator, found: Iterable[tuple[str, str, Any]]) -> None:
     """KernelError where operands (slot, name, dtype or None) differ in their types, or no kernel has them."""
+    definition = registry.get(op.type)
     known = [(slot, name, dtype) for slot, name, dtype in found if dtype is not None]
-    alike = _OPERANDS.get(op.type, ())
-    _check_alike(op, [(name, dtype) for slot, name, dtype in known if slot in alike])
+    _check_alike(op, [(name, dtype) for slot, name, dtype in known if slot in definition.alike])
     for slot, name, dtype in known:
         if slot == "Label" and dtype.kind == "f" and _reads_classes(op):
             raise KernelError(
@@ -57,7 +43,7 @@ def check_operand_types(op: Operator, found: Iterable[tuple[str, str, Any]]) -> 
             )
         # single bytes belong to quantised programs
         is_whole = dtype.kind in "iub" and (dtype.itemsize > 1 or dtype.kind == "b")
-        if is_whole and slot in _floating(op):
+        if is_whole and slot in definition.floating:
             raise KernelError(
                 f"Operator {op.type} does not have kernel for {dtype}, as which {name!r} comes; cast it to a "
                 f"floating-point type (fluid.layers.cast)\n  {op.call_text()}\n  built at {op.where}"

@@ -269,6 +269,8 @@ class Op:
     sparse: the output slot that holds SELECTED_ROWS where the attribute `is_sparse` is true.
     dynamic: an output may have another shape than the shape rule says, even where that says all dimensions.
     later: slots that ops have since PaddlePaddle 2.x, and fluid's op of that type has not.
+    alike: input slots whose values have one data type: with two, NumPy would compute in a third one, which no
+        variable declares. Programs of 2.x are not asked.
     updates: output slots whose old value shows through, as an array's of which the op writes one entry. A
         kernel may name such a slot as a parameter and gets the old value, None where there is none.
     beyond: input slots of a gradient op that 1.8.5's lacks: left out where nothing makes that gradient.
@@ -284,6 +286,7 @@ class Op:
     random: bool = False
     sparse: str = ""
     dynamic: bool = False
+    alike: tuple[str, ...] = ()
     updates: tuple[str, ...] = ()
     later: tuple[str, ...] = ()
     beyond: tuple[str, ...] = ()

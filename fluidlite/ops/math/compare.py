@@ -19,7 +19,7 @@ def _fewer_dimensions(X: Spec, Y: Spec) -> str:
 
 def _compare(type: str, expr: str) -> Op:
     """An op `X Y -> Out` of truth values; Y is laid over X's dimensions from `axis` on."""
-    op = Op(type, "X Y -> Out", attrs={"axis": -1, "force_cpu": False})
+    op = Op(type, "X Y -> Out", attrs={"axis": -1, "force_cpu": False}, alike=("X", "Y"))
     function = function_of(expr, ["X", "Y"], binary_names())
 
     @op.shape
@@ -47,7 +47,7 @@ _compare("not_equal", "x != y")
 
 
 def _logic(type: str, expr: str) -> Op:
-    op = Op(type, "X Y -> Out")
+    op = Op(type, "X Y -> Out", alike=("X", "Y"))
     op.kernel(function_of(expr, ["X", "Y"], binary_names()))
 
     @op.shape

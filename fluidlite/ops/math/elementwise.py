@@ -141,7 +141,8 @@ def binary(
     `integers` goes instead of `expr` where X holds integers, which C++ divides towards zero; `integers_of_2x`
     in programs of 2.x, where that differs.
     """
-    op = Op(type, "X Y -> Out", attrs={**ATTRS, OF_2X_ATTR: later(False)} if integers_of_2x else ATTRS)
+    attrs = {**ATTRS, OF_2X_ATTR: later(False)} if integers_of_2x else ATTRS
+    op = Op(type, "X Y -> Out", attrs=attrs, alike=("X", "Y"))
     op.expr = expr
     of_2x = function_of(integers_of_2x or expr, ["x", "y"], {})
     forward, of_integers = (function_of(text, ["x", "y"], {}) for text in (expr, integers or expr))

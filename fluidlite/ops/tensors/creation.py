@@ -218,7 +218,7 @@ def _(context: GradContext) -> None:
     )
 
 
-total = Op("sum", "X*? -> Out", attrs={"use_mkldnn": False})
+total = Op("sum", "X*? -> Out", attrs={"use_mkldnn": False}, alike=("X",))
 
 
 @total.shape

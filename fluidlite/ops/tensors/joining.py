@@ -15,7 +15,7 @@ from fluidlite.ops.kernels.numbers import check_axes, first_ints, ints
 from fluidlite.values.tensor import lengths_of, offsets_of
 
 # ---------------------------------------------------------------------- concat, split, stack
-concat = Op("concat", "X* AxisTensor? -> Out", attrs={"axis": 0, "use_quantizer": False})
+concat = Op("concat", "X* AxisTensor? -> Out", attrs={"axis": 0, "use_quantizer": False}, alike=("X",))
 
 
 @concat.shape
@@ -136,7 +136,7 @@ def _(context: GradContext) -> None:
     )
 
 
-stack = Op("stack", "X* -> Y", attrs={"axis": 0})
+stack = Op("stack", "X* -> Y", attrs={"axis": 0}, alike=("X",))
 
 
 @stack.shape

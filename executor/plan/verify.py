@@ -3,7 +3,8 @@
 1. Every value is defined before it is read.
 2. Nobody writes memory that an older value still shows and somebody reads later; buffers that lie in the same
    place of the pool are not in use at the same time.
-3. Shapes and types agree, and no temporary is wider than the widest array that it is computed from.
+3. Shapes and types agree, no temporary is wider than the widest array that it is computed from, and what is
+   written through a view is written to its base.
 """
 
 from __future__ import annotations
@@ -36,6 +37,9 @@ def verify(plan: Plan, after: str) -> None:
     _Definitions(plan, after).check()
     for step in flat(plan.steps):
         _check_shapes(step, after)
+        if not step.is_view:
+            for value in step.writes:
+                _check_reached(step, value, after)
     if after != LOWERING:
         _check_aliases(plan, after)
     if plan.layout is not None:
@@ -120,6 +124,25 @@ def _check_view(step: Step, value: Value, after: str) -> None:
         fits = fits and base.shape == value.shape
     if not fits:
         _fail(after, step, f"{view} of {_shown(base)} is no {_shown(value)}")
+
+
+def _check_reached(step: Step, value: Value, after: str) -> None:
+    """A write to a view reaches its base: a reshape of what does not lie in order is a copy."""
+    shown: Value | None = value
+    while shown is not None and shown.base is not None:
+        if isinstance(shown.view, Reshape) and not _is_in_order(shown.base):
+            _fail(
+                after, step, f"a write to {_shown(value)} would be lost: {_shown(shown.base)} is not in order"
+            )
+        shown = shown.base
+
+
+def _is_in_order(value: Value) -> bool:
+    """True if an array is laid out in C order: whole, or some of its rows."""
+    if value.base is None:
+        return value.contiguous
+    are_rows = isinstance(value.view, Slices) and not any(value.view.ranges[1:])
+    return (are_rows or isinstance(value.view, (Reshape, Same))) and _is_in_order(value.base)
 
 
 def _sliced(shape: Sequence[int], view: Slices) -> tuple[int, ...] | None:

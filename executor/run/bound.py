@@ -61,10 +61,9 @@ class BoundPlan:
         is_single = not any(isinstance(thing, KernelCall) and "conv" in thing.op.type for thing in objects)
         # BLAS's own threads are switched off, but for portable convolutions, which know no team
         self.switch = blas_switch() if switches and is_single and self.xp is np else None
+        self._written = _written_params(plan)
         # what other plans keep of parameters is made anew after such a run
-        self.changes = any(map(_may_write, objects)) or any(
-            value.root.storage is Storage.PARAM for step in flat(plan.plan.steps) for value in step.writes
-        )
+        self.changes = bool(self._written) or any(map(_may_write, objects))
         self.timer = next((thing for thing in objects if isinstance(thing, OpTimer)), None)
         # buffers belong to one run at a time; `Executor` binds the plan once more for a second thread
         self.lock = threading.Lock()
@@ -155,10 +154,14 @@ class BoundPlan:
         """The array of a persistable variable."""
         tensor = self._tensor(name)
         array = on(self.xp, tensor.array)
-        if self.xp is not np and not array.flags.c_contiguous:
-            array = array.copy(order="C")  # its strides are nothing that a kernel asks for
+        # a reshaped view would be a copy: a write to it would be lost, and a later `set` not be seen. What
+        # cannot be written may stay as it is: a table on servers is one zero that claims to be all of it
+        if not array.flags.c_contiguous and (
+            self.xp is not np or array.flags.writeable or name in self._written
+        ):
+            array = array.copy(order="C")
         if array is not tensor.array:
-            tensor.array = array  # set from the host: moves to where this plan runs
+            tensor.array = array  # moves to where this plan runs, or into order
         return array
 
     def _fits(self, storage: Storage, arrays: Mapping[str, Any]) -> bool:
@@ -344,6 +347,13 @@ class _Steps:
 def _differ(now: Mapping[str, Any], before: Mapping[str, Any]) -> bool:
     """True if any of the objects is another than before."""
     return any(now[name] is not before.get(name) for name in now)
+
+
+def _written_params(plan: CompiledPlan) -> frozenset[str]:
+    """The persistable variables to whose arrays steps write."""
+    steps = [step for step in flat(plan.plan.steps) if not step.is_view]
+    roots = [value.root for step in steps for value in step.writes]
+    return frozenset(root.name for root in roots if root.storage is Storage.PARAM)
 
 
 def _may_write(thing: Any) -> bool:

@@ -109,6 +109,26 @@ def test_plan_follows_a_parameter_that_is_set_from_outside() -> None:
     assert found[0] == pytest.approx(float(np.mean(batch()["y"] ** 2)), rel=1e-5)
 
 
+@pytest.mark.parametrize("order", ["C", "F"])
+def test_plan_writes_to_a_variable_in_whatever_order_its_elements_lie(order: Any) -> None:
+    block = fluid.default_main_program().global_block()
+    x, w = fluid.data("x", [2, 3, 4], "float32"), fluid.data("w", [4, 5], "float32")
+    out = block.create_var(name="out", shape=[2, 3, 5], dtype="float32", persistable=True)
+    block.append_op("mul", {"X": [x], "Y": [w]}, {"Out": [out]}, {"x_num_col_dims": 2})
+    flat = fluid.layers.reshape(
+        block.create_var(name="in", shape=[2, 3], dtype="float32", persistable=True), [6]
+    )
+    scope, exe = fluid.global_scope(), fluid.Executor(fluid.CPUPlace())
+    scope.var("out").set(np.zeros((2, 3, 5), "float32", order=order))
+    scope.var("in").set(np.zeros((2, 3), "float32", order=order))
+    feed = {"x": np.ones((2, 3, 4), "float32"), "w": np.ones((4, 5), "float32")}
+    exe.run(feed=feed, fetch_list=[flat])
+    assert (param("out") == 4).all()
+    scope.find_var("in").get_tensor().set(np.arange(6, dtype="float32").reshape(2, 3), fluid.CPUPlace())
+    (found,) = exe.run(feed=feed, fetch_list=[flat])
+    assert found.tolist() == [0, 1, 2, 3, 4, 5]
+
+
 def test_plan_follows_edits_of_the_program() -> None:
     x = fluid.data("x", [None, 2], "float32")
     y = fluid.layers.scale(x, 2.0)

@@ -135,6 +135,7 @@ def wrong_plans() -> dict[str, tuple[Plan, str]]:
     bent = ValueFactory().make((3,), "float32", Storage.VIEW, base=x, view=Reshape((3,)))
     turned = ValueFactory().make((2, 3), "float32", Storage.VIEW, base=matrix, view=Transpose((1, 0)))
     cut = ValueFactory().make((4,), "float32", Storage.VIEW, base=x, view=Slices(((1, 5),)))
+    flat = ValueFactory().make((6,), "float32", Storage.VIEW, base=turned, view=Reshape((6,)))
     copy = Step(None, Call(Function("copyto"), (Out(newer), x)))
     over = Step(None, Call(Bound("opaque", None), (x, Out(a))))
     dot = Call(Function("dot"), (matrix, matrix), (("out", Out(product)),))
@@ -148,6 +149,7 @@ def wrong_plans() -> dict[str, tuple[Plan, str]]:
         "reshape": (plan_of(shown(None, bent)), "is no"),
         "transpose": (plan_of(shown(None, turned)), "is no"),
         "slice": (plan_of(shown(None, cut)), "is no"),
+        "lost": (plan_of(Step(None, Elementwise("copy", (0.0,)), (flat,))), "would be lost"),
         "product": (plan_of(Step(None, dot)), "times"),
         "alias": (plan_of(shown(None, view), copy, fetches=(view,)), "after 'w' has changed"),
         "overlap": (plan_of(over, add(x, x, b), add(a, b, c), layout=same_place), "another buffer has taken"),

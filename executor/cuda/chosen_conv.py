@@ -17,10 +17,10 @@ from fluidlite.executor.cuda.cudnn import (
     BACKWARD_FILTER,
     FORWARD,
     CudnnDirection,
-    CudnnError,
     CudnnLibrary,
 )
 from fluidlite.executor.cuda.cudnn_conv import Algorithm, CudnnConv
+from fluidlite.executor.cuda.libraries import LibraryError
 from fluidlite.executor.cuda.products import TF32
 from fluidlite.ops.kernels.convolution import ConvPlan, Geometry
 
@@ -99,7 +99,7 @@ class ChosenConv(ConvPlan):
         try:
             kernel = self._chosen.get(direction) or self.portable
             getattr(kernel, direction.method)(left, right, out)
-        except CudnnError as error:
+        except LibraryError as error:
             self._chosen[direction] = self._without(direction, error)
             getattr(self.portable, direction.method)(left, right, out)
 
@@ -120,7 +120,7 @@ class ChosenConv(ConvPlan):
                     return self.portable
                 _held.add(key)
                 name = self._fastest(key, direction, found, left, right, out)
-        except (CudnnError, MemoryError) as error:
+        except (LibraryError, MemoryError) as error:
             return self._without(direction, error)
         algorithm = next((each for each in found if _named(each) == name), None)
         if algorithm is None:

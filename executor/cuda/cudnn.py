@@ -9,18 +9,16 @@ same ones.
 from __future__ import annotations
 
 import ctypes
-import threading
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from fluidlite.executor.cuda.libraries import load
+from fluidlite.executor.cuda.libraries import Library, once, opened
 
 __all__ = [
     "BACKWARD_DATA",
     "BACKWARD_FILTER",
     "FORWARD",
-    "CudnnError",
     "CudnnLibrary",
     "CudnnDirection",
     "Performance",
@@ -99,37 +97,17 @@ for _direction in _DIRECTIONS:
     _SIGNATURES[_direction.function] = [*[_pointer] * 7, _int, _pointer, _size, *[_pointer] * 3]
 
 
-class CudnnError(Exception):
-    """A function that gave another status than success."""
+class CudnnLibrary(Library):
+    """The library, with its version."""
 
-
-class CudnnLibrary:
-    """The library, with a handle for each device."""
+    part = "cudnn"
+    signatures = _SIGNATURES
+    maker = "cudnnCreate"
 
     def __init__(self, library: Any) -> None:
-        self.library = library
-        for name, types in _SIGNATURES.items():
-            function = getattr(library, name)
-            function.argtypes, function.restype = types, _int
+        super().__init__(library)
         library.cudnnGetVersion.argtypes, library.cudnnGetVersion.restype = [], _size
         self.version = _spelled(int(library.cudnnGetVersion()))
-        # a handle has one stream at a time
-        self.lock = threading.Lock()
-        self._handles: dict[int, ctypes.c_void_p] = {}
-
-    def handle(self, device: int) -> ctypes.c_void_p:
-        """The handle of a device, which is the current one."""
-        if device not in self._handles:
-            handle = ctypes.c_void_p()
-            self.call("cudnnCreate", ctypes.byref(handle))
-            self._handles[device] = handle
-        return self._handles[device]
-
-    def call(self, name: str, *arguments: Any) -> None:
-        """Call a function; CudnnError with its status where it fails."""
-        status = getattr(self.library, name)(*arguments)
-        if status:
-            raise CudnnError(f"{name} fails with status {status}")
 
     def create(self, kind: str) -> ctypes.c_void_p:
         """A new descriptor of a kind: Tensor, Filter or Convolution."""
@@ -149,22 +127,6 @@ def _spelled(number: int) -> str:
     return f"{number // unit}.{number % unit // 100}.{number % 100}"
 
 
-_loaded: dict[str, CudnnLibrary | None] = {}
-
-
 def find() -> CudnnLibrary | None:
-    """The library, looked for once in a process; None where there is none that has all these functions."""
-    if "found" not in _loaded:
-        _loaded["found"] = next(filter(None, map(_opened, _NAMES)), None)
-    return _loaded["found"]
-
-
-def _opened(name: str) -> CudnnLibrary | None:
-    library = load(name, "cudnn")
-    if library is None:
-        return None
-    try:
-        return CudnnLibrary(library)
-    except AttributeError:
-        # a version without one of the functions
-        return None
+    """The library; None where there is none that has all these functions."""
+    return once("cudnn", lambda: opened(CudnnLibrary, _NAMES))

@@ -18,10 +18,10 @@ from fluidlite.executor.cuda.cudnn import (
     BACKWARD_FILTER,
     FORWARD,
     CudnnDirection,
-    CudnnError,
     CudnnLibrary,
     Performance,
 )
+from fluidlite.executor.cuda.libraries import LibraryError
 from fluidlite.executor.cuda.products import TF32
 from fluidlite.ops.kernels.convolution import ConvPlan, Geometry
 
@@ -116,7 +116,7 @@ class CudnnConv(ConvPlan):
 
     def algorithms(self, direction: CudnnDirection) -> list[Algorithm]:
         """Algorithms that give the same bits each time and fit into the memory allowed, the most promising
-        first; CudnnError where there are none.
+        first; LibraryError where there are none.
         """
         library, described = self.library, self._of(direction)
         results, count = (Performance * _MOST)(), ctypes.c_int()
@@ -131,14 +131,14 @@ class CudnnConv(ConvPlan):
             sized = [self._sized(handle, direction, number) for number in dict.fromkeys(found)]
         fitting = [each for each in sized if each is not None and each.nbytes <= self.limit]
         if not fitting:
-            raise CudnnError(f"{direction.search} finds no deterministic algorithm for {self.limit} bytes")
+            raise LibraryError(f"{direction.search} finds no deterministic algorithm for {self.limit} bytes")
         return fitting
 
     def _sized(self, handle: ctypes.c_void_p, direction: CudnnDirection, number: int) -> Algorithm | None:
         size = ctypes.c_size_t()
         try:
             self.library.call(direction.sizing, handle, *self._of(direction), number, ctypes.byref(size))
-        except CudnnError:
+        except LibraryError:
             # proposed for another kind of arithmetic than this one
             return None
         return Algorithm(number, size.value)

@@ -1,17 +1,85 @@
-"""Shared libraries of CUDA, wherever a machine has them."""
+"""Shared libraries of CUDA, wherever a machine has them, and their functions."""
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import importlib.util
 import os
 import pathlib
-from collections.abc import Iterator
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, ClassVar, TypeVar
 
-__all__ = ["load", "places"]
+__all__ = ["Library", "LibraryError", "load", "once", "opened", "places"]
 
 _TOOLKITS = ("CUDA_PATH", "CUDA_HOME")
 _TOOLKIT = "/usr/local/cuda"
+
+
+class LibraryError(RuntimeError):
+    """A function that gave another status than success."""
+
+
+class Library:
+    """A library whose functions give a status, with a handle for each device.
+
+    Calls of several functions that belong together hold the `lock`: a handle has one stream, and one
+    workspace, at a time.
+    """
+
+    part: ClassVar[str]
+    """The part of CUDA that it is: "cublas"."""
+    signatures: ClassVar[Mapping[str, Sequence[Any]]]
+    """The types of the parameters, by function."""
+    maker: ClassVar[str]
+    """The function that makes a handle."""
+
+    def __init__(self, library: Any) -> None:
+        self.library = library
+        for name, types in self.signatures.items():
+            function = getattr(library, name)
+            function.argtypes, function.restype = types, ctypes.c_int
+        self.lock = threading.Lock()
+        self._handles: dict[int, ctypes.c_void_p] = {}
+
+    def handle(self, device: int) -> ctypes.c_void_p:
+        """The handle of a device, which is the current one."""
+        if device not in self._handles:
+            handle = ctypes.c_void_p()
+            self.call(self.maker, ctypes.byref(handle))
+            self._handles[device] = handle
+        return self._handles[device]
+
+    def call(self, name: str, *arguments: Any) -> None:
+        """Call a function; LibraryError with its status where it fails."""
+        status = getattr(self.library, name)(*arguments)
+        if status:
+            raise LibraryError(f"{name} fails with status {status}")
+
+
+Found = TypeVar("Found", bound=Library)
+
+_found: dict[str, Any] = {}
+
+
+def once(name: str, find: Callable[[], Found | None]) -> Found | None:
+    """The library that `find` gives, looked for once in a process."""
+    if name not in _found:
+        _found[name] = find()
+    found: Found | None = _found[name]
+    return found
+
+
+def opened(kind: type[Found], names: Sequence[str]) -> Found | None:
+    """The first of these libraries that loads and has all functions of its kind; None where there is none."""
+    for name in names:
+        library = load(name, kind.part)
+        if library is not None:
+            # a version without one of the functions is passed over
+            with contextlib.suppress(AttributeError):
+                return kind(library)
+    return None
 
 
 def load(name: str, part: str) -> ctypes.CDLL | None:

@@ -10,7 +10,6 @@ from __future__ import annotations
 import ctypes
 import itertools
 import math
-import threading
 import warnings
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
@@ -18,7 +17,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from fluidlite.base import flags
-from fluidlite.executor.cuda.libraries import load
+from fluidlite.executor.cuda.libraries import Library, once, opened
 
 __all__ = ["TF32", "Products"]
 
@@ -52,52 +51,32 @@ _SIGNATURES: dict[str, list[Any]] = {
 }
 
 
-class _Library:
-    """cuBLAS as CuPy has loaded it, with a handle for each device."""
+class CublasLibrary(Library):
+    """cuBLAS as CuPy has loaded it."""
 
-    def __init__(self, library: Any) -> None:
-        self.library = library
-        for name, types in _SIGNATURES.items():
-            function = getattr(library, name)
-            function.argtypes, function.restype = types, _int
-        # a handle has one stream and one workspace at a time
-        self.lock = threading.Lock()
-        self.handles: dict[int, ctypes.c_void_p] = {}
-
-    def handle(self, device: int) -> ctypes.c_void_p:
-        """The handle of a device, which is the current one."""
-        if device not in self.handles:
-            handle = ctypes.c_void_p()
-            self.call("cublasCreate_v2", ctypes.byref(handle))
-            self.handles[device] = handle
-        return self.handles[device]
-
-    def call(self, name: str, *arguments: Any) -> None:
-        """Call a function; RuntimeError with its status where it fails."""
-        status = getattr(self.library, name)(*arguments)
-        if status:
-            raise RuntimeError(f"{name} fails with status {status}")
+    part = "cublas"
+    signatures = _SIGNATURES
+    maker = "cublasCreate_v2"
 
 
-_loaded: dict[str, _Library | None] = {}
-
-
-def _library(xp: Any) -> _Library | None:
+def _library(xp: Any) -> CublasLibrary | None:
     """cuBLAS, or None where it cannot be found under the name that it has on Linux, with a warning."""
     name = f"libcublas.so.{xp.cuda.runtime.runtimeGetVersion() // 1000}"
-    if name not in _loaded:
-        xp.cuda.get_cublas_handle()  # CuPy knows where it lies; a library that is loaded is found by name
-        library = load(name, "cublas")
-        _loaded[name] = None if library is None else _Library(library)
-        if library is None:
-            warnings.warn(
-                f"{name} is neither loaded nor in a wheel (pip install nvidia-cublas-cu{name[-2:]}), "
-                "a toolkit (CUDA_PATH) or a folder of the system's loader: products are CuPy's, and no step "
-                "with one becomes a graph",
-                RuntimeWarning,
-                stacklevel=2,
-            )
-    return _loaded[name]
+    return once(name, lambda: _looked_for(xp, name))
+
+
+def _looked_for(xp: Any, name: str) -> CublasLibrary | None:
+    xp.cuda.get_cublas_handle()  # CuPy knows where it lies; a library that is loaded is found by name
+    library = opened(CublasLibrary, [name])
+    if library is None:
+        warnings.warn(
+            f"{name} is neither loaded nor in a wheel (pip install nvidia-cublas-cu{name[-2:]}), "
+            "a toolkit (CUDA_PATH) or a folder of the system's loader: products are CuPy's, and no step "
+            "with one becomes a graph",
+            RuntimeWarning,
+            stacklevel=2,
+        )
+    return library
 
 
 class _Stored(NamedTuple):

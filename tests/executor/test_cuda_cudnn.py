@@ -16,7 +16,7 @@ from test_cuda_conv import EVEN, GEOMETRIES
 
 import fluidlite as fluid
 from fluidlite.base import choice
-from fluidlite.executor.cuda import chosen_conv, cudnn
+from fluidlite.executor.cuda import chosen_conv, cudnn, libraries
 from fluidlite.executor.cuda.chosen_conv import ChosenConv
 from fluidlite.executor.cuda.convolutions import ConvOptions, device_conv, explained
 from fluidlite.executor.run.cuda import Namespace
@@ -39,7 +39,7 @@ def fresh(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     monkeypatch.setattr(choice, "_kept", lambda _: {})
     monkeypatch.setattr(chosen_conv, "_refused", {})
     monkeypatch.setattr(chosen_conv, "_held", set())
-    monkeypatch.setattr(cudnn, "_loaded", {})
+    monkeypatch.setattr(libraries, "_found", {})
     if cudnn.find() is None:
         pytest.skip("needs cuDNN (pip install nvidia-cudnn-cu12, or nvidia-cudnn-cu13)")
     before = fluid.get_flags(["FLAGS_cudnn_deterministic", "FLAGS_use_cudnn"])
@@ -212,7 +212,7 @@ def test_a_machine_without_it(monkeypatch: pytest.MonkeyPatch) -> None:
         return load(name, *arguments, **options)
 
     monkeypatch.setattr(ctypes, "CDLL", missing)
-    monkeypatch.setattr(cudnn, "_loaded", {})
+    monkeypatch.setattr(libraries, "_found", {})
     kernel = device_conv(Namespace(cupy), PLAIN, np.dtype("float32"), ConvOptions())
     assert not isinstance(kernel, ChosenConv)
     assert explained(PLAIN, np.dtype("float32"), ConvOptions()).startswith("CUDA kernels unfold")

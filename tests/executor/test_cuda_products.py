@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import fluidlite as fluid
-from fluidlite.executor.cuda import products
+from fluidlite.executor.cuda import libraries, products
 from fluidlite.executor.cuda.products import TF32, Products
 from fluidlite.executor.run.cuda import CapturedStep
 
@@ -123,7 +123,7 @@ def without_library(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
             raise OSError(name)
         return load(name, *arguments)
 
-    monkeypatch.setattr(products, "_loaded", {})
+    monkeypatch.setattr(libraries, "_found", {})
     monkeypatch.setattr(ctypes, "CDLL", missing)
     yield
 

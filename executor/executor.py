@@ -73,11 +73,11 @@ class _Request(NamedTuple):
 
     program: Program
     feed: dict[str, Any]
-    names: list[str]
+    names: Sequence[str]
     """The variables that are fetched."""
     scope: Scope
     return_numpy: bool
-    prune_to: list[Operator] | None
+    prune_to: Sequence[Operator] | None
     """The ops that alone are run, with what they need; None for all ops."""
 
 
@@ -152,7 +152,7 @@ class Executor:
         names, targets = split_fetches(fetch_list)
         if not (use_prune or targets):
             return self._run(program, feed, names, scope, return_numpy, None)
-        targets = targets or [op for op in program.global_block().ops if op.role & OpRole.Optimize]
+        targets = targets or tuple(op for op in program.global_block().ops if op.role & OpRole.Optimize)
         # with nothing fetched and nothing to update there is nothing to prune to
         prune_to = targets if names or targets else None
         return self._run(program, feed, names, scope, return_numpy, prune_to)
@@ -179,7 +179,7 @@ class Executor:
         """The optimizer ops of a fetch list, and the names and Variables in it."""
         _, targets = split_fetches(fetch_list)
         rest = [found for item in fetch_list for found in members(item) if not isinstance(found, Operator)]
-        return targets, rest
+        return list(targets), rest
 
     @staticmethod
     def _prune_program(
@@ -207,10 +207,10 @@ class Executor:
         self,
         program: Program,
         feed: Any,
-        names: list[str],
+        names: Sequence[str],
         scope: Scope,
         return_numpy: bool,
-        prune_to: list[Operator] | None,
+        prune_to: Sequence[Operator] | None,
     ) -> list[Any]:
         if feed is None:
             feed = {}
@@ -236,7 +236,7 @@ class Executor:
                 scope,
                 self.random,
                 lambda: self._run_plan(request, signature),
-                lambda: self._interpret(request._replace(names=[]), searched),
+                lambda: self._interpret(request._replace(names=()), searched),
             )
         return self._run_plan(request, signature)
 
@@ -281,7 +281,9 @@ class Executor:
             # the scope holds arrays of other shapes than when the plan was made
             self._plans.forget(key)
 
-    def _signature(self, program: Program, feed: Mapping[str, Any], names: list[str]) -> feeding.Signature:
+    def _signature(
+        self, program: Program, feed: Mapping[str, Any], names: Sequence[str]
+    ) -> feeding.Signature:
         key = (program.serial, program.version, tuple(feed), tuple(names))
         found = self._signatures.get(key)
         if found is None:

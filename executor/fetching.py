@@ -18,7 +18,7 @@ from fluidlite.values.tensor import LoDTensor, LoDTensorArray, SelectedRows, hos
 __all__ = ["_fetch_var", "as_numpy", "fetch", "members", "present", "pruned", "split_fetches"]
 
 
-def split_fetches(fetch_list: Any) -> tuple[list[str], list[Operator]]:
+def split_fetches(fetch_list: Any) -> tuple[tuple[str, ...], tuple[Operator, ...]]:
     """Names to fetch, and the optimizer ops among the items, such as those of what `minimize` returned."""
     names: list[str] = []
     targets: list[Operator] = []
@@ -45,7 +45,7 @@ def split_fetches(fetch_list: Any) -> tuple[list[str], list[Operator]]:
                 raise TypeError(f"The operator in fetch_list is not an optimize_op: {found.type!r}")
             else:
                 targets.append(found)
-    return names, targets
+    return tuple(names), tuple(targets)
 
 
 def members(item: Any) -> Sequence[Any]:

@@ -32,30 +32,29 @@ Form = tuple[tuple[Any, Any, bool], ...]
 
 
 class Signature:
-    """The names fed to, and fetched from, one version of a program."""
+    """The names fed to, and fetched from, one version of a program. All runs that feed and fetch them share
+    it, and what it names cannot be changed.
+    """
 
     def __init__(self, block: Block, names: Sequence[str], fetches: Sequence[str], xp: Any) -> None:
         known = {name: var for name in names if (var := _variable(block, name)) is not None}
-        self.names = list(known)
-        self.variables = list(known.values())
-        self.fetches = list(fetches)
+        self.names = tuple(known)
+        self.variables = tuple(known.values())
+        self.fetches = tuple(fetches)
         self.xp = xp
-        self.dtypes = [
-            to_numpy(var.dtype) if var.type == VarType.LOD_TENSOR and var._dtype is not None else None
-            for var in self.variables
-        ]
+        self.dtypes = tuple(map(_declared_dtype, self.variables))
         # (feed, dimension) that the program leaves open
-        self.free = [
+        self.free = tuple(
             (feed, axis)
             for feed, var in enumerate(self.variables)
             if var.type == VarType.LOD_TENSOR
             for axis, dim in enumerate(var.shape)
             if dim < 0
-        ]
+        )
         self.block = block
-        self.kept = [
+        self.kept = frozenset(
             name for name, var in known.items() if var.persistable and var.type == VarType.LOD_TENSOR
-        ]
+        )
         self._fitting: list[set[tuple[int, ...]]] = [set() for _ in self.variables]
         """For each feed the shapes that are known to fit its variable."""
         self._checked: set[tuple[Any, ...]] = set()
@@ -152,6 +151,11 @@ class Signature:
     def specs(self, form: Form) -> dict[str, FeedSpec]:
         """The facts that a plan may take for granted."""
         return {name: FeedSpec(*entry) for name, entry in zip(self.names, form, strict=True)}
+
+
+def _declared_dtype(var: Variable) -> Any:
+    """The NumPy dtype that a tensor declares; None for what declares none, or is no tensor."""
+    return to_numpy(var.dtype) if var.type == VarType.LOD_TENSOR and var._dtype is not None else None
 
 
 def _variable(block: Block, name: str) -> Variable | None:

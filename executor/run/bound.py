@@ -58,9 +58,9 @@ class BoundPlan:
         if self.xp is np:
             keep_freed_memory()
         objects = plan.bound_objects()
-        is_single = not any(isinstance(thing, KernelCall) and "conv" in thing.op.type for thing in objects)
-        # BLAS's own threads are switched off, but for portable convolutions, which know no team
-        self.switch = blas_switch() if switches and is_single and self.xp is np else None
+        calls = [thing for thing in objects if isinstance(thing, KernelCall)]
+        needs_threads = any(call.kernel.definition.blas_threads for call in calls)
+        self.switch = blas_switch() if switches and not needs_threads and self.xp is np else None
         self._written = _written_params(plan)
         # what other plans keep of parameters is made anew after such a run
         self.changes = bool(self._written) or any(map(_may_write, objects))

@@ -273,6 +273,8 @@ class Op:
         variable declares. Programs of 2.x are not asked.
     updates: output slots whose old value shows through, as an array's of which the op writes one entry. A
         kernel may name such a slot as a parameter and gets the old value, None where there is none.
+    blas_threads: the kernel leaves its large products to the threads of BLAS, and shares none of them
+        (`KernelContext.share`): plans that call it leave those threads on.
     beyond: input slots of a gradient op that 1.8.5's lacks: left out where nothing makes that gradient.
     """
 
@@ -287,6 +289,7 @@ class Op:
     sparse: str = ""
     dynamic: bool = False
     alike: tuple[str, ...] = ()
+    blas_threads: bool = False
     updates: tuple[str, ...] = ()
     later: tuple[str, ...] = ()
     beyond: tuple[str, ...] = ()

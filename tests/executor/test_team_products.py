@@ -19,6 +19,7 @@ from fluidlite.executor.fast.first_runs import FirstRuns
 from fluidlite.executor.fast.onednn import library
 from fluidlite.executor.fast.products import FastProduct, has_fast_product
 from fluidlite.executor.plan.plan import FeedSpec, Target
+from fluidlite.executor.run import bound
 from fluidlite.executor.run.products import (
     DESCENT,
     PartialProduct,
@@ -50,6 +51,37 @@ def test_the_caller_does_what_no_thread_has_begun(monkeypatch: pytest.MonkeyPatc
     found: list[int] = []
     team(found.append)
     assert sorted(found) == [0, 1, 2]
+
+
+class Switch:
+    """A count of the runs that keep BLAS to one thread."""
+
+    runs = 0
+
+    def enter(self) -> None:
+        self.runs += 1
+
+    def leave(self) -> None:
+        pass
+
+
+def test_blas_keeps_its_threads_for_kernels_that_share_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    switch = Switch()
+    monkeypatch.setattr(bound, "blas_switch", lambda: switch)
+    rows = layers.data("rows", [4], lod_level=1)
+    shared = layers.sequence_conv(rows, 3)
+    nodes, edges = fluid.data("nodes", [1, 3, 4]), fluid.data("edges", [1, 2, 2], "int32")
+    alone = fluid.contrib.layers.tree_conv(nodes, edges, 5)
+    exe = fluid.Executor(fluid.CPUPlace())
+    exe.run(fluid.default_startup_program())
+    feed = {
+        "rows": fluid.create_lod_tensor(np.ones((3, 4), "float32"), [[2, 1]], fluid.CPUPlace()),
+        "nodes": np.ones((1, 3, 4), "float32"),
+        "edges": np.array([[[1, 2], [1, 3]]], "int32"),
+    }
+    for out, runs in ((shared, 1), (alone, 1)):
+        exe.run(feed=feed, fetch_list=[out], return_numpy=False, use_prune=True)
+        assert switch.runs == runs
 
 
 def test_every_part_is_done_once_and_errors_are_raised() -> None:

@@ -213,8 +213,12 @@ def _part_gradients(
 
 
 # ------------------------------------------------------------------ the two ops
-deformable_conv = Op("deformable_conv", "Input. Offset. Mask. Filter -> Output", attrs=_ATTRS)
-deformable_conv_v1 = Op("deformable_conv_v1", "Input. Offset. Filter -> Output", attrs=_ATTRS)
+deformable_conv = Op(
+    "deformable_conv", "Input. Offset. Mask. Filter -> Output", attrs=_ATTRS, blas_threads=True
+)
+deformable_conv_v1 = Op(
+    "deformable_conv_v1", "Input. Offset. Filter -> Output", attrs=_ATTRS, blas_threads=True
+)
 
 
 @deformable_conv.shape
@@ -241,7 +245,7 @@ def _(xp: Any, Input: Array, Offset: Array, Filter: Array, attrs: Attrs) -> Arra
     return _forward(xp, Input, Offset, None, Filter, attrs)
 
 
-@deformable_conv.grad("Input Offset Mask Filter")
+@deformable_conv.grad("Input Offset Mask Filter", blas_threads=True)
 @with_attrs(_ATTRS)
 def _(
     xp: Any, Input: Array, Offset: Array, Mask: Array, Filter: Array, dOutput: Array, attrs: Attrs
@@ -249,7 +253,7 @@ def _(
     return _backward(xp, Input, Offset, Mask, Filter, dOutput, attrs)
 
 
-@deformable_conv_v1.grad("Input Offset Filter")
+@deformable_conv_v1.grad("Input Offset Filter", blas_threads=True)
 @with_attrs(_ATTRS)
 def _(xp: Any, Input: Array, Offset: Array, Filter: Array, dOutput: Array, attrs: Attrs) -> tuple[Array, ...]:
     dinput, doffset, _, dfilter = _backward(xp, Input, Offset, None, Filter, dOutput, attrs)

@@ -138,7 +138,7 @@ class Conv:
 def _declare(type: str, dims: int, slots: str, data_format: str) -> None:
     """The op `type` with its gradient and the gradient of that."""
     attrs_of = conv_attrs(dims, data_format)
-    op = Op(type, slots, attrs={**attrs_of, "is_test": False}, alike=("Input", "Filter"))
+    op = Op(type, slots, attrs={**attrs_of, "is_test": False}, alike=("Input", "Filter"), blas_threads=True)
 
     @op.shape
     @with_attrs(attrs_of)
@@ -157,7 +157,7 @@ def _declare(type: str, dims: int, slots: str, data_format: str) -> None:
 
 
 def _declare_gradients(op: Op, attrs_of: dict[str, Any]) -> None:
-    @op.grad("Input Filter")
+    @op.grad("Input Filter", blas_threads=True)
     @with_attrs(attrs_of)
     def grad_op(
         xp: Any, Input: Array, Filter: Array, dOutput: Array, wants: frozenset[str], attrs: dict[str, Any]
@@ -184,6 +184,7 @@ def _declare_double(type: str, attrs_of: dict[str, Any]) -> None:
         "Input Filter DOutput DDInput? DDFilter? -> DDOutput? DInput? DFilter?",
         attrs=attrs_of,
         lod=None,
+        blas_threads=True,
     )
 
     @op.shape

@@ -69,7 +69,7 @@ def _declare(type: str, dims: int, slots: str, data_format: str) -> None:
     attrs_of = {**conv_attrs(dims, data_format), "output_size": INTS(), "output_padding": later(INTS())}
     own = attrs_of if dims == 3 else {**attrs_of, "is_test": False}  # as Paddle has it
     # conv2d passes the level of detail on, its transpose does not
-    op = Op(type, slots, attrs=own, lod=None, alike=("Input", "Filter"))
+    op = Op(type, slots, attrs=own, lod=None, alike=("Input", "Filter"), blas_threads=True)
 
     @op.shape
     @with_attrs(attrs_of)
@@ -91,7 +91,7 @@ def _declare(type: str, dims: int, slots: str, data_format: str) -> None:
     def _(xp: Any, Input: Array, Filter: Array, attrs: dict[str, Any]) -> Array:
         return _conv(xp, Input, Filter, attrs).grad_input(Input, Filter)
 
-    @op.grad("Input Filter")
+    @op.grad("Input Filter", blas_threads=True)
     @with_attrs(attrs_of)
     def _(
         xp: Any, Input: Array, Filter: Array, dOutput: Array, wants: frozenset[str], attrs: dict[str, Any]

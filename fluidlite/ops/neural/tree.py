@@ -12,7 +12,9 @@ from fluidlite.base.registry import INTS, AttrType, Op, Spec, required
 from fluidlite.values.tensor import host
 
 # ---------------------------------------------------------------------- convolution
-tree_conv = Op("tree_conv", "NodesVector. EdgeSet Filter. -> Out", attrs={"max_depth": 2}, lod=None)
+tree_conv = Op(
+    "tree_conv", "NodesVector. EdgeSet Filter. -> Out", attrs={"max_depth": 2}, lod=None, blas_threads=True
+)
 
 
 @tree_conv.shape
@@ -80,7 +82,7 @@ def _(xp: Any, NodesVector: Array, EdgeSet: Array, Filter: Array, max_depth: int
     return out.reshape(batch, nodes, *Filter.shape[2:])
 
 
-@tree_conv.grad("NodesVector Filter")
+@tree_conv.grad("NodesVector Filter", blas_threads=True)
 def _(
     xp: Any, NodesVector: Array, EdgeSet: Array, Filter: Array, dOut: Array, max_depth: int
 ) -> tuple[Array, Array]:

@@ -85,6 +85,7 @@ var_conv_2d = Op(
     "X. ROW. COLUMN. W. -> Out Col",
     attrs={"InputChannel": 1, "OutputChannel": 1, "StrideH": 1, "StrideW": 1, "KernelH": 1, "KernelW": 1},
     lod=None,
+    blas_threads=True,
 )
 
 
@@ -190,7 +191,7 @@ def _(
     )
 
 
-@var_conv_2d.grad("X W")
+@var_conv_2d.grad("X W", blas_threads=True)
 def _(
     xp: Any,
     X: Array,

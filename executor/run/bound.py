@@ -5,12 +5,10 @@ from __future__ import annotations
 import contextlib
 import copy
 import functools
-import operator
 import threading
 from collections import OrderedDict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import Any, TypeAlias
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
 
 import numpy as np
 
@@ -19,10 +17,10 @@ from fluidlite.base.place import Place, array_module
 from fluidlite.executor.cuda.elementwise import FusedKernel
 from fluidlite.executor.plan.actions import Fresh, FreshDraws
 from fluidlite.executor.plan.declared import HostCheck
-from fluidlite.executor.plan.plan import CompiledPlan, Source
-from fluidlite.executor.plan.sizes import Made, resolver, sizes_in
+from fluidlite.executor.plan.plan import CompiledPlan
+from fluidlite.executor.plan.sizes import Made
 from fluidlite.executor.plan.steps import flat
-from fluidlite.executor.plan.values import Reshape, Same, Slices, Storage, Transpose, Value
+from fluidlite.executor.plan.values import Storage, Value
 from fluidlite.executor.run import cuda
 from fluidlite.executor.run.blas import blas_switch
 from fluidlite.executor.run.buffers import Buffers
@@ -30,6 +28,7 @@ from fluidlite.executor.run.calls import BlockCall, KernelCall
 from fluidlite.executor.run.capture import is_alone, obstacles
 from fluidlite.executor.run.interpreter import Interpreter
 from fluidlite.executor.run.located import locate
+from fluidlite.executor.run.meanings import Meanings, ShownAs, renamed
 from fluidlite.executor.run.memory import keep_freed_memory, without_collector
 from fluidlite.executor.run.pending import settle
 from fluidlite.executor.run.timing import OpTimer
@@ -80,13 +79,13 @@ class BoundPlan:
         self.step: Callable[..., Any] | None = None
         self.runs = 0
         source = plan.source
-        self._all = _Meanings.of(source)
+        self._all = Meanings.of(source)
         self._names: dict[str, Any] | None = None
         self._steps = _Steps()
         """Of the last few sizes, over one pool."""
 
     @functools.cached_property
-    def _varying(self) -> _Meanings:
+    def _varying(self) -> Meanings:
         """The names that differ between sizes: looked for when the second size comes."""
         return self._all.varying()
 
@@ -198,7 +197,7 @@ class BoundPlan:
     def _module(self) -> Any:
         return np if self.xp is np else cuda.Namespace(self.xp)
 
-    def _add(self, names: dict[str, Any], meanings: _Meanings) -> None:
+    def _add(self, names: dict[str, Any], meanings: Meanings) -> None:
         """Add what some names in the source stand for."""
         values = self.values or ()
         # with BLAS's own threads on, its products are not split once more
@@ -217,9 +216,9 @@ class BoundPlan:
         names.update(self.buffers.arrays(meanings.buffers))
         self._show(names, meanings.views, forms)
         for name, group in meanings.groups:
-            names[name] = _renamed(group, names)
+            names[name] = renamed(group, names)
 
-    def _show(self, names: dict[str, Any], views: Iterable[_ShownAs], forms: Sequence[Any]) -> None:
+    def _show(self, names: dict[str, Any], views: Iterable[ShownAs], forms: Sequence[Any]) -> None:
         """Add views of what has a name."""
         try:
             for name, base, show, form in views:
@@ -361,170 +360,6 @@ def _may_write(thing: Any) -> bool:
     if isinstance(thing, KernelCall):
         return bool(thing.kernel.definition.updates)
     return isinstance(thing, BlockCall)
-
-
-def _reshaped(array: Any, shape: Any) -> Any:
-    return array.reshape(shape)
-
-
-def _transposed(array: Any, axes: Any) -> Any:
-    return array.transpose(axes)
-
-
-def _itself(array: Any, _: Any) -> Any:
-    return array
-
-
-_SHOWN: dict[Any, Callable[[Any, Any], Any]] = {
-    Reshape: _reshaped,
-    Slices: operator.getitem,
-    Transpose: _transposed,
-    Same: _itself,
-}
-
-
-class _SizedItem:
-    """A shape, or other things that may have to do with sizes."""
-
-    def __init__(self, item: Any) -> None:
-        self.item = item
-        self.maker = resolver(item)
-
-    def given(self, values: Sequence[Any]) -> Any:
-        """The same with the values of the sizes."""
-        return self.item if self.maker is None else self.maker(values)
-
-
-class _Index(_SizedItem):
-    """Ranges of a view, as an array is indexed with them."""
-
-    def __init__(self, ranges: Any) -> None:
-        super().__init__(ranges)
-        self.index = None if self.maker else Slices(ranges).index()
-
-    def given(self, values: Sequence[Any]) -> Any:
-        """The slices with the values of the sizes."""
-        return self.index or Slices(super().given(values)).index()
-
-
-class _Forms:
-    """Shapes, ranges and the like, each once: most views have one of a few."""
-
-    def __init__(self) -> None:
-        self.items: list[_SizedItem] = []
-        self._places: dict[Any, int] = {}
-
-    def place(self, form: Any, kind: type[_SizedItem] = _SizedItem) -> int:
-        """The place of a form among `items`."""
-        place = self._places.setdefault((kind, form), len(self.items))
-        if place == len(self.items):
-            self.items.append(kind(form))
-        return place
-
-    def of(self, value: Value) -> int:
-        """The place of that of a view, or of the arguments of a constant that is made."""
-        view = value.view
-        if isinstance(view, Reshape):
-            return self.place(view.shape)
-        if isinstance(view, Slices):
-            return self.place(view.ranges, _Index)
-        if isinstance(view, Transpose):
-            return self.place(view.axes)
-        if isinstance(value.constant, Made):
-            # what a function takes need not be hashable
-            self.items.append(_SizedItem(value.constant.arguments))
-            return len(self.items) - 1
-        return self.place(None)
-
-
-# name, the name of what it shows, how, and the place of its form
-_ShownAs: TypeAlias = "tuple[str, str, Callable[[Any, Any], Any], int]"
-
-
-@dataclass(frozen=True)
-class _Meanings:
-    """The things that names in a source stand for (see `Source`), as they follow from sizes."""
-
-    bound: list[tuple[str, Any]]
-    sizes: list[tuple[str, _SizedItem]]
-    numbers: list[tuple[str, _SizedItem, str]]
-    """Name, (shape, number), dtype."""
-    held: list[tuple[str, Value, int]]
-    """Persistable variables and constants, with the place of their arguments in `forms`."""
-    buffers: list[tuple[str, Value]]
-    views: list[_ShownAs]
-    """Those of what is before them, too."""
-    forms: list[_SizedItem]
-    groups: list[tuple[str, Sequence[Any]]]
-    """Name, and the names, or rows of names, of arrays that it stands for."""
-
-    @classmethod
-    def of(cls, source: Source) -> _Meanings:
-        """The meanings of all names."""
-        name_of = {value: name for name, value in source.values}
-        forms = _Forms()
-        held: list[tuple[str, Value, int]] = []
-        buffers: list[tuple[str, Value]] = []
-        views: list[_ShownAs] = []
-        for name, value in source.values:
-            if value.base is not None:
-                views.append((name, name_of[value.base], _SHOWN[type(value.view)], forms.of(value)))
-            elif value.storage is Storage.BUFFER:
-                buffers.append((name, value))
-            else:
-                held.append((name, value, forms.of(value)))
-        return cls(
-            list(source.bound.items()),
-            [(name, _SizedItem(size)) for name, size in source.sizes],
-            [(name, _SizedItem((shape, number)), kind) for name, number, kind, shape in source.numbers],
-            held,
-            buffers,
-            views,
-            forms.items,
-            [(name, _renamed(group, name_of)) for name, group in source.groups.items()],
-        )
-
-    def varying(self) -> _Meanings:
-        """The meanings that are others for other sizes."""
-        held = [entry for entry in self.held if self.forms[entry[2]].maker is not None]
-        buffers = [entry for entry in self.buffers if sizes_in(entry[1].shape or ())]
-        names = {name for name, *_ in (*held, *buffers)}
-        views = []
-        for entry in self.views:
-            name, base, _, form = entry
-            if base in names or self.forms[form].maker is not None:
-                names.add(name)
-                views.append(entry)
-        groups = [(name, group) for name, group in self.groups if not names.isdisjoint(_members(group))]
-        return replace(
-            self,
-            bound=[
-                (name, thing)
-                for name, thing in self.bound
-                if isinstance(thing, Fresh) and thing.resolver is not None
-            ],
-            numbers=[entry for entry in self.numbers if entry[1].maker is not None],
-            held=held,
-            buffers=buffers,
-            views=views,
-            groups=groups,
-        )
-
-
-def _renamed(group: Any, names: Mapping[Any, Any]) -> Any:
-    """A group, or a row of one, with what each of its members stands for."""
-    if isinstance(group, (tuple, list)):
-        return tuple([_renamed(item, names) for item in group])
-    return names[group]
-
-
-def _members(group: Iterable[Any]) -> Iterator[str]:
-    """The names in a group."""
-    for item in group:
-        if isinstance(item, tuple):
-            yield from item
-        else:
-            yield item
 
 
 def _own(thing: Any, interpreter: Interpreter, xp: Any, values: Sequence[Any]) -> Any:

@@ -306,7 +306,7 @@ class PlanCache:
             id(array): array.nbytes
             for bound in bounds
             if bound.scope is not last.scope
-            for array in bound.arrays.values()
+            for array in bound.held.arrays.values()
         }
         return sum(bound.nbytes for bound in bounds) + sum(others.values())
 

@@ -7,12 +7,12 @@ import copy
 import functools
 import threading
 from collections import OrderedDict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import numpy as np
 
-from fluidlite.base.errors import EOFException, FluidError, KernelError, ShapeError, UninitializedError
+from fluidlite.base.errors import EOFException, FluidError, KernelError, ShapeError
 from fluidlite.base.place import Place, array_module
 from fluidlite.executor.cuda.elementwise import FusedKernel
 from fluidlite.executor.plan.actions import Fresh, FreshDraws
@@ -26,6 +26,7 @@ from fluidlite.executor.run.blas import blas_switch
 from fluidlite.executor.run.buffers import Buffers
 from fluidlite.executor.run.calls import BlockCall, KernelCall
 from fluidlite.executor.run.capture import is_alone, obstacles
+from fluidlite.executor.run.held import HeldArrays
 from fluidlite.executor.run.interpreter import Interpreter
 from fluidlite.executor.run.located import locate
 from fluidlite.executor.run.meanings import Meanings, ShownAs, renamed
@@ -33,7 +34,7 @@ from fluidlite.executor.run.memory import keep_freed_memory, without_collector
 from fluidlite.executor.run.pending import settle
 from fluidlite.executor.run.timing import OpTimer
 from fluidlite.values.scope import Scope
-from fluidlite.values.tensor import LoDTensor, SelectedRows, on, rebinds
+from fluidlite.values.tensor import LoDTensor, SelectedRows, rebinds
 
 __all__ = ["BoundPlan"]
 
@@ -60,9 +61,9 @@ class BoundPlan:
         calls = [thing for thing in objects if isinstance(thing, KernelCall)]
         needs_threads = any(call.kernel.definition.blas_threads for call in calls)
         self.switch = blas_switch() if switches and not needs_threads and self.xp is np else None
-        self._written = _written_params(plan)
+        self.held = HeldArrays(plan, scope, self.xp)
         # what other plans keep of parameters is made anew after such a run
-        self.changes = bool(self._written) or any(map(_may_write, objects))
+        self.changes = bool(self.held.written) or any(map(_may_write, objects))
         self.timer = next((thing for thing in objects if isinstance(thing, OpTimer)), None)
         # buffers belong to one run at a time; `Executor` binds the plan once more for a second thread
         self.lock = threading.Lock()
@@ -71,9 +72,6 @@ class BoundPlan:
         self.buffers = Buffers(layout, self.xp)
         self.is_counted = False
         """True if the bytes of its pool are among those that the executor has counted."""
-        self.arrays: dict[str, Any] = {}
-        self.tensors: dict[str, LoDTensor] = {}
-        self.seen = -1
         self.values: Sequence[Any] | None = None
         """Of a plan for several sizes: the values of its sizes in the run at hand."""
         self.step: Callable[..., Any] | None = None
@@ -104,9 +102,12 @@ class BoundPlan:
         """True if the scope still holds the arrays that this plan is bound to; binds anew where others of the
         same form are, or the sizes are others.
         """
-        # one comparison a run: every tensor that gets another array counts up
-        if self.seen != rebinds.count and not self._take_arrays():
-            return False
+        if self.held.may_be_old:
+            are_others = self.held.look()
+            if are_others is None:
+                return False
+            if are_others:
+                self.release()
         if self.step is None:
             # not for later sizes: what the program around has made since would be old each time, too
             with contextlib.nullcontext() if self._names is not None else without_collector():
@@ -114,61 +115,10 @@ class BoundPlan:
         return True
 
     def release(self) -> None:
-        """Let go of all steps, for who has taken the lock and drops the plan."""
+        """Let go of all steps, for who has taken the lock."""
         self._steps.clear()
         self._names = None
         self.step = None
-
-    def _take_arrays(self) -> bool:
-        """Look at the arrays of the scope; False where the plan does not fit them."""
-        # an input that the op did without when the plan was made is there now: the plan would leave it out
-        absent = map(self.scope.find_var, self.plan.plan.absent)
-        if any(held is not None and held.is_initialized() for held in absent):
-            return False
-        tensors = {name: self._tensor(name) for name in self.plan.tensors}
-        arrays = {name: self._array(name) for name in self.plan.params}
-        # another shape: the executor makes another plan
-        if not self._fits(Storage.TENSOR, {name: tensor.form for name, tensor in tensors.items()}):
-            return False
-        if _differ(arrays, self.arrays) or _differ(tensors, self.tensors):
-            if not self._fits(Storage.PARAM, arrays):
-                return False
-            self.arrays, self.tensors = arrays, tensors
-            self._steps.clear()
-            self._names = None
-            self.step = None
-        self.seen = rebinds.count
-        return True
-
-    def _tensor(self, name: str) -> LoDTensor:
-        """The tensor of a persistable variable, which has a value."""
-        held = self.scope.find_var(name)
-        if held is None or not isinstance(held.value, LoDTensor) or held.value.form is None:
-            raise UninitializedError(
-                f"variable {name!r} holds no value any more; run the startup program or load it"
-            )
-        return held.value
-
-    def _array(self, name: str) -> Any:
-        """The array of a persistable variable."""
-        tensor = self._tensor(name)
-        array = on(self.xp, tensor.array)
-        # a reshaped view would be a copy: a write to it would be lost, and a later `set` not be seen. What
-        # cannot be written may stay as it is: a table on servers is one zero that claims to be all of it
-        if not array.flags.c_contiguous and (
-            self.xp is not np or array.flags.writeable or name in self._written
-        ):
-            array = array.copy(order="C")
-        if array is not tensor.array:
-            tensor.array = array  # moves to where this plan runs, or into order
-        return array
-
-    def _fits(self, storage: Storage, arrays: Mapping[str, Any]) -> bool:
-        return all(
-            arrays[value.name].shape == value.shape and arrays[value.name].dtype == value.dtype
-            for value in self.plan.values
-            if value.storage is storage
-        )
 
     def _bind(self) -> None:
         # what was bound to other places would read and write what is no longer its own
@@ -233,9 +183,9 @@ class BoundPlan:
         makes one.
         """
         if value.storage is Storage.PARAM:
-            return self.arrays[value.name]
+            return self.held.arrays[value.name]
         if value.storage is Storage.TENSOR:
-            return self.tensors[value.name]
+            return self.held.tensors[value.name]
         if isinstance(value.constant, Made):
             return self.xp.asarray(value.constant.function(*arguments))
         return self.xp.asarray(value.constant)
@@ -265,7 +215,7 @@ class BoundPlan:
         """Give a persistable variable another array (or a list, or SelectedRows)."""
         held = self.scope.find_var(name) or self.scope.var(name)
         rebinds.writes += 1
-        bound = self.arrays.get(name)  # a later step may write to it in place
+        bound = self.held.arrays.get(name)  # a later step may write to it in place
         if bound is not None and getattr(value, "shape", None) == bound.shape and value.dtype == bound.dtype:
             bound[...] = value
         elif isinstance(value, (list, SelectedRows)) or not hasattr(value, "copy"):
@@ -341,18 +291,6 @@ class _Steps:
         for _, names in self._kept.values():
             names.clear()
         self._kept.clear()
-
-
-def _differ(now: Mapping[str, Any], before: Mapping[str, Any]) -> bool:
-    """True if any of the objects is another than before."""
-    return any(now[name] is not before.get(name) for name in now)
-
-
-def _written_params(plan: CompiledPlan) -> frozenset[str]:
-    """The persistable variables to whose arrays steps write."""
-    steps = [step for step in flat(plan.plan.steps) if not step.is_view]
-    roots = [value.root for step in steps for value in step.writes]
-    return frozenset(root.name for root in roots if root.storage is Storage.PARAM)
 
 
 def _may_write(thing: Any) -> bool:

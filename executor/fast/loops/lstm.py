@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import ClassVar, NamedTuple
 
 from fluidlite.executor.fast.loops.gated import GatedSteps, UnitForm
 from fluidlite.executor.fast.loops.gates import activated, slope
@@ -38,6 +38,44 @@ class ProjectedForm(LstmForm):
     is_state_masked: bool = False
 
 
+class _SavedRow(NamedTuple):
+    """The values of the forward pass at a row: its gates, its cell with the activation, the cell before, and
+    the cell.
+    """
+
+    candidate: Vector
+    entry: Vector
+    forget: Vector
+    output: Vector
+    shown: Vector
+    earlier: Vector
+    cell: Vector
+
+
+class _RowGradients(NamedTuple):
+    """The gradients of a row's gates, in their order, and of its cell; the weights of the peepholes."""
+
+    gates: tuple[Vector, Vector, Vector, Vector]
+    cell: Vector
+    peepholes: Sequence[Vector]
+
+    def of_earlier_cell(self, saved: _SavedRow) -> Vector:
+        """The gradient of the cell before."""
+        total = self.cell * saved.forget
+        if self.peepholes:
+            _, dentry, dforget, _ = self.gates
+            total = total + dentry * self.peepholes[0]
+            total = total + dforget * self.peepholes[1]
+        return total
+
+    def of_peepholes(self, saved: _SavedRow) -> tuple[Vector, ...]:
+        """The gradients of the peepholes' weights, where there are some."""
+        if not self.peepholes:
+            return ()
+        _, dentry, dforget, doutput = self.gates
+        return dentry * saved.earlier, dforget * saved.earlier, doutput * saved.cell
+
+
 class LstmSteps(GatedSteps[LstmForm]):
     """Gates in the order candidate, input, forget, output."""
 
@@ -50,12 +88,15 @@ class LstmSteps(GatedSteps[LstmForm]):
         """Activate the gates of each row; write its cells and state."""
         with self.rows(step) as row:
             own = step.row(row) * step.size
-            self._forward_row(step, row, self.a.at("%Hidden", own))
+            hidden = self.a.at("%Hidden", own)
+            self._forward_row(step, row, hidden)
 
     def _forward_row(self, step: StepCode, row: Scalar, hidden: Scalar) -> None:
-        a, form = self.a, self.form
+        a = self.a
+        form = self.form
         sums = self.sums(row)
-        place, stored = step.row(row), step.stored(row)
+        place = step.row(row)
+        stored = step.stored(row)
         x = a.at("%X", place * step.four)
         gates = a.at("%Gates", stored * step.four)
         active = a.at("%Active", stored * step.size)
@@ -66,12 +107,16 @@ class LstmSteps(GatedSteps[LstmForm]):
             raw = [self.raw(sums, x, at) for at in here]
             earlier = a.load(before, unit.index)
             candidate, entry, forget, output = self._gates(raw, earlier, here)
-            cell = _clipped(candidate * entry + step.if_known(forget * earlier), form.clip)
+            new = candidate * entry
+            kept = step.if_known(forget * earlier)
+            cell = _clipped(new + kept, form.clip)
             if form.has_peepholes:
-                output = activated(form.gate, output + cell * a.load("%Peepholes", here[2]))
+                seen = cell * a.load("%Peepholes", here[2])
+                output = activated(form.gate, output + seen)
             shown = activated(form.state, cell)
             if form.saves:
-                for value, at in zip((candidate, entry, forget, output), here, strict=True):
+                opened = (candidate, entry, forget, output)
+                for value, at in zip(opened, here, strict=True):
                     a.store(value, gates, at)
                 a.store(shown, active, unit.index)
             a.store(cell, cells, unit.index)
@@ -79,13 +124,17 @@ class LstmSteps(GatedSteps[LstmForm]):
 
     def _gates(self, raw: Sequence[Vector], earlier: Vector, here: Sequence[Integer]) -> tuple[Vector, ...]:
         """The activated gates; with peepholes the last one waits for the cell."""
-        a, form = self.a, self.form
+        a = self.a
+        gate = self.form.gate
         candidate, entry, forget, output = raw
-        candidate = activated(form.candidate, candidate)
-        if not form.has_peepholes:
-            return candidate, *(activated(form.gate, each) for each in (entry, forget, output))
-        entry = activated(form.gate, entry + earlier * a.load("%Peepholes", here[0]))
-        forget = activated(form.gate, forget + earlier * a.load("%Peepholes", here[1]))
+        candidate = activated(self.form.candidate, candidate)
+        if not self.form.has_peepholes:
+            others = [activated(gate, each) for each in (entry, forget, output)]
+            return candidate, *others
+        seen = earlier * a.load("%Peepholes", here[0])
+        entry = activated(gate, entry + seen)
+        seen = earlier * a.load("%Peepholes", here[1])
+        forget = activated(gate, forget + seen)
         return candidate, entry, forget, output
 
     # ------------------------------------------------------------------ back
@@ -93,12 +142,16 @@ class LstmSteps(GatedSteps[LstmForm]):
         """The gradient of a row's state, with what comes from the step behind it."""
         a = self.a
         passed = a.load(self.sums(row), unit)
-        return a.load("%D", own + unit) + a.chosen(row.compare("slt", following), passed)
+        d = a.load("%D", own + unit)
+        goes_on = row.compare("slt", following)
+        return d + a.chosen(goes_on, passed)
 
     def _note_earlier(self, step: StepCode, row: Scalar, unit: Scalar, own: Scalar) -> None:
         """Write the state before, of which the weight's gradient is a product."""
         a = self.a
-        a.store(a.load(step.earlier(row, "%Hidden", "%First"), unit), "%Earlier", own + unit)
+        before = step.earlier(row, "%Hidden", "%First")
+        state = a.load(before, unit)
+        a.store(state, "%Earlier", own + unit)
 
     def back(self, step: StepCode) -> None:
         """Write the gates' gradients of each row, after the product of those of the step behind it."""
@@ -115,43 +168,52 @@ class LstmSteps(GatedSteps[LstmForm]):
                 self._back_row(step, row, unit.index, following)
             for k, total in enumerate(row.values):
                 at = step.size * k + unit.index
-                a.store(a.load("%DBias", at) + total, "%DBias", at)
+                before = a.load("%DBias", at)
+                a.store(before + total, "%DBias", at)
 
     def _back_row(self, step: StepCode, loop: CodeLoop, unit: Scalar, following: Scalar) -> None:
-        a, form, row = self.a, self.form, loop.index
-        place, stored = step.row(row), step.stored(row)
+        a = self.a
+        row = loop.index
+        place = step.row(row)
+        stored = step.stored(row)
         own = place * step.size
         gates = a.at("%Gates", stored * step.four)
         here = [gate + unit for gate in step.gates]
         candidate, entry, forget, output = (a.load(gates, at) for at in here)
         shown = a.load("%Active", stored * step.size + unit)
-        earlier = a.load(step.earlier(row, "%Cells", "%FirstCells"), unit)
+        before = step.earlier(row, "%Cells", "%FirstCells")
+        earlier = a.load(before, unit)
         cell = a.load("%Cells", own + unit)
+        saved = _SavedRow(candidate, entry, forget, output, shown, earlier, cell)
         d = self._state_gradient(row, unit, own, following)
         carry = row * step.size + unit
-        share = slope(form.state, shown) * output * d + a.load("%Carry", carry)
-        if form.has_dcells:
-            share = share + a.load("%DCells", own + unit)
-        doutput = slope(form.gate, output) * shown * d
-        peepholes = [a.load("%Peepholes", at) for at in here[:3]] if form.has_peepholes else []
-        if peepholes:
-            share = share + doutput * peepholes[2]
-        if form.clip > 0:
-            share = _inside(share, cell, form.clip)
-        dcandidate = slope(form.candidate, candidate) * entry * share
-        dentry = slope(form.gate, entry) * candidate * share
-        dforget = slope(form.gate, forget) * earlier * share
-        found = (dcandidate, dentry, dforget, doutput)
+        dcell = slope(self.form.state, shown) * output * d
+        dcell = dcell + a.load("%Carry", carry)
+        if self.form.has_dcells:
+            dcell = dcell + a.load("%DCells", own + unit)
+        found = self._gradients(saved, d, dcell, here)
         dx = a.at("%DX", place * step.four)
-        for value, at in zip(found, here, strict=True):
+        for value, at in zip(found.gates, here, strict=True):
             a.store(value, dx, at)
-        out = share * forget
-        if peepholes:
-            out = out + dentry * peepholes[0] + dforget * peepholes[1]
-        a.store(out, "%Carry", carry)
+        a.store(found.of_earlier_cell(saved), "%Carry", carry)
         self._note_earlier(step, row, unit, own)
-        extra = (dentry * earlier, dforget * earlier, doutput * cell) if peepholes else ()
-        loop.next = [total + value for total, value in zip(loop.values, (*found, *extra), strict=True)]
+        sums = (*found.gates, *found.of_peepholes(saved))
+        loop.next = [total + value for total, value in zip(loop.values, sums, strict=True)]
+
+    def _gradients(
+        self, saved: _SavedRow, d: Vector, dcell: Vector, here: Sequence[Integer]
+    ) -> _RowGradients:
+        form = self.form
+        doutput = slope(form.gate, saved.output) * saved.shown * d
+        peepholes = [self.a.load("%Peepholes", at) for at in here[:3]] if form.has_peepholes else []
+        if peepholes:
+            dcell = dcell + doutput * peepholes[2]
+        if form.clip > 0:
+            dcell = _inside(dcell, saved.cell, form.clip)
+        dcandidate = slope(form.candidate, saved.candidate) * saved.entry * dcell
+        dentry = slope(form.gate, saved.entry) * saved.candidate * dcell
+        dforget = slope(form.gate, saved.forget) * saved.earlier * dcell
+        return _RowGradients((dcandidate, dentry, dforget, doutput), dcell, peepholes)
 
 
 class ProjectedSteps(LstmSteps):
@@ -168,7 +230,8 @@ class ProjectedSteps(LstmSteps):
 
     def forward(self, step: StepCode) -> None:
         """Activate the gates of each row; then project all states."""
-        a, form = self.a, self.form
+        a = self.a
+        form = self.form
         width = a.integer("state")
         with self.rows(step) as row:
             inner = a.at("%Inner", step.stored(row) * step.size)
@@ -179,8 +242,10 @@ class ProjectedSteps(LstmSteps):
             sums = self.sums(row, 1)
             out = a.at("%Hidden", step.row(row) * width)
             with a.units(width, form.is_state_masked) as unit:
-                state = activated(form.projection, a.load(sums, unit.index))
-                a.store(_clipped(state, form.projection_clip), out, unit.index)
+                raw = a.load(sums, unit.index)
+                state = activated(form.projection, raw)
+                state = _clipped(state, form.projection_clip)
+                a.store(state, out, unit.index)
 
     def _back_rows(self, step: StepCode, following: Scalar) -> None:
         """Go back through the projection first."""
@@ -190,7 +255,9 @@ class ProjectedSteps(LstmSteps):
         super()._back_rows(step, following)
 
     def _back_projection(self, step: StepCode, row: Scalar, following: Scalar) -> None:
-        a, form, sums = self.a, self.form, self.sums(row)
+        a = self.a
+        form = self.form
+        sums = self.sums(row)
         width = a.integer("state")
         own = step.row(row) * width
         inner = a.at("%DInner", step.stored(row) * width)
@@ -199,12 +266,15 @@ class ProjectedSteps(LstmSteps):
         with a.units(width, form.is_state_masked) as unit:
             at = own + unit.index
             state = a.load("%Hidden", at)
-            d = a.load("%D", at) + a.chosen(goes_on, a.load(sums, unit.index))
+            d = a.load("%D", at)
+            passed = a.load(sums, unit.index)
+            d = d + a.chosen(goes_on, passed)
             d = slope(form.projection, state) * d
             if form.projection_clip > 0:
                 d = _inside(d, state, form.projection_clip)
             a.store(d, inner, unit.index)
-            a.store(a.load(before, unit.index), "%Earlier", at)
+            earlier = a.load(before, unit.index)
+            a.store(earlier, "%Earlier", at)
         self.note(row, inner)
 
     def _state_gradient(self, row: Scalar, unit: Scalar, own: Scalar, following: Scalar) -> Vector:
@@ -218,11 +288,14 @@ def _clipped(cell: Vector, bound: float) -> Vector:
     if bound <= 0:
         return cell
     select = cell.code.select
-    cell = select(cell.compare("ogt", bound), cell.like(bound), cell)
-    return select(cell.compare("olt", -bound), cell.like(-bound), cell)
+    is_above = cell.compare("ogt", bound)
+    cell = select(is_above, cell.like(bound), cell)
+    is_below = cell.compare("olt", -bound)
+    return select(is_below, cell.like(-bound), cell)
 
 
 def _inside(share: Vector, cell: Vector, bound: float) -> Vector:
     """The gradient of a cell that is not at its bound."""
-    is_inside = cell.code.call("fabs", cell).compare("olt", bound)
-    return share * cell.code.select(is_inside, cell.like(1.0), cell.like(0.0))
+    code = cell.code
+    is_inside = code.call("fabs", cell).compare("olt", bound)
+    return share * code.select(is_inside, cell.like(1.0), cell.like(0.0))

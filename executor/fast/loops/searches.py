@@ -57,28 +57,33 @@ class Searches:
     def best_paths(self, emission: Array, starts: Array, ends: Array, transition: Array) -> Array | None:
         """Viterbi's path through rows [start, end) of `emission` for each sequence, zeros in other rows."""
         count, tags = emission.shape
-        is_known = emission.dtype == transition.dtype == np.float32 and transition.shape == (tags + 2, tags)
-        # what the portable kernel refuses must not be read past
-        if not is_known or starts.min(initial=0) < 0 or ends.max(initial=0) > count:
+        are_floats = emission.dtype == transition.dtype == np.float32
+        if not are_floats or transition.shape != (tags + 2, tags):
             return None
-        emission, transition = map(np.ascontiguousarray, (emission, transition))
-        starts, ends = (np.ascontiguousarray(rows, np.int64) for rows in (starts, ends))
+        # what the portable kernel refuses must not be read past
+        if starts.min(initial=0) < 0 or ends.max(initial=0) > count:
+            return None
+        emission = np.ascontiguousarray(emission)
+        transition = np.ascontiguousarray(transition)
+        starts, ends = _whole(starts), _whole(ends)
         path = np.zeros(count, np.int64)
-        scores, best = np.empty_like(emission), np.empty(1, np.float32)
+        scores = np.empty_like(emission)
+        best = np.empty(1, np.float32)
         arrays = (emission, starts, ends, transition, scores, best, path)
-        return path if self._run(_write_best_paths, len(starts), *arrays, tags) else None
+        done = self._run(_write_best_paths, len(starts), *arrays, tags)
+        return path if done else None
 
     def edit_distances(self, found: Array, found_ends: Array, wanted: Array, ends: Array) -> Array | None:
         """Levenshtein's distance of each pair of rows, of which as many elements count as the ends say."""
-        if found_ends.max(initial=0) > found.shape[1] or ends.max(initial=0) > wanted.shape[1]:
+        long = found.shape[1]
+        wide = wanted.shape[1]
+        if found_ends.max(initial=0) > long or ends.max(initial=0) > wide:
             return None
-        found, wanted, found_ends, ends = (
-            np.ascontiguousarray(numbers, np.int64) for numbers in (found, wanted, found_ends, ends)
-        )
-        width = wanted.shape[1] + 1
-        table, distances = np.empty((2, width), np.int64), np.empty(len(found), np.int64)
-        arrays = (found, found_ends, wanted, ends, table, distances)
-        done = self._run(_write_edit_distances, len(found), *arrays, found.shape[1], wanted.shape[1], width)
+        table = np.empty((2, wide + 1), np.int64)
+        distances = np.empty(len(found), np.int64)
+        rows = map(_whole, (found, found_ends, wanted, ends))
+        arrays = (*rows, table, distances)
+        done = self._run(_write_edit_distances, len(found), *arrays, long, wide, wide + 1)
         return distances if done else None
 
     def best_continuations(
@@ -98,21 +103,30 @@ class Searches:
         `words` are the last words and `before` the scores; `ids` are the numbers of columns where it is None.
         None where a score is no number, too.
         """
-        is_known = totals.dtype == before.dtype == np.float32 and totals.size and most > 0
-        if not is_known or len(totals) != len(words) or len(words) != len(before):
+        are_floats = totals.dtype == before.dtype == np.float32
+        if not are_floats or not totals.size or most <= 0:
             return None
-        offsets, words = (np.ascontiguousarray(numbers, np.int64) for numbers in (offsets, words))
-        before, totals = map(np.ascontiguousarray, (before, totals))
-        given = offsets if ids is None else np.ascontiguousarray(ids, np.int64)
-        sources, state, counts = len(offsets) - 1, np.zeros(4, np.int64), np.zeros(len(words) + 1, np.int64)
-        scores, rows, chosen = (np.empty(most + 2, kind) for kind in (np.float32, np.int64, np.int64))
+        if len(totals) != len(words) or len(words) != len(before):
+            return None
+        offsets, words = _whole(offsets), _whole(words)
+        before = np.ascontiguousarray(before)
+        totals = np.ascontiguousarray(totals)
+        given = offsets if ids is None else _whole(ids)
+        numbers = (int(ids is not None), totals.shape[1], most, end_id)
+        # the beam of a source, and what of all beams is chosen
+        beam = [np.empty(most + 2, kind) for kind in (np.float32, np.int64, np.int64)]
+        sources = len(offsets) - 1
         found = [np.empty(sources * most + 1, kind) for kind in (np.int64, np.int64, np.float32)]
-        inputs = (offsets, words, before, given, totals, int(ids is not None), totals.shape[1], most, end_id)
-        arrays = (state, scores, rows, chosen, *found, counts)
-        if not self._run(write_best_continuations, sources, *inputs, *arrays) or state[3]:
+        state = np.zeros(4, np.int64)
+        counts = np.zeros(len(words) + 1, np.int64)
+        inputs = (offsets, words, before, given, totals, *numbers)
+        arrays = (state, *beam, *found, counts)
+        done = self._run(write_best_continuations, sources, *inputs, *arrays)
+        _, count, _, is_odd = state.tolist()
+        if not done or is_odd:
             return None
-        count = int(state[1])
-        return found[0][:count], found[1][:count], found[2][:count], counts
+        rows, chosen, scores = (array[:count] for array in found)
+        return rows, chosen, scores, counts
 
     def kept_boxes(self, boxes: Array, limit: float, normalized: bool, most: int = -1) -> list[int] | None:
         """Positions of boxes of corners (the best first) that overlap no kept one before them by more than
@@ -121,20 +135,24 @@ class Searches:
         if boxes.dtype != np.float32 or boxes.shape[1] != 4:
             return None
         boxes = np.ascontiguousarray(boxes)
-        kept, count = np.empty(len(boxes) + 1, np.int64), np.zeros(1, np.int64)
+        kept = np.empty(len(boxes) + 1, np.int64)
+        count = np.zeros(1, np.int64)
         corners = np.empty((5, len(boxes) + 1), np.float32)
         numbers = np.array([limit, not normalized], np.float32)
         arrays = (boxes, corners, numbers, kept, count)
-        done = self._run(_write_kept_boxes, len(boxes), *arrays, most if most >= 0 else len(boxes))
+        if most < 0:
+            most = len(boxes)
+        done = self._run(_write_kept_boxes, len(boxes), *arrays, most)
         return kept[: count[0]].tolist() if done else None
 
     def sums_of_runs(self, rows: Array, offsets: Array) -> Array | None:
         """The sums of rows [offsets[i], offsets[i + 1]) of a matrix, in their order; 0 for none."""
         if not _are_runs(rows, offsets):
             return None
-        rows, offsets = np.ascontiguousarray(rows), np.ascontiguousarray(offsets, np.int64)
-        sums = np.empty((len(offsets) - 1, rows.shape[1]), np.float32)
-        done = self._run(write_sums_of_runs, len(sums), rows, offsets, sums, rows.shape[1])
+        width = rows.shape[1]
+        sums = np.empty((len(offsets) - 1, width), np.float32)
+        arrays = (np.ascontiguousarray(rows), _whole(offsets), sums)
+        done = self._run(write_sums_of_runs, len(sums), *arrays, width)
         return sums if done else None
 
     def maxima_of_runs(self, rows: Array, offsets: Array) -> tuple[Array, Array] | None:
@@ -143,17 +161,25 @@ class Searches:
         """
         if not _are_runs(rows, offsets):
             return None
-        rows, offsets = np.ascontiguousarray(rows), np.ascontiguousarray(offsets, np.int64)
-        shape = len(offsets) - 1, rows.shape[1]
-        maxima, places = np.empty(shape, np.float32), np.empty(shape, np.int32)
-        done = self._run(write_maxima_of_runs, len(maxima), rows, offsets, maxima, places, rows.shape[1])
+        width = rows.shape[1]
+        shape = (len(offsets) - 1, width)
+        maxima = np.empty(shape, np.float32)
+        places = np.empty(shape, np.int32)
+        arrays = (np.ascontiguousarray(rows), _whole(offsets), maxima, places)
+        done = self._run(write_maxima_of_runs, len(maxima), *arrays, width)
         return (maxima, places) if done else None
+
+
+def _whole(numbers: Array) -> Array:
+    """Integers as compiled code reads them."""
+    return np.ascontiguousarray(numbers, np.int64)
 
 
 def _are_runs(rows: Array, offsets: Array) -> bool:
     """True for runs that do not reach beyond the rows; long columns are summed more exactly by NumPy."""
-    is_known = rows.dtype == np.float32 and rows.ndim == 2 and rows.shape[1] >= _FEW_COLUMNS
-    return bool(is_known and 0 <= offsets[0] and offsets[-1] <= len(rows))
+    if rows.dtype != np.float32 or rows.ndim != 2 or rows.shape[1] < _FEW_COLUMNS:
+        return False
+    return bool(offsets[0] >= 0 and offsets[-1] <= len(rows))
 
 
 # ---------------------------------------------------------------------- paths
@@ -168,8 +194,9 @@ def _write_best_paths(a: Routine) -> None:
         second = a.least(start + 1, end)
         with a.loop(start, second) as row, a.units(tags, is_masked=True) as unit:
             place = row.index * tags + unit.index
-            score = a.load("%Emission", place) + a.load("%Transition", unit.index)
-            a.store(score, "%Scores", place)
+            emission = a.load("%Emission", place)
+            beginning = a.load("%Transition", unit.index)
+            a.store(emission + beginning, "%Scores", place)
         with a.loop(second, end) as row:
             _write_scores(a, row.index, moves)
         _write_way_back(a, start, end, stop, moves)
@@ -183,12 +210,15 @@ def _write_scores(a: Routine, row: Scalar, moves: Scalar) -> None:
     with a.units(tags, is_masked=True) as unit:
         least = a.code.number(-np.inf, "float")
         with a.loop(0, tags, carried=[least]) as tag:
+            (best,) = tag.values
             score = a.spread(a.entry(before, tag.index, "float"))
-            reached = score + a.load(a.at(moves, tag.index * tags), unit.index)
-            is_better = reached.compare("ogt", tag.values[0])
-            tag.next = [a.code.select(is_better, reached, tag.values[0])]
+            moves_on = a.at(moves, tag.index * tags)
+            reached = score + a.load(moves_on, unit.index)
+            is_better = reached.compare("ogt", best)
+            tag.next = [a.code.select(is_better, reached, best)]
         place = here + unit.index
-        a.store(tag.values[0] + a.load("%Emission", place), "%Scores", place)
+        (best,) = tag.values
+        a.store(best + a.load("%Emission", place), "%Scores", place)
 
 
 def _write_way_back(a: Routine, start: Scalar, end: Scalar, stop: Scalar, moves: Scalar) -> None:
@@ -200,7 +230,8 @@ def _write_way_back(a: Routine, start: Scalar, end: Scalar, stop: Scalar, moves:
     with a.loop(start, end) as turn:
         row = last - (turn.index - start)
         is_last = row.compare("eq", last)
-        after = a.entry("%Path", a.pick(is_last, row, row + 1))
+        following = a.pick(is_last, row, row + 1)
+        after = a.entry("%Path", following)
         # the transitions to the tag behind lie one row apart, those to the end beside each other
         leaving = a.pick(is_last, stop, a.at(moves, after))
         step = a.pick(is_last, 1, a.integer("tags"))
@@ -220,7 +251,8 @@ def _write_best_tag(a: Routine, row: Scalar, leaving: Scalar, step: Scalar) -> N
         best = a.entry("%Best", 0, "float")
         is_better = total.compare("ogt", best)
         a.put(a.pick(is_better, total, best), "%Best")
-        a.put(a.pick(is_better, tag.index, a.entry(path, 0)), path)
+        before = a.entry(path, 0)
+        a.put(a.pick(is_better, tag.index, before), path)
 
 
 # ---------------------------------------------------------------------- distances
@@ -246,7 +278,8 @@ def _write_edit_distances(a: Routine) -> None:
 
 def _line(a: Routine, row: Scalar) -> Scalar:
     """The address of a row of distances, of which two are kept."""
-    return a.at("%Table", a.let(f"and i64 {row}, 1") * a.integer("width"), "i64")
+    kept = a.let(f"and i64 {row}, 1")
+    return a.at("%Table", kept * a.integer("width"), "i64")
 
 
 def _write_distance(
@@ -255,7 +288,9 @@ def _write_distance(
     after = column + 1
     differs = word.compare("ne", a.entry(wanted, column))
     replaced = a.entry(above, column) + differs.counted()
-    changed = a.least(a.entry(above, after), a.entry(here, column)) + 1
+    without = a.entry(above, after)
+    beyond = a.entry(here, column)
+    changed = a.least(without, beyond) + 1
     a.put(a.least(replaced, changed), here, after)
 
 
@@ -265,42 +300,55 @@ _CORNERS = range(4)
 
 def _write_kept_boxes(a: Routine) -> None:
     a.arguments(["Boxes", "Corners", "Numbers", "Kept", "Count", "most"])
-    first, last = a.integer("first"), a.integer("last")
-    limit, one = (a.spread(a.entry("%Numbers", place, "float")) for place in (0, 1))
+    first = a.integer("first")
+    last = a.integer("last")
+    limit = a.spread(a.entry("%Numbers", 0, "float"))
+    one = a.spread(a.entry("%Numbers", 1, "float"))
     columns = [a.at("%Corners", number * (last + 1)) for number in range(5)]
     with a.loop(first, last) as box:
         corners = a.at("%Boxes", box.index * 4)
         own = [a.spread(a.entry(corners, corner, "float")) for corner in _CORNERS]
-        area = (own[2] - own[0] + one) * (own[3] - own[1] + one)
+        width = own[2] - own[0] + one
+        height = own[3] - own[1] + one
+        area = width * height
         count = a.entry("%Count", 0)
         nothing = a.code.number(0, "i32")
         with a.units(count, is_masked=True, carried=[nothing]) as unit:
             others = [a.load(column, unit.index) for column in columns]
             near = _overlaps(a, own, area, others, one).compare("ugt", limit)
             assert a.mask is not None
-            unit.next = [unit.values[0].bits("or", near.bits("and", a.mask).converted("i32"))]
-        _write_box(a, box.index, count, [*own, area], columns, unit.values[0])
+            met = near.bits("and", a.mask).converted("i32")
+            unit.next = [unit.values[0].bits("or", met)]
+        (all_met,) = unit.values
+        _write_box(a, box.index, count, [*own, area], columns, all_met)
 
 
 def _overlaps(a: Routine, own: list[Vector], area: Vector, others: list[Vector], one: Vector) -> Vector:
     """As `fluidlite.ops.kernels.boxes` computes them, step by step."""
-    zero, both = a.zero(), area
+    zero = a.zero()
+    both = area
     for low in (0, 1):
-        size = _smaller(a, own[low + 2], others[low + 2]) - _larger(a, own[low], others[low])
+        end = _smaller(a, own[low + 2], others[low + 2])
+        start = _larger(a, own[low], others[low])
+        size = end - start
         # boxes of pixels between which there is a gap share nothing, if it is smaller than a pixel
-        size = a.code.select(size.compare("olt", 0.0), -one, size) + one
+        is_apart = size.compare("olt", 0.0)
+        size = a.code.select(is_apart, -one, size) + one
         size = _larger(a, size, zero)
         both = size if low == 0 else both * size
     union = area + others[4] - both
-    return both / a.code.select(union.compare("oeq", 0.0), a.code.number(1.0, "float"), union)
+    is_empty = union.compare("oeq", 0.0)
+    return both / a.code.select(is_empty, a.code.number(1.0, "float"), union)
 
 
 def _smaller(a: Routine, left: Vector, right: Vector) -> Vector:
-    return a.code.select(left.compare("olt", right), left, right)
+    is_smaller = left.compare("olt", right)
+    return a.code.select(is_smaller, left, right)
 
 
 def _larger(a: Routine, left: Vector, right: Vector) -> Vector:
-    return a.code.select(left.compare("ogt", right), left, right)
+    is_larger = left.compare("ogt", right)
+    return a.code.select(is_larger, left, right)
 
 
 def _write_box(
@@ -316,5 +364,6 @@ def _write_box(
         first = a.let(f"extractelement {a.code.type('float')} {value.name}, i64 0", "float")
         a.put(first, column, count)
     is_free = met.compare("eq", 0)
-    is_kept = a.let(f"and i1 {is_free}, {count.compare('slt', a.integer('most'))}", "i1")
+    has_room = count.compare("slt", a.integer("most"))
+    is_kept = a.let(f"and i1 {is_free}, {has_room}", "i1")
     a.put(count + is_kept.counted(), "%Count")

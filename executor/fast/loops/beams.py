@@ -20,7 +20,9 @@ def write_best_continuations(a: Routine) -> None:
     """
     given = ["Offsets", "Before", "Reached", "Ids", "Totals", "has_ids", "width", "most", "end_id"]
     a.arguments([*given, "State", "Scores", "Rows", "Words", "OutRows", "OutIds", "OutScores", "Counts"])
-    width, end_id, has_ids = map(a.integer, ("width", "end_id", "has_ids"))
+    width = a.integer("width")
+    end_id = a.integer("end_id")
+    has_ids = a.integer("has_ids")
     with a.loop(a.integer("first"), a.integer("last")) as source:
         start, end = (a.entry("%Offsets", source.index + side) for side in (0, 1))
         a.put(0, "%State", _KEPT)
@@ -29,9 +31,13 @@ def write_best_continuations(a: Routine) -> None:
             reached = a.entry("%Reached", row.index, "float")
             with a.loop(0, a.pick(is_over, 1, width)) as number:
                 place = row.index * width + number.index
-                score = a.pick(is_over, reached, a.entry("%Totals", place, "float"))
-                word = a.pick(has_ids.compare("ne", 0), a.entry("%Ids", place * has_ids), number.index)
-                _write_offer(a, [score, row.index, a.pick(is_over, end_id, word)])
+                total = a.entry("%Totals", place, "float")
+                score = a.pick(is_over, reached, total)
+                is_given = has_ids.compare("ne", 0)
+                given_id = a.entry("%Ids", place * has_ids)
+                word = a.pick(is_given, given_id, number.index)
+                word = a.pick(is_over, end_id, word)
+                _write_offer(a, [score, row.index, word])
         _write_choice(a, start, end)
 
 
@@ -47,9 +53,13 @@ def _put(a: Routine, item: list[Scalar], place: Scalar) -> None:
 
 def _is_worse(a: Routine, one: list[Scalar], other: list[Scalar]) -> Scalar:
     """True if a continuation ranks below another."""
-    is_equal = one[0].compare("oeq", other[0])
-    is_before = a.let(f"and i1 {is_equal}, {one[1].compare('slt', other[1])}", "i1")
-    return a.let(f"or i1 {one[0].compare('olt', other[0])}, {is_before}", "i1")
+    score, row, _ = one
+    other_score, other_row, _ = other
+    is_equal = score.compare("oeq", other_score)
+    is_above = row.compare("slt", other_row)
+    is_before = a.let(f"and i1 {is_equal}, {is_above}", "i1")
+    is_less = score.compare("olt", other_score)
+    return a.let(f"or i1 {is_less}, {is_before}", "i1")
 
 
 def _write_offer(a: Routine, item: list[Scalar]) -> None:
@@ -57,32 +67,41 @@ def _write_offer(a: Routine, item: list[Scalar]) -> None:
 
     The beam begins at entry 1. One that is worse than all of a full beam goes behind its end.
     """
-    is_number = item[0].compare("ord", item[0])
-    a.put(a.pick(is_number, a.entry("%State", _IS_ODD), 1), "%State", _IS_ODD)
+    score = item[0]
+    is_number = score.compare("ord", score)
+    is_odd = a.entry("%State", _IS_ODD)
+    a.put(a.pick(is_number, is_odd, 1), "%State", _IS_ODD)
     kept = a.entry("%State", _KEPT)
     is_full = kept.compare("eq", a.integer("most"))
-    is_out = a.let(f"and i1 {is_full}, {_is_worse(a, item, _entries(a, kept))}", "i1")
+    is_last = _is_worse(a, item, _entries(a, kept))
+    is_out = a.let(f"and i1 {is_full}, {is_last}", "i1")
     count = a.pick(is_full, kept, kept + 1)
     _put(a, item, count + is_out.counted())
     with a.loop(0, a.pick(is_out, 0, count - 1)) as step:
         here = count - step.index
-        upper, lower = _entries(a, here - 1), _entries(a, here)
+        upper = _entries(a, here - 1)
+        lower = _entries(a, here)
         is_better = _is_worse(a, upper, item)
-        for place, chosen in (
-            (here - 1, zip(item, upper, strict=True)),
-            (here, zip(upper, lower, strict=True)),
-        ):
-            _put(a, [a.pick(is_better, *pair) for pair in chosen], place)
+        above = here - 1
+        _put(a, _picked(a, is_better, item, upper), above)
+        _put(a, _picked(a, is_better, upper, lower), here)
     a.put(count, "%State", _KEPT)
+
+
+def _picked(a: Routine, condition: Scalar, yes: list[Scalar], no: list[Scalar]) -> list[Scalar]:
+    """One of two continuations."""
+    return [a.pick(condition, *pair) for pair in zip(yes, no, strict=True)]
 
 
 def _write_choice(a: Routine, start: Scalar, end: Scalar) -> None:
     """Write the beam of a source in the order of its rows, unless all of it had ended before."""
-    kept, end_id = a.entry("%State", _KEPT), a.integer("end_id")
+    kept = a.entry("%State", _KEPT)
+    end_id = a.integer("end_id")
     a.put(0, "%State", _GOES_ON)
     with a.loop(1, kept + 1) as item:
         _, row, word = _entries(a, item.index)
-        goes_on = a.pick(word.compare("ne", end_id), 1, a.entry("%State", _GOES_ON))
+        is_open = word.compare("ne", end_id)
+        goes_on = a.pick(is_open, 1, a.entry("%State", _GOES_ON))
         was_not_over = a.entry("%Before", row).compare("ne", end_id)
         a.put(a.pick(was_not_over, 1, goes_on), "%State", _GOES_ON)
     stop = kept * a.entry("%State", _GOES_ON) + 1
@@ -94,5 +113,7 @@ def _write_choice(a: Routine, start: Scalar, end: Scalar) -> None:
             a.put(word, "%OutIds", count)
             a.put(score, "%OutScores", count)
             # the next one is written over what is not of this prefix
-            a.put(count + row.compare("eq", prefix.index).counted(), "%State", _CHOSEN)
-        a.put(a.entry("%State", _CHOSEN), "%Counts", prefix.index + 1)
+            is_own = row.compare("eq", prefix.index)
+            a.put(count + is_own.counted(), "%State", _CHOSEN)
+        chosen = a.entry("%State", _CHOSEN)
+        a.put(chosen, "%Counts", prefix.index + 1)

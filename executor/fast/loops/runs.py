@@ -56,14 +56,19 @@ def write_maxima_of_runs(a: Routine) -> None:
         nowhere = a.code.number(-1, "i32")
         with a.loop(columns.start, columns.end, carried=[a.zero(), nowhere]) as row:
             row.next = _larger(a, row, columns)
-        a.store(row.values[0], "%Maxima", columns.place)
-        a.store(row.values[1].as_kind("float"), "%Places", columns.place)
+        largest, first = row.values
+        a.store(largest, "%Maxima", columns.place)
+        a.store(first.as_kind("float"), "%Places", columns.place)
 
 
 def _larger(a: Routine, row: CodeLoop, columns: _Columns) -> list[Vector]:
-    value, (largest, place) = _values(a, row.index, columns.column), row.values
+    value = _values(a, row.index, columns.column)
+    largest, place = row.values
     is_first = a.spread(row.index.compare("eq", columns.start))
-    is_nan = value.compare("uno", value).bits("and", largest.compare("ord", largest))
-    is_larger = value.compare("ogt", largest).bits("or", is_nan).bits("or", is_first)
+    is_nan = value.compare("uno", value)
+    is_nan = is_nan.bits("and", largest.compare("ord", largest))
+    is_larger = value.compare("ogt", largest)
+    is_larger = is_larger.bits("or", is_nan).bits("or", is_first)
     here = a.spread(a.let(f"trunc i64 {row.index} to i32", "i32"))
-    return [a.code.select(is_larger, value, largest), a.code.select(is_larger, here, place)]
+    value = a.code.select(is_larger, value, largest)
+    return [value, a.code.select(is_larger, here, place)]

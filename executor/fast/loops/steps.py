@@ -19,13 +19,17 @@ class StepCode:
     """The code of one step: places of its rows, and of those before."""
 
     def __init__(self, a: Routine, step: Scalar, has_first: bool) -> None:
-        self.a, self.number, self.has_first = a, step, has_first
-        self.size, self.first = a.integer("size"), a.integer("first")
+        self.a = a
+        self.number = step
+        self.has_first = has_first
+        self.size = a.integer("size")
+        self.first = a.integer("first")
         self.is_first = step.compare("eq", 0)
         self.start, self.count = span(a, step)
         before = a.pick(self.is_first, 0, step - 1)
         self.before = a.entry("%Starts", before)
-        self.three, self.four = self.size * 3, self.size * 4
+        self.three = self.size * 3
+        self.four = self.size * 4
         self.gates: tuple[Integer, ...] = (0, self.size, self.size * 2, self.three)
         """The first unit of each gate."""
 
@@ -43,24 +47,29 @@ class StepCode:
 
     def earlier(self, row: Scalar, array: str, first: str, width: Scalar | None = None) -> Scalar:
         """The address of the step before; at the first step of the initial values."""
-        a, width = self.a, width or self.size
+        a = self.a
+        width = width or self.size
         place = a.entry("%Rows", self.before + self.rank(row))
         kept = a.at(array, place * width)
-        given = a.at(first, self.rank(row) * width) if self.has_first else first
+        given: Address = first
+        if self.has_first:
+            given = a.at(first, self.rank(row) * width)
         return a.pick(self.is_first, given, kept)
 
     def if_known(self, value: Vector) -> Vector:
         """A product with the step before: zeros where there is none, since the other factor may be NaN."""
         if self.has_first:
             return value
-        return self.a.chosen(self.a.let(f"xor i1 {self.is_first}, true", "i1"), value)
+        is_later = self.a.let(f"xor i1 {self.is_first}, true", "i1")
+        return self.a.chosen(is_later, value)
 
 
 def span(a: Routine, step: Scalar) -> tuple[Scalar, Scalar]:
     """The start of a step, and the number of this call's sequences that have it."""
     start = a.entry("%Starts", step)
     end = a.entry("%Starts", step + 1)
-    return start, a.least(a.integer("last"), end - start) - a.integer("first")
+    reached = a.least(a.integer("last"), end - start)
+    return start, reached - a.integer("first")
 
 
 @contextlib.contextmanager
@@ -74,12 +83,15 @@ def steps_back(a: Routine, has_first: bool) -> Iterator[StepCode]:
 def following_rows(a: Routine, step: StepCode, array: Address, width: Scalar) -> Scalar:
     """The number of sequences that go on after a step, whose rows of `array` are noted in the table."""
     steps = a.integer("steps")
-    after, beyond = a.least(step.number + 1, steps), a.least(step.number + 2, steps)
-    start, end = a.entry("%Starts", after), a.entry("%Starts", beyond)
+    after = a.least(step.number + 1, steps)
+    beyond = a.least(step.number + 2, steps)
+    start = a.entry("%Starts", after)
+    end = a.entry("%Starts", beyond)
     count = a.least(a.integer("last"), end - start) - step.first
     with a.loop(0, count) as row:
         place = a.entry("%Rows", start + step.rank(row.index))
-        a.put(a.at(array, place * width), "%Table", row.index)
+        address = a.at(array, place * width)
+        a.put(address, "%Table", row.index)
     return count
 
 

@@ -286,7 +286,7 @@ class PlanCache:
             self._trim(last)
 
     def _trim(self, last: BoundPlan) -> None:
-        last.is_counted = True
+        last.count()
         for place, entry in list(self._entries.items()):
             if self._held(last) <= self.max_bytes:
                 break

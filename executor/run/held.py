@@ -12,7 +12,7 @@ from fluidlite.executor.plan.plan import CompiledPlan
 from fluidlite.executor.plan.steps import flat
 from fluidlite.executor.plan.values import Storage
 from fluidlite.values.scope import Scope
-from fluidlite.values.tensor import LoDTensor, on, rebinds
+from fluidlite.values.tensor import LoDTensor, SelectedRows, on, rebinds
 
 __all__ = ["HeldArrays"]
 
@@ -55,6 +55,31 @@ class HeldArrays:
         self.arrays, self.tensors = arrays, tensors
         self._seen = rebinds.count
         return are_others
+
+    def load(self, name: str) -> tuple[Any, Any]:
+        """The value in the scope of a persistable variable that is no plain array, with its level of
+        detail.
+        """
+        held = self.scope.find_var(name)
+        if held is None:
+            return None, ()
+        if isinstance(held.value, LoDTensor):
+            return held.value.array, held.value._lod
+        return held.value, ()
+
+    def store(self, name: str, value: Any, lod: Any = None) -> None:
+        """Give a persistable variable another array (or a list, or SelectedRows)."""
+        held = self.scope.find_var(name) or self.scope.var(name)
+        rebinds.writes += 1
+        bound = self.arrays.get(name)  # a later step may write to it in place
+        if bound is not None and getattr(value, "shape", None) == bound.shape and value.dtype == bound.dtype:
+            bound[...] = value
+        elif isinstance(value, (list, SelectedRows)) or not hasattr(value, "copy"):
+            held.set(value)
+        else:
+            held.set(value.copy())
+        if lod is not None and isinstance(held.value, LoDTensor):
+            held.value._lod = lod
 
     def _tensor(self, name: str) -> LoDTensor:
         """The tensor of a persistable variable, which has a value."""

@@ -39,7 +39,7 @@ def trained(exe: Any, scope: Scope) -> Any:
 @pytest.mark.usefixtures("by_counts_alone")
 def test_buffers_go_with_their_executor() -> None:
     exe = fluid.Executor(fluid.CPUPlace())
-    pool = weakref.ref(trained(exe, Scope()).buffers.pool)
+    pool = weakref.ref(trained(exe, Scope()).binding.buffers.pool)
     assert pool() is not None
     del exe
     assert pool() is None

@@ -18,7 +18,7 @@ import fluidlite as fluid
 from fluidlite import layers
 from fluidlite.executor import plan_cache
 from fluidlite.executor.plan.sizes import SizeTable, about, holds_sizes, plain, resolver
-from fluidlite.executor.run import bound
+from fluidlite.executor.run import binding
 from fluidlite.values.scope import Scope
 
 SIZES = (7, 3, 16, 5, 64, 2, 33, 1, 0, 4)
@@ -383,7 +383,7 @@ def test_one_sample_at_a_time_of_any_length() -> None:
 
 
 def test_steps_of_sizes_that_are_dropped_leave_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(bound, "MAX_STEPS", 2)
+    monkeypatch.setattr(binding, "MAX_STEPS", 2)
     build, feeds, _ = PROGRAMS["perceptron"]
     fluid.default_startup_program().random_seed = 7
     loss = build()

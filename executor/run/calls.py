@@ -150,6 +150,7 @@ class KernelCall:
             xp=xp,
             ctx=context,
             ndarray=np.ndarray,
+            WithLod=WithLod,
             function=self.kernel.function,
             failed=self._failed,
             finish=self._finisher(),
@@ -180,21 +181,43 @@ class KernelCall:
     def _shortcut(self) -> str:
         """The short way for most ops, whose outputs are arrays of their own."""
         if self._has_one_output():
-            shape, names = "", ["returned"]
+            returned, test = ["returned"], ""
+            is_own = [self._is_own(0)]
         elif 0 < len(self.picks) * len(self.moving) <= _MOST_CHECKS:
-            last = max(slot for slot, _ in self.picks)
-            shape = f"type(returned) is tuple and len(returned) > {last} and "
-            names = [f"returned[{slot}]" for slot, _ in self.picks]
+            returned = [f"returned[{slot}]" for slot, _ in self.picks]
+            test = f"type(returned) is tuple and len(returned) > {max(slot for slot, _ in self.picks)}"
+            is_own = [self._is_own(number, before < 0) for number, (_, before) in enumerate(self.picks)]
         else:
             return ""
-        is_own = " and ".join(map(self._is_own, names))
-        result = names + [self._lod_text(number) for number in range(len(names) * self.with_lod)]
-        return f"    if {shape}{is_own}:\n        return ({', '.join(result)},)\n"
+        lines = [line for number, text in enumerate(returned) for line in self._unpacked(number, text)]
+        result = [
+            f"{kind}{number}"
+            for kind in ("value", "lod")[: 1 + self.with_lod]
+            for number in range(len(returned))
+        ]
+        lines += [f"if {' and '.join(is_own)}:", f"    return ({', '.join(result)},)"]
+        if test:
+            lines = [f"if {test}:", *(f"    {line}" for line in lines)]
+        return "".join(f"    {line}\n" for line in lines)
 
-    def _is_own(self, name: str) -> str:
+    def _unpacked(self, number: int, returned: str) -> list[str]:
+        """Lines that take what the kernel returned for an output apart."""
+        lines = [f"value{number} = {returned}"]
+        if self.with_lod:
+            lines.append(f"lod{number} = {self._lod_text(number)}")
+            if self.may_make_lod(self.op):
+                lines.append(f"if type(value{number}) is WithLod:")
+                lines.append(f"    value{number}, lod{number} = value{number}")
+        return lines
+
+    def _is_own(self, number: int, may_lack: bool = False) -> str:
         """An array that has no base and is no input shares its memory with nobody, so it needs no copy."""
-        others = "".join(f" and {name} is not values[{index}]" for index in self.moving)
-        return f"type({name}) is ndarray and {name}.base is None{others}"
+        name = f"value{number}"
+        test = f"type({name}) is ndarray"
+        if self.moving:
+            test += f" and {name}.base is None"
+        test += "".join(f" and {name} is not values[{index}]" for index in self.moving)
+        return f"({name} is None or {test})" if may_lack else test
 
     def _lod_text(self, number: int) -> str:
         """The level of detail of an output that the kernel gives none."""

@@ -47,6 +47,13 @@ def _spread(X: Array, dim: Sequence[int], reduce_all: bool, *reduced: Array) -> 
     return tuple(array.reshape(shape) for array in reduced)
 
 
+def _repeated(xp: Any, d: Array, X: Array) -> Array:
+    """`d` broadcast to the shape and dtype of X."""
+    dX: Array = xp.empty(X.shape, X.dtype)
+    dX[...] = d  # over few elements it takes a tenth of the time of `broadcast_to` and `astype`
+    return dX
+
+
 def _widened(type: str, dtype: VarType, out_dtype: int, of_2x: bool) -> int:
     """The dtype of the result, -1 for that of X: in 2.x truth values and int32 add up to int64."""
     if of_2x and out_dtype < 0 and type == "reduce_sum" and dtype in (VarType.BOOL, VarType.INT32):
@@ -64,11 +71,11 @@ def _elements(type: str, rows: SelectedRows, is_whole: bool) -> Array:
 
 def _reduction(
     type: str,
-    compute: Callable[[Any, Any, tuple[int, ...]], Any],
+    compute: Callable[[Any, Any, tuple[int, ...], bool], Any],
     dtype: VarType | None = None,
     slots: str = "X -> Out",
 ) -> Op:
-    """The op that applies `compute(xp, x, axes)` to X, which keeps the reduced dimensions as ones."""
+    """The op that applies `compute(xp, x, axes, keep_dim)` to X."""
     op = Op(type, slots, attrs=REDUCE_ATTRS, lod=None)
 
     @op.shape
@@ -96,18 +103,21 @@ def _reduction(
         if isinstance(X, SelectedRows):
             X = _elements(type, X, reduce_all or not dim)
         axes = reduced_axes(type, X.ndim, dim, reduce_all)
-        out_dtype = _widened(type, to_vartype(X.dtype), out_dtype, of_2x)
+        if of_2x:
+            out_dtype = _widened(type, to_vartype(X.dtype), out_dtype, of_2x)
         x = X.astype(to_numpy(VarType(out_dtype))) if out_dtype >= 0 else X
-        out = compute(xp, x, axes).reshape(_reduced_shape(X.shape, axes, keep_dim))
+        out = compute(xp, x, axes, keep_dim)
+        if not keep_dim and len(axes) == X.ndim:
+            out = out.reshape(1)
         return WithLod(out, X_lod) if X_lod and 0 not in axes else out
 
     return op
 
 
-def _mean(xp: Any, x: Array, axes: tuple[int, ...]) -> Any:
+def _mean(xp: Any, x: Array, axes: tuple[int, ...], keep_dim: bool) -> Any:
     if x.dtype.kind == "f":
-        return x.mean(axis=axes, keepdims=True, dtype=x.dtype)
-    total = x.sum(axis=axes, keepdims=True, dtype=x.dtype)
+        return x.mean(axis=axes, keepdims=keep_dim, dtype=x.dtype)
+    total = x.sum(axis=axes, keepdims=keep_dim, dtype=x.dtype)
     return _divided(xp, total, math.prod(x.shape[axis] for axis in axes))
 
 
@@ -116,22 +126,24 @@ def _divided(xp: Any, x: Array, count: int) -> Any:
     return (xp.sign(x) * (abs(x) // count)).astype(x.dtype)
 
 
-reduce_sum = _reduction("reduce_sum", lambda xp, x, axes: x.sum(axis=axes, keepdims=True, dtype=x.dtype))
+def _norm(xp: Any, x: Array, axes: tuple[int, ...], keep_dim: bool) -> Any:
+    return xp.sqrt((x * x).sum(axis=axes, keepdims=keep_dim))
+
+
+reduce_sum = _reduction("reduce_sum", lambda xp, x, axes, keep: x.sum(axes, x.dtype, keepdims=keep))
 reduce_mean = _reduction("reduce_mean", _mean)
-reduce_max = _reduction("reduce_max", lambda xp, x, axes: x.max(axis=axes, keepdims=True))
-reduce_min = _reduction("reduce_min", lambda xp, x, axes: x.min(axis=axes, keepdims=True))
-reduce_prod = _reduction("reduce_prod", lambda xp, x, axes: x.prod(axis=axes, keepdims=True, dtype=x.dtype))
-reduce_all = _reduction("reduce_all", lambda xp, x, axes: x.all(axis=axes, keepdims=True))
-reduce_any = _reduction("reduce_any", lambda xp, x, axes: x.any(axis=axes, keepdims=True))
-frobenius_norm = _reduction(
-    "frobenius_norm", lambda xp, x, axes: xp.sqrt((x * x).sum(axis=axes, keepdims=True)), slots="X. -> Out"
-)
+reduce_max = _reduction("reduce_max", lambda xp, x, axes, keep: x.max(axes, keepdims=keep))
+reduce_min = _reduction("reduce_min", lambda xp, x, axes, keep: x.min(axes, keepdims=keep))
+reduce_prod = _reduction("reduce_prod", lambda xp, x, axes, keep: x.prod(axes, x.dtype, keepdims=keep))
+reduce_all = _reduction("reduce_all", lambda xp, x, axes, keep: x.all(axes, keepdims=keep))
+reduce_any = _reduction("reduce_any", lambda xp, x, axes, keep: x.any(axes, keepdims=keep))
+frobenius_norm = _reduction("frobenius_norm", _norm, slots="X. -> Out")
 
 
 @reduce_sum.grad("X")
 def reduce_sum_grad(xp: Any, X: Array, dOut: Array, dim: list[int], reduce_all: bool) -> Any:
     (d,) = _spread(X, dim, reduce_all, dOut)
-    return xp.broadcast_to(d, X.shape).astype(X.dtype)
+    return _repeated(xp, d, X)
 
 
 emits_once_more(reduce_sum_grad, incoming={"X": "X@GRAD"}, writes={"Out": "Out@GRAD"}, type="reduce_sum")
@@ -143,7 +155,7 @@ def reduce_mean_grad(xp: Any, X: Array, dOut: Array, dim: list[int], reduce_all:
     count = X.size // max(d.size, 1)
     if d.dtype.kind != "f":
         return xp.broadcast_to(_divided(xp, d, count), X.shape)
-    return xp.broadcast_to(d / d.dtype.type(count), X.shape).astype(X.dtype)
+    return _repeated(xp, d / d.dtype.type(count), X)
 
 
 emits_once_more(reduce_mean_grad, incoming={"X": "X@GRAD"}, writes={"Out": "Out@GRAD"}, type="reduce_mean")
@@ -191,7 +203,7 @@ def _(xp: Any, X: Array) -> Any:
 
 @mean.grad("X")
 def _(xp: Any, X: Array, dOut: Array) -> Any:
-    return xp.broadcast_to(dOut.reshape((1,) * X.ndim) / dOut.dtype.type(X.size), X.shape).astype(X.dtype)
+    return _repeated(xp, dOut.reshape((1,) * X.ndim) / dOut.dtype.type(X.size), X)
 
 
 logsumexp = Op(

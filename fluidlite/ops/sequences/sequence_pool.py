@@ -137,7 +137,7 @@ def _sums(xp: Any, ctx: KernelContext, X: Array, offsets: Array) -> Array:
     compiled: Maybe = ctx.searches.sums_of_runs(X.reshape(len(X), math.prod(X.shape[1:])), offsets)
     if compiled is None:
         return sum_runs(xp, X, offsets)
-    return compiled.reshape(len(compiled), *X.shape[1:])
+    return compiled if X.ndim == 2 else compiled.reshape(len(compiled), *X.shape[1:])
 
 
 def _scaled(xp: Any, values: Array, factors: Array) -> Array:

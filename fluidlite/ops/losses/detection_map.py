@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -46,13 +47,16 @@ def _(DetectRes: Spec, Label: Spec, ap_type: str, class_num: int) -> dict[str, S
     }
 
 
-def _overlaps(boxes: Array, others: Array) -> Any:
-    """Intersection over union of boxes [N, 4], cut off at the image's edges, with others [N, most, 4]."""
-    boxes = boxes.clip(0, 1)[:, None]
-    size = (np.minimum(boxes[..., 2:], others[..., 2:]) - np.maximum(boxes[..., :2], others[..., :2])).clip(0)
-    both = size[..., 0] * size[..., 1]
-    areas, own = ((each[..., 2:] - each[..., :2]).prod(axis=-1) for each in (others, boxes))
-    return both / (own + areas - both)
+def _overlaps(boxes: Array, others: Sequence[Array]) -> Any:
+    """Intersection over union of boxes [N, 4], cut off at the image's edges, with others, whose four
+    coordinates are [most, N].
+    """
+    own = boxes.clip(0, 1).T
+    both: Any = 1
+    for low, high in ((0, 2), (1, 3)):
+        both = both * (np.minimum(own[high], others[high]) - np.maximum(own[low], others[low])).clip(0)
+    areas, own_areas = ((each[2] - each[0]) * (each[3] - each[1]) for each in (others, own))
+    return both / (own_areas + areas - both)
 
 
 def _groups(rows: Array, lod: Lod, classes: int) -> Array:
@@ -78,12 +82,12 @@ class _Objects:
         most = int((end - first).max(initial=0))
         if not most:
             return np.full(len(boxes), -np.inf), first
-        places = first[:, None] + np.arange(most)
-        is_there = places < end[:, None]
-        others = self.rows[np.minimum(places, len(self.rows) - 1), -4:]
-        overlaps = np.where(is_there, _overlaps(boxes, others), -np.inf)
-        best = overlaps.argmax(axis=1)
-        return overlaps[np.arange(len(boxes)), best], first + best
+        # box by box along the last dimension: groups are small, and NumPy's loops would be as short
+        places = first + np.arange(most)[:, None]
+        others = [column.take(places, mode="clip") for column in self.rows[:, -4:].T]
+        overlaps = np.where(places < end, _overlaps(boxes, others), -np.inf)
+        best = overlaps.argmax(axis=0)
+        return overlaps[best, np.arange(len(boxes))], first + best
 
 
 def _marks(

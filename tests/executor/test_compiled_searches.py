@@ -11,6 +11,8 @@ import pytest
 
 import fluidlite as fluid
 from fluidlite.executor.fast.loops.searches import Searches
+from fluidlite.ops.detection.roi_max import maxima_of_bins
+from fluidlite.ops.kernels.sampled_rows import pixels_of
 from fluidlite.ops.kernels.suppression import kept_boxes
 from fluidlite.ops.sequences.ctc import levenshtein
 
@@ -37,6 +39,20 @@ def test_compiled_boxes(count: int, normalized: bool, most: int) -> None:
     for limit in (0.1, 0.5, 0.9):
         wanted = kept_boxes(given, limit, normalized, most=most)
         assert kept_boxes(given, limit, normalized, most=most, ctx=WITH_SEARCHES) == wanted
+
+
+def test_compiled_bins() -> None:
+    image = RANDOM.integers(0, 9, (2, 11, 6, 7)).astype("float32")  # many elements are equal
+    image[0] -= 20
+    starts = [RANDOM.integers(0, 6, (5, bins)) for bins in (2, 3)]
+    # empty bins as well
+    down, across = ((start, start + RANDOM.integers(0, 2, start.shape)) for start in starts)
+    images = np.array([0, 1, 1, 0, 1])
+    wanted = maxima_of_bins(np, image, images, down, across)
+    found = SEARCHES.maxima_of_bins(pixels_of(np, image), (6, 7), images, down, across)
+    assert found is not None
+    for one, other in zip(found, wanted, strict=True):
+        np.testing.assert_array_equal(one.reshape(-1, 11), other)
 
 
 def test_compiled_distances() -> None:

@@ -15,6 +15,7 @@ import numpy as np
 
 from fluidlite.base.dtypes import Array
 from fluidlite.executor.fast.loops.beams import write_best_continuations
+from fluidlite.executor.fast.loops.bins import write_maxima_of_bins
 from fluidlite.executor.fast.loops.compiler import LoopCode, loop_of, widths
 from fluidlite.executor.fast.loops.routine import Routine, Scalar
 from fluidlite.executor.fast.loops.runs import write_maxima_of_runs, write_sums_of_runs
@@ -167,6 +168,30 @@ class Searches:
         places = np.empty(shape, np.int32)
         arrays = (np.ascontiguousarray(rows), _whole(offsets), maxima, places)
         done = self._run(write_maxima_of_runs, len(maxima), *arrays, width)
+        return (maxima, places) if done else None
+
+    def maxima_of_bins(
+        self,
+        pixels: Array,
+        size: tuple[int, int],
+        images: Array,
+        down: tuple[Array, Array],
+        across: tuple[Array, Array],
+    ) -> tuple[Array, Array] | None:
+        """The largest elements of bins of regions, [regions, high, wide, channels], and their places in their
+        images, -1 with the number 0 for an empty bin.
+
+        `pixels` [N * height * width, channels] are those of images of a size, of which `images` says each
+        region's; `down` are the first row and the end of each bin, [regions, high], `across` its first column
+        and the end, [regions, wide].
+        """
+        if pixels.dtype != np.float32 or not pixels.size:
+            return None
+        bounds = [np.ascontiguousarray(each, np.int64) for each in (images, *down, *across)]
+        shape = (*down[0].shape, across[0].shape[1], pixels.shape[1])
+        maxima, places = np.empty(shape, np.float32), np.empty(shape, np.int32)
+        arrays = (np.ascontiguousarray(pixels), *bounds, maxima, places)
+        done = self._run(write_maxima_of_bins, shape[0], *arrays, *shape[1:3], *size, shape[3])
         return (maxima, places) if done else None
 
 

@@ -6,9 +6,9 @@ from collections.abc import Iterator
 from typing import Any, NamedTuple, TypeAlias
 
 from fluidlite.base.dtypes import Array, VarType
-from fluidlite.base.registry import Lod, Op, Spec
+from fluidlite.base.registry import KernelContext, Lod, Op, Spec
 from fluidlite.ops.kernels.regions import check_positive, images_of_regions, pooled_spec, round_half_away
-from fluidlite.ops.kernels.sampled_rows import image_of_pixels, pixels_of
+from fluidlite.ops.kernels.sampled_rows import pixels_of
 from fluidlite.ops.signatures import with_attrs
 
 Maybe: TypeAlias = "Array | None"
@@ -88,7 +88,14 @@ def _exponents(xp: Any, sizes: Array) -> Array:
 @roi_pool.kernel
 @with_attrs(_SIZES)
 def _(
-    xp: Any, X: Array, ROIs: Array, ROIs_lod: Lod, RoisLod: Maybe, RoisNum: Maybe, attrs: dict[str, Any]
+    xp: Any,
+    ctx: KernelContext,
+    X: Array,
+    ROIs: Array,
+    ROIs_lod: Lod,
+    RoisLod: Maybe,
+    RoisNum: Maybe,
+    attrs: dict[str, Any],
 ) -> tuple[Array, Array]:
     n, c, height, width = X.shape
     scale, high, wide = (
@@ -97,18 +104,28 @@ def _(
         attrs["pooled_width"],
     )
     images = images_of_regions(xp, "roi_pool", len(ROIs), n, ROIs_lod, RoisLod, RoisNum)
-    top, bottom = _bounds(xp, ROIs[:, 1], ROIs[:, 3], scale, high, height)
-    left, right = _bounds(xp, ROIs[:, 0], ROIs[:, 2], scale, wide, width)
-    shape = (len(ROIs), high, wide)
-    sides = [xp.broadcast_to(part[:, :, None], shape).reshape(-1) for part in (top, bottom)]
-    sides += [xp.broadcast_to(part[:, None], shape).reshape(-1) for part in (left, right)]
-    image = xp.broadcast_to(images[:, None, None], shape).reshape(-1)
-    found = _maxima(xp, X, image, sides)
-    out, places = (image_of_pixels(xp, part, (len(ROIs), c, high, wide)) for part in found)
-    return out, places.astype("int64")
+    down = _bounds(xp, ROIs[:, 1], ROIs[:, 3], scale, high, height)
+    across = _bounds(xp, ROIs[:, 0], ROIs[:, 2], scale, wide, width)
+    found: Any = None
+    if ctx.searches is not None:
+        found = ctx.searches.maxima_of_bins(pixels_of(xp, X), (height, width), images, down, across)
+    if found is None:
+        found = maxima_of_bins(xp, X, images, down, across)
+    out, places = (part.reshape(len(ROIs), high, wide, c).transpose(0, 3, 1, 2) for part in found)
+    return xp.ascontiguousarray(out), places.astype("int64", order="C")
 
 
-def _maxima(xp: Any, X: Array, image: Array, sides: list[Array]) -> Maxima:
+def maxima_of_bins(
+    xp: Any, X: Array, images: Array, down: tuple[Array, Array], across: tuple[Array, Array]
+) -> Maxima:
+    """The maxima of bins of regions, whose first pixels and ends are [R, bins]."""
+    shape = (*down[0].shape, across[0].shape[1])
+    sides = [xp.broadcast_to(part[:, :, None], shape).reshape(-1) for part in down]
+    sides += [xp.broadcast_to(part[:, None], shape).reshape(-1) for part in across]
+    return _maxima_of_windows(xp, X, xp.broadcast_to(images[:, None, None], shape).reshape(-1), sides)
+
+
+def _maxima_of_windows(xp: Any, X: Array, image: Array, sides: list[Array]) -> Maxima:
     """The maxima of windows (top, bottom, left, right) of images: 0 at the place -1 where one is empty.
 
     A window is covered by four, perhaps overlapping, windows whose sides are powers of two, and the maxima of

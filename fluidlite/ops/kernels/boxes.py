@@ -50,7 +50,7 @@ def paired_overlaps(xp: Any, left: Array, right: Array, normalized: bool, apart:
     shape = np.broadcast_shapes(left.shape[:-1], right.shape[:-1])
     size, least = (xp.empty(shape, left.dtype) for _ in range(2))
     for low, high in ((0, 2), (1, 3)):
-        # copied: NumPy takes six times as long for the smaller of a row and one number as for that of two rows
+        # copied: NumPy takes six times as long for a row and one number as for two rows
         size[...], least[...] = left[..., high], left[..., low]
         xp.minimum(size, right[..., high], out=size)
         size -= xp.maximum(least, right[..., low], out=least)

@@ -1,0 +1,48 @@
+"""The largest elements of bins of images, as pools of regions take them: text for LLVM."""
+
+from __future__ import annotations
+
+from fluidlite.executor.fast.loops.routine import Routine, Scalar
+from fluidlite.executor.fast.loops.vectors import Vector
+
+__all__ = ["write_maxima_of_bins"]
+
+
+def write_maxima_of_bins(a: Routine) -> None:
+    """The function over regions, whose bins are `high` times `wide`: the largest element of each channel and
+    its place in the image, of equal ones the first; 0 and the place -1 for an empty bin.
+    """
+    arrays = ["Pixels", "Images", "Tops", "Bottoms", "Lefts", "Rights", "Maxima", "Places"]
+    sizes = ["high", "wide", "height", "width", "channels"]
+    a.arguments(arrays + sizes)
+    high, wide, height, width, channels = map(a.integer, sizes)
+    with a.loop(a.integer("first"), a.integer("last")) as region:
+        image = a.at("%Pixels", a.entry("%Images", region.index) * height * width * channels)
+        with a.loop(0, high) as down:
+            line = region.index * high + down.index
+            rows = [a.entry(base, line) for base in ("%Tops", "%Bottoms")]
+            with a.loop(0, wide) as across:
+                place = region.index * wide + across.index
+                columns = [a.entry(base, place) for base in ("%Lefts", "%Rights")]
+                with a.units(channels, is_masked=True) as unit:
+                    values, places = _largest(a, image, rows, columns, unit.index)
+                    out = (line * wide + across.index) * channels + unit.index
+                    a.store(values, "%Maxima", out)
+                    a.store(places.as_kind("float"), "%Places", out)
+
+
+def _largest(
+    a: Routine, image: Scalar, rows: list[Scalar], columns: list[Scalar], channel: Scalar
+) -> list[Vector]:
+    """The largest elements of some channels in a bin, and their places."""
+    width, channels = a.integer("width"), a.integer("channels")
+    nowhere = a.code.number(-1, "i32")
+    with a.loop(*rows, carried=[a.zero(), nowhere]) as row:
+        with a.loop(*columns, carried=row.values) as column:
+            pixel = row.index * width + column.index
+            value, (largest, place) = a.load(image, pixel * channels + channel), column.values
+            is_larger = value.compare("ogt", largest).bits("or", place.compare("slt", 0))
+            here = a.spread(a.let(f"trunc i64 {pixel} to i32", "i32"))
+            column.next = [a.code.select(is_larger, value, largest), a.code.select(is_larger, here, place)]
+        row.next = column.values
+    return row.values

@@ -41,9 +41,16 @@ def test_compiled_boxes(count: int, normalized: bool, most: int) -> None:
         assert kept_boxes(given, limit, normalized, most=most, ctx=WITH_SEARCHES) == wanted
 
 
-def test_compiled_bins() -> None:
-    image = RANDOM.integers(0, 9, (2, 11, 6, 7)).astype("float32")  # many elements are equal
+def image_of_odd_numbers(height: int, width: int) -> Any:
+    """Two images, of whose elements many are equal, infinite or no numbers."""
+    image = RANDOM.integers(0, 9, (2, 11, height, width)).astype("float32")
     image[0] -= 20
+    image[1, :4], image[:, 4, :2, :2], image[1, 5] = -np.inf, np.nan, np.inf
+    return image
+
+
+def test_compiled_bins() -> None:
+    image = image_of_odd_numbers(6, 7)
     starts = [RANDOM.integers(0, 6, (5, bins)) for bins in (2, 3)]
     # empty bins as well
     down, across = ((start, start + RANDOM.integers(0, 2, start.shape)) for start in starts)
@@ -100,6 +107,11 @@ def distances() -> list[Any]:
     return list(layers.edit_distance(*sides, normalized=False))
 
 
+def largest_of_windows() -> list[Any]:
+    images = fluid.data("images", [2, 11, 7, 9])
+    return [*layers.adaptive_pool2d(images, [3, 4], "max", require_index=True)]
+
+
 def feed() -> dict[str, Any]:
     lengths, place = [[4, 0, 7, 1]], fluid.CPUPlace()
     columns = {name: RANDOM.integers(0, 20, (12, 1)) for name in ("label", "words")}
@@ -109,12 +121,16 @@ def feed() -> dict[str, Any]:
         "padded": RANDOM.standard_normal((3, 9, 20)).astype("float32"),
         "padded label": RANDOM.integers(0, 20, (3, 9)),
         "length": np.array([4, 9, 0]),
+        "images": image_of_odd_numbers(7, 9),
         "boxes": np.stack([boxes(60, 1), boxes(60, 1)]),
         "scores": RANDOM.uniform(0, 1, (2, 3, 60)).astype("float32"),
     }
 
 
-@pytest.mark.parametrize("build", [ends_of_images, tags_of_rows, tags_of_padded_rows, distances])
+PROGRAMS = [ends_of_images, tags_of_rows, tags_of_padded_rows, distances, largest_of_windows]
+
+
+@pytest.mark.parametrize("build", PROGRAMS)
 def test_programs_that_search(flags: Callable[..., None], build: Callable[[], list[Any]]) -> None:
     flags(fast_loops="wait")
     main, startup = fluid.Program(), fluid.Program()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 from fluidlite.executor.fast.loops.routine import Routine, Scalar
 from fluidlite.executor.fast.loops.vectors import Vector
 
@@ -10,7 +12,8 @@ __all__ = ["write_maxima_of_bins"]
 
 def write_maxima_of_bins(a: Routine) -> None:
     """The function over regions, whose bins are `high` times `wide`: the largest element of each channel and
-    its place in the image, of equal ones the first; 0 and the place -1 for an empty bin.
+    its place in the image, of equal ones the first, or the lowest number and the place -1 where none is above
+    that; 0 and the place -1 for an empty bin.
     """
     arrays = ["Pixels", "Images", "Tops", "Bottoms", "Lefts", "Rights", "Maxima", "Places"]
     sizes = ["high", "wide", "height", "width", "channels"]
@@ -36,13 +39,19 @@ def _largest(
 ) -> list[Vector]:
     """The largest elements of some channels in a bin, and their places."""
     width, channels = a.integer("width"), a.integer("channels")
-    nowhere = a.code.number(-1, "i32")
-    with a.loop(*rows, carried=[a.zero(), nowhere]) as row:
+    lowest, nowhere = a.number(float(np.finfo(np.float32).min)), a.code.number(-1, "i32")
+    first = a.pick(_is_empty(a, rows, columns), a.number(0.0), lowest)
+    with a.loop(*rows, carried=[a.spread(first), nowhere]) as row:
         with a.loop(*columns, carried=row.values) as column:
             pixel = row.index * width + column.index
             value, (largest, place) = a.load(image, pixel * channels + channel), column.values
-            is_larger = value.compare("ogt", largest).bits("or", place.compare("slt", 0))
+            is_larger = value.compare("ogt", largest)
             here = a.spread(a.let(f"trunc i64 {pixel} to i32", "i32"))
             column.next = [a.code.select(is_larger, value, largest), a.code.select(is_larger, here, place)]
         row.next = column.values
     return row.values
+
+
+def _is_empty(a: Routine, rows: list[Scalar], columns: list[Scalar]) -> Scalar:
+    some, others = (first.compare("sge", end) for first, end in (rows, columns))
+    return a.let(f"or i1 {some}, {others}", "i1")

@@ -179,7 +179,7 @@ class Searches:
         across: tuple[Array, Array],
     ) -> tuple[Array, Array] | None:
         """The largest elements of bins of regions, [regions, high, wide, channels], and their places in their
-        images, -1 with the number 0 for an empty bin.
+        images, -1 where none is above the lowest number; the number is 0 for an empty bin.
 
         `pixels` [N * height * width, channels] are those of images of a size, of which `images` says each
         region's; `down` are the first row and the end of each bin, [regions, high], `across` its first column

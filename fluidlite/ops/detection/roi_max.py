@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, NamedTuple, TypeAlias
 
+import numpy as np
+
 from fluidlite.base.dtypes import Array, VarType
 from fluidlite.base.registry import KernelContext, Lod, Op, Spec
 from fluidlite.ops.kernels.regions import check_positive, images_of_regions, pooled_spec, round_half_away
@@ -57,9 +59,10 @@ class Maxima(NamedTuple):
 def _tables(xp: Any, X: Array, most: tuple[int, int]) -> Iterator[tuple[int, int, Maxima]]:
     """(a, b, the maxima of all windows of 2^a rows and 2^b columns, by their first pixel), up to `most`."""
     n, c, h, w = X.shape
-    table = pixels_of(xp, X).reshape(n, h, w, c)
-    places = xp.broadcast_to(xp.arange(h * w, dtype="int32").reshape(h, w, 1), table.shape)
-    tall = Maxima(table, places)
+    table, lowest = pixels_of(xp, X).reshape(n, h, w, c), xp.finfo(X.dtype).min
+    # as in Paddle a NaN is not found, nor the lowest number
+    is_above, places = table > lowest, xp.arange(h * w, dtype="int32").reshape(h, w, 1)
+    tall = Maxima(xp.where(is_above, table, lowest), xp.where(is_above, places, np.int32(-1)))
     for a in range(most[0] + 1):
         wide = tall
         for b in range(most[1] + 1):

@@ -10,7 +10,7 @@ import numpy as np
 
 from fluidlite.base.dtypes import Array, VarType
 from fluidlite.base.errors import ShapeError
-from fluidlite.base.registry import OF_2X_ATTR, AttrType, Op, Spec, later, required
+from fluidlite.base.registry import OF_2X_ATTR, AttrType, KernelContext, Op, Spec, later, required
 from fluidlite.ops.kernels.conv_geometry import (
     channels_first,
     channels_last,
@@ -20,6 +20,7 @@ from fluidlite.ops.kernels.conv_geometry import (
     unturned,
 )
 from fluidlite.ops.kernels.pooling import Pooling, PoolPlan, Windows, out_size, window_grid
+from fluidlite.ops.kernels.sampled_rows import pixels_of
 from fluidlite.ops.signatures import with_attrs
 
 _INTS, _STRING = required(AttrType.INTS), required(AttrType.STRING)
@@ -165,13 +166,37 @@ def _largest_of_each(X: Array, windows: Sequence[Windows], shape: tuple[int, ...
     return out, index
 
 
-def _largest(xp: Any, X: Array, windows: Sequence[Windows]) -> tuple[Array, Array]:
+_FEW = (
+    4  # windows of which NumPy finds the largest elements faster than images are laid out for compiled code
+)
+
+
+def _largest_by_code(searches: Any, X: Array, windows: Sequence[Windows]) -> tuple[Array, Array] | None:
+    """As `_largest`, by compiled code; None where there is none."""
+    count, _, *spatial = X.shape
+    bounds = [np.array([[w.starts] * count, [w.ends] * count]) for w in windows]
+    found = searches.maxima_of_bins(pixels_of(np, X), spatial, np.arange(count), *bounds)
+    if found is None:
+        return None
+    largest, places = (np.ascontiguousarray(part.transpose(0, 3, 1, 2)) for part in found)
+    return largest, places
+
+
+def _largest(xp: Any, X: Array, windows: Sequence[Windows], searches: Any = None) -> tuple[Array, Array]:
     """The largest element of each window, and its place in the flattened image: the first of equal ones."""
     shape = (*X.shape[:2], *(w.count for w in windows))
+    count, lowest = math.prod(shape[2:]), xp.finfo(X.dtype).min
+    if count > _FEW and searches is not None and len(windows) == 2 and all(w.whole for w in windows):
+        found = _largest_by_code(searches, X, windows)
+        if found is not None:
+            return found
     # windows that are larger than they are many are searched one by one
-    if xp is np and math.prod(shape[2:]) <= math.prod(max(w.lengths) for w in windows):
-        return _largest_of_each(X, windows, shape)
-    out, index = xp.full(shape, xp.finfo(X.dtype).min, X.dtype), xp.full(shape, -1, "int32")
+    if xp is np and count <= math.prod(max(w.lengths) for w in windows):
+        out, index = _largest_of_each(X, windows, shape)
+        # as in Paddle a NaN is not found, nor the lowest number
+        if (out > lowest).all():
+            return out, index
+    out, index = xp.full(shape, lowest, X.dtype), xp.full(shape, -1, "int32")
     numbers = xp.arange(math.prod(X.shape[2:]), dtype="int32").reshape(X.shape[2:])
     for elements, where in window_grid(windows):
         candidates = X[(slice(None), slice(None), *elements)]
@@ -216,8 +241,8 @@ def _declare_with_index(type: str, dims: int) -> None:
 
     @op.kernel
     @with_attrs(attrs_of)
-    def _(xp: Any, X: Array, attrs: dict[str, Any]) -> tuple[Array, Array]:
-        return _largest(xp, X, windows_of(X.shape[2:], attrs))
+    def _(xp: Any, ctx: KernelContext, X: Array, attrs: dict[str, Any]) -> tuple[Array, Array]:
+        return _largest(xp, X, windows_of(X.shape[2:], attrs), ctx.searches)
 
     @op.grad("X")
     def _(xp: Any, X: Array, Mask: Array, dOut: Array) -> Array:

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from typing import TypeAlias
+
 import numpy as np
 
 from fluidlite.executor.fast.loops.routine import Routine, Scalar
 from fluidlite.executor.fast.loops.vectors import Vector
 
 __all__ = ["write_maxima_of_bins"]
+
+_Range: TypeAlias = "tuple[Scalar, Scalar]"
 
 
 def write_maxima_of_bins(a: Routine) -> None:
@@ -23,10 +27,10 @@ def write_maxima_of_bins(a: Routine) -> None:
         image = a.at("%Pixels", a.entry("%Images", region.index) * height * width * channels)
         with a.loop(0, high) as down:
             line = region.index * high + down.index
-            rows = [a.entry(base, line) for base in ("%Tops", "%Bottoms")]
+            rows = a.entry("%Tops", line), a.entry("%Bottoms", line)
             with a.loop(0, wide) as across:
                 place = region.index * wide + across.index
-                columns = [a.entry(base, place) for base in ("%Lefts", "%Rights")]
+                columns = a.entry("%Lefts", place), a.entry("%Rights", place)
                 with a.units(channels, is_masked=True) as unit:
                     values, places = _largest(a, image, rows, columns, unit.index)
                     out = (line * wide + across.index) * channels + unit.index
@@ -34,15 +38,13 @@ def write_maxima_of_bins(a: Routine) -> None:
                     a.store(places.as_kind("float"), "%Places", out)
 
 
-def _largest(
-    a: Routine, image: Scalar, rows: list[Scalar], columns: list[Scalar], channel: Scalar
-) -> list[Vector]:
+def _largest(a: Routine, image: Scalar, rows: _Range, columns: _Range, channel: Scalar) -> list[Vector]:
     """The largest elements of some channels in a bin, and their places."""
     width, channels = a.integer("width"), a.integer("channels")
     lowest, nowhere = a.number(float(np.finfo(np.float32).min)), a.code.number(-1, "i32")
     first = a.pick(_is_empty(a, rows, columns), a.number(0.0), lowest)
-    with a.loop(*rows, carried=[a.spread(first), nowhere]) as row:
-        with a.loop(*columns, carried=row.values) as column:
+    with a.loop(rows[0], rows[1], carried=[a.spread(first), nowhere]) as row:
+        with a.loop(columns[0], columns[1], carried=row.values) as column:
             pixel = row.index * width + column.index
             value, (largest, place) = a.load(image, pixel * channels + channel), column.values
             is_larger = value.compare("ogt", largest)
@@ -52,6 +54,6 @@ def _largest(
     return row.values
 
 
-def _is_empty(a: Routine, rows: list[Scalar], columns: list[Scalar]) -> Scalar:
+def _is_empty(a: Routine, rows: _Range, columns: _Range) -> Scalar:
     some, others = (first.compare("sge", end) for first, end in (rows, columns))
     return a.let(f"or i1 {some}, {others}", "i1")

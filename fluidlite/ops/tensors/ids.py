@@ -141,7 +141,13 @@ def _(xp: Any, X: Array, index_num: int, nshards: int, shard_id: int, ignore_val
     size = (index_num + nshards - 1) // nshards
     # without a division, of which NumPy takes 2 ns each
     inside = X - X.dtype.type(shard_id * size)
-    return xp.where((inside >= 0) & (inside < size), inside, X.dtype.type(ignore_value))
+    # without a sign those before the shard are large, too
+    is_inside = inside.view(f"u{X.dtype.itemsize}") < size
+    # as arithmetic: `where` takes five times as long, as nobody can tell which way each of its branches goes
+    inside -= X.dtype.type(ignore_value)
+    inside *= is_inside
+    inside += X.dtype.type(ignore_value)
+    return inside
 
 
 # ---------------------------------------------------------------------- XXH64

@@ -78,7 +78,7 @@ class _LearningAnchors(NamedTuple):
     """The anchors of one image that learn something.
 
     `located` learn a box, with the weights `inside`; `scored` learn a label, `positive` of them that they
-    show an object; `matches` is the object that each anchor overlaps most.
+    show an object; `matches` is the object that each of those that learn a box overlaps most.
     """
 
     located: Array
@@ -92,25 +92,28 @@ def _choose(anchors: Array, objects: Array, limits: tuple[float, float], sample:
     """The anchors that overlap an object by at least limits[0], or more than any other anchor does, show it;
     those that overlap all objects by less than limits[1] show none.
 
-    `sample` takes (anchors, True if they show objects, how many others learn already) and gives those that
-    learn.
+    `sample` takes (anchors in rising order, True if they show objects, how many others learn already) and
+    gives those that learn, in that order.
     """
     # a row an object: a few long rows take a sixth of the time of many short ones
     shared = overlaps(np, objects, anchors, normalized=False)
     if not len(objects):
         shared = np.full((1, len(anchors)), -1, anchors.dtype)
-    matches, most = shared.argmax(axis=0), shared.max(axis=0)
-    best = (np.abs(shared - shared.max(axis=1, keepdims=True, initial=-1)) < _SAME).any(axis=0) & (most >= 0)
+    most = shared.max(axis=0)
+    best = (shared.max(axis=1, keepdims=True, initial=-1) - shared < _SAME).any(axis=0) & (most >= 0)
     shown = np.flatnonzero(best | (most >= np.float32(limits[0])))
     shown = sample(shown, True, 0)
     none = sample(np.flatnonzero(most < np.float32(limits[1])), False, len(shown))
     # an anchor that is in both shows nothing. 1.8.5 keeps the number of located anchors: the first of those
     # that showed something takes the place of each such one, with no weight
-    both = np.intersect1d(shown, none)
-    rest = np.setdiff1d(shown, both)
+    shows_none = np.zeros(len(anchors), bool)
+    shows_none[none] = True
+    both, rest = shown[shows_none[shown]], shown[~shows_none[shown]]
     located = np.concatenate((np.repeat(shown[:1], len(both)), rest))
     inside = np.repeat((0.0, 1.0), (len(both), len(rest))).astype(anchors.dtype)
-    return _LearningAnchors(located, np.concatenate((rest, np.sort(none))), len(rest), inside, matches)
+    matches = np.zeros(len(anchors), np.int64)
+    matches[shown] = shared[:, shown].argmax(axis=0)
+    return _LearningAnchors(located, np.concatenate((rest, none)), len(rest), inside, matches)
 
 
 def _targets(xp: Any, anchors: Array, found: list[tuple[_LearningAnchors, Array, Array]]) -> dict[str, Any]:

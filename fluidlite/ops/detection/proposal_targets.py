@@ -84,13 +84,13 @@ def _candidates(image: _Image, cascade: bool) -> Array:
 
 
 def _sample(image: _Image, boxes: Array, attrs: Attrs, rng: Any) -> tuple[Array, Array, Array]:
-    """The rows of boxes that show an object, the rows of those that show none, and each box's object."""
+    """The rows of boxes that show an object, the rows of those that show none, and the former's objects."""
     if not len(image.proposals):  # nothing learns then, not even from the objects
         return (np.empty(0, np.int64),) * 3
     shared = overlaps(np, image.objects, boxes, normalized=False)
     if not len(image.objects):
         shared = np.zeros((1, len(boxes)), boxes.dtype)
-    most, matches = shared.max(axis=0), shared.argmax(axis=0)
+    most = shared.max(axis=0)
     crowd = np.flatnonzero(image.crowd)
     most[crowd[crowd < len(most)]] = -1
     high, low = np.float32(attrs["bg_thresh_hi"]), np.float32(attrs["bg_thresh_lo"])
@@ -100,7 +100,7 @@ def _sample(image: _Image, boxes: Array, attrs: Attrs, rng: Any) -> tuple[Array,
         size = attrs["batch_size_per_im"]
         front = sampled(front, int(np.floor(np.float32(size) * np.float32(attrs["fg_fraction"]))), rng)
         back = sampled(back, size - len(front), rng)
-    return front, back, matches
+    return front, back, shared[:, front].argmax(axis=0)
 
 
 def _by_class(values: Array, classes: Array, columns: int) -> Array:
@@ -114,8 +114,8 @@ def _labelled(image: _Image, attrs: Attrs, rng: Any) -> tuple[Array, ...]:
     """The five outputs for one image."""
     boxes = _candidates(image, attrs["is_cascade_rcnn"])
     front, back, matches = _sample(image, boxes, attrs, rng)
-    labels = np.concatenate((image.classes[matches[front]], np.zeros(len(back), np.int32)))
-    targets = codes(np, boxes[front], image.objects[matches[front]])
+    labels = np.concatenate((image.classes[matches], np.zeros(len(back), np.int32)))
+    targets = codes(np, boxes[front], image.objects[matches])
     targets /= np.array(attrs["bbox_reg_weights"], np.float32)
     columns = labels[: len(front)]
     if attrs["is_cls_agnostic"]:

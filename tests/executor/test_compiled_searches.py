@@ -62,6 +62,16 @@ def test_compiled_bins() -> None:
         np.testing.assert_array_equal(one.reshape(-1, 11), other)
 
 
+@pytest.mark.parametrize("width", [1, 16, 37])
+def test_compiled_draws(width: int) -> None:
+    shares = RANDOM.dirichlet(np.ones(width), 50).astype("float32")
+    shares[:2] = 0
+    drawn = RANDOM.uniform(-0.1, 1.1, 50).astype("float32")
+    drawn[3:5] = shares[3:5, 0]
+    wanted = np.minimum((shares.cumsum(1) < drawn[:, None]).sum(1), width - 1)
+    np.testing.assert_array_equal(SEARCHES.drawn_classes(shares, drawn), wanted)
+
+
 def test_compiled_distances() -> None:
     found, wanted = RANDOM.integers(0, 5, (9, 20)), RANDOM.integers(0, 5, (9, 23))
     sizes, wanted_sizes = RANDOM.integers(0, 21, 9), RANDOM.integers(0, 24, 9)

@@ -17,6 +17,7 @@ from fluidlite.base.dtypes import Array
 from fluidlite.executor.fast.loops.beams import write_best_continuations
 from fluidlite.executor.fast.loops.bins import write_maxima_of_bins
 from fluidlite.executor.fast.loops.compiler import LoopCode, loop_of, widths
+from fluidlite.executor.fast.loops.draws import BLOCK, write_drawn_classes
 from fluidlite.executor.fast.loops.routine import Routine, Scalar
 from fluidlite.executor.fast.loops.runs import write_maxima_of_runs, write_sums_of_runs
 from fluidlite.executor.fast.loops.vectors import Vector
@@ -193,6 +194,17 @@ class Searches:
         arrays = (np.ascontiguousarray(pixels), *bounds, maxima, places)
         done = self._run(write_maxima_of_bins, shape[0], *arrays, *shape[1:3], *size, shape[3])
         return (maxima, places) if done else None
+
+    def drawn_classes(self, probabilities: Array, drawn: Array) -> Array | None:
+        """For each row the first class up to which its probabilities add up to what is drawn, or the last."""
+        if probabilities.dtype != np.float32 or not probabilities.size:
+            return None
+        probabilities, drawn = map(np.ascontiguousarray, (probabilities, drawn))
+        count, width = probabilities.shape
+        classes = np.empty(count, np.int64)
+        arrays = (probabilities, drawn, classes)
+        done = self._run(write_drawn_classes, count, *arrays, width, -(-width // BLOCK))
+        return classes if done else None
 
 
 def _whole(numbers: Array) -> Array:

@@ -373,6 +373,9 @@ def _(X: Spec) -> Spec:
 def _(xp: Any, ctx: KernelContext, X: Array, min: float, max: float, seed: int) -> Array:
     dtype = VarType.FP64 if X.dtype == np.float64 else VarType.FP32
     drawn = xp.asarray(_uniform(ctx, X.shape[:1], min, max, seed, dtype))
+    classes: Array | None = None if ctx.searches is None else ctx.searches.drawn_classes(X, drawn)
+    if classes is not None:
+        return classes
     below = xp.count_nonzero(xp.cumsum(X, axis=1, dtype=X.dtype) < drawn[:, None], axis=1)
     return xp.minimum(below, X.shape[1] - 1).astype(np.int64)
 

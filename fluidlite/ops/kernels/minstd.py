@@ -1,12 +1,14 @@
 """The random numbers of PaddlePaddle 1.8.5's CPU kernels, which are those of libstdc++: its engine
 `minstd_rand` and its distributions.
 
-The engine is x -> 48271 x mod (2**31 - 1), so the k-th state is a power of the multiplier times the first one
-and whole arrays of states are computed by doubling.
+The engine is x -> 48271 x mod (2**31 - 1), so the k-th state is a power of the multiplier times the first
+one, and many states are computed at once.
 """
 
 from __future__ import annotations
 
+import functools
+import itertools
 import math
 from collections.abc import Sequence
 from typing import Any
@@ -32,18 +34,28 @@ MODULUS = 2**31 - 1
 _MULTIPLIER = 48271  # std::minstd_rand
 OLD_MULTIPLIER = 16807  # std::minstd_rand0, which libstdc++ calls default_random_engine
 RANGE = MODULUS - 2  # largest minus smallest state
+_CACHED = 1 << 12  # states at a time: they stay in the cache with what is computed from them
 
 
 # ---------------------------------------------------------------------- the engine and its distributions
+@functools.cache
+def _powers() -> Array:
+    """The first powers of the multiplier."""
+    found = itertools.accumulate(
+        range(_CACHED - 1), lambda power, _: power * _MULTIPLIER % MODULUS, initial=_MULTIPLIER
+    )
+    return np.fromiter(found, np.uint64, _CACHED)
+
+
 def minstd_states(seed: int, n: int) -> Array:
     """The first `n` states of `std::minstd_rand`, each in [1, 2**31 - 2], as uint64."""
-    states = np.empty(n, np.uint64)
-    states[:1] = first_state(seed) * _MULTIPLIER % MODULUS
-    known, jump = 1, _MULTIPLIER
-    while known < n:
-        stop = min(2 * known, n)
-        states[known:stop] = states[: stop - known] * np.uint64(jump) % np.uint64(MODULUS)
-        known, jump = stop, jump * jump % MODULUS
+    states, last, modulus = np.empty(n, np.uint64), first_state(seed), np.uint64(MODULUS)
+    for start in range(0, n, _CACHED):
+        part = states[start : start + _CACHED]
+        np.multiply(_powers()[: len(part)], np.uint64(last), out=part)
+        # by way of the quotient, three times as fast as NumPy's remainders
+        part -= part // modulus * modulus
+        last = int(part[-1])
     return states
 
 
@@ -56,12 +68,16 @@ def _canonical(seed: int, n: int, dtype: Any = np.float32) -> Array:
     """`std::generate_canonical`: one draw makes a float32 in [0, 1), two make a float64."""
     kind = np.dtype(dtype).type
     span = kind(RANGE + 1)
-    draws = minstd_states(seed, n * (2 if kind is np.float64 else 1)) - np.uint64(1)
+    draws = minstd_states(seed, n * (2 if kind is np.float64 else 1))
+    draws -= np.uint64(1)
     if kind is np.float64:
         unit = (draws[0::2].astype(kind) + draws[1::2].astype(kind) * span) / (span * span)
     else:
-        unit = draws.astype(kind) / span
-    return np.minimum(unit, np.nextafter(kind(1), kind(0)))
+        unit = draws.astype(kind)
+        unit /= span
+    # a third of the time of `minimum` with one number
+    np.copyto(unit, np.nextafter(kind(1), kind(0)), where=unit >= 1)
+    return unit
 
 
 def minstd_uniform(seed: int, n: int, low: float = 0.0, high: float = 1.0, dtype: Any = np.float32) -> Array:
@@ -73,7 +89,9 @@ def between(unit: Array, low: float, high: float) -> Array:
     """[0, 1) moved to [low, high), rounded as C++ does with float attributes."""
     kind = unit.dtype.type
     bottom, top = kind(np.float32(low)), kind(np.float32(high))
-    return unit * (top - bottom) + bottom
+    moved = unit * (top - bottom)
+    moved += bottom
+    return moved
 
 
 def minstd_normal(seed: int, n: int, mean: float = 0.0, std: float = 1.0, dtype: Any = np.float32) -> Array:

@@ -101,17 +101,25 @@ def minstd_normal(seed: int, n: int, mean: float = 0.0, std: float = 1.0, dtype:
     kind = np.dtype(dtype).type
     tries = int(0.7 * n) + 64  # a pair of draws passes with probability pi / 4
     while True:
-        unit = kind(2) * _canonical(seed, 2 * tries, dtype) - kind(1)
+        unit = _canonical(seed, 2 * tries, dtype)
+        unit *= kind(2)
+        unit -= kind(1)
         x, y = unit[0::2], unit[1::2]
         square = x * x + y * y
-        inside = (square <= 1) & (square != 0)
-        if 2 * np.count_nonzero(inside) >= n:
+        places = np.flatnonzero((square <= 1) & (square != 0))
+        if 2 * len(places) >= n:
             break
         tries *= 2
-    square = square[inside]
+    # by their places: NumPy takes five times as long for what a mask chooses
+    places = places[: (n + 1) // 2]
+    square = square.take(places)
     factor = np.sqrt(kind(-2) * _c_log(square) / square)
-    pairs = np.stack((y[inside] * factor, x[inside] * factor), axis=1)
-    return pairs.reshape(-1)[:n] * kind(np.float32(std)) + kind(np.float32(mean))
+    pairs = np.empty((len(places), 2), dtype)
+    for column, coordinate in enumerate((y, x)):
+        np.multiply(coordinate.take(places), factor, out=pairs[:, column])
+    pairs *= kind(np.float32(std))
+    pairs += kind(np.float32(mean))
+    return pairs.reshape(-1)[:n]
 
 
 def _c_log(x: Array) -> Array:

@@ -47,7 +47,7 @@ class Batch:
 
     def pad(self, value: Array) -> Any:
         """`value` as [sequences, time, ...]; what stands beyond the end of a sequence means nothing."""
-        return value if self.rows is None else value[self.rows]
+        return value if self.rows is None else value.take(self.rows, axis=0)
 
     def unpadded(self, value: Array) -> Any:
         """One number a row of `value`, as it is stored, without what stands beyond the ends."""
@@ -58,6 +58,7 @@ class Batch:
     def unpad(self, padded: Array) -> Any:
         """The rows of `padded` as they were stored: zeros beyond the ends where they were padded."""
         if self.rows is not None:
-            return padded[self.mask]
+            rows = padded.reshape(-1, *padded.shape[2:])
+            return rows.take(self.xp.flatnonzero(self.mask), axis=0)
         mask = self.mask.reshape(self.mask.shape + (1,) * (padded.ndim - 2))
         return self.xp.where(mask, padded, padded.dtype.type(0))

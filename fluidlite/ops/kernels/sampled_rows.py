@@ -36,10 +36,12 @@ class RowSampler:
     def __init__(
         self, xp: Any, owners: Array, rows: Array, weights: Array, sums: int, table_rows: int
     ) -> None:
-        kept = weights != 0
+        # by their places: NumPy takes five times as long for what a mask chooses
+        kept = xp.flatnonzero(weights)
         starts = xp.zeros(sums + 1, "int64")
-        starts[1:] = xp.cumsum(xp.bincount(owners[kept], minlength=sums))
-        self.matrix = _csr_matrix(xp)((weights[kept], rows[kept], starts), shape=(sums, table_rows))
+        starts[1:] = xp.cumsum(xp.bincount(owners.take(kept), minlength=sums))
+        entries = weights.take(kept), rows.take(kept), starts
+        self.matrix = _csr_matrix(xp)(entries, shape=(sums, table_rows))
 
     def read(self, table: Array) -> Array:
         """(sums, C) from a table (rows, C)."""

@@ -191,9 +191,11 @@ def _(
     num_classes: int,
 ) -> tuple[Any, Any, Any]:
     found, label = Predictions.reshape(-1), Labels.reshape(-1)
-    hit = found == label
-    correct = xp.bincount(found[hit], minlength=num_classes)
-    wrong = xp.bincount(found[~hit], minlength=num_classes) + xp.bincount(label[~hit], minlength=num_classes)
+    hits = xp.flatnonzero(found == label)
+    correct, *counts = (
+        xp.bincount(classes, minlength=num_classes) for classes in (found.take(hits), found, label)
+    )
+    wrong = counts[0] + counts[1] - 2 * correct
     correct, wrong = sum(InCorrects, correct).astype("int32"), sum(InWrongs, wrong).astype("int32")
     union = correct + wrong
     mean = (correct / xp.maximum(union, 1)).sum() / (union > 0).sum()

@@ -31,14 +31,19 @@ def _(X: Spec, K: Spec | None, k: int) -> tuple[Spec, Spec]:
 
 @top_k.kernel
 def _(xp: Any, X: Array, X_lod: Lod, K: Array | None, k: int) -> tuple[Array, Array | WithLod]:
-    k = k if K is None else ints(K)[0]
-    indices = None
-    if xp is np:
-        one_by_one = k == 1 or (k <= _FEW and X.shape[-1] > _SHORT)
-        indices = _largest(X, k) if one_by_one else _above(X, k)
-    if indices is None:
-        indices = stable_order(xp, X, -1, descending=True)[..., :k].astype("int64")
+    indices = places_of_largest(xp, X, k if K is None else ints(K)[0])
     return at_last(xp, X, indices), WithLod(indices, X_lod) if X_lod else indices
+
+
+def places_of_largest(xp: Any, x: Array, k: int) -> Array:
+    """Positions of the k largest elements of each row, the largest first; of equal ones the first."""
+    found = None
+    if xp is np:
+        one_by_one = k == 1 or (k <= _FEW and x.shape[-1] > _SHORT)
+        found = _largest(x, k) if one_by_one else _above(x, k)
+    if found is None:
+        found = stable_order(xp, x, -1, descending=True)[..., :k].astype("int64")
+    return found
 
 
 # largest elements that are found one by one: sixteen searches of 1024 columns take as long as sorting them

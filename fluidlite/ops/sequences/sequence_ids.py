@@ -18,7 +18,7 @@ from fluidlite.ops.kernels.sequence_rows import (
     sum_onto,
     take_rows,
 )
-from fluidlite.ops.math.search import stable_order
+from fluidlite.ops.math.search import places_of_largest
 from fluidlite.values.tensor import host
 
 
@@ -176,7 +176,7 @@ def _(
     # what is not there comes last, behind a score that is as low
     numbers = X.ravel() if X.size else xp.zeros(1, X.dtype)
     scores = xp.where(xp.asarray(lines.is_there), numbers.take(xp.asarray(lines.places)), lowest)
-    order = stable_order(xp, scores, 2, descending=True)[..., :count]
+    order = places_of_largest(xp, scores, min(count, scores.shape[2]))
     found = xp.where(xp.arange(order.shape[2]) < xp.asarray(lines.widths), order, -1).astype(np.int32)
     best = xp.where(found >= 0, xp.take_along_axis(scores, order, axis=2), X.dtype.type(0))
     gap = (*found.shape[:2], count - found.shape[2])

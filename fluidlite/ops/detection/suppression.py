@@ -47,9 +47,9 @@ class Found(NamedTuple):
 
 def best_scores(scores: Array, threshold: float, most: int) -> Array:
     """Rows of the scores above the threshold, the highest first, and no more than `most` (all for -1)."""
-    rows = np.flatnonzero(scores > scores.dtype.type(threshold))
-    order = np.argsort(-scores[rows], kind="stable")
-    return rows[order[:most] if most > -1 else order]
+    (rows,) = (scores > scores.dtype.type(threshold)).nonzero()
+    order = (-scores.take(rows)).argsort(kind="stable")
+    return rows.take(order[:most] if most > -1 else order)
 
 
 def _best_of_image(found: Found, most: int) -> Found:

@@ -47,8 +47,8 @@ def paired_overlaps(xp: Any, left: Array, right: Array, normalized: bool, apart:
     """
     one = left.dtype.type(not normalized)
     both = None
-    shape = np.broadcast_shapes(left.shape[:-1], right.shape[:-1])
-    size, least = (xp.empty(shape, left.dtype) for _ in range(2))
+    shape = xp.broadcast(left[..., 0], right[..., 0]).shape
+    size, least = xp.empty(shape, left.dtype), xp.empty(shape, left.dtype)
     for low, high in ((0, 2), (1, 3)):
         # copied: NumPy takes six times as long for a row and one number as for two rows
         size[...], least[...] = left[..., high], left[..., low]

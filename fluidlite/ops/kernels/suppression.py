@@ -80,6 +80,8 @@ def _touching_empty(boxes: Array) -> Array:
     intersection over union is 0 / 0, which is not below any threshold.
     """
     sizes = boxes[:, 2:] - boxes[:, :2]
+    if sizes.all():  # as nearly always
+        return np.zeros(0, np.int64)
     left = np.flatnonzero((sizes >= 0).all(axis=1) & (sizes == 0).any(axis=1))
     found = [left[:0]]
     while len(left) > 1:

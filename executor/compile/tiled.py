@@ -177,6 +177,10 @@ def _blocks(operands: Operands, loop: TiledLoop) -> tuple[list[str], list[str], 
                 source = flat_name
             local[value] = operands.names.unique(f"{text(value)}__block")
             body.append(f"{local[value]} = {source}[i:i + {text(walk.chunk)}]")
+        elif walk.flat and len(value.shape or ()) > 1:
+            # blocks have one dimension, and one number of [1, 1] would give them two
+            local[value] = operands.names.unique(f"{text(value)}__flat")
+            head.append(f"{local[value]} = {text(value)}.reshape(-1)")
     return head, body, local
 
 

@@ -84,7 +84,15 @@ def kept_relu(x: Any, a: Any) -> Any:
     return [loss, h]
 
 
-@pytest.mark.parametrize("build", [chain, two_means, kept_relu])
+def one_number(x: Any, a: Any) -> Any:
+    """A factor of shape [1, 1], as weights normalised over all dimensions have."""
+    length = layers.reduce_sum(layers.square(a), keep_dim=True)
+    loss = layers.mean(layers.tanh(layers.elementwise_mul(x, layers.reshape(length, [1, 1]))))
+    fluid.optimizer.SGD(0.5).minimize(loss)
+    return [loss]
+
+
+@pytest.mark.parametrize("build", [chain, two_means, kept_relu, one_number])
 @pytest.mark.parametrize("special", [False, True])
 def test_loops_equal_interpreter(build: Callable[[Any, Any], Any], special: bool) -> None:
     a = np.random.RandomState(3).randn(*SHAPE).astype("float32")

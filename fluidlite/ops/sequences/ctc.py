@@ -46,9 +46,10 @@ class _Lattice:
         self.xp, self.ends = xp, 2 * label_lengths
         self.classes = xp.full((count, 2 * longest + 1), blank, "int64")
         self.classes[:, 1::2] = labels
-        # a blank between two labels may be skipped unless they are the same
+        # a blank between two labels may be skipped unless they are the same; to a label that is the blank
+        # itself, which is no sensible one, 1.8.5 skips nothing
         self.skips = xp.zeros(self.classes.shape, bool)
-        self.skips[:, 3::2] = labels[:, 1:] != labels[:, :-1]
+        self.skips[:, 3::2] = (labels[:, 1:] != labels[:, :-1]) & (labels[:, 1:] != blank)
         self.states = xp.arange(self.classes.shape[1])
         self.last = (self.states == self.ends[:, None]) | (self.states == self.ends[:, None] - 1)
 
@@ -144,7 +145,7 @@ def _(
     gradient = xp.exp(chances, out=xp.empty(chances.shape, chances.dtype))
     _spread_shares(xp, gradient, lattice, shares, blank)
     counts = (batch.mask & possible[:, None]).T[:, :, None]
-    return xp.where(counts, gradient, Logits.dtype.type(0)), -total[:, None]
+    return xp.where(counts, gradient, Logits.dtype.type(0)), 0 - total[:, None]
 
 
 @warpctc.grad("Logits")

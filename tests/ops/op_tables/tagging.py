@@ -246,6 +246,18 @@ CTC = [
         ignore=["WarpCTCGrad"],
         name="a class that cannot be",
     ),
+    Case(
+        "warpctc",
+        {
+            "Logits": (np.random.RandomState(1).rand(8, 3).astype("float32"), [[4, 4]]),
+            "Label": (np.array([[1], [0], [0], [1]], "int32"), [[2, 2]]),
+        },
+        {"Loss": np.array([[2.6184556], [2.2257075]])},  # 1.8.5's numbers
+        grad=["Logits"],
+        wants=["Loss"],
+        ignore=["WarpCTCGrad"],
+        name="labels that are the blank",
+    ),
     Case("ctc_align", {"Input": (TOKENS, [[5, 3]])}, np.array([[1], [1], [2]]), lods={"Output": [[2, 1]]}),
     Case(
         "ctc_align",

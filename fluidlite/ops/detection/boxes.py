@@ -63,7 +63,9 @@ def _(xp: Any, Input: Array, Input_lod: Lod, ImInfo: Array) -> Array:
     # the image's size before it was scaled, rounded as in C, where a half goes up
     sizes = np.floor(info[:, 1::-1] / info[:, 2:] + 0.5) - 1
     limits = xp.asarray(np.repeat(np.tile(sizes, 2), np.diff(offsets), axis=0).astype(Input.dtype))
-    return xp.clip(Input, 0, limits.reshape(len(Input), *(1,) * (Input.ndim - 2), 4))
+    # the edge at zero goes first: an image that was smaller than half a pixel has its last one at -1
+    within = xp.minimum(Input, limits.reshape(len(Input), *(1,) * (Input.ndim - 2), 4))
+    return xp.maximum(within, 0, out=within)
 
 
 # ---------------------------------------------------------------------- codes

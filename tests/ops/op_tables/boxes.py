@@ -70,6 +70,14 @@ CLIPS = [
     )
     for shape in ((6, 4), (6, 3, 4))
 ]
+CLIPS.append(
+    Case(
+        "box_clip",
+        {"Input": np.array([[3, -2, 5, 7]], "float32"), "ImInfo": np.array([[0.3, 0.2, 1]], "float32")},
+        np.zeros((1, 4), "float32"),
+        name="an image of no pixel",
+    )
+)
 
 
 # ---------------------------------------------------------------------- codes

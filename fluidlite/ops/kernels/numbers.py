@@ -14,7 +14,16 @@ from fluidlite.base.dtypes import Array
 from fluidlite.base.errors import KernelError, ShapeError
 from fluidlite.values.tensor import host
 
-__all__ = ["as_matrix", "at_last", "check_axes", "check_classes", "first_ints", "given_ints", "ints"]
+__all__ = [
+    "as_matrix",
+    "at_last",
+    "check_axes",
+    "check_classes",
+    "first_ints",
+    "given_ints",
+    "ints",
+    "unknown_sizes",
+]
 
 
 def as_matrix(array: Array, axis: int = 1) -> Array:
@@ -72,3 +81,10 @@ def given_ints(tensor: Any, tensors: Sequence[Any], attribute: Sequence[int]) ->
     if tensor is not None:
         return ints(tensor)
     return first_ints(tensors) or list(attribute)
+
+
+def unknown_sizes(declared: Sequence[int]) -> tuple[int, ...]:
+    """The shape that a tensor of sizes gives, as far as it is known: -1 for each of its elements, of which a
+    tensor of the shape `declared` has one at least.
+    """
+    return (-1,) * max(math.prod(declared), 1)

@@ -24,7 +24,7 @@ from fluidlite.base.registry import (
     required,
     same_as,
 )
-from fluidlite.ops.kernels.numbers import given_ints
+from fluidlite.ops.kernels.numbers import given_ints, unknown_sizes
 from fluidlite.ops.signatures import with_attrs
 from fluidlite.values.tensor import LoDTensor, LoDTensorArray, SelectedRows, merge_rows
 
@@ -47,7 +47,7 @@ fill_constant = Op(
 def _(ShapeTensor: Spec | None, ShapeTensorList: list[Spec], shape: list[int], dtype: int) -> Spec:
     dims: list[int] = shape
     if not shape and ShapeTensor is not None:
-        dims = [-1] * max(ShapeTensor.shape[0], 1)
+        dims = list(unknown_sizes(ShapeTensor.shape))
     elif not shape:
         dims = [-1] * len(ShapeTensorList)
     if any(dim < 0 for dim in shape) and ShapeTensor is None and not ShapeTensorList:
@@ -339,7 +339,7 @@ empty = Op(
 @empty.shape
 def _(ShapeTensor: Spec | None, ShapeTensorList: list[Spec], shape: list[int], dtype: int) -> Spec:
     if ShapeTensor is not None:
-        return Spec((-1,) * max(ShapeTensor.shape[0], 1), VarType(dtype))
+        return Spec(unknown_sizes(ShapeTensor.shape), VarType(dtype))
     return Spec((-1,) * len(ShapeTensorList) if ShapeTensorList else tuple(shape), VarType(dtype))
 
 

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -27,20 +27,12 @@ from fluidlite.ops.kernels.minstd import (
     minstd_uniform,
     truncated_normal,
 )
+from fluidlite.ops.kernels.numbers import given_ints, unknown_sizes
 from fluidlite.ops.tensors.creation import as_declared
 from fluidlite.values.tensor import SelectedRows
 
 
 # ---------------------------------------------------------------------- shapes
-def _dims(shape: Iterable[int], ShapeTensor: Any, ShapeTensorList: Sequence[Any]) -> tuple[int, ...]:
-    """The shape to fill: from a tensor, from one tensor a dimension, or from the attribute."""
-    if ShapeTensor is not None:
-        return tuple(int(dim) for dim in ShapeTensor)
-    if ShapeTensorList:
-        return tuple(int(tensor.reshape(-1)[0]) for tensor in ShapeTensorList)
-    return tuple(int(dim) for dim in shape)
-
-
 def _shape_spec(
     shape: Sequence[int], dtype: int, ShapeTensor: Spec | None, ShapeTensorList: Sequence[Spec | None]
 ) -> Spec:
@@ -48,7 +40,7 @@ def _shape_spec(
         given = tuple(shape) if len(shape) == len(ShapeTensorList) else (-1,) * len(ShapeTensorList)
         return Spec(tuple(max(dim, -1) for dim in given), VarType(dtype))
     if ShapeTensor is not None and not shape:
-        return Spec((-1,) * max(ShapeTensor.shape[0], 1), VarType(dtype))
+        return Spec(unknown_sizes(ShapeTensor.shape), VarType(dtype))
     return Spec(tuple(int(dim) for dim in shape), VarType(dtype))
 
 
@@ -123,7 +115,7 @@ def _(
     diag_step: int,
     diag_val: float,
 ) -> Array | SelectedRows:
-    dims = _dims(shape, ShapeTensor, ShapeTensorList)
+    dims = given_ints(ShapeTensor, ShapeTensorList, shape)
     values = _uniform(ctx, dims, min, max, seed, dtype)
     if diag_num > 0:
         if math.prod(dims) <= (diag_num - 1) * (diag_step + 1):
@@ -157,7 +149,7 @@ def _(
     seed: int,
     dtype: int,
 ) -> Array:
-    dims = _dims(shape, ShapeTensor, ShapeTensorList)
+    dims = given_ints(ShapeTensor, ShapeTensorList, shape)
     return _finish(xp, _normal(ctx, dims, mean, std, seed, dtype), dims, dtype)
 
 
@@ -296,7 +288,7 @@ def _(
     seed: int,
     dtype: int,
 ) -> Array:
-    dims = _dims(shape, ShapeTensor, ShapeTensorList)
+    dims = given_ints(ShapeTensor, ShapeTensorList, shape)
     n = math.prod(dims)
     values = minstd_integers(seed, n, low, high - 1) if seed else ctx.rng(0).integers(low, high, n)
     return _finish(xp, values, dims, dtype)

@@ -12,7 +12,7 @@ from fluidlite.base.dtypes import Array
 from fluidlite.base.errors import ShapeError
 from fluidlite.base.registry import INTS, OF_2X_ATTR, AttrType, Lod, Op, Spec, WithLod, get, later, required
 from fluidlite.ops.gradients import emits_once_more
-from fluidlite.ops.kernels.numbers import check_axes, first_ints, ints
+from fluidlite.ops.kernels.numbers import check_axes, first_ints, ints, unknown_sizes
 from fluidlite.ops.signatures import takes
 
 Shape = tuple[int, ...]
@@ -104,7 +104,7 @@ def reshaped(old: Shape, shape: Sequence[int], Shape: Any = None, ShapeTensor: S
     if ShapeTensor:
         shape = first_ints(ShapeTensor)
     elif isinstance(Shape, Spec) and not shape:
-        return (-1,) * max(Shape.shape[0], 1)
+        return unknown_sizes(Shape.shape)
     elif Shape is not None and not isinstance(Shape, Spec):
         shape = ints(Shape)
     target = [old[i] if dim == 0 else dim for i, dim in enumerate(shape)]

@@ -238,6 +238,13 @@ CASES += [
         name="tensor",
     ),
     Case(
+        "fill_constant",
+        {"ShapeTensor": np.array([[2, 3]], "int32")},
+        np.full((2, 3), 2, "float32"),
+        {"value": 2.0},
+        name="tensor of two dimensions",
+    ),
+    Case(
         "fill_constant_batch_size_like",
         {"Input": f(4, 3)},
         lambda Input: np.full((4, 2), 3, "float32"),

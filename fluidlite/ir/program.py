@@ -37,6 +37,8 @@ class Program:
     variable_type: type[Variable] = Variable
     parameter_type: type[Parameter] = Parameter
     """The classes of its variables: their operators are fluid's, or PaddlePaddle 2.x's."""
+    _first_seed = 0
+    """The seed that a new program has; `global_seed` changes it."""
 
     def __init__(self) -> None:
         self.blocks = [Block(self, 0)]
@@ -44,7 +46,7 @@ class Program:
         self.serial = next(_serial)
         self.version = 0
         self.stamps_paused = False
-        self._seed = 0
+        self._seed = Program._first_seed
         self._current_role = OpRole.Forward
         self._op_role_var: list[str] = []
         # names with an underscore below are read and set by old programs, and by contrib, under fluid's
@@ -192,6 +194,11 @@ class Program:
         self.bump_version()
         if seed:
             self._warn_of_unseeded(seed)
+
+    def global_seed(self, seed: int = 0) -> None:
+        """Set the random seed of this program, and of every one that is made from now on."""
+        self.random_seed = seed
+        Program._first_seed = seed
 
     def _warn_of_unseeded(self, seed: int) -> None:
         """Warn where ops that draw were appended before the seed, which they would have taken."""

@@ -157,6 +157,8 @@ class _TextReader:
     def header(self, line: _Line) -> None:
         """`program random_seed=7 file_version=2006002 op_versions=[roll=2]`."""
         line.need("program")
+        # without one it has none, whatever seed new programs have
+        self.program._seed = 0
         if line.has("random_seed"):
             line.need("=")
             self.program._seed = line.integer()

@@ -12,6 +12,7 @@ import fluidlite as fluid
 from fluidlite import core, framework, layers
 from fluidlite.core import AttrType, EnforceNotMet, ProgramDesc
 from fluidlite.core import VarDesc as Desc
+from fluidlite.ir.text import parse
 
 VarType = Desc.VarType
 MUL_ATTRS = {
@@ -318,6 +319,19 @@ def test_pruning_takes_names() -> None:
     with pytest.raises(ValueError, match="can only be str"):
         program._prune_with_input([3], [out])  # type: ignore[list-item]
     assert (program.clone().random_seed, program._inference_optimize().random_seed) == (7, 0)
+
+
+def test_global_seed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(fluid.Program, "_first_seed", 0)
+    before, program = fluid.Program(), fluid.Program()
+    program.global_seed(102)
+    after = fluid.Program()
+    assert [each.random_seed for each in (before, program, after, before.clone())] == [0, 102, 102, 0]
+    assert parse(str(before)).random_seed == 0
+    with pytest.raises(ValueError, match="must be an integer"):
+        program.global_seed(1.5)  # type: ignore[arg-type]
+    program.global_seed()
+    assert fluid.Program().random_seed == program.random_seed == 0
 
 
 # ---------- descriptions

@@ -108,6 +108,12 @@ def test_hdfs_changes(client: HDFSClient, tmp_path: pathlib.Path) -> None:
     assert not client.download("/none", str(local))
 
 
+def test_hdfs_makes_local_folders(client: HDFSClient, tmp_path: pathlib.Path) -> None:
+    for _ in range(2):
+        client.make_local_dirs(str(tmp_path / "a" / "b"))
+    assert (tmp_path / "a" / "b").is_dir()
+
+
 def test_hdfs_shares(client: HDFSClient, tmp_path: pathlib.Path) -> None:
     """Each trainer gets every second file; what comes back is as it was."""
     for trainer, names in enumerate((["a", "sub/c"], ["b", "sub/d"])):

@@ -43,6 +43,11 @@ class FileClient:
         found = self._client._listed("-lsr", hdfs_path, files_only=only_file)
         return [path for _, path in (sorted(found, key=lambda item: item[0]) if sort else found)]
 
+    @staticmethod
+    def make_local_dirs(local_path: str) -> None:
+        """Make a folder of this machine, and those above it."""
+        hdfs.HDFSClient.make_local_dirs(local_path)
+
     def makedirs(self, hdfs_path: str) -> bool:
         """Make a folder, unless it is there."""
         return self._client.makedirs(hdfs_path)

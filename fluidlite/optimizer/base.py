@@ -222,6 +222,10 @@ class Optimizer:
         """Refused: fetch the variable of the learning rate."""
         raise _imperative_only("current_step_lr")
 
+    def clear_gradients(self) -> None:
+        """Refused: each run of a static program has gradients of its own."""
+        raise _imperative_only("clear_gradients")
+
     # ------------------------------------------------------------------ devices
     def _update_param_device_map(self, parameters_and_grads: ParamsGrads, target_block: Block) -> None:
         """Remember for each parameter the device of the first op that reads it."""

@@ -77,6 +77,7 @@ REFUSED: list[tuple[type[Exception], list[Callable[[], Any]]]] = [
             lambda: optimizer.SGD(0.1).state_dict(),
             lambda: optimizer.SGD(0.1).set_dict({}),
             lambda: optimizer.SGD(0.1).current_step_lr(),
+            lambda: optimizer.SGD(0.1).clear_gradients(),
             lambda: optimizer.RecomputeOptimizer(optimizer.SGD(0.1)).minimize(net()),
             lambda: clip.GradientClipByValue(-1),
             lambda: clip.GradientClipByValue(0),

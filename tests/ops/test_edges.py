@@ -164,6 +164,14 @@ def in_one_sequence(array: Any) -> Any:
     ("case", "message"),
     [
         (
+            Case("top_k", {"X": ROWS, "K": np.array([0], "int32")}, {"Out": 0}),
+            "k must be at least 1, but is 0",
+        ),
+        (
+            Case("top_k", {"X": ROWS, "K": np.array([4], "int32")}, {"Out": 0}),
+            r"k is 4, but the last dimension of X\[\d, 3\] has only 3 elements",
+        ),
+        (
             Case(
                 "warpctc",
                 {"Logits": in_one_sequence(ROWS), "Label": in_one_sequence(places([5]))},

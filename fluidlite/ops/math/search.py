@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -18,20 +19,24 @@ top_k = Op("top_k", "X. K? -> Out Indices", attrs={"k": 1})
 @top_k.shape
 def _(X: Spec, K: Spec | None, k: int) -> tuple[Spec, Spec]:
     # as 1.8.5 declares it: of K, which only a run knows, nothing shows
+    shape = (*X.shape[:-1], _checked(k, X.shape))
+    return X.with_shape(shape), Spec(shape, VarType.INT64, X.lod_level)
+
+
+def _checked(k: int, shape: Sequence[int]) -> int:
+    """`k`; ShapeError unless a row of X has that many elements, one at least."""
     if k < 1:
         raise ShapeError(f"op 'top_k': k must be at least 1, but is {k}")
-    if X.shape[-1] >= 0 and k > X.shape[-1]:
+    if 0 <= shape[-1] < k:
         raise ShapeError(
-            f"op 'top_k': k is {k}, but the last dimension of X{list(X.shape)} has only {X.shape[-1]} "
-            f"elements"
+            f"op 'top_k': k is {k}, but the last dimension of X{list(shape)} has only {shape[-1]} elements"
         )
-    shape = (*X.shape[:-1], k)
-    return X.with_shape(shape), Spec(shape, VarType.INT64, X.lod_level)
+    return k
 
 
 @top_k.kernel
 def _(xp: Any, X: Array, X_lod: Lod, K: Array | None, k: int) -> tuple[Array, Array | WithLod]:
-    indices = places_of_largest(xp, X, k if K is None else ints(K)[0])
+    indices = places_of_largest(xp, X, k if K is None else _checked(ints(K)[0], X.shape))
     return at_last(xp, X, indices), WithLod(indices, X_lod) if X_lod else indices
 
 

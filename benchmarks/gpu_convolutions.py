@@ -15,7 +15,8 @@ import numpy as np
 
 from fluidlite.executor.cuda.chosen_conv import ChosenConv, ConvOptions
 from fluidlite.executor.cuda.convolutions import device_conv
-from fluidlite.executor.cuda.cudnn import BACKWARD_DATA, BACKWARD_FILTER, FORWARD, CudnnError
+from fluidlite.executor.cuda.cudnn import BACKWARD_DATA, BACKWARD_FILTER, FORWARD
+from fluidlite.executor.cuda.libraries import LibraryError
 from fluidlite.executor.run.cuda import Namespace
 from fluidlite.ops.kernels.convolution import Geometry
 
@@ -81,7 +82,7 @@ def cells(cupy: Any, g: Geometry, dtype: str, is_last: bool) -> list[str]:
             kernel.cudnn.take(direction, kernel.cudnn.algorithms(direction)[0])
             there = milliseconds(cupy, functools.partial(getattr(kernel.cudnn, direction.method), *parts))
             found.append(f"{here:.3f} / {there:.3f} = {here / there:.1f}")
-        except CudnnError as error:
+        except LibraryError as error:
             found.append(f"{here:.3f} / - ({error})")
     return found
 

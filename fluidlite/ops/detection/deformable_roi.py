@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, NamedTuple, TypeAlias
 
 from fluidlite.base.dtypes import Array, VarType
@@ -63,10 +64,15 @@ def _(Input: Spec, ROIs: Spec, Trans: Spec, attrs: Attrs) -> tuple[Spec, Spec]:
 class _BinSamples(NamedTuple):
     """The samples of every (region, class, bin down, bin across)."""
 
-    mean: RowSampler
-    by_y: RowSampler  # how the means change with the bins' offsets down
-    by_x: RowSampler
-    counts: Array  # (R, classes, high, wide): how many samples of a bin lie in the image
+    sampler: Callable[[int], RowSampler]
+    """By number: how the means are read, and how they change with the bins' offsets down and across; each
+    is made when it is asked for.
+    """
+    counts: Array
+    """(R, classes, high, wide): how many samples of a bin lie in the image."""
+
+
+_MEAN, _DOWN, _ACROSS = range(3)
 
 
 class _MovedBins:
@@ -152,13 +158,12 @@ class _MovedBins:
         bins = xp.arange(counts.size).reshape(*counts.shape, 1, 1, 1)
         owners = xp.broadcast_to(bins, corners.shape).reshape(-1)
         size = self.image[0] * self.classes * groups[0] * groups[1] * height * width
-        mean, by_y, by_x = (
-            RowSampler(
-                xp, owners, rows, (part * share[..., None]).astype(y.dtype).reshape(-1), counts.size, size
-            )
-            for part in parts
-        )
-        return _BinSamples(mean, by_y, by_x, counts)
+
+        def sampler(number: int) -> RowSampler:
+            shares = (parts[number] * share[..., None]).astype(y.dtype).reshape(-1)
+            return RowSampler(xp, owners, rows, shares, counts.size, size)
+
+        return _BinSamples(sampler, counts)
 
     def moved(self, samples: _BinSamples, table: Array, d: Array) -> Array:
         """The gradient of Trans: that of every bin's offset, added up where bins share a part."""
@@ -169,11 +174,11 @@ class _MovedBins:
         cells = xp.arange(shape[0] * shape[1]).reshape(shape[0], self.classes, 2, 1, 1)
         down, across = self.parts(attrs["part_size"])
         places = (cells * shape[2] + down) * shape[3] + across
-        changes = [
-            xp.einsum("rc,rc->r", sampler.read(table), d).reshape(shape[0], self.classes, *self.bins)
-            * (self.sizes[:, axis] * attrs["trans_std"])[:, None, None, None]
-            for axis, sampler in ((0, samples.by_x), (1, samples.by_y))
-        ]
+        changes = []
+        for axis, way in enumerate((_ACROSS, _DOWN)):
+            sums = xp.einsum("rc,rc->r", samples.sampler(way).read(table), d)
+            moves = (self.sizes[:, axis] * attrs["trans_std"])[:, None, None, None]
+            changes.append(sums.reshape(shape[0], self.classes, *self.bins) * moves)
         by_cell = xp.stack(changes, axis=2).reshape(-1)
         sums = xp.bincount(places.reshape(-1), by_cell, minlength=self.trans.size)
         return sums.astype(self.trans.dtype).reshape(shape)
@@ -185,7 +190,7 @@ def _(xp: Any, Input: Array, ROIs: Array, ROIs_lod: Lod, Trans: Array, attrs: At
     pool = _MovedBins(xp, Input, ROIs, ROIs_lod, Trans, attrs)
     samples = pool.samples()
     counts = xp.repeat(samples.counts, pool.channels, axis=1).astype("int32")
-    return counts, pool.maps(samples.mean.read(pool.table(Input)))
+    return counts, pool.maps(samples.sampler(_MEAN).read(pool.table(Input)))
 
 
 @deformable_psroi_pooling.grad("Input Trans")
@@ -202,5 +207,5 @@ def _(
 ) -> tuple[Array, Array]:
     pool = _MovedBins(xp, Input, ROIs, ROIs_lod, Trans, attrs)
     samples, d = pool.samples(), pool.unmapped(dOutput)
-    dinput = pool.untabled(samples.mean.spread(d))
+    dinput = pool.untabled(samples.sampler(_MEAN).spread(d))
     return dinput, pool.moved(samples, pool.table(Input), d)

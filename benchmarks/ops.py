@@ -30,23 +30,16 @@ PAGE = """# Speed of ops
 has one, at three sizes beside PaddlePaddle 1.8.5, and writes this page: the processor time of a run of
 FluidLite in that of PaddlePaddle, each on one thread, medians of interleaved rounds. Below 1 FluidLite is
 faster; - stands where PaddlePaddle does not run the row on the CPU. The rows, with their sizes, stand in
-`benchmarks/op_rows`."""
+`benchmarks/op_rows`. Detection, regions, sampled, sequences, targets, draws, pools of maxima and auc were
+timed on 2026-11-28."""
 OVERHEAD = "a run's and its calls' overhead: NumPy takes 1 to 5 us a call, whatever the size"
 HALF = "no kernels in 1.8.5, so its column is float32: NumPy converts at 3 ns an element and op"
 REASONS = {
     "elementwise": {
         "elementwise_floordiv int64": "NumPy's division of integers, which looks for 0 and signs"
     },
-    "losses": {"auc": "two histograms of 4096 bins, a dozen calls on them"},
-    "sampled": {
-        "chunk_eval": "twenty calls on the tags of all sequences, 0.06 ms for 5120 tags",
-        "one_hot": "each row is compared with all classes",
-    },
-    "shapes": {"sampling_id": "whole rows are added up, where 1.8.5 stops at the number that was drawn"},
-    "regions": {
-        "distribute_fpn_proposals": "a dozen calls and a result a level: 0.1 ms for 4 regions as for 300",
-        "psroi_pool": "products of all pixels, of which 1.8.5 adds up the few that a bin reads",
-    },
+    "sampled": {"chunk_eval": "twenty calls on the tags of all sequences, 0.06 ms for 5120 tags"},
+    "regions": {"psroi_pool": "products of all pixels, of which 1.8.5 adds up the few that a bin reads"},
     "precision": {
         "half: add": HALF,
         "half: 8 functions": HALF,

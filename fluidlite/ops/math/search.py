@@ -43,9 +43,9 @@ def _(xp: Any, X: Array, X_lod: Lod, K: Array | None, k: int) -> tuple[Array, Ar
 def places_of_largest(xp: Any, x: Array, k: int) -> Array:
     """Positions of the k largest elements of each row, the largest first; of equal ones the first."""
     found = None
-    if xp is np:
-        one_by_one = k == 1 or (k <= _FEW and x.shape[-1] > _SHORT)
-        found = _largest(x, k) if one_by_one else _above(x, k)
+    # a few columns are sorted four times as fast
+    if xp is np and (k == 1 or x.shape[-1] > _SHORT):
+        found = _largest(x, k) if k <= _FEW else _above(x, k)
     if found is None:
         found = stable_order(xp, x, -1, descending=True)[..., :k].astype("int64")
     return found

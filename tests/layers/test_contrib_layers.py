@@ -189,3 +189,23 @@ def test_units_share_their_parameters() -> None:
         assert names == ["cell/BasicLSTMUnit_0.w_0", "cell/BasicLSTMUnit_0.b_0"]
         assert len(fluid.default_main_program().all_parameters()) == 2
         assert unit.full_name() == "cell/BasicLSTMUnit_0"
+
+
+def test_averages_of_the_best_are_sequences_to_later_layers() -> None:
+    lengths = {"q": [2, 3], "t": [3, 2]}
+    rng = np.random.RandomState(0)
+    feed = {
+        name: fluid.create_lod_tensor(rng.rand(5, 3).astype("float32"), [sizes], fluid.CPUPlace())
+        for name, sizes in lengths.items()
+    }
+
+    def build() -> Any:
+        q, t = (fluid.data(name, [None, 3], lod_level=1) for name in lengths)
+        matched, _ = contrib.match_matrix_tensor(q, t, 2)
+        best = contrib.sequence_topk_avg_pooling(matched, q, t, [1, 2], 2)
+        assert best.lod_level == 1
+        return layers.reduce_sum(best, dim=0), layers.sequence_pool(best, "sum")
+
+    ((total, sums),) = _run(build, feed)
+    assert sums.shape == (2, 4)
+    np.testing.assert_allclose(sums.sum(axis=0), total, rtol=1e-6)

@@ -127,8 +127,9 @@ topk_avg = Op(
 
 @topk_avg.shape
 def _(X: Spec, ROW: Spec, topks: list[int], channel_num: int) -> tuple[Spec, Spec]:
-    # level 0, as PaddlePaddle declares it, whatever ROW has
-    return Spec((ROW.shape[0], channel_num * len(topks)), X.dtype, 0), Spec((-1,), VarType.INT32)
+    # as many levels as 1.8.5 declares, X's, though a run gives those of ROW
+    means = Spec((ROW.shape[0], channel_num * len(topks)), X.dtype, X.lod_level)
+    return means, Spec((-1,), VarType.INT32)
 
 
 class _ImageLines:

@@ -185,7 +185,9 @@ def test_code_is_asked_for_though_no_batch_is_as_long_as_another(
     assert exe._plans.made == 1
     # the fourth run takes into use what the second has asked for
     assert max(calls) <= 3
-    loops = [thing for thing in exe._plans.bounds()[0].binding._names.values() if isinstance(thing, CompiledLoops)]
+    loops = [
+        thing for thing in exe._plans.bounds()[0].binding._names.values() if isinstance(thing, CompiledLoops)
+    ]
     assert [loop.loop.function is not None for loop in loops] == [True]
 
 

@@ -62,6 +62,13 @@ if __name__ == "__main__":
     program = "import fluidlite, paddle.fluid as fluid; print(fluid is fluidlite)"
     subprocess.run([sys.executable, "-c", program], check=True)
 """
+# a shell's background job ignores the signal, and so do the processes that it starts
+INTERRUPTED = """\
+import os, signal
+signal.signal(signal.SIGINT, signal.default_int_handler)
+os.kill(os.getpid(), signal.SIGINT)
+for _ in range(10**9): pass
+"""
 ITSELF = """\
 import os, pickle, sys
 class Own: pass
@@ -151,7 +158,7 @@ def test_first_line_of_a_script(tmp_path: pathlib.Path) -> None:
         "raise KeyboardInterrupt",
         "import sys\nsys.excepthook = lambda *error: print(error[0].__name__)\n1 / 0",
         "import atexit, threading\natexit.register(print, 1)\nthreading.Timer(0.1, print, [2]).start()\n",
-        "import os, signal\nos.kill(os.getpid(), signal.SIGINT)\nfor _ in range(10**9): pass",
+        INTERRUPTED,
     ],
     ids=[
         "itself",

@@ -47,9 +47,10 @@ class LazyNames:
         elif name in self.values:
             value = self.values[name]
         else:
-            raise AttributeError(
-                f"module {self.package!r} has no attribute {name!r}{instead_of(name, self.names())}"
-            )
+            # `__wrapped__` and its kin are asked for by tools, which read no message: to look for the nearest
+            # name takes milliseconds
+            near = "" if name.startswith("__") else instead_of(name, self.names())
+            raise AttributeError(f"module {self.package!r} has no attribute {name!r}{near}")
         setattr(sys.modules[self.package], name, value)
         return value
 

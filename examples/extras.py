@@ -7,14 +7,23 @@ from __future__ import annotations
 import argparse
 import importlib.util
 from collections.abc import Sequence
+from typing import Any
 
 try:
     from rich.progress import track
-    from sklearn import datasets
 except ModuleNotFoundError as missing:
     raise SystemExit(f"{missing.name} is missing: pip install 'fluidlite[examples]'") from None
 
 __all__ = ["add_plot_option", "datasets", "draw", "track"]
+
+
+def datasets() -> Any:
+    """scikit-learn's data sets, for those that train on them: the library takes 1.5 s to load."""
+    try:
+        from sklearn import datasets
+    except ModuleNotFoundError as missing:
+        raise SystemExit(f"{missing.name} is missing: pip install 'fluidlite[examples]'") from None
+    return datasets
 
 
 def add_plot_option(parser: argparse.ArgumentParser) -> None:

@@ -22,7 +22,7 @@ TRAIN = 354  # patients; the others are for the test
 
 def load() -> tuple[np.ndarray, np.ndarray]:
     """Measurements [442, 10] and the disease's progression [442, 1], both standardised."""
-    data = datasets.load_diabetes()
+    data = datasets().load_diabetes()
     x = (data.data - data.data.mean(0)) / data.data.std(0)
     y = (data.target - data.target.mean()) / data.target.std()
     order = np.random.RandomState(3).permutation(len(x))

@@ -39,7 +39,7 @@ def conv(image: Any) -> Any:
 
 def load(test_share: float = 0.2) -> tuple[list[Any], list[Any]]:
     """Training and test samples as (image [1, 8, 8] in [-1, 1], label) pairs."""
-    digits = datasets.load_digits()
+    digits = datasets().load_digits()
     images = (digits.images[:, None] / 8.0 - 1.0).astype("float32")
     samples = list(zip(images, digits.target.astype("int64"), strict=True))
     np.random.RandomState(7).shuffle(samples)

@@ -94,24 +94,26 @@ def run_passes(plan: Plan, last: str = "", times: dict[str, float] | None = None
     checked = bool(flags.get_flags("FLAGS_check_plans")["FLAGS_check_plans"])
     if checked:
         _verify(plan, LOWERING)
+    verified = None
     for change in PASSES:
         start = time.perf_counter()
         plan = change(plan)
         if times is not None:
             times[change.__name__] = time.perf_counter() - start
         if checked:
-            _verify(plan, change.__name__)
+            _verify(plan, change.__name__, verified)
+            verified = plan
         if change.__name__ == last:
             break
     return plan
 
 
-def _verify(plan: Plan, after: str) -> None:
+def _verify(plan: Plan, after: str, before: Plan | None = None) -> None:
     """Verify a plan; what the check asks about sizes says nothing about which runs the plan serves."""
     if plan.sizes is not None:
         plan.sizes.record(False)
     try:
-        verify(plan, after)
+        verify(plan, after, before)
     finally:
         if plan.sizes is not None:
             plan.sizes.record(True)

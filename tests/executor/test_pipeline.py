@@ -159,8 +159,10 @@ def wrong_plans() -> dict[str, tuple[Plan, str]]:
 @pytest.mark.parametrize("name", wrong_plans())
 def test_a_wrong_plan_is_found(name: str) -> None:
     plan, message = wrong_plans()[name]
-    with pytest.raises(PlanError, match=f"after some_pass: [^\n]*{message}"):
-        verify(plan, "some_pass")
+    right = replace(plan, steps=(), fetches=(), layout=None)
+    for before in (None, right):
+        with pytest.raises(PlanError, match=f"after some_pass: [^\n]*{message}"):
+            verify(plan, "some_pass", before)
 
 
 @pytest.mark.parametrize("optimizer", OPTIMIZERS)

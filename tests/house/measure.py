@@ -50,17 +50,34 @@ class Source:
     tree: ast.Module
 
     @functools.cached_property
+    def nodes(self) -> list[ast.AST]:
+        """All nodes of the tree: one walk over them serves all measures."""
+        return list(ast.walk(self.tree))
+
+    @functools.cached_property
     def docstrings(self) -> dict[ast.AST, ast.Expr]:
         """Module, class or function -> the statement that is its docstring."""
         homes = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
         found = {}
-        for node in ast.walk(self.tree):
+        for node in self.nodes:
             if isinstance(node, homes) and node.body:
                 first = node.body[0]
                 constant = isinstance(first, ast.Expr) and isinstance(first.value, ast.Constant)
                 if constant and isinstance(first.value.value, str):
                     found[node] = first
         return found
+
+    @functools.cached_property
+    def _tokens(self) -> tuple[list[tokenize.TokenInfo], list[tokenize.TokenInfo]]:
+        """All tokens of code, and all comments, from one reading: it takes longer than parsing."""
+        code: list[tokenize.TokenInfo] = []
+        comments: list[tokenize.TokenInfo] = []
+        for token in tokenize.generate_tokens(io.StringIO(self.text).readline):
+            if token.type == tokenize.COMMENT:
+                comments.append(token)
+            elif token.type not in NO_CODE:
+                code.append(token)
+        return code, comments
 
     @functools.cached_property
     def tokens(self) -> list[tokenize.TokenInfo]:
@@ -70,11 +87,8 @@ class Source:
             for statement in self.docstrings.values()
             for line in range(statement.lineno, (statement.end_lineno or 0) + 1)
         }
-        return [
-            token
-            for token in _tokens(self.text)
-            if token.type not in NO_CODE and not (token.type == tokenize.STRING and token.start[0] in prose)
-        ]
+        code, _ = self._tokens
+        return [token for token in code if not (token.type == tokenize.STRING and token.start[0] in prose)]
 
     @functools.cached_property
     def code_lines(self) -> set[int]:
@@ -84,8 +98,8 @@ class Source:
     @functools.cached_property
     def comments(self) -> list[tokenize.TokenInfo]:
         """Comments for a reader."""
-        found = [token for token in _tokens(self.text) if token.type == tokenize.COMMENT]
-        return [token for token in found if not DIRECTIVE.match(token.string)]
+        _, comments = self._tokens
+        return [token for token in comments if not DIRECTIVE.match(token.string)]
 
     @functools.cached_property
     def functions(self) -> list[tuple[str, Function, int]]:
@@ -103,10 +117,6 @@ class Source:
         doc = self.docstrings.get(node)
         prose = (doc.end_lineno or 0) - doc.lineno + 1 if doc else 0
         return (node.end_lineno or 0) - node.lineno + 1 - prose
-
-
-def _tokens(text: str) -> Iterator[tokenize.TokenInfo]:
-    return tokenize.generate_tokens(io.StringIO(text).readline)
 
 
 @functools.cache
@@ -160,7 +170,7 @@ def nested_conditions(files: Iterable[Source]) -> list[str]:
     return [
         f"{file.name}:{node.lineno}"
         for file in files
-        for node in ast.walk(file.tree)
+        for node in file.nodes
         if isinstance(node, ast.IfExp) and any(isinstance(inner, ast.IfExp) for inner in _below(node))
     ]
 
@@ -218,7 +228,7 @@ def ambiguous_classes(files: Iterable[Source]) -> list[str]:
     """
     homes: dict[str, list[str]] = collections.defaultdict(list)
     for file in files:
-        for node in ast.walk(file.tree):
+        for node in file.nodes:
             if isinstance(node, ast.ClassDef):
                 homes[node.name.lstrip("_")].append(file.name)
     doors = {name: [place for place in places if DOOR in place] for name, places in homes.items()}
@@ -240,7 +250,7 @@ def copies(files: Iterable[Source]) -> list[str]:
 
 
 def _import_lines(file: Source) -> set[int]:
-    nodes = [node for node in ast.walk(file.tree) if isinstance(node, (ast.Import, ast.ImportFrom))]
+    nodes = [node for node in file.nodes if isinstance(node, (ast.Import, ast.ImportFrom))]
     return {line for node in nodes for line in range(node.lineno, (node.end_lineno or 0) + 1)}
 
 

@@ -5,9 +5,10 @@ A limit goes down when the number does; raising one is a commit of its own, with
 
 from __future__ import annotations
 
+import gc
 import pathlib
 import textwrap
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 import measure
 import pytest
@@ -36,6 +37,17 @@ BETWEEN = {
     "public functions with a docstring, %": (98, 100),
     "comments per 100 lines of code": (2, 14),
 }
+
+
+@pytest.fixture(scope="module", autouse=True)
+def no_collector() -> Iterator[None]:
+    """The parsed files are millions of objects, and none is garbage while these tests run: to go over them
+    took half of their time. Afterwards they go: the collector would go over them in all later tests.
+    """
+    gc.disable()
+    yield
+    sources.cache_clear()
+    gc.enable()
 
 
 def beside() -> list[Source]:

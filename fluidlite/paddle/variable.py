@@ -128,7 +128,7 @@ class Tensor(Variable):
     @property
     def T(self) -> Variable:
         """The dimensions in reverse order."""
-        if len(self.shape) < 2:
+        if len(self.shape) == 1:
             return self
         block = _block(self)
         out, shape = (

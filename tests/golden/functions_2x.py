@@ -117,6 +117,34 @@ slice(t, [0, 2], [-1, -3], [2, -1]) | strided_slice(x, [1], [0], [3], [2])
 strided_slice(t, [1, 2], [2, 3], [0, 0], [-1, -2])
 """.replace("\n", " | ")
 
+ZERO_DIM = """
+sort(z) | sort(z, descending=True) | sort(z, axis=0) | sort(z, axis=1) | argsort(z) | argsort(z, axis=0)
+topk(z, 1) | topk(z, 1, axis=0) | topk(z, 1, axis=-1, largest=False) | topk(z, 2) | topk(z, k)
+topk(z, 1, axis=1) | argmax(z) | argmax(z, axis=0) | argmax(z, axis=-1, keepdim=True) | argmin(z)
+argmin(z, axis=0) | argmax(z, keepdim=True) | argmin(z, axis=1) | argmax(k, axis=0, dtype="int32")
+nn.functional.softmax(z) | nn.functional.softmax(z, axis=0) | nn.functional.softmax(z, axis=1)
+nn.functional.log_softmax(z) | nn.functional.log_softmax(z, axis=0) | cumsum(z) | cumsum(z, axis=0)
+cumsum(z, axis=-1) | cumsum(k) | cumsum(k, axis=0) | cumsum(z, axis=0, dtype="float64")
+cumsum(x, axis=2) | flip(z, []) | flip(z, 0) | flip(x, []) | unsqueeze(z, -1) | unsqueeze(z, [0, -1])
+unsqueeze(z, 1) | squeeze(z) | squeeze(z, 0) | squeeze(z, [-1]) | squeeze(z, []) | squeeze(z, 1)
+sum(z, axis=0) | sum(z, axis=[]) | sum(z, axis=0, keepdim=True) | sum(z, axis=[0]) | sum(z, axis=1)
+sum(z, dtype="float64") | sum(k, axis=0) | mean(z, axis=-1, keepdim=True) | mean(z, axis=[])
+max(z, axis=0) | min(z, axis=-1) | max(z, axis=[]) | prod(z) | prod(z, axis=0) | logsumexp(z)
+prod(z, axis=-1, keepdim=True) | logsumexp(z, axis=0) | logsumexp(z, axis=-1, keepdim=True)
+any(paddle.any(b), axis=0) | all(paddle.any(b), axis=-1, keepdim=True) | std(z) | var(z)
+var(z, unbiased=False) | median(z) | median(z, axis=0) | norm(z) | norm(z, p=2) | transpose(z, [])
+reshape(z, [1, 1]) | reshape(z, [-1]) | flatten(z, 0, 0) | tile(z, []) | tile(z, [2, 3]) | expand(z, [])
+expand_as(z, x) | roll(z, 1) | roll(z, 1, 0) | t(z) | stack([z, z], 0) | concat([z, z]) | split(z, 1)
+unbind(z) | unstack(z) | clip(z, 0.4, 0.5) | cast(z, "int32") | where(z > 0.5, z, z * 2) | nonzero(z)
+where(z > 0.5, x, z) | masked_select(z, z > 0.1) | gather(v, k) | index_select(z, k) | gather(z, k)
+gather_nd(v, k) | scatter(v, k, z) | scatter(x, k, v) | scatter(x, k, v, overwrite=False)
+scatter(x, k, x[0:1]) | scatter(x, k, z) | unique(z) | unique(k, return_index=True) | is_empty(z)
+allclose(z, z) | equal_all(z, z) | less_than(z, x) | logical_not(z) | pow(z, z) | add_n([z, z])
+dot(z, z) | matmul(z, z) | kron(z, z) | kron(z, x) | dist(z, z) | dist(x, z) | histogram(z, 4, 0, 1)
+to_tensor(z) | meshgrid(z, z) | meshgrid(z, v) | linspace(z, z + 1, 3) | einsum(",i->i", z, v)
+slice(z, [0], [0], [1]) | nn.functional.embedding(k, x) | nn.functional.one_hot(k, 3)
+""".replace("\n", " | ")
+
 OPERATORS = """
 x + 1 | x + y | 1 - x | x - 2 | x * 2 | 2 * x | x / 2 | 1 / p | x ** 2 | 2 ** x | p ** y | x // y
 x // p | x % p | x % 2 | j // 2 | j + 1 | j / 2 | j * 2 | j + 1.5 | j - 0.5 | 2 - j | j ** 2 | j ** 0.5
@@ -127,7 +155,7 @@ x.cast("float64") | x.unsqueeze(0).tile([2, 1, 1]) | u.reshape([-1]) | t.flatten
 x[0] | x[0, 1] | x[:, 1] | x[1:, ::2] | x[-1] | x[..., 0] | x[None] | x[0, None] | x[i] | x[i, i] | x[b]
 x[j > 3] | x[k] | u[0] | t[0, :, 1] | t[:, :, 1:] | t[0:1, 1:2] | t[0, 1, 2] | t[::2] | t[::-1]
 t[..., None] | t[:, None, 0] | t[[0, 1]] | t[[0, 1], [1, 2]] | t[:, i] | t[-1, -2:] | t[k, 1] | t[k:2]
-t[k:] | x[...] | x[:] | t[:, ::-1, 1:3] | t[1:, 1:-1]
+t[k:] | x[...] | x[:] | t[:, ::-1, 1:3] | t[1:, 1:-1] | z.T | v.T | z[...] | z[None] | z[0] | z @ z | -z
 """.replace("\n", " | ")
 
 RANDOM = """
@@ -140,7 +168,11 @@ uniform([2, 3], min=0.0, max=2.0, dtype="float64") | uniform([k, 3]) | randperm(
 
 def expressions() -> list[str]:
     """All expressions, as Python over `paddle` and the inputs."""
-    functions = ["paddle." + text.strip() for text in (ROWS + "|" + RANDOM).split(" | ") if text.strip(" |")]
+    functions = [
+        "paddle." + text.strip()
+        for text in "|".join((ROWS, ZERO_DIM, RANDOM)).split(" | ")
+        if text.strip(" |")
+    ]
     return functions + [text.strip() for text in OPERATORS.split(" | ") if text.strip()]
 
 

@@ -22,6 +22,7 @@ __all__ = [
     "first_ints",
     "given_ints",
     "ints",
+    "named_dims",
     "unknown_sizes",
 ]
 
@@ -53,6 +54,11 @@ def check_axes(type: str, shape: Sequence[int], axes: Sequence[int], rank: int |
         raise ShapeError(f"op {type!r}: axis {outside[0]} is outside of {rank} dimensions (X{list(shape)})")
     if len({axis % rank for axis in axes}) < len(axes):
         raise ShapeError(f"op {type!r}: {list(axes)} names a dimension twice (X{list(shape)})")
+
+
+def named_dims(shape: Sequence[int]) -> int:
+    """The number of dimensions that an axis may name: 1 for a single number, whose axes are 0 and -1."""
+    return max(len(shape), 1)
 
 
 def check_classes(xp: Any, op: str, slot: str, labels: Array, count: int) -> None:

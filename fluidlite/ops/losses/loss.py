@@ -271,6 +271,8 @@ label_smooth = Op("label_smooth", "X. PriorDist.? -> Out", attrs={"epsilon": 0.0
 
 @label_smooth.shape
 def _(X: Spec, PriorDist: Spec | None) -> Spec:
+    if not X.shape:
+        raise ShapeError("op 'label_smooth': X[] has no dimension of classes")
     if (
         PriorDist is not None
         and PriorDist.shape[-1] != X.shape[-1]

@@ -84,7 +84,7 @@ p_norm = Op(
 
 @p_norm.shape
 def _(X: Spec, axis: int, keepdim: bool, asvector: bool) -> Spec:
-    if asvector:  # of all elements
+    if asvector and X.shape:  # of all elements
         return X.with_shape((1,) * (len(X.shape) if keepdim else 1))
     if not -len(X.shape) <= axis < len(X.shape):
         raise ShapeError(f"op 'p_norm': axis is {axis}, but X has {len(X.shape)} dimensions")

@@ -11,7 +11,7 @@ import numpy as np
 from fluidlite.base.dtypes import Array, VarType, to_numpy
 from fluidlite.base.errors import ShapeError
 from fluidlite.base.registry import AttrType, GradContext, Lod, Op, Spec, WithLod, later, required
-from fluidlite.ops.kernels.numbers import at_last, check_axes, ints
+from fluidlite.ops.kernels.numbers import at_last, check_axes, ints, named_dims
 
 top_k = Op("top_k", "X. K? -> Out Indices", attrs={"k": 1})
 
@@ -141,6 +141,8 @@ def stable_order(xp: Any, x: Array, axis: int, descending: bool) -> Array:
 
 def spread(xp: Any, x: Array, indices: Array, d: Array, axis: int) -> Array:
     """Zeros like x with d at `indices` along `axis`."""
+    if not x.ndim:
+        return d.copy()
     out = xp.zeros(x.shape, d.dtype)
     if xp is np:
         np.put_along_axis(out, indices, d, axis)
@@ -159,12 +161,14 @@ argsort = Op("argsort", "X -> Out Indices", attrs={"axis": -1, "descending": Fal
 
 @argsort.shape
 def _(X: Spec, axis: int) -> tuple[Spec, Spec]:
-    check_axes("argsort", X.shape, [axis])
+    check_axes("argsort", X.shape, [axis], named_dims(X.shape))
     return X, Spec(X.shape, VarType.INT64, X.lod_level)
 
 
 @argsort.kernel
 def _(xp: Any, X: Array, X_lod: Lod, axis: int, descending: bool) -> tuple[Array, Array | WithLod]:
+    if not X.ndim:
+        return X.copy(), xp.zeros((), "int64")
     order = stable_order(xp, X, axis, descending)
     indices = order.astype("int64")
     return xp.take_along_axis(X, order, axis=axis), WithLod(indices, X_lod) if X_lod else indices
@@ -188,9 +192,10 @@ def _declare_arg(op_type: str, function: str) -> None:
         if flatten:
             rank = len(X.shape) if keepdims else 1
             return Spec((1,) * rank, VarType.INT64 if dtype < 0 else VarType(dtype))
-        if not -len(X.shape) <= axis < len(X.shape):
+        rank = named_dims(X.shape)
+        if not -rank <= axis < rank:
             raise ShapeError(f"op {op_type!r}: axis {axis} is outside X{list(X.shape)}")
-        axis = axis % len(X.shape)
+        axis = axis % rank
         rest = (*X.shape[:axis], *((1,) if keepdims else ()), *X.shape[axis + 1 :])
         return Spec(rest, VarType.INT64 if dtype < 0 else VarType(dtype))
 
@@ -200,7 +205,7 @@ def _declare_arg(op_type: str, function: str) -> None:
         if flatten:
             out = xp.asarray(getattr(xp, function)(X.reshape(-1))).astype(kind)
             return out.reshape((1,) * (X.ndim if keepdims else 1))
-        out = getattr(xp, function)(X, axis=axis).astype(kind)
+        out = xp.asarray(getattr(xp, function)(X, axis=axis)).astype(kind)
         return xp.expand_dims(out, axis) if keepdims else xp.asarray(out)
 
 
@@ -215,7 +220,7 @@ cumsum = Op(
 @cumsum.shape
 def _(X: Spec, axis: int, flatten: bool) -> Spec:
     if not flatten:
-        check_axes("cumsum", X.shape, [axis])
+        check_axes("cumsum", X.shape, [axis], named_dims(X.shape))
         return Spec(X.shape, X.dtype)
     return X.with_shape((math.prod(X.shape) if -1 not in X.shape else -1,))
 
@@ -227,6 +232,8 @@ def _(xp: Any, X: Array, axis: int, exclusive: bool, reverse: bool, flatten: boo
 
 def cumulated(xp: Any, X: Array, axis: int, exclusive: bool, reverse: bool) -> Array:
     """Sums of the elements up to each one (`exclusive`: without it) along `axis`, from either end."""
+    if not X.ndim:
+        return xp.zeros_like(X) if exclusive else X.copy()
     x = xp.flip(X, axis) if reverse else X
     if exclusive:  # everything moves on by one, and a zero comes in
         x = xp.roll(x, 1, axis)
@@ -263,6 +270,9 @@ top_k_v2 = Op("top_k_v2", "X K? -> Out Indices", attrs={"k": 1, "axis": -1, "lar
 
 @top_k_v2.shape
 def _(X: Spec, K: Spec | None, k: int, axis: int) -> tuple[Spec, Spec]:
+    check_axes("top_k_v2", X.shape, [axis], named_dims(X.shape))
+    if not X.shape:
+        return X, Spec((), VarType.INT64)
     axis = axis % len(X.shape)
     shape = (*X.shape[:axis], -1 if K is not None else k, *X.shape[axis + 1 :])
     return X.with_shape(shape), Spec(shape, VarType.INT64)
@@ -270,6 +280,8 @@ def _(X: Spec, K: Spec | None, k: int, axis: int) -> tuple[Spec, Spec]:
 
 @top_k_v2.kernel
 def _(xp: Any, X: Array, K: Array | None, k: int, axis: int, largest: bool) -> tuple[Array, Array]:
+    if not X.ndim:
+        return X.copy(), xp.zeros((), "int64")
     count = k if K is None else ints(K)[0]
     order = xp.moveaxis(
         xp.moveaxis(stable_order(xp, X, axis, descending=largest), axis, -1)[..., :count], -1, axis

@@ -9,7 +9,7 @@ import numpy as np
 from fluidlite.base.dtypes import Array
 from fluidlite.base.errors import KernelError, ShapeError
 from fluidlite.base.registry import LONG, OF_2X_ATTR, Lod, Op, Spec, WithLod, later, same_as
-from fluidlite.ops.kernels.numbers import at_last
+from fluidlite.ops.kernels.numbers import at_last, named_dims
 
 # Paddle's softmax never lets a shifted score fall below this, so a probability is at least 1.6e-28 of the
 # largest
@@ -41,7 +41,8 @@ softmax = Op(
 
 @softmax.shape
 def _(X: Spec, axis: int) -> Spec:
-    if not -len(X.shape) <= axis < len(X.shape):
+    rank = named_dims(X.shape)
+    if not -rank <= axis < rank:
         raise ShapeError(f"op 'softmax': axis is {axis}, but X has {len(X.shape)} dimensions {list(X.shape)}")
     return Spec(X.shape, X.dtype)
 

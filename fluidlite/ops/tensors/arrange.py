@@ -23,7 +23,7 @@ def _(X: Spec, dims: list[int], axis: list[int] | None) -> Spec:
 
 @flip.kernel
 def _(xp: Any, X: Array, dims: list[int], axis: list[int]) -> Array:
-    return xp.ascontiguousarray(xp.flip(X, tuple(dims or axis)))
+    return xp.flip(X, tuple(dims or axis)).copy()
 
 
 @flip.grad_rule("X")
@@ -92,11 +92,11 @@ meshgrid = Op("meshgrid", "X* -> Out*", lod=None)
 @meshgrid.shape
 def _(X: list[Spec]) -> tuple[list[Spec]]:
     for spec in X:
-        if len(spec.shape) != 1:
+        if len(spec.shape) > 1:
             raise ShapeError(
                 f"op 'meshgrid': each X must have one dimension, but one has shape {list(spec.shape)}"
             )
-    shape = [spec.shape[0] for spec in X]
+    shape = [spec.shape[0] if spec.shape else 1 for spec in X]
     return ([spec.with_shape(shape) for spec in X],)
 
 
@@ -108,7 +108,10 @@ def _(xp: Any, X: list[Array]) -> tuple[list[Array]]:
 @meshgrid.grad("X")
 def _(X: list[Array], dOut: list[Array | None]) -> tuple[list[Array | None]]:
     def along(axis: int, d: Array | None) -> Array | None:
-        return None if d is None else d.sum(axis=tuple(i for i in range(d.ndim) if i != axis), dtype=d.dtype)
+        if d is None:
+            return None
+        others = tuple(i for i in range(d.ndim) if i != axis)
+        return d.sum(axis=others, dtype=d.dtype).reshape(X[axis].shape)
 
     return ([along(axis, d) for axis, d in enumerate(dOut)],)
 

@@ -151,10 +151,12 @@ scatter = Op("scatter", "X Ids Updates -> Out", attrs={"overwrite": True, OF_2X_
 def _(X: Spec, Ids: Spec, Updates: Spec) -> Spec:
     if len(Ids.shape) > 2 or (len(Ids.shape) == 2 and Ids.shape[1] not in (1, -1)):
         raise ShapeError(f"op 'scatter': Ids must have one dimension, but has shape {list(Ids.shape)}")
+    if not Ids.shape:  # one number: Updates is one row, without the dimension of rows
+        _check_fit("scatter", "Updates", Updates, X.shape[1:])
+        return Spec(X.shape, X.dtype)
     if len(Updates.shape) != len(X.shape):
         raise ShapeError(f"op 'scatter': Updates{list(Updates.shape)} and X{list(X.shape)} differ in rank")
-    rows = Ids.shape[0] if Ids.shape else 1
-    _check_fit("scatter", "Updates", Updates, (rows, *Updates.shape[1:]))
+    _check_fit("scatter", "Updates", Updates, (Ids.shape[0], *Updates.shape[1:]))
     return Spec(X.shape, X.dtype)
 
 
@@ -171,7 +173,7 @@ def _(xp: Any, X: Array, Ids: Array, Updates: Array, overwrite: bool) -> Array:
         out[ids] = Updates
     else:
         out[ids] = 0
-        add_rows(xp, out, ids, Updates)
+        add_rows(xp, out, ids, Updates.reshape(len(ids), *X.shape[1:]))
     return out
 
 

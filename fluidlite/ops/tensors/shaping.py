@@ -12,7 +12,7 @@ from fluidlite.base.dtypes import Array
 from fluidlite.base.errors import ShapeError
 from fluidlite.base.registry import INTS, OF_2X_ATTR, AttrType, Lod, Op, Spec, WithLod, get, later, required
 from fluidlite.ops.gradients import emits_once_more
-from fluidlite.ops.kernels.numbers import check_axes, first_ints, ints, unknown_sizes
+from fluidlite.ops.kernels.numbers import check_axes, first_ints, ints, named_dims, unknown_sizes
 from fluidlite.ops.signatures import takes
 
 Shape = tuple[int, ...]
@@ -129,8 +129,8 @@ def squeezed(old: Shape, axes: Sequence[int], of_2x: bool = False) -> Shape:
     """Without the given dimensions of one (without all of them when none is given); 2.x leaves others
     alone.
     """
-    check_axes("squeeze", old, axes)
-    if axes:
+    check_axes("squeeze", old, axes, named_dims(old))
+    if axes and old:
         drop = {axis % len(old) for axis in axes}
         if of_2x:
             drop = {axis for axis in drop if old[axis] in (1, -1)}

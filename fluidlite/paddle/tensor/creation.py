@@ -151,7 +151,9 @@ def to_tensor(
 ) -> Variable:
     """A tensor of given numbers, in `dtype`; a single number has the shape []."""
     if isinstance(data, Variable):
-        return data if dtype is None else cast(data, dtype)
+        out = data if dtype is None else cast(data, dtype)
+        out.stop_gradient = stop_gradient  # of the variable itself, as in 2.6.2
+        return out
     array = np.asarray(data)
     if array.dtype == np.float64 and not isinstance(data, (np.ndarray, np.generic)):
         array = array.astype(to_numpy(dtype_or_default(None)))

@@ -86,7 +86,7 @@ def squeeze(x: Variable, axis: Any = None, name: str | None = None) -> Variable:
     """Without those of the dimensions `axis` (all, where it is None) that are 1."""
     axes = [] if axis is None else as_list(axis)
     rank = len(x.shape)
-    gone = {a % rank for a in axes} if axes and not has_variable(axes) else set(range(rank))
+    gone = {a % rank for a in axes} if rank and axes and not has_variable(axes) else set(range(rank))
     out = append(
         "squeeze2",
         {"X": [x]},

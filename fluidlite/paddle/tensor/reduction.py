@@ -103,7 +103,7 @@ def prod(
 def logsumexp(x: Variable, axis: Axis = None, keepdim: bool = False, name: str | None = None) -> Variable:
     """log of the sum of exp over `axis`, or over all dimensions."""
     dims, whole = axes_of(x, axis)
-    attrs = {"axis": dims, "keepdim": keepdim, "reduce_all": whole or not x.shape}
+    attrs = {"axis": dims, "keepdim": keepdim, "reduce_all": whole}
     scalar = not x.shape or (whole and not keepdim)
     return append("logsumexp", {"X": [x]}, attrs, dtype=x.dtype, name=name, scalar=scalar)
 
@@ -138,7 +138,7 @@ def std(
 
 def median(x: Variable, axis: int | None = None, keepdim: bool = False, name: str | None = None) -> Variable:
     """The middle element along `axis`, or of all; the mean of the two middle ones of an even number."""
-    is_flat = axis is None
+    is_flat = axis is None or not x.shape
     rank = len(x.shape)
     if axis is not None:
         check_axis("median", axis, x)

@@ -17,7 +17,7 @@ from fluidlite.saving.variables import (
     is_parameter,
     is_persistable,
     put_values,
-    value_of,
+    values_of,
 )
 from fluidlite.values.scope import Scope
 
@@ -48,7 +48,7 @@ class Program(ir.Program):
         kinds = {"all": is_persistable, "param": is_parameter, "opt": is_belong_to_optimizer}
         if mode not in kinds:
             raise ValueError(f"`mode` string should be 'param', 'opt' or 'all', but received {mode}.")
-        return {var.name: value_of(var, scope) for var in self.list_vars() if kinds[mode](var)}
+        return values_of([var for var in self.list_vars() if kinds[mode](var)], scope)
 
     def set_state_dict(self, state_dict: Mapping[str, Any], scope: Scope | None = None) -> None:
         """Put values by name into `scope`, the global one by default. Names that no variable of the program

@@ -25,7 +25,7 @@ from fluidlite.saving.variables import (
     persistables_of_job,
     put_files,
     valid_program,
-    value_of,
+    values_of,
 )
 from fluidlite.values.serialize import write_folder
 
@@ -152,7 +152,7 @@ def _warn(program: Program, program_only: bool) -> None:
 def _values_to_save(program: Program, servers: Servers | None) -> dict[str, Any]:
     """The persistable variables of `program`: those of servers from them, the rest from the scope."""
     if servers is None:
-        return {var.name: value_of(var) for var in get_program_persistable_vars(program)}
+        return values_of(get_program_persistable_vars(program))
     values = persistables_of_job(program, servers)
     if servers.table:
         values[servers.table] = servers.value(servers.table)

@@ -25,7 +25,7 @@ from fluidlite.saving.variables import (
     is_parameter,
     load_vars,
     put_values,
-    value_of,
+    values_of,
 )
 from fluidlite.values.scope import global_scope
 from fluidlite.values.serialize import ValueReader, replace_file
@@ -63,11 +63,10 @@ def save(program: Program, model_path: str) -> None:
 
 def _arrays(variables: Iterable[Variable]) -> dict[str, Array]:
     """Name -> a copy of the value on the host."""
-    found = {}
-    for var in variables:
-        value = value_of(var)
-        found[var.name] = value.dense(np) if isinstance(value, SelectedRows) else np.array(host(value.array))
-    return found
+    return {
+        name: value.dense(np) if isinstance(value, SelectedRows) else np.array(host(value.array))
+        for name, value in values_of(list(variables)).items()
+    }
 
 
 def _prefix(model_path: str) -> str:

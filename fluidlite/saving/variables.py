@@ -26,6 +26,7 @@ from fluidlite.saving.distributed import (
     read_whole,
     servers_of,
 )
+from fluidlite.saving.flat_weights import flat_weights
 from fluidlite.values.scope import Scope, global_scope
 from fluidlite.values.serialize import (
     FileSet,
@@ -59,6 +60,7 @@ __all__ = [
     "save_vars",
     "valid_program",
     "value_of",
+    "values_of",
 ]
 
 # they are made anew by each run, or by a startup program
@@ -121,6 +123,28 @@ def value_of(var: Variable, scope: Scope | None = None) -> LoDTensor | SelectedR
     if not isinstance(held.value, (LoDTensor, SelectedRows)):
         raise TypeError(f"variable {var.name!r} holds a {type(held.value).__name__}, which is not saved")
     return held.value
+
+
+def values_of(
+    variables: Sequence[Variable],
+    scope: Scope | None = None,
+    known: Mapping[str, LoDTensor | SelectedRows] | None = None,
+) -> dict[str, LoDTensor | SelectedRows]:
+    """The values of a program's variables by name, as files hold them: those `known` from elsewhere, the rest
+    from the scope, flat weights put together anew.
+    """
+    known = known or {}
+    flat = flat_weights(variables[0].block.program) if variables else {}
+
+    def find(var: Variable) -> LoDTensor | SelectedRows:
+        if var.name in known:
+            return known[var.name]
+        if var.name not in flat:
+            return value_of(var, scope)
+        parts = [find(var.block.vars[name]) for name in flat[var.name]]
+        return LoDTensor(np.concatenate([host(part.array).reshape(-1) for part in parts]))
+
+    return {var.name: find(var) for var in variables}
 
 
 def put_values(
@@ -219,7 +243,7 @@ def _values(chosen: Sequence[Variable], servers: Servers | None) -> dict[str, Lo
     """The values of variables; those that trainers of a job never have as a whole come from its servers."""
     # asked for together, so that the servers answer side by side
     fresh = {} if servers is None else servers.fresh({var.name for var in chosen} & set(servers.groups))
-    return {var.name: fresh[var.name] if var.name in fresh else value_of(var) for var in chosen}
+    return values_of(chosen, known=fresh)
 
 
 def put_files(
@@ -280,10 +304,7 @@ def persistables_of_job(program: Program, servers: Servers) -> dict[str, LoDTens
     remote = servers.remote()
     local = [var for var in get_program_persistable_vars(program) if var.name not in (*remote, servers.table)]
     fresh = servers.fresh([var.name for var in local] + remote)
-    return {
-        **{var.name: fresh[var.name] if var.name in fresh else value_of(var) for var in local},
-        **{name: fresh[name] for name in remote},
-    }
+    return {**values_of(local, known=fresh), **{name: fresh[name] for name in remote}}
 
 
 def _save_of_job(dirname: str | None, program: Program, servers: Servers) -> None:

@@ -20,7 +20,7 @@ from fluidlite.saving.variables import (
     combined_bytes,
     get_program_persistable_vars,
     load_persistables,
-    value_of,
+    values_of,
 )
 from fluidlite.values.serialize import replace_file
 
@@ -73,7 +73,7 @@ def serialize_persistables(feed_vars: Vars, fetch_vars: Vars, executor: Any, **k
     where it needs none.
     """
     program = normalize_program(_program(kwargs.get("program")), feed_vars, fetch_vars)
-    values = {var.name: value_of(var) for var in get_program_persistable_vars(program)}
+    values = values_of(get_program_persistable_vars(program))
     return b"".join(combined_bytes(values)) if values else None
 
 

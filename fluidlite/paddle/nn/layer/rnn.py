@@ -280,6 +280,15 @@ class _Recurrence(LayerList):
             self.append(loop)
             for cell, back in zip(cells, ("", "_reverse"), strict=False):
                 self._own(cell, f"_l{place}{back}")
+        self._declare_flat()
+
+    def _declare_flat(self) -> None:
+        """A Parameter for all weights in one row, without which 2.6.2 reads no file of the program; files
+        alone hold its value (`fluidlite/saving/flat_weights.py`).
+        """
+        if all(param is not None for param in self._parameters.values()):
+            size = sum(math.prod(param.shape) for param in self._parameters.values())
+            self.create_parameter([size], default_initializer=Constant(0.0))
 
     def _own(self, cell: Any, suffix: str) -> None:
         """Show the cell's parameters as this layer's, too."""

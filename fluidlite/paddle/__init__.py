@@ -27,7 +27,7 @@ _NAMES = LazyNames(
         "fluidlite.reading.decorators": "batch",
         **FUNCTIONS,
     },
-    "amp callbacks compat dataset device distributed framework hapi io metric nn optimizer reader "
+    "amp callbacks compat dataset device distributed framework hapi io linalg metric nn optimizer reader "
     "regularizer static tensor utils version vision",
     {
         "dtype": VarType,

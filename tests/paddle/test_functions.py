@@ -22,10 +22,25 @@ RECORDED: dict[str, Any] = json.loads(gzip.decompress(PATH.read_bytes()))
 RTOL, ATOL = 2e-5, 2e-6
 # 2.6.2 writes ops for its own assertions on Variables that nothing reads
 ASSERTED = {"paddle.expand(v, [k, 3])": 3, "x[k]": 2, "t[k, 1]": 2}
-# 2.6.2 adds up the wrong rows
-GRADIENT_IS_WRONG = {"paddle.gather(x, i, axis=1)": "x", "paddle.gather(t, i, axis=2)": "t"}
+# 2.6.2 adds up the wrong rows, and leaves gradients beside the triangle that counts
+GRADIENT_IS_WRONG = {
+    "paddle.gather(x, i, axis=1)": "x",
+    "paddle.gather(t, i, axis=2)": "t",
+    "paddle.linalg.triangular_solve(s, paddle.eye(3), False, False, True)": "s",
+}
 # 2.6.2 takes the third dimension of the result for the second one's
-DECLARED_BETTER = {"paddle.expand(x, [4, -1, 3])": [4, 2, 3]}
+DECLARED_BETTER = {
+    "paddle.expand(x, [4, -1, 3])": [4, 2, 3],
+    # and declares the results of these like their operands
+    "paddle.linalg.det(s)": [],
+    "paddle.linalg.det(m)": [],
+    "paddle.linalg.det(paddle.expand(s, [2, 3, 3]))": [2],
+    "paddle.linalg.slogdet(s)": [2],
+    "paddle.linalg.slogdet(m)": [2],
+    "paddle.linalg.slogdet(paddle.expand(s, [2, 3, 3]))": [2, 2],
+}
+# other ops for the same numbers
+COMPOSED_OTHERWISE = ("paddle.linalg.cond(", "paddle.linalg.pinv(")
 
 
 def same(found: Any, wanted: Any) -> bool:
@@ -94,8 +109,9 @@ def test_expression(code: str) -> None:
     if code in DECLARED_BETTER:
         assert declared == [DECLARED_BETTER[code]] != wanted["declared"]
     else:
-        lines = differences(built.ops, without_assertions(code, wanted["ops"]))
-        assert not lines, "\n".join(lines)
+        if not code.startswith(COMPOSED_OTHERWISE):
+            lines = differences(built.ops, without_assertions(code, wanted["ops"]))
+            assert not lines, "\n".join(lines)
         assert declared == wanted["declared"]
     values = built.run()
     assert len(values) == len(wanted["values"])

@@ -132,7 +132,7 @@ def _(
 
 
 # ---------------------------------------------------------------------- square matrices
-def _square(type: str, shape: tuple[int, ...]) -> None:
+def check_square(type: str, shape: tuple[int, ...]) -> None:
     if len(shape) < 2 or (shape[-1] != shape[-2] and -1 not in shape[-2:]):
         raise ShapeError(
             f"op {type!r}: the last two dimensions must be equal, but the shape is {list(shape)}"
@@ -144,7 +144,7 @@ inverse = Op("inverse", "Input -> Output")
 
 @inverse.shape
 def _(Input: Spec) -> Spec:
-    _square("inverse", Input.shape)
+    check_square("inverse", Input.shape)
     return Spec(Input.shape, Input.dtype)
 
 
@@ -164,7 +164,7 @@ cholesky = Op("cholesky", "X -> Out", attrs={"upper": False})
 
 @cholesky.shape
 def _(X: Spec) -> Spec:
-    _square("cholesky", X.shape)
+    check_square("cholesky", X.shape)
     return Spec(X.shape, X.dtype)
 
 

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from fluidlite.base.dtypes import Array
+import numpy as np
+
+from fluidlite.base.dtypes import Array, VarType, to_numpy
 from fluidlite.base.errors import ShapeError
 from fluidlite.base.registry import AttrType, Op, Spec, later, required
 
@@ -148,3 +150,67 @@ def _(xp: Any, X: Array, dOut: Array, offset: int) -> Array:
     out = xp.zeros(X.shape, dOut.dtype)
     out[steps + max(-offset, 0), steps + max(offset, 0)] = dOut
     return out
+
+
+diagonal = Op("diagonal", "Input -> Out", attrs={"offset": 0, "axis1": 0, "axis2": 1}, lod=None)
+
+
+@diagonal.shape
+def _(Input: Spec, offset: int, axis1: int, axis2: int) -> Spec:
+    one, other = _axes("diagonal", len(Input.shape), axis1, axis2)
+    rows, columns = Input.shape[one], Input.shape[other]
+    rest = [dim for i, dim in enumerate(Input.shape) if i not in (one, other)]
+    if -1 in (rows, columns):
+        return Input.with_shape((*rest, -1))
+    length = min(rows, columns - offset) if offset >= 0 else min(rows + offset, columns)
+    return Input.with_shape((*rest, max(length, 0)))
+
+
+@diagonal.kernel
+def _(xp: Any, Input: Array, offset: int, axis1: int, axis2: int) -> Array:
+    return xp.diagonal(Input, offset, axis1, axis2).copy()
+
+
+@diagonal.grad("Input")
+def _(xp: Any, Input: Array, dOut: Array, offset: int, axis1: int, axis2: int) -> Array:
+    found = xp.zeros(Input.shape, dOut.dtype)
+    moved = xp.moveaxis(found, (axis1, axis2), (-2, -1))
+    steps = xp.arange(dOut.shape[-1])
+    moved[..., steps + max(-offset, 0), steps + max(offset, 0)] = dOut
+    return found
+
+
+# ---------------------------------------------------------------------- places
+_INT64 = int(VarType.INT64)
+tril_indices = Op(
+    "tril_indices",
+    "-> out",
+    attrs={"rows": required(AttrType.INT), "cols": required(AttrType.INT), "offset": 0, "dtype": _INT64},
+    lod=None,
+)
+triu_indices = Op(
+    "triu_indices",
+    "-> out",
+    attrs={"row": required(AttrType.INT), "col": required(AttrType.INT), "offset": 0, "dtype": _INT64},
+    lod=None,
+)
+
+
+@tril_indices.shape
+def _(rows: int, cols: int, offset: int, dtype: int) -> Spec:
+    return Spec((2, len(np.tril_indices(rows, offset, cols)[0])), VarType(dtype))
+
+
+@tril_indices.kernel
+def _(xp: Any, rows: int, cols: int, offset: int, dtype: int) -> Array:
+    return xp.asarray(np.stack(np.tril_indices(rows, offset, cols)).astype(to_numpy(VarType(dtype))))
+
+
+@triu_indices.shape
+def _(row: int, col: int, offset: int, dtype: int) -> Spec:
+    return Spec((2, len(np.triu_indices(row, offset, col)[0])), VarType(dtype))
+
+
+@triu_indices.kernel
+def _(xp: Any, row: int, col: int, offset: int, dtype: int) -> Array:
+    return xp.asarray(np.stack(np.triu_indices(row, offset, col)).astype(to_numpy(VarType(dtype))))

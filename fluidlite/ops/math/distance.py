@@ -275,3 +275,34 @@ def _(
 @center_loss.grad("X")
 def _(X: Array, SampleCenterDiff: Array, dLoss: Array) -> Any:
     return dLoss.reshape(len(X), *(1,) * (X.ndim - 1)) * SampleCenterDiff
+
+
+renorm = Op("renorm", "X -> Out", attrs={"p": 2.0, "axis": -1, "max_norm": 1.0})
+
+
+@renorm.shape
+def _(X: Spec) -> Spec:
+    return Spec(X.shape, X.dtype)
+
+
+def _excess(xp: Any, x: Array, p: float, axis: int, most: float) -> tuple[Array, Array, Array]:
+    """The p-norm of each slice along `axis`, what it is multiplied by, and True where it is too large."""
+    others = tuple(i for i in range(x.ndim) if i != axis % x.ndim)
+    norm = (abs(x) ** p).sum(axis=others, keepdims=True) ** (1 / p)
+    large = norm > most
+    return norm, xp.where(large, most / (norm + 1e-7), 1), large
+
+
+@renorm.kernel
+def _(xp: Any, X: Array, p: float, axis: int, max_norm: float) -> Array:
+    return (X * _excess(xp, X, p, axis, max_norm)[1]).astype(X.dtype)
+
+
+@renorm.grad("X")
+def _(xp: Any, X: Array, dOut: Array, p: float, axis: int, max_norm: float) -> Array:
+    norm, factor, large = _excess(xp, X, p, axis, max_norm)
+    others = tuple(i for i in range(X.ndim) if i != axis % X.ndim)
+    safe = xp.where(norm > 0, norm, 1)
+    slope = xp.sign(X) * (abs(X) / safe) ** (p - 1)
+    pull = (dOut * X).sum(axis=others, keepdims=True) * max_norm / (safe + 1e-7) ** 2
+    return (dOut * factor - xp.where(large, pull * slope, 0)).astype(X.dtype)

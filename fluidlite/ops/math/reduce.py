@@ -137,6 +137,8 @@ reduce_min = _reduction("reduce_min", lambda xp, x, axes, keep: x.min(axes, keep
 reduce_prod = _reduction("reduce_prod", lambda xp, x, axes, keep: x.prod(axes, x.dtype, keepdims=keep))
 reduce_all = _reduction("reduce_all", lambda xp, x, axes, keep: x.all(axes, keepdims=keep))
 reduce_any = _reduction("reduce_any", lambda xp, x, axes, keep: x.any(axes, keepdims=keep))
+reduce_amax = _reduction("reduce_amax", lambda xp, x, axes, keep: x.max(axes, keepdims=keep))
+reduce_amin = _reduction("reduce_amin", lambda xp, x, axes, keep: x.min(axes, keepdims=keep))
 frobenius_norm = _reduction("frobenius_norm", _norm, slots="X. -> Out")
 
 
@@ -169,6 +171,18 @@ def _gradient_of_extreme(X: Array, Out: Array, dOut: Array, dim: list[int], redu
 
 reduce_max.grad("X")(_gradient_of_extreme)
 reduce_min.grad("X")(_gradient_of_extreme)
+
+
+def _gradient_shared(xp: Any, X: Array, Out: Array, dOut: Array, dim: list[int], reduce_all: bool) -> Any:
+    """Elements that are equal share the gradient."""
+    out, d = _spread(X, dim, reduce_all, Out, dOut)
+    found = out == X
+    count = found.sum(axis=reduced_axes("amax", X.ndim, dim, reduce_all), keepdims=True)
+    return (found * d / count).astype(X.dtype)
+
+
+reduce_amax.grad("X")(_gradient_shared)
+reduce_amin.grad("X")(_gradient_shared)
 
 
 @reduce_prod.grad("X")

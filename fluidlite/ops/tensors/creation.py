@@ -452,7 +452,11 @@ def _(X: Spec, dtype: int) -> Spec:
 def _(xp: Any, X: Array, value: float, dtype: int) -> Array:
     kind = X.dtype if dtype < 0 else to_numpy(VarType(dtype))
     limits: Any = {"f": np.finfo, "i": np.iinfo, "u": np.iinfo}.get(kind.kind)
-    if limits is not None and not limits(kind).min <= value <= limits(kind).max:
+    if (
+        limits is not None
+        and not (kind.kind == "f" and math.isinf(value))
+        and not limits(kind).min <= value <= limits(kind).max
+    ):
         raise EnforceNotMet(
             f"op 'fill_any_like': {value} is outside of {kind}, which ends at {limits(kind).max}"
         )

@@ -9,6 +9,7 @@ import numpy as np
 from fluidlite.base.dtypes import Array
 from fluidlite.base.errors import ShapeError
 from fluidlite.base.registry import Op, Spec, same_as
+from fluidlite.ops.kernels.numbers import check_axes, ints
 
 masked_select = Op("masked_select", "X Mask -> Y", lod=None)
 
@@ -30,6 +31,38 @@ def _(xp: Any, X: Array, Mask: Array, dY: Array) -> Array:
     spread = xp.zeros(shape, dY.dtype)
     spread[xp.broadcast_to(Mask, shape)] = dY
     return _summed_to(spread, X.shape)
+
+
+def _spread_places(xp: Any, indices: list[Array], rank: int) -> tuple[Any, ...]:
+    """Masks as the places where they hold."""
+    places: list[Any] = []
+    for index in indices:
+        places += list(xp.nonzero(index)) if index.dtype.kind == "b" else [index]
+    return (*places, *(slice(None),) * (rank - len(places)))
+
+
+index_put = Op("index_put", "x indices* value -> out", attrs={"accumulate": False}, lod=None)
+index_put.shape(same_as("x"))
+
+
+@index_put.kernel
+def _(xp: Any, x: Array, indices: list[Array], value: Array, accumulate: bool) -> Array:
+    out, where = x.copy(), _spread_places(xp, indices, x.ndim)
+    if accumulate:
+        xp.add.at(out, where, value)
+    else:
+        out[where] = value
+    return out
+
+
+@index_put.grad("x value")
+def _(
+    xp: Any, x: Array, indices: list[Array], value: Array, dout: Array, accumulate: bool
+) -> tuple[Array, Array]:
+    where, d = _spread_places(xp, indices, x.ndim), dout.copy()
+    if not accumulate:
+        d[where] = 0
+    return d, _summed_to(dout[where], value.shape)
 
 
 def _summed_to(d: Array, shape: tuple[int, ...]) -> Array:
@@ -101,6 +134,12 @@ def _(
     d_input = dResult.copy()
     if Reduce == "assign":
         d_input[where] = 0
+    if Reduce in ("mul", "multiply"):
+        value = xp.broadcast_to(Value, Index.shape)
+        factor = xp.ones_like(Input)
+        xp.multiply.at(factor, where, value)
+        d_value = (dResult * Input * factor)[where] / value
+        return d_input * factor, _summed_to(d_value, Value.shape)
     return d_input, _summed_to(xp.broadcast_to(dResult[where], Index.shape), Value.shape)
 
 
@@ -118,3 +157,34 @@ def _(xp: Any, X: Array, Index: Array, AddValue: Array, axis: int) -> Array:
 @index_add.grad("X AddValue")
 def _(xp: Any, Index: Array, dOut: Array, axis: int) -> tuple[Array, Array]:
     return dOut.copy(), xp.take(dOut, Index.reshape(-1), axis=axis)
+
+
+repeat_interleave = Op(
+    "repeat_interleave", "X RepeatsTensor? -> Out", attrs={"Repeats": 1, "dim": 0}, lod=None
+)
+
+
+@repeat_interleave.shape
+def _(X: Spec, RepeatsTensor: Spec | None, Repeats: int, dim: int) -> Spec:
+    check_axes("repeat_interleave", X.shape, [dim])
+    shape = list(X.shape)
+    known = RepeatsTensor is None and shape[dim] >= 0
+    shape[dim] = shape[dim] * Repeats if known else -1
+    return X.with_shape(shape)
+
+
+def _repeats(RepeatsTensor: Array | None, Repeats: int) -> int | list[int]:
+    return Repeats if RepeatsTensor is None else ints(RepeatsTensor)
+
+
+@repeat_interleave.kernel
+def _(xp: Any, X: Array, RepeatsTensor: Array | None, Repeats: int, dim: int) -> Array:
+    return xp.repeat(X, _repeats(RepeatsTensor, Repeats), axis=dim)
+
+
+@repeat_interleave.grad("X")
+def _(xp: Any, X: Array, RepeatsTensor: Array | None, dOut: Array, Repeats: int, dim: int) -> Array:
+    owners = np.repeat(np.arange(X.shape[dim]), _repeats(RepeatsTensor, Repeats))
+    found = xp.zeros(X.shape, dOut.dtype)
+    xp.add.at(xp.moveaxis(found, dim, 0), xp.asarray(owners), xp.moveaxis(dOut, dim, 0))
+    return found

@@ -34,4 +34,22 @@ FUNCTIONS = {
     "fluidlite.paddle.tensor.search": (
         "argmax argmin argsort index_sample index_select masked_select nonzero sort topk where"
     ),
+    "fluidlite.paddle.tensor.special": (
+        "acosh asinh atan2 atanh bitwise_and bitwise_not bitwise_or bitwise_xor deg2rad digamma "
+        "erfinv floor_mod fmax fmin frac frexp heaviside hypot i0 i0e i1 i1e ldexp lerp lgamma "
+        "logaddexp logit multigammaln nan_to_num neg nextafter polygamma rad2deg remainder sgn "
+        "trunc"
+    ),
+    "fluidlite.paddle.tensor.statistics": (
+        "amax amin bincount bucketize count_nonzero cummax cummin cumprod kthvalue logcumsumexp "
+        "mode nanmean nanmedian nanquantile nansum quantile searchsorted unique_consecutive"
+    ),
+    "fluidlite.paddle.tensor.arranging": (
+        "atleast_1d atleast_2d atleast_3d broadcast_shape cdist clone cumulative_trapezoid diagflat "
+        "diagonal diff index_add index_fill index_put inner is_complex is_floating_point is_integer "
+        "masked_fill moveaxis outer put_along_axis renorm repeat_interleave reverse rot90 take "
+        "take_along_axis tensordot trapezoid tril_indices triu_indices unflatten vsplit"
+    ),
+    "fluidlite.paddle.nn.functional.vision": "diag_embed",
+    "fluidlite.layers.tensors.indexing": "crop=crop_tensor",
 }

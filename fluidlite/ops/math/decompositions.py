@@ -1,0 +1,255 @@
+"""Decompositions of matrices that came with PaddlePaddle 2.x: QR, SVD, LU, symmetric eigenvalues."""
+
+from __future__ import annotations
+
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from fluidlite.base.dtypes import Array, VarType
+from fluidlite.base.errors import KernelError, ShapeError
+from fluidlite.base.registry import Op, Spec
+from fluidlite.ops.math.algebra import check_square
+from fluidlite.ops.math.systems import turned
+
+Maybe: TypeAlias = "Array | None"
+
+
+def _need_matrices(type: str, X: Spec) -> tuple[int, int]:
+    if len(X.shape) < 2:
+        raise ShapeError(f"op {type!r}: X must hold matrices, but has the shape {list(X.shape)}")
+    return X.shape[-2], X.shape[-1]
+
+
+def _or_zeros(xp: Any, d: Maybe, like: Array) -> Array:
+    return xp.zeros_like(like) if d is None else d
+
+
+# ---------------------------------------------------------------------- QR
+qr = Op("qr", "X -> Q R", attrs={"mode": "reduced"}, lod=None)
+
+
+@qr.shape
+def _(X: Spec, mode: str) -> tuple[Spec, Spec]:
+    rows, columns = _need_matrices("qr", X)
+    if mode not in ("reduced", "complete", "r"):
+        raise ShapeError(f"op 'qr': mode is 'reduced', 'complete' or 'r', not {mode!r}")
+    lead, size = X.shape[:-2], rows if mode == "complete" else min(rows, columns)
+    q = (0,) if mode == "r" else (*lead, rows, size)
+    return X.with_shape(q), X.with_shape((*lead, size, columns))
+
+
+@qr.kernel
+def _(xp: Any, X: Array, mode: str) -> tuple[Array, Array]:
+    if mode == "r":
+        return xp.zeros(0, X.dtype), xp.linalg.qr(X, mode="r")
+    return tuple(xp.linalg.qr(X, mode=mode))
+
+
+def _qr_back(xp: Any, q: Array, r: Array, dq: Array, dr: Array) -> Array:
+    """For matrices of no more columns than rows (Walter and Lehmann, 2010)."""
+    inner = r @ turned(dr) - turned(dq) @ q
+    lower = xp.tril(inner, -1)
+    whole = xp.tril(inner) + turned(lower)
+    return turned(xp.linalg.solve(r, turned(dq + q @ whole)))
+
+
+@qr.grad("X")
+def _(xp: Any, X: Array, Q: Array, R: Array, dQ: Maybe, dR: Maybe, mode: str) -> Array:
+    rows, columns = X.shape[-2:]
+    if mode == "r" or (mode == "complete" and rows > columns):
+        raise KernelError(f"op 'qr': there is no gradient in mode {mode!r} of X{list(X.shape)}")
+    dq, dr = _or_zeros(xp, dQ, Q), _or_zeros(xp, dR, R)
+    if rows >= columns:
+        return _qr_back(xp, Q, R, dq, dr)
+    first, rest = dr[..., :rows], dr[..., rows:]
+    dq = dq + X[..., rows:] @ turned(rest)
+    left = _qr_back(xp, Q, R[..., :rows], dq, first)
+    return xp.concatenate([left, Q @ rest], axis=-1)
+
+
+# ---------------------------------------------------------------------- singular values
+svd = Op("svd", "X -> U S VH", attrs={"full_matrices": False}, lod=None)
+
+
+@svd.shape
+def _(X: Spec, full_matrices: bool) -> dict[str, Spec]:
+    rows, columns = _need_matrices("svd", X)
+    lead, size = X.shape[:-2], min(rows, columns)
+    left, right = (rows, columns) if full_matrices else (size, size)
+    shapes = {"U": (*lead, rows, left), "S": (*lead, size), "VH": (*lead, right, columns)}
+    return {slot: X.with_shape(shape) for slot, shape in shapes.items()}
+
+
+@svd.kernel
+def _(xp: Any, X: Array, full_matrices: bool) -> dict[str, Array]:
+    return dict(zip(("U", "S", "VH"), xp.linalg.svd(X, full_matrices=full_matrices), strict=True))
+
+
+def _inverse_gaps(xp: Any, values: Array) -> Array:
+    """1 / (values[j] - values[i]), 0 on the diagonal."""
+    gaps = values[..., None, :] - values[..., :, None]
+    eye = xp.eye(values.shape[-1], dtype=values.dtype)
+    return (1 - eye) / (gaps + eye)
+
+
+@svd.grad("X")
+def _(
+    xp: Any, X: Array, U: Array, S: Array, VH: Array, dU: Maybe, dS: Maybe, dVH: Maybe, full_matrices: bool
+) -> Array:
+    """As Townsend has it in "Differentiating the singular value decomposition" (2016)."""
+    count = S.shape[-1]
+    u, vh = U[..., :count], VH[..., :count, :]
+    v = turned(vh)
+    du = xp.zeros_like(u) if dU is None else dU[..., :count]
+    dv = xp.zeros_like(v) if dVH is None else turned(dVH[..., :count, :])
+    s, gaps = S[..., None, :], _inverse_gaps(xp, S * S)
+    middle = _diagonal(xp, _or_zeros(xp, dS, S))
+    turn = turned(u) @ du
+    middle = middle + gaps * (turn - turned(turn)) * s
+    turn = turned(v) @ dv
+    middle = middle + turned(s) * gaps * (turn - turned(turn))
+    found = u @ middle @ vh
+    found = found + (du / s - u @ (turned(u) @ (du / s))) @ vh
+    return found + u @ turned(dv / s - v @ (turned(v) @ (dv / s)))
+
+
+def _diagonal(xp: Any, values: Array) -> Array:
+    return values[..., None] * xp.eye(values.shape[-1], dtype=values.dtype)
+
+
+# ---------------------------------------------------------------------- eigenvalues
+_EIGEN = "X -> Eigenvalues Eigenvectors"
+
+
+def _eigen_shapes(type: str, X: Spec) -> tuple[Spec, Spec]:
+    check_square(type, X.shape)
+    return X.with_shape(X.shape[:-1]), Spec(X.shape, X.dtype)
+
+
+eigh = Op("eigh", _EIGEN, attrs={"UPLO": "L"}, lod=None)
+eigvalsh = Op("eigvalsh", _EIGEN, attrs={"UPLO": "L", "is_test": False}, lod=None)
+
+
+@eigh.shape
+def _(X: Spec) -> tuple[Spec, Spec]:
+    return _eigen_shapes("eigh", X)
+
+
+@eigh.kernel
+def _(xp: Any, X: Array, UPLO: str) -> tuple[Array, Array]:
+    return tuple(xp.linalg.eigh(X, UPLO))
+
+
+@eigh.grad("X")
+def _(xp: Any, Eigenvalues: Array, Eigenvectors: Array, dEigenvalues: Maybe, dEigenvectors: Maybe) -> Array:
+    v, inner = Eigenvectors, _diagonal(xp, _or_zeros(xp, dEigenvalues, Eigenvalues))
+    if dEigenvectors is not None:
+        inner = inner + _inverse_gaps(xp, Eigenvalues) * (turned(v) @ dEigenvectors)
+    return v @ inner @ turned(v)
+
+
+@eigvalsh.shape
+def _(X: Spec) -> tuple[Spec, Spec]:
+    return _eigen_shapes("eigvalsh", X)
+
+
+@eigvalsh.kernel
+def _(xp: Any, X: Array, UPLO: str) -> tuple[Array, Array]:
+    return tuple(xp.linalg.eigh(X, UPLO))
+
+
+@eigvalsh.grad("X")
+def _(xp: Any, Eigenvectors: Array, dEigenvalues: Array) -> Array:
+    return Eigenvectors @ _diagonal(xp, dEigenvalues) @ turned(Eigenvectors)
+
+
+# ---------------------------------------------------------------------- LU
+lu = Op("lu", "X -> Out Pivots Infos", attrs={"pivots": True}, lod=None)
+
+
+@lu.shape
+def _(X: Spec) -> tuple[Spec, Spec, Spec]:
+    rows, columns = _need_matrices("lu", X)
+    lead = X.shape[:-2]
+    pivots = Spec((*lead, min(rows, columns)), VarType.INT32)
+    return Spec(X.shape, X.dtype), pivots, Spec(lead or (1,), VarType.INT32)
+
+
+@lu.kernel
+def _(xp: Any, X: Array) -> tuple[Array, Array, Array]:
+    """L below the diagonal and U from it on, the rows that were exchanged, counted from 1, and 0 or the place
+    of a pivot that is 0.
+    """
+    # start-up time: few programs need it
+    if xp is np:
+        from scipy.linalg import lapack
+    else:
+        raise KernelError("op 'lu': there is no kernel for CUDA devices")
+    factor = lapack.dgetrf if X.dtype == np.float64 else lapack.sgetrf
+    found = [factor(matrix) for matrix in X.reshape(-1, *X.shape[-2:])]
+    lead = X.shape[:-2]
+    out = np.stack([one[0] for one in found]).reshape(X.shape)
+    pivots = np.stack([one[1] + 1 for one in found]).astype("int32")
+    infos = np.array([one[2] for one in found], "int32")
+    return out, pivots.reshape(*lead, -1), infos.reshape(lead or (1,))
+
+
+def _permutation(xp: Any, pivots: Array, rows: int) -> Array:
+    """The matrices P with X = P L U."""
+    flat = pivots.reshape(-1, pivots.shape[-1])
+    found = np.zeros((len(flat), rows, rows))
+    for number, line in enumerate(flat.tolist()):
+        order = list(range(rows))
+        for place, other in enumerate(line):
+            order[place], order[other - 1] = order[other - 1], order[place]
+        found[number, order, range(rows)] = 1
+    return xp.asarray(found.reshape(*pivots.shape[:-1], rows, rows))
+
+
+def _halves(xp: Any, x: Array) -> tuple[Array, Array]:
+    """L, with ones on its diagonal, and U."""
+    size = min(x.shape[-2:])
+    lower = xp.tril(x[..., :size], -1) + xp.eye(x.shape[-2], size, dtype=x.dtype)
+    return lower, xp.triu(x[..., :size, :])
+
+
+@lu.grad("X")
+def _(xp: Any, Out: Array, Pivots: Array, dOut: Array) -> Array:
+    if Out.shape[-1] != Out.shape[-2]:
+        raise KernelError(f"op 'lu': there is a gradient for square matrices alone, not {list(Out.shape)}")
+    lower, upper = _halves(xp, Out)
+    inner = xp.tril(turned(lower) @ xp.tril(dOut, -1), -1) + xp.triu(xp.triu(dOut) @ turned(upper))
+    found = xp.linalg.solve(turned(lower), inner)
+    found = turned(xp.linalg.solve(upper, turned(found)))
+    return (_permutation(xp, Pivots, Out.shape[-1]) @ found).astype(Out.dtype)
+
+
+lu_unpack = Op(
+    "lu_unpack", "X Pivots -> Pmat L U", attrs={"unpack_ludata": True, "unpack_pivots": True}, lod=None
+)
+
+
+@lu_unpack.shape
+def _(X: Spec) -> tuple[Spec, Spec, Spec]:
+    rows, columns = _need_matrices("lu_unpack", X)
+    lead, size = X.shape[:-2], min(rows, columns)
+    shapes = ((rows, rows), (rows, size), (size, columns))
+    first, second, third = (X.with_shape((*lead, *shape)) for shape in shapes)
+    return first, second, third
+
+
+@lu_unpack.kernel
+def _(xp: Any, X: Array, Pivots: Array) -> tuple[Array, Array, Array]:
+    return (_permutation(xp, Pivots, X.shape[-2]).astype(X.dtype), *_halves(xp, X))
+
+
+@lu_unpack.grad("X")
+def _(xp: Any, X: Array, dL: Maybe, dU: Maybe) -> Array:
+    size = min(X.shape[-2:])
+    found = xp.zeros_like(X)
+    if dL is not None:
+        found[..., :size] += xp.tril(dL, -1)
+    if dU is not None:
+        found[..., :size, :] += xp.triu(dU)
+    return found

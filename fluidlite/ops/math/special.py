@@ -1,0 +1,151 @@
+"""Special functions of elements: gamma and Bessel functions, inverses of erf, sigmoid, hyperbolic ones."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from fluidlite.base.dtypes import Array, VarType
+from fluidlite.base.registry import Op, Spec, same_as
+
+Gradient = Callable[[Any, Any, Array, Array], Any]
+"""The gradient of (xp, special, x, out), which is multiplied by that of the result."""
+
+
+def _special(xp: Any) -> Any:
+    """`scipy.special`, or CuPy's copy of it."""
+    # imported when it is called: SciPy is slow to start, and few programs need it
+    if xp is np:
+        from scipy import special
+    else:
+        from cupyx.scipy import special  # type: ignore[import-not-found,no-redef]
+    return special
+
+
+def _of_float(slot: str) -> Callable[..., Spec]:
+    """A result of the operand's shape; whole numbers give double precision."""
+
+    def rule(spec: Spec) -> Spec:
+        whole = spec.dtype not in (VarType.FP16, VarType.BF16, VarType.FP32, VarType.FP64)
+        return Spec(spec.shape, VarType.FP64 if whole else spec.dtype)
+
+    rules: dict[str, Callable[..., Spec]] = {"X": lambda X: rule(X), "x": lambda x: rule(x)}
+    return rules[slot]
+
+
+def _real(x: Array) -> Array:
+    return x if x.dtype.kind == "f" else x.astype("float64")
+
+
+def _function(type: str, forward: Callable[[Any, Any, Array], Any], slope: Gradient) -> None:
+    """An op `X -> Out` of elements."""
+    op = Op(type, "X -> Out")
+    op.shape(_of_float("X"))
+
+    @op.kernel
+    def _(xp: Any, X: Array) -> Array:
+        x = _real(X)
+        return xp.asarray(forward(xp, _special(xp), x)).astype(x.dtype)
+
+    @op.grad("X")
+    def _(xp: Any, X: Array, Out: Array, dOut: Array) -> Array:
+        return (dOut * slope(xp, _special(xp), _real(X), Out)).astype(X.dtype)
+
+
+def _later_function(type: str, forward: Callable[[Any, Any, Array], Any], slope: Gradient) -> None:
+    """An op `x -> out`, as those that came last spell it."""
+    op = Op(type, "x -> out")
+    op.shape(_of_float("x"))
+
+    @op.kernel
+    def _(xp: Any, x: Array) -> Array:
+        value = _real(x)
+        return xp.asarray(forward(xp, _special(xp), value)).astype(value.dtype)
+
+    @op.grad("x")
+    def _(xp: Any, x: Array, out: Array, dout: Array) -> Array:
+        return (dout * slope(xp, _special(xp), _real(x), out)).astype(x.dtype)
+
+
+_function("acosh", lambda xp, _, x: xp.arccosh(x), lambda xp, _, x, out: 1 / xp.sqrt(x * x - 1))
+_function("asinh", lambda xp, _, x: xp.arcsinh(x), lambda xp, _, x, out: 1 / xp.sqrt(x * x + 1))
+_function("atanh", lambda xp, _, x: xp.arctanh(x), lambda xp, _, x, out: 1 / (1 - x * x))
+_function("lgamma", lambda _, special, x: special.gammaln(x), lambda _, special, x, out: special.digamma(x))
+_function(
+    "digamma", lambda _, special, x: special.digamma(x), lambda _, special, x, out: special.polygamma(1, x)
+)
+_function(
+    "erfinv",
+    lambda _, special, x: special.erfinv(x),
+    lambda xp, _, x, out: math.sqrt(math.pi) / 2 * xp.exp(out * out),
+)
+
+
+# ---------------------------------------------------------------------- modified Bessel functions
+def _slope_of_i1(xp: Any, special: Any, x: Array, out: Array) -> Array:
+    safe = xp.where(x == 0, 1, x)
+    return xp.where(x == 0, 0.5, special.i0(x) - out / safe)
+
+
+def _slope_of_i1e(xp: Any, special: Any, x: Array, out: Array) -> Array:
+    safe = xp.where(x == 0, 1, x)
+    return xp.where(x == 0, 0.5, special.i0e(x) - out * (xp.sign(x) + 1 / safe))
+
+
+_later_function("i0", lambda _, special, x: special.i0(x), lambda _, special, x, out: special.i1(x))
+_later_function(
+    "i0e", lambda _, special, x: special.i0e(x), lambda xp, special, x, out: special.i1e(x) - xp.sign(x) * out
+)
+_later_function("i1", lambda _, special, x: special.i1(x), _slope_of_i1)
+_later_function("i1e", lambda _, special, x: special.i1e(x), _slope_of_i1e)
+
+
+# ---------------------------------------------------------------------- with a number
+polygamma = Op("polygamma", "x -> out", attrs={"n": 0})
+polygamma.shape(same_as("x"))
+
+
+@polygamma.kernel
+def _(xp: Any, x: Array, n: int) -> Array:
+    return xp.asarray(_special(xp).polygamma(n, x)).astype(x.dtype)
+
+
+@polygamma.grad("x")
+def _(xp: Any, x: Array, dout: Array, n: int) -> Array:
+    return (dout * _special(xp).polygamma(n + 1, x)).astype(x.dtype)
+
+
+logit = Op("logit", "X -> Out", attrs={"eps": 1e-6})
+logit.shape(same_as("X"))
+
+
+@logit.kernel
+def _(xp: Any, X: Array, eps: float) -> Array:
+    """log(x / (1 - x)), with x held within [eps, 1 - eps]; NaN outside of [0, 1] without eps."""
+    x = xp.clip(X, eps, 1 - eps) if eps else X
+    return xp.log(x / (1 - x)).astype(X.dtype)
+
+
+@logit.grad("X")
+def _(xp: Any, X: Array, dOut: Array, eps: float) -> Array:
+    slope = dOut / (X * (1 - X))
+    if not eps:
+        return xp.where((X < 0) | (X > 1), xp.nan, slope).astype(X.dtype)
+    return xp.where((X < eps) | (X > 1 - eps), 0, slope).astype(X.dtype)
+
+
+trunc = Op("trunc", "X -> Out")
+trunc.shape(same_as("X"))
+
+
+@trunc.kernel
+def _(xp: Any, X: Array) -> Array:
+    return xp.trunc(X).astype(X.dtype)
+
+
+@trunc.grad("X")
+def _(xp: Any, dOut: Array) -> Array:
+    return xp.zeros_like(dOut)

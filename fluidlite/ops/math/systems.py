@@ -1,0 +1,301 @@
+"""Determinants, linear systems, powers and products of matrices, as PaddlePaddle 2.x has them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from fluidlite.base.dtypes import Array, VarType
+from fluidlite.base.errors import ShapeError
+from fluidlite.base.registry import Op, Spec
+from fluidlite.ops.math.algebra import check_square
+
+
+def turned(x: Array) -> Array:
+    """Each matrix with rows and columns exchanged."""
+    found: Array = x.swapaxes(-1, -2)
+    return found
+
+
+def summed_to(d: Array, shape: tuple[int, ...]) -> Array:
+    """A gradient added up over the batches along which an operand was repeated."""
+    lead = d.ndim - len(shape)
+    axes = (*range(lead), *(lead + i for i, dim in enumerate(shape) if dim == 1 and d.shape[lead + i] != 1))
+    found: Array = d.sum(axis=axes, keepdims=True).reshape(shape) if axes else d
+    return found
+
+
+# ---------------------------------------------------------------------- determinants
+determinant = Op("determinant", "Input -> Out", lod=None)
+
+
+@determinant.shape
+def _(Input: Spec) -> Spec:
+    check_square("determinant", Input.shape)
+    return Input.with_shape(Input.shape[:-2])
+
+
+@determinant.kernel
+def _(xp: Any, Input: Array) -> Array:
+    return xp.asarray(xp.linalg.det(Input))
+
+
+@determinant.grad("Input")
+def _(xp: Any, Input: Array, Out: Array, dOut: Array) -> Array:
+    return (dOut * Out)[..., None, None] * turned(xp.linalg.inv(Input))
+
+
+slogdeterminant = Op("slogdeterminant", "Input -> Out", lod=None)
+
+
+@slogdeterminant.shape
+def _(Input: Spec) -> Spec:
+    check_square("slogdeterminant", Input.shape)
+    return Input.with_shape((2, *Input.shape[:-2]))
+
+
+@slogdeterminant.kernel
+def _(xp: Any, Input: Array) -> Array:
+    """The signs of the determinants, and the logarithms of their sizes."""
+    return xp.stack([xp.asarray(part).astype(Input.dtype) for part in xp.linalg.slogdet(Input)])
+
+
+@slogdeterminant.grad("Input")
+def _(xp: Any, Input: Array, dOut: Array) -> Array:
+    return dOut[1][..., None, None] * turned(xp.linalg.inv(Input))
+
+
+# ---------------------------------------------------------------------- systems
+def _solution_shape(type: str, square: Spec, right: Spec) -> tuple[int, ...]:
+    """The shape of the solutions; ShapeError where the matrices do not fit."""
+    check_square(type, square.shape)
+    rows = right.shape[-1] if len(right.shape) == 1 else right.shape[-2]
+    if rows != square.shape[-1] and -1 not in (rows, square.shape[-1]):
+        raise ShapeError(
+            f"op {type!r}: a matrix {list(square.shape)} and a right side {list(right.shape)} differ in rows"
+        )
+    if len(right.shape) == 1:
+        return square.shape[:-1]
+    lead = np.broadcast_shapes(*(tuple(max(dim, 1) for dim in one.shape[:-2]) for one in (square, right)))
+    return (*lead, *right.shape[-2:])
+
+
+solve = Op("solve", "X Y -> Out", lod=None)
+
+
+@solve.shape
+def _(X: Spec, Y: Spec) -> Spec:
+    return X.with_shape(_solution_shape("solve", X, Y))
+
+
+def _solved(xp: Any, x: Array, y: Array) -> Array:
+    """x^-1 y, for a vector or a batch of matrices."""
+    found: Array = xp.linalg.solve(x, y[..., None])[..., 0] if y.ndim == 1 else xp.linalg.solve(x, y)
+    return found
+
+
+@solve.kernel
+def _(xp: Any, X: Array, Y: Array) -> Array:
+    return _solved(xp, X, Y)
+
+
+@solve.grad("X Y")
+def _(xp: Any, X: Array, Y: Array, Out: Array, dOut: Array) -> tuple[Array, Array]:
+    out, d = (Out[..., None], dOut[..., None]) if Y.ndim == 1 else (Out, dOut)
+    d_y = xp.linalg.solve(turned(X), d)
+    d_x = summed_to(-d_y @ turned(out), X.shape)
+    return d_x, summed_to(d_y[..., 0] if Y.ndim == 1 else d_y, Y.shape)
+
+
+triangular_solve = Op(
+    "triangular_solve",
+    "X Y -> Out",
+    attrs={"upper": True, "transpose": False, "unitriangular": False},
+    lod=None,
+)
+
+
+@triangular_solve.shape
+def _(X: Spec, Y: Spec) -> Spec:
+    return X.with_shape(_solution_shape("triangular_solve", X, Y))
+
+
+def _triangle(xp: Any, x: Array, upper: bool, unit: bool) -> Array:
+    """The triangle of x that counts, with ones on its diagonal if `unit`."""
+    if not unit:
+        return xp.triu(x) if upper else xp.tril(x)
+    strict = xp.triu(x, 1) if upper else xp.tril(x, -1)
+    return strict + xp.eye(x.shape[-1], dtype=x.dtype)
+
+
+@triangular_solve.kernel
+def _(xp: Any, X: Array, Y: Array, upper: bool, transpose: bool, unitriangular: bool) -> Array:
+    x = _triangle(xp, X, upper, unitriangular)
+    return xp.linalg.solve(turned(x) if transpose else x, Y)
+
+
+@triangular_solve.grad("X Y")
+def _(
+    xp: Any, X: Array, Y: Array, Out: Array, dOut: Array, upper: bool, transpose: bool, unitriangular: bool
+) -> tuple[Array, Array]:
+    x = _triangle(xp, X, upper, unitriangular)
+    d_y = xp.linalg.solve(x if transpose else turned(x), dOut)
+    d_x = -Out @ turned(d_y) if transpose else -d_y @ turned(Out)
+    edge = int(unitriangular)
+    d_x = xp.triu(d_x, edge) if upper else xp.tril(d_x, -edge)
+    return summed_to(d_x, X.shape), summed_to(d_y, Y.shape)
+
+
+cholesky_solve = Op("cholesky_solve", "X Y -> Out", attrs={"upper": False}, lod=None)
+
+
+@cholesky_solve.shape
+def _(X: Spec, Y: Spec) -> Spec:
+    return X.with_shape(_solution_shape("cholesky_solve", Y, X))
+
+
+def _product_of(xp: Any, factor: Array, upper: bool) -> tuple[Array, Array]:
+    """The triangle that counts, and the matrix whose Cholesky factor it is."""
+    triangle = _triangle(xp, factor, upper, False)
+    return triangle, turned(triangle) @ triangle if upper else triangle @ turned(triangle)
+
+
+@cholesky_solve.kernel
+def _(xp: Any, X: Array, Y: Array, upper: bool) -> Array:
+    return xp.linalg.solve(_product_of(xp, Y, upper)[1], X)
+
+
+@cholesky_solve.grad("X Y")
+def _(xp: Any, X: Array, Y: Array, Out: Array, dOut: Array, upper: bool) -> tuple[Array, Array]:
+    triangle, whole = _product_of(xp, Y, upper)
+    d_x = xp.linalg.solve(whole, dOut)
+    both = d_x @ turned(Out)
+    both = both + turned(both)
+    d_y = -xp.triu(triangle @ both) if upper else -xp.tril(both @ triangle)
+    return summed_to(d_x, X.shape), summed_to(d_y, Y.shape)
+
+
+lstsq = Op(
+    "lstsq",
+    "X Y -> Solution Residuals Rank SingularValues",
+    attrs={"rcond": 0.0, "driver": "gelsy"},
+    lod=None,
+    dynamic=True,
+)
+
+
+@lstsq.shape
+def _(X: Spec, Y: Spec) -> tuple[Spec, Spec, Spec, Spec]:
+    rows, columns = X.shape[-2:]
+    lead = X.shape[:-2]
+    residuals = (*lead, Y.shape[-1]) if rows > columns else (0,)
+    rank = Spec(lead, VarType.INT32)
+    solution = X.with_shape((*lead, columns, Y.shape[-1]))
+    return solution, X.with_shape(residuals), rank, X.with_shape((*lead, min(rows, columns)))
+
+
+@lstsq.kernel
+def _(xp: Any, X: Array, Y: Array, rcond: float, driver: str) -> tuple[Array, Array, Array, Array]:
+    """The solutions with the least squares, of the least norm; residuals of systems with more rows than
+    columns of full rank; singular values by the drivers that find them.
+    """
+    pairs = zip(X.reshape(-1, *X.shape[-2:]), Y.reshape(-1, *Y.shape[-2:]), strict=True)
+    found = [xp.linalg.lstsq(x, y, rcond=rcond) for x, y in pairs]
+    lead = X.shape[:-2]
+    solution, residuals, rank, values = (xp.stack([xp.asarray(one[i]) for one in found]) for i in range(4))
+    tall = X.shape[-2] > X.shape[-1]
+    has_values = driver in ("gelsd", "gelss")
+    return (
+        solution.reshape(*lead, *solution.shape[1:]),
+        residuals.reshape(*lead, *residuals.shape[1:]) if tall else xp.zeros(0, X.dtype),
+        rank.reshape(lead).astype("int32"),
+        values.reshape(*lead, *values.shape[1:]) if has_values else xp.zeros(0, X.dtype),
+    )
+
+
+# ---------------------------------------------------------------------- powers and products
+matrix_power = Op("matrix_power", "X -> Out", attrs={"n": 1}, lod=None)
+
+
+@matrix_power.shape
+def _(X: Spec) -> Spec:
+    check_square("matrix_power", X.shape)
+    return Spec(X.shape, X.dtype)
+
+
+@matrix_power.kernel
+def _(xp: Any, X: Array, n: int) -> Array:
+    return xp.linalg.matrix_power(X, n)
+
+
+@matrix_power.grad("X")
+def _(xp: Any, X: Array, dOut: Array, n: int) -> Array:
+    base = turned(xp.linalg.inv(X) if n < 0 else X)
+    powers = [xp.linalg.matrix_power(base, i) for i in range(abs(n))]
+    total = xp.zeros_like(X)
+    for i in range(abs(n)):
+        total = total + powers[i] @ dOut @ powers[abs(n) - 1 - i]
+    return -base @ total @ base if n < 0 else total
+
+
+multi_dot = Op("multi_dot", "X* -> Out", lod=None)
+
+
+@multi_dot.shape
+def _(X: list[Spec]) -> Spec:
+    first, last = X[0].shape, X[-1].shape
+    if len(X) < 2 or any(len(one.shape) != 2 for one in X[1:-1]) or not 1 <= len(first) <= 2:
+        raise ShapeError(f"op 'multi_dot': X must be matrices, but has {[list(one.shape) for one in X]}")
+    for one, other in zip(X, X[1:], strict=False):
+        if one.shape[-1] != other.shape[0] and -1 not in (one.shape[-1], other.shape[0]):
+            raise ShapeError(f"op 'multi_dot': {list(one.shape)} times {list(other.shape)} does not fit")
+    return X[0].with_shape((*first[:-1], *last[1:]))
+
+
+@multi_dot.kernel
+def _(xp: Any, X: list[Array]) -> Array:
+    return xp.asarray(np.linalg.multi_dot(X)) if xp is np else _product(xp, X)
+
+
+def _product(xp: Any, parts: list[Array]) -> Array:
+    found = parts[0]
+    for part in parts[1:]:
+        found = found @ part
+    return xp.asarray(found)
+
+
+@multi_dot.grad("X")
+def _(xp: Any, X: list[Array], dOut: Array) -> tuple[list[Array]]:
+    matrices = [X[0].reshape(-1, X[0].shape[-1]), *X[1:-1], X[-1].reshape(X[-1].shape[0], -1)]
+    d = dOut.reshape(matrices[0].shape[0], matrices[-1].shape[1])
+    found = []
+    for i, part in enumerate(matrices):
+        left = [turned(_product(xp, matrices[:i]))] if i else []
+        right = [turned(_product(xp, matrices[i + 1 :]))] if i + 1 < len(matrices) else []
+        found.append(_product(xp, [*left, d, *right]).reshape(X[i].shape).astype(part.dtype))
+    return (found,)
+
+
+matrix_rank = Op(
+    "matrix_rank",
+    "X TolTensor? -> Out",
+    attrs={"tol": 0.0, "use_default_tol": True, "hermitian": False},
+    lod=None,
+)
+
+
+@matrix_rank.shape
+def _(X: Spec) -> Spec:
+    return Spec(X.shape[:-2], VarType.INT32)
+
+
+@matrix_rank.kernel
+def _(
+    xp: Any, X: Array, TolTensor: Array | None, tol: float, use_default_tol: bool, hermitian: bool
+) -> Array:
+    values = abs(xp.linalg.eigvalsh(X)) if hermitian else xp.linalg.svd(X, compute_uv=False)
+    least = values.max(axis=-1) * max(X.shape[-2:]) * np.finfo(X.dtype).eps
+    if not use_default_tol:
+        least = xp.asarray(tol if TolTensor is None else TolTensor)
+    return xp.asarray((values > least[..., None]).sum(axis=-1)).astype("int32")

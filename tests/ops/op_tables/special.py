@@ -1,0 +1,221 @@
+"""Special functions, functions of pairs, running values, places in an order: ops of PaddlePaddle 2.x."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from optest import Case
+from scipy import special
+
+rng = np.random.RandomState(31)
+
+
+def f(*shape: int, low: float = -1, high: float = 1) -> np.ndarray:
+    return rng.uniform(low, high, shape).astype("float32")
+
+
+X, Y, P = f(3, 4), f(3, 4), f(3, 4, low=0.2, high=0.9)
+TIES = np.array([[1, 3, 3, 2], [5, 4, 4, 5]], "float32")
+HOLES = np.array([[1, np.nan, 3, 2, 7], [np.nan, 4, 6, np.nan, 5], [np.nan] * 5], "float32")
+
+
+def _one(op: str, x: np.ndarray, expect: Callable[..., Any], **attrs: Any) -> Case:
+    return Case(op, {"X": x}, lambda X: expect(X).astype("float32"), attrs, grad=["X"], rtol=2e-5)
+
+
+def _later(op: str, expect: Callable[..., Any], **attrs: Any) -> Case:
+    return Case(op, {"x": P * 2 - 1}, lambda x: expect(x).astype("float32"), attrs, grad=["x"], rtol=2e-5)
+
+
+def _pair(op: str, expect: Callable[..., Any], other: np.ndarray, grad: tuple[str, ...] = ("X", "Y")) -> Case:
+    return Case(op, {"X": X, "Y": other}, expect, grad=grad, name=str(other.shape))
+
+
+def _running_product(X: np.ndarray) -> np.ndarray:
+    return np.cumprod(X, axis=1)
+
+
+CASES = [
+    _one("acosh", P + 1, np.arccosh),
+    _one("asinh", X, np.arcsinh),
+    _one("atanh", X, np.arctanh),
+    _one("lgamma", P, special.gammaln),
+    _one("digamma", P, special.digamma),
+    _one("erfinv", X, special.erfinv),
+    _one("logit", P, special.logit, eps=0.0),
+    _one("logit", P, lambda x: special.logit(np.clip(x, 0.4, 0.6)), eps=0.4),
+    Case("trunc", {"X": X * 3}, lambda X: np.trunc(X)),
+    _later("i0", special.i0),
+    _later("i0e", special.i0e),
+    _later("i1", special.i1),
+    _later("i1e", special.i1e),
+    Case(
+        "polygamma",
+        {"x": P},
+        lambda x: special.polygamma(2, x).astype("float32"),
+        {"n": 2},
+        grad=["x"],
+        rtol=2e-5,
+    ),
+    _pair("elementwise_fmax", lambda X, Y: np.fmax(X, Y), Y),
+    _pair("elementwise_fmax", lambda X, Y: np.fmax(X, Y), Y[0]),
+    _pair("elementwise_fmin", lambda X, Y: np.fmin(X, Y), Y[:, :1]),
+    _pair("elementwise_heaviside", lambda X, Y: np.heaviside(X, Y), Y),
+    Case("atan2", {"X1": X, "X2": Y}, lambda X1, X2: np.arctan2(X1, X2), grad=["X1", "X2"]),
+    Case("nextafter", {"x": X, "y": Y}, lambda x, y: np.nextafter(x, y)),
+    Case(
+        "lerp", {"X": X, "Y": Y[0], "Weight": P}, lambda X, Y, Weight: X + Weight * (Y - X), grad=["X", "Y"]
+    ),
+    Case("cumprod", {"X": P}, _running_product, {"dim": 1}, grad=["X"]),
+    Case("cumprod", {"X": np.where(X > 0, 0, X)}, _running_product, {"dim": -1}, grad=["X"], name="zeros"),
+    Case(
+        "logcumsumexp",
+        {"X": X * 20},
+        lambda X: np.logaddexp.accumulate(X, axis=0),
+        {"axis": 0},
+        grad=["X"],
+        grad_tol=1e-3,
+    ),
+    Case(
+        "logcumsumexp",
+        {"X": X},
+        lambda X: np.logaddexp.accumulate(X.ravel()[::-1])[::-1],
+        {"flatten": True, "reverse": True},
+        grad=["X"],
+        name="from the end",
+    ),
+    Case(
+        "logcumsumexp",
+        {"X": X},
+        lambda X: np.concatenate([np.full((3, 1), -np.inf), np.logaddexp.accumulate(X, 1)[:, :-1]], 1),
+        {"axis": 1, "exclusive": True},
+        name="exclusive",
+    ),
+    Case(
+        "cummax",
+        {"x": TIES},
+        {"out": np.maximum.accumulate(TIES, 1), "indices": np.array([[0, 1, 2, 2], [0, 0, 0, 3]])},
+        {"axis": 1},
+    ),
+    Case("cummax", {"x": X}, lambda x: np.maximum.accumulate(x, 0), {"axis": 0}, grad=["x"], name="rows"),
+    Case(
+        "cummin",
+        {"x": TIES},
+        {"out": np.minimum.accumulate(TIES, 0), "indices": np.array([[0] * 4, [0] * 4], "int32")},
+        {"axis": 0, "dtype": 2},
+    ),
+    Case("reduce_amax", {"X": X}, lambda X: X.max(1), {"dim": [1]}, grad=["X"]),
+    Case("reduce_amin", {"X": X}, lambda X: X.min(keepdims=True), {"reduce_all": True, "keep_dim": True}),
+    Case("kthvalue", {"X": X}, lambda X: (np.sort(X, 1)[:, 1], np.argsort(X, 1)[:, 1]), {"k": 2}, grad=["X"]),
+    Case(
+        "mode",
+        {"X": TIES},
+        {"Out": np.array([[3], [4]], "float32"), "Indices": np.array([[2], [2]])},
+        {"axis": 1, "keepdim": True},
+    ),
+    Case("mode", {"X": X}, lambda X: (X.min(0), X.argmin(0)), {"axis": 0}, grad=["X"], name="each once"),
+    Case(
+        "nanmedian",
+        {"X": HOLES},
+        {"Out": np.array([2.5, 5, np.nan], "float32"), "MedianIndex": np.array([[3, 2], [4, 4], [0, 0]])},
+        {"axis": [1]},
+    ),
+    Case(
+        "nanmedian",
+        {"X": X},
+        {"Out": np.median(X, keepdims=True)},
+        {"axis": [], "keepdim": True},
+        grad=["X"],
+        ignore=["MedianIndex"],
+        name="all",
+    ),
+    Case(
+        "searchsorted",
+        {"SortedSequence": np.sort(X[0]), "Values": Y},
+        lambda SortedSequence, Values: np.searchsorted(SortedSequence, Values, "right"),
+        {"right": True},
+    ),
+    Case(
+        "searchsorted",
+        {"SortedSequence": TIES[:, [0, 3, 1, 2]] * [[1], [0]], "Values": TIES},
+        {"Out": np.array([[0, 2, 2, 1], [4, 4, 4, 4]], "int32")},
+        {"out_int32": True},
+        name="rows",
+    ),
+    Case(
+        "bincount",
+        {"X": np.array([3, 1, 1]), "Weights": np.array([2, 3, 4], "float32")},
+        {"Out": np.array([0, 7, 0, 2, 0, 0], "float32")},
+        {"minlength": 6},
+    ),
+    Case("bincount", {"X": np.array([3, 1, 1])}, {"Out": np.array([0, 2, 0, 1])}, name="counts"),
+    Case(
+        "unique_consecutive",
+        {"X": np.array([1, 1, 2, 2, 2, 1])},
+        {"Out": np.array([1, 2, 1]), "Index": np.array([0, 0, 1, 1, 1, 2]), "Counts": np.array([2, 3, 1])},
+        {"return_inverse": True, "return_counts": True},
+    ),
+    Case(
+        "unique_consecutive",
+        {"X": np.array([[1, 1, 2], [3, 3, 3]])},
+        {"Out": np.array([[1, 2], [3, 3]])},
+        {"axis": [1]},
+        ignore=["Index", "Counts"],
+        name="columns",
+    ),
+    Case("diagonal", {"Input": X}, lambda Input: np.diagonal(Input, 1), {"offset": 1}, grad=["Input"]),
+    Case(
+        "diagonal",
+        {"Input": f(2, 3, 4)},
+        lambda Input: np.diagonal(Input, -1, 2, 0),
+        {"offset": -1, "axis1": 2, "axis2": 0},
+        grad=["Input"],
+        name="turned",
+    ),
+    Case(
+        "tril_indices", {}, {"out": np.stack(np.tril_indices(3, -1, 4))}, {"rows": 3, "cols": 4, "offset": -1}
+    ),
+    Case("triu_indices", {}, {"out": np.stack(np.triu_indices(3, 1, 4))}, {"row": 3, "col": 4, "offset": 1}),
+    Case(
+        "repeat_interleave",
+        {"X": X, "RepeatsTensor": np.array([2, 0, 1])},
+        lambda X, RepeatsTensor: np.repeat(X, RepeatsTensor, 0),
+        grad=["X"],
+    ),
+    Case("repeat_interleave", {"X": X}, lambda X: np.repeat(X, 3, 1), {"Repeats": 3, "dim": 1}, grad=["X"]),
+    Case(
+        "renorm",
+        {"X": X},
+        lambda X: X * np.minimum(1, 0.7 / np.linalg.norm(X, axis=1, keepdims=True)),
+        {"p": 2.0, "axis": 0, "max_norm": 0.7},
+        grad=["X"],
+    ),
+]
+PLACES = [np.array([0, 2, 0]), np.array([1, 1, 1])]
+
+
+def _put(x: np.ndarray, indices: list[np.ndarray], value: np.ndarray) -> np.ndarray:
+    out = x.copy()
+    np.add.at(out, tuple(indices), value)
+    return out
+
+
+def _set(x: np.ndarray, indices: list[np.ndarray], value: np.ndarray) -> np.ndarray:
+    out = x.copy()
+    out[indices[0]] = value
+    return out
+
+
+CASES += [
+    Case(
+        "index_put",
+        {"x": X, "indices": PLACES, "value": f(3)},
+        _put,
+        {"accumulate": True},
+        grad=["x", "value"],
+    ),
+    Case("index_put", {"x": X, "indices": [X > 0], "value": f(1)}, _set, grad=["x", "value"], name="mask"),
+    Case("index_put", {"x": X, "indices": [np.array([2, 0])], "value": f(2, 4)}, _set, grad=["x", "value"]),
+]

@@ -23,6 +23,7 @@ _NAMES = LazyNames(
         "in_dynamic_mode load no_grad save seed set_default_dtype",
         "fluidlite.paddle.attributes": "ParamAttr",
         "fluidlite.paddle.variable": "Tensor",
+        "fluidlite.paddle.static": "create_parameter",
         "fluidlite.paddle.hapi": "Model flops summary",
         "fluidlite.reading.decorators": "batch",
         **FUNCTIONS,

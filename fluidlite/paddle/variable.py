@@ -57,24 +57,35 @@ def _operator(method: str, op_type: str) -> Callable[[Variable, Any], Variable]:
     return apply
 
 
-def _tensor_function(name: str) -> Any:
-    # start-up time: a program uses a few of the 183 functions
-    return getattr(importlib.import_module("fluidlite.paddle.tensor"), name)
+def _function(module: str, name: str) -> Any:
+    # start-up time: a program uses a few of 300 functions
+    return getattr(importlib.import_module(module), name)
 
 
 _METHODS = """
-abs acos add add_n addmm all allclose any argmax argmin argsort asin atan bernoulli bmm
-broadcast_tensors broadcast_to cast ceil cholesky chunk clip concat conj cos cosh cross cumsum diag
-dist divide dot equal equal_all erf exp expand expand_as flatten flip floor floor_divide gather
-gather_nd greater_equal greater_than histogram imag increment index_sample index_select inverse
-is_empty is_tensor isfinite isinf isnan kron less_equal less_than log log10 log1p log2 logical_and
-logical_not logical_or logical_xor logsumexp masked_select matmul max maximum mean median min
-minimum mm mod multinomial multiplex multiply mv nonzero norm not_equal numel pow prod rank real
-reciprocal reshape reshape_ roll round rsqrt scale scatter scatter_ scatter_nd scatter_nd_add
+abs acos acosh add add_n addmm all allclose amax amin any argmax argmin argsort asin asinh atan
+atan2 atanh atleast_1d atleast_2d atleast_3d bernoulli bincount bitwise_and bitwise_not bitwise_or
+bitwise_xor bmm broadcast_shape broadcast_tensors broadcast_to bucketize cast cdist ceil cholesky
+chunk clip concat conj cos cosh count_nonzero cross cummax cummin cumprod cumsum
+cumulative_trapezoid deg2rad diag diag_embed diagflat diagonal diff digamma dist divide dot equal
+equal_all erf erfinv exp expand expand_as expm1 flatten flip floor floor_divide floor_mod fmax fmin
+frac frexp gather gather_nd greater_equal greater_than heaviside histogram hypot i0 i0e i1 i1e imag
+increment index_add index_fill index_put index_sample index_select inner inverse is_complex is_empty
+is_floating_point is_integer is_tensor isclose isfinite isinf isnan kron kthvalue ldexp lerp
+less_equal less_than lgamma log log10 log1p log2 logaddexp logcumsumexp logical_and logical_not
+logical_or logical_xor logit logsumexp masked_fill masked_select matmul max maximum mean median min
+minimum mm mod mode moveaxis multigammaln multinomial multiplex multiply mv nan_to_num nanmean
+nanmedian nanquantile nansum neg nextafter nonzero norm not_equal numel outer polygamma pow prod
+put_along_axis quantile rad2deg rank real reciprocal remainder renorm repeat_interleave reshape
+reshape_ reverse roll rot90 round rsqrt scale scatter scatter_ scatter_nd scatter_nd_add sgn
 shard_index sign sin sinh slice sort split sqrt square squeeze squeeze_ stack stanh std
-strided_slice subtract sum t tan tanh tanh_ tile topk trace transpose tril triu unbind unique
-unsqueeze unsqueeze_ unstack var where
+strided_slice subtract sum t take take_along_axis tan tanh tanh_ tensordot tile topk trace transpose
+trapezoid tril triu trunc unbind unflatten unique unique_consecutive unsqueeze unsqueeze_ unstack
+var vsplit where
 """
+_OF_LINALG = "cholesky_solve cond eigvalsh lstsq lu lu_unpack matrix_power multi_dot pinv qr solve"
+LINEAR_METHODS = frozenset(_OF_LINALG.split())
+"""The functions of `paddle.linalg` that Variables have as methods."""
 METHODS = frozenset(_METHODS.split())
 """The functions of `paddle.tensor` that Variables have as methods."""
 
@@ -84,7 +95,9 @@ class Tensor(Variable):
 
     def __getattr__(self, name: str) -> Any:
         if name in METHODS:
-            return functools.partial(_tensor_function(name), self)
+            return functools.partial(_function("fluidlite.paddle.tensor", name), self)
+        if name in LINEAR_METHODS:
+            return functools.partial(_function("fluidlite.paddle.linalg", name), self)
         raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
 
     __add__ = _operator("__add__", "elementwise_add")

@@ -207,6 +207,63 @@ linalg.det(paddle.expand(s, [2, 3, 3])) | linalg.slogdet(paddle.expand(s, [2, 3,
 linalg.qr(paddle.expand(s, [2, 3, 3])) | linalg.inv(x)
 """.replace("\n", " | ")
 
+SCATTERED = """
+logspace(0, 2, 3) | logspace(1, 3, 4, 2.0, "float64") | logspace(0, 3, 4, 2, "int64") | vander(v) | vander(x)
+vander(v, 4, True) | vander(v, 2) | vander(j[0]) | select_scatter(x, v, 0, 1) | select_scatter(t, x, 2, -1)
+select_scatter(x, x, 0, 1) | diagonal_scatter(m, v) | diagonal_scatter(x, v[0:2], 1) | combinations(v)
+combinations(v, 2, True) | combinations(v, 3) | combinations(v, 1) | combinations(x) | angle(x) | angle(x - 2)
+abs_(x) | divide_(x, p) | logit_(p) | t_(x) | clone(x) | reverse(x, 0) | atleast_2d(v, z)
+""".replace("\n", " | ")
+
+NETWORKS = """
+F.celu(x) | F.celu(x, 0.4) | F.mish(x) | F.glu(t)
+F.glu(t[:, 0:2], 1) | F.rrelu(x, training=False) | F.rrelu(x, 0.1, 0.1)
+F.leaky_relu_(x) | F.hardtanh_(x) | F.thresholded_relu_(x)
+F.gaussian_nll_loss(x, y, p) | F.gaussian_nll_loss(x, y, p, True, reduction="sum")
+F.poisson_nll_loss(x, p) | F.poisson_nll_loss(p, p, False, True, reduction="none")
+F.soft_margin_loss(x, y) | F.soft_margin_loss(x, y, "none")
+F.multi_margin_loss(x, i) | F.multi_margin_loss(x, i, 2, 0.5, v, "sum")
+F.triplet_margin_loss(x, y, p)
+F.triplet_margin_loss(x, y, p, 0.5, 1.0, 1e-5, True, "sum")
+F.triplet_margin_with_distance_loss(x, y, p)
+F.triplet_margin_with_distance_loss(x, y, p, swap=True, reduction="none")
+F.cosine_embedding_loss(x, y, i * 2 - 1)
+F.cosine_embedding_loss(x, y, i * 2 - 1, 0.3, "none") | F.hinge_embedding_loss(x, y)
+F.hinge_embedding_loss(x, paddle.sign(y), 0.5, "sum")
+F.multi_label_soft_margin_loss(x, paddle.cast(y > 0, "float32"))
+F.multi_label_soft_margin_loss(x, paddle.cast(y > 0, "float32"), v, "none")
+F.pairwise_distance(x, y) | F.pairwise_distance(x, y, 1.0, 0.0, True)
+F.pixel_unshuffle(paddle.reshape(t, [1, 1, 4, 6]), 2)
+F.pixel_unshuffle(paddle.reshape(t, [1, 4, 6, 1]), 2, "NHWC")
+F.channel_shuffle(paddle.reshape(t, [1, 6, 2, 2]), 3)
+F.channel_shuffle(paddle.reshape(t, [1, 2, 2, 6]), 2, "NHWC")
+F.fold(paddle.reshape(t, [1, 4, 6]), [3, 4], 2)
+F.fold(paddle.reshape(t, [1, 4, 6]), [4, 6], 2, 2)
+F.zeropad2d(paddle.reshape(t, [1, 2, 3, 4]), [1, 0, 2, 1]) | F.sequence_mask(i, 4)
+F.sequence_mask(i, 4, "float32")
+F.max_unpool2d(*paddle.F.max_pool2d(paddle.reshape(t, [1, 1, 4, 6]), 2, return_mask=True), 2)
+F.max_unpool1d(*paddle.F.max_pool1d(paddle.reshape(t, [1, 4, 6]), 2, return_mask=True), 2)
+F.max_unpool3d(*paddle.F.max_pool3d(paddle.reshape(t, [1, 1, 2, 2, 6]), 2, return_mask=True), 2)
+F.max_unpool2d(*paddle.F.max_pool2d(t[None], 3, 2, return_mask=True), 3, 2, output_size=[3, 4])
+F.scaled_dot_product_attention(t[None], t[None], t[None])
+F.hardswish(x) | F.hardsigmoid(x) | F.hardshrink(x)
+F.hardtanh(x) | F.log_sigmoid(x) | F.tanhshrink(x)
+F.softshrink(x) | F.selu(x) | F.relu6(x) | F.swish(x)
+F.silu(x) | F.softsign(x) | F.relu_(x) | F.elu_(x)
+F.softmax_(x) | F.leaky_relu(x) | F.thresholded_relu(x)
+F.gelu(x) | F.softplus(x) | F.elu(x) | F.sigmoid(x)
+F.log_softmax(x) | F.relu(x) | F.tanh(x) | F.celu(x, 0)
+F.glu(x) | F.rrelu(x, 0.5, 0.1) | F.gumbel_softmax(x, axis=3)
+F.gaussian_nll_loss(x, v, p) | F.soft_margin_loss(x, v)
+F.soft_margin_loss(x, y, "middle") | F.triplet_margin_loss(x, y, p, -1.0)
+F.pixel_unshuffle(x, 2) | F.channel_shuffle(paddle.reshape(t, [1, 6, 2, 2]), 4)
+F.fold(x, [2, 2], 2) | F.cosine_embedding_loss(x, y, x)
+F.multi_margin_loss(x, i3) | F.poisson_nll_loss(x, y, epsilon=-1.0)
+F.hinge_embedding_loss(x, y, reduction="most")
+F.gaussian_nll_loss(x, y, v[0:1] + 2) | F.gaussian_nll_loss(x, y, 0.5 + p[:, 0:1])
+F.gaussian_nll_loss(x, y, p[:, 0])
+""".replace("\n", " | ").replace("F.", "nn.functional.")
+
 OPERATORS = """
 x + 1 | x + y | 1 - x | x - 2 | x * 2 | 2 * x | x / 2 | 1 / p | x ** 2 | 2 ** x | p ** y | x // y
 x // p | x % p | x % 2 | j // 2 | j + 1 | j / 2 | j * 2 | j + 1.5 | j - 0.5 | 2 - j | j ** 2 | j ** 0.5
@@ -225,6 +282,8 @@ bernoulli(p) | empty([2, 3]) | empty_like(x) | empty([k, 2]) | multinomial(p, 2)
 multinomial(p, 4, True) | normal(0.0, 1.0, [2, 3]) | normal(x, 1.0) | normal(x, p) | rand([2, 3])
 rand([k, 3]) | randint(0, 10, [2, 3]) | randint(5) | randn([2, 3]) | randperm(5) | uniform([2, 3])
 uniform([2, 3], min=0.0, max=2.0, dtype="float64") | uniform([k, 3]) | randperm(5, "float32")
+standard_normal([2, 3]) | standard_normal([k, 3]) | randint_like(x, 3) | randint_like(j, 2, 5) | poisson(p)
+nn.functional.gumbel_softmax(x) | nn.functional.gumbel_softmax(x, 0.5, True, 0)
 """.replace("\n", " | ")
 
 
@@ -232,7 +291,9 @@ def expressions() -> list[str]:
     """All expressions, as Python over `paddle` and the inputs."""
     functions = [
         "paddle." + text.strip()
-        for text in "|".join((ROWS, ZERO_DIM, LATER, LINEAR_ALGEBRA, RANDOM)).split(" | ")
+        for text in "|".join((ROWS, ZERO_DIM, LATER, LINEAR_ALGEBRA, SCATTERED, NETWORKS, RANDOM)).split(
+            " | "
+        )
         if text.strip(" |")
     ]
     return functions + [text.strip() for text in OPERATORS.split(" | ") if text.strip()]

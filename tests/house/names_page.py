@@ -3,7 +3,8 @@
     python tests/house/names_page.py
 
 `tests/golden/names.json.gz` has the names: `public` (module -> its `__all__`, or what it defines), `imported`
-(module -> names of other modules of fluid that could be read off it) and `lists` (2.x names by module).
+(module -> names of other modules of fluid that could be read off it), `lists` (2.x names by module), `door`
+(module of 2.6.2 -> its `__all__`, by `tests/golden/dump_names_2x.py`).
 """
 
 from __future__ import annotations
@@ -20,6 +21,21 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 PAGE = ROOT / "docs" / "NAMES.md"
 RECORDED = ROOT / "tests" / "golden" / "names.json.gz"
 
+# reason -> starts of names of 2.6.2
+_OF_2X = {
+    "belongs to imperative mode": (
+        "LazyGuard as_strided cauchy_ enable_grad geometric_ is_grad_enabled normal_ set_grad_enabled "
+        "set_printoptions tolist unfold view"
+    ),
+    "fails in 2.6.2's programs": "gcd lcm linalg.corrcoef linalg.cov",
+    "is for complex numbers, which have no gradients here": (
+        "as_complex as_real complex fft. linalg.eig linalg.eigvals polar signal."
+    ),
+    "runs on CUDA devices alone in 2.6.2": (
+        "nn.functional.margin_cross_entropy nn.functional.sparse_attention"
+    ),
+    "steers IPU devices": "static.Ipu static.ipu_ static.set_ipu",
+}
 # (start of a name with its module, reason), the first that fits counts
 REASONS = (
     ("fluid.contrib.slim.quantization.MKLDNN", "steers MKL-DNN, which is not here"),
@@ -37,6 +53,7 @@ REASONS = (
     ("fluid.op.", "makes ops of Paddle's oldest C++ networks"),
     ("fluid.net_drawer.", "a step of drawing; `draw_graph` draws"),
     ("fluid.debugger.repr_", "prints one part of a message; `str(program)` prints all"),
+    *((f"paddle.{name}", why) for why, names in _OF_2X.items() for name in names.split()),
     ("", "not there yet"),
 )
 
@@ -95,21 +112,23 @@ def _section(module: str, names: Iterable[str]) -> Iterator[str]:
 def page() -> str:
     """The text of docs/NAMES.md."""
     found = recorded()
-    public, imported, lists = (found[key] for key in ("public", "imported", "lists"))
+    public, imported, lists, door = (found[key] for key in ("public", "imported", "lists", "door"))
     lines = [
         "# Names",
         "",
-        "Every public name of the static graph of fluid 1.8.5, and the names that 2.x scripts use: those",
-        "that are there, and those that are not, with the reason. `python tests/house/names_page.py` writes",
-        "this page, and a test holds it against the modules. The names of imperative mode (`fluid.dygraph`),",
-        "of pslib and of C++ trainers can be imported and are refused when they are used; so are op types",
-        "that `fluidlite/base/refused_ops.py` lists.",
+        "Every public name of the static graph of fluid 1.8.5, the names that 2.x scripts use, and the",
+        "public names of 2.6.2's modules for programs: those that are there, and those that are not, with",
+        "the reason. `python tests/house/names_page.py` writes this page, and a test holds it against the",
+        "modules. The names of imperative mode (`fluid.dygraph`), of pslib and of C++ trainers can be",
+        "imported and are refused when they are used; so are op types that",
+        "`fluidlite/base/refused_ops.py` lists.",
         "",
         "| names | there |",
         "|---|---|",
         f"| public names of fluid 1.8.5's modules | {_share(public)} |",
         f"| names that its modules had imported from each other | {_share(imported)} |",
         f"| names that 2.x scripts use | {_share(lists)} |",
+        f"| public names of 2.6.2's modules | {_share(door)} |",
         "",
         "## Public names of fluid 1.8.5",
         "",
@@ -120,6 +139,9 @@ def page() -> str:
     lines += ["## Names that 2.x scripts use", ""]
     for module in sorted(lists):
         lines += _section(module, sorted(lists[module]))
+    lines += ["## Public names of 2.6.2", ""]
+    for module in sorted(door):
+        lines += _section(module, door[module])
     lines += [
         "## Names that modules had imported",
         "",

@@ -258,6 +258,13 @@ def _(xp: Any, X: Array, dOut: Array, approximate: bool) -> Any:
     return dOut * (0.5 * (1 + erf(xp, X * math.sqrt(0.5))) + X * xp.exp(-0.5 * X * X) * (0.5 * _ROOT))
 
 
+unary(
+    "celu",
+    "maximum(x, 0) + minimum(alpha * (exp(x / alpha) - 1), 0)",
+    grad="dout * where(x > 0, 1.0, exp(x / alpha))",
+    attrs={"alpha": 1.0},
+)
+
 mish = Op("mish", "X. -> Out", attrs={"threshold": 20.0})
 mish.shape(same_as("X"))
 

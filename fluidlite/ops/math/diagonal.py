@@ -180,6 +180,42 @@ def _(xp: Any, Input: Array, dOut: Array, offset: int, axis1: int, axis2: int) -
     return found
 
 
+fill_diagonal_tensor = Op(
+    "fill_diagonal_tensor", "X Y -> Out", attrs={"offset": 0, "dim1": 0, "dim2": 1}, lod=None
+)
+
+
+@fill_diagonal_tensor.shape
+def _(X: Spec, Y: Spec, dim1: int, dim2: int) -> Spec:
+    _axes("fill_diagonal_tensor", len(X.shape), dim1, dim2)
+    return Spec(X.shape, X.dtype)
+
+
+def _at_diagonal(xp: Any, x: Array, offset: int, dim1: int, dim2: int) -> tuple[Array, Any]:
+    """x with the two dimensions behind the others, and the index of the diagonals in it."""
+    moved = xp.moveaxis(x, (dim1, dim2), (-2, -1))
+    rows, columns = moved.shape[-2:]
+    steps = xp.arange(min(rows, columns - offset) if offset >= 0 else min(rows + offset, columns))
+    return moved, (..., steps + max(-offset, 0), steps + max(offset, 0))
+
+
+@fill_diagonal_tensor.kernel
+def _(xp: Any, X: Array, Y: Array, offset: int, dim1: int, dim2: int) -> Array:
+    out = X.copy()
+    moved, where = _at_diagonal(xp, out, offset, dim1, dim2)
+    moved[where] = Y.reshape(moved[where].shape)
+    return out
+
+
+@fill_diagonal_tensor.grad("X")
+def _(xp: Any, dOut: Array, offset: int, dim1: int, dim2: int) -> Array:
+    # Y has none in 2.6.2
+    found = dOut.copy()
+    moved, where = _at_diagonal(xp, found, offset, dim1, dim2)
+    moved[where] = 0
+    return found
+
+
 # ---------------------------------------------------------------------- places
 _INT64 = int(VarType.INT64)
 tril_indices = Op(

@@ -137,6 +137,29 @@ def _(xp: Any, X: Array, dOut: Array, eps: float) -> Array:
     return xp.where((X < eps) | (X > 1 - eps), 0, slope).astype(X.dtype)
 
 
+angle = Op("angle", "X -> Out")
+
+
+@angle.shape
+def _(X: Spec) -> Spec:
+    parts = {VarType.COMPLEX64: VarType.FP32, VarType.COMPLEX128: VarType.FP64}
+    return Spec(X.shape, parts.get(X.dtype, X.dtype))
+
+
+@angle.kernel
+def _(xp: Any, X: Array) -> Array:
+    if X.dtype.kind == "c":
+        return xp.angle(X)
+    return xp.where(X < 0, xp.pi, 0).astype(X.dtype)
+
+
+@angle.grad("X")
+def _(xp: Any, X: Array, dOut: Array) -> Array:
+    if X.dtype.kind != "c":
+        return xp.zeros_like(dOut)
+    return (1j * dOut * X / (X.real**2 + X.imag**2)).astype(X.dtype)
+
+
 trunc = Op("trunc", "X -> Out")
 trunc.shape(same_as("X"))
 

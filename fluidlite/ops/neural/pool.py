@@ -10,7 +10,7 @@ import numpy as np
 
 from fluidlite.base.dtypes import Array, VarType
 from fluidlite.base.errors import ShapeError
-from fluidlite.base.registry import OF_2X_ATTR, AttrType, KernelContext, Op, Spec, later, required
+from fluidlite.base.registry import INTS, OF_2X_ATTR, AttrType, KernelContext, Op, Spec, later, required
 from fluidlite.ops.kernels.conv_geometry import (
     channels_first,
     channels_last,
@@ -254,36 +254,55 @@ _declare_pool("pool3d", 3, "NCDHW")
 _declare_with_index("max_pool2d_with_index", 2)
 _declare_with_index("max_pool3d_with_index", 3)
 
-unpool = Op(
-    "unpool",
-    "X. Indices -> Out",
-    attrs={"ksize": _INTS, "strides": [1, 1], "paddings": [0, 0], "unpooling_type": _STRING},
-)
-
 
 def _unpooled(
-    shape: Sequence[int], ksize: Sequence[int], strides: Sequence[int], paddings: Sequence[int]
+    shape: Sequence[int],
+    ksize: Sequence[int],
+    strides: Sequence[int],
+    paddings: Sequence[int],
+    output_size: Sequence[int] | None,
 ) -> tuple[int, ...]:
+    """The places of what is put back: as 2.x says them, or the fewest that pools of this kind have."""
+    if output_size:
+        return tuple(output_size)
     return tuple(
         -1 if size < 0 else (size - 1) * s - 2 * pad + k
         for size, k, s, pad in zip(shape[2:], ksize, strides, paddings, strict=True)
     )
 
 
-@unpool.shape
-def _(X: Spec, Indices: Spec, ksize: list[int], strides: list[int], paddings: list[int]) -> Spec:
-    _check("unpool", X, 2, ksize)
-    return X.with_shape((*X.shape[:2], *_unpooled(X.shape, ksize, strides, paddings)))
+def _declare_unpool(type: str, dims: int, layout: str, attrs: dict[str, Any]) -> None:
+    """An op that puts elements back where a pool found them, among zeros."""
+    of_2x = {"output_size": later(INTS()), "data_format": later(layout)}
+    windows = {"ksize": _INTS, "strides": [1] * dims, "paddings": [0] * dims}
+    op = Op(type, "X. Indices -> Out", attrs={**windows, **attrs, **of_2x})
+
+    @op.shape
+    def _(
+        X: Spec, ksize: list[int], strides: list[int], paddings: list[int], output_size: list[int] | None
+    ) -> Spec:
+        _check(type, X, dims, ksize)
+        return X.with_shape((*X.shape[:2], *_unpooled(X.shape, ksize, strides, paddings, output_size)))
+
+    @op.kernel
+    def _(
+        xp: Any,
+        X: Array,
+        Indices: Array,
+        ksize: list[int],
+        strides: list[int],
+        paddings: list[int],
+        output_size: list[int] | None,
+    ) -> Array:
+        spatial = _unpooled(X.shape, ksize, strides, paddings, output_size)
+        out = xp.zeros((*X.shape[:2], *spatial), X.dtype)
+        out.reshape(-1)[_flat_index(xp, Indices, spatial)] = X.reshape(-1)
+        return out
+
+    @op.grad("X")
+    def _(xp: Any, X: Array, Indices: Array, Out: Any, dOut: Array) -> Array:
+        return dOut.reshape(-1)[_flat_index(xp, Indices, dOut.shape[2:])].reshape(X.shape)
 
 
-@unpool.kernel
-def _(xp: Any, X: Array, Indices: Array, ksize: list[int], strides: list[int], paddings: list[int]) -> Array:
-    spatial = _unpooled(X.shape, ksize, strides, paddings)
-    out = xp.zeros((*X.shape[:2], *spatial), X.dtype)
-    out.reshape(-1)[_flat_index(xp, Indices, spatial)] = X.reshape(-1)
-    return out
-
-
-@unpool.grad("X")
-def _(xp: Any, X: Array, Indices: Array, Out: Any, dOut: Array) -> Array:
-    return dOut.reshape(-1)[_flat_index(xp, Indices, dOut.shape[2:])].reshape(X.shape)
+_declare_unpool("unpool", 2, "NCHW", {"unpooling_type": _STRING})
+_declare_unpool("unpool3d", 3, "NCDHW", {})

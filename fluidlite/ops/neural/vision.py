@@ -212,7 +212,7 @@ def _(xp: Any, X: Array, Out: Array, dOut: Array, groups: int, axis: int) -> Arr
 
 
 # ------------------------------------------------------------------ windows
-def _window_positions(
+def window_positions(
     kernel: Sequence[int], strides: Sequence[int], dilations: Sequence[int], counts: Sequence[int]
 ) -> Iterator[tuple[tuple[int, ...], tuple[slice, ...]]]:
     """Each position in the window, and the elements of the (padded) image that all windows have there."""
@@ -242,7 +242,7 @@ unfold = Op(
 )
 
 
-def _unfold_counts(
+def unfold_counts(
     spatial: Sequence[int],
     kernel: Sequence[int],
     strides: Sequence[int],
@@ -263,7 +263,7 @@ def _(
     X: Spec, kernel_sizes: list[int], strides: list[int], paddings: list[int], dilations: list[int]
 ) -> Spec:
     n, c, h, w = _images("unfold", X)
-    counts = _unfold_counts((h, w), kernel_sizes, strides, paddings, dilations)
+    counts = unfold_counts((h, w), kernel_sizes, strides, paddings, dilations)
     if any(size >= 0 >= count for size, count in zip((h, w), counts, strict=True)):
         raise ShapeError(
             f"op 'unfold': no window of {kernel_sizes} with dilations {dilations} and paddings {paddings} "
@@ -282,10 +282,10 @@ def _bordered_size(x: Array, paddings: Sequence[int]) -> tuple[int, int]:
 def _(
     xp: Any, X: Array, kernel_sizes: list[int], strides: list[int], paddings: list[int], dilations: list[int]
 ) -> Array:
-    counts = _unfold_counts(X.shape[2:], kernel_sizes, strides, paddings, dilations)
+    counts = unfold_counts(X.shape[2:], kernel_sizes, strides, paddings, dilations)
     x = _with_border(xp, X, _bordered_size(X, paddings), paddings[0], paddings[1])
     out = xp.empty((*X.shape[:2], *kernel_sizes, *counts), X.dtype)
-    for (i, j), window in _window_positions(kernel_sizes, strides, dilations, counts):
+    for (i, j), window in window_positions(kernel_sizes, strides, dilations, counts):
         out[:, :, i, j] = x[(slice(None), slice(None), *window)]
     return out.reshape(len(X), -1, counts[0] * counts[1])
 
@@ -300,10 +300,10 @@ def _(
     paddings: list[int],
     dilations: list[int],
 ) -> Array:
-    counts = _unfold_counts(X.shape[2:], kernel_sizes, strides, paddings, dilations)
+    counts = unfold_counts(X.shape[2:], kernel_sizes, strides, paddings, dilations)
     d = dY.reshape(*X.shape[:2], *kernel_sizes, *counts)
     out = xp.zeros((*X.shape[:2], *_bordered_size(X, paddings)), X.dtype)
-    for (i, j), window in _window_positions(kernel_sizes, strides, dilations, counts):
+    for (i, j), window in window_positions(kernel_sizes, strides, dilations, counts):
         out[(slice(None), slice(None), *window)] += d[:, :, i, j]
     return xp.ascontiguousarray(
         out[:, :, paddings[0] : paddings[0] + X.shape[2], paddings[1] : paddings[1] + X.shape[3]]
@@ -350,7 +350,7 @@ def _window_rows(
     size = [s * (n - 1) + k for s, n, k in zip(strides, counts, kernels, strict=True)]
     x = _with_border(xp, x, size, paddings[0], paddings[1])
     out = xp.empty((len(x), *counts, x.shape[1], *kernels), x.dtype)
-    for (i, j), window in _window_positions(kernels, strides, (1, 1), counts):
+    for (i, j), window in window_positions(kernels, strides, (1, 1), counts):
         out[..., i, j] = x[(slice(None), slice(None), *window)].transpose(0, 2, 3, 1)
     return out
 
@@ -389,7 +389,7 @@ def _(xp: Any, X: Array, dOut: Array, kernels: list[int], strides: list[int], pa
     d = dOut.reshape(len(X), *counts, X.shape[1], *kernels)
     size = [s * (n - 1) + k for s, n, k in zip(strides, counts, kernels, strict=True)]
     out = xp.zeros((*X.shape[:2], *size), X.dtype)
-    for (i, j), window in _window_positions(kernels, strides, (1, 1), counts):
+    for (i, j), window in window_positions(kernels, strides, (1, 1), counts):
         out[(slice(None), slice(None), *window)] += d[..., i, j].transpose(0, 3, 1, 2)
     # elements after the last window have no gradient
     return _with_border(xp, out[:, :, paddings[0] :, paddings[1] :], X.shape[2:], 0, 0)

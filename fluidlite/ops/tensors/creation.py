@@ -493,6 +493,22 @@ def _(xp: Any, Start: Array, Stop: Array, Num: Array, dtype: int | None) -> Arra
     ).astype(Start.dtype if dtype is None else to_numpy(VarType(dtype)))
 
 
+logspace = Op("logspace", "Start Stop Num Base -> Out", attrs={"dtype": int(VarType.FP32)}, lod=None)
+
+
+@logspace.shape
+def _(Start: Spec, dtype: int) -> Spec:
+    return Spec((-1,), VarType(dtype))
+
+
+@logspace.kernel
+def _(xp: Any, Start: Array, Stop: Array, Num: Array, Base: Array, dtype: int) -> Array:
+    first, last, base = (one.reshape(-1)[0].item() for one in (Start, Stop, Base))
+    return xp.asarray(base ** xp.linspace(first, last, int(Num.reshape(-1)[0]))).astype(
+        to_numpy(VarType(dtype))
+    )
+
+
 eye = Op(
     "eye",
     "-> Out",

@@ -22,6 +22,21 @@ def _(xp: Any, X: Array, ctx: Any) -> Array:
     return xp.asarray(drawn.astype(X.dtype))
 
 
+poisson = Op("poisson", "X -> Out", random=True)
+poisson.shape(same_as("X"))
+
+
+@poisson.kernel
+def _(xp: Any, X: Array, ctx: Any) -> Array:
+    # drawn on the host: a device gets the same numbers
+    return xp.asarray(ctx.rng(0).poisson(host(X)).astype(X.dtype))
+
+
+@poisson.grad("X")
+def _(xp: Any, dOut: Array) -> Array:
+    return xp.zeros_like(dOut)
+
+
 multinomial = Op(
     "multinomial", "X -> Out", attrs={"num_samples": 1, "replacement": False}, lod=None, random=True
 )

@@ -14,21 +14,25 @@ _NAMES = LazyNames(
         "fluidlite.layers.recurrence.decoders": "BeamSearchDecoder dynamic_decode",
         f"{_LAYER}.base": "Layer",
         f"{_LAYER}.container": "LayerDict LayerList ParameterList Sequential",
-        f"{_LAYER}.common": "AlphaDropout Bilinear CosineSimilarity Dropout Dropout2D Dropout3D "
-        "Embedding Flatten Identity Linear Pad1D Pad2D Pad3D PairwiseDistance "
-        "PixelShuffle Unfold Upsample UpsamplingBilinear2D UpsamplingNearest2D",
+        f"{_LAYER}.common": "AlphaDropout Bilinear ChannelShuffle CosineSimilarity Dropout Dropout2D "
+        "Dropout3D "
+        "Embedding Flatten Fold Identity Linear Pad1D Pad2D Pad3D PairwiseDistance "
+        "PixelShuffle PixelUnshuffle Unflatten Unfold Upsample UpsamplingBilinear2D "
+        "UpsamplingNearest2D ZeroPad2D",
         f"{_LAYER}.conv": "Conv1D Conv1DTranspose Conv2D Conv2DTranspose Conv3D Conv3DTranspose",
         f"{_LAYER}.pooling": "AdaptiveAvgPool1D AdaptiveAvgPool2D AdaptiveAvgPool3D AdaptiveMaxPool1D "
         "AdaptiveMaxPool2D AdaptiveMaxPool3D AvgPool1D AvgPool2D AvgPool3D MaxPool1D "
-        "MaxPool2D MaxPool3D",
+        "MaxPool2D MaxPool3D MaxUnPool1D MaxUnPool2D MaxUnPool3D",
         f"{_LAYER}.norm": "BatchNorm BatchNorm1D BatchNorm2D BatchNorm3D GroupNorm InstanceNorm1D "
         "InstanceNorm2D InstanceNorm3D LayerNorm LocalResponseNorm SpectralNorm "
         "SyncBatchNorm",
-        f"{_LAYER}.activation": "ELU GELU Hardshrink Hardsigmoid Hardswish Hardtanh LeakyReLU LogSigmoid "
-        "LogSoftmax Maxout PReLU ReLU ReLU6 SELU Sigmoid Silu Softmax Softplus Softshrink "
-        "Softsign Swish Tanh Tanhshrink ThresholdedReLU",
+        f"{_LAYER}.activation": "CELU ELU GELU GLU Hardshrink Hardsigmoid Hardswish Hardtanh LeakyReLU "
+        "LogSigmoid LogSoftmax Maxout Mish PReLU RReLU ReLU ReLU6 SELU Sigmoid Silu Softmax Softmax2D "
+        "Softplus Softshrink Softsign Swish Tanh Tanhshrink ThresholdedReLU",
         f"{_LAYER}.loss": "BCELoss BCEWithLogitsLoss CTCLoss CrossEntropyLoss HSigmoidLoss KLDivLoss "
-        "L1Loss MSELoss MarginRankingLoss NLLLoss SmoothL1Loss",
+        "L1Loss MSELoss MarginRankingLoss NLLLoss SmoothL1Loss CosineEmbeddingLoss GaussianNLLLoss "
+        "HingeEmbeddingLoss MultiLabelSoftMarginLoss MultiMarginLoss PoissonNLLLoss SoftMarginLoss "
+        "TripletMarginLoss TripletMarginWithDistanceLoss",
         f"{_LAYER}.rnn": "BiRNN GRU GRUCell LSTM LSTMCell RNN RNNCellBase SimpleRNN SimpleRNNCell",
         f"{_LAYER}.transformer": "MultiHeadAttention Transformer TransformerDecoder TransformerDecoderLayer "
         "TransformerEncoder TransformerEncoderLayer",

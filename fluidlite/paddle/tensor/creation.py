@@ -28,6 +28,7 @@ __all__ = [
     "full",
     "full_like",
     "linspace",
+    "logspace",
     "meshgrid",
     "ones",
     "ones_like",
@@ -216,6 +217,25 @@ def linspace(
     if isinstance(num, int):
         out._shape = (num,)
     return out
+
+
+def logspace(
+    start: Any, stop: Any, num: Any, base: Any = 10.0, dtype: DTypeLike | None = None, name: str | None = None
+) -> Variable:
+    """The powers of `base` at equal distances of the exponent from `start` to `stop`, `num` of them."""
+    kind = dtype_or_default(dtype)
+    numbers = [_given(start, kind), _given(stop, kind), _given(num, VarType.INT32), _given(base, kind)]
+    slots = ("Start", "Stop", "Num", "Base")
+    inputs = {slot: [var] for slot, var in zip(slots, numbers, strict=True)}
+    out = append("logspace", inputs, {"dtype": int(kind)}, dtype=kind, name=name, stop_gradient=True)
+    if isinstance(num, int):
+        out._shape = (num,)
+    return out
+
+
+def _given(value: Any, kind: VarType) -> Variable:
+    """A number as a tensor of one element, a Variable as it is."""
+    return value if isinstance(value, Variable) else constant([1], kind, value)
 
 
 def eye(

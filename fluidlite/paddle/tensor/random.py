@@ -9,9 +9,22 @@ from fluidlite.ir.variable import Variable
 from fluidlite.paddle.build import append
 from fluidlite.paddle.defaults import dtype_or_default
 from fluidlite.paddle.tensor.manipulation import reshape
+from fluidlite.paddle.tensor.math import cast
 from fluidlite.paddle.tensor.shapes import shape_arguments, shape_of
 
-__all__ = ["bernoulli", "multinomial", "normal", "rand", "randint", "randn", "randperm", "uniform"]
+__all__ = [
+    "bernoulli",
+    "multinomial",
+    "normal",
+    "poisson",
+    "rand",
+    "randint",
+    "randint_like",
+    "randn",
+    "randperm",
+    "standard_normal",
+    "uniform",
+]
 
 
 def uniform(
@@ -48,6 +61,9 @@ def randn(shape: Any, dtype: DTypeLike | None = None, name: str | None = None) -
     return _gaussian(shape, 0.0, 1.0, dtype, name)
 
 
+standard_normal = randn
+
+
 def normal(mean: Any = 0.0, std: Any = 1.0, shape: Any = None, name: str | None = None) -> Variable:
     """Normal numbers; `mean` and `std` are numbers, or Variables with one for each element."""
     if isinstance(mean, Variable):
@@ -73,6 +89,28 @@ def randint(
     inputs, attrs = shape_arguments(shape)
     attrs.update(low=low, high=high, seed=0, dtype=kind)
     return append("randint", inputs, attrs, dtype=kind, name=name, stop_gradient=True)
+
+
+def randint_like(
+    x: Variable,
+    low: int = 0,
+    high: int | None = None,
+    dtype: DTypeLike | None = None,
+    name: str | None = None,
+) -> Variable:
+    """Whole numbers in the shape of x, and in its dtype, that are uniform in [low, high), or in [0, low)."""
+    if high is None:
+        low, high = 0, low
+    shape = shape_of(x)
+    attrs = {"low": low, "high": high, "seed": 0, "dtype": int(VarType.INT64), "shape": []}
+    inputs = {"ShapeTensor": [shape]}
+    out = append("randint", inputs, attrs, dtype=VarType.INT64, name=name, stop_gradient=True)
+    return cast(out, x.dtype if dtype is None else dtype)
+
+
+def poisson(x: Variable, name: str | None = None) -> Variable:
+    """Counts of events that have the rates x."""
+    return append("poisson", {"X": [x]}, dtype=x.dtype, name=name)
 
 
 def randperm(n: int, dtype: DTypeLike = "int64", name: str | None = None) -> Variable:

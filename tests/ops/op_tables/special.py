@@ -202,6 +202,12 @@ def _put(x: np.ndarray, indices: list[np.ndarray], value: np.ndarray) -> np.ndar
     return out
 
 
+def _with_diagonal(X: np.ndarray, Y: np.ndarray) -> np.ndarray:
+    out = X.copy()
+    out[:, range(3), range(1, 4)] = Y
+    return out
+
+
 def _set(x: np.ndarray, indices: list[np.ndarray], value: np.ndarray) -> np.ndarray:
     out = x.copy()
     out[indices[0]] = value
@@ -209,6 +215,20 @@ def _set(x: np.ndarray, indices: list[np.ndarray], value: np.ndarray) -> np.ndar
 
 
 CASES += [
+    Case("angle", {"X": X}, lambda X: np.angle(X)),
+    Case(
+        "logspace",
+        {slot: np.array([number], "float32") for slot, number in zip(("Start", "Stop", "Base"), (1, 3, 2))}
+        | {"Num": np.array([5], "int32")},
+        {"Out": np.logspace(1, 3, 5, base=2).astype("float32")},
+    ),
+    Case(
+        "fill_diagonal_tensor",
+        {"X": f(2, 3, 4), "Y": f(2, 3)},
+        _with_diagonal,
+        {"dim1": 1, "dim2": 2, "offset": 1},
+        grad=["X"],
+    ),
     Case(
         "index_put",
         {"x": X, "indices": PLACES, "value": f(3)},

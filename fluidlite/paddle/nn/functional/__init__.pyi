@@ -1,21 +1,28 @@
 # written by tests/house/stubs.py
 """`paddle.nn.functional`: layers without parameters, as functions"""
 
+from fluidlite.paddle.nn.functional.activation import celu as celu
 from fluidlite.paddle.nn.functional.activation import elu as _elu_
 from fluidlite.paddle.nn.functional.activation import elu as elu
 from fluidlite.paddle.nn.functional.activation import gelu as gelu
+from fluidlite.paddle.nn.functional.activation import glu as glu
+from fluidlite.paddle.nn.functional.activation import gumbel_softmax as gumbel_softmax
 from fluidlite.paddle.nn.functional.activation import hardshrink as hardshrink
 from fluidlite.paddle.nn.functional.activation import hardsigmoid as hardsigmoid
 from fluidlite.paddle.nn.functional.activation import hardswish as hardswish
+from fluidlite.paddle.nn.functional.activation import hardtanh as _hardtanh_
 from fluidlite.paddle.nn.functional.activation import hardtanh as hardtanh
+from fluidlite.paddle.nn.functional.activation import leaky_relu as _leaky_relu_
 from fluidlite.paddle.nn.functional.activation import leaky_relu as leaky_relu
 from fluidlite.paddle.nn.functional.activation import log_sigmoid as log_sigmoid
 from fluidlite.paddle.nn.functional.activation import log_softmax as log_softmax
 from fluidlite.paddle.nn.functional.activation import maxout as maxout
+from fluidlite.paddle.nn.functional.activation import mish as mish
 from fluidlite.paddle.nn.functional.activation import prelu as prelu
 from fluidlite.paddle.nn.functional.activation import relu as _relu_
 from fluidlite.paddle.nn.functional.activation import relu as relu
 from fluidlite.paddle.nn.functional.activation import relu6 as relu6
+from fluidlite.paddle.nn.functional.activation import rrelu as rrelu
 from fluidlite.paddle.nn.functional.activation import selu as selu
 from fluidlite.paddle.nn.functional.activation import sigmoid as sigmoid
 from fluidlite.paddle.nn.functional.activation import silu as silu
@@ -26,7 +33,9 @@ from fluidlite.paddle.nn.functional.activation import softshrink as softshrink
 from fluidlite.paddle.nn.functional.activation import softsign as softsign
 from fluidlite.paddle.nn.functional.activation import swish as swish
 from fluidlite.paddle.nn.functional.activation import tanhshrink as tanhshrink
+from fluidlite.paddle.nn.functional.activation import thresholded_relu as _thresholded_relu_
 from fluidlite.paddle.nn.functional.activation import thresholded_relu as thresholded_relu
+from fluidlite.paddle.nn.functional.attention import scaled_dot_product_attention as scaled_dot_product_attention
 from fluidlite.paddle.nn.functional.common import alpha_dropout as alpha_dropout
 from fluidlite.paddle.nn.functional.common import bilinear as bilinear
 from fluidlite.paddle.nn.functional.common import cosine_similarity as cosine_similarity
@@ -39,8 +48,10 @@ from fluidlite.paddle.nn.functional.common import label_smooth as label_smooth
 from fluidlite.paddle.nn.functional.common import linear as linear
 from fluidlite.paddle.nn.functional.common import one_hot as one_hot
 from fluidlite.paddle.nn.functional.common import pad as pad
+from fluidlite.paddle.nn.functional.common import sequence_mask as sequence_mask
 from fluidlite.paddle.nn.functional.common import unfold as unfold
 from fluidlite.paddle.nn.functional.common import upsample as upsample
+from fluidlite.paddle.nn.functional.common import zeropad2d as zeropad2d
 from fluidlite.paddle.nn.functional.conv import conv1d as conv1d
 from fluidlite.paddle.nn.functional.conv import conv1d_transpose as conv1d_transpose
 from fluidlite.paddle.nn.functional.conv import conv2d as conv2d
@@ -64,6 +75,16 @@ from fluidlite.paddle.nn.functional.loss import sigmoid_focal_loss as sigmoid_fo
 from fluidlite.paddle.nn.functional.loss import smooth_l1_loss as smooth_l1_loss
 from fluidlite.paddle.nn.functional.loss import softmax_with_cross_entropy as softmax_with_cross_entropy
 from fluidlite.paddle.nn.functional.loss import square_error_cost as square_error_cost
+from fluidlite.paddle.nn.functional.margins import cosine_embedding_loss as cosine_embedding_loss
+from fluidlite.paddle.nn.functional.margins import gaussian_nll_loss as gaussian_nll_loss
+from fluidlite.paddle.nn.functional.margins import hinge_embedding_loss as hinge_embedding_loss
+from fluidlite.paddle.nn.functional.margins import multi_label_soft_margin_loss as multi_label_soft_margin_loss
+from fluidlite.paddle.nn.functional.margins import multi_margin_loss as multi_margin_loss
+from fluidlite.paddle.nn.functional.margins import pairwise_distance as pairwise_distance
+from fluidlite.paddle.nn.functional.margins import poisson_nll_loss as poisson_nll_loss
+from fluidlite.paddle.nn.functional.margins import soft_margin_loss as soft_margin_loss
+from fluidlite.paddle.nn.functional.margins import triplet_margin_loss as triplet_margin_loss
+from fluidlite.paddle.nn.functional.margins import triplet_margin_with_distance_loss as triplet_margin_with_distance_loss
 from fluidlite.paddle.nn.functional.norm import batch_norm as batch_norm
 from fluidlite.paddle.nn.functional.norm import instance_norm as instance_norm
 from fluidlite.paddle.nn.functional.norm import layer_norm as layer_norm
@@ -81,16 +102,25 @@ from fluidlite.paddle.nn.functional.pooling import avg_pool3d as avg_pool3d
 from fluidlite.paddle.nn.functional.pooling import max_pool1d as max_pool1d
 from fluidlite.paddle.nn.functional.pooling import max_pool2d as max_pool2d
 from fluidlite.paddle.nn.functional.pooling import max_pool3d as max_pool3d
+from fluidlite.paddle.nn.functional.pooling import max_unpool1d as max_unpool1d
+from fluidlite.paddle.nn.functional.pooling import max_unpool2d as max_unpool2d
+from fluidlite.paddle.nn.functional.pooling import max_unpool3d as max_unpool3d
 from fluidlite.paddle.nn.functional.vision import affine_grid as affine_grid
+from fluidlite.paddle.nn.functional.vision import channel_shuffle as channel_shuffle
 from fluidlite.paddle.nn.functional.vision import diag_embed as diag_embed
+from fluidlite.paddle.nn.functional.vision import fold as fold
 from fluidlite.paddle.nn.functional.vision import gather_tree as gather_tree
 from fluidlite.paddle.nn.functional.vision import grid_sample as grid_sample
 from fluidlite.paddle.nn.functional.vision import pixel_shuffle as pixel_shuffle
+from fluidlite.paddle.nn.functional.vision import pixel_unshuffle as pixel_unshuffle
 from fluidlite.paddle.nn.functional.vision import temporal_shift as temporal_shift
 from fluidlite.paddle.tensor.math import tanh as _tanh_
 from fluidlite.paddle.tensor.math import tanh as tanh
 
 elu_ = _elu_
+hardtanh_ = _hardtanh_
+leaky_relu_ = _leaky_relu_
 relu_ = _relu_
 softmax_ = _softmax_
 tanh_ = _tanh_
+thresholded_relu_ = _thresholded_relu_

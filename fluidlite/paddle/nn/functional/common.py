@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from fluidlite.base.dtypes import VarType
+from fluidlite.base.dtypes import DTypeLike, VarType, to_vartype
 from fluidlite.ir.variable import Variable
 from fluidlite.layer_helper import LayerHelper
 from fluidlite.layers.neural.conv import numbers
@@ -291,6 +291,24 @@ def unfold(
         "dilations": numbers(dilations, 2, "dilations"),
     }
     return append("unfold", {"X": [x]}, attrs, dtype=x.dtype, slot="Y", name=name)
+
+
+def zeropad2d(x: Variable, padding: Any, data_format: str = "NCHW", name: str | None = None) -> Variable:
+    """Pictures within zeros: as many on the left, the right, above and below as `padding` says."""
+    return pad(x, pad=padding, mode="constant", value=0, data_format=data_format, name=name)
+
+
+def sequence_mask(
+    x: Variable, maxlen: Any = None, dtype: DTypeLike = "int64", name: str | None = None
+) -> Variable:
+    """1 for the first x places of a row of `maxlen` (the largest x), 0 for the others."""
+    kind = to_vartype(dtype)
+    inputs, attrs = {"X": [x]}, {"out_dtype": int(kind)}
+    if isinstance(maxlen, Variable):
+        inputs["MaxLenTensor"] = [maxlen]
+    else:
+        attrs["maxlen"] = -1 if maxlen is None else maxlen
+    return append("sequence_mask", inputs, attrs, dtype=kind, slot="Y", name=name, stop_gradient=True)
 
 
 # mode -> dimensions of x that it takes

@@ -21,6 +21,7 @@ from fluidlite.paddle.tensor.shapes import constant
 __all__ = [
     "binary_cross_entropy",
     "binary_cross_entropy_with_logits",
+    "check_reduction",
     "cross_entropy",
     "ctc_loss",
     "dice_loss",
@@ -32,6 +33,7 @@ __all__ = [
     "mse_loss",
     "nll_loss",
     "npair_loss",
+    "reduced_loss",
     "sigmoid_focal_loss",
     "smooth_l1_loss",
     "softmax_with_cross_entropy",
@@ -39,7 +41,10 @@ __all__ = [
 ]
 
 
-def _check(reduction: str, function: str, choices: tuple[str, ...] = ("sum", "mean", "none")) -> None:
+def check_reduction(
+    reduction: str, function: str, choices: tuple[str, ...] = ("sum", "mean", "none")
+) -> None:
+    """ValueError for a way to reduce losses that the function does not know."""
     if reduction not in choices:
         raise ValueError(
             f"The value of 'reduction' in {function} should be one of {', '.join(choices)}, but received "
@@ -47,7 +52,8 @@ def _check(reduction: str, function: str, choices: tuple[str, ...] = ("sum", "me
         )
 
 
-def _reduced(loss: Variable, reduction: str, name: str | None = None) -> Variable:
+def reduced_loss(loss: Variable, reduction: str, name: str | None = None) -> Variable:
+    """The losses of the elements, their mean or their sum."""
     if reduction == "mean":
         return mean(loss, name=name)
     return sum(loss, name=name) if reduction == "sum" else loss
@@ -60,25 +66,25 @@ def square_error_cost(input: Variable, label: Variable) -> Variable:
 
 def mse_loss(input: Variable, label: Variable, reduction: str = "mean", name: str | None = None) -> Variable:
     """(input - label)**2."""
-    _check(reduction, "mse_loss")
-    return _reduced(square(input - label), reduction, name)
+    check_reduction(reduction, "mse_loss")
+    return reduced_loss(square(input - label), reduction, name)
 
 
 def l1_loss(input: Variable, label: Variable, reduction: str = "mean", name: str | None = None) -> Variable:
     """|input - label|."""
-    _check(reduction, "L1Loss")
-    return _reduced(abs(input - label), reduction, name)
+    check_reduction(reduction, "L1Loss")
+    return reduced_loss(abs(input - label), reduction, name)
 
 
 def smooth_l1_loss(
     input: Variable, label: Variable, reduction: str = "mean", delta: float = 1.0, name: str | None = None
 ) -> Variable:
     """Half the square of the difference d up to `delta`, from there delta * |d| - delta**2 / 2."""
-    _check(reduction, "smooth_l1_loss")
+    check_reduction(reduction, "smooth_l1_loss")
     inputs, attrs = {"X": [input], "Y": [label]}, {"delta": delta}
     extra = {"Residual": input.dtype}
     out = append("huber_loss", inputs, attrs, dtype=input.dtype, extra=extra)
-    return _reduced(out, reduction)
+    return reduced_loss(out, reduction)
 
 
 def log_loss(input: Variable, label: Variable, epsilon: float = 0.0001, name: str | None = None) -> Variable:
@@ -91,12 +97,12 @@ def kl_div(input: Variable, label: Variable, reduction: str = "mean", name: str 
     """label * (log(label) - input), where `input` is a logarithm; "batchmean" divides the sum by the number
     of rows.
     """
-    _check(reduction, "kl_div", ("sum", "batchmean", "mean", "none"))
+    check_reduction(reduction, "kl_div", ("sum", "batchmean", "mean", "none"))
     inputs = {"X": [input], "Target": [label]}
     loss = append("kldiv_loss", inputs, {"reduction": "none"}, dtype=input.dtype, slot="Loss")
     if reduction == "batchmean":
         return sum(loss) / input.shape[0]
-    return _reduced(loss, reduction)
+    return reduced_loss(loss, reduction)
 
 
 def margin_ranking_loss(
@@ -108,14 +114,14 @@ def margin_ranking_loss(
     name: str | None = None,
 ) -> Variable:
     """max(0, -label * (input - other) + margin), with labels 1 and -1."""
-    _check(reduction, "MarginRankingLoss")
+    check_reduction(reduction, "MarginRankingLoss")
     apart = scale(input - other, -1.0) * label
     if margin != 0.0:
         apart = apart + margin
     loss = relu(apart)
     if reduction == "mean":  # 2.6.2 takes the op of this name here, and the reduction elsewhere
         return append("mean", {"X": [loss]}, dtype=loss.dtype, name=name, scalar=True)
-    return _reduced(loss, reduction, name)
+    return reduced_loss(loss, reduction, name)
 
 
 # ---------------------------------------------------------------------- yes or no
@@ -127,9 +133,9 @@ def binary_cross_entropy(
     name: str | None = None,
 ) -> Variable:
     """-label * log(input) - (1 - label) * log(1 - input), of probabilities, times `weight`."""
-    _check(reduction, "binary_cross_entropy")
+    check_reduction(reduction, "binary_cross_entropy")
     loss = append("bce_loss", {"X": [input], "Label": [label]}, dtype=input.dtype)
-    return _reduced(loss if weight is None else loss * weight, reduction)
+    return reduced_loss(loss if weight is None else loss * weight, reduction)
 
 
 def _with_logits(logit: Variable, label: Variable, weight: Variable | None = None) -> Variable:
@@ -151,10 +157,10 @@ def binary_cross_entropy_with_logits(
     """`binary_cross_entropy` of sigmoid(logit), times `weight`; `pos_weight` multiplies the part of the label
     1.
     """
-    _check(reduction, "binary_cross_entropy_with_logits")
+    check_reduction(reduction, "binary_cross_entropy_with_logits")
     weighted = None if pos_weight is None else label * (pos_weight - 1.0) + 1.0
     loss = _with_logits(logit, label, weighted)
-    return _reduced(loss if weight is None else loss * weight, reduction)
+    return reduced_loss(loss if weight is None else loss * weight, reduction)
 
 
 def sigmoid_focal_loss(
@@ -169,12 +175,12 @@ def sigmoid_focal_loss(
     """Cross-entropy of sigmoid(logit), weighted by alpha_t * (1 - p_t)**gamma and divided by `normalizer`
     (Lin et al., 2017).
     """
-    _check(reduction, "sigmoid_focal_loss")
+    check_reduction(reduction, "sigmoid_focal_loss")
     loss, p = _with_logits(logit, label), sigmoid(logit)
     p_t = p * label + (1 - p) * (1 - label)
     alpha_t = alpha * label + (1 - alpha) * (1 - label)
     loss = alpha_t * loss * pow(1 - p_t, gamma)
-    return _reduced(loss if normalizer is None else loss / normalizer, reduction)
+    return reduced_loss(loss if normalizer is None else loss / normalizer, reduction)
 
 
 # ---------------------------------------------------------------------- one of many
@@ -237,7 +243,7 @@ def cross_entropy(
     not count. use_softmax: False where `input` holds probabilities. label_smoothing: the share of the label
     that all classes get.
     """
-    _check(reduction, "nn.functional.cross_entropy")
+    check_reduction(reduction, "nn.functional.cross_entropy")
     if ignore_index > 0 and soft_label:
         raise ValueError(
             f"When soft_label == True, the value of 'ignore_index' in softmax_cross_entropy should be "
@@ -291,7 +297,7 @@ def nll_loss(
     """-input at the label, for logarithms of probabilities [samples, classes, ...], times the class's
     `weight`.
     """
-    _check(reduction, "nll_loss")
+    check_reduction(reduction, "nll_loss")
     dims = len(input.shape)
     if dims < 2 or dims - 1 != len(label.shape):
         raise ValueError(
@@ -350,7 +356,7 @@ def ctc_loss(
     """Connectionist temporal classification of scores [time, batch, classes] and labels [batch, length]; the
     "mean" is over losses divided by their label's length (Graves et al., 2006).
     """
-    _check(reduction, "ctc_loss")
+    check_reduction(reduction, "ctc_loss")
     inputs = {
         "Logits": [log_probs],
         "Label": [labels],
@@ -362,7 +368,7 @@ def ctc_loss(
     loss = squeeze(append("warpctc", inputs, attrs, dtype=log_probs.dtype, slot="Loss", extra=extra), [-1])
     if reduction == "mean":
         return mean(loss / cast(label_lengths, loss.dtype))
-    return _reduced(loss, reduction)
+    return reduced_loss(loss, reduction)
 
 
 def hsigmoid_loss(

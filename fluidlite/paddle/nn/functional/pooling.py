@@ -24,6 +24,9 @@ __all__ = [
     "max_pool1d",
     "max_pool2d",
     "max_pool3d",
+    "max_unpool1d",
+    "max_unpool2d",
+    "max_unpool3d",
 ]
 
 
@@ -298,3 +301,80 @@ def adaptive_max_pool3d(
 ) -> Any:
     """As `adaptive_max_pool2d`, over depth, height and width."""
     return _adaptive_max(3, x, output_size, return_mask, name)
+
+
+# ---------------------------------------------------------------------- the way back
+def _unpool(
+    dims: int,
+    x: Variable,
+    indices: Variable,
+    kernel_size: Any,
+    stride: Any,
+    padding: Any,
+    data_format: str,
+    output_size: Any,
+    name: str | None,
+) -> Variable:
+    """Elements put back to where `max_pool` found them, among zeros; lines are pictures one pixel high."""
+    if data_format != LAYOUTS[dims][0]:
+        raise ValueError(f"Attr(data_format) should be {LAYOUTS[dims][0]!r}. Received: {data_format}.")
+    size = window(kernel_size, dims, "kernel_size")
+    steps = size if stride is None else window(stride, dims, "stride")
+    pads = window(padding, dims, "padding")
+    if output_size is None:
+        lengths = x.shape[2:]
+        places = [(n - 1) * steps[i] + size[i] - 2 * pads[i] for i, n in enumerate(lengths)]
+    else:
+        places = list(output_size)[-dims:]
+    if dims == 1:
+        size, steps, pads, places = [1, *size], [1, *steps], [0, *pads], [1, *places]
+        x, indices = unsqueeze(x, [2]), unsqueeze(indices, [2])
+    layout = LAYOUTS[max(dims, 2)][0]
+    attrs = {"ksize": size, "strides": steps, "paddings": pads, "output_size": places, "data_format": layout}
+    op_type = "unpool3d" if dims == 3 else "unpool"
+    if dims < 3:
+        attrs["unpooling_type"] = "max"
+    out = append(op_type, {"X": [x], "Indices": [indices]}, attrs, dtype=x.dtype, name=name)
+    return squeeze(out, [2]) if dims == 1 else out
+
+
+def max_unpool1d(
+    x: Variable,
+    indices: Variable,
+    kernel_size: Any,
+    stride: Any = None,
+    padding: Any = 0,
+    data_format: str = "NCL",
+    output_size: Any = None,
+    name: str | None = None,
+) -> Variable:
+    """Elements put back to where `max_pool1d` found them, among zeros."""
+    return _unpool(1, x, indices, kernel_size, stride, padding, data_format, output_size, name)
+
+
+def max_unpool2d(
+    x: Variable,
+    indices: Variable,
+    kernel_size: Any,
+    stride: Any = None,
+    padding: Any = 0,
+    data_format: str = "NCHW",
+    output_size: Any = None,
+    name: str | None = None,
+) -> Variable:
+    """Elements put back to where `max_pool2d` found them, among zeros."""
+    return _unpool(2, x, indices, kernel_size, stride, padding, data_format, output_size, name)
+
+
+def max_unpool3d(
+    x: Variable,
+    indices: Variable,
+    kernel_size: Any,
+    stride: Any = None,
+    padding: Any = 0,
+    data_format: str = "NCDHW",
+    output_size: Any = None,
+    name: str | None = None,
+) -> Variable:
+    """Elements put back to where `max_pool3d` found them, among zeros."""
+    return _unpool(3, x, indices, kernel_size, stride, padding, data_format, output_size, name)

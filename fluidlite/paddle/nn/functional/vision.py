@@ -6,8 +6,19 @@ from typing import Any
 
 from fluidlite.ir.variable import Variable
 from fluidlite.paddle.build import append, need_variable
+from fluidlite.paddle.nn.functional.windows import window
 
-__all__ = ["affine_grid", "diag_embed", "gather_tree", "grid_sample", "pixel_shuffle", "temporal_shift"]
+__all__ = [
+    "affine_grid",
+    "channel_shuffle",
+    "diag_embed",
+    "fold",
+    "gather_tree",
+    "grid_sample",
+    "pixel_shuffle",
+    "pixel_unshuffle",
+    "temporal_shift",
+]
 
 
 def affine_grid(
@@ -57,6 +68,62 @@ def pixel_shuffle(
         raise ValueError(f"Attr(data_format) should be 'NCHW' or 'NHWC'. But received {data_format}")
     attrs = {"upscale_factor": upscale_factor, "data_format": data_format}
     return append("pixel_shuffle", {"X": [x]}, attrs, dtype=x.dtype, name=name)
+
+
+def pixel_unshuffle(
+    x: Variable, downscale_factor: int, data_format: str = "NCHW", name: str | None = None
+) -> Variable:
+    """Pixels as channels: [batch, c, h * r, w * r] -> [batch, c * r * r, h, w]."""
+    if len(x.shape) != 4:
+        raise ValueError(f"Input x should be 4D tensor, but received x with the shape of {x.shape}")
+    if not isinstance(downscale_factor, int):
+        raise TypeError("Downscale factor must be int type")
+    _check_pictures(data_format)
+    attrs = {"downscale_factor": downscale_factor, "data_format": data_format}
+    return append("pixel_unshuffle", {"X": [x]}, attrs, dtype=x.dtype, name=name)
+
+
+def _check_pictures(data_format: str) -> None:
+    if data_format not in ("NCHW", "NHWC"):
+        raise ValueError(f"Attr(data_format) should be 'NCHW' or 'NHWC'. But received {data_format}")
+
+
+def channel_shuffle(x: Variable, groups: int, data_format: str = "NCHW", name: str | None = None) -> Variable:
+    """The first channel of each group, then the second of each, and so on (Zhang et al., 2018)."""
+    if len(x.shape) != 4:
+        raise ValueError(f"Input x should be 4D tensor, but received x with the shape of {x.shape}")
+    if not isinstance(groups, int):
+        raise TypeError("groups must be int type")
+    if groups <= 0:
+        raise ValueError("groups must be positive")
+    _check_pictures(data_format)
+    attrs = {"groups": groups, "data_format": data_format}
+    return append("channel_shuffle", {"X": [x]}, attrs, dtype=x.dtype, name=name)
+
+
+def fold(
+    x: Variable,
+    output_sizes: Any,
+    kernel_sizes: Any,
+    strides: Any = 1,
+    paddings: Any = 0,
+    dilations: Any = 1,
+    name: str | None = None,
+) -> Variable:
+    """Windows [batch, channels * window, number of windows] as pictures of `output_sizes`, added up where
+    they lie over each other: the way back from `unfold`.
+    """
+    if len(x.shape) != 3:
+        raise AssertionError(f"input should be the format of [N, C, L], but x is {list(x.shape)}")
+    sides = [paddings] * 4 if isinstance(paddings, int) else list(paddings)
+    attrs = {
+        "output_sizes": window(output_sizes, 2, "output_sizes"),
+        "kernel_sizes": window(kernel_sizes, 2, "kernel_sizes"),
+        "strides": window(strides, 2, "strides"),
+        "paddings": sides * 2 if len(sides) == 2 else sides,
+        "dilations": window(dilations, 2, "dilations"),
+    }
+    return append("fold", {"X": [x]}, attrs, dtype=x.dtype, slot="Y", name=name)
 
 
 def temporal_shift(

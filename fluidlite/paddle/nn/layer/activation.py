@@ -33,6 +33,11 @@ __all__ = [
     "Tanh",
     "Tanhshrink",
     "ThresholdedReLU",
+    "CELU",
+    "GLU",
+    "Mish",
+    "RReLU",
+    "Softmax2D",
 ]
 
 
@@ -222,3 +227,57 @@ class PReLU(Layer):
     def forward(self, x: Any) -> Any:
         """The activation of `x`."""
         return F.prelu(x, self._weight, self._data_format)
+
+
+class CELU(Function):
+    """x where it is positive, else alpha * (exp(x / alpha) - 1)."""
+
+    def __init__(self, alpha: float = 1.0, name: str | None = None) -> None:
+        super().__init__(F.celu, name, alpha=alpha)
+
+
+class GLU(Function):
+    """The first half along `axis` times the sigmoid of the second."""
+
+    def __init__(self, axis: int = -1, name: str | None = None) -> None:
+        super().__init__(F.glu, name, axis=axis)
+
+
+class Mish(Function):
+    """x * tanh(log(1 + exp(x))), element by element."""
+
+    def __init__(self, name: str | None = None) -> None:
+        super().__init__(F.mish, name)
+
+
+class RReLU(Layer):
+    """x where it is positive, else times a slope between two limits; see `F.rrelu`."""
+
+    def __init__(self, lower: float = 1.0 / 8.0, upper: float = 1.0 / 3.0, name: str | None = None) -> None:
+        super().__init__()
+        self._lower, self._upper, self._name = lower, upper, name
+
+    def forward(self, x: Any) -> Any:
+        """Slopes are drawn while the layer trains."""
+        return F.rrelu(x, self._lower, self._upper, self.training, self._name)
+
+    def extra_repr(self) -> str:
+        """The limits."""
+        name = f", name={self._name}" if self._name else ""
+        return (
+            f"lower={self._lower}, upper={self._upper}, training={self.training}, dtype={self._dtype}{name}"
+        )
+
+
+class Softmax2D(Layer):
+    """`Softmax` over the channels of pictures."""
+
+    def __init__(self, name: str | None = None) -> None:
+        super().__init__()
+        self._name = name
+
+    def forward(self, x: Any) -> Any:
+        """[batch, channels, height, width], or without the batch."""
+        if len(x.shape) not in (3, 4):
+            raise AssertionError(f"Softmax2D requires a 3D or 4D tensor as input. Received: {len(x.shape)}D.")
+        return F.softmax(x, axis=-3, name=self._name)

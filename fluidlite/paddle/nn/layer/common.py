@@ -6,6 +6,7 @@ from typing import Any
 
 from fluidlite.paddle.nn import functional as F
 from fluidlite.paddle.nn.layer.base import Function, Layer
+from fluidlite.paddle.tensor.arranging import unflatten
 from fluidlite.paddle.tensor.linalg import norm
 from fluidlite.paddle.tensor.manipulation import flatten
 
@@ -29,6 +30,11 @@ __all__ = [
     "Upsample",
     "UpsamplingBilinear2D",
     "UpsamplingNearest2D",
+    "ChannelShuffle",
+    "Fold",
+    "PixelUnshuffle",
+    "Unflatten",
+    "ZeroPad2D",
 ]
 
 
@@ -327,3 +333,54 @@ class PairwiseDistance(Layer):
     def forward(self, x: Any, y: Any) -> Any:
         """[..., size] twice -> [...]."""
         return norm(x - y + self.epsilon, float(self.p), -1, self.keepdim, self._name)
+
+
+class PixelUnshuffle(Function):
+    """Pixels as channels: [batch, c, h * r, w * r] -> [batch, c * r * r, h, w]."""
+
+    def __init__(self, downscale_factor: int, data_format: str = "NCHW", name: str | None = None) -> None:
+        super().__init__(F.pixel_unshuffle, name, downscale_factor=downscale_factor, data_format=data_format)
+
+
+class ChannelShuffle(Function):
+    """The first channel of each group, then the second of each, and so on."""
+
+    def __init__(self, groups: int, data_format: str = "NCHW", name: str | None = None) -> None:
+        super().__init__(F.channel_shuffle, name, groups=groups, data_format=data_format)
+
+
+class Fold(Function):
+    """Windows as pictures, added up where they lie over each other."""
+
+    def __init__(
+        self,
+        output_sizes: Any,
+        kernel_sizes: Any,
+        dilations: Any = 1,
+        paddings: Any = 0,
+        strides: Any = 1,
+        name: str | None = None,
+    ) -> None:
+        super().__init__(
+            F.fold,
+            name,
+            output_sizes=output_sizes,
+            kernel_sizes=kernel_sizes,
+            strides=strides,
+            paddings=paddings,
+            dilations=dilations,
+        )
+
+
+class ZeroPad2D(Function):
+    """Pictures within zeros."""
+
+    def __init__(self, padding: Any, data_format: str = "NCHW", name: str | None = None) -> None:
+        super().__init__(F.zeropad2d, name, padding=padding, data_format=data_format)
+
+
+class Unflatten(Function):
+    """A dimension as several."""
+
+    def __init__(self, axis: int, shape: Any, name: str | None = None) -> None:
+        super().__init__(unflatten, name, axis=axis, shape=shape)

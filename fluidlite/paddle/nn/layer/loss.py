@@ -19,6 +19,15 @@ __all__ = [
     "MarginRankingLoss",
     "NLLLoss",
     "SmoothL1Loss",
+    "CosineEmbeddingLoss",
+    "GaussianNLLLoss",
+    "HingeEmbeddingLoss",
+    "MultiLabelSoftMarginLoss",
+    "MultiMarginLoss",
+    "PoissonNLLLoss",
+    "SoftMarginLoss",
+    "TripletMarginLoss",
+    "TripletMarginWithDistanceLoss",
 ]
 
 
@@ -179,4 +188,107 @@ class HSigmoidLoss(Layer):
             path_table=path_table,
             path_code=path_code,
             is_sparse=self._is_sparse,
+        )
+
+
+class CosineEmbeddingLoss(_Reduced):
+    """1 - cos of rows with the label 1, max(0, cos - margin) of those with -1."""
+
+    def __init__(self, margin: float = 0, reduction: str = "mean", name: str | None = None) -> None:
+        super().__init__(F.cosine_embedding_loss, name, reduction, margin=margin)
+
+
+class GaussianNLLLoss(_Reduced):
+    """The likelihood of numbers with a mean and a variance; see `F.gaussian_nll_loss`."""
+
+    def __init__(
+        self, full: bool = False, epsilon: float = 1e-6, reduction: str = "mean", name: str | None = None
+    ) -> None:
+        super().__init__(F.gaussian_nll_loss, name, reduction, full=full, epsilon=epsilon)
+
+
+class HingeEmbeddingLoss(_Reduced):
+    """`input` where the label is 1, max(0, margin - input) where it is -1."""
+
+    def __init__(self, margin: float = 1.0, reduction: str = "mean", name: str | None = None) -> None:
+        super().__init__(F.hinge_embedding_loss, name, reduction, margin=margin)
+
+
+class MultiLabelSoftMarginLoss(_Reduced):
+    """The mean binary cross entropy over classes; see `F.multi_label_soft_margin_loss`."""
+
+    def __init__(self, weight: Any = None, reduction: str = "mean", name: str | None = None) -> None:
+        super().__init__(F.multi_label_soft_margin_loss, name, reduction, weight=weight)
+
+
+class MultiMarginLoss(_Reduced):
+    """The margins of the other classes; see `F.multi_margin_loss`."""
+
+    def __init__(
+        self,
+        p: int = 1,
+        margin: float = 1.0,
+        weight: Any = None,
+        reduction: str = "mean",
+        name: str | None = None,
+    ) -> None:
+        super().__init__(F.multi_margin_loss, name, reduction, p=p, margin=margin, weight=weight)
+
+
+class PoissonNLLLoss(_Reduced):
+    """The likelihood of counts; see `F.poisson_nll_loss`."""
+
+    def __init__(
+        self,
+        log_input: bool = True,
+        full: bool = False,
+        epsilon: float = 1e-8,
+        reduction: str = "mean",
+        name: str | None = None,
+    ) -> None:
+        super().__init__(F.poisson_nll_loss, name, reduction, log_input=log_input, full=full, epsilon=epsilon)
+
+
+class SoftMarginLoss(_Reduced):
+    """log(1 + exp(-label * input)), with labels 1 and -1."""
+
+    def __init__(self, reduction: str = "mean", name: str | None = None) -> None:
+        super().__init__(F.soft_margin_loss, name, reduction)
+
+
+class TripletMarginLoss(_Reduced):
+    """The margin between two distances; see `F.triplet_margin_loss`."""
+
+    def __init__(
+        self,
+        margin: float = 1.0,
+        p: float = 2.0,
+        epsilon: float = 1e-6,
+        swap: bool = False,
+        reduction: str = "mean",
+        name: str | None = None,
+    ) -> None:
+        super().__init__(
+            F.triplet_margin_loss, name, reduction, margin=margin, p=p, epsilon=epsilon, swap=swap
+        )
+
+
+class TripletMarginWithDistanceLoss(_Reduced):
+    """`TripletMarginLoss` with the caller's distance."""
+
+    def __init__(
+        self,
+        distance_function: Any = None,
+        margin: float = 1.0,
+        swap: bool = False,
+        reduction: str = "mean",
+        name: str | None = None,
+    ) -> None:
+        super().__init__(
+            F.triplet_margin_with_distance_loss,
+            name,
+            reduction,
+            distance_function=distance_function,
+            margin=margin,
+            swap=swap,
         )

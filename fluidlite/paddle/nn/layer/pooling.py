@@ -20,6 +20,9 @@ __all__ = [
     "MaxPool1D",
     "MaxPool2D",
     "MaxPool3D",
+    "MaxUnPool1D",
+    "MaxUnPool2D",
+    "MaxUnPool3D",
 ]
 
 
@@ -188,3 +191,72 @@ class AdaptiveMaxPool3D(Function):
 
     def __init__(self, output_size: Any, return_mask: bool = False, name: str | None = None) -> None:
         super().__init__(F.adaptive_max_pool3d, name, output_size=output_size, return_mask=return_mask)
+
+
+class MaxUnPool1D(Function):
+    """Elements put back to where `MaxPool1D` found them, among zeros."""
+
+    def __init__(
+        self,
+        kernel_size: Any,
+        stride: Any = None,
+        padding: Any = 0,
+        data_format: str = "NCL",
+        output_size: Any = None,
+        name: str | None = None,
+    ) -> None:
+        super().__init__(
+            F.max_unpool1d,
+            name,
+            kernel_size=kernel_size,
+            stride=stride,
+            padding=padding,
+            data_format=data_format,
+            output_size=output_size,
+        )
+
+
+class MaxUnPool2D(Function):
+    """Elements put back to where `MaxPool2D` found them, among zeros."""
+
+    def __init__(
+        self,
+        kernel_size: Any,
+        stride: Any = None,
+        padding: Any = 0,
+        data_format: str = "NCHW",
+        output_size: Any = None,
+        name: str | None = None,
+    ) -> None:
+        super().__init__(
+            F.max_unpool2d,
+            name,
+            kernel_size=kernel_size,
+            stride=stride,
+            padding=padding,
+            data_format=data_format,
+            output_size=output_size,
+        )
+
+
+class MaxUnPool3D(Function):
+    """Elements put back to where `MaxPool3D` found them, among zeros."""
+
+    def __init__(
+        self,
+        kernel_size: Any,
+        stride: Any = None,
+        padding: Any = 0,
+        data_format: str = "NCDHW",
+        output_size: Any = None,
+        name: str | None = None,
+    ) -> None:
+        super().__init__(
+            F.max_unpool3d,
+            name,
+            kernel_size=kernel_size,
+            stride=stride,
+            padding=padding,
+            data_format=data_format,
+            output_size=output_size,
+        )

@@ -1,0 +1,127 @@
+"""Functions of 2.x whose values no row of `golden/functions_2x.py` can hold: drawn ones, and those that are
+better here than in 2.6.2.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+
+import fluidlite.paddle as paddle
+from fluidlite.paddle.nn import functional as F
+
+X = np.linspace(-2, 2, 24, dtype="float32").reshape(4, 6)
+
+
+@pytest.fixture(autouse=True)
+def _fresh() -> Iterator[None]:
+    with paddle.static.program_guard(paddle.static.Program(), paddle.static.Program()):
+        yield
+
+
+def given(value: np.ndarray, name: str = "x") -> Any:
+    """A fed variable that has a gradient."""
+    var = paddle.static.data(name, list(value.shape), str(value.dtype))
+    var.stop_gradient = value.dtype.kind != "f"
+    return var
+
+
+def run(fetches: list[Any], **feed: np.ndarray) -> list[np.ndarray]:
+    """The values of `fetches` in a run."""
+    found: list[np.ndarray] = paddle.static.Executor().run(feed=feed, fetch_list=fetches)
+    return found
+
+
+def test_slopes_of_rrelu_are_drawn_between_its_limits() -> None:
+    x = given(X)
+    out = F.rrelu(x, 0.2, 0.6)
+    value, gradient = run([out, paddle.static.gradients([out], [x])[0]], x=X)
+    np.testing.assert_array_equal(value[X >= 0], X[X >= 0])
+    slopes = value[X < 0] / X[X < 0]
+    assert 0.2 <= slopes.min() < slopes.max() <= 0.6
+    np.testing.assert_allclose(gradient, np.where(X < 0, value / X, 1), rtol=1e-5)
+
+
+@pytest.mark.parametrize("hard", [False, True])
+def test_gumbel_softmax_gives_shares(hard: bool) -> None:
+    scores = np.tile(np.log(np.array([1, 2, 5], "float32")), (4000, 1))
+    (shares,) = run([F.gumbel_softmax(given(scores), hard=hard)], x=scores)
+    np.testing.assert_allclose(shares.sum(1), 1, rtol=1e-5)
+    drawn = np.bincount(shares.argmax(1), minlength=3) / 4000
+    np.testing.assert_allclose(drawn, [0.125, 0.25, 0.625], atol=0.03)
+    assert set(np.unique(shares)) == {0, 1} if hard else len(np.unique(shares)) > 100
+
+
+def test_poisson_has_its_mean() -> None:
+    rates = np.full(4000, 2.5, "float32")
+    (counts,) = run([paddle.poisson(given(rates))], x=rates)
+    assert (counts == counts.round()).all() and abs(counts.mean() - 2.5) < 0.1
+
+
+def test_least_squares() -> None:
+    x, y = X[:, :3] + np.eye(4, 3, dtype="float32"), X[:, 3:5]
+    found = run(list(paddle.linalg.lstsq(given(x), given(y, "y"), driver="gelsd")), x=x, y=y)
+    for value, wanted in zip(found, np.linalg.lstsq(x, y, rcond=1e-6), strict=True):
+        np.testing.assert_allclose(value, wanted, rtol=1e-3, atol=1e-4)
+    with pytest.raises(ValueError, match="driver"):
+        paddle.linalg.lstsq(given(x, "a"), given(y, "b"), driver="fast")
+
+
+def test_kthvalue_keeps_the_dimension() -> None:
+    """2.6.2 leaves `keepdim` out in programs."""
+    value, place = paddle.kthvalue(given(X), 2, 0, keepdim=True)
+    assert value.shape == place.shape == (1, 6)
+    np.testing.assert_array_equal(run([value], x=X)[0], X[1:2])
+
+
+def test_a_distance_of_ones_own() -> None:
+    """2.6.2's layer forgets its distance function."""
+    layer = paddle.nn.TripletMarginWithDistanceLoss(lambda x, y: paddle.sum(paddle.abs(x - y), 1), margin=3.0)
+    one, other = given(X), given(X + 1, "y")
+    (value,) = run([layer(one, other, one * 2)], x=X, y=X + 1)
+    wanted = np.maximum(6 - abs(X).sum(1) + 3, 0).mean()
+    np.testing.assert_allclose(value, wanted, rtol=1e-5)
+
+
+def test_methods() -> None:
+    x = given(X[:, :4] + 3 * np.eye(4, dtype="float32"))
+    q, r = x.qr()
+    found = run([q.matmul(r), x.amax(1), x.moveaxis(0, 1), x.neg()], x=X[:, :4])
+    np.testing.assert_allclose(found[0], X[:, :4], atol=1e-5)
+    np.testing.assert_array_equal(found[1], X[:, :4].max(1))
+    np.testing.assert_array_equal(found[2], X[:, :4].T)
+    np.testing.assert_array_equal(found[3], -X[:, :4])
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        lambda x: paddle.bitwise_not(x),
+        lambda x: paddle.moveaxis(x, [0, 0], [1, 0]),
+        lambda x: paddle.rot90(x, 1, [0, 0]),
+        lambda x: paddle.repeat_interleave(x, 2, 5),
+        lambda x: paddle.kthvalue(x, 9),
+        lambda x: paddle.quantile(x, 1.5),
+        lambda x: paddle.quantile(x, "half"),
+        lambda x: paddle.nanmedian(x, []),
+        lambda x: paddle.bincount(x),
+        lambda x: paddle.bucketize(x, x),
+        lambda x: paddle.cumprod(x),
+        lambda x: paddle.diff(x, 0),
+        lambda x: paddle.trapezoid(x, x, 2.0),
+        lambda x: paddle.polygamma(x, -1),
+        lambda x: paddle.take(x, x, "bounce"),
+        lambda x: paddle.unflatten(x, 7, [2, 2]),
+        lambda x: paddle.put_along_axis(x, x, 1.0, 0),
+        lambda x: paddle.linalg.eigh(x, "X"),
+        lambda x: paddle.linalg.cond(x, 7),
+        lambda x: F.scaled_dot_product_attention(x, x, x, is_causal=True),
+        lambda x: F.max_unpool2d(x, x, 2, data_format="NHWC"),
+    ],
+)
+def test_wrong_use(wrong: Any) -> None:
+    with pytest.raises((ValueError, TypeError, AssertionError, RuntimeError), match=r"."):
+        wrong(given(X))

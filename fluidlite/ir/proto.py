@@ -419,6 +419,9 @@ def _write_op(desc: Any, op: Operator) -> None:
     # what a reader finds again in the declared shapes and the version is no attribute of Paddle's
     for name in sorted({*op.attrs, CALLSTACK_ATTR} - {ZERO_DIM_ATTR, OF_2X_ATTR}):
         attr = desc.attrs.add(name=name.encode())
+        if (op.type, name) in _OF_SCALARS:
+            _write_scalars(attr, op.attr(name))
+            continue
         try:
             _write_attr(
                 attr, AttrType.STRINGS if name == CALLSTACK_ATTR else op.attr_type(name), op.attr(name)
@@ -428,6 +431,17 @@ def _write_op(desc: Any, op: Operator) -> None:
                 f"op {op.type!r}: attribute {name!r} cannot hold {op.attrs.get(name)!r}: {error}\n"
                 f"  built at {op.where}"
             ) from error
+
+
+# the attributes that 2.6.2 takes as messages of their own type alone; 1.8.5 lacks the op
+_OF_SCALARS = frozenset([("set_value", "values"), ("set_value_grad", "values")])
+
+
+def _write_scalars(desc: Any, values: Sequence[float]) -> None:
+    """Numbers of double precision."""
+    desc.type = framework_pb.ATTR_TYPES["SCALARS"]
+    for value in values:
+        desc.scalars.add(type=3, r=float(value))
 
 
 _FIELDS = {

@@ -215,6 +215,32 @@ combinations(v, 2, True) | combinations(v, 3) | combinations(v, 1) | combination
 abs_(x) | divide_(x, p) | logit_(p) | t_(x) | clone(x) | reverse(x, 0) | atleast_2d(v, z)
 """.replace("\n", " | ")
 
+KINDS = """
+amax(u, 1) | amin(d) | nansum(u, 0) | nanmean(d, 1) | kthvalue(u, 2) | kthvalue(d, 1, 0) | mode(u)
+nanmedian(d) | nanmedian(u, 1) | cummax(d, 1) | cumprod(u, 1) | cumprod(d, 0) | logcumsumexp(d, 0)
+logcumsumexp(u, 1) | searchsorted(paddle.sort(d), d) | bucketize(u, paddle.sort(v)) | unique_consecutive(u)
+quantile(d, 0.25, 1) | quantile(u, 0.25, 1) | lgamma(d * d + 1) | digamma(d * d + 1)
+polygamma(d * d + 1, 2) | erfinv(d) | i0(d) | i1e(d) | acosh(d + 2) | atanh(u) | logit(d * d, 0.01)
+trunc(d * 3) | frac(u) | deg2rad(d) | nan_to_num(u) | frexp(d) | lerp(d, d * 2, 0.3) | lerp(u, v, 0.5)
+lerp(u, u, u) | atan2(d, d * d) | fmax(d, 0 * d) | heaviside(d, d) | hypot(u, v) | logaddexp(u, v)
+ldexp(d, h) | ldexp(h, h) | nextafter(d, d * 2) | bitwise_xor(h, h) | bitwise_not(h)
+masked_fill(u, b, 1.5) | take_along_axis(d, n, 1) | put_along_axis(d, n, d, 1)
+index_add(u, i, 0, y) | index_add(d, i, 1, d[:, 0:2]) | index_put(u, (i,), y)
+index_put(d, (i, i), d[0, 0:2]) | index_fill(d, i, 0, 1.0) | take(d, n) | repeat_interleave(u, 2, 1)
+repeat_interleave(d, 3) | moveaxis(u, 0, 1) | rot90(d) | diagonal(u) | diagonal(d, 1) | diff(d, 1)
+diff(u, 1, 1) | outer(d, d) | inner(d, d) | inner(u, v) | tensordot(d, d, 2) | cdist(d, d + 1)
+renorm(d, 2.0, 0, 0.5) | trapezoid(d, axis=0) | vander(d[0]) | unflatten(d, 1, [3, 1]) | atleast_3d(u)
+diagflat(d) | linalg.solve(paddle.cast(s, "float64"), paddle.transpose(d, [1, 0])) | linalg.qr(d)
+linalg.svd(d) | linalg.eigh(paddle.cast(s, "float64")) | linalg.lu(paddle.cast(s, "float64"))
+linalg.matrix_power(paddle.cast(s, "float64"), 3) | linalg.matrix_rank(d)
+linalg.multi_dot([d, paddle.cast(s, "float64")]) | linalg.svd(u) | linalg.qr(u) | linalg.multi_dot([u, m])
+F.celu(d) | F.mish(d) | F.glu(paddle.concat([d, d], 1)) | F.rrelu(d, training=False)
+F.gaussian_nll_loss(d, d * 2, d * d + 1) | F.poisson_nll_loss(u, y) | F.soft_margin_loss(d, d)
+F.multi_margin_loss(d, i) | F.multi_margin_loss(u, i) | F.triplet_margin_loss(u, u, v * u)
+F.cosine_embedding_loss(u, u * v, i * 2 - 1) | F.hinge_embedding_loss(d, d)
+F.multi_label_soft_margin_loss(u, paddle.cast(b, "float32")) | F.pairwise_distance(d, d * 2)
+""".replace("\n", " | ").replace("F.", "nn.functional.")
+
 NETWORKS = """
 F.celu(x) | F.celu(x, 0.4) | F.mish(x) | F.glu(t)
 F.glu(t[:, 0:2], 1) | F.rrelu(x, training=False) | F.rrelu(x, 0.1, 0.1)
@@ -291,9 +317,9 @@ def expressions() -> list[str]:
     """All expressions, as Python over `paddle` and the inputs."""
     functions = [
         "paddle." + text.strip()
-        for text in "|".join((ROWS, ZERO_DIM, LATER, LINEAR_ALGEBRA, SCATTERED, NETWORKS, RANDOM)).split(
-            " | "
-        )
+        for text in "|".join(
+            (ROWS, ZERO_DIM, LATER, LINEAR_ALGEBRA, SCATTERED, KINDS, NETWORKS, RANDOM)
+        ).split(" | ")
         if text.strip(" |")
     ]
     return functions + [text.strip() for text in OPERATORS.split(" | ") if text.strip()]

@@ -9,6 +9,7 @@ import pytest
 
 import fluidlite.paddle as paddle
 from fluidlite import unique_name
+from fluidlite.ir.framework_pb import ProgramDesc, attr_type_name
 
 setitem = paddle.static.setitem
 
@@ -54,3 +55,14 @@ def test_what_is_refused() -> None:
         setitem(x, 0, "one")
     with pytest.raises(ValueError, match=r"paddle\.where"):
         setitem(x, [0, 1], 1.0)
+
+
+def test_values_are_written_as_the_type_that_2x_reads() -> None:
+    setitem(paddle.static.data("x", [3]), 0, 2.5)
+    program = ProgramDesc.FromString(paddle.static.default_main_program().desc.serialize_to_string())
+    attrs = {attr.name: attr for attr in program.blocks[0].ops[0].attrs}
+    values = attrs[b"values"]
+    assert attr_type_name(values.type) == "SCALARS"
+    assert [scalar.r for scalar in values.scalars] == [2.5]
+    again = paddle.static.Program.parse_from_string(program.SerializeToString())
+    assert again.global_block().ops[0].attr("values") == [2.5]

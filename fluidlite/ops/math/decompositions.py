@@ -141,7 +141,7 @@ def _(xp: Any, X: Array, UPLO: str) -> tuple[Array, Array]:
     return tuple(xp.linalg.eigh(X, UPLO))
 
 
-@eigh.grad("X")
+@eigh.grad("X", shape=lambda Eigenvectors: Eigenvectors)
 def _(xp: Any, Eigenvalues: Array, Eigenvectors: Array, dEigenvalues: Maybe, dEigenvectors: Maybe) -> Array:
     v, inner = Eigenvectors, _diagonal(xp, _or_zeros(xp, dEigenvalues, Eigenvalues))
     if dEigenvectors is not None:
@@ -159,7 +159,7 @@ def _(xp: Any, X: Array, UPLO: str) -> tuple[Array, Array]:
     return tuple(xp.linalg.eigh(X, UPLO))
 
 
-@eigvalsh.grad("X")
+@eigvalsh.grad("X", shape=lambda Eigenvectors: Eigenvectors)
 def _(xp: Any, Eigenvectors: Array, dEigenvalues: Array) -> Array:
     return Eigenvectors @ _diagonal(xp, dEigenvalues) @ turned(Eigenvectors)
 
@@ -215,7 +215,7 @@ def _halves(xp: Any, x: Array) -> tuple[Array, Array]:
 
 
 @lu.grad("X")
-def _(xp: Any, Out: Array, Pivots: Array, dOut: Array) -> Array:
+def _(xp: Any, X: Array, Out: Array, Pivots: Array, dOut: Array) -> Array:
     if Out.shape[-1] != Out.shape[-2]:
         raise KernelError(f"op 'lu': there is a gradient for square matrices alone, not {list(Out.shape)}")
     lower, upper = _halves(xp, Out)

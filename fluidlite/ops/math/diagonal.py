@@ -8,7 +8,7 @@ import numpy as np
 
 from fluidlite.base.dtypes import Array, VarType, to_numpy
 from fluidlite.base.errors import ShapeError
-from fluidlite.base.registry import AttrType, Op, Spec, later, required
+from fluidlite.base.registry import LONG, AttrType, Op, Spec, later, required
 
 
 def _axes(type: str, rank: int, dim1: int, dim2: int) -> tuple[int, int]:
@@ -181,7 +181,7 @@ def _(xp: Any, Input: Array, dOut: Array, offset: int, axis1: int, axis2: int) -
 
 
 fill_diagonal_tensor = Op(
-    "fill_diagonal_tensor", "X Y -> Out", attrs={"offset": 0, "dim1": 0, "dim2": 1}, lod=None
+    "fill_diagonal_tensor", "X Y -> Out", attrs={"offset": LONG(0), "dim1": 0, "dim2": 1}, lod=None
 )
 
 

@@ -107,5 +107,5 @@ def _(xp: Any, X: Array, Y: Array, Weight: Array) -> Array:
 
 
 @lerp.grad("X Y")
-def _(xp: Any, X: Array, Y: Array, Weight: Array, dOut: Array) -> tuple[Array, Array]:
+def _(xp: Any, X: Array, Y: Array, Weight: Array, Out: Array, dOut: Array) -> tuple[Array, Array]:
     return _back(xp, dOut * (1 - Weight), X), _back(xp, dOut * Weight, Y)

@@ -128,7 +128,7 @@ def _(xp: Any, Input: Array, Index: Array, Value: Array, Axis: int, Reduce: str)
 
 @put_along_axis.grad("Input Value")
 def _(
-    xp: Any, Input: Array, Index: Array, Value: Array, dResult: Array, Axis: int, Reduce: str
+    xp: Any, Input: Array, Index: Array, Value: Array, Result: Array, dResult: Array, Axis: int, Reduce: str
 ) -> tuple[Array, Array]:
     where = _along(xp, Index, Axis)
     d_input = dResult.copy()
@@ -138,9 +138,15 @@ def _(
         value = xp.broadcast_to(Value, Index.shape)
         factor = xp.ones_like(Input)
         xp.multiply.at(factor, where, value)
-        d_value = (dResult * Input * factor)[where] / value
+        d_value = (dResult * Result)[where] / value
         return d_input * factor, _summed_to(d_value, Value.shape)
-    return d_input, _summed_to(xp.broadcast_to(dResult[where], Index.shape), Value.shape)
+    d_value = xp.broadcast_to(dResult[where], Index.shape)
+    if Reduce == "assign":  # of several values for a place the last one is there
+        numbers = xp.arange(Index.size).reshape(Index.shape)
+        owners = xp.zeros(Input.shape, numbers.dtype)
+        owners[where] = numbers
+        d_value = xp.where(owners[where] == numbers, d_value, 0)
+    return d_input, _summed_to(d_value, Value.shape)
 
 
 index_add = Op("index_add", "X Index AddValue -> Out", attrs={"axis": 0}, lod=None)
@@ -155,7 +161,7 @@ def _(xp: Any, X: Array, Index: Array, AddValue: Array, axis: int) -> Array:
 
 
 @index_add.grad("X AddValue")
-def _(xp: Any, Index: Array, dOut: Array, axis: int) -> tuple[Array, Array]:
+def _(xp: Any, Index: Array, AddValue: Array, dOut: Array, axis: int) -> tuple[Array, Array]:
     return dOut.copy(), xp.take(dOut, Index.reshape(-1), axis=axis)
 
 

@@ -26,7 +26,7 @@ from fluidlite.paddle.tensor.manipulation import (
     transpose,
     unsqueeze,
 )
-from fluidlite.paddle.tensor.math import clip, cumsum, subtract
+from fluidlite.paddle.tensor.math import cast, clip, cumsum, subtract
 from fluidlite.paddle.tensor.reduction import sum
 from fluidlite.paddle.tensor.search import index_select, where
 from fluidlite.paddle.tensor.shapes import as_list, constant
@@ -83,7 +83,8 @@ def _spread_shape(indices: Variable, x: Variable, axis: int) -> list[int]:
             f"`indices` and `arr` must have the same number of dimensions, but they have "
             f"{len(indices.shape)} and {len(x.shape)}"
         )
-    shape = list(x.shape)
+    pairs = zip(x.shape, indices.shape, strict=True)
+    shape = [b if a == 1 or (a == -1 and b > 1) else a for a, b in pairs]
     shape[axis] = indices.shape[axis]
     return shape
 
@@ -143,6 +144,8 @@ def index_fill(x: Variable, index: Variable, axis: int, value: Any, name: str | 
     """x with `value` in the slices along `axis` that `index` names."""
     if not isinstance(value, Variable):
         value = assign(np.array(value, "float32" if isinstance(value, float) else "int64"))
+    if value.dtype != x.dtype:
+        value = cast(value, x.dtype)
     order = list(range(len(x.shape)))
     order[0], order[axis] = order[axis], order[0]
     return transpose(index_put(transpose(x, order), [index], value), order)
@@ -364,7 +367,7 @@ def cdist(
             f"cdist needs rows of one length and p >= 0, but x is {list(x.shape)}, y {list(y.shape)}, p {p}"
         )
     apart = unsqueeze(x, len(x.shape) - 1) - unsqueeze(y, len(y.shape) - 2)
-    attrs = {"axis": -1, "porder": float(p), "keepdim": False, "epsilon": 1e-12}
+    attrs = {"axis": -1, "porder": float(p), "keepdim": False, "epsilon": 1e-12, "asvector": False}
     return append("p_norm", {"X": [apart]}, attrs, dtype=x.dtype)
 
 

@@ -82,6 +82,7 @@ def poisson_nll_loss(
         raise ValueError(
             f"The value of `epsilon` in poisson_nll_loss should be positive, but received {epsilon}"
         )
+    _need_same_shape("poisson_nll_loss", input, label)
     label = cast(label, input.dtype)
     if log_input:
         loss: Any = exp(input) - label * input
@@ -206,7 +207,7 @@ def pairwise_distance(
     apart = subtract(x, y)
     if epsilon != 0.0:
         apart = add(apart, constant([1], apart.dtype, epsilon))
-    attrs = {"axis": -1, "porder": float(p), "keepdim": keepdim, "epsilon": 0.0}
+    attrs = {"axis": -1, "porder": float(p), "keepdim": keepdim, "epsilon": 0.0, "asvector": False}
     return append("p_norm", {"X": [apart]}, attrs, dtype=x.dtype, layer="PairwiseDistance", name=name)
 
 

@@ -21,6 +21,8 @@ from typing import Any
 
 import numpy as np
 
+from fluidlite.ir.operator import Operator
+
 __all__ = ["Made", "Resolver", "Size", "SizeTable", "about", "holds_sizes", "plain", "resolver", "sizes_in"]
 
 SMALLEST = (
@@ -503,7 +505,8 @@ def holds_sizes(item: Any, depth: int = 8) -> bool:
     # most of what is asked about, by exact type: four times as fast
     if kind in _PLAIN_TYPES:
         return False
-    if depth == 0 or isinstance(item, (int, float, str, bytes, type, np.ndarray, np.dtype)):
+    # an op knows nothing of sizes, but its block and with it the whole program: 75 ms for each op of a ring
+    if depth == 0 or isinstance(item, (int, float, str, bytes, type, np.ndarray, np.dtype, Operator)):
         return False
     if isinstance(item, Mapping):
         return any(holds_sizes(part, depth - 1) for pair in item.items() for part in pair)

@@ -75,6 +75,13 @@ def test_a_size_that_is_kept_is_found() -> None:
     assert holds_sizes({"a": [(1, n)]}) and holds_sizes(lambda: n) and not holds_sizes((1, "n", None))
 
 
+def test_an_op_is_not_searched(main: fluid.Program) -> None:
+    """It leads to its block and to all of the program."""
+    layers.relu(fluid.data("x", [2]))
+    (op,) = main.global_block().ops
+    assert not holds_sizes((op, [op]), depth=1 << 20)  # the blocks of a program and its ops are a circle
+
+
 def test_nothing_is_asked_of_a_plan_that_is_made() -> None:
     table = SizeTable([6])
     table.seal()

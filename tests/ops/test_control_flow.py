@@ -389,3 +389,24 @@ def test_wrong_use_of_if_else() -> None:
         split()
     with pytest.raises(ValueError, match="Must set output inside block"), split.true_block():
         pass
+
+
+# ---------------------------------------------------------------------- dynamic recurrences
+def test_steps_of_paragraphs_are_sentences() -> None:
+    x = data("x", [-1, 2], lod_level=2)
+    recurrence = layers.DynamicRNN()
+    with recurrence.block():
+        sentence = recurrence.step_input(x)
+        total = recurrence.memory(shape=[2], value=0.0, dtype="float64")
+        new = layers.elementwise_add(total, op("sequence_pool", {"pooltype": "SUM"}, X=sentence))
+        recurrence.update_memory(total, new)
+        recurrence.output(new, layers.scale(sentence, 2.0))
+    totals, doubled = recurrence()
+    assert (sentence.lod_level, totals.lod_level, doubled.lod_level) == (1, 1, 2)
+    last = op("sequence_pool", {"pooltype": "LAST"}, X=totals)
+    words = RNG.rand(6, 2)
+    feeds = {"x": rows(words, [1, 2], [2, 1, 3])}
+    found = run([last, doubled], feeds)
+    np.testing.assert_allclose(np.asarray(found[0]), [words[:2].sum(axis=0), words[2:].sum(axis=0)])
+    assert found[1].recursive_sequence_lengths() == [[1, 2], [2, 1, 3]]
+    check_gradients(last, feeds, ["x"])

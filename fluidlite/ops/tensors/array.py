@@ -229,7 +229,8 @@ lod_tensor_to_array = Op("lod_tensor_to_array", "X RankTable -> Out", lod=None)
 
 @lod_tensor_to_array.shape
 def _(X: Spec) -> Spec:
-    return Spec((-1, *X.shape[1:]), X.dtype, 0, ARRAY)
+    # a step of paragraphs is a sentence, which falls into sequences too
+    return Spec((-1, *X.shape[1:]), X.dtype, max((X.lod_level or 0) - 1, 0), ARRAY)
 
 
 @lod_tensor_to_array.kernel
@@ -266,7 +267,7 @@ array_to_lod_tensor = Op("array_to_lod_tensor", "X RankTable -> Out", lod=None)
 
 @array_to_lod_tensor.shape
 def _(X: Spec) -> Spec:
-    return Spec(X.shape, X.dtype, max(X.lod_level or 0, 1))
+    return Spec(X.shape, X.dtype, (X.lod_level or 0) + 1)
 
 
 @array_to_lod_tensor.kernel

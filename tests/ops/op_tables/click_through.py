@@ -93,4 +93,12 @@ CASES = [
         {"MaxRank": 2},
         grad=["RankParam"],
     ),
+    Case(
+        "rank_attention",
+        {"X": (INPUTS, [[1, len(INPUTS) - 1]]), "RankOffset": RANKS, "RankParam": MATRICES},
+        attended,
+        {"MaxRank": 2},
+        lods={"Out": [[1, len(INPUTS) - 1]]},
+        name="sequences",
+    ),
 ]

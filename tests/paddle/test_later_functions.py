@@ -125,3 +125,38 @@ def test_methods() -> None:
 def test_wrong_use(wrong: Any) -> None:
     with pytest.raises((ValueError, TypeError, AssertionError, RuntimeError), match=r"."):
         wrong(given(X))
+
+
+def test_products_as_2x_writes_their_gradients() -> None:
+    """Its gradient op has the operands in InnerCache alone."""
+    x, y = given(X), given(X.T.copy(), "y")
+    block = x.block
+    names = ("out", "cache_x", "cache_y", "shape_x", "shape_y", "seed", "dx", "dy")
+    made = {name: block.create_var(name=name, dtype="float32") for name in names}
+    attrs = {"equation": "ij,jk->ik"}
+    cache, shapes = [made["cache_x"], made["cache_y"]], [made["shape_x"], made["shape_y"]]
+    outputs = {"Out": [made["out"]], "InnerCache": cache, "XShape": shapes}
+    block.append_op(type="einsum", inputs={"Operands": [x, y]}, outputs=outputs, attrs=attrs)
+    block.append_op(
+        type="fill_any_like",
+        inputs={"X": [made["out"]]},
+        outputs={"Out": [made["seed"]]},
+        attrs={"value": 1.0},
+    )
+    block.append_op(
+        type="einsum_grad",
+        inputs={"InnerCache": cache, "Out@GRAD": [made["seed"]]},
+        outputs={"Operands@GRAD": [made["dx"], made["dy"]]},
+        attrs=attrs,
+    )
+    found = run([made["out"], made["dx"], made["dy"]], x=X, y=X.T)
+    ones = np.ones((4, 4), "float32")
+    for value, wanted in zip(found, (X @ X.T, ones @ X, X.T @ ones), strict=True):
+        np.testing.assert_allclose(value, wanted, rtol=1e-5, atol=1e-5)
+
+
+def test_gradients_of_grids_come_in_by_the_name_of_2x() -> None:
+    x = given(X[0])
+    paddle.static.gradients([paddle.meshgrid(x, x)[0]], [x])
+    ops = x.block.ops
+    assert ["outputs@GRAD" in op.input_names for op in ops if op.type == "meshgrid_grad"] == [True]

@@ -77,11 +77,19 @@ _function("lgamma", lambda _, special, x: special.gammaln(x), lambda _, special,
 _function(
     "digamma", lambda _, special, x: special.digamma(x), lambda _, special, x, out: special.polygamma(1, x)
 )
-_function(
-    "erfinv",
-    lambda _, special, x: special.erfinv(x),
-    lambda xp, _, x, out: math.sqrt(math.pi) / 2 * xp.exp(out * out),
-)
+erfinv = Op("erfinv", "X -> Out")
+erfinv.shape(same_as("X"))
+
+
+@erfinv.kernel
+def _(xp: Any, X: Array) -> Array:
+    return xp.asarray(_special(xp).erfinv(X)).astype(X.dtype)
+
+
+@erfinv.grad("X")
+def _(xp: Any, Out: Array, dOut: Array) -> Array:
+    slope = math.sqrt(math.pi) / 2 * xp.exp(Out * Out)
+    return (dOut * slope).astype(dOut.dtype)
 
 
 # ---------------------------------------------------------------------- modified Bessel functions

@@ -105,15 +105,26 @@ def _(xp: Any, X: list[Array]) -> tuple[list[Array]]:
     return ([xp.ascontiguousarray(grid) for grid in xp.meshgrid(*X, indexing="ij")],)
 
 
-@meshgrid.grad("X")
-def _(X: list[Array], dOut: list[Array | None]) -> tuple[list[Array | None]]:
+@meshgrid.grad_rule("X")
+def _(context: GradContext) -> None:
+    slot = "outputs@GRAD" if context.op.block.program.is_of_2x else "Out@GRAD"
+    inputs = {"X": context.input("X"), slot: context.out_grad("Out")}
+    context.emit("meshgrid_grad", inputs, {"X@GRAD": context.in_grad("X")})
+
+
+# 2.x has another name for the gradients that come in
+meshgrid_grad = Op("meshgrid_grad", "X* Out@GRAD*? outputs@GRAD*? -> X@GRAD*?", lod=None)
+
+
+@meshgrid_grad.kernel
+def _(X: list[Array], dOut: list[Array | None], doutputs: list[Array | None]) -> tuple[list[Array | None]]:
     def along(axis: int, d: Array | None) -> Array | None:
         if d is None:
             return None
         others = tuple(i for i in range(d.ndim) if i != axis)
         return d.sum(axis=others, dtype=d.dtype).reshape(X[axis].shape)
 
-    return ([along(axis, d) for axis, d in enumerate(dOut)],)
+    return ([along(axis, d) for axis, d in enumerate(dOut or doutputs)],)
 
 
 _MOST = 256

@@ -29,6 +29,7 @@ __all__ = [
     "cosh",
     "cumsum",
     "divide",
+    "elementwise",
     "erf",
     "exp",
     "expm1",
@@ -51,6 +52,7 @@ __all__ = [
     "reciprocal",
     "round",
     "rsqrt",
+    "running_sum",
     "scale",
     "sign",
     "sin",
@@ -174,20 +176,29 @@ def increment(x: Variable, value: float = 1.0, name: str | None = None) -> Varia
     return append("increment", {"X": [x]}, {"step": float(value)}, dtype=x.dtype, out=x)
 
 
-def cumsum(
-    x: Variable, axis: int | None = None, dtype: DTypeLike | None = None, name: str | None = None
+def running_sum(
+    op_type: str, x: Variable, axis: int | None, dtype: DTypeLike | None, name: str | None
 ) -> Variable:
-    """Running sums along `axis`, or over all elements in one row."""
+    """An op of running sums along `axis`, or over all elements in one row, in `dtype`."""
     if dtype is not None and to_vartype(dtype) != x.dtype:
         x = cast(x, dtype)
     attrs: dict[str, Any] = {"flatten": axis is None}
     if axis is not None:
         attrs["axis"] = axis
-    return append("cumsum", {"X": [x]}, attrs, dtype=x.dtype, name=name)
+    return append(op_type, {"X": [x]}, attrs, dtype=x.dtype, name=name)
+
+
+def cumsum(
+    x: Variable, axis: int | None = None, dtype: DTypeLike | None = None, name: str | None = None
+) -> Variable:
+    """Running sums along `axis`, or over all elements in one row."""
+    return running_sum("cumsum", x, axis, dtype, name)
 
 
 # ---------------------------------------------------------------------- two operands
-def _elementwise(op_type: str, layer: str = "") -> Binary:
+def elementwise(op_type: str, layer: str = "", **attrs: int) -> Binary:
+    """A function of the elements of two operands, as the op of that type and attributes."""
+
     def function(x: Variable, y: Variable, name: str | None = None) -> Variable:
         need_variable(x, "x", op_type)
         need_variable(y, "y", op_type)
@@ -195,7 +206,7 @@ def _elementwise(op_type: str, layer: str = "") -> Binary:
         helper = LayerHelper(op_type, name=name)
         out = helper.create_variable(name=helper.name, dtype=x.dtype)
         inputs = {"X": [x], "Y": [y]}
-        helper.append_op(type=op_type, inputs=inputs, outputs={"Out": [out]}, attrs={"axis": -1})
+        helper.append_op(type=op_type, inputs=inputs, outputs={"Out": [out]}, attrs=attrs)
         return out
 
     function.__name__ = function.__qualname__ = layer or op_type
@@ -203,11 +214,20 @@ def _elementwise(op_type: str, layer: str = "") -> Binary:
     return function
 
 
-add, subtract = _elementwise("elementwise_add", "add"), _elementwise("elementwise_sub", "subtract")
-multiply, divide = _elementwise("elementwise_mul", "multiply"), _elementwise("elementwise_div", "divide")
-maximum, minimum = _elementwise("elementwise_max", "maximum"), _elementwise("elementwise_min", "minimum")
-floor_divide = _elementwise("elementwise_floordiv", "floor_divide")
-mod = _elementwise("elementwise_mod", "mod")
+add, subtract = (
+    elementwise("elementwise_add", "add", axis=-1),
+    elementwise("elementwise_sub", "subtract", axis=-1),
+)
+multiply, divide = (
+    elementwise("elementwise_mul", "multiply", axis=-1),
+    elementwise("elementwise_div", "divide", axis=-1),
+)
+maximum, minimum = (
+    elementwise("elementwise_max", "maximum", axis=-1),
+    elementwise("elementwise_min", "minimum", axis=-1),
+)
+floor_divide = elementwise("elementwise_floordiv", "floor_divide", axis=-1)
+mod = elementwise("elementwise_mod", "mod", axis=-1)
 
 
 def pow(x: Variable, y: Any, name: str | None = None) -> Variable:

@@ -10,7 +10,7 @@ import numpy as np
 from fluidlite.base.dtypes import VarType
 from fluidlite.ir.variable import Variable
 from fluidlite.layer_helper import LayerHelper
-from fluidlite.layers.signatures import Binary, Logic, Unary
+from fluidlite.layers.signatures import Logic, Unary
 from fluidlite.paddle.build import WHOLE, append, need_float, need_variable
 from fluidlite.paddle.programs import begin
 from fluidlite.paddle.tensor.creation import arange, assign, full_like
@@ -21,6 +21,7 @@ from fluidlite.paddle.tensor.math import (
     add,
     cast,
     divide,
+    elementwise,
     exp,
     floor,
     log1p,
@@ -208,23 +209,8 @@ def frexp(x: Variable, name: str | None = None) -> tuple[Variable, Variable]:
 
 
 # ---------------------------------------------------------------------- two operands
-def _pairwise(op_type: str, layer: str) -> Binary:
-    def function(x: Variable, y: Variable, name: str | None = None) -> Variable:
-        need_variable(x, "x", op_type)
-        need_variable(y, "y", op_type)
-        begin()
-        helper = LayerHelper(op_type, name=name)
-        out = helper.create_variable(name=helper.name, dtype=x.dtype)
-        helper.append_op(type=op_type, inputs={"X": [x], "Y": [y]}, outputs={"Out": [out]})
-        return out
-
-    function.__name__ = function.__qualname__ = layer
-    function.__doc__ = f"`{op_type}` of the elements of x and y, laid over each other as NumPy does it."
-    return function
-
-
-fmax, fmin = _pairwise("elementwise_fmax", "fmax"), _pairwise("elementwise_fmin", "fmin")
-heaviside = _pairwise("elementwise_heaviside", "heaviside")
+fmax, fmin = elementwise("elementwise_fmax", "fmax"), elementwise("elementwise_fmin", "fmin")
+heaviside = elementwise("elementwise_heaviside", "heaviside")
 
 
 def _bits(op_type: str) -> Logic:

@@ -13,7 +13,7 @@ from fluidlite.paddle.tensor.arranging import moveaxis, take_along_axis
 from fluidlite.paddle.tensor.creation import full_like
 from fluidlite.paddle.tensor.logic import isnan, logical_not
 from fluidlite.paddle.tensor.manipulation import flatten, reshape, squeeze, stack
-from fluidlite.paddle.tensor.math import cast, ceil, divide, floor
+from fluidlite.paddle.tensor.math import cast, ceil, divide, floor, running_sum
 from fluidlite.paddle.tensor.reduction import Axis, any, reduced, sum
 from fluidlite.paddle.tensor.search import sort, where
 from fluidlite.paddle.tensor.shapes import as_list
@@ -158,10 +158,7 @@ def logcumsumexp(
     x: Variable, axis: int | None = None, dtype: DTypeLike | None = None, name: str | None = None
 ) -> Variable:
     """log of the running sums of exp along `axis`, or in one row."""
-    if dtype is not None and to_vartype(dtype) != x.dtype:
-        x = cast(x, dtype)
-    attrs: dict[str, Any] = {"flatten": True} if axis is None else {"axis": axis, "flatten": False}
-    return append("logcumsumexp", {"X": [x]}, attrs, dtype=x.dtype, name=name)
+    return running_sum("logcumsumexp", x, axis, dtype, name)
 
 
 def searchsorted(
@@ -171,7 +168,7 @@ def searchsorted(
     right: bool = False,
     name: str | None = None,
 ) -> Variable:
-    """Where `values` belong in a sorted sequence, or in that of their row; `right`: behind equal ones."""
+    """The places of `values` in a sorted sequence, or in that of their row; `right`: behind equal ones."""
     inputs = {"SortedSequence": [sorted_sequence], "Values": [values]}
     kind = VarType.INT32 if out_int32 else VarType.INT64
     attrs = {"out_int32": out_int32, "right": right}

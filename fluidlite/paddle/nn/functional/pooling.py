@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any
 
 from fluidlite.base.dtypes import VarType
@@ -338,43 +339,22 @@ def _unpool(
     return squeeze(out, [2]) if dims == 1 else out
 
 
-def max_unpool1d(
-    x: Variable,
-    indices: Variable,
-    kernel_size: Any,
-    stride: Any = None,
-    padding: Any = 0,
-    data_format: str = "NCL",
-    output_size: Any = None,
-    name: str | None = None,
-) -> Variable:
-    """Elements put back to where `max_pool1d` found them, among zeros."""
-    return _unpool(1, x, indices, kernel_size, stride, padding, data_format, output_size, name)
+def _max_unpool(dims: int) -> Callable[..., Variable]:
+    def function(
+        x: Variable,
+        indices: Variable,
+        kernel_size: Any,
+        stride: Any = None,
+        padding: Any = 0,
+        data_format: str = LAYOUTS[dims][0],
+        output_size: Any = None,
+        name: str | None = None,
+    ) -> Variable:
+        return _unpool(dims, x, indices, kernel_size, stride, padding, data_format, output_size, name)
+
+    function.__name__ = function.__qualname__ = f"max_unpool{dims}d"
+    function.__doc__ = f"Elements put back to where `max_pool{dims}d` found them, among zeros."
+    return function
 
 
-def max_unpool2d(
-    x: Variable,
-    indices: Variable,
-    kernel_size: Any,
-    stride: Any = None,
-    padding: Any = 0,
-    data_format: str = "NCHW",
-    output_size: Any = None,
-    name: str | None = None,
-) -> Variable:
-    """Elements put back to where `max_pool2d` found them, among zeros."""
-    return _unpool(2, x, indices, kernel_size, stride, padding, data_format, output_size, name)
-
-
-def max_unpool3d(
-    x: Variable,
-    indices: Variable,
-    kernel_size: Any,
-    stride: Any = None,
-    padding: Any = 0,
-    data_format: str = "NCDHW",
-    output_size: Any = None,
-    name: str | None = None,
-) -> Variable:
-    """Elements put back to where `max_pool3d` found them, among zeros."""
-    return _unpool(3, x, indices, kernel_size, stride, padding, data_format, output_size, name)
+max_unpool1d, max_unpool2d, max_unpool3d = _max_unpool(1), _max_unpool(2), _max_unpool(3)

@@ -33,7 +33,7 @@ AT_MOST = {
 BETWEEN = {
     "lines of a function, median": (1, 7),
     "lines of a function, 90 %": (1, 28),
-    "tokens a line": (5, 9.7),
+    "tokens a line": (5, 9.75),  # kernels of linear algebra have 14
     "public functions with a docstring, %": (98, 100),
     "comments per 100 lines of code": (2, 14),
 }

@@ -326,12 +326,9 @@ from fluidlite.paddle.tensor.special import deg2rad as deg2rad
 from fluidlite.paddle.tensor.special import digamma as _digamma_
 from fluidlite.paddle.tensor.special import digamma as digamma
 from fluidlite.paddle.tensor.special import erfinv as erfinv
-from fluidlite.paddle.tensor.special import fmax as fmax
-from fluidlite.paddle.tensor.special import fmin as fmin
 from fluidlite.paddle.tensor.special import frac as _frac_
 from fluidlite.paddle.tensor.special import frac as frac
 from fluidlite.paddle.tensor.special import frexp as frexp
-from fluidlite.paddle.tensor.special import heaviside as heaviside
 from fluidlite.paddle.tensor.special import hypot as _hypot_
 from fluidlite.paddle.tensor.special import hypot as hypot
 from fluidlite.paddle.tensor.special import i0 as _i0_
@@ -381,6 +378,7 @@ from fluidlite.paddle.tensor.statistics import searchsorted as searchsorted
 from fluidlite.paddle.tensor.statistics import unique_consecutive as unique_consecutive
 from fluidlite.paddle.variable import Tensor as Tensor
 from fluidlite.reading.decorators import batch as batch
+from typing import Any as _Any
 
 __version__: str
 bfloat16: _VarType
@@ -390,6 +388,9 @@ complex64: _VarType
 float16: _VarType
 float32: _VarType
 float64: _VarType
+fmax: _Any
+fmin: _Any
+heaviside: _Any
 int16: _VarType
 int32: _VarType
 int64: _VarType

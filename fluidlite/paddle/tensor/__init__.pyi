@@ -272,12 +272,9 @@ from fluidlite.paddle.tensor.special import deg2rad as deg2rad
 from fluidlite.paddle.tensor.special import digamma as _digamma_
 from fluidlite.paddle.tensor.special import digamma as digamma
 from fluidlite.paddle.tensor.special import erfinv as erfinv
-from fluidlite.paddle.tensor.special import fmax as fmax
-from fluidlite.paddle.tensor.special import fmin as fmin
 from fluidlite.paddle.tensor.special import frac as _frac_
 from fluidlite.paddle.tensor.special import frac as frac
 from fluidlite.paddle.tensor.special import frexp as frexp
-from fluidlite.paddle.tensor.special import heaviside as heaviside
 from fluidlite.paddle.tensor.special import hypot as _hypot_
 from fluidlite.paddle.tensor.special import hypot as hypot
 from fluidlite.paddle.tensor.special import i0 as _i0_
@@ -325,7 +322,11 @@ from fluidlite.paddle.tensor.statistics import nansum as nansum
 from fluidlite.paddle.tensor.statistics import quantile as quantile
 from fluidlite.paddle.tensor.statistics import searchsorted as searchsorted
 from fluidlite.paddle.tensor.statistics import unique_consecutive as unique_consecutive
+from typing import Any as _Any
 
+fmax: _Any
+fmin: _Any
+heaviside: _Any
 abs_ = _abs_
 acos_ = _acos_
 acosh_ = _acosh_

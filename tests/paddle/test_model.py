@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import pathlib
+import re
 import sys
 import types
 from collections.abc import Iterator
@@ -236,7 +237,7 @@ def test_a_bar_is_drawn_over_itself(capsys: Any) -> None:
     model.fit(Samples(20), batch_size=2, verbose=1, log_freq=3)
     lines = capsys.readouterr().out.replace("\b", "").split("\r")
     assert lines[1].startswith("step  3/10 [========>.....................] - loss: ")
-    assert " - ETA: 0s - " in lines[1]
+    assert re.search(r" - ETA: \d+s - ", lines[1])  # on a busy machine more than 0
     assert lines[-1].startswith("step 10/10 [==============================] - loss: ")
 
 

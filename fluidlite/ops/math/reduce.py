@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -69,12 +69,10 @@ def _elements(type: str, rows: SelectedRows, is_whole: bool) -> Array:
     return elements
 
 
-def _reduction(
-    type: str,
-    compute: Callable[[Any, Any, tuple[int, ...], bool], Any],
-    dtype: VarType | None = None,
-    slots: str = "X -> Out",
-) -> Op:
+_Compute: TypeAlias = "Callable[[Any, Any, tuple[int, ...], bool], Any]"
+
+
+def _reduction(type: str, compute: _Compute, dtype: VarType | None = None, slots: str = "X -> Out") -> Op:
     """The op that applies `compute(xp, x, axes, keep_dim)` to X."""
     op = Op(type, slots, attrs=REDUCE_ATTRS, lod=None)
 

@@ -235,6 +235,8 @@ class ChannelsLast:
                 # the element j of the windows at 0, 1, ... are those from `shift` on
                 shift = j * g.dilations[1] - left
                 low, stop = max(shift, 0), min(shift + g.spatial[1], wide)
+                if stop <= low:  # that of every window lies in the padding
+                    continue
                 part = target[:, :, low:stop]
                 found = columns[top : top + high, :, low - shift : stop - shift]
                 np.add(part, found[..., j * channels : (j + 1) * channels], out=part)

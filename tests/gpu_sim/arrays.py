@@ -13,7 +13,7 @@ from numpy.lib.array_utils import byte_bounds
 
 from gpu_sim.streams import CaptureError, Memory, Range, Stream, current, host_reads, submit
 
-__all__ = ["DeviceError", "call", "check_scatter", "device", "from_host", "ndarray"]
+__all__ = ["BY_CUSOLVER", "DeviceError", "call", "check_scatter", "device", "from_host", "ndarray"]
 
 
 class DeviceError(RuntimeError):
@@ -430,8 +430,9 @@ def call(
 
 # what CuPy's own wrappers of CUDA's libraries refuse while a stream is captured (cupy/cupy#6290), and
 # what sorts by Thrust, which waits for the stream
-_BY_CUBLAS = {"dot", "matmul", "tensordot", "inner", "vdot", "einsum"}
-_BY_OTHERS = {"csr product", "cholesky", "det", "eigh", "inv", "pinv", "qr", "slogdet", "solve", "svd"}
+_BY_CUBLAS = {"dot", "matmul", "matrix_power", "tensordot", "inner", "vdot", "einsum"}
+BY_CUSOLVER = {"cholesky", "det", "eigh", "eigvalsh", "inv", "lstsq", "pinv", "qr", "slogdet", "solve", "svd"}
+_BY_OTHERS = {"csr product", *BY_CUSOLVER}
 _BY_THRUST = {"sort", "argsort", "lexsort", "partition", "argpartition", "unique", "median", "percentile"}
 
 
@@ -450,12 +451,11 @@ def _result(who: str, function: Callable[[], Any], reads: list[ndarray], order: 
         result = function()
     if not isinstance(result, (tuple, list)):
         return _wrapped(who, result, reads, order, function)
-    return type(result)(
-        [
-            _wrapped(who, part, reads, order, lambda number=number: function()[number])
-            for number, part in enumerate(result)
-        ]
-    )
+    parts = [
+        _wrapped(who, part, reads, order, lambda number=number: function()[number])
+        for number, part in enumerate(result)
+    ]
+    return parts if isinstance(result, list) else tuple(parts)
 
 
 def _wrapped(who: str, part: Any, reads: list[ndarray], order: Any, again: Callable[[], Any]) -> Any:

@@ -91,7 +91,7 @@ class Csr:
 
 
 def _linalg() -> types.ModuleType:
-    names = ["cholesky", "det", "eigh", "inv", "norm", "pinv", "qr", "slogdet", "solve", "svd"]
+    names = {*arrays.BY_CUSOLVER, "matrix_power", "norm"}
 
     def function(name: str) -> Any:
         return lambda *args, **kwargs: arrays.call(name, getattr(np.linalg, name), args, kwargs)
@@ -156,7 +156,8 @@ def modules(devices: int) -> dict[str, types.ModuleType]:
         ogrid=Grid(np.ogrid),
         mgrid=Grid(np.mgrid),
     )
-    special = _module("cupyx.scipy.special", erf=_special("erf"), erfinv=_special("erfinv"))
+    of_elements = ["digamma", "erf", "erfinv", "gammaln", "i0", "i0e", "i1", "i1e", "polygamma"]
+    special = _module("cupyx.scipy.special", **{name: _special(name) for name in of_elements})
     sparse = _module("cupyx.scipy.sparse", csr_matrix=Csr)
     scipy = _module("cupyx.scipy", special=special, sparse=sparse)
     return {

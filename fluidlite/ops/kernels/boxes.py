@@ -47,7 +47,7 @@ def paired_overlaps(xp: Any, left: Array, right: Array, normalized: bool, apart:
     """
     one = left.dtype.type(not normalized)
     both = None
-    shape = xp.broadcast(left[..., 0], right[..., 0]).shape
+    shape = np.broadcast_shapes(left.shape[:-1], right.shape[:-1])
     size, least = xp.empty(shape, left.dtype), xp.empty(shape, left.dtype)
     for low, high in ((0, 2), (1, 3)):
         # copied: NumPy takes six times as long for a row and one number as for two rows

@@ -151,7 +151,7 @@ def _(xp: Any, X: Array, MedianIndex: Array, dOut: Array, axis: list[int]) -> Ar
     axes = _median_axes(X.ndim, axis)
     others = [i for i in range(X.ndim) if i not in axes]
     turned = d.reshape(*kept, *(X.shape[i] for i in axes))
-    return turned.transpose(np.argsort([*others, *axes]))
+    return turned.transpose(np.argsort([*others, *axes]).tolist())
 
 
 # ---------------------------------------------------------------------- running extremes

@@ -43,7 +43,8 @@ def check(outputs: list[Any], inputs: list[Any], feed: dict[str, Any]) -> None:
     block = fluid.default_main_program().global_block()
     wanted = [*inputs, *block.all_parameters()]
     loss = fluid.layers.sums([fluid.layers.reduce_sum(out * fluid.layers.sin(out)) for out in outputs])
-    fetches = [*outputs, *fluid.gradients(loss, wanted)]
+    # no op reads 2.x's flat copy of the weights
+    fetches = [*outputs, *(one for one in fluid.gradients(loss, wanted) if one is not None)]
     exe = fluid.Executor(CPU)
     exe.run(fluid.default_startup_program())
     results = []

@@ -66,6 +66,11 @@ class Peer:
         }
         if device == "cpu":
             env["JAX_PLATFORMS"] = "cpu"
+        if PEERS[name] is None:
+            # set for old builds of OpenBLAS, which fail on new processors; a current one would compute with
+            # half as wide vectors
+            for setting in ("OPENBLAS_CORETYPE", "OPENBLAS_L2_SIZE"):
+                env.pop(setting, None)
         # installed peers come with compiled modules; a checkout has to keep its own
         env.pop("PYTHONDONTWRITEBYTECODE", None)
         self.process = subprocess.Popen(

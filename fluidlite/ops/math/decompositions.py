@@ -11,6 +11,7 @@ from fluidlite.base.errors import KernelError, ShapeError
 from fluidlite.base.registry import Op, Spec
 from fluidlite.ops.math.algebra import check_square
 from fluidlite.ops.math.systems import turned
+from fluidlite.values.tensor import host
 
 Maybe: TypeAlias = "Array | None"
 
@@ -182,22 +183,21 @@ def _(xp: Any, X: Array) -> tuple[Array, Array, Array]:
     of a pivot that is 0.
     """
     # start-up time: few programs need it
-    if xp is np:
-        from scipy.linalg import lapack
-    else:
-        raise KernelError("op 'lu': there is no kernel for CUDA devices")
+    from scipy.linalg import lapack
+
     factor = lapack.dgetrf if X.dtype == np.float64 else lapack.sgetrf
-    found = [factor(matrix) for matrix in X.reshape(-1, *X.shape[-2:])]
+    # on the host: CuPy factors one matrix at a time, and does not say where a pivot is 0
+    found = [factor(matrix) for matrix in host(X).reshape(-1, *X.shape[-2:])]
     lead = X.shape[:-2]
     out = np.stack([one[0] for one in found]).reshape(X.shape)
-    pivots = np.stack([one[1] + 1 for one in found]).astype("int32")
-    infos = np.array([one[2] for one in found], "int32")
-    return out, pivots.reshape(*lead, -1), infos.reshape(lead or (1,))
+    pivots = np.stack([one[1] + 1 for one in found]).astype("int32").reshape(*lead, -1)
+    infos = np.array([one[2] for one in found], "int32").reshape(lead or (1,))
+    return xp.asarray(out), xp.asarray(pivots), xp.asarray(infos)
 
 
 def _permutation(xp: Any, pivots: Array, rows: int) -> Array:
     """The matrices P with X = P L U."""
-    flat = pivots.reshape(-1, pivots.shape[-1])
+    flat = host(pivots).reshape(-1, pivots.shape[-1])
     found = np.zeros((len(flat), rows, rows))
     for number, line in enumerate(flat.tolist()):
         order = list(range(rows))

@@ -21,7 +21,7 @@ import numpy as np
 import fluidlite.paddle as paddle
 import fluidlite.paddle.nn.functional as F
 from fluidlite import unique_name
-from fluidlite.base.errors import FluidError
+from fluidlite.base.errors import UnsupportedError
 from fluidlite.distributed.cluster import verify_job
 from fluidlite.distributed.proof import Proof
 from fluidlite.paddle.distributed import fleet
@@ -241,7 +241,7 @@ def cell(case: Case, net: Callable[[], tuple[Any, Any]]) -> tuple[str, str]:
     """(the largest difference, the reference); ("", the reason) where the strategy is refused."""
     try:
         found = proof(case, net)
-    except FluidError as error:
+    except UnsupportedError as error:
         return "", str(error).splitlines()[0]
     # the estimate is of devices: hosts reduce half precision in single precision, twice the bytes
     right = max(found.differences.values()) <= case.tolerance if "amp" in case.fields else found.ok

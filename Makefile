@@ -25,15 +25,14 @@ demo: $(MPI)
 	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/mpiexec -n 4 $(BIN)/python -m mpi4py examples/recognize_digits.py --net conv --epochs 3 \
 		--mode pserver --pservers 2 --compare
 
-# all rooms, or some: make test ROOMS="tests/ops tests/layers"; each worker takes half of the files as they stand, so
-# that what a file reads or trains once is not done by both, and helps the other one at the end
+# all rooms, or some: make test ROOMS="tests/ops tests/layers"
 ROOMS ?= tests
 test: $(STAMP)
-	$(PYTEST) -n 2 --dist worksteal -m "not gpu and not mpi and not slow" $(ROOMS)
+	$(PYTEST) -n 2 -m "not gpu and not mpi and not slow" $(ROOMS)
 
 # the same with every loop compiled before its first step
 test-fast: $(STAMP)
-	FLAGS_fast_loops=wait $(PYTEST) -n 2 --dist worksteal -m "not gpu and not mpi and not slow" $(ROOMS)
+	FLAGS_fast_loops=wait $(PYTEST) -n 2 -m "not gpu and not mpi and not slow" $(ROOMS)
 
 lint: $(STAMP)
 	$(BIN)/python -m ruff check .

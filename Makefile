@@ -94,13 +94,14 @@ $(VENV)/peers/.installed:
 
 peers: $(VENV)/peers/.installed
 
-# The tables of docs/BENCHMARKS.md, half an hour; PaddlePaddle 1.8.5 takes part when PADDLE_PYTHON names a Python 3.7 that has it.
+# The tables of docs/BENCHMARKS.md, an hour; PaddlePaddle 1.8.5 takes part when PADDLE_PYTHON names a Python 3.7 that has it.
 BENCH := PADDLE2_PYTHON=$${PADDLE2_PYTHON:-$(VENV)/peers/paddle/bin/python} TORCH_PYTHON=$${TORCH_PYTHON:-$(VENV)/peers/torch/bin/python} \
 	JAX_PYTHON=$${JAX_PYTHON:-$(VENV)/peers/torch/bin/python} $(BIN)/python benchmarks/run.py --page docs/BENCHMARKS.md --section
 bench: $(STAMP) peers
 	$(BENCH) workloads
 	$(BENCH) numpy-only --numpy-only
 	$(BENCH) networks --networks --threads 1 --rounds 3
+	$(BENCH) networks-two-threads --networks --threads 2 --rounds 3
 
 # two commits side by side: make bench-compare A=main~20 B=main WORKLOADS="lenet lstm"
 bench-compare: $(STAMP)

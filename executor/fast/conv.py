@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from functools import partial
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -16,6 +16,7 @@ from fluidlite.executor.fast.onednn.conv import (
     FORWARD,
     GRAD_FILTER,
     GRAD_INPUT,
+    ChannelBands,
     ConvKernel,
     Direction,
     Epilogue,
@@ -35,6 +36,9 @@ _LARGE = 1e7  # multiplications from which oneDNN is taken without a measurement
 _LARGE_AT_ONCE = 3e7  # and from which its kernel pays at the first run
 _ONEDNN = "oneDNN"
 _REFERENCE = "ref"  # in the names of oneDNN's kernels that only define a result
+
+
+_Kernel: TypeAlias = "ConvKernel | ChannelBands"
 
 
 def has_fast_conv(geometry: Geometry, dtype: Any) -> bool:
@@ -65,7 +69,7 @@ class FastConv(ImageConv):
         self._make = partial(portable, xp, geometry, dtype, threads, *((True,) if fixed else ()))
         self._portable: Any = None
         self._runs = FirstRuns(asked, _work(geometry) > _LARGE_AT_ONCE)
-        self._chosen: dict[tuple[Any, ...], ConvKernel | None] = {}
+        self._chosen: dict[tuple[Any, ...], _Kernel | None] = {}
         self._tails: dict[Any, tuple[object, ConvKernel, Array]] = {}
         """By strides: the state in which filters and bias were made, with the steps behind them; the kernel
         that has these filters; the bias.
@@ -131,7 +135,7 @@ class FastConv(ImageConv):
 
     def _kernel(
         self, direction: Direction, x: Array, w: Array, d: Array, portable: Callable[[], object]
-    ) -> ConvKernel | None:
+    ) -> _Kernel | None:
         """oneDNN's kernel for a direction and arrays of these strides; None where NumPy's is taken."""
         strides = (x.strides, w.strides, d.strides)
         key = (direction, *strides)
@@ -145,15 +149,21 @@ class FastConv(ImageConv):
                 self._unfolded = False
         return self._chosen[key]
 
+    def _made(self, direction: Direction, strides: tuple[Any, Any, Any]) -> _Kernel:
+        # filters that are laid out once are shared by all
+        if not self.fixed and ChannelBands.fit(direction, self.geometry, self.threads):
+            return ChannelBands(direction, self.geometry, self.threads, strides)
+        return ConvKernel(direction, self.geometry, self.threads, strides, fixed=self.fixed)
+
     def _choose(
         self,
         direction: Direction,
         strides: tuple[Any, Any, Any],
         arrays: tuple[Array, Array, Array],
         portable: Callable[[], object],
-    ) -> ConvKernel | None:
+    ) -> _Kernel | None:
         try:
-            kernel = ConvKernel(direction, self.geometry, self.threads, strides, fixed=self.fixed)
+            kernel = self._made(direction, strides)
         except OneDnnError:
             return None
         if kernel.name.startswith(_REFERENCE):

@@ -18,7 +18,14 @@ from fluidlite.executor.fast import conv as fast_conv
 from fluidlite.executor.fast.conv import FastConv, has_fast_conv
 from fluidlite.executor.fast.onednn import conv as onednn_conv
 from fluidlite.executor.fast.onednn import library
-from fluidlite.executor.fast.onednn.conv import FORWARD, GRAD_FILTER, GRAD_INPUT, ConvKernel, Epilogue
+from fluidlite.executor.fast.onednn.conv import (
+    FORWARD,
+    GRAD_FILTER,
+    GRAD_INPUT,
+    ChannelBands,
+    ConvKernel,
+    Epilogue,
+)
 from fluidlite.executor.fast.onednn.library import OneDnnError
 from fluidlite.executor.fast.onednn.primitive import Desc, PrimitiveDesc
 from fluidlite.ops.kernels.convolution import Geometry, conv_plan
@@ -50,6 +57,9 @@ GEOMETRIES = {
     "one image": geometry((1, 8, 9, 7), (6, 8, 3, 3), ((1, 2), (0, 1)), (2, 1)),
     "one image, dilated": geometry((1, 8, 9, 7), (6, 8, 3, 3), ONE, (2, 1), (2, 1)),
     "one image in wide padding": geometry((1, 5, 2, 2), (12, 5, 1, 1), ((3, 3), (3, 3))),
+    "one image, large": geometry((1, 3, 40, 33), (8, 3, 5, 3), ((2, 1), (1, 1)), (1, 1)),
+    "one image, large, strided": geometry((1, 9, 57, 48), (16, 9, 3, 3), ONE, (2, 2)),
+    "one image, rows passed by": geometry((1, 9, 12, 8), (16, 9, 1, 1), NONE, (2, 2)),
     "one row of results": geometry((1, 4, 3, 9), (4, 4, 3, 3), NONE),
     "depthwise": geometry((3, 8, 9, 7), (8, 1, 3, 3), groups=8),
     "depthwise, two filters": geometry((3, 8, 9, 7), (16, 1, 3, 3), groups=8),
@@ -90,6 +100,22 @@ def test_directions_equal_numpy(name: str, last: bool, threads: int) -> None:
         for _ in range(2):  # the second time nothing is made any more
             kernel.run(*found)
             close(found[computed], wanted[computed])
+
+
+@pytest.mark.parametrize("last", [False, True], ids=["channels first", "channels last"])
+@pytest.mark.parametrize("strides", [(1, 1), (2, 2)])
+@pytest.mark.parametrize("direction", [FORWARD, GRAD_INPUT, GRAD_FILTER], ids=lambda d: d.kind)
+def test_channels_of_a_small_image_are_shared(direction: Any, strides: tuple[int, int], last: bool) -> None:
+    g = geometry((1, 136, 7, 9), (200, 136, 3, 3), ONE, strides)
+    arrays = random(g.x, 0, last), random(g.w, 1), random(g.out, 2, last)
+    assert ChannelBands.fit(direction, g, 2)
+    found, wanted = ([array.copy("K") for array in arrays] for _ in range(2))
+    form = tuple(array.strides for array in arrays)
+    ChannelBands(direction, g, 2, form).run(*found)
+    ConvKernel(direction, g, 1, form).run(*wanted)
+    for mine, plain in zip(found, wanted, strict=True):
+        close(mine, plain)
+    assert not all(map(np.array_equal, found, arrays))
 
 
 def test_threads_may_share_kernels_of_alike_layers() -> None:

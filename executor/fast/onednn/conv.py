@@ -8,6 +8,7 @@ layout are copied into that on the way, part by part: the copies cost 5 % of a c
 from __future__ import annotations
 
 import functools
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
@@ -42,6 +43,7 @@ __all__ = [
     "FORWARD",
     "GRAD_FILTER",
     "GRAD_INPUT",
+    "ChannelBands",
     "ConvKernel",
     "Direction",
     "Epilogue",
@@ -51,6 +53,10 @@ __all__ = [
 
 _TRAINING, _DIRECT = 64, 1
 _FEW_CHANNELS = 8  # of a data gradient, which channels-last kernels take 3 to 10 times longer for
+# elements of an image from which each thread sums gradients of filters by itself: adding these up costs as
+# much for 7 x 7 as for 100 x 100
+_SUMMED_FROM = 512
+_BAND = 64  # channels that a thread is given at least
 _FLOAT = 4  # bytes
 
 
@@ -116,8 +122,11 @@ class ConvKernel:
         x, w, d = (tuple(stride // _FLOAT for stride in each) for each in strides)
         self._parts = [
             _share_kernel(direction, share, (x, d), epilogue)
-            for share in _shares(geometry, threads, direction is FORWARD)
+            for share in _shares(direction, geometry, threads)
         ]
+        if any(part.weights != self._parts[0].weights for part in self._parts):
+            # for sizes that differ by one the library may choose kernels with other layouts of the weights
+            self._parts = [_share_kernel(direction, _whole(geometry), (x, d), epilogue)]
         self._weights = _described_weights(geometry, w)
         inner = self._parts[0].weights
         self._inner_bytes = inner.nbytes
@@ -193,6 +202,55 @@ class ConvKernel:
         team_of(len(self._parts))(work)
 
 
+class ChannelBands:
+    """One direction of the convolution of a small image, `run(x, w, d)`: each thread has some channels of
+    the result, from their filters alone. For so few rows it takes as long to lay out the filters, 18 MB of
+    1024 x 512 x 3 x 3, as to use them.
+    """
+
+    def __init__(
+        self,
+        direction: Direction,
+        geometry: Geometry,
+        threads: int,
+        strides: tuple[Sequence[int], Sequence[int], Sequence[int]],
+    ) -> None:
+        self.is_input = direction is GRAD_INPUT
+        self.parts = pieces(geometry.w[self.is_input], threads)
+        self.kernels = [
+            ConvKernel(direction, self._band(geometry, part.stop - part.start), 1, strides)
+            for part in self.parts
+        ]
+        self.name = self.kernels[0].name
+        self.team = team_of(threads)
+
+    @staticmethod
+    def fit(direction: Direction, geometry: Geometry, threads: int) -> bool:
+        """True if the threads share a convolution so."""
+        is_small = geometry.x[0] == 1 and math.prod(geometry.spatial) < _SUMMED_FROM
+        channels = geometry.w[direction is GRAD_INPUT]
+        return is_small and geometry.groups == 1 and 1 < threads <= channels // _BAND
+
+    def _band(self, geometry: Geometry, channels: int) -> Geometry:
+        """The convolution of some channels."""
+        if self.is_input:
+            x = (1, channels, *geometry.x[2:])
+            return replace(geometry, x=x, w=(geometry.w[0], channels, *geometry.kernel))
+        return replace(geometry, w=(channels, *geometry.w[1:]))
+
+    def run(self, x: Array, w: Array, d: Array) -> None:
+        """Compute on all threads of the team."""
+
+        def work(t: int) -> None:
+            part = self.parts[t]
+            if self.is_input:
+                self.kernels[t].run(x[:, part], w[:, part], d)
+            else:
+                self.kernels[t].run(x, w[part], d[:, part])
+
+        self.team(work)
+
+
 def _floats(address: int, nbytes: int) -> Array:
     """The memory at an address as an array."""
     interface = {"data": (address, False), "shape": (nbytes // _FLOAT,), "typestr": "<f4", "version": 3}
@@ -214,11 +272,11 @@ def _grouped(geometry: Geometry) -> tuple[int, ...]:
 
 
 # ---------------------------------------------------------------------- who computes what
-def _shares(geometry: Geometry, threads: int, rows: bool) -> list[_Share]:
-    """The parts of the threads: images; or rows of the result, of a single image."""
+def _shares(direction: Direction, geometry: Geometry, threads: int) -> list[_Share]:
+    """The parts of the threads: images; or, of a single image, rows of what is computed."""
     batch = geometry.x[0]
-    if batch == 1 and threads > 1 and rows and geometry.spatial[0] >= threads:
-        return [_rows(geometry, part) for part in pieces(geometry.spatial[0], threads)]
+    if batch == 1 and threads > 1:
+        return _shares_of_image(direction, geometry, threads) or [_whole(geometry)]
     parts = pieces(batch, max(1, min(threads, batch)))
     return [
         _Share(
@@ -226,6 +284,44 @@ def _shares(geometry: Geometry, threads: int, rows: bool) -> list[_Share]:
         )
         for part in parts
     ]
+
+
+def _whole(geometry: Geometry) -> _Share:
+    return _Share(geometry, (0, 0), (0, 0))
+
+
+def _shares_of_image(direction: Direction, geometry: Geometry, threads: int) -> list[_Share]:
+    """Rows of a single image for each thread; none where it is not worth it, or cannot be."""
+    if direction is GRAD_INPUT:
+        parts = pieces(geometry.x[2], threads) if geometry.x[2] >= threads else []
+        shares = [_rows_of_x(geometry, part) for part in parts]
+        return [share for share in shares if share is not None] if all(shares) else []
+    if geometry.spatial[0] < threads:
+        return []
+    # each thread has the whole gradient of the filters, and these are added up
+    if direction is GRAD_FILTER and math.prod(geometry.spatial) < _SUMMED_FROM:
+        return []
+    return [_rows(geometry, part) for part in pieces(geometry.spatial[0], threads)]
+
+
+def _rows_of_x(geometry: Geometry, part: slice) -> _Share | None:
+    """The share of some rows of the gradient of x: the rows of the result that they reach. None where windows
+    pass rows by, which no padding describes.
+    """
+    stride, pad = geometry.strides[0], geometry.pads[0][0]
+    reach = geometry.dilations[0] * (geometry.kernel[0] - 1) + 1
+    first = max(-(-(part.start + pad - reach + 1) // stride), 0)
+    last = min((part.stop - 1 + pad) // stride, geometry.spatial[0] - 1)
+    before = part.start + pad - first * stride
+    behind = last * stride - pad + reach - part.stop
+    if first > last or before < 0 or behind < 0:
+        return None
+    own = replace(
+        geometry,
+        x=(1, geometry.x[1], part.stop - part.start, *geometry.x[3:]),
+        pads=((before, behind), *geometry.pads[1:]),
+    )
+    return _Share(own, (0, part.start), (0, first))
 
 
 def _rows(geometry: Geometry, part: slice) -> _Share:

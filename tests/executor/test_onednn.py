@@ -105,8 +105,8 @@ def test_directions_equal_numpy(name: str, last: bool, threads: int) -> None:
 @pytest.mark.parametrize("last", [False, True], ids=["channels first", "channels last"])
 @pytest.mark.parametrize("strides", [(1, 1), (2, 2)])
 @pytest.mark.parametrize("direction", [FORWARD, GRAD_INPUT, GRAD_FILTER], ids=lambda d: d.kind)
-def test_channels_of_a_small_image_are_shared(direction: Any, strides: tuple[int, int], last: bool) -> None:
-    g = geometry((1, 136, 7, 9), (200, 136, 3, 3), ONE, strides)
+def test_channels_of_small_images_are_shared(direction: Any, strides: tuple[int, int], last: bool) -> None:
+    g = geometry((3, 136, 7, 9), (200, 136, 3, 3), ONE, strides)
     arrays = random(g.x, 0, last), random(g.w, 1), random(g.out, 2, last)
     assert ChannelBands.fit(direction, g, 2)
     found, wanted = ([array.copy("K") for array in arrays] for _ in range(2))

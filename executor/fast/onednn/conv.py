@@ -203,8 +203,8 @@ class ConvKernel:
 
 
 class ChannelBands:
-    """One direction of the convolution of a small image, `run(x, w, d)`: each thread has some channels of
-    the result, from their filters alone. For so few rows it takes as long to lay out the filters, 18 MB of
+    """One direction of the convolution of few pixels, `run(x, w, d)`: each thread has some channels of
+    the result, from their filters alone. For so few it takes as long to lay out the filters, 18 MB of
     1024 x 512 x 3 x 3, as to use them.
     """
 
@@ -227,14 +227,14 @@ class ChannelBands:
     @staticmethod
     def fit(direction: Direction, geometry: Geometry, threads: int) -> bool:
         """True if the threads share a convolution so."""
-        is_small = geometry.x[0] == 1 and math.prod(geometry.spatial) < _SUMMED_FROM
+        is_small = geometry.x[0] * math.prod(geometry.spatial) < _SUMMED_FROM
         channels = geometry.w[direction is GRAD_INPUT]
         return is_small and geometry.groups == 1 and 1 < threads <= channels // _BAND
 
     def _band(self, geometry: Geometry, channels: int) -> Geometry:
         """The convolution of some channels."""
         if self.is_input:
-            x = (1, channels, *geometry.x[2:])
+            x = (geometry.x[0], channels, *geometry.x[2:])
             return replace(geometry, x=x, w=(geometry.w[0], channels, *geometry.kernel))
         return replace(geometry, w=(channels, *geometry.w[1:]))
 

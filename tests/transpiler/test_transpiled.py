@@ -188,3 +188,13 @@ def test_overview(name: str) -> None:
     """Programs say of themselves who holds which part of what."""
     wanted = recording(name)["overview"].decode().splitlines()
     assert transpiled_roles.overview(transpile(name, SOURCES["built"])).splitlines() == sorted(wanted)
+
+
+def test_rounding_is_measured_for_sequences() -> None:
+    """A bias that ends near 0 is relatively far from its reference's by rounding alone."""
+    case = CASES["place_by_pairs_distributed"]
+    main, startup = transpiled_roles.build(fluid, case)
+    feeds = random_feeds(main, 4, 5)
+    assert any(isinstance(value, fluid.LoDTensor) for value in feeds[0].values())
+    proof = verify(main, startup, feeds, "pserver", case.trainers, case.servers, tolerance=0.0)
+    assert proof.rounding > 0

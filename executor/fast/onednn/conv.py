@@ -53,9 +53,9 @@ __all__ = [
 
 _TRAINING, _DIRECT = 64, 1
 _FEW_CHANNELS = 8  # of a data gradient, which channels-last kernels take 3 to 10 times longer for
-# elements of an image from which each thread sums gradients of filters by itself: adding these up costs as
-# much for 7 x 7 as for 100 x 100
-_SUMMED_FROM = 512
+# pixels of the results below which threads share channels: what does not depend on their number, laying out
+# filters and adding up the threads' gradients of them, costs as much as the rest
+_FEW_PIXELS = 512
 _BAND = 64  # channels that a thread is given at least
 _FLOAT = 4  # bytes
 
@@ -203,9 +203,11 @@ class ConvKernel:
 
 
 class ChannelBands:
-    """One direction of the convolution of few pixels, `run(x, w, d)`: each thread has some channels of
-    the result, from their filters alone. For so few it takes as long to lay out the filters, 18 MB of
-    1024 x 512 x 3 x 3, as to use them.
+    """One direction of a convolution of few pixels, for arrays of given strides: each thread computes some
+    channels (or the filters of some) by a `ConvKernel` of its own, and lays out their filters alone.
+
+    `run(x, w, d)` writes the one that is computed: x (N, C, *spatial), w (O, C, *kernel), d (N, O, *spatial).
+    OneDnnError where the library has no kernel.
     """
 
     def __init__(
@@ -227,7 +229,7 @@ class ChannelBands:
     @staticmethod
     def fit(direction: Direction, geometry: Geometry, threads: int) -> bool:
         """True if the threads share a convolution so."""
-        is_small = geometry.x[0] * math.prod(geometry.spatial) < _SUMMED_FROM
+        is_small = geometry.x[0] * math.prod(geometry.spatial) < _FEW_PIXELS
         channels = geometry.w[direction is GRAD_INPUT]
         return is_small and geometry.groups == 1 and 1 < threads <= channels // _BAND
 
@@ -299,7 +301,7 @@ def _shares_of_image(direction: Direction, geometry: Geometry, threads: int) -> 
     if geometry.spatial[0] < threads:
         return []
     # each thread has the whole gradient of the filters, and these are added up
-    if direction is GRAD_FILTER and math.prod(geometry.spatial) < _SUMMED_FROM:
+    if direction is GRAD_FILTER and math.prod(geometry.spatial) < _FEW_PIXELS:
         return []
     return [_rows(geometry, part) for part in pieces(geometry.spatial[0], threads)]
 

@@ -7,7 +7,6 @@ from __future__ import annotations
 import contextlib
 import copy
 import dataclasses
-import gc
 import inspect
 import os
 import pathlib
@@ -26,7 +25,13 @@ from fluidlite.cli.errors import UsageError, one_line
 from fluidlite.cli.scripts.names import paddle_names
 from fluidlite.cli.scripts.process import as_main, code_of_file, code_of_text
 from fluidlite.ir.operator import OpRole
-from fluidlite.ir.program import Program, default_main_program, default_startup_program, program_guard
+from fluidlite.ir.program import (
+    Program,
+    default_main_program,
+    default_startup_program,
+    program_guard,
+    programs_since,
+)
 from fluidlite.values.scope import Scope, scope_guard
 
 __all__ = ["Captured", "capture_call", "capture_script"]
@@ -312,9 +317,7 @@ class _ProgramCapture:
 
     def _all(self) -> list[Program]:
         """Every program made since the script began."""
-        # `isinstance` would ask each object for its `__class__`, which may run code of the script's libraries
-        found = [item for item in gc.get_objects() if type(item) is Program and item.serial > self.since]
-        found += [default_main_program(), default_startup_program()]
+        found = [*programs_since(self.since), default_main_program(), default_startup_program()]
         distinct = {id(program): program for program in found}
         return sorted(distinct.values(), key=lambda program: program.serial)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import itertools
 import warnings
+import weakref
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
@@ -26,6 +27,8 @@ _PROGRAM_NAMES: set[str] = set()
 
 # ids of objects come back after a program is collected; these numbers do not
 _serial = itertools.count()
+_held: weakref.WeakValueDictionary[int, Program] = weakref.WeakValueDictionary()
+"""The programs that somebody holds, by these numbers."""
 
 
 class Program:
@@ -44,6 +47,7 @@ class Program:
         self.blocks = [Block(self, 0)]
         self.current_block_idx = 0
         self.serial = next(_serial)
+        _held[self.serial] = self
         self.version = 0
         self.stamps_paused = False
         self._seed = Program._first_seed
@@ -340,6 +344,13 @@ class Program:
         return program_text(self)
 
     __str__ = __repr__
+
+
+def programs_since(serial: int) -> list[Program]:
+    """The programs with a higher number that somebody holds, in the order in which they were made."""
+    # one call that copies: other threads may make programs meanwhile
+    found = [program for reference in _held.valuerefs() if (program := reference()) is not None]
+    return sorted((one for one in found if one.serial > serial), key=lambda program: program.serial)
 
 
 def _learn_names() -> None:

@@ -99,21 +99,23 @@ class _Unseen:
         if self.count <= max(self.enough, self.LEAST):
             return
         # counting takes some milliseconds, and is not done again before as many have come
-        self.enough = _tracked() // 4
+        self.enough = self._all() // 4
         if self.count > self.enough:
             gc.collect()
             self.count = 0
 
-
-def _tracked() -> int:
-    """The number of objects that the collector knows."""
-    if gc.get_freeze_count():
-        return len(gc.get_objects())
-    gc.freeze()
-    try:
-        return gc.get_freeze_count()
-    finally:
-        gc.unfreeze()
+    def _all(self) -> int:
+        """The number of objects that the collector knows; a lower bound where somebody keeps some frozen."""
+        # never by a list of all: it would hold a tuple that another thread is just making from a generator,
+        # and Python ends that with "bad argument to internal function"
+        frozen = gc.get_freeze_count()
+        if frozen:
+            return frozen + self.count
+        gc.freeze()
+        try:
+            return gc.get_freeze_count()
+        finally:
+            gc.unfreeze()
 
 
 _unseen = _Unseen()

@@ -87,3 +87,22 @@ def test_cycles_among_old_objects_are_collected(monkeypatch: pytest.MonkeyPatch)
     assert held() is not None and kept
     with memory.without_collector():
         assert held() is None
+
+
+def test_objects_are_counted_without_a_list_of_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    # such a list broke `tuple(generator)` in other threads: "bad argument to internal function"
+    monkeypatch.setattr(gc, "get_objects", lambda: pytest.fail("all objects are held"))
+    monkeypatch.setattr(memory._unseen, "LEAST", 100)
+    monkeypatch.setattr(memory._unseen, "enough", 0)
+    gc.freeze()
+    try:
+        monkeypatch.setattr(memory._unseen, "count", 101)
+        with memory.without_collector():
+            assert memory._unseen.enough > gc.get_freeze_count() // 4
+        # those that somebody keeps stay where they are
+        assert gc.get_freeze_count()
+        monkeypatch.setattr(memory._unseen, "count", 10 * gc.get_freeze_count())
+        with memory.without_collector():
+            assert memory._unseen.count == 0
+    finally:
+        gc.unfreeze()

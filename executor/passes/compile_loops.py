@@ -13,11 +13,19 @@ from fluidlite.executor.fast.loops.compiled import CompiledLoops, NestSizes
 from fluidlite.executor.fast.loops.compiler import LoopCode, RunCount, known_loop, widths
 from fluidlite.executor.fast.loops.nest import MOST_DIMENSIONS, Nest, operands_of
 from fluidlite.executor.fast.loops.rows import KINDS, compiled_rows
-from fluidlite.executor.plan.actions import Bound, Call, CompiledRun, Elementwise, Fresh, TiledLoop
+from fluidlite.executor.plan.actions import (
+    Bound,
+    Call,
+    CompiledRun,
+    Elementwise,
+    Fresh,
+    FreshTable,
+    TiledLoop,
+)
 from fluidlite.executor.plan.plan import Plan
-from fluidlite.executor.plan.sizes import Made, Size, about
+from fluidlite.executor.plan.sizes import Made, Size, about, holds_sizes, sizes_in
 from fluidlite.executor.plan.steps import Step, in_bodies
-from fluidlite.executor.plan.values import Storage, Value, ValueFactory
+from fluidlite.executor.plan.values import Slices, Storage, Value, ValueFactory
 
 __all__ = ["compile_loops"]
 
@@ -77,8 +85,11 @@ class _Candidate:
             (position, self.arrays[position].size) for position, is_so in enumerate(passing) if is_so
         )
         size = threads if about(self.work) >= SHARED else 1
-        arguments = (self.loop, tuple(self.parts), dtypes, varying, size, RunCount(), passed)
-        made = Fresh(CompiledLoops, arguments)
+        moving = tuple(
+            position for position, value in enumerate(self.arrays) if value.fixed and _moves(value)
+        )
+        arguments = (self.loop, tuple(self.parts), dtypes, varying, size, RunCount(), passed, moving)
+        made = FreshTable(CompiledLoops, arguments)
         first = self.steps[0]
         loops = tuple(step.action for step in self.steps if isinstance(step.action, TiledLoop))
         return Step(
@@ -273,6 +284,16 @@ def _with_arguments(
         return found
 
     return replace(action, operands=tuple(map(argument, action.operands)))
+
+
+def _moves(value: Value) -> bool:
+    """True if the array of a value is another one for other sizes, or lies elsewhere in its memory."""
+    while value.base is not None:
+        view, base = value.view, value.base
+        if isinstance(view, Slices) and (holds_sizes(view.ranges) or sizes_in(base.shape or ())):
+            return True
+        value = base
+    return isinstance(value.constant, Made)
 
 
 def _is_update(step: Step) -> bool:

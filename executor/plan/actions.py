@@ -33,6 +33,7 @@ __all__ = [
     "Expression",
     "Fresh",
     "FreshDraws",
+    "FreshTable",
     "Function",
     "InOut",
     "Item",
@@ -100,6 +101,13 @@ class Fresh:
 @dataclass(frozen=True)
 class FreshDraws(Fresh):
     """The same for an object that draws random numbers: it is given the source of the run, too."""
+
+
+@dataclass(frozen=True)
+class FreshTable(Fresh):
+    """The same for an object that writes down where arrays lie: for other sizes its `resized` makes the next
+    one, as long as buffers keep their places.
+    """
 
 
 # compared by identity: the renderer names each of them once, and what they hold need not be hashable

@@ -13,7 +13,7 @@ import numpy as np
 
 from fluidlite.base.errors import FluidError, ShapeError
 from fluidlite.executor.cuda.elementwise import FusedKernel
-from fluidlite.executor.plan.actions import Fresh, FreshDraws
+from fluidlite.executor.plan.actions import Fresh, FreshDraws, FreshTable
 from fluidlite.executor.plan.declared import HostCheck
 from fluidlite.executor.plan.plan import CompiledPlan
 from fluidlite.executor.plan.sizes import Made
@@ -56,6 +56,8 @@ class Binding:
         self._names: dict[str, Any] | None = None
         self._steps = _Steps()
         """Of the last few sizes, over one pool."""
+        self._tables: dict[str, Any] = {}
+        """The last objects that hold addresses in that pool."""
 
     @functools.cached_property
     def _varying(self) -> Meanings:
@@ -69,6 +71,7 @@ class Binding:
     def release(self) -> None:
         """Let go of all steps."""
         self._steps.clear()
+        self._tables.clear()
         self._names = None
 
     def make(self, values: Sequence[Any] | None) -> Callable[..., Any]:
@@ -93,6 +96,7 @@ class Binding:
             self._add(others, self._varying, values or ())
             return others
         self._steps.clear()
+        self._tables.clear()
         self.placements += 1
         names: dict[str, Any] = {"load": self.held.load, "store": self.held.store}
         names.update({name: getattr(self._module, name) for name in self.plan.source.functions})
@@ -109,7 +113,10 @@ class Binding:
         """Add what some names in the source stand for."""
         interpreter = self.interpreter()
         for name, thing in meanings.bound:
-            names[name] = _own(thing, interpreter, self._module, values)
+            if isinstance(thing, FreshTable):
+                names[name] = self._table(name, thing, values)
+            else:
+                names[name] = _own(thing, interpreter, self._module, values)
         for name, size in meanings.sizes:
             names[name] = size.given(values)
         for name, number, kind in meanings.numbers:
@@ -122,6 +129,13 @@ class Binding:
         self._show(names, meanings.views, forms)
         for name, group in meanings.groups:
             names[name] = renamed(group, names)
+
+    def _table(self, name: str, thing: FreshTable, values: Sequence[Any]) -> Any:
+        """The object that holds addresses: made from the last one where there is one."""
+        last = self._tables.get(name)
+        make = thing.factory if last is None else last.resized
+        self._tables[name] = table = make(self._module, *thing.given(values))
+        return table
 
     def _show(self, names: dict[str, Any], views: Iterable[ShownAs], forms: Sequence[Any]) -> None:
         """Add views of what has a name."""

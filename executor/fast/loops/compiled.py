@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+import itertools
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -41,7 +43,7 @@ class CompiledLoops:
 
     `varying` are the positions of the arrays that are other ones at each run. Their addresses are looked up
     then; those of all others once. `passing` are positions and sizes of what kernels returned in this run:
-    such an array is let go when the loop has read it.
+    such an array is let go when the loop has read it. `moving` are those that lie elsewhere for other sizes.
     """
 
     def __init__(
@@ -54,23 +56,44 @@ class CompiledLoops:
         threads: int,
         count: RunCount,
         passing: Sequence[tuple[int, int]] = (),
+        moving: Sequence[int] = (),
     ) -> None:
         self.loop = loop
-        self.parts = parts
         self.dtypes = dtypes
         self.varying = varying
         self.passing = passing
+        self.moving = moving
+        self.threads = threads
         self.team = team_of(threads) if threads > 1 else None
         self.count = count
-        self.held: list[Any] = []
-        self.partials: list[tuple[Any, int]] = []
-        """Partial sums, and the position of the array that takes their sum."""
+        self.held: list[Any] = [None] * len(dtypes)
+        seen = {*varying, *(position for position, _ in passing)}
+        self.unplaced: Sequence[int] = [position for position in range(len(dtypes)) if position not in seen]
+        """The arrays whose addresses the next run looks up, beside those that it always looks at."""
         self.places: list[int] = []
         """The place of each array's address in the table."""
-        self.calls: list[list[tuple[int, int, int]]] = [[] for _ in range(threads)]
-        """For each thread: first row, last row and the address of the arguments."""
-        self.table = self._table()
+        self.sums: list[tuple[int, int]] = []
+        """The place of each partial sum's address, and the position of the array that takes the sum."""
+        self.size_places: list[int] = []
+        self.table: Any = np.zeros(self._lay_out(parts), np.int64)
         """The arguments of all parts: addresses of arrays, then sizes."""
+        self.partials: list[tuple[Any, int]] = []
+        """Partial sums, and the position of the array that takes their sum."""
+        self.calls: list[list[tuple[int, int, int]]] = []
+        """For each thread: first row, last row and the address of the arguments."""
+        self._take_sizes(parts)
+
+    def resized(self, xp: Any, loop: LoopCode, parts: Sequence[NestSizes], *others: Any) -> CompiledLoops:
+        """The same loops over other sizes, on arrays of which none but those that are `moving` lie elsewhere
+        than they did; arguments as for a new object.
+        """
+        new = copy.copy(self)
+        *_, new.passing, new.moving = others
+        new.held = self.held.copy()
+        new.unplaced = [*self.unplaced, *self.moving]
+        new.table = self.table.copy()
+        new._take_sizes(parts)
+        return new
 
     def ready(self) -> bool:
         """True if the code is there; asks for it when it is clear that there will be more runs."""
@@ -80,36 +103,40 @@ class CompiledLoops:
             self.loop.ask()
         return False
 
-    def _table(self) -> Any:
-        """The arguments of all parts, but for the addresses of their arrays."""
-        entries: list[int] = []
-        starts = []
-        for part in self.parts:
-            starts.append(len(entries))
+    def _lay_out(self, parts: Sequence[NestSizes]) -> int:
+        """Give each entry of the table its place; the number of entries."""
+        end = 0
+        for part in parts:
             plain = part.arrays - part.sums
-            self.places += range(len(entries), len(entries) + plain)
-            entries += [0] * plain
-            for _ in range(part.sums):
-                position = len(self.places)
-                partial = np.zeros(max(part.rows, 1), self.dtypes[position])
-                self.partials.append((partial, position))
-                entries.append(address_of(partial))
+            self.places += range(end, end + plain)
+            end += plain
+            for place in range(end, end + part.sums):
+                self.sums.append((place, len(self.places)))
                 # the array itself is only for the sum of these: its address goes where nobody looks
                 self.places.append(-1)
-            entries += part.sizes or (1,)
-        table = np.array([*entries, 0], np.int64)
-        begin = address_of(table)
-        for part, start in zip(self.parts, starts, strict=True):
-            self._share_out(part.rows, begin + start * table.itemsize)
-        return table
+            end += part.sums
+            self.size_places += range(end, end + max(len(part.sizes), 1))
+            end += max(len(part.sizes), 1)
+        return end + 1
 
-    def _share_out(self, rows: int, arguments: int) -> None:
-        """Give each thread its rows of a part."""
-        threads = len(self.calls)
-        for thread, calls in enumerate(self.calls):
-            first, last = rows * thread // threads, rows * (thread + 1) // threads
-            if first < last:
-                calls.append((first, last, arguments))
+    def _take_sizes(self, parts: Sequence[NestSizes]) -> None:
+        """Write down the sizes of all parts, make room for partial sums, and share out the rows."""
+        table, threads = self.table, self.threads
+        table[self.size_places] = [size for part in parts for size in part.sizes or (1,)]
+        self.partials = []
+        self.calls = [[] for _ in range(threads)]
+        arguments, sums = address_of(table), iter(self.sums)
+        for part in parts:
+            rows = part.rows
+            for place, position in itertools.islice(sums, part.sums):
+                partial = np.zeros(max(rows, 1), self.dtypes[position])
+                table[place] = address_of(partial)
+                self.partials.append((partial, position))
+            for thread, calls in enumerate(self.calls):
+                first, last = rows * thread // threads, rows * (thread + 1) // threads
+                if first < last:
+                    calls.append((first, last, arguments))
+            arguments += (part.arrays + max(len(part.sizes), 1)) * table.itemsize
 
     def _take(self, arrays: Sequence[Any]) -> None:
         """Note the addresses of what kernels returned."""
@@ -131,14 +158,13 @@ class CompiledLoops:
         self.held[position] = array
 
     def __call__(self, *arrays: Any) -> None:
-        if not self.held:
-            self.held = list(arrays)
-            for position, array in enumerate(arrays):
-                self._place(position, array)
-        else:
-            for position in self.varying:
-                if arrays[position] is not self.held[position]:
-                    self._place(position, arrays[position])
+        if self.unplaced:
+            for position in self.unplaced:
+                self._place(position, arrays[position])
+            self.unplaced = ()
+        for position in self.varying:
+            if arrays[position] is not self.held[position]:
+                self._place(position, arrays[position])
         self._take(arrays)
         if self.team is None:
             self._run(0)

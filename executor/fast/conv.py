@@ -9,6 +9,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
+from fluidlite.base.addresses import address_of
 from fluidlite.base.choice import chosen, fastest
 from fluidlite.base.dtypes import Array
 from fluidlite.executor.fast.first_runs import FirstRuns
@@ -26,7 +27,6 @@ from fluidlite.executor.fast.onednn.conv import (
 from fluidlite.executor.fast.onednn.layouts import is_channels_last
 from fluidlite.executor.fast.onednn.library import OneDnnError, available, version
 from fluidlite.executor.run.image_kernels import ImageConv, TailSteps
-from fluidlite.executor.run.memory import address_of
 from fluidlite.ops.kernels.convolution import Geometry
 from fluidlite.values.tensor import rebinds
 

@@ -3,25 +3,28 @@
 from __future__ import annotations
 
 import functools
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
+from fluidlite.base.addresses import address_of
 from fluidlite.base.dtypes import Array
 from fluidlite.executor.fast.first_runs import FirstRuns
 from fluidlite.executor.fast.onednn.library import OneDnnError, available, has_avx512
-from fluidlite.executor.fast.onednn.matmul import MatmulKernel, matmul_kernel
-from fluidlite.executor.run.memory import address_of
-from fluidlite.ops.kernels.gemm import blas_cores
+from fluidlite.executor.fast.onednn.matmul import Gemm, MatmulKernel, matmul_kernel
+from fluidlite.ops.kernels.gemm import adder, blas_cores
 
-__all__ = ["FastProduct", "blas_is_narrow", "has_fast_product"]
+__all__ = ["FastDescent", "FastProduct", "has_fast_product"]
 
 # Measured on one thread, 137 shapes of 1 to 400 x 10 to 1000 x 10 to 1000: from a million multiply-adds on
 # oneDNN takes 0.3 to 1.1 of OpenBLAS's time, 0.87 in the middle; below, OpenBLAS has kernels for small
 # matrices, which lose only where the right operand is transposed (0.55 to 1.0).
 _LARGE = 1 << 20
 _LARGE_TURNED = 1 << 18
-_FEW_ROWS = 16  # from which that holds for transposed operands; a single row is OpenBLAS's at all sizes
+# from which that holds for transposed operands, and up to which no kernel is faster than the library's
+# routine for any shapes; a single row is OpenBLAS's at all sizes
+_FEW_ROWS = 16
 _FEW_COLUMNS = 64
 _LANES = 16
 # Where OpenBLAS's kernels are for half as wide vectors (an old one on a new processor, or OPENBLAS_CORETYPE),
@@ -29,30 +32,40 @@ _LANES = 16
 _LARGE_BESIDE_NARROW = 1 << 18
 _WIDE_CORES = frozenset(("SkylakeX", "Cooperlake", "SapphireRapids"))
 _FORMS = 64  # for which one product holds kernels
-# multiply-adds of one form that a kernel is worth: BLAS takes 3 ms for them, of which oneDNN saves what it
-# takes to make the kernel (0.2 to 0.6 ms)
+# Multiply-adds of one form that a kernel is worth: it takes 0.2 to 0.6 ms to make, and saves a tenth of the
+# 2 ms that they take.
 _WORTH = 1 << 26
 _RUNS = 1 << 8  # but no more runs than that
 _MEASURED = "brg:avx512"  # how the names of the kernels begin that this was measured for
 
 
-def blas_is_narrow() -> bool:
-    """True if the vectors of OpenBLAS's kernels are half as wide as those of oneDNN's on this processor."""
-    return available() and _has_narrow_cores()
+@functools.cache
+def _is_measured() -> bool:
+    """True on a processor like the one that the rules were found on."""
+    return has_avx512()
 
 
 @functools.cache
 def _has_narrow_cores() -> bool:
+    """True if the vectors of OpenBLAS's kernels are half as wide as those of oneDNN's on such a processor."""
     cores = blas_cores()
-    return bool(cores) and cores not in _WIDE_CORES and has_avx512()
+    return bool(cores) and cores not in _WIDE_CORES
 
 
 def has_fast_product(rows: int, depth: int, columns: int, turned: bool, dtype: Any) -> bool:
     """True if another kernel than NumPy's is the faster one; `turned`: the right operand is transposed."""
-    if dtype != np.float32 or rows < 2 or not available():
+    return dtype == np.float32 and _can_be_fast() and _is_fast(rows, depth, columns, turned)
+
+
+def _can_be_fast() -> bool:
+    return available() and _is_measured()
+
+
+def _is_fast(rows: int, depth: int, columns: int, turned: bool) -> bool:
+    if rows < 2:
         return False
     work = rows * depth * columns
-    if blas_is_narrow() and columns >= _LANES and work >= _LARGE_BESIDE_NARROW:
+    if _has_narrow_cores() and columns >= _LANES and work >= _LARGE_BESIDE_NARROW:
         return True
     if turned and rows >= _FEW_ROWS and columns >= _FEW_COLUMNS and work >= _LARGE_TURNED:
         return True
@@ -62,19 +75,21 @@ def has_fast_product(rows: int, depth: int, columns: int, turned: bool, dtype: A
 
 
 class FastProduct:
-    """A product by the faster kernel for its shapes, which is made when they come for the `asked`th time and
-    have been computed often enough: to make one takes as long as some products, so that sizes that come
-    seldom had better do without. With 1 it is made at once.
+    """A product by the faster library for its shapes, from the `asked`th run on.
+
+    A kernel for the shapes is made when they come for the `asked`th time and have been computed often enough:
+    to make one takes as long as some products, so that sizes that come seldom had better do without. With 1
+    it is made at once.
     """
 
     def __init__(self, asked: int) -> None:
         self.asked = asked
+        self.can_be_fast = _can_be_fast()
+        self.count = 0
         self.form: Any = None
         self.runs = FirstRuns(asked)
-        self.kernels: dict[Any, MatmulKernel | None] = {}
-        """The kernel for each form of the arrays (shapes and strides) that it is decided for; None for
-        NumPy's.
-        """
+        self.kernels: dict[Any, MatmulKernel | Gemm | None] = {}
+        """What computes each form of the arrays (shapes and strides) that is decided; None for NumPy."""
 
     def place(self, *arrays: Array) -> None:
         """Take these arrays from now on."""
@@ -82,12 +97,11 @@ class FastProduct:
         form = (left.shape, left.strides, right.shape, right.strides, out.strides)
         if form != self.form:
             self.form = form
-            self.is_decided = form in self.kernels
-            self._use(self.kernels.get(form))
-        else:
-            self._use(self.kernel)
+            self.is_decided = form in self.kernels or not (self.can_be_fast and _is_faster(*arrays))
+            self.kernel = self.kernels.get(form)
+        self._use(self.kernel)
 
-    def _use(self, kernel: MatmulKernel | None) -> None:
+    def _use(self, kernel: MatmulKernel | Gemm | None) -> None:
         self.kernel = kernel
         if kernel is not None:
             self.addresses = tuple(map(address_of, self.arrays))
@@ -95,36 +109,80 @@ class FastProduct:
     def run(self) -> None:
         """out = left @ right"""
         if not self.is_decided:
-            self._count()
+            self._decide()
         if self.kernel is None:
             np.matmul(*self.arrays)
         else:
             self.kernel.run(*self.addresses)
 
-    def _count(self) -> None:
-        """One more run with arrays of this form."""
+    def _decide(self) -> None:
+        """Take what computes this run, and all later ones of the form if that is decided."""
+        self.count += 1
         left, right, _ = self.arrays
-        work = max(left.size * right.shape[-1], 1)
-        # whether a kernel is faster is asked once for a size, and not for those that never come again
-        if self.runs.is_early(self.form, min(_WORTH // work, _RUNS)):
+        has_kernel = len(left) > _FEW_ROWS and (_is_turned(right) or not _is_turned(left))
+        work = max(left.size * right.shape[1], 1)
+        is_early = has_kernel and self.runs.is_early(self.form, min(_WORTH // work, _RUNS))
+        if self.count < self.asked:
+            return
+        if is_early:
+            self._use(self.kernel or Gemm.of(*self.arrays))
             return
         if len(self.kernels) >= _FORMS:
             self.kernels.clear()
             self.runs = FirstRuns(self.asked)
-        self.kernels[self.form] = self._made() if self._is_faster() else None
-        self._use(self.kernels[self.form])
+        made = _made(*self.arrays) if has_kernel else Gemm.of(*self.arrays)
+        self.kernels[self.form] = made
+        self.is_decided = True
+        self._use(made)
+
+
+class FastDescent:
+    """out -= rate * left @ right, by the faster library for the shapes from the `asked`th run on."""
+
+    def __init__(self, asked: int) -> None:
+        self.asked = asked
+        self.can_be_fast = _can_be_fast()
+        self.count = 0
+
+    def place(self, *arrays: Array) -> None:
+        """Take these arrays from now on."""
+        left, right, out, self.rate = self.arrays = arrays
+        self.add: Callable[[float], object] = adder(left, right, out)
+        self.is_decided = not (self.can_be_fast and _is_faster(left, right, out))
+
+    def run(self) -> None:
+        """Move out."""
+        if not self.is_decided:
+            self._decide()
+        self.add(-self.rate.item())
+
+    def _decide(self) -> None:
+        self.count += 1
+        if self.count < self.asked:
+            return
+        left, right, out, _ = self.arrays
+        gemm = Gemm.of(left, right, out, adds=True)
+        self.add = self.add if gemm is None else gemm.add
         self.is_decided = True
 
-    def _is_faster(self) -> bool:
-        left, right, out = self.arrays
-        if left.ndim != 2 or right.ndim != 2 or left.dtype != out.dtype or right.dtype != out.dtype:
-            return False
-        turned = right.strides[0] < right.strides[1]
-        return has_fast_product(len(left), left.shape[1], right.shape[1], turned, out.dtype)
 
-    def _made(self) -> MatmulKernel | None:
-        try:
-            kernel = matmul_kernel(*self.arrays)
-        except OneDnnError:
-            return None
-        return kernel if kernel.name.startswith(_MEASURED) else None
+def _made(left: Array, right: Array, out: Array) -> MatmulKernel | None:
+    try:
+        kernel = matmul_kernel(left, right, out)
+    except OneDnnError:
+        return None
+    return kernel if kernel.name.startswith(_MEASURED) else None
+
+
+def _is_faster(left: Array, right: Array, out: Array) -> bool:
+    if left.ndim != 2 or right.ndim != 2:
+        return False
+    (rows, depth), columns = left.shape, right.shape[1]
+    if not _is_fast(rows, depth, columns, _is_turned(right)):
+        return False
+    return bool(left.dtype == right.dtype == out.dtype == np.float32)
+
+
+def _is_turned(matrix: Array) -> bool:
+    """True for a matrix that is transposed to how it lies in memory."""
+    return matrix.strides[0] < matrix.strides[1]

@@ -7,9 +7,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-import numpy as np
-
-from fluidlite.executor.fast.products import blas_is_narrow
 from fluidlite.executor.plan.actions import Bound, Call, Fresh, Out
 from fluidlite.executor.plan.plan import Plan, Remark
 from fluidlite.executor.plan.sizes import about
@@ -67,9 +64,6 @@ def _touching(steps: Sequence[Step]) -> dict[Any, list[int]]:
 
 def _is_large(product: Product) -> bool:
     """True for a product of two matrices for which another call pays."""
-    # oneDNN, which adds to nothing, saves more there than a sweep over the weight costs
-    if blas_is_narrow() and product.out.dtype == np.float32:
-        return False
     if len(product.out.shape or ()) != 2 or not accumulates(product.out.dtype):
         return False
     is_fixed = product.left.fixed and product.right.fixed

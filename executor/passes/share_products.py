@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
-from fluidlite.executor.fast.products import FastProduct, has_fast_product
+from fluidlite.executor.fast.products import FastDescent, FastProduct, has_fast_product
 from fluidlite.executor.plan.actions import Bound, Call, Fresh, Out
 from fluidlite.executor.plan.plan import Plan
 from fluidlite.executor.plan.sizes import about
@@ -37,7 +37,7 @@ def share_products(plan: Plan) -> Plan:
 
 @dataclass(frozen=True)
 class _Sharing:
-    """How products are computed: by so many threads, and by kernels made at that run of a shape."""
+    """How products are computed: by so many threads, and by other kernels than NumPy's from that run on."""
 
     threads: int
     asked: int
@@ -69,8 +69,7 @@ class _Sharing:
             yield self._call(group, products, self._cuts(products), self.threads)
             return
         for step, product in zip(group, products, strict=True):
-            is_faster = product.rate is None and _is_faster(product)
-            yield self._call([step], [product], [ProductCut.NONE], 1) if is_faster else step
+            yield self._call([step], [product], [ProductCut.NONE], 1) if _is_faster(product) else step
 
     def _follows(self, step: Step, group: Sequence[Step]) -> bool:
         """True if a step moves a weight of which others read the transpose alone, and needs nothing else of
@@ -124,9 +123,10 @@ class _Sharing:
 
     def _form(self, product: Product) -> ProductForm:
         """The way to compute a whole product."""
+        is_faster = _is_faster(product)
         if product.rate is not None:
-            return DESCENT
-        return ProductForm(partial(FastProduct, self.asked)) if _is_faster(product) else ProductForm()
+            return ProductForm(partial(FastDescent, self.asked), 4) if is_faster else DESCENT
+        return ProductForm(partial(FastProduct, self.asked)) if is_faster else ProductForm()
 
 
 def _product_at(step: Step) -> Product | None:

@@ -6,9 +6,9 @@ from typing import Any
 
 import numpy as np
 
+from fluidlite.base.addresses import address_of
 from fluidlite.base.dtypes import Array
 from fluidlite.executor.run.image_kernels import ImageConv, ImagePool, PoolForm, TailSteps
-from fluidlite.executor.run.memory import address_of
 from fluidlite.executor.run.team import on_team
 from fluidlite.ops.kernels.channels_last import ChannelsLast, Portion, Tail
 from fluidlite.ops.kernels.convolution import Geometry

@@ -1,5 +1,5 @@
 """Memory as plans use it: what they free stays with the process, where the C library is asked to leave it
-there; while one is made, Python's collector does not run; compiled code takes arrays by their addresses.
+there; while one is made, Python's collector does not run.
 """
 
 from __future__ import annotations
@@ -11,11 +11,7 @@ import gc
 import sys
 from collections.abc import Iterator
 
-import numpy as np
-
-from fluidlite.base.dtypes import Array
-
-__all__ = ["address_of", "keep_freed_memory", "without_collector"]
+__all__ = ["keep_freed_memory", "without_collector"]
 
 # parameters of glibc's mallopt, from malloc.h
 _TRIM_THRESHOLD = -1
@@ -25,20 +21,6 @@ _MMAP_THRESHOLD = -3
 KEPT = 256 << 20  # bytes at the end of the heap that are not given back
 LARGEST = 32 << 20  # bytes from which an array has a mapping of its own; glibc takes no more
 GROWTH = 1 << 20  # bytes by which the heap grows at least
-
-# the head of every object of CPython: behind it an array of NumPy has the address of its data, where all that
-# is compiled with NumPy's headers reads it (PyArrayObject_fields)
-_HEAD = object.__basicsize__
-_word = ctypes.c_size_t.from_address
-
-
-def address_of(array: Array) -> int:
-    """The address of the first element of an array."""
-    # 0.2 us, where a buffer of ctypes takes 0.5, and `__array_interface__` and `ctypes.data`, which make
-    # objects of it all, 1.7: it is most of what it costs to run compiled code on new views
-    if type(array) is np.ndarray:
-        return _word(id(array) + _HEAD).value
-    return int(array.__array_interface__["data"][0])
 
 
 @functools.cache

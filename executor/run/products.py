@@ -119,7 +119,7 @@ class SharedProducts:
     @staticmethod
     def explained(forms: Sequence[ProductForm], members: int) -> str:
         """How they are computed, as `explain` shows it."""
-        ways = [_SHOWN.get(form.make, "oneDNN or NumPy, by their shapes") for form in forms]
+        ways = [_SHOWN.get(form.make, _BY_SHAPES[form.operands]) for form in forms]
         if members > 1:
             ways = [f"{way}, cut by {form.cut.value}" for way, form in zip(ways, forms, strict=True)]
         threads = f" ({members} threads)" if members > 1 else ""
@@ -145,4 +145,5 @@ class SharedProducts:
             product.run()
 
 
+_BY_SHAPES = {3: "oneDNN or NumPy, by their shapes", 4: "oneDNN or BLAS, by their shapes, into the weight"}
 _SHOWN: dict[Any, str] = {PlainProduct: "NumPy", DescendingProduct: "BLAS, into the weight"}

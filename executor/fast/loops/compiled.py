@@ -11,10 +11,10 @@ from typing import Any
 
 import numpy as np
 
+from fluidlite.base.addresses import address_of
 from fluidlite.base.errors import ShapeError
 from fluidlite.executor.fast.loops.compiler import LoopCode, RunCount
 from fluidlite.executor.fast.loops.nest import ROW
-from fluidlite.executor.run.memory import address_of
 from fluidlite.executor.run.team import team_of
 
 __all__ = ["CompiledLoops", "NestSizes"]

@@ -10,9 +10,9 @@ from typing import Any
 
 import numpy as np
 
+from fluidlite.base.addresses import address_of
 from fluidlite.base.dtypes import Array
 from fluidlite.executor.fast.loops.routine import Routine, Scalar
-from fluidlite.executor.run.memory import address_of
 
 __all__ = ["Panels", "as_argument", "product_call", "product_text"]
 

@@ -13,13 +13,13 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
+from fluidlite.base.addresses import address_of
 from fluidlite.base.dtypes import Array
 from fluidlite.executor.fast.loops.arithmetic import result_of
 from fluidlite.executor.fast.loops.compiler import LoopCode, loop_of, widths
 from fluidlite.executor.fast.loops.routine import Routine
 from fluidlite.executor.fast.loops.tables import fits, prefetch
 from fluidlite.executor.fast.loops.vectors import Vector
-from fluidlite.executor.run.memory import address_of
 from fluidlite.executor.run.team import on_team
 from fluidlite.ops.kernels.scalar import FUNCTIONS, Ref, ScalarExpr, parse
 from fluidlite.ops.training.optimizer import target_of, update_function

@@ -13,12 +13,12 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
+from fluidlite.base.addresses import address_of
 from fluidlite.executor.fast.loops import functions
 from fluidlite.executor.fast.loops.compiler import LoopCode, RunCount, loop_of, widths
 from fluidlite.executor.fast.loops.sweeps import Point, RowLanes, Sweep, sweeps_text
 from fluidlite.executor.fast.loops.vectors import Vector
 from fluidlite.executor.run import rows
-from fluidlite.executor.run.memory import address_of
 from fluidlite.executor.run.team import on_team
 
 __all__ = ["KINDS", "CompiledRows", "compiled_rows"]

@@ -13,6 +13,7 @@ from functools import cache
 
 import numpy as np
 
+from fluidlite.base.addresses import address_of
 from fluidlite.base.dtypes import Array
 from fluidlite.executor.fast.loops.beams import write_best_continuations
 from fluidlite.executor.fast.loops.bins import write_maxima_of_bins
@@ -21,7 +22,6 @@ from fluidlite.executor.fast.loops.draws import BLOCK, write_drawn_classes
 from fluidlite.executor.fast.loops.routine import Routine, Scalar
 from fluidlite.executor.fast.loops.runs import write_maxima_of_runs, write_sums_of_runs
 from fluidlite.executor.fast.loops.vectors import Vector
-from fluidlite.executor.run.memory import address_of
 
 __all__ = ["Searches"]
 

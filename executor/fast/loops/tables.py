@@ -13,10 +13,10 @@ from typing import Any
 
 import numpy as np
 
+from fluidlite.base.addresses import address_of
 from fluidlite.base.dtypes import Array
 from fluidlite.executor.fast.loops.compiler import LoopCode, loop_of, widths
 from fluidlite.executor.fast.loops.routine import Routine, Scalar
-from fluidlite.executor.run.memory import address_of
 from fluidlite.values.row_sums import add_rows
 
 __all__ = ["RowAdder", "fits", "prefetch", "row_adder"]

@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from fluidlite.base.addresses import address_of
 from fluidlite.base.dtypes import Array
 from fluidlite.executor.fast.onednn.layouts import channels_first, channels_last, described
 from fluidlite.executor.fast.onednn.library import engine
@@ -34,7 +35,6 @@ from fluidlite.executor.fast.onednn.primitive import (
     reorder,
     scratch,
 )
-from fluidlite.executor.run.memory import address_of
 from fluidlite.executor.run.team import pieces, team_of
 from fluidlite.ops.kernels.convolution import Geometry
 from fluidlite.values.tensor import rebinds

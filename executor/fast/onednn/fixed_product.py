@@ -14,6 +14,7 @@ from weakref import WeakValueDictionary
 
 import numpy as np
 
+from fluidlite.base.addresses import address_of
 from fluidlite.base.dtypes import Array
 from fluidlite.executor.fast.onednn.library import OneDnnError, available, engine
 from fluidlite.executor.fast.onednn.primitive import (
@@ -29,7 +30,6 @@ from fluidlite.executor.fast.onednn.primitive import (
     aligned,
     reorder,
 )
-from fluidlite.executor.run.memory import address_of
 from fluidlite.executor.run.team import on_team, pieces
 from fluidlite.values.tensor import LoDTensor, rebinds
 

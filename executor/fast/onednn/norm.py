@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 
+from fluidlite.base.addresses import address_of
 from fluidlite.base.dtypes import Array
 from fluidlite.executor.fast.onednn.library import engine
 from fluidlite.executor.fast.onednn.primitive import (
@@ -22,7 +23,6 @@ from fluidlite.executor.fast.onednn.primitive import (
     Primitive,
     PrimitiveDesc,
 )
-from fluidlite.executor.run.memory import address_of
 
 __all__ = ["NormKernel", "norm_kernel"]
 

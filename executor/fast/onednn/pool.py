@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from fluidlite.base.addresses import address_of
 from fluidlite.base.dtypes import Array
 from fluidlite.executor.fast.onednn.layouts import channels_first, channels_last
 from fluidlite.executor.fast.onednn.library import OneDnnError, engine
@@ -22,7 +23,6 @@ from fluidlite.executor.fast.onednn.primitive import (
     aligned,
     dims,
 )
-from fluidlite.executor.run.memory import address_of
 from fluidlite.ops.kernels.pooling import Pooling, Windows
 
 __all__ = ["PoolKernel"]

@@ -12,9 +12,9 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from fluidlite.base.addresses import address_of
 from fluidlite.base.dtypes import Array
 from fluidlite.executor.fast.onednn.library import checked, engine, library, stream
-from fluidlite.executor.run.memory import address_of
 
 __all__ = ["Attributes", "Desc", "Primitive", "PrimitiveDesc", "aligned", "dims", "reorder", "scratch"]
 

@@ -10,14 +10,14 @@ import ctypes
 import functools
 import pathlib
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
+from fluidlite.base.addresses import address_of
 from fluidlite.base.dtypes import Array
 
-__all__ = ["accumulates", "adder", "blas_cores", "blas_function", "gemm"]
+__all__ = ["Operand", "accumulates", "adder", "blas_cores", "blas_function", "gemm", "operands"]
 
 _ROW_MAJOR, _PLAIN, _TRANSPOSED = 101, 111, 112  # of cblas.h
 
@@ -71,25 +71,28 @@ def _product(kind: str) -> Callable[..., Any] | None:
 _FEW = 1 << 13  # numbers in a result
 
 
-@dataclass(frozen=True)
-class _Operand:
+class Operand(NamedTuple):
     """A matrix as BLAS takes it: an address, the distance of its rows (or columns), and which it is."""
 
     address: int
     leading: int
     order: int
 
+    @property
+    def is_turned(self) -> bool:
+        """True if its columns lie in memory as rows."""
+        return self.order == _TRANSPOSED
 
-def _operand(matrix: Array) -> _Operand | None:
+
+def _operand(matrix: Array) -> Operand | None:
     """A matrix as it lies; None where neither its rows nor its columns are without gaps."""
     item = matrix.itemsize
     rows, columns = matrix.shape
     down, right = matrix.strides
-    address = matrix.__array_interface__["data"][0]
     if (columns == 1 or right == item) and down % item == 0 and (rows == 1 or down >= columns * item):
-        return _Operand(address, max(down // item, columns), _PLAIN)
+        return Operand(address_of(matrix), max(down // item, columns), _PLAIN)
     if (rows == 1 or down == item) and right % item == 0 and (columns == 1 or right >= rows * item):
-        return _Operand(address, max(right // item, rows), _TRANSPOSED)
+        return Operand(address_of(matrix), max(right // item, rows), _TRANSPOSED)
     return None
 
 
@@ -125,16 +128,19 @@ def adder(left: Array, right: Array, out: Array) -> Callable[[float], object]:
 def _prepared(left: Array, right: Array, out: Array, kept: float) -> Callable[[float], object] | None:
     """product(factor): out = kept * out + factor * left @ right; None where that is no call of BLAS."""
     product = _product(out.dtype.char)
-    operands = None if product is None or not (left.size and right.size) else _operands(left, right, out)
-    if product is None or operands is None:
+    found = None if product is None else operands(left, right, out)
+    if product is None or found is None:
         return None
-    a, b, c = operands
+    a, b, c = found
     head = (_ROW_MAJOR, a.order, b.order, len(left), right.shape[1], left.shape[1])
     places = (a.address, a.leading, b.address, b.leading, kept, c.address, c.leading)
     return lambda factor: product(*head, factor, *places)
 
 
-def _operands(left: Array, right: Array, out: Array) -> tuple[_Operand, _Operand, _Operand] | None:
+def operands(left: Array, right: Array, out: Array) -> tuple[Operand, Operand, Operand] | None:
+    """The matrices of left @ right = out as BLAS takes them; None where it cannot."""
+    if not (left.size and right.size):
+        return None
     a, b, c = _operand(left), _operand(right), _operand(out)
     if a is None or b is None or c is None or c.order != _PLAIN:
         return None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -12,7 +13,7 @@ from fluidlite.base.addresses import address_of
 from fluidlite.base.dtypes import Array
 from fluidlite.executor.fast.first_runs import FirstRuns
 from fluidlite.executor.fast.onednn.library import OneDnnError, available, has_avx512
-from fluidlite.executor.fast.onednn.matmul import Gemm, MatmulKernel, matmul_kernel
+from fluidlite.executor.fast.onednn.matmul import Gemm, MatmulKernel, gemm_of, matmul_kernel
 from fluidlite.ops.kernels.gemm import adder, blas_cores
 
 __all__ = ["FastDescent", "FastProduct", "has_fast_product"]
@@ -125,12 +126,12 @@ class FastProduct:
         if self.count < self.asked:
             return
         if is_early:
-            self._use(self.kernel or Gemm.of(*self.arrays))
+            self._use(self.kernel or gemm_of(*self.arrays))
             return
         if len(self.kernels) >= _FORMS:
             self.kernels.clear()
             self.runs = FirstRuns(self.asked)
-        made = _made(*self.arrays) if has_kernel else Gemm.of(*self.arrays)
+        made = _made(*self.arrays) if has_kernel else gemm_of(*self.arrays)
         self.kernels[self.form] = made
         self.is_decided = True
         self._use(made)
@@ -160,10 +161,11 @@ class FastDescent:
         self.count += 1
         if self.count < self.asked:
             return
-        left, right, out, _ = self.arrays
-        gemm = Gemm.of(left, right, out, adds=True)
-        self.add = self.add if gemm is None else gemm.add
+        *matrices, _ = self.arrays
+        gemm = gemm_of(*matrices, adds=True)
         self.is_decided = True
+        if gemm is not None:
+            self.add = partial(gemm.run, *map(address_of, matrices))
 
 
 def _made(left: Array, right: Array, out: Array) -> MatmulKernel | None:

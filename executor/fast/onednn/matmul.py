@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Sequence
 from ctypes import c_char, c_float, c_int64, c_void_p
-from typing import Any, TypeAlias
+from typing import Any
 
 from fluidlite.base.dtypes import Array
 from fluidlite.executor.fast.onednn.library import checked, engine, library, stream
@@ -18,9 +18,9 @@ from fluidlite.executor.fast.onednn.primitive import (
     Primitive,
     PrimitiveDesc,
 )
-from fluidlite.ops.kernels.gemm import Operand, operands
+from fluidlite.ops.kernels.gemm import Lying, Operand, operands
 
-__all__ = ["Gemm", "MatmulKernel", "matmul_kernel"]
+__all__ = ["Gemm", "MatmulKernel", "gemm_of", "matmul_kernel"]
 
 _FLOAT = 4  # bytes
 
@@ -46,37 +46,34 @@ class Gemm:
 
     def __init__(self, lying: tuple[Operand, Operand, Operand], sizes: Sequence[int], adds: bool) -> None:
         a, b, c = lying
-        self.places = a.address, b.address, c.address
-        """Of the matrices that it was made for."""
         rows, depth, columns = map(_whole, sizes)
         self._head = _ORDERS[a.is_turned], _ORDERS[b.is_turned], rows, columns, depth
-        self._leading = tuple(_whole(each.leading) for each in lying)
+        self._leading = _whole(a.leading), _whole(b.leading), _whole(c.leading)
         self._kept = _ONE if adds else _ZERO
         self._call = _sgemm()
 
-    @classmethod
-    def of(cls, left: Array, right: Array, out: Array, *, adds: bool = False) -> Gemm | None:
-        """That for matrices of float32, which with `adds` adds to what `out` holds; None where the library
-        cannot read them as they lie.
-        """
-        lying = operands(left, right, out)
-        return None if lying is None else cls(lying, (*left.shape, right.shape[1]), adds)
-
-    def run(self, left: int, right: int, out: int, factor: Any = _ONE) -> None:
+    def run(self, left: int, right: int, out: int, factor: float = 1.0) -> None:
         """Compute, on the calling thread alone, with arrays at these addresses."""
         # keeps the library to this thread
         stream()
         first, second, third = self._leading
         matrices = _pointer(left), first, _pointer(right), second, self._kept, _pointer(out), third
-        checked(self._call(*self._head, factor, *matrices), "product of matrices")
-
-    def add(self, factor: float) -> None:
-        """Add factor * left @ right, for the matrices that it was made for."""
-        self.run(*self.places, _real(factor))
+        checked(self._call(*self._head, _real(factor), *matrices), "product of matrices")
 
 
-Lying: TypeAlias = "tuple[tuple[int, ...], tuple[int, ...]]"
-"""The shape of a matrix, and its strides in bytes."""
+def gemm_of(left: Array, right: Array, out: Array, *, adds: bool = False) -> Gemm | None:
+    """The product of matrices of float32, which with `adds` adds to what `out` holds; None where the library
+    cannot read them as they lie.
+    """
+    ends = ((array.shape, array.strides) for array in (left, right, out))
+    return _gemm_of(*ends, adds=adds)
+
+
+# the layers of a network are alike
+@functools.lru_cache(1024)
+def _gemm_of(left: Lying, right: Lying, out: Lying, *, adds: bool) -> Gemm | None:
+    lying = operands(left, right, out, item=_FLOAT)
+    return None if lying is None else Gemm(lying, (*left[0], right[0][1]), adds)
 
 
 def matmul_kernel(left: Array, right: Array, out: Array) -> MatmulKernel:

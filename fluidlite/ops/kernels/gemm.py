@@ -9,15 +9,15 @@ from __future__ import annotations
 import ctypes
 import functools
 import pathlib
-from collections.abc import Callable, Iterator
-from typing import Any, NamedTuple
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
 from fluidlite.base.addresses import address_of
 from fluidlite.base.dtypes import Array
 
-__all__ = ["Operand", "accumulates", "adder", "blas_cores", "blas_function", "gemm", "operands"]
+__all__ = ["Lying", "Operand", "accumulates", "adder", "blas_cores", "blas_function", "gemm", "operands"]
 
 _ROW_MAJOR, _PLAIN, _TRANSPOSED = 101, 111, 112  # of cblas.h
 
@@ -72,9 +72,8 @@ _FEW = 1 << 13  # numbers in a result
 
 
 class Operand(NamedTuple):
-    """A matrix as BLAS takes it: an address, the distance of its rows (or columns), and which it is."""
+    """A matrix as BLAS takes it: the distance of its rows (or columns), and which of them it is."""
 
-    address: int
     leading: int
     order: int
 
@@ -84,15 +83,14 @@ class Operand(NamedTuple):
         return self.order == _TRANSPOSED
 
 
-def _operand(matrix: Array) -> Operand | None:
+def _operand(shape: Sequence[int], strides: Sequence[int], item: int) -> Operand | None:
     """A matrix as it lies; None where neither its rows nor its columns are without gaps."""
-    item = matrix.itemsize
-    rows, columns = matrix.shape
-    down, right = matrix.strides
+    rows, columns = shape
+    down, right = strides
     if (columns == 1 or right == item) and down % item == 0 and (rows == 1 or down >= columns * item):
-        return Operand(address_of(matrix), max(down // item, columns), _PLAIN)
+        return Operand(max(down // item, columns), _PLAIN)
     if (rows == 1 or down == item) and right % item == 0 and (columns == 1 or right >= rows * item):
-        return Operand(address_of(matrix), max(right // item, rows), _TRANSPOSED)
+        return Operand(max(right // item, rows), _TRANSPOSED)
     return None
 
 
@@ -128,20 +126,30 @@ def adder(left: Array, right: Array, out: Array) -> Callable[[float], object]:
 def _prepared(left: Array, right: Array, out: Array, kept: float) -> Callable[[float], object] | None:
     """product(factor): out = kept * out + factor * left @ right; None where that is no call of BLAS."""
     product = _product(out.dtype.char)
-    found = None if product is None else operands(left, right, out)
-    if product is None or found is None:
+    if product is None:
+        return None
+    ends = ((array.shape, array.strides) for array in (left, right, out))
+    found = operands(*ends, item=out.itemsize)
+    if found is None:
         return None
     a, b, c = found
     head = (_ROW_MAJOR, a.order, b.order, len(left), right.shape[1], left.shape[1])
-    places = (a.address, a.leading, b.address, b.leading, kept, c.address, c.leading)
+    factors = address_of(left), a.leading, address_of(right), b.leading
+    places = (*factors, kept, address_of(out), c.leading)
     return lambda factor: product(*head, factor, *places)
 
 
-def operands(left: Array, right: Array, out: Array) -> tuple[Operand, Operand, Operand] | None:
-    """The matrices of left @ right = out as BLAS takes them; None where it cannot."""
-    if not (left.size and right.size):
+Lying: TypeAlias = "tuple[tuple[int, ...], tuple[int, ...]]"
+"""The shape of a matrix, and its strides in bytes."""
+
+
+def operands(left: Lying, right: Lying, out: Lying, *, item: int) -> tuple[Operand, Operand, Operand] | None:
+    """The matrices of left @ right = out, of elements of `item` bytes, as BLAS takes them; None where it
+    cannot, or there is nothing to multiply.
+    """
+    if 0 in (*left[0], *right[0]):
         return None
-    a, b, c = _operand(left), _operand(right), _operand(out)
+    a, b, c = (_operand(*each, item) for each in (left, right, out))
     if a is None or b is None or c is None or c.order != _PLAIN:
         return None
     return a, b, c

@@ -1,4 +1,4 @@
-"""Products with parameters that stay as they are: weights laid out once, and what follows in the same call.
+"""Products with parameters that stay as they are, and what follows in the same call.
 
 A rule that finds the product that its input is writes it once more with one step more behind it, a bias or
 another array of that shape; what computed its input is then read by nobody, and dropped. Only programs that
@@ -11,7 +11,13 @@ from dataclasses import dataclass, replace
 
 from fluidlite.executor.compile import layout
 from fluidlite.executor.compile.emitter import Emitter
-from fluidlite.executor.fast.onednn.fixed_product import FixedProduct, PackedProduct, has_fixed_product
+from fluidlite.executor.fast.onednn.fixed_product import (
+    FixedProduct,
+    LyingProduct,
+    PackedProduct,
+    has_fixed_product,
+    is_laid_out,
+)
 from fluidlite.executor.plan.actions import Out
 from fluidlite.executor.plan.sizes import about
 from fluidlite.executor.plan.values import Storage, Value
@@ -55,8 +61,12 @@ def _is_dense(value: Value) -> bool:
 
 
 def _write(e: Emitter, tail: _ProductTail, out: Value) -> None:
-    w, kind = tail.w, FixedProduct
-    if w.storage is Storage.PARAM:
+    w = tail.w
+    assert tail.x.shape is not None
+    kind: type[FixedProduct | LyingProduct] = FixedProduct
+    if not is_laid_out(about(tail.x.shape[0]), not w.contiguous):
+        kind = LyingProduct
+    elif w.storage is Storage.PARAM:
         w = e.builder.values.make(w.shape, w.dtype, Storage.TENSOR, name=w.name)
         kind = PackedProduct
     plan = e.bind_fresh("product", kind, e.threads)

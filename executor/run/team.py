@@ -43,7 +43,8 @@ class _TeamTask:
 
 
 class Team:
-    """`team(f)` runs f(0) here and f(1) ... f(n - 1) on parked threads, and returns when all are done.
+    """`team(f)` runs f(0) here and f(1) ... f(n - 1) on parked threads, and returns when all are done;
+    `team(f, parts)` runs as many.
 
     A part that no thread has begun when the caller is through with its own is the caller's as well: on a busy
     machine, where waking one may take longer than the work, nobody waits for it. What a part computes must
@@ -77,9 +78,10 @@ class Team:
                 # a job keeps arrays alive, and the next one may be long in coming
                 del job
 
-    def __call__(self, task: Callable[[int], None]) -> None:
+    def __call__(self, task: Callable[[int], None], parts: int | None = None) -> None:
         """Run `task` for every part; the first error that one raised is raised here."""
-        job = _TeamTask(task, self.size)
+        count = parts or self.size
+        job = _TeamTask(task, count)
         with self._busy:
             for inbox in self._inboxes:
                 inbox.put(job)
@@ -87,7 +89,7 @@ class Team:
             while part := job.take():
                 errors.append(job.run(part))
             # all are waited for, even after an error: they still write to the buffers of the plan
-            errors.extend(job.done.get() for _ in range(self.size - len(errors)))
+            errors.extend(job.done.get() for _ in range(count - len(errors)))
         for raised in errors:
             if raised is not None:
                 raise raised
@@ -113,12 +115,15 @@ def team_of(size: int) -> Team:
     return _teams[size]
 
 
-def on_team(size: int, task: Callable[[int], None]) -> None:
-    """task(number of the member) on each member of a team; one member works here, without a team."""
-    if size == 1:
-        task(0)
-    else:
-        team_of(size)(task)
+def on_team(size: int, task: Callable[[int], None], parts: int | None = None) -> None:
+    """task(number of the part) for as many parts as a team has members, or for so many; one member works
+    here, without a team.
+    """
+    if size > 1:
+        team_of(size)(task, parts)
+        return
+    for part in range(parts or 1):
+        task(part)
 
 
 def pieces(count: int, parts: int) -> list[slice]:

@@ -18,7 +18,12 @@ import fluidlite as fluid
 from fluidlite import core, layers
 from fluidlite.cli.models import load_model, run_model
 from fluidlite.executor.fast.onednn import fixed_product, library
-from fluidlite.executor.fast.onednn.fixed_product import FixedProduct, PackedProduct, has_fixed_product
+from fluidlite.executor.fast.onednn.fixed_product import (
+    FixedProduct,
+    LyingProduct,
+    PackedProduct,
+    has_fixed_product,
+)
 from fluidlite.values.tensor import LoDTensor, rebinds
 
 needs_library = pytest.mark.skipif(
@@ -34,10 +39,10 @@ def numbers(*shape: int) -> np.ndarray:
 
 @pytest.mark.parametrize("threads", [1, 2, 3])
 @pytest.mark.parametrize(
-    "sizes", [(32, 96, 40), (64, 7, 1), (150, 300, 257), (1, 50, 30), (32, 512, 512)], ids=str
+    "sizes", [(32, 96, 40), (64, 7, 1), (150, 300, 257), (1, 50, 30), (32, 512, 600)], ids=str
 )
-@pytest.mark.parametrize("turned", [False, True], ids=["rows", "columns"])
-def test_products_equal_numpy(sizes: tuple[int, int, int], threads: int, turned: bool) -> None:
+@pytest.mark.parametrize("kind", ["laid out", "laid out from columns", "where it lies"])
+def test_products_equal_numpy(sizes: tuple[int, int, int], threads: int, kind: str) -> None:
     rows, depth, columns = sizes
     x, w, bias, term = (
         numbers(rows, depth),
@@ -45,9 +50,9 @@ def test_products_equal_numpy(sizes: tuple[int, int, int], threads: int, turned:
         numbers(columns),
         numbers(rows, columns),
     )
-    w = np.asfortranarray(w) if turned else w
-    multiply = FixedProduct(np, threads)
-    out = np.empty((rows, columns), "float32")
+    w = np.asfortranarray(w) if kind == "laid out from columns" else w
+    multiply = (LyingProduct if kind == "where it lies" else FixedProduct)(np, threads)
+    out = np.full((rows, columns), np.nan, "float32")
     plain = x.astype("float64") @ w
     for more, wanted in (
         ((None, None), plain),
@@ -70,9 +75,10 @@ def test_all_calls_run_by_kernels_of_blocks(rows: int, sizes: tuple[int, int]) -
             assert made.name.startswith("brg")
 
 
-def test_rows_that_lie_apart_or_turned() -> None:
+@pytest.mark.parametrize("kind", [FixedProduct, LyingProduct])
+def test_rows_that_lie_apart_or_turned(kind: Any) -> None:
     wide, w = numbers(20, 60), numbers(30, 16)
-    multiply = FixedProduct(np, 1)
+    multiply = kind(np, 1)
     for x in (wide[:, 7:37], wide[::-2, :30], wide[::2, ::2], np.asfortranarray(wide[:, :30])):
         out = np.empty((len(x), 16), "float32")
         multiply(x, w, out)
@@ -80,17 +86,22 @@ def test_rows_that_lie_apart_or_turned() -> None:
 
 
 # ---------------------------------------------------------------------- in plans
+WIDTH = 512
+ROWS = [4, 32]
+"""Of a product whose weight is laid out, and of one whose weight is read where it lies."""
+
+
 def network() -> Any:
     """A network whose products have biases, sums with what was there, and readers beside those."""
-    x = fluid.data("x", [-1, 256])
-    h = layers.fc(x, 256, act="relu")
-    h = layers.elementwise_add(h, layers.fc(h, 256))
-    both = layers.fc(h, 256, bias_attr=False)
+    x = fluid.data("x", [-1, WIDTH])
+    h = layers.fc(x, WIDTH, act="relu")
+    h = layers.elementwise_add(h, layers.fc(h, WIDTH))
+    both = layers.fc(h, WIDTH, bias_attr=False)
     h = layers.elementwise_add(both, layers.relu(both))
-    early = layers.fc(h, 256, bias_attr=False)
+    early = layers.fc(h, WIDTH, bias_attr=False)
     later = layers.tanh(early)
     h = layers.elementwise_add(early, later)
-    return layers.fc(h, 300)
+    return layers.fc(h, 600)
 
 
 def started(network: Callable[[], Any]) -> tuple[fluid.Program, str, Any]:
@@ -110,22 +121,24 @@ def interpreted(program: fluid.Program, name: str, x: np.ndarray) -> np.ndarray:
     return naive.run(program, feed={"x": x}, fetch_list=[name])[0]
 
 
-def test_plans_equal_the_interpreter() -> None:
+@pytest.mark.parametrize("first", ROWS)
+def test_plans_equal_the_interpreter(first: int) -> None:
     program, name, exe = started(network)
-    text = exe.explain(program, feed={"x": numbers(32, 256)}, fetch_list=[name])
+    text = exe.explain(program, feed={"x": numbers(first, WIDTH)}, fetch_list=[name])
     # the one whose result somebody else reads first is written as it stands
     assert len(re.findall(r"^ +product_\d+\(", text, re.MULTILINE)) == 5, text
     assert "dot(" not in text and "matmul(" not in text
-    for rows in (32, 40, 100, 1, 600, 32):
-        x = numbers(rows, 256)
+    for rows in (first, 40, 3, 100, 1, 600, first):
+        x = numbers(rows, WIDTH)
         found = exe.run(program, feed={"x": x}, fetch_list=[name])[0]
         np.testing.assert_allclose(found, interpreted(program, name, x), rtol=1e-3, atol=1e-3)
 
 
+@pytest.mark.parametrize("rows", ROWS)
 @pytest.mark.parametrize("what", ["fc_1.w_0", "fc_1.b_0"])
-def test_parameters_that_are_set_later(what: str) -> None:
+def test_parameters_that_are_set_later(what: str, rows: int) -> None:
     program, name, exe = started(network)
-    x = numbers(32, 256)
+    x = numbers(rows, WIDTH)
     before = exe.run(program, feed={"x": x}, fetch_list=[name])[0]
     tensor = fluid.global_scope().find_var(what).get_tensor()
     tensor.set(np.array(tensor) * np.float32(1.5), fluid.CPUPlace())
@@ -134,15 +147,16 @@ def test_parameters_that_are_set_later(what: str) -> None:
     np.testing.assert_allclose(after, interpreted(program, name, x), rtol=1e-3, atol=1e-3)
 
 
-def test_a_program_between_whose_runs_another_one_trains() -> None:
-    x = fluid.data("x", [-1, 256])
-    found = layers.fc(layers.fc(x, 256, act="tanh"), 256)
+@pytest.mark.parametrize("rows", ROWS)
+def test_a_program_between_whose_runs_another_one_trains(rows: int) -> None:
+    x = fluid.data("x", [-1, WIDTH])
+    found = layers.fc(layers.fc(x, WIDTH, act="tanh"), WIDTH)
     tested = fluid.default_main_program().clone(for_test=True)
     loss = layers.mean(layers.square(found))
     fluid.optimizer.SGD(0.5).minimize(loss)
     exe = fluid.Executor(fluid.CPUPlace())
     exe.run(fluid.default_startup_program())
-    given = numbers(32, 256)
+    given = numbers(rows, WIDTH)
     explained = exe.explain(feed={"x": given}, fetch_list=[loss])
     assert "product_" not in explained  # the program writes its weights
     for _ in range(3):
@@ -151,14 +165,15 @@ def test_a_program_between_whose_runs_another_one_trains() -> None:
         np.testing.assert_allclose(seen, interpreted(tested, found.name, given), rtol=1e-3, atol=1e-3)
 
 
-def test_nan_and_infinity_stay() -> None:
+@pytest.mark.parametrize("rows", ROWS)
+def test_nan_and_infinity_stay(rows: int) -> None:
     program, name, exe = started(network)
-    x = numbers(32, 256)
-    x[3, 5], x[4, 6] = np.nan, np.inf
+    x = numbers(rows, WIDTH)
+    x[1, 5], x[2, 6] = np.nan, np.inf
     found = exe.run(program, feed={"x": x}, fetch_list=[name])[0]
-    assert np.isnan(found[3]).all()
-    assert not np.isfinite(found[4]).all()
-    assert np.isfinite(np.delete(found, [3, 4], axis=0)).all()
+    assert np.isnan(found[1]).all()
+    assert not np.isfinite(found[2]).all()
+    assert np.isfinite(np.delete(found, [1, 2], axis=0)).all()
 
 
 def test_plans_share_what_is_laid_out() -> None:
@@ -247,17 +262,18 @@ def test_threads_that_begin_at_once_lay_a_weight_out_once(monkeypatch: pytest.Mo
 
 def test_an_array_that_others_may_write_stays() -> None:
     program, name, exe = started(network)
-    exe.run(program, feed={"x": numbers(32, 256)}, fetch_list=[name])
+    exe.run(program, feed={"x": numbers(32, WIDTH)}, fetch_list=[name])
     held = fluid.global_scope().variables.values()
     assert not any(var.get_tensor().packed for var in held if isinstance(var.value, LoDTensor))
 
 
-def test_a_predictor_has_its_weights_once(tmp_path: pathlib.Path) -> None:
+@pytest.mark.parametrize("rows", ROWS)
+def test_a_predictor_has_its_weights_once(tmp_path: pathlib.Path, rows: int) -> None:
     program, name, exe = started(network)
     target = [program.global_block().var(name)]
     fluid.io.save_inference_model(str(tmp_path), ["x"], target, exe, program)
     weights = sum(4 * np.prod(var.shape) for var in program.all_parameters())
-    config, fed = core.AnalysisConfig(str(tmp_path)), [core.PaddleTensor(numbers(32, 256))]
+    config, fed = core.AnalysisConfig(str(tmp_path)), [core.PaddleTensor(numbers(rows, WIDTH))]
     core.create_paddle_predictor(config).run(fed)
     tracemalloc.start()
     try:
@@ -267,8 +283,8 @@ def test_a_predictor_has_its_weights_once(tmp_path: pathlib.Path) -> None:
     finally:
         tracemalloc.stop()
     # batches whose products are BLAS's want arrays, and find them
-    for rows in (1, 32, 600, 40):
-        x = numbers(rows, 256)
+    for others in (1, 32, 600, 40, 4):
+        x = numbers(others, WIDTH)
         (found,) = predictor.run([core.PaddleTensor(x)])
         np.testing.assert_allclose(found.as_ndarray(), interpreted(program, name, x), rtol=1e-3, atol=1e-3)
 
@@ -278,7 +294,7 @@ def test_a_command_that_runs_a_model_has_its_weights_once(tmp_path: pathlib.Path
     target = [program.global_block().var(name)]
     fluid.io.save_inference_model(str(tmp_path), ["x"], target, exe, program)
     with fluid.scope_guard(fluid.Scope()):
-        x = numbers(32, 256)
+        x = numbers(4, WIDTH)
         (found,) = run_model(load_model(str(tmp_path)), {"x": x}).values()
         scope = fluid.global_scope()
         weights = [scope.find_var(var.name).get_tensor() for var in program.all_parameters()]
@@ -286,16 +302,17 @@ def test_a_command_that_runs_a_model_has_its_weights_once(tmp_path: pathlib.Path
     np.testing.assert_allclose(np.array(found), interpreted(program, name, x), rtol=1e-3, atol=1e-3)
 
 
-def test_a_weight_of_another_shape_has_a_plan_of_its_own() -> None:
+@pytest.mark.parametrize("rows", ROWS)
+def test_a_weight_of_another_shape_has_a_plan_of_its_own(rows: int) -> None:
     program, name, exe = started(network)
-    x = numbers(32, 256)
+    x = numbers(rows, WIDTH)
     exe.run(program, feed={"x": x}, fetch_list=[name])
-    for var, shape in zip(program.all_parameters()[-2:], ((256, 200), (200,)), strict=True):
+    for var, shape in zip(program.all_parameters()[-2:], ((WIDTH, 599), (599,)), strict=True):
         fluid.global_scope().find_var(var.name).get_tensor().set(numbers(*shape), fluid.CPUPlace())
-    assert exe.run(program, feed={"x": x}, fetch_list=[name])[0].shape == (32, 200)
+    assert exe.run(program, feed={"x": x}, fetch_list=[name])[0].shape == (rows, 599)
 
 
 def test_without_the_library_products_are_numpys(flags: Callable[..., None]) -> None:
     flags(use_onednn=False)
     program, name, exe = started(network)
-    assert "product_" not in exe.explain(program, feed={"x": numbers(32, 256)}, fetch_list=[name])
+    assert "product_" not in exe.explain(program, feed={"x": numbers(32, WIDTH)}, fetch_list=[name])

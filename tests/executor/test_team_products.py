@@ -29,7 +29,7 @@ from fluidlite.executor.run.products import (
     ProductForm,
     SharedProducts,
 )
-from fluidlite.executor.run.team import Team
+from fluidlite.executor.run.team import Team, on_team
 from fluidlite.ops.kernels.gemm import adder
 
 needs_onednn = pytest.mark.skipif(
@@ -101,6 +101,14 @@ def test_every_part_is_done_once_and_errors_are_raised() -> None:
     with pytest.raises(ValueError, match="of part 2"):
         team(fails)
     assert sorted(found) == [0, 1, 2]
+
+
+@pytest.mark.parametrize("size", [1, 2, 3])
+def test_more_parts_than_members(size: int) -> None:
+    done: list[int] = []
+    for _ in range(20):
+        on_team(size, done.append, 5)
+    assert sorted(done) == sorted(20 * [0, 1, 2, 3, 4])
 
 
 # ---------------------------------------------------------------------- parts of products

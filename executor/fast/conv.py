@@ -196,15 +196,19 @@ def _key(direction: Direction, g: Geometry, threads: int, layouts: str) -> str:
     return f"convolution {direction.kind} {form} {layouts}"
 
 
-def explained(geometry: Geometry, dtype: Any, threads: int, *_: Any) -> str:
-    """The kernels of a convolution as `explain` shows them: measured ones where this process has run it."""
+def explained(
+    geometry: Geometry, dtype: Any, threads: int, portable: Any = None, fixed: bool = False, *_: Any
+) -> str:
+    """The kernels of a convolution as `explain` shows them: measured ones where this process has run it, and
+    whether threads share the channels.
+    """
     return ", ".join(
-        f"{direction.kind} {_explained(direction, geometry, threads)}"
+        f"{direction.kind} {_explained(direction, geometry, threads, fixed)}"
         for direction in (FORWARD, GRAD_INPUT, GRAD_FILTER)
     )
 
 
-def _explained(direction: Direction, geometry: Geometry, threads: int) -> str:
+def _explained(direction: Direction, geometry: Geometry, threads: int, fixed: bool) -> str:
     measured = [chosen(_key(direction, geometry, threads, layouts)) for layouts in ("LL", "FF", "LF", "FL")]
     if any(found not in (None, _ONEDNN) for found in measured):
         return "NumPy (measured)"
@@ -212,4 +216,7 @@ def _explained(direction: Direction, geometry: Geometry, threads: int) -> str:
         name = kernel_name(direction, geometry)
     except OneDnnError:
         return "NumPy"
-    return "NumPy" if name.startswith(_REFERENCE) else f"{_ONEDNN} {name}"
+    if name.startswith(_REFERENCE):
+        return "NumPy"
+    is_shared = not fixed and ChannelBands.fit(direction, geometry, threads)
+    return f"{_ONEDNN} {name}{' (threads share the channels)' if is_shared else ''}"

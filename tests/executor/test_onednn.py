@@ -28,6 +28,7 @@ from fluidlite.executor.fast.onednn.conv import (
 )
 from fluidlite.executor.fast.onednn.library import OneDnnError
 from fluidlite.executor.fast.onednn.primitive import Desc, PrimitiveDesc
+from fluidlite.executor.run import feeding
 from fluidlite.ops.kernels.convolution import Geometry, conv_plan
 
 pytestmark = pytest.mark.skipif(
@@ -218,6 +219,18 @@ def test_explain_names_the_kernels(flags: Callable[..., None]) -> None:
     assert "forward oneDNN" in exe.explain(feed=feed, fetch_list=[loss])
     flags(use_onednn=False)
     assert "oneDNN" not in exe.explain(feed=feed, fetch_list=[loss])
+
+
+def test_threads_share_many_channels_of_few_pixels(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(feeding, "blas_threads", lambda: 2)
+    x = fluid.data("x", [None, 512, 7, 7])
+    x.stop_gradient = False
+    loss = fluid.layers.mean(fluid.layers.conv2d(x, 1024, 3, padding=1))
+    fluid.optimizer.SGD(0.1).minimize(loss)
+    exe = fluid.Executor(fluid.CPUPlace())
+    exe.run(fluid.default_startup_program())
+    text = exe.explain(feed={"x": random((1, 512, 7, 7), 0)}, fetch_list=[loss])
+    assert text.count("threads share the channels") == 3, text
 
 
 def test_an_empty_batch_is_left_to_numpy() -> None:

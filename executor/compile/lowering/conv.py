@@ -4,6 +4,8 @@ scratch buffers for one geometry.
 
 from __future__ import annotations
 
+import math
+
 from fluidlite.base import flags
 from fluidlite.base.errors import ShapeError
 from fluidlite.executor.compile import tails
@@ -22,6 +24,7 @@ from fluidlite.ops.neural.conv_transpose import back_geometry
 
 _LIMIT, _SEARCH = "FLAGS_conv_workspace_size_limit", "FLAGS_cudnn_exhaustive_search"
 LARGE = 1 << 15  # elements of the input from which a second thread pays
+_LARGE_WORK = 1 << 24  # and multiplications, of many channels of a few pixels, about 0.1 ms
 _FEW = 4  # channels that are unfolded from where they lie as fast as from behind each other
 
 
@@ -128,7 +131,9 @@ def conv_object(e: Emitter, geometry: Geometry, x: Value) -> Bound:
         return e.bind_fresh("conv", device_conv, geometry, x.dtype, _options(e))
     if not lays_out(e, x) or any(size <= 0 for size in geometry.out):
         return e.bind_fresh("conv", conv_plan, geometry, x.dtype)
-    return tails.conv_of(e, geometry, x.dtype, threads_for(e, x), is_fixed(e, *e.op.inputs["Filter"]))
+    work = math.prod(geometry.out) * math.prod(geometry.w[1:])
+    threads = e.threads if about(work) >= _LARGE_WORK else threads_for(e, x)
+    return tails.conv_of(e, geometry, x.dtype, threads, is_fixed(e, *e.op.inputs["Filter"]))
 
 
 @lowering("conv2d", "depthwise_conv2d", "conv3d")

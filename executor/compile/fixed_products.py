@@ -13,7 +13,7 @@ from fluidlite.executor.compile import layout
 from fluidlite.executor.compile.emitter import Emitter
 from fluidlite.executor.fast.onednn.fixed_product import (
     FixedProduct,
-    LyingProduct,
+    LyingProducts,
     PackedProduct,
     has_fixed_product,
     is_laid_out,
@@ -63,9 +63,9 @@ def _is_dense(value: Value) -> bool:
 def _write(e: Emitter, tail: _ProductTail, out: Value) -> None:
     w = tail.w
     assert tail.x.shape is not None
-    kind: type[FixedProduct | LyingProduct] = FixedProduct
+    kind: type[FixedProduct | LyingProducts] = FixedProduct
     if not is_laid_out(about(tail.x.shape[0]), not w.contiguous):
-        kind = LyingProduct
+        kind = LyingProducts
     elif w.storage is Storage.PARAM:
         w = e.builder.values.make(w.shape, w.dtype, Storage.TENSOR, name=w.name)
         kind = PackedProduct

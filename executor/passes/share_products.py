@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
+from fluidlite.executor.fast.onednn.fixed_product import LyingProducts
 from fluidlite.executor.fast.products import FastDescent, FastProduct, has_fast_product
 from fluidlite.executor.plan.actions import Bound, Call, Fresh, Out
 from fluidlite.executor.plan.plan import Plan
@@ -30,7 +31,7 @@ def share_products(plan: Plan) -> Plan:
     sharing = _Sharing(plan.target.threads, plan.target.asked)
 
     def shared(steps: Sequence[Step], kept: Sequence[Value]) -> list[Step]:
-        return list(sharing.steps(steps))
+        return list(_gathered(sharing.steps(steps)))
 
     return replace(plan, steps=in_bodies(plan.steps, plan.fetches, shared))
 
@@ -112,14 +113,7 @@ class _Sharing:
         for product in products:
             operands += [product.left, product.right, Out(product.out)]
             operands += [] if product.rate is None else [product.rate]
-        ops = tuple(dict.fromkeys(op for step in group for op in step.ops))
-        return replace(
-            group[0],
-            action=Call(made, tuple(operands)),
-            reads=tuple(value for step in group for value in step.reads),
-            writes=tuple(value for step in group for value in step.writes),
-            fused=ops if len(ops) > 1 else group[0].fused,
-        )
+        return _joined(group, Call(made, tuple(operands)))
 
     def _form(self, product: Product) -> ProductForm:
         """The way to compute a whole product."""
@@ -127,6 +121,52 @@ class _Sharing:
         if product.rate is not None:
             return ProductForm(partial(FastDescent, self.asked), 4) if is_faster else DESCENT
         return ProductForm(partial(FastProduct, self.asked)) if is_faster else ProductForm()
+
+
+def _gathered(steps: Iterable[Step]) -> Iterator[Step]:
+    """The steps, with one call for products with fixed weights that do not need each other, as those of
+    queries, keys and values.
+    """
+    group: list[Step] = []
+    for step in steps:
+        if step.is_view:
+            yield step
+            continue
+        is_one = _calls_lying(step)
+        if group and not (is_one and _is_free(step, group)):
+            yield _as_one(group)
+            group = []
+        if is_one:
+            group.append(step)
+        else:
+            yield step
+    if group:
+        yield _as_one(group)
+
+
+def _calls_lying(step: Step) -> bool:
+    action = step.action
+    thing = action.callee.thing if isinstance(action, Call) and isinstance(action.callee, Bound) else None
+    return isinstance(thing, Fresh) and thing.factory is LyingProducts
+
+
+def _as_one(group: Sequence[Step]) -> Step:
+    """The products of some steps in one call."""
+    calls = [step.action for step in group if isinstance(step.action, Call)]
+    operands = tuple(item for call in calls for item in call.operands)
+    return _joined(group, replace(calls[0], operands=operands))
+
+
+def _joined(group: Sequence[Step], action: Call) -> Step:
+    """The step for all of a group that do not need each other."""
+    ops = tuple(dict.fromkeys(op for step in group for op in step.ops))
+    return replace(
+        group[0],
+        action=action,
+        reads=tuple(value for step in group for value in step.reads),
+        writes=tuple(value for step in group for value in step.writes),
+        fused=ops if len(ops) > 1 else group[0].fused,
+    )
 
 
 def _product_at(step: Step) -> Product | None:

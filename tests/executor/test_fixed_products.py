@@ -20,10 +20,11 @@ from fluidlite.cli.models import load_model, run_model
 from fluidlite.executor.fast.onednn import fixed_product, library
 from fluidlite.executor.fast.onednn.fixed_product import (
     FixedProduct,
-    LyingProduct,
+    LyingProducts,
     PackedProduct,
     has_fixed_product,
 )
+from fluidlite.executor.run import feeding
 from fluidlite.values.tensor import LoDTensor, rebinds
 
 needs_library = pytest.mark.skipif(
@@ -51,7 +52,7 @@ def test_products_equal_numpy(sizes: tuple[int, int, int], threads: int, kind: s
         numbers(rows, columns),
     )
     w = np.asfortranarray(w) if kind == "laid out from columns" else w
-    multiply = (LyingProduct if kind == "where it lies" else FixedProduct)(np, threads)
+    multiply = (LyingProducts if kind == "where it lies" else FixedProduct)(np, threads)
     out = np.full((rows, columns), np.nan, "float32")
     plain = x.astype("float64") @ w
     for more, wanted in (
@@ -60,6 +61,7 @@ def test_products_equal_numpy(sizes: tuple[int, int, int], threads: int, kind: s
         ((None, term), plain + term),
         ((bias, term), plain + bias + term),
     ):
+        out.fill(np.nan)
         multiply(x, w, out, *more)
         np.testing.assert_allclose(out, wanted, rtol=1e-4, atol=1e-4)
 
@@ -75,7 +77,7 @@ def test_all_calls_run_by_kernels_of_blocks(rows: int, sizes: tuple[int, int]) -
             assert made.name.startswith("brg")
 
 
-@pytest.mark.parametrize("kind", [FixedProduct, LyingProduct])
+@pytest.mark.parametrize("kind", [FixedProduct, LyingProducts])
 def test_rows_that_lie_apart_or_turned(kind: Any) -> None:
     wide, w = numbers(20, 60), numbers(30, 16)
     multiply = kind(np, 1)
@@ -129,6 +131,29 @@ def test_plans_equal_the_interpreter(first: int) -> None:
     assert len(re.findall(r"^ +product_\d+\(", text, re.MULTILINE)) == 5, text
     assert "dot(" not in text and "matmul(" not in text
     for rows in (first, 40, 3, 100, 1, 600, first):
+        x = numbers(rows, WIDTH)
+        found = exe.run(program, feed={"x": x}, fetch_list=[name])[0]
+        np.testing.assert_allclose(found, interpreted(program, name, x), rtol=1e-3, atol=1e-3)
+
+
+def views() -> Any:
+    """Queries, keys and values of one array, and what needs all of them."""
+    x = fluid.data("x", [-1, WIDTH])
+    first, second, third = (layers.fc(x, size) for size in (WIDTH, 600, WIDTH))
+    joined = layers.concat([layers.tanh(first), second, third], axis=1)
+    return layers.elementwise_add(layers.fc(joined, WIDTH), layers.fc(first, WIDTH))
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+def test_products_that_do_not_need_each_other_are_one_call(
+    threads: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(feeding, "blas_threads", lambda: threads)
+    program, name, exe = started(views)
+    text = exe.explain(program, feed={"x": numbers(32, WIDTH)}, fetch_list=[name])
+    calls = re.findall(r"^ +product_\d+\((.*)\)$", text, re.MULTILINE)
+    assert [(call.count(",") + 1) // 5 for call in calls] == [3, 1, 1], text
+    for rows in (32, 7, 100, 33):
         x = numbers(rows, WIDTH)
         found = exe.run(program, feed={"x": x}, fetch_list=[name])[0]
         np.testing.assert_allclose(found, interpreted(program, name, x), rtol=1e-3, atol=1e-3)

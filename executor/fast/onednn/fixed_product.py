@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import functools
 import threading
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 from weakref import WeakValueDictionary
 
@@ -36,15 +37,18 @@ from fluidlite.executor.fast.onednn.primitive import (
 from fluidlite.executor.run.team import on_team, pieces
 from fluidlite.values.tensor import LoDTensor, rebinds
 
-__all__ = ["FixedProduct", "LyingProduct", "PackedProduct", "has_fixed_product", "is_laid_out"]
+__all__ = ["FixedProduct", "LyingProducts", "PackedProduct", "has_fixed_product", "is_laid_out"]
 
 _LEAST_WORK = 1 << 20  # multiply-adds from which it pays: below, the call takes what the layout saves
 _MOST_ROWS = 512  # above, BLAS is slower by a tenth at most, which is not worth a second copy of the weight
 _FEW_ROWS = 6  # up to which it pays to lay the weight out
 _SHARED = 1 << 22  # multiply-adds from which waking a second thread pays
-_SHARED_COLUMNS = 1 << 23  # and where each reads its own columns: it begins by packing these
+# and where each reads its own columns, which it begins by packing: 32 rows by 512 x 512 take one thread 90 us
+# and two 93, three such products together 270 and 190
+_SHARED_COLUMNS = 1 << 24
+_LARGE_WEIGHT = 1 << 20  # numbers of a weight whose reading two threads share for any rows
 _LEAST_COLUMNS = 64  # of a part
-# of each member: who wakes up late does fewer (twelve layers of 512 over 32 words 15.2 -> 14.4 ms)
+# of each member: who wakes up late does fewer (a tenth of twelve layers of 512 over 32 words)
 _PARTS = 2
 _AT_ONCE = 64  # rows of one call: lengths that nobody has seen need few new primitives
 _LEAST_ROWS = 4  # of a member of the team: two rows take as long
@@ -218,55 +222,79 @@ class PackedProduct(FixedProduct):
         return found
 
 
-class LyingProduct:
-    """`product(x, w, out[, bias[, term]])`: out = x @ w + bias + term, of a `w` that lies in rows."""
+class LyingProducts:
+    """`products(x, w, out, bias, term, x, w, ...)`: out = x @ w + bias + term, of one or more `w` that lie in
+    rows; bias and term may be None. No product reads what another one of the call writes.
+    """
 
     def __init__(self, _xp: Any, threads: int) -> None:
         self.threads = threads
         self._form: Any = None
         self._parts: list[_Part] = []
 
-    def __call__(
-        self, x: Array, w: Array, out: Array, bias: Array | None = None, term: Array | None = None
-    ) -> None:
+    def __call__(self, *arrays: Any) -> None:
         """Compute on the team, if that pays."""
-        x = _by_rows(x)
-        form = (x.shape, x.strides, w.strides, bias is None and term is None)
+        given = [_Given(*arrays[place : place + _EACH]) for place in range(0, len(arrays), _EACH)]
+        given = [each._replace(x=_by_rows(each.x)) for each in given]
+        form = [(each.x.shape, each.x.strides, each.w.strides, each.adds) for each in given]
         if form != self._form:
-            self._form, self._parts = form, self._cut(x, w, out, bias is not None or term is not None)
-        begin_x, begin_w, begin_out = address_of(x), address_of(w), address_of(out)
+            self._form, self._parts = form, self._cut(given)
+        places = [tuple(map(address_of, each[:3])) for each in given]
 
         def work(t: int) -> None:
-            columns, gemm, there = self._parts[t]
-            if bias is not None or term is not None:
-                _begin(out[:, columns], bias, term, columns)
-            gemm.run(begin_x, begin_w + there, begin_out + there)
+            number, columns, gemm, there = self._parts[t]
+            x, w, out = places[number]
+            if given[number].adds:
+                _begin(given[number], columns)
+            gemm.run(x, w + there, out + there)
 
         on_team(min(self.threads, len(self._parts)), work, len(self._parts))
 
-    def _cut(self, x: Array, w: Array, out: Array, adds: bool) -> list[_Part]:
+    def _cut(self, given: Sequence[_Given]) -> list[_Part]:
         """The columns that members of the team compute."""
-        count, many = w.shape[1], 1
-        if self.threads > 1 and x.size * count >= _SHARED_COLUMNS:
-            many = max(1, min(self.threads * _PARTS, count // _LEAST_COLUMNS))
+        work = sum(each.x.size * each.w.shape[1] for each in given)
+        is_shared = work >= _SHARED_COLUMNS or any(each.w.size >= _LARGE_WEIGHT for each in given)
+        many = -(-self.threads * _PARTS // len(given)) if is_shared and self.threads > 1 else 1
         parts = []
-        for columns in pieces(count, many):
-            gemm = gemm_of(x, w[:, columns], out[:, columns], adds=adds)
-            assert gemm is not None, "a weight and a result of whole rows"
-            parts.append(_Part(columns, gemm, columns.start * _FLOAT))
+        for number, each in enumerate(given):
+            count = each.w.shape[1]
+            for columns in pieces(count, max(1, min(many, count // _LEAST_COLUMNS))):
+                gemm = gemm_of(each.x, each.w[:, columns], each.out[:, columns], adds=each.adds)
+                assert gemm is not None, "a weight and a result of whole rows"
+                parts.append(_Part(number, columns, gemm, columns.start * _FLOAT))
         return parts
+
+
+class _Given(NamedTuple):
+    """The arrays of one product."""
+
+    x: Array
+    w: Array
+    out: Array
+    bias: Array | None = None
+    term: Array | None = None
+
+    @property
+    def adds(self) -> bool:
+        """True if something is added to the product."""
+        return self.bias is not None or self.term is not None
+
+
+_EACH = len(_Given._fields)
 
 
 class _Part(NamedTuple):
     """Some columns of a product: what computes them, and the bytes in front of them in each row."""
 
+    number: int
     columns: slice
     gemm: Gemm
     there: int
 
 
-def _begin(out: Array, bias: Array | None, term: Array | None, columns: slice) -> None:
+def _begin(given: _Given, columns: slice) -> None:
     """Write what a product is added to."""
+    out, bias, term = given.out[:, columns], given.bias, given.term
     if term is None:
         assert bias is not None
         np.copyto(out, bias[columns])

@@ -34,7 +34,8 @@ def stale_reads(steps: Iterable[Step], kept: Iterable[Value]) -> list[Value]:
         found += filter(is_stale, step.reads)
         for value in step.writes:
             root = value.root
-            if root.storage is Storage.PARAM and not step.is_view:
+            # a sub-block that the interpreter runs writes the scope itself, and gives the plan a local name
+            if root.storage in (Storage.PARAM, Storage.LOCAL) and not step.is_view:
                 newest[root.name] = max(root.number, newest.get(root.name, -1))
     return [*found, *filter(is_stale, kept)]
 

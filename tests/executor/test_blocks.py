@@ -299,6 +299,23 @@ def test_persistable_variables_change_in_place() -> None:
     both([out, total, view], {"x": FEEDS["x"]}, runs=3)
 
 
+def test_a_view_of_a_variable_that_a_branch_replaces() -> None:
+    """The branch is the interpreter's, which writes the scope without a step of the plan."""
+    x, _ = x_and_w()
+    p = layers.create_global_var([2, 2], 1.5, "float64", persistable=True, name="p")
+    view = layers.reshape(layers.reshape(p, [4]), [2, 2])
+
+    def replace() -> Any:
+        found = op("elementwise_mul", X=x, Y=p)
+        layers.assign(op("scale", {"scale": 0.5}, X=p), p)
+        return found
+
+    out = layers.cond(layers.less_than(constant(0), constant(1)), replace, lambda: op("tanh", X=x))
+    total = op("elementwise_add", X=out, Y=view)
+    fluid.backward.append_backward(op("mean", X=total))
+    np.testing.assert_allclose(both([total, "x@GRAD"], FEEDS, runs=1)[0], 1.5 * FEEDS["x"] + 1.5)
+
+
 def test_training_in_a_loop() -> None:
     def attr(name: str, rows: int, columns: int) -> Any:
         values = np.linspace(-0.3, 0.4, rows * columns).reshape(rows, columns).astype("float32")

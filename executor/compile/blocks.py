@@ -357,9 +357,10 @@ def kept_names(
         var = builder.block._find_var_recursive(name)
         if name not in carried:
             continue
-        if var is not None and var.persistable and name in writes(op):
-            raise CannotInline(f"its gradient reads {name!r}, a persistable variable that it replaces")
-        if var is None or not (var.persistable or var.type == VarType.LOD_TENSOR_ARRAY):
+        # its array is written over, by the block or by an op behind it, before the gradient reads it
+        if var is not None and var.persistable:
+            raise CannotInline(f"its gradient reads {name!r}, a persistable variable that is replaced")
+        if var is None or var.type != VarType.LOD_TENSOR_ARRAY:
             old.append(name)
     return names, old
 

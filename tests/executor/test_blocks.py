@@ -299,6 +299,17 @@ def test_persistable_variables_change_in_place() -> None:
     both([out, total, view], {"x": FEEDS["x"]}, runs=3)
 
 
+def test_a_persistable_variable_that_is_replaced_behind_a_loop() -> None:
+    """The gradient of the loop reads what its steps read, not what comes after."""
+    x, _ = x_and_w()
+    p = layers.create_global_var([2, 2], 1.5, "float64", persistable=True, name="p")
+    out = repeat(constant(2), op("tanh", X=x), lambda state: op("elementwise_mul", X=state, Y=p))
+    layers.assign(op("scale", {"scale": 0.5}, X=p), p)
+    fluid.backward.append_backward(op("mean", X=out))
+    (found,) = both(["x@GRAD"], FEEDS, runs=1)
+    np.testing.assert_allclose(found, 1.5**2 * (1 - np.tanh(FEEDS["x"]) ** 2) / 4)
+
+
 def test_a_view_of_a_variable_that_a_branch_replaces() -> None:
     """The branch is the interpreter's, which writes the scope without a step of the plan."""
     x, _ = x_and_w()

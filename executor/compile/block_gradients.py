@@ -333,10 +333,10 @@ def _(builder: PlanBuilder, op: Operator) -> bool:
     body = Body(builder, op, [*incoming, *(name for _, name in wanted)], saved=saved)
     body.given.update(saved.values)
     body.saved.update(saved.nested)
-    for name, value in incoming.items():
-        if value is not None:
-            given = _or_zeros(builder, op, value, None, body.steps) if shaped(value) else value
-            assert given is not None
+    for (name, value), out in zip(incoming.items(), op.input("Out"), strict=False):
+        like = None if value is not None and value.known else builder.argument(op, out)
+        given = _or_zeros(builder, op, value, like, body.steps)
+        if given is not None:
             body.given[name] = given
     with body.entered(gradient=True):
         builder.lower(body.block.ops)

@@ -192,7 +192,13 @@ def test_gradients_of_construct(make: Callable[[], Made]) -> None:
     assert "interpreter" not in source(names, feeds)
 
 
-@pytest.mark.parametrize("seed", range(16))
+# numbers of programs that once found a mistake: a branch whose gradient ops ask for a gradient that nobody
+# made (1371 to 3728), a loop whose gradient reads a persistable variable that is replaced behind it (2964,
+# 3468), a view of one that a branch in the interpreter replaces (4893)
+FOUND = [1371, 2620, 2899, 2964, 3157, 3468, 3655, 3707, 3728, 4893]
+
+
+@pytest.mark.parametrize("seed", [*range(16), *FOUND])
 def test_random_programs(seed: int) -> None:
     random_blocks.check(seed)
 

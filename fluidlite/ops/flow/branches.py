@@ -18,6 +18,7 @@ from fluidlite.ops.flow.sub_blocks import (
     own_copies,
     snapshot,
     wanted_gradients,
+    zeros_of,
 )
 from fluidlite.ops.tensors.array import number
 
@@ -85,13 +86,26 @@ conditional_block_grad = Op(
 
 @conditional_block_grad.kernel
 def _(
-    ctx: Any, xp: Any, Cond: list[Any], Input: list[Any], Input_lod: list[Lod], dOut: list[Any], Scope: Any
+    ctx: Any,
+    xp: Any,
+    Cond: list[Any],
+    Input: list[Any],
+    Input_lod: list[Lod],
+    Out: list[Any],
+    dOut: list[Any],
+    Scope: Any,
 ) -> dict[str, Any]:
     op = ctx.op
     wanted = wanted_gradients(ctx.op, "Input")
     incoming = dict(zip(map(grad_name, op.input("Out")), dOut, strict=False))
-    frame = gradient_frame(ctx, Scope, [name for _, name in wanted], incoming)
     runs = Scope is not None and _taken(op, Cond, Input)
+    if runs:
+        # nothing reads what the branch wrote to such a variable, but its gradient ops ask for a gradient
+        results = dict(zip(incoming, Out, strict=False))
+        incoming.update(
+            (name, zeros_of(xp, results[name])) for name, made in incoming.items() if made is None
+        )
+    frame = gradient_frame(ctx, Scope, [name for _, name in wanted], incoming)
     if runs:
         ctx.interpreter.run_block(op.attrs["sub_block"], frame)
     found: list[Any] = [None] * len(op.output("Input@GRAD"))

@@ -168,7 +168,8 @@ def test_threads_share_a_program() -> None:
     def work(index: int) -> None:
         for _ in range(20):
             (found,) = exe.run(program, feed=feeds[index], fetch_list=[out], scope=scope)
-            if not np.allclose(found, wanted[index], rtol=1e-5):
+            # of 300 numbers between -1 and 1 whose sum may be nearly 0: compiled loops differ by 3e-6
+            if not np.allclose(found, wanted[index], rtol=1e-5, atol=2e-5):
                 wrong.append(index)
 
     program, scope = fluid.default_main_program(), fluid.global_scope()

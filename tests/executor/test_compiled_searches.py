@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 import fluidlite as fluid
+from fluidlite.base import registry
 from fluidlite.executor.fast.loops.searches import Searches
 from fluidlite.ops.detection.roi_max import maxima_of_bins
 from fluidlite.ops.kernels.sampled_rows import pixels_of
@@ -20,6 +21,36 @@ layers = fluid.layers
 RANDOM = np.random.default_rng(3)
 SEARCHES = Searches(wait=True)
 WITH_SEARCHES: Any = SimpleNamespace(searches=SEARCHES)
+CRF: Any
+CRF_GRAD: Any
+CRF, CRF_GRAD = (registry.get(name) for name in ("linear_chain_crf", "linear_chain_crf_grad"))
+
+
+@pytest.mark.parametrize("is_padded", [True, False])
+@pytest.mark.parametrize("tags", [1, 9, 37])
+def test_compiled_messages(tags: int, is_padded: bool) -> None:
+    shape = (4, 7) if is_padded else (12,)
+    emission = RANDOM.standard_normal((*shape, tags)).astype("float32")
+    transition = RANDOM.standard_normal((tags + 2, tags)).astype("float32")
+    labels, lod = RANDOM.integers(0, tags, shape), () if is_padded else ((0, 0, 4, 4, 11, 12, 12),)
+    lengths = np.array([[3], [0], [7], [1]]) if is_padded else None
+    d = RANDOM.standard_normal((4 if is_padded else 6, 1)).astype("float32")
+    found = []
+    for ctx in (SimpleNamespace(searches=None), WITH_SEARCHES):
+        given = (np, emission, lod, transition, labels, lengths)
+        alpha, exps, moves, cost = CRF.compute(*given, ctx)
+        gradients = CRF_GRAD.compute(*given, alpha, exps, moves, d, ctx)
+        found.append([alpha, cost, *gradients])
+    for one, other in zip(*found, strict=True):
+        np.testing.assert_allclose(one, other, rtol=2e-5, atol=2e-6)
+
+
+def test_chains_that_leave_the_rows_have_no_messages() -> None:
+    rows, first, moves = np.ones((6, 3), "float32"), np.ones(3, "float32"), np.ones((3, 3), "float32")
+    for start, length, step in ((4, 3, 1), (1, 3, -1), (-1, 1, 1), (6, 1, 1)):
+        given = (np.array([start]), np.array([length]), step)
+        assert SEARCHES.messages(rows, first, moves, *given) is None
+    assert SEARCHES.messages(rows, first, moves[:2], np.array([0]), np.array([6]), 1) is None
 
 
 def boxes(count: int, scale: float) -> Any:

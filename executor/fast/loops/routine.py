@@ -212,6 +212,13 @@ class Routine:
         """A single value in all lanes."""
         return self.code.spread(value.name, value.kind)
 
+    def total(self, value: Vector) -> Scalar:
+        """The sum of all lanes, in any order."""
+        kind = self.code.type(_FLOAT)
+        full = f"@llvm.vector.reduce.fadd.v{self.lanes}f32"
+        self.code.intrinsics[full] = f"declare float {full}(float, {kind})"
+        return self.let(f"call reassoc float {full}(float 0.0, {kind} {value.name})", _FLOAT)
+
     def load(self, base: Address, index: Integer) -> Vector:
         """Neighbours from an address on."""
         address = self.at(base, index)

@@ -17,6 +17,7 @@ from fluidlite.base.addresses import address_of
 from fluidlite.base.dtypes import Array
 from fluidlite.executor.fast.loops.beams import write_best_continuations
 from fluidlite.executor.fast.loops.bins import write_maxima_of_bins
+from fluidlite.executor.fast.loops.chains import write_messages
 from fluidlite.executor.fast.loops.compiler import LoopCode, loop_of, widths
 from fluidlite.executor.fast.loops.draws import BLOCK, write_drawn_classes
 from fluidlite.executor.fast.loops.routine import Routine, Scalar
@@ -74,6 +75,29 @@ class Searches:
         arrays = (emission, starts, ends, transition, scores, best, path)
         done = self._run(_write_best_paths, len(starts), *arrays, tags)
         return path if done else None
+
+    def messages(
+        self, rows: Array, first: Array, moves: Array, starts: Array, lengths: Array, step: int
+    ) -> tuple[Array, Array] | None:
+        """Messages along chains of rows from `starts` on, `step` rows apart, and their sums before they are
+        scaled to 1: a row times what `moves` make of the message before, or times `first`; 1 in other rows.
+        """
+        count, tags = rows.shape
+        is_float = {array.dtype for array in (rows, first, moves)} == {np.dtype(np.float32)}
+        if not is_float or first.shape != (tags,) or moves.shape != (tags, tags):
+            return None
+        ends = starts + (lengths - 1) * step
+        filled = lengths > 0
+        places = np.concatenate((starts[filled], ends[filled]))
+        # what the portable kernel refuses must not be read past
+        if places.min(initial=0) < 0 or places.max(initial=-1) >= count:
+            return None
+        messages, sizes = np.ones((count, tags), np.float32), np.ones(count, np.float32)
+        given = (np.ascontiguousarray(rows), _whole(starts), _whole(lengths))
+        weights = (np.ascontiguousarray(first), np.ascontiguousarray(moves))
+        arrays = (*given, *weights, messages, sizes)
+        done = self._run(write_messages, len(starts), *arrays, tags, step)
+        return (messages, sizes) if done else None
 
     def edit_distances(self, found: Array, found_ends: Array, wanted: Array, ends: Array) -> Array | None:
         """Levenshtein's distance of each pair of rows, of which as many elements count as the ends say."""

@@ -16,7 +16,7 @@ from fluidlite.base.errors import ShapeError
 from fluidlite.base.registry import INTS, AttrType, KernelContext, Lod, Op, Spec, required
 from fluidlite.ops.kernels.numbers import check_classes
 from fluidlite.ops.kernels.padding import Batch
-from fluidlite.ops.kernels.sequence_rows import level_of, owners
+from fluidlite.ops.kernels.sequence_rows import level_of, owners, sum_runs, take_rows
 from fluidlite.values.tensor import host
 
 
@@ -48,40 +48,130 @@ def _(Emission: Spec, Transition: Spec, Length: Spec | None) -> tuple[Spec, Spec
     return like, like, Transition.with_shape(Transition.shape), Emission.with_shape((rows, 1))
 
 
-def _path_score(xp: Any, batch: Batch, emission: Array, labels: Array, Transition: Array) -> Any:
-    """The score of each sequence's own tags."""
-    count, steps, tags = emission.shape
-    if not steps:
-        return xp.zeros(count, emission.dtype)
-    at_labels = emission.reshape(-1).take(xp.arange(0, emission.size, tags).reshape(count, steps) + labels)
-    moves = Transition[2:][labels[:, :-1], labels[:, 1:]]
-    last = labels[xp.arange(count), xp.maximum(batch.lengths - 1, 0)]
-    own = (at_labels * batch.mask).sum(axis=1) + (moves * batch.mask[:, 1:]).sum(axis=1)
-    return own + Transition[0][labels[:, 0]] + Transition[1][last]
+class _Chains:
+    """The rows of all sequences, one behind the other. Of padded ones, rows beyond an end count for nothing.
+
+    The arrays are on the host for a level of detail, and where the lengths are otherwise.
+    """
+
+    def __init__(self, xp: Any, Emission: Array, lod: Lod, Length: Array | None) -> None:
+        self.xp, self.inside, self.level = xp, None, None
+        if Length is None:
+            self.level = level_of("linear_chain_crf", "Emission", lod, rows=len(Emission))
+            self.lengths, self.starts = self.level.lengths, self.level.offsets[:-1]
+            self.goes_on = xp.ones(len(Emission), bool)
+            self.goes_on[xp.asarray(self.level.offsets[1:] - 1)] = False
+        else:
+            count, steps = Emission.shape[:2]
+            self.lengths, self.starts = Length.reshape(-1).clip(0, steps), xp.arange(count) * steps
+            self.inside = (xp.arange(steps) < self.lengths[:, None]).reshape(-1)
+            self.goes_on = (xp.arange(1, steps + 1) < self.lengths[:, None]).reshape(-1)
+        # of an empty sequence any row will do
+        most = max(len(self.goes_on) - 1, 0)
+        self.firsts = xp.asarray(self.starts.clip(0, most))
+        self.lasts = xp.asarray((self.starts + self.lengths - 1).clip(0, most))
+
+    def sums(self, numbers: Array) -> Any:
+        """The sum of each sequence's numbers."""
+        if self.level is not None:
+            return sum_runs(self.xp, numbers, self.level.offsets)
+        kept = self.xp.where(self.inside, numbers, numbers.dtype.type(0))
+        return kept.reshape(len(self.lengths), -1).sum(axis=1)
+
+    def of_rows(self, numbers: Array) -> Any:
+        """A sequence's number for each of its rows, 0 for those beyond its end."""
+        if self.level is not None:
+            return take_rows(self.xp, numbers, self.level.owners)
+        return numbers.repeat(len(self.goes_on) // max(len(numbers), 1)) * self.inside
+
+    def kept(self, rows: Array) -> Any:
+        """Rows, with zeros beyond the ends."""
+        return rows if self.inside is None else self.xp.where(self.inside[:, None], rows, rows.dtype.type(0))
+
+    def messages(
+        self, ctx: KernelContext, exps: Array, first: Array, moves: Array, is_back: bool = False
+    ) -> tuple[Any, Any]:
+        """Messages of the forward-backward algorithm for each row: `exps` times what `moves` make of the
+        message of the row before, or of `first` at the beginning, scaled to sum 1; and the sums before that.
+        Backwards they go from the ends to the first rows. Beyond a sequence's end they mean nothing.
+        """
+        found: tuple[Array, Array] | None = None
+        if ctx.searches is not None and self.xp is np:
+            starts = self.starts + self.lengths - 1 if is_back else self.starts
+            found = ctx.searches.messages(exps, first, moves, starts, self.lengths, -1 if is_back else 1)
+        return self._step_by_step(exps, first, moves, is_back) if found is None else found
+
+    def _step_by_step(self, exps: Array, first: Array, moves: Array, is_back: bool) -> tuple[Any, Any]:
+        xp, count = self.xp, len(self.lengths)
+        steps = len(exps) // max(count, 1) if self.level is None else int(self.lengths.max(initial=0))
+        turns = xp.arange(steps)[::-1, None] if is_back else xp.arange(steps)[:, None]
+        rows = (xp.asarray(self.starts) + turns).clip(0, max(len(exps) - 1, 0))
+        goes_on = self.goes_on[rows] if is_back else None
+        follow, ones = exps[rows], xp.ones_like(first)
+        message, sizes = first * follow, xp.empty((steps, count), exps.dtype)
+        for step in range(steps):
+            if step:
+                reached = message[step - 1] @ moves
+                reached *= follow[step]
+                xp.copyto(message[step], reached, where=True if goes_on is None else goes_on[step, :, None])
+            xp.matmul(message[step], ones, out=sizes[step])
+            message[step] /= sizes[step][:, None]
+        places = (turns < xp.asarray(self.lengths)).nonzero()
+        messages, totals = xp.ones_like(exps), xp.ones_like(exps[:, 0])
+        messages[rows[places]], totals[rows[places]] = message[places], sizes[places]
+        return messages, totals
+
+
+def _checked_labels(xp: Any, chains: _Chains, Label: Array, tags: int) -> Any:
+    """The tag of each row, 0 beyond the ends."""
+    labels = Label.reshape(-1)
+    if chains.inside is not None:
+        labels = xp.where(chains.inside, labels, 0)
+    check_classes(xp, "linear_chain_crf", "Label", labels, tags)
+    return labels
+
+
+def _path_scores(xp: Any, chains: _Chains, emission: Array, labels: Array, Transition: Array) -> Any:
+    """The terms of the rows in the score of their sequences' own tags."""
+    tags = emission.shape[1]
+    own = emission.reshape(-1).take(xp.arange(0, emission.size, tags) + labels)
+    moves = Transition[2:].reshape(-1).take(labels[:-1] * tags + labels[1:])
+    own[1:] += moves * chains.goes_on[:-1]
+    return own
+
+
+def _column_maxima(rows: Array) -> Any:
+    """The largest element of each row, by columns where they are few: a third of the time for nine."""
+    return rows.max(axis=1) if rows.shape[1] > _FEW_TAGS else rows.T.copy().max(axis=0)
+
+
+_FEW_TAGS = 32
 
 
 @linear_chain_crf.kernel
 def _(
-    xp: Any, Emission: Array, Emission_lod: Lod, Transition: Array, Label: Array, Length: Array | None
+    xp: Any,
+    Emission: Array,
+    Emission_lod: Lod,
+    Transition: Array,
+    Label: Array,
+    Length: Array | None,
+    ctx: KernelContext,
 ) -> tuple[Any, ...]:
-    batch = Batch(xp, Emission, Emission_lod, Length)
-    emission = batch.pad(Emission)
-    labels = xp.where(batch.mask, batch.pad(Label.reshape(Emission.shape[:-1])), 0)
-    check_classes(xp, "linear_chain_crf", "Label", labels, Emission.shape[-1])
-    top, moves = emission.max(axis=2, keepdims=True), xp.exp(Transition)
-    alpha, sizes = _forward_messages(xp, xp.exp(emission - top), moves)
-    last = alpha[xp.arange(len(alpha)), xp.maximum(batch.lengths - 1, 0)]
-    total = xp.where(batch.mask, xp.log(sizes) + top[:, :, 0], Emission.dtype.type(0)).sum(axis=1)
-    total = total + xp.log(last @ moves[1])
+    chains, tags = _Chains(xp, Emission, Emission_lod, Length), Emission.shape[-1]
+    emission = Emission.reshape(-1, tags)
+    labels = _checked_labels(xp, chains, Label, tags)
+    top, moves = _column_maxima(emission), xp.exp(Transition)
+    exps = xp.exp(emission - top[:, None])
+    alpha, sizes = chains.messages(ctx, exps, moves[0], moves[2:])
+    cost = chains.sums(xp.log(sizes) + top - _path_scores(xp, chains, emission, labels, Transition))
+    if len(alpha):
+        ends = Transition[0][labels[chains.firsts]] + Transition[1][labels[chains.lasts]]
+        cost = cost + xp.log(alpha[chains.lasts] @ moves[1]) - ends
     # an empty sequence costs nothing
-    cost = xp.where(
-        batch.lengths > 0,
-        total - _path_score(xp, batch, emission, labels, Transition),
-        Emission.dtype.type(0),
-    )
-    stored = xp.exp(Emission - Emission.max(axis=-1, keepdims=True))
-    alpha = xp.where(batch.mask[:, :, None], alpha, Emission.dtype.type(0))
-    return batch.unpad(alpha), stored, moves, cost[:, None].astype(Emission.dtype)
+    cost = xp.where(xp.asarray(chains.lengths) > 0, cost, Emission.dtype.type(0))
+    alpha, exps = (found.reshape(Emission.shape) for found in (chains.kept(alpha), exps))
+    return alpha, exps, moves, cost[:, None].astype(Emission.dtype)
 
 
 @linear_chain_crf.grad("Emission Transition")
@@ -96,65 +186,41 @@ def _(
     EmissionExps: Array,
     TransitionExps: Array,
     dLogLikelihood: Array,
+    ctx: KernelContext,
 ) -> tuple[Any, Any]:
-    batch = Batch(xp, Emission, Emission_lod, Length)
-    alpha, exps = batch.pad(Alpha), batch.pad(EmissionExps)
-    labels = xp.where(batch.mask, batch.pad(Label.reshape(Emission.shape[:-1])), 0)
-    beta = _backward_messages(xp, batch, exps, TransitionExps)
-    d = dLogLikelihood.reshape(-1, 1, 1) * (batch.lengths > 0)[:, None, None]
-    tags = xp.arange(Emission.shape[-1])
-    is_label = labels[:, :, None] == tags
-    marginal = alpha * beta
-    wrong = (marginal / marginal.sum(axis=2, keepdims=True) - is_label) * d
-    wrong = xp.where(batch.mask[:, :, None], wrong, Emission.dtype.type(0))
-    is_last = xp.arange(labels.shape[1]) == batch.lengths[:, None] - 1
-    ends = xp.stack((wrong[:, 0].sum(axis=0), (wrong * is_last[:, :, None]).sum(axis=(0, 1))))
-    pairs = _pairs(batch, xp, alpha, exps * beta, is_label, TransitionExps[2:], d[..., 0])
-    return batch.unpad(wrong).reshape(Emission.shape), xp.concatenate((ends, pairs)).astype(Transition.dtype)
+    chains, tags = _Chains(xp, Emission, Emission_lod, Length), Emission.shape[-1]
+    alpha, exps = (array.reshape(-1, tags) for array in (Alpha, EmissionExps))
+    if not len(alpha):
+        return xp.zeros_like(Emission), xp.zeros_like(Transition)
+    labels = _checked_labels(xp, chains, Label, tags)
+    moves = TransitionExps[2:]
+    # with the row's own weight, as the one before it wants what follows
+    beta, _ = chains.messages(ctx, exps, TransitionExps[1], moves.T, is_back=True)
+    # the weight of what follows each row, for each of its tags
+    follow = xp.empty_like(alpha)
+    xp.matmul(beta[1:], moves.T, out=follow[:-1])
+    follow[chains.lasts] = TransitionExps[1]
+    follow *= alpha
+    size, d = follow @ xp.ones_like(moves[0]), chains.of_rows(dLogLikelihood.reshape(-1))
+    if chains.inside is not None:
+        size = xp.where(chains.inside, size, size.dtype.type(1))
+    wrong = follow / size[:, None]
+    wrong.reshape(-1)[xp.arange(0, wrong.size, tags) + labels] -= 1
+    wrong *= d[:, None]
+    wrong = chains.kept(wrong)
+    filled = xp.asarray(chains.lengths > 0)[:, None]
+    ends = [(wrong[places] * filled).sum(axis=0) for places in (chains.firsts, chains.lasts)]
+    weight = xp.where(chains.goes_on[:-1], d[:-1] / size[:-1], alpha.dtype.type(0))
+    pairs = moves * ((alpha[:-1] * weight[:, None]).T @ beta[1:])
+    pairs -= _labelled_pairs(xp, chains, labels, d, tags)
+    found = xp.concatenate((xp.stack(ends), pairs)).astype(Transition.dtype)
+    return wrong.reshape(Emission.shape), found
 
 
-def _pairs(
-    batch: Batch, xp: Any, alpha: Array, follow: Array, is_label: Array, moves: Array, d: Array
-) -> Any:
-    """Expected number of transitions from tag to tag less that of the labels, weighted by d."""
-    count = alpha.shape[2]
-    before, after = alpha[:, :-1], follow[:, 1:]
-    size = ((before @ moves) * after).sum(axis=2)
-    weight = xp.where(batch.mask[:, 1:], d / size, alpha.dtype.type(0))[:, :, None]
-    expected = moves * ((before * weight).reshape(-1, count).T @ after.reshape(-1, count))
-    labelled = is_label[:, :-1] * (d * batch.mask[:, 1:])[:, :, None]
-    return expected - labelled.reshape(-1, count).T @ is_label[:, 1:].reshape(-1, count).astype(alpha.dtype)
-
-
-def _forward_messages(xp: Any, exps: Array, moves: Array) -> tuple[Any, Any]:
-    """Forward variables of the forward-backward algorithm [sequences, time, tags]: the weight of all that
-    leads to each tag, scaled to sum 1, and the sums before that. Beyond a sequence's end they mean nothing.
-    """
-    follow = xp.ascontiguousarray(exps.swapaxes(0, 1))
-    alpha, sizes, ones = xp.empty_like(follow), xp.empty(follow.shape[:2], exps.dtype), xp.ones_like(moves[0])
-    for step, message in enumerate(alpha):
-        if step:
-            xp.matmul(alpha[step - 1], moves[2:], out=message)
-            message *= follow[step]
-        else:
-            xp.multiply(follow[0], moves[0], out=message)
-        xp.matmul(message, ones, out=sizes[step])
-        message /= sizes[step][:, None]
-    return alpha.swapaxes(0, 1), sizes.T
-
-
-def _backward_messages(xp: Any, batch: Batch, exps: Array, moves: Array) -> Any:
-    """Backward variables of the same: the weight of all that follows each step, for each of its tags, scaled
-    to sum 1.
-    """
-    follow, goes_on = xp.ascontiguousarray(exps.swapaxes(0, 1)), batch.mask.T[:, :, None]
-    beta, ones = xp.empty_like(follow), xp.ones_like(moves[0])
-    beta[:] = moves[1]
-    for step in reversed(range(len(beta) - 1)):
-        reached = (beta[step + 1] * follow[step + 1]) @ moves[2:].T
-        reached /= (reached @ ones)[:, None]
-        xp.copyto(beta[step], reached, where=goes_on[step + 1])
-    return beta.swapaxes(0, 1)
+def _labelled_pairs(xp: Any, chains: _Chains, labels: Array, d: Array, tags: int) -> Any:
+    """The numbers of moves from tag to tag in the labels, each counted with its sequence's weight."""
+    counts = xp.bincount(labels[:-1] * tags + labels[1:], chains.goes_on[:-1] * d[:-1], tags * tags)
+    return counts.reshape(tags, tags).astype(d.dtype)
 
 
 crf_decoding = Op("crf_decoding", "Emission. Transition. Label? Length? -> ViterbiPath")

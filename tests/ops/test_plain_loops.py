@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from fluidlite.base import registry
+from fluidlite.base.dtypes import VarType
 from fluidlite.base.registry import WithLod
 from fluidlite.executor.fast.loops.compiler import is_available
 from fluidlite.executor.fast.loops.searches import Searches
@@ -306,3 +307,17 @@ def test_bins_of_all_pixels_and_of_those_that_are_read(monkeypatch: pytest.Monke
         found.append((roi_average.psroi_pool.compute(**options), backward))
     for one, other in zip(*found, strict=True):
         np.testing.assert_allclose(one, other, atol=1e-6)
+
+
+# ---------------------------------------------------------------------- distinct numbers
+@pytest.mark.parametrize("most", [3, 500, 10**9, 2**62])
+@pytest.mark.parametrize("kind", ["int32", "int64"])
+def test_distinct_numbers(most: int, kind: str) -> None:
+    most = min(most, np.iinfo(kind).max)
+    x = np.random.default_rng(1).integers(-most, most, 300, dtype=kind)
+    x[200:250] = x[100:150]
+    values = list(dict.fromkeys(x.tolist()))
+    index = [values.index(number) for number in x.tolist()]
+    found = registry.get("unique_with_counts").compute(np, x, VarType.INT32)
+    for one, other in zip(found, (values, index, np.bincount(index)), strict=True):
+        np.testing.assert_array_equal(one, other)

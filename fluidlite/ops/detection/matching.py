@@ -5,6 +5,8 @@ The values that decide are read on the host.
 
 from __future__ import annotations
 
+import heapq
+import itertools
 from typing import Any
 
 import numpy as np
@@ -38,35 +40,39 @@ def _(DistMat: Spec, match_type: str) -> tuple[Spec, Spec]:
     return Spec(DistMat.shape, VarType.INT32), DistMat.with_shape(DistMat.shape)
 
 
-def _match_pairs(near: Array, rows: Array, values: Array) -> None:
+def _match_pairs(near: Array, rows: Array, values: Array, best: list[int], found: list[float]) -> None:
     """The nearest pair of a free row and a free column, then the next, until none is near.
 
-    `rows` (-1 where free) and `values` are set by column. Each row remembers its best free column, so that a
-    pair costs a look at one number a row instead of at the whole matrix; only rows whose column was taken
-    look again.
+    `rows` (-1 where free) and `values` are set by column; `best` and `found` are the best column of each row
+    and its value. A row whose column was taken looks for another one when its turn comes: the matrix itself
+    is hardly read.
     """
-    free = near.copy()
-    best = free.argmax(axis=1)
-    found = free[np.arange(len(free)), best]
-    for _ in range(min(free.shape)):
-        row = int(found.argmax())
-        if not found[row] > _LEAST:
-            break
+    if any(value != value for value in found):
+        return  # NaN is nearer than all numbers, and near to nothing
+    least, taken = float(_LEAST), []
+    turns = [(-value, row) for row, value in enumerate(found)]
+    heapq.heapify(turns)
+    while turns and -turns[0][0] > least and len(taken) < near.shape[1]:
+        value, row = turns[0]
         column = best[row]
-        rows[column], values[column] = row, found[row]
-        found[row] = -np.inf
-        free[:, column] = -np.inf
-        losers = np.flatnonzero((best == column) & (found > -np.inf))
-        best[losers] = free[losers].argmax(axis=1)
-        found[losers] = free[losers, best[losers]]
+        if rows[column] < 0:
+            rows[column], values[column] = row, -value
+            taken.append(column)
+            heapq.heappop(turns)
+        else:
+            free = near[row].copy()
+            free[taken] = -np.inf
+            best[row] = column = int(free.argmax())
+            heapq.heapreplace(turns, (-float(free[column]), row))
 
 
 def _match_columns(near: Array, rows: Array, values: Array, threshold: float) -> None:
     """Each free column gets its nearest row, if that is at least as near as `threshold`."""
-    best = near.argmax(axis=0)
-    found = near[best, np.arange(near.shape[1])]
-    chosen = (rows == -1) & (found >= near.dtype.type(threshold)) & (found > _LEAST)
-    rows[chosen], values[chosen] = best[chosen], found[chosen]
+    found = near.max(axis=0)
+    # few are: their row alone is looked for
+    chosen = np.flatnonzero((rows < 0) & (found >= near.dtype.type(threshold)) & (found > _LEAST))
+    rows[chosen] = near.take(chosen, axis=1).argmax(axis=0)
+    values[chosen] = found[chosen]
 
 
 @bipartite_match.kernel
@@ -77,11 +83,16 @@ def _(
     offsets = DistMat_lod[-1] if DistMat_lod else (0, len(near))
     rows = np.full((len(offsets) - 1, near.shape[1]), -1, np.int32)
     values = np.zeros(rows.shape, near.dtype)
-    for index, (start, end) in enumerate(zip(offsets, offsets[1:], strict=False)):
+    if not near.size:
+        return xp.asarray(rows), xp.asarray(values)
+    places = near.argmax(axis=1)
+    best, found = places.tolist(), near[np.arange(len(near)), places].tolist()
+    for index, (start, end) in enumerate(itertools.pairwise(offsets)):
         if end > start:
-            _match_pairs(near[start:end], rows[index], values[index])
+            own = slice(start, end)
+            _match_pairs(near[own], rows[index], values[index], best[own], found[own])
             if match_type == "per_prediction":
-                _match_columns(near[start:end], rows[index], values[index], dist_threshold)
+                _match_columns(near[own], rows[index], values[index], dist_threshold)
     return xp.asarray(rows), xp.asarray(values)
 
 

@@ -11,6 +11,7 @@ from fluidlite.base.dtypes import Array
 from fluidlite.base.errors import ShapeError
 from fluidlite.base.registry import AttrType, Lod, Op, Spec, WithLod, later, required
 from fluidlite.ops.kernels.numbers import as_matrix
+from fluidlite.ops.kernels.sequence_rows import sum_onto
 
 
 def _one(X: Spec) -> Spec:
@@ -266,10 +267,26 @@ def _(
     loss = WithLod(loss, X_lod) if X_lod else loss
     if not need_update:
         return Centers, difference, loss
-    pull = xp.zeros_like(Centers)
-    xp.add.at(pull, label, difference)
-    count = 1 + xp.bincount(label, minlength=len(Centers)).reshape(-1, *(1,) * (X.ndim - 1)).astype(X.dtype)
-    return Centers + CenterUpdateRate.reshape(()) * pull / count, difference, loss
+    return _moved_centers(xp, Centers, label, difference, CenterUpdateRate.reshape(())), difference, loss
+
+
+def _moved_centers(xp: Any, centers: Array, label: Array, difference: Array, rate: Array) -> Any:
+    """Each center moved towards the mean of what belongs to it."""
+    if xp is not np:
+        pull, count = xp.zeros_like(centers), xp.bincount(label, minlength=len(centers))
+        xp.add.at(pull, label, difference)
+        return centers + rate * pull / _counts(count, centers)
+    # most classes are not in a batch
+    present, group, count = np.unique(label, return_inverse=True, return_counts=True)
+    pull = sum_onto(np, difference, group.reshape(-1), len(present))
+    moved = centers.copy()
+    moved[present] += rate * pull / _counts(count, centers)
+    return moved
+
+
+def _counts(count: Array, centers: Array) -> Any:
+    """One more than the number of what belongs to each center, in the centers' shape and type."""
+    return (1 + count).reshape(-1, *(1,) * (centers.ndim - 1)).astype(centers.dtype)
 
 
 @center_loss.grad("X")

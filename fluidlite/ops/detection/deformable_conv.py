@@ -114,7 +114,7 @@ class _DeformableLayer:
 
         def sampler(weights: Array, factor: Any) -> RowSampler:
             flat = (weights * (near * factor)[..., None]).astype(Offset.dtype).reshape(-1)
-            return RowSampler(xp, owners, rows, flat, y.size, n * self.parts * height * width)
+            return RowSampler.of_owners(xp, owners, rows, flat, y.size, n * self.parts * height * width)
 
         return _TapSamples(
             sampler(weights, mask), sampler(weights, 1), sampler(by_y, mask), sampler(by_x, mask)

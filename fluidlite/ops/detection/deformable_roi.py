@@ -161,7 +161,7 @@ class _MovedBins:
 
         def sampler(number: int) -> RowSampler:
             shares = (parts[number] * share[..., None]).astype(y.dtype).reshape(-1)
-            return RowSampler(xp, owners, rows, shares, counts.size, size)
+            return RowSampler.of_owners(xp, owners, rows, shares, counts.size, size)
 
         return _BinSamples(sampler, counts)
 

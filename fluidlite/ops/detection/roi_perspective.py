@@ -111,7 +111,7 @@ def _straightened(xp: Any, X: Array, ROIs: Array, lod: Lod, attrs: Attrs) -> tup
     owners = xp.broadcast_to(xp.arange(near.size).reshape(*near.shape, 1), rows.shape)
     weights = (weights * near[:, :, None]).astype(X.dtype)
     flat = owners.reshape(-1), rows.reshape(-1), weights.reshape(-1)
-    return RowSampler(xp, *flat, near.size, n * height * width), near, matrices
+    return RowSampler.of_owners(xp, *flat, near.size, n * height * width), near, matrices
 
 
 @roi_perspective_transform.kernel

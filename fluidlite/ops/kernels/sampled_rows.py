@@ -28,20 +28,26 @@ def image_of_pixels(xp: Any, table: Array, shape: tuple[int, ...]) -> Array:
 
 
 class RowSampler:
-    """Sums of the rows of a table: sum m has the entries k with owners[k] = m, weights[k] * table[rows[k]].
-
-    `owners` ascend. Entries of weight 0 are dropped.
+    """Sums of the rows of a table: sum m has the entries k from starts[m] to starts[m + 1], weights[k] *
+    table[rows[k]].
     """
 
-    def __init__(
-        self, xp: Any, owners: Array, rows: Array, weights: Array, sums: int, table_rows: int
-    ) -> None:
+    def __init__(self, xp: Any, starts: Array, rows: Array, weights: Array, table_rows: int) -> None:
+        if xp is np and max(len(rows), table_rows) < 1 << 31:
+            # SciPy would look for the largest first
+            starts, rows = starts.astype(np.int32), rows.astype(np.int32)
+        shape = len(starts) - 1, table_rows
+        self.matrix = _csr_matrix(xp)((weights, rows, starts), shape=shape)
+
+    @classmethod
+    def of_owners(
+        cls, xp: Any, owners: Array, rows: Array, weights: Array, sums: int, table_rows: int
+    ) -> RowSampler:
+        """Entry k belongs to sum owners[k]; they ascend. Entries of weight 0 are dropped."""
         # by their places: NumPy takes five times as long for what a mask chooses
         kept = xp.flatnonzero(weights)
-        starts = xp.zeros(sums + 1, "int64")
-        starts[1:] = xp.cumsum(xp.bincount(owners.take(kept), minlength=sums))
-        entries = weights.take(kept), rows.take(kept), starts
-        self.matrix = _csr_matrix(xp)(entries, shape=(sums, table_rows))
+        starts = _starts_of(xp, xp.bincount(owners.take(kept), minlength=sums))
+        return cls(xp, starts, rows.take(kept), weights.take(kept), table_rows)
 
     def read(self, table: Array) -> Array:
         """(sums, C) from a table (rows, C)."""
@@ -69,33 +75,48 @@ def region_sampler(xp: Any, images: Array, down: Array, across: Array, image_cou
     """
     regions, high, height = down.shape
     wide, width = across.shape[1:]
+    bins = (regions, high, wide)
     by_row = down.reshape(-1, height)
     by_column = across.reshape(-1, width)
     # most weights are 0: a bin reads a few rows and columns of the image
     y_bins, ys = xp.nonzero(by_row)
     x_bins, xs = xp.nonzero(by_column)
-    y_counts = xp.bincount(y_bins, minlength=regions * high)
-    x_counts = xp.bincount(x_bins, minlength=regions * wide)
-    counts = y_counts.reshape(regions, high, 1) * x_counts.reshape(regions, 1, wide)
-    owners, within = entries_of(xp, counts.reshape(-1))
-    # entry k of a bin is the pair (k // columns, k % columns) of its nonzero weights down and across
-    y_owners = owners // wide
-    x_owners = owners // (high * wide) * wide + owners % wide
-    columns = x_counts[x_owners]
-    y = (xp.cumsum(y_counts) - y_counts)[y_owners] + within // columns
-    x = (xp.cumsum(x_counts) - x_counts)[x_owners] + within % columns
-    weights = by_row[y_bins, ys][y] * by_column[x_bins, xs][x]
-    read = xp.broadcast_to(images, (regions, high, wide)).reshape(-1)[owners]
-    rows = (read * height + ys[y]) * width + xs[x]
-    return RowSampler(xp, owners, rows, weights, counts.size, image_count * height * width)
+    y_starts = _starts_of(xp, xp.bincount(y_bins, minlength=regions * high))
+    x_starts = _starts_of(xp, xp.bincount(x_bins, minlength=regions * wide))
+    y_counts, x_counts = y_starts[1:] - y_starts[:-1], x_starts[1:] - x_starts[:-1]
+
+    def of_bins(numbers: Array, *shape: int) -> Array:
+        return xp.broadcast_to(numbers.reshape(*shape), bins).reshape(-1)
+
+    # first the rows that each bin reads, then the pixels in each of these rows: no division for any of them
+    rows_read, columns_read = of_bins(y_counts, regions, high, 1), of_bins(x_counts, regions, 1, wide)
+    owners, y = entries_of(xp, rows_read)
+    y += of_bins(y_starts[:-1], regions, high, 1).take(owners)
+    lines, x = entries_of(xp, columns_read.take(owners))
+    x += of_bins(x_starts[:-1], regions, 1, wide).take(owners).take(lines)
+    weights = by_row[y_bins, ys].take(y).take(lines) * by_column[x_bins, xs].take(x)
+    first = (of_bins(images, *images.shape).take(owners) * height + ys.take(y)) * width
+    starts = _starts_of(xp, rows_read * columns_read)
+    return RowSampler(xp, starts, first.take(lines) + xs.take(x), weights, image_count * height * width)
+
+
+def _starts_of(xp: Any, counts: Array) -> Array:
+    """The number of the first entry of each owner, and behind the last one's the number of all."""
+    starts = xp.zeros(len(counts) + 1, "int64")
+    xp.cumsum(counts, out=starts[1:])
+    return starts
 
 
 def entries_of(xp: Any, counts: Array) -> tuple[Array, Array]:
     """For owners with `counts` entries each: the owner of every entry, and its number within the owner's."""
-    ends = xp.cumsum(counts)
-    number = xp.arange(int(counts.sum()))
-    owners = xp.searchsorted(ends, number, side="right")  # CuPy's repeat takes no array of counts
-    return owners, number - (ends - counts)[owners]
+    starts = _starts_of(xp, counts)
+    number = xp.arange(int(starts[-1]))
+    if xp is np:
+        owners = np.arange(len(counts)).repeat(counts)
+    else:
+        owners = xp.searchsorted(starts[1:], number, side="right")  # CuPy's repeat takes no array of counts
+    number -= starts[:-1].take(owners)
+    return owners, number
 
 
 def bilinear_corners(xp: Any, y: Array, x: Array, height: int, width: int) -> Any:

@@ -136,9 +136,11 @@ def _(
     out = xp.full((count, priors, X.shape[2]), mismatch_value, X.dtype)
     if len(X):
         # the object that a prior answers for, among those of its image; most priors answer for none
-        images, places = xp.nonzero(matched)
-        starts = xp.asarray(np.array(X_lod[-1][:-1], np.int64))
-        out[images, places] = X[starts[images] + MatchIndices[images, places], places % X.shape[1]]
+        flat = xp.flatnonzero(matched)
+        images, places = xp.divmod(flat, priors)
+        rows = xp.asarray(np.array(X_lod[-1][:-1], np.int64))[images] + MatchIndices.reshape(-1)[flat]
+        found = rows * X.shape[1] + places % X.shape[1]
+        out.reshape(-1, X.shape[2])[flat] = X.reshape(-1, X.shape[2]).take(found, axis=0)
     weights = matched.astype(np.float32)
     if NegIndices is not None and len(NegIndices):
         images = np.repeat(np.arange(count), np.diff(NegIndices_lod[-1]))

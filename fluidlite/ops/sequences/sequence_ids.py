@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import math
 from typing import Any
 
 import numpy as np
@@ -160,6 +161,7 @@ class _ImageLines:
         starts = offsets[image] + (np.arange(len(image)) - rows[image]) * widths[image]
         channel = np.arange(channels) * (heights * widths)[image][:, None]
         column = np.arange(int(widths.max(initial=0)))
+        self.narrowest = int(self.widths.min(initial=len(column)))
         self.is_there = column < self.widths
         self.places = np.where(self.is_there, (starts[:, None] + channel)[:, :, None] + column, 0)
 
@@ -178,14 +180,23 @@ def _(
     numbers = X.ravel() if X.size else xp.zeros(1, X.dtype)
     scores = xp.where(xp.asarray(lines.is_there), numbers.take(xp.asarray(lines.places)), lowest)
     order = places_of_largest(xp, scores, min(count, scores.shape[2]))
-    found = xp.where(xp.arange(order.shape[2]) < xp.asarray(lines.widths), order, -1).astype(np.int32)
-    best = xp.where(found >= 0, xp.take_along_axis(scores, order, axis=2), X.dtype.type(0))
-    gap = (*found.shape[:2], count - found.shape[2])
-    sums = xp.cumsum(xp.concatenate((best, xp.zeros(gap, X.dtype)), axis=2), axis=2)
-    means = sums[:, :, xp.asarray(topks) - 1] / xp.asarray(topks, X.dtype)
-    positions = xp.concatenate((found, xp.full(gap, -1, np.int32)), axis=2)
-    shape = len(means), channel_num * len(topks)
-    return WithLod(means.reshape(shape), ROW_lod), positions.reshape(-1)
+    found = order.astype(np.int32)
+    best = scores.reshape(-1).take(_flat(xp, order, scores.shape[2]))
+    if lines.narrowest < order.shape[2]:
+        is_there = xp.arange(order.shape[2]) < xp.asarray(lines.widths)
+        found, best = xp.where(is_there, found, np.int32(-1)), xp.where(is_there, best, X.dtype.type(0))
+    if order.shape[2] < count:
+        gap = (*found.shape[:2], count - found.shape[2])
+        best = xp.concatenate((best, xp.zeros(gap, X.dtype)), axis=2)
+        found = xp.concatenate((found, xp.full(gap, -1, np.int32)), axis=2)
+    means = best.cumsum(axis=2)[:, :, xp.asarray(topks) - 1] / xp.asarray(topks, X.dtype)
+    return WithLod(means.reshape(len(means), channel_num * len(topks)), ROW_lod), found.reshape(-1)
+
+
+def _flat(xp: Any, order: Array, width: int) -> Array:
+    """Places in rows of a width, as places in all rows."""
+    lines = xp.arange(math.prod(order.shape[:-1])) * width
+    return order + lines.reshape(*order.shape[:-1], 1)
 
 
 @topk_avg.grad("X")
@@ -204,12 +215,16 @@ def _(
     count = max(topks)
     shape = len(lines.places), channel_num
     chosen, d = pos.reshape(*shape, count), dOut.reshape(*shape, len(topks))
-    shares = xp.stack(
-        [sum(d[:, :, i] / k for i, k in enumerate(topks) if k > rank) for rank in range(count)], axis=2
-    )
+    # rank r has a part in the means of more than r elements
+    parts = np.array([[(rank < k) / k for rank in range(count)] for k in topks], d.dtype)
+    shares = d @ xp.asarray(parts)
     # each element is chosen once at most
-    out, is_chosen = xp.zeros(X.size, d.dtype), chosen >= 0
+    out = xp.zeros(X.size, d.dtype)
     if X.size:
-        places = xp.take_along_axis(xp.asarray(lines.places), xp.maximum(chosen, 0).astype(np.int64), axis=2)
-        out[places[is_chosen]] = shares[is_chosen]
+        order = xp.maximum(chosen, 0)
+        places = xp.asarray(lines.places).reshape(-1).take(_flat(xp, order, lines.places.shape[2]))
+        if lines.narrowest < count:
+            is_there = chosen >= 0
+            places, shares = places[is_there], shares[is_there]
+        out[places] = shares
     return out.reshape(X.shape)

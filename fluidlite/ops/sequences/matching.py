@@ -183,8 +183,8 @@ def _(
             f"COLUMN with {InputChannel} channels have {images.sizes.sum()}"
         )
     unfolded = images.unfolded(xp, X)
-    out = (unfolded @ W.T).ravel()[xp.asarray(images.order(OutputChannel))]
-    kept = unfolded.ravel()[xp.asarray(images.order(W.shape[1]))]
+    out = (unfolded @ W.T).ravel().take(xp.asarray(images.order(OutputChannel)))
+    kept = unfolded.ravel().take(xp.asarray(images.order(W.shape[1])))
     return (
         WithLod(out.reshape(-1, 1), lengths_lod(images.windows * OutputChannel)),
         WithLod(kept.reshape(-1, 1), lengths_lod(images.windows * W.shape[1])),
@@ -213,10 +213,11 @@ def _(
 ) -> tuple[WithLod, Array]:
     images = _images(ROW_lod, COLUMN_lod, (InputChannel, KernelH, KernelW, StrideH, StrideW))
     count = len(images.source)
-    d, unfolded = xp.empty(dOut.size, dOut.dtype), xp.empty(Col.size, Col.dtype)
+    d = xp.empty(dOut.size, dOut.dtype)
     d[xp.asarray(images.order(OutputChannel))] = dOut.ravel()
-    unfolded[xp.asarray(images.order(W.shape[1]))] = Col.ravel()
-    d, unfolded = d.reshape(count, -1), unfolded.reshape(count, -1)
+    d = d.reshape(count, -1)
+    # what Col holds in another order: reading X again takes half as long as putting it back into this one
+    unfolded = images.unfolded(xp, X)
     # one number more, for what windows see outside of their image
     sums = xp.bincount(xp.asarray(images.source.ravel()), (d @ W).ravel(), len(X) + 1)
     return WithLod(sums[: len(X)].astype(X.dtype).reshape(X.shape), X_lod), d.T @ unfolded

@@ -291,7 +291,15 @@ def _(Condition: Spec) -> Spec:
 
 @where_index.kernel
 def _(xp: Any, Condition: Array) -> Array:
-    return xp.stack(xp.nonzero(Condition), axis=1).astype("int64")
+    # NumPy's nonzero takes three times as long over several dimensions as these divisions
+    places = xp.flatnonzero(Condition)
+    found = xp.empty((len(places), Condition.ndim), "int64")
+    for axis in range(Condition.ndim - 1, 0, -1):
+        before = places // Condition.shape[axis]
+        xp.subtract(places, before * Condition.shape[axis], out=found[:, axis])
+        places = before
+    found[:, :1] = places[:, None]
+    return found
 
 
 index_select = Op("index_select", "X Index -> Out", attrs={"dim": 0})

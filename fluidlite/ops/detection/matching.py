@@ -14,6 +14,7 @@ import numpy as np
 from fluidlite.base.dtypes import Array, VarType
 from fluidlite.base.errors import ShapeError
 from fluidlite.base.registry import Lod, Op, Spec, WithLod
+from fluidlite.ops.kernels.numbers import rows_and_columns
 from fluidlite.values.tensor import host
 
 # ---------------------------------------------------------------------- matches
@@ -137,7 +138,7 @@ def _(
     if len(X):
         # the object that a prior answers for, among those of its image; most priors answer for none
         flat = xp.flatnonzero(matched)
-        images, places = xp.divmod(flat, priors)
+        images, places = rows_and_columns(flat, priors)
         rows = xp.asarray(np.array(X_lod[-1][:-1], np.int64))[images] + MatchIndices.reshape(-1)[flat]
         found = rows * X.shape[1] + places % X.shape[1]
         out.reshape(-1, X.shape[2])[flat] = X.reshape(-1, X.shape[2]).take(found, axis=0)
@@ -216,6 +217,6 @@ def _(
         chosen = _largest(loss, np.ones(loss.shape, bool), np.full(len(loss), sample_size))
         # objects whose priors are easy count no longer, except as no negatives either
         matches = np.where(chosen, matches, -1)
-    images, negatives = np.nonzero(chosen & ~matched)
+    images, negatives = rows_and_columns(np.flatnonzero(chosen & ~matched), chosen.shape[1])
     lod = ((0, *np.cumsum(np.bincount(images, minlength=len(loss))).tolist()),)
     return WithLod(xp.asarray(negatives.astype(np.int32)[:, None]), lod), xp.asarray(matches)

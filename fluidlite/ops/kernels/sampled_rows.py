@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from fluidlite.base.dtypes import Array
+from fluidlite.ops.kernels.numbers import rows_and_columns
 
 __all__ = ["RowSampler", "bilinear_corners", "entries_of", "image_of_pixels", "pixels_of", "region_sampler"]
 
@@ -76,11 +77,11 @@ def region_sampler(xp: Any, images: Array, down: Array, across: Array, image_cou
     regions, high, height = down.shape
     wide, width = across.shape[1:]
     bins = (regions, high, wide)
-    by_row = down.reshape(-1, height)
-    by_column = across.reshape(-1, width)
+    by_row, by_column = down.reshape(-1), across.reshape(-1)
     # most weights are 0: a bin reads a few rows and columns of the image
-    y_bins, ys = xp.nonzero(by_row)
-    x_bins, xs = xp.nonzero(by_column)
+    y_places, x_places = xp.flatnonzero(by_row), xp.flatnonzero(by_column)
+    y_bins, ys = rows_and_columns(y_places, height)
+    x_bins, xs = rows_and_columns(x_places, width)
     y_starts = _starts_of(xp, xp.bincount(y_bins, minlength=regions * high))
     x_starts = _starts_of(xp, xp.bincount(x_bins, minlength=regions * wide))
     y_counts, x_counts = y_starts[1:] - y_starts[:-1], x_starts[1:] - x_starts[:-1]
@@ -94,7 +95,7 @@ def region_sampler(xp: Any, images: Array, down: Array, across: Array, image_cou
     y += of_bins(y_starts[:-1], regions, high, 1).take(owners)
     lines, x = entries_of(xp, columns_read.take(owners))
     x += of_bins(x_starts[:-1], regions, 1, wide).take(owners).take(lines)
-    weights = by_row[y_bins, ys].take(y).take(lines) * by_column[x_bins, xs].take(x)
+    weights = by_row.take(y_places).take(y).take(lines) * by_column.take(x_places).take(x)
     first = (of_bins(images, *images.shape).take(owners) * height + ys.take(y)) * width
     starts = _starts_of(xp, rows_read * columns_read)
     return RowSampler(xp, starts, first.take(lines) + xs.take(x), weights, image_count * height * width)

@@ -50,7 +50,8 @@ def _match_pairs(near: Array, rows: Array, values: Array, best: list[int], found
     """
     if any(value != value for value in found):
         return  # NaN is nearer than all numbers, and near to nothing
-    least, taken = float(_LEAST), []
+    least = float(_LEAST)
+    taken: list[int] = []
     turns = [(-value, row) for row, value in enumerate(found)]
     heapq.heapify(turns)
     while turns and -turns[0][0] > least and len(taken) < near.shape[1]:
@@ -217,6 +218,6 @@ def _(
         chosen = _largest(loss, np.ones(loss.shape, bool), np.full(len(loss), sample_size))
         # objects whose priors are easy count no longer, except as no negatives either
         matches = np.where(chosen, matches, -1)
-    images, negatives = rows_and_columns(np.flatnonzero(chosen & ~matched), chosen.shape[1])
+    images, negatives = np.nonzero(chosen & ~matched)
     lod = ((0, *np.cumsum(np.bincount(images, minlength=len(loss))).tolist()),)
     return WithLod(xp.asarray(negatives.astype(np.int32)[:, None]), lod), xp.asarray(matches)

@@ -185,8 +185,9 @@ def _blocks(operands: Operands, loop: TiledLoop) -> tuple[list[str], list[str], 
 
 
 def _is_even(loop: TiledLoop) -> bool:
-    """True if all blocks have the same size."""
-    return loop.walk.extent % loop.walk.chunk == 0
+    """True if all blocks have the same size, whatever the sizes of the feeds."""
+    rest = loop.walk.extent % loop.walk.chunk
+    return not isinstance(rest, Size) and rest == 0
 
 
 def _rest(operands: Operands, loop: TiledLoop) -> str:

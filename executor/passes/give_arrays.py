@@ -6,6 +6,7 @@ from dataclasses import replace
 
 from fluidlite.executor.plan.actions import Bound, Fresh
 from fluidlite.executor.plan.plan import Plan
+from fluidlite.executor.plan.sizes import about
 from fluidlite.executor.plan.steps import flat, substitute
 from fluidlite.executor.plan.values import Storage, Value
 from fluidlite.values.recycling import RecycledArrays
@@ -32,6 +33,6 @@ def give_arrays(plan: Plan) -> Plan:
 def _own(value: Value, plan: Plan) -> Value:
     maker = None
     # new memory is mapped page by page, which costs more than most operations on it
-    if value.nbytes >= RECYCLED:
+    if about(value.nbytes) >= RECYCLED:
         maker = Bound("array", Fresh(RecycledArrays, (value.shape, value.dtype)))
     return replace(value, number=plan.values.number(), storage=Storage.FRESH, maker=maker)

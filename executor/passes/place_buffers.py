@@ -9,7 +9,7 @@ from typing import Any
 from fluidlite.executor.plan.actions import CompiledRun
 from fluidlite.executor.plan.plan import BufferLayout, Move, Plan
 from fluidlite.executor.plan.pool import laid_out
-from fluidlite.executor.plan.sizes import plain
+from fluidlite.executor.plan.sizes import plain, same_shape
 from fluidlite.executor.plan.steps import Step
 from fluidlite.executor.plan.values import Storage, Value
 
@@ -62,7 +62,7 @@ def _reusable(step: Step, out: Value, index: int, last: dict[Value, int], placed
     for value in operands:
         if not isinstance(value, Value) or value.root not in placed or last.get(value.root) != index:
             continue
-        is_alike = value.shape == out.shape and value.dtype == out.dtype
+        is_alike = same_shape(value.shape, out.shape) and value.dtype == out.dtype
         is_whole = value.nbytes == value.root.nbytes
         if is_alike and is_whole and _is_only_view(value, action.operands):
             return value.root

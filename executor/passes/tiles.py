@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from fluidlite.executor.plan.actions import BlockSum, Bound, Elementwise, TiledLoop, Walk
-from fluidlite.executor.plan.sizes import about
+from fluidlite.executor.plan.sizes import about, same_shape
 from fluidlite.executor.plan.steps import Step, total_of
 from fluidlite.executor.plan.values import Storage, Value, ValueFactory
 from fluidlite.executor.run.team import team_of
@@ -84,7 +84,7 @@ class Chain:
     def _walk(self, size: int) -> Walk:
         steps = [step for step in self.run if step.elementwise is not None]
         operands = [item for step in steps for item in (*step.reads, *step.writes)]
-        if all(value.shape == self.shape or value.size == 1 for value in operands):
+        if all(same_shape(value.shape, self.shape) or value.size == 1 for value in operands):
             # nothing is broadcast along a dimension, so elements can be counted through, whatever the shape
             return Walk(True, size, BLOCK, self.shape)
         # whole rows: an operand that is broadcast along the rows is used as it is at every block

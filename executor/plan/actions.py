@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
-from fluidlite.executor.plan.sizes import Resolver, resolver
+from fluidlite.executor.plan.sizes import Resolver, about, resolver, same_shape
 from fluidlite.executor.plan.values import Value
 
 __all__ = [
@@ -397,8 +397,8 @@ class Walk:
 
     @property
     def is_whole(self) -> bool:
-        """True if there is one block, which is all of the arrays."""
-        return self.chunk >= self.extent
+        """True if there is one block, which is all of the arrays; several do for fewer elements, too."""
+        return bool(about(self.chunk) >= about(self.extent))
 
     @property
     def block(self) -> tuple[int, ...]:
@@ -409,7 +409,7 @@ class Walk:
 
     def takes_along(self, value: Value) -> bool:
         """True if the loop takes a block of this operand, not all of it at each block."""
-        if value.shape == self.shape:
+        if same_shape(value.shape, self.shape):
             return True
         if self.flat or value.shape is None or len(value.shape) != len(self.shape):
             return False

@@ -23,7 +23,18 @@ import numpy as np
 
 from fluidlite.ir.operator import Operator
 
-__all__ = ["Made", "Resolver", "Size", "SizeTable", "about", "holds_sizes", "plain", "resolver", "sizes_in"]
+__all__ = [
+    "Made",
+    "Resolver",
+    "Size",
+    "SizeTable",
+    "about",
+    "holds_sizes",
+    "plain",
+    "resolver",
+    "same_shape",
+    "sizes_in",
+]
 
 SMALLEST = (
     2  # 0 and 1 rows are special to many rules (nothing to do, broadcast): they have plans of their own
@@ -366,14 +377,17 @@ def _product(function: Any, left: Product | None, right: Product | None) -> Prod
         return None
     if function is operator.mul:
         return left[0] * right[0], tuple(sorted(left[1] + right[1]))
-    if not right[0] or left[0] % right[0]:
+    if not right[0]:
         return None
     rest = list(left[1])
     for number in right[1]:
         if number not in rest:
             return None
         rest.remove(number)
-    return (0, ()) if function is operator.mod else (left[0] // right[0], tuple(rest))
+    # a n // b n is a // b, and a n % b n is n times a % b
+    if rest and left[0] % right[0]:
+        return None
+    return (left[0] % right[0], right[1]) if function is operator.mod else (left[0] // right[0], tuple(rest))
 
 
 def _low(function: Callable[..., Any], operands: Sequence[Any]) -> float | None:
@@ -390,6 +404,16 @@ def _low(function: Callable[..., Any], operands: Sequence[Any]) -> float | None:
 def about(size: Any) -> Any:
     """A size (or a plain number) for a question of speed, whose answer may be another for other feeds."""
     return size.sizes.estimate(size) if isinstance(size, Size) else size
+
+
+def same_shape(one: Sequence[int] | None, other: Sequence[int] | None) -> bool:
+    """True if two shapes are equal; of shapes of different rank no size is asked.
+
+    Python compares tuples from the front: [batch, 8] with [8] would ask if the batch is 8.
+    """
+    if one is None or other is None:
+        return one is other
+    return len(one) == len(other) and one == other
 
 
 def plain(item: Any) -> Any:

@@ -39,7 +39,7 @@ def test_a_size_is_computed_again() -> None:
 def test_what_was_multiplied_is_found_again() -> None:
     (n, m) = SizeTable([6, 9]).inputs
     assert (n * m * 4) // (m * 2) is n * 2
-    assert (n * 12) % 4 == 0
+    assert (n * 12) % 4 == 0 and (n * 7) // (n * 2) == 3 and (n * 7) % (n * 2) is n
     assert n * m is m * n
 
 
@@ -327,6 +327,60 @@ def test_one_plan_for_many_batch_sizes() -> None:
     assert plan.exe._plans.made == 1
     # one binding, whose pool has grown
     assert len(plan.exe._plans.bounds()) == 1
+
+
+def pictures() -> Any:
+    x = fluid.data("x", [None, 8, 16, 16])
+    hidden = layers.relu(layers.elementwise_add(x, layers.tanh(layers.scale(x, 0.5))))
+    bias = layers.create_parameter([8, 16, 16], "float32", name="b")
+    pooled = layers.reduce_mean(layers.sigmoid(layers.elementwise_add(hidden, bias)), dim=[2, 3])
+    gates = layers.fc(layers.fc(pooled, 8, act="relu"), 8, act="sigmoid")
+    loss = layers.mean(layers.elementwise_mul(hidden, gates, axis=0))
+    fluid.optimizer.SGD(0.1).minimize(loss)
+    return loss
+
+
+def texts() -> Any:
+    x = fluid.data("x", [None, 8, 4, 4])
+    found = layers.im2sequence(x, filter_size=[4, 1])
+    return layers.reduce_sum(layers.sequence_pool(layers.fc(found, 3), "max"))
+
+
+def detections() -> Any:
+    x = fluid.data("x", [None, 8, 4, 4])
+    corners, scores = layers.reshape(x, [0, 32, 4]), layers.softmax(layers.reshape(x, [0, 4, 32]))
+    return layers.reduce_sum(layers.multiclass_nms(corners, scores, 0.0, 8, 4))
+
+
+@pytest.mark.parametrize("loops", ["off", "wait"])
+@pytest.mark.parametrize(
+    ("build", "shape", "size", "last"),
+    [
+        (pictures, (8, 16, 16), 32, 5),  # whole blocks of a loop, less than one in the last batch
+        (pictures, (8, 16, 16), 8, 3),  # as large as a layer
+        (texts, (8, 4, 4), 8, 3),  # more than pixels, and fewer
+        (detections, (8, 4, 4), 8, 3),
+        (chain, (64, 64), 24, 7),  # loops over rows
+        (loop, (4,), 512, 40),  # states that are kept for the gradient, large and small
+    ],
+)
+def test_a_short_last_batch_has_no_plan_of_its_own(
+    build: Callable[[], Any],
+    shape: tuple[int, ...],
+    size: int,
+    last: int,
+    loops: str,
+    flags: Callable[..., None],
+) -> None:
+    flags(fast_loops=loops)
+    fluid.default_startup_program().random_seed = 7
+    loss = build()
+    start = started()
+    plan, naive = Side(start, False), Side(start, True)
+    for rows in (size, size, last, size):
+        fed = {"x": np.random.RandomState(rows).rand(rows, *shape).astype("float32")}
+        np.testing.assert_allclose(plan.run(loss, fed), naive.run(loss, fed), rtol=1e-4)
+    assert plan.exe._plans.made == 1
 
 
 def test_sizes_that_were_equal_by_chance() -> None:

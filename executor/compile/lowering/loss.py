@@ -12,6 +12,7 @@ from fluidlite.base.dtypes import Array
 from fluidlite.executor.compile.emitter import CannotLower, Emitter, lowering
 from fluidlite.executor.compile.lowering.device import for_kernel, row_kernel, takes
 from fluidlite.executor.plan.actions import Bound, Call, Out, SetItem, When
+from fluidlite.executor.plan.sizes import about
 from fluidlite.executor.plan.values import Value
 from fluidlite.executor.run.rows import Labels, Softmax, SoftmaxGrad, SoftmaxLoss, SoftmaxLossGrad
 from fluidlite.ops.losses.sampling import hierarchical_sigmoid
@@ -236,7 +237,7 @@ def _(e: Emitter) -> None:
     flat = e.reshape(x, (x.size,))
     # a dot with ones adds in one float32 accumulator per lane: pairwise summation where many elements would
     # lose digits
-    if x.size <= 1 << 12:
+    if about(x.size) <= 1 << 12:
         e.call("dot", flat, ones(e, x.size, x.dtype), out=total)
     else:
         e.call("add.reduce", flat, out=total)

@@ -107,17 +107,20 @@ def _nothing(xp: Any, dtype: Any) -> WithLod:
 
 # ---------------------------------------------------------------------- by class
 def _check_boxes(op: str, BBoxes: Spec, Scores: Spec) -> None:
-    shapes = f"BBoxes{list(BBoxes.shape)} and Scores{list(Scores.shape)}"
+    def shapes() -> str:
+        """Both as text, for errors alone: a plan would take the batch for a number."""
+        return f"BBoxes{list(BBoxes.shape)} and Scores{list(Scores.shape)}"
+
     if len(BBoxes.shape) != 3 or len(Scores.shape) not in (2, 3):
         raise ShapeError(
-            f"op {op!r}: {shapes} do not fit, wanted [N, M, 4] and [N, classes, M], or [M, classes, 4] and "
+            f"op {op!r}: {shapes()} do not fit, wanted [N, M, 4] and [N, classes, M], or [M, classes, 4] and "
             f"[M, classes]"
         )
     if BBoxes.shape[2] not in (*_SIZES, -1):
-        raise ShapeError(f"op {op!r}: a box of {shapes} has {BBoxes.shape[2]} numbers, wanted 4, 8, ...")
+        raise ShapeError(f"op {op!r}: a box of {shapes()} has {BBoxes.shape[2]} numbers, wanted 4, 8, ...")
     boxes, scores = BBoxes.shape[1], Scores.shape[-1]
     if len(Scores.shape) == 3 and boxes != scores and -1 not in (boxes, scores):
-        raise ShapeError(f"op {op!r}: {shapes} do not fit: {boxes} boxes, {scores} scores")
+        raise ShapeError(f"op {op!r}: {shapes()} do not fit: {boxes} boxes, {scores} scores")
 
 
 def _nms_specs(op: str, BBoxes: Spec, Scores: Spec) -> tuple[Spec, Spec]:

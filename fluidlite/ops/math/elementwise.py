@@ -47,8 +47,9 @@ def broadcast(type: str, x: Spec, y: Spec, axis: int) -> tuple[int, ...]:
     """The shape of the result; ShapeError where the operands do not fit."""
     rank = max(len(x.shape), len(y.shape))
     # Y of as many dimensions as X stands where X does; Paddle puts it at the axis, and it reaches beyond X
-    differ = -1 not in x.shape + y.shape and x.shape != y.shape and {1} not in (set(x.shape), set(y.shape))
-    if differ and axis > 0 and len(x.shape) == len(y.shape):
+    # (lengths first: tuples would compare a batch with the numbers of a bias)
+    is_beside = axis > 0 and len(x.shape) == len(y.shape) and -1 not in x.shape + y.shape
+    if is_beside and x.shape != y.shape and {1} not in (set(x.shape), set(y.shape)):
         raise ShapeError(
             f"op {type!r}: Y{list(y.shape)} does not fit into X{list(x.shape)} from axis {axis} on"
         )

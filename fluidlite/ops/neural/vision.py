@@ -332,7 +332,8 @@ def _sequence_counts(
 def _(X: Spec, Y: Spec | None, kernels: list[int], strides: list[int], paddings: list[int]) -> Spec:
     n, c, h, w = _images("im2sequence", X)
     rows = -1
-    if Y is None and min(n, h, w) >= 0:
+    # (one by one: the least of them would compare the batch with the pixels)
+    if Y is None and -1 not in (n, h, w):
         down, across = _sequence_counts((h, w), kernels, strides, paddings)
         rows = n * down * across
     return Spec((rows, c * kernels[0] * kernels[1]), X.dtype, 1)

@@ -89,7 +89,10 @@ class Chain:
             return Walk(True, size, BLOCK, self.shape)
         # whole rows: an operand that is broadcast along the rows is used as it is at every block
         rows = self.shape[0]
-        return Walk(False, rows, max(1, BLOCK * rows // size), self.shape)
+        chunk = BLOCK * rows // size
+        # rounded up, it is at least one row of whatever size, which nobody has to ask
+        chunk = max(1, chunk) if isinstance(chunk, int) else -(-BLOCK * rows // size)
+        return Walk(False, rows, chunk, self.shape)
 
     def steps(self) -> list[Step]:
         """The loop as one step; the steps themselves where blocking would win nothing."""

@@ -383,6 +383,26 @@ def test_a_short_last_batch_has_no_plan_of_its_own(
     assert plan.exe._plans.made == 1
 
 
+@pytest.mark.parametrize("loops", ["off", "wait"])
+def test_images_of_many_sizes_have_one_plan(loops: str, flags: Callable[..., None]) -> None:
+    flags(fast_loops=loops)
+    fluid.default_startup_program().random_seed = 7
+    x = fluid.data("x", [None, 2, None, None])
+    wide = layers.conv2d(x, 4, 3, padding=1, act="relu")
+    small = layers.conv2d(layers.pool2d(wide, 2, pool_stride=2), 4, 3, padding=1)
+    gate = layers.sigmoid(layers.adaptive_pool2d(small, 1, "avg"))
+    grown = layers.resize_nearest(layers.tanh(layers.elementwise_mul(small, gate)), scale=2)
+    loss = layers.mean(layers.square(layers.concat([grown, wide], axis=1)))
+    fluid.optimizer.SGD(0.1).minimize(loss)
+    start = started()
+    plan, naive = Side(start, False), Side(start, True)
+    # higher than wide and wider than high, less than a block of rows and more
+    for shape in ((2, 2, 16, 24), (3, 2, 24, 16), (2, 2, 56, 64), (2, 2, 24, 24)):
+        fed = {"x": np.random.RandomState(3).rand(*shape).astype("float32")}
+        np.testing.assert_allclose(plan.run(loss, fed), naive.run(loss, fed), rtol=1e-4)
+    assert plan.exe._plans.made == 1
+
+
 def test_sizes_that_were_equal_by_chance() -> None:
     x, y = fluid.data("x", [None, 3]), fluid.data("y", [None, 3])
     out = layers.elementwise_add(layers.reduce_sum(x), layers.reduce_sum(y))

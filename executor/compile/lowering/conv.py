@@ -104,7 +104,7 @@ def _check_channels(e: Emitter, x: tuple[int, ...], w: Value, taken: int) -> Non
 
 def _check_places(e: Emitter, geometry: Geometry, places: tuple[int, ...]) -> None:
     """ShapeError where an image has no places left, which sizes of -1 keep back until a run."""
-    if min(places) <= 0:
+    if any(count <= 0 for count in places):
         given = [name for slot in ("Input", "Filter") for name in e.op.inputs[slot]]
         sizes = [list(plain(e.laid_need(slot).shape)) for slot in ("Input", "Filter")]
         raise ShapeError(

@@ -211,6 +211,13 @@ def _out_places(
     return _attr_places(len(spatial), attrs)
 
 
+def _scaled(size: int, scale: float) -> int:
+    # times a whole number, images of many sizes keep one plan
+    if float(scale).is_integer():
+        return size * int(scale)
+    return int(size * np.float32(scale))
+
+
 def _attr_places(dims: int, attrs: Mapping[str, Any]) -> list[int]:
     return [attrs[name] for name in ("out_d", "out_h", "out_w")[-dims:]]
 
@@ -229,7 +236,7 @@ def _shape_rule(type: str, dims: int) -> Callable[..., Spec]:
         if Scale is not None and not SizeTensor:
             found = [-1] * dims
         elif attrs["scale"] > 0 and not SizeTensor:
-            found = [-1 if size < 0 else int(size * np.float32(attrs["scale"])) for size in spatial]
+            found = [-1 if size < 0 else _scaled(size, attrs["scale"]) for size in spatial]
         else:
             found = [size if size > 0 else -1 for size in _attr_places(dims, attrs)]
         return X.with_shape(unturned(X.shape[0], channels, found, layout))

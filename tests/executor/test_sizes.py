@@ -310,6 +310,28 @@ def test_sizes_that_are_not_far_away_have_one_plan(threads: int, flags: Callable
     assert plan.exe._plans.made == 2
 
 
+def test_arrays_that_outlive_a_step_have_one_plan() -> None:
+    x = fluid.data("x", [3, None, 32])
+    x.stop_gradient = False
+    rnn = layers.StaticRNN()
+    with rnn.step():
+        memory = rnn.memory(
+            shape=[-1, 32], batch_ref=x, init_value=0.0, init_batch_dim_idx=0, ref_batch_dim_idx=1
+        )
+        state = layers.tanh(layers.elementwise_add(rnn.step_input(x), memory))
+        rnn.update_memory(memory, state)
+        rnn.step_output(state)
+    (grad,) = fluid.gradients(layers.mean(rnn()), x)
+    plan, naive = fluid.Executor(fluid.CPUPlace()), fluid.Executor(fluid.CPUPlace())
+    naive.naive = True
+    # 4096 bytes are 32 rows
+    for rows in (40, 8, 33, 31):
+        feed = {"x": np.random.RandomState(rows).rand(3, rows, 32).astype("float32")}
+        found, wanted = (exe.run(feed=feed, fetch_list=[grad])[0] for exe in (plan, naive))
+        np.testing.assert_allclose(found, wanted, rtol=1e-5)
+    assert plan._plans.made == 1
+
+
 def test_deterministic_steps_do_not_depend_on_those_before(flags: Callable[..., None]) -> None:
     flags(cpu_deterministic=True)
     loss = PROGRAMS["chain"][0]()

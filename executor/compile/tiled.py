@@ -185,7 +185,9 @@ def _blocks(operands: Operands, loop: TiledLoop) -> tuple[list[str], list[str], 
 
 
 def _is_even(loop: TiledLoop) -> bool:
-    """True if all blocks have the same size, whatever the sizes of the feeds."""
+    """True if all blocks have the same size, for every size that the plan serves: feeds of which it holds by
+    chance (lengths cut off at 128) would need a plan of their own, and the texts differ by one slice a block.
+    """
     rest = loop.walk.extent % loop.walk.chunk
     return not isinstance(rest, Size) and rest == 0
 

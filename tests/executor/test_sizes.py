@@ -332,6 +332,20 @@ def test_arrays_that_outlive_a_step_have_one_plan() -> None:
     assert plan._plans.made == 1
 
 
+def test_blocks_that_divide_the_elements_need_no_plan() -> None:
+    x = fluid.data("x", [None, 1024])
+    x.stop_gradient = False
+    out = layers.tanh(layers.scale(layers.tanh(x), 2.0))
+    (grad,) = fluid.gradients(out, x)
+    plan, naive = fluid.Executor(fluid.CPUPlace()), fluid.Executor(fluid.CPUPlace())
+    naive.naive = True
+    for rows in (70, 96, 33):
+        feed = {"x": np.random.RandomState(rows).rand(rows, 1024).astype("float32")}
+        found, wanted = (exe.run(feed=feed, fetch_list=[grad])[0] for exe in (plan, naive))
+        np.testing.assert_allclose(found, wanted, rtol=1e-5, atol=1e-6)
+    assert plan._plans.made == 1
+
+
 def test_deterministic_steps_do_not_depend_on_those_before(flags: Callable[..., None]) -> None:
     flags(cpu_deterministic=True)
     loss = PROGRAMS["chain"][0]()

@@ -332,14 +332,15 @@ def test_arrays_that_outlive_a_step_have_one_plan() -> None:
     assert plan._plans.made == 1
 
 
-def test_blocks_that_divide_the_elements_need_no_plan() -> None:
+def test_blocks_that_are_even_or_many_by_chance_have_one_plan() -> None:
     x = fluid.data("x", [None, 1024])
     x.stop_gradient = False
     out = layers.tanh(layers.scale(layers.tanh(x), 2.0))
     (grad,) = fluid.gradients(out, x)
     plan, naive = fluid.Executor(fluid.CPUPlace()), fluid.Executor(fluid.CPUPlace())
     naive.naive = True
-    for rows in (70, 96, 33):
+    # blocks of 32 rows: an uneven number, an even one, and less than one block
+    for rows in (70, 96, 33, 20):
         feed = {"x": np.random.RandomState(rows).rand(rows, 1024).astype("float32")}
         found, wanted = (exe.run(feed=feed, fetch_list=[grad])[0] for exe in (plan, naive))
         np.testing.assert_allclose(found, wanted, rtol=1e-5, atol=1e-6)

@@ -387,7 +387,10 @@ def _product(function: Any, left: Product | None, right: Product | None) -> Prod
     # a n // b n is a // b, and a n % b n is n times a % b
     if rest and left[0] % right[0]:
         return None
-    return (left[0] % right[0], right[1]) if function is operator.mod else (left[0] // right[0], tuple(rest))
+    if function is operator.mod:
+        remainder = left[0] % right[0]
+        return remainder, right[1] if remainder else ()
+    return left[0] // right[0], tuple(rest)
 
 
 def _low(function: Callable[..., Any], operands: Sequence[Any]) -> float | None:

@@ -286,6 +286,8 @@ where_index = Op("where_index", "Condition -> Out", lod=None)
 
 @where_index.shape
 def _(Condition: Spec) -> Spec:
+    if not Condition.shape:
+        raise ShapeError("op 'where_index': Condition is a single number, which has no places")
     return Spec((-1, len(Condition.shape)), VarType.INT64)
 
 

@@ -13,7 +13,7 @@ from fluidlite.base.addresses import address_of
 from fluidlite.base.dtypes import Array
 from fluidlite.executor.fast.first_runs import FirstRuns
 from fluidlite.executor.fast.onednn.library import OneDnnError, available, has_avx512
-from fluidlite.executor.fast.onednn.matmul import Gemm, MatmulKernel, gemm_of, matmul_kernel
+from fluidlite.executor.fast.onednn.matmul import Gemm, MatmulKernel, StackGemm, gemm_of, matmul_kernel
 from fluidlite.ops.kernels.gemm import adder, blas_cores
 
 __all__ = ["FastDescent", "FastProduct", "has_fast_product"]
@@ -89,7 +89,7 @@ class FastProduct:
         self.count = 0
         self.form: Any = None
         self.runs = FirstRuns(asked)
-        self.kernels: dict[Any, MatmulKernel | Gemm | None] = {}
+        self.kernels: dict[Any, MatmulKernel | Gemm | StackGemm | None] = {}
         """What computes each form of the arrays (shapes and strides) that is decided; None for NumPy."""
 
     def place(self, *arrays: Array) -> None:
@@ -102,7 +102,7 @@ class FastProduct:
             self.kernel = self.kernels.get(form)
         self._use(self.kernel)
 
-    def _use(self, kernel: MatmulKernel | Gemm | None) -> None:
+    def _use(self, kernel: MatmulKernel | Gemm | StackGemm | None) -> None:
         self.kernel = kernel
         if kernel is not None:
             self.addresses = tuple(map(address_of, self.arrays))
@@ -119,9 +119,9 @@ class FastProduct:
     def _decide(self) -> None:
         """Take what computes this run, and all later ones of the form if that is decided."""
         self.count += 1
-        left, right, _ = self.arrays
-        has_kernel = len(left) > _FEW_ROWS and (_is_turned(right) or not _is_turned(left))
-        work = max(left.size * right.shape[1], 1)
+        left, right, out = self.arrays
+        has_kernel = out.ndim == 2 and len(left) > _FEW_ROWS and (_is_turned(right) or not _is_turned(left))
+        work = max(left.size * right.shape[-1], 1)
         is_early = has_kernel and self.runs.is_early(self.form, min(_WORTH // work, _RUNS))
         if self.count < self.asked:
             return
@@ -177,14 +177,14 @@ def _made(left: Array, right: Array, out: Array) -> MatmulKernel | None:
 
 
 def _is_faster(left: Array, right: Array, out: Array) -> bool:
-    if left.ndim != 2 or right.ndim != 2:
+    if left.ndim < 2 or right.ndim < 2:
         return False
-    (rows, depth), columns = left.shape, right.shape[1]
+    (rows, depth), columns = left.shape[-2:], right.shape[-1]
     if not _is_fast(rows, depth, columns, _is_turned(right)):
         return False
     return bool(left.dtype == right.dtype == out.dtype == np.float32)
 
 
 def _is_turned(matrix: Array) -> bool:
-    """True for a matrix that is transposed to how it lies in memory."""
-    return matrix.strides[0] < matrix.strides[1]
+    """True for a matrix, or a stack of some, that is transposed to how it lies in memory."""
+    return matrix.strides[-2] < matrix.strides[-1]

@@ -10,10 +10,10 @@ from fluidlite.executor.fast.onednn.fixed_product import LyingProducts
 from fluidlite.executor.fast.products import FastDescent, FastProduct, has_fast_product
 from fluidlite.executor.plan.actions import Bound, Call, Fresh, Out
 from fluidlite.executor.plan.plan import Plan
-from fluidlite.executor.plan.sizes import about
+from fluidlite.executor.plan.sizes import about, same_shape
 from fluidlite.executor.plan.steps import Product, Step, in_bodies, product_of
 from fluidlite.executor.plan.values import Transpose, Value
-from fluidlite.executor.run.products import DESCENT, ProductCut, ProductForm, SharedProducts
+from fluidlite.executor.run.products import DESCENT, ProductCut, ProductForm, SharedProducts, stack_axis
 
 __all__ = ["share_products"]
 
@@ -201,10 +201,11 @@ def _cut_of(product: Product, threads: int) -> ProductCut | None:
     if left is None or right is None or out is None or len(left) < 2 or len(left) != len(out):
         return None
     # at least two rows (or matrices of a stack) for each member of the team: less is not worth waking it
+    if product.function == "matmul" and len(right) > 2:
+        is_cut = stack_axis(tuple(map(about, out)), threads) is not None
+        return ProductCut.STACK if is_cut and same_shape(left[:-2], right[:-2]) else None
     if all(about(extent) < 2 * threads for extent in (out if len(out) == 2 else out[:1])):
         return None
-    if product.function == "matmul" and len(right) > 2:
-        return ProductCut.STACK
     # the operand that is not cut is packed by every member: let it be the smaller one
     by_columns = len(out) == 2 and about(out[1]) > about(out[0])
     return ProductCut.COLUMNS if by_columns else ProductCut.ROWS
@@ -228,10 +229,11 @@ def _pays(products: Sequence[Product]) -> bool:
 
 
 def _is_faster(product: Product) -> bool:
-    """True if another kernel than NumPy's is the faster one for all of a product."""
+    """True if another kernel than NumPy's is the faster one for all of a product, or for all of a stack."""
     left = product.left.shape
+    right = product.right.shape
     out = product.out.shape
-    if left is None or out is None or len(left) != 2 or len(out) != 2:
+    if left is None or right is None or out is None or min(map(len, (left, right, out))) < 2:
         return False
-    rows, depth, columns = map(about, (*left, out[1]))
+    rows, depth, columns = map(about, (*left[-2:], out[-1]))
     return has_fast_product(rows, depth, columns, _is_turned(product.right), product.out.dtype)

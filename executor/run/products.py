@@ -21,6 +21,7 @@ __all__ = [
     "PartialProduct",
     "PlainProduct",
     "SharedProducts",
+    "stack_axis",
 ]
 
 
@@ -42,8 +43,20 @@ class ProductCut(Enum):
         if self is ProductCut.COLUMNS:
             columns = pieces(out.shape[1], parts)[part]
             return left, right[:, columns], out[:, columns]
-        rows = pieces(len(out), parts)[part]
-        return left[rows], right[rows] if self is ProductCut.STACK else right, out[rows]
+        if self is ProductCut.ROWS:
+            rows = pieces(len(out), parts)[part]
+            return left[rows], right, out[rows]
+        axis = stack_axis(out.shape, parts) or 0
+        own = (slice(None),) * axis + (pieces(out.shape[axis], parts)[part],)
+        return left[own], right[own], out[own]
+
+
+def stack_axis(shape: Sequence[int], parts: int) -> int | None:
+    """The dimension of a stack of matrices that is cut in parts of two matrices or more: that of samples, or
+    of the heads of a single one; None where there is none.
+    """
+    extents = enumerate(shape[:-2])
+    return next((axis for axis, extent in extents if extent >= 2 * parts), None)
 
 
 class PartialProduct(Protocol):

@@ -149,14 +149,31 @@ def test_other_arrays_and_sizes_come_and_go(name: str) -> None:
         np.testing.assert_array_equal(out, x @ weight)
 
 
-def test_stacks() -> None:
-    left, right = (RANDOM.integers(-4, 5, shape).astype("float32") for shape in ((5, 7, 30), (5, 30, 9)))
-    out, flat = np.empty((5, 7, 9), "float32"), np.empty((5, 7, 9), "float32")
-    SharedProducts(np, [ProductForm(cut=ProductCut.STACK), ProductForm(cut=ProductCut.ROWS)], 2)(
-        left, right, out, left, right[0], flat
-    )
-    np.testing.assert_array_equal(out, left @ right)
-    np.testing.assert_array_equal(flat, left @ right[0])
+@pytest.mark.parametrize("members", [1, 2])
+@pytest.mark.parametrize("name", MAKERS)
+def test_stacks(name: str, members: int) -> None:
+    def numbers(*shape: int) -> np.ndarray:
+        return RANDOM.integers(-4, 5, shape).astype("float32")
+
+    stack, by_one = (ProductForm(MAKERS[name], cut=cut) for cut in (ProductCut.STACK, ProductCut.ROWS))
+    left, right = numbers(5, 70, 64), numbers(5, 64, 90)
+    out, flat = np.empty((5, 70, 90), "float32"), np.empty((5, 70, 90), "float32")
+    products = SharedProducts(np, [stack, by_one], members)
+    for _ in range(3):
+        out.fill(np.nan)
+        flat.fill(np.nan)
+        products(left, right, out, left, right[0], flat)
+        np.testing.assert_array_equal(out, left @ right)
+        np.testing.assert_array_equal(flat, left @ right[0])
+    # heads of one sample, and of some, as they lie beside each other in rows of words
+    for samples in (1, 3):
+        words, keys = (numbers(samples, 80, 4, 64).transpose(0, 2, 1, 3) for _ in range(2))
+        weights = np.empty((samples, 4, 80, 80), "float32")
+        heads = SharedProducts(np, [stack], members)
+        for _ in range(3):
+            weights.fill(np.nan)
+            heads(words, keys.swapaxes(2, 3), weights)
+            np.testing.assert_array_equal(weights, words @ keys.swapaxes(2, 3))
 
 
 @pytest.mark.parametrize("members", [1, 2, 3])

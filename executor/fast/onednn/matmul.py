@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import functools
+import itertools
+import operator
 from collections.abc import Sequence
 from ctypes import c_char, c_float, c_int64, c_void_p
 from typing import Any
@@ -20,7 +22,7 @@ from fluidlite.executor.fast.onednn.primitive import (
 )
 from fluidlite.ops.kernels.gemm import Lying, Operand, operands
 
-__all__ = ["Gemm", "MatmulKernel", "gemm_of", "matmul_kernel"]
+__all__ = ["Gemm", "MatmulKernel", "StackGemm", "gemm_of", "matmul_kernel"]
 
 _FLOAT = 4  # bytes
 
@@ -61,9 +63,23 @@ class Gemm:
         checked(self._call(*self._head, _real(factor), *matrices), "product of matrices")
 
 
-def gemm_of(left: Array, right: Array, out: Array, *, adds: bool = False) -> Gemm | None:
-    """The product of matrices of float32, which with `adds` adds to what `out` holds; None where the library
-    cannot read them as they lie.
+class StackGemm:
+    """The same for stacks of matrices, one after the other."""
+
+    def __init__(self, gemm: Gemm, offsets: Sequence[tuple[int, int, int]]) -> None:
+        self.gemm = gemm
+        self.offsets = offsets
+        """In bytes, of the three matrices of each product."""
+
+    def run(self, left: int, right: int, out: int) -> None:
+        """Compute, on the calling thread alone, with stacks at these addresses."""
+        for first, second, third in self.offsets:
+            self.gemm.run(left + first, right + second, out + third)
+
+
+def gemm_of(left: Array, right: Array, out: Array, *, adds: bool = False) -> Gemm | StackGemm | None:
+    """The product of matrices of float32, or of stacks of them, which with `adds` adds to what `out` holds;
+    None where the library cannot read them as they lie.
     """
     ends = ((array.shape, array.strides) for array in (left, right, out))
     return _gemm_of(*ends, adds=adds)
@@ -71,9 +87,27 @@ def gemm_of(left: Array, right: Array, out: Array, *, adds: bool = False) -> Gem
 
 # the layers of a network are alike
 @functools.lru_cache(1024)
-def _gemm_of(left: Lying, right: Lying, out: Lying, *, adds: bool) -> Gemm | None:
-    lying = operands(left, right, out, item=_FLOAT)
-    return None if lying is None else Gemm(lying, (*left[0], right[0][1]), adds)
+def _gemm_of(left: Lying, right: Lying, out: Lying, *, adds: bool) -> Gemm | StackGemm | None:
+    matrices = [(shape[-2:], strides[-2:]) for shape, strides in (left, right, out)]
+    lying = operands(*matrices, item=_FLOAT)
+    if lying is None:
+        return None
+    gemm = Gemm(lying, (*left[0][-2:], right[0][-1]), adds)
+    extents = out[0][:-2]
+    if not extents:
+        return gemm
+    steps = [_steps(each, extents) for each in (left, right, out)]
+    places = list(itertools.product(*map(range, extents)))
+    a, b, c = ([sum(map(operator.mul, place, own)) for place in places] for own in steps)
+    return StackGemm(gemm, list(zip(a, b, c, strict=True)))
+
+
+def _steps(lying: Lying, extents: Sequence[int]) -> Sequence[int]:
+    """The bytes from one matrix to the next along each dimension of a stack; 0 where one serves all."""
+    shape, strides = lying
+    missing = len(extents) - (len(shape) - 2)
+    own = [0 if extent == 1 else step for extent, step in zip(shape[:-2], strides, strict=False)]
+    return (*(0,) * missing, *own)
 
 
 def matmul_kernel(left: Array, right: Array, out: Array) -> MatmulKernel:

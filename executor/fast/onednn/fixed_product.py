@@ -20,7 +20,7 @@ import numpy as np
 from fluidlite.base.addresses import address_of
 from fluidlite.base.dtypes import Array
 from fluidlite.executor.fast.onednn.library import OneDnnError, available, engine
-from fluidlite.executor.fast.onednn.matmul import Gemm, gemm_of
+from fluidlite.executor.fast.onednn.matmul import Gemm, StackGemm, gemm_of
 from fluidlite.executor.fast.onednn.primitive import (
     BIAS,
     DST,
@@ -288,7 +288,7 @@ class _Part(NamedTuple):
 
     number: int
     columns: slice
-    gemm: Gemm
+    gemm: Gemm | StackGemm
     there: int
 
 

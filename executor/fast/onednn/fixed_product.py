@@ -56,7 +56,9 @@ _FLOAT = 4  # bytes
 
 
 def has_fixed_product(rows: int, depth: int, columns: int, dtype: Any) -> bool:
-    """True if products of such sizes are faster with a weight that is laid out once."""
+    """True if products of such sizes with a weight that stays as it is are faster by these objects than by
+    BLAS.
+    """
     if not 1 < rows <= _MOST_ROWS or rows * depth * columns < _LEAST_WORK or dtype != np.float32:
         return False
     return available() and _has_blocks(min(rows, _AT_ONCE), depth, columns)

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import functools
-import itertools
-import operator
 from collections.abc import Sequence
 from ctypes import c_char, c_float, c_int64, c_void_p
 from typing import Any
+
+import numpy as np
 
 from fluidlite.base.dtypes import Array
 from fluidlite.executor.fast.onednn.library import checked, engine, library, stream
@@ -66,15 +66,16 @@ class Gemm:
 class StackGemm:
     """The same for stacks of matrices, one after the other."""
 
-    def __init__(self, gemm: Gemm, offsets: Sequence[tuple[int, int, int]]) -> None:
+    def __init__(self, gemm: Gemm, offsets: Array) -> None:
         self.gemm = gemm
+        # as an array: of large batches of ever new lengths, numbers of Python's would fill the memory
         self.offsets = offsets
-        """In bytes, of the three matrices of each product."""
+        """In bytes (products, 3), of the three matrices of each product."""
 
     def run(self, left: int, right: int, out: int) -> None:
         """Compute, on the calling thread alone, with stacks at these addresses."""
-        for first, second, third in self.offsets:
-            self.gemm.run(left + first, right + second, out + third)
+        for addresses in (self.offsets + (left, right, out)).tolist():
+            self.gemm.run(*addresses)
 
 
 def gemm_of(left: Array, right: Array, out: Array, *, adds: bool = False) -> Gemm | StackGemm | None:
@@ -96,10 +97,9 @@ def _gemm_of(left: Lying, right: Lying, out: Lying, *, adds: bool) -> Gemm | Sta
     extents = out[0][:-2]
     if not extents:
         return gemm
-    steps = [_steps(each, extents) for each in (left, right, out)]
-    places = list(itertools.product(*map(range, extents)))
-    a, b, c = ([sum(map(operator.mul, place, own)) for place in places] for own in steps)
-    return StackGemm(gemm, list(zip(a, b, c, strict=True)))
+    steps = np.array([_steps(each, extents) for each in (left, right, out)], np.int64)
+    places = np.indices(extents, np.int64).reshape(len(extents), -1)
+    return StackGemm(gemm, places.T @ steps.T)
 
 
 def _steps(lying: Lying, extents: Sequence[int]) -> Sequence[int]:

@@ -23,6 +23,7 @@ from fluidlite.executor.cuda.tables import DeviceRowSums
 from fluidlite.executor.fast.batch_norm import FastBatchNorm
 from fluidlite.executor.fast.conv import FastConv, explained
 from fluidlite.executor.fast.pool import FastPool
+from fluidlite.executor.fast.products import FastSharedProducts
 from fluidlite.executor.passes import PASSES
 from fluidlite.executor.plan.actions import Chained, Fresh
 from fluidlite.executor.plan.plan import CompiledPlan, Plan
@@ -144,6 +145,7 @@ _EXPLAINED: dict[Any, Callable[..., str]] = {
     FastPool: lambda *_: "oneDNN; NumPy where a largest element is sought among NaN or infinities",
     FastBatchNorm: lambda *_: "oneDNN",
     SharedProducts: SharedProducts.explained,
+    FastSharedProducts: SharedProducts.explained,
     convolutions.device_conv: convolutions.explained,
     DeviceAccuracy: DeviceAccuracy.explained,
     DeviceAttention: DeviceAttention.explained,

@@ -291,7 +291,7 @@ class Operands:
         """
         target = names.get(out) or self.text(out)
         dtype = _operand_dtype(action.operands, out)
-        is_limit = action.function in ("maximum", "minimum") and dtype == out.dtype
+        is_limit = action.is_limit and dtype == out.dtype
         filled = shape if is_limit and shape and FEW <= about(math.prod(shape)) <= MANY else None
         items = []
         for item in action.operands:

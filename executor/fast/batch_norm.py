@@ -6,13 +6,15 @@ from typing import Any
 
 import numpy as np
 
+from fluidlite.base.addresses import address_of
 from fluidlite.base.dtypes import Array
 from fluidlite.executor.fast.first_runs import FirstRuns
+from fluidlite.executor.fast.machine import NOW, Calls, SharedCalls
 from fluidlite.executor.fast.onednn.library import available
 from fluidlite.executor.fast.onednn.norm import norm_kernel
 from fluidlite.executor.run.batch_norm import SharedBatchNorm
 from fluidlite.executor.run.image_kernels import NormForm
-from fluidlite.executor.run.team import on_team, pieces
+from fluidlite.executor.run.team import pieces
 
 __all__ = ["FastBatchNorm", "has_fast_batch_norm"]
 
@@ -48,19 +50,21 @@ class FastBatchNorm(SharedBatchNorm):
         }
         self.channels = channels
         self._runs = FirstRuns(form.asked, self.size > _LARGE_AT_ONCE)
-        self._variance = np.empty(channels, np.float32)
+        self._mean, self._variance = np.empty((2, channels), np.float32)
+        self._moments = np.empty((2, len(self.sums), channels), np.float32)
+        self._first, self._second = SharedCalls(threads), SharedCalls(threads)
         self._spare = (np.empty(channels, np.float32), np.empty(channels, np.float32))
 
     def _by_batch(self, x: Array, scale: Array, bias: Array, y: Array) -> tuple[Array, Array]:
         if self._runs.is_early("train"):
             return super()._by_batch(x, scale, bias, y)
-        mean, variance = np.empty_like(self._variance), self._variance
+        mean, variance = self._mean, self._variance
         weights = np.ascontiguousarray(scale), np.ascontiguousarray(bias)
         if len(self.sums) > 1:
             self._statistics(x, y, mean, variance, weights)
             self._infer(x, y, (mean, variance), weights)
         else:
-            self.whole.train(x, y, mean, variance, *weights)
+            self.whole.train(NOW, x, y, mean, variance, *weights)
         return mean, variance
 
     def _statistics(
@@ -71,18 +75,18 @@ class FastBatchNorm(SharedBatchNorm):
         Of 50,000 rows in one go the mean is wrong by 1e-5 deviations, and 1e-4 where it is 10 of them; by
         4096 rows, put together in double precision, by a tenth of that and less.
         """
-        means, variances = np.empty((2, len(self.sums), self.channels), np.float32)
+        means, variances = self._moments
         rows, results = (array.reshape(-1, self.channels) for array in (x, y))
         members = len(self.parts) if self.size >= _SPLIT else 1
         shared = pieces(len(self.sums), members)
 
-        def work(t: int) -> None:
+        def work(calls: Calls, t: int) -> None:
             for i in range(shared[t].start, shared[t].stop):
                 part = self.sums[i]
                 kernel = self._sum_kernels[part.stop - part.start]
-                kernel.train(rows[part], results[part], means[i], variances[i], *weights)
+                kernel.train(calls, rows[part], results[part], means[i], variances[i], *weights)
 
-        on_team(members, work)
+        self._first.run(tuple(map(address_of, (x, y, *weights))), members, work)
         shares = np.array([[part.stop - part.start] for part in self.sums]) / self.elements
         mean[...] = (shares * means).sum(axis=0)
         # the parts' variances, and how far their means are from the whole's
@@ -93,11 +97,12 @@ class FastBatchNorm(SharedBatchNorm):
     ) -> None:
         rows, results = (array.reshape(-1, self.channels) for array in (x, y))
 
-        def work(t: int) -> None:
+        def work(calls: Calls, t: int) -> None:
             part = self.parts[t]
-            self.kernels[t].infer(rows[part], results[part], *statistics, *weights)
+            self.kernels[t].infer(calls, rows[part], results[part], *statistics, *weights)
 
-        on_team(len(self.parts), work)
+        key = tuple(map(address_of, (x, y, *statistics, *weights)))
+        self._second.run(key, len(self.parts), work)
 
     def infer(self, x: Array, scale: Array, bias: Array, mean: Array, variance: Array, y: Array) -> None:
         """y = x normalised by given statistics."""

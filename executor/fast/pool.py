@@ -10,8 +10,10 @@ from typing import Any
 
 import numpy as np
 
+from fluidlite.base.addresses import address_of
 from fluidlite.base.dtypes import Array
 from fluidlite.executor.fast.first_runs import FirstRuns
+from fluidlite.executor.fast.machine import Calls, SharedCalls
 from fluidlite.executor.fast.onednn.library import OneDnnError, available
 from fluidlite.executor.fast.onednn.pool import PoolKernel
 from fluidlite.executor.run.convolutions import SharedPool
@@ -54,6 +56,7 @@ class FastPool(ImagePool):
         self.parts = pieces(shape[0], max(1, min(threads, shape[0])))
         sizes = [part.stop - part.start for part in self.parts]
         self.kernels: list[PoolKernel] = []
+        self._shared = SharedCalls(len(sizes))
         self._makes = [partial(PoolKernel, (size, *shape[1:]), form.pooling, is_last) for size in sizes]
         self._runs = FirstRuns(form.asked, math.prod(shape) > _LARGE_AT_ONCE)
         self._takes = [False] * len(sizes)
@@ -97,8 +100,8 @@ class FastPool(ImagePool):
             self.portable.backward(x, pooled, d, out, True)
             return
 
-        def work(t: int) -> None:
+        def work(calls: Calls, t: int) -> None:
             part = self.parts[t]
-            self.kernels[t].backward(d[part], out[part])
+            self.kernels[t].backward(calls, d[part], out[part])
 
-        on_team(len(self.parts), work)
+        self._shared.run((address_of(d), address_of(out)), len(self.parts), work)

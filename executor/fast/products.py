@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
-from functools import partial
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -12,11 +11,13 @@ import numpy as np
 from fluidlite.base.addresses import address_of
 from fluidlite.base.dtypes import Array
 from fluidlite.executor.fast.first_runs import FirstRuns
+from fluidlite.executor.fast.machine import Calls, SharedCalls
 from fluidlite.executor.fast.onednn.library import OneDnnError, available, has_avx512
 from fluidlite.executor.fast.onednn.matmul import Gemm, MatmulKernel, StackGemm, gemm_of, matmul_kernel
+from fluidlite.executor.run.products import ProductForm, SharedProducts
 from fluidlite.ops.kernels.gemm import adder, blas_cores
 
-__all__ = ["FastDescent", "FastProduct", "has_fast_product"]
+__all__ = ["FastDescent", "FastProduct", "FastSharedProducts", "has_fast_product"]
 
 # Measured on one thread, 137 shapes of 1 to 400 x 10 to 1000 x 10 to 1000: from a million multiply-adds on
 # oneDNN takes 0.3 to 1.1 of OpenBLAS's time, 0.87 in the middle; below, OpenBLAS has kernels for small
@@ -107,6 +108,18 @@ class FastProduct:
         if kernel is not None:
             self.addresses = tuple(map(address_of, self.arrays))
 
+    @property
+    def is_machine_code(self) -> bool:
+        """True if nothing but the library computes each run, as long as the arrays are the same."""
+        return self.is_decided and self.kernel is not None
+
+    def call(self, calls: Calls) -> None:
+        """Call the library, or have it called."""
+        if isinstance(self.kernel, MatmulKernel):
+            calls.primitive(self.kernel.primitive, *self.addresses)
+        elif self.kernel is not None:
+            calls.product(self.kernel, *self.addresses)
+
     def run(self) -> None:
         """out = left @ right"""
         if not self.is_decided:
@@ -150,6 +163,17 @@ class FastDescent:
         left, right, out, self.rate = self.arrays = arrays
         self.add: Callable[[float], object] = adder(left, right, out)
         self.is_decided = not (self.can_be_fast and _is_faster(left, right, out))
+        self.gemm: Gemm | StackGemm | None = None
+
+    @property
+    def is_machine_code(self) -> bool:
+        """True if nothing but the library computes each run, as long as the arrays are the same."""
+        return self.gemm is not None
+
+    def call(self, calls: Calls) -> None:
+        """Call the library, or have it called."""
+        assert self.gemm is not None
+        calls.product(self.gemm, *map(address_of, self.arrays[:3]), rate=self.rate)
 
     def run(self) -> None:
         """Move out."""
@@ -162,10 +186,41 @@ class FastDescent:
         if self.count < self.asked:
             return
         *matrices, _ = self.arrays
-        gemm = gemm_of(*matrices, adds=True)
+        self.gemm = gemm_of(*matrices, adds=True)
         self.is_decided = True
-        if gemm is not None:
-            self.add = partial(gemm.run, *map(address_of, matrices))
+        if self.gemm is not None:
+            places = tuple(map(address_of, matrices))
+            gemm = self.gemm
+            self.add = lambda factor: gemm.run(*places, factor=factor)
+
+
+class FastSharedProducts(SharedProducts):
+    """`SharedProducts` whose products are all `FastProduct`s or `FastDescent`s: as soon as the library
+    computes all of them, the team shares its calls.
+    """
+
+    def __init__(self, xp: Any, forms: Sequence[ProductForm], members: int) -> None:
+        super().__init__(xp, forms, members)
+        self.shared = SharedCalls(members)
+        self.is_machine_code = False
+
+    def _place(self, number: int, arrays: Sequence[Array]) -> None:
+        super()._place(number, arrays)
+        self.is_machine_code = False
+        self.shared.forget()
+
+    def _compute(self) -> None:
+        if self.is_machine_code:
+            self.shared.run(None, self.members, self._call)
+            return
+        super()._compute()
+        parts: Sequence[Sequence[Any]] = self.parts
+        self.is_machine_code = all(product.is_machine_code for part in parts for product in part)
+
+    def _call(self, calls: Calls, number: int) -> None:
+        part: Sequence[Any] = self.parts[number]
+        for product in part:
+            product.call(calls)
 
 
 def _made(left: Array, right: Array, out: Array) -> MatmulKernel | None:

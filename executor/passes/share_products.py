@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 
 from fluidlite.executor.fast.onednn.fixed_product import LyingProducts
-from fluidlite.executor.fast.products import FastDescent, FastProduct, has_fast_product
+from fluidlite.executor.fast.products import FastDescent, FastProduct, FastSharedProducts, has_fast_product
 from fluidlite.executor.plan.actions import Bound, Call, Fresh, Out
 from fluidlite.executor.plan.plan import Plan
 from fluidlite.executor.plan.sizes import about, same_shape
@@ -108,7 +108,8 @@ class _Sharing:
         forms = tuple(
             replace(self._form(product), cut=cut) for product, cut in zip(products, cuts, strict=True)
         )
-        made = Bound("products", Fresh(SharedProducts, (forms, members)))
+        is_fast = members > 1 and all(map(_is_faster, products))
+        made = Bound("products", Fresh(FastSharedProducts if is_fast else SharedProducts, (forms, members)))
         operands: list[Value | Out] = []
         for product in products:
             operands += [product.left, product.right, Out(product.out)]

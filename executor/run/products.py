@@ -145,6 +145,9 @@ class SharedProducts:
                 if arrays[place] is not held[place]:
                     self._place(number, arrays)
                     break
+        self._compute()
+
+    def _compute(self) -> None:
         on_team(self.members, self._run)
 
     def _place(self, number: int, arrays: Sequence[Array]) -> None:

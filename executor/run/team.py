@@ -11,10 +11,11 @@ import os
 import queue
 import threading
 from collections.abc import Callable
+from typing import Protocol
 
 import numpy as np
 
-__all__ = ["Team", "on_team", "pieces", "team_of"]
+__all__ = ["Sharing", "Team", "on_team", "pieces", "team_of"]
 
 
 class _TeamTask:
@@ -42,6 +43,19 @@ class _TeamTask:
         return None
 
 
+class Sharing(Protocol):
+    """How the threads of a team sleep where they share calls of machine code, too."""
+
+    def share(self, count: int, records: int) -> None:
+        """Make the calls of so many records, with the workers that are there in time."""
+
+    def serve(self, worker: int) -> None:
+        """Make calls of records, as they come, until Python is wanted."""
+
+    def call_back(self, worker: int) -> None:
+        """Have a worker return to Python."""
+
+
 class Team:
     """`team(f)` runs f(0) here and f(1) ... f(n - 1) on parked threads, and returns when all are done;
     `team(f, parts)` runs as many.
@@ -57,7 +71,9 @@ class Team:
 
     def start(self) -> None:
         """Start the threads; again in a forked process, which has none of its parent's."""
-        self._inboxes: list[queue.SimpleQueue[_TeamTask]] = [
+        self.sharing: Sharing | None = None
+        """How threads share calls of machine code; None as long as they cannot."""
+        self._inboxes: list[queue.SimpleQueue[_TeamTask | None]] = [
             queue.SimpleQueue() for _ in range(self.size - 1)
         ]
         # plans of several threads share one team: their work waits in turn
@@ -65,14 +81,39 @@ class Team:
         for index, inbox in enumerate(self._inboxes):
             # daemon: a thread that sleeps must not keep the process alive
             threading.Thread(
-                target=self._work, args=(inbox,), daemon=True, name=f"fluidlite-{index + 1}"
+                target=self._work, args=(index, inbox), daemon=True, name=f"fluidlite-{index + 1}"
             ).start()
 
-    def _work(self, inbox: queue.SimpleQueue[_TeamTask]) -> None:
+    def share_by(self, sharing: Sharing) -> None:
+        """Share calls of machine code from now on."""
+        with self._busy:
+            if self.sharing is None:
+                self.sharing = sharing
+                for inbox in self._inboxes:
+                    inbox.put(None)
+
+    def run_records(self, count: int, records: int) -> None:
+        """Make calls of machine code that are written down at an address; the team shares them."""
+        assert self.sharing is not None
+        with self._busy:
+            self.sharing.share(count, records)
+
+    def _next(self, worker: int, inbox: queue.SimpleQueue[_TeamTask | None]) -> _TeamTask | None:
+        """The next job for Python."""
+        while self.sharing is not None:
+            try:
+                return inbox.get_nowait()
+            except queue.Empty:
+                self.sharing.serve(worker)
+        return inbox.get()
+
+    def _work(self, worker: int, inbox: queue.SimpleQueue[_TeamTask | None]) -> None:
         # NumPy keeps this for each thread by itself
         with np.errstate(all="ignore"):
             while True:
-                job = inbox.get()
+                job = self._next(worker, inbox)
+                if job is None:
+                    continue  # from now on it sleeps in another way
                 while part := job.take():
                     job.done.put(job.run(part))
                 # a job keeps arrays alive, and the next one may be long in coming
@@ -83,8 +124,10 @@ class Team:
         count = parts or self.size
         job = _TeamTask(task, count)
         with self._busy:
-            for inbox in self._inboxes:
+            for worker, inbox in enumerate(self._inboxes):
                 inbox.put(job)
+                if self.sharing is not None:
+                    self.sharing.call_back(worker)
             errors = [job.run(0)]
             while part := job.take():
                 errors.append(job.run(part))

@@ -47,7 +47,7 @@ def matrix(rows: int, columns: int, turned: bool = False) -> Any:
 
 # ---------------------------------------------------------------------- the team
 def test_the_caller_does_what_no_thread_has_begun(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Team, "_work", lambda self, inbox: None)  # threads that never get to run
+    monkeypatch.setattr(Team, "_work", lambda self, worker, inbox: None)  # threads that never get to run
     team = Team(3)
     found: list[int] = []
     team(found.append)

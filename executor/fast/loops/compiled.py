@@ -14,7 +14,7 @@ from fluidlite.base.addresses import address_of
 from fluidlite.base.errors import ShapeError
 from fluidlite.executor.fast.loops.compiler import LoopCode, RunCount
 from fluidlite.executor.fast.loops.nest import ROW
-from fluidlite.executor.run.team import team_of
+from fluidlite.executor.fast.machine import Calls, SharedCalls
 
 __all__ = ["CompiledLoops", "NestSizes"]
 
@@ -63,7 +63,6 @@ class CompiledLoops:
         self.passing = passing
         self.moving = moving
         self.threads = threads
-        self.team = team_of(threads) if threads > 1 else None
         self.count = count
         self.held: list[Any] = [None] * len(dtypes)
         seen = {*varying, *(position for position, _ in passing)}
@@ -126,6 +125,7 @@ class CompiledLoops:
         table[self.size_places] = [size for part in parts for size in part.sizes or (1,)]
         self.partials = []
         self.calls = [[] for _ in range(threads)]
+        self.shared = SharedCalls(threads)
         arguments, sums = address_of(table), iter(self.sums)
         for part in parts:
             rows = part.rows
@@ -167,16 +167,17 @@ class CompiledLoops:
             if arrays[position] is not self.held[position]:
                 self._place(position, arrays[position])
         self._take(arrays)
-        if self.team is None:
-            self._run(0)
+        if self.threads == 1:
+            function = self.loop.function
+            for call in self.calls[0]:
+                function(*call)
         else:
-            self.team(self._run)
+            self.shared.run(None, self.threads, self._run)
         for position, _ in self.passing:
             self.held[position] = None
         for partial, position in self.partials:
             np.add.reduce(partial, out=arrays[position])
 
-    def _run(self, thread: int) -> None:
-        function = self.loop.function
-        for first, last, table in self.calls[thread]:
-            function(first, last, table)
+    def _run(self, calls: Calls, thread: int) -> None:
+        for call in self.calls[thread]:
+            calls.code(self.loop.function, *call)

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import ctypes
 from collections.abc import Hashable, Mapping, Sequence
 from functools import cache, lru_cache
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
+from fluidlite.base.addresses import address_of
 from fluidlite.base.dtypes import Array
 from fluidlite.base.registry import KernelContext
 from fluidlite.executor.fast.loops.cells import ResetAfterSteps, SimpleForm, SimpleSteps
@@ -18,7 +18,7 @@ from fluidlite.executor.fast.loops.gru import GruForm, GruSteps
 from fluidlite.executor.fast.loops.lstm import LstmForm, LstmSteps, ProjectedForm, ProjectedSteps
 from fluidlite.executor.fast.loops.panels import Panels, as_argument
 from fluidlite.executor.fast.loops.searches import Searches
-from fluidlite.executor.run.team import on_team
+from fluidlite.executor.fast.machine import Calls, share_once
 from fluidlite.ops.kernels.compiled_steps import CompiledSteps
 from fluidlite.ops.kernels.gru_steps import GruLayer, GruRun, GruUnit
 from fluidlite.ops.kernels.lstm_steps import LstmLayer, LstmRun, ProjectedRun, Projection
@@ -436,13 +436,17 @@ class _Calls:
         """Run them all."""
         bounds = self.steps.shares(threads if self.work >= _SHARED else 1)
         parts = [{name: np.zeros(size, np.float32) for name, size in self.wanted.items()} for _ in bounds[1:]]
-        on_team(len(parts), lambda member: self._run(bounds[member], bounds[member + 1], parts[member]))
+
+        def work(calls: Calls, member: int) -> None:
+            self._run(calls, bounds[member], bounds[member + 1], parts[member])
+
+        share_once(len(parts), len(parts), work)
         for name in self.wanted:
             self.sums[name] = (
                 parts[0][name] if len(parts) == 1 else np.sum([one[name] for one in parts], axis=0)
             )
 
-    def _run(self, first: int, last: int, own: dict[str, Array]) -> None:
+    def _run(self, calls: Calls, first: int, last: int, own: dict[str, Array]) -> None:
         count = last - first
         values = {
             **self.values,
@@ -451,5 +455,6 @@ class _Calls:
             "Table": np.empty(count, np.int64),
             "Carry": self.carry[first:last],
         }
-        table = [as_argument(values[name]) for name in self.function.names]
-        self.function.code.function(first, last, (ctypes.c_int64 * len(table))(*table))
+        table = np.array([as_argument(values[name]) for name in self.function.names], np.int64)
+        calls.keep(values, table)
+        calls.code(self.function.code.function, first, last, address_of(table))

@@ -18,8 +18,8 @@ from fluidlite.executor.fast.loops import functions
 from fluidlite.executor.fast.loops.compiler import LoopCode, RunCount, loop_of, widths
 from fluidlite.executor.fast.loops.sweeps import Point, RowLanes, Sweep, sweeps_text
 from fluidlite.executor.fast.loops.vectors import Vector
+from fluidlite.executor.fast.machine import Calls, SharedCalls
 from fluidlite.executor.run import rows
-from fluidlite.executor.run.team import on_team
 
 __all__ = ["KINDS", "CompiledRows", "compiled_rows"]
 
@@ -242,9 +242,10 @@ class CompiledRows:
             return
         self._before()
         if len(self.calls) == 1:
-            self._run(0)
+            assert self.code is not None
+            self.code.function(*self.calls[0])
         else:
-            on_team(len(self.calls), self._run)
+            self.sharing.run(None, len(self.calls), self._run)
         self._after(arrays)
 
     def _before(self) -> None:
@@ -261,9 +262,9 @@ class CompiledRows:
         """The dtype that the compiled code takes an array in."""
         return np.float32
 
-    def _run(self, member: int) -> None:
+    def _run(self, calls: Calls, member: int) -> None:
         assert self.code is not None
-        self.code.function(*self.calls[member])
+        calls.code(self.code.function, *self.calls[member])
 
     def _take(self, arrays: Sequence[Any]) -> bool:
         """Write down the addresses of the arrays that are other ones; False where the compiled code cannot
@@ -289,6 +290,7 @@ class CompiledRows:
         """Make the tables of addresses, and share out the rows."""
         members = rows.members_of(self.rows, self.columns, self.threads)
         self.tables, self.calls = [], []
+        self.sharing = SharedCalls(members)
         for member in range(members):
             own = self._own(arrays, member)
             table = np.array([*map(address_of, filter(_is_there, own)), self.columns], np.int64)

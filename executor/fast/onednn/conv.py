@@ -16,6 +16,7 @@ import numpy as np
 
 from fluidlite.base.addresses import address_of
 from fluidlite.base.dtypes import Array
+from fluidlite.executor.fast.machine import NOW, Calls, SharedCalls
 from fluidlite.executor.fast.onednn.layouts import channels_first, channels_last, described
 from fluidlite.executor.fast.onednn.library import engine
 from fluidlite.executor.fast.onednn.primitive import (
@@ -35,7 +36,7 @@ from fluidlite.executor.fast.onednn.primitive import (
     reorder,
     scratch,
 )
-from fluidlite.executor.run.team import pieces, team_of
+from fluidlite.executor.run.team import pieces
 from fluidlite.ops.kernels.convolution import Geometry
 from fluidlite.values.tensor import rebinds
 
@@ -127,6 +128,7 @@ class ConvKernel:
         if any(part.weights != self._parts[0].weights for part in self._parts):
             # for sizes that differ by one the library may choose kernels with other layouts of the weights
             self._parts = [_share_kernel(direction, _whole(geometry), (x, d), epilogue)]
+        self._shared = SharedCalls(len(self._parts))
         self._weights = _described_weights(geometry, w)
         inner = self._parts[0].weights
         self._inner_bytes = inner.nbytes
@@ -147,6 +149,17 @@ class ConvKernel:
             weights = self._laid_out(self._convert, weights)
         more = () if bias is None else (address_of(bias),)
         self._each([(weights, *more)] * len(self._parts), ends)
+
+    def run_part(self, calls: Calls, x: Array, w: Array, d: Array) -> None:
+        """Compute as a part of a team's job, of a kernel for one thread."""
+        ends, weights = (address_of(x), address_of(d)), address_of(w)
+        place = weights if self._convert is None else calls.scratch("weights", self._inner_bytes)
+        is_result = self.direction is GRAD_FILTER
+        if self._convert is not None and not is_result:
+            calls.primitive(self._convert, weights, place)
+        self._parts[0].run(calls, *ends, place)
+        if self._convert is not None and is_result:
+            calls.primitive(self._convert, place, weights)
 
     def lay_out(self, w: Array) -> None:
         """Keep weights for `run_laid`, in the layout that the kernel works on alone."""
@@ -193,13 +206,13 @@ class ConvKernel:
 
     def _each(self, weights: Sequence[tuple[int, ...]], ends: tuple[int, int]) -> None:
         if len(self._parts) == 1:
-            self._parts[0].run(*ends, *weights[0])
+            self._parts[0].run(NOW, *ends, *weights[0])
             return
 
-        def work(t: int) -> None:
-            self._parts[t].run(*ends, *weights[t])
+        def work(calls: Calls, t: int) -> None:
+            self._parts[t].run(calls, *ends, *weights[t])
 
-        team_of(len(self._parts))(work)
+        self._shared.run((ends, *weights), len(self._parts), work)
 
 
 class ChannelBands:
@@ -224,7 +237,7 @@ class ChannelBands:
             for part in self.parts
         ]
         self.name = self.kernels[0].name
-        self.team = team_of(threads)
+        self.shared = SharedCalls(threads)
 
     @staticmethod
     def fit(direction: Direction, geometry: Geometry, threads: int) -> bool:
@@ -243,14 +256,14 @@ class ChannelBands:
     def run(self, x: Array, w: Array, d: Array) -> None:
         """Compute on all threads of the team."""
 
-        def work(t: int) -> None:
+        def work(calls: Calls, t: int) -> None:
             part = self.parts[t]
             if self.is_input:
-                self.kernels[t].run(x[:, part], w[:, part], d)
+                self.kernels[t].run_part(calls, x[:, part], w[:, part], d)
             else:
-                self.kernels[t].run(x, w[part], d[:, part])
+                self.kernels[t].run_part(calls, x, w[part], d[:, part])
 
-        self.team(work)
+        self.shared.run(tuple(map(address_of, (x, w, d))), len(self.parts), work)
 
 
 def _floats(address: int, nbytes: int) -> Array:
@@ -382,21 +395,21 @@ class _ShareKernel:
             if not writes[index] or epilogue.sum:
                 self._before[index] = reorder(own, target, what)
 
-    def run(self, x: int, d: int, *rest: int) -> None:
+    def run(self, calls: Calls, x: int, d: int, *rest: int) -> None:
         """Compute, with the addresses of the whole x and d, and of the weights (and the bias)."""
         outer = [x + self._offsets[0], d + self._offsets[1]]
         inner = list(outer)
         for index, use in enumerate(("x", "d")):
             before = self._before[index]
             if before is not None or self._after[index] is not None:
-                inner[index] = scratch(use, self._bytes[index])
+                inner[index] = calls.scratch(use, self._bytes[index])
             if before is not None:
-                before.run(outer[index], inner[index])
-        self._primitive.run(*inner, *rest)
+                calls.primitive(before, outer[index], inner[index])
+        calls.primitive(self._primitive, *inner, *rest)
         for index in (0, 1):
             after = self._after[index]
             if after is not None:
-                after.run(inner[index], outer[index])
+                calls.primitive(after, inner[index], outer[index])
 
 
 # the blocks of a network are alike, and what a new batch size makes is theirs together

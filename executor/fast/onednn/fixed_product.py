@@ -19,6 +19,7 @@ import numpy as np
 
 from fluidlite.base.addresses import address_of
 from fluidlite.base.dtypes import Array
+from fluidlite.executor.fast.machine import Calls, SharedCalls
 from fluidlite.executor.fast.onednn.library import OneDnnError, available, engine
 from fluidlite.executor.fast.onednn.matmul import Gemm, StackGemm, gemm_of
 from fluidlite.executor.fast.onednn.primitive import (
@@ -34,7 +35,7 @@ from fluidlite.executor.fast.onednn.primitive import (
     aligned,
     reorder,
 )
-from fluidlite.executor.run.team import on_team, pieces
+from fluidlite.executor.run.team import pieces
 from fluidlite.values.tensor import LoDTensor, rebinds
 
 __all__ = ["FixedProduct", "LyingProducts", "PackedProduct", "has_fixed_product", "is_laid_out"]
@@ -153,10 +154,10 @@ class FixedProduct:
 
     def __init__(self, _xp: Any, threads: int) -> None:
         self.threads = threads
+        self._shared = SharedCalls(threads)
         self._state: Any = None
         self._weight: _LaidWeight | None = None
-        self._calls: dict[tuple[int, _FixedShape], Primitive] = {}
-        """By the member of the team that makes the call: an object holds the addresses of one call."""
+        self._calls: dict[_FixedShape, Primitive] = {}
 
     def __call__(
         self, x: Array, w: Any, out: Array, bias: Array | None = None, term: Array | None = None
@@ -172,26 +173,27 @@ class FixedProduct:
         depth, columns = laid.shape
         facts = (depth, columns, stride, bias is not None, term is not None)
 
-        def work(t: int) -> None:
+        def work(calls: Calls, t: int) -> None:
             for row in range(parts[t].start, parts[t].stop, _AT_ONCE):
                 form = _FixedShape(min(parts[t].stop - row, _AT_ONCE), *facts)
                 there = row * columns * _FLOAT
                 more = () if term is None else (begin_term + there,)
                 begin = begin_x + row * stride * _FLOAT
-                self._call(t, form).run(begin, weight, *shared, begin_out + there, *more)
+                calls.primitive(self._call(form), begin, weight, *shared, begin_out + there, *more)
 
         parts = pieces(len(x), self._members(len(x), depth * columns))
-        on_team(len(parts), work)
+        key = (len(x), facts, begin_x, weight, *shared, begin_out, begin_term)
+        self._shared.run(key, len(parts), work)
 
     def _members(self, rows: int, size: int) -> int:
         if rows * size < _SHARED:
             return 1
         return max(1, min(self.threads, rows // _LEAST_ROWS))
 
-    def _call(self, member: int, form: _FixedShape) -> Primitive:
-        found = self._calls.get((member, form))
+    def _call(self, form: _FixedShape) -> Primitive:
+        found = self._calls.get(form)
         if found is None:
-            found = self._calls[member, form] = Primitive(*_described(form))
+            found = self._calls[form] = Primitive(*_described(form))
         return found
 
     def _laid_out(self, w: Any) -> _LaidWeight:
@@ -231,6 +233,7 @@ class LyingProducts:
 
     def __init__(self, _xp: Any, threads: int) -> None:
         self.threads = threads
+        self._shared = SharedCalls(threads)
         self._form: Any = None
         self._parts: list[_Part] = []
 
@@ -238,19 +241,23 @@ class LyingProducts:
         """Compute on the team, if that pays."""
         given = [_Given(*arrays[place : place + _EACH]) for place in range(0, len(arrays), _EACH)]
         given = [each._replace(x=_by_rows(each.x)) for each in given]
-        form = [(each.x.shape, each.x.strides, each.w.strides, each.adds) for each in given]
+        form = [each.form for each in given]
         if form != self._form:
             self._form, self._parts = form, self._cut(given)
+            self._shared.forget()
         places = [tuple(map(address_of, each[:3])) for each in given]
 
-        def work(t: int) -> None:
+        def work(calls: Calls, t: int) -> None:
             number, columns, gemm, there = self._parts[t]
             x, w, out = places[number]
             if given[number].adds:
-                _begin(given[number], columns)
-            gemm.run(x, w + there, out + there)
+                _, _, result, bias, term = given[number]
+                own_term = None if term is None else term[:, columns]
+                calls.begin(result[:, columns], None if bias is None else bias[columns], own_term)
+            calls.product(gemm, x, w + there, out + there)
 
-        on_team(min(self.threads, len(self._parts)), work, len(self._parts))
+        key = tuple((*own, *map(_place, each[3:])) for own, each in zip(places, given, strict=True))
+        self._shared.run(key, len(self._parts), work)
 
     def _cut(self, given: Sequence[_Given]) -> list[_Part]:
         """The columns that members of the team compute."""
@@ -281,6 +288,12 @@ class _Given(NamedTuple):
         """True if something is added to the product."""
         return self.bias is not None or self.term is not None
 
+    @property
+    def form(self) -> tuple[Any, ...]:
+        """Shapes and strides."""
+        term = None if self.term is None else self.term.strides
+        return self.x.shape, self.x.strides, self.w.strides, self.bias is not None, term
+
 
 _EACH = len(_Given._fields)
 
@@ -294,16 +307,8 @@ class _Part(NamedTuple):
     there: int
 
 
-def _begin(given: _Given, columns: slice) -> None:
-    """Write what a product is added to."""
-    out, bias, term = given.out[:, columns], given.bias, given.term
-    if term is None:
-        assert bias is not None
-        np.copyto(out, bias[columns])
-    elif bias is None:
-        np.copyto(out, term[:, columns])
-    else:
-        np.add(term[:, columns], bias[columns], out=out)
+def _place(array: Array | None) -> int:
+    return 0 if array is None else address_of(array)
 
 
 def _by_rows(x: Array) -> Array:

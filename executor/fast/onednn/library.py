@@ -21,7 +21,17 @@ from fluidlite.base import flags
 from fluidlite.base.errors import FluidError
 from fluidlite.base.once import once
 
-__all__ = ["OneDnnError", "available", "checked", "engine", "has_avx512", "library", "stream", "version"]
+__all__ = [
+    "OneDnnError",
+    "available",
+    "checked",
+    "engine",
+    "has_avx512",
+    "library",
+    "part_stream",
+    "stream",
+    "version",
+]
 
 _POINTER = ctypes.POINTER(c_void_p)
 _DIMS = ctypes.POINTER(c_int64)
@@ -209,7 +219,17 @@ def stream() -> c_void_p:
     if found is None:
         # the library is linked to libgomp, whose functions are found through it
         library().omp_set_num_threads(1)
-        found = c_void_p()
-        checked(library().dnnl_stream_create(ctypes.byref(found), engine(), 1), "stream")
-        _local.stream = found
+        found = _local.stream = _new_stream()
     return found
+
+
+@functools.cache
+def part_stream(part: int) -> c_void_p:
+    """The stream of a part of a job, whoever does it."""
+    return _new_stream()
+
+
+def _new_stream() -> c_void_p:
+    made = c_void_p()
+    checked(library().dnnl_stream_create(ctypes.byref(made), engine(), 1), "stream")
+    return made

@@ -29,8 +29,8 @@ _FLOAT = 4  # bytes
 _whole = c_int64.from_param
 _real = c_float.from_param
 _pointer = c_void_p.from_param
-_ORDERS = {is_turned: c_char.from_param(b"T" if is_turned else b"N") for is_turned in (False, True)}
-_ZERO, _ONE = map(_real, (0.0, 1.0))
+_letter = c_char.from_param
+_ORDERS = {False: b"N", True: b"T"}
 
 
 # without declared types: arguments that are made once take 0.7 us a call, numbers that ctypes converts 1.5
@@ -47,20 +47,29 @@ class Gemm:
     """
 
     def __init__(self, lying: tuple[Operand, Operand, Operand], sizes: Sequence[int], adds: bool) -> None:
-        a, b, c = lying
-        rows, depth, columns = map(_whole, sizes)
-        self._head = _ORDERS[a.is_turned], _ORDERS[b.is_turned], rows, columns, depth
-        self._leading = _whole(a.leading), _whole(b.leading), _whole(c.leading)
-        self._kept = _ONE if adds else _ZERO
-        self._call = _sgemm()
+        a, b, _ = lying
+        rows, depth, columns = sizes
+        orders = [_ORDERS[each.is_turned] for each in (a, b)]
+        self.described = (
+            [ord(order) for order in orders],
+            [rows, columns, depth],
+            [each.leading for each in lying],
+        )
+        """Orders, sizes and strides of rows, as the routine takes them."""
+        self.kept = 1.0 if adds else 0.0
+        """What is left of the result that was there before."""
+        self.function = _sgemm()
+        self._head = *map(_letter, orders), *map(_whole, self.described[1])
+        self._leading = [_whole(each) for each in self.described[2]]
+        self._kept = _real(self.kept)
 
-    def run(self, left: int, right: int, out: int, factor: float = 1.0) -> None:
+    def run(self, left: int, right: int, out: int, *, factor: float = 1.0) -> None:
         """Compute, on the calling thread alone, with arrays at these addresses."""
         # keeps the library to this thread
         stream()
         first, second, third = self._leading
         matrices = _pointer(left), first, _pointer(right), second, self._kept, _pointer(out), third
-        checked(self._call(*self._head, _real(factor), *matrices), "product of matrices")
+        checked(self.function(*self._head, _real(factor), *matrices), "product of matrices")
 
 
 class StackGemm:
@@ -72,10 +81,10 @@ class StackGemm:
         self.offsets = offsets
         """In bytes (products, 3), of the three matrices of each product."""
 
-    def run(self, left: int, right: int, out: int) -> None:
+    def run(self, left: int, right: int, out: int, *, factor: float = 1.0) -> None:
         """Compute, on the calling thread alone, with stacks at these addresses."""
         for addresses in (self.offsets + (left, right, out)).tolist():
-            self.gemm.run(*addresses)
+            self.gemm.run(*addresses, factor=factor)
 
 
 def gemm_of(left: Array, right: Array, out: Array, *, adds: bool = False) -> Gemm | StackGemm | None:

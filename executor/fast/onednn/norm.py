@@ -6,6 +6,7 @@ import functools
 
 from fluidlite.base.addresses import address_of
 from fluidlite.base.dtypes import Array
+from fluidlite.executor.fast.machine import Calls
 from fluidlite.executor.fast.onednn.library import engine
 from fluidlite.executor.fast.onednn.primitive import (
     DIFF_DST,
@@ -86,13 +87,17 @@ class NormKernel:
         arguments |= dict.fromkeys((MEAN, VARIANCE, SCALE, DIFF_SCALE, DIFF_SHIFT), self._numbers)
         return Primitive(described, arguments)
 
-    def train(self, x: Array, y: Array, mean: Array, variance: Array, scale: Array, shift: Array) -> None:
+    def train(
+        self, calls: Calls, x: Array, y: Array, mean: Array, variance: Array, scale: Array, shift: Array
+    ) -> None:
         """y = the normalised x; writes the batch's `mean` and `variance`."""
-        self._train.run(*map(address_of, (x, y, mean, variance, scale, shift)))
+        calls.primitive(self._train, *map(address_of, (x, y, mean, variance, scale, shift)))
 
-    def infer(self, x: Array, y: Array, mean: Array, variance: Array, scale: Array, shift: Array) -> None:
+    def infer(
+        self, calls: Calls, x: Array, y: Array, mean: Array, variance: Array, scale: Array, shift: Array
+    ) -> None:
         """y = x normalised by given statistics."""
-        self._infer.run(*map(address_of, (x, y, mean, variance, scale, shift)))
+        calls.primitive(self._infer, *map(address_of, (x, y, mean, variance, scale, shift)))
 
     def gradient(
         self,

@@ -231,7 +231,7 @@ class Primitive:
         self.described = described
         self.handle = described.primitive
         scratchpad = described.scratchpad()
-        self._scratch_bytes = scratchpad.nbytes
+        self.scratch_bytes = scratchpad.nbytes
         self._every = {**arguments, SCRATCHPAD: scratchpad}
         self._free: list[_Arguments] = []
         """Those that no thread is computing with."""
@@ -239,25 +239,33 @@ class Primitive:
         self._set = library().dnnl_memory_set_data_handle
 
     def run(self, *addresses: int) -> None:
-        """Compute, on the calling thread alone, with the arguments at these addresses, in their order."""
-        if self._scratch_bytes:
-            addresses = (*addresses, scratch("scratchpad", self._scratch_bytes))
-        held = self._taken()
+        """Compute, on the calling thread alone, with the arguments at these addresses, in their order; that
+        of the scratchpad, the last, may be left out.
+        """
+        if self.scratch_bytes and len(addresses) < len(self._every):
+            addresses = (*addresses, scratch("scratchpad", self.scratch_bytes))
+        held = self.take(addresses)
+        status = self._execute(self.handle, stream(), len(held.passed), held.passed)
+        if status:
+            checked(status, self.described.what)
+        self.give_back(held)
+
+    def take(self, addresses: Sequence[int]) -> _Arguments:
+        """Arguments at these addresses, for the caller alone; the last is that of the scratchpad, if any."""
+        # taking from a list is one step for other threads: who finds none makes one
+        try:
+            held = self._free.pop()
+        except IndexError:
+            held = _Arguments(self._every, self.described.what)
         for index, address in enumerate(addresses):
             if held.addresses[index] != address:
                 self._set(held.handles[index], address)
                 held.addresses[index] = address
-        status = self._execute(self.handle, stream(), len(held.passed), held.passed)
-        if status:
-            checked(status, self.described.what)
-        self._free.append(held)
+        return held
 
-    def _taken(self) -> _Arguments:
-        # taking from a list is one step for other threads: who finds none makes one
-        try:
-            return self._free.pop()
-        except IndexError:
-            return _Arguments(self._every, self.described.what)
+    def give_back(self, held: _Arguments) -> None:
+        """Let others have arguments that nothing computes with."""
+        self._free.append(held)
 
 
 def reorder(source: Desc, target: Desc, what: str) -> Primitive:

@@ -446,7 +446,7 @@ class PlanBuilder:
                 return Spec(held.shape, to_vartype(held.dtype))
         if value is not None and value.known:
             assert value.shape is not None and value.dtype is not None
-            return Spec(value.shape, to_vartype(value.dtype))
+            return Spec(value.shape, to_vartype(value.dtype), 1 if value.has_lod else None)
         if var is None or value is None:
             return None if var is None else var.spec
         return var.spec._replace(shape=(-1,) * len(var.shape))  # the declaration may say other than what came
@@ -567,6 +567,12 @@ class PlanBuilder:
             or self._forward_value(name) is not None
             or KernelCall.passes_lod(op, name, {key for key, item in arguments.items() if item.has_lod})
         )
+        if (
+            spec is not None
+            and all(item.known for item in arguments.values())
+            and KernelCall.rule_tells_lod(op)
+        ):
+            has_lod = has_lod and bool(spec.lod_level)
         # the plan finds out when the kernel returns: a rule that takes such a value has to be left out
         if not is_known or spec is None:
             return self.values.local(name=name, has_lod=has_lod)

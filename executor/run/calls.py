@@ -11,7 +11,7 @@ from typing import Any, NamedTuple, NoReturn
 import numpy as np
 
 from fluidlite.base.errors import EOFException, FluidError, KernelError
-from fluidlite.base.registry import EMPTY_VAR, Lod, WithLod
+from fluidlite.base.registry import EMPTY_VAR, Lod, Op, WithLod
 from fluidlite.executor.run.interpreter import Frame, Interpreter
 from fluidlite.executor.run.kernels import Kernel, RunContext, detach, lod_sources, unpack
 from fluidlite.ir.operator import Operator
@@ -42,6 +42,13 @@ _HAND_ON_LOD = frozenset(
         "split",
         "top_k",
     ]
+)
+
+
+# and of these the shape rules tell whether the output has one, from shapes that are known
+_RULE_TELLS = frozenset(
+    ["expand", "reduce_all", "reduce_any", "reduce_max", "reduce_mean", "reduce_min", "reduce_prod"]
+    + ["reduce_sum", "reshape", "reshape2"]
 )
 
 
@@ -114,6 +121,11 @@ class KernelCall:
         return "WithLod" in _names_in(inspect.unwrap(op.definition.compute).__code__)
 
     @staticmethod
+    def rule_tells_lod(op: Operator) -> bool:
+        """True if the op's shape rule tells whether its output has a level of detail."""
+        return op.type in _RULE_TELLS
+
+    @staticmethod
     def passes_lod(op: Operator, name: str, with_lod: Set[str]) -> bool:
         """True if a call may give the output `name` a level of detail that it makes, or that of one of the
         inputs `with_lod`. The gradient of a parameter has none, although that of the layer's input has.
@@ -121,9 +133,15 @@ class KernelCall:
         definition = op.definition
         if KernelCall.may_make_lod(op):
             return True
-        # other kernels may have a function make one for them, of which the code does not tell
-        if definition is None or not op.type.endswith("_grad"):
+        if definition is None:
             return bool(with_lod)
+        if not op.type.endswith("_grad"):
+            # what reads one may have a function give it to an output, of which the code does not tell
+            if _reads_lod(definition):
+                return bool(with_lod)
+            shared = op.inputs.get(definition.lod or "", ())
+            first = op.outputs.get(next(iter(definition.outputs), ""), ())
+            return lod_sources(first, shared).get(name) in with_lod
         sources = [name]
         if name in op.outputs.get(next(iter(definition.outputs), ""), ()):
             sources += op.inputs.get(definition.lod or "", ())
@@ -413,6 +431,12 @@ class BlockCall:
         self.interpreter.run_op(self.op, frame)
         result = [detach(frame.find(name), values) for name in self.outputs]
         return result + [frame.lod(name) for name in self.outputs] if self.with_lod else result
+
+
+def _reads_lod(definition: Op) -> bool:
+    """True if a kernel reads levels of detail, or may find them by itself."""
+    kinds = {kind for _, kind, _ in definition.arguments.get("kernel", ())}
+    return definition.compute is None or not kinds.isdisjoint(("lod", "ctx"))
 
 
 def _names_in(code: CodeType) -> Iterator[str]:

@@ -55,7 +55,6 @@ gru = Op(
     "gru",
     "Input. H0? Weight. Bias.? -> BatchGate? BatchResetHiddenPrev? BatchHidden? Hidden",
     lod=None,
-    dynamic=True,
     attrs={"activation": "tanh", "gate_activation": "sigmoid", "is_reverse": False, "origin_mode": False},
 )
 

@@ -76,12 +76,7 @@ def _gate_bias(cell: LstmCell, Bias: Array) -> Array:
 
 
 # ---------------------------------------------------------------------- lstm
-lstm = Op(
-    "lstm",
-    "Input. H0? C0? Weight. Bias. -> Hidden Cell BatchGate? BatchCellPreAct?",
-    attrs=_ATTRS,
-    dynamic=True,
-)
+lstm = Op("lstm", "Input. H0? C0? Weight. Bias. -> Hidden Cell BatchGate? BatchCellPreAct?", attrs=_ATTRS)
 
 
 @lstm.shape

@@ -33,6 +33,7 @@ from fluidlite.executor.plan.actions import (
     Sum,
 )
 from fluidlite.executor.plan.sizes import Made, Size, about, holds_sizes, plain
+from fluidlite.executor.plan.steps import is_limit
 from fluidlite.executor.plan.values import Reshape, Same, Slices, Storage, Transpose, Value
 from fluidlite.executor.run.functions import Erf
 from fluidlite.ops.kernels.scalar import FUNCTIONS
@@ -291,8 +292,8 @@ class Operands:
         """
         target = names.get(out) or self.text(out)
         dtype = _operand_dtype(action.operands, out)
-        is_limit = action.is_limit and dtype == out.dtype
-        filled = shape if is_limit and shape and FEW <= about(math.prod(shape)) <= MANY else None
+        has_limit = is_limit(action) and dtype == out.dtype
+        filled = shape if has_limit and shape and FEW <= about(math.prod(shape)) <= MANY else None
         items = []
         for item in action.operands:
             if isinstance(item, Value):

@@ -8,7 +8,7 @@ from typing import Any
 
 from fluidlite.executor.plan.actions import BlockSum, Bound, Elementwise, TiledLoop, Walk
 from fluidlite.executor.plan.sizes import about, same_shape
-from fluidlite.executor.plan.steps import Step, total_of
+from fluidlite.executor.plan.steps import Step, is_limit, total_of
 from fluidlite.executor.plan.values import Storage, Value, ValueFactory
 from fluidlite.executor.run.team import team_of
 
@@ -98,7 +98,7 @@ class Chain:
         """The loop as one step; the steps themselves where blocking would win nothing."""
         # beside a number `maximum` takes three times as long as beside a block of them in the cache
         action = self.run[0].elementwise
-        is_single = len(self.run) == 1 and self.threads == 1 and not (action and action.is_limit)
+        is_single = len(self.run) == 1 and self.threads == 1 and not (action and is_limit(action))
         is_small = about(self.walk.chunk) * 2 > about(self.walk.extent)
         # a loop of fewer than two blocks costs its own slicing and saves no trip to memory
         if (is_single or is_small) and not self._pays_compiled():

@@ -19,7 +19,18 @@ from fluidlite.executor.plan.actions import (
 from fluidlite.executor.plan.values import Value
 from fluidlite.ir.operator import Operator
 
-__all__ = ["Product", "Step", "Total", "flat", "in_bodies", "product_of", "shown", "substitute", "total_of"]
+__all__ = [
+    "Product",
+    "Step",
+    "Total",
+    "flat",
+    "in_bodies",
+    "is_limit",
+    "product_of",
+    "shown",
+    "substitute",
+    "total_of",
+]
 
 
 @dataclass(eq=False)
@@ -98,6 +109,12 @@ class Total:
 
     source: Value
     out: Value
+
+
+def is_limit(action: Elementwise) -> bool:
+    """True for the larger or the smaller of an array's elements and a number."""
+    is_bounded = action.function in ("maximum", "minimum")
+    return is_bounded and not all(isinstance(item, Value) for item in action.operands)
 
 
 def total_of(step: Step) -> Total | None:

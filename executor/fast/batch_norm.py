@@ -9,7 +9,7 @@ import numpy as np
 from fluidlite.base.addresses import address_of
 from fluidlite.base.dtypes import Array
 from fluidlite.executor.fast.first_runs import FirstRuns
-from fluidlite.executor.fast.machine import NOW, Calls, SharedCalls
+from fluidlite.executor.fast.machine import NOW, MachineCalls, SharedCalls
 from fluidlite.executor.fast.onednn.library import available
 from fluidlite.executor.fast.onednn.norm import norm_kernel
 from fluidlite.executor.run.batch_norm import SharedBatchNorm
@@ -80,7 +80,7 @@ class FastBatchNorm(SharedBatchNorm):
         members = len(self.parts) if self.size >= _SPLIT else 1
         shared = pieces(len(self.sums), members)
 
-        def work(calls: Calls, t: int) -> None:
+        def work(calls: MachineCalls, t: int) -> None:
             for i in range(shared[t].start, shared[t].stop):
                 part = self.sums[i]
                 kernel = self._sum_kernels[part.stop - part.start]
@@ -97,7 +97,7 @@ class FastBatchNorm(SharedBatchNorm):
     ) -> None:
         rows, results = (array.reshape(-1, self.channels) for array in (x, y))
 
-        def work(calls: Calls, t: int) -> None:
+        def work(calls: MachineCalls, t: int) -> None:
             part = self.parts[t]
             self.kernels[t].infer(calls, rows[part], results[part], *statistics, *weights)
 

@@ -37,7 +37,7 @@ from fluidlite.executor.fast.onednn.matmul import Gemm, StackGemm
 from fluidlite.executor.fast.onednn.primitive import Primitive, aligned, scratch
 from fluidlite.executor.run.team import Team, on_team, team_of
 
-__all__ = ["NOW", "Calls", "SharedCalls", "share_once"]
+__all__ = ["NOW", "MachineCalls", "SharedCalls", "share_once"]
 
 _FIRST_RUN = 2  # at which sharing pays: what runs once, as startup programs do, is not worth LLVM
 _WORD = 8  # bytes
@@ -46,7 +46,7 @@ _SYSTEM_CALLS = {WAIT: "sem_wait", POST: "sem_post", YIELD: "sched_yield", CLOCK
 _SIGNATURE = ctypes.CFUNCTYPE(None, ctypes.c_int64, ctypes.c_int64, ctypes.c_void_p)
 
 
-class Calls(Protocol):
+class MachineCalls(Protocol):
     """Calls of machine code: made here and now, or written down for whoever of a team will make them."""
 
     def code(self, function: Any, first: int, last: int, arguments: int) -> None:
@@ -128,7 +128,7 @@ class SharedCalls:
         self.key: Hashable = None
         self.recording: _Recording | None = None
 
-    def run(self, key: Hashable, parts: int, work: Callable[[Calls, int], None]) -> None:
+    def run(self, key: Hashable, parts: int, work: Callable[[MachineCalls, int], None]) -> None:
         """Compute all parts; OneDnnError where the library fails."""
         self.runs += 1
         team = None if self.runs < _FIRST_RUN else _team(self.threads, parts)
@@ -147,7 +147,7 @@ class SharedCalls:
             self.recording = None
 
 
-def share_once(threads: int, parts: int, work: Callable[[Calls, int], None]) -> None:
+def share_once(threads: int, parts: int, work: Callable[[MachineCalls, int], None]) -> None:
     """work(calls, number) for each part, on a team of threads; OneDnnError where the library fails."""
     team = _team(threads, parts)
     if team is None:
@@ -158,7 +158,7 @@ def share_once(threads: int, parts: int, work: Callable[[Calls, int], None]) -> 
     recording.release()
 
 
-def _by_python(threads: int, parts: int, work: Callable[[Calls, int], None]) -> None:
+def _by_python(threads: int, parts: int, work: Callable[[MachineCalls, int], None]) -> None:
     size = min(threads, parts)
     on_team(size, lambda part: work(_Now(size, part) if size > 1 else NOW, part), parts)
 
@@ -170,14 +170,14 @@ def _team(threads: int, parts: int) -> Team | None:
         return None
     team = team_of(threads)
     if team.sharing is None:
-        team.share_by(_Sharing(functions, threads - 1))
+        team.share_by(_RecordSharing(functions, threads - 1))
     return team
 
 
 class _Recording:
     """The calls of some parts, as records that threads of a team take one by one."""
 
-    def __init__(self, team: int, parts: int, work: Callable[[Calls, int], None]) -> None:
+    def __init__(self, team: int, parts: int, work: Callable[[MachineCalls, int], None]) -> None:
         self.team = team
         self.held: list[Any] = []
         """The arrays that hold arguments."""
@@ -188,7 +188,7 @@ class _Recording:
         self.functions = functions
         records = []
         for number in range(parts):
-            part = _Part(self, number)
+            part = _PartCalls(self, number)
             work(part, number)
             records.append(part.record())
         self.records = self.block(records)
@@ -214,7 +214,7 @@ class _Recording:
         self.taken = []
 
 
-class _Part:
+class _PartCalls:
     """Writes down the calls of one part."""
 
     def __init__(self, recording: _Recording, number: int) -> None:
@@ -267,7 +267,7 @@ class _Part:
         self._append("product", count, [*head, *orders, *sizes, *leading, *places, *numbers, *moved])
 
     def begin(self, out: Array, bias: Array | None, term: Array | None) -> None:
-        which = BEGIN[0 if term is None else 1 if bias is None else 2]
+        which = BEGIN[-1] if bias is not None and term is not None else BEGIN[bias is None]
         places = [0 if array is None else address_of(array) for array in (out, bias, term)]
         strides = [0 if array is None else array.strides[0] // array.itemsize for array in (out, term)]
         self._append(which, len(out), [*places, out.shape[1], *strides])
@@ -337,7 +337,7 @@ def _can_sleep() -> bool:
     if not is_available():
         return False
     try:
-        _Sharing.check()
+        _RecordSharing.check()
     except (AttributeError, OSError):
         return False
     return True
@@ -358,7 +358,7 @@ def _semaphore() -> Array:
     return made
 
 
-class _Sharing:
+class _RecordSharing:
     """How the threads of a team sleep, and share what is written down: one for each team."""
 
     def __init__(self, functions: dict[str, int], workers: int) -> None:

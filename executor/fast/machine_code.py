@@ -10,6 +10,8 @@ then; at once, where another process wants the processor.
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
+
 from fluidlite.executor.fast.loops.routine import Routine
 
 __all__ = [
@@ -352,32 +354,44 @@ _PRODUCT = {
     **dict.fromkeys(("rate", "offsets"), "ptr"),
 }
 """The words behind the head of a block for products, and their kinds."""
+_PASSED = (
+    "i8 signext %order_a, i8 signext %order_b, i64 %rows, i64 %columns, i64 %depth, float %alpha, "
+    "ptr %a_now, i64 %lda, ptr %b_now, i64 %ldb, float %kept, ptr %c_now, i64 %ldc"
+)
+
+
+def _loads(words: Mapping[str, str]) -> Iterator[str]:
+    """Instructions that load the words behind the head of a block."""
+    for number, (name, kind) in enumerate(words.items(), 3):
+        yield f"  %{name}_at = getelementptr i64, ptr %block, i64 {number}"
+        yield f"  %{name} = load {kind}, ptr %{name}_at"
+
+
+def _moves() -> Iterator[str]:
+    """Instructions that find the matrices of the product at `word`."""
+    for number, name in enumerate("abc"):
+        yield f"  %{name}_place = add i64 %word, {number}"
+        yield f"  %{name}_offset_at = getelementptr i64, ptr %offsets, i64 %{name}_place"
+        yield f"  %{name}_offset = load i64, ptr %{name}_offset_at"
+        yield f"  %{name}_moved = getelementptr i8, ptr %{name}, i64 %{name}_offset"
+
+
+def _choices() -> Iterator[str]:
+    """Instructions that take these, or the only ones."""
+    for name in "abc":
+        yield f"  %{name}_now = phi ptr [%{name}, %body], [%{name}_moved, %moved]"
 
 
 def _product() -> str:
     """Products of matrices as `dnnl_sgemm` computes them: times a factor, or less the number at `rate`; with
     offsets in bytes of the three matrices of each product where there are many.
     """
-    lines = []
-    for number, (name, kind) in enumerate(_PRODUCT.items(), 3):
-        lines.append(f"  %{name}_at = getelementptr i64, ptr %block, i64 {number}")
-        lines.append(f"  %{name} = load {kind}, ptr %{name}_at")
-    places = []
-    for number, name in enumerate("abc"):
-        places.append(f"  %{name}_place = add i64 %word, {number}")
-        places.append(f"  %{name}_offset_at = getelementptr i64, ptr %offsets, i64 %{name}_place")
-        places.append(f"  %{name}_offset = load i64, ptr %{name}_offset_at")
-        places.append(f"  %{name}_moved = getelementptr i8, ptr %{name}, i64 %{name}_offset")
-    chosen = [f"  %{name}_now = phi ptr [%{name}, %body], [%{name}_moved, %moved]" for name in "abc"]
-    passed = ["i8 signext %order_a", "i8 signext %order_b", "i64 %rows", "i64 %columns", "i64 %depth"]
-    passed += ["float %alpha", "ptr %a_now", "i64 %lda", "ptr %b_now", "i64 %ldb"]
-    passed += ["float %kept", "ptr %c_now", "i64 %ldc"]
     text = "\n".join
     return f"""
 define internal void @product(i64 %first, i64 %last, ptr %block) {{
 entry:
   %function = call ptr @function_of(ptr %block)
-{text(lines)}
+{text(_loads(_PRODUCT))}
   %has_rate = icmp ne ptr %rate, null
   br i1 %has_rate, label %rated, label %plain
 rated:
@@ -396,11 +410,11 @@ body:
   br i1 %has_offsets, label %moved, label %call
 moved:
   %word = mul i64 %i, 3
-{text(places)}
+{text(_moves())}
   br label %call
 call:
-{text(chosen)}
-  %status = call i32 %function({", ".join(passed)})
+{text(_choices())}
+  %status = call i32 %function({_PASSED})
   call void @note(ptr %block, i32 %status)
   %next = add i64 %i, 1
   br label %loop
@@ -429,7 +443,7 @@ define internal void @execute(i64 %first, i64 %last, ptr %block) {
 
 
 def _begin(name: str, lanes: int, intrinsics: dict[str, str]) -> str:
-    """What products are added to, for some rows: a bias, a term, or their sum."""
+    """The function that writes into some rows the bias, the term or their sum that products are added to."""
     a = Routine(lanes, intrinsics)
     a.arguments(["Out", "Bias", "Term", "columns", "stride", "distance"])
     stride, distance = a.integer("stride"), a.integer("distance")

@@ -13,7 +13,7 @@ import numpy as np
 from fluidlite.base.addresses import address_of
 from fluidlite.base.dtypes import Array
 from fluidlite.executor.fast.first_runs import FirstRuns
-from fluidlite.executor.fast.machine import Calls, SharedCalls
+from fluidlite.executor.fast.machine import MachineCalls, SharedCalls
 from fluidlite.executor.fast.onednn.library import OneDnnError, available
 from fluidlite.executor.fast.onednn.pool import PoolKernel
 from fluidlite.executor.run.convolutions import SharedPool
@@ -100,7 +100,7 @@ class FastPool(ImagePool):
             self.portable.backward(x, pooled, d, out, True)
             return
 
-        def work(calls: Calls, t: int) -> None:
+        def work(calls: MachineCalls, t: int) -> None:
             part = self.parts[t]
             self.kernels[t].backward(calls, d[part], out[part])
 

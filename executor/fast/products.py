@@ -11,7 +11,7 @@ import numpy as np
 from fluidlite.base.addresses import address_of
 from fluidlite.base.dtypes import Array
 from fluidlite.executor.fast.first_runs import FirstRuns
-from fluidlite.executor.fast.machine import Calls, SharedCalls
+from fluidlite.executor.fast.machine import MachineCalls, SharedCalls
 from fluidlite.executor.fast.onednn.library import OneDnnError, available, has_avx512
 from fluidlite.executor.fast.onednn.matmul import Gemm, MatmulKernel, StackGemm, gemm_of, matmul_kernel
 from fluidlite.executor.run.products import ProductForm, SharedProducts
@@ -113,7 +113,7 @@ class FastProduct:
         """True if nothing but the library computes each run, as long as the arrays are the same."""
         return self.is_decided and self.kernel is not None
 
-    def call(self, calls: Calls) -> None:
+    def call(self, calls: MachineCalls) -> None:
         """Call the library, or have it called."""
         if isinstance(self.kernel, MatmulKernel):
             calls.primitive(self.kernel.primitive, *self.addresses)
@@ -170,7 +170,7 @@ class FastDescent:
         """True if nothing but the library computes each run, as long as the arrays are the same."""
         return self.gemm is not None
 
-    def call(self, calls: Calls) -> None:
+    def call(self, calls: MachineCalls) -> None:
         """Call the library, or have it called."""
         assert self.gemm is not None
         calls.product(self.gemm, *map(address_of, self.arrays[:3]), rate=self.rate)
@@ -217,7 +217,7 @@ class FastSharedProducts(SharedProducts):
         parts: Sequence[Sequence[Any]] = self.parts
         self.is_machine_code = all(product.is_machine_code for part in parts for product in part)
 
-    def _call(self, calls: Calls, number: int) -> None:
+    def _call(self, calls: MachineCalls, number: int) -> None:
         part: Sequence[Any] = self.parts[number]
         for product in part:
             product.call(calls)

@@ -256,13 +256,6 @@ class Elementwise(Action):
     """A key of fluidlite.ops.kernels.scalar.FUNCTIONS."""
     operands: tuple[Any, ...]
 
-    @property
-    def is_limit(self) -> bool:
-        """True for the larger or the smaller of an array's elements and a number."""
-        return self.function in ("maximum", "minimum") and not all(
-            isinstance(item, Value) for item in self.operands
-        )
-
     def inputs(self) -> Operand:
         """The operands."""
         return self.operands

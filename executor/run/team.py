@@ -15,7 +15,7 @@ from typing import Protocol
 
 import numpy as np
 
-__all__ = ["Sharing", "Team", "on_team", "pieces", "team_of"]
+__all__ = ["RecordTeam", "Team", "on_team", "pieces", "team_of"]
 
 
 class _TeamTask:
@@ -43,7 +43,7 @@ class _TeamTask:
         return None
 
 
-class Sharing(Protocol):
+class RecordTeam(Protocol):
     """How the threads of a team sleep where they share calls of machine code, too."""
 
     def share(self, count: int, records: int) -> None:
@@ -71,7 +71,7 @@ class Team:
 
     def start(self) -> None:
         """Start the threads; again in a forked process, which has none of its parent's."""
-        self.sharing: Sharing | None = None
+        self.sharing: RecordTeam | None = None
         """How threads share calls of machine code; None as long as they cannot."""
         self._inboxes: list[queue.SimpleQueue[_TeamTask | None]] = [
             queue.SimpleQueue() for _ in range(self.size - 1)
@@ -84,7 +84,7 @@ class Team:
                 target=self._work, args=(index, inbox), daemon=True, name=f"fluidlite-{index + 1}"
             ).start()
 
-    def share_by(self, sharing: Sharing) -> None:
+    def share_by(self, sharing: RecordTeam) -> None:
         """Share calls of machine code from now on."""
         with self._busy:
             if self.sharing is None:

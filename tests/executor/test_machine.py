@@ -14,7 +14,7 @@ from fluidlite.base import flags
 from fluidlite.base.addresses import address_of
 from fluidlite.executor.fast import machine
 from fluidlite.executor.fast.loops.compiler import is_available
-from fluidlite.executor.fast.machine import Calls, SharedCalls, share_once
+from fluidlite.executor.fast.machine import MachineCalls, SharedCalls, share_once
 from fluidlite.executor.fast.onednn.library import OneDnnError, available
 from fluidlite.executor.fast.onednn.matmul import gemm_of
 from fluidlite.executor.run.team import Team, on_team
@@ -46,7 +46,7 @@ class Filling:
     def __init__(self, rows: int, columns: int) -> None:
         self.bias, self.term, self.out = whole(columns), whole(rows, columns), whole(rows, columns)
 
-    def __call__(self, calls: Calls, part: int) -> None:
+    def __call__(self, calls: MachineCalls, part: int) -> None:
         own = slice(part, part + 1)
         calls.begin(self.out[own], self.bias, self.term[own])
 
@@ -119,7 +119,7 @@ def test_products(lead: tuple[int, ...], adds: bool) -> None:
     gemms = [gemm_of(left, right[..., piece], out[..., piece], adds=adds) for piece in pieces]
     wanted = out.copy()
 
-    def work(calls: Calls, part: int) -> None:
+    def work(calls: MachineCalls, part: int) -> None:
         gemm, piece = gemms[part], pieces[part]
         assert gemm is not None
         places = map(address_of, (left, right[..., piece], out[..., piece]))
@@ -138,7 +138,7 @@ def test_what_products_are_added_to(which: str) -> None:
     bias, term, out = whole(45), whole(12, 60)[:, :45], whole(12, 50)[:, :45]
     given: tuple[Any, Any] = (None if which == "term" else bias, None if which == "bias" else term)
 
-    def work(calls: Calls, part: int) -> None:
+    def work(calls: MachineCalls, part: int) -> None:
         own = slice(6 * part, 6 * part + 6)
         calls.begin(out[own], given[0], None if given[1] is None else given[1][own])
 
@@ -155,7 +155,7 @@ def test_a_failure_of_the_library_is_an_error() -> None:
     assert gemm is not None
     gemm.described[2][0] = 0  # type: ignore[union-attr]  # no stride of rows
 
-    def work(calls: Calls, part: int) -> None:
+    def work(calls: MachineCalls, part: int) -> None:
         assert gemm is not None
         calls.product(gemm, *map(address_of, (left, right, out)))
 
@@ -172,7 +172,7 @@ def test_a_failure_of_the_library_is_an_error() -> None:
 def test_arguments_stay_while_somebody_needs_them() -> None:
     out = np.zeros((2, 300), np.float32)
 
-    def work(calls: Calls, part: int) -> None:
+    def work(calls: MachineCalls, part: int) -> None:
         bias = np.full(300, part + 1, np.float32)
         calls.keep(bias)
         calls.begin(out[part : part + 1], bias, None)

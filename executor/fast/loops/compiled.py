@@ -14,7 +14,7 @@ from fluidlite.base.addresses import address_of
 from fluidlite.base.errors import ShapeError
 from fluidlite.executor.fast.loops.compiler import LoopCode, RunCount
 from fluidlite.executor.fast.loops.nest import ROW
-from fluidlite.executor.fast.machine import Calls, SharedCalls
+from fluidlite.executor.fast.machine import MachineCalls, SharedCalls
 
 __all__ = ["CompiledLoops", "NestSizes"]
 
@@ -178,6 +178,6 @@ class CompiledLoops:
         for partial, position in self.partials:
             np.add.reduce(partial, out=arrays[position])
 
-    def _run(self, calls: Calls, thread: int) -> None:
+    def _run(self, calls: MachineCalls, thread: int) -> None:
         for call in self.calls[thread]:
             calls.code(self.loop.function, *call)

@@ -18,7 +18,7 @@ from fluidlite.executor.fast.loops.gru import GruForm, GruSteps
 from fluidlite.executor.fast.loops.lstm import LstmForm, LstmSteps, ProjectedForm, ProjectedSteps
 from fluidlite.executor.fast.loops.panels import Panels, as_argument
 from fluidlite.executor.fast.loops.searches import Searches
-from fluidlite.executor.fast.machine import Calls, share_once
+from fluidlite.executor.fast.machine import MachineCalls, share_once
 from fluidlite.ops.kernels.compiled_steps import CompiledSteps
 from fluidlite.ops.kernels.gru_steps import GruLayer, GruRun, GruUnit
 from fluidlite.ops.kernels.lstm_steps import LstmLayer, LstmRun, ProjectedRun, Projection
@@ -437,7 +437,7 @@ class _Calls:
         bounds = self.steps.shares(threads if self.work >= _SHARED else 1)
         parts = [{name: np.zeros(size, np.float32) for name, size in self.wanted.items()} for _ in bounds[1:]]
 
-        def work(calls: Calls, member: int) -> None:
+        def work(calls: MachineCalls, member: int) -> None:
             self._run(calls, bounds[member], bounds[member + 1], parts[member])
 
         share_once(len(parts), len(parts), work)
@@ -446,7 +446,7 @@ class _Calls:
                 parts[0][name] if len(parts) == 1 else np.sum([one[name] for one in parts], axis=0)
             )
 
-    def _run(self, calls: Calls, first: int, last: int, own: dict[str, Array]) -> None:
+    def _run(self, calls: MachineCalls, first: int, last: int, own: dict[str, Array]) -> None:
         count = last - first
         values = {
             **self.values,

@@ -20,7 +20,7 @@ from fluidlite.executor.fast.loops.compiler import LoopCode, loop_of, widths
 from fluidlite.executor.fast.loops.routine import Routine
 from fluidlite.executor.fast.loops.tables import fits, prefetch
 from fluidlite.executor.fast.loops.vectors import Vector
-from fluidlite.executor.fast.machine import Calls, share_once
+from fluidlite.executor.fast.machine import MachineCalls, share_once
 from fluidlite.ops.kernels.scalar import FUNCTIONS, Ref, ScalarExpr, parse
 from fluidlite.ops.training.optimizer import target_of, update_function
 from fluidlite.values.tensor import SelectedRows, sorted_runs
@@ -191,7 +191,7 @@ class CompiledRowUpdate:
         table = np.array([*before, rows.size // len(rows), *behind], np.int64)
         threads = self.threads if rows.size >= _SHARED else 1
 
-        def part(calls: Calls, member: int) -> None:
+        def part(calls: MachineCalls, member: int) -> None:
             first, last = (len(ids) * (member + step) // threads for step in (0, 1))
             calls.code(code.function, first, last, address_of(table))
 

@@ -18,7 +18,7 @@ from fluidlite.executor.fast.loops import functions
 from fluidlite.executor.fast.loops.compiler import LoopCode, RunCount, loop_of, widths
 from fluidlite.executor.fast.loops.sweeps import Point, RowLanes, Sweep, sweeps_text
 from fluidlite.executor.fast.loops.vectors import Vector
-from fluidlite.executor.fast.machine import Calls, SharedCalls
+from fluidlite.executor.fast.machine import MachineCalls, SharedCalls
 from fluidlite.executor.run import rows
 
 __all__ = ["KINDS", "CompiledRows", "compiled_rows"]
@@ -262,7 +262,7 @@ class CompiledRows:
         """The dtype that the compiled code takes an array in."""
         return np.float32
 
-    def _run(self, calls: Calls, member: int) -> None:
+    def _run(self, calls: MachineCalls, member: int) -> None:
         assert self.code is not None
         calls.code(self.code.function, *self.calls[member])
 

@@ -16,7 +16,7 @@ import numpy as np
 
 from fluidlite.base.addresses import address_of
 from fluidlite.base.dtypes import Array
-from fluidlite.executor.fast.machine import NOW, Calls, SharedCalls
+from fluidlite.executor.fast.machine import NOW, MachineCalls, SharedCalls
 from fluidlite.executor.fast.onednn.layouts import channels_first, channels_last, described
 from fluidlite.executor.fast.onednn.library import engine
 from fluidlite.executor.fast.onednn.primitive import (
@@ -150,7 +150,7 @@ class ConvKernel:
         more = () if bias is None else (address_of(bias),)
         self._each([(weights, *more)] * len(self._parts), ends)
 
-    def run_part(self, calls: Calls, x: Array, w: Array, d: Array) -> None:
+    def run_part(self, calls: MachineCalls, x: Array, w: Array, d: Array) -> None:
         """Compute as a part of a team's job, of a kernel for one thread."""
         ends, weights = (address_of(x), address_of(d)), address_of(w)
         place = weights if self._convert is None else calls.scratch("weights", self._inner_bytes)
@@ -209,7 +209,7 @@ class ConvKernel:
             self._parts[0].run(NOW, *ends, *weights[0])
             return
 
-        def work(calls: Calls, t: int) -> None:
+        def work(calls: MachineCalls, t: int) -> None:
             self._parts[t].run(calls, *ends, *weights[t])
 
         self._shared.run((ends, *weights), len(self._parts), work)
@@ -256,7 +256,7 @@ class ChannelBands:
     def run(self, x: Array, w: Array, d: Array) -> None:
         """Compute on all threads of the team."""
 
-        def work(calls: Calls, t: int) -> None:
+        def work(calls: MachineCalls, t: int) -> None:
             part = self.parts[t]
             if self.is_input:
                 self.kernels[t].run_part(calls, x[:, part], w[:, part], d)
@@ -395,7 +395,7 @@ class _ShareKernel:
             if not writes[index] or epilogue.sum:
                 self._before[index] = reorder(own, target, what)
 
-    def run(self, calls: Calls, x: int, d: int, *rest: int) -> None:
+    def run(self, calls: MachineCalls, x: int, d: int, *rest: int) -> None:
         """Compute, with the addresses of the whole x and d, and of the weights (and the bias)."""
         outer = [x + self._offsets[0], d + self._offsets[1]]
         inner = list(outer)

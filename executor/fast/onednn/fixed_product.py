@@ -19,7 +19,7 @@ import numpy as np
 
 from fluidlite.base.addresses import address_of
 from fluidlite.base.dtypes import Array
-from fluidlite.executor.fast.machine import Calls, SharedCalls
+from fluidlite.executor.fast.machine import MachineCalls, SharedCalls
 from fluidlite.executor.fast.onednn.library import OneDnnError, available, engine
 from fluidlite.executor.fast.onednn.matmul import Gemm, StackGemm, gemm_of
 from fluidlite.executor.fast.onednn.primitive import (
@@ -173,7 +173,7 @@ class FixedProduct:
         depth, columns = laid.shape
         facts = (depth, columns, stride, bias is not None, term is not None)
 
-        def work(calls: Calls, t: int) -> None:
+        def work(calls: MachineCalls, t: int) -> None:
             for row in range(parts[t].start, parts[t].stop, _AT_ONCE):
                 form = _FixedShape(min(parts[t].stop - row, _AT_ONCE), *facts)
                 there = row * columns * _FLOAT
@@ -247,7 +247,7 @@ class LyingProducts:
             self._shared.forget()
         places = [tuple(map(address_of, each[:3])) for each in given]
 
-        def work(calls: Calls, t: int) -> None:
+        def work(calls: MachineCalls, t: int) -> None:
             number, columns, gemm, there = self._parts[t]
             x, w, out = places[number]
             if given[number].adds:

@@ -6,7 +6,7 @@ import functools
 
 from fluidlite.base.addresses import address_of
 from fluidlite.base.dtypes import Array
-from fluidlite.executor.fast.machine import Calls
+from fluidlite.executor.fast.machine import MachineCalls
 from fluidlite.executor.fast.onednn.library import engine
 from fluidlite.executor.fast.onednn.primitive import (
     DIFF_DST,
@@ -88,13 +88,27 @@ class NormKernel:
         return Primitive(described, arguments)
 
     def train(
-        self, calls: Calls, x: Array, y: Array, mean: Array, variance: Array, scale: Array, shift: Array
+        self,
+        calls: MachineCalls,
+        x: Array,
+        y: Array,
+        mean: Array,
+        variance: Array,
+        scale: Array,
+        shift: Array,
     ) -> None:
         """y = the normalised x; writes the batch's `mean` and `variance`."""
         calls.primitive(self._train, *map(address_of, (x, y, mean, variance, scale, shift)))
 
     def infer(
-        self, calls: Calls, x: Array, y: Array, mean: Array, variance: Array, scale: Array, shift: Array
+        self,
+        calls: MachineCalls,
+        x: Array,
+        y: Array,
+        mean: Array,
+        variance: Array,
+        scale: Array,
+        shift: Array,
     ) -> None:
         """y = x normalised by given statistics."""
         calls.primitive(self._infer, *map(address_of, (x, y, mean, variance, scale, shift)))

@@ -8,7 +8,7 @@ import numpy as np
 
 from fluidlite.base.addresses import address_of
 from fluidlite.base.dtypes import Array
-from fluidlite.executor.fast.machine import Calls
+from fluidlite.executor.fast.machine import MachineCalls
 from fluidlite.executor.fast.onednn.layouts import channels_first, channels_last
 from fluidlite.executor.fast.onednn.library import OneDnnError, engine
 from fluidlite.executor.fast.onednn.primitive import (
@@ -82,7 +82,7 @@ class PoolKernel:
         """out = the pooled x."""
         self._forward.run(address_of(x), address_of(out), *self._workspace)
 
-    def backward(self, calls: Calls, d: Array, out: Array) -> None:
+    def backward(self, calls: MachineCalls, d: Array, out: Array) -> None:
         """out = the gradient of the x of the last `forward`."""
         calls.primitive(self._backward, address_of(out), address_of(d), *self._workspace)
 

@@ -33,7 +33,7 @@ from fluidlite.executor.fast.machine_code import (
     machine_text,
 )
 from fluidlite.executor.fast.onednn.library import OneDnnError, library, part_stream
-from fluidlite.executor.fast.onednn.matmul import Gemm, StackGemm
+from fluidlite.executor.fast.onednn.matmul import AnyGemm, BlasGemm, StackGemm
 from fluidlite.executor.fast.onednn.primitive import Primitive, aligned, scratch
 from fluidlite.executor.run.team import Team, on_team, team_of
 
@@ -55,13 +55,16 @@ class MachineCalls(Protocol):
     def primitive(self, primitive: Primitive, *addresses: int) -> None:
         """A call of a primitive."""
 
-    def product(
-        self, gemm: Gemm | StackGemm, left: int, right: int, out: int, *, rate: Array | None = None
-    ) -> None:
+    def product(self, gemm: AnyGemm, left: int, right: int, out: int, *, rate: Array | None = None) -> None:
         """A product of matrices, less the number in `rate` times it where there is one."""
 
     def begin(self, out: Array, bias: Array | None, term: Array | None) -> None:
         """out = bias + term, or the one that there is, for a bias of one row."""
+
+    def squares(self, x: Array, out: Array) -> None:
+        """Write the sum of the squares of all numbers of an array without gaps: not finite if one of them
+        is not.
+        """
 
     def scratch(self, use: str, nbytes: int) -> int:
         """The address of bytes that last until the part asks for such of the same use again."""
@@ -86,9 +89,7 @@ class _Now:
             addresses = (*addresses, self.scratch("scratchpad", primitive.scratch_bytes))
         primitive.run(*addresses)
 
-    def product(
-        self, gemm: Gemm | StackGemm, left: int, right: int, out: int, *, rate: Array | None = None
-    ) -> None:
+    def product(self, gemm: AnyGemm, left: int, right: int, out: int, *, rate: Array | None = None) -> None:
         gemm.run(left, right, out, factor=1.0 if rate is None else -rate.item())
 
     def begin(self, out: Array, bias: Array | None, term: Array | None) -> None:
@@ -99,6 +100,10 @@ class _Now:
             np.copyto(out, term)
         else:
             np.add(term, bias, out=out)
+
+    def squares(self, x: Array, out: Array) -> None:
+        flat = x.reshape(-1)
+        out[...] = np.dot(flat, flat)
 
     def scratch(self, use: str, nbytes: int) -> int:
         if not self.team:
@@ -234,10 +239,12 @@ class _PartCalls:
         self.calls.append((self.recording.functions[function], 0, last, address_of(block)))
         return block
 
-    def _library(self, function: Any) -> tuple[int, int, int]:
-        """The words at the head of a block for a function of the library."""
-        alone = _place_of(library().omp_set_num_threads)
-        return _place_of(function), alone, address_of(self.recording.status)
+    def _head(self, function: Any, alone: bool = True) -> tuple[int, int, int]:
+        """The words at the head of a block for a function of a library, oneDNN where it must be kept to one
+        thread.
+        """
+        limit = _place_of(library().omp_set_num_threads) if alone else 0
+        return _place_of(function), limit, address_of(self.recording.status)
 
     def code(self, function: Any, first: int, last: int, arguments: int) -> None:
         self.calls.append((_place_of(function), first, last, arguments))
@@ -249,28 +256,29 @@ class _PartCalls:
         self.recording.taken.append((primitive, held))
         stream = part_stream(self.number).value
         passed = ctypes.addressof(held.passed)
-        head = self._library(library().dnnl_primitive_execute)
+        head = self._head(library().dnnl_primitive_execute)
         self._append("execute", 1, [*head, primitive.handle.value, stream, len(held.passed), passed])
 
-    def product(
-        self, gemm: Gemm | StackGemm, left: int, right: int, out: int, *, rate: Array | None = None
-    ) -> None:
-        offsets = gemm.offsets if isinstance(gemm, StackGemm) else None
-        one = gemm.gemm if isinstance(gemm, StackGemm) else gemm
+    def product(self, gemm: AnyGemm, left: int, right: int, out: int, *, rate: Array | None = None) -> None:
+        one, offsets = (gemm.gemm, gemm.offsets) if isinstance(gemm, StackGemm) else (gemm, None)
         orders, sizes, leading = one.described
         places = (left, right, out)
         numbers = _bits(one.kept), _bits(1.0)
         moved = [0 if array is None else address_of(array) for array in (rate, offsets)]
         self.recording.held += [rate, offsets]
         count = 1 if offsets is None else len(offsets)
-        head = self._library(one.function)
-        self._append("product", count, [*head, *orders, *sizes, *leading, *places, *numbers, *moved])
+        which, alone = ("blas", False) if isinstance(one, BlasGemm) else ("product", True)
+        head = self._head(one.function, alone)
+        self._append(which, count, [*head, *orders, *sizes, *leading, *places, *numbers, *moved])
 
     def begin(self, out: Array, bias: Array | None, term: Array | None) -> None:
         which = BEGIN[-1] if bias is not None and term is not None else BEGIN[bias is None]
         places = [0 if array is None else address_of(array) for array in (out, bias, term)]
         strides = [0 if array is None else array.strides[0] // array.itemsize for array in (out, term)]
         self._append(which, len(out), [*places, out.shape[1], *strides])
+
+    def squares(self, x: Array, out: Array) -> None:
+        self._append("squares", 1, [address_of(x), address_of(out), x.size])
 
     def scratch(self, use: str, nbytes: int) -> int:
         piece = _part_scratch(self.recording.team, self.number, use, nbytes)

@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from fluidlite.executor.fast.loops.routine import Routine
+from fluidlite.ops.kernels.gemm import ROW_MAJOR
 
 __all__ = [
     "BEGIN",
@@ -44,7 +45,7 @@ _SKIPPED = 64  # waits that nobody looks in then: who is woken up gets the proce
 _MONOTONIC = 1  # the clock
 
 BEGIN = ("begin_bias", "begin_term", "begin_both")
-FUNCTIONS = ("share", "serve", "recall", "sequence", "product", "execute", *BEGIN)
+FUNCTIONS = ("share", "serve", "recall", "sequence", "product", "blas", "execute", "squares", *BEGIN)
 """The functions whose addresses `LOOP` writes down, in order."""
 
 _TEAM = f"""
@@ -354,10 +355,21 @@ _PRODUCT = {
     **dict.fromkeys(("rate", "offsets"), "ptr"),
 }
 """The words behind the head of a block for products, and their kinds."""
-_PASSED = (
-    "i8 signext %order_a, i8 signext %order_b, i64 %rows, i64 %columns, i64 %depth, float %alpha, "
-    "ptr %a_now, i64 %lda, ptr %b_now, i64 %ldb, float %kept, ptr %c_now, i64 %ldc"
-)
+_SIZES = "i64 %rows, i64 %columns, i64 %depth, float %alpha"
+_MATRICES = "ptr %a_now, i64 %lda, ptr %b_now, i64 %ldb, float %kept, ptr %c_now, i64 %ldc"
+# oneDNN's `dnnl_sgemm`, which says whether it went well, and BLAS's `cblas_sgemm` for rows that lie one after
+# the other
+_CALLS = {
+    "product": f"""
+  %function = call ptr @function_of(ptr %block)
+  %status = call i32 %function(i8 signext %order_a, i8 signext %order_b, {_SIZES}, {_MATRICES})
+  call void @note(ptr %block, i32 %status)""",
+    "blas": f"""
+  %function = load ptr, ptr %block
+  %wide_a = zext i8 %order_a to i32
+  %wide_b = zext i8 %order_b to i32
+  call void %function(i32 {ROW_MAJOR}, i32 %wide_a, i32 %wide_b, {_SIZES}, {_MATRICES})""",
+}
 
 
 def _loads(words: Mapping[str, str]) -> Iterator[str]:
@@ -382,15 +394,14 @@ def _choices() -> Iterator[str]:
         yield f"  %{name}_now = phi ptr [%{name}, %body], [%{name}_moved, %moved]"
 
 
-def _product() -> str:
-    """Products of matrices as `dnnl_sgemm` computes them: times a factor, or less the number at `rate`; with
+def _product(name: str) -> str:
+    """Products of matrices as a library computes them: times a factor, or less the number at `rate`; with
     offsets in bytes of the three matrices of each product where there are many.
     """
     text = "\n".join
     return f"""
-define internal void @product(i64 %first, i64 %last, ptr %block) {{
+define internal void @{name}(i64 %first, i64 %last, ptr %block) {{
 entry:
-  %function = call ptr @function_of(ptr %block)
 {text(_loads(_PRODUCT))}
   %has_rate = icmp ne ptr %rate, null
   br i1 %has_rate, label %rated, label %plain
@@ -414,8 +425,7 @@ moved:
   br label %call
 call:
 {text(_choices())}
-  %status = call i32 %function({_PASSED})
-  call void @note(ptr %block, i32 %status)
+{_CALLS[name].lstrip(chr(10))}
   %next = add i64 %i, 1
   br label %loop
 end:
@@ -460,14 +470,35 @@ def _begin(name: str, lanes: int, intrinsics: dict[str, str]) -> str:
     return a.function(f"internal void @{name}(i64 %first, i64 %last, ptr %arguments)")
 
 
+def _squares(lanes: int, intrinsics: dict[str, str]) -> str:
+    """The function that adds up the squares of numbers: no finite sum if one of them is not finite."""
+    a = Routine(lanes, intrinsics)
+    a.arguments(["X", "Sum", "size"])
+    size = a.integer("size")
+    whole = a.let(f"udiv i64 {size}, {4 * lanes}") * (4 * lanes)
+    with a.loop(0, whole, 4 * lanes, carried=[a.zero()] * 4) as loop:
+        for number, held in enumerate(loop.values):
+            given = a.load("%X", loop.index + number * lanes)
+            loop.next[number] = given.times_plus(given, held)
+    rest = a.at("%X", whole)
+    first, second, third, fourth = loop.values
+    with a.units(size - whole, is_masked=True, carried=[first + second + (third + fourth)]) as unit:
+        given = a.load(rest, unit.index)
+        unit.next[0] = given.times_plus(given, unit.values[0])
+    a.put(a.total(unit.values[0]), "%Sum", 0)
+    return a.function("internal void @squares(i64 %first, i64 %last, ptr %arguments)")
+
+
 def machine_text(lanes: int) -> str:
     """The text; its `LOOP` writes the addresses of all `FUNCTIONS` where its arguments are."""
     intrinsics: dict[str, str] = {}
-    begins = [_begin(name, lanes, intrinsics) for name in BEGIN]
+    begins = [*(_begin(name, lanes, intrinsics) for name in BEGIN), _squares(lanes, intrinsics)]
     lines = []
     for number, name in enumerate(FUNCTIONS):
         lines.append(f"  %at{number} = getelementptr ptr, ptr %arguments, i64 {number}")
         lines.append(f"  store ptr @{name}, ptr %at{number}")
     head = "define void @LOOP(i64 %first, i64 %last, ptr %arguments) {"
     entry = "\n".join([head, *lines, "  ret void", "}", ""])
-    return "\n".join([*intrinsics.values(), _TEAM, _LIBRARY, _product(), _EXECUTE, *begins, entry])
+    return "\n".join(
+        [*intrinsics.values(), _TEAM, _LIBRARY, *map(_product, _CALLS), _EXECUTE, *begins, entry]
+    )

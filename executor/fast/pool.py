@@ -18,7 +18,7 @@ from fluidlite.executor.fast.onednn.library import OneDnnError, available
 from fluidlite.executor.fast.onednn.pool import PoolKernel
 from fluidlite.executor.run.convolutions import SharedPool
 from fluidlite.executor.run.image_kernels import ImagePool, PoolForm
-from fluidlite.executor.run.team import on_team, pieces
+from fluidlite.executor.run.team import pieces
 from fluidlite.ops.kernels.pooling import Pooling
 
 __all__ = ["FastPool", "has_fast_pool"]
@@ -56,10 +56,11 @@ class FastPool(ImagePool):
         self.parts = pieces(shape[0], max(1, min(threads, shape[0])))
         sizes = [part.stop - part.start for part in self.parts]
         self.kernels: list[PoolKernel] = []
-        self._shared = SharedCalls(len(sizes))
+        self._ahead, self._back = SharedCalls(len(sizes)), SharedCalls(len(sizes))
         self._makes = [partial(PoolKernel, (size, *shape[1:]), form.pooling, is_last) for size in sizes]
         self._runs = FirstRuns(form.asked, math.prod(shape) > _LARGE_AT_ONCE)
-        self._takes = [False] * len(sizes)
+        self._squares = np.full(len(sizes), np.nan, np.float32)
+        """The sums of the squares of each part's x; finite where the kernels have pooled the last one."""
         counts = tuple(each.count for each in windows)
         self._shape = (shape[0], *counts, shape[-1]) if is_last else (*shape[:2], *counts)
 
@@ -79,24 +80,27 @@ class FastPool(ImagePool):
     def forward(self, x: Array, out: Array) -> None:
         """out = the pooled x."""
 
-        def work(t: int) -> None:
+        def work(calls: MachineCalls, t: int) -> None:
             part = self.parts[t]
-            self._takes[t] = self.kernels[t].takes(x[part])
-            if self._takes[t]:
-                self.kernels[t].forward(x[part], out[part])
+            self.kernels[t].forward(calls, x[part], out[part], self._squares[t : t + 1])
 
         if self._makes and not self._runs.is_early():
             self._make_kernels()
         if self.kernels:
-            on_team(len(self.parts), work)
-        if not all(self._takes):
+            if not self.kernels[0].is_max:
+                self._squares.fill(0)
+            self._ahead.run((address_of(x), address_of(out)), len(self.parts), work)
+        if not self._is_pooled():
             self.portable.forward(x, out)
+
+    def _is_pooled(self) -> bool:
+        return bool(np.isfinite(self._squares).all())
 
     def backward(self, x: Array, pooled: Array, d: Array, out: Array, reuse: bool) -> None:
         """out = the gradient of x."""
         if not reuse:
             self.forward(x, np.empty(self._shape, x.dtype))
-        if not all(self._takes):
+        if not self._is_pooled():
             self.portable.backward(x, pooled, d, out, True)
             return
 
@@ -104,4 +108,4 @@ class FastPool(ImagePool):
             part = self.parts[t]
             self.kernels[t].backward(calls, d[part], out[part])
 
-        self._shared.run((address_of(d), address_of(out)), len(self.parts), work)
+        self._back.run((address_of(d), address_of(out)), len(self.parts), work)

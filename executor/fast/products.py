@@ -11,13 +11,27 @@ import numpy as np
 from fluidlite.base.addresses import address_of
 from fluidlite.base.dtypes import Array
 from fluidlite.executor.fast.first_runs import FirstRuns
-from fluidlite.executor.fast.machine import MachineCalls, SharedCalls
+from fluidlite.executor.fast.machine import MachineCalls, SharedCalls, share_once
 from fluidlite.executor.fast.onednn.library import OneDnnError, available, has_avx512
-from fluidlite.executor.fast.onednn.matmul import Gemm, MatmulKernel, StackGemm, gemm_of, matmul_kernel
-from fluidlite.executor.run.products import ProductForm, SharedProducts
+from fluidlite.executor.fast.onednn.matmul import AnyGemm, MatmulKernel, blas_gemm_of, gemm_of, matmul_kernel
+from fluidlite.executor.run.products import (
+    DescendingProduct,
+    PlainProduct,
+    ProductCut,
+    ProductForm,
+    SharedProducts,
+)
 from fluidlite.ops.kernels.gemm import adder, blas_cores
 
-__all__ = ["FastDescent", "FastProduct", "FastSharedProducts", "has_fast_product"]
+__all__ = [
+    "CalledDescent",
+    "CalledProduct",
+    "FastDescent",
+    "FastProduct",
+    "FastSharedProducts",
+    "has_fast_product",
+    "share_product",
+]
 
 # Measured on one thread, 137 shapes of 1 to 400 x 10 to 1000 x 10 to 1000: from a million multiply-adds on
 # oneDNN takes 0.3 to 1.1 of OpenBLAS's time, 0.87 in the middle; below, OpenBLAS has kernels for small
@@ -90,7 +104,9 @@ class FastProduct:
         self.count = 0
         self.form: Any = None
         self.runs = FirstRuns(asked)
-        self.kernels: dict[Any, MatmulKernel | Gemm | StackGemm | None] = {}
+        self.blas: AnyGemm | None = None
+        """BLAS's product, where that is to be shared as it is."""
+        self.kernels: dict[Any, MatmulKernel | AnyGemm | None] = {}
         """What computes each form of the arrays (shapes and strides) that is decided; None for NumPy."""
 
     def place(self, *arrays: Array) -> None:
@@ -103,22 +119,30 @@ class FastProduct:
             self.kernel = self.kernels.get(form)
         self._use(self.kernel)
 
-    def _use(self, kernel: MatmulKernel | Gemm | StackGemm | None) -> None:
+    def _use(self, kernel: MatmulKernel | AnyGemm | None) -> None:
         self.kernel = kernel
         if kernel is not None:
             self.addresses = tuple(map(address_of, self.arrays))
 
     @property
     def is_machine_code(self) -> bool:
-        """True if nothing but the library computes each run, as long as the arrays are the same."""
-        return self.is_decided and self.kernel is not None
+        """True if machine code computes all runs from now on, as long as the arrays are the same."""
+        if self.is_decided and self.kernel is None:
+            self._use_blas()
+        return self.is_decided and (self.kernel or self.blas) is not None
+
+    def _use_blas(self) -> None:
+        self.blas = blas_gemm_of(*self.arrays)
+        self.addresses = tuple(map(address_of, self.arrays))
 
     def call(self, calls: MachineCalls) -> None:
         """Call the library, or have it called."""
         if isinstance(self.kernel, MatmulKernel):
             calls.primitive(self.kernel.primitive, *self.addresses)
-        elif self.kernel is not None:
-            calls.product(self.kernel, *self.addresses)
+            return
+        gemm = self.kernel or self.blas
+        assert gemm is not None
+        calls.product(gemm, *self.addresses)
 
     def run(self) -> None:
         """out = left @ right"""
@@ -163,11 +187,13 @@ class FastDescent:
         left, right, out, self.rate = self.arrays = arrays
         self.add: Callable[[float], object] = adder(left, right, out)
         self.is_decided = not (self.can_be_fast and _is_faster(left, right, out))
-        self.gemm: Gemm | StackGemm | None = None
+        self.gemm: AnyGemm | None = None
 
     @property
     def is_machine_code(self) -> bool:
-        """True if nothing but the library computes each run, as long as the arrays are the same."""
+        """True if machine code computes all runs from now on, as long as the arrays are the same."""
+        if self.is_decided and self.gemm is None:
+            self.gemm = blas_gemm_of(*self.arrays[:3], adds=True)
         return self.gemm is not None
 
     def call(self, calls: MachineCalls) -> None:
@@ -194,9 +220,67 @@ class FastDescent:
             self.add = lambda factor: gemm.run(*places, factor=factor)
 
 
+def share_product(threads: int, left: Array, right: Array, out: Array, axis: int) -> bool:
+    """Write the product of two matrices on a team whose members compute rows of it (axis 0) or columns; False
+    where no machine code takes them as they lie.
+    """
+    cut = ProductCut.COLUMNS if axis else ProductCut.ROWS
+    parts = [cut.of((left, right, out), part, threads) for part in range(threads)]
+    is_fast = _can_be_fast() and _is_faster(left, right, out)
+    gemms = [gemm_of(*part) if is_fast else blas_gemm_of(*part) for part in parts]
+
+    def work(calls: MachineCalls, number: int) -> None:
+        gemm = gemms[number]
+        assert gemm is not None
+        calls.product(gemm, *map(address_of, parts[number]))
+
+    if None in gemms or out.shape[axis] < threads:
+        return False
+    share_once(threads, threads, work)
+    return True
+
+
+class CalledProduct(PlainProduct):
+    """A product by NumPy's BLAS, whose calls a team may share."""
+
+    def place(self, *arrays: Array) -> None:
+        """Take these arrays from now on."""
+        super().place(*arrays)
+        self.gemm = blas_gemm_of(*arrays)
+
+    @property
+    def is_machine_code(self) -> bool:
+        """True if machine code computes it, as long as the arrays are the same."""
+        return self.gemm is not None
+
+    def call(self, calls: MachineCalls) -> None:
+        """Call BLAS, or have it called."""
+        assert self.gemm is not None
+        calls.product(self.gemm, *map(address_of, self.arrays))
+
+
+class CalledDescent(DescendingProduct):
+    """out -= rate * left @ right by BLAS, whose calls a team may share."""
+
+    def place(self, *arrays: Array) -> None:
+        """Take these arrays from now on."""
+        super().place(*arrays)
+        self.gemm = blas_gemm_of(*self.held, adds=True)
+
+    @property
+    def is_machine_code(self) -> bool:
+        """True if machine code computes it, as long as the arrays are the same."""
+        return self.gemm is not None and bool(self.rate.dtype == np.float32)
+
+    def call(self, calls: MachineCalls) -> None:
+        """Call BLAS, or have it called."""
+        assert self.gemm is not None
+        calls.product(self.gemm, *map(address_of, self.held), rate=self.rate)
+
+
 class FastSharedProducts(SharedProducts):
-    """`SharedProducts` whose products are all `FastProduct`s or `FastDescent`s: as soon as the library
-    computes all of them, the team shares its calls.
+    """`SharedProducts` of the classes of this file: as soon as machine code computes all of them, the team
+    shares its calls.
     """
 
     def __init__(self, xp: Any, forms: Sequence[ProductForm], members: int) -> None:

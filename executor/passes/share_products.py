@@ -7,7 +7,14 @@ from dataclasses import dataclass, replace
 from functools import partial
 
 from fluidlite.executor.fast.onednn.fixed_product import LyingProducts
-from fluidlite.executor.fast.products import FastDescent, FastProduct, FastSharedProducts, has_fast_product
+from fluidlite.executor.fast.products import (
+    CalledDescent,
+    CalledProduct,
+    FastDescent,
+    FastProduct,
+    FastSharedProducts,
+    has_fast_product,
+)
 from fluidlite.executor.plan.actions import Bound, Call, Fresh, Out
 from fluidlite.executor.plan.plan import Plan
 from fluidlite.executor.plan.sizes import about, same_shape
@@ -28,7 +35,7 @@ def share_products(plan: Plan) -> Plan:
     """
     if not plan.target.on_host:
         return plan
-    sharing = _Sharing(plan.target.threads, plan.target.asked)
+    sharing = _Sharing(plan.target.threads, plan.target.asked, plan.target.loops)
 
     def shared(steps: Sequence[Step], kept: Sequence[Value]) -> list[Step]:
         return list(_gathered(sharing.steps(steps)))
@@ -42,6 +49,7 @@ class _Sharing:
 
     threads: int
     asked: int
+    loops: str
 
     def steps(self, steps: Sequence[Step]) -> Iterator[Step]:
         """The steps, with products as calls of `SharedProducts` where that pays."""
@@ -105,23 +113,28 @@ class _Sharing:
         self, group: Sequence[Step], products: Sequence[Product], cuts: Sequence[ProductCut], members: int
     ) -> Step:
         """The step of some products that a team of so many members shares."""
+        shares_calls = members > 1 and self.loops != "off"
         forms = tuple(
-            replace(self._form(product), cut=cut) for product, cut in zip(products, cuts, strict=True)
+            replace(self._form(product, shares_calls), cut=cut)
+            for product, cut in zip(products, cuts, strict=True)
         )
-        is_fast = members > 1 and all(map(_is_faster, products))
-        made = Bound("products", Fresh(FastSharedProducts if is_fast else SharedProducts, (forms, members)))
+        kind = FastSharedProducts if shares_calls else SharedProducts
+        made = Bound("products", Fresh(kind, (forms, members)))
         operands: list[Value | Out] = []
         for product in products:
             operands += [product.left, product.right, Out(product.out)]
             operands += [] if product.rate is None else [product.rate]
         return _joined(group, Call(made, tuple(operands)))
 
-    def _form(self, product: Product) -> ProductForm:
+    def _form(self, product: Product, shares_calls: bool) -> ProductForm:
         """The way to compute a whole product."""
-        is_faster = _is_faster(product)
         if product.rate is not None:
-            return ProductForm(partial(FastDescent, self.asked), 4) if is_faster else DESCENT
-        return ProductForm(partial(FastProduct, self.asked)) if is_faster else ProductForm()
+            if _is_faster(product):
+                return ProductForm(partial(FastDescent, self.asked), 4)
+            return ProductForm(CalledDescent, 4) if shares_calls else DESCENT
+        if _is_faster(product):
+            return ProductForm(partial(FastProduct, self.asked))
+        return ProductForm(CalledProduct) if shares_calls else ProductForm()
 
 
 def _gathered(steps: Iterable[Step]) -> Iterator[Step]:

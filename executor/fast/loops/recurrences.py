@@ -19,6 +19,7 @@ from fluidlite.executor.fast.loops.lstm import LstmForm, LstmSteps, ProjectedFor
 from fluidlite.executor.fast.loops.panels import Panels, as_argument
 from fluidlite.executor.fast.loops.searches import Searches
 from fluidlite.executor.fast.machine import MachineCalls, share_once
+from fluidlite.executor.fast.products import share_product
 from fluidlite.ops.kernels.compiled_steps import CompiledSteps
 from fluidlite.ops.kernels.gru_steps import GruLayer, GruRun, GruUnit
 from fluidlite.ops.kernels.lstm_steps import LstmLayer, LstmRun, ProjectedRun, Projection
@@ -79,6 +80,10 @@ class Recurrences(CompiledSteps):
         self.runs: dict[Any, int] = {}
         self.kept: dict[Hashable, tuple[Any, list[_Packed]]] = {}
         """Weights in panels, with the state of the persistable variables that they were made in."""
+
+    def share_product(self, ctx: KernelContext, left: Array, right: Array, out: Array, axis: int) -> bool:
+        """See `CompiledSteps`."""
+        return share_product(ctx.threads, left, right, out, axis)
 
     def _function(
         self,

@@ -21,7 +21,7 @@ from fluidlite.base.addresses import address_of
 from fluidlite.base.dtypes import Array
 from fluidlite.executor.fast.machine import MachineCalls, SharedCalls
 from fluidlite.executor.fast.onednn.library import OneDnnError, available, engine
-from fluidlite.executor.fast.onednn.matmul import Gemm, StackGemm, gemm_of
+from fluidlite.executor.fast.onednn.matmul import AnyGemm, gemm_of
 from fluidlite.executor.fast.onednn.primitive import (
     BIAS,
     DST,
@@ -303,7 +303,7 @@ class _Part(NamedTuple):
 
     number: int
     columns: slice
-    gemm: Gemm | StackGemm
+    gemm: AnyGemm
     there: int
 
 

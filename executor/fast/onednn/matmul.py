@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Sequence
 from ctypes import c_char, c_float, c_int64, c_void_p
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -20,9 +20,18 @@ from fluidlite.executor.fast.onednn.primitive import (
     Primitive,
     PrimitiveDesc,
 )
-from fluidlite.ops.kernels.gemm import Lying, Operand, operands
+from fluidlite.ops.kernels.gemm import ROW_MAJOR, Lying, Operand, operands, wide_product
 
-__all__ = ["Gemm", "MatmulKernel", "StackGemm", "gemm_of", "matmul_kernel"]
+__all__ = [
+    "AnyGemm",
+    "BlasGemm",
+    "Gemm",
+    "MatmulKernel",
+    "StackGemm",
+    "blas_gemm_of",
+    "gemm_of",
+    "matmul_kernel",
+]
 
 _FLOAT = 4  # bytes
 
@@ -72,10 +81,29 @@ class Gemm:
         checked(self.function(*self._head, _real(factor), *matrices), "product of matrices")
 
 
+class BlasGemm:
+    """The same by the BLAS that NumPy brings, whose product of these matrices is NumPy's."""
+
+    def __init__(self, lying: tuple[Operand, Operand, Operand], sizes: Sequence[int], adds: bool) -> None:
+        a, b, _ = lying
+        rows, depth, columns = sizes
+        self.described = [a.order, b.order], [rows, columns, depth], [each.leading for each in lying]
+        """Orders, sizes and strides of rows, as BLAS takes them."""
+        self.kept = 1.0 if adds else 0.0
+        """What is left of the result that was there before."""
+        self.function: Any = wide_product()
+
+    def run(self, left: int, right: int, out: int, *, factor: float = 1.0) -> None:
+        """Compute, on the calling thread alone, with arrays at these addresses."""
+        orders, sizes, (first, second, third) = self.described
+        factors = factor, left, first, right, second
+        self.function(ROW_MAJOR, *orders, *sizes, *factors, self.kept, out, third)
+
+
 class StackGemm:
     """The same for stacks of matrices, one after the other."""
 
-    def __init__(self, gemm: Gemm, offsets: Array) -> None:
+    def __init__(self, gemm: Gemm | BlasGemm, offsets: Array) -> None:
         self.gemm = gemm
         # as an array: of large batches of ever new lengths, numbers of Python's would fill the memory
         self.offsets = offsets
@@ -87,22 +115,38 @@ class StackGemm:
             self.gemm.run(*addresses, factor=factor)
 
 
-def gemm_of(left: Array, right: Array, out: Array, *, adds: bool = False) -> Gemm | StackGemm | None:
+AnyGemm: TypeAlias = "Gemm | BlasGemm | StackGemm"
+
+
+def gemm_of(left: Array, right: Array, out: Array, *, adds: bool = False) -> AnyGemm | None:
     """The product of matrices of float32, or of stacks of them, which with `adds` adds to what `out` holds;
     None where the library cannot read them as they lie.
     """
     ends = ((array.shape, array.strides) for array in (left, right, out))
-    return _gemm_of(*ends, adds=adds)
+    return _gemm_of(Gemm, *ends, adds=adds)
+
+
+def blas_gemm_of(left: Array, right: Array, out: Array, *, adds: bool = False) -> AnyGemm | None:
+    """The same by BLAS; None where NumPy does not call it for them, or has another one than OpenBLAS for
+    integers of 64 bits.
+    """
+    is_single = left.dtype == right.dtype == out.dtype == np.float32
+    if not is_single or wide_product() is None or min(left.ndim, right.ndim) < 2:
+        return None
+    ends = ((array.shape, array.strides) for array in (left, right, out))
+    return _gemm_of(BlasGemm, *ends, adds=adds)
 
 
 # the layers of a network are alike
 @functools.lru_cache(1024)
-def _gemm_of(left: Lying, right: Lying, out: Lying, *, adds: bool) -> Gemm | StackGemm | None:
+def _gemm_of(
+    kind: type[Gemm] | type[BlasGemm], left: Lying, right: Lying, out: Lying, *, adds: bool
+) -> AnyGemm | None:
     matrices = [(shape[-2:], strides[-2:]) for shape, strides in (left, right, out)]
     lying = operands(*matrices, item=_FLOAT)
     if lying is None:
         return None
-    gemm = Gemm(lying, (*left[0][-2:], right[0][-1]), adds)
+    gemm = kind(lying, (*left[0][-2:], right[0][-1]), adds)
     extents = out[0][:-2]
     if not extents:
         return gemm

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-import numpy as np
-
 from fluidlite.base.addresses import address_of
 from fluidlite.base.dtypes import Array
 from fluidlite.executor.fast.machine import MachineCalls
@@ -70,17 +68,14 @@ class PoolKernel:
         self._forward = Primitive(forward, ahead)
         self._backward = Primitive(backward, back)
 
-    def takes(self, x: Array) -> bool:
-        """True if the library gives for `x` what the op means: of NaN and infinities it makes numbers, where
-        it looks for the largest.
+    def forward(self, calls: MachineCalls, x: Array, out: Array, squares: Array) -> None:
+        """out = the pooled x, which means what the op does if `squares` is finite then: of NaN and infinities
+        the library makes numbers, where it looks for the largest.
         """
-        flat = x.reshape(-1)
-        # one pass at the speed of memory; `isfinite` would write a mask and read it
-        return not self.is_max or bool(np.isfinite(np.dot(flat, flat)))
-
-    def forward(self, x: Array, out: Array) -> None:
-        """out = the pooled x."""
-        self._forward.run(address_of(x), address_of(out), *self._workspace)
+        if self.is_max:
+            # one pass at the speed of memory; `isfinite` would write a mask and read it
+            calls.squares(x, squares)
+        calls.primitive(self._forward, address_of(x), address_of(out), *self._workspace)
 
     def backward(self, calls: MachineCalls, d: Array, out: Array) -> None:
         """out = the gradient of the x of the last `forward`."""

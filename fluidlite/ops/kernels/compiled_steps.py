@@ -28,6 +28,12 @@ class CompiledSteps:
     searches: Any = None
     """Compiled searches of the host (`KernelContext.searches`), or None."""
 
+    def share_product(self, ctx: KernelContext, left: Array, right: Array, out: Array, axis: int) -> bool:
+        """Write the product of two matrices, which the threads of the run share along an axis; False where
+        that is left to the caller.
+        """
+        return False
+
     def lstm(
         self, ctx: KernelContext, layer: LstmLayer, X: Array, bias: Array, saves: bool, fixed: Hashable
     ) -> LstmRun | None:

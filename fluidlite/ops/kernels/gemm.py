@@ -17,9 +17,20 @@ import numpy as np
 from fluidlite.base.addresses import address_of
 from fluidlite.base.dtypes import Array
 
-__all__ = ["Lying", "Operand", "accumulates", "adder", "blas_cores", "blas_function", "gemm", "operands"]
+__all__ = [
+    "ROW_MAJOR",
+    "Lying",
+    "Operand",
+    "accumulates",
+    "adder",
+    "blas_cores",
+    "blas_function",
+    "gemm",
+    "operands",
+    "wide_product",
+]
 
-_ROW_MAJOR, _PLAIN, _TRANSPOSED = 101, 111, 112  # of cblas.h
+ROW_MAJOR, _PLAIN, _TRANSPOSED = 101, 111, 112  # of cblas.h
 
 
 def _libraries() -> Iterator[ctypes.CDLL]:
@@ -66,6 +77,13 @@ def _product(kind: str) -> Callable[..., Any] | None:
     function.argtypes = [*(ctypes.c_int,) * 3, *(integer,) * 3, number, *matrix, *matrix, number, *matrix]
     function.restype = None
     return function
+
+
+def wide_product() -> Callable[..., Any] | None:
+    """BLAS's product of matrices of float32 that takes integers of 64 bits; None with another BLAS."""
+    function = _product("f")
+    is_wide = function is not None and ctypes.c_int64 in function.argtypes  # type: ignore[attr-defined]
+    return function if is_wide else None
 
 
 _FEW = 1 << 13  # numbers in a result
@@ -133,7 +151,7 @@ def _prepared(left: Array, right: Array, out: Array, kept: float) -> Callable[[f
     if found is None:
         return None
     a, b, c = found
-    head = (_ROW_MAJOR, a.order, b.order, len(left), right.shape[1], left.shape[1])
+    head = (ROW_MAJOR, a.order, b.order, len(left), right.shape[1], left.shape[1])
     factors = address_of(left), a.leading, address_of(right), b.leading
     places = (*factors, kept, address_of(out), c.leading)
     return lambda factor: product(*head, factor, *places)

@@ -9,7 +9,7 @@ import numpy as np
 from fluidlite.base.addresses import address_of
 from fluidlite.base.dtypes import Array
 from fluidlite.executor.fast.first_runs import FirstRuns
-from fluidlite.executor.fast.machine import NOW, MachineCalls, SharedCalls
+from fluidlite.executor.fast.machine import NOW, MachineCalls, SharedCalls, has_routines
 from fluidlite.executor.fast.onednn.library import available
 from fluidlite.executor.fast.onednn.norm import norm_kernel
 from fluidlite.executor.run.batch_norm import SharedBatchNorm
@@ -21,6 +21,7 @@ __all__ = ["FastBatchNorm", "has_fast_batch_norm"]
 _ROWS = 1 << 12  # rows that the library adds up at a time: it does so in float32, one after the other
 _SPLIT = 1 << 19  # elements from which two passes by two threads take less than one pass by one
 _LARGE_AT_ONCE = 1 << 18  # elements from which kernels pay at the first run
+_SHARED = 1 << 14  # elements from which two threads take less by compiled code
 _MEMORY = 1 << 22  # elements of a gradient from which memory decides, and a second thread of NumPy pays
 
 
@@ -50,14 +51,20 @@ class FastBatchNorm(SharedBatchNorm):
         }
         self.channels = channels
         self._runs = FirstRuns(form.asked, self.size > _LARGE_AT_ONCE)
-        self._mean, self._variance = np.empty((2, channels), np.float32)
+        self._mean, self._variance = np.zeros((2, channels), np.float32)
         self._moments = np.empty((2, len(self.sums), channels), np.float32)
         self._first, self._second = SharedCalls(threads), SharedCalls(threads)
+        self._third, self._fourth = SharedCalls(threads), SharedCalls(threads)
+        self._numbers = np.empty((7, channels), np.float32)
+        """Of each channel: pivot, factor and shift forward, mean, factor, slope and shift back."""
+        self._sums = np.empty((len(self.parts), 2, channels), np.float32)
         self._spare = (np.empty(channels, np.float32), np.empty(channels, np.float32))
 
     def _by_batch(self, x: Array, scale: Array, bias: Array, y: Array) -> tuple[Array, Array]:
         if self._runs.is_early("train"):
             return super()._by_batch(x, scale, bias, y)
+        if self._is_shared():
+            return self._by_rows(x, scale, bias, y)
         mean, variance = self._mean, self._variance
         weights = np.ascontiguousarray(scale), np.ascontiguousarray(bias)
         if len(self.sums) > 1:
@@ -66,6 +73,31 @@ class FastBatchNorm(SharedBatchNorm):
         else:
             self.whole.train(NOW, x, y, mean, variance, *weights)
         return mean, variance
+
+    def _is_shared(self) -> bool:
+        """True if the members of a team compute some rows each, by compiled code."""
+        return len(self.parts) > 1 and self.size >= _SHARED and has_routines()
+
+    def _by_rows(self, x: Array, scale: Array, bias: Array, y: Array) -> tuple[Array, Array]:
+        pivot, factor, shift = self._numbers[:3]
+        pivot[...] = x.reshape(-1, self.channels)[0]
+
+        def add(calls: MachineCalls, t: int) -> None:
+            part = self.parts[t]
+            calls.routine("norm_moments", part.start, part.stop, x, pivot, *self._sums[t], self.channels)
+
+        def scaled(calls: MachineCalls, t: int) -> None:
+            part = self.parts[t]
+            calls.routine("norm_scaled", part.start, part.stop, x, y, factor, shift, self.channels)
+
+        self._first.run(("rows", address_of(x)), len(self.parts), add)
+        distance, spread = self._sums.sum(axis=0, dtype=np.float64) / self.elements
+        mean = pivot + distance
+        variance = np.maximum(spread - distance * distance, 0)
+        factor[...] = scale / np.sqrt(variance + self.epsilon)
+        shift[...] = bias - mean * factor
+        self._second.run(("rows", address_of(x), address_of(y)), len(self.parts), scaled)
+        return mean.astype(np.float32), variance.astype(np.float32)
 
     def _statistics(
         self, x: Array, y: Array, mean: Array, variance: Array, weights: tuple[Array, Array]
@@ -125,6 +157,9 @@ class FastBatchNorm(SharedBatchNorm):
         deviation, which are constants where `frozen`.
         """
         dx, dscale, dbias = outs
+        if dx is not None and self._is_shared() and not self._runs.is_early("gradient"):
+            self._gradient_by_rows(x, d, scale, statistics, (dx, dscale, dbias), frozen)
+            return
         if self._runs.is_early("gradient") or dx is None or (len(self.parts) > 1 and self.size >= _MEMORY):
             super().gradient(x, d, scale, statistics, outs, frozen)
             return
@@ -137,3 +172,36 @@ class FastBatchNorm(SharedBatchNorm):
         for out, found in zip((dscale, dbias), numbers, strict=True):
             if out is not None:
                 out[...] = found
+
+    def _gradient_by_rows(
+        self,
+        x: Array,
+        d: Array,
+        scale: Array,
+        statistics: tuple[Array, Array],
+        outs: tuple[Array, Array | None, Array | None],
+        frozen: bool,
+    ) -> None:
+        mean, factor, slope, shift = self._numbers[3:]
+        dx, dscale, dbias = outs
+        mean[...], inverse = statistics
+
+        def add(calls: MachineCalls, t: int) -> None:
+            part = self.parts[t]
+            calls.routine("norm_products", part.start, part.stop, x, d, mean, *self._sums[t], self.channels)
+
+        def put(calls: MachineCalls, t: int) -> None:
+            part = self.parts[t]
+            calls.routine("norm_gradient", part.start, part.stop, x, d, dx, *self._numbers[3:], self.channels)
+
+        self._third.run((address_of(x), address_of(d)), len(self.parts), add)
+        bias, weight = self._sums.sum(axis=0, dtype=np.float64)
+        weight *= inverse
+        if dscale is not None:
+            dscale[...] = weight
+        if dbias is not None:
+            dbias[...] = bias
+        factor[...] = scale * inverse
+        slope[...] = 0 if frozen else -factor * inverse * weight / self.elements
+        shift[...] = 0 if frozen else -factor * bias / self.elements
+        self._fourth.run((address_of(x), address_of(d), address_of(dx)), len(self.parts), put)

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import pytest
 
-from fluidlite.base import flags
 from fluidlite.base.addresses import address_of
 from fluidlite.executor.fast import machine
 from fluidlite.executor.fast.loops.compiler import is_available
@@ -26,13 +25,10 @@ RANDOM = np.random.default_rng(3)
 
 
 @pytest.fixture(autouse=True)
-def compiled() -> Iterator[None]:
+def compiled(flags: Callable[..., None]) -> None:
     """The code is there from the start."""
-    before = flags.fast_loops()
-    flags.set_flags({"FLAGS_fast_loops": "background"})
+    flags(fast_loops="background")
     machine._code().compile()
-    yield
-    flags.set_flags({"FLAGS_fast_loops": before})
 
 
 def whole(*shape: int) -> Any:
@@ -201,12 +197,14 @@ def test_a_forked_process_has_threads_of_its_own() -> None:
     assert os.waitstatus_to_exitcode(status) == 0
 
 
-def test_without_compiled_loops_python_calls(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_compiled_loops_python_calls(
+    monkeypatch: pytest.MonkeyPatch, flags: Callable[..., None]
+) -> None:
     def refuse(*_: Any) -> Callable[..., None]:
         raise AssertionError("no machine code is wanted")
 
     monkeypatch.setattr(machine, "_Recording", refuse)
-    flags.set_flags({"FLAGS_fast_loops": "off"})
+    flags(fast_loops="off")
     filling, shared = Filling(4, 16), SharedCalls(2)
     for _ in range(3):
         shared.run(None, 4, filling)

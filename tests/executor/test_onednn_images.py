@@ -15,7 +15,9 @@ from op_tables import pool as pool_rows
 from optest import Case, check_forward, check_gradient
 
 import fluidlite as fluid
+from fluidlite.executor.fast import batch_norm, machine
 from fluidlite.executor.fast.batch_norm import FastBatchNorm
+from fluidlite.executor.fast.loops.compiler import is_available
 from fluidlite.executor.fast.onednn import library
 from fluidlite.executor.fast.onednn.norm import NormKernel
 from fluidlite.executor.fast.pool import FastPool, has_fast_pool
@@ -138,7 +140,22 @@ def test_pools_that_stay_numpys(flags: Callable[..., None]) -> None:
 
 
 # ---------------------------------------------------------------------- batch normalisation
+@pytest.fixture(params=["oneDNN", "compiled"])
+def norm_code(
+    request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch, flags: Callable[..., None]
+) -> None:
+    """The code that members of a team normalise by; one thread always has oneDNN's."""
+    if request.param == "compiled":
+        if not is_available():
+            pytest.skip("needs llvmlite: the extra 'fast'")
+        machine._code().compile()
+    flags(fast_loops="background")
+    machine.has_routines()
+    monkeypatch.setattr(batch_norm, "has_routines", lambda: request.param == "compiled")
+
+
 @needs_library
+@pytest.mark.usefixtures("norm_code")
 @pytest.mark.parametrize("threads", [1, 2])
 def test_statistics_of_many_rows_are_exact(threads: int) -> None:
     """Within 1e-5 deviations, 10 of which the mean is away from 0: added up in one go 1e-4."""
@@ -168,6 +185,7 @@ def test_small_norms_have_kernels_when_their_size_comes_again(monkeypatch: pytes
 
 
 @needs_library
+@pytest.mark.usefixtures("norm_code")
 def test_members_of_the_team_have_kernels_of_their_own() -> None:
     x = np.random.RandomState(0).standard_normal((1 << 16, 8)).astype("float32")
     ones, zeros = np.ones(8, "float32"), np.zeros(8, "float32")
@@ -180,7 +198,10 @@ def test_members_of_the_team_have_kernels_of_their_own() -> None:
 
 
 @needs_library
-@pytest.mark.parametrize("shape", [(7, 1), (30, 5), (64, 16), (33000, 16)], ids=str)
+@pytest.mark.usefixtures("norm_code")
+@pytest.mark.parametrize(
+    "shape", [(7, 1), (30, 5), (64, 16), (33000, 16), (9000, 3), (1001, 17), (333, 130), (40, 2048)], ids=str
+)
 @pytest.mark.parametrize("threads", [1, 2])
 def test_batch_normalisation_equals_numpy(shape: tuple[int, int], threads: int) -> None:
     random = np.random.RandomState(0)

@@ -34,7 +34,7 @@ from fluidlite.executor.fast.machine_code import (
     machine_text,
 )
 from fluidlite.executor.fast.onednn.library import OneDnnError, library, part_stream
-from fluidlite.executor.fast.onednn.matmul import AnyGemm, BlasGemm, StackGemm
+from fluidlite.executor.fast.onednn.matmul import AnyGemm, BlasGemm, Gemm, StackGemm
 from fluidlite.executor.fast.onednn.primitive import Primitive, aligned, scratch
 from fluidlite.executor.run.team import Team, on_team, team_of
 
@@ -43,6 +43,7 @@ __all__ = ["NOW", "MachineCalls", "SharedCalls", "has_routines", "share_once"]
 _FIRST_RUN = 2  # at which sharing pays: what runs once, as startup programs do, is not worth LLVM
 _WORD = 8  # bytes
 _LINE = 64
+_ONE = 0x3F800000  # 1.0 in float32, as the low half of a word
 _SYSTEM_CALLS = {WAIT: "sem_wait", POST: "sem_post", YIELD: "sched_yield", CLOCK: "clock_gettime"}
 _SIGNATURE = ctypes.CFUNCTYPE(None, ctypes.c_int64, ctypes.c_int64, ctypes.c_void_p)
 
@@ -253,12 +254,11 @@ class _PartCalls:
         self.calls.append((self.recording.functions[function], 0, last, address_of(block)))
         return block
 
-    def _head(self, function: Any, alone: bool = True) -> tuple[int, int, int]:
+    def _head(self, function: int, alone: bool = True) -> tuple[int, int, int]:
         """The words at the head of a block for a function of a library, oneDNN where it must be kept to one
         thread.
         """
-        limit = _place_of(library().omp_set_num_threads) if alone else 0
-        return _place_of(function), limit, address_of(self.recording.status)
+        return function, _limit() if alone else 0, address_of(self.recording.status)
 
     def code(self, function: Any, first: int, last: int, arguments: int) -> None:
         self.calls.append((_place_of(function), first, last, arguments))
@@ -270,20 +270,19 @@ class _PartCalls:
         self.recording.taken.append((primitive, held))
         stream = part_stream(self.number).value
         passed = ctypes.addressof(held.passed)
-        head = self._head(library().dnnl_primitive_execute)
+        head = self._head(_execute())
         self._append("execute", 1, [*head, primitive.handle.value, stream, len(held.passed), passed])
 
     def product(self, gemm: AnyGemm, left: int, right: int, out: int, *, rate: Array | None = None) -> None:
         one, offsets = (gemm.gemm, gemm.offsets) if isinstance(gemm, StackGemm) else (gemm, None)
-        orders, sizes, leading = one.described
-        places = (left, right, out)
-        numbers = _bits(one.kept), _bits(1.0)
         moved = [0 if array is None else address_of(array) for array in (rate, offsets)]
         self.recording.held += [rate, offsets]
         count = 1 if offsets is None else len(offsets)
-        which, alone = ("blas", False) if isinstance(one, BlasGemm) else ("product", True)
-        head = self._head(one.function, alone)
-        self._append(which, count, [*head, *orders, *sizes, *leading, *places, *numbers, *moved])
+        is_blas = isinstance(one, BlasGemm)
+        which = "blas" if is_blas else "product"
+        head = self._head(_product_place(is_blas), not is_blas)
+        kept = _ONE if one.kept else 0
+        self._append(which, count, [*head, *one.described, left, right, out, kept, _ONE, *moved])
 
     def begin(self, out: Array, bias: Array | None, term: Array | None) -> None:
         which = BEGIN[-1] if bias is not None and term is not None else BEGIN[bias is None]
@@ -308,16 +307,29 @@ class _PartCalls:
         self.recording.held += things
 
 
+@functools.cache
+def _execute() -> int:
+    """The address of the function that runs a primitive."""
+    return _place_of(library().dnnl_primitive_execute)
+
+
+@functools.cache
+def _limit() -> int:
+    """The address of the function that keeps the library to a number of threads."""
+    return _place_of(library().omp_set_num_threads)
+
+
+@functools.cache
+def _product_place(is_blas: bool) -> int:
+    """The address of the function that multiplies matrices."""
+    return _place_of(BlasGemm.function() if is_blas else Gemm.function())
+
+
 def _place_of(function: Any) -> int:
     """The address of a function of ctypes."""
     found = ctypes.cast(function, ctypes.c_void_p).value
     assert found is not None
     return found
-
-
-def _bits(number: float) -> int:
-    """A float32 as the low half of a word."""
-    return int(np.float32(number).view(np.uint32))
 
 
 _pieces: dict[tuple[int, int, str], Array] = {}

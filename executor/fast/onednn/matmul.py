@@ -59,18 +59,19 @@ class Gemm:
         a, b, _ = lying
         rows, depth, columns = sizes
         orders = [_ORDERS[each.is_turned] for each in (a, b)]
-        self.described = (
-            [ord(order) for order in orders],
-            [rows, columns, depth],
-            [each.leading for each in lying],
-        )
+        sizes, leading = [rows, columns, depth], [each.leading for each in lying]
+        self.described = (*map(ord, orders), *sizes, *leading)
         """Orders, sizes and strides of rows, as the routine takes them."""
         self.kept = 1.0 if adds else 0.0
         """What is left of the result that was there before."""
-        self.function = _sgemm()
-        self._head = *map(_letter, orders), *map(_whole, self.described[1])
-        self._leading = [_whole(each) for each in self.described[2]]
+        self._head = *map(_letter, orders), *map(_whole, sizes)
+        self._leading = [_whole(each) for each in leading]
         self._kept = _real(self.kept)
+
+    @staticmethod
+    def function() -> Any:
+        """The library's function."""
+        return _sgemm()
 
     def run(self, left: int, right: int, out: int, *, factor: float = 1.0) -> None:
         """Compute, on the calling thread alone, with arrays at these addresses."""
@@ -78,7 +79,7 @@ class Gemm:
         stream()
         first, second, third = self._leading
         matrices = _pointer(left), first, _pointer(right), second, self._kept, _pointer(out), third
-        checked(self.function(*self._head, _real(factor), *matrices), "product of matrices")
+        checked(_sgemm()(*self._head, _real(factor), *matrices), "product of matrices")
 
 
 class BlasGemm:
@@ -87,17 +88,21 @@ class BlasGemm:
     def __init__(self, lying: tuple[Operand, Operand, Operand], sizes: Sequence[int], adds: bool) -> None:
         a, b, _ = lying
         rows, depth, columns = sizes
-        self.described = [a.order, b.order], [rows, columns, depth], [each.leading for each in lying]
+        self.described = (a.order, b.order, rows, columns, depth, *(each.leading for each in lying))
         """Orders, sizes and strides of rows, as BLAS takes them."""
         self.kept = 1.0 if adds else 0.0
         """What is left of the result that was there before."""
-        self.function: Any = wide_product()
+
+    @staticmethod
+    def function() -> Any:
+        """BLAS's function."""
+        return wide_product()
 
     def run(self, left: int, right: int, out: int, *, factor: float = 1.0) -> None:
         """Compute, on the calling thread alone, with arrays at these addresses."""
-        orders, sizes, (first, second, third) = self.described
+        *head, first, second, third = self.described
         factors = factor, left, first, right, second
-        self.function(ROW_MAJOR, *orders, *sizes, *factors, self.kept, out, third)
+        self.function()(ROW_MAJOR, *head, *factors, self.kept, out, third)
 
 
 class StackGemm:

@@ -360,6 +360,9 @@ def _functions() -> dict[str, int] | None:
         if not _can_sleep():
             return None
         code = _code()
+        if code.function is None and (flags.fast_loops() == "wait" or flags.is_deterministic()):
+            # no step is to differ from the same one in another run
+            code.compile()
         if code.function is None:
             code.ask()
             return None

@@ -168,7 +168,7 @@ class FastProduct:
         if len(self.kernels) >= _FORMS:
             self.kernels.clear()
             self.runs = FirstRuns(self.asked)
-        made = _made(*self.arrays) if has_kernel else gemm_of(*self.arrays)
+        made = (_made(*self.arrays) if has_kernel else None) or gemm_of(*self.arrays)
         self.kernels[self.form] = made
         self.is_decided = True
         self._use(made)

@@ -157,10 +157,11 @@ class FastBatchNorm(SharedBatchNorm):
         deviation, which are constants where `frozen`.
         """
         dx, dscale, dbias = outs
-        if dx is not None and self._is_shared() and not self._runs.is_early("gradient"):
+        is_early = self._runs.is_early("gradient")
+        if dx is not None and not is_early and self._is_shared():
             self._gradient_by_rows(x, d, scale, statistics, (dx, dscale, dbias), frozen)
             return
-        if self._runs.is_early("gradient") or dx is None or (len(self.parts) > 1 and self.size >= _MEMORY):
+        if is_early or dx is None or (len(self.parts) > 1 and self.size >= _MEMORY):
             super().gradient(x, d, scale, statistics, outs, frozen)
             return
         mean, inverse = statistics

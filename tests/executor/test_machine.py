@@ -158,7 +158,7 @@ def test_a_failure_of_the_library_is_an_error() -> None:
 
     try:
         for _ in range(2):
-            with pytest.raises(OneDnnError, match="status 2"):
+            with pytest.raises(OneDnnError, match="invalid arguments"):
                 share_once(2, 2, work)
     finally:
         gemm.described = good

@@ -63,7 +63,7 @@ class Gemm:
         self.described = (*map(ord, orders), *sizes, *leading)
         """Orders, sizes and strides of rows, as the routine takes them."""
         self.kept = 1.0 if adds else 0.0
-        """What is left of the result that was there before."""
+        """The factor of the result that was there before."""
         self._head = *map(_letter, orders), *map(_whole, sizes)
         self._leading = [_whole(each) for each in leading]
         self._kept = _real(self.kept)
@@ -91,7 +91,7 @@ class BlasGemm:
         self.described = (a.order, b.order, rows, columns, depth, *(each.leading for each in lying))
         """Orders, sizes and strides of rows, as BLAS takes them."""
         self.kept = 1.0 if adds else 0.0
-        """What is left of the result that was there before."""
+        """The factor of the result that was there before."""
 
     @staticmethod
     def function() -> Any:

@@ -87,31 +87,15 @@ class NormKernel:
         arguments |= dict.fromkeys((MEAN, VARIANCE, SCALE, DIFF_SCALE, DIFF_SHIFT), self._numbers)
         return Primitive(described, arguments)
 
-    def train(
-        self,
-        calls: MachineCalls,
-        x: Array,
-        y: Array,
-        mean: Array,
-        variance: Array,
-        scale: Array,
-        shift: Array,
-    ) -> None:
-        """y = the normalised x; writes the batch's `mean` and `variance`."""
-        calls.primitive(self._train, *map(address_of, (x, y, mean, variance, scale, shift)))
+    def train(self, calls: MachineCalls, *arrays: Array) -> None:
+        """From (x, y, mean, variance, scale, shift): y = the normalised x; writes the batch's mean and
+        variance.
+        """
+        calls.primitive(self._train, *map(address_of, arrays))
 
-    def infer(
-        self,
-        calls: MachineCalls,
-        x: Array,
-        y: Array,
-        mean: Array,
-        variance: Array,
-        scale: Array,
-        shift: Array,
-    ) -> None:
-        """y = x normalised by given statistics."""
-        calls.primitive(self._infer, *map(address_of, (x, y, mean, variance, scale, shift)))
+    def infer(self, calls: MachineCalls, *arrays: Array) -> None:
+        """From (x, y, mean, variance, scale, shift): y = x normalised by given statistics."""
+        calls.primitive(self._infer, *map(address_of, arrays))
 
     def gradient(
         self,

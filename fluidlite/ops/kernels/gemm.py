@@ -81,9 +81,8 @@ def _product(kind: str) -> Callable[..., Any] | None:
 
 def wide_product() -> Callable[..., Any] | None:
     """BLAS's product of matrices of float32 that takes integers of 64 bits; None with another BLAS."""
-    function = _product("f")
-    is_wide = function is not None and ctypes.c_int64 in function.argtypes  # type: ignore[attr-defined]
-    return function if is_wide else None
+    function: Any = _product("f")
+    return function if function is not None and ctypes.c_int64 in function.argtypes else None
 
 
 _FEW = 1 << 13  # numbers in a result

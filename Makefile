@@ -8,7 +8,7 @@ DOCS := $(VENV)/.docs
 # two workers: the suite is made for two cores, and each worker's BLAS keeps to one of them
 PYTEST := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -q
 
-.PHONY: demo test test-fast test-faults lint house docs mpi-test gpu-test gpu-sim gpu-bench page-test page-pictures bench bench-compare peers clean
+.PHONY: demo test test-fast test-faults lint house docs mpi-test gpu-test gpu-sim gpu-bench page-test page-pictures bench bench-compare peers oracles fuzz clean
 
 $(STAMP): setup.cfg setup.py pyproject.toml
 	$(PYTHON) -m venv $(VENV)
@@ -106,6 +106,31 @@ bench: $(STAMP) peers
 # two commits side by side: make bench-compare A=main~20 B=main WORKLOADS="lenet lstm"
 bench-compare: $(STAMP)
 	$(BIN)/python benchmarks/compare.py $(or $(A),HEAD~1) $(or $(B),HEAD) $(WORKLOADS)
+
+# PaddlePaddle 1.8.5 and 2.6.2, each in an environment of its own; 1.8.5 needs Python 3.7, from pyenv or as PYTHON37=...
+ORACLES := $(VENV)/oracles
+PYTHON37 ?= $(firstword $(wildcard $(HOME)/.pyenv/versions/3.7.*/bin/python) python3.7)
+NO_PYTHON37 := 1.8.5 is left out: there is no Python 3.7 here (PYTHON37=... names one)
+$(ORACLES)/.installed18:
+	@$(PYTHON37) -c "" 2>/dev/null || { echo "$(NO_PYTHON37)"; exit 1; }
+	$(PYTHON37) -m venv $(ORACLES)/paddle18
+	$(ORACLES)/paddle18/bin/python -m pip install -q --upgrade 'pip<24'
+	$(ORACLES)/paddle18/bin/python -m pip install -q paddlepaddle==1.8.5 protobuf==3.20.3 scipy
+	touch $@
+
+$(ORACLES)/.installed26:
+	$(PYTHON) -m venv $(ORACLES)/paddle26
+	$(ORACLES)/paddle26/bin/python -m pip install -q --disable-pip-version-check 'paddlepaddle==2.6.2' 'protobuf==3.20.3' 'numpy<2' setuptools
+	touch $@
+
+oracles: $(ORACLES)/.installed18 $(ORACLES)/.installed26
+
+# random programs beside PaddlePaddle: make fuzz KIND=functions26 SEED=7 COUNT=5000 ONLY="softmax pool"
+KIND ?= functions18
+SEED ?= 1
+COUNT ?= 1000
+fuzz: $(STAMP)
+	cd tests && PYTHONPATH=. ../$(BIN)/python -m beside.fuzz --kind $(KIND) --seed $(SEED) --count $(COUNT) --only $(ONLY)
 
 clean:
 	rm -rf $(VENV) build *.egg-info

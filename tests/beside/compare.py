@@ -1,0 +1,182 @@
+"""Two systems' facts of one case: what differs, and who is right where central differences can tell."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from beside.language import Case, array_of
+from beside.observe import direction_of, numbers_of
+
+__all__ = ["Difference", "compare", "wrong_by_differences"]
+
+Facts = dict[str, Any]
+TOLERANCE = {"float16": 5e-3, "bfloat16": 5e-2, "float32": 3e-4, "complex64": 3e-4}
+
+
+@dataclass(frozen=True)
+class Difference:
+    """One respect in which facts differ: `aspect` sorts it, `text` tells both sides."""
+
+    aspect: str
+    text: str
+    where: str = ""
+
+
+def compare(ours: Facts, theirs: Facts, random: bool = False) -> list[Difference]:
+    """All that differs; what either lacks because of an earlier error is not compared.
+
+    `random`: the values are drawn, so that shapes and dtypes alone are compared.
+    """
+    return list(_differences(ours, theirs, random))
+
+
+def _differences(ours: Facts, theirs: Facts, random: bool) -> Iterator[Difference]:
+    if "fault" in ours or "fault" in theirs:
+        # what ends a PaddlePaddle tells nothing about us
+        if "fault" in ours:
+            yield Difference("crash", ours["fault"])
+        return
+    for part in ("build", "runs", "test", "grads", "second"):
+        if part not in ours and part not in theirs:
+            continue
+        mine, other = ours.get(part, {}), theirs.get(part, {})
+        if "error" in other:
+            return
+        if "error" in mine:
+            yield _refused(mine)
+            return
+        yield from _PARTS[part](mine, other, random)
+
+
+def _refused(error: Facts) -> Difference:
+    return Difference(f"refused {error['stage']}", f"{error['error']}: {error['text']}", error["text"][:60])
+
+
+def _build(mine: Facts, other: Facts, random: bool) -> Iterator[Difference]:
+    for at, (one, two) in enumerate(zip(mine["outputs"], other["outputs"], strict=False)):
+        for what, left, right in zip(("shape", "dtype", "lod_level"), one, two, strict=False):
+            if left != right:
+                yield Difference(f"declared {what}", f"output {at}: {left}, PaddlePaddle {right}")
+    if mine["parameters"] != other["parameters"]:
+        yield Difference("parameters", f"{mine['parameters']}, PaddlePaddle {other['parameters']}")
+
+
+def _runs(mine: Facts, other: Facts, random: bool) -> Iterator[Difference]:
+    for run in ("first", "again", "third", "double"):
+        if run not in mine or run not in other or "error" in other[run]:
+            continue
+        if "error" in mine[run]:
+            yield _refused(mine[run])
+            continue
+        for at, (one, two) in enumerate(zip(mine[run], other[run], strict=False)):
+            suffix = "" if run == "first" else f" of the {run} run"
+            yield from _values(one, two, f"output {at}{suffix}", "value", random)
+    for part in ("state", "state behind three"):
+        for name in sorted(set(mine.get(part, ())) & set(other.get(part, ()))):
+            left, right = mine[part][name], other[part][name]
+            if left is not None and right is not None:
+                yield from _values(left, right, f"{part} {name}", "state", random)
+
+
+def _test(mine: Facts, other: Facts, random: bool) -> Iterator[Difference]:
+    for at, (one, two) in enumerate(zip(mine["first"], other["first"], strict=False)):
+        yield from _values(one, two, f"output {at} of the test program", "test", random)
+
+
+def _grads(mine: Facts, other: Facts, random: bool) -> Iterator[Difference]:
+    yield from _gradients(mine, other, "gradient", random)
+
+
+def _second(mine: Facts, other: Facts, random: bool) -> Iterator[Difference]:
+    yield from _gradients(mine, other, "second", random)
+
+
+_PARTS = {"build": _build, "runs": _runs, "test": _test, "grads": _grads, "second": _second}
+
+
+def _gradients(mine: Facts, other: Facts, aspect: str, random: bool) -> Iterator[Difference]:
+    for name in sorted(set(mine) & set(other)):
+        left, right = mine[name], other[name]
+        if (left is None) != (right is None):
+            there = right if left is None else left
+            zero = not np.any(numbers_of(there)) if "data" in there else False
+            if not zero:  # a gradient of zeros and none mean the same
+                yield Difference(
+                    f"{aspect} missing" if left is None else f"{aspect} extra", f"by {name}", name
+                )
+        elif left is not None:
+            yield from _values(left, right, f"{aspect} by {name}", aspect, random)
+
+
+def _values(one: Facts, two: Facts, where: str, aspect: str, random: bool) -> Iterator[Difference]:
+    if "array" in one or "array" in two:
+        first, second = one.get("array", []), two.get("array", [])
+        if len(first) != len(second):
+            yield Difference(f"{aspect} shape", f"{where}: arrays of {len(first)}, {len(second)}", where)
+        for left, right in zip(first, second, strict=False):
+            yield from _values(left, right, where, aspect, random)
+        return
+    # a gradient has the level of detail of its variable, which 1.8.5 hands on now and then
+    lengths = ("lengths",) if aspect not in ("gradient", "second") else ()
+    for what in ("dtype", "shape", *lengths, "rows"):
+        if one.get(what) != two.get(what):
+            text = f"{where}: {one.get(what)}, PaddlePaddle {two.get(what)}"
+            yield Difference(f"{aspect} {what}", text, where)
+            if what in ("shape", "rows"):
+                return
+    if random:
+        return
+    left, right = numbers_of(one), numbers_of(two)
+    if left.shape == right.shape and not alike(left, right):
+        yield Difference(aspect, f"{where}: {_text(left)}, PaddlePaddle {_text(right)}", where)
+
+
+def alike(left: np.ndarray, right: np.ndarray) -> bool:
+    """True for numbers that are equal but for rounding; nan is nan, infinities have signs."""
+    if left.dtype.kind not in "fc" and right.dtype.kind not in "fc":
+        return bool(np.array_equal(left, right))
+    looser = max(TOLERANCE.get(str(array.dtype), 1e-7) for array in (left, right))
+    wide = [array.astype("complex128" if array.dtype.kind == "c" else "float64") for array in (left, right)]
+    finite = [np.abs(array[np.isfinite(array)]) for array in wide]
+    scale = max([float(part.max()) for part in finite if part.size] or [0.0])
+    with np.errstate(all="ignore"):
+        return bool(np.allclose(*wide, rtol=looser, atol=looser * min(max(scale, 1e-3), 1e3), equal_nan=True))
+
+
+def _text(array: np.ndarray) -> str:
+    flat = array.reshape(-1)
+    shown = ", ".join(f"{item:.6g}" if array.dtype.kind == "f" else str(item) for item in flat[:8])
+    return f"[{shown}{', ...' if flat.size > 8 else ''}]"
+
+
+# ---------------------------------------------------------------------- who is right
+def wrong_by_differences(case: Case, facts: Facts) -> list[str]:
+    """Inputs whose gradient is not what central differences of the outputs say.
+
+    Kinks are left out: there left and right differences disagree.
+    """
+    slopes, grads = facts.get("slopes", {}), facts.get("grads", {})
+    if "error" in slopes or "error" in grads:
+        return []
+    return [name for name, found in slopes.items() if _off(case, name, found, grads.get(name))]
+
+
+def _off(case: Case, name: str, found: list[float], grad: Facts | None) -> bool:
+    left, right, central, wide, middle = found
+    array = array_of(case["feeds"][name])
+    # large numbers leave no digits for a difference
+    if not np.isfinite(found).all() or abs(middle) > 1e5 or np.abs(array).max(initial=0) > 1e3:
+        return False
+    scale = max(abs(central), 1e-2)
+    if abs(left - right) > 2e-3 * scale or abs(central - wide) > 1e-4 * scale:
+        return False
+    product = 0.0
+    if grad is not None:
+        if grad["shape"] != list(array.shape) or "rows" in grad:
+            return False
+        product = float((numbers_of(grad).astype("float64") * direction_of(array.shape)).sum())
+    return not abs(product - central) <= 1e-3 * scale

@@ -1,0 +1,312 @@
+"""What one system makes of a case: what it declares, computes, differentiates and keeps, as JSON.
+
+Facts, each a part of its own, with "error" in place of what a part could not give:
+
+    build     declared shapes, dtypes and levels of detail of the outputs; parameters; types of ops
+    runs      values of the outputs: of the case, of other data (twice, by the same plan), of twice the batch
+    state     persistable variables behind the first run
+    test      values of `clone(for_test=True)`
+    grads     gradients of `wrt` and of parameters, for the incoming gradients `weights`
+    second    gradients by `wrt` of the sum of the squares of the first ones
+    slopes    differences of the weighted sum of the outputs along a direction, by input of float64
+"""
+
+from __future__ import annotations
+
+import base64
+from typing import Any, Dict, Iterable, List
+
+import numpy as np
+
+from .language import DTYPES, Case, Player, array_of, dtype_of, flat, is_floating
+
+Facts = Dict[str, Any]
+Feeds = Dict[str, Any]
+STEP = 1e-5
+PARTS = ("runs", "test", "slopes", "grads", "second")
+
+
+def shown(array: Any) -> Facts:
+    """An array as JSON: its dtype, its shape, its bytes."""
+    array = np.asarray(array)
+    if array.dtype == object:
+        raise TypeError("an array of objects")
+    data = base64.b64encode(np.ascontiguousarray(array).tobytes()).decode()
+    return {"dtype": str(array.dtype), "shape": list(array.shape), "data": data}
+
+
+def numbers_of(fact: Facts) -> np.ndarray:
+    """The array that `shown` has written."""
+    return np.frombuffer(base64.b64decode(fact["data"]), fact["dtype"]).reshape(fact["shape"])
+
+
+def weights(shape: Iterable[int], dtype: Any) -> np.ndarray:
+    """Incoming gradients: between -1 and 1, another one for each element."""
+    shape = tuple(shape)
+    return np.cos(1.0 + np.arange(int(np.prod(shape)))).reshape(shape).astype(dtype)
+
+
+def parameter_values(index: int, start: np.ndarray) -> np.ndarray:
+    """Values for a parameter: constants move up a little, so that variances stay positive."""
+    rng = np.random.RandomState(1000 + index)
+    if start.size and (start == start.reshape(-1)[0]).all():
+        return (start + rng.uniform(0.05, 0.35, start.shape)).astype(start.dtype)
+    return rng.uniform(-0.6, 0.6, start.shape).astype(start.dtype)
+
+
+def error_of(error: BaseException, stage: str) -> Facts:
+    """What an exception says."""
+    kinds = [kind.__name__ for kind in type(error).__mro__]
+    return {"error": kinds[0], "kinds": kinds, "text": str(error)[-600:], "stage": stage}
+
+
+class Observer:
+    """Builds and runs one case in one system.
+
+    `system` has `paddle`, `fluid` (what is left of it in 2.6.2), and `static`: whose programs and executor
+    are used, fluid's or those of `paddle.static`.
+    """
+
+    def __init__(self, system: Any, case: Case) -> None:
+        self.system, self.case = system, case
+        self.fluid = system.fluid
+        self.player = Player({"fluid": system.fluid, "paddle": system.paddle})
+        self.main, self.startup = system.static.Program(), system.static.Program()
+        self.main.random_seed = self.startup.random_seed = 7
+        self.exe = system.static.Executor(self.fluid.CPUPlace())
+        self.names: dict[str, Any] = {}
+        self.outputs: list[Any] = []
+        self.shapes: list[Any] = []
+
+    def observe(self, parts: Iterable[str]) -> Facts:
+        """The facts named by `parts`; what comes behind an error at the first run is left out."""
+        facts: Facts = {}
+        with self.fluid.unique_name.guard(), self.system.static.program_guard(self.main, self.startup):
+            try:
+                self.build()
+                facts["build"] = self.declared()
+            except Exception as error:
+                return {"build": error_of(error, "build")}
+        for part in parts:
+            try:
+                facts[part] = getattr(self, "part_" + part)()
+            except Exception as error:
+                facts[part] = error_of(error, part)
+                if part == "runs":
+                    break
+        return facts
+
+    # ------------------------------------------------------------------ building
+    def build(self) -> None:
+        """Declare what is fed, and run the statements."""
+        for name, feed in self.case["feeds"].items():
+            level = len(feed.get("lengths", ()))
+            var = self.system.declare(name, feed["declared"], feed["dtype"], level)
+            var.stop_gradient = feed.get("stop", True)
+            self.names[name] = var
+        self.player.play(self.case["calls"], self.names)
+        found = flat([self.names[name] for name in self.case["outputs"]])
+        self.outputs = [var for var in found if isinstance(var, self.fluid.framework.Variable)]
+
+    def declared(self) -> Facts:
+        block = self.main.global_block()
+        return {
+            "outputs": [self._declared(var) for var in self.outputs],
+            "parameters": [
+                [param.name, list(param.shape), dtype_of(param)] for param in self.main.all_parameters()
+            ],
+            "ops": [op.type for op in block.ops],
+        }
+
+    @staticmethod
+    def _declared(var: Any) -> List[Any]:  # noqa: UP006
+        level = 0
+        try:
+            level = int(var.lod_level)
+        except Exception:
+            level = -1  # kinds of variables that have none
+        try:
+            return [[max(int(size), -1) for size in var.shape], dtype_of(var), level]
+        except Exception as error:
+            return [type(error).__name__]
+
+    # ------------------------------------------------------------------ running
+    def feeds(self, change: int = 0, batches: int = 1, like: str = "") -> Feeds:
+        """What is fed: the case's values, other ones (`change` 1, 2, ...), or several times as many rows."""
+        made: Feeds = {}
+        for name, feed in self.case["feeds"].items():
+            array = array_of(feed)
+            if change and not feed.get("fixed"):
+                array = np.roll(array.reshape(-1), change).reshape(array.shape)
+            lengths = feed.get("lengths")
+            if batches > 1 and feed["declared"][:1] == [-1]:
+                array = np.concatenate([array] * batches)
+                lengths = [list(level) * batches for level in lengths or ()]
+            made[name] = self.with_lengths(array, lengths)
+        return made
+
+    def with_lengths(self, array: np.ndarray, lengths: Any) -> Any:
+        if not lengths:
+            return array
+        tensor = self.fluid.core.LoDTensor()
+        tensor.set(array, self.fluid.CPUPlace())
+        tensor.set_recursive_sequence_lengths(lengths)
+        return tensor
+
+    def start(self) -> Any:
+        """A scope with the parameters' values."""
+        scope = self.fluid.core.Scope()
+        with self.system.static.scope_guard(scope):
+            self.exe.run(self.startup)
+            for index, param in enumerate(self.main.all_parameters()):
+                tensor = scope.find_var(param.name).get_tensor()
+                tensor.set(parameter_values(index, np.array(tensor)), self.fluid.CPUPlace())
+        return scope
+
+    def run(self, program: Any, feeds: Feeds, fetches: List[Any], scope: Any) -> List[Any]:  # noqa: UP006
+        with self.system.static.scope_guard(scope):
+            return self.exe.run(
+                program, feed=feeds, fetch_list=list(fetches), return_numpy=False, use_program_cache=True
+            )
+
+    def values(self, program: Any, feeds: Feeds, scope: Any) -> List[Facts]:  # noqa: UP006
+        return [self._fetched(item) for item in self.run(program, feeds, self.outputs, scope)]
+
+    def _fetched(self, tensor: Any) -> Facts:
+        if isinstance(tensor, list) or type(tensor).__name__ in ("LoDTensorArray", "LodTensorArray"):
+            return {"array": [self._fetched(item) for item in tensor]}
+        if hasattr(tensor, "rows"):
+            return {"rows": list(tensor.rows()), **shown(np.array(tensor.get_tensor()))}
+        found = shown(np.array(tensor))
+        if 0 in tensor.shape():  # 1.8.5's arrays of nothing have the shape [0], whatever they were
+            found.update(shape=list(tensor.shape()), dtype=DTYPES[int(tensor._dtype())])
+        return dict(found, lengths=tensor.recursive_sequence_lengths())
+
+    def part_runs(self) -> Facts:
+        scope = self.start()
+        found: Facts = {"first": self.values(self.main, self.feeds(), scope)}
+        self.shapes = [item.get("shape") for item in found["first"]]
+        found["state"] = self.state(scope)
+        changes = [("again", {"change": 1}), ("third", {"change": 2}), ("double", {"batches": 2})]
+        for name, change in changes:
+            try:
+                found[name] = self.values(self.main, self.feeds(**change), scope)
+            except Exception as error:
+                found[name] = error_of(error, name)
+            if name == "third":
+                found["state behind three"] = self.state(scope)
+        return found
+
+    def state(self, scope: Any) -> Facts:
+        found = {}
+        for var in self.main.list_vars():
+            if var.persistable and var.name not in ("feed", "fetch"):
+                held = scope.find_var(var.name)
+                found[var.name] = shown(np.array(held.get_tensor())) if held is not None else None
+        return found
+
+    def part_test(self) -> Facts:
+        return {"first": self.values(self.main.clone(for_test=True), self.feeds(), self.start())}
+
+    # ------------------------------------------------------------------ gradients
+    def targets(self) -> List[int]:  # noqa: UP006
+        """Outputs that have gradients: floating ones."""
+        return [at for at, var in enumerate(self.outputs) if is_floating(var) and self.shapes[at] is not None]
+
+    def part_grads(self) -> Facts:
+        targets = self.targets()
+        if not targets or not self.case["wrt"]:
+            return {}
+        with self.system.static.program_guard(self.main, self.startup):
+            self.incoming = self.given(targets)
+            inputs = [self.names[name] for name in self.case["wrt"]]
+            inputs += [param for param in self.main.all_parameters() if param.trainable]
+            self.inputs = [var for var in inputs if is_floating(var)]
+            self.first = self.system.gradients(
+                [self.outputs[at] for at in targets], self.inputs, self.given_variables(targets)
+            )
+        fetches = [grad for grad in self.first if grad is not None]
+        found = iter(self.run(self.main, dict(self.feeds(), **self.incoming), fetches, self.start()))
+        return {
+            var.name: None
+            if grad is None
+            else dict(self._fetched(next(found)), declared=self._declared(grad))
+            for var, grad in zip(self.inputs, self.first)
+        }
+
+    def given(self, targets: List[int]) -> Feeds:  # noqa: UP006
+        """Incoming gradients by name, as they are fed; none where the case asks for sums."""
+        if self.case.get("sums"):
+            return {}
+        made: Feeds = {}
+        for at in targets:
+            made[f"incoming_{at}"] = weights(self.shapes[at], dtype_of(self.outputs[at]))
+        return made
+
+    def given_variables(self, targets: List[int]) -> Any:  # noqa: UP006
+        if self.case.get("sums"):
+            return None
+        made = []
+        for at in targets:
+            array = self.incoming[f"incoming_{at}"]
+            var = self.system.declare(f"incoming_{at}", list(self.outputs[at].shape), str(array.dtype), 0)
+            var.stop_gradient = False
+            made.append(var)
+        return made
+
+    def part_second(self) -> Facts:
+        first = [grad for grad in getattr(self, "first", ()) if grad is not None and is_floating(grad)]
+        if not first:
+            return {}
+        with self.system.static.program_guard(self.main, self.startup):
+            squares = [self.system.sum_of_squares(grad) for grad in first]
+            found = self.system.gradients(squares, self.inputs, None)
+        fetches = [grad for grad in found if grad is not None]
+        feeds = dict(self.feeds(), **self.incoming)
+        values = iter(self.run(self.main, feeds, fetches, self.start()))
+        return {
+            var.name: None if grad is None else self._fetched(next(values))
+            for var, grad in zip(self.inputs, found)
+        }
+
+    def part_slopes(self) -> Facts:
+        """Differences of the weighted sum of the outputs along a direction, for each input of float64."""
+        targets = self.targets()
+        found: Facts = {}
+        fed = [name for name in self.case["wrt"] if self.case["feeds"][name]["dtype"] == "float64"]
+        if not targets or not fed or any(dtype_of(self.outputs[at]) == "float32" for at in targets):
+            return {}
+        for name in fed:
+            array = array_of(self.case["feeds"][name])
+            direction = np.sin(2.0 + np.arange(array.size)).reshape(array.shape)
+            steps = [-2, -1, 1, 2]
+            losses = [self.loss(targets, name, array + STEP * step * direction) for step in steps]
+            middle = self.loss(targets, name, array)
+            found[name] = [*differences(middle, dict(zip(steps, losses))), middle]
+        return found
+
+    def loss(self, targets: List[int], name: str, array: np.ndarray) -> float:  # noqa: UP006
+        feeds = self.feeds()
+        feeds[name] = self.with_lengths(array, self.case["feeds"][name].get("lengths"))
+        values = self.run(self.main, feeds, self.outputs, self.start())
+        total = 0.0
+        for at in targets:
+            value = np.array(values[at]).astype("float64")
+            factor = 1.0 if self.case.get("sums") else weights(self.shapes[at], "float64")
+            total += float((value * factor).sum())
+        return total
+
+
+def differences(middle: float, losses: Dict[int, float]) -> List[float]:  # noqa: UP006
+    """Slopes on the left, on the right, and of the middle with the double step."""
+    left = (middle - losses[-1]) / STEP
+    right = (losses[1] - middle) / STEP
+    wide = (losses[2] - losses[-2]) / (4 * STEP)
+    central = (losses[1] - losses[-1]) / (2 * STEP)
+    return [left, right, central, wide]
+
+
+def direction_of(shape: Iterable[int]) -> np.ndarray:
+    """The direction along which `Observer.part_slopes` moves an input."""
+    shape = tuple(shape)
+    return np.sin(2.0 + np.arange(int(np.prod(shape)))).reshape(shape)

@@ -1,0 +1,86 @@
+"""Rows of docs/DIFFERENCES.md that say which random programs are to differ.
+
+A row that the fuzzer may meet begins with a remark that pages do not show:
+
+    | <!-- id: nan-in-pools; of: pool2d, pool3d; when: nan; in: value, gradient --> `pool2d` of a nan | ... |
+
+`of` lists functions (their last names) or types of ops; `when` tags that a case must have
+(`variations.tags`), all of them, or alternatives between slashes; `in` aspects in which it differs
+(`compare.Difference.aspect`; their first words suffice). `door: 18` or `door: 26` limits a row to one.
+"""
+
+from __future__ import annotations
+
+import functools
+import pathlib
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from beside.compare import Difference
+from beside.language import Case
+from beside.variations import tags
+
+__all__ = ["Row", "excuse", "rows"]
+
+PAGE = pathlib.Path(__file__).parents[2] / "docs" / "DIFFERENCES.md"
+REMARK = re.compile(r"<!-- (id: .*?) -->")
+
+
+@dataclass(frozen=True)
+class Row:
+    """One row: when a difference is meant to be there."""
+
+    id: str
+    of: frozenset[str]
+    when: tuple[frozenset[str], ...]
+    aspects: tuple[str, ...]
+    door: str
+
+    def holds(self, case: Case, ops: Iterable[str], difference: Difference) -> bool:
+        """True if the row says that this case differs so."""
+        named = {case["function"].rpartition(".")[2], *ops}
+        return (
+            (not self.door or self.door == case["door"])
+            and (not self.of or bool(named & self.of))
+            and all(alternatives & tags(case) for alternatives in self.when)
+            and any(difference.aspect.startswith(aspect) for aspect in self.aspects)
+        )
+
+
+@functools.cache
+def rows() -> tuple[Row, ...]:
+    """All rows with a remark; ValueError for a remark that cannot be read or an id that occurs twice."""
+    found = [_row(text) for text in REMARK.findall(PAGE.read_text())]
+    ids = [row.id for row in found]
+    if len(set(ids)) < len(ids):
+        raise ValueError(
+            f"rows of {PAGE.name} share an id: {sorted({one for one in ids if ids.count(one) > 1})}"
+        )
+    return tuple(found)
+
+
+def _row(text: str) -> Row:
+    parts = dict(part.strip().split(": ", 1) for part in text.split(";"))
+    unknown = set(parts) - {"id", "of", "when", "in", "door"}
+    if unknown or "in" not in parts:
+        raise ValueError(
+            f"the remark {text!r} of {PAGE.name} needs id and in, and may have of, when and door"
+        )
+    return Row(
+        parts["id"],
+        frozenset(_words(parts.get("of", ""))),
+        tuple(frozenset(word.strip() for word in item.split("/")) for item in _words(parts.get("when", ""))),
+        tuple(_words(parts["in"])),
+        parts.get("door", ""),
+    )
+
+
+def _words(text: str) -> list[str]:
+    return [word.strip() for word in text.split(",") if word.strip()]
+
+
+def excuse(case: Case, ops: Iterable[str], difference: Difference) -> str:
+    """The id of the row that says that a case differs so, or nothing."""
+    types = list(ops)
+    return next((row.id for row in rows() if row.holds(case, types, difference)), "")

@@ -1,0 +1,249 @@
+"""What holds for all functions, added to a drawn case: special values, unknown sizes, levels of detail,
+f(x, x), the same call twice, what stands in front and behind, frozen inputs. And the tags of a case, by
+which rows of docs/DIFFERENCES.md say when they hold.
+"""
+
+from __future__ import annotations
+
+import copy
+import random
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from beside.language import Case, array_of, listed
+
+__all__ = ["tags", "vary"]
+
+FRONT = {
+    "18": [
+        ("fluid.layers.scale", {"scale": 1.0}),
+        ("fluid.layers.assign", {}),
+        ("fluid.layers.tanh", {}),
+        ("fluid.layers.square", {}),
+        ("fluid.layers.elementwise_add", {"y": None}),
+        ("fluid.layers.dropout", {"dropout_prob": 0.0}),
+    ],
+    "26": [
+        ("paddle.scale", {"scale": 1.0}),
+        ("paddle.assign", {}),
+        ("paddle.tanh", {}),
+        ("paddle.square", {}),
+        ("paddle.add", {"y": None}),
+        ("paddle.nn.functional.relu", {}),
+    ],
+}
+BEHIND = {
+    "18": [("fluid.layers.tanh", {}), ("fluid.layers.scale", {"scale": 0.5}), ("fluid.layers.square", {})],
+    "26": [("paddle.tanh", {}), ("paddle.scale", {"scale": 0.5}), ("paddle.square", {})],
+}
+SPECIAL = {
+    "nan": ["nan"],
+    "inf": ["inf", "-inf"],
+    "zero": [0.0, -0.0],
+    "large": [1e30, -1e30, 1e4, -300.0],
+    "tiny": [1e-40, -1e-38, 1e-20],
+}
+
+
+def vary(case: Case, rng: random.Random) -> Case:
+    """The case with variations, each at times; the case itself stays as it is."""
+    case = copy.deepcopy(case)
+    for chance, change in CHANGES:
+        if rng.random() < chance:
+            change(case, rng)
+    return case
+
+
+def _floating(case: Case) -> list[str]:
+    return [name for name, feed in case["feeds"].items() if feed["dtype"].startswith("float")]
+
+
+def _special_values(case: Case, rng: random.Random) -> None:
+    """Some elements of one input are nan, infinite, zeros of both signs, or very large or small."""
+    names = [name for name in _floating(case) if not case["feeds"][name]["fixed"]]
+    if not names:
+        return
+    feed = case["feeds"][rng.choice(names)]
+    words = SPECIAL[rng.choice(list(SPECIAL))]
+    for at in range(len(feed["values"])):
+        if rng.random() < 0.4:
+            feed["values"][at] = rng.choice(words)
+
+
+def _ties(case: Case, rng: random.Random) -> None:
+    """Elements of one input are alike."""
+    names = [name for name in _floating(case) if not case["feeds"][name]["fixed"]]
+    if names:
+        feed = case["feeds"][rng.choice(names)]
+        values = feed["values"]
+        feed["values"] = [rng.choice(values[: max(len(values) // 3, 1)]) for _ in values]
+
+
+def _unknown_sizes(case: Case, rng: random.Random) -> None:
+    """Declared sizes are -1: of the batch, of all dimensions, or of some."""
+    how = rng.choice(["batch", "batch", "all", "some"])
+    for feed in case["feeds"].values():
+        if feed["known"]:
+            continue
+        for at in range(len(feed["declared"])):
+            if how == "all" or (how == "batch" and at == 0) or (how == "some" and rng.random() < 0.4):
+                feed["declared"][at] = -1
+
+
+def _lengths(case: Case, rng: random.Random) -> None:
+    """One input falls into sequences, some of them empty, whatever the function makes of it."""
+    names = [
+        name
+        for name, feed in case["feeds"].items()
+        if len(feed["shape"]) > 1 and not feed.get("lengths") and not feed["known"]
+    ]
+    if not names:
+        return
+    feed = case["feeds"][rng.choice(names)]
+    rest, lengths = feed["shape"][0], []
+    while rest or not lengths:
+        lengths.append(rng.randint(0, rest))
+        rest -= lengths[-1]
+    feed["lengths"] = [lengths]
+    feed["declared"][0] = -1
+
+
+def _replaced(item: Any, old: str, new: str) -> Any:
+    if isinstance(item, list):
+        return [_replaced(one, old, new) for one in item]
+    if isinstance(item, dict):
+        found = {key: _replaced(one, old, new) for key, one in item.items()}
+        if item.get("$") == "var" and item["name"] == old:
+            found["name"] = new
+        return found
+    return item
+
+
+def _same_twice(case: Case, rng: random.Random) -> None:
+    """f(x, x): one input takes the place of another that looks like it."""
+    feeds = case["feeds"]
+    pairs = [
+        (one, two)
+        for one in feeds
+        for two in feeds
+        if one < two
+        and all(feeds[one].get(key) == feeds[two].get(key) for key in ("shape", "dtype", "lengths", "fixed"))
+    ]
+    if not pairs:
+        return
+    keep, drop = rng.choice(pairs)
+    case["calls"] = [_replaced(call, drop, keep) for call in case["calls"]]
+    del feeds[drop]
+    case["wrt"] = [name for name in case["wrt"] if name != drop]
+
+
+def _in_front(case: Case, rng: random.Random) -> None:
+    """One input passes through another function first."""
+    names = [name for name in _floating(case) if not case["feeds"][name]["fixed"]]
+    if not names:
+        return
+    name = rng.choice(names)
+    path, kwargs = rng.choice(FRONT[case["door"]])
+    var = {"$": "var", "name": name}
+    kwargs = {key: var if value is None else value for key, value in kwargs.items()}
+    front = {"to": "front", "call": path, "args": [var], "kwargs": kwargs}
+    case["calls"] = [front, *(_replaced(call, name, "front") for call in case["calls"])]
+
+
+def _behind(case: Case, rng: random.Random) -> None:
+    """An output passes through another function, or through two whose results are both compared."""
+    name = rng.choice(case["outputs"])
+    var = {"$": "var", "name": name}
+    for count in range(rng.randint(1, 2)):
+        path, kwargs = rng.choice(BEHIND[case["door"]])
+        to = f"behind{count}"
+        case["calls"].append({"to": to, "behind": name, "call": path, "args": [var], "kwargs": kwargs})
+        case["outputs"].append(to)
+    if rng.random() < 0.5:
+        case["outputs"].remove(name)
+
+
+def _twice(case: Case, rng: random.Random) -> None:
+    """The last call is made once more."""
+    last = copy.deepcopy(case["calls"][-1])
+    if "to" in last and last["to"] in case["outputs"] and "calls" not in last:
+        last["to"] = "twice"
+        case["calls"].append(last)
+        case["outputs"].append("twice")
+
+
+def _frozen(case: Case, rng: random.Random) -> None:
+    """One input has no gradient."""
+    if len(case["wrt"]) > 1:
+        name = rng.choice(case["wrt"])
+        case["wrt"].remove(name)
+        case["feeds"][name]["stop"] = True
+
+
+CHANGES: list[tuple[float, Callable[[Case, random.Random], None]]] = [
+    (0.10, _special_values),
+    (0.06, _ties),
+    (0.06, _same_twice),
+    (0.08, _lengths),
+    (0.35, _unknown_sizes),
+    (0.10, _twice),
+    (0.15, _in_front),
+    (0.15, _behind),
+    (0.10, _frozen),
+]
+
+
+# ---------------------------------------------------------------------- tags
+def tags(case: Case) -> set[str]:
+    """Words for what is special in a case, which rows of docs/DIFFERENCES.md ask for."""
+    found: set[str] = set()
+    for feed in case["feeds"].values():
+        found |= _tags_of(feed)
+    for item in _arrays(case["calls"]):
+        found |= _tags_of(item)
+    if case.get("random"):
+        found.add("random")
+    return found
+
+
+def _arrays(item: Any) -> list[Any]:
+    if isinstance(item, list):
+        return [found for one in item for found in _arrays(one)]
+    if isinstance(item, dict):
+        if item.get("$") == "array":
+            return [item]
+        return [found for one in item.values() for found in _arrays(one)]
+    return []
+
+
+def _tags_of(feed: Case) -> set[str]:
+    array = array_of(feed)
+    found = {str(array.dtype)}
+    if array.dtype.kind == "f":
+        magnitude = np.abs(array[np.isfinite(array)])
+        checks = {
+            "nan": np.isnan(array).any(),
+            "inf": np.isinf(array).any(),
+            "zero": (array == 0).any(),
+            "negative zero": (np.signbit(array) & (array == 0)).any(),
+            "large": (magnitude > 80).any(),
+            "tiny": ((magnitude > 0) & (magnitude < 1e-15)).any(),
+        }
+        found |= {name for name, holds in checks.items() if holds}
+    if len(set(map(str, listed(array)))) < array.size:
+        found.add("ties")
+    if array.size == 0:
+        found.add("empty")
+    if array.ndim == 0:
+        found.add("number")
+    if feed.get("lengths"):
+        found.add("lod")
+        if any(0 in level for level in feed["lengths"]):
+            found.add("empty sequence")
+    if -1 in feed.get("declared", ())[1:]:
+        found.add("unknown sizes")
+    if feed.get("declared", [0])[:1] == [-1]:
+        found.add("unknown batch")
+    return found

@@ -1,0 +1,91 @@
+"""One back end as a process: a case a line on standard input, its facts a line on standard output.
+
+    python -m beside.worker ours|185|262 [engine]
+
+Engines are ours alone: "plan" (the default), "naive", "stand-in".
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import warnings
+from typing import Any, List
+
+
+class System:
+    """The modules of a back end, and the few calls whose spelling differs between them."""
+
+    def __init__(self, name: str, door: str) -> None:
+        if name == "ours":
+            import fluidlite
+
+            fluidlite.install_as_paddle(shadow=True)  # tests/paddle has that name, too
+        import paddle
+
+        self.paddle = paddle
+        self.of_2x = door == "26"
+        if self.of_2x:
+            paddle.enable_static()
+        if name == "262":
+            import paddle.base as fluid
+        else:
+            import paddle.fluid as fluid
+        self.fluid: Any = fluid
+        self.static: Any = paddle.static if self.of_2x else fluid
+        if name == "262":
+            fluid.unique_name = paddle.utils.unique_name
+
+    def declare(self, name: str, shape: List[int], dtype: str, level: int) -> Any:  # noqa: UP006
+        """A Variable that is fed; unknown sizes are -1."""
+        data = self.paddle.static.data if self.of_2x else self.fluid.data
+        return data(name, [-1 if size < 0 else size for size in shape], dtype, lod_level=level)
+
+    def gradients(self, targets: Any, inputs: Any, incoming: Any) -> List[Any]:  # noqa: UP006
+        """Gradients, None where there is none."""
+        function = self.paddle.static.gradients if self.of_2x else self.fluid.gradients
+        found = function(targets, inputs, incoming)
+        return list(found) if isinstance(found, (list, tuple)) else [found]
+
+    def sum_of_squares(self, var: Any) -> Any:
+        """A number that depends on each element of `var`."""
+        if self.of_2x:
+            return self.paddle.sum(var * var)
+        return self.fluid.layers.reduce_sum(var * var)
+
+
+def answer(name: str, engine: str, request: Any) -> Any:
+    """The facts that a request asks for."""
+    from .observe import Observer
+
+    case = request["case"]
+    observer = Observer(System(name, case["door"]), case)
+    if engine == "naive":
+        observer.exe.naive = True
+    return observer.observe(request["parts"])
+
+
+def main(name: str, engine: str = "plan") -> None:
+    """Answer until standard input ends; what the system prints goes to standard error."""
+    replies = os.fdopen(os.dup(1), "w")
+    os.dup2(2, 1)
+    warnings.simplefilter("ignore")
+    if engine == "stand-in":
+        from gpu_sim import plugin
+
+        assert plugin
+    System(name, "18" if name != "262" else "26")
+    replies.write("{}\n")
+    replies.flush()
+    for line in sys.stdin:
+        try:
+            found = json.dumps(answer(name, engine, json.loads(line)))
+        except Exception as error:  # the case itself is at fault: nothing to compare
+            found = json.dumps({"fault": f"{type(error).__name__}: {error}"})
+        replies.write(found + "\n")
+        replies.flush()
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

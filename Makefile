@@ -125,12 +125,16 @@ $(ORACLES)/.installed26:
 
 oracles: $(ORACLES)/.installed18 $(ORACLES)/.installed26
 
-# random programs beside PaddlePaddle: make fuzz KIND=functions26 SEED=7 COUNT=5000 ONLY="softmax pool"
+# random programs beside PaddlePaddle: make fuzz KIND=functions26 SEED=7 COUNT=5000 ONLY="softmax pool"; two engines
+# of ours beside each other: make fuzz KIND=engines ENGINES="plan naive" DOOR=networks
 KIND ?= functions18
 SEED ?= 1
 COUNT ?= 1000
+ENGINES ?= plan naive
+DOOR ?= 18
 fuzz: $(STAMP)
-	cd tests && PYTHONPATH=. ../$(BIN)/python -m beside.fuzz --kind $(KIND) --seed $(SEED) --count $(COUNT) --only $(ONLY)
+	cd tests && PYTHONPATH=. ../$(BIN)/python -m beside.fuzz --kind $(KIND) --seed $(SEED) --count $(COUNT) \
+		--engines $(ENGINES) --door $(DOOR) --only $(ONLY)
 
 clean:
 	rm -rf $(VENV) build *.egg-info

@@ -27,7 +27,7 @@ FAST = {"FLAGS_fast_loops": "wait"}
 ENGINES: dict[str, tuple[str, dict[str, str]]] = {
     "plan": ("plan", {}),
     "naive": ("naive", {}),
-    "numpy": ("plan", {"FLUIDLITE_FAST": "0"}),
+    "numpy": ("plan", {"FLAGS_fast_loops": "off", "FLAGS_use_onednn": "0"}),
     "fast": ("plan", FAST),
     "threads": ("plan", {**FAST, "OMP_NUM_THREADS": "2"}),
     "stand-in": ("stand-in", {}),
@@ -54,13 +54,16 @@ class Backend:
         self._process: subprocess.Popen[str] | None = None
         self._lines: queue.Queue[str | None] = queue.Queue()
 
-    def ask(self, case: Case, parts: tuple[str, ...] = PARTS) -> Facts:
-        """The facts of a case; {"fault": reason} where the process ended or went past its time limit."""
+    def ask(self, case: Case, parts: tuple[str, ...] = PARTS, loaded: Facts | None = None) -> Facts:
+        """The facts of a case; {"fault": reason} where the process ended or went past its time limit.
+
+        `loaded`: programs that another system wrote, in place of the case's calls.
+        """
         if self._process is None:
             self._start()
         assert self._process is not None and self._process.stdin is not None
         try:
-            self._process.stdin.write(json.dumps({"case": case, "parts": parts}) + "\n")
+            self._process.stdin.write(json.dumps({"case": case, "parts": parts, "loaded": loaded}) + "\n")
             self._process.stdin.flush()
             line = self._lines.get(timeout=self.limit)
         except queue.Empty:

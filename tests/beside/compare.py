@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -24,12 +24,15 @@ class Difference:
     aspect: str
     text: str
     where: str = ""
+    numbers: tuple[np.ndarray, np.ndarray] | None = None
+    path: tuple[Any, ...] = ()  # where the numbers stand within their part of the facts
 
 
 def compare(ours: Facts, theirs: Facts, random: bool = False) -> list[Difference]:
     """All that differs; what either lacks because of an earlier error is not compared.
 
-    `random`: the values are drawn, so that shapes and dtypes alone are compared.
+    `random`: the values are drawn, so that shapes and dtypes alone are compared. Where our facts have a part
+    "shaken", numbers may differ as much as rounding in the parameters moves them.
     """
     return list(_differences(ours, theirs, random))
 
@@ -40,7 +43,7 @@ def _differences(ours: Facts, theirs: Facts, random: bool) -> Iterator[Differenc
         if "fault" in ours:
             yield Difference("crash", ours["fault"])
         return
-    for part in ("build", "runs", "test", "grads", "second"):
+    for part in ("build", "runs", "test", "grads", "second", "parallel"):
         if part not in ours and part not in theirs:
             continue
         mine, other = ours.get(part, {}), theirs.get(part, {})
@@ -49,7 +52,35 @@ def _differences(ours: Facts, theirs: Facts, random: bool) -> Iterator[Differenc
         if "error" in mine:
             yield _refused(mine)
             return
-        yield from _PARTS[part](mine, other, random)
+        for found in _PARTS[part](mine, other, random):
+            if not _is_shaky(found, part, ours):
+                yield found
+
+
+def _is_shaky(found: Difference, part: str, ours: Facts) -> bool:
+    """True if our numbers move about as far when the parameters are shaken as rounding would."""
+    if found.numbers is None or not isinstance(ours.get("shaken"), list):
+        return False
+    mine, other = found.numbers
+    reach = np.zeros(mine.shape)
+    for facts in ours["shaken"]:
+        moved = _at(facts.get(part, {}), found.path)
+        if moved is not None and moved.shape == mine.shape:
+            reach = np.maximum(reach, np.abs(moved.astype("float64") - mine))
+    # the largest move of the array: which element a rounding meets is chance
+    slack = 30 * np.nan_to_num(reach, posinf=np.inf).max(initial=0.0)
+    return bool(
+        (np.abs(mine.astype("float64") - other) <= slack + 1e-5 * np.abs(mine).max(initial=0.0)).all()
+    )
+
+
+def _at(facts: Any, path: tuple[Any, ...]) -> np.ndarray | None:
+    for key in path:
+        try:
+            facts = facts[key]
+        except (KeyError, IndexError):
+            return None
+    return numbers_of(facts) if "data" in facts else None
 
 
 def _refused(error: Facts) -> Difference:
@@ -74,12 +105,12 @@ def _runs(mine: Facts, other: Facts, random: bool) -> Iterator[Difference]:
             continue
         for at, (one, two) in enumerate(zip(mine[run], other[run], strict=False)):
             suffix = "" if run == "first" else f" of the {run} run"
-            yield from _values(one, two, f"output {at}{suffix}", "value", random)
+            yield from _values(one, two, f"output {at}{suffix}", "value", random, (run, at))
     for part in ("state", "state behind three"):
         for name in sorted(set(mine.get(part, ())) & set(other.get(part, ()))):
             left, right = mine[part][name], other[part][name]
             if left is not None and right is not None:
-                yield from _values(left, right, f"{part} {name}", "state", random)
+                yield from _values(left, right, f"{part} {name}", "state", random, (part, name))
 
 
 def _test(mine: Facts, other: Facts, random: bool) -> Iterator[Difference]:
@@ -95,7 +126,19 @@ def _second(mine: Facts, other: Facts, random: bool) -> Iterator[Difference]:
     yield from _gradients(mine, other, "second", random)
 
 
-_PARTS = {"build": _build, "runs": _runs, "test": _test, "grads": _grads, "second": _second}
+def _parallel(mine: Facts, other: Facts, random: bool) -> Iterator[Difference]:
+    for one in _runs(mine, other, random):
+        yield replace(one, aspect=f"parallel {one.aspect}")
+
+
+_PARTS = {
+    "build": _build,
+    "runs": _runs,
+    "test": _test,
+    "grads": _grads,
+    "second": _second,
+    "parallel": _parallel,
+}
 
 
 def _gradients(mine: Facts, other: Facts, aspect: str, random: bool) -> Iterator[Difference]:
@@ -112,7 +155,9 @@ def _gradients(mine: Facts, other: Facts, aspect: str, random: bool) -> Iterator
             yield from _values(left, right, f"{aspect} by {name}", aspect, random)
 
 
-def _values(one: Facts, two: Facts, where: str, aspect: str, random: bool) -> Iterator[Difference]:
+def _values(
+    one: Facts, two: Facts, where: str, aspect: str, random: bool, path: tuple[Any, ...] = ()
+) -> Iterator[Difference]:
     if "array" in one or "array" in two:
         first, second = one.get("array", []), two.get("array", [])
         if len(first) != len(second):
@@ -132,7 +177,8 @@ def _values(one: Facts, two: Facts, where: str, aspect: str, random: bool) -> It
         return
     left, right = numbers_of(one), numbers_of(two)
     if left.shape == right.shape and not alike(left, right):
-        yield Difference(aspect, f"{where}: {_text(left)}, PaddlePaddle {_text(right)}", where)
+        text = f"{where}: {_text(left)}, PaddlePaddle {_text(right)}"
+        yield Difference(aspect, text, where, (left, right), path)
 
 
 def alike(left: np.ndarray, right: np.ndarray) -> bool:

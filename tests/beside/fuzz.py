@@ -1,6 +1,6 @@
 """Random programs beside PaddlePaddle; `make fuzz` runs this, from the folder `tests`:
 
-    python -m beside.fuzz --kind functions18|functions26|engines --seed 1 --count 1000 [--only WORD]
+    python -m beside.fuzz --kind functions18|functions26|engines|networks --seed 1 --count 1000 [--only WORD]
 
 Prints a report of one screen. Each new difference is shrunk to a script of its own in the folder `--out`.
 """
@@ -11,120 +11,20 @@ import argparse
 import copy
 import json
 import pathlib
-import random
 import sys
 import time
 from collections import Counter
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import Any
 
-from beside.backends import ENGINES, Backend, Facts, MissingOracle, engine, oracle
-from beside.compare import Difference, compare, wrong_by_differences
-from beside.draw import generators, make_case
+from beside.backends import ENGINES, MissingOracle, engine, oracle
+from beside.draw import generators
+from beside.kinds import Beside, Engines, Found, Networks
 from beside.language import Case
-from beside.observe import PARTS
-from beside.rows import excuse
 from beside.script import script
 from beside.shrink import shrink
-from beside.variations import vary
 
 __all__ = ["main"]
-
-DOORS = {"functions18": ("18", "185"), "functions26": ("26", "262")}
-
-
-def drawn(door: str, seed: int, only: list[str]) -> Case:
-    """The case of a seed, with its variations."""
-    return vary(make_case(door, seed, only), random.Random(f"variations {seed}"))
-
-
-def parts_of(case: Case) -> tuple[str, ...]:
-    """What is compared of a case: second derivatives where it asks for them."""
-    return PARTS if case["second"] else tuple(part for part in PARTS if part != "second")
-
-
-@dataclass(frozen=True)
-class Found:
-    """One difference of one case."""
-
-    case: Case
-    difference: Difference
-    row: str = ""  # the id of the row of DIFFERENCES that asks for it
-    theirs: bool = False  # PaddlePaddle is wrong, by central differences
-
-    @property
-    def key(self) -> tuple[str, str]:
-        """What differences are sorted by."""
-        return self.case["function"], self.difference.aspect
-
-    @property
-    def ours(self) -> bool:
-        """True if it is ours to mend, or to explain."""
-        return not self.row and not self.theirs
-
-
-@dataclass
-class Beside:
-    """A back end of ours, and one that it is held against."""
-
-    ours: Backend
-    other: Backend
-    same_system: bool = False
-    pool: ThreadPoolExecutor = field(default_factory=lambda: ThreadPoolExecutor(2))
-    outcomes: Counter[str] = field(default_factory=Counter)
-
-    def facts(self, case: Case) -> tuple[Facts, Facts]:
-        """What both say, asked at the same time."""
-        parts = parts_of(case)
-        answers = [self.pool.submit(one.ask, case, parts) for one in (self.ours, self.other)]
-        return answers[0].result(), answers[1].result()
-
-    def differences(self, case: Case) -> list[Found]:
-        """All differences of a case, with who is right where that can be told."""
-        mine, other = self.facts(case)
-        self.outcomes[_outcome(mine, other)] += 1
-        found = compare(mine, other, case["random"])
-        ops = mine.get("build", {}).get("ops", [])
-        if self.same_system:
-            return [Found(case, one) for one in found]
-        wrong = wrong_by_differences(case, mine)
-        if found and self._is_unstable(case, other):
-            return []
-        result = [self._judged(case, one, ops, mine, other) for one in found]
-        for name in wrong:
-            difference = Difference("wrong by differences", f"gradient by {name}", name)
-            result.append(Found(case, difference, excuse(case, ops, difference)))
-        return result
-
-    def _is_unstable(self, case: Case, other: Facts) -> bool:
-        """True if the other system, asked again, says something else: it reads memory that nobody wrote."""
-        return bool(compare(other, self.other.ask(case, parts_of(case)), case["random"]))
-
-    def _judged(self, case: Case, one: Difference, ops: list[str], mine: Facts, other: Facts) -> Found:
-        row = excuse(case, ops, one)
-        if row or not one.aspect.startswith("gradient") or one.where == "":
-            return Found(case, one, row)
-        name = one.where.rpartition(" ")[2]
-        theirs = name in wrong_by_differences(case, {**other, "slopes": mine.get("slopes", {})})
-        return Found(case, one, theirs=theirs and name not in wrong_by_differences(case, mine))
-
-    def close(self) -> None:
-        """End both."""
-        for one in (self.ours, self.other):
-            one.close()
-        self.pool.shutdown()
-
-
-def _outcome(mine: Facts, other: Facts) -> str:
-    if "fault" in other:
-        return f"{other['fault'].partition(':')[0]} in the other"
-    failed = ["error" in side.get(part, {}) for side in (mine, other) for part in ("build", "runs")]
-    if any(failed[:2]) and any(failed[2:]):
-        return "refused by both"
-    if any(failed[2:]):
-        return "refused by the other alone"
-    return "compared"
 
 
 # ---------------------------------------------------------------------- a run
@@ -133,8 +33,6 @@ class Run:
     """Cases of the seeds, one by one, with a line of progress."""
 
     beside: Beside
-    door: str
-    only: list[str]
     found: list[Found] = field(default_factory=list)
     reached: Counter[str] = field(default_factory=Counter)
     seconds: float = 0.0
@@ -143,7 +41,7 @@ class Run:
         """Run the case of each seed."""
         start = time.monotonic()
         for at, seed in enumerate(seeds, 1):
-            case = drawn(self.door, seed, self.only)
+            case = self.beside.case(seed)
             self.reached[case["function"]] += 1
             self.found += self.beside.differences(case)
             self.seconds = time.monotonic() - start
@@ -211,12 +109,19 @@ def report(run: Run) -> str:
         "by function:",
         *_by_function(ours),
     ]
-    never = sorted(set(generators(run.door)) - set(run.reached))
-    if never and not run.only:
+    never = _never(run)
+    if never:
         lines.append(
             f"never reached ({len(never)}): " + ", ".join(name.rpartition(".")[2] for name in never)[:300]
         )
     return "\n".join(lines)
+
+
+def _never(run: Run) -> list[str]:
+    """Functions of the door that no case was about."""
+    if run.beside.only or run.beside.door not in ("18", "26"):
+        return []
+    return sorted(set(generators(run.beside.door)) - set(run.reached))
 
 
 def _by_function(ours: list[Found], limit: int = 40) -> list[str]:
@@ -233,23 +138,28 @@ def _counts(counter: Counter[str]) -> str:
     return ", ".join(f"{name} {count}" for name, count in counter.most_common(20)) or "none"
 
 
-def backends(kind: str, engines: list[str]) -> tuple[Beside, str]:
-    """What a kind is run with, and its door."""
-    if kind in DOORS:
-        door, name = DOORS[kind]
-        return Beside(engine("plan"), oracle(name)), door
-    return Beside(engine(engines[0]), engine(engines[1]), same_system=True), "18"
+def held_against(chosen: Any) -> Beside:
+    """What the kind runs."""
+    if chosen.kind == "engines":
+        one, two = map(engine, chosen.engines)
+        return Engines(one, two, chosen.door, chosen.only)
+    if chosen.kind == "networks":
+        return Networks(engine("plan"), oracle("185"), "networks", chosen.only)
+    name = {"functions18": "185", "functions26": "262"}[chosen.kind]
+    return Beside(engine("plan"), oracle(name), chosen.kind[-2:], chosen.only)
 
 
 def options() -> Any:
     """The command line."""
     parser = argparse.ArgumentParser(prog="fuzz", description=__doc__.partition("\n")[0])
-    parser.add_argument("--kind", choices=[*DOORS, "engines"], default="functions18")
+    parser.add_argument(
+        "--kind", choices=["functions18", "functions26", "engines", "networks"], default="functions18"
+    )
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--count", type=int, default=1000)
     parser.add_argument("--only", nargs="*", default=[], help="functions whose names hold one of these words")
     parser.add_argument("--engines", nargs=2, choices=sorted(ENGINES), default=["plan", "naive"])
-    parser.add_argument("--door", choices=["18", "26"], help="of the kind engines")
+    parser.add_argument("--door", choices=["18", "26", "networks"], default="18", help="of the kind engines")
     parser.add_argument("--out", type=pathlib.Path, default=pathlib.Path("../build/fuzz"))
     parser.add_argument("--shrink", type=int, default=20, help="how many kinds of difference are shrunk")
     return parser.parse_args()
@@ -259,11 +169,11 @@ def main() -> int:
     """Run, report; 1 where something differs that is ours."""
     chosen = options()
     try:
-        beside, door = backends(chosen.kind, chosen.engines)
+        beside = held_against(chosen)
     except MissingOracle as error:
         print(f"fuzz: {error}", file=sys.stderr)
         return 2
-    run = Run(beside, chosen.door or door, chosen.only)
+    run = Run(beside)
     run.go(range(chosen.seed, chosen.seed + chosen.count))
     print(report(run))
     write_examples(run, chosen.out / f"{chosen.kind}-{chosen.seed}", chosen.shrink)

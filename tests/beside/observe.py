@@ -46,12 +46,19 @@ def weights(shape: Iterable[int], dtype: Any) -> np.ndarray:
     return np.cos(1.0 + np.arange(int(np.prod(shape)))).reshape(shape).astype(dtype)
 
 
-def parameter_values(index: int, start: np.ndarray) -> np.ndarray:
-    """Values for a parameter: constants move up a little, so that variances stay positive."""
+def parameter_values(index: int, start: np.ndarray, shake: int = 0) -> np.ndarray:
+    """Values for a parameter: constants move up a little, so that variances stay positive.
+
+    `shake` 1, 2, ...: others that differ from them as much as rounding does.
+    """
     rng = np.random.RandomState(1000 + index)
     if start.size and (start == start.reshape(-1)[0]).all():
-        return (start + rng.uniform(0.05, 0.35, start.shape)).astype(start.dtype)
-    return rng.uniform(-0.6, 0.6, start.shape).astype(start.dtype)
+        found = start + rng.uniform(0.05, 0.35, start.shape)
+    else:
+        found = rng.uniform(-0.6, 0.6, start.shape)
+    if shake:
+        found = found * (1 + 1e-6 * np.sin(shake * (1.0 + np.arange(found.size))).reshape(found.shape))
+    return found.astype(start.dtype)
 
 
 def error_of(error: BaseException, stage: str) -> Facts:
@@ -77,6 +84,7 @@ class Observer:
         self.names: dict[str, Any] = {}
         self.outputs: list[Any] = []
         self.shapes: list[Any] = []
+        self.shake = 0
 
     def observe(self, parts: Iterable[str]) -> Facts:
         """The facts named by `parts`; what comes behind an error at the first run is left out."""
@@ -158,9 +166,9 @@ class Observer:
         scope = self.fluid.core.Scope()
         with self.system.static.scope_guard(scope):
             self.exe.run(self.startup)
-            for index, param in enumerate(self.main.all_parameters()):
+            for index, param in enumerate(self.parameters()):
                 tensor = scope.find_var(param.name).get_tensor()
-                tensor.set(parameter_values(index, np.array(tensor)), self.fluid.CPUPlace())
+                tensor.set(parameter_values(index, np.array(tensor), self.shake), self.fluid.CPUPlace())
         return scope
 
     def run(self, program: Any, feeds: Feeds, fetches: List[Any], scope: Any) -> List[Any]:  # noqa: UP006
@@ -196,6 +204,45 @@ class Observer:
             if name == "third":
                 found["state behind three"] = self.state(scope)
         return found
+
+    def part_shaken(self) -> List[Facts]:  # noqa: UP006
+        """`runs` and `parallel` from parameters that rounding might have given: how far they can be
+        trusted.
+        """
+        found = []
+        for self.shake in (1, 2):
+            facts = {"runs": self.part_runs()}
+            if self.case["function"] == "network":
+                try:
+                    facts["parallel"] = self.part_parallel()
+                except Exception as error:
+                    facts["parallel"] = error_of(error, "parallel")
+            found.append(facts)
+        self.shake = 0
+        return found
+
+    def part_program(self) -> Facts:
+        """The programs as bytes, for the other system to load."""
+        programs = [("main", self.main), ("startup", self.startup)]
+        found: Facts = {
+            name: base64.b64encode(program.desc.serialize_to_string()).decode() for name, program in programs
+        }
+        found["parameters"] = [param.name for param in self.parameters()]
+        found["outputs"] = [var.name for var in self.outputs]
+        return found
+
+    def part_parallel(self) -> Facts:
+        """Two steps on two devices: losses, and the state behind them."""
+        compiled = self.fluid.CompiledProgram(self.main).with_data_parallel(
+            loss_name=self.outputs[0].name, places=self.fluid.cpu_places(2)
+        )
+        scope = self.start()
+        found = [self.run(compiled, self.feeds(change), self.outputs[:1], scope) for change in (0, 1)]
+        return {"first": [self._fetched(run[0]) for run in found], "state": self.state(scope)}
+
+    def parameters(self) -> list[Any]:
+        """Parameters, in the order of their making."""
+        return list(self.main.all_parameters())
 
     def state(self, scope: Any) -> Facts:
         found = {}
@@ -295,6 +342,27 @@ class Observer:
             factor = 1.0 if self.case.get("sums") else weights(self.shapes[at], "float64")
             total += float((value * factor).sum())
         return total
+
+
+class Loaded(Observer):
+    """Runs programs that another system wrote: `given` is what its `part_program` gave."""
+
+    def __init__(self, system: Any, case: Case, given: Facts) -> None:
+        super().__init__(system, case)
+        self.given_programs = given
+
+    def build(self) -> None:
+        """Read the programs, and find the outputs by name."""
+        parse = self.system.static.Program.parse_from_string
+        self.main = parse(base64.b64decode(self.given_programs["main"]))
+        self.startup = parse(base64.b64decode(self.given_programs["startup"]))
+        block = self.main.global_block()
+        self.outputs = [block.var(name) for name in self.given_programs["outputs"]]
+
+    def parameters(self) -> list[Any]:
+        """The variables of these names: not every system keeps Parameters in files."""
+        block = self.main.global_block()
+        return [block.var(name) for name in self.given_programs["parameters"]]
 
 
 def differences(middle: float, losses: Dict[int, float]) -> List[float]:  # noqa: UP006

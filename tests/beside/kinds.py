@@ -1,0 +1,161 @@
+"""What is held against what: functions, networks and jobs beside PaddlePaddle, our engines beside each
+other.
+"""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+
+from beside.backends import Backend, Facts
+from beside.compare import Difference, compare, wrong_by_differences
+from beside.draw import make_case
+from beside.language import Case
+from beside.networks import make_network
+from beside.observe import PARTS
+from beside.rows import excuse
+from beside.variations import vary
+
+__all__ = ["Beside", "Engines", "Found", "Networks"]
+
+
+def parts_of(case: Case) -> tuple[str, ...]:
+    """What is compared of a case: second derivatives where it asks for them."""
+    return PARTS if case["second"] else tuple(part for part in PARTS if part != "second")
+
+
+@dataclass(frozen=True)
+class Found:
+    """One difference of one case."""
+
+    case: Case
+    difference: Difference
+    row: str = ""  # the id of the row of DIFFERENCES that asks for it
+    theirs: bool = False  # PaddlePaddle is wrong, by central differences
+
+    @property
+    def key(self) -> tuple[str, str]:
+        """What differences are sorted by."""
+        return self.case["function"], self.difference.aspect
+
+    @property
+    def ours(self) -> bool:
+        """True if it is ours to mend, or to explain."""
+        return not self.row and not self.theirs
+
+
+@dataclass
+class Beside:
+    """Functions of one door: a back end of ours, and one that it is held against."""
+
+    ours: Backend
+    other: Backend
+    door: str
+    only: list[str]
+    pool: ThreadPoolExecutor = field(default_factory=lambda: ThreadPoolExecutor(2))
+    outcomes: Counter[str] = field(default_factory=Counter)
+
+    def case(self, seed: int) -> Case:
+        """The case of a seed, with its variations."""
+        return vary(make_case(self.door, seed, self.only), random.Random(f"variations {seed}"))
+
+    def facts(self, case: Case, parts: tuple[str, ...]) -> tuple[Facts, Facts]:
+        """What both say, asked at the same time."""
+        answers = [self.pool.submit(one.ask, case, parts) for one in (self.ours, self.other)]
+        return answers[0].result(), answers[1].result()
+
+    def differences(self, case: Case) -> list[Found]:
+        """All differences of a case, with who is right where that can be told."""
+        mine, other = self.facts(case, parts_of(case))
+        self.outcomes[_outcome(mine, other)] += 1
+        found = compare(mine, other, case["random"])
+        ops = mine.get("build", {}).get("ops", [])
+        wrong = wrong_by_differences(case, mine)
+        if found and self._is_unstable(case, other):
+            return []
+        result = [self._judged(case, one, ops, mine, other) for one in found]
+        for name in wrong:
+            difference = Difference("wrong by differences", f"gradient by {name}", name)
+            result.append(Found(case, difference, excuse(case, ops, difference)))
+        return result
+
+    def _is_unstable(self, case: Case, other: Facts) -> bool:
+        """True if the other system, asked again, says something else: it reads memory that nobody wrote."""
+        return bool(compare(other, self.other.ask(case, parts_of(case)), case["random"]))
+
+    def _judged(self, case: Case, one: Difference, ops: list[str], mine: Facts, other: Facts) -> Found:
+        row = excuse(case, ops, one)
+        if row or not one.aspect.startswith("gradient") or one.where == "":
+            return Found(case, one, row)
+        name = one.where.rpartition(" ")[2]
+        theirs = name in wrong_by_differences(case, {**other, "slopes": mine.get("slopes", {})})
+        return Found(case, one, theirs=theirs and name not in wrong_by_differences(case, mine))
+
+    def close(self) -> None:
+        """End both."""
+        for one in (self.ours, self.other):
+            one.close()
+        self.pool.shutdown()
+
+
+class Engines(Beside):
+    """Two engines of ours on the same functions or networks: they agree in everything."""
+
+    def case(self, seed: int) -> Case:
+        """A function of the door, or a network."""
+        return make_network(seed) if self.door == "networks" else super().case(seed)
+
+    def differences(self, case: Case) -> list[Found]:
+        """All differences; drawn numbers are the same, too."""
+        parts = ("runs", "test", "shaken") if self.door == "networks" else (*parts_of(case), "shaken")
+        mine, other = self.facts(case, parts)
+        self.outcomes[_outcome(mine, other)] += 1
+        return [Found(case, one) for one in compare(mine, other)]
+
+
+class Networks(Beside):
+    """Networks beside 1.8.5: three steps, two devices, and the programs that the other system wrote."""
+
+    def case(self, seed: int) -> Case:
+        """The network of a seed."""
+        return make_network(seed)
+
+    def differences(self, case: Case) -> list[Found]:
+        """All differences, those of loaded programs included."""
+        parts = ("runs", "test", "program", "parallel", "shaken")
+        mine, other = self.facts(case, parts)
+        self.outcomes[_outcome(mine, other)] += 1
+        found = [*compare(mine, other), *self._loaded(case, mine, other)]
+        ops = mine.get("build", {}).get("ops", [])
+        return [Found(case, one, excuse(case, ops, one)) for one in found]
+
+    def _loaded(self, case: Case, mine: Facts, other: Facts) -> Iterator[Difference]:
+        """Each system runs what the other wrote, and gets what the other got."""
+        if any(
+            "error" in side.get(part, {"error": ""}) for side in (mine, other) for part in ("runs", "program")
+        ):
+            return
+        readers = (("we load theirs", self.ours, other), ("they load ours", self.other, mine))
+        for title, reader, writer in readers:
+            found = reader.ask(case, ("runs",), writer["program"])
+            for part in ("build", "runs"):
+                if "error" in found.get(part, {}):
+                    yield Difference(f"{title}: refused", found[part]["text"])
+            if "error" not in found.get("runs", {"error": ""}):
+                first = {"runs": mine["runs"], "shaken": mine["shaken"]}
+                for one in compare(first, {"runs": found["runs"]}):
+                    yield Difference(f"{title}: {one.aspect}", one.text, one.where)
+
+
+def _outcome(mine: Facts, other: Facts) -> str:
+    if "fault" in other:
+        return f"{other['fault'].partition(':')[0]} in the other"
+    failed = ["error" in side.get(part, {}) for side in (mine, other) for part in ("build", "runs")]
+    if any(failed[:2]) and any(failed[2:]):
+        return "refused by both"
+    if any(failed[2:]):
+        return "refused by the other alone"
+    return "compared"

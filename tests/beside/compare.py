@@ -11,7 +11,7 @@ import numpy as np
 from beside.language import Case, array_of
 from beside.observe import direction_of, numbers_of
 
-__all__ = ["Difference", "compare", "wrong_by_differences"]
+__all__ = ["Difference", "alike", "compare", "wrong_by_differences"]
 
 Facts = dict[str, Any]
 TOLERANCE = {"float16": 5e-3, "bfloat16": 5e-2, "float32": 3e-4, "complex64": 3e-4}
@@ -68,7 +68,7 @@ def _is_shaky(found: Difference, part: str, ours: Facts) -> bool:
         if moved is not None and moved.shape == mine.shape:
             reach = np.maximum(reach, np.abs(moved.astype("float64") - mine))
     # the largest move of the array: which element a rounding meets is chance
-    slack = 30 * np.nan_to_num(reach, posinf=np.inf).max(initial=0.0)
+    slack = 100 * np.nan_to_num(reach, posinf=np.inf).max(initial=0.0)
     return bool(
         (np.abs(mine.astype("float64") - other) <= slack + 1e-5 * np.abs(mine).max(initial=0.0)).all()
     )

@@ -52,7 +52,7 @@ def listed(array: np.ndarray) -> List[Any]:  # noqa: UP006
     if array.dtype.kind == "c":
         return [[number(float(item.real)), number(float(item.imag))] for item in flat]
     if array.dtype.kind == "f":
-        return [number(float(item)) for item in flat]
+        return [number(float(str(item))) for item in flat]  # float32 in its few digits
     return flat.tolist()
 
 

@@ -210,7 +210,7 @@ class Observer:
         trusted.
         """
         found = []
-        for self.shake in (1, 2):
+        for self.shake in (1, 2, 3):
             facts = {"runs": self.part_runs()}
             if self.case["function"] == "network":
                 try:

@@ -4,9 +4,10 @@ A row that the fuzzer may meet begins with a remark that pages do not show:
 
     | <!-- id: nan-in-pools; of: pool2d, pool3d; when: nan; in: value, gradient --> `pool2d` of a nan | ... |
 
-`of` lists functions (their last names) or types of ops; `when` tags that a case must have
-(`variations.tags`), all of them, or alternatives between slashes; `in` aspects in which it differs
-(`compare.Difference.aspect`; their first words suffice). `door: 18` or `door: 26` limits a row to one.
+`of` lists functions (their last names) or types of ops. `when` lists tags that a case must have
+(`variations.tags`), all of them; slashes stand between alternatives. `in` lists words of the aspects in which
+the case differs (`compare.Difference.aspect`). `theirs: nan` says that PaddlePaddle has nan or an infinity
+wherever numbers differ; `door: 18` or `door: 26` limits a row to one.
 """
 
 from __future__ import annotations
@@ -17,7 +18,9 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from beside.compare import Difference
+import numpy as np
+
+from beside.compare import Difference, alike
 from beside.language import Case
 from beside.variations import tags
 
@@ -36,6 +39,7 @@ class Row:
     when: tuple[frozenset[str], ...]
     aspects: tuple[str, ...]
     door: str
+    theirs: str
 
     def holds(self, case: Case, ops: Iterable[str], difference: Difference) -> bool:
         """True if the row says that this case differs so."""
@@ -44,8 +48,18 @@ class Row:
             (not self.door or self.door == case["door"])
             and (not self.of or bool(named & self.of))
             and all(alternatives & tags(case) for alternatives in self.when)
-            and any(difference.aspect.startswith(aspect) for aspect in self.aspects)
+            and any(aspect in difference.aspect for aspect in self.aspects)
+            and (not self.theirs or _is_theirs(difference))
         )
+
+
+def _is_theirs(difference: Difference) -> bool:
+    """True if the other system has no number wherever numbers differ."""
+    if difference.numbers is None:
+        return False
+    mine, other = difference.numbers
+    there = np.isfinite(other)
+    return bool(not there.all() and alike(mine[there], other[there]))
 
 
 @functools.cache
@@ -62,10 +76,10 @@ def rows() -> tuple[Row, ...]:
 
 def _row(text: str) -> Row:
     parts = dict(part.strip().split(": ", 1) for part in text.split(";"))
-    unknown = set(parts) - {"id", "of", "when", "in", "door"}
+    unknown = set(parts) - {"id", "of", "when", "in", "door", "theirs"}
     if unknown or "in" not in parts:
         raise ValueError(
-            f"the remark {text!r} of {PAGE.name} needs id and in, and may have of, when and door"
+            f"the remark {text!r} of {PAGE.name} needs id and in, and may have of, when, door, theirs"
         )
     return Row(
         parts["id"],
@@ -73,6 +87,7 @@ def _row(text: str) -> Row:
         tuple(frozenset(word.strip() for word in item.split("/")) for item in _words(parts.get("when", ""))),
         tuple(_words(parts["in"])),
         parts.get("door", ""),
+        parts.get("theirs", ""),
     )
 
 

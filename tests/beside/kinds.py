@@ -8,7 +8,7 @@ import random
 from collections import Counter
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from beside.backends import Backend, Facts
 from beside.compare import Difference, compare, wrong_by_differences
@@ -16,7 +16,7 @@ from beside.draw import make_case
 from beside.language import Case
 from beside.networks import make_network
 from beside.observe import PARTS
-from beside.rows import excuse
+from beside.rows import excuse, rows
 from beside.variations import vary
 
 __all__ = ["Beside", "Engines", "Found", "Networks"]
@@ -130,7 +130,10 @@ class Networks(Beside):
         self.outcomes[_outcome(mine, other)] += 1
         found = [*compare(mine, other), *self._loaded(case, mine, other)]
         ops = mine.get("build", {}).get("ops", [])
-        return [Found(case, one, excuse(case, ops, one)) for one in found]
+        excused = [excuse(case, ops, one) for one in found]
+        # a nan of theirs moves what is trained beside it, too
+        nan = next((row.id for row in rows() if row.theirs and row.id in excused), "")
+        return [Found(case, one, row or nan) for one, row in zip(found, excused, strict=True)]
 
     def _loaded(self, case: Case, mine: Facts, other: Facts) -> Iterator[Difference]:
         """Each system runs what the other wrote, and gets what the other got."""
@@ -147,7 +150,7 @@ class Networks(Beside):
             if "error" not in found.get("runs", {"error": ""}):
                 first = {"runs": mine["runs"], "shaken": mine["shaken"]}
                 for one in compare(first, {"runs": found["runs"]}):
-                    yield Difference(f"{title}: {one.aspect}", one.text, one.where)
+                    yield replace(one, aspect=f"{title}: {one.aspect}")
 
 
 def _outcome(mine: Facts, other: Facts) -> str:

@@ -205,6 +205,8 @@ def tags(case: Case) -> set[str]:
         found |= _tags_of(item)
     if case.get("random"):
         found.add("random")
+    if "'is_sparse': True" in repr(case["calls"]) or "'sparse': True" in repr(case["calls"]):
+        found.add("sparse")
     return found
 
 

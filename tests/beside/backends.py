@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import pathlib
@@ -100,7 +101,8 @@ class Backend:
             env=environment,
             cwd=ROOT / "tests",
         )
-        threading.Thread(target=self._read, args=(self._process, self._lines), daemon=True).start()
+        self._reader = threading.Thread(target=self._read, args=(self._process, self._lines), daemon=True)
+        self._reader.start()
         self._lines.get(timeout=self.limit)  # the first line says that the modules are imported
 
     @staticmethod
@@ -115,6 +117,11 @@ class Backend:
         if self._process is not None:
             self._process.kill()
             self._process.wait()
+            self._reader.join()
+            for stream in (self._process.stdin, self._process.stdout):
+                assert stream is not None
+                with contextlib.suppress(BrokenPipeError):  # what the process has not read any more
+                    stream.close()
             self._process = None
 
 

@@ -11,9 +11,10 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from fluidlite.backward.paths import dead_ends, find_path, stopped_gradients
+from fluidlite.backward.paths import dead_gradients, find_path, stopped_gradients
 from fluidlite.backward.recompute import append_with_checkpoints
 from fluidlite.backward.rules import forward_name, helper_op
+from fluidlite.backward.versions import Versions
 from fluidlite.backward.walk import Backward, Callback, declare_gradients, rename_known_gradients
 from fluidlite.base.errors import ProgramEditError, ShapeError
 from fluidlite.base.registry import grad_name
@@ -152,15 +153,25 @@ def _append_block(
     no_grad = backward.no_grad[block.idx]
     stops = {forward_name(name) for name in no_grad}
     path = find_path(block, [loss], [], stops)
-    stops |= dead_ends(block, path, [loss], stops)
     no_grad.update(grad_name(name) for name in stops)
+    incoming = _incoming(backward, block, loss, target)
+    Versions(block, incoming).stop(no_grad)
+    no_grad |= dead_gradients(block, path, [loss], stops, incoming)
     # a second pass must not take the gradients of the first for its own
     if backward.program._appending_grad_times > 1 and target is block:
         backward.given = {grad_name(loss.name)}
-    if checkpoints and isinstance(checkpoints, list):
+    if checkpoints and isinstance(checkpoints, list) and not Versions(block).are_replaced(path):
         append_with_checkpoints(backward, block, path, checkpoints)
     else:
-        backward.append(block, path, target)
+        backward.append(block, path, target, incoming)
+
+
+def _incoming(backward: Backward, block: Block, loss: Variable, target: Block) -> list[str]:
+    """Variables of `block` whose gradients, or parts of them, `target` has: the loss, and what blocks inside
+    of it read.
+    """
+    made = {grad_name(loss.name)} | backward.made.get(target, set())
+    return [name for name in block.vars if grad_name(name) in made]
 
 
 def _parameter_names(program: Program, parameter_list: Any) -> list[str]:
@@ -235,10 +246,12 @@ def calc_gradient(
     no_grad = backward.no_grad[0]
     stops = {forward_name(name) for name in no_grad}
     path = find_path(block, targets, inputs, stops)
-    if program.is_of_2x:  # 1.8.5 stops at an op that wants a gradient for an output that nobody reads
-        stops |= dead_ends(block, path, targets, stops)
     no_grad.update(grad_name(name) for name in stops)
-    backward.append(block, path, block)
+    incoming = [target.name for target in targets]
+    Versions(block, incoming).stop(no_grad)
+    if program.is_of_2x:  # 1.8.5 stops at an op that wants a gradient for an output that nobody reads
+        no_grad |= dead_gradients(block, path, targets, stops, incoming)
+    backward.append(block, path, block, incoming)
     start += backward.added.get(block, 0)
     rename_known_gradients(block, start, backward.grad_of, renamed)
     found: dict[str, tuple[str, Block]] = {}

@@ -1,29 +1,32 @@
-"""Edits of a list of gradient ops: sums of partial gradients, dead and disconnected branches, old values."""
+"""Edits of a list of gradient ops: sums of partial gradients, dead and disconnected branches."""
 
 from __future__ import annotations
 
 from collections import defaultdict, deque
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
-from fluidlite import unique_name
 from fluidlite.backward.rules import forward_name, helper_op, is_gradient, reads_of, rename
-from fluidlite.base.dtypes import VarType, is_float
 from fluidlite.base.registry import EMPTY_VAR, GRAD_SUFFIX
 from fluidlite.ir.block import Block
-from fluidlite.ir.operator import ROLE_ATTR, Operator, OpRole
+from fluidlite.ir.operator import Operator
 
-__all__ = ["add_up", "cut_dead_branches", "cut_disconnected", "drop_beyond", "keep_overwritten"]
+__all__ = ["Incoming", "add_up", "cut_dead_branches", "cut_disconnected", "drop_beyond"]
 
 
 # ---------------------------------------------------------------------- partial gradients
 @dataclass
 class _Partials:
-    """The names that hold parts of one gradient so far; `first` is the op that wrote the first one."""
+    """The names that hold parts of one gradient so far; `first` is the op that wrote the first one, -1 where
+    that comes in from outside.
+    """
 
     names: list[str] = field(default_factory=list)
     first: int = 0
     renamed: int = 0
+    is_made: bool = False
+    """True if a part will be there when the ops run."""
 
 
 class _Accumulator:
@@ -31,40 +34,54 @@ class _Accumulator:
     before a reader.
     """
 
-    def __init__(self, ops: list[Operator], block_idx: int) -> None:
+    def __init__(self, ops: list[Operator], block_idx: int, incoming: Incoming, unmade: set[Operator]) -> None:
         self.ops = ops
         self.block_idx = block_idx
+        self.unmade = unmade
+        self.replaced = {part: name for name, part in incoming.started.items() if part in incoming.replaced}
         self.partials: dict[str, _Partials] = defaultdict(_Partials)
-        self.sums: list[tuple[int, Operator]] = []  # (position, op)
+        for name, part in incoming.started.items():
+            self.partials[name] = _Partials([part], first=-1, is_made=True)
+        self.helpers: list[tuple[int, Operator]] = []  # (position, op)
 
     def run(self) -> list[Operator]:
         """The ops with the sums among them."""
         for index, op in enumerate(self.ops):
+            own = set(reads_of(op))
             # a reader needs the whole gradient: what has come in so far is summed in front of it
             for name in reads_of(op):
-                if len(self.partials[name].names) > 1:
-                    self._sum(name, index)
-                    self.partials[name].names = [name]
+                self._complete(name, index)
+                if self.partials[name].names not in ([], [name]):
+                    op._rename_input(name, self.partials[name].names[0])
             for slot in op.outputs:
                 for position, name in enumerate(op.outputs[slot]):
-                    # an op that reads the gradient that it writes goes on from it, and adds no part
-                    if is_gradient(name) and name != EMPTY_VAR and name not in op.input_arg_names:
-                        self._write(index, slot, position, name)
+                    if is_gradient(name) and name != EMPTY_VAR:
+                        self._write(index, slot, position, name, name in own)
         # parts that no op reads are summed at the end: they are gradients of parameters, or asked for
-        for name, partials in self.partials.items():
-            if len(partials.names) > 1:
-                self._sum(name, len(self.ops))
+        for name in list(self.partials):
+            if self.partials[name].first >= 0 or len(self.partials[name].names) > 1:
+                self._complete(name, len(self.ops))
+        for name in sorted(self.replaced):
+            self._complete(name, len(self.ops), last=True)
         return self._merged()
 
-    def _sum(self, name: str, index: int) -> None:
+    def _complete(self, name: str, index: int, last: bool = False) -> None:
+        """Let `name` be all of the gradient in front of the op at `index`."""
+        partials = self.partials[name]
+        # under this name something else came in, which is used up
+        if name in self.replaced and not partials.is_made:
+            self._help(index, "fill_zeros_like", [forward_name(name)], name, {})
+            self.partials[name] = _Partials([name], index, partials.renamed, is_made=True)
+        elif len(partials.names) > 1 or (last and partials.names != [name]):
+            self._help(index, "sum", partials.names, name, {"use_mkldnn": False})
+            partials.names = [name]
+
+    def _help(self, index: int, type: str, read: list[str], name: str, attrs: dict[str, bool]) -> None:
         like = self.ops[min(index, len(self.ops) - 1)]
-        op = helper_op(
-            like.block, like, "sum", {"X": self.partials[name].names}, {"Out": [name]}, {"use_mkldnn": False}
-        )
-        self.sums.append((index, op))
+        self.helpers.append((index, helper_op(like.block, like, type, {"X": read}, {"Out": [name]}, attrs)))
 
     def _merged(self) -> list[Operator]:
-        waiting = deque(self.sums)
+        waiting = deque(self.helpers)
         merged = []
         for index, op in enumerate(self.ops):
             while waiting and waiting[0][0] == index:
@@ -72,22 +89,45 @@ class _Accumulator:
             merged.append(op)
         return merged + [op for _, op in waiting]
 
-    def _write(self, index: int, slot: str, position: int, name: str) -> None:
+    def _write(self, index: int, slot: str, position: int, name: str, is_read: bool) -> None:
+        op = self.ops[index]
         partials = self.partials[name]
-        if not partials.names:
-            partials.names = [name]
-            partials.first = index
+        is_made, partials.is_made = partials.is_made, partials.is_made or op not in self.unmade
+        # an op that reads the gradient that it writes goes on from it, and adds no part; so does one that
+        # writes an entry of an array that has come in
+        updated = op.definition.updates if op.definition is not None else ()
+        if partials.names and (is_read or (slot in updated and partials.first < 0)):
+            if partials.names != [name]:
+                partials.names, partials.first = [name], index
             return
-        if len(partials.names) == 1:
+        if not partials.names or (name in self.replaced and not is_made):
+            partials.names = []
+            partials.first = index
+            if not self._is_needed(self.replaced.get(name), index):
+                partials.names = [name]
+                return
+        if partials.names == [name] and partials.first >= 0:
             # the first part had the plain name as long as it was the only one
             new = self._next(name)
             partials.names[0] = new
-            rename(self.ops[partials.first : index], name, new)
-            rename([op for _, op in self.sums], name, new)
-            self._rename_earlier_outputs(self.ops[index], slot, position, name, new)
+            self._rename_first(partials.first, index, name, new)
+            self._rename_earlier_outputs(op, slot, position, name, new)
         new = self._next(name)
-        self.ops[index].outputs[slot][position] = new
+        op.outputs[slot][position] = new
         partials.names.append(new)
+
+    def _is_needed(self, newer: str | None, index: int) -> bool:
+        """True if an op behind `index` reads the gradient `newer`, which came in under the name that is
+        written now.
+        """
+        return newer is not None and any(newer in op.input_arg_names for op in self.ops[index + 1 :])
+
+    def _rename_first(self, first: int, index: int, name: str, new: str) -> None:
+        """Rename a gradient from the op `first`, which writes it, to in front of the op at `index`."""
+        # what that op reads under this name came in for a newer version
+        self.ops[first]._rename_output(name, new)
+        rename(self.ops[first + 1 : index], name, new)
+        rename([op for at, op in self.helpers if at >= first], name, new)
 
     def _next(self, name: str) -> str:
         number = self.partials[name].renamed
@@ -105,11 +145,38 @@ class _Accumulator:
                 return
 
 
-def add_up(ops: list[Operator], block_idx: int) -> list[Operator]:
+class Incoming(NamedTuple):
+    """Gradients that come in from outside of a list of gradient ops.
+
+    started: gradient -> the name of the part of it that comes in. replaced: those under whose name another
+    comes in, that of a newer version.
+    """
+
+    started: Mapping[str, str]
+    replaced: Collection[str] = ()
+
+
+NOTHING = Incoming({})
+
+
+def add_up(ops: list[Operator], block_idx: int, incoming: Incoming = NOTHING) -> list[Operator]:
     """Rename gradients that several ops write to `x@GRAD@RENAME@block0@0`, ... and sum them where they are
     needed.
     """
-    return _Accumulator(ops, block_idx).run()
+    return _Accumulator(ops, block_idx, incoming, _unmade(ops, incoming)).run()
+
+
+def _unmade(ops: Iterable[Operator], incoming: Incoming) -> set[Operator]:
+    """The ops that compute from gradients none of which exists: they will be dropped."""
+    made = set(incoming.started)
+    found = set()
+    for op in ops:
+        read = reads_of(op)
+        if read and made.isdisjoint(read):
+            found.add(op)
+        else:
+            made.update(op.output_arg_names)
+    return found
 
 
 # ---------------------------------------------------------------------- dead branches
@@ -212,56 +279,3 @@ def cut_disconnected(
         known.update(op.output_arg_names)
     cut = {id(node.op) for head in heads for node in _lone_part(head)}
     return [op for op in ops if id(op) not in cut] if len(cut) < len(ops) else list(ops)
-
-
-# ---------------------------------------------------------------------- overwritten variables
-def _overwriters(block: Block) -> dict[str, list[int]]:
-    """For each plain variable of `block` the positions of the ops that write it."""
-    writers: dict[str, list[int]] = defaultdict(list)
-    for index, op in enumerate(block.ops):
-        for name in set(op.output_arg_names):
-            var = block.vars.get(name)
-            plain = (
-                var is not None
-                and not var.persistable
-                and var.type == VarType.LOD_TENSOR
-                and is_float(var.dtype)
-            )
-            if plain and not is_gradient(name):
-                writers[name].append(index)
-    return writers
-
-
-def keep_overwritten(block: Block, ops: Iterable[Operator], forward_of: Mapping[Operator, Operator]) -> int:
-    """Let gradient ops read the values that their forward ops saw, where a later op overwrites a variable.
-
-    A loop overwrites its loop variables. An `assign` in front of it keeps the value; returns how many were
-    inserted. (Ops with sub-blocks keep what they need themselves. Paddle reads the new value and gives wrong
-    gradients.)
-    """
-    writers = _overwriters(block)
-    position = {op: index for index, op in enumerate(block.ops)}
-    copies: dict[tuple[int, str], str] = {}
-    for op in ops:
-        forward = forward_of.get(op)
-        if forward is None or forward not in position or forward.sub_blocks():
-            continue
-        for name in set(op.input_arg_names) & writers.keys():
-            later = [index for index in writers[name] if index > position[forward]]
-            # an op in place undoes its change by itself, as increment does
-            if later and not (name in forward.input_arg_names and name in forward.output_arg_names):
-                key = (later[0], name)
-                copies[key] = copies.get(key) or unique_name.generate(name + "@BEFORE")
-                op._rename_input(name, copies[key])
-    # from the end, so that the positions in front of an insertion stay what they are
-    for (index, name), copy in sorted(copies.items(), reverse=True):
-        like = block.ops[index]
-        var = block.vars[name]
-        block.create_var(
-            name=copy, shape=var.shape, dtype=var.dtype, lod_level=var.lod_level, stop_gradient=True
-        )
-        keeper = helper_op(
-            block, like, "assign", {"X": [name]}, {"Out": [copy]}, {ROLE_ATTR: int(OpRole.Forward)}
-        )
-        block.adopt(index, keeper)
-    return len(copies)

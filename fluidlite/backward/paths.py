@@ -5,13 +5,22 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from fluidlite.backward.rules import has_gradient
+from fluidlite.backward.versions import Version, Versions
 from fluidlite.base.registry import grad_name
 from fluidlite.ir.block import Block
 from fluidlite.ir.operator import Operator
 from fluidlite.ir.program import Program
 from fluidlite.ir.variable import Variable
 
-__all__ = ["dead_ends", "encloses", "find_path", "names_in", "stopped_gradients", "sub_block_path"]
+__all__ = [
+    "dead_ends",
+    "dead_gradients",
+    "encloses",
+    "find_path",
+    "names_in",
+    "stopped_gradients",
+    "sub_block_path",
+]
 
 
 def stopped_gradients(program: Program) -> dict[int, set[str]]:
@@ -56,16 +65,18 @@ def find_path(
 ) -> list[Operator]:
     """The ops of `block` between `inputs` (none: everything) and `targets` that a gradient can go through.
 
-    `no_grad` are names of variables where it stops; with `inputs`, stopped variables beside the path are
-    added to it.
+    An input is the variable as it was first, a target as it is now. `no_grad` are names of variables where it
+    stops; with `inputs`, stopped variables beside the path are added to it.
     """
     from_inputs = {var.name for var in inputs}
+    versions = Versions(block)
     ops = list(block.ops)
     # forwards from the inputs first, then backwards from the targets: what both reach lies between
     restricted = bool(from_inputs)
     if restricted:
-        ops = _reachable(ops, from_inputs, no_grad)
-    path = _reaching(ops, names_in(block, targets), no_grad)
+        ops = _reachable(versions, ops, set(map(versions.first, from_inputs)), no_grad)
+    needed = {(name, versions.newest(name)) for name in names_in(block, targets)}
+    path = _reaching(versions, ops, needed, no_grad)
     if restricted:
         for name in (name for op in path for name in op.input_arg_names if name not in from_inputs):
             var = block._find_var_recursive(name)
@@ -74,22 +85,26 @@ def find_path(
     return path
 
 
-def _reachable(ops: Iterable[Operator], names: set[str], no_grad: set[str]) -> list[Operator]:
-    """The ops that depend on `names`, to which what they write is added."""
+def _reachable(
+    versions: Versions, ops: Iterable[Operator], known: set[Version], no_grad: set[str]
+) -> list[Operator]:
+    """The ops that depend on `known`, to which what they write is added."""
     found = []
     for op in ops:
-        if has_gradient(op) and not names.isdisjoint(op.input_arg_names):
-            names.update(name for name in op.output_arg_names if name not in no_grad)
+        if has_gradient(op) and not known.isdisjoint(versions.reads(op)):
+            known.update(made for made in versions.writes(op) if made[0] not in no_grad)
             found.append(op)
     return found
 
 
-def _reaching(ops: Sequence[Operator], names: set[str], no_grad: set[str]) -> list[Operator]:
-    """The ops that `names` depend on."""
+def _reaching(
+    versions: Versions, ops: Sequence[Operator], needed: set[Version], no_grad: set[str]
+) -> list[Operator]:
+    """The ops that `needed` depend on."""
     found = []
     for op in reversed(ops):
-        if has_gradient(op) and not names.isdisjoint(op.output_arg_names):
-            names.update(name for name in op.input_arg_names if name not in no_grad)
+        if has_gradient(op) and not needed.isdisjoint(versions.writes(op)):
+            needed.update(read for read in versions.reads(op) if read[0] not in no_grad)
             found.append(op)
     return found[::-1]
 
@@ -97,24 +112,43 @@ def _reaching(ops: Sequence[Operator], names: set[str], no_grad: set[str]) -> li
 def dead_ends(
     block: Block, path: Sequence[Operator], targets: Sequence[Variable], no_grad: set[str]
 ) -> set[str]:
-    """Variables written on the path that the targets do not depend on. What a sub-block writes is never
-    among them.
+    """Variables written on the path of which the targets depend on no version. What a sub-block writes is
+    never among them.
     """
-    needed = names_in(block, targets)
+    versions = Versions(block)
+    dead = _dead_versions(versions, path, targets, no_grad)
+    needed = {name for op in path for name, version in versions.writes(op) if (name, version) not in dead}
+    return {name for name, _ in dead} - needed
+
+
+def dead_gradients(
+    block: Block,
+    path: Sequence[Operator],
+    targets: Sequence[Variable],
+    no_grad: set[str],
+    incoming: Iterable[str],
+) -> set[str]:
+    """The gradients of the versions of variables that are written on the path, but that the targets do not
+    depend on; `incoming` as for `Versions`.
+    """
+    versions = Versions(block, incoming)
+    return {versions.gradient(*dead) for dead in _dead_versions(versions, path, targets, no_grad)}
+
+
+def _dead_versions(
+    versions: Versions, path: Sequence[Operator], targets: Sequence[Variable], no_grad: set[str]
+) -> set[Version]:
+    needed = {(name, versions.newest(name)) for name in names_in(versions.block, targets)}
     found = set()
     # backwards, so that what a later op reads is known to be needed
     for op in reversed(path):
         if not op.has_attr("sub_block"):
-            for name in op.output_arg_names:
-                var = block._find_var_recursive(name)
-                if (
-                    name not in needed
-                    and name not in op.input_arg_names
-                    and var is not None
-                    and not var.stop_gradient
-                ):
-                    found.add(name)
-        needed.update(name for name in op.input_arg_names if name not in no_grad)
+            for name, version in versions.writes(op):
+                var = versions.block._find_var_recursive(name)
+                is_dead = (name, version) not in needed and name not in op.input_arg_names
+                if is_dead and var is not None and not var.stop_gradient:
+                    found.add((name, version))
+        needed.update(read for read in versions.reads(op) if read[0] not in no_grad)
     return found
 
 
@@ -123,14 +157,8 @@ def sub_block_path(block: Block, op: Operator, no_grad: set[str]) -> list[Operat
     depend on.
     """
     # a loop's results depend on all of its ops, by way of the next step
-    if op.type != "conditional_block":
+    if op.definition is not None and op.definition.repeats:
         return block.ops
-    exits = [
-        inner
-        for name in op.output_arg_names
-        for inner in block.ops
-        if inner.type == "assign" and name in inner.output_arg_names
-    ]
-    results = [block.vars[name] for inner in exits for name in inner.input_arg_names if name in block.vars]
-    path = find_path(block, results, [], no_grad)
-    return path + [inner for inner in dict.fromkeys(exits) if inner not in path]
+    versions = Versions(block, runner=op)
+    results = {(name, versions.newest(name)) for name in op.output_arg_names}
+    return _reaching(versions, block.ops, results, no_grad)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from fluidlite.base import registry
@@ -75,13 +75,20 @@ class GradientContext:
     make.
 
     `no_grad` are names of gradients that must not be made; `grad_block` has the gradient ops of the op's
-    sub-block.
+    sub-block; `older` are the variables that have a value before the op writes them.
     """
 
-    def __init__(self, op: Operator, no_grad: set[str], grad_block: Block | None = None) -> None:
+    def __init__(
+        self,
+        op: Operator,
+        no_grad: set[str],
+        grad_block: Block | None = None,
+        older: Collection[str] = (),
+    ) -> None:
         self.op = op
         self.no_grad = no_grad
         self.grad_block = grad_block
+        self.older = older
         self.ops: list[Operator] = []
         self.grad_of: dict[str, str] = {}
         rule = op.definition.grad_rule_fn if op.definition is not None else None

@@ -2,21 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 from fluidlite import unique_name
-from fluidlite.backward.edits import (
-    add_up,
-    cut_dead_branches,
-    cut_disconnected,
-    drop_beyond,
-    keep_overwritten,
-)
+from fluidlite.backward.edits import Incoming, add_up, cut_dead_branches, cut_disconnected, drop_beyond
 from fluidlite.backward.paths import sub_block_path
 from fluidlite.backward.rules import GradientContext, forward_name, is_gradient, reads_of
-from fluidlite.base.dtypes import VarType
+from fluidlite.backward.versions import Versions
+from fluidlite.base.dtypes import VarType, is_float
 from fluidlite.base.registry import EMPTY_VAR, grad_name
 from fluidlite.ir.block import Block
 from fluidlite.ir.operator import Operator, OpRole
@@ -26,6 +21,22 @@ __all__ = ["Backward", "Callback", "declare_gradients", "like_forward", "rename_
 
 Callback = Callable[..., Any]
 _WRITES_FROM_NOTHING = "rnn_memory_helper_grad"  # its input is put in place by recurrent_grad while it runs
+
+
+class Runner(NamedTuple):
+    """The op that runs a sub-block, and which of the variables that it writes have a value before it."""
+
+    op: Operator
+    older: Collection[str]
+
+    def leaves(self, replaced: Collection[str]) -> set[str]:
+        """Those of the gradients `replaced` that are to be those of the oldest versions in the end: outside
+        of a loop, and in its step before.
+        """
+        assert self.op.definition is not None
+        if self.op.definition.repeats:
+            return set(replaced)
+        return {name for name in replaced if forward_name(name) in self.older}
 
 
 @dataclass
@@ -42,16 +53,39 @@ class Backward:
     given: set[str] | None = None
     grad_of: dict[str, Any] = field(default_factory=dict)
     forward_of: dict[Operator, Operator] = field(default_factory=dict)
+    made: dict[Block, set[str]] = field(default_factory=dict)  # what the ops written so far make, by their block
     added: dict[Block, int] = field(default_factory=dict)  # how many forward ops were put into a block
 
-    def append(self, block: Block, path: Sequence[Operator], target: Block) -> None:
-        """Write the gradient ops of `path`, ops of `block`, into `target`."""
-        ops = self._gradient_ops(block, path)
+    def __post_init__(self) -> None:
+        # later gradients of single versions are added that lead nowhere
+        self._stopped = {idx: frozenset(names) for idx, names in self.no_grad.items()}
+
+    def append(
+        self,
+        block: Block,
+        path: Sequence[Operator],
+        target: Block,
+        incoming: Sequence[str] = (),
+        runner: Runner | None = None,
+    ) -> None:
+        """Write the gradient ops of `path`, ops of `block`, into `target`.
+
+        `incoming` are variables whose gradients, or parts of them, are there already, and `runner` runs
+        `block`.
+        """
+        versions = Versions(block, incoming, None if runner is None else runner.op)
+        no_grad = self.no_grad[block.idx]
+        renamed: dict[str, str] = {}
+        ops = self._gradient_ops(versions, path, renamed)
+        versions.join(ops, self.forward_of)
+        started = versions.started()
+        started.update((new, started[old]) for old, new in renamed.items() if old in started)
+        replaced = versions.replaced() if runner is None else runner.leaves(versions.replaced())
         # in 1.8.5's order: the numbers of partial gradients count those that are cut off afterwards
-        ops = add_up(ops, block.idx)
-        ops = cut_dead_branches(ops, self.no_grad[block.idx])
-        ops = cut_disconnected(ops, path, self.given or ())
-        self.added[block] = self.added.get(block, 0) + keep_overwritten(block, ops, self.forward_of)
+        ops = add_up(ops, block.idx, Incoming(started, replaced))
+        ops = cut_dead_branches(ops, no_grad)
+        ops = cut_disconnected(ops, path, versions.names | (self.given or set()))
+        self.added[block] = self.added.get(block, 0) + versions.keep_values(ops, self.forward_of)
         self.write(ops, target)
 
     def write(self, ops: Sequence[Operator], target: Block) -> None:
@@ -59,24 +93,34 @@ class Backward:
         for op in ops:
             op.attrs["op_role"] = int(OpRole.Backward)
             target.adopt(len(target.ops), op)
+            self.made.setdefault(target, set()).update(op.output_arg_names)
             if self.callbacks:
                 # fluid's callbacks find the op there
                 self.grad_of["__current_op_desc__"] = op.desc
                 for callback in self.callbacks:
                     callback(block=target, context=self.grad_of)
 
-    def _gradient_ops(self, block: Block, path: Sequence[Operator]) -> list[Operator]:
+    def _gradient_ops(
+        self, versions: Versions, path: Sequence[Operator], renamed: dict[str, str]
+    ) -> list[Operator]:
         ops: list[Operator] = []
-        renamed: dict[str, str] = {}
+        block = versions.block
         for op in reversed(path):
-            context = GradientContext(op, self.no_grad[block.idx], self._sub_block_gradients(op))
+            older = versions.older(op)
+            context = GradientContext(
+                versions.view(op),
+                versions.no_grad_of(op, self.no_grad[block.idx]),
+                self._sub_block_gradients(op, older),
+                older,
+            )
+            versions.name_gradients(op, context.ops, context.grad_of)
             if self.program._appending_grad_times > 1:
                 self._rename_again(context, block, renamed)
             ops += self._connected(context)
             self.forward_of.update(dict.fromkeys(context.ops, op))
         return ops
 
-    def _sub_block_gradients(self, op: Operator) -> Block | None:
+    def _sub_block_gradients(self, op: Operator, older: Collection[str]) -> Block | None:
         """A new block with the gradient ops of `op`'s sub-block."""
         if not op.has_attr("sub_block"):
             return None
@@ -86,10 +130,20 @@ class Backward:
         # inside a loop a gradient may come from the next round
         given = self.given
         self.given = None
-        self.append(forward, sub_block_path(forward, op, self.no_grad[forward.idx]), target)
+        written = [name for name in op.output_arg_names if self._has_gradient(op.block, name)]
+        Versions(forward, written, op).stop(self.no_grad[forward.idx])
+        path = sub_block_path(forward, op, self.no_grad[forward.idx])
+        self.append(forward, path, target, written, Runner(op, older))
         self.given = given
         self.program._rollback()
         return target
+
+    def _has_gradient(self, block: Block, name: str) -> bool:
+        """True if a variable that ops of `block` write may have a gradient."""
+        var = block._find_var_recursive(name)
+        if var is None or var._dtype is None or not is_float(var._dtype):
+            return False
+        return grad_name(name) not in self._stopped[var.block.idx]
 
     def _rename_again(self, context: GradientContext, block: Block, renamed: dict[str, str]) -> None:
         """Gradients of an earlier pass keep their names: the new ones are called `grad/grad/x@GRAD`."""
@@ -142,6 +196,9 @@ def rename_known_gradients(
             if is_gradient(name) and name in block.vars:
                 names[name] = unique_name.generate(name)
                 op._rename_output(name, names[name])
+            else:
+                # from here on it is what the op makes of the gradient that was given
+                names.pop(name, None)
     for name, new in names.items():
         if name in grad_of:
             grad_of[new] = grad_of.pop(name)
@@ -155,16 +212,17 @@ def declare_gradients(
 
     `found` receives for each variable the name of its gradient and the block that has it.
     """
-    carried = _carried_by_loop(block)
+    given = _given_by_runner(block)
     lost = set[str]()
     for op in block.ops[start:]:
         for sub_block in op.sub_blocks():
             declare_gradients(sub_block, 0, grad_of, found)
-        if _computes_nothing(op, block, carried):
+        if _computes_nothing(op, block, given):
             # past the guard of `remove_op`: the ops that read what is lost come later in this loop
             block._remove_op(op.idx)
             lost.update(op.output_arg_names)
             continue
+        lost.difference_update(op.output_arg_names)
         drop_beyond(op, lambda name: block._find_var_recursive(name) is None)
         # of partial gradients, some of which turned out to be none
         if op.type == "sum":
@@ -181,24 +239,23 @@ def declare_gradients(
         _infer(op, new)
 
 
-def _carried_by_loop(block: Block) -> set[str]:
-    """Names that the op running `block` both reads and writes: they exist although nothing declares them
-    yet.
-    """
+def _given_by_runner(block: Block) -> set[str]:
+    """Gradients that the op running `block` starts it with: they exist although nothing declares them."""
     for other in block.program.blocks:
         for op in other.ops:
             if any(sub_block is block for sub_block in op.sub_blocks()):
-                return set(op.input_arg_names) & set(op.output_arg_names)
+                names = [*op.input_arg_names, *op.attrs.get("states", ())]
+                return (set(op.input_arg_names) & set(op.output_arg_names)) | set(map(grad_name, names))
     return set()
 
 
-def _computes_nothing(op: Operator, block: Block, carried: set[str]) -> bool:
+def _computes_nothing(op: Operator, block: Block, given: set[str]) -> bool:
     if all(name == EMPTY_VAR for name in op.output_arg_names):
         return True
     # a gradient that was given has any name: its slot tells what it is
     by_slot = [name for slot, names in op.inputs.items() if is_gradient(slot) for name in names]
     read = [*reads_of(op), *by_slot]
-    exists = any(name in carried or block._find_var_recursive(name) is not None for name in read)
+    exists = any(name in given or block._find_var_recursive(name) is not None for name in read)
     return bool(read) and not exists and op.type != _WRITES_FROM_NOTHING
 
 

@@ -50,6 +50,7 @@ class GradContext(Protocol):
     op: Any  # the forward Operator
     grad_block: Any  # the Block with the gradient ops of the op's sub-block; None without one
     no_grad: Any  # names of the gradients that must not be made (a set)
+    older: Any  # names of the variables that have a value before the op writes them (a set)
 
     def input(self, slot: str) -> list[str]:
         """Names in an input slot of the forward op; empty where the slot is absent."""

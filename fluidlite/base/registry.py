@@ -205,6 +205,12 @@ class Op:
     blas_threads: the kernel leaves its large products to the threads of BLAS, and shares none of them
         (`KernelContext.share`): plans that call it leave those threads on.
     beyond: input slots of a gradient op that 1.8.5's lacks: left out where nothing makes that gradient.
+    untouched: output slots whose variables the op reads, and leaves as they are.
+    frames: the output slot of an op with a sub-block that holds the frames of its runs, each with the values
+        that the block's outer variables had before it.
+    repeats: the op runs its sub-block any number of times, so that each of its ops may count for the results.
+    rewinds: the gradient op puts back the number that the op counted on in place.
+    takes: input slot -> the slot whose presence says that the kernel takes an entry out of the array in it.
     """
 
     type: str
@@ -222,6 +228,11 @@ class Op:
     updates: tuple[str, ...] = ()
     later: tuple[str, ...] = ()
     beyond: tuple[str, ...] = ()
+    untouched: tuple[str, ...] = ()
+    frames: str = ""
+    repeats: bool = False
+    rewinds: bool = False
+    takes: Mapping[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         left, _, right = self.slots.partition("->")

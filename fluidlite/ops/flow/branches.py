@@ -36,6 +36,7 @@ def _declare_branch(type: str) -> Op:
         "Cond* Input*? -> Out*? Scope?",
         lod=None,
         updates=("Out",),
+        frames="Scope",
         attrs={"sub_block": BLOCK, "is_scalar_condition": False, **SKIPPED},
     )
 

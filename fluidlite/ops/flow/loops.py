@@ -29,6 +29,8 @@ while_op = Op(
     "X*? Condition* -> Out*? StepScopes?",
     lod=None,
     updates=("Out",),
+    frames="StepScopes",
+    repeats=True,
     attrs={"sub_block": BLOCK, "is_test": False, **SKIPPED},
 )
 
@@ -207,7 +209,7 @@ def changed(outer: LoDTensorArray | None, inner: LoDTensorArray) -> LoDTensorArr
 
 
 # ---------------------------------------------------------------------- counters
-increment = Op("increment", "X -> Out", attrs={"step": 1.0})
+increment = Op("increment", "X -> Out", attrs={"step": 1.0}, rewinds=True)
 
 
 @increment.shape

@@ -22,6 +22,7 @@ recurrent = Op(
     "inputs*? initial_states*? parameters*? -> outputs*? step_scopes?",
     attrs=_RECURRENT,
     lod=None,
+    repeats=True,
 )
 
 

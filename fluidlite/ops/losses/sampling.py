@@ -91,6 +91,7 @@ def _log_uniform_probability(xp: Any, classes: Array, span: int, dtype: Any) -> 
 hierarchical_sigmoid = Op(
     "hierarchical_sigmoid",
     "X. W. Label PathTable? PathCode? Bias.? -> Out PreOut W_Out?",
+    untouched=("W_Out",),
     attrs={"num_classes": 2, **_TABLE_ATTRS},
 )
 

@@ -4,13 +4,13 @@ last first.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from fluidlite.base.registry import EMPTY_VAR, grad_name
-from fluidlite.executor.compile.blocks import Body, block_writer, merge, merge_all, shaped, taken
+from fluidlite.executor.compile.blocks import Body, block_writer, merge, merge_all, shaped
 from fluidlite.executor.compile.builder import PlanBuilder
 from fluidlite.executor.compile.collected import WeightProducts
 from fluidlite.executor.compile.saved import SavedForBackward, keep
@@ -31,9 +31,7 @@ from fluidlite.executor.plan.actions import (
 from fluidlite.executor.plan.steps import Step
 from fluidlite.executor.plan.values import Storage, Value
 from fluidlite.ir.operator import Operator
-from fluidlite.ops.flow.loops import array_result, replaced_names
-from fluidlite.ops.flow.sub_blocks import added, wanted_gradients, with_changes, zeros_of
-from fluidlite.values.tensor import LoDTensorArray
+from fluidlite.ops.flow.sub_blocks import added, wanted_gradients, zeros_of
 
 __all__ = ["combined", "finish", "total_of", "zeros"]
 
@@ -58,25 +56,6 @@ class ZerosIfNone(_OfModule):
 
     def __call__(self, made: Any, value: Any) -> Any:
         return made if made is not None else zeros_of(self.xp, value)
-
-
-class StepBack(_OfModule):
-    """The gradient that goes on to the step before, of a variable whose gradient came in: arrays add up, and
-    so does the total of what was added.
-    """
-
-    def __init__(self, xp: Any, carried: bool, replaced: bool) -> None:
-        super().__init__(xp)
-        self.carried = carried
-        self.replaced = replaced
-
-    def __call__(self, outer: Any, inner: Any, total: Any) -> tuple[Any, Any]:
-        # entries are written one by one over the steps: only what this step changed goes back
-        if isinstance(inner, LoDTensorArray):
-            return with_changes(outer, outer, inner), with_changes(total, outer, inner)
-        if self.carried:
-            return inner, total
-        return (zeros_of(self.xp, inner) if inner is not None and self.replaced else outer), total
 
 
 # ---------------------------------------------------------------------- parts
@@ -188,14 +167,6 @@ class _WhileGradient:
         self.saved = saved
         self.wanted = wanted_gradients(op, "X")
         self.inside = dict(zip(op.attrs["original_output_grad"], op.input("Out@GRAD"), strict=True))
-        # a variable that the loop replaces has one gradient outside: what comes in for its last value goes
-        # out, under the same name, for the value before the first step
-        outer = {name: inner for inner, name in self.inside.items()}
-        outputs = op.output("X@GRAD")
-        self.carried = {name for index, name in self.wanted if outer.get(outputs[index]) == name}
-        self.replaced = replaced_names(op.attrs["sub_block"])
-        # then a gradient loop around this one adds up arrays of its own
-        self.nested = builder.level.in_gradient
         self.symbols: dict[str, Value] = {}
 
     def write(self) -> None:
@@ -207,100 +178,53 @@ class _WhileGradient:
             # gradients belong to the block, although it does not declare them: those outside have the same
             # names
             body = Body(builder, op, [*(name for _, name in self.wanted), *self.inside], saved=self.saved)
-            first = self._entries(body)
+            self._entries(body)
             body.carry()
             position = builder.values.local()
             body.reopen(self.saved, position)
-            summed = [name for _, name in self.wanted if name not in self.carried | {*self.symbols}]
+            summed = [name for _, name in self.wanted if name not in self.symbols]
             products = WeightProducts(body, summed)
             with body.entered(gradient=True):
                 builder.lower(body.block.ops)
-                totals = self._step_back(body)
+                # each step hands the gradient of what it began with to the one before
+                for name, symbol in self.symbols.items():
+                    body.move(name, symbol, body.env.get(name))
+                totals = self._totals(body)
                 for name, symbol in body.carried.items():
                     body.move(name, symbol, body.env.get(name))
-                self._add_up(body, totals)
                 body.finish_moves()
             if body.stable:
                 break
             # zeros for incoming gradients that an attempt which did not settle has left behind
             del builder.level.steps[mark:]
         body.write(Loop(position, self.saved.count, backwards=True))
-        self._finish(first, {**totals, **products.write()})
+        self._finish({**totals, **products.write(), **self.symbols})
 
-    def _entries(self, body: Body) -> dict[str, Value | None]:
-        """Symbols for the gradients that come in; gives what they start with."""
+    def _entries(self, body: Body) -> None:
+        """Symbols for the gradients that come in."""
         results = {grad_name(name): name for name in self.op.input("Out")}
-        first = dict[str, Value | None]()
         self.symbols = {}
         for inner, outer in self.inside.items():
             result = results.get(inner)
             value = self.builder.argument(self.op, result) if result else None
             made = self.builder.newest(outer) if outer != EMPTY_VAR else None
-            first[inner] = _or_zeros(self.builder, self.op, made, value, body.before)
-            body.given[inner] = self.symbols[inner] = body.symbol(inner, first[inner], lod=False)
-        return first
+            first = _or_zeros(self.builder, self.op, made, value, body.before)
+            body.given[inner] = self.symbols[inner] = body.symbol(inner, first, lod=False)
 
-    def _step_back(self, body: Body) -> dict[str, Value | None]:
-        """The gradient that goes on to the step before, for each that came in; totals of entries written
-        to arrays.
-        """
-        totals: dict[str, Value | None] = {}
-        for name, symbol in self.symbols.items():
-            inner = body.env.get(name)
-            if symbol.shape is None:
-                totals[name] = self._step_back_any(body, name, symbol, inner)
-            elif name in self.carried:
-                body.move(name, symbol, inner)
-            # the forward step wrote the variable anew, so the value before it has no part in the result
-            elif name in self.replaced:
-                body.move(name, symbol, zeros(self.builder, self.op, symbol, body.steps))
+    def _totals(self, body: Body) -> dict[str, Value | None]:
+        """The gradients of what the loop only reads, which add up over the steps."""
+        totals = {}
+        for index, name in self.wanted:
+            if name not in self.symbols:
+                value = self.builder.newest(self.op.input("X")[index])
+                totals[name] = total_of(body, body.env.get(name), value)
         return totals
 
-    def _step_back_any(self, body: Body, name: str, symbol: Value, inner: Value | None) -> Value:
-        """The same for a gradient whose shape is not known, which may be an array of tensors; gives its
-        total.
-        """
-        total = body.start(None)
-        total.may_be_none()
-        new = self.builder.values.local(maybe=symbol.maybe)
-        step_back = Bound("step_back", Fresh(StepBack, (name in self.carried, name in self.replaced)))
-        kept = None if inner is None else keep(self.builder, inner)
-        body.add(
-            Assign((new, total), (Call(step_back, (symbol, kept, total)),), unpack=True),
-            holds=() if inner is None else (inner,),
-        )
-        body.move(name, symbol, new)
-        return total
-
-    def _add_up(self, body: Body, totals: dict[str, Value | None]) -> None:
-        for index, name in self.wanted:
-            if name not in self.carried:
-                value = self.builder.newest(self.op.input("X")[index])
-                totals[name] = total_of(body, body.env.get(name), value, totals.get(name))
-
-    def _finish(self, first: dict[str, Value | None], totals: dict[str, Value | None]) -> None:
+    def _finish(self, found: Mapping[str, Value | None]) -> None:
         variables = self.op.input("X")
         gradients = self.op.output("X@GRAD")
         for index, name in self.wanted:
-            made = totals.get(name)
-            if name in self.carried:
-                made = self._result(name, first[name], made)
-            finish(self.builder, self.op, gradients[index], made, variables[index])
-
-    def _result(self, name: str, first: Value | None, total: Value | None) -> Value:
-        """The gradient before the first step. Inside another loop an array comes without what that loop
-        will add itself.
-        """
-        symbol = self.symbols[name]
-        # only arrays of tensors have a total: entries written by this loop
-        if not self.nested or total is None:
-            return symbol
-        found = self.builder.values.local(maybe=symbol.maybe)
-        kept = None if first is None else keep(self.builder, first)
-        call = Call(Bound("array_result", array_result), (symbol, total, kept))
-        holds = () if first is None else (first,)
-        self.builder.add(self.op, Assign((found,), (call,)), holds=holds)
-        return found
+            finish(self.builder, self.op, gradients[index], found.get(name), variables[index])
 
 
 def saved_forward(builder: PlanBuilder, scopes: Sequence[str]) -> SavedForBackward | None:
@@ -329,7 +253,6 @@ def _(builder: PlanBuilder, op: Operator) -> bool:
         grad_name(name): builder.newest(outer)
         for name, outer in zip(op.input("Out"), op.input("Out@GRAD"), strict=False)
     }
-    condition = taken(builder, op)
     body = Body(builder, op, [*incoming, *(name for _, name in wanted)], saved=saved)
     body.given.update(saved.values)
     body.saved.update(saved.nested)
@@ -343,7 +266,7 @@ def _(builder: PlanBuilder, op: Operator) -> bool:
     # for each gradient what the block made, or what came in where the block did not run
     results = {name: merge(body, name, incoming.get(name), body.env.get(name)) for _, name in wanted}
     merge_all(body)
-    body.write(Branch((saved.count, condition)))
+    body.write(Branch((saved.count,)))
     variables = op.input("Input")
     gradients = op.output("Input@GRAD")
     for index, name in wanted:

@@ -369,7 +369,7 @@ def kept_names(
 @block_writer("while")
 def _(builder: PlanBuilder, op: Operator) -> bool:
     condition = op.input("Condition")[0]
-    facts = facts_of(op, "X", "StepScopes")
+    facts = facts_of(op, "X")
     names, old = kept_names(builder, op, facts.carried, "StepScopes") if facts.keeps else ([], [])
     # each attempt that does not settle notes a variable that changes its shape, so this ends
     while True:

@@ -38,7 +38,7 @@ _LARGEST = 64 << 20
 
 @block_writer("conditional_block", "conditional_block_infer")
 def _(builder: PlanBuilder, op: Operator) -> bool:
-    facts = facts_of(op, "Input", "Scope")
+    facts = facts_of(op, "Input")
     if not builder.target.on_host and not facts.keeps and _chosen(builder, op):
         return True
     names, old = kept_names(builder, op, facts.carried, "Scope") if facts.keeps else ([], [])

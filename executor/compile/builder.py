@@ -581,7 +581,9 @@ class PlanBuilder:
 
 def _has_effect(op: Operator) -> bool:
     definition = op.definition
-    return bool(op.sub_blocks()) or definition is None or definition.effect or not op.output_arg_names
+    if bool(op.sub_blocks()) or definition is None or definition.effect or not op.output_arg_names:
+        return True
+    return any(op.inputs.get(slot) for slot in definition.takes.values())
 
 
 def _optional(op: Operator, name: str) -> bool:

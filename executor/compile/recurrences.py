@@ -7,7 +7,7 @@ from typing import Any
 
 from fluidlite.base.registry import EMPTY_VAR, grad_name
 from fluidlite.executor.compile.block_gradients import combined, finish, saved_forward, total_of
-from fluidlite.executor.compile.blocks import Body, block_writer, gradient_reads
+from fluidlite.executor.compile.blocks import Body, block_writer, kept_names
 from fluidlite.executor.compile.builder import CannotInline, PlanBuilder
 from fluidlite.executor.compile.collected import WeightProducts
 from fluidlite.executor.compile.saved import SavedForBackward, keep
@@ -144,9 +144,9 @@ class _RecurrentForward:
         initial: list[Value],
         length: int | None,
     ) -> None:
-        keeps = facts_of(op, "inputs", "step_scopes").keeps
+        facts = facts_of(op, "parameters")
         # without a gradient no step keeps anything
-        names = gradient_reads(op, "step_scopes") if keeps else []
+        names, old = kept_names(builder, op, facts.carried, "step_scopes") if facts.keeps else ([], [])
         states = op.attrs["states"]
         ex_states = op.attrs["ex_states"]
         outputs = op.output("outputs")
@@ -163,7 +163,8 @@ class _RecurrentForward:
         body.carry()
         with body.entered([*names, *states]):
             builder.lower(body.block.ops)
-            self.saved = body.save(names, {}) if keeps else None
+            outer = {name: body.carried.get(name, body.env.get(name)) for name in old}
+            self.saved = body.save(names, outer) if facts.keeps else None
             self.rows = [self.steps.row(_present(body, name)) for name in outputs]
             for name, state in zip(ex_states, states, strict=True):
                 body.move(name, memory[name], body.env.get(state))

@@ -6,6 +6,7 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from fluidlite.base import registry
+from fluidlite.base.dtypes import is_float
 from fluidlite.base.registry import EMPTY_VAR, GRAD_SUFFIX, grad_name
 from fluidlite.ir.block import Block
 from fluidlite.ir.operator import DEVICE_ATTR, NAMESCOPE_ATTR, ROLE_ATTR, ROLE_VAR_ATTR, Operator, OpRole
@@ -75,7 +76,8 @@ class GradientContext:
     make.
 
     `no_grad` are names of gradients that must not be made; `grad_block` has the gradient ops of the op's
-    sub-block; `older` are the variables that have a value before the op writes them.
+    sub-block; `older` are the variables that have a value before the op writes them. `forward` is the op as it
+    stands in the program, where `op` has names for versions of variables.
     """
 
     def __init__(
@@ -84,8 +86,10 @@ class GradientContext:
         no_grad: set[str],
         grad_block: Block | None = None,
         older: Collection[str] = (),
+        forward: Operator | None = None,
     ) -> None:
         self.op = op
+        self.forward = forward if forward is not None else op
         self.no_grad = no_grad
         self.grad_block = grad_block
         self.older = older
@@ -118,6 +122,18 @@ class GradientContext:
             if wanted:
                 self.grad_of[grad_name(name)] = name
         return names
+
+    def has_gradient(self, name: str, made: Collection[str]) -> bool:
+        """True if the gradient of `name`, a variable, is among `made` and must be made."""
+        if grad_name(name) in self.no_grad or grad_name(name) not in made:
+            return False
+        self.grad_of[grad_name(name)] = name
+        return True
+
+    def is_floating(self, slot: str) -> bool:
+        """True if the variables in an input slot hold floating-point numbers."""
+        variables = map(self.forward.block._find_var_recursive, self.forward.input(slot))
+        return all(var is not None and is_float(var.dtype) for var in variables)
 
     def emit(
         self,

@@ -20,7 +20,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from fluidlite import unique_name
 from fluidlite.backward.rules import helper_op, is_gradient
-from fluidlite.base.dtypes import VarType
+from fluidlite.base.dtypes import VarType, is_float
 from fluidlite.base.registry import EMPTY_VAR, grad_name
 from fluidlite.ir.block import Block
 from fluidlite.ir.operator import ROLE_ATTR, Operator, OpRole
@@ -117,9 +117,23 @@ class Versions:
         """What `op` makes."""
         return [(name, self.after[op][name]) for name in op.output_arg_names if name != EMPTY_VAR]
 
-    def older(self, op: Operator) -> set[str]:
-        """Variables that have a value before `op` writes them."""
-        return {name for name in op.output_arg_names if self.exists(name, self.before[op].get(name, 0))}
+    def older(self, op: Operator, no_grad: Collection[str]) -> set[str]:
+        """Variables that have a value before `op` writes them which depends on something whose gradient is not
+        in `no_grad`.
+        """
+        return {name for name in op.output_arg_names if self._depends(name, self.before[op].get(name, 0), no_grad)}
+
+    def _depends(self, name: str, version: int, no_grad: Collection[str]) -> bool:
+        if self.exists(name, 0):
+            return True
+        writers = [self._writer[name, at] for at in range(1, version + 1)]
+        return any(grad_name(read) not in no_grad for op in writers for read in self._floating(op))
+
+    def _floating(self, op: Operator) -> Iterable[str]:
+        for name in op.input_arg_names:
+            var = self.block._find_var_recursive(name)
+            if var is not None and var._dtype is not None and is_float(var._dtype):
+                yield name
 
     def are_replaced(self, ops: Iterable[Operator]) -> bool:
         """True if a variable of `ops` is written over; running statistics do not count."""
@@ -317,7 +331,9 @@ class _Values:
                 # what counts back from another number than it should leaves one that nobody may read
                 if back and not is_held:
                     self.held.update((meant[made][0], None) for made in back)
-                op._rename_input(seen, name if is_held or back else self._copy(name, version))
+                found = name if is_held or back else self._copy(name, version)
+                if found != seen:
+                    op._rename_input(seen, found)
         for seen in back:
             name, version = meant[seen]
             if self.held.get(name, version) is not None:

@@ -106,12 +106,13 @@ class Backward:
         ops: list[Operator] = []
         block = versions.block
         for op in reversed(path):
-            older = versions.older(op)
+            older = versions.older(op, self.no_grad[block.idx])
             context = GradientContext(
                 versions.view(op),
                 versions.no_grad_of(op, self.no_grad[block.idx]),
                 self._sub_block_gradients(op, older),
                 older,
+                op,
             )
             versions.name_gradients(op, context.ops, context.grad_of)
             if self.program._appending_grad_times > 1:

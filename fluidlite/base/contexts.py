@@ -64,6 +64,12 @@ class GradContext(Protocol):
     def in_grad(self, slot: str) -> list[str]:
         """Names of the gradients to write for an input slot, with "@EMPTY@" for those that nobody needs."""
 
+    def has_gradient(self, name: str, made: Any) -> bool:
+        """True if the gradient of a variable is among the names `made`, and somebody needs it."""
+
+    def is_floating(self, slot: str) -> bool:
+        """True if the variables in an input slot hold floating-point numbers."""
+
     def emit(
         self,
         type: str,

@@ -16,6 +16,7 @@ from fluidlite.ops.flow.sub_blocks import (
     has_elements,
     is_true,
     own_copies,
+    replaced_unread,
     snapshot,
     wanted_gradients,
     zeros_of,
@@ -44,7 +45,7 @@ def _declare_branch(type: str) -> Op:
     def _(ctx: Any, Cond: list[Any], Input: list[Any]) -> dict[str, Any]:
         if not _taken(ctx.op, Cond, Input):
             return {}
-        facts = facts_of(ctx.op, "Input", "Scope")
+        facts = facts_of(ctx.op, "Input")
         if facts.keeps:
             own_copies(ctx, facts.carried)
         before = snapshot(ctx, facts.carried) if facts.keeps else {}
@@ -63,16 +64,18 @@ conditional_block_infer = _declare_branch("conditional_block_infer")
 
 @conditional_block.grad_rule("Input")
 def _(context: GradContext) -> None:
+    made = {name for op in context.grad_block.ops for name in op.output_arg_names}
+    passed = replaced_unread(context, "Input", made)
     context.emit(
         "conditional_block_grad",
         {
             "Cond": context.input("Cond"),
-            "Input": context.input("Input"),
+            "Input": [*context.input("Input"), *passed],
             "Out": context.output("Out"),
             "Out@GRAD": context.out_grad("Out"),
             "Scope": context.output("Scope"),
         },
-        {"Input@GRAD": context.in_grad("Input")},
+        {"Input@GRAD": [*context.in_grad("Input"), *map(grad_name, passed)]},
         {"sub_block": context.grad_block, "is_scalar_condition": context.op.attrs["is_scalar_condition"]},
     )
 
@@ -87,19 +90,13 @@ conditional_block_grad = Op(
 
 @conditional_block_grad.kernel
 def _(
-    ctx: Any,
-    xp: Any,
-    Cond: list[Any],
-    Input: list[Any],
-    Input_lod: list[Lod],
-    Out: list[Any],
-    dOut: list[Any],
-    Scope: Any,
+    ctx: Any, xp: Any, Input: list[Any], Input_lod: list[Lod], Out: list[Any], dOut: list[Any], Scope: Any
 ) -> dict[str, Any]:
     op = ctx.op
     wanted = wanted_gradients(ctx.op, "Input")
     incoming = dict(zip(map(grad_name, op.input("Out")), dOut, strict=False))
-    runs = Scope is not None and _taken(op, Cond, Input)
+    # only a branch that ran has left a frame; its condition may hold something else by now
+    runs = Scope is not None
     if runs:
         # nothing reads what the branch wrote to such a variable, but its gradient ops ask for a gradient
         results = dict(zip(incoming, Out, strict=False))

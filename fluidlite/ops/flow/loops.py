@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
 from typing import Any
 
 from fluidlite.base.dtypes import Array
@@ -17,12 +16,11 @@ from fluidlite.ops.flow.sub_blocks import (
     gradient_frame,
     is_true,
     own_copies,
+    replaced_unread,
     snapshot,
     wanted_gradients,
     zeros_of,
 )
-from fluidlite.ops.tensors.array import entry
-from fluidlite.values.tensor import LoDTensor, LoDTensorArray
 
 while_op = Op(
     "while",
@@ -39,7 +37,7 @@ while_op = Op(
 def _(ctx: Any) -> dict[str, Any]:
     op = ctx.op
     body = ctx.op.attrs["sub_block"]
-    facts = facts_of(ctx.op, "X", "StepScopes")
+    facts = facts_of(ctx.op, "X")
     condition = op.input("Condition")[0]
     if facts.keeps:
         own_copies(ctx, facts.carried)
@@ -56,6 +54,8 @@ def _(ctx: Any) -> dict[str, Any]:
         ctx.interpreter.run_block(body, step)
         if facts.keeps:
             steps.append(step)
+            # the gradient counts these back, in each pass from where the step has left them
+            before.update(snapshot(ctx, facts.counted))
         # the gradient block reads what the step began with: the frame keeps that instead of what was left
         for name, (value, lod) in before.items():
             step.values[name], step.lods[name] = value, lod
@@ -67,10 +67,12 @@ def _(context: GradContext) -> None:
     block = context.grad_block
     forward = context.op.attrs["sub_block"]
     made = {name for op in block.ops for name in op.output_arg_names}
+    written = set(context.output("Out"))
+    passed = replaced_unread(context, "X", made)
     wanted = [name if name in made else EMPTY_VAR for name in context.in_grad("X")]
     # gradients that come into the loop: what its gradient ops read, and neither they nor the forward pass
     # make
-    known = {*context.input("X"), *context.output("Out"), EMPTY_VAR}
+    known = {*context.input("X"), *written, EMPTY_VAR}
     incoming: list[str] = []
     for op in block.ops:
         incoming += [
@@ -79,15 +81,18 @@ def _(context: GradContext) -> None:
             if name not in known and name not in incoming and forward._find_var_recursive(name) is None
         ]
         known.update(op.output_arg_names)
+    # and those of what it writes, which go through steps that make nothing of them
+    outer = [grad_name(name) for name in dict.fromkeys(context.output("Out"))]
+    incoming += [name for name in outer if name in made and name not in incoming]
     context.emit(
         "while_grad",
         {
-            "X": context.input("X"),
+            "X": [*context.input("X"), *passed],
             "Out": context.output("Out"),
             "Out@GRAD": incoming,
             "StepScopes": context.output("StepScopes"),
         },
-        {"X@GRAD": wanted},
+        {"X@GRAD": [*wanted, *map(grad_name, passed)]},
         {**context.op.attrs, "sub_block": block, "original_output_grad": incoming},
     )
 
@@ -118,94 +123,21 @@ def _(
         name: value if value is not None else zeros_of(xp, results.get(name))
         for name, value in zip(original_output_grad, dOut, strict=True)
     }
-    loop = _LoopGradient(xp, incoming, replaced_names(op.attrs["sub_block"]))
-    inside = dict(zip(op.input("Out@GRAD"), original_output_grad, strict=True))
-    carried = {name for index, name in wanted if inside.get(op.output("X@GRAD")[index]) == name}
-    # the last step first: each hands the gradient of what it read to the one before
+    totals: dict[str, Any] = {}
+    own = [name for _, name in wanted]
+    # the last step first: each hands the gradient of what it began with to the one before
     for step in reversed(StepScopes):
-        frame = gradient_frame(ctx, step, [name for _, name in wanted], loop.incoming)
+        frame = gradient_frame(ctx, step, own, incoming)
         ctx.interpreter.run_block(op.attrs["sub_block"], frame)
-        loop.replace(frame, carried)
-        loop.accumulate(frame, [name for _, name in wanted if name not in carried])
+        incoming = {name: frame.values.get(name) for name in incoming}
+        # what the loop only reads counts in every step
+        for name in own:
+            if name not in incoming:
+                totals[name] = added(xp, totals.get(name), frame.values.get(name))
     found: list[Any] = [None] * len(op.output("X@GRAD"))
     for index, name in wanted:
-        made = (
-            loop.result(name, nested=ctx.frame.forward is not None)
-            if name in carried
-            else loop.totals.get(name)
-        )
-        found[index] = gradient(xp, made, X[index], X_lod[index])
+        found[index] = gradient(xp, incoming.get(name, totals.get(name)), X[index], X_lod[index])
     return {"X@GRAD": found}
-
-
-def replaced_names(grad_block: Any) -> set[str]:
-    """Gradients of what the forward block writes in every step, without what only its branches write."""
-    forward = grad_block.program.blocks[grad_block.forward_block_idx]
-    return {grad_name(name) for op in forward.ops if not op.sub_blocks() for name in op.output_arg_names}
-
-
-class _LoopGradient:
-    """The gradients that go from one step of a loop to the step before it, and those that add up over all
-    steps.
-    """
-
-    def __init__(self, xp: Any, incoming: dict[str, Any], replaced: set[str]) -> None:
-        self.xp = xp
-        self.replaced = replaced
-        self.incoming = incoming
-        self.first = dict(incoming)
-        self.totals: dict[str, Any] = {}
-
-    def accumulate(self, frame: Any, names: Iterable[str]) -> None:
-        """Add what the step found for variables that the loop only reads."""
-        for name in names:
-            self.totals[name] = added(self.xp, self.totals.get(name), frame.values.get(name))
-
-    def replace(self, frame: Any, carried: set[str]) -> None:
-        """Give the step before what this step found for variables that the loop replaces; entries of
-        arrays add up.
-        """
-        for name, outer in self.incoming.items():
-            inner = frame.values.get(name)
-            if isinstance(inner, LoDTensorArray):
-                written = changed(outer, inner)
-                self.totals[name] = added(self.xp, self.totals.get(name), written)
-                self.incoming[name] = added(self.xp, outer, written)
-            elif name in carried:
-                self.incoming[name] = inner
-            elif inner is not None and name in self.replaced:
-                # not read: only what the last step wrote counts
-                self.incoming[name] = zeros_of(self.xp, inner)
-
-    def result(self, name: str, nested: bool) -> Any:
-        """The gradient before the first step. Inside another loop an array comes without what that loop
-        will add itself.
-        """
-        return (
-            array_result(self.incoming[name], self.totals.get(name), self.first[name])
-            if nested
-            else self.incoming[name]
-        )
-
-
-def array_result(value: Any, new: LoDTensorArray | None, old: LoDTensorArray | None) -> Any:
-    """`value`; an array as the entries that a loop added, and those that came in where it added none."""
-    if not isinstance(value, LoDTensorArray):
-        return value
-    new = new or LoDTensorArray()
-    old = old or LoDTensorArray()
-    return LoDTensorArray(
-        new[index] if entry(new, index) is not None or index >= len(old) else old[index]
-        for index in range(max(len(new), len(old)))
-    )
-
-
-def changed(outer: LoDTensorArray | None, inner: LoDTensorArray) -> LoDTensorArray:
-    """The entries of `inner` that differ from those of `outer`; empty tensors for the others."""
-    return LoDTensorArray(
-        LoDTensor() if index < len(outer or ()) and (outer or ())[index] is item else item
-        for index, item in enumerate(inner)
-    )
 
 
 # ---------------------------------------------------------------------- counters
@@ -228,6 +160,10 @@ def _(xp: Any, X: Array, step: float) -> Array:
 
 @increment.grad_rule("X")
 def _(context: GradContext) -> None:
+    gradients = context.in_grad("X")
+    if context.is_floating("X") and gradients != [EMPTY_VAR]:
+        context.emit("assign", {"X": context.out_grad("Out")}, {"Out": gradients}, {})
+        return
     # back to the value before, which the gradient ops of the body read
     context.emit(
         "increment",

@@ -6,7 +6,16 @@ from typing import Any
 
 from fluidlite.base.dtypes import Array, VarType
 from fluidlite.base.registry import BLOCK, AttrType, GradContext, Op, Spec, grad_name, required
-from fluidlite.ops.flow.sub_blocks import SKIPPED, added, facts_of, gradient, gradient_frame, wanted_gradients
+from fluidlite.ops.flow.sub_blocks import (
+    SKIPPED,
+    added,
+    facts_of,
+    gradient,
+    gradient_frame,
+    own_copies,
+    snapshot,
+    wanted_gradients,
+)
 
 _RECURRENT: dict[str, Any] = {
     "sub_block": BLOCK,
@@ -22,6 +31,7 @@ recurrent = Op(
     "inputs*? initial_states*? parameters*? -> outputs*? step_scopes?",
     attrs=_RECURRENT,
     lod=None,
+    frames="step_scopes",
     repeats=True,
 )
 
@@ -38,7 +48,9 @@ def _(
 ) -> dict[str, Any]:
     op = ctx.op
     block = ctx.op.attrs["sub_block"]
-    keeps = facts_of(op, "inputs", "step_scopes").keeps
+    facts = facts_of(op, "parameters")
+    if facts.keeps:
+        own_copies(ctx, facts.carried)
     frames: dict[int, Any] = {}
     collected: dict[int, list[Any]] = {}
     memory = list(initial_states)
@@ -48,13 +60,16 @@ def _(
             (name, value[step]) for name, value in zip(op.input("inputs"), inputs, strict=True)
         )
         frame.values.update(zip(ex_states, memory, strict=True))
+        before = snapshot(ctx, facts.carried) if facts.keeps else {}
         ctx.interpreter.run_block(block, frame)
         memory = [frame.find(name) for name in states]
         # by position: a reversed recurrence comes to the last one first
         collected[step] = [frame.values[name] for name in op.output("outputs")]
         # frames hold every value of a step, so only a gradient is worth their memory
-        if keeps:
+        if facts.keeps:
             frames[step] = frame
+        for name, (value, lod) in before.items():
+            frame.values[name], frame.lods[name] = value, lod
     outputs = [
         xp.stack([collected[step][index] for step in sorted(collected)])
         for index in range(len(op.output("outputs")))

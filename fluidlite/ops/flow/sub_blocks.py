@@ -7,17 +7,16 @@ block once for each of them, in a frame of its own that sees the values of that 
 
 from __future__ import annotations
 
-import itertools
-import operator
 import weakref
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from fluidlite.base.registry import EMPTY_VAR, STRINGS, Lod, WithLod, grad_name
+from fluidlite.base.registry import EMPTY_VAR, STRINGS, GradContext, Lod, WithLod, grad_name
 from fluidlite.ir.operator import Operator
 from fluidlite.ir.prune import writes
+from fluidlite.ir.replaced import replaced_names, rewound_names
 from fluidlite.values.tensor import LoDTensor, LoDTensorArray, SelectedRows, host
 
 __all__ = [
@@ -30,6 +29,7 @@ __all__ = [
     "has_elements",
     "is_true",
     "own_copies",
+    "replaced_unread",
     "snapshot",
     "wanted_gradients",
     "zeros_of",
@@ -76,27 +76,6 @@ def _added_arrays(a: LoDTensorArray, b: LoDTensorArray) -> LoDTensorArray:
     return total
 
 
-def with_changes(
-    target: LoDTensorArray | None, before: LoDTensorArray | None, after: LoDTensorArray
-) -> LoDTensorArray:
-    """`target`, with the entries of `after` added that are others than those of `before`.
-
-    A step writes one entry of an array that has one for each step: the others are not even looked at in
-    Python, which would take as long as the step.
-    """
-    old = before or LoDTensorArray()
-    total = LoDTensorArray(target or ())
-    total.extend(LoDTensor() for _ in range(len(total), len(after)))
-    is_other = map(operator.is_not, after, itertools.chain(old, itertools.repeat(None)))
-    for index in itertools.compress(range(len(after)), is_other):
-        item = after[index]
-        if item.array is None:
-            continue
-        left = total[index]
-        total[index] = item if left.array is None else LoDTensor(left.array + item.array, left._lod)
-    return total
-
-
 def zeros_of(xp: Any, value: Any) -> Any:
     """A gradient of zeros for `value`; None where it can have none."""
     if isinstance(value, LoDTensorArray):
@@ -120,9 +99,9 @@ class SubBlockFacts(NamedTuple):
     writes: frozenset[str]
     """Outer and inner variables that the sub-block's ops write."""
     carried: tuple[str, ...]
-    """Inputs that the sub-block or a later op replaces. What one op both reads and writes, such as a counter,
-    is not among them: its gradient op undoes the change.
-    """
+    """Inputs that hold something else by the time of the gradient than when a step began."""
+    counted: tuple[str, ...]
+    """Inputs that a step counts on, and its gradient counts back."""
     keeps: bool
     """True if a gradient op reads the frames."""
 
@@ -130,33 +109,43 @@ class SubBlockFacts(NamedTuple):
 _facts: weakref.WeakKeyDictionary[Operator, SubBlockFacts] = weakref.WeakKeyDictionary()
 
 
-def facts_of(op: Operator, inputs: str, scopes: str) -> SubBlockFacts:
-    """The facts of a control-flow op; `inputs` and `scopes` are the slots of its outer variables and of
-    its frames.
-    """
+def facts_of(op: Operator, inputs: str) -> SubBlockFacts:
+    """The facts of a control-flow op; `inputs` is the slot of its outer variables."""
     program = op.block.program
     known = _facts.get(op)
     if known is not None and known.version == (program.serial, program.version):
         return known
+    assert op.definition is not None
     body = op.attrs["sub_block"]
     written = frozenset(name for inner in body.ops for name in writes(inner))
-    later = op.block.ops[op.idx + 1 :]
-    in_place = {
-        name
-        for inner in (*body.ops, *later)
-        for name in inner.input_arg_names
-        if name in inner.output_arg_names
-    }
-    replaced = written.union(*(other.output_arg_names for other in later))
-    frames = set(op.output(scopes))
+    frames = set(op.output(op.definition.frames))
     keeps = any(
         not frames.isdisjoint(other.input_arg_names) for block in program.blocks for other in block.ops
     )
-    carried = tuple(name for name in op.input(inputs) if name in replaced and name not in in_place)
+    keeps = keeps and not op.attrs.get("is_test")
+    replaced = replaced_names(op) if keeps else set()
+    names = dict.fromkeys(op.input(inputs))
+    counted = rewound_names(body, op.definition.repeats) - replaced if keeps else set()
     _facts[op] = SubBlockFacts(
-        (program.serial, program.version), written, carried, keeps and not op.attrs.get("is_test")
+        (program.serial, program.version),
+        written,
+        tuple(name for name in names if name in replaced),
+        tuple(name for name in names if name in counted),
+        keeps,
     )
     return _facts[op]
+
+
+def replaced_unread(context: GradContext, slot: str, made: Collection[str]) -> list[str]:
+    """Variables that a loop or branch may write over, and does not read by `slot`: their old values have
+    gradients too, among `made` by its gradient block.
+    """
+    written = dict.fromkeys(context.output("Out"))
+    return [
+        name
+        for name in written
+        if name in context.older and name not in context.input(slot) and context.has_gradient(name, made)
+    ]
 
 
 def _copied(value: Any) -> Any:

@@ -11,7 +11,8 @@ import numpy as np
 
 from fluidlite.base.dtypes import Array, VarType
 from fluidlite.base.errors import EnforceNotMet, ShapeError
-from fluidlite.base.registry import GradContext, Lod, Op, Spec, WithLod
+from fluidlite.base.registry import EMPTY_VAR, GradContext, Lod, Op, Spec, WithLod, grad_name
+from fluidlite.ir.attributes import OpRole
 from fluidlite.values.rank_table import RankTable
 from fluidlite.values.tensor import LoDTensor, LoDTensorArray, host, lengths_of, offsets_of
 
@@ -50,20 +51,29 @@ def _(X: Spec) -> Spec:
 
 
 @write_to_array.kernel
-def _(X: Array, X_lod: Lod, I: Array, Out: LoDTensorArray | None) -> LoDTensorArray:  # noqa: E741
-    return with_entry(Out, number(I), X.copy(), X_lod)
+def _(ctx: Any, X: Array, X_lod: Lod, I: Array, Out: LoDTensorArray | None) -> LoDTensorArray:  # noqa: E741
+    index = number(I)
+    old = entry(Out or LoDTensorArray(), index)
+    # a gradient adds to what came in for the entry: another op may have read it, too
+    if old is not None and ctx.op.role & OpRole.Backward:
+        return with_entry(Out, index, old + X, X_lod)
+    return with_entry(Out, index, X.copy(), X_lod)
 
 
 @write_to_array.grad_rule("X")
 def _(context: GradContext) -> None:
+    gradients = context.in_grad("X")
+    # the entry's gradient ends here, even if nobody needs that of what was written
+    if gradients == [EMPTY_VAR] and context.older.issuperset(context.output("Out")):
+        gradients = [grad_name(name) + "@TAKEN" for name in context.input("X")]
     context.emit(
         "read_from_array",
         {"X": context.out_grad("Out"), "I": context.input("I"), "X_W": context.input("X")},
-        {"Out": context.in_grad("X")},
+        {"Out": gradients},
     )
 
 
-read_from_array = Op("read_from_array", "X I X_W? -> Out", lod=None, dynamic=True)
+read_from_array = Op("read_from_array", "X I X_W? -> Out", lod=None, dynamic=True, takes={"X": "X_W"})
 
 
 @read_from_array.shape
@@ -76,7 +86,11 @@ def _(xp: Any, X: LoDTensorArray, I: Array, X_W: Array | None, X_W_lod: Lod) -> 
     index = number(I)
     value = entry(X, index)
     if value is not None:
-        return WithLod(value.copy(), X[index]._lod)
+        lod = X[index]._lod
+        if X_W is not None:
+            # the gradient of what was written is no part of that of what it was written over
+            X[index] = LoDTensor()
+        return WithLod(value.copy(), lod)
     if X_W is None:
         raise EnforceNotMet(
             f"op 'read_from_array': entry {index} of an array of length {len(X)} was never written"

@@ -87,6 +87,10 @@ def append_regularization_ops(
     pairs: ParamsGrads = []
     with name_scope("regularization"):
         for param, grad in parameters_and_grads:
+            # a gradient that stays inside a loop of which only lengths are used
+            if grad is None:
+                pairs.append((param, None))
+                continue
             with param.block.program._optimized_guard([param, grad]):
                 pairs.append((param, _regularized(param, grad, regularization)))
     return pairs
@@ -94,7 +98,7 @@ def append_regularization_ops(
 
 def _regularized(param: Any, grad: Any, regularization: Any) -> Any:
     regularizer = param.regularizer if param.regularizer is not None else regularization
-    if grad is None or regularizer is None:
+    if regularizer is None:
         return grad
     term = regularizer(param, grad, grad.block)
     out = grad

@@ -245,7 +245,14 @@ class Draw:
         }
         if lengths is not None:
             self.feeds[name]["lengths"] = [list(level) for level in lengths]
+            self.feeds[name]["declared"][0] = -1  # the number of rows is not that of sequences
         return Value(name, tuple(array.shape), str(array.dtype))
+
+    def batches(self, *args: Any, **options: Any) -> Value:
+        """A tensor whose first size is unknown when the program is built."""
+        made = self.tensor(*args, **options)
+        self.feeds[made.name]["declared"][0] = -1
+        return made
 
     def sequences(
         self, width: Sequence[int] = (3,), dtype: str | Sequence[str] = ("float32", "float64"), **options: Any
@@ -270,13 +277,15 @@ class Draw:
         self.calls.append({"to": name, **self.made(path, *args, **kwargs)})
         return Value(name)
 
-    def within(self, path: str, *args: Any, build: Callable[[], Any]) -> Any:
+    def within(self, path: str, *args: Any, build: Callable[..., Any], named: bool = False) -> Any:
         """What `build` returns, whose calls are made in the context that a call gives (`with
-        rnn.step():`).
+        rnn.step():`); `named`: it is given the context (`with Switch() as switch:`).
         """
         outer, self.calls = self.calls, []
-        given = build()
-        item = {"with": path, "args": [encoded(one) for one in args], "calls": self.calls}
+        self.count += 1
+        to = {"to": f"y{self.count}"} if named else {}
+        given = build(*map(Value, to.values()))
+        item = {"with": path, "args": [encoded(one) for one in args], "calls": self.calls, **to}
         self.calls = [*outer, item]
         return given
 

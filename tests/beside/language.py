@@ -151,12 +151,14 @@ class Player:
         """Run statements, which bind names.
 
         {"to": "y", "call": "fluid.layers.relu", "args": [...], "kwargs": {...}}: a call; "to" may be missing.
-        {"with": "rnn.step", "args": [...], "calls": [...]}: statements inside of a context.
+        {"with": "rnn.step", "args": [...], "calls": [...]}: statements inside of a context; "to" names it.
         {"behind": "y", ...}: a call for a floating Variable y alone; another y is handed on as it is.
         """
         for item in calls:
             if "with" in item:
-                with self.call({"call": item["with"], "args": item.get("args", [])}, names):
+                with self.call({"call": item["with"], "args": item.get("args", [])}, names) as given:
+                    if "to" in item:
+                        names[item["to"]] = given
                     self.play(item["calls"], names)
             elif "behind" in item and not is_floating(names[item["behind"]]):
                 names[item["to"]] = names[item["behind"]]
@@ -230,7 +232,9 @@ def statements(calls: Iterable[Case], indent: str = "") -> Iterator[str]:
     """Statements as lines of Python; functions with statements of their own are defined in front."""
     for item in calls:
         if "with" in item:
-            yield "{}with {}:".format(indent, call_text({"call": item["with"], "args": item.get("args", [])}))
+            named = " as " + item["to"] if "to" in item else ""
+            context = call_text({"call": item["with"], "args": item.get("args", [])})
+            yield f"{indent}with {context}{named}:"
             for line in statements(item["calls"], indent + "    "):
                 yield line
             continue

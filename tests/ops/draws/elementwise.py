@@ -175,6 +175,6 @@ def _(draw: Draw, name: str) -> Any:
     x = draw.tensor(rank=(1, 5), dtype=(*FLOATS, *FLOATS, "int64"))
     assert x.shape is not None
     index = [index_of(draw, size) for size in x.shape[: draw.int(1, x.rank)]]
-    if draw.flag(0.1) and isinstance(index[0], slice):
+    if draw.flag(0.04):
         index = [..., index[0]]
     return draw.call("op.getitem", x, tuple(index) if len(index) > 1 or draw.flag(0.2) else index[0])

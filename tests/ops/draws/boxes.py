@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-
 from beside.draw import OMIT, Draw, Value, draws
 
 
@@ -17,7 +16,12 @@ def corners(draw: Draw, shape: tuple[int, ...], size: float = 1.0, least: float 
 
 
 def boxes(
-    draw: Draw, shape: tuple[int, ...], size: float = 1.0, lengths: Any = None, learn: bool = False, **more: Any
+    draw: Draw,
+    shape: tuple[int, ...],
+    size: float = 1.0,
+    lengths: Any = None,
+    learn: bool = False,
+    **more: Any,
 ) -> Value:
     """Boxes as a fed tensor; `learn`: gradients by them are asked for."""
     made = draw.feed(corners(draw, shape, size), fixed=True, lengths=lengths, **more)

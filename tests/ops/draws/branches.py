@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-
 from beside.draw import OMIT, Draw, Value, draws
 
 FLOATS = ("float32", "float64")
@@ -137,7 +136,9 @@ def _(draw: Draw, name: str) -> Any:
     def build(switch: Value) -> None:
         for condition, value in zip(cases, values, strict=False):
             draw.within(
-                f"{switch.name}.case", condition, build=lambda value=value: draw.call(L + "assign", value, out)
+                f"{switch.name}.case",
+                condition,
+                build=lambda value=value: draw.call(L + "assign", value, out),
             )
         if draw.flag(0.7):
             draw.within(f"{switch.name}.default", build=lambda: draw.call(L + "assign", values[-1], out))

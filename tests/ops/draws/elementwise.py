@@ -33,7 +33,7 @@ def pair(draw: Draw, dtypes: tuple[str, ...] = NUMBERS, **limits: Any) -> tuple[
     return draw.tensor(shape, dtype, **limits), draw.tensor(small, dtype, **limits), axis
 
 
-@draws(*(f"fluid.layers.elementwise_{name}" for name in "add sub mul max min".split()))
+@draws(*(f"fluid.layers.elementwise_{name}" for name in ["add", "sub", "mul", "max", "min"]))
 def _(draw: Draw, name: str) -> Any:
     x, y, axis = pair(draw)
     act = draw.act() if x.dtype in FLOATS else OMIT
@@ -76,7 +76,7 @@ def _(draw: Draw, name: str) -> Any:
     return cond if cond is not OMIT and draw.flag() else found
 
 
-@draws(*(f"fluid.layers.logical_{name}" for name in "and or xor not".split()))
+@draws(*(f"fluid.layers.logical_{name}" for name in ["and", "or", "xor", "not"]))
 def _(draw: Draw, name: str) -> Any:
     shape = draw.shape((1, 4))
     given = [draw.tensor(shape, "bool") for _ in range(1 if name.endswith("not") else 2)]
@@ -96,7 +96,7 @@ def _(draw: Draw, name: str) -> Any:
     out = OMIT
     if name.endswith("sums") and draw.flag(0.3):
         out = draw.call("fluid.layers.create_tensor", dtype) if draw.flag() else given[0]
-    return draw.call(name, given if len(given) > 1 or draw.flag() else given[0], **{"out": out})
+    return draw.call(name, given if len(given) > 1 or draw.flag() else given[0], out=out)
 
 
 @draws("fluid.layers.addcmul")

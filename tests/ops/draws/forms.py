@@ -22,7 +22,7 @@ def listed_for(item: Any, count: int) -> list[int]:
 
 
 def padding(draw: Draw, count: int, last: bool, most: int = 2) -> Any:
-    """All forms of padding: a number, one an axis, two an axis, nested lists, a word; `last`: channels are."""
+    """All forms of padding: a number, one or two an axis, nested lists, a word; `last`: channels are."""
     kind = draw.int(0, 5)
     if kind == 0:
         return OMIT

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-
 from beside.draw import OMIT, Draw, Value, draws
 
 FLOATS = ("float32", "float64")
@@ -218,7 +217,10 @@ def _(draw: Draw, name: str) -> Any:
     count, width, classes = draw.int(1, 4), draw.int(1, 4), draw.int(2, 7)
     x = draw.tensor((count, width), FLOATS)
     label = draw.tensor((count, 1), "int64", 0, classes - 1)
-    kwargs: dict[str, Any] = {"bias_attr": draw.choice(OMIT, OMIT, False), "is_sparse": draw.maybe(False, 0.2)}
+    kwargs: dict[str, Any] = {
+        "bias_attr": draw.choice(OMIT, OMIT, False),
+        "is_sparse": draw.maybe(False, 0.2),
+    }
     if draw.flag(0.3):
         depth = draw.int(1, 3)
         table = draw.numbers((count, depth), "int64", 0, classes - 1)
@@ -230,7 +232,12 @@ def _(draw: Draw, name: str) -> Any:
 
 @draws("fluid.layers.sampled_softmax_with_cross_entropy")
 def _(draw: Draw, name: str) -> Any:
-    count, classes, true, sampled = draw.int(1, 4), draw.int(4, 8), 2 if draw.flag(0.05) else 1, draw.int(1, 4)
+    count, classes, true, sampled = (
+        draw.int(1, 4),
+        draw.int(4, 8),
+        2 if draw.flag(0.05) else 1,
+        draw.int(1, 4),
+    )
     logits = draw.tensor((count, classes), FLOATS)
     label = draw.tensor((count, true), "int64", 0, classes - 1)
     kwargs: dict[str, Any] = {"seed": draw.choice(OMIT, 3)}
@@ -287,7 +294,9 @@ def _(draw: Draw, name: str) -> Any:
     common = {"normalized": draw.maybe(draw.flag()), "ignored_tokens": draw.choice(OMIT, OMIT, [9], [8, 9])}
     sizes = [[draw.int(1, 4) for _ in range(count)] for _ in range(2)]
     if draw.flag():
-        one, two = (draw.tensor((sum(size), 1), dtype, 0, 9 if size[0] > 1 else 3, lengths=[size]) for size in sizes)
+        one, two = (
+            draw.tensor((sum(size), 1), dtype, 0, 9 if size[0] > 1 else 3, lengths=[size]) for size in sizes
+        )
         return draw.call(name, one, two, **common)
     one, two = (draw.tensor((count, max(size)), dtype, 0, 3, known=True) for size in sizes)
     counts = {"input_length": padded(draw, sizes[0]), "label_length": padded(draw, sizes[1])}

@@ -9,7 +9,10 @@ from beside.draw import OMIT, Draw, Value, draws
 L = "fluid.layers."
 O = "fluid.optimizer."  # noqa: E741
 CLIPS = "GradientClipByValue GradientClipByNorm GradientClipByGlobalNorm"
-DECAYS = "exponential_decay natural_exp_decay inverse_time_decay polynomial_decay noam_decay piecewise_decay cosine_decay"
+DECAYS = (
+    "exponential_decay natural_exp_decay inverse_time_decay polynomial_decay noam_decay piecewise_decay "
+    "cosine_decay"
+)
 
 
 def rate(draw: Draw) -> Any:
@@ -103,10 +106,21 @@ def loss(draw: Draw, sparse: bool = True) -> Value:
     else:
         x = draw.tensor((draw.int(1, 4), draw.int(1, 4)), "float32")
         hidden = draw.call(
-            L + "fc", x, draw.int(1, 4), param_attr=attr(draw, "w0"), bias_attr=attr(draw, "b0"), act=draw.act()
+            L + "fc",
+            x,
+            draw.int(1, 4),
+            param_attr=attr(draw, "w0"),
+            bias_attr=attr(draw, "b0"),
+            act=draw.act(),
         )
     if draw.flag(0.5):
-        hidden = draw.call(L + "fc", hidden, draw.int(1, 3), param_attr=attr(draw, "w1"), bias_attr=draw.choice(OMIT, OMIT, False))
+        hidden = draw.call(
+            L + "fc",
+            hidden,
+            draw.int(1, 3),
+            param_attr=attr(draw, "w1"),
+            bias_attr=draw.choice(OMIT, OMIT, False),
+        )
     return draw.call(L + "mean", draw.call(L + draw.choice("square", "square", "exp"), hidden))
 
 
@@ -124,9 +138,19 @@ SETTINGS: dict[str, dict[str, tuple[Any, ...]]] = {
     "DecayedAdagrad": {"decay": (0.95, 0.5), "epsilon": (1e-6, 0.1)},
     "Ftrl": {"l1": (0.0, 0.1), "l2": (0.0, 0.1), "lr_power": (-0.5, -0.7)},
     "Adadelta": {"epsilon": (1e-6, 0.01), "rho": (0.95, 0.5)},
-    "RMSProp": {"rho": (0.95, 0.5), "epsilon": (1e-6, 0.01), "momentum": (0.0, 0.5), "centered": (True, False)},
+    "RMSProp": {
+        "rho": (0.95, 0.5),
+        "epsilon": (1e-6, 0.01),
+        "momentum": (0.0, 0.5),
+        "centered": (True, False),
+    },
     "LarsMomentum": {"lars_coeff": (0.001, 0.5), "lars_weight_decay": (0.0005, 0.1)},
-    "Lamb": {"lamb_weight_decay": (0.01, 0.3), "beta1": (0.9, 0.5), "beta2": (0.999, 0.7), "epsilon": (1e-6, 1e-2)},
+    "Lamb": {
+        "lamb_weight_decay": (0.01, 0.3),
+        "beta1": (0.9, 0.5),
+        "beta2": (0.999, 0.7),
+        "epsilon": (1e-6, 1e-2),
+    },
 }
 
 
@@ -151,7 +175,9 @@ def _(draw: Draw, name: str) -> Any:
     made = optimizer(draw, name)
     how = draw.rng.random()
     if how < 0.8:
-        draw.call(f"{made.name}.minimize", found, parameter_list=draw.choice(OMIT, OMIT, OMIT, ["w0", "table"]))
+        draw.call(
+            f"{made.name}.minimize", found, parameter_list=draw.choice(OMIT, OMIT, OMIT, ["w0", "table"])
+        )
     else:
         pairs = draw.call(f"{made.name}.backward", found)
         draw.call(f"{made.name}.apply_gradients", pairs)
@@ -236,13 +262,21 @@ def _(draw: Draw, name: str) -> Any:
     draw.gradients = False
     x = draw.tensor((draw.int(1, 4), draw.int(1, 4)), "float32")
     hidden = draw.call(L + "fc", x, draw.int(1, 4))
-    draw.call(f"{hidden.name}._set_error_clip", draw.made(name, draw.choice(0.01, 0.2), min=draw.choice(OMIT, -0.05)))
+    draw.call(
+        f"{hidden.name}._set_error_clip",
+        draw.made(name, draw.choice(0.01, 0.2), min=draw.choice(OMIT, -0.05)),
+    )
     found = draw.call(L + "mean", draw.call(L + "square", hidden))
     draw.call(draw.call(O + "SGD", 1.0).name + ".minimize", found)
     return found
 
 
-@draws(*(f"fluid.regularizer.{kind}" for kind in ("L1Decay", "L2Decay", "L1DecayRegularizer", "L2DecayRegularizer")))
+@draws(
+    *(
+        f"fluid.regularizer.{kind}"
+        for kind in ("L1Decay", "L2Decay", "L1DecayRegularizer", "L2DecayRegularizer")
+    )
+)
 def _(draw: Draw, name: str) -> Any:
     return trained(draw, regularization=draw.made(name, regularization_coeff=draw.choice(OMIT, 0.1, 1.0)))
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-
 from beside.draw import OMIT, Draw, Value, draws
 from ops.draws.boxes import boxes, corners, counts
 
@@ -14,7 +13,10 @@ SIZE = 32.0
 
 def infos(draw: Draw, images: int) -> Value:
     """Height, width and scale of images."""
-    rows = [[SIZE - draw.int(0, 8), SIZE - draw.int(0, 8), draw.choice(1.0, 1.0, 1.25, 0.5)] for _ in range(images)]
+    rows = [
+        [SIZE - draw.int(0, 8), SIZE - draw.int(0, 8), draw.choice(1.0, 1.0, 1.25, 0.5)]
+        for _ in range(images)
+    ]
     made = draw.feed(np.array(rows, "float32"), fixed=True)
     draw.feeds[made.name]["stop"] = True
     return made
@@ -140,7 +142,9 @@ def _(draw: Draw, name: str) -> Any:
     labels = draw.tensor((sum(lengths), 1), "int32", 1, classes - 1, lengths=[lengths])
     polygons = [draw.int(1, 2) for _ in range(sum(lengths))]
     points = [draw.int(3, 5) for _ in range(sum(polygons))]
-    segments = draw.tensor((sum(points), 2), "float32", 0, SIZE, fixed=True, lengths=[lengths, polygons, points])
+    segments = draw.tensor(
+        (sum(points), 2), "float32", 0, SIZE, fixed=True, lengths=[lengths, polygons, points]
+    )
     draw.feeds[segments.name]["stop"] = True
     rois = boxes(draw, (sum(many),), SIZE, [many])
     found = draw.tensor((sum(many), 1), "int32", 0, classes - 1, lengths=[many])

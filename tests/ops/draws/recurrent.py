@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-
 from beside.draw import OMIT, Draw, Value, draws
 
 FLOATS = ("float32", "float64")
@@ -101,7 +100,9 @@ def states(draw: Draw, kind: str, rows: int, hidden: int) -> Any:
 def _(draw: Draw, name: str) -> Any:
     kind, rows, hidden = name.rpartition(".")[2][:-4], draw.int(1, 3), draw.int(1, 4)
     made = cell(draw, kind, hidden)
-    return draw.call(made.name, draw.tensor((rows, draw.int(1, 4)), "float32"), states(draw, kind, rows, hidden))
+    return draw.call(
+        made.name, draw.tensor((rows, draw.int(1, 4)), "float32"), states(draw, kind, rows, hidden)
+    )
 
 
 @draws("fluid.layers.RNNCell")
@@ -203,7 +204,9 @@ def _(draw: Draw, name: str) -> Any:
         helper = draw.call(f"fluid.layers.{helper_kind}", words(draw, count, 2), start, 1)
     decoder = draw.call("fluid.layers.BasicDecoder", made, helper, output_fn=scores(draw, count))
     draw.gradients = helper_kind == "TrainingHelper"
-    return decoding(draw, decoder, states(draw, kind, rows, hidden), impute_finished=draw.maybe(draw.flag(), 0.3))
+    return decoding(
+        draw, decoder, states(draw, kind, rows, hidden), impute_finished=draw.maybe(draw.flag(), 0.3)
+    )
 
 
 @draws("fluid.layers.gather_tree")

@@ -14,7 +14,7 @@ def dims(draw: Draw, x: Any) -> Any:
     return draw.choice(OMIT, None, draw.axis(x), draw.axis(x), draw.axes(x), draw.axes(x))
 
 
-@draws(*(f"fluid.layers.reduce_{name}" for name in "sum mean max min prod".split()))
+@draws(*(f"fluid.layers.reduce_{name}" for name in ["sum", "mean", "max", "min", "prod"]))
 def _(draw: Draw, name: str) -> Any:
     kinds = FLOATS if name.endswith("mean") else (*FLOATS, *FLOATS, "int32", "int64")
     x = draw.tensor(rank=(1, 6), dtype=kinds, distinct=name.endswith(("max", "min")))
@@ -38,7 +38,7 @@ def _(draw: Draw, name: str) -> Any:
     return draw.call(name, draw.tensor(rank=(1, 6)))
 
 
-@draws(*(f"fluid.layers.{name}" for name in "has_inf has_nan isfinite".split()))
+@draws(*(f"fluid.layers.{name}" for name in ["has_inf", "has_nan", "isfinite"]))
 def _(draw: Draw, name: str) -> Any:
     return draw.call(name, draw.tensor(rank=(1, 5), dtype=(*FLOATS, "int32", "int64")))
 
@@ -109,6 +109,6 @@ def _(draw: Draw, name: str) -> Any:
     return draw.call(name, x, cond=cond)
 
 
-@draws(*(f"fluid.layers.{name}" for name in "shape rank size".split()))
+@draws(*(f"fluid.layers.{name}" for name in ["shape", "rank", "size"]))
 def _(draw: Draw, name: str) -> Any:
     return draw.call(name, draw.tensor(rank=(1, 6), dtype=(*FLOATS, "int32", "int64")))

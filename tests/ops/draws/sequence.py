@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-
 from beside.draw import OMIT, Draw, Value, draws
 
 FLOATS = ("float32", "float64")
@@ -39,7 +38,9 @@ def _(draw: Draw, name: str) -> Any:
     width = draw.shape((1, 2), low=2)
     single = draw.flag(0.75)
     x = draw.sequences(width, "float32", distinct=True) if single else two_levels(draw, width)
-    return draw.call(name, x, kind, is_test=draw.maybe(draw.flag(), 0.2), pad_value=draw.choice(OMIT, 0.0, 1.5))
+    return draw.call(
+        name, x, kind, is_test=draw.maybe(draw.flag(), 0.2), pad_value=draw.choice(OMIT, 0.0, 1.5)
+    )
 
 
 @draws("fluid.layers.sequence_first_step", "fluid.layers.sequence_last_step")

@@ -96,6 +96,8 @@ def encoded(item: Any) -> Any:
         return {"$": "tuple", "items": [encoded(one) for one in item]}
     if isinstance(item, list):
         return [encoded(one) for one in item]
+    if isinstance(item, dict) and "$" not in item:
+        return {"$": "dict", "items": {key: encoded(one) for key, one in item.items()}}
     if isinstance(item, slice):
         return {"$": "slice", "parts": [encoded(part) for part in (item.start, item.stop, item.step)]}
     if item is Ellipsis:
@@ -270,8 +272,11 @@ class Draw:
     def call(self, path: str, *args: Any, **kwargs: Any) -> Value:
         """The result of a call; arguments that are `OMIT` are left out.
 
-        A path may begin with a Value's name (`f"{layer.name}"` calls an object, `f"{x.name}.exp"` a method).
+        A path may begin with a Value's name (`f"{layer.name}"` calls an object, `f"{x.name}.exp"` a method);
+        `paddle.Tensor.exp` is the method of the first argument, as the names of generators say it.
         """
+        if path.startswith("paddle.Tensor."):
+            path, args = f"{args[0].name}.{path.rpartition('.')[2]}", args[1:]
         self.count += 1
         name = f"y{self.count}"
         self.calls.append({"to": name, **self.made(path, *args, **kwargs)})

@@ -71,11 +71,11 @@ def _(draw: Draw, name: str) -> Any:
     if word(name) == "take_along_axis":
         return draw.call(name, x, index, axis, broadcast=wide)
     kind = x.dtype or ""
-    value = draw.choice(draw.int(-3, 3), draw.tensor(index.shape, kind), draw.tensor((1,) * x.rank, kind))
+    value = draw.tensor(index.shape, kind)
     how = draw.choice("assign", "add", "mul", "multiply", "mean", "amin", "amax")
     if how == "assign":
         index = _distinct(draw, list(index.shape or ()), axis, x.shape[axis])
-        value = draw.choice(draw.int(-3, 3), draw.tensor(index.shape, kind))
+        value = draw.tensor(index.shape, kind)
     return draw.call(name, x, index, value, axis, reduce=how)
 
 
@@ -117,7 +117,9 @@ def _(draw: Draw, name: str) -> Any:
     assert x.shape is not None
     index = indices(draw, (draw.int(1, 3),), max(x.shape[axis], 1))
     if word(name) == "index_fill":
-        value = scalar(draw, draw.int(-3, 3), x.dtype or "", 0.3)
+        value: Any = draw.int(-3, 3)
+        if draw.flag(0.3):
+            value = draw.feed(np.array(value, x.dtype), fixed=True)
         return draw.call(name, x, index, axis, value)
     shape = list(x.shape)
     shape[axis] = (index.shape or (1,))[0]
@@ -163,7 +165,7 @@ def _(draw: Draw, name: str) -> Any:
     if name.endswith("_"):
         shapes = [list(full), list(full)]
     items: list[Any] = [draw.tensor(shape, kind) for shape in shapes]
-    if draw.flag(0.15) and not name.endswith("_"):
+    if draw.flag(0.05) and not name.endswith("_"):
         items[draw.int(0, 1)] = draw.choice(1.0, draw.real(), 2)
     return draw.call(name, condition, *items)
 
@@ -199,7 +201,7 @@ def _slice(draw: Draw, size: int) -> slice:
 
 def _advanced(draw: Draw, size: int, count: int) -> Any:
     """A list of indices, or a Variable of them."""
-    found = [draw.int(-size, size - 1) if draw.flag(0.3) else draw.int(0, size - 1) for _ in range(count)]
+    found = [draw.int(-size, size - 1) if draw.flag(0.05) else draw.int(0, size - 1) for _ in range(count)]
     if draw.flag():
         return found
     return draw.feed(np.array(found, "int64"), fixed=True, known=True)
@@ -231,7 +233,7 @@ def _index(draw: Draw, shape: Sequence[int], *, plain: bool = False) -> Any:
 
 @draws("paddle.Tensor.__getitem__")
 def _(draw: Draw, name: str) -> Any:
-    x = draw.tensor(draw.shape((0, 4), low=1), MOVED, known=draw.flag(0.7))
+    x = draw.tensor(draw.shape((0, 4), low=1), draw.choice(MOVED, FILLED, FLOATS), known=draw.flag(0.7))
     assert x.shape is not None
     if x.rank and draw.flag(0.12):
         mask = draw.tensor(x.shape[: draw.int(1, x.rank)], "bool", fixed=True, known=True)

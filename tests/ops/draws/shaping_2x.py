@@ -225,14 +225,14 @@ def _(draw: Draw, name: str) -> Any:
     count = x.shape[axis] if isinstance(axis, int) else _count(x)
     repeats: Any = draw.int(1, 3)
     if draw.flag(0.3):
-        repeats = draw.tensor((count,), INTS, 0, 3, fixed=True)
+        repeats = draw.tensor((count,), INTS, 1, 3, fixed=True)
     return draw.call(name, x, repeats, axis=axis)
 
 
 @draws("paddle.meshgrid")
 def _(draw: Draw, name: str) -> Any:
     kind = draw.choice(*REAL)
-    items = [draw.tensor((draw.size(),), kind) for _ in range(draw.int(1, 4))]
+    items = [draw.tensor((draw.size(),), kind) for _ in range(draw.int(2, 4))]
     return draw.call(name, items) if draw.flag() else draw.call(name, *items)
 
 
@@ -248,7 +248,8 @@ def _(draw: Draw, name: str) -> Any:
     embed = word(name) == "diag_embed"
     x = draw.tensor(dtype=dtypes, rank=(1, 3) if embed else (2, 4), low=-2, high=2)
     first, second = draw.rng.sample(range(x.rank + embed), 2)
-    first, second = (at - x.rank - embed if draw.flag(0.3) else at for at in (first, second))
+    # 2.6.2 looks for the dimensions of diag_embed within those of its input
+    first, second = (at - x.rank - embed if draw.flag(0.02 if embed else 0.3) else at for at in (first, second))
     if draw.flag(0.3) and not embed:
         return draw.call(name, x, offset=0)
     keys = ("dim1", "dim2") if embed else ("axis1", "axis2")
@@ -309,8 +310,7 @@ def _(draw: Draw, name: str) -> Any:
     if rank in (3, 4, 5) and draw.flag(0.75):
         layout = draw.choice(*{3: ("NCL", "NLC"), 4: ("NCHW", "NHWC"), 5: ("NCDHW", "NDHWC")}[rank])
         pads: Any = [draw.int(0, 1 if small else 2) for _ in range(2 * (rank - 2))]
-        given = sizes(draw, pads, 0.15) if draw.flag(0.8) else draw.int(0, 1)
-        return draw.call(name, x, given, mode=mode, value=draw.maybe(draw.real(), 0.4), data_format=layout)
+        return draw.call(name, x, sizes(draw, pads, 0.1), mode=mode, value=draw.maybe(draw.real(), 0.4), data_format=layout)
     pads = [draw.int(0, 2) for _ in range(2 * rank)]
     return draw.call(name, x, pads, value=draw.maybe(draw.real(), 0.4))
 

@@ -389,7 +389,8 @@ class Executor:
         if loops == "background" and flags.is_deterministic():
             loops = "wait"
         is_on_host = self.xp is np
-        return Target(threads, is_on_host, timed, loops if is_on_host and is_available() else "off")
+        loops = loops if is_on_host and is_available() else "off"
+        return Target(threads, is_on_host, timed, loops, flags.check_buffers())
 
     # ------------------------------------------------------------------ looking inside
     def explain(

@@ -166,9 +166,8 @@ class PlannedBlocks:
 
     def _compile(self, use: _BlockUse, values: Mapping[str, Any]) -> BoundPlan:
         feeds = {name: _feed_spec(value) for name, value in values.items()}
-        plan = compile_plan(
-            use.block, use.block.ops, feeds, use.leaves, self.scope, Target(timed=recorder.active)
-        )
+        target = Target(timed=recorder.active, checked=flags.check_buffers())
+        plan = compile_plan(use.block, use.block.ops, feeds, use.leaves, self.scope, target)
         return BoundPlan(plan, self.scope, self.interpreter.place, self.random)
 
 

@@ -495,7 +495,8 @@ class PlanBuilder:
             call = BlockCall(op, list(known), list(outputs), has_lod)
         else:
             facts = facts_of(self, op, known, self._made_by_kernels)
-            call = KernelCall(op, list(known), list(outputs), has_lod, self.recurrences, facts)
+            ordered = [value.known for value in outputs.values()]
+            call = KernelCall(op, list(known), list(outputs), has_lod, self.recurrences, facts, ordered)
             self._made_by_kernels.update(outputs.values())
         likes = {} if is_block else {name: self._forward_value(name) for name in outputs}
         operands: list[Operand] = [list(known.values())]

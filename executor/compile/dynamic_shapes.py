@@ -46,7 +46,11 @@ def data_dependent(op: Operator) -> bool:
 def as_planned(
     op: Operator, inputs: Mapping[str, list[Spec | None]], found: dict[str, list[Spec]]
 ) -> dict[str, list[Spec]]:
-    """Output specs for a plan, where a rule declares other sizes for the sake of agreeing with 1.8.5."""
+    """Output specs for a plan, where a rule declares other sizes or types for the sake of agreeing with
+    1.8.5.
+    """
+    for slot, dtype in op.definition.held_as.items() if op.definition is not None else ():
+        found = {**found, slot: [spec._replace(dtype=dtype) for spec in found.get(slot, [])]}
     if op.type == "affine_grid" and not op.inputs.get("OutputShape"):
         (grid,) = found["Output"]
         size = op.value_for_kernels("output_shape")

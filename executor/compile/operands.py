@@ -53,6 +53,7 @@ _OWN_NAMES: tuple[str, ...] = (
     "bound",
     "load",
     "store",
+    "check_buffers",
     "make",
     "step",
     "tick",

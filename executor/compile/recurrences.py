@@ -16,6 +16,7 @@ from fluidlite.executor.plan.actions import (
     At,
     Bound,
     Call,
+    Copy,
     Fresh,
     Length,
     Loop,
@@ -54,6 +55,8 @@ class _StepLoop:
 
     def slice(self, value: Value) -> Value:
         """A step's part of `value`."""
+        if value.base is not None and not value.lies_in_order:
+            value = self._copied(value)
         # a slice shows the array, which the program is about to change
         if keep(self.builder, value) is not value:
             raise CannotInline("it runs over a persistable variable that the program changes")
@@ -65,6 +68,12 @@ class _StepLoop:
         part = At(value, self.position)
         self.body.add(Assign((found,), (part,)), holds=(value,))
         return found
+
+    def _copied(self, value: Value) -> Value:
+        """A value in C order, ahead of the loop: so each of its rows is."""
+        whole = self.builder.values.local(value, name=value.name)
+        self.body.before.append(Step(self.op, Assign((whole,), (Copy(value),))))
+        return whole
 
     def row(self, inner: Value) -> tuple[Value, bool]:
         """Collects what each step leaves; gives the array, or rows by step (True) where its shape is not

@@ -30,6 +30,7 @@ from fluidlite.executor.plan.plan import Plan, Source
 from fluidlite.executor.plan.sizes import plain
 from fluidlite.executor.plan.steps import Step, flat
 from fluidlite.executor.plan.values import Same, Storage, Value
+from fluidlite.executor.run.buffer_check import BufferCheck
 from fluidlite.executor.run.timing import OpTimer
 from fluidlite.ir.operator import Operator, OpRole
 
@@ -56,6 +57,7 @@ class _Renderer:
         self.operands = Operands(plan.target.on_host)
         self.result = Source()
         self.timer = OpTimer() if plan.target.timed else None
+        self.checks = BufferCheck() if plan.target.checked else None
         self.part = -1
 
     def source(self) -> Source:
@@ -89,6 +91,8 @@ class _Renderer:
         source.common = operands.common
         source.values = [(operands.text(value), value) for value in self._fixed_values()]
         source.groups = operands.groups
+        if self.checks is not None:
+            source.bound["check_buffers"] = self.checks
         if operands.numbers:
             operands.function("array")
         source.functions = list(operands.functions)
@@ -198,12 +202,22 @@ class _Renderer:
         if self.timer is not None and group[-1].body is None:
             self.result.add(f"tick({self.timer.number(group[-1])})", indent)
 
+    def check(self, step: Step, indent: int) -> None:
+        """A look at what a step has written, where that is asked for."""
+        if self.checks is None or step.body is not None:
+            return
+        number, values = self.checks.add(step)
+        found = [(value, value.shape) for value in values]
+        if found:
+            self.result.add(f"check_buffers({number}, {self.operands.text(found)})", indent, step.op)
+
     def step(self, step: Step, defined: set[Value], indent: int) -> None:
         """One step, with the views that it needs."""
         for value in (*step.reads, *step.writes):
             self.define(value, step, defined, indent)
         for line in self.lines(step):
             self.result.add(line, indent, step.op)
+        self.check(step, indent)
         if step.body is not None:
             # a copy: what a branch defines does not exist where it was not taken
             self.block(step.body, set(defined), indent + 1)

@@ -14,8 +14,12 @@ __all__ = ["SavedForBackward", "keep"]
 
 
 def keep(builder: Lowered, value: Value) -> Operand:
-    """A value that outlives its step: the array of a parameter that the program changes is copied."""
+    """A value that outlives its step: the array of a parameter that the program changes is copied, and a view
+    of another order, since what a symbol holds lies in C order.
+    """
     root = value.root
+    if value.base is not None and not value.lies_in_order:
+        return Copy(value)
     # every other value is written once, so a reference to it is as good as a copy
     if root.storage is Storage.PARAM and builder.changes(root.name):
         return Copy(value)

@@ -247,7 +247,7 @@ def _kernel_of(step: Step, loop: TiledLoop, made: ValueFactory) -> _Candidate | 
     values = list(dict.fromkeys((*loop.reads, *loop.writes)))
     totals = [item.total for item in loop.sums]
     plain = [value for value in values if value not in totals]
-    if not all(value.in_order for value in plain):
+    if not all(value.contiguous for value in plain):
         return None
     if any(len(value.shape or ()) > len(loop.walk.shape) for value in plain):
         # a wrong operand, which NumPy's call refuses

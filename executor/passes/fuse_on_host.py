@@ -293,7 +293,7 @@ def _can_compile(step: Step) -> bool:
     action = step.elementwise
     if action is None or not can_hold(action, step.writes[0]):
         return False
-    return all(value.in_order for value in step.reads)
+    return all(value.contiguous for value in step.reads)
 
 
 def _is_over_blocks(step: Step, least: int) -> bool:
@@ -305,5 +305,5 @@ def _is_over_blocks(step: Step, least: int) -> bool:
         return False
     if out.storage not in (Storage.BUFFER, Storage.PARAM, Storage.FRESH):
         return False
-    # what a kernel returned may have any strides: it is copied where they are not those of C order
-    return all(value.root.storage is not Storage.LOCAL or value.in_order for value in step.reads)
+    # blocks are cut from arrays of known shape alone
+    return all(value.root.storage is not Storage.LOCAL or value.contiguous for value in step.reads)

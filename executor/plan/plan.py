@@ -39,6 +39,8 @@ class Target:
     timed: bool = False
     loops: str = "off"
     """How loops over arrays are compiled: "off" (not at all), "background" or "wait"."""
+    checked: bool = False
+    """True if each step is followed by a check of the arrays that it wrote."""
 
     @property
     def asked(self) -> int:

@@ -210,22 +210,17 @@ class Value:
             if not isinstance(value.view, (Reshape, Same)):
                 return False
             value = value.base
-        # a kernel may return any strides; everything that a plan allocates itself is in C order
-        return value.storage is not Storage.LOCAL
+        # whatever has a shape is put in C order where it enters the plan: what is fed, held by a scope,
+        # returned by a kernel (`KernelCall`) or handed from step to step (`keep`)
+        return value.storage is not Storage.LOCAL or value.known
 
     @property
-    def in_order(self) -> bool:
-        """True if a loop may read the elements one after the other: they lie in C order, or the loop copies
-        what a kernel returned with other strides.
-        """
-        if self.root.storage is not Storage.LOCAL:
+    def lies_in_order(self) -> bool:
+        """True if the plan can tell that the array is laid out in C order: whole, or some of its rows."""
+        if self.base is None:
             return self.contiguous
-        value = self
-        while value.base is not None:
-            if not isinstance(value.view, (Reshape, Same)):
-                return False
-            value = value.base
-        return self.known and value.known
+        are_rows = isinstance(self.view, Slices) and not any(self.view.ranges[1:])
+        return (are_rows or isinstance(self.view, (Reshape, Same))) and self.base.lies_in_order
 
 
 class ValueFactory:

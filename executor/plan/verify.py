@@ -148,19 +148,11 @@ def _check_reached(step: Step, value: Value, after: str) -> None:
     """A write to a view reaches its base: a reshape of what does not lie in order is a copy."""
     shown: Value | None = value
     while shown is not None and shown.base is not None:
-        if isinstance(shown.view, Reshape) and not _is_in_order(shown.base):
+        if isinstance(shown.view, Reshape) and not shown.base.lies_in_order:
             _fail(
                 after, step, f"a write to {_shown(value)} would be lost: {_shown(shown.base)} is not in order"
             )
         shown = shown.base
-
-
-def _is_in_order(value: Value) -> bool:
-    """True if an array is laid out in C order: whole, or some of its rows."""
-    if value.base is None:
-        return value.contiguous
-    are_rows = isinstance(value.view, Slices) and not any(value.view.ranges[1:])
-    return (are_rows or isinstance(value.view, (Reshape, Same))) and _is_in_order(value.base)
 
 
 def _sliced(shape: Sequence[int], view: Slices) -> tuple[int, ...] | None:

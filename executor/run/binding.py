@@ -20,6 +20,7 @@ from fluidlite.executor.plan.sizes import Made
 from fluidlite.executor.plan.steps import flat
 from fluidlite.executor.plan.values import Storage, Value
 from fluidlite.executor.run import cuda
+from fluidlite.executor.run.buffer_check import BufferCheck
 from fluidlite.executor.run.buffers import Buffers
 from fluidlite.executor.run.calls import BlockCall, KernelCall
 from fluidlite.executor.run.capture import is_alone, obstacles
@@ -116,7 +117,7 @@ class Binding:
             if isinstance(thing, FreshTable):
                 names[name] = self._table(name, thing, values)
             else:
-                names[name] = _own(thing, interpreter, self._module, values)
+                names[name] = _own(thing, interpreter, self._module, values, self.buffers)
         for name, size in meanings.sizes:
             names[name] = size.given(values)
         for name, number, kind in meanings.numbers:
@@ -202,7 +203,9 @@ class _Steps:
         self._kept.clear()
 
 
-def _own(thing: Any, interpreter: Interpreter, xp: Any, values: Sequence[Any]) -> Any:
+def _own(
+    thing: Any, interpreter: Interpreter, xp: Any, values: Sequence[Any], buffers: Buffers
+) -> Any:
     """The object that one binding uses for a bound one: calls get its scope, objects with scratch state are
     made for it, of the array module `xp`, with such values of sizes.
     """
@@ -210,6 +213,8 @@ def _own(thing: Any, interpreter: Interpreter, xp: Any, values: Sequence[Any]) -
         return thing.factory(xp, interpreter.random, *thing.given(values))
     if isinstance(thing, Fresh):
         return thing.factory(xp, *thing.given(values))
+    if isinstance(thing, BufferCheck):
+        return thing.bind(buffers)
     if isinstance(thing, HostCheck) and xp is not np:
         return _no_check
     if isinstance(thing, FusedKernel):

@@ -11,6 +11,7 @@ import numpy as np
 from fluidlite.base.errors import EOFException, FluidError, KernelError
 from fluidlite.base.place import Place, array_module
 from fluidlite.executor.plan.plan import CompiledPlan
+from fluidlite.executor.plan.verify import PlanError
 from fluidlite.executor.run.binding import Binding
 from fluidlite.executor.run.blas import blas_switch
 from fluidlite.executor.run.calls import BlockCall, KernelCall
@@ -114,7 +115,7 @@ class BoundPlan:
         assert self.step is not None, "a plan runs after `current`"
         try:
             return self.step(*arguments)
-        except EOFException:
+        except (EOFException, PlanError):
             raise
         except FluidError as error:
             op = self.plan.operator_at(error)

@@ -43,6 +43,16 @@ class Buffers:
         """The bytes of the pool."""
         return 0 if self.pool is None else int(self.pool.nbytes)
 
+    @property
+    def on_host(self) -> bool:
+        """True if they are arrays of NumPy."""
+        return self.xp is np
+
+    def place_of(self, value: Value) -> tuple[int, int]:
+        """The addresses of the first byte of a buffer's place and of the one behind its last, on the host."""
+        start = int(self.pool.ctypes.data) + self.start + self.offsets[value]
+        return start, start + self._room[self._kind[value]]
+
     def place(self, values: Sequence[Any] | None) -> bool:
         """Make room for the buffers with such values of the plan's sizes; False where they fit into the
         places that they have.

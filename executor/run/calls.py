@@ -82,6 +82,9 @@ class KernelCall:
 
     `likes` are the levels of detail of the variables that the outputs are gradients of. The call itself is
     generated: it names each of the kernel's parameters, so that nothing is looked up by name when it runs.
+
+    Kernels return arrays of any strides. Rules read what has a shape ahead of the run by its address, as an
+    array in C order: such outputs, `ordered`, are put in that order here, where they enter the plan.
     """
 
     def __init__(
@@ -92,8 +95,11 @@ class KernelCall:
         with_lod: bool = False,
         compiled: CompiledSteps | None = None,
         facts: CallFacts = _NO_FACTS,
+        ordered: Sequence[bool] = (),
     ) -> None:
         self.op = op
+        self.ordered = ordered or [False] * len(outputs)
+        """For each output whether the plan reads it as an array in C order."""
         self.compiled = compiled
         self.facts = facts
         self.kernel = Kernel(op)
@@ -235,6 +241,8 @@ class KernelCall:
         if self.moving:
             test += f" and {name}.base is None"
         test += "".join(f" and {name} is not values[{index}]" for index in self.moving)
+        if self.ordered[number]:
+            test += f" and {name}.flags.c_contiguous"
         return f"({name} is None or {test})" if may_lack else test
 
     def _lod_text(self, number: int) -> str:
@@ -293,15 +301,20 @@ class KernelCall:
         if returned is None or (isinstance(returned, (dict, tuple)) and type(returned) is not WithLod):
             return self._finish(returned, values, lods, likes)
         value, lod = unpack(returned)
-        value = self._detached(value, values)
+        value = self._own(0, value, values)
         if not self.with_lod:
             return (value,)
         return value, lod if lod is not None else self._inherited(0, lods, likes)
 
-    def _detached(self, value: Any, values: Sequence[Any]) -> Any:
+    def _own(self, number: int, value: Any, values: Sequence[Any]) -> Any:
+        """The value of an output, in memory of its own and in C order where the plan counts on that."""
         if self.facts.lasting:
             values = [values[number] for number in self.moving]
-        return detach(value, values)
+        found = detach(value, values)
+        # not `ascontiguousarray`, which gives an array of the shape [] a dimension
+        if self.ordered[number] and found is not None and not found.flags.c_contiguous:
+            return found.copy(order="C")
+        return found
 
     def _sources(self) -> list[int | None]:
         shared = self.slots.get(self.kernel.definition.lod or "")
@@ -364,7 +377,7 @@ class KernelCall:
                 value, lod = self._before(before, values, lods)
             elif lod is None:
                 lod = self._inherited(number, lods, likes)
-            found.append(self._detached(value, values) if value is not None else None)
+            found.append(self._own(number, value, values) if value is not None else None)
             found_lods.append(lod)
         return found + found_lods if self.with_lod else found
 
@@ -378,9 +391,10 @@ class KernelCall:
             for name, item in zip(names, by_slot.get(slot, ()), strict=False):
                 if name != EMPTY_VAR and item is not None:
                     value, lod = unpack(item)
-                    found[name] = self._detached(value, values)
+                    number = self.outputs.index(name)
+                    found[name] = self._own(number, value, values)
                     if lod is None:
-                        lod = self._inherited(self.outputs.index(name), lods, likes)
+                        lod = self._inherited(number, lods, likes)
                     found_lods[name] = lod
         for name, index in self.before.items():
             if name not in found:

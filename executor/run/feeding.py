@@ -72,7 +72,7 @@ class Signature:
             value = feed[name]
             # the usual feed goes through as it is; `is` will do, since NumPy has one object a built-in dtype
             given = value.array if type(value) is LoDTensor and not value._lod else value
-            is_ready = type(given) is np.ndarray and given.dtype is dtype
+            is_ready = type(given) is np.ndarray and given.dtype is dtype and given.flags.c_contiguous
             if is_ready and given.shape in fitting:
                 arguments.append(given)
                 form.append((given.shape, dtype, False))
@@ -133,7 +133,8 @@ class Signature:
         if dtype is not None and array.dtype != dtype and var.persistable and not var.need_check_feed:
             array = array.astype(dtype)
         # what is the host's stays there: a captured step copies it beside the step before
-        return np.asarray(array) if isinstance(array, np.ndarray) else self.xp.asarray(array, order="C")
+        xp = np if isinstance(array, np.ndarray) else self.xp
+        return xp.asarray(array, order="C")
 
     def keep(self, feed: dict[str, Any], scope: Scope) -> dict[str, Any]:
         """Put what is fed to persistable variables into the scope, where later runs and the user find it; the

@@ -12,6 +12,7 @@ from typing import Any
 from fluidlite.base.errors import ArgumentError, FluidWarning, did_you_mean
 
 __all__ = [
+    "check_buffers",
     "check_nan_inf",
     "find_nan_inf",
     "get_flags",
@@ -30,6 +31,7 @@ _DEFAULTS: dict[str, Any] = {
     "FLAGS_check_nan_inf": False,
     "FLAGS_find_nan_inf": False,  # FluidLite's own: a step that leaves a NaN is repeated with the check on
     "FLAGS_check_plans": False,  # FluidLite's own: verify plans between the passes that make them
+    "FLAGS_check_buffers": False,  # FluidLite's own: look at what each step of a plan has written
     "FLAGS_use_onednn": True,  # FluidLite's own: kernels of oneDNN, where it is installed
     # FluidLite's own: compile loops over arrays in the "background", "wait" for it, or "off"
     "FLAGS_fast_loops": "background",
@@ -191,6 +193,7 @@ def get_flags(flags: str | Iterable[str]) -> dict[str, Any]:
 
 
 _OF_KERNELS = (
+    "FLAGS_check_buffers",
     "FLAGS_use_onednn",
     "FLAGS_cpu_deterministic",
     "FLAGS_cudnn_deterministic",
@@ -202,7 +205,7 @@ _OF_KERNELS = (
 
 
 def kernels() -> tuple[Any, ...]:
-    """The switches that choose among kernels: plans that were made under others are not used."""
+    """The switches that choose among kernels, or what is checked between them: plans that were made under others are not used."""
     return tuple([_values[name] for name in _OF_KERNELS])
 
 
@@ -214,6 +217,11 @@ def find_nan_inf() -> bool:
 def check_nan_inf() -> bool:
     """True if every result is searched for NaN and infinity."""
     return bool(_values["FLAGS_check_nan_inf"])
+
+
+def check_buffers() -> bool:
+    """True if a plan checks after each step that what it wrote has the form and the place promised."""
+    return bool(_values["FLAGS_check_buffers"])
 
 
 def is_deterministic() -> bool:

@@ -204,6 +204,8 @@ class Op:
         kernel may name such a slot as a parameter and gets the old value, None where there is none.
     blas_threads: the kernel leaves its large products to the threads of BLAS, and shares none of them
         (`KernelContext.share`): plans that call it leave those threads on.
+    held_as: output slots whose arrays have another data type than the shape rule says, which declares what
+        1.8.5 declares.
     beyond: input slots of a gradient op that 1.8.5's lacks: left out where nothing makes that gradient.
     untouched: output slots whose variables the op reads, and leaves as they are.
     frames: the output slot of an op with a sub-block that holds the frames of its runs, each with the values
@@ -233,6 +235,7 @@ class Op:
     repeats: bool = False
     rewinds: bool = False
     takes: Mapping[str, str] = field(default_factory=dict)
+    held_as: Mapping[str, VarType] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         left, _, right = self.slots.partition("->")

@@ -150,16 +150,17 @@ def _(e: Emitter) -> None:
     if len(y.shape) == len(d.shape) and y.shape == d.shape and not negative:
         e.alias("Y@GRAD", d)
     elif d.order is not None and layout.is_of_last(y, d, e.attr("axis")):
-        # of pooled gradients the elements between are zeros
-        _to_channels(e, commuting.pooled_of(e, d) or d, y, negative)
+        _to_channels(e, d, y, negative)
     else:
         _to_y(e, e.plain(d), e.plain(y), negative)
 
 
 def _to_channels(e: Emitter, d: Value, y: Value, negative: bool) -> None:
-    """Y@GRAD = the sum of d over everything but the channels, which lie behind each other."""
+    """Y@GRAD = the sum of d over everything but the channels, which lie behind each other in d."""
     assert d.order is not None and y.shape is not None
-    base = e.base_in(d, d.order)
+    # of pooled gradients the elements between are zeros
+    pooled = commuting.pooled_of(e, d)
+    base = e.base_in(d if pooled is None else pooled, d.order)
     assert base.shape is not None
     *_, wide, channels = base.shape
     row = e.temp((wide, channels), d.dtype)

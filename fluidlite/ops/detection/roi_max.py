@@ -17,7 +17,12 @@ Maybe: TypeAlias = "Array | None"
 
 _SIZES = {"spatial_scale": 1.0, "pooled_height": 1, "pooled_width": 1}
 roi_pool = Op(
-    "roi_pool", "X ROIs RoisLod? RoisNum? -> Out Argmax", attrs=_SIZES, lod=None, later=("RoisNum",)
+    "roi_pool",
+    "X ROIs RoisLod? RoisNum? -> Out Argmax",
+    attrs=_SIZES,
+    lod=None,
+    later=("RoisNum",),
+    held_as={"Argmax": VarType.INT64},
 )
 
 

@@ -229,14 +229,14 @@ def _scattered(xp: Any, values: Array, index: Array, spatial: Sequence[int]) -> 
 
 def _declare_with_index(type: str, dims: int) -> None:
     attrs_of = _index_attrs(dims)
-    op = Op(type, "X. -> Out Mask", attrs=attrs_of, lod=None)
+    op = Op(type, "X. -> Out Mask", attrs=attrs_of, lod=None, held_as={"Mask": VarType.INT32})
 
     @op.shape
     @with_attrs(attrs_of)
     def _(X: Spec, attrs: dict[str, Any]) -> tuple[Spec, Spec]:
         _check(type, X, dims, attrs["ksize"])
         out = X.with_shape((*X.shape[:2], *_out_places(type, X.shape[2:], attrs)))
-        # 1.8.5 declares Mask as X's type too, and fills it with int32
+        # 1.8.5 declares Mask as X's type too
         return out, Spec(out.shape, VarType.INT32) if attrs[OF_2X_ATTR] else out
 
     @op.kernel

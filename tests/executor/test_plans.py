@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -18,6 +19,11 @@ from fluidlite.executor.plan.steps import Step
 from fluidlite.executor.plan.values import Storage, Value, ValueFactory
 
 STEPS = 3
+
+
+@pytest.fixture(autouse=True)
+def _checked(flags: Callable[..., None]) -> None:
+    flags(check_buffers=True)
 
 
 class Side(harness.Replay):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import pathlib
+from collections.abc import Callable
 
 import pytest
 from optest import Case, check_forward, check_gradient
@@ -14,6 +15,11 @@ TABLES = sorted(
     if path.stem != "__init__"
 )
 CASES: list[Case] = [case for table in TABLES for case in importlib.import_module(f"op_tables.{table}").CASES]
+
+
+@pytest.fixture(autouse=True)
+def _checked(flags: Callable[..., None]) -> None:
+    flags(check_buffers=True)
 
 
 @pytest.mark.parametrize("case", CASES, ids=str)

@@ -1,7 +1,8 @@
 """Attributes of Paddle's ops that steer libraries which are not here: programs may set and read them, and
 nothing else happens. Convolutions on a device heed `use_cudnn`, `workspace_size_MB` and `exhaustive_search`.
 
-An op that is not given one does not store it either, so that the text of programs stays short.
+An op that is not given one does not store it either, so that the text of programs stays short; its bytes have it
+all the same, since kernels of 1.8.5's gradients read it there and know no default.
 """
 
 from __future__ import annotations
@@ -26,15 +27,15 @@ _TABLE: tuple[tuple[str, Any, str], ...] = (
         "use_mkldnn",
         False,
         (
-            f"{_MATHS} {_CONVS} {_TRANSPOSED} addmm batch_norm concat conv3d conv3d_transpose data_norm gelu "
-            f"inplace_abn "
-            "leaky_relu lrn matmul mul partial_sum pool2d pool3d swish transpose transpose2"
+            f"{_MATHS} {_CONVS} {_TRANSPOSED} addmm batch_norm concat conv3d conv3d_transpose data_norm fc "
+            f"gelu inplace_abn "
+            "leaky_relu lrn matmul mul partial_sum pool2d pool3d prior_box swish transpose transpose2"
         ),
     ),
-    ("use_quantizer", False, f"{_CONVS} matmul pool2d"),
+    ("use_quantizer", False, f"{_CONVS} fc matmul pool2d prior_box"),
     ("workspace_size_MB", 512, f"{_CONVS} {_TRANSPOSED} conv3d conv3d_transpose"),
     ("exhaustive_search", False, f"{_CONVS} conv3d"),
-    ("force_fp32_output", False, f"{_CONVS} conv3d matmul mul"),
+    ("force_fp32_output", False, f"{_CONVS} conv3d fc matmul mul"),
     ("fuse_activation", "", f"{_CONVS} {_TRANSPOSED} conv3d"),
     ("fuse_alpha", 0.0, f"{_CONVS} {_TRANSPOSED} conv3d"),
     ("fuse_beta", 0.0, f"{_CONVS} {_TRANSPOSED} conv3d"),
@@ -44,10 +45,10 @@ _TABLE: tuple[tuple[str, Any, str], ...] = (
     ("fuse_brelu_threshold", 6.0, _CONVS),
     ("fuse_relu_before_depthwise_conv", False, _CONVS),
     ("fuse_with_relu", False, "batch_norm inplace_abn"),
-    ("Scale_in", 1.0, _CONVS),
+    ("Scale_in", 1.0, f"{_CONVS} fc"),
     ("Scale_in_eltwise", 1.0, _CONVS),
-    ("Scale_weights", [1.0], _CONVS),
-    ("Scale_out", 1.0, f"{_CONVS} matmul"),
+    ("Scale_weights", [1.0], f"{_CONVS} fc"),
+    ("Scale_out", 1.0, f"{_CONVS} fc matmul"),
     ("Scale_x", 1.0, "matmul"),
     ("Scale_y", 1.0, "matmul"),
     ("fused_reshape_Out", [], "matmul"),

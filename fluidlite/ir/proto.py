@@ -17,7 +17,8 @@ import numpy as np
 from fluidlite.base.dtypes import VarType
 from fluidlite.base.errors import FormatError
 from fluidlite.base.flags import FIRST_OF_2X
-from fluidlite.base.registry import OF_2X_ATTR, ZERO_DIM_ATTR, AttrType, Spec
+from fluidlite.base.kept_attrs import kept_attrs
+from fluidlite.base.registry import OF_2X_ATTR, ZERO_DIM_ATTR, Attr, AttrType, Spec
 from fluidlite.ir import framework_pb
 from fluidlite.ir.attributes import CALLSTACK_ATTR, exact_value
 from fluidlite.ir.op_versions import check_op_versions
@@ -231,7 +232,21 @@ def _read_op(block: Block, desc: Any) -> Operator:
         else:
             attrs[name] = _read_attr(attr, block.program, f"{what}, attribute {name!r}")
     inputs, outputs = (_read_slots(slots, what) for slots in (desc.inputs, desc.outputs))
+    if not block.program.is_of_2x:
+        attrs = _without_kept(op_type, attrs)
     return add_operator(block, op_type, inputs, outputs, attrs, where)
+
+
+def _without_kept(op_type: str, attrs: dict[str, tuple[AttrType, Any]]) -> dict[str, tuple[AttrType, Any]]:
+    """The attributes but for those that are kept for nothing, at their defaults: an op shows these, and goes
+    out with them, whether it stores them or not.
+    """
+    kept = kept_attrs(op_type)
+    return {
+        name: (kind, value)
+        for name, (kind, value) in attrs.items()
+        if name not in kept or kept[name] != Attr(kind, value)
+    }
 
 
 def _read_slots(slots: Iterable[Any], what: str) -> dict[str, list[str]]:
@@ -416,8 +431,10 @@ def _write_op(desc: Any, op: Operator) -> None:
         for slot, names in slots.items():
             fields.add(parameter=slot.encode(), arguments=[name.encode() for name in names])
     # sorted, because the order in a dict depends on how the program was made, and bytes should not
+    # kernels of 1.8.5's gradients know no defaults
+    kept = () if op.block.program.is_of_2x else kept_attrs(op.type)
     # what a reader finds again in the declared shapes and the version is no attribute of Paddle's
-    for name in sorted({*op.attrs, CALLSTACK_ATTR} - {ZERO_DIM_ATTR, OF_2X_ATTR}):
+    for name in sorted({*op.attrs, *kept, CALLSTACK_ATTR} - {ZERO_DIM_ATTR, OF_2X_ATTR}):
         attr = desc.attrs.add(name=name.encode())
         if (op.type, name) in _OF_SCALARS:
             _write_scalars(attr, op.attr(name))

@@ -85,7 +85,7 @@ def test_gradients_carry_what_their_kernels_read() -> None:
             missing = wanted - {attr.name.decode() for attr in op.attrs}
             assert not missing, f"{name} of {code}"
             seen.add(name)
-    assert len(seen) > 100 and {"transpose2_grad", "pool2d_grad", "lrn_grad"} <= seen
+    assert len(seen) > 80 and {"transpose2_grad", "pool2d_grad", "lrn_grad"} <= seen
 
 
 def test_default_is_not_stored_when_read() -> None:

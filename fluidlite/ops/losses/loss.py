@@ -58,11 +58,15 @@ def _(X: Spec, Label: Spec) -> Spec:
     return Spec(X.shape, X.dtype)
 
 
-def _weights(xp: Any, Label: Array, ignore_index: int, normalize: bool) -> Any:
-    """1 (or 1 / the number of labels that count), and 0 where the label, cut to an integer, is ignored."""
-    counts = (Label.astype("int32") != ignore_index).astype(Label.dtype)
+def _of_counted(xp: Any, values: Any, Label: Array, ignore_index: int, normalize: bool) -> Any:
+    """`values` (over the number of labels that count, with `normalize`), and 0 where the label, cut to an
+    integer, is ignored.
+    """
+    counts = Label.astype("int32") != ignore_index
+    # chosen, not multiplied: what is ignored may be nan
+    kept = xp.where(counts, values, values.dtype.type(0))
     # a batch whose labels are all ignored gives 0, not 0 / 0
-    return counts / xp.maximum(counts.sum(), Label.dtype.type(1e-5)) if normalize else counts
+    return kept / xp.maximum(counts.sum(), 1).astype(kept.dtype) if normalize else kept
 
 
 @sigmoid_loss.kernel
@@ -72,7 +76,7 @@ def _(xp: Any, X: Array, Label: Array, pos_weight: Array | None, ignore_index: i
         loss = softplus(xp, X) - X * Label
     else:
         loss = (1 - Label) * X + pos_weight * softplus(xp, -X)
-    return loss * _weights(xp, Label, ignore_index, normalize)
+    return _of_counted(xp, loss, Label, ignore_index, normalize)
 
 
 @sigmoid_loss.grad("X")
@@ -80,7 +84,7 @@ def _(
     xp: Any, X: Array, Label: Array, pos_weight: Array | None, dOut: Array, ignore_index: int, normalize: bool
 ) -> Any:
     slope = sigmoid(xp, X) - Label if pos_weight is None else 1 - Label - pos_weight * sigmoid(xp, -X)
-    return dOut * slope * _weights(xp, Label, ignore_index, normalize)
+    return _of_counted(xp, dOut * slope, Label, ignore_index, normalize)
 
 
 log_loss = Op("log_loss", "Predicted. Labels. -> Loss", attrs={"epsilon": REQUIRED_FLOAT})
@@ -446,15 +450,21 @@ def _(X: Spec, Label: Spec) -> Spec:
     return X.with_shape((*X.shape[:-1], 1))
 
 
+def _beside_label(xp: Any, X: Array, Label: Array) -> tuple[Any, Any]:
+    """Which classes are the label's, and how far the others are above it; 0 for itself, be it infinite."""
+    is_label = xp.arange(X.shape[-1]) == Label
+    return is_label, xp.where(is_label, X.dtype.type(0), X - xp.take_along_axis(X, Label, axis=-1))
+
+
 @bpr_loss.kernel
 def _(xp: Any, X: Array, Label: Array) -> Any:
-    losses = softplus(xp, X - xp.take_along_axis(X, Label, axis=-1))
-    others = xp.arange(X.shape[-1]) != Label
-    return (losses * others).sum(axis=-1, keepdims=True) / (X.shape[-1] - 1)
+    is_label, distance = _beside_label(xp, X, Label)
+    losses = xp.where(is_label, X.dtype.type(0), softplus(xp, distance))
+    return losses.sum(axis=-1, keepdims=True) / (X.shape[-1] - 1)
 
 
 @bpr_loss.grad("X")
 def _(xp: Any, X: Array, Label: Array, dY: Array) -> Any:
-    is_label = xp.arange(X.shape[-1]) == Label
-    slope = sigmoid(xp, X - xp.take_along_axis(X, Label, axis=-1)) * ~is_label * (dY / (X.shape[-1] - 1))
+    is_label, distance = _beside_label(xp, X, Label)
+    slope = sigmoid(xp, distance) * ~is_label * (dY / (X.shape[-1] - 1))
     return slope - is_label * slope.sum(axis=-1, keepdims=True)

@@ -52,4 +52,6 @@ def _(xp: Any, X: Any, max_norm: float) -> Any:
 
 def _within(xp: Any, x: Array, limit: float) -> Array:
     norm = xp.sqrt((x * x).sum())
-    return xp.where(norm > limit, x * (limit / xp.maximum(norm, 1e-30)), x).astype(x.dtype, copy=False)
+    # a norm that is nan is not within the limit: what it would be multiplied with is nan, too
+    shorter = x * (limit / xp.maximum(norm, 1e-30))
+    return xp.where(norm <= limit, x, shorter).astype(x.dtype, copy=False)

@@ -197,21 +197,34 @@ def _row_products(xp: Any, x: Array, y: Array) -> Any:
     return found.reshape(-1, 1)
 
 
+_LEAST_SQUARE = 1e-8
+"""What the square of a norm is at least: a row of zeros is like no other one, and is not divided by 0."""
+
+
 @cos_sim.kernel
 def _(xp: Any, X: Array, Y: Array) -> tuple[Any, Any, Any]:
     x, y = _rows(X), _rows(Y)
-    x_norm, y_norm = (xp.sqrt(_row_products(xp, v, v)) for v in (x, y))
+    least = X.dtype.type(_LEAST_SQUARE)
+    x_norm, y_norm = (xp.sqrt(xp.maximum(_row_products(xp, v, v), least)) for v in (x, y))
     return _row_products(xp, x, y) / (x_norm * y_norm), x_norm, y_norm
 
 
+def _along(xp: Any, d: Array, norm: Array) -> Any:
+    """The part of a gradient that comes through a norm, which is a constant where it has its least value."""
+    is_least = norm <= xp.sqrt(norm.dtype.type(_LEAST_SQUARE))
+    return xp.where(is_least, norm.dtype.type(0), d / (norm * norm))
+
+
 @cos_sim.grad("X Y")
-def _(X: Array, Y: Array, Out: Array, XNorm: Array, YNorm: Array, dOut: Array) -> tuple[Any, Any]:
+def _(
+    xp: Any, X: Array, Y: Array, Out: Array, XNorm: Array, YNorm: Array, dOut: Array
+) -> tuple[Any, Any]:
     x, y = _rows(X), _rows(Y)
-    across, along = dOut / (XNorm * YNorm), dOut * Out
+    across = dOut / (XNorm * YNorm)
     dx = y * across
-    dx -= x * (along / (XNorm * XNorm))
+    dx -= x * _along(xp, dOut * Out, XNorm)
     dy = x * across
-    dy -= y * (along / (YNorm * YNorm))
+    dy -= y * _along(xp, dOut * Out, YNorm)
     return dx.reshape(X.shape), (dy.sum(axis=0) if len(Y) != len(X) else dy).reshape(Y.shape)
 
 

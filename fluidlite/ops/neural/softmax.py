@@ -277,14 +277,15 @@ def _(
     shape = [1] * Softmax.ndim
     shape[axis] = Softmax.shape[axis]
     classes = xp.arange(Softmax.shape[axis]).reshape(shape)
-    scale = dLoss
     if not use_softmax:
-        return xp.where((Label == classes) & (Label != ignore_index), -scale / Softmax, dLoss.dtype.type(0))
+        return xp.where((Label == classes) & (Label != ignore_index), -dLoss / Softmax, dLoss.dtype.type(0))
     # 1.8.5 has no ignore_index here, as 2.x has: a row whose label is ignored moves all the same. Only labels
     # that are no class at all, for which 1.8.5 writes outside the array, are left alone.
+    found = dLoss * (Softmax - (Label == classes))
     if of_2x or not 0 <= ignore_index < Softmax.shape[axis]:
-        scale = xp.where(Label == ignore_index, dLoss.dtype.type(0), dLoss)
-    return scale * (Softmax - (Label == classes))
+        # chosen, not multiplied: the softmax of an ignored row may be nan
+        return xp.where(Label == ignore_index, dLoss.dtype.type(0), found)
+    return found
 
 
 # ---------------------------------------------------------------------- negative log likelihood

@@ -20,6 +20,7 @@ from fluidlite.base.registry import (
     required,
 )
 from fluidlite.ops.kernels.numbers import check_axes, ints
+from fluidlite.ops.kernels.overwriting import stays
 from fluidlite.values.tensor import merge_rows
 
 
@@ -144,7 +145,7 @@ def _added_nd(xp: Any, out: Array, Index: Array, rows: Array) -> Array:
     return view.reshape(out.shape)
 
 
-scatter = Op("scatter", "X Ids Updates -> Out", attrs={"overwrite": True, OF_2X_ATTR: later(False)}, lod=None)
+scatter = Op("scatter", "X Ids Updates -> Out", attrs={"overwrite": True}, lod=None)
 
 
 @scatter.shape
@@ -178,12 +179,13 @@ def _(xp: Any, X: Array, Ids: Array, Updates: Array, overwrite: bool) -> Array:
 
 
 @scatter.grad("X Updates")
-def _(xp: Any, Ids: Array, Updates: Array, dOut: Array, of_2x: bool) -> tuple[Array, Array]:
+def _(xp: Any, Ids: Array, Updates: Array, dOut: Array, overwrite: bool) -> tuple[Array, Array]:
     ids, dX = Ids.reshape(-1), dOut.copy()
-    # Paddle 1.8 hands the whole gradient to X, the rows that were written over included
-    if of_2x:
-        dX[ids] = 0
-    return dX, dOut[ids].reshape(Updates.shape)
+    dX[ids] = 0
+    dUpdates = dOut[ids]
+    if overwrite:
+        dUpdates[~stays(xp, dOut.shape[:1], ids)] = 0
+    return dX, dUpdates.reshape(Updates.shape)
 
 
 scatter_nd_add = Op("scatter_nd_add", "X Index Updates -> Out")

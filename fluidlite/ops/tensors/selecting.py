@@ -10,6 +10,7 @@ from fluidlite.base.dtypes import Array
 from fluidlite.base.errors import ShapeError
 from fluidlite.base.registry import Op, Spec, same_as
 from fluidlite.ops.kernels.numbers import check_axes, ints
+from fluidlite.ops.kernels.overwriting import stays
 
 masked_select = Op("masked_select", "X Mask -> Y", lod=None)
 
@@ -60,9 +61,11 @@ def _(
     xp: Any, x: Array, indices: list[Array], value: Array, dout: Array, accumulate: bool
 ) -> tuple[Array, Array]:
     where, d = _spread_places(xp, indices, x.ndim), dout.copy()
+    d_value = dout[where]
     if not accumulate:
         d[where] = 0
-    return d, _summed_to(dout[where], value.shape)
+        d_value = xp.where(stays(xp, x.shape, where), d_value, d_value.dtype.type(0))
+    return d, _summed_to(d_value, value.shape)
 
 
 def _summed_to(d: Array, shape: tuple[int, ...]) -> Array:
@@ -141,11 +144,8 @@ def _(
         d_value = (dResult * Result)[where] / value
         return d_input * factor, _summed_to(d_value, Value.shape)
     d_value = xp.broadcast_to(dResult[where], Index.shape)
-    if Reduce == "assign":  # of several values for a place the last one is there
-        numbers = xp.arange(Index.size).reshape(Index.shape)
-        owners = xp.zeros(Input.shape, numbers.dtype)
-        owners[where] = numbers
-        d_value = xp.where(owners[where] == numbers, d_value, 0)
+    if Reduce == "assign":
+        d_value = xp.where(stays(xp, Input.shape, where), d_value, 0)
     return d_input, _summed_to(d_value, Value.shape)
 
 

@@ -82,12 +82,18 @@ CASES = [
         lambda X, Index: X[tuple(Index.T)],
         grad=["X"],
     ),
-    # Paddle's gradient of X keeps the rows that were written over, so that no differences can check it
     Case(
         "scatter",
         {"X": f(5, 2), "Ids": np.array([3, 0], "int64"), "Updates": f(2, 2)},
         _overwritten,
-        grad=["Updates"],
+        grad=["X", "Updates"],
+    ),
+    Case(
+        "scatter",
+        {"X": f(5, 2), "Ids": np.array([3, 0, 3], "int64"), "Updates": f(3, 2)},
+        _overwritten,
+        name="twice",
+        grad=["X", "Updates"],
     ),
     Case(
         "scatter",
@@ -95,6 +101,7 @@ CASES = [
         _scattered,
         {"overwrite": False},
         name="add",
+        grad=["X", "Updates"],
     ),
     Case(
         "scatter_nd_add",

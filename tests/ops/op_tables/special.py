@@ -238,4 +238,11 @@ CASES += [
     ),
     Case("index_put", {"x": X, "indices": [X > 0], "value": f(1)}, _set, grad=["x", "value"], name="mask"),
     Case("index_put", {"x": X, "indices": [np.array([2, 0])], "value": f(2, 4)}, _set, grad=["x", "value"]),
+    Case(
+        "index_put",
+        {"x": X, "indices": [np.array([2, 0, 2])], "value": f(3, 4)},
+        _set,
+        grad=["x", "value"],
+        name="twice",
+    ),
 ]

@@ -205,7 +205,7 @@ _OF_KERNELS = (
 
 
 def kernels() -> tuple[Any, ...]:
-    """The switches that choose among kernels, or what is checked between them: plans that were made under others are not used."""
+    """The switches that plans depend on: those that were made under others are not used."""
     return tuple([_values[name] for name in _OF_KERNELS])
 
 

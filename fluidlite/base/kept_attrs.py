@@ -1,8 +1,8 @@
 """Attributes of Paddle's ops that steer libraries which are not here: programs may set and read them, and
 nothing else happens. Convolutions on a device heed `use_cudnn`, `workspace_size_MB` and `exhaustive_search`.
 
-An op that is not given one does not store it either, so that the text of programs stays short; its bytes have it
-all the same, since kernels of 1.8.5's gradients read it there and know no default.
+An op that is not given one does not store it either, so that the text of programs stays short. Its bytes have
+it all the same: kernels of 1.8.5's gradients read it there, and know no default.
 """
 
 from __future__ import annotations

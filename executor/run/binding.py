@@ -203,9 +203,7 @@ class _Steps:
         self._kept.clear()
 
 
-def _own(
-    thing: Any, interpreter: Interpreter, xp: Any, values: Sequence[Any], buffers: Buffers
-) -> Any:
+def _own(thing: Any, interpreter: Interpreter, xp: Any, values: Sequence[Any], buffers: Buffers) -> Any:
     """The object that one binding uses for a bound one: calls get its scope, objects with scratch state are
     made for it, of the array module `xp`, with such values of sizes.
     """

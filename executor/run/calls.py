@@ -20,32 +20,7 @@ from fluidlite.ops.kernels.compiled_steps import CompiledSteps
 __all__ = ["Absent", "BlockCall", "CallFacts", "KernelCall"]
 
 
-# their kernels give a level of detail only where an input has one: taken for makers of one, they would leave
-# every later op of a plan without known shapes, and so to its portable kernel
-_HAND_ON_LOD = frozenset(
-    [
-        "argsort",
-        "center_loss",
-        "concat",
-        "expand",
-        "huber_loss",
-        "reduce_all",
-        "reduce_any",
-        "reduce_max",
-        "reduce_mean",
-        "reduce_min",
-        "reduce_prod",
-        "reduce_sum",
-        "reshape",
-        "reshape2",
-        "softmax_with_cross_entropy",
-        "split",
-        "top_k",
-    ]
-)
-
-
-# and of these the shape rules tell whether the output has one, from shapes that are known
+# the shape rules of these tell whether the output has one, from shapes that are known
 _RULE_TELLS = frozenset(
     ["expand", "reduce_all", "reduce_any", "reduce_max", "reduce_mean", "reduce_min", "reduce_prod"]
     + ["reduce_sum", "reshape", "reshape2"]
@@ -121,9 +96,10 @@ class KernelCall:
     @staticmethod
     def may_make_lod(op: Operator) -> bool:
         """True if the op's kernel sets a level of detail by itself, where its inputs have none."""
-        if op.definition is None or op.definition.compute is None or op.type in _HAND_ON_LOD:
+        if op.definition is None or op.definition.compute is None:
             return False
-        # the code tells without a call: a kernel that gives a level of detail names the class
+        # the code tells without a call: a kernel that gives a level of detail names the class, and one that
+        # hands on what an input has calls `handed_on`
         return "WithLod" in _names_in(inspect.unwrap(op.definition.compute).__code__)
 
     @staticmethod

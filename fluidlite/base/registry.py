@@ -89,6 +89,7 @@ __all__ = [
     "find",
     "get",
     "grad_name",
+    "handed_on",
     "infer_attr_type",
     "known_types",
     "later",
@@ -158,6 +159,14 @@ class WithLod(NamedTuple):
 def grad_name(name: str) -> str:
     """The name of the gradient of a variable or slot."""
     return name + GRAD_SUFFIX
+
+
+def handed_on(value: Any, lod: Lod) -> Any:
+    """`value` with a level of detail that an input had, or as it is where that had none.
+
+    Of a kernel that calls this, and does not name `WithLod`, plans know that it makes none by itself.
+    """
+    return WithLod(value, lod) if lod else value
 
 
 class Argument(NamedTuple):

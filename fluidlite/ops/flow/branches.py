@@ -6,7 +6,7 @@ from typing import Any
 
 from fluidlite.base.dtypes import Array, VarType
 from fluidlite.base.errors import EnforceNotMet
-from fluidlite.base.registry import BLOCK, GradContext, Lod, Op, Spec, grad_name
+from fluidlite.base.registry import BLOCK, GradContext, Lod, Op, Spec, grad_name, handed_on
 from fluidlite.ir.operator import Operator
 from fluidlite.ops.flow.sub_blocks import (
     SKIPPED,
@@ -130,14 +130,14 @@ def _(X: list[Spec]) -> Spec:
 
 
 @select_input.kernel
-def _(ctx: Any, X: list[Any], Mask: Array) -> Any:
+def _(X: list[Any], X_lod: list[Lod], Mask: Array) -> Any:
     branch = number(Mask)
     if not 0 <= branch < len(X) or X[branch] is None:
         raise EnforceNotMet(
             f"op 'select_input': Mask says {branch}, but X has {len(X)} inputs"
             + (" and that one was not computed" if 0 <= branch < len(X) else "")
         )
-    return X[branch]
+    return handed_on(X[branch], X_lod[branch])
 
 
 @select_input.grad_rule("X")
@@ -150,12 +150,12 @@ def _(context: GradContext) -> None:
 
 
 @select_output.kernel
-def _(ctx: Any, X: Any, Mask: Array) -> dict[str, list[Any]]:
+def _(ctx: Any, X: Any, X_lod: Lod, Mask: Array) -> dict[str, list[Any]]:
     branch = number(Mask)
     count = len(ctx.op.output("Out"))
     if not 0 <= branch < count:
         raise EnforceNotMet(f"op 'select_output': Mask says {branch}, but Out has {count} outputs")
-    return {"Out": [X if index == branch else None for index in range(count)]}
+    return {"Out": [handed_on(X, X_lod) if index == branch else None for index in range(count)]}
 
 
 @select_output.grad_rule("X")

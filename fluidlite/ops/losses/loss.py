@@ -8,7 +8,7 @@ import numpy as np
 
 from fluidlite.base.dtypes import Array
 from fluidlite.base.errors import ShapeError
-from fluidlite.base.registry import AttrType, Lod, Op, Spec, WithLod, required
+from fluidlite.base.registry import AttrType, Lod, Op, Spec, handed_on, required
 from fluidlite.ops.kernels.numbers import as_matrix
 
 REQUIRED_FLOAT = required(AttrType.FLOAT)
@@ -143,7 +143,7 @@ def _(xp: Any, X: Array, X_lod: Lod, Y: Array, delta: float) -> tuple[Any, Any]:
     residual = Y - X
     size = abs(residual)
     out = xp.where(size <= delta, 0.5 * residual * residual, delta * (size - 0.5 * delta))
-    return residual, WithLod(out, X_lod) if X_lod else out
+    return residual, handed_on(out, X_lod)
 
 
 @huber_loss.grad("X Y", shape=lambda dOut: {"X@GRAD": dOut, "Y@GRAD": dOut})

@@ -9,7 +9,7 @@ import numpy as np
 
 from fluidlite.base.dtypes import Array
 from fluidlite.base.errors import ShapeError
-from fluidlite.base.registry import AttrType, Lod, Op, Spec, WithLod, later, required
+from fluidlite.base.registry import AttrType, Lod, Op, Spec, handed_on, later, required
 from fluidlite.ops.kernels.numbers import as_matrix
 from fluidlite.ops.kernels.sequence_rows import sum_onto
 
@@ -216,9 +216,7 @@ def _along(xp: Any, d: Array, norm: Array) -> Any:
 
 
 @cos_sim.grad("X Y")
-def _(
-    xp: Any, X: Array, Y: Array, Out: Array, XNorm: Array, YNorm: Array, dOut: Array
-) -> tuple[Any, Any]:
+def _(xp: Any, X: Array, Y: Array, Out: Array, XNorm: Array, YNorm: Array, dOut: Array) -> tuple[Any, Any]:
     x, y = _rows(X), _rows(Y)
     across = dOut / (XNorm * YNorm)
     dx = y * across
@@ -277,7 +275,7 @@ def _(
     label = Label.reshape(-1)
     difference = X - Centers[label]
     loss = as_matrix(difference * difference).sum(axis=1, keepdims=True) / 2
-    loss = WithLod(loss, X_lod) if X_lod else loss
+    loss = handed_on(loss, X_lod)
     if not need_update:
         return Centers, difference, loss
     return _moved_centers(xp, Centers, label, difference, CenterUpdateRate.reshape(())), difference, loss

@@ -10,7 +10,7 @@ import numpy as np
 
 from fluidlite.base.dtypes import Array, VarType, to_numpy, to_vartype
 from fluidlite.base.errors import ShapeError
-from fluidlite.base.registry import INTS, OF_2X_ATTR, Lod, Op, Spec, WithLod, later
+from fluidlite.base.registry import INTS, OF_2X_ATTR, Lod, Op, Spec, handed_on, later
 from fluidlite.ops.gradients import emits_once_more
 from fluidlite.values.tensor import SelectedRows
 
@@ -107,7 +107,7 @@ def _reduction(type: str, compute: _Compute, dtype: VarType | None = None, slots
         out = compute(xp, x, axes, keep_dim)
         if not keep_dim and len(axes) == X.ndim:
             out = out.reshape(1)
-        return WithLod(out, X_lod) if X_lod and 0 not in axes else out
+        return handed_on(out, X_lod if 0 not in axes else ())
 
     return op
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from fluidlite.base.dtypes import Array, VarType, to_numpy
 from fluidlite.base.errors import ShapeError
-from fluidlite.base.registry import AttrType, GradContext, Lod, Op, Spec, WithLod, later, required
+from fluidlite.base.registry import AttrType, GradContext, Lod, Op, Spec, WithLod, handed_on, later, required
 from fluidlite.ops.kernels.numbers import at_last, check_axes, ints, named_dims
 
 top_k = Op("top_k", "X. K? -> Out Indices", attrs={"k": 1})
@@ -37,7 +37,7 @@ def _checked(k: int, shape: Sequence[int]) -> int:
 @top_k.kernel
 def _(xp: Any, X: Array, X_lod: Lod, K: Array | None, k: int) -> tuple[Array, Array | WithLod]:
     indices = places_of_largest(xp, X, k if K is None else _checked(ints(K)[0], X.shape))
-    return at_last(xp, X, indices), WithLod(indices, X_lod) if X_lod else indices
+    return at_last(xp, X, indices), handed_on(indices, X_lod)
 
 
 def places_of_largest(xp: Any, x: Array, k: int) -> Array:
@@ -171,7 +171,7 @@ def _(xp: Any, X: Array, X_lod: Lod, axis: int, descending: bool) -> tuple[Array
         return X.copy(), xp.zeros((), "int64")
     order = stable_order(xp, X, axis, descending)
     indices = order.astype("int64")
-    return xp.take_along_axis(X, order, axis=axis), WithLod(indices, X_lod) if X_lod else indices
+    return xp.take_along_axis(X, order, axis=axis), handed_on(indices, X_lod)
 
 
 @argsort.grad("X")

@@ -8,7 +8,7 @@ import numpy as np
 
 from fluidlite.base.dtypes import Array
 from fluidlite.base.errors import KernelError, ShapeError
-from fluidlite.base.registry import LONG, OF_2X_ATTR, Lod, Op, Spec, WithLod, later, same_as
+from fluidlite.base.registry import LONG, OF_2X_ATTR, Lod, Op, Spec, handed_on, later, same_as
 from fluidlite.ops.kernels.numbers import at_last, named_dims
 
 # Paddle's softmax never lets a shifted score fall below this, so a probability is at least 1.6e-28 of the
@@ -253,7 +253,7 @@ def _(
         )
         picked = xp.take_along_axis(probability, labels, axis=axis)
         loss = _where(xp, counts, -tolerable_log(xp, picked))
-    return probability, WithLod(loss, Logits_lod) if Logits_lod else loss
+    return probability, handed_on(loss, Logits_lod)
 
 
 def _like_softmax(Softmax: Spec) -> Spec:

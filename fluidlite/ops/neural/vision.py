@@ -372,12 +372,19 @@ def _(
         rows = _window_rows(xp, X, counts, kernels, strides, paddings).reshape(-1, columns)
         return WithLod(rows, _even_lod(len(X), counts[0] * counts[1]))
     parts = []
-    for i, real in enumerate(Y.tolist()):  # what a network with this stride makes of images of these sizes
-        size = [-(-int(pixels) // stride) for pixels, stride in zip(real, out_stride, strict=True)]
+    for i, size in enumerate(_real_sizes(Y, out_stride)):
         counts = _sequence_counts(size, kernels, strides, paddings)
         parts.append(_window_rows(xp, X[i : i + 1], counts, kernels, strides, paddings).reshape(-1, columns))
     ends = itertools.accumulate(map(len, parts), initial=0)
     return WithLod(xp.concatenate(parts), (tuple(ends),))
+
+
+def _real_sizes(Y: Array, out_stride: Sequence[int]) -> list[list[int]]:
+    """What a network with this stride makes of images of the sizes in Y (height and width)."""
+    return [
+        [-(-int(pixels) // stride) for pixels, stride in zip(real, out_stride, strict=True)]
+        for real in Y.tolist()
+    ]
 
 
 def _even_lod(count: int, length: int) -> Lod:
@@ -385,12 +392,43 @@ def _even_lod(count: int, length: int) -> Lod:
 
 
 @im2sequence.grad("X")
-def _(xp: Any, X: Array, dOut: Array, kernels: list[int], strides: list[int], paddings: list[int]) -> Array:
-    counts = _sequence_counts(X.shape[2:], kernels, strides, paddings)
-    d = dOut.reshape(len(X), *counts, X.shape[1], *kernels)
+def _(
+    xp: Any,
+    X: Array,
+    Y: Array | None,
+    dOut: Array,
+    kernels: list[int],
+    strides: list[int],
+    paddings: list[int],
+    out_stride: list[int],
+) -> Any:
+    if Y is None or len(X) == 1:
+        counts = _sequence_counts(X.shape[2:], kernels, strides, paddings)
+        return _rows_gradient(xp, dOut, X.shape, counts, kernels, strides, paddings)
+    parts, start = [], 0
+    for size in _real_sizes(Y, out_stride):
+        counts = _sequence_counts(size, kernels, strides, paddings)
+        stop = start + counts[0] * counts[1]
+        one = (1, *X.shape[1:])
+        parts.append(_rows_gradient(xp, dOut[start:stop], one, counts, kernels, strides, paddings))
+        start = stop
+    return xp.concatenate(parts)
+
+
+def _rows_gradient(
+    xp: Any,
+    d: Array,
+    shape: Sequence[int],
+    counts: Sequence[int],
+    kernels: Sequence[int],
+    strides: Sequence[int],
+    paddings: Sequence[int],
+) -> Array:
+    """The gradient of images of that shape from that of the rows of their windows."""
+    d = d.reshape(shape[0], *counts, shape[1], *kernels)
     size = [s * (n - 1) + k for s, n, k in zip(strides, counts, kernels, strict=True)]
-    out = xp.zeros((*X.shape[:2], *size), X.dtype)
+    out = xp.zeros((*shape[:2], *size), d.dtype)
     for (i, j), window in window_positions(kernels, strides, (1, 1), counts):
         out[(slice(None), slice(None), *window)] += d[..., i, j].transpose(0, 3, 1, 2)
     # elements after the last window have no gradient
-    return _with_border(xp, out[:, :, paddings[0] :, paddings[1] :], X.shape[2:], 0, 0)
+    return _with_border(xp, out[:, :, paddings[0] :, paddings[1] :], shape[2:], 0, 0)

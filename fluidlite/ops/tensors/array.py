@@ -424,9 +424,11 @@ def _merge(
     if given is None:
         raise EnforceNotMet("op 'merge_lod_tensor': neither InTrue nor InFalse was computed")
     mask = host(Mask).reshape(-1).astype(bool)
+    # the mask is for rows, where it is not as long as there are sequences
+    are_sequences = len(X_lod) > level and len(X_lod[level]) == len(mask) + 1
     parts = []
     for side, array, lod in ((False, InFalse, InFalse_lod), (True, InTrue, InTrue_lod)):
-        if not lod and len(X_lod) > level:  # gradients of the parts of X fall into sequences as those do
+        if not lod and are_sequences:  # gradients of the parts of X fall into sequences as those do
             lod = row_ranges(X_lod, level, [(int(i), int(i) + 1) for i in np.flatnonzero(mask == side)])[1]
         parts.append(LoDTensor(given[:0] if array is None else array, lod))
     values, lod = gathered(

@@ -7,7 +7,7 @@ from typing import Any
 
 from fluidlite.base.dtypes import Array
 from fluidlite.base.errors import ShapeError
-from fluidlite.base.registry import INTS, Lod, Op, Spec, WithLod, get
+from fluidlite.base.registry import INTS, Lod, Op, Spec, get, handed_on
 from fluidlite.ops.gradients import emits_once_more
 from fluidlite.ops.kernels.numbers import given_ints
 from fluidlite.ops.tensors.shaping import same_rows
@@ -42,7 +42,7 @@ def _(
     expand_times: list[int],
 ) -> Any:
     out = xp.tile(X, given_ints(ExpandTimes, expand_times_tensor, expand_times))
-    return WithLod(out, X_lod) if X_lod and same_rows(X.shape, out.shape) else out
+    return handed_on(out, X_lod if same_rows(X.shape, out.shape) else ())
 
 
 def untiled(xp: Any, d: Array, shape: Shape, times: Sequence[int]) -> Array:

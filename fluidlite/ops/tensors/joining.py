@@ -9,7 +9,7 @@ import numpy as np
 
 from fluidlite.base.dtypes import Array
 from fluidlite.base.errors import ShapeError
-from fluidlite.base.registry import INTS, AttrType, GradContext, Lod, Op, Spec, WithLod, get, required
+from fluidlite.base.registry import INTS, AttrType, GradContext, Lod, Op, Spec, get, handed_on, required
 from fluidlite.ops.gradients import emits_once_more
 from fluidlite.ops.kernels.numbers import check_axes, first_ints, ints
 from fluidlite.values.tensor import lengths_of, offsets_of
@@ -50,7 +50,7 @@ def _(xp: Any, X: list[Array], X_lod: list[Lod], AxisTensor: Array | None, axis:
         shapes = ", ".join(f"X{list(x.shape)}" for x in X)
         raise ShapeError(f"op 'concat': {shapes} differ outside axis {axis}") from None
     same_depth = X_lod[0] and all(len(lod) == len(X_lod[0]) for lod in X_lod)
-    return WithLod(out, _joined(X_lod)) if same_depth and axis % X[0].ndim == 0 else out
+    return handed_on(out, _joined(X_lod) if same_depth and axis % X[0].ndim == 0 else ())
 
 
 def _joined(lods: Sequence[Lod]) -> Lod:
@@ -124,7 +124,7 @@ def _(
     axis = axis if AxisTensor is None else ints(AxisTensor)[0]
     sizes = _sections(X.shape[axis], num, first_ints(SectionsTensorList) or sections)
     parts = [xp.ascontiguousarray(part) for part in xp.split(X, np.cumsum(sizes)[:-1].tolist(), axis=axis)]
-    return ([WithLod(part, X_lod) for part in parts] if X_lod and axis % X.ndim else parts,)
+    return ([handed_on(part, X_lod if axis % X.ndim else ()) for part in parts],)
 
 
 @split.grad_rule("X")

@@ -10,7 +10,7 @@ import numpy as np
 
 from fluidlite.base.dtypes import Array
 from fluidlite.base.errors import ShapeError
-from fluidlite.base.registry import INTS, OF_2X_ATTR, AttrType, Lod, Op, Spec, WithLod, get, later, required
+from fluidlite.base.registry import INTS, OF_2X_ATTR, AttrType, Lod, Op, Spec, get, handed_on, later, required
 from fluidlite.ops.gradients import emits_once_more
 from fluidlite.ops.kernels.numbers import check_axes, first_ints, ints, named_dims, unknown_sizes
 from fluidlite.ops.signatures import takes
@@ -59,7 +59,7 @@ def _declare_reshape(
     @takes(["xp", "X", "X_lod", *names])
     def _(xp: Any, X: Array, X_lod: Lod, **given: Any) -> Any:
         shape = rule(X.shape, **given)
-        out = WithLod(X.reshape(shape), X_lod) if X_lod and same_rows(X.shape, shape) else X.reshape(shape)
+        out = handed_on(X.reshape(shape), X_lod if same_rows(X.shape, shape) else ())
         return (out, remembered(xp, X)) if second else out
 
     if second:

@@ -304,6 +304,7 @@ CASES: list[Case] = [
         "im2sequence",
         {"X": values(2, 2, 4, 5), "Y": np.array([[8, 6], [5, 10]], "float32")},
         real_sizes,
+        grad=["X"],
         name="real sizes",
         attrs={"kernels": [2, 2], "out_stride": [2, 2]},
         lods={"Out": [[6, 8]]},

@@ -1,0 +1,80 @@
+"""Levels of detail of what a branch leaves, and of masks that have one themselves."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import fluidlite as fluid
+
+layers = fluid.layers
+PLACE = fluid.CPUPlace()
+ROWS = np.arange(5, dtype="float32").reshape(5, 1)
+
+
+def runs(fetched: list[Any], feed: dict[str, Any], naive: bool) -> list[fluid.LoDTensor]:
+    exe = fluid.Executor(PLACE)
+    exe.naive = naive
+    exe.run(fluid.default_startup_program())
+    return list(exe.run(feed=feed, fetch_list=fetched, return_numpy=False))
+
+
+def is_small(x: Any) -> Any:
+    return layers.less_than(layers.reduce_sum(x), layers.fill_constant([1], "float32", 1.0))
+
+
+BRANCHES: dict[str, Callable[[Any, Any], Any]] = {
+    "cond": lambda x, z: layers.cond(is_small(x), lambda: z, lambda: layers.tanh(x)),
+    "case": lambda x, z: layers.case([(is_small(x), lambda: z)], default=lambda: layers.tanh(x)),
+    "switch_case": lambda x, z: layers.switch_case(
+        layers.fill_constant([1], "int32", 1), [lambda: z, lambda: layers.tanh(x)]
+    ),
+}
+
+
+@pytest.mark.parametrize("naive", [False, True])
+@pytest.mark.parametrize("name", BRANCHES)
+def test_branches_keep_sequences(name: str, naive: bool) -> None:
+    x, z = fluid.data("x", [-1, 1], lod_level=1), fluid.data("z", [-1, 1])
+    x.stop_gradient = False
+    out = BRANCHES[name](x, z)
+    reversed_ = layers.sequence_reverse(out)
+    (d,) = fluid.gradients(layers.reduce_sum(reversed_ * reversed_), [x])
+    feed = {"x": fluid.create_lod_tensor(ROWS, [[3, 2]], PLACE), "z": ROWS}
+    found, turned, gradient = runs([out, reversed_, d], feed, naive)
+    assert found.recursive_sequence_lengths() == turned.recursive_sequence_lengths() == [[3, 2]]
+    np.testing.assert_allclose(np.array(turned), np.tanh(ROWS)[[2, 1, 0, 4, 3]], rtol=1e-6)
+    wanted = 2 * np.tanh(ROWS) * (1 - np.tanh(ROWS) ** 2)
+    np.testing.assert_allclose(np.array(gradient), wanted, rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("naive", [False, True])
+def test_branches_have_no_sequences_of_others(naive: bool) -> None:
+    x, z = fluid.data("x", [-1, 1], lod_level=1), fluid.data("z", [-1, 1])
+    out = layers.cond(is_small(x), lambda: layers.tanh(x), lambda: layers.scale(z, 2.0))
+    feed = {"x": fluid.create_lod_tensor(ROWS, [[3, 2]], PLACE), "z": ROWS}
+    (found,) = runs([out], feed, naive)
+    assert found.recursive_sequence_lengths() == []
+
+
+@pytest.mark.parametrize("naive", [False, True])
+@pytest.mark.parametrize("least", [-9.0, 2.0, 9.0])
+def test_masks_with_sequences(least: float, naive: bool) -> None:
+    x, m = fluid.data("x", [-1, 1]), fluid.data("m", [-1, 1], lod_level=1)
+    x.stop_gradient = False
+    chosen = layers.IfElse(layers.less_than(m, layers.fill_constant([1], "float32", least)))
+    with chosen.true_block():
+        chosen.output(chosen.input(x) * 2.0)
+    with chosen.false_block():
+        chosen.output(chosen.input(x) * 3.0)
+    (out,) = chosen()
+    (d,) = fluid.gradients(out, [x])
+    feed = {"x": ROWS, "m": fluid.create_lod_tensor(ROWS, [[3, 2]], PLACE)}
+    found, gradient = runs([out, d], feed, naive)
+    factor = np.where(ROWS < least, 2.0, 3.0)
+    np.testing.assert_allclose(np.array(found), ROWS * factor)
+    np.testing.assert_allclose(np.array(gradient), factor)
+    assert found.recursive_sequence_lengths() == []

@@ -91,7 +91,7 @@ def error_clip_callback(block: Block, context: dict[str, str]) -> None:
 # ---------------------------------------------------------------------- gradients of parameters
 class GradientClipBase:
     """A clip for `grad_clip=` of an optimizer; `need_clip(param)` says which parameters it is for
-    (default: all).
+    (default: all). Those with `ParamAttr(need_clip=False)` of 2.x keep their gradients in any case.
     """
 
     def __init__(self, need_clip: Callable[[Any], bool] | None = None) -> None:
@@ -118,6 +118,9 @@ class GradientClipBase:
         return clipped
 
     def _wants(self, param: Any) -> bool:
+        # only parameters say it, and lists of pairs may hold other variables
+        if isinstance(param, Parameter) and not param.need_clip:
+            return False
         return self._need_clip_func is None or bool(self._need_clip_func(param))
 
     def _static_clip(self, params_grads: ParamsGrads) -> ParamsGrads:

@@ -42,6 +42,7 @@ SCHEDULES: dict[str, Any] = {
     "restarts_alike": lambda L: L.CosineAnnealingWarmRestarts(0.5, 3, 1, 0.1),
 }
 NO_JUMPS = ("linear", "linear_down")  # 2.6.2 multiplies the last value, whatever the epoch
+JUMPS = (4, 3, None, None, 2, None, 7, 0, None, 1, 1)  # None is a step to the next epoch
 PLATEAUS: dict[str, Any] = {
     "plateau": {},
     "plateau_max": {"mode": "max"},
@@ -71,15 +72,16 @@ GRADIENTS = ([1.0, 2.0], [-1.0, 0.5], [0.3, 0.1], [0.2, -0.7])
 
 
 def schedule(L: Any, name: str) -> list[float]:
-    """The learning rates of 14 epochs, and that after a jump back to the fourth."""
+    """The learning rates of 14 epochs, and those after JUMPS."""
     made = SCHEDULES[name](L)
     rates = []
     for _ in range(14):
         rates.append(float(made()))
         made.step()
     if name not in NO_JUMPS:
-        made.step(4)
-        rates.append(float(made()))
+        for epoch in JUMPS:
+            made.step(epoch)
+            rates.append(float(made()))
     return rates
 
 

@@ -145,3 +145,27 @@ def test_penalties_have_names_of_2x() -> None:
     assert [op.type for op in ops if op.type == "sign"] == ["sign"]
     decays = {op.input("Param")[0]: op.attr("regularization_coeff") for op in ops if op.type == "momentum"}
     assert sorted(decays.values()) == [0.0, 0.25]
+
+
+CLIPS = {
+    "value": (lambda: paddle.nn.ClipGradByValue(0.1), [0.9, 0.9]),
+    "norm": (lambda: paddle.nn.ClipGradByNorm(0.1), [1 - 0.06, 1 - 0.08]),
+    "global norm": (lambda: paddle.nn.ClipGradByGlobalNorm(0.1), [1 - 0.06, 1 - 0.08]),
+}
+
+
+@pytest.mark.parametrize("kind", CLIPS)
+def test_gradients_that_need_no_clip(kind: str) -> None:
+    """They keep their size, and count for no norm; the clip's own function has a word beside the attribute."""
+    clip, clipped = CLIPS[kind]
+    x = paddle.static.data("x", [2])
+    attrs = [paddle.ParamAttr(name, paddle.nn.initializer.Constant(1.0)) for name in "ab"]
+    attrs[1].need_clip = False
+    a, b = (paddle.create_parameter([2], "float32", attr=attr) for attr in attrs)
+    paddle.optimizer.SGD(1.0, grad_clip=clip()).minimize(paddle.sum((a + b) * x))
+    exe = paddle.static.Executor()
+    exe.run(paddle.static.default_startup_program())
+    exe.run(feed={"x": np.array([3, 4], "float32")})
+    found = {name: np.array(fluid.global_scope().find_var(name).get_tensor()) for name in "ab"}
+    np.testing.assert_allclose(found["a"], clipped, rtol=1e-6)
+    np.testing.assert_array_equal(found["b"], [-2, -3])

@@ -63,7 +63,7 @@ class LRScheduler:
     def step(self, epoch: int | None = None) -> None:
         """Go on to the next epoch, or to `epoch`."""
         self.last_epoch = self.last_epoch + 1 if epoch is None else epoch
-        self.last_lr = self.get_lr()
+        self.last_lr = self.get_lr() if epoch is None else self._get_closed_form_lr()
         if self.verbose:
             self._tell()
 
@@ -73,6 +73,12 @@ class LRScheduler:
     def get_lr(self) -> float:
         """The learning rate of epoch `last_epoch`."""
         abstract(f"{type(self).__name__} does not define get_lr")
+
+    def _get_closed_form_lr(self) -> float:
+        """The learning rate of epoch `last_epoch`, whatever the one before was: `step(epoch)` asks for it,
+        which may come from any epoch.
+        """
+        return self.get_lr()
 
     # ------------------------------------------------------------------ as numbers that can be saved
     def state_keys(self) -> None:
@@ -292,7 +298,8 @@ def check_callable(lr_lambda: Callable[[int], float]) -> Callable[[int], float]:
 
 class CosineAnnealingDecay(LRScheduler):
     """Half a cosine from learning_rate to eta_min within T_max epochs, and back (Loshchilov and Hutter,
-    2017). Each step goes on from the last learning rate, one that was set by hand too.
+    2017). Each step goes on from the last learning rate, one that was set by hand too; a step to an epoch
+    that is named does not.
     """
 
     def __init__(
@@ -322,6 +329,10 @@ class CosineAnnealingDecay(LRScheduler):
             return self.last_lr + (self.base_lr - self.eta_min) * wave / 2
         now, before = (1 + math.cos(math.pi * place / half) for place in (epoch, epoch - 1))
         return now / before * (self.last_lr - self.eta_min) + self.eta_min
+
+    def _get_closed_form_lr(self) -> float:
+        wave = (1 + math.cos(math.pi * self.last_epoch / self.T_max)) / 2
+        return self.eta_min + (self.base_lr - self.eta_min) * wave
 
 
 class CosineAnnealingWarmRestarts(LRScheduler):

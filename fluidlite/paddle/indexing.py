@@ -174,7 +174,10 @@ def _read_slice(cut: _Cut, axis: int, item: slice) -> None:
     backwards = not isinstance(step, Variable) and step < 0
     first, last = (END, -1) if backwards else (0, END)
     start = first if item.start is None else item.start
-    cut.add(axis, start, last if item.stop is None else item.stop, step)
+    stop = last if item.stop is None else item.stop
+    if backwards and item.stop is not None and not isinstance(stop, Variable) and stop == -1:
+        stop = END  # the last place, from which nothing lies behind; -1 is the place before the first
+    cut.add(axis, start, stop, step)
 
 
 def _read_number(var: Variable, cut: _Cut, axis: int, item: Any) -> None:

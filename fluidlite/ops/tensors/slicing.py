@@ -7,7 +7,7 @@ from typing import Any
 
 from fluidlite.base.dtypes import Array, VarType
 from fluidlite.base.errors import ShapeError
-from fluidlite.base.registry import INTS, AttrType, Lod, Op, Spec, WithLod, get, required
+from fluidlite.base.registry import INTS, OF_2X_ATTR, AttrType, Lod, Op, Spec, WithLod, get, later, required
 from fluidlite.ops.gradients import emits_once_more
 from fluidlite.ops.kernels.numbers import given_ints
 from fluidlite.values.tensor import LoDTensor, LoDTensorArray
@@ -21,11 +21,11 @@ _RANGE = {
 }
 
 
-def bound(size: int, start: int, end: int, step: int = 1) -> slice:
+def bound(size: int, start: int, end: int, step: int = 1, of_2x: bool = False) -> slice:
     """The range of a dimension with fluid's limits: negative ones count from the end, those outside are cut.
 
-    Backwards an end of -1 is the place before the first, and steps are counted from that end: of four rows,
-    -1 to -1 by -2 are rows 2 and 0, as in 1.8.5, where NumPy has 3 and 1.
+    Backwards an end of -1 is the place before the first. 1.8.5 counts backward steps from that end: of four
+    rows, -1 to -1 by -2 are rows 2 and 0, where 2.x, as NumPy, counts from the start and has 3 and 1.
     """
     if step > 0:
         start, end = (
@@ -37,7 +37,8 @@ def bound(size: int, start: int, end: int, step: int = 1) -> slice:
     end = max(end + size, -1) if end < -1 else min(end, size - 1)
     if start <= end:
         return slice(0, 0)
-    return slice(start - (start - end - 1) % -step, None if end < 0 else end, step)
+    skipped = 0 if of_2x else (start - end - 1) % -step
+    return slice(start - skipped, None if end < 0 else end, step)
 
 
 def ranges(
@@ -46,11 +47,12 @@ def ranges(
     starts: Sequence[int],
     ends: Sequence[int],
     steps: Sequence[int] = (),
+    of_2x: bool = False,
 ) -> tuple[slice, ...]:
     """A slice for each dimension."""
     found = [slice(None)] * len(shape)
     for i, axis in enumerate(axes):
-        found[axis] = bound(shape[axis], starts[i], ends[i], steps[i] if steps else 1)
+        found[axis] = bound(shape[axis], starts[i], ends[i], steps[i] if steps else 1, of_2x)
     return tuple(found)
 
 
@@ -238,7 +240,7 @@ strided = Op(
     "strided_slice",
     "Input StartsTensor? EndsTensor? StridesTensor? StartsTensorList*? EndsTensorList*? "
     "StridesTensorList*? -> Out",
-    attrs={**_RANGE, "strides": INTS()},
+    attrs={**_RANGE, "strides": INTS(), OF_2X_ATTR: later(False)},
 )
 
 
@@ -270,14 +272,12 @@ def _(
     ends: list[int],
     strides: list[int],
     decrease_axis: list[int],
+    of_2x: bool,
 ) -> Array:
-    where = ranges(
-        Input.shape,
-        axes,
-        given_ints(StartsTensor, StartsTensorList, starts),
-        given_ints(EndsTensor, EndsTensorList, ends),
-        given_ints(StridesTensor, StridesTensorList, strides),
-    )
+    given = (StartsTensor, StartsTensorList, starts), (EndsTensor, EndsTensorList, ends)
+    starts, ends = _limits(*given, axes, decrease_axis)
+    steps = given_ints(StridesTensor, StridesTensorList, strides)
+    where = ranges(Input.shape, axes, starts, ends, steps, of_2x)
     return _squeezed(xp, Input[where], decrease_axis)
 
 
@@ -296,12 +296,11 @@ def _(
     starts: list[int],
     ends: list[int],
     strides: list[int],
+    decrease_axis: list[int],
+    of_2x: bool,
 ) -> Array:
-    where = ranges(
-        Input.shape,
-        axes,
-        given_ints(StartsTensor, StartsTensorList, starts),
-        given_ints(EndsTensor, EndsTensorList, ends),
-        given_ints(StridesTensor, StridesTensorList, strides),
-    )
+    given = (StartsTensor, StartsTensorList, starts), (EndsTensor, EndsTensorList, ends)
+    starts, ends = _limits(*given, axes, decrease_axis)
+    steps = given_ints(StridesTensor, StridesTensorList, strides)
+    where = ranges(Input.shape, axes, starts, ends, steps, of_2x)
     return _spread(xp, Input, where, dOut)

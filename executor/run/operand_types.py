@@ -15,10 +15,12 @@ _CLASS_READERS = ("cross_entropy", "softmax_with_cross_entropy")
 
 
 def checked_slots(op: Operator) -> tuple[str, ...]:
-    """The input slots of an op of fluid whose values have to be of certain data types."""
+    """The input slots of an op whose values have to be of certain data types: in programs of 2.x of one."""
     known = op.definition
-    if known is None or op.block.program.is_of_2x:
+    if known is None:
         return ()
+    if op.block.program.is_of_2x:
+        return known.alike
     labels = ("Label",) if _reads_classes(op) else ()
     return tuple(dict.fromkeys((*known.alike, *known.floating, *labels)))
 

@@ -6,14 +6,15 @@ from collections.abc import Mapping
 from typing import Any
 
 from fluidlite import unique_name
-from fluidlite.base.dtypes import DTypeLike, VarType
+from fluidlite.base.dtypes import DTypeLike, VarType, to_vartype
 from fluidlite.base.registry import ZERO_DIM_ATTR
 from fluidlite.data_feeder import convert_dtype
 from fluidlite.ir.variable import Variable
 from fluidlite.layer_helper import LayerHelper
 from fluidlite.paddle.programs import begin
+from fluidlite.paddle.promotion import promoted
 
-__all__ = ["WHOLE", "append", "check_axis", "need_float", "need_variable"]
+__all__ = ["WHOLE", "append", "cast", "check_axis", "need_float", "need_variable"]
 
 
 def append(
@@ -32,7 +33,7 @@ def append(
     written: Mapping[str, Variable] | None = None,
 ) -> Variable:
     """Append `op_type` and return its output in `slot`: a temporary of the layer (`layer`, by default called
-    like the op), or `out`.
+    like the op), or `out`. Operands that the op takes in one dtype are cast to the one they have in common.
 
     `scalar` says that the output has the shape [], where the same op of fluid gives [1]. `extra` are further
     output slots that the op needs, with their dtypes; `written` are those that write over variables.
@@ -45,10 +46,23 @@ def append(
         outputs[other] = [helper.create_variable_for_type_inference(kind)]
     outputs |= {slot: [var] for slot, var in (written or {}).items()}
     marks = {ZERO_DIM_ATTR: [slot]} if scalar else {}
-    helper.append_op(type=op_type, inputs=dict(inputs), outputs=outputs, attrs={**(attrs or {}), **marks})
+    helper.append_op(
+        type=op_type,
+        inputs=promoted(op_type, inputs, cast),
+        outputs=outputs,
+        attrs={**(attrs or {}), **marks},
+    )
     if stop_gradient:
         result.stop_gradient = True
     return result
+
+
+def cast(x: Variable, dtype: DTypeLike) -> Variable:
+    """x in another dtype."""
+    kind = to_vartype(dtype)
+    out = append("cast", {"X": [x]}, {"in_dtype": x.dtype, "out_dtype": kind}, dtype=kind)
+    out.stop_gradient = x.stop_gradient
+    return out
 
 
 def named(key: str, var: Variable, dtype: DTypeLike) -> Variable:

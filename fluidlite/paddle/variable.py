@@ -11,12 +11,17 @@ import importlib
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
+
 from fluidlite import unique_name
-from fluidlite.base.dtypes import DTypeLike, VarType, is_integer
+from fluidlite.base.dtypes import DTypeLike, VarType
 from fluidlite.ir.variable import Parameter, Variable
 from fluidlite.layers.math_op_patch import COMPARISONS, SCALED, astype, constant, scaled, temporary
+from fluidlite.paddle.promotion import beside_number, common_dtype, divisible
 
 __all__ = ["ParameterTensor", "Tensor"]
+
+_DIVISIONS = ("__div__", "__rdiv__", "__truediv__", "__rtruediv__")
 
 
 def _block(var: Variable) -> Any:
@@ -24,16 +29,24 @@ def _block(var: Variable) -> Any:
 
 
 def _operands(self: Variable, other: Any, method: str) -> tuple[Variable, Any]:
-    """Both sides of an operator, in dtypes that go together: a fraction makes integers float32."""
-    by_fraction = isinstance(other, float) or "div" in method
-    if by_fraction and is_integer(self.dtype) and method not in ("__floordiv__", "__mod__"):
-        self = astype(self, VarType.FP32)
+    """Both sides of an operator, in dtypes that go together."""
+    divides = method in _DIVISIONS
     if isinstance(other, Variable):
-        if "div" in method and is_integer(other.dtype) and method != "__floordiv__":
-            other = astype(other, VarType.FP32)
-        if other.dtype != self.dtype:
-            other = astype(other, self.dtype)
+        kinds = [divisible(var.dtype) if divides else var.dtype for var in (self, other)]
+        common = common_dtype(*kinds)
+        return _in(self, common), _in(other, common)
+    if isinstance(other, (np.generic, np.ndarray)) and np.size(other) == 1:
+        other = other.item()
+    if isinstance(other, bool) and method in ("__sub__", "__rsub__"):
+        other = int(other)  # there is no difference of truth values
+    if isinstance(other, (int, float)):
+        dtype = beside_number(self.dtype, other)
+        self = _in(self, divisible(dtype) if divides else dtype)
     return self, other
+
+
+def _in(var: Variable, dtype: VarType) -> Variable:
+    return var if var.dtype == dtype else astype(var, dtype)
 
 
 def _operator(method: str, op_type: str) -> Callable[[Variable, Any], Variable]:

@@ -1,4 +1,4 @@
-"""`x[...]` and `paddle.strided_slice` of the 2.x door beside NumPy: every mixture of starts, ends and steps."""
+"""`x[...]` and `paddle.strided_slice` of the 2.x door beside NumPy, for all starts, ends and steps."""
 
 from __future__ import annotations
 

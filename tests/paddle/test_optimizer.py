@@ -156,7 +156,7 @@ CLIPS = {
 
 @pytest.mark.parametrize("kind", CLIPS)
 def test_gradients_that_need_no_clip(kind: str) -> None:
-    """They keep their size, and count for no norm; the clip's own function has a word beside the attribute."""
+    """They keep their size, and count for no norm."""
     clip, clipped = CLIPS[kind]
     x = paddle.static.data("x", [2])
     attrs = [paddle.ParamAttr(name, paddle.nn.initializer.Constant(1.0)) for name in "ab"]

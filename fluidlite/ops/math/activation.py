@@ -429,7 +429,9 @@ unary(
     attrs={"threshold": 6.0, "scale": 6.0, "offset": 3.0},
 )
 
-prelu = Op("prelu", "X. Alpha. -> Out", attrs={"mode": "all", "data_format": later("NCHW")})
+prelu = Op(
+    "prelu", "X. Alpha. -> Out", attrs={"mode": "all", "data_format": later("NCHW")}, alike=("X", "Alpha")
+)
 
 
 @prelu.shape

@@ -13,7 +13,7 @@ from fluidlite.base.errors import ShapeError
 from fluidlite.base.registry import Lod, Op, Spec, same_as
 
 # ---------------------------------------------------------------------- kron
-kron = Op("kron", "X Y -> Out", lod=None)
+kron = Op("kron", "X Y -> Out", lod=None, alike=("X", "Y"))
 
 
 def _same_rank(x: tuple[int, ...], y: tuple[int, ...]) -> tuple[tuple[int, ...], tuple[int, ...]]:
@@ -44,7 +44,9 @@ def _(xp: Any, X: Array, Y: Array, dOut: Array) -> tuple[Array, Array]:
 
 
 # ---------------------------------------------------------------------- cross
-cross = Op("cross", "X Y -> Out", attrs={"dim": 9})  # 9 stands for the first dimension of three
+cross = Op(
+    "cross", "X Y -> Out", attrs={"dim": 9}, alike=("X", "Y")
+)  # 9 stands for the first dimension of three
 
 
 def _cross_axis(shape: tuple[int, ...], dim: int) -> int:
@@ -81,7 +83,7 @@ def _(xp: Any, X: Array, Y: Array, dOut: Array, dim: int) -> tuple[Array, Array]
 
 
 # ---------------------------------------------------------------------- addmm
-addmm = Op("addmm", "Input. X. Y. -> Out", attrs={"Alpha": 1.0, "Beta": 1.0})
+addmm = Op("addmm", "Input. X. Y. -> Out", attrs={"Alpha": 1.0, "Beta": 1.0}, alike=("Input", "X", "Y"))
 
 
 @addmm.shape

@@ -73,7 +73,7 @@ logical_not.shape(same_as("X", VarType.BOOL))
 logical_not.kernel(function_of("invert(x)", ["X"], binary_names()))
 
 
-equal_all = Op("equal_all", "X Y -> Out", lod=None)
+equal_all = Op("equal_all", "X Y -> Out", lod=None, alike=("X", "Y"))
 
 
 @equal_all.shape
@@ -88,7 +88,7 @@ def _(xp: Any, X: Array, Y: Array) -> Array:
 
 def _bits(type: str) -> None:
     """An op of whole numbers, bit by bit, or of truth values."""
-    op = Op(type, "X Y -> Out")
+    op = Op(type, "X Y -> Out", alike=("X", "Y"))
 
     @op.shape
     def _(X: Spec, Y: Spec) -> Spec:

@@ -181,7 +181,11 @@ def _(xp: Any, Input: Array, dOut: Array, offset: int, axis1: int, axis2: int) -
 
 
 fill_diagonal_tensor = Op(
-    "fill_diagonal_tensor", "X Y -> Out", attrs={"offset": LONG(0), "dim1": 0, "dim2": 1}, lod=None
+    "fill_diagonal_tensor",
+    "X Y -> Out",
+    attrs={"offset": LONG(0), "dim1": 0, "dim2": 1},
+    lod=None,
+    alike=("X", "Y"),
 )
 
 

@@ -119,7 +119,7 @@ def _(
     return vector_norm_grad(xp, X, Out.reshape(kept), dOut.reshape(kept), porder, epsilon)
 
 
-dist = Op("dist", "X. Y. -> Out", attrs={"p": 2.0}, lod=None)
+dist = Op("dist", "X. Y. -> Out", attrs={"p": 2.0}, lod=None, alike=("X", "Y"))
 dist.shape(_one)
 
 
@@ -179,7 +179,12 @@ def _(X: Array, Y: Array, sub_result: Array, dOut: Array) -> tuple[Any, Any]:
     return d.reshape(X.shape), -(d.sum(axis=0) if len(Y) != len(X) else d).reshape(Y.shape)
 
 
-cos_sim = Op("cos_sim", "X. Y. -> Out XNorm YNorm", attrs={"@ALL_KERNELS_MUST_COMPUTE_RUNTIME_SHAPE@": True})
+cos_sim = Op(
+    "cos_sim",
+    "X. Y. -> Out XNorm YNorm",
+    attrs={"@ALL_KERNELS_MUST_COMPUTE_RUNTIME_SHAPE@": True},
+    alike=("X", "Y"),
+)
 
 
 @cos_sim.shape

@@ -159,6 +159,8 @@ def binary(
         x, y = pair(X, Y, axis)
         if type in ROUNDED and is_one_number(x) and is_one_number(y):
             return forward(xp, x.astype("float64"), y.astype("float64")).astype(X.dtype)
+        if X.dtype.kind == "b":
+            return _of_truth_values(type, forward(xp, x, y))
         if type in _DIVIDING and xp is np and X.dtype.kind in "iu" and not y.all():
             raise ValueError("integer division by zero: Y holds a 0")
         if integers_of_2x and ctx.op.attrs.get(OF_2X_ATTR) and X.dtype.kind in "iu":
@@ -174,6 +176,13 @@ def binary(
         op.grad("X Y")(_gradient(dx, dy))
         op.grad_exprs = {"X": dx, "Y": dy}
     return op
+
+
+def _of_truth_values(type: str, out: Array) -> Array:
+    """`out`; TypeError where NumPy makes numbers of truth values, which no variable of them declares."""
+    if out.dtype.kind != "b":
+        raise TypeError(f"op {type!r} has no kernel for truth values: cast X and Y to integers")
+    return out
 
 
 def _single(type: str, y: Array) -> Array:
@@ -241,7 +250,7 @@ binary(
     integers_of_2x="(x - mod(x, y)) // y",
 )
 
-minus = Op("minus", "X. Y. -> Out")
+minus = Op("minus", "X. Y. -> Out", alike=("X", "Y"))
 
 
 @minus.shape

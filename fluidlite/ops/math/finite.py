@@ -43,8 +43,8 @@ _TOLERANCES = {
     "atol": Attr(AttrType.FLOAT, 1e-8, other=AttrType.STRING),
     "equal_nan": False,
 }
-allclose = Op("allclose", "Input Other -> Out", attrs=_TOLERANCES, lod=None)
-isclose = Op("isclose", "Input Other -> Out", attrs=_TOLERANCES, lod=None)
+allclose = Op("allclose", "Input Other -> Out", attrs=_TOLERANCES, lod=None, alike=("Input", "Other"))
+isclose = Op("isclose", "Input Other -> Out", attrs=_TOLERANCES, lod=None, alike=("Input", "Other"))
 
 
 @allclose.shape

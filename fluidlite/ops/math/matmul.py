@@ -310,7 +310,7 @@ def _(
     return _reshaped(dx, X.shape), _reshaped(dy, Y.shape)
 
 
-matmul_v2 = Op("matmul_v2", "X Y -> Out", attrs={"trans_x": False, "trans_y": False})
+matmul_v2 = Op("matmul_v2", "X Y -> Out", attrs={"trans_x": False, "trans_y": False}, alike=("X", "Y"))
 
 
 def _v2_operands(X: Array, Y: Array, trans_x: bool, trans_y: bool) -> tuple[Array, Array]:
@@ -358,7 +358,7 @@ def _(context: GradContext) -> None:
         context.emit("matmul_v2_grad", slots, {"X@GRAD": context.in_grad("X")})
 
 
-bmm = Op("bmm", "X. Y. -> Out")
+bmm = Op("bmm", "X. Y. -> Out", alike=("X", "Y"))
 
 
 @bmm.shape
@@ -386,7 +386,7 @@ def _(xp: Any, X: Array, Y: Array, dOut: Array, wants: frozenset[str]) -> tuple[
     )
 
 
-mv = Op("mv", "X Vec -> Out")
+mv = Op("mv", "X Vec -> Out", alike=("X", "Vec"))
 
 
 @mv.shape
@@ -406,7 +406,7 @@ def _(X: Array, Vec: Array, dOut: Array) -> tuple[Array, Array]:
     return dOut[:, None] * Vec, X.T @ dOut
 
 
-dot = Op("dot", "X Y -> Out", attrs={OF_2X_ATTR: later(False)})
+dot = Op("dot", "X Y -> Out", attrs={OF_2X_ATTR: later(False)}, alike=("X", "Y"))
 
 
 @dot.shape
@@ -431,7 +431,7 @@ def _(X: Array, Y: Array, dOut: Array) -> tuple[Array, Array]:
     return d * Y, d * X
 
 
-bilinear = Op("bilinear_tensor_product", "X. Y. Weight. Bias.? -> Out")
+bilinear = Op("bilinear_tensor_product", "X. Y. Weight. Bias.? -> Out", alike=("X", "Y", "Weight", "Bias"))
 
 
 @bilinear.shape

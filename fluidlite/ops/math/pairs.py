@@ -7,13 +7,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from fluidlite.base.dtypes import Array, VarType
+from fluidlite.base.dtypes import Array, VarType, is_float
 from fluidlite.base.errors import ShapeError
 from fluidlite.base.registry import Op, Spec
 from fluidlite.ops.math.elementwise import broadcast, sum_back
 
 Two = Callable[[Any, Array, Array], Any]
-WHOLE = (VarType.INT32, VarType.INT64)
 
 
 def _back(xp: Any, d: Array, like: Array) -> Array:
@@ -23,7 +22,7 @@ def _back(xp: Any, d: Array, like: Array) -> Array:
 
 def _of_two(type: str, forward: Two, x_takes: Two, y_takes: Two) -> None:
     """An op `X Y -> Out`; `x_takes` and `y_takes` give the parts of the gradient that the operands take."""
-    op = Op(type, "X Y -> Out")
+    op = Op(type, "X Y -> Out", alike=("X", "Y"))
 
     @op.shape
     def _(X: Spec, Y: Spec) -> Spec:
@@ -58,19 +57,20 @@ _of_two(
     lambda xp, x, y: x == 0,
 )
 
-atan2 = Op("atan2", "X1 X2 -> Out")
+atan2 = Op("atan2", "X1 X2 -> Out", alike=("X1", "X2"))
 
 
 @atan2.shape
 def _(X1: Spec, X2: Spec) -> Spec:
     if len(X1.shape) != len(X2.shape):
         raise ShapeError(f"op 'atan2': X1{list(X1.shape)} and X2{list(X2.shape)} differ in rank")
-    return Spec(X1.shape, VarType.FP64 if X1.dtype in WHOLE else X1.dtype)
+    return Spec(X1.shape, X1.dtype if is_float(X1.dtype) else VarType.FP64)
 
 
 @atan2.kernel
 def _(xp: Any, X1: Array, X2: Array) -> Array:
-    return xp.arctan2(X1, X2)
+    # angles of whole numbers are of double precision, as in Paddle, whatever their width
+    return xp.arctan2(*(x if x.dtype.kind == "f" else x.astype("float64") for x in (X1, X2)))
 
 
 @atan2.grad("X1 X2")
@@ -79,11 +79,13 @@ def _(xp: Any, X1: Array, X2: Array, dOut: Array) -> tuple[Array, Array]:
     return dOut * X2 / square, -dOut * X1 / square
 
 
-nextafter = Op("nextafter", "x y -> out")
+nextafter = Op("nextafter", "x y -> out", alike=("x", "y"))
 
 
 @nextafter.shape
 def _(x: Spec, y: Spec) -> Spec:
+    if not is_float(x.dtype):
+        raise ShapeError(f"op 'nextafter' takes floating-point numbers, but x is of {x.dtype}")
     return x.with_shape(broadcast("nextafter", x, y, -1))
 
 
@@ -92,7 +94,7 @@ def _(xp: Any, x: Array, y: Array) -> Array:
     return xp.nextafter(x, y)
 
 
-lerp = Op("lerp", "X Y Weight -> Out")
+lerp = Op("lerp", "X Y Weight -> Out", alike=("X", "Y", "Weight"))
 
 
 @lerp.shape

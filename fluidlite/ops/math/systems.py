@@ -81,7 +81,7 @@ def _solution_shape(type: str, square: Spec, right: Spec) -> tuple[int, ...]:
     return (*lead, *right.shape[-2:])
 
 
-solve = Op("solve", "X Y -> Out", lod=None)
+solve = Op("solve", "X Y -> Out", lod=None, alike=("X", "Y"))
 
 
 @solve.shape
@@ -113,6 +113,7 @@ triangular_solve = Op(
     "X Y -> Out",
     attrs={"upper": True, "transpose": False, "unitriangular": False},
     lod=None,
+    alike=("X", "Y"),
 )
 
 
@@ -147,7 +148,7 @@ def _(
     return summed_to(d_x, X.shape), summed_to(d_y, Y.shape)
 
 
-cholesky_solve = Op("cholesky_solve", "X Y -> Out", attrs={"upper": False}, lod=None)
+cholesky_solve = Op("cholesky_solve", "X Y -> Out", attrs={"upper": False}, lod=None, alike=("X", "Y"))
 
 
 @cholesky_solve.shape
@@ -182,6 +183,7 @@ lstsq = Op(
     attrs={"rcond": 0.0, "driver": "gelsy"},
     lod=None,
     dynamic=True,
+    alike=("X", "Y"),
 )
 
 
@@ -239,7 +241,7 @@ def _(xp: Any, X: Array, dOut: Array, n: int) -> Array:
     return -base @ total @ base if n < 0 else total
 
 
-multi_dot = Op("multi_dot", "X* -> Out", lod=None)
+multi_dot = Op("multi_dot", "X* -> Out", lod=None, alike=("X",))
 
 
 @multi_dot.shape

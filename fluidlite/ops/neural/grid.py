@@ -60,6 +60,7 @@ grid_sampler = Op(
     "grid_sampler",
     "X. Grid. -> Output",
     attrs={"mode": later("bilinear"), "padding_mode": later("zeros"), "align_corners": later(True)},
+    alike=("X", "Grid"),
 )
 
 

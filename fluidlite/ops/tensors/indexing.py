@@ -145,7 +145,9 @@ def _added_nd(xp: Any, out: Array, Index: Array, rows: Array) -> Array:
     return view.reshape(out.shape)
 
 
-scatter = Op("scatter", "X Ids Updates -> Out", attrs={"overwrite": True}, lod=None)
+scatter = Op(
+    "scatter", "X Ids Updates -> Out", attrs={"overwrite": True}, lod=None, alike=("X", "Updates")
+)
 
 
 @scatter.shape
@@ -188,7 +190,7 @@ def _(xp: Any, Ids: Array, Updates: Array, dOut: Array, overwrite: bool) -> tupl
     return dX, dUpdates.reshape(Updates.shape)
 
 
-scatter_nd_add = Op("scatter_nd_add", "X Index Updates -> Out")
+scatter_nd_add = Op("scatter_nd_add", "X Index Updates -> Out", alike=("X", "Updates"))
 
 
 @scatter_nd_add.shape
@@ -261,7 +263,7 @@ def _ones_at(ids: Array, depth: int, dtype: Any) -> Array:
 _declare_one_hot("one_hot", True)
 _declare_one_hot("one_hot_v2", False)
 
-where = Op("where", "Condition X Y -> Out", lod="X")
+where = Op("where", "Condition X Y -> Out", lod="X", alike=("X", "Y"))
 
 
 @where.shape
@@ -362,7 +364,7 @@ def _(xp: Any, X: Array, Index: Array, dOut: Array) -> Array:
     return out.reshape(X.shape)
 
 
-multiplex = Op("multiplex", "X* Ids -> Out", lod=None)
+multiplex = Op("multiplex", "X* Ids -> Out", lod=None, alike=("X",))
 
 
 @multiplex.shape

@@ -42,7 +42,9 @@ def _spread_places(xp: Any, indices: list[Array], rank: int) -> tuple[Any, ...]:
     return (*places, *(slice(None),) * (rank - len(places)))
 
 
-index_put = Op("index_put", "x indices* value -> out", attrs={"accumulate": False}, lod=None)
+index_put = Op(
+    "index_put", "x indices* value -> out", attrs={"accumulate": False}, lod=None, alike=("x", "value")
+)
 index_put.shape(same_as("x"))
 
 
@@ -109,7 +111,11 @@ def _along(xp: Any, index: Array, axis: int) -> tuple[Any, ...]:
 
 
 put_along_axis = Op(
-    "put_along_axis", "Input Index Value -> Result", attrs={"Axis": 0, "Reduce": "assign"}, lod=None
+    "put_along_axis",
+    "Input Index Value -> Result",
+    attrs={"Axis": 0, "Reduce": "assign"},
+    lod=None,
+    alike=("Input", "Value"),
 )
 put_along_axis.shape(same_as("Input"))
 
@@ -149,7 +155,7 @@ def _(
     return d_input, _summed_to(d_value, Value.shape)
 
 
-index_add = Op("index_add", "X Index AddValue -> Out", attrs={"axis": 0}, lod=None)
+index_add = Op("index_add", "X Index AddValue -> Out", attrs={"axis": 0}, lod=None, alike=("X", "AddValue"))
 index_add.shape(same_as("X"))
 
 

@@ -7,7 +7,8 @@ from typing import Any
 from fluidlite.base.dtypes import VarType
 from fluidlite.ir.variable import Variable
 from fluidlite.layers.signatures import Binary, Logic, Unary
-from fluidlite.paddle.build import append, need_variable
+from fluidlite.paddle.build import append, cast, need_variable
+from fluidlite.paddle.promotion import beside_number
 from fluidlite.paddle.tensor.shapes import constant
 
 __all__ = [
@@ -56,7 +57,10 @@ def equal(x: Variable, y: Any, name: str | None = None) -> Variable:
     """True where elements are equal; y may be a number."""
     if not isinstance(y, (int, float, Variable)):
         raise TypeError(f"Type of input args must be float, bool, int or Tensor, but received type {type(y)}")
-    return _compared("equal", x, y if isinstance(y, Variable) else constant([], x.dtype, y), name)
+    if isinstance(y, Variable):
+        return _compared("equal", x, y, name)
+    dtype = beside_number(x.dtype, y)
+    return _compared("equal", x if x.dtype == dtype else cast(x, dtype), constant([], dtype, y), name)
 
 
 def equal_all(x: Variable, y: Variable, name: str | None = None) -> Variable:

@@ -11,8 +11,9 @@ from fluidlite.base.dtypes import DTypeLike, VarType, to_vartype
 from fluidlite.ir.variable import Variable
 from fluidlite.layer_helper import LayerHelper
 from fluidlite.layers.signatures import Binary, Unary
-from fluidlite.paddle.build import WHOLE, append, need_float, need_variable
+from fluidlite.paddle.build import WHOLE, append, cast, need_float, need_variable
 from fluidlite.paddle.programs import begin
+from fluidlite.paddle.promotion import beside_number, promoted
 
 __all__ = [
     "abs",
@@ -127,12 +128,8 @@ def _part(op_type: str, x: Variable, name: str | None) -> Variable:
     return append(op_type, {"X": [x]}, dtype=_PARTS[x.dtype], name=name)
 
 
-def cast(x: Variable, dtype: DTypeLike) -> Variable:
-    """x in another dtype."""
-    kind = to_vartype(dtype)
-    out = append("cast", {"X": [x]}, {"in_dtype": x.dtype, "out_dtype": kind}, dtype=kind)
-    out.stop_gradient = x.stop_gradient
-    return out
+def _in(x: Variable, dtype: VarType) -> Variable:
+    return x if x.dtype == dtype else cast(x, dtype)
 
 
 def scale(
@@ -145,6 +142,10 @@ def scale(
 ) -> Variable:
     """x * scale + bias, or (x + bias) * scale; `scale` may be a Variable of one element."""
     begin()
+    # 2.6.2 cuts the fractions off before it multiplies
+    for number in (scale, bias):
+        if isinstance(number, float) and not number.is_integer():
+            x = _in(x, beside_number(x.dtype, number))
     inputs: dict[str, Any] = {"X": [x]}
     attrs: dict[str, Any] = {"bias": float(bias), "bias_after_scale": bias_after_scale}
     if isinstance(scale, Variable):
@@ -203,9 +204,9 @@ def elementwise(op_type: str, layer: str = "", **attrs: int) -> Binary:
         need_variable(x, "x", op_type)
         need_variable(y, "y", op_type)
         begin()
+        inputs = promoted(op_type, {"X": [x], "Y": [y]}, cast)
         helper = LayerHelper(op_type, name=name)
         out = helper.create_variable(name=helper.name, dtype=x.dtype)
-        inputs = {"X": [x], "Y": [y]}
         helper.append_op(type=op_type, inputs=inputs, outputs={"Out": [out]}, attrs=attrs)
         return out
 
@@ -233,7 +234,9 @@ mod = elementwise("elementwise_mod", "mod", axis=-1)
 def pow(x: Variable, y: Any, name: str | None = None) -> Variable:
     """x to the power of y: a number, or a Variable."""
     if isinstance(y, (int, float)):
-        return append("pow", {"X": [x]}, {"factor": float(y)}, dtype=x.dtype, name=name)
+        # a power that is whole keeps integers, as 2.6.2 has it
+        dtype = x.dtype if float(y).is_integer() else beside_number(x.dtype, y)
+        return append("pow", {"X": [_in(x, dtype)]}, {"factor": float(y)}, dtype=x.dtype, name=name)
     if not isinstance(y, Variable):
         raise TypeError(f"y must be scalar or tensor type, but received: {type(y)}")
     inputs = {"X": [x], "Y": [y]}

@@ -9,6 +9,7 @@ from fluidlite.ir.variable import Variable
 from fluidlite.layer_helper import LayerHelper
 from fluidlite.paddle.build import append
 from fluidlite.paddle.programs import begin
+from fluidlite.paddle.promotion import beside_number, promoted
 from fluidlite.paddle.tensor.creation import full_like
 from fluidlite.paddle.tensor.manipulation import slice
 from fluidlite.paddle.tensor.math import add, cast
@@ -132,19 +133,29 @@ def where(condition: Variable, x: Any = None, y: Any = None, name: str | None = 
         return nonzero(condition, as_tuple=True)
     if x is None or y is None:
         raise ValueError("either both or neither of x and y should be given")
-    x, y = (_as_variable(value, x if isinstance(x, Variable) else y) for value in (x, y))
+    x, y = _beside_numbers(x, y)
+    # before they are laid over each other, which takes them in one dtype
+    x, y = (found[0] for found in promoted("where", {"X": [x], "Y": [y]}, cast).values())
     if not condition.shape == x.shape == y.shape:
         condition, x, y = _laid_over(condition, x, y)
     inputs = {"Condition": [condition], "X": [x], "Y": [y]}
     return append("where", inputs, dtype=x.dtype, name=name)
 
 
-def _as_variable(value: Any, like: Any) -> Variable:
-    """A number as a tensor of the shape []."""
-    if isinstance(value, Variable):
-        return value
-    if isinstance(like, Variable):
-        return constant([], like.dtype, value)
+def _beside_numbers(x: Any, y: Any) -> tuple[Variable, Variable]:
+    """Both as Variables: a number as a tensor of the shape [], in a dtype that the other one is cast to."""
+    like = x if isinstance(x, Variable) else y
+    if not isinstance(like, Variable):
+        return _number(x), _number(y)
+    number = y if like is x else x
+    if isinstance(number, Variable):
+        return x, y
+    dtype = beside_number(like.dtype, number)
+    var, other = (like if like.dtype == dtype else cast(like, dtype)), constant([], dtype, number)
+    return (var, other) if like is x else (other, var)
+
+
+def _number(value: Any) -> Variable:
     return constant([], VarType.INT64 if isinstance(value, int) else VarType.FP64, value)
 
 

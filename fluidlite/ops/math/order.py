@@ -190,11 +190,7 @@ _running("cummin", lambda new, old: new <= old)
 
 # ---------------------------------------------------------------------- places and counts
 searchsorted = Op(
-    "searchsorted",
-    "SortedSequence Values -> Out",
-    attrs={"out_int32": False, "right": False},
-    lod=None,
-    alike=("SortedSequence", "Values"),
+    "searchsorted", "SortedSequence Values -> Out", attrs={"out_int32": False, "right": False}, lod=None
 )
 
 

@@ -24,6 +24,7 @@ __all__ = [
     "ints",
     "named_dims",
     "rows_and_columns",
+    "summed_to",
     "unknown_sizes",
 ]
 
@@ -101,3 +102,10 @@ def unknown_sizes(declared: Sequence[int]) -> tuple[int, ...]:
     tensor of the shape `declared` has one at least.
     """
     return (-1,) * max(math.prod(declared), 1)
+
+
+def summed_to(d: Array, shape: tuple[int, ...]) -> Array:
+    """`d` added up over the dimensions along which `shape` was broadcast."""
+    lead = d.ndim - len(shape)
+    axes = (*range(lead), *(lead + i for i, dim in enumerate(shape) if dim == 1 and d.shape[lead + i] != 1))
+    return d.sum(axis=axes, keepdims=True).reshape(shape) if axes else d

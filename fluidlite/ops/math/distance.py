@@ -10,7 +10,7 @@ import numpy as np
 from fluidlite.base.dtypes import Array
 from fluidlite.base.errors import ShapeError
 from fluidlite.base.registry import AttrType, Lod, Op, Spec, handed_on, later, required
-from fluidlite.ops.kernels.numbers import as_matrix
+from fluidlite.ops.kernels.numbers import as_matrix, summed_to
 from fluidlite.ops.kernels.sequence_rows import sum_onto
 
 
@@ -132,14 +132,7 @@ def _(xp: Any, X: Array, Y: Array, p: float) -> Any:
 def _(xp: Any, X: Array, Y: Array, Out: Array, dOut: Array, p: float) -> tuple[Any, Any]:
     difference = X - Y
     d = vector_norm_grad(xp, difference, _as_scalar(difference, Out), _as_scalar(difference, dOut), p)
-    return _summed_to(d, X.shape), -_summed_to(d, Y.shape)
-
-
-def _summed_to(x: Array, shape: tuple[int, ...]) -> Any:
-    """x summed over the dimensions along which `shape` was broadcast."""
-    lead = x.ndim - len(shape)
-    axes = (*range(lead), *(i + lead for i, dim in enumerate(shape) if dim == 1))
-    return x.sum(axis=axes).reshape(shape)
+    return summed_to(d, X.shape), -summed_to(d, Y.shape)
 
 
 # ---------------------------------------------------------------------- row by row

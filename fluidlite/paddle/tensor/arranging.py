@@ -110,7 +110,9 @@ def put_along_axis(
     include_self: bool = True,
     broadcast: bool = True,
 ) -> Variable:
-    """`arr` with `values` in the places that `indices` names along `axis`, put there, added or multiplied."""
+    """`arr` with `values` in the places that `indices` names along `axis`: the last one of a place, or with
+    `reduce` their sum, product, mean, largest or smallest, in which `include_self` counts the old one.
+    """
     need_variable(values, "values", "put_along_axis")
     if broadcast:
         wanted = _spread_shape(indices, arr, axis)

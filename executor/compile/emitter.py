@@ -45,7 +45,7 @@ from fluidlite.executor.plan.values import (
     View,
 )
 from fluidlite.executor.run.located import locate
-from fluidlite.executor.run.operand_types import check_operand_types, checked_slots
+from fluidlite.executor.run.operand_types import check_attributes, check_operand_types, checked_slots
 from fluidlite.ir.block import Block
 from fluidlite.ir.operator import Operator
 from fluidlite.ops.kernels import scalar
@@ -228,7 +228,8 @@ class Emitter:
             ) from error
 
     def check_types(self) -> None:
-        """KernelError where operands have data types that the op cannot compute with."""
+        """KernelError where operands have data types, or attributes values, that the op does not take."""
+        check_attributes(self.op)
         slots = checked_slots(self.op)
         if not slots:
             return

@@ -16,7 +16,7 @@ from fluidlite.executor.comm.ops import arguments_of, carry_out
 from fluidlite.executor.comm.transports import find_session
 from fluidlite.executor.run.half import in_single
 from fluidlite.executor.run.located import locate
-from fluidlite.executor.run.operand_types import check_operand_types, checked_slots
+from fluidlite.executor.run.operand_types import check_attributes, check_operand_types, checked_slots
 from fluidlite.executor.run.team import pieces, team_of
 from fluidlite.ir.operator import Operator
 from fluidlite.ops.kernels.compiled_steps import CompiledSteps
@@ -100,6 +100,7 @@ class Kernel:
         check_slots(op)
         self.op = op
         self.definition = definition
+        check_attributes(op)
         self._checked = checked_slots(op)  # until the first call has found the types right
         self.function: Callable[..., Any] = carry_out
         if definition.compute is not None:

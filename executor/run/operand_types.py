@@ -1,4 +1,6 @@
-"""The check that operands have the data types that kernels of 1.8.5 demand: one type, or floats."""
+"""The checks that operands have the data types that kernels of 1.8.5 demand, one type, or floats, and that
+attributes have values that the kernels know.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +11,7 @@ from fluidlite.base import registry
 from fluidlite.base.errors import KernelError
 from fluidlite.ir.operator import Operator
 
-__all__ = ["check_operand_types", "checked_slots"]
+__all__ = ["check_attributes", "check_operand_types", "checked_slots"]
 
 _CLASS_READERS = ("cross_entropy", "softmax_with_cross_entropy")
 
@@ -30,6 +32,17 @@ def _reads_classes(op: Operator) -> bool:
     if op.type == "cross_entropy2":  # has no other form
         return True
     return op.type in _CLASS_READERS and not op.value_for_kernels("soft_label")
+
+
+def check_attributes(op: Operator) -> None:
+    """KernelError where an attribute has a value that the op's kernels do not know (`Op.only`)."""
+    for name, known in op.definition.only.items() if op.definition is not None else ():
+        found = op.attrs.get(name, known)
+        if found != known:
+            raise KernelError(
+                f"op {op.type!r}: its attribute {name!r} is {found!r}, and only {known!r} is supported\n  "
+                f"{op.call_text()}\n  built at {op.where}"
+            )
 
 
 def check_operand_types(op: Operator, found: Iterable[tuple[str, str, Any]]) -> None:

@@ -215,6 +215,8 @@ class Op:
         (`KernelContext.share`): plans that call it leave those threads on.
     held_as: output slots whose arrays have another data type than the shape rule says, which declares what
         1.8.5 declares.
+    only: attributes that kernels do not read, with the values that they compute with; runs refuse others.
+    idle: attributes that change no value here, beside those that no op reads (`kept_attrs.IDLE`).
     beyond: input slots of a gradient op that 1.8.5's lacks: left out where nothing makes that gradient.
     untouched: output slots whose variables the op reads, and leaves as they are.
     frames: the output slot of an op with a sub-block that holds the frames of its runs, each with the values
@@ -245,6 +247,8 @@ class Op:
     rewinds: bool = False
     takes: Mapping[str, str] = field(default_factory=dict)
     held_as: Mapping[str, VarType] = field(default_factory=dict)
+    only: Mapping[str, Any] = field(default_factory=dict)
+    idle: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         left, _, right = self.slots.partition("->")
@@ -339,6 +343,7 @@ class Op:
                 type or self.type + "_grad",
                 f"{' '.join(needed)} -> {' '.join(outputs)}",
                 attrs={**self.attr_defs, **(attrs or {})},
+                only=self.only,
                 **flags,
             )
             grad_op.kernel(function)

@@ -147,7 +147,11 @@ def _(
 # ------------------------------------------------------------------ distribute_fpn_proposals
 _LEVELS = {"min_level": _INT, "max_level": _INT, "refer_level": _INT, "refer_scale": _INT}
 distribute_fpn_proposals = Op(
-    "distribute_fpn_proposals", "FpnRois. -> MultiFpnRois* RestoreIndex", attrs=_LEVELS, lod=None
+    "distribute_fpn_proposals",
+    "FpnRois. -> MultiFpnRois* RestoreIndex",
+    attrs=_LEVELS,
+    lod=None,
+    only={"pixel_offset": True},
 )
 
 

@@ -67,7 +67,14 @@ _BOX_ATTRS: dict[str, Any] = {
     "clip_bbox": True,
     "scale_x_y": 1.0,
 }
-yolo_box = Op("yolo_box", "X. ImgSize -> Boxes Scores", attrs=_BOX_ATTRS, lod=None)
+yolo_box = Op(
+    "yolo_box",
+    "X. ImgSize -> Boxes Scores",
+    attrs=_BOX_ATTRS,
+    lod=None,
+    only={"iou_aware": False},
+    idle=("iou_aware_factor",),
+)
 
 
 @yolo_box.shape

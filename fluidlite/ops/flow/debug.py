@@ -146,6 +146,7 @@ py_func = Op(
     lod=None,
     dynamic=True,
     attrs={"forward_callable_id": 0, "backward_callable_id": -1, "backward_skip_vars": STRINGS()},
+    idle=("backward_callable_id", "backward_skip_vars"),
 )
 
 

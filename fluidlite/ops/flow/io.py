@@ -207,7 +207,12 @@ def _(
 
 # A reader's queue is filled ahead by a thread already, so this op passes its reader on
 create_double_buffer_reader = Op(
-    "create_double_buffer_reader", "UnderlyingReader -> Out", attrs={"place": "AUTO"}, lod=None, effect=True
+    "create_double_buffer_reader",
+    "UnderlyingReader -> Out",
+    attrs={"place": "AUTO"},
+    lod=None,
+    effect=True,
+    idle=("place",),
 )
 
 
@@ -243,7 +248,9 @@ def _(ctx: Any) -> dict[str, Any]:
     return {}
 
 
-get_places = Op("get_places", "-> Out", attrs={"device_count": 0, "device_type": "AUTO"}, lod=None)
+get_places = Op(
+    "get_places", "-> Out", attrs={"device_count": 0, "device_type": "AUTO"}, lod=None, idle=("device_type",)
+)
 
 
 @get_places.shape

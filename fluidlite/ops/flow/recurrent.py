@@ -179,7 +179,7 @@ class _BackwardSteps:
         return self.xp.stack([self.xp.zeros_like(value[0]) if row is None else row for row in found])
 
 
-rnn_memory_helper = Op("rnn_memory_helper", "X -> Out", attrs={"dtype": int(VarType.FP32)})
+rnn_memory_helper = Op("rnn_memory_helper", "X -> Out", attrs={"dtype": int(VarType.FP32)}, idle=("dtype",))
 
 
 @rnn_memory_helper.shape

@@ -37,6 +37,7 @@ auc = Op(
     "Predict. Label StatPos StatNeg -> AUC StatPosOut StatNegOut",
     attrs={"curve": "ROC", "num_thresholds": 2**13 - 1, "slide_steps": 1},
     lod=None,
+    idle=("curve",),
 )
 
 

@@ -192,6 +192,7 @@ nce = Op(
     },
     random=True,
     lod=None,
+    idle=("is_test",),
 )
 
 
@@ -359,6 +360,7 @@ sample_logits = Op(
     },
     random=True,
     lod=None,
+    only={"uniq": True},
 )
 
 

@@ -129,7 +129,7 @@ def _eigen_shapes(type: str, X: Spec) -> tuple[Spec, Spec]:
 
 
 eigh = Op("eigh", _EIGEN, attrs={"UPLO": "L"}, lod=None)
-eigvalsh = Op("eigvalsh", _EIGEN, attrs={"UPLO": "L", "is_test": False}, lod=None)
+eigvalsh = Op("eigvalsh", _EIGEN, attrs={"UPLO": "L", "is_test": False}, lod=None, idle=("is_test",))
 
 
 @eigh.shape
@@ -166,7 +166,7 @@ def _(xp: Any, Eigenvectors: Array, dEigenvalues: Array) -> Array:
 
 
 # ---------------------------------------------------------------------- LU
-lu = Op("lu", "X -> Out Pivots Infos", attrs={"pivots": True}, lod=None)
+lu = Op("lu", "X -> Out Pivots Infos", attrs={"pivots": True}, lod=None, only={"pivots": True})
 
 
 @lu.shape
@@ -226,7 +226,11 @@ def _(xp: Any, X: Array, Out: Array, Pivots: Array, dOut: Array) -> Array:
 
 
 lu_unpack = Op(
-    "lu_unpack", "X Pivots -> Pmat L U", attrs={"unpack_ludata": True, "unpack_pivots": True}, lod=None
+    "lu_unpack",
+    "X Pivots -> Pmat L U",
+    attrs={"unpack_ludata": True, "unpack_pivots": True},
+    lod=None,
+    idle=("unpack_ludata", "unpack_pivots"),
 )
 
 

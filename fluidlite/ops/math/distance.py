@@ -257,6 +257,7 @@ center_loss = Op(
     "X. Label Centers. CenterUpdateRate. -> CentersOut SampleCenterDiff Loss",
     attrs={"cluster_num": required(AttrType.INT), "need_update": required(AttrType.BOOLEAN)},
     lod=None,
+    idle=("cluster_num",),
 )
 
 

@@ -71,7 +71,11 @@ def _(xp: Any, X: Array, bit_length: int) -> tuple[Array, Array]:
 
 
 fake_channel_wise_quantize_abs_max = Op(
-    "fake_channel_wise_quantize_abs_max", "X. -> Out OutScale", attrs={"bit_length": 8}
+    "fake_channel_wise_quantize_abs_max",
+    "X. -> Out OutScale",
+    attrs={"bit_length": 8},
+    only={"quant_axis": 0},
+    idle=("is_test",),
 )
 
 
@@ -207,7 +211,10 @@ def _(X: Array, Scale: Array, max_range: float) -> Array:
 
 
 fake_channel_wise_dequantize_max_abs = Op(
-    "fake_channel_wise_dequantize_max_abs", "X. Scales.* -> Out", attrs={"quant_bits": INTS([8])}
+    "fake_channel_wise_dequantize_max_abs",
+    "X. Scales.* -> Out",
+    attrs={"quant_bits": INTS([8])},
+    only={"quant_axis": 0, "x_num_col_dims": 1},
 )
 
 
@@ -290,7 +297,10 @@ def _saturated(xp: Any, values: Array, dtype: str) -> Array:
 
 
 quantize = Op(
-    "quantize", "Input. -> Output", attrs={"is_negative_input": False, "Scale": 1.0, "output_format": "NHWC"}
+    "quantize",
+    "Input. -> Output",
+    attrs={"is_negative_input": False, "Scale": 1.0, "output_format": "NHWC"},
+    only={"Shift": 0.0, "bfloat16": False},
 )
 
 
@@ -304,7 +314,7 @@ def _(xp: Any, Input: Array, is_negative_input: bool, Scale: float) -> Array:
     return _saturated(xp, Input * Input.dtype.type(Scale), "int8" if is_negative_input else "uint8")
 
 
-dequantize = Op("dequantize", "Input -> Output", attrs={"Scale": 1.0})
+dequantize = Op("dequantize", "Input -> Output", attrs={"Scale": 1.0}, only={"Shift": 0.0})
 dequantize.shape(same_as("Input", VarType.FP32))
 
 
@@ -313,7 +323,12 @@ def _(Input: Array, Scale: float) -> Array:
     return Input.astype("float32") * (1 / Scale)
 
 
-requantize = Op("requantize", "Input -> Output", attrs={"Scale_in": 1.0, "Scale_out": 1.0})
+requantize = Op(
+    "requantize",
+    "Input -> Output",
+    attrs={"Scale_in": 1.0, "Scale_out": 1.0},
+    only={"Shift_in": 0.0, "Shift_out": 0.0},
+)
 requantize.shape(same_as("Input"))
 
 

@@ -138,7 +138,14 @@ class Conv:
 def _declare(type: str, dims: int, slots: str, data_format: str) -> None:
     """The op `type` with its gradient and the gradient of that."""
     attrs_of = conv_attrs(dims, data_format)
-    op = Op(type, slots, attrs={**attrs_of, "is_test": False}, alike=("Input", "Filter"), blas_threads=True)
+    op = Op(
+        type,
+        slots,
+        attrs={**attrs_of, "is_test": False},
+        alike=("Input", "Filter"),
+        blas_threads=True,
+        idle=("is_test",),
+    )
 
     @op.shape
     @with_attrs(attrs_of)

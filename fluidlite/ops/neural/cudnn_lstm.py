@@ -45,6 +45,7 @@ cudnn_lstm = Op(
         "is_test": False,
         "seed": -1,
     },
+    idle=("input_size", "max_len"),
 )
 
 

@@ -96,7 +96,13 @@ def table_gradient(
     return out
 
 
-lookup_table = Op("lookup_table", "W Ids -> Out", attrs={**_ATTRS, "grad_inplace": False}, lod="Ids")
+lookup_table = Op(
+    "lookup_table",
+    "W Ids -> Out",
+    attrs={**_ATTRS, "grad_inplace": False},
+    lod="Ids",
+    idle=("is_test", "entry", "entry_config", "slot", "table_class"),
+)
 lookup_table_v2 = Op("lookup_table_v2", "W Ids -> Out", attrs=_ATTRS, lod="Ids")
 
 

@@ -130,7 +130,7 @@ def _(X: Array, Y: Array, scalar: float) -> dict[str, Array]:
     }
 
 
-equal_reduce = Op("equal_reduce", "X Y -> Out", attrs={"axis": -1}, lod=None)
+equal_reduce = Op("equal_reduce", "X Y -> Out", attrs={"axis": -1}, lod=None, idle=("axis",))
 
 
 @equal_reduce.shape
@@ -359,6 +359,7 @@ seqconv = Op(
     "fusion_seqconv_eltadd_relu",
     "X. Filter. Bias. -> Out ColMat?",
     attrs={"contextLength": required(AttrType.INT), "contextStart": 0, "contextStride": 1},
+    only={"contextStride": 1},
 )
 
 
@@ -424,9 +425,14 @@ def _(
 
 
 _POOLED = {"pooltype": "SUM", "axis": 1}
-seqpool = Op("fusion_seqpool_concat", "X.* -> Out", attrs=_POOLED, lod=None, dynamic=True)
+seqpool = Op("fusion_seqpool_concat", "X.* -> Out", attrs=_POOLED, lod=None, dynamic=True, only={"axis": 1})
 seqpool_cvm = Op(
-    "fusion_seqpool_cvm_concat", "X.* CVM -> Out", attrs={**_POOLED, "use_cvm": True}, lod=None, dynamic=True
+    "fusion_seqpool_cvm_concat",
+    "X.* CVM -> Out",
+    attrs={**_POOLED, "use_cvm": True},
+    lod=None,
+    dynamic=True,
+    only={"axis": 1},
 )
 
 

@@ -76,7 +76,12 @@ def _gate_bias(cell: LstmCell, Bias: Array) -> Array:
 
 
 # ---------------------------------------------------------------------- lstm
-lstm = Op("lstm", "Input. H0? C0? Weight. Bias. -> Hidden Cell BatchGate? BatchCellPreAct?", attrs=_ATTRS)
+lstm = Op(
+    "lstm",
+    "Input. H0? C0? Weight. Bias. -> Hidden Cell BatchGate? BatchCellPreAct?",
+    attrs=_ATTRS,
+    idle=("is_test",),
+)
 
 
 @lstm.shape

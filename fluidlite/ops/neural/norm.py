@@ -215,6 +215,7 @@ data_norm = Op(
         "data_layout": "NCHW",
         "sync_stats": False,
     },
+    idle=("summary_decay_rate", "sync_stats"),
 )
 _SHOWN = 1e-7  # a slot whose first element is smaller was not shown
 
@@ -335,6 +336,7 @@ lrn = Op(
     "lrn",
     "X. -> Out MidOut",
     attrs={"n": 5, "k": 2.0, "alpha": 1e-4, "beta": 0.75, "data_format": "AnyLayout", "is_test": False},
+    idle=("is_test",),
 )
 
 
@@ -390,7 +392,9 @@ def _(
 
 
 # ------------------------------------------------------------------ norm
-norm = Op("norm", "X. -> Out Norm", attrs={"axis": required(AttrType.INT), "epsilon": 1e-10})
+norm = Op(
+    "norm", "X. -> Out Norm", attrs={"axis": required(AttrType.INT), "epsilon": 1e-10}, idle=("is_test",)
+)
 
 
 @norm.shape

@@ -118,7 +118,9 @@ def pooling_of(spatial: Sequence[int], attrs: Mapping[str, Any], dtype: Any) -> 
 def _declare_pool(type: str, dims: int, data_format: str) -> None:
     attrs_of = pool_attrs(dims, data_format)
     # Paddle's pool3d has no is_test
-    op = Op(type, "X. -> Out", attrs=attrs_of if dims == 3 else {**attrs_of, "is_test": False})
+    op = Op(
+        type, "X. -> Out", attrs=attrs_of if dims == 3 else {**attrs_of, "is_test": False}, idle=("is_test",)
+    )
 
     @op.shape
     @with_attrs(attrs_of)
@@ -275,7 +277,8 @@ def _declare_unpool(type: str, dims: int, layout: str, attrs: dict[str, Any]) ->
     """An op that puts elements back where a pool found them, among zeros."""
     of_2x = {"output_size": later(INTS()), "data_format": later(layout)}
     windows = {"ksize": _INTS, "strides": [1] * dims, "paddings": [0] * dims}
-    op = Op(type, "X. Indices -> Out", attrs={**windows, **attrs, **of_2x})
+    only = {"unpooling_type": "max", "data_format": layout}
+    op = Op(type, "X. Indices -> Out", attrs={**windows, **attrs, **of_2x}, only=only)
 
     @op.shape
     def _(

@@ -48,6 +48,7 @@ rnn = Op(
         "is_test": False,
         "seed": 0,
     },
+    idle=("input_size",),
 )
 
 

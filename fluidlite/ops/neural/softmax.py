@@ -36,6 +36,7 @@ softmax = Op(
     "softmax",
     "X. -> Out",
     attrs={"axis": -1, "data_format": "AnyLayout", "use_cudnn": False, "use_mkldnn": False, "is_test": False},
+    idle=("data_format", "is_test"),
 )
 
 

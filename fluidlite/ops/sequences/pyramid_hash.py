@@ -28,7 +28,11 @@ _ATTRS = {
     "distribute_update_vars": "",
 }
 pyramid_hash = Op(
-    "pyramid_hash", "X W WhiteList BlackList -> Out DropPos X_Temp_Out", attrs=_ATTRS, random=True
+    "pyramid_hash",
+    "X W WhiteList BlackList -> Out DropPos X_Temp_Out",
+    attrs=_ATTRS,
+    random=True,
+    idle=("distribute_update_vars",),
 )
 pyramid_hash_grad = Op(
     "pyramid_hash_grad",

@@ -29,6 +29,7 @@ sequence_pool = Op(
     attrs={"is_test": False, "pooltype": "AVERAGE", "pad_value": 0.0},
     lod=None,
     dynamic=True,
+    idle=("is_test",),
 )
 
 
@@ -183,7 +184,12 @@ def _(xp: Any, X: Array, X_lod: Lod, MaxIndex: Array | None, dOut: Array, poolty
 
 
 # ---------------------------------------------------------------------- softmax
-sequence_softmax = Op("sequence_softmax", "X. -> Out", attrs={"use_cudnn": False, "data_format": "AnyLayout"})
+sequence_softmax = Op(
+    "sequence_softmax",
+    "X. -> Out",
+    attrs={"use_cudnn": False, "data_format": "AnyLayout"},
+    idle=("data_format",),
+)
 
 
 @sequence_softmax.shape

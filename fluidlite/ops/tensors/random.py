@@ -199,6 +199,8 @@ uniform_like = Op(
     random=True,
     lod=None,
     attrs={"min": -1.0, "max": 1.0, **_LIKE, **_DIAGONAL},
+    only={"diag_num": 0},
+    idle=("diag_step", "diag_val"),
 )
 uniform_like.shape(_like_spec)
 

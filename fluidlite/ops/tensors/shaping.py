@@ -249,6 +249,7 @@ def _declare_transpose(op_type: str, second: bool) -> None:
         "X -> Out XShape?" if second else "X. -> Out",
         attrs={"axis": required(AttrType.INTS), "data_format": "AnyLayout", "use_quantizer": False},
         lod=None,
+        idle=("data_format",),
     )
 
     @op.shape

@@ -206,7 +206,9 @@ def _(x: Spec, nranks: int) -> Spec:
 
 # ---------- waiting for a stream, here in the order of the program
 c_sync_calc_stream = Op("c_sync_calc_stream", "X -> Out", effect=True)
-c_sync_comm_stream = Op("c_sync_comm_stream", "X* -> Out*", attrs={"ring_id": 0}, effect=True)
+c_sync_comm_stream = Op(
+    "c_sync_comm_stream", "X* -> Out*", attrs={"ring_id": 0}, effect=True, idle=("ring_id",)
+)
 
 
 @c_sync_calc_stream.shape
@@ -230,7 +232,7 @@ def _(X: list[Any]) -> list[Any]:
 
 
 for _type in ("c_wait_comm", "c_wait_compute"):
-    _waiting = Op(_type, "X* -> Out*", attrs={"ring_id": 0}, effect=True)
+    _waiting = Op(_type, "X* -> Out*", attrs={"ring_id": 0}, effect=True, idle=("ring_id",))
     _waiting.shape(lambda X: X)
     _waiting.kernel(lambda X: X)
 
@@ -255,6 +257,15 @@ coalesce_tensor = Op(
     "Input* -> Output* FusedOutput",
     lod=None,
     attrs={"dtype": _INT, "copy_data": False, "set_constant": False, "constant": 0.0, "check_name": False},
+    idle=(
+        "align_size",
+        "check_name",
+        "concated_ranks",
+        "concated_shapes",
+        "persist_output",
+        "use_align",
+        "user_defined_size_of_dtype",
+    ),
 )
 
 

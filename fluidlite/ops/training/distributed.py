@@ -265,6 +265,7 @@ lookup_sparse_table = Op(
     lod="Ids",
     dynamic=True,
     attrs={"padding_idx": LONG(-1), "auto_grown_table": True, "is_test": False},
+    idle=("auto_grown_table",),
 )
 
 

@@ -17,7 +17,7 @@ _PART = {"ring_id": 0, "use_calc_stream": True, "use_model_parallel": True}
 _PLACE = {"rank": 0, "nranks": 1}
 
 # ---------------------------------------------------------------------- in front of and behind shared weights
-c_identity = Op("c_identity", "X -> Out", attrs=_PART)
+c_identity = Op("c_identity", "X -> Out", attrs=_PART, idle=("ring_id", "use_model_parallel"))
 c_identity.shape(same_as("X"))
 
 
@@ -47,7 +47,12 @@ def _(context: GradContext) -> None:
 
 # ---------------------------------------------------------------------- columns
 c_concat = Op("c_concat", "X -> Out", attrs={**_PLACE, **_PART}, communicates=True)
-c_split = Op("c_split", "X -> Out", attrs={**_PLACE, **_PART, "use_calc_stream": False})
+c_split = Op(
+    "c_split",
+    "X -> Out",
+    attrs={**_PLACE, **_PART, "use_calc_stream": False},
+    idle=("ring_id", "use_model_parallel"),
+)
 
 
 @c_concat.shape
@@ -85,7 +90,12 @@ def _(context: GradContext) -> None:
 
 
 # ---------------------------------------------------------------------- a part of a vocabulary
-c_embedding = Op("c_embedding", "W Ids -> Out", attrs={"start_index": LONG(0), "vocab_size": later(LONG(-1))})
+c_embedding = Op(
+    "c_embedding",
+    "W Ids -> Out",
+    attrs={"start_index": LONG(0), "vocab_size": later(LONG(-1))},
+    idle=("vocab_size",),
+)
 
 
 @c_embedding.shape

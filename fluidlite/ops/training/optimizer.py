@@ -183,7 +183,8 @@ def update(
     **variants: tuple[Assignment, ...],
 ) -> Op:
     """Declare an update op by its steps; see the module's docstring, and `UpdateRule` for the rest."""
-    op = Op(type, slots, attrs=attrs or {}, lod=None, later=(SKIP,))
+    only = {"rescale_grad": 1.0} if "Velocity" in slots else {}
+    op = Op(type, slots, attrs=attrs or {}, lod=None, later=(SKIP,), only=only)
     same_targets(op)
     entry = UPDATES[type] = UpdateRule(op, steps, variants, rows, aliased, of_2x, special)
 

@@ -22,6 +22,7 @@ lars = Op(
     "Param. Grad. Velocity. LearningRate. -> ParamOut VelocityOut",
     lod=None,
     attrs={"mu": required(AttrType.FLOAT), "lars_coeff": 0.001, "lars_weight_decay": 0.0005},
+    only={"rescale_grad": 1.0, "epsilon": 0.0},
 )
 same_targets(lars)
 
@@ -125,6 +126,8 @@ dgc_momentum = Op(
     "current_step nranks Param Grad Velocity LearningRate -> Grad_out ParamOut VelocityOut",
     lod=None,
     attrs={"mu": required(AttrType.FLOAT), "use_nesterov": False, "rampup_begin_step": -1.0},
+    only={"rescale_grad": 1.0, "regularization_method": ""},
+    idle=("regularization_coeff",),
 )
 
 

@@ -1,4 +1,4 @@
-"""Attributes of ops, fluid's and 2.6.2's: each one is read, is known to have no effect, or is refused by name."""
+"""Attributes of ops, fluid's and 2.6.2's: each is read, is known to have no effect, or is refused by name."""
 
 from __future__ import annotations
 

@@ -62,6 +62,7 @@ from fluidlite.base.attr_types import (
 from fluidlite.base.contexts import GradContext, KernelContext
 from fluidlite.base.dtypes import VarType
 from fluidlite.base.errors import ShapeError, UnknownOpError, did_you_mean
+from fluidlite.base.open_sizes import closed, opened
 from fluidlite.base.refused_ops import why_refused
 
 __all__ = [
@@ -408,6 +409,7 @@ class Op:
                 for name, value in found.items()
                 if value is not None
             }
+            specs = {name: [_with_known_sizes(spec) for spec in values] for name, values in specs.items()}
         if self.sparse in specs and attrs.get("is_sparse"):
             # the declared shape stays that of the dense table
             specs[self.sparse] = [spec._replace(kind=VarType.SELECTED_ROWS) for spec in specs[self.sparse]]
@@ -433,6 +435,7 @@ class Op:
                 specs = inputs.get(key) or []
                 if not specs and not slot.optional:
                     raise ShapeError(f"op {self.type!r}: input slot {key} is empty")
+                specs = [_with_open_sizes(spec) for spec in specs]
                 first = specs[0] if specs else None
                 arguments[parameter] = specs if slot.many else first
             elif kind == "attr":
@@ -462,6 +465,14 @@ class Op:
         if isinstance(returned, tuple) and not isinstance(returned, (Spec, WithLod)):
             return dict(zip(self.outputs, returned, strict=False))
         return {next(iter(self.outputs)): returned} if self.outputs else {}
+
+
+def _with_open_sizes(spec: Any) -> Any:
+    return spec if spec is None or -1 not in spec.shape else spec._replace(shape=opened(spec.shape))
+
+
+def _with_known_sizes(spec: Any) -> Any:
+    return spec if spec is None or -1 not in spec.shape else spec._replace(shape=closed(spec.shape))
 
 
 def _default_grad_rule(context: Any) -> None:

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple, TypeAlias
 
 from fluidlite.base.dtypes import Array
 from fluidlite.base.errors import ShapeError
+from fluidlite.base.open_sizes import fits
 from fluidlite.base.registry import Op, Spec
 from fluidlite.ops.kernels.sampled_rows import RowSampler, bilinear_corners, image_of_pixels, pixels_of
 from fluidlite.ops.signatures import with_attrs
@@ -45,7 +46,7 @@ def _check(type: str, Input: Spec, Offset: Spec, Mask: Spec | None, Filter: Spec
     for slot, spec in (("Input", Input), ("Offset", Offset), ("Filter", Filter), ("Mask", Mask)):
         if spec is not None and len(spec.shape) != 4:
             raise ShapeError(f"op {type!r}: {slot} must have 4 dimensions, but has shape {list(spec.shape)}")
-    if Input.shape[1] not in (-1, Filter.shape[1] * attrs["groups"]):
+    if not fits(Input.shape[1], Filter.shape[1] * attrs["groups"]):
         raise ShapeError(
             f"op {type!r}: Input has {Input.shape[1]} channels but Filter takes {Filter.shape[1]} x "
             f"{attrs['groups']} groups (Input{list(Input.shape)}, Filter{list(Filter.shape)})"

@@ -147,7 +147,7 @@ increment = Op("increment", "X -> Out", attrs={"step": 1.0}, rewinds=True)
 @increment.shape
 def _(X: Spec) -> Spec:
     # a dimension that is not known counts as -1 in 1.8.5, so that [-1, 1] is refused, and [-1, -1] is not
-    if math.prod(X.shape) != 1:
+    if math.prod(map(int, X.shape)) != 1:
         raise ShapeError(f"op 'increment': X counts with one number, but has shape {list(X.shape)}")
     return Spec(X.shape, X.dtype)
 

@@ -7,6 +7,7 @@ from typing import Any, TypeAlias
 
 from fluidlite.base.dtypes import Array
 from fluidlite.base.errors import ShapeError
+from fluidlite.base.open_sizes import fits
 from fluidlite.base.registry import OF_2X_ATTR, GradContext, KernelContext, Op, Spec, get, later
 from fluidlite.ops.gradients import emits_once_more
 from fluidlite.ops.kernels.products import shared_product
@@ -241,11 +242,13 @@ def _(X: Spec, Y: Spec, transpose_X: bool, transpose_Y: bool, head_number: int) 
 
 def _width_of_heads(x: Shape, y: Shape, heads: int) -> int:
     """The columns of a product by heads: each head's stand side by side."""
-    if x[-1] % heads or y[-2] not in (x[-1], x[-1] // heads) or (y[-2] != x[-1] and y[-1] % heads):
+    if x[-1] % heads or not fits(y[-2], x[-1], x[-1] // heads) or (y[-2] != x[-1] and y[-1] % heads):
         raise ShapeError(
             f"op 'matmul': {heads} heads must divide the {x[-1]} columns of X, and Y have the rows of all "
             f"heads or of one (X{list(x)} x Y{list(y)})"
         )
+    if min(y[-2], x[-1]) < 0:
+        return -1
     return y[-1] if y[-2] != x[-1] else y[-1] * heads
 
 

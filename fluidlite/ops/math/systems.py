@@ -10,6 +10,7 @@ from fluidlite.base.dtypes import Array, VarType
 from fluidlite.base.errors import ShapeError
 from fluidlite.base.registry import Op, Spec
 from fluidlite.ops.math.algebra import check_square
+from fluidlite.ops.math.elementwise import broadcast
 
 
 def turned(x: Array) -> Array:
@@ -77,7 +78,7 @@ def _solution_shape(type: str, square: Spec, right: Spec) -> tuple[int, ...]:
         )
     if len(right.shape) == 1:
         return square.shape[:-1]
-    lead = np.broadcast_shapes(*(tuple(max(dim, 1) for dim in one.shape[:-2]) for one in (square, right)))
+    lead = broadcast(type, Spec(square.shape[:-2]), Spec(right.shape[:-2]), -1)
     return (*lead, *right.shape[-2:])
 
 
@@ -177,6 +178,7 @@ def _(xp: Any, X: Array, Y: Array, Out: Array, dOut: Array, upper: bool) -> tupl
     return summed_to(d_x, X.shape), summed_to(d_y, Y.shape)
 
 
+_OF_SINGULAR_VALUES = ("gelsd", "gelss")  # drivers
 lstsq = Op(
     "lstsq",
     "X Y -> Solution Residuals Rank SingularValues",
@@ -188,30 +190,33 @@ lstsq = Op(
 
 
 @lstsq.shape
-def _(X: Spec, Y: Spec) -> tuple[Spec, Spec, Spec, Spec]:
+def _(X: Spec, Y: Spec, driver: str) -> tuple[Spec, Spec, Spec, Spec]:
     rows, columns = X.shape[-2:]
     lead = X.shape[:-2]
-    residuals = (*lead, Y.shape[-1]) if rows > columns else (0,)
-    rank = Spec(lead, VarType.INT32)
+    is_open = min(rows, columns) < 0
+    residuals = (*lead, -1 if is_open else Y.shape[-1]) if is_open or rows > columns else (0,)
+    rank = Spec((0,) if driver == "gels" else lead, VarType.INT32)
     solution = X.with_shape((*lead, columns, Y.shape[-1]))
-    return solution, X.with_shape(residuals), rank, X.with_shape((*lead, min(rows, columns)))
+    values = (*lead, min(rows, columns)) if driver in _OF_SINGULAR_VALUES else (0,)
+    return solution, X.with_shape(residuals), rank, X.with_shape(values)
 
 
 @lstsq.kernel
 def _(xp: Any, X: Array, Y: Array, rcond: float, driver: str) -> tuple[Array, Array, Array, Array]:
     """The solutions with the least squares, of the least norm; residuals of systems with more rows than
-    columns of full rank; singular values by the drivers that find them.
+    columns of full rank; singular values by the drivers that find them, and no rank by "gels", which takes
+    the rank to be full.
     """
     pairs = zip(X.reshape(-1, *X.shape[-2:]), Y.reshape(-1, *Y.shape[-2:]), strict=True)
     found = [xp.linalg.lstsq(x, y, rcond=rcond) for x, y in pairs]
     lead = X.shape[:-2]
     solution, residuals, rank, values = (xp.stack([xp.asarray(one[i]) for one in found]) for i in range(4))
     tall = X.shape[-2] > X.shape[-1]
-    has_values = driver in ("gelsd", "gelss")
+    has_values = driver in _OF_SINGULAR_VALUES
     return (
         solution.reshape(*lead, *solution.shape[1:]),
         residuals.reshape(*lead, *residuals.shape[1:]) if tall else xp.zeros(0, X.dtype),
-        rank.reshape(lead).astype("int32"),
+        xp.zeros(0, "int32") if driver == "gels" else rank.reshape(lead).astype("int32"),
         values.reshape(*lead, *values.shape[1:]) if has_values else xp.zeros(0, X.dtype),
     )
 

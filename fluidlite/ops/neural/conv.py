@@ -7,6 +7,7 @@ from typing import Any, TypeAlias
 
 from fluidlite.base.dtypes import Array
 from fluidlite.base.errors import ShapeError
+from fluidlite.base.open_sizes import OpenSize
 from fluidlite.base.registry import Op, Spec
 from fluidlite.ops.gradients import emits_once_more
 from fluidlite.ops.kernels.conv_geometry import (
@@ -84,7 +85,10 @@ def _out_shape(type: str, Input: Spec, Filter: Spec, attrs: Mapping[str, Any]) -
     spatial = places(Input.shape, data_format)
     geometry = geometry_of(type, (Input.shape[0], Filter.shape[1], *spatial), Filter.shape, attrs)
     found = tuple(-1 if size < 0 else out for size, out in zip(spatial, geometry.spatial, strict=True))
-    if any(size >= 0 >= out for size, out in zip(spatial, found, strict=True)):
+    open_kernel = [isinstance(size, OpenSize) for size in Filter.shape[2:]]
+    if any(
+        size >= 0 >= out and not wide for size, out, wide in zip(spatial, found, open_kernel, strict=True)
+    ):
         raise ShapeError(f"op {type!r}: {_nothing_left(Input.shape, Filter.shape, geometry)}")
     return unturned(Input.shape[0], Filter.shape[0], found, data_format)
 

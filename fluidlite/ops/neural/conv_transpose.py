@@ -43,7 +43,7 @@ def _out_places(
         sizes = zip(spatial, smallest, beyond, strict=True)
         return tuple(-1 if size < 0 else out + more for size, out, more in sizes)
     for size, least, s, out in zip(spatial, smallest, strides, wanted, strict=True):
-        if size >= 0 and not least <= out < least + s:
+        if size >= 0 and least >= 0 and not least <= out < least + s:
             raise ShapeError(
                 f"op {type!r}: output_size {list(wanted)} cannot be: {out} is not in [{least}, {least + s})"
             )

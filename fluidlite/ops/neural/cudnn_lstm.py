@@ -15,6 +15,7 @@ import numpy as np
 
 from fluidlite.base.dtypes import Array
 from fluidlite.base.errors import ShapeError
+from fluidlite.base.open_sizes import fits
 from fluidlite.base.registry import KernelContext, Op, Spec
 from fluidlite.ops.kernels.last_run import LastRun, last_run
 from fluidlite.ops.kernels.lstm_steps import (
@@ -67,7 +68,7 @@ def _(
         4 * hidden_size * (size + hidden_size + 2)
         for size in _sizes(Input.shape[2], hidden_size, num_layers, directions)
     )
-    if len(W.shape) != 1 or W.shape[0] not in (-1, directions * weights):
+    if len(W.shape) != 1 or not fits(W.shape[0], directions * weights):
         raise ShapeError(
             f"op 'cudnn_lstm': W has shape {list(W.shape)}, wanted {directions * weights} numbers for "
             f"{num_layers} layers of {hidden_size} over {Input.shape[2]} features"

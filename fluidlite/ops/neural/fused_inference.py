@@ -13,6 +13,7 @@ import numpy as np
 
 from fluidlite.base.dtypes import Array, VarType
 from fluidlite.base.errors import ShapeError
+from fluidlite.base.open_sizes import fits
 from fluidlite.base.registry import AttrType, KernelContext, Lod, Op, Spec, WithLod, required
 from fluidlite.ops.kernels.numbers import as_matrix
 from fluidlite.ops.kernels.recurrence import Activation, activation
@@ -271,7 +272,7 @@ attention_lstm = Op(
 @attention_lstm.shape
 def _(X: Spec, C0: Spec, AttentionWeight: Spec, LSTMWeight: Spec) -> tuple[Spec, Spec]:
     width, size = X.shape[1], LSTMWeight.shape[1] // 4
-    if tuple(AttentionWeight.shape) != (width + size, 1) or LSTMWeight.shape[0] != width + size:
+    if not fits(AttentionWeight.shape, (width + size, 1)) or LSTMWeight.shape[0] != width + size:
         raise ShapeError(
             f"op 'attention_lstm': X{list(X.shape)} and cells of {size} want AttentionWeight of shape "
             f"[{width + size}, 1] and LSTMWeight of shape [{width + size}, {4 * size}], not "

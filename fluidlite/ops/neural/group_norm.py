@@ -27,7 +27,7 @@ group_norm = Op(
 @group_norm.shape
 def _(X: Spec, groups: int, data_layout: str) -> tuple[Spec, Spec, Spec]:
     channels = X.shape[-1 if is_channels_last(data_layout) else 1]
-    if not 1 <= groups <= max(channels, 1):
+    if groups < 1 or 0 <= channels < groups:
         raise ShapeError(
             f"op 'group_norm': groups must be between 1 and the {channels} channels, but is {groups}"
         )

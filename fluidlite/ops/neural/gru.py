@@ -11,6 +11,7 @@ from typing import Any
 
 from fluidlite.base.dtypes import Array
 from fluidlite.base.errors import ShapeError
+from fluidlite.base.open_sizes import fits
 from fluidlite.base.registry import KernelContext, Lod, Op, Spec, WithLod
 from fluidlite.ops.kernels.gru_steps import GruLayer, GruRun, GruUnit, run_rows, run_rows_back
 from fluidlite.ops.kernels.recurrence import activation, single_step, steps_of
@@ -40,12 +41,12 @@ def _check(op: str, Input: Spec, Weight: Spec, Bias: Spec | None) -> int:
     size = Weight.shape[0]
     if len(Weight.shape) != 2 or Weight.shape[1] != 3 * size:
         raise ShapeError(f"op {op!r}: Weight has shape {list(Weight.shape)}, wanted [size, 3 x size]")
-    if len(Input.shape) != 2 or Input.shape[1] not in (3 * size, -1):
+    if len(Input.shape) != 2 or not fits(Input.shape[1], 3 * size):
         raise ShapeError(
             f"op {op!r}: Input has shape {list(Input.shape)}, wanted {3 * size} columns, as "
             f"Weight{list(Weight.shape)}"
         )
-    if Bias is not None and tuple(Bias.shape) != (1, 3 * size):
+    if Bias is not None and not fits(Bias.shape, (1, 3 * size)):
         raise ShapeError(f"op {op!r}: Bias has shape {list(Bias.shape)}, wanted [1, {3 * size}]")
     return size
 

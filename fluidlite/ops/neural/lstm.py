@@ -9,6 +9,7 @@ from typing import Any, TypeAlias
 
 from fluidlite.base.dtypes import Array
 from fluidlite.base.errors import ShapeError
+from fluidlite.base.open_sizes import fits
 from fluidlite.base.registry import KernelContext, Lod, Op, Spec, WithLod
 from fluidlite.ops.kernels.lstm_steps import (
     LstmCell,
@@ -38,13 +39,13 @@ _ATTRS = {
 
 def _check(op: str, Input: Spec, Weight: Spec, Bias: Spec, use_peepholes: bool, size: int) -> None:
     columns, bias = 4 * size, (7 if use_peepholes else 4) * size
-    if len(Input.shape) != 2 or Input.shape[1] not in (columns, -1):
+    if len(Input.shape) != 2 or not fits(Input.shape[1], columns):
         raise ShapeError(f"op {op!r}: Input has shape {list(Input.shape)}, wanted [rows, 4 x {size}]")
-    if len(Weight.shape) != 2 or Weight.shape[1] not in (columns, -1):
+    if len(Weight.shape) != 2 or not fits(Weight.shape[1], columns):
         raise ShapeError(
             f"op {op!r}: Weight has shape {list(Weight.shape)}, wanted {columns} columns, as Input"
         )
-    if tuple(Bias.shape) != (1, bias):
+    if not fits(Bias.shape, (1, bias)):
         raise ShapeError(
             f"op {op!r}: Bias has shape {list(Bias.shape)}, wanted [1, {bias}] "
             f"{'with' if use_peepholes else 'without'} peepholes"
@@ -55,7 +56,7 @@ def _check_initial(op: str, H0: Spec | None, C0: Spec | None, projected: int, si
     if H0 is not None and C0 is None:
         raise ShapeError(f"op {op!r}: H0 is given without C0")
     for slot, spec, columns in (("H0", H0, projected), ("C0", C0, size)):
-        if spec is not None and (len(spec.shape) != 2 or spec.shape[1] not in (columns, -1)):
+        if spec is not None and (len(spec.shape) != 2 or not fits(spec.shape[1], columns)):
             raise ShapeError(f"op {op!r}: {slot} has shape {list(spec.shape)}, wanted {columns} columns")
 
 
@@ -182,7 +183,7 @@ def _(
 ) -> tuple[Spec, ...]:
     size, projected = ProjWeight.shape
     _check("lstmp", Input, Weight, Bias, use_peepholes, size)
-    if Weight.shape[0] != projected:
+    if not fits(Weight.shape[0], projected):
         raise ShapeError(f"op 'lstmp': Weight has {Weight.shape[0]} rows but ProjWeight {projected} columns")
     _check_initial("lstmp", H0, C0, projected, size)
     cells = Spec((Input.shape[0], size), Input.dtype, Input.lod_level)

@@ -7,6 +7,7 @@ from typing import Any, TypeAlias
 
 from fluidlite.base.dtypes import Array
 from fluidlite.base.errors import ShapeError
+from fluidlite.base.open_sizes import fits
 from fluidlite.base.registry import AttrType, GradContext, Op, Spec, required
 from fluidlite.ops.gradients import emits_once_more
 from fluidlite.ops.kernels.conv_geometry import is_channels_last
@@ -430,7 +431,7 @@ def _(Weight: Spec, U: Spec, V: Spec, dim: int) -> Spec:
             f"{list(Weight.shape)} and {dim}"
         )
     height, width = Weight.shape[dim], math.prod(Weight.shape) // max(Weight.shape[dim], 1)
-    if U.shape not in ((height,), (-1,)) or V.shape not in ((width,), (-1,)):
+    if not (fits(U.shape, (height,)) and fits(V.shape, (width,))):
         raise ShapeError(
             f"op 'spectral_norm': U and V must have shapes [{height}] and [{width}], but have "
             f"{list(U.shape)} and {list(V.shape)}"

@@ -119,7 +119,10 @@ def _declare_pool(type: str, dims: int, data_format: str) -> None:
     attrs_of = pool_attrs(dims, data_format)
     # Paddle's pool3d has no is_test
     op = Op(
-        type, "X. -> Out", attrs=attrs_of if dims == 3 else {**attrs_of, "is_test": False}, idle=("is_test",)
+        type,
+        "X. -> Out",
+        attrs=attrs_of if dims == 3 else {**attrs_of, "is_test": False},
+        idle=() if dims == 3 else ("is_test",),
     )
 
     @op.shape

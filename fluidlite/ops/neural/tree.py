@@ -8,6 +8,7 @@ import numpy as np
 
 from fluidlite.base.dtypes import Array, VarType, to_numpy
 from fluidlite.base.errors import ShapeError
+from fluidlite.base.open_sizes import fits
 from fluidlite.base.registry import INTS, AttrType, Op, Spec, required
 from fluidlite.values.tensor import host
 
@@ -25,7 +26,7 @@ def _(NodesVector: Spec, EdgeSet: Spec, Filter: Spec) -> Spec:
             f"op 'tree_conv': NodesVector has shape {list(nodes)} and EdgeSet {list(edges)}, wanted [batch, "
             "nodes, width] and [batch, edges, 2]"
         )
-    if len(weights) != 4 or weights[1] != 3 or weights[0] not in (-1, nodes[2]):
+    if len(weights) != 4 or weights[1] != 3 or not fits(weights[0], nodes[2]):
         raise ShapeError(
             f"op 'tree_conv': Filter has shape {list(weights)}, wanted [{nodes[2]}, 3, outputs, filters]"
         )

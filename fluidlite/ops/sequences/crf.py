@@ -13,6 +13,7 @@ import numpy as np
 
 from fluidlite.base.dtypes import Array, VarType
 from fluidlite.base.errors import ShapeError
+from fluidlite.base.open_sizes import fits
 from fluidlite.base.registry import INTS, AttrType, KernelContext, Lod, Op, Spec, required
 from fluidlite.ops.kernels.numbers import check_classes
 from fluidlite.ops.kernels.padding import Batch
@@ -24,8 +25,8 @@ def _check_transition(type: str, Emission: Spec, Transition: Spec) -> None:
     tags = Emission.shape[-1]
     if (
         len(Transition.shape) != 2
-        or Transition.shape[0] != Transition.shape[1] + 2
-        or tags not in (-1, Transition.shape[1])
+        or not fits(Transition.shape[0], Transition.shape[1] + 2)
+        or not fits(tags, Transition.shape[1], Transition.shape[0] - 2)
     ):
         raise ShapeError(
             f"op {type!r}: Transition has the shape {list(Transition.shape)}, wanted {[tags + 2, tags]} "

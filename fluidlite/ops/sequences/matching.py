@@ -13,6 +13,7 @@ import numpy as np
 
 from fluidlite.base.dtypes import Array
 from fluidlite.base.errors import ShapeError
+from fluidlite.base.open_sizes import fits
 from fluidlite.base.registry import Lod, Op, Spec, WithLod
 from fluidlite.ops.kernels.sequence_rows import lengths_lod, offsets_of_level, owners, padded_rows, spans
 
@@ -21,7 +22,7 @@ match_matrix_tensor = Op("match_matrix_tensor", "X. Y. W. -> Out Tmp", attrs={"d
 
 @match_matrix_tensor.shape
 def _(X: Spec, Y: Spec, W: Spec, dim_t: int) -> tuple[Spec, Spec]:
-    if len(X.shape) != 2 or len(Y.shape) != 2 or W.shape != (X.shape[1], dim_t, Y.shape[1]):
+    if len(X.shape) != 2 or len(Y.shape) != 2 or not fits(W.shape, (X.shape[1], dim_t, Y.shape[1])):
         raise ShapeError(
             f"op 'match_matrix_tensor': W has shape {list(W.shape)}, but rows X{list(X.shape)} and "
             f"Y{list(Y.shape)} and {dim_t} channels need [columns of X, channels, columns of Y]"

@@ -8,6 +8,7 @@ import numpy as np
 
 from fluidlite.base.dtypes import Array, VarType, to_numpy
 from fluidlite.base.errors import ShapeError
+from fluidlite.base.open_sizes import fits
 from fluidlite.base.registry import AttrType, Lod, Op, Spec, WithLod, required
 from fluidlite.ops.kernels.sequence_rows import lengths_lod, lengths_of, offsets_of_level, spans, take_rows
 from fluidlite.values.tensor import host
@@ -24,7 +25,7 @@ def _(X: Spec, PadValue: Spec, padded_length: int) -> tuple[Spec, Spec]:
         raise ShapeError(f"op 'sequence_pad': X has shape {list(X.shape)}, wanted at least 2 dimensions")
     if X.lod_level == 0:
         raise ShapeError("op 'sequence_pad': X has no level of detail; declare it with lod_level=1")
-    if PadValue.shape not in ((1,), step):
+    if not fits(PadValue.shape, (1,), step):
         raise ShapeError(
             f"op 'sequence_pad': PadValue has shape {list(PadValue.shape)}, wanted [1] or that of a row, "
             f"{list(step)}"

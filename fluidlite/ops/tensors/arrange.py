@@ -171,7 +171,7 @@ def _columns(type: str, shapes: Sequence[Sequence[int]], start_index: int, lengt
         )
     start = start_index + first[1] if start_index < 0 else start_index
     stop = first[1] if length < 0 else start + length
-    if not 0 <= start <= stop <= first[1]:
+    if first[1] >= 0 and not 0 <= start <= stop <= first[1]:
         raise ShapeError(f"op {type!r}: columns {start} to {stop} do not lie inside X{list(first)}")
     return slice(start, stop)
 

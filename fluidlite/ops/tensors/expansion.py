@@ -158,7 +158,7 @@ def _(X: Spec, Shape: Spec | None, expand_shapes_tensor: list[Spec], shape: list
     if expand_shapes_tensor and shape:  # -2 where a tensor holds the number
         return X.with_shape([max(dim, -1) for dim in shape])
     count = Shape.shape[0] if Shape is not None else len(expand_shapes_tensor)
-    return X.with_shape([-1] * count if count else _target("expand_v2", X.shape, shape))
+    return X.with_shape([-1] * max(count, len(X.shape)) if count else _target("expand_v2", X.shape, shape))
 
 
 @expand_v2.kernel

@@ -200,7 +200,8 @@ def _(X: Spec, Index: Spec, Updates: Spec) -> Spec:
         raise ShapeError(
             f"op 'scatter_nd_add': Index{list(Index.shape)} addresses {depth} dimensions of X{list(X.shape)}"
         )
-    _check_fit("scatter_nd_add", "Updates", Updates, (*Index.shape[:-1], *X.shape[depth:]))
+    if depth >= 0:  # otherwise nothing says how many dimensions are left of X
+        _check_fit("scatter_nd_add", "Updates", Updates, (*Index.shape[:-1], *X.shape[depth:]))
     return Spec(X.shape, X.dtype)
 
 

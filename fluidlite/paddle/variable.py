@@ -8,16 +8,17 @@ from __future__ import annotations
 
 import functools
 import importlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
 
 from fluidlite import unique_name
-from fluidlite.base.dtypes import DTypeLike, VarType
+from fluidlite.base.dtypes import DTypeLike, VarType, to_numpy
 from fluidlite.ir.variable import Parameter, Variable
 from fluidlite.layers.math_op_patch import COMPARISONS, SCALED, astype, constant, scaled, temporary
 from fluidlite.paddle.promotion import beside_number, common_dtype, divisible
+from fluidlite.paddle.tensor.names import METHODS
 
 __all__ = ["ParameterTensor", "Tensor"]
 
@@ -75,32 +76,14 @@ def _function(module: str, name: str) -> Any:
     return getattr(importlib.import_module(module), name)
 
 
-_METHODS = """
-abs acos acosh add add_n addmm all allclose amax amin any argmax argmin argsort asin asinh atan
-atan2 atanh atleast_1d atleast_2d atleast_3d bernoulli bincount bitwise_and bitwise_not bitwise_or
-bitwise_xor bmm broadcast_shape broadcast_tensors broadcast_to bucketize cast cdist ceil cholesky
-chunk clip concat conj cos cosh count_nonzero cross cummax cummin cumprod cumsum
-cumulative_trapezoid deg2rad diag diag_embed diagflat diagonal diff digamma dist divide dot equal
-equal_all erf erfinv exp expand expand_as expm1 flatten flip floor floor_divide floor_mod fmax fmin
-frac frexp gather gather_nd greater_equal greater_than heaviside histogram hypot i0 i0e i1 i1e imag
-increment index_add index_fill index_put index_sample index_select inner inverse is_complex is_empty
-is_floating_point is_integer is_tensor isclose isfinite isinf isnan kron kthvalue ldexp lerp
-less_equal less_than lgamma log log10 log1p log2 logaddexp logcumsumexp logical_and logical_not
-logical_or logical_xor logit logsumexp masked_fill masked_select matmul max maximum mean median min
-minimum mm mod mode moveaxis multigammaln multinomial multiplex multiply mv nan_to_num nanmean
-nanmedian nanquantile nansum neg nextafter nonzero norm not_equal numel outer polygamma pow prod
-put_along_axis quantile rad2deg rank real reciprocal remainder renorm repeat_interleave reshape
-reshape_ reverse roll rot90 round rsqrt scale scatter scatter_ scatter_nd scatter_nd_add sgn
-shard_index sign sin sinh slice sort split sqrt square squeeze squeeze_ stack stanh std
-strided_slice subtract sum t take take_along_axis tan tanh tanh_ tensordot tile topk trace transpose
-trapezoid tril triu trunc unbind unflatten unique unique_consecutive unsqueeze unsqueeze_ unstack
-var vsplit where
-"""
-_OF_LINALG = "cholesky_solve cond eigvalsh lstsq lu lu_unpack matrix_power multi_dot pinv qr solve"
-LINEAR_METHODS = frozenset(_OF_LINALG.split())
-"""The functions of `paddle.linalg` that Variables have as methods."""
-METHODS = frozenset(_METHODS.split())
-"""The functions of `paddle.tensor` that Variables have as methods."""
+def _bitwise(op_type: str) -> Callable[..., Any]:
+    """The method that is the function `op_type`: of truth values, or of the bits of integers."""
+
+    def apply(self: Variable, *other: Any) -> Any:
+        return _function("fluidlite.paddle.tensor.special", op_type)(self, *other)
+
+    apply.__name__ = apply.__doc__ = op_type
+    return apply
 
 
 class Tensor(Variable):
@@ -108,9 +91,7 @@ class Tensor(Variable):
 
     def __getattr__(self, name: str) -> Any:
         if name in METHODS:
-            return functools.partial(_function("fluidlite.paddle.tensor", name), self)
-        if name in LINEAR_METHODS:
-            return functools.partial(_function("fluidlite.paddle.linalg", name), self)
+            return functools.partial(_function(*METHODS[name]), self)
         raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
 
     __add__ = _operator("__add__", "elementwise_add")
@@ -135,8 +116,28 @@ class Tensor(Variable):
     __ge__ = _operator("__ge__", "greater_equal")
     __hash__ = Variable.__hash__
 
+    __and__, __or__, __xor__ = _bitwise("bitwise_and"), _bitwise("bitwise_or"), _bitwise("bitwise_xor")
+    __invert__ = _bitwise("bitwise_not")
+
     def __neg__(self) -> Variable:
         return scaled(self, -1.0, 0.0)
+
+    def __dir__(self) -> list[str]:
+        return sorted({*super().__dir__(), *METHODS})
+
+    def __iter__(self) -> Iterator[Variable]:
+        """The parts along the first dimension, whose size must be known."""
+        if not self.shape or self.shape[0] < 0:
+            raise TypeError(
+                f"variable {self.name!r} of shape {list(self.shape)} has no number of parts that is known "
+                "before it runs"
+            )
+        return (self[index] for index in range(self.shape[0]))
+
+    def __contains__(self, item: Any) -> bool:
+        raise TypeError(
+            f"whether {item!r} is in variable {self.name!r} is known when the program runs: use paddle.any(x == y)"
+        )
 
     def __getitem__(self, item: Any) -> Variable:
         return importlib.import_module("fluidlite.paddle.indexing").item_of(self, item)
@@ -169,13 +170,14 @@ class Tensor(Variable):
         )
         return out
 
-    @property
-    def size(self) -> int:
-        """The number of elements, negative where a dimension is not known."""
-        product = 1
-        for dim in self.shape:
-            product *= dim
-        return product
+    def size(self) -> Variable:
+        """The number of elements when the program runs."""
+        count: Variable = self.numel()
+        return count
+
+    def element_size(self) -> int:
+        """The bytes of an element."""
+        return int(to_numpy(self.dtype).itemsize)
 
     def dim(self) -> int:
         """The number of dimensions."""

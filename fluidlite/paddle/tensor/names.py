@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-__all__ = ["FUNCTIONS"]
+__all__ = ["FUNCTIONS", "METHODS"]
 
 _HOMES = {
     "fluidlite.paddle.tensor.contraction": "einsum",
@@ -59,22 +59,56 @@ _HOMES = {
 }
 
 _IN_PLACE = """
-abs acos acosh addmm asin asinh atan atanh bitwise_and bitwise_not bitwise_or bitwise_xor cast cos
-cosh cumprod cumsum digamma divide equal erf expm1 floor_divide floor_mod frac greater_equal
-greater_than hypot i0 index_add index_fill index_put ldexp less_equal less_than lgamma log10 log1p
-log2 log logical_and logical_not logical_or logical_xor logit masked_fill mod multigammaln multiply
-nan_to_num neg not_equal polygamma pow remainder renorm sin sinh square t tan transpose tril triu
-trunc where
+abs acos acosh add addmm asin asinh atan atanh bitwise_and bitwise_not bitwise_or bitwise_xor cast ceil
+clip cos cosh cumprod cumsum digamma divide equal erf erfinv exp expm1 flatten floor floor_divide floor_mod
+frac gcd greater_equal greater_than hypot i0 index_add index_fill index_put lcm ldexp lerp less_equal
+less_than lgamma log log10 log1p log2 logical_and logical_not logical_or logical_xor logit masked_fill mod
+multigammaln multiply nan_to_num neg not_equal polygamma pow put_along_axis reciprocal remainder renorm
+reshape round rsqrt scale scatter sigmoid sin sinh sqrt square squeeze subtract t tan tanh transpose tril
+triu trunc unsqueeze where
 """
 """Functions that 2.x has a second time, to write over their first operand: programs have no other way than to
 make a new variable, and 2.6.2's do the same.
 """
 
+_NO_METHODS = """
+arange assign bernoulli crop einsum empty empty_like eye full full_like linspace logspace meshgrid normal ones
+ones_like poisson rand randint randint_like randn randperm searchsorted standard_normal to_tensor
+tril_indices triu_indices uniform zeros zeros_like
+"""
+"""Functions that make tensors, mostly: Variables do not have them as methods."""
+
+_METHODS_ELSEWHERE = {
+    "fluidlite.paddle.linalg": (
+        "cholesky_solve cond corrcoef cov eig eigvals eigvalsh householder_product lstsq lu lu_unpack "
+        "matrix_power multi_dot pca_lowrank pinv qr solve"
+    ),
+    "fluidlite.paddle.nn.functional.activation": "sigmoid",
+    "fluidlite.paddle.signal": "istft stft",
+}
+
 
 def _with_seconds(names: str) -> str:
     """`names`, and `name_` for those that have a second one."""
-    twice = {name for name in _IN_PLACE.split() if name in names.split()}
-    return " ".join([names, *(f"{name}_={name}" for name in sorted(twice))])
+    pairs = [name.split("=") for name in names.split()]
+    present = [new for new, *_ in pairs]
+    twice = [(new, old) for new, *old in pairs if new in _IN_PLACE.split() and f"{new}_" not in present]
+    return " ".join([names, *(f"{new}_={old[0] if old else new}" for new, old in twice)])
 
 
 FUNCTIONS = {module: _with_seconds(names) for module, names in _HOMES.items()}
+
+
+def _methods() -> dict[str, tuple[str, str]]:
+    """The functions that Variables have as methods: the name of each, its module and its name there."""
+    homes = [*FUNCTIONS.items(), *((home, _with_seconds(names)) for home, names in _METHODS_ELSEWHERE.items())]
+    found = {}
+    for home, names in homes:
+        for pair in names.split():
+            new, _, old = pair.partition("=")
+            found[new] = (home, old or new)
+    return {name: place for name, place in found.items() if name not in _NO_METHODS.split()}
+
+
+METHODS = _methods()
+"""Method of a Variable -> the module of its function, and the function's name there"""

@@ -13,8 +13,17 @@ from fluidlite.base.registry import ZERO_DIM_ATTR
 from fluidlite.ir.variable import Variable
 from fluidlite.layers.tensors.constants import has_variable, static_dims
 from fluidlite.paddle.build import append
+from fluidlite.paddle.tensor.arranging import index_put
 from fluidlite.paddle.tensor.creation import assign
-from fluidlite.paddle.tensor.manipulation import broadcast_tensors, gather_nd, stack, transpose, unsqueeze
+from fluidlite.paddle.tensor.manipulation import (
+    broadcast_tensors,
+    gather_nd,
+    reshape,
+    stack,
+    transpose,
+    unbind,
+    unsqueeze,
+)
 from fluidlite.paddle.tensor.math import cast
 from fluidlite.paddle.tensor.search import nonzero
 from fluidlite.paddle.tensor.shapes import number_tensors
@@ -48,24 +57,19 @@ class _Cut:
 
 def item_of(var: Variable, item: Any) -> Variable:
     """var[item]."""
-    cut = _read(var, _without_ellipsis(var, item if isinstance(item, tuple) else (item,)))
-    out = _sliced(var, cut) if cut.axes else var
-    if cut.new:
-        out = unsqueeze(out, cut.new)
+    cut = _read(var, _without_ellipsis(var, _parts(item)))
+    out = _region(var, cut)
     return _picked(out, cut.places) if cut.places else out
 
 
 def setitem(x: Variable, index: Any, value: Any) -> Variable:
     """A copy of `x` in which x[index] is `value`: a number, an array or a Variable that broadcasts to there.
 
-    index: numbers, slices, `...` and None; ValueError for tensors of places or truth values.
+    index: numbers, slices, `...`, None, and lists, arrays or Variables of places or of truth values.
     """
-    cut = _read(x, _without_ellipsis(x, index if isinstance(index, tuple) else (index,)))
+    cut = _read(x, _without_ellipsis(x, _parts(index)))
     if cut.places:
-        raise ValueError(
-            f"setitem() of variable {x.name!r} takes numbers and slices; elements that a tensor names are "
-            "replaced by paddle.where or paddle.scatter_nd_add"
-        )
+        value = _with_places(_region(x, cut), cut.places, _as_value(x, value))
     inputs: dict[str, Any] = {"Input": [x]}
     attrs: dict[str, Any] = {"axes": cut.axes, "decrease_axes": cut.gone, "none_axes": cut.new}
     for slot, key, limits in (
@@ -80,18 +84,29 @@ def setitem(x: Variable, index: Any, value: Any) -> Variable:
     return append("set_value", inputs, attrs, dtype=x.dtype)
 
 
+def _as_value(x: Variable, value: Any) -> Variable:
+    """What takes the place of elements, as a Variable of x's dtype."""
+    if not isinstance(value, Variable):
+        value = assign(_array_of(value))
+    return value if value.dtype == x.dtype else cast(value, x.dtype)
+
+
+def _array_of(value: Any) -> Any:
+    if not isinstance(value, (bool, int, float, np.ndarray, np.generic)):
+        raise TypeError(
+            "Only support to assign an integer, float, numpy.ndarray or paddle.Tensor to a paddle.Tensor, "
+            f"but received {type(value)}"
+        )
+    return np.asarray(value)
+
+
 def _add_value(x: Variable, value: Any, inputs: dict[str, Any], attrs: dict[str, Any]) -> None:
     """Give `value` to an op set_value, as attributes or as a tensor."""
     attrs |= {"dtype": int(x.dtype), "shape": [], "values": []}
     if isinstance(value, Variable):
         inputs["ValueTensor"] = [value if value.dtype == x.dtype else cast(value, x.dtype)]
         return
-    if not isinstance(value, (bool, int, float, np.ndarray)):
-        raise TypeError(
-            "Only support to assign an integer, float, numpy.ndarray or paddle.Tensor to a paddle.Tensor, "
-            f"but received {type(value)}"
-        )
-    array = np.asarray(value)
+    array = _array_of(value)
     attrs["shape"] = list(array.shape) or [1]
     attrs["values"] = [float(item) for item in array.reshape(-1)]
     if array.dtype.kind in "iu" and np.abs(array).max(initial=0) > EXACT:
@@ -100,6 +115,20 @@ def _add_value(x: Variable, value: Any, inputs: dict[str, Any], attrs: dict[str,
 
 
 # ---------------------------------------------------------------------- reading the index
+def _parts(item: Any) -> list[Any]:
+    """The parts of an index, in which places are a list, an array or a Variable."""
+    parts = item if isinstance(item, tuple) else (item,)
+    return [_part(part) for part in parts]
+
+
+def _part(item: Any) -> Any:
+    if isinstance(item, (tuple, range)):
+        return list(item)
+    if isinstance(item, np.ndarray) and item.ndim == 0:
+        return item.item()
+    return item
+
+
 def _is_places(item: Any) -> bool:
     """True for what names elements one by one: a list, an array, or a Variable of some dimensions."""
     if isinstance(item, Variable):
@@ -113,13 +142,10 @@ def _dims_taken(item: Any) -> int:
         return 0
     if isinstance(item, Variable) and item.dtype == VarType.BOOL:
         return len(item.shape)
-    if isinstance(item, (list, np.ndarray)) and np.asarray(_plain(item)).dtype == bool:
-        return np.asarray(item).ndim
+    if isinstance(item, (list, np.ndarray)) and not has_variable(item):
+        array = np.asarray(item)
+        return array.ndim if array.dtype == bool else 1
     return 1
-
-
-def _plain(item: Any) -> Any:
-    return [] if has_variable(item) else item
 
 
 def _without_ellipsis(var: Variable, items: tuple[Any, ...]) -> list[Any]:
@@ -147,7 +173,7 @@ def _read(var: Variable, items: list[Any]) -> _Cut:
         elif _is_places(item):
             if isinstance(item, (bool, np.bool_)):
                 cut.new.append(left)
-            cut.places[left] = _tensor(item)
+            cut.places[left] = _tensor(var, axis, item)
             taken = 1 if isinstance(item, (bool, np.bool_)) else _dims_taken(item)
             axis += _dims_taken(item)
             left += taken
@@ -160,11 +186,30 @@ def _read(var: Variable, items: list[Any]) -> _Cut:
     return cut
 
 
-def _tensor(item: Any) -> Variable:
-    """Places or truth values as a Variable."""
+def _tensor(var: Variable, axis: int, item: Any) -> Variable:
+    """Places along a dimension of `var`, or truth values, as a Variable."""
     if isinstance(item, Variable):
         return item
-    return assign(np.atleast_1d(np.asarray(item)))
+    if isinstance(item, list) and has_variable(item):
+        return stack([reshape(one, []) for one in number_tensors(item, dtype="int64")])
+    array = np.atleast_1d(np.asarray(item))
+    if array.size == 0:
+        array = array.astype("int64")
+    if array.dtype.kind == "i" and var.shape[axis] >= 0:
+        _check_places(var, axis, array)
+        array = array % max(var.shape[axis], 1)
+    return assign(array)
+
+
+def _check_places(var: Variable, axis: int, places: np.ndarray[Any, Any]) -> None:
+    """IndexError for a place that a dimension of known size does not have."""
+    size = var.shape[axis]
+    wrong = places[(places < -size) | (places >= size)]
+    if wrong.size:
+        raise IndexError(
+            f"index {wrong.flat[0]} of dimension {axis} is out of range for variable {var.name!r} with shape "
+            f"{list(var.shape)}"
+        )
 
 
 def _read_slice(cut: _Cut, axis: int, item: slice) -> None:
@@ -196,6 +241,12 @@ def _read_number(var: Variable, cut: _Cut, axis: int, item: Any) -> None:
 
 
 # ---------------------------------------------------------------------- carrying it out
+def _region(var: Variable, cut: _Cut) -> Variable:
+    """What the slices and numbers of an index leave of `var`, with new dimensions."""
+    out = _sliced(var, cut) if cut.axes else var
+    return unsqueeze(out, cut.new) if cut.new else out
+
+
 def _sliced(var: Variable, cut: _Cut) -> Variable:
     block = var.block.program.current_block()
     strided = any(isinstance(step, Variable) or step != 1 for step in cut.steps)
@@ -218,27 +269,60 @@ def _sliced(var: Variable, cut: _Cut) -> Variable:
     return out
 
 
+def _spread(places: dict[int, Variable]) -> list[int]:
+    """The dimensions that tensors of places speak of; a mask speaks of one for each of its own."""
+    found: list[int] = []
+    for axis in sorted(places):
+        mask = places[axis].dtype == VarType.BOOL
+        found += range(axis, axis + len(places[axis].shape)) if mask else [axis]
+    return found
+
+
+def _places_first(rank: int, places: dict[int, Variable]) -> list[int]:
+    """The order of dimensions in which those with places come first."""
+    spread = _spread(places)
+    return [*spread, *(axis for axis in range(rank) if axis not in spread)]
+
+
 def _picked(var: Variable, places: dict[int, Variable]) -> Variable:
     """The elements at given places; dimensions with places come first while they are picked."""
-    axes = sorted(places)
-    spread: list[int] = []
-    for axis in axes:
-        mask = places[axis].dtype == VarType.BOOL
-        spread += range(axis, axis + len(places[axis].shape)) if mask else [axis]
-    order = [*spread, *(axis for axis in range(len(var.shape)) if axis not in spread)]
+    order = _places_first(len(var.shape), places)
     moved = order != sorted(order)
     if moved:
         var = transpose(var, order)
-    out = gather_nd(var, _index([places[axis] for axis in axes]))
-    if not moved:
-        return out
-    # one run of neighbouring dimensions goes back to its place, as in NumPy
+    out = gather_nd(var, _index([places[axis] for axis in sorted(places)]))
+    back = _way_back(len(out.shape), len(order), _spread(places))
+    return transpose(out, back) if moved and back != sorted(back) else out
+
+
+def _way_back(rank: int, before: int, spread: list[int]) -> list[int]:
+    """The order of dimensions of what was picked: one run of neighbouring dimensions goes back to its place, as
+    in NumPy.
+
+    rank: of what was picked; before: of what it was picked from.
+    """
     if spread != list(range(spread[0], spread[0] + len(spread))):
-        return out
-    count = len(out.shape) - (len(order) - len(spread))
-    lead = list(range(count))
-    rest = list(range(count, len(out.shape)))
-    return transpose(out, rest[: spread[0]] + lead + rest[spread[0] :])
+        return list(range(rank))
+    count = rank - (before - len(spread))
+    rest = list(range(count, rank))
+    return [*rest[: spread[0]], *range(count), *rest[spread[0] :]]
+
+
+def _with_places(var: Variable, places: dict[int, Variable], value: Variable) -> Variable:
+    """`var` with `value` at given places."""
+    order = _places_first(len(var.shape), places)
+    spread = _spread(places)
+    indices = [places[axis] for axis in sorted(places)]
+    # masks give one dimension, and so do places, which broadcast against each other
+    count = max(1 if one.dtype == VarType.BOOL else len(one.shape) for one in indices)
+    back = _way_back(len(order) - len(spread) + count, len(order), spread)
+    if value.shape and back != sorted(back):
+        lead = len(back) - len(value.shape)
+        wide = unsqueeze(value, list(range(lead))) if lead > 0 else value
+        value = transpose(wide, [back.index(axis) for axis in range(len(back))])
+    moved = var if order == sorted(order) else transpose(var, order)
+    put = index_put(moved, indices, value)
+    return transpose(put, [order.index(axis) for axis in range(len(order))])
 
 
 def _index(tensors: list[Variable]) -> Variable:
@@ -246,5 +330,11 @@ def _index(tensors: list[Variable]) -> Variable:
     if len(tensors) == 1:
         only = tensors[0]
         return nonzero(only) if only.dtype == VarType.BOOL else unsqueeze(only, -1)
-    numbers = [nonzero(one)[:, 0] if one.dtype == VarType.BOOL else one for one in tensors]
+    numbers: list[Variable] = []
+    for one in tensors:
+        mask = one.dtype == VarType.BOOL
+        numbers += unbind(nonzero(one), 1) if mask else [one]
+    kinds = {one.dtype for one in numbers}
+    if len(kinds) > 1:
+        numbers = [cast(one, VarType.INT64) for one in numbers]
     return stack(broadcast_tensors(numbers), axis=-1)

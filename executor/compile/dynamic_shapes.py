@@ -55,11 +55,11 @@ def as_planned(
         (grid,) = found["Output"]
         size = op.value_for_kernels("output_shape")
         # declared open, although the attribute says it
-        return {"Output": [grid.with_shape((grid.shape[0], size[2], size[3], 2))]}
+        return {"Output": [grid.with_shape((grid.shape[0], *size[2:], len(size) - 2))]}
     if op.type == "grid_sampler":
         (sampled,) = found["Output"]
         (places,) = inputs["Grid"]
         # declared to be as large as the image where the grid is open
-        size = (-1, -1) if places is None else places.shape[1:3]
+        size = (-1,) * (len(sampled.shape) - 2) if places is None else places.shape[1:-1]
         return {"Output": [sampled.with_shape((*sampled.shape[:2], *size))]}
     return found

@@ -296,8 +296,8 @@ def _picked(var: Variable, places: dict[int, Variable]) -> Variable:
 
 
 def _way_back(rank: int, before: int, spread: list[int]) -> list[int]:
-    """The order of dimensions of what was picked: one run of neighbouring dimensions goes back to its place, as
-    in NumPy.
+    """The order of dimensions of what was picked: one run of neighbouring dimensions goes back to its place,
+    as in NumPy.
 
     rank: of what was picked; before: of what it was picked from.
     """

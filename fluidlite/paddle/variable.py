@@ -136,7 +136,8 @@ class Tensor(Variable):
 
     def __contains__(self, item: Any) -> bool:
         raise TypeError(
-            f"whether {item!r} is in variable {self.name!r} is known when the program runs: use paddle.any(x == y)"
+            f"whether {item!r} is in variable {self.name!r} is known when the program runs: use "
+            "paddle.any(x == y)"
         )
 
     def __getitem__(self, item: Any) -> Variable:

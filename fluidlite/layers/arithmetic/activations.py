@@ -158,10 +158,18 @@ def pow(x: Variable, factor: float | Variable = 1.0, name: str | None = None) ->
     return out
 
 
-def prelu(x: Variable, mode: str, param_attr: Any = None, name: str | None = None) -> Variable:
+def prelu(
+    x: Variable,
+    mode: str,
+    param_attr: Any = None,
+    name: str | None = None,
+    *,
+    channels_last: bool | None = None,
+) -> Variable:
     """x where it is positive, else a x with trained slopes a, 0.25 at first.
 
-    `mode`: one slope for "all", one for each "channel" (dimension 1), or one for each "element" of a sample.
+    `mode`: one slope for "all", one for each "channel", or one for each "element" of a sample.
+    `channels_last`: 2.x says where the channels are; fluid's op, with None, has them in dimension 1.
     """
     check_variable_and_dtype(x, "x", list(WIDE_FLOATS), "prelu")
     helper = LayerHelper("prelu", param_attr=param_attr, name=name)
@@ -171,7 +179,10 @@ def prelu(x: Variable, mode: str, param_attr: Any = None, name: str | None = Non
         raise AssertionError(f"prelu needs a dimension of channels in mode 'channel', but x has {x.shape}")
     shape = [1, *x.shape[1:]] if mode == "element" else [1]
     if mode == "channel":
-        shape = [1, x.shape[1], 1, 1]
+        shape = [1, 1, 1, x.shape[-1]] if channels_last else [1, x.shape[1], 1, 1]
+    attrs = {"mode": mode}
+    if channels_last is not None:
+        attrs["data_format"] = "NHWC" if channels_last else "NCHW"
     alpha = helper.create_parameter(
         attr=helper.param_attr,
         shape=shape,
@@ -180,7 +191,5 @@ def prelu(x: Variable, mode: str, param_attr: Any = None, name: str | None = Non
         default_initializer=Constant(0.25),
     )
     out = helper.create_variable_for_type_inference(x.dtype)
-    helper.append_op(
-        type="prelu", inputs={"X": x, "Alpha": alpha}, attrs={"mode": mode}, outputs={"Out": out}
-    )
+    helper.append_op(type="prelu", inputs={"X": x, "Alpha": alpha}, attrs=attrs, outputs={"Out": out})
     return out

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import functools
+import itertools
 import math
-from collections.abc import Iterator
+import operator
+from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple, TypeAlias
 
 from fluidlite.base.dtypes import Array
@@ -21,39 +24,51 @@ affine_grid = Op(
 
 @affine_grid.shape
 def _(Theta: Spec) -> Spec:
-    if len(Theta.shape) != 3 or Theta.shape[1:] != (2, 3):
-        raise ShapeError(f"op 'affine_grid': Theta must have shape [N, 2, 3], but has {list(Theta.shape)}")
-    return Theta.with_shape((Theta.shape[0], -1, -1, 2))
+    if len(Theta.shape) != 3 or tuple(Theta.shape[1:]) not in ((2, 3), (3, 4)):
+        raise ShapeError(
+            f"op 'affine_grid': Theta must have shape [N, 2, 3], or [N, 3, 4] of volumes, but has "
+            f"{list(Theta.shape)}"
+        )
+    dims = Theta.shape[1]
+    return Theta.with_shape((Theta.shape[0], *(-1,) * dims, dims))
 
 
 def _points(xp: Any, OutputShape: Maybe, output_shape: list[int], dtype: Any, aligned: bool) -> Array:
-    """(H, W, 3): x and y from -1 to 1 over the image, and 1. -1 and 1 are the centres of the outermost pixels
-    (`aligned`), or their outer borders.
+    """(H, W, 3), or (D, H, W, 4): x, y (and z) from -1 to 1 over the image, and 1. -1 and 1 are the centres
+    of the outermost pixels (`aligned`), or their outer borders.
     """
-    height, width = (int(size) for size in (output_shape if OutputShape is None else OutputShape)[2:])
-    y, x = (
-        xp.linspace(-1, 1, size, dtype=dtype) * dtype.type(1 if aligned else (size - 1) / size)
-        for size in (height, width)
-    )
-    out = xp.ones((height, width, 3), dtype)
-    out[..., 0], out[..., 1] = x, y[:, None]
+    sizes = [int(size) for size in (output_shape if OutputShape is None else OutputShape)[2:]]
+    out = xp.ones((*sizes, len(sizes) + 1), dtype)
+    for axis, size in enumerate(sizes):
+        line = xp.linspace(-1, 1, size, dtype=dtype) * dtype.type(1 if aligned else (size - 1) / size)
+        out[..., len(sizes) - 1 - axis] = line.reshape(-1, *(1,) * (len(sizes) - 1 - axis))
     return out
 
 
 @affine_grid.kernel
 def _(xp: Any, Theta: Array, OutputShape: Maybe, output_shape: list[int], align_corners: bool) -> Array:
     points = _points(xp, OutputShape, output_shape, Theta.dtype, align_corners)
-    return xp.matmul(points.reshape(-1, 3), Theta.swapaxes(1, 2)).reshape(len(Theta), *points.shape[:2], 2)
+    dims = Theta.shape[1]
+    if points.ndim != dims + 1:
+        raise ShapeError(
+            f"op 'affine_grid': Theta{list(Theta.shape)} is of {dims} dimensions, but the pictures have "
+            f"{points.ndim - 1}"
+        )
+    flat = points.reshape(-1, dims + 1)
+    return xp.matmul(flat, Theta.swapaxes(1, 2)).reshape(len(Theta), *points.shape[:-1], dims)
 
 
 def _theta(dOutput: Spec) -> Spec:
-    return dOutput.with_shape((dOutput.shape[0], 2, 3))
+    dims = len(dOutput.shape) - 2
+    return dOutput.with_shape((dOutput.shape[0], dims, dims + 1))
 
 
 @affine_grid.grad("Theta", shape=_theta)
 def _(xp: Any, OutputShape: Maybe, dOutput: Array, output_shape: list[int], align_corners: bool) -> Array:
-    points = _points(xp, OutputShape, output_shape, dOutput.dtype, align_corners).reshape(-1, 3)
-    return xp.matmul(dOutput.reshape(len(dOutput), math.prod(dOutput.shape[1:-1]), 2).swapaxes(1, 2), points)
+    dims = dOutput.shape[-1]
+    points = _points(xp, OutputShape, output_shape, dOutput.dtype, align_corners).reshape(-1, dims + 1)
+    rows = dOutput.reshape(len(dOutput), math.prod(dOutput.shape[1:-1]), dims)
+    return xp.matmul(rows.swapaxes(1, 2), points)
 
 
 grid_sampler = Op(
@@ -66,18 +81,19 @@ grid_sampler = Op(
 
 @grid_sampler.shape
 def _(X: Spec, Grid: Spec) -> Spec:
-    if len(X.shape) != 4 or len(Grid.shape) != 4 or Grid.shape[3] not in (-1, 2):
+    dims = len(X.shape) - 2
+    if dims not in (2, 3) or len(Grid.shape) != dims + 2 or Grid.shape[-1] not in (-1, dims):
         raise ShapeError(
-            f"op 'grid_sampler': X must have 4 dimensions and Grid shape [N, H, W, 2], but they have shapes "
-            f"{list(X.shape)} and {list(Grid.shape)}"
+            f"op 'grid_sampler': X must have 4 dimensions and Grid shape [N, H, W, 2] (of volumes 5 and "
+            f"[N, D, H, W, 3]), but they have shapes {list(X.shape)} and {list(Grid.shape)}"
         )
     return X.with_shape(
-        (*X.shape[:2], *(x if g < 0 else g for x, g in zip(X.shape[2:], Grid.shape[1:3], strict=True)))
+        (*X.shape[:2], *(x if g < 0 else g for x, g in zip(X.shape[2:], Grid.shape[1:-1], strict=True)))
     )
 
 
 class _Places(NamedTuple):
-    """Places of the points of a grid along one dimension of the image: (N, H * W); and how much they move
+    """Places of the points of a grid along one dimension of the image: (N, points); and how much they move
     there for each step of the grid.
     """
 
@@ -107,15 +123,11 @@ def _along(xp: Any, grid: Array, size: int, padding: str, aligned: bool) -> _Pla
     return _Places(xp.clip(at, 0, size - 1), slope * inside.astype(grid.dtype))
 
 
-def _places(
-    xp: Any, Grid: Array, shape: tuple[int, ...], padding: str, aligned: bool
-) -> tuple[_Places, _Places]:
-    """The columns and rows that a grid points at."""
-    points = Grid.reshape(len(Grid), -1, 2)
-    return (
-        _along(xp, points[..., 0], shape[3], padding, aligned),
-        _along(xp, points[..., 1], shape[2], padding, aligned),
-    )
+def _places(xp: Any, Grid: Array, shape: tuple[int, ...], padding: str, aligned: bool) -> list[_Places]:
+    """The columns, rows (and slices) that a grid points at."""
+    dims = Grid.shape[-1]
+    points = Grid.reshape(len(Grid), math.prod(Grid.shape[1:-1]), dims)
+    return [_along(xp, points[..., i], shape[-1 - i], padding, aligned) for i in range(dims)]
 
 
 def _nearest(xp: Any, at: Array) -> Array:
@@ -123,38 +135,63 @@ def _nearest(xp: Any, at: Array) -> Array:
     return xp.floor(at + at.dtype.type(0.5))
 
 
-def _corners(
-    xp: Any, x: Array, y: Array, shape: tuple[int, ...]
-) -> Iterator[tuple[Array, Array, Array, Array]]:
-    """For each of the four neighbours of the points: its flat place, weights across and down, and whether
-    it is in the image.
+class _Corner(NamedTuple):
+    """One of the neighbours of the points: its flat place, whether it is in the image, its weight along each
+    dimension, and the sign by which that weight changes as a point moves.
     """
-    height, width = shape[2:]
-    left, top = xp.floor(x), xp.floor(y)
-    for column, across in ((left, left + 1 - x), (left + 1, x - left)):
-        for row, down in ((top, top + 1 - y), (top + 1, y - top)):
-            inside = (column >= 0) & (column < width) & (row >= 0) & (row < height)
-            place = xp.clip(row, 0, height - 1) * width + xp.clip(column, 0, width - 1)
-            yield place.astype("int64"), across, down, inside
+
+    place: Array
+    inside: Array
+    weights: list[Array]
+    signs: tuple[int, ...]
+
+    def weight(self, without: int = -1) -> Any:
+        """The product of the weights, but for that along one dimension."""
+        kept = [weight for i, weight in enumerate(self.weights) if i != without]
+        return functools.reduce(operator.mul, kept)
+
+
+def _corners(xp: Any, places: Sequence[Array], shape: tuple[int, ...]) -> Iterator[_Corner]:
+    """The neighbours of points: four in pictures, eight in volumes; `places` are columns first."""
+    sizes = shape[:1:-1]
+    floors = [xp.floor(at) for at in places]
+    for bits in itertools.product((0, 1), repeat=len(places)):
+        spots = [low + bit for low, bit in zip(floors, bits, strict=True)]
+        weights = [
+            at - low if bit else low + 1 - at for at, low, bit in zip(places, floors, bits, strict=True)
+        ]
+        inside = functools.reduce(
+            operator.and_, [(spot >= 0) & (spot < size) for spot, size in zip(spots, sizes, strict=True)]
+        )
+        flat: Any = 0
+        for spot, size in zip(spots[::-1], sizes[::-1], strict=True):
+            flat = flat * size + xp.clip(spot, 0, size - 1)
+        signs = tuple(1 if bit else -1 for bit in bits)
+        yield _Corner(flat.astype("int64"), inside, weights, signs)
 
 
 def _picked(xp: Any, images: Array, place: Array) -> Array:
-    """(N, C, points) from images (N, C, H * W)."""
+    """(N, C, points) from images (N, C, pixels)."""
     return xp.take_along_axis(images, place[:, None], axis=2)
+
+
+def _flat(X: Array) -> Array:
+    """Images as rows of pixels: (N, C, pixels)."""
+    return X.reshape(*X.shape[:2], math.prod(X.shape[2:]))
 
 
 @grid_sampler.kernel
 def _(xp: Any, X: Array, Grid: Array, mode: str, padding_mode: str, align_corners: bool) -> Array:
     if len(X) != len(Grid):
         raise ShapeError(f"op 'grid_sampler': X has {len(X)} images, but Grid is one for {len(Grid)}")
-    images = X.reshape(*X.shape[:2], -1)
-    out = xp.zeros((*X.shape[:2], Grid.shape[1] * Grid.shape[2]), X.dtype)
-    x, y = (places.at for places in _places(xp, Grid, X.shape, padding_mode, align_corners))
+    images = _flat(X)
+    out = xp.zeros((*X.shape[:2], math.prod(Grid.shape[1:-1])), X.dtype)
+    found = [places.at for places in _places(xp, Grid, X.shape, padding_mode, align_corners)]
     if mode == "nearest":
-        x, y = _nearest(xp, x), _nearest(xp, y)
-    for place, across, down, inside in _corners(xp, x, y, X.shape):
-        out += _picked(xp, images, place) * (across * down * inside)[:, None]
-    return out.reshape(*X.shape[:2], *Grid.shape[1:3])
+        found = [_nearest(xp, at) for at in found]
+    for corner in _corners(xp, found, X.shape):
+        out += _picked(xp, images, corner.place) * (corner.weight() * corner.inside)[:, None]
+    return out.reshape(*X.shape[:2], *Grid.shape[1:-1])
 
 
 @grid_sampler.grad("X Grid")
@@ -168,40 +205,40 @@ def _(
     padding_mode: str,
     align_corners: bool,
 ) -> tuple[Maybe, Maybe]:
-    d = dOutput.reshape(*X.shape[:2], -1)
-    columns, rows = _places(xp, Grid, X.shape, padding_mode, align_corners)
-    x, y = columns.at, rows.at
+    d = _flat(dOutput)
+    places = _places(xp, Grid, X.shape, padding_mode, align_corners)
+    found = [one.at for one in places]
     if mode == "nearest":
-        x, y = _nearest(xp, x), _nearest(xp, y)
-    dx = _image_gradient(xp, X, d, x, y) if "X@GRAD" in wants else None
+        found = [_nearest(xp, at) for at in found]
+    dx = _image_gradient(xp, X, d, found) if "X@GRAD" in wants else None
     if "Grid@GRAD" not in wants:
         return dx, None
     if mode == "nearest":  # the result does not change as the points move a little
         return dx, xp.zeros_like(Grid)
-    moved = _point_gradient(xp, X, d, x, y)
-    moved[..., 0] *= columns.slope
-    moved[..., 1] *= rows.slope
+    moved = _point_gradient(xp, X, d, found)
+    for i, one in enumerate(places):
+        moved[..., i] *= one.slope
     return dx, moved.reshape(Grid.shape)
 
 
-def _image_gradient(xp: Any, X: Array, d: Array, x: Array, y: Array) -> Array:
-    n, c, height, width = X.shape
-    first = (xp.arange(n * c) * (height * width)).reshape(n, c, 1)
+def _image_gradient(xp: Any, X: Array, d: Array, places: Sequence[Array]) -> Array:
+    n, c = X.shape[:2]
+    first = (xp.arange(n * c) * math.prod(X.shape[2:])).reshape(n, c, 1)
     sums = xp.zeros(X.size, "float64")
-    for place, across, down, inside in _corners(xp, x, y, X.shape):
-        shares = d * (across * down * inside)[:, None]
+    for corner in _corners(xp, places, X.shape):
+        shares = d * (corner.weight() * corner.inside)[:, None]
         sums += xp.bincount(
-            (first + place[:, None]).reshape(-1), weights=shares.reshape(-1), minlength=X.size
+            (first + corner.place[:, None]).reshape(-1), weights=shares.reshape(-1), minlength=X.size
         )
     return sums.astype(X.dtype).reshape(X.shape)
 
 
-def _point_gradient(xp: Any, X: Array, d: Array, x: Array, y: Array) -> Array:
-    """(N, points, 2): how the result changes as the points move by a pixel."""
-    images = X.reshape(*X.shape[:2], -1)
-    out = xp.zeros((*x.shape, 2), d.dtype)
-    for corner, (place, across, down, inside) in enumerate(_corners(xp, x, y, X.shape)):
-        value = (_picked(xp, images, place) * d).sum(axis=1) * inside
-        out[..., 0] += value * down if corner >= 2 else -value * down  # the corners on the right, on the left
-        out[..., 1] += value * across if corner % 2 else -value * across  # below, above
+def _point_gradient(xp: Any, X: Array, d: Array, places: Sequence[Array]) -> Array:
+    """(N, points, dimensions): how the result changes as the points move by a pixel."""
+    images = _flat(X)
+    out = xp.zeros((*places[0].shape, len(places)), d.dtype)
+    for corner in _corners(xp, places, X.shape):
+        value = (_picked(xp, images, corner.place) * d).sum(axis=1) * corner.inside
+        for i, sign in enumerate(corner.signs):
+            out[..., i] += sign * value * corner.weight(without=i)
     return out

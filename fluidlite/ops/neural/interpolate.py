@@ -311,17 +311,19 @@ def _places_v2(
     return _attr_places(len(spatial), attrs), none
 
 
-def _shape_rule_v2(type: str, dims: int) -> Callable[..., Spec]:
+def _shape_rule_v2(type: str, dims: int | tuple[int, ...]) -> Callable[..., Spec]:
     @with_attrs(_ATTRS_V2)
     def rule(
         X: Spec, OutSize: Spec | None, SizeTensor: list[Spec], Scale: Spec | None, attrs: dict[str, Any]
     ) -> Spec:
-        if len(X.shape) != dims + 2:
-            raise ShapeError(f"op {type!r}: X must have {dims + 2} dimensions, but has shape {list(X.shape)}")
+        taken = dims if isinstance(dims, tuple) else (dims,)
+        if len(X.shape) - 2 not in taken:
+            wanted = " or ".join(str(count + 2) for count in taken)
+            raise ShapeError(f"op {type!r}: X must have {wanted} dimensions, but has shape {list(X.shape)}")
         layout, spatial = attrs["data_layout"], places(X.shape, attrs["data_layout"])
         channels = X.shape[-1 if is_channels_last(layout) else 1]
         if SizeTensor or OutSize is not None or Scale is not None:
-            found = _attr_places(dims, attrs)
+            found = _attr_places(len(spatial), attrs)
         else:
             found, _ = _places_v2(spatial, None, (), None, attrs)
             found = [-1 if size < 0 else out for size, out in zip(spatial, found, strict=True)]
@@ -347,7 +349,7 @@ class _Version(NamedTuple):
 
     slots: str
     attrs: dict[str, Any]
-    shape: Callable[[str, int], Callable[..., Spec]]
+    shape: Callable[[str, Any], Callable[..., Spec]]
     places: Callable[..., Any]
 
 
@@ -359,7 +361,7 @@ _V2 = _Version(f"X {_SIZES} -> Out", _ATTRS_V2, _shape_rule_v2, _places_v2)
 _METHODS = {"nearest": "nearest", "bilinear": "linear", "bicubic": "bicubic"}
 
 
-def _declare(type: str, dims: int, named: str, version: _Version = _V1) -> None:
+def _declare(type: str, dims: int | tuple[int, ...], named: str, version: _Version = _V1) -> None:
     op = Op(type, version.slots, attrs=version.attrs, lod=None)
     op.shape(version.shape(type, dims))
     methods, sizes = _METHODS if version is _V1 and dims == 2 else {}, version.places
@@ -406,7 +408,7 @@ _declare("bicubic_interp", 2, "bicubic")
 
 
 _declare("linear_interp_v2", 1, "linear", _V2)
-_declare("nearest_interp_v2", 2, "nearest", _V2)
+_declare("nearest_interp_v2", (2, 3), "nearest", _V2)
 _declare("bilinear_interp_v2", 2, "linear", _V2)
 _declare("trilinear_interp_v2", 3, "linear", _V2)
 _declare("bicubic_interp_v2", 2, "bicubic", _V2)

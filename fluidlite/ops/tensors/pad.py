@@ -203,7 +203,10 @@ def _(X: Spec, Paddings: Spec | None, paddings: list[int], data_format: str) -> 
     if Paddings is not None:
         return X.with_shape((-1,) * 5)
     sides = _sides(paddings, data_format)
-    return X.with_shape(dim if dim < 0 else dim + sum(sides.get(i, ())) for i, dim in enumerate(X.shape))
+    out = [dim if dim < 0 else dim + sum(sides.get(i, ())) for i, dim in enumerate(X.shape)]
+    if any(size < 0 <= dim for size, dim in zip(out, X.shape, strict=True)):
+        raise ShapeError(f"op 'pad3d': paddings {paddings} cut off more than X{list(X.shape)} has")
+    return X.with_shape(out)
 
 
 @functools.lru_cache(maxsize=64)
@@ -212,18 +215,30 @@ def _repeated_places(size: int, sides: tuple[int, int], mode: str) -> Array:
     return np.pad(np.arange(size), sides, mode=_PAD3D_MODES[mode])  # type: ignore[call-overload, no-any-return]
 
 
+def _added(side: tuple[int, int]) -> tuple[int, int]:
+    """What a padding adds in front and behind; a negative one adds nothing."""
+    return max(side[0], 0), max(side[1], 0)
+
+
+def _cut(side: tuple[int, int]) -> tuple[int, int]:
+    """What a negative padding cuts off in front and behind."""
+    return max(-side[0], 0), max(-side[1], 0)
+
+
 @pad3d.kernel
 def _(
     xp: Any, X: Array, Paddings: Array | None, paddings: list[int], value: float, mode: str, data_format: str
 ) -> Array:
     sides = _sides(given_ints(Paddings, (), paddings), data_format)
+    added = {axis: _added(side) for axis, side in sides.items()}
     if mode == "constant":
-        return xp.pad(X, [sides.get(i, (0, 0)) for i in range(5)], constant_values=value)
-    out = X
-    for axis, side in sides.items():
-        if any(side):
-            out = xp.take(out, xp.asarray(_repeated_places(X.shape[axis], side, mode)), axis=axis)
-    return out
+        out = pad_constant(xp, X, [added.get(i, (0, 0)) for i in range(5)], value)
+    else:
+        out = X
+        for axis, side in added.items():
+            if any(side):
+                out = xp.take(out, xp.asarray(_repeated_places(X.shape[axis], side, mode)), axis=axis)
+    return xp.ascontiguousarray(_unpadded(out, [_cut(sides.get(i, (0, 0))) for i in range(5)]))
 
 
 @pad3d.grad("X")
@@ -232,9 +247,11 @@ def _(
 ) -> Array:
     sides = _sides(given_ints(Paddings, (), paddings), data_format)
     d = dOut
+    if min(min(side) for side in sides.values()) < 0:
+        d = pad_constant(xp, d, [_cut(sides.get(i, (0, 0))) for i in range(5)], 0.0)
+    if mode == "constant":
+        return xp.ascontiguousarray(_unpadded(d, [_added(sides.get(i, (0, 0))) for i in range(5)]))
     for axis, side in sides.items():
-        if mode == "constant":
-            d = xp.take(d, xp.arange(side[0], side[0] + X.shape[axis]), axis=axis)
-        elif any(side):
-            d = _folded(d, axis, side, _repeated_places(X.shape[axis], side, mode))
+        if any(_added(side)):
+            d = _folded(d, axis, _added(side), _repeated_places(X.shape[axis], _added(side), mode))
     return d

@@ -12,6 +12,7 @@ from fluidlite.base.dtypes import DTypeLike, VarType, is_integer, to_numpy, to_v
 from fluidlite.base.place import Place
 from fluidlite.ir.variable import Variable
 from fluidlite.layer_helper import LayerHelper
+from fluidlite.layers.tensors.constants import has_variable
 from fluidlite.paddle.build import append
 from fluidlite.paddle.defaults import dtype_or_default
 from fluidlite.paddle.programs import begin
@@ -141,10 +142,31 @@ def assign(x: Any, output: Variable | None = None) -> Variable:
     """A copy of a Variable, or a tensor of given numbers; written to `output` where one is given."""
     if isinstance(x, Variable):
         return append("assign", {"X": [x]}, dtype=x.dtype, out=output)
+    if isinstance(x, (list, tuple)) and has_variable(x):
+        rows = [item if isinstance(item, Variable) else assign(item) for item in x]
+        wrong = [item.name for item in rows if tuple(item.shape) not in ((), (1,))]
+        if wrong:
+            raise TypeError(f"assign: variables in a list must be single numbers, but {wrong} are not")
+        column = _stacked(rows)
+        attrs, extra = {"axes": [-1]}, {"XShape": column.dtype}
+        return append(
+            "squeeze2", {"X": [column]}, attrs, dtype=column.dtype, layer="squeeze", extra=extra, out=output
+        )
     array = np.array([x] if isinstance(x, (bool, int, float)) else x)
     if array.dtype == np.float64:
         array = array.astype(to_numpy(dtype_or_default(None)))
     return _assigned(array, output)
+
+
+def _stacked(rows: list[Variable]) -> Variable:
+    """Tensors of one shape along a new first dimension."""
+    return append("stack", {"X": rows}, {"axis": 0}, dtype=rows[0].dtype, slot="Y")
+
+
+def _as_tensor(item: Any, dtype: DTypeLike | None) -> Variable:
+    """A number, an array or a Variable in `dtype`, by default its own."""
+    var = item if isinstance(item, Variable) else to_tensor(item)
+    return var if dtype is None or var.dtype == to_vartype(dtype) else cast(var, dtype)
 
 
 def to_tensor(
@@ -154,6 +176,11 @@ def to_tensor(
     if isinstance(data, Variable):
         out = data if dtype is None else cast(data, dtype)
         out.stop_gradient = stop_gradient  # of the variable itself, as in 2.6.2
+        return out
+    if isinstance(data, (list, tuple)) and has_variable(data):
+        rows = [_as_tensor(item, dtype) for item in data]
+        out = assign(_stacked(rows))
+        out.stop_gradient = stop_gradient
         return out
     array = np.asarray(data)
     if array.dtype == np.float64 and not isinstance(data, (np.ndarray, np.generic)):

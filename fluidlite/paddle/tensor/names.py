@@ -101,7 +101,10 @@ FUNCTIONS = {module: _with_seconds(names) for module, names in _HOMES.items()}
 
 def _methods() -> dict[str, tuple[str, str]]:
     """The functions that Variables have as methods: the name of each, its module and its name there."""
-    homes = [*FUNCTIONS.items(), *((home, _with_seconds(names)) for home, names in _METHODS_ELSEWHERE.items())]
+    homes = [
+        *FUNCTIONS.items(),
+        *((home, _with_seconds(names)) for home, names in _METHODS_ELSEWHERE.items()),
+    ]
     found = {}
     for home, names in homes:
         for pair in names.split():

@@ -1,11 +1,9 @@
-"""Functions of 2.x: products, random zeros, tables, borders, sizes of pictures."""
+"""Functions of 2.x: products, random zeros, tables, windows, sizes of pictures."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from typing import Any
-
-import numpy as np
 
 from fluidlite.base.dtypes import DTypeLike, VarType, to_vartype
 from fluidlite.ir.variable import Variable
@@ -17,8 +15,7 @@ from fluidlite.paddle.nn.functional.pooling import (
     adaptive_avg_pool2d,
     adaptive_avg_pool3d,
 )
-from fluidlite.paddle.tensor.creation import assign, full
-from fluidlite.paddle.tensor.manipulation import concat, squeeze, unsqueeze
+from fluidlite.paddle.tensor.creation import full
 from fluidlite.paddle.tensor.math import cast, clip, scale, sqrt
 from fluidlite.paddle.tensor.random import uniform
 from fluidlite.paddle.tensor.reduction import sum
@@ -36,7 +33,6 @@ __all__ = [
     "label_smooth",
     "linear",
     "one_hot",
-    "pad",
     "unfold",
     "upsample",
 ]
@@ -99,10 +95,15 @@ def embedding(
     return append("lookup_table_v2", inputs, attrs, dtype=weight.dtype, layer="embedding", name=name)
 
 
-def one_hot(x: Variable, num_classes: int, name: str | None = None) -> Variable:
-    """A last dimension of `num_classes` numbers: 1 at the class that x names, else 0."""
-    attrs = {"depth": num_classes, "allow_out_of_range": False, "dtype": VarType.FP32}
-    return append("one_hot_v2", {"X": [x]}, attrs, dtype="float32", stop_gradient=True)
+def one_hot(x: Variable, num_classes: Any, name: str | None = None) -> Variable:
+    """A last dimension of `num_classes` numbers (or a Variable): 1 at the class that x names, else 0."""
+    inputs, attrs = {"X": [x]}, {"allow_out_of_range": False, "dtype": VarType.FP32}
+    if isinstance(num_classes, Variable):
+        num_classes.stop_gradient = True
+        inputs["depth_tensor"] = [num_classes]
+    else:
+        attrs["depth"] = num_classes
+    return append("one_hot_v2", inputs, attrs, dtype="float32", stop_gradient=True)
 
 
 def label_smooth(
@@ -231,47 +232,7 @@ def alpha_dropout(x: Variable, p: float = 0.5, training: bool = True, name: str 
     return scale(mixed, a, -a * low * p)
 
 
-# ---------------------------------------------------------------------- borders and sizes
-_LAYOUTS = {3: ("NCL", "NLC"), 4: ("NCHW", "NHWC"), 5: ("NCDHW", "NDHWC")}
-
-
-def pad(
-    x: Variable,
-    pad: Any,
-    mode: str = "constant",
-    value: float = 0.0,
-    data_format: str = "NCHW",
-    name: str | None = None,
-) -> Variable:
-    """x with borders.
-
-    pad: a number for all spatial sides, two numbers for each spatial dimension from the last to the first, or
-        (for "constant") two for every dimension from the first to the last; or a Variable with the former.
-    mode: "constant" (`value`), "reflect", "replicate" or "circular".
-    """
-    if mode not in ("constant", "reflect", "replicate", "circular"):
-        raise ValueError(f"mode should be one of constant, reflect, replicate, circular, but got {mode}.")
-    dims = len(x.shape)
-    if isinstance(pad, (list, tuple)) and mode == "constant" and len(pad) == 2 * dims:
-        attrs = {"paddings": list(pad), "pad_value": float(value)}
-        return append("pad", {"X": [x]}, attrs, dtype=x.dtype, name=name)
-    if dims not in _LAYOUTS:
-        raise ValueError(f"x should have 3, 4 or 5 dimensions, but has {dims}")
-    last = data_format.endswith("C")
-    layout = _LAYOUTS[5][1 if last else 0]
-    missing = list(range(1, 6 - dims)) if last else list(range(2, 7 - dims))  # dimensions of size one
-    volume = unsqueeze(x, missing) if missing else x
-    inputs, attrs = {"X": [volume]}, {"mode": mode, "value": float(value), "data_format": layout}
-    if isinstance(pad, Variable):
-        sides_missing = [0] * (2 * (5 - dims))
-        inputs["Paddings"] = [concat([pad, assign(np.array(sides_missing, "int32"))]) if missing else pad]
-    else:
-        sides = [pad] * (2 * (dims - 2)) if isinstance(pad, int) else numbers(pad, 2 * (dims - 2), "pad")
-        attrs["paddings"] = sides + [0] * (6 - len(sides))
-    out = append("pad3d", inputs, attrs, dtype=x.dtype, name=name)
-    return squeeze(out, missing) if missing else out
-
-
+# ---------------------------------------------------------------------- windows and sizes
 def unfold(
     x: Variable,
     kernel_sizes: Any,
@@ -291,11 +252,6 @@ def unfold(
         "dilations": numbers(dilations, 2, "dilations"),
     }
     return append("unfold", {"X": [x]}, attrs, dtype=x.dtype, slot="Y", name=name)
-
-
-def zeropad2d(x: Variable, padding: Any, data_format: str = "NCHW", name: str | None = None) -> Variable:
-    """Pictures within zeros: as many on the left, the right, above and below as `padding` says."""
-    return pad(x, pad=padding, mode="constant", value=0, data_format=data_format, name=name)
 
 
 def sequence_mask(

@@ -8,7 +8,7 @@ from typing import Any
 from fluidlite.base.dtypes import VarType
 from fluidlite.ir.variable import Variable
 from fluidlite.paddle.build import append, need_variable
-from fluidlite.paddle.nn.functional.common import pad as padded
+from fluidlite.paddle.nn.functional.padding import pad as padded
 from fluidlite.paddle.nn.functional.pooling import avg_pool2d, avg_pool3d
 from fluidlite.paddle.tensor.linalg import norm as p_norm
 from fluidlite.paddle.tensor.manipulation import reshape, squeeze, unsqueeze

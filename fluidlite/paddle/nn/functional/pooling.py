@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
-from fluidlite.base.dtypes import VarType
+import numpy as np
+
+from fluidlite.base.dtypes import VarType, to_numpy
 from fluidlite.ir.variable import Variable
 from fluidlite.paddle.build import append, need_variable
+from fluidlite.paddle.nn.functional.padding import pad
 from fluidlite.paddle.nn.functional.windows import LAYOUTS, is_last, line_padding, padding_of, window
 from fluidlite.paddle.tensor.manipulation import squeeze, unsqueeze
+from fluidlite.paddle.tensor.math import cast
 
 __all__ = [
     "adaptive_avg_pool1d",
@@ -196,9 +200,54 @@ def _max(
     size = window(kernel_size, dims, "kernel_size")
     strides = size if stride is None else window(stride, dims, "stride")
     paddings, algorithm = padding_of(padding, dims, data_format)
-    if algorithm == "SAME" or len(paddings) != dims:
-        raise ValueError("the places of the largest are told for paddings in numbers, alike on both sides")
-    return _with_places(dims, x, size, strides, paddings, False, name, ceil_mode)
+    sides = _sides(x, size, strides, paddings, algorithm)
+    if all(before == after for before, after in sides):
+        even = [before for before, _ in sides]
+        return _with_places(dims, x, size, strides, even, False, name, ceil_mode)
+    bordered = pad(x, [0] * 4 + [number for side in sides for number in side], value=_lowest(x))
+    out, mask = _with_places(dims, bordered, size, strides, [0] * dims, False, name, ceil_mode)
+    return out, _in_the_picture(mask, x.shape[2:], sides)
+
+
+def _sides(
+    x: Variable, size: list[int], strides: list[int], paddings: list[int], algorithm: str
+) -> list[tuple[int, int]]:
+    """The padding in front of and behind each spatial dimension."""
+    if algorithm != "SAME":
+        pairs = paddings if len(paddings) == 2 * len(size) else [one for one in paddings for _ in range(2)]
+        return list(zip(pairs[::2], pairs[1::2], strict=True))
+    if min(x.shape[2:]) < 0:
+        raise ValueError(
+            f"max_pool{len(size)}d: padding 'SAME' with return_mask=True depends on the sizes of pictures, "
+            f"and {x.name!r} has the shape {list(x.shape)}"
+        )
+    totals = [
+        max((math.ceil(length / step) - 1) * step + reach - length, 0)
+        for length, reach, step in zip(x.shape[2:], size, strides, strict=True)
+    ]
+    return [(total // 2, total - total // 2) for total in totals]
+
+
+def _lowest(x: Variable) -> float:
+    """The lowest number of a dtype, below which nothing is."""
+    return float(np.finfo(to_numpy(x.dtype)).min)
+
+
+def _in_the_picture(mask: Variable, sizes: Sequence[int], sides: list[tuple[int, int]]) -> Variable:
+    """Places in a flattened picture, from those in the same one with borders."""
+    if min(sizes) < 0:
+        raise ValueError(
+            f"max_pool{len(sizes)}d: return_mask=True with paddings that differ between the sides needs "
+            f"pictures of known sizes, not {list(sizes)}"
+        )
+    found: Any = 0
+    rest: Any = mask
+    step = 1
+    for size, (before, after) in zip(sizes[::-1], sides[::-1], strict=True):
+        wide = size + before + after
+        found = found + (rest % wide - before) * step
+        rest, step = rest // wide, step * size
+    return cast(found, mask.dtype)
 
 
 def max_pool2d(

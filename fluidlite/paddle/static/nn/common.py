@@ -51,12 +51,14 @@ def prelu(
     x: Variable, mode: str, param_attr: Any = None, data_format: str = "NCHW", name: str | None = None
 ) -> Variable:
     """x where it is positive, else alpha * x: one alpha for all, for each channel or for each element."""
-    if data_format not in ("NC", "NCL", "NCHW", "NCDHW"):
+    last = data_format in ("NLC", "NHWC", "NDHWC")
+    if not last and data_format not in ("NC", "NCL", "NCHW", "NCDHW"):
         raise ValueError(
-            f"data_format must be one of 'NC', 'NCL', 'NCHW', 'NCDHW', channels behind the batch, "
+            "data_format must be one of 'NC', 'NCL', 'NCHW', 'NCDHW', 'NLC', 'NHWC', 'NDHWC', "
             f"but received {data_format}"
         )
-    return activations.prelu(x, mode, param_attr, name)
+    begin()
+    return activations.prelu(x, mode, param_attr, name, channels_last=last)
 
 
 def deform_conv2d(

@@ -30,6 +30,8 @@ def _rows(e: Emitter, value: Value, axis: int) -> Value:
     is_last = axis in (-1, len(value.shape) - 1)
     if not is_last or not value.shape or not takes(e, value.dtype):
         raise CannotLower("not the last axis")
+    if value.shape[-1] == 0:
+        raise CannotLower("rows without columns")
     height = math.prod(value.shape[:-1])
     return e.reshape(value, (height, value.shape[-1]))
 

@@ -209,7 +209,7 @@ def _(X: Spec, Target: Spec, reduction: str) -> Spec:
 
 
 def _divisor(X: Array, reduction: str) -> int:
-    return {"mean": X.size, "batchmean": len(X)}.get(reduction, 1)
+    return {"mean": X.size, "batchmean": len(X) if X.ndim else 1}.get(reduction, 1)
 
 
 @kldiv_loss.kernel
@@ -275,8 +275,8 @@ label_smooth = Op("label_smooth", "X. PriorDist.? -> Out", attrs={"epsilon": 0.0
 
 @label_smooth.shape
 def _(X: Spec, PriorDist: Spec | None) -> Spec:
-    if not X.shape:
-        raise ShapeError("op 'label_smooth': X[] has no dimension of classes")
+    if not X.shape and PriorDist is not None:
+        raise ShapeError("op 'label_smooth': X[] has no dimension of classes, of which PriorDist speaks")
     if (
         PriorDist is not None
         and PriorDist.shape[-1] != X.shape[-1]
@@ -293,7 +293,7 @@ def _(X: Array, PriorDist: Array | None, epsilon: float) -> Any:
     # in single precision, as the attribute is, whatever X has
     share, kept = np.float32(epsilon), X.dtype.type(1 - np.float32(epsilon))
     if PriorDist is None:
-        return kept * X + X.dtype.type(share / np.float32(max(X.shape[-1], 1)))
+        return kept * X + X.dtype.type(share / np.float32(max((*X.shape[-1:], 1))))
     return kept * X + X.dtype.type(share) * PriorDist.reshape(-1)
 
 

@@ -216,13 +216,32 @@ def _halves(xp: Any, x: Array) -> tuple[Array, Array]:
 
 @lu.grad("X")
 def _(xp: Any, X: Array, Out: Array, Pivots: Array, dOut: Array) -> Array:
-    if Out.shape[-1] != Out.shape[-2]:
-        raise KernelError(f"op 'lu': there is a gradient for square matrices alone, not {list(Out.shape)}")
+    """With X = P L U, and the rows of L or the columns of U beyond the square in front as L2 and U2: the
+    gradient of L2 reaches X's rows there through U, that of U2 its columns through L, and what is left of
+    both goes through the square, as for square matrices.
+    """
+    rows, columns = Out.shape[-2:]
+    size = min(rows, columns)
     lower, upper = _halves(xp, Out)
-    inner = xp.tril(turned(lower) @ xp.tril(dOut, -1), -1) + xp.triu(xp.triu(dOut) @ turned(upper))
-    found = xp.linalg.solve(turned(lower), inner)
-    found = turned(xp.linalg.solve(upper, turned(found)))
-    return (_permutation(xp, Pivots, Out.shape[-1]) @ found).astype(Out.dtype)
+    square, right = lower[..., :size, :], upper[..., :size]
+    d = dOut[..., :size, :size]
+    found = xp.zeros_like(dOut)
+    if rows > size:
+        below = _solved_right(xp, dOut[..., size:, :], right)
+        found[..., size:, :] = below
+        d = d - xp.triu(turned(lower[..., size:, :]) @ below)
+    if columns > size:
+        beside = xp.linalg.solve(turned(square), dOut[..., size:])
+        found[..., size:] = beside
+        d = d - xp.tril(beside @ turned(upper[..., size:]), -1)
+    inner = xp.tril(turned(square) @ xp.tril(d, -1), -1) + xp.triu(xp.triu(d) @ turned(right))
+    found[..., :size, :size] = _solved_right(xp, xp.linalg.solve(turned(square), inner), right)
+    return (_permutation(xp, Pivots, rows) @ found).astype(Out.dtype)
+
+
+def _solved_right(xp: Any, x: Array, upper: Array) -> Array:
+    """x times the transposed inverse of `upper`."""
+    return turned(xp.linalg.solve(upper, turned(x)))
 
 
 lu_unpack = Op(

@@ -120,10 +120,11 @@ diag_v2 = Op("diag_v2", "X -> Out", attrs={"offset": 0, "padding_value": 0.0}, l
 
 @diag_v2.shape
 def _(X: Spec, offset: int) -> Spec:
-    if len(X.shape) not in (1, 2):
+    if len(X.shape) > 2:
         raise ShapeError(f"op 'diag_v2': X must have 1 or 2 dimensions, but has shape {list(X.shape)}")
-    if len(X.shape) == 1:
-        size = X.shape[0] + abs(offset) if X.shape[0] >= 0 else -1
+    if len(X.shape) < 2:  # a single number is a vector of one
+        shape = X.shape or (1,)
+        size = shape[0] + abs(offset) if shape[0] >= 0 else -1
         return X.with_shape((size, size))
     rows, columns = X.shape
     return X.with_shape((-1 if min(rows, columns) < 0 else _diagonal_length(rows, columns, offset),))
@@ -135,8 +136,8 @@ def _diagonal_length(rows: int, columns: int, offset: int) -> int:
 
 @diag_v2.kernel
 def _(xp: Any, X: Array, offset: int, padding_value: float) -> Array:
-    out = xp.diag(X, offset)
-    if X.ndim == 1 and padding_value:
+    out = xp.diag(X.reshape(X.shape or (1,)), offset)
+    if X.ndim < 2 and padding_value:
         away = ~xp.eye(len(out), k=offset, dtype=bool)
         out[away] = padding_value
     return xp.ascontiguousarray(out)
@@ -144,8 +145,8 @@ def _(xp: Any, X: Array, offset: int, padding_value: float) -> Array:
 
 @diag_v2.grad("X")
 def _(xp: Any, X: Array, dOut: Array, offset: int) -> Array:
-    if X.ndim == 1:
-        return xp.ascontiguousarray(xp.diag(dOut, offset))
+    if X.ndim < 2:
+        return xp.ascontiguousarray(xp.diag(dOut, offset)).reshape(X.shape)
     steps = xp.arange(len(dOut))
     out = xp.zeros(X.shape, dOut.dtype)
     out[steps + max(-offset, 0), steps + max(offset, 0)] = dOut

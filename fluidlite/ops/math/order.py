@@ -124,7 +124,7 @@ def _as_rows(xp: Any, x: Array, axis: list[int]) -> tuple[Array, tuple[int, ...]
     axes = _median_axes(x.ndim, axis)
     moved = xp.moveaxis(x, axes, range(x.ndim - len(axes), x.ndim))
     kept = moved.shape[: x.ndim - len(axes)]
-    return moved.reshape(*kept, -1), kept
+    return moved.reshape(*kept, math.prod(moved.shape[len(kept) :])), kept
 
 
 @nanmedian.kernel
@@ -143,14 +143,14 @@ def _(xp: Any, X: Array, axis: list[int], keepdim: bool) -> tuple[Array, Array]:
 def _(xp: Any, X: Array, MedianIndex: Array, dOut: Array, axis: list[int]) -> Array:
     rows, kept = _as_rows(xp, X, axis)
     places = MedianIndex.reshape(-1, 2)
-    lines = rows.reshape(len(places), -1)
+    lines = rows.reshape(len(places), rows.shape[-1])
     half = xp.broadcast_to(dOut.reshape(-1, 1) / 2, places.shape)
     half = xp.where(xp.isnan(xp.take_along_axis(lines, places, axis=-1)), 0, half)
     d = xp.zeros(lines.shape, dOut.dtype)
     xp.add.at(d, (xp.arange(len(places))[:, None], places), half)  # both may be the same place
     axes = _median_axes(X.ndim, axis)
     others = [i for i in range(X.ndim) if i not in axes]
-    turned = d.reshape(*kept, *(X.shape[i] for i in axes))
+    turned = d.reshape((*kept, *(X.shape[i] for i in axes)))
     return turned.transpose(np.argsort([*others, *axes]).tolist())
 
 
@@ -260,7 +260,7 @@ def _(
 def _(xp: Any, X: Array, axis: list[int], dtype: int) -> tuple[Array, Array, Array]:
     """The elements (or slices along `axis`) without those that equal the one before."""
     x = xp.moveaxis(X, axis[0], 0) if axis else X.reshape(-1)
-    flat = x.reshape(len(x), -1)
+    flat = x.reshape(len(x), math.prod(x.shape[1:]))
     starts = xp.concatenate([xp.ones(min(len(x), 1), bool), (flat[1:] != flat[:-1]).any(axis=1)])
     first = xp.flatnonzero(starts)
     counts = xp.diff(xp.concatenate([first, xp.asarray([len(x)])]))

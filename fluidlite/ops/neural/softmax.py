@@ -20,6 +20,8 @@ _LARGEST_LOG = 1e20
 
 def softmax_of(xp: Any, x: Array, axis: int) -> Any:
     """The softmax of `x` over `axis`, as Paddle computes it."""
+    if not x.size:  # nothing is the largest
+        return x.copy()
     # the largest score becomes 0, so exp cannot overflow
     exps = xp.exp(xp.maximum(x - x.max(axis=axis, keepdims=True), x.dtype.type(LOWEST_SCORE)))
     return exps / exps.sum(axis=axis, keepdims=True)
@@ -64,6 +66,8 @@ log_softmax.shape(same_as("X"))
 
 @log_softmax.kernel
 def _(xp: Any, X: Array, axis: int) -> Any:
+    if not X.size:
+        return X.copy()
     shifted = X - X.max(axis=axis, keepdims=True)
     return shifted - xp.log(xp.exp(shifted).sum(axis=axis, keepdims=True))
 

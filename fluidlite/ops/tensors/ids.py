@@ -148,7 +148,8 @@ def _(X: Spec, bins: int) -> Spec:
 
 @histogram.kernel
 def _(xp: Any, X: Array, bins: int, min: int, max: int) -> Array:
-    low, high = (min, max) if min != max else (float(X.min()), float(X.max()))
+    found = X if X.size else xp.zeros(1, X.dtype)  # no elements have no least one
+    low, high = (min, max) if min != max else (float(found.min()), float(found.max()))
     return xp.histogram(X.reshape(-1), bins, (low, high))[0].astype("int64")
 
 

@@ -20,7 +20,7 @@ from fluidlite.executor.comm.links import ServerLink, TrainerLink
 from fluidlite.executor.comm.messages import Kind, Message
 from fluidlite.executor.comm.requests import Requests
 from fluidlite.executor.comm.rings import Ring
-from fluidlite.executor.comm.terms import Terms, differences
+from fluidlite.executor.comm.terms import Terms, differences, servers_named
 from fluidlite.executor.comm.traced import traced_trainer_link
 from fluidlite.executor.comm.wire import Incoming
 from fluidlite.ir.operator import Operator
@@ -180,23 +180,28 @@ class Session(ABC):
         CommunicatorError, before the first message of a program, where the server was made for another one.
         """
         if self.current_op is not None:
-            self._check_terms(self.current_op.block.program, endpoint)
+            self._agree(self.current_op.block.program, endpoint, message.trainer)
         self.contacted[endpoint] = message.trainer
         if message.wants_answer:
             self.requests.collect(endpoint)
         self.link.post(endpoint, message)
 
-    def _check_terms(self, program: Program, endpoint: str) -> None:
-        key = program.serial, program.version, endpoint
-        if key in self._agreed:
+    def _agree(self, program: Program, endpoint: str, trainer: int) -> None:
+        if (program.serial, program.version, endpoint) in self._agreed:
             return
+        # a server that holds nothing is sent nothing, and still waits until every trainer has said goodbye
+        for server in dict.fromkeys([endpoint, *servers_named(program)]):
+            self._check_terms(program, server)
+            self.contacted.setdefault(server, trainer)
+            self._agreed.add((program.serial, program.version, server))
+
+    def _check_terms(self, program: Program, endpoint: str) -> None:
         found = differences(program, endpoint, self.link.terms(endpoint))
         if found:
             raise CommunicatorError(
                 f"this trainer's program is not one that the server at {endpoint} was made for:\n  "
                 + "\n  ".join(found)
             )
-        self._agreed.add(key)
 
     def leave(self) -> None:
         """Tell the servers that this trainer sends nothing more."""

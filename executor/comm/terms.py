@@ -13,7 +13,7 @@ from fluidlite.ir.block import Block
 from fluidlite.ir.operator import Operator
 from fluidlite.ir.program import Program
 
-__all__ = ["Form", "Terms", "differences", "fits", "form_of"]
+__all__ = ["Form", "Terms", "differences", "fits", "form_of", "servers_named"]
 
 Form = tuple[str, tuple[int, ...]]  # dtype and shape; empty where they are not known before
 
@@ -85,6 +85,13 @@ def _same_shape(mine: tuple[int, ...], theirs: tuple[int, ...]) -> bool:
 
 
 # ---------------------------------------------------------------------- a trainer's program
+def servers_named(program: Program) -> list[str]:
+    """The servers of the job that a trainer's program belongs to, as far as it names them."""
+    ops = program.global_block().ops
+    named = (place for op in ops for key in ("endpoints", "epmap") for place in op.attrs.get(key) or ())
+    return list(dict.fromkeys([*program.distribution.servers, *named]))
+
+
 def differences(program: Program, endpoint: str, terms: Terms | None) -> list[str]:
     """The reasons, in words, why `program` is no trainer of the server at `endpoint`; none where it fits, or
     where there are no terms.

@@ -86,9 +86,9 @@ class Replay(SimulatedJob):
                 # the steps that it has counted, of which it tells each server
                 self._servers[event.endpoint].count(index, trainer.take((event.name, event.endpoint))[1])
         elif event.kind in (Kind.GET, Kind.ROWS, Kind.WANT) and event.name in self.by_param:
-            whole = event.kind is not Kind.ROWS
+            rows = event.rows if event.kind is Kind.ROWS else None
             piece = self.by_param[event.name]
-            trainer.fetch(piece, self.held[event.name].fetched(index, whole), whole)
+            trainer.fetch(piece, self.held[event.name].fetched(index, rows), rows is None)
 
 
 @dataclass(frozen=True)
@@ -192,7 +192,8 @@ class _SimulatedServer:
         counter = job.placement.counter
         self.counter = None if counter is None else counter.name
         # each trainer's counter begins at 1, as its startup program fills it
-        self.counts = [1.0] * job.trainers
+        self.trainers = range(job.trainers)
+        self.counts = [1.0 for _ in self.trainers]
         self.corrects = bool(job.config.enable_dc_asgd)
         self.schedule: Program | None = None
         if training.schedule:
@@ -225,14 +226,20 @@ class _HeldSlice:
         self.server = server
         self.grad = update.grad
         self.scope: Scope = server.scope.new_scope()
-        self.program = part_of(training.program, update.ops)
-        keep(self.program, {update.grad, *_rates(training)})
+        position = update.ops.index(update.step)
+        # a delay is corrected in what the step itself reads: clips and penalties come before it, as in 1.8.5
+        self.read = (update.step.inputs.get("Grad") or [update.grad])[0]
+        self.before = part_of(training.program, update.ops[:position])
+        self.program = part_of(training.program, update.ops[position:])
+        for program in (self.before, self.program):
+            keep(program, {update.grad, self.read, *_rates(training)})
         whole = initial.values[piece.param].shape
         for name in {piece.param, *_written(update, training.program)}:
             value = initial.values[name]
             mine = value[piece.first_row : piece.end_row] if value.shape == whole else value
             self.scope.var(name).set(LoDTensor(mine.copy()))
-        self.known: dict[int, Any] = {}  # as each trainer knows it, where delays are corrected
+        # as each trainer knows it, where delays are corrected
+        self.known = {trainer: self.value.copy() for trainer in server.trainers}
         self.corrects = server.corrects
 
     @property
@@ -240,20 +247,38 @@ class _HeldSlice:
         """The slice."""
         return get(self.scope, self.piece.param)
 
-    def fetched(self, trainer: int, whole: bool) -> Any:
-        """The slice, as a trainer gets it now."""
+    def fetched(self, trainer: int, rows: Any) -> Any:
+        """The slice, as a trainer gets it now; it then knows it, or the rows that it has asked for."""
         value = self.value
-        if whole:
-            self.known[trainer] = value
+        mine = ... if rows is None else rows
+        self.known[trainer][mine] = value[mine]
         return value
 
     def update(self, trainer: int, gradient: Any) -> None:
         """Apply one gradient."""
+        self.put(self.grad, gradient)
+        self.server.exe.run(self.before, scope=self.scope)
         if self.corrects:
-            gradient = gradient + gradient * gradient * (self.value - self.known[trainer])
-        held = self.scope.var(self.grad)
-        held.set(gradient if isinstance(gradient, SelectedRows) else LoDTensor(np.array(gradient)))
+            var = self.scope.find_var(self.read)
+            assert var is not None
+            self.put(self.read, _corrected(var.value, self.value - self.known[trainer]))
         self.server.exe.run(self.program, scope=self.scope)
+
+    def put(self, name: str, gradient: Any) -> None:
+        """Write a gradient, or the rows of one."""
+        is_sparse = isinstance(gradient, SelectedRows)
+        self.scope.var(name).set(gradient if is_sparse else LoDTensor(np.array(gradient)))
+
+
+def _corrected(gradient: Any, moved: Any) -> Any:
+    """A gradient as it would be had the parameter not moved since its trainer fetched it (DC-ASGD)."""
+    if not isinstance(gradient, SelectedRows):
+        dense = np.array(gradient)
+        return dense + dense * dense * moved
+    ids, places = np.unique(gradient.ids, return_inverse=True)
+    rows = np.zeros((len(ids), *moved.shape[1:]), gradient.array.dtype)
+    np.add.at(rows, places, gradient.array)
+    return SelectedRows(ids, gradient.height(), rows + rows * rows * moved[ids])
 
 
 def _rates(training: Training) -> set[str]:

@@ -102,6 +102,8 @@ class Trial:
         for piece in mine:
             value = self.initial.values[piece.param][piece.first_row : piece.end_row]
             put(scope, dict.fromkeys([piece.param_name, *copies.get(piece.param_name, ())], value))
+        shared = [name for name, endpoint in self.job.placement.shared if endpoint == role.endpoint]
+        put(scope, {name: self.initial.values[name] for name in shared})
         exe.run(programs.main, scope=scope)
         return {piece.param_name: get(scope, piece.param_name) for piece in mine}
 

@@ -13,6 +13,7 @@ from fluidlite.ir.operator import Operator, OpRole
 from fluidlite.ir.program import Program
 from fluidlite.ir.variable import Variable
 from fluidlite.transpiler.check.facts import Findings, Site
+from fluidlite.transpiler.parts.op_kinds import OF_LOOKUPS, REMOTE_LOOKUP
 from fluidlite.transpiler.parts.roles import JobRole
 
 __all__ = ["check_flow", "fed_names", "never_written"]
@@ -56,6 +57,11 @@ def never_written(program: Program, roles: Collection[OpRole] | None = None) -> 
 
 def _persistable(program: Program, name: str) -> bool:
     return any(block.vars[name].persistable for block in program.blocks if name in block.vars)
+
+
+def _looks_at_form(op: Operator, slot: str) -> bool:
+    """True if the op takes no value from a slot: the rows of a table come from its servers."""
+    return slot == "W" and (op.type in OF_LOOKUPS or op.type == REMOTE_LOOKUP)
 
 
 def check_flow(
@@ -125,10 +131,10 @@ class _Flow:
 
     def read(self, site: Site, slot: str, name: str) -> None:
         """Check one variable that an op reads."""
-        # a loader's queue lies in the scope, and no program declares it
-        if name == EMPTY_VAR or slot == "blocking_queue":
-            return
         op = site.op
+        # a loader's queue lies in the scope, and no program declares it
+        if name == EMPTY_VAR or slot == "blocking_queue" or _looks_at_form(op, slot):
+            return
         var = op.block._find_var_recursive(name)
         if var is None:
             # Paddle names the gradient of what nothing reads, and does not declare it

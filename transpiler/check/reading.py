@@ -48,7 +48,7 @@ class TrainerFacts:
     splits: list[Site] = field(default_factory=list)
     joins: list[Site] = field(default_factory=list)  # concat ops, of both programs
     badly_mapped: list[Site] = field(default_factory=list)  # ops whose endpoints do not fit their variables
-    initialised: set[str] = field(default_factory=set)  # what the startup program writes
+    initialised: set[str] = field(default_factory=set)  # what the startup program gives a value
     local: set[str] = field(default_factory=set)  # what is handed to the trainer's own communicator
 
     @property
@@ -127,7 +127,14 @@ class ServerFacts:
 def read_trainer(role: JobRole, programs: Programs) -> TrainerFacts:
     """Collect what the ops of a trainer say, in one pass over each program."""
     trainer = TrainerFacts(role, programs)
-    trainer.initialised = writes(programs.startup)
+    trainer.initialised = {
+        name
+        for block in programs.startup.blocks
+        for op in block.ops
+        # it makes room for a table, and gives it no value
+        if op.type != "fake_init"
+        for name in op.output_arg_names
+    }
     for site in trainer.sites("main"):
         _read_main(trainer, site)
     for site in trainer.sites("startup"):

@@ -12,7 +12,9 @@ __all__ = [
     "ALL_REDUCES",
     "LOOKUPS",
     "LOSS_GRADIENT",
+    "OF_LOOKUPS",
     "REDUCTIONS",
+    "REMOTE_LOOKUP",
     "RING_OPS",
     "check_programs",
     "is_collective",
@@ -22,6 +24,9 @@ __all__ = [
 ]
 
 LOOKUPS = ("lookup_table", "lookup_table_v2")
+OF_LOOKUPS = frozenset(f"{kind}_grad" for kind in LOOKUPS)
+"""Gradients of lookups: they look at a table's height, and not at its rows."""
+REMOTE_LOOKUP = "distributed_lookup_table"
 LOSS_GRADIENT = OpRole.Backward | OpRole.Loss  # the role of the op from which a backward pass starts
 
 _KINDS = ("sum", "max", "min", "prod")

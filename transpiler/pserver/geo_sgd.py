@@ -23,8 +23,14 @@ from fluidlite.transpiler.parts.insertions import Insertions
 from fluidlite.transpiler.parts.op_kinds import LOOKUPS, check_programs, last_updates
 from fluidlite.transpiler.parts.roles import Programs, Slice
 from fluidlite.transpiler.pserver.placement import Placement, place
+from fluidlite.transpiler.pserver.server import declare_shared
 from fluidlite.transpiler.pserver.trainer import Controls, receive_at_start
-from fluidlite.transpiler.pserver.training import ParameterUpdate, Training, is_clipping_alone
+from fluidlite.transpiler.pserver.training import (
+    ParameterUpdate,
+    Training,
+    is_clipping_alone,
+    is_updating,
+)
 
 __all__ = [
     "change_name",
@@ -93,10 +99,10 @@ def place_for_geo(
 
 def _by_first_op(main: Program, updates: Iterable[str]) -> list[str]:
     """The parameters in the order in which optimizer ops first speak of them: a decay or a clip may come
-    before all updates.
+    before all updates. Clips of `set_gradient_clip` count as ops of the backward pass.
     """
     spoken_of = dict.fromkeys(
-        name for op in main.global_block().ops if op.role & OpRole.Optimize for name in op.role_vars[::2]
+        name for op in main.global_block().ops if is_updating(op) for name in op.role_vars[::2]
     )
     return list(dict.fromkeys([*filter(set(updates).__contains__, spoken_of), *updates]))
 
@@ -202,6 +208,7 @@ def make_geo_server(
     held = [piece for piece in placement.slices if piece.endpoint == endpoint]
     for piece in held:
         _add_up(placement, piece, program)
+    declare_shared(placement, endpoint, program.global_block())
     changes = [change_name(piece.param_name) for piece in held]
     attrs = {
         "optimize_blocks": program.blocks[1:],

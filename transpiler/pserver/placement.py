@@ -8,29 +8,44 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from fluidlite.base.dtypes import VarType
 from fluidlite.base.errors import TranspilerError, did_you_mean
+from fluidlite.base.registry import get
 from fluidlite.ir.operator import Operator
 from fluidlite.ir.program import Program
 from fluidlite.ir.variable import Variable
 from fluidlite.transpiler import ps_dispatcher
 from fluidlite.transpiler.config import DistributeTranspilerConfig
 from fluidlite.transpiler.parts.edits import without_collector
-from fluidlite.transpiler.parts.op_kinds import LOOKUPS
+from fluidlite.transpiler.parts.op_kinds import LOOKUPS, OF_LOOKUPS
 from fluidlite.transpiler.parts.roles import Slice
 from fluidlite.transpiler.pserver.slices import rows_of_pieces
-from fluidlite.transpiler.pserver.training import ParameterUpdate, Training
+from fluidlite.transpiler.pserver.training import (
+    ParameterUpdate,
+    Training,
+    is_scheduling,
+    is_updating,
+)
 
-__all__ = ["Placement", "distributed_tables", "in_step_at_run_time", "place", "remote_tables"]
+__all__ = ["Placement", "SharedVariable", "distributed_tables", "in_step_at_run_time", "place", "remote_tables"]
 
 # a slice can be filled by itself where elements do not depend on each other, or are listed one by one
 CUTTABLE = frozenset(
     {"fill_constant", "uniform_random", "gaussian_random", "truncated_gaussian_random", "assign_value"}
 )
+
+
+class SharedVariable(NamedTuple):
+    """What nobody updates, but the startup program draws at random: all trainers begin with the numbers that
+    one server has drawn.
+    """
+
+    name: str
+    endpoint: str
 
 
 @dataclass(frozen=True)
@@ -43,6 +58,7 @@ class Placement:
     trainers: int
     sync_mode: bool
     config: DistributeTranspilerConfig
+    shared: tuple[SharedVariable, ...] = ()
 
     @cached_property
     def by_param(self) -> dict[str, tuple[Slice, ...]]:
@@ -160,7 +176,39 @@ def place(
         np.random.RandomState(training.program.random_seed).shuffle(order)
     dispatcher = make_dispatcher(config.split_method, endpoints)
     placed = [piece for param in order for piece in dispatch(dispatcher, pieces[param], endpoints)]
-    return Placement(training, tuple(placed), tuple(endpoints), trainers, sync_mode, config)
+    # behind all others, which so have the servers that they have in 1.8.5
+    shared = [
+        SharedVariable(var.name, dispatch(dispatcher, [_whole(var)], endpoints)[0].endpoint)
+        for var in _drawn_by_each(training, startup)
+    ]
+    return Placement(training, tuple(placed), tuple(endpoints), trainers, sync_mode, config, tuple(shared))
+
+
+def _drawn_by_each(training: Training, startup: Program) -> list[Variable]:
+    """What trainers read and no update writes, where the startup program would draw other numbers in every
+    process.
+    """
+    block = training.program.global_block()
+    updated = {name for update in training.updates for name in (update.param, *update.written)}
+    read = {
+        name
+        for inner in training.program.blocks
+        for op in inner.ops
+        if not is_updating(op) and not is_scheduling(op)
+        for name in op.input_arg_names
+    }
+    return [
+        block.vars[name]
+        for op in startup.global_block().ops
+        if get(op.type).random and not op.attrs.get("seed")
+        for name in op.output_arg_names
+        if name in block.vars and name in read and name not in updated and block.vars[name].persistable
+    ]
+
+
+def _whole(var: Variable, grad: str = "", sparse: bool = False) -> Slice:
+    """A variable in one piece, without a server yet."""
+    return Slice(var.name, grad, 0, 1, 0, tuple(var.shape), VarType(var.dtype), "", sparse)
 
 
 def cut(var: Variable, grad: str, count: int, min_block_size: int, sparse: bool) -> list[Slice]:
@@ -171,7 +219,7 @@ def cut(var: Variable, grad: str, count: int, min_block_size: int, sparse: bool)
         )
     rows = rows_of_pieces(var.shape, count, min_block_size)
     if len(rows) == 1:
-        return [Slice(var.name, grad, 0, 1, 0, var.shape, VarType(var.dtype), "", sparse)]
+        return [_whole(var, grad, sparse)]
     return [
         Slice(
             var.name,
@@ -226,14 +274,24 @@ def make_dispatcher(method: Any, endpoints: Sequence[str]) -> Any:
 def remote_tables(program: Program) -> Mapping[str, list[Operator]]:
     """Table -> the lookups that fetch its rows from the servers as they need them.
 
-    `nce` and `hierarchical_sigmoid` with `remote_prefetch` are none of them: they read whole parameters, as
-    in 1.8.5.
+    A table is remote where servers update it, and nothing reads it but such lookups. `nce` and
+    `hierarchical_sigmoid` with `remote_prefetch` are none of them: they read whole parameters, as in 1.8.5.
     """
     found: dict[str, list[Operator]] = {}
-    for op in program.global_block().ops:
-        if op.type in LOOKUPS and (op.attrs.get("remote_prefetch") or op.attrs.get("is_distributed")):
+    updated: set[str] = set()
+    otherwise: set[str] = set()
+    for op in (op for block in program.blocks for op in block.ops):
+        if is_updating(op):
+            updated.update(op.output_arg_names)
+        elif op.type in LOOKUPS and op.block.idx == 0 and _fetches_rows(op):
             found.setdefault(op.input("W")[0], []).append(op)
-    return found
+        elif op.type not in OF_LOOKUPS:
+            otherwise.update(op.input_arg_names)
+    return {name: ops for name, ops in found.items() if name in updated - otherwise}
+
+
+def _fetches_rows(op: Operator) -> bool:
+    return bool(op.attrs.get("remote_prefetch") or op.attrs.get("is_distributed"))
 
 
 def distributed_tables(program: Program) -> list[str]:

@@ -8,7 +8,7 @@ from fluidlite.ir.operator import Operator
 from fluidlite.ir.program import Program
 from fluidlite.transpiler.parts.edits import drop_ops
 from fluidlite.transpiler.parts.insertions import Insertions
-from fluidlite.transpiler.parts.op_kinds import LOOKUPS
+from fluidlite.transpiler.parts.op_kinds import LOOKUPS, REMOTE_LOOKUP
 from fluidlite.transpiler.parts.roles import Slice
 from fluidlite.transpiler.pserver.placement import Placement, remote_tables
 
@@ -52,7 +52,7 @@ def _look_up_together(
         # right behind the op that makes the last of the ids: every reader of the rows comes later
         put = edits.before if last < 0 else edits.after
         anchor = block.ops[max(last, 0)]
-        new = put(anchor, "distributed_lookup_table", *slots, group[0].attrs["op_role"], **attrs)
+        new = put(anchor, REMOTE_LOOKUP, *slots, group[0].attrs["op_role"], **attrs)
         new.where = group[0].where
     edits.apply()
     drop_ops(block, lookups)

@@ -26,7 +26,7 @@ from fluidlite.transpiler.pserver.placement import Placement, distributed_tables
 from fluidlite.transpiler.pserver.trainer import count_at_start
 from fluidlite.transpiler.pserver.training import ParameterUpdate
 
-__all__ = ["distributed_mode", "make_server", "make_server_startup"]
+__all__ = ["declare_shared", "distributed_mode", "make_server", "make_server_startup"]
 
 TRAINER_ID = "@TRAINER_ID@"  # the loop writes it before it runs a block: whose gradient this is
 
@@ -52,6 +52,13 @@ def make_server(
     return _Server(placement, endpoint, trainer).build(threads or ServerRuntimeConfig())
 
 
+def declare_shared(placement: Placement, endpoint: str, block: Block) -> None:
+    """Declare what the server at `endpoint` draws for all trainers, and never updates."""
+    for name, place in placement.shared:
+        if place == endpoint:
+            declare_like(block, placement.training.program.global_block().vars[name])
+
+
 class _Server:
     """Builds one server's main program."""
 
@@ -74,6 +81,7 @@ class _Server:
             if param in self.held
             for name in self.declare(self.held[param])
         ]
+        declare_shared(self.placement, self.endpoint, self.block)
         blocks = [self.schedule_block()] if self.placement.training.schedule else []
         # the block made last, as in 1.8.5: where there is a schedule, updates see its variables
         parent = len(self.program.blocks) - 1
@@ -197,21 +205,40 @@ class _Server:
         if TRAINER_ID not in block.vars:
             block.create_var(name=TRAINER_ID, shape=[1], dtype="int64")
         known = declare_like(block, param, f"{piece.param_name}.local_bak", persistable=False).name
-        new = [
-            declare_like(block, param, f"tmp_dc_output_{next(self.corrected)}", persistable=False).name
-            for _ in range(4)
-        ]
         read = (step.inputs.get("Grad") or [piece.grad])[0]
-        grad = names.get(read, read)
         append_op(block, "ref_by_trainer_id", {"X": kept, "TrainerId": [TRAINER_ID]}, {"Out": [known]}, step)
+        if self.reads_rows(step):
+            rows = self.origin.global_block()._var_recursive(read)
+            new = declare_like(block, rows, self.next_output(), param.shape, persistable=False).name
+            inputs = {"Grad": [names.get(read, read)], "Param": [piece.param_name], "Known": [known]}
+            append_op(block, "correct_delayed_rows", inputs, {"Out": [new]}, step)
+            return {read: new}
+        return {read: self.correct_elements(block, param, known, names.get(read, read), step)}
+
+    def correct_elements(
+        self, block: Block, param: Variable, known: str, grad: str, step: Operator
+    ) -> str:
+        """The same for a dense gradient, with 1.8.5's ops; gives the name of the corrected one."""
+        new = [declare_like(block, param, self.next_output(), persistable=False).name for _ in range(4)]
         for type, x, y, out in (
-            ("sub", piece.param_name, known, new[0]),
+            ("sub", param.name, known, new[0]),
             ("mul", new[0], grad, new[1]),
             ("mul", new[1], grad, new[2]),
             ("add", grad, new[2], new[3]),
         ):
             append_op(block, f"elementwise_{type}", {"X": [x], "Y": [y]}, {"Out": [out]}, step)
-        return {read: new[3]}
+        return new[3]
+
+    def next_output(self) -> str:
+        """The name of another variable of a correction."""
+        return f"tmp_dc_output_{next(self.corrected)}"
+
+    def reads_rows(self, op: Operator) -> bool:
+        """True if an op of an update reads a gradient of which only some rows are there."""
+        block = self.origin.global_block()
+        return any(
+            block._var_recursive(name).type == VarType.SELECTED_ROWS for name in op.inputs.get("Grad", ())
+        )
 
     # ------------------------------------------------------------------ the loop
     def saving_block(self) -> int:
@@ -259,15 +286,10 @@ class _Server:
         """`gradient:parameter` for the slices whose updates read rows: a penalty makes a dense gradient of
         them.
         """
-        origin = self.origin.global_block()
-        read = {
-            param: [name for op in self.placement.updates[param].ops for name in op.inputs.get("Grad", ())]
-            for param in self.held
-        }
         return [
             f"{piece.grad_name}:{piece.param_name}"
             for param, piece in self.held.items()
-            if any(origin._var_recursive(name).type == VarType.SELECTED_ROWS for name in read[param])
+            if any(self.reads_rows(op) for op in self.placement.updates[param].ops)
         ]
 
 

@@ -228,19 +228,13 @@ def receive_at_start(placement: Placement, startup: Program, trainer: int) -> No
     block = startup.global_block()
     # a table whose rows are fetched one by one may be larger than a trainer's memory
     received = {param: pieces for param, pieces in placement.by_param.items() if not pieces[0].sparse}
+    variables = placement.training.program.global_block()
     for param, pieces in received.items():
-        whole = declare_like(block, placement.training.program.global_block()._var_recursive(param))
+        whole = declare_like(block, variables._var_recursive(param))
         parts = _declare_slices(block, pieces, [piece.param_name for piece in pieces], whole)
-        block.append_op(
-            "recv",
-            {},
-            {"Out": parts},
-            {
-                "epmap": [piece.endpoint for piece in pieces],
-                "trainer_id": trainer,
-                "op_role": int(OpRole.RPC),
-            },
-        )
+        _append_recv(block, parts, [piece.endpoint for piece in pieces], trainer)
+    for name, endpoint in placement.shared:
+        _append_recv(block, [declare_like(block, variables.vars[name])], [endpoint], trainer)
     block.append_op(
         "fetch_barrier",
         {},
@@ -255,6 +249,11 @@ def receive_at_start(placement: Placement, startup: Program, trainer: int) -> No
                 {"Out": block.var(param)},
                 {"axis": 0},
             )
+
+
+def _append_recv(block: Block, parts: Sequence[Variable], endpoints: list[str], trainer: int) -> None:
+    attrs = {"epmap": endpoints, "trainer_id": trainer, "op_role": int(OpRole.RPC)}
+    block.append_op("recv", {}, {"Out": list(parts)}, attrs)
 
 
 def _count_steps_together(placement: Placement, main: Program, startup: Program) -> None:

@@ -60,6 +60,11 @@ class ParameterUpdate:
         return next(op for op in self.ops if self.param in op.output_arg_names)
 
     @property
+    def written(self) -> frozenset[str]:
+        """All that the ops write."""
+        return frozenset(name for op in self.ops for name in op.output_arg_names)
+
+    @property
     def needs_whole(self) -> bool:
         """True if a server must hold the parameter in one piece."""
         return any(op.type in _NEED_WHOLE for op in self.ops)

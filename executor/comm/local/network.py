@@ -31,13 +31,14 @@ class _Wait(NamedTuple):
 
 class JobEvent(NamedTuple):
     """A message that the server at `endpoint` took from a role, about the variable `name`. Without a kind:
-    the role, a trainer, begins a step.
+    the role, a trainer, begins a step. `rows` are the ids that it asks for, where it asks for rows.
     """
 
     endpoint: str
     role: str
     kind: Kind | None
     name: str
+    rows: Any = None
 
 
 def _text_of(waited_for: WaitedFor) -> str:

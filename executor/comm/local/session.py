@@ -10,7 +10,7 @@ from fluidlite.base.errors import CommunicatorError
 from fluidlite.executor.comm.links import ServerLink, TrainerLink
 from fluidlite.executor.comm.local.network import JobEvent, LocalNetwork, LocalRole
 from fluidlite.executor.comm.local.rings import LocalRing
-from fluidlite.executor.comm.messages import Error, Message, copied, nbytes_of
+from fluidlite.executor.comm.messages import Error, Kind, Message, copied, nbytes_of
 from fluidlite.executor.comm.session import Pace, Session, use
 from fluidlite.executor.comm.terms import Terms
 from fluidlite.executor.comm.wire import Incoming
@@ -147,7 +147,8 @@ class LocalServerLink(ServerLink):
             if not inbox:
                 raise CommunicatorError(self._interrupted)
             to, message = inbox.popleft()
-            network.take(JobEvent(self.endpoint, to[0], message.kind, message.name))
+            rows = message.value if message.kind is Kind.ROWS else None
+            network.take(JobEvent(self.endpoint, to[0], message.kind, message.name, rows))
             return to, message
 
     def reply(self, to: Any, value: Any) -> None:

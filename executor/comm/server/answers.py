@@ -60,10 +60,13 @@ class Answers:
     def _get(self, message: Message) -> Any:
         """The value of a variable; where delays are corrected, noted as what this trainer computes with."""
         value = self._value(message)
+        self._note_known(message, ..., value)
+        return value
+
+    def _note_known(self, message: Message, rows: Any, value: Any) -> None:
         copies = self.program.copies.get(message.name, ())
         if 0 <= message.trainer < len(copies):
-            self.blocks.find(copies[message.trainer])[...] = value
-        return value
+            self.blocks.find(copies[message.trainer])[rows] = value
 
     def _rows(self, message: Message) -> Any:
         """Rows of a table, or the result of a block that looks ids up."""
@@ -82,7 +85,9 @@ class Answers:
                 f"trainer {message.trainer} asks for rows {ids.min()} to {ids.max()} of {message.name!r}, "
                 f"which has {len(table)} here"
             )
-        return table[ids]
+        rows = table[ids]
+        self._note_known(message, ids, rows)
+        return rows
 
     def _changed_rows(self, message: Message) -> SelectedRows:
         """The rows of a table that have changed since this trainer asked last."""

@@ -146,11 +146,9 @@ def _blocks_by_name(texts: Iterable[str], blocks: Any) -> dict[str, Block]:
 
 
 def _corrected_param(reference: Operator) -> str:
-    """The parameter whose copies a `ref_by_trainer_id` chooses from: the correction subtracts the chosen
-    copy from it.
+    """The parameter whose copies a `ref_by_trainer_id` chooses from: the correction, the first op that reads
+    the chosen copy, subtracts it from the parameter.
     """
     copy = reference.output("Out")[0]
-    subtraction = next(
-        op for op in reference.block.ops if op.type == "elementwise_sub" and op.input("Y") == [copy]
-    )
-    return str(subtraction.input("X")[0])
+    correction = next(op for op in reference.block.ops if copy in op.input_arg_names)
+    return str(correction.input("Param" if correction.type == "correct_delayed_rows" else "X")[0])

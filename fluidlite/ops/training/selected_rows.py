@@ -33,3 +33,19 @@ def _(X: Spec) -> Spec:
 @get_tensor_from_selected_rows.kernel
 def _(X: SelectedRows) -> Array:
     return X.array.copy()
+
+
+# FluidLite's own: 1.8.5 corrects no sparse gradients
+correct_delayed_rows = Op("correct_delayed_rows", "Grad Param Known -> Out", lod=None)
+
+
+@correct_delayed_rows.shape
+def _(Grad: Spec, Param: Spec) -> Spec:
+    return Spec(Param.shape, Grad.dtype, kind=VarType.SELECTED_ROWS)
+
+
+@correct_delayed_rows.kernel
+def _(xp: Any, Grad: SelectedRows, Param: Array, Known: Array) -> SelectedRows:
+    """g + g * g * (w - w as the sender knew it) for the rows of g, of which each counts once."""
+    ids, rows = merge_rows(xp, Grad.ids, Grad.array)
+    return SelectedRows(ids, Grad.height(), rows + rows * rows * (Param[ids] - Known[ids]))

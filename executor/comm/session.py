@@ -55,6 +55,9 @@ class BackgroundCommunicator(Protocol):
         last, unless `again`.
         """
 
+    def flush(self) -> None:
+        """Send what has come so far, and write the parameters that result from it into the scope."""
+
     def restart_from_parameters(self) -> None:
         """The parameters were loaded: count changes from their values."""
 

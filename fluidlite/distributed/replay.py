@@ -191,9 +191,8 @@ class _SimulatedServer:
         self.exe.naive = True
         counter = job.placement.counter
         self.counter = None if counter is None else counter.name
-        # each trainer's counter begins at 1, as its startup program fills it
         self.trainers = range(job.trainers)
-        self.counts = [1.0 for _ in self.trainers]
+        self.counts = [0.0] if counter is None else job.placement.first_counts(job.startup)
         self.corrects = bool(job.config.enable_dc_asgd)
         self.schedule: Program | None = None
         if training.schedule:

@@ -230,6 +230,11 @@ class Program:
         return [param for block in self.blocks for param in block.all_parameters()]
 
     # ------------------------------------------------------------------ copies
+    @property
+    def rates_of_runs(self) -> tuple[str, ...]:
+        """The learning rates that every run sets before its first op; none in fluid's programs."""
+        return ()
+
     def clone(self, for_test: bool = False) -> Program:
         """A copy; `for_test` drops the backward and optimizer ops and switches dropout, batch_norm, ... to
         inference.

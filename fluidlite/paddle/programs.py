@@ -41,6 +41,11 @@ class Program(ir.Program):
         self.lr_scheduler: Callable[[], float] | None = None
         self.lr_var: Variable | None = None
 
+    @property
+    def rates_of_runs(self) -> tuple[str, ...]:
+        """The learning rate that the schedule gives to each run."""
+        return () if self.lr_scheduler is None or self.lr_var is None else (self.lr_var.name,)
+
     def state_dict(self, mode: str = "all", scope: Scope | None = None) -> dict[str, Any]:
         """The values of the persistable variables by name, as tensors: of all, of the parameters ("param"),
         or of what the optimizer keeps ("opt"). They lie in `scope`, the global one by default.

@@ -127,8 +127,11 @@ class Servers:
 
     def fresh(self, names: Iterable[str]) -> dict[str, LoDTensor]:
         """Of these variables, those whose newest value is on the servers: tables, accumulators, the
-        counter of steps.
+        counter of steps. The others are in the scope, as this trainer's own gradients have made them.
         """
+        session = find_session(needs_servers=True)
+        if session is not None and session.communicator is not None:
+            session.communicator.flush()
         remote = {*self.remote(), *([self.table] if self.table else [])}
         found: dict[str, LoDTensor] = {}
         for name in names:

@@ -454,7 +454,7 @@ def test_servers_count_the_steps_of_all_trainers(at_run_time: bool) -> None:
     schedule, feeds = [0, 1, 0, 0, 1, 1], [batches(3, 1), batches(3, 2)]
     model = Model(False)
     known, left = [dict(model.values) for _ in range(2)], [list(mine) for mine in feeds]
-    for count, trainer in enumerate(schedule, 2):  # each trainer's counter begins with 1
+    for count, trainer in enumerate(schedule):  # the first step of all is step 0, as in one process
         grad = model.gradients(left[trainer].pop(0), known[trainer])["w"]
         model.values["w"] = model.values["w"] - np.float32(RATE * 0.5 ** (count / 4)) * grad
         known[trainer] = dict(model.values)

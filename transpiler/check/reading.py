@@ -152,9 +152,8 @@ def read_trainer(role: JobRole, programs: Programs) -> TrainerFacts:
 def _read_main(trainer: TrainerFacts, site: Site) -> None:
     kind = site.op.type
     if kind == "send":
-        remote = site.op.attrs.get("send_varnames")
-        # a `send` that names other variables than it reads hands ids to the communicator (geo-SGD)
-        if remote and not site.op.attrs.get("sections") and remote != site.op.inputs.get("X"):
+        # one that is part of the forward pass hands ids to the communicator (geo-SGD)
+        if not site.op.role:
             trainer.local.update(site.op.inputs.get("X", ()))
         elif site.op.inputs.get("X"):
             trainer.sent += trainer.mapped(site, _sent(site))

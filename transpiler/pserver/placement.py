@@ -123,6 +123,26 @@ class Placement:
         counter = self.counter
         return [of_trainer(counter.name, trainer) for trainer in range(self.trainers)] if counter else []
 
+    def first_counts(self, startup: Program) -> list[float]:
+        """The counts that a server begins with: their sum is what one process counts in its first step, which
+        no trainer has told yet.
+        """
+        counter = self.counter
+        assert counter is not None
+        filled = [
+            float(op.attrs["value"])
+            for op in startup.global_block().ops
+            if op.type == "fill_constant" and counter.name in op.output_arg_names
+        ]
+        steps = [float(op.attrs["step"]) for op in self.training.schedule if op.type == "increment"]
+        return [sum(filled) + steps[0], *[0.0] * (self.trainers - 1)]
+
+    def rate_names(self, rate: str) -> list[str]:
+        """The names under which the trainers send a learning rate that they set themselves."""
+        if not self.suffixed:
+            return [f"{rate}.new"]
+        return [of_trainer(rate, trainer) for trainer in range(self.trainers)]
+
     def renames(self, trainer: int) -> dict[str, str]:
         """New names of the gradients that trainer number `trainer` sends in one piece."""
         # otherwise a communicator gives them their names when it sends them
@@ -136,7 +156,8 @@ class Placement:
         together; None in others.
         """
         block = self.training.program.global_block()
-        steps = [] if self.sync_mode else [op for op in self.training.schedule if op.type == "increment"]
+        # a server of trainers in step counts its own: theirs would add up to so many for each step
+        steps = [] if self.in_step else [op for op in self.training.schedule if op.type == "increment"]
         return block.var(steps[0].output("Out")[0]) if steps else None
 
 

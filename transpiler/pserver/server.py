@@ -86,6 +86,10 @@ class _Server:
         # the block made last, as in 1.8.5: where there is a schedule, updates see its variables
         parent = len(self.program.blocks) - 1
         of_grad: list[str] = []
+        for rate in self.placement.training.rates:
+            received += self.placement.rate_names(rate)
+            of_grad.append(self.rate_block(rate, parent))
+            blocks.append(self.program.blocks[-1])
         for update in self.placement.training.by_step:
             if update.param in self.held:
                 blocks.append(self.update_block(update, parent))
@@ -130,6 +134,21 @@ class _Server:
         append_op(
             block, "sum", {"X": names}, {"Out": [counter.name]}, like, **{ROLE_ATTR: int(OpRole.LRSched)}
         )
+
+    def rate_block(self, rate: str, parent: int) -> str:
+        """Take over the learning rate that the trainers have sent; gives `name:block`, which asks for it."""
+        block = self.new_block(parent)
+        var = declare_like(self.block, self.origin.global_block()._var_recursive(rate))
+        names = self.placement.rate_names(rate)
+        new = [f"{rate}.new"]
+        for name in dict.fromkeys([*names, *new]):
+            declare_like(self.block, var, name, persistable=False)
+        if self.placement.suffixed:
+            share = {"scale": 1.0 / self.placement.trainers}
+            block.append_op("sum", {"X": names}, {"Out": new})
+            block.append_op("scale", {"X": new}, {"Out": new}, share)
+        block.append_op("assign", {"X": new}, {"Out": [rate]})
+        return f"{rate}.new:{block.idx}"
 
     def copy_schedule_op(self, op: Operator, block: Block) -> None:
         source = op.block
@@ -324,7 +343,7 @@ def make_server_startup(placement: Placement, endpoint: str, main: Program, star
     source = startup
     if placement.counter is not None:
         source = startup.clone()
-        count_at_start(placement, source)
+        count_at_start(placement, source, placement.first_counts(startup))
     for var in main.global_block().vars.values():
         copy = block.vars[var.name] = copy_variable(var, block)
         copy.persistable = var.type not in (VarType.STEP_SCOPES, VarType.RAW)

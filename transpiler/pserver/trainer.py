@@ -93,7 +93,7 @@ class _Trainer:
         # of gradients that one op makes, the last in order leaves first
         for param in reversed(self.placement.placed):
             self.send(param, sent[param], writers)
-        waits = list(sent.values())
+        waits = [*sent.values(), *(self.send_rate(rate) for rate in self.placement.training.rates)]
         if self.placement.counter is not None:
             waits.append(self.send_count(self.placement.counter))
         # a trainer of a half-asynchronous job waits for its own gradients alone, and so fetches without a
@@ -169,6 +169,25 @@ class _Trainer:
                 ROLE_VAR_ATTR: [param, name],
             },
         )
+
+    def send_rate(self, rate: str) -> Variable:
+        """Tell every server the learning rate of this step, before the first gradient of it leaves."""
+        names = self.placement.rate_names(rate)
+        mine = names[self.trainer if self.placement.suffixed else 0]
+        done = self.controls.make()
+        first = next(iter(self.block.ops))
+        self.edits.before(
+            first,
+            "send",
+            {"X": [self.block.var(rate)]},
+            {"Out": [done]},
+            OpRole.RPC,
+            epmap=list(self.placement.endpoints),
+            use_send_handler=False,
+            send_varnames=[mine],
+            **{ROLE_VAR_ATTR: [rate, rate]},
+        )
+        return done
 
     def send_count(self, counter: Variable) -> Variable:
         """Tell every server of a step: asynchronous servers add up the trainers' steps for the
@@ -258,29 +277,26 @@ def _append_recv(block: Block, parts: Sequence[Variable], endpoints: list[str], 
 
 def _count_steps_together(placement: Placement, main: Program, startup: Program) -> None:
     if placement.counter is not None:
-        count_at_start(placement, startup)
+        count_at_start(placement, startup, [1.0] * placement.trainers)
         for name in placement.counter_names():
             declare_like(main.global_block(), placement.counter, name)
 
 
-def count_at_start(placement: Placement, startup: Program) -> None:
-    """Each trainer counts one step at a time; the sum begins low enough that the first steps of all of
-    them make step 0.
-    """
+def count_at_start(placement: Placement, startup: Program, counts: Sequence[float]) -> None:
+    """Declare and fill the trainers' counts of their steps; the whole job's counter is no more than their sum."""
     block = startup.global_block()
     counter = placement.counter
     assert counter is not None
     for op in block.ops:
         if counter.name in op.output_arg_names and op.type == "fill_constant":
-            # the schedule's own increment is gone: the sum of all trainers' ones takes its place
             op._set_attr("value", -float(placement.trainers))
-    for name in placement.counter_names():
+    for name, count in zip(placement.counter_names(), counts, strict=True):
         one = declare_like(block, counter, name)
         block._prepend_op(
             "fill_constant",
             {},
             {"Out": one},
-            {"shape": list(counter.shape), "dtype": int(counter.dtype), "value": 1.0},
+            {"shape": list(counter.shape), "dtype": int(counter.dtype), "value": count},
         )
 
 

@@ -77,6 +77,7 @@ class Training:
     program: Program
     updates: tuple[ParameterUpdate, ...]  # in the order of their first ops
     schedule: tuple[Operator, ...]  # the ops that compute learning rates
+    rates: tuple[str, ...] = ()  # learning rates that each run of the program sets anew
 
     @cached_property
     def by_step(self) -> tuple[ParameterUpdate, ...]:
@@ -102,7 +103,9 @@ def read_training(program: Program) -> Training:
     }
     owners = {name: param for param, group in groups.items() for op in group for name in op.output_arg_names}
     updates = tuple(_update(program, param, group, computed, owners) for param, group in groups.items())
-    return Training(program, updates, tuple(op for op in ops if is_scheduling(op)))
+    read = {name for update in updates for op in update.ops for name in op.input_arg_names}
+    rates = tuple(name for name in program.rates_of_runs if name in read)
+    return Training(program, updates, tuple(op for op in ops if is_scheduling(op)), rates)
 
 
 def _refuse_transpiled(program: Program) -> None:

@@ -152,6 +152,14 @@ class TrainerCommunicator:
             self.threads = []
             self.session.run_communicator(None)
 
+    def flush(self) -> None:
+        """Send what has come so far, and write the parameters that result from it into the scope."""
+        if self.running:
+            session = self.session
+            # its end does just that, and no thread then has a gradient in its hands
+            self.stop()
+            self.start(session)
+
     def check(self) -> None:
         """Raise what went wrong in a thread."""
         if self.failure is not None:
@@ -281,7 +289,7 @@ class AsyncCommunicator(TrainerCommunicator):
                 pending = self._pending_of(route)
                 self._make_room(pending)
                 pending.add(value)
-                self.since_fetch += not route.counts
+                self.since_fetch += not (route.counts or route.replaces)
                 self.changed.notify_all()
         if not self.threads:
             self.send_now(self.pending.values())

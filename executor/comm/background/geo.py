@@ -138,6 +138,9 @@ class GeoCommunicator(TrainerCommunicator):
             self.remember()
         self.take_in()
 
+    def flush(self) -> None:
+        """Do nothing: a trainer's parameters are its own, and changes leave every so many steps."""
+
     def restart_from_parameters(self) -> None:
         """The parameters were loaded: changes are differences from their values."""
         if self.known:

@@ -23,12 +23,14 @@ class Route:
     targets: (name, endpoint) of each.
     sections: rows that each target gets; with fewer than two of them, each gets the whole variable.
     counts: True for a count of steps, of which merged values add up whatever gradients do.
+    replaces: True for a learning rate, of which the last value counts.
     """
 
     key: str
     targets: tuple[tuple[str, str], ...]
     sections: tuple[int, ...] = ()
     counts: bool = False
+    replaces: bool = False
 
     def pieces(self, value: Any) -> list[Any]:
         """The part of a value for each target."""
@@ -45,8 +47,10 @@ def routes_of(op: Operator) -> list[Route]:
     inputs = op.input("X")
     places = op.attrs["epmap"]
     names = op.attrs["send_varnames"] or inputs
-    if op.attrs["merge_add"]:
-        return [Route(names[0], tuple((names[0], place) for place in places), counts=True)]
+    if op.attrs["merge_add"] or not op.attrs["use_send_handler"]:
+        to_all = tuple((names[0], place) for place in places)
+        adds = op.attrs["merge_add"]
+        return [Route(names[0], to_all, counts=adds, replaces=not adds)]
     if len(names) > len(inputs):
         return [Route(inputs[0], tuple(zip(names, places, strict=True)), tuple(op.attrs["sections"]))]
     return [Route(key, ((name, place),)) for key, name, place in zip(inputs, names, places, strict=True)]
@@ -130,6 +134,8 @@ class PendingValues:
 
     def add(self, value: Any) -> None:
         """Take a value."""
+        if self.route.replaces:
+            self.groups.clear()
         if not self.groups or self.groups[-1].count >= self.most:
             self.groups.append(MergedValues())
         self.groups[-1].add(value)

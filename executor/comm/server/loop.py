@@ -237,6 +237,9 @@ class ParameterServer:
     # ------------------------------------------------------------------ steps of a synchronous server
     def _step_when_complete(self) -> None:
         """Once every trainer that is still there has sent its gradients: update, and let them go on."""
+        if not self.is_synchronous:
+            self._let_go_on()  # gradients were applied as they came: there is nothing to wait for
+            return
         if not self.here or not self.here <= set(self.at_barrier):
             return
         if self.left:
@@ -244,14 +247,18 @@ class ParameterServer:
         self.link.keep_replies()
         if self.program.schedule is not None:
             self.blocks.run(self.program.schedule)
+        for gradient in self.program.of_gradient:
+            self._fill_gaps(self.program.terms_of(gradient))
         for number, block in enumerate(self.program.step_blocks):
-            if not self.program.is_by_hand:
-                self._fill_gaps(block.ops[0].inputs.get("X", []))
             self.blocks.run(block)
             self._answer_wanted(number)
         self.steps += 1
-        self._answer_wanted(len(self.program.step_blocks))
         self.arrived.clear()
+        self._let_go_on()
+
+    def _let_go_on(self) -> None:
+        """Answer the trainers that are at the barrier, and first what they have asked for."""
+        self._answer_wanted(len(self.program.step_blocks))
         waiting = self.at_barrier
         self.at_barrier = {}
         for to in waiting.values():

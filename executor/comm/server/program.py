@@ -13,6 +13,7 @@ from fluidlite.ir.prune import writes
 __all__ = ["ServerProgram", "listening_op"]
 
 _IN_STEP = 0  # the `distributed_mode` of servers whose trainers end their steps together
+_OLDER_MODE = "sync_mode"  # the attribute that has its place in fluid 1.6
 _GEO = 3  # that of geo-SGD's servers
 
 
@@ -103,12 +104,23 @@ class ServerProgram:
 
     @property
     def is_synchronous(self) -> bool:
-        """True if the blocks merge what arrives: then a step is done when every trainer has ended it."""
-        if self.is_by_hand:
+        """True if a step is done when every trainer has ended it: as `distributed_mode` says, or, in programs
+        older than that attribute, where the blocks merge what arrives.
+        """
+        if _OLDER_MODE not in self.op.attrs:
             return self.op.attrs["distributed_mode"] == _IN_STEP
+        return any(len(self.terms_of(name)) > 1 for name in self.of_gradient)
+
+    def terms_of(self, gradient: str) -> list[str]:
+        """The names that arrive for a gradient of a synchronous step: of each trainer its own, which the block
+        adds up first, or the gradient itself; none where nobody sends it.
+        """
+        block = self.of_gradient[gradient]
+        first = block.ops[0].inputs.get("X", []) if block.ops and block.ops[0].type == "sum" else []
         merged = set(self.merged)
-        firsts = [block.ops[0] for block in self.of_gradient.values() if block.ops]
-        return any(first.type == "sum" and set(first.input("X")) <= merged for first in firsts)
+        if first and merged.issuperset(first):
+            return first
+        return [gradient] if gradient in merged else []
 
     def last_writers(self) -> dict[str, int]:
         """Variable -> the number of the last block of a step that writes it."""

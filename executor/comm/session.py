@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import enum
 import threading
+import weakref
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from contextvars import ContextVar
@@ -85,6 +86,7 @@ class Session(ABC):
         self.contacted: dict[str, int] = {}  # endpoint -> the number of the trainer that this process was
         self.turn = threading.RLock()  # devices of one trainer talk to its servers one after another
         self.communicator: BackgroundCommunicator | None = None  # while one runs
+        self.served: weakref.ref[Program] | None = None  # the trainer's program that has used servers last
         self._requests: dict[int, Requests] = {}  # by thread
         self._agreed: set[tuple[int, int, str]] = set()  # (serial and version of a program, endpoint)
 
@@ -192,6 +194,8 @@ class Session(ABC):
     def _agree(self, program: Program, endpoint: str, trainer: int) -> None:
         if (program.serial, program.version, endpoint) in self._agreed:
             return
+        if program.distribution.parts is not None:
+            self.served = weakref.ref(program)
         # a server that holds nothing is sent nothing, and still waits until every trainer has said goodbye
         for server in dict.fromkeys([endpoint, *servers_named(program)]):
             self._check_terms(program, server)

@@ -52,7 +52,7 @@ class VarDistributed:
     origin, slice: declarations of the whole variable and of the part.
     is_slice: True if the part is less than the whole.
     block_id, offset: the part's position among the parts, and that of its first element.
-    vtype: "Param", "Optimizer" or "RemotePrefetch".
+    vtype: "Param", "Optimizer" or "RemotePrefetch"; "Kept" of what only a job's own averages need.
     """
 
     def __init__(
@@ -170,6 +170,7 @@ class Distribution:
     endpoint: that of the server whose program this is.
     table: the table of `embedding(is_distributed=True)`, which lives on the servers only.
     parts: the part of each parameter and accumulator that each server holds.
+    kept: that of all else which updates keep on the servers, such as moving averages.
     trainers: endpoints of all trainers, where the runtime reduces gradients over them.
     rings, hierarchical, group: how many communicators it uses for that, and the size of the groups of
         trainers that are reduced first.
@@ -184,6 +185,7 @@ class Distribution:
     endpoint: str | None = None
     table: str | None = None
     parts: VarsDistributed | None = None
+    kept: VarsDistributed | None = None
     trainers: tuple[str, ...] = ()
     rings: int = 1
     hierarchical: bool = False
@@ -202,6 +204,7 @@ class Distribution:
             endpoint=other.endpoint,
             table=other.table,
             parts=other.parts,
+            kept=other.kept,
         )
 
 

@@ -18,6 +18,8 @@ from fluidlite.layers.flow.conditional import Switch
 from fluidlite.layers.tensors.search import autoincreased_step_counter
 from fluidlite.layers.tensors.variables import assign, cast, create_global_var, sums
 from fluidlite.optimizer.base import Optimizer
+from fluidlite.saving.distributed import kept_elsewhere
+from fluidlite.values.scope import global_scope
 
 __all__ = ["ExponentialMovingAverage", "ModelAverage"]
 
@@ -33,7 +35,13 @@ class _Swap:
 
     @contextlib.contextmanager
     def apply(self, executor: Any, need_restore: bool = True) -> Iterator[None]:
-        """Inside the `with` the parameters are their averages; `need_restore=False` leaves them so."""
+        """Inside the `with` the parameters are their averages; `need_restore=False` leaves them so.
+
+        In a job with servers, which keep the averages, a trainer fetches them.
+        """
+        block = self.apply_program.global_block()
+        for name, value in kept_elsewhere(block.vars).items():
+            global_scope().var(name).set(value)
         executor.run(self.apply_program)
         try:
             yield

@@ -22,6 +22,7 @@ __all__ = [
     "Servers",
     "held_by_server",
     "is_server",
+    "kept_elsewhere",
     "only_tensor",
     "read_whole",
     "servers_of",
@@ -42,6 +43,13 @@ def servers_of(program: Program) -> Servers | None:
     if not program._is_distributed or program._parameters_on_pservers is None or is_server(program):
         return None
     return Servers(program)
+
+
+def kept_elsewhere(names: Iterable[str]) -> dict[str, LoDTensor]:
+    """Of these variables, those that servers keep for the program which this process has trained last."""
+    session = find_session(needs_servers=True)
+    program = None if session is None or session.served is None else session.served()
+    return {} if program is None else Servers(program).kept(names)
 
 
 class Servers:
@@ -83,11 +91,21 @@ class Servers:
     # ------------------------------------------------------------------ asking
     def value(self, name: str) -> LoDTensor:
         """A whole variable, put together from its parts; CommunicatorError where no server answers."""
-        parts = sorted(self.groups[name], key=lambda part: int(part.block_id))
+        return self.joined(self.groups[name])
+
+    def joined(self, group: Sequence[Any]) -> LoDTensor:
+        """A whole variable, of all of its parts."""
+        parts = sorted(group, key=lambda part: int(part.block_id))
         values = self.ask([(part.endpoint, part.slice.name) for part in parts])
         # RMSProp's MeanGrad is declared as cut, and is not, as in fluid
         cut = parts[0].is_slice and tuple(values[0].shape) == tuple(parts[0].slice.shape)
         return LoDTensor(np.concatenate(values) if cut else values[0])
+
+    def kept(self, names: Iterable[str]) -> dict[str, LoDTensor]:
+        """Of these variables, those that the servers keep for averages of their own."""
+        held = self.program.distribution.kept
+        groups = {} if held is None else held.get_distributed_vars_by_vtypes(["Kept"], groupby=True)
+        return {name: self.joined(groups[name]) for name in names if name in groups}
 
     def newest(self, name: str) -> LoDTensor | None:
         """The value of a variable that is the same on all servers; None where they have none."""

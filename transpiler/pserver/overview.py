@@ -39,7 +39,22 @@ def describe(placement: Placement, parts: VarsDistributed, chief: bool, endpoint
         endpoint=endpoint,
         table=next(iter(distributed_tables(placement.training.program)), None),
         parts=parts,
+        kept=_kept(placement),
     )
+
+
+def _kept(placement: Placement) -> VarsDistributed:
+    """What updates use besides parameters, gradients and the accumulators of their steps, and keep."""
+    found = VarsDistributed()
+    block = placement.training.program.global_block()
+    for piece in placement.slices:
+        ops = placement.updates[piece.param].ops
+        known = {piece.param, piece.grad, *_accumulators(placement, piece.param)} if ops else set()
+        names = dict.fromkeys(name for op in ops for name in (*op.input_arg_names, *op.output_arg_names))
+        for name in names:
+            if name not in known and block._var_recursive(name).persistable:
+                _add(found, placement, name, piece, "Kept")
+    return found
 
 
 def _accumulators(placement: Placement, param: str) -> list[str]:

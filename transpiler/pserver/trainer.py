@@ -25,7 +25,7 @@ from fluidlite.transpiler.parts.insertions import Insertions
 from fluidlite.transpiler.parts.roles import Programs, Slice
 from fluidlite.transpiler.pserver.placement import Placement, remote_tables
 from fluidlite.transpiler.pserver.remote_tables import fake_tables, fetch_rows_remotely
-from fluidlite.transpiler.pserver.training import is_clipping_alone, is_scheduling, is_updating
+from fluidlite.transpiler.pserver.training import is_clipping_alone, is_scheduling
 
 __all__ = ["Controls", "make_trainer", "receive_at_start"]
 
@@ -304,14 +304,15 @@ def _drop_updates(placement: Placement, main: Program, startup: Program) -> None
     """Take the updates, their schedule, and the variables that only they need out of both programs."""
     block = main.global_block()
     first = startup.global_block()
-    updating = [op for op in block.ops if is_updating(op)]
+    served = [op for op in block.ops if placement.training.is_served(op)]
+    updating = [op for op in served if not is_scheduling(op)]
     # parameters and gradients stay: the messages name them
     spoken_of = {name for op in updating for name in op.role_vars}
     state = {name for op in updating for name in op.input_arg_names if name not in spoken_of}
     # clips of `set_gradient_clip` run here: as part of the backward pass nobody takes them for updates
     for op in filter(is_clipping_alone, block.ops):
         op.attrs[ROLE_ATTR] = int(OpRole.Backward)
-    drop_ops(block, [op for op in block.ops if is_updating(op) or is_scheduling(op)])
+    drop_ops(block, served)
     dead = state - names_in_use(block)
     drop_variables(block, dead)
     drop_ops(first, [op for op in first.ops if any(name in dead for name in op.output_arg_names)])

@@ -4,7 +4,7 @@ learning-rate schedule.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -79,6 +79,17 @@ class Training:
     schedule: tuple[Operator, ...]  # the ops that compute learning rates
     rates: tuple[str, ...] = ()  # learning rates that each run of the program sets anew
 
+    def is_served(self, op: Operator) -> bool:
+        """True if servers carry out an op, of this program or of a copy, in place of the trainers."""
+        if is_scheduling(op):
+            return True
+        names = op.role_vars or op.inputs.get("Param", [])
+        return is_updating(op) and names[0] in self._updated
+
+    @cached_property
+    def _updated(self) -> frozenset[str]:
+        return frozenset(update.param for update in self.updates)
+
     @cached_property
     def by_step(self) -> tuple[ParameterUpdate, ...]:
         """The updates in the order of the ops that write the parameters."""
@@ -98,6 +109,8 @@ def read_training(program: Program) -> Training:
             "the program has no optimizer ops: call optimizer.minimize(loss) before transpiling it"
         )
     groups = _by_parameter(program, updating)
+    idle = {param for param in groups if _is_idle(program, param, groups[param])}
+    _refuse_schedules(ops, [op for param in idle for op in groups.pop(param)])
     computed = {
         name for op in ops if not is_updating(op) and not is_scheduling(op) for name in op.output_arg_names
     }
@@ -138,6 +151,24 @@ def _by_parameter(program: Program, updating: Iterable[Operator]) -> dict[str, l
                 f"  built at {group[0].where}"
             )
     return groups
+
+
+def _is_idle(program: Program, param: str, group: Sequence[Operator]) -> bool:
+    """True for ops that keep an average of a parameter which nothing updates: they stay on the trainers."""
+    block = program.global_block()
+    written = {name for op in group for name in op.output_arg_names}
+    made = [name for name in _outside_reads(group) if not block._var_recursive(name).persistable]
+    return param not in written and not made
+
+
+def _refuse_schedules(ops: Iterable[Operator], staying: Iterable[Operator]) -> None:
+    scheduled = {name for op in ops if is_scheduling(op) for name in op.output_arg_names}
+    for op in staying:
+        for name in scheduled.intersection(op.input_arg_names):
+            raise TranspilerError(
+                f"op {op.type!r} keeps an average of a parameter that nothing updates, and so would stay on "
+                f"the trainers, but reads {name!r}, which the servers compute\n  built at {op.where}"
+            )
 
 
 def _update(

@@ -61,15 +61,18 @@ class Requests:
             if len(self._owed[endpoint]) == 1:
                 self.collect(endpoint)
 
-    def fetch(self, wanted: Sequence[Wanted], trainer: int) -> list[Any]:
-        """The values of variables: those that are on their way, and the others asked for all at once."""
+    def fetch(self, wanted: Sequence[Wanted], trainer: int, again: bool = True) -> list[Any]:
+        """The values of variables: those that are on their way, and the others asked for all at once. Those
+        that are needed `again` come with the end of the step.
+        """
         is_new = []
         for item in wanted:
             known = (
                 item.name in self._owed.get(item.endpoint, ()) or (item.endpoint, item.name) in self._early
             )
             is_new.append(not known)
-            self._asked[item.endpoint][item.name] = None
+            if again:
+                self._asked[item.endpoint][item.name] = None
             if not known:
                 self._post(item.endpoint, Message(Kind.GET, trainer, item.name))
         return [

@@ -62,7 +62,8 @@ def receive(session: Session, context: Any, values: SlotValues) -> dict[str, lis
     """Get the newest values of variables, or put the pieces of one together."""
     op = context.op
     if not op.attrs["do_not_run"]:
-        parts = session.requests.fetch(wanted_by(op), op.attrs["trainer_id"])
+        # one that waits for no send of its step is a startup program's
+        parts = session.requests.fetch(wanted_by(op), op.attrs["trainer_id"], again=bool(op.input("X")))
     elif session.communicator is None:
         return {}
     else:  # a communicator marks the ops that it runs itself

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import chain
 from typing import Any
 
 import numpy as np
 
 from fluidlite.base.errors import TranspilerError
+from fluidlite.distributed.apart import MeanOfShares, draws, reasons
 from fluidlite.distributed.proof import Proof
 from fluidlite.distributed.references import Initial, averaging_processes, one_process, rounding_of
 from fluidlite.distributed.replay import Merging, Replay
@@ -21,11 +22,13 @@ from fluidlite.executor.comm.background.communicator import CommunicatorSettings
 from fluidlite.executor.comm.local.network import LocalNetwork, TurnScheduler
 from fluidlite.executor.timeline import recorded
 from fluidlite.ir.program import Program
-from fluidlite.transpiler.config import DistributeTranspilerConfig
+from fluidlite.transpiler.config import DistributedMode, DistributeTranspilerConfig
 from fluidlite.transpiler.modes import Job, Reference, TrainingMode, make_job
 from fluidlite.values.tensor import LoDTensor
 
 __all__ = ["verify", "verify_job"]
+
+_APART = "one process that takes the mean of the gradients of the trainers' shares"
 
 
 def verify(
@@ -91,7 +94,7 @@ def verify_job(
     # four more trainings, so only where the answer depends on it
     rounding = rounding_of(job, initial, feeds) if max(differences.values()) > tolerance else 0.0
     servers = len(job.endpoints) if job.has_servers else 0
-    return Proof(
+    proof = Proof(
         job.mode.name,
         len(feeds),
         job.trainers,
@@ -102,6 +105,34 @@ def verify_job(
         rounding,
         links,
     )
+    if proof.equal or reference is not Reference.ONE_PROCESS:
+        return proof
+    return _beside_apart(case, outcome, proof)
+
+
+def _beside_apart(case: _Case, outcome: Outcome, proof: Proof) -> Proof:
+    """The proof of a job whose trainers do as they should, each with its share, where that is not what one
+    process does with the whole batch; else the same proof.
+    """
+    apart = MeanOfShares(case.job, case.initial, case.shares)
+    found: dict[str, list[float]] = {}
+    for mine, wanted in zip(outcome.trainers, apart.trainers, strict=True):
+        for name in wanted.keys() - _remote(case.job):
+            found.setdefault(name, []).append(max_relative_difference(mine[name], wanted[name]))
+    for name, value in outcome.servers.items():
+        found.setdefault(name, []).append(max_relative_difference(value, apart.updated[name]))
+    differences = {name: max(values) for name, values in found.items()}
+    rounding = 0.0 if draws(case.job) else proof.rounding
+    beside = replace(proof, reference=_APART, differences=differences, rounding=rounding)
+    if not beside.equal:
+        return proof
+    first = [share[0] for share in case.shares]
+    return replace(beside, by_design=reasons(case.job, case.initial, case.feeds[0], first))
+
+
+def _remote(job: Job) -> set[str]:
+    """The tables that trainers never hold."""
+    return {piece.param for piece in job.slices if piece.sparse}
 
 
 # ---------------------------------------------------------------------- references
@@ -131,9 +162,12 @@ def _averaging(case: _Case, outcome: Outcome) -> dict[str, float]:
 
 def _servers_in_order(case: _Case, outcome: Outcome) -> dict[str, float]:
     merging = Merging()
-    if case.job.mode.communicator(case.job) is not None:
+    needed = case.job.mode.communicator(case.job)
+    if needed is not None:
         settings = CommunicatorSettings.read({})
-        merging = Merging(settings.max_merge_var_num, not settings.is_sgd_optimizer)
+        # a half-asynchronous trainer sends what it has at the end of each step
+        most = settings.max_merge_var_num if needed.kind == DistributedMode.ASYNC else 1
+        merging = Merging(most, not settings.is_sgd_optimizer)
     events = case.network.events
     return _from_replay(outcome, Replay(case.job, case.initial, case.shares, events, merging))
 
@@ -155,7 +189,7 @@ def _from_one(job: Job, outcome: Outcome, wanted: Values) -> dict[str, float]:
     """How far each parameter is from what it should be, on all who hold it; trainers never hold a sparse
     table of servers.
     """
-    remote = {piece.param for piece in job.slices if piece.sparse} if job.has_servers else set()
+    remote = _remote(job)
     found = {name: [] if name in remote else [values[name] for values in outcome.trainers] for name in wanted}
     for name, value in outcome.servers.items():
         found[name].append(value)

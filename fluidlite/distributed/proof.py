@@ -30,6 +30,8 @@ class Proof:
         rounds otherwise; else 0. Optimizers blow rounding up: the first step of Adam is as long for a tiny
         gradient as for a large one.
     links: bytes on each link, beside those that were estimated.
+    by_design: why the job differs from one process on the whole batches, though it does what its program says:
+        the ops, each with its reason.
     """
 
     mode: str
@@ -41,6 +43,7 @@ class Proof:
     tolerance: float
     rounding: float
     links: Sequence[LinkCount]
+    by_design: Sequence[str] = ()
 
     @property
     def allowed(self) -> float:
@@ -91,6 +94,8 @@ class Proof:
         yield f"{self.mode}, {self.trainers} trainers"
         yield f", {self.servers} servers" if self.servers else ""
         yield f", {self.steps} steps: {'equal to' if self.equal else 'NOT EQUAL to'} {self.reference}\n"
+        if self.by_design:
+            yield f"not to one process on the whole batches, by design: {'; '.join(self.by_design)}\n"
         yield f"largest relative difference {self.differences[worst]:.1e} in {worst}"
         yield f", allowed {self.allowed:.0e}"
         yield f" (rounding alone makes {self.rounding:.0e} here)" if self.rounding else ""

@@ -55,7 +55,8 @@ class Replay(SimulatedJob):
         names = [piece.grad_name for piece in job.slices]
         self.remote = {piece.param for piece in job.slices if piece.sparse}
         self._trainers = [
-            _AsynchronousTrainer(job, training, initial, share, merging, names) for share in shares
+            _AsynchronousTrainer(job, training, initial, share, merging, names, index)
+            for index, share in enumerate(shares)
         ]
         self._servers = {endpoint: _SimulatedServer(job, training, initial) for endpoint in job.endpoints}
         self.held = {
@@ -110,10 +111,11 @@ class _AsynchronousTrainer(SimulatedTrainer):
         feeds: Sequence[Values],
         merging: Merging,
         names: Sequence[str],
+        index: int,
     ) -> None:
         ops = job.main.global_block().ops
         computing = [op for op in ops if not is_updating(op) and not is_scheduling(op)]
-        super().__init__(part_of(job.main, computing), initial, feeds)
+        super().__init__(part_of(job.main, computing), initial, feeds, index)
         self.merging = merging
         self.names = names
         self.made: dict[str, list[Any]] = {update.grad: [] for update in training.updates}
@@ -128,8 +130,10 @@ class _AsynchronousTrainer(SimulatedTrainer):
 
     def take(self, what: Hashable) -> tuple[int, int]:
         """The values of a variable that are sent now: the number of the first of them, and how many."""
-        self.compute()
         first = self.sent[what]
+        # a trainer that waits for no answer may have begun its next step before a server takes what it sent
+        if self.done - first < self.merging.most:
+            self.compute()
         count = min(self.done - first, self.merging.most)
         if count < 1:
             raise TranspilerError(f"a trainer sends {what!r} once more than it has steps")
@@ -273,7 +277,8 @@ def _corrected(gradient: Any, moved: Any) -> Any:
     """A gradient as it would be had the parameter not moved since its trainer fetched it (DC-ASGD)."""
     if not isinstance(gradient, SelectedRows):
         dense = np.array(gradient)
-        return dense + dense * dense * moved
+        with np.errstate(all="ignore"):  # a job that diverges is told by the answer
+            return dense + dense * dense * moved
     ids, places = np.unique(gradient.ids, return_inverse=True)
     rows = np.zeros((len(ids), *moved.shape[1:]), gradient.array.dtype)
     np.add.at(rows, places, gradient.array)

@@ -42,7 +42,10 @@ class GeoReplay(SimulatedJob):
         self._changed = [
             {name: np.zeros(len(value), bool) for name, value in self.servers.items()} for _ in shares
         ]
-        self._trainers = [_GeoTrainer(job, initial, share, list(self.servers), grads) for share in shares]
+        self._trainers = [
+            _GeoTrainer(job, initial, share, list(self.servers), grads, index)
+            for index, share in enumerate(shares)
+        ]
         self._changes = {change_name(piece.param_name): piece for piece in job.slices}
         self.replay(self._trainers, events)
 
@@ -71,9 +74,15 @@ class _GeoTrainer(SimulatedTrainer):
     """One trainer, with what it last knew of the servers."""
 
     def __init__(
-        self, job: Job, initial: Initial, feeds: Sequence[Values], names: Sequence[str], grads: dict[str, str]
+        self,
+        job: Job,
+        initial: Initial,
+        feeds: Sequence[Values],
+        names: Sequence[str],
+        grads: dict[str, str],
+        index: int,
     ) -> None:
-        super().__init__(job.main.clone(), initial, feeds)
+        super().__init__(job.main.clone(), initial, feeds, index)
         keep(self.program, grads.values())
         self.every = job.mode.steps_between_exchanges(job)
         self.trainers = job.trainers

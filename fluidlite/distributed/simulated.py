@@ -6,6 +6,8 @@ import abc
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+import numpy as np
+
 from fluidlite.base.place import CPUPlace
 from fluidlite.distributed.references import Initial, parameters
 from fluidlite.distributed.shares import Values, get
@@ -14,7 +16,12 @@ from fluidlite.executor.executor import Executor
 from fluidlite.ir.program import Program
 from fluidlite.transpiler.modes import Job
 
-__all__ = ["SimulatedJob", "SimulatedTrainer", "keep"]
+__all__ = ["SimulatedJob", "SimulatedTrainer", "draws_of", "keep"]
+
+
+def draws_of(trainer: int) -> np.random.Generator:
+    """The random numbers of a trainer, in a job on trial and in what it is compared with."""
+    return np.random.default_rng(trainer)
 
 
 def keep(program: Program, names: Iterable[str]) -> None:
@@ -31,9 +38,10 @@ class SimulatedTrainer(abc.ABC):
     begun, done: the number of steps that have begun, and of those that have been computed.
     """
 
-    def __init__(self, program: Program, initial: Initial, feeds: Sequence[Values]) -> None:
+    def __init__(self, program: Program, initial: Initial, feeds: Sequence[Values], index: int) -> None:
         self.scope = initial.scope()
         self.exe = Executor(CPUPlace())
+        self.exe.random = draws_of(index)
         self.exe.naive = True
         self.program = program
         self.feeds = feeds

@@ -12,6 +12,7 @@ from fluidlite.base.place import CPUPlace
 from fluidlite.communicator import Communicator
 from fluidlite.distributed.references import Initial, parameters, part_of
 from fluidlite.distributed.shares import Values, get, put
+from fluidlite.distributed.simulated import draws_of
 from fluidlite.executor.comm.local.network import LocalNetwork
 from fluidlite.executor.comm.local.session import run_roles
 from fluidlite.executor.executor import Executor
@@ -75,6 +76,7 @@ class Trial:
             put(scope, {name: self.initial.values[name] for name in tables})
             communicator.start()
             exe.run(first_copies(startups[0]), scope=scope)
+        exe.random = draws_of(role.index)
         before = self.bytes_of(role)
         for feed in self.shares[role.index]:
             self.network.begin_step(role.name)

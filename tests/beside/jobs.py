@@ -62,21 +62,23 @@ def make_job(seed: int) -> Job:
     draw = random.Random(seed)
     network = _Network(draw)
     network.draw()
+    cluster = _draw_cluster(draw)
+    corrected = cluster["config"].get("enable_dc_asgd")  # by squares of gradients, which are to stay small
     optimizer = draw.choice([name for name in OPTIMIZERS if not (network.sparse and name in DENSE_ONLY)])
     return {
         "seed": seed,
         "feeds": network.feeds,
         "layers": network.layers,
         "output": network.output,
-        "loss": "mean" if draw.random() < 0.8 else "sum",
+        "loss": "mean" if corrected or draw.random() < 0.8 else "sum",
         "optimizer": [optimizer, draw.choice(OPTIMIZERS[optimizer])],
-        "rate": draw.choice(RATES),
+        "rate": 0.01 if corrected else draw.choice(RATES),
         "schedule": draw.choice(sorted(SCHEDULES)) if draw.random() < 0.3 else None,
         "regularizer": [draw.choice(REGULARIZERS), 0.01] if draw.random() < 0.3 else None,
         "clip": _draw_clip(draw),
         "average": draw.choice(("EMA", "ModelAverage")) if draw.random() < 0.1 else None,
         "random_seed": draw.choice((0, 7)),
-        **_draw_cluster(draw),
+        **cluster,
     }
 
 
@@ -544,3 +546,123 @@ def _op_differences(where: str, mine: Any, theirs: Any) -> list[str]:
                 "{} ({}): {} is {}, theirs {}".format(where, mine[0], name, mine[3][name], theirs[3][name])
             )
     return found
+
+
+# ------------------------------------------------------------------------------------------------ proving
+NAMES = {"sync": "pserver", "async": "async", "half_async": "half_async", "geo": "geo_sgd"}
+
+
+def prove(job: Job) -> Job:
+    """What is wrong with a job of FluidLite by itself: {} for nothing, else the property and what it found.
+
+    check: the static check reports something. verify: the job's end is not that of its reference. text, json,
+    bytes: a role's program does not come back. devices: two devices end elsewhere than one.
+    """
+    import fluidlite as fluid
+    from fluidlite.transpiler import make_job as make_programs
+
+    built = build(fluid, job)
+    config = config_of(fluid, job)
+    found: Job = {}
+    try:
+        made = make_programs(
+            built.main,
+            built.startup,
+            NAMES[job["mode"]],
+            trainers=job["trainers"],
+            endpoints=endpoints_of(job),
+            sync_mode=job["mode"] == "sync",
+            config=config,
+        )
+        programs = {role.name: made.programs(role) for role in made.roles}
+    except fluid.errors.TranspilerError as error:
+        return {"refused": str(error)}
+    _prove_static(found, made, programs)
+    _prove_runs(found, made, job)
+    _prove_devices(found, built, job)
+    return found
+
+
+def _prove_static(found: Job, made: Any, programs: Job) -> None:
+    from fluidlite.ir.program import Program
+    from fluidlite.ir.text import parse
+    from fluidlite.show.json import parse as parse_json
+    from fluidlite.show.json import program_json
+    from fluidlite.transpiler.check.report import check
+
+    report = check(made)
+    if not report.ok:
+        found["check"] = str(report)
+    for role, pair in programs.items():
+        for name, program in (("main", pair.main), ("startup", pair.startup)):
+            text = str(program)
+            again = {
+                "text": str(parse(text)) == text,
+                "json": str(parse_json(program_json(program))) == text,
+                "bytes": _survives_bytes(Program, program),
+            }
+            for form in (form for form, same in again.items() if not same):
+                found.setdefault(form, "{}.{} is another program".format(role, name))
+
+
+def _survives_bytes(kind: Any, program: Any) -> bool:
+    """True if a program comes back from bytes, which fill in defaults once, and then say the same again."""
+    read = kind.parse_from_string(program.desc.serialize_to_string())
+    data = read.desc.serialize_to_string()
+    same = not _program_differences("", program_facts(program), program_facts(read))
+    return same and kind.parse_from_string(data).desc.serialize_to_string() == data
+
+
+def _prove_runs(found: Job, made: Any, job: Job) -> None:
+    import fluidlite as fluid
+    from fluidlite.distributed.cluster import verify_job
+
+    try:
+        proof = verify_job(made, feeds_of(fluid, job))
+    except Exception as error:  # a job that ends early is what is looked for
+        found["verify"] = "{}: {}".format(type(error).__name__, error)
+        return
+    if not proof.ok:
+        found["verify"] = str(proof)
+
+
+# layers of which two halves of a batch make something else than the whole
+MIXING = frozenset(["batch_norm", "dropout"])
+
+
+def _prove_devices(found: Job, built: Built, job: Job) -> None:
+    """Data parallel training on two devices beside one, where both compute the same."""
+    import fluidlite as fluid
+
+    if job["loss"] != "mean" or MIXING & {layer[1] for layer in job["layers"]} or job["trainers"] % 2:
+        return
+    ends = []
+    for devices in (1, 2):
+        scope, exe = fluid.core.Scope(), fluid.Executor(fluid.CPUPlace())
+        with fluid.scope_guard(scope):
+            exe.run(built.startup)
+            for param in built.main.all_parameters():
+                _fill(scope, param)
+            program = built.main
+            if devices == 2:
+                loss = next(op.output_arg_names[0] for op in built.main.global_block().ops if op.role & 256)
+                program = fluid.CompiledProgram(built.main).with_data_parallel(
+                    loss_name=loss, places=fluid.cpu_places(2)
+                )
+            for feed in feeds_of(fluid, job):
+                exe.run(program, feed=feed)
+            names = [param.name for param in built.main.all_parameters()]
+            ends.append({name: np.array(scope.find_var(name).get_tensor()) for name in names})
+    for name, value in ends[0].items():
+        error = float(np.abs(ends[1][name] - value).max() / (np.abs(value).max() or 1.0))
+        if not error < 1e-3:
+            found["devices"] = "{} ends {:.1e} apart".format(name, error)
+
+
+def _fill(scope: Any, param: Any) -> None:
+    """The same numbers in every run; ones of normalisation stay what they are."""
+    held = scope.find_var(param.name).get_tensor()
+    value = np.array(held)
+    if value.size > 1 and value.std() > 0:
+        numbers = np.random.RandomState(value.size)
+        held.set(numbers.uniform(-0.2, 0.2, value.shape).astype(value.dtype), None)

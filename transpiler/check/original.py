@@ -51,11 +51,13 @@ def check_against_original(
     pieces = {piece.param_name: piece for piece in job.slices}
     whole = {piece.param_name: piece.param for piece in job.slices}
     whole.update((piece.grad_name, piece.grad) for piece in job.slices)
-    updates = {update.param: update.ops for update in read_training(job.main).updates} if servers else {}
+    # in geo-SGD trainers run the updates, whatever these have to do with each other
+    updating = any(not server.geo for server in servers.values())
+    updates = {update.param: update.ops for update in read_training(job.main).updates} if updating else {}
     fillers = _fillers(job.startup)
     for server in servers.values():
         sites = _by_key(_sites(server.role, server.programs.main), whole)
-        if not server.geo:  # in geo-SGD trainers run the updates
+        if not server.geo:
             _compare_all(found, sites, originals)
             for param in {whole.get(name, name) for name in server.held} & updates.keys():
                 _all_there(found, server, updates[param], sites)

@@ -76,6 +76,10 @@ class Tensor(NamedTuple):
         """True if the gradient is rows of the parameter."""
         return self.rows > 0
 
+    def ids_within(self, height: int) -> float:
+        """Ids of a step that fall among `height` of the parameter's rows, each as often as it comes."""
+        return self.rows * height / self.shape[0] if self.even else self.rows
+
     def rows_within(self, height: int, steps: int = 1) -> float:
         """Rows that `steps` steps touch among `height` of the parameter's."""
         rows = min(self.rows * steps, self.shape[0]) if steps > 1 else self.rows
@@ -118,13 +122,18 @@ def read_facts(program: Program, sizes: Sizes) -> TrainingFacts:
             updates[update[0]] = op
     helpers: dict[str, int] = {}
     lookups: dict[str, list[Operator]] = {}
+    gradients: dict[str, str] = {}
     for op in block.ops:
         if op.role == OpRole.Optimize and op.role_vars:
             helpers[op.role_vars[0]] = helpers.get(op.role_vars[0], 0) + 1
         if op.type in LOOKUPS:
             lookups.setdefault(op.inputs["W"][0], []).append(op)
+        if op.role & OpRole.Backward:
+            gradients.update(zip(op.role_vars[::2], op.role_vars[1::2], strict=False))
+    # a table that something else reads, too, has a dense gradient, whatever its lookups say
+    whole = {param for param, name in gradients.items() if _is_dense(block, name)}
     tensors = tuple(
-        _tensor(block, name, op, helpers.get(name, 1), lookups.get(name, ()), sizes)
+        _tensor(block, name, op, helpers.get(name, 1), () if name in whole else lookups.get(name, ()), sizes)
         for name, op in updates.items()
     )
     trained = set(updates)
@@ -142,6 +151,11 @@ def read_facts(program: Program, sizes: Sizes) -> TrainingFacts:
         sum(flops for role, flops in counted if not role & OpRole.Backward),
         sum(flops for role, flops in counted if role & OpRole.Backward),
     )
+
+
+def _is_dense(block: Block, gradient: str) -> bool:
+    var = block._find_var_recursive(gradient)
+    return var is not None and var.type == VarType.LOD_TENSOR
 
 
 def _state_names(block: Block, op: Operator) -> Iterator[str]:

@@ -22,14 +22,17 @@ _BARRIERS = 2.0  # that a trainer passes at each server in a synchronous step
 def exchange_each_step(part: Slice, tensor: Tensor) -> Load:
     """The gradient out, the parameter in.
 
-    A sparse table's gradient has a row, and its number, for each id of the batch (none twice: an upper
-    bound); each look-up sends its ids and gets their rows.
+    A sparse table's gradient has a row, and its number, for each id of the batch; each look-up sends its ids
+    and gets their rows, none twice (an upper bound), where the trainer does not get all of them.
     """
+    size = part.shape[0] * tensor.row_bytes
     if not tensor.sparse:
-        size = part.shape[0] * tensor.row_bytes
         return Load(size, size, 2)
+    gradient = tensor.ids_within(part.shape[0]) * (tensor.row_bytes + ROW_ID_BYTES)
+    if not part.sparse:
+        return Load(gradient, size, 2)
     rows = tensor.rows_within(part.shape[0])
-    return Load(rows * (tensor.row_bytes + 2 * ROW_ID_BYTES), rows * tensor.row_bytes, 1 + tensor.lookups)
+    return Load(gradient + rows * ROW_ID_BYTES, rows * tensor.row_bytes, 1 + tensor.lookups)
 
 
 @dataclass(frozen=True)

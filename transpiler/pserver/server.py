@@ -229,7 +229,7 @@ class _Server:
         if self.reads_rows(step):
             rows = self.origin.global_block()._var_recursive(read)
             new = declare_like(block, rows, self.next_output(), param.shape, persistable=False).name
-            inputs = {"Grad": [names.get(read, read)], "Param": [piece.param_name], "Known": [known]}
+            inputs = {"X": [names.get(read, read)], "Table": [piece.param_name], "Known": [known]}
             append_op(block, "correct_delayed_rows", inputs, {"Out": [new]}, step)
             return {read: new}
         return {read: self.correct_elements(block, param, known, names.get(read, read), step)}

@@ -163,4 +163,4 @@ def _corrected_param(reference: Operator) -> str:
     """
     copy = reference.output("Out")[0]
     correction = next(op for op in reference.block.ops if copy in op.input_arg_names)
-    return str(correction.input("Param" if correction.type == "correct_delayed_rows" else "X")[0])
+    return str(correction.input("Table" if correction.type == "correct_delayed_rows" else "X")[0])

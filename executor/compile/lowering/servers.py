@@ -41,7 +41,7 @@ def receive_into(op: Operator, *targets: Any) -> None:
                 take_newest(session.communicator, op, targets)
             return
         wanted = _wanted_into(op, targets)
-        fetched = session.requests.fetch(wanted, op.attrs["trainer_id"])
+        fetched = session.requests.fetch(wanted, op.attrs["trainer_id"], again=bool(op.input("X")))
         for item, value in zip(wanted, fetched, strict=True):
             # most transports read straight into the array; what came as another one is copied
             if value is not item.into:

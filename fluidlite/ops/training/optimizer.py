@@ -473,14 +473,23 @@ update(
 
 
 def _ftrl(power: str) -> tuple[Assignment, ...]:
-    """The steps with a power of squares: `power` with its base for {}."""
+    """The steps with a power of squares: `power` with its base for {}.
+
+    With a rate of 0 nothing moves, the accumulators included: a later rate goes on from what there was. That
+    takes numbers and one array, where a choice for each element of all three outputs would take three.
+    """
     curve, before = power.format("SquaredAccumOut"), power.format("SquaredAccumulator")
     return (
-        ("SquaredAccumOut", "SquaredAccumulator + Grad * Grad"),
+        ("moves", "where(LearningRate > 0, 1.0, 0.0)"),
+        ("inverse", "moves / maximum(LearningRate, 1e-37)"),
+        ("least", "where(LearningRate > 0, l1, 3e38)"),
+        ("rest", "1 - moves"),
+        ("pull", "moves * Grad"),
+        ("SquaredAccumOut", "SquaredAccumulator + pull * pull"),
         ("curve", curve),
-        ("LinearAccumOut", f"LinearAccumulator + Grad - (curve - {before}) / LearningRate * Param"),
-        ("shrunk", "(l1 * sign(LinearAccumOut) - LinearAccumOut) / (curve / LearningRate + 2 * l2)"),
-        ("ParamOut", "where(abs(LinearAccumOut) > l1, shrunk, 0.0)"),
+        ("LinearAccumOut", f"LinearAccumulator + pull - (curve - {before}) * inverse * Param"),
+        ("shrunk", "(l1 * sign(LinearAccumOut) - LinearAccumOut) / (curve * inverse + 2 * l2)"),
+        ("ParamOut", "where(abs(LinearAccumOut) > least, shrunk, rest * Param)"),
     )
 
 

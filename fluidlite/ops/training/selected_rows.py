@@ -36,16 +36,16 @@ def _(X: SelectedRows) -> Array:
 
 
 # FluidLite's own: 1.8.5 corrects no sparse gradients
-correct_delayed_rows = Op("correct_delayed_rows", "Grad Param Known -> Out", lod=None)
+correct_delayed_rows = Op("correct_delayed_rows", "X Table Known -> Out", lod=None)
 
 
 @correct_delayed_rows.shape
-def _(Grad: Spec, Param: Spec) -> Spec:
-    return Spec(Param.shape, Grad.dtype, kind=VarType.SELECTED_ROWS)
+def _(X: Spec, Table: Spec) -> Spec:
+    return Spec(Table.shape, X.dtype, kind=VarType.SELECTED_ROWS)
 
 
 @correct_delayed_rows.kernel
-def _(xp: Any, Grad: SelectedRows, Param: Array, Known: Array) -> SelectedRows:
+def _(xp: Any, X: SelectedRows, Table: Array, Known: Array) -> SelectedRows:
     """g + g * g * (w - w as the sender knew it) for the rows of g, of which each counts once."""
-    ids, rows = merge_rows(xp, Grad.ids, Grad.array)
-    return SelectedRows(ids, Grad.height(), rows + rows * rows * (Param[ids] - Known[ids]))
+    ids, rows = merge_rows(xp, X.ids, X.array)
+    return SelectedRows(ids, X.height(), rows + rows * rows * (Table[ids] - Known[ids]))

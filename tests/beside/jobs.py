@@ -72,7 +72,7 @@ def make_job(seed: int) -> Job:
         "output": network.output,
         "loss": "mean" if corrected or draw.random() < 0.8 else "sum",
         "optimizer": [optimizer, draw.choice(OPTIMIZERS[optimizer])],
-        "rate": 0.01 if corrected else draw.choice(RATES),
+        "rate": 0.01 if corrected else draw.choice(RATES[:2] if optimizer == "Ftrl" else RATES),
         "schedule": draw.choice(sorted(SCHEDULES)) if draw.random() < 0.3 else None,
         "regularizer": [draw.choice(REGULARIZERS), 0.01] if draw.random() < 0.3 else None,
         "clip": _draw_clip(draw),
@@ -559,27 +559,16 @@ def prove(job: Job) -> Job:
     bytes: a role's program does not come back. devices: two devices end elsewhere than one.
     """
     import fluidlite as fluid
-    from fluidlite.transpiler import make_job as make_programs
 
-    built = build(fluid, job)
-    config = config_of(fluid, job)
     found: Job = {}
     try:
-        made = make_programs(
-            built.main,
-            built.startup,
-            NAMES[job["mode"]],
-            trainers=job["trainers"],
-            endpoints=endpoints_of(job),
-            sync_mode=job["mode"] == "sync",
-            config=config,
-        )
+        made = _programs_of(job)
         programs = {role.name: made.programs(role) for role in made.roles}
     except fluid.errors.TranspilerError as error:
         return {"refused": str(error)}
     _prove_static(found, made, programs)
     _prove_runs(found, made, job)
-    _prove_devices(found, built, job)
+    _prove_devices(found, job)
     return found
 
 
@@ -619,6 +608,8 @@ def _prove_runs(found: Job, made: Any, job: Job) -> None:
 
     try:
         proof = verify_job(made, feeds_of(fluid, job))
+        if not proof.equal and proof.rounding > WELL_CONDITIONED:
+            proof = verify_job(_programs_of(calm(job)), feeds_of(fluid, job))
     except Exception as error:  # a job that ends early is what is looked for
         found["verify"] = "{}: {}".format(type(error).__name__, error)
         return
@@ -626,43 +617,64 @@ def _prove_runs(found: Job, made: Any, job: Job) -> None:
         found["verify"] = str(proof)
 
 
+WELL_CONDITIONED = 5e-7  # what rounding may make of a job that is judged as it is
+
+
+def calm(job: Job) -> Job:
+    """The same job with steps that follow the gradient: signs, and roots of its square, make noise large."""
+    return dict(job, optimizer=["SGD", {}], rate=0.01, schedule=None, regularizer=None)
+
+
+def _programs_of(job: Job) -> Any:
+    import fluidlite as fluid
+    from fluidlite.transpiler import make_job as make_programs
+
+    built = build(fluid, job)
+    return make_programs(
+        built.main,
+        built.startup,
+        NAMES[job["mode"]],
+        trainers=job["trainers"],
+        endpoints=endpoints_of(job),
+        sync_mode=job["mode"] == "sync",
+        config=config_of(fluid, job),
+    )
+
+
 # layers of which two halves of a batch make something else than the whole
 MIXING = frozenset(["batch_norm", "dropout"])
 
 
-def _prove_devices(found: Job, built: Built, job: Job) -> None:
+def _prove_devices(found: Job, job: Job) -> None:
     """Data parallel training on two devices beside one, where both compute the same."""
     import fluidlite as fluid
 
     if job["loss"] != "mean" or MIXING & {layer[1] for layer in job["layers"]} or job["trainers"] % 2:
         return
-    ends = []
-    for devices in (1, 2):
-        scope, exe = fluid.core.Scope(), fluid.Executor(fluid.CPUPlace())
-        with fluid.scope_guard(scope):
-            exe.run(built.startup)
-            for param in built.main.all_parameters():
-                _fill(scope, param)
-            program = built.main
-            if devices == 2:
-                loss = next(op.output_arg_names[0] for op in built.main.global_block().ops if op.role & 256)
-                program = fluid.CompiledProgram(built.main).with_data_parallel(
-                    loss_name=loss, places=fluid.cpu_places(2)
-                )
-            for feed in feeds_of(fluid, job):
-                exe.run(program, feed=feed)
-            names = [param.name for param in built.main.all_parameters()]
-            ends.append({name: np.array(scope.find_var(name).get_tensor()) for name in names})
+    built = build(fluid, calm(job))
+    first: Job = {}
+    ends = [_end_on(fluid, built, job, devices, first) for devices in (1, 2)]
     for name, value in ends[0].items():
         error = float(np.abs(ends[1][name] - value).max() / (np.abs(value).max() or 1.0))
-        if not error < 1e-3:
+        if not error < 1e-4:
             found["devices"] = "{} ends {:.1e} apart".format(name, error)
 
 
-def _fill(scope: Any, param: Any) -> None:
-    """The same numbers in every run; ones of normalisation stay what they are."""
-    held = scope.find_var(param.name).get_tensor()
-    value = np.array(held)
-    if value.size > 1 and value.std() > 0:
-        numbers = np.random.RandomState(value.size)
-        held.set(numbers.uniform(-0.2, 0.2, value.shape).astype(value.dtype), None)
+def _end_on(fluid: Any, built: Built, job: Job, devices: int, first: Job) -> Job:
+    """The parameters after training on so many devices, from the values that `first` has or is given."""
+    scope, exe = fluid.core.Scope(), fluid.Executor(fluid.CPUPlace())
+    names = [param.name for param in built.main.all_parameters()]
+    with fluid.scope_guard(scope):
+        exe.run(built.startup)
+        for name in names:
+            held = scope.find_var(name).get_tensor()
+            held.set(first.setdefault(name, np.array(held)), fluid.CPUPlace())
+        program = built.main
+        if devices > 1:
+            loss = next(op.output_arg_names[0] for op in program.global_block().ops if op.attr("op_role") == 256)
+            program = fluid.CompiledProgram(program).with_data_parallel(
+                loss_name=loss, places=fluid.cpu_places(devices)
+            )
+        for feed in feeds_of(fluid, job):
+            exe.run(program, feed=feed)
+        return {name: np.array(scope.find_var(name).get_tensor()) for name in names}

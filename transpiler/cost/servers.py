@@ -31,7 +31,8 @@ def exchange_each_step(part: Slice, tensor: Tensor) -> Load:
     gradient = tensor.ids_within(part.shape[0]) * (tensor.row_bytes + ROW_ID_BYTES)
     if not part.sparse:
         return Load(gradient, size, 2)
-    rows = tensor.rows_within(part.shape[0])
+    # each look-up asks by itself
+    rows = min(tensor.ids_within(part.shape[0]), tensor.lookups * part.shape[0])
     return Load(gradient + rows * ROW_ID_BYTES, rows * tensor.row_bytes, 1 + tensor.lookups)
 
 

@@ -409,7 +409,7 @@ def _(X: Array, Vec: Array, dOut: Array) -> tuple[Array, Array]:
     return dOut[:, None] * Vec, X.T @ dOut
 
 
-dot = Op("dot", "X Y -> Out", attrs={OF_2X_ATTR: later(False)}, alike=("X", "Y"))
+dot = Op("dot", "X Y -> Out", attrs={OF_2X_ATTR: later(False)}, lod=None, alike=("X", "Y"))
 
 
 @dot.shape

@@ -394,7 +394,11 @@ def _(
 
 # ------------------------------------------------------------------ norm
 norm = Op(
-    "norm", "X. -> Out Norm", attrs={"axis": required(AttrType.INT), "epsilon": 1e-10}, idle=("is_test",)
+    "norm",
+    "X. -> Out Norm",
+    attrs={"axis": required(AttrType.INT), "epsilon": 1e-10},
+    lod=None,
+    idle=("is_test",),
 )
 
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from fluidlite.base.dtypes import Array
 from fluidlite.base.errors import ShapeError
-from fluidlite.base.registry import INTS, AttrType, Op, Spec, required
+from fluidlite.base.registry import INTS, AttrType, Lod, Op, Spec, handed_on, required
 from fluidlite.ops.kernels.conv_geometry import is_channels_last
 from fluidlite.ops.kernels.numbers import given_ints
 
@@ -46,7 +46,7 @@ def pad_constant(xp: Any, array: Array, pairs: Pairs, value: float) -> Array:
     return out
 
 
-pad = Op("pad", "X -> Out", attrs={"paddings": required(AttrType.INTS), "pad_value": 0.0})
+pad = Op("pad", "X -> Out", attrs={"paddings": required(AttrType.INTS), "pad_value": 0.0}, lod=None)
 
 
 @pad.shape
@@ -56,12 +56,13 @@ def _(X: Spec, paddings: list[int]) -> Spec:
             f"op 'pad': paddings must hold {2 * len(X.shape)} numbers that are not negative, but is "
             f"{paddings}"
         )
-    return X.with_shape(_padded_shape(X.shape, _pairs(paddings)))
+    return Spec(tuple(_padded_shape(X.shape, _pairs(paddings))), X.dtype, X.lod_level)
 
 
 @pad.kernel
-def _(xp: Any, X: Array, paddings: list[int], pad_value: float) -> Array:
-    return pad_constant(xp, X, _pairs(paddings), pad_value)
+def _(xp: Any, X: Array, X_lod: Lod, paddings: list[int], pad_value: float) -> Any:
+    # with other rows than X it has other sequences, of which nothing is known
+    return handed_on(pad_constant(xp, X, _pairs(paddings), pad_value), () if any(paddings[:2]) else X_lod)
 
 
 def _unpadded_spec(dOut: Spec, paddings: list[int]) -> Spec:

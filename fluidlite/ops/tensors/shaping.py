@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -52,20 +52,32 @@ def _declare_reshape(
     @takes(["X", *names])
     def _(X: Spec, **given: Any) -> tuple[Spec, Spec] | Spec:
         shape = rule(X.shape, **given)
-        out = Spec(shape, X.dtype, X.lod_level if same_rows(X.shape, shape) else 0)
+        out = Spec(shape, X.dtype, X.lod_level if _keeps_rows(X.shape, shape, given) else 0)
         return (out, _memory(X)) if second else out
 
     @op.kernel
     @takes(["xp", "X", "X_lod", *names])
     def _(xp: Any, X: Array, X_lod: Lod, **given: Any) -> Any:
         shape = rule(X.shape, **given)
-        out = handed_on(X.reshape(shape), X_lod if same_rows(X.shape, shape) else ())
+        out = handed_on(X.reshape(shape), X_lod if _keeps_rows(X.shape, shape, given) else ())
         return (out, remembered(xp, X)) if second else out
 
     if second:
         op.grad("X", shape=_shape_from_memory)(_grad_from_memory)
     else:
         op.grad("X")(_grad_from_all if op.type == "reshape" else _grad_from_x)
+
+
+# tensors that say a shape: with them 1.8.5 knows it too late to see that rows stay what they are
+_LATE = ("AxesTensor", "AxesTensorList", "ShapeTensor")
+
+
+def _keeps_rows(old: Sequence[int], new: Sequence[int], given: Mapping[str, Any]) -> bool:
+    """True if a reshape keeps the sequences of its rows."""
+    late = [given[slot] for slot in _LATE if slot in given]
+    return same_rows(old, new) and all(
+        value is None or (isinstance(value, list) and not value) for value in late
+    )
 
 
 def same_rows(old: Sequence[int], new: Sequence[int]) -> bool:

@@ -45,7 +45,8 @@ _FLUID, _OF_2X = (expression_rule(expr) for expr in ("maximum(x, alpha * x)", "w
 
 @lowering("leaky_relu")
 def _(e: Emitter) -> None:
-    (_OF_2X if e.op.attrs.get(OF_2X_ATTR) else _FLUID)(e)
+    rule = _OF_2X if e.op.attrs.get(OF_2X_ATTR) else _FLUID
+    (rule if e.attr("alpha") else _RELU)(e)
 
 
 def _sloped(e: Emitter) -> None:

@@ -93,9 +93,9 @@ def _(e: Emitter) -> None:
         if max(abs(scale), abs(bias)) > np.iinfo(x.dtype).max:
             raise CannotLower("a number that the type does not have")
     out = e.out("Out", x.shape, x.dtype, inplace=True)
-    # a bias of 0 and a scale of 1 would each cost a pass over the array
+    # a bias of 0 and a scale of 1 would each cost a pass over the array; with both, -0 + 0 is 0
     if bias == 0.0:
-        expr = "x * scale"
+        expr = "x + bias" if scale == 1.0 and x.dtype.kind == "f" else "x * scale"
     elif not e.attr("bias_after_scale"):
         expr = "(x + bias) * scale"
     else:

@@ -120,15 +120,15 @@ def result_of(code: Code, function: str, operands: Sequence[Vector]) -> Vector |
 
 
 def _larger(first: Vector, second: Vector) -> Vector:
-    return _chosen(first, second, "oge", "sge")
+    return _chosen(first, second, "ogt", "sgt")
 
 
 def _smaller(first: Vector, second: Vector) -> Vector:
-    return _chosen(first, second, "ole", "sle")
+    return _chosen(first, second, "olt", "slt")
 
 
 def _chosen(first: Vector, second: Vector, of_floats: str, of_integers: str) -> Vector:
-    """One of two by a relation; a NaN wins, wherever it stands."""
+    """One of two by a relation; a NaN wins, wherever it stands. Of 0 and -0 the second wins, as in NumPy."""
     code = first.code
     if not first.is_float:
         return code.select(first.compare(of_integers, second), first, second)

@@ -338,7 +338,8 @@ def _(Out: Array, DDX: Array) -> Array:
 # They part where alpha is above 1, and in gradients where it is negative or X is 0
 leaky_relu = unary(
     "leaky_relu",
-    "where(of_2x, where(x > 0, x, alpha * x), maximum(x, alpha * x))",
+    # with an alpha of 0 it is relu, of infinities too
+    "where(alpha == 0, maximum(x, 0), where(of_2x, where(x > 0, x, alpha * x), maximum(x, alpha * x)))",
     attrs={"alpha": 0.02, OF_2X_ATTR: later(False)},
 )
 

@@ -196,8 +196,10 @@ def _(X: Any, ScaleTensor: Array | None, scale: float, bias: float, bias_after_s
 def _scaled(x: Array, factor: Array | None, scale: float, bias: float, after: bool) -> Array:
     by = _number(scale, x.dtype) if factor is None else factor.reshape(-1)[0].astype(x.dtype)
     if bias == 0:
-        # the gradient of a sum is a copy for each operand
-        return x.copy() if factor is None and scale == 1 else x * by
+        # the gradient of a sum is a copy for each operand; -0 + 0 is 0
+        if factor is None and scale == 1:
+            return x + x.dtype.type(bias) if x.dtype.kind == "f" else x.copy()
+        return x * by
     add = _number(bias, x.dtype)
     return x * by + add if after else (x + add) * by
 

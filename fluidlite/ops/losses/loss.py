@@ -135,7 +135,8 @@ huber_loss = Op("huber_loss", "X. Y. -> Residual Out", attrs={"delta": REQUIRED_
 @huber_loss.shape
 def _(X: Spec, Y: Spec) -> tuple[Spec, Spec]:
     check_alike("huber_loss", X=X, Y=Y)
-    return Spec(Y.shape, X.dtype), Spec(X.shape, X.dtype, X.lod_level)
+    shape = tuple(map(max, X.shape, Y.shape)) if len(X.shape) == len(Y.shape) else X.shape
+    return Spec(Y.shape, X.dtype), Spec(shape, X.dtype, X.lod_level)
 
 
 @huber_loss.kernel

@@ -373,7 +373,7 @@ def _(X: Spec, Y: Spec) -> Spec:
     _check_inner("bmm", X, Y, X.shape[2], Y.shape[1])
     if X.shape[0] != Y.shape[0] and -1 not in (X.shape[0], Y.shape[0]):
         raise ShapeError(f"op 'bmm': X stacks {X.shape[0]} matrices but Y {Y.shape[0]}")
-    return X.with_shape((X.shape[0], X.shape[1], Y.shape[2]))
+    return X.with_shape((max(X.shape[0], Y.shape[0]), X.shape[1], Y.shape[2]))
 
 
 @bmm.kernel

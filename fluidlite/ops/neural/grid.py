@@ -87,9 +87,7 @@ def _(X: Spec, Grid: Spec) -> Spec:
             f"op 'grid_sampler': X must have 4 dimensions and Grid shape [N, H, W, 2] (of volumes 5 and "
             f"[N, D, H, W, 3]), but they have shapes {list(X.shape)} and {list(Grid.shape)}"
         )
-    return X.with_shape(
-        (*X.shape[:2], *(x if g < 0 else g for x, g in zip(X.shape[2:], Grid.shape[1:-1], strict=True)))
-    )
+    return X.with_shape((*X.shape[:2], *Grid.shape[1:-1]))
 
 
 class _Places(NamedTuple):

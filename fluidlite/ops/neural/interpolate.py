@@ -67,7 +67,8 @@ def taps(
     ratio = np.float32(0)
     if out > 1:
         ratio = np.float32(size - align_corners) / np.float32(out - align_corners)
-    if scale > 0 and not align_corners:
+    # Paddle takes one element from the start of the dimension, wherever its size comes from
+    if scale > 0 and out > 1 and not align_corners:
         ratio = np.float32(1 / np.float32(scale))
     at = np.arange(out, dtype=np.float32)
     if method == "nearest":
@@ -326,7 +327,6 @@ def _shape_rule_v2(type: str, dims: int | tuple[int, ...]) -> Callable[..., Spec
             found = _attr_places(len(spatial), attrs)
         else:
             found, _ = _places_v2(spatial, None, (), None, attrs)
-            found = [-1 if size < 0 else out for size, out in zip(spatial, found, strict=True)]
         found = [size if size > 0 else -1 for size in found]
         return X.with_shape(unturned(X.shape[0], channels, found, layout))
 

@@ -112,7 +112,9 @@ def _aligned(shape: Sequence[int], times: Sequence[int]) -> tuple[Shape, Shape]:
 @tile.shape
 def _(X: Spec, RepeatTimes: Spec | None, repeat_times_tensor: list[Spec], repeat_times: list[int]) -> Spec:
     count = RepeatTimes.shape[0] if RepeatTimes is not None else len(repeat_times_tensor)
-    shape, times = _aligned(X.shape, repeat_times or [-1] * count)
+    # a tensor may hold more numbers than the attribute beside it
+    given = [-1] * max(count, 1) if RepeatTimes is not None else repeat_times or [-1] * count
+    shape, times = _aligned(X.shape, given)
     return X.with_shape(
         -1 if dim < 0 or time < 0 else dim * time for dim, time in zip(shape, times, strict=True)
     )

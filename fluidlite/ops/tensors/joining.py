@@ -149,7 +149,8 @@ def _(X: list[Spec], axis: int) -> Spec:
             raise ShapeError(f"op 'stack': X{list(first)} and X{list(spec.shape)} differ")
     check_axes("stack", first, [axis], len(first) + 1)
     at = axis if axis >= 0 else axis + len(first) + 1
-    return X[0].with_shape((*first[:at], len(X), *first[at:]))
+    known = [max(dims) for dims in zip(*(spec.shape for spec in X), strict=True)]
+    return X[0].with_shape((*known[:at], len(X), *known[at:]))
 
 
 @stack.kernel

@@ -60,11 +60,15 @@ class Backend:
 
         `loaded`: programs that another system wrote, in place of the case's calls.
         """
+        return self.send({"case": case, "parts": parts, "loaded": loaded})
+
+    def send(self, request: Facts) -> Facts:
+        """The answer to a request of any kind (`beside.worker.answer`)."""
         if self._process is None:
             self._start()
         assert self._process is not None and self._process.stdin is not None
         try:
-            self._process.stdin.write(json.dumps({"case": case, "parts": parts, "loaded": loaded}) + "\n")
+            self._process.stdin.write(json.dumps(request) + "\n")
             self._process.stdin.flush()
             line = self._lines.get(timeout=self.limit)
         except queue.Empty:

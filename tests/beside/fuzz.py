@@ -1,6 +1,6 @@
 """Random programs beside PaddlePaddle; `make fuzz` runs this, from the folder `tests`:
 
-    python -m beside.fuzz --kind functions18|functions26|engines|networks --seed 1 --count 1000 [--only WORD]
+    python -m beside.fuzz --kind functions18|functions26|engines|networks|jobs --seed 1 --count 1000 [--only WORD]
 
 Prints a report of one screen. Each new difference is shrunk to a script of its own in the folder `--out`.
 """
@@ -19,7 +19,7 @@ from typing import Any
 
 from beside.backends import ENGINES, MissingOracle, engine, oracle
 from beside.draw import generators
-from beside.kinds import Beside, Engines, Found, Networks
+from beside.kinds import Beside, Engines, Found, Jobs, Networks
 from beside.language import Case
 from beside.script import script
 from beside.shrink import shrink
@@ -82,8 +82,11 @@ def write_examples(run: Run, out: pathlib.Path, limit: int) -> None:
     """A script and a case as JSON for each kind of difference, shrunk."""
     out.mkdir(parents=True, exist_ok=True)
     for count, example in enumerate(list(run.examples().values())[:limit]):
-        small = run.shrunk(example)
         name = f"{count:03d}_{example.key[0].rpartition('.')[2]}"
+        if "job" in example.case:
+            (out / f"{name}.json").write_text(json.dumps(example.case))
+            continue
+        small = run.shrunk(example)
         remarks = [f"{example.key[0]}: {small.difference.aspect}", small.difference.text[:400]]
         (out / f"{name}.py").write_text(script(small.case, remarks))
         (out / f"{name}.json").write_text(json.dumps(small.case))
@@ -145,6 +148,8 @@ def held_against(chosen: Any) -> Beside:
         return Engines(one, two, chosen.door, chosen.only)
     if chosen.kind == "networks":
         return Networks(engine("plan"), oracle("185"), "networks", chosen.only)
+    if chosen.kind == "jobs":
+        return Jobs(engine("plan"), oracle("185"), "jobs", chosen.only)
     name = {"functions18": "185", "functions26": "262"}[chosen.kind]
     return Beside(engine("plan"), oracle(name), chosen.kind[-2:], chosen.only)
 
@@ -153,7 +158,7 @@ def options() -> Any:
     """The command line."""
     parser = argparse.ArgumentParser(prog="fuzz", description=__doc__.partition("\n")[0])
     parser.add_argument(
-        "--kind", choices=["functions18", "functions26", "engines", "networks"], default="functions18"
+        "--kind", choices=["functions18", "functions26", "engines", "networks", "jobs"], default="functions18"
     )
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--count", type=int, default=1000)

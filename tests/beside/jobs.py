@@ -245,7 +245,9 @@ def build(fluid: Any, job: Job) -> Built:
 def _declare(fluid: Any, name: str, kind: str, size: int) -> Any:
     if kind == "rows":
         return fluid.data(name, [None, size])
-    return fluid.data(name, [None] if kind == "flat_ids" else [None, 1], "int64", lod_level=int(kind == "words"))
+    return fluid.data(
+        name, [None] if kind == "flat_ids" else [None, 1], "int64", lod_level=int(kind == "words")
+    )
 
 
 def _attr(fluid: Any, given: Any) -> Any:
@@ -531,7 +533,9 @@ def _made(op: Any) -> str:
 
 
 def _line(op: Any) -> str:
-    return "{}({}) -> {}".format(op[0], ", ".join(name for given in op[1].values() for name in given), _made(op))
+    return "{}({}) -> {}".format(
+        op[0], ", ".join(name for given in op[1].values() for name in given), _made(op)
+    )
 
 
 def _op_differences(where: str, mine: Any, theirs: Any) -> list[str]:
@@ -671,7 +675,9 @@ def _end_on(fluid: Any, built: Built, job: Job, devices: int, first: Job) -> Job
             held.set(first.setdefault(name, np.array(held)), fluid.CPUPlace())
         program = built.main
         if devices > 1:
-            loss = next(op.output_arg_names[0] for op in program.global_block().ops if op.attr("op_role") == 256)
+            loss = next(
+                op.output_arg_names[0] for op in program.global_block().ops if op.attr("op_role") == 256
+            )
             program = fluid.CompiledProgram(program).with_data_parallel(
                 loss_name=loss, places=fluid.cpu_places(devices)
             )

@@ -13,13 +13,14 @@ from dataclasses import dataclass, field, replace
 from beside.backends import Backend, Facts
 from beside.compare import Difference, compare, wrong_by_differences
 from beside.draw import make_case
+from beside.jobs import differences, make_job
 from beside.language import Case
 from beside.networks import make_network
 from beside.observe import PARTS
 from beside.rows import excuse, rows
 from beside.variations import vary
 
-__all__ = ["Beside", "Engines", "Found", "Networks"]
+__all__ = ["Beside", "Engines", "Found", "Jobs", "Networks"]
 
 
 def parts_of(case: Case) -> tuple[str, ...]:
@@ -151,6 +152,28 @@ class Networks(Beside):
                 first = {"runs": mine["runs"], "shaken": mine["shaken"]}
                 for one in compare(first, {"runs": found["runs"]}):
                     yield replace(one, aspect=f"{title}: {one.aspect}")
+
+
+class Jobs(Beside):
+    """Jobs of trainers and servers: the programs of each role beside 1.8.5's, and our own proofs."""
+
+    def case(self, seed: int) -> Case:
+        """The job of a seed, in place of a case."""
+        job = make_job(seed)
+        return {"function": job["mode"], "seed": seed, "door": "18", "job": job}
+
+    def differences(self, case: Case) -> list[Found]:
+        """Ops that differ, and what a proof of ours says is wrong."""
+        request = {"job": case["job"]}
+        answers = [self.pool.submit(one.send, request) for one in (self.ours, self.other)]
+        mine, other = (answer.result() for answer in answers)
+        self.outcomes[_outcome(mine, other)] += 1
+        if "fault" in mine:
+            return [Found(case, Difference("crash", mine["fault"]))]
+        found = [Difference(f"proof: {name}", str(text)) for name, text in mine["proof"].items()]
+        if "fault" not in other:
+            found += [Difference("programs", line) for line in differences(mine["facts"], other["facts"])]
+        return [Found(case, one) for one in found]
 
 
 def _outcome(mine: Facts, other: Facts) -> str:

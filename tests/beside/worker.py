@@ -56,7 +56,9 @@ class System:
 
 
 def answer(name: str, engine: str, request: Any) -> Any:
-    """The facts that a request asks for."""
+    """The facts that a request asks for: of a case, of one whose programs are loaded, or of a job."""
+    if "job" in request:
+        return of_job(name, request["job"])
     from .observe import Loaded, Observer
 
     case = request["case"]
@@ -66,6 +68,16 @@ def answer(name: str, engine: str, request: Any) -> Any:
     if engine == "naive":
         observer.exe.naive = True
     return observer.observe(request["parts"])
+
+
+def of_job(name: str, job: Any) -> Any:
+    """The programs of a job's processes, and of ours what they prove."""
+    from .jobs import facts, prove
+
+    found = {"facts": facts(System(name, "18").fluid, job)}
+    if name == "ours":
+        found["proof"] = prove(job)
+    return found
 
 
 def main(name: str, engine: str = "plan") -> None:

@@ -26,7 +26,7 @@ ORACLES = {
 }
 FAST = {"FLAGS_fast_loops": "wait"}
 ENGINES: dict[str, tuple[str, dict[str, str]]] = {
-    "plan": ("plan", {}),
+    "plan": ("plan", {"FLAGS_check_buffers": "1"}),
     "naive": ("naive", {}),
     "numpy": ("plan", {"FLAGS_fast_loops": "off", "FLAGS_use_onednn": "0"}),
     "fast": ("plan", FAST),

@@ -195,7 +195,9 @@ class Observer:
         found: Facts = {"first": self.values(self.main, self.feeds(), scope)}
         self.shapes = [item.get("shape") for item in found["first"]]
         found["state"] = self.state(scope)
-        changes = [("again", {"change": 1}), ("third", {"change": 2}), ("double", {"batches": 2})]
+        changes = [("again", {"change": 1}), ("third", {"change": 2})]
+        if self.may_double():
+            changes.append(("double", {"batches": 2}))
         for name, change in changes:
             try:
                 found[name] = self.values(self.main, self.feeds(**change), scope)
@@ -204,6 +206,11 @@ class Observer:
             if name == "third":
                 found["state behind three"] = self.state(scope)
         return found
+
+    def may_double(self) -> bool:
+        """True if all batches may grow: twice one of them beside once another is a mistake."""
+        feeds = self.case["feeds"].values()
+        return all(feed.get("known") or feed["declared"][:1] == [-1] for feed in feeds)
 
     def part_shaken(self) -> List[Facts]:  # noqa: UP006
         """`runs` and `parallel` from parameters that rounding might have given: how far they can be

@@ -34,12 +34,12 @@ def _(draw: Draw, name: str) -> Any:
     return draw.call(name, x, places(draw, x, draw.shape((0, 2), low=2)))
 
 
-def places(draw: Draw, x: Value, front: tuple[int, ...], unlike: bool = False) -> Value:
-    """Indices of elements or slices of x; `unlike`: no two are alike."""
+def places(draw: Draw, x: Value, front: tuple[int, ...]) -> Value:
+    """Indices of elements or slices of x."""
     assert x.shape is not None
     depth = draw.int(1, x.rank)
     columns = [draw.numbers(front, "int64", 0, size - 1) for size in x.shape[:depth]]
-    return draw.feed(np.stack(columns, -1).astype(draw.choice(*WHOLE)), known=True)
+    return draw.feed(np.stack(columns, -1).astype(draw.choice(*WHOLE)), fixed=True, known=True)
 
 
 @draws("fluid.layers.scatter")

@@ -248,9 +248,8 @@ def _off(case: Case, name: str, found: list[float], grad: Facts | None) -> bool:
     scale = max(abs(central), 1e-2)
     if abs(left - right) > 2e-3 * scale or abs(central - wide) > 1e-4 * scale:
         return False
-    product = 0.0
-    if grad is not None:
-        if grad["shape"] != list(array.shape) or "rows" in grad:
-            return False
-        product = float((numbers_of(grad).astype("float64") * direction_of(array.shape)).sum())
+    # no gradient says that there is none, such as by a function that has none in either system
+    if grad is None or grad["shape"] != list(array.shape) or "rows" in grad:
+        return False
+    product = float((numbers_of(grad).astype("float64") * direction_of(array.shape)).sum())
     return not abs(product - central) <= 1e-3 * scale

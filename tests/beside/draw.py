@@ -205,7 +205,9 @@ class Draw:
         sizes = tuple(self.shape(rank) if shape is None else shape)
         kind = dtype if isinstance(dtype, str) else self.choice(*dtype)
         array = self.numbers(sizes, kind, low, high, distinct)
-        return self.feed(array, fixed=fixed, known=known, lengths=lengths)
+        made = self.feed(array, fixed=fixed, known=known, lengths=lengths)
+        self.feeds[made.name]["distinct"] = distinct
+        return made
 
     def numbers(
         self, shape: Sequence[int], dtype: str, low: float = -2.0, high: float = 2.0, distinct: bool = False

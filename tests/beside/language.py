@@ -238,7 +238,7 @@ def statements(calls: Iterable[Case], indent: str = "") -> Iterator[str]:
             for line in statements(item["calls"], indent + "    "):
                 yield line
             continue
-        for count, block in enumerate(_blocks(item)):
+        for count, block in enumerate(_blocks([item.get("args", []), item.get("kwargs", {})])):
             name = f"f{count}"
             yield "{}def {}({}):".format(indent, name, ", ".join(block["takes"]))
             for line in statements(block["calls"], indent + "    "):
@@ -249,8 +249,11 @@ def statements(calls: Iterable[Case], indent: str = "") -> Iterator[str]:
 
 
 def _blocks(item: Any) -> Iterator[Case]:
-    """The blocks with statements among the arguments of a call."""
-    for one in item.get("args", []) + list(item.get("kwargs", {}).values()):
-        for inner in flat([one]):
-            if isinstance(inner, dict) and inner["$"] == "block" and inner["calls"]:
-                yield inner
+    """The blocks with statements within arguments."""
+    if isinstance(item, list):
+        for one in item:
+            yield from _blocks(one)
+    elif isinstance(item, dict) and item.get("$") != "block":
+        yield from _blocks(list(item.values()))
+    elif isinstance(item, dict) and item["calls"]:
+        yield item

@@ -114,7 +114,8 @@ class Observer:
             self.names[name] = var
         self.player.play(self.case["calls"], self.names)
         found = flat([self.names[name] for name in self.case["outputs"]])
-        self.outputs = [var for var in found if isinstance(var, self.fluid.framework.Variable)]
+        variables = [var for var in found if isinstance(var, self.fluid.framework.Variable)]
+        self.outputs = list({var.name: var for var in variables}.values())
 
     def declared(self) -> Facts:
         block = self.main.global_block()

@@ -74,9 +74,10 @@ def _special_values(case: Case, rng: random.Random) -> None:
 
 def _ties(case: Case, rng: random.Random) -> None:
     """Elements of one input are alike."""
-    names = [name for name in _floating(case) if not case["feeds"][name]["fixed"]]
+    feeds = case["feeds"]
+    names = [name for name in _floating(case) if not feeds[name]["fixed"] and not feeds[name].get("distinct")]
     if names:
-        feed = case["feeds"][rng.choice(names)]
+        feed = feeds[rng.choice(names)]
         values = feed["values"]
         feed["values"] = [rng.choice(values[: max(len(values) // 3, 1)]) for _ in values]
 

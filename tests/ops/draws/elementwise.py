@@ -95,7 +95,11 @@ def _(draw: Draw, name: str) -> Any:
         given.append(given[0])
     out = OMIT
     if name.endswith("sums") and draw.flag(0.3):
-        out = draw.call("fluid.layers.create_tensor", dtype) if draw.flag() else given[0]
+        out = (
+            draw.call("fluid.layers.create_tensor", dtype)
+            if draw.flag() or given.count(given[0]) > 1
+            else given[0]
+        )
     return draw.call(name, given if len(given) > 1 or draw.flag() else given[0], out=out)
 
 

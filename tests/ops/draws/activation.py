@@ -18,7 +18,7 @@ ATTRS: dict[str, dict[str, tuple[float, float]]] = {
     "hard_shrink": {"threshold": (0, 1)},
     "hard_sigmoid": {"slope": (0.1, 1), "offset": (-0.5, 1)},
     "hard_swish": {"threshold": (1, 6), "scale": (1, 6), "offset": (0, 3)},
-    "leaky_relu": {"alpha": (-0.5, 1)},
+    "leaky_relu": {"alpha": (-0.5, 1.5)},
     "relu6": {"threshold": (0.5, 2)},
     "selu": {"scale": (1, 2), "alpha": (0.5, 2)},
     "soft_relu": {"threshold": (0.5, 40)},

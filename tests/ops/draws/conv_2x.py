@@ -132,10 +132,7 @@ POOLS = [f"{kind}_pool{count}d" for kind in ("avg", "max") for count in (1, 2, 3
 POOL_LAYERS = [f"{kind}Pool{count}D" for kind in ("Avg", "Max") for count in (1, 2, 3)]
 
 
-@draws(
-    *(f"paddle.nn.functional.{name}" for name in POOLS),
-    *(f"paddle.nn.{name}" for name in POOL_LAYERS),
-)
+@draws(*(f"paddle.nn.functional.{name}" for name in POOLS), *(f"paddle.nn.{name}" for name in POOL_LAYERS))
 def _(draw: Draw, name: str) -> Any:
     count = _dims(name)
     given, layout = _pool(draw, name, count)
@@ -199,7 +196,11 @@ def _resized(draw: Draw, name: str, count: int, mode: str) -> dict[str, Any]:
     return given
 
 
-MODES = {1: ("linear", "nearest", "area"), 2: ("nearest", "bilinear", "bicubic", "area"), 3: ("nearest", "trilinear", "area")}
+MODES = {
+    1: ("linear", "nearest", "area"),
+    2: ("nearest", "bilinear", "bicubic", "area"),
+    3: ("nearest", "trilinear", "area"),
+}
 
 
 @draws("paddle.nn.functional.interpolate", "paddle.nn.functional.upsample", "paddle.nn.Upsample")
@@ -234,11 +235,17 @@ def _(draw: Draw, name: str) -> Any:
 def _(draw: Draw, name: str) -> Any:
     factor, layout = draw.int(1, 3), draw.choice("NCHW", "NHWC")
     what = word(name).lower().replace("_", "")
-    channels = {"pixelshuffle": factor**2, "pixelunshuffle": 1, "channelshuffle": factor}[what] * draw.int(1, 2)
+    channels = {"pixelshuffle": factor**2, "pixelunshuffle": 1, "channelshuffle": factor}[what] * draw.int(
+        1, 2
+    )
     places = [draw.int(1, 3) * (factor if what == "pixelunshuffle" else 1) for _ in range(2)]
     batch = draw.size(high=2)
     shape = (batch, channels, *places) if layout == "NCHW" else (batch, *places, channels)
-    key = {"pixelshuffle": "upscale_factor", "pixelunshuffle": "downscale_factor", "channelshuffle": "groups"}[what]
+    key = {
+        "pixelshuffle": "upscale_factor",
+        "pixelunshuffle": "downscale_factor",
+        "channelshuffle": "groups",
+    }[what]
     given = {key: factor, "data_format": draw.maybe(layout) if layout == "NCHW" else layout}
     return either(draw, name, [draw.tensor(shape, FLOATS)], **given)
 
@@ -248,7 +255,9 @@ def _(draw: Draw, name: str) -> Any:
     given = {
         "kernel_sizes": _per_side(draw, 2, 1, 3),
         "strides": draw.maybe(_per_side(draw, 2, 1, 2)),
-        "paddings": draw.maybe(draw.choice(draw.int(0, 2), [draw.int(0, 2) for _ in range(draw.choice(2, 4))])),
+        "paddings": draw.maybe(
+            draw.choice(draw.int(0, 2), [draw.int(0, 2) for _ in range(draw.choice(2, 4))])
+        ),
         "dilations": draw.maybe(_per_side(draw, 2, 1, 2), 0.3),
     }
     x = _image(draw, 2, draw.size(high=2), "NCHW", draw.choice(*FLOATS), low=5)
@@ -300,5 +309,3 @@ def _(draw: Draw, name: str) -> Any:
     shape = (batch, channels, *places) if layout == "NCHW" else (batch, *places, channels)
     x = draw.tensor(shape, FLOATS, known=True)
     return draw.call(name, x, parts, draw.maybe(draw.choice(0.25, 0.4, 0.1)), data_format=layout)
-
-

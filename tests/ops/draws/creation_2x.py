@@ -44,7 +44,9 @@ def _(draw: Draw, name: str) -> Any:
     count = scalar(draw, draw.int(1, 6), "int32")
     base = draw.maybe(draw.choice(2.0, 3, 0.5)) if word(name) == "logspace" else OMIT
     wanted = draw.maybe(draw.choice(*REAL), 0.5)
-    return draw.call(name, *[scalar(draw, one, "float32", 0.1) for one in ends], count, base=base, dtype=wanted)
+    return draw.call(
+        name, *[scalar(draw, one, "float32", 0.1) for one in ends], count, base=base, dtype=wanted
+    )
 
 
 @draws("paddle.eye", "paddle.tril_indices", "paddle.triu_indices")
@@ -152,7 +154,9 @@ def _(draw: Draw, name: str) -> Any:
     if word(name) == "dropout":
         given["mode"] = draw.maybe(draw.choice("upscale_in_train", "downscale_in_infer"))
         if rank:
-            given["axis"] = draw.maybe(draw.choice(draw.axes(x, negative=False), draw.axis(x, negative=False)), 0.3)
+            given["axis"] = draw.maybe(
+                draw.choice(draw.axes(x, negative=False), draw.axis(x, negative=False)), 0.3
+            )
     elif rank != 0 and word(name) != "alpha_dropout":
         given["data_format"] = draw.maybe(draw.choice("NCHW", "NHWC") if rank == 4 else "NDHWC")
     return draw.call(name, x, **given)

@@ -67,7 +67,6 @@ def _(draw: Draw, name: str) -> Any:
     return result if given is OMIT else [result, given]
 
 
-
 @draws(*functions("equal_all allclose isclose"))
 def _(draw: Draw, name: str) -> Any:
     dtypes = REAL if word(name) == "equal_all" else FLOATS
@@ -117,7 +116,9 @@ def _(draw: Draw, name: str) -> Any:
 
 @draws(*functions("dist"), *functions("cdist"))
 def _(draw: Draw, name: str) -> Any:
-    p = draw.maybe(draw.choice(0, 1, 2, 2.0, 1.5, 3, float("inf"), float("-inf") if word(name) == "dist" else 4))
+    p = draw.maybe(
+        draw.choice(0, 1, 2, 2.0, 1.5, 3, float("inf"), float("-inf") if word(name) == "dist" else 4)
+    )
     if word(name) == "dist":
         return draw.call(name, *operands(draw, FLOATS, mixed=0), p=p)
     batch, kind, width = draw.shape((0, 2)), draw.choice(*FLOATS), draw.size()

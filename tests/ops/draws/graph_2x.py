@@ -9,7 +9,9 @@ import numpy as np
 from beside.draw import OMIT, Draw, draws
 from ops.draws.common_2x import FLOATS, INTS, REAL, word
 
-SEGMENTS = [f"paddle.{home}.segment_{how}" for home in ("geometric", "incubate") for how in "sum mean max min".split()]
+SEGMENTS = [
+    f"paddle.{home}.segment_{how}" for home in ("geometric", "incubate") for how in "sum mean max min".split()
+]
 
 
 @draws(*SEGMENTS)
@@ -55,7 +57,9 @@ def _(draw: Draw, name: str) -> Any:
     return draw.call(name, x, y, *edges, **given, out_size=count)
 
 
-@draws("paddle.geometric.reindex_graph", "paddle.incubate.graph_reindex", "paddle.geometric.reindex_heter_graph")
+@draws(
+    "paddle.geometric.reindex_graph", "paddle.incubate.graph_reindex", "paddle.geometric.reindex_heter_graph"
+)
 def _(draw: Draw, name: str) -> Any:
     kind, nodes = draw.choice(*INTS), draw.rng.sample(range(20), draw.int(1, 3))
 
@@ -97,9 +101,7 @@ def _(draw: Draw, name: str) -> Any:
     return draw.call(name, x, weight, bias=bias, **{key: flip})
 
 
-@draws(
-    "paddle.incubate.nn.functional.fused_dropout_add",
-)
+@draws("paddle.incubate.nn.functional.fused_dropout_add")
 def _(draw: Draw, name: str) -> Any:
     shape = (draw.int(1, 2), draw.int(1, 3), draw.int(2, 4))
     inputs = [draw.tensor(shape, FLOATS) for _ in range(1)]
@@ -109,7 +111,12 @@ def _(draw: Draw, name: str) -> Any:
 
 @draws("paddle.text.viterbi_decode", "paddle.text.ViterbiDecoder")
 def _(draw: Draw, name: str) -> Any:
-    batch, steps, tags, kind = draw.int(1, 3), draw.int(1, 4), draw.int(3, 4), draw.choice("float32", "float64")
+    batch, steps, tags, kind = (
+        draw.int(1, 3),
+        draw.int(1, 4),
+        draw.int(3, 4),
+        draw.choice("float32", "float64"),
+    )
     draw.gradients = False
     potentials = draw.tensor((batch, steps, tags), kind, known=True)
     table = draw.tensor((tags, tags), kind, known=True)
@@ -120,7 +127,12 @@ def _(draw: Draw, name: str) -> Any:
     return draw.call(name, potentials, table, lengths, include_bos_eos_tag=flag)
 
 
-@draws(*(f"paddle.audio.functional.{name}" for name in "power_to_db create_dct fft_frequencies get_window".split()))
+@draws(
+    *(
+        f"paddle.audio.functional.{name}"
+        for name in "power_to_db create_dct fft_frequencies get_window".split()
+    )
+)
 def _(draw: Draw, name: str) -> Any:
     if word(name) == "power_to_db":
         x = draw.tensor(dtype=FLOATS, rank=(0, 3), low=0.1, high=3)

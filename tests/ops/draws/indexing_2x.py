@@ -82,7 +82,9 @@ def _(draw: Draw, name: str) -> Any:
 def _distinct(draw: Draw, shape: list[int], axis: int, count: int) -> Value:
     """Indices of which none occurs twice along the axis: the order of writing then says nothing."""
     shape[axis] = min(shape[axis], max(count, 1))
-    lines = [draw.rng.sample(range(max(count, 1)), shape[axis]) for _ in range(int(np.prod(shape)) // shape[axis])]
+    lines = [
+        draw.rng.sample(range(max(count, 1)), shape[axis]) for _ in range(int(np.prod(shape)) // shape[axis])
+    ]
     rest = [size for at, size in enumerate(shape) if at != axis % len(shape)]
     array = np.array(lines, draw.choice(*INTS)).reshape([*rest, shape[axis]])
     return draw.feed(np.moveaxis(array, -1, axis), fixed=True)

@@ -182,7 +182,11 @@ def _(draw: Draw, name: str) -> Any:
 @draws(*functions("pinv matrix_rank", "paddle.linalg"))
 def _(draw: Draw, name: str) -> Any:
     hermitian = draw.flag(0.3)
-    x = _symmetric(draw) if hermitian else _matrices(draw, draw.int(1, 3), draw.int(1, 3), known=True, fixed=True)
+    x = (
+        _symmetric(draw)
+        if hermitian
+        else _matrices(draw, draw.int(1, 3), draw.int(1, 3), known=True, fixed=True)
+    )
     if word(name) == "pinv":
         return draw.call(name, x, rcond=draw.maybe(1e-3, 0.3), hermitian=hermitian)
     tolerance = draw.maybe(draw.choice(0.5, 1e-3), 0.4)
@@ -228,8 +232,10 @@ def _(draw: Draw, name: str) -> Any:
     found = draw.call("paddle.linalg.lu", x, get_infos=flag)
     if word(name) == "lu":
         return found
-    return draw.call(name, found[0], found[1]) if ".Tensor." not in name else draw.call(
-        "paddle.linalg.lu_unpack", found[0], found[1]
+    return (
+        draw.call(name, found[0], found[1])
+        if ".Tensor." not in name
+        else draw.call("paddle.linalg.lu_unpack", found[0], found[1])
     )
 
 
@@ -243,7 +249,9 @@ def _(draw: Draw, name: str) -> Any:
     count = shape[-1] if rows else shape[0]
     weights = {"fweights": draw.tensor((count,), "int64", 1, 3, fixed=True) if draw.flag(0.05) else OMIT}
     weights["aweights"] = draw.tensor((count,), x.dtype or "", 0.5, 1) if draw.flag(0.05) else OMIT
-    return draw.call(name, x, rowvar=draw.maybe(True) if rows else False, ddof=draw.maybe(draw.flag()), **weights)
+    return draw.call(
+        name, x, rowvar=draw.maybe(True) if rows else False, ddof=draw.maybe(draw.flag()), **weights
+    )
 
 
 @draws(*functions("householder_product", "paddle.linalg"))
@@ -296,6 +304,6 @@ def _(draw: Draw, name: str) -> Any:
 def _(draw: Draw, name: str) -> Any:
     x = draw.tensor(dtype=FLOATS, rank=(1, 4))
     axis = draw.axis(x)
-    return draw.call(name, x, p=draw.maybe(draw.choice(1, 2, 3, 1.5)), axis=axis, epsilon=draw.maybe(1e-3, 0.3))
-
-
+    return draw.call(
+        name, x, p=draw.maybe(draw.choice(1, 2, 3, 1.5)), axis=axis, epsilon=draw.maybe(1e-3, 0.3)
+    )

@@ -20,7 +20,9 @@ def _either(draw: Draw, name: str, inputs: list[Any], layer: dict[str, Any], fun
     return draw.call(name, *inputs, **function)
 
 
-def _pair(draw: Draw, low: float = -2, high: float = 2, *, label: tuple[float, float] | None = None) -> list[Any]:
+def _pair(
+    draw: Draw, low: float = -2, high: float = 2, *, label: tuple[float, float] | None = None
+) -> list[Any]:
     """Two tensors of a shape and a dtype."""
     shape, kind = draw.shape((0, 4)), draw.choice(*FLOATS)
     return [draw.tensor(shape, kind, low, high), draw.tensor(shape, kind, *(label or (low, high)))]
@@ -30,11 +32,22 @@ def _simple(*names: str) -> Callable[[Callable[..., Any]], Any]:
     return draws(*(f"{FUNCTION}{name}" if name[0].islower() else f"paddle.nn.{name}" for name in names))
 
 
-@_simple("l1_loss", "mse_loss", "smooth_l1_loss", "soft_margin_loss", "L1Loss", "MSELoss", "SmoothL1Loss", "SoftMarginLoss")
+@_simple(
+    "l1_loss",
+    "mse_loss",
+    "smooth_l1_loss",
+    "soft_margin_loss",
+    "L1Loss",
+    "MSELoss",
+    "SmoothL1Loss",
+    "SoftMarginLoss",
+)
 def _(draw: Draw, name: str) -> Any:
     inputs = _pair(draw)
     if "margin" in name.lower():
-        inputs[1] = draw.feed(np.sign(draw.numbers(inputs[0].shape, "float64") + 0.01).astype(inputs[0].dtype))
+        inputs[1] = draw.feed(
+            np.sign(draw.numbers(inputs[0].shape, "float64") + 0.01).astype(inputs[0].dtype)
+        )
     given = {"reduction": reduction(draw)}
     if "smooth" in name.lower():
         given["delta"] = draw.maybe(draw.choice(0.5, 2.0, 1.0))
@@ -123,7 +136,11 @@ def _(draw: Draw, name: str) -> Any:
 def _(draw: Draw, name: str) -> Any:
     shape, kind = draw.shape((1, 2)), draw.choice(*FLOATS)
     inputs = [draw.tensor(shape, kind) for _ in range(3)]
-    given: dict[str, Any] = {"margin": draw.maybe(2.0), "swap": draw.maybe(draw.flag()), "reduction": reduction(draw)}
+    given: dict[str, Any] = {
+        "margin": draw.maybe(2.0),
+        "swap": draw.maybe(draw.flag()),
+        "reduction": reduction(draw),
+    }
     if draw.flag(0.3):
         given["distance_function"] = draw.block(
             ["a", "b"], lambda a, b: draw.call("paddle.nn.functional.pairwise_distance", a, b, p=1.0)
@@ -155,7 +172,11 @@ def _(draw: Draw, name: str) -> Any:
 @_simple("poisson_nll_loss", "PoissonNLLLoss", "gaussian_nll_loss", "GaussianNLLLoss")
 def _(draw: Draw, name: str) -> Any:
     inputs = _pair(draw, 0.2, 3)
-    given: dict[str, Any] = {"full": draw.maybe(draw.flag()), "epsilon": draw.maybe(1e-3, 0.3), "reduction": reduction(draw)}
+    given: dict[str, Any] = {
+        "full": draw.maybe(draw.flag()),
+        "epsilon": draw.maybe(1e-3, 0.3),
+        "reduction": reduction(draw),
+    }
     if "oisson" in name:
         given["log_input"] = draw.maybe(draw.flag())
     else:
@@ -175,7 +196,11 @@ def _(draw: Draw, name: str) -> Any:
     shape, kind = draw.shape((1, 3)), draw.choice(*FLOATS)
     inputs = [draw.tensor(shape, kind), draw.feed(draw.numbers(shape, "bool").astype(kind))]
     normalizer = draw.tensor((1,), kind, 1, 3, known=True) if draw.flag(0.3) else OMIT
-    given = {"alpha": draw.maybe(0.5), "gamma": draw.maybe(draw.choice(0, 1.5, 2.0)), "reduction": reduction(draw)}
+    given = {
+        "alpha": draw.maybe(0.5),
+        "gamma": draw.maybe(draw.choice(0, 1.5, 2.0)),
+        "reduction": reduction(draw),
+    }
     return draw.call(name, *inputs, normalizer=normalizer, **given)
 
 
@@ -263,10 +288,17 @@ def _(draw: Draw, name: str) -> Any:
 # ---------------------------------------------------------------------- of sequences
 @_simple("ctc_loss", "CTCLoss")
 def _(draw: Draw, name: str) -> Any:
-    steps, batch, classes, kind = draw.int(4, 6), draw.int(1, 3), draw.int(3, 5), draw.choice("float32", "float64")
+    steps, batch, classes, kind = (
+        draw.int(4, 6),
+        draw.int(1, 3),
+        draw.int(3, 5),
+        draw.choice("float32", "float64"),
+    )
     logits = draw.tensor((steps, batch, classes), kind, known=True)
     blank = draw.choice(0, classes - 1)
-    labels = draw.tensor((batch, 2), "int32", *((1, classes - 1) if blank == 0 else (0, classes - 2)), known=True)
+    labels = draw.tensor(
+        (batch, 2), "int32", *((1, classes - 1) if blank == 0 else (0, classes - 2)), known=True
+    )
     lengths = [
         draw.feed(np.array([draw.int(low, high) for _ in range(batch)], "int64"), fixed=True, known=True)
         for low, high in ((4, steps), (1, 2))

@@ -29,7 +29,7 @@ def _(draw: Draw, name: str) -> Any:
     if abn:
         # what is overwritten must not be a feed
         x = draw.call("fluid.layers.scale", x, scale=1.0)
-        kwargs = {"act_alpha": draw.choice(OMIT, 0.5, 2.0)}
+        kwargs = {"act_alpha": draw.choice(OMIT, 0.5, 0.9)}
     acts = ("leaky_relu", "elu", "identity") if abn else ("relu", "tanh", "sigmoid")
     return draw.call(
         name,

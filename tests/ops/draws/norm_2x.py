@@ -26,7 +26,10 @@ def _(draw: Draw, name: str) -> Any:
     rank, kind = draw.int(2, 5), draw.choice(*FLOATS)
     layout = draw.choice(*FORMATS[rank]) if rank > 2 else "NC"
     x, channels = _input(draw, rank, layout, kind)
-    mean, variance = draw.tensor((channels,), kind, known=True), draw.tensor((channels,), kind, 0.3, 2, known=True)
+    mean, variance = (
+        draw.tensor((channels,), kind, known=True),
+        draw.tensor((channels,), kind, 0.3, 2, known=True),
+    )
     affine = draw.flag(0.7)
     return draw.call(
         name,
@@ -74,10 +77,14 @@ def _(draw: Draw, name: str) -> Any:
     x = draw.tensor(shape, kind)
     epsilon = draw.maybe(draw.choice(1e-3, 1e-4), 0.3)
     if name.endswith("LayerNorm"):
-        layer = draw.call(name, normal, epsilon=epsilon, weight_attr=draw.choice(OMIT, OMIT, False), bias_attr=draw.attr())
+        layer = draw.call(
+            name, normal, epsilon=epsilon, weight_attr=draw.choice(OMIT, OMIT, False), bias_attr=draw.attr()
+        )
         return draw.call(layer.name, x)
     flat = (int(np.prod(tail)),)
-    pair = {key: draw.tensor(flat, kind, known=True) if draw.flag(0.7) else OMIT for key in ("weight", "bias")}
+    pair = {
+        key: draw.tensor(flat, kind, known=True) if draw.flag(0.7) else OMIT for key in ("weight", "bias")
+    }
     return draw.call(name, x, normal, **pair, epsilon=epsilon)
 
 
@@ -120,7 +127,11 @@ def _(draw: Draw, name: str) -> Any:
 @draws("paddle.nn.SpectralNorm", "paddle.static.nn.spectral_norm")
 def _(draw: Draw, name: str) -> Any:
     shape = draw.shape((2, 5), low=1)
-    given = {"dim": draw.maybe(draw.choice(0, 1)), "power_iters": draw.maybe(draw.int(0, 3)), "eps": draw.maybe(1e-6)}
+    given = {
+        "dim": draw.maybe(draw.choice(0, 1)),
+        "power_iters": draw.maybe(draw.int(0, 3)),
+        "eps": draw.maybe(1e-6),
+    }
     x = draw.tensor(shape, "float32", known=True)
     if name.endswith("SpectralNorm"):
         return draw.call(draw.call(name, list(shape), **given).name, x)
@@ -134,7 +145,12 @@ def _(draw: Draw, name: str) -> Any:
     layout = draw.choice(*FORMATS[rank]) if rank > 2 else "NCHW"
     x, _ = _input(draw, rank, layout, draw.choice(*FLOATS))
     test = draw.maybe(draw.flag(0.3))
-    given = {"act": draw.act(), "is_test": test, "momentum": draw.maybe(0.5), "epsilon": draw.maybe(1e-3, 0.3)}
+    given = {
+        "act": draw.act(),
+        "is_test": test,
+        "momentum": draw.maybe(0.5),
+        "epsilon": draw.maybe(1e-3, 0.3),
+    }
     given["data_layout"] = {"NC": OMIT}.get(layout, "NHWC" if layout[-1] == "C" else "NCHW")
     return draw.call(name, x, **given, use_global_stats=draw.maybe(draw.flag(), 0.2))
 
@@ -160,4 +176,6 @@ def _(draw: Draw, name: str) -> Any:
     if what == "instance_norm":
         attr = draw.choice(OMIT, OMIT, False)
         return draw.call(name, x, epsilon=epsilon, param_attr=attr, bias_attr=attr)
-    return draw.call(name, x, groups, epsilon=epsilon, act=draw.act(), data_layout="NHWC" if layout[-1] == "C" else "NCHW")
+    return draw.call(
+        name, x, groups, epsilon=epsilon, act=draw.act(), data_layout="NHWC" if layout[-1] == "C" else "NCHW"
+    )

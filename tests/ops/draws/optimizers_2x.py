@@ -236,7 +236,12 @@ def _(draw: Draw, name: str) -> Any:
         metrics = [draw.real(0.5, 1.5)] if word(name) == "ReduceOnPlateau" else []
         draw.call(f"{rate.name}.step", *metrics)
     if draw.flag(0.6):
-        return draw.call("paddle.full", [1], draw.call(f"{rate.name}.get_lr" if "Plateau" not in name else rate.name), "float64")
+        return draw.call(
+            "paddle.full",
+            [1],
+            draw.call(f"{rate.name}.get_lr" if "Plateau" not in name else rate.name),
+            "float64",
+        )
     draw.gradients = False
     loss, _ = _network(draw)
     optimizer = draw.call("paddle.optimizer.SGD", rate)
@@ -245,10 +250,17 @@ def _(draw: Draw, name: str) -> Any:
 
 
 # ---------------------------------------------------------------------- initializers
-INITIALIZERS = "Constant Normal TruncatedNormal Uniform XavierNormal XavierUniform KaimingNormal KaimingUniform".split()
+INITIALIZERS = (
+    "Constant Normal TruncatedNormal Uniform XavierNormal XavierUniform KaimingNormal KaimingUniform".split()
+)
 
 
-@draws(*(f"paddle.nn.initializer.{name}" for name in [*INITIALIZERS, "Assign", "Orthogonal", "Dirac", "Bilinear"]))
+@draws(
+    *(
+        f"paddle.nn.initializer.{name}"
+        for name in [*INITIALIZERS, "Assign", "Orthogonal", "Dirac", "Bilinear"]
+    )
+)
 def _(draw: Draw, name: str) -> Any:
     """A parameter that starts so: the state behind the run tells its values' shape and dtype."""
     kind, shape = word(name), [draw.int(1, 3) for _ in range(draw.int(2, 3))]
@@ -267,7 +279,10 @@ def _(draw: Draw, name: str) -> Any:
     elif "Normal" in kind and kind[0] in "NT":
         given = {"mean": draw.maybe(0.5), "std": draw.maybe(0.1)}
     elif kind.startswith("Kaiming"):
-        given = {"negative_slope": draw.maybe(0.2), "nonlinearity": draw.maybe(draw.choice("relu", "leaky_relu"))}
+        given = {
+            "negative_slope": draw.maybe(0.2),
+            "nonlinearity": draw.maybe(draw.choice("relu", "leaky_relu")),
+        }
     elif kind.startswith("Xavier"):
         given = {"fan_in": draw.maybe(4), "fan_out": draw.maybe(2)}
     made = draw.made(name, **given)
@@ -293,5 +308,3 @@ def _(draw: Draw, name: str) -> Any:
     average = draw.call(name, draw.choice(0.9, 0.5))
     draw.call(f"{average.name}.update")
     return loss
-
-

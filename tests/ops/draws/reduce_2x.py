@@ -109,9 +109,7 @@ def _(draw: Draw, name: str) -> Any:
     axis = draw.axis(len(shape))
     beside = [*shape]
     beside[axis] = draw.int(1, 2)
-    ends = {
-        key: draw.tensor(beside, kind) if draw.flag(0.3) else OMIT for key in ("prepend", "append")
-    }
+    ends = {key: draw.tensor(beside, kind) if draw.flag(0.3) else OMIT for key in ("prepend", "append")}
     return draw.call(name, draw.tensor(shape, kind), n=draw.maybe(1, 0.3), axis=axis, **ends)
 
 

@@ -249,7 +249,9 @@ def _(draw: Draw, name: str) -> Any:
     x = draw.tensor(dtype=dtypes, rank=(1, 3) if embed else (2, 4), low=-2, high=2)
     first, second = draw.rng.sample(range(x.rank + embed), 2)
     # 2.6.2 looks for the dimensions of diag_embed within those of its input
-    first, second = (at - x.rank - embed if draw.flag(0.02 if embed else 0.3) else at for at in (first, second))
+    first, second = (
+        at - x.rank - embed if draw.flag(0.02 if embed else 0.3) else at for at in (first, second)
+    )
     if draw.flag(0.3) and not embed:
         return draw.call(name, x, offset=0)
     keys = ("dim1", "dim2") if embed else ("axis1", "axis2")
@@ -274,7 +276,9 @@ def _(draw: Draw, name: str) -> Any:
     x = draw.tensor(dtype=REAL, rank=(1, 4), known=True)
     assert x.shape is not None
     offsets = [draw.int(0, max(size - 1, 0)) for size in x.shape]
-    shape = [draw.choice(-1, draw.int(1, max(size - at, 1))) for size, at in zip(x.shape, offsets, strict=True)]
+    shape = [
+        draw.choice(-1, draw.int(1, max(size - at, 1))) for size, at in zip(x.shape, offsets, strict=True)
+    ]
     return draw.call(name, x, shape=sizes(draw, shape), offsets=sizes(draw, offsets))
 
 
@@ -302,7 +306,9 @@ def _(draw: Draw, name: str) -> Any:
 def _(draw: Draw, name: str) -> Any:
     if word(name) == "zeropad2d":
         x = draw.tensor(dtype=FLOATS, rank=4)
-        return draw.call(name, x, [draw.int(0, 2) for _ in range(4)], data_format=draw.maybe(draw.choice("NCHW", "NHWC")))
+        return draw.call(
+            name, x, [draw.int(0, 2) for _ in range(4)], data_format=draw.maybe(draw.choice("NCHW", "NHWC"))
+        )
     mode = draw.maybe(draw.choice("constant", "reflect", "replicate", "circular"), 0.7)
     rank = draw.int(3, 5) if mode is not OMIT or draw.flag() else draw.int(1, 5)
     x = draw.tensor(draw.shape(rank, low=2), FLOATS if mode is not OMIT else ARITHMETIC, known=draw.flag())
@@ -310,7 +316,9 @@ def _(draw: Draw, name: str) -> Any:
     if rank in (3, 4, 5) and draw.flag(0.75):
         layout = draw.choice(*{3: ("NCL", "NLC"), 4: ("NCHW", "NHWC"), 5: ("NCDHW", "NDHWC")}[rank])
         pads: Any = [draw.int(0, 1 if small else 2) for _ in range(2 * (rank - 2))]
-        return draw.call(name, x, sizes(draw, pads, 0.1), mode=mode, value=draw.maybe(draw.real(), 0.4), data_format=layout)
+        return draw.call(
+            name, x, sizes(draw, pads, 0.1), mode=mode, value=draw.maybe(draw.real(), 0.4), data_format=layout
+        )
     pads = [draw.int(0, 2) for _ in range(2 * rank)]
     return draw.call(name, x, pads, value=draw.maybe(draw.real(), 0.4))
 

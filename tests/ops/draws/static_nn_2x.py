@@ -77,7 +77,9 @@ def _(draw: Draw, name: str) -> Any:
     x = draw.tensor((rows, wide), "float32", known=True)
     label = draw.tensor((rows, draw.int(1, 2)), "int64", 0, 6, fixed=True, known=True)
     kind = draw.maybe(draw.choice("uniform", "log_uniform"))
-    return draw.call(name, x, label, 7, num_neg_samples=draw.maybe(draw.int(1, 4)), sampler=kind, seed=draw.maybe(5))
+    return draw.call(
+        name, x, label, 7, num_neg_samples=draw.maybe(draw.int(1, 4)), sampler=kind, seed=draw.maybe(5)
+    )
 
 
 @draws(f"{NN}deform_conv2d")
@@ -114,7 +116,9 @@ def _(draw: Draw, name: str) -> Any:
         start = draw.maybe(draw.int(-2, 1), 0.3)
         size = draw.maybe(draw.int(1, 3))
         bias = draw.maybe(False, 0.3)
-        return draw.call(name, x, draw.int(1, 3), filter_size=size, padding_start=start, bias_attr=bias, act=draw.act())
+        return draw.call(
+            name, x, draw.int(1, 3), filter_size=size, padding_start=start, bias_attr=bias, act=draw.act()
+        )
     width = draw.choice(2, 4)
     return draw.call(name, draw.sequences((width,)), draw.choice(1, 2, width))
 
@@ -181,14 +185,14 @@ def _(draw: Draw, name: str) -> Any:
 def _(draw: Draw, name: str) -> Any:
     x = draw.tensor(draw.shape((0, 3)), FLOATS)
     paths = ("paddle.tanh", "paddle.square", "paddle.abs", "paddle.exp")
-    blocks = [
-        draw.block([], lambda path=path: draw.call(path, x)) for path in draw.some(paths, 2)
-    ]
+    blocks = [draw.block([], lambda path=path: draw.call(path, x)) for path in draw.some(paths, 2)]
     default = draw.maybe(draw.block([], lambda: draw.call("paddle.scale", x, 3.0)))
     if word(name) == "case":
         tests = [draw.feed(draw.numbers(draw.choice((1,), ()), "bool"), known=True) for _ in blocks]
         return draw.call(name, [tuple(pair) for pair in zip(tests, blocks, strict=True)], default=default)
-    index = draw.feed(np.array(draw.int(-1, 4), draw.choice(*INTS)).reshape(draw.choice((1,), ())), known=True)
+    index = draw.feed(
+        np.array(draw.int(-1, 4), draw.choice(*INTS)).reshape(draw.choice((1,), ())), known=True
+    )
     keys = draw.rng.sample(range(5), len(blocks))
     pairs: Any = [(key, one) for key, one in zip(keys, blocks, strict=True)]
     return draw.call(name, index, draw.choice(pairs, blocks), default=default)

@@ -72,7 +72,15 @@ def _(draw: Draw, name: str) -> Any:
     if draw.flag(0.5):
         return draw.call(name, boxes, threshold, scores=scores, top_k=draw.maybe(draw.int(1, count)))
     labels = draw.tensor((count,), "int64", 0, 1, fixed=True)
-    return draw.call(name, boxes, threshold, scores=scores, category_idxs=labels, categories=[0, 1], top_k=draw.int(1, count))
+    return draw.call(
+        name,
+        boxes,
+        threshold,
+        scores=scores,
+        category_idxs=labels,
+        categories=[0, 1],
+        top_k=draw.int(1, count),
+    )
 
 
 @draws(OPS + "matrix_nms")
@@ -86,7 +94,15 @@ def _(draw: Draw, name: str) -> Any:
     scores = draw.tensor((1, classes, count), kind, 0, 1, distinct=True)
     background = draw.maybe(draw.choice(-1, 0))
     return draw.call(
-        name, draw.feed(both.astype(kind), fixed=True), scores, 0.1, 0.05, 10, 5, background_label=background, **given
+        name,
+        draw.feed(both.astype(kind), fixed=True),
+        scores,
+        0.1,
+        0.05,
+        10,
+        5,
+        background_label=background,
+        **given,
     )
 
 
@@ -142,7 +158,18 @@ def _(draw: Draw, name: str) -> Any:
     score = draw.tensor((batch, 2), kind, 0.2, 1, fixed=True, known=True) if draw.flag(0.3) else OMIT
     smooth = draw.maybe(draw.flag())
     return draw.call(
-        name, x, boxes, labels, anchors, [0, 1], classes, 0.7, 32, gt_score=score, use_label_smooth=smooth, scale_x_y=scale
+        name,
+        x,
+        boxes,
+        labels,
+        anchors,
+        [0, 1],
+        classes,
+        0.7,
+        32,
+        gt_score=score,
+        use_label_smooth=smooth,
+        scale_x_y=scale,
     )
 
 

@@ -422,11 +422,10 @@ unary(
     grad="dout * slope * ((out > 0) & (out < 1))",
     attrs={"slope": 0.2, "offset": 0.5},
 )
-# beyond the upper kink the slope is 1 whatever the attributes, as in Paddle
 unary(
     "hard_swish",
     "x * minimum(maximum(x + offset, 0), threshold) / scale",
-    grad="dout * where(x + offset < threshold, (x + offset > 0) * ((2 * x + offset) / scale), 1.0)",
+    grad="dout * where(x + offset < threshold, (x + offset > 0) * ((2 * x + offset) / scale), threshold / scale)",
     attrs={"threshold": 6.0, "scale": 6.0, "offset": 3.0},
 )
 

@@ -80,10 +80,10 @@ def sliced_shape(
             dims[axis] < 0
             or i >= len(starts)
             or i >= len(ends)
+            or i >= len(steps)
             or (flags and i < len(flags) and flags[i] < 0)
         )
-        step = steps[i] if i < len(steps) else 1
-        dims[axis] = -1 if unknown else _length(bound(dims[axis], starts[i], ends[i], step), dims[axis])
+        dims[axis] = -1 if unknown else _length(bound(dims[axis], starts[i], ends[i], steps[i]), dims[axis])
     kept = [dim for axis, dim in enumerate(dims) if axis not in decrease]
     return tuple(kept) if kept or not decrease else (1,)
 
@@ -131,7 +131,7 @@ def _(
 ) -> Spec:
     if Input.kind == VarType.LOD_TENSOR_ARRAY:
         return Input if not decrease_axis else Spec(Input.shape, Input.dtype)
-    shape = sliced_shape(Input, axes, starts, ends, (), decrease_axis, infer_flags)
+    shape = sliced_shape(Input, axes, starts, ends, [1] * len(axes), decrease_axis, infer_flags)
     # rows that go take their sequences with them
     return Spec(shape, Input.dtype, Input.lod_level if axes[0] != 0 else 0)
 

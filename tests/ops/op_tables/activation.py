@@ -153,6 +153,12 @@ CASES: list[Case] = [
         {"threshold": 4.0, "scale": 4.0, "offset": 1.0},
         name="attrs",
     ),
+    row(
+        "hard_swish",
+        lambda x: x * np.clip(x + 1, 0, 1.3) / 4,
+        {"threshold": 1.3, "scale": 4.0, "offset": 1.0},
+        name="a slope of its own beyond the kinks",
+    ),
     Case(
         "prelu",
         {"X": IMAGE, "Alpha": np.array([0.1], "float32")},

@@ -48,6 +48,16 @@ class System:
         found = function(targets, inputs, incoming)
         return list(found) if isinstance(found, (list, tuple)) else [found]
 
+    def weighted_sum(self, outputs: List[Any], incoming: Any) -> Any:  # noqa: UP006
+        """The sum of the outputs' elements, each times its incoming gradient."""
+        add = self.paddle.sum if self.of_2x else self.fluid.layers.reduce_sum
+        cast = self.paddle.cast if self.of_2x else self.fluid.layers.cast
+        total: Any = None
+        for output, weight in zip(outputs, incoming or [None] * len(outputs)):
+            part = cast(add(output if weight is None else output * weight), "float64")
+            total = part if total is None else total + part
+        return total
+
     def sum_of_squares(self, var: Any) -> Any:
         """A number that depends on each element of `var`."""
         if self.of_2x:

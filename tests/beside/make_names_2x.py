@@ -1,4 +1,4 @@
-"""Records the names of PaddlePaddle 2.6.2's door: `cd tests && python -m beside.make_names_2x`, with 2.6.2."""
+"""Records the names of PaddlePaddle 2.6.2: `cd tests && python -m beside.make_names_2x`, with its Python."""
 
 from __future__ import annotations
 
@@ -6,12 +6,29 @@ import importlib
 import json
 import pathlib
 
-MODULES = (
-    "paddle paddle.nn paddle.nn.functional paddle.nn.initializer paddle.nn.utils paddle.static paddle.static.nn "
-    "paddle.linalg paddle.fft paddle.signal paddle.incubate paddle.incubate.nn paddle.incubate.nn.functional "
-    "paddle.geometric paddle.vision.ops paddle.metric paddle.optimizer paddle.optimizer.lr paddle.regularizer "
-    "paddle.audio.functional paddle.text"
-).split()
+MODULES = [
+    "paddle",
+    "paddle.nn",
+    "paddle.nn.functional",
+    "paddle.nn.initializer",
+    "paddle.nn.utils",
+    "paddle.static",
+    "paddle.static.nn",
+    "paddle.linalg",
+    "paddle.fft",
+    "paddle.signal",
+    "paddle.incubate",
+    "paddle.incubate.nn",
+    "paddle.incubate.nn.functional",
+    "paddle.geometric",
+    "paddle.vision.ops",
+    "paddle.metric",
+    "paddle.optimizer",
+    "paddle.optimizer.lr",
+    "paddle.regularizer",
+    "paddle.audio.functional",
+    "paddle.text",
+]
 
 
 def main() -> None:

@@ -26,10 +26,30 @@ def names() -> list[str]:
     ]
 
 
-OPERATORS = (
-    "__add__ __radd__ __sub__ __rsub__ __mul__ __rmul__ __truediv__ __rtruediv__ __floordiv__ __mod__ __pow__ "
-    "__rpow__ __matmul__ __and__ __or__ __xor__ __invert__ __neg__ __getitem__ __setitem__ __div__ __rdiv__"
-).split()
+OPERATORS = [
+    "__add__",
+    "__radd__",
+    "__sub__",
+    "__rsub__",
+    "__mul__",
+    "__rmul__",
+    "__truediv__",
+    "__rtruediv__",
+    "__floordiv__",
+    "__mod__",
+    "__pow__",
+    "__rpow__",
+    "__matmul__",
+    "__and__",
+    "__or__",
+    "__xor__",
+    "__invert__",
+    "__neg__",
+    "__getitem__",
+    "__setitem__",
+    "__div__",
+    "__rdiv__",
+]
 
 
 def test_every_name_has_a_generator_or_a_reason() -> None:

@@ -9,7 +9,6 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-
 from beside.draw import OMIT, Draw, Value
 
 NAMES = pathlib.Path(__file__).parents[2] / "beside" / "names_2x.json"

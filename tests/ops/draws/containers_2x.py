@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from beside.draw import Draw, Value, draws
+from beside.draw import Draw, draws
 from ops.draws.common_2x import FLOATS, REAL, word
 
 
@@ -94,13 +94,13 @@ def _(draw: Draw, name: str) -> Any:
 
 @draws("paddle.static.py_func", "paddle.static.nn.py_func")
 def _(draw: Draw, name: str) -> Any:
-    """A function of NumPy, given by its path."""
     x = draw.tensor(rank=(1, 3))
     program = draw.call("paddle.static.default_main_program")
     block = draw.call(f"{program.name}.current_block")
     out = draw.call(f"{block.name}.create_var", name="given", shape=list(x.shape or ()), dtype=x.dtype)
     draw.gradients = False
-    draw.call(name, Value(draw.choice("np.flip", "np.sort", "np.nan_to_num")), x, out)
+    change = draw.block(["a"], lambda a: draw.call(draw.choice("np.tanh", "np.square", "np.abs"), a))
+    draw.call(name, change, x, out)
     return out
 
 

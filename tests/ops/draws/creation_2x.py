@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-
 from beside.draw import OMIT, Draw, draws
 from ops.draws.common_2x import FLOATS, INTS, REAL, functions, kinds, scalar, sizes, word
 
@@ -97,7 +96,12 @@ def _(draw: Draw, name: str) -> Any:
 
 
 # ---------------------------------------------------------------------- drawn
-@draws(*(f"paddle.{name}" for name in "rand randn standard_normal uniform normal randint randperm".split()))
+@draws(
+    *(
+        f"paddle.{name}"
+        for name in ["rand", "randn", "standard_normal", "uniform", "normal", "randint", "randperm"]
+    )
+)
 def _(draw: Draw, name: str) -> Any:
     draw.random = True
     shape = sizes(draw, draw.shape((0, 3)))

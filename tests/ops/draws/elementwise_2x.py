@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from beside.draw import OMIT, Draw, Value, draws
+from beside.draw import OMIT, Draw, draws
 from ops.draws.common_2x import ANY, ARITHMETIC, FLOATS, INTS, REAL, functions, kinds, operands, word
 
 WHOLE = kinds("bool uint8 int8 int16 int32 int64")

@@ -17,7 +17,7 @@ def _dtypes(base: str) -> tuple[str, ...]:
     return COMPLEX if base.startswith(("irfft", "hfft")) else kinds("float32 float64 complex64 complex128")
 
 
-@draws(*(f"paddle.fft.{name}" for name in "fft ifft rfft irfft hfft ihfft".split()))
+@draws(*(f"paddle.fft.{name}" for name in ["fft", "ifft", "rfft", "irfft", "hfft", "ihfft"]))
 def _(draw: Draw, name: str) -> Any:
     x = draw.tensor(draw.shape((1, 4), low=2 if draw.flag(0.8) else 1), _dtypes(word(name)))
     count = draw.choice(OMIT, None, draw.int(2, 5))
@@ -25,7 +25,9 @@ def _(draw: Draw, name: str) -> Any:
     return draw.call(name, x, n=count, axis=draw.maybe(draw.axis(x)), norm=norm)
 
 
-@draws(*(f"paddle.fft.{name}{end}" for name in "fft ifft rfft irfft hfft ihfft".split() for end in "2n"))
+@draws(
+    *(f"paddle.fft.{name}{end}" for name in ["fft", "ifft", "rfft", "irfft", "hfft", "ihfft"] for end in "2n")
+)
 def _(draw: Draw, name: str) -> Any:
     shape = draw.shape((2 if name.endswith("2") else 1, 4), low=2)
     x = draw.tensor(shape, _dtypes(word(name)[:-1]))

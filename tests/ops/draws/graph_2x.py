@@ -5,12 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-
 from beside.draw import OMIT, Draw, draws
 from ops.draws.common_2x import FLOATS, INTS, REAL, word
 
 SEGMENTS = [
-    f"paddle.{home}.segment_{how}" for home in ("geometric", "incubate") for how in "sum mean max min".split()
+    f"paddle.{home}.segment_{how}"
+    for home in ("geometric", "incubate")
+    for how in ["sum", "mean", "max", "min"]
 ]
 
 
@@ -130,7 +131,7 @@ def _(draw: Draw, name: str) -> Any:
 @draws(
     *(
         f"paddle.audio.functional.{name}"
-        for name in "power_to_db create_dct fft_frequencies get_window".split()
+        for name in ["power_to_db", "create_dct", "fft_frequencies", "get_window"]
     )
 )
 def _(draw: Draw, name: str) -> Any:

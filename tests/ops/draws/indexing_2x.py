@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-
 from beside.draw import Draw, Value, draws
 from ops.draws.common_2x import ARITHMETIC, FLOATS, INTS, MOVED, REAL, functions, indices, kinds, scalar, word
 
@@ -187,7 +186,7 @@ def _(draw: Draw, name: str) -> Any:
     return draw.call(name, x, draw.tensor(shape, x.dtype or ""), axis, at)
 
 
-# ---------------------------------------------------------------------- x[...]
+# ---------------------------------------------------------------------- in brackets
 def _slice(draw: Draw, size: int) -> slice:
     """A slice of an axis, of any step and over its ends at times."""
     step = draw.choice(None, 1, 2, -1, -2)

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-
 from beside.draw import OMIT, Draw, Value, draws
 from ops.draws.common_2x import FLOATS, functions, kinds, narrowed, word
 
@@ -34,7 +33,7 @@ def _(draw: Draw, name: str) -> Any:
     x, y = (draw.tensor(shape, kind) for shape in shapes)
     if name.endswith("__"):
         return draw.call("op.matmul", x, y)
-    given = [draw.maybe(flip) if not flip else flip for flip in flips]
+    given = [flip or draw.maybe(False) for flip in flips]
     return draw.call(name, x, y, transpose_x=given[0], transpose_y=given[1])
 
 
@@ -69,11 +68,32 @@ def _(draw: Draw, name: str) -> Any:
     return draw.call(name, x, y, axes=given)
 
 
-EQUATIONS = (
-    "ij,jk->ik ij,jk ij->ji ij-> ij->i ij->j ii->i ii i,i i,j->ij bij,bjk->bik bij,jk->bik ij,kj->ik "
-    "...ij,...jk->...ik ...i,...i->... ijk->kji ij,ij->ij i,ij,j ij,jk,kl->il bhqd,bhkd->bhqk ijk,jil->kl "
-    "a...,a...->... ij,j->i ,ij->ij"
-).split()
+EQUATIONS = [
+    "ij,jk->ik",
+    "ij,jk",
+    "ij->ji",
+    "ij->",
+    "ij->i",
+    "ij->j",
+    "ii->i",
+    "ii",
+    "i,i",
+    "i,j->ij",
+    "bij,bjk->bik",
+    "bij,jk->bik",
+    "ij,kj->ik",
+    "...ij,...jk->...ik",
+    "...i,...i->...",
+    "ijk->kji",
+    "ij,ij->ij",
+    "i,ij,j",
+    "ij,jk,kl->il",
+    "bhqd,bhkd->bhqk",
+    "ijk,jil->kl",
+    "a...,a...->...",
+    "ij,j->i",
+    ",ij->ij",
+]
 
 
 @draws("paddle.einsum")

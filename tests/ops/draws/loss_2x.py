@@ -6,7 +6,6 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-
 from beside.draw import OMIT, Draw, draws
 from ops.draws.common_2x import FLOATS, INTS, indices, reduction, word
 

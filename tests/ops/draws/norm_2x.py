@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-
 from beside.draw import OMIT, Draw, draws
 from ops.draws.common_2x import FLOATS, either, word
 
@@ -46,7 +45,7 @@ def _(draw: Draw, name: str) -> Any:
     )
 
 
-@draws(*(f"paddle.nn.{name}" for name in "BatchNorm1D BatchNorm2D BatchNorm3D BatchNorm".split()))
+@draws(*(f"paddle.nn.{name}" for name in ["BatchNorm1D", "BatchNorm2D", "BatchNorm3D", "BatchNorm"]))
 def _(draw: Draw, name: str) -> Any:
     last = word(name)[-2:]
     rank = {"1D": draw.choice(2, 3), "2D": 4, "3D": 5}.get(last, 4)

@@ -7,7 +7,7 @@ from typing import Any
 from beside.draw import OMIT, Draw, Value, draws
 from ops.draws.common_2x import word
 
-OPTIMIZERS = "SGD Momentum Adam AdamW Adamax Adagrad Adadelta RMSProp Lamb".split()
+OPTIMIZERS = ["SGD", "Momentum", "Adam", "AdamW", "Adamax", "Adagrad", "Adadelta", "RMSProp", "Lamb"]
 
 
 def _clip(draw: Draw) -> Any:
@@ -250,9 +250,16 @@ def _(draw: Draw, name: str) -> Any:
 
 
 # ---------------------------------------------------------------------- initializers
-INITIALIZERS = (
-    "Constant Normal TruncatedNormal Uniform XavierNormal XavierUniform KaimingNormal KaimingUniform".split()
-)
+INITIALIZERS = [
+    "Constant",
+    "Normal",
+    "TruncatedNormal",
+    "Uniform",
+    "XavierNormal",
+    "XavierUniform",
+    "KaimingNormal",
+    "KaimingUniform",
+]
 
 
 @draws(

@@ -5,12 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-
 from beside.draw import OMIT, Draw, Value, draws
 from ops.draws.common_2x import word
 
-CELLS = "SimpleRNNCell LSTMCell GRUCell".split()
-STACKS = "SimpleRNN LSTM GRU".split()
+CELLS = ["SimpleRNNCell", "LSTMCell", "GRUCell"]
+STACKS = ["SimpleRNN", "LSTM", "GRU"]
 WEIGHTS = ("weight_ih_attr", "weight_hh_attr", "bias_ih_attr", "bias_hh_attr")
 
 

@@ -323,7 +323,7 @@ def _(draw: Draw, name: str) -> Any:
     return draw.call(name, x, pads, value=draw.maybe(draw.real(), 0.4))
 
 
-@draws(*(f"paddle.nn.{name}" for name in "Pad1D Pad2D Pad3D ZeroPad2D".split()))
+@draws(*(f"paddle.nn.{name}" for name in ["Pad1D", "Pad2D", "Pad3D", "ZeroPad2D"]))
 def _(draw: Draw, name: str) -> Any:
     count = int(name[-2])
     layout = draw.choice(*{1: ("NCL", "NLC"), 2: ("NCHW", "NHWC"), 3: ("NCDHW", "NDHWC")}[count])

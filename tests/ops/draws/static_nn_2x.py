@@ -5,10 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-
 from beside.draw import OMIT, Draw, draws
 from ops.draws.common_2x import FLOATS, INTS, word
-from ops.draws.conv_2x import LAYOUTS, _conv, _image, _per_side
+from ops.draws.conv_2x import _conv, _image, _per_side
 
 NN = "paddle.static.nn."
 
@@ -95,7 +94,7 @@ def _(draw: Draw, name: str) -> Any:
 
 
 # ---------------------------------------------------------------------- sequences
-@draws(*(f"{NN}sequence_{what}" for what in "softmax first_step last_step reverse pool".split()))
+@draws(*(f"{NN}sequence_{what}" for what in ["softmax", "first_step", "last_step", "reverse", "pool"]))
 def _(draw: Draw, name: str) -> Any:
     what = word(name)
     empty = what in ("sequence_pool", "sequence_reverse")

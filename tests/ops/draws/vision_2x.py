@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-
 from beside.draw import OMIT, Draw, Value, draws
 from ops.draws.common_2x import FLOATS, either, word
 
@@ -28,7 +27,7 @@ def _regions(draw: Draw, kind: str, channels: int) -> list[Any]:
     return [x, boxes, draw.feed(np.array(counts, "int32"), fixed=True, known=True)]
 
 
-@draws(*(OPS + name for name in "roi_pool roi_align RoIPool RoIAlign".split()))
+@draws(*(OPS + name for name in ["roi_pool", "roi_align", "RoIPool", "RoIAlign"]))
 def _(draw: Draw, name: str) -> Any:
     size, kind = draw.int(1, 3), "float32" if "ool" in name else draw.choice(*FLOATS)
     inputs = _regions(draw, kind, draw.int(1, 2))

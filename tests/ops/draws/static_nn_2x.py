@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 from beside.draw import OMIT, Draw, draws
-from ops.draws.common_2x import FLOATS, INTS, word
+from ops.draws.common_2x import FLOATS, word
 from ops.draws.conv_2x import _conv, _image, _per_side
 
 NN = "paddle.static.nn."
@@ -177,36 +177,6 @@ def _(draw: Draw, name: str) -> Any:
     index = draw.feed(ids, fixed=True, lengths=[lengths])
     updates = draw.tensor((sum(lengths), 1), kind, lengths=[lengths])
     return draw.call(name, draw.tensor((rows, width), kind), index, updates)
-
-
-# ---------------------------------------------------------------------- control flow
-@draws(f"{NN}case", f"{NN}switch_case")
-def _(draw: Draw, name: str) -> Any:
-    x = draw.tensor(draw.shape((0, 3)), FLOATS)
-    paths = ("paddle.tanh", "paddle.square", "paddle.abs", "paddle.exp")
-    blocks = [draw.block([], lambda path=path: draw.call(path, x)) for path in draw.some(paths, 2)]
-    default = draw.maybe(draw.block([], lambda: draw.call("paddle.scale", x, 3.0)))
-    if word(name) == "case":
-        tests = [draw.feed(draw.numbers(draw.choice((1,), ()), "bool"), known=True) for _ in blocks]
-        return draw.call(name, [tuple(pair) for pair in zip(tests, blocks, strict=True)], default=default)
-    index = draw.feed(
-        np.array(draw.int(-1, 4), draw.choice(*INTS)).reshape(draw.choice((1,), ())), known=True
-    )
-    keys = draw.rng.sample(range(5), len(blocks))
-    pairs: Any = [(key, one) for key, one in zip(keys, blocks, strict=True)]
-    return draw.call(name, index, draw.choice(pairs, blocks), default=default)
-
-
-@draws(f"{NN}while_loop")
-def _(draw: Draw, name: str) -> Any:
-    x = draw.tensor(draw.shape((1, 3)), FLOATS, -0.9, 0.9)
-    start = draw.feed(np.array([draw.int(0, 2)], "int64"), fixed=True, known=True)
-    last = draw.int(2, 4)
-    path = draw.choice("paddle.tanh", "paddle.square", "paddle.sin")
-    cond = draw.block(["i", "y"], lambda i, y: draw.call("op.lt", i, last))
-    body = draw.block(["i", "y"], lambda i, y: [draw.call("op.add", i, 1), draw.call(path, y)])
-    found = draw.call(name, cond, body, [start, x])
-    return [draw.call("paddle.assign", found[at]) for at in range(2)]
 
 
 @draws(f"{NN}static_pylayer")

@@ -47,12 +47,14 @@ def weights(shape: Iterable[int], dtype: Any) -> np.ndarray:
 
 
 def parameter_values(index: int, start: np.ndarray, shake: int = 0) -> np.ndarray:
-    """Values for a parameter: constants move up a little, so that variances stay positive.
+    """Values for a parameter: constants move up a little, so that variances stay positive. A single number
+    is a constant if it is 0 or 1: other ones were drawn, by each system for itself.
 
     `shake` 1, 2, ...: others that differ from them as much as rounding does.
     """
     rng = np.random.RandomState(1000 + index)
-    if start.size and (start == start.reshape(-1)[0]).all():
+    one = start.reshape(-1)[0] if start.size else 0
+    if (start == one).all() and (start.size > 1 or one in (0, 1)):
         found = start + rng.uniform(0.05, 0.35, start.shape)
     else:
         found = rng.uniform(-0.6, 0.6, start.shape)
@@ -357,7 +359,8 @@ class Observer:
 
     def loss(self, targets: List[int], name: str, array: np.ndarray) -> float:  # noqa: UP006
         feeds = self.feeds()
-        feeds[name] = self.with_lengths(array, self.case["feeds"][name].get("lengths"))
+        # sums of arrays without dimensions are numbers
+        feeds[name] = self.with_lengths(np.asarray(array), self.case["feeds"][name].get("lengths"))
         values = self.run(self.main, feeds, self.outputs, self.start())
         total = 0.0
         for at in targets:

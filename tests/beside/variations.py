@@ -206,6 +206,8 @@ def tags(case: Case) -> set[str]:
         found |= _tags_of(item)
     if case.get("random"):
         found.add("random")
+    if any(call.get("behind") in case["outputs"] for call in case["calls"]):
+        found.add("chained targets")
     if "'is_sparse': True" in repr(case["calls"]) or "'sparse': True" in repr(case["calls"]):
         found.add("sparse")
     return found

@@ -33,7 +33,7 @@ class MeanOfShares:
 
     Attributes
     ----------
-    trainers: of each trainer its parameters, those that it changes by itself (statistics of batches) included.
+    trainers: of each trainer its parameters, with those that it changes by itself (statistics of batches).
     updated: the parameters that the update has written.
     """
 
@@ -69,7 +69,7 @@ def _executor(index: int) -> Executor:
 
 
 def _exchanged(compute: Iterable[Operator], update: Iterable[Operator], program: Program) -> set[str]:
-    """What the update reads and the rest makes: gradients."""
+    """Names that the update reads and the rest makes: gradients."""
     block = program.global_block()
     made = {name for op in compute for name in op.output_arg_names}
     read = {name for op in update for name in op.input_arg_names}
@@ -134,8 +134,8 @@ def _first_mixing(
 
 
 def _comparable(program: Program) -> list[str]:
-    """What the forward pass hands on, and the loss: results that are kept for the backward pass alone have
-    forms of their own.
+    """Names of what the forward pass hands on, and the loss: results that are kept for the backward pass
+    alone have forms of their own.
     """
     block = program.global_block()
     read = {name for op in block.ops for name in op.input_arg_names}
@@ -152,7 +152,9 @@ def _run(program: Program, initial: Initial, feed: Mapping[str, Any], names: lis
     exe.naive = True
     found = exe.run(program, feed=feed, fetch_list=names, scope=initial.scope(), return_numpy=False)
     return {
-        name: np.array(value) for name, value in zip(names, found, strict=True) if isinstance(value, LoDTensor)
+        name: np.array(value)
+        for name, value in zip(names, found, strict=True)
+        if isinstance(value, LoDTensor)
     }
 
 

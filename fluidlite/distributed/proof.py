@@ -30,8 +30,8 @@ class Proof:
         rounds otherwise; else 0. Optimizers blow rounding up: the first step of Adam is as long for a tiny
         gradient as for a large one.
     links: bytes on each link, beside those that were estimated.
-    by_design: why the job differs from one process on the whole batches, though it does what its program says:
-        the ops, each with its reason.
+    by_design: why the job differs from one process on the whole batches, though it does what its program
+        says: the ops, each with its reason.
     """
 
     mode: str

@@ -25,7 +25,8 @@ DIFFERENT = {
     r"(grad_allreduce|single_process_multi_thread)_two_optimizers/.*": "1.8.5 updates before gradients have "
     "arrived",
     r"(sync|async)_frozen/.*": "every trainer of 1.8.5 draws its own numbers for what nobody updates",
-    r"(async|step)_(?!decayed_|dc_asgd_decay).*decay.*/.*": "1.8.5's asynchronous servers begin to count at the number of trainers",
+    r"(async|step)_(?!decayed_|dc_asgd_decay).*decay.*/.*": "1.8.5's asynchronous servers begin to count at "
+    "the number of trainers",
     r".*_scoped/built": "the name scope of the loss's gradient",
 }
 # sources that differ although they are built alike

@@ -25,12 +25,7 @@ from fluidlite.transpiler.parts.roles import Programs, Slice
 from fluidlite.transpiler.pserver.placement import Placement, place
 from fluidlite.transpiler.pserver.server import declare_shared
 from fluidlite.transpiler.pserver.trainer import Controls, receive_at_start
-from fluidlite.transpiler.pserver.training import (
-    ParameterUpdate,
-    Training,
-    is_clipping_alone,
-    is_updating,
-)
+from fluidlite.transpiler.pserver.training import ParameterUpdate, Training, is_clipping_alone, is_updating
 
 __all__ = [
     "change_name",

@@ -44,7 +44,7 @@ def describe(placement: Placement, parts: VarsDistributed, chief: bool, endpoint
 
 
 def _kept(placement: Placement) -> VarsDistributed:
-    """What updates use besides parameters, gradients and the accumulators of their steps, and keep."""
+    """Parts of all that updates use and keep besides parameters, gradients and their steps' accumulators."""
     found = VarsDistributed()
     block = placement.training.program.global_block()
     for piece in placement.slices:

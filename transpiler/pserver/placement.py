@@ -24,14 +24,16 @@ from fluidlite.transpiler.parts.edits import without_collector
 from fluidlite.transpiler.parts.op_kinds import LOOKUPS, OF_LOOKUPS
 from fluidlite.transpiler.parts.roles import Slice
 from fluidlite.transpiler.pserver.slices import rows_of_pieces
-from fluidlite.transpiler.pserver.training import (
-    ParameterUpdate,
-    Training,
-    is_scheduling,
-    is_updating,
-)
+from fluidlite.transpiler.pserver.training import ParameterUpdate, Training, is_scheduling, is_updating
 
-__all__ = ["Placement", "SharedVariable", "distributed_tables", "in_step_at_run_time", "place", "remote_tables"]
+__all__ = [
+    "Placement",
+    "SharedVariable",
+    "distributed_tables",
+    "in_step_at_run_time",
+    "place",
+    "remote_tables",
+]
 
 # a slice can be filled by itself where elements do not depend on each other, or are listed one by one
 CUTTABLE = frozenset(
@@ -40,8 +42,8 @@ CUTTABLE = frozenset(
 
 
 class SharedVariable(NamedTuple):
-    """What nobody updates, but the startup program draws at random: all trainers begin with the numbers that
-    one server has drawn.
+    """A variable that nobody updates and the startup program draws at random: all trainers begin with the
+    numbers that one server has drawn.
     """
 
     name: str
@@ -206,8 +208,8 @@ def place(
 
 
 def _drawn_by_each(training: Training, startup: Program) -> list[Variable]:
-    """What trainers read and no update writes, where the startup program would draw other numbers in every
-    process.
+    """Variables that trainers read and no update writes, where the startup program would draw other numbers
+    in every process.
     """
     block = training.program.global_block()
     updated = {name for update in training.updates for name in (update.param, *update.written)}

@@ -234,9 +234,7 @@ class _Server:
             return {read: new}
         return {read: self.correct_elements(block, param, known, names.get(read, read), step)}
 
-    def correct_elements(
-        self, block: Block, param: Variable, known: str, grad: str, step: Operator
-    ) -> str:
+    def correct_elements(self, block: Block, param: Variable, known: str, grad: str, step: Operator) -> str:
         """The same for a dense gradient, with 1.8.5's ops; gives the name of the corrected one."""
         new = [declare_like(block, param, self.next_output(), persistable=False).name for _ in range(4)]
         for type, x, y, out in (

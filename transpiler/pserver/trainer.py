@@ -283,7 +283,7 @@ def _count_steps_together(placement: Placement, main: Program, startup: Program)
 
 
 def count_at_start(placement: Placement, startup: Program, counts: Sequence[float]) -> None:
-    """Declare and fill the trainers' counts of their steps; the whole job's counter is no more than their sum."""
+    """Declare and fill the trainers' counts of their steps; the counter of the whole job is their sum."""
     block = startup.global_block()
     counter = placement.counter
     assert counter is not None

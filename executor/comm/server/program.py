@@ -112,7 +112,7 @@ class ServerProgram:
         return any(len(self.terms_of(name)) > 1 for name in self.of_gradient)
 
     def terms_of(self, gradient: str) -> list[str]:
-        """The names that arrive for a gradient of a synchronous step: of each trainer its own, which the block
+        """The names that arrive for a gradient of a synchronous step: one from each trainer, which the block
         adds up first, or the gradient itself; none where nobody sends it.
         """
         block = self.of_gradient[gradient]

@@ -169,7 +169,7 @@ class _Network:
         """A layer of the last value, or of any; now and then with a weight that is there already."""
         draw = self.random
         name, width = self.values[-1] if size or draw.random() < 0.5 else draw.choice(self.values)
-        shared = [weight for weight in self.weights if weight[1] == width and size in (None, weight[2])]
+        shared = [weight for weight in self.weights if weight[1] == width and size is None]
         if shared and draw.random() < 0.5:
             attr, columns = {"name": draw.choice(shared)[0]}, None
             columns = next(weight[2] for weight in shared if weight[0] == attr["name"])
@@ -177,6 +177,8 @@ class _Network:
             columns = size or draw.choice(WIDTHS)
             own = f"w{len(self.weights)}" if draw.random() < 0.3 else None
             attr = self.attr(own)
+            if size:  # the last layer has something to train
+                attr.pop("trainable", None)
             if own is not None:
                 self.weights.append([own, width, columns])
         keywords = {

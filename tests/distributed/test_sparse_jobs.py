@@ -440,6 +440,18 @@ def test_the_value_that_a_trainer_knew() -> None:
         run_op("ref_by_trainer_id", {"X": values, "TrainerId": [np.array([3])]}, {"Out": ["out"]})
 
 
+def test_rows_are_corrected_by_what_has_moved_since() -> None:
+    known = np.arange(8, dtype="float32").reshape(4, 2)
+    table = known + np.array([[1.0], [2.0], [3.0], [4.0]], "float32")
+    rows = SelectedRows(np.array([2, 0, 2]), 4, np.array([[1.0, 0.0], [2.0, 1.0], [1.0, 1.0]], "float32"))
+    found = run_op("correct_delayed_rows", {"X": rows, "Table": table, "Known": known}, {"Out": ["out"]})[0]
+    merged = {0: np.array([2.0, 1.0]), 2: np.array([2.0, 1.0])}
+    assert found.ids.tolist() == [0, 2] and found.height() == 4
+    for place, (row, grad) in enumerate(merged.items()):
+        moved = float(table[row, 0] - known[row, 0])
+        np.testing.assert_allclose(found.array[place], grad + grad * grad * moved)
+
+
 def test_rows_of_a_table_that_grows() -> None:
     """A new id gets the next row that nobody has; 1.8.5 ends where there is none."""
 

@@ -1,4 +1,4 @@
-"""Every value that a trainer reads comes from somewhere: shared tables, frozen parameters, averages, rates."""
+"""Values that trainers read come from somewhere: shared tables, frozen parameters, averages, rates."""
 
 from __future__ import annotations
 

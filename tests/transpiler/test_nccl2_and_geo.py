@@ -302,3 +302,32 @@ def test_the_methods_that_fluids_documents_name(mode: str) -> None:
     other = fluid.Program()
     fluid.DistributeTranspiler()._transpile_nccl2(1, "a:1,b:2", "b:2", startup_program=other)
     assert other.global_block().ops[-1].type == "gen_nccl_id"
+
+
+@pytest.mark.parametrize(
+    ("decays", "clips", "wanted"),
+    [
+        (False, False, [["a", "c", "e"], ["b", "d"]]),
+        (False, True, [["a", "c", "e"], ["b", "d"]]),
+        (True, False, [["c", "a", "d"], ["e", "b"]]),
+        (True, True, [["c", "a", "d"], ["e", "b"]]),
+    ],
+)
+def test_parameters_go_round_the_servers_as_updates_speak_of_them(
+    decays: bool, clips: bool, wanted: list[list[str]]
+) -> None:
+    """Recorded from 1.8.5: decays come before the updates, and clips of the program are no part of them."""
+    main, startup = fluid.Program(), fluid.Program()
+    with fluid.program_guard(main, startup), fluid.unique_name.guard():
+        x = fluid.data("x", [None, 4])
+        for name in "abcde":
+            decay = fluid.regularizer.L2Decay(0.1) if decays and name in "ce" else None
+            x = fluid.layers.fc(
+                x, 4, param_attr=fluid.ParamAttr(name=name, regularizer=decay), bias_attr=False
+            )
+        if clips:
+            fluid.clip.set_gradient_clip(fluid.clip.GradientClipByGlobalNorm(0.1))
+        fluid.optimizer.SGD(0.1).minimize(fluid.layers.mean(x))
+    job = make_job(main, startup, "geo_sgd", trainers=2, endpoints=["127.0.0.1:6174", "127.0.0.1:6175"])
+    placed = [list(held) for held in job.placement.by_endpoint.values()]
+    assert placed == wanted

@@ -61,7 +61,8 @@ RULES: Mapping[str, str] = {
     "trainer-id": "the programs of trainer i say i, and no two trainers are the same",
     "undeclared": "an op names variables that are declared",
     "undefined": "an op reads what has been written by then",
-    "uninitialised": "persistable variables are initialised or received by the startup program",
+    "uninitialised": "persistable variables are initialised or received by the startup program; "
+    "`fake_init` alone is neither",
     "unused": "what arrives is read",
     "updated-twice": "a parameter is updated in one place",
 }

@@ -245,6 +245,18 @@ CASES: list[Case] = [
     row("ftrl", ftrl, "SquaredAccumulator+ LinearAccumulator", {"l1": 0.2, "l2": 0.1}),
     row(
         "ftrl",
+        lambda Param, SquaredAccumulator, LinearAccumulator, **others: {
+            "ParamOut": Param,
+            "SquaredAccumOut": SquaredAccumulator,
+            "LinearAccumOut": LinearAccumulator,
+        },
+        "SquaredAccumulator+ LinearAccumulator",
+        {"l1": 0.2, "l2": 0.1},
+        name="no_rate",
+        LearningRate=np.zeros(1, "float32"),
+    ),
+    row(
+        "ftrl",
         lambda **slots: ftrl(**slots, power=0.4),
         "SquaredAccumulator+ LinearAccumulator",
         {"l1": 0.2, "l2": 0.1, "lr_power": -0.4},

@@ -40,6 +40,7 @@ from fluidlite.executor.plan.plan import FeedSpec, Plan, Remark, Target
 from fluidlite.executor.plan.steps import Step
 from fluidlite.executor.plan.values import Storage, Value, ValueFactory
 from fluidlite.executor.run.calls import Absent, BlockCall, KernelCall
+from fluidlite.executor.run.complexes import has_complex, is_complex
 from fluidlite.executor.run.half import computes_in_single, has_half
 from fluidlite.executor.run.interpreter import missing, not_fetched
 from fluidlite.executor.run.kernels import check_slots
@@ -92,6 +93,7 @@ class PlanBuilder:
         self.target = target
         self.recurrences = _recurrences(target)
         self._asks_for_half = target.on_host and has_half(block.program)
+        self._asks_for_complex = has_complex(block.program)
         self.scope = scope
         self.writers = writers
         self.values = ValueFactory()
@@ -152,7 +154,10 @@ class PlanBuilder:
         emitter = Emitter(self, op)
         emitter.check_types()
         emitter.check_ranks()
-        rule = None if self._asks_for_half and computes_in_single(op) else rule_for(op)
+        kernel_alone = (self._asks_for_half and computes_in_single(op)) or (
+            self._asks_for_complex and is_complex(op)
+        )
+        rule = None if kernel_alone else rule_for(op)
         if rule is not None:
             # steps are published only when the whole rule has succeeded: a rule may give up half way
             with contextlib.suppress(CannotLower):

@@ -14,6 +14,7 @@ from fluidlite.base.place import is_device_array
 from fluidlite.base.registry import EMPTY_VAR, ZERO_DIM_ATTR, Lod, Op, WithLod
 from fluidlite.executor.comm.ops import arguments_of, carry_out
 from fluidlite.executor.comm.transports import find_session
+from fluidlite.executor.run.complexes import with_conjugates
 from fluidlite.executor.run.half import in_single
 from fluidlite.executor.run.located import locate
 from fluidlite.executor.run.operand_types import check_attributes, check_operand_types, checked_slots
@@ -104,7 +105,7 @@ class Kernel:
         self._checked = checked_slots(op)  # until the first call has found the types right
         self.function: Callable[..., Any] = carry_out
         if definition.compute is not None:
-            self.function = in_single(op, definition.compute)
+            self.function = with_conjugates(op, in_single(op, definition.compute))
         if op.attrs.get(ZERO_DIM_ATTR):
             self.function = self._without_dims(self.function, op.attrs[ZERO_DIM_ATTR])
         self.arguments = definition.arguments["kernel"] if definition.compute else arguments_of(definition)

@@ -6,7 +6,8 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from fluidlite.base import registry
-from fluidlite.base.dtypes import is_float
+from fluidlite.base.dtypes import VarType, is_float
+from fluidlite.base.errors import UnsupportedError
 from fluidlite.base.registry import EMPTY_VAR, GRAD_SUFFIX, grad_name
 from fluidlite.ir.block import Block
 from fluidlite.ir.operator import DEVICE_ATTR, NAMESCOPE_ATTR, ROLE_ATTR, ROLE_VAR_ATTR, Operator, OpRole
@@ -71,6 +72,19 @@ def helper_op(
     return op
 
 
+def _refuse_second_complex(op: Operator) -> None:
+    """UnsupportedError for the gradient of a complex gradient: the incoming gradients of kernels are conjugated,
+    which a second derivative would have to know.
+    """
+    if op.definition is None or not any(slot.endswith(GRAD_SUFFIX) for slot in op.inputs):
+        return
+    found = (op.block._find_var_recursive(name) for name in op.input_arg_names if name != EMPTY_VAR)
+    if any(var is not None and var._dtype in (VarType.COMPLEX64, VarType.COMPLEX128) for var in found):
+        raise UnsupportedError(
+            f"op {op.type!r}: there are no gradients of gradients of complex numbers\n  built at {op.where}"
+        )
+
+
 class GradientContext:
     """The `GradContext` of one forward op; afterwards `ops` holds its gradient ops and `grad_of` what they
     make.
@@ -97,6 +111,7 @@ class GradientContext:
         self.grad_of: dict[str, str] = {}
         rule = op.definition.grad_rule_fn if op.definition is not None else None
         if rule is not None and has_gradient(op):
+            _refuse_second_complex(op)
             rule(self)
 
     def input(self, slot: str) -> list[str]:

@@ -218,6 +218,8 @@ class Op:
         1.8.5 declares.
     only: attributes that kernels do not read, with the values that they compute with; runs refuse others.
     idle: attributes that change no value here, beside those that no op reads (`kept_attrs.IDLE`).
+    of_complex: the kernel of a gradient op keeps to the convention of complex gradients by itself
+        (`executor/run/complexes.py`); others multiply by a derivative.
     beyond: input slots of a gradient op that 1.8.5's lacks: left out where nothing makes that gradient.
     untouched: output slots whose variables the op reads, and leaves as they are.
     frames: the output slot of an op with a sub-block that holds the frames of its runs, each with the values
@@ -236,6 +238,7 @@ class Op:
     communicates: bool = False
     random: bool = False
     sparse: str = ""
+    of_complex: bool = False
     dynamic: bool = False
     alike: tuple[str, ...] = ()
     blas_threads: bool = False

@@ -20,7 +20,7 @@ _NAMES = LazyNames(
         "fluidlite.paddle.device": "XPUPlace get_cuda_rng_state get_cudnn_version get_device "
         "is_compiled_with_cuda is_compiled_with_xpu set_cuda_rng_state set_device",
         "fluidlite.paddle.framework": "DataParallel disable_static enable_static get_default_dtype grad "
-        "in_dynamic_mode load no_grad save seed set_default_dtype",
+        "finfo iinfo in_dynamic_mode load no_grad save seed set_default_dtype",
         "fluidlite.paddle.attributes": "ParamAttr",
         "fluidlite.paddle.variable": "Tensor",
         "fluidlite.paddle.static": "create_parameter",
@@ -28,8 +28,8 @@ _NAMES = LazyNames(
         "fluidlite.reading.decorators": "batch",
         **FUNCTIONS,
     },
-    "amp callbacks compat dataset device distributed framework hapi io linalg metric nn optimizer reader "
-    "regularizer static tensor utils version vision",
+    "amp callbacks compat dataset device distributed fft framework hapi io linalg metric nn optimizer reader "
+    "regularizer signal static tensor utils version vision",
     {
         "dtype": VarType,
         "bool": VarType.BOOL,

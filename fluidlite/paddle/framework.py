@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from fluidlite.base.dtypes import DTypeLike, VarType, to_vartype
+from fluidlite.base.dtypes import DTypeLike, VarType, to_numpy, to_vartype
 from fluidlite.data_feeder import convert_dtype
 from fluidlite.ir import program as ir
 from fluidlite.ir.proto import serialize_program
@@ -25,8 +25,10 @@ __all__ = [
     "DataParallel",
     "disable_static",
     "enable_static",
+    "finfo",
     "get_default_dtype",
     "grad",
+    "iinfo",
     "in_dynamic_mode",
     "load",
     "no_grad",
@@ -157,3 +159,13 @@ def load(path: str, **configs: Any) -> Any:
     if data[:1] != b"\x80":
         return Program.parse_from_string(data)
     return load_objects(data, path, np.asarray if configs.get("return_numpy") else LoDTensor)
+
+
+def finfo(dtype: DTypeLike) -> Any:
+    """The limits of a dtype of fractions: `min`, `max`, `eps`, `tiny`, `bits`, as NumPy's."""
+    return np.finfo(to_numpy(to_vartype(dtype)))
+
+
+def iinfo(dtype: DTypeLike) -> Any:
+    """The limits of a dtype of integers: `min`, `max`, `bits`, as NumPy's."""
+    return np.iinfo(to_numpy(to_vartype(dtype)))

@@ -69,7 +69,8 @@ def setitem(x: Variable, index: Any, value: Any) -> Variable:
     """
     cut = _read(x, _without_ellipsis(x, _parts(index)))
     if cut.places:
-        value = _with_places(_region(x, cut), cut.places, _as_value(x, value))
+        given = _as_value(x, value)
+        value = _with_places(_region(x, cut), cut.places, given)
     inputs: dict[str, Any] = {"Input": [x]}
     attrs: dict[str, Any] = {"axes": cut.axes, "decrease_axes": cut.gone, "none_axes": cut.new}
     for slot, key, limits in (
@@ -77,7 +78,7 @@ def setitem(x: Variable, index: Any, value: Any) -> Variable:
         ("EndsTensorList", "ends", cut.ends),
         ("StepsTensorList", "steps", cut.steps),
     ):
-        attrs[key] = static_dims(limits)
+        attrs[key] = [] if has_variable(limits) else static_dims(limits)
         if has_variable(limits):
             inputs[slot] = number_tensors(limits, dtype="int64")
     _add_value(x, value, inputs, attrs)
@@ -87,8 +88,9 @@ def setitem(x: Variable, index: Any, value: Any) -> Variable:
 def _as_value(x: Variable, value: Any) -> Variable:
     """What takes the place of elements, as a Variable of x's dtype."""
     if not isinstance(value, Variable):
-        value = assign(_array_of(value))
-    return value if value.dtype == x.dtype else cast(value, x.dtype)
+        given = _array_of(value)
+        return assign(value if given.ndim == 0 else given).astype(x.dtype)
+    return value if value.dtype == x.dtype else value.astype(x.dtype)
 
 
 def _array_of(value: Any) -> Any:
@@ -316,7 +318,7 @@ def _with_places(var: Variable, places: dict[int, Variable], value: Variable) ->
     # masks give one dimension, and so do places, which broadcast against each other
     count = max(1 if one.dtype == VarType.BOOL else len(one.shape) for one in indices)
     back = _way_back(len(order) - len(spread) + count, len(order), spread)
-    if value.shape and back != sorted(back):
+    if tuple(value.shape) not in ((), (1,)) and back != sorted(back):
         lead = len(back) - len(value.shape)
         wide = unsqueeze(value, list(range(lead))) if lead > 0 else value
         value = transpose(wide, [back.index(axis) for axis in range(len(back))])

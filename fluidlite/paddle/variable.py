@@ -15,6 +15,7 @@ import numpy as np
 
 from fluidlite import unique_name
 from fluidlite.base.dtypes import DTypeLike, VarType, to_numpy
+from fluidlite.base.registry import ZERO_DIM_ATTR
 from fluidlite.ir.variable import Parameter, Variable
 from fluidlite.layers.math_op_patch import COMPARISONS, SCALED, astype, constant, scaled, temporary
 from fluidlite.paddle.promotion import beside_number, common_dtype, divisible
@@ -173,8 +174,12 @@ class Tensor(Variable):
 
     def size(self) -> Variable:
         """The number of elements when the program runs."""
-        count: Variable = self.numel()
-        return count
+        out: Variable = _block(self).create_var(
+            name=unique_name.generate(f"{self.name}_size"), dtype=VarType.INT64
+        )
+        attrs = {ZERO_DIM_ATTR: ["Out"]}
+        _block(self).append_op(type="size", inputs={"Input": [self]}, outputs={"Out": [out]}, attrs=attrs)
+        return out
 
     def element_size(self) -> int:
         """The bytes of an element."""

@@ -32,6 +32,13 @@ INPUTS: dict[str, Any] = {
     "k": ([], "int64", [], 1, 2),
     "b": ([2, 3], "bool", [2, 3], 0, 2),
     "a": ([2, 3], "bool", [2, 3], 0, 2),
+    "l": ([2, 3, 5], "float32", [2, 3, 5], -1.0, 1.0),
+    "f": ([2, 3, 5, 6], "float32", [2, 3, 5, 6], -1.0, 1.0),
+    "g": ([2, 2, 3, 4, 5], "float32", [2, 2, 3, 4, 5], -1.0, 1.0),
+    "c": ([2, 2, 3, 2, 3], "float32", [2, 2, 3, 2, 3], -1.2, 1.2),  # places in volumes
+    "r": ([2, 3, 4], "float32", [2, 3, 4], -1.0, 1.0),  # maps of volumes
+    "e": ([0, 3], "float32", [0, 3], 0.0, 0.0),
+    "o": ([1], "int64", [1], 3, 4),
 }
 
 ROWS = """
@@ -290,6 +297,73 @@ F.gaussian_nll_loss(x, y, v[0:1] + 2) | F.gaussian_nll_loss(x, y, 0.5 + p[:, 0:1
 F.gaussian_nll_loss(x, y, p[:, 0])
 """.replace("\n", " | ").replace("F.", "nn.functional.")
 
+PLACES = """
+x[[0, 1]] | x[:, (0, 2)] | x[(0, 1), (0, 2)] | x[..., (0, 2)] | t[(0, 1), :, (0, 2)] | t[0, :, (0, 2)]
+t[0, (0, 2)] | x[i] | x[i, n[0, 0:2]] | x[:, i] | t[i, :, i] | t[:, i, i] | x[b] | t[b]
+x[:, [True, False, True]] | x[[True, False], 1] | t[i, None] | x[range(2)]
+paddle.static.setitem(x, [0, 1], 9.0) | paddle.static.setitem(x, (0, [0, 2]), 9.0)
+paddle.static.setitem(x, (slice(None), (0, 2)), 9.0) | paddle.static.setitem(x, b, 9.0)
+paddle.static.setitem(t, b, v[0]) | paddle.static.setitem(x, k, 9.0)
+paddle.static.setitem(t, (slice(None), [2, 0]), w[0])
+paddle.static.setitem(t, ([1, 0], slice(None), [2, 0]), w)
+paddle.static.setitem(t, (slice(0, 1), [2, 0]), 3) | paddle.static.setitem(x, (b[:, 0], 1), 9.0)
+paddle.static.setitem(t, (slice(None), slice(0, 2), [3, 1]), 9.0) | x & y | b & a | b|a | b ^ a | ~b | j & j
+j|j | j ^ j | ~j | x.exp_() | x.add_(y) | x.clip_(-0.5, 0.5) | x.sigmoid() | x.sigmoid_()
+x.scale_(2.0, 1.0) | x.subtract_(y) | p.sqrt_() | p.rsqrt_() | x.floor_() | x.ceil_() | x.round_()
+p.reciprocal_() | x.flatten_()
+x.lerp_(y, 0.3) | p.erfinv_() | x.log1p_() | x.size() | x.element_size() | m.cond()
+"""
+
+VOLUMES = """
+nn.functional.grid_sample(g, c) | nn.functional.grid_sample(g, c * 0.8, "nearest")
+nn.functional.grid_sample(g, c, padding_mode="border") | nn.functional.grid_sample(g, c, align_corners=False)
+nn.functional.grid_sample(g, c, padding_mode="reflection", align_corners=False)
+nn.functional.affine_grid(r, [2, 2, 2, 3, 2]) | nn.functional.affine_grid(r, [2, 2, 2, 3, 2], False)
+nn.functional.interpolate(g, size=[2, 5, 3], data_format="NCDHW")
+nn.functional.interpolate(g, size=[2, 2, 2], data_format="NDHWC")
+nn.functional.pad(f, [1, -1, 0, -2]) | nn.functional.pad(f, [-1, 2, 1, 0], "reflect")
+nn.functional.pad(f, [-1, 2, 1, 0], "replicate") | nn.functional.pad(f, [-1, 2, 1, 0], "circular")
+nn.functional.pad(l, [-1, 1], "reflect", 0.0, "NCL") | nn.functional.pad(l, [2, -1], "replicate", 0.0, "NLC")
+nn.functional.pad(g, [-1, 0, 1, 0, 0, -1], "constant", 2.0, "NCDHW")
+nn.functional.zeropad2d(f, [-1, 1, -1, 1]) | nn.functional.one_hot(i, o)
+nn.functional.max_pool2d(f, 3, 2, [1, 0], return_mask=True)
+nn.functional.max_pool2d(f[:, :, 0:4], 2, 2, "SAME", return_mask=True) | to_tensor([z, 3.0])
+assign([v[0:1], 3.0]) | to_tensor([x, x]) | to_tensor((z, 2.0), dtype="int32")
+""".replace("\n", " | ")
+
+NOTHING = """
+diagflat(z) | nanmedian(z) | nanmedian(z, keepdim=True) | unique_consecutive(e) | histogram(e)
+histogram(e, 4, 0, 1) | nanmedian(e, axis=1) | nn.functional.softmax(e) | nn.functional.softmax(e, axis=0)
+nn.functional.log_softmax(e, axis=0) | nn.functional.kl_div(z, z)
+nn.functional.kl_div(z, z, reduction="none")
+linalg.lu(x) | linalg.lu(m) | linalg.lu(t) | linalg.lu(paddle.transpose(t, [0, 2, 1]))
+linalg.lu_unpack(*paddle.linalg.lu(m))
+""".replace("\n", " | ")
+
+FOURIER = """
+as_real(paddle.fft.fft(x)) | as_real(paddle.fft.fft(t, axis=1)) | as_real(paddle.fft.fft(x, 5))
+as_real(paddle.fft.fft(x, 2, 0, "ortho")) | as_real(paddle.fft.ifft(x)) | as_real(paddle.fft.rfft(l))
+as_real(paddle.fft.rfft(t, norm="forward")) | as_real(paddle.fft.ihfft(l, norm="ortho"))
+fft.irfft(paddle.fft.rfft(l)) | fft.irfft(paddle.fft.rfft(l), 5) | fft.irfft(paddle.fft.fft(l), 7)
+fft.hfft(paddle.fft.ihfft(l)) | fft.hfft(paddle.fft.fft(l), 6, norm="ortho") | as_real(paddle.fft.fft2(t))
+as_real(paddle.fft.rfft2(t)) | fft.irfft2(paddle.fft.fft2(t)) | fft.irfftn(paddle.fft.rfftn(t))
+fft.irfftn(paddle.fft.fftn(t), s=[2, 5], axes=[0, 1]) | as_real(paddle.fft.ifftn(t, norm="forward"))
+as_real(paddle.fft.ihfftn(t)) | fft.hfft2(paddle.fft.fft2(t), norm="ortho") | as_real(paddle.fft.fft(j))
+as_real(paddle.fft.fftn(t, [2, 5], [0, 2])) | fft.fftshift(l) | fft.ifftshift(l, [1, 2]) | fft.fftfreq(5)
+fft.fftfreq(6, 0.2) | fft.rfftfreq(5, 0.2) | signal.stft(l, 4) | as_complex(t)
+signal.istft(paddle.signal.stft(l[:, 0], 4, 1), 4, 1)
+as_real(paddle.signal.stft(l[:, 0], 4))
+as_real(paddle.signal.stft(l[:, 0], 4, 2, onesided=False, normalized=True))
+real(paddle.complex(x, y) * paddle.complex(y, x)) | abs(paddle.complex(x, y))
+angle(paddle.complex(x, y)) | real(paddle.conj(paddle.complex(x, y)) * paddle.complex(y, y))
+as_real(paddle.exp(paddle.complex(x, y)))
+as_real(paddle.complex(x, y) / paddle.complex(p, x)) | as_real(paddle.complex(x, v))
+as_real(paddle.polar(p, x))
+as_real(paddle.matmul(paddle.complex(x, y), paddle.complex(m, s))) | as_real(paddle.sum(paddle.complex(x, y)))
+as_real(paddle.sin(paddle.complex(x, y))) | as_real(paddle.complex(x, y) * 2.0)
+real(paddle.fft.ifft(paddle.fft.fft(x) * paddle.fft.fft(y)))
+""".replace("\n", " | ")
+
 OPERATORS = """
 x + 1 | x + y | 1 - x | x - 2 | x * 2 | 2 * x | x / 2 | 1 / p | x ** 2 | 2 ** x | p ** y | x // y
 x // p | x % p | x % 2 | j // 2 | j + 1 | j / 2 | j * 2 | j + 1.5 | j - 0.5 | 2 - j | j ** 2 | j ** 0.5
@@ -318,11 +392,24 @@ def expressions() -> list[str]:
     functions = [
         "paddle." + text.strip()
         for text in "|".join(
-            (ROWS, ZERO_DIM, LATER, LINEAR_ALGEBRA, SCATTERED, KINDS, NETWORKS, RANDOM)
+            (
+                ROWS,
+                ZERO_DIM,
+                LATER,
+                LINEAR_ALGEBRA,
+                SCATTERED,
+                KINDS,
+                NETWORKS,
+                VOLUMES,
+                NOTHING,
+                FOURIER,
+                RANDOM,
+            )
         ).split(" | ")
         if text.strip(" |")
     ]
-    return functions + [text.strip() for text in OPERATORS.split(" | ") if text.strip()]
+    operators = " | ".join((OPERATORS, PLACES)).replace("\n", " | ")
+    return functions + [text.strip() for text in operators.split(" | ") if text.strip(" |")]
 
 
 def is_random(code: str) -> bool:
@@ -399,6 +486,6 @@ class Built:
 
 _STAMPS = """
 op_role op_role_var op_namescope op_callstack op_device with_quant_attr use_mkldnn use_quantizer use_cudnn
-mkldnn_data_type
+mkldnn_data_type values
 """
 STAMPS = frozenset(_STAMPS.split())

@@ -55,7 +55,7 @@ unary("sqrt", "sqrt(x)", grad="dout * 0.5 / out")
 unary("rsqrt", "1 / sqrt(x)", grad="dout * -0.5 * out * out * out")
 square = unary("square", "x * x", grad="dout * 2 * x", whole=True)
 unary("reciprocal", "1 / x", grad="-dout * out * out")
-unary("abs", "abs(x)", grad="dout * sign(x)", whole=True)
+absolute = unary("abs", "abs(x)", grad="dout * sign(x)", whole=True)
 unary("ceil", "ceil(x)", grad="dout * 0.0")
 unary("floor", "floor(x)", grad="dout * 0.0")
 # halves go away from zero, as in C; 1.8.5 on a CPU rounds them to even in whole vectors of 8 and away in the
@@ -133,14 +133,24 @@ def _of_part(X: Spec) -> Spec:
     return X
 
 
-@real.grad("X", shape=_of_part)
+@real.grad("X", shape=_of_part, of_complex=True)
 def _(X: Array, dOut: Array) -> Array:
     return dOut.astype(X.dtype)
 
 
-@imag.grad("X", shape=_of_part)
+@imag.grad("X", shape=_of_part, of_complex=True)
 def _(X: Array, dOut: Array) -> Array:
     return dOut.astype(X.dtype) * X.dtype.type(1j)
+
+
+@absolute.shape
+def _(X: Spec) -> Spec:
+    return Spec(X.shape, _PARTS.get(X.dtype, X.dtype), kind=X.kind)
+
+
+absolute_grad = get("abs_grad")
+absolute_grad.of_complex = True
+absolute_grad.shape(_of_part)
 
 
 conj = Op("conj", "X -> Out")

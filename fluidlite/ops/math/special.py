@@ -161,7 +161,7 @@ def _(xp: Any, X: Array) -> Array:
     return xp.where(X < 0, xp.pi, 0).astype(X.dtype)
 
 
-@angle.grad("X")
+@angle.grad("X", of_complex=True)
 def _(xp: Any, X: Array, dOut: Array) -> Array:
     if X.dtype.kind != "c":
         return xp.zeros_like(dOut)

@@ -143,6 +143,7 @@ def assign(x: Any, output: Variable | None = None) -> Variable:
     if isinstance(x, Variable):
         return append("assign", {"X": [x]}, dtype=x.dtype, out=output)
     if isinstance(x, (list, tuple)) and has_variable(x):
+        unique_name.generate("assign")  # as 2.6.2 counts them
         rows = [item if isinstance(item, Variable) else assign(item) for item in x]
         wrong = [item.name for item in rows if tuple(item.shape) not in ((), (1,))]
         if wrong:

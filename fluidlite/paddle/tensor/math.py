@@ -90,7 +90,7 @@ def _unary(op_type: str) -> Unary:
     return function
 
 
-abs, acos, asin, atan = _unary("abs"), _unary("acos"), _unary("asin"), _unary("atan")
+acos, asin, atan = _unary("acos"), _unary("asin"), _unary("atan")
 ceil, cos, cosh, erf = _unary("ceil"), _unary("cos"), _unary("cosh"), _unary("erf")
 expm1 = _unary("expm1")
 exp, floor, log, log10 = _unary("exp"), _unary("floor"), _unary("log"), _unary("log10")
@@ -98,6 +98,14 @@ log1p, log2, reciprocal, round = _unary("log1p"), _unary("log2"), _unary("recipr
 rsqrt, sign, sin, sinh = _unary("rsqrt"), _unary("sign"), _unary("sin"), _unary("sinh")
 sqrt, square, tan, tanh = _unary("sqrt"), _unary("square"), _unary("tan"), _unary("tanh")
 conj = _unary("conj")
+
+
+def abs(x: Variable, name: str | None = None) -> Variable:
+    """The sizes of numbers, complex ones among them."""
+    need_variable(x, "x", "abs")
+    return append("abs", {"X": [x]}, dtype=_PARTS.get(x.dtype, x.dtype), name=name)
+
+
 tanh_ = tanh  # a program has no other way to write over a variable
 
 

@@ -6,6 +6,7 @@ __all__ = ["FUNCTIONS", "METHODS"]
 
 _HOMES = {
     "fluidlite.paddle.tensor.contraction": "einsum",
+    "fluidlite.paddle.tensor.complexes": "as_complex as_real complex polar",
     "fluidlite.paddle.tensor.creation": (
         "arange assign diag empty empty_like eye full full_like linspace logspace meshgrid ones ones_like "
         "rank shape to_tensor tril triu zeros zeros_like"
@@ -39,7 +40,7 @@ _HOMES = {
     ),
     "fluidlite.paddle.tensor.special": (
         "acosh asinh atan2 atanh bitwise_and bitwise_not bitwise_or bitwise_xor deg2rad digamma "
-        "erfinv floor_mod fmax fmin frac frexp heaviside hypot i0 i0e i1 i1e ldexp lerp lgamma "
+        "erfinv floor_mod fmax fmin frac frexp gcd heaviside hypot i0 i0e i1 i1e lcm ldexp lerp lgamma "
         "logaddexp logit multigammaln nan_to_num neg nextafter polygamma rad2deg remainder sgn "
         "trunc"
     ),
@@ -72,8 +73,8 @@ make a new variable, and 2.6.2's do the same.
 """
 
 _NO_METHODS = """
-arange assign bernoulli crop einsum empty empty_like eye full full_like linspace logspace meshgrid normal ones
-ones_like poisson rand randint randint_like randn randperm searchsorted standard_normal to_tensor
+arange assign bernoulli complex crop einsum empty empty_like eye full full_like linspace logspace meshgrid
+normal ones ones_like poisson rand randint randint_like randn randperm searchsorted standard_normal to_tensor
 tril_indices triu_indices uniform zeros zeros_like
 """
 """Functions that make tensors, mostly: Variables do not have them as methods."""

@@ -44,6 +44,10 @@ def reduced(
     says_all: bool = True,
 ) -> Variable:
     """A reduction; `says_all` False leaves `reduce_all` unset, as 2.6.2's sum does."""
+    if x.dtype in (VarType.COMPLEX64, VarType.COMPLEX128) and op_type != "reduce_sum":
+        raise TypeError(
+            f"The data type of 'x' in {op_type} must be of integers or fractions, but received {x.dtype.name}"
+        )
     dims, whole = axes_of(x, axis)
     found = {"dim": dims, "keep_dim": keepdim, "reduce_all": whole and says_all, **(attrs or {})}
     scalar = not x.shape or (whole and not keepdim)

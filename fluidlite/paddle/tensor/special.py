@@ -10,12 +10,13 @@ import numpy as np
 from fluidlite.base.dtypes import VarType
 from fluidlite.ir.variable import Variable
 from fluidlite.layer_helper import LayerHelper
+from fluidlite.layers.flow.while_loop import while_loop
 from fluidlite.layers.signatures import Logic, Unary
 from fluidlite.paddle.build import WHOLE, append, need_float, need_variable
 from fluidlite.paddle.programs import begin
-from fluidlite.paddle.tensor.creation import arange, assign, full_like
+from fluidlite.paddle.tensor.creation import arange, assign, full_like, ones_like, zeros_like
 from fluidlite.paddle.tensor.logic import equal, isinf
-from fluidlite.paddle.tensor.manipulation import unsqueeze
+from fluidlite.paddle.tensor.manipulation import broadcast_tensors, unsqueeze
 from fluidlite.paddle.tensor.math import (
     abs,
     add,
@@ -24,6 +25,7 @@ from fluidlite.paddle.tensor.math import (
     elementwise,
     exp,
     floor,
+    floor_divide,
     log1p,
     log2,
     maximum,
@@ -34,7 +36,7 @@ from fluidlite.paddle.tensor.math import (
     sqrt,
     subtract,
 )
-from fluidlite.paddle.tensor.reduction import sum
+from fluidlite.paddle.tensor.reduction import any, sum
 from fluidlite.paddle.tensor.search import where
 from fluidlite.paddle.tensor.shapes import constant
 
@@ -55,12 +57,14 @@ __all__ = [
     "fmin",
     "frac",
     "frexp",
+    "gcd",
     "heaviside",
     "hypot",
     "i0",
     "i0e",
     "i1",
     "i1e",
+    "lcm",
     "ldexp",
     "lerp",
     "lgamma",
@@ -280,3 +284,33 @@ def lerp(x: Variable, y: Variable, weight: Any, name: str | None = None) -> Vari
     if isinstance(weight, float):
         weight = constant([], x.dtype, weight)
     return append("lerp", {"X": [x], "Y": [y], "Weight": [weight]}, dtype=x.dtype, name=name)
+
+
+# ---------------------------------------------------------------------- divisors
+def gcd(x: Variable, y: Variable, name: str | None = None) -> Variable:
+    """The greatest common divisors of integers, by Euclid's algorithm; 0 of 0 and 0."""
+    for var, what in ((x, "x"), (y, "y")):
+        need_variable(var, what, "gcd")
+        if var.dtype not in (VarType.INT32, VarType.INT64):
+            raise TypeError(
+                f"The data type of '{what}' in gcd must be ['int32', 'int64'], but received {var.dtype}"
+            )
+    one, other = broadcast_tensors([x, y])
+
+    def goes_on(one: Any, other: Any) -> Variable:
+        return any(other != 0)
+
+    def divide_on(one: Any, other: Any) -> list[Any]:
+        divisor = where(other == 0, ones_like(other), other)
+        return [where(other != 0, other, one), where(other != 0, mod(one, divisor), zeros_like(other))]
+
+    found: Variable = while_loop(goes_on, divide_on, [abs(one), abs(other)])[0]
+    return found
+
+
+def lcm(x: Variable, y: Variable, name: str | None = None) -> Variable:
+    """The least common multiples of integers; 0 where one of them is 0."""
+    divisor = gcd(x, y)
+    none = equal(divisor, zeros_like(divisor))
+    product: Any = abs(multiply(x, y))
+    return where(none, zeros_like(divisor), floor_divide(product, where(none, ones_like(divisor), divisor)))

@@ -99,7 +99,7 @@ def kl_div(input: Variable, label: Variable, reduction: str = "mean", name: str 
     """
     check_reduction(reduction, "kl_div", ("sum", "batchmean", "mean", "none"))
     inputs = {"X": [input], "Target": [label]}
-    loss = append("kldiv_loss", inputs, {"reduction": "none"}, dtype=input.dtype, slot="Loss")
+    loss = append("kldiv_loss", inputs, {"reduction": "none"}, dtype=input.dtype, layer="kl_div", slot="Loss")
     if reduction == "batchmean":
         return sum(loss) / input.shape[0]
     return reduced_loss(loss, reduction)

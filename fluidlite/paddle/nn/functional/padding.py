@@ -40,15 +40,17 @@ def pad(
         raise ValueError(f"x should have 3, 4 or 5 dimensions, but has {dims}")
     last = data_format.endswith("C")
     layout = LAYOUTS[3][1 if last else 0]
-    missing = list(range(1, 6 - dims)) if last else list(range(2, 7 - dims))  # dimensions of size one
+    # dimensions of size one: 2.6.2 has lines in front of them, and pictures behind
+    missing = {3: [2, 3] if last else [3, 4], 4: [1] if last else [2], 5: []}[dims]
     volume = unsqueeze(x, missing) if missing else x
     inputs, attrs = {"X": [volume]}, {"mode": mode, "value": float(value), "data_format": layout}
     if isinstance(pad, Variable):
-        sides_missing = [0] * (2 * (5 - dims))
-        inputs["Paddings"] = [concat([pad, assign(np.array(sides_missing, "int32"))]) if missing else pad]
+        none = assign(np.array([0] * (2 * (5 - dims)), "int32")) if missing else pad
+        parts = {3: [none, pad], 4: [pad, none], 5: [pad]}[dims]
+        inputs["Paddings"] = [concat(parts) if missing else pad]
     else:
         sides = [pad] * (2 * (dims - 2)) if isinstance(pad, int) else numbers(pad, 2 * (dims - 2), "pad")
-        attrs["paddings"] = sides + [0] * (6 - len(sides))
+        attrs["paddings"] = [0, 0, 0, 0, *sides] if dims == 3 else sides + [0] * (6 - len(sides))
     out = append("pad3d", inputs, attrs, dtype=x.dtype, name=name)
     return squeeze(out, missing) if missing else out
 

@@ -55,7 +55,7 @@ def grid_sample(
         raise ValueError(f"The padding mode should be zeros, reflection or border, but got: {padding_mode}")
     attrs = {"mode": mode, "padding_mode": padding_mode, "align_corners": align_corners}
     inputs = {"X": [x], "Grid": [grid]}
-    return append("grid_sampler", inputs, attrs, dtype=x.dtype, slot="Output", name=name)
+    return append("grid_sampler", inputs, attrs, dtype=x.dtype, slot="Output", layer="grid_sample", name=name)
 
 
 def pixel_shuffle(

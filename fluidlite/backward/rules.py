@@ -73,8 +73,8 @@ def helper_op(
 
 
 def _refuse_second_complex(op: Operator) -> None:
-    """UnsupportedError for the gradient of a complex gradient: the incoming gradients of kernels are conjugated,
-    which a second derivative would have to know.
+    """UnsupportedError for the gradient of a complex gradient: a second derivative would have to know of the
+    conjugates that kernels are given.
     """
     if op.definition is None or not any(slot.endswith(GRAD_SUFFIX) for slot in op.inputs):
         return

@@ -19,6 +19,7 @@ from fluidlite.paddle import compat as compat
 from fluidlite.paddle import dataset as dataset
 from fluidlite.paddle import device as device
 from fluidlite.paddle import distributed as distributed
+from fluidlite.paddle import fft as fft
 from fluidlite.paddle import framework as framework
 from fluidlite.paddle import hapi as hapi
 from fluidlite.paddle import io as io
@@ -28,6 +29,7 @@ from fluidlite.paddle import nn as nn
 from fluidlite.paddle import optimizer as optimizer
 from fluidlite.paddle import reader as reader
 from fluidlite.paddle import regularizer as regularizer
+from fluidlite.paddle import signal as signal
 from fluidlite.paddle import static as static
 from fluidlite.paddle import tensor as tensor
 from fluidlite.paddle import utils as utils
@@ -44,8 +46,10 @@ from fluidlite.paddle.device import set_device as set_device
 from fluidlite.paddle.framework import DataParallel as DataParallel
 from fluidlite.paddle.framework import disable_static as disable_static
 from fluidlite.paddle.framework import enable_static as enable_static
+from fluidlite.paddle.framework import finfo as finfo
 from fluidlite.paddle.framework import get_default_dtype as get_default_dtype
 from fluidlite.paddle.framework import grad as grad
+from fluidlite.paddle.framework import iinfo as iinfo
 from fluidlite.paddle.framework import in_dynamic_mode as in_dynamic_mode
 from fluidlite.paddle.framework import load as load
 from fluidlite.paddle.framework import no_grad as no_grad
@@ -81,6 +85,7 @@ from fluidlite.paddle.tensor.arranging import masked_fill as _masked_fill_
 from fluidlite.paddle.tensor.arranging import masked_fill as masked_fill
 from fluidlite.paddle.tensor.arranging import moveaxis as moveaxis
 from fluidlite.paddle.tensor.arranging import outer as outer
+from fluidlite.paddle.tensor.arranging import put_along_axis as _put_along_axis_
 from fluidlite.paddle.tensor.arranging import put_along_axis as put_along_axis
 from fluidlite.paddle.tensor.arranging import renorm as _renorm_
 from fluidlite.paddle.tensor.arranging import renorm as renorm
@@ -94,6 +99,10 @@ from fluidlite.paddle.tensor.arranging import tril_indices as tril_indices
 from fluidlite.paddle.tensor.arranging import triu_indices as triu_indices
 from fluidlite.paddle.tensor.arranging import unflatten as unflatten
 from fluidlite.paddle.tensor.arranging import vsplit as vsplit
+from fluidlite.paddle.tensor.complexes import as_complex as as_complex
+from fluidlite.paddle.tensor.complexes import as_real as as_real
+from fluidlite.paddle.tensor.complexes import complex as complex
+from fluidlite.paddle.tensor.complexes import polar as polar
 from fluidlite.paddle.tensor.contraction import einsum as einsum
 from fluidlite.paddle.tensor.creation import arange as arange
 from fluidlite.paddle.tensor.creation import assign as assign
@@ -167,6 +176,7 @@ from fluidlite.paddle.tensor.manipulation import concat as concat
 from fluidlite.paddle.tensor.manipulation import expand as _broadcast_to
 from fluidlite.paddle.tensor.manipulation import expand as expand
 from fluidlite.paddle.tensor.manipulation import expand_as as expand_as
+from fluidlite.paddle.tensor.manipulation import flatten as _flatten_
 from fluidlite.paddle.tensor.manipulation import flatten as flatten
 from fluidlite.paddle.tensor.manipulation import flip as _reverse
 from fluidlite.paddle.tensor.manipulation import flip as flip
@@ -198,6 +208,7 @@ from fluidlite.paddle.tensor.math import abs as _abs_
 from fluidlite.paddle.tensor.math import abs as abs
 from fluidlite.paddle.tensor.math import acos as _acos_
 from fluidlite.paddle.tensor.math import acos as acos
+from fluidlite.paddle.tensor.math import add as _add_
 from fluidlite.paddle.tensor.math import add as add
 from fluidlite.paddle.tensor.math import add_n as add_n
 from fluidlite.paddle.tensor.math import asin as _asin_
@@ -206,7 +217,9 @@ from fluidlite.paddle.tensor.math import atan as _atan_
 from fluidlite.paddle.tensor.math import atan as atan
 from fluidlite.paddle.tensor.math import cast as _cast_
 from fluidlite.paddle.tensor.math import cast as cast
+from fluidlite.paddle.tensor.math import ceil as _ceil_
 from fluidlite.paddle.tensor.math import ceil as ceil
+from fluidlite.paddle.tensor.math import clip as _clip_
 from fluidlite.paddle.tensor.math import clip as clip
 from fluidlite.paddle.tensor.math import conj as conj
 from fluidlite.paddle.tensor.math import cos as _cos_
@@ -219,9 +232,11 @@ from fluidlite.paddle.tensor.math import divide as _divide_
 from fluidlite.paddle.tensor.math import divide as divide
 from fluidlite.paddle.tensor.math import erf as _erf_
 from fluidlite.paddle.tensor.math import erf as erf
+from fluidlite.paddle.tensor.math import exp as _exp_
 from fluidlite.paddle.tensor.math import exp as exp
 from fluidlite.paddle.tensor.math import expm1 as _expm1_
 from fluidlite.paddle.tensor.math import expm1 as expm1
+from fluidlite.paddle.tensor.math import floor as _floor_
 from fluidlite.paddle.tensor.math import floor as floor
 from fluidlite.paddle.tensor.math import floor_divide as _floor_divide_
 from fluidlite.paddle.tensor.math import floor_divide as floor_divide
@@ -250,19 +265,25 @@ from fluidlite.paddle.tensor.math import multiply as multiply
 from fluidlite.paddle.tensor.math import pow as _pow_
 from fluidlite.paddle.tensor.math import pow as pow
 from fluidlite.paddle.tensor.math import real as real
+from fluidlite.paddle.tensor.math import reciprocal as _reciprocal_
 from fluidlite.paddle.tensor.math import reciprocal as reciprocal
+from fluidlite.paddle.tensor.math import round as _round_
 from fluidlite.paddle.tensor.math import round as round
+from fluidlite.paddle.tensor.math import rsqrt as _rsqrt_
 from fluidlite.paddle.tensor.math import rsqrt as rsqrt
+from fluidlite.paddle.tensor.math import scale as _scale_
 from fluidlite.paddle.tensor.math import scale as scale
 from fluidlite.paddle.tensor.math import sign as sign
 from fluidlite.paddle.tensor.math import sin as _sin_
 from fluidlite.paddle.tensor.math import sin as sin
 from fluidlite.paddle.tensor.math import sinh as _sinh_
 from fluidlite.paddle.tensor.math import sinh as sinh
+from fluidlite.paddle.tensor.math import sqrt as _sqrt_
 from fluidlite.paddle.tensor.math import sqrt as sqrt
 from fluidlite.paddle.tensor.math import square as _square_
 from fluidlite.paddle.tensor.math import square as square
 from fluidlite.paddle.tensor.math import stanh as stanh
+from fluidlite.paddle.tensor.math import subtract as _subtract_
 from fluidlite.paddle.tensor.math import subtract as subtract
 from fluidlite.paddle.tensor.math import tan as _tan_
 from fluidlite.paddle.tensor.math import tan as tan
@@ -325,10 +346,13 @@ from fluidlite.paddle.tensor.special import bitwise_xor as bitwise_xor
 from fluidlite.paddle.tensor.special import deg2rad as deg2rad
 from fluidlite.paddle.tensor.special import digamma as _digamma_
 from fluidlite.paddle.tensor.special import digamma as digamma
+from fluidlite.paddle.tensor.special import erfinv as _erfinv_
 from fluidlite.paddle.tensor.special import erfinv as erfinv
 from fluidlite.paddle.tensor.special import frac as _frac_
 from fluidlite.paddle.tensor.special import frac as frac
 from fluidlite.paddle.tensor.special import frexp as frexp
+from fluidlite.paddle.tensor.special import gcd as _gcd_
+from fluidlite.paddle.tensor.special import gcd as gcd
 from fluidlite.paddle.tensor.special import hypot as _hypot_
 from fluidlite.paddle.tensor.special import hypot as hypot
 from fluidlite.paddle.tensor.special import i0 as _i0_
@@ -336,8 +360,11 @@ from fluidlite.paddle.tensor.special import i0 as i0
 from fluidlite.paddle.tensor.special import i0e as i0e
 from fluidlite.paddle.tensor.special import i1 as i1
 from fluidlite.paddle.tensor.special import i1e as i1e
+from fluidlite.paddle.tensor.special import lcm as _lcm_
+from fluidlite.paddle.tensor.special import lcm as lcm
 from fluidlite.paddle.tensor.special import ldexp as _ldexp_
 from fluidlite.paddle.tensor.special import ldexp as ldexp
+from fluidlite.paddle.tensor.special import lerp as _lerp_
 from fluidlite.paddle.tensor.special import lerp as lerp
 from fluidlite.paddle.tensor.special import lgamma as _lgamma_
 from fluidlite.paddle.tensor.special import lgamma as lgamma
@@ -399,6 +426,7 @@ uint8: _VarType
 abs_ = _abs_
 acos_ = _acos_
 acosh_ = _acosh_
+add_ = _add_
 addmm_ = _addmm_
 asin_ = _asin_
 asinh_ = _asinh_
@@ -410,6 +438,8 @@ bitwise_or_ = _bitwise_or_
 bitwise_xor_ = _bitwise_xor_
 broadcast_to = _broadcast_to
 cast_ = _cast_
+ceil_ = _ceil_
+clip_ = _clip_
 cos_ = _cos_
 cosh_ = _cosh_
 crop = _crop
@@ -420,11 +450,16 @@ divide_ = _divide_
 dtype = _dtype
 equal_ = _equal_
 erf_ = _erf_
+erfinv_ = _erfinv_
+exp_ = _exp_
 expm1_ = _expm1_
+flatten_ = _flatten_
+floor_ = _floor_
 floor_divide_ = _floor_divide_
 floor_mod = _floor_mod
 floor_mod_ = _floor_mod_
 frac_ = _frac_
+gcd_ = _gcd_
 greater_equal_ = _greater_equal_
 greater_than_ = _greater_than_
 hypot_ = _hypot_
@@ -432,7 +467,9 @@ i0_ = _i0_
 index_add_ = _index_add_
 index_fill_ = _index_fill_
 index_put_ = _index_put_
+lcm_ = _lcm_
 ldexp_ = _ldexp_
+lerp_ = _lerp_
 less_equal_ = _less_equal_
 less_than_ = _less_than_
 lgamma_ = _lgamma_
@@ -454,17 +491,24 @@ neg_ = _neg_
 not_equal_ = _not_equal_
 polygamma_ = _polygamma_
 pow_ = _pow_
+put_along_axis_ = _put_along_axis_
+reciprocal_ = _reciprocal_
 remainder = _remainder
 remainder_ = _remainder_
 renorm_ = _renorm_
 reshape_ = _reshape_
 reverse = _reverse
+round_ = _round_
+rsqrt_ = _rsqrt_
+scale_ = _scale_
 scatter_ = _scatter_
 sin_ = _sin_
 sinh_ = _sinh_
+sqrt_ = _sqrt_
 square_ = _square_
 squeeze_ = _squeeze_
 standard_normal = _standard_normal
+subtract_ = _subtract_
 t_ = _t_
 tan_ = _tan_
 tanh_ = _tanh_

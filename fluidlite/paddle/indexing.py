@@ -86,7 +86,7 @@ def setitem(x: Variable, index: Any, value: Any) -> Variable:
 
 
 def _as_value(x: Variable, value: Any) -> Variable:
-    """What takes the place of elements, as a Variable of x's dtype."""
+    """The new elements as a Variable of x's dtype."""
     if not isinstance(value, Variable):
         given = _array_of(value)
         return assign(value if given.ndim == 0 else given).astype(x.dtype)
@@ -150,7 +150,7 @@ def _dims_taken(item: Any) -> int:
     return 1
 
 
-def _without_ellipsis(var: Variable, items: tuple[Any, ...]) -> list[Any]:
+def _without_ellipsis(var: Variable, items: list[Any]) -> list[Any]:
     """The index with whole dimensions in the place of `...`."""
     at = [index for index, item in enumerate(items) if item is Ellipsis]
     if len(at) > 1:
@@ -244,7 +244,7 @@ def _read_number(var: Variable, cut: _Cut, axis: int, item: Any) -> None:
 
 # ---------------------------------------------------------------------- carrying it out
 def _region(var: Variable, cut: _Cut) -> Variable:
-    """What the slices and numbers of an index leave of `var`, with new dimensions."""
+    """The part of `var` that slices and numbers of an index leave, with new dimensions."""
     out = _sliced(var, cut) if cut.axes else var
     return unsqueeze(out, cut.new) if cut.new else out
 

@@ -95,7 +95,7 @@ def differences(found: list[list[Any]], wanted: list[list[Any]]) -> list[str]:
 
 
 def place_of_gradient(built: Built, name: str) -> int:
-    """Which of the values of a run is the gradient of an input; -1 where there is none of that name."""
+    """The place of an input's gradient among the values of a run; -1 where there is none of that name."""
     names = [var.name for var in built.sources]
     return len(built.results) + names.index(name) if name in names else -1
 

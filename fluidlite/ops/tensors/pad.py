@@ -217,12 +217,12 @@ def _repeated_places(size: int, sides: tuple[int, int], mode: str) -> Array:
 
 
 def _added(side: tuple[int, int]) -> tuple[int, int]:
-    """What a padding adds in front and behind; a negative one adds nothing."""
+    """The elements that a padding adds in front and behind; a negative one adds none."""
     return max(side[0], 0), max(side[1], 0)
 
 
 def _cut(side: tuple[int, int]) -> tuple[int, int]:
-    """What a negative padding cuts off in front and behind."""
+    """The elements that a negative padding cuts off in front and behind."""
     return max(-side[0], 0), max(-side[1], 0)
 
 

@@ -47,11 +47,9 @@ from fluidlite.paddle.nn.functional.common import interpolate as interpolate
 from fluidlite.paddle.nn.functional.common import label_smooth as label_smooth
 from fluidlite.paddle.nn.functional.common import linear as linear
 from fluidlite.paddle.nn.functional.common import one_hot as one_hot
-from fluidlite.paddle.nn.functional.common import pad as pad
 from fluidlite.paddle.nn.functional.common import sequence_mask as sequence_mask
 from fluidlite.paddle.nn.functional.common import unfold as unfold
 from fluidlite.paddle.nn.functional.common import upsample as upsample
-from fluidlite.paddle.nn.functional.common import zeropad2d as zeropad2d
 from fluidlite.paddle.nn.functional.conv import conv1d as conv1d
 from fluidlite.paddle.nn.functional.conv import conv1d_transpose as conv1d_transpose
 from fluidlite.paddle.nn.functional.conv import conv2d as conv2d
@@ -90,6 +88,8 @@ from fluidlite.paddle.nn.functional.norm import instance_norm as instance_norm
 from fluidlite.paddle.nn.functional.norm import layer_norm as layer_norm
 from fluidlite.paddle.nn.functional.norm import local_response_norm as local_response_norm
 from fluidlite.paddle.nn.functional.norm import normalize as normalize
+from fluidlite.paddle.nn.functional.padding import pad as pad
+from fluidlite.paddle.nn.functional.padding import zeropad2d as zeropad2d
 from fluidlite.paddle.nn.functional.pooling import adaptive_avg_pool1d as adaptive_avg_pool1d
 from fluidlite.paddle.nn.functional.pooling import adaptive_avg_pool2d as adaptive_avg_pool2d
 from fluidlite.paddle.nn.functional.pooling import adaptive_avg_pool3d as adaptive_avg_pool3d

@@ -5,6 +5,7 @@ programs compute.
 from __future__ import annotations
 
 import pathlib
+import re
 from typing import Any
 
 import numpy as np
@@ -25,7 +26,8 @@ RECORDED = dict(read(str(pathlib.Path(__file__).parent / "layer_programs_nn.txt"
 @pytest.mark.filterwarnings("ignore:bias_attr is only:UserWarning")
 @pytest.mark.filterwarnings("ignore:actual_shape will:UserWarning")
 def test_builds_what_paddle_builds(code: str) -> None:
-    found, wanted = build(fluid, code), RECORDED[code]
+    # 1.8.5 multiplies the size of a batch, -1, with others
+    found, wanted = build(fluid, code), [re.sub(r"\[-\d+\]", "[-1]", line) for line in RECORDED[code]]
     if wanted and wanted[0].startswith("raises"):
         assert found[0].startswith("raises") and wanted[0].split()[1] in found[0].split(), (
             f"{found} for {wanted}"

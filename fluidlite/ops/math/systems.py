@@ -79,7 +79,7 @@ def _solution_shape(type: str, square: Spec, right: Spec) -> tuple[int, ...]:
     if len(right.shape) == 1:
         return square.shape[:-1]
     lead = broadcast(type, Spec(square.shape[:-2]), Spec(right.shape[:-2]), -1)
-    return (*lead, *right.shape[-2:])
+    return (*lead, max(rows, square.shape[-1]), right.shape[-1])
 
 
 solve = Op("solve", "X Y -> Out", lod=None, alike=("X", "Y"))

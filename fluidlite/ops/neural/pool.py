@@ -280,7 +280,9 @@ def _declare_unpool(type: str, dims: int, layout: str, attrs: dict[str, Any]) ->
     """An op that puts elements back where a pool found them, among zeros."""
     of_2x = {"output_size": later(INTS()), "data_format": later(layout)}
     windows = {"ksize": _INTS, "strides": [1] * dims, "paddings": [0] * dims}
-    only = {"unpooling_type": "max", "data_format": layout}
+    only = {"data_format": layout}
+    if "unpooling_type" in attrs:
+        only["unpooling_type"] = "max"
     op = Op(type, "X. Indices -> Out", attrs={**windows, **attrs, **of_2x}, only=only)
 
     @op.shape

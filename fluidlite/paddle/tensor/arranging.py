@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -22,14 +22,15 @@ from fluidlite.paddle.tensor.manipulation import (
     flip,
     gather,
     reshape,
+    slice,
     split,
     transpose,
     unsqueeze,
 )
 from fluidlite.paddle.tensor.math import cast, clip, cumsum, subtract
-from fluidlite.paddle.tensor.reduction import sum
+from fluidlite.paddle.tensor.reduction import numel, sum
 from fluidlite.paddle.tensor.search import index_select, where
-from fluidlite.paddle.tensor.shapes import as_list, constant
+from fluidlite.paddle.tensor.shapes import as_list, constant, size_of
 
 __all__ = [
     "atleast_1d",
@@ -76,16 +77,20 @@ def masked_fill(x: Variable, mask: Variable, value: Any, name: str | None = None
     return where(logical_not(mask), x, value)
 
 
-def _spread_shape(indices: Variable, x: Variable, axis: int) -> list[int]:
-    """The shape of x, with that of the indices along `axis`."""
+def _spread_shape(indices: Variable, x: Variable, axis: int) -> list[Any]:
+    """The shape of x, with that of the indices along `axis`; -1 keeps a size that is not known."""
     if len(indices.shape) != len(x.shape):
         raise ValueError(
             f"`indices` and `arr` must have the same number of dimensions, but they have "
             f"{len(indices.shape)} and {len(x.shape)}"
         )
     pairs = zip(x.shape, indices.shape, strict=True)
-    shape = [b if a == 1 or (a == -1 and b > 1) else a for a, b in pairs]
+    shape: list[Any] = [b if a == 1 or (a == -1 and b > 1) else a for a, b in pairs]
     shape[axis] = indices.shape[axis]
+    # one line of indices is for all lines of x, however many these are
+    for i, (a, b) in enumerate(zip(x.shape, indices.shape, strict=True)):
+        if a == -1 and b in (1, -1) and i != axis % len(shape):
+            shape[i] = size_of(x, i)
     return shape
 
 
@@ -157,7 +162,7 @@ def take(x: Variable, index: Variable, mode: str = "raise", name: str | None = N
     """The elements that `index` names in the row of all; "wrap" and "clip" allow places beyond its ends."""
     if mode not in ("raise", "wrap", "clip"):
         raise ValueError(f"'mode' in 'take' should be 'raise', 'wrap', 'clip', but received {mode}.")
-    size = math.prod(x.shape)
+    size = numel(x) if -1 in x.shape else math.prod(x.shape)
     row, places = flatten(x), flatten(index)
     if mode == "raise":
         places = where(places < 0, places + size, places)
@@ -334,6 +339,12 @@ def inner(x: Variable, y: Variable, name: str | None = None) -> Variable:
     return reshape(append("matmul_v2", inputs, dtype=x.dtype, layer="inner", name=name), shape)
 
 
+def _product(sizes: Iterable[int]) -> int:
+    """The product of sizes; -1 where one is not known."""
+    known = list(sizes)
+    return -1 if -1 in known else math.prod(known)
+
+
 def tensordot(x: Variable, y: Variable, axes: Any = 2, name: str | None = None) -> Variable:
     """The sums over dimensions of products: over the last of x and first of y, `axes` of them, or over those
     that `axes` names, of each.
@@ -347,9 +358,8 @@ def tensordot(x: Variable, y: Variable, axes: Any = 2, name: str | None = None) 
     left, right = [one % len(x.shape) for one in left], [one % len(y.shape) for one in right]
     free = [one for one in range(len(x.shape)) if one not in left]
     others = [one for one in range(len(y.shape)) if one not in right]
-    size = int(np.prod([x.shape[one] for one in left], dtype=int))
-    rows = int(np.prod([x.shape[one] for one in free], dtype=int))
-    columns = int(np.prod([y.shape[one] for one in others], dtype=int))
+    size = _product(x.shape[one] for one in left)
+    rows, columns = _product(x.shape[one] for one in free), _product(y.shape[one] for one in others)
     one = reshape(transpose(x, free + left), [rows, size])
     other = reshape(transpose(y, right + others), [size, columns])
     shape = [*(x.shape[i] for i in free), *(y.shape[i] for i in others)]
@@ -408,7 +418,7 @@ def diff(
 def _neighbours(helper: LayerHelper, x: Variable, axis: int) -> Variable:
     size = x.shape[axis]
     sides = []
-    for start, end in ((0, size - 1), (1, size)):
+    for start, end in ((0, size - 1), (1, size)) if size >= 0 else ((0, -1), (1, 2**31 - 1)):
         side = helper.create_variable_for_type_inference(x.dtype)
         attrs = {"axes": [axis], "starts": [start], "ends": [end], "infer_flags": []}
         helper.append_op(type="slice", inputs={"Input": [x]}, outputs={"Out": [side]}, attrs=attrs)
@@ -430,12 +440,15 @@ def _areas(y: Variable, x: Variable | None, dx: Any, axis: int) -> Variable:
         width: Any = assign(np.array(1.0 if dx is None else dx, "float32"))
     elif len(x.shape) == 1:
         shape = [1] * len(y.shape)
-        shape[axis] = x.shape[0] - 1
+        shape[axis] = max(x.shape[0] - 1, -1)
         width = reshape(diff(x), shape)
     else:
         width = diff(x, axis=axis)
     size = y.shape[axis]
-    right, left = gather(y, arange(1, size), axis=axis), gather(y, arange(0, size - 1), axis=axis)
+    if size < 0:
+        right, left = slice(y, [axis], [1], [2**31 - 1]), slice(y, [axis], [0], [-1])
+    else:
+        right, left = gather(y, arange(1, size), axis=axis), gather(y, arange(0, size - 1), axis=axis)
     found: Variable = (right + left) * width
     return found
 

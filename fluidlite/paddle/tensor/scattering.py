@@ -33,12 +33,13 @@ def select_scatter(x: Variable, values: Variable, axis: int, index: int, name: s
         raise RuntimeError(
             f"select_scatter: values have the shape {list(values.shape)}, and the slice has {wanted}"
         )
-    start = index % x.shape[axis]
+    size = x.shape[axis]
+    start = index % size if size >= 0 else index
     given: Any = values
     attrs = {
         "axes": [axis],
         "starts": [start],
-        "ends": [start + 1],
+        "ends": [start + 1 if start != -1 else 2**31 - 1],
         "steps": [1],
         "decrease_axes": [axis],
         "none_axes": [],

@@ -11,7 +11,7 @@ from fluidlite.ir.variable import Variable
 from fluidlite.layers.tensors.constants import static_dims
 from fluidlite.paddle.build import append
 
-__all__ = ["as_list", "constant", "number_tensors", "shape_arguments", "shape_of", "text_of"]
+__all__ = ["as_list", "constant", "number_tensors", "shape_arguments", "shape_of", "size_of", "text_of"]
 
 
 def as_list(value: Any) -> list[Any]:
@@ -81,6 +81,11 @@ def shape_arguments(shape: Any) -> tuple[dict[str, Any], dict[str, Any]]:
             tensors += [_as_int32(dim)] if isinstance(dim, Variable) else number_tensors([dim], ())
         inputs["ShapeTensorList"] = tensors
     return inputs, {"shape": static_dims(dims)}
+
+
+def size_of(x: Variable, axis: int) -> Any:
+    """The size of a dimension of x: a number, or a Variable [] of int32 where that is not known."""
+    return x.shape[axis] if x.shape[axis] >= 0 else shape_of(x)[axis]
 
 
 def shape_of(x: Variable) -> Variable:

@@ -16,7 +16,7 @@ from fluidlite.paddle.tensor.manipulation import flatten, reshape, squeeze, stac
 from fluidlite.paddle.tensor.math import cast, ceil, divide, floor, running_sum
 from fluidlite.paddle.tensor.reduction import Axis, any, reduced, sum
 from fluidlite.paddle.tensor.search import sort, where
-from fluidlite.paddle.tensor.shapes import as_list
+from fluidlite.paddle.tensor.shapes import as_list, size_of
 from fluidlite.paddle.tensor.special import bitwise_not, lerp
 
 __all__ = [
@@ -292,7 +292,8 @@ def _quantiles(x: Variable, q: Any, axis: Any, keepdim: bool, ignores_nan: bool)
     for share in shares:
         place = (count - 1) * share
         if not ignores_nan:  # NaN come last in the order
-            last = full_like(place, x.shape[at] - 1)
+            end = size_of(x, at) - 1
+            last = full_like(place, 0) + end if isinstance(end, Variable) else full_like(place, end)
             place = where(any(nans, axis=at, keepdim=True), last, place)
         places.append(place)
     ordered = sort(x, at)

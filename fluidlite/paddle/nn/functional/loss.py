@@ -16,7 +16,7 @@ from fluidlite.paddle.tensor.manipulation import gather_nd, reshape, squeeze, ti
 from fluidlite.paddle.tensor.math import abs, cast, pow, scale, square
 from fluidlite.paddle.tensor.reduction import mean, sum
 from fluidlite.paddle.tensor.search import where
-from fluidlite.paddle.tensor.shapes import constant
+from fluidlite.paddle.tensor.shapes import constant, size_of
 
 __all__ = [
     "binary_cross_entropy",
@@ -101,7 +101,8 @@ def kl_div(input: Variable, label: Variable, reduction: str = "mean", name: str 
     inputs = {"X": [input], "Target": [label]}
     loss = append("kldiv_loss", inputs, {"reduction": "none"}, dtype=input.dtype, layer="kl_div", slot="Loss")
     if reduction == "batchmean":
-        return sum(loss) / input.shape[0]
+        rows = size_of(input, 0)
+        return sum(loss) / (cast(rows, input.dtype) if isinstance(rows, Variable) else rows)
     return reduced_loss(loss, reduction)
 
 

@@ -1,0 +1,43 @@
+"""Functions of the 2.x door on tensors whose sizes a program does not know: the values of known sizes, or an
+error.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from golden.functions_2x import INPUTS, Built, expressions, feeds, is_random, used_inputs
+from test_functions import ATOL, GRADIENT_IS_WRONG, PROMOTED, RECORDED, RTOL
+
+import fluidlite.paddle as paddle
+from fluidlite import unique_name
+
+CODES = [
+    code
+    for code in expressions()
+    if "values" in RECORDED[code]
+    and used_inputs(code)
+    and not is_random(code)
+    and code not in {*GRADIENT_IS_WRONG, *PROMOTED}
+]
+
+
+@pytest.mark.parametrize("code", CODES)
+def test_open_dimensions(code: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The first dimension of each operand is open, then the last one."""
+    for at in (0, -1):
+        for name in used_inputs(code):
+            shape: list[Any] = list(feeds()[name].shape)
+            if shape:
+                shape[at] = -1
+            monkeypatch.setitem(INPUTS, name, (shape, *INPUTS[name][1:]))
+        try:
+            values = Built(paddle, unique_name.guard, code).run()
+        except Exception:  # a size that has to be known is named by errors of many kinds
+            continue
+        for value, (dtype, dims, numbers) in zip(values, RECORDED[code]["values"], strict=True):
+            assert (str(value.dtype), list(value.shape)) == (dtype, dims)
+            wanted = np.array(numbers, dtype).reshape(dims)
+            np.testing.assert_allclose(value, wanted, rtol=RTOL, atol=ATOL)

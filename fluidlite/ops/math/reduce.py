@@ -195,7 +195,7 @@ def _(xp: Any, X: Array, Out: Array, dOut: Array, dim: list[int], reduce_all: bo
 @frobenius_norm.grad("X")
 def _(X: Array, Out: Array, dOut: Array, dim: list[int], reduce_all: bool) -> Any:
     out, d = _spread(X, dim, reduce_all, Out, dOut)
-    return d * X / out
+    return d * X / (out + (out == 0))  # 0 for zeros
 
 
 def _whole(X: Spec) -> Spec:

@@ -204,7 +204,9 @@ def frexp(x: Variable, name: str | None = None) -> tuple[Variable, Variable]:
     """(m, e) with x = m * 2**e and |m| in [0.5, 1), or both 0."""
     need_float(x, "frexp")
     size = abs(x)
-    exponent = floor(log2(size))
+    logarithm = log2(size)
+    logarithm.stop_gradient = True  # which steps do not have, and 0 * inf is none
+    exponent = floor(logarithm)
     exponent = where(isinf(exponent), full_like(exponent, 0), exponent)
     mantissa = divide(size, 2**exponent)
     exponent = where(mantissa >= 1, add(exponent, full_like(exponent, 1)), exponent)

@@ -251,7 +251,10 @@ def cross_entropy(
             f"'-100', "
             f"but received {ignore_index}, which is not allowed."
         )
+    kept: Any = None
     if label_smoothing > 0:
+        if ignore_index >= 0 and not soft_label:
+            kept, label = _without_ignored(label, ignore_index)
         label, soft_label = _smoothed(label, input.shape[axis], soft_label, label_smoothing), True
     loss = _crossed(input, label, soft_label, ignore_index, True, False, axis, use_softmax)
     reads_labels = (weight is not None or ignore_index >= 0) and not soft_label
@@ -259,18 +262,31 @@ def cross_entropy(
     weights = None if weight is None else _weights_of(weight, flat, soft_label, axis, ignore_index)
     if weights is not None:
         loss = loss * reshape(weights, list(loss.shape))
+    if kept is not None:  # 2.6.2 takes the smoothed labels for some that count
+        kept = reshape(cast(kept, loss.dtype), list(loss.shape))
+        loss = loss * kept
+        weights = kept if weights is None else reshape(weights, list(loss.shape)) * kept
     if reduction == "none":
         return squeeze(loss, axis) if len(label.shape) == len(input.shape) - 1 else loss
     if reduction == "sum":
         return sum(loss, name=name)
     if weights is not None:
-        return sum(loss, name=name) / sum(weights)
+        return sum(loss, name=name) / (sum(weights) if kept is None else _at_least_one(sum(weights)))
     if ignore_index >= 0 and not soft_label:
         counted = cast(not_equal(flat, constant([1], flat.dtype, ignore_index)), loss.dtype)
-        total = sum(counted)
-        # no label that counts: 0 / 1, not 0 / 0
-        return sum(loss, name=name) / (total + cast(equal(total, constant([], loss.dtype, 0.0)), loss.dtype))
+        return sum(loss, name=name) / _at_least_one(sum(counted))
     return mean(loss, name=name)
+
+
+def _at_least_one(total: Variable) -> Any:
+    """The total, and 1 where it is 0: no label counts, and the mean of none is 0 / 1, not 0 / 0."""
+    return total + cast(equal(total, constant([], total.dtype, 0.0)), total.dtype)
+
+
+def _without_ignored(label: Variable, ignored: int) -> tuple[Variable, Variable]:
+    """(True where a label counts, the labels with class 0 in the place of those that do not)."""
+    counts = not_equal(label, constant([1], label.dtype, ignored))
+    return counts, where(counts, label, label * 0)
 
 
 def _smoothed(label: Variable, classes: int, soft: bool, share: float) -> Variable:
@@ -282,8 +298,7 @@ def _weights_of(weight: Variable, label: Variable, soft: bool, axis: int, ignore
     """The weight of each label."""
     if soft:
         return squeeze(matmul(label, unsqueeze(weight, -1)), -1)
-    counts = not_equal(label, constant([1], label.dtype, ignored))
-    known = where(counts, label, label * 0)  # an ignored label may be no class
+    counts, known = _without_ignored(label, ignored)  # an ignored label may be no class
     return gather_nd(weight, unsqueeze(known, -1)) * cast(counts, weight.dtype)
 
 

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple, TypeAlias
 
 from fluidlite.base.dtypes import Array
 from fluidlite.base.errors import ShapeError
-from fluidlite.base.registry import INTS, Op, Spec, later
+from fluidlite.base.registry import INTS, OF_2X_ATTR, Op, Spec, later
 
 Maybe: TypeAlias = "Array | None"
 
@@ -74,20 +74,28 @@ def _(xp: Any, OutputShape: Maybe, dOutput: Array, output_shape: list[int], alig
 grid_sampler = Op(
     "grid_sampler",
     "X. Grid. -> Output",
-    attrs={"mode": later("bilinear"), "padding_mode": later("zeros"), "align_corners": later(True)},
+    attrs={
+        "mode": later("bilinear"),
+        "padding_mode": later("zeros"),
+        "align_corners": later(True),
+        OF_2X_ATTR: later(False),
+    },
     alike=("X", "Grid"),
 )
 
 
 @grid_sampler.shape
-def _(X: Spec, Grid: Spec) -> Spec:
+def _(X: Spec, Grid: Spec, of_2x: bool) -> Spec:
     dims = len(X.shape) - 2
     if dims not in (2, 3) or len(Grid.shape) != dims + 2 or Grid.shape[-1] not in (-1, dims):
         raise ShapeError(
             f"op 'grid_sampler': X must have 4 dimensions and Grid shape [N, H, W, 2] (of volumes 5 and "
             f"[N, D, H, W, 3]), but they have shapes {list(X.shape)} and {list(Grid.shape)}"
         )
-    return X.with_shape((*X.shape[:2], *Grid.shape[1:-1]))
+    size: Sequence[int] = Grid.shape[1:-1]
+    if not of_2x:  # 1.8.5 takes sizes that are not known for those of the image
+        size = [x if g < 0 else g for x, g in zip(X.shape[2:], size, strict=True)]
+    return X.with_shape((*X.shape[:2], *size))
 
 
 class _Places(NamedTuple):

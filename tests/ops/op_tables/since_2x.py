@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
 import numpy as np
 from optest import Case
 
@@ -86,6 +89,23 @@ LARGEST = [
     [5.1961527, 8.0, 14.6969385, 18.5202579],
     [31.6227760, 36.4828720, 46.8721657, 52.3832016],
 ]
+
+
+def reduced(how: str, include_self: bool) -> Callable[..., Any]:
+    """put_along_axis along the second dimension, place by place."""
+    combine = {"add": np.sum, "mul": np.prod, "mean": np.mean, "amax": np.max, "amin": np.min}[how]
+
+    def forward(Input: Any, Index: Any, Value: Any) -> Any:
+        out = Input.copy()
+        for row, column in np.ndindex(out.shape):
+            new = [v for i, v in zip(Index[row], Value[row], strict=True) if i == column]
+            old = [Input[row, column]] if include_self or not new else []
+            out[row, column] = combine([*old, *new]) if new else Input[row, column]
+        return out
+
+    return forward
+
+
 CASES = [
     Case(
         "roi_align",
@@ -237,5 +257,57 @@ CASES = [
         lambda X: X[..., :1] + (X[..., 1:] - X[..., :1]) * np.array([0, 0.5, 1], "float32"),
         attrs={"out_h": 1, "out_w": 3},
         grad=["X"],
+    ),
+    *(
+        Case(
+            "put_along_axis",
+            {
+                "Input": np.array([[1.5, 2.5, -3.0], [0.5, 4.0, 2.0]], "float32"),
+                "Index": np.array([[0, 0, 2], [1, 0, 1]]),
+                "Value": np.array([[-2.0, 3.0, 1.25], [5.0, 0.25, -0.75]], "float32"),
+            },
+            reduced(how, include_self),
+            attrs={"Axis": 1, "Reduce": how, "Include_self": include_self},
+            grad=["Input", "Value"],
+            name=f"{how}-{include_self}",
+        )
+        for how in ("add", "mul", "mean", "amax", "amin")
+        for include_self in (True, False)
+    ),
+    Case(
+        "put_along_axis",
+        {
+            "Input": np.array([[0.0, 2.5]], "float32"),
+            "Index": np.array([[0, 0, 1]]),
+            "Value": np.array([[3.0, 2.0, 0.0]], "float32"),
+        },
+        reduced("mul", True),
+        attrs={"Axis": 1, "Reduce": "mul"},
+        grad=["Input", "Value"],
+        name="zeros",
+    ),
+    Case(
+        "take_along_axis",
+        {"Input": f(3, 4), "Index": np.array([[2, 0]])},
+        lambda Input, Index: Input[Index, [[0, 1]]],
+        attrs={"Axis": 0},
+        grad=["Input"],
+        name="fewer",
+    ),
+    Case(
+        "bilinear_interp_v2",
+        {"X": f(1, 1, 1, 3)},
+        lambda X: X[..., :1],
+        attrs={"scale": [1.0, 0.5], "align_corners": False, "align_mode": 0},
+        grad=["X"],
+        name="one-pixel",
+    ),
+    Case(
+        "lstsq",
+        {"X": np.array([[1.0], [2.0]], "float32"), "Y": np.array([[1.0], [2.0]], "float32")},
+        lambda X, Y: {"Solution": np.ones((1, 1)), "Rank": np.zeros(0, "int32")},
+        attrs={"driver": "gels"},
+        ignore=["Residuals", "SingularValues"],
+        name="gels",
     ),
 ]

@@ -1,0 +1,63 @@
+"""Gradients of functions of the 2.x door at 0, where formulas have 0 / 0 or 0 * inf, and labels that do not
+count.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import fluidlite.paddle as paddle
+from fluidlite import backward
+
+F = paddle.nn.functional
+ZEROS = {
+    "frexp": (lambda x: paddle.frexp(x)[0], [0, 0.5, 0.25]),
+    "frobenius": (lambda x: paddle.norm(x * 0.0, "fro"), [0, 0, 0]),
+    "x ** 0": (lambda x: paddle.pow(x, paddle.zeros_like(x)), [0, 0, 0]),
+    "x ** 2": (lambda x: paddle.pow(x, paddle.full_like(x, 2.0)), [0, 2, 6]),
+    "0 ** (x + 1)": (lambda x: paddle.pow(paddle.zeros_like(x), x + 1.0), [0, 0, 0]),
+}
+
+
+@pytest.mark.parametrize("naive", [True, False])
+@pytest.mark.parametrize("name", ZEROS)
+def test_gradients_at_zero(name: str, naive: bool) -> None:
+    function: Callable[[Any], Any] = ZEROS[name][0]
+    x = paddle.static.data("x", [3], "float64")
+    x.stop_gradient = False
+    (gradient,) = backward.gradients([function(x)], [x])
+    exe = paddle.static.Executor()
+    exe.naive = naive
+    (found,) = exe.run(feed={"x": np.array([0.0, 1, 3])}, fetch_list=[gradient])
+    np.testing.assert_allclose(found, ZEROS[name][1])
+
+
+@pytest.mark.parametrize("reduction", ["none", "sum", "mean"])
+def test_smoothed_labels_that_do_not_count(reduction: str) -> None:
+    """2.6.2 adds the losses of ignored labels, too, where labels are smoothed."""
+    scores, labels, share, ignored = (
+        np.array([[1.0, 2, 0.5], [0, 1, 3], [2, 2, 1]]),
+        np.array([0, 7, 2]),
+        0.1,
+        7,
+    )
+    x, y = paddle.static.data("x", [3, 3], "float64"), paddle.static.data("y", [3], "int64")
+    loss = F.cross_entropy(x, y, ignore_index=ignored, reduction=reduction, label_smoothing=share)
+    (found,) = paddle.static.Executor().run(feed={"x": scores, "y": labels}, fetch_list=[loss])
+    logs = scores - np.log(np.exp(scores).sum(1, keepdims=True))
+    target = np.eye(3)[[0, 0, 2]] * (1 - share) + share / 3
+    each = -(target * logs).sum(1) * (labels != ignored)
+    wanted = {"none": each, "sum": each.sum(), "mean": each.sum() / 2}[reduction]
+    np.testing.assert_allclose(found.reshape(np.shape(wanted)), wanted)
+
+
+def test_mean_over_a_batch_of_any_size() -> None:
+    x, y = paddle.static.data("x", [None, 3]), paddle.static.data("y", [None, 3])
+    loss = F.kl_div(x, y, "batchmean")
+    feed = {"x": np.full((4, 3), -1, "float32"), "y": np.full((4, 3), 1, "float32")}
+    (found,) = paddle.static.Executor().run(feed=feed, fetch_list=[loss])
+    np.testing.assert_allclose(found, 3.0)

@@ -1,8 +1,8 @@
 """The levels of detail that layers give for operands with sequences, of 1.8.5: `levels.json.gz`.
 
 Each line of `levels.txt` is a layer's name, a colon, and its call on the operands x, y, i, v, p. Under a
-Python with PaddlePaddle 1.8.5, `cd tests && python recorded/levels.py` records what they give; the same source
-runs under FluidLite (`tests/layers/test_levels.py`): `fluid` is an argument.
+Python with PaddlePaddle 1.8.5, `cd tests && python recorded/levels.py` records what they give; the same
+source runs under FluidLite (`tests/layers/test_levels.py`): `fluid` is an argument.
 """
 
 from __future__ import annotations

@@ -1,0 +1,226 @@
+"""Infinities, nan and signed zeros: the same by interpreter, plan and compiled loops."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import fluidlite as fluid
+from fluidlite.contrib.layers import basic_lstm
+
+layers = fluid.layers
+NAN, INF = np.nan, np.inf
+SPECIAL = np.array(
+    [NAN, INF, -INF, -0.0, 0.0, 1.0, -1.0, 2.5, 1e-40, -1e-40, 3e38, -3e38, 0.5, 88.8, -104.0], "float32"
+)
+X, Y = np.repeat(SPECIAL, len(SPECIAL)), np.tile(SPECIAL, len(SPECIAL))
+UNARY = [
+    "abs",
+    "acos",
+    "asin",
+    "atan",
+    "ceil",
+    "cos",
+    "elu",
+    "erf",
+    "exp",
+    "floor",
+    "gelu",
+    "hard_shrink",
+    "hard_sigmoid",
+    "hard_swish",
+    "leaky_relu",
+    "log",
+    "log1p",
+    "logsigmoid",
+    "reciprocal",
+    "relu",
+    "relu6",
+    "round",
+    "rsqrt",
+    "selu",
+    "sigmoid",
+    "sign",
+    "sin",
+    "soft_relu",
+    "softplus",
+    "softshrink",
+    "softsign",
+    "sqrt",
+    "square",
+    "stanh",
+    "swish",
+    "tanh",
+    "tanh_shrink",
+    "thresholded_relu",
+    "brelu",
+]
+MORE: dict[str, Callable[[Any, Any], Any]] = {
+    "leaky_relu 0": lambda x, y: layers.leaky_relu(x, alpha=0.0),
+    "leaky_relu 2": lambda x, y: layers.leaky_relu(x, alpha=2.0),
+    "leaky_relu below 0": lambda x, y: layers.leaky_relu(x, alpha=-0.5),
+    "scale by 1": lambda x, y: layers.scale(x, 1.0),
+    "scale by -1": lambda x, y: -x,
+    "plus 0": lambda x, y: x + 0.0,
+    "minus 0": lambda x, y: x - 0.0,
+    "clip": lambda x, y: layers.clip(x, -1.0, 1.0),
+    "add": lambda x, y: x + y,
+    "max": layers.elementwise_max,
+    "min": layers.elementwise_min,
+    "div": layers.elementwise_div,
+    "pow": layers.elementwise_pow,
+    "add and relu": lambda x, y: layers.elementwise_add(x, y, act="relu"),
+    "sum": lambda x, y: layers.sum([x, y]),
+    "largest": lambda x, y: layers.reduce_max(layers.reshape(y, [-1, 3]), 1),
+    "smallest": lambda x, y: layers.reduce_min(layers.reshape(y, [-1, 3]), 0),
+    "pooled": lambda x, y: layers.pool2d(layers.reshape(y, [-1, 1, 5, 3]), [5, 1], "max", [5, 1]),
+    "top": lambda x, y: layers.topk(layers.reshape(y, [-1, 3]), 2)[0],
+    "softmax": lambda x, y: layers.softmax(layers.reshape(y, [-1, 3])),
+}
+
+
+def computed(build: Callable[[Any, Any], Any], naive: bool, feed: dict[str, Any]) -> list[np.ndarray]:
+    """The second run's results of a layer, and its gradients."""
+    with fluid.program_guard(fluid.Program(), fluid.Program()), fluid.scope_guard(fluid.Scope()):
+        x, y = (fluid.data(name, list(value.shape)) for name, value in feed.items())
+        x.stop_gradient = y.stop_gradient = False
+        out = build(x, y)
+        gradients = [each for each in fluid.gradients(out, [x, y]) if each is not None]
+        exe = fluid.Executor(fluid.CPUPlace())
+        exe.naive = naive
+        exe.run(fluid.default_startup_program())
+        with np.errstate(all="ignore"), warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            return [exe.run(feed=feed, fetch_list=[out, *gradients]) for _ in range(2)][1]
+
+
+def alike(found: np.ndarray, wanted: np.ndarray) -> None:
+    """The same nan, infinities and signs of zeros; other numbers but for rounding."""
+    np.testing.assert_allclose(found, wanted, rtol=1e-5, atol=1e-6)
+    zeros = (found == 0) & (wanted == 0)
+    np.testing.assert_array_equal(np.signbit(found)[zeros], np.signbit(wanted)[zeros])
+
+
+@pytest.mark.parametrize("loops", ["off", "wait"])
+@pytest.mark.parametrize("name", [*UNARY, *MORE])
+def test_three_ways(name: str, loops: str, flags: Callable[..., None]) -> None:
+    flags(fast_loops=loops)
+    build = MORE.get(name) or (lambda x, y: getattr(layers, name)(x))
+    feed = {"x": X, "y": Y}
+    plan, naive = (computed(build, naive, feed) for naive in (False, True))
+    for found, wanted in zip(plan, naive, strict=True):
+        alike(found, wanted)
+
+
+RIGHT: dict[str, tuple[Callable[[Any, Any], Any], list[float], list[float]]] = {
+    "leaky_relu": (MORE["leaky_relu 0"], [INF, -INF, 2, -2], [INF, 0, 2, 0]),
+    "zeros": (lambda x, y: 1.0 / (x + 0.0), [-0.0, 0.0], [INF, INF]),
+    "scaled zeros": (lambda x, y: 1.0 / layers.scale(x, 1.0), [-0.0, 0.0], [INF, INF]),
+    "less a zero": (lambda x, y: 1.0 / (x - 0.0), [-0.0, 0.0], [-INF, INF]),
+    "max": (layers.elementwise_max, [NAN, 1, -INF], [NAN, 1, 1]),
+    "min": (layers.elementwise_min, [NAN, 1, INF], [NAN, 1, 1]),
+    "largest": (lambda x, y: layers.reduce_max(x), [NAN, 1, 2], [NAN]),
+    "pooled": (lambda x, y: layers.pool2d(layers.reshape(x, [1, 1, 2, 2]), 2), [NAN, 1, 2, 0], [NAN]),
+    "sign": (lambda x, y: layers.sign(x), [NAN, -3, 0], [NAN, -1, 0]),
+    "log": (lambda x, y: layers.log(x), [INF, 0], [INF, -INF]),
+    "rsqrt": (lambda x, y: layers.rsqrt(x), [INF, 4], [0, 0.5]),
+    "clip_by_norm": (lambda x, y: layers.clip_by_norm(x, 1.0), [3, NAN, 400], [NAN, NAN, NAN]),
+    "clip_by_norm of zeros": (lambda x, y: layers.clip_by_norm(x, 1.0), [0, 0], [0, 0]),
+}
+
+
+@pytest.mark.parametrize("naive", [False, True])
+@pytest.mark.parametrize("name", RIGHT)
+def test_right(name: str, naive: bool) -> None:
+    build, given, wanted = RIGHT[name]
+    x = fluid.data("x", [len(given)])
+    exe = fluid.Executor(fluid.CPUPlace())
+    exe.naive = naive
+    out = build(x, layers.ones_like(x))
+    with np.errstate(all="ignore"), warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        (found,) = exe.run(feed={"x": np.array(given, "float32")}, fetch_list=[out])
+    np.testing.assert_array_equal(found.reshape(-1), np.array(wanted, "float32"))
+
+
+@pytest.mark.parametrize("naive", [False, True])
+def test_ignored_rows_may_be_nan(naive: bool) -> None:
+    rows = np.array([[NAN, 1, 2], [INF, 0, 1]], "float32")
+
+    def softmax(x: Any, y: Any) -> Any:
+        labels = layers.fill_constant([2, 1], "int64", -100)
+        return layers.softmax_with_cross_entropy(x, labels) + 0.0 * layers.reduce_sum(y)
+
+    def sigmoid(x: Any, y: Any) -> Any:
+        return layers.sigmoid_cross_entropy_with_logits(x, y, ignore_index=-1, normalize=True)
+
+    for build in (softmax, sigmoid):
+        out, dx, *_ = computed(build, naive, {"x": rows, "y": -np.ones_like(rows)})
+        assert not out.any() and not dx.any()
+
+
+@pytest.mark.parametrize("naive", [False, True])
+def test_rows_without_a_direction(naive: bool) -> None:
+    x, y = np.array([[0, 0, 0], [1, 2, 3]], "float32"), np.ones((2, 3), "float32")
+    out, dx, dy = computed(layers.cos_sim, naive, {"x": x, "y": y})
+    np.testing.assert_allclose(out.ravel(), [0, 6 / np.sqrt(42)], rtol=1e-6)
+    assert np.isfinite(dx).all() and not dy[0].any()
+
+
+def test_infinite_scores_of_a_pair() -> None:
+    scores = np.array([[1, -INF, 3]], "float32")
+    out, dx, *_ = computed(
+        lambda x, y: (
+            layers.bpr_loss(x, layers.fill_constant([1, 1], "int64", 1)) + 0.0 * layers.reduce_sum(y)
+        ),
+        True,
+        {"x": scores, "y": np.zeros_like(scores)},
+    )
+    assert out.item() == INF
+    np.testing.assert_allclose(dx, [[0.5, -1, 0.5]])
+
+
+def test_division_of_fewer_dimensions() -> None:
+    x, y = fluid.data("x", [3], "int32"), fluid.data("y", [2, 3], "int32")
+    feed = {"x": np.array([7, 8, 9], "int32"), "y": np.array([[2, 3, 4], [1, 2, 3]], "int32")}
+    out = layers.elementwise_floordiv(x, y)
+    (found,) = fluid.Executor(fluid.CPUPlace()).run(feed=feed, fetch_list=[out])
+    np.testing.assert_array_equal(found, feed["x"] // feed["y"])
+
+
+def test_slices_that_keep_nothing() -> None:
+    x = fluid.data("x", [4])
+    outs = [layers.strided_slice(x, [0], [start], [end], [1]) for start, end in ((5, 9), (2, 2), (3, 1))]
+    outs.append(layers.trace(layers.reshape(x, [2, 2]), offset=5))
+    *parts, diagonal = fluid.Executor(fluid.CPUPlace()).run(
+        feed={"x": np.arange(4, dtype="float32")}, fetch_list=outs
+    )
+    assert [part.shape for part in parts] == [(0,)] * 3 and diagonal.tolist() == [0]
+
+
+def test_both_directions_start_from_zeros() -> None:
+    values = np.arange(12.0).reshape(3, 2, 2) / 6 - 0.9
+    half, tenth = (fluid.ParamAttr(initializer=fluid.initializer.Constant(value)) for value in (0.5, 0.1))
+    x = fluid.data("x", [3, 2, 2])
+    out, *_ = basic_lstm(
+        x, None, None, 2, bidirectional=True, batch_first=False, param_attr=half, bias_attr=tenth
+    )
+    exe = fluid.Executor(fluid.CPUPlace())
+    exe.run(fluid.default_startup_program())
+    (found,) = exe.run(feed={"x": values.astype("float32")}, fetch_list=[out])
+
+    def sigmoid(z: np.ndarray) -> np.ndarray:
+        return 1 / (1 + np.exp(-z))
+
+    hidden = cell = np.zeros((2, 2))
+    wanted = []
+    for step in values[::-1]:
+        i, j, f, o = np.split(np.concatenate([step, hidden], 1) @ np.full((4, 8), 0.5) + 0.1, 4, 1)
+        cell = cell * sigmoid(f + 1) + sigmoid(i) * np.tanh(j)
+        hidden = np.tanh(cell) * sigmoid(o)
+        wanted.append(hidden)
+    np.testing.assert_allclose(found[:, :, 2:], wanted[::-1], rtol=1e-5)

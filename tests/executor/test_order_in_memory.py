@@ -1,4 +1,4 @@
-"""What enters a plan lies in C order, whatever order it is fed, returned or carried in."""
+"""The order in memory of what enters a plan: C order, in whatever order it was fed, returned or carried."""
 
 from __future__ import annotations
 

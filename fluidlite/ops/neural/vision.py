@@ -380,7 +380,7 @@ def _(
 
 
 def _real_sizes(Y: Array, out_stride: Sequence[int]) -> list[list[int]]:
-    """What a network with this stride makes of images of the sizes in Y (height and width)."""
+    """Heights and widths of what a network with this stride makes of images of the sizes in Y."""
     return [
         [-(-int(pixels) // stride) for pixels, stride in zip(real, out_stride, strict=True)]
         for real in Y.tolist()

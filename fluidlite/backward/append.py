@@ -11,6 +11,7 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from fluidlite import unique_name
 from fluidlite.backward.paths import dead_gradients, find_path, stopped_gradients
 from fluidlite.backward.recompute import append_with_checkpoints
 from fluidlite.backward.rules import forward_name, helper_op
@@ -252,9 +253,11 @@ def calc_gradient(
     if program.is_of_2x:  # 1.8.5 stops at an op that wants a gradient for an output that nobody reads
         no_grad |= dead_gradients(block, path, targets, stops, incoming)
     backward.append(block, path, block, incoming)
+    # an input that is a target itself: what came in for it counts
+    backward.grad_of.update((grad_name(var.name), var.name) for var in inputs if var.name in incoming)
     start += backward.added.get(block, 0)
     rename_known_gradients(block, start, backward.grad_of, renamed)
-    found: dict[str, tuple[str, Block]] = {}
+    found = {var.name: (renamed[key], block) for var in inputs if (key := grad_name(var.name)) in renamed}
     declare_gradients(block, start, backward.grad_of, found)
     result = [found[var.name][1].var(found[var.name][0]) if var.name in found else None for var in inputs]
     return result[0] if len(result) == 1 else result
@@ -273,22 +276,33 @@ def _start_from(
     """Make the targets' gradients: which gradients exist then, and how given ones are called."""
     given: set[str] = set()
     renamed: dict[str, str] = {}
+    parts: dict[str, list[str]] = {}
     for target, gradient in zip(targets, incoming, strict=True):
+        name = grad_name(target.name)
         if gradient is None:
-            given |= _fill_ones(block, target)
+            part = name if target.name not in parts else unique_name.generate(name)
+            given |= _fill_ones(block, target, part)
+            parts.setdefault(target.name, []).append(part)
             continue
         if target.block is not block:
             raise ValueError("all targets must be in the same block")
         if target.shape != gradient.shape:
             raise ValueError(f"The shapes of target and grad are different: {target.name} {gradient.name}")
-        renamed[grad_name(target.name)] = gradient.name
-        given.add(gradient.name)
+        renamed[name] = gradient.name
+        given |= {gradient.name, name}
+        parts.setdefault(target.name, []).append(gradient.name)
+    for target in {target.name: target for target in targets}.values():
+        if len(parts[target.name]) > 1:
+            name = grad_name(target.name)
+            renamed.pop(name, None)
+            like = target.op if target.op is not None else Operator(block, type="sum")
+            op = helper_op(block, like, "sum", {"X": parts[target.name]}, {"Out": [name]}, {"use_mkldnn": False})
+            block.adopt(len(block.ops), op)
     return given, renamed
 
 
-def _fill_ones(block: Block, target: Variable) -> set[str]:
+def _fill_ones(block: Block, target: Variable, gradient: str) -> set[str]:
     shape = target.name + "_shape"
-    gradient = grad_name(target.name)
     like = target.op if target.op is not None else Operator(block, type="shape")
     ops = [
         helper_op(block, like, "shape", {"Input": [target.name]}, {"Out": [shape]}, {}),

@@ -263,9 +263,13 @@ def _lone_part(head: _GradientOp) -> set[_GradientOp]:
 
 
 def cut_disconnected(
-    ops: Sequence[Operator], forward: Iterable[Operator], given: Iterable[str] = ()
+    ops: Sequence[Operator],
+    forward: Iterable[Operator],
+    given: Iterable[str] = (),
+    is_needed: Callable[[str], bool] | None = None,
 ) -> list[Operator]:
-    """Without the parts that start from gradients that no op makes and that touch nothing else.
+    """Without the parts that start from gradients that no op makes, that touch nothing else, and that make no
+    gradient of a variable that `is_needed`.
 
     `given` are gradients known to exist. If nothing would be left, everything is kept.
     """
@@ -277,5 +281,9 @@ def cut_disconnected(
         if known.isdisjoint(op.input_arg_names):
             heads.append(node)
         known.update(op.output_arg_names)
-    cut = {id(node.op) for head in heads for node in _lone_part(head)}
+    cut = set[int]()
+    for part in map(_lone_part, heads):
+        made = {forward_name(name) for node in part for name in node.op.output_arg_names}
+        if is_needed is None or not any(map(is_needed, made)):
+            cut.update(id(node.op) for node in part)
     return [op for op in ops if id(op) not in cut] if len(cut) < len(ops) else list(ops)

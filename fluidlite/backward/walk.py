@@ -77,14 +77,14 @@ class Backward:
         no_grad = self.no_grad[block.idx]
         renamed: dict[str, str] = {}
         ops = self._gradient_ops(versions, path, renamed)
-        versions.join(ops, self.forward_of)
         started = versions.started()
         started.update((new, started[old]) for old, new in renamed.items() if old in started)
         replaced = versions.replaced() if runner is None else runner.leaves(versions.replaced())
         # in 1.8.5's order: the numbers of partial gradients count those that are cut off afterwards
         ops = add_up(ops, block.idx, Incoming(started, replaced))
         ops = cut_dead_branches(ops, no_grad)
-        ops = cut_disconnected(ops, path, versions.names | (self.given or set()))
+        known = {*versions.names, *(self.given or ()), *(started.values() if runner is None else ())}
+        ops = cut_disconnected(ops, path, known, lambda name: self._is_outer(block, name))
         self.added[block] = self.added.get(block, 0) + versions.keep_values(ops, self.forward_of)
         self.write(ops, target)
 
@@ -103,23 +103,32 @@ class Backward:
     def _gradient_ops(
         self, versions: Versions, path: Sequence[Operator], renamed: dict[str, str]
     ) -> list[Operator]:
+        contexts = [self._context(versions, op) for op in reversed(path)]
+        versions.join([op for context in contexts for op in context.ops], self.forward_of)
         ops: list[Operator] = []
-        block = versions.block
-        for op in reversed(path):
-            older = versions.older(op, self.no_grad[block.idx])
-            context = GradientContext(
-                versions.view(op),
-                versions.no_grad_of(op, self.no_grad[block.idx]),
-                self._sub_block_gradients(op, older),
-                older,
-                op,
-            )
-            versions.name_gradients(op, context.ops, context.grad_of)
+        if self.given is not None:
+            self.given.update(map(self._again, versions.started()))
+        for context in contexts:
             if self.program._appending_grad_times > 1:
-                self._rename_again(context, block, renamed)
+                incoming = {versions.gradient(*made) for made in versions.writes(context.forward)}
+                self._rename_again(context, versions.block, renamed, incoming)
             ops += self._connected(context)
-            self.forward_of.update(dict.fromkeys(context.ops, op))
         return ops
+
+    def _context(self, versions: Versions, op: Operator) -> GradientContext:
+        """The gradient ops of one forward op."""
+        no_grad = self.no_grad[versions.block.idx]
+        older = versions.older(op, no_grad)
+        context = GradientContext(
+            versions.view(op),
+            versions.no_grad_of(op, no_grad),
+            self._sub_block_gradients(op, older),
+            older,
+            op,
+        )
+        versions.name_gradients(op, context.ops, context.grad_of)
+        self.forward_of.update(dict.fromkeys(context.ops, op))
+        return context
 
     def _sub_block_gradients(self, op: Operator, older: Collection[str]) -> Block | None:
         """A new block with the gradient ops of `op`'s sub-block."""
@@ -146,21 +155,36 @@ class Backward:
             return False
         return grad_name(name) not in self._stopped[var.block.idx]
 
-    def _rename_again(self, context: GradientContext, block: Block, renamed: dict[str, str]) -> None:
-        """Gradients of an earlier pass keep their names: the new ones are called `grad/grad/x@GRAD`."""
-        # what comes into an op; gradients that it reads as values, those of an earlier pass, keep their names
-        incoming = {grad_name(name) for name in context.op.output_arg_names}
+    def _is_outer(self, block: Block, name: str) -> bool:
+        """True for a variable of the blocks around `block` that may have a gradient."""
+        return name not in block.vars and self._has_gradient(block, name)
+
+    def _again(self, name: str) -> str:
+        """The name of a gradient that an earlier pass has made, too."""
+        return "grad/" * self.program._appending_grad_times + name
+
+    def _rename_again(
+        self, context: GradientContext, block: Block, renamed: dict[str, str], incoming: set[str]
+    ) -> None:
+        """Gradients of an earlier pass keep their names: the new ones are called `grad/grad/x@GRAD`.
+
+        `incoming` come into the op; gradients that it reads as values, those of an earlier pass, keep their
+        names.
+        """
+
+        def again(name: str) -> str:
+            if is_gradient(name) and name in block.vars:
+                renamed[name] = self._again(name)
+            return renamed.get(name, name)
+
         for op in context.ops:
-            for name in op.input_arg_names:
-                if name in renamed and name in incoming:
-                    op._rename_input(name, renamed[name])
+            for name in incoming.intersection(op.input_arg_names):
+                op._rename_input(name, again(name))
             incoming.update(op.output_arg_names)
             for name in op.output_arg_names:
-                if is_gradient(name) and name in block.vars:
-                    renamed[name] = "grad/" * self.program._appending_grad_times + name
-                    op._rename_output(name, renamed[name])
-                    if name in context.grad_of:
-                        context.grad_of[renamed[name]] = context.grad_of.pop(name)
+                op._rename_output(name, again(name))
+                if name in renamed and name in context.grad_of:
+                    context.grad_of[renamed[name]] = context.grad_of.pop(name)
 
     def _connected(self, context: GradientContext) -> list[Operator]:
         """The ops of `context` that read a gradient which exists; all of them in a first pass."""

@@ -249,15 +249,18 @@ def calc_gradient(
     path = find_path(block, targets, inputs, stops)
     no_grad.update(grad_name(name) for name in stops)
     incoming = [target.name for target in targets]
-    Versions(block, incoming).stop(no_grad)
+    versions = Versions(block, incoming)
+    versions.stop(no_grad)
+    # an input that is a target itself: what comes in for it counts
+    both = {grad_name(var.name): var.name for var in inputs if var.name in incoming}
+    both = {name: of for name, of in both.items() if not versions.is_split(of)}
     if program.is_of_2x:  # 1.8.5 stops at an op that wants a gradient for an output that nobody reads
         no_grad |= dead_gradients(block, path, targets, stops, incoming)
     backward.append(block, path, block, incoming)
-    # an input that is a target itself: what came in for it counts
-    backward.grad_of.update((grad_name(var.name), var.name) for var in inputs if var.name in incoming)
+    backward.grad_of.update(both)
     start += backward.added.get(block, 0)
     rename_known_gradients(block, start, backward.grad_of, renamed)
-    found = {var.name: (renamed[key], block) for var in inputs if (key := grad_name(var.name)) in renamed}
+    found = {of: (renamed[name], block) for name, of in both.items() if name in renamed}
     declare_gradients(block, start, backward.grad_of, found)
     result = [found[var.name][1].var(found[var.name][0]) if var.name in found else None for var in inputs]
     return result[0] if len(result) == 1 else result

@@ -27,6 +27,8 @@ class _Partials:
     renamed: int = 0
     is_made: bool = False
     """True if a part will be there when the ops run."""
+    is_helped: bool = False
+    """True if a helper in front of the op `first` wrote the first part."""
 
 
 class _Accumulator:
@@ -71,7 +73,7 @@ class _Accumulator:
         # under this name something else came in, which is used up
         if name in self.replaced and not partials.is_made:
             self._help(index, "fill_zeros_like", [forward_name(name)], name, {})
-            self.partials[name] = _Partials([name], index, partials.renamed, is_made=True)
+            self.partials[name] = _Partials([name], index, partials.renamed, is_made=True, is_helped=True)
         elif len(partials.names) > 1 or (last and partials.names != [name]):
             self._help(index, "sum", partials.names, name, {"use_mkldnn": False})
             partials.names = [name]
@@ -102,7 +104,7 @@ class _Accumulator:
             return
         if not partials.names or (name in self.replaced and not is_made):
             partials.names = []
-            partials.first = index
+            partials.first, partials.is_helped = index, False
             if not self._is_needed(self.replaced.get(name), index):
                 partials.names = [name]
                 return
@@ -110,7 +112,7 @@ class _Accumulator:
             # the first part had the plain name as long as it was the only one
             new = self._next(name)
             partials.names[0] = new
-            self._rename_first(partials.first, index, name, new)
+            self._rename_first(partials, index, name, new)
             self._rename_earlier_outputs(op, slot, position, name, new)
         new = self._next(name)
         op.outputs[slot][position] = new
@@ -122,12 +124,15 @@ class _Accumulator:
         """
         return newer is not None and any(newer in op.input_arg_names for op in self.ops[index + 1 :])
 
-    def _rename_first(self, first: int, index: int, name: str, new: str) -> None:
-        """Rename a gradient from the op `first`, which writes it, to in front of the op at `index`."""
-        # what that op reads under this name came in for a newer version
-        self.ops[first]._rename_output(name, new)
-        rename(self.ops[first + 1 : index], name, new)
-        rename([op for at, op in self.helpers if at >= first], name, new)
+    def _rename_first(self, partials: _Partials, index: int, name: str, new: str) -> None:
+        """Rename a gradient from where its first part is written to in front of the op at `index`."""
+        first = partials.first
+        if not partials.is_helped:
+            # what the op reads under this name came in for a newer version
+            self.ops[first]._rename_output(name, new)
+            first += 1
+        rename(self.ops[first:index], name, new)
+        rename([op for at, op in self.helpers if at >= partials.first], name, new)
 
     def _next(self, name: str) -> str:
         number = self.partials[name].renamed

@@ -84,7 +84,8 @@ class Versions:
         if is_gradient(name):
             return
         numbers = self._gradients.setdefault(name, [0])
-        numbers.append(numbers[-1] if name in shared else numbers[-1] + 1)
+        is_new = name not in shared and self._is_floating(name)
+        numbers.append(numbers[-1] + is_new)
         self._writer[name, len(numbers) - 1] = op
 
     # ------------------------------------------------------------------ versions
@@ -130,10 +131,11 @@ class Versions:
         return any(grad_name(read) not in no_grad for op in writers for read in self._floating(op))
 
     def _floating(self, op: Operator) -> Iterable[str]:
-        for name in op.input_arg_names:
-            var = self.block._find_var_recursive(name)
-            if var is not None and var._dtype is not None and is_float(var._dtype):
-                yield name
+        return filter(self._is_floating, op.input_arg_names)
+
+    def _is_floating(self, name: str) -> bool:
+        var = self.block._find_var_recursive(name)
+        return var is not None and var._dtype is not None and is_float(var._dtype)
 
     def are_replaced(self, ops: Iterable[Operator]) -> bool:
         """True if a variable of `ops` is written over; running statistics do not count."""

@@ -16,6 +16,7 @@ from fluidlite.base.registry import EMPTY_VAR, grad_name
 from fluidlite.ir.block import Block
 from fluidlite.ir.operator import Operator, OpRole
 from fluidlite.ir.program import Program
+from fluidlite.ir.prune import own_gradients
 
 __all__ = ["Backward", "Callback", "declare_gradients", "like_forward", "rename_known_gradients"]
 
@@ -269,8 +270,7 @@ def _given_by_runner(block: Block) -> set[str]:
     for other in block.program.blocks:
         for op in other.ops:
             if any(sub_block is block for sub_block in op.sub_blocks()):
-                names = [*op.input_arg_names, *op.attrs.get("states", ())]
-                return (set(op.input_arg_names) & set(op.output_arg_names)) | set(map(grad_name, names))
+                return (set(op.input_arg_names) & set(op.output_arg_names)) | own_gradients(op)
     return set()
 
 

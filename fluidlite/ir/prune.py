@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from fluidlite.base.errors import NotFoundError, did_you_mean
+from fluidlite.base.registry import grad_name
 from fluidlite.ir.attributes import OpRole
 from fluidlite.ir.operator import Operator
 from fluidlite.ir.variable import Variable
@@ -14,7 +15,7 @@ if TYPE_CHECKING:
     from fluidlite.ir.block import Block
     from fluidlite.ir.program import Program
 
-__all__ = ["inference_copy", "prune", "prune_backward", "reads", "set_test_mode", "writes"]
+__all__ = ["inference_copy", "own_gradients", "prune", "prune_backward", "reads", "set_test_mode", "writes"]
 
 
 def reads(op: Operator) -> set[str]:
@@ -23,17 +24,29 @@ def reads(op: Operator) -> set[str]:
     # an op that writes one entry of an array needs the others
     for slot in op.definition.updates if op.definition is not None else ():
         names.update(op.output(slot))
+    own = own_gradients(op)
     for block in op.sub_blocks():
-        names |= {name for inner in block.ops for name in reads(inner) if name not in block.vars}
+        names |= {name for inner in block.ops for name in reads(inner) if name not in block.vars} - own
     return names
 
 
 def writes(op: Operator) -> set[str]:
     """Names that `op` writes, its sub-blocks' writes to outer variables included."""
     names = set(op.output_arg_names)
+    own = own_gradients(op)
     for block in op.sub_blocks():
-        names |= {name for inner in block.ops for name in writes(inner) if name not in block.vars}
+        names |= {name for inner in block.ops for name in writes(inner) if name not in block.vars} - own
     return names
+
+
+def own_gradients(op: Operator) -> set[str]:
+    """Gradients that the sub-block of a gradient op has for itself, whatever is called so outside: the op
+    puts in what comes in, and takes out what it finds.
+    """
+    if all(block.forward_block_idx < 0 for block in op.sub_blocks()):
+        return set()
+    states = (*op.attrs.get("states", ()), *op.attrs.get("ex_states", ()))
+    return {grad_name(name) for name in (*op.input_arg_names, *states)}
 
 
 def target_names(program: Program, targets: Any) -> list[str]:

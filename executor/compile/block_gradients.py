@@ -205,8 +205,10 @@ class _WhileGradient:
         results = {grad_name(name): name for name in self.op.input("Out")}
         self.symbols = {}
         for inner, outer in self.inside.items():
-            result = results.get(inner)
-            value = self.builder.argument(self.op, result) if result else None
+            # of a variable of its own, a step knows nothing of the step behind it
+            if inner not in results:
+                continue
+            value = self.builder.argument(self.op, results[inner])
             made = self.builder.newest(outer) if outer != EMPTY_VAR else None
             first = _or_zeros(self.builder, self.op, made, value, body.before)
             body.given[inner] = self.symbols[inner] = body.symbol(inner, first, lod=False)

@@ -103,6 +103,9 @@ class _Accumulator:
                 partials.names, partials.first = [name], index
             return
         if not partials.names or (name in self.replaced and not is_made):
+            # parts so far come from nothing, and will be dropped
+            if partials.names == [name]:
+                self._rename_first(partials, index, name, self._next(name))
             partials.names = []
             partials.first, partials.is_helped = index, False
             if not self._is_needed(self.replaced.get(name), index):

@@ -180,11 +180,11 @@ class Versions:
             if grad_name(name) in no_grad:
                 no_grad.update(self.gradient(name, version) for version in range(len(numbers)))
 
-    def join(self, ops: Sequence[Operator], forward_of: Mapping[Operator, Operator]) -> None:
+    def join(self, ops: Sequence[Operator], forward_of: Mapping[Operator, Operator]) -> dict[str, str]:
         """Let the gradients on both sides of an op in place have one name, where its only gradient op that
         reads that of the new version makes that of the old one.
 
-        `ops` are all gradient ops of the block, which get the new names.
+        `ops` are all gradient ops of the block, which get the new names; returns new names by old ones.
         """
         of_forward: dict[Operator, list[Operator]] = defaultdict(list)
         for op in ops:
@@ -200,6 +200,7 @@ class Versions:
             joined.update(zip(names, (self.gradient(name, at) for at in range(len(names))), strict=True))
         for op in ops if joined else ():
             op.inputs, op.outputs = _mapped(op.inputs, joined), _mapped(op.outputs, joined)
+        return joined
 
     def _join(self, name: str, version: int) -> None:
         numbers = self._gradients[name]

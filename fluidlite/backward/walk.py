@@ -105,11 +105,12 @@ class Backward:
         self, versions: Versions, path: Sequence[Operator], renamed: dict[str, str]
     ) -> list[Operator]:
         contexts = [self._context(versions, op) for op in reversed(path)]
-        versions.join([op for context in contexts for op in context.ops], self.forward_of)
+        joined = versions.join([op for context in contexts for op in context.ops], self.forward_of)
         ops: list[Operator] = []
         if self.given is not None:
             self.given.update(map(self._again, versions.started()))
         for context in contexts:
+            context.grad_of = {joined.get(name, name): of for name, of in context.grad_of.items()}
             if self.program._appending_grad_times > 1:
                 incoming = {versions.gradient(*made) for made in versions.writes(context.forward)}
                 self._rename_again(context, versions.block, renamed, incoming)

@@ -307,32 +307,41 @@ class Written:
         return float(sum(weight * np.sum(value) for weight, value in zip(weights, values, strict=True)))
 
 
-def run(written: Written, program: Any, at: np.ndarray, flag: int, fetches: list[Any], naive: bool) -> Any:
-    """The values of `fetches` with the inputs `at`."""
-    exe, scope = fluid.Executor(fluid.CPUPlace()), fluid.Scope()
-    exe.run(written.startup, scope=scope)
-    exe.naive = naive
-    scope.var("p").get_tensor().set(at[2].copy(), fluid.CPUPlace())
-    feeds = {"x": at[0].copy(), "w": at[1].copy(), "flag": np.array([flag])}
-    return exe.run(program, feeds, fetches, scope=scope)
+class Runs:
+    """Runs of a program and of its copy with gradients, in the interpreter or as plans."""
+
+    def __init__(self, written: Written) -> None:
+        self.scope = fluid.Scope()
+        self.executors = {naive: fluid.Executor(fluid.CPUPlace()) for naive in (True, False)}
+        for naive, exe in self.executors.items():
+            exe.naive = naive
+        self.executors[True].run(written.startup, scope=self.scope)
+
+    def run(self, program: Any, at: np.ndarray, flag: int, fetches: list[Any], naive: bool = True) -> list[Any]:
+        """The values of `fetches` with the inputs `at`."""
+        self.scope.var("p").get_tensor().set(at[2].copy(), fluid.CPUPlace())
+        feeds = {"x": at[0].copy(), "w": at[1].copy(), "flag": np.array([flag])}
+        found: list[Any] = self.executors[naive].run(program, feeds, fetches, scope=self.scope)
+        return found
 
 
 def mistakes(data: Program, seed: int) -> list[str]:
     """What is wrong with the gradients of a program."""
     noise, written = np.random.RandomState(seed), Written(data)
+    runs = Runs(written)
     at, way, flag = noise.randn(3, *SHAPE), noise.randn(3, *SHAPE), noise.randint(3)
 
     def along(step: float) -> float:
-        return written.total(run(written, written.plain, at + step * way, flag, written.targets, True))
+        return written.total(runs.run(written.plain, at + step * way, flag, written.targets))
 
     # of fourth order, so that rounding and curvature are both far below what is compared
     h = 1e-3
     wanted = (8 * (along(h) - along(-h)) - (along(2 * h) - along(-2 * h))) / (12 * h)
-    values = run(written, written.plain, at, flag, written.targets, True)
+    values = runs.run(written.plain, at, flag, written.targets)
     found = []
     for naive in (True, False):
         kept = [gradient for gradient in written.gradients if gradient is not None]
-        got = run(written, written.program, at, flag, [*written.targets, *kept], naive)
+        got = runs.run(written.program, at, flag, [*written.targets, *kept], naive)
         numbers = iter(got[len(values) :])
         gradients = [0 * at[0] if var is None else next(numbers) for var in written.gradients]
         slope = float(sum(np.sum(one * other) for one, other in zip(gradients, way, strict=True)))

@@ -13,7 +13,7 @@ from fluidlite.ir.program import Program
 from fluidlite.ir.variable import Variable
 from fluidlite.layer_helper import LayerHelper
 from fluidlite.layers.tensors.variables import assign
-from fluidlite.layers.utils import assert_same_structure, copy_mutable_vars, hold_mutable_vars, map_structure
+from fluidlite.layers.utils import assert_same_structure, copy_mutable_vars, flatten, hold_mutable_vars
 
 __all__ = ["BlockGuard", "While", "WhileGuard", "while_loop"]
 
@@ -171,5 +171,18 @@ def _write_body(
             f"body in while_loop should return the same arity (length and structure) as loop_vars: {error}"
         ) from error
     still = cond(*outputs)
-    map_structure(assign, outputs, loop_vars)
+    _assign_at_once(flatten(outputs), flatten(loop_vars))
     assign(still, going)
+
+
+def _assign_at_once(values: Sequence[Any], targets: Sequence[Any]) -> None:
+    """Assign each value to its target, where a value may be a target of another: `a, b = b, a`."""
+    written = set[str]()
+    ready = []
+    for value, target in zip(values, targets, strict=True):
+        # written over before its turn comes; an op less where it is not, as in fluid
+        is_late = isinstance(value, Variable) and value.name in written
+        ready.append(assign(value) if is_late else value)
+        written.update([target.name] if value is not target else [])
+    for value, target in zip(ready, targets, strict=True):
+        assign(value, target)

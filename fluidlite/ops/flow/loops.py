@@ -129,7 +129,8 @@ def _(
     for step in reversed(StepScopes):
         frame = gradient_frame(ctx, step, own, incoming)
         ctx.interpreter.run_block(op.attrs["sub_block"], frame)
-        incoming = {name: frame.values.get(name) for name in incoming}
+        # of a variable of its own, a step knows nothing of the step behind it
+        incoming.update((name, frame.values.get(name)) for name in incoming.keys() & results.keys())
         # what the loop only reads counts in every step
         for name in own:
             if name not in incoming:

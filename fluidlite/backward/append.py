@@ -262,7 +262,9 @@ def calc_gradient(
     rename_known_gradients(block, start, backward.grad_of, renamed)
     found = {of: (renamed[name], block) for name, of in both.items() if name in renamed}
     declare_gradients(block, start, backward.grad_of, found)
-    result = [found[var.name][1].var(found[var.name][0]) if var.name in found else None for var in inputs]
+    # a gradient inside of a loop or branch alone is that of a version made by the ops in front of it
+    names = [name if at is block else None for name, at in (found.get(var.name, ("", None)) for var in inputs)]
+    result = [None if name is None else block.var(name) for name in names]
     return result[0] if len(result) == 1 else result
 
 

@@ -174,6 +174,14 @@ class Versions:
         """Gradients of oldest versions under whose names those of the newest ones come in."""
         return {grad_name(name) for name in self.incoming if self.from_outside(name) and self.is_split(name)}
 
+    def newer(self) -> set[str]:
+        """Gradients called x@GRAD that are not those of oldest versions."""
+        return {
+            grad_name(name)
+            for name in self._gradients
+            if self.is_split(name) and self.gradient(*self.first(name)) != grad_name(name)
+        }
+
     def stop(self, no_grad: set[str]) -> None:
         """Add the gradients of all versions of the variables whose gradient must not be made."""
         for name, numbers in self._gradients.items():

@@ -87,6 +87,9 @@ class Backward:
         known = {*versions.names, *(self.given or ()), *(started.values() if runner is None else ())}
         ops = cut_disconnected(ops, path, known, lambda name: self._is_outer(block, name))
         self.added[block] = self.added.get(block, 0) + versions.keep_values(ops, self.forward_of)
+        # blocks inside may know an old version by the name that the newest has here
+        for name in versions.newer():
+            self.grad_of.pop(name, None)
         self.write(ops, target)
 
     def write(self, ops: Sequence[Operator], target: Block) -> None:

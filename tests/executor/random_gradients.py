@@ -216,7 +216,7 @@ class Builder:
             scope.known.append(layers.array_read(array, index))
         else:
             rows, _ = layers.tensor_array_to_tensor(array, axis=0)
-            scope.known.append(scaled(layers.slice(rows, [0], [1], [3]), 0.9))
+            scope.known.append(layers.reshape(scaled(layers.slice(rows, [0], [1], [3]), 0.9), SHAPE))
 
     # ------------------------------------------------------------------ branches
     def switch(self, scope: Scope, cases: list[Any], default: list[Statement] | None) -> None:

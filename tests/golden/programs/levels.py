@@ -58,11 +58,14 @@ def levels_of_rows(fluid: Any) -> Built:
     label = fluid.data("label", [None, 1], "int64", lod_level=1)
     codes = layers.reshape(layers.scale(rows, 0.1), [-1, 1, 4])
     spans = [0.1, 0.1, 0.2, 0.2]
+    # 1.8.5's gradient of rows that are written over is wrong
+    held = layers.scale(rows, 1.0)
+    held.stop_gradient = True
     outs = [
         layers.smooth_l1(rows, plain),
         layers.rank_loss(layers.cast(label, "float32"), rows[:, 0:1], rows[:, 1:2]),
         layers.bilinear_tensor_product(rows, plain, 3),
-        layers.scatter(rows, layers.reshape(label, [-1]), plain),
+        layers.scatter(held, layers.reshape(label, [-1]), plain),
         layers.box_coder(plain, spans, codes, "decode_center_size", False, axis=1),
         layers.box_coder(layers.scale(rows, 2.0), spans, codes, "decode_center_size", False, axis=1),
     ]

@@ -98,7 +98,7 @@ def _write(fluid: Any, names: List[str], out: Any) -> None:  # noqa: UP006
 
 
 def _in_children(fluid: Any, names: List[str]) -> Dict[str, Any]:  # noqa: UP006
-    """Observations of all layers, by forked children: a mistake that ends Paddle's process costs one layer."""
+    """Observations of all layers, by forked children: what ends Paddle's process costs one layer."""
     found: Dict[str, Any] = {}  # noqa: UP006
     while names:
         reader, writer = os.pipe()

@@ -22,6 +22,8 @@ from beside.variations import vary
 
 __all__ = ["Beside", "Engines", "Found", "Jobs", "Networks"]
 
+GRADIENTS = ("gradient", "second")
+
 
 def parts_of(case: Case) -> tuple[str, ...]:
     """What is compared of a case: second derivatives where it asks for them."""
@@ -85,7 +87,11 @@ class Beside:
             if any(where.startswith("output") for where in unwritten):
                 # what follows from such a value tells nothing either
                 found = [one for one in found if one.aspect.startswith(("declared", "value", "refused"))]
-        result = [self._judged(case, one, ops, mine, other) for one in found]
+        theirs = self._theirs(case, found, mine, other)
+        result = []
+        for one in found:
+            row = excuse(case, ops, one)
+            result.append(Found(case, one, row, theirs and not row and one.aspect.startswith(GRADIENTS)))
         for name in wrong:
             difference = Difference("wrong by differences", f"gradient by {name}", name)
             result.append(Found(case, difference, excuse(case, ops, difference)))
@@ -98,13 +104,18 @@ class Beside:
         again = self.filled.ask(case, parts_of(case))
         return {one.where for one in compare(other, again, case["random"])}
 
-    def _judged(self, case: Case, one: Difference, ops: list[str], mine: Facts, other: Facts) -> Found:
-        row = excuse(case, ops, one)
-        if row or not one.aspect.startswith("gradient") or one.where == "":
-            return Found(case, one, row)
-        name = one.where.rpartition(" ")[2]
-        theirs = name in wrong_by_differences(case, {**other, "slopes": mine.get("slopes", {})})
-        return Found(case, one, theirs=theirs and name not in wrong_by_differences(case, mine))
+    def _theirs(self, case: Case, found: list[Difference], mine: Facts, other: Facts) -> bool:
+        """True if gradients differ, and central differences say that ours are right and theirs are not."""
+        if not any(one.aspect.startswith(GRADIENTS) for one in found):
+            return False
+        for part in ("slopes", "rough"):
+            if part == "rough":
+                mine = self.ours.ask(case, ("runs", "rough", "grads"))
+            if wrong_by_differences(case, mine, part):
+                return False
+            if wrong_by_differences(case, {**other, part: mine.get(part, {})}, part):
+                return True
+        return False
 
     def close(self) -> None:
         """End both."""

@@ -9,6 +9,7 @@ Facts, each a part of its own, with "error" in place of what a part could not gi
     grads     gradients of `wrt` and of parameters, for the incoming gradients `weights`
     second    gradients by `wrt` of the sum of the squares of the first ones
     slopes    differences of the weighted sum of the outputs along a direction, by input of float64
+    rough     the same by all inputs, from larger steps
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ from .language import DTYPES, Case, Player, array_of, dtype_of, flat, is_floatin
 Facts = Dict[str, Any]
 Feeds = Dict[str, Any]
 STEP = 1e-5
+ROUGH_STEP = 2e-3
 PARTS = ("runs", "test", "slopes", "grads", "second")
 
 
@@ -86,6 +88,7 @@ class Observer:
         self.names: dict[str, Any] = {}
         self.outputs: list[Any] = []
         self.shapes: list[Any] = []
+        self.levels: list[Any] = []
         self.shake = 0
 
     def observe(self, parts: Iterable[str]) -> Facts:
@@ -197,6 +200,7 @@ class Observer:
         scope = self.start()
         found: Facts = {"first": self.values(self.main, self.feeds(), scope)}
         self.shapes = [item.get("shape") for item in found["first"]]
+        self.levels = [item.get("lengths") for item in found["first"]]
         found["state"] = self.state(scope)
         changes = [("again", {"change": 1}), ("third", {"change": 2})]
         if self.may_double():
@@ -312,7 +316,8 @@ class Observer:
             return {}
         made: Feeds = {}
         for at in targets:
-            made[f"incoming_{at}"] = weights(self.shapes[at], dtype_of(self.outputs[at]))
+            array = weights(self.shapes[at], dtype_of(self.outputs[at]))
+            made[f"incoming_{at}"] = self.with_lengths(array, self.levels[at])
         return made
 
     def given_variables(self, targets: List[int]) -> Any:  # noqa: UP006
@@ -320,8 +325,8 @@ class Observer:
             return None
         made = []
         for at in targets:
-            array = self.incoming[f"incoming_{at}"]
-            var = self.system.declare(f"incoming_{at}", list(self.outputs[at].shape), str(array.dtype), 0)
+            shape, dtype = list(self.outputs[at].shape), dtype_of(self.outputs[at])
+            var = self.system.declare(f"incoming_{at}", shape, dtype, len(self.levels[at] or ()))
             var.stop_gradient = False
             made.append(var)
         return made
@@ -343,18 +348,27 @@ class Observer:
 
     def part_slopes(self) -> Facts:
         """Differences of the weighted sum of the outputs along a direction, for each input of float64."""
+        if any(dtype_of(self.outputs[at]) == "float32" for at in self.targets()):
+            return {}
+        fed = [name for name in self.case["wrt"] if self.case["feeds"][name]["dtype"] == "float64"]
+        return self.slopes(fed, STEP)
+
+    def part_rough(self) -> Facts:
+        """The same for all inputs, from steps that are large enough for float32."""
+        return self.slopes(self.case["wrt"], ROUGH_STEP)
+
+    def slopes(self, fed: List[str], step: float) -> Facts:  # noqa: UP006
         targets = self.targets()
         found: Facts = {}
-        fed = [name for name in self.case["wrt"] if self.case["feeds"][name]["dtype"] == "float64"]
-        if not targets or not fed or any(dtype_of(self.outputs[at]) == "float32" for at in targets):
-            return {}
-        for name in fed:
+        for name in fed if targets else []:
             array = array_of(self.case["feeds"][name])
             direction = np.sin(2.0 + np.arange(array.size)).reshape(array.shape)
-            steps = [-2, -1, 1, 2]
-            losses = [self.loss(targets, name, array + STEP * step * direction) for step in steps]
+            losses = {
+                times: self.loss(targets, name, (array + step * times * direction).astype(array.dtype))
+                for times in (-2, -1, 1, 2)
+            }
             middle = self.loss(targets, name, array)
-            found[name] = [*differences(middle, dict(zip(steps, losses))), middle]
+            found[name] = [*differences(middle, losses, step), middle]
         return found
 
     def loss(self, targets: List[int], name: str, array: np.ndarray) -> float:  # noqa: UP006
@@ -391,12 +405,12 @@ class Loaded(Observer):
         return [block.var(name) for name in self.given_programs["parameters"]]
 
 
-def differences(middle: float, losses: Dict[int, float]) -> List[float]:  # noqa: UP006
+def differences(middle: float, losses: Dict[int, float], step: float) -> List[float]:  # noqa: UP006
     """Slopes on the left, on the right, and of the middle with the double step."""
-    left = (middle - losses[-1]) / STEP
-    right = (losses[1] - middle) / STEP
-    wide = (losses[2] - losses[-2]) / (4 * STEP)
-    central = (losses[1] - losses[-1]) / (2 * STEP)
+    left = (middle - losses[-1]) / step
+    right = (losses[1] - middle) / step
+    wide = (losses[2] - losses[-2]) / (4 * step)
+    central = (losses[1] - losses[-1]) / (2 * step)
     return [left, right, central, wide]
 
 

@@ -68,9 +68,11 @@ def _(e: Emitter) -> None:
     side = "x" if e.op.inputs.get("X") else "out"
     if e.op.attrs.get(OF_2X_ATTR):
         expr = f"where({side} < 0, alpha * dout, dout)"
-    elif e.laid_need("Out").dtype in (np.float32, np.float64) and 0 <= e.attr("alpha") <= 1:
+    elif side == "out" and e.laid_need("Out").dtype in (np.float32, np.float64) and e.attr("alpha") <= 1:
         _sloped(e)
         return
+    elif e.attr("alpha") > 1:
+        expr = f"where({side} > 0, alpha * dout, dout)"
     else:
         expr = f"where({side} > 0, dout, alpha * dout)"
     expression_rule(expr)(e)

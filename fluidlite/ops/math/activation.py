@@ -359,15 +359,24 @@ def _(context: GradContext) -> None:
     context.emit(
         "leaky_relu_grad",
         {
-            **({"X": context.input("X")} if _is_of_2x(context) else {"Out": context.output("Out")}),
+            **({"X": context.input("X")} if _needs_x(context) else {"Out": context.output("Out")}),
             "Out@GRAD": context.out_grad("Out"),
         },
         {"X@GRAD": context.in_grad("X")},
     )
 
 
-def _is_of_2x(context: GradContext) -> bool:
-    return bool(context.op.attrs.get(OF_2X_ATTR))
+def _needs_x(context: GradContext) -> bool:
+    """True where the result does not tell on which side of 0 x was: with a slope below 0 it is positive on
+    both.
+    """
+    attrs = context.op.attrs
+    return bool(attrs.get(OF_2X_ATTR)) or attrs.get("alpha", 0.02) < 0
+
+
+def _leaky_slopes(alpha: float) -> tuple[float, float]:
+    """The slopes of max(x, alpha * x) above 0 and below."""
+    return (alpha, 1.0) if alpha > 1 else (1.0, alpha)
 
 
 @leaky_relu.grad("X", later=("X",))
@@ -375,8 +384,11 @@ def leaky_relu_grad(
     xp: Any, X: Array | None, Out: Array | None, dOut: Array, alpha: float, of_2x: bool
 ) -> Any:
     side: Any = Out if X is None else X
+    if of_2x:
+        return xp.where(side < 0, alpha * dOut, dOut)
+    above, below = _leaky_slopes(alpha)
     # at 0 itself the gradient of 2.x is 1, that of fluid alpha
-    return xp.where(side < 0, alpha * dOut, dOut) if of_2x else xp.where(side > 0, dOut, alpha * dOut)
+    return xp.where(side > 0, above * dOut, below * dOut)
 
 
 emits_once_more(
@@ -389,9 +401,10 @@ leaky_relu_grad_grad.shape(same_as("DDX"))
 
 
 @leaky_relu_grad_grad.kernel
-def _(xp: Any, X: Array | None, Out: Array | None, DDX: Array, alpha: float) -> Array:
+def _(xp: Any, X: Array | None, Out: Array | None, DDX: Array, alpha: float, of_2x: bool) -> Array:
     side: Any = Out if X is None else X
-    slope: Array = xp.where(side > 0, DDX, DDX * alpha)
+    above, below = (1.0, alpha) if of_2x else _leaky_slopes(alpha)
+    slope: Array = xp.where(side > 0, DDX * above, DDX * below)
     return slope
 
 

@@ -42,7 +42,7 @@ ATTRS = {
     "hard_shrink": [{}, {"threshold": 1.0}],
     "hard_sigmoid": [{}, {"slope": 0.5, "offset": 0.1}],
     "hard_swish": [{}, {"threshold": 3.0, "scale": 3.0, "offset": 1.0}],
-    "leaky_relu": [{}, {"alpha": 0.5}, {"alpha": -0.5}],
+    "leaky_relu": [{}, {"alpha": 0.5}, {"alpha": 0.9}],
     "mish": [{}, {"threshold": 1.0}],
     "pow": [{}, {"factor": 2.5}, {"factor": 0.0}, {"factor": -1.0}],
     "relu6": [{}, {"threshold": 1.0}],

@@ -138,6 +138,8 @@ CASES: list[Case] = [
     row("brelu", lambda x: np.clip(x, -1, 2), {"t_min": -1.0, "t_max": 2.0}, name="attrs"),
     row("leaky_relu", lambda x: np.where(x > 0, x, 0.02 * x)),
     row("leaky_relu", lambda x: np.where(x > 0, x, 0.3 * x), {"alpha": 0.3}, name="alpha"),
+    row("leaky_relu", lambda x: np.maximum(x, -0.4 * x), {"alpha": -0.4}, name="alpha below 0"),
+    row("leaky_relu", lambda x: np.maximum(x, 1.7 * x), {"alpha": 1.7}, name="alpha above 1"),
     row("thresholded_relu", lambda x: np.where(x > 1, x, 0)),
     row("thresholded_relu", lambda x: np.where(x > -1, x, 0), {"threshold": -1.0}, name="threshold"),
     row("hard_shrink", lambda x: np.where(abs(x) > 0.5, x, 0)),

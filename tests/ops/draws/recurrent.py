@@ -201,7 +201,9 @@ def _(draw: Draw, name: str) -> Any:
     else:
         draw.random = helper_kind.startswith("Sample")
         start = draw.feed(np.zeros(rows, "int64"), fixed=True, known=True)
-        helper = draw.call(f"fluid.layers.{helper_kind}", words(draw, count, 2), start, 1)
+        # a word that is never drawn, and one seed: the number of steps would be drawn otherwise
+        end, seed = (count, draw.int(1, 9)) if draw.random else (1, OMIT)
+        helper = draw.call(f"fluid.layers.{helper_kind}", words(draw, count, 2), start, end, seed=seed)
     decoder = draw.call("fluid.layers.BasicDecoder", made, helper, output_fn=scores(draw, count))
     draw.gradients = helper_kind == "TrainingHelper"
     return decoding(

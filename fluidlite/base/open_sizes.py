@@ -1,4 +1,4 @@
-"""Sizes that are not known while a program is built: -1 in shapes, with arithmetic that keeps it in mind.
+"""OpenShape that are not known while a program is built: -1 in shapes, with arithmetic that keeps it in mind.
 
 A shape rule computes with sizes as if they were known: it multiplies them, and compares them with others.
 With -1 as a plain number two of them would make a size of 1, and a comparison refuse what a run may make
@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any, SupportsIndex
 
-__all__ = ["OpenSize", "Sizes", "closed", "fits", "opened"]
+__all__ = ["OpenSize", "OpenShape", "closed", "fits", "opened"]
 
 
 class OpenSize(int):
@@ -56,7 +56,7 @@ class OpenSize(int):
 ANY = OpenSize(-1)
 
 
-class Sizes(tuple[int, ...]):
+class OpenShape(tuple[int, ...]):
     """A shape with open sizes, which is not said to differ (`!=`) from one that it may turn out to be."""
 
     __slots__ = ()
@@ -73,14 +73,14 @@ class Sizes(tuple[int, ...]):
     __hash__ = tuple.__hash__
 
     def __getitem__(self, key: SupportsIndex | slice) -> Any:
-        part = super().__getitem__(key)
-        return Sizes(part) if isinstance(key, slice) else part
+        part: Any = super().__getitem__(key)
+        return OpenShape(part) if isinstance(key, slice) else part
 
-    def __add__(self, other: Any) -> Sizes:
-        return Sizes(tuple.__add__(self, other))
+    def __add__(self, other: Any) -> OpenShape:
+        return OpenShape(tuple.__add__(self, other))
 
-    def __radd__(self, other: tuple[int, ...]) -> Sizes:
-        return Sizes(other + tuple(self))
+    def __radd__(self, other: tuple[int, ...]) -> OpenShape:
+        return OpenShape(other + tuple(self))
 
 
 def fits(found: Any, *wanted: Any) -> bool:
@@ -96,7 +96,7 @@ def opened(shape: tuple[int, ...]) -> tuple[int, ...]:
     """`shape` with an open size for each -1; itself where it has none."""
     if -1 not in shape:
         return shape
-    return Sizes(ANY if isinstance(dim, int) and dim == -1 else dim for dim in shape)
+    return OpenShape(ANY if isinstance(dim, int) and dim == -1 else dim for dim in shape)
 
 
 def closed(shape: Iterable[int]) -> tuple[int, ...]:

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from fluidlite.base import registry
-from fluidlite.base.dtypes import VarType, is_float, is_integer, to_numpy
+from fluidlite.base.dtypes import VarType, is_float, is_integer, to_numpy, to_vartype
 from fluidlite.ir.variable import Variable
 
 __all__ = ["beside_number", "common_dtype", "divisible", "promoted"]
@@ -38,7 +38,7 @@ def common_dtype(x: VarType, y: VarType) -> VarType:
             return x if decides(x) else y
     if is_integer(x) and is_integer(y):
         both = np.promote_types(to_numpy(x), to_numpy(y))
-        return x if both == to_numpy(x) else VarType.INT16 if both == np.int16 else y
+        return to_vartype(both)
     return x
 
 

@@ -12,6 +12,7 @@ einsum = Op(
     "einsum",
     "Operands* -> Out InnerCache*? XShape*?",
     attrs={"equation": required(AttrType.STRING)},
+    alike=("Operands",),
     lod=None,
 )
 

@@ -159,23 +159,26 @@ def binary(
         x, y = pair(X, Y, axis)
         if type in ROUNDED and is_one_number(x) and is_one_number(y):
             return forward(xp, x.astype("float64"), y.astype("float64")).astype(X.dtype)
-        if X.dtype.kind == "b":
-            return _of_truth_values(type, forward(xp, x, y))
-        if type in _DIVIDING and xp is np and X.dtype.kind in "iu" and not y.all():
-            raise ValueError("integer division by zero: Y holds a 0")
+        if type in _DIVIDING and xp is np and X.dtype.kind in "iu":
+            _check_divisors(y)
         if integers_of_2x and ctx.op.attrs.get(OF_2X_ATTR) and X.dtype.kind in "iu":
             return of_2x(xp, x, y).astype(X.dtype)
         # a power of integers goes through float64 and is rounded, as in Paddle
-        return (
-            of_integers(xp, x, y).astype(X.dtype)
-            if X.dtype.kind in "iu"
-            else _by_rows(xp, ctx, expr, forward, x, y)
-        )
+        if X.dtype.kind in "iu":
+            return of_integers(xp, x, y).astype(X.dtype)
+        found = _by_rows(xp, ctx, expr, forward, x, y)
+        return _of_truth_values(type, found) if X.dtype.kind == "b" else found
 
     if dx is not None and dy is not None:
         op.grad("X Y")(_gradient(dx, dy))
         op.grad_exprs = {"X": dx, "Y": dy}
     return op
+
+
+def _check_divisors(y: Array) -> None:
+    """ValueError where one of the integers that divide is 0."""
+    if not y.all():
+        raise ValueError("integer division by zero: Y holds a 0")
 
 
 def _of_truth_values(type: str, out: Array) -> Array:

@@ -9,6 +9,7 @@ import numpy as np
 from fluidlite.base.dtypes import Array, VarType
 from fluidlite.base.errors import ShapeError
 from fluidlite.base.registry import Op, Spec
+from fluidlite.ops.kernels.numbers import summed_to
 from fluidlite.ops.math.algebra import check_square
 from fluidlite.ops.math.elementwise import broadcast
 
@@ -16,14 +17,6 @@ from fluidlite.ops.math.elementwise import broadcast
 def turned(x: Array) -> Array:
     """Each matrix with rows and columns exchanged."""
     found: Array = x.swapaxes(-1, -2)
-    return found
-
-
-def summed_to(d: Array, shape: tuple[int, ...]) -> Array:
-    """A gradient added up over the batches along which an operand was repeated."""
-    lead = d.ndim - len(shape)
-    axes = (*range(lead), *(lead + i for i, dim in enumerate(shape) if dim == 1 and d.shape[lead + i] != 1))
-    found: Array = d.sum(axis=axes, keepdims=True).reshape(shape) if axes else d
     return found
 
 
@@ -194,7 +187,9 @@ def _(X: Spec, Y: Spec, driver: str) -> tuple[Spec, Spec, Spec, Spec]:
     rows, columns = X.shape[-2:]
     lead = X.shape[:-2]
     is_open = min(rows, columns) < 0
-    residuals = (*lead, -1 if is_open else Y.shape[-1]) if is_open or rows > columns else (0,)
+    residuals = (*lead, -1) if is_open else (0,)
+    if not is_open and rows > columns:
+        residuals = (*lead, Y.shape[-1])
     rank = Spec((0,) if driver == "gels" else lead, VarType.INT32)
     solution = X.with_shape((*lead, columns, Y.shape[-1]))
     values = (*lead, min(rows, columns)) if driver in _OF_SINGULAR_VALUES else (0,)

@@ -65,19 +65,14 @@ def back_geometry(x: Sequence[int], w: Sequence[int], attrs: Mapping[str, Any]) 
     return Geometry((x[0], w[1] * groups, *out), tuple(w), tuple(attrs["strides"]), pads, dilations, groups)
 
 
+_FLAGS: dict[str, Any] = {"alike": ("Input", "Filter"), "blas_threads": True}
+
+
 def _declare(type: str, dims: int, slots: str, data_format: str) -> None:
     attrs_of = {**conv_attrs(dims, data_format), "output_size": INTS(), "output_padding": later(INTS())}
     own = attrs_of if dims == 3 else {**attrs_of, "is_test": False}  # as Paddle has it
     # conv2d passes the level of detail on, its transpose does not
-    op = Op(
-        type,
-        slots,
-        attrs=own,
-        lod=None,
-        alike=("Input", "Filter"),
-        blas_threads=True,
-        idle=("is_test",) if dims == 2 else (),
-    )
+    op = Op(type, slots, attrs=own, lod=None, **_FLAGS, idle=("is_test",) if dims == 2 else ())
 
     @op.shape
     @with_attrs(attrs_of)

@@ -10,6 +10,7 @@ from fluidlite.base.errors import ShapeError
 from fluidlite.base.registry import INTS, OF_2X_ATTR, AttrType, Lod, Op, Spec, WithLod, get, later, required
 from fluidlite.ops.gradients import emits_once_more
 from fluidlite.ops.kernels.numbers import given_ints
+from fluidlite.ops.signatures import with_attrs
 from fluidlite.values.tensor import LoDTensor, LoDTensorArray
 
 _RANGE = {
@@ -257,7 +258,19 @@ def _(
     return Input.with_shape(sliced_shape(Input, axes, starts, ends, strides, decrease_axis, infer_flags))
 
 
+_CUT = ("axes", "starts", "ends", "strides", "decrease_axis", "of_2x")
+
+
+def _cut(shape: Sequence[int], given: Sequence[tuple[Any, list[Any]]], attrs: dict[str, Any]) -> Any:
+    """The part of an input; starts, ends and strides come from a tensor, a list of them, or the attribute."""
+    names = ("starts", "ends", "strides")
+    limits = [(*tensors, attrs[name]) for tensors, name in zip(given, names, strict=True)]
+    starts, ends = _limits(limits[0], limits[1], attrs["axes"], attrs["decrease_axis"])
+    return ranges(shape, attrs["axes"], starts, ends, given_ints(*limits[2]), attrs["of_2x"])
+
+
 @strided.kernel
+@with_attrs(_CUT)
 def _(
     xp: Any,
     Input: Array,
@@ -267,21 +280,15 @@ def _(
     StartsTensorList: list[Any],
     EndsTensorList: list[Any],
     StridesTensorList: list[Any],
-    axes: list[int],
-    starts: list[int],
-    ends: list[int],
-    strides: list[int],
-    decrease_axis: list[int],
-    of_2x: bool,
+    attrs: dict[str, Any],
 ) -> Array:
-    given = (StartsTensor, StartsTensorList, starts), (EndsTensor, EndsTensorList, ends)
-    starts, ends = _limits(*given, axes, decrease_axis)
-    steps = given_ints(StridesTensor, StridesTensorList, strides)
-    where = ranges(Input.shape, axes, starts, ends, steps, of_2x)
-    return _squeezed(xp, Input[where], decrease_axis)
+    first, last = (StartsTensor, StartsTensorList), (EndsTensor, EndsTensorList)
+    where = _cut(Input.shape, (first, last, (StridesTensor, StridesTensorList)), attrs)
+    return _squeezed(xp, Input[where], attrs["decrease_axis"])
 
 
 @strided.grad("Input")
+@with_attrs(_CUT)
 def _(
     xp: Any,
     Input: Array,
@@ -292,15 +299,11 @@ def _(
     EndsTensorList: list[Any],
     StridesTensorList: list[Any],
     dOut: Array,
-    axes: list[int],
-    starts: list[int],
-    ends: list[int],
-    strides: list[int],
-    decrease_axis: list[int],
-    of_2x: bool,
+    attrs: dict[str, Any],
 ) -> Array:
-    given = (StartsTensor, StartsTensorList, starts), (EndsTensor, EndsTensorList, ends)
-    starts, ends = _limits(*given, axes, decrease_axis)
-    steps = given_ints(StridesTensor, StridesTensorList, strides)
-    where = ranges(Input.shape, axes, starts, ends, steps, of_2x)
-    return _spread(xp, Input, where, dOut)
+    given = (
+        (StartsTensor, StartsTensorList),
+        (EndsTensor, EndsTensorList),
+        (StridesTensor, StridesTensorList),
+    )
+    return _spread(xp, Input, _cut(Input.shape, given, attrs), dOut)

@@ -247,14 +247,13 @@ def cross_entropy(
     check_reduction(reduction, "nn.functional.cross_entropy")
     if ignore_index > 0 and soft_label:
         raise ValueError(
-            f"When soft_label == True, the value of 'ignore_index' in softmax_cross_entropy should be "
-            f"'-100', "
+            "When soft_label == True, the value of 'ignore_index' in softmax_cross_entropy should be '-100', "
             f"but received {ignore_index}, which is not allowed."
         )
     kept: Any = None
+    if label_smoothing > 0 and ignore_index >= 0 and not soft_label:
+        kept, label = _without_ignored(label, ignore_index)
     if label_smoothing > 0:
-        if ignore_index >= 0 and not soft_label:
-            kept, label = _without_ignored(label, ignore_index)
         label, soft_label = _smoothed(label, input.shape[axis], soft_label, label_smoothing), True
     loss = _crossed(input, label, soft_label, ignore_index, True, False, axis, use_softmax)
     reads_labels = (weight is not None or ignore_index >= 0) and not soft_label
@@ -263,19 +262,16 @@ def cross_entropy(
     if weights is not None:
         loss = loss * reshape(weights, list(loss.shape))
     if kept is not None:  # 2.6.2 takes the smoothed labels for some that count
-        kept = reshape(cast(kept, loss.dtype), list(loss.shape))
-        loss = loss * kept
+        loss = loss * (kept := reshape(cast(kept, loss.dtype), list(loss.shape)))
         weights = kept if weights is None else reshape(weights, list(loss.shape)) * kept
     if reduction == "none":
         return squeeze(loss, axis) if len(label.shape) == len(input.shape) - 1 else loss
-    if reduction == "sum":
-        return sum(loss, name=name)
-    if weights is not None:
+    if weights is not None and reduction == "mean":
         return sum(loss, name=name) / (sum(weights) if kept is None else _at_least_one(sum(weights)))
-    if ignore_index >= 0 and not soft_label:
+    if ignore_index >= 0 and not soft_label and reduction == "mean":
         counted = cast(not_equal(flat, constant([1], flat.dtype, ignore_index)), loss.dtype)
         return sum(loss, name=name) / _at_least_one(sum(counted))
-    return mean(loss, name=name)
+    return sum(loss, name=name) if reduction == "sum" else mean(loss, name=name)
 
 
 def _at_least_one(total: Variable) -> Any:

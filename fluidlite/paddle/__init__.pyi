@@ -36,6 +36,8 @@ from fluidlite.paddle import utils as utils
 from fluidlite.paddle import version as version
 from fluidlite.paddle import vision as vision
 from fluidlite.paddle.attributes import ParamAttr as ParamAttr
+from fluidlite.paddle.build import cast as _cast_
+from fluidlite.paddle.build import cast as cast
 from fluidlite.paddle.device import XPUPlace as XPUPlace
 from fluidlite.paddle.device import get_cuda_rng_state as get_cuda_rng_state
 from fluidlite.paddle.device import get_cudnn_version as get_cudnn_version
@@ -215,8 +217,6 @@ from fluidlite.paddle.tensor.math import asin as _asin_
 from fluidlite.paddle.tensor.math import asin as asin
 from fluidlite.paddle.tensor.math import atan as _atan_
 from fluidlite.paddle.tensor.math import atan as atan
-from fluidlite.paddle.tensor.math import cast as _cast_
-from fluidlite.paddle.tensor.math import cast as cast
 from fluidlite.paddle.tensor.math import ceil as _ceil_
 from fluidlite.paddle.tensor.math import ceil as ceil
 from fluidlite.paddle.tensor.math import clip as _clip_

@@ -2,6 +2,8 @@
 """`paddle.tensor`: functions of tensors, each an op or a few"""
 
 from fluidlite.layers.tensors.indexing import crop_tensor as _crop
+from fluidlite.paddle.build import cast as _cast_
+from fluidlite.paddle.build import cast as cast
 from fluidlite.paddle.nn.functional.vision import diag_embed as diag_embed
 from fluidlite.paddle.tensor.arranging import atleast_1d as atleast_1d
 from fluidlite.paddle.tensor.arranging import atleast_2d as atleast_2d
@@ -157,8 +159,6 @@ from fluidlite.paddle.tensor.math import asin as _asin_
 from fluidlite.paddle.tensor.math import asin as asin
 from fluidlite.paddle.tensor.math import atan as _atan_
 from fluidlite.paddle.tensor.math import atan as atan
-from fluidlite.paddle.tensor.math import cast as _cast_
-from fluidlite.paddle.tensor.math import cast as cast
 from fluidlite.paddle.tensor.math import ceil as _ceil_
 from fluidlite.paddle.tensor.math import ceil as ceil
 from fluidlite.paddle.tensor.math import clip as _clip_

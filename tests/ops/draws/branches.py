@@ -63,14 +63,14 @@ def _(draw: Draw, name: str) -> Any:
     return draw.call(name, condition, *branches)
 
 
-@draws("fluid.layers.case")
+@draws("fluid.layers.case", "paddle.static.nn.case")
 def _(draw: Draw, name: str) -> Any:
     xs, count = inputs(draw), draw.int(1, 2)
     pairs = [(truth(draw), branch(draw, xs, count)) for _ in range(draw.int(1, 3))]
     return draw.call(name, pairs, default=branch(draw, xs, count) if draw.flag(0.6) else OMIT)
 
 
-@draws("fluid.layers.switch_case")
+@draws("fluid.layers.switch_case", "paddle.static.nn.switch_case")
 def _(draw: Draw, name: str) -> Any:
     xs, count, most = inputs(draw), draw.int(1, 2), draw.int(1, 3)
     index = draw.variable(draw.int(-1, most), "int32" if draw.flag() else "int64")
@@ -80,7 +80,7 @@ def _(draw: Draw, name: str) -> Any:
     return draw.call(name, index, branches, default=branch(draw, xs, count) if draw.flag(0.6) else OMIT)
 
 
-@draws("fluid.layers.while_loop")
+@draws("fluid.layers.while_loop", "paddle.static.nn.while_loop")
 def _(draw: Draw, name: str) -> Any:
     least, dtype = draw.int(0, 3), draw.choice(*FLOATS)
     api = root(draw)

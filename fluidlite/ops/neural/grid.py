@@ -11,6 +11,7 @@ from typing import Any, NamedTuple, TypeAlias
 
 from fluidlite.base.dtypes import Array
 from fluidlite.base.errors import ShapeError
+from fluidlite.base.open_sizes import fits
 from fluidlite.base.registry import INTS, OF_2X_ATTR, Op, Spec, later
 
 Maybe: TypeAlias = "Array | None"
@@ -24,12 +25,14 @@ affine_grid = Op(
 
 @affine_grid.shape
 def _(Theta: Spec) -> Spec:
-    if len(Theta.shape) != 3 or tuple(Theta.shape[1:]) not in ((2, 3), (3, 4)):
+    if len(Theta.shape) != 3 or not fits(Theta.shape[1:], (2, 3), (3, 4)):
         raise ShapeError(
             f"op 'affine_grid': Theta must have shape [N, 2, 3], or [N, 3, 4] of volumes, but has "
             f"{list(Theta.shape)}"
         )
-    dims = Theta.shape[1]
+    dims = max(Theta.shape[1], Theta.shape[2] - 1)
+    if dims < 0:  # of images, where nothing says of what
+        dims = 2
     return Theta.with_shape((Theta.shape[0], *(-1,) * dims, dims))
 
 

@@ -88,7 +88,8 @@ def _same_shape(mine: tuple[int, ...], theirs: tuple[int, ...]) -> bool:
 def servers_named(program: Program) -> list[str]:
     """The servers of the job that a trainer's program belongs to, as far as it names them."""
     ops = program.global_block().ops
-    named = (place for op in ops for key in ("endpoints", "epmap") for place in op.attrs.get(key) or ())
+    # other ops may have fluid's default, an endpoint of nobody
+    named = (place for op in ops if op.type == "fetch_barrier" for place in op.attrs["endpoints"])
     return list(dict.fromkeys([*program.distribution.servers, *named]))
 
 

@@ -52,8 +52,8 @@ class Frame:
         while frame is not None:
             if name in frame.values or name in frame.own or name in frame.block.vars:
                 return frame
-            # a gradient block that writes to variables of the step that it belongs to (a counter that it counts
-            # back) neither changes the outer ones nor the step, which another gradient may read
+            # a gradient block that writes to variables of the step that it belongs to (a counter that it
+            # counts back) neither changes the outer ones nor the step, which another gradient may read
             past = frame.forward
             if past is not None and (name in past.values or name in past.block.vars):
                 return frame

@@ -244,28 +244,41 @@ def calc_gradient(
     given, renamed = _start_from(block, targets, incoming)
     if program._appending_grad_times > 1:
         backward.given = given
+    own = _append_between(backward, block, targets, inputs)
+    start += backward.added.get(block, 0)
+    rename_known_gradients(block, start, backward.grad_of, renamed)
+    found = {of: (renamed[name], block) for name, of in own.items() if name in renamed}
+    declare_gradients(block, start, backward.grad_of, found)
+    # a gradient inside of a loop or branch alone is that of a version made by the ops in front of it
+    names = [
+        name if at is block else None for name, at in (found.get(var.name, ("", None)) for var in inputs)
+    ]
+    result = [None if name is None else block.var(name) for name in names]
+    return result[0] if len(result) == 1 else result
+
+
+def _append_between(
+    backward: Backward, block: Block, targets: Sequence[Variable], inputs: Sequence[Variable]
+) -> dict[str, str]:
+    """Write the gradient ops between inputs and targets. Returns, for inputs that are targets themselves,
+    gradient -> variable: what comes in for them counts.
+    """
     no_grad = backward.no_grad[0]
     stops = {forward_name(name) for name in no_grad}
     path = find_path(block, targets, inputs, stops)
     no_grad.update(grad_name(name) for name in stops)
-    incoming = [target.name for target in targets]
-    versions = Versions(block, incoming)
+    names = [target.name for target in targets]
+    versions = Versions(block, names)
     versions.stop(no_grad)
-    # an input that is a target itself: what comes in for it counts
-    both = {grad_name(var.name): var.name for var in inputs if var.name in incoming}
-    both = {name: of for name, of in both.items() if not versions.is_split(of)}
-    if program.is_of_2x:  # 1.8.5 stops at an op that wants a gradient for an output that nobody reads
-        no_grad |= dead_gradients(block, path, targets, stops, incoming)
-    backward.append(block, path, block, incoming)
-    backward.grad_of.update(both)
-    start += backward.added.get(block, 0)
-    rename_known_gradients(block, start, backward.grad_of, renamed)
-    found = {of: (renamed[name], block) for name, of in both.items() if name in renamed}
-    declare_gradients(block, start, backward.grad_of, found)
-    # a gradient inside of a loop or branch alone is that of a version made by the ops in front of it
-    names = [name if at is block else None for name, at in (found.get(var.name, ("", None)) for var in inputs)]
-    result = [None if name is None else block.var(name) for name in names]
-    return result[0] if len(result) == 1 else result
+    own = {grad_name(var.name): var.name for var in inputs if var.name in names}
+    own = {name: of for name, of in own.items() if not versions.is_split(of)}
+    if (
+        backward.program.is_of_2x
+    ):  # 1.8.5 stops at an op that wants a gradient for an output that nobody reads
+        no_grad |= dead_gradients(block, path, targets, stops, names)
+    backward.append(block, path, block, names)
+    backward.grad_of.update(own)
+    return own
 
 
 def _as_list(value: Any) -> list[Any]:
@@ -301,7 +314,9 @@ def _start_from(
             name = grad_name(target.name)
             renamed.pop(name, None)
             like = target.op if target.op is not None else Operator(block, type="sum")
-            op = helper_op(block, like, "sum", {"X": parts[target.name]}, {"Out": [name]}, {"use_mkldnn": False})
+            op = helper_op(
+                block, like, "sum", {"X": parts[target.name]}, {"Out": [name]}, {"use_mkldnn": False}
+            )
             block.adopt(len(block.ops), op)
     return given, renamed
 

@@ -36,7 +36,9 @@ class _Accumulator:
     before a reader.
     """
 
-    def __init__(self, ops: list[Operator], block_idx: int, incoming: Incoming, unmade: set[Operator]) -> None:
+    def __init__(
+        self, ops: list[Operator], block_idx: int, incoming: Incoming, unmade: set[Operator]
+    ) -> None:
         self.ops = ops
         self.block_idx = block_idx
         self.unmade = unmade

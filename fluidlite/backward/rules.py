@@ -90,8 +90,8 @@ class GradientContext:
     make.
 
     `no_grad` are names of gradients that must not be made; `grad_block` has the gradient ops of the op's
-    sub-block; `older` are the variables that have a value before the op writes them. `forward` is the op as it
-    stands in the program, where `op` has names for versions of variables.
+    sub-block; `older` are the variables that have a value before the op writes them. `forward` is the op as
+    it stands in the program, where `op` has names for versions of variables.
     """
 
     def __init__(

@@ -2,9 +2,9 @@
 
 An op that writes a variable anew makes the next version of it. Each version that is written anew has a
 gradient of its own: what readers behind the op contribute belongs to the new one, what readers in front of it
-contribute to the old one. Where an old value may show through - of a variable that a loop or branch writes, of
-an array of which an op writes one entry - both versions share one gradient: the op's gradient op takes it as
-it is behind the op, and leaves it as it is in front.
+contribute to the old one. Where an old value may show through - of a variable that a loop or branch writes,
+of an array of which an op writes one entry - both versions share one gradient: the op's gradient op takes it
+as it is behind the op, and leaves it as it is in front.
 
 In a program that writes each variable once, every gradient is called x@GRAD and no value is copied. Where
 there are several, the one that keeps this name is that of the oldest version, which has come in from outside
@@ -119,10 +119,12 @@ class Versions:
         return [(name, self.after[op][name]) for name in op.output_arg_names if name != EMPTY_VAR]
 
     def older(self, op: Operator, no_grad: Collection[str]) -> set[str]:
-        """Variables that have a value before `op` writes them which depends on something whose gradient is not
-        in `no_grad`.
+        """Variables that have a value before `op` writes them, which depends on something whose gradient is
+        not in `no_grad`.
         """
-        return {name for name in op.output_arg_names if self._depends(name, self.before[op].get(name, 0), no_grad)}
+        return {
+            name for name in op.output_arg_names if self._depends(name, self.before[op].get(name, 0), no_grad)
+        }
 
     def _depends(self, name: str, version: int, no_grad: Collection[str]) -> bool:
         if self.exists(name, 0):
@@ -197,7 +199,7 @@ class Versions:
         of_forward: dict[Operator, list[Operator]] = defaultdict(list)
         for op in ops:
             of_forward[forward_of[op]].append(op)
-        joined = {}
+        joined: dict[str, str] = {}
         for name in filter(self.is_split, list(self._gradients)):
             names = [self.gradient(name, version) for version in range(self.newest(name) + 1)]
             for version in range(1, self.newest(name) + 1):
@@ -241,7 +243,9 @@ class Versions:
             map(self.is_split, self.before[op])
         )
 
-    def _renamed(self, slots: Mapping[str, Sequence[str]], versions: Mapping[str, int]) -> dict[str, list[str]]:
+    def _renamed(
+        self, slots: Mapping[str, Sequence[str]], versions: Mapping[str, int]
+    ) -> dict[str, list[str]]:
         return {
             slot: [name if name == EMPTY_VAR else self._value(name, versions[name]) for name in names]
             for slot, names in slots.items()
@@ -288,8 +292,8 @@ class Versions:
 
     # ------------------------------------------------------------------ values
     def keep_values(self, ops: Iterable[Operator], forward_of: Mapping[Operator, Operator]) -> int:
-        """Let gradient ops read the values that their forward ops read: an `assign` keeps each that is gone by
-        then. Returns how many ops were inserted.
+        """Let gradient ops read the values that their forward ops read: an `assign` keeps each that is gone
+        by then. Returns how many ops were inserted.
         """
         values = _Values(self)
         for op in ops:

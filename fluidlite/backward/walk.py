@@ -54,7 +54,9 @@ class Backward:
     given: set[str] | None = None
     grad_of: dict[str, Any] = field(default_factory=dict)
     forward_of: dict[Operator, Operator] = field(default_factory=dict)
-    made: dict[Block, set[str]] = field(default_factory=dict)  # what the ops written so far make, by their block
+    made: dict[Block, set[str]] = field(
+        default_factory=dict
+    )  # what the ops written so far make, by their block
     added: dict[Block, int] = field(default_factory=dict)  # how many forward ops were put into a block
 
     def __post_init__(self) -> None:
@@ -282,7 +284,8 @@ def _computes_nothing(op: Operator, block: Block, given: set[str]) -> bool:
     if all(name == EMPTY_VAR for name in op.output_arg_names):
         return True
     # a gradient that was given has any name: its slot tells what it is
-    by_slot = [name for slot, names in op.inputs.items() if is_gradient(slot) for name in names]
+    is_sum = op.type == "sum"
+    by_slot = [name for slot, names in op.inputs.items() if is_sum or is_gradient(slot) for name in names]
     read = [*reads_of(op), *by_slot]
     exists = any(name in given or block._find_var_recursive(name) is not None for name in read)
     return bool(read) and not exists and op.type != _WRITES_FROM_NOTHING

@@ -1,10 +1,11 @@
 """Random programs whose variables are written over, in branches and loops too: gradients held to differences.
 
-A program is plain data, made from a seed alone: a list of statements, each a tuple of its kind and of numbers,
-expressions and further lists. `Builder` writes it with the layers. Its gradients, of the interpreter and of the
-plan, are compared with central differences of the program's own results, in float64, along a random direction.
+A program is plain data, made from a seed alone: a list of statements, each a tuple of its kind and of
+numbers, expressions and further lists. `Builder` writes it with the layers. Its gradients, of the interpreter
+and of the plan, are compared with central differences of the program's own results, in float64, along a
+random direction.
 
-python tests/executor/random_gradients.py [FIRST [LAST]]      seeds to try; a wrong one is printed, made smaller
+python tests/executor/random_gradients.py [FIRST [LAST]]      seeds; a wrong program is printed, made smaller
 """
 
 from __future__ import annotations
@@ -179,7 +180,9 @@ class Builder:
         if kind == "clamp":
             layers.clamp(scaled(a, 0.9), -100.0, 100.0, output=out)
         elif kind == "sums":
-            layers.sums([scaled(a, 0.5), layers.sin(b)] if one % 2 else [layers.tanh(a), layers.tanh(out)], out=out)
+            layers.sums(
+                [scaled(a, 0.5), layers.sin(b)] if one % 2 else [layers.tanh(a), layers.tanh(out)], out=out
+            )
         elif kind == "addcmul":
             layers.addcmul(scaled(a, 0.5), layers.tanh(b), layers.tanh(a), value=0.7, out=out)
         elif kind == "log1p":
@@ -190,7 +193,7 @@ class Builder:
         elif kind == "abn" and out.name != "p":
             layers.inplace_abn(out, act="elu", epsilon=1e-3)
             layers.assign(scaled(out, 0.3), output=out)
-        elif kind == "reshape":
+        elif kind == "reshape" and out.name != "p":  # a persistable variable keeps its shape
             layers.reshape(layers.reshape(out, [4], inplace=True), SHAPE, inplace=True)
         elif kind == "fill":
             layers.fill_constant(SHAPE, "float64", 0.4, out=out)
@@ -317,7 +320,9 @@ class Runs:
             exe.naive = naive
         self.executors[True].run(written.startup, scope=self.scope)
 
-    def run(self, program: Any, at: np.ndarray, flag: int, fetches: list[Any], naive: bool = True) -> list[Any]:
+    def run(
+        self, program: Any, at: np.ndarray, flag: int, fetches: list[Any], naive: bool = True
+    ) -> list[Any]:
         """The values of `fetches` with the inputs `at`."""
         self.scope.var("p").get_tensor().set(at[2].copy(), fluid.CPUPlace())
         feeds = {"x": at[0].copy(), "w": at[1].copy(), "flag": np.array([flag])}

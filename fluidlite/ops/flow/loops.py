@@ -67,33 +67,30 @@ def _(context: GradContext) -> None:
     block = context.grad_block
     forward = context.op.attrs["sub_block"]
     made = {name for op in block.ops for name in op.output_arg_names}
-    written = set(context.output("Out"))
     passed = replaced_unread(context, "X", made)
     wanted = [name if name in made else EMPTY_VAR for name in context.in_grad("X")]
     # gradients that come into the loop: what its gradient ops read, and neither they nor the forward pass
     # make
-    known = {*context.input("X"), *written, EMPTY_VAR}
-    incoming: list[str] = []
+    known = {*context.input("X"), *context.output("Out"), EMPTY_VAR}
+    outer = dict.fromkeys(map(grad_name, context.output("Out")))
+    incoming: dict[str, None] = {}
     for op in block.ops:
-        incoming += [
-            name
-            for name in op.input_arg_names
-            if name not in known and name not in incoming and forward._find_var_recursive(name) is None
-        ]
+        unknown = [name for name in op.input_arg_names if name not in known]
+        # an earlier pass may have made gradients of the same names
+        incoming.update((n, None) for n in unknown if n in outer or forward._find_var_recursive(n) is None)
         known.update(op.output_arg_names)
     # and those of what it writes, which go through steps that make nothing of them
-    outer = [grad_name(name) for name in dict.fromkeys(context.output("Out"))]
-    incoming += [name for name in outer if name in made and name not in incoming]
+    incoming.update((name, None) for name in outer if name in made)
     context.emit(
         "while_grad",
         {
             "X": [*context.input("X"), *passed],
             "Out": context.output("Out"),
-            "Out@GRAD": incoming,
+            "Out@GRAD": list(incoming),
             "StepScopes": context.output("StepScopes"),
         },
         {"X@GRAD": [*wanted, *map(grad_name, passed)]},
-        {**context.op.attrs, "sub_block": block, "original_output_grad": incoming},
+        {**context.op.attrs, "sub_block": block, "original_output_grad": list(incoming)},
     )
 
 

@@ -11,6 +11,7 @@ from fluidlite.base.errors import ArgumentError
 
 __all__ = [
     "Array",
+    "REAL_PARTS",
     "DTypeLike",
     "VarType",
     "convert_np_dtype_to_dtype_",
@@ -81,6 +82,9 @@ _TO_NUMPY: dict[VarType, np.dtype[Any]] = {
     VarType.COMPLEX64: np.dtype(np.complex64),
     VarType.COMPLEX128: np.dtype(np.complex128),
 }
+REAL_PARTS = {VarType.COMPLEX64: VarType.FP32, VarType.COMPLEX128: VarType.FP64}
+"""The dtype of complex numbers -> that of their parts and their absolute values."""
+
 _TO_VARTYPE = {dtype: vartype for vartype, dtype in _TO_NUMPY.items() if vartype != VarType.BF16}
 _TO_VARTYPE[np.dtype(np.uint16)] = VarType.INT16  # as in 1.8
 

@@ -15,7 +15,7 @@ Facts, each a part of its own, with "error" in place of what a part could not gi
 from __future__ import annotations
 
 import base64
-from typing import Any, Dict, Iterable, List
+from typing import Any, Dict, Iterable, List, Set
 
 import numpy as np
 
@@ -172,10 +172,18 @@ class Observer:
         scope = self.fluid.core.Scope()
         with self.system.static.scope_guard(scope):
             self.exe.run(self.startup)
+            joined = self.joined()
             for index, param in enumerate(self.parameters()):
+                if param.name in joined:
+                    continue
                 tensor = scope.find_var(param.name).get_tensor()
                 tensor.set(parameter_values(index, np.array(tensor), self.shake), self.fluid.CPUPlace())
         return scope
+
+    def joined(self) -> Set[str]:  # noqa: UP006
+        """Variables whose memory is that of several parameters side by side, in 2.6.2."""
+        ops = [op for op in self.startup.global_block().ops if op.type == "coalesce_tensor"]
+        return {name for op in ops for name in op.output("FusedOutput")}
 
     def run(self, program: Any, feeds: Feeds, fetches: List[Any], scope: Any) -> List[Any]:  # noqa: UP006
         with self.system.static.scope_guard(scope):
@@ -260,8 +268,9 @@ class Observer:
 
     def state(self, scope: Any) -> Facts:
         found = {}
+        others = {"feed", "fetch", *self.joined()}
         for var in self.main.list_vars():
-            if var.persistable and var.name not in ("feed", "fetch"):
+            if var.persistable and var.name not in others:
                 held = scope.find_var(var.name)
                 found[var.name] = shown(np.array(held.get_tensor())) if held is not None else None
         return found

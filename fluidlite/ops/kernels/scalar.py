@@ -21,7 +21,8 @@ from typing import Any
 
 import numpy as np
 
-from fluidlite.base.dtypes import VarType
+from fluidlite.base.dtypes import REAL_PARTS, VarType
+from fluidlite.base.errors import ShapeError
 from fluidlite.base.registry import Op, Spec
 from fluidlite.values.tensor import SelectedRows
 
@@ -85,6 +86,8 @@ FUNCTIONS: dict[str, tuple[str, str]] = {
     "erf": ("erf", "erf({0})"),
 }
 PREDICATES = frozenset(("gt", "ge", "lt", "le", "eq", "ne", "both", "either", "invert", "differ", "isnan"))
+# functions of numbers that have an order; the sign of a complex number is its direction
+_ORDERING = frozenset(("gt", "ge", "lt", "le", "maximum", "minimum", "abs", "floor", "ceil", "rint", "erf"))
 _OPERATORS: dict[type, str] = {
     ast.Add: "add",
     ast.Sub: "sub",
@@ -150,6 +153,11 @@ class ScalarExpr:
     def ends_in_choice(self) -> bool:
         """True if the last function to be computed is `where`."""
         return bool(self.nodes) and self.nodes[-1].function == "where"
+
+    @property
+    def compares(self) -> bool:
+        """True if the numbers must have an order, which complex ones do not."""
+        return any(node.function in _ORDERING for node in self.nodes)
 
     def _visit(self, tree: ast.expr) -> Any:
         if isinstance(tree, ast.Name):
@@ -279,7 +287,7 @@ def unary(
     out and dout. `whole`: it takes whole numbers, too.
     """
     op = Op(type, "X -> Out" if whole else "X. -> Out", attrs=attrs or {})
-    op.shape(_like_x(dtype))
+    op.shape(_like_x(type, dtype, parse(expr).compares))
     parameters = parameters_of(expr)
     # the result has the shape of X even where the expression does not read it
     if "X" not in parameters:
@@ -297,10 +305,14 @@ def unary(
     return op
 
 
-def _like_x(dtype: VarType | None) -> Callable[..., Spec]:
-    """The shape rule of such an op: rows of a table stay rows of a table."""
+def _like_x(type: str, dtype: VarType | None, compares: bool) -> Callable[..., Spec]:
+    """The shape rule of such an op: rows of a table stay rows of a table. ShapeError for complex numbers
+    where the op `compares` them, which have no order.
+    """
 
     def rule(X: Spec) -> Spec:
+        if compares and X.dtype in REAL_PARTS:
+            raise ShapeError(f"op {type!r} takes no complex numbers, but X is {X.dtype.name}")
         return Spec(X.shape, X.dtype if dtype is None else dtype, kind=X.kind)
 
     return rule

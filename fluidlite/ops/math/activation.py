@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from fluidlite.base.dtypes import Array, VarType
+from fluidlite.base.dtypes import REAL_PARTS, Array
 from fluidlite.base.errors import ShapeError
 from fluidlite.base.registry import OF_2X_ATTR, GradContext, Op, Spec, get, later, same_as
 from fluidlite.ops.gradients import emits_once_more
@@ -107,16 +107,15 @@ def _(context: GradContext) -> None:
     context.emit("scale", {"X": context.out_grad("Out")}, {"Out": context.in_grad("X")}, {"scale": 0.0})
 
 
-_PARTS = {VarType.COMPLEX64: VarType.FP32, VarType.COMPLEX128: VarType.FP64}
 real, imag = Op("real", "X -> Out"), Op("imag", "X -> Out")
 
 
 @real.shape
 @imag.shape
 def _(X: Spec) -> Spec:
-    if X.dtype not in _PARTS:
+    if X.dtype not in REAL_PARTS:
         raise ShapeError(f"ops 'real' and 'imag' take complex numbers, but X has the dtype {X.dtype}")
-    return Spec(X.shape, _PARTS[X.dtype])
+    return Spec(X.shape, REAL_PARTS[X.dtype])
 
 
 @real.kernel
@@ -145,7 +144,7 @@ def _(X: Array, dOut: Array) -> Array:
 
 @absolute.shape
 def _(X: Spec) -> Spec:
-    return Spec(X.shape, _PARTS.get(X.dtype, X.dtype), kind=X.kind)
+    return Spec(X.shape, REAL_PARTS.get(X.dtype, X.dtype), kind=X.kind)
 
 
 absolute_grad = get("abs_grad")

@@ -225,12 +225,12 @@ bincount = Op("bincount", "X Weights? -> Out", attrs={"minlength": 0}, lod=None)
 def _(X: Spec, Weights: Spec | None) -> Spec:
     if len(X.shape) != 1:
         raise ShapeError(f"op 'bincount': X must have one dimension, but has {list(X.shape)}")
-    return Spec((-1,), X.dtype if Weights is None else Weights.dtype)
+    return Spec((-1,), VarType.INT64 if Weights is None else Weights.dtype)
 
 
 @bincount.kernel
 def _(xp: Any, X: Array, Weights: Array | None, minlength: int) -> Array:
-    kind = X.dtype if Weights is None else Weights.dtype
+    kind = "int64" if Weights is None else Weights.dtype
     return xp.bincount(X, Weights, minlength).astype(kind)
 
 

@@ -188,8 +188,15 @@ def _(xp: Any, X: Array, Out: Array, dOut: Array, dim: list[int], reduce_all: bo
     out, d = _spread(X, dim, reduce_all, Out, dOut)
     if X.dtype.kind != "f":  # in C++ the quotient of 1 and an integer is 0, but for 1 and -1
         return d * out * xp.where(abs(X) == 1, X, 0)
-    # as in Paddle: NaN where an element is 0
-    return d * out * (1 / X)
+    # each element's factor is the product of the others: zeros are left out of it, but for other zeros
+    axes = reduced_axes("reduce_prod", X.ndim, dim, reduce_all)
+    zero = X == 0
+    zeros = zero.sum(axis=axes, keepdims=True)
+    if not zeros.any():
+        return d * out * (1 / X)
+    rest = xp.where(zero, 1, X)
+    others = rest.prod(axis=axes, keepdims=True) / rest
+    return d * xp.where(zeros - zero == 0, others, 0).astype(X.dtype)
 
 
 @frobenius_norm.grad("X")

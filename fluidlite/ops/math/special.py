@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from fluidlite.base.dtypes import Array, VarType
+from fluidlite.base.dtypes import REAL_PARTS, Array, VarType
 from fluidlite.base.registry import Op, Spec, same_as
 
 Gradient = Callable[[Any, Any, Array, Array], Any]
@@ -25,11 +25,14 @@ def _special(xp: Any) -> Any:
     return special
 
 
+_FRACTIONS = (VarType.FP16, VarType.BF16, VarType.FP32, VarType.FP64, *REAL_PARTS)
+
+
 def _of_float(slot: str) -> Callable[..., Spec]:
     """A result of the operand's shape; whole numbers give double precision."""
 
     def rule(spec: Spec) -> Spec:
-        whole = spec.dtype not in (VarType.FP16, VarType.BF16, VarType.FP32, VarType.FP64)
+        whole = spec.dtype not in _FRACTIONS
         return Spec(spec.shape, VarType.FP64 if whole else spec.dtype)
 
     rules: dict[str, Callable[..., Spec]] = {"X": lambda X: rule(X), "x": lambda x: rule(x)}
@@ -37,7 +40,12 @@ def _of_float(slot: str) -> Callable[..., Spec]:
 
 
 def _real(x: Array) -> Array:
-    return x if x.dtype.kind == "f" else x.astype("float64")
+    return x if x.dtype.kind in "fc" else x.astype("float64")
+
+
+def _conjugate(xp: Any, slope: Array) -> Array:
+    """What a gradient is multiplied by: of complex functions the conjugate of the slope."""
+    return xp.conj(slope) if slope.dtype.kind == "c" else slope
 
 
 def _function(type: str, forward: Callable[[Any, Any, Array], Any], slope: Gradient) -> None:
@@ -52,7 +60,7 @@ def _function(type: str, forward: Callable[[Any, Any, Array], Any], slope: Gradi
 
     @op.grad("X")
     def _(xp: Any, X: Array, Out: Array, dOut: Array) -> Array:
-        return (dOut * slope(xp, _special(xp), _real(X), Out)).astype(X.dtype)
+        return (dOut * _conjugate(xp, slope(xp, _special(xp), _real(X), Out))).astype(X.dtype)
 
 
 def _later_function(type: str, forward: Callable[[Any, Any, Array], Any], slope: Gradient) -> None:
@@ -150,8 +158,7 @@ angle = Op("angle", "X -> Out")
 
 @angle.shape
 def _(X: Spec) -> Spec:
-    parts = {VarType.COMPLEX64: VarType.FP32, VarType.COMPLEX128: VarType.FP64}
-    return Spec(X.shape, parts.get(X.dtype, X.dtype))
+    return Spec(X.shape, REAL_PARTS.get(X.dtype, X.dtype))
 
 
 @angle.kernel

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from fluidlite.base.dtypes import DTypeLike, VarType, to_vartype
+from fluidlite.base.dtypes import REAL_PARTS, DTypeLike, VarType, to_vartype
 from fluidlite.ir.variable import Variable
 from fluidlite.layer_helper import LayerHelper
 from fluidlite.layers.signatures import Binary, Unary
@@ -69,10 +69,12 @@ __all__ = [
 
 
 # ---------------------------------------------------------------------- one operand
-_OF_INTEGERS = frozenset(["exp", "log", "log10", "log1p", "log2"])  # which give single precision in 2.x
+_OF_INTEGERS = frozenset(
+    ["exp", "expm1", "log", "log10", "log1p", "log2"]
+)  # which give single precision in 2.x
 _OF_FLOATS = frozenset(
     ["acos", "asin", "atan", "ceil", "cos", "cosh", "erf", "floor", "reciprocal", "round", "rsqrt", "sin"]
-    + ["expm1", "sinh", "sqrt", "tan", "tanh"]
+    + ["sinh", "sqrt", "tan", "tanh"]
 )
 
 
@@ -83,7 +85,8 @@ def _unary(op_type: str) -> Unary:
             need_float(x, op_type)
         if op_type in _OF_INTEGERS and x.dtype in WHOLE:
             x = cast(x, VarType.FP32)
-        return append(op_type, {"X": [x]}, dtype=x.dtype, name=name)
+        dtype = x.dtype
+        return append(op_type, {"X": [x]}, dtype=dtype, name=name)
 
     function.__name__ = function.__qualname__ = op_type
     function.__doc__ = f"`{op_type}` of each element, as the op of that name."
@@ -103,7 +106,7 @@ conj = _unary("conj")
 def abs(x: Variable, name: str | None = None) -> Variable:
     """The sizes of numbers, complex ones among them."""
     need_variable(x, "x", "abs")
-    return append("abs", {"X": [x]}, dtype=_PARTS.get(x.dtype, x.dtype), name=name)
+    return append("abs", {"X": [x]}, dtype=REAL_PARTS.get(x.dtype, x.dtype), name=name)
 
 
 tanh_ = tanh  # a program has no other way to write over a variable
@@ -125,15 +128,12 @@ def imag(x: Variable, name: str | None = None) -> Variable:
     return _part("imag", x, name)
 
 
-_PARTS = {VarType.COMPLEX64: VarType.FP32, VarType.COMPLEX128: VarType.FP64}
-
-
 def _part(op_type: str, x: Variable, name: str | None) -> Variable:
-    if x.dtype not in _PARTS:
+    if x.dtype not in REAL_PARTS:
         raise TypeError(
             f"The data type of 'x' in {op_type} must be ['complex64', 'complex128'], but received {x.dtype}"
         )
-    return append(op_type, {"X": [x]}, dtype=_PARTS[x.dtype], name=name)
+    return append(op_type, {"X": [x]}, dtype=REAL_PARTS[x.dtype], name=name)
 
 
 def _in(x: Variable, dtype: VarType) -> Variable:

@@ -6,7 +6,7 @@ import itertools
 from collections.abc import Sequence
 from typing import Any
 
-from fluidlite.base.dtypes import VarType, to_vartype
+from fluidlite.base.dtypes import REAL_PARTS, to_vartype
 from fluidlite.ir.variable import Variable
 from fluidlite.paddle.build import append, check_axis
 from fluidlite.paddle.tensor.creation import arange, full, meshgrid, ones
@@ -20,8 +20,7 @@ __all__ = ["angle", "combinations", "diagonal_scatter", "select_scatter", "vande
 
 def angle(x: Variable, name: str | None = None) -> Variable:
     """The angles of numbers: of real ones, pi where they are negative."""
-    parts = {VarType.COMPLEX64: VarType.FP32, VarType.COMPLEX128: VarType.FP64}
-    return append("angle", {"X": [x]}, dtype=parts.get(x.dtype, x.dtype), name=name)
+    return append("angle", {"X": [x]}, dtype=REAL_PARTS.get(x.dtype, x.dtype), name=name)
 
 
 def select_scatter(x: Variable, values: Variable, axis: int, index: int, name: str | None = None) -> Variable:

@@ -197,7 +197,7 @@ def bincount(
     if x.dtype not in (VarType.INT32, VarType.INT64):
         raise TypeError(f"Elements in Input(x) should all be integers, but x is {x.dtype.name}")
     inputs = {"X": [x], **({} if weights is None else {"Weights": [weights]})}
-    kind = x.dtype if weights is None else weights.dtype
+    kind = VarType.INT64 if weights is None else weights.dtype
     attrs = {"minlength": minlength}
     return append("bincount", inputs, attrs, dtype=kind, name=name, stop_gradient=True)
 

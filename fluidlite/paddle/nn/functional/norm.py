@@ -42,10 +42,12 @@ def batch_norm(
     variance in `training`, which then move the running ones (momentum * old + (1 - momentum) * new), else
     with those.
 
-    use_global_stats: True for the running ones in training too.
+    use_global_stats: True for the running ones in training too, False for the batch's in evaluation too.
     """
     need_variable(x, "input", "batch_norm")
     frozen = not training if use_global_stats is None else use_global_stats
+    # asked for by name, the batch's figures are taken in evaluation as well
+    by_batch = use_global_stats is not None and not use_global_stats
     channels = running_mean.shape
     inputs = {
         "X": [x],
@@ -60,7 +62,7 @@ def batch_norm(
         "is_test": not training,
         "data_layout": "NHWC" if data_format.endswith("C") and len(data_format) > 2 else "NCHW",
         "use_global_stats": frozen,
-        "trainable_statistics": False,
+        "trainable_statistics": by_batch,
     }
     extra = {"SavedMean": _figures(x), "SavedVariance": _figures(x)}
     written = {"MeanOut": running_mean, "VarianceOut": running_var}

@@ -14,6 +14,7 @@ from fluidlite import unique_name
 from fluidlite.base.dtypes import DTypeLike, is_float, to_vartype
 from fluidlite.ir.variable import Parameter, Variable
 from fluidlite.layer_helper_base import LayerHelperBase
+from fluidlite.paddle import defaults
 from fluidlite.paddle.nn.parameters import declared_here, remember_startup
 from fluidlite.paddle.programs import begin
 from fluidlite.values.scope import global_scope
@@ -142,13 +143,12 @@ class Layer:
         default_initializer: Any = None,
     ) -> Any:
         """A parameter named <full name>.w_N (a bias .b_N); None when `attr` is False. It belongs to the layer
-        once it is an attribute.
+        once it is an attribute. Its dtype is the default one (`paddle.set_default_dtype`) if none is given.
         """
         begin()
         helper = LayerHelperBase(self._full_name, _snake_case(type(self).__name__))
-        made = helper.create_parameter(
-            attr, list(shape), self._dtype if dtype is None else dtype, is_bias, default_initializer
-        )
+        kind = defaults.dtype_or_default(dtype)
+        made = helper.create_parameter(attr, list(shape), kind, is_bias, default_initializer)
         remember_startup()
         if made is not None and not made.is_parameter:
             self._computed.add(made.name)

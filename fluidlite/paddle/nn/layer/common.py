@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from fluidlite.data_feeder import convert_dtype
 from fluidlite.paddle.nn import functional as F
 from fluidlite.paddle.nn.layer.base import Function, Layer
 from fluidlite.paddle.tensor.arranging import unflatten
@@ -71,7 +72,8 @@ class Linear(Layer):
 
     def extra_repr(self) -> str:
         """The sizes."""
-        return f"in_features={self.in_features}, out_features={self.out_features}, dtype=float32"
+        sizes = f"in_features={self.in_features}, out_features={self.out_features}"
+        return f"{sizes}, dtype={convert_dtype(self.weight.dtype)}"
 
 
 class Bilinear(Layer):

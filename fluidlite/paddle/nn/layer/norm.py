@@ -5,8 +5,9 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from fluidlite.base.dtypes import DTypeLike
+from fluidlite.base.dtypes import DTypeLike, VarType
 from fluidlite.layer_helper import LayerHelper
+from fluidlite.paddle import defaults
 from fluidlite.paddle.attributes import ParamAttr
 from fluidlite.paddle.build import append
 from fluidlite.paddle.nn import functional as F
@@ -29,6 +30,11 @@ __all__ = [
 ]
 
 
+def _figures(dtype: VarType) -> VarType:
+    """The dtype of parameters, means and variances of batches: halves are too coarse."""
+    return VarType.FP32 if dtype in (VarType.FP16, VarType.BF16) else dtype
+
+
 class _BatchNorm(Layer):
     """Scale, shift, and the running mean and variance, which no optimizer moves."""
 
@@ -47,19 +53,21 @@ class _BatchNorm(Layer):
         name: str | None = None,
         mean_name: str | None = None,
         variance_name: str | None = None,
+        dtype: DTypeLike | None = None,
     ) -> None:
         super().__init__()
+        self._kind = _figures(defaults.dtype_or_default(dtype))
         self._num_features, self._momentum, self._epsilon = num_features, momentum, epsilon
         self._data_format, self._use_global_stats, self._name = data_format, use_global_stats, name
         shape = [num_features]
-        self.weight = self.create_parameter(shape, weight_attr, default_initializer=Constant(1.0))
-        self.bias = self.create_parameter(shape, bias_attr, is_bias=True)
+        self.weight = self.create_parameter(shape, weight_attr, self._kind, default_initializer=Constant(1.0))
+        self.bias = self.create_parameter(shape, bias_attr, self._kind, is_bias=True)
         self._mean = self._running(mean_name, 0.0)
         self._variance = self._running(variance_name, 1.0)
 
     def _running(self, name: str | None, value: float) -> Any:
         attr = ParamAttr(name, Constant(value), trainable=False)
-        made = self.create_parameter([self._num_features], attr)
+        made = self.create_parameter([self._num_features], attr, self._kind)
         made.stop_gradient = True
         return made
 
@@ -149,6 +157,7 @@ class BatchNorm(_BatchNorm):
             frozen,
             mean_name=moving_mean_name,
             variance_name=moving_variance_name,
+            dtype=dtype,
         )
         self._act, self._by_batch = act, not is_test or trainable_statistics
 
@@ -379,7 +388,7 @@ class SpectralNorm(Layer):
         self.weight_v = self._vector(math.prod(weight_shape) // rows)
 
     def _vector(self, size: int) -> Any:
-        made = self.create_parameter([size], default_initializer=Normal(0.0, 1.0))
+        made = self.create_parameter([size], dtype=self._dtype, default_initializer=Normal(0.0, 1.0))
         made.stop_gradient = True
         return made
 

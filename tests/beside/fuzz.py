@@ -1,6 +1,6 @@
 """Random programs beside PaddlePaddle; `make fuzz` runs this, from the folder `tests`:
 
-    python -m beside.fuzz --kind functions18|functions26|engines|networks|jobs --seed 1 --count 1000 [--only WORD]
+    python -m beside.fuzz --kind networks --seed 1 --count 1000 [--only WORD ...]
 
 Prints a report of one screen. Each new difference is shrunk to a script of its own in the folder `--out`.
 """

@@ -444,7 +444,9 @@ def test_rows_are_corrected_by_what_has_moved_since() -> None:
     known = np.arange(8, dtype="float32").reshape(4, 2)
     table = known + np.array([[1.0], [2.0], [3.0], [4.0]], "float32")
     rows = SelectedRows(np.array([2, 0, 2]), 4, np.array([[1.0, 0.0], [2.0, 1.0], [1.0, 1.0]], "float32"))
-    found = run_op("correct_delayed_rows", {"X": [rows], "Table": [table], "Known": [known]}, {"Out": ["out"]})[0]
+    found = run_op(
+        "correct_delayed_rows", {"X": [rows], "Table": [table], "Known": [known]}, {"Out": ["out"]}
+    )[0]
     merged = {0: np.array([2.0, 1.0]), 2: np.array([2.0, 1.0])}
     assert found.ids.tolist() == [0, 2] and found.height() == 4
     for place, (row, grad) in enumerate(merged.items()):

@@ -107,7 +107,8 @@ def _(context: GradContext) -> None:
     context.emit("scale", {"X": context.out_grad("Out")}, {"Out": context.in_grad("X")}, {"scale": 0.0})
 
 
-real, imag = Op("real", "X -> Out"), Op("imag", "X -> Out")
+real = Op("real", "X -> Out")
+imag = Op("imag", "X -> Out")
 
 
 @real.shape
@@ -447,7 +448,10 @@ unary(
 unary(
     "hard_swish",
     "x * minimum(maximum(x + offset, 0), threshold) / scale",
-    grad="dout * where(x + offset < threshold, (x + offset > 0) * ((2 * x + offset) / scale), threshold / scale)",
+    grad=(
+        "dout * where(x + offset < threshold, "
+        "(x + offset > 0) * ((2 * x + offset) / scale), threshold / scale)"
+    ),
     attrs={"threshold": 6.0, "scale": 6.0, "offset": 3.0},
 )
 

@@ -145,9 +145,7 @@ def _added_nd(xp: Any, out: Array, Index: Array, rows: Array) -> Array:
     return view.reshape(out.shape)
 
 
-scatter = Op(
-    "scatter", "X Ids Updates -> Out", attrs={"overwrite": True}, lod=None, alike=("X", "Updates")
-)
+scatter = Op("scatter", "X Ids Updates -> Out", attrs={"overwrite": True}, lod=None, alike=("X", "Updates"))
 
 
 @scatter.shape

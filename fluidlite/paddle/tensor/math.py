@@ -85,8 +85,7 @@ def _unary(op_type: str) -> Unary:
             need_float(x, op_type)
         if op_type in _OF_INTEGERS and x.dtype in WHOLE:
             x = cast(x, VarType.FP32)
-        dtype = x.dtype
-        return append(op_type, {"X": [x]}, dtype=dtype, name=name)
+        return append(op_type, {"X": [x]}, dtype=x.dtype, name=name)
 
     function.__name__ = function.__qualname__ = op_type
     function.__doc__ = f"`{op_type}` of each element, as the op of that name."

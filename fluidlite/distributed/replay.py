@@ -253,7 +253,7 @@ class _HeldSlice:
     def fetched(self, trainer: int, rows: Any) -> Any:
         """The slice, as a trainer gets it now; it then knows it, or the rows that it has asked for."""
         value = self.value
-        mine = ... if rows is None else rows
+        mine = ... if rows is None else list(rows)
         self.known[trainer][mine] = value[mine]
         return value
 

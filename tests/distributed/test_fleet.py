@@ -268,7 +268,24 @@ def test_programs_are_those_of_paddle(case: tuple[Any, ...]) -> None:
     wanted = RECORDED[" ".join(map(str, case))]
     for program in ("main", "startup"):
         for mine, theirs in zip(found[program], wanted[program], strict=True):
-            assert mine == theirs
+            in_step = case[0] == "sync" and case[2]
+            assert mine == (counted_once(theirs) if in_step else theirs)
+
+
+def counted_once(ops: list[Any]) -> list[Any]:
+    """The ops of 1.8.5 as they are where servers count the steps: its workers in step count each for itself,
+    and so the schedule runs once for each of them.
+    """
+    found = []
+    for type, inputs, outputs, attrs in ops:
+        counts = any(name.startswith("@LR_DECAY_COUNTER@.trainer_") for name in (*inputs, *outputs))
+        if counts and type == "sum":
+            found.append(["increment", outputs, outputs, attrs])
+        elif type == "send_barrier":  # which waits for one send less
+            found.append([type, inputs[1:], outputs, attrs])
+        elif not counts:
+            found.append([type, inputs, outputs, attrs])
+    return found
 
 
 def test_what_a_fleet_refuses() -> None:

@@ -38,7 +38,7 @@ class JobEvent(NamedTuple):
     role: str
     kind: Kind | None
     name: str
-    rows: Any = None
+    rows: tuple[int, ...] | None = None
 
 
 def _text_of(waited_for: WaitedFor) -> str:

@@ -147,7 +147,7 @@ class LocalServerLink(ServerLink):
             if not inbox:
                 raise CommunicatorError(self._interrupted)
             to, message = inbox.popleft()
-            rows = message.value if message.kind is Kind.ROWS else None
+            rows = tuple(message.value.tolist()) if message.kind is Kind.ROWS else None
             network.take(JobEvent(self.endpoint, to[0], message.kind, message.name, rows))
             return to, message
 

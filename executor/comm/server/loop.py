@@ -237,10 +237,10 @@ class ParameterServer:
     # ------------------------------------------------------------------ steps of a synchronous server
     def _step_when_complete(self) -> None:
         """Once every trainer that is still there has sent its gradients: update, and let them go on."""
-        if not self.is_synchronous:
-            self._let_go_on()  # gradients were applied as they came: there is nothing to wait for
-            return
         if not self.here or not self.here <= set(self.at_barrier):
+            return
+        if not self.is_synchronous:
+            self._end_of_applied_step()
             return
         if self.left:
             self._report_left()
@@ -254,6 +254,13 @@ class ParameterServer:
             self._answer_wanted(number)
         self.steps += 1
         self.arrived.clear()
+        self._let_go_on()
+
+    def _end_of_applied_step(self) -> None:
+        """The end of a step whose gradients, of a single trainer, were applied as they came."""
+        if self.program.schedule is not None:
+            self._run_block(self.program.schedule)  # the rate of the next step
+        self.steps += 1
         self._let_go_on()
 
     def _let_go_on(self) -> None:

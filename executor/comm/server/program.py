@@ -13,7 +13,6 @@ from fluidlite.ir.prune import writes
 __all__ = ["ServerProgram", "listening_op"]
 
 _IN_STEP = 0  # the `distributed_mode` of servers whose trainers end their steps together
-_OLDER_MODE = "sync_mode"  # the attribute that has its place in fluid 1.6
 _GEO = 3  # that of geo-SGD's servers
 
 
@@ -104,12 +103,15 @@ class ServerProgram:
 
     @property
     def is_synchronous(self) -> bool:
-        """True if a step is done when every trainer has ended it: as `distributed_mode` says, or, in programs
-        older than that attribute, where the blocks merge what arrives.
+        """True if the blocks merge what arrives: then a step is done when every trainer has ended it. The
+        gradients of a single trainer may be applied as they come, whatever `distributed_mode` says: fluid's
+        transpiler sets it by a configuration that its other arguments overrule.
         """
-        if _OLDER_MODE not in self.op.attrs:
+        if self.is_by_hand:
             return self.op.attrs["distributed_mode"] == _IN_STEP
-        return any(len(self.terms_of(name)) > 1 for name in self.of_gradient)
+        merged = set(self.merged)
+        firsts = [block.ops[0] for block in self.of_gradient.values() if block.ops]
+        return any(first.type == "sum" and set(first.input("X")) <= merged for first in firsts)
 
     def terms_of(self, gradient: str) -> list[str]:
         """The names that arrive for a gradient of a synchronous step: one from each trainer, which the block

@@ -132,9 +132,7 @@ def _(X: Array, group: int) -> Array:
 
 @shuffle_channel.grad("X")
 def _(dOut: Array, group: int) -> Array:
-    # the way back would shuffle channels / group rows; PaddlePaddle 1.8.5 shuffles forwards once more, and so
-    # do we
-    return _shuffled(dOut, group)
+    return _shuffled(dOut, dOut.shape[1] // group)
 
 
 temporal_shift = Op(

@@ -79,7 +79,7 @@ def _(xp: Any, X: Array, X_lod: Lod, tokens: list[int]) -> WithLod:
 
 
 # ---------------------------------------------------------------------- scatter
-sequence_scatter = Op("sequence_scatter", "X Ids Updates -> Out")
+sequence_scatter = Op("sequence_scatter", "X Ids Updates -> Out", lod=None)
 
 
 @sequence_scatter.shape

@@ -22,7 +22,7 @@ def shufflenet(fluid: Any) -> Built:
     label = layers.data("label", [1], dtype="int64")
     stem = normed(image, 8, 3, 2)
     short = normed(normed(stem, 8, 3, 2, 8, None), 8, 1)
-    down = layers.shuffle_channel(layers.concat([short, tail(stem, 8, 2)], 1), 2)
+    down = layers.shuffle_channel(layers.concat([short, tail(stem, 8, 2)], 1), 4)
     kept, rest = layers.split(down, num_or_sections=[8, 8], dim=1)
     joined = layers.concat([kept, tail(rest, 8, 1)], axis=1)
     parts = layers.reshape(x=joined, shape=[0, 2, 8, 2, 2])

@@ -259,8 +259,8 @@ CASES: list[Case] = [
         "shuffle_channel_grad",
         {"Out@GRAD": values(2, 6, 2, 2)},
         attrs={"group": 2},
-        name="as in 1.8.5, not the derivative",
-        expect=lambda **inputs: {"X@GRAD": inputs["Out@GRAD"][:, [0, 3, 1, 4, 2, 5]]},
+        name="shuffled back",
+        expect=lambda **inputs: {"X@GRAD": inputs["Out@GRAD"][:, [0, 2, 4, 1, 3, 5]]},
         outputs={"X@GRAD": 1},
     ),
     Case(

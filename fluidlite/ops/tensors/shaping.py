@@ -141,7 +141,8 @@ def squeezed(old: Shape, axes: Sequence[int], of_2x: bool = False) -> Shape:
     """Without the given dimensions of one (without all of them when none is given); 2.x leaves others
     alone.
     """
-    check_axes("squeeze", old, axes, named_dims(old))
+    for axis in axes:  # a dimension may be named twice
+        check_axes("squeeze", old, [axis], named_dims(old))
     if axes and old:
         drop = {axis % len(old) for axis in axes}
         if of_2x:

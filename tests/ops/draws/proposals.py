@@ -60,8 +60,8 @@ def _(draw: Draw, name: str) -> Any:
     lengths = counts(draw, images)
     places = draw.tensor((images, count, 4), "float32", -1, 1)
     logits = draw.tensor((images, count, classes), "float32", -2, 2)
-    anchors = boxes(draw, (count,), SIZE)
-    variance = draw.tensor((count, 4), "float32", 0.2, 1, fixed=True)
+    anchors = boxes(draw, (count,), SIZE, known=True)
+    variance = draw.tensor((count, 4), "float32", 0.2, 1, fixed=True, known=True)
     draw.feeds[variance.name]["stop"] = True
     objects = boxes(draw, (sum(lengths),), SIZE, [lengths])
     args: list[Any] = [places, logits, anchors, variance, objects]

@@ -115,8 +115,10 @@ class Versions:
         return [(name, self.before[op][name]) for name in names if name != EMPTY_VAR]
 
     def writes(self, op: Operator) -> list[Version]:
-        """What `op` makes."""
-        return [(name, self.after[op][name]) for name in op.output_arg_names if name != EMPTY_VAR]
+        """What `op` makes; an output that it leaves untouched is of no version of its own."""
+        after = self.after[op]
+        names = (name for name in op.output_arg_names if name in after)
+        return [(name, after[name]) for name in names if name != EMPTY_VAR]
 
     def older(self, op: Operator, no_grad: Collection[str]) -> set[str]:
         """Variables that have a value before `op` writes them, which depends on something whose gradient is

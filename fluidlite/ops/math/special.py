@@ -43,11 +43,6 @@ def _real(x: Array) -> Array:
     return x if x.dtype.kind in "fc" else x.astype("float64")
 
 
-def _conjugate(xp: Any, slope: Array) -> Array:
-    """What a gradient is multiplied by: of complex functions the conjugate of the slope."""
-    return xp.conj(slope) if slope.dtype.kind == "c" else slope
-
-
 def _function(type: str, forward: Callable[[Any, Any, Array], Any], slope: Gradient) -> None:
     """An op `X -> Out` of elements."""
     op = Op(type, "X -> Out")
@@ -60,7 +55,7 @@ def _function(type: str, forward: Callable[[Any, Any, Array], Any], slope: Gradi
 
     @op.grad("X")
     def _(xp: Any, X: Array, Out: Array, dOut: Array) -> Array:
-        return (dOut * _conjugate(xp, slope(xp, _special(xp), _real(X), Out))).astype(X.dtype)
+        return (dOut * slope(xp, _special(xp), _real(X), Out)).astype(X.dtype)
 
 
 def _later_function(type: str, forward: Callable[[Any, Any, Array], Any], slope: Gradient) -> None:
@@ -78,7 +73,9 @@ def _later_function(type: str, forward: Callable[[Any, Any, Array], Any], slope:
         return (dout * slope(xp, _special(xp), _real(x), out)).astype(x.dtype)
 
 
-_function("acosh", lambda xp, _, x: xp.arccosh(x), lambda xp, _, x, out: 1 / xp.sqrt(x * x - 1))
+_function(
+    "acosh", lambda xp, _, x: xp.arccosh(x), lambda xp, _, x, out: 1 / (xp.sqrt(x - 1) * xp.sqrt(x + 1))
+)
 _function("asinh", lambda xp, _, x: xp.arcsinh(x), lambda xp, _, x, out: 1 / xp.sqrt(x * x + 1))
 _function("atanh", lambda xp, _, x: xp.arctanh(x), lambda xp, _, x, out: 1 / (1 - x * x))
 _function("lgamma", lambda _, special, x: special.gammaln(x), lambda _, special, x, out: special.digamma(x))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from fluidlite.base.dtypes import VarType
+from fluidlite.base.dtypes import REAL_PARTS, VarType
 from fluidlite.ir.variable import Variable
 from fluidlite.paddle.build import append, need_variable
 from fluidlite.paddle.tensor.math import cos, sin
@@ -10,7 +10,6 @@ from fluidlite.paddle.tensor.math import cos, sin
 __all__ = ["as_complex", "as_real", "complex", "polar"]
 
 _COMPLEX = {VarType.FP32: VarType.COMPLEX64, VarType.FP64: VarType.COMPLEX128}
-_REAL = {VarType.COMPLEX64: VarType.FP32, VarType.COMPLEX128: VarType.FP64}
 
 
 def complex(real: Variable, imag: Variable, name: str | None = None) -> Variable:
@@ -25,7 +24,7 @@ def as_complex(x: Variable, name: str | None = None) -> Variable:
 
 def as_real(x: Variable, name: str | None = None) -> Variable:
     """Real and imaginary parts as a last dimension of pairs."""
-    return append("as_real", {"X": [x]}, dtype=_kind("as_real", x, _REAL), name=name)
+    return append("as_real", {"X": [x]}, dtype=_kind("as_real", x, REAL_PARTS), name=name)
 
 
 def polar(abs: Variable, angle: Variable, name: str | None = None) -> Variable:

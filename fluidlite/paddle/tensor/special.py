@@ -7,15 +7,16 @@ from typing import Any
 
 import numpy as np
 
-from fluidlite.base.dtypes import VarType
+from fluidlite.base.dtypes import REAL_PARTS, VarType
 from fluidlite.ir.variable import Variable
 from fluidlite.layer_helper import LayerHelper
 from fluidlite.layers.flow.while_loop import while_loop
 from fluidlite.layers.signatures import Logic, Unary
 from fluidlite.paddle.build import WHOLE, append, need_float, need_variable
 from fluidlite.paddle.programs import begin
+from fluidlite.paddle.tensor.complexes import as_complex, as_real
 from fluidlite.paddle.tensor.creation import arange, assign, full_like, ones_like, zeros_like
-from fluidlite.paddle.tensor.logic import equal, isinf
+from fluidlite.paddle.tensor.logic import equal, isinf, isnan
 from fluidlite.paddle.tensor.manipulation import broadcast_tensors, unsqueeze
 from fluidlite.paddle.tensor.math import (
     abs,
@@ -151,8 +152,11 @@ def frac(x: Variable, name: str | None = None) -> Variable:
 
 
 def sgn(x: Variable, name: str | None = None) -> Variable:
-    """The signs of real elements."""
-    return append("sign", {"X": [x]}, dtype=x.dtype, name=name)
+    """The signs of real elements; complex ones over their absolute values, and 0 of 0."""
+    if x.dtype not in REAL_PARTS:
+        return append("sign", {"X": [x]}, dtype=x.dtype, name=name)
+    parts = divide(as_real(x), unsqueeze(abs(x), -1))
+    return as_complex(where(isnan(parts), zeros_like(parts), parts), name)
 
 
 def neg(x: Variable, name: str | None = None) -> Variable:

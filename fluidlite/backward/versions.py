@@ -71,7 +71,8 @@ class Versions:
         written = _written(op)
         # what a gradient op counts back inside of its block stands in none of its slots
         written += sorted(forward_writes(op).difference(written, op.block.vars) if op.sub_blocks() else ())
-        names = dict.fromkeys([*op.input_arg_names, *written])
+        # of outputs that it leaves untouched an op knows the version, too
+        names = dict.fromkeys([*op.input_arg_names, *op.output_arg_names, *written])
         self.before[op] = {name: self.newest(name) for name in names}
         self._read_first.update(name for name in op.input_arg_names if not self.newest(name))
         if not op.role & OpRole.Optimize:
@@ -115,10 +116,8 @@ class Versions:
         return [(name, self.before[op][name]) for name in names if name != EMPTY_VAR]
 
     def writes(self, op: Operator) -> list[Version]:
-        """What `op` makes; an output that it leaves untouched is of no version of its own."""
-        after = self.after[op]
-        names = (name for name in op.output_arg_names if name in after)
-        return [(name, after[name]) for name in names if name != EMPTY_VAR]
+        """What `op` makes."""
+        return [(name, self.after[op][name]) for name in op.output_arg_names if name != EMPTY_VAR]
 
     def older(self, op: Operator, no_grad: Collection[str]) -> set[str]:
         """Variables that have a value before `op` writes them, which depends on something whose gradient is

@@ -28,6 +28,8 @@ GRADIENT_IS_WRONG = {
     "paddle.gather(t, i, axis=2)": "t",
     "paddle.linalg.triangular_solve(s, paddle.eye(3), False, False, True)": "s",
     # and gives a gradient to values that others have overwritten
+    "paddle.scatter(x, i, y)": "y",
+    "paddle.scatter_(x, i, y)": "y",
     "paddle.index_put(x, (i,), y)": "y",
     "paddle.index_put(u, (i,), y)": "y",
     "paddle.index_put(d, (i, i), d[0, 0:2])": "d",
@@ -48,10 +50,13 @@ PROMOTED: dict[str, Any] = {
     "j + x": lambda fed: fed["j"].astype("float32") + fed["x"],
     "b + 1": lambda fed: fed["b"].astype("int64") + 1,
 }
+# 2.6.2's gradient op puts back what was counted in place, and that is what is fetched
+REWOUND = ("paddle.increment(v[0:1])",)
 # other ops for the same numbers
 COMPOSED_OTHERWISE = (
     "paddle.linalg.cond(",
     "paddle.linalg.pinv(",
+    "paddle.quantile(u",
     "m.cond(",
     "paddle.fft.fftfreq(",
     "paddle.fft.fftshift(",
@@ -147,6 +152,8 @@ def test_expression(code: str) -> None:
             assert not lines, "\n".join(lines)
         assert declared == wanted["declared"]
     values = built.run()
+    if code in REWOUND:
+        values[0] = values[0] - 1
     wrong = place_of_gradient(built, GRADIENT_IS_WRONG.get(code, ""))
     assert len(values) == len(wanted["values"])
     for number, (value, (dtype, shape, numbers)) in enumerate(zip(values, wanted["values"], strict=True)):

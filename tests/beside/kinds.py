@@ -98,8 +98,8 @@ class Beside:
         return result
 
     def _unwritten(self, case: Case, other: Facts) -> set[str]:
-        """Where the other system shows memory that nobody wrote: it says something else when new memory is
-        filled.
+        """Places where the other system shows memory that nobody wrote: it says something else when new
+        memory is filled.
         """
         again = self.filled.ask(case, parts_of(case))
         return {one.where for one in compare(other, again, case["random"])}

@@ -105,7 +105,9 @@ def _(draw: Draw, name: str) -> Any:
 @draws("fluid.layers.dist")
 def _(draw: Draw, name: str) -> Any:
     shape, dtype = draw.shape((1, 4)), draw.choice(*FLOATS)
-    other = shape if draw.flag(0.6) else tuple(1 if draw.flag(0.4) else size for size in shape)
+    other = shape
+    if draw.flag(0.4):
+        other = tuple(1 if draw.flag(0.4) else size for size in shape)
     p = draw.choice(0.0, 1.0, 2.0, 3.0, 1.5, float("inf"), float("-inf"), 2, OMIT)
     return draw.call(name, draw.tensor(shape, dtype), draw.tensor(other, dtype), p=p)
 

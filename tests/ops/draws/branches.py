@@ -12,7 +12,7 @@ L = "fluid.layers."
 
 
 def root(draw: Draw) -> str:
-    """Where the door has functions of tensors."""
+    """The module of the door's functions of tensors."""
     return "fluid.layers" if draw.door == "18" else "paddle"
 
 

@@ -17,7 +17,7 @@ def each(draw: Draw, count: int, low: int, high: int) -> Any:
 
 
 def listed_for(item: Any, count: int) -> list[int]:
-    """What `each` gives, for each axis."""
+    """The numbers that `each` gives, one an axis."""
     return list(item) if isinstance(item, list) else [item] * count
 
 

@@ -125,7 +125,7 @@ def loss(draw: Draw, sparse: bool = True) -> Value:
 
 
 def common(draw: Draw) -> dict[str, Any]:
-    """What every optimizer takes."""
+    """Arguments that every optimizer takes."""
     return {"regularization": decay(draw), "grad_clip": clip(draw)}
 
 

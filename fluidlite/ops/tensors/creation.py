@@ -229,11 +229,10 @@ def _(X: list[Spec]) -> Spec:
     dense = [spec for spec in X if spec.kind != VarType.SELECTED_ROWS] or X
     _check_alike(dense)
     known = max(dense, key=lambda spec: sum(dim >= 0 for dim in spec.shape))
-    return (
-        known
-        if known.kind != VarType.SELECTED_ROWS
-        else Spec(known.shape, known.dtype, kind=VarType.SELECTED_ROWS)
-    )
+    if known.kind == VarType.SELECTED_ROWS:
+        return Spec(known.shape, known.dtype, kind=VarType.SELECTED_ROWS)
+    # the level of detail is the first operand's, whose shape may be less known
+    return known._replace(lod_level=dense[0].lod_level)
 
 
 def _check_alike(specs: list[Spec]) -> None:

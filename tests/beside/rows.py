@@ -6,7 +6,7 @@ A row that the fuzzer may meet begins with a remark that pages do not show:
 
 `of` lists functions (their last names) or types of ops. `when` lists tags that a case must have, all of them;
 slashes stand between alternatives. Tags are those of `variations.tags`, among them what calls are given by
-name, such as `keepdim=True`. `in` lists words of the aspects in which the case differs
+name, such as `weight` and `keepdim=True`. `in` lists words of the aspects in which the case differs
 (`compare.Difference.aspect`). `theirs: nan` says that PaddlePaddle has nan or an infinity wherever numbers
 differ; `door: 18` or `door: 26` limits a row to one.
 """

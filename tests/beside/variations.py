@@ -207,8 +207,11 @@ def tags(case: Case) -> set[str]:
     if case.get("random"):
         found.add("random")
     for call in case["calls"]:
-        given = call.get("kwargs", {}).items()
-        found |= {f"{key}={value}" for key, value in given if isinstance(value, (bool, str))}
+        given = call.get("kwargs", {})
+        found |= {
+            *given,
+            *(f"{key}={value}" for key, value in given.items() if isinstance(value, (bool, str))),
+        }
     if any(call.get("behind") in case["outputs"] for call in case["calls"]):
         found.add("chained targets")
     if "'is_sparse': True" in repr(case["calls"]) or "'sparse': True" in repr(case["calls"]):

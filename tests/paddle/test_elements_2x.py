@@ -152,3 +152,21 @@ def test_parameters_have_the_default_dtype(name: str, kind: str) -> None:
     # statistics of batches are kept in single precision at least
     wanted = "float32" if name == "BatchNorm1D" and kind == "float16" else kind
     assert {param.dtype for param in layer.parameters()} == {getattr(paddle, wanted)}
+
+
+@pytest.mark.parametrize("naive", [True, False])
+@pytest.mark.parametrize("function", [paddle.all, paddle.any])
+def test_truths_of_numbers_are_bools(function: Any, naive: bool) -> None:
+    value = np.array([[1.5, 0.0], [0.0, 0.0]])
+    out = function(given(value), 1)
+    assert out.dtype == paddle.bool
+    found = runner(naive, [out])(value)[0]
+    np.testing.assert_array_equal(found, getattr(np, function.__name__)(value != 0, 1))
+    assert found.dtype == np.bool_
+
+
+@pytest.mark.parametrize("function", [paddle.poisson, paddle.bernoulli])
+def test_a_single_number_is_drawn(function: Any) -> None:
+    (found,) = runner(False, [function(given(np.array(0.5)))])(np.array(0.5))
+    assert found.shape == ()
+    assert found.dtype == np.float64

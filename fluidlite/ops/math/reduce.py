@@ -79,11 +79,12 @@ def _reduction(type: str, compute: _Compute, dtype: VarType | None = None, slots
     @op.shape
     def _(X: Spec, dim: list[int], keep_dim: bool, reduce_all: bool, out_dtype: int, of_2x: bool) -> Spec:
         axes = reduced_axes(type, len(X.shape), dim, reduce_all)
+        own = X.dtype if dtype is None else dtype
         out_dtype = _widened(type, X.dtype, out_dtype, of_2x)
         # the rows stay what they were unless dimension 0 goes away, and with them their sequences
         return Spec(
             _reduced_shape(X.shape, axes, keep_dim),
-            VarType(out_dtype) if out_dtype >= 0 else dtype or X.dtype,
+            VarType(out_dtype) if out_dtype >= 0 else own,
             None if 0 in axes else X.lod_level,
         )
 
@@ -133,8 +134,8 @@ reduce_mean = _reduction("reduce_mean", _mean)
 reduce_max = _reduction("reduce_max", lambda xp, x, axes, keep: x.max(axes, keepdims=keep))
 reduce_min = _reduction("reduce_min", lambda xp, x, axes, keep: x.min(axes, keepdims=keep))
 reduce_prod = _reduction("reduce_prod", lambda xp, x, axes, keep: x.prod(axes, x.dtype, keepdims=keep))
-reduce_all = _reduction("reduce_all", lambda xp, x, axes, keep: x.all(axes, keepdims=keep))
-reduce_any = _reduction("reduce_any", lambda xp, x, axes, keep: x.any(axes, keepdims=keep))
+reduce_all = _reduction("reduce_all", lambda xp, x, axes, keep: x.all(axes, keepdims=keep), VarType.BOOL)
+reduce_any = _reduction("reduce_any", lambda xp, x, axes, keep: x.any(axes, keepdims=keep), VarType.BOOL)
 reduce_amax = _reduction("reduce_amax", lambda xp, x, axes, keep: x.max(axes, keepdims=keep))
 reduce_amin = _reduction("reduce_amin", lambda xp, x, axes, keep: x.min(axes, keepdims=keep))
 frobenius_norm = _reduction("frobenius_norm", _norm, slots="X. -> Out")

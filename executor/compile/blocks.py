@@ -383,6 +383,8 @@ def _(builder: PlanBuilder, op: Operator) -> bool:
             builder.lower(ops_to_run(body.block))
             if facts.keeps:
                 outer = {name: body.carried.get(name, body.env.get(name)) for name in old}
+                # each gradient counts these back from where the step has left them
+                outer.update((name, body.env.get(name)) for name in facts.counted)
                 saved = body.save(names, outer)
             for name, symbol in body.carried.items():
                 body.move(name, symbol, body.env.get(name))

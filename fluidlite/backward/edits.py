@@ -12,7 +12,7 @@ from fluidlite.base.registry import EMPTY_VAR, GRAD_SUFFIX
 from fluidlite.ir.block import Block
 from fluidlite.ir.operator import Operator
 
-__all__ = ["Incoming", "add_up", "cut_dead_branches", "cut_disconnected", "drop_beyond"]
+__all__ = ["GivenGradients", "add_up", "cut_dead_branches", "cut_disconnected", "drop_beyond"]
 
 
 # ---------------------------------------------------------------------- partial gradients
@@ -37,7 +37,7 @@ class _Accumulator:
     """
 
     def __init__(
-        self, ops: list[Operator], block_idx: int, incoming: Incoming, unmade: set[Operator]
+        self, ops: list[Operator], block_idx: int, incoming: GivenGradients, unmade: set[Operator]
     ) -> None:
         self.ops = ops
         self.block_idx = block_idx
@@ -155,7 +155,7 @@ class _Accumulator:
                 return
 
 
-class Incoming(NamedTuple):
+class GivenGradients(NamedTuple):
     """Gradients that come in from outside of a list of gradient ops.
 
     started: gradient -> the name of the part of it that comes in. replaced: those under whose name another
@@ -166,17 +166,17 @@ class Incoming(NamedTuple):
     replaced: Collection[str] = ()
 
 
-NOTHING = Incoming({})
+NOTHING = GivenGradients({})
 
 
-def add_up(ops: list[Operator], block_idx: int, incoming: Incoming = NOTHING) -> list[Operator]:
+def add_up(ops: list[Operator], block_idx: int, incoming: GivenGradients = NOTHING) -> list[Operator]:
     """Rename gradients that several ops write to `x@GRAD@RENAME@block0@0`, ... and sum them where they are
     needed.
     """
     return _Accumulator(ops, block_idx, incoming, _unmade(ops, incoming)).run()
 
 
-def _unmade(ops: Iterable[Operator], incoming: Incoming) -> set[Operator]:
+def _unmade(ops: Iterable[Operator], incoming: GivenGradients) -> set[Operator]:
     """The ops that compute from gradients none of which exists: they will be dropped."""
     made = set(incoming.started)
     found = set()

@@ -111,12 +111,12 @@ class Versions:
         return self.runner is not None and (var is None or var.persistable)
 
     def reads(self, op: Operator) -> list[Version]:
-        """What the results of `op` depend on."""
+        """The versions that the results of `op` depend on."""
         names = dict.fromkeys([*op.input_arg_names, *self._shared[op]])
         return [(name, self.before[op][name]) for name in names if name != EMPTY_VAR]
 
     def writes(self, op: Operator) -> list[Version]:
-        """What `op` makes."""
+        """The versions that `op` makes."""
         return [(name, self.after[op][name]) for name in op.output_arg_names if name != EMPTY_VAR]
 
     def older(self, op: Operator, no_grad: Collection[str]) -> set[str]:
@@ -220,7 +220,7 @@ class Versions:
 
     # ------------------------------------------------------------------ what a gradient rule sees
     def _value(self, name: str, version: int) -> str:
-        """What a rule calls a version: the variable's name for the newest, another for those before it."""
+        """A version as a rule knows it: the variable's name for the newest, another for those before it."""
         if version == self.newest(name):
             return name
         self.names.add(f"{name}@BEFORE@{version}")
@@ -284,7 +284,7 @@ class Versions:
         grad_of.update(kept, **{key: name for key, name in oldest.items() if key in named})
 
     def _names_of(self, op: Operator, versions: Mapping[str, int]) -> dict[str, str]:
-        """What a rule calls the gradient of each version -> its name."""
+        """The gradient of each version as a rule knows it -> its name."""
         plain = bool(op.sub_blocks())
         return {
             grad_name(name if plain else self._value(name, version)): self.gradient(name, version)
@@ -357,7 +357,7 @@ class _Values:
             op._rename_output(seen, name)
 
     def _meant(self, forward: Operator) -> dict[str, Version]:
-        """What the rule of `forward` calls each version -> the version, of variables that are written."""
+        """Each version of a written variable, as the rule of `forward` knows it -> the version."""
         pairs = [*self.versions.before[forward].items(), *self.versions.after[forward].items()]
         return {
             self.versions._value(name, version): (name, version)

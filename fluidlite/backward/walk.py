@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from fluidlite import unique_name
-from fluidlite.backward.edits import Incoming, add_up, cut_dead_branches, cut_disconnected, drop_beyond
+from fluidlite.backward.edits import GivenGradients, add_up, cut_dead_branches, cut_disconnected, drop_beyond
 from fluidlite.backward.paths import sub_block_path
 from fluidlite.backward.rules import GradientContext, forward_name, is_gradient, reads_of
 from fluidlite.backward.versions import Versions
@@ -24,7 +24,7 @@ Callback = Callable[..., Any]
 _WRITES_FROM_NOTHING = "rnn_memory_helper_grad"  # its input is put in place by recurrent_grad while it runs
 
 
-class Runner(NamedTuple):
+class SubBlockRun(NamedTuple):
     """The op that runs a sub-block, and which of the variables that it writes have a value before it."""
 
     op: Operator
@@ -69,7 +69,7 @@ class Backward:
         path: Sequence[Operator],
         target: Block,
         incoming: Sequence[str] = (),
-        runner: Runner | None = None,
+        runner: SubBlockRun | None = None,
     ) -> None:
         """Write the gradient ops of `path`, ops of `block`, into `target`.
 
@@ -84,7 +84,7 @@ class Backward:
         started.update((new, started[old]) for old, new in renamed.items() if old in started)
         replaced = versions.replaced() if runner is None else runner.leaves(versions.replaced())
         # in 1.8.5's order: the numbers of partial gradients count those that are cut off afterwards
-        ops = add_up(ops, block.idx, Incoming(started, replaced))
+        ops = add_up(ops, block.idx, GivenGradients(started, replaced))
         ops = cut_dead_branches(ops, no_grad)
         known = {*versions.names, *(self.given or ()), *(started.values() if runner is None else ())}
         ops = cut_disconnected(ops, path, known, lambda name: self._is_outer(block, name))
@@ -150,7 +150,7 @@ class Backward:
         written = [name for name in op.output_arg_names if self._has_gradient(op.block, name)]
         Versions(forward, written, op).stop(self.no_grad[forward.idx])
         path = sub_block_path(forward, op, self.no_grad[forward.idx])
-        self.append(forward, path, target, written, Runner(op, older))
+        self.append(forward, path, target, written, SubBlockRun(op, older))
         self.given = given
         self.program._rollback()
         return target

@@ -121,7 +121,7 @@ EXPRESSIONS: dict[str, Any] = {
 
 
 class Scope:
-    """What is known at a place: variables, and the counters of the loops around."""
+    """The variables that are known at a place, and the counters of the loops around."""
 
     def __init__(self, known: list[Any], counters: list[Any]) -> None:
         self.known = list(known)
@@ -331,7 +331,7 @@ class Runs:
 
 
 def mistakes(data: Program, seed: int) -> list[str]:
-    """What is wrong with the gradients of a program."""
+    """Mistakes in the gradients of a program, each a line."""
     noise, written = np.random.RandomState(seed), Written(data)
     runs = Runs(written)
     at, way, flag = noise.randn(3, *SHAPE), noise.randn(3, *SHAPE), noise.randint(3)

@@ -22,7 +22,7 @@ def number(value: float, dtype: str = "float64") -> Any:
 
 
 def counted(rounds: int, body: Callable[..., list[Any]], *start: Any) -> Any:
-    """What a loop of `rounds` over `start` leaves."""
+    """The results of a loop of `rounds` over `start`."""
     count, limit = number(0, "int64"), number(rounds, "int64")
     return layers.while_loop(
         lambda i, *_: layers.less_than(i, limit), lambda i, *v: [i + 1, *body(*v)], [count, *start]

@@ -14,6 +14,13 @@ import fluidlite as fluid
 pytestmark = pytest.mark.filterwarnings("ignore:.*is fed as:UserWarning")
 
 ROWS = [(family, name) for family in FAMILIES for name in rows_of(family)]
+# where 1.8.5 is wrong (docs/DIFFERENCES.md): a row's one difference
+OTHERWISE = {
+    "increment-0": "gradients of ['X_0'], Paddle has []",
+    "scatter-": "numbers of X_0@GRAD",
+    "scatter-add": "numbers of X_0@GRAD",
+    "scatter-vector": "numbers of X_0@GRAD",
+}
 _rows = functools.cache(rows_of)
 _recorded = functools.cache(recorded)
 
@@ -21,4 +28,8 @@ _recorded = functools.cache(recorded)
 @pytest.mark.parametrize(("family", "name"), ROWS, ids=[name for _, name in ROWS])
 def test_as_recorded(family: str, name: str) -> None:
     row, theirs = _rows(family)[name], _recorded(family)[name]
-    assert differences(row, observe(fluid, row), theirs) == []
+    found = differences(row, observe(fluid, row), theirs)
+    if name in OTHERWISE:
+        assert len(found) == 1 and found[0].startswith(OTHERWISE[name])
+    else:
+        assert found == []

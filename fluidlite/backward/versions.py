@@ -155,7 +155,8 @@ class Versions:
         numbers = self._gradients.get(name, (0,))
         if numbers[version] == self._plain(name):
             return grad_name(name)
-        return f"{grad_name(name)}@VERSION@{numbers[version]}"
+        # other than in the blocks around, whose gradients are seen from here
+        return f"{grad_name(name)}@VERSION@block{self.block.idx}@{numbers[version]}"
 
     def _plain(self, name: str) -> int:
         """The gradient that is called x@GRAD."""

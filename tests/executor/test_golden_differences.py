@@ -140,7 +140,7 @@ def padding(golden: harness.Golden, fault: bool) -> Course:
 def loop(golden: harness.Golden, fault: bool) -> Course:
     """Three times `state = tanh(state @ loop_w)` over a layer, by SGD. The fault: only the last time round
     counts, and its `mul` is differentiated at the state that it made instead of the one that it read; the
-    layer in front learns nothing.
+    layer in front learns nothing. And the gradient of `increment` counts the fetched counter back.
     """
     values, course = start(golden), Course()
     for feed in feeds(golden):
@@ -150,8 +150,7 @@ def loop(golden: harness.Golden, fault: bool) -> Course:
             states.append(np.tanh(states[-1] @ weight))
         last = states[-1]
         fetched = {"mean_0.tmp_0": (last**2).mean().reshape(1), "fc_0.tmp_1": last}
-        # the gradient of `increment` counts the counter back
-        course.fetched.append({**fetched, "fill_constant_0.tmp_0": np.array([0])})
+        course.fetched.append({**fetched, "fill_constant_0.tmp_0": np.array([0 if fault else 3])})
 
         into_state, into_weight = 2 * last / last.size, np.zeros_like(weight)
         for before, after in reversed(list(zip(states[:-1], states[1:], strict=True))):
@@ -180,7 +179,9 @@ CASES = {
     "sparse_adam_lazy": Case(sparse_adam(0.05, 0.9, 0.999, 1e-8, True), {"mean_0.tmp_0": 1}, AFTER_ADAM),
     "sparse_padding": Case(padding, {}, frozenset(["table"])),
     "while_loop_gradient": Case(
-        loop, {"mean_0.tmp_0": 1, "fc_0.tmp_1": 1}, frozenset(["loop_w", "fc_0.w_0", "fc_0.b_0"])
+        loop,
+        {"mean_0.tmp_0": 1, "fc_0.tmp_1": 1, "fill_constant_0.tmp_0": 0},
+        frozenset(["loop_w", "fc_0.w_0", "fc_0.b_0"]),
     ),
 }
 

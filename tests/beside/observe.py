@@ -102,7 +102,9 @@ class Observer:
                 return {"build": error_of(error, "build")}
         for part in parts:
             try:
-                facts[part] = getattr(self, "part_" + part)()
+                # names that no name of the build is like
+                with self.fluid.unique_name.guard("later_"):
+                    facts[part] = getattr(self, "part_" + part)()
             except Exception as error:
                 facts[part] = error_of(error, part)
                 if part == "runs":

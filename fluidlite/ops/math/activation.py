@@ -235,7 +235,7 @@ unary("silu", "x * sigmoid(x)", grad="dout * sigmoid(x) * (1 + x * (1 - sigmoid(
 
 elu = unary(
     "elu",
-    "maximum(x, 0) + minimum(alpha * (exp(x) - 1), 0)",
+    "where(x > 0, x, alpha * (exp(x) - 1))",
     grad="dout * where(x > 0, 1.0, alpha * exp(x))",
     attrs={"alpha": 1.0},
 )

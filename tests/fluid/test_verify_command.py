@@ -60,11 +60,16 @@ def test_every_mode(mode: list[str], train: pathlib.Path) -> None:
 
 
 def test_exit_code_of_a_job_that_differs(tmp_path: pathlib.Path) -> None:
-    dropping = NET.replace("fluid.layers.fc(x, 1)", "fluid.layers.fc(fluid.layers.dropout(x, 0.5), 1)")
-    code, out, _ = call(
-        script(tmp_path, HEAD + dropping + LOOP), "--verify"
-    )  # every process drops other elements
+    noisy = NET.replace("SGD(0.1)", "Dpsgd(0.1, clip=10.0, batch_size=16.0, sigma=1.0)")
+    code, out, _ = call(script(tmp_path, HEAD + noisy + LOOP), "--verify")  # each server draws its own noise
     assert code == 1 and "NOT EQUAL" in out and "TOO LARGE" in out and out.endswith("FAILED\n")
+
+
+def test_a_job_that_differs_by_design(tmp_path: pathlib.Path) -> None:
+    dropping = NET.replace("fluid.layers.fc(x, 1)", "fluid.layers.fc(fluid.layers.dropout(x, 0.5), 1)")
+    code, out, _ = call(script(tmp_path, HEAD + dropping + LOOP), "--verify")
+    assert code == 0 and "the mean of the gradients of the trainers' shares" in out and out.endswith("ok\n")
+    assert "not to one process on the whole batches, by design: op 'dropout'" in out
 
 
 def test_batches_of_the_script(train: pathlib.Path) -> None:

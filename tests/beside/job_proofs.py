@@ -7,7 +7,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from jobs import Built, Job, build, config_of, endpoints_of, feeds_of, program_differences, program_facts
+from beside.jobs import Built, Job, build, config_of, endpoints_of, feeds_of, program_differences, program_facts
 
 import fluidlite as fluid
 from fluidlite.distributed.cluster import verify_job

@@ -579,6 +579,6 @@ def _op_differences(where: str, mine: Any, theirs: Any) -> list[str]:
 
 def prove(job: Job) -> Job:
     """Faults of a job of FluidLite by itself: {} for none; see `job_proofs.prove`."""
-    from job_proofs import prove as proofs  # FluidLite, which Python 3.7 does not run
+    from .job_proofs import prove as proofs  # FluidLite, which Python 3.7 does not run
 
     return proofs(job)

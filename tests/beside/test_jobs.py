@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 
 import pytest
-from jobs import build, differences, facts, make_job, prove
+from beside.jobs import build, differences, facts, make_job, prove
 
 import fluidlite as fluid
 

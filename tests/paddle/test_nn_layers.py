@@ -186,6 +186,24 @@ def test_beam_search_over_a_cell() -> None:
     assert found.shape[0] == 3 and found.shape[2] == 2 and found.shape[1] <= 5
 
 
+def test_a_finished_beam_may_change_places() -> None:
+    """The other beam goes on: 2.6.2 gave these ids and lengths."""
+
+    def weights(*shape: int) -> Any:
+        drawn = np.random.RandomState(len(shape) + shape[0] + 2).randn(*shape).astype("float32")
+        return paddle.ParamAttr(initializer=nn.initializer.Assign(drawn))
+
+    embed = nn.Embedding(6, 2, weight_attr=weights(6, 2))
+    project = nn.Linear(2, 6, weight_attr=weights(2, 6))
+    cell = nn.GRUCell(2, 2, weights(6, 2), weights(6, 2), weights(6), weights(6))
+    decoder = nn.BeamSearchDecoder(cell, 0, 1, 2, embedding_fn=embed, output_fn=project)
+    start = paddle.static.data("start", [1, 2])
+    outputs, _, lengths = nn.dynamic_decode(decoder, start, max_step_num=4, return_length=True)
+    feed = {"start": np.array([[1.349, -1.159]], "float32")}
+    assert run(outputs, feed).tolist() == [[[1, 3]] * 5]
+    assert run(lengths, feed).tolist() == [[1, 5]]
+
+
 INITIALIZERS = nn.initializer
 
 

@@ -46,6 +46,13 @@ class Decoder:
         """
         return outputs, final_states
 
+    @property
+    def tracks_own_finished(self) -> bool:
+        """True if `step` says itself which rows are finished, though rows change places; the lengths are then
+        its states'. 1.8.5 takes what was finished in a place for finished for ever.
+        """
+        return False
+
 
 class BasicDecoder(Decoder):
     """A cell whose inputs come from a `DecodeHelper`; `output_fn` is applied to its outputs."""
@@ -163,6 +170,11 @@ class BeamSearchDecoder(Decoder):
         return masked
 
     # ------------------------------------------------------------------ decoding
+    @property
+    def tracks_own_finished(self) -> bool:
+        """True in programs of 2.x: a beam that is finished may change places with another one."""
+        return default_main_program().is_of_2x
+
     def initialize(self, initial_cell_states: Any) -> tuple[Any, StateWrapper, Variable]:
         """Start tokens in all beams; all but the first of a row's beams are next to impossible, so that
         they do not repeat it.
@@ -316,13 +328,16 @@ class _DecodingLoop:
         outputs, next_states, next_inputs, finished = self.decoder.step(
             self.time, inputs, states, **arguments
         )
-        finished = compare.logical_or(finished, self.finished)
-        running = variables.cast(compare.logical_not(self.finished), self.lengths.dtype)
-        lengths = elementwise.elementwise_add(self.lengths, running)
-        if self.impute_finished:
-            next_states = utils.map_structure(
-                lambda old, new: _kept(old, new, self.finished), states, next_states
-            )
+        if self.decoder.tracks_own_finished:
+            lengths = getattr(next_states, "lengths", self.lengths)
+        else:
+            finished = compare.logical_or(finished, self.finished)
+            running = variables.cast(compare.logical_not(self.finished), self.lengths.dtype)
+            lengths = elementwise.elementwise_add(self.lengths, running)
+            if self.impute_finished:
+                next_states = utils.map_structure(
+                    lambda old, new: _kept(old, new, self.finished), states, next_states
+                )
         self.outputs = utils.map_structure(_outer_array, outputs)
         utils.map_structure(self._write, outputs, self.outputs)
         array.increment(x=self.time, value=1.0, in_place=True)

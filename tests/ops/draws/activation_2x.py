@@ -180,7 +180,8 @@ def _(draw: Draw, name: str) -> Any:
     layout = {3: ("NCL", "NLC"), 4: ("NCHW", "NHWC"), 5: ("NCDHW", "NDHWC")}.get(x.rank, ("NC",))
     chosen = draw.choice(*layout)
     assert x.shape is not None
-    channels = x.shape[-1 if chosen[-1] == "C" else 1] if x.rank > 1 else 1
+    sizes = (*x.shape, 1) if x.rank == 1 else x.shape
+    channels = sizes[-1] if chosen[-1] == "C" else sizes[1]
     weight = draw.tensor((draw.choice(1, channels),), x.dtype or "", known=True)
     return draw.call(name, x, weight, data_format=chosen)
 

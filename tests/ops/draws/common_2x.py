@@ -1,4 +1,4 @@
-"""What generators of the 2.x door share: names, dtypes, shapes that broadcast, arguments as Variables."""
+"""Helpers of the generators of the 2.x door: names, dtypes, shapes that broadcast, arguments as Variables."""
 
 from __future__ import annotations
 

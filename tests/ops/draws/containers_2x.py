@@ -1,4 +1,4 @@
-"""What holds layers, changes their parameters, or is called in other ways than functions are."""
+"""Containers of layers, changes of their parameters, and what is not called like a function."""
 
 from __future__ import annotations
 

@@ -209,7 +209,7 @@ def _advanced(draw: Draw, size: int, count: int) -> Any:
 
 
 def _index(draw: Draw, shape: Sequence[int], *, plain: bool = False) -> Any:
-    """What stands in the brackets behind a tensor of this shape."""
+    """An index for the brackets behind a tensor of this shape."""
     found: list[Any] = []
     count, lists = draw.int(1, 3), 0
     for size in shape[: draw.int(1, len(shape))] if shape else ():

@@ -61,7 +61,7 @@ def _network(draw: Draw) -> tuple[Value, list[Value]]:
 
 
 def _attributes(draw: Draw, kind: str) -> dict[str, Any]:
-    """What an optimizer takes besides the rate, the parameters, the decay and the clip."""
+    """The arguments of an optimizer besides the rate, the parameters, the decay and the clip."""
     betas = {"beta1": draw.maybe(draw.choice(0.5, 0.9)), "beta2": draw.maybe(draw.choice(0.9, 0.99))}
     epsilon = {"epsilon": draw.maybe(draw.choice(1e-3, 1e-8), 0.4)}
     if kind in ("Adam", "AdamW"):

@@ -249,9 +249,8 @@ def _(draw: Draw, name: str) -> Any:
     x = draw.tensor(dtype=dtypes, rank=(1, 3) if embed else (2, 4), low=-2, high=2)
     first, second = draw.rng.sample(range(x.rank + embed), 2)
     # 2.6.2 looks for the dimensions of diag_embed within those of its input
-    first, second = (
-        at - x.rank - embed if draw.flag(0.02 if embed else 0.3) else at for at in (first, second)
-    )
+    chance = 0.02 if embed else 0.3
+    first, second = (at - x.rank - embed if draw.flag(chance) else at for at in (first, second))
     if draw.flag(0.3) and not embed:
         return draw.call(name, x, offset=0)
     keys = ("dim1", "dim2") if embed else ("axis1", "axis2")

@@ -285,7 +285,7 @@ class Draw:
         return Value(name)
 
     def within(self, path: str, *args: Any, build: Callable[..., Any], named: bool = False) -> Any:
-        """What `build` returns, whose calls are made in the context that a call gives (`with
+        """The result of `build`, whose calls are made in the context that a call gives (`with
         rnn.step():`); `named`: it is given the context (`with Switch() as switch:`).
         """
         outer, self.calls = self.calls, []

@@ -142,7 +142,7 @@ def _counts(counter: Counter[str]) -> str:
 
 
 def held_against(chosen: Any) -> Beside:
-    """What the kind runs."""
+    """The two sides that a kind holds against each other."""
     if chosen.kind == "engines":
         one, two = map(engine, chosen.engines)
         return Engines(one, two, chosen.door, chosen.only)

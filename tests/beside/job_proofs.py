@@ -7,9 +7,18 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from beside.jobs import Built, Job, build, config_of, endpoints_of, feeds_of, program_differences, program_facts
 
 import fluidlite as fluid
+from beside.jobs import (
+    Built,
+    Job,
+    build,
+    config_of,
+    endpoints_of,
+    feeds_of,
+    program_differences,
+    program_facts,
+)
 from fluidlite.distributed.cluster import verify_job
 from fluidlite.ir.program import Program
 from fluidlite.ir.text import parse

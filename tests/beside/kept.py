@@ -33,7 +33,7 @@ def kept(door: str) -> list[dict[str, Any]]:
 
 
 def replay(backend: Backend, items: Iterable[dict[str, Any]]) -> list[str]:
-    """What is not as recorded, a line each."""
+    """Differences from what was recorded, a line each."""
     lines = []
     for item in items:
         case = item["case"]

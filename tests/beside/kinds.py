@@ -1,4 +1,4 @@
-"""What is held against what: functions, networks and jobs beside PaddlePaddle, our engines beside each
+"""Kinds of random programs: functions, networks and jobs beside PaddlePaddle, our engines beside each
 other.
 """
 
@@ -26,7 +26,7 @@ GRADIENTS = ("gradient", "second")
 
 
 def parts_of(case: Case) -> tuple[str, ...]:
-    """What is compared of a case: second derivatives where it asks for them."""
+    """The parts of a case that are compared: second derivatives where it asks for them."""
     return PARTS if case["second"] else tuple(part for part in PARTS if part != "second")
 
 
@@ -41,7 +41,7 @@ class Found:
 
     @property
     def key(self) -> tuple[str, str]:
-        """What differences are sorted by."""
+        """The function and the aspect, by which differences are sorted."""
         return self.case["function"], self.difference.aspect
 
     @property
@@ -70,7 +70,7 @@ class Beside:
         return vary(make_case(self.door, seed, self.only), random.Random(f"variations {seed}"))
 
     def facts(self, case: Case, parts: tuple[str, ...]) -> tuple[Facts, Facts]:
-        """What both say, asked at the same time."""
+        """The facts of both sides, asked for at the same time."""
         answers = [self.pool.submit(one.ask, case, parts) for one in (self.ours, self.other)]
         return answers[0].result(), answers[1].result()
 
@@ -132,13 +132,15 @@ class Engines(Beside):
         return make_network(seed) if self.door == "networks" else super().case(seed)
 
     def differences(self, case: Case) -> list[Found]:
-        """All differences; drawn numbers are the same, too, but for test programs: these have no seed."""
+        """All differences; drawn numbers are the same, too, but for test programs and 2.x, which have no
+        seed.
+        """
         parts = ("runs", "test", "shaken") if self.door == "networks" else (*parts_of(case), "shaken")
         if case["random"]:
             parts = tuple(part for part in parts if part != "test")
         mine, other = self.facts(case, parts)
         self.outcomes[_outcome(mine, other)] += 1
-        return [Found(case, one) for one in compare(mine, other)]
+        return [Found(case, one) for one in compare(mine, other, case["random"] and self.door == "26")]
 
 
 class Networks(Beside):

@@ -65,7 +65,7 @@ def array_of(item: Dict[str, Any]) -> np.ndarray:  # noqa: UP006
 
 
 def flat(value: Any) -> Iterator[Any]:
-    """What nested lists and tuples hold, in order, without None."""
+    """The items of nested lists and tuples, in order, without None."""
     if isinstance(value, (list, tuple)):
         for item in value:
             yield from flat(item)

@@ -1,4 +1,4 @@
-"""What one system makes of a case: what it declares, computes, differentiates and keeps, as JSON.
+"""Facts of one case in one system: what it declares, computes, differentiates and keeps, as JSON.
 
 Facts, each a part of its own, with "error" in place of what a part could not give:
 
@@ -66,7 +66,7 @@ def parameter_values(index: int, start: np.ndarray, shake: int = 0) -> np.ndarra
 
 
 def error_of(error: BaseException, stage: str) -> Facts:
-    """What an exception says."""
+    """The type, the message and the stage of an exception."""
     kinds = [kind.__name__ for kind in type(error).__mro__]
     return {"error": kinds[0], "kinds": kinds, "text": str(error)[-600:], "stage": stage}
 
@@ -148,7 +148,9 @@ class Observer:
 
     # ------------------------------------------------------------------ running
     def feeds(self, change: int = 0, batches: int = 1, like: str = "") -> Feeds:
-        """What is fed: the case's values, other ones (`change` 1, 2, ...), or several times as many rows."""
+        """The arrays to feed: the case's values, other ones (`change` 1, 2, ...), or several times as many
+        rows.
+        """
         made: Feeds = {}
         for name, feed in self.case["feeds"].items():
             array = array_of(feed)

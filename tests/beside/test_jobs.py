@@ -5,9 +5,9 @@ from __future__ import annotations
 import json
 
 import pytest
-from beside.jobs import build, differences, facts, make_job, prove
 
 import fluidlite as fluid
+from beside.jobs import build, differences, facts, make_job, prove
 
 
 def test_a_seed_makes_one_job_of_plain_data() -> None:

@@ -1,6 +1,6 @@
-"""What holds for all functions, added to a drawn case: special values, unknown sizes, levels of detail,
-f(x, x), the same call twice, what stands in front and behind, frozen inputs. And the tags of a case, by
-which rows of docs/DIFFERENCES.md say when they hold.
+"""Variations that hold for all functions, added to a drawn case: special values, unknown sizes, levels of
+detail, f(x, x), the same call twice, what stands in front and behind, frozen inputs. And the tags of a
+case, by which rows of docs/DIFFERENCES.md say when they hold.
 """
 
 from __future__ import annotations

@@ -5,7 +5,7 @@
 A case is plain data by its seed alone (`language`): feeds, calls, outputs. Generators of single functions
 stand beside the rows of their ops (`tests/ops/draws`), those of networks and jobs here. A worker for each
 back end (`worker`) builds and runs the case and tells what it saw (`observe`); `compare` lists what
-differs, `rows` knows what is to stay different (docs/DIFFERENCES.md), `shrink` makes a difference small,
+differs, `rows` knows what is to stay different (remarks in docs), `shrink` makes a difference small,
 `report` sorts the rest by cause. Cases that ever differed are kept with the right values (`kept`), and CI
 runs them without any oracle.
 

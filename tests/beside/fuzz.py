@@ -105,7 +105,7 @@ def report(run: Run) -> str:
             f"{one.name}: {one.crashes} crashes, {one.hangs} hangs"
             for one in (run.beside.ours, run.beside.other)
         ),
-        "rows of DIFFERENCES: " + _counts(Counter(found.row for found in run.found if found.row)),
+        "rows of pages: " + _counts(Counter(found.row for found in run.found if found.row)),
         "PaddlePaddle wrong by central differences: "
         + _counts(Counter(found.case["function"] for found in run.found if found.theirs)),
         "by aspect: " + _counts(Counter(found.difference.aspect for found in ours)),

@@ -230,6 +230,8 @@ class _Network:
         draw = self.random
         name, width = draw.choice(self.values)
         kind = draw.choice(("scale", "dropout", "batch_norm", "layer_norm", "stop", "unused"))
+        if kind == "batch_norm" and [name, kind] in [layer[:2] for layer in self.layers]:
+            kind = "scale"  # means of what is normalised are rounding alone
         self.add(kind, [name], {}, width)
         if kind == "unused":
             self.values.pop()

@@ -36,7 +36,7 @@ class Found:
 
     case: Case
     difference: Difference
-    row: str = ""  # the id of the row of DIFFERENCES that asks for it
+    row: str = ""  # the id of the row of a page that asks for it
     theirs: bool = False  # PaddlePaddle is wrong, by central differences
 
     @property
@@ -193,13 +193,31 @@ class Jobs(Beside):
         request = {"job": case["job"]}
         answers = [self.pool.submit(one.send, request) for one in (self.ours, self.other)]
         mine, other = (answer.result() for answer in answers)
-        self.outcomes[_outcome(mine, other)] += 1
         if "fault" in mine:
+            self.outcomes["fault of ours"] += 1
             return [Found(case, Difference("crash", mine["fault"]))]
-        found = [Difference(f"proof: {name}", str(text)) for name, text in mine["proof"].items()]
-        if "fault" not in other:
+        self.outcomes[_outcome_of_job(mine, other)] += 1
+        proof = {
+            name: text for name, text in mine["proof"].items() if name != "refused" or not _refuses(mine)
+        }
+        found = [Difference(f"proof: {name}", str(text)) for name, text in proof.items()]
+        # a program that the other system cannot build makes no job there
+        if "fault" not in other and "error" not in other["facts"]["one"]:
             found += [Difference("programs", line) for line in differences(mine["facts"], other["facts"])]
-        return [Found(case, one) for one in found]
+        return [Found(case, one, excuse(case, [], one)) for one in found]
+
+
+def _outcome_of_job(mine: Facts, other: Facts) -> str:
+    if "fault" in other:
+        return f"{other['fault'].partition(':')[0]} in the other"
+    if _refuses(other):
+        return "refused by both" if _refuses(mine) else "refused by the other alone"
+    return "compared"
+
+
+def _refuses(side: Facts) -> bool:
+    """True if a role of a job is not made."""
+    return any("error" in role for role in side["facts"].values())
 
 
 def _outcome(mine: Facts, other: Facts) -> str:

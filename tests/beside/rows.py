@@ -1,4 +1,4 @@
-"""Rows of docs/DIFFERENCES.md that say which random programs are to differ.
+"""Rows of docs/DIFFERENCES.md and docs/TRANSPILERS.md that say which random programs are to differ.
 
 A row that the fuzzer may meet begins with a remark that pages do not show:
 
@@ -8,7 +8,8 @@ A row that the fuzzer may meet begins with a remark that pages do not show:
 slashes stand between alternatives. Tags are those of `variations.tags`, among them what calls are given by
 name, such as `weight` and `keepdim=True`. `in` lists words of the aspects in which the case differs
 (`compare.Difference.aspect`). `theirs: nan` says that PaddlePaddle has nan or an infinity wherever numbers
-differ; `door: 18` or `door: 26` limits a row to one.
+differ; `door: 18` or `door: 26` limits a row to one. `ops` lists types of ops or other words, one of which a
+line must have in which two programs differ (`jobs.differences`); tags of jobs are those of `job_tags`.
 """
 
 from __future__ import annotations
@@ -27,7 +28,8 @@ from beside.variations import tags
 
 __all__ = ["Row", "excuse", "rows"]
 
-PAGE = pathlib.Path(__file__).parents[2] / "docs" / "DIFFERENCES.md"
+DOCS = pathlib.Path(__file__).parents[2] / "docs"
+PAGES = (DOCS / "DIFFERENCES.md", DOCS / "TRANSPILERS.md")
 REMARK = re.compile(r"<!-- (id: .*?) -->")
 
 
@@ -41,6 +43,7 @@ class Row:
     aspects: tuple[str, ...]
     door: str
     theirs: str
+    ops: tuple[str, ...] = ()
 
     def holds(self, case: Case, ops: Iterable[str], difference: Difference) -> bool:
         """True if the row says that this case differs so."""
@@ -51,6 +54,7 @@ class Row:
             and all(alternatives & tags(case) for alternatives in self.when)
             and any(aspect in difference.aspect for aspect in self.aspects)
             and (not self.theirs or _is_theirs(difference))
+            and (not self.ops or any(word in difference.text for word in self.ops))
         )
 
 
@@ -66,21 +70,19 @@ def _is_theirs(difference: Difference) -> bool:
 @functools.cache
 def rows() -> tuple[Row, ...]:
     """All rows with a remark; ValueError for a remark that cannot be read or an id that occurs twice."""
-    found = [_row(text) for text in REMARK.findall(PAGE.read_text())]
+    found = [_row(text, page.name) for page in PAGES for text in REMARK.findall(page.read_text())]
     ids = [row.id for row in found]
     if len(set(ids)) < len(ids):
-        raise ValueError(
-            f"rows of {PAGE.name} share an id: {sorted({one for one in ids if ids.count(one) > 1})}"
-        )
+        raise ValueError(f"rows share an id: {sorted({one for one in ids if ids.count(one) > 1})}")
     return tuple(found)
 
 
-def _row(text: str) -> Row:
+def _row(text: str, page: str) -> Row:
     parts = dict(part.strip().split(": ", 1) for part in text.split(";"))
-    unknown = set(parts) - {"id", "of", "when", "in", "door", "theirs"}
+    unknown = set(parts) - {"id", "of", "when", "in", "door", "theirs", "ops"}
     if unknown or "in" not in parts:
         raise ValueError(
-            f"the remark {text!r} of {PAGE.name} needs id and in, and may have of, when, door, theirs"
+            f"the remark {text!r} of {page} needs id and in, and may have of, when, door, theirs, ops"
         )
     return Row(
         parts["id"],
@@ -89,6 +91,7 @@ def _row(text: str) -> Row:
         tuple(_words(parts["in"])),
         parts.get("door", ""),
         parts.get("theirs", ""),
+        tuple(_words(parts.get("ops", ""))),
     )
 
 

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from beside.job_tags import job_tags
 from beside.language import Case, array_of, listed
 
 __all__ = ["tags", "vary"]
@@ -199,6 +200,8 @@ CHANGES: list[tuple[float, Callable[[Case, random.Random], None]]] = [
 # ---------------------------------------------------------------------- tags
 def tags(case: Case) -> set[str]:
     """Words for what is special in a case, which rows of docs/DIFFERENCES.md ask for."""
+    if "job" in case:
+        return job_tags(case["job"])
     found: set[str] = set()
     for feed in case["feeds"].values():
         found |= _tags_of(feed)

@@ -69,6 +69,13 @@ def test_dropout(function: Callable[[Any], Any], shape: tuple[int, ...]) -> None
             assert 0.1 < (found == 0).mean() < 0.4
 
 
+def test_alpha_dropout_of_a_number_is_a_number() -> None:
+    with paddle.static.program_guard(paddle.static.Program()):
+        out = F.alpha_dropout(paddle.full([], 2.0), 0.3)
+        (found,) = paddle.static.Executor().run(fetch_list=[out])
+    assert out.shape == () and found.shape == ()
+
+
 def test_alpha_dropout_keeps_mean_and_variance() -> None:
     with paddle.static.program_guard(paddle.static.Program(), paddle.static.Program()):
         out = F.alpha_dropout(paddle.static.data("x", [400, 100]), 0.3)

@@ -227,7 +227,7 @@ def alpha_dropout(x: Variable, p: float = 0.5, training: bool = True, name: str 
     low = -_ALPHA
     a = ((1 - p) * (1 + p * low**2)) ** -0.5
     shape = list(x.shape) if all(size >= 0 for size in x.shape) else _known(x, list(x.shape))
-    kept = cast(uniform(shape, "float32", 0.0, 1.0) >= full([1], p, "float32"), x.dtype)
+    kept = cast(uniform(shape, "float32", 0.0, 1.0) >= full([1] if shape else [], p, "float32"), x.dtype)
     mixed = x * kept + scale(1 - kept, low)
     return scale(mixed, a, -a * low * p)
 

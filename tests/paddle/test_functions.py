@@ -162,3 +162,16 @@ def test_expression(code: str) -> None:
         if not is_random(code) and number != wrong:
             expected = np.array(numbers, dtype).reshape(shape)
             np.testing.assert_allclose(value, expected, rtol=RTOL, atol=ATOL, err_msg=what)
+
+
+def test_parts_of_unique_that_nobody_asks_for_are_numbers() -> None:
+    with paddle.static.program_guard(paddle.static.Program()):
+        x = paddle.static.data("x", [3])
+        out, counts = paddle.unique(x, return_counts=True)
+        parts = [name for names in out.block.ops[-1].outputs.values() for name in names]
+        exe = paddle.static.Executor()
+        for _ in range(3):
+            found = exe.run(feed={"x": np.array([3, 1, 3], "float32")}, fetch_list=[out, counts, *parts])
+    shapes = {name: value.shape for name, value in zip(parts, found[2:], strict=True)}
+    assert [shapes[name] for name in parts if name not in (out.name, counts.name)] == [(), ()]
+    assert found[0].tolist() == [1, 3] and found[1].tolist() == [1, 2]

@@ -111,7 +111,14 @@ def _(
 
 @unique.kernel
 def _(
-    xp: Any, X: Array, dtype: int, is_sorted: bool, axis: list[int], wants: frozenset[str]
+    xp: Any,
+    X: Array,
+    dtype: int,
+    is_sorted: bool,
+    return_index: bool,
+    return_inverse: bool,
+    return_counts: bool,
+    axis: list[int],
 ) -> tuple[Array, ...]:
     if not is_sorted:
         return _distinct(xp, X, dtype)[:2]
@@ -119,7 +126,9 @@ def _(
         X, return_index=True, return_inverse=True, return_counts=True, axis=axis[0] if axis else None
     )
     kind = to_numpy(VarType(dtype))
-    return values, inverse.reshape(-1).astype(kind), first.astype(kind), counts.astype(kind)
+    # what nobody asked for is declared as a number, and is one
+    found = ((inverse.reshape(-1), return_inverse), (first, return_index), (counts, return_counts))
+    return values, *(array.astype(kind) if asked else xp.zeros((), kind) for array, asked in found)
 
 
 unique_with_counts = Op(

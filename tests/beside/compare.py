@@ -53,7 +53,7 @@ def _differences(ours: Facts, theirs: Facts, random: bool) -> Iterator[Differenc
             yield _refused(mine)
             return
         for found in _PARTS[part](mine, other, random):
-            if part == "build" and _is_refuted(found, ours, theirs):
+            if part == "build" and (_is_refuted(found, ours, theirs) or _is_more_exact(found, ours, theirs)):
                 continue
             if not _is_shaky(found, part, ours):
                 yield found
@@ -71,6 +71,22 @@ def _is_refuted(found: Difference, ours: Facts, theirs: Facts) -> bool:
             return False
         fits.append(_declares(facts["build"]["outputs"][at][what], runs["first"][at], what))
     return fits == [True, False]
+
+
+def _is_more_exact(found: Difference, ours: Facts, theirs: Facts) -> bool:
+    """True if we declare sizes that they leave open, and all runs have those: that of two batches, too."""
+    if not found.path or found.path[1] != 0:
+        return False
+    at = found.path[0]
+    mine, other = (facts["build"]["outputs"][at][0] for facts in (ours, theirs))
+    runs = [ours.get("runs", {}).get(run) for run in ("first", "double")]
+    values = [run[at] for run in runs if isinstance(run, list) and at < len(run) and "data" in run[at]]
+    return (
+        len(mine) == len(other)
+        and all(one == two or two == -1 for one, two in zip(mine, other, strict=True))
+        and bool(values)
+        and all(_declares(mine, value, 0) for value in values)
+    )
 
 
 def _declares(declared: Any, value: Facts, what: int) -> bool:

@@ -343,6 +343,23 @@ def test_lookups_of_one_table_travel_together_where_they_can() -> None:
     main.verify()
 
 
+def test_a_server_names_its_tables_in_the_order_of_their_updates() -> None:
+    def net() -> Any:
+        words = [fluid.data(f"word{index}", [None, 1], "int64") for index in range(3)]
+        sizes = [[8, 4], [90, 40], [8, 4]]
+        rows = [
+            fluid.layers.embedding(word, size, is_sparse=True, param_attr=f"table{index}")
+            for index, (word, size) in enumerate(zip(words, sizes, strict=True))
+        ]
+        return fluid.layers.mean(fluid.layers.concat(rows, axis=1))
+
+    main, startup = programs(net=net)
+    made = transpiled(main, startup, pservers=FIRST, slice_var_up=False)  # placed in another order
+    listen = made.get_pserver_program(FIRST).global_block().ops[-1]
+    updates = [pair.partition(":")[0] for pair in listen.attr("grad_to_block_id")]
+    assert [pair.partition(":")[0] for pair in listen.attr("sparse_grad_to_param")] == updates
+
+
 def test_a_job_leaves_the_originals_alone() -> None:
     main, startup = programs()
     before = str(main), str(startup)

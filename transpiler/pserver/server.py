@@ -300,14 +300,15 @@ class _Server:
         )
 
     def sparse_gradients(self) -> list[str]:
-        """`gradient:parameter` for the slices whose updates read rows: a penalty makes a dense gradient of
-        them.
+        """`gradient:parameter` for the slices whose updates read rows, in the order of the updates: a penalty
+        makes a dense gradient of them.
         """
-        return [
-            f"{piece.grad_name}:{piece.param_name}"
-            for param, piece in self.held.items()
-            if any(self.reads_rows(op) for op in self.placement.updates[param].ops)
+        pieces = [
+            self.held[update.param]
+            for update in self.placement.training.by_step
+            if update.param in self.held and any(self.reads_rows(op) for op in update.ops)
         ]
+        return [f"{piece.grad_name}:{piece.param_name}" for piece in pieces]
 
 
 def _without_blocks(op: Operator) -> Operator:

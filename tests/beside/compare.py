@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -11,7 +11,7 @@ import numpy as np
 from beside.language import Case, array_of
 from beside.observe import direction_of, numbers_of
 
-__all__ = ["Difference", "alike", "compare", "wrong_by_differences"]
+__all__ = ["Difference", "alike", "compare", "is_rounding", "wrong_by_differences"]
 
 Facts = dict[str, Any]
 TOLERANCE = {"float16": 5e-3, "bfloat16": 5e-2, "float32": 3e-4, "complex64": 3e-4}
@@ -50,7 +50,9 @@ def _differences(ours: Facts, theirs: Facts, random: bool) -> Iterator[Differenc
         if "error" in other:
             return
         if "error" in mine:
-            yield _refused(mine)
+            # what neither can run may as well be refused when it is built
+            if part != "build" or "error" not in theirs.get("runs", {}):
+                yield _refused(mine)
             return
         for found in _PARTS[part](mine, other, random):
             if part == "build" and (_is_refuted(found, ours, theirs) or _is_more_exact(found, ours, theirs)):
@@ -116,6 +118,27 @@ def _is_shaky(found: Difference, part: str, ours: Facts) -> bool:
     )
 
 
+def is_rounding(found: Difference, moved: Iterable[Facts]) -> bool:
+    """True if each number that differs moves about as far when what is fed is shaken as rounding would.
+
+    `moved`: our facts of shaken feeds.
+    """
+    if found.numbers is None:
+        return False
+    mine, other = (array.astype("float64") for array in found.numbers)
+    part = _ASPECTS.get(found.aspect, "runs")
+    off = ~np.isclose(mine, other, rtol=3e-4, atol=1e-9, equal_nan=True)
+    off &= np.isfinite(mine) | np.isfinite(other)  # what overflows is an infinity, or nan by another order
+    reach = np.zeros(mine.shape)
+    for facts in moved:
+        there = _at(facts.get(part, {}), found.path)
+        if there is not None and there.shape == mine.shape:
+            with np.errstate(all="ignore"):
+                reach = np.maximum(reach, np.nan_to_num(np.abs(there - mine), nan=np.inf))
+    with np.errstate(all="ignore"):
+        return bool((np.abs(mine - other) <= 100 * reach)[off].all())
+
+
 def _at(facts: Any, path: tuple[Any, ...]) -> np.ndarray | None:
     for key in path:
         try:
@@ -159,7 +182,7 @@ def _runs(mine: Facts, other: Facts, random: bool) -> Iterator[Difference]:
 
 def _test(mine: Facts, other: Facts, random: bool) -> Iterator[Difference]:
     for at, (one, two) in enumerate(zip(mine["first"], other["first"], strict=False)):
-        yield from _values(one, two, f"output {at} of the test program", "test", random)
+        yield from _values(one, two, f"output {at} of the test program", "test", random, ("first", at))
 
 
 def _grads(mine: Facts, other: Facts, random: bool) -> Iterator[Difference]:
@@ -196,7 +219,7 @@ def _gradients(mine: Facts, other: Facts, aspect: str, random: bool) -> Iterator
                     f"{aspect} missing" if left is None else f"{aspect} extra", f"by {name}", name
                 )
         elif left is not None:
-            yield from _values(left, right, f"{aspect} by {name}", aspect, random)
+            yield from _values(left, right, f"{aspect} by {name}", aspect, random, (name,))
 
 
 def _values(
@@ -241,6 +264,9 @@ def _text(array: np.ndarray) -> str:
     flat = array.reshape(-1)
     shown = ", ".join(f"{item:.6g}" if array.dtype.kind == "f" else str(item) for item in flat[:8])
     return f"[{shown}{', ...' if flat.size > 8 else ''}]"
+
+
+_ASPECTS = {"gradient": "grads", "second": "second", "test": "test"}  # parts that are not "runs"
 
 
 # ---------------------------------------------------------------------- who is right

@@ -11,14 +11,14 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 
 from beside.backends import Backend, Facts
-from beside.compare import Difference, compare, wrong_by_differences
+from beside.compare import Difference, compare, is_rounding, wrong_by_differences
 from beside.draw import make_case
 from beside.jobs import differences, make_job
 from beside.language import Case
 from beside.networks import make_network
 from beside.observe import PARTS
 from beside.rows import excuse, rows
-from beside.variations import vary
+from beside.variations import ordinary, shaken, tags, vary
 
 __all__ = ["Beside", "Engines", "Found", "Jobs", "Networks"]
 
@@ -87,12 +87,18 @@ class Beside:
             if any(where.startswith("output") for where in unwritten):
                 # what follows from such a value tells nothing either
                 found = [one for one in found if one.aspect.startswith(("declared", "value", "refused"))]
+            found = self._beyond_rounding(case, found, mine)
         theirs = self._theirs(case, found, mine, other)
         result = []
         for one in found:
             row = excuse(case, ops, one)
             result.append(Found(case, one, row, theirs and not row and one.aspect.startswith(GRADIENTS)))
         for name in wrong:
+            # f(x, x) where one of the places counts as a constant, in both: labels
+            if case["feeds"][name].get("shared") and not any(
+                one.where.endswith(f" by {name}") for one in found
+            ):
+                continue
             difference = Difference("wrong by differences", f"gradient by {name}", name)
             result.append(Found(case, difference, excuse(case, ops, difference)))
         return result
@@ -103,6 +109,13 @@ class Beside:
         """
         again = self.filled.ask(case, parts_of(case))
         return {one.where for one in compare(other, again, case["random"])}
+
+    def _beyond_rounding(self, case: Case, found: list[Difference], mine: Facts) -> list[Difference]:
+        """What rounding cannot explain: of large numbers that cancel, the order of a sum decides."""
+        if "large" not in tags(case) or not any(one.numbers is not None for one in found):
+            return found
+        moved = [self.ours.ask(shaken(case, number), parts_of(case)) for number in (1, 2, 3)]
+        return [one for one in found if not is_rounding(one, moved)]
 
     def _theirs(self, case: Case, found: list[Difference], mine: Facts, other: Facts) -> bool:
         """True if gradients differ, and central differences say that ours are right and theirs are not."""
@@ -115,6 +128,10 @@ class Beside:
                 return False
             if wrong_by_differences(case, {**other, part: mine.get(part, {})}, part):
                 return True
+        if {"nan", "inf", "large", "tiny"} & tags(case):
+            # what is wrong for ordinary numbers is no better for others
+            plain = ordinary(case)
+            return self._theirs(plain, found, *self.facts(plain, parts_of(case)))
         return False
 
     def close(self) -> None:

@@ -15,7 +15,7 @@ import numpy as np
 from beside.job_tags import job_tags
 from beside.language import Case, array_of, listed
 
-__all__ = ["tags", "vary"]
+__all__ = ["ordinary", "shaken", "tags", "vary"]
 
 FRONT = {
     "18": [
@@ -137,6 +137,7 @@ def _same_twice(case: Case, rng: random.Random) -> None:
         return
     keep, drop = rng.choice(pairs)
     case["calls"] = [_replaced(call, drop, keep) for call in case["calls"]]
+    feeds[keep]["shared"] = True
     del feeds[drop]
     case["wrt"] = [name for name in case["wrt"] if name != drop]
 
@@ -210,16 +211,23 @@ def tags(case: Case) -> set[str]:
     if case.get("random"):
         found.add("random")
     for call in case["calls"]:
-        given = call.get("kwargs", {})
         found |= {
-            *given,
-            *(f"{key}={value}" for key, value in given.items() if isinstance(value, (bool, str))),
+            word for key, value in call.get("kwargs", {}).items() for word in _tags_of_keyword(key, value)
         }
     if any(call.get("behind") in case["outputs"] for call in case["calls"]):
         found.add("chained targets")
+    if "'learning_rate': 0.0" in repr(case["calls"]):
+        found.add("rate of 0")
     if "'is_sparse': True" in repr(case["calls"]) or "'sparse': True" in repr(case["calls"]):
         found.add("sparse")
     return found
+
+
+def _tags_of_keyword(key: str, value: Any) -> list[str]:
+    """The keyword, and its value where that is short, or that it is a variable."""
+    if isinstance(value, (bool, str)):
+        return [key, f"{key}={value}"]
+    return [key, f"{key}=variable"] if isinstance(value, dict) and value.get("$") == "var" else [key]
 
 
 def _arrays(item: Any) -> list[Any]:
@@ -232,9 +240,37 @@ def _arrays(item: Any) -> list[Any]:
     return []
 
 
+def ordinary(case: Case) -> Case:
+    """The case with numbers near 1 in place of nan, infinities, and what is very large or small."""
+    case = copy.deepcopy(case)
+    for name in _floating(case):
+        feed = case["feeds"][name]
+        values = array_of(feed).reshape(-1)
+        odd = ~np.isfinite(values) | (np.abs(values) > 80) | (np.abs(values) < 1e-15)
+        feed["values"] = [
+            0.7 + at % 7 / 10 if strange else value
+            for at, (strange, value) in enumerate(zip(odd, feed["values"], strict=True))
+        ]
+    return case
+
+
+def shaken(case: Case, number: int) -> Case:
+    """The case with numbers that differ from its own as much as rounding does."""
+    case = copy.deepcopy(case)
+    for name in _floating(case):
+        feed = case["feeds"][name]
+        step = 1e-6 if feed["dtype"] == "float32" else 1e-14
+        values = array_of(feed).reshape(-1)
+        moved = values * (1 + step * np.sin(number * (1.0 + np.arange(values.size))))
+        feed["values"] = [
+            float(new) if np.isfinite(new) else old for new, old in zip(moved, feed["values"], strict=True)
+        ]
+    return case
+
+
 def _tags_of(feed: Case) -> set[str]:
     array = array_of(feed)
-    found = {str(array.dtype)}
+    found = {str(array.dtype), f"rank {array.ndim}"}
     if array.dtype.kind == "f":
         magnitude = np.abs(array[np.isfinite(array)])
         checks = {
@@ -243,6 +279,7 @@ def _tags_of(feed: Case) -> set[str]:
             "zero": (array == 0).any(),
             "negative zero": (np.signbit(array) & (array == 0)).any(),
             "large": (magnitude > 80).any(),
+            "halves": (magnitude % 1 == 0.5).any(),
             "tiny": ((magnitude > 0) & (magnitude < 1e-15)).any(),
         }
         found |= {name for name, holds in checks.items() if holds}

@@ -9,7 +9,7 @@ import numpy as np
 from fluidlite.base.dtypes import Array, VarType, to_numpy
 from fluidlite.base.errors import ShapeError
 from fluidlite.base.open_sizes import fits
-from fluidlite.base.registry import INTS, AttrType, Op, Spec, required
+from fluidlite.base.registry import INTS, AttrType, Lod, Op, Spec, handed_on, required
 from fluidlite.values.tensor import host
 
 # ---------------------------------------------------------------------- convolution
@@ -113,12 +113,12 @@ def _(X: Spec, TreeInfo: Spec, child_nums: int, dtype: int) -> tuple[Spec, Spec]
             f"op 'tdm_child': TreeInfo has shape {list(TreeInfo.shape)}, wanted [nodes, {3 + child_nums}]: "
             "item, layer, parent, children"
         )
-    spec = Spec((*X.shape, child_nums), VarType(dtype))
+    spec = Spec((*X.shape, child_nums), VarType(dtype), X.lod_level)
     return spec, spec
 
 
 @tdm_child.kernel
-def _(xp: Any, X: Array, TreeInfo: Array, child_nums: int, dtype: int) -> tuple[Array, Array]:
+def _(xp: Any, X: Array, X_lod: Lod, TreeInfo: Array, child_nums: int, dtype: int) -> tuple[Any, Any]:
     if xp is np and X.size and not 0 <= int(X.min()) <= int(X.max()) < len(TreeInfo):
         wrong = X[(X < 0) | (X >= len(TreeInfo))]
         raise ValueError(f"node {wrong[0]} is outside the tree of {len(TreeInfo)} nodes")
@@ -127,7 +127,7 @@ def _(xp: Any, X: Array, TreeInfo: Array, child_nums: int, dtype: int) -> tuple[
     children = xp.where((X != 0)[..., None] & (children[..., :1] != 0), children, 0)
     leaves = (children != 0) & (TreeInfo[children, 0] != 0)
     kind = to_numpy(VarType(dtype))
-    return children.astype(kind), leaves.astype(kind)
+    return children.astype(kind), handed_on(leaves.astype(kind), X_lod)
 
 
 tdm_sampler = Op(

@@ -70,8 +70,10 @@ def _best(items: Iterable[_Continuation], beam_size: int) -> list[_Continuation]
 
 
 def _promising(scores: Array, rows: Array, ids: Array, beam_size: int) -> list[_Continuation]:
-    """Of all continuations, in order, those that are no worse than the `beam_size`-th score."""
-    if scores.size > beam_size:
+    """Of all continuations, in order, those that are no worse than the `beam_size`-th score; of a nan
+    among them nothing can be said.
+    """
+    if scores.size > beam_size and not np.isnan(scores).any():
         kept = np.flatnonzero(
             scores >= np.partition(scores, scores.size - beam_size)[scores.size - beam_size]
         )

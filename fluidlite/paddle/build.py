@@ -14,7 +14,7 @@ from fluidlite.layer_helper import LayerHelper
 from fluidlite.paddle.programs import begin
 from fluidlite.paddle.promotion import promoted
 
-__all__ = ["WHOLE", "append", "cast", "check_axis", "need_float", "need_variable"]
+__all__ = ["WHOLE", "append", "append_several", "cast", "check_axis", "need_float", "need_variable"]
 
 
 def append(
@@ -55,6 +55,22 @@ def append(
     if stop_gradient:
         result.stop_gradient = True
     return result
+
+
+def append_several(
+    op_type: str,
+    inputs: Mapping[str, Any],
+    attrs: Mapping[str, Any],
+    outs: Mapping[str, DTypeLike],
+    layer: str | None = None,
+) -> list[Variable]:
+    """Append `op_type` and return its outputs, one of each of these slots and dtypes."""
+    begin()
+    helper = LayerHelper(layer or op_type)
+    made = {slot: helper.create_variable_for_type_inference(kind) for slot, kind in outs.items()}
+    slots = {slot: [var] for slot, var in made.items()}
+    helper.append_op(type=op_type, inputs=inputs, outputs=slots, attrs=attrs)
+    return list(made.values())
 
 
 def cast(x: Variable, dtype: DTypeLike) -> Variable:

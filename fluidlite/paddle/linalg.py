@@ -7,9 +7,7 @@ from typing import Any
 
 from fluidlite.base.dtypes import VarType
 from fluidlite.ir.variable import Variable
-from fluidlite.layer_helper import LayerHelper
-from fluidlite.paddle.build import append
-from fluidlite.paddle.programs import begin
+from fluidlite.paddle.build import append, append_several
 from fluidlite.paddle.tensor.linalg import cholesky, inverse, matmul, norm
 from fluidlite.paddle.tensor.manipulation import transpose, unsqueeze
 from fluidlite.paddle.tensor.math import abs, pow
@@ -41,18 +39,6 @@ __all__ = [
 ]
 
 inv = inverse
-
-
-def _several(
-    op_type: str, inputs: dict[str, Any], attrs: dict[str, Any], outs: dict[str, Any]
-) -> list[Variable]:
-    """An op with an output of each of these slots and dtypes."""
-    begin()
-    helper = LayerHelper(op_type)
-    made = {slot: helper.create_variable_for_type_inference(kind) for slot, kind in outs.items()}
-    slots = {slot: [var] for slot, var in made.items()}
-    helper.append_op(type=op_type, inputs=inputs, outputs=slots, attrs=attrs)
-    return list(made.values())
 
 
 # ---------------------------------------------------------------------- numbers of a matrix
@@ -152,7 +138,7 @@ def lstsq(
         rcond = (1e-15 if x.dtype == VarType.FP64 else 1e-7) * builtin_max(x.shape[-2:])
     attrs = {"rcond": rcond, "driver": driver or "gelsy"}
     outs = {"Solution": x.dtype, "Residuals": x.dtype, "Rank": VarType.INT32, "SingularValues": x.dtype}
-    solution, residuals, rank, values = _several("lstsq", {"X": [x], "Y": [y]}, attrs, outs)
+    solution, residuals, rank, values = append_several("lstsq", {"X": [x], "Y": [y]}, attrs, outs)
     for var in (solution, residuals, rank, values):
         var.stop_gradient = True
     return solution, residuals, rank, values
@@ -193,7 +179,7 @@ def multi_dot(x: Sequence[Variable], name: str | None = None) -> Variable:
 # ---------------------------------------------------------------------- decompositions
 def qr(x: Variable, mode: str = "reduced", name: str | None = None) -> Any:
     """Orthogonal matrices and upper triangles whose products are x; the latter alone in the mode "r"."""
-    q, r = _several("qr", {"X": [x]}, {"mode": mode}, {"Q": x.dtype, "R": x.dtype})
+    q, r = append_several("qr", {"X": [x]}, {"mode": mode}, {"Q": x.dtype, "R": x.dtype})
     return r if mode == "r" else (q, r)
 
 
@@ -202,7 +188,7 @@ def svd(
 ) -> tuple[Variable, Variable, Variable]:
     """(U, S, VH) with x = U @ diag(S) @ VH."""
     kinds = {"U": x.dtype, "VH": x.dtype, "S": x.dtype}
-    u, vh, s = _several("svd", {"X": [x]}, {"full_matrices": full_matrices}, kinds)
+    u, vh, s = append_several("svd", {"X": [x]}, {"full_matrices": full_matrices}, kinds)
     return u, s, vh
 
 
@@ -210,7 +196,7 @@ def eigh(x: Variable, UPLO: str = "L", name: str | None = None) -> tuple[Variabl
     """The eigenvalues of symmetric matrices, the smallest first, and their vectors as columns."""
     _check_uplo(x, UPLO, "eigh")
     kinds = {"Eigenvalues": x.dtype, "Eigenvectors": x.dtype}
-    values, vectors = _several("eigh", {"X": [x]}, {"UPLO": UPLO}, kinds)
+    values, vectors = append_several("eigh", {"X": [x]}, {"UPLO": UPLO}, kinds)
     return values, vectors
 
 
@@ -218,7 +204,7 @@ def eigvalsh(x: Variable, UPLO: str = "L", name: str | None = None) -> Variable:
     """The eigenvalues of symmetric matrices, the smallest first."""
     _check_uplo(x, UPLO, "eigvalsh")
     kinds = {"Eigenvalues": x.dtype, "Eigenvectors": x.dtype}
-    return _several("eigvalsh", {"X": [x]}, {"UPLO": UPLO, "is_test": x.stop_gradient}, kinds)[0]
+    return append_several("eigvalsh", {"X": [x]}, {"UPLO": UPLO, "is_test": x.stop_gradient}, kinds)[0]
 
 
 def _check_uplo(x: Variable, UPLO: str, function: str) -> None:
@@ -233,7 +219,7 @@ def _check_uplo(x: Variable, UPLO: str, function: str) -> None:
 def lu(x: Variable, pivot: bool = True, get_infos: bool = False, name: str | None = None) -> Any:
     """(L and U in one matrix, the rows that were exchanged); with `get_infos` also whether a pivot is 0."""
     kinds = {"Out": x.dtype, "Pivots": VarType.INT32, "Infos": VarType.INT32}
-    out, pivots, infos = _several("lu", {"X": [x]}, {"pivots": pivot}, kinds)
+    out, pivots, infos = append_several("lu", {"X": [x]}, {"pivots": pivot}, kinds)
     return (out, pivots, infos) if get_infos else (out, pivots)
 
 
@@ -243,5 +229,5 @@ def lu_unpack(
     """(P, L, U) of what `lu` gives."""
     attrs = {"unpack_ludata": unpack_ludata, "unpack_pivots": unpack_pivots}
     kinds = {"Pmat": x.dtype, "L": x.dtype, "U": x.dtype}
-    first, second, third = _several("lu_unpack", {"X": [x], "Pivots": [y]}, attrs, kinds)
+    first, second, third = append_several("lu_unpack", {"X": [x], "Pivots": [y]}, attrs, kinds)
     return first, second, third

@@ -12,7 +12,7 @@ import numpy as np
 
 from fluidlite.base.dtypes import Array, VarType
 from fluidlite.base.errors import ShapeError
-from fluidlite.base.registry import AttrType, KernelContext, Lod, Op, Spec, WithLod, required
+from fluidlite.base.registry import AttrType, KernelContext, Lod, Op, Spec, WithLod, later, required
 from fluidlite.ops.detection.boxes import check_boxes
 from fluidlite.ops.kernels.boxes import areas
 from fluidlite.ops.kernels.regions import rows_lod
@@ -42,19 +42,40 @@ generate_proposals = Op(
 )
 
 
-@generate_proposals.shape
-def _(Scores: Spec, BboxDeltas: Spec, ImInfo: Spec, Anchors: Spec) -> dict[str, Spec]:
-    for slot, spec, rank in (("Scores", Scores, 4), ("BboxDeltas", BboxDeltas, 4), ("ImInfo", ImInfo, 2)):
+generate_proposals_v2 = Op(
+    "generate_proposals_v2",
+    "Scores. BboxDeltas. ImShape. Anchors. Variances. -> RpnRois RpnRoiProbs RpnRoisNum?",
+    attrs={**_ATTRS, "pixel_offset": True},
+    lod=None,
+)
+
+
+def _check_maps(op: str, Scores: Spec, BboxDeltas: Spec, images: Spec, slot: str) -> None:
+    for name, spec, rank in (("Scores", Scores, 4), ("BboxDeltas", BboxDeltas, 4), (slot, images, 2)):
         if len(spec.shape) != rank:
             raise ShapeError(
-                f"op 'generate_proposals': {slot} must have {rank} dimensions, but has shape "
-                f"{list(spec.shape)}"
+                f"op {op!r}: {name} must have {rank} dimensions, but has shape {list(spec.shape)}"
             )
     if Scores.shape[1] >= 0 <= BboxDeltas.shape[1] != 4 * Scores.shape[1]:
         raise ShapeError(
-            f"op 'generate_proposals': Scores{list(Scores.shape)} has {Scores.shape[1]} anchors a place, so "
+            f"op {op!r}: Scores{list(Scores.shape)} has {Scores.shape[1]} anchors a place, so "
             f"BboxDeltas{list(BboxDeltas.shape)} must have {4 * Scores.shape[1]} channels"
         )
+
+
+@generate_proposals_v2.shape
+def _(Scores: Spec, BboxDeltas: Spec, ImShape: Spec, Anchors: Spec) -> dict[str, Spec]:
+    _check_maps("generate_proposals_v2", Scores, BboxDeltas, ImShape, "ImShape")
+    return {
+        "RpnRois": Scores.with_shape((-1, 4)),
+        "RpnRoiProbs": Scores.with_shape((-1, 1)),
+        "RpnRoisNum": Spec(Scores.shape[:1], VarType.INT32),
+    }
+
+
+@generate_proposals.shape
+def _(Scores: Spec, BboxDeltas: Spec, ImInfo: Spec, Anchors: Spec) -> dict[str, Spec]:
+    _check_maps("generate_proposals", Scores, BboxDeltas, ImInfo, "ImInfo")
     return {
         "RpnRois": Scores.with_shape((-1, 4)),
         "RpnRoiProbs": Scores.with_shape((-1, 1)),
@@ -62,9 +83,9 @@ def _(Scores: Spec, BboxDeltas: Spec, ImInfo: Spec, Anchors: Spec) -> dict[str, 
     }
 
 
-def _decoded(anchors: Array, deltas: Array, variances: Array) -> Array:
-    """Boxes of codes relative to anchors; ends belong to the box."""
-    one, half = np.float32(1), np.float32(0.5)
+def _decoded(anchors: Array, deltas: Array, variances: Array, end: int) -> Array:
+    """Boxes of codes relative to anchors; with an `end` of 1 their last pixels belong to them."""
+    one, half = np.float32(end), np.float32(0.5)
     sizes = anchors[:, 2:] - anchors[:, :2] + one
     centers = variances[:, :2] * deltas[:, :2] * sizes + (anchors[:, :2] + half * sizes)
     stretch = np.exp(np.minimum(variances[:, 2:] * deltas[:, 2:], _LARGEST_STRETCH))
@@ -72,14 +93,16 @@ def _decoded(anchors: Array, deltas: Array, variances: Array) -> Array:
     return np.concatenate((centers - halves, centers + halves - one), axis=1)
 
 
-def _large_enough(boxes: Array, min_size: float, info: Array) -> Array:
-    """True for boxes whose sides in the image before it was scaled reach `min_size`, with a center in it."""
+def _large_enough(boxes: Array, min_size: float, info: Array, end: int) -> Array:
+    """True for boxes whose sides in the image before it was scaled reach `min_size`; with an `end` of 1 their
+    centers must lie in it, too.
+    """
     height, width, scale = info
     wide, high = boxes[:, 2] - boxes[:, 0], boxes[:, 3] - boxes[:, 1]
     least = max(np.float32(min_size), np.float32(1))
     center_x, center_y = boxes[:, 0] + (wide + 1) / 2, boxes[:, 1] + (high + 1) / 2
-    large = (wide / scale + 1 >= least) & (high / scale + 1 >= least)
-    return large & (center_x <= width) & (center_y <= height)
+    large = (wide / scale + end >= least) & (high / scale + end >= least)
+    return large & (center_x <= width) & (center_y <= height) if end else large
 
 
 def _best_first(scores: Array, most: int) -> Array:
@@ -100,17 +123,31 @@ def _proposals_of_image(
     ctx: KernelContext,
 ) -> tuple[Array, Array]:
     """Boxes and scores (R, 1) of one image, best first; inputs have a row an anchor."""
-    order = _best_first(scores, attrs["pre_nms_topN"])
-    boxes = _decoded(anchors[order], deltas[order], variances[order])
-    limits = np.array([info[1], info[0]] * 2, boxes.dtype) - 1
+    order, end = _best_first(scores, attrs["pre_nms_topN"]), int(attrs.get("pixel_offset", True))
+    boxes = _decoded(anchors[order], deltas[order], variances[order], end)
+    limits = np.array([info[1], info[0]] * 2, boxes.dtype) - end
     boxes = np.maximum(np.minimum(boxes, limits), 0)
-    large = _large_enough(boxes, attrs["min_size"], info)
+    large = _large_enough(boxes, attrs["min_size"], info, end)
     boxes, best = boxes[large], scores[order][large]
     if attrs["nms_thresh"] > 0:  # else 1.8.5 gives all of them, whatever post_nms_topN is
         most = attrs["post_nms_topN"] if attrs["post_nms_topN"] > 0 else -1
-        kept = kept_boxes(boxes, attrs["nms_thresh"], False, attrs["eta"], most, ctx)
+        kept = kept_boxes(boxes, attrs["nms_thresh"], end == 0, attrs["eta"], most, ctx)
         boxes, best = boxes[kept], best[kept]
     return boxes, best[:, None]
+
+
+def _proposals(maps: tuple[Array, ...], infos: Array, attrs: Attrs, ctx: KernelContext) -> Any:
+    """The boxes and scores of each image; `infos` has its height, its width and how it was scaled."""
+    scores, deltas, anchors, variances = map(host, maps)
+    count = len(scores)
+    scores = scores.transpose(0, 2, 3, 1).reshape(count, -1)
+    deltas = deltas.transpose(0, 2, 3, 1).reshape(count, -1, 4)
+    priors = anchors.reshape(-1, 4), variances.reshape(-1, 4)
+    found = [
+        _proposals_of_image(*one, *priors, info, attrs, ctx)
+        for *one, info in zip(scores, deltas, infos, strict=True)
+    ]
+    return zip(*found, strict=True)
 
 
 @generate_proposals.kernel
@@ -125,17 +162,8 @@ def _(
     attrs: Attrs,
     ctx: KernelContext,
 ) -> dict[str, Any]:
-    count = len(Scores)
-    scores = host(Scores).transpose(0, 2, 3, 1).reshape(count, -1)
-    deltas = host(BboxDeltas).transpose(0, 2, 3, 1).reshape(count, -1, 4)
-    anchors, variances = host(Anchors).reshape(-1, 4), host(Variances).reshape(-1, 4)
-    found = [
-        _proposals_of_image(*one, attrs, ctx)
-        for one in zip(
-            scores, deltas, [anchors] * count, [variances] * count, host(ImInfo)[:, :3], strict=True
-        )
-    ]
-    rois, probabilities = zip(*found, strict=True)
+    maps = (Scores, BboxDeltas, Anchors, Variances)
+    rois, probabilities = _proposals(maps, host(ImInfo)[:, :3], attrs, ctx)
     lod = rows_lod(rois)
     return {
         "RpnRois": WithLod(xp.asarray(np.concatenate(rois)), lod),
@@ -144,14 +172,45 @@ def _(
     }
 
 
+@generate_proposals_v2.kernel
+@with_attrs({**_ATTRS, "pixel_offset": True})
+def _(
+    xp: Any,
+    Scores: Array,
+    BboxDeltas: Array,
+    ImShape: Array,
+    Anchors: Array,
+    Variances: Array,
+    attrs: Attrs,
+    ctx: KernelContext,
+) -> dict[str, Any]:
+    sizes = host(ImShape)[:, :2]
+    infos = np.concatenate((sizes, np.ones_like(sizes[:, :1])), axis=1)
+    rois, probabilities = _proposals((Scores, BboxDeltas, Anchors, Variances), infos, attrs, ctx)
+    # an image without proposals has one of no size, as in 2.6.2
+    rois = [one if len(one) else np.zeros((1, 4), one.dtype) for one in rois]
+    probabilities = [one if len(one) else np.zeros((1, 1), one.dtype) for one in probabilities]
+    return {
+        "RpnRois": xp.asarray(np.concatenate(rois)),
+        "RpnRoiProbs": xp.asarray(np.concatenate(probabilities)),
+        "RpnRoisNum": xp.asarray(np.array([len(one) for one in rois], np.int32)),
+    }
+
+
 # ------------------------------------------------------------------ distribute_fpn_proposals
-_LEVELS = {"min_level": _INT, "max_level": _INT, "refer_level": _INT, "refer_scale": _INT}
+_LEVELS = {
+    "min_level": _INT,
+    "max_level": _INT,
+    "refer_level": _INT,
+    "refer_scale": _INT,
+    "pixel_offset": later(True),
+}
 distribute_fpn_proposals = Op(
     "distribute_fpn_proposals",
-    "FpnRois. -> MultiFpnRois* RestoreIndex",
+    "FpnRois. RoisNum? -> MultiFpnRois* RestoreIndex MultiLevelRoIsNum*?",
     attrs=_LEVELS,
     lod=None,
-    only={"pixel_offset": True},
+    later=("RoisNum", "MultiLevelRoIsNum"),
 )
 
 
@@ -164,8 +223,10 @@ def _(FpnRois: Spec, min_level: int, max_level: int) -> dict[str, Any]:
             f"min_level <= max_level"
         )
     level = Spec((-1, 4), FpnRois.dtype, FpnRois.lod_level)
+    count = max_level - min_level + 1
     return {
-        "MultiFpnRois": [level] * (max_level - min_level + 1),
+        "MultiFpnRois": [level] * count,
+        "MultiLevelRoIsNum": [Spec((-1,), VarType.INT32)] * count,
         "RestoreIndex": Spec((-1, 1), VarType.INT32),
     }
 
@@ -173,18 +234,28 @@ def _(FpnRois: Spec, min_level: int, max_level: int) -> dict[str, Any]:
 def _levels_of(rois: Array, attrs: Attrs) -> Array:
     """The level of each region by the root of its area (Lin et al. 2017, equation 1)."""
     empty = (rois[:, 2] < rois[:, 0]) | (rois[:, 3] < rois[:, 1])
-    side = np.sqrt(np.where(empty, rois.dtype.type(0), areas(rois, normalized=False)))
+    side = np.sqrt(np.where(empty, rois.dtype.type(0), areas(rois, not attrs["pixel_offset"])))
     level = np.floor(np.log2(side / attrs["refer_scale"] + rois.dtype.type(1e-6)) + attrs["refer_level"])
     # that of a box which is no number is the lowest, as in 1.8.5
     return np.minimum(np.fmax(level, attrs["min_level"]), attrs["max_level"])
 
 
+def _of_images(rois: Array, lod: Lod, counts: Array | None) -> Array:
+    """How many of the regions belong to each image."""
+    if counts is None and not lod:
+        raise ShapeError("op 'distribute_fpn_proposals': FpnRois has no level of detail: a sequence an image")
+    lengths = lengths_of(np.array(lod[-1])) if counts is None else host(counts).astype(np.int64)
+    if lengths.sum() != len(rois):
+        raise ShapeError(
+            f"op 'distribute_fpn_proposals': RoisNum is {lengths.tolist()}, but there are {len(rois)} FpnRois"
+        )
+    return lengths
+
+
 @distribute_fpn_proposals.kernel
 @with_attrs(_LEVELS)
-def _(xp: Any, FpnRois: Array, FpnRois_lod: Lod, attrs: Attrs) -> dict[str, Any]:
-    if not FpnRois_lod:
-        raise ShapeError("op 'distribute_fpn_proposals': FpnRois has no level of detail: a sequence an image")
-    rois, lengths = host(FpnRois), lengths_of(np.array(FpnRois_lod[-1]))
+def _(xp: Any, FpnRois: Array, FpnRois_lod: Lod, RoisNum: Array | None, attrs: Attrs) -> dict[str, Any]:
+    rois, lengths = host(FpnRois), _of_images(FpnRois, FpnRois_lod, RoisNum)
     levels = _levels_of(rois, attrs).astype(np.int64) - attrs["min_level"]
     count = attrs["max_level"] - attrs["min_level"] + 1
     order = np.argsort(levels, kind="stable")
@@ -198,7 +269,11 @@ def _(xp: Any, FpnRois: Array, FpnRois_lod: Lod, attrs: Attrs) -> dict[str, Any]
         size = ends[-1] if ends else 0
         parts.append(WithLod(xp.asarray(by_level[start : start + size]), ((0, *ends),)))
         start += size
-    return {"MultiFpnRois": parts, "RestoreIndex": xp.asarray(restore)}
+    return {
+        "MultiFpnRois": parts,
+        "RestoreIndex": xp.asarray(restore),
+        "MultiLevelRoIsNum": [xp.asarray(one.astype(np.int32)) for one in counts],
+    }
 
 
 # ------------------------------------------------------------------ collect_fpn_proposals

@@ -13,7 +13,17 @@ import numpy as np
 
 from fluidlite.base.dtypes import Array, VarType
 from fluidlite.base.errors import ShapeError
-from fluidlite.base.registry import AttrType, KernelContext, Lod, Op, Spec, WithLod, required
+from fluidlite.base.registry import (
+    OF_2X_ATTR,
+    AttrType,
+    KernelContext,
+    Lod,
+    Op,
+    Spec,
+    WithLod,
+    later,
+    required,
+)
 from fluidlite.ops.kernels.boxes import overlaps
 from fluidlite.ops.kernels.suppression import kept_boxes, neighbour_overlaps, overlap_of
 from fluidlite.ops.signatures import with_attrs
@@ -210,17 +220,28 @@ _DECAY_ATTRS: dict[str, Any] = {
     "normalized": True,
     "use_gaussian": False,
     "gaussian_sigma": 2.0,
+    OF_2X_ATTR: later(False),
 }
-matrix_nms = Op("matrix_nms", "BBoxes. Scores. -> Out Index", attrs=_DECAY_ATTRS, lod=None, dynamic=True)
+matrix_nms = Op(
+    "matrix_nms",
+    "BBoxes. Scores. -> Out Index RoisNum?",
+    attrs=_DECAY_ATTRS,
+    lod=None,
+    dynamic=True,
+    later=("RoisNum",),
+)
 
 
 @matrix_nms.shape
-def _(BBoxes: Spec, Scores: Spec) -> tuple[Spec, Spec]:
+def _(BBoxes: Spec, Scores: Spec, of_2x: bool) -> tuple[Spec, Spec, Spec]:
     out, index = _nms_specs("matrix_nms", BBoxes, Scores)
+    if of_2x:
+        out, index = out._replace(lod_level=0), index._replace(lod_level=0)
     if out.shape[1] not in (6, -1):
         raise ShapeError(f"op 'matrix_nms': BBoxes has the shape {list(BBoxes.shape)}, wanted [N, M, 4]")
     rows = BBoxes.shape[1]  # also where Scores has two dimensions: so does 1.8.5
-    return out._replace(shape=(rows, out.shape[1])), index._replace(shape=(rows, 1))
+    counts = Spec((-1,), VarType.INT32)
+    return out._replace(shape=(rows, out.shape[1])), index._replace(shape=(rows, 1)), counts
 
 
 def _decayed(boxes: Array, scores: Array, attrs: Mapping[str, Any]) -> Array:
@@ -268,13 +289,33 @@ def _decayed_of_image(boxes: Array, scores: Array, attrs: Mapping[str, Any]) -> 
 
 @matrix_nms.kernel
 @with_attrs(_DECAY_ATTRS)
-def _(xp: Any, BBoxes: Array, Scores: Array, attrs: dict[str, Any]) -> tuple[WithLod, WithLod]:
+def _(xp: Any, BBoxes: Array, Scores: Array, attrs: dict[str, Any]) -> tuple[Any, Any, Array]:
     outputs, sources = [], []
     for image, (boxes, scores) in enumerate(zip(host(BBoxes), host(Scores), strict=True)):
         found = _decayed_of_image(boxes, scores, attrs)
         outputs.append(_rows(found, boxes[found.rows]))
         sources.append(found.rows + image * len(boxes))
-    return _with_sources(xp, outputs, sources, 6, BBoxes.dtype)
+    out, index = _with_sources(xp, outputs, sources, 6, BBoxes.dtype)
+    counts = xp.asarray(np.array([len(rows) for rows in outputs], np.int32))
+    # RoisNum has taken the place of levels of detail in 2.x
+    return (out.value, index.value, counts) if attrs[OF_2X_ATTR] else (out, index, counts)
+
+
+# ---------------------------------------------------------------------- one class, without scores
+plain_nms = Op("nms", "Boxes. -> KeepBoxesIdxs", attrs={"iou_threshold": 1.0}, lod=None, dynamic=True)
+
+
+@plain_nms.shape
+def _(Boxes: Spec) -> Spec:
+    if len(Boxes.shape) != 2 or Boxes.shape[1] not in (4, -1):
+        raise ShapeError(f"op 'nms': Boxes has the shape {list(Boxes.shape)}, wanted [M, 4]")
+    return Spec((-1,), VarType.INT64)
+
+
+@plain_nms.kernel
+def _(xp: Any, Boxes: Array, iou_threshold: float, ctx: KernelContext) -> Array:
+    kept = kept_boxes(host(Boxes), iou_threshold, True, ctx=ctx)
+    return xp.asarray(np.array(kept, np.int64))
 
 
 # ---------------------------------------------------------------------- by neighbours

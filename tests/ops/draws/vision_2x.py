@@ -11,11 +11,13 @@ from ops.draws.common_2x import FLOATS, either, word
 OPS = "paddle.vision.ops."
 
 
-def _boxes(draw: Draw, count: int, kind: str, most: float = 8.0) -> Value:
+def _boxes(draw: Draw, count: int, kind: str, most: float = 8.0, known: bool = False) -> Value:
     """Boxes as left, top, right and bottom; other runs feed them alike."""
     corner = draw.numbers((count, 2), "float64", 0, most / 2)
     size = draw.numbers((count, 2), "float64", 0.5, most / 2)
-    return draw.feed(np.concatenate([corner, corner + size], 1).round(2).astype(kind), fixed=True)
+    return draw.feed(
+        np.concatenate([corner, corner + size], 1).round(2).astype(kind), fixed=True, known=known
+    )
 
 
 def _regions(draw: Draw, kind: str, channels: int) -> list[Any]:
@@ -23,7 +25,7 @@ def _regions(draw: Draw, kind: str, channels: int) -> list[Any]:
     images = draw.int(1, 2)
     x = draw.tensor((images, channels, draw.int(4, 6), draw.int(4, 6)), kind, known=True)
     counts = [draw.int(1, 2) for _ in range(images)]
-    boxes = _boxes(draw, sum(counts), kind)
+    boxes = _boxes(draw, sum(counts), kind, known=True)
     return [x, boxes, draw.feed(np.array(counts, "int32"), fixed=True, known=True)]
 
 
@@ -176,7 +178,7 @@ def _(draw: Draw, name: str) -> Any:
 def _(draw: Draw, name: str) -> Any:
     counts = [draw.int(1, 3) for _ in range(draw.int(1, 2))]
     draw.gradients = False
-    boxes = _boxes(draw, sum(counts), "float32", 200.0)
+    boxes = _boxes(draw, sum(counts), "float32", 200.0, known=True)
     number = draw.feed(np.array(counts, "int32"), fixed=True, known=True) if draw.flag(0.8) else OMIT
     found = draw.call(name, boxes, 2, 4, 3, 60, pixel_offset=draw.maybe(draw.flag()), rois_num=number)
     return found

@@ -111,6 +111,25 @@ def proposals(eta: float) -> Case:
     )
 
 
+def proposals_v2() -> Case:
+    """Of images that were never scaled, whose boxes' last pixels belong to them."""
+    old = proposals(1.0)
+    inputs = {slot: value for slot, value in old.inputs.items() if slot != "ImInfo"}
+    images = proposed(**inputs, ImInfo=np.array([[60, 70, 1], [50, 64, 1]], "float32"), eta=1.0)
+    found = [row for image in images for row in image]
+    return Case(
+        "generate_proposals_v2",
+        {**inputs, "ImShape": np.array([[60, 70], [50, 64]], "float32")},
+        {
+            "RpnRois": np.array([box for _, box in found]),
+            "RpnRoiProbs": np.array([[score] for score, _ in found]),
+            "RpnRoisNum": np.array([len(image) for image in images], "int32"),
+        },
+        {**old.attrs, "pixel_offset": True},
+        atol=1e-4,
+    )
+
+
 # ------------------------------------------------------------------ feature pyramids
 SIZES = boxes(9, high=400)
 SIZES[2] = [9, 9, 5, 5]  # turned inside out: of the finest level
@@ -125,6 +144,12 @@ def dealt(FpnRois: Any) -> dict[str, Any]:
     order = [number for level in levels for number in level]
     restore = np.array([[order.index(number)] for number in range(len(FpnRois))])
     return {"MultiFpnRois": [FpnRois[level] for level in levels], "RestoreIndex": restore}
+
+
+def counted(FpnRois: Any) -> list[Any]:
+    """How many boxes of the images of 4 and 5 boxes lie in each level."""
+    first, second = dealt(FpnRois[:4])["MultiFpnRois"], dealt(FpnRois[4:])["MultiFpnRois"]
+    return [np.array([len(one), len(other)], "int32") for one, other in zip(first, second, strict=True)]
 
 
 LEVELS = [(boxes(4), [[1, 3]]), (boxes(5), [[3, 2]])]
@@ -372,6 +397,15 @@ CASES = [
         dealt,
         {"min_level": 2, "max_level": 4, "refer_level": 3, "refer_scale": 100},
         outputs={"MultiFpnRois": 3},
+    ),
+    proposals_v2(),
+    Case(
+        "distribute_fpn_proposals",
+        {"FpnRois": SIZES, "RoisNum": np.array([4, 5], "int32")},
+        lambda FpnRois, RoisNum: {**dealt(FpnRois), "MultiLevelRoIsNum": counted(FpnRois)},
+        {"min_level": 2, "max_level": 4, "refer_level": 3, "refer_scale": 100},
+        outputs={"MultiFpnRois": 3, "MultiLevelRoIsNum": 3},
+        name="numbers of boxes",
     ),
     Case(
         "collect_fpn_proposals",

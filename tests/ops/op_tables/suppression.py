@@ -228,6 +228,23 @@ DECAY = [
 ]
 
 
+def counted_row() -> Case:
+    """In programs of 2.x a tensor says how many boxes each image has, in place of levels of detail."""
+    old = matrix_row("counted", False)
+    counts = np.array(old.lods["Out"][0], "int32")
+    outputs = (*old.expect, counts)
+    return Case("matrix_nms", old.inputs, outputs, {**old.attrs, "of_2x": True}, rtol=1e-4, name="counted")
+
+
+def plain_row() -> Case:
+    """Boxes are dropped in their own order."""
+    kept: list[int] = []
+    for row, box in enumerate(BOXES[0]):
+        if all(shared(box, BOXES[0, other]) <= 0.3 for other in kept):
+            kept.append(row)
+    return Case("nms", {"Boxes": BOXES[0]}, np.array(kept), {"iou_threshold": 0.3})
+
+
 # ---------------------------------------------------------------------- by neighbours
 def merged(boxes: Any, values: Any) -> tuple[Any, Any]:
     heads: list[list[Any]] = []
@@ -259,4 +276,15 @@ def neighbour_row() -> Case:
     )
 
 
-CASES = [*SEVERAL, PIXELS, MANY, *NOTHING, by_class_row(), polygon_row(), *DECAY, neighbour_row()]
+CASES = [
+    *SEVERAL,
+    PIXELS,
+    MANY,
+    *NOTHING,
+    by_class_row(),
+    polygon_row(),
+    *DECAY,
+    counted_row(),
+    plain_row(),
+    neighbour_row(),
+]

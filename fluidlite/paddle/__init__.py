@@ -28,8 +28,8 @@ _NAMES = LazyNames(
         "fluidlite.reading.decorators": "batch",
         **FUNCTIONS,
     },
-    "amp callbacks compat dataset device distributed fft framework hapi io linalg metric nn optimizer reader "
-    "regularizer signal static tensor utils version vision",
+    "amp callbacks compat dataset device distributed fft framework geometric hapi incubate io linalg metric "
+    "nn optimizer reader regularizer signal static tensor utils version vision",
     {
         "dtype": VarType,
         "bool": VarType.BOOL,

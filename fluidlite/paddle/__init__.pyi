@@ -21,7 +21,9 @@ from fluidlite.paddle import device as device
 from fluidlite.paddle import distributed as distributed
 from fluidlite.paddle import fft as fft
 from fluidlite.paddle import framework as framework
+from fluidlite.paddle import geometric as geometric
 from fluidlite.paddle import hapi as hapi
+from fluidlite.paddle import incubate as incubate
 from fluidlite.paddle import io as io
 from fluidlite.paddle import linalg as linalg
 from fluidlite.paddle import metric as metric

@@ -1,4 +1,5 @@
 # written by tests/house/stubs.py
 """`paddle.vision`: what images need"""
 
+from fluidlite.paddle.vision import ops as ops
 from fluidlite.paddle.vision import transforms as transforms

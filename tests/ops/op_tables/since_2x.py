@@ -106,7 +106,72 @@ def reduced(how: str, include_self: bool) -> Callable[..., Any]:
     return forward
 
 
+IDS, ROWS = np.array([0, 0, 2]), np.array([[1, 5], [3, 2], [-4, -6]], "float32")
+SEGMENTS = {
+    "SUM": [[4, 7], [0, 0], [-4, -6]],
+    "MEAN": [[2, 3.5], [0, 0], [-4, -6]],
+    "MAX": [[3, 5], [0, 0], [-4, -6]],
+    "MIN": [[1, 2], [0, 0], [-4, -6]],
+}
+EDGES = {"Src_index": np.array([0, 1, 2]), "Dst_index": np.array([0, 0, 2])}
+
+SENT = {"Src_index": np.array([0, 1, 2]), "Dst_index": np.array([0, 0, 2])}
+PULLED = {"x": ROWS, "y": ROWS, "src_index": SENT["Src_index"], "dst_index": SENT["Dst_index"]}
+
 CASES = [
+    *(
+        Case(
+            "graph_send_ue_recv",
+            {"X": ROWS, "Y": np.array([[2], [-1], [3]], "float32"), **SENT},
+            {"Out": np.array(rows, "float32"), "Dst_count": np.array([2, 0, 1], "int32")},
+            {"message_op": message, "reduce_op": how},
+            grad=["X", "Y"],
+            name=f"{message} {how}",
+        )
+        for message, how, rows in (
+            ("ADD", "SUM", [[5, 8], [0, 0], [-1, -3]]),
+            ("MUL", "MEAN", [[-0.5, 4], [0, 0], [-12, -18]]),
+            ("MUL", "MAX", [[2, 10], [0, 0], [-12, -18]]),
+        )
+    ),
+    *(
+        Case(
+            "graph_send_uv",
+            PULLED,
+            np.array(rows, "float32"),
+            {"message_op": message},
+            grad=["x", "y"],
+            name=message,
+        )
+        for message, rows in (("ADD", [[2, 10], [4, 7], [-8, -12]]), ("MUL", [[1, 25], [3, 10], [16, 36]]))
+    ),
+    Case(
+        "graph_reindex",
+        {"X": np.array([7, 3]), "Neighbors": np.array([3, 9, 7]), "Count": np.array([1, 2], "int32")},
+        (np.array([1, 2, 0]), np.array([0, 1, 1]), np.array([7, 3, 9])),
+    ),
+    *(
+        Case(
+            "segment_pool",
+            {"X": ROWS, "SegmentIds": IDS},
+            {"Out": np.array(rows, "float32"), "SummedIds": np.array([[2], [0], [1]], "float32")},
+            {"pooltype": how},
+            grad=["X"],
+            name=how,
+        )
+        for how, rows in SEGMENTS.items()
+    ),
+    *(
+        Case(
+            "graph_send_recv",
+            {"X": ROWS, **EDGES},
+            {"Out": np.array([*rows, [0, 0]], "float32"), "Dst_count": np.array([2, 0, 1, 0], "int32")},
+            {"reduce_op": how, "out_size": [4]},
+            grad=["X"],
+            name=how,
+        )
+        for how, rows in SEGMENTS.items()
+    ),
     Case(
         "roi_align",
         {"X": IMAGES, **REGIONS},

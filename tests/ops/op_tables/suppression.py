@@ -232,8 +232,9 @@ def counted_row() -> Case:
     """In programs of 2.x a tensor says how many boxes each image has, in place of levels of detail."""
     old = matrix_row("counted", False)
     counts = np.array(old.lods["Out"][0], "int32")
-    outputs = (*old.expect, counts)
-    return Case("matrix_nms", old.inputs, outputs, {**old.attrs, "of_2x": True}, rtol=1e-4, name="counted")
+    outputs = {**dict(zip(("Out", "Index"), old.expect, strict=True)), "RoisNum": counts}
+    attrs = {**old.attrs, "of_2x": True}
+    return Case("matrix_nms", old.inputs, outputs, attrs, rtol=1e-4, name="counted", of_2x=True)
 
 
 def plain_row() -> Case:

@@ -1,0 +1,16 @@
+"""`paddle.incubate`: functions under their earlier names."""
+
+from __future__ import annotations
+
+from fluidlite.base.lazy import LazyNames
+
+_NAMES = LazyNames(
+    __name__,
+    {
+        "fluidlite.paddle.geometric": "segment_max segment_mean segment_min segment_sum",
+        "fluidlite.paddle.incubate.graphs": "graph_reindex graph_send_recv",
+    },
+)
+
+
+__getattr__, __dir__ = _NAMES.load, _NAMES.names

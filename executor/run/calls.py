@@ -121,12 +121,12 @@ class KernelCall:
             # what reads one may have a function give it to an output, of which the code does not tell
             if _reads_lod(definition):
                 return bool(with_lod)
-            shared = op.inputs.get(definition.lod or "", ())
+            shared = op.inputs.get(op.lod_slot, ())
             first = op.outputs.get(next(iter(definition.outputs), ""), ())
             return lod_sources(first, shared).get(name) in with_lod
         sources = [name]
         if name in op.outputs.get(next(iter(definition.outputs), ""), ()):
-            sources += op.inputs.get(definition.lod or "", ())
+            sources += op.inputs.get(op.lod_slot, ())
         return not with_lod.isdisjoint(sources)
 
     def bind(self, interpreter: Interpreter, xp: Any = None) -> Callable[..., Sequence[Any]]:
@@ -293,7 +293,7 @@ class KernelCall:
         return found
 
     def _sources(self) -> list[int | None]:
-        shared = self.slots.get(self.kernel.definition.lod or "")
+        shared = self.slots.get(self.op.lod_slot)
         sharing = lod_sources(self.op.outputs.get(str(self.first), ()), shared or ())
         return [sharing.get(name) for name in self.outputs]
 

@@ -169,7 +169,7 @@ class Interpreter:
         context.interpreter = self
         returned = kernel(context, values, lods)
         first = op.outputs.get(next(iter(kernel.definition.outputs), ""), ())
-        shared = lod_sources(first, lods.get(kernel.definition.lod or "", ()))
+        shared = lod_sources(first, lods.get(op.lod_slot, ()))
         in_place = [
             value
             for slot, names in op.inputs.items()

@@ -199,6 +199,7 @@ class Op:
     attrs: name -> default (its Python type is the attribute's type) or an `Attr`.
     lod: the input slot whose level of detail the first output shares; "" for the first input slot; None for
         none.
+    lod_of_2x: the same in programs of 2.x, where that is another slot or none; "" for the same.
     effect: the op does something beyond writing its outputs, so it must run.
     outside: input slots whose values come from outside of the program: from other processes, or from a
         startup program.
@@ -233,6 +234,7 @@ class Op:
     slots: str
     attrs: Mapping[str, Any] = field(default_factory=dict)
     lod: str | None = ""
+    lod_of_2x: str | None = ""
     effect: bool = False
     outside: tuple[str, ...] = ()
     communicates: bool = False
@@ -280,6 +282,10 @@ class Op:
         if self.type in _OPS:
             raise ValueError(f"op {self.type!r} is declared twice")
         _OPS[self.type] = self
+
+    def lod_slot(self, of_2x: bool) -> str:
+        """The input slot whose level of detail the first output shares, or nothing."""
+        return (self.lod_of_2x if of_2x and self.lod_of_2x != "" else self.lod) or ""
 
     def _bind(self, role: str, function: Function) -> Function:
         """Remember what each parameter of `function` stands for."""

@@ -287,7 +287,7 @@ class Operator:
 
     def _share_lod(self, definition: Op, specs: Mapping[str, list[Spec]]) -> None:
         slot = next(iter(definition.outputs), None)
-        source = self.inputs.get(definition.lod or "")
+        source = self.inputs.get(self.lod_slot)
         # the first output alone shares the level of detail of an input
         if slot is None or not source or not self.outputs.get(slot) or not specs.get(slot):
             return
@@ -295,6 +295,11 @@ class Operator:
         var = self.block._find_var_recursive(source[0])
         if out is not None and var is not None and specs[slot][0].lod_level is None:
             out._lod_level = var.lod_level
+
+    @property
+    def lod_slot(self) -> str:
+        """The input slot whose level of detail the first output shares, or nothing."""
+        return "" if self.definition is None else self.definition.lod_slot(self.block.program.is_of_2x)
 
     def _spec(self, name: str) -> Spec | None:
         var = self.block._find_var_recursive(name)

@@ -56,6 +56,7 @@ unary("rsqrt", "1 / sqrt(x)", grad="dout * -0.5 * out * out * out")
 square = unary("square", "x * x", grad="dout * 2 * x", whole=True)
 unary("reciprocal", "1 / x", grad="-dout * out * out")
 absolute = unary("abs", "abs(x)", grad="dout * sign(x)", whole=True)
+absolute.lod_of_2x = None
 unary("ceil", "ceil(x)", grad="dout * 0.0")
 unary("floor", "floor(x)", grad="dout * 0.0")
 # halves go away from zero, as in C; 1.8.5 on a CPU rounds them to even in whole vectors of 8 and away in the
@@ -107,8 +108,8 @@ def _(context: GradContext) -> None:
     context.emit("scale", {"X": context.out_grad("Out")}, {"Out": context.in_grad("X")}, {"scale": 0.0})
 
 
-real = Op("real", "X -> Out")
-imag = Op("imag", "X -> Out")
+real = Op("real", "X -> Out", lod=None)
+imag = Op("imag", "X -> Out", lod=None)
 
 
 @real.shape

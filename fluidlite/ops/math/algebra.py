@@ -161,7 +161,7 @@ def _(Output: Array, dOutput: Array) -> Array:
     return -(turned @ dOutput @ turned)
 
 
-cholesky = Op("cholesky", "X -> Out", attrs={"upper": False})
+cholesky = Op("cholesky", "X -> Out", attrs={"upper": False}, lod_of_2x=None)
 
 
 @cholesky.shape

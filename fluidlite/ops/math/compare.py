@@ -73,7 +73,7 @@ logical_not.shape(same_as("X", VarType.BOOL))
 logical_not.kernel(function_of("invert(x)", ["X"], binary_names()))
 
 
-equal_all = Op("equal_all", "X Y -> Out", lod=None, alike=("X", "Y"))
+equal_all = Op("equal_all", "X Y -> Out", alike=("X", "Y"))
 
 
 @equal_all.shape

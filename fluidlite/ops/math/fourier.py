@@ -44,7 +44,7 @@ def _fitted(xp: Any, x: Array, axis: int, size: int) -> Array:
 
 
 # ---------------------------------------------------------------------- transforms
-fft_c2c = Op("fft_c2c", "X -> Out", attrs=_ATTRS, lod=None)
+fft_c2c = Op("fft_c2c", "X -> Out", attrs=_ATTRS)
 
 
 @fft_c2c.shape
@@ -158,7 +158,7 @@ def _summed(d: Array, like: Array) -> Array:
     return d.sum(axis=axes).reshape(like.shape) if axes else d.copy()
 
 
-as_complex = Op("as_complex", "X -> Out", lod=None)
+as_complex = Op("as_complex", "X -> Out")
 
 
 @as_complex.shape
@@ -186,7 +186,7 @@ def _(xp: Any, X: Array, dOut: Array) -> Array:
     return _parted(xp, dOut)
 
 
-as_real = Op("as_real", "X -> Out", lod=None)
+as_real = Op("as_real", "X -> Out")
 
 
 @as_real.shape

@@ -313,7 +313,9 @@ def _(
     return _reshaped(dx, X.shape), _reshaped(dy, Y.shape)
 
 
-matmul_v2 = Op("matmul_v2", "X Y -> Out", attrs={"trans_x": False, "trans_y": False}, alike=("X", "Y"))
+matmul_v2 = Op(
+    "matmul_v2", "X Y -> Out", attrs={"trans_x": False, "trans_y": False}, lod=None, alike=("X", "Y")
+)
 
 
 def _v2_operands(X: Array, Y: Array, trans_x: bool, trans_y: bool) -> tuple[Array, Array]:

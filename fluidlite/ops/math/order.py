@@ -11,7 +11,7 @@ import numpy as np
 
 from fluidlite.base.dtypes import Array, VarType, to_numpy
 from fluidlite.base.errors import ShapeError
-from fluidlite.base.registry import INTS, Op, Spec
+from fluidlite.base.registry import INTS, Lod, Op, Spec, handed_on
 from fluidlite.ops.kernels.numbers import check_axes, named_dims
 from fluidlite.ops.math.search import spread, stable_order
 
@@ -33,6 +33,10 @@ def _picked(xp: Any, x: Array, places: Array, axis: int, keepdim: bool) -> tuple
     return (out, places) if keepdim else (xp.squeeze(out, axis), xp.squeeze(places, axis))
 
 
+def _both_with(lod: Lod, out: Array, places: Array) -> tuple[Any, Any]:
+    return out, handed_on(places, lod)
+
+
 def _returned(xp: Any, X: Array, Indices: Array, dOut: Array, axis: int, keepdim: bool) -> Array:
     """Gradients where the elements came from."""
     if not keepdim and X.ndim:
@@ -40,7 +44,7 @@ def _returned(xp: Any, X: Array, Indices: Array, dOut: Array, axis: int, keepdim
     return spread(xp, X, Indices, dOut, axis)
 
 
-kthvalue = Op("kthvalue", "X -> Out Indices", attrs={"k": 1, **_ALONG}, lod=None)
+kthvalue = Op("kthvalue", "X -> Out Indices", attrs={"k": 1, **_ALONG})
 
 
 @kthvalue.shape
@@ -49,15 +53,15 @@ def _(X: Spec, k: int, axis: int, keepdim: bool) -> tuple[Spec, Spec]:
     size = X.shape[axis] if X.shape else 1
     if k < 1 or 0 <= size < k:
         raise ShapeError(f"op 'kthvalue': k is {k}, but dimension {axis} of X{list(X.shape)} has {size}")
-    return X.with_shape(shape), Spec(shape, VarType.INT64)
+    return X.with_shape(shape), Spec(shape, VarType.INT64, X.lod_level)
 
 
 @kthvalue.kernel
-def _(xp: Any, X: Array, k: int, axis: int, keepdim: bool) -> tuple[Array, Array]:
+def _(xp: Any, X: Array, X_lod: Lod, k: int, axis: int, keepdim: bool) -> tuple[Any, Any]:
     if not X.ndim:
         return X.copy(), xp.zeros((), "int64")
     order = stable_order(xp, X, axis, descending=False)
-    return _picked(xp, X, xp.take(order, [k - 1], axis=axis), axis, keepdim)
+    return _both_with(X_lod, *_picked(xp, X, xp.take(order, [k - 1], axis=axis), axis, keepdim))
 
 
 @kthvalue.grad("X")
@@ -65,17 +69,17 @@ def _(xp: Any, X: Array, Indices: Array, dOut: Array, axis: int, keepdim: bool) 
     return _returned(xp, X, Indices, dOut, axis, keepdim)
 
 
-mode = Op("mode", "X -> Out Indices", attrs=_ALONG, lod=None)
+mode = Op("mode", "X -> Out Indices", attrs=_ALONG)
 
 
 @mode.shape
 def _(X: Spec, axis: int, keepdim: bool) -> tuple[Spec, Spec]:
     shape = _without(X, axis, keepdim, "mode")
-    return X.with_shape(shape), Spec(shape, VarType.INT64)
+    return X.with_shape(shape), Spec(shape, VarType.INT64, X.lod_level)
 
 
 @mode.kernel
-def _(xp: Any, X: Array, axis: int, keepdim: bool) -> tuple[Array, Array]:
+def _(xp: Any, X: Array, X_lod: Lod, axis: int, keepdim: bool) -> tuple[Any, Any]:
     """The most frequent element, the smallest of several, at its last place."""
     if not X.ndim:
         return X.copy(), xp.zeros((), "int64")
@@ -85,7 +89,7 @@ def _(xp: Any, X: Array, axis: int, keepdim: bool) -> tuple[Array, Array]:
     largest = xp.inf if X.dtype.kind == "f" else np.iinfo(X.dtype).max
     value = xp.where(most, X, largest).min(axis=axis, keepdims=True)
     last = X.shape[axis] - 1 - xp.flip(value == X, axis).argmax(axis=axis)
-    return _picked(xp, X, xp.expand_dims(last, axis), axis, keepdim)
+    return _both_with(X_lod, *_picked(xp, X, xp.expand_dims(last, axis), axis, keepdim))
 
 
 @mode.grad("X")
@@ -157,15 +161,15 @@ def _(xp: Any, X: Array, MedianIndex: Array, dOut: Array, axis: list[int]) -> Ar
 # ---------------------------------------------------------------------- running extremes
 def _running(type: str, is_better: Any) -> None:
     """The op `x -> out indices`: the extreme of the elements up to each one, and its last place."""
-    op = Op(type, "x -> out indices", attrs={"axis": -1, "dtype": int(VarType.INT64)}, lod=None)
+    op = Op(type, "x -> out indices", attrs={"axis": -1, "dtype": int(VarType.INT64)})
 
     @op.shape
     def _(x: Spec, axis: int, dtype: int) -> tuple[Spec, Spec]:
         check_axes(type, x.shape, [axis], named_dims(x.shape))
-        return x, Spec(x.shape, VarType(dtype))
+        return x, Spec(x.shape, VarType(dtype), x.lod_level)
 
     @op.kernel
-    def _(xp: Any, x: Array, axis: int, dtype: int) -> tuple[Array, Array]:
+    def _(xp: Any, x: Array, x_lod: Lod, axis: int, dtype: int) -> tuple[Any, Any]:
         rows = xp.moveaxis(x.reshape(x.shape or (1,)), axis, 0)
         out, places = rows.copy(), xp.zeros(rows.shape, to_numpy(VarType(dtype)))
         for step in range(1, len(rows)):
@@ -173,7 +177,7 @@ def _running(type: str, is_better: Any) -> None:
             out[step] = xp.where(better, rows[step], out[step - 1])
             places[step] = xp.where(better, step, places[step - 1])
         moved = (xp.moveaxis(one, 0, axis).reshape(x.shape) for one in (out, places))
-        return tuple(moved)
+        return _both_with(x_lod, *moved)
 
     @op.grad("x")
     def _(xp: Any, x: Array, indices: Array, dout: Array, axis: int) -> Array:

@@ -85,7 +85,7 @@ def _reduction(type: str, compute: _Compute, dtype: VarType | None = None, slots
         return Spec(
             _reduced_shape(X.shape, axes, keep_dim),
             VarType(out_dtype) if out_dtype >= 0 else own,
-            None if 0 in axes else X.lod_level,
+            None if 0 in axes or of_2x else X.lod_level,
         )
 
     @op.kernel
@@ -108,7 +108,7 @@ def _reduction(type: str, compute: _Compute, dtype: VarType | None = None, slots
         out = compute(xp, x, axes, keep_dim)
         if not keep_dim and len(axes) == X.ndim:
             out = out.reshape(1)
-        return handed_on(out, X_lod if 0 not in axes else ())
+        return handed_on(out, X_lod if 0 not in axes and not of_2x else ())
 
     return op
 

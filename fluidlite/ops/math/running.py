@@ -11,7 +11,7 @@ from fluidlite.base.dtypes import Array
 from fluidlite.base.registry import Op, Spec
 from fluidlite.ops.kernels.numbers import check_axes, named_dims
 
-cumprod = Op("cumprod", "X -> Out", attrs={"dim": -1}, lod=None)
+cumprod = Op("cumprod", "X -> Out", attrs={"dim": -1})
 
 
 @cumprod.shape
@@ -45,10 +45,7 @@ def _(xp: Any, X: Array, Out: Array, dOut: Array, dim: int) -> Array:
 
 
 logcumsumexp = Op(
-    "logcumsumexp",
-    "X -> Out",
-    attrs={"axis": -1, "flatten": False, "exclusive": False, "reverse": False},
-    lod=None,
+    "logcumsumexp", "X -> Out", attrs={"axis": -1, "flatten": False, "exclusive": False, "reverse": False}
 )
 
 

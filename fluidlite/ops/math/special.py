@@ -150,7 +150,7 @@ def _(xp: Any, X: Array, dOut: Array, eps: float) -> Array:
     return xp.where((X < eps) | (X > 1 - eps), 0, slope).astype(X.dtype)
 
 
-angle = Op("angle", "X -> Out")
+angle = Op("angle", "X -> Out", lod=None)
 
 
 @angle.shape

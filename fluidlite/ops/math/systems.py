@@ -21,7 +21,7 @@ def turned(x: Array) -> Array:
 
 
 # ---------------------------------------------------------------------- determinants
-determinant = Op("determinant", "Input -> Out", lod=None)
+determinant = Op("determinant", "Input -> Out")
 
 
 @determinant.shape
@@ -40,7 +40,7 @@ def _(xp: Any, Input: Array, Out: Array, dOut: Array) -> Array:
     return (dOut * Out)[..., None, None] * turned(xp.linalg.inv(Input))
 
 
-slogdeterminant = Op("slogdeterminant", "Input -> Out", lod=None)
+slogdeterminant = Op("slogdeterminant", "Input -> Out")
 
 
 @slogdeterminant.shape
@@ -106,7 +106,7 @@ triangular_solve = Op(
     "triangular_solve",
     "X Y -> Out",
     attrs={"upper": True, "transpose": False, "unitriangular": False},
-    lod=None,
+    lod="Y",
     alike=("X", "Y"),
 )
 
@@ -142,7 +142,7 @@ def _(
     return summed_to(d_x, X.shape), summed_to(d_y, Y.shape)
 
 
-cholesky_solve = Op("cholesky_solve", "X Y -> Out", attrs={"upper": False}, lod=None, alike=("X", "Y"))
+cholesky_solve = Op("cholesky_solve", "X Y -> Out", attrs={"upper": False}, lod="Y", alike=("X", "Y"))
 
 
 @cholesky_solve.shape
@@ -217,7 +217,7 @@ def _(xp: Any, X: Array, Y: Array, rcond: float, driver: str) -> tuple[Array, Ar
 
 
 # ---------------------------------------------------------------------- powers and products
-matrix_power = Op("matrix_power", "X -> Out", attrs={"n": 1}, lod=None)
+matrix_power = Op("matrix_power", "X -> Out", attrs={"n": 1})
 
 
 @matrix_power.shape
@@ -241,7 +241,7 @@ def _(xp: Any, X: Array, dOut: Array, n: int) -> Array:
     return -base @ total @ base if n < 0 else total
 
 
-multi_dot = Op("multi_dot", "X* -> Out", lod=None, alike=("X",))
+multi_dot = Op("multi_dot", "X* -> Out", alike=("X",))
 
 
 @multi_dot.shape

@@ -146,6 +146,7 @@ def _declare(type: str, dims: int, slots: str, data_format: str) -> None:
         type,
         slots,
         attrs={**attrs_of, "is_test": False},
+        lod_of_2x=None,
         alike=("Input", "Filter"),
         blas_threads=True,
         idle=("is_test",),

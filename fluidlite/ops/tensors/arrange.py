@@ -130,7 +130,7 @@ def _(X: list[Array], dOut: list[Array | None], doutputs: list[Array | None]) ->
 _MOST = 256
 """The number of outputs of an op that get a shape where the number of pieces is not known."""
 
-unbind = Op("unbind", "X -> Out*", attrs={"axis": 0}, lod=None)
+unbind = Op("unbind", "X -> Out*", attrs={"axis": 0})
 
 
 @unbind.shape

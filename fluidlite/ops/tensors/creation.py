@@ -354,7 +354,7 @@ def _(
     return xp.zeros(given_ints(ShapeTensor, ShapeTensorList, shape), to_numpy(VarType(dtype)))
 
 
-share_data = Op("share_data", "X -> Out")
+share_data = Op("share_data", "X -> Out", lod=None)
 share_data.shape(same_as("X"))
 
 

@@ -115,14 +115,21 @@ def _(X: Spec, RepeatTimes: Spec | None, repeat_times_tensor: list[Spec], repeat
     # a tensor may hold more numbers than the attribute beside it
     given = [-1] * max(count, 1) if RepeatTimes is not None else repeat_times or [-1] * count
     shape, times = _aligned(X.shape, given)
-    return X.with_shape(
-        -1 if dim < 0 or time < 0 else dim * time for dim, time in zip(shape, times, strict=True)
-    )
+    sizes = (-1 if dim < 0 or time < 0 else dim * time for dim, time in zip(shape, times, strict=True))
+    return X.with_shape(sizes)._replace(lod_level=X.lod_level)
 
 
 @tile.kernel
-def _(xp: Any, X: Array, RepeatTimes: Any, repeat_times_tensor: list[Any], repeat_times: list[int]) -> Array:
-    return xp.tile(X, given_ints(RepeatTimes, repeat_times_tensor, repeat_times))
+def _(
+    xp: Any, X: Array, X_lod: Lod, RepeatTimes: Any, repeat_times_tensor: list[Any], repeat_times: list[int]
+) -> Any:
+    out = xp.tile(X, given_ints(RepeatTimes, repeat_times_tensor, repeat_times))
+    return _with_rows_of(X, X_lod, out)
+
+
+def _with_rows_of(X: Array, X_lod: Lod, out: Array) -> Any:
+    """The result, whose rows fall into sequences as those of X where they are as many."""
+    return handed_on(out, X_lod if out.shape[:1] == X.shape[:1] else ())
 
 
 @tile.grad("X")
@@ -158,15 +165,16 @@ def _summed(xp: Any, d: Array, shape: Shape) -> Array:
 @expand_v2.shape
 def _(X: Spec, Shape: Spec | None, expand_shapes_tensor: list[Spec], shape: list[int]) -> Spec:
     if expand_shapes_tensor and shape:  # -2 where a tensor holds the number
-        return X.with_shape([max(dim, -1) for dim in shape])
+        return X.with_shape(max(dim, -1) for dim in shape)._replace(lod_level=X.lod_level)
     count = Shape.shape[0] if Shape is not None else len(expand_shapes_tensor)
-    return X.with_shape([-1] * max(count, len(X.shape)) if count else _target("expand_v2", X.shape, shape))
+    sizes = (-1,) * max(count, len(X.shape)) if count else _target("expand_v2", X.shape, shape)
+    return X.with_shape(sizes)._replace(lod_level=X.lod_level)
 
 
 @expand_v2.kernel
-def _(xp: Any, X: Array, Shape: Any, expand_shapes_tensor: list[Any], shape: list[int]) -> Array:
+def _(xp: Any, X: Array, X_lod: Lod, Shape: Any, expand_shapes_tensor: list[Any], shape: list[int]) -> Any:
     target = _target("expand_v2", X.shape, given_ints(Shape, expand_shapes_tensor, shape))
-    return xp.broadcast_to(X, target).copy()
+    return _with_rows_of(X, X_lod, xp.broadcast_to(X, target).copy())
 
 
 @expand_v2.grad("X")
@@ -206,7 +214,7 @@ def _(xp: Any, X: Array, dOut: Array) -> Array:
     return _summed(xp, dOut, X.shape)
 
 
-broadcast_tensors = Op("broadcast_tensors", "X* -> Out*", lod=None)
+broadcast_tensors = Op("broadcast_tensors", "X* -> Out*")
 
 
 @broadcast_tensors.shape

@@ -147,7 +147,7 @@ def _(xp: Any, X: Array, dtype: int) -> tuple[Array, Array, Array]:
     return _distinct(xp, X, dtype)
 
 
-histogram = Op("histogram", "X -> Out", attrs={"bins": LONG(100), "min": 0, "max": 0}, lod=None)
+histogram = Op("histogram", "X -> Out", attrs={"bins": LONG(100), "min": 0, "max": 0})
 
 
 @histogram.shape

@@ -39,6 +39,7 @@ gather = Op(
     "X Index Axis? -> Out",
     attrs={"overwrite": True, "axis": later(AttrType.INT)},
     lod=None,
+    lod_of_2x="X",
     later=("Axis",),
 )
 
@@ -145,7 +146,14 @@ def _added_nd(xp: Any, out: Array, Index: Array, rows: Array) -> Array:
     return view.reshape(out.shape)
 
 
-scatter = Op("scatter", "X Ids Updates -> Out", attrs={"overwrite": True}, lod=None, alike=("X", "Updates"))
+scatter = Op(
+    "scatter",
+    "X Ids Updates -> Out",
+    attrs={"overwrite": True},
+    lod=None,
+    lod_of_2x="X",
+    alike=("X", "Updates"),
+)
 
 
 @scatter.shape

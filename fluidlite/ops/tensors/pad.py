@@ -187,7 +187,6 @@ pad3d = Op(
     "pad3d",
     "X Paddings? -> Out",
     attrs={"paddings": INTS(), "value": 0.0, "mode": "constant", "data_format": "NCDHW"},
-    lod=None,
 )
 
 

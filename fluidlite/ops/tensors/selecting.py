@@ -41,9 +41,7 @@ def _spread_places(xp: Any, indices: list[Array], rank: int) -> tuple[Any, ...]:
     return (*places, *(slice(None),) * (rank - len(places)))
 
 
-index_put = Op(
-    "index_put", "x indices* value -> out", attrs={"accumulate": False}, lod=None, alike=("x", "value")
-)
+index_put = Op("index_put", "x indices* value -> out", attrs={"accumulate": False}, alike=("x", "value"))
 index_put.shape(same_as("x"))
 
 
@@ -69,7 +67,7 @@ def _(
     return d, summed_to(d_value, value.shape)
 
 
-index_add = Op("index_add", "X Index AddValue -> Out", attrs={"axis": 0}, lod=None, alike=("X", "AddValue"))
+index_add = Op("index_add", "X Index AddValue -> Out", attrs={"axis": 0}, alike=("X", "AddValue"))
 index_add.shape(same_as("X"))
 
 

@@ -28,6 +28,7 @@ set_value = Op(
         "shape": LONGS(),
         "values": FLOATS(),
     },
+    lod=None,
     idle=("dtype",),
 )
 

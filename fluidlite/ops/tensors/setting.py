@@ -38,7 +38,7 @@ def _(Input: Spec, axes: list[int]) -> Spec:
     outside = [axis for axis in axes if not 0 <= axis < len(Input.shape)]
     if outside:
         raise ShapeError(f"op 'set_value': axis {outside[0]} is outside Input{list(Input.shape)}")
-    return Input
+    return Input.with_shape(Input.shape)
 
 
 def _where(

@@ -310,3 +310,10 @@ def test_labels_that_are_no_numbers_of_classes(layer: str, naive: bool) -> None:
         exe.naive = naive
         with pytest.raises(KernelError, match="takes numbers of classes, but 'y' comes as float32"):
             exe.run(feed={"x": ROWS, "y": ROWS[:, :1]}, fetch_list=[loss])
+
+
+@pytest.mark.parametrize("soft, sizes", [(True, [3, 4]), (False, [3, 1]), (False, [-1, 1])])
+def test_cross_entropy_is_declared_with_the_rows_of_its_labels(soft: bool, sizes: list[int]) -> None:
+    x = fluid.data("x", [-1, 4], "float32")
+    label = fluid.data("label", sizes, "float32" if soft else "int64")
+    assert fluid.layers.cross_entropy(x, label, soft_label=soft).shape == (sizes[0], 1)

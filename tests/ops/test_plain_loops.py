@@ -96,6 +96,24 @@ def test_continuations_that_are_no_numbers(context: Any) -> None:
     np.testing.assert_array_equal(totals.value, wanted.value)
 
 
+@pytest.mark.parametrize("context", CONTEXTS)
+def test_no_number_leaves_the_beam_empty(context: Any) -> None:
+    """A nan among more continuations than the beam holds, in the order of PaddlePaddle."""
+    given = {"pre_ids": np.array([[2]]), "pre_scores": np.zeros((1, 1), "float32"), "ids": None}
+    options = {
+        "level": 0,
+        "beam_size": 1,
+        "end_id": 9,
+        "is_accumulated": True,
+        "scores_lod": ((0, 1), (0, 1)),
+    }
+    for scores, wanted in (([np.nan, -0.5, -1.5], 1), ([-0.5, -1.5, np.nan], 2)):
+        ids, _, _ = beam_search.compute(
+            xp=np, ctx=context, scores=np.array([scores], "float32"), **given, **options
+        )
+        assert ids.value.tolist() == [[wanted]]
+
+
 # ---------------------------------------------------------------------- sentences
 def sentence(steps: list[Any], step: int, row: int, end: int) -> list[tuple[int, float]]:
     """The (word, score) pairs of a sentence, back from the word in a row of a step."""

@@ -98,6 +98,14 @@ def _loss_shape(type: str, X: Spec, Label: Spec, soft_label: bool) -> Spec:
     return X.with_shape(X.shape[:-1] + ((1,) if len(Label.shape) == rank else ()))
 
 
+def _sizes_of_labels(loss: Spec, Label: Spec) -> Spec:
+    """The loss with the sizes that Label declares, which 1.8.5 takes where X declares others."""
+    rank = len(loss.shape)
+    return loss.with_shape(
+        Label.shape if len(Label.shape) > rank else (*Label.shape[: rank - 1], *loss.shape[rank - 1 :])
+    )
+
+
 def checked_labels(xp: Any, type: str, labels: Array, classes: int, ignore_index: int) -> tuple[Any, Any]:
     """Labels with the ignored ones replaced by 0, and which ones count (True: all of them); KernelError for a
     label that is no class.
@@ -141,7 +149,7 @@ cross_entropy = Op("cross_entropy", "X. Label -> Y", attrs={"soft_label": False,
 
 @cross_entropy.shape
 def _(X: Spec, Label: Spec, soft_label: bool) -> Spec:
-    return _loss_shape("cross_entropy", X, Label, soft_label)
+    return _sizes_of_labels(_loss_shape("cross_entropy", X, Label, soft_label), Label)
 
 
 @cross_entropy.kernel
@@ -178,7 +186,8 @@ cross_entropy2 = Op("cross_entropy2", "X. Label -> Y XShape MatchX", attrs={"ign
 @cross_entropy2.shape
 def _(X: Spec, Label: Spec) -> tuple[Spec, Spec, Spec]:
     x_shape = Spec((*X.shape, 0), X.dtype, X.lod_level)
-    return _loss_shape("cross_entropy2", X, Label, False), x_shape, X.with_shape((*X.shape[:-1], 1))
+    loss = _sizes_of_labels(_loss_shape("cross_entropy2", X, Label, False), Label)
+    return loss, x_shape, X.with_shape((*X.shape[:-1], 1))
 
 
 @cross_entropy2.kernel

@@ -75,6 +75,9 @@ _LATE = ("AxesTensor", "AxesTensorList", "ShapeTensor")
 def _keeps_rows(old: Sequence[int], new: Sequence[int], given: Mapping[str, Any]) -> bool:
     """True if a reshape keeps the sequences of its rows."""
     late = [given[slot] for slot in _LATE if slot in given]
+    # flatten multiplies the rows, which does not show where they are not declared
+    if old and old[0] < 0 and math.prod(old[1 : given.get("axis", 1)]) != 1:
+        return False
     return same_rows(old, new) and all(
         value is None or (isinstance(value, list) and not value) for value in late
     )

@@ -157,7 +157,10 @@ def _(e: Emitter) -> None:
     if e.compiles(y):
         arguments = (*y.shape, y.dtype, e.threads, e.attr("ignore_index"))
         kernel = e.bind_fresh("softmax_loss_grad", SoftmaxLossGrad, *arguments)
-        incoming = e.number(d.uniform, y) if d.uniform is not None else e.reshape(d, (rows,))
+        if d.uniform is not None:
+            incoming = e.number(d.uniform, y)
+        else:
+            incoming = e.reshape(d, (rows,))
         e.run(kernel, y, e.reshape(label, (rows,)), incoming, Out(dx))
         return
     labelled = _labelled(e, label, y.shape)
@@ -181,8 +184,12 @@ _NOBODY = np.iinfo(np.int64).min
 def _grad_on_device(e: Emitter, label: Value, y: Value, d: Value, dx: Value) -> None:
     """(y - one at the label) * d in one kernel."""
     # the gradient of a mean is one number for all rows
-    factor = 1.0 if d.uniform is None else float(d.uniform)
-    each = None if d.uniform is not None else for_kernel(e, d, y.dtype)
+    if d.uniform is None:
+        factor = 1.0
+        each = for_kernel(e, d, y.dtype)
+    else:
+        factor = float(d.uniform)
+        each = None
     assert y.shape is not None
     ignored = e.attr("ignore_index")
     if 0 <= ignored < y.shape[1] and not e.attr("of_2x"):

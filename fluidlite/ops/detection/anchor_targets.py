@@ -108,7 +108,8 @@ def _choose(anchors: Array, objects: Array, limits: tuple[float, float], sample:
     # that showed something takes the place of each such one, with no weight
     shows_none = np.zeros(len(anchors), bool)
     shows_none[none] = True
-    both, rest = shown[shows_none[shown]], shown[~shows_none[shown]]
+    both = shown[shows_none[shown]]
+    rest = shown[~shows_none[shown]]
     located = np.concatenate((np.repeat(shown[:1], len(both)), rest))
     inside = np.repeat((0.0, 1.0), (len(both), len(rest))).astype(anchors.dtype)
     matches = np.zeros(len(anchors), np.int64)
@@ -146,7 +147,9 @@ def sampled(rows: Array, count: int, rng: Any) -> Array:
     """`count` of the rows, if there are more: the first, or with a random source any."""
     if len(rows) <= count:
         return rows
-    return rows[:count] if rng is None else np.sort(rng.choice(rows, count, replace=False))
+    if rng is None:
+        return rows[:count]
+    return np.sort(rng.choice(rows, count, replace=False))
 
 
 @rpn_target_assign.kernel
@@ -199,7 +202,8 @@ def _(
     rows = images_of(GtBoxes_lod, GtBoxes, GtLabels, IsCrowd)
     for (boxes, labels, crowd), info in zip(rows, host(ImInfo), strict=True):
         counted = crowd.reshape(-1) == 0
-        objects, labels = boxes[counted] * info[2], labels.reshape(-1)[counted]
+        objects = boxes[counted] * info[2]
+        labels = labels.reshape(-1)[counted]
         chosen = _choose(anchors, objects, limits, lambda rows, shows, before: rows)
         found.append((chosen, objects, labels[chosen.matches[chosen.scored[: chosen.positive]]]))
     # one more than there are, so that nothing divides by zero

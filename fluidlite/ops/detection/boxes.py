@@ -54,7 +54,10 @@ def _(Input: Spec, ImInfo: Spec) -> Spec:
 
 @box_clip.kernel
 def _(xp: Any, Input: Array, Input_lod: Lod, ImInfo: Array) -> Array:
-    offsets = Input_lod[-1] if Input_lod else (0, len(Input))
+    if Input_lod:
+        offsets = Input_lod[-1]
+    else:
+        offsets = (0, len(Input))
     if len(offsets) - 1 > len(ImInfo):
         raise ShapeError(
             f"op 'box_clip': Input holds boxes of {len(offsets) - 1} images, ImInfo of {len(ImInfo)}"
@@ -101,7 +104,8 @@ def _(
     check_boxes("box_coder", "TargetBox", TargetBox, 3)
     if axis not in (0, 1):
         raise ShapeError(f"op 'box_coder': axis is {axis}, wanted 0 or 1")
-    rows, priors = TargetBox.shape[1 - axis], PriorBox.shape[0]
+    rows = TargetBox.shape[1 - axis]
+    priors = PriorBox.shape[0]
     if rows != priors and -1 not in (rows, priors):
         raise ShapeError(
             f"op 'box_coder': TargetBox{list(TargetBox.shape)} has {rows} codes along dimension {1 - axis}, "
@@ -136,7 +140,8 @@ def decoded(xp: Any, priors: Array, codes: Array, normalized: bool) -> Array:
     centers, sizes = centers_and_sizes(priors, normalized)
     out = xp.empty_like(codes)
     for low, high in ((0, 2), (1, 3)):
-        center, size = centers[..., low], sizes[..., low]
+        center = centers[..., low]
+        size = sizes[..., low]
         middle = codes[..., low] * size + center
         half = xp.exp(codes[..., high]) * size / 2
         xp.subtract(middle, half, out=out[..., low])
@@ -168,7 +173,8 @@ def _(
     lod = PriorBox_lod if axis == 1 else TargetBox_lod
     if axis == 1:
         PriorBox = PriorBox[:, None]
-        scales = scales if scales is None or scales.ndim == 1 else scales[:, None]
+        if scales is not None and scales.ndim != 1:
+            scales = scales[:, None]
     codes = TargetBox if scales is None else TargetBox * scales
     return WithLod(decoded(xp, PriorBox, codes, box_normalized), lod)
 

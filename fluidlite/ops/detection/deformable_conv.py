@@ -103,7 +103,8 @@ class _DeformableLayer:
         n = len(Offset)
         offsets = Offset.reshape(n, self.parts, self.taps, 2, self.places).transpose(3, 0, 4, 1, 2)
         row, column = self._regular(Offset.dtype)
-        y, x = offsets[0] + row[:, None], offsets[1] + column[:, None]
+        y = offsets[0] + row[:, None]
+        x = offsets[1] + column[:, None]
         near = (y > -1) & (y < height) & (x > -1) & (x < width)
         corners, weights, by_y, by_x = bilinear_corners(xp, y, x, height, width)
         table = xp.arange(n * self.parts).reshape(n, 1, self.parts, 1, 1)
@@ -134,21 +135,24 @@ class _DeformableLayer:
 
     def columns(self, read: Array) -> Array:
         """The samples as a matrix for each group: (groups, images * places, taps * C / groups)."""
-        groups, channels = self.attrs["groups"], self.image[1]
+        groups = self.attrs["groups"]
+        channels = self.image[1]
         by_tap = read.reshape(-1, self.parts, self.taps, channels // self.parts).swapaxes(1, 2)
         by_group = by_tap.reshape(-1, self.taps, groups, channels // groups).transpose(2, 0, 1, 3)
         return by_group.reshape(groups, -1, self.taps * (channels // groups))
 
     def read(self, columns: Array) -> Array:
         """The inverse of `columns`."""
-        groups, channels = self.attrs["groups"], self.image[1]
+        groups = self.attrs["groups"]
+        channels = self.image[1]
         by_group = columns.reshape(groups, -1, self.taps, channels // groups).transpose(1, 2, 0, 3)
         by_part = by_group.reshape(-1, self.taps, self.parts, channels // self.parts).swapaxes(1, 2)
         return self.xp.ascontiguousarray(by_part).reshape(-1, channels // self.parts)
 
     def filters(self, Filter: Array) -> Array:
         """(groups, taps * C / groups, filters / groups)."""
-        groups, inside = self.attrs["groups"], self.filter[1]
+        groups = self.attrs["groups"]
+        inside = self.filter[1]
         parted = Filter.reshape(groups, -1, inside, self.taps)
         return self.xp.ascontiguousarray(parted.transpose(0, 3, 2, 1)).reshape(groups, self.taps * inside, -1)
 
@@ -170,12 +174,15 @@ class _DeformableLayer:
 
 def _forward(xp: Any, Input: Array, Offset: Array, Mask: Maybe, Filter: Array, attrs: Attrs) -> Array:
     layer = _DeformableLayer(xp, Input, Filter, attrs)
-    filters, out = layer.filters(Filter), []
+    filters = layer.filters(Filter)
+    out = []
     for part in layer.chunks():
         samples = layer.samples(Offset[part], None if Mask is None else Mask[part])
         columns = layer.columns(samples.values.read(layer.table(Input[part])))
         out.append(layer.maps(xp.matmul(columns, filters)))
-    return out[0] if len(out) == 1 else xp.concatenate(out)
+    if len(out) == 1:
+        return out[0]
+    return xp.concatenate(out)
 
 
 def _backward(
@@ -184,10 +191,12 @@ def _backward(
     """The gradients of Input, Offset, Mask and Filter."""
     layer = _DeformableLayer(xp, Input, Filter, attrs)
     filters = layer.filters(Filter)
-    dfilters, parts = xp.zeros_like(filters), []
+    dfilters = xp.zeros_like(filters)
+    parts = []
     for part in layer.chunks():
         samples = layer.samples(Offset[part], None if Mask is None else Mask[part])
-        table, dout = layer.table(Input[part]), layer.unmapped(d[part])
+        table = layer.table(Input[part])
+        dout = layer.unmapped(d[part])
         dfilters += xp.matmul(layer.columns(samples.values.read(table)).swapaxes(1, 2), dout)
         dread = layer.read(xp.matmul(dout, filters.swapaxes(1, 2)))
         parts.append(_part_gradients(layer, samples, table, dread))

@@ -88,7 +88,8 @@ class _MovedBins:
         self.classes = 1 if attrs["no_trans"] else Trans.shape[1] // 2
         self.channels = attrs["output_dim"] // self.classes  # of a class
         self.bins = attrs["pooled_height"], attrs["pooled_width"]
-        scale, half = ROIs.dtype.type(attrs["spatial_scale"]), ROIs.dtype.type(0.5)
+        scale = ROIs.dtype.type(attrs["spatial_scale"])
+        half = ROIs.dtype.type(0.5)
         starts = round_half_away(xp, ROIs[:, :2]) * scale - half
         ends = (round_half_away(xp, ROIs[:, 2:]) + 1) * scale - half
         self.sizes = xp.maximum(ends - starts, ROIs.dtype.type(0.1))
@@ -126,9 +127,13 @@ class _MovedBins:
 
     def _places(self, axis: int) -> Array:
         """Places of the samples along an axis (1: down, 0: across); the last dimension is a bin's samples."""
-        bins, count = self.bins[1 - axis], self.attrs["sample_per_part"]
+        bins = self.bins[1 - axis]
+        count = self.attrs["sample_per_part"]
         size = self.sizes[:, axis] / bins
-        shape = [1, 1, -1, 1] if axis == 1 else [1, 1, 1, -1]
+        if axis == 1:
+            shape = [1, 1, -1, 1]
+        else:
+            shape = [1, 1, 1, -1]
         number = self.xp.arange(bins, dtype=size.dtype).reshape(shape)
         column = (slice(None), None, None, None)
         starts = number * size[column] + self.starts[:, axis][column]
@@ -146,7 +151,8 @@ class _MovedBins:
         near = (x >= -0.5) & (x <= width - 0.5) & (y >= -0.5) & (y <= height - 0.5)
         counts = near.sum(axis=(4, 5))
         share = near / xp.maximum(counts, 1)[..., None, None]
-        y, x = xp.clip(y, 0, height - 1), xp.clip(x, 0, width - 1)
+        y = xp.clip(y, 0, height - 1)
+        x = xp.clip(x, 0, width - 1)
         corners, weights, by_y, by_x = bilinear_corners(xp, y, x, height, width)
         # at a pixel, so at the border too, 1.8.5 takes the slope for 0
         parts = (weights, by_y * (y % 1 != 0)[..., None], by_x * (x % 1 != 0)[..., None])
@@ -206,6 +212,7 @@ def _(
     attrs: Attrs,
 ) -> tuple[Array, Array]:
     pool = _MovedBins(xp, Input, ROIs, ROIs_lod, Trans, attrs)
-    samples, d = pool.samples(), pool.unmapped(dOutput)
+    samples = pool.samples()
+    d = pool.unmapped(dOutput)
     dinput = pool.untabled(samples.sampler(_MEAN).spread(d))
     return dinput, pool.moved(samples, pool.table(Input), d)

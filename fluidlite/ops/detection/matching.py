@@ -82,13 +82,17 @@ def _(
     xp: Any, DistMat: Array, DistMat_lod: Lod, match_type: str, dist_threshold: float
 ) -> tuple[Array, Array]:
     near = host(DistMat)
-    offsets = DistMat_lod[-1] if DistMat_lod else (0, len(near))
+    if DistMat_lod:
+        offsets = DistMat_lod[-1]
+    else:
+        offsets = (0, len(near))
     rows = np.full((len(offsets) - 1, near.shape[1]), -1, np.int32)
     values = np.zeros(rows.shape, near.dtype)
     if not near.size:
         return xp.asarray(rows), xp.asarray(values)
     places = near.argmax(axis=1)
-    best, found = places.tolist(), near[np.arange(len(near)), places].tolist()
+    best = places.tolist()
+    found = near[np.arange(len(near)), places].tolist()
     for index, (start, end) in enumerate(itertools.pairwise(offsets)):
         if end > start:
             own = slice(start, end)
@@ -206,7 +210,8 @@ def _(
     sample_size: int,
     mining_type: str,
 ) -> tuple[WithLod, Array]:
-    loss, matches = host(ClsLoss), host(MatchIndices)
+    loss = host(ClsLoss)
+    matches = host(MatchIndices)
     matched = matches != -1
     if mining_type == "max_negative":
         eligible = ~matched & (host(MatchDist) < np.float32(neg_dist_threshold))

@@ -140,7 +140,8 @@ def _(
         step_w, step_h = width / columns, height / rows
     ratios = distinct_ratios(aspect_ratios, flip)
     halves = _prior_sizes(min_sizes, max_sizes, ratios, min_max_aspect_ratios_order) / 2
-    across, down = _centers(columns, offset, step_w), _centers(rows, offset, step_h)
+    across = _centers(columns, offset, step_w)
+    down = _centers(rows, offset, step_h)
     boxes = np.empty((rows, columns, len(halves), 4), np.float32)
     boxes[..., 0] = (across[:, None] - halves[:, 0]) / width
     boxes[..., 1] = (down[:, None, None] - halves[:, 1]) / height

@@ -93,9 +93,11 @@ def _sample(image: _Image, boxes: Array, attrs: Attrs, rng: Any) -> tuple[Array,
     most = shared.max(axis=0)
     crowd = np.flatnonzero(image.crowd)
     most[crowd[crowd < len(most)]] = -1
-    high, low = np.float32(attrs["bg_thresh_hi"]), np.float32(attrs["bg_thresh_lo"])
+    high = np.float32(attrs["bg_thresh_hi"])
+    low = np.float32(attrs["bg_thresh_lo"])
     shows = most >= np.float32(attrs["fg_thresh"])
-    front, back = np.flatnonzero(shows), np.flatnonzero(~shows & (most >= low) & (most < high))
+    front = np.flatnonzero(shows)
+    back = np.flatnonzero(~shows & (most >= low) & (most < high))
     if not attrs["is_cascade_rcnn"]:
         size = attrs["batch_size_per_im"]
         front = sampled(front, int(np.floor(np.float32(size) * np.float32(attrs["fg_fraction"]))), rng)

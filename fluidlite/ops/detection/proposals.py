@@ -98,7 +98,8 @@ def _large_enough(boxes: Array, min_size: float, info: Array, end: int) -> Array
     centers must lie in it, too.
     """
     height, width, scale = info
-    wide, high = boxes[:, 2] - boxes[:, 0], boxes[:, 3] - boxes[:, 1]
+    wide = boxes[:, 2] - boxes[:, 0]
+    high = boxes[:, 3] - boxes[:, 1]
     least = max(np.float32(min_size), np.float32(1))
     center_x, center_y = boxes[:, 0] + (wide + 1) / 2, boxes[:, 1] + (high + 1) / 2
     large = (wide / scale + end >= least) & (high / scale + end >= least)

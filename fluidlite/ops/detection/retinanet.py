@@ -90,11 +90,16 @@ def _found_in_image(
     for label in np.unique(classes):
         rows = np.flatnonzero(classes == label)
         rows = rows[np.argsort(-scores[rows], kind="stable")]
-        limit, eta = attrs["nms_threshold"], attrs["nms_eta"]
+        limit = attrs["nms_threshold"]
+        eta = attrs["nms_eta"]
         kept.append(rows[kept_boxes(boxes[rows], limit, False, eta, ctx=ctx)])
-    best = np.concatenate(kept) if kept else np.empty(0, np.int64)
+    if kept:
+        best = np.concatenate(kept)
+    else:
+        best = np.empty(0, np.int64)
     best = best[np.argsort(-scores[best], kind="stable")]
-    best = best[: attrs["keep_top_k"]] if attrs["keep_top_k"] > -1 else best
+    if attrs["keep_top_k"] > -1:
+        best = best[: attrs["keep_top_k"]]
     labels = (classes[best] + 1).astype(boxes.dtype)
     return np.concatenate((np.stack((labels, scores[best]), axis=1), boxes[best]), axis=1)
 

@@ -168,7 +168,8 @@ class _PerPosition:
         bounds = np.searchsorted(self.images, np.arange(self.shape[0] + 1)).tolist()
         for image, (first, end) in enumerate(itertools.pairwise(bounds)):
             regions = slice(first, end)
-            down, across = self.down[regions].transpose(1, 2, 0), self.across[regions].swapaxes(0, 1)
+            down = self.down[regions].transpose(1, 2, 0)
+            across = self.across[regions].swapaxes(0, 1)
             yield image, regions, down[:, None], across
 
     def sampler(self) -> RowSampler:
@@ -292,7 +293,8 @@ class _Precise:
         """Derivatives of the loss by each bin's left, top, right, bottom, through its integral; (R, high,
         wide) each.
         """
-        down, across = self.down.integral(), self.across.integral()
+        down = self.down.integral()
+        across = self.across.integral()
         sides = [
             (-1, self.sampler(down, self.across.at(0))),
             (-1, self.sampler(self.down.at(0), across)),
@@ -341,7 +343,10 @@ def _region_gradient(xp: Any, precise: _Precise, sides: list[Array], loss: Array
     parts = []
     for low, high, axis, edges in ((0, 2, 2, precise.across), (1, 3, 1, precise.down)):
         bins = loss.shape[axis]
-        shape = [1, -1, 1] if axis == 1 else [1, 1, -1]
+        if axis == 1:
+            shape = [1, -1, 1]
+        else:
+            shape = [1, 1, -1]
         begin = (xp.arange(bins, dtype=loss.dtype) / bins).reshape(shape)
         end = begin + 1 / bins
         by_size = loss.sum(axis=(1, 2)) / xp.maximum(edges.size, 1e-12) / bins

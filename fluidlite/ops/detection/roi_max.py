@@ -64,9 +64,11 @@ class Maxima(NamedTuple):
 def _tables(xp: Any, X: Array, most: tuple[int, int]) -> Iterator[tuple[int, int, Maxima]]:
     """(a, b, the maxima of all windows of 2^a rows and 2^b columns, by their first pixel), up to `most`."""
     n, c, h, w = X.shape
-    table, lowest = pixels_of(xp, X).reshape(n, h, w, c), xp.finfo(X.dtype).min
+    table = pixels_of(xp, X).reshape(n, h, w, c)
+    lowest = xp.finfo(X.dtype).min
     # as in Paddle a NaN is not found, nor the lowest number
-    is_above, places = table > lowest, xp.arange(h * w, dtype="int32").reshape(h, w, 1)
+    is_above = table > lowest
+    places = xp.arange(h * w, dtype="int32").reshape(h, w, 1)
     tall = Maxima(xp.where(is_above, table, lowest), xp.where(is_above, places, np.int32(-1)))
     for a in range(most[0] + 1):
         wide = tall
@@ -106,11 +108,9 @@ def _(
     attrs: dict[str, Any],
 ) -> tuple[Array, Array]:
     n, c, height, width = X.shape
-    scale, high, wide = (
-        ROIs.dtype.type(attrs["spatial_scale"]),
-        attrs["pooled_height"],
-        attrs["pooled_width"],
-    )
+    scale = ROIs.dtype.type(attrs["spatial_scale"])
+    high = attrs["pooled_height"]
+    wide = attrs["pooled_width"]
     images = images_of_regions(xp, "roi_pool", len(ROIs), n, ROIs_lod, RoisLod, RoisNum)
     down = _bounds(xp, ROIs[:, 1], ROIs[:, 3], scale, high, height)
     across = _bounds(xp, ROIs[:, 0], ROIs[:, 2], scale, wide, width)
@@ -144,12 +144,18 @@ def _maxima_of_windows(xp: Any, X: Array, image: Array, sides: list[Array]) -> M
     filled = (bottom > top) & (right > left)
     values = xp.zeros((len(image), X.shape[1]), X.dtype)
     out = Maxima(values, xp.full(values.shape, -1, "int32"))
-    most = (int(rows.max()), int(columns.max())) if len(rows) else (0, 0)
+    if len(rows):
+        most = (int(rows.max()), int(columns.max()))
+    else:
+        most = (0, 0)
     for a, b, table in _tables(xp, X, most):
         (which,) = xp.nonzero((rows == a) & (columns == b) & filled)
         if len(which):
-            n, y, x = image[which], top[which], left[which]
-            lower, further = bottom[which] - (1 << a), right[which] - (1 << b)
+            n = image[which]
+            y = top[which]
+            x = left[which]
+            lower = bottom[which] - (1 << a)
+            further = right[which] - (1 << b)
             best = table.part((n, y, x)).better(xp, table.part((n, y, further)))
             rest = table.part((n, lower, x)).better(xp, table.part((n, lower, further)))
             out.values[which], out.places[which] = best.better(xp, rest)

@@ -28,7 +28,8 @@ roi_perspective_transform = Op(
 def _(X: Spec, ROIs: Spec, attrs: Attrs) -> dict[str, Spec]:
     check_regions("roi_perspective_transform", X, ROIs, columns=8)
     check_positive("roi_perspective_transform", **attrs)
-    regions, size = ROIs.shape[0], (attrs["transformed_height"], attrs["transformed_width"])
+    regions = ROIs.shape[0]
+    size = (attrs["transformed_height"], attrs["transformed_width"])
     full = (regions, X.shape[1], *size)
     return {
         "Out": Spec(full, X.dtype),
@@ -45,11 +46,16 @@ def _matrices(xp: Any, x: Array, y: Array, height: int, width: int) -> Array:
     The rectangle keeps the proportions of the quadrilateral, as far as `width` goes.
     """
     edges = xp.sqrt((x - xp.roll(x, -1, 1)) ** 2 + (y - xp.roll(y, -1, 1)) ** 2)
-    wide, high = (edges[:, 0] + edges[:, 2]) / 2, (edges[:, 1] + edges[:, 3]) / 2
+    wide = (edges[:, 0] + edges[:, 2]) / 2
+    high = (edges[:, 1] + edges[:, 3]) / 2
     rows = max(2, height)
     columns = xp.clip(round_half_away(xp, wide * (rows - 1) / high) + 1, 2, max(width, 2))
-    dx1, dx2, dx3 = x[:, 1] - x[:, 2], x[:, 3] - x[:, 2], x[:, 0] - x[:, 1] + x[:, 2] - x[:, 3]
-    dy1, dy2, dy3 = y[:, 1] - y[:, 2], y[:, 3] - y[:, 2], y[:, 0] - y[:, 1] + y[:, 2] - y[:, 3]
+    dx1 = x[:, 1] - x[:, 2]
+    dx2 = x[:, 3] - x[:, 2]
+    dx3 = x[:, 0] - x[:, 1] + x[:, 2] - x[:, 3]
+    dy1 = y[:, 1] - y[:, 2]
+    dy2 = y[:, 3] - y[:, 2]
+    dy3 = y[:, 0] - y[:, 1] + y[:, 2] - y[:, 3]
     spread = dx1 * dy2 - dx2 * dy1 + 1e-5
     m6 = (dx3 * dy2 - dx2 * dy3) / spread / (columns - 1)
     m7 = (dx1 * dy3 - dx3 * dy1) / spread / (rows - 1)
@@ -98,14 +104,18 @@ def _straightened(xp: Any, X: Array, ROIs: Array, lod: Lod, attrs: Attrs) -> tup
     n, _, height, width = X.shape
     images = images_by_offsets(xp, "roi_perspective_transform", len(ROIs), n, lod)
     corners = ROIs * ROIs.dtype.type(attrs["spatial_scale"])
-    xs, ys = corners[:, 0::2], corners[:, 1::2]
+    xs = corners[:, 0::2]
+    ys = corners[:, 1::2]
     size = attrs["transformed_height"], attrs["transformed_width"]
     matrices = _matrices(xp, xs, ys, *size)
     y, x = _sources(xp, matrices, *size)
     near = _inside(xp, y, x, ys, xs)
-    low, right, bottom = -0.5 + _TOLERANCE, width - 0.5 - _TOLERANCE, height - 0.5 - _TOLERANCE
+    low = -0.5 + _TOLERANCE
+    right = width - 0.5 - _TOLERANCE
+    bottom = height - 0.5 - _TOLERANCE
     near &= (x > low) & (x < right) & (y > low) & (y < bottom)
-    y, x = xp.clip(y, 0, height - 1), xp.clip(x, 0, width - 1)
+    y = xp.clip(y, 0, height - 1)
+    x = xp.clip(x, 0, width - 1)
     places, weights, _, _ = bilinear_corners(xp, y, x, height, width)
     rows = images[:, None, None] * (height * width) + places
     owners = xp.broadcast_to(xp.arange(near.size).reshape(*near.shape, 1), rows.shape)

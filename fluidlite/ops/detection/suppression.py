@@ -91,14 +91,17 @@ def _suppressed(
         if not len(candidates):
             continue
         boxes = boxes_of(label)[candidates]
-        limit, eta = attrs["nms_threshold"], attrs["nms_eta"]
+        limit = attrs["nms_threshold"]
+        eta = attrs["nms_eta"]
         best = kept_boxes(boxes, limit, attrs["normalized"], eta, ctx=ctx)
         rows.append(candidates[best])
         labels.append(np.full(len(rows[-1]), label))
     none = np.zeros(0, int)
     classes, places = (np.concatenate((none, *parts)) for parts in (labels, rows))
     found = _best_of_image(Found(classes, scores[classes, places], places), attrs["keep_top_k"])
-    return found.take(np.lexsort((found.rows, found.labels))) if sort_rows else found
+    if sort_rows:
+        return found.take(np.lexsort((found.rows, found.labels)))
+    return found
 
 
 def _rows(found: Found, boxes: Array) -> Array:
@@ -128,7 +131,8 @@ def _check_boxes(op: str, BBoxes: Spec, Scores: Spec) -> None:
         )
     if BBoxes.shape[2] not in (*_SIZES, -1):
         raise ShapeError(f"op {op!r}: a box of {shapes()} has {BBoxes.shape[2]} numbers, wanted 4, 8, ...")
-    boxes, scores = BBoxes.shape[1], Scores.shape[-1]
+    boxes = BBoxes.shape[1]
+    scores = Scores.shape[-1]
     if len(Scores.shape) == 3 and boxes != scores and -1 not in (boxes, scores):
         raise ShapeError(f"op {op!r}: {shapes()} do not fit: {boxes} boxes, {scores} scores")
 
@@ -136,8 +140,14 @@ def _check_boxes(op: str, BBoxes: Spec, Scores: Spec) -> None:
 def _nms_specs(op: str, BBoxes: Spec, Scores: Spec) -> tuple[Spec, Spec]:
     """How many rows there will be is not known; 1.8.5 declares as many as an image has boxes."""
     _check_boxes(op, BBoxes, Scores)
-    rows = BBoxes.shape[1] if len(Scores.shape) == 3 else -1
-    width = BBoxes.shape[2] + 2 if BBoxes.shape[2] >= 0 else -1
+    if len(Scores.shape) == 3:
+        rows = BBoxes.shape[1]
+    else:
+        rows = -1
+    if BBoxes.shape[2] >= 0:
+        width = BBoxes.shape[2] + 2
+    else:
+        width = -1
     return Spec((rows, width), BBoxes.dtype, 1), Spec((rows, 1), VarType.INT32, 1)
 
 
@@ -152,7 +162,10 @@ def _remaining(
             outputs.append(_rows(found, boxes[found.rows]))
             sources.append(found.rows + image * len(boxes))
         return outputs, sources
-    offsets = Scores_lod[-1] if Scores_lod else (0, len(Scores))
+    if Scores_lod:
+        offsets = Scores_lod[-1]
+    else:
+        offsets = (0, len(Scores))
     for start, end in zip(offsets, offsets[1:], strict=False):
         boxes = BBoxes[start:end]
         found = _suppressed(

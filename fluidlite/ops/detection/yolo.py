@@ -46,7 +46,8 @@ def _centers(xp: Any, grid: Array, scale: float) -> tuple[Array, Array]:
     classes, H, W].
     """
     rows, columns = (xp.arange(size, dtype=grid.dtype) for size in grid.shape[3:])
-    stretch, shift = grid.dtype.type(scale), grid.dtype.type(-0.5 * (scale - 1))
+    stretch = grid.dtype.type(scale)
+    shift = grid.dtype.type(-0.5 * (scale - 1))
     return (
         columns + (_sigmoid(xp, grid[:, :, 0]) * stretch + shift),
         rows[:, None] + (_sigmoid(xp, grid[:, :, 1]) * stretch + shift),
@@ -85,7 +86,10 @@ def _(X: Spec, ImgSize: Spec, anchors: Sequence[int], class_num: int) -> tuple[S
         raise ShapeError(
             f"op 'yolo_box': ImgSize has the shape {list(ImgSize.shape)}, wanted [N, 2] (height, width)"
         )
-    boxes = X.shape[2] * X.shape[3] * (len(anchors) // 2) if min(X.shape[2:]) >= 0 else -1
+    if min(X.shape[2:]) >= 0:
+        boxes = X.shape[2] * X.shape[3] * (len(anchors) // 2)
+    else:
+        boxes = -1
     return X.with_shape((X.shape[0], boxes, 4)), X.with_shape((X.shape[0], boxes, class_num))
 
 
@@ -112,7 +116,8 @@ def _(xp: Any, X: Array, ImgSize: Array, attrs: dict[str, Any]) -> tuple[Array, 
     halves /= X.dtype.type(2 * attrs["downsample_ratio"] * height)
     low, high = centers - halves, centers + halves
     if attrs["clip_bbox"]:
-        low, high = xp.maximum(low, 0), xp.minimum(high, sizes[:, ::-1] - 1)
+        low = xp.maximum(low, 0)
+        high = xp.minimum(high, sizes[:, ::-1] - 1)
 
     boxes = xp.zeros((n, len(anchors), height, width, 4), X.dtype)
     boxes[sure] = xp.concatenate((low, high), axis=1)
@@ -240,7 +245,10 @@ class _Targets:
         self.sizes = xp.log(found[:, 2:] * pixels / anchors[anchor])
         # small objects weigh up to twice as much
         self.weight = (2 - found[:, 2] * found[:, 3]) * self.score
-        smooth = min(1 / attrs["class_num"], 1 / 40) if attrs["use_label_smooth"] else 0
+        if attrs["use_label_smooth"]:
+            smooth = min(1 / attrs["class_num"], 1 / 40)
+        else:
+            smooth = 0
         self.labels = xp.full((len(which), attrs["class_num"]), smooth, grid.dtype)
         of_objects = labels[self.image, which]
         check_classes(xp, "yolov3_loss", "GTLabel", of_objects, attrs["class_num"])

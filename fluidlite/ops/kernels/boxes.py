@@ -48,7 +48,8 @@ def paired_overlaps(xp: Any, left: Array, right: Array, normalized: bool, apart:
     one = left.dtype.type(not normalized)
     both = None
     shape = np.broadcast_shapes(left.shape[:-1], right.shape[:-1])
-    size, least = xp.empty(shape, left.dtype), xp.empty(shape, left.dtype)
+    size = xp.empty(shape, left.dtype)
+    least = xp.empty(shape, left.dtype)
     for low, high in ((0, 2), (1, 3)):
         # copied: NumPy takes six times as long for a row and one number as for two rows
         size[...], least[...] = left[..., high], left[..., low]
@@ -75,7 +76,10 @@ def codes(xp: Any, boxes: Array, targets: Array) -> Array:
     """(N, 4): where targets lie relative to boxes of whole pixels: offsets of the centers, in sizes of the
     box, and logarithms of the sizes' ratios.
     """
-    one, half = boxes.dtype.type(1), boxes.dtype.type(0.5)
-    sizes, target_sizes = boxes[:, 2:] - boxes[:, :2] + one, targets[:, 2:] - targets[:, :2] + one
-    centers, target_centers = boxes[:, :2] + half * sizes, targets[:, :2] + half * target_sizes
+    one = boxes.dtype.type(1)
+    half = boxes.dtype.type(0.5)
+    sizes = boxes[:, 2:] - boxes[:, :2] + one
+    target_sizes = targets[:, 2:] - targets[:, :2] + one
+    centers = boxes[:, :2] + half * sizes
+    target_centers = targets[:, :2] + half * target_sizes
     return xp.concatenate(((target_centers - centers) / sizes, xp.log(target_sizes / sizes)), axis=1)

@@ -58,10 +58,12 @@ def murmur3_128(words: Array, seed: int) -> tuple[Array, Array]:
     padded = np.zeros((keys, -(-count // 4) * 4), np.uint32)
     padded[:, :count] = words
     pairs = np.ascontiguousarray(padded).view(np.uint64)
-    low, high = np.full(keys, seed, np.uint64), np.full(keys, seed, np.uint64)
+    low = np.full(keys, seed, np.uint64)
+    high = np.full(keys, seed, np.uint64)
     with np.errstate(over="ignore"):
         for block in range(pairs.shape[1] // 2):
-            first, second = pairs[:, 2 * block], pairs[:, 2 * block + 1]
+            first = pairs[:, 2 * block]
+            second = pairs[:, 2 * block + 1]
             low = low ^ (_turned(first * _C1, 31) * _C2)
             if 4 * block + 4 > count:  # what is left over is not mixed any more
                 high = high ^ (_turned(second * _C2, 33) * _C1)
@@ -69,10 +71,12 @@ def murmur3_128(words: Array, seed: int) -> tuple[Array, Array]:
             low = (_turned(low, 27) + high) * np.uint64(5) + np.uint64(0x52DCE729)
             high = high ^ (_turned(second * _C2, 33) * _C1)
             high = (_turned(high, 31) + low) * np.uint64(5) + np.uint64(0x38495AB5)
-        low, high = low ^ np.uint64(4 * count), high ^ np.uint64(4 * count)
+        low = low ^ np.uint64(4 * count)
+        high = high ^ np.uint64(4 * count)
         low = low + high
         high = high + low
-        low, high = _mixed(low), _mixed(high)
+        low = _mixed(low)
+        high = _mixed(high)
         low = low + high
         return low, high + low
 
@@ -85,10 +89,14 @@ def in_bloom_filter(table: Array, words: Array) -> Array:
     """
     raw = np.ascontiguousarray(table, np.float32).view(np.uint8).ravel()
     size = 8 * BLOOM_HEADER
-    header = raw[:size].view(np.uint64) if len(raw) > size else np.zeros(1, np.uint64)
+    if len(raw) > size:
+        header = raw[:size].view(np.uint64)
+    else:
+        header = np.zeros(1, np.uint64)
     if header[0] != BLOOM_MAGIC:
         raise ValueError(f"the list is no Bloom filter: it begins with {header[0]}, not with {BLOOM_MAGIC}")
-    bits, rounds = header[1], int(header[2])
+    bits = header[1]
+    rounds = int(header[2])
     content = raw[size:]
     known = np.ones(len(words), bool)
     for seed in range(rounds):

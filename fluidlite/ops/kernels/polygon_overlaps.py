@@ -52,7 +52,10 @@ def _edges_inside(inner: Array, outer: Array, own_border: bool) -> Array:
         meets = -depth / slope
     enters = np.where(slope > 0, meets, -np.inf).max(axis=2).clip(0, 1)
     leaves = np.where(slope < 0, meets, np.inf).min(axis=2).clip(0, 1)
-    on_line = (along * border).sum(axis=-1) > 0 if own_border else False
+    if own_border:
+        on_line = (along * border).sum(axis=-1) > 0
+    else:
+        on_line = False
     beside = (slope != 0) | (depth > 0) | ((depth == 0) & on_line)
     inside = beside.all(axis=2) & (leaves > enters)
     ends = [start[:, :, 0] + at[..., None] * along[:, :, 0] for at in (enters, leaves)]

@@ -104,5 +104,8 @@ def rows_lod(parts: Sequence[Array]) -> Lod:
 def joined(xp: Any, parts: Sequence[Array]) -> WithLod:
     """The images' rows, one after the other."""
     # masks of one image are 30 MB: not copied once more
-    rows = parts[0] if len(parts) == 1 else np.concatenate(parts)
+    if len(parts) == 1:
+        rows = parts[0]
+    else:
+        rows = np.concatenate(parts)
     return WithLod(xp.asarray(rows), rows_lod(parts))

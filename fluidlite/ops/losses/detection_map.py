@@ -96,10 +96,12 @@ def _marks(
     """(score, whether it is right) rows for the boxes found, and the group of each: image by image and class
     by class, the best score first, but as they come where there is no object of the class.
     """
-    found, groups = found[groups >= 0], groups[groups >= 0]
+    found = found[groups >= 0]
+    groups = groups[groups >= 0]
     is_sought = np.isin(groups, objects.groups)
     order = np.lexsort((np.where(is_sought, -found[:, 1], 0), groups))
-    found, groups = found[order], groups[order]
+    found = found[order]
+    groups = groups[order]
     overlap, nearest = objects.nearest(found[:, 2:6], groups)
     is_near = ~(overlap <= threshold)
     kept = np.ones(len(found), bool)
@@ -118,12 +120,14 @@ def average_precisions(marks: Array, labels: Array, counts: Array, ap_type: str)
     recalls; `labels` are the classes of the rows and `counts` the objects of each class.
     """
     order = np.lexsort((-marks[:, 0], labels))
-    marks, labels = marks[order], labels[order]
+    marks = marks[order]
+    labels = labels[order]
     areas = np.zeros(len(counts))
     if not len(marks):
         return areas
     starts = np.flatnonzero(np.diff(labels, prepend=-1))
-    present, lengths = labels[starts], np.diff(starts, append=len(labels))
+    present = labels[starts]
+    lengths = np.diff(starts, append=len(labels))
     hits = np.cumsum(marks[:, 1], dtype=np.float64)
     hits -= np.repeat(hits[starts] - marks[starts, 1], lengths)
     precision = hits / (np.arange(1, len(marks) + 1) - np.repeat(starts, lengths))
@@ -148,6 +152,14 @@ def _before(
     return host(PosCount).reshape(-1).copy(), host(TruePos)[: len(labels)], labels
 
 
+def _objects_by_class(objects: Array, classes: int, count_difficult: bool) -> Array:
+    """The objects of each class, the difficult ones only if they count."""
+    if objects.shape[1] != 5 and not count_difficult:
+        objects = objects[objects[:, 1] == 0]
+    labels = objects[:, 0].astype(np.int64)
+    return np.bincount(labels, minlength=classes)
+
+
 @detection_map.kernel
 @with_attrs(_ATTRS)
 def _(
@@ -162,18 +174,20 @@ def _(
     TruePos_lod: Lod,
     attrs: dict[str, Any],
 ) -> dict[str, Any]:
-    found, objects, classes = host(DetectRes), host(Label), attrs["class_num"]
+    found = host(DetectRes)
+    objects = host(Label)
+    classes = attrs["class_num"]
     if HasState is None or not host(HasState).any():
         PosCount = TruePos = None
     counts, marks, labels = _before(classes, found.dtype, PosCount, TruePos, TruePos_lod)
     difficult = attrs["evaluate_difficult"]
-    counted = objects if difficult or objects.shape[1] == 5 else objects[objects[:, 1] == 0]
-    counts += np.bincount(counted[:, 0].astype(np.int64), minlength=classes).astype(counts.dtype)
+    counts += _objects_by_class(objects, classes, difficult).astype(counts.dtype)
     if found.shape[1] == 6:  # or else nothing was found: one row that holds -1
         sought = _Objects(objects, _groups(objects, Label_lod, classes))
         groups = _groups(found, DetectRes_lod, classes)
         new, group = _marks(found, groups, sought, attrs["overlap_threshold"], difficult)
-        marks, labels = np.concatenate((marks, new)), np.concatenate((labels, group % classes))
+        marks = np.concatenate((marks, new))
+        labels = np.concatenate((labels, group % classes))
     # classes without objects do not count, nor, as in 1.8.5, those with as many objects as the background's
     # label says
     kept = (counts != 0) & (counts != attrs["background_label"])

@@ -39,11 +39,14 @@ def mersenne_twister(seed: int, n: int) -> Array:
     state = [seed & (1 << 64) - 1]
     for i in range(1, _SIZE):
         state.append(6364136223846793005 * (state[-1] ^ state[-1] >> 62) + i & (1 << 64) - 1)
-    block, blocks = np.array(state, np.uint64), []
+    block = np.array(state, np.uint64)
+    blocks = []
     for _ in range(-(-n // _SIZE)):
         block = _next_block(block)
         blocks.append(_tempered(block))
-    return np.concatenate(blocks)[:n] if blocks else np.empty(0, np.uint64)
+    if blocks:
+        return np.concatenate(blocks)[:n]
+    return np.empty(0, np.uint64)
 
 
 def _next_block(old: Array) -> Array:
@@ -69,7 +72,9 @@ def _tempered(words: Array) -> Any:
 
 def _draws(ctx: KernelContext, seed: int, n: int) -> Any:
     """`n` random 64-bit words."""
-    return mersenne_twister(seed, n) if seed else ctx.rng(0).integers(0, 1 << 64, n, dtype=np.uint64)
+    if seed:
+        return mersenne_twister(seed, n)
+    return ctx.rng(0).integers(0, 1 << 64, n, dtype=np.uint64)
 
 
 def _uniform(words: Array, classes: int) -> Any:
@@ -117,7 +122,8 @@ def _path(
         # row i - 1
         code = Label.reshape(-1, 1) + num_classes
         depth = xp.arange((num_classes - 1).bit_length())
-        nodes, turns = (code >> (depth + 1)) - 1, code >> depth & 1
+        nodes = (code >> (depth + 1)) - 1
+        turns = code >> depth & 1
         known = nodes >= 0
     return xp.where(known, nodes, 0), (turns != 0) & known, known
 
@@ -161,7 +167,10 @@ def _(
 ) -> tuple[Any, Any, Any]:
     nodes, turns, known = _path(xp, Label, PathTable, PathCode, num_classes)
     d = dOut * (1 - xp.exp(-PreOut) - turns) * known
-    dx = xp.matmul(d[:, None, :], W[nodes])[:, 0] if "X@GRAD" in wants else None
+    if "X@GRAD" in wants:
+        dx = xp.matmul(d[:, None, :], W[nodes])[:, 0]
+    else:
+        dx = None
     dw: Any = None
     db: Any = None
     if "W@GRAD" in wants and xp is np and not is_sparse and X.dtype == W.dtype == d.dtype:
@@ -220,11 +229,17 @@ def _negatives(
     """`count` classes drawn by the sampler: 0 uniform, 1 log-uniform, 2 by alias tables."""
     if sampler != 2:
         words = _draws(ctx, seed, count)
-        return _uniform(words, classes) if sampler == 0 else _log_uniform(words, classes - 1)
+        if sampler == 0:
+            return _uniform(words, classes)
+        return _log_uniform(words, classes - 1)
     # this sampler alone uses the 32-bit engine: one word for the class, two for a double
-    source = _seeded_bytes(seed, 12 * count) if seed else ctx.rng(0).bytes(12 * count)
+    if seed:
+        source = _seeded_bytes(seed, 12 * count)
+    else:
+        source = ctx.rng(0).bytes(12 * count)
     words = np.frombuffer(source, "<u4").reshape(count, 3)
-    picked, other = np.minimum(words[:, 0] // (((1 << 32) - 1) // classes), classes - 1), host(alias)
+    picked = np.minimum(words[:, 0] // (((1 << 32) - 1) // classes), classes - 1)
+    other = host(alias)
     unit = (words[:, 1] + words[:, 2] * 2.0**32) / 2.0**64
     moved = (unit > host(keep)[picked]) & (other[picked] >= 0)
     return np.where(moved, other[picked], picked).astype(np.int64)
@@ -275,15 +290,10 @@ def _(
     if custom_neg_classes:
         drawn = np.tile(np.array(custom_neg_classes, np.int64), (len(Input), 1))
     else:
-        drawn = _negatives(
-            ctx,
-            len(Input) * num_neg_samples,
-            num_total_classes,
-            sampler,
-            seed,
-            CustomDistAlias,
-            CustomDistAliasProbs,
-        ).reshape(len(Input), -1)
+        count = len(Input) * num_neg_samples
+        alias = (CustomDistAlias, CustomDistAliasProbs)
+        drawn = _negatives(ctx, count, num_total_classes, sampler, seed, *alias)
+        drawn = drawn.reshape(len(Input), -1)
     labels = xp.concatenate((true, xp.asarray(drawn)), axis=1)
     score = (Weight[labels] * Input[:, None, :]).sum(axis=2) + (
         0 if Bias is None else Bias.reshape(-1)[labels]
@@ -292,7 +302,8 @@ def _(
     noise = _noise(xp, labels, CustomDistProbs, num_total_classes, num_neg_samples, sampler, Input.dtype)
     is_true = xp.arange(labels.shape[1]) < true.shape[1]
     cost = -xp.log(xp.where(is_true, chance, noise) / (chance + noise))
-    cost = cost if SampleWeight is None else cost * _weights(SampleWeight, len(cost))
+    if SampleWeight is not None:
+        cost = cost * _weights(SampleWeight, len(cost))
     return cost.sum(axis=1, keepdims=True), chance, labels
 
 
@@ -335,9 +346,11 @@ def _(
         / (SampleLogits + noise)
         * dCost.reshape(-1, 1)
     )
-    d = d if SampleWeight is None else d * _weights(SampleWeight, len(d))
-    dx = (Weight[SampleLabels] * d[:, :, None]).sum(axis=1) if "Input@GRAD" in wants else None
-    dw = db = None
+    if SampleWeight is not None:
+        d = d * _weights(SampleWeight, len(d))
+    dx = dw = db = None
+    if "Input@GRAD" in wants:
+        dx = (Weight[SampleLabels] * d[:, :, None]).sum(axis=1)
     if "Weight@GRAD" in wants:
         dw = _of_classes(xp, Weight, SampleLabels, d[:, :, None] * Input[:, None, :], is_sparse)
     if Bias is not None and "Bias@GRAD" in wants:
@@ -412,7 +425,10 @@ def _(
         drawn, draws = _distinct(ctx, Logits.shape[1], num_samples, seed)
         samples = xp.concatenate((Labels, xp.broadcast_to(xp.asarray(drawn), (rows, num_samples))), axis=1)
         chance = _log_uniform_probability(xp, samples, Logits.shape[1], Logits.dtype)
-        probability = chance * num_samples if draws == num_samples else -xp.expm1(draws * xp.log1p(-chance))
+        if draws == num_samples:
+            probability = chance * num_samples
+        else:
+            probability = -xp.expm1(draws * xp.log1p(-chance))
     logits = xp.take_along_axis(Logits, samples, axis=1)
     if remove_accidental_hits:
         hit = (samples[:, :, None] == Labels[:, None, :]).any(axis=2) & (xp.arange(samples.shape[1]) >= true)

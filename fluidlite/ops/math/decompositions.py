@@ -23,7 +23,9 @@ def _need_matrices(type: str, X: Spec) -> tuple[int, int]:
 
 
 def _or_zeros(xp: Any, d: Maybe, like: Array) -> Array:
-    return xp.zeros_like(like) if d is None else d
+    if d is None:
+        return xp.zeros_like(like)
+    return d
 
 
 # ---------------------------------------------------------------------- QR
@@ -35,8 +37,12 @@ def _(X: Spec, mode: str) -> tuple[Spec, Spec]:
     rows, columns = _need_matrices("qr", X)
     if mode not in ("reduced", "complete", "r"):
         raise ShapeError(f"op 'qr': mode is 'reduced', 'complete' or 'r', not {mode!r}")
-    lead, size = X.shape[:-2], rows if mode == "complete" else min(rows, columns)
-    q = (0,) if mode == "r" else (*lead, rows, size)
+    lead = X.shape[:-2]
+    size = rows if mode == "complete" else min(rows, columns)
+    if mode == "r":
+        q = (0,)
+    else:
+        q = (*lead, rows, size)
     return X.with_shape(q), X.with_shape((*lead, size, columns))
 
 
@@ -60,10 +66,12 @@ def _(xp: Any, X: Array, Q: Array, R: Array, dQ: Maybe, dR: Maybe, mode: str) ->
     rows, columns = X.shape[-2:]
     if mode == "r" or (mode == "complete" and rows > columns):
         raise KernelError(f"op 'qr': there is no gradient in mode {mode!r} of X{list(X.shape)}")
-    dq, dr = _or_zeros(xp, dQ, Q), _or_zeros(xp, dR, R)
+    dq = _or_zeros(xp, dQ, Q)
+    dr = _or_zeros(xp, dR, R)
     if rows >= columns:
         return _qr_back(xp, Q, R, dq, dr)
-    first, rest = dr[..., :rows], dr[..., rows:]
+    first = dr[..., :rows]
+    rest = dr[..., rows:]
     dq = dq + X[..., rows:] @ turned(rest)
     left = _qr_back(xp, Q, R[..., :rows], dq, first)
     return xp.concatenate([left, Q @ rest], axis=-1)
@@ -76,7 +84,8 @@ svd = Op("svd", "X -> U S VH", attrs={"full_matrices": False}, lod=None)
 @svd.shape
 def _(X: Spec, full_matrices: bool) -> dict[str, Spec]:
     rows, columns = _need_matrices("svd", X)
-    lead, size = X.shape[:-2], min(rows, columns)
+    lead = X.shape[:-2]
+    size = min(rows, columns)
     left, right = (rows, columns) if full_matrices else (size, size)
     shapes = {"U": (*lead, rows, left), "S": (*lead, size), "VH": (*lead, right, columns)}
     return {slot: X.with_shape(shape) for slot, shape in shapes.items()}
@@ -100,11 +109,19 @@ def _(
 ) -> Array:
     """As Townsend has it in "Differentiating the singular value decomposition" (2016)."""
     count = S.shape[-1]
-    u, vh = U[..., :count], VH[..., :count, :]
+    u = U[..., :count]
+    vh = VH[..., :count, :]
     v = turned(vh)
-    du = xp.zeros_like(u) if dU is None else dU[..., :count]
-    dv = xp.zeros_like(v) if dVH is None else turned(dVH[..., :count, :])
-    s, gaps = S[..., None, :], _inverse_gaps(xp, S * S)
+    if dU is None:
+        du = xp.zeros_like(u)
+    else:
+        du = dU[..., :count]
+    if dVH is None:
+        dv = xp.zeros_like(v)
+    else:
+        dv = turned(dVH[..., :count, :])
+    s = S[..., None, :]
+    gaps = _inverse_gaps(xp, S * S)
     middle = _diagonal(xp, _or_zeros(xp, dS, S))
     turn = turned(u) @ du
     middle = middle + gaps * (turn - turned(turn)) * s
@@ -144,7 +161,8 @@ def _(xp: Any, X: Array, UPLO: str) -> tuple[Array, Array]:
 
 @eigh.grad("X", shape=lambda Eigenvectors: Eigenvectors)
 def _(xp: Any, Eigenvalues: Array, Eigenvectors: Array, dEigenvalues: Maybe, dEigenvectors: Maybe) -> Array:
-    v, inner = Eigenvectors, _diagonal(xp, _or_zeros(xp, dEigenvalues, Eigenvalues))
+    v = Eigenvectors
+    inner = _diagonal(xp, _or_zeros(xp, dEigenvalues, Eigenvalues))
     if dEigenvectors is not None:
         inner = inner + _inverse_gaps(xp, Eigenvalues) * (turned(v) @ dEigenvectors)
     return v @ inner @ turned(v)
@@ -185,7 +203,10 @@ def _(xp: Any, X: Array) -> tuple[Array, Array, Array]:
     # start-up time: few programs need it
     from scipy.linalg import lapack
 
-    factor = lapack.dgetrf if X.dtype == np.float64 else lapack.sgetrf
+    if X.dtype == np.float64:
+        factor = lapack.dgetrf
+    else:
+        factor = lapack.sgetrf
     # on the host: CuPy factors one matrix at a time, and does not say where a pivot is 0
     found = [factor(matrix) for matrix in host(X).reshape(-1, *X.shape[-2:])]
     lead = X.shape[:-2]
@@ -223,7 +244,8 @@ def _(xp: Any, X: Array, Out: Array, Pivots: Array, dOut: Array) -> Array:
     rows, columns = Out.shape[-2:]
     size = min(rows, columns)
     lower, upper = _halves(xp, Out)
-    square, right = lower[..., :size, :], upper[..., :size]
+    square = lower[..., :size, :]
+    right = upper[..., :size]
     d = dOut[..., :size, :size]
     found = xp.zeros_like(dOut)
     if rows > size:
@@ -256,7 +278,8 @@ lu_unpack = Op(
 @lu_unpack.shape
 def _(X: Spec) -> tuple[Spec, Spec, Spec]:
     rows, columns = _need_matrices("lu_unpack", X)
-    lead, size = X.shape[:-2], min(rows, columns)
+    lead = X.shape[:-2]
+    size = min(rows, columns)
     shapes = ((rows, rows), (rows, size), (size, columns))
     first, second, third = (X.with_shape((*lead, *shape)) for shape in shapes)
     return first, second, third

@@ -31,7 +31,10 @@ def _(X: Spec) -> Spec:
 
 
 def _triangle(xp: Any, x: Array, diagonal: int, lower: bool) -> Array:
-    result: Array = xp.tril(x, diagonal) if lower else xp.triu(x, diagonal)
+    if lower:
+        result: Array = xp.tril(x, diagonal)
+    else:
+        result = xp.triu(x, diagonal)
     return result
 
 
@@ -71,7 +74,9 @@ def _(
 ) -> Array:
     axes = _traced(Input.ndim, dim1, dim2, axis1, axis2)
     out = xp.asarray(xp.trace(Input, offset, *axes, dtype=Input.dtype))
-    return out.reshape(1) if out.ndim == 0 else out
+    if out.ndim == 0:
+        return out.reshape(1)
+    return out
 
 
 @trace.grad("Input")
@@ -86,7 +91,8 @@ def _(
     axis2: int | None,
 ) -> Array:
     axes = _traced(Input.ndim, dim1, dim2, axis1, axis2)
-    rows, columns = Input.shape[axes[0]], Input.shape[axes[1]]
+    rows = Input.shape[axes[0]]
+    columns = Input.shape[axes[1]]
     ones = xp.arange(rows)[:, None] + offset == xp.arange(columns)
     lead = dOut.reshape([dim for i, dim in enumerate(Input.shape) if i not in axes])
     return xp.moveaxis(lead[..., None, None] * ones.astype(dOut.dtype), (-2, -1), axes)
@@ -98,7 +104,10 @@ diag_embed = Op("diag_embed", "Input -> Out", attrs={"offset": 0, "dim1": -2, "d
 @diag_embed.shape
 def _(Input: Spec, offset: int, dim1: int, dim2: int) -> Spec:
     axes = sorted(_axes("diag_embed", len(Input.shape) + 1, dim1, dim2))
-    size = Input.shape[-1] + abs(offset) if Input.shape[-1] >= 0 else -1
+    if Input.shape[-1] >= 0:
+        size = Input.shape[-1] + abs(offset)
+    else:
+        size = -1
     dims = list(Input.shape[:-1])
     for axis in axes:
         dims.insert(axis, size)
@@ -124,7 +133,10 @@ def _(X: Spec, offset: int) -> Spec:
         raise ShapeError(f"op 'diag_v2': X must have 1 or 2 dimensions, but has shape {list(X.shape)}")
     if len(X.shape) < 2:  # a single number is a vector of one
         shape = X.shape or (1,)
-        size = shape[0] + abs(offset) if shape[0] >= 0 else -1
+        if shape[0] >= 0:
+            size = shape[0] + abs(offset)
+        else:
+            size = -1
         return X.with_shape((size, size))
     rows, columns = X.shape
     return X.with_shape((-1 if min(rows, columns) < 0 else _diagonal_length(rows, columns, offset),))
@@ -159,11 +171,15 @@ diagonal = Op("diagonal", "Input -> Out", attrs={"offset": 0, "axis1": 0, "axis2
 @diagonal.shape
 def _(Input: Spec, offset: int, axis1: int, axis2: int) -> Spec:
     one, other = _axes("diagonal", len(Input.shape), axis1, axis2)
-    rows, columns = Input.shape[one], Input.shape[other]
+    rows = Input.shape[one]
+    columns = Input.shape[other]
     rest = [dim for i, dim in enumerate(Input.shape) if i not in (one, other)]
     if -1 in (rows, columns):
         return Input.with_shape((*rest, -1))
-    length = min(rows, columns - offset) if offset >= 0 else min(rows + offset, columns)
+    if offset >= 0:
+        length = min(rows, columns - offset)
+    else:
+        length = min(rows + offset, columns)
     return Input.with_shape((*rest, max(length, 0)))
 
 

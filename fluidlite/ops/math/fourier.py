@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 from fluidlite.base.attr_types import LONGS
-from fluidlite.base.dtypes import Array, VarType
+from fluidlite.base.dtypes import REAL_PARTS, Array, VarType
 from fluidlite.base.errors import ShapeError
 from fluidlite.base.registry import Op, Spec
+from fluidlite.ops.kernels.numbers import summed_to
 
 _COMPLEX = {VarType.FP32: VarType.COMPLEX64, VarType.FP64: VarType.COMPLEX128}
-_REAL = {VarType.COMPLEX64: VarType.FP32, VarType.COMPLEX128: VarType.FP64}
 # the factor of a transform is that of its adjoint, which goes the other way
 _OTHER_WAY = {"backward": "forward", "forward": "backward", "ortho": "ortho"}
 _ATTRS = {"axes": LONGS(), "normalization": "backward", "forward": True}
@@ -49,7 +49,7 @@ fft_c2c = Op("fft_c2c", "X -> Out", attrs=_ATTRS)
 
 @fft_c2c.shape
 def _(X: Spec) -> Spec:
-    _kind("fft_c2c", X, _REAL, "complex")
+    _kind("fft_c2c", X, REAL_PARTS, "complex")
     return Spec(X.shape, X.dtype)
 
 
@@ -98,13 +98,17 @@ def _length(size: int, last_dim_size: int) -> int:
 
 @fft_c2r.shape
 def _(X: Spec, axes: list[int], last_dim_size: int) -> Spec:
-    kind = _kind("fft_c2r", X, _REAL, "complex")
+    kind = _kind("fft_c2r", X, REAL_PARTS, "complex")
     return Spec(_resized(X.shape, axes[-1], _length(X.shape[axes[-1]], last_dim_size)), kind)
 
 
 @fft_c2r.kernel
 def _(xp: Any, X: Array, axes: list[int], normalization: str, forward: bool, last_dim_size: int) -> Array:
-    x, norm = (xp.conj(X), _OTHER_WAY[normalization]) if forward else (X, normalization)
+    x = X
+    norm = normalization
+    if forward:
+        x = xp.conj(X)
+        norm = _OTHER_WAY[normalization]
     sizes = [x.shape[axis] for axis in axes[:-1]]
     sizes.append(_length(x.shape[axes[-1]], last_dim_size))
     found: Array = xp.fft.irfftn(x, s=sizes, axes=axes, norm=norm)
@@ -141,21 +145,17 @@ def _(X: Spec, Y: Spec) -> Spec:
 
 @of_parts.kernel
 def _(xp: Any, X: Array, Y: Array) -> Array:
-    return (X + Y.astype(xp.result_type(Y.dtype, "complex64")) * 1j).astype(
-        xp.result_type(X.dtype, "complex64")
-    )
+    imaginary = Y.astype(xp.result_type(Y.dtype, "complex64")) * 1j
+    out: Array = X + imaginary
+    return out.astype(xp.result_type(X.dtype, "complex64"))
 
 
 @of_parts.grad("X Y", shape=lambda X, Y: (X, Y), of_complex=True)
 def _(X: Array, Y: Array, dOut: Array) -> tuple[Array, Array]:
-    return _summed(dOut.real, X), _summed(dOut.imag, Y)
-
-
-def _summed(d: Array, like: Array) -> Array:
-    """`d` added up over the dimensions along which `like` was broadcast."""
-    lead = d.ndim - like.ndim
-    axes = (*range(lead), *(i + lead for i, dim in enumerate(like.shape) if dim == 1))
-    return d.sum(axis=axes).reshape(like.shape) if axes else d.copy()
+    # copies: the parts are views of dOut
+    d_real = dOut.real.copy()
+    d_imaginary = dOut.imag.copy()
+    return summed_to(d_real, X.shape), summed_to(d_imaginary, Y.shape)
 
 
 as_complex = Op("as_complex", "X -> Out")
@@ -191,7 +191,7 @@ as_real = Op("as_real", "X -> Out")
 
 @as_real.shape
 def _(X: Spec) -> Spec:
-    return Spec((*X.shape, 2), _kind("as_real", X, _REAL, "complex"))
+    return Spec((*X.shape, 2), _kind("as_real", X, REAL_PARTS, "complex"))
 
 
 @as_real.kernel
@@ -224,7 +224,10 @@ def _(X: Spec, frame_length: int, hop_length: int, axis: int) -> Spec:
             f"op 'frame': frames of {frame_length} elements, every {hop_length}, do not fit into "
             f"X{list(X.shape)}"
         )
-    count = -1 if length < 0 else 1 + (length - frame_length) // hop_length
+    if length < 0:
+        count = -1
+    else:
+        count = 1 + (length - frame_length) // hop_length
     if axis == 0:
         return X.with_shape((count, frame_length, *X.shape[1:]))
     return X.with_shape((*X.shape[:-1], frame_length, count))
@@ -239,12 +242,16 @@ def _framed(xp: Any, x: Array, length: int, hop: int, axis: int) -> Array:
 
 def _added_up(xp: Any, x: Array, hop: int, axis: int, length: int | None = None) -> Array:
     """Frames, laid over each other `hop` elements apart and added."""
-    frames = xp.moveaxis(x, (0, 1), (-1, -2)) if axis == 0 else x  # [..., frame, number]
+    frames = x  # [..., frame, number]
+    if axis == 0:
+        frames = xp.moveaxis(x, (0, 1), (-1, -2))
     size, count = frames.shape[-2:]
     out = xp.zeros((*frames.shape[:-2], length or (count - 1) * hop + size), x.dtype)
     for number in range(count):
         out[..., number * hop : number * hop + size] += frames[..., number]
-    return xp.ascontiguousarray(xp.moveaxis(out, -1, 0)) if axis == 0 else out
+    if axis == 0:
+        return xp.ascontiguousarray(xp.moveaxis(out, -1, 0))
+    return out
 
 
 @frame.kernel
@@ -263,7 +270,10 @@ def _(X: Spec, hop_length: int, axis: int) -> Spec:
     if len(X.shape) < 2:
         raise ShapeError(f"op 'overlap_add': X must have 2 dimensions or more, but has shape {list(X.shape)}")
     count, size = X.shape[:2] if axis == 0 else X.shape[:-3:-1]
-    length = -1 if -1 in (count, size) else (count - 1) * hop_length + size
+    if -1 in (count, size):
+        length = -1
+    else:
+        length = (count - 1) * hop_length + size
     return X.with_shape((length, *X.shape[2:]) if axis == 0 else (*X.shape[:-2], length))
 
 

@@ -29,8 +29,11 @@ def _without(X: Spec, axis: int, keepdim: bool, type: str) -> tuple[int, ...]:
 
 def _picked(xp: Any, x: Array, places: Array, axis: int, keepdim: bool) -> tuple[Array, Array]:
     """The elements at `places`, which are 1 along `axis`, and the places themselves."""
-    out, places = xp.take_along_axis(x, places, axis=axis), places.astype("int64")
-    return (out, places) if keepdim else (xp.squeeze(out, axis), xp.squeeze(places, axis))
+    out = xp.take_along_axis(x, places, axis=axis)
+    places = places.astype("int64")
+    if keepdim:
+        return out, places
+    return (xp.squeeze(out, axis), xp.squeeze(places, axis))
 
 
 def _both_with(lod: Lod, out: Array, places: Array) -> tuple[Any, Any]:
@@ -40,7 +43,8 @@ def _both_with(lod: Lod, out: Array, places: Array) -> tuple[Any, Any]:
 def _returned(xp: Any, X: Array, Indices: Array, dOut: Array, axis: int, keepdim: bool) -> Array:
     """Gradients where the elements came from."""
     if not keepdim and X.ndim:
-        Indices, dOut = xp.expand_dims(Indices, axis), xp.expand_dims(dOut, axis)
+        Indices = xp.expand_dims(Indices, axis)
+        dOut = xp.expand_dims(dOut, axis)
     return spread(xp, X, Indices, dOut, axis)
 
 
@@ -86,7 +90,10 @@ def _(xp: Any, X: Array, X_lod: Lod, axis: int, keepdim: bool) -> tuple[Any, Any
     equal = xp.expand_dims(X, axis % X.ndim) == xp.expand_dims(X, axis % X.ndim + 1)
     counts = equal.sum(axis=axis % X.ndim)
     most = counts == counts.max(axis=axis, keepdims=True)
-    largest = xp.inf if X.dtype.kind == "f" else np.iinfo(X.dtype).max
+    if X.dtype.kind == "f":
+        largest = xp.inf
+    else:
+        largest = np.iinfo(X.dtype).max
     value = xp.where(most, X, largest).min(axis=axis, keepdims=True)
     last = X.shape[axis] - 1 - xp.flip(value == X, axis).argmax(axis=axis)
     return _both_with(X_lod, *_picked(xp, X, xp.expand_dims(last, axis), axis, keepdim))
@@ -102,7 +109,9 @@ nanmedian = Op("nanmedian", "X -> Out MedianIndex", attrs={"axis": INTS(), "keep
 
 
 def _median_axes(rank: int, axis: list[int]) -> list[int]:
-    return sorted(one % rank for one in axis) if axis and rank else list(range(rank))
+    if axis and rank:
+        return sorted(one % rank for one in axis)
+    return list(range(rank))
 
 
 @nanmedian.shape
@@ -171,7 +180,8 @@ def _running(type: str, is_better: Any) -> None:
     @op.kernel
     def _(xp: Any, x: Array, x_lod: Lod, axis: int, dtype: int) -> tuple[Any, Any]:
         rows = xp.moveaxis(x.reshape(x.shape or (1,)), axis, 0)
-        out, places = rows.copy(), xp.zeros(rows.shape, to_numpy(VarType(dtype)))
+        out = rows.copy()
+        places = xp.zeros(rows.shape, to_numpy(VarType(dtype)))
         for step in range(1, len(rows)):
             better = is_better(rows[step], out[step - 1]) | (rows[step] != rows[step])
             out[step] = xp.where(better, rows[step], out[step - 1])
@@ -200,7 +210,8 @@ searchsorted = Op(
 
 @searchsorted.shape
 def _(SortedSequence: Spec, Values: Spec, out_int32: bool) -> Spec:
-    rows, found = SortedSequence.shape[:-1], Values.shape[:-1]
+    rows = SortedSequence.shape[:-1]
+    found = Values.shape[:-1]
     if rows and (
         len(rows) != len(found) or any(a != b and -1 not in (a, b) for a, b in zip(rows, found, strict=True))
     ):
@@ -213,7 +224,8 @@ def _(SortedSequence: Spec, Values: Spec, out_int32: bool) -> Spec:
 
 @searchsorted.kernel
 def _(xp: Any, SortedSequence: Array, Values: Array, out_int32: bool, right: bool) -> Array:
-    side, kind = "right" if right else "left", "int32" if out_int32 else "int64"
+    side = "right" if right else "left"
+    kind = "int32" if out_int32 else "int64"
     if SortedSequence.ndim == 1:
         return xp.asarray(xp.searchsorted(SortedSequence, Values, side=side)).astype(kind)
     rows = SortedSequence.reshape(-1, SortedSequence.shape[-1])
@@ -254,7 +266,10 @@ def _(
     check_axes("unique_consecutive", X.shape, axis)
     shape = list(X.shape) if axis else [-1]
     shape[axis[0] if axis else 0] = -1
-    size = -1 if -1 in X.shape else math.prod(X.shape)
+    if -1 in X.shape:
+        size = -1
+    else:
+        size = math.prod(X.shape)
     inverse = (X.shape[axis[0]] if axis else size,) * return_inverse
     counts = (-1,) * return_counts
     return X.with_shape(shape), Spec(inverse, VarType(dtype)), Spec(counts, VarType(dtype))
@@ -263,11 +278,17 @@ def _(
 @unique_consecutive.kernel
 def _(xp: Any, X: Array, axis: list[int], dtype: int) -> tuple[Array, Array, Array]:
     """The elements (or slices along `axis`) without those that equal the one before."""
-    x = xp.moveaxis(X, axis[0], 0) if axis else X.reshape(-1)
+    if axis:
+        x = xp.moveaxis(X, axis[0], 0)
+    else:
+        x = X.reshape(-1)
     flat = x.reshape(len(x), math.prod(x.shape[1:]))
     starts = xp.concatenate([xp.ones(min(len(x), 1), bool), (flat[1:] != flat[:-1]).any(axis=1)])
     first = xp.flatnonzero(starts)
     counts = xp.diff(xp.concatenate([first, xp.asarray([len(x)])]))
     kind = to_numpy(VarType(dtype))
-    out = xp.moveaxis(x[first], 0, axis[0]) if axis else x[first]
+    if axis:
+        out = xp.moveaxis(x[first], 0, axis[0])
+    else:
+        out = x[first]
     return out, (xp.cumsum(starts) - 1).astype(kind), counts.astype(kind)

@@ -64,7 +64,10 @@ def _(xp: Any, Input: Array, dOut: Array) -> Array:
 def _solution_shape(type: str, square: Spec, right: Spec) -> tuple[int, ...]:
     """The shape of the solutions; ShapeError where the matrices do not fit."""
     check_square(type, square.shape)
-    rows = right.shape[-1] if len(right.shape) == 1 else right.shape[-2]
+    if len(right.shape) == 1:
+        rows = right.shape[-1]
+    else:
+        rows = right.shape[-2]
     if rows != square.shape[-1] and -1 not in (rows, square.shape[-1]):
         raise ShapeError(
             f"op {type!r}: a matrix {list(square.shape)} and a right side {list(right.shape)} differ in rows"
@@ -85,7 +88,10 @@ def _(X: Spec, Y: Spec) -> Spec:
 
 def _solved(xp: Any, x: Array, y: Array) -> Array:
     """x^-1 y, for a vector or a batch of matrices."""
-    found: Array = xp.linalg.solve(x, y[..., None])[..., 0] if y.ndim == 1 else xp.linalg.solve(x, y)
+    if y.ndim == 1:
+        found: Array = xp.linalg.solve(x, y[..., None])[..., 0]
+    else:
+        found = xp.linalg.solve(x, y)
     return found
 
 
@@ -119,8 +125,13 @@ def _(X: Spec, Y: Spec) -> Spec:
 def _triangle(xp: Any, x: Array, upper: bool, unit: bool) -> Array:
     """The triangle of x that counts, with ones on its diagonal if `unit`."""
     if not unit:
-        return xp.triu(x) if upper else xp.tril(x)
-    strict = xp.triu(x, 1) if upper else xp.tril(x, -1)
+        if upper:
+            return xp.triu(x)
+        return xp.tril(x)
+    if upper:
+        strict = xp.triu(x, 1)
+    else:
+        strict = xp.tril(x, -1)
     return strict + xp.eye(x.shape[-1], dtype=x.dtype)
 
 
@@ -136,9 +147,15 @@ def _(
 ) -> tuple[Array, Array]:
     x = _triangle(xp, X, upper, unitriangular)
     d_y = xp.linalg.solve(x if transpose else turned(x), dOut)
-    d_x = -Out @ turned(d_y) if transpose else -d_y @ turned(Out)
+    if transpose:
+        d_x = -Out @ turned(d_y)
+    else:
+        d_x = -d_y @ turned(Out)
     edge = int(unitriangular)
-    d_x = xp.triu(d_x, edge) if upper else xp.tril(d_x, -edge)
+    if upper:
+        d_x = xp.triu(d_x, edge)
+    else:
+        d_x = xp.tril(d_x, -edge)
     return summed_to(d_x, X.shape), summed_to(d_y, Y.shape)
 
 
@@ -167,7 +184,10 @@ def _(xp: Any, X: Array, Y: Array, Out: Array, dOut: Array, upper: bool) -> tupl
     d_x = xp.linalg.solve(whole, dOut)
     both = d_x @ turned(Out)
     both = both + turned(both)
-    d_y = -xp.triu(triangle @ both) if upper else -xp.tril(both @ triangle)
+    if upper:
+        d_y = -xp.triu(triangle @ both)
+    else:
+        d_y = -xp.tril(both @ triangle)
     return summed_to(d_x, X.shape), summed_to(d_y, Y.shape)
 
 
@@ -187,12 +207,18 @@ def _(X: Spec, Y: Spec, driver: str) -> tuple[Spec, Spec, Spec, Spec]:
     rows, columns = X.shape[-2:]
     lead = X.shape[:-2]
     is_open = min(rows, columns) < 0
-    residuals = (*lead, -1) if is_open else (0,)
+    if is_open:
+        residuals = (*lead, -1)
+    else:
+        residuals = (0,)
     if not is_open and rows > columns:
         residuals = (*lead, Y.shape[-1])
     rank = Spec((0,) if driver == "gels" else lead, VarType.INT32)
     solution = X.with_shape((*lead, columns, Y.shape[-1]))
-    values = (*lead, min(rows, columns)) if driver in _OF_SINGULAR_VALUES else (0,)
+    if driver in _OF_SINGULAR_VALUES:
+        values = (*lead, min(rows, columns))
+    else:
+        values = (0,)
     return solution, X.with_shape(residuals), rank, X.with_shape(values)
 
 
@@ -238,7 +264,9 @@ def _(xp: Any, X: Array, dOut: Array, n: int) -> Array:
     total = xp.zeros_like(X)
     for i in range(abs(n)):
         total = total + powers[i] @ dOut @ powers[abs(n) - 1 - i]
-    return -base @ total @ base if n < 0 else total
+    if n < 0:
+        return -base @ total @ base
+    return total
 
 
 multi_dot = Op("multi_dot", "X* -> Out", alike=("X",))
@@ -246,7 +274,8 @@ multi_dot = Op("multi_dot", "X* -> Out", alike=("X",))
 
 @multi_dot.shape
 def _(X: list[Spec]) -> Spec:
-    first, last = X[0].shape, X[-1].shape
+    first = X[0].shape
+    last = X[-1].shape
     if len(X) < 2 or any(len(one.shape) != 2 for one in X[1:-1]) or not 1 <= len(first) <= 2:
         raise ShapeError(f"op 'multi_dot': X must be matrices, but has {[list(one.shape) for one in X]}")
     for one, other in zip(X, X[1:], strict=False):
@@ -257,7 +286,9 @@ def _(X: list[Spec]) -> Spec:
 
 @multi_dot.kernel
 def _(xp: Any, X: list[Array]) -> Array:
-    return xp.asarray(np.linalg.multi_dot(X)) if xp is np else _product(xp, X)
+    if xp is np:
+        return xp.asarray(np.linalg.multi_dot(X))
+    return _product(xp, X)
 
 
 def _product(xp: Any, parts: list[Array]) -> Array:
@@ -273,8 +304,14 @@ def _(xp: Any, X: list[Array], dOut: Array) -> tuple[list[Array]]:
     d = dOut.reshape(matrices[0].shape[0], matrices[-1].shape[1])
     found = []
     for i, part in enumerate(matrices):
-        left = [turned(_product(xp, matrices[:i]))] if i else []
-        right = [turned(_product(xp, matrices[i + 1 :]))] if i + 1 < len(matrices) else []
+        if i:
+            left = [turned(_product(xp, matrices[:i]))]
+        else:
+            left = []
+        if i + 1 < len(matrices):
+            right = [turned(_product(xp, matrices[i + 1 :]))]
+        else:
+            right = []
         found.append(_product(xp, [*left, d, *right]).reshape(X[i].shape).astype(part.dtype))
     return (found,)
 
@@ -296,7 +333,10 @@ def _(X: Spec) -> Spec:
 def _(
     xp: Any, X: Array, TolTensor: Array | None, tol: float, use_default_tol: bool, hermitian: bool
 ) -> Array:
-    values = abs(xp.linalg.eigvalsh(X)) if hermitian else xp.linalg.svd(X, compute_uv=False)
+    if hermitian:
+        values = abs(xp.linalg.eigvalsh(X))
+    else:
+        values = xp.linalg.svd(X, compute_uv=False)
     least = values.max(axis=-1) * max(X.shape[-2:]) * np.finfo(X.dtype).eps
     if not use_default_tol:
         least = xp.asarray(tol if TolTensor is None else TolTensor)

@@ -20,7 +20,9 @@ cvm = Op("cvm", "X. CVM -> Y", attrs={"use_cvm": True})
 def _(X: Spec, use_cvm: bool) -> Spec:
     if len(X.shape) != 2 or 0 <= X.shape[1] <= 2:
         raise ShapeError(f"op 'cvm': X has shape {list(X.shape)}, wanted shows, clicks and more columns")
-    return X if use_cvm else X.with_shape((X.shape[0], X.shape[1] - 2))
+    if use_cvm:
+        return X
+    return X.with_shape((X.shape[0], X.shape[1] - 2))
 
 
 @cvm.kernel
@@ -72,7 +74,10 @@ def _(
     is_lod: bool,
     out_val_if_empty: int,
 ) -> tuple[WithLod, WithLod, WithLod]:
-    offsets = offsets_of_level("filter_by_instag", "Ins", Ins_lod) if is_lod else np.arange(len(Ins) + 1)
+    if is_lod:
+        offsets = offsets_of_level("filter_by_instag", "Ins", Ins_lod)
+    else:
+        offsets = np.arange(len(Ins) + 1)
     tags = offsets_of_level("filter_by_instag", "Ins_tag", Ins_tag_lod)
     if len(tags) != len(offsets):
         raise ShapeError(
@@ -132,7 +137,9 @@ def _ranked(xp: Any, X: Array, RankOffset: Array, MaxRank: int) -> tuple[Array, 
     """For each sample and place of its page view: the matrix to use, and the input there, zeros where there
     is none; [batch, MaxRank] and [batch, MaxRank, width].
     """
-    own, other, row = RankOffset[:, :1] - 1, RankOffset[:, 1::2] - 1, RankOffset[:, 2::2]
+    own = RankOffset[:, :1] - 1
+    other = RankOffset[:, 1::2] - 1
+    row = RankOffset[:, 2::2]
     there = (own >= 0) & (other >= 0)
     inputs = X[xp.where(there, row, 0)] * there[:, :, None].astype(X.dtype)
     return xp.where(there, own * MaxRank + other, 0), inputs

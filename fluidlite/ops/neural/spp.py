@@ -61,7 +61,8 @@ def _(xp: Any, X: Array, pyramid_height: int, pooling_type: str) -> Array:
 
 @spp.grad("X")
 def _(xp: Any, X: Array, Out: Array, dOut: Array, pyramid_height: int, pooling_type: str) -> Array:
-    total, part = xp.zeros_like(X), xp.empty_like(X)
+    total = xp.zeros_like(X)
+    part = xp.empty_like(X)
     for plan, columns in _levels(xp, X, pyramid_height, pooling_type):
         pooled, d = (xp.ascontiguousarray(rows[:, columns]).reshape(plan.out_shape) for rows in (Out, dOut))
         plan.backward(X, pooled, d, part)

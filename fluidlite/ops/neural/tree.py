@@ -20,7 +20,9 @@ tree_conv = Op(
 
 @tree_conv.shape
 def _(NodesVector: Spec, EdgeSet: Spec, Filter: Spec) -> Spec:
-    nodes, edges, weights = NodesVector.shape, EdgeSet.shape, Filter.shape
+    nodes = NodesVector.shape
+    edges = EdgeSet.shape
+    weights = Filter.shape
     if len(nodes) != 3 or len(edges) != 3 or edges[2] != 2:
         raise ShapeError(
             f"op 'tree_conv': NodesVector has shape {list(nodes)} and EdgeSet {list(edges)}, wanted [batch, "
@@ -68,7 +70,9 @@ def _weights(xp: Any, EdgeSet: Array, nodes: int, max_depth: int) -> Array:
         out[tree, root, 1, node] = (1 - top) * (1 - left)
         out[tree, root, 2, node] = top
         higher = above[tree, root]
-        tree, node, root = tree[higher >= 0], node[higher >= 0], higher[higher >= 0]
+        tree = tree[higher >= 0]
+        node = node[higher >= 0]
+        root = higher[higher >= 0]
     return xp.asarray(out)
 
 

@@ -77,7 +77,9 @@ def _promising(scores: Array, rows: Array, ids: Array, beam_size: int) -> list[_
         kept = np.flatnonzero(
             scores >= np.partition(scores, scores.size - beam_size)[scores.size - beam_size]
         )
-        scores, rows, ids = scores[kept], rows[kept], ids[kept]
+        scores = scores[kept]
+        rows = rows[kept]
+        ids = ids[kept]
     return [
         _Continuation(*triple) for triple in zip(scores.tolist(), rows.tolist(), ids.tolist(), strict=True)
     ]
@@ -139,7 +141,10 @@ class _Candidates:
     @cached_property
     def ids(self) -> Array:
         """Words [rows, width]."""
-        given = np.arange(self.width) if self.given is None else self.given
+        if self.given is None:
+            given = np.arange(self.width)
+        else:
+            given = self.given
         return np.where(self.finished[:, None], self.end_id, given)
 
     @cached_property
@@ -175,8 +180,10 @@ class _Candidates:
         # one source after the other takes as long for some thirty continuations
         if self.reached.size < 32 or not np.isfinite(self.totals).all():
             return None
-        sources, sizes = len(offsets) - 1, np.diff(offsets)
-        rows, width = int(sizes.max(initial=0)), self.width
+        sources = len(offsets) - 1
+        sizes = np.diff(offsets)
+        rows = int(sizes.max(initial=0))
+        width = self.width
         # a later prefix ranks higher, and the first of equal numbers is found first: the last row comes first
         ranks = np.full((sources, rows, width), -np.inf, self.totals.dtype)
         source = np.repeat(np.arange(sources), sizes)
@@ -198,7 +205,9 @@ class _Candidates:
         row[~found] = 0
         ids = self.ids[row, places % width]
         found &= ~((ids == self.end_id) & self.finished[row] | ~found).all(axis=1)[:, None]
-        row, ids, best = row[found], ids[found], best[found]
+        row = row[found]
+        ids = ids[found]
+        best = best[found]
         order = np.argsort(row, kind="stable")
         return self._counted(row[order], ids[order], best[order])
 
@@ -305,7 +314,9 @@ class _Sentences:
         source has `beam_size` of them, some maybe empty.
         """
         shape = len(self.words), len(self.rows)
-        words, scores, kept = np.zeros(shape, np.int64), np.zeros(shape, dtype), np.zeros(shape, bool)
+        words = np.zeros(shape, np.int64)
+        scores = np.zeros(shape, dtype)
+        kept = np.zeros(shape, bool)
         final = np.zeros(shape[1], dtype)
         for step, (word, score, is_kept) in enumerate(reversed(self.words)):
             count = len(word)

@@ -131,7 +131,8 @@ class _Images:
         # even kernels reach further up and left, as PaddlePaddle's
         y = (centre_y[:, None] + np.arange(kernel[0]) - kernel[0] // 2)[:, :, None]
         x = (centre_x[:, None] + np.arange(kernel[1]) - kernel[1] // 2)[:, None, :]
-        tall, broad = high[image][:, None, None], wide[image][:, None, None]
+        tall = high[image][:, None, None]
+        broad = wide[image][:, None, None]
         start = (np.cumsum(self.sizes) - self.sizes)[image][:, None, None]
         inside = ((y >= 0) & (y < tall) & (x >= 0) & (x < broad)).reshape(len(image), 1, -1)
         first = (start + y * broad + x).reshape(len(image), 1, -1)

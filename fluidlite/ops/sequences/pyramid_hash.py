@@ -128,7 +128,8 @@ def _(
     black_list_len: int,
     seed: int,
 ) -> tuple[WithLod, WithLod, Array]:
-    windows, ids = _IdWindows(X_lod, pyramid_layer), host(X).ravel()
+    windows = _IdWindows(X_lod, pyramid_layer)
+    ids = host(X).ravel()
     chosen = np.ones(len(windows.size), bool)
     if use_filter:
         chosen = _allowed(windows, ids, host(WhiteList)[:white_list_len], host(BlackList)[:black_list_len])
@@ -172,7 +173,8 @@ def _(
     rand_len: int,
     lr: float,
 ) -> Array:
-    windows, ids = _IdWindows(X_lod, pyramid_layer), host(X).ravel()
+    windows = _IdWindows(X_lod, pyramid_layer)
+    ids = host(X).ravel()
     kept = np.flatnonzero(host(DropPos).ravel()[: len(windows.size)])
     counts = np.bincount(windows.sequence[kept], minlength=windows.sequences)
     rows = np.arange(len(kept)) + np.cumsum(counts == 0)[windows.sequence[kept]]

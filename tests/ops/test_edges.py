@@ -317,3 +317,8 @@ def test_cross_entropy_is_declared_with_the_rows_of_its_labels(soft: bool, sizes
     x = fluid.data("x", [-1, 4], "float32")
     label = fluid.data("label", sizes, "float32" if soft else "int64")
     assert fluid.layers.cross_entropy(x, label, soft_label=soft).shape == (sizes[0], 1)
+
+
+def test_log_loss_declares_one_number_a_row() -> None:
+    given = [fluid.data(name, [-1, -1], "float32") for name in ("predicted", "labels")]
+    assert fluid.layers.log_loss(*given).shape == (-1, 1)

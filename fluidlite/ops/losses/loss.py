@@ -94,7 +94,7 @@ log_loss = Op("log_loss", "Predicted. Labels. -> Loss", attrs={"epsilon": REQUIR
 def _(Predicted: Spec, Labels: Spec) -> Spec:
     check_alike("log_loss", Predicted=Predicted, Labels=Labels)
     check_column("log_loss", "Predicted", Predicted)
-    return Spec(Predicted.shape, Predicted.dtype)
+    return Spec(Predicted.shape[:1] + (1,) * len(Predicted.shape[1:]), Predicted.dtype)
 
 
 @log_loss.kernel

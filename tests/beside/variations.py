@@ -218,6 +218,8 @@ def tags(case: Case) -> set[str]:
         found.add("chained targets")
     if "'learning_rate': 0.0" in repr(case["calls"]):
         found.add("rate of 0")
+    if _steps_back(case["calls"]):
+        found.add("negative step")
     if "'is_sparse': True" in repr(case["calls"]) or "'sparse': True" in repr(case["calls"]):
         found.add("sparse")
     return found
@@ -228,6 +230,15 @@ def _tags_of_keyword(key: str, value: Any) -> list[str]:
     if isinstance(value, (bool, str)):
         return [key, f"{key}={value}"]
     return [key, f"{key}=variable"] if isinstance(value, dict) and value.get("$") == "var" else [key]
+
+
+def _steps_back(item: Any) -> bool:
+    """True if a slice of an index goes backwards."""
+    if isinstance(item, dict) and item.get("$") == "slice":
+        step = item["parts"][2]
+        return isinstance(step, int) and step < 0
+    parts = item.values() if isinstance(item, dict) else item if isinstance(item, list) else ()
+    return any(_steps_back(one) for one in parts)
 
 
 def _arrays(item: Any) -> list[Any]:

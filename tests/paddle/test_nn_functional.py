@@ -76,6 +76,26 @@ def test_alpha_dropout_of_a_number_is_a_number() -> None:
     assert out.shape == () and found.shape == ()
 
 
+@pytest.mark.parametrize("shape", [[0, 2, 4], [1, 0, 4]])
+def test_largest_elements_of_nothing(shape: list[int]) -> None:
+    with paddle.static.program_guard(paddle.static.Program()):
+        x = paddle.static.data("x", shape, "float64")
+        x.stop_gradient = False
+        out, places = F.max_pool1d(x, 2, stride=2, return_mask=True)
+        back = F.max_unpool1d(out, places, 2, stride=2)
+        wanted = [out, back, *paddle.static.gradients([back], [x])]
+        found = paddle.static.Executor().run(feed={"x": np.zeros(shape)}, fetch_list=wanted)
+    assert [value.shape for value in found] == [(*shape[:2], 2), tuple(shape), tuple(shape)]
+
+
+def test_lgamma_of_infinities() -> None:
+    with paddle.static.program_guard(paddle.static.Program()):
+        x = paddle.static.data("x", [3], "float32")
+        fed = np.array([-np.inf, np.inf, 1], "float32")
+        (found,) = paddle.static.Executor().run(feed={"x": fed}, fetch_list=[paddle.lgamma(x)])
+    assert found.dtype == "float32" and found.tolist() == [np.inf, np.inf, 0]
+
+
 def test_alpha_dropout_keeps_mean_and_variance() -> None:
     with paddle.static.program_guard(paddle.static.Program(), paddle.static.Program()):
         out = F.alpha_dropout(paddle.static.data("x", [400, 100]), 0.3)

@@ -78,7 +78,12 @@ _function(
 )
 _function("asinh", lambda xp, _, x: xp.arcsinh(x), lambda xp, _, x, out: 1 / xp.sqrt(x * x + 1))
 _function("atanh", lambda xp, _, x: xp.arctanh(x), lambda xp, _, x, out: 1 / (1 - x * x))
-_function("lgamma", lambda _, special, x: special.gammaln(x), lambda _, special, x, out: special.digamma(x))
+_function(
+    "lgamma",
+    # at -inf itself SciPy says -inf, C inf
+    lambda xp, special, x: xp.where(x == -xp.inf, xp.inf, special.gammaln(x)),
+    lambda _, special, x, out: special.digamma(x),
+)
 _function(
     "digamma", lambda _, special, x: special.digamma(x), lambda _, special, x, out: special.polygamma(1, x)
 )

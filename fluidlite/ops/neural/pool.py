@@ -163,7 +163,8 @@ def _largest_of_each(X: Array, windows: Sequence[Windows], shape: tuple[int, ...
     numbers = np.arange(math.prod(X.shape[2:]), dtype="int32").reshape(X.shape[2:])
     for place in np.ndindex(shape[2:]):
         inside = tuple(w.slices[i] for w, i in zip(windows, place, strict=True))
-        block = X[(slice(None), slice(None), *inside)].reshape(shape[0] * shape[1], -1)
+        window = X[(slice(None), slice(None), *inside)]
+        block = window.reshape(shape[0] * shape[1], math.prod(window.shape[2:]))
         if block.shape[1]:
             best = block.argmax(axis=1)
             out[(..., *place)] = np.take_along_axis(block, best[:, None], 1).reshape(shape[:2])
@@ -215,7 +216,9 @@ def _largest(xp: Any, X: Array, windows: Sequence[Windows], searches: Any = None
 def _flat_index(xp: Any, index: Array, spatial: Sequence[int]) -> Array:
     """Places that count within each channel's image as places in the whole array."""
     images = math.prod(index.shape[:2])
-    return (xp.arange(images)[:, None] * math.prod(spatial) + index.reshape(images, -1)).reshape(-1)
+    return (
+        xp.arange(images)[:, None] * math.prod(spatial) + index.reshape(images, math.prod(index.shape[2:]))
+    ).reshape(-1)
 
 
 def _scattered(xp: Any, values: Array, index: Array, spatial: Sequence[int]) -> Array:

@@ -29,7 +29,7 @@ _NAMES = LazyNames(
         **FUNCTIONS,
     },
     "amp callbacks compat dataset device distributed fft framework geometric hapi incubate io linalg metric "
-    "nn optimizer reader regularizer signal static tensor utils version vision",
+    "nn optimizer reader regularizer signal static tensor text utils version vision",
     {
         "dtype": VarType,
         "bool": VarType.BOOL,

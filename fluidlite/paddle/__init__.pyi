@@ -34,6 +34,7 @@ from fluidlite.paddle import regularizer as regularizer
 from fluidlite.paddle import signal as signal
 from fluidlite.paddle import static as static
 from fluidlite.paddle import tensor as tensor
+from fluidlite.paddle import text as text
 from fluidlite.paddle import utils as utils
 from fluidlite.paddle import version as version
 from fluidlite.paddle import vision as vision

@@ -361,3 +361,32 @@ def _(
         d = d / xp.where(Total_weight, Total_weight, 1).reshape((1,) * X.ndim)
     classes = xp.arange(X.shape[1]).reshape(1, -1, *(1,) * (X.ndim - 2))
     return (labels == classes) * (-d * weights)
+
+
+# ---------------------------------------------------------------------- behind a mask
+fused_softmax_mask = Op("fused_softmax_mask", "X. Mask. -> Out")
+
+
+@fused_softmax_mask.shape
+def _(X: Spec, Mask: Spec) -> Spec:
+    rows = (*X.shape[:1], 1, *X.shape[2:])
+    if (
+        len(X.shape) != 4
+        or len(Mask.shape) != 4
+        or any(one >= 0 <= other != one for one, other in zip(rows, Mask.shape, strict=True))
+    ):
+        raise ShapeError(
+            f"op 'fused_softmax_mask': Mask{list(Mask.shape)} must be [batch, 1, rows, columns] of "
+            f"X{list(X.shape)}, which has heads in place of the 1"
+        )
+    return X
+
+
+@fused_softmax_mask.kernel
+def _(xp: Any, X: Array, Mask: Array) -> Any:
+    return softmax_of(xp, X + Mask, -1)
+
+
+@fused_softmax_mask.grad("X")
+def _(Out: Array, dOut: Array) -> Any:
+    return (dOut - (dOut * Out).sum(axis=-1, keepdims=True)) * Out

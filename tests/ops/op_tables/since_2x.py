@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable
 from typing import Any
 
@@ -118,7 +119,39 @@ EDGES = {"Src_index": np.array([0, 1, 2]), "Dst_index": np.array([0, 0, 2])}
 SENT = {"Src_index": np.array([0, 1, 2]), "Dst_index": np.array([0, 0, 2])}
 PULLED = {"x": ROWS, "y": ROWS, "src_index": SENT["Src_index"], "dst_index": SENT["Dst_index"]}
 
+SCORED = f(1, 2, 3, 4)
+HIDDEN = np.array([[0, -1e4, 0, 1]] * 3, "float32").reshape(1, 1, 3, 4)
+
+
+def _masked(X: np.ndarray, Mask: np.ndarray) -> np.ndarray:
+    exps = np.exp(X + Mask)
+    return exps / exps.sum(-1, keepdims=True)
+
+
+TAGGED, MOVES = f(2, 3, 3), f(3, 3)
+
+
+def _best(Input: np.ndarray, Transition: np.ndarray, Length: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """The best of all sequences of tags."""
+    scores, paths = [], np.zeros(Input.shape[:2], "int64")
+    for row, length in enumerate(Length):
+        found = []
+        for tags in itertools.product(range(3), repeat=int(length)):
+            score = sum(Input[row, step, tag] for step, tag in enumerate(tags))
+            score += sum(Transition[pair] for pair in itertools.pairwise((2, *tags)))
+            found.append((score + Transition[1, tags[-1]], tags))
+        scores.append(max(found)[0])
+        paths[row, :length] = max(found)[1]
+    return np.array(scores, "float32"), paths
+
+
 CASES = [
+    *(
+        Case("identity_loss", {"X": ROWS}, wanted, {"reduction": number}, grad=["X"], name=f"{number}")
+        for number, wanted in enumerate((ROWS.sum(), ROWS.mean(), ROWS))
+    ),
+    Case("fused_softmax_mask", {"X": SCORED, "Mask": HIDDEN}, _masked, grad=["X"]),
+    Case("viterbi_decode", {"Input": TAGGED, "Transition": MOVES, "Length": np.array([3, 2])}, _best),
     *(
         Case(
             "graph_send_ue_recv",

@@ -1,0 +1,25 @@
+"""Functions that 2.6.2 has as single ops: a softmax behind a mask, and a loss that is its own gradient."""
+
+from __future__ import annotations
+
+from fluidlite.ir.variable import Variable
+from fluidlite.paddle.build import append
+
+__all__ = ["identity_loss", "softmax_mask_fuse"]
+
+_REDUCTIONS = {"sum": 0, "mean": 1, "none": 2}
+
+
+def softmax_mask_fuse(x: Variable, mask: Variable, name: str | None = None) -> Variable:
+    """softmax(x + mask) over the last dimension: x [batch, heads, rows, columns], mask [batch, 1, rows,
+    columns].
+    """
+    return append("fused_softmax_mask", {"X": [x], "Mask": [mask]}, dtype=x.dtype)
+
+
+def identity_loss(x: Variable, reduction: str | int = "none") -> Variable:
+    """The sum (0), the mean (1), or x itself (2, "none"), as the loss of a program."""
+    number = _REDUCTIONS.get(reduction.lower()) if isinstance(reduction, str) else reduction
+    if number not in (0, 1, 2):
+        raise ValueError(f"Unsupported reduction type: {reduction!r}, wanted one of {', '.join(_REDUCTIONS)}")
+    return append("identity_loss", {"X": [x]}, {"reduction": number}, dtype=x.dtype)

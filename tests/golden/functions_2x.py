@@ -386,6 +386,25 @@ standard_normal([2, 3]) | standard_normal([k, 3]) | randint_like(x, 3) | randint
 nn.functional.gumbel_softmax(x) | nn.functional.gumbel_softmax(x, 0.5, True, 0)
 """.replace("\n", " | ")
 
+GRAPHS_AND_BOXES = """
+geometric.segment_sum(t, paddle.arange(2)) | geometric.segment_mean(x, paddle.arange(2) * 2)
+geometric.segment_max(d, paddle.zeros([2], "int64")) | incubate.segment_min(x, paddle.zeros([2], "int64"))
+geometric.send_u_recv(x, i, i) | geometric.send_u_recv(t, i, i, "mean", 4)
+geometric.send_u_recv(x, i, i, "x")
+incubate.graph_send_recv(x, i, i, "max") | geometric.send_ue_recv(x, y, i, i, "sub", "mean")
+geometric.send_ue_recv(x, p, i, i, "div", "min") | geometric.send_uv(x, y, i, i)
+geometric.send_uv(x, p, i, i, "div")
+incubate.softmax_mask_fuse(f, f[:, 0:1]) | incubate.identity_loss(x, "mean") | incubate.identity_loss(x, 0)
+incubate.identity_loss(x) | incubate.identity_loss(x, "most") | incubate.nn.functional.fused_linear(x, m)
+incubate.nn.functional.fused_matmul_bias(x, y, transpose_y=True)
+vision.ops.prior_box(f, f, [2.0]) | vision.ops.prior_box(f, f, [2.0], [4.0], [2.0], flip=True, clip=True)
+vision.ops.roi_align(f, paddle.cumsum(paddle.abs(r[0]), -1), paddle.arange(1, 3, dtype="int32"), 2)
+vision.ops.roi_pool(f, paddle.cumsum(paddle.abs(r[0]), -1), paddle.arange(1, 3, dtype="int32"), (2, 1))
+vision.ops.box_coder(paddle.cumsum(paddle.abs(r[0]), -1), [0.1, 0.1, 0.2, 0.2], r, "decode_center_size")
+vision.ops.nms(paddle.cumsum(paddle.abs(r[0]), -1))
+vision.ops.nms(paddle.cumsum(paddle.abs(r[0]), -1), 0.1, v)
+""".replace("\n", " | ")
+
 
 def expressions() -> list[str]:
     """All expressions, as Python over `paddle` and the inputs."""
@@ -404,6 +423,7 @@ def expressions() -> list[str]:
                 NOTHING,
                 FOURIER,
                 RANDOM,
+                GRAPHS_AND_BOXES,
             )
         ).split(" | ")
         if text.strip(" |")
@@ -433,6 +453,10 @@ def used_inputs(code: str) -> list[str]:
     """The inputs whose names stand in an expression."""
     names = set(compile(code, "row", "eval").co_names)
     return [name for name in INPUTS if name in names]
+
+
+# outputs of whose shapes 2.6.2 says nothing
+UNDECLARED = ("XShape", "MedianIndex", "Infos", "SummedIds", "Dst_count", "Path")
 
 
 class Built:
@@ -469,8 +493,7 @@ class Built:
         outs = {slot: op.output(slot) for slot in sorted(op.output_names) if op.output(slot)}
         if op.type == "einsum":  # 2.6.2 keeps operands as its kernel has rearranged them
             outs = {"Out": outs["Out"]}
-        # shapes that 2.6.2 says of none of the values
-        shown = [slot for slot in outs if slot not in ("XShape", "MedianIndex", "Infos")]
+        shown = [slot for slot in outs if slot not in UNDECLARED]
         shapes = [list(block.var(name).shape) for slot in shown for name in outs[slot]]
         attrs = {name: op.attr(name) for name in sorted(op.attr_names) if name not in STAMPS}
         return [op.type, {s: op.input(s) for s in sorted(op.input_names) if op.input(s)}, outs, shapes, attrs]

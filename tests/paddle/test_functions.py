@@ -63,6 +63,8 @@ COMPOSED_OTHERWISE = (
     "paddle.fft.ifftshift(",
     "paddle.signal.istft(",
     "paddle.vander(",
+    "paddle.geometric.send_ue_recv(",
+    "paddle.geometric.send_uv(",
     "paddle.nn.functional.triplet_margin_with_distance_loss(",
 )
 

@@ -59,7 +59,7 @@ def send_u_recv(
     out_size: Any = None,
     name: str | None = None,
 ) -> Variable:
-    """What nodes receive [out_size, ...] when each edge sends them the row of its source: the sum, mean, max
+    """The rows [out_size, ...] of nodes when each edge sends them the row of its source: the sum, mean, max
     or min. Nodes that receive nothing have zeros; `out_size` is the number of nodes unless given.
     """
     return received("send_u_recv", x, src_index, dst_index, reduce_op, out_size)
@@ -101,7 +101,7 @@ def send_ue_recv(
     out_size: Any = None,
     name: str | None = None,
 ) -> Variable:
-    """What nodes receive when each edge sends them the row of its source with its own row of y added, taken
+    """The rows of nodes when each edge sends them the row of its source with its own row of y added, taken
     off, multiplied, or divided by; see `send_u_recv`.
     """
     how, y = _message(x, y, message_op)

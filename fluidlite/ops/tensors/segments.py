@@ -117,7 +117,8 @@ def _check_edges(op: str, source: Spec, target: Spec) -> None:
 
 def _nodes(X: Array, out_size: Sequence[int], given: Maybe) -> int:
     """How many nodes receive: as many as there are, unless a positive number says so."""
-    size = int(host(given).reshape(-1)[0]) if given is not None else int(out_size[0]) if out_size else 0
+    sizes = out_size if given is None else host(given).reshape(-1)
+    size = int(sizes[0]) if len(sizes) else 0
     return size if size > 0 else len(X)
 
 

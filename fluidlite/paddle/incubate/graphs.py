@@ -18,7 +18,7 @@ def graph_send_recv(
     out_size: Any = None,
     name: str | None = None,
 ) -> Variable:
-    """What nodes receive from their neighbours; see `paddle.geometric.send_u_recv`."""
+    """Messages from the neighbours of nodes; see `paddle.geometric.send_u_recv`."""
     return received("graph_send_recv", x, src_index, dst_index, pool_type, out_size)
 
 

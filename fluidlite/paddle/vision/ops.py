@@ -322,17 +322,10 @@ def yolo_loss(
 ) -> Variable:
     """The loss [N] of YOLO's map `x` (Redmon and Farhadi 2018): of places, sizes, objectness and classes."""
     inputs = {"X": [x], "GTBox": [gt_box], "GTLabel": [gt_label]}
-    if gt_score is not None:
-        inputs["GTScore"] = [gt_score]
-    attrs = {
-        "anchors": list(anchors),
-        "anchor_mask": list(anchor_mask),
-        "class_num": class_num,
-        "ignore_thresh": ignore_thresh,
-        "downsample_ratio": downsample_ratio,
-        "use_label_smooth": use_label_smooth,
-        "scale_x_y": scale_x_y,
-    }
+    inputs |= {} if gt_score is None else {"GTScore": [gt_score]}
+    attrs: dict[str, Any] = {"anchors": list(anchors), "anchor_mask": list(anchor_mask)}
+    attrs |= {"class_num": class_num, "scale_x_y": scale_x_y, "use_label_smooth": use_label_smooth}
+    attrs |= {"ignore_thresh": ignore_thresh, "downsample_ratio": downsample_ratio}
     kinds = {"Loss": x.dtype, "ObjectnessMask": VarType.INT32, "GTMatchMask": VarType.INT32}
     return append_several("yolov3_loss", inputs, attrs, kinds)[0]
 

@@ -164,7 +164,8 @@ def _(
     ctx: KernelContext,
     attrs: Attrs,
 ) -> dict[str, Any]:
-    anchors, found = host(Anchor), []
+    anchors = host(Anchor)
+    found = []
     size = attrs["rpn_batch_size_per_im"]
     rng = ctx.rng(0) if attrs["use_random"] else None
 
@@ -197,7 +198,8 @@ def _(
     ImInfo: Array,
     attrs: Attrs,
 ) -> dict[str, Any]:
-    anchors, found = host(Anchor), []
+    anchors = host(Anchor)
+    found = []
     limits = (attrs["positive_overlap"], attrs["negative_overlap"])
     rows = images_of(GtBoxes_lod, GtBoxes, GtLabels, IsCrowd)
     for (boxes, labels, crowd), info in zip(rows, host(ImInfo), strict=True):

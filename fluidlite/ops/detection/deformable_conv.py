@@ -82,7 +82,10 @@ class _DeformableLayer:
     """The sizes of a deformable convolution, and its operands as matrices."""
 
     def __init__(self, xp: Any, Input: Array, Filter: Array, attrs: Attrs) -> None:
-        self.xp, self.attrs, self.image, self.filter = xp, attrs, Input.shape, Filter.shape
+        self.xp = xp
+        self.attrs = attrs
+        self.image = Input.shape
+        self.filter = Filter.shape
         self.parts = attrs["deformable_groups"]
         self.taps = Filter.shape[2] * Filter.shape[3]
         self.out = _out_sizes(Input.shape, Filter.shape, attrs)
@@ -99,7 +102,8 @@ class _DeformableLayer:
         return pixels_of(self.xp, images.reshape(-1, self.image[1] // self.parts, *self.image[2:]))
 
     def samples(self, Offset: Array, Mask: Maybe) -> _TapSamples:
-        xp, (height, width) = self.xp, self.image[2:]
+        xp = self.xp
+        height, width = self.image[2:]
         n = len(Offset)
         offsets = Offset.reshape(n, self.parts, self.taps, 2, self.places).transpose(3, 0, 4, 1, 2)
         row, column = self._regular(Offset.dtype)
@@ -208,7 +212,8 @@ def _part_gradients(
     layer: _DeformableLayer, samples: _TapSamples, table: Array, dread: Array
 ) -> tuple[Array, ...]:
     """The gradients of some images, their offsets and masks, from those of what was read."""
-    xp, (height, width) = layer.xp, layer.image[2:]
+    xp = layer.xp
+    height, width = layer.image[2:]
     spread = samples.values.spread(dread)
     shape = (len(spread) // (height * width), spread.shape[1], height, width)
     by_y, by_x, mask = (

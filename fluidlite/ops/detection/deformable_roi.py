@@ -83,7 +83,10 @@ class _MovedBins:
     """
 
     def __init__(self, xp: Any, Input: Array, ROIs: Array, lod: Lod, Trans: Array, attrs: Attrs) -> None:
-        self.xp, self.attrs, self.image, self.trans = xp, attrs, Input.shape, Trans
+        self.xp = xp
+        self.attrs = attrs
+        self.image = Input.shape
+        self.trans = Trans
         self.images = images_by_offsets(xp, "deformable_psroi_pooling", len(ROIs), len(Input), lod)
         self.classes = 1 if attrs["no_trans"] else Trans.shape[1] // 2
         self.channels = attrs["output_dim"] // self.classes  # of a class
@@ -144,7 +147,8 @@ class _MovedBins:
         return starts[..., None] + step[:, None, None, None]
 
     def samples(self) -> _BinSamples:
-        xp, (height, width) = self.xp, self.image[2:]
+        xp = self.xp
+        height, width = self.image[2:]
         shape = (len(self.starts), self.classes, *self.bins, *[self.attrs["sample_per_part"]] * 2)
         y = xp.broadcast_to(self._places(1)[..., None], shape)
         x = xp.broadcast_to(self._places(0)[..., None, :], shape)
@@ -173,7 +177,8 @@ class _MovedBins:
 
     def moved(self, samples: _BinSamples, table: Array, d: Array) -> Array:
         """The gradient of Trans: that of every bin's offset, added up where bins share a part."""
-        xp, attrs = self.xp, self.attrs
+        xp = self.xp
+        attrs = self.attrs
         if attrs["no_trans"]:
             return xp.zeros_like(self.trans)
         shape = self.trans.shape

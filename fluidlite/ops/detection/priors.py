@@ -135,9 +135,11 @@ def _(
     offset: float,
     min_max_aspect_ratios_order: bool,
 ) -> tuple[Array, Array]:
-    (height, width), (rows, columns) = Image.shape[2:], Input.shape[2:]
+    height, width = Image.shape[2:]
+    rows, columns = Input.shape[2:]
     if step_w == 0 or step_h == 0:
-        step_w, step_h = width / columns, height / rows
+        step_w = width / columns
+        step_h = height / rows
     ratios = distinct_ratios(aspect_ratios, flip)
     halves = _prior_sizes(min_sizes, max_sizes, ratios, min_max_aspect_ratios_order) / 2
     across = _centers(columns, offset, step_w)
@@ -229,9 +231,11 @@ def _(
     fixed_ratios: Sequence[float],
     densities: Sequence[int],
 ) -> tuple[Array, Array]:
-    (height, width), (rows, columns) = Image.shape[2:], Input.shape[2:]
+    height, width = Image.shape[2:]
+    rows, columns = Input.shape[2:]
     if step_w == 0 or step_h == 0:
-        step_w, step_h = width / columns, height / rows
+        step_w = width / columns
+        step_h = height / rows
     centers, halves = _dense_boxes(fixed_sizes, fixed_ratios, densities, int((step_w + step_h) / 2))
     across = _centers(columns, offset, step_w)[:, None] + centers[:, 0]
     down = _centers(rows, offset, step_h)[:, None] + centers[:, 1]

@@ -88,7 +88,8 @@ def _aligned(
     aligned = attrs["aligned"]
     # a pixel's value stands in its middle
     scaled = ROIs * ROIs.dtype.type(attrs["spatial_scale"]) - ROIs.dtype.type(0.5 if aligned else 0)
-    ratio, (high, wide) = attrs["sampling_ratio"], X.shape[2:]
+    ratio = attrs["sampling_ratio"]
+    high, wide = X.shape[2:]
     down = _sample_weights(xp, scaled[:, 1], scaled[:, 3], attrs["pooled_height"], ratio, high, aligned)
     across = _sample_weights(xp, scaled[:, 0], scaled[:, 2], attrs["pooled_width"], ratio, wide, aligned)
     return region_sampler(xp, images[:, None, None], down, across, len(X))
@@ -148,9 +149,13 @@ class _PerPosition:
     """
 
     def __init__(self, xp: Any, X: Array, ROIs: Array, lod: Lod, counts: Maybe, attrs: Attrs) -> None:
-        high, wide, self.channels = attrs["pooled_height"], attrs["pooled_width"], attrs["output_channels"]
+        high = attrs["pooled_height"]
+        wide = attrs["pooled_width"]
+        self.channels = attrs["output_channels"]
         scale = ROIs.dtype.type(attrs["spatial_scale"])
-        self.xp, self.attrs, self.shape = xp, attrs, X.shape
+        self.xp = xp
+        self.attrs = attrs
+        self.shape = X.shape
         self.images = images_of_regions(xp, "psroi_pool", len(ROIs), len(X), lod, None, counts)
         self.down = _mean_weights(xp, ROIs[:, 1], ROIs[:, 3], scale, high, X.shape[2]).astype(X.dtype)
         self.across = _mean_weights(xp, ROIs[:, 0], ROIs[:, 2], scale, wide, X.shape[3]).astype(X.dtype)
@@ -174,7 +179,8 @@ class _PerPosition:
 
     def sampler(self) -> RowSampler:
         """The pixels that each bin reads."""
-        xp, (_, high, wide) = self.xp, self.bins
+        xp = self.xp
+        _, high, wide = self.bins
         # an image for each of the bins
         read = self.images[:, None, None] * (high * wide) + xp.arange(high * wide).reshape(high, wide)
         return region_sampler(xp, read, self.down, self.across, self.shape[0] * high * wide)
@@ -251,7 +257,8 @@ class _Edges:
     """
 
     def __init__(self, xp: Any, start: Array, end: Array, bins: int, pixels: int) -> None:
-        self.xp, self.pixel = xp, xp.arange(pixels, dtype=start.dtype)
+        self.xp = xp
+        self.pixel = xp.arange(pixels, dtype=start.dtype)
         self.size = xp.maximum(end - start, 0) / bins
         begins = _bin_starts(xp, start, self.size, bins)
         self.edges = xp.stack([begins, begins + self.size[:, None, None]])
@@ -276,7 +283,9 @@ class _Precise:
         else:
             images = images_by_counts(xp, "prroi_pool", *sizes, counts)
         scaled = ROIs * ROIs.dtype.type(attrs["spatial_scale"])
-        self.xp, self.images, self.count = xp, images[:, None, None], len(X)
+        self.xp = xp
+        self.images = images[:, None, None]
+        self.count = len(X)
         self.down = _Edges(xp, scaled[:, 1], scaled[:, 3], attrs["pooled_height"], X.shape[2])
         self.across = _Edges(xp, scaled[:, 0], scaled[:, 2], attrs["pooled_width"], X.shape[3])
         areas = self.down.size * self.across.size

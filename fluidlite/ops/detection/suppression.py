@@ -361,7 +361,8 @@ def _merge_neighbours(boxes: Array, scores: Array, threshold: float, normalized:
     near = neighbour_overlaps(boxes, normalized) > limit
     overlap = overlap_of(boxes.shape[1], normalized)
     head_of = np.ones(len(boxes), bool)
-    row, end = 1, len(boxes)
+    row = 1
+    end = len(boxes)
     while row < end:
         row += int(near[row - 1 :].argmax())
         if not near[row - 1]:

@@ -114,7 +114,8 @@ def _(xp: Any, X: Array, ImgSize: Array, attrs: dict[str, Any]) -> tuple[Array, 
     centers = cells * sizes[:, ::-1] / X.dtype.type(height)
     halves = xp.exp(found[:, 2:4]) * anchors[anchor] * sizes[:, ::-1]
     halves /= X.dtype.type(2 * attrs["downsample_ratio"] * height)
-    low, high = centers - halves, centers + halves
+    low = centers - halves
+    high = centers + halves
     if attrs["clip_bbox"]:
         low = xp.maximum(low, 0)
         high = xp.minimum(high, sizes[:, ::-1] - 1)

@@ -67,14 +67,16 @@ def _triangle_intersections(left: Array, right: Array) -> Array:
     """Areas, [N], that pairs of triangles [N, 3, 2] share."""
     # near the origin cross products lose fewer digits
     origin = left[:, :1]
-    left, right = left - origin, right - origin
+    left = left - origin
+    right = right - origin
     shared: Array = (_edges_inside(left, right, True) + _edges_inside(right, left, False)) / 2
     return shared
 
 
 def paired_polygon_overlaps(left: Array, right: Array) -> Array:
     """Intersection over union of N pairs of polygons, [N]."""
-    (triangles, signs), (others, other_signs) = _fan(left), _fan(right)
+    triangles, signs = _fan(left)
+    others, other_signs = _fan(right)
     shared = np.zeros(len(left))
     for i in range(triangles.shape[1]):
         for j in range(others.shape[1]):
@@ -96,7 +98,8 @@ def polygon_overlaps(left: Array, right: Array) -> Array:
 
     Only pairs whose bounding boxes meet are looked at: of boxes of text few do.
     """
-    (low, high), (other_low, other_high) = _bounds(left), _bounds(right)
+    low, high = _bounds(left)
+    other_low, other_high = _bounds(right)
     meet = (low[:, None] < other_high) & (other_low < high[:, None])
     rows, columns = np.nonzero(meet.all(axis=2))
     out = np.zeros((len(left), len(right)), left.dtype)

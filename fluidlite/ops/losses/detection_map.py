@@ -72,7 +72,8 @@ class _Objects:
 
     def __init__(self, rows: Array, groups: Array) -> None:
         order = np.argsort(groups, kind="stable")
-        self.rows, self.groups = rows[order], groups[order]
+        self.rows = rows[order]
+        self.groups = groups[order]
 
     def nearest(self, boxes: Array, groups: Array) -> tuple[Array, Array]:
         """For each box its overlap with the object of its group that it overlaps most, and which that is;

@@ -120,7 +120,9 @@ class _Candidates:
         end_id: int,
         is_accumulated: bool,
     ) -> None:
-        self.words, self.before, self.end_id = pre_ids.reshape(-1), pre_scores.reshape(-1), end_id
+        self.words = pre_ids.reshape(-1)
+        self.before = pre_scores.reshape(-1)
+        self.end_id = end_id
         self.reached = scores.reshape(len(scores), math.prod(scores.shape[1:]))
         if not is_accumulated:
             with np.errstate(divide="ignore"):

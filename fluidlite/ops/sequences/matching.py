@@ -43,8 +43,10 @@ class _Pairs:
         self.sizes = np.diff(x) * np.diff(y)
         x_rows, x_there = padded_rows(x, int(np.diff(x).max(initial=0)))
         y_rows, y_there = padded_rows(y, int(np.diff(y).max(initial=0)))
-        self.x_rows, self.y_rows = xp.asarray(x_rows), xp.asarray(y_rows)
-        self.x_there, self.y_there = xp.asarray(x_there), xp.asarray(y_there)
+        self.x_rows = xp.asarray(x_rows)
+        self.y_rows = xp.asarray(y_rows)
+        self.x_there = xp.asarray(x_there)
+        self.y_there = xp.asarray(y_there)
         self.there = self.x_there[:, None, :, None] & self.y_there[:, None, None, :]
 
     def mask(self, xp: Any, channels: int) -> Any:

@@ -40,7 +40,7 @@ def _(X: Spec, mode: str) -> tuple[Spec, Spec]:
     lead = X.shape[:-2]
     size = rows if mode == "complete" else min(rows, columns)
     if mode == "r":
-        q = (0,)
+        q: tuple[int, ...] = (0,)
     else:
         q = (*lead, rows, size)
     return X.with_shape(q), X.with_shape((*lead, size, columns))

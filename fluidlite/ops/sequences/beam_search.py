@@ -143,10 +143,7 @@ class _Candidates:
     @cached_property
     def ids(self) -> Array:
         """Words [rows, width]."""
-        if self.given is None:
-            given = np.arange(self.width)
-        else:
-            given = self.given
+        given = np.arange(self.width) if self.given is None else self.given
         return np.where(self.finished[:, None], self.end_id, given)
 
     @cached_property

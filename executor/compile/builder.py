@@ -14,7 +14,8 @@ from typing import Any, TypeAlias
 
 from fluidlite.base.dtypes import VarType, to_numpy, to_vartype
 from fluidlite.base.errors import EnforceNotMet, FluidError
-from fluidlite.base.registry import EMPTY_VAR, GRAD_SUFFIX, Spec
+from fluidlite.base.gradient_names import variable_of
+from fluidlite.base.registry import EMPTY_VAR, Spec
 from fluidlite.executor.compile.call_facts import facts_of
 from fluidlite.executor.compile.dynamic_shapes import as_planned, data_dependent
 from fluidlite.executor.compile.emitter import CannotLower, Emitter
@@ -557,9 +558,8 @@ class PlanBuilder:
         """The value that `name` is the gradient of, where that has a level of detail, which then is the
         gradient's too.
         """
-        forward, gradient, _ = name.partition(GRAD_SUFFIX)
-        value = self.newest(forward) if gradient else None
-        return value if value is not None and value.has_lod else None
+        value = self.newest(variable_of(name))
+        return value if variable_of(name) != name and value is not None and value.has_lod else None
 
     def _call_output(
         self, op: Operator, name: str, arguments: Mapping[str, Value], spec: Spec | None

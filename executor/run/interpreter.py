@@ -9,8 +9,9 @@ from typing import Any
 import numpy as np
 
 from fluidlite.base.errors import NanInfError, NotFoundError, UninitializedError, did_you_mean
+from fluidlite.base.gradient_names import variable_of
 from fluidlite.base.place import Place, array_module
-from fluidlite.base.registry import EMPTY_VAR, GRAD_SUFFIX, Lod
+from fluidlite.base.registry import EMPTY_VAR, Lod
 from fluidlite.executor.run.kernels import Kernel, RunContext, detach, lod_sources, unpack
 from fluidlite.ir.block import Block
 from fluidlite.ir.buffer_order import ops_to_run
@@ -223,8 +224,8 @@ def check_finite(op: Operator, name: str, value: Any) -> None:
 
 def _like_variable(name: str, frame: Frame) -> Lod:
     """The level of detail of a gradient is that of its variable."""
-    forward, gradient, _ = name.partition(GRAD_SUFFIX)
-    return frame.lod(forward) if gradient else ()
+    forward = variable_of(name)
+    return frame.lod(forward) if forward != name else ()
 
 
 def missing(op: Operator, slot: str, name: str, block: Block) -> UninitializedError | NotFoundError:

@@ -12,6 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from fluidlite import unique_name
+from fluidlite.backward.left_out import refuse_left_out
 from fluidlite.backward.paths import dead_gradients, find_path, stopped_gradients
 from fluidlite.backward.recompute import append_with_checkpoints
 from fluidlite.backward.rules import forward_name, helper_op
@@ -53,6 +54,8 @@ def append_backward(
     if current.idx == 0:
         program._appending_grad_times += 1
     backward = Backward(program, _no_grad(program, no_grad_set), callbacks or [])
+    parameters = _parameter_names(program, parameter_list)
+    refuse_left_out(current, [loss], parameters, _stops(backward, current))
     target = current
     start = len(current.ops)
     # inside a branch the gradient ops get a block beside it
@@ -69,13 +72,7 @@ def append_backward(
     found: dict[str, tuple[str, Block]] = {}
     declare_gradients(target, start, backward.grad_of, found)
     program.current_block_idx = current.idx
-    pairs = _pairs(target, _parameter_names(program, parameter_list), found)
-    # the last op that makes each gradient
-    makers = {name: op for op in target.ops for name in op.output_arg_names}
-    for param, grad in pairs:
-        if grad is not None:
-            _mark_role(param, grad, makers)
-    return pairs
+    return _marked(target, _pairs(target, parameters, found))
 
 
 def _check_arguments(loss: Variable, callbacks: list[Callback] | None) -> None:
@@ -144,6 +141,11 @@ def _fill_loss_gradient(loss: Variable, loss_op: Operator, target: Block) -> Non
     target.adopt(len(target.ops), op)
 
 
+def _stops(backward: Backward, block: Block) -> set[str]:
+    """Variables of `block` that get no gradient."""
+    return {forward_name(name) for name in backward.no_grad[block.idx]}
+
+
 def _append_block(
     backward: Backward,
     block: Block,
@@ -152,7 +154,7 @@ def _append_block(
     checkpoints: list[Variable] | list[str] | None,
 ) -> None:
     no_grad = backward.no_grad[block.idx]
-    stops = {forward_name(name) for name in no_grad}
+    stops = _stops(backward, block)
     path = find_path(block, [loss], [], stops)
     no_grad.update(grad_name(name) for name in stops)
     incoming = _incoming(backward, block, loss, target)
@@ -188,6 +190,15 @@ def _pairs(target: Block, parameters: Iterable[str], found: dict[str, tuple[str,
     """Parameters with their gradients; None where the gradient stays inside a loop or branch."""
     home = target.program.global_block()
     return [(home.var(name), target.vars.get(found[name][0])) for name in parameters if name in found]
+
+
+def _marked(target: Block, pairs: ParamsGrads) -> ParamsGrads:
+    """`pairs`, which are noted on the last op that makes each gradient."""
+    makers = {name: op for op in target.ops for name in op.output_arg_names}
+    for param, grad in pairs:
+        if grad is not None:
+            _mark_role(param, grad, makers)
+    return pairs
 
 
 def _mark_role(param: Variable, grad: Variable, makers: Mapping[str, Operator]) -> None:
@@ -265,6 +276,7 @@ def _append_between(
     """
     no_grad = backward.no_grad[0]
     stops = {forward_name(name) for name in no_grad}
+    refuse_left_out(block, targets, [var.name for var in inputs], stops)
     path = find_path(block, targets, inputs, stops)
     no_grad.update(grad_name(name) for name in stops)
     names = [target.name for target in targets]

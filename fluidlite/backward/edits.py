@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from fluidlite.backward.rules import forward_name, helper_op, is_gradient, reads_of, rename
+from fluidlite.base.gradient_names import variable_of
 from fluidlite.base.registry import EMPTY_VAR, GRAD_SUFFIX
 from fluidlite.ir.block import Block
 from fluidlite.ir.operator import Operator
@@ -74,7 +75,7 @@ class _Accumulator:
         partials = self.partials[name]
         # under this name something else came in, which is used up
         if name in self.replaced and not partials.is_made:
-            self._help(index, "fill_zeros_like", [forward_name(name)], name, {})
+            self._help(index, "fill_zeros_like", [variable_of(name)], name, {})
             self.partials[name] = _Partials([name], index, partials.renamed, is_made=True, is_helped=True)
         elif len(partials.names) > 1 or (last and partials.names != [name]):
             self._help(index, "sum", partials.names, name, {"use_mkldnn": False})
@@ -213,7 +214,7 @@ def _like(gradient: str, block: Block) -> str:
     """A variable of the shape of `gradient`: the forward one, as in Paddle, or else a gradient of an earlier
     pass.
     """
-    forward, exact = forward_name(gradient), gradient.removesuffix(GRAD_SUFFIX)
+    forward, exact = variable_of(gradient), gradient.removesuffix(GRAD_SUFFIX)
     found, wanted = (block._find_var_recursive(name) for name in (forward, exact))
     if found is None or (wanted is not None and wanted.shape != found.shape):
         return exact

@@ -25,10 +25,7 @@ __all__ = [
 
 def has_gradient(op: Operator) -> bool:
     """True if a gradient flows through an op."""
-    known = op.definition
-    if known is None or not known.differentiable:
-        return False
-    return not known.is_constant_in_1x or op.block.program.is_of_2x
+    return op.definition is not None and op.definition.differentiable
 
 
 def is_gradient(name: str) -> bool:
@@ -118,6 +115,15 @@ class GradientContext:
         """Names in an input slot of the forward op."""
         return list(self.op.inputs.get(slot, ()))
 
+    def may_vary(self, slot: str) -> bool:
+        """True if an input slot holds variables, and all of them elements that are real numbers."""
+        found = [self.op.block._find_var_recursive(name) for name in self.forward.inputs.get(slot, ())]
+        return bool(found) and all(
+            # a variable that only carries a shape has no elements
+            var is not None and var._dtype is not None and is_float(var._dtype) and 0 not in var.shape
+            for var in found
+        )
+
     def output(self, slot: str) -> list[str]:
         """Names in an output slot of the forward op."""
         return list(self.op.outputs.get(slot, ()))
@@ -130,13 +136,14 @@ class GradientContext:
 
     def in_grad(self, slot: str) -> list[str]:
         """Names of the gradients of an input slot, EMPTY_VAR where none must be made."""
-        names = []
-        for name in self.input(slot):
-            wanted = name != EMPTY_VAR and grad_name(name) not in self.no_grad
-            names.append(grad_name(name) if wanted else EMPTY_VAR)
-            if wanted:
-                self.grad_of[grad_name(name)] = name
-        return names
+        return [self.gradient_of(name) for name in self.input(slot)]
+
+    def gradient_of(self, name: str) -> str:
+        """Name of the gradient to make of a variable, EMPTY_VAR where none must be made."""
+        if name == EMPTY_VAR or grad_name(name) in self.no_grad:
+            return EMPTY_VAR
+        self.grad_of[grad_name(name)] = name
+        return grad_name(name)
 
     def has_gradient(self, name: str, made: Collection[str]) -> bool:
         """True if the gradient of `name`, a variable, is among `made` and must be made."""

@@ -284,6 +284,10 @@ class Versions:
         grad_of.clear()
         grad_of.update(kept, **{key: name for key, name in oldest.items() if key in named})
 
+    def arriving(self, op: Operator, made: Collection[str]) -> set[str]:
+        """The variables that `op` writes to whose new versions a gradient of those in `made` comes."""
+        return {name for name, version in self.writes(op) if self.gradient(name, version) in made}
+
     def _names_of(self, op: Operator, versions: Mapping[str, int]) -> dict[str, str]:
         """The gradient of each version as a rule knows it -> its name."""
         plain = bool(op.sub_blocks())

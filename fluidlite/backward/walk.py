@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 from fluidlite import unique_name
 from fluidlite.backward.edits import GivenGradients, add_up, cut_dead_branches, cut_disconnected, drop_beyond
+from fluidlite.backward.outputs import add_left_outputs, add_saved_outputs
 from fluidlite.backward.paths import sub_block_path
 from fluidlite.backward.rules import GradientContext, forward_name, is_gradient, reads_of
 from fluidlite.backward.versions import Versions
@@ -80,6 +81,7 @@ class Backward:
         no_grad = self.no_grad[block.idx]
         renamed: dict[str, str] = {}
         ops = self._gradient_ops(versions, path, renamed)
+        no_grad.update([renamed[name] for name in no_grad if name in renamed])
         started = versions.started()
         started.update((new, started[old]) for old, new in renamed.items() if old in started)
         replaced = versions.replaced() if runner is None else runner.leaves(versions.replaced())
@@ -109,7 +111,8 @@ class Backward:
     def _gradient_ops(
         self, versions: Versions, path: Sequence[Operator], renamed: dict[str, str]
     ) -> list[Operator]:
-        contexts = [self._context(versions, op) for op in reversed(path)]
+        arriving = set(versions.started())
+        contexts = [self._context(versions, op, arriving) for op in reversed(path)]
         joined = versions.join([op for context in contexts for op in context.ops], self.forward_of)
         ops: list[Operator] = []
         if self.given is not None:
@@ -122,8 +125,8 @@ class Backward:
             ops += self._connected(context)
         return ops
 
-    def _context(self, versions: Versions, op: Operator) -> GradientContext:
-        """The gradient ops of one forward op."""
+    def _context(self, versions: Versions, op: Operator, arriving: set[str]) -> GradientContext:
+        """The gradient ops of one forward op, whose results are added to the gradients `arriving`."""
         no_grad = self.no_grad[versions.block.idx]
         older = versions.older(op, no_grad)
         context = GradientContext(
@@ -133,7 +136,13 @@ class Backward:
             older,
             op,
         )
+        add_left_outputs(context, versions.arriving(op, arriving))
+        add_saved_outputs(context)
         versions.name_gradients(op, context.ops, context.grad_of)
+        for gradient_op in context.ops:
+            read = reads_of(gradient_op)
+            if self.given is None or not read or not arriving.isdisjoint(read):
+                arriving.update(gradient_op.output_arg_names)
         self.forward_of.update(dict.fromkeys(context.ops, op))
         return context
 

@@ -48,12 +48,16 @@ class GradContext(Protocol):
     """
 
     op: Any  # the forward Operator
+    forward: Any  # the same as it stands in the program, where `op` has names for versions of variables
     grad_block: Any  # the Block with the gradient ops of the op's sub-block; None without one
     no_grad: Any  # names of the gradients that must not be made (a set)
     older: Any  # names of the variables that have a value before the op writes them (a set)
 
     def input(self, slot: str) -> list[str]:
         """Names in an input slot of the forward op; empty where the slot is absent."""
+
+    def may_vary(self, slot: str) -> bool:
+        """True if an input slot holds variables, and all of them elements that are real numbers."""
 
     def output(self, slot: str) -> list[str]:
         """Names in an output slot of the forward op; empty where the slot is absent."""

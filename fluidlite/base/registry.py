@@ -32,11 +32,8 @@ mention keeps the level of detail of the input slot named by `lod=`.
 
 from __future__ import annotations
 
-import functools
 import importlib
 import inspect
-import pathlib
-import re
 import threading
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
@@ -60,8 +57,11 @@ from fluidlite.base.attr_types import (
     required,
 )
 from fluidlite.base.contexts import GradContext, KernelContext
+from fluidlite.base.derived import Vjp, derived_grad_rule, derived_slots, parameter_name
 from fluidlite.base.dtypes import VarType
 from fluidlite.base.errors import ShapeError, UnknownOpError, did_you_mean
+from fluidlite.base.families import candidates, families
+from fluidlite.base.gradient_names import GRAD_SUFFIX, OUTPUTS_GRAD, grad_name
 from fluidlite.base.open_sizes import closed, opened
 from fluidlite.base.refused_ops import why_refused
 
@@ -98,7 +98,6 @@ __all__ = [
     "same_as",
 ]
 
-GRAD_SUFFIX = "@GRAD"
 EMPTY_VAR = "@EMPTY@"
 OF_2X_ATTR = "of_2x"
 """The attribute of op types that mean something else in PaddlePaddle 2.x, although they look the same: True
@@ -157,11 +156,6 @@ class WithLod(NamedTuple):
     lod: Lod
 
 
-def grad_name(name: str) -> str:
-    """The name of the gradient of a variable or slot."""
-    return name + GRAD_SUFFIX
-
-
 def handed_on(value: Any, lod: Lod) -> Any:
     """`value` with a level of detail that an input had, or as it is where that had none.
 
@@ -206,6 +200,7 @@ class Op:
     communicates: the op talks to other processes (so it has an effect): not a kernel, but the run's
         communicator carries it out.
     random: two runs may differ.
+    drawn_by: of a random op, the attribute that is 0 where nothing is drawn.
     sparse: the output slot that holds SELECTED_ROWS where the attribute `is_sparse` is true.
     dynamic: an output may have another shape than the shape rule says, even where that says all dimensions.
     later: slots that ops have since PaddlePaddle 2.x, and fluid's op of that type has not.
@@ -221,6 +216,10 @@ class Op:
     idle: attributes that change no value here, beside those that no op reads (`kept_attrs.IDLE`).
     of_complex: the kernel of a gradient op keeps to the convention of complex gradients by itself
         (`executor/run/complexes.py`); others multiply by a derivative.
+    constants: slots of floating-point numbers to which no gradient goes: outputs that change in steps, such
+        as masks, and inputs that are settings.
+    opaque: why nothing can be derived from the op's kernel: no gradient of a gradient op, and none of an
+        output whose gradient the op's gradient op does not read. "" where it can.
     beyond: input slots of a gradient op that 1.8.5's lacks: left out where nothing makes that gradient.
     untouched: output slots whose variables the op reads, and leaves as they are.
     frames: the output slot of an op with a sub-block that holds the frames of its runs, each with the values
@@ -255,6 +254,9 @@ class Op:
     held_as: Mapping[str, VarType] = field(default_factory=dict)
     only: Mapping[str, Any] = field(default_factory=dict)
     idle: tuple[str, ...] = ()
+    opaque: str = ""
+    drawn_by: str = ""
+    constants: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         left, _, right = self.slots.partition("->")
@@ -273,8 +275,7 @@ class Op:
         self.grad_exprs: dict[str, str] = {}  # and those of its gradients, by input slot
         self.grad_rule_fn: Function | None = None
         self.grad_slots: tuple[str, ...] = ()
-        self.is_constant_in_1x = False
-        """True if gradients go through it in programs of 2.x alone: those of 1.8.5 stop there."""
+        self.forward: Op | None = None  # of a gradient op: the op that it was declared for
         self.grad_type = self.type + "_grad"
         self.arguments: dict[str, tuple[Argument, ...]] = {}
         if self.lod == "":
@@ -332,14 +333,13 @@ class Op:
         type: str = "",
         attrs: Mapping[str, Any] | None = None,
         shape: Function | None = None,
-        of_2x: bool = False,
         **flags: Any,
     ) -> Callable[[Function], Op]:
         """Declare `<type>_grad` by its kernel, whose parameters say what it reads; `wrt` are the inputs that
         get gradients.
 
-        The kernel returns the gradients in the order of `wrt`. Slots in `wrt` may carry `*`. `of_2x`: in
-        programs of 1.8.5 gradients stop at this op. Gives the new Op.
+        The kernel returns the gradients in the order of `wrt`. Slots in `wrt` may carry `*`. Its own gradient
+        is derived from it (`fluidlite.base.derived`) unless it is `opaque`. Gives the new Op.
         """
 
         def declare(function: Function) -> Op:
@@ -362,8 +362,11 @@ class Op:
             grad_op.lod = None
             self.grad_type = grad_op.type
             self.grad_slots = tuple(slot.name for slot in wrt_slots)
-            self.grad_rule_fn = self.grad_rule_fn or _default_grad_rule
-            self.is_constant_in_1x = of_2x
+            if self.grad_rule_fn in (None, derived_grad_rule):
+                self.grad_rule_fn = _default_grad_rule
+            grad_op.forward = self
+            if not grad_op.opaque:
+                grad_op.derive()
             return grad_op
 
         return declare
@@ -386,23 +389,51 @@ class Op:
         # optional, all of them: a gradient that nobody made is an empty slot
         return [name + "*" * everything[name].many + "?" for name in everything if name in named]
 
-    def grad_rule(self, wrt: str = "", *, of_2x: bool = False) -> Callable[[Function], Function]:
-        """Declare a gradient rule that emits ops itself: a function of a `GradContext`.
-
-        `of_2x`: in programs of 1.8.5 gradients stop at this op.
+    def derive(self, forward: Op | None = None) -> Op:
+        """Let the gradient be derived from the kernel (`fluidlite.base.derived`), and that one's again.
+        `forward` is the op whose gradient op this is, as `grad` knows it.
         """
+        self.grad_rule_fn = derived_grad_rule
+        self.forward = forward or self.forward
+        return self
+
+    def derivative(self, suffix: str) -> Op:
+        """Declare what is derived from the kernel: the gradient op of a gradient op ("_grad"), or the op for
+        gradients of outputs that the gradient op does not read (OUTPUTS_GRAD).
+        """
+        assert self.compute is not None
+        slots, incoming = derived_slots(self)
+        beyond = tuple(incoming.values())
+        op = Op(self.type + suffix, slots, self.attr_defs, lod=None, later=self.later, beyond=beyond)
+        product = Vjp(self.compute, self.by_slot, self.arguments["kernel"], incoming)
+
+        def kernel(**given: Any) -> dict[str, Any]:
+            return product(given["xp"], given, given["wants"])
+
+        op.compute = kernel
+        slots_read = (Argument(parameter_name(slot), "in", slot) for slot in op.inputs)
+        own = (Argument(name, name, name) for name in ("xp", "wants"))
+        op.arguments["kernel"] = (*slots_read, *product.carried(), *own)
+        return op.derive(self)
+
+    @property
+    def is_gradient(self) -> bool:
+        """True for a gradient op whose own may be derived."""
+        return self.forward is not None or self.grad_rule_fn is derived_grad_rule
+
+    def grad_rule(self, wrt: str = "") -> Callable[[Function], Function]:
+        """Declare a gradient rule that emits ops itself: a function of a `GradContext`."""
 
         def declare(function: Function) -> Function:
             self.grad_slots = tuple(wrt.split())
             self.grad_rule_fn = function
-            self.is_constant_in_1x = of_2x
             return function
 
         return declare
 
     @property
     def differentiable(self) -> bool:
-        """True if `append_backward` goes through this op (with `is_constant_in_1x`: in programs of 2.x)."""
+        """True if `append_backward` goes through this op."""
         return self.grad_rule_fn is not None
 
     def infer(
@@ -506,33 +537,6 @@ _OPS: dict[str, Op] = {}  # all that are declared; those of a family that is bei
 _WHOLE: dict[str, Op] = {}  # those that `find` has given
 _importing = threading.RLock()  # an op may name another one of its family while that is imported
 
-_FIRST_ARGUMENT = re.compile(r'^(?:\w+ = )?\w+\(\s*"(\w+)"', re.MULTILINE)
-_QUOTED_WORD = re.compile(r'"(\w+)(?=")')
-
-
-@functools.cache  # two threads at once both read; neither sees a half-filled dict
-def _families() -> dict[str, tuple[frozenset[str], frozenset[str]]]:
-    """Module name of each family -> the first arguments of its top-level calls, and all words in quotes.
-
-    Read once, from the sources: importing every family takes twenty times as long.
-    """
-    folder = pathlib.Path(__file__).parents[1] / "ops"
-    found = {}
-    for path in sorted(folder.rglob("*.py")):
-        if path.stem != "__init__":
-            name = ".".join(path.relative_to(folder).with_suffix("").parts)
-            text = path.read_text(encoding="utf8")
-            found[name] = (frozenset(_FIRST_ARGUMENT.findall(text)), frozenset(_QUOTED_WORD.findall(text)))
-    return found
-
-
-def candidates(op_type: str) -> list[str]:
-    """Families that may declare an op: those whose top-level calls begin with its name, such as `Op("mul"`;
-    where there is none, those that have it in quotes anywhere.
-    """
-    declaring = [name for name, (first, _) in _families().items() if op_type in first]
-    return declaring or [name for name, (_, quoted) in _families().items() if op_type in quoted]
-
 
 def find(op_type: str) -> Op | None:
     """The op of that type, importing its family at first use; None where there is none."""
@@ -558,8 +562,17 @@ def _declared(op_type: str) -> Op | None:
                 return _OPS[op_type]
         # a gradient op stands with its forward op; x_grad_grad with x
         if not stem.endswith("_grad"):
-            return None
+            return _derived(op_type)
         stem = stem.removesuffix("_grad")
+
+
+def _derived(op_type: str) -> Op | None:
+    """The op that is made from another one's kernel."""
+    suffix = OUTPUTS_GRAD if op_type.endswith(OUTPUTS_GRAD) else "_grad"
+    op = find(op_type.removesuffix(suffix)) if op_type.endswith(suffix) else None
+    if op is None or not (op.differentiable if suffix == OUTPUTS_GRAD else op.is_gradient):
+        return None
+    return op.derivative(suffix)
 
 
 def get(op_type: str) -> Op:
@@ -575,6 +588,6 @@ def get(op_type: str) -> Op:
 def known_types() -> list[str]:
     """All registered op types, sorted; imports every family."""
     with _importing:
-        for module in _families():
+        for module in families():
             importlib.import_module(f"fluidlite.ops.{module}")
         return sorted(_OPS)

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from fluidlite.base.registry import GradContext, Op
+from fluidlite.base.derived import derived_grad_rule
+from fluidlite.base.registry import EMPTY_VAR, GRAD_SUFFIX, GradContext, Op, get
 
 __all__ = ["emits_once_more"]
 
@@ -21,7 +22,7 @@ def emits_once_more(
     writes: Mapping[str, str],
     needs: Mapping[str, str] | None = None,
     type: str = "",
-    of_2x: bool = False,
+    attr: str = "",
 ) -> None:
     """Let one op be the gradient of the gradient op `grad_op`: `<grad_op>_grad`, or the op named by `type`.
 
@@ -29,7 +30,9 @@ def emits_once_more(
     output) slots, `incoming` the gradients that come in for output slots, and `writes` makes the gradients of
     input slots. A slot that `grad_op` leaves empty is left out. `needs` goes from an output of the new op to
     the incoming slot without which it would be zero, and is left out: as in Paddle, nothing then goes back
-    through the forward ops in vain. `of_2x`: 1.8.5 has no such gradient.
+    through the forward ops in vain. Where the attribute `attr` is empty, tensors said what it says, which
+    `grad_op` does not know: the gradient is derived from its kernel then, as it is where only some variables
+    of an incoming slot have gradients.
     """
     emitted = type or grad_op.type + "_grad"
 
@@ -38,11 +41,15 @@ def emits_once_more(
             slot: context.input(source) or context.output(source) for slot, source in (reads or {}).items()
         }
         inputs |= {slot: context.out_grad(source) for slot, source in incoming.items()}
+        lacks_some = any(len(inputs[slot]) > 1 and EMPTY_VAR in inputs[slot] for slot in incoming)
+        if lacks_some or (attr and not context.op.attrs.get(attr)):
+            derived_grad_rule(context)
+            return
         made = {slot for slot in writes if not needs or slot not in needs or inputs[needs[slot]]}
-        context.emit(
-            emitted,
-            {slot: names for slot, names in inputs.items() if names},
-            {slot: context.in_grad(source) for slot, source in writes.items() if slot in made},
-        )
+        outputs = {slot: context.in_grad(source) for slot, source in writes.items() if slot in made}
+        if "XShape" in get(emitted).outputs:
+            # the shape that this op's gradient op goes back to
+            outputs["XShape"] = [f"{name.replace(GRAD_SUFFIX, '.grad')}.xshape" for name in outputs["Out"]]
+        context.emit(emitted, {slot: names for slot, names in inputs.items() if names}, outputs)
 
-    grad_op.grad_rule(" ".join(writes.values()), of_2x=of_2x)(rule)
+    grad_op.grad_rule(" ".join(writes.values()))(rule)

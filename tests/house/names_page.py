@@ -17,6 +17,8 @@ import sys
 from collections.abc import Iterable, Iterator
 from typing import Any
 
+from fluidlite.base import registry
+
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 PAGE = ROOT / "docs" / "NAMES.md"
 RECORDED = ROOT / "tests" / "golden" / "names.json.gz"
@@ -109,6 +111,36 @@ def _section(module: str, names: Iterable[str]) -> Iterator[str]:
         yield ""
 
 
+def _derivatives() -> list[str]:
+    """Which op types have gradients of gradients, by the registry."""
+    found = {name: registry.get(name) for name in registry.known_types()}
+    firsts = {name: op for name, op in found.items() if op.differentiable and "_grad" not in name}
+    gradients = {name: registry.find(op.grad_type) for name, op in firsts.items()}
+    refused = {name: op.opaque for name, op in gradients.items() if op is not None and op.opaque}
+    composed = [name for name, op in gradients.items() if op is None]
+    derived = [name for name in gradients if name not in refused and name not in composed]
+    sparse = [name for name in derived if (op := gradients[name]) is not None and op.sparse]
+    return [
+        "## Gradients of gradients",
+        "",
+        "By type of op, as `gradients` of a gradient finds them, in programs of 1.8 and 2.x. The gradient op",
+        "of a gradient op is derived from its kernel, and that one's again, to any order. Where numbers are",
+        "complex, it is refused.",
+        "",
+        "| order | op types |",
+        "|---|---|",
+        f"| any | {_listed(derived)} |",
+        f"| any, as their gradients are made of other ops | {_listed(composed)} |",
+        f"| one more is refused with `is_sparse`, as selected rows have none | {_listed(sparse)} |",
+        *(f"| one more is refused, as {reason} | {_listed([name])} |" for name, reason in refused.items()),
+        "",
+    ]
+
+
+def _listed(names: Iterable[str]) -> str:
+    return " ".join(f"`{name}`" for name in names)
+
+
 def page() -> str:
     """The text of docs/NAMES.md."""
     found = recorded()
@@ -142,6 +174,7 @@ def page() -> str:
     lines += ["## Public names of 2.6.2", ""]
     for module in sorted(door):
         lines += _section(module, door[module])
+    lines += _derivatives()
     lines += [
         "## Names that modules had imported",
         "",

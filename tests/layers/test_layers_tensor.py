@@ -22,9 +22,16 @@ CASES = [
 ]
 
 
+# second derivatives that 1.8.5 does not have: it leaves out terms, or whole gradients
+LEFT_OUT = ("concat", "softmax", "stack", "tanh", "transpose")
+
+
 @pytest.mark.parametrize("group, name", CASES, ids=map("-".join, CASES))
 def test_as_paddle(group: str, name: str) -> None:
     lines = differences(observe(fluid, recorded.GROUPS[group](fluid)[name]), FACTS[group][name])
+    if group == "second" and name in LEFT_OUT:
+        assert lines and lines[0].startswith("main: the ops are")
+        return
     if (group, name) == ("gradients", "scatter"):
         # 1.8.5 hands gradients to rows that are written over
         (line,) = lines

@@ -123,7 +123,7 @@ def second(fluid: Any) -> Cases:
         "reverse": lambda x: square(layers.reverse(x, [0])),
         "flip": lambda x: square(layers.flip(x, [0])),
         "neg": lambda x: square(-x),
-        # these have no second derivative in Paddle: what comes before them gets none either
+        # these have no second derivative in Paddle, which leaves out what comes before them
         "tanh": layers.tanh,
         "transpose": lambda x: square(layers.transpose(x, [1, 0])),
         "concat": lambda x: square(layers.concat([x, x])),

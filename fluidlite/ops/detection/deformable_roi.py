@@ -28,7 +28,11 @@ _ATTRS = {
     "trans_std": _FLOAT,
 }
 deformable_psroi_pooling = Op(
-    "deformable_psroi_pooling", "Input. ROIs. Trans. -> TopCount Output", attrs=_ATTRS, lod=None
+    "deformable_psroi_pooling",
+    "Input. ROIs. Trans. -> TopCount Output",
+    attrs=_ATTRS,
+    lod=None,
+    constants=("ROIs", "TopCount"),
 )
 
 

@@ -46,7 +46,14 @@ def _maps(xp: Any, sums: Array, regions: int, attrs: Attrs) -> Array:
 
 # ------------------------------------------------------------------ roi_align
 _ALIGN = {**_SIZES, "sampling_ratio": -1, "aligned": later(False)}
-roi_align = Op("roi_align", "X ROIs RoisLod? RoisNum? -> Out", attrs=_ALIGN, lod=None, later=("RoisNum",))
+roi_align = Op(
+    "roi_align",
+    "X ROIs RoisLod? RoisNum? -> Out",
+    attrs=_ALIGN,
+    lod=None,
+    later=("RoisNum",),
+    constants=("ROIs",),
+)
 
 
 @roi_align.shape
@@ -113,7 +120,14 @@ def _(
 
 # ------------------------------------------------------------------ psroi_pool
 _PER_POSITION = {"output_channels": required(AttrType.INT), **_SIZES}
-psroi_pool = Op("psroi_pool", "X. ROIs. RoisNum? -> Out", attrs=_PER_POSITION, lod=None, later=("RoisNum",))
+psroi_pool = Op(
+    "psroi_pool",
+    "X. ROIs. RoisNum? -> Out",
+    attrs=_PER_POSITION,
+    lod=None,
+    later=("RoisNum",),
+    constants=("ROIs",),
+)
 
 
 @psroi_pool.shape

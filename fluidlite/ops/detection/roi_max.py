@@ -23,6 +23,7 @@ roi_pool = Op(
     lod=None,
     later=("RoisNum",),
     held_as={"Argmax": VarType.INT64},
+    constants=("ROIs",),
 )
 
 

@@ -20,6 +20,7 @@ roi_perspective_transform = Op(
     "X. ROIs. -> Out Mask TransformMatrix Out2InIdx Out2InWeights",
     attrs=_ATTRS,
     lod="ROIs",
+    constants=("ROIs", "TransformMatrix", "Out2InWeights"),
 )
 
 

@@ -142,6 +142,7 @@ yolov3_loss = Op(
     "X. GTBox. GTLabel GTScore.? -> Loss ObjectnessMask GTMatchMask",
     attrs=_LOSS_ATTRS,
     lod=None,
+    constants=("ObjectnessMask", "GTMatchMask"),
 )
 
 

@@ -84,6 +84,7 @@ conditional_block_grad = Op(
     "conditional_block_grad",
     "Cond* Input*? Out*? Out@GRAD*? Scope? -> Input@GRAD*?",
     lod=None,
+    opaque="its gradients are made by ops of its block, step by step",
     attrs={"sub_block": BLOCK, "is_scalar_condition": False},
 )
 

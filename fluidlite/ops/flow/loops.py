@@ -98,6 +98,7 @@ while_grad = Op(
     "while_grad",
     "X*? Out*? Out@GRAD*? StepScopes -> X@GRAD*?",
     lod=None,
+    opaque="its gradients are made by ops of its block, step by step",
     attrs={"sub_block": BLOCK, "is_test": False, "original_output_grad": STRINGS(), **SKIPPED},
 )
 

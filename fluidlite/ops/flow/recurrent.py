@@ -105,6 +105,7 @@ recurrent_grad = Op(
     "step_scopes@GRAD? -> inputs@GRAD*? initial_states@GRAD*? parameters@GRAD*?",
     attrs=_RECURRENT,
     lod=None,
+    opaque="its gradients are made by ops of its block, step by step",
 )
 
 
@@ -202,7 +203,11 @@ def _(context: GradContext) -> None:
 
 
 rnn_memory_helper_grad = Op(
-    "rnn_memory_helper_grad", "X? Out? Out@GRAD? -> X@GRAD?", attrs={"dtype": int(VarType.FP32)}, lod=None
+    "rnn_memory_helper_grad",
+    "X? Out? Out@GRAD? -> X@GRAD?",
+    attrs={"dtype": int(VarType.FP32)},
+    lod=None,
+    opaque="it stands in the block of a gradient",
 )
 
 

@@ -7,10 +7,12 @@ regions, bins and channels at once, and no scatter-add.
 
 from __future__ import annotations
 
+import copy
 from typing import Any
 
 import numpy as np
 
+from fluidlite.base.differentiation.array_module import TracedModule
 from fluidlite.base.dtypes import Array
 from fluidlite.ops.kernels.numbers import rows_and_columns
 
@@ -34,10 +36,13 @@ class RowSampler:
     """
 
     def __init__(self, xp: Any, starts: Array, rows: Array, weights: Array, table_rows: int) -> None:
+        shape = len(starts) - 1, table_rows
+        if isinstance(xp, TracedModule):
+            self.matrix: Any = _Entries(xp, starts, rows, weights, shape)
+            return
         if xp is np and max(len(rows), table_rows) < 1 << 31:
             # SciPy would look for the largest first
             starts, rows = starts.astype(np.int32), rows.astype(np.int32)
-        shape = len(starts) - 1, table_rows
         self.matrix = _csr_matrix(xp)((weights, rows, starts), shape=shape)
 
     @classmethod
@@ -57,6 +62,30 @@ class RowSampler:
     def spread(self, gradient: Array) -> Array:
         """The gradient of the table, from that of what `read` gave."""
         return self.matrix.T @ gradient
+
+
+class _Entries:
+    """A sparse matrix for kernels that are differentiated: with derivatives by its entries and by factors."""
+
+    def __init__(self, xp: Any, starts: Array, rows: Array, weights: Array, shape: tuple[int, int]) -> None:
+        self.xp = xp
+        self.weights = weights
+        self.shape = shape
+        self.places = xp.arange(shape[0]).repeat(starts[1:] - starts[:-1]), rows
+
+    @property
+    def T(self) -> _Entries:
+        """The transposed matrix."""
+        other = copy.copy(self)
+        other.places = self.places[::-1]
+        other.shape = self.shape[::-1]
+        return other
+
+    def __matmul__(self, table: Array) -> Array:
+        to, of = self.places
+        out: Array = self.xp.zeros((self.shape[0], table.shape[1]), table.dtype)
+        self.xp.add.at(out, to, self.weights[:, None] * table[of])
+        return out
 
 
 def _csr_matrix(xp: Any) -> Any:

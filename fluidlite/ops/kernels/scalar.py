@@ -243,7 +243,7 @@ def parse(text: str) -> ScalarExpr:
 def erf(xp: Any, x: Any) -> Any:
     """The error function, from SciPy or from CuPy's copy of it."""
     # imported when it is called: SciPy is slow to start, and few programs need it
-    if xp is np:
+    if xp.__name__ == "numpy":
         from scipy import special
     else:
         from cupyx.scipy import special  # type: ignore[import-not-found,no-redef]

@@ -29,7 +29,7 @@ def _second_by_input(op: Op) -> Op:
         incoming={"DDX": "X@GRAD"},
         writes={"DX": "X", "DDOut": "Out@GRAD"},
     )
-    second = Op(op.type + "_grad_grad", "X DOut DDX -> DX? DDOut?", attrs=op.attr_defs)
+    second = Op(op.type + "_grad_grad", "X DOut DDX -> DX? DDOut?", attrs=op.attr_defs).derive()
     second.shape(_both_incoming)
     return second
 
@@ -39,7 +39,7 @@ def _second_by_output(op: Op) -> Op:
     emits_once_more(
         get(op.grad_type), reads={"Out": "Out"}, incoming={"DDX": "X@GRAD"}, writes={"DDOut": "Out@GRAD"}
     )
-    second = Op(op.type + "_grad_grad", "Out DDX -> DDOut?", attrs=op.attr_defs)
+    second = Op(op.type + "_grad_grad", "Out DDX -> DDOut?", attrs=op.attr_defs).derive()
     second.shape(same_as("DDX"))
     return second
 
@@ -78,7 +78,7 @@ emits_once_more(
     incoming={"DDX": "X@GRAD"},
     writes={"DOut": "Out", "DDOut": "Out@GRAD"},
 )
-sqrt_grad_grad = Op("sqrt_grad_grad", "Out DX DDX -> DOut? DDOut?")
+sqrt_grad_grad = Op("sqrt_grad_grad", "Out DX DDX -> DOut? DDOut?").derive()
 sqrt_grad_grad.shape(_both_incoming)
 
 
@@ -95,7 +95,7 @@ def _(X: Array, DOut: Array, DDX: Array) -> tuple[Array, Array]:
     return 2 * DOut * DDX, 2 * X * DDX
 
 
-@square_grad_grad.grad("X DOut DDX", of_2x=True)
+@square_grad_grad.grad("X DOut DDX")
 def _(X: Array, DOut: Array, DDX: Array, dDX: Array, dDDOut: Array) -> tuple[Array, Array, Array]:
     return 2 * dDDOut * DDX, 2 * dDX * DDX, 2 * (dDDOut * X + dDX * DOut)
 
@@ -397,7 +397,7 @@ emits_once_more(
 )
 leaky_relu_grad_grad = Op(
     "leaky_relu_grad_grad", "X? Out? DDX -> DDOut?", attrs=leaky_relu.attr_defs, later=("X",)
-)
+).derive()
 leaky_relu_grad_grad.shape(same_as("DDX"))
 
 

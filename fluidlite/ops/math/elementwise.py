@@ -321,7 +321,7 @@ def _(xp: Any, DOut: Array, DDX: Maybe, DDY: Maybe, axis: int) -> Array:
 def _third_of_sum(op: Op, first: str) -> None:
     """Gradients of the second derivative of a sum or difference, by the op of the first one."""
 
-    @op.grad_rule("DDX DDY", of_2x=True)
+    @op.grad_rule("DDX DDY")
     def _(context: GradContext) -> None:
         ddx, ddy = context.input("DDX"), context.input("DDY")
         slots = {"X": ddx or context.input("DOut"), "Y": ddy or context.input("Y")}
@@ -362,7 +362,7 @@ def _(
     )
 
 
-@elementwise_mul_grad_grad.grad_rule("X Y DOut DDX DDY", of_2x=True)
+@elementwise_mul_grad_grad.grad_rule("X Y DOut DDX DDY")
 def _(context: GradContext) -> None:
     """Each of the outputs is a sum of products of two inputs: their gradients are those of products."""
     x, y, d = context.input("X"), context.input("Y"), context.input("DOut")
@@ -379,15 +379,29 @@ def _(context: GradContext) -> None:
             context.emit("elementwise_mul_grad", inputs, {name: context.in_grad(slot)})
 
 
-emits_once_more(
-    get("elementwise_div_grad"),
-    reads={"Y": "Y", "Out": "Out", "DX": "X@GRAD"},
-    incoming=_INCOMING,
-    writes={"Y@GRAD": "Y", "DOut": "Out", "DDOut": "Out@GRAD"},
-)
 elementwise_div_grad_grad = Op(
-    "elementwise_div_grad_grad", "Y Out DX DDX? DDY? -> Y@GRAD? DOut? DDOut?", attrs=ATTRS, lod=None
-)
+    "elementwise_div_grad_grad", "Y Out DX Out@GRAD? DDX? DDY? -> Y@GRAD? DOut? DDOut?", attrs=ATTRS, lod=None
+).derive()
+
+
+@get("elementwise_div_grad").grad_rule("Y Out Out@GRAD")
+def _(context: GradContext) -> None:
+    """DX, the gradient of X, is Out@GRAD / Y unless X was broadcast: Out@GRAD is read in its place then."""
+    op = context.forward
+    x, out = (op.block._find_var_recursive(name) for name in (*op.input("X"), *op.input("Out")))
+    is_broadcast = x is None or out is None or x.shape != out.shape
+    context.emit(
+        "elementwise_div_grad_grad",
+        {
+            "Y": context.input("Y"),
+            "Out": context.input("Out"),
+            "DX": context.output("X@GRAD"),
+            "Out@GRAD": context.input("Out@GRAD") if is_broadcast else [],
+            "DDX": context.out_grad("X@GRAD"),
+            "DDY": context.out_grad("Y@GRAD"),
+        },
+        {slot: context.in_grad(of) for slot, of in (("Y@GRAD", "Y"), ("DOut", "Out"), ("DDOut", "Out@GRAD"))},
+    )
 
 
 @elementwise_div_grad_grad.shape
@@ -397,9 +411,16 @@ def _(Y: Spec, Out: Spec) -> tuple[Spec, Spec, Spec]:
 
 @elementwise_div_grad_grad.kernel
 def _(
-    xp: Any, Y: Array, Out: Array, DX: Array, DDX: Maybe, DDY: Maybe, axis: int
+    xp: Any, Y: Array, Out: Array, DX: Maybe, dOut: Maybe, DDX: Maybe, DDY: Maybe, axis: int
 ) -> tuple[Array, Array, Array]:
     y = pair(Out, Y, axis)[1]
+    if dOut is not None:
+        DX = dOut / y
+    if DX is None or DX.shape != Out.shape:
+        raise ShapeError(
+            f"op 'elementwise_div_grad_grad': X (as DX{[] if DX is None else list(DX.shape)}) was broadcast "
+            f"to Out{list(Out.shape)}; declare the shape of X with its ones"
+        )
     ddx, ddy = (_spread(xp, value, Out, axis) for value in (DDX, DDY))
     difference = ddx - Out * ddy
     return sum_back(xp, -DX * difference / y, Y.shape, Out.ndim, axis), -DX * ddy, difference / y

@@ -86,7 +86,9 @@ emits_once_more(
     writes={"DX": "X", "DY": "Y", "DDOut": "Out@GRAD"},
     needs={"DX": "DDY", "DY": "DDX"},
 )
-mul_grad_grad = Op("mul_grad_grad", "X Y DOut DDX? DDY? -> DX? DY? DDOut?", attrs=mul.attr_defs, lod=None)
+mul_grad_grad = Op(
+    "mul_grad_grad", "X Y DOut DDX? DDY? -> DX? DY? DDOut?", attrs=mul.attr_defs, lod=None
+).derive()
 
 
 @mul_grad_grad.shape

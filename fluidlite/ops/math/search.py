@@ -257,7 +257,7 @@ def _(context: GradContext) -> None:
     )
 
 
-cumsum_grad = Op("cumsum_grad", "X Out@GRAD -> X@GRAD", attrs=cumsum.attr_defs, lod=None)
+cumsum_grad = Op("cumsum_grad", "X Out@GRAD -> X@GRAD", attrs=cumsum.attr_defs, lod=None).derive(cumsum)
 
 
 @cumsum_grad.kernel

@@ -35,7 +35,6 @@ def declare_second(type: str, op_type: str, of: str, d: str, slopes: Slopes) -> 
         incoming={"grad_x@GRAD": "X@GRAD"},
         writes={f"{of}@GRAD": of, f"{d}@GRAD": "Out@GRAD"},
         type=op_type,
-        of_2x=True,
     )
     op = Op(op_type, f"{of} {d} grad_x@GRAD -> {of}@GRAD? {d}@GRAD?")
 

@@ -6,8 +6,6 @@ import math
 from collections.abc import Callable
 from typing import Any
 
-import numpy as np
-
 from fluidlite.base.dtypes import REAL_PARTS, Array, VarType
 from fluidlite.base.registry import Op, Spec, same_as
 
@@ -18,7 +16,7 @@ Gradient = Callable[[Any, Any, Array, Array], Any]
 def _special(xp: Any) -> Any:
     """`scipy.special`, or CuPy's copy of it."""
     # imported when it is called: SciPy is slow to start, and few programs need it
-    if xp is np:
+    if xp.__name__ == "numpy":
         from scipy import special
     else:
         from cupyx.scipy import special  # type: ignore[import-not-found,no-redef]
@@ -85,7 +83,7 @@ _function(
     lambda _, special, x, out: special.digamma(x),
 )
 _function(
-    "digamma", lambda _, special, x: special.digamma(x), lambda _, special, x, out: special.polygamma(1, x)
+    "digamma", lambda _, special, x: special.digamma(x), lambda _, special, x, out: _polygamma(special, 1, x)
 )
 erfinv = Op("erfinv", "X -> Out")
 erfinv.shape(same_as("X"))
@@ -122,6 +120,13 @@ _later_function("i1e", lambda _, special, x: special.i1e(x), _slope_of_i1e)
 
 
 # ---------------------------------------------------------------------- with a number
+def _polygamma(special: Any, n: int, x: Array) -> Any:
+    """The n-th derivative of digamma, n at least 1, by the zeta function of Hurwitz, whose derivative by x is
+    known: as `scipy.special.polygamma`, which is not one function of arrays.
+    """
+    return (-1.0) ** (n + 1) * math.gamma(n + 1) * special.zeta(n + 1.0, x)
+
+
 polygamma = Op("polygamma", "x -> out", attrs={"n": 0})
 polygamma.shape(same_as("x"))
 
@@ -133,7 +138,7 @@ def _(xp: Any, x: Array, n: int) -> Array:
 
 @polygamma.grad("x")
 def _(xp: Any, x: Array, dout: Array, n: int) -> Array:
-    return (dout * _special(xp).polygamma(n + 1, x)).astype(x.dtype)
+    return (dout * _polygamma(_special(xp), n + 1, x)).astype(x.dtype)
 
 
 logit = Op("logit", "X -> Out", attrs={"eps": 1e-6})

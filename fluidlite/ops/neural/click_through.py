@@ -51,6 +51,7 @@ filter_by_instag = Op(
     attrs={"is_lod": required(AttrType.BOOLEAN), "out_val_if_empty": LONG(0)},
     lod=None,
     dynamic=True,
+    constants=("LossWeight",),
 )
 
 

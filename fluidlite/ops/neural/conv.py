@@ -197,7 +197,7 @@ def _declare_double(type: str, attrs_of: dict[str, Any]) -> None:
         attrs=attrs_of,
         lod=None,
         blas_threads=True,
-    )
+    ).derive()
 
     @op.shape
     def _(Input: Spec, Filter: Spec, DOutput: Spec) -> tuple[Spec, Spec, Spec]:

@@ -23,7 +23,11 @@ def _uniform(xp: Any, ctx: KernelContext, shape: tuple[int, ...]) -> Array:
 
 
 rrelu = Op(
-    "rrelu", "X -> Out Noise", attrs={"lower": 1.0 / 8, "upper": 1.0 / 3, "is_test": False}, random=True
+    "rrelu",
+    "X -> Out Noise",
+    attrs={"lower": 1.0 / 8, "upper": 1.0 / 3, "is_test": False},
+    random=True,
+    constants=("Noise",),
 )
 
 

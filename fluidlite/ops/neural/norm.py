@@ -165,7 +165,7 @@ instance_norm_grad_grad = Op(
     "X Scale SavedMean SavedVariance DY DDX? DDScale? DDBias? -> DX? DScale? DDY?",
     attrs=instance_norm.attr_defs,
     lod=None,
-)
+).derive()
 
 
 @instance_norm_grad_grad.shape
@@ -272,6 +272,7 @@ data_norm_grad = Op(
     "BatchSquareSum@GRAD? scale_w@GRAD? bias@GRAD? BatchSize? BatchSum? BatchSquareSum?",
     attrs=data_norm.attr_defs,
     lod=None,
+    opaque="it writes the sums of the batches, too",
     updates=("BatchSize", "BatchSum", "BatchSquareSum"),
 )
 

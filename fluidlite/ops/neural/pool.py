@@ -237,7 +237,8 @@ def _scattered(xp: Any, values: Array, index: Array, spatial: Sequence[int]) -> 
 
 def _declare_with_index(type: str, dims: int) -> None:
     attrs_of = _index_attrs(dims)
-    op = Op(type, "X. -> Out Mask", attrs=attrs_of, lod=None, held_as={"Mask": VarType.INT32})
+    held = {"Mask": VarType.INT32}
+    op = Op(type, "X. -> Out Mask", attrs=attrs_of, lod=None, held_as=held, constants=("Mask",))
 
     @op.shape
     @with_attrs(attrs_of)

@@ -38,6 +38,8 @@ rnn = Op(
     "Input PreState* WeightList* SequenceLength? -> DropoutState? Reserve? Out State*",
     lod=None,
     random=True,
+    drawn_by="dropout_prob",
+    constants=("Reserve", "DropoutState"),
     attrs={
         "dropout_prob": 0.0,
         "is_bidirec": False,
@@ -399,7 +401,7 @@ rnn_grad = Op(
     "Input@GRAD? PreState@GRAD*? WeightList@GRAD*?",
     attrs=rnn.attr_defs,
     lod=None,
-)
+).derive(rnn)
 
 
 @rnn.grad_rule("Input PreState WeightList")

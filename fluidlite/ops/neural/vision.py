@@ -312,6 +312,7 @@ im2sequence = Op(
     "im2sequence",
     "X. Y? -> Out",
     lod=None,
+    constants=("Y",),
     attrs={"kernels": _INTS, "strides": [1, 1], "paddings": INTS((0, 0, 0, 0)), "out_stride": [1, 1]},
 )
 

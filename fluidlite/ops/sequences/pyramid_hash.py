@@ -39,6 +39,7 @@ pyramid_hash_grad = Op(
     "X W DropPos X_Temp_Out Out@GRAD -> X@GRAD?",
     attrs=_ATTRS,
     lod=None,
+    opaque="it trains the table itself",
     effect=True,  # the op trains the table by itself
 )
 

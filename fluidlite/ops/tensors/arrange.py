@@ -113,7 +113,7 @@ def _(context: GradContext) -> None:
 
 
 # 2.x has another name for the gradients that come in
-meshgrid_grad = Op("meshgrid_grad", "X* Out@GRAD*? outputs@GRAD*? -> X@GRAD*?", lod=None)
+meshgrid_grad = Op("meshgrid_grad", "X* Out@GRAD*? outputs@GRAD*? -> X@GRAD*?", lod=None).derive()
 
 
 @meshgrid_grad.kernel

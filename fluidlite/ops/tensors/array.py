@@ -349,7 +349,9 @@ def picked(xp: Any, X: Array, lod: Lod, level: int, entries: Iterable[int]) -> t
 
 
 reorder_lod_tensor_by_rank = Op("reorder_lod_tensor_by_rank", "X RankTable -> Out", lod=None)
-reorder_lod_tensor_by_rank_grad = Op("reorder_lod_tensor_by_rank_grad", "X RankTable -> Out", lod=None)
+reorder_lod_tensor_by_rank_grad = Op(
+    "reorder_lod_tensor_by_rank_grad", "X RankTable -> Out", lod=None
+).derive()
 
 
 @reorder_lod_tensor_by_rank.shape

@@ -182,14 +182,14 @@ def _(xp: Any, X: Array, dOut: Array) -> Array:
     return _summed(xp, dOut, X.shape)
 
 
-for _type in ("expand_v2", "tile"):
+for _type, _attr in (("expand_v2", "shape"), ("tile", "")):
     emits_once_more(
         get(f"{_type}_grad"),
         reads={slot: slot for slot in get(_type).inputs if slot != "X"},
         incoming={"X": "X@GRAD"},
         writes={"Out": "Out@GRAD"},
         type=_type,
-        of_2x=True,
+        attr=_attr,
     )
 
 expand_as_v2 = Op("expand_as_v2", "X Y? -> Out", attrs={"target_shape": INTS()}, lod=None)

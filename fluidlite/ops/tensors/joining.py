@@ -72,7 +72,6 @@ emits_once_more(
     incoming={"X": "X@GRAD"},
     writes={"Out": "Out@GRAD"},
     type="concat",
-    of_2x=True,
 )
 
 split = Op(

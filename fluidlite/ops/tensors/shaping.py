@@ -215,11 +215,11 @@ _with_gradient("flatten", "flatten2", "X", {"axis": 1}, flattened, ["axis"])
 emits_once_more(
     get("reshape2_grad"), reads={"DOut": "Out@GRAD"}, incoming={"DDX": "X@GRAD"}, writes={"DDOut": "Out@GRAD"}
 )
-for _type in ("squeeze2", "unsqueeze2"):
+for _type, _attr in (("squeeze2", ""), ("unsqueeze2", "axes")):
     emits_once_more(
-        get(f"{_type}_grad"), incoming={"X": "X@GRAD"}, writes={"Out": "Out@GRAD"}, type=_type, of_2x=True
+        get(f"{_type}_grad"), incoming={"X": "X@GRAD"}, writes={"Out": "Out@GRAD"}, type=_type, attr=_attr
     )
-reshape2_grad_grad = Op("reshape2_grad_grad", "DOut DDX -> DDOut?", lod=None)
+reshape2_grad_grad = Op("reshape2_grad_grad", "DOut DDX -> DDOut?", lod=None).derive()
 
 
 @reshape2_grad_grad.shape
@@ -301,9 +301,5 @@ def _declare_transpose(op_type: str, second: bool) -> None:
 _declare_transpose("transpose", False)
 _declare_transpose("transpose2", True)
 emits_once_more(
-    get("transpose2_grad"),
-    incoming={"X": "X@GRAD"},
-    writes={"Out": "Out@GRAD"},
-    type="transpose2",
-    of_2x=True,
+    get("transpose2_grad"), incoming={"X": "X@GRAD"}, writes={"Out": "Out@GRAD"}, type="transpose2"
 )

@@ -143,10 +143,11 @@ def _proposals(maps: tuple[Array, ...], infos: Array, attrs: Attrs, ctx: KernelC
     count = len(scores)
     scores = scores.transpose(0, 2, 3, 1).reshape(count, -1)
     deltas = deltas.transpose(0, 2, 3, 1).reshape(count, -1, 4)
-    priors = anchors.reshape(-1, 4), variances.reshape(-1, 4)
+    anchors = anchors.reshape(-1, 4)
+    variances = variances.reshape(-1, 4)
     found = [
-        _proposals_of_image(*one, *priors, info, attrs, ctx)
-        for *one, info in zip(scores, deltas, infos, strict=True)
+        _proposals_of_image(of_image, codes, anchors, variances, info, attrs, ctx)
+        for of_image, codes, info in zip(scores, deltas, infos, strict=True)
     ]
     return zip(*found, strict=True)
 

@@ -100,10 +100,7 @@ def _loss_shape(type: str, X: Spec, Label: Spec, soft_label: bool) -> Spec:
 
 def _sizes_of_labels(loss: Spec, Label: Spec) -> Spec:
     """The loss with the sizes that Label declares, which 1.8.5 takes where X declares others."""
-    rank = len(loss.shape)
-    return loss.with_shape(
-        Label.shape if len(Label.shape) > rank else (*Label.shape[: rank - 1], *loss.shape[rank - 1 :])
-    )
+    return loss.with_shape(Label.shape[:-1] + loss.shape[-1:])
 
 
 def checked_labels(xp: Any, type: str, labels: Array, classes: int, ignore_index: int) -> tuple[Any, Any]:

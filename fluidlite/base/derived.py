@@ -32,9 +32,16 @@ def incoming_slot(op_type: str, slot: str, inputs: Mapping[str, Any]) -> str:
 def derived_slots(op: Any) -> tuple[str, dict[str, str]]:
     """Slots of the gradient op of `op`, as `Op` takes them, and output slot -> the slot of its gradient."""
     incoming = {slot: incoming_slot(op.type, slot, op.inputs) for slot in op.outputs}
-    read = [name + "*" * slot.many + "?" for name, slot in op.inputs.items()]
-    read += [incoming[name] + "*" * slot.many + "?" for name, slot in op.outputs.items()]
-    written = [f"{name}{GRAD_SUFFIX}{'*' * slot.many}?" for name, slot in op.inputs.items()]
+    read = []
+    written = []
+    for name, slot in op.inputs.items():
+        # all of them optional, as in gradient ops that are declared
+        end = "*?" if slot.many else "?"
+        read.append(name + end)
+        written.append(name + GRAD_SUFFIX + end)
+    for name, slot in op.outputs.items():
+        end = "*?" if slot.many else "?"
+        read.append(incoming[name] + end)
     return f"{' '.join(read)} -> {' '.join(written)}", incoming
 
 

@@ -39,7 +39,10 @@ def _(out: Any, x: Any, *_where: Any, **_options: Any) -> tuple[Pull]:
 
 @rule("transpose")
 def _(out: Any, x: Any, axes: Any = None) -> tuple[Pull]:
-    return (lambda g: np.transpose(g, None if axes is None else np.argsort([a % x.ndim for a in axes])),)
+    back = None
+    if axes is not None:
+        back = np.argsort([axis % x.ndim for axis in axes])
+    return (lambda g: np.transpose(g, back),)
 
 
 @rule("moveaxis")
@@ -156,19 +159,26 @@ COMPOSED.update({name: _chosen(name) for name in ("take", "take_along_axis", "re
 
 
 def _split(x: Any, parts: Any, axis: int = 0) -> list[Any]:
-    counts = range(0, x.shape[axis], x.shape[axis] // parts) if isinstance(parts, int) else [0, *parts]
-    stops = [*list(counts)[1:], x.shape[axis]]
-    cuts = [slice(start, stop) for start, stop in zip(counts, stops, strict=True)]
-    return [x[(*[slice(None)] * (axis % x.ndim), cut)] for cut in cuts]
+    size = x.shape[axis]
+    starts = [0, *parts] if not isinstance(parts, int) else list(range(0, size, size // parts))
+    stops = [*starts[1:], size]
+    ahead = [slice(None)] * (axis % x.ndim)
+    found = []
+    for start, stop in zip(starts, stops, strict=True):
+        cut = slice(start, stop)
+        found.append(x[(*ahead, cut)])
+    return found
 
 
 def _pad(x: Any, width: Any, mode: str = "constant", **options: Any) -> Any:
     bottom = plain(x)
     if mode != "constant":
         return _chosen("pad")(x, width, mode=mode, **options)
-    places = np.pad(np.arange(bottom.size).reshape(bottom.shape), width, constant_values=-1)
-    value = options.get("constant_values", 0)
-    return np.where(places < 0, bottom.dtype.type(value), np.reshape(x, (-1,))[np.maximum(places, 0)])
+    numbers = np.arange(bottom.size).reshape(bottom.shape)
+    places = np.pad(numbers, width, constant_values=-1)
+    value = bottom.dtype.type(options.get("constant_values", 0))
+    elements = np.reshape(x, (-1,))
+    return np.where(places < 0, value, elements[np.maximum(places, 0)])
 
 
 def _diag(x: Any, k: int = 0) -> Any:

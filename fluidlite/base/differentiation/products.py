@@ -48,10 +48,14 @@ def _tensordot(x: Any, y: Any, axes: Any = 2) -> Any:
     rows = [i for i in range(x.ndim) if i not in left]
     columns = [i for i in range(y.ndim) if i not in right]
     count = math.prod(x.shape[i] for i in left)
-    x2 = np.transpose(x, (*rows, *left)).reshape((math.prod(x.shape[i] for i in rows), count))
-    y2 = np.transpose(y, (*right, *columns)).reshape((count, math.prod(y.shape[i] for i in columns)))
-    shape = (*(x.shape[i] for i in rows), *(y.shape[i] for i in columns))
-    return np.matmul(x2, y2).reshape(shape)
+    height = math.prod(x.shape[i] for i in rows)
+    width = math.prod(y.shape[i] for i in columns)
+    matrix = np.transpose(x, (*rows, *left))
+    other = np.transpose(y, (*right, *columns))
+    found = np.matmul(matrix.reshape((height, count)), other.reshape((count, width)))
+    shape = [x.shape[i] for i in rows]
+    shape += [y.shape[i] for i in columns]
+    return found.reshape(shape)
 
 
 def _kron(x: Any, y: Any) -> Any:
@@ -65,9 +69,11 @@ def _kron(x: Any, y: Any) -> Any:
 def _cross(x: Any, y: Any, axis: int = -1, **options: Any) -> Any:
     axis = options.get("axisa", axis) if "axisa" in options else axis
     left, right = np.moveaxis(x, axis, 0), np.moveaxis(y, axis, 0)
-    parts = [
-        left[(i + 1) % 3] * right[(i + 2) % 3] - left[(i + 2) % 3] * right[(i + 1) % 3] for i in range(3)
-    ]
+    parts = []
+    for place in range(3):
+        first = (place + 1) % 3
+        second = (place + 2) % 3
+        parts.append(left[first] * right[second] - left[second] * right[first])
     return np.stack(parts, axis % x.ndim)
 
 
@@ -127,7 +133,13 @@ COMPOSED["einsum"] = _einsum
 # ---------------------------------------------------------------------- linear algebra
 @rule("inv")
 def _(out: Any, x: Any) -> tuple[Pull]:
-    return (lambda g: -np.matmul(np.matmul(_turned(out), g), _turned(out)),)
+    turned = _turned(out)
+
+    def back(g: Any) -> Any:
+        found = np.matmul(turned, g)
+        return -np.matmul(found, turned)
+
+    return (back,)
 
 
 def _solve(a: Any, b: Any) -> Any:
@@ -137,7 +149,13 @@ def _solve(a: Any, b: Any) -> Any:
 
 @rule("det")
 def _(out: Any, x: Any) -> tuple[Pull]:
-    return (lambda g: np.reshape(g * out, (*np.shape(plain(out)), 1, 1)) * _turned(np.linalg.inv(x)),)
+    shape = (*np.shape(plain(out)), 1, 1)
+
+    def back(g: Any) -> Any:
+        factor = np.reshape(g * out, shape)
+        return factor * _turned(np.linalg.inv(x))
+
+    return (back,)
 
 
 @rule("cholesky")

@@ -29,23 +29,30 @@ def back_to(gradient: Any, like: Any) -> Any:
     return gradient if dtype is None or dtype == gradient.dtype else gradient.astype(dtype)
 
 
-def _binary(names: str, left: Callable[..., Any], right: Callable[..., Any]) -> None:
-    """Declare partial derivatives, times the gradient, as functions of gradient, result and operands."""
-
-    @rule(*names.split())
-    def _(out: Any, x: Any, y: Any, **_options: Any) -> tuple[Pull, Pull]:
-        return (lambda g: back_to(left(g, out, x, y), x), lambda g: back_to(right(g, out, x, y), y))
+def _of_text(text: str, names: str) -> Callable[..., Any]:
+    """A function of `names` from an expression, which may call NumPy's functions and those above."""
+    function: Callable[..., Any] = eval(f"lambda {names}: {text}", globals())
+    return function
 
 
-def _unary(names: str, slope: Callable[[Any, Any], Any]) -> None:
-    """Declare a derivative as a function of result and operand."""
+def _declare_slope(names: str, text: str) -> None:
+    slope = _of_text(text, "out, x")
 
     @rule(*names.split())
     def _(out: Any, x: Any, **_options: Any) -> tuple[Pull]:
         return (lambda g: back_to(g * slope(out, x), x),)
 
 
-# ---------------------------------------------------------------------- arithmetic
+def _declare_parts(names: str, left: str, right: str) -> None:
+    by_x = _of_text(left, "g, out, x, y")
+    by_y = _of_text(right, "g, out, x, y")
+
+    @rule(*names.split())
+    def _(out: Any, x: Any, y: Any, **_options: Any) -> tuple[Pull, Pull]:
+        return (lambda g: back_to(by_x(g, out, x, y), x), lambda g: back_to(by_y(g, out, x, y), y))
+
+
+# ---------------------------------------------------------------------- what the expressions call
 def _log_of_base(x: Any) -> Any:
     """log(x), 0 where x is 0 or less: there a power has no derivative by its exponent that is a number."""
     return np.log(np.where(plain(x) > 0, x, 1))
@@ -53,95 +60,99 @@ def _log_of_base(x: Any) -> Any:
 
 def _exponent_less_one(x: Any, y: Any) -> Any:
     """y x^(y - 1), without a division by zero where y is 0."""
-    return y * np.power(x, np.where(plain(y) == 0, 1, y - 1))
-
-
-_binary("add", lambda g, out, x, y: g, lambda g, out, x, y: g)
-_binary("subtract", lambda g, out, x, y: g, lambda g, out, x, y: -g)
-_binary("multiply", lambda g, out, x, y: g * y, lambda g, out, x, y: g * x)
-_binary("divide true_divide", lambda g, out, x, y: g / y, lambda g, out, x, y: -g * x / (y * y))
-_binary(
-    "power float_power",
-    lambda g, out, x, y: g * _exponent_less_one(x, y),
-    lambda g, out, x, y: g * out * _log_of_base(x),
-)
-_binary("maximum fmax", lambda g, out, x, y: g * _larger(x, y), lambda g, out, x, y: g * _smaller(x, y))
-_binary("minimum fmin", lambda g, out, x, y: g * _smaller(x, y), lambda g, out, x, y: g * _larger(x, y))
-_binary(
-    "remainder mod fmod",
-    lambda g, out, x, y: g,
-    lambda g, out, x, y: -g * np.rint((plain(x) - plain(out)) / plain(y)),
-)
-_binary(
-    "arctan2", lambda g, out, x, y: g * y / (x * x + y * y), lambda g, out, x, y: -g * x / (x * x + y * y)
-)
-_binary("logaddexp", lambda g, out, x, y: g * np.exp(x - out), lambda g, out, x, y: g * np.exp(y - out))
-_binary("copysign", lambda g, out, x, y: g * np.sign(plain(out) * plain(x)), lambda g, out, x, y: g * 0)
+    exponent = np.where(plain(y) == 0, 1, y - 1)
+    return y * np.power(x, exponent)
 
 
 def _larger(x: Any, y: Any) -> Any:
     """1 where the left operand is the larger one; a half where both are alike."""
-    x, y = plain(x), plain(y)
-    return ((x > y) + 0.5 * (x == y)).astype(np.result_type(x, y))
+    x = plain(x)
+    y = plain(y)
+    larger = (x > y) + 0.5 * (x == y)
+    return larger.astype(np.result_type(x, y))
 
 
-def _smaller(x: Any, y: Any) -> Any:
-    return _larger(y, x)
+def _sign(x: Any) -> Any:
+    return np.sign(plain(x))
 
 
-_unary("negative", lambda out, x: -1)
-_unary("positive conjugate", lambda out, x: 1)
-_unary("reciprocal", lambda out, x: -out * out)
-_unary("square", lambda out, x: 2 * x)
-_unary("sqrt", lambda out, x: 0.5 / out)
-_unary("absolute fabs", lambda out, x: np.sign(plain(x)))
-_unary("exp", lambda out, x: out)
-_unary("exp2", lambda out, x: out * math.log(2))
-_unary("expm1", lambda out, x: out + 1)
-_unary("log", lambda out, x: 1 / x)
-_unary("log2", lambda out, x: 1 / (x * math.log(2)))
-_unary("log10", lambda out, x: 1 / (x * math.log(10)))
-_unary("log1p", lambda out, x: 1 / (1 + x))
-_unary("sin", lambda out, x: np.cos(x))
-_unary("cos", lambda out, x: -np.sin(x))
-_unary("tan", lambda out, x: 1 + out * out)
-_unary("arcsin", lambda out, x: 1 / np.sqrt(1 - x * x))
-_unary("arccos", lambda out, x: -1 / np.sqrt(1 - x * x))
-_unary("arctan", lambda out, x: 1 / (1 + x * x))
-_unary("sinh", lambda out, x: np.cosh(x))
-_unary("cosh", lambda out, x: np.sinh(x))
-_unary("tanh", lambda out, x: 1 - out * out)
-_unary("arcsinh", lambda out, x: 1 / np.sqrt(x * x + 1))
-_unary("arccosh", lambda out, x: 1 / np.sqrt(x * x - 1))
-_unary("arctanh", lambda out, x: 1 / (1 - x * x))
-
-
-# ---------------------------------------------------------------------- functions of SciPy
 def _special() -> Any:
     from scipy import special  # slow to start, and few programs need it
 
     return special
 
 
-_unary("erf", lambda out, x: 2 / math.sqrt(math.pi) * np.exp(-x * x))
-_unary("erfinv", lambda out, x: math.sqrt(math.pi) / 2 * np.exp(out * out))
-_unary("gammaln", lambda out, x: _special().psi(x))
-_unary("psi", lambda out, x: polygamma(1, x))
-_unary("i0", lambda out, x: _special().i1(x))
-_unary("i1", lambda out, x: _special().i0(x) - out / x)
-_unary("i0e", lambda out, x: _special().i1e(x) - np.sign(plain(x)) * out)
-_unary("i1e", lambda out, x: _special().i0e(x) - out * (1 / x + np.sign(plain(x))))
-
-
-def polygamma(n: int, x: Any) -> Any:
+def _polygamma(n: int, x: Any) -> Any:
     """The n-th derivative of the digamma function, n at least 1, by Hurwitz' zeta function."""
     factor = (-1) ** (n + 1) * math.gamma(n + 1)
     return factor * _special().zeta(float(n + 1), x)
 
 
+# ---------------------------------------------------------------------- functions of elements
+_SLOPES = {
+    # functions -> their derivative, by result and operand
+    "negative": "-1",
+    "positive conjugate": "1",
+    "reciprocal": "-out * out",
+    "square": "2 * x",
+    "sqrt": "0.5 / out",
+    "absolute fabs": "_sign(x)",
+    "exp": "out",
+    "exp2": "out * math.log(2)",
+    "expm1": "out + 1",
+    "log": "1 / x",
+    "log2": "1 / (x * math.log(2))",
+    "log10": "1 / (x * math.log(10))",
+    "log1p": "1 / (1 + x)",
+    "sin": "np.cos(x)",
+    "cos": "-np.sin(x)",
+    "tan": "1 + out * out",
+    "arcsin": "1 / np.sqrt(1 - x * x)",
+    "arccos": "-1 / np.sqrt(1 - x * x)",
+    "arctan": "1 / (1 + x * x)",
+    "sinh": "np.cosh(x)",
+    "cosh": "np.sinh(x)",
+    "tanh": "1 - out * out",
+    "arcsinh": "1 / np.sqrt(x * x + 1)",
+    "arccosh": "1 / np.sqrt(x * x - 1)",
+    "arctanh": "1 / (1 - x * x)",
+    # of SciPy
+    "erf": "2 / math.sqrt(math.pi) * np.exp(-x * x)",
+    "erfinv": "math.sqrt(math.pi) / 2 * np.exp(out * out)",
+    "gammaln": "_special().psi(x)",
+    "psi": "_polygamma(1, x)",
+    "i0": "_special().i1(x)",
+    "i1": "_special().i0(x) - out / x",
+    "i0e": "_special().i1e(x) - _sign(x) * out",
+    "i1e": "_special().i0e(x) - out * (1 / x + _sign(x))",
+}
+_PARTS = {
+    # functions -> the gradients of both operands, by that of the result, result and operands
+    "add": ("g", "g"),
+    "subtract": ("g", "-g"),
+    "multiply": ("g * y", "g * x"),
+    "divide true_divide": ("g / y", "-g * x / (y * y)"),
+    "power float_power": ("g * _exponent_less_one(x, y)", "g * out * _log_of_base(x)"),
+    "maximum fmax": ("g * _larger(x, y)", "g * _larger(y, x)"),
+    "minimum fmin": ("g * _larger(y, x)", "g * _larger(x, y)"),
+    "remainder mod fmod": ("g", "-g * np.rint((plain(x) - plain(out)) / plain(y))"),
+    "arctan2": ("g * y / (x * x + y * y)", "-g * x / (x * x + y * y)"),
+    "logaddexp": ("g * np.exp(x - out)", "g * np.exp(y - out)"),
+    "copysign": ("g * _sign(out) * _sign(x)", "g * 0"),
+}
+for _names, _text in _SLOPES.items():
+    _declare_slope(_names, _text)
+for _names, _texts in _PARTS.items():
+    _declare_parts(_names, *_texts)
+
+
 @rule("zeta", "_zeta")
 def _(out: Any, s: float, x: Any) -> tuple[None, Pull]:
-    return None, lambda g: back_to(g * (-s * _special().zeta(s + 1.0, x)), x)
+    def back(g: Any) -> Any:
+        slope = -s * _special().zeta(s + 1.0, x)
+        return back_to(g * slope, x)
+
+    return None, back
 
 
 # ---------------------------------------------------------------------- choices

@@ -111,7 +111,7 @@ class Beside:
         return {one.where for one in compare(other, again, case["random"])}
 
     def _beyond_rounding(self, case: Case, found: list[Difference], mine: Facts) -> list[Difference]:
-        """What rounding cannot explain: of large numbers that cancel, the order of a sum decides."""
+        """Differences beyond rounding: of large numbers that cancel, the order of a sum decides."""
         if "large" not in tags(case) or not any(one.numbers is not None for one in found):
             return found
         moved = [self.ours.ask(shaken(case, number), parts_of(case)) for number in (1, 2, 3)]

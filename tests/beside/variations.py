@@ -237,8 +237,9 @@ def _steps_back(item: Any) -> bool:
     if isinstance(item, dict) and item.get("$") == "slice":
         step = item["parts"][2]
         return isinstance(step, int) and step < 0
-    parts = item.values() if isinstance(item, dict) else item if isinstance(item, list) else ()
-    return any(_steps_back(one) for one in parts)
+    if isinstance(item, dict):
+        return any(map(_steps_back, item.values()))
+    return isinstance(item, list) and any(map(_steps_back, item))
 
 
 def _arrays(item: Any) -> list[Any]:

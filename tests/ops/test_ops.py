@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import importlib
 import pathlib
-from collections.abc import Callable
+from collections.abc import Iterator
 
 import pytest
 from optest import Case, check_forward, check_gradient
+
+import fluidlite as fluid
 
 TABLES = sorted(
     path.stem
@@ -18,8 +20,10 @@ CASES: list[Case] = [case for table in TABLES for case in importlib.import_modul
 
 
 @pytest.fixture(autouse=True)
-def _checked(flags: Callable[..., None]) -> None:
-    flags(check_buffers=True)
+def _checked() -> Iterator[None]:
+    fluid.set_flags({"FLAGS_check_buffers": True})
+    yield
+    fluid.set_flags({"FLAGS_check_buffers": False})
 
 
 @pytest.mark.parametrize("case", CASES, ids=str)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Sequence
 from typing import Any
@@ -9,6 +10,7 @@ from typing import Any
 from fluidlite.base.dtypes import VarType
 from fluidlite.ir.variable import Variable
 from fluidlite.layer_helper import LayerHelper
+from fluidlite.layers.boxes.yolo import yolov3_loss
 from fluidlite.paddle.build import append, append_several
 from fluidlite.paddle.nn.functional.windows import window
 from fluidlite.paddle.nn.initializer import Normal
@@ -306,28 +308,11 @@ def yolo_box(
     return boxes, scores
 
 
-def yolo_loss(
-    x: Variable,
-    gt_box: Variable,
-    gt_label: Variable,
-    anchors: Sequence[int],
-    anchor_mask: Sequence[int],
-    class_num: int,
-    ignore_thresh: float,
-    downsample_ratio: int,
-    gt_score: Variable | None = None,
-    use_label_smooth: bool = True,
-    name: str | None = None,
-    scale_x_y: float = 1.0,
-) -> Variable:
-    """The loss [N] of YOLO's map `x` (Redmon and Farhadi 2018): of places, sizes, objectness and classes."""
-    inputs = {"X": [x], "GTBox": [gt_box], "GTLabel": [gt_label]}
-    inputs |= {} if gt_score is None else {"GTScore": [gt_score]}
-    attrs: dict[str, Any] = {"anchors": list(anchors), "anchor_mask": list(anchor_mask)}
-    attrs |= {"class_num": class_num, "scale_x_y": scale_x_y, "use_label_smooth": use_label_smooth}
-    attrs |= {"ignore_thresh": ignore_thresh, "downsample_ratio": downsample_ratio}
-    kinds = {"Loss": x.dtype, "ObjectnessMask": VarType.INT32, "GTMatchMask": VarType.INT32}
-    return append_several("yolov3_loss", inputs, attrs, kinds)[0]
+@functools.wraps(yolov3_loss)
+def yolo_loss(*args: Any, **kwargs: Any) -> Variable:
+    """The loss [N] of YOLO's map: the arguments are those of `fluid.layers.yolov3_loss`."""
+    begin()
+    return yolov3_loss(*args, **kwargs)
 
 
 # ---------------------------------------------------------------------- proposals

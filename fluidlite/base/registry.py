@@ -562,7 +562,9 @@ def _declared(op_type: str) -> Op | None:
                 return _OPS[op_type]
         # a gradient op stands with its forward op; x_grad_grad with x
         if not stem.endswith("_grad"):
-            return _derived(op_type)
+            # an unknown op has no gradients of any order: files may name thousands of them
+            forward = stem.removesuffix(OUTPUTS_GRAD.removesuffix("_grad"))
+            return _derived(op_type) if forward in _OPS or candidates(forward) else None
         stem = stem.removesuffix("_grad")
 
 

@@ -236,7 +236,7 @@ def _(FpnRois: Spec, min_level: int, max_level: int) -> dict[str, Any]:
 def _levels_of(rois: Array, attrs: Attrs) -> Array:
     """The level of each region by the root of its area (Lin et al. 2017, equation 1)."""
     empty = (rois[:, 2] < rois[:, 0]) | (rois[:, 3] < rois[:, 1])
-    side = np.sqrt(np.where(empty, rois.dtype.type(0), areas(rois, not attrs["pixel_offset"])))
+    side = np.sqrt(np.where(empty, rois.dtype.type(0), areas(rois, not attrs.get("pixel_offset", True))))
     level = np.floor(np.log2(side / attrs["refer_scale"] + rois.dtype.type(1e-6)) + attrs["refer_level"])
     # that of a box which is no number is the lowest, as in 1.8.5
     return np.minimum(np.fmax(level, attrs["min_level"]), attrs["max_level"])

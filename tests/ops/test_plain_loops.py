@@ -284,6 +284,8 @@ def test_regions_of_each_level() -> None:
         max_level=4,
         refer_level=3,
         refer_scale=100,
+        pixel_offset=True,
+        RoisNum=None,
     )
     levels = [
         2 if np.isnan(side) else int(np.clip(3 + np.log2((side + 1) / 100), 2, 4)) for side in given[:, 2]

@@ -29,7 +29,8 @@ GRADIENT_IS_WRONG = {
     "paddle.linalg.triangular_solve(s, paddle.eye(3), False, False, True)": "s",
     # and gives a gradient to values that others have overwritten
     "paddle.scatter(x, i, y)": "y",
-    'paddle.vision.ops.roi_align(f, paddle.cumsum(paddle.abs(r[0]), -1), paddle.arange(1, 3, dtype="int32"), 2)': "f",
+    "paddle.vision.ops.roi_align(f, paddle.cumsum(paddle.abs(r[0]), -1), "
+    'paddle.arange(1, 3, dtype="int32"), 2)': "f",
     "paddle.scatter_(x, i, y)": "y",
     "paddle.index_put(x, (i,), y)": "y",
     "paddle.index_put(u, (i,), y)": "y",

@@ -147,7 +147,7 @@ class Observer:
             return [type(error).__name__]
 
     # ------------------------------------------------------------------ running
-    def feeds(self, change: int = 0, batches: int = 1, like: str = "") -> Feeds:
+    def feeds(self, change: int = 0, batches: int = 1) -> Feeds:
         """The arrays to feed: the case's values, other ones (`change` 1, 2, ...), or several times as many
         rows.
         """

@@ -196,7 +196,7 @@ def _row_products(xp: Any, x: Array, y: Array) -> Any:
 
 
 _LEAST_SQUARE = 1e-8
-"""What the square of a norm is at least: a row of zeros is like no other one, and is not divided by 0."""
+"""The least square of a norm: a row of zeros is like no other one, and is not divided by 0."""
 
 
 @cos_sim.kernel

@@ -1,4 +1,4 @@
-"""OpenShape that are not known while a program is built: -1 in shapes, with arithmetic that keeps it in mind.
+"""Sizes that are not known while a program is built: -1 in shapes, with arithmetic that keeps it in mind.
 
 A shape rule computes with sizes as if they were known: it multiplies them, and compares them with others.
 With -1 as a plain number two of them would make a size of 1, and a comparison refuse what a run may make

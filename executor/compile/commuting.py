@@ -89,10 +89,10 @@ def _is_gradient_of(op: Operator, name: str, pooled: str) -> bool:
 def finish(e: Emitter, steps: Rising, pooled: Value, out: Value, order: tuple[int, ...]) -> None:
     """out = the steps, of what is pooled; both as their dimensions lie in memory."""
     if steps.bias is None:
-        e.elementwise("maximum(x, 0)", out, x=pooled)
+        e.elementwise("maximum(0, x)", out, x=pooled)
         return
     rows, factors = beside(e, e.plain(steps.bias), pooled, order, steps.axis)
-    expr = "maximum(x + y, 0)" if steps.relu else "x + y"
+    expr = "maximum(0, x + y)" if steps.relu else "x + y"
     e.elementwise(expr, seen_as(e, out, rows), x=rows, y=factors)
 
 

@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from fluidlite.executor.plan.actions import Elementwise
 from fluidlite.executor.plan.plan import Plan
-from fluidlite.executor.plan.steps import Step, in_bodies
+from fluidlite.executor.plan.steps import Step, in_bodies, least_of
 from fluidlite.executor.plan.values import Storage, Value
 
 __all__ = ["share_masks"]
@@ -32,8 +32,9 @@ def _shared(steps: Sequence[Step], kept: Sequence[Value]) -> list[Step]:
         action = step.action
         if isinstance(action, Elementwise):
             first = action.operands[0]
-            if action.function == "maximum" and _is_kept(first, action, writers):
-                sources[step.writes[0]] = first
+            limited = least_of(action)
+            if limited is not None and limited[1] == 0 and _is_kept(limited[0], writers):
+                sources[step.writes[0]] = limited[0]
             elif action.function == "gt" and first in sources and action.operands[1] == 0:
                 source = sources[first]
                 if writers[first.root] == 1 and last[source.root] > number:
@@ -42,8 +43,6 @@ def _shared(steps: Sequence[Step], kept: Sequence[Value]) -> list[Step]:
     return result
 
 
-def _is_kept(value: object, action: Elementwise, writers: Counter[Value]) -> bool:
-    """True if the action is maximum(value, 0) of an array that is written once."""
-    if not isinstance(value, Value) or isinstance(action.operands[1], Value) or action.operands[1] != 0:
-        return False
+def _is_kept(value: Value, writers: Counter[Value]) -> bool:
+    """True for an array of its own that is written once."""
     return value.base is None and value.storage is Storage.BUFFER and writers[value] == 1

@@ -8,7 +8,7 @@ from typing import Any
 
 from fluidlite.executor.plan.actions import BlockSum, Bound, Elementwise, TiledLoop, Walk
 from fluidlite.executor.plan.sizes import about, same_shape
-from fluidlite.executor.plan.steps import Step, is_limit, total_of
+from fluidlite.executor.plan.steps import Step, is_limit, least_of, total_of
 from fluidlite.executor.plan.values import Storage, Value, ValueFactory
 from fluidlite.executor.run.team import team_of
 
@@ -186,10 +186,9 @@ def _read_earlier(run: Sequence[Step]) -> list[Step]:
     result = []
     for index, step in enumerate(run):
         action = step.elementwise
-        if action is not None and action.function == "maximum":
-            first, second = action.operands
-            if isinstance(first, Value) and isinstance(second, (int, float)):
-                clipped[step.writes[0]] = first, second
+        limited = None if action is None else least_of(action)
+        if limited is not None:
+            clipped[step.writes[0]] = limited
         elif action is not None and action.function == "gt" and action.operands[0] in clipped:
             source, bound = clipped[action.operands[0]]
             is_above = isinstance(action.operands[1], (int, float)) and action.operands[1] >= bound

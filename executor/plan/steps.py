@@ -26,6 +26,7 @@ __all__ = [
     "flat",
     "in_bodies",
     "is_limit",
+    "least_of",
     "product_of",
     "shown",
     "substitute",
@@ -115,6 +116,16 @@ def is_limit(action: Elementwise) -> bool:
     """True for the larger or the smaller of an array's elements and a number."""
     is_bounded = action.function in ("maximum", "minimum")
     return is_bounded and not all(isinstance(item, Value) for item in action.operands)
+
+
+def least_of(action: Elementwise) -> tuple[Value, float] | None:
+    """The array and the number of which an action gives the larger, in whichever order; None for others."""
+    if action.function != "maximum":
+        return None
+    for array, number in (action.operands, action.operands[::-1]):
+        if isinstance(array, Value) and isinstance(number, (int, float)):
+            return array, number
+    return None
 
 
 def total_of(step: Step) -> Total | None:

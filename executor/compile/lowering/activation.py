@@ -14,7 +14,7 @@ from fluidlite.executor.compile import commuting, tails
 from fluidlite.executor.compile.emitter import CannotLower, Emitter, expression_rule, lowering
 from fluidlite.executor.plan.values import Value
 
-_RELU = expression_rule("maximum(x, 0)")
+_RELU = expression_rule("maximum(0, x)")
 
 
 @lowering("relu")

@@ -135,6 +135,9 @@ def _chosen(first: Vector, second: Vector, of_floats: str, of_integers: str) -> 
     if second.name.startswith("splat"):
         # a number is no NaN: one comparison that holds for a NaN too
         return code.select(first.compare(f"u{of_floats[1:]}", second), first, second)
+    if first.name.startswith("splat"):
+        # and this relation is the processor's own instruction
+        return code.select(first.compare(of_floats, second), first, second)
     wins = first.compare(of_floats, second).bits("or", first.compare("uno", first))
     return code.select(wins, first, second)
 

@@ -80,6 +80,21 @@ def check_classes(xp: Any, op: str, slot: str, labels: Array, count: int) -> Non
     raise KernelError(f"op {op!r}: {slot} holds {int(wrong[0])}, which is not one of the {count} classes")
 
 
+def check_lengths(xp: Any, op: str, slot: str, lengths: Array, rows: int, limit: int, least: int = 0) -> None:
+    """ShapeError where there are not as many lengths as `rows`, or one is not from `least` to `limit`, the
+    number of steps. Those on a device are not looked at, as with classes.
+    """
+    if lengths.size != rows:
+        raise ShapeError(f"op {op!r}: {slot} has {lengths.size} lengths, wanted one for each of {rows} rows")
+    if xp is not np or not rows or (int(lengths.min()) >= least and int(lengths.max()) <= limit):
+        return
+    flat = lengths.reshape(-1)
+    row = int(np.flatnonzero((flat < least) | (flat > limit))[0])
+    raise ShapeError(
+        f"op {op!r}: {slot} of row {row} is {int(flat[row])}, wanted {least} to {limit}, the number of steps"
+    )
+
+
 def ints(value: Any) -> list[int]:
     """The numbers in an integer tensor."""
     return [int(item) for item in host(value).reshape(-1)]

@@ -7,22 +7,57 @@ from typing import Any
 import numpy as np
 
 from fluidlite.base.dtypes import Array
+from fluidlite.base.errors import ShapeError
 from fluidlite.base.registry import Lod
-from fluidlite.ops.kernels.sequence_rows import lengths_of
+from fluidlite.ops.kernels.numbers import check_lengths
+from fluidlite.ops.kernels.sequence_rows import lengths_of, level_of
 
-__all__ = ["Batch"]
+__all__ = ["Batch", "check_count", "check_level"]
+
+
+def check_count(op: str, slot: str, count: int, other: str, found: int) -> None:
+    """ShapeError where two operands do not have as many sequences."""
+    if count != found:
+        raise ShapeError(f"op {op!r}: {slot} has {count} sequences, but {other} has {found}")
+
+
+def check_level(op: str, slot: str, lod: Lod, rows: int, length_slot: str) -> None:
+    """ShapeError for sequences with neither a level of detail that covers their rows nor lengths."""
+    if not lod:
+        raise ShapeError(
+            f"op {op!r}: {slot} has no level of detail, so it is padded, and {length_slot} is missing; give "
+            "the lengths, or feed it with fluid.create_lod_tensor"
+        )
+    level_of(op, slot, lod, rows=rows)
 
 
 class Batch:
     """Which rows make up which sequence: `pad` gives [sequences, time, ...] of a value, `unpad` goes back.
 
     Made from a level of detail (its last level) or, for values that are padded already, from `lengths`
-    [sequences]. ValueError where there is neither.
+    [sequences]. ShapeError where there is neither, and for lengths that cannot be; `op`, `slot` and
+    `length_slot` are what it names.
     """
 
-    def __init__(self, xp: Any, value: Array, lod: Lod, lengths: Array | None = None) -> None:
-        if lengths is None and not lod:
-            raise ValueError("sequences need a level of detail or lengths")
+    def __init__(
+        self,
+        xp: Any,
+        value: Array,
+        lod: Lod,
+        lengths: Array | None,
+        op: str,
+        slot: str,
+        length_slot: str = "Length",
+    ) -> None:
+        if lengths is None:
+            check_level(op, slot, lod, len(value), length_slot)
+        else:
+            if value.ndim < 2:
+                raise ShapeError(
+                    f"op {op!r}: {slot} has the shape {list(value.shape)}, wanted [rows, steps, ...] with "
+                    f"{length_slot}"
+                )
+            check_lengths(xp, op, length_slot, lengths, *value.shape[:2])
         self.xp = xp
         self.rows: Any = None
         if lengths is not None:

@@ -24,6 +24,7 @@ from fluidlite.base.registry import KernelContext, Op, Spec
 from fluidlite.ops.kernels import lstm_steps, rnn_steps
 from fluidlite.ops.kernels.last_run import last_run
 from fluidlite.ops.kernels.lstm_steps import LstmCell, LstmLayer, LstmRun
+from fluidlite.ops.kernels.numbers import check_lengths
 from fluidlite.ops.kernels.products import product, shared_product
 from fluidlite.ops.kernels.recurrence import ACTIVATIONS, TimeSteps, even_steps, ordered_steps
 from fluidlite.ops.kernels.rnn_steps import CellLayer, CellRun, CellUnit, ResetAfterUnit, SimpleUnit
@@ -92,7 +93,9 @@ class _BatchRows:
         """Sequences, longest first."""
         self.steps = [even_steps(xp, time, batch, reverse) for reverse in (False, True)]
         """For each direction."""
-        counts = None if lengths is None else np.minimum(host(lengths).reshape(-1), time)
+        counts = None if lengths is None else host(lengths).reshape(-1)
+        if counts is not None:
+            check_lengths(np, "rnn", "SequenceLength", counts, batch, time)
         if counts is None or (counts == time).all():
             return
         self.order = np.argsort(-counts, kind="stable")

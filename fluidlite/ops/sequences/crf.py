@@ -15,13 +15,18 @@ from fluidlite.base.dtypes import Array, VarType
 from fluidlite.base.errors import ShapeError
 from fluidlite.base.open_sizes import fits
 from fluidlite.base.registry import INTS, AttrType, KernelContext, Lod, Op, Spec, required
-from fluidlite.ops.kernels.numbers import check_classes
-from fluidlite.ops.kernels.padding import Batch
+from fluidlite.ops.kernels.numbers import check_classes, check_lengths
+from fluidlite.ops.kernels.padding import Batch, check_level
 from fluidlite.ops.kernels.sequence_rows import level_of, owners, sum_runs, take_rows
 from fluidlite.values.tensor import host
 
 
-def _check_transition(type: str, Emission: Spec, Transition: Spec) -> None:
+def _check_transition(type: str, Emission: Spec, Transition: Spec, Length: Spec | None) -> None:
+    if len(Emission.shape) == 3 and Length is None:
+        raise ShapeError(
+            f"op {type!r}: Emission{list(Emission.shape)} is padded, [sequences, steps, tags], and so Length "
+            "is missing: give the lengths of the sequences"
+        )
     tags = Emission.shape[-1]
     if (
         len(Transition.shape) != 2
@@ -43,7 +48,7 @@ linear_chain_crf = Op(
 
 @linear_chain_crf.shape
 def _(Emission: Spec, Transition: Spec, Length: Spec | None) -> tuple[Spec, Spec, Spec, Spec]:
-    _check_transition("linear_chain_crf", Emission, Transition)
+    _check_transition("linear_chain_crf", Emission, Transition, Length)
     rows = Emission.shape[0] if Length is not None else -1
     like = Emission.with_shape(Emission.shape)
     return like, like, Transition.with_shape(Transition.shape), Emission.with_shape((rows, 1))
@@ -58,12 +63,14 @@ class _Chains:
     def __init__(self, xp: Any, Emission: Array, lod: Lod, Length: Array | None) -> None:
         self.xp, self.inside, self.level = xp, None, None
         if Length is None:
-            self.level = level_of("linear_chain_crf", "Emission", lod, rows=len(Emission))
+            check_level("linear_chain_crf", "Emission", lod, len(Emission), "Length")
+            self.level = level_of("linear_chain_crf", "Emission", lod)
             self.lengths, self.starts = self.level.lengths, self.level.offsets[:-1]
             self.goes_on = xp.ones(len(Emission), bool)
             self.goes_on[xp.asarray(self.level.offsets[1:] - 1)] = False
         else:
             count, steps = Emission.shape[:2]
+            check_lengths(xp, "linear_chain_crf", "Length", Length, count, steps)
             self.lengths, self.starts = Length.reshape(-1).clip(0, steps), xp.arange(count) * steps
             self.inside = (xp.arange(steps) < self.lengths[:, None]).reshape(-1)
             self.goes_on = (xp.arange(1, steps + 1) < self.lengths[:, None]).reshape(-1)
@@ -123,9 +130,18 @@ class _Chains:
         return messages, totals
 
 
-def _checked_labels(xp: Any, chains: _Chains, Label: Array, tags: int) -> Any:
+def _checked_labels(xp: Any, chains: _Chains, Label: Array, lod: Lod, tags: int) -> Any:
     """The tag of each row, 0 beyond the ends."""
     labels = Label.reshape(-1)
+    if len(labels) != len(chains.goes_on):
+        raise ShapeError(
+            f"op 'linear_chain_crf': Label has {len(labels)} tags, but Emission {len(chains.goes_on)} rows"
+        )
+    if chains.level is not None and lod and tuple(lod[-1]) != tuple(chains.level.offsets.tolist()):
+        raise ShapeError(
+            f"op 'linear_chain_crf': the level of detail of Label is {list(lod[-1])}, but that of Emission "
+            f"{chains.level.offsets.tolist()}"
+        )
     if chains.inside is not None:
         labels = xp.where(chains.inside, labels, 0)
     check_classes(xp, "linear_chain_crf", "Label", labels, tags)
@@ -156,12 +172,13 @@ def _(
     Emission_lod: Lod,
     Transition: Array,
     Label: Array,
+    Label_lod: Lod,
     Length: Array | None,
     ctx: KernelContext,
 ) -> tuple[Any, ...]:
     chains, tags = _Chains(xp, Emission, Emission_lod, Length), Emission.shape[-1]
     emission = Emission.reshape(-1, tags)
-    labels = _checked_labels(xp, chains, Label, tags)
+    labels = _checked_labels(xp, chains, Label, Label_lod, tags)
     top, moves = _column_maxima(emission), xp.exp(Transition)
     exps = xp.exp(emission - top[:, None])
     alpha, sizes = chains.messages(ctx, exps, moves[0], moves[2:])
@@ -182,6 +199,7 @@ def _(
     Emission_lod: Lod,
     Transition: Array,
     Label: Array,
+    Label_lod: Lod,
     Length: Array | None,
     Alpha: Array,
     EmissionExps: Array,
@@ -193,7 +211,7 @@ def _(
     alpha, exps = (array.reshape(-1, tags) for array in (Alpha, EmissionExps))
     if not len(alpha):
         return xp.zeros_like(Emission), xp.zeros_like(Transition)
-    labels = _checked_labels(xp, chains, Label, tags)
+    labels = _checked_labels(xp, chains, Label, Label_lod, tags)
     moves = TransitionExps[2:]
     # with the row's own weight, as the one before it wants what follows
     beta, _ = chains.messages(ctx, exps, TransitionExps[1], moves.T, is_back=True)
@@ -229,7 +247,7 @@ crf_decoding = Op("crf_decoding", "Emission. Transition. Label? Length? -> Viter
 
 @crf_decoding.shape
 def _(Emission: Spec, Transition: Spec, Length: Spec | None) -> Spec:
-    _check_transition("crf_decoding", Emission, Transition)
+    _check_transition("crf_decoding", Emission, Transition, Length)
     return Spec((Emission.shape[0], 1) if Length is None else Emission.shape[:2], VarType.INT64)
 
 
@@ -245,13 +263,16 @@ def _(
 ) -> Any:
     path = _compiled_path(Emission, Emission_lod, Transition, Length, ctx) if xp is np else None
     if path is None:
-        batch = Batch(xp, Emission, Emission_lod, Length)
+        batch = Batch(xp, Emission, Emission_lod, Length, "crf_decoding", "Emission")
         path = batch.unpad(_best_path(xp, batch, batch.pad(Emission), Transition))
     path = path.reshape(Emission.shape[:-1] if Length is not None else (-1, 1))
     if Label is None:
         return path
     found = (path == Label.reshape(path.shape)).astype("int64")
-    return found if Length is None else Batch(xp, Emission, (), Length).unpad(found).reshape(path.shape)
+    if Length is None:
+        return found
+    batch = Batch(xp, Emission, (), Length, "crf_decoding", "Emission")
+    return batch.unpad(found).reshape(path.shape)
 
 
 def _compiled_path(
@@ -261,11 +282,13 @@ def _compiled_path(
     if ctx.searches is None:
         return None
     if lengths is None:
-        offsets = level_of("crf_decoding", "Emission", lod, rows=len(emission)).offsets
+        check_level("crf_decoding", "Emission", lod, len(emission), "Length")
+        offsets = level_of("crf_decoding", "Emission", lod).offsets
         starts, ends = offsets[:-1], offsets[1:]
     else:
+        check_lengths(np, "crf_decoding", "Length", lengths, *emission.shape[:2])
         starts = np.arange(len(emission)) * emission.shape[1]
-        ends = starts + np.minimum(lengths.reshape(-1), emission.shape[1])
+        ends = starts + lengths.reshape(-1)
     rows = emission.reshape(-1, emission.shape[-1])
     path: Array | None = ctx.searches.best_paths(rows, starts, ends, transition)
     return path
@@ -401,7 +424,7 @@ def _(
     if SeqLength is None:
         lengths = level_of("chunk_eval", "Inference", Inference_lod).lengths
     else:
-        batch = Batch(np, tags[0], (), host(SeqLength))
+        batch = Batch(np, tags[0], (), host(SeqLength), "chunk_eval", "Inference", "SeqLength")
         tags, lengths = [batch.unpadded(found) for found in tags], batch.lengths
     for slot, found in zip(("Inference", "Label"), tags, strict=True):
         # the number behind the tags of all types is that of what belongs to no chunk

@@ -12,7 +12,7 @@ from fluidlite.base.dtypes import Array, VarType
 from fluidlite.base.errors import KernelError, ShapeError
 from fluidlite.base.registry import KernelContext, Lod, Op, Spec, WithLod
 from fluidlite.ops.kernels.numbers import check_classes
-from fluidlite.ops.kernels.padding import Batch
+from fluidlite.ops.kernels.padding import Batch, check_count
 from fluidlite.values.tensor import host
 
 # the log of an impossible event; finite, so that sums and differences of such logs stay numbers
@@ -34,7 +34,7 @@ def _(Logits: Spec) -> dict[str, Spec]:
 def _frames(xp: Any, Logits: Array, Logits_lod: Lod, LogitsLength: Array | None) -> tuple[Any, Batch]:
     """Scores as [sequences, time, classes], and which of them are there."""
     scores = Logits if LogitsLength is None else Logits.swapaxes(0, 1)
-    batch = Batch(xp, scores, Logits_lod, LogitsLength)
+    batch = Batch(xp, scores, Logits_lod, LogitsLength, "warpctc", "Logits", "LogitsLength")
     return batch.pad(scores), batch
 
 
@@ -125,7 +125,8 @@ def _(
     blank: int,
 ) -> tuple[Any, Any]:
     scores, batch = _frames(xp, Logits, Logits_lod, LogitsLength)
-    targets = Batch(xp, Label, Label_lod, LabelLength)
+    targets = Batch(xp, Label, Label_lod, LabelLength, "warpctc", "Label", "LabelLength")
+    check_count("warpctc", "Logits", len(batch.lengths), "Label", len(targets.lengths))
     labels = targets.pad(Label if LabelLength is not None else Label.reshape(-1))
     classes = xp.where(targets.mask, labels, blank)
     check_classes(xp, "warpctc", "Label", classes, scores.shape[-1])
@@ -191,7 +192,8 @@ def _(
     padding_value: int,
 ) -> Any:
     tokens = host(Input)
-    batch = Batch(np, tokens, Input_lod, None if InputLength is None else host(InputLength))
+    given = None if InputLength is None else host(InputLength)
+    batch = Batch(np, tokens, Input_lod, given, "ctc_align", "Input", "InputLength")
     padded = batch.pad(tokens if InputLength is not None else tokens.reshape(-1))
     kept = batch.mask & (padded != blank)
     if merge_repeated:
@@ -259,10 +261,15 @@ def _(
     ctx: KernelContext,
 ) -> tuple[Any, Any]:
     sides: list[Array] = []
-    for value, lod, lengths in ((Hyps, Hyps_lod, HypsLength), (Refs, Refs_lod, RefsLength)):
-        batch = Batch(np, host(value), lod, None if lengths is None else host(lengths))
+    for slot, value, lod, lengths in (
+        ("Hyps", Hyps, Hyps_lod, HypsLength),
+        ("Refs", Refs, Refs_lod, RefsLength),
+    ):
+        given = None if lengths is None else host(lengths)
+        batch = Batch(np, host(value), lod, given, "edit_distance", slot, f"{slot}Length")
         padded = batch.pad(host(value) if lengths is not None else host(value).reshape(-1))
         sides += [padded.reshape(batch.mask.shape), batch.lengths]
+    check_count("edit_distance", "Hyps", len(sides[1]), "Refs", len(sides[3]))
     found = None if ctx.searches is None else ctx.searches.edit_distances(*sides)
     distances = (levenshtein(*sides) if found is None else found).astype("float32").reshape(-1, 1)
     if normalized:

@@ -10,6 +10,7 @@ from fluidlite.base.dtypes import Array, VarType, to_numpy
 from fluidlite.base.errors import ShapeError
 from fluidlite.base.open_sizes import fits
 from fluidlite.base.registry import AttrType, Lod, Op, Spec, WithLod, required
+from fluidlite.ops.kernels.numbers import check_lengths
 from fluidlite.ops.kernels.sequence_rows import lengths_lod, lengths_of, offsets_of_level, spans, take_rows
 from fluidlite.values.tensor import host
 
@@ -79,11 +80,7 @@ def _(X: Spec, Length: Spec) -> Spec:
 
 def _kept(X: Array, lengths: Array) -> Array:
     """Rows of the flattened batch that hold sequences."""
-    wrong = np.flatnonzero((lengths < 0) | (lengths > X.shape[1]))
-    if len(wrong):
-        raise ShapeError(
-            f"op 'sequence_unpad': Length[{wrong[0]}] is {lengths[wrong[0]]}, but X has {X.shape[1]} steps"
-        )
+    check_lengths(np, "sequence_unpad", "Length", lengths, *X.shape[:2])
     return spans(np.arange(len(lengths)) * X.shape[1], lengths)
 
 
@@ -123,4 +120,7 @@ def _(xp: Any, X: Array, MaxLenTensor: Array | None, maxlen: int, out_dtype: int
         maxlen = int(host(MaxLenTensor).reshape(-1)[0])
     elif maxlen < 0:
         maxlen = int(X.max()) if X.size else 0
+    if xp is np and X.size and X.min() < 0:
+        # beyond `maxlen` a sequence is cut, below 0 there is none
+        raise ShapeError(f"op 'sequence_mask': X holds the length {int(X.min())}, wanted 0 or more")
     return (xp.arange(maxlen) < X[..., None]).astype(to_numpy(VarType(out_dtype)))

@@ -9,6 +9,7 @@ import numpy as np
 from fluidlite.base.dtypes import Array, VarType
 from fluidlite.base.errors import ShapeError
 from fluidlite.base.registry import Op, Spec
+from fluidlite.ops.kernels.numbers import check_lengths
 from fluidlite.values.tensor import host
 
 viterbi_decode = Op(
@@ -46,11 +47,10 @@ def _(
     but one to those of last tags.
     """
     potentials, moves, lengths = host(Input), host(Transition), host(Length).astype(np.int64)
+    check_lengths(np, "viterbi_decode", "Length", lengths, *potentials.shape[:2])
     longest = int(lengths.max(initial=0))
-    if not 0 < longest <= potentials.shape[1] or lengths.min() < 0:
-        raise ShapeError(
-            f"op 'viterbi_decode': Length is {lengths.tolist()}, but Input has {potentials.shape[1]} steps"
-        )
+    if not longest:
+        raise ShapeError(f"op 'viterbi_decode': Length is {lengths.tolist()}, and one must be 1 at least")
     scores = potentials[:, 0].copy()
     if include_bos_eos_tag:
         scores += moves[-1]

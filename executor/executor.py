@@ -26,7 +26,7 @@ from fluidlite.executor.memory import MemoryUse, memory_of
 from fluidlite.executor.nan_search import repeatable, run_and_search
 from fluidlite.executor.plan.plan import CompiledPlan, Plan, Target
 from fluidlite.executor.plan.sizes import SizeTable
-from fluidlite.executor.plan_cache import MAX_PROGRAMS, PlanCache
+from fluidlite.executor.plan_cache import PlanCache
 from fluidlite.executor.run import feeding
 from fluidlite.executor.run.bound import BoundPlan
 from fluidlite.executor.run.interpreter import Frame, Interpreter
@@ -66,6 +66,7 @@ class Compiled(abc.ABC):
 
 
 Feed = Mapping[str, Any]
+MAX_SIGNATURES = 64  # lists of feeds and fetches of one program
 
 
 class _Request(NamedTuple):
@@ -98,7 +99,7 @@ class Executor:
         self._plans = PlanCache(general=self.xp is np)
         # plans and what they stand on hold each other: an executor that nobody has any more takes them along
         weakref.finalize(self, self._plans.clear).atexit = False
-        self._signatures: dict[tuple[Any, ...], feeding.Signature] = {}
+        self._reference = weakref.ref(self)
         self._seen: set[tuple[int, int]] = set()
         self._closed = False
         self.naive = False  # run op by op in the interpreter: slow, and what a plan is held against
@@ -254,10 +255,9 @@ class Executor:
         program, _, _, scope, return_numpy, prune_to = request
         arguments, form = signature.arguments(request.feed)
         key = (
-            program.serial,
             program.version,
             signature,
-            # may be that of a scope which is gone: `_acquire` looks at the scope itself
+            # may be that of a scope which is gone: the cache looks at the scope itself
             id(scope),
             None if prune_to is None else tuple(map(id, prune_to)),
             # a profiled plan has the calls of the clock in its source
@@ -279,20 +279,18 @@ class Executor:
             finally:
                 bound.lock.release()
             # the scope holds arrays of other shapes than when the plan was made
-            self._plans.forget(key)
+            self._plans.forget(program, key)
 
     def _signature(
         self, program: Program, feed: Mapping[str, Any], names: Sequence[str]
     ) -> feeding.Signature:
-        key = (program.serial, program.version, tuple(feed), tuple(names))
-        found = self._signatures.get(key)
+        key = (program.version, tuple(feed), tuple(names))
+        signatures: dict[Any, feeding.Signature] = program.belongings.of(self._reference)
+        found = signatures.get(key)
         if found is None:
-            # they hold the program
-            if len(self._signatures) > 4 * MAX_PROGRAMS:
-                self._signatures.clear()
-            found = self._signatures[key] = feeding.Signature(
-                program.global_block(), list(feed), names, self.xp
-            )
+            if len(signatures) > MAX_SIGNATURES:
+                signatures.clear()
+            found = signatures[key] = feeding.Signature(program.global_block(), list(feed), names, self.xp)
         return found
 
     def _acquire(
@@ -312,7 +310,7 @@ class Executor:
             return compile_plan(block, ops, signature.specs(form), signature.fetches, scope, target, sizes)
 
         with self._plans.lock:
-            entry = self._plans.find(key, form, signature.free, scope, make)
+            entry = self._plans.find(request.program, key, form, signature.free, scope, make)
             for bound in entry.bounds:
                 if bound.lock.acquire(blocking=False):
                     break

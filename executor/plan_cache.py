@@ -10,6 +10,7 @@ others.
 from __future__ import annotations
 
 import os
+import sys
 import threading
 import weakref
 from collections import OrderedDict
@@ -22,13 +23,16 @@ from fluidlite.executor.plan.plan import CompiledPlan
 from fluidlite.executor.plan.sizes import SMALLEST, Size, SizeTable
 from fluidlite.executor.run.bound import BoundPlan
 from fluidlite.executor.run.feeding import Form
+from fluidlite.ir.program import Program
 from fluidlite.values.scope import Scope
 
-__all__ = ["MAX_PROGRAMS", "PlanCache"]
+__all__ = ["PlanCache", "memory_limit"]
 
 MAX_ENTRIES = 256  # forms that are known, over all programs
 MAX_PROGRAMS = 64  # with their feeds, fetches and scopes
 MAX_FORMS = 16  # plans of one program for feeds of different shapes, before one without shapes serves
+GROUPS = "/sys/fs/cgroup"
+OWN_GROUPS = "/proc/self/cgroup"
 Key: TypeAlias = "tuple[Any, ...]"
 Free: TypeAlias = "Iterable[tuple[int, int]]"
 Make: TypeAlias = "Callable[[Form, SizeTable | None], CompiledPlan]"
@@ -87,10 +91,19 @@ def _agree(shape: Any, wanted: Any, inputs: list[Any]) -> bool:
 
 
 class _Family:
-    """The plans of one program, with its feeds, fetches and scope, for all forms of the feeds."""
+    """The plans of one program, with its feeds, fetches and scope, for all forms of the feeds.
 
-    def __init__(self, scope: Scope, free: Iterable[tuple[int, int]]) -> None:
-        self.scope = scope
+    The program owns it (`Program.belongings`): plans hold their program, so whatever else held them would
+    keep both alive. It names the scope without holding it.
+    """
+
+    def __init__(self, key: Key, siblings: dict[Key, _Family], free: Free) -> None:
+        self.key = key
+        self.reference = weakref.ref(self)
+        self.siblings = siblings
+        """The families of its program, by key."""
+        self.scope: Callable[[], Scope | None] = _nobody
+        self.entries: dict[Form, Entry] = {}
         self.first: Form = ()
         self.varied = set(free)
         """(feed, dimension) that the program leaves open, or that were not the same in all forms."""
@@ -105,10 +118,14 @@ class _Family:
         self.is_refused = False
         """True if a plan for several sizes would serve no more than one does."""
 
-    def release(self) -> None:
-        """Let go of the bindings of all plans that serve more than one form."""
-        for entry in (*self.shapeless.values(), *(Entry(plan.plan, plan.bounds) for plan in self.general)):
+    def drop(self) -> None:
+        """Let go of all plans and their bindings."""
+        if self.siblings.get(self.key) is self:
+            del self.siblings[self.key]
+        several = (Entry(plan.plan, plan.bounds) for plan in self.general)
+        for entry in (*self.shapeless.values(), *several, *self.entries.values()):
             entry.release()
+        self.entries.clear()
 
     def find(self, form: Form) -> Entry | None:
         """An entry for a form that one of the general plans serves."""
@@ -160,7 +177,10 @@ def _alike(one: Any, other: Any) -> bool:
 
 
 class PlanCache:
-    """Plans by key (program, feeds, fetches, scope) and form; `general` allows plans for several sizes.
+    """Plans of programs by key (feeds, fetches, scope) and form; `general` allows plans for several sizes.
+
+    It holds no plan itself: plans end with their program, and with their scope. What it has are the orders in
+    which they were asked for, and the limits.
 
     Several threads may run on one executor: who looks for a plan, or changes the bindings of one, holds
     `lock`. Of those that ask for the same plan, such as clones of a predictor, one makes it.
@@ -170,57 +190,109 @@ class PlanCache:
         self.general = general
         self.lock = threading.RLock()
         _caches.add(self)
-        self.max_bytes = _memory() // 4
+        self._reference = weakref.ref(self)
+        self.max_bytes = memory_limit() // 4
         self.made = 0
         """Plans made so far."""
-        self._entries: OrderedDict[tuple[Key, Form], Entry] = OrderedDict()
-        self._families: OrderedDict[Key, _Family] = OrderedDict()
+        # the one that was not asked for longest stands first
+        self._families: OrderedDict[weakref.ref[_Family], None] = OrderedDict()
+        self._entries: OrderedDict[tuple[weakref.ref[_Family], Form], None] = OrderedDict()
 
     def __bool__(self) -> bool:
-        return bool(self._entries)
+        return any(family.entries for family in self._living())
+
+    def _living(self) -> list[_Family]:
+        return [family for reference in list(self._families) if (family := reference()) is not None]
 
     def bounds(self) -> list[BoundPlan]:
         """All bindings, each once."""
         with self.lock:
-            return list(dict.fromkeys(bound for entry in self._entries.values() for bound in entry.bounds))
+            entries = (entry for family in self._living() for entry in family.entries.values())
+            return list(dict.fromkeys(bound for entry in entries for bound in entry.bounds))
 
     def clear(self) -> None:
         """Forget all plans."""
         with self.lock:
-            for key in list(self._families):
-                self.forget(key)
+            for family in self._living():
+                self._forget(family)
 
-    def forget(self, key: Key) -> None:
+    def forget(self, program: Program, key: Key) -> None:
         """Forget the plans of a program: the scope holds arrays of other shapes than when they were made."""
         with self.lock:
-            family = self._families.pop(key, None)
+            family = program.belongings.of(self._reference).get(key)
             if family is not None:
-                family.release()
-            for place in [place for place in self._entries if place[0] == key]:
-                self._entries.pop(place).release()
+                self._forget(family)
 
-    def find(self, key: Key, form: Form, free: Free, scope: Scope, make: Make) -> Entry:
+    def _forget(self, family: _Family) -> None:
+        reference = family.reference
+        self._families.pop(reference, None)
+        for form in family.entries:
+            self._entries.pop((reference, form), None)
+        family.drop()
+
+    def _forget_dead(self) -> None:
+        """Forget what was in the orders of programs that are gone, and plans whose scope is."""
+        for reference in list(self._families):
+            family = reference()
+            if family is None:
+                del self._families[reference]
+            elif family.scope() is None:
+                self._forget(family)
+        for place in [place for place in self._entries if place[0]() is None]:
+            del self._entries[place]
+
+    def _scope_ended(self, family: weakref.ref[_Family]) -> None:
+        """Forget the plans of a scope that ended; where another thread is at work here, later (`find`)."""
+        if self.lock.acquire(blocking=False):
+            try:
+                found = family()
+                if found is not None:
+                    self._forget(found)
+            finally:
+                self.lock.release()
+
+    def find(self, program: Program, key: Key, form: Form, free: Free, scope: Scope, make: Make) -> Entry:
         """The plan for a form, found or made, for one that holds `lock`; `free` are the (feed, dimension)
         that the program leaves open.
         """
-        family = self._families.get(key)
+        siblings: dict[Key, _Family] = program.belongings.of(self._reference)
+        family = siblings.get(key)
         # the key has the number of a scope, which may be that of another one now
-        if family is None or family.scope is not scope:
-            self.forget(key)
-            family = self._families[key] = _Family(scope, free)
-            if len(self._families) > MAX_PROGRAMS:
-                self.forget(next(iter(self._families)))
-        place = (key, form)
-        found = self._entries.get(place)
+        if family is None or family.scope() is not scope:
+            if family is not None:
+                self._forget(family)
+            family = self._new_family(siblings, key, free, scope)
+        reference = family.reference
+        place = (reference, form)
+        found = family.entries.get(form)
         if found is None:
-            found = self._entries[place] = family.find(form) or self._make(key, family, form, make)
+            found = family.entries[form] = family.find(form) or self._make(family, form, make)
+            self._entries[place] = None
             while len(self._entries) > MAX_ENTRIES:
                 self._drop_oldest()
         self._entries.move_to_end(place)
-        self._families.move_to_end(key)
+        self._families.move_to_end(reference)
         return found
 
-    def _make(self, key: Key, family: _Family, form: Form, make: Make) -> Entry:
+    def _new_family(self, siblings: dict[Key, _Family], key: Key, free: Free, scope: Scope) -> _Family:
+        self._forget_dead()
+        family = siblings[key] = _Family(key, siblings, free)
+        reference, cache = family.reference, self._reference
+
+        def ended(_: weakref.ref[Scope]) -> None:
+            found = cache()
+            if found is not None:
+                found._scope_ended(reference)
+
+        family.scope = weakref.ref(scope, ended)
+        self._families[reference] = None
+        if len(self._families) > MAX_PROGRAMS:
+            oldest = next(iter(self._families))()
+            if oldest is not None:
+                self._forget(oldest)
+        return family
+
+    def _make(self, family: _Family, form: Form, make: Make) -> Entry:
         if family.made >= MAX_FORMS:
             shapeless = tuple((None, dtype, has_lod) for _, dtype, has_lod in form)
             found = family.shapeless.get(shapeless)
@@ -241,9 +313,12 @@ class PlanCache:
 
     def _drop_oldest(self) -> None:
         """Forget the form that was not asked for longest, and its plan, if that serves no other one."""
-        (key, _), entry = self._entries.popitem(last=False)
-        if entry.values is None and entry not in self._families[key].shapeless.values():
-            entry.release()
+        (reference, form), _ = self._entries.popitem(last=False)
+        family = reference()
+        if family is not None:
+            entry = family.entries.pop(form)
+            if entry.values is None and entry not in family.shapeless.values():
+                entry.release()
 
     def _make_general(self, family: _Family, form: Form, make: Make) -> Entry | None:
         """A plan for several sizes; None where there is none."""
@@ -287,17 +362,19 @@ class PlanCache:
 
     def _trim(self, last: BoundPlan) -> None:
         last.count()
-        for place, entry in list(self._entries.items()):
+        for reference, form in list(self._entries):
             if self._held(last) <= self.max_bytes:
                 break
-            if last in entry.bounds or place not in self._entries:
+            family = reference()
+            if family is None or form not in family.entries or last in family.entries[form].bounds:
                 continue
-            if self._families[place[0]].scope is not last.scope:
-                self.forget(place[0])
+            if family.scope() is None or not last.is_of(family.scope()):
+                self._forget(family)
                 continue
+            entry = family.entries[form]
             entry.release()
             if entry.values is None:
-                del self._entries[place]
+                del family.entries[form], self._entries[reference, form]
 
     def _held(self, last: BoundPlan) -> int:
         """The bytes of all buffers, and of persistable variables in other scopes than that of `last`."""
@@ -305,7 +382,7 @@ class PlanCache:
         others = {
             id(array): array.nbytes
             for bound in bounds
-            if bound.scope is not last.scope
+            if not last.is_of(bound.scope)
             for array in bound.held.arrays.values()
         }
         return sum(bound.nbytes for bound in bounds) + sum(others.values())
@@ -325,10 +402,43 @@ if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_unlock)
 
 
-def _memory() -> int:
-    """The bytes of memory of this machine."""
+def memory_limit() -> int:
+    """The bytes of memory that this process may have: those of its control group, or of the machine."""
     try:
-        return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+        machine = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     # Windows has neither
     except (AttributeError, ValueError, OSError):
-        return 8 << 30
+        machine = 8 << 30
+    return min([machine, *map(_limit_in, _group_files())])
+
+
+def _group_files() -> list[str]:
+    """The files that may hold a limit: of the groups that this process is in, and of those around them."""
+    try:
+        with open(OWN_GROUPS) as file:
+            lines = [line.rstrip("\n").split(":", 2) for line in file]
+    except OSError:
+        return []
+    found = []
+    for _, kinds, path in (line for line in lines if len(line) == 3):
+        if kinds and "memory" not in kinds.split(","):
+            continue
+        root, name = (GROUPS, "memory.max") if not kinds else (f"{GROUPS}/memory", "memory.limit_in_bytes")
+        parts = [part for part in path.split("/") if part]
+        # in a container the path is often that outside of it, and the own group is the root
+        found += ["/".join([root, *parts[:depth], name]) for depth in range(len(parts) + 1)]
+    return found
+
+
+def _limit_in(path: str) -> int:
+    """The limit in bytes that a file of a control group states; a very large number where it states none."""
+    try:
+        with open(path) as file:
+            text = file.read().strip()
+    except OSError:
+        return sys.maxsize
+    return int(text) if text.isdecimal() else sys.maxsize
+
+
+def _nobody() -> None:
+    """The scope of a family that has none yet."""

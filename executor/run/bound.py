@@ -36,6 +36,8 @@ class BoundPlan:
         self, plan: CompiledPlan, scope: Scope, place: Place, random: Any, switches: bool = True
     ) -> None:
         self.plan = plan
+        # plans belong to their program, which may outlive the scope
+        scope = scope.twin()
         self.scope = scope
         xp = array_module(place)
         if xp is np:
@@ -73,6 +75,10 @@ class BoundPlan:
     def count(self) -> None:
         """Note that the executor counts them."""
         self._counted = self.binding.placements
+
+    def is_of(self, scope: Scope) -> bool:
+        """True if it works on the variables of this scope, by whichever of its twins."""
+        return self.scope.variables is scope.variables
 
     def fit(self, values: Sequence[Any] | None) -> None:
         """Take other values of the plan's sizes."""

@@ -31,6 +31,23 @@ _held: weakref.WeakValueDictionary[int, Program] = weakref.WeakValueDictionary()
 """The programs that somebody holds, by these numbers."""
 
 
+class Belongings(weakref.WeakKeyDictionary[Any, Any]):
+    """Owner -> what it made of a program, which holds that program and so must live no longer. Copies of the
+    program have none.
+    """
+
+    def of(self, owner: weakref.ref[Any]) -> dict[Any, Any]:
+        """The dict of an owner, by the reference to itself that it keeps: a lookup in each step."""
+        found: dict[Any, Any] | None = self.data.get(owner)
+        return self.setdefault(owner(), {}) if found is None else found
+
+    def __deepcopy__(self, memo: Any) -> Belongings:
+        return Belongings()
+
+    def __reduce__(self) -> Any:
+        return Belongings, ()
+
+
 class Program:
     """One or more blocks; block 0 is the one that runs, the others are bodies of control-flow ops.
 
@@ -67,6 +84,7 @@ class Program:
         """Paddle's number for the version that wrote the program's file, or that could have."""
         self.op_versions: dict[str, int] = {}
         """Op type -> the version of its meaning, where the program's file says that: those of 2.x do."""
+        self.belongings = Belongings()
 
     # ------------------------------------------------------------------ the job, in fluid's names
     _is_distributed = FluidName("distributed")
@@ -275,7 +293,7 @@ class Program:
 
     def _copy_state(self, other: Program) -> None:
         # serial and version stay: plans are cached by them, and this is still the same object, changed
-        skip = {"blocks", "current_block_idx", "serial", "version"}
+        skip = {"blocks", "current_block_idx", "serial", "version", "belongings"}
         self.__dict__.update({key: value for key, value in other.__dict__.items() if key not in skip})
 
     def _sync_with_cpp(self) -> None:

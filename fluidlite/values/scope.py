@@ -147,6 +147,14 @@ class Scope:
             scope = scope.parent
         return None
 
+    def twin(self) -> Scope:
+        """The same scope, with the same variables, for who works on it and must not keep it alive: references
+        to this one end with its owner, whatever the twin's holder does.
+        """
+        other = Scope.__new__(Scope)
+        other.__dict__ = self.__dict__
+        return other
+
     def new_scope(self) -> Scope:
         """A scope below this one."""
         kid = Scope(self)

@@ -38,36 +38,34 @@ def trained(exe: Any, scope: Scope) -> Any:
 
 @pytest.mark.usefixtures("by_counts_alone")
 def test_buffers_go_with_their_executor() -> None:
-    exe = fluid.Executor(fluid.CPUPlace())
-    pool = weakref.ref(trained(exe, Scope()).binding.buffers.pool)
+    exe, scope = fluid.Executor(fluid.CPUPlace()), Scope()
+    pool = weakref.ref(trained(exe, scope).binding.buffers.pool)
     assert pool() is not None
     del exe
     assert pool() is None
 
 
 @pytest.mark.usefixtures("by_counts_alone")
-def test_parameters_go_with_their_scope_when_its_plans_are_forgotten() -> None:
+def test_buffers_and_parameters_go_with_their_scope() -> None:
     exe, scope = fluid.Executor(fluid.CPUPlace()), Scope()
-    trained(exe, scope)
-    held = weakref.ref(scope)
+    held = weakref.ref(scope), weakref.ref(trained(exe, scope).binding.buffers.pool)
+    array = weakref.ref(scope.find_var("fc_0.w_0").get_tensor())
     del scope
-    assert held() is not None, "a plan stands on it"
-    exe._plans.clear()
-    assert held() is None
+    assert [found() for found in (*held, array)] == [None] * 3
 
 
 @pytest.mark.usefixtures("by_counts_alone")
-def test_scopes_that_nobody_has_are_bounded_in_bytes() -> None:
+def test_plans_of_other_scopes_are_bounded_in_bytes() -> None:
     exe, first, second = fluid.Executor(fluid.CPUPlace()), Scope(), Scope()
     plan = trained(exe, first)
     loss = plan.plan.plan.fetches[0].name
-    held, first = weakref.ref(first), None
+    pool = weakref.ref(plan.binding.buffers.pool)
     exe._plans.max_bytes = plan.nbytes + 60
     del plan
     exe.run(fluid.default_startup_program(), scope=second)
     exe.run(feed={"x": np.ones((4, 3), "float32")}, fetch_list=[loss], scope=second)
-    assert held() is None
-    assert {bound.scope for bound in exe._plans.bounds()} == {second}
+    assert pool() is None and first.find_var("fc_0.w_0").is_initialized()
+    assert all(bound.is_of(second) for bound in exe._plans.bounds())
 
 
 def test_cycles_among_old_objects_are_collected(monkeypatch: pytest.MonkeyPatch) -> None:

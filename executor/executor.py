@@ -176,11 +176,11 @@ class Executor:
 
     # ------------------------------------------------------------------ fluid's steps of a run, by its names
     @staticmethod
-    def _split_optimize_ops_in_fetch_list(fetch_list: Any) -> tuple[list[Operator], list[Any]]:
-        """The optimizer ops of a fetch list, and the names and Variables in it."""
+    def _split_optimize_ops_in_fetch_list(fetch_list: Any) -> tuple[list[Any], list[Operator]]:
+        """The names and Variables of a fetch list, and the optimizer ops in it."""
         _, targets = split_fetches(fetch_list)
         rest = [found for item in fetch_list for found in members(item) if not isinstance(found, Operator)]
-        return list(targets), rest
+        return rest, list(targets)
 
     @staticmethod
     def _prune_program(

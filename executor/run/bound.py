@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from fluidlite.base.errors import EOFException, FluidError, KernelError
+from fluidlite.base.errors import EOFException, FluidError, KernelError, is_of_user
 from fluidlite.base.place import Place, array_module
 from fluidlite.executor.plan.plan import CompiledPlan
 from fluidlite.executor.plan.verify import PlanError
@@ -131,7 +131,7 @@ class BoundPlan:
         except Exception as error:
             # found by the line that raised: the plan keeps no account of where it is
             op = self.plan.operator_at(error)
-            if op is None:
+            if op is None or is_of_user(error):
                 raise
             raise KernelError(
                 f"op {op.type!r}: {error} ({type(error).__name__})\n  {op.call_text()}\n  built at {op.where}"

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple, NoReturn
 
 import numpy as np
 
-from fluidlite.base.errors import EOFException, FluidError, KernelError
+from fluidlite.base.errors import EOFException, FluidError, KernelError, is_of_user
 from fluidlite.base.registry import EMPTY_VAR, Lod, Op, WithLod
 from fluidlite.executor.run.interpreter import Frame, Interpreter
 from fluidlite.executor.run.kernels import Kernel, RunContext, detach, lod_sources, unpack
@@ -250,7 +250,7 @@ class KernelCall:
         """The error of the kernel, with the op, the shapes it ran with and the user's line where it does
         not know them itself.
         """
-        if isinstance(error, (FluidError, EOFException)):
+        if isinstance(error, (FluidError, EOFException)) or is_of_user(error):
             raise error
         by_slot = {
             slot: [values[index] if index >= 0 else None for index in indices]

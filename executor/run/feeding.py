@@ -123,6 +123,11 @@ class Signature:
             array = value
         else:
             array = _from_python(var, value)
+        if array.dtype == object and array.size and not any(map(np.ndim, array.flat)):
+            raise FeedError(
+                f"cannot feed {var.name!r}: it is an array of the dtype object, which begins with "
+                f"{array.flat[0]!r}; give it a dtype of numbers, as by array.astype('float32')"
+            )
         if array.dtype == object:
             raise FeedError(
                 f"cannot feed {var.name!r}: the rows differ in length; feed a LoDTensor "

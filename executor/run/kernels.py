@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from fluidlite.base.errors import EOFException, FluidError, KernelError, SlotError, UnknownOpError
+from fluidlite.base.errors import EOFException, FluidError, KernelError, SlotError, UnknownOpError, is_of_user
 from fluidlite.base.place import is_device_array
 from fluidlite.base.registry import EMPTY_VAR, ZERO_DIM_ATTR, Lod, Op, WithLod
 from fluidlite.executor.comm.ops import arguments_of, carry_out
@@ -162,6 +162,8 @@ class Kernel:
             locate(error, self.op)
             raise
         except Exception as error:
+            if is_of_user(error):
+                raise
             raise KernelError(self.failure(error, values)) from error
         return self.listed(returned)
 

@@ -13,7 +13,7 @@ from fluidlite import unique_name
 from fluidlite.backward.edits import add_up, cut_dead_branches
 from fluidlite.backward.rules import GradientContext, rename
 from fluidlite.backward.walk import Backward
-from fluidlite.base.errors import ProgramEditError
+from fluidlite.base.errors import NotFoundError, ProgramEditError, did_you_mean
 from fluidlite.base.registry import EMPTY_VAR
 from fluidlite.ir.block import Block
 from fluidlite.ir.operator import Operator
@@ -101,7 +101,14 @@ def append_with_checkpoints(
             )
     path = _seed_dropouts(block, path)
     usage = _Usage(path)
-    names = usage.ordered(var if isinstance(var, str) else var.name for var in checkpoints)
+    wanted = [var if isinstance(var, str) else var.name for var in checkpoints]
+    for name in wanted:
+        if not block._find_var_recursive(name):
+            raise NotFoundError(
+                f"recompute: the checkpoint {name!r} is no variable of the program"
+                f"{did_you_mean(name, block.vars)}"
+            )
+    names = usage.ordered(wanted)
     segments = usage.segments(names)
     held = usage.given().union(*map(usage.crossing, segments))
     writer = _SegmentGradients(backward, block, path, held | set(names))

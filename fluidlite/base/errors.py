@@ -163,6 +163,17 @@ class EOFException(FluidError):
     """A reader that is not iterable has come to the end of its pass."""
 
 
+def of_user(error: Exception) -> Exception:
+    """The error of a function that the user gave, marked: it reaches the user as it was raised."""
+    error.__dict__["raised_by_user"] = True
+    return error
+
+
+def is_of_user(error: Exception) -> bool:
+    """True for an error that `of_user` has marked."""
+    return "raised_by_user" in error.__dict__
+
+
 def did_you_mean(name: str, known: Iterable[str], cutoff: float = 0.6) -> str:
     """A suffix such as "; did you mean 'fc_0.w_0'?", or "" when nothing known is as near to `name` as
     `cutoff`.

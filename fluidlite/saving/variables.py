@@ -63,8 +63,8 @@ __all__ = [
     "values_of",
 ]
 
-# they are made anew by each run, or by a startup program
-_NEVER_SAVED = frozenset((VarType.FEED_MINIBATCH, VarType.FETCH_LIST, VarType.READER))
+# they are made anew by each run, or by a startup program; RAW variables hold what has no bytes
+_NEVER_SAVED = frozenset((VarType.FEED_MINIBATCH, VarType.FETCH_LIST, VarType.READER, VarType.RAW))
 Predicate = Callable[[Variable], Any]
 
 
@@ -196,7 +196,7 @@ def _chosen(main_program: Any, vars: Iterable[Any] | None, predicate: Predicate 
         raise TypeError(
             f"'vars' should be a list of Variables, and it holds {wrong!r} of type {type(wrong).__name__}"
         )
-    # a name may be declared in several blocks; RAW variables hold what has no bytes
+    # a name may be declared in several blocks
     return list({var.name: var for var in found if var.type != VarType.RAW}.values())
 
 

@@ -37,7 +37,7 @@ def test_compiled_messages(tags: int, is_padded: bool) -> None:
     d = RANDOM.standard_normal((4 if is_padded else 6, 1)).astype("float32")
     found = []
     for ctx in (SimpleNamespace(searches=None), WITH_SEARCHES):
-        given = (np, emission, lod, transition, labels, lengths)
+        given = (np, emission, lod, transition, labels, (), lengths)
         alpha, exps, moves, cost = CRF.compute(*given, ctx)
         gradients = CRF_GRAD.compute(*given, alpha, exps, moves, d, ctx)
         found.append([alpha, cost, *gradients])

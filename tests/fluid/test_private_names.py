@@ -113,7 +113,7 @@ def test_steps_of_a_run():
     ops, _ = fluid.optimizer.SGD(0.1).minimize(loss)
     executor, main = fluid.Executor(fluid.CPUPlace()), fluid.default_main_program()
     feed = {"x": 1, "w": 2, "z": 3}
-    targets, rest = executor._split_optimize_ops_in_fetch_list([y, "w", (ops, [])])
+    rest, targets = executor._split_optimize_ops_in_fetch_list([y, "w", (ops, [])])
     assert targets == ops and rest == [y, "w"]
     for program in (main, fluid.CompiledProgram(main)):
         small = executor._prune_program(program, feed, [y], [])

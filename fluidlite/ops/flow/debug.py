@@ -11,8 +11,18 @@ from typing import Any
 import numpy as np
 
 from fluidlite.base.dtypes import Array
-from fluidlite.base.errors import AssertError, NotFoundError
-from fluidlite.base.registry import STRINGS, AttrType, GradContext, Lod, Op, WithLod, required, same_as
+from fluidlite.base.errors import AssertError, KernelError, NotFoundError, of_user
+from fluidlite.base.registry import (
+    EMPTY_VAR,
+    STRINGS,
+    AttrType,
+    GradContext,
+    Lod,
+    Op,
+    WithLod,
+    required,
+    same_as,
+)
 from fluidlite.ir.operator import Operator
 from fluidlite.values.tensor import LoDTensor, host
 
@@ -159,11 +169,21 @@ def _(
         None if value is None else LoDTensor(np.array(host(value)), lod)
         for value, lod in zip(X, X_lod, strict=False)
     ]
-    returned = remembered(forward_callable_id)(*tensors)
+    function = remembered(forward_callable_id)
+    try:
+        returned = function(*tensors)
+    except Exception as error:
+        raise of_user(error)  # noqa: B904
     results = list(returned) if isinstance(returned, (list, tuple)) else [returned]
     names = ctx.op.output("Out")
-    if len(results) != len(names) and not (results == [None] and not names):
-        raise ValueError(f"the function returned {len(results)} values for {len(names)} outputs")
+    if len(results) == 1 and results[0] is None and not names:
+        return {"Out": []}
+    if len(results) != len(names):
+        raise KernelError(f"the function returned {len(results)} values for {len(names)} outputs")
+    for name, result in zip(names, results, strict=True):
+        # what is no variable at all is the gradient of something that has none
+        if result is None and name != EMPTY_VAR:
+            raise KernelError(f"the function returned None for the output {name!r}")
     return {
         "Out": [
             None if result is None else WithLod(xp.array(np.asarray(result)), getattr(result, "_lod", ()))

@@ -274,8 +274,17 @@ def _(X: Spec, K: Spec | None, k: int, axis: int) -> tuple[Spec, Spec]:
     if not X.shape:
         return X, Spec((), VarType.INT64)
     axis = axis % len(X.shape)
+    if K is None and X.shape[axis] >= 0:
+        _check_k(k, X.shape, axis)
     shape = (*X.shape[:axis], -1 if K is not None else k, *X.shape[axis + 1 :])
     return X.with_shape(shape), Spec(shape, VarType.INT64)
+
+
+def _check_k(k: int, shape: Sequence[int], axis: int) -> None:
+    if not 1 <= k <= shape[axis]:
+        raise ShapeError(
+            f"op 'top_k_v2': k is {k}, wanted 1 to {shape[axis]}, as X{list(shape)} has along {axis}"
+        )
 
 
 @top_k_v2.kernel
@@ -283,6 +292,7 @@ def _(xp: Any, X: Array, K: Array | None, k: int, axis: int, largest: bool) -> t
     if not X.ndim:
         return X.copy(), xp.zeros((), "int64")
     count = k if K is None else ints(K)[0]
+    _check_k(count, X.shape, axis % X.ndim)
     order = xp.moveaxis(
         xp.moveaxis(stable_order(xp, X, axis, descending=largest), axis, -1)[..., :count], -1, axis
     )

@@ -125,6 +125,8 @@ def _pooled(
         return _maxima(xp, ctx, X, level, "MaxIndex" not in ctx.unread)
     offsets = level.offsets
     if pooltype in ("LAST", "FIRST"):
+        if not len(X):
+            return xp.zeros((len(offsets) - 1, *X.shape[1:]), X.dtype), None
         rows = offsets[1:] - 1 if pooltype == "LAST" else offsets[:-1]
         return take_rows(xp, X, np.clip(rows, 0, max(len(X) - 1, 0))), None
     sums = _sums(xp, ctx, X, offsets)

@@ -18,6 +18,7 @@ import numpy as np
 from fluidlite.base.errors import TranspilerError
 from fluidlite.base.place import CPUPlace
 from fluidlite.distributed.references import Initial, part_of
+from fluidlite.distributed.requests import TablesAsAsked, requests_of
 from fluidlite.distributed.shares import Values, get, put
 from fluidlite.distributed.simulated import SimulatedJob, SimulatedTrainer, keep
 from fluidlite.executor.comm.local.network import JobEvent
@@ -121,6 +122,8 @@ class _AsynchronousTrainer(SimulatedTrainer):
         self.made: dict[str, list[Any]] = {update.grad: [] for update in training.updates}
         keep(self.program, self.made)
         self.sent: dict[Hashable, int] = defaultdict(int)
+        asking = job.trainer(index).main.global_block().ops
+        self.tables = TablesAsAsked(self.program, self.scope, requests_of(asking))
 
     def note(self) -> None:
         """Keep the gradients of a step."""
@@ -159,11 +162,12 @@ class _AsynchronousTrainer(SimulatedTrainer):
         # a trainer that fetches whole parameters has ended its step; single rows are fetched within one
         if whole:
             self.compute()
-        held = self.scope.find_var(piece.param)
-        assert held is not None
-        mine = np.array(held.value)
-        mine[piece.first_row : piece.end_row] = value
-        put(self.scope, {piece.param: mine})
+        self.tables.write(piece, value, whole)
+
+    def begin(self) -> None:
+        """Begin the next step, whose requests are counted from the first again."""
+        super().begin()
+        self.tables.begin()
 
     def check_complete(self, index: int) -> None:
         """TranspilerError where a gradient was not sent in every step."""

@@ -24,7 +24,8 @@ def test_facts_are_plain_and_tell_programs_apart() -> None:
     assert differences(found, facts(fluid, {**job, "optimizer": ["SGD", {}]}))
 
 
-@pytest.mark.parametrize("seed", range(12))
+# 7100007 asks for the rows of a table twice a step
+@pytest.mark.parametrize("seed", [*range(12), 7100007])
 def test_job_has_no_fault(seed: int) -> None:
     job = make_job(seed)
     assert build(fluid, job).main.global_block().ops

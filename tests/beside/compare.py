@@ -213,8 +213,8 @@ def _gradients(mine: Facts, other: Facts, aspect: str, random: bool) -> Iterator
         left, right = mine[name], other[name]
         if (left is None) != (right is None):
             there = right if left is None else left
-            zero = not np.any(numbers_of(there)) if "data" in there else False
-            if not zero:  # a gradient of zeros and none mean the same
+            zero = "data" in there and alike(numbers_of(there), np.zeros(there["shape"]))
+            if not zero:  # one of zeros, but for rounding, and none mean the same
                 yield Difference(
                     f"{aspect} missing" if left is None else f"{aspect} extra", f"by {name}", name
                 )
@@ -270,30 +270,47 @@ _ASPECTS = {"gradient": "grads", "second": "second", "test": "test"}  # parts th
 
 
 # ---------------------------------------------------------------------- who is right
-def wrong_by_differences(case: Case, facts: Facts, part: str = "slopes") -> list[str]:
-    """Inputs whose gradient is not what central differences of the outputs say.
+def wrong_by_differences(
+    case: Case, facts: Facts, part: str = "slopes", none_is_zero: bool = False
+) -> list[str]:
+    """Inputs and parameters whose gradient is not what central differences of the outputs say.
 
     Kinks are left out: there left and right differences disagree. `part`: "rough" holds the gradients of
-    float32 against differences that have fewer digits.
+    float32 against differences that have fewer digits; "bends" and "roughly bends" are about second
+    derivatives. `none_is_zero`: what has no gradient is held to one of zeros; otherwise it says that there is
+    none, such as by a function that has none in either system.
     """
-    slopes, grads = facts.get(part, {}), facts.get("grads", {})
+    slopes, grads = facts.get(part, {}), facts.get("second" if part.endswith("bends") else "grads", {})
     if "error" in slopes or "error" in grads:
         return []
-    loose = 20.0 if part == "rough" else 1.0
-    return [name for name, found in slopes.items() if _off(case, name, found, grads.get(name), loose)]
+    loose = 20.0 if part.startswith("rough") else 1.0
+    none_is_zero = none_is_zero or part.endswith("bends")
+    return [
+        name
+        for name, found in slopes.items()
+        if (grads.get(name) is not None or none_is_zero)
+        and _is_reliable(case, name, found, loose)
+        and _off(found, grads.get(name), loose)
+    ]
 
 
-def _off(case: Case, name: str, found: list[float], grad: Facts | None, loose: float) -> bool:
+def _is_reliable(case: Case, name: str, found: list[float], loose: float) -> bool:
     left, right, central, wide, middle = found
-    array = array_of(case["feeds"][name])
+    # parameters are small
+    array = array_of(case["feeds"][name]) if name in case["feeds"] else np.zeros(1)
     # large numbers leave no digits for a difference
     if not np.isfinite(found).all() or abs(middle) > 1e5 or np.abs(array).max(initial=0) > 1e3:
         return False
     scale = max(abs(central), 1e-2)
-    if abs(left - right) > 2e-3 * loose * scale or abs(central - wide) > 1e-4 * loose * scale:
+    return abs(left - right) <= 2e-3 * loose * scale and abs(central - wide) <= 1e-4 * loose * scale
+
+
+def _off(found: list[float], grad: Facts | None, loose: float) -> bool:
+    central = found[2]
+    if grad is None:
+        product = 0.0
+    elif "rows" in grad:
         return False
-    # no gradient says that there is none, such as by a function that has none in either system
-    if grad is None or grad["shape"] != list(array.shape) or "rows" in grad:
-        return False
-    product = float((numbers_of(grad).astype("float64") * direction_of(array.shape)).sum())
-    return not abs(product - central) <= 1e-3 * loose * scale
+    else:
+        product = float((numbers_of(grad).astype("float64") * direction_of(grad["shape"])).sum())
+    return not abs(product - central) <= 1e-3 * loose * max(abs(central), 1e-2)

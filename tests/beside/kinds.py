@@ -23,11 +23,13 @@ from beside.variations import ordinary, shaken, tags, vary
 __all__ = ["Beside", "Engines", "Found", "Jobs", "Networks"]
 
 GRADIENTS = ("gradient", "second")
+JUDGES = {"gradient": ("slopes", "rough"), "second": ("bends", "roughly bends")}
+NEEDED = {"rough": ("runs", "rough", "grads"), "roughly bends": ("runs", "grads", "second", "roughly bends")}
 
 
 def parts_of(case: Case) -> tuple[str, ...]:
     """The parts of a case that are compared: second derivatives where it asks for them."""
-    return PARTS if case["second"] else tuple(part for part in PARTS if part != "second")
+    return PARTS if case["second"] else tuple(part for part in PARTS if part not in ("second", "bends"))
 
 
 @dataclass(frozen=True)
@@ -71,7 +73,11 @@ class Beside:
 
     def facts(self, case: Case, parts: tuple[str, ...]) -> tuple[Facts, Facts]:
         """The facts of both sides, asked for at the same time."""
-        answers = [self.pool.submit(one.ask, case, parts) for one in (self.ours, self.other)]
+        compared = tuple(part for part in parts if part not in ("slopes", "bends"))
+        answers = [
+            self.pool.submit(one.ask, case, asked)
+            for one, asked in ((self.ours, parts), (self.other, compared))
+        ]
         return answers[0].result(), answers[1].result()
 
     def differences(self, case: Case) -> list[Found]:
@@ -80,7 +86,9 @@ class Beside:
         self.outcomes[_outcome(mine, other)] += 1
         found = compare(mine, other, case["random"])
         ops = mine.get("build", {}).get("ops", [])
-        wrong = wrong_by_differences(case, mine)
+        wrong = [
+            (part, name) for part in ("slopes", "bends") for name in wrong_by_differences(case, mine, part)
+        ]
         if found:
             unwritten = self._unwritten(case, other)
             found = [one for one in found if not one.where or one.where not in unwritten]
@@ -92,14 +100,15 @@ class Beside:
         result = []
         for one in found:
             row = excuse(case, ops, one)
-            result.append(Found(case, one, row, theirs and not row and one.aspect.startswith(GRADIENTS)))
-        for name in wrong:
+            result.append(Found(case, one, row, not row and one.aspect.startswith(theirs)))
+        for part, name in wrong:
             # f(x, x) where one of the places counts as a constant, in both: labels
             if case["feeds"][name].get("shared") and not any(
                 one.where.endswith(f" by {name}") for one in found
             ):
                 continue
-            difference = Difference("wrong by differences", f"gradient by {name}", name)
+            aspect = "wrong by differences" if part == "slopes" else "second wrong by differences"
+            difference = Difference(aspect, f"gradient by {name}", name)
             result.append(Found(case, difference, excuse(case, ops, difference)))
         return result
 
@@ -117,21 +126,31 @@ class Beside:
         moved = [self.ours.ask(shaken(case, number), parts_of(case)) for number in (1, 2, 3)]
         return [one for one in found if not is_rounding(one, moved)]
 
-    def _theirs(self, case: Case, found: list[Difference], mine: Facts, other: Facts) -> bool:
-        """True if gradients differ, and central differences say that ours are right and theirs are not."""
-        if not any(one.aspect.startswith(GRADIENTS) for one in found):
-            return False
-        for part in ("slopes", "rough"):
-            if part == "rough":
-                mine = self.ours.ask(case, ("runs", "rough", "grads"))
-            if wrong_by_differences(case, mine, part):
-                return False
-            if wrong_by_differences(case, {**other, part: mine.get(part, {})}, part):
-                return True
-        if {"nan", "inf", "large", "tiny"} & tags(case):
+    def _theirs(self, case: Case, found: list[Difference], mine: Facts, other: Facts) -> tuple[str, ...]:
+        """Of "gradient" and "second", those that differ, and where central differences say that ours are right
+        and theirs are not.
+        """
+        for aspect in GRADIENTS:
+            if any(one.aspect.startswith(aspect) for one in found):
+                if self._is_theirs(case, aspect, mine, other):
+                    # derivatives of what is wrong are wrong
+                    return GRADIENTS[GRADIENTS.index(aspect) :]
+        if {"nan", "inf", "large", "tiny"} & tags(case) and any(
+            one.aspect.startswith(GRADIENTS) for one in found
+        ):
             # what is wrong for ordinary numbers is no better for others
             plain = ordinary(case)
             return self._theirs(plain, found, *self.facts(plain, parts_of(case)))
+        return ()
+
+    def _is_theirs(self, case: Case, aspect: str, mine: Facts, other: Facts) -> bool:
+        for part in JUDGES[aspect]:
+            if part in NEEDED:
+                mine = self.ours.ask(case, NEEDED[part])
+            if wrong_by_differences(case, mine, part):
+                return False
+            if wrong_by_differences(case, {**other, part: mine.get(part, {})}, part, none_is_zero=True):
+                return True
         return False
 
     def close(self) -> None:

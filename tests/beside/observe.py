@@ -9,7 +9,9 @@ Facts, each a part of its own, with "error" in place of what a part could not gi
     grads     gradients of `wrt` and of parameters, for the incoming gradients `weights`
     second    gradients by `wrt` of the sum of the squares of the first ones
     slopes    differences of the weighted sum of the outputs along a direction, by input of float64
-    rough     the same by all inputs, from larger steps
+    rough     the same by all inputs and parameters, from larger steps
+    bends     differences of the sum of the squares of the first gradients, by input of float64
+    roughly bends    the same by all inputs and parameters, from larger steps
 """
 
 from __future__ import annotations
@@ -25,7 +27,7 @@ Facts = Dict[str, Any]
 Feeds = Dict[str, Any]
 STEP = 1e-5
 ROUGH_STEP = 2e-3
-PARTS = ("runs", "test", "slopes", "grads", "second")
+PARTS = ("runs", "test", "slopes", "grads", "second", "bends")
 
 
 def shown(array: Any) -> Facts:
@@ -104,7 +106,7 @@ class Observer:
             try:
                 # names that no name of the build is like
                 with self.fluid.unique_name.guard("later_"):
-                    facts[part] = getattr(self, "part_" + part)()
+                    facts[part] = getattr(self, "part_" + part.replace(" ", "_"))()
             except Exception as error:
                 facts[part] = error_of(error, part)
                 if part == "runs":
@@ -361,40 +363,74 @@ class Observer:
 
     def part_slopes(self) -> Facts:
         """Differences of the weighted sum of the outputs along a direction, for each input of float64."""
-        if any(dtype_of(self.outputs[at]) == "float32" for at in self.targets()):
-            return {}
-        fed = [name for name in self.case["wrt"] if self.case["feeds"][name]["dtype"] == "float64"]
-        return self.slopes(fed, STEP)
+        return self.slopes(self.doubles(), STEP, self.loss)
 
     def part_rough(self) -> Facts:
         """The same for all inputs, from steps that are large enough for float32."""
-        return self.slopes(self.case["wrt"], ROUGH_STEP)
+        return self.slopes(self.moved(), ROUGH_STEP, self.loss)
 
-    def slopes(self, fed: List[str], step: float) -> Facts:  # noqa: UP006
-        targets = self.targets()
+    def part_bends(self) -> Facts:
+        """Differences of the sum of the squares of the first gradients, for each input of float64."""
+        return self.slopes(self.doubles(), STEP, self.squares)
+
+    def part_roughly_bends(self) -> Facts:
+        """The same for all inputs, from steps that are large enough for float32."""
+        return self.slopes(self.moved(), ROUGH_STEP, self.squares)
+
+    def moved(self) -> Dict[str, np.ndarray]:  # noqa: UP006
+        """What is differentiated by: inputs, and trainable parameters, with their values."""
+        found = {name: array_of(self.case["feeds"][name]) for name in self.case["wrt"]}
+        if not found:
+            return {}
+        scope, joined = self.start(), self.joined()
+        for param in self.parameters():
+            if getattr(param, "trainable", False) and param.name not in joined:
+                found[param.name] = np.array(scope.find_var(param.name).get_tensor())
+        return {name: array for name, array in found.items() if array.dtype.kind == "f"}
+
+    def doubles(self) -> Dict[str, np.ndarray]:  # noqa: UP006
+        """Those of float64, where all outputs are, too."""
+        if any(dtype_of(self.outputs[at]) == "float32" for at in self.targets()):
+            return {}
+        return {name: array for name, array in self.moved().items() if array.dtype == "float64"}
+
+    def slopes(self, moved: Dict[str, np.ndarray], step: float, total: Any) -> Facts:  # noqa: UP006
+        """Differences of a number, which `total` computes of feeds and a scope."""
         found: Facts = {}
-        for name in fed if targets else []:
-            array = array_of(self.case["feeds"][name])
-            direction = np.sin(2.0 + np.arange(array.size)).reshape(array.shape)
-            losses = {
-                times: self.loss(targets, name, (array + step * times * direction).astype(array.dtype))
-                for times in (-2, -1, 1, 2)
+        for name, array in moved.items() if self.targets() else ():
+            direction = direction_of(array.shape)
+            sums = {
+                times: total(*self.with_moved(name, (array + step * times * direction).astype(array.dtype)))
+                for times in (-2, -1, 0, 1, 2)
             }
-            middle = self.loss(targets, name, array)
-            found[name] = [*differences(middle, losses, step), middle]
+            found[name] = [*differences(sums, step), sums[0]]
         return found
 
-    def loss(self, targets: List[int], name: str, array: np.ndarray) -> float:  # noqa: UP006
-        feeds = self.feeds()
-        # sums of arrays without dimensions are numbers
-        feeds[name] = self.with_lengths(np.asarray(array), self.case["feeds"][name].get("lengths"))
-        values = self.run(self.main, feeds, self.outputs, self.start())
+    def with_moved(self, name: str, array: np.ndarray) -> Any:
+        """Feeds and a scope where one input or parameter has other values."""
+        feeds, scope = self.feeds(), self.start()
+        array = np.asarray(array)  # sums of arrays without dimensions are numbers
+        if name in feeds:
+            feeds[name] = self.with_lengths(array, self.case["feeds"][name].get("lengths"))
+        else:
+            scope.find_var(name).get_tensor().set(array, self.fluid.CPUPlace())
+        return feeds, scope
+
+    def loss(self, feeds: Feeds, scope: Any) -> float:
+        """The weighted sum of the outputs."""
+        values = self.run(self.main, feeds, self.outputs, scope)
         total = 0.0
-        for at in targets:
+        for at in self.targets():
             value = np.array(values[at]).astype("float64")
             factor = 1.0 if self.case.get("sums") else weights(self.shapes[at], "float64")
             total += float((value * factor).sum())
         return total
+
+    def squares(self, feeds: Feeds, scope: Any) -> float:
+        """The sum of the squares of the first gradients."""
+        first = [grad for grad in getattr(self, "first", ()) if grad is not None and is_floating(grad)]
+        values = self.run(self.main, dict(feeds, **self.incoming), first, scope) if first else []
+        return sum(float((np.array(value).astype("float64") ** 2).sum()) for value in values)
 
 
 class Loaded(Observer):
@@ -418,12 +454,12 @@ class Loaded(Observer):
         return [block.var(name) for name in self.given_programs["parameters"]]
 
 
-def differences(middle: float, losses: Dict[int, float], step: float) -> List[float]:  # noqa: UP006
+def differences(sums: Dict[int, float], step: float) -> List[float]:  # noqa: UP006
     """Slopes on the left, on the right, and of the middle with the double step."""
-    left = (middle - losses[-1]) / step
-    right = (losses[1] - middle) / step
-    wide = (losses[2] - losses[-2]) / (4 * step)
-    central = (losses[1] - losses[-1]) / (2 * step)
+    left = (sums[0] - sums[-1]) / step
+    right = (sums[1] - sums[0]) / step
+    wide = (sums[2] - sums[-2]) / (4 * step)
+    central = (sums[1] - sums[-1]) / (2 * step)
     return [left, right, central, wide]
 
 

@@ -130,10 +130,11 @@ class Labels:
         self.classes = classes
         self.base = xp.arange(rows, dtype=np.int64) * classes
         self.ignored = ignored
+        self.is_class = 0 <= ignored < classes
 
     def __call__(self, labels: Array, index: Array) -> Array | None:
         rows = None
-        if len(labels) and np.maximum.reduce(labels.view(np.uint64)) >= self.classes:
+        if self.is_class or (len(labels) and np.maximum.reduce(labels.view(np.uint64)) >= self.classes):
             bad = ((labels < 0) | (labels >= self.classes)) & (labels != self.ignored)
             if bad.any():
                 raise ValueError(f"label {int(labels[bad][0])} is not one of the {self.classes} classes")

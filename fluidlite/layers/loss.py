@@ -117,8 +117,7 @@ def softmax_with_cross_entropy(
     softmax).
 
     `label` has the shape of `logits` with 1 in dimension `axis`, or, with `soft_label`, the whole shape. A
-    row whose label is `ignore_index` costs nothing; its gradient is 1.8.5's: that of any other row if the
-    label is a class, else 0. No gradient flows through the returned softmax.
+    row whose label is `ignore_index` costs nothing, and its logits get no gradient from the loss.
     """
     check_type(logits, "logits", Variable, "softmax_with_cross_entropy")
     helper = LayerHelper("softmax_with_cross_entropy")

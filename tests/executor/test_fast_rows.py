@@ -87,6 +87,9 @@ def test_loss_of_labels(shape: tuple[int, int]) -> None:
     x[::3] = np.nan
     labels[::3] = -100
     check(rows.SoftmaxLoss, [-64.0, -100], [x, labels], [shape, shape[:1]])
+    # what is to be ignored may be a class
+    labels = np.arange(shape[0]) % 3 % shape[1]
+    check(rows.SoftmaxLoss, [-64.0, 0], [x, labels], [shape, shape[:1]])
 
 
 @pytest.mark.parametrize("shape", SHAPES)
@@ -100,6 +103,8 @@ def test_loss_of_labels_grad(shape: tuple[int, int], is_uniform: bool) -> None:
     y[::3] = np.nan
     labels[::3] = -100
     check(rows.SoftmaxLossGrad, [-100], [y, labels, d], [shape])
+    labels = np.arange(shape[0]) % 3 % shape[1]
+    check(rows.SoftmaxLossGrad, [0], [y, labels, d], [shape])
 
 
 def test_a_label_that_is_no_class() -> None:

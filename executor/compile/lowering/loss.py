@@ -98,8 +98,7 @@ def _leave_out(e: Emitter, labelled: Labelled, rows: Value) -> None:
 
 
 def _hard(e: Emitter, label: Value) -> None:
-    is_ignored_class = e.on_host and e.attr("ignore_index") >= 0
-    if e.attr("soft_label") or label.dtype != np.int64 or is_ignored_class:
+    if e.attr("soft_label") or label.dtype != np.int64:
         raise CannotLower("soft labels")
     if not e.attr("use_softmax"):
         raise CannotLower("probabilities")
@@ -178,9 +177,6 @@ def _(e: Emitter) -> None:
     _leave_out(e, labelled, dx)
 
 
-_NOBODY = np.iinfo(np.int64).min
-
-
 def _grad_on_device(e: Emitter, label: Value, y: Value, d: Value, dx: Value) -> None:
     """(y - one at the label) * d in one kernel."""
     # the gradient of a mean is one number for all rows
@@ -191,10 +187,7 @@ def _grad_on_device(e: Emitter, label: Value, y: Value, d: Value, dx: Value) -> 
         factor = float(d.uniform)
         each = None
     assert y.shape is not None
-    ignored = e.attr("ignore_index")
-    if 0 <= ignored < y.shape[1] and not e.attr("of_2x"):
-        ignored = _NOBODY  # 1.8.5 moves the rows of an ignored class all the same
-    numbers = [ignored, factor]
+    numbers = [e.attr("ignore_index"), factor]
     kernel = row_kernel(
         e, "softmax_with_cross_entropy_grad", y, numbers, ["EACH_ROW"] if each is not None else []
     )

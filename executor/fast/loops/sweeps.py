@@ -210,6 +210,8 @@ class Point:
         new = self._let(f"select i1 {is_good}, i64 {old}, i64 1")
         self.code.lines.append(f"  store i64 {new}, ptr %p.{flag}, align 8")
         self.text.places[name] = self._let(f"select i1 {is_place}, i64 {label}, i64 0")
+        if ignored >= 0:  # it may be a place itself
+            is_place = self._let(f"icmp ugt i1 {is_place}, {is_ignored}")
         kept = self._let(f"select i1 {is_place}, float 1.0, float 0.0")
         return self.code.spread(kept, _FLOAT)
 

@@ -8,7 +8,7 @@ import numpy as np
 
 from fluidlite.base.dtypes import Array
 from fluidlite.base.errors import KernelError, ShapeError
-from fluidlite.base.registry import LONG, OF_2X_ATTR, Lod, Op, Spec, handed_on, later, same_as
+from fluidlite.base.registry import LONG, Lod, Op, Spec, handed_on, later, same_as
 from fluidlite.ops.kernels.numbers import at_last, named_dims
 
 # Paddle's softmax never lets a shifted score fall below this, so a probability is at least 1.6e-28 of the
@@ -223,7 +223,6 @@ softmax_with_cross_entropy = Op(
         "ignore_index": -100,
         "axis": -1,
         "use_softmax": later(True),
-        OF_2X_ATTR: later(False),
     },
 )
 """In 2.x Logits may be probabilities: `use_softmax` is False then, and Softmax the same as Logits."""
@@ -281,7 +280,6 @@ def _(
     ignore_index: int,
     axis: int,
     use_softmax: bool,
-    of_2x: bool,
 ) -> Any:
     if soft_label:
         return dLoss * (Softmax - Label if use_softmax else -Label / Softmax)
@@ -290,13 +288,8 @@ def _(
     classes = xp.arange(Softmax.shape[axis]).reshape(shape)
     if not use_softmax:
         return xp.where((Label == classes) & (Label != ignore_index), -dLoss / Softmax, dLoss.dtype.type(0))
-    # 1.8.5 has no ignore_index here, as 2.x has: a row whose label is ignored moves all the same. Only labels
-    # that are no class at all, for which 1.8.5 writes outside the array, are left alone.
-    found = dLoss * (Softmax - (Label == classes))
-    if of_2x or not 0 <= ignore_index < Softmax.shape[axis]:
-        # chosen, not multiplied: the softmax of an ignored row may be nan
-        return xp.where(Label == ignore_index, dLoss.dtype.type(0), found)
-    return found
+    # chosen, not multiplied: the softmax of an ignored row may be nan
+    return xp.where(Label == ignore_index, dLoss.dtype.type(0), dLoss * (Softmax - (Label == classes)))
 
 
 # ---------------------------------------------------------------------- negative log likelihood

@@ -158,5 +158,5 @@ def _(Logits: Spec, Label: Spec) -> tuple[Spec, Spec]:
 @c_softmax_with_cross_entropy.grad("Logits")
 def _(xp: Any, Softmax: Array, Label: Array, dLoss: Array, rank: int, ignore_index: int) -> Any:
     classes = xp.arange(Softmax.shape[-1]) + rank * Softmax.shape[-1]
-    scale = xp.where(Label == ignore_index, dLoss.dtype.type(0), dLoss)
-    return scale * (Softmax - (Label == classes))
+    # chosen, not multiplied: the softmax of an ignored row may be nan
+    return xp.where(Label == ignore_index, dLoss.dtype.type(0), dLoss * (Softmax - (Label == classes)))

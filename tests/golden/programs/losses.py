@@ -32,7 +32,7 @@ def losses_classes(fluid: Any) -> Built:
         "cross_entropy_ignore": lambda x: layers.cross_entropy(layers.softmax(x), label, ignore_index=1),
         "cross_entropy_soft": lambda x: layers.cross_entropy(layers.softmax(x), soft, soft_label=True),
         "with_softmax": lambda x: layers.softmax_with_cross_entropy(x, label),
-        "with_softmax_ignore": lambda x: layers.softmax_with_cross_entropy(x, label, ignore_index=2),
+        "with_softmax_ignore": lambda x: layers.softmax_with_cross_entropy(x, label, ignore_index=9),
         "with_softmax_soft": lambda x: layers.softmax_with_cross_entropy(x, soft, soft_label=True),
         "with_softmax_axis": lambda x: layers.softmax_with_cross_entropy(
             layers.transpose(x, [1, 0]), layers.transpose(label, [1, 0]), axis=0

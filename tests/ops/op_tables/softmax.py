@@ -123,6 +123,8 @@ CASES: list[Case] = [
         {"Logits": X, "Label": LABEL},
         {"Loss": ignoring(nll(P, LABEL), LABEL, 2)},
         attrs={"ignore_index": 2},
+        grad=["Logits"],
+        wants=["Loss"],
         name="ignore",
     ),
     Case(

@@ -103,7 +103,7 @@ class Beside:
             result.append(Found(case, one, row, not row and one.aspect.startswith(theirs)))
         for part, name in wrong:
             # f(x, x) where one of the places counts as a constant, in both: labels
-            if case["feeds"][name].get("shared") and not any(
+            if case["feeds"].get(name, {}).get("shared") and not any(
                 one.where.endswith(f" by {name}") for one in found
             ):
                 continue
@@ -127,14 +127,14 @@ class Beside:
         return [one for one in found if not is_rounding(one, moved)]
 
     def _theirs(self, case: Case, found: list[Difference], mine: Facts, other: Facts) -> tuple[str, ...]:
-        """Of "gradient" and "second", those that differ, and where central differences say that ours are right
-        and theirs are not.
+        """Of "gradient" and "second", those that differ, and where differences say that ours are right and
+        theirs are not.
         """
-        for aspect in GRADIENTS:
-            if any(one.aspect.startswith(aspect) for one in found):
-                if self._is_theirs(case, aspect, mine, other):
-                    # derivatives of what is wrong are wrong
-                    return GRADIENTS[GRADIENTS.index(aspect) :]
+        for at, aspect in enumerate(GRADIENTS):
+            differ = any(one.aspect.startswith(aspect) for one in found)
+            if differ and self._is_theirs(case, aspect, mine, other):
+                # derivatives of what is wrong are wrong
+                return GRADIENTS[at:]
         if {"nan", "inf", "large", "tiny"} & tags(case) and any(
             one.aspect.startswith(GRADIENTS) for one in found
         ):

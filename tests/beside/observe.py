@@ -378,7 +378,7 @@ class Observer:
         return self.slopes(self.moved(), ROUGH_STEP, self.squares)
 
     def moved(self) -> Dict[str, np.ndarray]:  # noqa: UP006
-        """What is differentiated by: inputs, and trainable parameters, with their values."""
+        """Inputs and trainable parameters, with their values."""
         found = {name: array_of(self.case["feeds"][name]) for name in self.case["wrt"]}
         if not found:
             return {}

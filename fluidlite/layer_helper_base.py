@@ -16,7 +16,15 @@ from fluidlite.ir.variable import Variable
 from fluidlite.ir.warned import warn_user
 from fluidlite.param_attr import ParamAttr, WeightNormParamAttr
 
-__all__ = ["LayerHelperBase"]
+__all__ = ["LayerHelperBase", "set_global_initializers"]
+
+# of weights (False) and of biases (True), in the place of the layers' own; programs of 2.x set them
+_global_initializers: dict[bool, Any] = {False: None, True: None}
+
+
+def set_global_initializers(weight: Any, bias: Any) -> None:
+    """What fills parameters whose attributes say nothing, from now on; None for what their layers say."""
+    _global_initializers.update({False: weight, True: bias})
 
 
 class LayerHelperBase:
@@ -62,6 +70,7 @@ class LayerHelperBase:
         _check_shape(self.layer_type, attr.name, shape)
         before = self.startup_program.global_block().vars.get(attr.name)
         asked = attr.initializer
+        default_initializer = _global_initializers[is_bias] or default_initializer
         if default_initializer is None and attr.initializer is None:
             attr._set_default_bias_initializer() if is_bias else attr._set_default_param_initializer()
         else:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from fluidlite import unique_name
 from fluidlite.base.dtypes import DTypeLike, VarType, to_vartype
@@ -287,6 +287,8 @@ class Parameter(Variable):
     """
 
     is_parameter = True
+    may_be_number: ClassVar[bool] = False
+    """True where a parameter may have the shape [], as in programs of 2.x."""
 
     def __init__(
         self,
@@ -300,7 +302,7 @@ class Parameter(Variable):
         # the messages of 1.8.5, which programs match
         if dims is None or dtype is None:
             raise ValueError("Parameter must set shape and dtype")
-        if not dims:
+        if not dims and not self.may_be_number:
             raise ValueError("The dimensions of shape for Parameter must be greater than 0")
         for dim in dims:
             if dim < 0:

@@ -218,3 +218,5 @@ class Tensor(Variable):
 
 class ParameterTensor(Tensor, Parameter):
     """A parameter with 2.x's operators."""
+
+    may_be_number = True

@@ -37,7 +37,7 @@ _NAMES = LazyNames(
         f"{_LAYER}.transformer": "MultiHeadAttention Transformer TransformerDecoder TransformerDecoderLayer "
         "TransformerEncoder TransformerEncoderLayer",
     },
-    "functional initializer layer",
+    "functional initializer layer utils",
 )
 
 

@@ -107,7 +107,7 @@ class ModelAverage(_Swap, Optimizer):  # type: ignore[misc]
         self.average_window = average_window_rate
         self.min_average_window = min_average_window
         self.max_average_window = max_average_window
-        self.params_grads = [(param, _kept(param, f"{param.name}.tmp")) for param in _averaged_parameters()]
+        self.params_grads = [(param, _kept(param, f"{param.name}.tmp")) for param in self._averaged()]
         for param, kept in self.params_grads:
             with param.block.program._optimized_guard([param, kept]), name_scope("move_average"):
                 self._append_average_accumulate_op(param)
@@ -116,6 +116,10 @@ class ModelAverage(_Swap, Optimizer):  # type: ignore[misc]
             for pair in self.params_grads:
                 self._add_average_apply_op(self.apply_program.global_block(), pair)
         self.restore_program = _restore_program(self.params_grads)
+
+    def _averaged(self) -> list[Any]:
+        """The parameters to average."""
+        return _averaged_parameters()
 
     def _append_average_accumulate_op(self, param: Any) -> None:
         self.helper = LayerHelper("average_accumulate")

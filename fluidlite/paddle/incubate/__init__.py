@@ -9,6 +9,7 @@ _NAMES = LazyNames(
     {
         "fluidlite.paddle.geometric": "segment_max segment_mean segment_min segment_sum",
         "fluidlite.paddle.incubate.graphs": "graph_reindex graph_send_recv",
+        "fluidlite.paddle.incubate.optimizers": "LookAhead ModelAverage",
         "fluidlite.paddle.incubate.operators": "identity_loss softmax_mask_fuse",
     },
     "nn",

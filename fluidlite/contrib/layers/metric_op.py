@@ -18,6 +18,13 @@ def ctr_metric_bundle(input: Variable, label: Variable) -> tuple[Variable, ...]:
     The mean squared error is the first by the last, and so on; in a job the sums are first added up over the
     workers. `input` and `label` are [batch, 1] of float32.
     """
+    return bundle(input, label)
+
+
+def bundle(input: Variable, label: Variable, weight: Variable | None = None) -> tuple[Variable, ...]:
+    """The sums of `ctr_metric_bundle`; `weight` multiplies those of q and of samples by its first row, as
+    programs of 2.x have it.
+    """
     if tuple(input.shape) != tuple(label.shape):
         raise ValueError(f"input has shape {list(input.shape)}, but label {list(label.shape)}")
     sums = _Sums(input)
@@ -35,11 +42,15 @@ def ctr_metric_bundle(input: Variable, label: Variable) -> tuple[Variable, ...]:
     sums.add_up("abserr", "l1_norm", difference, batch)
     sums.add_up("prob", "reduce_sum", input, batch)
     sums.op("sigmoid", {"X": [input]}, q)
-    sums.add_up("q", "reduce_sum", q, batch)
+    sums.add_up("q", "reduce_sum", q, batch, weight is None)
     sums.add_up("pos_num", "reduce_sum", label, batch)
     like = {"shape": [-1, 1], "dtype": int(ones.dtype), "value": 1.0}
     sums.op("fill_constant_batch_size_like", {"Input": label}, ones, like)
-    sums.add_up("ins_num", "reduce_sum", ones, batch)
+    sums.add_up("ins_num", "reduce_sum", ones, batch, weight is None)
+    if weight is not None:
+        sums.op("slice", {"Input": [weight]}, weight, {"axes": [0], "starts": [0], "ends": [1]})
+        for what in ("ins_num", "q"):
+            sums.weigh(what, weight, batch)
     return tuple(sums.totals[what] for what in ("sqrerr", "abserr", "prob", "q", "pos_num", "ins_num"))
 
 
@@ -69,7 +80,19 @@ class _Sums:
         """Append an op."""
         self.helper.append_op(type=type, inputs=inputs, outputs={"Out": [out]}, attrs=attrs)
 
-    def add_up(self, what: str, type: str, x: Variable, batch: dict[str, Variable]) -> None:
-        """Add the sum of a batch to its total."""
+    def weigh(self, what: str, weight: Variable, batch: dict[str, Variable]) -> None:
+        """Add the sum of a batch, times a weight, to its total."""
+        self.op("elementwise_mul", {"X": [batch[what]], "Y": [weight]}, batch[what], {"axis": 0})
+        self.total(what, batch)
+
+    def add_up(
+        self, what: str, type: str, x: Variable, batch: dict[str, Variable], adds: bool = True
+    ) -> None:
+        """Compute the sum of a batch, and add it to its total."""
         self.op(type, {"X": [x]}, batch[what])
+        if adds:
+            self.total(what, batch)
+
+    def total(self, what: str, batch: dict[str, Variable]) -> None:
+        """Add the sum of a batch to its total."""
         self.op("elementwise_add", {"X": [batch[what]], "Y": [self.totals[what]]}, self.totals[what])

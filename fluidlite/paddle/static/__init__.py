@@ -20,7 +20,8 @@ _NAMES = LazyNames(
             "serialize_program"
         ),
         "fluidlite.paddle.static.variables": (
-            "Print accuracy append_backward auc create_global_var create_parameter xpu_places"
+            "Print accuracy append_backward auc create_global_var create_parameter "
+            "ctr_metric_bundle xpu_places"
         ),
         "fluidlite.paddle.static.build_strategy": "BuildStrategy",
         "fluidlite.compiler": "CompiledProgram ExecutionStrategy",

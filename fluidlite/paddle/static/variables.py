@@ -8,12 +8,14 @@ from typing import Any
 from fluidlite.backward import append_backward as fluid_append_backward
 from fluidlite.base.dtypes import DTypeLike, VarType
 from fluidlite.base.registry import ZERO_DIM_ATTR
+from fluidlite.contrib.layers import metric_op as metric_op_of_jobs
 from fluidlite.ir.variable import Variable
 from fluidlite.layer_helper import LayerHelper
 from fluidlite.layers import metric_op
 from fluidlite.layers.flow import debug
 from fluidlite.layers.tensors import variables
 from fluidlite.paddle.programs import begin
+from fluidlite.paddle.tensor.shapes import constant
 
 __all__ = [
     "Print",
@@ -22,6 +24,7 @@ __all__ = [
     "auc",
     "create_global_var",
     "create_parameter",
+    "ctr_metric_bundle",
     "xpu_places",
 ]
 
@@ -122,6 +125,17 @@ def auc(
             op._set_attr(ZERO_DIM_ATTR, ["AUC"])
             op.infer()
     return whole, batch, states
+
+
+def ctr_metric_bundle(
+    input: Variable, label: Variable, ins_tag_weight: Variable | None = None
+) -> tuple[Variable, ...]:
+    """Running sums over all batches: (squared errors, absolute errors, predictions, q = sigmoids of the
+    predictions, labels, samples). `input` and `label` are [batch, 1] of float32; those of q and of samples
+    are times the first row of `ins_tag_weight`, and [1, 1].
+    """
+    weight = constant([1, 1], "float32", 1.0) if ins_tag_weight is None else ins_tag_weight
+    return metric_op_of_jobs.bundle(input, label, weight)
 
 
 def Print(

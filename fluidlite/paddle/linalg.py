@@ -2,26 +2,34 @@
 
 from __future__ import annotations
 
+import builtins  # `abs`, `max`, `min` and `sum` are functions of tensors here
 from collections.abc import Sequence
 from typing import Any
 
 from fluidlite.base.dtypes import VarType
 from fluidlite.ir.variable import Variable
 from fluidlite.paddle.build import append, append_several
-from fluidlite.paddle.tensor.linalg import cholesky, inverse, matmul, norm
-from fluidlite.paddle.tensor.manipulation import transpose, unsqueeze
-from fluidlite.paddle.tensor.math import abs, pow
+from fluidlite.paddle.indexing import setitem
+from fluidlite.paddle.tensor.creation import diag, eye, zeros
+from fluidlite.paddle.tensor.linalg import cholesky, inverse, matmul, mm, norm, t
+from fluidlite.paddle.tensor.manipulation import reshape, squeeze, transpose, unsqueeze
+from fluidlite.paddle.tensor.math import abs, clip, conj, maximum, pow, sqrt
 from fluidlite.paddle.tensor.reduction import max, min, sum
 from fluidlite.paddle.tensor.search import where
-from fluidlite.paddle.tensor.shapes import constant
+from fluidlite.paddle.tensor.shapes import constant, size_of
 
 __all__ = [
     "cholesky",
     "cholesky_solve",
     "cond",
+    "corrcoef",
+    "cov",
     "det",
+    "eig",
     "eigh",
+    "eigvals",
     "eigvalsh",
+    "householder_product",
     "inv",
     "lstsq",
     "lu",
@@ -39,6 +47,8 @@ __all__ = [
 ]
 
 inv = inverse
+_COMPLEX = {VarType.FP32: VarType.COMPLEX64, VarType.FP64: VarType.COMPLEX128}
+_COMPLEX |= {kind: kind for kind in _COMPLEX.values()}
 
 
 # ---------------------------------------------------------------------- numbers of a matrix
@@ -93,13 +103,81 @@ def _norm_of(x: Variable, p: Any) -> Variable:
         return pow(sum(sum(pow(x, 2.0), axis=-1), axis=-1), 0.5)
     if p == "nuc":
         return sum(svd(x)[1], axis=-1)
-    lines = sum(abs(x), axis=-2 if abs_of(p) == 1 else -1)
+    lines = sum(abs(x), axis=-2 if builtins.abs(p) == 1 else -1)
     return max(lines, axis=-1) if p > 0 else min(lines, axis=-1)
 
 
-def abs_of(p: float) -> float:
-    """The size of a number; `abs` is the layer here."""
-    return p if p > 0 else -p
+# ---------------------------------------------------------------------- observations
+def cov(
+    x: Variable,
+    rowvar: bool = True,
+    ddof: bool = True,
+    fweights: Variable | None = None,
+    aweights: Variable | None = None,
+    name: str | None = None,
+) -> Variable:
+    """The covariances of variables, rows of x (columns without `rowvar`), over its observations.
+
+    ddof: of n observations, n - 1 divides, else n. fweights: how often each observation counts, integers;
+    aweights: how much. What has no observations to divide by is infinite or NaN.
+    """
+    if len(x.shape) not in (1, 2):
+        raise ValueError(f"cov: x must have one or two dimensions, but is {list(x.shape)}")
+    if x.dtype not in _COMPLEX:
+        raise TypeError(f"cov: {x.name!r} has the dtype {x.dtype.name}, wanted float or complex")
+    observed = reshape(x, [1, -1]) if len(x.shape) == 1 else x
+    if not rowvar and observed.shape[0] != 1:
+        observed = t(observed)
+    weights, count, divisor = _weights(observed, ddof, fweights, aweights)
+    weighted = observed if weights is None else observed * weights
+    mean = sum(weighted, axis=1) / count
+    products = mm(observed - unsqueeze(mean, 1), conj(t(weighted)))
+    return squeeze(products / divisor)
+
+
+def _weights(
+    x: Variable, ddof: bool, fweights: Variable | None, aweights: Variable | None
+) -> tuple[Variable | None, Variable, Variable]:
+    """The weights of the observations, if any, their sum, and what their squares are divided by."""
+    _check_weights(x, fweights, aweights)
+    given = [one.astype(x.dtype) for one in (fweights, aweights) if one is not None]
+    if not given:
+        weights = None
+        count = size_of(x, 1)
+        total = constant([], x.dtype, count) if isinstance(count, int) else count.astype(x.dtype)
+    else:
+        weights = given[0] if len(given) == 1 else given[0] * given[1]
+        total = sum(weights)
+    lost: Any = float(ddof)
+    if weights is not None and aweights is not None:
+        lost = sum(weights * given[-1]) / total * lost
+    return weights, total, maximum(total - lost, constant([], x.dtype, 0.0))
+
+
+def _check_weights(x: Variable, fweights: Variable | None, aweights: Variable | None) -> None:
+    for weights, name in ((fweights, "fweights"), (aweights, "aweights")):
+        if weights is None:
+            continue
+        if len(weights.shape) != 1:
+            raise ValueError(f"cov: {name} must have one dimension, but is {list(weights.shape)}")
+        if weights.shape[0] != x.shape[1] and -1 not in (weights.shape[0], x.shape[1]):
+            raise ValueError(
+                f"cov: {name}{list(weights.shape)} must be one for each of {x.shape[1]} observations"
+            )
+
+
+def corrcoef(x: Variable, rowvar: bool = True, name: str | None = None) -> Variable:
+    """The correlations of variables, rows of x (columns without `rowvar`): covariances over the product of
+    both standard deviations.
+    """
+    if len(x.shape) not in (1, 2):
+        raise ValueError(f"corrcoef: x must have one or two dimensions, but is {list(x.shape)}")
+    found = cov(x, rowvar)
+    if len(found.shape) == 0:
+        return found / found
+    deviations = sqrt(diag(found))
+    found = found / unsqueeze(deviations, 1)
+    return clip(found / unsqueeze(deviations, 0), -1, 1)
 
 
 # ---------------------------------------------------------------------- systems
@@ -135,18 +213,13 @@ def lstsq(
             f"Only support valid driver is 'gels', 'gelsd', 'gelss', 'gelsy' for CPU, not {driver}"
         )
     if rcond is None:
-        rcond = (1e-15 if x.dtype == VarType.FP64 else 1e-7) * builtin_max(x.shape[-2:])
+        rcond = (1e-15 if x.dtype == VarType.FP64 else 1e-7) * builtins.max(x.shape[-2:])
     attrs = {"rcond": rcond, "driver": driver or "gelsy"}
     outs = {"Solution": x.dtype, "Residuals": x.dtype, "Rank": VarType.INT32, "SingularValues": x.dtype}
     solution, residuals, rank, values = append_several("lstsq", {"X": [x], "Y": [y]}, attrs, outs)
     for var in (solution, residuals, rank, values):
         var.stop_gradient = True
     return solution, residuals, rank, values
-
-
-def builtin_max(dims: Sequence[int]) -> int:
-    """The largest dimension; `max` is the reduction here."""
-    return sorted(dims)[-1]
 
 
 def pinv(x: Variable, rcond: Any = 1e-15, hermitian: bool = False, name: str | None = None) -> Variable:
@@ -207,6 +280,31 @@ def eigvalsh(x: Variable, UPLO: str = "L", name: str | None = None) -> Variable:
     return append_several("eigvalsh", {"X": [x]}, {"UPLO": UPLO, "is_test": x.stop_gradient}, kinds)[0]
 
 
+def eig(x: Variable, name: str | None = None) -> tuple[Variable, Variable]:
+    """The eigenvalues of square matrices, as complex numbers, and their vectors as columns."""
+    kind = _need_numbers(x, "eig")
+    kinds = {"Eigenvalues": kind, "Eigenvectors": kind}
+    values, vectors = append_several("eig", {"X": [x]}, {}, kinds)
+    return values, vectors
+
+
+def eigvals(x: Variable, name: str | None = None) -> Variable:
+    """The eigenvalues of square matrices, as complex numbers; no gradient flows through them, unlike those
+    of `eig`.
+    """
+    kind = _need_numbers(x, "eigvals")
+    if len(x.shape) < 2 or x.shape[-1] != x.shape[-2]:
+        raise ValueError(f"eigvals: x must be square matrices, not {list(x.shape)}")
+    return append("eigvals", {"X": [x]}, dtype=kind, name=name)
+
+
+def _need_numbers(x: Variable, function: str) -> VarType:
+    """The complex dtype that goes with that of x; TypeError for whole numbers."""
+    if x.dtype not in _COMPLEX:
+        raise TypeError(f"{function}: {x.name!r} has the dtype {x.dtype.name}, wanted float or complex")
+    return _COMPLEX[x.dtype]
+
+
 def _check_uplo(x: Variable, UPLO: str, function: str) -> None:
     if len(x.shape) < 2 or x.shape[-1] != x.shape[-2]:
         raise ValueError(
@@ -214,6 +312,56 @@ def _check_uplo(x: Variable, UPLO: str, function: str) -> None:
         )
     if UPLO not in ("L", "U"):
         raise ValueError(f"{function}: UPLO must be L or U. But received UPLO is: {UPLO}")
+
+
+def householder_product(x: Variable, tau: Variable, name: str | None = None) -> Variable:
+    """The first columns of the products of reflections I - tau[i] w w^T, in which w is what column i of x has
+    below its diagonal, with a 1 in front: Q of a QR decomposition as LAPACK keeps it.
+    """
+    rows, columns = _check_reflections(x, tau)
+    if len(x.shape) == 2:
+        return _reflected(x, tau, rows, columns)
+    batch = list(x.shape[:-2])
+    matrices = reshape(x, [-1, rows, columns])
+    factors = reshape(tau, [-1, tau.shape[-1]])
+    out = zeros([matrices.shape[0], rows, columns], x.dtype)
+    for at in range(matrices.shape[0]):
+        out = setitem(out, at, _reflected(matrices[at], factors[at], rows, columns))
+    return reshape(out, [*batch, rows, columns])
+
+
+def _check_reflections(x: Variable, tau: Variable) -> tuple[int, int]:
+    """The rows and columns of x; AssertionError where tau does not fit."""
+    shapes = f"x{list(x.shape)}, tau{list(tau.shape)}"
+    if x.dtype != tau.dtype:
+        raise AssertionError(
+            f"householder_product: x and tau differ in dtype: {x.dtype.name}, {tau.dtype.name}"
+        )
+    if len(x.shape) < 2 or len(x.shape) != len(tau.shape) + 1:
+        raise AssertionError(f"householder_product: x must have one dimension more than tau: {shapes}")
+    rows, columns = x.shape[-2:]
+    if builtins.min((*x.shape, *tau.shape)) < 0:
+        raise AssertionError(f"householder_product: all sizes must be known: {shapes}")
+    if rows < columns or columns < tau.shape[-1]:
+        raise AssertionError(
+            f"householder_product: x must have as many rows as columns, and as many columns as there are "
+            f"factors, or more: {shapes}"
+        )
+    return rows, columns
+
+
+def _reflected(x: Variable, tau: Variable, rows: int, columns: int) -> Variable:
+    """The product of one matrix."""
+    q = eye(rows).astype(x.dtype)
+    for at in range(builtins.min((tau.shape[-1], columns))):
+        column = reshape(setitem(x[at:, at], 0, 1), [-1, 1])
+        rest = q[:, at:]
+        q = setitem(
+            q,
+            (builtins.slice(None), builtins.slice(at, None)),
+            rest - (q[:, at:] @ column @ column.T) * tau[at],
+        )
+    return q[:, :columns]
 
 
 def lu(x: Variable, pivot: bool = True, get_infos: bool = False, name: str | None = None) -> Any:

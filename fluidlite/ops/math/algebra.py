@@ -172,19 +172,30 @@ def _(X: Spec) -> Spec:
 
 @cholesky.kernel
 def _(xp: Any, X: Array, upper: bool) -> Array:
-    factor = xp.linalg.cholesky(X)
-    return xp.ascontiguousarray(factor.swapaxes(-1, -2)) if upper else factor
+    # the triangle that is asked for is the one that is read
+    if upper:
+        return xp.ascontiguousarray(xp.linalg.cholesky(X.swapaxes(-1, -2)).swapaxes(-1, -2))
+    return xp.linalg.cholesky(X)
 
 
 @cholesky.grad("X")
 def _(xp: Any, Out: Array, dOut: Array, upper: bool) -> Array:
-    # Iain Murray, Differentiation of the Cholesky decomposition (2016), equation 10, made symmetric
+    # Iain Murray, Differentiation of the Cholesky decomposition (2016), equation 10
     factor, d = (Out.swapaxes(-1, -2), dOut.swapaxes(-1, -2)) if upper else (Out, dOut)
     inner = xp.tril(factor.swapaxes(-1, -2) @ d)
     half = inner - 0.5 * inner * xp.eye(inner.shape[-1], dtype=inner.dtype)
     inverted = xp.linalg.inv(factor)
     whole = inverted.swapaxes(-1, -2) @ half @ inverted
-    return 0.5 * (whole + whole.swapaxes(-1, -2))
+    return of_triangle(xp, whole, upper)
+
+
+def of_triangle(xp: Any, grad: Array, upper: bool) -> Array:
+    """The gradient by the triangle that a function of symmetric matrices reads, 0 beside it, made of the
+    gradient by all elements, for which both of a pair count.
+    """
+    both = grad + grad.swapaxes(-1, -2)
+    strict = xp.triu(both, 1) if upper else xp.tril(both, -1)
+    return strict + grad * xp.eye(grad.shape[-1], dtype=grad.dtype)
 
 
 # ---------------------------------------------------------------------- positions

@@ -1,4 +1,4 @@
-"""Decompositions of matrices that came with PaddlePaddle 2.x: QR, SVD, LU, symmetric eigenvalues."""
+"""Decompositions of matrices that came with PaddlePaddle 2.x: QR, SVD, LU, eigenvalues."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from fluidlite.base.dtypes import Array, VarType
+from fluidlite.base.dtypes import REAL_PARTS, Array, VarType
 from fluidlite.base.errors import KernelError, ShapeError
 from fluidlite.base.registry import Op, Spec
-from fluidlite.ops.math.algebra import check_square
-from fluidlite.ops.math.systems import turned
+from fluidlite.ops.math.algebra import check_square, of_triangle
+from fluidlite.ops.math.systems import solved_or_nan, turned
 from fluidlite.values.tensor import host
 
 Maybe: TypeAlias = "Array | None"
@@ -58,7 +58,7 @@ def _qr_back(xp: Any, q: Array, r: Array, dq: Array, dr: Array) -> Array:
     inner = r @ turned(dr) - turned(dq) @ q
     lower = xp.tril(inner, -1)
     whole = xp.tril(inner) + turned(lower)
-    return turned(xp.linalg.solve(r, turned(dq + q @ whole)))
+    return turned(solved_or_nan(xp, r, turned(dq + q @ whole)))
 
 
 @qr.grad("X")
@@ -160,12 +160,14 @@ def _(xp: Any, X: Array, UPLO: str) -> tuple[Array, Array]:
 
 
 @eigh.grad("X", shape=lambda Eigenvectors: Eigenvectors)
-def _(xp: Any, Eigenvalues: Array, Eigenvectors: Array, dEigenvalues: Maybe, dEigenvectors: Maybe) -> Array:
+def _(
+    xp: Any, Eigenvalues: Array, Eigenvectors: Array, dEigenvalues: Maybe, dEigenvectors: Maybe, UPLO: str
+) -> Array:
     v = Eigenvectors
     inner = _diagonal(xp, _or_zeros(xp, dEigenvalues, Eigenvalues))
     if dEigenvectors is not None:
         inner = inner + _inverse_gaps(xp, Eigenvalues) * (turned(v) @ dEigenvectors)
-    return v @ inner @ turned(v)
+    return of_triangle(xp, v @ inner @ turned(v), UPLO == "U")
 
 
 @eigvalsh.shape
@@ -179,8 +181,61 @@ def _(xp: Any, X: Array, UPLO: str) -> tuple[Array, Array]:
 
 
 @eigvalsh.grad("X", shape=lambda Eigenvectors: Eigenvectors)
-def _(xp: Any, Eigenvectors: Array, dEigenvalues: Array) -> Array:
-    return Eigenvectors @ _diagonal(xp, dEigenvalues) @ turned(Eigenvectors)
+def _(xp: Any, Eigenvectors: Array, dEigenvalues: Array, UPLO: str) -> Array:
+    whole = Eigenvectors @ _diagonal(xp, dEigenvalues) @ turned(Eigenvectors)
+    return of_triangle(xp, whole, UPLO == "U")
+
+
+_COMPLEX = {real: complex for complex, real in REAL_PARTS.items()}
+eig = Op("eig", _EIGEN, lod=None)
+eigvals = Op("eigvals", "X -> Out", lod=None)
+
+
+@eig.shape
+def _(X: Spec) -> tuple[Spec, Spec]:
+    check_square("eig", X.shape)
+    kind = _COMPLEX.get(X.dtype, X.dtype)
+    return Spec(X.shape[:-1], kind), Spec(X.shape, kind)
+
+
+@eig.kernel
+def _(xp: Any, X: Array) -> tuple[Array, Array]:
+    # on the host: CuPy has symmetric matrices alone
+    return tuple(xp.asarray(part.astype(_complex_of(X))) for part in np.linalg.eig(host(X)))
+
+
+def _complex_of(x: Array) -> np.dtype[Any]:
+    """The dtype of a matrix's eigenvalues."""
+    return np.result_type(x.dtype, "complex64")
+
+
+@eig.grad("X", shape=lambda X: X, of_complex=True)
+def _(
+    xp: Any, X: Array, Eigenvalues: Array, Eigenvectors: Array, dEigenvalues: Maybe, dEigenvectors: Maybe
+) -> Array:
+    """For vectors of length 1, as they are given ("On the differentiation of eigenvectors", Boeddeker and
+    others, 2017).
+    """
+    v = Eigenvectors
+    adjoint = xp.conj(turned(v))
+    inner = _diagonal(xp, _or_zeros(xp, dEigenvalues, Eigenvalues))
+    if dEigenvectors is not None:
+        along = adjoint @ dEigenvectors
+        lengths = xp.real(along) * xp.eye(v.shape[-1])
+        inner = inner + xp.conj(_inverse_gaps(xp, Eigenvalues)) * (along - adjoint @ v @ lengths)
+    found = xp.linalg.solve(adjoint, inner @ adjoint)
+    return found if X.dtype.kind == "c" else xp.real(found).astype(X.dtype)
+
+
+@eigvals.shape
+def _(X: Spec) -> Spec:
+    check_square("eigvals", X.shape)
+    return Spec(X.shape[:-1], _COMPLEX.get(X.dtype, X.dtype))
+
+
+@eigvals.kernel
+def _(xp: Any, X: Array) -> Array:
+    return xp.asarray(np.linalg.eigvals(host(X)).astype(_complex_of(X)))
 
 
 # ---------------------------------------------------------------------- LU

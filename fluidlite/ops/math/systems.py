@@ -20,6 +20,18 @@ def turned(x: Array) -> Array:
     return found
 
 
+def solved_or_nan(xp: Any, x: Array, y: Array) -> Array:
+    """x^-1 y, NaN where a matrix of the batch is singular: a derivative that is not there."""
+    try:
+        found: Array = xp.linalg.solve(x, y)
+    except np.linalg.LinAlgError:
+        is_singular = xp.linalg.det(x)[..., None, None] == 0
+        found = xp.where(
+            is_singular, np.nan, xp.linalg.solve(xp.where(is_singular, xp.eye(x.shape[-1]), x), y)
+        )
+    return found
+
+
 # ---------------------------------------------------------------------- determinants
 determinant = Op("determinant", "Input -> Out")
 

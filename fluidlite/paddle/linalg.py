@@ -10,7 +10,8 @@ from fluidlite.base.dtypes import VarType
 from fluidlite.ir.variable import Variable
 from fluidlite.paddle.build import append, append_several
 from fluidlite.paddle.indexing import setitem
-from fluidlite.paddle.tensor.creation import diag, eye, zeros
+from fluidlite.paddle.tensor.arranging import diagonal
+from fluidlite.paddle.tensor.creation import eye, zeros
 from fluidlite.paddle.tensor.linalg import cholesky, inverse, matmul, mm, norm, t
 from fluidlite.paddle.tensor.manipulation import reshape, squeeze, transpose, unsqueeze
 from fluidlite.paddle.tensor.math import abs, clip, conj, maximum, pow, sqrt
@@ -175,7 +176,7 @@ def corrcoef(x: Variable, rowvar: bool = True, name: str | None = None) -> Varia
     found = cov(x, rowvar)
     if len(found.shape) == 0:
         return found / found
-    deviations = sqrt(diag(found))
+    deviations = sqrt(diagonal(found))  # no gradient flows through `diag`
     found = found / unsqueeze(deviations, 1)
     return clip(found / unsqueeze(deviations, 0), -1, 1)
 

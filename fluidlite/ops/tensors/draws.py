@@ -1,4 +1,6 @@
-"""Random draws by given probabilities: bernoulli and multinomial of PaddlePaddle 2.x."""
+"""Random draws by given probabilities, of PaddlePaddle 2.x: bernoulli, poisson, exponential, multinomial,
+samples of classes.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +10,7 @@ import numpy as np
 
 from fluidlite.base.dtypes import Array, VarType
 from fluidlite.base.errors import ShapeError
-from fluidlite.base.registry import Op, Spec, same_as
+from fluidlite.base.registry import AttrType, Op, Spec, required, same_as
 from fluidlite.values.tensor import host
 
 bernoulli = Op("bernoulli", "X -> Out", random=True)
@@ -35,6 +37,67 @@ def _(xp: Any, X: Array, ctx: Any) -> Array:
 @poisson.grad("X")
 def _(xp: Any, dOut: Array) -> Array:
     return xp.zeros_like(dOut)
+
+
+exponential = Op("exponential", "X -> Out", attrs={"lambda": 1.0}, random=True)
+exponential.shape(same_as("X"))
+
+
+@exponential.kernel
+def _(xp: Any, X: Array, ctx: Any) -> Array:
+    rate = ctx.op.attr("lambda")  # a word of Python's own, which no parameter can be called
+    return xp.asarray(ctx.rng(0).exponential(1 / rate, X.shape).astype(X.dtype))
+
+
+@exponential.grad("X")
+def _(xp: Any, dOut: Array) -> Array:
+    return xp.zeros_like(dOut)
+
+
+class_center_sample = Op(
+    "class_center_sample",
+    "Label -> RemappedLabel SampledLocalClassCenter",
+    attrs={
+        "num_classes": required(AttrType.INT),
+        "num_samples": required(AttrType.INT),
+        "ring_id": 0,
+        "rank": 0,
+        "nranks": 1,
+        "fix_seed": False,
+        "seed": 0,
+    },
+    lod=None,
+    random=True,
+    dynamic=True,
+    idle=("ring_id", "rank"),
+    only={"nranks": 1},
+)
+
+
+@class_center_sample.shape
+def _(Label: Spec, num_samples: int) -> tuple[Spec, Spec]:
+    if len(Label.shape) != 1:
+        raise ShapeError(f"op 'class_center_sample': Label must be a vector, but is {list(Label.shape)}")
+    return Spec(Label.shape, Label.dtype), Label.with_shape((num_samples,))
+
+
+@class_center_sample.kernel
+def _(
+    xp: Any, Label: Array, num_classes: int, num_samples: int, fix_seed: bool, seed: int, ctx: Any
+) -> tuple[Array, Array]:
+    """The classes that occur, in order, then others drawn at random until there are `num_samples`; labels
+    become places among these.
+    """
+    label = host(Label)
+    if label.size and not 0 <= label.min() <= label.max() < num_classes:
+        raise ShapeError(
+            f"op 'class_center_sample': labels from {label.min()} to {label.max()} of {num_classes} classes"
+        )
+    present, places = np.unique(label, return_inverse=True)
+    others = np.setdiff1d(np.arange(num_classes), present)
+    drawn = ctx.rng(seed if fix_seed else 0).permutation(others)[: max(num_samples - len(present), 0)]
+    centers = np.concatenate([present, drawn])
+    return tuple(xp.asarray(part.astype(Label.dtype)) for part in (places.reshape(-1), centers))
 
 
 multinomial = Op(

@@ -86,6 +86,7 @@ _METHODS_ELSEWHERE = {
     ),
     "fluidlite.paddle.nn.functional.activation": "sigmoid",
     "fluidlite.paddle.signal": "istft stft",
+    "fluidlite.paddle.tensor.random": "exponential_",
 }
 
 

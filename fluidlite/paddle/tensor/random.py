@@ -14,6 +14,7 @@ from fluidlite.paddle.tensor.shapes import shape_arguments, shape_of
 
 __all__ = [
     "bernoulli",
+    "exponential_",
     "multinomial",
     "normal",
     "poisson",
@@ -111,6 +112,16 @@ def randint_like(
 def poisson(x: Variable, name: str | None = None) -> Variable:
     """Counts of events that have the rates x."""
     return append("poisson", {"X": [x]}, dtype=x.dtype, name=name)
+
+
+def exponential_(x: Variable, lam: float = 1.0, name: str | None = None) -> Variable:
+    """x, in place of whose elements stand waiting times for events of the rate `lam`."""
+    if x.dtype not in (VarType.FP16, VarType.BF16, VarType.FP32, VarType.FP64):
+        raise TypeError(
+            f"The data type of 'x' in exponential must be float16, float32, float64 or bfloat16, but "
+            f"received {x.dtype.name}."
+        )
+    return append("exponential", {"X": [x]}, {"lambda": float(lam)}, dtype=x.dtype, name=name, out=x)
 
 
 def randperm(n: int, dtype: DTypeLike = "int64", name: str | None = None) -> Variable:

@@ -128,12 +128,13 @@ def prune_backward(program: Program) -> None:
     """Drop the ops of the backward pass, the optimizer and the learning rate, and what only they used (in
     place).
 
-    A program without the first two keeps everything: as in 1.8.5, a schedule that was made before
-    `minimize` goes into the copy for tests, which then counts steps too.
+    A program without a loss or an optimizer keeps everything, as in 1.8.5: the gradients that `gradients`
+    makes are computed in the copy for tests, too, and a schedule that was made before `minimize` goes into
+    it, and counts steps there.
     """
     block = program.global_block()
     trained = OpRole.Backward | OpRole.Optimize
-    if not any(op.role & trained for op in block.ops):
+    if not any(op.role & (OpRole.Loss | OpRole.Optimize) for op in block.ops):
         return
     kept = [op for op in block.ops if not op.role & (trained | OpRole.LRSched)]
     _keep_ops(block, kept, set())

@@ -63,23 +63,30 @@ def _checked(name: str, x: Variable, norm: str) -> Variable:
 
 def _fitted(name: str, x: Variable, sizes: Sequence[int], axes: Sequence[int]) -> Variable:
     """x with `sizes` elements along `axes`."""
-    cut, sides = [], [0] * (2 * len(x.shape))
+    before, after, sides = [], [], [0] * (2 * len(x.shape))
     for axis, size in zip(axes, sizes, strict=True):
         if size < 1:
             raise ValueError(f"{name}: invalid number of points {size}, wanted 1 or more")
         if x.shape[axis] < 0:
-            raise ValueError(
-                f"{name}: dimension {axis} of {x.name!r} has no known size, which n or s is to change"
-            )
+            # of unknown size: as many zeros as could be missing, and the first ones of all
+            sides[2 * axis + 1] = size
+            after.append((axis, size))
+            continue
         if x.shape[axis] > size:
-            cut.append((axis, size))
+            before.append((axis, size))
         sides[2 * axis + 1] = max(size - x.shape[axis], 0)
-    if cut:
-        x = slice(x, [axis for axis, _ in cut], [0] * len(cut), [size for _, size in cut])
+    x = _first_ones(x, before)
     if any(sides):
         attrs = {"paddings": sides, "pad_value": 0.0}
         x = append("pad", {"X": [x]}, attrs, dtype=x.dtype)
-    return x
+    return _first_ones(x, after)
+
+
+def _first_ones(x: Variable, cut: Sequence[tuple[int, int]]) -> Variable:
+    """x with the first elements, so many, of dimensions."""
+    if not cut:
+        return x
+    return slice(x, [axis for axis, _ in cut], [0] * len(cut), [size for _, size in cut])
 
 
 def _axes_of(name: str, x: Variable, s: Any, axes: Any) -> list[int]:

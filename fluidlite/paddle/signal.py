@@ -11,7 +11,7 @@ from fluidlite.paddle.fft import fft, ifft, irfft, rfft
 from fluidlite.paddle.nn.functional.padding import pad
 from fluidlite.paddle.tensor.creation import ones, zeros
 from fluidlite.paddle.tensor.manipulation import concat, expand, slice, squeeze, transpose, unsqueeze
-from fluidlite.paddle.tensor.math import multiply, real
+from fluidlite.paddle.tensor.math import multiply
 
 __all__ = ["frame", "istft", "overlap_add", "stft"]
 
@@ -116,9 +116,13 @@ def istft(
     kind = _REAL[x.dtype]
     spectra = transpose(unsqueeze(x, 0) if len(x.shape) == 2 else x, [0, 2, 1])
     norm = "ortho" if normalized else "backward"
-    frames: Any = irfft(spectra, n_fft, norm=norm) if onesided else ifft(spectra, norm=norm)
-    if not onesided and not return_complex:
-        frames = real(frames)
+    frames: Any
+    if return_complex:
+        frames = ifft(spectra, norm=norm)
+    else:
+        # of the spectra of real signals, one half tells the other
+        half = spectra if onesided else slice(spectra, [2], [0], [n_fft // 2 + 1])
+        frames = irfft(half, n_fft, norm=norm)
     weights = _window(window, reach, n_fft, kind)
     summed = overlap_add(transpose(frames * weights, [0, 2, 1]), hop)
     columns = expand(unsqueeze(weights * weights, 1), [n_fft, spectra.shape[1]])

@@ -11,7 +11,7 @@ import numpy as np
 from beside.language import Case, array_of
 from beside.observe import direction_of, numbers_of
 
-__all__ = ["Difference", "alike", "compare", "is_rounding", "wrong_by_differences"]
+__all__ = ["Difference", "alike", "compare", "is_rounding", "right_by_differences", "wrong_by_differences"]
 
 Facts = dict[str, Any]
 TOLERANCE = {"float16": 5e-3, "bfloat16": 5e-2, "float32": 3e-4, "complex64": 3e-4}
@@ -49,6 +49,8 @@ def _differences(ours: Facts, theirs: Facts, random: bool) -> Iterator[Differenc
         mine, other = ours.get(part, {}), theirs.get(part, {})
         if "error" in other:
             return
+        if part == "build" and "error" not in mine and "error" in theirs.get("runs", {}):
+            continue  # what is declared of a program that cannot run tells nothing
         if "error" in mine:
             # what neither can run may as well be refused when it is built
             if part != "build" or "error" not in theirs.get("runs", {}):
@@ -292,6 +294,14 @@ def wrong_by_differences(
         and _is_reliable(case, name, found, loose)
         and _off(found, grads.get(name), loose)
     ]
+
+
+def right_by_differences(case: Case, facts: Facts, name: str, part: str = "slopes") -> bool:
+    """True if the gradient by an input is what central differences say, and these say something."""
+    slopes, grad = facts.get(part, {}), facts.get("grads", {}).get(name)
+    if "error" in slopes or name not in slopes or grad is None or "rows" in grad:
+        return False
+    return not _off(slopes[name], grad, 20.0 if part == "rough" else 1.0)
 
 
 def _is_reliable(case: Case, name: str, found: list[float], loose: float) -> bool:

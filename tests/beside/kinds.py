@@ -11,7 +11,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 
 from beside.backends import Backend, Facts
-from beside.compare import Difference, compare, is_rounding, wrong_by_differences
+from beside.compare import Difference, compare, is_rounding, right_by_differences, wrong_by_differences
 from beside.draw import make_case
 from beside.jobs import differences, make_job
 from beside.language import Case
@@ -100,7 +100,10 @@ class Beside:
         result = []
         for one in found:
             row = excuse(case, ops, one)
-            result.append(Found(case, one, row, not row and one.aspect.startswith(theirs)))
+            is_theirs = one.aspect.startswith(theirs) or (
+                one.aspect == "gradient extra" and self._is_right(case, one, mine)
+            )
+            result.append(Found(case, one, row, is_theirs and not row))
         for part, name in wrong:
             # f(x, x) where one of the places counts as a constant, in both: labels
             if case["feeds"].get(name, {}).get("shared") and not any(
@@ -152,6 +155,13 @@ class Beside:
             if wrong_by_differences(case, {**other, part: mine.get(part, {})}, part, none_is_zero=True):
                 return True
         return False
+
+    def _is_right(self, case: Case, extra: Difference, mine: Facts) -> bool:
+        """True if a gradient that the other system lacks is that of central differences."""
+        if right_by_differences(case, mine, extra.where):
+            return True
+        rough = self.ours.ask(case, ("runs", "rough", "grads"))
+        return right_by_differences(case, rough, extra.where, "rough")
 
     def close(self) -> None:
         """End both."""

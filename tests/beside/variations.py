@@ -203,9 +203,7 @@ def tags(case: Case) -> set[str]:
     """Words for what is special in a case, which rows of docs/DIFFERENCES.md ask for."""
     if "job" in case:
         return job_tags(case["job"])
-    found: set[str] = set()
-    for feed in case["feeds"].values():
-        found |= _tags_of(feed)
+    found = _tags_of_feeds(case)
     for item in _arrays(case["calls"]):
         found |= _tags_of(item)
     if case.get("random"):
@@ -218,10 +216,24 @@ def tags(case: Case) -> set[str]:
         found.add("chained targets")
     if "'learning_rate': 0.0" in repr(case["calls"]):
         found.add("rate of 0")
+    if any("front" in call.get("to", "") and call["call"].endswith("relu") for call in case["calls"]):
+        found.add("ties")
     if _steps_back(case["calls"]):
         found.add("negative step")
     if "'is_sparse': True" in repr(case["calls"]) or "'sparse': True" in repr(case["calls"]):
         found.add("sparse")
+    return found
+
+
+def _tags_of_feeds(case: Case) -> set[str]:
+    """What is special in each feed, and in all of them beside one another."""
+    feeds = list(case["feeds"].values())
+    found = {tag for feed in feeds for tag in _tags_of(feed)}
+    if len({feed["dtype"] for feed in feeds}) > 1:
+        found.add("mixed dtypes")
+    ranks = [len(feed["shape"]) for feed in feeds]
+    if ranks[1:] and ranks[1] > ranks[0]:
+        found.add("wider second")
     return found
 
 
@@ -233,13 +245,23 @@ def _tags_of_keyword(key: str, value: Any) -> list[str]:
 
 
 def _steps_back(item: Any) -> bool:
-    """True if a slice of an index goes backwards."""
+    """True if a slice of an index goes backwards, or `strided_slice` does."""
+    if isinstance(item, dict) and item.get("call", "").endswith("strided_slice"):
+        strides = item["kwargs"].get("strides", item["args"][-1:])
+        return any(isinstance(step, int) and step < 0 for step in _flat(strides))
     if isinstance(item, dict) and item.get("$") == "slice":
         step = item["parts"][2]
         return isinstance(step, int) and step < 0
     if isinstance(item, dict):
         return any(map(_steps_back, item.values()))
     return isinstance(item, list) and any(map(_steps_back, item))
+
+
+def _flat(item: Any) -> list[Any]:
+    """The items of lists and tuples within each other."""
+    if isinstance(item, dict):
+        return _flat(item.get("items", item.get("values", [])))
+    return [found for one in item for found in _flat(one)] if isinstance(item, list) else [item]
 
 
 def _arrays(item: Any) -> list[Any]:

@@ -308,17 +308,17 @@ def _(xp: Any, X: Array, Out: Array, Pivots: Array, dOut: Array) -> Array:
         found[..., size:, :] = below
         d = d - xp.triu(turned(lower[..., size:, :]) @ below)
     if columns > size:
-        beside = xp.linalg.solve(turned(square), dOut[..., size:])
+        beside = solved_or_nan(xp, turned(square), dOut[..., size:])
         found[..., size:] = beside
         d = d - xp.tril(beside @ turned(upper[..., size:]), -1)
     inner = xp.tril(turned(square) @ xp.tril(d, -1), -1) + xp.triu(xp.triu(d) @ turned(right))
-    found[..., :size, :size] = _solved_right(xp, xp.linalg.solve(turned(square), inner), right)
+    found[..., :size, :size] = _solved_right(xp, solved_or_nan(xp, turned(square), inner), right)
     return (_permutation(xp, Pivots, rows) @ found).astype(Out.dtype)
 
 
 def _solved_right(xp: Any, x: Array, upper: Array) -> Array:
     """x times the transposed inverse of `upper`."""
-    return turned(xp.linalg.solve(upper, turned(x)))
+    return turned(solved_or_nan(xp, upper, turned(x)))
 
 
 lu_unpack = Op(

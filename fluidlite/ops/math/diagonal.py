@@ -174,13 +174,12 @@ def _(Input: Spec, offset: int, axis1: int, axis2: int) -> Spec:
     rows = Input.shape[one]
     columns = Input.shape[other]
     rest = [dim for i, dim in enumerate(Input.shape) if i not in (one, other)]
-    if -1 in (rows, columns):
-        return Input.with_shape((*rest, -1))
-    if offset >= 0:
-        length = min(rows, columns - offset)
-    else:
-        length = min(rows + offset, columns)
-    return Input.with_shape((*rest, max(length, 0)))
+    lengths = [rows + min(offset, 0)] if rows >= 0 else []
+    lengths += [columns - max(offset, 0)] if columns >= 0 else []
+    length = max(min(lengths, default=-1), 0)
+    # one size that is known says enough where it leaves nothing
+    is_known = len(lengths) == 2 or (lengths and not length)
+    return Input.with_shape((*rest, length if is_known else -1))
 
 
 @diagonal.kernel
@@ -228,13 +227,13 @@ def _(xp: Any, X: Array, Y: Array, offset: int, dim1: int, dim2: int) -> Array:
     return out
 
 
-@fill_diagonal_tensor.grad("X")
-def _(xp: Any, dOut: Array, offset: int, dim1: int, dim2: int) -> Array:
-    # Y has none in 2.6.2
+@fill_diagonal_tensor.grad("X Y")
+def _(xp: Any, Y: Array, dOut: Array, offset: int, dim1: int, dim2: int) -> tuple[Array, Array]:
     found = dOut.copy()
     moved, where = _at_diagonal(xp, found, offset, dim1, dim2)
+    d_y = moved[where].reshape(Y.shape)
     moved[where] = 0
-    return found
+    return found, d_y
 
 
 # ---------------------------------------------------------------------- places

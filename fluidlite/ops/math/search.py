@@ -277,7 +277,7 @@ def _(X: Spec, K: Spec | None, k: int, axis: int) -> tuple[Spec, Spec]:
     if K is None and X.shape[axis] >= 0:
         _check_k(k, X.shape, axis)
     shape = (*X.shape[:axis], -1 if K is not None else k, *X.shape[axis + 1 :])
-    return X.with_shape(shape), Spec(shape, VarType.INT64)
+    return X.with_shape(shape), Spec(shape, VarType.INT64, X.lod_level)
 
 
 def _check_k(k: int, shape: Sequence[int], axis: int) -> None:
@@ -288,7 +288,7 @@ def _check_k(k: int, shape: Sequence[int], axis: int) -> None:
 
 
 @top_k_v2.kernel
-def _(xp: Any, X: Array, K: Array | None, k: int, axis: int, largest: bool) -> tuple[Array, Array]:
+def _(xp: Any, X: Array, X_lod: Lod, K: Array | None, k: int, axis: int, largest: bool) -> tuple[Array, Any]:
     if not X.ndim:
         return X.copy(), xp.zeros((), "int64")
     count = k if K is None else ints(K)[0]
@@ -296,7 +296,7 @@ def _(xp: Any, X: Array, K: Array | None, k: int, axis: int, largest: bool) -> t
     order = xp.moveaxis(
         xp.moveaxis(stable_order(xp, X, axis, descending=largest), axis, -1)[..., :count], -1, axis
     )
-    return xp.take_along_axis(X, order, axis=axis), order.astype("int64")
+    return xp.take_along_axis(X, order, axis=axis), handed_on(order.astype("int64"), X_lod)
 
 
 @top_k_v2.grad("X")

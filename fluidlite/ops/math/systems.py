@@ -147,10 +147,25 @@ def _triangle(xp: Any, x: Array, upper: bool, unit: bool) -> Array:
     return strict + xp.eye(x.shape[-1], dtype=x.dtype)
 
 
+def _substituted(xp: Any, x: Array, y: Array, upper: bool) -> Array:
+    """x^-1 y for triangles x, row by row: a row reads those that are solved, and NaN elsewhere stays there; a
+    0 on the diagonal makes infinities and NaN.
+    """
+    size = x.shape[-1]
+    lead = np.broadcast_shapes(x.shape[:-2], y.shape[:-2])
+    out = xp.zeros((*lead, size, y.shape[-1]), y.dtype)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        for row in range(size)[::-1] if upper else range(size):
+            known = slice(row + 1, None) if upper else slice(None, row)
+            rest = y[..., row, :] - (x[..., row, None, known] @ out[..., known, :])[..., 0, :]
+            out[..., row, :] = rest / x[..., row, row, None]
+    return out
+
+
 @triangular_solve.kernel
 def _(xp: Any, X: Array, Y: Array, upper: bool, transpose: bool, unitriangular: bool) -> Array:
     x = _triangle(xp, X, upper, unitriangular)
-    return xp.linalg.solve(turned(x) if transpose else x, Y)
+    return _substituted(xp, turned(x) if transpose else x, Y, upper != transpose)
 
 
 @triangular_solve.grad("X Y")
@@ -158,7 +173,7 @@ def _(
     xp: Any, X: Array, Y: Array, Out: Array, dOut: Array, upper: bool, transpose: bool, unitriangular: bool
 ) -> tuple[Array, Array]:
     x = _triangle(xp, X, upper, unitriangular)
-    d_y = xp.linalg.solve(x if transpose else turned(x), dOut)
+    d_y = _substituted(xp, x if transpose else turned(x), dOut, upper == transpose)
     if transpose:
         d_x = -Out @ turned(d_y)
     else:
@@ -171,7 +186,7 @@ def _(
     return summed_to(d_x, X.shape), summed_to(d_y, Y.shape)
 
 
-cholesky_solve = Op("cholesky_solve", "X Y -> Out", attrs={"upper": False}, lod="Y", alike=("X", "Y"))
+cholesky_solve = Op("cholesky_solve", "X Y -> Out", attrs={"upper": False}, lod=None, alike=("X", "Y"))
 
 
 @cholesky_solve.shape
@@ -179,21 +194,21 @@ def _(X: Spec, Y: Spec) -> Spec:
     return X.with_shape(_solution_shape("cholesky_solve", Y, X))
 
 
-def _product_of(xp: Any, factor: Array, upper: bool) -> tuple[Array, Array]:
-    """The triangle that counts, and the matrix whose Cholesky factor it is."""
-    triangle = _triangle(xp, factor, upper, False)
-    return triangle, turned(triangle) @ triangle if upper else triangle @ turned(triangle)
+def _solved_by_factor(xp: Any, triangle: Array, y: Array, upper: bool) -> Array:
+    """The solutions for the matrix whose Cholesky factor is `triangle`."""
+    lower = turned(triangle) if upper else triangle
+    return _substituted(xp, turned(lower), _substituted(xp, lower, y, False), True)
 
 
 @cholesky_solve.kernel
 def _(xp: Any, X: Array, Y: Array, upper: bool) -> Array:
-    return xp.linalg.solve(_product_of(xp, Y, upper)[1], X)
+    return _solved_by_factor(xp, _triangle(xp, Y, upper, False), X, upper)
 
 
 @cholesky_solve.grad("X Y")
 def _(xp: Any, X: Array, Y: Array, Out: Array, dOut: Array, upper: bool) -> tuple[Array, Array]:
-    triangle, whole = _product_of(xp, Y, upper)
-    d_x = xp.linalg.solve(whole, dOut)
+    triangle = _triangle(xp, Y, upper, False)
+    d_x = _solved_by_factor(xp, triangle, dOut, upper)
     both = d_x @ turned(Out)
     both = both + turned(both)
     if upper:
@@ -312,7 +327,12 @@ def _product(xp: Any, parts: list[Array]) -> Array:
 
 @multi_dot.grad("X")
 def _(xp: Any, X: list[Array], dOut: Array) -> tuple[list[Array]]:
-    matrices = [X[0].reshape(-1, X[0].shape[-1]), *X[1:-1], X[-1].reshape(X[-1].shape[0], -1)]
+    first, last = X[0], X[-1]
+    if first.ndim == 1:
+        first = first[None, :]
+    if last.ndim == 1:
+        last = last[:, None]
+    matrices = [first, *X[1:-1], last]
     d = dOut.reshape(matrices[0].shape[0], matrices[-1].shape[1])
     found = []
     for i, part in enumerate(matrices):

@@ -47,7 +47,8 @@ gather = Op(
 @gather.shape
 def _(X: Spec, Index: Spec, Axis: Spec | None, axis: int | None) -> Spec:
     if Axis is not None:
-        return X.with_shape((-1,) * len(X.shape))
+        # a single place takes the dimension away
+        return X.with_shape((-1,) * (len(X.shape) - 1 + len(Index.shape)))
     if axis is not None:
         axis %= len(X.shape)
         return X.with_shape((*X.shape[:axis], *Index.shape[:1], *X.shape[axis + 1 :]))
@@ -100,6 +101,8 @@ def _(X: Spec, Index: Spec, of_2x: bool) -> Spec:
             f"op 'gather_nd': Index must have two dimensions or more, but has {list(Index.shape)}"
         )
     depth = Index.shape[-1]
+    if depth < 0:
+        depth = len(X.shape)  # most indices name all dimensions
     if depth > len(X.shape):
         raise ShapeError(
             f"op 'gather_nd': Index{list(Index.shape)} addresses {depth} dimensions of X{list(X.shape)}"

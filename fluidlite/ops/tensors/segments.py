@@ -84,11 +84,11 @@ def _(X: Spec, SegmentIds: Spec, pooltype: str) -> tuple[Spec, Spec]:
 @segment_pool.kernel
 def _(xp: Any, X: Array, SegmentIds: Array, pooltype: str) -> tuple[Array, Array]:
     numbers = host(SegmentIds)
-    if len(numbers) == 0 or (numbers[1:] < numbers[:-1]).any() or numbers[0] < 0:
+    if (numbers[1:] < numbers[:-1]).any() or (numbers[:1] < 0).any():
         raise KernelError(
             f"op 'segment_pool': SegmentIds must not fall, and begin at 0 or above, but is {numbers.tolist()}"
         )
-    out, counts = _reduced(xp, X, SegmentIds, int(numbers[-1]) + 1, pooltype)
+    out, counts = _reduced(xp, X, SegmentIds, int(numbers.max(initial=-1)) + 1, pooltype)
     return out, counts[:, None].astype(X.dtype)
 
 

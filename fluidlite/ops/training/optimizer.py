@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import functools
 import math
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, TypeAlias
@@ -87,6 +88,9 @@ class UpdateRule:
     def chosen(self, operator: Any) -> tuple[Assignment, ...]:
         """The steps of one Operator."""
         steps = self._formula(operator)
+        factor = rescale_of(operator)
+        if factor != 1:
+            steps = tuple((name, re.sub(r"\bGrad\b", f"({factor!r} * Grad)", expr)) for name, expr in steps)
         if not operator.inputs.get(SKIP):
             return steps
         outputs = self.op.outputs
@@ -183,8 +187,7 @@ def update(
     **variants: tuple[Assignment, ...],
 ) -> Op:
     """Declare an update op by its steps; see the module's docstring, and `UpdateRule` for the rest."""
-    only = {"rescale_grad": 1.0} if "Velocity" in slots else {}
-    op = Op(type, slots, attrs=attrs or {}, lod=None, later=(SKIP,), only=only)
+    op = Op(type, slots, attrs=attrs or {}, lod=None, later=(SKIP,))
     same_targets(op)
     entry = UPDATES[type] = UpdateRule(op, steps, variants, rows, aliased, of_2x, special)
 
@@ -216,7 +219,8 @@ def _apply(xp: Any, entry: UpdateRule, operator: Any, values: dict[str, Any]) ->
     steps = entry.chosen(operator)
     if decays(operator):
         param = values["Param"]
-        decay = param.dtype.type(operator.attrs["regularization_coeff"])
+        # what is added to the gradient is not rescaled with it
+        decay = param.dtype.type(operator.attrs["regularization_coeff"] / rescale_of(operator))
         grad = values["Grad"] = dense(xp, grad) + decay * param
     if not isinstance(grad, SelectedRows):
         return _run(xp, entry, steps, values)
@@ -264,6 +268,11 @@ def descend(param: Array, grad: SelectedRows, rate: Array) -> None:
     twice moves twice, as in 1.8.5.
     """
     add_rows(np, param, grad.ids, grad.array, -float(np.asarray(rate).reshape(())))
+
+
+def rescale_of(operator: Any) -> float:
+    """The factor of the gradient, as momentum has one in programs of 2.x."""
+    return float(np.float32(operator.attrs.get("rescale_grad", 1.0)))
 
 
 def decays(operator: Any) -> bool:

@@ -229,12 +229,13 @@ class Momentum(Optimizer, descent.MomentumOptimizer):
     ) -> None:
         require("Momentum", momentum=momentum)
         whole_precision(multi_precision)
-        if rescale_grad != 1.0:
-            raise ArgumentError(f"rescale_grad {rescale_grad}: scale the loss instead")
+        if not rescale_grad:
+            raise ArgumentError(f"rescale_grad {rescale_grad}: with no gradient nothing is trained")
         decay = regulariser_of(weight_decay)
         inside = isinstance(decay, L2Decay)
         Optimizer.__init__(self, learning_rate, parameters, None if inside else decay, grad_clip, name)
         self._momentum, self._use_nesterov = momentum, bool(use_nesterov)
+        self._rescale_grad = float(rescale_grad)
         self._decay_inside = decay._regularization_coeff if inside else 0.0
 
     def _append_optimize_op(self, block: Block, param_and_grad: tuple[Any, Any]) -> Any:
@@ -242,7 +243,7 @@ class Momentum(Optimizer, descent.MomentumOptimizer):
         attrs: dict[str, Any] = {
             "mu": self._momentum,
             "use_nesterov": self._use_nesterov,
-            "rescale_grad": 1.0,
+            "rescale_grad": self._rescale_grad,
         }
         decays = bool(self._decay_inside) and not own
         attrs["regularization_method"] = "l2_decay" if decays else ""

@@ -67,7 +67,7 @@ def vander(x: Variable, n: int | None = None, increasing: bool = False, name: st
     count = size if n is None else n
     if count < 0:
         raise ValueError(f"N must be non-negative, but is {count}")
-    columns = [ones([size, 1], x.dtype)]
+    columns = [ones([size, min(count, 1)], x.dtype)]
     if count > 1:
         columns.append(cumprod(expand(unsqueeze(x, 1), [size, count - 1]), 1))
     found = concat(columns, 1)

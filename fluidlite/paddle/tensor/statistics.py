@@ -197,7 +197,9 @@ def bincount(
     if x.dtype not in (VarType.INT32, VarType.INT64):
         raise TypeError(f"Elements in Input(x) should all be integers, but x is {x.dtype.name}")
     inputs = {"X": [x], **({} if weights is None else {"Weights": [weights]})}
-    kind = VarType.INT64 if weights is None else weights.dtype
+    kind = VarType.INT64
+    if weights is not None:
+        kind = VarType.FP32 if weights.dtype == VarType.FP32 else VarType.FP64
     attrs = {"minlength": minlength}
     return append("bincount", inputs, attrs, dtype=kind, name=name, stop_gradient=True)
 

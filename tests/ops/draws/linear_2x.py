@@ -144,6 +144,14 @@ def _square(draw: Draw, definite: bool = False, most: int = 3) -> Value:
     return draw.feed(array.round(3).astype(draw.choice(*FLOATS)), fixed=True, known=draw.flag())
 
 
+def _of_full_rank(draw: Draw, rows: int, columns: int) -> Value:
+    """Matrices with singular values far from 0: those below have derivatives."""
+    batch = draw.shape((0, 2), low=1, high=2)
+    array = draw.numbers((*batch, rows, columns), "float64", -1, 1)
+    array = array + 3 * np.eye(rows, columns) * (1 + np.arange(columns))
+    return draw.feed(array.round(3).astype(draw.choice(*FLOATS)), fixed=True, known=True)
+
+
 def _symmetric(draw: Draw) -> Value:
     """Symmetric matrices with distinct eigenvalues."""
     size, batch = draw.int(1, 3), draw.shape((0, 1), low=1, high=2)
@@ -190,7 +198,7 @@ def _(draw: Draw, name: str) -> Any:
 
 @draws(*functions("svd qr", "paddle.linalg"))
 def _(draw: Draw, name: str) -> Any:
-    x = _matrices(draw, draw.int(1, 3), draw.int(1, 3), known=True, distinct=True, fixed=True)
+    x = _of_full_rank(draw, draw.int(1, 3), draw.int(1, 3))
     if word(name) == "svd":
         found = draw.call(name, x, full_matrices=draw.maybe(draw.flag()))
         return [draw.call("paddle.assign", found[1]), draw.call("paddle.abs", found[0])]
@@ -247,7 +255,7 @@ def _(draw: Draw, name: str) -> Any:
 
 @draws(*functions("lu lu_unpack", "paddle.linalg"))
 def _(draw: Draw, name: str) -> Any:
-    x = _matrices(draw, draw.int(1, 3), draw.int(1, 3), known=True, distinct=True, fixed=True)
+    x = _of_full_rank(draw, draw.int(1, 3), draw.int(1, 3))
     flag = draw.maybe(draw.flag()) if word(name) == "lu" else OMIT
     found = draw.call("paddle.linalg.lu", x, get_infos=flag)
     if word(name) == "lu":

@@ -22,6 +22,8 @@ OTHERWISE = {
     "scatter-": "numbers of X_0@GRAD",
     "scatter-add": "numbers of X_0@GRAD",
     "scatter-vector": "numbers of X_0@GRAD",
+    "soft_relu-1": "numbers of X_0@GRAD",
+    "soft_relu-64_1": "numbers of X_0@GRAD",
     "softmax_with_cross_entropy-ignore": "numbers of Logits_0@GRAD",
 }
 _rows = functools.cache(rows_of)

@@ -217,7 +217,10 @@ unary("softsign", "x / (1 + abs(x))", grad="dout / ((1 + abs(x)) * (1 + abs(x)))
 unary(
     "soft_relu",
     "log(1 + exp(minimum(maximum(x, -threshold), threshold)))",
-    grad="dout * (1 - exp(-out)) * ((out > -threshold) & (out < threshold))",
+    # 1.8.5 compares `out` with the thresholds, which are those of x; a little inside of what it is there, as
+    # it is rounded
+    grad="dout * (1 - exp(-out)) * ((out > 1.00001 * log(1 + exp(-threshold)))"
+    " & (out < 0.99999 * (threshold + log(1 + exp(-threshold)))))",
     attrs={"threshold": 40.0},
 )
 unary(
@@ -351,7 +354,7 @@ def _(Out: Array, DDX: Array) -> Array:
 leaky_relu = unary(
     "leaky_relu",
     # with an alpha of 0 it is relu, of infinities too
-    "where(alpha == 0, maximum(x, 0), where(of_2x, where(x > 0, x, alpha * x), maximum(x, alpha * x)))",
+    "where(alpha == 0, maximum(0, x), where(of_2x, where(x > 0, x, alpha * x), maximum(x, alpha * x)))",
     attrs={"alpha": 0.02, OF_2X_ATTR: later(False)},
 )
 

@@ -44,7 +44,7 @@ def activations_smooth(fluid: Any) -> Built:
         "gelu_tanh": lambda x: layers.gelu(x, approximate=True),
         "softplus": layers.softplus,
         "softsign": layers.softsign,
-        "soft_relu": lambda x: layers.soft_relu(x, threshold=0.8),
+        "soft_relu": lambda x: layers.soft_relu(x, threshold=6.0),
         "exp": layers.exp,
         "square": layers.square,
         "sin": layers.sin,

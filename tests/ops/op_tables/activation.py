@@ -107,7 +107,7 @@ CASES: list[Case] = [
     row("softplus", softplus),
     row("softsign", lambda x: x / (1 + abs(x))),
     row("soft_relu", lambda x: softplus(np.clip(x, -40, 40)), grad=False),
-    row("soft_relu", lambda x: softplus(np.clip(x, -3, 3)), {"threshold": 3.0}, grad=False, name="threshold"),
+    row("soft_relu", lambda x: softplus(np.clip(x, -3, 3)), {"threshold": 3.0}, name="threshold"),
     row("soft_relu", softplus, x=POSITIVE, name="inside"),
     row("elu", lambda x: np.where(x > 0, x, np.expm1(x))),
     row("elu", lambda x: np.where(x > 0, x, 0.3 * np.expm1(x)), {"alpha": 0.3}, name="alpha"),

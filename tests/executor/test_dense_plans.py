@@ -292,3 +292,18 @@ def test_ftrl_takes_roots_where_its_power_is_one(power: float, function: str) ->
     exe.run(startup)
     text = exe.explain(main, feed={"x": np.ones((4, 8), "float32")}, fetch_list=[loss])
     assert [name for name in ("sqrt(", "power(") if name in text] == [function]
+
+
+@pytest.mark.parametrize(("x", "y"), [((1, 1), (1, 3)), ((3, 1), (1, 1)), ((1, 2), (2, 1)), ((2, 3), (3, 2))])
+@pytest.mark.parametrize("naive", [False, True])
+def test_zero_times_infinity_in_products(x: Any, y: Any, naive: bool) -> None:
+    """BLAS skips a factor of 0 where one matrix has a single element."""
+    left, right = fluid.data("left", list(x)), fluid.data("right", list(y))
+    exe = fluid.Executor(fluid.CPUPlace())
+    exe.naive = naive
+    for zeros, others in (("left", "right"), ("right", "left")):
+        shapes = {"left": x, "right": y}
+        feed = {zeros: np.zeros(shapes[zeros], "float32"), others: np.full(shapes[others], np.inf, "float32")}
+        with np.errstate(invalid="ignore"):
+            (found,) = exe.run(feed=feed, fetch_list=[layers.mul(left, right)])
+        assert np.isnan(found).all()

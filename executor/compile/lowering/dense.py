@@ -37,6 +37,8 @@ def _multiply(e: Emitter, x: Value, y: Value, out: Value, alpha: float = 1.0) ->
     assert out.shape is not None
     # `dot` hands two matrices straight to BLAS, and copies what `matmul` reads by its strides
     is_plain = len(out.shape) == 2 and _is_plain(x) and _is_plain(y)
+    # by a matrix of one element `dot` scales, and skips a factor of 0 whatever it would meet
+    is_plain = is_plain and x.size != 1 and y.size != 1
     function = "dot" if is_plain else "matmul"
     if alpha == 1.0:
         e.call(function, x, y, out=out)

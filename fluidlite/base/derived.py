@@ -56,8 +56,8 @@ def derived_grad_rule(context: Any) -> None:
     _, incoming = derived_slots(op)
     inputs = {slot: context.input(slot) for slot in op.inputs}
     inputs |= {incoming[slot]: context.out_grad(slot) for slot in op.outputs if context.output(slot)}
-    constants = op.constants + (op.forward.constants if op.forward is not None else ())
-    slots = [slot for slot in op.inputs if slot not in constants and context.may_vary(slot)]
+    fixed = op.fixed
+    slots = [slot for slot in op.inputs if slot not in fixed and context.may_vary(slot)]
     outputs = {slot + GRAD_SUFFIX: context.in_grad(slot) for slot in slots}
     is_wanted = any(name.endswith(GRAD_SUFFIX) for names in outputs.values() for name in names)
     if is_wanted and op.sparse and context.op.attrs.get("is_sparse"):

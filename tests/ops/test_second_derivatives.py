@@ -268,3 +268,20 @@ def test_writes_through_views_are_seen() -> None:
     np.testing.assert_array_equal(plain(table), [[1, 18, 50], [0, 16, 36]])
     (found,) = pull([(table, np.ones((2, 3)))], [x])
     np.testing.assert_array_equal(found, [2, 0, 12, 8, 20, 12])
+
+
+# ---------------------------------------------------------------------- labels
+LABELLED = {
+    "sigmoid_cross_entropy_with_logits": layers.sigmoid_cross_entropy_with_logits,
+    "kldiv_loss": layers.kldiv_loss,
+    "smooth_l1": lambda x, y: layers.smooth_l1(x, layers.ones_like(x), y, layers.ones_like(x)),
+}
+
+
+@pytest.mark.parametrize("name", LABELLED)
+def test_what_has_no_gradient_has_none_of_any_order(name: str) -> None:
+    x, y = fluid.data("x", [2, 3], "float64"), fluid.data("y", [2, 3], "float64")
+    x.stop_gradient = y.stop_gradient = False
+    dx, none = fluid.gradients(layers.square(LABELLED[name](x, y)), [x, y])
+    ddx, no_second = fluid.gradients(layers.reduce_sum(dx * dx), [x, y])
+    assert none is None and no_second is None and ddx is not None

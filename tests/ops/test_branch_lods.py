@@ -78,3 +78,28 @@ def test_masks_with_sequences(least: float, naive: bool) -> None:
     np.testing.assert_allclose(np.array(found), ROWS * factor)
     np.testing.assert_allclose(np.array(gradient), factor)
     assert found.recursive_sequence_lengths() == []
+
+
+@pytest.mark.parametrize("naive", [False, True])
+def test_sequences_of_a_mask_are_not_those_of_the_result(naive: bool) -> None:
+    x, mask = fluid.data("x", [-1, 1]), fluid.data("mask", [-1, 1], "bool", lod_level=1)
+    choice = layers.IfElse(mask)
+    with choice.true_block():
+        choice.output(layers.scale(choice.input(x), 2.0))
+    with choice.false_block():
+        choice.output(layers.scale(choice.input(x), 3.0))
+    masks = fluid.create_lod_tensor(np.array([[True]] * 2 + [[False]] * 3), [[1] * 5], PLACE)
+    (found,) = runs(choice(), {"x": ROWS, "mask": masks}, naive)
+    assert found.recursive_sequence_lengths() == []
+    np.testing.assert_array_equal(np.array(found).ravel(), [0, 2, 6, 9, 12])
+
+
+@pytest.mark.parametrize("naive", [False, True])
+def test_sequences_that_are_expanded(naive: bool) -> None:
+    x, times = fluid.data("x", [-1, 1], lod_level=1), fluid.data("times", [2], "int32")
+    fixed, fed = layers.expand(x, [1, 2]), layers.expand(x, times)
+    assert (fixed.lod_level, fed.lod_level) == (1, 1)
+    feed = {"x": fluid.create_lod_tensor(ROWS, [[3, 2]], PLACE), "times": np.array([1, 2], "int32")}
+    found = runs([fixed, fed], feed, naive)
+    # 1.8.5 asks whether rows stay where they are before it reads the times
+    assert [one.recursive_sequence_lengths() for one in found] == [[[3, 2]], []]

@@ -229,10 +229,10 @@ def _part_gradients(
 
 # ------------------------------------------------------------------ the two ops
 deformable_conv = Op(
-    "deformable_conv", "Input. Offset. Mask. Filter -> Output", attrs=_ATTRS, blas_threads=True
+    "deformable_conv", "Input. Offset. Mask. Filter -> Output", attrs=_ATTRS, lod=None, blas_threads=True
 )
 deformable_conv_v1 = Op(
-    "deformable_conv_v1", "Input. Offset. Filter -> Output", attrs=_ATTRS, blas_threads=True
+    "deformable_conv_v1", "Input. Offset. Filter -> Output", attrs=_ATTRS, lod=None, blas_threads=True
 )
 
 

@@ -436,7 +436,8 @@ def _merge(
     values, lod = gathered(
         xp, parts, mask.astype(int).tolist(), (np.where(mask, np.cumsum(mask), np.cumsum(~mask)) - 1).tolist()
     )
-    return WithLod(values, X_lod[:level] + lod)
+    # parts without levels stand one behind another, however the mask that is X may be cut
+    return WithLod(values, X_lod[:level] + lod if InTrue_lod or InFalse_lod else ())
 
 
 def _declare_merge(type: str) -> Op:

@@ -224,3 +224,11 @@ def test_both_directions_start_from_zeros() -> None:
         hidden = np.tanh(cell) * sigmoid(o)
         wanted.append(hidden)
     np.testing.assert_allclose(found[:, :, 2:], wanted[::-1], rtol=1e-5)
+
+
+@pytest.mark.parametrize("naive", [False, True])
+def test_points_at_infinity_move_no_pixel(naive: bool) -> None:
+    image = np.arange(4, dtype="float32").reshape(1, 1, 2, 2)
+    grid = np.array([0.5, 0.5, INF, 0, NAN, 0, -1, -INF], "float32").reshape(1, 2, 2, 2)
+    _, dx, _ = computed(layers.grid_sampler, naive, {"x": image, "y": grid})
+    np.testing.assert_allclose(dx.ravel(), [0.0625, 0.1875, 0.1875, 0.5625])

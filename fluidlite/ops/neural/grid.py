@@ -174,7 +174,7 @@ def _corners(xp: Any, places: Sequence[Array], shape: tuple[int, ...]) -> Iterat
         )
         flat: Any = 0
         for spot, size in zip(spots[::-1], sizes[::-1], strict=True):
-            flat = flat * size + xp.clip(spot, 0, size - 1)
+            flat = flat * size + xp.where(inside, spot, 0)  # a nan lies nowhere
         signs = tuple(1 if bit else -1 for bit in bits)
         yield _Corner(flat.astype("int64"), inside, weights, signs)
 
@@ -235,7 +235,8 @@ def _image_gradient(xp: Any, X: Array, d: Array, places: Sequence[Array]) -> Arr
     first = (xp.arange(n * c) * math.prod(X.shape[2:])).reshape(n, c, 1)
     sums = xp.zeros(X.size, "float64")
     for corner in _corners(xp, places, X.shape):
-        shares = d * (corner.weight() * corner.inside)[:, None]
+        # chosen, not multiplied: the weights of a point at infinity are nan
+        shares = xp.where(corner.inside[:, None], d * corner.weight()[:, None], d.dtype.type(0))
         sums += xp.bincount(
             (first + corner.place[:, None]).reshape(-1), weights=shares.reshape(-1), minlength=X.size
         )

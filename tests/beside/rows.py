@@ -7,9 +7,11 @@ A row that the fuzzer may meet begins with a remark that pages do not show:
 `of` lists functions (their last names) or types of ops. `when` lists tags that a case must have, all of them;
 slashes stand between alternatives. Tags are those of `variations.tags`, among them what calls are given by
 name, such as `weight` and `keepdim=True`. `in` lists words of the aspects in which the case differs
-(`compare.Difference.aspect`). `theirs: nan` says that PaddlePaddle has nan or an infinity wherever numbers
-differ; `door: 18` or `door: 26` limits a row to one. `ops` lists types of ops or other words, one of which a
-line must have in which two programs differ (`jobs.differences`); tags of jobs are those of `job_tags`.
+(`compare.Difference.aspect`); "value", "test" and "state" are about numbers alone, not shapes or levels.
+`theirs: nan` says that PaddlePaddle has nan or an infinity wherever numbers differ, `ours: nan` that we do;
+`door: 18` or `door: 26` limits a row to one. `ops` lists types of ops or other words, one of which the text
+of a difference must have, such as a line in which two programs differ (`jobs.differences`); tags of jobs are
+those of `job_tags`.
 """
 
 from __future__ import annotations
@@ -44,6 +46,7 @@ class Row:
     door: str
     theirs: str
     ops: tuple[str, ...] = ()
+    ours: str = ""
 
     def holds(self, case: Case, ops: Iterable[str], difference: Difference) -> bool:
         """True if the row says that this case differs so."""
@@ -52,18 +55,24 @@ class Row:
             (not self.door or self.door == case["door"])
             and (not self.of or bool(named & self.of))
             and all(alternatives & tags(case) for alternatives in self.when)
-            and any(aspect in difference.aspect for aspect in self.aspects)
-            and (not self.theirs or _is_theirs(difference))
+            and any(_is_about(difference.aspect, aspect) for aspect in self.aspects)
+            and (not self.theirs or _differs_by(difference, 1))
+            and (not self.ours or _differs_by(difference, 0))
             and (not self.ops or any(word in difference.text for word in self.ops))
         )
 
 
-def _is_theirs(difference: Difference) -> bool:
-    """True if the other system has no number wherever numbers differ."""
+def _is_about(found: str, aspect: str) -> bool:
+    """True if an aspect is one that a row names: "value", "test" and "state" are about numbers alone."""
+    return found.endswith(aspect) if aspect in ("value", "test", "state") else aspect in found
+
+
+def _differs_by(difference: Difference, side: int) -> bool:
+    """True if one side, ours (0) or theirs (1), has no number wherever numbers differ."""
     if difference.numbers is None:
         return False
     mine, other = difference.numbers
-    there = np.isfinite(other)
+    there = np.isfinite(difference.numbers[side])
     return bool(not there.all() and alike(mine[there], other[there]))
 
 
@@ -79,10 +88,10 @@ def rows() -> tuple[Row, ...]:
 
 def _row(text: str, page: str) -> Row:
     parts = dict(part.strip().split(": ", 1) for part in text.split(";"))
-    unknown = set(parts) - {"id", "of", "when", "in", "door", "theirs", "ops"}
+    unknown = set(parts) - {"id", "of", "when", "in", "door", "theirs", "ours", "ops"}
     if unknown or "in" not in parts:
         raise ValueError(
-            f"the remark {text!r} of {page} needs id and in, and may have of, when, door, theirs, ops"
+            f"the remark {text!r} of {page} needs id and in, and may have of, when, door, theirs, ours, ops"
         )
     return Row(
         parts["id"],
@@ -92,6 +101,7 @@ def _row(text: str, page: str) -> Row:
         parts.get("door", ""),
         parts.get("theirs", ""),
         tuple(_words(parts.get("ops", ""))),
+        parts.get("ours", ""),
     )
 
 

@@ -67,10 +67,12 @@ def _special_values(case: Case, rng: random.Random) -> None:
     if not names:
         return
     feed = case["feeds"][rng.choice(names)]
-    words = SPECIAL[rng.choice(list(SPECIAL))]
+    words = list(SPECIAL[rng.choice(list(SPECIAL))])
     for at in range(len(feed["values"])):
-        if rng.random() < 0.4:
-            feed["values"][at] = rng.choice(words)
+        if rng.random() < 0.4 and words:
+            word = feed["values"][at] = rng.choice(words)
+            if feed.get("distinct"):
+                words.remove(word)
 
 
 def _ties(case: Case, rng: random.Random) -> None:
@@ -214,6 +216,10 @@ def tags(case: Case) -> set[str]:
         }
     if any(call.get("behind") in case["outputs"] for call in case["calls"]):
         found.add("chained targets")
+    ranks = {len(feed["shape"]) for feed in case["feeds"].values()}
+    for item in _lists([[call.get("args", []), call.get("kwargs", {})] for call in case["calls"]]):
+        if len(item) > 1 and any({at % rank for at in item} == set(range(rank)) for rank in ranks if rank):
+            found.add("all dimensions named")
     if "'learning_rate': 0.0" in repr(case["calls"]):
         found.add("rate of 0")
     if any("front" in call.get("to", "") and call["call"].endswith("relu") for call in case["calls"]):
@@ -262,6 +268,17 @@ def _flat(item: Any) -> list[Any]:
     if isinstance(item, dict):
         return _flat(item.get("items", item.get("values", [])))
     return [found for one in item for found in _flat(one)] if isinstance(item, list) else [item]
+
+
+def _lists(item: Any) -> list[list[int]]:
+    """The lists of whole numbers within arguments."""
+    if isinstance(item, dict):
+        return _lists(list(item.values()))
+    if not isinstance(item, list):
+        return []
+    if item and all(type(one) is int for one in item):
+        return [item]
+    return [found for one in item for found in _lists(one)]
 
 
 def _arrays(item: Any) -> list[Any]:

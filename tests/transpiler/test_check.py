@@ -179,7 +179,9 @@ def test_every_rule_catches_something() -> None:
     families = [
         value for name, value in vars(mutations).items() if name.isupper() and isinstance(value, dict)
     ]
-    assert {rule for family in families for rule, _ in family.values()} == set(RULES)
+    broken = {rule for family in families for rule, _ in family.values()}
+    # between single ranks: `test_point_to_point`
+    assert broken | {"point-to-point"} == set(RULES)
 
 
 def test_the_docs_list_the_rules() -> None:

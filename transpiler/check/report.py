@@ -16,11 +16,13 @@ from fluidlite.transpiler.check.flow import check_flow, fed_names, never_written
 from fluidlite.transpiler.check.links import check_links
 from fluidlite.transpiler.check.order import check_barriers, check_cycles, step_of_ranks, step_of_servers
 from fluidlite.transpiler.check.original import check_against_original
+from fluidlite.transpiler.check.point_to_point import check_point_to_point
 from fluidlite.transpiler.check.ranks import check_ranks, read_rank, sequence
 from fluidlite.transpiler.check.reading import ServerFacts, TrainerFacts, read_server, read_trainer
 from fluidlite.transpiler.check.servers import check_servers
 from fluidlite.transpiler.check.slices import check_placement, check_slices
 from fluidlite.transpiler.modes import Job
+from fluidlite.transpiler.parts.op_kinds import RECEIVES, SENDS
 from fluidlite.transpiler.parts.roles import JobRole, Programs
 
 __all__ = ["RULES", "Finding", "Report", "check"]
@@ -49,6 +51,7 @@ RULES: Mapping[str, str] = {
     "nranks": "communicators have the job's number of ranks, and its endpoints",
     "order": "a step sends what is written, then passes the barrier, then fetches, then joins",
     "pairing": "a parameter's gradient updates that parameter",
+    "point-to-point": "what a rank sends another, that one receives: as often, and from ranks that there are",
     "reduce": "each gradient is reduced once, after its last write and before its first use",
     "ring": "a ring is made once, before it is used",
     "sent-twice": "a trainer sends a variable to a server once a step",
@@ -119,6 +122,10 @@ def check(
     """
     if isinstance(job, Job):
         picked = {role: job.programs(role) for role in _sample(job)}
+        # who sends to whom is a matter of all ranks
+        ops = (op for made in picked.values() for op in made.main.global_block().ops)
+        if any(op.type in SENDS | RECEIVES for op in ops):
+            picked = {role: job.programs(role) for role in job.roles}
         return _Check(picked, job.trainers, job).report()
     count = sum(role.kind == "trainer" for role in job) if trainers is None else trainers
     return _Check(job, count, made_by).report()
@@ -257,6 +264,7 @@ class _Check:
         """The rules of jobs without servers."""
         ranks = [read_rank(trainer.role, trainer.programs, self.count) for trainer in self.trainers]
         check_ranks(self.found, ranks, self.count)
+        check_point_to_point(self.found, ranks, self.count)
         for label in ("startup", "main"):
             steps: dict[JobRole, list[tuple[int, Site]]] = {}
             for rank in ranks:

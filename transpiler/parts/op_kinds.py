@@ -17,6 +17,8 @@ __all__ = [
     "REMOTE_LOOKUP",
     "RING_OPS",
     "check_programs",
+    "RECEIVES",
+    "SENDS",
     "is_collective",
     "is_distributed",
     "last_updates",
@@ -43,6 +45,9 @@ _COLLECTIVES = (
     | _SHARED
     | {"c_broadcast", "c_allgather", "c_reducescatter", "c_scatter", "barrier"}
 )
+SENDS = frozenset({"send_v2", "partial_send"})
+RECEIVES = frozenset({"recv_v2", "partial_recv"})
+"""From one rank to another."""
 RING_OPS = (_COLLECTIVES - _WITHOUT_RING - {"barrier"}) | {
     "c_comm_init",
     "c_comm_init_all",

@@ -213,14 +213,19 @@ def _complex_of(x: Array) -> np.dtype[Any]:
 def _(
     xp: Any, X: Array, Eigenvalues: Array, Eigenvectors: Array, dEigenvalues: Maybe, dEigenvectors: Maybe
 ) -> Array:
-    """For vectors of length 1, as they are given ("On the differentiation of eigenvectors", Boeddeker and
-    others, 2017).
+    """For vectors of length 1 whose largest element is real, as LAPACK gives them ("On the computation of
+    complex-valued gradients", Boeddeker and others, 2017).
     """
     v = Eigenvectors
     adjoint = xp.conj(turned(v))
     inner = _diagonal(xp, _or_zeros(xp, dEigenvalues, Eigenvalues))
     if dEigenvectors is not None:
-        along = adjoint @ dEigenvectors
+        # a turn of the whole vector keeps its largest element real
+        turns = xp.imag(xp.sum(xp.conj(dEigenvectors) * v, axis=-2, keepdims=True))
+        largest = xp.argmax(abs(v), axis=-2)[..., None, :]
+        is_largest = xp.arange(v.shape[-1])[:, None] == largest
+        turned_back = 1j * turns / xp.take_along_axis(v, largest, axis=-2)
+        along = adjoint @ (dEigenvectors + xp.where(is_largest, turned_back, 0))
         lengths = xp.real(along) * xp.eye(v.shape[-1])
         inner = inner + xp.conj(_inverse_gaps(xp, Eigenvalues)) * (along - adjoint @ v @ lengths)
     found = xp.linalg.solve(adjoint, inner @ adjoint)

@@ -160,3 +160,88 @@ def test_gradients_of_grids_come_in_by_the_name_of_2x() -> None:
     paddle.static.gradients([paddle.meshgrid(x, x)[0]], [x])
     ops = x.block.ops
     assert ["outputs@GRAD" in op.input_names for op in ops if op.type == "meshgrid_grad"] == [True]
+
+
+def test_exponential_writes_over_its_operand() -> None:
+    x = given(np.zeros(4000, "float32"))
+    assert x.exponential_(2.0) is x
+    (times,) = run([x], x=np.zeros(4000, "float32"))
+    assert times.min() >= 0 and abs(times.mean() - 0.5) < 0.05
+    with pytest.raises(TypeError, match="INT64"):
+        given(np.zeros(2, "int64"), "i").exponential_()
+
+
+@pytest.mark.parametrize("count", [2, 6])
+def test_samples_of_classes_hold_those_that_occur(count: int) -> None:
+    labels = np.array([5, 1, 5, 9])
+    places, classes = run([*F.class_center_sample(given(labels), 20, count)], x=labels)
+    np.testing.assert_array_equal(places, [1, 0, 1, 2])
+    assert classes[:3].tolist() == [1, 5, 9] and len(classes) == max(count, 3)
+    assert len(set(classes.tolist())) == len(classes) and 0 <= classes.min() and classes.max() < 20
+    with pytest.raises(ValueError, match="num_samples 21"):
+        F.class_center_sample(given(labels, "y"), 20, 21)
+
+
+def started(initializer: Any, shape: list[int], dtype: str = "float32") -> np.ndarray:
+    """The value that a parameter begins with."""
+    parameter = paddle.create_parameter(shape, dtype, default_initializer=initializer)
+    executor = paddle.static.Executor()
+    executor.run(paddle.static.default_startup_program())
+    return np.array(executor.run(fetch_list=[parameter])[0])
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_dirac_hands_on_channels(dtype: str) -> None:
+    found = started(paddle.nn.initializer.Dirac(2), [4, 2, 3], dtype)
+    wanted = np.zeros((4, 2, 3))
+    wanted[[0, 1, 2, 3], [0, 1, 0, 1], 1] = 1
+    np.testing.assert_array_equal(found, wanted)
+    with pytest.raises(AssertionError, match="divisible by groups"):
+        started(paddle.nn.initializer.Dirac(3), [4, 2, 3])
+
+
+@pytest.mark.parametrize("shape", [[4, 3], [3, 4], [2, 3, 2]])
+def test_orthogonal_rows_or_columns(shape: list[int]) -> None:
+    found = started(paddle.nn.initializer.Orthogonal(gain=2.0), shape).reshape(shape[0], -1)
+    tall = found if found.shape[0] >= found.shape[1] else found.T
+    np.testing.assert_allclose(tall.T @ tall, 4 * np.eye(tall.shape[1]), atol=1e-5)
+
+
+def test_programs_for_tests_keep_gradients_where_there_is_no_loss() -> None:
+    x = given(X)
+    (gradient,) = paddle.static.gradients([paddle.sum(paddle.square(x))], [x])
+    test = paddle.static.default_main_program().clone(for_test=True)
+    (found,) = paddle.static.Executor().run(test, feed={"x": X}, fetch_list=[gradient.name])
+    np.testing.assert_allclose(found, 2 * X)
+
+
+def test_audio() -> None:
+    audio = paddle.audio.functional
+    power = np.array([[0.1, 1, 3], [2, 0, 1e-12]])
+    windows = [audio.get_window(name, 5) for name in ("hann", ("gaussian", 2.0), "triang")]
+    decibels = audio.power_to_db(given(power), top_db=10.0)
+    found = run([decibels, audio.create_dct(3, 4), audio.fft_frequencies(8, 4), *windows], x=power)
+    exact = 10 * np.log10(np.maximum(power, 1e-10))
+    np.testing.assert_allclose(found[0], np.maximum(exact, exact.max() - 10))
+    np.testing.assert_allclose(found[1].T @ found[1], np.eye(3), atol=1e-6)
+    np.testing.assert_allclose(found[2], [0, 2, 4])
+    np.testing.assert_allclose(found[3], np.sin(np.pi * np.arange(5) / 5) ** 2, atol=1e-12)
+    assert [window.dtype.name for window in found[3:]] == ["float64"] * 3
+    with pytest.raises(ValueError, match="Unknown window type 'box'"):
+        audio.get_window("box", 3)
+    with pytest.raises(ValueError, match="needs one or more parameters"):
+        audio.get_window("gaussian", 3)
+
+
+def test_nothing_has_no_segments() -> None:
+    rows, ids = np.zeros((0, 2), "float32"), np.zeros(0, "int64")
+    (found,) = run([paddle.geometric.segment_max(given(rows), given(ids, "i"))], x=rows, i=ids)
+    assert found.shape == (0, 2)
+
+
+def test_sums_of_whole_weights_are_doubles() -> None:
+    x = np.array([1, 1, 3])
+    out = paddle.bincount(given(x), given(x, "w"))
+    (found,) = run([out], x=x, w=x)
+    assert "FP64" in str(out.dtype) and found.dtype == np.float64
+    np.testing.assert_array_equal(found, [0, 2, 0, 3])

@@ -118,7 +118,7 @@ def test_an_own_schedule_and_a_clone_for_tests() -> None:
         (lambda: paddle.optimizer.Adam(beta1=1.0), ValueError),
         (lambda: paddle.optimizer.AdamW(weight_decay=None), TypeError),
         (lambda: paddle.optimizer.SGD(multi_precision=True), ArgumentError),
-        (lambda: paddle.optimizer.Momentum(rescale_grad=0.5), ArgumentError),
+        (lambda: paddle.optimizer.Momentum(rescale_grad=0.0), ArgumentError),
         (lambda: paddle.optimizer.SGD().set_lr(0.1), RuntimeError),
         (lambda: paddle.optimizer.SGD().set_lr_scheduler(0.1), TypeError),
         (lambda: paddle.optimizer.SGD().step(), ArgumentError),
@@ -169,3 +169,71 @@ def test_gradients_that_need_no_clip(kind: str) -> None:
     found = {name: np.array(fluid.global_scope().find_var(name).get_tensor()) for name in "ab"}
     np.testing.assert_allclose(found["a"], clipped, rtol=1e-6)
     np.testing.assert_array_equal(found["b"], [-2, -3])
+
+
+def trained(build: Callable[[Any], Any], steps: int, naive: bool = False) -> tuple[list[float], Any, Any]:
+    """A parameter [2] that begins with 1 and has the loss w * w, after each step; what `build` gives; the
+    executor.
+    """
+    one = paddle.nn.initializer.Constant(1.0)
+    w = paddle.create_parameter([2], "float32", name="w", default_initializer=one)
+    made = build(paddle.sum(w * w))
+    exe = paddle.static.Executor()
+    exe.naive = naive
+    exe.run(paddle.static.default_startup_program())
+    return [float(exe.run(fetch_list=[w])[0][0]) for _ in range(steps)], made, exe
+
+
+@pytest.mark.parametrize("naive", [False, True])
+@pytest.mark.parametrize("decay", [None, 0.1])
+@pytest.mark.parametrize("nesterov", [False, True])
+def test_rescaled_gradients(naive: bool, decay: float | None, nesterov: bool) -> None:
+    """2.6.2 takes the factor, and ignores it. The decay is not scaled with the gradient."""
+
+    def build(loss: Any) -> Any:
+        kwargs = {"weight_decay": decay, "use_nesterov": nesterov, "rescale_grad": 0.5}
+        return paddle.optimizer.Momentum(0.1, 0.9, **kwargs).minimize(loss)
+
+    found, _, _ = trained(build, 3, naive)
+    w, velocity, wanted = 1.0, 0.0, []
+    for _ in range(3):
+        grad = 0.5 * 2 * w + (decay or 0.0) * w
+        velocity = 0.9 * velocity + grad
+        w -= 0.1 * (grad + 0.9 * velocity if nesterov else velocity)
+        wanted.append(w)
+    np.testing.assert_allclose(found, wanted, rtol=1e-6)
+
+
+@pytest.mark.parametrize("naive", [False, True])
+def test_look_ahead(naive: bool) -> None:
+    def build(loss: Any) -> Any:
+        return paddle.incubate.LookAhead(paddle.optimizer.SGD(0.1), alpha=0.4, k=2).minimize(loss)
+
+    found, (ops, pairs), _ = trained(build, 4, naive)
+    assert [op.type for op in ops] == ["sgd"] and [param.name for param, _ in pairs] == ["w"]
+    w, slow, wanted = 1.0, 0.0, []
+    for step in range(1, 5):
+        w *= 0.8
+        slow = w if step == 1 else slow
+        if step % 2 == 0:
+            w = slow = 0.4 * w + 0.6 * slow
+        wanted.append(w)
+    np.testing.assert_allclose(found, wanted, rtol=1e-6)
+    with pytest.raises(AssertionError, match="k should be a positive integer"):
+        paddle.incubate.LookAhead(paddle.optimizer.SGD(), k=0)
+
+
+def test_model_average() -> None:
+    def build(loss: Any) -> Any:
+        paddle.optimizer.SGD(0.1).minimize(loss)
+        average = paddle.incubate.ModelAverage(1.0, min_average_window=10, max_average_window=20)
+        assert average.minimize(loss) is None
+        return average
+
+    found, average, exe = trained(build, 4)
+    value = fluid.global_scope().find_var("w").get_tensor
+    with average.apply(exe):
+        np.testing.assert_allclose(np.array(value()), np.mean(found), rtol=1e-6)
+    np.testing.assert_allclose(np.array(value()), found[-1])
+    with pytest.raises(RuntimeError, match="Executor should not be None"):
+        average.restore()

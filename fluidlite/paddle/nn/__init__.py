@@ -30,7 +30,7 @@ _NAMES = LazyNames(
         "LogSigmoid LogSoftmax Maxout Mish PReLU RReLU ReLU ReLU6 SELU Sigmoid Silu Softmax Softmax2D "
         "Softplus Softshrink Softsign Swish Tanh Tanhshrink ThresholdedReLU",
         f"{_LAYER}.loss": "BCELoss BCEWithLogitsLoss CTCLoss CrossEntropyLoss HSigmoidLoss KLDivLoss "
-        "L1Loss MSELoss MarginRankingLoss NLLLoss SmoothL1Loss CosineEmbeddingLoss GaussianNLLLoss "
+        "L1Loss MSELoss MarginRankingLoss NLLLoss RNNTLoss SmoothL1Loss CosineEmbeddingLoss GaussianNLLLoss "
         "HingeEmbeddingLoss MultiLabelSoftMarginLoss MultiMarginLoss PoissonNLLLoss SoftMarginLoss "
         "TripletMarginLoss TripletMarginWithDistanceLoss",
         f"{_LAYER}.rnn": "BiRNN GRU GRUCell LSTM LSTMCell RNN RNNCellBase SimpleRNN SimpleRNNCell",

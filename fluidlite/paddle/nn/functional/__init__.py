@@ -16,9 +16,10 @@ _NAMES = LazyNames(
         f"{_HOME}.common": "alpha_dropout bilinear class_center_sample cosine_similarity dropout dropout2d "
         "dropout3d embedding interpolate label_smooth linear one_hot sequence_mask unfold upsample",
         f"{_HOME}.conv": "conv1d conv1d_transpose conv2d conv2d_transpose conv3d conv3d_transpose",
-        f"{_HOME}.loss": "binary_cross_entropy binary_cross_entropy_with_logits cross_entropy ctc_loss "
+        f"{_HOME}.loss": "binary_cross_entropy binary_cross_entropy_with_logits class_center_sample "
+        "cross_entropy ctc_loss "
         "dice_loss hsigmoid_loss kl_div l1_loss log_loss margin_ranking_loss mse_loss nll_loss npair_loss "
-        "sigmoid_focal_loss smooth_l1_loss softmax_with_cross_entropy square_error_cost",
+        "rnnt_loss sigmoid_focal_loss smooth_l1_loss softmax_with_cross_entropy square_error_cost",
         f"{_HOME}.margins": "cosine_embedding_loss gaussian_nll_loss hinge_embedding_loss "
         "multi_label_soft_margin_loss multi_margin_loss pairwise_distance poisson_nll_loss soft_margin_loss "
         "triplet_margin_loss triplet_margin_with_distance_loss",

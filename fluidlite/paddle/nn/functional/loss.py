@@ -7,7 +7,7 @@ from __future__ import annotations
 from typing import Any
 
 from fluidlite.ir.variable import Variable
-from fluidlite.paddle.build import append
+from fluidlite.paddle.build import append, append_several
 from fluidlite.paddle.nn.functional.activation import relu, sigmoid
 from fluidlite.paddle.nn.functional.common import label_smooth, one_hot
 from fluidlite.paddle.tensor.linalg import matmul
@@ -22,6 +22,7 @@ __all__ = [
     "binary_cross_entropy",
     "binary_cross_entropy_with_logits",
     "check_reduction",
+    "class_center_sample",
     "cross_entropy",
     "ctc_loss",
     "dice_loss",
@@ -34,6 +35,7 @@ __all__ = [
     "nll_loss",
     "npair_loss",
     "reduced_loss",
+    "rnnt_loss",
     "sigmoid_focal_loss",
     "smooth_l1_loss",
     "softmax_with_cross_entropy",
@@ -298,6 +300,29 @@ def _weights_of(weight: Variable, label: Variable, soft: bool, axis: int, ignore
     return gather_nd(weight, unsqueeze(known, -1)) * cast(counts, weight.dtype)
 
 
+def class_center_sample(
+    label: Variable, num_classes: int, num_samples: int, group: Any = None
+) -> tuple[Variable, Variable]:
+    """(labels as places in a list of classes, that list): the classes of `label` [batch], and as many others
+    as make up `num_samples`, for a last layer that computes with these alone (An et al., 2021). `group` must
+    be None, or False as there: classes are not split over processes here.
+    """
+    if not (group is None or group is False):
+        raise ValueError(f"class_center_sample: group must be None or False, but it is {group!r}")
+    if num_samples > num_classes:
+        raise ValueError(
+            f"Expected num_samples less than or equal to {num_classes}, got num_samples {num_samples}"
+        )
+    if len(label.shape) != 1:
+        raise ValueError(f"Expected label_dims == 1, but {label.name!r} has the shape {list(label.shape)}")
+    if num_samples <= 0:
+        raise ValueError(f"class_center_sample: num_samples must be greater than 0, but it is {num_samples}")
+    outs = {"RemappedLabel": label.dtype, "SampledLocalClassCenter": label.dtype}
+    attrs = {"num_classes": num_classes, "num_samples": num_samples}
+    places, classes = append_several("class_center_sample", {"Label": [label]}, attrs, outs)
+    return places, classes
+
+
 def nll_loss(
     input: Variable,
     label: Variable,
@@ -381,6 +406,38 @@ def ctc_loss(
     if reduction == "mean":
         return mean(loss / cast(label_lengths, loss.dtype))
     return reduced_loss(loss, reduction)
+
+
+def rnnt_loss(
+    input: Variable,
+    label: Variable,
+    input_lengths: Variable,
+    label_lengths: Variable,
+    blank: int = 0,
+    fastemit_lambda: float = 0.001,
+    reduction: str = "mean",
+    name: str | None = None,
+) -> Variable:
+    """The loss of a transducer: -log P(label) by the logs of probabilities [batch, time, labels + 1, classes]
+    (Graves, 2012). The "mean" is over the batch.
+
+    fastemit_lambda: the share by which gradients of emitted labels are larger than they were; the loss stays
+    as it is (Yu et al., 2021).
+    """
+    check_reduction(reduction, "rnnt_loss")
+    inputs = {
+        "input": [input],
+        "label": [label],
+        "input_lengths": [input_lengths],
+        "label_lengths": [label_lengths],
+    }
+    attrs = {"blank": blank, "fastemit_lambda": fastemit_lambda}
+    extra = {"warprnntgrad": input.dtype}
+    loss = append("warprnnt", inputs, attrs, dtype=input.dtype, slot="loss", extra=extra)
+    if reduction == "mean":
+        rows = size_of(input, 0)
+        return sum(loss, name=name) / (cast(rows, loss.dtype) if isinstance(rows, Variable) else rows)
+    return sum(loss, name=name) if reduction == "sum" else loss
 
 
 def hsigmoid_loss(

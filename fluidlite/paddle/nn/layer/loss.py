@@ -18,6 +18,7 @@ __all__ = [
     "MSELoss",
     "MarginRankingLoss",
     "NLLLoss",
+    "RNNTLoss",
     "SmoothL1Loss",
     "CosineEmbeddingLoss",
     "GaussianNLLLoss",
@@ -151,6 +152,36 @@ class CTCLoss(Layer):
         """The loss of logits [time, batch, classes + 1] and labels [batch, length]."""
         return F.ctc_loss(
             log_probs, labels, input_lengths, label_lengths, self.blank, self.reduction, norm_by_times
+        )
+
+
+class RNNTLoss(Layer):
+    """Minus the log-probability of all alignments of a transducer (Graves, 2012); see
+    `paddle.nn.functional.rnnt_loss`.
+    """
+
+    def __init__(
+        self,
+        blank: int = 0,
+        fastemit_lambda: float = 0.001,
+        reduction: str = "mean",
+        name: str | None = None,
+    ) -> None:
+        super().__init__()
+        self.blank, self.fastemit_lambda = blank, fastemit_lambda
+        self.reduction, self.name = reduction, name
+
+    def forward(self, input: Any, label: Any, input_lengths: Any, label_lengths: Any) -> Any:
+        """The loss of logs of probabilities [batch, time, labels + 1, classes] and labels [batch, labels]."""
+        return F.rnnt_loss(
+            input,
+            label,
+            input_lengths,
+            label_lengths,
+            self.blank,
+            self.fastemit_lambda,
+            self.reduction,
+            self.name,
         )
 
 

@@ -13,7 +13,7 @@ _NAMES = LazyNames(
         "relu_ rrelu selu sigmoid silu softmax softmax_ softplus softshrink softsign swish tanhshrink "
         "thresholded_relu thresholded_relu_",
         f"{_HOME}.attention": "scaled_dot_product_attention",
-        f"{_HOME}.common": "alpha_dropout bilinear class_center_sample cosine_similarity dropout dropout2d "
+        f"{_HOME}.common": "alpha_dropout bilinear cosine_similarity dropout dropout2d "
         "dropout3d embedding interpolate label_smooth linear one_hot sequence_mask unfold upsample",
         f"{_HOME}.conv": "conv1d conv1d_transpose conv2d conv2d_transpose conv3d conv3d_transpose",
         f"{_HOME}.loss": "binary_cross_entropy binary_cross_entropy_with_logits class_center_sample "

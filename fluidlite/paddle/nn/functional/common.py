@@ -362,26 +362,6 @@ def _areas(x: Variable, size: Any, factor: Any, dims: int, name: str | None) -> 
     return pools[dims](x, size, name=name)
 
 
-def class_center_sample(
-    label: Variable, num_classes: int, num_samples: int, group: Any = None
-) -> tuple[Variable, Variable]:
-    """(labels as places among the classes that are sampled, these classes): those that occur, and others at
-    random until there are `num_samples` (partial softmax of many classes, An and others, 2021). `group` is of
-    jobs of one process here.
-    """
-    if group not in (None, False):
-        raise ValueError(f"class_center_sample: group is None or False, but received {group!r}")
-    if num_samples > num_classes:
-        raise ValueError(
-            f"Expected num_samples less than or equal to {num_classes}, got num_samples {num_samples}"
-        )
-    attrs = {"num_classes": num_classes, "num_samples": num_samples, "ring_id": 0, "nranks": 1, "rank": 0}
-    outs = {"RemappedLabel": label.dtype, "SampledLocalClassCenter": label.dtype}
-    given = {**attrs, "fix_seed": False, "seed": 0}
-    remapped, centers = append_several("class_center_sample", {"Label": [label]}, given, outs)
-    return remapped, centers
-
-
 def upsample(
     x: Variable,
     size: Any = None,

@@ -318,7 +318,7 @@ def class_center_sample(
     if num_samples <= 0:
         raise ValueError(f"class_center_sample: num_samples must be greater than 0, but it is {num_samples}")
     outs = {"RemappedLabel": label.dtype, "SampledLocalClassCenter": label.dtype}
-    attrs = {"num_classes": num_classes, "num_samples": num_samples}
+    attrs = {"num_classes": num_classes, "num_samples": num_samples, "fix_seed": False, "seed": 0}
     places, classes = append_several("class_center_sample", {"Label": [label]}, attrs, outs)
     return places, classes
 

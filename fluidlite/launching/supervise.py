@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import json
 import os
 import pathlib
@@ -19,6 +20,7 @@ from typing import Any
 from fluidlite.base.errors import ArgumentError
 from fluidlite.launching.deaths import DeathWatch
 from fluidlite.launching.plan import JobPlan, ProcessPlan
+from fluidlite.launching.rank import LEFT
 
 __all__ = ["run_job"]
 
@@ -26,6 +28,7 @@ _LOOK = 0.02  # seconds between looks at the processes
 _OTHERS = 0.1  # seconds in which one that failed even earlier may still say so
 _PATIENCE = 5.0  # seconds for a process to end when it is asked to
 _SERVERS = 20.0  # seconds for servers to end by themselves once all trainers have: they may be saving
+_LOST = 3.0  # seconds in which whatever started a process may say itself that it died
 _CHUNK = 1 << 16
 _INTERRUPTED = 130
 _RUNNING = "running"  # folder of a file for each process, called by its id, that holds its name
@@ -84,12 +87,39 @@ def _signals() -> Iterator[None]:
     if threading.current_thread() is not threading.main_thread():
         yield
         return
-    before = {number: signal.signal(number, stop) for number in (signal.SIGINT, signal.SIGTERM)}
+    ends = [signal.SIGINT, signal.SIGTERM]
+    if hasattr(signal, "SIGHUP") and signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:
+        ends.append(signal.SIGHUP)  # a terminal that closes; `nohup` ignores it
+    before = {number: signal.signal(number, stop) for number in ends}
     try:
         yield
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
+
+
+def _prctl() -> Callable[[int, int], int] | None:
+    """Linux's call of that name; None elsewhere."""
+    if not sys.platform.startswith("linux"):
+        return None
+    try:
+        found: Callable[[int, int], int] = ctypes.CDLL(None, use_errno=True).prctl
+    except (OSError, AttributeError):
+        return None
+    return found
+
+
+_PRCTL = _prctl()
+_PARENT_DEATH = 1  # PR_SET_PDEATHSIG
+
+
+def _set_parent_death() -> None:
+    assert _PRCTL is not None
+    _PRCTL(_PARENT_DEATH, signal.SIGTERM)
+
+
+# between fork and exec: what a launcher that is killed cannot do any more, the system does
+_end_with_parent = None if _PRCTL is None else _set_parent_death
 
 
 class _Process:
@@ -106,6 +136,7 @@ class _Process:
             stderr=subprocess.STDOUT,
             env={**os.environ, **plan.environ},
             start_new_session=True,
+            preexec_fn=_end_with_parent,
         )
         self.reader = threading.Thread(target=self._read, args=(show,), daemon=True)
         self.reader.start()
@@ -171,6 +202,7 @@ class _RunningJob:
     def run(self) -> int:
         """The exit code, when all has ended or something has failed."""
         trained = 0.0  # when the last trainer ended
+        lost = 0.0  # when one was seen to have ended without a word
         while True:
             failures = self._failures()
             if failures:
@@ -182,6 +214,10 @@ class _RunningJob:
                 if code:
                     return self._ended(process, code)
             running = [process for process in self.processes if process.child.poll() is None]
+            if self.deaths.first:
+                lost = lost or time.monotonic()
+                if time.monotonic() - lost > _LOST:
+                    return self._left(self.deaths.first)
             if not running:
                 break
             if all(process.plan.serves for process in running):
@@ -190,7 +226,34 @@ class _RunningJob:
                     break  # trainers that did not say goodbye: nobody talks to the servers any more
             time.sleep(_LOOK)
         self._drain()
+        left = self._left_behind()
+        if left is not None:
+            return self._left(left)
         return 0
+
+    def _left_behind(self) -> str | None:
+        """The name of the process that has left the others alone by `os._exit(0)`, after which an mpiexec
+        kills them without a word; None where there is none, or all have ended so.
+        """
+        serving = {name for each in self.processes if each.plan.serves for name in each.plan.names}
+        gone = [path for path in self._started() if not _is_alive(int(path.name))]
+        ends = {path.read_text(encoding="utf8"): path.with_suffix(LEFT) for path in gone}
+        ends = {name: path for name, path in ends.items() if name not in serving}
+        left = sorted((path.stat().st_mtime, name) for name, path in ends.items() if path.exists())
+        if not ends or len(left) == len(self.plan.names) - len(serving):
+            return None
+        return left[0][1] if left else self.deaths.first or min(ends)
+
+    def _started(self) -> list[pathlib.Path]:
+        return [path for path in (self.reports / _RUNNING).iterdir() if path.name.isdigit()]
+
+    def _left(self, name: str) -> int:
+        """The end of a process without an exit code that says so, and without a word."""
+        self._follow({}, whole=True)
+        others = ", and the others were ended" if len(self.plan.names) > 1 else ""
+        sys.stderr.write(f"{name} ended without a word in the middle of the job, as by os._exit(0){others}\n")
+        sys.stderr.flush()
+        return 1
 
     def _drain(self) -> None:
         for process in self.processes:
@@ -254,6 +317,17 @@ class _RunningJob:
         for process in self.processes:
             process.signal_all(signal.SIGKILL)  # what a command left behind in its session
             process.reader.join(1.0)
+
+
+def _is_alive(number: int) -> bool:
+    """True if a process of that id runs."""
+    try:
+        os.kill(number, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        pass
+    return True
 
 
 def _with_prefix(data: bytes, prefix: bytes) -> bytes:

@@ -14,16 +14,7 @@ from fluidlite.layer_helper import LayerHelper
 from fluidlite.paddle.programs import begin
 from fluidlite.paddle.promotion import promoted
 
-__all__ = [
-    "WHOLE",
-    "append",
-    "append_several",
-    "cast",
-    "check_axis",
-    "named",
-    "need_float",
-    "need_variable",
-]
+__all__ = ["WHOLE", "append", "append_several", "cast", "check_axis", "named", "need_float", "need_variable"]
 
 
 def append(

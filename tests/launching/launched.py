@@ -40,6 +40,8 @@ def main() -> None:
     elif dist.get_rank() == (0 if what == "first" else 1):
         if what == "exit":
             sys.exit(7)
+        if what == "leave":
+            os._exit(0)
         if what == "kill":
             os.kill(os.getpid(), signal.SIGKILL)
         raise ValueError(f"{what}, as it was told to")

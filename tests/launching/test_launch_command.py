@@ -30,7 +30,11 @@ print("50%\\r100%\\r\\ndone", *sys.argv[1:], end="")
 if "wait" in sys.argv:
     print(flush=True)
     time.sleep(60)
+if "all" in sys.argv:
+    os._exit(0)
 if os.environ["PADDLE_TRAINER_ID"] == "1":
+    if "leave" in sys.argv:
+        os._exit(0)
     if "fail" in sys.argv:
         exe.run(feed={"x": np.ones([2, 5], "float32")}, fetch_list=[loss])
     if "kill" in sys.argv:
@@ -146,6 +150,18 @@ class TestRanks:
         # on a machine that is busy all of them may be dead before one is seen to be
         first = done.stderr.splitlines()[0]
         assert re.match("(trainer1|the ranks) ended with exit code 9, and the others were ended", first)
+
+    def test_a_rank_that_leaves_the_others_is_named(self, folder: pathlib.Path) -> None:
+        done = launch(folder, "-n", "2", "train.py", "leave")
+        assert done.returncode == 1, done
+        assert done.stderr.endswith(
+            "trainer1 ended without a word in the middle of the job, as by os._exit(0), and the others were "
+            "ended\n"
+        )
+
+    def test_ranks_that_all_leave_mean_it(self, folder: pathlib.Path) -> None:
+        done = launch(folder, "-n", "2", "train.py", "all")
+        assert done.returncode == 0 and "ended" not in done.stderr, done
 
     def test_ctrl_c_is_one_line(self, folder: pathlib.Path) -> None:
         with subprocess.Popen(

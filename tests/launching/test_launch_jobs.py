@@ -115,6 +115,11 @@ def test_ranks_that_mpiexec_has_started_are_ranks(tmp_path: pathlib.Path) -> Non
         ("first", 1, "worker 0 failed with exit code 1, and the others were ended:\nTraceback"),
         ("before", 1, "worker 1 failed with exit code 1, and the others were ended:\nTraceback"),
         ("exit", 7, "worker 1 failed with exit code 7, and the others were ended\n"),
+        (
+            "leave",
+            1,
+            "worker 1 ended without a word in the middle of the job, as by os._exit(0), and the oth",
+        ),
         ("kill", 9, ("worker 1 ended with exit code 9", "the ranks ended with exit code 9")),
     ],
 )
@@ -131,7 +136,9 @@ def test_the_first_failure_is_shown_once_and_ends_all(
 
 
 @pytest.mark.parametrize(
-    "number, code", [(signal.SIGINT, 130), (signal.SIGTERM, 143)], ids=["ctrl-c", "term"]
+    "number, code",
+    [(signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGHUP, 129)],
+    ids=["ctrl-c", "term", "hang-up"],
 )
 def test_a_signal_ends_all_quietly(number: int, code: int, tmp_path: pathlib.Path) -> None:
     with subprocess.Popen(
@@ -147,6 +154,20 @@ def test_a_signal_ends_all_quietly(number: int, code: int, tmp_path: pathlib.Pat
         _, said = child.communicate(timeout=LIMIT)
     assert child.returncode == code and said == ""
     assert not is_running(str(tmp_path))
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="no death signal of a parent")
+def test_a_launcher_that_is_killed_takes_its_job_along(tmp_path: pathlib.Path) -> None:
+    with subprocess.Popen(
+        command("--nproc_per_node", "2", JOB, "wait", str(tmp_path)),
+        cwd=tmp_path,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    ) as child:
+        log = tmp_path / "log" / "workerlog.0"
+        until(lambda: log.is_file() and log.read_text())
+        child.kill()
+    until(lambda: not is_running(str(tmp_path)))
 
 
 def test_a_job_costs_little_more_than_mpiexec(tmp_path: pathlib.Path) -> None:

@@ -105,7 +105,9 @@ def _(
     # arcs of alignments; others, such as those of padding, have no chances, whatever numbers they hold
     times, left = xp.arange(steps) - input_lengths[:, None], xp.arange(width) - label_lengths[:, None]
     runs, emitting = (times < 0)[:, :, None], (left < 0)[:, None]
-    moving = (times < -1)[:, :, None] & (left <= 0)[:, None] | (times == -1)[:, :, None] & (left == 0)[:, None]
+    moving = (times < -1)[:, :, None] & (left <= 0)[:, None] | (times == -1)[:, :, None] & (left == 0)[
+        :, None
+    ]
     emits = xp.where(runs & emitting, emits, -np.inf)
     moves = xp.where(moving, input[..., blank], -np.inf)
     lattice = _Lattice(xp, moves, emits)

@@ -145,7 +145,9 @@ def compute_fbank_matrix(
     return _constant(found, dtype)
 
 
-def create_dct(n_mfcc: int, n_mels: int, norm: str | None = "ortho", dtype: DTypeLike = "float32") -> Variable:
+def create_dct(
+    n_mfcc: int, n_mels: int, norm: str | None = "ortho", dtype: DTypeLike = "float32"
+) -> Variable:
     """The matrix [n_mels, n_mfcc] of the discrete cosine transform; with `norm` "ortho" its columns have the
     length 1.
     """

@@ -26,9 +26,7 @@ class LookAhead:
     the fast ones are behind the first step.
     """
 
-    def __init__(
-        self, inner_optimizer: Any, alpha: float = 0.5, k: int = 5, name: str | None = None
-    ) -> None:
+    def __init__(self, inner_optimizer: Any, alpha: float = 0.5, k: int = 5, name: str | None = None) -> None:
         if inner_optimizer is None:
             raise AssertionError("inner optimizer can not be None")
         if not 0.0 <= alpha <= 1.0:

@@ -161,11 +161,7 @@ class RNNTLoss(Layer):
     """
 
     def __init__(
-        self,
-        blank: int = 0,
-        fastemit_lambda: float = 0.001,
-        reduction: str = "mean",
-        name: str | None = None,
+        self, blank: int = 0, fastemit_lambda: float = 0.001, reduction: str = "mean", name: str | None = None
     ) -> None:
         super().__init__()
         self.blank, self.fastemit_lambda = blank, fastemit_lambda

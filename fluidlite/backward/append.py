@@ -334,6 +334,12 @@ def _start_from(
 
 
 def _fill_ones(block: Block, target: Variable, gradient: str) -> set[str]:
+    if block.program.is_of_2x:
+        like = target.op if target.op is not None else Operator(block, type="fill_any_like")
+        attrs = {"value": 1.0, "dtype": int(target.dtype)}
+        op = helper_op(block, like, "fill_any_like", {"X": [target.name]}, {"Out": [gradient]}, attrs)
+        block.adopt(len(block.ops), op)
+        return {gradient}
     shape = target.name + "_shape"
     like = target.op if target.op is not None else Operator(block, type="shape")
     ops = [

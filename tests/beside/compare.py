@@ -64,17 +64,25 @@ def _differences(ours: Facts, theirs: Facts, random: bool) -> Iterator[Differenc
 
 
 def _is_refuted(found: Difference, ours: Facts, theirs: Facts) -> bool:
-    """True if what they declare is not what they compute, and what we declare is what we compute."""
+    """True if what they declare is not what they compute, and what we declare is what we compute: of two
+    batches, too.
+    """
     if not found.path:
         return False
     at, what = found.path
     fits = []
     for facts in (ours, theirs):
-        runs = facts.get("runs", {})
-        if "first" not in runs or at >= len(runs["first"]) or "data" not in runs["first"][at]:
+        values = _values_of(facts, at)
+        if not values:
             return False
-        fits.append(_declares(facts["build"]["outputs"][at][what], runs["first"][at], what))
+        fits.append(all(_declares(facts["build"]["outputs"][at][what], value, what) for value in values))
     return fits == [True, False]
+
+
+def _values_of(facts: Facts, at: int) -> list[Facts]:
+    """What an output is in the first run, and in that of two batches."""
+    runs = [facts.get("runs", {}).get(run) for run in ("first", "double")]
+    return [run[at] for run in runs if isinstance(run, list) and at < len(run) and "data" in run[at]]
 
 
 def _is_more_exact(found: Difference, ours: Facts, theirs: Facts) -> bool:
@@ -83,8 +91,7 @@ def _is_more_exact(found: Difference, ours: Facts, theirs: Facts) -> bool:
         return False
     at = found.path[0]
     mine, other = (facts["build"]["outputs"][at][0] for facts in (ours, theirs))
-    runs = [ours.get("runs", {}).get(run) for run in ("first", "double")]
-    values = [run[at] for run in runs if isinstance(run, list) and at < len(run) and "data" in run[at]]
+    values = _values_of(ours, at)
     return (
         len(mine) == len(other)
         and all(one == two or two == -1 for one, two in zip(mine, other, strict=True))

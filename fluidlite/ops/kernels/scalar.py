@@ -23,7 +23,7 @@ import numpy as np
 
 from fluidlite.base.dtypes import REAL_PARTS, VarType
 from fluidlite.base.errors import ShapeError
-from fluidlite.base.registry import Op, Spec
+from fluidlite.base.registry import Op, Spec, grad_name
 from fluidlite.values.tensor import SelectedRows
 
 __all__ = [
@@ -300,6 +300,7 @@ def unary(
         if "dOut" not in needed:
             needed.append("dOut")
         grad_op = op.grad("X", shape=_like_out_grad)(function_of(grad, needed, _SLOT_NAMES))
+        grad_op.lod_of_2x = grad_name("Out")
         grad_op.expr = grad
         op.grad_exprs = {"X": grad}
     return op

@@ -295,6 +295,11 @@ def _(X: Array, PriorDist: Array | None, epsilon: float) -> Any:
     share, kept = np.float32(epsilon), X.dtype.type(1 - np.float32(epsilon))
     if PriorDist is None:
         return kept * X + X.dtype.type(share / np.float32(max((*X.shape[-1:], 1))))
+    if PriorDist.size != X.shape[-1]:
+        raise ShapeError(
+            f"op 'label_smooth': PriorDist{list(PriorDist.shape)} must have one number for each of the "
+            f"{X.shape[-1]} classes of X{list(X.shape)}"
+        )
     return kept * X + X.dtype.type(share) * PriorDist.reshape(-1)
 
 

@@ -191,6 +191,8 @@ def _(X: Array, FactorTensor: Array | None, factor: float) -> Any:
 @power.grad("X")
 def _(X: Array, FactorTensor: Array | None, dOut: Array, factor: float) -> Any:
     exponent = _factor(FactorTensor, factor, X.dtype)
+    if FactorTensor is None and exponent == 0:
+        return dOut * 0  # also where X is 0
     if X.dtype.kind in "iu":
         return dOut * exponent * (X.astype("float64") ** (exponent - 1)).astype(X.dtype)
     return dOut * exponent * X ** (exponent - 1)

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 from fluidlite.base.attr_types import LONGS
 from fluidlite.base.dtypes import REAL_PARTS, Array, VarType
 from fluidlite.base.errors import ShapeError
 from fluidlite.base.registry import Op, Spec
 from fluidlite.ops.kernels.numbers import summed_to
+from fluidlite.ops.math.elementwise import broadcast
 
 _COMPLEX = {VarType.FP32: VarType.COMPLEX64, VarType.FP64: VarType.COMPLEX128}
 # the factor of a transform is that of its adjoint, which goes the other way
@@ -136,18 +139,20 @@ of_parts = Op("complex", "X Y -> Out", lod=None)
 @of_parts.shape
 def _(X: Spec, Y: Spec) -> Spec:
     kind = _kind("complex", X, _COMPLEX, "real")
-    wide = max(len(X.shape), len(Y.shape))
-    one, other = ((1,) * (wide - len(spec.shape)) + spec.shape for spec in (X, Y))
-    if any(a != b and 1 not in (a, b) and -1 not in (a, b) for a, b in zip(one, other, strict=True)):
-        raise ShapeError(f"op 'complex': X{list(X.shape)} and Y{list(Y.shape)} do not broadcast")
-    return Spec(tuple(b if a == 1 else a for a, b in zip(one, other, strict=True)), kind)
+    return Spec(broadcast("complex", X, Y, -1), kind)
 
 
 @of_parts.kernel
 def _(xp: Any, X: Array, Y: Array) -> Array:
-    imaginary = Y.astype(xp.result_type(Y.dtype, "complex64")) * 1j
-    out: Array = X + imaginary
-    return out.astype(xp.result_type(X.dtype, "complex64"))
+    return _of_parts(xp, X, Y)
+
+
+def _of_parts(xp: Any, real: Array, imaginary: Array) -> Array:
+    """Complex numbers of these parts: i times infinity would have NaN as its real part."""
+    shape = np.broadcast_shapes(real.shape, imaginary.shape)
+    out: Array = xp.empty(shape, xp.result_type(real.dtype, "complex64"))
+    out.real, out.imag = real, imaginary
+    return out
 
 
 @of_parts.grad("X Y", shape=lambda X, Y: (X, Y), of_complex=True)
@@ -169,7 +174,7 @@ def _(X: Spec) -> Spec:
 
 
 def _paired(xp: Any, x: Array) -> Array:
-    return (x[..., 0] + 1j * x[..., 1]).astype(xp.result_type(x.dtype, "complex64"))
+    return _of_parts(xp, x[..., 0], x[..., 1])
 
 
 def _parted(xp: Any, x: Array) -> Array:

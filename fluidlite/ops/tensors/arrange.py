@@ -138,7 +138,7 @@ def _(X: Spec, axis: int) -> tuple[list[Spec]]:
     axis %= len(X.shape)
     # as many as there are outputs, where the program does not say how long the dimension is
     count = X.shape[axis] if X.shape[axis] >= 0 else _MOST
-    return ([X.with_shape(X.shape[:axis] + X.shape[axis + 1 :])] * count,)
+    return ([Spec(X.shape[:axis] + X.shape[axis + 1 :], X.dtype, X.lod_level)] * count,)
 
 
 @unbind.kernel

@@ -476,9 +476,12 @@ def _(Start: Spec) -> Spec:
 
 @range_op.kernel
 def _(xp: Any, Start: Array, End: Array, Step: Array) -> Array:
-    return xp.arange(
-        Start.reshape(-1)[0].item(), End.reshape(-1)[0].item(), Step.reshape(-1)[0].item(), dtype=Start.dtype
-    )
+    start, end, step = (part.reshape(-1)[0] for part in (Start, End, Step))
+    if Start.dtype.kind != "f":
+        return xp.arange(start.item(), end.item(), step.item(), dtype=Start.dtype)
+    # as many as there are in the dtype of all three: (2.22 - 0.22) / 2 is 1 there, and more in float64
+    count = max(math.ceil(((end - start) / step).item()), 0)
+    return (start + step * xp.arange(count, dtype=Start.dtype)).astype(Start.dtype)
 
 
 linspace = Op("linspace", "Start Stop Num -> Out", attrs={"dtype": later(AttrType.INT)}, lod=None)

@@ -68,6 +68,7 @@ crop_tensor = Op(
     "crop_tensor",
     "X Shape? Offsets? ShapeTensor*? OffsetsTensor*? -> Out",
     lod=None,
+    lod_of_2x="X",
     attrs={"offsets": INTS(), "shape": INTS()},
 )
 

@@ -225,7 +225,7 @@ def _(X: list[Spec]) -> tuple[list[Spec]]:
     rank = max(len(spec.shape) for spec in X)
     padded = [(1,) * (rank - len(spec.shape)) + spec.shape for spec in X]
     shape = tuple(_common(dims, padded) for dims in zip(*padded, strict=True))
-    return ([spec.with_shape(shape) for spec in X],)
+    return ([Spec(shape, spec.dtype, spec.lod_level) for spec in X],)
 
 
 def _common(dims: Sequence[int], shapes: Sequence[Shape]) -> int:

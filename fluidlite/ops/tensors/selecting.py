@@ -83,9 +83,7 @@ def _(xp: Any, Index: Array, AddValue: Array, dOut: Array, axis: int) -> tuple[A
     return dOut.copy(), xp.take(dOut, Index.reshape(-1), axis=axis)
 
 
-repeat_interleave = Op(
-    "repeat_interleave", "X RepeatsTensor? -> Out", attrs={"Repeats": 1, "dim": 0}, lod=None
-)
+repeat_interleave = Op("repeat_interleave", "X RepeatsTensor? -> Out", attrs={"Repeats": 1, "dim": 0})
 
 
 @repeat_interleave.shape

@@ -233,7 +233,9 @@ def _(DOut: Array, DDX: Array) -> Array:
 
 
 # 2.x's flatten
-flatten_range = Op("flatten_contiguous_range", "X -> Out XShape?", attrs={"start_axis": 1, "stop_axis": 1})
+flatten_range = Op(
+    "flatten_contiguous_range", "X -> Out XShape?", attrs={"start_axis": 1, "stop_axis": 1}, lod=None
+)
 
 
 def _merged(shape: Shape, start_axis: int, stop_axis: int) -> Shape:
@@ -247,12 +249,16 @@ def _merged(shape: Shape, start_axis: int, stop_axis: int) -> Shape:
 
 @flatten_range.shape
 def _(X: Spec, start_axis: int, stop_axis: int) -> tuple[Spec, Spec]:
-    return X.with_shape(_merged(X.shape, start_axis, stop_axis)), Spec((0, *X.shape), X.dtype, 0)
+    out = Spec(_merged(X.shape, start_axis, stop_axis), X.dtype, X.lod_level)
+    return out, Spec((0, *X.shape), X.dtype, 0)
 
 
 @flatten_range.kernel
-def _(xp: Any, X: Array, start_axis: int, stop_axis: int) -> tuple[Array, Array]:
-    return X.reshape(_merged(X.shape, start_axis, stop_axis)), remembered(xp, X)
+def _(xp: Any, X: Array, X_lod: Lod, start_axis: int, stop_axis: int) -> tuple[Any, Array]:
+    out = X.reshape(_merged(X.shape, start_axis, stop_axis))
+    # sequences are of rows: of other rows there are none
+    is_of_rows = out.shape[:1] == X.shape[:1]
+    return handed_on(out, X_lod if is_of_rows else ()), remembered(xp, X)
 
 
 flatten_range.grad("X", shape=_shape_from_memory)(_grad_from_memory)

@@ -86,6 +86,11 @@ def combinations(
         raise ValueError(f"Expect a non-negative int, but got r={r}")
     if r == 0:
         return full([0], 0, x.dtype)
+    if r > 1 and x.shape[0] < 0:
+        raise ValueError(
+            f"combinations: the size of {x.name!r} must be known, as it says how many there are, but its "
+            f"shape is {list(x.shape)}"
+        )
     grids = [x] if r == 1 else _grids([x] * r)
     numbers = arange(numel(x))
     places = [numbers] if r == 1 else _grids([numbers] * r)

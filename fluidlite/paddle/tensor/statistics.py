@@ -249,7 +249,7 @@ def nanmedian(x: Variable, axis: Any = None, keepdim: bool = False, name: str | 
 
 def quantile(x: Variable, q: Any, axis: Any = None, keepdim: bool = False) -> Variable:
     """The quantiles q, between 0 and 1, along `axis`, in double precision; NaN where there is one. Several of
-    them lie along a new first dimension.
+    them, more than one, lie along a new first dimension.
     """
     return _quantiles(x, q, axis, keepdim, ignores_nan=False)
 
@@ -306,7 +306,7 @@ def _quantiles(x: Variable, q: Any, axis: Any, keepdim: bool, ignores_nan: bool)
         weight = place - low.astype("float64")
         out = lerp(lower.astype("float64"), upper.astype("float64"), weight)
         found.append(reshape(out, kept) if keepdim else squeeze(out, at))
-    return stack(found, 0) if isinstance(q, (list, tuple)) else found[0]
+    return stack(found, 0) if len(found) > 1 else found[0]
 
 
 def cast_to_int32(x: Variable) -> Variable:

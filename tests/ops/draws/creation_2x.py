@@ -205,5 +205,7 @@ def _(draw: Draw, name: str) -> Any:
 @draws("paddle.nn.functional.label_smooth")
 def _(draw: Draw, name: str) -> Any:
     x = draw.tensor(dtype=FLOATS, rank=(2, 3), low=0, high=1)
-    prior = draw.tensor((1, (x.shape or (1,))[-1]), x.dtype or "", 0, 1) if draw.flag(0.3) else OMIT
+    prior = (
+        draw.tensor((1, (x.shape or (1,))[-1]), x.dtype or "", 0, 1, known=True) if draw.flag(0.3) else OMIT
+    )
     return draw.call(name, x, prior_dist=prior, epsilon=draw.maybe(draw.real(0, 1)))

@@ -56,11 +56,13 @@ class RNNCell:
         if not utils.is_sequence(dtypes):
             dtypes = utils.map_structure(lambda _: dtype, shapes)
         return utils.map_structure(
-            lambda form, kind: fill_constant_batch_size_like(
-                input=batch, shape=form.dims, dtype=kind, value=init_value, input_dim_idx=batch_dim_idx
-            ),
-            shapes,
-            dtypes,
+            lambda form, kind: self._filled(batch, form.dims, kind, init_value, batch_dim_idx), shapes, dtypes
+        )
+
+    def _filled(self, batch: Variable, dims: list[int], dtype: Any, value: float, axis: int) -> Variable:
+        """A state of the shape `dims`, whose first dimension is as long as `batch` is along `axis`."""
+        return fill_constant_batch_size_like(
+            input=batch, shape=dims, dtype=dtype, value=value, input_dim_idx=axis
         )
 
     @property

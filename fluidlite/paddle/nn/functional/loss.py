@@ -118,9 +118,10 @@ def margin_ranking_loss(
 ) -> Variable:
     """max(0, -label * (input - other) + margin), with labels 1 and -1."""
     check_reduction(reduction, "MarginRankingLoss")
-    apart = scale(input - other, -1.0) * label
+    difference = input - other
+    apart = scale(label, -1.0) * difference
     if margin != 0.0:
-        apart = apart + margin
+        apart = apart + constant([1], apart.dtype, margin)
     loss = relu(apart)
     if reduction == "mean":  # 2.6.2 takes the op of this name here, and the reduction elsewhere
         return append("mean", {"X": [loss]}, dtype=loss.dtype, name=name, scalar=True)
@@ -182,7 +183,7 @@ def sigmoid_focal_loss(
     loss, p = _with_logits(logit, label), sigmoid(logit)
     p_t = p * label + (1 - p) * (1 - label)
     alpha_t = alpha * label + (1 - alpha) * (1 - label)
-    loss = alpha_t * loss * pow(1 - p_t, gamma)
+    loss = pow(1 - p_t, gamma) * (alpha_t * loss)
     return reduced_loss(loss if normalizer is None else loss / normalizer, reduction)
 
 
@@ -361,10 +362,10 @@ def npair_loss(anchor: Variable, positive: Variable, labels: Variable, l2_reg: f
     columns = tile(reshape(labels, [rows, 1]), [1, rows])
     same = cast(equal(columns, transpose(columns, [1, 0])), "float32")
     targets = same / sum(same, axis=1, keepdim=True)
-    norms = mean(sum(square(anchor), 1)) + mean(sum(square(positive), 1))
+    norms = (mean(sum(square(anchor), 1)) + mean(sum(square(positive), 1))) * 0.25 * l2_reg
     likeness = matmul(anchor, positive, transpose_y=True)
     crossed = softmax_with_cross_entropy(likeness, targets, soft_label=True)
-    return norms * 0.25 * l2_reg + mean(sum(targets * crossed, 0))
+    return norms + mean(sum(targets * crossed, 0))
 
 
 def dice_loss(input: Variable, label: Variable, epsilon: float = 1e-5, name: str | None = None) -> Variable:

@@ -12,7 +12,7 @@ from fluidlite.paddle.nn.functional.padding import pad as padded
 from fluidlite.paddle.nn.functional.pooling import avg_pool2d, avg_pool3d
 from fluidlite.paddle.tensor.linalg import norm as p_norm
 from fluidlite.paddle.tensor.manipulation import reshape, squeeze, unsqueeze
-from fluidlite.paddle.tensor.math import maximum, pow
+from fluidlite.paddle.tensor.math import maximum, pow, scale
 from fluidlite.paddle.tensor.shapes import constant, shape_of
 
 __all__ = ["batch_norm", "instance_norm", "layer_norm", "local_response_norm", "normalize"]
@@ -153,7 +153,7 @@ def local_response_norm(
         pooled = avg_pool3d(padded(reshape(squared, flat), sides, data_format="NCDHW"), kernel, 1)
         dims = [0, 0, *x.shape[2:]] if x.shape[1:].count(-1) < 2 else shape_of(x)
         means = reshape(squeeze(pooled, [1]), dims)
-    return x / pow(means * alpha + k, beta)
+    return x / pow(scale(means, alpha, k), beta)
 
 
 def normalize(

@@ -8,13 +8,14 @@ from typing import Any
 from fluidlite import layers as fluid
 from fluidlite.base.dtypes import DTypeLike, VarType
 from fluidlite.layer_helper import LayerHelper
-from fluidlite.layers.tensors.constants import fill_constant_batch_size_like
 from fluidlite.paddle.nn import functional as F
 from fluidlite.paddle.nn.initializer import Constant, Uniform
 from fluidlite.paddle.nn.layer.base import Layer
 from fluidlite.paddle.nn.layer.container import LayerList
+from fluidlite.paddle.tensor.creation import full
 from fluidlite.paddle.tensor.linalg import matmul
 from fluidlite.paddle.tensor.manipulation import concat, split, transpose
+from fluidlite.paddle.tensor.shapes import size_of
 
 __all__ = ["GRU", "LSTM", "RNN", "BiRNN", "GRUCell", "LSTMCell", "RNNCellBase", "SimpleRNN", "SimpleRNNCell"]
 
@@ -28,6 +29,10 @@ class _Step(fluid.RNNCell):  # type: ignore[misc, name-defined]
     def call(self, inputs: Any, states: Any, **kwargs: Any) -> Any:
         """(outputs, new states)."""
         return self.layer(inputs, states, **kwargs)
+
+    def _filled(self, batch: Any, dims: list[int], dtype: Any, value: float, axis: int) -> Any:
+        # rows, not sequences, where the batch has a level of detail
+        return full([size_of(batch, axis), *dims[1:]], value, dtype)
 
     @property
     def state_shape(self) -> Any:
@@ -150,10 +155,12 @@ class LSTMCell(_Cell):
     def forward(self, inputs: Any, states: Any = None) -> Any:
         """(h', (h', c')) of inputs [batch, input_size] and (h, c), each [batch, hidden_size]."""
         hidden, cell = self.get_initial_states(inputs) if states is None else states
-        from_input, from_state = self._sums(inputs, hidden)
-        i, f, g, o = split(from_input + from_state, 4, -1)
-        cell = F.sigmoid(f) * cell + F.sigmoid(i) * F.tanh(g)
-        hidden = F.sigmoid(o) * F.tanh(cell)
+        from_input = matmul(inputs, self.weight_ih, transpose_y=True) + self.bias_ih
+        both = from_input + matmul(hidden, self.weight_hh, transpose_y=True) + self.bias_hh
+        i, f, g, o = split(both, 4, -1)
+        i, f, o = F.sigmoid(i), F.sigmoid(f), F.sigmoid(o)
+        cell = f * cell + i * F.tanh(g)
+        hidden = o * F.tanh(cell)
         return hidden, (hidden, cell)
 
     @property
@@ -173,8 +180,9 @@ class GRUCell(_Cell):
         from_input, from_state = self._sums(inputs, hidden)
         x_r, x_z, x_c = split(from_input, 3, 1)
         h_r, h_z, h_c = split(from_state, 3, 1)
+        reset = F.sigmoid(x_r + h_r)
         update = F.sigmoid(x_z + h_z)
-        candidate = F.tanh(x_c + F.sigmoid(x_r + h_r) * h_c)
+        candidate = F.tanh(x_c + reset * h_c)
         new = (hidden - candidate) * update + candidate
         return new, new
 
@@ -302,18 +310,19 @@ class _Recurrence(LayerList):
         `time_major`. States, [layers * directions, batch, hidden_size] (an LSTM has two), are zeros at first.
         """
         lstm = self.mode == "LSTM"
-        x = inputs if self.time_major else transpose(inputs, [1, 0, 2])
         if initial_states is None:
-            made = [self._zeros(x) for _ in range(1 + lstm)]
+            made = self._zeros(inputs, 1 + lstm)
         else:
             made = list(initial_states) if lstm else [initial_states]
+        x = inputs if self.time_major else transpose(inputs, [1, 0, 2])
         out, last = self._append(x, made, sequence_length)
         states = tuple(last) if lstm else last[0]
         return (out if self.time_major else transpose(out, [1, 0, 2])), states
 
-    def _zeros(self, x: Any) -> Any:
-        shape = [self.num_layers * self.num_directions, -1, self.hidden_size]
-        return fill_constant_batch_size_like(x, shape, x.dtype, 0.0, 1, 1)
+    def _zeros(self, inputs: Any, count: int) -> list[Any]:
+        rows = size_of(inputs, 1 if self.time_major else 0)
+        shape = [self.num_layers * self.num_directions, rows, self.hidden_size]
+        return [full(shape, 0.0, inputs.dtype) for _ in range(count)]
 
     def _append(self, x: Any, states: list[Any], lengths: Any) -> tuple[Any, list[Any]]:
         params = self._parameters

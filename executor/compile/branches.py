@@ -154,7 +154,8 @@ def _choice(e: Emitter, name: str, condition: Value, new: Value) -> Value:
         if not change_rows(e, _CHOICE, rows, {"old": old, "new": new}, condition=condition):
             raise CannotLower("it leaves rows of other ids")
         return rows
-    if old is None or not (old.known and new.known) or old.has_lod or new.has_lod:
+    is_elsewhere = held is None and builder.is_persistable(name)
+    if is_elsewhere or old is None or not (old.known and new.known) or old.has_lod or new.has_lod:
         raise CannotLower("it leaves something else than one array")
     assert old.shape is not None
     if old.shape != new.shape or old.dtype != new.dtype or old.order or new.order:

@@ -113,6 +113,7 @@ class PlanBuilder:
         self._written = changed_by(ops)
         self._absent: set[str] = set()
         self._made_by_kernels: set[Value] = set()
+        self._stored: set[str] = set()  # persistable variables that a step has given other arrays
 
     def _feed(self, name: str, spec: FeedSpec) -> Value:
         return self.values.make(spec.shape, spec.dtype, Storage.FEED, name=name, has_lod=spec.has_lod)
@@ -351,14 +352,14 @@ class PlanBuilder:
         return found
 
     def held(self, name: str) -> Any:
-        """The array that the scope holds for `name`, or its form; None where it holds none, or one that falls
-        into sequences.
+        """The array that the scope holds for `name`, or its form; None where it holds none, another one by
+        then, or one that falls into sequences.
         """
         held = self.scope.find_var(name)
-        tensor = held.value if held is not None and isinstance(held.value, LoDTensor) else None
-        # the lengths of sequences differ from run to run, so an array that falls into some is no part of a
-        # plan
-        return None if tensor is None or self._in_sequences(name, tensor) else tensor.form
+        if held is None or not isinstance(held.value, LoDTensor) or name in self._stored:
+            return None
+        # the lengths of sequences differ from run to run, so what falls into some is no part of a plan
+        return None if self._in_sequences(name, held.value) else held.value.form
 
     def _in_sequences(self, name: str, tensor: LoDTensor) -> bool:
         """True if a tensor of the scope has, or by its declaration may have, a level of detail: such ones are
@@ -383,8 +384,7 @@ class PlanBuilder:
         has_lod = held is not None and isinstance(held.value, LoDTensor)
         value = self.values.local(name=name, has_lod=has_lod)
         targets = (value, LodOf(value) if has_lod else None)
-        load = Call(ScopeFunction("load"), (name,))
-        self.add(op, Assign(targets, (load,), unpack=True))
+        self.add(op, Assign(targets, (Call(ScopeFunction("load"), (name,)),), unpack=True))
         return value
 
     def _fetched(self, name: str) -> Value:
@@ -439,6 +439,7 @@ class PlanBuilder:
             raise CannotInline(f"it gives the persistable variable {name!r} another shape")
         lod = (LodOf(value),) if value.has_lod else ()
         self.add(op, Call(ScopeFunction("store"), (name, value, *lod)), effect=True)
+        self._stored.add(name)
         env[name] = value
 
     # ------------------------------------------------------------------ shapes
@@ -453,9 +454,10 @@ class PlanBuilder:
         if value is not None and value.known:
             assert value.shape is not None and value.dtype is not None
             return Spec(value.shape, to_vartype(value.dtype), 1 if value.has_lod else None)
-        if var is None or value is None:
-            return None if var is None else var.spec
-        return var.spec._replace(shape=(-1,) * len(var.shape))  # the declaration may say other than what came
+        if var is None or (value is not None and not var.shape):
+            return None  # fluid declares no shape of some outputs, which are no numbers
+        # the declaration may say other than what came
+        return var.spec if value is None else var.spec._replace(shape=(-1,) * len(var.shape))
 
     def inferred(self, op: Operator) -> dict[str, list[Spec]]:
         """Output specs of `op` from what is known of its inputs; nothing where the rule cannot tell."""

@@ -72,6 +72,8 @@ class HeldArrays:
         held = self.scope.find_var(name) or self.scope.var(name)
         rebinds.writes += 1
         bound = self.arrays.get(name)  # a later step may write to it in place
+        if not isinstance(held.value, LoDTensor) or held.value.array is not bound:
+            bound = None  # an earlier step has stored another shape
         if bound is not None and getattr(value, "shape", None) == bound.shape and value.dtype == bound.dtype:
             bound[...] = value
         elif isinstance(value, (list, SelectedRows)) or not hasattr(value, "copy"):

@@ -193,7 +193,7 @@ class Builder:
         elif kind == "abn" and out.name != "p":
             layers.inplace_abn(out, act="elu", epsilon=1e-3)
             layers.assign(scaled(out, 0.3), output=out)
-        elif kind == "reshape" and out.name != "p":  # a persistable variable keeps its shape
+        elif kind == "reshape":
             layers.reshape(layers.reshape(out, [4], inplace=True), SHAPE, inplace=True)
         elif kind == "fill":
             layers.fill_constant(SHAPE, "float64", 0.4, out=out)

@@ -496,3 +496,36 @@ def test_threads() -> None:
     for number, one in enumerate(wanted):
         np.testing.assert_array_equal(found[number][0], one[0])
         np.testing.assert_array_equal(found[number][1], one[1])
+
+
+@pytest.mark.parametrize("naive", [False, True])
+@pytest.mark.parametrize("how", ["reshape", "assign"])
+def test_a_persistable_variable_of_another_shape_in_between(how: str, naive: bool) -> None:
+    x, flag = fluid.data("x", [2, 2], "float64"), fluid.data("flag", [1], "int64")
+    x.stop_gradient = False
+    p = layers.create_global_var([2, 2], 0.5, "float64", persistable=True, name="p")
+    p.stop_gradient = False
+    if how == "reshape":
+        layers.reshape(layers.reshape(p, [4], inplace=True), [2, 2], inplace=True)
+    else:
+        layers.assign(layers.reshape(layers.tanh(p), [4]), p)
+        layers.assign(layers.reshape(x, [2, 2]), p)
+    is_one = layers.equal(flag, layers.fill_constant([1], "int64", 1))
+
+    def moved() -> Any:
+        layers.Print(p, first_n=1, print_phase="forward")  # the interpreter runs this branch
+        return layers.square(p) * x
+
+    y = layers.cond(is_one, moved, lambda: layers.scale(p, 3.0))
+    made = [each for each in fluid.gradients(layers.reduce_sum(y), [p, x]) if each is not None]
+    exe = fluid.Executor(fluid.CPUPlace())
+    exe.naive = naive
+    exe.run(fluid.default_startup_program())
+    value = np.arange(1.0, 5.0).reshape(2, 2)
+    before = np.full((2, 2), 0.5) if how == "reshape" else value
+    for number, wanted in ((1, before**2 * value), (0, before * 3), (1, before**2 * value)):
+        feed = {"x": value, "flag": np.array([number])}
+        found = exe.run(feed=feed, fetch_list=[y, p, *made])
+        np.testing.assert_allclose(found[0], wanted)
+        assert {one.shape for one in found} == {(2, 2)}
+        np.testing.assert_allclose(found[1], before)

@@ -11,8 +11,9 @@ import numpy as np
 
 from fluidlite.base.dtypes import Array, VarType
 from fluidlite.base.errors import EnforceNotMet, ShapeError
-from fluidlite.base.registry import EMPTY_VAR, GradContext, Lod, Op, Spec, WithLod, grad_name
+from fluidlite.base.registry import EMPTY_VAR, GradContext, Lod, Op, Spec, WithLod, get, grad_name
 from fluidlite.ir.attributes import OpRole
+from fluidlite.ops.gradients import emits_once_more
 from fluidlite.values.rank_table import RankTable
 from fluidlite.values.tensor import LoDTensor, LoDTensorArray, host, lengths_of, offsets_of
 
@@ -150,6 +151,14 @@ def _(xp: Any, X: LoDTensorArray, dOut: Array, axis: int, use_stack: bool) -> Lo
     else:
         parts = xp.split(dOut, np.cumsum([item.array.shape[axis] for item in X])[:-1].tolist(), axis)
     return LoDTensorArray(LoDTensor(part.copy(), item._lod) for part, item in zip(parts, X, strict=True))
+
+
+emits_once_more(
+    get("tensor_array_to_tensor_grad"),
+    incoming={"X": "X@GRAD"},
+    writes={"Out": "Out@GRAD"},
+    type="tensor_array_to_tensor",
+)
 
 
 # ---------------------------------------------------------------------- rank tables

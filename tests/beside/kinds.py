@@ -124,7 +124,7 @@ class Beside:
 
     def _beyond_rounding(self, case: Case, found: list[Difference], mine: Facts) -> list[Difference]:
         """Differences beyond rounding: of large numbers that cancel, the order of a sum decides."""
-        if "large" not in tags(case) or not any(one.numbers is not None for one in found):
+        if not any(one.numbers is not None for one in found):
             return found
         moved = [self.ours.ask(shaken(case, number), parts_of(case)) for number in (1, 2, 3)]
         return [one for one in found if not is_rounding(one, moved)]

@@ -130,13 +130,12 @@ class Observer:
         self.outputs = list({var.name: var for var in variables}.values())
 
     def declared(self) -> Facts:
-        block = self.main.global_block()
         return {
             "outputs": [self._declared(var) for var in self.outputs],
             "parameters": [
                 [param.name, list(param.shape), dtype_of(param)] for param in self.main.all_parameters()
             ],
-            "ops": [op.type for op in block.ops],
+            "ops": [op.type for block in self.main.blocks for op in block.ops],
         }
 
     @staticmethod

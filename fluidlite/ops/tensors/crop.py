@@ -76,7 +76,7 @@ crop_tensor = Op(
 @crop_tensor.shape
 def _(X: Spec, Shape: Spec | None, ShapeTensor: list[Spec], offsets: list[int], shape: list[int]) -> Spec:
     if Shape is not None:
-        return X.with_shape([-1] * len(X.shape))
+        return Spec((-1,) * len(X.shape), X.dtype, 0)
     if len(shape) != len(X.shape):
         raise ShapeError(
             f"op 'crop_tensor': shape {shape} must have one number for each dimension of X{list(X.shape)}"
@@ -88,7 +88,7 @@ def _(X: Spec, Shape: Spec | None, ShapeTensor: list[Spec], offsets: list[int], 
             dims.append(have - offsets[i] if known else -1)
         else:
             dims.append(want or -1)  # 0 stands for a tensor
-    return X.with_shape(dims)
+    return Spec(tuple(dims), X.dtype, 0)
 
 
 def _tensor_offsets(X: Array, Offsets: Any, OffsetsTensor: Sequence[Any], offsets: list[int]) -> list[int]:

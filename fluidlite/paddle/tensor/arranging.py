@@ -13,7 +13,7 @@ from fluidlite.ir.variable import Variable
 from fluidlite.layer_helper import LayerHelper
 from fluidlite.paddle.build import append, check_axis, need_variable
 from fluidlite.paddle.programs import begin
-from fluidlite.paddle.tensor.creation import arange, assign
+from fluidlite.paddle.tensor.creation import arange, assign, full_like
 from fluidlite.paddle.tensor.linalg import matmul
 from fluidlite.paddle.tensor.logic import logical_not
 from fluidlite.paddle.tensor.manipulation import (
@@ -78,12 +78,16 @@ def masked_fill(x: Variable, mask: Variable, value: Any, name: str | None = None
 
 
 def _spread_shape(indices: Variable, x: Variable, axis: int) -> list[Any]:
-    """The shape of x, with that of the indices along `axis`; -1 keeps a size that is not known."""
+    """The shape of x, with that of the indices along `axis`; -1 keeps a size that is not known. Nothing where
+    the indices have a larger size than x, also along `axis`: 2.6.2 leaves them as they are then.
+    """
     if len(indices.shape) != len(x.shape):
         raise ValueError(
             f"`indices` and `arr` must have the same number of dimensions, but they have "
             f"{len(indices.shape)} and {len(x.shape)}"
         )
+    if any(0 <= a < b for a, b in zip(x.shape, indices.shape, strict=True)):
+        return []
     pairs = zip(x.shape, indices.shape, strict=True)
     shape: list[Any] = [b if a == 1 or (a == -1 and b > 1) else a for a, b in pairs]
     shape[axis] = indices.shape[axis]
@@ -96,14 +100,21 @@ def _spread_shape(indices: Variable, x: Variable, axis: int) -> list[Any]:
 
 def take_along_axis(arr: Variable, indices: Variable, axis: int, broadcast: bool = True) -> Variable:
     """From each line along `axis` the elements that `indices` names; `broadcast` fits both to each other."""
-    if broadcast:
-        wanted = _spread_shape(indices, arr, axis)
+    wanted = _spread_shape(indices, arr, axis) if broadcast else []
+    if wanted:
         indices = broadcast_to(indices, wanted)
         whole = list(wanted)
         whole[axis] = arr.shape[axis]
         arr = broadcast_to(arr, whole)
     inputs = {"Input": [arr], "Index": [indices]}
     return append("take_along_axis", inputs, {"Axis": axis}, dtype=arr.dtype, slot="Result")
+
+
+def _first_ones(values: Variable, indices: Variable) -> Variable:
+    """The first elements of `values` in each dimension, as many as there are indices."""
+    pairs = enumerate(zip(values.shape, indices.shape, strict=True))
+    larger = {dim: count for dim, (size, count) in pairs if size > count >= 0}
+    return slice(values, list(larger), [0] * len(larger), list(larger.values())) if larger else values
 
 
 def put_along_axis(
@@ -118,11 +129,16 @@ def put_along_axis(
     """`arr` with `values` in the places that `indices` names along `axis`: the last one of a place, or with
     `reduce` their sum, product, mean, largest or smallest, in which `include_self` counts the old one.
     """
-    need_variable(values, "values", "put_along_axis")
     if broadcast:
-        wanted = _spread_shape(indices, arr, axis)
+        need_variable(values, "values", "put_along_axis")
+    elif not isinstance(values, Variable):
+        values = full_like(indices, values, arr.dtype)
+    wanted = _spread_shape(indices, arr, axis) if broadcast else []
+    if wanted:
         indices = broadcast_to(indices, wanted)
         values = broadcast_to(values, wanted)
+    else:
+        values = _first_ones(values, indices)
     inputs = {"Input": [arr], "Index": [indices], "Value": [values]}
     attrs = {"Axis": axis, "Reduce": reduce, "Include_self": include_self}
     return append("put_along_axis", inputs, attrs, dtype=arr.dtype, slot="Result")

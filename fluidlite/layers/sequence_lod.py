@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from fluidlite.base.dtypes import DTypeLike, to_vartype
 from fluidlite.base.imported_names import imported_names
 from fluidlite.data_feeder import check_type, check_variable_and_dtype
+from fluidlite.ir.program import default_main_program
 from fluidlite.ir.variable import Variable
 from fluidlite.layer_helper import LayerHelper
 from fluidlite.layers.build import one_op
@@ -83,7 +84,8 @@ def sequence_pool(input: Variable, pool_type: str, is_test: bool = False, pad_va
 
     With two levels of detail the finer one is pooled away.
     """
-    check_variable_and_dtype(input, "input", ["float32"], "sequence_pool")
+    kinds = ["float32", "float64"] if default_main_program().is_of_2x else ["float32"]
+    check_variable_and_dtype(input, "input", kinds, "sequence_pool")
     helper = LayerHelper("sequence_pool", input=input)
     out = helper.create_variable_for_type_inference(input.dtype)
     index = helper.create_variable_for_type_inference(input.dtype)

@@ -169,7 +169,8 @@ def prelu(
     """x where it is positive, else a x with trained slopes a, 0.25 at first.
 
     `mode`: one slope for "all", one for each "channel", or one for each "element" of a sample.
-    `channels_last`: 2.x says where the channels are; fluid's op, with None, has them in dimension 1.
+    `channels_last`: 2.x says where the channels are, and its slopes have the dtype of x; fluid's op, with
+    None, has channels in dimension 1 and slopes of float32.
     """
     check_variable_and_dtype(x, "x", list(WIDE_FLOATS), "prelu")
     helper = LayerHelper("prelu", param_attr=param_attr, name=name)
@@ -181,12 +182,13 @@ def prelu(
     if mode == "channel":
         shape = [1, 1, 1, x.shape[-1]] if channels_last else [1, x.shape[1], 1, 1]
     attrs = {"mode": mode}
+    dtype = "float32" if channels_last is None else x.dtype
     if channels_last is not None:
         attrs["data_format"] = "NHWC" if channels_last else "NCHW"
     alpha = helper.create_parameter(
         attr=helper.param_attr,
         shape=shape,
-        dtype="float32",
+        dtype=dtype,
         is_bias=False,
         default_initializer=Constant(0.25),
     )

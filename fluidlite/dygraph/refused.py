@@ -11,7 +11,7 @@ WHY = STATIC_ONLY
 
 _SCHEDULES = (
     "NoamDecay PiecewiseDecay NaturalExpDecay ExponentialDecay InverseTimeDecay PolynomialDecay CosineDecay "
-    "LinearLrWarmup ReduceLROnPlateau StepDecay MultiStepDecay LambdaDecay"
+    "LinearLrWarmup ReduceLROnPlateau StepDecay MultiStepDecay LambdaDecay LearningRateDecay"
 )
 _LAYERS = (
     "Conv2D Conv3D Pool2D Linear BatchNorm Dropout Embedding GRUUnit InstanceNorm LayerNorm NCE PRelu "

@@ -14,7 +14,7 @@ from fluidlite.ir.warned import warn_user
 if TYPE_CHECKING:
     from fluidlite.ir.variable import Variable
 
-__all__ = ["array_of", "truth", "ufunc_on"]
+__all__ = ["array_of", "function_on", "truth", "ufunc_on"]
 
 _ORDERS = frozenset(("less_than", "less_equal", "greater_than", "greater_equal"))
 _EQUALS = frozenset(("equal", "not_equal"))
@@ -65,11 +65,25 @@ def truth(var: Variable) -> bool:
     )
 
 
-def array_of(var: Variable) -> Any:
-    """ArgumentError: there is no array yet."""
+def array_of(var: Variable, dtype: Any = None) -> Any:
+    """An array of one object, the Variable: arithmetic on it builds ops. ArgumentError where numbers are
+    asked for, which there are none of yet.
+    """
+    if dtype is None or np.dtype(dtype) == object:
+        found = np.empty((), object)
+        found[()] = var
+        return found
     raise ArgumentError(
         f"variable {var.name!r} ({list(var.shape)}) is no array: a program declares it, and it has values "
         "when the program runs; use functions of fluid.layers in place of NumPy's, or fetch it"
+    )
+
+
+def function_on(function: Any) -> Any:
+    """ArgumentError: NumPy's functions of arrays would take a Variable for an array of one object."""
+    raise ArgumentError(
+        f"np.{function.__name__} takes arrays, and what it is given has a variable of a program in it, which "
+        "has values when the program runs; use functions of fluid.layers"
     )
 
 

@@ -246,8 +246,11 @@ class Variable:
     def __bool__(self) -> bool:
         return no_values.truth(self)
 
-    def __array__(self, *unused: Any, **options: Any) -> Any:
-        return no_values.array_of(self)
+    def __array__(self, dtype: Any = None, copy: Any = None) -> Any:
+        return no_values.array_of(self, dtype)
+
+    def __array_function__(self, function: Any, types: Any, args: Any, kwargs: Any) -> Any:
+        return no_values.function_on(function)
 
     def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **options: Any) -> Any:
         return no_values.ufunc_on(ufunc, method, inputs, options)

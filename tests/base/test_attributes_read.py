@@ -28,7 +28,8 @@ BY_CONTEXT = {
     "elementwise_floordiv": "of_2x",
     "elementwise_mod": "of_2x",
     "lamb": "always_adapt",
-    "momentum": "regularization_coeff regularization_method",
+    "exponential": "lambda",
+    "momentum": "regularization_coeff regularization_method rescale_grad",
     "print": "message summarize print_tensor_layout print_tensor_lod print_tensor_name print_tensor_shape "
     "print_tensor_type",
     "read": "drop_last infer_out throw_eof_exp",

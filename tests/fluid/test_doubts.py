@@ -227,14 +227,6 @@ def test_a_condition_in_python_is_an_error() -> None:
     assert x  # as of an optional argument
 
 
-@pytest.mark.parametrize(
-    "function", [np.mean, np.sum, np.exp, np.array], ids=lambda value: str(value.__name__)
-)
-def test_functions_of_numpy_take_no_variables(function: Any) -> None:
-    with pytest.raises(TypeError, match="'x'.*fluid.layers"):
-        function(fluid.data("x", [2]))
-
-
 def test_numbers_of_numpy_are_numbers() -> None:
     x = fluid.data("x", [2])
     out = np.float32(2) * x + np.float64(1) - np.array([3.0])

@@ -11,7 +11,7 @@ import pytest
 
 import fluidlite as fluid
 import fluidlite.paddle as paddle
-from fluidlite.errors import FeedError, KernelError, NotFoundError, ShapeError
+from fluidlite.errors import ArgumentError, FeedError, FluidError, KernelError, NotFoundError, ShapeError
 
 L = fluid.layers
 ONES = np.ones((2, 3), "float32")
@@ -134,3 +134,42 @@ def test_a_model_with_an_lstm_is_saved(tmp_path: Path, exe: fluid.Executor) -> N
     with fluid.scope_guard(fluid.Scope()):
         program, _, fetches = fluid.io.load_inference_model(str(tmp_path / "model"), exe)
         np.testing.assert_array_equal(exe.run(program, feed={"x": data}, fetch_list=fetches), wanted)
+
+
+# ---------------------------------------------------------------------- NumPy on Variables
+def test_an_array_of_a_variable_holds_the_variable() -> None:
+    with fluid.program_guard(fluid.Program(), fluid.Program()):
+        length = fluid.data("length", [1], "float32")
+        found = np.array(length)
+        assert found.dtype == object and found.shape == () and found.item() is length
+        assert np.array([length, length]).shape == (2,)
+        # of published speech models
+        wanted = (np.array(length) - 3 + 2) / 2 + 1
+    exe = fluid.Executor(fluid.CPUPlace())
+    given = {"length": np.array([9], "float32")}
+    assert exe.run(wanted.block.program, feed=given, fetch_list=[wanted])[0].tolist() == [5.0]
+
+
+@pytest.mark.parametrize(
+    "function", [np.sum, np.max, np.mean, np.prod, np.argmax, np.exp, np.sqrt, np.abs, np.dot, np.concatenate]
+)
+def test_functions_of_numbers_take_no_variables(function: Callable[..., Any]) -> None:
+    with fluid.program_guard(fluid.Program(), fluid.Program()):
+        x = fluid.data("x", [1], "float32")
+        given = {np.dot: (x, x), np.concatenate: ([x, x],)}.get(function, (x,))
+        with pytest.raises(
+            ArgumentError, match=f"np.{function.__name__} takes arrays, .* use functions of fluid"
+        ):
+            function(*given)
+        with pytest.raises(ArgumentError, match="'x' .* is no array"):
+            np.array(x, "float32")
+
+
+def test_names_that_old_programs_import() -> None:
+    from fluidlite.contrib.quantize.quantize_transpiler import _original_var_name
+    from fluidlite.dygraph.learning_rate_scheduler import LearningRateDecay
+
+    names = ("a", "a.quantized", "a.dequantized", "a.quantized.dequantized", "a.scale", "a.quantized.scale")
+    assert [_original_var_name(name) for name in names] == ["a", "a", "a", "a", "a", "a.quantized"]
+    with pytest.raises(FluidError, match="LearningRateDecay"):
+        LearningRateDecay()

@@ -23,6 +23,13 @@ from fluidlite.initializer import Constant
 __all__ = ["QuantizeTranspiler"]
 
 KINDS = ("abs_max", "range_abs_max", "moving_average_abs_max")
+_ENDINGS = (".quantized.dequantized", ".quantized", ".dequantized", ".scale")
+
+
+def _original_var_name(var_name: str) -> str:
+    """The name of the variable that was quantized, of one that quantization made; other names as they are."""
+    ending = next((ending for ending in _ENDINGS if var_name.endswith(ending)), "")
+    return var_name.removesuffix(ending)
 
 
 class _StartupEditor(GraphEditor):

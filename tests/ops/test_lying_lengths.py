@@ -24,7 +24,7 @@ TRANSITIONS = np.zeros((TAGS, TAGS), "float32")
 
 
 class Taker(NamedTuple):
-    """What takes lengths: `build(n)` gives a result, with the lengths as the Variable n."""
+    """A function with lengths: `build(n)` gives a result, with the lengths as the Variable n."""
 
     build: Callable[[Any], Any]
     slot: str

@@ -27,8 +27,8 @@ class _Link(NamedTuple):
 
 
 @dataclass(eq=False)
-class _Call:
-    """What one rank does at one op: it sends or receives on a link, or comes to a collective of a ring's
+class _Exchange:
+    """One op of one rank, which sends or receives on a link, or comes to a collective of a ring's
     `members`.
     """
 
@@ -51,7 +51,7 @@ def check_point_to_point(found: Findings, ranks: Sequence[RankReading], count: i
         _check_circles(found, calls)
 
 
-def _calls_of(found: Findings, rank: RankReading, count: int) -> Iterator[_Call]:
+def _calls_of(found: Findings, rank: RankReading, count: int) -> Iterator[_Exchange]:
     me = rank.role.index
     for site in rank.main:
         op = site.op
@@ -64,9 +64,9 @@ def _calls_of(found: Findings, rank: RankReading, count: int) -> Iterator[_Call]
                 found.add("point-to-point", site, f"its peer is rank {peer} of ring {ring}, which is {what}")
                 continue
             ends = (me, members[peer]) if op.type in SENDS else (members[peer], me)
-            yield _Call(me, site, _Link(ring, *ends))
+            yield _Exchange(me, site, _Link(ring, *ends))
         elif is_collective(op) and me in members:
-            yield _Call(me, site, None, members)
+            yield _Exchange(me, site, None, members)
 
 
 def _who(members: Sequence[int], peer: int, me: int) -> str:
@@ -79,7 +79,7 @@ def _members(rank: RankReading, ring: int, count: int) -> tuple[int, ...]:
 
 
 # ---------------------------------------------------------------------- pairs
-def _links_pair(found: Findings, calls: Mapping[int, Sequence[_Call]]) -> bool:
+def _links_pair(found: Findings, calls: Mapping[int, Sequence[_Exchange]]) -> bool:
     """True if each send of a link has its receive."""
     sent: dict[_Link, list[Site]] = defaultdict(list)
     received: dict[_Link, list[Site]] = defaultdict(list)
@@ -110,7 +110,7 @@ def _alone(link: _Link, sends: int, receives: int) -> str:
 
 
 def _unlike(one: Site, other: Site) -> Iterator[tuple[str, Any, Any]]:
-    """Where a send and its receive differ: the rule, what is sent, and what is received."""
+    """Differences of a send and its receive: the rule, what is sent, and what is received."""
     sent = declared(one.op.block, (one.op.input("X") or [""])[0])
     if sent is None:
         return
@@ -133,13 +133,13 @@ def _fit(one: tuple[int, ...], other: tuple[int, ...]) -> bool:
 
 
 # ---------------------------------------------------------------------- circles
-def _check_circles(found: Findings, calls: Mapping[int, Sequence[_Call]]) -> None:
+def _check_circles(found: Findings, calls: Mapping[int, Sequence[_Exchange]]) -> None:
     """A step under rendezvous: whoever sends goes on when the other receives, and a collective ends when all
     its ranks are there.
     """
     at = dict.fromkeys(calls, 0)
 
-    def now(rank: int) -> _Call | None:
+    def now(rank: int) -> _Exchange | None:
         return calls[rank][at[rank]] if rank in calls and at[rank] < len(calls[rank]) else None
 
     waiting = {rank for rank in calls if calls[rank]}
@@ -165,7 +165,7 @@ def _can_go_on(rank: int, now: Any) -> bool:
     )
 
 
-def _meet(one: _Call, other: _Call) -> bool:
+def _meet(one: _Exchange, other: _Exchange) -> bool:
     """True for a send and its receive, or calls of one ring's collective."""
     if one.link is not None:
         return (one.site.op.type in SENDS) != (other.site.op.type in SENDS)
@@ -173,7 +173,7 @@ def _meet(one: _Call, other: _Call) -> bool:
     return one.members == other.members and one.site.op.attrs.get(ring, 0) == other.site.op.attrs.get(ring, 0)
 
 
-def _waits_for(call: _Call) -> list[int]:
+def _waits_for(call: _Exchange) -> list[int]:
     if call.link is None:
         return [rank for rank in call.members if rank != call.rank]
     return [call.link.target if call.link.source == call.rank else call.link.source]
@@ -181,7 +181,7 @@ def _waits_for(call: _Call) -> list[int]:
 
 def _report_circle(found: Findings, start: int, now: Any) -> None:
     """Follow who waits for whom until a rank comes again."""
-    chain: list[_Call] = []
+    chain: list[_Exchange] = []
     rank: int | None = start
     while rank is not None and rank not in [call.rank for call in chain]:
         call = now(rank)
@@ -195,5 +195,5 @@ def _report_circle(found: Findings, start: int, now: Any) -> None:
     )
 
 
-def _has_come(call: _Call, other: _Call | None) -> bool:
+def _has_come(call: _Exchange, other: _Exchange | None) -> bool:
     return other is not None and other.link == call.link and _meet(call, other)

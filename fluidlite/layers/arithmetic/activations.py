@@ -186,11 +186,7 @@ def prelu(
     if channels_last is not None:
         attrs["data_format"] = "NHWC" if channels_last else "NCHW"
     alpha = helper.create_parameter(
-        attr=helper.param_attr,
-        shape=shape,
-        dtype=dtype,
-        is_bias=False,
-        default_initializer=Constant(0.25),
+        attr=helper.param_attr, shape=shape, dtype=dtype, is_bias=False, default_initializer=Constant(0.25)
     )
     out = helper.create_variable_for_type_inference(x.dtype)
     helper.append_op(type="prelu", inputs={"X": x, "Alpha": alpha}, attrs=attrs, outputs={"Out": out})

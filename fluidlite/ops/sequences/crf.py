@@ -232,8 +232,7 @@ def _(
     weight = xp.where(chains.goes_on[:-1], d[:-1] / size[:-1], alpha.dtype.type(0))
     pairs = moves * ((alpha[:-1] * weight[:, None]).T @ beta[1:])
     pairs -= _labelled_pairs(xp, chains, labels, d, tags)
-    found = xp.concatenate((xp.stack(ends), pairs)).astype(Transition.dtype)
-    return wrong.reshape(Emission.shape), found
+    return wrong.reshape(Emission.shape), xp.concatenate((xp.stack(ends), pairs)).astype(Transition.dtype)
 
 
 def _labelled_pairs(xp: Any, chains: _Chains, labels: Array, d: Array, tags: int) -> Any:

@@ -162,14 +162,14 @@ emits_once_more(
 )
 instance_norm_grad_grad = Op(
     "instance_norm_grad_grad",
-    "X Scale SavedMean SavedVariance DY DDX? DDScale? DDBias? -> DX? DScale? DDY?",
+    "X Scale? SavedMean SavedVariance DY DDX? DDScale? DDBias? -> DX? DScale? DDY?",
     attrs=instance_norm.attr_defs,
     lod=None,
 ).derive()
 
 
 @instance_norm_grad_grad.shape
-def _(X: Spec, Scale: Spec, DY: Spec) -> tuple[Spec, Spec, Spec]:
+def _(X: Spec, Scale: Spec | None, DY: Spec) -> tuple[Spec, Spec | None, Spec]:
     return X, Scale, DY
 
 
@@ -177,7 +177,7 @@ def _(X: Spec, Scale: Spec, DY: Spec) -> tuple[Spec, Spec, Spec]:
 def _(
     xp: Any,
     X: Array,
-    Scale: Array,
+    Scale: Maybe,
     SavedMean: Array,
     SavedVariance: Array,
     DY: Array,

@@ -139,7 +139,7 @@ def _(
     alpha, beta = lattice.chances(of_states, batch.mask)
     ends = xp.where(lattice.last, alpha[-1], Logits.dtype.type(_NEVER))
     total = ends.max(axis=1) + xp.log(xp.exp(ends - ends.max(axis=1, keepdims=True)).sum(axis=1))
-    possible = total > _NEVER / 2
+    possible = ~(total <= _NEVER / 2)  # a nan is not hidden
     total = xp.where(possible, total, Logits.dtype.type(0))
     # both count the step itself
     shares = xp.exp(xp.maximum(alpha + beta - of_states - total[:, None], _NEVER))

@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
+from fluidlite import unique_name
 from fluidlite.base.dtypes import VarType
 from fluidlite.base.errors import ArgumentError
 from fluidlite.base.imported_names import imported_names
 from fluidlite.ir.block import Block
 from fluidlite.ir.operator import ROLE_VAR_ATTR, Operator, OpRole
 from fluidlite.ir.program import Program, default_main_program, name_scope
-from fluidlite.ir.variable import Parameter, Variable
+from fluidlite.ir.variable import Parameter, Variable, is_part, refuse_part
 from fluidlite.ir.warned import warn_user
 from fluidlite.layers.arithmetic.elementwise import clip as clip_by_value
 from fluidlite.layers.arithmetic.elementwise import (
@@ -172,6 +173,7 @@ class GradientClipByNorm(GradientClipBase):
         return f"Gradient Clip By Norm, clip_norm={self.clip_norm:f}"
 
     def _create_operators(self, param: Any, grad: Any) -> tuple[Any, Any]:
+        refuse_part(param, "GradientClipByNorm")
         return param, clip_by_norm(x=grad, max_norm=self.clip_norm)
 
 
@@ -200,7 +202,7 @@ class GradientClipByGlobalNorm(GradientClipBase):
             last = (param, grad)
             if self._wants(param):
                 with param.block.program._optimized_guard([param, grad]):
-                    squares.append(_squared_norm(grad))
+                    squares.append(_squared_norm(param, grad))
         if last is None or not squares:
             return params_grads
         with last[0].block.program._optimized_guard(last):
@@ -228,7 +230,7 @@ class GradientClipByGlobalNorm(GradientClipBase):
             }
         elif group["clip_norm"] != self.clip_norm:
             raise ValueError("All parameters' 'clip_norm' of a same group should be the same")
-        group["squares"].append(_squared_norm(grad))
+        group["squares"].append(_squared_norm(param, grad))
         self.context = context
 
     def _create_operators(self, param: Any, grad: Any) -> tuple[Any, Any]:
@@ -243,10 +245,19 @@ def _factor(limit: Variable, norm: Variable) -> Variable:
     return elementwise_div(x=limit, y=elementwise_max(x=limit, y=norm))
 
 
-def _squared_norm(grad: Any) -> Any:
+def _squared_norm(param: Any, grad: Any) -> Any:
     if grad.type == VarType.SELECTED_ROWS:  # rows of the same number count once, as their sum
         grad = get_tensor_from_selected_rows(merge_selected_rows(grad))
-    return reduce_sum(square(grad))
+    total = reduce_sum(square(grad))
+    if not is_part(param):
+        return total
+    # each rank has a part of the parameter, and the norm is that of all parts
+    whole = total.block.create_var(
+        name=unique_name.generate(f"{grad.name}_norm"), shape=total.shape, dtype=total.dtype
+    )
+    given = {"ring_id": 0, "use_calc_stream": True}
+    total.block.append_op(type="mp_allreduce_sum", inputs={"X": total}, outputs={"Out": whole}, attrs=given)
+    return whole
 
 
 def _rename_in_roles(params_grads: ParamsGrads, changed: dict[str, str]) -> None:

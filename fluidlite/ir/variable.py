@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from fluidlite import unique_name
 from fluidlite.base.dtypes import DTypeLike, VarType, to_vartype
-from fluidlite.base.errors import EnforceNotMet
+from fluidlite.base.errors import EnforceNotMet, UnsupportedError
 from fluidlite.base.registry import Spec
 from fluidlite.ir import no_values, views
 from fluidlite.ir.printing import variable_text
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from fluidlite.ir.block import Block
     from fluidlite.ir.operator import Operator
 
-__all__ = ["PARAMETER_FIELDS", "Parameter", "Variable", "check_switches"]
+__all__ = ["PARAMETER_FIELDS", "Parameter", "Variable", "check_switches", "is_part", "refuse_part"]
 
 
 PARAMETER_FIELDS = (
@@ -321,3 +321,17 @@ class Parameter(Variable):
         self.is_distributed = bool(attrs.pop("is_distributed", False))
         attrs["persistable"] = True
         super().__init__(block, type=type, shape=dims, dtype=dtype, **attrs)
+
+
+def is_part(param: Any) -> bool:
+    """True for the part that a rank holds of a parameter which the ranks share (`dist.split`)."""
+    return isinstance(param, Parameter) and param.is_distributed
+
+
+def refuse_part(param: Any, what: str, hint: str = "") -> None:
+    """UnsupportedError where `param` is one rank's part: `what` reads, or writes, the whole."""
+    if is_part(param):
+        raise UnsupportedError(
+            f"{what} takes whole parameters, and {param.name!r} {list(param.shape)} is one rank's part of a "
+            f"parameter that the ranks share{hint}"
+        )

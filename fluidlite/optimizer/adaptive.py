@@ -99,6 +99,7 @@ class LambOptimizer(AdamOptimizer):
     """
 
     type = "lamb"
+    _needs_whole = True
 
     def __init__(
         self,

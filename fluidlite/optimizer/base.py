@@ -23,7 +23,7 @@ from fluidlite.ir.program import (
     name_scope,
     program_guard,
 )
-from fluidlite.ir.variable import Variable
+from fluidlite.ir.variable import Variable, refuse_part
 from fluidlite.layer_helper import LayerHelper
 from fluidlite.optimizer.doubts import doubt_gradients, doubt_names, doubt_second_update
 from fluidlite.regularizer import append_regularization_ops
@@ -54,6 +54,8 @@ class Optimizer:
 
     type: str = ""
     _zero_accumulators: ClassVar[tuple[str, ...]] = ()
+    _needs_whole: ClassVar[bool] = False
+    """True if an update reads the norm of a parameter or gradient, which no part of it tells."""
 
     def __init__(
         self,
@@ -345,6 +347,8 @@ class Optimizer:
                 continue
             with param.block.program._optimized_guard([param, grad]), name_scope("optimizer"):
                 if param.trainable:
+                    if self._needs_whole:
+                        refuse_part(param, f"op {self.type!r}")
                     with device_guard(self._get_device_for_param(param.name)):
                         self._append_optimize_op(target, (param, grad))
         self._finish_update(target, parameters_and_grads)

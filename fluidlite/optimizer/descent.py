@@ -60,6 +60,7 @@ class LarsMomentumOptimizer(Optimizer):
     """
 
     type = "lars_momentum"
+    _needs_whole = True
     _velocity_acc_str = "velocity"
     _zero_accumulators = (_velocity_acc_str,)
 
@@ -101,6 +102,7 @@ class DpsgdOptimizer(Optimizer):
     """
 
     type = "dpsgd"
+    _needs_whole = True
 
     def __init__(
         self,

@@ -53,7 +53,7 @@ class Program(ir.Program):
         kinds = {"all": is_persistable, "param": is_parameter, "opt": is_belong_to_optimizer}
         if mode not in kinds:
             raise ValueError(f"`mode` string should be 'param', 'opt' or 'all', but received {mode}.")
-        return values_of([var for var in self.list_vars() if kinds[mode](var)], scope)
+        return values_of([var for var in self.list_vars() if kinds[mode](var)], scope, parts=True)
 
     def set_state_dict(self, state_dict: Mapping[str, Any], scope: Scope | None = None) -> None:
         """Put values by name into `scope`, the global one by default. Names that no variable of the program

@@ -15,7 +15,7 @@ from fluidlite.base.errors import EnforceNotMet, MissingFileError, Uninitialized
 from fluidlite.base.place import CUDAPlace, array_module
 from fluidlite.executor.executor import Compiled
 from fluidlite.ir.program import Program, default_main_program
-from fluidlite.ir.variable import Parameter, Variable
+from fluidlite.ir.variable import Parameter, Variable, refuse_part
 from fluidlite.ir.warned import warn_user
 from fluidlite.saving.distributed import (
     COUNTER,
@@ -129,11 +129,16 @@ def values_of(
     variables: Sequence[Variable],
     scope: Scope | None = None,
     known: Mapping[str, LoDTensor | SelectedRows] | None = None,
+    parts: bool = False,
 ) -> dict[str, LoDTensor | SelectedRows]:
     """The values of a program's variables by name, as files hold them: those `known` from elsewhere, the rest
-    from the scope, flat weights put together anew.
+    from the scope, flat weights put together anew. UnsupportedError for what is one rank's part, unless
+    `parts` are meant.
     """
     known = known or {}
+    for var in variables:
+        if not parts:
+            refuse_part(var, "a file", "; fluidlite.distributed.save_checkpoint saves the parts of all ranks")
     flat = flat_weights(variables[0].block.program) if variables else {}
 
     def find(var: Variable) -> LoDTensor | SelectedRows:

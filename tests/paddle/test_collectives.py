@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -12,7 +13,7 @@ from fake_nccl import device, modules
 
 import fluidlite as fluid
 from fluidlite import paddle
-from fluidlite.errors import ArgumentError, CommunicatorError
+from fluidlite.errors import ArgumentError, CommunicatorError, UnsupportedError
 from fluidlite.executor.comm import current
 from fluidlite.executor.comm.local.network import LocalNetwork
 from fluidlite.executor.comm.local.session import run_roles
@@ -295,7 +296,18 @@ def test_objects_that_are_not_sent(value: Any, says: str) -> None:
 
 
 # ---------------------------------------------------------------------- layers that ranks share
-def test_shared_layers_train_as_one_process() -> None:
+@pytest.mark.parametrize(
+    "optimizer",
+    [
+        lambda: paddle.optimizer.SGD(0.5),
+        lambda: paddle.optimizer.SGD(0.5, grad_clip=paddle.nn.ClipGradByGlobalNorm(0.05)),
+        lambda: paddle.optimizer.AdamW(0.1, grad_clip=paddle.nn.ClipGradByGlobalNorm(0.05)),
+        lambda: paddle.optimizer.Momentum(0.5, grad_clip=paddle.nn.ClipGradByValue(0.01)),
+        lambda: fluid.optimizer.SGD(0.5, grad_clip=fluid.clip.GradientClipByGlobalNorm(0.05)),
+    ],
+    ids=["plain", "global norm", "adamw", "by value", "fluid"],
+)
+def test_shared_layers_train_as_one_process(optimizer: Callable[[], Any]) -> None:
     """A table by its vocabulary, a product by columns and one by rows, against one rank with the same
     weights.
     """
@@ -308,6 +320,7 @@ def test_shared_layers_train_as_one_process() -> None:
         main, startup, scope = paddle.static.Program(), paddle.static.Program(), fluid.Scope()
         with building(main, startup):
             loss = shared_model(size)
+            optimizer().minimize(loss)
         exe = paddle.static.Executor(paddle.CPUPlace())
         exe.run(startup, scope=scope)
         for name, axis in (("table", 0), ("columns", 1), ("rows", 0)):
@@ -351,9 +364,56 @@ def shared_model(size: int) -> Any:
         num_partitions=size,
         weight_attr=paddle.ParamAttr("rows"),
     )
-    loss = paddle.mean(out * out)
-    paddle.optimizer.SGD(0.5).minimize(loss)
-    return loss
+    return paddle.reshape(paddle.mean(out * out), [1])
+
+
+@pytest.mark.parametrize(
+    "optimizer, what",
+    [
+        (lambda: paddle.optimizer.SGD(0.5, grad_clip=paddle.nn.ClipGradByNorm(0.05)), "GradientClipByNorm"),
+        (lambda: paddle.optimizer.Lamb(0.1), "op 'lamb'"),
+        (lambda: fluid.optimizer.LarsMomentum(0.1, 0.9), "op 'lars_momentum'"),
+        (lambda: fluid.optimizer.Dpsgd(0.1, 1.0, 4, 1.0), "op 'dpsgd'"),
+    ],
+)
+def test_what_reads_whole_parameters_takes_no_parts(optimizer: Callable[[], Any], what: str) -> None:
+    def work(rank: int) -> None:
+        dist.init_parallel_env()
+        with building(paddle.static.Program(), paddle.static.Program()):
+            loss = shared_model(2)
+            with pytest.raises(
+                UnsupportedError, match=rf"{what} takes whole parameters, and '\w+' \[.*\] is"
+            ):
+                optimizer().minimize(loss)
+
+    together(2, work)
+
+
+def test_a_part_is_not_saved_as_if_it_were_whole(tmp_path: Path) -> None:
+    def work(rank: int) -> None:
+        dist.init_parallel_env()
+        main, startup = paddle.static.Program(), paddle.static.Program()
+        with building(main, startup):
+            loss = shared_model(2)
+            ids = main.global_block().var("ids")
+        exe, scope = paddle.static.Executor(paddle.CPUPlace()), fluid.Scope()
+        exe.run(startup, scope=scope)
+        to = str(tmp_path / f"rank{rank}")
+        saves: list[Callable[[], Any]] = [
+            lambda: paddle.static.save(main, to),
+            lambda: fluid.io.save_persistables(exe, to, main),
+            lambda: fluid.io.save_params(exe, to, main),
+            lambda: fluid.io.save_inference_model(to, ["ids"], [loss], exe, main),
+            lambda: paddle.static.save_inference_model(to, [ids], [loss], exe, program=main),
+        ]
+        for save in saves:
+            with pytest.raises(
+                UnsupportedError, match="a file takes whole .*save_checkpoint saves the parts"
+            ):
+                save()
+
+    together(2, work)
+    assert not [path for path in tmp_path.rglob("*") if path.is_file()]
 
 
 def test_classes_that_ranks_share() -> None:

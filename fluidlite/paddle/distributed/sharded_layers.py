@@ -78,8 +78,10 @@ class _Part:
         return size // self.count
 
 
-def _distributed(parameter: Any) -> None:
+def _distributed(parameter: Any, part: _Part) -> None:
     """Mark a parameter that differs from rank to rank, in both programs: nobody broadcasts it."""
+    if part.count == 1:
+        return
     startup = LayerHelper("mark").startup_program.global_block()
     for block in (startup, parameter.block.program.global_block()):
         declared: Any = block.vars[parameter.name]
@@ -100,7 +102,7 @@ def _by_rows(
         x = append("c_split", {"X": [x]}, part.attrs, dtype=x.dtype)
     layer = Linear(rows, size[1], weight_attr, False, name)
     product: Variable = layer(x)
-    _distributed(layer.weight)
+    _distributed(layer.weight, part)
     if not gather_out:
         return product
     total = _like(product)
@@ -125,9 +127,9 @@ def _by_columns(
     given = append("c_identity", {"X": [x]}, _SHARED, dtype=x.dtype)
     layer = Linear(size[0], columns, weight_attr, bias_attr, name)
     product: Variable = layer(given)
-    _distributed(layer.weight)
+    _distributed(layer.weight, part)
     if layer.bias is not None:
-        _distributed(layer.bias)
+        _distributed(layer.bias, part)
     if not gather_out:
         return product
     found = _like(product, (*product.shape[:-1], size[1]))
@@ -143,7 +145,7 @@ def _embedding(x: Variable, size: tuple[int, int], axis: int, part: _Part, weigh
     weight = layer.create_parameter([rows, size[1]], weight_attr)
     attrs = {"start_index": part.rank * rows, "vocab_size": size[0]}
     found = append("c_embedding", {"W": [weight], "Ids": [x]}, attrs, dtype=weight.dtype)
-    _distributed(weight)
+    _distributed(weight, part)
     return append("mp_allreduce_sum", {"X": [found]}, _CALC, dtype=weight.dtype)
 
 

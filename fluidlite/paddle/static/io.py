@@ -116,9 +116,11 @@ def save_inference_model(
     if not isinstance(path_prefix, str) or not os.path.basename(path_prefix):
         raise ValueError("'path_prefix' should be a string that ends with the name of the model")
     prefix = os.path.normpath(path_prefix)
-    os.makedirs(os.path.dirname(prefix) or ".", exist_ok=True)
-    save_to_file(prefix + ".pdmodel", serialize_program(feed_vars, fetch_vars, **kwargs))
+    # both before any file: what has no values, or not all of them, leaves none
+    model = serialize_program(feed_vars, fetch_vars, **kwargs)
     data = serialize_persistables(feed_vars, fetch_vars, executor, **kwargs)
+    os.makedirs(os.path.dirname(prefix) or ".", exist_ok=True)
+    save_to_file(prefix + ".pdmodel", model)
     if data is not None:
         save_to_file(prefix + ".pdiparams", data)
 

@@ -27,12 +27,12 @@ def _(xp: Any, X: Array, dim: int) -> Array:
 
 @cumprod.grad("X")
 def _(xp: Any, X: Array, Out: Array, dOut: Array, dim: int) -> Array:
-    """Behind the first zero of a line its products are 0: an element takes the products without it up to
-    there, one by one.
+    """Where no element is 0, nor NaN or infinite, the products behind each are divided by it; else each takes
+    the products without it, one by one.
     """
     if not X.ndim:
         return dOut.copy()
-    if (X != 0).all():
+    if (X != 0).all() and xp.isfinite(Out).all():
         behind = xp.flip(xp.cumsum(xp.flip(dOut * Out, dim), axis=dim), dim)
         return (behind / X).astype(X.dtype)
     x, d = xp.moveaxis(X, dim, 0), xp.moveaxis(dOut, dim, 0)

@@ -64,6 +64,16 @@ def _reduced_back(
     return spread * (rows == out[numbers]) if how in ("MAX", "MIN") else spread
 
 
+def _once(xp: Any, source: Array, target: Array, back: Array) -> Array:
+    """The gradients of messages, of which those between the same two nodes share one: they are one element,
+    not equal ones.
+    """
+    pairs = xp.stack([source, target])
+    _, number, count = xp.unique(pairs, axis=1, return_inverse=True, return_counts=True)
+    shares = 1 / count[number.reshape(-1)]
+    return back * _beside(shares, back).astype(back.dtype)
+
+
 # ---------------------------------------------------------------------- segments
 segment_pool = Op(
     "segment_pool", "X SegmentIds -> Out SummedIds?", attrs={"pooltype": "SUM"}, lod=None, dynamic=True
@@ -154,6 +164,8 @@ def _(
 ) -> Array:
     counts = xp.bincount(Dst_index, minlength=len(Out))
     sent = _reduced_back(xp, X[Src_index], Dst_index, Out, dOut, counts, reduce_op)
+    if reduce_op in ("MAX", "MIN"):
+        sent = _once(xp, Src_index, Dst_index, sent)
     dx = xp.zeros_like(X)
     xp.add.at(dx, Src_index, sent)
     return dx

@@ -56,10 +56,13 @@ def _declare_reshape(
         return (out, _memory(X)) if second else out
 
     @op.kernel
-    @takes(["xp", "X", "X_lod", *names])
-    def _(xp: Any, X: Array, X_lod: Lod, **given: Any) -> Any:
+    @takes(["xp", "ctx", "X", "X_lod", *names])
+    def _(xp: Any, ctx: Any, X: Array, X_lod: Lod, **given: Any) -> Any:
         shape = rule(X.shape, **given)
-        out = handed_on(X.reshape(shape), X_lod if _keeps_rows(X.shape, shape, given) else ())
+        keeps = _keeps_rows(X.shape, shape, given) or (
+            op.type in _KEEPS_IN_2X and ctx.op.block.program.is_of_2x
+        )
+        out = handed_on(X.reshape(shape), X_lod if keeps else ())
         return (out, remembered(xp, X)) if second else out
 
     if second:
@@ -67,6 +70,9 @@ def _declare_reshape(
     else:
         op.grad("X")(_grad_from_all if op.type == "reshape" else _grad_from_x)
 
+
+# 2.6.2's kernel hands on the level of whatever it is given
+_KEEPS_IN_2X = ("reshape2",)
 
 # tensors that say a shape: with them 1.8.5 knows it too late to see that rows stay what they are
 _LATE = ("AxesTensor", "AxesTensorList", "ShapeTensor")

@@ -23,6 +23,11 @@ Axis = int | Sequence[int] | None
 def axes_of(x: Variable, axis: Any) -> tuple[list[int], bool]:
     """The dimensions that `axis` names, as they were given, and True if these are all of x's."""
     dims: list[int] = []
+    for one in axis if isinstance(axis, (list, tuple)) else [axis]:
+        if isinstance(one, Variable):
+            raise TypeError(
+                f"the axis of a reduction must be known at building time, but is variable {one.name!r}"
+            )
     if axis is not None:
         dims = list(axis) if isinstance(axis, (list, tuple, range)) else [int(axis)]
     for dim in dims:

@@ -298,13 +298,14 @@ def set_gradient_clip(
 
 
 def append_gradient_clip_ops(param_grads: ParamsGrads) -> ParamsGrads:
-    """Write the ops of the clips that `set_gradient_clip` gave to the parameters; gives the new pairs.
+    """Write the ops of the clips that parameters have, by `ParamAttr(gradient_clip=...)` or
+    `set_gradient_clip`; gives the new pairs.
 
-    As in PaddlePaddle 1.8.5, nothing is clipped unless every parameter has a clip, and the clip of the last
-    parameter is applied to all of them.
+    As in PaddlePaddle 1.8.5, nothing is clipped unless every parameter has a clip. Each is clipped by its
+    own, as in 1.5 to 1.7, where 1.8.5 applies that of the last one to all.
     """
     context: dict[str, Any] = {}
-    clip: Any = None
+    clips: dict[str, GradientClipBase] = {}
     for param, grad in param_grads:
         if grad is None:
             continue
@@ -316,13 +317,14 @@ def append_gradient_clip_ops(param_grads: ParamsGrads) -> ParamsGrads:
             if not isinstance(clip, GradientClipBase):
                 raise TypeError("clip attribute should be an instance of GradientClipBase")
             clip._process_context(context=context, param=param, grad=grad)
+            clips[param.name] = clip
     pairs: ParamsGrads = []
     for param, grad in param_grads:
         if grad is None:
             continue
         # fluid's misspelling, which is in saved programs
         with param.block.program._optimized_guard([param, grad]), name_scope("graident_clip_@CLIP"):
-            pairs.append(clip._create_operators(param=param, grad=grad))
+            pairs.append(clips[param.name]._create_operators(param=param, grad=grad))
     _rename_in_roles(pairs, {param.name: new.name for param, new in pairs})
     return pairs
 

@@ -82,6 +82,29 @@ def test_clip_of_some_is_a_clip_of_none() -> None:
     np.testing.assert_allclose(step("w")[0], 1 - W)
 
 
+def test_each_parameter_is_clipped_by_its_own_clip() -> None:
+    """As before 1.8; 1.8.5 takes the last one's for all."""
+    loss = linear()
+    clip.set_gradient_clip(clip.GradientClipByValue(0.01), ["w"])
+    clip.set_gradient_clip(clip.GradientClipByValue(0.2), ["b"])
+    fluid.optimizer.SGD(1.0).minimize(loss)
+    w, b = step("w", "b")
+    np.testing.assert_allclose(w, 1 - np.clip(W, -0.01, 0.01), rtol=1e-6)
+    np.testing.assert_allclose(b, [-0.2], rtol=1e-6)
+
+
+def test_clips_of_parameter_attributes() -> None:
+    x = fluid.data("x", [4, 3])
+    hidden = x
+    for name, limit in (("first", 0.001), ("second", 0.1)):
+        attr = fluid.ParamAttr(name=name, gradient_clip=clip.GradientClipByValue(limit))
+        hidden = layers.fc(hidden, 2, bias_attr=False, param_attr=attr)
+    fluid.optimizer.SGD(1.0).minimize(layers.mean(hidden))
+    ops = [op for op in fluid.default_main_program().global_block().ops if op.type == "clip"]
+    found = {op.input("X")[0]: round(op.attr("max"), 4) for op in ops}
+    assert found == {"first@GRAD": 0.001, "second@GRAD": 0.1}
+
+
 def test_groups_must_agree() -> None:
     loss = linear()
     clip.set_gradient_clip(clip.GradientClipByGlobalNorm(0.1, "one"), ["w"])

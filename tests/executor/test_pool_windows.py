@@ -68,6 +68,16 @@ def test_the_first_of_the_largest_gets_the_gradient() -> None:
     assert np.isnan(y[0, 2, 0, 0])
 
 
+@pytest.mark.parametrize(("size", "beyond"), [(4, 0.0), (5, np.nan)])
+def test_means_of_windows_behind_the_image(size: int, beyond: float) -> None:
+    """The last window begins behind the image, with a gap or without."""
+    x = np.ones((1, 1, size, size), "float32")
+    with np.errstate(invalid="ignore"):
+        y, _ = pooled(x, pool_size=2, pool_type="avg", pool_stride=3, pool_padding=1, ceil_mode=True)
+    whole = np.array([1, 1, beyond], "float32")
+    np.testing.assert_array_equal(y[0, 0], whole * whole[:, None])
+
+
 @pytest.mark.parametrize("special", [0.0, np.nan, np.inf, -np.inf])
 @pytest.mark.parametrize("spatial", [(5, 4), (3, 2, 6), (1, 1)], ids=str)
 def test_largest_of_whole_images_by_rows_or_by_dimensions(spatial: tuple[int, ...], special: float) -> None:

@@ -97,6 +97,15 @@ class Windows:
         return tuple(end - start for start, end in zip(self.starts, self.ends, strict=True))
 
     @property
+    def signed_lengths(self) -> tuple[int, ...]:
+        """The same, below 0 for a window with a gap to the elements: 1.8.5 divides by it, so the mean of such
+        a window is 0, and that of one that ends where the elements begin nan.
+        """
+        if not self.kernel:
+            return self.lengths
+        return tuple(min(begin + self.kernel, self.size) - max(begin, 0) for begin in self._begins)
+
+    @property
     def padded_lengths(self) -> tuple[int, ...]:
         """The number of elements of each window of `kernel` that lie inside or in the padding."""
         return tuple(min(self.kernel, self.size + self.after - begin) for begin in self._begins)
@@ -185,7 +194,7 @@ def divisors(pooling: Pooling) -> list[tuple[int, ...]] | None:
     windows = pooling.windows
     # windows of different sizes have no kernel size to divide by
     if pooling.exclusive or not all(w.kernel for w in windows):
-        return [w.lengths for w in windows]
+        return [w.signed_lengths for w in windows]
     return [w.padded_lengths for w in windows] if pooling.clipped else None
 
 

@@ -232,3 +232,24 @@ def test_points_at_infinity_move_no_pixel(naive: bool) -> None:
     grid = np.array([0.5, 0.5, INF, 0, NAN, 0, -1, -INF], "float32").reshape(1, 2, 2, 2)
     _, dx, _ = computed(layers.grid_sampler, naive, {"x": image, "y": grid})
     np.testing.assert_allclose(dx.ravel(), [0.0625, 0.1875, 0.1875, 0.5625])
+
+
+@pytest.mark.parametrize("naive", [False, True])
+def test_no_nan_is_equal_to_another(naive: bool) -> None:
+    out, index, count = layers.unique_with_counts(fluid.data("x", [5]), dtype="int64")
+    exe = fluid.Executor(fluid.CPUPlace())
+    exe.naive = naive
+    x = np.array([2, NAN, 2, NAN, 1], "float32")
+    found = exe.run(feed={"x": x}, fetch_list=[out, index, count])
+    np.testing.assert_array_equal(found[0], [2, NAN, NAN, 1])
+    assert [each.tolist() for each in found[1:]] == [[0, 1, 0, 2, 3], [2, 1, 1, 1]]
+
+
+def test_a_score_that_is_nan_leaves_other_slopes_alone() -> None:
+    scores = np.array([[1, NAN, 3]], "float32")
+    _, dx, *_ = computed(
+        lambda x, y: layers.bpr_loss(x, layers.zeros([1, 1], "int64")) + 0.0 * layers.reduce_sum(y),
+        True,
+        {"x": scores, "y": np.zeros_like(scores)},
+    )
+    np.testing.assert_allclose(dx, [[NAN, NAN, 0.5 / (1 + np.exp(-2))]], rtol=1e-6)

@@ -472,8 +472,10 @@ def _(xp: Any, X: Array, Label: Array) -> Any:
 @bpr_loss.grad("X")
 def _(xp: Any, X: Array, Label: Array, dY: Array) -> Any:
     is_label, distance = _beside_label(xp, X, Label)
-    slope = sigmoid(xp, distance) * ~is_label * (dY / (X.shape[-1] - 1))
-    return slope - is_label * slope.sum(axis=-1, keepdims=True)
+    # chosen, not multiplied: the slopes of other classes may be nan
+    zero = X.dtype.type(0)
+    slope = xp.where(is_label, zero, sigmoid(xp, distance) * (dY / (X.shape[-1] - 1)))
+    return xp.where(is_label, -slope.sum(axis=-1, keepdims=True), slope)
 
 
 # ---------------------------------------------------------------------- a loss made elsewhere

@@ -27,7 +27,10 @@ def _distinct(xp: Any, x: Array, dtype: int) -> tuple[Array, Array, Array]:
         number[fresh] = np.arange(len(fresh))
         index = number[firsts]
         return x[fresh], index.astype(kind), np.bincount(index).astype(kind)
-    values, first, inverse, counts = xp.unique(x, return_index=True, return_inverse=True, return_counts=True)
+    # no nan is equal to another
+    values, first, inverse, counts = xp.unique(
+        x, return_index=True, return_inverse=True, return_counts=True, equal_nan=False
+    )
     order = xp.argsort(first)
     place = xp.empty_like(order)
     place[order] = xp.arange(len(order))

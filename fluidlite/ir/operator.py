@@ -282,7 +282,9 @@ class Operator:
             for name, spec in zip(names, specs.get(slot, ()), strict=False):
                 var = self.block._find_var_recursive(name)
                 if var is not None and spec is not None:
-                    var.set_spec(spec)
+                    # in place a level that is not handed on stays what it was, as in 1.8.5
+                    stays = spec.lod_level == 0 and name in self.input_arg_names
+                    var.set_spec(spec._replace(lod_level=None) if stays else spec)
         self._share_lod(definition, specs)
 
     def _share_lod(self, definition: Op, specs: Mapping[str, list[Spec]]) -> None:

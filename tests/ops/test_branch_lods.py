@@ -103,3 +103,9 @@ def test_sequences_that_are_expanded(naive: bool) -> None:
     found = runs([fixed, fed], feed, naive)
     # 1.8.5 asks whether rows stay where they are before it reads the times
     assert [one.recursive_sequence_lengths() for one in found] == [[[3, 2]], []]
+
+
+def test_a_level_stays_where_a_variable_is_reshaped_in_place() -> None:
+    x, y = fluid.data("x", [-1, 4], lod_level=1), fluid.data("y", [-1, 4], lod_level=1)
+    assert layers.reshape(x, [2, 2]).lod_level == 0
+    assert layers.reshape(y, [2, 2], inplace=True).lod_level == 1

@@ -12,7 +12,6 @@ from fluidlite.base.place import CPUPlace as CPUPlace
 from fluidlite.base.place import CUDAPinnedPlace as CUDAPinnedPlace
 from fluidlite.base.place import CUDAPlace as CUDAPlace
 from fluidlite.base.place import is_compiled_with_cuda as is_compiled_with_cuda
-from fluidlite.layers.tensors.indexing import crop_tensor as _crop
 from fluidlite.paddle import amp as amp
 from fluidlite.paddle import callbacks as callbacks
 from fluidlite.paddle import compat as compat
@@ -178,6 +177,7 @@ from fluidlite.paddle.tensor.logic import not_equal as not_equal
 from fluidlite.paddle.tensor.manipulation import broadcast_tensors as broadcast_tensors
 from fluidlite.paddle.tensor.manipulation import chunk as chunk
 from fluidlite.paddle.tensor.manipulation import concat as concat
+from fluidlite.paddle.tensor.manipulation import crop as crop
 from fluidlite.paddle.tensor.manipulation import expand as _broadcast_to
 from fluidlite.paddle.tensor.manipulation import expand as expand
 from fluidlite.paddle.tensor.manipulation import expand_as as expand_as
@@ -445,7 +445,6 @@ ceil_ = _ceil_
 clip_ = _clip_
 cos_ = _cos_
 cosh_ = _cosh_
-crop = _crop
 cumprod_ = _cumprod_
 cumsum_ = _cumsum_
 digamma_ = _digamma_

@@ -72,7 +72,9 @@ def _later_function(type: str, forward: Callable[[Any, Any, Array], Any], slope:
 
 
 _function(
-    "acosh", lambda xp, _, x: xp.arccosh(x), lambda xp, _, x, out: 1 / (xp.sqrt(x - 1) * xp.sqrt(x + 1))
+    "acosh",
+    lambda xp, _, x: xp.arccosh(x),
+    lambda xp, _, x, out: 1 / (xp.sqrt(abs(x) - 1) * xp.sqrt(abs(x) + 1)),
 )
 _function("asinh", lambda xp, _, x: xp.arcsinh(x), lambda xp, _, x, out: 1 / xp.sqrt(x * x + 1))
 _function("atanh", lambda xp, _, x: xp.arctanh(x), lambda xp, _, x, out: 1 / (1 - x * x))
@@ -101,14 +103,19 @@ def _(xp: Any, Out: Array, dOut: Array) -> Array:
 
 
 # ---------------------------------------------------------------------- modified Bessel functions
+_TINY = 1e-15  # below, i1(x) / x is 1/2 in every digit, and 1 / x may be infinite
+
+
 def _slope_of_i1(xp: Any, special: Any, x: Array, out: Array) -> Array:
-    safe = xp.where(x == 0, 1, x)
-    return xp.where(x == 0, 0.5, special.i0(x) - out / safe)
+    is_tiny = abs(x) < _TINY
+    safe = xp.where(is_tiny, 1, x)
+    return xp.where(is_tiny, 0.5, special.i0(x) - out / safe)
 
 
 def _slope_of_i1e(xp: Any, special: Any, x: Array, out: Array) -> Array:
-    safe = xp.where(x == 0, 1, x)
-    return xp.where(x == 0, 0.5, special.i0e(x) - out * (xp.sign(x) + 1 / safe))
+    is_tiny = abs(x) < _TINY
+    safe = xp.where(is_tiny, 1, x)
+    return xp.where(is_tiny, 0.5, special.i0e(x) - out * (xp.sign(x) + 1 / safe))
 
 
 _later_function("i0", lambda _, special, x: special.i0(x), lambda _, special, x, out: special.i1(x))
@@ -156,7 +163,7 @@ def _(xp: Any, X: Array, eps: float) -> Array:
 def _(xp: Any, X: Array, dOut: Array, eps: float) -> Array:
     slope = dOut / (X * (1 - X))
     if not eps:
-        return xp.where((X < 0) | (X > 1), xp.nan, slope).astype(X.dtype)
+        return xp.where((X < 0) | (X > 1), 0, slope).astype(X.dtype)
     return xp.where((X < eps) | (X > 1 - eps), 0, slope).astype(X.dtype)
 
 

@@ -1,7 +1,6 @@
 # written by tests/house/stubs.py
 """`paddle.tensor`: functions of tensors, each an op or a few"""
 
-from fluidlite.layers.tensors.indexing import crop_tensor as _crop
 from fluidlite.paddle.build import cast as _cast_
 from fluidlite.paddle.build import cast as cast
 from fluidlite.paddle.nn.functional.vision import diag_embed as diag_embed
@@ -117,6 +116,7 @@ from fluidlite.paddle.tensor.logic import not_equal as not_equal
 from fluidlite.paddle.tensor.manipulation import broadcast_tensors as broadcast_tensors
 from fluidlite.paddle.tensor.manipulation import chunk as chunk
 from fluidlite.paddle.tensor.manipulation import concat as concat
+from fluidlite.paddle.tensor.manipulation import crop as crop
 from fluidlite.paddle.tensor.manipulation import expand as _broadcast_to
 from fluidlite.paddle.tensor.manipulation import expand as expand
 from fluidlite.paddle.tensor.manipulation import expand_as as expand_as
@@ -369,7 +369,6 @@ ceil_ = _ceil_
 clip_ = _clip_
 cos_ = _cos_
 cosh_ = _cosh_
-crop = _crop
 cumprod_ = _cumprod_
 cumsum_ = _cumsum_
 digamma_ = _digamma_

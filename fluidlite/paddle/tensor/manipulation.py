@@ -9,6 +9,7 @@ from fluidlite.base.dtypes import VarType
 from fluidlite.ir.variable import Variable
 from fluidlite.layer_helper import LayerHelper
 from fluidlite.layers.tensors.constants import has_variable, static_dims
+from fluidlite.layers.tensors.indexing import crop_tensor
 from fluidlite.paddle.build import append
 from fluidlite.paddle.programs import begin
 from fluidlite.paddle.tensor.shapes import as_list, constant, number_tensors
@@ -18,6 +19,7 @@ __all__ = [
     "broadcast_to",
     "chunk",
     "concat",
+    "crop",
     "expand",
     "expand_as",
     "flatten",
@@ -209,6 +211,8 @@ def chunk(x: Variable, chunks: int, axis: Any = 0, name: str | None = None) -> l
 def unbind(input: Variable, axis: int = 0) -> list[Variable]:
     """The slices of a tensor along `axis`, without that dimension."""
     count = input.shape[axis]
+    if count == 0:
+        return []
     return _parts("unbind", {"X": [input]}, {"axis": axis}, input, count)
 
 
@@ -261,6 +265,12 @@ def expand(x: Variable, shape: Dims, name: str | None = None) -> Variable:
 
 
 broadcast_to = expand
+
+
+def crop(x: Variable, shape: Any = None, offsets: Any = None, name: str | None = None) -> Variable:
+    """The part of `x` of `shape`, by default all of it, from `offsets` (zeros) on."""
+    found: Variable = crop_tensor(x, list(x.shape) if shape is None else shape, offsets, name)
+    return found
 
 
 def expand_as(x: Variable, y: Variable, name: str | None = None) -> Variable:

@@ -19,7 +19,7 @@ _HOMES = {
         "isnan less_equal less_than logical_and logical_not logical_or logical_xor not_equal"
     ),
     "fluidlite.paddle.tensor.manipulation": (
-        "broadcast_tensors broadcast_to chunk concat expand expand_as flatten flip gather "
+        "broadcast_tensors broadcast_to chunk concat crop expand expand_as flatten flip gather "
         "gather_nd reshape reshape_ roll scatter scatter_ scatter_nd scatter_nd_add shard_index "
         "slice split squeeze squeeze_ stack strided_slice tile transpose unbind unique unsqueeze "
         "unsqueeze_ unstack"
@@ -56,7 +56,6 @@ _HOMES = {
         "take_along_axis tensordot trapezoid tril_indices triu_indices unflatten vsplit"
     ),
     "fluidlite.paddle.nn.functional.vision": "diag_embed",
-    "fluidlite.layers.tensors.indexing": "crop=crop_tensor",
 }
 
 _IN_PLACE = """

@@ -16,6 +16,7 @@ _NAMES = LazyNames(
             "sequence_reverse sequence_scatter sequence_slice sequence_softmax sequence_unpad"
         ),
         "fluidlite.paddle.static.nn.common": "cond deform_conv2d embedding fc instance_norm prelu",
+        "fluidlite.paddle.static.nn.py_layer": "static_pylayer",
         "fluidlite.paddle.static.variables": "create_parameter",
     },
 )

@@ -124,6 +124,10 @@ class Vjp:
 class _InnerContext:
     """The context of the derived op, as the op whose kernel it runs would have it."""
 
+    # arrays that record what is computed with them are none for machine code, nor to be written over
+    compiled = searches = None
+    spare: frozenset[str] = frozenset()
+
     def __init__(self, context: Any, incoming: Mapping[str, str]) -> None:
         self._context = context
         self._incoming = incoming

@@ -285,3 +285,28 @@ def test_what_has_no_gradient_has_none_of_any_order(name: str) -> None:
     dx, none = fluid.gradients(layers.square(LABELLED[name](x, y)), [x, y])
     ddx, no_second = fluid.gradients(layers.reduce_sum(dx * dx), [x, y])
     assert none is None and no_second is None and ddx is not None
+
+
+# ---------------------------------------------------------------------- recurrences in one call
+RECURRENT: dict[str, Callable[[Any], Any]] = {
+    "dynamic_gru": lambda x: layers.dynamic_gru(layers.fc(x, 6), 2),
+    "dynamic_lstm": lambda x: layers.dynamic_lstm(layers.fc(x, 8), 8)[0],
+    "dynamic_lstmp": lambda x: layers.dynamic_lstmp(layers.fc(x, 8), 8, 3)[0],
+}
+
+
+@pytest.mark.parametrize("name", RECURRENT)
+def test_second_derivatives_beside_compiled_recurrences(name: str, flags: Callable[..., None]) -> None:
+    x = fluid.data("x", [-1, 3], "float32", lod_level=1)
+    x.stop_gradient = False
+    (dx,) = fluid.gradients(RECURRENT[name](x), [x])
+    (ddx,) = fluid.gradients(layers.reduce_sum(dx * dx), [x])
+    values = np.random.RandomState(0).randn(5, 3).astype("float32")
+    feed = {"x": fluid.create_lod_tensor(values, [[3, 2]], fluid.CPUPlace())}
+    fluid.Executor(fluid.CPUPlace()).run(fluid.default_startup_program())
+    found = []
+    for loops in ("off", "wait"):
+        flags(fast_loops=loops)
+        exe = fluid.Executor(fluid.CPUPlace())
+        found.append([exe.run(feed=feed, fetch_list=[ddx], return_numpy=False)[0] for _ in range(3)][-1])
+    np.testing.assert_allclose(*map(np.array, found), rtol=1e-4, atol=1e-6)

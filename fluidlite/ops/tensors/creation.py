@@ -231,8 +231,14 @@ def _(X: list[Spec]) -> Spec:
     known = max(dense, key=lambda spec: sum(dim >= 0 for dim in spec.shape))
     if known.kind == VarType.SELECTED_ROWS:
         return Spec(known.shape, known.dtype, kind=VarType.SELECTED_ROWS)
+    # what one leaves open another may know; a 1 may be that of a single number, which goes with any shape
+    alike = [spec.shape for spec in dense if len(spec.shape) == len(known.shape)]
+    shape = tuple(
+        dim if dim >= 0 else next((size for size in sizes if size > 1), dim)
+        for dim, sizes in zip(known.shape, zip(*alike, strict=True), strict=True)
+    )
     # the level of detail is the first operand's, whose shape may be less known
-    return known._replace(lod_level=dense[0].lod_level)
+    return known._replace(shape=shape, lod_level=dense[0].lod_level)
 
 
 def _check_alike(specs: list[Spec]) -> None:

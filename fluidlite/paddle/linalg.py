@@ -357,11 +357,9 @@ def _reflected(x: Variable, tau: Variable, rows: int, columns: int) -> Variable:
     for at in range(builtins.min((tau.shape[-1], columns))):
         column = reshape(setitem(x[at:, at], 0, 1), [-1, 1])
         rest = q[:, at:]
-        q = setitem(
-            q,
-            (builtins.slice(None), builtins.slice(at, None)),
-            rest - (q[:, at:] @ column @ column.T) * tau[at],
-        )
+        row = transpose(column, [1, 0])
+        turned = matmul(matmul(q[:, at:], column), row) * tau[at]
+        q = setitem(q, (builtins.slice(None), builtins.slice(at, None)), rest - turned)
     return q[:, :columns]
 
 

@@ -237,11 +237,3 @@ def test_nothing_has_no_segments() -> None:
     rows, ids = np.zeros((0, 2), "float32"), np.zeros(0, "int64")
     (found,) = run([paddle.geometric.segment_max(given(rows), given(ids, "i"))], x=rows, i=ids)
     assert found.shape == (0, 2)
-
-
-def test_sums_of_whole_weights_are_doubles() -> None:
-    x = np.array([1, 1, 3])
-    out = paddle.bincount(given(x), given(x, "w"))
-    (found,) = run([out], x=x, w=x)
-    assert "FP64" in str(out.dtype) and found.dtype == np.float64
-    np.testing.assert_array_equal(found, [0, 2, 0, 3])

@@ -241,18 +241,13 @@ bincount = Op("bincount", "X Weights? -> Out", attrs={"minlength": 0}, lod=None)
 def _(X: Spec, Weights: Spec | None) -> Spec:
     if len(X.shape) != 1:
         raise ShapeError(f"op 'bincount': X must have one dimension, but has {list(X.shape)}")
-    if Weights is None:
-        return Spec((-1,), VarType.INT64)
-    return Spec((-1,), VarType.FP32 if Weights.dtype == VarType.FP32 else VarType.FP64)
+    return Spec((-1,), VarType.INT64 if Weights is None else Weights.dtype)
 
 
 @bincount.kernel
 def _(xp: Any, X: Array, Weights: Array | None, minlength: int) -> Array:
-    """Sums of weights are of double precision but for those of single precision: also of whole numbers."""
-    found = xp.bincount(X, Weights, minlength)
-    if Weights is None:
-        return found.astype("int64")
-    return found.astype("float32" if Weights.dtype == np.float32 else "float64")
+    kind = "int64" if Weights is None else Weights.dtype
+    return xp.bincount(X, Weights, minlength).astype(kind)
 
 
 unique_consecutive = Op(

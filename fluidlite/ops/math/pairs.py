@@ -76,7 +76,10 @@ def _(xp: Any, X1: Array, X2: Array) -> Array:
 @atan2.grad("X1 X2")
 def _(xp: Any, X1: Array, X2: Array, dOut: Array) -> tuple[Array, Array]:
     square = X1 * X1 + X2 * X2
-    return dOut * X2 / square, -dOut * X1 / square
+    # beside an infinity nothing turns
+    is_endless = xp.isinf(X1) | xp.isinf(X2)
+    first, second = (xp.where(is_endless, 0, part / square) for part in (X2, X1))
+    return dOut * first, -dOut * second
 
 
 nextafter = Op("nextafter", "x y -> out", alike=("x", "y"))

@@ -186,7 +186,7 @@ def _(
     return summed_to(d_x, X.shape), summed_to(d_y, Y.shape)
 
 
-cholesky_solve = Op("cholesky_solve", "X Y -> Out", attrs={"upper": False}, lod=None, alike=("X", "Y"))
+cholesky_solve = Op("cholesky_solve", "X Y -> Out", attrs={"upper": False}, lod="X", alike=("X", "Y"))
 
 
 @cholesky_solve.shape

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from fluidlite.base.dtypes import Array, VarType, to_numpy
-from fluidlite.base.errors import ShapeError
+from fluidlite.base.errors import KernelError, ShapeError
 from fluidlite.base.registry import INTS, LONG, AttrType, Op, Spec, later, required
 
 # ---------------------------------------------------------------------- distinct values
@@ -160,9 +160,18 @@ def _(X: Spec, bins: int) -> Spec:
 
 @histogram.kernel
 def _(xp: Any, X: Array, bins: int, min: int, max: int) -> Array:
-    found = X if X.size else xp.zeros(1, X.dtype)  # no elements have no least one
-    low, high = (min, max) if min != max else (float(found.min()), float(found.max()))
-    return xp.histogram(X.reshape(-1), bins, (low, high))[0].astype("int64")
+    x = X.reshape(-1)
+    low, high = (x.dtype.type(limit) for limit in (min, max))
+    if low == high and x.size:
+        low, high = x.min(), x.max()
+    if not (xp.isfinite(low) and xp.isfinite(high)):
+        raise KernelError(f"op 'histogram': the range of bins is [{low}, {high}], and must be finite")
+    if low == high:
+        low, high = low - 1, high + 1
+    within = x[(x >= low) & (x <= high)]
+    # the bin of a number by its distance from the lower end, in the dtype of X: edges of bins are rounded
+    places = ((within - low) * bins / (high - low)).astype("int64")
+    return xp.bincount(xp.minimum(places, bins - 1), minlength=bins).astype("int64")
 
 
 # ---------------------------------------------------------------------- shards

@@ -143,7 +143,7 @@ def where(condition: Variable, x: Any = None, y: Any = None, name: str | None = 
 
 
 def _beside_numbers(x: Any, y: Any) -> tuple[Variable, Variable]:
-    """Both as Variables: a number as a tensor of the shape [], in a dtype that the other one is cast to."""
+    """Both as Variables: a number as a tensor of the shape [1], in a dtype that the other one is cast to."""
     like = x if isinstance(x, Variable) else y
     if not isinstance(like, Variable):
         return _number(x), _number(y)
@@ -151,12 +151,12 @@ def _beside_numbers(x: Any, y: Any) -> tuple[Variable, Variable]:
     if isinstance(number, Variable):
         return x, y
     dtype = beside_number(like.dtype, number)
-    var, other = (like if like.dtype == dtype else cast(like, dtype)), constant([], dtype, number)
+    var, other = (like if like.dtype == dtype else cast(like, dtype)), constant([1], dtype, number)
     return (var, other) if like is x else (other, var)
 
 
 def _number(value: Any) -> Variable:
-    return constant([], VarType.INT64 if isinstance(value, int) else VarType.FP64, value)
+    return constant([1], VarType.INT64 if isinstance(value, int) else VarType.FP64, value)
 
 
 def _laid_over(condition: Variable, x: Variable, y: Variable) -> tuple[Variable, Variable, Variable]:

@@ -197,9 +197,7 @@ def bincount(
     if x.dtype not in (VarType.INT32, VarType.INT64):
         raise TypeError(f"Elements in Input(x) should all be integers, but x is {x.dtype.name}")
     inputs = {"X": [x], **({} if weights is None else {"Weights": [weights]})}
-    kind = VarType.INT64
-    if weights is not None:
-        kind = VarType.FP32 if weights.dtype == VarType.FP32 else VarType.FP64
+    kind = VarType.INT64 if weights is None else weights.dtype
     attrs = {"minlength": minlength}
     return append("bincount", inputs, attrs, dtype=kind, name=name, stop_gradient=True)
 
@@ -271,9 +269,9 @@ def _shares(q: Any) -> list[float]:
 def _lined_up(x: Variable, axis: Any) -> tuple[Variable, int, list[int]]:
     """x with the dimensions `axis` as one, its number, and the shape of a result that keeps them as ones."""
     rank = len(x.shape)
-    if axis is None:
+    if axis is None or axis in ([], ()):
         return flatten(x), 0, [1] * rank
-    if not isinstance(axis, (int, list, tuple)) or axis in ([], ()):
+    if not isinstance(axis, (int, list, tuple)):
         raise ValueError(f"axis should be None, int, or a list of int, but received {axis!r}")
     for one in as_list(axis):
         check_axis("quantile", one, x)

@@ -9,7 +9,7 @@ from fluidlite.base.dtypes import DTypeLike, VarType, to_vartype
 from fluidlite.ir.variable import Variable
 from fluidlite.layer_helper import LayerHelper
 from fluidlite.layers.neural.conv import numbers
-from fluidlite.paddle.build import append, append_several, need_variable
+from fluidlite.paddle.build import append, need_variable
 from fluidlite.paddle.nn.functional.pooling import (
     adaptive_avg_pool1d,
     adaptive_avg_pool2d,

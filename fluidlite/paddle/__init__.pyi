@@ -13,6 +13,7 @@ from fluidlite.base.place import CUDAPinnedPlace as CUDAPinnedPlace
 from fluidlite.base.place import CUDAPlace as CUDAPlace
 from fluidlite.base.place import is_compiled_with_cuda as is_compiled_with_cuda
 from fluidlite.paddle import amp as amp
+from fluidlite.paddle import audio as audio
 from fluidlite.paddle import callbacks as callbacks
 from fluidlite.paddle import compat as compat
 from fluidlite.paddle import dataset as dataset

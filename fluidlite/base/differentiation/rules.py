@@ -97,7 +97,6 @@ _SLOPES = {
     "square": "2 * x",
     "sqrt": "0.5 / out",
     "absolute fabs": "_sign(x)",
-    "exp": "out",
     "exp2": "out * math.log(2)",
     "expm1": "out + 1",
     "log": "1 / x",
@@ -144,6 +143,12 @@ for _names, _text in _SLOPES.items():
     _declare_slope(_names, _text)
 for _names, _texts in _PARTS.items():
     _declare_parts(_names, *_texts)
+
+
+@rule("exp")
+def _(out: Any, x: Any) -> tuple[Pull]:
+    # a gradient of 0 stays 0 where the slope is infinite, as that of 1 / (1 + exp(-x)) does far below 0
+    return (lambda g: back_to(np.where(plain(g) == 0, 0, g * out), x),)
 
 
 @rule("zeta", "_zeta")

@@ -192,6 +192,8 @@ def _largest(xp: Any, X: Array, windows: Sequence[Windows], searches: Any = None
     """The largest element of each window, and its place in the flattened image: the first of equal ones."""
     shape = (*X.shape[:2], *(w.count for w in windows))
     count, lowest = math.prod(shape[2:]), xp.finfo(X.dtype).min
+    if not X.size:
+        return xp.full(shape, lowest, X.dtype), xp.full(shape, -1, "int32")
     if count > _FEW and searches is not None and len(windows) == 2 and all(w.whole for w in windows):
         found = _largest_by_code(searches, X, windows)
         if found is not None:

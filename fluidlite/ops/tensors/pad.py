@@ -201,7 +201,8 @@ def _(X: Spec, Paddings: Spec | None, paddings: list[int], data_format: str) -> 
     if len(X.shape) != 5:
         raise ShapeError(f"op 'pad3d': X must have 5 dimensions, but has shape {list(X.shape)}")
     if Paddings is not None:
-        return X.with_shape((-1,) * 5)
+        kept = (0, 1) if data_format.startswith("NC") else (0, 4)
+        return X.with_shape([dim if i in kept else -1 for i, dim in enumerate(X.shape)])
     sides = _sides(paddings, data_format)
     out = [dim if dim < 0 else dim + sum(sides.get(i, ())) for i, dim in enumerate(X.shape)]
     if any(size < 0 <= dim for size, dim in zip(out, X.shape, strict=True)):

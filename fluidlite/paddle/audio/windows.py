@@ -1,4 +1,6 @@
-"""Windows of signals in float64, symmetric ones of `size` samples (Harris, 1978; Oppenheim and Schafer, 2009)."""
+"""Windows of signals in float64, symmetric ones of `size` samples (Harris, 1978; Oppenheim and Schafer,
+2009).
+"""
 
 from __future__ import annotations
 
@@ -85,8 +87,8 @@ def exponential(size: int, center: float | None = None, tau: float = 1.0) -> Arr
 
 
 def taylor(size: int, nbar: int = 4, sll: float = 30, norm: bool = True) -> Array:
-    """Cosines such that `nbar` - 1 side lobes next to the main one are `sll` decibels below it (Taylor, 1955);
-    `norm`: 1 in the middle.
+    """Cosines such that `nbar` - 1 side lobes next to the main one are `sll` decibels below it (Taylor,
+    1955); `norm`: 1 in the middle.
     """
     ratio = np.arccosh(10 ** (sll / 20)) / np.pi
     spread = nbar**2 / (ratio**2 + (nbar - 0.5) ** 2)

@@ -10,3 +10,5 @@ from fluidlite.paddle.incubate.graphs import graph_reindex as graph_reindex
 from fluidlite.paddle.incubate.graphs import graph_send_recv as graph_send_recv
 from fluidlite.paddle.incubate.operators import identity_loss as identity_loss
 from fluidlite.paddle.incubate.operators import softmax_mask_fuse as softmax_mask_fuse
+from fluidlite.paddle.incubate.optimizers import LookAhead as LookAhead
+from fluidlite.paddle.incubate.optimizers import ModelAverage as ModelAverage

@@ -10,6 +10,7 @@ from fluidlite.paddle.attributes import ParamAttr as ParamAttr
 from fluidlite.paddle.nn import functional as functional
 from fluidlite.paddle.nn import initializer as initializer
 from fluidlite.paddle.nn import layer as layer
+from fluidlite.paddle.nn import utils as utils
 from fluidlite.paddle.nn.layer.activation import CELU as CELU
 from fluidlite.paddle.nn.layer.activation import ELU as ELU
 from fluidlite.paddle.nn.layer.activation import GELU as GELU
@@ -90,6 +91,7 @@ from fluidlite.paddle.nn.layer.loss import MultiLabelSoftMarginLoss as MultiLabe
 from fluidlite.paddle.nn.layer.loss import MultiMarginLoss as MultiMarginLoss
 from fluidlite.paddle.nn.layer.loss import NLLLoss as NLLLoss
 from fluidlite.paddle.nn.layer.loss import PoissonNLLLoss as PoissonNLLLoss
+from fluidlite.paddle.nn.layer.loss import RNNTLoss as RNNTLoss
 from fluidlite.paddle.nn.layer.loss import SmoothL1Loss as SmoothL1Loss
 from fluidlite.paddle.nn.layer.loss import SoftMarginLoss as SoftMarginLoss
 from fluidlite.paddle.nn.layer.loss import TripletMarginLoss as TripletMarginLoss

@@ -40,6 +40,7 @@ from fluidlite.paddle.static.variables import append_backward as append_backward
 from fluidlite.paddle.static.variables import auc as auc
 from fluidlite.paddle.static.variables import create_global_var as create_global_var
 from fluidlite.paddle.static.variables import create_parameter as create_parameter
+from fluidlite.paddle.static.variables import ctr_metric_bundle as ctr_metric_bundle
 from fluidlite.paddle.static.variables import xpu_places as xpu_places
 from fluidlite.parallel_executor import ParallelExecutor as ParallelExecutor
 from fluidlite.saving.state import load_program_state as load_program_state

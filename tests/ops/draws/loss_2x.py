@@ -207,7 +207,10 @@ def _(draw: Draw, name: str) -> Any:
 def _classes(draw: Draw, soft: bool, axis: int, shape: list[int], kind: str) -> Any:
     if soft:
         label = draw.numbers(shape, "float64", 0.1, 1)
-        return draw.feed((label / label.sum(axis, keepdims=True)).round(4).astype(kind), fixed=True)
+        label = (label / label.sum(axis, keepdims=True)).round(4)
+        # labels that do not add up to 1 have no gradient that is their loss's
+        np.moveaxis(label, axis, 0)[0] += 1 - label.sum(axis)
+        return draw.feed(label.round(4).astype(kind), fixed=True)
     places = list(shape)
     places[axis] = 1
     if draw.flag():

@@ -58,6 +58,7 @@ from fluidlite.paddle.nn.functional.conv import conv3d as conv3d
 from fluidlite.paddle.nn.functional.conv import conv3d_transpose as conv3d_transpose
 from fluidlite.paddle.nn.functional.loss import binary_cross_entropy as binary_cross_entropy
 from fluidlite.paddle.nn.functional.loss import binary_cross_entropy_with_logits as binary_cross_entropy_with_logits
+from fluidlite.paddle.nn.functional.loss import class_center_sample as class_center_sample
 from fluidlite.paddle.nn.functional.loss import cross_entropy as cross_entropy
 from fluidlite.paddle.nn.functional.loss import ctc_loss as ctc_loss
 from fluidlite.paddle.nn.functional.loss import dice_loss as dice_loss
@@ -69,6 +70,7 @@ from fluidlite.paddle.nn.functional.loss import margin_ranking_loss as margin_ra
 from fluidlite.paddle.nn.functional.loss import mse_loss as mse_loss
 from fluidlite.paddle.nn.functional.loss import nll_loss as nll_loss
 from fluidlite.paddle.nn.functional.loss import npair_loss as npair_loss
+from fluidlite.paddle.nn.functional.loss import rnnt_loss as rnnt_loss
 from fluidlite.paddle.nn.functional.loss import sigmoid_focal_loss as sigmoid_focal_loss
 from fluidlite.paddle.nn.functional.loss import smooth_l1_loss as smooth_l1_loss
 from fluidlite.paddle.nn.functional.loss import softmax_with_cross_entropy as softmax_with_cross_entropy

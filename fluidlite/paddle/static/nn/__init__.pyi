@@ -38,4 +38,5 @@ from fluidlite.paddle.static.nn.common import embedding as embedding
 from fluidlite.paddle.static.nn.common import fc as fc
 from fluidlite.paddle.static.nn.common import instance_norm as instance_norm
 from fluidlite.paddle.static.nn.common import prelu as prelu
+from fluidlite.paddle.static.nn.py_layer import static_pylayer as static_pylayer
 from fluidlite.paddle.static.variables import create_parameter as create_parameter

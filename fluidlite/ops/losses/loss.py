@@ -215,8 +215,9 @@ def _divisor(X: Array, reduction: str) -> int:
 
 @kldiv_loss.kernel
 def _(xp: Any, X: Array, Target: Array, reduction: str) -> Any:
-    counts = Target > 0
-    # t log t tends to 0 with t: a target of 0 adds nothing, where 0 * log(0) would be NaN
+    # t log t tends to 0 with t: a target of 0 adds nothing, where 0 * log(0) would be NaN; one that is NaN
+    # counts
+    counts = ~(Target <= 0)
     loss = xp.where(counts, Target * (xp.log(xp.where(counts, Target, 1)) - X), X.dtype.type(0))
     if reduction == "none":
         return loss

@@ -75,7 +75,7 @@ def _(xp: Any, ctx: KernelContext, X: Array, temperature: float, hard: bool, axi
     least = X.dtype.type(1e-20)
     noise = -xp.log(-xp.log(_uniform(xp, ctx, X.shape).astype(X.dtype) + least) + least)
     shares = softmax_of(xp, (X + noise) / X.dtype.type(temperature), axis)
-    if not hard:
+    if not hard or not X.size:
         return shares
     best = xp.expand_dims(shares.argmax(axis=axis), axis)
     places = xp.arange(X.shape[axis]).reshape([-1 if i == axis % X.ndim else 1 for i in range(X.ndim)])

@@ -35,7 +35,17 @@ GRADIENT_IS_WRONG = {
     "paddle.index_put(x, (i,), y)": "y",
     "paddle.index_put(u, (i,), y)": "y",
     "paddle.index_put(d, (i, i), d[0, 0:2])": "d",
+    # and spreads over both triangles what one of them has, and counts an edge as often as it is named
+    "paddle.linalg.pinv(s, hermitian=True)": "s",
+    "paddle.linalg.eigh(s)": "s",
+    'paddle.linalg.eigh(s, "U")': "s",
+    'paddle.linalg.eigh(paddle.cast(s, "float64"))': "s",
+    "paddle.linalg.eigvalsh(s)": "s",
+    'paddle.linalg.eigvalsh(s, "U")': "s",
+    'paddle.incubate.graph_send_recv(x, i, i, "max")': "x",
 }
+# 2.6.2 has no gradient for the diagonal
+TRAINS_MORE = ("paddle.diagonal_scatter(m, v)", "paddle.diagonal_scatter(x, v[0:2], 1)")
 # 2.6.2 takes the third dimension of the result for the second one's
 DECLARED_BETTER = {
     "paddle.expand(x, [4, -1, 3])": [4, 2, 3],
@@ -158,6 +168,8 @@ def test_expression(code: str) -> None:
     values = built.run()
     if code in REWOUND:
         values[0] = values[0] - 1
+    if code in TRAINS_MORE:
+        assert np.abs(values.pop()).any()
     wrong = place_of_gradient(built, GRADIENT_IS_WRONG.get(code, ""))
     assert len(values) == len(wanted["values"])
     for number, (value, (dtype, shape, numbers)) in enumerate(zip(values, wanted["values"], strict=True)):

@@ -23,7 +23,7 @@ _global_initializers: dict[bool, Any] = {False: None, True: None}
 
 
 def set_global_initializers(weight: Any, bias: Any) -> None:
-    """What fills parameters whose attributes say nothing, from now on; None for what their layers say."""
+    """Fill parameters whose attributes say nothing by these from now on; None for what their layers say."""
     _global_initializers.update({False: weight, True: bias})
 
 

@@ -82,7 +82,7 @@ def _is_refuted(found: Difference, ours: Facts, theirs: Facts) -> bool:
 
 
 def _values_of(facts: Facts, at: int) -> list[Facts]:
-    """What an output is in the first run, and in that of two batches."""
+    """An output in the first run, and in that of two batches."""
     runs = [facts.get("runs", {}).get(run) for run in ("first", "double")]
     return [run[at] for run in runs if isinstance(run, list) and at < len(run) and "data" in run[at]]
 

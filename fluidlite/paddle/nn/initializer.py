@@ -192,7 +192,7 @@ class Dirac(Initializer):
         return var.op
 
     def _places(self, shape: list[int]) -> list[int]:
-        """Where the ones are, in the tensor as a row."""
+        """The places of the ones, in the tensor as a row."""
         rows = shape[0] // self._groups
         middle = [size // 2 for size in shape[2:]]
         ones = [
@@ -243,7 +243,7 @@ class Orthogonal(Initializer):
 
 
 def set_global_initializer(weight_init: Initializer | None, bias_init: Initializer | None = None) -> None:
-    """What fills the weights and biases of layers that are made from now on, where their attributes name
+    """Fill the weights and biases of layers that are made from now on by these, where their attributes name
     nothing; None for what these layers say themselves.
     """
     for value, what in ((weight_init, "weight_init"), (bias_init, "bias_init")):

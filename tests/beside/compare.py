@@ -326,6 +326,9 @@ def _is_reliable(case: Case, name: str, found: list[float], loose: float) -> boo
     left, right, central, wide, growth, middle = found
     # parameters are small
     array = array_of(case["feeds"][name]) if name in case["feeds"] else np.zeros(1)
+    # beside infinities a gradient may be nan although the result is none
+    if any(word in feed["values"] for feed in case["feeds"].values() for word in ("nan", "inf", "-inf")):
+        return False
     # large numbers leave no digits for a difference
     if not np.isfinite(found).all() or abs(middle) > 1e5 or np.abs(array).max(initial=0) > 1e3:
         return False

@@ -72,7 +72,8 @@ def rising(e: Emitter, x: Value) -> Rising | None:
     found: Rising | None = e.recall(("rising", x))
     if found is None or found.source.order != x.order:
         return None
-    name, pooled = e.op.inputs["X"][0], e.op.outputs["Out"][0]
+    name = e.op.inputs["X"][0]
+    pooled = e.op.outputs["Out"][0]
     readers = e.builder.later_readers(name)
     if readers is None or not all(_is_gradient_of(op, name, pooled) for op in readers):
         return None

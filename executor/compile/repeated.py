@@ -86,5 +86,6 @@ def _form_of(chain: Sequence[Step], around: Iterable[Step]) -> ChainForm:
     read = dict.fromkeys(value for step in chain for value in step.reads if value not in written)
     leaves = [out for out in written if out not in inner]
     arguments: tuple[Any, ...] = (*read, *leaves)
-    inputs, outputs = range(len(read)), range(len(read), len(arguments))
+    inputs = range(len(read))
+    outputs = range(len(read), len(arguments))
     return ChainForm(run, arguments, tuple(inputs), tuple(outputs))

@@ -83,7 +83,8 @@ class CudnnConv(ConvPlan):
         made = {name: library.create(kind) for name, kind in kinds.items()}
         weakref.finalize(self, library.destroy, [(kinds[name], item) for name, item in made.items()])
         for name, shape in (("x", g.x), ("d", g.out)):
-            sizes, strides = _ints(shape), _ints(self._strides(shape))
+            sizes = _ints(shape)
+            strides = _ints(self._strides(shape))
             library.call("cudnnSetTensorNdDescriptor", made[name], self.kind, len(shape), sizes, strides)
         layout = _CHANNELS_LAST if self.is_last else _CHANNELS_SECOND
         library.call("cudnnSetFilterNdDescriptor", made["w"], self.kind, layout, len(g.w), _ints(g.w))
@@ -118,8 +119,10 @@ class CudnnConv(ConvPlan):
         """Algorithms that give the same bits each time and fit into the memory allowed, the most promising
         first; LibraryError where there are none.
         """
-        library, described = self.library, self._of(direction)
-        results, count = (Performance * _MOST)(), ctypes.c_int()
+        library = self.library
+        described = self._of(direction)
+        results = (Performance * _MOST)()
+        count = ctypes.c_int()
         with library.lock:
             handle = library.handle(self.xp.cuda.Device().id)
             library.call(direction.search, handle, *described, _MOST, ctypes.byref(count), results)

@@ -52,7 +52,8 @@ class Part:
     def loop(self, suffix: str) -> list[str]:
         """One thread an element, in a grid-stride loop over this part's blocks."""
         shape = self.run[0][1].shape or ()
-        first, stride = "block * (long long)blockDim.x + threadIdx.x", f"{self.blocks}LL * blockDim.x"
+        first = "block * (long long)blockDim.x + threadIdx.x"
+        stride = f"{self.blocks}LL * blockDim.x"
         lines = [f"    for (long long i = {first}; i < {self.size}LL; i += {stride}) {{"]
         for value in self.inputs:
             place = f"p{value.number}{suffix}[{_index(value.shape or (), shape)}]"

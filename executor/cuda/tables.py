@@ -51,7 +51,8 @@ class _SortedIds:
                 self.keys_of(*element_grid(count), (each, *self.here), placed)
             first += count
         here, there = self.here, self.there
-        one, all_chunks = ((1,), (THREADS,)), ((self.chunks,), (THREADS,))
+        one = ((1,), (THREADS,))
+        all_chunks = ((self.chunks,), (THREADS,))
         for shift in range(0, self.height.bit_length(), _DIGIT):
             self.count_digits(*all_chunks, (here[0], self.starts), (self.count, shift))
             self.starts_of_digits(*one, (self.starts,), (self.chunks,))

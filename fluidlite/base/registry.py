@@ -195,10 +195,8 @@ class Op:
         none.
     lod_of_2x: the same in programs of 2.x, where that is another slot or none; "" for the same.
     effect: the op does something beyond writing its outputs, so it must run.
-    outside: input slots whose values come from outside of the program: from other processes, or from a
-        startup program.
-    communicates: the op talks to other processes (so it has an effect): not a kernel, but the run's
-        communicator carries it out.
+    outside: input slots whose values other processes give, or a startup program.
+    communicates: the op talks to other processes: the run's communicator carries it out, not a kernel.
     random: two runs may differ.
     drawn_by: of a random op, the attribute that is 0 where nothing is drawn.
     sparse: the output slot that holds SELECTED_ROWS where the attribute `is_sparse` is true.
@@ -210,14 +208,12 @@ class Op:
         kernel may name such a slot as a parameter and gets the old value, None where there is none.
     blas_threads: the kernel leaves its large products to the threads of BLAS, and shares none of them
         (`KernelContext.share`): plans that call it leave those threads on.
-    held_as: output slots whose arrays have another data type than the shape rule says, which declares what
-        1.8.5 declares.
+    held_as: output slots whose arrays have another data type than 1.8.5, and so the shape rule, declares.
     only: attributes that kernels do not read, with the values that they compute with; runs refuse others.
     idle: attributes that change no value here, beside those that no op reads (`kept_attrs.IDLE`).
     of_complex: the kernel of a gradient op keeps to the convention of complex gradients by itself
         (`executor/run/complexes.py`); others multiply by a derivative.
-    constants: slots of floating-point numbers to which no gradient goes: outputs that change in steps, such
-        as masks, and inputs that are settings.
+    constants: slots of floating-point numbers without gradients: outputs in steps, inputs that are settings.
     opaque: why nothing can be derived from the op's kernel: no gradient of a gradient op, and none of an
         output whose gradient the op's gradient op does not read. "" where it can.
     beyond: input slots of a gradient op that 1.8.5's lacks: left out where nothing makes that gradient.

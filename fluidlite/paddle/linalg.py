@@ -87,7 +87,8 @@ def cond(x: Variable, p: Any = None, name: str | None = None) -> Variable:
     """
     if p in (None, 2, -2):
         values = svd(x)[1]
-        large, small = max(values, axis=-1), min(values, axis=-1)
+        large = max(values, axis=-1)
+        small = min(values, axis=-1)
         return (small / large) if p == -2 else (large / small)
     _need_square(x, "cond")
     if p not in ("fro", "nuc", 1, -1, float("inf"), -float("inf")):
@@ -230,7 +231,8 @@ def pinv(x: Variable, rcond: Any = 1e-15, hermitian: bool = False, name: str | N
         size, left, right = abs(values), vectors, vectors
     else:
         left, values, rows = svd(x)
-        size, right = values, transpose(rows, [*range(len(x.shape) - 2), len(x.shape) - 1, len(x.shape) - 2])
+        size = values
+        right = transpose(rows, [*range(len(x.shape) - 2), len(x.shape) - 1, len(x.shape) - 2])
     least = (rcond if isinstance(rcond, Variable) else constant([1], x.dtype, rcond)) * max(size, -1, True)
     endless = constant([1], x.dtype, float("inf"))
     inverted = where(size > least, 1 / values, 1 / endless)

@@ -76,7 +76,8 @@ def begin() -> None:
 
     Programs that fluid's names have begun stay as they are: their variables have fluid's operators.
     """
-    main, startup = ir.default_main_program(), ir.default_startup_program()
+    main = ir.default_main_program()
+    startup = ir.default_startup_program()
     if _untouched(main):
         ir.switch_main_program(_in_place_of(main))
     if _untouched(startup):

@@ -232,7 +232,7 @@ def tags(case: Case) -> set[str]:
 
 
 def _tags_of_feeds(case: Case) -> set[str]:
-    """What is special in each feed, and in all of them beside one another."""
+    """Tags of each feed, and of all of them beside one another."""
     feeds = list(case["feeds"].values())
     found = {tag for feed in feeds for tag in _tags_of(feed)}
     if len({feed["dtype"] for feed in feeds}) > 1:

@@ -33,7 +33,7 @@ def fails(value: Any) -> Any:
 
 
 def through_function(exe: fluid.Executor, function: Callable[..., Any], outputs: int) -> Any:
-    """What a function of x gives in a program."""
+    """The results of a function of x in a program."""
     main = fluid.Program()
     with fluid.program_guard(main, fluid.Program()), fluid.unique_name.guard():
         x = fluid.data("x", [2, 3], "float32")

@@ -57,7 +57,8 @@ def _sloped(e: Emitter) -> None:
     given = {"out": x, "dout": e.laid_need("Out@GRAD")}
     operands, target = e.laid_alike(given, "X@GRAD", x, inplace=True)
     shape = target.shape or ()
-    above, slope = e.temp(shape, bool), e.temp(shape, x.dtype)
+    above = e.temp(shape, bool)
+    slope = e.temp(shape, x.dtype)
     e.elementwise("out > 0", above, out=operands["out"])
     e.elementwise("maximum(above, alpha)", slope, above=above, alpha=float(e.attr("alpha")))
     e.elementwise("dout * slope", target, dout=operands["dout"], slope=slope)

@@ -60,7 +60,8 @@ def _on_device(e: Emitter, x: Value, given: bool = False) -> Bound:
     """The same for an array as the program has it; `given` if a gradient is given variances."""
     assert x.shape is not None
     second = 1 if len(x.shape) > 1 and not is_channels_last(e.attr("data_layout")) else len(x.shape) - 1
-    outer, inner = math.prod(x.shape[:second]), math.prod(x.shape[second + 1 :])
+    outer = math.prod(x.shape[:second])
+    inner = math.prod(x.shape[second + 1 :])
     if outer * inner == 1:
         raise CannotLower("a channel of one element is left as it is")
     sizes = (outer, x.shape[second], inner)

@@ -128,7 +128,8 @@ def total_of_rows(e: Emitter, parts: Sequence[RowsOfIds], out: Value) -> None:
     for index, (ids, rows, padding) in enumerate(parts):
         if padding >= 0:
             added = e.temp(rows.shape or (), rows.dtype)
-            column, zero = e.reshape(ids, (ids.size, 1)), e.number(0, rows)
+            column = e.reshape(ids, (ids.size, 1))
+            zero = e.number(0, rows)
             e.elementwise(
                 "where(ids == padding, zero, x)", added, ids=column, padding=padding, zero=zero, x=rows
             )
@@ -140,7 +141,8 @@ def total_of_rows(e: Emitter, parts: Sequence[RowsOfIds], out: Value) -> None:
 
 def _sums(e: Emitter, parts: Sequence[RowsOfIds], table: Value, by_place: bool, *outs: Value) -> None:
     assert table.shape is not None
-    counts, paddings = tuple(part.ids.size for part in parts), tuple(part.padding for part in parts)
+    counts = tuple(part.ids.size for part in parts)
+    paddings = tuple(part.padding for part in parts)
     sizes = (counts, paddings, table.shape[1], table.shape[0])
     run = e.bind_fresh("add_rows", DeviceRowSums, *sizes, table.dtype, by_place)
     e.run(run, *(part.ids for part in parts), *(part.rows for part in parts), *map(Out, outs))

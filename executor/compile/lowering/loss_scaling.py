@@ -43,7 +43,8 @@ def _(e: Emitter) -> None:
     scale = _number(e, "Scale")
     if scale.dtype not in (np.float32, np.float64):
         raise CannotLower("another type of scale")
-    factors, found = e.temp((len(gradients),), scale.dtype), e.out("FoundInfinite", (1,), "bool")
+    factors = e.temp((len(gradients),), scale.dtype)
+    found = e.out("FoundInfinite", (1,), "bool")
     search = e.bind_fresh("unscale", DeviceUnscale, scale.dtype, tuple(each.dtype for each in gradients))
     e.run(search, scale, Out(factors), Out(found), *gradients)
     for index, (x, out) in enumerate(zip(gradients, _outs(e, gradients), strict=True)):

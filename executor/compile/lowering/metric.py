@@ -25,7 +25,8 @@ def _(e: Emitter) -> None:
     assert x.shape is not None
     rows = e.reshape(for_kernel(e, x, x.dtype), (math.prod(x.shape[:-1]), x.shape[-1]))
     shape = (*x.shape[:-1], k)
-    values, indices = e.out("Out", shape, x.dtype), e.out("Indices", shape, np.int64)
+    values = e.out("Out", shape, x.dtype)
+    indices = e.out("Indices", shape, np.int64)
     e.run(row_kernel(e, "top_k", rows, [k]), rows, Out(values), Out(indices))
 
 
@@ -53,7 +54,8 @@ def _(e: Emitter) -> None:
     labels, positive, negative = (
         for_kernel(e, e.need(slot), np.int64) for slot in ("Label", "StatPos", "StatNeg")
     )
-    bins, steps = e.attr("num_thresholds") + 1, e.attr("slide_steps")
+    bins = e.attr("num_thresholds") + 1
+    steps = e.attr("slide_steps")
     shape = positive.shape if steps else (1, bins)
     if labels.size != scores.shape[0] or min(positive.size, negative.size) < math.prod(shape or ()):
         raise CannotLower("other sizes")

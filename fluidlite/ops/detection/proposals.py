@@ -101,7 +101,8 @@ def _large_enough(boxes: Array, min_size: float, info: Array, end: int) -> Array
     wide = boxes[:, 2] - boxes[:, 0]
     high = boxes[:, 3] - boxes[:, 1]
     least = max(np.float32(min_size), np.float32(1))
-    center_x, center_y = boxes[:, 0] + (wide + 1) / 2, boxes[:, 1] + (high + 1) / 2
+    center_x = boxes[:, 0] + (wide + 1) / 2
+    center_y = boxes[:, 1] + (high + 1) / 2
     large = (wide / scale + end >= least) & (high / scale + end >= least)
     return large & (center_x <= width) & (center_y <= height) if end else large
 
@@ -124,7 +125,8 @@ def _proposals_of_image(
     ctx: KernelContext,
 ) -> tuple[Array, Array]:
     """Boxes and scores (R, 1) of one image, best first; inputs have a row an anchor."""
-    order, end = _best_first(scores, attrs["pre_nms_topN"]), int(attrs.get("pixel_offset", True))
+    order = _best_first(scores, attrs["pre_nms_topN"])
+    end = int(attrs.get("pixel_offset", True))
     boxes = _decoded(anchors[order], deltas[order], variances[order], end)
     limits = np.array([info[1], info[0]] * 2, boxes.dtype) - end
     boxes = np.maximum(np.minimum(boxes, limits), 0)
@@ -257,7 +259,8 @@ def _of_images(rois: Array, lod: Lod, counts: Array | None) -> Array:
 @distribute_fpn_proposals.kernel
 @with_attrs(_LEVELS)
 def _(xp: Any, FpnRois: Array, FpnRois_lod: Lod, RoisNum: Array | None, attrs: Attrs) -> dict[str, Any]:
-    rois, lengths = host(FpnRois), _of_images(FpnRois, FpnRois_lod, RoisNum)
+    rois = host(FpnRois)
+    lengths = _of_images(FpnRois, FpnRois_lod, RoisNum)
     levels = _levels_of(rois, attrs).astype(np.int64) - attrs["min_level"]
     count = attrs["max_level"] - attrs["min_level"] + 1
     order = np.argsort(levels, kind="stable")

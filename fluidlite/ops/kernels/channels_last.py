@@ -185,7 +185,8 @@ class ChannelsLast:
             return
         share, channels = mine, _EVERYTHING
         if self.by_channels(self.channels, len(out)):
-            share, channels = Portion(), mine.of(self.channels)
+            share = Portion()
+            channels = mine.of(self.channels)
         for residue in self._residues:
             target = out[residue.places[0], :, residue.places[1]]
             rows = share.of(len(target))
@@ -234,7 +235,8 @@ class ChannelsLast:
             for j in range(g.kernel[1]):
                 # the element j of the windows at 0, 1, ... are those from `shift` on
                 shift = j * g.dilations[1] - left
-                low, stop = max(shift, 0), min(shift + g.spatial[1], wide)
+                low = max(shift, 0)
+                stop = min(shift + g.spatial[1], wide)
                 if stop <= low:  # that of every window lies in the padding
                     continue
                 part = target[:, :, low:stop]
@@ -255,8 +257,10 @@ class ChannelsLast:
         batch = out.shape[1]
         images, part = mine.of(batch), _EVERYTHING
         if batch < mine.members:
-            images, part = _EVERYTHING, mine.of(out.shape[3])
-        target, incoming = out[:, images, :, part], d[:, images]
+            images = _EVERYTHING
+            part = mine.of(out.shape[3])
+        target = out[:, images, :, part]
+        incoming = d[:, images]
         if not target.size:
             return  # fewer channels than members
         target[...] = 0
@@ -276,7 +280,8 @@ class ChannelsLast:
 
     def _add_windows(self, found: Array, target: Array, rows: slice) -> None:
         """target += the windows of some rows of the result: (rows, images, ow, kh, kw, C)."""
-        down, right = self.correlation.rows, self.correlation.columns
+        down = self.correlation.rows
+        right = self.correlation.columns
         for i, j in itertools.product(range(len(down.offsets)), range(len(right.offsets))):
             high, inside = down.reached(down.offsets[i], rows.start, rows.stop)
             wide, across = right.reached(right.offsets[j])

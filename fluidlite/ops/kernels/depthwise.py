@@ -46,7 +46,8 @@ class _Stencil:
         x = x[:, images]
         low = rows.start * self.rows.stride + self.rows.base
         high = (rows.stop - 1) * self.rows.stride + max(self.rows.offsets) + 1
-        first, last = max(low, 0), min(high, self.rows.size)
+        first = max(low, 0)
+        last = min(high, self.rows.size)
         wide = self.columns.count + max(self.columns.phases.values())
         padded = take("padded", (len(self.columns.phases), high - low, x.shape[1], wide, x.shape[3]), x.dtype)
         padded[:, : first - low] = 0

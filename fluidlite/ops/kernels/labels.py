@@ -150,7 +150,8 @@ def contract(xp: Any, operands: Sequence[Array], labels: Sequence[Labels], out: 
 
 def gradient(xp: Any, equation: Equation, operands: Sequence[Array], result: Array, number: int) -> Array:
     """The gradient of an operand, from that of the result."""
-    mine, labels = operands[number], equation.operands[number]
+    mine = operands[number]
+    labels = equation.operands[number]
     own = tuple(dict.fromkeys(labels))
     values = [result]
     of_values = [equation.out]

@@ -423,7 +423,8 @@ def bias_gradient(layer: LstmLayer, tape: Tape, dgates: Array) -> Array:
     cell = layer.cell
     parts = [dgates.sum(axis=0)]
     if cell.peepholes is not None:
-        earlier, size = layer.steps.earlier(tape.cells, layer.first_cells), cell.size
+        earlier = layer.steps.earlier(tape.cells, layer.first_cells)
+        size = cell.size
         for values, k in ((earlier, 1), (earlier, 2), (tape.cells, 3)):
             parts.append((values * dgates[:, k * size : (k + 1) * size]).sum(axis=0))
     total: Array = cell.xp.concatenate(parts)

@@ -88,7 +88,8 @@ def minstd_uniform(seed: int, n: int, low: float = 0.0, high: float = 1.0, dtype
 def between(unit: Array, low: float, high: float) -> Array:
     """[0, 1) moved to [low, high), rounded as C++ does with float attributes."""
     kind = unit.dtype.type
-    bottom, top = kind(np.float32(low)), kind(np.float32(high))
+    bottom = kind(np.float32(low))
+    top = kind(np.float32(high))
     moved = unit * (top - bottom)
     moved += bottom
     return moved
@@ -180,7 +181,8 @@ def truncated_normal(unit: Array, mean: float, std: float) -> Array:
     function.
     """
     kind = unit.dtype.type
-    bottom, top = kind((1 - math.erf(math.sqrt(2))) / 2), kind((1 + math.erf(math.sqrt(2))) / 2)
+    bottom = kind((1 - math.erf(math.sqrt(2))) / 2)
+    top = kind((1 + math.erf(math.sqrt(2))) / 2)
     x = kind(2) * (unit * (top - bottom) + bottom) - kind(1)
     wide = x.astype(np.float64)
     r = (0.180625 - 0.25 * wide * wide).astype(kind)

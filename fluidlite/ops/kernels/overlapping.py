@@ -55,7 +55,8 @@ class Overlapping:
         if first >= 0 and left >= 0 and last <= rows.size and right <= columns.size:
             return x[first:last, :, left:right]
         padded = take("padded", (last - first, x.shape[1], right - left, x.shape[3]), x.dtype)
-        high, wide = _inside(first, last, rows.size), _inside(left, right, columns.size)
+        high = _inside(first, last, rows.size)
+        wide = _inside(left, right, columns.size)
         padded[: high.start] = 0
         padded[high.stop :] = 0
         padded[high, :, : wide.start] = 0

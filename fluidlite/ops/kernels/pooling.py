@@ -294,7 +294,8 @@ class PoolPlan:
         if self.xp is not np or self.dtype not in _PRODUCTS or not is_plain or not target.size:
             return False
         shape = (math.prod(source.shape[:axis]), source.shape[axis], -1)
-        x, out = source.reshape(shape), target.reshape(shape[0], len(matrix), -1)
+        x = source.reshape(shape)
+        out = target.reshape(shape[0], len(matrix), -1)
         matrix = matrix.astype(self.dtype)
         with np.errstate(all="ignore"):
             if x.shape[2] == 1:

@@ -341,7 +341,8 @@ def gate_steps(
     """
     xp, columns = steps.xp, X.shape[1]
     scratch = xp.empty(steps.running * columns, X.dtype)
-    taken, gates_of_rows = xp.empty((steps.running, columns), X.dtype), planes(out, count)
+    taken = xp.empty((steps.running, columns), X.dtype)
+    gates_of_rows = planes(out, count)
     for step in steps:
         shape = count, step.width, columns // count
         gates = scratch[: math.prod(shape)].reshape(shape)

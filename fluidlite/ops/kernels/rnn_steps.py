@@ -168,10 +168,12 @@ def _run(layer: CellLayer, X: Array, bias: Array) -> tuple[Array, Array]:
     """States and what is kept, step by step."""
     unit, steps, first_states = layer
     xp, size, count = unit.xp, unit.size, unit.products
-    entries, rest = X + bias[: count * size], bias[count * size :]
+    entries = X + bias[: count * size]
+    rest = bias[count * size :]
     hidden = xp.empty((len(X), size), X.dtype)
     kept = xp.empty((len(X), unit.kept * size), X.dtype)
-    taken, scratch = xp.empty_like(entries[: steps.running]), xp.empty(steps.running * count * size, X.dtype)
+    taken = xp.empty_like(entries[: steps.running])
+    scratch = xp.empty(steps.running * count * size, X.dtype)
     kept_planes = planes(kept, unit.kept) if unit.kept else xp.empty((0, *hidden.shape), X.dtype)
     for step in steps:
         now = step.rows
@@ -205,7 +207,8 @@ def _run_back(layer: CellLayer, kept: Array, hidden: Array, d: Array) -> tuple[A
     unit, steps, first_states = layer
     xp, size = unit.xp, unit.size
     found = xp.empty((len(d), unit.made * size), d.dtype)
-    found_planes, scratch = planes(found, unit.made), xp.empty((steps.running, size), d.dtype)
+    found_planes = planes(found, unit.made)
+    scratch = xp.empty((steps.running, size), d.dtype)
     passed = scratch[:0]
     for chunk in chunks(steps, kept, max(unit.kept, 1), hidden, first_states):
         unit.factors(chunk.gates, chunk.earlier, chunk.factors, chunk.share)

@@ -106,20 +106,24 @@ def region_sampler(xp: Any, images: Array, down: Array, across: Array, image_cou
     regions, high, height = down.shape
     wide, width = across.shape[1:]
     bins = (regions, high, wide)
-    by_row, by_column = down.reshape(-1), across.reshape(-1)
+    by_row = down.reshape(-1)
+    by_column = across.reshape(-1)
     # most weights are 0: a bin reads a few rows and columns of the image
-    y_places, x_places = xp.flatnonzero(by_row), xp.flatnonzero(by_column)
+    y_places = xp.flatnonzero(by_row)
+    x_places = xp.flatnonzero(by_column)
     y_bins, ys = rows_and_columns(y_places, height)
     x_bins, xs = rows_and_columns(x_places, width)
     y_starts = _starts_of(xp, xp.bincount(y_bins, minlength=regions * high))
     x_starts = _starts_of(xp, xp.bincount(x_bins, minlength=regions * wide))
-    y_counts, x_counts = y_starts[1:] - y_starts[:-1], x_starts[1:] - x_starts[:-1]
+    y_counts = y_starts[1:] - y_starts[:-1]
+    x_counts = x_starts[1:] - x_starts[:-1]
 
     def of_bins(numbers: Array, *shape: int) -> Array:
         return xp.broadcast_to(numbers.reshape(*shape), bins).reshape(-1)
 
     # first the rows that each bin reads, then the pixels in each of these rows: no division for any of them
-    rows_read, columns_read = of_bins(y_counts, regions, high, 1), of_bins(x_counts, regions, 1, wide)
+    rows_read = of_bins(y_counts, regions, high, 1)
+    columns_read = of_bins(x_counts, regions, 1, wide)
     owners, y = entries_of(xp, rows_read)
     y += of_bins(y_starts[:-1], regions, high, 1).take(owners)
     lines, x = entries_of(xp, columns_read.take(owners))

@@ -293,7 +293,8 @@ def _(X: Spec, PriorDist: Spec | None) -> Spec:
 @label_smooth.kernel
 def _(X: Array, PriorDist: Array | None, epsilon: float) -> Any:
     # in single precision, as the attribute is, whatever X has
-    share, kept = np.float32(epsilon), X.dtype.type(1 - np.float32(epsilon))
+    share = np.float32(epsilon)
+    kept = X.dtype.type(1 - np.float32(epsilon))
     if PriorDist is None:
         return kept * X + X.dtype.type(share / np.float32(max((*X.shape[-1:], 1))))
     if PriorDist.size != X.shape[-1]:

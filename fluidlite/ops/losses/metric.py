@@ -63,7 +63,8 @@ def _slide(states: Array, batch: Array, slide_steps: int) -> tuple[Any, Any]:
     bins, new = len(batch), states.copy()
     flat = new.reshape(-1)
     slot = int(flat[-1]) % slide_steps * bins
-    oldest, total = flat[slot : slot + bins], flat[slide_steps * bins : -1]
+    oldest = flat[slot : slot + bins]
+    total = flat[slide_steps * bins : -1]
     total -= oldest
     total += batch
     oldest[...] = batch
@@ -137,7 +138,8 @@ def _metrics(xp: Any, states: Array) -> Any:
     """Precision, recall and F1, averaged over classes and then over samples; columns are TP, FP, TN, FN."""
     found = []
     for tp, fp, _, fn in (states.T, states.sum(axis=0, keepdims=True).T):
-        precision, recall = _ratio(xp, tp, fp).mean(), _ratio(xp, tp, fn).mean()
+        precision = _ratio(xp, tp, fp).mean()
+        recall = _ratio(xp, tp, fn).mean()
         both = precision + recall
         found += [
             precision,
@@ -191,7 +193,8 @@ def _(
     InMeanIou: list[Array],
     num_classes: int,
 ) -> tuple[Any, Any, Any]:
-    found, label = Predictions.reshape(-1), Labels.reshape(-1)
+    found = Predictions.reshape(-1)
+    label = Labels.reshape(-1)
     hits = xp.flatnonzero(found == label)
     correct, *counts = (
         xp.bincount(classes, minlength=num_classes) for classes in (found.take(hits), found, label)

@@ -510,7 +510,8 @@ def _(xp: Any, X: Array, Alpha: Array, mode: str, data_format: str) -> Any:
 def _(
     xp: Any, X: Array, Alpha: Array, dOut: Array, mode: str, data_format: str, wants: frozenset[str]
 ) -> tuple[Any, Any]:
-    slopes, positive = _slopes(X, Alpha, mode, data_format), X > 0
+    slopes = _slopes(X, Alpha, mode, data_format)
+    positive = X > 0
     dx = xp.where(positive, dOut, slopes * dOut) if "X@GRAD" in wants else None
     if "Alpha@GRAD" not in wants:
         return dx, None

@@ -37,7 +37,8 @@ def _(xp: Any, X: Array, Y: Array, dOut: Array) -> tuple[Array, Array]:
     x, y = _same_rank(X.shape, Y.shape)
     # Out[i0 * y0 + j0, ...] = X[i0, ...] * Y[j0, ...]: one dimension for each i and each j
     d = dOut.reshape([n for pair in zip(x, y, strict=True) for n in pair])
-    of_x, of_y = tuple(range(0, d.ndim, 2)), tuple(range(1, d.ndim, 2))
+    of_x = tuple(range(0, d.ndim, 2))
+    of_y = tuple(range(1, d.ndim, 2))
     spread_x = X.reshape([n for dim in x for n in (dim, 1)])
     spread_y = Y.reshape([n for dim in y for n in (1, dim)])
     return (d * spread_y).sum(axis=of_y).reshape(X.shape), (d * spread_x).sum(axis=of_x).reshape(Y.shape)

@@ -283,7 +283,8 @@ def _(
 def _moved_centers(xp: Any, centers: Array, label: Array, difference: Array, rate: Array) -> Any:
     """Each center moved towards the mean of what belongs to it."""
     if xp is not np:
-        pull, count = xp.zeros_like(centers), xp.bincount(label, minlength=len(centers))
+        pull = xp.zeros_like(centers)
+        count = xp.bincount(label, minlength=len(centers))
         xp.add.at(pull, label, difference)
         return centers + rate * pull / _counts(count, centers)
     # most classes are not in a batch

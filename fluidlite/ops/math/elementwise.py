@@ -53,7 +53,8 @@ def broadcast(type: str, x: Spec, y: Spec, axis: int) -> tuple[int, ...]:
         raise ShapeError(
             f"op {type!r}: Y{list(y.shape)} does not fit into X{list(x.shape)} from axis {axis} on"
         )
-    left, right = placed(x.shape, rank, axis), placed(y.shape, rank, axis)
+    left = placed(x.shape, rank, axis)
+    right = placed(y.shape, rank, axis)
     out = []
     for a, b in zip(left, right, strict=False):
         if a != b and 1 not in (a, b) and -1 not in (a, b):
@@ -323,7 +324,8 @@ def _third_of_sum(op: Op, first: str) -> None:
 
     @op.grad_rule("DDX DDY")
     def _(context: GradContext) -> None:
-        ddx, ddy = context.input("DDX"), context.input("DDY")
+        ddx = context.input("DDX")
+        ddy = context.input("DDY")
         slots = {"X": ddx or context.input("DOut"), "Y": ddy or context.input("Y")}
         if slots["Y"]:
             outputs = {"X@GRAD": context.in_grad("DDX"), "Y@GRAD": context.in_grad("DDY")}

@@ -12,7 +12,8 @@ from fluidlite.values.tensor import SelectedRows
 
 def _declare(type: str, each_type: str, function: str, all_of_them: bool) -> None:
     """The op of 1.x, one answer for the whole tensor, and that of 2.x, an answer for each element."""
-    whole, each = Op(type, "X -> Out", lod=None), Op(each_type, "X -> Out", lod=None)
+    whole = Op(type, "X -> Out", lod=None)
+    each = Op(each_type, "X -> Out", lod=None)
 
     def answers(xp: Any, x: Array) -> Any:
         return getattr(xp, function)(x) if x.dtype.kind == "f" else xp.full(x.shape, all_of_them)

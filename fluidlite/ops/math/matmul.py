@@ -41,7 +41,8 @@ def _(X: Spec, Y: Spec, x_num_col_dims: int, y_num_col_dims: int) -> Spec:
     for name, spec, count in (("X", X, x_num_col_dims), ("Y", Y, y_num_col_dims)):
         if len(spec.shape) <= count:
             raise ShapeError(f"op 'mul': {name}{list(spec.shape)} must have more than {count} dimensions")
-    columns, rows = _flat(X.shape, x_num_col_dims)[1], _flat(Y.shape, y_num_col_dims)[0]
+    columns = _flat(X.shape, x_num_col_dims)[1]
+    rows = _flat(Y.shape, y_num_col_dims)[0]
     if columns != rows and -1 not in (columns, rows):
         raise ShapeError(
             f"op 'mul': X has {columns} columns but Y has {rows} rows (X{list(X.shape)} x Y{list(Y.shape)})"
@@ -51,7 +52,8 @@ def _(X: Spec, Y: Spec, x_num_col_dims: int, y_num_col_dims: int) -> Spec:
 
 @mul.kernel
 def _(xp: Any, ctx: KernelContext, X: Array, Y: Array, x_num_col_dims: int, y_num_col_dims: int) -> Array:
-    x, y = _matrix(X, x_num_col_dims), _matrix(Y, y_num_col_dims)
+    x = _matrix(X, x_num_col_dims)
+    y = _matrix(Y, y_num_col_dims)
     out = shared_product(ctx, xp, x, y)
     if X.ndim == Y.ndim == 2:
         return out
@@ -69,7 +71,8 @@ def mul_grad(
     y_num_col_dims: int,
     wants: frozenset[str],
 ) -> tuple[Array | None, Array | None]:
-    x, y = _matrix(X, x_num_col_dims), _matrix(Y, y_num_col_dims)
+    x = _matrix(X, x_num_col_dims)
+    y = _matrix(Y, y_num_col_dims)
     d = dOut if dOut.ndim == 2 else dOut.reshape(x.shape[0], y.shape[1])
     dx = shared_product(ctx, xp, d, y.T) if "X@GRAD" in wants else None
     dy = shared_product(ctx, xp, x.T, d) if "Y@GRAD" in wants else None
@@ -107,7 +110,8 @@ def _(
     x_num_col_dims: int,
     y_num_col_dims: int,
 ) -> tuple[Array, Array, Array]:
-    x, y = X.reshape(_flat(X.shape, x_num_col_dims)), Y.reshape(_flat(Y.shape, y_num_col_dims))
+    x = X.reshape(_flat(X.shape, x_num_col_dims))
+    y = Y.reshape(_flat(Y.shape, y_num_col_dims))
     d = DOut.reshape(x.shape[0], y.shape[1])
     ddx = None if DDX is None else DDX.reshape(x.shape)
     ddy = None if DDY is None else DDY.reshape(y.shape)
@@ -147,7 +151,8 @@ def _broadcast(a: Shape, b: Shape) -> Shape:
 
 def _operands(X: Array, Y: Array, transpose_x: bool, transpose_y: bool) -> tuple[Array, Array]:
     """Both operands as stacks of matrices; where the stacks hold equally many, Y's takes the shape of X's."""
-    x, y = _matrices(X, transpose_x, True), _matrices(Y, transpose_y, False)
+    x = _matrices(X, transpose_x, True)
+    y = _matrices(Y, transpose_y, False)
     stack, other = x.shape[:-2], y.shape[:-2]
     if stack and other and stack != other and math.prod(stack) == math.prod(other):
         y = y.reshape(*stack, *y.shape[-2:])
@@ -229,7 +234,8 @@ matmul = Op(
 
 @matmul.shape
 def _(X: Spec, Y: Spec, transpose_X: bool, transpose_Y: bool, head_number: int) -> Spec:
-    x, y = _as_matrices(X.shape, transpose_X, True), _as_matrices(Y.shape, transpose_Y, False)
+    x = _as_matrices(X.shape, transpose_X, True)
+    y = _as_matrices(Y.shape, transpose_Y, False)
     if head_number > 1:
         return X.with_shape((*x[:-1], _width_of_heads(x, y, head_number)))
     _check_inner("matmul", X, Y, x[-1], y[-2])
@@ -354,7 +360,8 @@ def _(
 def _(context: GradContext) -> None:
     """The product is linear in each operand, so its own ops, with what comes in for one of them, say it."""
     x, y, d = context.input("X"), context.input("Y"), context.input("Out@GRAD")
-    ddx, ddy = context.out_grad("X@GRAD"), context.out_grad("Y@GRAD")
+    ddx = context.out_grad("X@GRAD")
+    ddy = context.out_grad("Y@GRAD")
     if ddx:
         context.emit("matmul_v2", {"X": ddx, "Y": y}, {"Out": context.in_grad("Out@GRAD")})
         slots = {"X": ddx, "Y": y, "Out@GRAD": d}

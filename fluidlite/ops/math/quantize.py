@@ -122,7 +122,8 @@ def _(
     step = 0 if Iter is None else int(Iter.reshape(-1)[0])
     window = xp.zeros(window_size, X.dtype) if OutScales is None else OutScales.copy()
     place, found = step % window_size, _largest(xp, X)
-    removed, last = float(window[place]), float(InScale.reshape(-1)[0])
+    removed = float(window[place])
+    last = float(InScale.reshape(-1)[0])
     window[place] = found[0]
     if last < float(found[0]):
         scale = found

@@ -27,15 +27,16 @@ def _(xp: Any, X: Array, dim: int) -> Array:
 
 @cumprod.grad("X")
 def _(xp: Any, X: Array, Out: Array, dOut: Array, dim: int) -> Array:
-    """Where no element is 0, nor NaN or infinite, the products behind each are divided by it; else each takes
-    the products without it, one by one.
+    """The products behind each element are divided by it where none is 0, nor NaN or infinite; else each
+    takes the products without it, one by one.
     """
     if not X.ndim:
         return dOut.copy()
     if (X != 0).all() and xp.isfinite(Out).all():
         behind = xp.flip(xp.cumsum(xp.flip(dOut * Out, dim), axis=dim), dim)
         return (behind / X).astype(X.dtype)
-    x, d = xp.moveaxis(X, dim, 0), xp.moveaxis(dOut, dim, 0)
+    x = xp.moveaxis(X, dim, 0)
+    d = xp.moveaxis(dOut, dim, 0)
     found = xp.zeros(x.shape, d.dtype)
     for place in range(len(x)):
         others = x.copy()

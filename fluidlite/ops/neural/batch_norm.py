@@ -113,7 +113,8 @@ def _normalise(
     With a context, the statistics are those of all ranks that run the program together.
     """
     x = by_channel(X, attrs["data_layout"])
-    epsilon, frozen = Scale.dtype.type(attrs["epsilon"]), _frozen(attrs)
+    epsilon = Scale.dtype.type(attrs["epsilon"])
+    frozen = _frozen(attrs)
     if _passes_through(x, frozen, ctx):
         return (X.copy(), Mean, Variance, xp.zeros_like(Mean), xp.zeros_like(Mean))
     if frozen:
@@ -175,7 +176,8 @@ def gradients(
     """
     if _passes_through(centred, frozen, ctx):
         return d.copy(), xp.zeros_like(scale), xp.zeros_like(scale)
-    bias, weight = channel_sum(d), channel_dot(xp, centred, d) * inverse
+    bias = channel_sum(d)
+    weight = channel_dot(xp, centred, d) * inverse
     factor = spread(centred, (scale * inverse).astype(d.dtype, copy=False))
     if frozen:
         return d * factor, weight, bias
@@ -230,10 +232,12 @@ def _declare_gradient(op: Op, synchronised: bool) -> None:
         dY: Array,
         attrs: dict[str, Any],
     ) -> tuple[Array, Array, Array]:
-        layout, frozen = attrs["data_layout"], _frozen(attrs)
+        layout = attrs["data_layout"]
+        frozen = _frozen(attrs)
         mean, inverse = SavedMean, SavedVariance
         if frozen and Mean is not None and Variance is not None:
-            mean, inverse = Mean, 1 / xp.sqrt(Variance + Scale.dtype.type(attrs["epsilon"]))
+            mean = Mean
+            inverse = 1 / xp.sqrt(Variance + Scale.dtype.type(attrs["epsilon"]))
         assert mean is not None and inverse is not None
         x, d, ranks = by_channel(X, layout), by_channel(dY, layout), ctx if synchronised else None
         dx, weight, bias = gradients(xp, x - spread(x, mean), d, Scale, inverse, frozen, ranks)

@@ -219,7 +219,8 @@ def _declare_double(type: str, attrs_of: dict[str, Any]) -> None:
         pairs = ((DDInput, Filter), (Input, DDFilter))
         terms = [conv.forward(x, w) for x, w in pairs if x is not None and w is not None]
         ddout = sum(terms[1:], terms[0]) if terms else xp.zeros_like(DOutput)
-        dx, dw = xp.zeros_like(Input), xp.zeros_like(Filter)
+        dx = xp.zeros_like(Input)
+        dw = xp.zeros_like(Filter)
         if DDFilter is not None and "DInput" in wants:
             dx = conv.grad_input(DOutput, DDFilter)
         if DDInput is not None and "DFilter" in wants:

@@ -33,7 +33,8 @@ def _out_places(
 ) -> tuple[int, ...]:
     """The spatial dimensions of the result; ShapeError where `output_size` asks for what cannot be."""
     pads, dilations = _pads_and_dilations(type, spatial, w, attrs)
-    strides, wanted = attrs["strides"], attrs["output_size"]
+    strides = attrs["strides"]
+    wanted = attrs["output_size"]
     beyond = attrs["output_padding"] or [0] * len(w[2:])
     smallest = [
         (size - 1) * s - sum(pad) + d * (k - 1) + 1

@@ -152,7 +152,8 @@ class _LstmStack:
         sizes = _sizes(features, hidden_size, num_layers, self.directions)
         self.weights = _cut(W, sizes, hidden_size, self.directions)
         self.steps = even_steps(xp, self.time, self.batch)
-        sigmoid, tanh = ACTIVATIONS["sigmoid"], ACTIVATIONS["tanh"]
+        sigmoid = ACTIVATIONS["sigmoid"]
+        tanh = ACTIVATIONS["tanh"]
         self.cell = LstmCell(xp, hidden_size, sigmoid, tanh, tanh, None)
 
     def layer(self, k: int) -> LstmLayer:
@@ -204,7 +205,8 @@ class _LstmStack:
         """Gradients of the input, and of each layer and direction."""
         found: dict[int, tuple[LstmGradients, _Weights]] = {}
         for number in reversed(range(self.layers)):
-            layer, dentry = layers[number], self.xp.zeros_like(layers[number].entry)
+            layer = layers[number]
+            dentry = self.xp.zeros_like(layers[number].entry)
             for direction, tape in enumerate(layer.tapes):
                 k = number * self.directions + direction
                 part = self.turned(d[:, :, direction * self.size : (direction + 1) * self.size], direction)

@@ -75,7 +75,8 @@ def table_gradient(
     """The gradient of the table: rows of `d` [..., D] added up by id, or left as they are in a
     SelectedRows.
     """
-    flat, rows = ids.reshape(-1), d.reshape(-1, table.shape[1])
+    flat = ids.reshape(-1)
+    rows = d.reshape(-1, table.shape[1])
     if is_sparse:
         if padding_idx != NO_PADDING:
             rows = xp.where((flat == padding_idx)[:, None], rows.dtype.type(0), rows)

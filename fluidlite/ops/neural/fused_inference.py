@@ -346,7 +346,8 @@ def _(
     offsets = offsets_of_level("attention_lstm", "X", X_lod, 0, len(X))
     # a step reads the cell of the step before, so only rows of one step could be taken together
     for sequence, (start, end) in enumerate(pairs(offsets)):
-        before, cell = None if H0 is None else H0[sequence], C0[sequence]
+        before = None if H0 is None else H0[sequence]
+        cell = C0[sequence]
         for step in range(start, end):
             scores = of_rows[start:end] + cell @ weight[width:]
             shares = _attended(xp, scores, AttentionScalar, AttentionScalarBias)

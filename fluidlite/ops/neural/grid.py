@@ -114,9 +114,11 @@ def _along(xp: Any, grid: Array, size: int, padding: str, aligned: bool) -> _Pla
     """The rows or columns that numbers from -1 to 1 point at."""
     kind = grid.dtype.type
     if aligned:  # -1 and 1 are the centres of the outermost pixels
-        at, slope = (grid + 1) * kind((size - 1) / 2), kind((size - 1) / 2)
+        at = (grid + 1) * kind((size - 1) / 2)
+        slope = kind((size - 1) / 2)
     else:
-        at, slope = ((grid + 1) * kind(size) - 1) / kind(2), kind(size / 2)
+        at = ((grid + 1) * kind(size) - 1) / kind(2)
+        slope = kind(size / 2)
     if padding == "zeros":
         return _Places(at, slope)
     if padding == "reflection":

@@ -37,7 +37,8 @@ def _(X: Spec, groups: int, data_layout: str) -> tuple[Spec, Spec, Spec]:
 
 def _grouped(X: Array, groups: int, data_layout: str) -> Array:
     """(N, groups, channels of a group, places)."""
-    n, channels = X.shape[0], X.shape[-1 if is_channels_last(data_layout) else 1]
+    n = X.shape[0]
+    channels = X.shape[-1 if is_channels_last(data_layout) else 1]
     if is_channels_last(data_layout):
         return X.reshape(n, math.prod(X.shape[1:-1]), groups, channels // groups).transpose(0, 2, 3, 1)
     return X.reshape(n, groups, channels // groups, math.prod(X.shape[2:]))
@@ -157,7 +158,8 @@ def _group_gradients(
     groups: int,
     data_layout: str,
 ) -> tuple[Array, Maybe, Maybe]:
-    unit, d = _grouped(Y, groups, data_layout), _grouped(dY, groups, data_layout)
+    unit = _grouped(Y, groups, data_layout)
+    d = _grouped(dY, groups, data_layout)
     if Bias is not None:
         unit = unit - Bias.reshape(groups, -1, 1)
     if Scale is not None:

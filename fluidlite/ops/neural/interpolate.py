@@ -255,7 +255,8 @@ def _axes_and_taps(
     attrs: Mapping[str, Any],
 ) -> list[tuple[int, Taps]]:
     """Each dimension of a shape (channels first) that gets another size, with the taps along it."""
-    corners, mode = attrs["align_corners"], attrs["align_mode"]
+    corners = attrs["align_corners"]
+    mode = attrs["align_mode"]
     exact = np.dtype("float64" if dtype == "float64" else "float32")
     return [
         (axis, taps(method, shape[axis], size, corners, mode, scale, exact))
@@ -321,7 +322,8 @@ def _shape_rule_v2(type: str, dims: int | tuple[int, ...]) -> Callable[..., Spec
         if len(X.shape) - 2 not in taken:
             wanted = " or ".join(str(count + 2) for count in taken)
             raise ShapeError(f"op {type!r}: X must have {wanted} dimensions, but has shape {list(X.shape)}")
-        layout, spatial = attrs["data_layout"], places(X.shape, attrs["data_layout"])
+        layout = attrs["data_layout"]
+        spatial = places(X.shape, attrs["data_layout"])
         channels = X.shape[-1 if is_channels_last(layout) else 1]
         if SizeTensor or OutSize is not None or Scale is not None:
             found = _attr_places(len(spatial), attrs)

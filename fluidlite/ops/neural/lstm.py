@@ -38,7 +38,8 @@ _ATTRS = {
 
 
 def _check(op: str, Input: Spec, Weight: Spec, Bias: Spec, use_peepholes: bool, size: int) -> None:
-    columns, bias = 4 * size, (7 if use_peepholes else 4) * size
+    columns = 4 * size
+    bias = (7 if use_peepholes else 4) * size
     if len(Input.shape) != 2 or not fits(Input.shape[1], columns):
         raise ShapeError(f"op {op!r}: Input has shape {list(Input.shape)}, wanted [rows, 4 x {size}]")
     if len(Weight.shape) != 2 or not fits(Weight.shape[1], columns):
@@ -221,7 +222,8 @@ def _(
 ) -> tuple[Any, ...]:
     size = len(ProjWeight)
     steps = steps_of("lstmp", "Input", xp, Input_lod, len(Input), attrs["is_reverse"])
-    cell, projection = _cell("lstmp", xp, size, Bias, attrs), _projection("lstmp", ProjWeight, attrs)
+    cell = _cell("lstmp", xp, size, Bias, attrs)
+    projection = _projection("lstmp", ProjWeight, attrs)
     layer = LstmLayer(cell, steps, Weight, steps.initial(H0), steps.initial(C0), projection)
     fixed = "weights" if ctx.fixed.issuperset(("Weight", "ProjWeight")) else None
     made = run_projected(ctx, layer, Input, _gate_bias(cell, Bias), fixed)

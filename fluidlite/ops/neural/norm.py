@@ -85,7 +85,8 @@ def _(
     begin_norm_axis: int,
     wants: frozenset[str],
 ) -> tuple[Maybe, Maybe, Maybe]:
-    x, d = as_matrix(X, begin_norm_axis), as_matrix(dY, begin_norm_axis)
+    x = as_matrix(X, begin_norm_axis)
+    d = as_matrix(dY, begin_norm_axis)
     inverse = 1 / xp.sqrt(Variance + Variance.dtype.type(epsilon))
     unit = (x - Mean[:, None]) * inverse[:, None]
     dx = None
@@ -139,7 +140,8 @@ def instance_norm_grad(
     xp: Any, X: Array, Scale: Maybe, SavedMean: Array, SavedVariance: Array, dY: Array
 ) -> tuple[Array, Array, Array]:
     rows = (X.shape[0] * X.shape[1], math.prod(X.shape[2:]))
-    d, unit = dY.reshape(rows), (X.reshape(rows) - SavedMean[:, None]) * SavedVariance[:, None]
+    d = dY.reshape(rows)
+    unit = (X.reshape(rows) - SavedMean[:, None]) * SavedVariance[:, None]
     dx = row_gradient(xp, d * _per_row(Scale, X), unit, SavedVariance)
     return (
         dx.reshape(X.shape),
@@ -250,7 +252,8 @@ def _(
     slot_dim: int,
     enable_scale_and_shift: bool,
 ) -> tuple[Array, Array, Array]:
-    means, scales = BatchSum / BatchSize, xp.sqrt(BatchSize / BatchSquareSum)
+    means = BatchSum / BatchSize
+    scales = xp.sqrt(BatchSize / BatchSquareSum)
     y = (X - means) * scales
     if enable_scale_and_shift and scale_w is not None and bias is not None:
         y = y * scale_w + bias
@@ -435,7 +438,8 @@ def _(Weight: Spec, U: Spec, V: Spec, dim: int) -> Spec:
             f"op 'spectral_norm': Weight must have 2 to 5 dimensions and dim be 0 or 1, but they are "
             f"{list(Weight.shape)} and {dim}"
         )
-    height, width = Weight.shape[dim], math.prod(Weight.shape) // max(Weight.shape[dim], 1)
+    height = Weight.shape[dim]
+    width = math.prod(Weight.shape) // max(Weight.shape[dim], 1)
     if not (fits(U.shape, (height,)) and fits(V.shape, (width,))):
         raise ShapeError(
             f"op 'spectral_norm': U and V must have shapes [{height}] and [{width}], but have "

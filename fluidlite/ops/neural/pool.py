@@ -159,7 +159,8 @@ def _declare_pool(type: str, dims: int, data_format: str) -> None:
 
 def _largest_of_each(X: Array, windows: Sequence[Windows], shape: tuple[int, ...]) -> tuple[Array, Array]:
     """As `_largest`, window by window."""
-    out, index = np.full(shape, np.finfo(X.dtype).min, X.dtype), np.full(shape, -1, "int32")
+    out = np.full(shape, np.finfo(X.dtype).min, X.dtype)
+    index = np.full(shape, -1, "int32")
     numbers = np.arange(math.prod(X.shape[2:]), dtype="int32").reshape(X.shape[2:])
     for place in np.ndindex(shape[2:]):
         inside = tuple(w.slices[i] for w, i in zip(windows, place, strict=True))
@@ -191,7 +192,8 @@ def _largest_by_code(searches: Any, X: Array, windows: Sequence[Windows]) -> tup
 def _largest(xp: Any, X: Array, windows: Sequence[Windows], searches: Any = None) -> tuple[Array, Array]:
     """The largest element of each window, and its place in the flattened image: the first of equal ones."""
     shape = (*X.shape[:2], *(w.count for w in windows))
-    count, lowest = math.prod(shape[2:]), xp.finfo(X.dtype).min
+    count = math.prod(shape[2:])
+    lowest = xp.finfo(X.dtype).min
     if not X.size:
         return xp.full(shape, lowest, X.dtype), xp.full(shape, -1, "int32")
     if count > _FEW and searches is not None and len(windows) == 2 and all(w.whole for w in windows):
@@ -204,7 +206,8 @@ def _largest(xp: Any, X: Array, windows: Sequence[Windows], searches: Any = None
         # as in Paddle a NaN is not found, nor the lowest number
         if (out > lowest).all():
             return out, index
-    out, index = xp.full(shape, lowest, X.dtype), xp.full(shape, -1, "int32")
+    out = xp.full(shape, lowest, X.dtype)
+    index = xp.full(shape, -1, "int32")
     numbers = xp.arange(math.prod(X.shape[2:]), dtype="int32").reshape(X.shape[2:])
     for elements, where in window_grid(windows):
         candidates = X[(slice(None), slice(None), *elements)]

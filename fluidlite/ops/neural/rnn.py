@@ -156,7 +156,8 @@ class _LayerWeights(NamedTuple):
 
     def ordered(self, mode: str) -> _LayerWeights:
         """In the order of the mode's unit."""
-        entry, state = _ENTRY_ORDER.get(mode), _STATE_ORDER.get(mode)
+        entry = _ENTRY_ORDER.get(mode)
+        state = _STATE_ORDER.get(mode)
         return _LayerWeights(
             _reordered(self.entry, entry),
             _reordered(self.state, state),
@@ -166,7 +167,8 @@ class _LayerWeights(NamedTuple):
 
     def restored(self, mode: str) -> _LayerWeights:
         """The inverse of `ordered`."""
-        entry, state = _ENTRY_ORDER.get(mode), _STATE_ORDER.get(mode)
+        entry = _ENTRY_ORDER.get(mode)
+        state = _STATE_ORDER.get(mode)
         return _LayerWeights(
             _restored(self.entry, entry),
             _restored(self.state, state),
@@ -218,7 +220,8 @@ class _LayerDirection:
 
     @property
     def _lstm(self) -> LstmLayer:
-        sigmoid, tanh = ACTIVATIONS["sigmoid"], ACTIVATIONS["tanh"]
+        sigmoid = ACTIVATIONS["sigmoid"]
+        tanh = ACTIVATIONS["tanh"]
         cell = LstmCell(self.xp, len(self.weights.state) // 4, sigmoid, tanh, tanh, None)
         first_states, first_cells = self.first
         return LstmLayer(cell, self.steps, self.weights.state.T, first_states, first_cells)
@@ -245,7 +248,8 @@ class _LayerDirection:
 
     def _bias(self) -> Array:
         """That of a unit's planes."""
-        entry, state = self.weights.entry_bias, self.weights.state_bias
+        entry = self.weights.entry_bias
+        state = self.weights.state_bias
         if self.mode != "GRU":
             return entry + state
         size = len(state) // 3

@@ -230,7 +230,8 @@ softmax_with_cross_entropy = Op(
 
 @softmax_with_cross_entropy.shape
 def _(Logits: Spec, Label: Spec, soft_label: bool, axis: int) -> tuple[Spec, Spec]:
-    rank, name = len(Logits.shape), "op 'softmax_with_cross_entropy'"
+    rank = len(Logits.shape)
+    name = "op 'softmax_with_cross_entropy'"
     if not -rank <= axis < rank:
         raise ShapeError(f"{name}: axis is {axis}, but Logits has {rank} dimensions")
     axis %= rank

@@ -155,7 +155,8 @@ def _shifted(
     if data_format == "NHWC":
         x = xp.moveaxis(x, -1, 1)
     frames = x.reshape(-1, seg_num, *x.shape[1:])
-    one, two = int(x.shape[1] * shift_ratio), int(x.shape[1] * 2 * shift_ratio)
+    one = int(x.shape[1] * shift_ratio)
+    two = int(x.shape[1] * 2 * shift_ratio)
     later, earlier = (slice(0, one), slice(one, two)) if forwards else (slice(one, two), slice(0, one))
     out = frames.copy()
     out[:, 0, later], out[:, 1:, later] = 0, frames[:, :-1, later]
@@ -203,7 +204,8 @@ def _(X: Array, groups: int, axis: int) -> Array:
 
 @maxout.grad("X")
 def _(xp: Any, X: Array, Out: Array, dOut: Array, groups: int, axis: int) -> Array:
-    x, inner = _by_group(X, groups, axis), axis % X.ndim + 1
+    x = _by_group(X, groups, axis)
+    inner = axis % X.ndim + 1
     first = xp.expand_dims((x == xp.expand_dims(Out, inner)).argmax(axis=inner), inner)
     members = xp.arange(groups).reshape(-1, *(1,) * (x.ndim - inner - 1))
     return ((first == members) * xp.expand_dims(dOut, inner)).reshape(X.shape)

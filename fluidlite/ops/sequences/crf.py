@@ -116,7 +116,8 @@ class _Chains:
         rows = (xp.asarray(self.starts) + turns).clip(0, max(len(exps) - 1, 0))
         goes_on = self.goes_on[rows] if is_back else None
         follow, ones = exps[rows], xp.ones_like(first)
-        message, sizes = first * follow, xp.empty((steps, count), exps.dtype)
+        message = first * follow
+        sizes = xp.empty((steps, count), exps.dtype)
         for step in range(steps):
             if step:
                 reached = message[step - 1] @ moves
@@ -125,7 +126,8 @@ class _Chains:
             xp.matmul(message[step], ones, out=sizes[step])
             message[step] /= sizes[step][:, None]
         places = (turns < xp.asarray(self.lengths)).nonzero()
-        messages, totals = xp.ones_like(exps), xp.ones_like(exps[:, 0])
+        messages = xp.ones_like(exps)
+        totals = xp.ones_like(exps[:, 0])
         messages[rows[places]], totals[rows[places]] = message[places], sizes[places]
         return messages, totals
 
@@ -176,10 +178,12 @@ def _(
     Length: Array | None,
     ctx: KernelContext,
 ) -> tuple[Any, ...]:
-    chains, tags = _Chains(xp, Emission, Emission_lod, Length), Emission.shape[-1]
+    chains = _Chains(xp, Emission, Emission_lod, Length)
+    tags = Emission.shape[-1]
     emission = Emission.reshape(-1, tags)
     labels = _checked_labels(xp, chains, Label, Label_lod, tags)
-    top, moves = _column_maxima(emission), xp.exp(Transition)
+    top = _column_maxima(emission)
+    moves = xp.exp(Transition)
     exps = xp.exp(emission - top[:, None])
     alpha, sizes = chains.messages(ctx, exps, moves[0], moves[2:])
     cost = chains.sums(xp.log(sizes) + top - _path_scores(xp, chains, emission, labels, Transition))
@@ -363,7 +367,8 @@ def _borders(scheme: str) -> Array:
     roles = np.arange(_OUTSIDE + 1)
     was, now = roles[:, None], roles
     same = np.array([False, True])[:, None, None] & (now != _OUTSIDE)
-    stopped, fresh = (was == end) | (was == single), (now == begin) | (now == single)
+    stopped = (was == end) | (was == single)
+    fresh = (now == begin) | (now == single)
     ends = (was != _OUTSIDE) & (~same | stopped | ((was == begin) | (was == inside)) & fresh)
     begins = (now != _OUTSIDE) & (~same | fresh | ((now == inside) | (now == end)) & stopped)
     return (_BEGINS * begins + _ENDS * ends).astype(np.int8).ravel()
@@ -391,7 +396,8 @@ def _chunk_counts(apart: Array, num_chunk_types: int, scheme: str, excluded: lis
     """Chunks of the first row, of the second, and those that both have."""
     role, kind = _roles(scheme, num_chunk_types, int(apart.max()))
     flat = apart.ravel()
-    roles, kinds = role.take(flat, mode="clip"), kind.take(flat, mode="clip")
+    roles = role.take(flat, mode="clip")
+    kinds = kind.take(flat, mode="clip")
     code = (kinds[:-1] == kinds[1:]) * np.int8((_OUTSIDE + 1) ** 2)
     code += roles[:-1] * np.int8(_OUTSIDE + 1)
     code += roles[1:]

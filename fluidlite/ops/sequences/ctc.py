@@ -61,7 +61,8 @@ class _Lattice:
         sequences of the same batch, so that a step takes half as many calls.
         """
         xp, (steps, rows, width) = self.xp, chances.shape
-        never, there = chances.dtype.type(_NEVER), mask.T[:, :, None]
+        never = chances.dtype.type(_NEVER)
+        there = mask.T[:, :, None]
         found = xp.empty((steps, 2 * rows, width), chances.dtype)
         # a forward sequence that has ended stays as it is
         xp.multiply(chances, there, out=found[:, :rows])
@@ -75,7 +76,8 @@ class _Lattice:
         skips[:rows], skips[rows:, 2:] = self.skips, self.skips[:, :1:-1]
         penalty = xp.where(skips, chances.dtype.type(0), never)
         padded = xp.full((2 * rows, width + 2), _NEVER, chances.dtype)
-        state, terms = padded[:, 2:], xp.empty((3, 2 * rows, width), chances.dtype)
+        state = padded[:, 2:]
+        terms = xp.empty((3, 2 * rows, width), chances.dtype)
         state[:rows], state[rows:] = xp.where(self.states < 2, chances.dtype.type(0), never), start
         state += found[0]
         found[0] = state

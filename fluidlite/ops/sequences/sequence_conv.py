@@ -268,7 +268,8 @@ def _(xp: Any, X: Array, X_lod: Lod, Filter: Array) -> Array:
 def _(
     xp: Any, X: Array, X_lod: Lod, Filter: Array, dOut: Array, wants: frozenset[str]
 ) -> tuple[Array | None, Array | None]:
-    rows, d = X.reshape(-1, X.shape[-1]), dOut.reshape(-1, X.shape[-1])
+    rows = X.reshape(-1, X.shape[-1])
+    d = dOut.reshape(-1, X.shape[-1])
     dx = xp.zeros_like(rows) if "X@GRAD" in wants else None
     dfilter = xp.zeros_like(Filter) if "Filter@GRAD" in wants else None
     for place, here, ahead, beyond in _steps(xp, rows, _row_offsets(X, X_lod), len(Filter)):

@@ -43,7 +43,8 @@ def _(X: Spec, win_size: int) -> Spec:
 def _(xp: Any, X: Array, X_lod: Lod, win_size: int, pad_value: int) -> Array:
     offsets = offsets_of_level("sequence_enumerate", "X", X_lod, 0, len(X))
     left = xp.asarray(np.repeat(offsets[1:], lengths_of(offsets)) - np.arange(len(X)))
-    ids, out = X.reshape(-1), xp.full((len(X), win_size), pad_value, X.dtype)
+    ids = X.reshape(-1)
+    out = xp.full((len(X), win_size), pad_value, X.dtype)
     # a column at a time, each the one before moved up by a row
     for column in range(min(win_size, len(X))):
         xp.copyto(out[: len(X) - column, column], ids[column:], where=left[: len(X) - column] > column)
@@ -94,7 +95,8 @@ def _targets(X: Array, Ids: Array, Ids_lod: Lod) -> Array:
     level = level_of("sequence_scatter", "Ids", Ids_lod, 0, len(Ids))
     if len(level.lengths) != len(X):
         raise ShapeError(f"op 'sequence_scatter': X has {len(X)} rows but Ids {len(level.lengths)} sequences")
-    ids, width = host(Ids).reshape(-1), int(np.prod(X.shape[1:]))
+    ids = host(Ids).reshape(-1)
+    width = int(np.prod(X.shape[1:]))
     if ids.size and not 0 <= int(ids.min()) <= int(ids.max()) < width:
         raise ShapeError(
             f"op 'sequence_scatter': Ids lie between {ids.min()} and {ids.max()}, but a row of X has {width} "
@@ -214,7 +216,8 @@ def _(
     lines = _lines(X_lod, ROW_lod, COLUMN_lod, channel_num)
     count = max(topks)
     shape = len(lines.places), channel_num
-    chosen, d = pos.reshape(*shape, count), dOut.reshape(*shape, len(topks))
+    chosen = pos.reshape(*shape, count)
+    d = dOut.reshape(*shape, len(topks))
     # rank r has a part in the means of more than r elements
     parts = np.array([[(rank < k) / k for rank in range(count)] for k in topks], d.dtype)
     shares = d @ xp.asarray(parts)

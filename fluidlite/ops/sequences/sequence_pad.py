@@ -51,7 +51,8 @@ def _steps(offsets: Array, padded_length: int) -> int:
 @sequence_pad.kernel
 def _(xp: Any, X: Array, X_lod: Lod, PadValue: Array, padded_length: int) -> tuple[WithLod, WithLod]:
     offsets = offsets_of_level("sequence_pad", "X", X_lod, 0, len(X))
-    steps, sequences = _steps(offsets, padded_length), len(offsets) - 1
+    steps = _steps(offsets, padded_length)
+    sequences = len(offsets) - 1
     out = xp.empty((sequences * steps, *X.shape[1:]), X.dtype)
     out[...] = PadValue
     out[xp.asarray(_positions(offsets, steps))] = X

@@ -61,7 +61,8 @@ def _maxima(
     """
     if xp is not np:
         index = _first_maxima(xp, X, level)
-        flat, columns = xp.maximum(index, 0).reshape(len(index), -1), X.reshape(len(X), -1)
+        flat = xp.maximum(index, 0).reshape(len(index), -1)
+        columns = X.reshape(len(X), -1)
         if not len(X):
             return xp.zeros(index.shape, X.dtype), index
         return xp.take_along_axis(columns, flat, axis=0).reshape(index.shape), index
@@ -94,7 +95,8 @@ def _find_rows(rows: Array, level: SequenceLevel, of: slice, maxima: Array, foun
     All sequences at once: `argmax` along columns takes one and a half times as long.
     """
     columns = rows.shape[1]
-    first, end = level.offsets[of.start], level.offsets[of.stop]
+    first = level.offsets[of.start]
+    end = level.offsets[of.stop]
     here, owner = rows[first:end], level.owners[first:end]
     is_largest = here == maxima.take(owner, axis=0)
     if maxima.dtype.kind == "f" and np.isnan(maxima[of]).any():
@@ -221,7 +223,8 @@ def _largest_of_runs(xp: Any, flat: Array, level: SequenceLevel) -> Array:
         return np.maximum.reduceat(flat, offsets[filled])
     # CuPy's `reduceat` only adds: runs become rows of one length, and each is filled up with its own first
     # element
-    starts, counts = offsets[filled][:, None], level.lengths[filled][:, None]
+    starts = offsets[filled][:, None]
+    counts = level.lengths[filled][:, None]
     within = np.arange(counts.max())[None]
     return flat[xp.asarray(starts + np.where(within < counts, within, 0))].max(axis=1)
 

@@ -124,7 +124,8 @@ def _interleaved(lods: list[Lod], sizes: list[int]) -> tuple[Array, Array]:
         _same_count("sequence_concat", len(other) - 1, len(offsets[0]) - 1, "the first X")
     levels = np.array(offsets)
     levels += np.array([0, *itertools.accumulate(sizes[:-1])])[:, None]
-    starts, lengths = levels[:, :-1].T, (levels[:, 1:] - levels[:, :-1]).T
+    starts = levels[:, :-1].T
+    lengths = (levels[:, 1:] - levels[:, :-1]).T
     return spans(starts.reshape(-1), lengths.reshape(-1)), lengths.sum(axis=1)
 
 
@@ -162,7 +163,8 @@ def _sliced(X: Array, X_lod: Lod, Offset: Array, Length: Array) -> tuple[Array, 
     offsets = offsets_of_level("sequence_slice", "X", X_lod, 0, len(X))
     if len(X_lod) != 1:
         raise ShapeError(f"op 'sequence_slice': X has {len(X_lod)} levels of detail, wanted 1")
-    skipped, kept = host(Offset).reshape(-1).astype(np.int64), host(Length).reshape(-1).astype(np.int64)
+    skipped = host(Offset).reshape(-1).astype(np.int64)
+    kept = host(Length).reshape(-1).astype(np.int64)
     _same_count("sequence_slice", len(offsets) - 1, len(skipped), "Offset")
     _same_count("sequence_slice", len(offsets) - 1, len(kept), "Length")
     wrong = np.flatnonzero((skipped < 0) | (kept < 0) | (skipped + kept > lengths_of(offsets)))

@@ -30,7 +30,7 @@ def _(input: Spec, label: Spec) -> dict[str, Spec]:
     return {"loss": input.with_shape(input.shape[:1])}
 
 
-class _Lattice:
+class _Grid:
     """Alignments of sequences: node (t, u) says that u labels have been emitted by step t. `moves` and
     `emits` are the logs of the chances [batch, time, labels + 1] to leave it for (t + 1, u) and (t, u + 1).
     """
@@ -49,7 +49,8 @@ class _Lattice:
 
     def forward(self) -> Array:
         """log P(node is reached) [batch, time, labels + 1]."""
-        xp, found = self.xp, self._never(self.steps, self.width)
+        xp = self.xp
+        found = self._never(self.steps, self.width)
         found[:, 0, 0] = 0
         for t, u in self._diagonals()[1:]:
             moved = xp.where(t > 0, found[:, t - 1, u] + self.moves[:, t - 1, u], -np.inf)
@@ -110,7 +111,7 @@ def _(
     ]
     emits = xp.where(runs & emitting, emits, -np.inf)
     moves = xp.where(moving, input[..., blank], -np.inf)
-    lattice = _Lattice(xp, moves, emits)
+    lattice = _Grid(xp, moves, emits)
     before, behind = lattice.forward(), lattice.backward(input_lengths, label_lengths)
     total = behind[:, 0, 0]
     before = before - total[:, None, None]

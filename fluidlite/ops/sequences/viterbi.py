@@ -63,7 +63,8 @@ def _(
     if include_bos_eos_tag:
         scores += moves[-2]
     path = np.zeros((len(scores), longest), np.int64)
-    tag, rows = scores.argmax(axis=1), np.arange(len(scores))
+    tag = scores.argmax(axis=1)
+    rows = np.arange(len(scores))
     for step in reversed(range(longest)):
         path[:, step] = np.where(lengths > step, tag, 0)
         if step:

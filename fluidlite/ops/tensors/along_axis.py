@@ -96,7 +96,8 @@ def _counts(xp: Any, like: Array, where: Any, include_self: bool) -> Array:
 @put_along_axis.kernel
 def _(xp: Any, Input: Array, Index: Array, Value: Array, Axis: int, Reduce: str, Include_self: bool) -> Array:
     out = Input.copy()
-    where, value = _along(xp, Index, Axis), xp.broadcast_to(Value, Index.shape)
+    where = _along(xp, Index, Axis)
+    value = xp.broadcast_to(Value, Index.shape)
     if Reduce == "assign":
         out[where] = value
         return out
@@ -125,12 +126,14 @@ def _(
     Reduce: str,
     Include_self: bool,
 ) -> tuple[Array, Array]:
-    where, value = _along(xp, Index, Axis), xp.broadcast_to(Value, Index.shape)
+    where = _along(xp, Index, Axis)
+    value = xp.broadcast_to(Value, Index.shape)
     touched = xp.zeros(Input.shape, bool)
     touched[where] = True
     old = ~touched | (Include_self and Reduce != "assign")
     if Reduce == "assign":
-        of_input, of_value = xp.ones(Input.shape, bool), stays(xp, Input.shape, where)
+        of_input = xp.ones(Input.shape, bool)
+        of_value = stays(xp, Input.shape, where)
     elif Reduce in ("mul", "multiply"):
         of_input, of_value = _other_factors(xp, Input, where, value, old)
     elif Reduce in ("amax", "amin"):
@@ -164,7 +167,8 @@ def _shares(
     """The shares of the old and the new values in the gradient of the largest or smallest one: those that are
     it have the same.
     """
-    is_old, is_new = old & (old_value == best), value == best[where]
+    is_old = old & (old_value == best)
+    is_new = value == best[where]
     winners = is_old.astype("int64")
     xp.add.at(winners, where, is_new)
     share = 1 / xp.maximum(winners, 1)

@@ -204,7 +204,8 @@ def gathered(
         return _take(
             xp, values, starts[np.asarray(sources, dtype=int)] + np.asarray(positions, dtype=int)
         ), ()
-    ranges, lengths = [], [list[int]() for _ in range(depth)]
+    ranges = []
+    lengths = [list[int]() for _ in range(depth)]
     for source, position in zip(map(int, sources), map(int, positions), strict=True):
         ((first, stop),), lod = row_ranges(parts[source]._lod, 0, [(position, position + 1)])
         ranges.append((int(starts[source]) + first, int(starts[source]) + stop))

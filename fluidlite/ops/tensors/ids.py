@@ -47,7 +47,8 @@ def _first_places(x: Array) -> Array | None:
     high, bits = int(x.max()) - low, count.bit_length()
     if high >> (62 - bits):
         return None
-    numbers, places = x.astype(np.int64) - low, np.arange(count)
+    numbers = x.astype(np.int64) - low
+    places = np.arange(count)
     firsts = np.empty(count, np.int64)
     if high < _FEW_NUMBERS * count:
         table = np.empty(high + 1, np.int64)
@@ -101,9 +102,11 @@ def _(
         return X.with_shape((-1,)), Spec(X.shape, kind)
     if axis:
         at = axis[0] % len(X.shape)
-        values, count = (*X.shape[:at], -1, *X.shape[at + 1 :]), X.shape[at]
+        values = (*X.shape[:at], -1, *X.shape[at + 1 :])
+        count = X.shape[at]
     else:
-        values, count = (-1,), math.prod(X.shape) if -1 not in X.shape else -1
+        values = (-1,)
+        count = math.prod(X.shape) if -1 not in X.shape else -1
     return (
         X.with_shape(values),
         Spec((count,) if return_inverse else (), kind),
@@ -223,7 +226,8 @@ def _turned(xp: Any, x: Array, bits: int) -> Array:
 
 
 def _round(xp: Any, lane: Array, word: Array) -> Array:
-    first, second = xp.uint64(_PRIMES[0]), xp.uint64(_PRIMES[1])
+    first = xp.uint64(_PRIMES[0])
+    second = xp.uint64(_PRIMES[1])
     return _turned(xp, lane + word * second, 31) * first
 
 
@@ -231,7 +235,8 @@ def xxh64(xp: Any, words: Array, tail: Array | None, count: int) -> Array:
     """[count, rows]: XXH64 of each row with each of the seeds 0, 1, ...: `words` [rows, n] uint64, then
     `tail` [rows] uint32 or none (little endian, as specified by Yann Collet).
     """
-    seeds, zero = xp.arange(count, dtype="uint64")[:, None], xp.uint64(0)
+    seeds = xp.arange(count, dtype="uint64")[:, None]
+    zero = xp.uint64(0)
     p1, p2, p3, p4 = (xp.uint64(prime) for prime in _PRIMES[:4])
     size = words.shape[1]
     blocks = size // 4

@@ -254,7 +254,8 @@ def _declare_one_hot(op_type: str, drops_last: bool) -> None:
         depth = depth if depth_tensor is None else ints(depth_tensor)[0]
         if not allow_out_of_range:
             _check_ids(op_type, X, depth)
-        flat, kind = X.reshape(lead(X.shape)), to_numpy(VarType(dtype))
+        flat = X.reshape(lead(X.shape))
+        kind = to_numpy(VarType(dtype))
         if xp is np and X.dtype.kind in "iu":
             return _ones_at(flat.reshape(-1), depth, kind).reshape(*flat.shape, depth)
         return (flat[..., None] == xp.arange(depth)).astype(kind)

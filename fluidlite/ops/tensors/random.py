@@ -410,7 +410,8 @@ def _held_seed(ctx: KernelContext, Seed: Array | None, startup_seed: int) -> int
 def _(
     xp: Any, ctx: KernelContext, X: Array, Seed: Array | None, shape: Sequence[int], startup_seed: int
 ) -> tuple[Array, Array]:
-    batch, sizes = X.shape[: -len(shape)], X.shape[-len(shape) :]
+    batch = X.shape[: -len(shape)]
+    sizes = X.shape[-len(shape) :]
     count = math.prod(batch)
     seed = _held_seed(ctx, Seed, startup_seed)
     states = minstd_states(seed, count * len(shape) + 1)

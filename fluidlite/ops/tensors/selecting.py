@@ -47,7 +47,8 @@ index_put.shape(same_as("x"))
 
 @index_put.kernel
 def _(xp: Any, x: Array, indices: list[Array], value: Array, accumulate: bool) -> Array:
-    out, where = x.copy(), _spread_places(xp, indices, x.ndim)
+    out = x.copy()
+    where = _spread_places(xp, indices, x.ndim)
     if accumulate:
         xp.add.at(out, where, value)
     else:
@@ -59,7 +60,8 @@ def _(xp: Any, x: Array, indices: list[Array], value: Array, accumulate: bool) -
 def _(
     xp: Any, x: Array, indices: list[Array], value: Array, dout: Array, accumulate: bool
 ) -> tuple[Array, Array]:
-    where, d = _spread_places(xp, indices, x.ndim), dout.copy()
+    where = _spread_places(xp, indices, x.ndim)
+    d = dout.copy()
     d_value = dout[where]
     if not accumulate:
         d[where] = 0

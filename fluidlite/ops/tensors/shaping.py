@@ -248,7 +248,8 @@ def _merged(shape: Shape, start_axis: int, stop_axis: int) -> Shape:
     """`shape` with the dimensions start_axis to stop_axis, both included, in one."""
     if not shape:  # a single number becomes one element
         return (1,)
-    start, stop = start_axis % len(shape), stop_axis % len(shape) + 1
+    start = start_axis % len(shape)
+    stop = stop_axis % len(shape) + 1
     middle = shape[start:stop]
     return (*shape[:start], -1 if -1 in middle else math.prod(middle), *shape[stop:])
 

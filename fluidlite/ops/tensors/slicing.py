@@ -282,7 +282,8 @@ def _(
     StridesTensorList: list[Any],
     attrs: dict[str, Any],
 ) -> Array:
-    first, last = (StartsTensor, StartsTensorList), (EndsTensor, EndsTensorList)
+    first = (StartsTensor, StartsTensorList)
+    last = (EndsTensor, EndsTensorList)
     where = _cut(Input.shape, (first, last, (StridesTensor, StridesTensorList)), attrs)
     return _squeezed(xp, Input[where], attrs["decrease_axis"])
 

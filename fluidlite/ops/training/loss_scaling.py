@@ -109,8 +109,10 @@ def _(
         gradient = given.array if isinstance(given, SelectedRows) else given
         outputs.append(_like(given, xp.where(found, xp.zeros((), gradient.dtype), gradient)))
     scale, dtype = PrevLossScaling, PrevLossScaling.dtype
-    good, bad = xp.where(found, 0, InGoodSteps + 1), xp.where(found, InBadSteps + 1, 0)
-    grows, shrinks = good == incr_every_n_steps, bad == decr_every_n_nan_or_inf
+    good = xp.where(found, 0, InGoodSteps + 1)
+    bad = xp.where(found, InBadSteps + 1, 0)
+    grows = good == incr_every_n_steps
+    shrinks = bad == decr_every_n_nan_or_inf
     larger, smaller = scale * dtype.type(incr_ratio), scale * dtype.type(decr_ratio)
     larger = xp.where(xp.isfinite(larger), larger, scale)
     changed = xp.where(grows, larger, xp.where(shrinks, xp.maximum(smaller, 1), scale))

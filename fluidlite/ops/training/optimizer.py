@@ -487,7 +487,8 @@ def _ftrl(power: str) -> tuple[Assignment, ...]:
     With a rate of 0 nothing moves, the accumulators included: a later rate goes on from what there was. That
     takes numbers and one array, where a choice for each element of all three outputs would take three.
     """
-    curve, before = power.format("SquaredAccumOut"), power.format("SquaredAccumulator")
+    curve = power.format("SquaredAccumOut")
+    before = power.format("SquaredAccumulator")
     return (
         ("moves", "where(LearningRate > 0, 1.0, 0.0)"),
         ("inverse", "moves / maximum(LearningRate, 1e-37)"),

@@ -41,7 +41,8 @@ def _(
 ) -> tuple[Array, Array]:
     grad = dense(xp, Grad)
     decay = lars_weight_decay[0] if isinstance(lars_weight_decay, list) else lars_weight_decay
-    param_norm, grad_norm = _norm(xp, Param), _norm(xp, grad)
+    param_norm = _norm(xp, Param)
+    grad_norm = _norm(xp, grad)
     both = (param_norm > 0) & (grad_norm > 0)
     divisor = grad_norm + decay * param_norm + ctx.op.attrs.get("epsilon", 0.0)  # which 2.x has
     scaled = LearningRate * lars_coeff * param_norm / xp.where(both, divisor, 1)
@@ -82,7 +83,8 @@ def _(
     # 1.8 leaves out the correction of both moments, and lets a `scale` op advance the powers
     m_hat, v_hat = (m / (1 - Beta1Pow), v / (1 - Beta2Pow)) if written_by_2x(ctx.op) else (m, v)
     step = m_hat / (xp.sqrt(v_hat) + epsilon) + weight_decay * Param
-    param_norm, step_norm = _norm(xp, Param), _norm(xp, step)
+    param_norm = _norm(xp, Param)
+    step_norm = _norm(xp, step)
     both = (param_norm > 0) & (step_norm > 0)
     trust = xp.where(both, param_norm / xp.where(both, step_norm, 1), 1).astype(Param.dtype)
     if written_by_2x(ctx.op) and not weight_decay and not ctx.op.attrs.get("always_adapt"):
@@ -203,7 +205,8 @@ def _(
     max_average_window: int,
     min_average_window: int,
 ) -> tuple[Array, ...]:
-    updates, count = in_num_updates + 1, in_num_accumulates + 1
+    updates = in_num_updates + 1
+    count = in_num_accumulates + 1
     first = in_sum_1 + param
     full = updates % _LONGEST_SUM == 0
     second = xp.where(full, in_sum_2 + first, in_sum_2)

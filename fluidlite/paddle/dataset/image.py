@@ -143,7 +143,8 @@ def to_chw(im: Any, order: Sequence[int] = (2, 0, 1)) -> Any:
 
 def center_crop(im: Any, size: int, is_color: bool = True) -> Any:
     """The middle of a picture, `size` by `size`."""
-    top, left = (im.shape[0] - size) // 2, (im.shape[1] - size) // 2
+    top = (im.shape[0] - size) // 2
+    left = (im.shape[1] - size) // 2
     return im[top : top + size, left : left + size]
 
 

@@ -121,7 +121,8 @@ def _of_layer(net: Layer, size: list[int], own: Mapping[type, Count], detail: bo
         net._set_training(was_training)
     # in the order in which the network holds them
     found = [lines[id(leaf)] for leaf in leaves if id(leaf) in lines]
-    total, params = sum(line.count for line in found), sum(line.params for line in found)
+    total = sum(line.count for line in found)
+    params = sum(line.params for line in found)
     if detail:
         rows = [(line.name, line.inputs, line.outputs, line.params, line.count) for line in found]
         print(_table(("Layer Name", "Input Shape", "Output Shape", "Params", "Flops"), rows))
@@ -184,7 +185,8 @@ def _count_conv_op(op: Operator) -> int:
 
 def _count_pool_op(op: Operator) -> int:
     """A window is taken to be as large as the input is larger than the output."""
-    inputs, outputs = _shape(op, op.input("X")[0]), _shape(op, op.output("Out")[0])
+    inputs = _shape(op, op.input("X")[0])
+    outputs = _shape(op, op.output("Out")[0])
     window = math.prod(size // made for size, made in zip(inputs[2:], outputs[2:], strict=True))
     return math.prod(outputs[1:]) * (window + 1)
 

@@ -150,7 +150,8 @@ class Model:
         made = self._ready(mode)
         states = [var for state in made.metrics for var in state]
         values = self._run(made, inputs, labels, [*made.losses, *states])
-        losses, rest = values[: len(made.losses)], values[len(made.losses) :]
+        losses = values[: len(made.losses)]
+        rest = values[len(made.losses) :]
         figures = []
         for metric, state in zip(self._training.metrics, made.metrics, strict=True):
             figures.append(metric.update(*rest[: len(state)]))
@@ -425,7 +426,8 @@ def _mismatch(name: str, var: Any, state: Mapping[str, Array]) -> str:
     """The reason that a state does not fit a parameter; "" where it does."""
     if name not in state:
         return f"{name} is not found in the providing file."
-    found, wanted = list(state[name].shape), list(var.shape)
+    found = list(state[name].shape)
+    wanted = list(var.shape)
     if found != wanted:
         return f"{name} receives a shape {found}, but the expected shape is {wanted}."
     return ""

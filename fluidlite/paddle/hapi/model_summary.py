@@ -164,7 +164,8 @@ def _table(rows: Sequence[Row], inputs: Sequence[Sequence[int]]) -> str:
     heads = ("Layer (type)", "Input Shape", "Output Shape", "Param #")
     least = (15, 20, 20, 15)
     widths = [max([low, *(len(line[at]) for line in cells)]) for at, low in enumerate(least)]
-    rule, double = "-" * (sum(widths) + 5), "=" * (sum(widths) + 5)
+    rule = "-" * (sum(widths) + 5)
+    double = "=" * (sum(widths) + 5)
     lines = [
         " ".join(f"{cell:^{width}}" for cell, width in zip(line, widths, strict=True))
         for line in (heads, *cells)

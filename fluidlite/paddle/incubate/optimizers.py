@@ -61,7 +61,8 @@ class LookAhead:
         """Append the ops of one parameter."""
         slow = _kept(f"{fast.name}_slow", fast.shape, 0.0, fast.dtype)
         k = _kept("lookahead_k", [1], self.k, "int32")
-        first, due = equal(step, constant([1], "int32", 1)), equal(mod(step, k), constant([1], "int32", 0))
+        first = equal(step, constant([1], "int32", 1))
+        due = equal(mod(step, k), constant([1], "int32", 0))
         assign(_chosen(cast(first, fast.dtype), fast, slow), slow)
         blend = fast * self.alpha + slow * (1.0 - self.alpha)
         for var in (fast, slow):

@@ -24,10 +24,12 @@ def declared_here(var: Variable) -> Variable:
     """`var` in the main program at hand, declared there and initialised by the startup program at hand where
     they lack it.
     """
-    main, source = default_main_program(), var.block.program
+    main = default_main_program()
+    source = var.block.program
     if source is main:
         return var
-    here, origin = main.global_block(), source.global_block()
+    here = main.global_block()
+    origin = source.global_block()
     needed = {var.name} if var.persistable else _sources(var.name, origin)
     # what training keeps is declared; a product of parameters, such as a normalised weight, is computed again
     computed = {name for name in needed if not origin.vars[name].persistable}
@@ -35,7 +37,8 @@ def declared_here(var: Variable) -> Variable:
     startup = _startups.get(source)
     if startup is not None and startup is not default_startup_program():
         for name in needed - computed:
-            origin, target = startup.global_block(), default_startup_program().global_block()
+            origin = startup.global_block()
+            target = default_startup_program().global_block()
             if name in origin.vars and name not in target.vars:
                 all_of_it = _sources(name, origin)
                 _carry(all_of_it, all_of_it, origin, target)

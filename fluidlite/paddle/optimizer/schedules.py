@@ -360,7 +360,8 @@ class CosineAnnealingWarmRestarts(LRScheduler):
         """Go on to the next epoch, or to `epoch`."""
         if epoch is not None and epoch < 0:
             raise ValueError(f"Expected non-negative epoch, but got {epoch}")
-        place, length = (self.last_epoch + 1 if epoch is None else epoch), self.T_0
+        place = self.last_epoch + 1 if epoch is None else epoch
+        length = self.T_0
         while place >= length:
             place -= length
             length *= self.T_mult

@@ -131,7 +131,8 @@ def load_inference_model(path_prefix: str | None, executor: Any, **kwargs: Any) 
     With `path_prefix` None the keywords `model_filename` and `params_filename` are the bytes of the files;
     else they name other files than `path_prefix`.pdmodel and .pdiparams in that folder.
     """
-    model, params = kwargs.get("model_filename"), kwargs.get("params_filename")
+    model = kwargs.get("model_filename")
+    params = kwargs.get("params_filename")
     if path_prefix is None:
         if not isinstance(model, bytes) or not isinstance(params, bytes):
             raise ValueError("without path_prefix, model_filename and params_filename are bytes of the files")

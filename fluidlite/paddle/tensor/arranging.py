@@ -366,7 +366,8 @@ def tensordot(x: Variable, y: Variable, axes: Any = 2, name: str | None = None) 
     that `axes` names, of each.
     """
     if isinstance(axes, int):
-        left, right = list(range(len(x.shape) - axes, len(x.shape))), list(range(axes))
+        left = list(range(len(x.shape) - axes, len(x.shape)))
+        right = list(range(axes))
     else:
         given = list(axes)
         pair = given if given and isinstance(given[0], (list, tuple)) else [given, given]
@@ -375,7 +376,8 @@ def tensordot(x: Variable, y: Variable, axes: Any = 2, name: str | None = None) 
     free = [one for one in range(len(x.shape)) if one not in left]
     others = [one for one in range(len(y.shape)) if one not in right]
     size = _product(x.shape[one] for one in left)
-    rows, columns = _product(x.shape[one] for one in free), _product(y.shape[one] for one in others)
+    rows = _product(x.shape[one] for one in free)
+    columns = _product(y.shape[one] for one in others)
     one = reshape(transpose(x, free + left), [rows, size])
     other = reshape(transpose(y, right + others), [size, columns])
     shape = [*(x.shape[i] for i in free), *(y.shape[i] for i in others)]
@@ -462,9 +464,11 @@ def _areas(y: Variable, x: Variable | None, dx: Any, axis: int) -> Variable:
         width = diff(x, axis=axis)
     size = y.shape[axis]
     if size < 0:
-        right, left = slice(y, [axis], [1], [2**31 - 1]), slice(y, [axis], [0], [-1])
+        right = slice(y, [axis], [1], [2**31 - 1])
+        left = slice(y, [axis], [0], [-1])
     else:
-        right, left = gather(y, arange(1, size), axis=axis), gather(y, arange(0, size - 1), axis=axis)
+        right = gather(y, arange(1, size), axis=axis)
+        left = gather(y, arange(0, size - 1), axis=axis)
     found: Variable = (right + left) * width
     return found
 

@@ -149,7 +149,8 @@ def assign(x: Any, output: Variable | None = None) -> Variable:
         if wrong:
             raise TypeError(f"assign: variables in a list must be single numbers, but {wrong} are not")
         column = _stacked(rows)
-        attrs, extra = {"axes": [-1]}, {"XShape": column.dtype}
+        attrs = {"axes": [-1]}
+        extra = {"XShape": column.dtype}
         return append(
             "squeeze2", {"X": [column]}, attrs, dtype=column.dtype, layer="squeeze", extra=extra, out=output
         )

@@ -151,7 +151,8 @@ def _beside_numbers(x: Any, y: Any) -> tuple[Variable, Variable]:
     if isinstance(number, Variable):
         return x, y
     dtype = beside_number(like.dtype, number)
-    var, other = (like if like.dtype == dtype else cast(like, dtype)), constant([1], dtype, number)
+    var = like if like.dtype == dtype else cast(like, dtype)
+    other = constant([1], dtype, number)
     return (var, other) if like is x else (other, var)
 
 
@@ -162,7 +163,8 @@ def _number(value: Any) -> Variable:
 def _laid_over(condition: Variable, x: Variable, y: Variable) -> tuple[Variable, Variable, Variable]:
     """The three in the shape that they have in common: zeros of it are added, as 2.6.2 does."""
     like_x, like_y, like_condition = full_like(x, 0.0), full_like(y, 0.0), full_like(condition, 0.0)
-    zeros, chosen = cast(like_condition, x.dtype), cast(condition, x.dtype)
+    zeros = cast(like_condition, x.dtype)
+    chosen = cast(condition, x.dtype)
     common = add(add(like_x, like_y), zeros)
     x, y, chosen = add(x, common), add(y, common), add(chosen, common)
     return cast(chosen, VarType.BOOL), x, y

@@ -195,7 +195,8 @@ def nan_to_num(
     """Numbers in the place of NaN and infinities: of the latter, the largest and smallest one by default."""
     need_float(x, "nan_to_num")
     limits = np.finfo(np.float64) if x.dtype == VarType.FP64 else np.finfo(np.float32)
-    large, small = full_like(x, float("inf")), full_like(x, float("-inf"))
+    large = full_like(x, float("inf"))
+    small = full_like(x, float("-inf"))
     instead = full_like(x, nan)
     high = full_like(x, float(limits.max) if posinf is None else posinf)
     low = full_like(x, float(limits.min) if neginf is None else neginf)

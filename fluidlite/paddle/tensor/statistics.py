@@ -299,8 +299,10 @@ def _quantiles(x: Variable, q: Any, axis: Any, keepdim: bool, ignores_nan: bool)
     ordered = sort(x, at)
     found = []
     for place in places:
-        low, high = cast_to_int32(floor(place)), cast_to_int32(ceil(place))
-        upper, lower = take_along_axis(ordered, high, at), take_along_axis(ordered, low, at)
+        low = cast_to_int32(floor(place))
+        high = cast_to_int32(ceil(place))
+        upper = take_along_axis(ordered, high, at)
+        lower = take_along_axis(ordered, low, at)
         weight = place - low.astype("float64")
         out = lerp(lower.astype("float64"), upper.astype("float64"), weight)
         found.append(reshape(out, kept) if keepdim else squeeze(out, at))

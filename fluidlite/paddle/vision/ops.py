@@ -190,7 +190,8 @@ class RoIAlign(_Pooling):
 
     def forward(self, x: Any, boxes: Any, boxes_num: Any, aligned: bool = True) -> Any:
         """[boxes, C, *output_size]."""
-        size, scale = self._output_size, self._spatial_scale
+        size = self._output_size
+        scale = self._spatial_scale
         return roi_align(x, boxes, boxes_num, size, scale, aligned=aligned)
 
 
@@ -336,7 +337,8 @@ def distribute_fpn_proposals(
     count = max_level - min_level + 1
     levels = [helper.create_variable_for_type_inference(fpn_rois.dtype) for _ in range(count)]
     restore = helper.create_variable_for_type_inference(VarType.INT32)
-    inputs, outputs = {"FpnRois": [fpn_rois]}, {"MultiFpnRois": levels, "RestoreIndex": [restore]}
+    inputs = {"FpnRois": [fpn_rois]}
+    outputs = {"MultiFpnRois": levels, "RestoreIndex": [restore]}
     counts = None
     if rois_num is not None:
         counts = [helper.create_variable_for_type_inference(VarType.INT32) for _ in range(count)]

@@ -301,7 +301,8 @@ def alltoall(
     members = Members(group)
     if members.rank < 0:
         return None
-    target, given = out_tensor_or_tensor_list, in_tensor_or_tensor_list
+    target = out_tensor_or_tensor_list
+    given = in_tensor_or_tensor_list
     if isinstance(given, (list, tuple)) and given and not isinstance(given[0], Variable):
         _joined(given, members.size, "alltoall")  # for its checks
         fill(target, members.ring.all_to_all(given))

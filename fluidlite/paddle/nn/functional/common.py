@@ -97,7 +97,8 @@ def embedding(
 
 def one_hot(x: Variable, num_classes: Any, name: str | None = None) -> Variable:
     """A last dimension of `num_classes` numbers (or a Variable): 1 at the class that x names, else 0."""
-    inputs, attrs = {"X": [x]}, {"allow_out_of_range": False, "dtype": VarType.FP32}
+    inputs = {"X": [x]}
+    attrs = {"allow_out_of_range": False, "dtype": VarType.FP32}
     if isinstance(num_classes, Variable):
         num_classes.stop_gradient = True
         inputs["depth_tensor"] = [num_classes]

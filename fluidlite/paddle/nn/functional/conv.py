@@ -79,7 +79,8 @@ def conv1d(
     steps = [1, *window(stride, 1, "stride")]
     spread = [1, *window(dilation, 1, "dilation")]
     layout = "NHWC" if last else "NCHW"
-    picture, filters = unsqueeze(x, [line]), unsqueeze(weight, [2])
+    picture = unsqueeze(x, [line])
+    filters = unsqueeze(weight, [2])
     pads = line_padding(padding, data_format)
     out = _conv(2, picture, filters, bias, steps, pads, spread, groups, layout, name)
     return squeeze(out, [line])

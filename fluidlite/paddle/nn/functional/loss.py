@@ -83,7 +83,8 @@ def smooth_l1_loss(
 ) -> Variable:
     """Half the square of the difference d up to `delta`, from there delta * |d| - delta**2 / 2."""
     check_reduction(reduction, "smooth_l1_loss")
-    inputs, attrs = {"X": [input], "Y": [label]}, {"delta": delta}
+    inputs = {"X": [input], "Y": [label]}
+    attrs = {"delta": delta}
     extra = {"Residual": input.dtype}
     out = append("huber_loss", inputs, attrs, dtype=input.dtype, extra=extra)
     return reduced_loss(out, reduction)
@@ -349,7 +350,8 @@ def nll_loss(
     if weight is not None:
         inputs["Weight"] = [weight]
     attrs = {"reduction": reduction, "ignore_index": ignore_index}
-    scalar, extra = reduction != "none", {"Total_weight": input.dtype}
+    scalar = reduction != "none"
+    extra = {"Total_weight": input.dtype}
     out = append("nll_loss", inputs, attrs, dtype=input.dtype, scalar=scalar, extra=extra)
     return reshape(out, shape) if dims not in (2, 4) and not scalar else out
 

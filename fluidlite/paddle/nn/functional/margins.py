@@ -249,7 +249,8 @@ def _triplet(
     margin: float,
     swap: bool,
 ) -> Variable:
-    near, far = distance(input, positive), distance(input, negative)
+    near = distance(input, positive)
+    far = distance(input, negative)
     if swap:
         far = minimum(far, distance(positive, negative))
     return clip(near - far + margin, min=0.0)

@@ -43,7 +43,8 @@ def pad(
     # dimensions of size one: 2.6.2 has lines in front of them, and pictures behind
     missing = {3: [2, 3] if last else [3, 4], 4: [1] if last else [2], 5: []}[dims]
     volume = unsqueeze(x, missing) if missing else x
-    inputs, attrs = {"X": [volume]}, {"mode": mode, "value": float(value), "data_format": layout}
+    inputs = {"X": [volume]}
+    attrs = {"mode": mode, "value": float(value), "data_format": layout}
     if isinstance(pad, Variable):
         none = assign(np.array([0] * (2 * (5 - dims)), "int32")) if missing else pad
         parts = {3: [none, pad], 4: [pad, none], 5: [pad]}[dims]

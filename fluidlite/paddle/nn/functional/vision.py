@@ -28,7 +28,8 @@ def affine_grid(
     `out_shape` to, from -1 to 1; `grid_sample` takes them.
     """
     need_variable(theta, "theta", "affine_grid")
-    inputs, attrs = {"Theta": [theta]}, {"align_corners": align_corners}
+    inputs = {"Theta": [theta]}
+    attrs = {"align_corners": align_corners}
     if isinstance(out_shape, Variable):
         inputs["OutputShape"] = [out_shape]
     else:

@@ -195,7 +195,8 @@ class _Block(Layer):
 
     def _around(self, place: int, x: Any, part: Any) -> Any:
         """x + dropout(part(x)), normalised before or after."""
-        norm, dropout = self._sub_layers[f"norm{place}"], self._sub_layers[f"dropout{place}"]
+        norm = self._sub_layers[f"norm{place}"]
+        dropout = self._sub_layers[f"dropout{place}"]
         assert norm is not None and dropout is not None
         out = x + dropout(part(norm(x) if self.normalize_before else x))
         return out if self.normalize_before else norm(out)

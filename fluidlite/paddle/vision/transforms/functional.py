@@ -109,7 +109,8 @@ def center_crop(img: Picture, output_size: Size) -> Picture:
     """The rectangle of `output_size` (height, width; or one number for both) in the middle."""
     height, width = pair(output_size)
     whole_width, whole_height = size_of(img)
-    top, left = round((whole_height - height) / 2), round((whole_width - width) / 2)
+    top = round((whole_height - height) / 2)
+    left = round((whole_width - width) / 2)
     if is_array(img):  # an array has no border of zeros
         top, left = max(top, 0), max(left, 0)
     return crop(img, top, left, height, width)
@@ -199,7 +200,8 @@ def resize(img: Picture, size: Size, interpolation: str = "bilinear") -> Picture
     if not isinstance(size, (int, float)):
         new_height, new_width = pair(size)
     elif width < height:
-        new_width, new_height = int(size), int(size * height / width)
+        new_width = int(size)
+        new_height = int(size * height / width)
     else:
         new_width, new_height = int(size * width / height), int(size)
     if isinstance(size, (int, float)) and min(width, height) == size:

@@ -204,7 +204,8 @@ class Fleet:
             raise UninitializedError("fleet.minimize: call fleet.distributed_optimizer(optimizer) first")
         if isinstance(loss, list):
             raise UnsupportedError("fleet.minimize takes one loss: its program is what the processes share")
-        role, strategy = self._role(), self._user_defined_strategy
+        role = self._role()
+        strategy = self._user_defined_strategy
         refuse(strategy)
         startup = default_startup_program() if startup_program is None else startup_program
         served = not self._is_collective and bool(role._get_pserver_endpoints())

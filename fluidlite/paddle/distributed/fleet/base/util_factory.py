@@ -55,7 +55,8 @@ class UtilBase:
         """
         if not isinstance(files, list):
             raise TypeError("files should be a list of file need to be read.")
-        index, workers = self._role()._worker_index(), self._role()._worker_num()
+        index = self._role()._worker_index()
+        workers = self._role()._worker_num()
         each, more = divmod(len(files), workers)
         first = index * each + min(index, more)
         return files[first : first + each + (index < more)]

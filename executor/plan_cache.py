@@ -368,7 +368,8 @@ class PlanCache:
             family = reference()
             if family is None or form not in family.entries or last in family.entries[form].bounds:
                 continue
-            if family.scope() is None or not last.is_of(family.scope()):
+            scope = family.scope()
+            if scope is None or not last.is_of(scope):
                 self._forget(family)
                 continue
             entry = family.entries[form]

@@ -31,15 +31,33 @@ _held: weakref.WeakValueDictionary[int, Program] = weakref.WeakValueDictionary()
 """The programs that somebody holds, by these numbers."""
 
 
-class Belongings(weakref.WeakKeyDictionary[Any, Any]):
-    """Owner -> what it made of a program, which holds that program and so must live no longer. Copies of the
-    program have none.
+class Belongings:
+    """Owner -> what it made of a program, which holds that program and so must live no longer than it, nor
+    than the owner. Copies of the program have none.
     """
+
+    def __init__(self) -> None:
+        self._made: dict[weakref.ref[Any], dict[Any, Any]] = {}
+
+    def __bool__(self) -> bool:
+        return bool(self._made)
 
     def of(self, owner: weakref.ref[Any]) -> dict[Any, Any]:
         """The dict of an owner, by the reference to itself that it keeps: a lookup in each step."""
-        found: dict[Any, Any] | None = self.data.get(owner)
-        return self.setdefault(owner(), {}) if found is None else found
+        found = self._made.get(owner)
+        return self._begin(owner()) if found is None else found
+
+    def _begin(self, owner: Any) -> dict[Any, Any]:
+        made: dict[Any, Any] = {}
+        mine = weakref.ref(self)
+
+        def ended(reference: weakref.ref[Any]) -> None:
+            belongings = mine()
+            if belongings is not None:
+                belongings._made.pop(reference, None)
+
+        self._made[weakref.ref(owner, ended)] = made
+        return made
 
     def __deepcopy__(self, memo: Any) -> Belongings:
         return Belongings()

@@ -123,7 +123,8 @@ def _unlike(one: Site, other: Site) -> Iterator[tuple[str, Any, Any]]:
         yield "shape", list(sent.shape), list(shape)
     parts = [(site.op.attrs.get("id", 0), site.op.attrs.get("num", 1)) for site in (one, other)]
     if parts[0] != parts[1]:
-        yield "shape", *(f"part {number} of {of}" for number, of in parts)
+        sends, receives = (f"part {number} of {of}" for number, of in parts)
+        yield "shape", sends, receives
 
 
 def _fit(one: tuple[int, ...], other: tuple[int, ...]) -> bool:

@@ -79,7 +79,7 @@ def _hz(mel: Array, htk: bool) -> Array:
     return np.where(mel >= knee, _KNEE * np.exp(_LOG_STEP * (mel - knee)), mel * _LINEAR_STEP)
 
 
-def _number(value: Any, function: str) -> Array:
+def _number(value: Any, function: str) -> Any:
     if not isinstance(value, (int, float)):
         raise TypeError(f"{function}: must be real number, not {type(value).__name__}")
     return np.float64(value)

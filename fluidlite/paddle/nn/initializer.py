@@ -225,7 +225,8 @@ class Orthogonal(Initializer):
         steps = _Steps(block)
         names = ("gaussian_random.tmp", "qr.q.tmp", "qr.r.tmp", "diag.tmp")
         drawn, q, r, diagonal = (steps.made(name, var.dtype) for name in names)
-        attrs = {"mean": 0.0, "std": 1.0, "seed": block.program.random_seed, "dtype": int(var.dtype)}
+        attrs: dict[str, Any] = {"mean": 0.0, "std": 1.0, "seed": block.program.random_seed}
+        attrs["dtype"] = int(var.dtype)
         attrs["shape"] = [max(rows, columns), min(rows, columns)]
         block.append_op(type="gaussian_random", outputs={"Out": [drawn]}, attrs=attrs)
         outputs = {"Q": [q], "R": [r]}

@@ -50,13 +50,22 @@ def parameter_name(slot: str) -> str:
     return slot.replace("@", "_")
 
 
+def fixed_slots(op: Any) -> frozenset[str]:
+    """Slots that count as constants in gradients of all orders: those of `constants`, and the inputs by which
+    the op, or the one whose gradient it is, has no gradient, such as labels.
+    """
+    found = frozenset() if op.forward is None else fixed_slots(op.forward)
+    left_out = set(op.inputs).difference(op.grad_slots) if op.grad_slots else ()
+    return found.union(op.constants, left_out)
+
+
 def derived_grad_rule(context: Any) -> None:
     """Emit the gradient op that is made from a kernel: it reads what the op reads, and its gradients."""
     op = context.op.definition
     _, incoming = derived_slots(op)
     inputs = {slot: context.input(slot) for slot in op.inputs}
     inputs |= {incoming[slot]: context.out_grad(slot) for slot in op.outputs if context.output(slot)}
-    fixed = op.fixed
+    fixed = fixed_slots(op)
     slots = [slot for slot in op.inputs if slot not in fixed and context.may_vary(slot)]
     outputs = {slot + GRAD_SUFFIX: context.in_grad(slot) for slot in slots}
     is_wanted = any(name.endswith(GRAD_SUFFIX) for names in outputs.values() for name in names)

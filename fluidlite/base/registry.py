@@ -417,15 +417,6 @@ class Op:
         """True for a gradient op whose own may be derived."""
         return self.forward is not None or self.grad_rule_fn is derived_grad_rule
 
-    @property
-    def fixed(self) -> frozenset[str]:
-        """Slots that count as constants in gradients of all orders: those of `constants`, and the inputs by
-        which the op, or the one whose gradient it is, has no gradient, such as labels.
-        """
-        found = self.forward.fixed if self.forward is not None else frozenset()
-        left_out = set(self.inputs).difference(self.grad_slots) if self.grad_slots else ()
-        return found.union(self.constants, left_out)
-
     def grad_rule(self, wrt: str = "") -> Callable[[Function], Function]:
         """Declare a gradient rule that emits ops itself: a function of a `GradContext`."""
 

@@ -57,12 +57,16 @@ def _differences(ours: Facts, theirs: Facts, random: bool) -> Iterator[Differenc
                 yield _refused(mine)
             return
         for found in _PARTS[part](mine, other, random):
-            if found.path and "error" in ours.get("runs", {}) and "error" in theirs.get("runs", {}):
-                continue  # what is declared of a program that neither can run
-            if part == "build" and (_is_refuted(found, ours, theirs) or _is_more_exact(found, ours, theirs)):
-                continue
-            if not _is_shaky(found, part, ours):
+            if _counts(found, part, ours, theirs):
                 yield found
+
+
+def _counts(found: Difference, part: str, ours: Facts, theirs: Facts) -> bool:
+    if found.path and "error" in ours.get("runs", {}) and "error" in theirs.get("runs", {}):
+        return False  # what is declared of a program that neither can run
+    if part == "build" and (_is_refuted(found, ours, theirs) or _is_more_exact(found, ours, theirs)):
+        return False
+    return not _is_shaky(found, part, ours)
 
 
 def _is_refuted(found: Difference, ours: Facts, theirs: Facts) -> bool:

@@ -127,13 +127,18 @@ def cov(
         raise ValueError(f"cov: x must have one or two dimensions, but is {list(x.shape)}")
     if x.dtype not in _COMPLEX:
         raise TypeError(f"cov: {x.name!r} has the dtype {x.dtype.name}, wanted float or complex")
-    observed = reshape(x, [1, -1]) if len(x.shape) == 1 else x
+    observed = x
+    if len(x.shape) == 1:
+        observed = reshape(x, [1, -1])
     if not rowvar and observed.shape[0] != 1:
         observed = t(observed)
     weights, count, divisor = _weights(observed, ddof, fweights, aweights)
-    weighted = observed if weights is None else observed * weights
+    weighted = observed
+    if weights is not None:
+        weighted = observed * weights
     mean = sum(weighted, axis=1) / count
-    products = mm(observed - unsqueeze(mean, 1), conj(t(weighted)))
+    centered = observed - unsqueeze(mean, 1)
+    products = mm(centered, conj(t(weighted)))
     return squeeze(products / divisor)
 
 
@@ -146,9 +151,14 @@ def _weights(
     if not given:
         weights = None
         count = size_of(x, 1)
-        total = constant([], x.dtype, count) if isinstance(count, int) else count.astype(x.dtype)
+        if isinstance(count, int):
+            total = constant([], x.dtype, count)
+        else:
+            total = count.astype(x.dtype)
     else:
-        weights = given[0] if len(given) == 1 else given[0] * given[1]
+        weights = given[0]
+        if len(given) > 1:
+            weights = weights * given[1]
         total = sum(weights)
     lost: Any = float(ddof)
     if weights is not None and aweights is not None:
@@ -360,7 +370,8 @@ def _reflected(x: Variable, tau: Variable, rows: int, columns: int) -> Variable:
         column = reshape(setitem(x[at:, at], 0, 1), [-1, 1])
         rest = q[:, at:]
         row = transpose(column, [1, 0])
-        turned = matmul(matmul(q[:, at:], column), row) * tau[at]
+        turned = matmul(q[:, at:], column)
+        turned = matmul(turned, row) * tau[at]
         q = setitem(q, (builtins.slice(None), builtins.slice(at, None)), rest - turned)
     return q[:, :columns]
 

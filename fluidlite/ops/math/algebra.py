@@ -195,8 +195,12 @@ def of_triangle(xp: Any, grad: Array, upper: bool) -> Array:
     gradient by all elements, for which both of a pair count.
     """
     both = grad + grad.swapaxes(-1, -2)
-    strict = xp.triu(both, 1) if upper else xp.tril(both, -1)
-    return strict + grad * xp.eye(grad.shape[-1], dtype=grad.dtype)
+    if upper:
+        strict = xp.triu(both, 1)
+    else:
+        strict = xp.tril(both, -1)
+    diagonal = xp.eye(grad.shape[-1], dtype=grad.dtype)
+    return strict + grad * diagonal
 
 
 # ---------------------------------------------------------------------- positions

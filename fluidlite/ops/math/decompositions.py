@@ -218,16 +218,22 @@ def _(
     """
     v = Eigenvectors
     adjoint = xp.conj(turned(v))
-    inner = _diagonal(xp, _or_zeros(xp, dEigenvalues, Eigenvalues))
+    d_values = _or_zeros(xp, dEigenvalues, Eigenvalues)
+    inner = _diagonal(xp, d_values)
     if dEigenvectors is not None:
         # a turn of the whole vector keeps its largest element real
-        turns = xp.imag(xp.sum(xp.conj(dEigenvectors) * v, axis=-2, keepdims=True))
+        products = xp.conj(dEigenvectors) * v
+        turns = xp.imag(products.sum(axis=-2, keepdims=True))
         largest = xp.argmax(abs(v), axis=-2)[..., None, :]
-        is_largest = xp.arange(v.shape[-1])[:, None] == largest
+        rows = xp.arange(v.shape[-1])
+        is_largest = rows[:, None] == largest
         turned_back = 1j * turns / xp.take_along_axis(v, largest, axis=-2)
-        along = adjoint @ (dEigenvectors + xp.where(is_largest, turned_back, 0))
+        fixed = dEigenvectors + xp.where(is_largest, turned_back, 0)
+        along = adjoint @ fixed
         lengths = xp.real(along) * xp.eye(v.shape[-1])
-        inner = inner + xp.conj(_inverse_gaps(xp, Eigenvalues)) * (along - adjoint @ v @ lengths)
+        gaps = xp.conj(_inverse_gaps(xp, Eigenvalues))
+        across = along - adjoint @ v @ lengths
+        inner = inner + gaps * across
     found = xp.linalg.solve(adjoint, inner @ adjoint)
     return found if X.dtype.kind == "c" else xp.real(found).astype(X.dtype)
 

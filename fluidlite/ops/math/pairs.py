@@ -78,7 +78,8 @@ def _(xp: Any, X1: Array, X2: Array, dOut: Array) -> tuple[Array, Array]:
     square = X1 * X1 + X2 * X2
     # beside an infinity nothing turns
     is_endless = xp.isinf(X1) | xp.isinf(X2)
-    first, second = (xp.where(is_endless, 0, part / square) for part in (X2, X1))
+    first = xp.where(is_endless, 0, X2 / square)
+    second = xp.where(is_endless, 0, X1 / square)
     return dOut * first, -dOut * second
 
 

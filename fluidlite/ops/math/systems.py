@@ -22,10 +22,12 @@ def turned(x: Array) -> Array:
 
 def solved_or_nan(xp: Any, x: Array, y: Array) -> Array:
     """x^-1 y, NaN where a matrix of the batch is singular: a derivative that is not there."""
+    found: Array
     try:
-        found: Array = xp.linalg.solve(x, y)
+        found = xp.linalg.solve(x, y)
     except np.linalg.LinAlgError:
-        is_singular = xp.linalg.det(x)[..., None, None] == 0
+        size = xp.linalg.det(x)
+        is_singular = size[..., None, None] == 0
         found = xp.where(
             is_singular, np.nan, xp.linalg.solve(xp.where(is_singular, xp.eye(x.shape[-1]), x), y)
         )
@@ -154,10 +156,17 @@ def _substituted(xp: Any, x: Array, y: Array, upper: bool) -> Array:
     size = x.shape[-1]
     lead = np.broadcast_shapes(x.shape[:-2], y.shape[:-2])
     out = xp.zeros((*lead, size, y.shape[-1]), y.dtype)
+    order = range(size)
+    if upper:
+        order = order[::-1]
     with np.errstate(divide="ignore", invalid="ignore"):
-        for row in range(size)[::-1] if upper else range(size):
-            known = slice(row + 1, None) if upper else slice(None, row)
-            rest = y[..., row, :] - (x[..., row, None, known] @ out[..., known, :])[..., 0, :]
+        for row in order:
+            known = slice(row)
+            if upper:
+                known = slice(row + 1, None)
+            line = x[..., row, None, known]
+            solved = line @ out[..., known, :]
+            rest = y[..., row, :] - solved[..., 0, :]
             out[..., row, :] = rest / x[..., row, row, None]
     return out
 

@@ -486,8 +486,11 @@ def _(xp: Any, Start: Array, End: Array, Step: Array) -> Array:
     if Start.dtype.kind != "f":
         return xp.arange(start.item(), end.item(), step.item(), dtype=Start.dtype)
     # as many as there are in the dtype of all three: (2.22 - 0.22) / 2 is 1 there, and more in float64
-    count = max(math.ceil(((end - start) / step).item()), 0)
-    return (start + step * xp.arange(count, dtype=Start.dtype)).astype(Start.dtype)
+    steps = (end - start) / step
+    count = max(math.ceil(steps.item()), 0)
+    numbers = xp.arange(count, dtype=Start.dtype)
+    found = start + step * numbers
+    return found.astype(Start.dtype)
 
 
 linspace = Op("linspace", "Start Stop Num -> Out", attrs={"dtype": later(AttrType.INT)}, lod=None)

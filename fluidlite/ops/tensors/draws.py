@@ -95,9 +95,12 @@ def _(
         )
     present, places = np.unique(label, return_inverse=True)
     others = np.setdiff1d(np.arange(num_classes), present)
-    drawn = ctx.rng(seed if fix_seed else 0).permutation(others)[: max(num_samples - len(present), 0)]
+    missing = max(num_samples - len(present), 0)
+    rng = ctx.rng(seed if fix_seed else 0)
+    drawn = rng.permutation(others)[:missing]
     centers = np.concatenate([present, drawn])
-    return tuple(xp.asarray(part.astype(Label.dtype)) for part in (places.reshape(-1), centers))
+    places = places.reshape(-1)
+    return tuple(xp.asarray(part.astype(Label.dtype)) for part in (places, centers))
 
 
 multinomial = Op(

@@ -164,17 +164,23 @@ def _(X: Spec, bins: int) -> Spec:
 @histogram.kernel
 def _(xp: Any, X: Array, bins: int, min: int, max: int) -> Array:
     x = X.reshape(-1)
-    low, high = (x.dtype.type(limit) for limit in (min, max))
+    low = x.dtype.type(min)
+    high = x.dtype.type(max)
     if low == high and x.size:
-        low, high = x.min(), x.max()
+        low = x.min()
+        high = x.max()
     if not (xp.isfinite(low) and xp.isfinite(high)):
         raise KernelError(f"op 'histogram': the range of bins is [{low}, {high}], and must be finite")
     if low == high:
-        low, high = low - 1, high + 1
-    within = x[(x >= low) & (x <= high)]
+        low = low - 1
+        high = high + 1
+    is_within = (x >= low) & (x <= high)
+    within = x[is_within]
     # the bin of a number by its distance from the lower end, in the dtype of X: edges of bins are rounded
-    places = ((within - low) * bins / (high - low)).astype("int64")
-    return xp.bincount(xp.minimum(places, bins - 1), minlength=bins).astype("int64")
+    shares = (within - low) * bins / (high - low)
+    places = shares.astype("int64")
+    places = xp.minimum(places, bins - 1)
+    return xp.bincount(places, minlength=bins).astype("int64")
 
 
 # ---------------------------------------------------------------------- shards

@@ -70,8 +70,9 @@ def _once(xp: Any, source: Array, target: Array, back: Array) -> Array:
     """
     pairs = xp.stack([source, target])
     _, number, count = xp.unique(pairs, axis=1, return_inverse=True, return_counts=True)
-    shares = 1 / count[number.reshape(-1)]
-    return back * _beside(shares, back).astype(back.dtype)
+    times = count[number.reshape(-1)]
+    shares = _beside(1 / times, back)
+    return back * shares.astype(back.dtype)
 
 
 # ---------------------------------------------------------------------- segments

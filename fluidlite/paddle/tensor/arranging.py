@@ -114,7 +114,10 @@ def _first_ones(values: Variable, indices: Variable) -> Variable:
     """The first elements of `values` in each dimension, as many as there are indices."""
     pairs = enumerate(zip(values.shape, indices.shape, strict=True))
     larger = {dim: count for dim, (size, count) in pairs if size > count >= 0}
-    return slice(values, list(larger), [0] * len(larger), list(larger.values())) if larger else values
+    if not larger:
+        return values
+    starts = [0] * len(larger)
+    return slice(values, list(larger), starts, list(larger.values()))
 
 
 def put_along_axis(

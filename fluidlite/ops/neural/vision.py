@@ -194,7 +194,7 @@ def _(X: Spec, groups: int, axis: int) -> Spec:
 def _by_group(x: Array, groups: int, axis: int) -> Array:
     """A view with the members of each group along a new dimension after `axis`."""
     axis %= x.ndim
-    return x.reshape(*x.shape[:axis], -1, groups, *x.shape[axis + 1 :])
+    return x.reshape(*x.shape[:axis], x.shape[axis] // groups, groups, *x.shape[axis + 1 :])
 
 
 @maxout.kernel

@@ -30,13 +30,15 @@ def _(input: Spec, label: Spec) -> dict[str, Spec]:
     return {"loss": input.with_shape(input.shape[:1])}
 
 
-class _Grid:
+class _Nodes:
     """Alignments of sequences: node (t, u) says that u labels have been emitted by step t. `moves` and
     `emits` are the logs of the chances [batch, time, labels + 1] to leave it for (t + 1, u) and (t, u + 1).
     """
 
     def __init__(self, xp: Any, moves: Array, emits: Array) -> None:
-        self.xp, self.moves, self.emits = xp, moves, emits
+        self.xp = xp
+        self.moves = moves
+        self.emits = emits
         self.rows, self.steps, self.width = moves.shape
 
     def _diagonals(self) -> list[tuple[Array, Array]]:
@@ -104,15 +106,18 @@ def _(
     places = xp.broadcast_to(labels[:, None, :, None], (rows, steps, width - 1, 1))
     emits[:, :, :-1] = xp.take_along_axis(input[:, :, :-1], places, axis=3)[..., 0]
     # arcs of alignments; others, such as those of padding, have no chances, whatever numbers they hold
-    times, left = xp.arange(steps) - input_lengths[:, None], xp.arange(width) - label_lengths[:, None]
-    runs, emitting = (times < 0)[:, :, None], (left < 0)[:, None]
+    times = xp.arange(steps) - input_lengths[:, None]
+    left = xp.arange(width) - label_lengths[:, None]
+    runs = (times < 0)[:, :, None]
+    emitting = (left < 0)[:, None]
     moving = (times < -1)[:, :, None] & (left <= 0)[:, None] | (times == -1)[:, :, None] & (left == 0)[
         :, None
     ]
     emits = xp.where(runs & emitting, emits, -np.inf)
     moves = xp.where(moving, input[..., blank], -np.inf)
-    lattice = _Grid(xp, moves, emits)
-    before, behind = lattice.forward(), lattice.backward(input_lengths, label_lengths)
+    lattice = _Nodes(xp, moves, emits)
+    before = lattice.forward()
+    behind = lattice.backward(input_lengths, label_lengths)
     total = behind[:, 0, 0]
     before = before - total[:, None, None]
     moved = xp.where(moving, xp.exp(before + moves + behind[:, 1:, :-1]), 0)

@@ -47,7 +47,8 @@ def get_window(window: Any, win_length: int, fftbins: bool = True, dtype: DTypeL
     if isinstance(window, tuple):
         name, *given = window
     elif isinstance(window, str):
-        name, given = window, []
+        name = window
+        given = []
         if name in NEEDS_PARAMETERS:
             raise ValueError(f"The '{name}' window needs one or more parameters -- pass a tuple.")
     else:

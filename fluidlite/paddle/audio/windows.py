@@ -1,6 +1,4 @@
-"""Windows of signals in float64, symmetric ones of `size` samples (Harris, 1978; Oppenheim and Schafer,
-2009).
-"""
+"""Windows of signals in float64: symmetric ones of `size` samples (Harris, 1978)."""
 
 from __future__ import annotations
 
@@ -87,13 +85,13 @@ def exponential(size: int, center: float | None = None, tau: float = 1.0) -> Arr
 
 
 def taylor(size: int, nbar: int = 4, sll: float = 30, norm: bool = True) -> Array:
-    """Cosines such that `nbar` - 1 side lobes next to the main one are `sll` decibels below it (Taylor,
-    1955); `norm`: 1 in the middle.
+    """Cosines whose `nbar` - 1 side lobes next to the main one are `sll` decibels below it (Taylor, 1955);
+    `norm`: 1 in the middle.
     """
     ratio = np.arccosh(10 ** (sll / 20)) / np.pi
     spread = nbar**2 / (ratio**2 + (nbar - 0.5) ** 2)
     orders = np.arange(1, nbar)
-    weights = [_taylor_weight(int(order), orders, ratio, spread) for order in orders]
+    weights = [_taylor_weight(order, orders, ratio, spread) for order in orders]
 
     def at(places: Array | float) -> Array:
         waves = np.cos(2 * np.pi * orders[:, None] * (places - size / 2 + 0.5) / size)

@@ -35,7 +35,9 @@ class LookAhead:
             )
         if not isinstance(k, int) or k <= 0:
             raise AssertionError(f"k should be a positive integer, but it is {k!r}")
-        self.inner_optimizer, self.alpha, self.k = inner_optimizer, alpha, k
+        self.inner_optimizer = inner_optimizer
+        self.alpha = alpha
+        self.k = k
         self.type = "lookahead"
 
     def minimize(

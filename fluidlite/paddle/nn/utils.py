@@ -71,7 +71,8 @@ class _WeightNorm:
     """
 
     def __init__(self, name: str, dim: int | None) -> None:
-        self.name, self.dim = name, dim
+        self.name = name
+        self.dim = dim
 
     def __call__(self, layer: Layer, inputs: Any) -> None:
         setattr(layer, self.name, self.product(layer))

@@ -38,7 +38,7 @@ def static_pylayer(
     found = forward_fn(*inputs)
     if found is None:
         return None
-    number = -1 if backward_fn is None else remember(_Backward(backward_fn).emit)
+    number = -1 if backward_fn is None else remember(_OwnBackward(backward_fn).emit)
     return pack_sequence_as(found, _results(list(inputs), flatten(found), number))
 
 
@@ -54,7 +54,7 @@ def _results(inputs: list[Variable], values: list[Any], number: int) -> list[Var
     return outs
 
 
-class _Backward:
+class _OwnBackward:
     """The ops of a backward function, emitted where the gradients of an op `pylayer` are written."""
 
     def __init__(self, function: Callable[..., Any]) -> None:

@@ -1,4 +1,4 @@
-"""Functions of 2.x whose results formulas know: windows, transducers, initialisers, gradients of one's own."""
+"""Functions of 2.x with known results: windows, transducers, initialisers, gradients of one's own."""
 
 from __future__ import annotations
 

@@ -253,3 +253,10 @@ def test_a_score_that_is_nan_leaves_other_slopes_alone() -> None:
         {"x": scores, "y": np.zeros_like(scores)},
     )
     np.testing.assert_allclose(dx, [[NAN, NAN, 0.5 / (1 + np.exp(-2))]], rtol=1e-6)
+
+
+@pytest.mark.parametrize("naive", [False, True])
+def test_a_norm_that_is_nan_has_no_slope(naive: bool) -> None:
+    x, y = np.array([1, NAN], "float32"), np.zeros(2, "float32")
+    _, dx, dy = computed(lambda x, y: layers.dist(x, y, p=2), naive, {"x": x, "y": y})
+    assert np.isnan(dx).all() and np.isnan(dy).all()

@@ -72,7 +72,7 @@ def vector_norm_grad(xp: Any, x: Array, out: Array, d: Array, order: float, epsi
     if math.isinf(order):
         return d * xp.sign(x) * (abs(x) == out)
     scale = (out + epsilon) ** (order - 1)
-    return d * xp.sign(x) * abs(x) ** (order - 1) / xp.where(out > 0, scale, 1)
+    return d * xp.sign(x) * abs(x) ** (order - 1) / xp.where(out == 0, 1, scale)
 
 
 p_norm = Op(

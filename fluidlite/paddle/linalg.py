@@ -187,7 +187,8 @@ def corrcoef(x: Variable, rowvar: bool = True, name: str | None = None) -> Varia
     found = cov(x, rowvar)
     if len(found.shape) == 0:
         return found / found
-    deviations = sqrt(diagonal(found))  # no gradient flows through `diag`
+    variances = diagonal(found)
+    deviations = sqrt(variances)  # no gradient flows through `diag`
     found = found / unsqueeze(deviations, 1)
     return clip(found / unsqueeze(deviations, 0), -1, 1)
 

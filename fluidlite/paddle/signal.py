@@ -121,7 +121,9 @@ def istft(
         frames = ifft(spectra, norm=norm)
     else:
         # of the spectra of real signals, one half tells the other
-        half = spectra if onesided else slice(spectra, [2], [0], [n_fft // 2 + 1])
+        half = spectra
+        if not onesided:
+            half = slice(spectra, [2], [0], [n_fft // 2 + 1])
         frames = irfft(half, n_fft, norm=norm)
     weights = _window(window, reach, n_fft, kind)
     summed = overlap_add(transpose(frames * weights, [0, 2, 1]), hop)

@@ -174,8 +174,11 @@ def _(Input: Spec, offset: int, axis1: int, axis2: int) -> Spec:
     rows = Input.shape[one]
     columns = Input.shape[other]
     rest = [dim for i, dim in enumerate(Input.shape) if i not in (one, other)]
-    lengths = [rows + min(offset, 0)] if rows >= 0 else []
-    lengths += [columns - max(offset, 0)] if columns >= 0 else []
+    lengths = []
+    if rows >= 0:
+        lengths.append(rows + min(offset, 0))
+    if columns >= 0:
+        lengths.append(columns - max(offset, 0))
     length = max(min(lengths, default=-1), 0)
     # one size that is known says enough where it leaves nothing
     is_known = len(lengths) == 2 or (lengths and not length)

@@ -205,8 +205,11 @@ def _(X: Spec, Y: Spec) -> Spec:
 
 def _solved_by_factor(xp: Any, triangle: Array, y: Array, upper: bool) -> Array:
     """The solutions for the matrix whose Cholesky factor is `triangle`."""
-    lower = turned(triangle) if upper else triangle
-    return _substituted(xp, turned(lower), _substituted(xp, lower, y, False), True)
+    lower = triangle
+    if upper:
+        lower = turned(triangle)
+    inner = _substituted(xp, lower, y, False)
+    return _substituted(xp, turned(lower), inner, True)
 
 
 @cholesky_solve.kernel

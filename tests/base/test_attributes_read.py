@@ -32,6 +32,7 @@ BY_CONTEXT = {
     "momentum": "regularization_coeff regularization_method rescale_grad",
     "print": "message summarize print_tensor_layout print_tensor_lod print_tensor_name print_tensor_shape "
     "print_tensor_type",
+    "pylayer": "blocks",
     "read": "drop_last infer_out throw_eof_exp",
     "recurrent": "has_states is_train sub_block",
     "while": "is_test sub_block",

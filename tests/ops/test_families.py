@@ -36,6 +36,6 @@ def test_the_slots_that_refuse_whole_numbers_are_those_of_paddle() -> None:
     # ops of 2.x, whose programs are not asked, with the slots of their kin
     of_2x = {"adamw": recorded["adam"], "celu": recorded["elu"], "unpool3d": recorded["unpool"]}
     of_2x |= {"fused_softmax_mask": {"X", "Mask"}, "identity_loss": {"X"}, "nms": {"Boxes"}}
-    of_2x |= {"viterbi_decode": {"Transition", "Input"}}
+    of_2x |= {"viterbi_decode": {"Transition", "Input"}, "warprnnt": {"input"}}
     of_2x["generate_proposals_v2"] = recorded["generate_proposals"] - {"ImInfo"} | {"ImShape"}
     assert found == recorded | of_2x

@@ -177,7 +177,7 @@ def trained(build: Callable[[Any], Any], steps: int, naive: bool = False) -> tup
     """
     one = paddle.nn.initializer.Constant(1.0)
     w = paddle.create_parameter([2], "float32", name="w", default_initializer=one)
-    made = build(paddle.sum(w * w))
+    made = build(paddle.reshape(paddle.sum(w * w), [1]))
     exe = paddle.static.Executor()
     exe.naive = naive
     exe.run(paddle.static.default_startup_program())

@@ -71,10 +71,14 @@ def _later_function(type: str, forward: Callable[[Any, Any, Array], Any], slope:
         return (dout * slope(xp, _special(xp), _real(x), out)).astype(x.dtype)
 
 
+def _acosh_slope(xp: Any, x: Array) -> Any:
+    return 1 / (xp.sqrt(x - 1) * xp.sqrt(x + 1))
+
+
 _function(
     "acosh",
     lambda xp, _, x: xp.arccosh(x),
-    lambda xp, _, x, out: 1 / (xp.sqrt(abs(x) - 1) * xp.sqrt(abs(x) + 1)),
+    lambda xp, _, x, out: _acosh_slope(xp, x if x.dtype.kind == "c" else abs(x)),
 )
 _function("asinh", lambda xp, _, x: xp.arcsinh(x), lambda xp, _, x, out: 1 / xp.sqrt(x * x + 1))
 _function("atanh", lambda xp, _, x: xp.arctanh(x), lambda xp, _, x, out: 1 / (1 - x * x))

@@ -110,16 +110,14 @@ def _(
     left = xp.arange(width) - label_lengths[:, None]
     runs = (times < 0)[:, :, None]
     emitting = (left < 0)[:, None]
-    moving = (times < -1)[:, :, None] & (left <= 0)[:, None] | (times == -1)[:, :, None] & (left == 0)[
-        :, None
-    ]
+    before_last = (times < -1)[:, :, None] & (left <= 0)[:, None]
+    moving = before_last | (times == -1)[:, :, None] & (left == 0)[:, None]
     emits = xp.where(runs & emitting, emits, -np.inf)
     moves = xp.where(moving, input[..., blank], -np.inf)
     lattice = _Nodes(xp, moves, emits)
-    before = lattice.forward()
     behind = lattice.backward(input_lengths, label_lengths)
     total = behind[:, 0, 0]
-    before = before - total[:, None, None]
+    before = lattice.forward() - total[:, None, None]
     moved = xp.where(moving, xp.exp(before + moves + behind[:, 1:, :-1]), 0)
     emitted = xp.where(runs & emitting, xp.exp(before + emits + behind[:, :-1, 1:]), 0)
     emitted = emitted * (1 + fastemit_lambda)

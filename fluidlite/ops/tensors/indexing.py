@@ -101,8 +101,6 @@ def _(X: Spec, Index: Spec, of_2x: bool) -> Spec:
             f"op 'gather_nd': Index must have two dimensions or more, but has {list(Index.shape)}"
         )
     depth = Index.shape[-1]
-    if depth < 0:
-        depth = len(X.shape)  # most indices name all dimensions
     if depth > len(X.shape):
         raise ShapeError(
             f"op 'gather_nd': Index{list(Index.shape)} addresses {depth} dimensions of X{list(X.shape)}"

@@ -101,3 +101,20 @@ class ModelAverage(averaging.ModelAverage):
 
     def _averaged(self) -> list[Any]:
         return super()._averaged() if self._given is None else self._given
+
+    def minimize(  # type: ignore[override]  # no update: nothing is given back
+        self, loss: Variable, startup_program: Any = None, parameters: Any = None, no_grad_set: Any = None
+    ) -> None:
+        """Do nothing: the ops that add up stand in the program since this was made."""
+
+    def apply(self, executor: Any = None, need_restore: bool = True) -> Any:
+        """Inside the `with` the parameters are their averages; `need_restore=False` leaves them so."""
+        if executor is None:
+            raise RuntimeError("Executor should not be None in static graph mode.")
+        return super().apply(executor, need_restore)
+
+    def restore(self, executor: Any = None) -> None:
+        """Put the parameters back after `apply(need_restore=False)`."""
+        if executor is None:
+            raise RuntimeError("Executor should not be None in static graph mode.")
+        super().restore(executor)

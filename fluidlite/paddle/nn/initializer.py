@@ -176,7 +176,7 @@ class Dirac(Initializer):
         if len(shape) not in (3, 4, 5):
             raise AssertionError(f"Dirac fills tensors of 3, 4 or 5 dimensions, but {var.name!r} has {shape}")
         if shape[0] % self._groups:
-            raise AssertionError(f"Dirac: {self._groups} groups do not divide dimension 0 of {shape}")
+            raise AssertionError(f"Dirac: dimension 0 of {shape} is not divisible by groups ({self._groups})")
         steps, places = _Steps(block), self._places(shape)
         zeros = {"value": 0.0, "shape": shape, "dtype": int(var.dtype)}
         block.append_op(type="fill_constant", outputs={"Out": [var]}, attrs=zeros)

@@ -91,7 +91,7 @@ def taylor(size: int, nbar: int = 4, sll: float = 30, norm: bool = True) -> Arra
     ratio = np.arccosh(10 ** (sll / 20)) / np.pi
     spread = nbar**2 / (ratio**2 + (nbar - 0.5) ** 2)
     orders = np.arange(1, nbar)
-    weights = [_taylor_weight(order, orders, ratio, spread) for order in orders]
+    weights = [_taylor_weight(int(order), orders, ratio, spread) for order in orders]
 
     def at(places: Array | float) -> Array:
         waves = np.cos(2 * np.pi * orders[:, None] * (places - size / 2 + 0.5) / size)

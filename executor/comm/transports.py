@@ -17,6 +17,7 @@ __all__ = [
     "TRANSPORTS",
     "Transport",
     "before_run",
+    "existing_session",
     "find_session",
     "has_session",
     "leave",
@@ -83,6 +84,11 @@ def process_session(needs_servers: bool) -> Session | None:
 def has_session() -> bool:
     """True if this process has connected itself with others, or is the only one of its job."""
     return bool(_sessions or _single)
+
+
+def existing_session() -> Session | None:
+    """The session of this thread, or of the process where it has one already: asking makes none."""
+    return current() or next(iter(_sessions), None)
 
 
 def find_session(needs_servers: bool) -> Session | None:

@@ -11,7 +11,7 @@ import numpy as np
 
 from fluidlite.base.errors import CommunicatorError, FormatError, MissingFileError
 from fluidlite.executor.comm.messages import Kind, Message
-from fluidlite.executor.comm.transports import find_session
+from fluidlite.executor.comm.transports import existing_session, find_session
 from fluidlite.ir.program import Program
 from fluidlite.values.serialize import ValueReader, inside
 from fluidlite.values.tensor import LoDTensor, host
@@ -47,7 +47,7 @@ def servers_of(program: Program) -> Servers | None:
 
 def kept_elsewhere(names: Iterable[str]) -> dict[str, LoDTensor]:
     """Of these variables, those that servers keep for the program which this process has trained last."""
-    session = find_session(needs_servers=True)
+    session = existing_session()
     program = None if session is None or session.served is None else session.served()
     return {} if program is None else Servers(program).kept(names)
 

@@ -13,6 +13,7 @@ import fluidlite as fluid
 import fluidlite.paddle as paddle
 from fluidlite.distributed import verify
 from fluidlite.distributed.trial import communicator_of
+from fluidlite.executor.comm import transports
 from fluidlite.executor.comm.local.network import LocalNetwork
 from fluidlite.executor.comm.local.session import run_roles
 from fluidlite.transpiler import make_job
@@ -181,6 +182,8 @@ def test_trainers_fetch_averages_from_their_servers(kind: str, trains: bool) -> 
             return [np.array(scope.find_var(name).get_tensor()) for name in "vw"]
 
     alone = train(*_started(startup, main))
+    # a process that has no servers does not look for any: it would take itself for a trainer of some
+    assert not transports._sessions
     job = make_job(main, startup, "pserver", trainers=1, endpoints=TWO)
     found = roles_of(job, train)["trainer0"]
     for mine, wanted in zip(found, alone, strict=True):

@@ -10,7 +10,6 @@ others.
 from __future__ import annotations
 
 import os
-import sys
 import threading
 import weakref
 from collections import OrderedDict
@@ -19,6 +18,7 @@ from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
 from fluidlite.base import flags
+from fluidlite.base.cores import memory_limit
 from fluidlite.executor.plan.plan import CompiledPlan
 from fluidlite.executor.plan.sizes import SMALLEST, Size, SizeTable
 from fluidlite.executor.run.bound import BoundPlan
@@ -26,13 +26,11 @@ from fluidlite.executor.run.feeding import Form
 from fluidlite.ir.program import Program
 from fluidlite.values.scope import Scope
 
-__all__ = ["PlanCache", "memory_limit"]
+__all__ = ["PlanCache"]
 
 MAX_ENTRIES = 256  # forms that are known, over all programs
 MAX_PROGRAMS = 64  # with their feeds, fetches and scopes
 MAX_FORMS = 16  # plans of one program for feeds of different shapes, before one without shapes serves
-GROUPS = "/sys/fs/cgroup"
-OWN_GROUPS = "/proc/self/cgroup"
 Key: TypeAlias = "tuple[Any, ...]"
 Free: TypeAlias = "Iterable[tuple[int, int]]"
 Make: TypeAlias = "Callable[[Form, SizeTable | None], CompiledPlan]"
@@ -401,44 +399,6 @@ def _unlock() -> None:
 # Windows has no fork
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_unlock)
-
-
-def memory_limit() -> int:
-    """The bytes of memory that this process may have: those of its control group, or of the machine."""
-    try:
-        machine = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    # Windows has neither
-    except (AttributeError, ValueError, OSError):
-        machine = 8 << 30
-    return min([machine, *map(_limit_in, _group_files())])
-
-
-def _group_files() -> list[str]:
-    """The files that may hold a limit: of the groups that this process is in, and of those around them."""
-    try:
-        with open(OWN_GROUPS) as file:
-            lines = [line.rstrip("\n").split(":", 2) for line in file]
-    except OSError:
-        return []
-    found = []
-    for _, kinds, path in (line for line in lines if len(line) == 3):
-        if kinds and "memory" not in kinds.split(","):
-            continue
-        root, name = (GROUPS, "memory.max") if not kinds else (f"{GROUPS}/memory", "memory.limit_in_bytes")
-        parts = [part for part in path.split("/") if part]
-        # in a container the path is often that outside of it, and the own group is the root
-        found += ["/".join([root, *parts[:depth], name]) for depth in range(len(parts) + 1)]
-    return found
-
-
-def _limit_in(path: str) -> int:
-    """The limit in bytes that a file of a control group states; a very large number where it states none."""
-    try:
-        with open(path) as file:
-            text = file.read().strip()
-    except OSError:
-        return sys.maxsize
-    return int(text) if text.isdecimal() else sys.maxsize
 
 
 def _nobody() -> None:

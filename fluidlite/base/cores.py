@@ -1,5 +1,5 @@
 """The cores that this process may keep busy: by its affinity, by the quota of its control group, and by the
-processes that one mpiexec has started beside it.
+processes that one mpiexec has started beside it; and the memory that it may have.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import os
 import pathlib
 from collections.abc import Iterator, Mapping
 
-__all__ = ["own_cores", "usable_cores"]
+__all__ = ["memory_limit", "own_cores", "usable_cores"]
 
 _SYSTEM = pathlib.Path("/")
 # the processes of this host that the same mpiexec has started: Open MPI, MPICH and Intel MPI, MVAPICH
@@ -37,9 +37,28 @@ def own_cores(environ: Mapping[str, str], system: pathlib.Path = _SYSTEM) -> int
     return min(cores, max(1, (os.cpu_count() or 1) // int(ranks[0])))
 
 
+def memory_limit(system: pathlib.Path = _SYSTEM) -> int:
+    """The bytes of memory that this process may have: those of the machine, or of its control groups and the
+    groups around them.
+    """
+    try:
+        machine = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    # Windows has neither
+    except (AttributeError, ValueError, OSError):
+        machine = 8 << 30
+    return min([machine, *_memory_limits(system)])
+
+
+def _memory_limits(system: pathlib.Path) -> Iterator[int]:
+    for folder, is_unified in _groups(system, "memory"):
+        # `max` means no limit
+        with contextlib.suppress(OSError, ValueError):
+            yield int((folder / ("memory.max" if is_unified else "memory.limit_in_bytes")).read_text())
+
+
 def _quotas(system: pathlib.Path) -> Iterator[int]:
     """Whole cores that the process's control groups, and the groups around them, give it time for."""
-    for folder, is_unified in _groups(system):
+    for folder, is_unified in _groups(system, "cpu"):
         with contextlib.suppress(OSError, ValueError):
             quota, period = _unified(folder) if is_unified else _legacy(folder)
             if quota > 0 and period > 0:
@@ -60,17 +79,17 @@ def _legacy(folder: pathlib.Path) -> tuple[float, float]:
     return float(quota), float(period)
 
 
-def _groups(system: pathlib.Path) -> Iterator[tuple[pathlib.Path, bool]]:
-    """The folder of each group that limits the processor, innermost first, and whether it is of version 2."""
+def _groups(system: pathlib.Path, controller: str) -> Iterator[tuple[pathlib.Path, bool]]:
+    """The folder of each group that a controller limits, innermost first, and whether it is of version 2."""
     try:
         lines = (system / "proc/self/cgroup").read_text(encoding="utf8").splitlines()
     except OSError:
         return  # no Linux
     for line in lines:
         _, controllers, path = [*line.split(":", 2), "", ""][:3]
-        if controllers and "cpu" not in controllers.split(","):
+        if controllers and controller not in controllers.split(","):
             continue
-        root = system / "sys/fs/cgroup" / ("cpu" if controllers else "")
+        root = system / "sys/fs/cgroup" / (controller if controllers else "")
         # inside of a container the path may be the host's, and the container's own group is the root
         parts = [part for part in path.split("/") if part and part != ".."]
         for depth in range(len(parts), -1, -1):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import gc
 import weakref
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -13,8 +13,8 @@ import numpy as np
 import pytest
 
 import fluidlite as fluid
-from fluidlite.executor import plan_cache
-from fluidlite.executor.plan_cache import memory_limit
+from fluidlite.base import cores
+from fluidlite.base.cores import memory_limit
 
 L = fluid.layers
 ONES = np.ones((2, 3), "float32")
@@ -183,12 +183,6 @@ def test_copies_of_a_program_have_none_of_its_plans() -> None:
 
 
 # ------------------------------------------------------------------ the memory that there is
-@pytest.fixture
-def groups(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    monkeypatch.setattr(plan_cache, "GROUPS", str(tmp_path))
-    yield tmp_path
-
-
 MACHINE = 2**62
 
 
@@ -204,13 +198,11 @@ MACHINE = 2**62
     ],
 )
 def test_limits_of_control_groups_count(
-    lines: str, files: dict[str, str], wanted: int, groups: Path, monkeypatch: pytest.MonkeyPatch
+    lines: str, files: dict[str, str], wanted: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for name, text in files.items():
-        (groups / name).parent.mkdir(parents=True, exist_ok=True)
-        (groups / name).write_text(text)
-    own = groups / "own"
-    own.write_text(lines)
-    monkeypatch.setattr(plan_cache, "OWN_GROUPS", str(own))
-    monkeypatch.setattr(plan_cache.os, "sysconf", lambda name: 2**31)
-    assert memory_limit() == wanted
+    groups = {f"sys/fs/cgroup/{name}": text for name, text in files.items()}
+    for name, text in {**groups, "proc/self/cgroup": lines}.items():
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(text)
+    monkeypatch.setattr(cores.os, "sysconf", lambda name: 2**31)
+    assert memory_limit(tmp_path) == wanted

@@ -13,7 +13,7 @@ from fluidlite.transpiler.check.report import Report, check
 from fluidlite.transpiler.parts.roles import TRAINER, JobRole, Programs
 
 Step = tuple[str, int]
-"""What a rank does: ("send", to), ("recv", from) or ("sum", ring)."""
+"""A step of a rank: ("send", to), ("recv", from) or ("sum", ring)."""
 
 
 def rank_of(index: int, count: int, steps: list[Step], **attrs: Any) -> Programs:

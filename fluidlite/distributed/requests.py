@@ -19,14 +19,14 @@ from fluidlite.values.tensor import LoDTensor
 __all__ = ["TablesAsAsked", "requests_of"]
 
 
-def requests_of(ops: Sequence[Operator]) -> dict[str, list[str]]:
+def requests_of(ops: Sequence[Operator]) -> dict[str, list[list[str]]]:
     """Table -> what the requests of a trainer's step for it give, in their order: names of a lookup's output,
     several for a request that serves several lookups.
     """
-    found: dict[str, list[str]] = defaultdict(list)
+    found: dict[str, list[list[str]]] = defaultdict(list)
     for op in ops:
         if op.type == REMOTE_LOOKUP:
-            found[op.input("W")[0]].append(" ".join(op.output("Outputs")))
+            found[op.input("W")[0]].append(op.output("Outputs"))
     return dict(found)
 
 
@@ -38,12 +38,12 @@ class TablesAsAsked:
     the next request. Rows count for the requests that may follow, too, which write over what they ask for.
     """
 
-    def __init__(self, program: Program, scope: Scope, requests: Mapping[str, list[str]]) -> None:
+    def __init__(self, program: Program, scope: Scope, requests: Mapping[str, list[list[str]]]) -> None:
         self.scope = scope
         self.copies = {table: [table] for table in requests}
         for table, outputs in requests.items():
             for number in range(1, len(outputs)):
-                self.copies[table].append(_copied(program, scope, table, number, outputs[number].split()))
+                self.copies[table].append(_copied(program, scope, table, number, outputs[number]))
         self.begin()
 
     def begin(self) -> None:

@@ -158,12 +158,7 @@ def _check_circles(found: Findings, calls: Mapping[int, Sequence[_Exchange]]) ->
 
 def _can_go_on(rank: int, now: Any) -> bool:
     call = now(rank)
-    if call is None:
-        return False
-    others = _waits_for(call)
-    return all(
-        (other := now(one)) is not None and other.link == call.link and _meet(call, other) for one in others
-    )
+    return call is not None and all(_has_come(call, now(other)) for other in _waits_for(call))
 
 
 def _meet(one: _Exchange, other: _Exchange) -> bool:

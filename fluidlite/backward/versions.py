@@ -81,8 +81,8 @@ class Versions:
         self.after[op] = {name: self.newest(name) for name in names}
 
     def _write(self, op: Operator, name: str, shared: Collection[str]) -> None:
-        # gradients of an earlier pass are summed and carried under one name
-        if is_gradient(name):
+        # gradients of an earlier pass are summed and carried under one name; an op in place makes another one
+        if is_gradient(name) and name not in op.input_arg_names:
             return
         numbers = self._gradients.setdefault(name, [0])
         is_new = name not in shared and self._is_floating(name)
@@ -385,7 +385,7 @@ class _Values:
                 dtype=var.dtype,
                 type=var.type,
                 lod_level=var.lod_level,
-                stop_gradient=True,
+                stop_gradient=var.stop_gradient,
             )
             index, like = self._place(name, version)
             role = {ROLE_ATTR: int(OpRole.Forward)}

@@ -319,11 +319,14 @@ def wrong_by_differences(
 
 
 def right_by_differences(case: Case, facts: Facts, name: str, part: str = "slopes") -> bool:
-    """True if the gradient by an input is what central differences say, and these say something."""
-    slopes, grad = facts.get(part, {}), facts.get("grads", {}).get(name)
+    """True if the gradient by an input is what central differences say, and these say something; `part`
+    "bends" and "roughly bends" are about second derivatives.
+    """
+    kind = "second" if part.endswith("bends") else "grads"
+    slopes, grad = facts.get(part, {}), facts.get(kind, {}).get(name)
     if "error" in slopes or name not in slopes or grad is None or "rows" in grad:
         return False
-    return not _off(slopes[name], grad, 20.0 if part == "rough" else 1.0)
+    return not _off(slopes[name], grad, 20.0 if part.startswith("rough") else 1.0)
 
 
 def _is_reliable(case: Case, name: str, found: list[float], loose: float) -> bool:

@@ -101,7 +101,7 @@ class Beside:
         for one in found:
             row = excuse(case, ops, one)
             is_theirs = one.aspect.startswith(theirs) or (
-                one.aspect == "gradient extra" and self._is_right(case, one, mine)
+                one.aspect.endswith(" extra") and self._is_right(case, one, mine)
             )
             result.append(Found(case, one, row, is_theirs and not row))
         for part, name in wrong:
@@ -158,11 +158,12 @@ class Beside:
 
     def _is_right(self, case: Case, extra: Difference, mine: Facts) -> bool:
         """True if a gradient that the other system lacks is that of central differences."""
-        if right_by_differences(case, mine, extra.where):
+        parts = JUDGES[extra.aspect.split()[0]]
+        if right_by_differences(case, mine, extra.where, parts[0]):
             return True
         plain = ordinary(case)
-        for part in ("slopes", "rough"):
-            facts = self.ours.ask(plain, ("runs", part, "grads"))
+        for part in parts:
+            facts = self.ours.ask(plain, ("runs", "grads", "second", part))
             if right_by_differences(plain, facts, extra.where, part):
                 return True
         return False

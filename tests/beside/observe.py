@@ -63,7 +63,8 @@ def parameter_values(index: int, start: np.ndarray, shake: int = 0) -> np.ndarra
     else:
         found = rng.uniform(-0.6, 0.6, start.shape)
     if shake:
-        found = found * (1 + 1e-6 * np.sin(shake * (1.0 + np.arange(found.size))).reshape(found.shape))
+        step = 1e-14 if start.dtype == np.float64 else 1e-6
+        found = found * (1 + step * np.sin(shake * (1.0 + np.arange(found.size))).reshape(found.shape))
     return found.astype(start.dtype)
 
 
@@ -94,7 +95,7 @@ class Observer:
         self.outputs: list[Any] = []
         self.shapes: list[Any] = []
         self.levels: list[Any] = []
-        self.shake = 0
+        self.shake = case.get("shake", 0)
 
     def observe(self, parts: Iterable[str]) -> Facts:
         """The facts named by `parts`; what comes behind an error at the first run is left out."""
@@ -248,7 +249,7 @@ class Observer:
                 except Exception as error:
                     facts["parallel"] = error_of(error, "parallel")
             found.append(facts)
-        self.shake = 0
+        self.shake = self.case.get("shake", 0)
         return found
 
     def part_program(self) -> Facts:

@@ -224,6 +224,7 @@ def tags(case: Case) -> set[str]:
         found.add("rate of 0")
     if any("front" in call.get("to", "") and call["call"].endswith("relu") for call in case["calls"]):
         found.add("ties")
+    found |= {name.rpartition(".")[2] for name in _called(case["calls"])}
     if _steps_back(case["calls"]):
         found.add("negative step")
     if "'is_sparse': True" in repr(case["calls"]) or "'sparse': True" in repr(case["calls"]):
@@ -291,6 +292,16 @@ def _arrays(item: Any) -> list[Any]:
     return []
 
 
+def _called(item: Any) -> list[str]:
+    """The names of the functions that make arguments, such as the clip of an optimizer."""
+    if isinstance(item, list):
+        return [name for one in item for name in _called(one)]
+    if isinstance(item, dict):
+        own = [item["call"]] if item.get("$") == "call" else []
+        return own + [name for one in item.values() for name in _called(one)]
+    return []
+
+
 def ordinary(case: Case) -> Case:
     """The case with numbers near 1 in place of nan, infinities, and what is very large or small."""
     case = copy.deepcopy(case)
@@ -306,8 +317,8 @@ def ordinary(case: Case) -> Case:
 
 
 def shaken(case: Case, number: int) -> Case:
-    """The case with numbers that differ from its own as much as rounding does."""
-    case = copy.deepcopy(case)
+    """The case with numbers and parameters that differ from its own as much as rounding does."""
+    case = {**copy.deepcopy(case), "shake": number}
     for name in _floating(case):
         feed = case["feeds"][name]
         step = 1e-6 if feed["dtype"] == "float32" else 1e-14

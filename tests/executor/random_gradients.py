@@ -43,6 +43,7 @@ class Author:
             "targets": [self.var() for _ in range(count)],
             "weighted": self.random.random() < 0.5,
             "passes": self.random.choice([1, 1, 1, 2]),
+            "second": self.random.random() < 0.5,
         }
 
     def var(self) -> int:
@@ -299,6 +300,21 @@ class Written:
                     self.gradients = fluid.gradients(
                         variables, [block.var(name) for name in INPUTS], self._weights()
                     )
+        self.made = [gradient for gradient in self.gradients if gradient is not None]
+        self.second = self._second() if data["second"] else None
+
+    def _second(self) -> Any:
+        """A copy with gradients of the gradients too, and these; None where the program has none, and says
+        so.
+        """
+        program = self.program.clone()
+        block = program.global_block()
+        made = [block.var(gradient.name) for gradient in self.made]
+        with fluid.unique_name.guard("second_"), fluid.program_guard(program, self.startup):
+            try:
+                return program, fluid.gradients(made, [block.var(name) for name in INPUTS])
+            except fluid.core.EnforceNotMet:
+                return None
 
     def _weights(self) -> Any:
         if self.weights is None:
@@ -345,17 +361,46 @@ def mistakes(data: Program, seed: int) -> list[str]:
     values = runs.run(written.plain, at, flag, written.targets)
     found = []
     for naive in (True, False):
-        kept = [gradient for gradient in written.gradients if gradient is not None]
-        got = runs.run(written.program, at, flag, [*written.targets, *kept], naive)
-        numbers = iter(got[len(values) :])
-        gradients = [0 * at[0] if var is None else next(numbers) for var in written.gradients]
-        slope = float(sum(np.sum(one * other) for one, other in zip(gradients, way, strict=True)))
+        got = runs.run(written.program, at, flag, [*written.targets, *written.made], naive)
+        slope = _along(written.gradients, got[len(values) :], way)
         how = "interpreter" if naive else "plan"
         if not np.isclose(slope, wanted, rtol=1e-5, atol=1e-7):
             found.append(f"{how}: the gradient says {slope}, differences say {wanted}")
         for name, one, other in zip(written.targets, values, got, strict=False):
             if not np.allclose(one, other, rtol=1e-9):
                 found.append(f"{how}: {name} is {one.ravel()} without gradients, {other.ravel()} with them")
+    return found or _bends(written, runs, at, way, flag)
+
+
+def _along(gradients: list[Any], values: list[Any], way: np.ndarray) -> float:
+    """How fast a sum moves along a direction, by gradients of which some are None."""
+    numbers = iter(values)
+    parts = [
+        0.0 if var is None else np.sum(next(numbers) * to) for var, to in zip(gradients, way, strict=True)
+    ]
+    return float(sum(parts))
+
+
+def _bends(written: Written, runs: Runs, at: np.ndarray, way: np.ndarray, flag: int) -> list[str]:
+    """Mistakes in the gradients of the gradients, where the program has them."""
+    if written.second is None:
+        return []
+    program, gradients = written.second
+    made = [gradient for gradient in gradients if gradient is not None]
+
+    def along(step: float) -> float:
+        values = runs.run(written.program, at + step * way, flag, written.made) if written.made else []
+        return float(sum(np.sum(value) for value in values))
+
+    h = 1e-3
+    wanted = (8 * (along(h) - along(-h)) - (along(2 * h) - along(-2 * h))) / (12 * h)
+    found = []
+    for naive in (True, False):
+        got = runs.run(program, at, flag, made, naive) if made else []
+        slope = _along(gradients, got, way)
+        if not np.isclose(slope, wanted, rtol=1e-5, atol=1e-7):
+            how = "interpreter" if naive else "plan"
+            found.append(f"{how}: the second gradient says {slope}, differences say {wanted}")
     return found
 
 
@@ -375,6 +420,7 @@ def smaller(data: Any) -> list[Any]:
         found += [{**data, "targets": data["targets"][:-1]}] if len(data["targets"]) > 1 else []
         found += [{**data, "weighted": False}] if data["weighted"] else []
         found += [{**data, "passes": 1}] if data["passes"] > 1 else []
+        found += [{**data, "second": False}] if data["second"] else []
     elif isinstance(data, list):
         if not data or (isinstance(data[0], tuple) and isinstance(data[0][0], str) and data[0][0] in FORMS):
             for index, item in enumerate(data):

@@ -379,7 +379,7 @@ sample_logits = Op(
 
 @sample_logits.shape
 def _(Logits: Spec, Labels: Spec, num_samples: int) -> dict[str, Spec]:
-    rows, true = Labels.shape
+    rows, true = Logits.shape[0], Labels.shape[1]
     count = true + num_samples if true >= 0 else -1
     return {
         "Samples": Spec((rows, count), VarType.INT64),

@@ -189,10 +189,12 @@ def _(X: Array, FactorTensor: Array | None, factor: float) -> Any:
 
 
 @power.grad("X")
-def _(X: Array, FactorTensor: Array | None, dOut: Array, factor: float) -> Any:
+def _(xp: Any, X: Array, FactorTensor: Array | None, dOut: Array, factor: float) -> Any:
     exponent = _factor(FactorTensor, factor, X.dtype)
     if FactorTensor is None and exponent == 0:
         return dOut * 0  # also where X is 0
+    if FactorTensor is not None:  # 0, of which nobody knows yet, is no reason to divide
+        X = xp.where(exponent == 0, X.dtype.type(1), X)
     if X.dtype.kind in "iu":
         return dOut * exponent * (X.astype("float64") ** (exponent - 1)).astype(X.dtype)
     return dOut * exponent * X ** (exponent - 1)

@@ -93,9 +93,9 @@ def _(
     axes = _traced(Input.ndim, dim1, dim2, axis1, axis2)
     rows = Input.shape[axes[0]]
     columns = Input.shape[axes[1]]
-    ones = xp.arange(rows)[:, None] + offset == xp.arange(columns)
+    there = xp.arange(rows)[:, None] + offset == xp.arange(columns)
     lead = dOut.reshape([dim for i, dim in enumerate(Input.shape) if i not in axes])
-    return xp.moveaxis(lead[..., None, None] * ones.astype(dOut.dtype), (-2, -1), axes)
+    return xp.moveaxis(xp.where(there, lead[..., None, None], dOut.dtype.type(0)), (-2, -1), axes)
 
 
 diag_embed = Op("diag_embed", "Input -> Out", attrs={"offset": 0, "dim1": -2, "dim2": -1}, lod=None)

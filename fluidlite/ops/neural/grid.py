@@ -181,9 +181,9 @@ def _corners(xp: Any, places: Sequence[Array], shape: tuple[int, ...]) -> Iterat
         yield _Corner(flat.astype("int64"), inside, weights, signs)
 
 
-def _picked(xp: Any, images: Array, place: Array) -> Array:
-    """(N, C, points) from images (N, C, pixels)."""
-    return xp.take_along_axis(images, place[:, None], axis=2)
+def _picked(xp: Any, images: Array, corner: _Corner) -> Array:
+    """(N, C, points) from images (N, C, pixels); what a corner outside of the image finds means nothing."""
+    return xp.take_along_axis(images, corner.place[:, None], axis=2)
 
 
 def _flat(X: Array) -> Array:
@@ -201,7 +201,9 @@ def _(xp: Any, X: Array, Grid: Array, mode: str, padding_mode: str, align_corner
     if mode == "nearest":
         found = [_nearest(xp, at) for at in found]
     for corner in _corners(xp, found, X.shape):
-        out += _picked(xp, images, corner.place) * (corner.weight() * corner.inside)[:, None]
+        share = _picked(xp, images, corner) * corner.weight()[:, None]
+        # chosen, not multiplied: a point far outside has weights that are infinite or nan
+        out += xp.where(corner.inside[:, None], share, X.dtype.type(0))
     return out.reshape(*X.shape[:2], *Grid.shape[1:-1])
 
 
@@ -250,7 +252,8 @@ def _point_gradient(xp: Any, X: Array, d: Array, places: Sequence[Array]) -> Arr
     images = _flat(X)
     out = xp.zeros((*places[0].shape, len(places)), d.dtype)
     for corner in _corners(xp, places, X.shape):
-        value = (_picked(xp, images, corner.place) * d).sum(axis=1) * corner.inside
+        value = (_picked(xp, images, corner) * d).sum(axis=1)
         for i, sign in enumerate(corner.signs):
-            out[..., i] += sign * value * corner.weight(without=i)
+            moved = sign * value * corner.weight(without=i)
+            out[..., i] += xp.where(corner.inside, moved, d.dtype.type(0))
     return out

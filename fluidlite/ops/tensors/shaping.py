@@ -30,14 +30,16 @@ def _with_gradient(
     attrs: dict[str, Any],
     rule: Callable[..., Shape],
     shape_arguments: Sequence[str],
+    later: tuple[str, ...] = (),
 ) -> None:
     """Declare `first` (whose gradient reads X) and `second` (whose gradient reads XShape); both only rename
     memory.
 
     `rule` gives the new shape from the old one and the arguments; `shape_arguments` are its attributes.
+    `later` are the slots that programs of 2.x alone have.
     """
     for op_type, outputs in ((first, "Out"), (second, "Out XShape?")):
-        op = Op(op_type, f"{slots} -> {outputs}", attrs=attrs, lod=None)
+        op = Op(op_type, f"{slots} -> {outputs}", attrs=attrs, lod=None, later=later)
         _declare_reshape(op, rule, shape_arguments, op_type == second)
 
 
@@ -59,9 +61,9 @@ def _declare_reshape(
     @takes(["xp", "ctx", "X", "X_lod", *names])
     def _(xp: Any, ctx: Any, X: Array, X_lod: Lod, **given: Any) -> Any:
         shape = rule(X.shape, **given)
-        keeps = _keeps_rows(X.shape, shape, given) or (
-            op.type in _KEEPS_IN_2X and ctx.op.block.program.is_of_2x
-        )
+        keeps = _keeps_rows(X.shape, shape, given)
+        if not keeps and X_lod and ctx.op.block.program.is_of_2x:
+            keeps = op.type in _KEEPS_IN_2X or same_rows(X.shape, shape)
         out = handed_on(X.reshape(shape), X_lod if keeps else ())
         return (out, remembered(xp, X)) if second else out
 
@@ -146,10 +148,24 @@ def reshaped(old: Shape, shape: Sequence[int], Shape: Any = None, ShapeTensor: S
     return tuple(target)
 
 
-def squeezed(old: Shape, axes: Sequence[int], of_2x: bool = False) -> Shape:
+def squeezed(
+    old: Shape,
+    axes: Sequence[int],
+    of_2x: bool = False,
+    AxesTensor: Any = None,
+    AxesTensorList: Sequence[Any] = (),
+) -> Shape:
     """Without the given dimensions of one (without all of them when none is given); 2.x leaves others
-    alone.
+    alone, and takes them from tensors.
     """
+    if isinstance(AxesTensor, Spec):
+        return (-1,) * max(len(old) - max(*AxesTensor.shape, 1, 1), 0)
+    if AxesTensorList and isinstance(AxesTensorList[0], Spec):
+        return (-1,) * max(len(old) - len(AxesTensorList), 0)
+    if AxesTensor is not None:
+        axes = ints(AxesTensor)
+    if AxesTensorList:
+        axes = first_ints(AxesTensorList)
     for axis in axes:  # a dimension may be named twice
         check_axes("squeeze", old, [axis], named_dims(old))
     if axes and old:
@@ -211,7 +227,13 @@ _with_gradient(
     ["shape"],
 )
 _with_gradient(
-    "squeeze", "squeeze2", "X", {"axes": INTS(), OF_2X_ATTR: later(False)}, squeezed, ["axes", OF_2X_ATTR]
+    "squeeze",
+    "squeeze2",
+    "X AxesTensor? AxesTensorList*?",
+    {"axes": INTS(), OF_2X_ATTR: later(False)},
+    squeezed,
+    ["axes", OF_2X_ATTR],
+    later=("AxesTensor", "AxesTensorList"),
 )
 _with_gradient(
     "unsqueeze", "unsqueeze2", "X AxesTensor? AxesTensorList*?", {"axes": INTS()}, unsqueezed, ["axes"]

@@ -84,36 +84,43 @@ def flatten(x: Variable, start_axis: int = 0, stop_axis: int = -1, name: str | N
     )
 
 
-def squeeze(x: Variable, axis: Any = None, name: str | None = None) -> Variable:
-    """Without those of the dimensions `axis` (all, where it is None) that are 1."""
+def _axes_of(axis: Any) -> tuple[dict[str, Any], dict[str, Any]]:
+    """The inputs and the attributes that name dimensions: numbers and Variables of one element, or one
+    Variable.
+    """
+    if isinstance(axis, Variable):
+        axis.stop_gradient = True
+        return {"AxesTensor": [axis]}, {}
     axes = [] if axis is None else as_list(axis)
+    return ({"AxesTensorList": number_tensors(axes)}, {}) if has_variable(axes) else ({}, {"axes": axes})
+
+
+def squeeze(x: Variable, axis: Any = None, name: str | None = None) -> Variable:
+    """Without those of the dimensions `axis` (all, where it is None) that are 1; numbers and Variables of
+    one element.
+    """
+    inputs, attrs = _axes_of(axis)
     rank = len(x.shape)
-    gone = {a % rank for a in axes} if rank and axes and not has_variable(axes) else set(range(rank))
-    out = append(
+    named = attrs.get("axes")
+    gone = {a % rank for a in named} if rank and named else set(range(rank))
+    return append(
         "squeeze2",
-        {"X": [x]},
-        {"axes": axes},
+        {"X": [x], **inputs},
+        attrs,
         dtype=x.dtype,
         layer="squeeze",
         name=name,
         scalar=bool(rank) and all(i in gone and dim == 1 for i, dim in enumerate(x.shape)),
         extra={"XShape": x.dtype},
     )
-    return out
 
 
 def unsqueeze(x: Variable, axis: Any, name: str | None = None) -> Variable:
     """With dimensions of 1 put in at the places `axis`, numbers and Variables of one element."""
-    inputs: dict[str, Any] = {"X": [x]}
-    attrs: dict[str, Any] = {}
-    if isinstance(axis, Variable):
-        axis.stop_gradient = True
-        inputs["AxesTensor"] = [axis]
-    elif has_variable(as_list(axis)):
-        inputs["AxesTensorList"] = number_tensors(as_list(axis))
-    else:
-        attrs["axes"] = as_list(axis)
-    return append("unsqueeze2", inputs, attrs, dtype=x.dtype, name=name, extra={"XShape": x.dtype})
+    inputs, attrs = _axes_of(axis)
+    return append(
+        "unsqueeze2", {"X": [x], **inputs}, attrs, dtype=x.dtype, name=name, extra={"XShape": x.dtype}
+    )
 
 
 reshape_, squeeze_, unsqueeze_ = reshape, squeeze, unsqueeze  # programs have no other way
@@ -219,8 +226,10 @@ def unbind(input: Variable, axis: int = 0) -> list[Variable]:
 def unstack(x: Variable, axis: int = 0, num: int | None = None) -> list[Variable]:
     """The slices of a tensor along `axis`, of which there are `num`, without that dimension."""
     begin()
-    helper = LayerHelper("unstack")
     count = x.shape[axis] if num is None else num
+    if count == 0 == x.shape[axis]:
+        return []
+    helper = LayerHelper("unstack")
     outs = [helper.create_variable_for_type_inference(x.dtype) for _ in range(count)]
     attrs = {"axis": axis, "num": count}
     helper.append_op(type="unstack", inputs={"X": [x]}, outputs={"Y": outs}, attrs=attrs)

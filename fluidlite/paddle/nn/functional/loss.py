@@ -258,7 +258,7 @@ def cross_entropy(
     if label_smoothing > 0 and ignore_index >= 0 and not soft_label:
         kept, label = _without_ignored(label, ignore_index)
     if label_smoothing > 0:
-        label, soft_label = _smoothed(label, input.shape[axis], soft_label, label_smoothing), True
+        label, soft_label = _smoothed(label, input, axis, soft_label, label_smoothing), True
     loss = _crossed(input, label, soft_label, ignore_index, True, False, axis, use_softmax)
     reads_labels = (weight is not None or ignore_index >= 0) and not soft_label
     flat = squeeze(label, axis) if reads_labels and len(label.shape) == len(loss.shape) else label
@@ -289,9 +289,19 @@ def _without_ignored(label: Variable, ignored: int) -> tuple[Variable, Variable]
     return counts, where(counts, label, label * 0)
 
 
-def _smoothed(label: Variable, classes: int, soft: bool, share: float) -> Variable:
-
-    return label_smooth(label if soft else squeeze(one_hot(label, classes)), epsilon=share)
+def _smoothed(label: Variable, input: Variable, axis: int, soft: bool, share: float) -> Variable:
+    """Shares of the classes along `axis`, as `input` has them."""
+    if soft:
+        return label_smooth(label, epsilon=share)
+    if len(label.shape) == len(input.shape) - 1:
+        label = unsqueeze(label, axis)
+    shares = cast(label_smooth(one_hot(squeeze(label, axis), input.shape[axis]), epsilon=share), input.dtype)
+    last = len(input.shape) - 1
+    if axis % len(input.shape) == last:
+        return shares
+    order = list(range(last))
+    order.insert(axis % len(input.shape), last)
+    return transpose(shares, order)
 
 
 def _weights_of(weight: Variable, label: Variable, soft: bool, axis: int, ignored: int) -> Variable:

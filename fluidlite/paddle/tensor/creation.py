@@ -16,6 +16,8 @@ from fluidlite.layers.tensors.constants import has_variable
 from fluidlite.paddle.build import append
 from fluidlite.paddle.defaults import dtype_or_default
 from fluidlite.paddle.programs import begin
+from fluidlite.paddle.tensor.logic import equal
+from fluidlite.paddle.tensor.manipulation import unsqueeze
 from fluidlite.paddle.tensor.math import cast
 from fluidlite.paddle.tensor.shapes import as_list, constant, shape_arguments, shape_of, text_of
 
@@ -270,9 +272,12 @@ def _given(value: Any, kind: VarType) -> Variable:
 def eye(
     num_rows: int, num_columns: int | None = None, dtype: DTypeLike | None = None, name: str | None = None
 ) -> Variable:
-    """Ones on the diagonal, zeros elsewhere."""
+    """Ones on the diagonal, zeros elsewhere; the numbers of rows and columns may be Variables."""
     kind = dtype_or_default(dtype)
     columns = num_rows if num_columns is None else num_columns
+    if isinstance(num_rows, Variable) or isinstance(columns, Variable):
+        places = unsqueeze(arange(0, num_rows, dtype="int64"), 1)
+        return cast(equal(places, arange(0, columns, dtype="int64")), kind)
     attrs = {"num_rows": num_rows, "num_columns": columns, "dtype": int(kind)}
     return append("eye", {}, attrs, dtype=kind, name=name, stop_gradient=True)
 

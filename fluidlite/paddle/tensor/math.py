@@ -14,6 +14,7 @@ from fluidlite.layers.signatures import Binary, Unary
 from fluidlite.paddle.build import WHOLE, append, cast, need_float, need_variable
 from fluidlite.paddle.programs import begin
 from fluidlite.paddle.promotion import beside_number, promoted
+from fluidlite.paddle.tensor.chosen_axis import along
 
 __all__ = [
     "abs",
@@ -190,6 +191,8 @@ def running_sum(
     """An op of running sums along `axis`, or over all elements in one row, in `dtype`."""
     if dtype is not None and to_vartype(dtype) != x.dtype:
         x = cast(x, dtype)
+    if isinstance(axis, Variable):
+        return along(op_type, x, axis, lambda at: running_sum(op_type, x, at[0], None, name))
     attrs: dict[str, Any] = {"flatten": axis is None}
     if axis is not None:
         attrs["axis"] = axis

@@ -10,6 +10,7 @@ from fluidlite.ir.variable import Variable
 from fluidlite.layers.math_op_patch import astype
 from fluidlite.layers.signatures import Reduction
 from fluidlite.paddle.build import append, check_axis
+from fluidlite.paddle.tensor.chosen_axis import along, is_chosen
 from fluidlite.paddle.tensor.manipulation import flatten, reshape, slice, squeeze
 from fluidlite.paddle.tensor.math import cast, pow, sqrt
 from fluidlite.paddle.tensor.search import topk, where
@@ -23,11 +24,8 @@ Axis = int | Sequence[int] | None
 def axes_of(x: Variable, axis: Any) -> tuple[list[int], bool]:
     """The dimensions that `axis` names, as they were given, and True if these are all of x's."""
     dims: list[int] = []
-    for one in axis if isinstance(axis, (list, tuple)) else [axis]:
-        if isinstance(one, Variable):
-            raise TypeError(
-                f"the axis of a reduction must be known at building time, but is variable {one.name!r}"
-            )
+    if is_chosen(axis):
+        raise TypeError(f"the axis of a reduction must be known at building time, but is {axis}")
     if axis is not None:
         dims = list(axis) if isinstance(axis, (list, tuple, range)) else [int(axis)]
     for dim in dims:
@@ -53,6 +51,9 @@ def reduced(
         raise TypeError(
             f"The data type of 'x' in {op_type} must be of integers or fractions, but received {x.dtype.name}"
         )
+    if is_chosen(axis):
+        more = {"layer": layer, "dtype": dtype, "name": name, "attrs": attrs, "says_all": says_all}
+        return along(layer, x, axis, lambda dims: reduced(op_type, x, dims, keepdim, **more))
     dims, whole = axes_of(x, axis)
     found = {"dim": dims, "keep_dim": keepdim, "reduce_all": whole and says_all, **(attrs or {})}
     scalar = not x.shape or (whole and not keepdim)

@@ -10,6 +10,7 @@ from fluidlite.layer_helper import LayerHelper
 from fluidlite.paddle.build import append
 from fluidlite.paddle.programs import begin
 from fluidlite.paddle.promotion import beside_number, promoted
+from fluidlite.paddle.tensor.chosen_axis import along
 from fluidlite.paddle.tensor.creation import full_like
 from fluidlite.paddle.tensor.manipulation import slice
 from fluidlite.paddle.tensor.math import add, cast
@@ -59,6 +60,10 @@ def _argument(
         raise TypeError(
             f"The data type of 'dtype' in {layer} must be ['int32', 'int64'], but received {dtype}"
         )
+    if isinstance(axis, Variable):
+        found = along(layer, x, axis, lambda at: _argument(op_type, layer, x, at[0], keepdim, dtype, name))
+        found.stop_gradient = True
+        return found
     flat = axis is None
     attrs = {"axis": axis or 0, "keepdims": keepdim, "flatten": flat, "dtype": int(kind)}
     scalar = flat and not keepdim

@@ -17,6 +17,18 @@ REDUCED: dict[str, tuple[str, ...]] = {
 }
 TABLE = {name: dtypes for names, dtypes in REDUCED.items() for name in names.split()}
 GIVEN_DTYPE = ("sum", "nansum", "prod")
+CHOSEN = ("sum", "mean", "max", "min", "prod", "std", "var", "count_nonzero")
+"""Functions whose axis may be a Variable, or a list with Variables."""
+
+
+def chosen(draw: Draw, axis: Any) -> Any:
+    """The axis as a Variable, sometimes; a list of them as one Variable, or with some in it."""
+    if isinstance(axis, int) and draw.flag(0.1):
+        return draw.variable(axis, draw.choice("int32", "int64"))
+    if isinstance(axis, list) and 0 < len(axis) < 3 and draw.flag(0.1):
+        given = [draw.variable(one, "int64") if draw.flag() else one for one in axis]
+        return draw.choice(draw.variable(axis, "int64"), given)
+    return axis
 
 
 @draws(*functions(" ".join(TABLE)))
@@ -27,8 +39,8 @@ def _(draw: Draw, name: str) -> Any:
     axis = axis_form(draw, x, empty=word(name) != "count_nonzero")
     if word(name) == "median" and isinstance(axis, (list, tuple)):
         axis = draw.axis(x)
-    if isinstance(axis, int) and word(name) in ("sum", "max", "min", "prod") and draw.flag(0.1):
-        axis = draw.variable(axis, "int64")
+    if word(name) in CHOSEN and x.rank:
+        axis = chosen(draw, axis)
     wanted = OMIT
     if word(name) in GIVEN_DTYPE:
         wanted = draw.maybe(draw.choice("int32", "int64", "float32", "float64"), 0.25)
@@ -50,6 +62,8 @@ def _(draw: Draw, name: str) -> Any:
 def _(draw: Draw, name: str) -> Any:
     x = draw.tensor(dtype=kinds("uint8 int16 int32 int64 float32 float64"), rank=(0, 5), distinct=draw.flag())
     axis = draw.choice(OMIT, None, draw.axis(x), draw.axis(x))
+    if isinstance(axis, int) and x.rank and draw.flag(0.1):
+        axis = draw.variable(axis, "int64")
     wanted = draw.maybe(draw.choice("int32", "int64"), 0.4)
     return draw.call(name, x, axis=axis, keepdim=draw.maybe(draw.flag()), dtype=wanted)
 
@@ -98,6 +112,8 @@ def _(draw: Draw, name: str) -> Any:
     if word(name) == "cumprod":
         wanted = draw.maybe(draw.choice("float32", "float64"), 0.2)
         return draw.call(name, x, dim=draw.axis(x), dtype=wanted)
+    if word(name) == "cumsum" and isinstance(axis, int) and x.rank and draw.flag(0.1):
+        axis = draw.variable(axis, "int64")
     types = INTS if word(name) in ("cummax", "cummin") else FLOATS
     return draw.call(name, x, axis=axis, dtype=draw.maybe(draw.choice(*types), 0.2))
 

@@ -79,7 +79,10 @@ def _(draw: Draw, name: str) -> Any:
     ones = [at for at, size in enumerate(shape) if size == 1] or [0]
     ones = [at - len(shape) if draw.flag(0.3) and shape else at for at in ones]
     some = draw.some(ones if shape else [0, -1])
-    return draw.call(name, x, axis=draw.choice(OMIT, None, some, tuple(some), some[0]))
+    given = draw.choice(OMIT, None, some, tuple(some), some[0])
+    if shape and draw.flag(0.15):
+        given = draw.choice(draw.variable(some, "int64"), [draw.variable(one, "int32") for one in some])
+    return draw.call(name, x, axis=given)
 
 
 @draws(*functions("unsqueeze"))
@@ -89,7 +92,8 @@ def _(draw: Draw, name: str) -> Any:
     some = [draw.int(-x.rank - 1, x.rank) for _ in range(draw.int(1, 2))]
     given = draw.choice(some, tuple(some), some[0], some[0])
     if draw.flag(0.15):
-        given = draw.variable(some[0], draw.choice(*INTS))
+        several = [draw.variable(one, "int64") for one in some]
+        given = draw.choice(draw.variable(some[0], draw.choice(*INTS)), draw.variable(some, "int64"), several)
     return draw.call(name, x, given)
 
 

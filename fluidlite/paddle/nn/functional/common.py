@@ -16,10 +16,13 @@ from fluidlite.paddle.nn.functional.pooling import (
     adaptive_avg_pool3d,
 )
 from fluidlite.paddle.tensor.creation import full
+from fluidlite.paddle.tensor.logic import equal
+from fluidlite.paddle.tensor.manipulation import reshape
 from fluidlite.paddle.tensor.math import cast, clip, scale, sqrt
 from fluidlite.paddle.tensor.random import uniform
 from fluidlite.paddle.tensor.reduction import sum
-from fluidlite.paddle.tensor.shapes import number_tensors, shape_of
+from fluidlite.paddle.tensor.search import where
+from fluidlite.paddle.tensor.shapes import as_list, number_tensors, shape_of
 
 __all__ = [
     "alpha_dropout",
@@ -142,10 +145,13 @@ def dropout(
     """Zeros with the probability `p` in training, the rest divided by 1 - p (or, with "downscale_in_infer",
     everything times 1 - p after training). `axis` are the dimensions in which the zeros differ.
     """
-    if not 0 <= p <= 1:
+    if not isinstance(p, Variable) and not 0 <= p <= 1:
         raise ValueError("p argument should between 0 and 1")
     if mode not in _MODES:
         raise ValueError("mode argument should be 'downscale_in_infer' or 'upscale_in_train'")
+    if isinstance(p, Variable):
+        axes = list(range(len(x.shape))) if axis is None else as_list(axis)
+        return _along(x, reshape(cast(p, x.dtype), [1]), axes, training, mode)
     if p == 0:
         return x
     if axis is not None:
@@ -162,20 +168,27 @@ def dropout(
     return append("dropout", {"X": [x]}, attrs, dtype=x.dtype, name=name, extra=extra)
 
 
-def _along(x: Variable, p: float, axes: list[int], training: bool, mode: str) -> Variable:
-    """`dropout` whose zeros are the same along all dimensions but `axes`."""
+def _along(x: Variable, p: Any, axes: list[int], training: bool, mode: str) -> Variable:
+    """`dropout` whose zeros are the same along all dimensions but `axes`; p may be a Variable of one
+    element in the dtype of x.
+    """
     if len(axes) > len(x.shape) or not all(0 <= axis < len(x.shape) for axis in axes):
         raise ValueError(f"axis {axes} should be dimensions of x, which has {len(x.shape)}")
     upscaled = mode == "upscale_in_train"
     if not training:
-        return x if upscaled else scale(x, 1 - p)
-    if p == 1:
+        return x if upscaled else x * (1 - p) if isinstance(p, Variable) else scale(x, 1 - p)
+    if isinstance(p, Variable):
+        is_all = equal(p, full([1], 1.0, p.dtype))
+        scaled = x / where(is_all, full([1], 1.0, p.dtype), 1 - p) if upscaled else x
+    elif p == 1:
         return scale(x, 0.0)
-    scaled = scale(x, 1 / (1 - p)) if upscaled else x
+    else:
+        scaled = scale(x, 1 / (1 - p)) if upscaled else x
     shape = [size if place in axes else 1 for place, size in enumerate(x.shape)]
     if any(size < 0 for size in shape):
         shape = _known(x, shape)
-    kept = uniform(shape, "float32", 0.0, 1.0) >= full([1], p, "float32")
+    limit = cast(p, "float32") if isinstance(p, Variable) else full([1], p, "float32")
+    kept = uniform(shape, "float32", 0.0, 1.0) >= limit
     return scaled * cast(kept, x.dtype)
 
 

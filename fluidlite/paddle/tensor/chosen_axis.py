@@ -13,14 +13,14 @@ from typing import Any
 import numpy as np
 
 from fluidlite.ir.variable import Variable
+from fluidlite.layers.arithmetic.reduce import reduce_any
 from fluidlite.layers.flow.conditional import switch_case
 from fluidlite.layers.flow.debug import Assert
-from fluidlite.layers.arithmetic.reduce import reduce_any
 from fluidlite.layers.tensors.constants import has_variable
 from fluidlite.layers.tensors.variables import assign
 from fluidlite.paddle.build import cast
-from fluidlite.paddle.tensor.manipulation import reshape, slice
 from fluidlite.paddle.tensor.logic import equal, greater_equal, less_than, logical_and
+from fluidlite.paddle.tensor.manipulation import reshape, slice
 from fluidlite.paddle.tensor.shapes import as_list, constant
 
 __all__ = ["along", "is_chosen"]
@@ -38,8 +38,8 @@ def along(layer: str, x: Variable, axis: Any, function: Callable[[list[int]], Va
     """What `function` gives for the dimensions of x that `axis` names when the program runs: a Variable of
     whole numbers, or a list of numbers and Variables of one element.
 
-    A number that names no dimension, or one that is named twice, ends the run. ValueError where there are more
-    than `LIMIT` choices.
+    A number that names no dimension, or a dimension that is named twice, ends the run. ValueError where there
+    are more than `LIMIT` choices.
     """
     rank = max(len(x.shape), 1)
     numbers = _numbers(layer, axis)

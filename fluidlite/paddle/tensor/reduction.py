@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 from fluidlite.base.dtypes import DTypeLike, VarType, to_vartype
@@ -52,8 +53,8 @@ def reduced(
             f"The data type of 'x' in {op_type} must be of integers or fractions, but received {x.dtype.name}"
         )
     if is_chosen(axis):
-        more = {"layer": layer, "dtype": dtype, "name": name, "attrs": attrs, "says_all": says_all}
-        return along(layer, x, axis, lambda dims: reduced(op_type, x, dims, keepdim, **more))
+        over = partial(reduced, layer=layer, dtype=dtype, name=name, attrs=attrs, says_all=says_all)
+        return along(layer, x, axis, lambda dims: over(op_type, x, dims, keepdim))
     dims, whole = axes_of(x, axis)
     found = {"dim": dims, "keep_dim": keepdim, "reduce_all": whole and says_all, **(attrs or {})}
     scalar = not x.shape or (whole and not keepdim)

@@ -175,8 +175,10 @@ def _along(x: Variable, p: Any, axes: list[int], training: bool, mode: str) -> V
     if len(axes) > len(x.shape) or not all(0 <= axis < len(x.shape) for axis in axes):
         raise ValueError(f"axis {axes} should be dimensions of x, which has {len(x.shape)}")
     upscaled = mode == "upscale_in_train"
+    if not training and upscaled:
+        return x
     if not training:
-        return x if upscaled else x * (1 - p) if isinstance(p, Variable) else scale(x, 1 - p)
+        return x * (1 - p) if isinstance(p, Variable) else scale(x, 1 - p)
     if isinstance(p, Variable):
         is_all = equal(p, full([1], 1.0, p.dtype))
         scaled = x / where(is_all, full([1], 1.0, p.dtype), 1 - p) if upscaled else x

@@ -9,7 +9,6 @@ others.
 
 from __future__ import annotations
 
-import os
 import threading
 import weakref
 from collections import OrderedDict
@@ -19,6 +18,7 @@ from typing import Any, TypeAlias
 
 from fluidlite.base import flags
 from fluidlite.base.cores import memory_limit
+from fluidlite.base.forks import in_child
 from fluidlite.executor.plan.plan import CompiledPlan
 from fluidlite.executor.plan.sizes import SMALLEST, Size, SizeTable
 from fluidlite.executor.run.bound import BoundPlan
@@ -390,15 +390,11 @@ class PlanCache:
 _caches: weakref.WeakSet[PlanCache] = weakref.WeakSet()
 
 
+@in_child
 def _unlock() -> None:
     """In a forked process nobody gives back what another thread of its parent held."""
     for cache in _caches:
         cache.lock = threading.RLock()
-
-
-# Windows has no fork
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_unlock)
 
 
 def _nobody() -> None:

@@ -15,6 +15,7 @@ import numpy as np
 from fluidlite.base.abstract import abstract
 from fluidlite.base.dtypes import VarType
 from fluidlite.base.errors import ArgumentError, FeedError, ReaderError, UnsupportedError
+from fluidlite.base.forks import child_lock
 from fluidlite.base.imported_names import imported_names
 from fluidlite.data_feed_desc import feed_message, feed_text
 from fluidlite.reading.multi_slot import Field, Samples, read_file
@@ -139,7 +140,7 @@ class DatasetBase:
         if count <= 1:
             return [self.batches()]
         files = iter(self.filelist[count:])
-        lock = threading.Lock()
+        lock = child_lock()
         return [self._batches_of(self._taken(first, files, lock)) for first in self.filelist[:count]]
 
     def _batches_of(

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import atexit
-import os
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 
 from fluidlite.base import flags
+from fluidlite.base.forks import in_child
 from fluidlite.base.mpi_start import under_mpi
 from fluidlite.executor.comm.session import Session, current
 from fluidlite.values.scope import Scope
@@ -61,8 +61,7 @@ TRANSPORTS = (
 
 _sessions: list[Session] = []  # of this process: one at the most
 _single: list[Session] = []  # where there are rings of one rank only
-if hasattr(os, "register_at_fork"):  # not on Windows
-    os.register_at_fork(after_in_child=_sessions.clear)  # the child of a fork is no trainer
+in_child(_sessions.clear)  # the child of a fork is no trainer
 
 
 def process_session(needs_servers: bool) -> Session | None:

@@ -14,6 +14,7 @@ import numpy as np
 
 from fluidlite.base import flags
 from fluidlite.base.errors import CommunicatorError, EOFException, FluidError
+from fluidlite.base.forks import child_lock
 from fluidlite.base.mpi_start import under_mpi
 from fluidlite.base.place import CUDAPlace, Place
 from fluidlite.executor.comm.session import Session, current, use
@@ -127,7 +128,7 @@ class Devices:
         self.threads = Threads(len(places))
         self.executors = [self._executor(place) for place in places]
         self._sessions: tuple[Session | None, list[DeviceSession]] | None = None
-        self._busy = threading.Lock()
+        self._busy = child_lock()
 
     def _executor(self, place: Place) -> Executor:
         executor = Executor(place)

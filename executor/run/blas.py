@@ -5,10 +5,10 @@
 from __future__ import annotations
 
 import ctypes
-import threading
 from collections.abc import Callable
 from typing import Any
 
+from fluidlite.base.forks import child_lock, in_child
 from fluidlite.base.once import once
 from fluidlite.ops.kernels.gemm import blas_function
 
@@ -26,7 +26,7 @@ class BlasSwitch:
         self.setter = setter
         self.threads = threads
         self._inside = 0
-        self._lock = threading.Lock()
+        self._lock = child_lock()
 
     def enter(self) -> None:
         """A run begins."""
@@ -38,9 +38,14 @@ class BlasSwitch:
     def leave(self) -> None:
         """A run ends."""
         with self._lock:
-            self._inside -= 1
+            # 0 already in a child whose parent forked in the middle of a run
+            self._inside = max(self._inside - 1, 0)
             if self._inside == 0 and self.threads > 1:
                 self.setter(self.threads)
+
+    def forget(self) -> None:
+        """Count none: the parent's threads are not in the child of a fork, and never leave there."""
+        self._inside = 0
 
 
 # one for all threads: each counts who is inside
@@ -53,4 +58,6 @@ def blas_switch() -> BlasSwitch | None:
         return None
     setter[0].restype = None
     setter[0].argtypes = [ctypes.c_int]
-    return BlasSwitch(setter[0], int(getter[0]()))
+    switch = BlasSwitch(setter[0], int(getter[0]()))
+    in_child(switch.forget)
+    return switch

@@ -7,8 +7,9 @@ same run gave yesterday.
 from __future__ import annotations
 
 import contextlib
-import threading
 from typing import Protocol
+
+from fluidlite.base.forks import child_lock
 
 __all__ = ["PendingCode", "expect", "forget", "settle"]
 
@@ -21,7 +22,7 @@ class PendingCode(Protocol):
 
 
 _expected: list[PendingCode] = []
-_lock = threading.Lock()  # whoever comes second waits, too
+_lock = child_lock()  # whoever comes second waits, too
 
 
 def expect(code: PendingCode) -> None:
@@ -40,6 +41,4 @@ def settle() -> None:
 
 def forget() -> None:
     """Expect nothing: in a forked process nobody makes it."""
-    global _lock
-    _lock = threading.Lock()
     _expected.clear()

@@ -7,7 +7,7 @@ else on a busy machine.
 
 from __future__ import annotations
 
-import os
+import operator
 import queue
 import threading
 from collections.abc import Callable
@@ -15,32 +15,59 @@ from typing import Protocol
 
 import numpy as np
 
+from fluidlite.base.forks import in_child
+
 __all__ = ["RecordTeam", "Team", "on_team", "pieces", "team_of"]
 
 
 class _TeamTask:
-    """The parts of one task that nobody has begun, and what has become of those that others have done."""
+    """The parts of one task that nobody has begun, and the workers that are at it.
+
+    Interrupts may end any line of the caller, so nothing here is counted by the caller: a worker says itself
+    that it has come and that it has gone, and one that comes after `left` is empty finds nothing to do.
+    """
 
     def __init__(self, task: Callable[[int], None], parts: int) -> None:
         self.task = task
         # the caller does part 0
         self.left = list(range(parts - 1, 0, -1))
-        self.done: queue.SimpleQueue[BaseException | None] = queue.SimpleQueue()
+        self.come: list[None] = []
+        self.gone: list[None] = []
+        self.errors: list[tuple[int, BaseException]] = []
+        self._someone_goes: queue.SimpleQueue[None] = queue.SimpleQueue()
 
-    def take(self) -> int:
+    def serve(self) -> None:
+        """Do parts on a worker until all have begun."""
+        self.come.append(None)
+        self.help()
+        self.gone.append(None)
+        self._someone_goes.put(None)
+
+    def help(self) -> None:
+        """Do parts until all have begun."""
+        while part := self._take():
+            self.run(part)
+
+    def _take(self) -> int:
         """A part that nobody else begins; 0 where all have begun."""
         try:
             return self.left.pop()
         except IndexError:
             return 0
 
-    def run(self, part: int) -> BaseException | None:
-        """Do a part; the error that it raised."""
+    def run(self, part: int) -> None:
+        """Do a part; its error is kept."""
         try:
             self.task(part)
         except BaseException as error:
-            return error
-        return None
+            self.errors.append((part, error))
+
+    def wait(self) -> None:
+        """Have nobody begin another part, and wait until no worker is at one."""
+        self.left.clear()
+        # whoever has come and not gone will still say so: this never waits for nobody
+        while len(self.gone) < len(self.come):
+            self._someone_goes.get()
 
 
 class RecordTeam(Protocol):
@@ -114,41 +141,43 @@ class Team:
                 job = self._next(worker, inbox)
                 if job is None:
                     continue  # from now on it sleeps in another way
-                while part := job.take():
-                    job.done.put(job.run(part))
+                job.serve()
                 # a job keeps arrays alive, and the next one may be long in coming
                 del job
 
     def __call__(self, task: Callable[[int], None], parts: int | None = None) -> None:
         """Run `task` for every part; the first error that one raised is raised here."""
-        count = parts or self.size
-        job = _TeamTask(task, count)
+        job = _TeamTask(task, parts or self.size)
         with self._busy:
-            for worker, inbox in enumerate(self._inboxes):
-                inbox.put(job)
-                if self.sharing is not None:
-                    self.sharing.call_back(worker)
-            errors = [job.run(0)]
-            while part := job.take():
-                errors.append(job.run(part))
-            # all are waited for, even after an error: they still write to the buffers of the plan
-            errors.extend(job.done.get() for _ in range(count - len(errors)))
-        for raised in errors:
-            if raised is not None:
-                raise raised
+            try:
+                self._offer(job)
+                job.run(0)
+                job.help()
+            finally:
+                # all are waited for, even after an error and an interrupt: they still write to the buffers of
+                # the plan. Twice, as the wait may be interrupted, too
+                try:
+                    job.wait()
+                except BaseException:
+                    job.wait()
+                    raise
+        if job.errors:
+            raise min(job.errors, key=operator.itemgetter(0))[1]
+
+    def _offer(self, job: _TeamTask) -> None:
+        for worker, inbox in enumerate(self._inboxes):
+            inbox.put(job)
+            if self.sharing is not None:
+                self.sharing.call_back(worker)
 
 
 _teams: dict[int, Team] = {}
 
 
+@in_child
 def _revive() -> None:
     for team in _teams.values():
         team.start()
-
-
-# Windows has no fork
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_revive)
 
 
 def team_of(size: int) -> Team:

@@ -17,13 +17,13 @@ import os
 import pathlib
 import platform
 import tempfile
-import threading
 import time
 from collections.abc import Callable, Mapping
 
 import numpy as np
 
 from fluidlite.base import flags
+from fluidlite.base.forks import child_lock
 
 __all__ = ["chosen", "fastest"]
 
@@ -32,7 +32,7 @@ _MARGIN = 0.9  # another candidate than the first must be faster by a tenth: wha
 _ENTRIES = 20_000
 
 _choices: dict[str, str] = {}
-_lock = threading.Lock()
+_lock = child_lock()
 
 
 def fastest(key: str, libraries: str, candidates: Mapping[str, Callable[[], object]]) -> str:

@@ -34,7 +34,6 @@ from __future__ import annotations
 
 import importlib
 import inspect
-import threading
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, TypeAlias
@@ -61,6 +60,7 @@ from fluidlite.base.derived import Vjp, derived_grad_rule, derived_slots, parame
 from fluidlite.base.dtypes import VarType
 from fluidlite.base.errors import ShapeError, UnknownOpError, did_you_mean
 from fluidlite.base.families import candidates, families
+from fluidlite.base.forks import ChildRLock
 from fluidlite.base.gradient_names import GRAD_SUFFIX, OUTPUTS_GRAD, grad_name
 from fluidlite.base.open_sizes import closed, opened
 from fluidlite.base.refused_ops import why_refused
@@ -531,7 +531,7 @@ def same_as(slot: str = "X", dtype: VarType | None = None) -> Function:
 
 _OPS: dict[str, Op] = {}  # all that are declared; those of a family that is being imported have no kernel yet
 _WHOLE: dict[str, Op] = {}  # those that `find` has given
-_importing = threading.RLock()  # an op may name another one of its family while that is imported
+_importing = ChildRLock()  # an op may name another one of its family while that is imported
 
 
 def find(op_type: str) -> Op | None:

@@ -8,9 +8,11 @@ import threading
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
+from weakref import WeakSet
 
 from fluidlite.base.dtypes import to_vartype
 from fluidlite.base.errors import EnforceNotMet, EOFException, FeedError, ReaderError
+from fluidlite.base.forks import child_lock, in_child
 from fluidlite.base.registry import Spec
 from fluidlite.values.tensor import LoDTensor
 
@@ -39,6 +41,10 @@ class BlockingQueue:
         self._awaited = False
         self._killed = False
         self._failure: BaseException | None = None
+
+    def renew(self) -> None:
+        """Be open for use in the child of a fork, whichever thread of the parent was in it."""
+        self._changed = threading.Condition()
 
     def reopen(self) -> None:
         """Forget everything and take items, of which the consumer waits for the first."""
@@ -136,6 +142,7 @@ class Filler:
 
     def __init__(self, queue: BlockingQueue, *sources: Callable[[], Iterable[Any]]) -> None:
         self.queue = queue
+        _fillers.add(self)
         running = _Running(len(sources))
         self._threads = [
             # daemon: a generator that waits for ever must not keep the process from ending
@@ -150,6 +157,14 @@ class Filler:
         self.queue.reopen()
         for thread in self._threads:
             thread.start()
+
+    def forget(self) -> None:
+        """Tell the consumer in the child of a fork that the threads have stayed in the parent."""
+        self.queue.renew()
+        if any(thread.ident is not None for thread in self._threads):
+            self.queue.fail(
+                ReaderError("this reader was started before the process was forked: start it in the child")
+            )
 
     def stop(self) -> None:
         """Drop what is left and wait for the threads to end; ReaderError where a source does not come
@@ -167,12 +182,21 @@ class Filler:
                     )
 
 
+_fillers: WeakSet[Filler] = WeakSet()
+
+
+@in_child
+def _forget_fillers() -> None:
+    for filler in _fillers:
+        filler.forget()
+
+
 class _Running:
     """The number of threads that still fill a queue."""
 
     def __init__(self, count: int) -> None:
         self._count = count
-        self._lock = threading.Lock()
+        self._lock = child_lock()
 
     def end(self) -> bool:
         """One fewer; whether it was the last."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import operator
-import threading
 from collections.abc import Iterable, Sequence
 from typing import Any, Protocol
 
@@ -12,6 +11,7 @@ import numpy as np
 
 from fluidlite.base.dtypes import Array, DTypeLike, VarType, to_numpy, to_vartype
 from fluidlite.base.errors import EnforceNotMet
+from fluidlite.base.forks import child_lock
 from fluidlite.base.place import CPUPlace, CUDAPlace, Place, is_array, is_device_array
 from fluidlite.base.registry import Lod
 from fluidlite.values.sparse_products import add_by_rows
@@ -96,7 +96,7 @@ class PackedValues(Protocol):
         """The array, made anew."""
 
 
-_packing = threading.Lock()  # held while a tensor changes between an array and packed values
+_packing = child_lock()  # held while a tensor changes between an array and packed values
 
 
 class LoDTensor:

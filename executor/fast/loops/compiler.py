@@ -25,6 +25,7 @@ from collections.abc import Callable, Hashable
 from typing import Any
 from weakref import WeakKeyDictionary
 
+from fluidlite.base.forks import child_lock, in_child
 from fluidlite.executor.run.pending import expect, forget
 
 __all__ = ["LoopCode", "RunCount", "is_available", "known_loop", "loop_of", "widths"]
@@ -116,9 +117,9 @@ class _LaterCode(LoopCode):
 # beside the loops, which a plan for several sizes holds: what writes a text knows values of the plan that
 # asked for it first, and with them its sizes
 _writers: WeakKeyDictionary[_LaterCode, Callable[[], str]] = WeakKeyDictionary()
-_writing = threading.Lock()
+_writing = child_lock()
 _loops: dict[str, LoopCode] = {}
-_lock = threading.Lock()
+_lock = child_lock()
 
 
 def loop_of(text: str) -> LoopCode:
@@ -210,10 +211,9 @@ def _background() -> _Background:
         return _threads[0]
 
 
+@in_child
 def _forget_thread() -> None:
     """In a forked process there is no thread; what it was asked for is asked again."""
-    global _lock, _engine_lock, _writing
-    _lock, _engine_lock, _writing = threading.Lock(), threading.Lock(), threading.Lock()
     for background in _threads:
         atexit.unregister(background.end)
     _threads.clear()
@@ -222,10 +222,6 @@ def _forget_thread() -> None:
     _engines.clear()
     for loop in (*_loops.values(), *_known.values()):
         loop.asked = loop.function is not None
-
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_forget_thread)
 
 
 # ---------------------------------------------------------------------- LLVM
@@ -288,7 +284,7 @@ def _wide(features: str) -> str:
 
 
 _engines: list[_Engine] = []
-_engine_lock = threading.Lock()  # not the other one: importing LLVM would hold up the making of plans
+_engine_lock = child_lock()  # not the other one: importing LLVM would hold up the making of plans
 
 
 def _engine() -> _Engine:

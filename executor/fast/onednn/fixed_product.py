@@ -10,7 +10,6 @@ its own: 32 rows take two members 0.8 to 0.9 of the time, and one 0.9 to 1.05.
 from __future__ import annotations
 
 import functools
-import threading
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 from weakref import WeakValueDictionary
@@ -19,6 +18,7 @@ import numpy as np
 
 from fluidlite.base.addresses import address_of
 from fluidlite.base.dtypes import Array
+from fluidlite.base.forks import child_lock
 from fluidlite.executor.fast.machine import MachineCalls, SharedCalls
 from fluidlite.executor.fast.onednn.library import OneDnnError, available, engine
 from fluidlite.executor.fast.onednn.matmul import AnyGemm, gemm_of
@@ -144,7 +144,7 @@ class _LaidWeight:
 
 
 _laid: WeakValueDictionary[Any, _LaidWeight] = WeakValueDictionary()
-_laying_out = threading.Lock()
+_laying_out = child_lock()
 
 
 class FixedProduct:

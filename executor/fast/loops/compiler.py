@@ -198,7 +198,8 @@ class _Background:
         """Stop, when the loop at hand is done."""
         self.is_over = True
         self.inbox.put(None)
-        self.thread.join(10)
+        # one loop takes a second or two, on a machine that is busy with other work ten times as long
+        self.thread.join(300)
 
 
 _threads: list[_Background] = []

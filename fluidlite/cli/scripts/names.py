@@ -17,7 +17,7 @@ import importlib.machinery
 import importlib.util
 import sys
 from collections.abc import Iterator, Sequence
-from types import ModuleType
+from types import CodeType, ModuleType
 from typing import Any
 
 from fluidlite.base.errors import InstalledPaddleError
@@ -106,11 +106,19 @@ class PaddleFinder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
         self, fullname: str, path: Sequence[str] | None = None, target: ModuleType | None = None
     ) -> importlib.machinery.ModuleSpec | None:
         """A spec for the names that there are; None for others."""
-        home = _home(fullname)
-        if home is None or not _exists(home):
+        home = _spec_of_home(fullname)
+        if home is None:
             return None
-        # packages all: Python looks for `paddle.fluid` only in a module that has a `__path__`
-        return importlib.machinery.ModuleSpec(fullname, self, is_package=True)
+        is_package = home.submodule_search_locations is not None
+        return importlib.machinery.ModuleSpec(fullname, self, origin=home.origin, is_package=is_package)
+
+    def get_code(self, fullname: str) -> CodeType | None:
+        """The code of the module that a name stands for: `python -m paddle.distributed.launch` runs it."""
+        home = _spec_of_home(fullname)
+        loader = None if home is None else home.loader
+        if home is None or not isinstance(loader, importlib.abc.InspectLoader):
+            return None
+        return loader.get_code(home.name)
 
     def create_module(self, spec: importlib.machinery.ModuleSpec) -> ModuleType | None:
         """A module of its own for `paddle`; for the others an empty one that `exec_module` replaces."""
@@ -128,11 +136,13 @@ class PaddleFinder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
             sys.modules[module.__name__] = importlib.import_module(home)
 
 
-def _exists(home: str) -> bool:
+def _spec_of_home(name: str) -> importlib.machinery.ModuleSpec | None:
+    """The spec of the module of ours that a name stands for; None where there is none."""
+    home = _home(name)
     try:
-        return importlib.util.find_spec(home) is not None
+        return None if home is None else importlib.util.find_spec(home)
     except ModuleNotFoundError:
-        return False
+        return None
 
 
 class PaddleModule(ModuleType):

@@ -276,9 +276,20 @@ class _RunningJob:
         others = ", and the others were ended" if len(self.plan.names) > 1 else ""
         sys.stdout.flush()
         text = f":\n{first.text}" if first.text else "\n"
-        sys.stderr.write(f"{first.name} failed with exit code {first.code}{others}{text}")
+        before = self._died_before()
+        sys.stderr.write(f"{before}{first.name} failed with exit code {first.code}{others}{text}")
         sys.stderr.flush()
         return first.code
+
+    def _died_before(self) -> str:
+        """A line on the process that ended without a report before the others failed for want of it; "" where
+        there is none.
+        """
+        name = self.deaths.first
+        if not name or name in {failure.name for failure in self._failures()}:
+            return ""
+        codes = [each.child.poll() for each in self.processes if each.plan.names == (name,)]
+        return f"{name} ended {_how(codes[0] if codes else None)}, and so\n"
 
     def _ended(self, process: _Process, code: int) -> int:
         """The end of a process that has reported nothing, or has only just."""
@@ -288,7 +299,7 @@ class _RunningJob:
             return self._failed(min(failures, key=lambda failure: failure.time))
         process.reader.join(_PATIENCE)
         self._follow({}, whole=True)
-        by = f"by signal {-code}" if code < 0 else f"with exit code {code}"
+        by = _how(code)
         killed = self.deaths.first if len(process.plan.names) > 1 else ""
         last = b"\n".join(process.said.splitlines()[-_LINES:]).decode(errors="replace")
         others = ", and the others were ended" if len(self.plan.names) > 1 else ""
@@ -317,6 +328,13 @@ class _RunningJob:
         for process in self.processes:
             process.signal_all(signal.SIGKILL)  # what a command left behind in its session
             process.reader.join(1.0)
+
+
+def _how(code: int | None) -> str:
+    """The end of a process in words; None where its exit code is not known."""
+    if not code:
+        return "without a word, as by os._exit(0)"
+    return f"by signal {-code}" if code < 0 else f"with exit code {code}"
 
 
 def _is_alive(number: int) -> bool:

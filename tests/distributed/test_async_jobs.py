@@ -221,25 +221,27 @@ class Job:
 
 
 class Order:
-    """Trainers that take their steps in a given order."""
+    """Trainers that take their steps in a given order, the first of them when all have begun: a trainer that
+    fetches its parameters after another one's step has others than the test thinks.
+    """
 
     def __init__(self, schedule: Sequence[int]) -> None:
         self.schedule, self.place, self.changed = list(schedule), 0, threading.Condition()
+        self.missing = set(schedule)  # trainers that have not fetched their parameters yet
 
     def wait(self, trainer: int, step: int) -> None:
         """Called before each step: the step before is over, and this one begins when it is its turn."""
         with self.changed:
             if step and self.schedule:
                 self.place += 1
-                self.changed.notify_all()
-            assert self.changed.wait_for(
-                lambda: (
-                    self.place >= len(self.schedule)
-                    or self.schedule[self.place] == trainer
-                    or trainer not in self.schedule[self.place :]
-                ),
-                20,
-            )
+            self.missing.discard(trainer)
+            self.changed.notify_all()
+            found = self.changed.wait_for(lambda: self._has_turn(trainer), 60)
+            assert found, f"trainer {trainer}, step {step}: {self.place} of {self.schedule}, {self.missing}"
+
+    def _has_turn(self, trainer: int) -> bool:
+        left = self.schedule[self.place :]
+        return not left or (not self.missing and left[0] == trainer) or trainer not in left
 
 
 def close(found: Any, wanted: Any) -> None:

@@ -40,6 +40,8 @@ if sys.dont_write_bytecode:
     os.environ.update(PYTHONDONTWRITEBYTECODE="", PYTHONPYCACHEPREFIX=sys.pycache_prefix)
 sys.path[:0] = [str(HERE), *sorted({str(path.parent) for path in HERE.glob("*/test_*.py")})]
 
+from mpi_jobs import MPIEXEC  # noqa: E402
+
 import fluidlite as fluid  # noqa: E402
 from fluidlite.base.place import get_cuda_device_count  # noqa: E402
 
@@ -106,6 +108,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     missing = {}
     if "slow" not in config.getoption("-m"):
         missing["slow"] = "slow: run with -m slow"
+    if MPIEXEC is None:
+        missing["mpi"] = "no mpiexec: pip install 'fluidlite[mpi]'"
     # the stand-in of gpu_sim has devices, too
     if get_cuda_device_count() == 0:
         missing["gpu"] = "needs a CUDA device"

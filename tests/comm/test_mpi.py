@@ -4,49 +4,13 @@
 
 from __future__ import annotations
 
-import os
-import pathlib
-import shutil
-import subprocess
 import sys
 import time
 
 import pytest
+from mpi_jobs import DEADLINE, run, says, start
 
-DEADLINE = 200.0
-"""Seconds that a process waits for another; an error that ends all at once comes long before."""
-TESTS = pathlib.Path(__file__).parents[1]
-MPIEXEC = shutil.which(
-    "mpiexec", path=os.pathsep.join([str(pathlib.Path(sys.executable).parent), os.environ.get("PATH", "")])
-)
-pytestmark = [
-    pytest.mark.mpi,
-    pytest.mark.skipif(MPIEXEC is None, reason="no mpiexec: pip install 'fluidlite[mpi]'"),
-]
-
-
-def run(
-    count: int, script: str, *arguments: str, deadline: float = DEADLINE, module: bool = False
-) -> subprocess.CompletedProcess[str]:
-    assert MPIEXEC is not None
-    says = subprocess.run([MPIEXEC, "--version"], capture_output=True, text=True, check=False).stdout
-    options = ["--allow-run-as-root", "--oversubscribe"] if "Open MPI" in says or "mpirun" in says else []
-    command = [
-        MPIEXEC,
-        *options,
-        "-n",
-        str(count),
-        sys.executable,
-        *(["-m", "mpi4py"] if module else []),
-        str(TESTS / script),
-        *arguments,
-    ]
-    env = {**os.environ, "OMP_NUM_THREADS": "1", "FLAGS_rpc_deadline": str(int(deadline * 1000))}
-    return subprocess.run(command, capture_output=True, text=True, timeout=300, env=env, check=False)
-
-
-def says(done: subprocess.CompletedProcess[str]) -> str:
-    return done.stdout + done.stderr
+pytestmark = pytest.mark.mpi
 
 
 # ---------------------------------------------------------------------- jobs
@@ -123,14 +87,14 @@ def test_a_trainer_with_fewer_batches_does_not_hold_up_the_others() -> None:
 
 @pytest.mark.parametrize("mode, servers", [("pserver", 2), ("grad_allreduce", 0)])
 def test_an_error_of_one_trainer_ends_the_job(mode: str, servers: int) -> None:
-    start = time.monotonic()
+    begin = time.monotonic()
     done = run(4, "comm/mpi_job.py", mode, str(servers), "broken")
     assert (
         done.returncode != 0
         and "process 1 of 4 failed, and stops the others" in says(done)
         and "The fed Variable 'x'" in says(done)
     )
-    assert time.monotonic() - start < DEADLINE / 2
+    assert time.monotonic() - begin < DEADLINE / 2
 
 
 def test_one_program_for_all_is_an_error_at_once() -> None:
@@ -148,10 +112,10 @@ def test_one_program_for_all_is_an_error_at_once() -> None:
     ],
 )
 def test_who_fails_or_leaves_is_named_and_ends_the_job(what: str, wanted: str) -> None:
-    start = time.monotonic()
+    begin = time.monotonic()
     done = run(3, "comm/mpi_ring_job.py", "fail", what)
     assert done.returncode != 0 and wanted in says(done)
-    assert time.monotonic() - start < DEADLINE / 2
+    assert time.monotonic() - begin < DEADLINE / 2
     if what in ("exit", "leave"):
         assert "op 'c_allreduce_sum' on ring 0" in says(done) and "mpi_ring_job.py:" in says(done)
 
@@ -163,3 +127,11 @@ def test_who_does_not_come_is_named_after_the_deadline() -> None:
         "no sign of it for 2 s (FLAGS_rpc_deadline is the limit); process 1 does not wait, and has not come"
         in says(done)
     )
+
+
+def test_what_processes_say_does_not_mix() -> None:
+    halves = (
+        "import os, time\nfor _ in range(20): os.write(1, b'one '); time.sleep(0.01); os.write(1, b'line\\n')"
+    )
+    done = start(3, [sys.executable, "-c", halves])
+    assert done.stdout.splitlines() == ["one line"] * 60, says(done)

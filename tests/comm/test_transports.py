@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 import pytest
 from fake_nccl import device, modules
+from mpi_jobs import run
 from ports import free_endpoint, free_endpoints
-from test_mpi import MPIEXEC, run
 from test_tcp import KEY
 from toy_transport import Queues, ToySession
 from transport_cases import LINK_CASES, RING_CASES, SIZE, LinkCase, RingCase, run_link, run_ring
@@ -142,7 +142,6 @@ def mpi_job() -> str:
 
 
 @pytest.mark.mpi
-@pytest.mark.skipif(MPIEXEC is None, reason="no mpiexec: pip install 'fluidlite[mpi]'")
 @pytest.mark.parametrize(
     "case",
     [*RING_CASES, *(case for case in LINK_CASES if case.name != "replies_stay")],

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pathlib
 
 import pytest
-from test_mpi import pytestmark, run, says
+from mpi_jobs import run, says
 
-__all__ = ["pytestmark"]
+pytestmark = pytest.mark.mpi
 
 
 @pytest.mark.parametrize("mode, servers", [("pserver", 1), ("grad_allreduce", 0), ("local_sgd", 0)])

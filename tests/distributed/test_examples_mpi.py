@@ -4,20 +4,15 @@ those of one process.
 
 from __future__ import annotations
 
-import os
-import pathlib
 import re
 import subprocess
 import sys
 
 import pytest
-from test_mpi import MPIEXEC
+from mpi_jobs import TESTS, says, start
 
-ROOT = pathlib.Path(__file__).resolve().parents[2]
-pytestmark = [
-    pytest.mark.mpi,
-    pytest.mark.skipif(MPIEXEC is None, reason="no mpiexec: pip install 'fluidlite[mpi]'"),
-]
+ROOT = TESTS.parent
+pytestmark = pytest.mark.mpi
 
 # 20 steps or a few more; what is allowed is what rounding alone makes (tests/house/test_examples.py measures
 # it)
@@ -38,42 +33,22 @@ OTHERS = {
 
 
 def run(example: str, *options: str, count: int = 4, **env: str) -> subprocess.CompletedProcess[str]:
-    assert MPIEXEC is not None
-    says = subprocess.run([MPIEXEC, "--version"], capture_output=True, text=True, check=False).stdout
-    found = ["--allow-run-as-root", "--oversubscribe"] if "Open MPI" in says or "mpirun" in says else []
-    command = [
-        MPIEXEC,
-        *found,
-        "-n",
-        str(count),
-        sys.executable,
-        "-m",
-        "mpi4py",
-        str(ROOT / "examples" / f"{example}.py"),
-        *options,
-    ]
-    given = {
-        **os.environ,
-        "OMP_NUM_THREADS": "1",
-        "FLAGS_rpc_deadline": "200000",
-        "PYTHONPATH": str(ROOT / "tests"),
-        **env,
-    }
-    return subprocess.run(command, capture_output=True, text=True, timeout=300, env=given, check=False)
+    command = [sys.executable, "-m", "mpi4py", str(ROOT / "examples" / f"{example}.py"), *options]
+    return start(count, command, PYTHONPATH=str(TESTS), **env)
 
 
 def difference(example: str, mode: str, options: list[str], **env: str) -> float:
     """The output, which is all of trainer 0's."""
     done = run(example, *EXAMPLES[example][0], "--mode", mode, *options, "--compare", **env)
-    assert done.returncode == 0, done.stdout + done.stderr
+    assert done.returncode == 0, says(done)
     trainers = 4 - int((options or ["", "0"])[1])
     said = re.findall(
         rf"^{mode}: {trainers} trainers(?:, (\d) servers)?: \d+ parameters, largest relative difference from "
         rf"one process (\S+) ",
-        re.sub(r"\x1b\[\??\w+", "", done.stdout),
+        done.stdout,
         re.M,
-    )  # Open MPI gives processes a terminal
-    assert len(said) == 1, done.stdout + done.stderr
+    )
+    assert len(said) == 1, says(done)
     return float(said[0][1])
 
 
@@ -99,5 +74,5 @@ def test_a_mode_that_does_not_fit_the_world() -> None:
     done = run("fit_a_line", "--mode", "pserver", "--pservers", "2", count=2)
     assert (
         done.returncode != 0
-        and "2 servers leave none of the 2 processes to train: start at least 3" in done.stdout + done.stderr
+        and "2 servers leave none of the 2 processes to train: start at least 3" in says(done)
     )

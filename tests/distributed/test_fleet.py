@@ -7,8 +7,6 @@ from __future__ import annotations
 import json
 import os
 import pathlib
-import shutil
-import subprocess
 import sys
 import threading
 from collections.abc import Callable
@@ -18,6 +16,7 @@ from typing import Any
 import make_fleet
 import numpy as np
 import pytest
+from mpi_jobs import says, start
 from ports import free_endpoint
 
 import fluidlite as fluid
@@ -492,13 +491,7 @@ def test_programs_as_files(tmp_path: pathlib.Path) -> None:
     assert (tmp_path / "debug.dot").exists()
 
 
-MPIEXEC = shutil.which(
-    "mpiexec", path=os.pathsep.join([str(pathlib.Path(sys.executable).parent), os.environ.get("PATH", "")])
-)
-
-
 @pytest.mark.mpi
-@pytest.mark.skipif(MPIEXEC is None, reason="no mpiexec: pip install 'fluidlite[mpi]'")
 def test_two_processes_a_node() -> None:
     code = (
         "from fluidlite.incubate.fleet.base.role_maker import MPISymetricRoleMaker\nimport numpy as np\n"
@@ -506,15 +499,10 @@ def test_two_processes_a_node() -> None:
         "role.all_reduce_worker(np.array([1.0]), out)\nrole.barrier_worker()\nrole.barrier_all()\n"
         "words = [role.is_worker(), role.worker_index(), role.worker_num(), float(out[0]), "
         "role.all_gather(role._get_rank() * 2)]\n"
-        "import os; os.write(1, (repr(words) + chr(10)).encode())"
+        "print(words)"
     )
-    done = subprocess.run(
-        [str(MPIEXEC), "-n", "4", sys.executable, "-c", code],
-        capture_output=True,
-        text=True,
-        timeout=300,
-        check=True,
-    )
+    done = start(4, [sys.executable, "-c", code])
+    assert done.returncode == 0, says(done)
     assert sorted(done.stdout.splitlines()) == sorted(
         repr([rank % 2 == 1, rank // 2, 2, 2.0 * (rank % 2), [0, 2, 4, 6]]) for rank in range(4)
     )

@@ -6,12 +6,9 @@ import re
 
 import fleet_proofs
 import pytest
-from test_mpi import MPIEXEC, run, says
+from mpi_jobs import run, says
 
-pytestmark = [
-    pytest.mark.mpi,
-    pytest.mark.skipif(MPIEXEC is None, reason="no mpiexec: pip install 'fluidlite[mpi]'"),
-]
+pytestmark = pytest.mark.mpi
 
 
 def test_every_strategy_on_every_network() -> None:

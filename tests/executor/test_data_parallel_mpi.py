@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 import pytest
-from test_mpi import MPIEXEC, run, says
+from mpi_jobs import run, says
 
-pytestmark = [
-    pytest.mark.mpi,
-    pytest.mark.skipif(MPIEXEC is None, reason="no mpiexec: pip install 'fluidlite[mpi]'"),
-]
+pytestmark = pytest.mark.mpi
 
 
 def test_two_processes_with_two_devices() -> None:

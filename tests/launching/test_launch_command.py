@@ -10,7 +10,6 @@ import sys
 
 import pytest
 from launcher import launch
-from test_mpi import MPIEXEC
 from waiting import LIMIT, until
 
 from fluidlite.cli.launch import main
@@ -40,10 +39,6 @@ if os.environ["PADDLE_TRAINER_ID"] == "1":
     if "kill" in sys.argv:
         os.kill(os.getpid(), signal.SIGKILL)
 """
-needs_mpi = [
-    pytest.mark.mpi,
-    pytest.mark.skipif(MPIEXEC is None, reason="no mpiexec: pip install 'fluidlite[mpi]'"),
-]
 
 
 @pytest.fixture
@@ -128,7 +123,7 @@ def test_one_process_needs_no_hint(folder: pathlib.Path) -> None:
 
 
 class TestRanks:
-    pytestmark = needs_mpi
+    pytestmark = pytest.mark.mpi
 
     def test_a_script_without_a_job_gets_one_hint(self, folder: pathlib.Path) -> None:
         done = launch(folder, "-n", "2", "train.py")

@@ -10,18 +10,15 @@ import subprocess
 import sys
 import time
 
+import mpi_jobs
 import pytest
-from test_mpi import MPIEXEC
 from waiting import LIMIT, until
 
 HERE = pathlib.Path(__file__).parent
 JOB = str(HERE / "launched.py")
 DEADLINE = 200
 """Seconds that a rank waits for another."""
-pytestmark = [
-    pytest.mark.mpi,
-    pytest.mark.skipif(MPIEXEC is None, reason="no mpiexec: pip install 'fluidlite[mpi]'"),
-]
+pytestmark = pytest.mark.mpi
 
 
 def command(*arguments: str, module: str = "launch") -> list[str]:
@@ -95,15 +92,7 @@ def test_one_process_needs_no_mpiexec(tmp_path: pathlib.Path) -> None:
 
 
 def test_ranks_that_mpiexec_has_started_are_ranks(tmp_path: pathlib.Path) -> None:
-    assert MPIEXEC is not None
-    done = subprocess.run(
-        [MPIEXEC, "-n", "2", *command(JOB)],
-        capture_output=True,
-        text=True,
-        timeout=300,
-        cwd=tmp_path,
-        check=False,
-    )
+    done = mpi_jobs.start(2, command(JOB), cwd=tmp_path)
     assert sorted(done.stdout.splitlines()) == ["rank 0 of 2: 3", "rank 1 of 2: 3"], done
 
 
@@ -171,11 +160,11 @@ def test_a_launcher_that_is_killed_takes_its_job_along(tmp_path: pathlib.Path) -
 
 
 def test_a_job_costs_little_more_than_mpiexec(tmp_path: pathlib.Path) -> None:
-    assert MPIEXEC is not None
+    assert mpi_jobs.MPIEXEC is not None
     took: dict[str, list[float]] = {"launch": [], "mpiexec": []}
     commands = {
         "launch": command("--nproc_per_node", "4", JOB),
-        "mpiexec": [MPIEXEC, "-n", "4", sys.executable, JOB],
+        "mpiexec": [mpi_jobs.MPIEXEC, "-n", "4", sys.executable, JOB],
     }
     env = {**os.environ, "OMP_NUM_THREADS": "1"}
     for _ in range(3):

@@ -13,7 +13,6 @@ from typing import Any
 import numpy as np
 import pytest
 from launcher import launch
-from test_mpi import MPIEXEC
 
 import fluidlite as fluid
 from fluidlite.base.tracing import tracer
@@ -94,7 +93,6 @@ exe.run(feed={"x": np.ones([2, 5], "float32")}, fetch_list=[loss])
 
 
 @pytest.mark.mpi
-@pytest.mark.skipif(MPIEXEC is None, reason="no mpiexec: pip install 'fluidlite[mpi]'")
 def test_a_job_that_fails_leaves_what_was_recorded(tmp_path: pathlib.Path) -> None:
     (tmp_path / "train.py").write_text(FAILS, encoding="utf8")
     done = launch(tmp_path, "-n", "2", "--trace", "trace.json", "train.py")

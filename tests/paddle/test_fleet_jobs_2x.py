@@ -9,9 +9,9 @@ import socket
 import subprocess
 import sys
 
+import mpi_jobs
 import numpy as np
 import pytest
-from test_mpi import MPIEXEC
 
 NETS = """
 import fluidlite.paddle as paddle
@@ -151,13 +151,11 @@ def alone(folder: pathlib.Path, script: str) -> np.ndarray:
 
 
 @pytest.mark.mpi
-@pytest.mark.skipif(MPIEXEC is None, reason="no mpiexec: pip install 'fluidlite[mpi]'")
 def test_two_ranks_are_one_process(folder: pathlib.Path) -> None:
-    says = subprocess.run([str(MPIEXEC), "--version"], capture_output=True, text=True, check=False).stdout
-    options = ["--allow-run-as-root", "--oversubscribe"] if "Open MPI" in says else []
-    output = finished(start(folder, [str(MPIEXEC), *options, "-n", "2", sys.executable, "collective.py"]))
-    found = costs(output)
-    assert found.shape == (2, 6) and output.count("together 3") == 2
+    done = mpi_jobs.start(2, [sys.executable, "collective.py"], cwd=folder, FLUIDLITE_JOB_KEY="fleet")
+    assert done.returncode == 0, mpi_jobs.says(done)
+    found = costs(done.stdout)
+    assert found.shape == (2, 6) and done.stdout.count("together 3") == 2
     np.testing.assert_allclose(found.mean(0), alone(folder, "collective.py"), atol=2e-6)
 
 
@@ -171,7 +169,6 @@ def launched(folder: pathlib.Path, *arguments: str, module: str = "launch") -> s
 
 
 @pytest.mark.mpi
-@pytest.mark.skipif(MPIEXEC is None, reason="no mpiexec: pip install 'fluidlite[mpi]'")
 def test_two_launched_ranks_are_one_process(folder: pathlib.Path) -> None:
     output = launched(folder, "--nproc_per_node", "2", "collective.py")
     assert output.count("together 3") == 2

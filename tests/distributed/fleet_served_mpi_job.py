@@ -43,7 +43,10 @@ def noting(endpoint: str, log: Log) -> None:
         found = take(self, within)
         if found is not None:
             message = found[1]
-            log.append([time.monotonic_ns(), endpoint, message.trainer, message.kind.name, message.name])
+            rows = message.value.tolist() if message.kind is Kind.ROWS else None
+            log.append(
+                [time.monotonic_ns(), endpoint, message.trainer, message.kind.name, message.name, rows]
+            )
         return found
 
     MpiServerLink.next_message = next_message  # type: ignore[method-assign]
@@ -51,7 +54,7 @@ def noting(endpoint: str, log: Log) -> None:
 
 def begins(trainer: int) -> list[Any]:
     """A trainer's note that it begins a step."""
-    return [time.monotonic_ns(), "", trainer, None, ""]
+    return [time.monotonic_ns(), "", trainer, None, "", None]
 
 
 def serve(seat: fleet.Fleet, initial: Initial, endpoint: str, log: Log) -> Values:
@@ -95,8 +98,8 @@ def simulated(initial: Initial, feeds: list[Values], log: Log) -> Replay | GeoRe
     job = initial.job
     names = {role.index: role.name for role in job.roles if role.trains}
     events = [
-        JobEvent(endpoint, names[trainer], None if kind is None else Kind[kind], name)
-        for _, endpoint, trainer, kind, name in sorted(log, key=lambda line: line[0])
+        JobEvent(endpoint, names[trainer], kind and Kind[kind], name, None if rows is None else tuple(rows))
+        for _, endpoint, trainer, kind, name, rows in sorted(log, key=lambda line: line[0])
     ]
     shares = [[share(feed, index, 2) for feed in feeds] for index in range(2)]
     if job.mode.reference is Reference.CHANGES_IN_ORDER:

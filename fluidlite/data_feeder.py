@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from fluidlite.base.dtypes import Array, DTypeLike, VarType, to_numpy
+from fluidlite.base.errors import ArgumentError
 from fluidlite.base.imported_names import imported_names
 from fluidlite.base.place import CPUPlace, cpu_places, cuda_places
 from fluidlite.ir.program import Program, default_main_program
@@ -57,7 +58,7 @@ def convert_dtype(dtype: Any) -> str:
 def check_variable_and_dtype(
     input: Any, input_name: str, expected_dtype: Any, op_name: str, extra_message: str = ""
 ) -> None:
-    """TypeError unless `input` is a Variable whose dtype is one of the names in `expected_dtype`."""
+    """ArgumentError unless `input` is a Variable whose dtype is one of the names in `expected_dtype`."""
     check_type(input, input_name, Variable, op_name, extra_message)
     check_dtype(input.dtype, input_name, expected_dtype, op_name, extra_message)
 
@@ -65,9 +66,13 @@ def check_variable_and_dtype(
 def check_type(
     input: Any, input_name: str, expected_type: Any, op_name: str, extra_message: str = ""
 ) -> None:
-    """TypeError unless `input` is an instance of `expected_type`, a type or a tuple of types."""
+    """ArgumentError unless `input` is an instance of `expected_type`, a type or a tuple of types.
+
+    It is whatever 1.8.5 raises there: TypeError where it checks, too, AssertionError or EnforceNotMet where
+    it fails later.
+    """
     if not isinstance(input, expected_type):
-        raise TypeError(
+        raise ArgumentError(
             f"The type of '{input_name}' in {op_name} must be {expected_type}, but received {type(input)}. "
             f"{extra_message}"
         )
@@ -76,7 +81,7 @@ def check_type(
 def check_dtype(
     input_dtype: Any, input_name: str, expected_dtype: Any, op_name: str, extra_message: str = ""
 ) -> None:
-    """TypeError unless `input_dtype` is one of the names in `expected_dtype`.
+    """ArgumentError unless `input_dtype` is one of the names in `expected_dtype`.
 
     Warns of float16, as 1.8.5 does on every machine: there it has kernels on a GPU only.
     """
@@ -87,7 +92,7 @@ def check_dtype(
             stacklevel=2,
         )
     if found not in expected_dtype:
-        raise TypeError(
+        raise ArgumentError(
             f"The data type of '{input_name}' in {op_name} must be {expected_dtype}, but received {found}. "
             f"{extra_message}"
         )

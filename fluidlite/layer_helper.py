@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from fluidlite import unique_name
 from fluidlite.base.dtypes import VarType
+from fluidlite.base.errors import ArgumentError
 from fluidlite.base.imported_names import imported_names
 from fluidlite.ir.operator import Operator
 from fluidlite.ir.variable import Parameter, Variable
@@ -33,12 +34,12 @@ class LayerHelper(LayerHelperBase):
 
     # ------------------------------------------------------------------ arguments
     def multiple_input(self, input_param_name: str = "input") -> list[Variable]:
-        """The layer's input as a list; TypeError where one is no Variable."""
+        """The layer's input as a list; ArgumentError where one is no Variable."""
         given = self.kwargs.get(input_param_name, [])
         inputs = list(given) if isinstance(given, (list, tuple)) else [given]
         for value in inputs:
             if not isinstance(value, Variable):
-                raise TypeError(
+                raise ArgumentError(
                     f"The type of input value is invalid, expected type is 'Variable', but received "
                     f"{type(value)}"
                 )

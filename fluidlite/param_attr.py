@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from fluidlite.base.errors import ArgumentError
 from fluidlite.base.imported_names import imported_names
 from fluidlite.data_feeder import check_type
 from fluidlite.initializer import Constant, Initializer, Xavier
@@ -88,7 +89,7 @@ class ParamAttr:
             return ParamAttr(regularizer=arg)
         if arg is False:
             return False
-        raise TypeError(f"{type(arg)} cast to ParamAttr")
+        raise ArgumentError(f"{type(arg)} cast to ParamAttr")
 
     def _to_kwargs(self, with_initializer: bool = False) -> dict[str, Any]:
         kwargs = {

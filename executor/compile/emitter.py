@@ -222,10 +222,9 @@ class Emitter:
             locate(error, self.op)
             raise
         except (ArithmeticError, LookupError, TypeError, ValueError) as error:
-            raise KernelError(
-                f"op {self.op.type!r}: {error} ({type(error).__name__})\n  {self.op.call_text()}\n  built at "
-                f"{self.op.where}"
-            ) from error
+            text = f"op {self.op.type!r}: {error} ({type(error).__name__})"
+            text = f"{text}\n  {self.op.call_text()}\n  built at {self.op.where}"
+            raise KernelError.of(error, text) from error
 
     def check_types(self) -> None:
         """KernelError where operands have data types, or attributes values, that the op does not take."""

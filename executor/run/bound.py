@@ -133,9 +133,8 @@ class BoundPlan:
             op = self.plan.operator_at(error)
             if op is None or is_of_user(error):
                 raise
-            raise KernelError(
-                f"op {op.type!r}: {error} ({type(error).__name__})\n  {op.call_text()}\n  built at {op.where}"
-            ) from error
+            text = f"op {op.type!r}: {error} ({type(error).__name__})"
+            raise KernelError.of(error, f"{text}\n  {op.call_text()}\n  built at {op.where}") from error
         finally:
             if switch is not None:
                 switch.leave()

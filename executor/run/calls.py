@@ -256,7 +256,7 @@ class KernelCall:
             slot: [values[index] if index >= 0 else None for index in indices]
             for slot, indices in self.slots.items()
         }
-        raise KernelError(self.kernel.failure(error, by_slot)) from error
+        raise KernelError.of(error, self.kernel.failure(error, by_slot)) from error
 
     # ------------------------------------------------------------------ on the way out
     def _has_one_output(self) -> bool:

@@ -164,7 +164,7 @@ class Kernel:
         except Exception as error:
             if is_of_user(error):
                 raise
-            raise KernelError(self.failure(error, values)) from error
+            raise KernelError.of(error, self.failure(error, values)) from error
         return self.listed(returned)
 
     def _check_types(self, values: Mapping[str, list[Any]]) -> None:

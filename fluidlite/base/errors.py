@@ -16,9 +16,9 @@ FluidError
 │   ├── ReaderError          the user's generator that feeds a program raised
 │   ├── FeedError            also ValueError and TypeError: what was fed does not fit
 │   ├── FormatError          also ValueError: a file or message is not what it should be
+│   ├── ArgumentError        also ValueError, TypeError, AssertionError: an argument is missing or wrong
 │   ├── UnsupportedError     also AssertionError: a part of Paddle that is left out
-│   └── KernelError          an op's kernel raised
-├── ArgumentError            also ValueError, TypeError, AssertionError: an argument is missing or wrong
+│   └── KernelError          an op's kernel raised; also of the class of what it raised
 ├── MissingExtraError        also ImportError: an optional dependency is not installed
 ├── InstalledPaddleError     also ImportError: a real Paddle has the name that FluidLite should take
 └── EOFException             a reader has no more data
@@ -29,7 +29,9 @@ FluidWarning                 a UserWarning: what runs as 1.8.5 runs it, and is h
 from __future__ import annotations
 
 import difflib
+import functools
 from collections.abc import Iterable
+from typing import Any
 
 __all__ = [
     "ArgumentError",
@@ -130,7 +132,31 @@ class ReaderError(EnforceNotMet):
 
 
 class KernelError(EnforceNotMet):
-    """A kernel raised; the message names the op, its inputs and the user's line."""
+    """A kernel raised; the message names the op, its inputs and the user's line.
+
+    Where the cause is known (`KernelError.of`), it is an error of that class, too.
+    """
+
+    @staticmethod
+    def of(cause: Exception, text: str) -> KernelError:
+        """An error with this text that `except` finds by the class of `cause` as well."""
+        kind = next((kind for kind in _KINDS if isinstance(cause, kind)), None)
+        return KernelError(text) if kind is None else _kernel_error_of(kind)(text)
+
+    def __reduce__(self) -> tuple[Any, ...]:  # classes that are made by the run have no name to be found by
+        return KernelError, self.args
+
+
+# the narrowest first
+_KINDS = (FloatingPointError, OverflowError, ZeroDivisionError, ArithmeticError) + (
+    *(IndexError, KeyError, LookupError),
+    *(AssertionError, MemoryError, TypeError, ValueError),
+)
+
+
+@functools.cache
+def _kernel_error_of(kind: type[Exception]) -> type[KernelError]:
+    return type("KernelError", (KernelError, kind), {"__module__": __name__})
 
 
 class FeedError(EnforceNotMet, ValueError, TypeError):
@@ -145,7 +171,7 @@ class UnsupportedError(EnforceNotMet, AssertionError):
     """A name of Paddle's is used that FluidLite leaves out on purpose; the message says why."""
 
 
-class ArgumentError(FluidError, ValueError, TypeError, AssertionError):
+class ArgumentError(EnforceNotMet, ValueError, TypeError, AssertionError):
     """An argument is missing, or has a type or value that cannot be meant (Paddle raises one or another of
     these).
     """

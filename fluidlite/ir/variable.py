@@ -6,9 +6,11 @@ import operator
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any, ClassVar
 
+import numpy as np
+
 from fluidlite import unique_name
 from fluidlite.base.dtypes import DTypeLike, VarType, to_vartype
-from fluidlite.base.errors import EnforceNotMet, UnsupportedError
+from fluidlite.base.errors import ArgumentError, EnforceNotMet, UnsupportedError
 from fluidlite.base.registry import Spec
 from fluidlite.ir import no_values, views
 from fluidlite.ir.printing import variable_text
@@ -55,6 +57,22 @@ def check_switches(**switches: Any) -> None:
         assert isinstance(value, bool), (
             f"The type of {name} parameter is wrong, expected bool, but received {type(value)}."
         )
+
+
+def _as_name(name: Any) -> str:
+    """The name of a variable as text; ArgumentError for what is neither text nor bytes."""
+    if isinstance(name, str):
+        return name
+    if isinstance(name, bytes):
+        return name.decode()
+    raise ArgumentError(f"the name of a variable must be text, but is {name!r} of type {type(name).__name__}")
+
+
+def _as_truth(persistable: Any) -> bool:
+    """`persistable` as True or False; ArgumentError for text, lists and Variables, which 1.8.5 refuses."""
+    if persistable is None or isinstance(persistable, (bool, int, float, np.bool_)):
+        return bool(persistable)
+    raise ArgumentError(f"persistable must be True or False, but is of type {type(persistable).__name__}")
 
 
 VARIABLE_NAMES: set[str] = set()
@@ -111,11 +129,11 @@ class Variable:
         self.__dict__.update(
             block=block,
             type=kind,
-            name=unique_name.generate("_generated_var") if name is None else name,
+            name=unique_name.generate("_generated_var") if name is None else _as_name(name),
             _shape=() if shape is None else tuple(operator.index(dim) for dim in shape),
             _dtype=unknown if dtype is None else to_vartype(dtype),
             _lod_level=lod_level or 0,
-            _persistable=bool(persistable),
+            _persistable=_as_truth(persistable),
             error_clip=error_clip,
             _stop_gradient=stop_gradient,
             is_data=is_data,

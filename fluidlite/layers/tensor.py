@@ -241,6 +241,7 @@ def full(
         )
     if out is None:
         out = helper.create_variable_for_type_inference(dtype=dtype)
+    check_type(out, "out", Variable, "full")
     out.stop_gradient = stop_gradient
     with device_guard(device):
         out = fill_constant(shape=shape, dtype=dtype, value=fill_value, out=out)

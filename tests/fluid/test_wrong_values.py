@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -173,3 +174,13 @@ def test_names_that_old_programs_import() -> None:
     assert [_original_var_name(name) for name in names] == ["a", "a", "a", "a", "a", "a.quantized"]
     with pytest.raises(FluidError, match="LearningRateDecay"):
         LearningRateDecay()
+
+
+@pytest.mark.parametrize(
+    "kind", [ZeroDivisionError, IndexError, KeyError, TypeError, ValueError, UnicodeError]
+)
+def test_errors_of_kernels_keep_their_class(kind: type[Exception]) -> None:
+    error = KernelError.of(kind("why"), "op 'x': why")
+    assert isinstance(error, KernelError) and isinstance(error, ValueError if kind is UnicodeError else kind)
+    assert str(error) == "op 'x': why" == str(pickle.loads(pickle.dumps(error)))
+    assert type(KernelError.of(OSError("why"), "text")) is KernelError

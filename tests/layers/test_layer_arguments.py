@@ -33,6 +33,10 @@ def ids(dtype="int64"):
     return fluid.data(f"ids_{dtype}", [4, 1], dtype)
 
 
+def rows(width):
+    return fluid.data("rows", [None, width], lod_level=1)
+
+
 def ids3():
     return fluid.data("ids3", [4, 1, 1], "int64")
 
@@ -80,6 +84,21 @@ REFUSED = {
     "diag of float16": (lambda: layers.diag(fluid.data("d", [3], "float16")), TypeError),
     "crop": (lambda: layers.crop(image(), [2, 3]), EnforceNotMet),
     "expand_as": (lambda: layers.expand_as(matrix(), fluid.data("y", [6, 6])), EnforceNotMet),
+    "full": (lambda: layers.full([2], 1.0, out=np.ones(2)), TypeError),
+    "full of two": (lambda: layers.full([2], np.array([1.0, 2.0])), TypeError),
+    "randperm": (lambda: layers.randperm(3, out=np.ones(3)), TypeError),
+    "uniform_random": (lambda: layers.uniform_random([]), AssertionError),
+    "name": (lambda: layers.create_tensor("float32", name=3), TypeError),
+    "persistable": (lambda: layers.create_tensor("float32", persistable=matrix()), TypeError),
+    "gru h_0": (lambda: layers.dynamic_gru(rows(9), 3, h_0=fluid.data("h", [1, 3])), AssertionError),
+    "gru h_0 of integers": (lambda: layers.dynamic_gru(rows(9), 3, h_0=ids()), TypeError),
+    "lstm h_0": (lambda: layers.dynamic_lstm(rows(12), 12, h_0=fluid.data("h", [None, 4])), AssertionError),
+    "lstmp clip": (lambda: layers.dynamic_lstmp(rows(12), 12, 2, cell_clip=-1.0), AssertionError),
+    "beam_search ids": (lambda: layers.beam_search(ids(), matrix(), "ids", matrix(), 2, 0), TypeError),
+    "range": (lambda: layers.range(matrix(), matrix(), matrix(), "float32"), EnforceNotMet),
+    "auc": (lambda: layers.auc(fluid.data("p", [4, 2]), ids(), num_thresholds=-1), EnforceNotMet),
+    "crop shape": (lambda: layers.crop(image(), matrix()), EnforceNotMet),
+    "crop_tensor shape": (lambda: layers.crop_tensor(image(), ids("int32")), EnforceNotMet),
     "multiplex": (lambda: layers.multiplex([matrix(), image()], ids("int32")), EnforceNotMet),
     "edit_distance": (lambda: layers.edit_distance(matrix("int64"), ids()), EnforceNotMet),
     "gather_tree": (lambda: layers.gather_tree(matrix("int64"), ids3()), EnforceNotMet),
@@ -106,6 +125,46 @@ def test_refused(name):
     call, error = REFUSED[name]
     with pytest.raises(error):
         call()
+
+
+def filled(shape, dtype, value):
+    return layers.fill_constant(shape, dtype, value)
+
+
+# sizes, places and counts that come as tensors in a list, each given one of them
+LISTS = {
+    "reshape": lambda size: layers.reshape(filled([2, 6], "float32", 1.0), [size, 4]),
+    "expand": lambda size: layers.expand(filled([2, 6], "float32", 1.0), [size, 1]),
+    "slice": lambda size: layers.slice(filled([4, 6], "float32", 1.0), [0, 1], [size, 0], [4, 6]),
+    "crop": lambda size: layers.crop_tensor(filled([4, 6], "float32", 1.0), [size, 3]),
+    "split": lambda size: layers.split(filled([4, 6], "float32", 1.0), [size, 3], dim=1),
+    "resize": lambda size: layers.resize_nearest(filled([1, 1, 2, 6], "float32", 1.0), out_shape=[size, 3]),
+    "uniform": lambda size: layers.uniform_random([size, 2]),
+}
+
+
+@pytest.mark.parametrize("name", LISTS)
+def test_numbers_in_lists(name):
+    made = LISTS[name](filled([1], "int32", 3))
+    run(*made if isinstance(made, list) else [made])
+    for shape, dtype, text in (
+        ([2], "int32", r"the shape \[2\], wanted \[1\]"),
+        ([1], "float32", "whole numbers"),
+    ):
+        made = LISTS[name](filled(shape, dtype, 3))
+        with pytest.raises(EnforceNotMet, match=text):
+            run(*made if isinstance(made, list) else [made])
+
+
+def test_a_stride_of_nothing_that_a_tensor_gives():
+    cut = layers.strided_slice(filled([4], "float32", 1.0), [0], [0], [3], [filled([1], "int32", 0)])
+    with pytest.raises(EnforceNotMet, match="must not be 0"):
+        run(cut)
+
+
+def test_arrays_of_one_number():
+    assert run(layers.full([2], np.array([3.0])))[0].tolist() == [3.0, 3.0]
+    assert sorted(run(layers.randperm(np.array([3])))[0]) == [0, 1, 2]
 
 
 # attributes that 1.8.5 checks when an op is made: a value on either side of each limit

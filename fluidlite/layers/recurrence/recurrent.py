@@ -48,9 +48,10 @@ def dynamic_lstm(
     weight = helper.create_parameter(attr=helper.param_attr, shape=[width, 4 * width], dtype=dtype)
     bias = _lstm_bias(helper, width, given)
     hidden, cell, gate, pre_act = temporaries(helper, 4, dtype)
+    states = _initial("dynamic_lstm", input, (h_0, width), (c_0, width))
     helper.append_op(
         type="lstm",
-        inputs={"Input": input, "Weight": weight, "Bias": bias, **_initial(h_0, c_0, width, width)},
+        inputs={"Input": input, "Weight": weight, "Bias": bias, **states},
         outputs={"Hidden": hidden, "Cell": cell, "BatchGate": gate, "BatchCellPreAct": pre_act},
         attrs={name: given[name] for name in _LSTM_ATTRS},
     )
@@ -77,20 +78,22 @@ def _lstm_bias(helper: LayerHelper, width: int, given: dict[str, Any]) -> Any:
     )
 
 
-def _initial(h_0: Variable | None, c_0: Variable | None, h_size: int, c_size: int) -> dict[str, Variable]:
-    """The slots of the initial states that are given; AssertionError where one is not [batch, size]."""
-    given = [
-        (slot, value, size)
-        for slot, value, size in (("H0", h_0, h_size), ("C0", c_0, c_size))
-        if value is not None
-    ]
-    for slot, value, size in given:
-        check_type(value, slot.lower(), Variable, "the initial state of a recurrent layer")
-        if len(value.shape) != 2 or value.shape[1] != size:
+def _initial(layer: str, input: Variable, h_0: tuple[Any, int], c_0: tuple[Any, int]) -> dict[str, Variable]:
+    """The slots of the initial states that are given, each with its width.
+
+    AssertionError where one is not declared with the width, and with as many rows as the input: so
+    1.8.5 has it, although sequences are fewer than rows. None or -1 rows fit an input of unknown rows.
+    """
+    given = {slot: state for slot, state in (("H0", h_0), ("C0", c_0)) if state[0] is not None}
+    for slot, (value, width) in given.items():
+        check_variable_and_dtype(value, f"{slot[0].lower()}_0", ["float32", "float64"], layer)
+        wanted = (input.shape[0], width)
+        if value.shape != wanted:
             raise AssertionError(
-                f"The shape of {slot.lower()} should be (batch_size, {size}), but it is {value.shape}"
+                f"{layer}: the shape of {slot.lower()} should be {wanted}, with the rows of the input, but "
+                f"is {value.shape}"
             )
-    return {slot: value for slot, value, _ in given}
+    return {slot: value for slot, (value, _) in given.items()}
 
 
 def dynamic_lstmp(
@@ -114,6 +117,9 @@ def dynamic_lstmp(
 ) -> tuple[Variable, Variable]:
     """An LSTM whose hidden state is projected to `proj_size`: projections and cells."""
     given = locals()
+    for clip in ("cell_clip", "proj_clip"):
+        if given[clip] is not None and given[clip] < 0:
+            raise AssertionError(f"dynamic_lstmp: {clip} should not be negative, but is {given[clip]}")
     helper = _lstm_helper("lstmp", "dynamic_lstmp", given)
     width = size // 4
     weight = helper.create_parameter(attr=helper.param_attr, shape=[proj_size, 4 * width], dtype=dtype)
@@ -126,7 +132,7 @@ def dynamic_lstmp(
     attrs = {name: given[name] for name in (*_LSTM_ATTRS, "proj_activation")}
     helper.append_op(
         type="lstmp",
-        inputs=inputs | _initial(h_0, c_0, proj_size, width),
+        inputs=inputs | _initial("dynamic_lstmp", input, (h_0, proj_size), (c_0, width)),
         outputs={**outputs, "BatchCellPreAct": pre_act},
         attrs=attrs | {name: given[name] for name in ("cell_clip", "proj_clip") if given[name]},
     )
@@ -150,7 +156,8 @@ def dynamic_gru(
     dtype = helper.input_dtype()
     weight = helper.create_parameter(attr=helper.param_attr, shape=[size, 3 * size], dtype=dtype)
     bias = helper.create_parameter(attr=helper.bias_attr, shape=[1, 3 * size], dtype=dtype, is_bias=True)
-    inputs = {"Input": input, "Weight": weight, "Bias": bias, **_initial(h_0, None, size, size)}
+    states = _initial("dynamic_gru", input, (h_0, size), (None, size))
+    inputs = {"Input": input, "Weight": weight, "Bias": bias, **states}
     hidden, gate, reset, batch_hidden = temporaries(helper, 4, dtype)
     helper.append_op(
         type="gru",
@@ -311,6 +318,7 @@ def beam_search(
     """One step of a beam search: the selected ids and scores (and which prefix each continues)."""
     check_variable_and_dtype(pre_ids, "pre_ids", ["int64"], "beam_search")
     check_variable_and_dtype(pre_scores, "pre_scores", ["float32", "float64"], "beam_search")
+    check_type(ids, "ids", (Variable, type(None)), "beam_search")
     check_variable_and_dtype(scores, "scores", ["float32", "float64"], "beam_search")
     helper = LayerHelper("beam_search", name=name)
     inputs = {

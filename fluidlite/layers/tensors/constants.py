@@ -7,6 +7,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import numpy as np
+
 from fluidlite.base.dtypes import Array, DTypeLike, to_vartype
 from fluidlite.data_feeder import check_dtype, check_type, check_variable_and_dtype, convert_dtype
 from fluidlite.ir.variable import Variable
@@ -89,6 +91,11 @@ def _as_text(value: Any, dtype: DTypeLike) -> str:
     return str(int(value)) if convert_dtype(dtype) in ("int64", "int32") else str(float(value))
 
 
+def single(value: Any) -> Any:
+    """An array of one element as a number, which NumPy no longer makes of it; anything else as it is."""
+    return value.item() if isinstance(value, np.ndarray) and value.size == 1 else value
+
+
 def fill_constant(
     shape: Variable | Dims, dtype: DTypeLike, value: Any, force_cpu: bool = False, out: Variable | None = None
 ) -> Variable:
@@ -102,6 +109,7 @@ def fill_constant(
     if isinstance(value, Variable):
         inputs["ValueTensor"] = value
     else:
+        value = single(value)
         attrs["value"], attrs["str_value"] = float(value), _as_text(value, dtype)
     check_dtype(dtype, "dtype", _FILLS, "fill_constant")
     check_type(shape, "shape", (Variable, list, tuple), "fill_constant")
@@ -133,6 +141,7 @@ def fill_constant_batch_size_like(
     """A tensor of `shape`, but dimension `output_dim_idx` is dimension `input_dim_idx` of `input`; each
     element is `value`.
     """
+    value = single(value)
     attrs = {
         "shape": shape,
         "dtype": int(to_vartype(dtype)),

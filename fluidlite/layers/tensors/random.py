@@ -9,12 +9,13 @@ import numpy as np
 
 from fluidlite import unique_name
 from fluidlite.base.dtypes import DTypeLike, VarType, to_vartype
-from fluidlite.data_feeder import check_dtype, check_type, check_variable_and_dtype
+from fluidlite.base.errors import ArgumentError
+from fluidlite.data_feeder import check_dtype, check_type, check_variable_and_dtype, convert_dtype
 from fluidlite.ir.program import device_guard
 from fluidlite.ir.variable import Variable
 from fluidlite.layer_helper import LayerHelper
 from fluidlite.layers import utils
-from fluidlite.layers.tensors.constants import fill_constant
+from fluidlite.layers.tensors.constants import fill_constant, single
 
 __all__ = [
     "gaussian_random",
@@ -53,10 +54,10 @@ def _shape_inputs(helper: LayerHelper, shape: Shape, attrs: dict[str, Any]) -> d
         shape.stop_gradient = True
         return {"ShapeTensor": shape}
     if not shape:
-        raise ValueError("The size of argument(shape) can't be zero.")
+        raise ArgumentError("The size of argument(shape) can't be zero.")
     for dim in shape:
         if not isinstance(dim, Variable) and dim <= 0:
-            raise ValueError(
+            raise ArgumentError(
                 f"Each dimension size given in shape must be positive, but received {list(map(str, shape))}"
             )
     attrs["shape"] = [-1 if isinstance(dim, Variable) else int(dim) for dim in shape]
@@ -233,6 +234,7 @@ def randint(
 
 def _output(helper: LayerHelper, out: Variable | None, dtype: DTypeLike, name: str | None) -> Variable:
     if out is not None:
+        check_variable_and_dtype(out, "out", [convert_dtype(dtype)], helper.layer_type)
         return out
     if name is None:
         return helper.create_variable_for_type_inference(dtype)
@@ -248,6 +250,7 @@ def randperm(
     seed: int = 0,
 ) -> Variable:
     """The numbers 0 to n - 1 in random order."""
+    n = single(n)
     if n < 1:
         raise ValueError("The input n should be greater than 0 in randperm op.")
     check_dtype(dtype, "dtype", ["int64", "int32"], "randperm")

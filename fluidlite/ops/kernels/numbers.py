@@ -96,13 +96,21 @@ def check_lengths(xp: Any, op: str, slot: str, lengths: Array, rows: int, limit:
 
 
 def ints(value: Any) -> list[int]:
-    """The numbers in an integer tensor."""
-    return [int(item) for item in host(value).reshape(-1)]
+    """The numbers in an integer tensor; ShapeError for one of fractions."""
+    found = host(value)
+    if found.dtype.kind == "f":
+        raise ShapeError(f"a tensor of sizes, places or counts is {found.dtype}, but must hold whole numbers")
+    return [int(item) for item in found.reshape(-1)]
 
 
 def first_ints(values: Sequence[Any]) -> list[int]:
-    """The numbers in a list of one-element tensors."""
-    return [int(host(value).reshape(-1)[0]) for value in values]
+    """The numbers in a list of one-element tensors; ShapeError where one has more elements, or fractions."""
+    for at, value in enumerate(values):
+        if math.prod(value.shape) != 1:
+            raise ShapeError(
+                f"tensor {at} of a list of numbers has the shape {list(value.shape)}, wanted [1]"
+            )
+    return [number for value in values for number in ints(value)]
 
 
 def given_ints(tensor: Any, tensors: Sequence[Any], attribute: Sequence[int]) -> list[int]:

@@ -45,6 +45,10 @@ auc = Op(
 def _(Predict: Spec, Label: Spec, num_thresholds: int, slide_steps: int) -> tuple[Spec, Spec, Spec]:
     if len(Predict.shape) != 2:
         raise ShapeError(f"op 'auc': Predict has the shape {list(Predict.shape)}, wanted [N, 1] or [N, 2]")
+    if num_thresholds < 0 or slide_steps < 0:
+        raise ShapeError(
+            f"op 'auc': num_thresholds is {num_thresholds} and slide_steps {slide_steps}, wanted 0 or more"
+        )
     if Predict.shape[0] >= 0 and Label.shape[0] >= 0 and Predict.shape[0] != Label.shape[0]:
         raise ShapeError(f"op 'auc': Predict has {Predict.shape[0]} rows but Label has {Label.shape[0]}")
     bins = num_thresholds + 1

@@ -23,6 +23,7 @@ from fluidlite.ops.kernels.conv_geometry import (
     places,
     unturned,
 )
+from fluidlite.ops.kernels.numbers import first_ints, ints
 from fluidlite.ops.signatures import with_attrs
 
 _ATTRS = {
@@ -203,9 +204,9 @@ def _out_places(
     attributes.
     """
     if SizeTensor:
-        return [int(size.reshape(-1)[0]) for size in SizeTensor]
+        return first_ints(SizeTensor)
     if OutSize is not None:
-        return [int(size) for size in OutSize.reshape(-1)]
+        return ints(OutSize)
     scale = attrs["scale"] if Scale is None else float(Scale.reshape(-1)[0])
     if scale > 0:
         return [int(size * np.float32(scale)) for size in spatial]
@@ -303,9 +304,9 @@ def _places_v2(
     """The size that comes out, and the scales that it comes from."""
     none = [0.0] * len(spatial)
     if SizeTensor:
-        return [int(size.reshape(-1)[0]) for size in SizeTensor], none
+        return first_ints(SizeTensor), none
     if OutSize is not None:
-        return [int(size) for size in OutSize.reshape(-1)], none
+        return ints(OutSize), none
     scales = _scales(len(spatial), Scale, attrs)
     if all(scale > 0 for scale in scales):
         sizes = zip(spatial, scales, strict=True)

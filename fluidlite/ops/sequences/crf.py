@@ -245,12 +245,23 @@ def _labelled_pairs(xp: Any, chains: _Chains, labels: Array, d: Array, tags: int
     return counts.reshape(tags, tags).astype(d.dtype)
 
 
+def _are_labels(shape: tuple[int, ...], padded: bool) -> bool:
+    """True for [rows] or [rows, 1], and for [sequences, steps] or [sequences, steps, 1] of padded ones."""
+    rank = len(shape) - padded
+    return rank == 1 or (rank == 2 and fits(shape[-1:], (1,)))
+
+
 crf_decoding = Op("crf_decoding", "Emission. Transition. Label? Length? -> ViterbiPath")
 
 
 @crf_decoding.shape
-def _(Emission: Spec, Transition: Spec, Length: Spec | None) -> Spec:
+def _(Emission: Spec, Transition: Spec, Label: Spec | None, Length: Spec | None) -> Spec:
     _check_transition("crf_decoding", Emission, Transition, Length)
+    if Label is not None and not _are_labels(Label.shape, padded=Length is not None):
+        raise ShapeError(
+            f"op 'crf_decoding': Label has the shape {list(Label.shape)}, wanted one number for each of "
+            f"Emission{list(Emission.shape)}"
+        )
     return Spec((Emission.shape[0], 1) if Length is None else Emission.shape[:2], VarType.INT64)
 
 

@@ -10,6 +10,7 @@ import numpy as np
 
 from fluidlite.base.dtypes import Array, VarType, to_numpy
 from fluidlite.base.errors import EnforceNotMet, ShapeError
+from fluidlite.base.open_sizes import fits
 from fluidlite.base.registry import (
     FLOATS,
     INTS,
@@ -476,7 +477,10 @@ range_op = Op("range", "Start End Step -> Out", lod=None)
 
 
 @range_op.shape
-def _(Start: Spec) -> Spec:
+def _(Start: Spec, End: Spec, Step: Spec) -> Spec:
+    for slot, given in (("Start", Start), ("End", End), ("Step", Step)):
+        if len(given.shape) > 1 or not fits(given.shape, (1,) * len(given.shape)):
+            raise ShapeError(f"op 'range': {slot} must be one number, but has the shape {list(given.shape)}")
     return Spec((-1,), Start.dtype)
 
 

@@ -7,6 +7,7 @@ from typing import Any
 
 from fluidlite.base.dtypes import Array
 from fluidlite.base.errors import ShapeError
+from fluidlite.base.open_sizes import fits
 from fluidlite.base.registry import INTS, Op, Spec
 from fluidlite.ops.kernels.numbers import given_ints
 
@@ -41,8 +42,9 @@ crop = Op("crop", "X Y? Offsets? -> Out", attrs={"offsets": INTS(), "shape": INT
 
 @crop.shape
 def _(X: Spec, Y: Spec | None, shape: list[int]) -> Spec:
-    if Y is None and len(shape) != len(X.shape):
-        raise ShapeError(f"op 'crop': shape {shape} must have as many dimensions as X{list(X.shape)}")
+    wanted = shape if Y is None else Y.shape
+    if len(wanted) != len(X.shape):
+        raise ShapeError(f"op 'crop': shape {list(wanted)} must have as many dimensions as X{list(X.shape)}")
     return X.with_shape(shape if Y is None else Y.shape)
 
 
@@ -76,6 +78,11 @@ crop_tensor = Op(
 @crop_tensor.shape
 def _(X: Spec, Shape: Spec | None, ShapeTensor: list[Spec], offsets: list[int], shape: list[int]) -> Spec:
     if Shape is not None:
+        if len(Shape.shape) != 1 or not fits(Shape.shape, (len(X.shape),)):
+            raise ShapeError(
+                f"op 'crop_tensor': Shape{list(Shape.shape)} must have a number for each dimension of "
+                f"X{list(X.shape)}"
+            )
         return Spec((-1,) * len(X.shape), X.dtype, 0)
     if len(shape) != len(X.shape):
         raise ShapeError(

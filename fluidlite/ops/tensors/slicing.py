@@ -266,7 +266,10 @@ def _cut(shape: Sequence[int], given: Sequence[tuple[Any, list[Any]]], attrs: di
     names = ("starts", "ends", "strides")
     limits = [(*tensors, attrs[name]) for tensors, name in zip(given, names, strict=True)]
     starts, ends = _limits(limits[0], limits[1], attrs["axes"], attrs["decrease_axis"])
-    return ranges(shape, attrs["axes"], starts, ends, given_ints(*limits[2]), attrs["of_2x"])
+    strides = given_ints(*limits[2])
+    if 0 in strides:
+        raise ShapeError(f"op 'strided_slice': strides {strides} must not be 0")
+    return ranges(shape, attrs["axes"], starts, ends, strides, attrs["of_2x"])
 
 
 @strided.kernel

@@ -76,11 +76,25 @@ def _weights(xp: Any, EdgeSet: Array, nodes: int, max_depth: int) -> Array:
     return xp.asarray(out)
 
 
+def _reach(weights: Array) -> Array:
+    """[batch, nodes, 1, nodes, 1]: which nodes the window of a node has."""
+    return weights.any(2)[:, :, None, :, None]
+
+
+def _windows(xp: Any, weights: Array, NodesVector: Array) -> Array:
+    """[batch, nodes * 3, width]: the sums of windows; a node outside of them adds nothing, be it nan."""
+    batch, nodes, width = NodesVector.shape
+    if bool(xp.isfinite(NodesVector).all()):
+        return weights.reshape(batch, nodes * 3, nodes) @ NodesVector
+    terms = xp.where(_reach(weights), weights[..., None] * NodesVector[:, None, None], 0)
+    return terms.sum(3).reshape(batch, nodes * 3, width)
+
+
 @tree_conv.kernel
 def _(xp: Any, NodesVector: Array, EdgeSet: Array, Filter: Array, max_depth: int) -> Array:
     batch, nodes, width = NodesVector.shape
     weights = _weights(xp, EdgeSet, nodes, max_depth).astype(NodesVector.dtype)
-    windows = weights.reshape(batch, nodes * 3, nodes) @ NodesVector
+    windows = _windows(xp, weights, NodesVector)
     # the filter has the width first, then left, right and top
     matrix = Filter.transpose(1, 0, 2, 3).reshape(3 * width, -1)
     out = windows.reshape(batch * nodes, 3 * width) @ matrix
@@ -93,13 +107,15 @@ def _(
 ) -> tuple[Array, Array]:
     batch, nodes, width = NodesVector.shape
     weights = _weights(xp, EdgeSet, nodes, max_depth).astype(NodesVector.dtype)
-    weights = weights.reshape(batch, nodes * 3, nodes)
-    windows = (weights @ NodesVector).reshape(batch * nodes, 3 * width)
+    windows = _windows(xp, weights, NodesVector).reshape(batch * nodes, 3 * width)
     d = dOut.reshape(batch * nodes, -1)
     matrix = Filter.transpose(1, 0, 2, 3).reshape(3 * width, -1)
     d_windows = (d @ matrix.T).reshape(batch, nodes * 3, width)
     d_filter = (windows.T @ d).reshape(3, width, *Filter.shape[2:]).transpose(1, 0, 2, 3)
-    return weights.transpose(0, 2, 1) @ d_windows, d_filter
+    if bool(xp.isfinite(d_windows).all()):
+        return weights.reshape(batch, nodes * 3, nodes).transpose(0, 2, 1) @ d_windows, d_filter
+    terms = weights[..., None] * d_windows.reshape(batch, nodes, 3, 1, width)
+    return xp.where(_reach(weights), terms, 0).sum((1, 2)), d_filter
 
 
 # ---------------------------------------------------------------------- a tree as an index of items

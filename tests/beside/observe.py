@@ -165,6 +165,8 @@ class Observer:
             if batches > 1 and feed["declared"][:1] == [-1]:
                 array = np.concatenate([array] * batches)
                 lengths = [list(level) * batches for level in lengths or ()]
+            if feed.get("columns"):
+                array = np.asfortranarray(array)
             made[name] = self.with_lengths(array, lengths)
         return made
 

@@ -1,6 +1,6 @@
 """Variations that hold for all functions, added to a drawn case: special values, unknown sizes, levels of
-detail, f(x, x), the same call twice, what stands in front and behind, frozen inputs. And the tags of a
-case, by which rows of docs/DIFFERENCES.md say when they hold.
+detail, f(x, x), the same call twice, what stands in front and behind and around (`beside.surroundings`),
+frozen inputs. And the tags of a case, by which rows of docs/DIFFERENCES.md say when they hold.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ import numpy as np
 
 from beside.job_tags import job_tags
 from beside.language import Case, array_of, listed
+from beside.surroundings import in_body, of_other_dtype, of_views, replaced, with_attributes
 
 __all__ = ["ordinary", "shaken", "tags", "vary"]
 
@@ -36,8 +37,22 @@ FRONT = {
     ],
 }
 BEHIND = {
-    "18": [("fluid.layers.tanh", {}), ("fluid.layers.scale", {"scale": 0.5}), ("fluid.layers.square", {})],
-    "26": [("paddle.tanh", {}), ("paddle.scale", {"scale": 0.5}), ("paddle.square", {})],
+    "18": [
+        ("fluid.layers.tanh", {}),
+        ("fluid.layers.scale", {"scale": 0.5}),
+        ("fluid.layers.square", {}),
+        ("fluid.layers.reduce_mean", {}),
+        ("fluid.layers.concat", {"axis": -1}),
+        ("fluid.layers.stack", {"axis": -1}),
+    ],
+    "26": [
+        ("paddle.tanh", {}),
+        ("paddle.scale", {"scale": 0.5}),
+        ("paddle.square", {}),
+        ("paddle.mean", {}),
+        ("paddle.concat", {"axis": -1}),
+        ("paddle.stack", {"axis": -1}),
+    ],
 }
 SPECIAL = {
     "nan": ["nan"],
@@ -114,17 +129,6 @@ def _lengths(case: Case, rng: random.Random) -> None:
     feed["declared"][0] = -1
 
 
-def _replaced(item: Any, old: str, new: str) -> Any:
-    if isinstance(item, list):
-        return [_replaced(one, old, new) for one in item]
-    if isinstance(item, dict):
-        found = {key: _replaced(one, old, new) for key, one in item.items()}
-        if item.get("$") == "var" and item["name"] == old:
-            found["name"] = new
-        return found
-    return item
-
-
 def _same_twice(case: Case, rng: random.Random) -> None:
     """f(x, x): one input takes the place of another that looks like it."""
     feeds = case["feeds"]
@@ -138,7 +142,7 @@ def _same_twice(case: Case, rng: random.Random) -> None:
     if not pairs:
         return
     keep, drop = rng.choice(pairs)
-    case["calls"] = [_replaced(call, drop, keep) for call in case["calls"]]
+    case["calls"] = [replaced(call, drop, keep) for call in case["calls"]]
     feeds[keep]["shared"] = True
     del feeds[drop]
     case["wrt"] = [name for name in case["wrt"] if name != drop]
@@ -154,7 +158,7 @@ def _in_front(case: Case, rng: random.Random) -> None:
     var = {"$": "var", "name": name}
     kwargs = {key: var if value is None else value for key, value in kwargs.items()}
     front = {"to": "front", "call": path, "args": [var], "kwargs": kwargs}
-    case["calls"] = [front, *(_replaced(call, name, "front") for call in case["calls"])]
+    case["calls"] = [front, *(replaced(call, name, "front") for call in case["calls"])]
 
 
 def _behind(case: Case, rng: random.Random) -> None:
@@ -163,8 +167,9 @@ def _behind(case: Case, rng: random.Random) -> None:
     var = {"$": "var", "name": name}
     for count in range(rng.randint(1, 2)):
         path, kwargs = rng.choice(BEHIND[case["door"]])
+        args = [[var, var]] if path.endswith(("concat", "stack")) else [var]
         to = f"behind{count}"
-        case["calls"].append({"to": to, "behind": name, "call": path, "args": [var], "kwargs": kwargs})
+        case["calls"].append({"to": to, "behind": name, "call": path, "args": args, "kwargs": kwargs})
         case["outputs"].append(to)
     if rng.random() < 0.5:
         case["outputs"].remove(name)
@@ -197,6 +202,10 @@ CHANGES: list[tuple[float, Callable[[Case, random.Random], None]]] = [
     (0.15, _in_front),
     (0.15, _behind),
     (0.10, _frozen),
+    (0.10, of_views),
+    (0.06, with_attributes),
+    (0.04, of_other_dtype),
+    (0.08, in_body),
 ]
 
 

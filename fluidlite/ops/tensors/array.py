@@ -401,7 +401,7 @@ def _(X: Spec) -> tuple[Spec, Spec]:
 
 @split_lod_tensor.kernel
 def _(xp: Any, X: Array, X_lod: Lod, Mask: Array, level: int) -> tuple[WithLod, WithLod]:
-    mask = host(Mask).reshape(-1)
+    mask = host(Mask).reshape(-1).astype(bool)
     return (
         WithLod(*picked(xp, X, X_lod, level, np.flatnonzero(mask))),
         WithLod(*picked(xp, X, X_lod, level, np.flatnonzero(~mask))),

@@ -323,6 +323,12 @@ class Draw:
             return OMIT
         return self.made(f"{ROOTS[self.door]}.ParamAttr", name=self.choice("p", "q"))
 
+    def out(self, dtype: str | None, chance: float = 0.2) -> Any:
+        """A Variable for a result to be written to, or `OMIT`."""
+        if not self.flag(chance):
+            return OMIT
+        return self.call("fluid.layers.create_tensor", dtype)
+
     def act(self, *names: str) -> Any:
         """An activation by name, or `OMIT`."""
         return self.maybe(self.choice(*(names or ("relu", "tanh", "sigmoid"))), 0.3)

@@ -97,6 +97,7 @@ def in_body(case: Case, rng: random.Random) -> None:
     kinds = [_in_branch, _in_branch, _in_loop]
     if case["door"] == "18" and len(case["outputs"]) == 1:
         kinds += [_in_steps, _in_switch]
+    case["inside"] = True
     rng.choice(kinds)(case, rng)
 
 
@@ -162,7 +163,6 @@ def _in_steps(case: Case, rng: random.Random) -> None:
     changes = [0] * steps if feed["fixed"] else range(steps)
     wider = np.stack([np.roll(array.reshape(-1), by).reshape(array.shape) for by in changes])
     _refed(feed, wider, [steps, *feed["declared"]])
-    feed["known"] = True  # the number of steps is no batch
     step = [{"to": "word", "call": "rnn.step_input", "args": [_var(name)]}]
     step += [replaced(call, name, "word") for call in case["calls"]]
     step += [{"call": "rnn.step_output", "args": [_var(case["outputs"][0])]}]

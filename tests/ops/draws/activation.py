@@ -8,7 +8,7 @@ from beside.draw import OMIT, Draw, draws
 
 ANY = (
     "abs atan ceil cos erf exp floor logsigmoid reciprocal relu round sigmoid sign sin "
-    "softplus softsign square tanh tanh_shrink mish"
+    "softplus softsign square tanh tanh_shrink"
 )
 BOUNDED = "acos asin"
 POSITIVE = "log rsqrt sqrt log1p"
@@ -19,6 +19,7 @@ ATTRS: dict[str, dict[str, tuple[float, float]]] = {
     "hard_sigmoid": {"slope": (0.1, 1), "offset": (-0.5, 1)},
     "hard_swish": {"threshold": (1, 6), "scale": (1, 6), "offset": (0, 3)},
     "leaky_relu": {"alpha": (-0.5, 1.5)},
+    "mish": {"threshold": (-1, 21)},
     "relu6": {"threshold": (0.5, 2)},
     "selu": {"scale": (1, 2), "alpha": (0.5, 2)},
     "soft_relu": {"threshold": (0.5, 40)},
@@ -41,7 +42,8 @@ def _(draw: Draw, name: str) -> Any:
 
 @draws(*(f"fluid.layers.{name}" for name in POSITIVE.split()))
 def _(draw: Draw, name: str) -> Any:
-    return draw.call(name, draw.tensor(rank=(1, 6), low=draw.choice(0.1, 0.1, 0.1, -0.5), high=3))
+    x = draw.tensor(rank=(1, 6), low=draw.choice(0.1, 0.1, 0.1, -0.5), high=3)
+    return draw.call(name, x, out=draw.out(x.dtype) if name.endswith("log1p") else OMIT)
 
 
 @draws(*(f"fluid.layers.{name}" for name in ATTRS))

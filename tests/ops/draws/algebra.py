@@ -89,7 +89,8 @@ def _(draw: Draw, name: str) -> Any:
 @draws("fluid.layers.kron")
 def _(draw: Draw, name: str) -> Any:
     dtype = draw.choice(*FLOATS, *FLOATS, "int32", "int64")
-    return draw.call(name, *(draw.tensor(draw.shape((1, 3), high=3), dtype) for _ in range(2)))
+    tensors = [draw.tensor(draw.shape((1, 3), high=3), dtype) for _ in range(2)]
+    return draw.call(name, *tensors, out=draw.out(dtype))
 
 
 @draws("fluid.layers.cross")
@@ -119,6 +120,8 @@ def _(draw: Draw, name: str) -> Any:
     rank = x.rank + embeds
     one, two = draw.rng.sample(range(rank), 2)
     kwargs: dict[str, Any] = {"offset": draw.maybe(draw.int(-2, 2))}
+    if not embeds:
+        kwargs["out"] = draw.out(x.dtype)
     if draw.flag():
         kwargs.update(dim1=one - rank if draw.flag(0.3) else one, dim2=two - rank if draw.flag(0.3) else two)
     return draw.call(name, x, **kwargs)

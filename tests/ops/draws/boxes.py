@@ -80,6 +80,7 @@ def _(draw: Draw, name: str) -> Any:
         densities=[draw.int(1, 3) for _ in range(count)],
         fixed_sizes=[float(draw.int(2, 9)) for _ in range(count)],
         fixed_ratios=ratios(draw),
+        variance=draw.choice(OMIT, [0.1, 0.2, 0.3, 0.4]),
         clip=draw.maybe(draw.flag()),
         steps=draw.choice(OMIT, [4.0, 4.0]),
         offset=draw.choice(OMIT, 0.25),
@@ -124,7 +125,9 @@ def _(draw: Draw, name: str) -> Any:
         offset=draw.choice(OMIT, 0.25),
         flip=draw.maybe(draw.flag()),
         clip=draw.maybe(draw.flag()),
-        kernel_size=draw.choice(OMIT, 1),
+        kernel_size=draw.choice(OMIT, 1, 3),
+        pad=draw.choice(OMIT, 1),
+        variance=draw.choice(OMIT, [0.1, 0.2, 0.3, 0.4]),
         min_max_aspect_ratios_order=draw.maybe(draw.flag()),
         **sizes,
     )
@@ -242,6 +245,9 @@ def _(draw: Draw, name: str) -> Any:
         loc_loss_weight=draw.choice(OMIT, 0.5),
         conf_loss_weight=draw.choice(OMIT, 2.0),
         match_type=kind,
+        mining_type=draw.choice(OMIT, "max_negative"),
+        background_label=draw.choice(OMIT, 0),
+        sample_size=draw.choice(OMIT, 2),
         normalize=draw.maybe(draw.flag()),
     )
 
@@ -295,8 +301,8 @@ def _(draw: Draw, name: str) -> Any:
         draw.choice(-1, 4, 200),
         nms_threshold=draw.choice(OMIT, 0.1, 0.6),
         normalized=draw.maybe(draw.flag(0.8)),
-        nms_eta=OMIT if aware else draw.choice(OMIT, 0.8),
-        background_label=OMIT if aware else draw.choice(OMIT, -1, 0, 1),
+        nms_eta=draw.choice(OMIT, OMIT, 0.8),
+        background_label=draw.choice(OMIT, -1) if aware else draw.choice(OMIT, -1, 0, 1),
         **kwargs,
     )
 

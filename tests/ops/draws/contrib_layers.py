@@ -11,6 +11,13 @@ C = "fluid.contrib.layers."
 FLOATS = ("float32", "float64")
 
 
+def gates_of_units(draw: Draw) -> dict[str, Any]:
+    """Activations of gates and candidates, as functions; the dtype."""
+    acts = [{"$": "var", "name": f"fluid.layers.{one}"} for one in ("tanh", "sigmoid", "relu")]
+    keys = ("gate_activation", "activation")
+    return {**{key: draw.maybe(draw.choice(*acts), 0.2) for key in keys}, "dtype": draw.maybe("float32", 0.2)}
+
+
 @draws(C + "basic_gru", C + "basic_lstm")
 def _(draw: Draw, name: str) -> Any:
     batch, steps, width, hidden = draw.int(1, 3), draw.int(1, 3), draw.int(1, 3), draw.int(1, 3)
@@ -30,6 +37,8 @@ def _(draw: Draw, name: str) -> Any:
         bidirectional=both,
         batch_first=first,
         forget_bias=draw.choice(OMIT, 0.5) if name.endswith("lstm") else OMIT,
+        dropout_prob=draw.maybe(0.0, 0.2),
+        **gates_of_units(draw),
     )
 
 
@@ -37,7 +46,8 @@ def _(draw: Draw, name: str) -> Any:
 def _(draw: Draw, name: str) -> Any:
     batch, width, hidden = draw.int(1, 3), draw.int(1, 3), draw.int(1, 3)
     long = "LSTM" in name
-    made = draw.call(name, "unit", hidden, forget_bias=draw.choice(OMIT, 0.5) if long else OMIT)
+    bias = draw.choice(OMIT, 0.5) if long else OMIT
+    made = draw.call(name, "unit", hidden, forget_bias=bias, **gates_of_units(draw))
     states = [draw.tensor((batch, hidden), "float32") for _ in range(1 + long)]
     return draw.call(made.name, draw.tensor((batch, width), "float32"), *states)
 

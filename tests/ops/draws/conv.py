@@ -73,7 +73,9 @@ def _(draw: Draw, name: str) -> Any:
         stride=stride,
         dilation=dilation,
         groups=groups,
+        param_attr=draw.attr(0.15),
         bias_attr=draw.choice(OMIT, OMIT, False),
+        use_cudnn=draw.maybe(draw.flag(), 0.2),
         act=draw.act(),
         data_format=data_format,
     )
@@ -126,4 +128,11 @@ def _(draw: Draw, name: str) -> Any:
     size = each(draw, 2, 1, 2)
     x = draw.tensor((draw.int(1, 3), draw.int(1, 3), draw.int(3, 5), draw.int(3, 5)), "float32")
     pads = draw.choice(OMIT, 1, [1, 0], [1, 0, 2, 1])
-    return draw.call(name, x, filter_size=size, stride=draw.maybe(each(draw, 2, 1, 2)), padding=pads)
+    kwargs: dict[str, Any] = {}
+    if draw.flag(0.3):
+        assert x.shape is not None
+        real = draw.numbers((x.shape[0], 2), "float32", 3, 5).round().astype("float32")
+        kwargs = {"input_image_size": draw.feed(real, fixed=True), "out_stride": draw.choice(OMIT, 1, [1, 1])}
+        draw.feeds[kwargs["input_image_size"].name]["stop"] = True
+    stride = draw.maybe(each(draw, 2, 1, 2))
+    return draw.call(name, x, filter_size=size, stride=stride, padding=pads, **kwargs)

@@ -25,24 +25,35 @@ def _(draw: Draw, name: str) -> Any:
     value = draw.choice(True, False) if dtype == "bool" else draw.choice(0, 1, -3, 7)
     if dtype in FLOATS:
         value = draw.choice(0.0, 1, -2.5, 1e-3, 3e8)
-    return draw.call(name, shape_of(draw), dtype, value, force_cpu=draw.maybe(draw.flag(), 0.3))
+    return draw.call(
+        name, shape_of(draw), dtype, value, force_cpu=draw.maybe(draw.flag(), 0.3), out=draw.out(dtype)
+    )
 
 
 @draws("fluid.layers.zeros", "fluid.layers.ones")
 def _(draw: Draw, name: str) -> Any:
-    return draw.call(name, list(draw.shape((1, 4), low=2)), draw.choice(*KINDS, "bool"))
+    cpu = draw.maybe(draw.flag(), 0.2)
+    return draw.call(name, list(draw.shape((1, 4), low=2)), draw.choice(*KINDS, "bool"), force_cpu=cpu)
+
+
+def made_by_torch(draw: Draw, dtype: Any) -> dict[str, Any]:
+    """Arguments that new functions of 1.8 take."""
+    out = draw.out("float32" if dtype is OMIT else dtype)
+    return {"out": out, "device": draw.maybe("cpu", 0.2), "stop_gradient": draw.maybe(draw.flag(), 0.3)}
 
 
 @draws("fluid.layers.full")
 def _(draw: Draw, name: str) -> Any:
     dtype = draw.choice(OMIT, *KINDS)
-    return draw.call(name, shape_of(draw), draw.choice(0, 1, -2, 3.0), dtype=dtype)
+    value = draw.choice(0, 1, -2, 3.0)
+    return draw.call(name, shape_of(draw), value, dtype=dtype, **made_by_torch(draw, dtype))
 
 
 @draws("fluid.layers.full_like")
 def _(draw: Draw, name: str) -> Any:
-    x = draw.tensor(rank=(1, 4), dtype=KINDS)
-    return draw.call(name, x, draw.choice(0, 1, -2, 2.0), dtype=draw.choice(OMIT, OMIT, *KINDS))
+    x, dtype = draw.tensor(rank=(1, 4), dtype=KINDS), draw.choice(OMIT, OMIT, *KINDS)
+    more = made_by_torch(draw, x.dtype if dtype is OMIT else dtype)
+    return draw.call(name, x, draw.choice(0, 1, -2, 2.0), dtype=dtype, **more)
 
 
 @draws("fluid.layers.zeros_like", "fluid.layers.ones_like")
@@ -65,7 +76,9 @@ def like(draw: Draw) -> tuple[Value, list[int], dict[str, Any]]:
 @draws("fluid.layers.fill_constant_batch_size_like")
 def _(draw: Draw, name: str) -> Any:
     x, shape, where = like(draw)
-    return draw.call(name, x, shape, draw.choice(*KINDS), draw.choice(0, 1, -2.0, 3), **where)
+    cpu = draw.maybe(draw.flag(), 0.2)
+    value = draw.choice(0, 1, -2.0, 3)
+    return draw.call(name, x, shape, draw.choice(*KINDS), value, force_cpu=cpu, **where)
 
 
 @draws("fluid.layers.eye")
@@ -105,7 +118,8 @@ def _(draw: Draw, name: str) -> Any:
     draw.random = True
     low = draw.choice(OMIT, -3.0, 0.0)
     seed = draw.choice(OMIT, 0, 5)
-    return draw.call(name, shape_of(draw), dtype=draw.choice(OMIT, *FLOATS), min=low, seed=seed)
+    high = draw.maybe(4.0, 0.3)
+    return draw.call(name, shape_of(draw), dtype=draw.choice(OMIT, *FLOATS), min=low, max=high, seed=seed)
 
 
 @draws("fluid.layers.gaussian_random")
@@ -122,35 +136,39 @@ def _(draw: Draw, name: str) -> Any:
 def _(draw: Draw, name: str) -> Any:
     draw.random = True
     x, shape, where = like(draw)
+    low, high = ("min", "max") if "uniform" in name else ("mean", "std")
+    where.update({low: draw.maybe(0.5, 0.3), high: draw.maybe(2.0, 0.3), "seed": draw.choice(OMIT, 5)})
     return draw.call(name, x, shape, dtype=draw.choice(OMIT, *FLOATS), **where)
 
 
 @draws("fluid.layers.randint")
 def _(draw: Draw, name: str) -> Any:
     draw.random = True
-    low = draw.int(-5, 5)
+    low, dtype = draw.int(-5, 5), draw.choice(OMIT, "int32", "int64")
     return draw.call(
         name,
         low,
         high=low + draw.int(1, 9),
         shape=shape_of(draw),
-        dtype=draw.choice(OMIT, "int32", "int64"),
+        dtype=dtype,
         seed=draw.choice(OMIT, 4),
+        **made_by_torch(draw, "int64" if dtype is OMIT else dtype),
     )
 
 
 @draws("fluid.layers.randn")
 def _(draw: Draw, name: str) -> Any:
     draw.random = True
-    return draw.call(name, [max(size, 1) for size in draw.shape((1, 4))], dtype=draw.choice(OMIT, *FLOATS))
+    shape, dtype = [max(size, 1) for size in draw.shape((1, 4))], draw.choice(OMIT, *FLOATS)
+    return draw.call(name, shape, dtype=dtype, **made_by_torch(draw, dtype))
 
 
 @draws("fluid.layers.randperm")
 def _(draw: Draw, name: str) -> Any:
     draw.random = True
-    return draw.call(
-        name, draw.int(1, 9), dtype=draw.choice(OMIT, "int32", "int64"), seed=draw.choice(OMIT, 4)
-    )
+    dtype = draw.choice(OMIT, "int32", "int64")
+    more = made_by_torch(draw, "int64" if dtype is OMIT else dtype)
+    return draw.call(name, draw.int(1, 9), dtype=dtype, seed=draw.choice(OMIT, 4), **more)
 
 
 @draws("fluid.layers.random_crop")
@@ -167,7 +185,9 @@ def _(draw: Draw, name: str) -> Any:
     draw.random = True
     rows, classes = draw.int(1, 4), draw.int(2, 5)
     x = draw.tensor((rows, classes), FLOATS, 1 / classes, 1 / classes + 0.05, fixed=True)
-    return draw.call(name, x, seed=draw.choice(OMIT, 2))
+    limits = {"min": 0.2, "max": 0.9} if draw.flag(0.2) else {}
+    dtype = draw.maybe("float32", 0.2)
+    return draw.call(name, x, seed=draw.choice(OMIT, 2), dtype=dtype, **limits)
 
 
 @draws("fluid.layers.dropout")
@@ -220,14 +240,22 @@ def _(draw: Draw, name: str) -> Any:
 @draws("fluid.layers.create_global_var")
 def _(draw: Draw, name: str) -> Any:
     shape, dtype = list(draw.shape((1, 3), low=2)), draw.choice(*KINDS)
-    made = draw.call(name, shape, draw.choice(0, 1, 2, -3), dtype, persistable=True)
+    cpu = draw.maybe(draw.flag(), 0.2)
+    made = draw.call(name, shape, draw.choice(0, 1, 2, -3), dtype, persistable=True, force_cpu=cpu)
     return [made, draw.call("fluid.layers.scale", made, scale=2.0)]
 
 
 @draws("fluid.layers.create_parameter")
 def _(draw: Draw, name: str) -> Any:
     shape, dtype = list(draw.shape((1, 3), low=2)), draw.choice(*FLOATS)
-    made = draw.call(name, shape, dtype, name=draw.maybe("mine", 0.3), is_bias=draw.maybe(draw.flag(), 0.3))
+    made = draw.call(
+        name,
+        shape,
+        dtype,
+        name=draw.maybe("mine", 0.3),
+        is_bias=draw.maybe(draw.flag(), 0.3),
+        attr=draw.attr(0.2),
+    )
     return draw.call("fluid.layers.elementwise_mul", made, draw.tensor(shape, dtype))
 
 
@@ -272,7 +300,13 @@ def _(draw: Draw, name: str) -> Any:
     x = draw.tensor(rank=(1, 4), dtype=KINDS)
     phase = draw.choice(OMIT, "forward", "backward", "both")
     return draw.call(
-        name, x, first_n=1, message=draw.maybe("seen"), summarize=draw.choice(OMIT, 3), print_phase=phase
+        name,
+        x,
+        first_n=1,
+        message=draw.maybe("seen"),
+        summarize=draw.choice(OMIT, 3),
+        print_phase=phase,
+        **{f"print_tensor_{what}": draw.maybe(draw.flag(), 0.2) for what in ("name", "type", "shape", "lod")},
     )
 
 

@@ -43,7 +43,8 @@ def _(draw: Draw, name: str) -> Any:
 @draws("fluid.layers.elementwise_div", "fluid.layers.elementwise_pow")
 def _(draw: Draw, name: str) -> Any:
     x, y, axis = pair(draw, low=1, high=3)
-    return draw.call(name, x, y, axis=axis)
+    act = draw.act() if x.dtype in FLOATS else OMIT
+    return draw.call(name, x, y, axis=axis, act=act)
 
 
 @draws("fluid.layers.elementwise_mod", "fluid.layers.elementwise_floordiv")
@@ -54,7 +55,8 @@ def _(draw: Draw, name: str) -> Any:
     dtype = draw.choice("int32", "int64", *(() if whole else FLOATS))
     x = draw.tensor(shape, dtype, -9, 9)
     y = draw.tensor(small, dtype, *draw.choice((1, 4), (1, 4), (-4, -1)))
-    return draw.call(name, x, y, axis=start if small != shape else OMIT)
+    act = draw.act() if dtype in FLOATS else OMIT
+    return draw.call(name, x, y, axis=start if small != shape else OMIT, act=act)
 
 
 @draws("fluid.layers.elementwise_equal")
@@ -72,7 +74,8 @@ def _(draw: Draw, name: str) -> Any:
     if draw.flag(0.6):
         y = draw.tensor(x.shape, x.dtype)
     cond = draw.call("fluid.layers.create_tensor", "bool") if draw.flag(0.15) else OMIT
-    found = draw.call(name, x, y, cond=cond)
+    cpu = draw.maybe(draw.flag(), 0.3) if name.endswith("less_than") else OMIT
+    found = draw.call(name, x, y, cond=cond, force_cpu=cpu)
     return cond if cond is not OMIT and draw.flag() else found
 
 
@@ -107,7 +110,8 @@ def _(draw: Draw, name: str) -> Any:
 def _(draw: Draw, name: str) -> Any:
     shape, dtype = draw.shape((1, 4)), draw.choice(*FLOATS)
     tensors = [draw.tensor(shape, dtype) for _ in range(3)]
-    return draw.call(name, *tensors, value=draw.maybe(draw.choice(1.0, -0.5, 2.0)))
+    value = draw.maybe(draw.choice(1.0, -0.5, 2.0))
+    return draw.call(name, *tensors, value=value, out=draw.out(dtype))
 
 
 @draws("fluid.layers.multiplex")

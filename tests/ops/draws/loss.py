@@ -205,6 +205,8 @@ def _(draw: Draw, name: str) -> Any:
         classes,
         sample_weight=draw.tensor((count, 1), "float32", 0.5, 1) if draw.flag(0.3) else OMIT,
         bias_attr=draw.choice(OMIT, OMIT, False),
+        param_attr=draw.attr(0.15),
+        is_sparse=draw.maybe(draw.flag(), 0.2),
         num_neg_samples=draw.maybe(draw.int(1, 5)),
         sampler=sampler,
         custom_dist=custom,

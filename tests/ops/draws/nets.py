@@ -26,7 +26,8 @@ def _(draw: Draw, name: str) -> Any:
     queries, keys = draw.int(1, 4), draw.int(1, 4)
     shapes = [(batch, queries, width), (batch, keys, width), (batch, keys, values)]
     tensors = [draw.tensor(shape, dtype) for shape in shapes]
-    return draw.call(name, *tensors, num_heads=OMIT if heads == 1 and draw.flag() else heads)
+    count = OMIT if heads == 1 and draw.flag() else heads
+    return draw.call(name, *tensors, num_heads=count, dropout_rate=draw.maybe(0.0, 0.2))
 
 
 def pictures(draw: Draw) -> Value:
@@ -45,7 +46,10 @@ def _(draw: Draw, name: str) -> Any:
         draw.int(1, 3),
         draw.int(1, 2),
         draw.int(1, 2),
-        pool_padding=OMIT,
+        pool_padding=draw.choice(OMIT, 0),
+        conv_dilation=draw.choice(OMIT, OMIT, 2),
+        conv_groups=draw.choice(OMIT, 1),
+        param_attr=draw.attr(0.15),
         pool_type=draw.choice(OMIT, "max", "avg"),
         global_pooling=draw.maybe(draw.flag(), 0.3),
         conv_stride=draw.choice(OMIT, 2),
@@ -68,7 +72,8 @@ def _(draw: Draw, name: str) -> Any:
         conv_filter_size=draw.choice(OMIT, 3),
         conv_act=draw.choice(OMIT, "relu", "tanh"),
         conv_with_batchnorm=normal or OMIT,
-        conv_batchnorm_drop_rate=OMIT,
+        conv_batchnorm_drop_rate=draw.choice(OMIT, 0.0, [0.0] * count),
+        param_attr=draw.attr(0.15),
         pool_stride=draw.int(1, 2),
         pool_type=draw.choice(OMIT, "max", "avg"),
     )

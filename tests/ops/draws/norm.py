@@ -41,6 +41,8 @@ def _(draw: Draw, name: str) -> Any:
         data_layout="NHWC" if last else draw.choice(OMIT, "NCHW"),
         use_global_stats=draw.maybe(draw.flag(), 0.3),
         do_model_average_for_mean_and_var=draw.maybe(draw.flag(), 0.2),
+        moving_mean_name=draw.maybe("means", 0.15),
+        moving_variance_name=draw.maybe("variances", 0.15),
         **affine(draw),
         **kwargs,
     )
@@ -55,6 +57,7 @@ def _(draw: Draw, name: str) -> Any:
         x,
         scale=draw.maybe(draw.flag(), 0.4),
         shift=draw.maybe(draw.flag(), 0.4),
+        param_attr=draw.attr(0.15),
         begin_norm_axis=OMIT if begin == 1 and draw.flag() else begin,
         epsilon=draw.choice(OMIT, 1e-3, 1e-4),
         act=draw.act(),
@@ -86,7 +89,19 @@ def _(draw: Draw, name: str) -> Any:
 @draws("fluid.layers.data_norm")
 def _(draw: Draw, name: str) -> Any:
     x = draw.tensor((draw.int(1, 4), draw.int(1, 4)), FLOATS)
-    return draw.call(name, x, act=draw.act(), epsilon=draw.choice(OMIT, 1e-3))
+    start = {key: 2.0 + at for at, key in enumerate(("batch_size", "batch_sum", "batch_square"))}
+    return draw.call(
+        name,
+        x,
+        act=draw.act(),
+        epsilon=draw.choice(OMIT, 1e-3),
+        param_attr=draw.choice(OMIT, OMIT, start),
+        slot_dim=draw.choice(OMIT, OMIT, -1, 1),
+        data_layout=draw.choice(OMIT, OMIT, "NCHW"),
+        do_model_average_for_mean_and_var=draw.maybe(draw.flag(), 0.2),
+        summary_decay_rate=draw.choice(OMIT, OMIT, 0.9),
+        enable_scale_and_shift=draw.maybe(draw.flag(), 0.3),
+    )
 
 
 @draws("fluid.layers.lrn")

@@ -28,6 +28,7 @@ def _(draw: Draw, name: str) -> Any:
         pool_stride=draw.maybe(each(draw, count, 1, 3)),
         pool_padding=pads,
         global_pooling=True if everything else draw.maybe(False, 0.2),
+        use_cudnn=draw.maybe(draw.flag(), 0.2),
         ceil_mode=draw.maybe(draw.flag(), 0.5),
         exclusive=draw.maybe(draw.flag(), 0.5),
         data_format=data_format,
@@ -75,6 +76,8 @@ def _(draw: Draw, name: str) -> Any:
             kwargs["out_shape"] = [
                 draw.variable(one, "int32") if k == at else one for k, one in enumerate(out)
             ]
+        if draw.flag(0.15):
+            kwargs["actual_shape"] = draw.variable([draw.int(1, 7) for _ in range(count)], "int32")
     return draw.call(name, x, data_format=data_format, **kwargs)
 
 

@@ -86,7 +86,17 @@ def _(draw: Draw, name: str) -> Any:
 def cell(draw: Draw, kind: str, hidden: int) -> Value:
     """A cell of the kind "GRU" or "LSTM"."""
     forget = draw.choice(OMIT, 0.5) if kind == "LSTM" else OMIT
-    return draw.call(f"fluid.layers.{kind}Cell", hidden, forget_bias=forget)
+    acts = [{"$": "var", "name": f"fluid.layers.{one}"} for one in ("tanh", "sigmoid", "relu")]
+    gate, act = (draw.maybe(draw.choice(*acts), 0.2) for _ in range(2))
+    return draw.call(
+        f"fluid.layers.{kind}Cell",
+        hidden,
+        param_attr=draw.attr(0.15),
+        bias_attr=draw.maybe("shift", 0.15),
+        gate_activation=gate,
+        activation=act,
+        forget_bias=forget,
+    )
 
 
 def states(draw: Draw, kind: str, rows: int, hidden: int) -> Any:

@@ -30,7 +30,8 @@ def _(draw: Draw, name: str) -> Any:
 @draws("fluid.layers.logsumexp")
 def _(draw: Draw, name: str) -> Any:
     x = draw.tensor(rank=(1, 5))
-    return draw.call(name, x, dim=dims(draw, x), keepdim=draw.maybe(draw.flag()))
+    out = draw.out(x.dtype)
+    return draw.call(name, x, dim=dims(draw, x), keepdim=draw.maybe(draw.flag()), out=out)
 
 
 @draws("fluid.layers.mean")

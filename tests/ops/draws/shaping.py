@@ -101,7 +101,10 @@ def _(draw: Draw, name: str) -> Any:
 @draws("fluid.layers.unstack")
 def _(draw: Draw, name: str) -> Any:
     x = draw.tensor(rank=(1, 4), dtype=KINDS, known=True)
-    return draw.call(name, x, axis=draw.maybe(draw.axis(x)))
+    axis = draw.axis(x)
+    assert x.shape is not None
+    count = draw.maybe(x.shape[axis], 0.3)
+    return draw.call(name, x, axis=OMIT if axis == 0 and draw.flag() else axis, num=count)
 
 
 @draws("fluid.layers.concat")

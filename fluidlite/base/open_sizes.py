@@ -85,7 +85,7 @@ class OpenShape(tuple[int, ...]):
 
 def fits(found: Any, *wanted: Any) -> bool:
     """True unless `found`, a size or a shape, differs from each of those that are wanted in known sizes."""
-    if isinstance(found, int):
+    if not isinstance(found, (tuple, list)):  # a number, or a plan's `Size`
         return found < 0 or any(one < 0 or one == found for one in wanted)
     return any(
         len(found) == len(one) and all(fits(a, b) for a, b in zip(found, one, strict=True)) for one in wanted

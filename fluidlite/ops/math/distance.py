@@ -9,6 +9,7 @@ import numpy as np
 
 from fluidlite.base.dtypes import Array
 from fluidlite.base.errors import ShapeError
+from fluidlite.base.open_sizes import fits
 from fluidlite.base.registry import AttrType, Lod, Op, Spec, handed_on, later, required
 from fluidlite.ops.kernels.numbers import as_matrix, summed_to
 from fluidlite.ops.kernels.sequence_rows import sum_onto
@@ -230,9 +231,15 @@ fsp = Op("fsp", "X. Y. -> Out")
 
 @fsp.shape
 def _(X: Spec, Y: Spec) -> Spec:
-    if len(X.shape) != 4 or len(Y.shape) != 4 or X.shape[2:] != Y.shape[2:]:
+    if (
+        len(X.shape) != 4
+        or len(Y.shape) != 4
+        or X.shape[2:] != Y.shape[2:]
+        or not fits(X.shape[0], Y.shape[0])
+    ):
         raise ShapeError(
-            f"op 'fsp': X{list(X.shape)} and Y{list(Y.shape)} must be images of the same height and width"
+            f"op 'fsp': X{list(X.shape)} and Y{list(Y.shape)} must be as many images, of the same height and "
+            "width"
         )
     return X.with_shape((X.shape[0], X.shape[1], Y.shape[1]))
 

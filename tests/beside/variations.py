@@ -223,6 +223,11 @@ def tags(case: Case) -> set[str]:
         found |= {
             word for key, value in call.get("kwargs", {}).items() for word in _tags_of_keyword(key, value)
         }
+        found |= {
+            f"{key}=negative variable"
+            for key, value in call.get("kwargs", {}).items()
+            if _is_negative(case, value)
+        }
     if any(call.get("behind") in case["outputs"] for call in case["calls"]):
         found.add("chained targets")
     ranks = {len(feed["shape"]) for feed in case["feeds"].values()}
@@ -258,6 +263,14 @@ def _tags_of_keyword(key: str, value: Any) -> list[str]:
     if isinstance(value, (bool, str)):
         return [key, f"{key}={value}"]
     return [key, f"{key}=variable"] if isinstance(value, dict) and value.get("$") == "var" else [key]
+
+
+def _is_negative(case: Case, value: Any) -> bool:
+    """True if an argument is a fed number below 0."""
+    if not isinstance(value, dict) or value.get("$") != "var" or value["name"] not in case["feeds"]:
+        return False
+    values = case["feeds"][value["name"]]["values"]
+    return len(values) == 1 and isinstance(values[0], (int, float)) and values[0] < 0
 
 
 def _steps_back(item: Any) -> bool:

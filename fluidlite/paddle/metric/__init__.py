@@ -5,11 +5,7 @@ from __future__ import annotations
 from fluidlite.base.lazy import LazyNames
 
 _NAMES = LazyNames(
-    __name__,
-    {
-        "fluidlite.paddle.metric.metrics": "Accuracy Auc Metric Precision Recall",
-        "fluidlite.paddle.static.variables": "accuracy",
-    },
+    __name__, {"fluidlite.paddle.metric.metrics": "Accuracy Auc Metric Precision Recall accuracy"}
 )
 
 

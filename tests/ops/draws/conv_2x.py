@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 from beside.draw import OMIT, Draw, Value, draws
-from ops.draws.common_2x import FLOATS, either, word
+from ops.draws.common_2x import FLOATS, either, sizes, word
 
 LAYOUTS = {1: ("NCL", "NLC"), 2: ("NCHW", "NHWC"), 3: ("NCDHW", "NDHWC")}
 
@@ -148,6 +148,8 @@ def _(draw: Draw, name: str) -> Any:
     given: dict[str, Any] = {"output_size": _per_side(draw, count, 1, 5) if count > 1 else draw.int(1, 5)}
     if count > 1 and draw.flag(0.15):
         given["output_size"] = [draw.choice(None, draw.int(1, 4)) for _ in range(count)]
+    elif count == 2 and "avg" in name.lower() and draw.flag(0.15):
+        given["output_size"] = sizes(draw, [draw.int(1, 5), draw.int(1, 5)], 1.0)
     layout = LAYOUTS[count][0]
     if "max" in name.lower():
         given["return_mask"] = draw.maybe(draw.flag())

@@ -11,6 +11,7 @@ import numpy as np
 from fluidlite.base.dtypes import VarType, to_numpy
 from fluidlite.ir.variable import Variable
 from fluidlite.paddle.build import append, need_variable
+from fluidlite.paddle.nn.functional.averages import averaged, is_open
 from fluidlite.paddle.nn.functional.padding import pad
 from fluidlite.paddle.nn.functional.windows import LAYOUTS, is_last, line_padding, padding_of, window
 from fluidlite.paddle.tensor.manipulation import squeeze, unsqueeze
@@ -309,9 +310,11 @@ def adaptive_avg_pool1d(x: Variable, output_size: Any, name: str | None = None) 
 def adaptive_avg_pool2d(
     x: Variable, output_size: Any, data_format: str = "NCHW", name: str | None = None
 ) -> Variable:
-    """Means of windows that divide each dimension into `output_size` parts; None leaves a dimension as it
-    is.
+    """Means of windows that divide each dimension into `output_size` parts, numbers or Variables; None leaves
+    a dimension as it is.
     """
+    if is_open(output_size):
+        return averaged(x, output_size, is_last(data_format, 2))
     return _adaptive_avg(2, x, output_size, data_format, name)
 
 

@@ -1,0 +1,54 @@
+"""Numbers of windows that Variables say: what is computed is what numbers at building time give."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import fluidlite.paddle as paddle
+
+F = paddle.nn.functional
+PICTURES = np.sin(np.arange(2.0 * 3 * 5 * 7)).reshape(2, 3, 5, 7)
+FORMS: dict[str, Callable[[Any, list[int]], Any]] = {
+    "a Variable each": lambda given, sizes: [given[0], given[1]],
+    "a Variable and a number": lambda given, sizes: [given[0], sizes[1]],
+    "one Variable of two": lambda given, sizes: given,
+}
+
+
+def means(pool: Callable[..., Any], sizes: list[int], form: str | None) -> list[np.ndarray]:
+    """The means, and the gradient of the sum of their squares; `form` says how the sizes are given."""
+    paddle.enable_static()
+    main = paddle.static.Program()
+    with paddle.static.program_guard(main):
+        x = paddle.static.data("x", [-1, 3, -1, 7], "float64")
+        x.stop_gradient = False
+        given = paddle.static.data("sizes", [2], "int32")
+        out = pool(x, FORMS[form](given, sizes) if form else sizes)
+        fetches = [out, *paddle.static.gradients([out * out], [x])]
+        feed = {"x": PICTURES, "sizes": np.array(sizes, "int32")}
+        found: list[np.ndarray] = paddle.static.Executor().run(main, feed=feed, fetch_list=fetches)
+    return found
+
+
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("sizes", [[1, 1], [2, 3], [5, 7], [4, 9]], ids=str)
+@pytest.mark.parametrize("layout", ["NCHW", "NHWC"])
+def test_means_of_windows(layout: str, sizes: list[int], form: str) -> None:
+    def pool(x: Any, output_size: Any) -> Any:
+        return F.adaptive_avg_pool2d(x, output_size, layout)
+
+    for found, wanted in zip(means(pool, sizes, form), means(pool, sizes, None), strict=True):
+        np.testing.assert_allclose(found, wanted, rtol=1e-12, atol=1e-12)
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_pictures_in_another_size(form: str) -> None:
+    def resized(x: Any, size: Any) -> Any:
+        return F.interpolate(x, size, mode="area")
+
+    for found, wanted in zip(means(resized, [2, 4], form), means(resized, [2, 4], None), strict=True):
+        np.testing.assert_allclose(found, wanted, rtol=1e-12, atol=1e-12)

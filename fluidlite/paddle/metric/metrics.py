@@ -17,9 +17,10 @@ from fluidlite.layers.tensor import argmax
 from fluidlite.layers.tensors.search import topk as largest
 from fluidlite.layers.tensors.shaping import expand, unsqueeze
 from fluidlite.layers.tensors.variables import cast
+from fluidlite.paddle.static.variables import accuracy as static_accuracy
 from fluidlite.values.tensor import LoDTensor
 
-__all__ = ["Accuracy", "Auc", "Metric", "Precision", "Recall"]
+__all__ = ["Accuracy", "Auc", "Metric", "Precision", "Recall", "accuracy"]
 
 
 class Metric(abc.ABC):
@@ -223,3 +224,15 @@ class Auc(Metric):
     def name(self) -> str:
         """The name."""
         return self._name
+
+
+def accuracy(
+    input: Variable,
+    label: Variable,
+    k: int = 1,
+    correct: Variable | None = None,
+    total: Variable | None = None,
+    name: str | None = None,
+) -> Variable:
+    """`static.accuracy`, of the last batch alone; 2.6.2 reads no `name` either."""
+    return static_accuracy(input, label, k, correct, total)

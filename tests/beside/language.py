@@ -118,6 +118,9 @@ class Player:
     def _float(self, item: Case, names: Dict[str, Any]) -> Any:  # noqa: UP006
         return WORDS[item["value"]]
 
+    def _numpy(self, item: Case, names: Dict[str, Any]) -> Any:  # noqa: UP006
+        return np.dtype(item["dtype"]).type(item["value"])
+
     def _complex(self, item: Case, names: Dict[str, Any]) -> Any:  # noqa: UP006
         return complex(*item["value"])
 
@@ -203,6 +206,8 @@ def text(item: Any) -> str:
         return "slice({})".format(", ".join(map(text, item["parts"])))
     if kind == "call":
         return call_text(item)
+    if kind == "numpy":
+        return "np.{dtype}({value!r})".format(**item)
     if kind == "block":
         return "lambda {}: {}".format(", ".join(item["takes"]), text(item["gives"]))
     return {"float": "float({!r})", "complex": "complex(*{!r})"}.get(kind, "...").format(item.get("value"))

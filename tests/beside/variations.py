@@ -12,8 +12,10 @@ from typing import Any
 
 import numpy as np
 
+from beside.chains import followed, viewed
 from beside.job_tags import job_tags
 from beside.language import Case, array_of, listed
+from beside.spellings import as_doubles, dtype_objects, named, numpy_numbers, tuples
 from beside.surroundings import in_body, of_other_dtype, of_views, replaced, with_attributes
 
 __all__ = ["ordinary", "shaken", "tags", "vary"]
@@ -66,7 +68,8 @@ SPECIAL = {
 def vary(case: Case, rng: random.Random) -> Case:
     """The case with variations, each at times; the case itself stays as it is."""
     case = copy.deepcopy(case)
-    for chance, change in CHANGES:
+    changes = CHANGES if case["door"] == "18" else [*CHANGES, *OF_2X]
+    for chance, change in changes:
         if rng.random() < chance:
             change(case, rng)
     return case
@@ -206,6 +209,16 @@ CHANGES: list[tuple[float, Callable[[Case, random.Random], None]]] = [
     (0.06, with_attributes),
     (0.04, of_other_dtype),
     (0.08, in_body),
+]
+
+OF_2X: list[tuple[float, Callable[[Case, random.Random], None]]] = [
+    (0.15, viewed),
+    (0.15, followed),
+    (0.10, numpy_numbers),
+    (0.10, tuples),
+    (0.30, dtype_objects),
+    (0.05, named),
+    (0.04, as_doubles),
 ]
 
 

@@ -74,6 +74,14 @@ class Net(nn.Layer):
         return self.norm(self.first(x)) * self.scale
 
 
+@pytest.mark.parametrize("kind", ["BatchNorm1D", "BatchNorm2D", "BatchNorm3D", "SyncBatchNorm"])
+def test_a_name_is_that_of_running_figures(kind: str) -> None:
+    """As 2.6.2 calls them, in whose files they stand so."""
+    layer = getattr(nn, kind)(3, name="given")
+    assert [layer._mean.name, layer._variance.name] == ["given_mean", "given_variance"]
+    assert not layer.weight.name.startswith("given")
+
+
 def test_a_second_call_shares_parameters() -> None:
     net, x = Net(), paddle.static.data("x", [2, 3])
     net(x), net(x)

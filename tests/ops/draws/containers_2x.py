@@ -44,7 +44,8 @@ def _(draw: Draw, name: str) -> Any:
     x = draw.tensor(draw.shape(rank, low=1), "float32", known=True)
     assert x.shape is not None
     channels = x.shape[-1 if layout[-1] == "C" else 1]
-    layer = draw.call(name, draw.choice(1, channels), init=draw.maybe(0.1), data_format=layout)
+    count = draw.choice(1, channels)
+    layer = draw.call(name, count, init=draw.maybe(0.1), weight_attr=draw.attr(), data_format=layout)
     return draw.call(layer.name, x)
 
 
@@ -87,9 +88,11 @@ def _(draw: Draw, name: str) -> Any:
 
 @draws("paddle.static.Print")
 def _(draw: Draw, name: str) -> Any:
-    return draw.call(
-        name, draw.tensor(dtype=REAL, rank=(0, 3)), message=draw.maybe("here"), first_n=draw.maybe(1)
-    )
+    words = ("tensor_name", "tensor_type", "tensor_shape", "tensor_layout", "tensor_lod")
+    more = {f"print_{word}": draw.maybe(draw.flag(), 0.2) for word in words}
+    more["print_phase"] = draw.maybe(draw.choice("forward", "backward", "both"), 0.3)
+    more |= {"message": draw.maybe("here"), "first_n": draw.maybe(1), "summarize": draw.maybe(2, 0.3)}
+    return draw.call(name, draw.tensor(dtype=REAL, rank=(0, 3)), **more)
 
 
 @draws("paddle.static.py_func", "paddle.static.nn.py_func")

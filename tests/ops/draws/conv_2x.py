@@ -62,6 +62,26 @@ def _conv(draw: Draw, count: int, transposed: bool) -> tuple[dict[str, Any], str
     return given, layout, [inside, outside]
 
 
+def _sizes_out(draw: Draw, x: Value, kernel: list[int], given: dict[str, Any], layout: str) -> Any:
+    """A size that a transposed convolution may give, in place of `output_padding`; or `OMIT`."""
+    if not draw.flag(0.25) or not isinstance(given["padding"], (int, type(OMIT))):
+        return OMIT
+    given["output_padding"] = OMIT
+    places = (x.shape or ())[1:-1] if layout[-1] == "C" else (x.shape or ())[2:]
+
+    def each(key: str, usual: int) -> list[int]:
+        found = usual if given[key] is OMIT else given[key]
+        return [found] * len(places) if isinstance(found, int) else list(found)
+
+    found = [
+        (size - 1) * step - 2 * pad + apart * (reach - 1) + 1 + draw.int(0, step - 1)
+        for size, step, pad, apart, reach in zip(
+            places, each("stride", 1), each("padding", 0), each("dilation", 1), kernel, strict=True
+        )
+    ]
+    return found[0] if len(set(found)) == 1 and draw.flag() else found
+
+
 CONVS = [f"conv{count}d{end}" for count in (1, 2, 3) for end in ("", "_transpose")]
 
 
@@ -75,6 +95,8 @@ def _(draw: Draw, name: str) -> Any:
     shape = (inside, outside // groups) if "transpose" in name else (outside, inside // groups)
     weight = draw.tensor((*shape, *kernel), kind, known=True)
     bias = draw.tensor((outside,), kind, known=True) if draw.flag() else OMIT
+    if "transpose" in name:
+        given["output_size"] = _sizes_out(draw, x, kernel, given, layout)
     return draw.call(name, x, weight, bias=bias, **given)
 
 
@@ -90,8 +112,12 @@ def _(draw: Draw, name: str) -> Any:
         given["padding"] = draw.int(0, 1)
     given["weight_attr"] = draw.attr()
     given["bias_attr"] = draw.maybe(False, 0.3)
-    layer = draw.call(name, inside, outside, _per_side(draw, count, 1, 3), **given)
-    return draw.call(layer.name, _image(draw, count, inside, layout, "float32"))
+    reach, x = _per_side(draw, count, 1, 3), _image(draw, count, inside, layout, "float32")
+    size = OMIT
+    if transposed:
+        size = _sizes_out(draw, x, [reach] * count if isinstance(reach, int) else list(reach), given, layout)
+    layer = draw.call(name, inside, outside, reach, **given)
+    return draw.call(layer.name, x, output_size=size)
 
 
 # ---------------------------------------------------------------------- pools
@@ -169,10 +195,11 @@ def _(draw: Draw, name: str) -> Any:
     batch, channels = draw.size(high=2), draw.size(high=2)
     places = [2 * draw.int(1, 3) for _ in range(count)]
     x = draw.tensor((batch, channels, *places), draw.choice(*FLOATS), distinct=True, known=True)
-    stride = draw.maybe(2)
+    stride, pads = draw.maybe(2), draw.maybe(0, 0.3)
     pooled = draw.call(f"paddle.nn.functional.max_pool{count}d", x, 2, stride=2, return_mask=True)
-    shape = draw.maybe(draw.choice(places, [batch, channels, *places]), 0.3 if count > 1 else 0)
-    return either(draw, name, [pooled[0], pooled[1]], kernel_size=2, stride=stride, output_size=shape)
+    shape = draw.maybe(draw.choice(places, tuple(places), [batch, channels, *places]), 0.4)
+    more = {"padding": pads, "data_format": draw.maybe(LAYOUTS[count][0], 0.3)}
+    return either(draw, name, [pooled[0], pooled[1]], kernel_size=2, stride=stride, output_size=shape, **more)
 
 
 # ---------------------------------------------------------------------- resizing

@@ -45,6 +45,16 @@ def _(draw: Draw, name: str) -> Any:
     )
 
 
+def _of_batches(draw: Draw) -> dict[str, Any]:
+    """What both forms of the old batch_norm take beside the usual."""
+    return {
+        "moving_mean_name": draw.maybe("mean_kept", 0.2),
+        "moving_variance_name": draw.maybe("variance_kept", 0.2),
+        "in_place": draw.maybe(draw.flag(), 0.1),
+        "do_model_average_for_mean_and_var": draw.maybe(draw.flag(), 0.2),
+    }
+
+
 @draws(*(f"paddle.nn.{name}" for name in ["BatchNorm1D", "BatchNorm2D", "BatchNorm3D", "BatchNorm"]))
 def _(draw: Draw, name: str) -> Any:
     last = word(name)[-2:]
@@ -55,6 +65,7 @@ def _(draw: Draw, name: str) -> Any:
     given["epsilon"] = draw.maybe(draw.choice(1e-3, 1e-4), 0.3)
     if word(name) == "BatchNorm":
         given |= {"act": draw.act(), "is_test": draw.maybe(draw.flag()), "data_layout": layout}
+        given |= {"param_attr": draw.attr(), "bias_attr": draw.attr(), **_of_batches(draw)}
     else:
         given["data_format"] = layout if layout != "NC" else OMIT
         given["use_global_stats"] = draw.maybe(draw.flag(), 0.3)
@@ -93,14 +104,20 @@ def _(draw: Draw, name: str) -> Any:
     x, channels = _input(draw, draw.int(3, 5), "NCHW", kind)
     affine = draw.flag()
     pair = {key: draw.tensor((channels,), kind, known=True) if affine else OMIT for key in ("weight", "bias")}
-    return draw.call(name, x, **pair, eps=draw.maybe(draw.choice(1e-3, 1e-4), 0.3))
+    more: dict[str, Any] = {"momentum": draw.maybe(0.5, 0.2), "data_format": draw.maybe("NCHW", 0.2)}
+    if draw.flag(0.2):
+        more["running_mean"] = draw.tensor((channels,), kind, known=True)
+        more["running_var"] = draw.tensor((channels,), kind, 0.3, 2, known=True)
+    more["use_input_stats"] = draw.maybe(True, 0.3)
+    return draw.call(name, x, **pair, **more, eps=draw.maybe(draw.choice(1e-3, 1e-4), 0.3))
 
 
 @draws(*(f"paddle.nn.InstanceNorm{count}D" for count in (1, 2, 3)))
 def _(draw: Draw, name: str) -> Any:
     x, channels = _input(draw, int(name[-2]) + 2, "NCHW", "float32")
     attr = draw.choice(OMIT, OMIT, False)
-    layer = draw.call(name, channels, epsilon=draw.maybe(1e-3, 0.3), weight_attr=attr, bias_attr=attr)
+    more = {"momentum": draw.maybe(0.5, 0.2), "epsilon": draw.maybe(1e-3, 0.3)}
+    layer = draw.call(name, channels, **more, weight_attr=attr, bias_attr=attr)
     return draw.call(layer.name, x)
 
 
@@ -131,9 +148,12 @@ def _(draw: Draw, name: str) -> Any:
         "power_iters": draw.maybe(draw.int(0, 3)),
         "eps": draw.maybe(1e-6),
     }
-    x = draw.tensor(shape, "float32", known=True)
     if name.endswith("SpectralNorm"):
-        return draw.call(draw.call(name, list(shape), **given).name, x)
+        kind = draw.choice("float32", "float64")
+        x = draw.tensor(shape, kind, known=True)
+        layer = draw.call(name, list(shape), **given, dtype=kind if kind == "float64" else draw.maybe(kind))
+        return draw.call(layer.name, x)
+    x = draw.tensor(shape, "float32", known=True)
     return draw.call(name, x, **given)
 
 
@@ -150,6 +170,7 @@ def _(draw: Draw, name: str) -> Any:
         "momentum": draw.maybe(0.5),
         "epsilon": draw.maybe(1e-3, 0.3),
     }
+    given |= {"param_attr": draw.attr(), "bias_attr": draw.maybe(False, 0.1), **_of_batches(draw)}
     given["data_layout"] = {"NC": OMIT}.get(layout, "NHWC" if layout[-1] == "C" else "NCHW")
     return draw.call(name, x, **given, use_global_stats=draw.maybe(draw.flag(), 0.2))
 
@@ -159,7 +180,8 @@ def _(draw: Draw, name: str) -> Any:
     x = draw.tensor(dtype=FLOATS, rank=(2, 4), known=True)
     given = {key: draw.maybe(draw.flag()) for key in ("scale", "shift")}
     begin = draw.maybe(draw.int(1, x.rank - 1))
-    return draw.call(name, x, **given, begin_norm_axis=begin, epsilon=draw.maybe(1e-3, 0.3), act=draw.act())
+    given |= {"param_attr": draw.attr(), "bias_attr": draw.attr(), "act": draw.act()}
+    return draw.call(name, x, **given, begin_norm_axis=begin, epsilon=draw.maybe(1e-3, 0.3))
 
 
 @draws("paddle.static.nn.group_norm", "paddle.static.nn.instance_norm", "paddle.static.nn.data_norm")
@@ -169,12 +191,22 @@ def _(draw: Draw, name: str) -> Any:
     layout = draw.choice(*FORMATS[rank]) if what == "group_norm" else "NCHW"
     if what == "data_norm":
         x = draw.tensor((draw.int(2, 3), draw.int(1, 4)), kind)
-        return draw.call(name, x, act=draw.act(), epsilon=draw.maybe(1e-3, 0.3))
+        return draw.call(
+            name,
+            x,
+            act=draw.act(),
+            epsilon=draw.maybe(1e-3, 0.3),
+            param_attr=draw.maybe({"batch_size": 10.0, "batch_sum": 1.0, "batch_square": 30.0}, 0.2),
+            enable_scale_and_shift=draw.maybe(draw.flag(), 0.3),
+            summary_decay_rate=draw.maybe(0.5, 0.2),
+            do_model_average_for_mean_and_var=draw.maybe(draw.flag(), 0.2),
+            slot_dim=draw.maybe(-1, 0.2),
+        )
     x, _ = _input(draw, rank, layout, kind, groups * draw.int(1, 2))
     epsilon = draw.maybe(1e-3, 0.3)
     if what == "instance_norm":
         attr = draw.choice(OMIT, OMIT, False)
         return draw.call(name, x, epsilon=epsilon, param_attr=attr, bias_attr=attr)
-    return draw.call(
-        name, x, groups, epsilon=epsilon, act=draw.act(), data_layout="NHWC" if layout[-1] == "C" else "NCHW"
-    )
+    attrs = {"param_attr": draw.choice(OMIT, False, draw.attr()), "bias_attr": draw.maybe(False, 0.2)}
+    layout = "NHWC" if layout[-1] == "C" else "NCHW"
+    return draw.call(name, x, groups, epsilon=epsilon, act=draw.act(), data_layout=layout, **attrs)

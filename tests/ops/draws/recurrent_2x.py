@@ -15,7 +15,13 @@ WEIGHTS = ("weight_ih_attr", "weight_hh_attr", "bias_ih_attr", "bias_hh_attr")
 
 def _attrs(draw: Draw) -> dict[str, Any]:
     """Attributes of the four parameters of a cell, biases at times left away."""
-    return {key: draw.maybe(False, 0.15) if key.startswith("bias") else OMIT for key in WEIGHTS}
+    return {key: draw.maybe(False, 0.15) if "bias" in key else _weight(draw) for key in WEIGHTS}
+
+
+def _weight(draw: Draw) -> Any:
+    """An attribute of a weight, which may be frozen; or nothing."""
+    trainable = draw.maybe(draw.flag(0.5), 0.5)
+    return draw.made("paddle.ParamAttr", trainable=trainable) if draw.flag(0.15) else OMIT
 
 
 def _states(draw: Draw, kind: str, shape: tuple[int, ...]) -> Any:
@@ -56,6 +62,8 @@ def _(draw: Draw, name: str) -> Any:
         direction=direction,
         time_major=True if major else draw.maybe(False),
         activation=activation,
+        dropout=draw.maybe(0.0, 0.2),
+        **(_attrs(draw) if draw.flag(0.3) else {}),
     )
     both = 1 if direction in (OMIT, "forward") else 2
     states = OMIT
@@ -105,7 +113,8 @@ def _(draw: Draw, name: str) -> Any:
     own = draw.flag(0.3)
     other = {"kdim": draw.int(1, 3), "vdim": draw.int(1, 3)} if own else {}
     weights = draw.maybe(draw.flag())
-    layer = draw.call(name, wide, heads, 0.0, need_weights=weights, bias_attr=draw.maybe(False, 0.2), **other)
+    attrs = {"weight_attr": _weight(draw), "bias_attr": draw.maybe(False, 0.2)}
+    layer = draw.call(name, wide, heads, 0.0, need_weights=weights, **attrs, **other)
     query = draw.tensor((batch, steps, wide), "float32")
     if not own and draw.flag(0.4):
         return draw.call(layer.name, query, attn_mask=_mask(draw, (batch, heads, steps, steps)))
@@ -136,7 +145,10 @@ def _block(draw: Draw, path: str, wide: int, heads: int) -> Value:
         draw.int(1, 4),
         dropout=draw.choice(0.0, OMIT),
         activation=draw.maybe(draw.choice("relu", "gelu")),
+        attn_dropout=draw.maybe(0.0, 0.2),
+        act_dropout=draw.maybe(0.0, 0.2),
         normalize_before=draw.maybe(draw.flag()),
+        weight_attr=_weight(draw),
         bias_attr=draw.maybe(False, 0.15),
     )
 
@@ -147,7 +159,7 @@ def _(draw: Draw, name: str) -> Any:
     wide = heads * draw.int(1, 2)
     layer = _block(draw, "paddle.nn.TransformerDecoderLayer", wide, heads)
     if name.endswith("Decoder"):
-        layer = draw.call(name, layer, draw.int(1, 2))
+        layer = draw.call(name, layer, draw.int(1, 2), draw.maybe(draw.made("paddle.nn.LayerNorm", wide)))
     _still(draw, layer)
     target, memory = (draw.tensor((batch, size, wide), "float32") for size in (steps, length))
     masks = {"tgt_mask": _mask(draw, (batch, heads, steps, steps))}
@@ -160,7 +172,14 @@ def _(draw: Draw, name: str) -> Any:
     heads, batch, steps, length = draw.int(1, 2), draw.int(1, 2), draw.int(1, 3), draw.int(1, 3)
     wide = heads * draw.int(1, 2)
     before = draw.maybe(draw.flag())
-    layer = draw.call(name, wide, heads, draw.int(1, 2), 1, 2, normalize_before=before)
+    more = {
+        "activation": draw.maybe(draw.choice("relu", "gelu")),
+        "weight_attr": _weight(draw),
+        "bias_attr": draw.maybe(False, 0.15),
+        "attn_dropout": draw.maybe(0.0, 0.2),
+        "act_dropout": draw.maybe(0.0, 0.2),
+    }
+    layer = draw.call(name, wide, heads, draw.int(1, 2), 1, 2, normalize_before=before, **more)
     _still(draw, layer)
     source, target = (draw.tensor((batch, size, wide), "float32") for size in (length, steps))
     mask = OMIT
@@ -205,5 +224,7 @@ def _(draw: Draw, name: str) -> Any:
         max_step_num=draw.int(2, 4),
         output_time_major=draw.maybe(draw.flag()),
         return_length=draw.maybe(draw.flag()),
+        impute_finished=draw.maybe(draw.flag(), 0.2),
+        is_test=draw.maybe(draw.flag(), 0.2),
     )
     return draw.call("paddle.assign", found[0])

@@ -28,15 +28,17 @@ def _(draw: Draw, name: str) -> Any:
     rows, width = draw.int(2, 5), draw.size(low=1)
     ids = draw.tensor(draw.shape((1, 3)), "int64", 0, rows - 1)
     padding = draw.maybe(draw.int(-rows, rows - 1), 0.4)
-    sparse = draw.maybe(draw.flag(0.3))
-    return draw.call(name, ids, (rows, width), padding_idx=padding, is_sparse=sparse, param_attr=draw.attr())
+    more = {"is_sparse": draw.maybe(draw.flag(0.3)), "is_distributed": draw.maybe(False, 0.2)}
+    more |= {"dtype": draw.maybe(draw.choice("float32", "float64"), 0.3), "param_attr": draw.attr()}
+    return draw.call(name, ids, (rows, width), padding_idx=padding, **more)
 
 
 @draws(f"{NN}bilinear_tensor_product")
 def _(draw: Draw, name: str) -> Any:
     rows, kind = draw.size(low=1), draw.choice(*FLOATS)
     inputs = [draw.tensor((rows, draw.size(low=1)), kind, known=True) for _ in range(2)]
-    return draw.call(name, *inputs, draw.size(low=1), act=draw.act(), bias_attr=draw.maybe(False, 0.3))
+    attrs = {"param_attr": draw.attr(), "bias_attr": draw.maybe(False, 0.3)}
+    return draw.call(name, *inputs, draw.size(low=1), act=draw.act(), **attrs)
 
 
 @draws(*(f"{NN}conv{count}d{end}" for count in (2, 3) for end in ("", "_transpose")))
@@ -57,14 +59,15 @@ def _(draw: Draw, name: str) -> Any:
     layout = draw.choice("NCHW", "NHWC") if rank == 4 else "NCHW"
     x = draw.tensor(draw.shape(rank, low=1), FLOATS, known=True)
     mode = draw.choice("all", "channel", "element")
-    return draw.call(name, x, mode, data_format=layout if mode != "all" else OMIT)
+    return draw.call(name, x, mode, param_attr=draw.attr(), data_format=layout if mode != "all" else OMIT)
 
 
 @draws(f"{NN}row_conv")
 def _(draw: Draw, name: str) -> Any:
     wide, ahead = draw.int(1, 3), draw.int(1, 3)
     if draw.flag():
-        return draw.call(name, draw.sequences((wide,), "float32"), ahead, act=draw.act())
+        x = draw.sequences((wide,), "float32")
+        return draw.call(name, x, ahead, param_attr=draw.attr(), act=draw.act())
     x = draw.tensor((draw.int(1, 2), draw.int(1, 4), wide), "float32", known=True)
     return draw.call(name, x, ahead, act=draw.act())
 
@@ -76,21 +79,32 @@ def _(draw: Draw, name: str) -> Any:
     x = draw.tensor((rows, wide), "float32", known=True)
     label = draw.tensor((rows, draw.int(1, 2)), "int64", 0, 6, fixed=True, known=True)
     kind = draw.maybe(draw.choice("uniform", "log_uniform"))
-    return draw.call(
-        name, x, label, 7, num_neg_samples=draw.maybe(draw.int(1, 4)), sampler=kind, seed=draw.maybe(5)
-    )
+    more: dict[str, Any] = {
+        "sample_weight": draw.tensor((rows, 1), "float32", 0, 1) if draw.flag(0.2) else OMIT
+    }
+    more |= {"param_attr": draw.attr(), "bias_attr": draw.maybe(False, 0.2)}
+    more["is_sparse"] = draw.maybe(draw.flag(), 0.2)
+    if draw.flag(0.15):
+        kind, more["custom_dist"] = "custom_dist", [0.1, 0.2, 0.1, 0.2, 0.1, 0.1, 0.2]
+    count = draw.maybe(draw.int(1, 4))
+    return draw.call(name, x, label, 7, num_neg_samples=count, sampler=kind, seed=draw.maybe(5), **more)
 
 
 @draws(f"{NN}deform_conv2d")
 def _(draw: Draw, name: str) -> Any:
-    kernel, inside = draw.int(1, 3), draw.int(1, 2)
-    batch, height, width = draw.int(1, 2), draw.int(3, 5), draw.int(3, 5)
-    places = (height - kernel + 1, width - kernel + 1)
-    count = kernel * kernel
+    kernel, parts = draw.int(1, 3), draw.int(1, 2)
+    inside, groups = parts * draw.int(1, 2), draw.choice(1, parts)
+    batch, height, width = draw.int(1, 2), draw.int(5, 6), draw.int(5, 6)
+    step, pad, apart = draw.int(1, 2), draw.int(0, 1), draw.int(1, 2)
+    places = [(size + 2 * pad - apart * (kernel - 1) - 1) // step + 1 for size in (height, width)]
+    count = kernel * kernel * parts
+    more = {"stride": step, "padding": pad, "dilation": apart, "groups": groups, "deformable_groups": parts}
+    more |= {"weight_attr": draw.attr(), "im2col_step": draw.maybe(draw.int(1, 2), 0.2)}
     x = draw.tensor((batch, inside, height, width), FLOATS, known=True)
     offset = draw.tensor((batch, 2 * count, *places), x.dtype or "", -0.9, 0.9, known=True)
     mask = draw.choice(None, draw.tensor((batch, count, *places), x.dtype or "", 0, 1, known=True))
-    return draw.call(name, x, offset, mask, draw.int(1, 2), kernel, bias_attr=draw.maybe(False, 0.3))
+    filters = groups * draw.int(1, 2)
+    return draw.call(name, x, offset, mask, filters, kernel, bias_attr=draw.maybe(False, 0.3), **more)
 
 
 # ---------------------------------------------------------------------- sequences
@@ -115,8 +129,10 @@ def _(draw: Draw, name: str) -> Any:
         start = draw.maybe(draw.int(-2, 1), 0.3)
         size = draw.maybe(draw.int(1, 3))
         bias = draw.maybe(False, 0.3)
+        more = {"filter_stride": draw.maybe(1, 0.2), "padding": draw.maybe(draw.choice(None, True), 0.2)}
+        more |= {"param_attr": draw.attr(), "act": draw.act()}
         return draw.call(
-            name, x, draw.int(1, 3), filter_size=size, padding_start=start, bias_attr=bias, act=draw.act()
+            name, x, draw.int(1, 3), filter_size=size, padding_start=start, bias_attr=bias, **more
         )
     width = draw.choice(2, 4)
     return draw.call(name, draw.sequences((width,)), draw.choice(1, 2, width))

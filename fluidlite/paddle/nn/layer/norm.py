@@ -62,8 +62,9 @@ class _BatchNorm(Layer):
         shape = [num_features]
         self.weight = self.create_parameter(shape, weight_attr, self._kind, default_initializer=Constant(1.0))
         self.bias = self.create_parameter(shape, bias_attr, self._kind, is_bias=True)
-        self._mean = self._running(mean_name, 0.0)
-        self._variance = self._running(variance_name, 1.0)
+        # a layer's name is that of its running figures alone; parameters are called by their attributes
+        self._mean = self._running(f"{name}_mean" if name else mean_name, 0.0)
+        self._variance = self._running(f"{name}_variance" if name else variance_name, 1.0)
 
     def _running(self, name: str | None, value: float) -> Any:
         attr = ParamAttr(name, Constant(value), trainable=False)

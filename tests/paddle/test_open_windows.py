@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import fluidlite.paddle as paddle
+from fluidlite.base.errors import AssertError
 
 F = paddle.nn.functional
 PICTURES = np.sin(np.arange(2.0 * 3 * 5 * 7)).reshape(2, 3, 5, 7)
@@ -52,3 +53,24 @@ def test_pictures_in_another_size(form: str) -> None:
 
     for found, wanted in zip(means(resized, [2, 4], form), means(resized, [2, 4], None), strict=True):
         np.testing.assert_allclose(found, wanted, rtol=1e-12, atol=1e-12)
+
+
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("sizes", [[9, 13], [10, 14], [9, 14]], ids=str)
+@pytest.mark.parametrize("layout", ["NCHW", "NHWC"])
+def test_transposed_convolutions(layout: str, sizes: list[int], form: str) -> None:
+    def grown(x: Any, size: Any) -> Any:
+        x = x if layout == "NCHW" else paddle.transpose(x, [0, 2, 3, 1])
+        weight = paddle.full([3, 2, 1, 1], 0.5, "float64")
+        return F.conv2d_transpose(x, weight, stride=2, output_size=size, data_format=layout)
+
+    for found, wanted in zip(means(grown, sizes, form), means(grown, sizes, None), strict=True):
+        np.testing.assert_allclose(found, wanted, rtol=1e-12, atol=1e-12)
+
+
+def test_a_size_that_no_stride_allows() -> None:
+    def grown(x: Any, size: Any) -> Any:
+        return F.conv2d_transpose(x, paddle.full([3, 2, 1, 1], 0.5, "float64"), stride=2, output_size=size)
+
+    with pytest.raises(AssertError, match="8,13"):
+        means(grown, [8, 13], "one Variable of two")

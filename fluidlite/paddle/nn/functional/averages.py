@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from typing import Any
 
 from fluidlite.ir.variable import Variable
-from fluidlite.layers.tensors.constants import has_variable
 from fluidlite.paddle.tensor.creation import arange
 from fluidlite.paddle.tensor.linalg import matmul
 from fluidlite.paddle.tensor.logic import greater_equal, less_than, logical_and
@@ -14,14 +13,7 @@ from fluidlite.paddle.tensor.manipulation import slice, transpose, unsqueeze
 from fluidlite.paddle.tensor.math import cast
 from fluidlite.paddle.tensor.shapes import number_tensors, size_of
 
-__all__ = ["averaged", "is_open"]
-
-
-def is_open(output_size: Any) -> bool:
-    """True if a Variable says how many windows there are, in one dimension or in all."""
-    if isinstance(output_size, Variable):
-        return True
-    return isinstance(output_size, (list, tuple)) and has_variable(output_size)
+__all__ = ["averaged"]
 
 
 def averaged(x: Variable, output_size: Any, last: bool) -> Variable:

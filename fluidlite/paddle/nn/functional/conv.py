@@ -6,10 +6,17 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 from fluidlite.ir.variable import Variable
-from fluidlite.paddle.build import append, need_variable
-from fluidlite.paddle.nn.functional.windows import is_last, line_padding, padding_of, window
-from fluidlite.paddle.tensor.manipulation import reshape, squeeze, unsqueeze
+from fluidlite.layers.arithmetic.reduce import reduce_all
+from fluidlite.layers.flow.debug import Assert
+from fluidlite.layers.tensors.variables import assign
+from fluidlite.paddle.build import append, cast, need_variable
+from fluidlite.paddle.nn.functional.windows import is_last, is_open, line_padding, padding_of, window
+from fluidlite.paddle.tensor.logic import less_equal, logical_and
+from fluidlite.paddle.tensor.manipulation import concat, reshape, slice, squeeze, unsqueeze
+from fluidlite.paddle.tensor.shapes import number_tensors, shape_of
 
 __all__ = ["conv1d", "conv1d_transpose", "conv2d", "conv2d_transpose", "conv3d", "conv3d_transpose"]
 
@@ -144,6 +151,10 @@ def _transposed(
         )
     if output_size is not None and output_padding not in (0, [0] * dims):
         raise ValueError("output_padding option is mutually exclusive with output_size")
+    if is_open(output_size):
+        beyond = [step - 1 for step in window(stride, dims, "stride")]
+        options = (stride, padding, beyond, dilation, groups, None, data_format, name)
+        return _cut(_transposed(dims, x, weight, bias, *options), output_size, beyond, last)
     paddings, algorithm = padding_of(padding, dims, data_format)
     attrs = {
         "output_padding": [] if output_size is not None else _beyond(output_padding, dims),
@@ -161,6 +172,23 @@ def _transposed(
     inputs = {"Input": [x], "Filter": [weight]}
     out = append(op_type, inputs, attrs, dtype=x.dtype, slot="Output", layer=layer, name=name)
     return _with_bias(out, bias, dims, last)
+
+
+def _cut(out: Variable, output_size: Any, beyond: list[int], last: bool) -> Variable:
+    """The first rows and columns of the largest result that a stride allows, as many as Variables say.
+
+    A size that has not `beyond` rows less, or more than there are, ends the run.
+    """
+    dims = len(beyond)
+    axes = list(range(1, 1 + dims)) if last else list(range(2, 2 + dims))
+    if isinstance(output_size, Variable):
+        sizes = cast(output_size, "int32")
+    else:
+        sizes = concat([reshape(one, [1]) for one in number_tensors(output_size)])
+    most = slice(shape_of(out), [0], [axes[0]], [axes[-1] + 1])
+    least = most - assign(np.array(beyond, "int32"))
+    Assert(reduce_all(logical_and(less_equal(least, sizes), less_equal(sizes, most))), [sizes])
+    return slice(out, axes, [0] * dims, sizes)
 
 
 def _beyond(output_padding: Any, dims: int) -> list[int]:

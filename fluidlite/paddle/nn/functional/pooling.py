@@ -11,9 +11,9 @@ import numpy as np
 from fluidlite.base.dtypes import VarType, to_numpy
 from fluidlite.ir.variable import Variable
 from fluidlite.paddle.build import append, need_variable
-from fluidlite.paddle.nn.functional.averages import averaged, is_open
+from fluidlite.paddle.nn.functional.averages import averaged
 from fluidlite.paddle.nn.functional.padding import pad
-from fluidlite.paddle.nn.functional.windows import LAYOUTS, is_last, line_padding, padding_of, window
+from fluidlite.paddle.nn.functional.windows import LAYOUTS, is_last, is_open, line_padding, padding_of, window
 from fluidlite.paddle.tensor.manipulation import squeeze, unsqueeze
 from fluidlite.paddle.tensor.math import cast
 

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
+from fluidlite.ir.variable import Variable
 from fluidlite.layers.neural.conv import numbers, padding_of
+from fluidlite.layers.tensors.constants import has_variable
 
-__all__ = ["LAYOUTS", "is_last", "line_padding", "padding_of", "window"]
+__all__ = ["LAYOUTS", "is_last", "is_open", "line_padding", "padding_of", "window"]
 
 # number of spatial dimensions -> layouts with the channels first and last
 LAYOUTS = {1: ("NCL", "NLC"), 2: ("NCHW", "NHWC"), 3: ("NCDHW", "NDHWC")}
@@ -19,6 +21,13 @@ def is_last(data_format: str, dims: int) -> bool:
             f"Attr(data_format) should be one of {', '.join(LAYOUTS[dims])}. Received: {data_format}"
         )
     return data_format == LAYOUTS[dims][1]
+
+
+def is_open(sizes: Any) -> bool:
+    """True if a Variable says the size of a dimension, or of all."""
+    if isinstance(sizes, Variable):
+        return True
+    return isinstance(sizes, (list, tuple)) and has_variable(sizes)
 
 
 def window(value: Any, dims: int, name: str) -> list[int]:

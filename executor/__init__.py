@@ -15,9 +15,9 @@ _NAMES = {
     "executor": "Executor global_scope scope_guard _switch_scope",
     "fetching": "as_numpy _fetch_var",
     "datasets": "FetchHandler",
-    "run.feeding": "_as_lodtensor _get_program_cache_key _to_name_str check_feed_shape_type "
-    "dimension_is_compatible_with has_feed_operators "
-    "has_fetch_operators",
+    "run.feeding": "_as_lodtensor _get_program_cache_key _get_strong_program_cache_key _to_name_str "
+    "check_feed_shape_type dimension_is_compatible_with dtype_is_compatible_with "
+    "has_feed_operators has_fetch_operators",
 }
 _HOMES = {name: module for module, names in _NAMES.items() for name in names.split()}
 

@@ -15,13 +15,14 @@ from fluidlite.base import flags
 from fluidlite.base.place import CPUPlace, CUDAPlace, Place, array_module, is_compiled_with_cuda
 from fluidlite.base.tracing import tracer
 from fluidlite.executor import serving  # noqa: F401  (declares what `listen_and_serv` does)
+from fluidlite.executor.by_desc import DescRunner, PreparedBlock
 from fluidlite.executor.comm import before_run, leave
 from fluidlite.executor.comm.alone import hint_if_alone
 from fluidlite.executor.compile.pipeline import compile_plan, lower
 from fluidlite.executor.datasets import run_from_dataset
 from fluidlite.executor.explain import explain
 from fluidlite.executor.fast.loops.compiler import is_available
-from fluidlite.executor.fetching import fetch, members, present, pruned, split_fetches
+from fluidlite.executor.fetching import fetch, present, split_fetches
 from fluidlite.executor.memory import MemoryUse, memory_of
 from fluidlite.executor.nan_search import repeatable, run_and_search
 from fluidlite.executor.plan.plan import CompiledPlan, Plan, Target
@@ -29,11 +30,14 @@ from fluidlite.executor.plan.sizes import SizeTable
 from fluidlite.executor.plan_cache import PlanCache
 from fluidlite.executor.run import feeding
 from fluidlite.executor.run.bound import BoundPlan
+from fluidlite.executor.run.feeding import _get_strong_program_cache_key
 from fluidlite.executor.run.interpreter import Frame, Interpreter
+from fluidlite.executor.steps import RunSteps
 from fluidlite.executor.timeline import start_trace
 from fluidlite.ir.buffer_order import ops_to_run
-from fluidlite.ir.operator import Operator, OpRole
+from fluidlite.ir.operator import Operator
 from fluidlite.ir.program import Program, default_main_program
+from fluidlite.ir.prune import needed_ops
 from fluidlite.ir.variable import Variable
 from fluidlite.ir.warned import warn_user
 from fluidlite.profiler import recorder
@@ -51,6 +55,12 @@ class Compiled(abc.ABC):
     """A program with its way of running, which `Executor.run` takes where it takes a Program."""
 
     _program: Program  # old programs read it by this name
+    _is_inference: bool
+
+    @property
+    @abc.abstractmethod
+    def _executor(self) -> Any:
+        """The object that runs the program, once it is bound to a scope and a place; None before."""
 
     @abc.abstractmethod
     def _run(
@@ -63,6 +73,14 @@ class Compiled(abc.ABC):
         return_merged: bool,
     ) -> list[Any]:
         """One step on `executor`; what is fetched, merged over devices or for each of them."""
+
+    @abc.abstractmethod
+    def _compile(self, scope: Any, place: Any) -> Any:
+        """Bind the program to the scope and the place of its first run."""
+
+    @abc.abstractmethod
+    def _sharing_with(self, first: Any) -> Any:
+        """A copy that has not run yet, with the variables on several devices of `first` unless it is None."""
 
 
 Feed = Mapping[str, Any]
@@ -78,11 +96,11 @@ class _Request(NamedTuple):
     """The variables that are fetched."""
     scope: Scope
     return_numpy: bool
-    prune_to: Sequence[Operator] | None
-    """The ops that alone are run, with what they need; None for all ops."""
+    only_fetches: bool
+    """True to run only what the fetches need."""
 
 
-class Executor:
+class Executor(RunSteps):
     """Runs programs on `place` (default: the first CUDA device if there is one, else the CPU).
 
     A program that runs for the first time with nothing fed and nothing fetched, such as a startup program,
@@ -93,6 +111,7 @@ class Executor:
     def __init__(self, place: Place | None = None) -> None:
         if place is not None and not isinstance(place, Place):
             raise TypeError(f"an Executor runs on a place such as CPUPlace(), not on {place!r}")
+        super().__init__()
         self.place: Place = _default_place() if place is None else place
         self.xp = array_module(self.place)
         self.random = np.random.default_rng()
@@ -144,28 +163,114 @@ class Executor:
         use_prune: run only what the fetches need, and the optimizer ops in the list, or all where there are
             none.
         """
+        return self._run_impl(
+            program,
+            feed,
+            fetch_list,
+            feed_var_name,
+            fetch_var_name,
+            scope,
+            return_numpy,
+            use_program_cache,
+            return_merged,
+            use_prune,
+        )
+
+    # ------------------------------------------------------------------ fluid's steps of a run, by its names
+    @property
+    def _default_executor(self) -> DescRunner:
+        return DescRunner(self)
+
+    def _run_impl(
+        self,
+        program: Any,
+        feed: Any,
+        fetch_list: Any,
+        feed_var_name: str,
+        fetch_var_name: str,
+        scope: Scope | None,
+        return_numpy: bool,
+        use_program_cache: bool,
+        return_merged: bool,
+        use_prune: bool,
+    ) -> list[Any]:
+        """`run`: the program is pruned where that is asked for, and one of the next three runs it."""
         if self._closed:
             raise RuntimeError("Attempted to use a closed Executor")
         program = _default_program(fetch_list) if program is None else program
         scope = scope if scope is not None else global_scope()
-        if not isinstance(program, Program):
-            return self._run_compiled(program, feed, fetch_list, scope, return_numpy, return_merged)
-        names, targets = split_fetches(fetch_list)
-        if not (use_prune or targets):
-            return self._run(program, feed, names, scope, return_numpy, None)
-        targets = targets or tuple(op for op in program.global_block().ops if op.role & OpRole.Optimize)
-        # with nothing fetched and nothing to update there is nothing to prune to
-        prune_to = targets if names or targets else None
-        return self._run(program, feed, names, scope, return_numpy, prune_to)
-
-    def _run_compiled(
-        self, compiled: Any, feed: Any, fetch_list: Any, scope: Scope, return_numpy: bool, return_merged: bool
-    ) -> list[Any]:
-        if not isinstance(compiled, Compiled):
+        if not isinstance(program, (Program, Compiled)):
             raise TypeError(
-                f"Executor.run takes a Program or a CompiledProgram, not {type(compiled).__name__}"
+                f"Executor.run takes a Program or a CompiledProgram, not {type(program).__name__}"
             )
-        return compiled._run(
+        names, targets = split_fetches(fetch_list)
+        if targets or (use_prune and _has_targets(program, names)):
+            program = self._pruned(program, feed, _listed(fetch_list))
+            feed = self._update_feed(program, feed)
+        if isinstance(program, Program):
+            return self._run_program(
+                program, feed, names, feed_var_name, fetch_var_name, scope, return_numpy, use_program_cache
+            )
+        program._compile(scope, self.place)
+        if program._is_inference and _is_for_predictor(feed):
+            return self._run_inference(program._executor, feed)
+        return self._run_parallel(program, scope, feed, names, fetch_var_name, return_numpy, return_merged)
+
+    def _run_program(
+        self,
+        program: Any,
+        feed: Any,
+        fetch_list: Any,
+        feed_var_name: str,
+        fetch_var_name: str,
+        scope: Scope,
+        return_numpy: bool,
+        use_program_cache: bool,
+    ) -> list[Any]:
+        """Run a plain program."""
+        assert program is not None, "The program should not be Empty"
+        if not isinstance(program, Program):
+            raise TypeError(f"Executor requires Program as its Parameter. But you passed in {type(program)}")
+        feed = {} if feed is None else feed
+        feed = feed if isinstance(feed, dict) else merge_feed_list(feed)
+        names, _ = split_fetches(fetch_list)
+        if use_program_cache:
+            self._keep_for_later(program, feed, names, feed_var_name, fetch_var_name, scope)
+        return self._run(program, feed, names, scope, return_numpy)
+
+    def _keep_for_later(
+        self,
+        program: Program,
+        feed: Mapping[str, Any],
+        names: Sequence[str],
+        feed_var_name: str,
+        fetch_var_name: str,
+        scope: Scope,
+    ) -> None:
+        """Fill the caches that programs read. Plans are kept for every run, whether it asks for it or not."""
+        key = _get_strong_program_cache_key(program, feed, names)
+        if not self._is_current(self.program_caches, key, program):
+            made = self._add_feed_fetch_ops(program, feed, names, feed_var_name, fetch_var_name)
+            self._add_program_cache(key, made)
+            self._add_ctx_cache(key, PreparedBlock(made, 0))
+        self._add_scope_cache(key, scope)
+
+    def _run_inference(self, exe: Any, feed: Any) -> Any:
+        """Run a predictor."""
+        return exe.run(feed)
+
+    def _run_parallel(
+        self,
+        program: Any,
+        scope: Scope,
+        feed: Any,
+        fetch_list: Any,
+        fetch_var_name: str,
+        return_numpy: bool,
+        return_merged: bool,
+    ) -> list[Any]:
+        """Run a compiled program."""
+        return program._run(
             self,
             feed=feed,
             fetch_list=fetch_list,
@@ -173,35 +278,6 @@ class Executor:
             return_numpy=return_numpy,
             return_merged=return_merged,
         )
-
-    # ------------------------------------------------------------------ fluid's steps of a run, by its names
-    @staticmethod
-    def _split_optimize_ops_in_fetch_list(fetch_list: Any) -> tuple[list[Any], list[Operator]]:
-        """The names and Variables of a fetch list, and the optimizer ops in it."""
-        _, targets = split_fetches(fetch_list)
-        rest = [found for item in fetch_list for found in members(item) if not isinstance(found, Operator)]
-        return rest, list(targets)
-
-    @staticmethod
-    def _prune_program(
-        program: Any, feed: Any = None, fetch_list: Any = None, optimize_ops: Any = None
-    ) -> Program:
-        """A copy of a program (for a compiled one, of its program) with the ops that the fetches and the
-        optimizer ops need, given the feeds.
-        """
-        plain = program if isinstance(program, Program) else program._program
-        parts = feed if isinstance(feed, (list, tuple)) else [feed or {}]
-        feeds = [name for part in parts for name in part]
-        return plain._prune_with_input(feeds, [*(fetch_list or []), *(optimize_ops or [])])
-
-    @staticmethod
-    def _update_feed(program: Any, feed: Any) -> Any:
-        """The feeds without those that the program does not know; a dict, or a list of dicts."""
-        plain = program if isinstance(program, Program) else program._program
-        known = plain.global_block()._find_var_recursive
-        if isinstance(feed, (list, tuple)):
-            return [{name: part[name] for name in part if known(name) is not None} for part in feed]
-        return {name: feed[name] for name in feed or {} if known(name) is not None}
 
     # ------------------------------------------------------------------ one run of a plain program
     def _run(
@@ -211,23 +287,19 @@ class Executor:
         names: Sequence[str],
         scope: Scope,
         return_numpy: bool,
-        prune_to: Sequence[Operator] | None,
+        only_fetches: bool = False,
     ) -> list[Any]:
-        if feed is None:
-            feed = {}
-        elif not isinstance(feed, dict):
-            feed = merge_feed_list(feed)
         scope.runs += 1
         before_run(scope)
         # a startup program runs once: making a plan would cost more than running op by op
         if not names and not feed and self._first_run(program):
-            self._interpret(_Request(program, feed, names, scope, return_numpy, None))
+            self._interpret(_Request(program, feed, names, scope, return_numpy, False))
             return []
         signature = self._signature(program, feed, names)
         if signature.kept:
             feed = signature.keep(feed, scope)
             signature = self._signature(program, feed, names)
-        request = _Request(program, feed, names, scope, return_numpy, prune_to)
+        request = _Request(program, feed, names, scope, return_numpy, only_fetches)
         if self.naive or flags.check_nan_inf():
             return [present(value, lod, return_numpy) for value, lod in self._interpret(request)]
         searched = repeatable(ops_to_run(program.global_block())) if flags.find_nan_inf() else []
@@ -252,14 +324,14 @@ class Executor:
         return True
 
     def _run_plan(self, request: _Request, signature: feeding.Signature) -> list[Any]:
-        program, _, _, scope, return_numpy, prune_to = request
+        program, _, _, scope, return_numpy, only_fetches = request
         arguments, form = signature.arguments(request.feed)
         key = (
             program.version,
             signature,
             # may be that of a scope which is gone: the cache looks at the scope itself
             id(scope),
-            None if prune_to is None else tuple(map(id, prune_to)),
+            only_fetches,
             # a profiled plan has the calls of the clock in its source
             recorder.active,
             flags.kernels(),
@@ -302,8 +374,8 @@ class Executor:
         def make(form: feeding.Form, sizes: SizeTable | None) -> CompiledPlan:
             block = request.program.global_block()
             ops = ops_to_run(block)
-            if request.prune_to is not None:
-                ops = pruned(ops, signature.fetches, request.prune_to, signature.names)
+            if request.only_fetches:
+                ops = needed_ops(ops, signature.fetches, signature.names)
             signature.doubt_shapes(form)
             hint_if_alone(ops)
             target = self._target(self.threads or feeding.blas_threads(), recorder.active)
@@ -451,6 +523,21 @@ def _default_program(fetch_list: Any) -> Program:
             "the program, or build it in the default one"
         )
     return program
+
+
+def _listed(fetch_list: Any) -> Any:
+    return [fetch_list] if isinstance(fetch_list, (Variable, str)) else fetch_list or []
+
+
+def _has_targets(program: Any, names: Sequence[str]) -> bool:
+    """True if there is something to prune to: a fetch, or the op of an optimizer."""
+    plain = program if isinstance(program, Program) else program._program
+    return bool(names) or any(op._is_optimize_op() for block in plain.blocks for op in block.ops)
+
+
+def _is_for_predictor(feed: Any) -> bool:
+    """True for a list of tensors; a list of dicts has one for each device."""
+    return isinstance(feed, (list, tuple)) and not any(isinstance(part, Mapping) for part in feed)
 
 
 def _default_place() -> Place:

@@ -9,13 +9,12 @@ import numpy as np
 
 from fluidlite.executor.run.interpreter import Frame, not_fetched
 from fluidlite.ir.operator import Operator, OpRole
-from fluidlite.ir.prune import needed_ops
 from fluidlite.ir.variable import Variable
 from fluidlite.values.fetched import as_fetched
 from fluidlite.values.scope import Scope, global_scope
 from fluidlite.values.tensor import LoDTensor, LoDTensorArray, SelectedRows, host
 
-__all__ = ["_fetch_var", "as_numpy", "fetch", "members", "present", "pruned", "split_fetches"]
+__all__ = ["_fetch_var", "as_numpy", "fetch", "members", "present", "split_fetches"]
 
 
 def split_fetches(fetch_list: Any) -> tuple[tuple[str, ...], tuple[Operator, ...]]:
@@ -61,16 +60,6 @@ def members(item: Any) -> Sequence[Any]:
             f"not {type(item[0]) if item else 'nothing'}"
         )
     return item[0]
-
-
-def pruned(
-    ops: Sequence[Operator], fetches: Sequence[str], targets: Sequence[Operator], feeds: Sequence[str]
-) -> list[Operator]:
-    """The ops that the fetches and the target ops depend on, in order."""
-    wanted = {id(op) for op in targets}
-    names = {*fetches, *(name for op in targets for name in op.output_arg_names)}
-    keep = {id(op) for op in needed_ops(ops, names, feeds)} | wanted
-    return [op for op in ops if id(op) in keep]
 
 
 def fetch(frame: Frame, name: str) -> Any:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import functools
 import pathlib
 import warnings
@@ -19,9 +20,11 @@ from fluidlite.base.strategies import (
     ignored,
 )
 from fluidlite.compat.graph import ProgramGraph
+from fluidlite.compat.predictor import create_paddle_predictor
 from fluidlite.debugger import draw_block_graphviz
+from fluidlite.executor.devices.by_hand import DeviceSteps
 from fluidlite.executor.devices.data_parallel import Runner, RunOptions
-from fluidlite.executor.executor import Compiled
+from fluidlite.executor.executor import Compiled, merge_feed_list
 from fluidlite.executor.fetching import split_fetches
 from fluidlite.ir.program import Program
 from fluidlite.ir.variable import Variable
@@ -63,6 +66,8 @@ class CompiledProgram(Compiled):
         self._known: tuple[Any, frozenset[str]] | None = None
         self._ordered: tuple[Any, Program] | None = None  # a version of the program, and how it runs
         self._runner: Runner | None = None  # what runs it on several devices
+        self._infer_config: Any = None
+        self._steps: Any = None  # what `_executor` gives
 
     def with_data_parallel(
         self,
@@ -104,11 +109,12 @@ class CompiledProgram(Compiled):
 
     def with_inference_optimize(self, config: Any) -> CompiledProgram:
         """Mark the program as one that only infers: it runs its forward part, with nothing but what the
-        fetches need.
+        fetches need. With the `config` of a predictor, a list of PaddleTensors that is fed goes to that.
         """
         assert not self._is_data_parallel, "Cannot compile with both data parallel and inference"
         assert not self._is_inference, "Already compiled with inference, cannot be recompiled."
         self._is_inference = True
+        self._infer_config = config
         return self
 
     _with_inference_optimize = with_inference_optimize
@@ -129,21 +135,21 @@ class CompiledProgram(Compiled):
             result = self._run_alone(executor, feed, fetch_list, scope, return_numpy)
             return result if return_merged else [[value] for value in result]
         if self._runner is None:
-            self._runner = self._make_runner(executor, scope)
+            self._runner = self._make_runner(self.devices(executor.place), scope)
+        executor.companions.add(self._runner)
         return self._runner.run(executor, feed, fetch_list, return_numpy, return_merged)
 
     def _run_alone(
         self, executor: Any, feed: Any, fetch_list: Any, scope: Any, return_numpy: bool
     ) -> list[Any]:
-        names = split_fetches(fetch_list)[0] if self._is_inference else []
-        program = self._reading_first()
-        if not names:
-            result: list[Any] = executor.run(
-                program, feed=feed, fetch_list=fetch_list, scope=scope, return_numpy=return_numpy
-            )
-            return result
-        forward: list[Any] = executor._run(program, feed, names, scope, return_numpy, [])
-        return forward
+        names, _ = split_fetches(fetch_list)
+        feed = {} if feed is None else feed
+        feed = feed if isinstance(feed, dict) else merge_feed_list(feed)
+        only_fetches = self._is_inference and bool(names)
+        result: list[Any] = executor._run(
+            self._reading_first(), feed, names, scope, return_numpy, only_fetches
+        )
+        return result
 
     def _reading_first(self) -> Program:
         """The program with its readers in front: where they have no more batch, nothing else has run, and no
@@ -179,14 +185,13 @@ class CompiledProgram(Compiled):
             self._known = version, frozenset(var.name for var in self._program.list_vars() if var.persistable)
         return self._known[1]
 
-    def _make_runner(self, executor: Any, scope: Any) -> Runner:
+    def _make_runner(self, places: Sequence[Any], scope: Any) -> Runner:
         build, execution = self._build_strategy or BuildStrategy(), self._exec_strategy or ExecutionStrategy()
-        places = self.devices(executor.place)
         _check_places(places)
         tell(build, execution)
         for path in build.drawings():
             draw(self._program, path)
-        runner = Runner(
+        return Runner(
             self._program,
             functools.partial(for_devices, self._program, build),
             _run_options(self._program, build, execution),
@@ -194,8 +199,6 @@ class CompiledProgram(Compiled):
             scope,
             self._shared_runner(len(places)),
         )
-        executor.companions.add(runner)
-        return runner
 
     def _shared_runner(self, count: int) -> Runner | None:
         """The runner of the program with which this one shares its variables; None where that has none."""
@@ -207,30 +210,80 @@ class CompiledProgram(Compiled):
             )
         return runner
 
+    # ------------------------------------------------------------------ fluid's steps of a run, by its names
     def _compile(self, scope: Any, place: Any) -> CompiledProgram:
         """Bind the program to a scope and a place, as its first run does."""
         self._bind(scope, place)
         return self
 
+    @property
+    def _executor(self) -> Any:
+        """A predictor or the devices, which run the program, once it is bound; None before."""
+        if self._scope is None:
+            return None
+        if self._steps is None:
+            self._steps = (
+                self._compile_inference()
+                if self._is_inference and self._infer_config is not None
+                else self._compile_data_parallel(self.devices(self._place), scope=self._scope)
+            )
+        return self._steps
+
+    def _compile_data_parallel(self, places: Any, use_cuda: bool = False, scope: Any = None) -> DeviceSteps:
+        """The program on some devices, with its variables in `scope` or those of the program that it shares
+        them with.
+        """
+        assert isinstance(places, (list, tuple)), (
+            f"Currently , The places type can only be list or tuple, but the input type is {type(places)}."
+        )
+        shared = self._scope_of_shared()
+        assert shared is not None or scope is not None, "there is no scope for the variables"
+        if self._runner is None or self._runner.devices.places != list(places):
+            self._runner = self._make_runner(places, scope if shared is None else shared)
+        return DeviceSteps(self._runner)
+
+    def _compile_inference(self) -> Any:
+        """The predictor of the configuration that was given to `_with_inference_optimize`."""
+        return create_paddle_predictor(self._infer_config)
+
+    def _set_program(self, program: Program) -> None:
+        """Run another program from now on, which is not compiled yet."""
+        self._program = program
+        self._scope = self._place = self._known = self._ordered = self._runner = self._steps = None
+
+    def _sharing_with(self, first: CompiledProgram | None) -> CompiledProgram:
+        made = copy.copy(self)
+        made._set_program(self._program)
+        # on one place the variables lie in the scope, which is the same anyway
+        if first is not None and first._runner is not None:
+            made._share_vars_from = first
+        return made
+
     def _bind(self, scope: Any, place: Any) -> Any:
         """The scope to run in; ValueError unless this is the first run, or one with the scope and on the
         place of the first.
         """
-        shared = self._share_vars_from
-        if shared is not None:
-            if not shared._is_data_parallel:
-                raise ValueError("The shared Program is not data parallel, cannot share variables from it.")
-            if shared._scope is None:
-                raise ValueError(
-                    "The shared Program is not compiled and executed, so there is no variables to share."
-                )
-            scope = shared._scope
+        shared = self._scope_of_shared()
+        scope = scope if shared is None else shared
         if self._scope is not None and scope is not self._scope:
             raise ValueError("Cannot compile program with different scope.")
         if self._place is not None and place != self._place:
             raise ValueError("Cannot compile program with different place.")
         self._scope, self._place = scope, place
         return scope
+
+    def _scope_of_shared(self) -> Any:
+        """The scope of the program with which this one shares its variables; None where it shares none."""
+        shared = self._share_vars_from
+        if shared is None:
+            return None
+        if not shared._is_data_parallel:
+            raise ValueError("The shared Program is not data parallel, cannot share variables from it.")
+        if shared._scope is None:
+            raise ValueError(
+                "The shared Program is not compiled and executed, so there is no variables to share."
+            )
+        return shared._scope
 
 
 def _run_options(program: Program, build: BuildStrategy, execution: ExecutionStrategy) -> RunOptions:

@@ -21,6 +21,7 @@ from fluidlite.base.place import (
 )
 from fluidlite.base.registry import EMPTY_VAR, GRAD_SUFFIX, AttrType
 from fluidlite.compat import machine
+from fluidlite.compat.core_steps import CoreExecutor as Executor
 from fluidlite.compat.core_steps import (
     EventSortingKey,
     ProfilerState,
@@ -93,6 +94,7 @@ __all__ = [
     "EOFException",
     "EnforceNotMet",
     "EventSortingKey",
+    "Executor",
     "Graph",
     "LoDTensor",
     "LoDTensorArray",

@@ -162,7 +162,7 @@ class Devices:
             executor = self.executors[index]
             executor.naive = naive
             return executor._run(
-                programs[index], dict(feeds[index]), fetches[index], self.scopes[index], False, None
+                programs[index], dict(feeds[index]), fetches[index], self.scopes[index], False
             )
 
         return self.each(step, len(feeds))

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from fluidlite.base.cores import own_cores
-from fluidlite.base.dtypes import DTypeLike, VarType, to_numpy
+from fluidlite.base.dtypes import DTypeLike, VarType, to_numpy, to_vartype
 from fluidlite.base.errors import FeedError, did_you_mean
 from fluidlite.base.place import Place
 from fluidlite.executor.plan.plan import FeedSpec
@@ -193,6 +193,11 @@ def _from_python(var: Variable, value: Any) -> Any:
 
 
 # ---------- checks, under fluid's names
+def dtype_is_compatible_with(first: DTypeLike, second: DTypeLike) -> bool:
+    """True if both are the same dtype."""
+    return to_vartype(first) == to_vartype(second)
+
+
 def dimension_is_compatible_with(first: Sequence[int], second: Sequence[int]) -> bool:
     """True if two shapes can be the same, where a negative dimension stands for any."""
     return len(first) == len(second) and all(
@@ -275,8 +280,11 @@ def has_fetch_operators(block: Block, fetch_targets: Sequence[Any], fetch_holder
 
 
 def _to_name_str(var: Any) -> str:
-    if isinstance(var, (list, tuple)):
-        return str([_to_name_str(item) for item in var])
+    if isinstance(var, tuple):
+        # what `minimize` returned stands for its ops
+        var = var[0]
+    if isinstance(var, list):
+        return ",".join(_to_name_str(item) for item in var)
     if isinstance(var, (Variable, str)):
         return var if isinstance(var, str) else var.name
     if isinstance(var, Operator):
@@ -284,8 +292,13 @@ def _to_name_str(var: Any) -> str:
     raise TypeError(f"{var} should be Variable, Operator or str")
 
 
-def _get_program_cache_key(feed: Mapping[str, Any] | None, fetch_list: Sequence[Any]) -> str:
-    return str([*(feed or ()), *map(_to_name_str, fetch_list)])
+def _get_program_cache_key(feed: Any, fetch_list: Sequence[Any]) -> str:
+    parts = feed if isinstance(feed, (list, tuple)) else [feed or {}]
+    return str([*(name for part in parts for name in part), *map(_to_name_str, fetch_list)])
+
+
+def _get_strong_program_cache_key(program: Any, feed: Any, fetch_list: Sequence[Any]) -> str:
+    return str(id(program)) + _get_program_cache_key(feed, fetch_list)
 
 
 def _as_lodtensor(data: Any, place: Place, dtype: DTypeLike | None = None) -> LoDTensor:

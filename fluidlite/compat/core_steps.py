@@ -7,13 +7,18 @@ from collections.abc import Iterable, Sequence
 
 from fluidlite import profiler
 from fluidlite.base.errors import NotFoundError
+from fluidlite.base.place import Place
 from fluidlite.compat.desc import ProgramDesc
+from fluidlite.executor.by_desc import DescRunner
+from fluidlite.executor.executor import Executor
 from fluidlite.ir import prune as pruning
 from fluidlite.reading.queues import BlockingQueue
+from fluidlite.values.holders import get_fetch_variable, set_feed_variable
 from fluidlite.values.scope import Scope, ScopeVariable
 from fluidlite.values.tensor import LoDTensor
 
 __all__ = [
+    "CoreExecutor",
     "EventSortingKey",
     "ProfilerState",
     "TracerOption",
@@ -30,29 +35,19 @@ __all__ = [
 ]
 
 
-# ------------------------------------------------------------------ feeds and fetches
-def set_feed_variable(scope: Scope, tensor: LoDTensor, var_name: str, index: int) -> None:
-    """Put what is fed at position `index` into the list that feed ops read."""
-    held = scope.var(var_name).get_lod_tensor_array()
-    while len(held) <= index:
-        held.append(LoDTensor())
-    held[index] = tensor
+class CoreExecutor(DescRunner):
+    """`core.Executor`: runs the blocks of program descriptions on a place."""
+
+    def __init__(self, place: Place) -> None:
+        super().__init__(Executor(place._itself()))
 
 
+# ------------------------------------------------------------------ values of a scope
 def init_lod_tensor_blocking_queue(variable: ScopeVariable, capacity: int, is_ordered: bool) -> BlockingQueue:
     """A queue of batches, as the value of a variable of the scope; ordered or not, one process reads it."""
     queue = BlockingQueue(capacity)
     variable.set(queue)
     return queue
-
-
-def get_fetch_variable(scope: Scope, var_name: str, index: int) -> LoDTensor:
-    """The tensor that a fetch op put at position `index`."""
-    found = scope.find_var(var_name)
-    held = [] if found is None else found.get_lod_tensor_array()
-    if index >= len(held):
-        raise NotFoundError(f"{var_name!r} holds {len(held)} fetched tensors, and none at {index}")
-    return held[index]
 
 
 def get_variable_tensor(scope: Scope, var_name: str) -> LoDTensor:

@@ -49,19 +49,17 @@ def own_gradients(op: Operator) -> set[str]:
     return {grad_name(name) for name in (*op.input_arg_names, *states)}
 
 
-def target_names(program: Program, targets: Any) -> list[str]:
-    """Variables, names and ops as names of variables; NotFoundError for a name that the program lacks."""
+def target_names(program: Program, targets: Sequence[Any]) -> list[str]:
+    """The names among Variables, names and ops; NotFoundError for a name that the program lacks."""
     found: list[str] = []
-    for target in targets if isinstance(targets, (list, tuple)) else [targets]:
-        if isinstance(target, Operator):
-            found.extend(target.output_arg_names)
-        elif isinstance(target, (Variable, str)):
+    for target in targets:
+        if isinstance(target, (Variable, str)):
             name = target if isinstance(target, str) else target.name
             known = program.global_block().vars
             if name not in known:
                 raise NotFoundError(f"the program has no variable {name!r}{did_you_mean(name, known)}")
             found.append(name)
-        else:
+        elif not isinstance(target, Operator):
             raise ValueError(
                 f"All targets of Program._prune_with_input() can only be Variable or Operator, not "
                 f"{type(target)}."
@@ -69,18 +67,42 @@ def target_names(program: Program, targets: Any) -> list[str]:
     return found
 
 
-def needed_ops(ops: Sequence[Operator], targets: Iterable[str], feeds: Iterable[str] = ()) -> list[Operator]:
-    """The ops that `targets` depend on, given that `feeds` are fed, in order."""
+def needed_ops(
+    ops: Sequence[Operator], targets: Iterable[str], feeds: Iterable[str] = (), roots: Iterable[Operator] = ()
+) -> list[Operator]:
+    """The ops that the variables `targets`, and the ops `roots`, depend on, given that `feeds` are fed, in
+    order.
+
+    An op needs what its inputs are where it stands: what is written behind it is of no use to it. Where an
+    update of a parameter is a root, other updates are left out.
+    """
     wanted = set(targets) - set(feeds)
     fed = set(feeds)
+    rooted = {id(op) for op in roots}
     kept: list[Operator] = []
     for op in reversed(ops):
         # feed and fetch ops are put around a program anew for each run or model
-        if op.type in ("feed", "fetch") or not writes(op) & wanted:
+        if id(op) not in rooted and (
+            op.type in ("feed", "fetch") or not _is_needed(op, wanted, bool(rooted))
+        ):
             continue
         kept.append(op)
         wanted |= reads(op) - fed
     return kept[::-1]
+
+
+def _is_needed(op: Operator, wanted: set[str], updates_are_named: bool) -> bool:
+    names = writes(op) & wanted
+    if not (names and updates_are_named and op.role & OpRole.Optimize):
+        return bool(names)
+    # the penalty and the clipping of a gradient are needed by what is named; a parameter is there without
+    # what updates it
+    return not all(_is_persistable(op, name) for name in names)
+
+
+def _is_persistable(op: Operator, name: str) -> bool:
+    var = op.block._find_var_recursive(name)
+    return var is not None and var.persistable
 
 
 def prune(program: Program, targets: Any, feeds: Sequence[str] = ()) -> Program:
@@ -91,18 +113,15 @@ def prune(program: Program, targets: Any, feeds: Sequence[str] = ()) -> Program:
                 f"All feeded_var_names of Program._prune_with_input() can only be str, but received "
                 f"{type(name)}."
             )
-    names = target_names(program, targets)
-    roots = [
-        target
-        for target in (targets if isinstance(targets, (list, tuple)) else [targets])
-        if isinstance(target, Operator)
-    ]
+    listed = targets if isinstance(targets, (list, tuple)) else [targets]
+    names = target_names(program, listed)
     block = program.global_block()
+    roots = _standing_in(block, [target for target in listed if isinstance(target, Operator)])
     ops = block.ops
     if not any(op.role & OpRole.Optimize for op in roots):
         # a parameter is there without what updates it
         ops = [op for op in ops if not op.role & OpRole.Optimize]
-    keep = {id(op) for op in needed_ops(ops, names, feeds)} | {id(op) for op in roots if op.block is block}
+    keep = {id(op) for op in needed_ops(ops, names, feeds, roots)}
     # by position: the ops of the copy are other objects
     flags = [id(op) in keep for op in block.ops]
     copy = program.clone()
@@ -112,6 +131,16 @@ def prune(program: Program, targets: Any, feeds: Sequence[str] = ()) -> Program:
         {*names, *feeds},
     )
     return copy
+
+
+def _standing_in(block: Block, ops: Sequence[Operator]) -> list[Operator]:
+    """The ops of a block that are, or whose sub-blocks run, the given ones."""
+    wanted = {id(op) for op in ops}
+
+    def holds(op: Operator) -> bool:
+        return id(op) in wanted or any(holds(inner) for part in op.sub_blocks() for inner in part.ops)
+
+    return [op for op in block.ops if holds(op)] if wanted else []
 
 
 def _keep_ops(block: Block, ops: list[Operator], extra: set[str]) -> None:

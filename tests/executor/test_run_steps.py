@@ -263,6 +263,42 @@ def test_pruned_runs(what: str, devices: int) -> None:
     assert len(net.exe.pruned_program_scope_caches) == (devices > 0)
 
 
+@pytest.mark.parametrize("index", [0, 1])
+def test_other_optimizers_stand_still(index: int) -> None:
+    """`w` is moved by the named optimizer alone, whether that stands before or behind the other one."""
+    net = build()
+    fetched = [net.losses[index], net.opts[index]]
+    net.exe.run(net.main, feed=FEED, fetch_list=fetched, scope=net.scope)
+    # the loss is the mean of x w a, and a is 0.5
+    slope = X.mean(0)[:, None] * 0.5
+    np.testing.assert_allclose(values(net)["w"], 0.5 - 0.5 * np.tile(slope, 2), rtol=1e-5)
+
+
+@pytest.mark.parametrize("options", ["penalty", "clipping", "schedule", "moments"])
+def test_what_stands_between_gradient_and_update_is_kept(options: str) -> None:
+    """1.8.5 prunes penalties and clipping away, and with the latter the whole backward pass."""
+    found = []
+    for prune in (False, True):
+        main, startup, scope = fluid.Program(), fluid.Program(), fluid.Scope()
+        with fluid.program_guard(main, startup), fluid.unique_name.guard():
+            loss = layers.mean(layers.fc(fluid.data("x", [None, 3]), 2, param_attr=constant("w")))
+            opt = {
+                "penalty": lambda: fluid.optimizer.SGD(0.1, regularization=fluid.regularizer.L2Decay(0.3)),
+                "clipping": lambda: fluid.optimizer.SGD(
+                    0.1, grad_clip=fluid.clip.GradientClipByGlobalNorm(0.1)
+                ),
+                "schedule": lambda: fluid.optimizer.SGD(layers.exponential_decay(0.1, 1, 0.5)),
+                "moments": lambda: fluid.optimizer.Adamax(0.1),
+            }[options]().minimize(loss)
+        exe = fluid.Executor(fluid.CPUPlace())
+        exe.run(startup, scope=scope)
+        for _ in range(3):
+            exe.run(main, feed=FEED, fetch_list=[loss, opt] if prune else [loss], scope=scope)
+        found.append(np.array(scope.find_var("w").get_tensor()))
+    np.testing.assert_array_equal(*found)
+    assert not np.allclose(found[0], 0.5)
+
+
 def test_one_pruned_program_for_each_kind_of_run(monkeypatch: pytest.MonkeyPatch) -> None:
     net = build()
     made: list[Any] = []

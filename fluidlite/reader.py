@@ -8,7 +8,8 @@ next pass.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+import weakref
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from itertools import islice
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -53,27 +54,39 @@ class DataLoaderBase:
     """The part that all loaders share: a loader is iterated over, called, or asked for its next batch."""
 
     iterable = True
+    # a pass that `next` began, and the pass that `iter` gave last, which the loop over it holds
     _pass: Iterator[Any] | None = None
+    _given: weakref.ref[Generator[Any, None, None]] | None = None
 
-    def _batches(self) -> Iterator[Any]:
+    def _batches(self) -> Generator[Any, None, None]:
         raise AssertionError("Data source of DataLoader has not set yet")
 
     def __iter__(self) -> Iterator[Any]:
         if not self.iterable:
             raise AssertionError("DataLoader is not iterable")
-        return self._batches()
+        found = self._batches()
+        self._given = weakref.ref(found)
+        return found
 
     def __call__(self) -> DataLoaderBase:
         return self
 
     def __next__(self) -> Any:
         if self._pass is None:
-            self._pass = iter(self)
+            running = self._given() if self._given is not None else None
+            self._pass = iter(self) if running is None else running
         try:
             return next(self._pass)
         except BaseException:
             self._pass = None
             raise
+
+    def _reset(self) -> None:
+        """End the pass that runs; the next one begins with the first batch."""
+        running = self._given() if self._given is not None else None
+        self._pass = self._given = None
+        if running is not None:
+            running.close()
 
     def next(self) -> Any:
         """The next batch; StopIteration at the end of a pass, after which the next begins."""
@@ -149,7 +162,7 @@ class GeneratorLoader(DataLoaderBase):
         return self._feed.queue
 
     # ------------------------------------------------------------------ iterating
-    def _batches(self) -> Iterator[Any]:
+    def _batches(self) -> Generator[Any, None, None]:
         if self.source is None:
             raise AssertionError("Data source of DataLoader has not set yet")
         return _rounds(
@@ -171,9 +184,11 @@ class GeneratorLoader(DataLoaderBase):
         """End a pass over the data."""
         if self.iterable:
             raise AssertionError("reset() cannot be called when DataLoader is iterable")
-        self._feed.reset()
+        self._reset()
 
-    _reset = reset
+    def _reset(self) -> None:
+        super()._reset()
+        self._feed.reset()
 
     # ------------------------------------------------------------------ sources
     def set_sample_generator(
@@ -244,7 +259,7 @@ def _as_tensors(arrays: Any, count: int) -> Batch:
 
 def _rounds(
     batches: Iterator[Batch], names: Sequence[str], places: int, return_list: bool, drop_last: bool
-) -> Iterator[Any]:
+) -> Generator[Any, None, None]:
     """Batches in groups of one a device, as `Executor.run` is fed: dicts, or lists with `return_list`."""
     group: list[Any] = []
     for tensors in batches:
@@ -304,7 +319,7 @@ class DataLoader(DataLoaderBase):
     def __len__(self) -> int:
         return len(self.batch_sampler)
 
-    def _batches(self) -> Iterator[Any]:
+    def _batches(self) -> Generator[Any, None, None]:
         dataset, collate, sampler = self.dataset, self.collate_fn, self.batch_sampler
 
         def tensors() -> Iterator[Batch]:
@@ -360,7 +375,7 @@ class DatasetLoader(DataLoaderBase):
         self.dataset, self.drop_last = dataset, drop_last
         self.places = list(places) if isinstance(places, (list, tuple)) else [places]
 
-    def _batches(self) -> Iterator[Any]:
+    def _batches(self) -> Generator[Any, None, None]:
         self.dataset._prepare_to_run()
         batches = self.dataset.batches(self.drop_last)
         while group := list(islice(batches, len(self.places))):
@@ -387,7 +402,7 @@ class PyReader(DataLoaderBase):
         """The queue that `read` ops take from."""
         return self._loader.queue
 
-    def _batches(self) -> Iterator[Any]:
+    def _batches(self) -> Generator[Any, None, None]:
         return self._loader._batches()
 
     def start(self) -> None:
@@ -397,6 +412,10 @@ class PyReader(DataLoaderBase):
     def reset(self) -> None:
         """End a pass over the data."""
         self._loader.reset()
+
+    def _reset(self) -> None:
+        super()._reset()
+        self._loader._reset()
 
     def decorate_sample_generator(
         self, sample_generator: SampleSource, batch_size: int, drop_last: bool = True, places: Any = None

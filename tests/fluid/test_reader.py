@@ -530,3 +530,40 @@ def test_a_queue_by_hand() -> None:
     for use in (lambda: queue.push(batch), queue.pop):
         with pytest.raises(core.EnforceNotMet, match="killed"):
             use()
+
+
+# ---------- passes that end early
+@pytest.mark.parametrize("kind", ["DataLoader", "PyReader"])
+@pytest.mark.parametrize("return_list", [False, True])
+def test_a_pass_is_ended_in_its_middle(kind: str, return_list: bool) -> None:
+    x = fluid.data("x", [None, 2])
+    options = {"capacity": 2, "iterable": True, "return_list": return_list}
+    source = lambda: ((np.full((4, 2), number, "float32"),) for number in range(5))
+    place = fluid.CPUPlace()
+    if kind == "PyReader":
+        loader = fluid.io.PyReader([x], **options)
+        loader.decorate_batch_generator(source, place)
+    else:
+        loader = fluid.io.DataLoader.from_generator([x], **options)
+        loader.set_batch_generator(source, place)
+
+    def first(batch: Any) -> float:
+        return float(np.array(batch[0][0] if return_list else batch[0]["x"])[0, 0])
+
+    def threads() -> int:
+        return sum(thread.name == "fluidlite-reader" for thread in threading.enumerate())
+
+    before = threads()
+    running = iter(loader)
+    # the loader itself goes on with the pass, as in 1.8.5
+    assert [first(next(running)), first(next(loader)), first(next(running))] == [0, 1, 2]
+    with pytest.raises(AssertionError, match="reset"):
+        loader.reset()
+    loader._reset()
+    assert threads() == before and next(running, None) is None
+    for _ in range(2):
+        assert [first(batch) for batch in loader()] == [0, 1, 2, 3, 4]
+    assert first(next(loader)) == 0
+    loader._reset()
+    assert threads() == before and first(next(loader)) == 0
+    loader._reset()

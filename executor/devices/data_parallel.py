@@ -226,6 +226,7 @@ class Runner:
                     if index == 0 or self.options.trains or name not in self.partial:
                         raise
                     count = index
+                    break
         return count
 
     # ------------------------------------------------------------------ getting ready

@@ -63,7 +63,8 @@ def test_one_row_beside_more_is_an_error(trains):
 
 @pytest.mark.parametrize("drop_last", [False, True])
 @pytest.mark.parametrize("trains", [False, True])
-def test_last_batches_that_a_read_op_takes(drop_last, trains):
+@pytest.mark.parametrize("devices", [2, 3, 4])
+def test_last_batches_that_a_read_op_takes(drop_last, trains, devices):
     loss = built(trains)
     x = fluid.default_main_program().global_block().var("x")
     with fluid.program_guard(fluid.default_main_program()):
@@ -75,13 +76,18 @@ def test_last_batches_that_a_read_op_takes(drop_last, trains):
     assert [op.attr("drop_last") for op in block.ops if op.type == "read"] == [drop_last]
     loader.set_batch_generator(lambda: iter([[np.full((2, 3), i, "float32")] for i in range(5)]))
     executor, compiled = on_two(loss if trains else None)
+    if devices != 2:
+        compiled = fluid.CompiledProgram(main).with_data_parallel(
+            loss.name if trains else None, places=[fluid.CPUPlace()] * devices
+        )
     loader.start()
     sizes = []
     with pytest.raises(fluid.core.EOFException):
         while True:
             sizes.append(len(executor.run(compiled, fetch_list=[loss])[0]))
     # devices that train wait for each other, so that one alone cannot take a batch
-    assert sizes == ([2, 2] if trains or drop_last else [2, 2, 1])
+    left = 5 % devices
+    assert sizes == [devices] * (5 // devices) + ([] if trains or drop_last else [left])
     loader.reset()
 
 

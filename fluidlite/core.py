@@ -21,6 +21,7 @@ from fluidlite.base.place import (
 )
 from fluidlite.base.registry import EMPTY_VAR, GRAD_SUFFIX, AttrType
 from fluidlite.compat import machine
+from fluidlite.compat.core_dataset import CoreDataset as Dataset
 from fluidlite.compat.core_steps import CoreExecutor as Executor
 from fluidlite.compat.core_steps import (
     EventSortingKey,
@@ -91,6 +92,7 @@ __all__ = [
     "CPUPlace",
     "CUDAPinnedPlace",
     "CUDAPlace",
+    "Dataset",
     "EOFException",
     "EnforceNotMet",
     "EventSortingKey",

@@ -7,6 +7,7 @@ from __future__ import annotations
 import io
 import itertools
 import threading
+import weakref
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -17,6 +18,7 @@ from fluidlite.base.dtypes import VarType
 from fluidlite.base.errors import ArgumentError, FeedError, ReaderError, UnsupportedError
 from fluidlite.base.forks import child_lock
 from fluidlite.base.imported_names import imported_names
+from fluidlite.compat.core_dataset import CoreDataset
 from fluidlite.data_feed_desc import feed_message, feed_text
 from fluidlite.reading.multi_slot import Field, Samples, read_file
 from fluidlite.values.tensor import LoDTensor
@@ -48,6 +50,7 @@ class DatasetBase:
 
     def __init__(self) -> None:
         self.proto_desc = feed_message()
+        self.dataset = CoreDataset("MultiSlotDataset", weakref.proxy(self))
         self.filelist: list[str] = []
         self.thread_num = 1
         self.use_vars: list[Any] = []
@@ -102,11 +105,11 @@ class DatasetBase:
 
     def set_hdfs_config(self, fs_name: str, fs_ugi: str) -> None:
         """Kept for programs that name it: the pipe command reads what is on HDFS."""
-        self.hdfs_config = fs_name, fs_ugi
+        self.dataset.set_hdfs_config(fs_name, fs_ugi)
 
     def set_download_cmd(self, download_cmd: str) -> None:
         """Kept for programs that name it."""
-        self.download_cmd = download_cmd
+        self.dataset.set_download_cmd(download_cmd)
 
     def set_fea_eval(self, record_candidate_size: int, fea_eval: bool = True) -> None:
         """Let `slots_shuffle` act; `record_candidate_size` is kept for programs that name it: all samples
@@ -143,20 +146,39 @@ class DatasetBase:
         lock = child_lock()
         return [self._batches_of(self._taken(first, files, lock)) for first in self.filelist[:count]]
 
+    def groups(self, count: int, drop_last: bool = False) -> Iterator[list[dict[str, LoDTensor]]]:
+        """The feeds of steps on `count` devices, a batch for each. The last step's samples are shared out
+        evenly where they do not fill all batches, or left out with `drop_last`.
+        """
+        size = self.proto_desc.batch_size * count
+        for samples in self._pieces(self._parts(), size):
+            if len(samples) < size and drop_last:
+                return
+            share = min(count, len(samples))
+            cuts = [number * len(samples) // share for number in range(share + 1)]
+            yield [self._feed(samples.part(low, high)) for low, high in itertools.pairwise(cuts)]
+
     def _batches_of(
         self, parts: Iterator[Samples], drop_last: bool = False
     ) -> Iterator[dict[str, LoDTensor]]:
+        size = self.proto_desc.batch_size
+        for samples in self._pieces(parts, size):
+            if len(samples) == size or not drop_last:
+                yield self._feed(samples)
+
+    def _pieces(self, parts: Iterator[Samples], size: int) -> Iterator[Samples]:
+        """The samples of all parts in pieces of `size`, and what is left."""
         if not self.use_vars:
             raise ArgumentError("the data set does not know what it feeds: call set_use_var")
-        size, rest = self.proto_desc.batch_size, None
+        rest = None
         for part in parts:
             part = part if rest is None else Samples.joined([rest, part])
             whole = len(part) // size * size
             for start in range(0, whole, size):
-                yield self._feed(part.part(start, start + size))
+                yield part.part(start, start + size)
             rest = part.part(whole, len(part)) if whole < len(part) else None
-        if rest is not None and not drop_last:
-            yield self._feed(rest)
+        if rest is not None:
+            yield rest
 
     def _parts(self) -> Iterator[Samples]:
         """The samples of each file, read by several threads, a few files ahead."""
@@ -202,6 +224,9 @@ class DatasetBase:
 
     def _prepare_to_run(self) -> None:
         """Do nothing: files are read while the data set is used."""
+
+    def _finish_to_run(self) -> None:
+        """Do nothing: files are closed where they end."""
 
 
 def _tensor(var: Any, field: Field) -> LoDTensor:
@@ -267,6 +292,9 @@ class InMemoryDataset(DatasetBase):
         self.merge_by_lineid = self.enable_pv_merge = self.gen_uni_feasigns = False
         self.merge_by_sid = True
         self.merge_size = self.local_shard_num = -1
+        self.queue_num: int | None = None
+        self.fleet_send_batch_size: int | None = None
+        self.fleet_send_sleep_seconds: int | None = None
         self._loading: Any = None
 
     def load_into_memory(self) -> None:

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
-from itertools import islice
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
@@ -337,8 +336,8 @@ class DataLoader(DataLoaderBase):
 
     @staticmethod
     def from_dataset(dataset: Any, places: Any, drop_last: bool = True) -> DatasetLoader:
-        """A loader of the batches of a data set in files (`fluid.DatasetFactory`), as dicts; `drop_last`
-        leaves out one that is not full.
+        """A loader of the batches of a data set in files (`fluid.DatasetFactory`): lists with a dict for each
+        of `places`. `drop_last` leaves out those that are not full.
         """
         return DatasetLoader(dataset, places, drop_last)
 
@@ -377,10 +376,7 @@ class DatasetLoader(DataLoaderBase):
 
     def _batches(self) -> Generator[Any, None, None]:
         self.dataset._prepare_to_run()
-        batches = self.dataset.batches(self.drop_last)
-        while group := list(islice(batches, len(self.places))):
-            if len(group) == len(self.places) or not self.drop_last:
-                yield group
+        yield from self.dataset.groups(len(self.places), self.drop_last)
 
 
 class PyReader(DataLoaderBase):

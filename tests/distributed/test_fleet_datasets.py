@@ -391,3 +391,72 @@ def test_batches_of_a_generator(monkeypatch: pytest.MonkeyPatch, capsys: pytest.
     padded = Padded()
     padded.set_batch(2)
     assert run(padded, None, monkeypatch, capsys) == "2 1 0\n2 1 1\n3 1 1 1\n"
+
+
+@pytest.mark.parametrize("kind", ["QueueDataset", "InMemoryDataset"])
+@pytest.mark.parametrize("sizes", [[10], [5, 5], [3, 7], [1, 9, 4], [2]])
+@pytest.mark.parametrize("places", [1, 2, 3])
+@pytest.mark.parametrize("drop_last", [False, True])
+def test_batches_of_several_places(
+    tmp_path: pathlib.Path, kind: str, sizes: list[int], places: int, drop_last: bool
+) -> None:
+    """Every step has a batch for each place, as in 1.8.5, which forgets samples at the end of the shortest
+    reader; here the last ones are shared out evenly.
+    """
+    paths = []
+    for number, size in enumerate(sizes):
+        paths.append(str(tmp_path / str(number)))
+        first = 1 + sum(sizes[:number])
+        pathlib.Path(paths[-1]).write_text(
+            "".join(f"1 {row}\n" for row in range(first, first + size)), encoding="utf8"
+        )
+    made = fluid.DatasetFactory().create_dataset(kind)
+    made.set_batch_size(2)
+    made.set_thread(2)
+    made.set_use_var([fluid.data("ids", [None, 1], "int64", lod_level=1)])
+    made.set_pipe_command("cat")
+    made.set_filelist(paths)
+    if kind == "InMemoryDataset":
+        made.load_into_memory()
+    loader = fluid.io.DataLoader.from_dataset(made, [fluid.CPUPlace()] * places, drop_last)
+    full, left = divmod(sum(sizes), 2 * places)
+    for _ in range(2):
+        steps = [[np.array(batch["ids"]).ravel().tolist() for batch in step] for step in loader]
+        rows = [row for step in steps for batch in step for row in batch]
+        assert rows == list(range(1, 1 + (2 * places * full if drop_last else sum(sizes))))
+        assert len(steps) == full + (left > 0 and not drop_last)
+        assert all(len(step) == places for step in steps[:full])
+        assert all(len(step) == min(places, left) for step in steps[full:])
+
+
+def test_the_other_side_of_a_data_set(tmp_path: pathlib.Path) -> None:
+    path = tmp_path / "rows"
+    path.write_text("1 1\n1 2\n1 3\n", encoding="utf8")
+    made = fluid.DatasetFactory().create_dataset("InMemoryDataset")
+    assert isinstance(made.dataset, fluid.core.Dataset)
+    made.set_use_var([fluid.data("ids", [None, 1], "int64", lod_level=1)])
+    made.set_pipe_command("cat")
+    made.set_filelist([str(path)])
+    made.set_thread(3)
+    made.set_hdfs_config("name", "ugi")
+    made.set_download_cmd("get")
+    side = made.dataset
+    found = side.get_filelist(), side.get_thread_num(), side.get_hdfs_config(), side.get_download_cmd()
+    assert found == ([str(path)], 3, ("name", "ugi"), "get")
+    assert (side.get_trainer_num(), side.get_fleet_send_batch_size()) == (1, 1024)
+    side.load_into_memory()
+    side.local_shuffle()
+    side.global_shuffle()
+    side.slots_shuffle({"ids"})
+    assert side.get_memory_data_size() == made.get_memory_data_size() == 3
+    side.release_memory()
+    assert made.get_memory_data_size() == 0
+    side.set_filelist([])
+    side.set_thread_num(2)
+    assert (made.filelist, made.thread_num) == ([], 2)
+    alone = fluid.core.Dataset("MultiSlotDataset")
+    alone.set_filelist(["a"])
+    assert (alone.get_filelist(), alone.get_thread_num()) == (["a"], 1)
+    for wrong in (lambda: fluid.core.Dataset("MyDataset"), alone.load_into_memory):
+        with pytest.raises(fluid.core.EnforceNotMet):
+            wrong()

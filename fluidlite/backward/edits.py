@@ -13,7 +13,7 @@ from fluidlite.base.registry import EMPTY_VAR, GRAD_SUFFIX
 from fluidlite.ir.block import Block
 from fluidlite.ir.operator import Operator
 
-__all__ = ["GivenGradients", "add_up", "cut_dead_branches", "cut_disconnected", "drop_beyond"]
+__all__ = ["GivenGradients", "add_up", "cut_dead_branches", "cut_disconnected", "drop_beyond", "like_of"]
 
 
 # ---------------------------------------------------------------------- partial gradients
@@ -210,7 +210,7 @@ def drop_beyond(op: Operator, is_missing: Callable[[str], bool]) -> None:
             op.inputs.pop(slot, None)
 
 
-def _like(gradient: str, block: Block) -> str:
+def like_of(gradient: str, block: Block) -> str:
     """A variable of the shape of `gradient`: the forward one, as in Paddle, or else a gradient of an earlier
     pass.
     """
@@ -231,7 +231,7 @@ def cut_dead_branches(ops: Iterable[Operator], no_grad: set[str]) -> list[Operat
         for name in reads_of(op):
             if name in no_grad:
                 # zeros instead of an empty slot: the gradient op expects a gradient for each of its outputs
-                like = {"X": [_like(name, op.block)]}
+                like = {"X": [like_of(name, op.block)]}
                 kept.append(helper_op(op.block, op, "fill_zeros_like", like, {"Out": [name]}, {}))
         kept.append(op)
     return kept

@@ -112,8 +112,13 @@ class GradientContext:
             rule(self)
 
     def input(self, slot: str) -> list[str]:
-        """Names in an input slot of the forward op."""
-        return list(self.op.inputs.get(slot, ()))
+        """Names in an input slot of the forward op; none where it is the gradient that nobody made."""
+        names = list(self.op.inputs.get(slot, ()))
+        return [] if len(names) == 1 and self._is_unmade(self.forward.inputs[slot][0]) else names
+
+    def _is_unmade(self, name: str) -> bool:
+        """True for a gradient that a gradient op would read, if anything made it."""
+        return is_gradient(name) and self.forward.block._find_var_recursive(name) is None
 
     def may_vary(self, slot: str) -> bool:
         """True if an input slot holds variables, and all of them elements that are real numbers."""

@@ -275,8 +275,10 @@ class Versions:
         # but reads the gradients behind it, and makes those in front of it
         if not op.sub_blocks():
             coming = going = {**coming, **going}
+        # in a gradient of a gradient y@GRAD may be a value that `op` has, and not the gradient of y of now
+        read = {key: name for key, name in coming.items() if key not in self.before[op]}
         for gradient_op in ops:
-            gradient_op.inputs = _mapped(gradient_op.inputs, coming)
+            gradient_op.inputs = _mapped(gradient_op.inputs, read)
             gradient_op.outputs = _mapped(gradient_op.outputs, going)
         oldest = {self.gradient(*self.first(name)): name for name in self.before[op]}
         named = {coming.get(key, key) for key in grad_of} | {going.get(key, key) for key in grad_of}

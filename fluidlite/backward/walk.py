@@ -7,10 +7,17 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from fluidlite import unique_name
-from fluidlite.backward.edits import GivenGradients, add_up, cut_dead_branches, cut_disconnected, drop_beyond
+from fluidlite.backward.edits import (
+    GivenGradients,
+    add_up,
+    cut_dead_branches,
+    cut_disconnected,
+    drop_beyond,
+    like_of,
+)
 from fluidlite.backward.outputs import add_left_outputs, add_saved_outputs
 from fluidlite.backward.paths import sub_block_path
-from fluidlite.backward.rules import GradientContext, forward_name, is_gradient, reads_of
+from fluidlite.backward.rules import GradientContext, forward_name, helper_op, is_gradient, reads_of
 from fluidlite.backward.versions import Versions
 from fluidlite.base.dtypes import VarType, is_float
 from fluidlite.base.registry import EMPTY_VAR, grad_name
@@ -265,6 +272,7 @@ def declare_gradients(
             continue
         lost.difference_update(op.output_arg_names)
         drop_beyond(op, lambda name: block._find_var_recursive(name) is None)
+        _fill_missing(op, block, given)
         # of partial gradients, some of which turned out to be none
         if op.type == "sum":
             op.inputs["X"] = [name for name in op.inputs["X"] if name not in lost] or op.inputs["X"]
@@ -278,6 +286,25 @@ def declare_gradients(
             if name in grad_of:
                 found[grad_of[name]] = (name, block)
         _infer(op, new)
+
+
+def _fill_missing(op: Operator, block: Block, given: Collection[str]) -> None:
+    """Zeros for each gradient that an op has to be given, and that nobody made: of several targets, or parts
+    of one tensor, a gradient may have come to one alone.
+    """
+    slots = op.definition.inputs if op.definition is not None else {}
+    for slot, names in op.inputs.items():
+        if slot not in slots or slots[slot].optional:
+            continue
+        unknown = [name for name in names if is_gradient(name) and name not in given]
+        for name in [name for name in unknown if block._find_var_recursive(name) is None]:
+            # under another name: the caller may declare one of this gradient's
+            like, zeros = like_of(name, block), unique_name.generate(f"{name}@ZERO")
+            block.create_var(name=zeros)
+            filler = helper_op(block, op, "fill_zeros_like", {"X": [like]}, {"Out": [zeros]}, {})
+            block.adopt(op.idx, filler)
+            filler.infer()
+            op._rename_input(name, zeros)
 
 
 def _given_by_runner(block: Block) -> set[str]:

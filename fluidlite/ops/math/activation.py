@@ -96,7 +96,8 @@ def _(X: Array, DOut: Array, DDX: Array) -> tuple[Array, Array]:
 
 
 @square_grad_grad.grad("X DOut DDX")
-def _(X: Array, DOut: Array, DDX: Array, dDX: Array, dDDOut: Array) -> tuple[Array, Array, Array]:
+def _(X: Array, DOut: Array, DDX: Array, dDX: Any, dDDOut: Any) -> tuple[Array, Array, Array]:
+    dDX, dDDOut = (0 if coming is None else coming for coming in (dDX, dDDOut))
     return 2 * dDDOut * DDX, 2 * dDX * DDX, 2 * (dDDOut * X + dDX * DOut)
 
 

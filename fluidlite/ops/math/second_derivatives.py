@@ -51,9 +51,9 @@ def declare_second(type: str, op_type: str, of: str, d: str, slopes: Slopes) -> 
 
     @op.grad(f"{of} {d} grad_x@GRAD")
     @takes(["xp", of, d, "dgrad_x", f"dd{of}", f"dd{d}"])
-    def _(xp: Any, **given: Array) -> tuple[Array, Array, Array]:
+    def _(xp: Any, **given: Any) -> tuple[Array, Array, Array]:
         at, gradient, incoming = given[of], given[d], given["dgrad_x"]
-        bend, slope = given[f"dd{of}"], given[f"dd{d}"]
+        bend, slope = (0 if given[name] is None else given[name] for name in (f"dd{of}", f"dd{d}"))
         second = slopes.second(xp, at)
         return (
             slopes.third(xp, at) * gradient * incoming * bend + second * incoming * slope,

@@ -177,19 +177,15 @@ def _(X: Spec, Scale: Spec | None, DY: Spec) -> tuple[Spec, Spec | None, Spec]:
 
 @instance_norm_grad_grad.kernel
 def _(
-    xp: Any,
-    X: Array,
-    Scale: Maybe,
-    SavedMean: Array,
-    SavedVariance: Array,
-    DY: Array,
-    DDX: Maybe,
-    DDScale: Maybe,
-    DDBias: Maybe,
+    xp: Any, X: Array, Scale: Maybe, DY: Array, DDX: Maybe, DDScale: Maybe, DDBias: Maybe, epsilon: float
 ) -> tuple[Array, Array, Array]:
     rows = (X.shape[0] * X.shape[1], math.prod(X.shape[2:]))
-    inverse, d, scale = SavedVariance, DY.reshape(rows), _per_row(Scale, X)
-    unit = (X.reshape(rows) - SavedMean[:, None]) * inverse[:, None]
+    d, scale = DY.reshape(rows), _per_row(Scale, X)
+    # of X, and not the saved statistics, which would count as constants in the gradient of this
+    centred = X.reshape(rows)
+    centred = centred - centred.mean(axis=1, keepdims=True)
+    inverse = 1 / xp.sqrt((centred * centred).mean(axis=1) + X.dtype.type(epsilon))
+    unit = centred * inverse[:, None]
     count = d.dtype.type(max(d.shape[1], 1))
     ddx = xp.zeros_like(d) if DDX is None else DDX.reshape(rows)
     dscale = 0 if DDScale is None else _per_row(DDScale, X)

@@ -37,6 +37,7 @@ _KINDS = frozenset(int(kind) for kind in Kind if kind is not Kind.LOST)
 _MOST_DIMS = 16
 MOST_BYTES = 1 << 34  # of one value; what a server expects of a name is checked more closely
 MOST_ROWS = 1 << 28  # of one sparse gradient
+MOST_NAME = 1 << 13  # bytes of a name; that of a folder is the longest
 
 
 def encode(item: Message | Error | Any) -> list[Any]:
@@ -87,6 +88,8 @@ class Incoming:
     kind, trainer: of a request.
     shape, dtype: of the elements; no shape before `describe`, and where the message has no value.
     nbytes, ids_bytes: of the elements and of the row numbers.
+    is_request: True for a question or what a trainer sends, False for an answer.
+    is_dense, is_rows: the kind of value; neither: there is none.
     """
 
     def __init__(self, head: bytes | memoryview) -> None:
@@ -99,12 +102,17 @@ class Incoming:
             is_known = False
         if not is_known or self._ndim > _MOST_DIMS:
             raise FormatError("a message of a job has a broken header")
+        if length > MOST_NAME:
+            raise FormatError(f"a message has a name of {length} bytes, more than {MOST_NAME}")
         self.dtype = _OF_CODE[dtype]
         self.rest = 8 * self._ndim + length
         self.shape: tuple[int, ...] = ()
         self.name = ""
         self.nbytes = self.ids_bytes = 0
         self.frames = 1 + self._value  # the header, row numbers and elements
+        self.is_request = self._what == _REQUEST
+        self.is_dense = self._value == _DENSE
+        self.is_rows = self._value == _ROWS
 
     def describe(self, rest: bytes | memoryview) -> None:
         """Read the rest of the header: shape and name; FormatError where they make no sense."""
@@ -112,25 +120,26 @@ class Incoming:
         self.name = bytes(rest[8 * self._ndim :]).decode(errors="replace")
         if self._value == _NOTHING:
             return
-        size = self.dtype.itemsize
-        for dim in self.shape:
-            size *= max(dim, -1)  # Python's integers do not overflow
-        if size < 0 or min(self.shape, default=0) < 0 or size > MOST_BYTES or self.height < 0:
+        # as if no dimension were 0: NumPy makes no array of 2 ** 62 rows, be they empty or not. Python's
+        # integers do not overflow
+        most = self.dtype.itemsize * math.prod(max(dim, 1) for dim in self.shape)
+        if most > MOST_BYTES or min(self.shape, default=0) < 0 or self.height < 0:
             raise FormatError(f"a message claims to hold a value of {self.dtype}{list(self.shape)}")
+        size = 0 if 0 in self.shape else most
         if self._value == _ROWS and (not self.shape or 8 * self.shape[0] > MOST_BYTES):
             raise FormatError(f"a message claims to hold rows of {self.dtype}{list(self.shape)}")
         self.nbytes = size
         self.ids_bytes = 8 * self.shape[0] if self._value == _ROWS else 0
 
     def fits_declared(self, shape: Sequence[int]) -> bool:
-        """True if a variable of this shape can have the value: rows lie within it, and there are not more
-        than a batch can have.
+        """True if a variable of this shape can have the value: rows are of a table as high as it, and there
+        are not more than a batch can have.
         """
         if self._value != _ROWS:
             return bool(self._value == _DENSE)
         if not shape or shape[0] < 0:
             return True
-        return bool(self.height <= shape[0] and self.shape[0] <= MOST_ROWS)
+        return bool(self.height == shape[0] and self.shape[0] <= MOST_ROWS)
 
     def declared_shape(self) -> tuple[int, ...]:
         """The shape that the variable should have; -1 for a dimension that does not say."""

@@ -1,4 +1,4 @@
-"""Processes of a job that end without a word: whichever it is, and however, the launcher names it and fails."""
+"""Processes of a job that end without a word: whichever it is, and however, it is named."""
 
 from __future__ import annotations
 

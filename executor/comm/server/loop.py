@@ -11,9 +11,10 @@ from typing import Any
 import numpy as np
 
 from fluidlite.base import flags
-from fluidlite.base.errors import CommunicatorError, FormatError, NanInfError, did_you_mean
+from fluidlite.base.errors import CommunicatorError, NanInfError
 from fluidlite.executor.comm.links import ServerLink
 from fluidlite.executor.comm.messages import Error, Kind, Message
+from fluidlite.executor.comm.server.admission import Admission
 from fluidlite.executor.comm.server.answers import Answers
 from fluidlite.executor.comm.server.blocks import BlockRunner
 from fluidlite.executor.comm.server.liveness import LivenessMonitor, interrupted_by_signals
@@ -21,15 +22,15 @@ from fluidlite.executor.comm.server.program import ServerProgram
 from fluidlite.executor.comm.server.rendezvous import TrainerRendezvous
 from fluidlite.executor.comm.server.tables import ChangedRows, add_rows
 from fluidlite.executor.comm.session import Session
-from fluidlite.executor.comm.terms import Form, Terms, fits, form_of
+from fluidlite.executor.comm.terms import Form, Terms, form_of
 from fluidlite.executor.comm.traced import traced_server_link
-from fluidlite.executor.comm.wire import Incoming
 from fluidlite.ir.block import Block
 from fluidlite.values.tensor import SelectedRows, host
 
 __all__ = ["ParameterServer"]
 
 _RENDEZVOUS = (Kind.GATHER, Kind.SHARE)
+_MOST_WANTED = 1 << 16  # values that one trainer asks for in one step
 
 _log = logging.getLogger("fluidlite.server")
 
@@ -66,14 +67,20 @@ class ParameterServer:
         self.last_writer = program.last_writers()
         self.changed = ChangedRows(program.table_of_rows.values(), program.trainers)
         self.answers = Answers(program, blocks, self.changed, lambda: self.steps)
-        link = session.listen(program.endpoint, self.terms(), self.check)
+        self.admission = Admission(program, self.takes)
+        link = session.listen(program.endpoint, self.terms(), self.admission.check)
         self.link: ServerLink = traced_server_link(link, program.endpoint)
         self.rendezvous = TrainerRendezvous(self.link.reply)
         self.liveness = LivenessMonitor(limits_waits=not self.link.ends_waits)
 
     # ------------------------------------------------------------------ what trainers are told and asked
     def _declared_forms(self) -> dict[str, Form]:
-        names = [*self.program.arriving, *self.program.schedule_inputs()]
+        program = self.program
+        if self.is_synchronous:
+            # the sums that its blocks make of these nobody sends, nor counts of steps, which it counts itself
+            names = program.merged
+        else:
+            names = [*program.arriving, *program.schedule_inputs()]
         return {name: form_of(self.program.block, name) for name in names}
 
     def terms(self) -> Terms:
@@ -87,31 +94,6 @@ class ParameterServer:
             gives={name: form_of(block, name) for name in held},
             resumed=bool(block.program.distribution.loaded_checkpoint),
             steps=self.steps,
-        )
-
-    def check(self, coming: Incoming) -> None:
-        """FormatError for a value that this server does not expect under its name: called before there is
-        memory for it.
-        """
-        if coming.kind != Kind.SEND:
-            if coming.nbytes and coming.kind not in (Kind.ROWS, *_RENDEZVOUS):
-                raise FormatError(f"trainer {coming.trainer} sends a value with a question that has none")
-            return
-        form = self.takes.get(coming.name)
-        if form is None:
-            raise FormatError(self._unexpected(coming.trainer, coming.name))
-        if not coming.fits_declared(form[1]) or not fits(form, coming.dtype, coming.declared_shape()):
-            raise FormatError(
-                f"trainer {coming.trainer} sends {coming.name!r} as {coming.text()}, and it is declared as "
-                f"{form[0]}{list(form[1])}"
-            )
-
-    def _unexpected(self, trainer: int, name: str) -> str:
-        hint = did_you_mean(name, list(self.takes))
-        expected = ", ".join(sorted(self.takes)) or "nothing"
-        return (
-            f"trainer {trainer} sends {name!r}, which this server does not expect{hint} "
-            f"(it expects {expected})"
         )
 
     # ------------------------------------------------------------------ the loop
@@ -156,15 +138,27 @@ class ParameterServer:
             self.left[trainer] = self.steps
             self.leave(trainer)
         elif kind is Kind.BARRIER:
+            if self.at_barrier.get(trainer) == to and to is not None:
+                self.link.reply(to, Error(f"trainer {trainer} ends a step that it has ended already"))
+                return
             self.at_barrier[trainer] = to
             self._go_on()
         elif kind in _RENDEZVOUS:
             self.rendezvous.come(to, message)
             self.rendezvous.answer_when_complete(self.here, self.at_barrier)
         elif kind is Kind.WANT:
-            self.wanted.setdefault(trainer, deque()).append((to, message))
+            self._want(to, message)
         else:
             self.link.reply(to, self.answers.to(message))
+
+    def _want(self, to: Any, message: Message) -> None:
+        """Keep a question until the step is done; one more than a program can have is refused."""
+        asked = self.wanted.setdefault(message.trainer, deque())
+        if len(asked) < _MOST_WANTED:
+            asked.append((to, message))
+        else:
+            text = f"trainer {message.trainer} asks for more than {_MOST_WANTED} values in one step"
+            self.link.reply(to, Error(text))
 
     def _go_on(self) -> None:
         """Do what the trainers that are there may have waited for."""
@@ -205,7 +199,7 @@ class ParameterServer:
         name = message.name
         program = self.program
         if name not in self.takes:
-            self.link.reply(to, Error(self._unexpected(message.trainer, name)))
+            self.link.reply(to, Error(self.admission.unexpected(message.trainer, name)))
             return
         if flags.check_nan_inf():
             check_finite(message)
@@ -242,6 +236,10 @@ class ParameterServer:
         if not self.is_synchronous:
             self._end_of_applied_step()
             return
+        missing = self._sent_by_nobody()
+        if missing:
+            self._refuse_step(missing)
+            return
         if self.left:
             self._report_left()
         self.link.keep_replies()
@@ -255,6 +253,22 @@ class ParameterServer:
         self.steps += 1
         self.arrived.clear()
         self._let_go_on()
+
+    def _sent_by_nobody(self) -> list[str]:
+        """The gradients that no trainer has sent in this step."""
+        terms = {name: self.program.terms_of(name) for name in self.program.of_gradient}
+        return [name for name, sent in terms.items() if sent and self.arrived.keys().isdisjoint(sent)]
+
+    def _refuse_step(self, missing: list[str]) -> None:
+        """Tell the trainers that end a step without gradients; the parameters stay as they are."""
+        waiting = self.at_barrier
+        self.at_barrier = {}
+        who = ", ".join(map(str, sorted(waiting)))
+        text = f"trainer {who} ended a step, and no trainer has sent {', '.join(missing)}"
+        for trainer, to in waiting.items():
+            for asked, _ in self.wanted.pop(trainer, ()):
+                self.link.reply(asked, Error(text))
+            self.link.reply(to, Error(text))
 
     def _end_of_applied_step(self) -> None:
         """The end of a step whose gradients, of a single trainer, were applied as they came."""
@@ -295,8 +309,6 @@ class ParameterServer:
         there = [name for name in names if name in self.arrived]
         if len(there) == len(names):
             return
-        if not there:
-            raise CommunicatorError(f"no trainer has sent {names[0]!r} in this step")
         mean = _mean([self.blocks.find(name) for name in there])
         for name in names:
             if name not in self.arrived:

@@ -134,9 +134,14 @@ class ServerProgram:
         }
 
     def schedule_inputs(self) -> list[str]:
-        """Inputs of the schedule, trainers' counts of their steps among them."""
-        ops = self.schedule.ops if self.schedule is not None else ()
-        return sorted({name for op in ops for name in op.input_arg_names})
+        """Variables that the schedule goes on from, which trainers' counts of their steps are added to."""
+        written: set[str] = set()
+        found: set[str] = set()
+        for op in self.schedule.ops if self.schedule is not None else ():
+            found.update(name for name in op.input_arg_names if name not in written)
+            written.update(writes(op))
+        declared = {name: self.block._find_var_recursive(name) for name in found}
+        return sorted(name for name, var in declared.items() if var is not None and var.persistable)
 
 
 def listening_op(block: Block) -> Operator:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import logging
 import os
 import secrets
@@ -183,12 +184,16 @@ class Listener(ServerLink):
             sock, _ = self.socket.accept()
         except OSError:
             return  # gone again, or no descriptor left: the next poll tries anew
-        sock.setblocking(False)
-        if self.tls is not None:
-            sock = self.tls.wrap_socket(sock, server_side=True, do_handshake_on_connect=False)
-        pending = PendingHandshake(sock, self.key, self.welcome)
+        try:
+            sock.setblocking(False)
+            if self.tls is not None:
+                sock = self.tls.wrap_socket(sock, server_side=True, do_handshake_on_connect=False)
+            pending = PendingHandshake(sock, self.key, self.welcome)
+            self.selector.register(sock, selectors.EVENT_READ, pending)
+        except (OSError, ValueError):
+            sock.close()  # it was reset before it was looked at, of which TLS hears first
+            return
         self.unauthenticated.append(pending)
-        self.selector.register(sock, selectors.EVENT_READ, pending)
         if len(self.unauthenticated) > UNAUTHENTICATED:
             self._refuse(self.unauthenticated[0])
 
@@ -201,9 +206,33 @@ class Listener(ServerLink):
             return
         if is_known:
             self.unauthenticated.remove(pending)
-            stream = Stream(pending.sock, self.deadline, self.check)
+            stream = Stream(pending.sock, self.deadline)
+            stream.check = functools.partial(self._check, stream)
             self.trainers[stream] = -1
             self.selector.modify(pending.sock, selectors.EVENT_READ, stream)
+
+    def _check(self, stream: Stream, coming: Incoming) -> None:
+        """FormatError for a header that is not this connection's to send, or not the server's to take."""
+        mine = self.trainers[stream]
+        number = coming.trainer
+        if mine < 0:
+            self._check_number(stream, number)
+        elif number != mine:
+            raise FormatError(f"a connection of trainer {mine} brings a message of trainer {number}")
+        self.check(coming)
+        self.trainers[stream] = number
+
+    def _check_number(self, stream: Stream, number: int) -> None:
+        """FormatError for a second process that calls itself by the number of one that is connected."""
+        for other, taken in self.trainers.items():
+            if taken == number >= 0 and number not in self.goodbyes:
+                text = (
+                    f"two processes call themselves trainer {number}: that at {_peer_of(other)} is "
+                    f"connected, and that at {_peer_of(stream)} is refused (each needs a "
+                    f"PADDLE_TRAINER_ID of its own)"
+                )
+                _log.warning("%s", text)
+                raise FormatError(text)
 
     def _refuse(self, pending: PendingHandshake) -> None:
         """End a connection that has not shown the key."""
@@ -225,12 +254,14 @@ class Listener(ServerLink):
             self._lose(stream, str(error))
         except FormatError as error:
             stream.put(Error(str(error)))
+            # the end of the connection comes after the words, and not before: what has come is read for that
             with contextlib.suppress(ConnectionLost):
-                stream.flush()
+                if stream.flush():
+                    stream.hang_up()
+                    stream.skim()
             self._lose(stream, str(error))
 
     def _note(self, stream: Stream, message: Message) -> None:
-        self.trainers[stream] = message.trainer
         if message.kind is Kind.COMPLETE:
             self.goodbyes.add(message.trainer)
         else:
@@ -289,6 +320,15 @@ class Listener(ServerLink):
             self.unsent.discard(stream)
         else:
             self.unsent.add(stream)
+
+
+def _peer_of(stream: Stream) -> str:
+    """The address of the other end of a connection; "an unknown address" where it has gone meanwhile."""
+    try:
+        host, port = stream.sock.getpeername()[:2]
+    except OSError:
+        return "an unknown address"
+    return f"{host}:{port}"
 
 
 def _bound(endpoint: str) -> socket.socket:

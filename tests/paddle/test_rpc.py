@@ -7,6 +7,7 @@ import os
 import pathlib
 import subprocess
 import sys
+from typing import Any
 
 import pytest
 import rpc_work
@@ -124,17 +125,23 @@ def test_calls_without_the_key_are_refused(alone: rpc.WorkerInfo, proof: str) ->
     connection.close()
 
 
-def test_a_call_is_not_taken_twice(alone: rpc.WorkerInfo) -> None:
+def test_a_call_is_not_taken_twice(alone: rpc.WorkerInfo, monkeypatch: pytest.MonkeyPatch) -> None:
     rpc.register(__name__)
-    body = encode({"module": __name__, "name": "greet", "args": [], "kwargs": {}})
-    found = []
-    for _ in range(2):
-        connection = http.client.HTTPConnection(alone.ip, alone.port, timeout=LIMIT)
-        headers = {"X-Call": "77", "X-Proof": rpc._proof("call", "77", body)}
-        connection.request("POST", "/call", body, headers)
-        found.append(connection.getresponse().status)
-        connection.close()
-    assert found == [200, 403]
+    heard: list[tuple[bytes, dict[str, str]]] = []
+    ask = http.client.HTTPConnection.request
+
+    def request(self: Any, method: str, url: str, body: Any = None, headers: Any = None, **more: Any) -> None:
+        if url == "/call":
+            heard.append((body, dict(headers)))
+        ask(self, method, url, body, headers, **more)
+
+    monkeypatch.setattr(http.client.HTTPConnection, "request", request)
+    assert rpc.rpc_sync("alone", greet) == "from here"
+    (body, headers) = heard[0]
+    connection = http.client.HTTPConnection(alone.ip, alone.port, timeout=LIMIT)
+    connection.request("POST", "/call", body, headers)
+    assert connection.getresponse().status == 403
+    connection.close()
 
 
 def test_workers_that_cannot_be() -> None:

@@ -44,8 +44,7 @@ class Rendezvous:
             others = [self._left(rank) for rank in range(1, self.size)]
             while time.monotonic() < end and not all(self._store.get(name) for name in others):
                 time.sleep(_PAUSE)
-            self._server.shutdown()
-            self._server.server_close()
+            self._server.stop()
 
     def _left(self, rank: int) -> str:
         return f"{self._exchange.job}.left.{rank}"

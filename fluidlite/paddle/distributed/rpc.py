@@ -3,36 +3,31 @@
 A function goes by its module and name. A worker runs those that its own script defines, and those of modules
 that it has registered (`register`); nothing that they import. Arguments and results are what JSON can say,
 tuples, arrays and bytes: nothing is pickled. Every message carries a proof that its sender holds the job's
-key, and goes over TLS where the environment names certificates.
+key, which counts once, for one worker of one job; it goes over TLS where the environment names certificates.
 """
 
 from __future__ import annotations
 
 import builtins
-import contextlib
-import http.server
 import json
 import secrets
 import socket
 import sys
-import threading
 import traceback
 import types
-from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future as _Future
 from concurrent.futures import ThreadPoolExecutor
 from concurrent.futures import TimeoutError as _Late
 from dataclasses import dataclass
-from hmac import compare_digest
-from hmac import new as hmac_of
+from http import HTTPStatus
 from os import environ
-from typing import Any, ClassVar
+from typing import Any
 
 from fluidlite.base.errors import ArgumentError, CommunicatorError, FluidError, did_you_mean
 from fluidlite.executor.comm.objects import decode, encode
 from fluidlite.executor.comm.tcp.handshake import job_key
-from fluidlite.executor.comm.tcp.web import FAILURES, JobHttpServer, connection_to
+from fluidlite.executor.comm.tcp.web import FAILURES, MOST_BYTES, JobHttpClient, JobHttpServer
 from fluidlite.paddle.distributed.environment import ParallelEnv
 from fluidlite.paddle.distributed.rendezvous import Rendezvous, deadline
 
@@ -48,9 +43,8 @@ __all__ = [
     "shutdown",
 ]
 
-_MOST_BYTES = 1 << 30  # of one call
+_PATH = "/call"
 _CALLS = 16  # that a worker makes at the same time; each waits for its answer in a thread
-_REMEMBERED = 1 << 16  # calls whose numbers are not taken a second time
 
 
 @dataclass(frozen=True)
@@ -114,33 +108,9 @@ def _answer(body: bytes) -> bytes:
         return encode(told)
 
 
-class _Handler(http.server.BaseHTTPRequestHandler):
-    """Takes calls of peers that hold the key."""
-
-    seen: ClassVar[deque[str]] = deque(maxlen=_REMEMBERED)  # a handler lives for one connection
-
-    def do_POST(self) -> None:
-        size = int(self.headers.get("Content-Length") or 0)
-        number = self.headers.get("X-Call", "")
-        body = self.rfile.read(size) if 0 <= size <= _MOST_BYTES else b""
-        good = compare_digest(self.headers.get("X-Proof", ""), _proof("call", number, body))
-        if not good or not number or number in self.seen:
-            self.send_error(403)
-            return
-        self.seen.append(number)
-        reply = _answer(body)
-        self.send_response(200)
-        self.send_header("Content-Length", str(len(reply)))
-        self.send_header("X-Proof", _proof("answer", number, reply))
-        self.end_headers()
-        self.wfile.write(reply)
-
-    def log_message(self, format: str, *args: Any) -> None:
-        """Say nothing."""
-
-
-def _proof(what: str, number: str, body: bytes) -> str:
-    return hmac_of(job_key(), f"{what} {number}\n".encode() + body, "sha256").hexdigest()
+def _take_call(method: str, path: str, body: bytes) -> bytes | None:
+    """The answer to a request of another worker; None for what is no call."""
+    return _answer(body) if (method, path) == ("POST", _PATH) else None
 
 
 # ---------------------------------------------------------------------- the workers
@@ -150,13 +120,21 @@ class _RpcPeers:
     def __init__(self, name: str, rank: int, size: int, endpoint: str) -> None:
         self.rendezvous = Rendezvous("rpc", rank, size, endpoint)
         ip = _address(endpoint)
-        self.server = JobHttpServer((ip, 0), _Handler)
-        threading.Thread(target=self.server.serve_forever, args=(0.05,), daemon=True).start()
+        key = job_key()
+        # nobody knows its purpose, and so none of its calls counts, before all have met
+        self.server = JobHttpServer((ip, 0), key, _take_call, secrets.token_hex(16))
+        self.server.start("rpc")
         self.pool = ThreadPoolExecutor(_CALLS, "rpc")
-        mine = json.dumps([name, rank, ip, self.server.server_address[1]]).encode()
-        found = [WorkerInfo(*json.loads(part)) for part in self.rendezvous.gather(mine)]
+        mine = json.dumps([[name, rank, ip, self.server.server_address[1]], secrets.token_hex(16)]).encode()
+        told = [json.loads(part) for part in self.rendezvous.gather(mine)]
+        found = [WorkerInfo(*info) for info, _ in told]
+        job = told[0][1]
         self.by_name = {worker.name: worker for worker in found}
         self.here = found[rank]
+        self.server.purpose = _purpose(job, self.here)
+        self.ways = {
+            each.name: JobHttpClient(each.ip, each.port, key, _purpose(job, each), name) for each in found
+        }
         if len(self.by_name) != size:
             self.close()
             raise ArgumentError(
@@ -173,9 +151,13 @@ class _RpcPeers:
     def close(self) -> None:
         """End: no call is made or taken any more."""
         self.pool.shutdown()
-        self.server.shutdown()
-        self.server.server_close()
+        self.server.stop()
         self.rendezvous.close()
+
+
+def _purpose(job: str, receiver: WorkerInfo) -> str:
+    """The calls that a worker of a job takes: none of another worker's, nor of another job's."""
+    return f"rpc {job} {receiver.rank} {receiver.name}"
 
 
 _workers: list[_RpcPeers] = []  # those of this process, while it takes part
@@ -278,28 +260,21 @@ def rpc_async(
         "kwargs": dict(kwargs or {}),
     }
     body = encode(call)
+    if len(body) > MOST_BYTES:
+        raise ArgumentError(f"a call of {len(body)} bytes; the limit is {MOST_BYTES}")
     limit = float(timeout) if timeout and timeout > 0 else deadline()
-    return RpcFuture(workers.pool.submit(_ask, worker, body, limit), limit)
+    return RpcFuture(workers.pool.submit(_ask, workers.ways[to], worker, body, limit), limit)
 
 
-def _ask(worker: WorkerInfo, body: bytes, limit: float) -> Any:
+def _ask(way: JobHttpClient, worker: WorkerInfo, body: bytes, limit: float) -> Any:
     """Send a call, and give its result or raise its error."""
-    number = secrets.token_hex(16)
-    headers = {"X-Call": number, "X-Proof": _proof("call", number, body)}
-    connection = connection_to(worker.ip, worker.port, limit)
-    with contextlib.closing(connection):
-        try:
-            connection.request("POST", "/call", body, headers)
-            answer = connection.getresponse()
-            data = answer.read()
-        except FAILURES as error:
-            raise CommunicatorError(
-                f"worker {worker.name!r} at {worker.ip}:{worker.port} does not answer: {error}"
-            ) from error
-    if answer.status != 200 or not compare_digest(
-        answer.headers.get("X-Proof", ""), _proof("answer", number, data)
-    ):
-        raise CommunicatorError(f"worker {worker.name!r} does not hold this job's key, or took no call")
+    at = f"worker {worker.name!r} at {worker.ip}:{worker.port}"
+    try:
+        status, data = way.ask("POST", _PATH, body, limit)
+    except FAILURES as error:
+        raise CommunicatorError(f"{at} does not answer: {error}") from error
+    if status != HTTPStatus.OK:
+        raise CommunicatorError(f"{at} does not hold this job's key, or took no call")
     found = decode(data)
     if "value" not in found:
         raise _raised(worker, found)

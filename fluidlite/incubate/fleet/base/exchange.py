@@ -7,10 +7,6 @@ the others do.
 
 from __future__ import annotations
 
-import contextlib
-import hashlib
-import hmac
-import http.server
 import json
 import os
 import pathlib
@@ -20,15 +16,17 @@ import threading
 import time
 from collections.abc import Callable
 from functools import partial
+from http import HTTPStatus
 from typing import Any, Protocol
 
 from fluidlite.base.errors import CommunicatorError
 from fluidlite.executor.comm.tcp.tls import VARIABLES
-from fluidlite.executor.comm.tcp.web import FAILURES, JobHttpServer, connection_to
+from fluidlite.executor.comm.tcp.web import FAILURES, JobHttpClient, JobHttpServer
 
 __all__ = ["StoreExchange", "FileStore", "HttpStore", "Store", "serve_store"]
 
-_MOST_BYTES = 1 << 30
+_LIMIT = 10.0  # seconds for one request
+_PURPOSE = "values"
 
 
 class Store(Protocol):
@@ -76,7 +74,9 @@ class HttpStore:
     """Values that the process at `ip:port` keeps, for those who hold the job's key."""
 
     def __init__(self, endpoint: str, key: bytes) -> None:
-        self.endpoint, self.key = endpoint, key
+        self.endpoint = endpoint
+        address, _, port = endpoint.rpartition(":")
+        self._client = JobHttpClient(address, int(port), key, _PURPOSE)
 
     def __str__(self) -> str:
         return self.endpoint
@@ -95,63 +95,35 @@ class HttpStore:
 
     def _ask(self, method: str, name: str, value: bytes = b"") -> bytes | None:
         """Send one request; None while the other process is not there yet."""
-        address, _, port = self.endpoint.rpartition(":")
-        connection = connection_to(address, int(port), timeout=10)
-        with contextlib.closing(connection):
-            try:
-                connection.request(
-                    method, "/" + name, value, {"X-Proof": _proof(self.key, method, "/" + name, value)}
-                )
-                answer = connection.getresponse()
-                return answer.read() if answer.status == 200 else None
-            except ssl.SSLEOFError:
-                return None
-            except ssl.SSLError as error:  # to wait would not help
-                raise CommunicatorError(
-                    f"no encrypted connection to {self.endpoint}: {error.reason} ({', '.join(VARIABLES)})"
-                ) from error
-            except FAILURES:
-                return None
+        try:
+            status, found = self._client.ask(method, "/" + name, value, _LIMIT)
+        except ssl.SSLEOFError:
+            return None
+        except ssl.SSLError as error:  # to wait would not help
+            raise CommunicatorError(
+                f"no encrypted connection to {self.endpoint}: {error.reason} ({', '.join(VARIABLES)})"
+            ) from error
+        except FAILURES:
+            return None
+        return found if status == HTTPStatus.OK else None
 
 
-def _proof(key: bytes, method: str, path: str, value: bytes) -> str:
-    return hmac.new(key, f"{method} {path}\n".encode() + value, hashlib.sha256).hexdigest()
-
-
-def serve_store(endpoint: str, key: bytes) -> http.server.ThreadingHTTPServer:
-    """Keep values for an `HttpStore` at `ip:port`, in a thread of this process, until `shutdown()`."""
+def serve_store(endpoint: str, key: bytes) -> JobHttpServer:
+    """Keep values for an `HttpStore` at `ip:port`, in a thread of this process, until `stop()`."""
     values: dict[str, bytes] = {}
 
-    class Handler(http.server.BaseHTTPRequestHandler):
-        def answer(self) -> None:
-            size = int(self.headers.get("Content-Length") or 0)
-            value = self.rfile.read(size) if 0 <= size <= _MOST_BYTES else b""
-            found: bytes | None = b""
-            if not hmac.compare_digest(
-                self.headers.get("X-Proof", ""), _proof(key, self.command, self.path, value)
-            ):
-                found = None
-            elif self.command == "PUT":
-                values[self.path] = value
-            elif self.command == "DELETE":
-                values.pop(self.path, None)
-            else:
-                found = values.get(self.path)
-            self.send_response(404 if found is None else 200)
-            self.send_header("Content-Length", str(len(found or b"")))
-            self.end_headers()
-            self.wfile.write(found or b"")
-
-        do_GET = do_PUT = do_DELETE = answer
-
-        def log_message(self, format: str, *args: Any) -> None:
-            """Say nothing: each request is one step of a wait."""
+    def answer(method: str, path: str, value: bytes) -> bytes | None:
+        if method == "PUT":
+            values[path] = value
+        elif method == "DELETE":
+            values.pop(path, None)
+        else:
+            return values.get(path)
+        return b""
 
     address, _, port = endpoint.rpartition(":")
-    server = JobHttpServer((address, int(port)), Handler)
-    threading.Thread(
-        target=server.serve_forever, args=(0.05,), daemon=True, name=f"values at {endpoint}"
-    ).start()
+    server = JobHttpServer((address, int(port)), key, answer, _PURPOSE)
+    server.start(f"values at {endpoint}")
     return server
 
 

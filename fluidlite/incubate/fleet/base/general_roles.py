@@ -206,8 +206,7 @@ class GeneralRoleMaker(RoleMakerBase):
         """Leave; worker 0 keeps no values any more."""
         self._exchanges.clear()
         if self._http_server is not None:
-            self._http_server.shutdown()
-            self._http_server.server_close()
+            self._http_server.stop()
             self._http_server = None
 
     def _my_group(self) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import builtins  # `abs`, `max`, `min` and `sum` are functions of tensors here
 from collections.abc import Sequence
+from numbers import Integral
 from typing import Any
 
 from fluidlite.base.dtypes import VarType
@@ -151,7 +152,7 @@ def _weights(
     if not given:
         weights = None
         count = size_of(x, 1)
-        if isinstance(count, int):
+        if isinstance(count, Integral):
             total = constant([], x.dtype, count)
         else:
             total = count.astype(x.dtype)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import functools
 import importlib
 from collections.abc import Callable, Iterator
+from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -41,7 +42,7 @@ def _operands(self: Variable, other: Any, method: str) -> tuple[Variable, Any]:
         other = other.item()
     if isinstance(other, bool) and method in ("__sub__", "__rsub__"):
         other = int(other)  # there is no difference of truth values
-    if isinstance(other, (int, float)):
+    if isinstance(other, Real):
         dtype = beside_number(self.dtype, other)
         self = _in(self, divisible(dtype) if divides else dtype)
     return self, other
@@ -57,7 +58,7 @@ def _operator(method: str, op_type: str) -> Callable[[Variable, Any], Variable]:
 
     def apply(self: Variable, other: Any) -> Variable:
         self, other = _operands(self, other, method)
-        if isinstance(other, (int, float)) and method in SCALED:
+        if isinstance(other, Real) and method in SCALED:
             return SCALED[method](self, float(other))
         if not isinstance(other, Variable):
             other = constant(self, other, self.shape if swapped else ())

@@ -109,7 +109,7 @@ BEHIND: list[tuple[str, dict[str, Any]]] = [
     ("paddle.clip", {"min": -0.5, "max": 0.5}),
     ("paddle.exp", {}),
     ("paddle.abs", {}),
-    ("paddle.sqrt", {}),
+    ("paddle.square", {}),
     ("paddle.tanh_", {}),
     ("paddle.scale_", {"scale": 0.5, "bias": 0.1}),
     ("paddle.matmul", {"y": None, "transpose_y": True}),

@@ -77,6 +77,7 @@ class Player:
     """Runs the statements of cases with the modules of one system."""
 
     def __init__(self, roots: Dict[str, Any]) -> None:  # noqa: UP006
+        self.handed: List[str] = []  # noqa: UP006  # what stands for a Variable as it was
         self.roots = {"np": np, "op": operator}
         self.roots.update(roots)
 
@@ -165,6 +166,7 @@ class Player:
                     self.play(item["calls"], names)
             elif "behind" in item and not is_floating(names[item["behind"]]):
                 names[item["to"]] = names[item["behind"]]
+                self.handed.append(item["to"])
             else:
                 made = self.call(item, names)
                 if "to" in item:

@@ -138,6 +138,7 @@ class Observer:
             "parameters": [
                 [param.name, list(param.shape), dtype_of(param)] for param in self.main.all_parameters()
             ],
+            "handed": self.player.handed,
             "ops": [op.type for block in self.main.blocks for op in block.ops],
         }
 

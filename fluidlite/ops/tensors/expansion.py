@@ -168,7 +168,9 @@ def _summed(xp: Any, d: Array, shape: Shape) -> Array:
 @expand_v2.shape
 def _(X: Spec, Shape: Spec | None, expand_shapes_tensor: list[Spec], shape: list[int]) -> Spec:
     if expand_shapes_tensor and shape:  # -2 where a tensor holds the number
-        return X.with_shape(max(dim, -1) for dim in shape)._replace(lod_level=X.lod_level)
+        kept = _target("expand_v2", X.shape, [max(dim, -1) for dim in shape])
+        known = (-1 if dim == -2 else size for dim, size in zip(shape, kept, strict=True))
+        return X.with_shape(known)._replace(lod_level=X.lod_level)
     count = Shape.shape[0] if Shape is not None else len(expand_shapes_tensor)
     sizes = (-1,) * max(count, len(X.shape)) if count else _target("expand_v2", X.shape, shape)
     return X.with_shape(sizes)._replace(lod_level=X.lod_level)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
+from numbers import Integral, Real
 from typing import Any
 
 import numpy as np
@@ -72,7 +73,7 @@ __all__ = [
 # ---------------------------------------------------------------------- taken and put
 def masked_fill(x: Variable, mask: Variable, value: Any, name: str | None = None) -> Variable:
     """x with `value`, a number or a Variable of one element, where the mask holds."""
-    if isinstance(value, (int, float)):
+    if isinstance(value, Real):
         value = constant([], x.dtype, value)
     return where(logical_not(mask), x, value)
 
@@ -204,7 +205,7 @@ def repeat_interleave(
     inputs = {"X": [x]}
     if isinstance(repeats, Variable):
         inputs["RepeatsTensor"] = [repeats]
-    attrs = {"dim": axis, "Repeats": repeats if isinstance(repeats, int) else 0}
+    attrs = {"dim": axis, "Repeats": repeats if isinstance(repeats, Integral) else 0}
     return append("repeat_interleave", inputs, attrs, dtype=x.dtype, name=name)
 
 
@@ -368,7 +369,7 @@ def tensordot(x: Variable, y: Variable, axes: Any = 2, name: str | None = None) 
     """The sums over dimensions of products: over the last of x and first of y, `axes` of them, or over those
     that `axes` names, of each.
     """
-    if isinstance(axes, int):
+    if isinstance(axes, Integral):
         left = list(range(len(x.shape) - axes, len(x.shape)))
         right = list(range(axes))
     else:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from numbers import Integral
 from typing import Any
 
 import numpy as np
@@ -227,7 +228,7 @@ def arange(
 
 def _is_whole(value: Any) -> bool:
     """True for an integer, or a Variable of integers."""
-    return is_integer(value.dtype) if isinstance(value, Variable) else not isinstance(value, float)
+    return is_integer(value.dtype) if isinstance(value, Variable) else isinstance(value, Integral)
 
 
 def _count(start: Any, end: Any, step: Any) -> int | None:
@@ -245,7 +246,7 @@ def linspace(
     first, last, count = _number(start, kind), _number(stop, kind), _number(num, VarType.INT32)
     inputs = {"Start": [first], "Stop": [last], "Num": [count]}
     out = append("linspace", inputs, {"dtype": int(kind)}, dtype=kind, name=name, stop_gradient=True)
-    if isinstance(num, int):
+    if isinstance(num, Integral):
         out._shape = (num,)
     return out
 
@@ -259,7 +260,7 @@ def logspace(
     slots = ("Start", "Stop", "Num", "Base")
     inputs = {slot: [var] for slot, var in zip(slots, numbers, strict=True)}
     out = append("logspace", inputs, {"dtype": int(kind)}, dtype=kind, name=name, stop_gradient=True)
-    if isinstance(num, int):
+    if isinstance(num, Integral):
         out._shape = (num,)
     return out
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from numbers import Integral
 from typing import Any
 
 from fluidlite.base.dtypes import VarType
@@ -200,7 +201,7 @@ def split(x: Variable, num_or_sections: Any, axis: Any = 0, name: str | None = N
         inputs["AxisTensor"] = [axis]
     else:
         attrs["axis"] = axis % len(x.shape)
-    if isinstance(num_or_sections, int):
+    if isinstance(num_or_sections, Integral):
         count = attrs["num"] = num_or_sections
     else:
         count = len(num_or_sections)

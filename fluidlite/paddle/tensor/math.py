@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -243,7 +244,7 @@ mod = elementwise("elementwise_mod", "mod", axis=-1)
 
 def pow(x: Variable, y: Any, name: str | None = None) -> Variable:
     """x to the power of y: a number, or a Variable."""
-    if isinstance(y, (int, float)):
+    if isinstance(y, Real):
         # a power that is whole keeps integers, as 2.6.2 has it
         dtype = x.dtype if float(y).is_integer() else beside_number(x.dtype, y)
         return append("pow", {"X": [_in(x, dtype)]}, {"factor": float(y)}, dtype=x.dtype, name=name)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from numbers import Integral
 from typing import Any
 
 from fluidlite.base.dtypes import DTypeLike, VarType, to_vartype
@@ -162,7 +163,7 @@ def _beside_numbers(x: Any, y: Any) -> tuple[Variable, Variable]:
 
 
 def _number(value: Any) -> Variable:
-    return constant([1], VarType.INT64 if isinstance(value, int) else VarType.FP64, value)
+    return constant([1], VarType.INT64 if isinstance(value, Integral) else VarType.FP64, value)
 
 
 def _laid_over(condition: Variable, x: Variable, y: Variable) -> tuple[Variable, Variable, Variable]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from numbers import Integral
 from typing import Any
 
 from fluidlite.base.dtypes import DTypeLike, VarType, to_vartype
@@ -277,7 +278,7 @@ def _lined_up(x: Variable, axis: Any) -> tuple[Variable, int, list[int]]:
         check_axis("quantile", one, x)
     dims = sorted(one % rank for one in as_list(axis))
     kept = [1 if i in dims else dim for i, dim in enumerate(x.shape)]
-    if isinstance(axis, int):
+    if isinstance(axis, Integral):
         return x, dims[0], kept
     target = list(range(dims[0], dims[0] + len(dims)))
     return flatten(moveaxis(x, dims, target), target[0], target[-1]), dims[0], kept

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from numbers import Integral, Real
 from typing import Any
 
 from fluidlite.base.dtypes import DTypeLike, VarType, to_vartype
@@ -155,7 +156,7 @@ def dropout(
     if p == 0:
         return x
     if axis is not None:
-        return _along(x, p, [axis] if isinstance(axis, int) else list(axis), training, mode)
+        return _along(x, p, [axis] if isinstance(axis, Integral) else list(axis), training, mode)
     attrs = {
         "dropout_prob": p,
         "is_test": not training,
@@ -260,7 +261,7 @@ def unfold(
     """The windows of pictures, [batch, channels * window, number of windows]."""
     if len(x.shape) != 4:
         raise AssertionError("input should be the format of [N, C, H, W]")
-    given = [paddings] * 4 if isinstance(paddings, int) else list(paddings)
+    given = [paddings] * 4 if isinstance(paddings, Integral) else list(paddings)
     attrs = {
         "kernel_sizes": numbers(kernel_sizes, 2, "kernel_sizes"),
         "strides": numbers(strides, 2, "strides"),
@@ -347,7 +348,7 @@ def _put_size(
     if isinstance(size, Variable):
         inputs["OutSize"] = [size]
     elif size is not None:
-        given = [size] * dims if isinstance(size, int) else list(size)
+        given = [size] * dims if isinstance(size, Integral) else list(size)
         if len(given) != dims:
             raise ValueError(f"size needs {dims} numbers, but is {size}")
         if any(isinstance(length, Variable) for length in given):
@@ -359,7 +360,7 @@ def _put_size(
     elif isinstance(factor, Variable):
         inputs["Scale"] = [factor]
     else:
-        given = [factor] * dims if isinstance(factor, (int, float)) else list(factor)
+        given = [factor] * dims if isinstance(factor, Real) else list(factor)
         if len(given) != dims:
             raise ValueError(f"scale_factor needs {dims} numbers, but is {factor}")
         attrs["scale"] = [float(one) for one in given]
@@ -368,7 +369,7 @@ def _put_size(
 def _areas(x: Variable, size: Any, factor: Any, dims: int, name: str | None) -> Variable:
 
     if size is None:
-        factors = [factor] * dims if isinstance(factor, (int, float)) else list(factor)
+        factors = [factor] * dims if isinstance(factor, Real) else list(factor)
         size = [int(length * by) for length, by in zip(x.shape[2:], factors, strict=True)]
     pools: dict[int, Callable[..., Variable]] = {
         1: adaptive_avg_pool1d,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from numbers import Integral
 from typing import Any
 
 from fluidlite.base.dtypes import VarType
@@ -10,6 +11,7 @@ from fluidlite.ir.variable import Variable
 from fluidlite.paddle.build import append, need_variable
 from fluidlite.paddle.nn.functional.padding import pad as padded
 from fluidlite.paddle.nn.functional.pooling import avg_pool2d, avg_pool3d
+from fluidlite.paddle.tensor.creation import full_like
 from fluidlite.paddle.tensor.linalg import norm as p_norm
 from fluidlite.paddle.tensor.manipulation import reshape, squeeze, unsqueeze
 from fluidlite.paddle.tensor.math import maximum, pow, scale
@@ -23,6 +25,13 @@ _HALF = (VarType.FP16, VarType.BF16)
 def _figures(x: Variable) -> VarType:
     """The dtype of means and variances."""
     return VarType.FP32 if x.dtype in _HALF else x.dtype
+
+
+def _for_each(channels: Variable, x: Variable, value: float) -> Variable:
+    """`value` for each of `channels`, whose number may be that of the run."""
+    if min(channels.shape) < 0:
+        return full_like(channels, value, _figures(x))
+    return constant(channels.shape, _figures(x), value)
 
 
 def batch_norm(
@@ -48,13 +57,12 @@ def batch_norm(
     frozen = not training if use_global_stats is None else use_global_stats
     # asked for by name, the batch's figures are taken in evaluation as well
     by_batch = use_global_stats is not None and not use_global_stats
-    channels = running_mean.shape
     inputs = {
         "X": [x],
         "Mean": [running_mean],
         "Variance": [running_var],
-        "Scale": [weight if weight is not None else constant(channels, _figures(x), 1.0)],
-        "Bias": [bias if bias is not None else constant(channels, _figures(x), 0.0)],
+        "Scale": [_for_each(running_mean, x, 1.0) if weight is None else weight],
+        "Bias": [_for_each(running_mean, x, 0.0) if bias is None else bias],
     }
     attrs = {
         "momentum": momentum,
@@ -83,7 +91,7 @@ def layer_norm(
     `normalized_shape`.
     """
     need_variable(x, "x", "layer_norm")
-    shape = [normalized_shape] if isinstance(normalized_shape, int) else list(normalized_shape)
+    shape = [normalized_shape] if isinstance(normalized_shape, Integral) else list(normalized_shape)
     begin = len(x.shape) - len(shape)
     if begin < 0 or list(x.shape[begin:]) != shape:
         raise ValueError(

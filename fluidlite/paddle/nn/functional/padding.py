@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from numbers import Integral
 from typing import Any
 
 import numpy as np
@@ -50,7 +51,7 @@ def pad(
         parts = {3: [none, pad], 4: [pad, none], 5: [pad]}[dims]
         inputs["Paddings"] = [concat(parts) if missing else pad]
     else:
-        sides = [pad] * (2 * (dims - 2)) if isinstance(pad, int) else numbers(pad, 2 * (dims - 2), "pad")
+        sides = [pad] * (2 * (dims - 2)) if isinstance(pad, Integral) else numbers(pad, 2 * (dims - 2), "pad")
         attrs["paddings"] = [0, 0, 0, 0, *sides] if dims == 3 else sides + [0] * (6 - len(sides))
     out = append("pad3d", inputs, attrs, dtype=x.dtype, name=name)
     return squeeze(out, missing) if missing else out

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from numbers import Integral
 from typing import Any
 
 from fluidlite.ir.variable import Variable
@@ -116,7 +117,7 @@ def fold(
     """
     if len(x.shape) != 3:
         raise AssertionError(f"input should be the format of [N, C, L], but x is {list(x.shape)}")
-    sides = [paddings] * 4 if isinstance(paddings, int) else list(paddings)
+    sides = [paddings] * 4 if isinstance(paddings, Integral) else list(paddings)
     attrs = {
         "output_sizes": window(output_sizes, 2, "output_sizes"),
         "kernel_sizes": window(kernel_sizes, 2, "kernel_sizes"),

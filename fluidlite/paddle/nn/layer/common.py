@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from numbers import Integral
 from typing import Any
 
 from fluidlite.data_feeder import convert_dtype
@@ -194,7 +195,7 @@ class _Pad(Function):
     def __init__(
         self, dims: int, padding: Any, mode: str, value: float, data_format: str, name: str | None
     ) -> None:
-        sides = [padding] * (2 * dims) if isinstance(padding, int) else padding
+        sides = [padding] * (2 * dims) if isinstance(padding, Integral) else padding
         super().__init__(F.pad, name, pad=sides, mode=mode, value=value, data_format=data_format)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from numbers import Integral
 from typing import Any
 
 from fluidlite.base.dtypes import DTypeLike, VarType
@@ -235,7 +236,7 @@ class LayerNorm(Layer):
         name: str | None = None,
     ) -> None:
         super().__init__()
-        shape = [normalized_shape] if isinstance(normalized_shape, int) else list(normalized_shape)
+        shape = [normalized_shape] if isinstance(normalized_shape, Integral) else list(normalized_shape)
         self._normalized_shape, self._epsilon, self._name = shape, epsilon, name
         size = [math.prod(shape)]
         self.weight = self.create_parameter(size, weight_attr, default_initializer=Constant(1.0))

@@ -370,8 +370,8 @@ def tensordot(x: Variable, y: Variable, axes: Any = 2, name: str | None = None) 
     that `axes` names, of each.
     """
     if isinstance(axes, Integral):
-        left = list(range(len(x.shape) - axes, len(x.shape)))
-        right = list(range(axes))
+        count = int(axes)
+        left, right = list(range(len(x.shape) - count, len(x.shape))), list(range(count))
     else:
         given = list(axes)
         pair = given if given and isinstance(given[0], (list, tuple)) else [given, given]

@@ -247,7 +247,7 @@ def linspace(
     inputs = {"Start": [first], "Stop": [last], "Num": [count]}
     out = append("linspace", inputs, {"dtype": int(kind)}, dtype=kind, name=name, stop_gradient=True)
     if isinstance(num, Integral):
-        out._shape = (num,)
+        out._shape = (int(num),)
     return out
 
 
@@ -261,7 +261,7 @@ def logspace(
     inputs = {slot: [var] for slot, var in zip(slots, numbers, strict=True)}
     out = append("logspace", inputs, {"dtype": int(kind)}, dtype=kind, name=name, stop_gradient=True)
     if isinstance(num, Integral):
-        out._shape = (num,)
+        out._shape = (int(num),)
     return out
 
 

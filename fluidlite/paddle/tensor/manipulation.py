@@ -202,7 +202,7 @@ def split(x: Variable, num_or_sections: Any, axis: Any = 0, name: str | None = N
     else:
         attrs["axis"] = axis % len(x.shape)
     if isinstance(num_or_sections, Integral):
-        count = attrs["num"] = num_or_sections
+        count = attrs["num"] = int(num_or_sections)
     else:
         count = len(num_or_sections)
         attrs["sections"] = static_dims(num_or_sections)

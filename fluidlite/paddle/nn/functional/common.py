@@ -156,7 +156,7 @@ def dropout(
     if p == 0:
         return x
     if axis is not None:
-        return _along(x, p, [axis] if isinstance(axis, Integral) else list(axis), training, mode)
+        return _along(x, p, as_list(axis), training, mode)
     attrs = {
         "dropout_prob": p,
         "is_test": not training,
@@ -369,7 +369,7 @@ def _put_size(
 def _areas(x: Variable, size: Any, factor: Any, dims: int, name: str | None) -> Variable:
 
     if size is None:
-        factors = [factor] * dims if isinstance(factor, Real) else list(factor)
+        factors: list[Any] = [factor] * dims if isinstance(factor, Real) else list(factor)
         size = [int(length * by) for length, by in zip(x.shape[2:], factors, strict=True)]
     pools: dict[int, Callable[..., Variable]] = {
         1: adaptive_avg_pool1d,

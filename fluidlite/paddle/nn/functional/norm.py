@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from numbers import Integral
 from typing import Any
 
 from fluidlite.base.dtypes import VarType
@@ -15,7 +14,7 @@ from fluidlite.paddle.tensor.creation import full_like
 from fluidlite.paddle.tensor.linalg import norm as p_norm
 from fluidlite.paddle.tensor.manipulation import reshape, squeeze, unsqueeze
 from fluidlite.paddle.tensor.math import maximum, pow, scale
-from fluidlite.paddle.tensor.shapes import constant, shape_of
+from fluidlite.paddle.tensor.shapes import as_list, constant, shape_of
 
 __all__ = ["batch_norm", "instance_norm", "layer_norm", "local_response_norm", "normalize"]
 
@@ -91,7 +90,7 @@ def layer_norm(
     `normalized_shape`.
     """
     need_variable(x, "x", "layer_norm")
-    shape = [normalized_shape] if isinstance(normalized_shape, Integral) else list(normalized_shape)
+    shape = [int(size) for size in as_list(normalized_shape)]
     begin = len(x.shape) - len(shape)
     if begin < 0 or list(x.shape[begin:]) != shape:
         raise ValueError(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from numbers import Integral
 from typing import Any
 
 from fluidlite.base.dtypes import DTypeLike, VarType
@@ -14,6 +13,7 @@ from fluidlite.paddle.build import append
 from fluidlite.paddle.nn import functional as F
 from fluidlite.paddle.nn.initializer import Constant, Normal
 from fluidlite.paddle.nn.layer.base import Function, Layer
+from fluidlite.paddle.tensor.shapes import as_list
 
 __all__ = [
     "BatchNorm",
@@ -236,7 +236,7 @@ class LayerNorm(Layer):
         name: str | None = None,
     ) -> None:
         super().__init__()
-        shape = [normalized_shape] if isinstance(normalized_shape, Integral) else list(normalized_shape)
+        shape = [int(size) for size in as_list(normalized_shape)]
         self._normalized_shape, self._epsilon, self._name = shape, epsilon, name
         size = [math.prod(shape)]
         self.weight = self.create_parameter(size, weight_attr, default_initializer=Constant(1.0))

@@ -107,6 +107,6 @@ IDLE = {
     "in_dtype": "tells what the input declares",
     "grad_inplace": "allows to write over a value",
     "@ALL_KERNELS_MUST_COMPUTE_RUNTIME_SHAPE@": "is an order to Paddle's kernels",
-    "multi_precision": "is refused by the optimizers of 2.x",
+    "multi_precision": "is refused by the optimizers of 2.x for weights of half precision",
 }
 """Names of attributes that change no value in any op here, with what they do in Paddle."""

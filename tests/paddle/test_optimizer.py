@@ -35,6 +35,30 @@ def parameter(name: str) -> Any:
     return fluid.layers.create_parameter([2], "float32", name=name, default_initializer=one)
 
 
+def halves(optimizer: Any) -> None:
+    """A program that trains a weight of half precision."""
+    with paddle.static.program_guard(paddle.static.Program(), paddle.static.Program()):
+        weight = paddle.create_parameter([2], "float16")
+        optimizer.minimize(paddle.sum(weight * weight))
+
+
+@pytest.mark.parametrize("kind", ["SGD", "Momentum", "Adam", "AdamW", "Lamb"])
+def test_weights_of_one_precision_need_no_copies(kind: str) -> None:
+    def ops(**options: bool) -> list[Any]:
+        with paddle.static.program_guard(paddle.static.Program(), paddle.static.Program()):
+            loss = paddle.mean(parameter("w"))
+            made, _ = getattr(paddle.optimizer, kind)(0.1, **options).minimize(loss)
+            marks = ("op_namescope", "op_callstack")
+            return [{key: value for key, value in op.attrs.items() if key not in marks} for op in made]
+
+    assert ops(multi_precision=True) == ops()
+
+
+def test_a_clip_that_may_be_skipped() -> None:
+    clip = paddle.nn.ClipGradByGlobalNorm(0.5, "group", auto_skip_clip=True)
+    assert (clip.clip_norm, clip.group_name, clip.auto_skip_clip) == (0.5, "group", True)
+
+
 @pytest.mark.parametrize("name", cases.OPTIMIZERS)
 def test_updates(name: str) -> None:
     """Parameters after four steps, learning rates, the ops of the update and the shapes of its state."""
@@ -117,7 +141,7 @@ def test_an_own_schedule_and_a_clone_for_tests() -> None:
         (lambda: paddle.optimizer.SGD(0.1, weight_decay="l2"), TypeError),
         (lambda: paddle.optimizer.Adam(beta1=1.0), ValueError),
         (lambda: paddle.optimizer.AdamW(weight_decay=None), TypeError),
-        (lambda: paddle.optimizer.SGD(multi_precision=True), ArgumentError),
+        (lambda: halves(paddle.optimizer.SGD(multi_precision=True)), ArgumentError),
         (lambda: paddle.optimizer.Momentum(rescale_grad=0.0), ArgumentError),
         (lambda: paddle.optimizer.SGD().set_lr(0.1), RuntimeError),
         (lambda: paddle.optimizer.SGD().set_lr_scheduler(0.1), TypeError),

@@ -6,4 +6,4 @@ from fluidlite.paddle.metric.metrics import Auc as Auc
 from fluidlite.paddle.metric.metrics import Metric as Metric
 from fluidlite.paddle.metric.metrics import Precision as Precision
 from fluidlite.paddle.metric.metrics import Recall as Recall
-from fluidlite.paddle.static.variables import accuracy as accuracy
+from fluidlite.paddle.metric.metrics import accuracy as accuracy

@@ -8,8 +8,8 @@ _LAYER = "fluidlite.paddle.nn.layer"
 _NAMES = LazyNames(
     __name__,
     {
-        "fluidlite.clip": "ClipGradByGlobalNorm=GradientClipByGlobalNorm ClipGradByNorm=GradientClipByNorm "
-        "ClipGradByValue=GradientClipByValue",
+        "fluidlite.clip": "ClipGradByNorm=GradientClipByNorm ClipGradByValue=GradientClipByValue",
+        "fluidlite.paddle.nn.clip": "ClipGradByGlobalNorm",
         "fluidlite.paddle.attributes": "ParamAttr",
         "fluidlite.layers.recurrence.decoders": "BeamSearchDecoder dynamic_decode",
         f"{_LAYER}.base": "Layer",

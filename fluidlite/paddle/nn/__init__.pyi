@@ -1,7 +1,6 @@
 # written by tests/house/stubs.py
 """`paddle.nn`: layers that own their parameters, as classes"""
 
-from fluidlite.clip import GradientClipByGlobalNorm as _ClipGradByGlobalNorm
 from fluidlite.clip import GradientClipByNorm as _ClipGradByNorm
 from fluidlite.clip import GradientClipByValue as _ClipGradByValue
 from fluidlite.layers.recurrence.decoders import BeamSearchDecoder as BeamSearchDecoder
@@ -11,6 +10,7 @@ from fluidlite.paddle.nn import functional as functional
 from fluidlite.paddle.nn import initializer as initializer
 from fluidlite.paddle.nn import layer as layer
 from fluidlite.paddle.nn import utils as utils
+from fluidlite.paddle.nn.clip import ClipGradByGlobalNorm as ClipGradByGlobalNorm
 from fluidlite.paddle.nn.layer.activation import CELU as CELU
 from fluidlite.paddle.nn.layer.activation import ELU as ELU
 from fluidlite.paddle.nn.layer.activation import GELU as GELU
@@ -139,6 +139,5 @@ from fluidlite.paddle.nn.layer.transformer import TransformerDecoderLayer as Tra
 from fluidlite.paddle.nn.layer.transformer import TransformerEncoder as TransformerEncoder
 from fluidlite.paddle.nn.layer.transformer import TransformerEncoderLayer as TransformerEncoderLayer
 
-ClipGradByGlobalNorm = _ClipGradByGlobalNorm
 ClipGradByNorm = _ClipGradByNorm
 ClipGradByValue = _ClipGradByValue

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from fluidlite import unique_name
+from fluidlite.base.dtypes import VarType
 from fluidlite.base.errors import ArgumentError
 from fluidlite.initializer import Constant
 from fluidlite.ir.block import Block
@@ -48,6 +49,7 @@ class Optimizer(base.Optimizer):
     """
 
     _scheduler: LRScheduler | None = None
+    _two_precisions = False  # `multi_precision`
 
     def __init__(
         self,
@@ -167,6 +169,8 @@ class Optimizer(base.Optimizer):
         extra: Mapping[str, Variable] | None = None,
     ) -> Operator:
         """Append the op `self.type`, marked as one of 2.x."""
+        if self._two_precisions:
+            whole_precision(param_and_grad[0])
         marked = {**(attrs or {}), **self._attributes_of(param_and_grad[0]), MARK_OF_2X: False}
         return super()._append_update(block, param_and_grad, accumulators, marked, learning_rate, extra)
 
@@ -184,12 +188,12 @@ def regulariser_of(weight_decay: Any) -> Any:
     raise TypeError(f"weight_decay should be a float or a regularizer, but got {type(weight_decay).__name__}")
 
 
-def whole_precision(multi_precision: bool) -> None:
-    """ArgumentError for weights of two precisions, which only devices with float16 need."""
-    if multi_precision:
+def whole_precision(param: Variable) -> None:
+    """ArgumentError for a weight of half precision, beside which `multi_precision` keeps a float32 copy."""
+    if param.dtype in (VarType.FP16, VarType.BF16):
         raise ArgumentError(
-            "multi_precision=True keeps float32 copies of float16 weights; "
-            "here the weights themselves are float32"
+            f"multi_precision=True keeps a float32 copy of {param.name!r}, which is {param.dtype}: "
+            "weights stay float32 here, and `paddle.static.amp` computes with halves of them"
         )
 
 
@@ -205,7 +209,7 @@ class SGD(Optimizer, descent.SGDOptimizer):
         multi_precision: bool = False,
         name: str | None = None,
     ) -> None:
-        whole_precision(multi_precision)
+        self._two_precisions = multi_precision
         Optimizer.__init__(self, learning_rate, parameters, weight_decay, grad_clip, name)
 
 
@@ -228,7 +232,7 @@ class Momentum(Optimizer, descent.MomentumOptimizer):
         name: str | None = None,
     ) -> None:
         require("Momentum", momentum=momentum)
-        whole_precision(multi_precision)
+        self._two_precisions = multi_precision
         if not rescale_grad:
             raise ArgumentError(f"rescale_grad {rescale_grad}: with no gradient nothing is trained")
         decay = regulariser_of(weight_decay)
@@ -268,7 +272,7 @@ class Adam(Optimizer, adaptive.AdamOptimizer):
         use_multi_tensor: bool = False,
         name: str | None = None,
     ) -> None:
-        whole_precision(multi_precision)
+        self._two_precisions = multi_precision
         _check_betas(beta1, beta2, epsilon)
         Optimizer.__init__(self, learning_rate, parameters, weight_decay, grad_clip, name)
         self._beta1, self._beta2, self._epsilon, self._lazy_mode = beta1, beta2, epsilon, lazy_mode
@@ -306,7 +310,7 @@ class AdamW(Optimizer, adaptive.AdamOptimizer):
         multi_precision: bool = False,
         name: str | None = None,
     ) -> None:
-        whole_precision(multi_precision)
+        self._two_precisions = multi_precision
         _check_betas(beta1, beta2, epsilon)
         if not isinstance(weight_decay, (float, int)):
             raise TypeError("weight_decay should be float.")
@@ -432,7 +436,7 @@ class Lamb(Optimizer, adaptive.LambOptimizer):
         always_adapt: bool = False,
         name: str | None = None,
     ) -> None:
-        whole_precision(multi_precision)
+        self._two_precisions = multi_precision
         Optimizer.__init__(self, learning_rate, parameters, None, grad_clip, name)
         self._beta1, self._beta2, self._epsilon = beta1, beta2, epsilon
         self._weight_decay, self._always_adapt = lamb_weight_decay, always_adapt

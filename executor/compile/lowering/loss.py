@@ -271,7 +271,7 @@ def _(e: Emitter) -> None:
     if table is not None and code is not None:
         assert table.shape is not None
         depth = table.shape[1]
-    outs = e.out("Out", (x.shape[0], 1), x.dtype), e.out("PreOut", (x.shape[0], depth), x.dtype)
+    outs = e.out("Out", e.inferred_shape("Out"), x.dtype), e.out("PreOut", (x.shape[0], depth), x.dtype)
     cost = e.bind_fresh("tree_cost", TreeCost, e.attr("num_classes"))
     e.run(cost, x, e.need("W"), e.need("Label"), table, code, bias, *map(Out, outs))
 

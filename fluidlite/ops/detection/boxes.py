@@ -11,6 +11,7 @@ from fluidlite.base.dtypes import Array
 from fluidlite.base.errors import ShapeError
 from fluidlite.base.registry import FLOATS, Lod, Op, Spec, WithLod
 from fluidlite.ops.kernels.boxes import overlaps
+from fluidlite.ops.kernels.numbers import check_rows
 from fluidlite.values.tensor import host
 
 
@@ -223,6 +224,7 @@ def _(PriorBox: Spec, PriorBoxVar: Spec, TargetBox: Spec, BoxScore: Spec) -> tup
             f"op {op!r}: TargetBox has the shape {list(TargetBox.shape)} and BoxScore "
             f"{list(BoxScore.shape)}, wanted [N, classes * 4] and [N, classes]"
         )
+    check_rows(op, TargetBox=TargetBox, BoxScore=BoxScore, PriorBox=PriorBox)
     return TargetBox.with_shape(TargetBox.shape), Spec(PriorBox.shape, PriorBox.dtype, PriorBox.lod_level)
 
 

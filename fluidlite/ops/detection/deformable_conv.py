@@ -14,6 +14,7 @@ from fluidlite.base.dtypes import Array
 from fluidlite.base.errors import ShapeError
 from fluidlite.base.open_sizes import fits
 from fluidlite.base.registry import Op, Spec
+from fluidlite.ops.kernels.numbers import check_rows
 from fluidlite.ops.kernels.sampled_rows import RowSampler, bilinear_corners, image_of_pixels, pixels_of
 from fluidlite.ops.signatures import with_attrs
 
@@ -55,6 +56,7 @@ def _check(type: str, Input: Spec, Offset: Spec, Mask: Spec | None, Filter: Spec
         raise ShapeError(
             f"op {type!r}: {Filter.shape[0]} filters do not divide into {attrs['groups']} groups"
         )
+    check_rows(type, Input=Input, Offset=Offset, Mask=Mask or Offset)
     sizes = _out_sizes(Input.shape, Filter.shape, attrs)
     taps = Filter.shape[2] * Filter.shape[3] * attrs["deformable_groups"]
     for slot, spec, channels in (("Offset", Offset, 2 * taps), ("Mask", Mask, taps)):

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple, TypeAlias
 from fluidlite.base.dtypes import Array, VarType
 from fluidlite.base.errors import ShapeError
 from fluidlite.base.registry import AttrType, Lod, Op, Spec, required
+from fluidlite.ops.kernels.numbers import check_rows
 from fluidlite.ops.kernels.regions import check_positive, check_regions, images_by_offsets, round_half_away
 from fluidlite.ops.kernels.sampled_rows import RowSampler, bilinear_corners, image_of_pixels, pixels_of
 from fluidlite.ops.signatures import with_attrs
@@ -59,6 +60,8 @@ def _(Input: Spec, ROIs: Spec, Trans: Spec, attrs: Attrs) -> tuple[Spec, Spec]:
             f"op {type!r}: Trans has the shape {list(Trans.shape)}, wanted [R, 2 * classes, {parts[0]}, "
             f"{parts[1]}]"
         )
+    if not attrs["no_trans"]:
+        check_rows(type, ROIs=ROIs, Trans=Trans)
     out = Input.with_shape(
         (ROIs.shape[0], attrs["output_dim"], attrs["pooled_height"], attrs["pooled_width"])
     )
@@ -92,6 +95,8 @@ class _MovedBins:
         self.image = Input.shape
         self.trans = Trans
         self.images = images_by_offsets(xp, "deformable_psroi_pooling", len(ROIs), len(Input), lod)
+        if not attrs["no_trans"]:
+            check_rows("deformable_psroi_pooling", ROIs=ROIs, Trans=Trans)
         self.classes = 1 if attrs["no_trans"] else Trans.shape[1] // 2
         self.channels = attrs["output_dim"] // self.classes  # of a class
         self.bins = attrs["pooled_height"], attrs["pooled_width"]

@@ -12,6 +12,8 @@ import numpy as np
 
 from fluidlite.base.dtypes import Array
 from fluidlite.base.errors import KernelError, ShapeError
+from fluidlite.base.open_sizes import fits
+from fluidlite.base.registry import Spec
 from fluidlite.values.tensor import host
 
 __all__ = [
@@ -19,6 +21,7 @@ __all__ = [
     "at_last",
     "check_axes",
     "check_classes",
+    "check_rows",
     "first_ints",
     "given_ints",
     "ints",
@@ -67,6 +70,16 @@ def check_axes(type: str, shape: Sequence[int], axes: Sequence[int], rank: int |
 def named_dims(shape: Sequence[int]) -> int:
     """The number of dimensions that an axis may name: 1 for a single number, whose axes are 0 and -1."""
     return max(len(shape), 1)
+
+
+def check_rows(type: str, **specs: Spec | Array) -> None:
+    """ShapeError unless all slots have as many rows as the first, for NumPy would repeat a single one."""
+    (first, wanted), *others = specs.items()
+    for slot, spec in others:
+        if not fits(spec.shape[0], wanted.shape[0]):
+            raise ShapeError(
+                f"op {type!r}: {slot}{list(spec.shape)} must have as many rows as {first}{list(wanted.shape)}"
+            )
 
 
 def check_classes(xp: Any, op: str, slot: str, labels: Array, count: int) -> None:

@@ -9,7 +9,7 @@ import numpy as np
 from fluidlite.base.dtypes import Array
 from fluidlite.base.errors import ShapeError
 from fluidlite.base.registry import AttrType, Lod, Op, Spec, handed_on, required
-from fluidlite.ops.kernels.numbers import as_matrix
+from fluidlite.ops.kernels.numbers import as_matrix, check_rows
 
 REQUIRED_FLOAT = required(AttrType.FLOAT)
 
@@ -240,6 +240,7 @@ def _(X: Spec, Label: Spec, FgNum: Spec) -> Spec:
         raise ShapeError(
             f"op 'sigmoid_focal_loss': X{list(X.shape)} and Label{list(Label.shape)} differ in rank"
         )
+    check_rows("sigmoid_focal_loss", X=X, Label=Label)
     if len(FgNum.shape) != 1:
         raise ShapeError(f"op 'sigmoid_focal_loss': FgNum has shape {list(FgNum.shape)}, wanted [1]")
     return Spec(X.shape, X.dtype)
@@ -455,6 +456,7 @@ def _(X: Spec, Label: Spec) -> Spec:
         raise ShapeError(
             f"op 'bpr_loss': Label has the shape {list(Label.shape)}, wanted {[*X.shape[:-1], 1]}"
         )
+    check_rows("bpr_loss", X=X, Label=Label)
     return X.with_shape((*X.shape[:-1], 1))
 
 

@@ -9,6 +9,7 @@ from typing import Any
 from fluidlite.base.dtypes import Array, VarType
 from fluidlite.base.errors import KernelError, ShapeError
 from fluidlite.base.registry import AttrType, Op, Spec, required
+from fluidlite.ops.kernels.numbers import check_rows
 
 accuracy = Op("accuracy", "Out. Indices Label -> Accuracy Correct Total")
 
@@ -183,7 +184,9 @@ mean_iou = Op(
 
 
 @mean_iou.shape
-def _(num_classes: int) -> tuple[Spec, Spec, Spec]:
+def _(Predictions: Spec, Labels: Spec, num_classes: int) -> tuple[Spec, Spec, Spec]:
+    if Predictions.shape and len(Labels.shape) == len(Predictions.shape):
+        check_rows("mean_iou", Predictions=Predictions, Labels=Labels)
     return Spec((1,), VarType.FP32), Spec((num_classes,), VarType.INT32), Spec((num_classes,), VarType.INT32)
 
 

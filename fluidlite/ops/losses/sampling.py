@@ -15,7 +15,7 @@ import numpy as np
 from fluidlite.base.dtypes import Array, VarType
 from fluidlite.base.errors import ShapeError
 from fluidlite.base.registry import INTS, LONGS, STRINGS, AttrType, KernelContext, Op, Spec, required
-from fluidlite.ops.kernels.numbers import check_classes
+from fluidlite.ops.kernels.numbers import check_classes, check_rows
 from fluidlite.ops.losses.loss import sigmoid, softplus
 from fluidlite.ops.neural.embedding import NO_PADDING, table_gradient
 from fluidlite.values.sparse_products import add_by_columns
@@ -102,7 +102,9 @@ hierarchical_sigmoid = Op(
 
 
 @hierarchical_sigmoid.shape
-def _(X: Spec, W: Spec) -> dict[str, Spec]:
+def _(X: Spec, W: Spec, Label: Spec, PathTable: Spec | None, PathCode: Spec | None) -> dict[str, Spec]:
+    paths = {"PathTable": PathTable or X, "PathCode": PathCode or X}
+    check_rows("hierarchical_sigmoid", X=X, Label=Label, **paths)
     if X.shape[1] != W.shape[1] and X.shape[1] >= 0:
         raise ShapeError(f"op 'hierarchical_sigmoid': X has {X.shape[1]} columns but W has {W.shape[1]}")
     return {"Out": X.with_shape((X.shape[0], 1)), "W_Out": W}
@@ -206,7 +208,10 @@ nce = Op(
 
 
 @nce.shape
-def _(Input: Spec, Label: Spec, Weight: Spec, num_neg_samples: int) -> tuple[Spec, Spec, Spec]:
+def _(
+    Input: Spec, Label: Spec, Weight: Spec, SampleWeight: Spec | None, num_neg_samples: int
+) -> tuple[Spec, Spec, Spec]:
+    check_rows("nce", Input=Input, Label=Label, SampleWeight=SampleWeight or Label)
     if Input.shape[1] != Weight.shape[1] and Input.shape[1] >= 0:
         raise ShapeError(f"op 'nce': Input has {Input.shape[1]} columns but Weight has {Weight.shape[1]}")
     count = num_neg_samples + (Label.shape[1] if len(Label.shape) == 2 else 1)

@@ -9,9 +9,8 @@ import numpy as np
 
 from fluidlite.base.dtypes import Array
 from fluidlite.base.errors import ShapeError
-from fluidlite.base.open_sizes import fits
 from fluidlite.base.registry import AttrType, Lod, Op, Spec, handed_on, later, required
-from fluidlite.ops.kernels.numbers import as_matrix, summed_to
+from fluidlite.ops.kernels.numbers import as_matrix, check_rows, summed_to
 from fluidlite.ops.kernels.sequence_rows import sum_onto
 
 
@@ -231,16 +230,11 @@ fsp = Op("fsp", "X. Y. -> Out")
 
 @fsp.shape
 def _(X: Spec, Y: Spec) -> Spec:
-    if (
-        len(X.shape) != 4
-        or len(Y.shape) != 4
-        or X.shape[2:] != Y.shape[2:]
-        or not fits(X.shape[0], Y.shape[0])
-    ):
+    if len(X.shape) != 4 or len(Y.shape) != 4 or X.shape[2:] != Y.shape[2:]:
         raise ShapeError(
-            f"op 'fsp': X{list(X.shape)} and Y{list(Y.shape)} must be as many images, of the same height and "
-            "width"
+            f"op 'fsp': X{list(X.shape)} and Y{list(Y.shape)} must be images of the same height and width"
         )
+    check_rows("fsp", X=X, Y=Y)
     return X.with_shape((X.shape[0], X.shape[1], Y.shape[1]))
 
 
@@ -269,7 +263,8 @@ center_loss = Op(
 
 
 @center_loss.shape
-def _(X: Spec, Centers: Spec) -> tuple[Spec, Spec, Spec]:
+def _(X: Spec, Label: Spec, Centers: Spec) -> tuple[Spec, Spec, Spec]:
+    check_rows("center_loss", X=X, Label=Label)
     loss = Spec((X.shape[0], 1), X.dtype, X.lod_level)
     return Centers.with_shape(Centers.shape), X.with_shape(X.shape), loss
 

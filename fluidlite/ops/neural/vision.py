@@ -13,6 +13,7 @@ import numpy as np
 from fluidlite.base.dtypes import Array
 from fluidlite.base.errors import ShapeError
 from fluidlite.base.registry import INTS, LONG, AttrType, Lod, Op, Spec, WithLod, later, required
+from fluidlite.ops.kernels.numbers import check_rows
 
 _INT, _INTS = required(AttrType.INT), required(AttrType.INTS)
 
@@ -332,6 +333,7 @@ def _sequence_counts(
 @im2sequence.shape
 def _(X: Spec, Y: Spec | None, kernels: list[int], strides: list[int], paddings: list[int]) -> Spec:
     n, c, h, w = _images("im2sequence", X)
+    check_rows("im2sequence", X=X, Y=Y or X)
     rows = -1
     # (one by one: the least of them would compare the batch with the pixels)
     if Y is None and -1 not in (n, h, w):

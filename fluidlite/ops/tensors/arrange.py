@@ -10,7 +10,7 @@ from typing import Any
 from fluidlite.base.dtypes import Array
 from fluidlite.base.errors import ShapeError
 from fluidlite.base.registry import INTS, LONGS, GradContext, Op, Spec, later
-from fluidlite.ops.kernels.numbers import check_axes, ints
+from fluidlite.ops.kernels.numbers import check_axes, check_rows, ints
 
 flip = Op("flip", "X -> Out", attrs={"dims": INTS(), "axis": later(INTS())})
 
@@ -211,6 +211,7 @@ def _(xp: Any, X: list[Array], dOut: Array, start_index: int, length: int) -> tu
 @partial_sum.shape
 def _(X: list[Spec], start_index: int, length: int) -> Spec:
     where = _columns("partial_sum", [spec.shape for spec in X], start_index, length)
+    check_rows("partial_sum", **{f"X[{at}]": spec for at, spec in enumerate(X)})
     return X[0].with_shape((X[0].shape[0], where.stop - where.start))
 
 

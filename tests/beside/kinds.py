@@ -11,7 +11,14 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 
 from beside.backends import Backend, Facts
-from beside.compare import Difference, compare, is_rounding, right_by_differences, wrong_by_differences
+from beside.compare import (
+    Difference,
+    compare,
+    is_nearer,
+    is_rounding,
+    right_by_differences,
+    wrong_by_differences,
+)
 from beside.draw import make_case
 from beside.jobs import differences, make_job
 from beside.language import Case
@@ -156,6 +163,8 @@ class Beside:
             if wrong_by_differences(case, mine, part):
                 return False
             if wrong_by_differences(case, {**other, part: mine.get(part, {})}, part, none_is_zero=True):
+                return True
+            if part in NEEDED and "error" not in mine.get(part, {}) and is_nearer(case, mine, other, part):
                 return True
         return False
 

@@ -30,6 +30,9 @@ def replaced(item: Any, old: str, new: str) -> Any:
             found["name"] = new
         if item.get("$") == "item" and item["of"] == old:
             found["of"] = new
+        first, point, method = item.get("call", "").partition(".")
+        if first == old:  # a method
+            found["call"] = new + point + method
         return found
     return item
 

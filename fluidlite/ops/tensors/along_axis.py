@@ -142,23 +142,29 @@ def _(
         counts = _counts(xp, Input, where, Include_self) if Reduce == "mean" else xp.ones(Input.shape, int)
         of_input = 1 / xp.maximum(counts, 1)
         of_value = of_input[where]
-    d_input = (dResult * of_input * old).astype(Input.dtype)
-    return d_input, summed_to((dResult[where] * of_value).astype(Value.dtype), Value.shape)
+    d_input = _share_of(xp, dResult, xp.where(old, of_input, 0)).astype(Input.dtype)
+    d_value = _share_of(xp, dResult[where], of_value).astype(Value.dtype)
+    return d_input, summed_to(d_value, Value.shape)
+
+
+def _share_of(xp: Any, d: Array, factor: Array) -> Array:
+    """d * factor, and nothing where the factor is 0, be d infinite."""
+    return xp.where(factor == 0, 0, d * factor)
 
 
 def _other_factors(xp: Any, old_value: Array, where: Any, value: Array, old: Array) -> tuple[Array, Array]:
     """For the old and the new values the product of the other factors of their places, zeros among them."""
-    product = xp.where(old & (old_value != 0), old_value, 1)
-    zeros = (old & (old_value == 0)).astype("int64")
+    first = xp.where(old, old_value, 1)
+    added = xp.ones_like(first)
+    xp.multiply.at(added, where, value)
+    product = xp.where(first == 0, 1, first)
+    zeros = (first == 0).astype("int64")
     xp.multiply.at(product, where, xp.where(value == 0, 1, value))
     xp.add.at(zeros, where, value == 0)
-
-    def others(own: Array, product: Array, zeros: Array) -> Array:
-        rest = product / xp.where(own == 0, 1, own)
-        found: Array = xp.where(zeros == (own == 0), rest, 0)
-        return found
-
-    return others(old_value, product, zeros), others(value, product[where], zeros[where])
+    others = xp.where(zeros[where] == (value == 0), product[where] / xp.where(value == 0, 1, value), 0)
+    # a value that is alone in its place needs no division, be it infinite
+    alone = _counts(xp, first, where, False)[where] == 1
+    return xp.where(old, added, 0), xp.where(alone, first[where], others)
 
 
 def _shares(

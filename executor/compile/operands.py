@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import builtins
 import functools
 import keyword
 import math
-import re
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
+from fluidlite.base.plain_text import identifier
 from fluidlite.executor.plan.actions import (
     At,
     Bound,
@@ -58,7 +59,7 @@ _OWN_NAMES: tuple[str, ...] = (
     "step",
     "tick",
 )
-_OWN_NAMES += ("range", "len", "float", "t", "i")
+_OWN_NAMES += ("range", "len", "float", "t", "i", "row", "_")
 # functions that rules call by name, beside those of scalar expressions
 _ARRAY_FUNCTIONS: tuple[str, ...] = (
     "add",
@@ -74,28 +75,27 @@ _ARRAY_FUNCTIONS: tuple[str, ...] = (
 _ARRAY_FUNCTIONS += ("multiply", "putmask", "reciprocal", "subtract", "take", "zeros")
 
 
+# a variable that is named like a function must not hide it in the step
+_RESERVED = frozenset((*_OWN_NAMES, *_ARRAY_FUNCTIONS, *keyword.kwlist, *dir(builtins), *dir(np)))
+
+
 class Names:
     """An identifier for each value, bound object and number, close to the name that it has in the program."""
 
     def __init__(self) -> None:
-        self.taken = {*_OWN_NAMES, *_ARRAY_FUNCTIONS, *keyword.kwlist}
-        # a variable named like a function of NumPy must not hide it in the step
-        self.taken |= {function.partition(".")[0] for function, _ in FUNCTIONS.values()}
+        self.taken = set(_RESERVED)
         self.numbers: dict[str, int] = {}
         """The next number to try behind each base: plans of thousands of temporaries are common."""
         self.values: dict[Value, str] = {}
         self.params: dict[str, str] = {}
+        self.lods: dict[str, str] = {}
+        """Identifier of a value -> that of its level of detail."""
         self.bound: dict[Bound, str] = {}
 
     def unique(self, wanted: str) -> str:
         """`wanted` as an identifier that nothing else has."""
         # Paddle's names hold dots and at signs; that of a gradient stays recognisable
-        base = wanted.replace("@GRAD", "__grad").replace(".", "_")
-        if not base.isidentifier():
-            base = re.sub(r"\W", "_", base)
-        # a program may call a variable "0"
-        if not base or base[0].isdigit():
-            base = f"v_{base}"
+        base = identifier(wanted.replace("@GRAD", "__grad"))
         name = base
         number = self.numbers.get(base, 2)
         while name in self.taken:
@@ -120,6 +120,14 @@ class Names:
         else:
             found = self.unique(value.name or self._described(value))
         self.values[value] = found
+        return found
+
+    def lod(self, value: Value) -> str:
+        """The identifier of a value's level of detail."""
+        name = self.of(value)
+        found = self.lods.get(name)
+        if found is None:
+            found = self.lods[name] = self.unique(f"{name}__lod")
         return found
 
     def _described(self, value: Value) -> str:
@@ -214,7 +222,7 @@ class Operands:
         if isinstance(operand, list):
             return f"[{', '.join(map(self.text, operand))}]"
         if isinstance(operand, dict):
-            return f"{{{', '.join(f'{key!r}: {self.text(item)}' for key, item in operand.items())}}}"
+            return f"{{{', '.join(f'{key!a}: {self.text(item)}' for key, item in operand.items())}}}"
         if isinstance(operand, Size):
             return self.size(operand)
         write = _WRITERS.get(type(operand))
@@ -252,7 +260,7 @@ class Operands:
 
     def lod(self, value: Value) -> str:
         """The level of detail of a value."""
-        return f"{self.names.of(value)}__lod" if value.has_lod else "()"
+        return self.names.lod(value) if value.has_lod else "()"
 
     def or_else(self, item: OrElse) -> str:
         """A value or its default."""
@@ -364,10 +372,10 @@ _WRITERS: Mapping[type, Any] = {
 
 
 def literal(item: Any) -> str:
-    """A Python constant; infinities and NaN have no literal."""
+    """A Python constant, in ASCII; infinities and NaN have no literal."""
     if isinstance(item, float) and not math.isfinite(item):
         return f"float({str(item)!r})"
-    return repr(item)
+    return ascii(item)
 
 
 def _operand_dtype(operands: Iterable[Any], out: Value) -> Any:

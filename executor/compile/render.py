@@ -7,6 +7,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
+from fluidlite.base.plain_text import in_comment
 from fluidlite.executor.compile.operands import Operands, literal
 from fluidlite.executor.compile.tiled import compiled, patterns_in, tiled
 from fluidlite.executor.plan.actions import (
@@ -154,15 +155,15 @@ class _Renderer:
     def definition(self, name: str, value: Value) -> str:
         """The line that shows a fixed value; empty for another name of one."""
         if value.storage is Storage.PARAM:
-            return f"{name} = params[{value.name!r}]"
+            return f"{name} = params[{value.name!a}]"
         if value.storage is Storage.TENSOR:
-            return f"{name} = tensors[{value.name!r}]"
+            return f"{name} = tensors[{value.name!a}]"
         if value.storage is Storage.CONST:
             return f"{name} = constants[{value.number}]"
         if value.storage is Storage.VIEW:
             return "" if isinstance(value.view, Same) else f"{name} = {self.operands.view(value)}"
         about = f"{value.dtype}{list(plain(value.shape) or ())} {value.name}".rstrip()
-        return f"{name} = buffers[{value.number}]  # {about}"
+        return f"{name} = buffers[{value.number}]  # {in_comment(about)}"
 
     # ------------------------------------------------------------------ steps
     def block(self, steps: Sequence[Step], defined: set[Value], indent: int) -> None:
@@ -190,7 +191,7 @@ class _Renderer:
         self.blank()
         comment = _comment(step)
         if comment:
-            self.result.add(f"# {comment}", indent)
+            self.result.add(f"# {in_comment(comment)}", indent)
 
     def blank(self) -> None:
         """A blank line, but at the start of a block."""

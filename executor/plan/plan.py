@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from fluidlite.base.plain_text import check_source
 from fluidlite.executor.plan.sizes import SizeTable
 from fluidlite.executor.plan.steps import Step, flat
 from fluidlite.executor.plan.values import Storage, Value, ValueFactory
@@ -139,8 +140,10 @@ class Source:
             self.op_at[len(self.lines)] = op
 
     def step_text(self) -> str:
-        """The step alone, which is what gets compiled."""
-        return "\n".join([*self.lines, *self.common]) + "\n"
+        """The step alone, which is what gets compiled; ValueError where a line could be more than one."""
+        lines = [*self.lines, *self.common]
+        check_source(lines)
+        return "\n".join(lines) + "\n"
 
     def text(self) -> str:
         """The step, and behind it what its names stand for: the order in which a plan is read."""

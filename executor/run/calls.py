@@ -11,6 +11,7 @@ from typing import Any, NamedTuple, NoReturn
 import numpy as np
 
 from fluidlite.base.errors import EOFException, FluidError, KernelError, is_of_user
+from fluidlite.base.plain_text import check_source
 from fluidlite.base.registry import EMPTY_VAR, Lod, Op, WithLod
 from fluidlite.executor.run.interpreter import Frame, Interpreter
 from fluidlite.executor.run.kernels import Kernel, RunContext, detach, lod_sources, unpack
@@ -33,6 +34,7 @@ _MOST_CHECKS = 64  # of outputs against inputs, before they are left to a loop
 @functools.lru_cache(maxsize=4096)
 def _compiled(source: str) -> CodeType:
     """Code of a generated call: ops of one type and arity share theirs."""
+    check_source(source.split("\n"))
     return compile(source, "<fluidlite call>", "exec")
 
 

@@ -29,7 +29,7 @@ from fluidlite.executor.plan.actions import (
 )
 from fluidlite.executor.plan.plan import Plan, Source
 from fluidlite.executor.plan.sizes import plain
-from fluidlite.executor.plan.steps import Step, flat
+from fluidlite.executor.plan.steps import Step, depth_of, flat
 from fluidlite.executor.plan.values import Same, Storage, Value
 from fluidlite.executor.run.buffer_check import BufferCheck
 from fluidlite.executor.run.timing import OpTimer
@@ -38,6 +38,7 @@ from fluidlite.ir.operator import Operator, OpRole
 __all__ = ["render"]
 
 _INDENT = "    "
+_DEEPEST = 12  # blocks in each other in one function; steps have some of their own
 
 
 def render(plan: Plan) -> Source:
@@ -60,6 +61,8 @@ class _Renderer:
         self.timer = OpTimer() if plan.target.timed else None
         self.checks = BufferCheck() if plan.target.checked else None
         self.part = -1
+        self.parts: list[tuple[str, Sequence[Step], set[Value]]] = []
+        """Bodies that become functions of their own: name, steps, and what is defined before them."""
 
     def source(self) -> Source:
         """The step function, and behind it what it refers to."""
@@ -73,17 +76,87 @@ class _Renderer:
             # so
             for text in (operands.text(value), *([operands.lod(value)] if value.has_lod else ()))
         ]
-        source.add(f"def step({', '.join(arguments)}):")
-        defined: set[Value] = set()
         operands.patterns = patterns_in(plan.steps)
-        self.block(plan.steps, defined, 1)
-        for value in plan.fetches:
-            self.define(value, None, defined, 1)
-        fetched = "".join(f"({operands.text(value)}, {operands.lod(value)}), " for value in plan.fetches)
-        source.add("")
-        source.add(f"return ({fetched.rstrip()})", 1)
+        if depth_of(plan.steps) > _DEEPEST:
+            self.deep(arguments)
+        else:
+            source.add(f"def step({', '.join(arguments)}):")
+            self.body()
         self.environment()
         return source
+
+    def body(self) -> None:
+        """The lines of all steps, and what they return."""
+        source = self.result
+        operands = self.operands
+        defined: set[Value] = set()
+        self.block(self.plan.steps, defined, 1)
+        for value in self.plan.fetches:
+            self.define(value, None, defined, 1)
+        fetched = "".join(f"({operands.text(value)}, {operands.lod(value)}), " for value in self.plan.fetches)
+        source.add("")
+        source.add(f"return ({fetched.rstrip()})", 1)
+
+    # ------------------------------------------------------------------ deep programs
+    def deep(self, arguments: Sequence[str]) -> None:
+        """A step of several functions, as Python nests no more than 20 loops and 100 blocks in one.
+
+        What one of them writes another reads, so these names are global ones of the step. They end with it:
+        none is read before a run has written it, and no array outlives its run.
+        """
+        source = self.result
+        unique = self.operands.names.unique
+        given = [unique(f"{name}_fed") for name in arguments]
+        whole = unique("part")
+        source.add(f"def step({', '.join(given)}):")
+        heads = [self._add_globals()]
+        for name, value in zip(arguments, given, strict=True):
+            source.add(f"{name} = {value}", 1)
+        for line in ("try:", f"    return {whole}()", "finally:"):
+            source.add(line, 1)
+        ending = len(source.lines)
+        source.add("")
+        source.add(f"def {whole}():")
+        heads.append(self._add_globals())
+        self.body()
+        while self.parts:
+            name, steps, defined = self.parts.pop(0)
+            source.add("")
+            source.add(f"def {name}():")
+            heads.append(self._add_globals())
+            self.block(steps, defined, 1)
+        names = self._varying_names()
+        for place in heads:
+            source.lines[place] = f"{_INDENT}global {', '.join(names)}"
+        source.lines[ending] = (
+            f"{_INDENT * 2}for _ in ({', '.join(map(ascii, names))},): globals().pop(_, None)"
+        )
+
+    def _add_globals(self) -> int:
+        """A line for the names that a function shares with others, and its index: the last function tells
+        them.
+        """
+        self.result.add("")
+        return len(self.result.lines) - 1
+
+    def _varying_names(self) -> list[str]:
+        """The names that a step gives values to."""
+        names = self.operands.names
+        fixed = {names.of(value) for value in self._fixed_values()}
+        found = [*(name for value, name in names.values.items() if not value.fixed), *names.lods.values()]
+        # "_" is nobody's: a `global` needs a name
+        return [name for name in dict.fromkeys(found) if name not in fixed] or ["_"]
+
+    def inner(self, steps: Sequence[Step], defined: set[Value], indent: int) -> None:
+        """The body of a loop or branch: below it, or, too deep for Python, in a function of its own."""
+        # a copy: what a branch defines does not exist where it was not taken
+        known = set(defined)
+        if indent - 1 <= _DEEPEST:
+            self.block(steps, known, indent)
+            return
+        name = self.operands.names.unique("part")
+        self.result.add(f"{name}()", indent)
+        self.parts.append((name, steps, known))
 
     def environment(self) -> None:
         """The names that the step refers to, and what they stand for."""
@@ -220,8 +293,7 @@ class _Renderer:
             self.result.add(line, indent, step.op)
         self.check(step, indent)
         if step.body is not None:
-            # a copy: what a branch defines does not exist where it was not taken
-            self.block(step.body, set(defined), indent + 1)
+            self.inner(step.body, defined, indent + 1)
 
     def define(self, value: Value, step: Step | None, defined: set[Value], indent: int) -> None:
         """Views of arrays that differ from step to step, and arrays made anew each time, are made where they

@@ -23,6 +23,7 @@ __all__ = [
     "Product",
     "Step",
     "Total",
+    "depth_of",
     "flat",
     "in_bodies",
     "is_limit",
@@ -176,6 +177,15 @@ def flat(steps: Iterable[Step]) -> Iterator[Step]:
         yield step
         if step.body is not None:
             yield from flat(step.body)
+
+
+def depth_of(steps: Iterable[Step]) -> int:
+    """The most loops and branches that stand in each other."""
+    depth = 0
+    level = list(steps)
+    while level := [inner for step in level if step.body is not None for inner in step.body]:
+        depth += 1
+    return depth
 
 
 def in_bodies(

@@ -20,6 +20,7 @@ from fluidlite.executor.run.fed_dtypes import check_fed_dtypes
 from fluidlite.executor.run.fed_shapes import doubt_shapes
 from fluidlite.ir.block import Block
 from fluidlite.ir.operator import Operator
+from fluidlite.ir.structure import check_depth
 from fluidlite.ir.variable import Variable
 from fluidlite.values.scope import Scope
 from fluidlite.values.tensor import LoDTensor, SelectedRows, host
@@ -37,6 +38,7 @@ class Signature:
     """
 
     def __init__(self, block: Block, names: Sequence[str], fetches: Sequence[str], xp: Any) -> None:
+        check_depth(block.program)
         known = {name: var for name in names if (var := _variable(block, name)) is not None}
         self.names = tuple(known)
         self.variables = tuple(known.values())

@@ -1,17 +1,21 @@
-"""Checks of the tree of blocks: parents that exist, and no block that runs itself."""
+"""Checks of the tree of blocks: parents that exist, no block that runs itself, a depth that can be run."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from fluidlite.base.errors import FormatError
+from fluidlite.base.errors import FormatError, UnsupportedError
 
 if TYPE_CHECKING:
+    from fluidlite.ir.block import Block
+    from fluidlite.ir.operator import Operator
     from fluidlite.ir.program import Program
 
-__all__ = ["check_blocks", "check_parents"]
+__all__ = ["check_blocks", "check_depth", "check_parents"]
 
 MAX_NESTED_OPS = 1 << 22
+MAX_DEPTH = 200  # of loops and branches in each other, whose readers call themselves for each
 
 
 def check_parents(program: Program) -> None:
@@ -63,3 +67,31 @@ def check_blocks(program: Program) -> None:
         sizes[index] = len(program.blocks[index].ops) + sum(sizes[kid] for kid in kids)
         if sizes[index] > MAX_NESTED_OPS:
             raise FormatError(f"block {index} unfolds into more than {MAX_NESTED_OPS} ops")
+
+
+def check_depth(program: Program) -> None:
+    """UnsupportedError where loops and branches stand deeper in each other than can be run."""
+    # what has fewer blocks cannot be deeper: for nearly all programs this is the whole check
+    if len(program.blocks) <= MAX_DEPTH + 1:
+        return
+    depth = 0
+    level: list[Operator] = list(program.global_block().ops)
+    while level := _holders(level):
+        depth += 1
+        if depth > MAX_DEPTH:
+            op = level[0]
+            raise UnsupportedError(
+                f"op {op.type!r} stands in {MAX_DEPTH} loops and branches, one in the other: no more "
+                f"are run\n  built at {op.where}"
+            )
+        level = [inner for block in _blocks_of(level) for inner in block.ops]
+
+
+def _holders(ops: Iterable[Operator]) -> list[Operator]:
+    """The ops that run other blocks."""
+    return [op for op in ops if op.sub_blocks()]
+
+
+def _blocks_of(ops: Iterable[Operator]) -> list[Block]:
+    """The blocks that some ops run, each once: ops may share them."""
+    return list({block.idx: block for op in ops for block in op.sub_blocks()}.values())

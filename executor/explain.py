@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from fluidlite.base.cells import text_cell
+from fluidlite.base.plain_text import printable
 from fluidlite.executor.compile.pipeline import plan_after
 from fluidlite.executor.cuda import convolutions
 from fluidlite.executor.cuda.attention import DeviceAttention
@@ -60,10 +61,11 @@ def explain(lower: Callable[[], Plan], after: str = "") -> Explanation:
         _graph(compiled),
         _kernels(compiled),
         _remarks(compiled.plan),
-        ["", compiled.text],
+        ["", *compiled.text.split("\n")],
         _buffers(compiled.plan),
     )
-    return Explanation("\n".join(line for part in parts for line in part))
+    # names of variables are among it, which may hold anything
+    return Explanation("\n".join(printable(line) for part in parts for line in part))
 
 
 def _as_lowered(step: Step) -> int:

@@ -12,6 +12,7 @@ from fluidlite.base import flags
 from fluidlite.base.attr_types import AttrType
 from fluidlite.base.dtypes import VarType, to_numpy
 from fluidlite.base.imported_names import imported_names
+from fluidlite.base.plain_text import in_graph
 from fluidlite.compat.desc import shown
 from fluidlite.ir.block import Block
 from fluidlite.ir.operator import Operator, OpRole
@@ -192,7 +193,7 @@ def _dot(block: Block, highlights: frozenset[str]) -> Iterator[str]:
     for name, node in numbers.items():
         yield f"  {node} {_node(block, name, highlights)}"
     for number, op in enumerate(block.ops):
-        yield f'  op_{number} [label={_quoted(op.type)}, fillcolor="{_FILL["op"]}", fontcolor="white"];'
+        yield f'  op_{number} [label={in_graph(op.type)}, fillcolor="{_FILL["op"]}", fontcolor="white"];'
         yield from (f"  {edge}" for edge in _edges(op, f"op_{number}", numbers, highlights))
     yield "}"
 
@@ -204,7 +205,7 @@ def _node(block: Block, name: str, highlights: frozenset[str]) -> str:
         label, fill = f"{name}\n{list(var.shape)}", _FILL["param"]
     if name in highlights:
         fill = _FILL["highlight"]
-    return f'[label={_quoted(label)}, fillcolor="{fill}"];'
+    return f'[label={in_graph(label)}, fillcolor="{fill}"];'
 
 
 def _edges(op: Operator, node: str, numbers: dict[str, str], highlights: frozenset[str]) -> Iterator[str]:
@@ -216,10 +217,6 @@ def _edges(op: Operator, node: str, numbers: dict[str, str], highlights: frozens
 
 def _colour(name: str, highlights: frozenset[str]) -> str:
     return f' [color="{_FILL["highlight"]}"]' if name in highlights else ""
-
-
-def _quoted(text: str) -> str:
-    return '"' + text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n") + '"'
 
 
 if not TYPE_CHECKING:

@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from fluidlite.base.imported_names import imported_names
+from fluidlite.base.plain_text import in_graph
 
 __all__ = ["Edge", "Graph", "GraphPreviewGenerator", "Node", "Rank", "crepr"]
 
@@ -18,11 +19,7 @@ def crepr(v: Any) -> str:
     """A value as Graphviz reads it: text in quotes, markup in `<...>` and numbers as they are."""
     if not isinstance(v, str):
         return str(v)
-    return (
-        v
-        if v.startswith("<<") and v.endswith(">>")
-        else '"' + v.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n") + '"'
-    )
+    return v if v.startswith("<<") and v.endswith(">>") else in_graph(v)
 
 
 def _attributes(attrs: Mapping[str, Any]) -> str:

@@ -7,7 +7,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
-__all__ = ["check_source", "identifier", "in_comment", "printable"]
+__all__ = ["check_source", "identifier", "in_comment", "in_graph", "printable"]
 
 _LONGEST_NAME = 80
 _LONGEST_COMMENT = 200
@@ -41,6 +41,12 @@ def printable(text: str) -> str:
     if text.isprintable():
         return text
     return "".join(char if char.isprintable() else ascii(char)[1:-1] for char in text)
+
+
+def in_graph(text: str) -> str:
+    """`text` in quotes, as Graphviz reads it; a line stays a line."""
+    lines = (printable(line).replace("\\", "\\\\").replace('"', '\\"') for line in text.split("\n"))
+    return '"' + "\\n".join(lines) + '"'
 
 
 def check_source(lines: Iterable[str]) -> None:

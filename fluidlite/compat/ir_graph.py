@@ -409,6 +409,11 @@ def _slot_names(slots: Mapping[str, Any]) -> dict[str, list[str]]:
     return {slot: [node.name() for node in nodes] for slot, nodes in listed.items()}
 
 
+def _label(name: str) -> str:
+    """A name as a label: never as markup, which Graphviz reads in `<<...>>`."""
+    return f" {name}" if name.startswith("<") else name
+
+
 def _drawing(graph: ProgramGraph, marked: set[GraphNode]) -> Drawing:
     """Ops as boxes, variables as ellipses, those that are marked in orange."""
     drawing = Drawing("graph", rankdir="TB")
@@ -416,7 +421,7 @@ def _drawing(graph: ProgramGraph, marked: set[GraphNode]) -> Drawing:
     for node in sorted(graph.nodes(), key=GraphNode.id):
         shape = "box" if node.is_op() else "ellipse"
         fill = {"style": "filled", "fillcolor": "orange"} if node in marked else {}
-        drawn[node] = drawing.node(node.name(), "node", shape=shape, **fill)
+        drawn[node] = drawing.node(_label(node.name()), "node", shape=shape, **fill)
     for node, source in drawn.items():
         for target in node.outputs:
             drawing.edge(source, drawn[target])

@@ -8,7 +8,8 @@ from difflib import get_close_matches
 from typing import Any
 
 from fluidlite.base.errors import FluidWarning
-from fluidlite.ir.where import Where, user_location
+from fluidlite.base.plain_text import printable
+from fluidlite.ir.where import Where, is_source, user_location
 
 __all__ = ["warn_near_miss", "warn_user"]
 
@@ -22,7 +23,9 @@ def warn_user(text: str, where: Where | None = None) -> None:
     A line warns once for each text; filters of `warnings` decide as usual.
     """
     place = where or user_location() or Where("<unknown>", 0)
-    warnings.warn_explicit(text, FluidWarning, place.file, place.line, registry=_shown)
+    # Python shows the line of the file that a warning names, which may be any that a model names
+    file = place.file if is_source(place.file) else f"<{printable(place.file)}>"
+    warnings.warn_explicit(text, FluidWarning, file, place.line, registry=_shown)
 
 
 def warn_near_miss(owner: str, name: str, known: Iterable[str]) -> None:

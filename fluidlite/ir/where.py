@@ -7,13 +7,17 @@ import importlib.util
 import linecache
 import os
 import pathlib
+import stat
 import sys
 from dataclasses import dataclass, field
 
-__all__ = ["Where", "user_location"]
+from fluidlite.base.plain_text import printable
+
+__all__ = ["Where", "is_source", "source_line", "source_lines", "user_location"]
 
 _PACKAGES = ("fluidlite", "fluidlite.executor", "fluidlite.transpiler")  # each may lie in a folder of its own
 _MOST_CALLERS = 100
+_LARGEST_SOURCE = 4 << 20
 _WRITTEN = 16  # frames of a stack that go into files: a test runner's is deeper
 
 
@@ -33,7 +37,7 @@ class Where:
     called: str = field(default="", compare=False, repr=False)
 
     def __str__(self) -> str:
-        return f"{self.file}:{self.line}"
+        return printable(f"{self.file}:{self.line}")
 
     def frames(self) -> tuple[Where, ...]:
         """The innermost frames, this one first: as many as files hold."""
@@ -43,10 +47,36 @@ class Where:
         """A traceback as Paddle keeps it in `op_callstack`: two lines a frame, the innermost first."""
         lines = []
         for frame in self.frames():
-            source = linecache.getline(frame.file, frame.line).strip()
+            source = source_line(frame.file, frame.line)
             lines.append(f'  File "{frame.file}", line {frame.line}, in {frame.function}\n')
             lines.append(f"    {source}\n")
         return lines
+
+
+def source_lines(file: str) -> list[str]:
+    """The lines of a source file; none of what is no file of Python.
+
+    A model may name any file of this machine as its source: one with secrets, or a device without an end.
+    Names such as `<stdin>` are those of texts in Python's cache.
+    """
+    return linecache.getlines(file) if is_source(file) else []
+
+
+def source_line(file: str, line: int) -> str:
+    """The text of one line, without the blanks around it."""
+    lines = source_lines(file)
+    return lines[line - 1].strip() if 0 < line <= len(lines) else ""
+
+
+def is_source(file: str) -> bool:
+    """True if Python has the text of a file, or may read it from the disk."""
+    if file in linecache.cache or file.startswith("<"):
+        return True
+    try:
+        found = os.stat(file) if file.endswith(".py") else None
+    except (OSError, ValueError):
+        return False
+    return found is not None and stat.S_ISREG(found.st_mode) and found.st_size <= _LARGEST_SOURCE
 
 
 @functools.cache

@@ -14,6 +14,7 @@ import sys
 from typing import IO, Any
 
 from fluidlite.base.dtypes import VarType
+from fluidlite.base.plain_text import printable
 from fluidlite.base.registry import AttrType
 from fluidlite.ir.block import Block
 from fluidlite.ir.operator import CALLSTACK_ATTR, Operator
@@ -49,14 +50,14 @@ def variable_code(var: Variable) -> str:
         if var.type in _SHAPED and var._dtype is not None
         else ""
     )
-    return f"{persist}{kind} {var.name} : fluid.VarType.{var.type.name}{shaped}"
+    return printable(f"{persist}{kind} {var.name} : fluid.VarType.{var.type.name}{shaped}")
 
 
 def op_code(op: Operator, skip_op_callstack: bool = True) -> str:
     """`{Out=['y']} = mul(inputs={X=['x'], Y=['w']}, x_num_col_dims = 1)`."""
     names = sorted(name for name in op.attr_names if name != CALLSTACK_ATTR or not skip_op_callstack)
     attrs = "".join(f", {name} = {_attr(op, name)}" for name in names)
-    return f"{{{_slots(op.outputs)}}} = {op.type}(inputs={{{_slots(op.inputs)}}}{attrs})"
+    return printable(f"{{{_slots(op.outputs)}}} = {op.type}(inputs={{{_slots(op.inputs)}}}{attrs})")
 
 
 def _slots(slots: dict[str, list[str]]) -> str:

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from fluidlite.base.plain_text import in_graph
 from fluidlite.ir.block import Block
 from fluidlite.ir.operator import Operator, OpRole
 from fluidlite.ir.program import Program
@@ -54,13 +55,13 @@ def _cluster(block: Block) -> Iterator[str]:
         ink = "white" if value.is_parameter else "black"
         yield (
             f'    v{block.idx}_{index} [shape=box, style="rounded,filled", '
-            f"label={_quoted(value_label(value))}, "
+            f"label={in_graph(value_label(value))}, "
             f'fillcolor="{fill}", fontcolor={ink}];'
         )
     for number, op in enumerate(graph.ops):
         node = f"op{block.idx}_{number}"
         # ids are numbers: names of variables may hold anything, and several versions share one
-        yield f'    {node} [shape=box, label={_quoted(op.type)}, fillcolor="{_FILL[_role(op)]}"];'
+        yield f'    {node} [shape=box, label={in_graph(op.type)}, fillcolor="{_FILL[_role(op)]}"];'
         yield from (f"    v{block.idx}_{index} -> {node};" for index in graph.reads[number])
         yield from (f"    {node} -> v{block.idx}_{index};" for index in graph.writes[number])
     yield "  }"
@@ -73,7 +74,3 @@ def _role(op: Operator) -> str:
     if op.role & (OpRole.Optimize | OpRole.LRSched):
         return "Optimize"
     return "Backward" if op.role & OpRole.Backward else "Forward"
-
-
-def _quoted(text: str) -> str:
-    return '"' + text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n") + '"'

@@ -12,18 +12,17 @@ import ast
 import bisect
 import functools
 import itertools
-import linecache
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from fluidlite.ir.attributes import NAMESCOPE_ATTR
 from fluidlite.ir.operator import Operator
-from fluidlite.ir.where import Where
+from fluidlite.ir.where import Where, source_line, source_lines
 from fluidlite.show.repeats import repeated
 from fluidlite.show.tree import Group, Tree, ops_of
 
-__all__ = ["fold", "source_line"]
+__all__ = ["fold", "shown_line"]
 
 _FEW_PARTS = 3
 _LABEL = 40  # characters of a loop's line
@@ -94,9 +93,9 @@ def _chains(ops: Sequence[Operator]) -> list[Tree]:
     return found
 
 
-def source_line(where: Where) -> str:
+def shown_line(where: Where) -> str:
     """The text of a line, cut where it is long; nothing where the source is not there."""
-    return linecache.getline(where.file, where.line).strip()[:160]
+    return source_line(where.file, where.line)[:160]
 
 
 def _turn(group: _Open) -> None:
@@ -201,7 +200,7 @@ def _common(one: Sequence[_Element], other: Sequence[_Element]) -> int:
 @functools.lru_cache(maxsize=256)
 def _loops(file: str) -> tuple[tuple[int, int, str], ...]:
     """The loops of a file: first and last line of what is repeated, and the text of the loop's line."""
-    lines = linecache.getlines(file)
+    lines = source_lines(file)
     try:
         tree = ast.parse("".join(lines))
     except (SyntaxError, ValueError):

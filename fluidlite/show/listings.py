@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-import linecache
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+from fluidlite.ir.where import source_lines
 
 __all__ = ["Listing", "listings"]
 
@@ -36,12 +37,8 @@ def listings(lines: Mapping[str, Iterable[int]]) -> dict[str, Listing]:
 
 
 def _text(file: str) -> list[str]:
-    """The lines of a script. A model from elsewhere may name any file of this machine as its source, so
-    none is read that is no Python; names such as `<stdin>` are those of texts in Python's cache.
-    """
-    if not file.endswith(".py") and not file.startswith("<"):
-        return []
-    return [line.rstrip()[:_WIDEST] for line in linecache.getlines(file)]
+    """The lines of a script."""
+    return [line.rstrip()[:_WIDEST] for line in source_lines(file)]
 
 
 def _pieces(text: Sequence[str], numbers: Sequence[int], around: int | None) -> Listing:

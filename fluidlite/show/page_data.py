@@ -14,7 +14,7 @@ from fluidlite.ir.printing import variable_text
 from fluidlite.ir.program import Program
 from fluidlite.ir.variable import Parameter, Variable
 from fluidlite.ir.where import Where
-from fluidlite.show.folding import fold, source_line
+from fluidlite.show.folding import fold, shown_line
 from fluidlite.show.listings import listings
 from fluidlite.show.tree import Tree
 
@@ -86,7 +86,7 @@ class PageData:
 
     def _frame(self, where: Where) -> int:
         file = self.number("files", where.file)
-        return self.number("frames", (file, where.line, where.function, source_line(where)))
+        return self.number("frames", (file, where.line, where.function, shown_line(where)))
 
     def _slots(self, slots: dict[str, list[str]], marks: Marks) -> Hashable:
         return tuple(

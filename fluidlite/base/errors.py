@@ -18,7 +18,13 @@ FluidError
 │   ├── FormatError          also ValueError: a file or message is not what it should be
 │   ├── ArgumentError        also ValueError, TypeError, AssertionError: an argument is missing or wrong
 │   ├── UnsupportedError     also AssertionError: a part of Paddle that is left out
+<<<<<<< HEAD
 │   └── KernelError          an op's kernel raised; also of the class of what it raised
+=======
+│   ├── UntrustedError       a loaded model does more than to compute, and nobody trusts its maker
+│   └── KernelError          an op's kernel raised
+├── ArgumentError            also ValueError, TypeError, AssertionError: an argument is missing or wrong
+>>>>>>> be827627 (run: models that do more than compute need --trust)
 ├── MissingExtraError        also ImportError: an optional dependency is not installed
 ├── InstalledPaddleError     also ImportError: a real Paddle has the name that FluidLite should take
 └── EOFException             a reader has no more data
@@ -57,6 +63,7 @@ __all__ = [
     "UninitializedError",
     "UnknownOpError",
     "UnsupportedError",
+    "UntrustedError",
     "did_you_mean",
 ]
 
@@ -169,6 +176,10 @@ class FormatError(EnforceNotMet, ValueError):
 
 class UnsupportedError(EnforceNotMet, AssertionError):
     """A name of Paddle's is used that FluidLite leaves out on purpose; the message says why."""
+
+
+class UntrustedError(EnforceNotMet):
+    """A loaded model does more than to compute, and nobody has said that its maker is trusted."""
 
 
 class ArgumentError(EnforceNotMet, ValueError, TypeError, AssertionError):

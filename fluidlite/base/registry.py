@@ -197,6 +197,8 @@ class Op:
     effect: the op does something beyond writing its outputs, so it must run.
     outside: input slots whose values other processes give, or a startup program.
     communicates: the op talks to other processes: the run's communicator carries it out, not a kernel.
+    reaches: what the op does outside of the program, such as "writes a file": models that nobody trusts are
+        refused with it.
     random: two runs may differ.
     drawn_by: of a random op, the attribute that is 0 where nothing is drawn.
     sparse: the output slot that holds SELECTED_ROWS where the attribute `is_sparse` is true.
@@ -253,6 +255,7 @@ class Op:
     opaque: str = ""
     drawn_by: str = ""
     constants: tuple[str, ...] = ()
+    reaches: str = ""
 
     def __post_init__(self) -> None:
         left, _, right = self.slots.partition("->")

@@ -147,6 +147,11 @@ def _add_model(group: argparse._ArgumentGroup) -> None:
     )
     group.add_argument("--to-onnx", metavar="FILE", help="write the model as ONNX (extra [onnx])")
     group.add_argument(
+        "--trust",
+        action="store_true",
+        help="let the model do more than compute, such as write files: its maker is trusted",
+    )
+    group.add_argument(
         "--summary",
         action="store_true",
         help="layers, shapes, parameters and FLOPs, of a model or of the program that a script trains",
@@ -162,7 +167,7 @@ def _parse(argv: Sequence[str]) -> tuple[argparse.Namespace, list[str]]:
     options.script = None if options.module or not rest else rest.pop(0)
     if options.module is None and options.script is None and options.model is None:
         raise UsageError("which script? fluidlite-run script.py (see --help)")
-    for name in ("params", "input", "lengths", "output", "to_onnx"):
+    for name in ("params", "input", "lengths", "output", "to_onnx", "trust"):
         if getattr(options, name) and not options.model:
             raise UsageError(f"--{name.replace('_', '-')} is for --model")
     if options.check and options.script == "-":

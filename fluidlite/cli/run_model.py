@@ -11,6 +11,7 @@ from fluidlite.cli.errors import UsageError
 from fluidlite.cli.models import SavedModel, load_model, read_inputs, run_model, shown, write_outputs
 from fluidlite.cli.sources import load
 from fluidlite.cli.summary import summary_text
+from fluidlite.ir.trust import check_reach
 from fluidlite.saving.onnx.export import onnx_model
 from fluidlite.values.serialize import replace_file
 
@@ -29,9 +30,12 @@ def show(options: argparse.Namespace, argv: Sequence[str]) -> int:
     model = load_model(options.model, options.params)
     if options.summary:
         sys.stdout.write(summary_text(model.program, options.batch, colour=colour))
+    runs = bool(options.input) or not (options.summary or options.to_onnx)
+    if runs or options.to_onnx:
+        check_reach(model.program, options.trust)
     if options.to_onnx:
         _export(model, options.to_onnx)
-    if options.input or not (options.summary or options.to_onnx):
+    if runs:
         results = run_model(model, read_inputs(model, options.input, options.lengths))
         if options.output:
             write_outputs(options.output, results)
@@ -41,7 +45,8 @@ def show(options: argparse.Namespace, argv: Sequence[str]) -> int:
 
 
 def _export(model: SavedModel, path: str) -> None:
-    data = onnx_model(model.program, [var.name for var in model.feeds], [var.name for var in model.fetches])
+    feeds, fetches = ([var.name for var in found] for found in (model.feeds, model.fetches))
+    data = onnx_model(model.program, feeds, fetches, trust=True)
     try:
         replace_file(path, [data])
     except OSError as error:

@@ -17,6 +17,7 @@ from fluidlite.base.errors import FeedError, MissingFileError, NotFoundError, di
 from fluidlite.base.place import CPUPlace, CUDAPlace, Place
 from fluidlite.executor.executor import Executor
 from fluidlite.ir.program import Program
+from fluidlite.ir.trust import check_reach
 from fluidlite.ir.variable import Variable
 from fluidlite.saving.inference import load_inference_model
 from fluidlite.values.scope import Scope, scope_guard
@@ -354,7 +355,7 @@ class _LoadedModel:
     targets: list[Variable]
 
     @classmethod
-    def read(cls, config: AnalysisConfig | NativeConfig) -> _LoadedModel:
+    def read(cls, config: AnalysisConfig | NativeConfig, trust: bool) -> _LoadedModel:
         """The model that `config` names."""
         scope, executor = Scope(), Executor(config.place())
         with scope_guard(scope):
@@ -364,6 +365,7 @@ class _LoadedModel:
                     f"Cannot open file {os.path.join(folder, '__model__')}: there is no such folder"
                 )
             found = load_inference_model(folder, executor, program, params)
+        check_reach(found[0], trust)
         # nobody else sees it
         scope.freeze()
         return cls(executor, scope, *found)
@@ -372,8 +374,8 @@ class _LoadedModel:
 class PaddlePredictor:
     """A loaded model, with tensors that go in and come out."""
 
-    def __init__(self, config: AnalysisConfig | NativeConfig) -> None:
-        self._hold(_LoadedModel.read(config))
+    def __init__(self, config: AnalysisConfig | NativeConfig, *, trust: bool = False) -> None:
+        self._hold(_LoadedModel.read(config, trust))
 
     def _hold(self, model: _LoadedModel) -> None:
         self._model = model
@@ -449,11 +451,13 @@ def _named(tensors: dict[str, LoDTensor], name: str) -> LoDTensor:
     return tensors[name]
 
 
-def create_paddle_predictor(config: AnalysisConfig | NativeConfig) -> PaddlePredictor:
-    """A predictor of the model that `config` names."""
+def create_paddle_predictor(config: AnalysisConfig | NativeConfig, *, trust: bool = False) -> PaddlePredictor:
+    """A predictor of the model that `config` names; UntrustedError for one that does more than to compute,
+    such as to write files, unless its maker is trusted.
+    """
     if not isinstance(config, (AnalysisConfig, NativeConfig)):
         raise TypeError(f"a predictor is made from an AnalysisConfig or a NativeConfig, not from {config!r}")
-    return PaddlePredictor(config)
+    return PaddlePredictor(config, trust=trust)
 
 
 AnalysisPredictor = NativePaddlePredictor = PaddlePredictor

@@ -12,6 +12,7 @@ import numpy as np
 
 from fluidlite.base.dtypes import Array
 from fluidlite.base.errors import AssertError, KernelError, NotFoundError, of_user
+from fluidlite.base.plain_text import printable
 from fluidlite.base.registry import (
     EMPTY_VAR,
     STRINGS,
@@ -67,9 +68,11 @@ def _(ctx: Any, In: Array, In_lod: Lod, first_n: int, print_phase: str, is_forwa
 
 def _printout(ctx: Any, value: Array, lod: Lod) -> str:
     attrs = ctx.op.attrs
-    lines = [f"{int(time.time())}\t{attrs['message']}\tThe place is:{ctx.place!r}"]
+    # of a loaded program these may be commands to the terminal
+    message = "\n".join(map(printable, attrs["message"].split("\n")))
+    lines = [f"{int(time.time())}\t{message}\tThe place is:{ctx.place!r}"]
     if attrs["print_tensor_name"]:
-        lines.append(f"Tensor[{ctx.op.input('In')[0]}]")
+        lines.append(f"Tensor[{printable(ctx.op.input('In')[0])}]")
     if attrs["print_tensor_shape"]:
         lines.append(f"\tshape: [{_listed(value.shape)}]")
     if attrs["print_tensor_type"]:
@@ -157,6 +160,7 @@ py_func = Op(
     dynamic=True,
     attrs={"forward_callable_id": 0, "backward_callable_id": -1, "backward_skip_vars": STRINGS()},
     idle=("backward_callable_id", "backward_skip_vars"),
+    reaches="calls a function of this process",
 )
 
 

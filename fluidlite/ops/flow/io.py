@@ -17,6 +17,7 @@ from fluidlite.values.tensor import LoDTensor, LoDTensorArray, SelectedRows, hos
 _INT = required(AttrType.INT)
 _INTS = required(AttrType.INTS)
 _STRING = required(AttrType.STRING)
+_MOST_FETCHED = 1 << 16
 
 # ---------------------------------------------------------------------- feed, fetch
 # `Executor.run` feeds and fetches by name; these ops serve whoever puts a list of tensors into the scope, as
@@ -40,6 +41,8 @@ fetch = Op("fetch", "X -> Out", attrs={"col": _INT}, lod=None, effect=True)
 @fetch.kernel
 def _(X: Any, X_lod: Lod, Out: Any, col: int) -> LoDTensorArray:
     fetched = LoDTensorArray(Out or ())
+    if not 0 <= col < _MOST_FETCHED:
+        raise ValueError(f"a result at position {col}: positions go from 0 to {_MOST_FETCHED - 1}")
     # fetch ops may come in any order, so the list grows to the position that is asked for
     fetched.extend(LoDTensor() for _ in range(col + 1 - len(fetched)))
     is_dense = hasattr(X, "dtype") and not isinstance(X, SelectedRows)
@@ -50,7 +53,7 @@ def _(X: Any, X_lod: Lod, Out: Any, col: int) -> LoDTensorArray:
 
 # ---------------------------------------------------------------------- files
 _SAVE = {"file_path": _STRING, "overwrite": True, "save_as_fp16": False}
-save = Op("save", "X -> kLookupTablePath?", attrs=_SAVE, effect=True, lod=None)
+save = Op("save", "X -> kLookupTablePath?", attrs=_SAVE, effect=True, lod=None, reaches="writes a file")
 
 
 def _may_write(path: str, overwrite: bool) -> None:
@@ -66,7 +69,14 @@ def _(X: Any, X_lod: Lod, file_path: str, overwrite: bool, save_as_fp16: bool) -
     return {}
 
 
-save_combine = Op("save_combine", "X* -> Y?", attrs={**_SAVE, "save_to_memory": False}, effect=True, lod=None)
+save_combine = Op(
+    "save_combine",
+    "X* -> Y?",
+    attrs={**_SAVE, "save_to_memory": False},
+    effect=True,
+    lod=None,
+    reaches="writes a file",
+)
 
 
 @save_combine.kernel
@@ -112,6 +122,7 @@ load = Op(
     effect=True,
     dynamic=True,
     attrs={"file_path": _STRING, "load_as_fp16": False, "seek": LONG(-1), "shape": LONGS()},
+    reaches="reads a file",
 )
 
 
@@ -139,6 +150,7 @@ load_combine = Op(
     effect=True,
     dynamic=True,
     attrs={"file_path": _STRING, "load_as_fp16": False, "model_from_memory": False},
+    reaches="reads a file",
 )
 
 

@@ -11,6 +11,7 @@ from fluidlite.base.dtypes import VarType, to_numpy
 from fluidlite.base.errors import did_you_mean
 from fluidlite.ir.operator import Operator
 from fluidlite.ir.program import Program
+from fluidlite.ir.trust import check_reach
 from fluidlite.ir.variable import Variable
 
 # the rules enter the table as they are imported
@@ -27,12 +28,16 @@ OPSET = 17  # the first with LayerNormalization; read since 2022
 _IR_VERSION = 8
 
 
-def onnx_model(program: Program, feeds: Sequence[str], fetches: Sequence[str]) -> bytes:
+def onnx_model(
+    program: Program, feeds: Sequence[str], fetches: Sequence[str], *, trust: bool = False
+) -> bytes:
     """The bytes of an ONNX file that computes `fetches` from `feeds`; parameters are the global scope's.
 
-    MissingExtraError without the package `onnx`; UnsupportedError, which names op and line, for an op that
-    has no rule.
+    UntrustedError where an op does more than to compute, unless the program's maker is trusted: no file of
+    ONNX would do it. MissingExtraError without the package `onnx`; UnsupportedError, which names op and line,
+    for an op that has no rule.
     """
+    check_reach(program, trust)
     onnx, graph = onnx_package(), OnnxGraph()
     ops = _needed(program, feeds, fetches)
     block = program.global_block()

@@ -26,6 +26,7 @@ from fluidlite.ir.block import Block
 from fluidlite.ir.operator import ROLE_ATTR, Operator, OpRole
 from fluidlite.ir.program import copy_operator
 from fluidlite.ir.replaced import forward_writes, replaced_names, rewound_names
+from fluidlite.ir.variable import Parameter, Variable
 
 __all__ = ["Version", "Versions"]
 
@@ -103,7 +104,17 @@ class Versions:
         if version:
             return True
         var = self.block.vars.get(name)
-        return var is None or var.persistable or var.is_data or name in self._read_first
+        if var is None or var.is_data or name in self._read_first:
+            return True
+        return var.persistable and not self._begins_anew(var)
+
+    def _begins_anew(self, var: Variable) -> bool:
+        """True if nothing depends on what an earlier run has left in a persistable variable: an op writes it
+        first. A parameter is there before any run.
+        """
+        writer = self._writer.get((var.name, 1))
+        is_inner = self.runner is not None or isinstance(var, Parameter)
+        return writer is not None and not is_inner and var.name not in self._shared[writer]
 
     def from_outside(self, name: str) -> bool:
         """True for a variable of the blocks around."""

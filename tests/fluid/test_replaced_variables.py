@@ -225,3 +225,53 @@ def test_lengths_of_a_recurrence_alone() -> None:
         optimizer = fluid.optimizer.SGD(0.1, regularization=fluid.regularizer.L2Decay(0.1))
         pairs = optimizer.minimize(layers.mean(layers.fc(pooled, 1)))[1]
     assert sorted(param.name for param, grad in pairs if grad is not None) == ["fc_1.b_0", "fc_1.w_0"]
+
+
+@pytest.mark.parametrize("devices", [1, 2])
+def test_gradients_of_what_is_kept_have_their_names(devices: int) -> None:
+    """A variable that is persistable, so that it can be looked at, is written before it is read: nothing
+    depends on what an earlier run left in it, and its gradient is the one of the value that is read.
+    """
+    x = layers.data("x", [1])
+    x.stop_gradient = False
+    y = layers.scale(x, 3.0)
+    z = layers.square(y)
+    y.persistable = z.persistable = True
+    loss = layers.mean(z)
+    fluid.backward.append_backward(loss, parameter_list=[x.name])
+    types = [op.output_arg_names for op in fluid.default_main_program().global_block().ops]
+    assert types[-2:] == [[f"{y.name}@GRAD"], ["x@GRAD"]]
+    exe = fluid.Executor(fluid.CPUPlace())
+    program = fluid.CompiledProgram(fluid.default_main_program()).with_data_parallel(
+        loss.name, places=[fluid.CPUPlace()] * devices
+    )
+    fed = np.arange(1, 5, dtype="float32")[:, None]
+    for _ in range(2):
+        found = exe.run(program, {"x": fed}, [y, f"{y.name}@GRAD", "x@GRAD"])
+        # the gradient of the loss starts with 1 / devices; that of `x`, which was asked for, is summed
+        np.testing.assert_allclose(found[0], 3 * fed)
+        np.testing.assert_allclose(found[1], 2 * 3 * fed / 4, rtol=1e-6)
+        if devices == 1:
+            np.testing.assert_allclose(found[2], 2 * 9 * fed / 4, rtol=1e-6)
+
+
+def test_masked_rows_have_gradients_at_their_level() -> None:
+    x = layers.data("x", [1], lod_level=2)
+    x.stop_gradient = False
+    mask = layers.data("mask", [1], dtype="bool")
+    first, second = layers.control_flow.split_lod_tensor(x, mask, level=1)
+    out = layers.control_flow.merge_lod_tensor(
+        layers.scale(first, 2.0), layers.scale(second, 3.0), x=x, mask=mask, level=1
+    )
+    fluid.backward.append_backward(layers.mean(out), parameter_list=[x.name])
+    rows = np.arange(7, dtype="float32")[:, None]
+    feed = {
+        "x": fluid.create_lod_tensor(rows, [[2, 1], [2, 2, 3]], fluid.CPUPlace()),
+        "mask": np.array([[True], [False], [True]]),
+    }
+    exe = fluid.Executor(fluid.CPUPlace())
+    found = exe.run(feed=feed, fetch_list=[out, "x@GRAD", f"{first.name}@GRAD"], return_numpy=False)
+    factor = np.array([2, 2, 3, 3, 2, 2, 2], "float32")[:, None]
+    np.testing.assert_allclose(np.array(found[0]), rows * factor)
+    np.testing.assert_allclose(np.array(found[1]), factor / 7)
+    assert found[1].lod() == [[0, 2, 3], [0, 2, 4, 7]] and found[2].lod() == [[0, 2, 5]]

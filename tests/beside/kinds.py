@@ -94,7 +94,7 @@ class Beside:
         found = compare(mine, other, case["random"])
         if mine.get("build", {}).get("handed") != other.get("build", {}).get("handed"):
             # declared dtypes differ, so that other functions stand behind
-            found = [one for one in found if one.aspect.startswith(("declared", "refused"))]
+            found = [one for one in found if one.aspect in ("declared dtype", "refused build")]
         ops = mine.get("build", {}).get("ops", [])
         wrong = [
             (part, name) for part in ("slopes", "bends") for name in wrong_by_differences(case, mine, part)

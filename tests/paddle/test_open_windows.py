@@ -46,6 +46,15 @@ def test_means_of_windows(layout: str, sizes: list[int], form: str) -> None:
         np.testing.assert_allclose(found, wanted, rtol=1e-12, atol=1e-12)
 
 
+def test_infinities_stay_in_their_windows(monkeypatch: pytest.MonkeyPatch) -> None:
+    pictures = PICTURES.copy()
+    pictures[0, 0, 0, 0], pictures[1, 2, 4, 6] = np.inf, np.nan
+    monkeypatch.setitem(globals(), "PICTURES", pictures)
+    found, wanted = (means(F.adaptive_avg_pool2d, [2, 3], form) for form in ("a Variable each", None))
+    np.testing.assert_allclose(found[0], wanted[0], rtol=1e-12)
+    np.testing.assert_allclose(found[1], wanted[1], rtol=1e-12)
+
+
 @pytest.mark.parametrize("form", FORMS)
 def test_pictures_in_another_size(form: str) -> None:
     def resized(x: Any, size: Any) -> Any:

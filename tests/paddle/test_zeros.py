@@ -61,3 +61,9 @@ def test_mean_over_a_batch_of_any_size() -> None:
     feed = {"x": np.full((4, 3), -1, "float32"), "y": np.full((4, 3), 1, "float32")}
     (found,) = paddle.static.Executor().run(feed=feed, fetch_list=[loss])
     np.testing.assert_allclose(found, 3.0)
+
+
+def test_a_number_of_no_dimensions_is_not_added_to_all() -> None:
+    x, number = paddle.static.data("x", [2], "float64"), paddle.static.data("number", [], "float64")
+    with pytest.raises(ValueError, match=r"one shape, but these have \[2\], \[\]"):
+        paddle.add_n([x, number])

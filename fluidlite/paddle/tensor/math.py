@@ -262,6 +262,10 @@ def kron(x: Variable, y: Variable, name: str | None = None) -> Variable:
 def add_n(inputs: Variable | Sequence[Variable], name: str | None = None) -> Variable:
     """The sum of tensors of one shape."""
     tensors = [inputs] if isinstance(inputs, Variable) else list(inputs)
+    if len({len(one.shape) for one in tensors}) > 1 and any(not one.shape for one in tensors):
+        # the op takes one number for any shape, but gives it the gradient of all
+        shapes = ", ".join(str(list(one.shape)) for one in tensors)
+        raise ValueError(f"add_n adds tensors of one shape, but these have {shapes}: `+` broadcasts")
     return append("sum", {"X": tensors}, dtype=tensors[0].dtype, layer="add_n", name=name)
 
 

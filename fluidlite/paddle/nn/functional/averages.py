@@ -7,11 +7,12 @@ from typing import Any
 
 from fluidlite.ir.variable import Variable
 from fluidlite.paddle.tensor.creation import arange
-from fluidlite.paddle.tensor.linalg import matmul
 from fluidlite.paddle.tensor.logic import greater_equal, less_than, logical_and
-from fluidlite.paddle.tensor.manipulation import slice, transpose, unsqueeze
+from fluidlite.paddle.tensor.manipulation import slice, squeeze, transpose, unsqueeze
 from fluidlite.paddle.tensor.math import cast
-from fluidlite.paddle.tensor.shapes import number_tensors, size_of
+from fluidlite.paddle.tensor.reduction import sum
+from fluidlite.paddle.tensor.search import where
+from fluidlite.paddle.tensor.shapes import constant, number_tensors, size_of
 
 __all__ = ["averaged"]
 
@@ -21,14 +22,13 @@ def averaged(x: Variable, output_size: Any, last: bool) -> Variable:
     `output_size` says: Variables and numbers, or one for both; None leaves a dimension as it is.
 
     `last`: the channels are the last dimension. The windows are those of `adaptive_avg_pool2d`: from
-    floor(i * length / count) up to ceil((i + 1) * length / count). A mean over a window is a product with a
-    matrix of weights, so the gradients are those of products.
+    floor(i * length / count) up to ceil((i + 1) * length / count).
     """
     if last:
         return transpose(averaged(transpose(x, [0, 3, 1, 2]), output_size, False), [0, 2, 3, 1])
-    row_count, column_count = _counts(x, output_size)
-    rows, columns = _weights(x, 2, row_count), _weights(x, 3, column_count)
-    return matmul(matmul(rows, x), columns, transpose_y=True)
+    rows, columns = _counts(x, output_size)
+    means = transpose(_along_last(x, columns), [0, 1, 3, 2])
+    return transpose(_along_last(means, rows), [0, 1, 3, 2])
 
 
 def _counts(x: Variable, output_size: Any) -> Sequence[Variable]:
@@ -40,11 +40,15 @@ def _counts(x: Variable, output_size: Any) -> Sequence[Variable]:
     )
 
 
-def _weights(x: Variable, axis: int, count: Variable) -> Variable:
-    """The share [count, length] that each place of a dimension of x has in each window."""
-    length, count = (cast(one, "int64") for one in number_tensors([size_of(x, axis), count]))
+def _along_last(x: Variable, count: Variable) -> Variable:
+    """Means of `count` windows of the last of four dimensions.
+
+    What is outside of a window is left out, not multiplied by 0: it may be infinite.
+    """
+    length, count = (cast(one, "int64") for one in number_tensors([size_of(x, 3), count]))
     places, windows = arange(0, length, 1, "int64"), unsqueeze(arange(0, count, 1, "int64"), [1])
     first = windows * length // count
     behind = ((windows + 1) * length + count - 1) // count
     inside = logical_and(greater_equal(places, first), less_than(places, behind))
-    return cast(inside, x.dtype) / cast(behind - first, x.dtype)
+    parts = where(inside, unsqueeze(x, [3]), constant([1], x.dtype, 0.0))
+    return sum(parts, 4) / cast(squeeze(behind - first, [1]), x.dtype)

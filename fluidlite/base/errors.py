@@ -18,13 +18,8 @@ FluidError
 │   ├── FormatError          also ValueError: a file or message is not what it should be
 │   ├── ArgumentError        also ValueError, TypeError, AssertionError: an argument is missing or wrong
 │   ├── UnsupportedError     also AssertionError: a part of Paddle that is left out
-<<<<<<< HEAD
-│   └── KernelError          an op's kernel raised; also of the class of what it raised
-=======
 │   ├── UntrustedError       a loaded model does more than to compute, and nobody trusts its maker
-│   └── KernelError          an op's kernel raised
-├── ArgumentError            also ValueError, TypeError, AssertionError: an argument is missing or wrong
->>>>>>> be827627 (run: models that do more than compute need --trust)
+│   └── KernelError          an op's kernel raised; also of the class of what it raised
 ├── MissingExtraError        also ImportError: an optional dependency is not installed
 ├── InstalledPaddleError     also ImportError: a real Paddle has the name that FluidLite should take
 └── EOFException             a reader has no more data

@@ -1,4 +1,4 @@
-"""What the child of a fork mends.
+"""Locks in the child of a fork, and what else it mends.
 
 Only the thread that calls `os.fork` goes on in the child. A lock that another thread held at that moment
 stays held there for ever, since nobody is left to open it. So each lock of the process is one of these:

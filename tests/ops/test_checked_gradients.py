@@ -128,7 +128,7 @@ class Checker:
             return fluid.gradients(targets, list(self.inputs), list(incoming))
 
     def values(self, fetches: list[Any], moved: dict[Any, np.ndarray], given: Any) -> list[np.ndarray]:
-        """What a run gives where some inputs have other values."""
+        """The results of a run where some inputs have other values."""
         for var, value in {**self.inputs, **given, **moved}.items():
             self.scope.var(var.name).get_tensor().set(value.astype("float64"), fluid.CPUPlace())
         return self.exe.run(self.main, fetch_list=fetches, scope=self.scope)

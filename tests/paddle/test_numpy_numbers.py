@@ -31,7 +31,7 @@ CALLS: dict[str, Callable[[Any, Any, Any], Any]] = {
 
 
 def value(call: Callable[[Any, Any, Any], Any], whole: Any, real: Any) -> np.ndarray:
-    """What a program gives whose numbers `whole` and `real` make."""
+    """The result of a program whose numbers `whole` and `real` make."""
     paddle.enable_static()
     main, startup = paddle.static.Program(), paddle.static.Program()
     with paddle.static.program_guard(main, startup):

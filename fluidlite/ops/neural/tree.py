@@ -60,7 +60,7 @@ def _weights(xp: Any, EdgeSet: Array, nodes: int, max_depth: int) -> Array:
     ratio = np.zeros((len(edges), nodes))
     ratio[batch, child] = np.where(siblings == 1, 0.5, place / np.maximum(siblings - 1, 1))
     out = np.zeros((len(edges), nodes, 3, nodes))
-    known = np.arange(nodes) <= sizes[:, None]  # as many nodes as edges, and the root
+    known = np.asarray(np.arange(nodes) <= sizes[:, None])  # as many nodes as edges, and the root
     tree, node = np.nonzero(known)
     root = node
     for depth in range(max_depth):

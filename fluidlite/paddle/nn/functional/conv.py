@@ -144,11 +144,7 @@ def _transposed(
 ) -> Variable:
     need_variable(x, "x", f"conv{dims}d_transpose")
     last = is_last(data_format, dims)
-    channels = x.shape[-1 if last else 1]
-    if channels > 0 and channels != weight.shape[0]:
-        raise ValueError(
-            f"x has {channels} channels where the weight {list(weight.shape)} needs {weight.shape[0]}"
-        )
+    channels = _checked_channels(x, weight, last)
     if output_size is not None and output_padding not in (0, [0] * dims):
         raise ValueError("output_padding option is mutually exclusive with output_size")
     if is_open(output_size):
@@ -172,6 +168,16 @@ def _transposed(
     inputs = {"Input": [x], "Filter": [weight]}
     out = append(op_type, inputs, attrs, dtype=x.dtype, slot="Output", layer=layer, name=name)
     return _with_bias(out, bias, dims, last)
+
+
+def _checked_channels(x: Variable, weight: Variable, last: bool) -> int:
+    """The channels of x, -1 where they are unknown; ValueError where the weight takes other ones."""
+    channels = x.shape[-1 if last else 1]
+    if channels > 0 and channels != weight.shape[0]:
+        raise ValueError(
+            f"x has {channels} channels where the weight {list(weight.shape)} needs {weight.shape[0]}"
+        )
+    return channels
 
 
 def _cut(out: Variable, output_size: Any, beyond: list[int], last: bool) -> Variable:

@@ -32,7 +32,7 @@ from fluidlite.ir.attributes import DEVICE_ATTR, NAMESCOPE_ATTR, ROLE_ATTR, ROLE
 from fluidlite.ir.block import Block
 from fluidlite.ir.printing import DTYPE_NAMES, WORD
 from fluidlite.ir.program import Program
-from fluidlite.ir.restore import add_operator, add_variable
+from fluidlite.ir.restore import MAX_BLOCKS, add_operator, add_variable
 from fluidlite.ir.structure import check_blocks, check_parents
 from fluidlite.ir.where import Where
 
@@ -378,6 +378,8 @@ def parse(text: str) -> Program:
     ]
     # all blocks first: an attribute may name a block that comes later
     blocks = sum(line.startswith("block ") for _, line in lines)
+    if blocks > MAX_BLOCKS:
+        raise FormatError(f"a program has at most {MAX_BLOCKS} blocks, not {blocks}")
     reader.program.make_blocks(max(blocks, 1))
     for position, (number, line) in enumerate(lines):
         try:

@@ -3,13 +3,15 @@ and the dicts, lists, numbers and texts around arrays that 2.x's `save` keeps.
 
 Nothing is unpickled: a small machine here knows the opcodes that make dicts, tuples, strings, numbers and
 arrays, imports nothing, calls nothing that a file names, and checks every size before it makes an array.
+What it makes takes no more than 8 times the bytes of the file, beside 100 bytes for each of at most 2 ** 19
+opcodes: a file may name one piece of data in many places, and copies are counted (`_Machine.spend`).
 Writing gives the opcodes of protocol 2 that Paddle's Python (2.7 or 3) and any NumPy read.
 """
 
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -24,6 +26,9 @@ __all__ = ["dump_arrays", "dump_objects", "load_arrays", "load_objects"]
 _MAX_STEPS = 1 << 19
 _KINDS = frozenset("biufc")
 _MAX_DEPTH = 100  # of lists and dicts in each other, which may hold themselves in a hostile file
+_MAX_DIMS = 64
+_LONGEST_TEXT = 1 << 12  # of keys and names, which are hashed and compared each time that they are named
+_COPIES = 4  # of the bytes of a file, by calls: an honest one has each byte of an array read twice
 _STRUCTURED_NAMES = "StructuredToParameterName@@"
 
 
@@ -62,6 +67,8 @@ class _Array:
 
 
 def _text(value: Any) -> str:
+    if isinstance(value, (bytes, bytearray, str)) and len(value) > _LONGEST_TEXT:
+        raise FormatError(f"a text of {len(value)} characters stands where a name should")
     if isinstance(value, (bytes, bytearray)):
         return value.decode("latin1")
     if not isinstance(value, str):
@@ -79,6 +86,8 @@ def _make_array(data: Any, dtype: Any, shape: Any, fortran: bool) -> Array:
         or not isinstance(shape, tuple)
     ):
         raise FormatError("an array without type, shape or data")
+    if len(shape) > _MAX_DIMS:
+        raise FormatError(f"an array has {len(shape)} dimensions")
     # in Python's integers, which do not wrap around
     count = 1
     for dim in shape:
@@ -96,7 +105,9 @@ def _encode(text: Any, encoding: Any = "latin1") -> bytes:
     """`_codecs.encode(text, "latin1")`: how Python 3 writes bytes in protocol 2."""
     if _text(encoding) not in ("latin1", "latin-1"):
         raise FormatError("bytes that are not in latin1")
-    return _text(text).encode("latin1")
+    if not isinstance(text, str):
+        raise FormatError(f"a {type(text).__name__} stands where text should")
+    return text.encode("latin1")
 
 
 def _scalar(dtype: Any, data: Any) -> _Array:
@@ -187,10 +198,19 @@ class _Machine:
         self.stack: list[Any] = []
         self.marks: list[int] = []
         self.memo: dict[int, Any] = {}
+        self.budget = 0
+        """The characters that may still be given to calls."""
+
+    def spend(self, arguments: Iterable[Any]) -> None:
+        """Count what a call reads: FormatError where calls read the same data again and again."""
+        self.budget -= sum(len(item) for item in arguments if isinstance(item, (str, bytes, bytearray)))
+        if self.budget < 0:
+            raise FormatError(f"its arrays take more than {_COPIES} times the bytes that it has")
 
     def run(self, data: bytes) -> Any:
         """The value that the pickle describes."""
         source = _Bytes(data)
+        self.budget = _COPIES * len(data) + _LONGEST_TEXT
         # a file of small opcodes would keep the machine busy for as long as it is large
         for _ in range(_MAX_STEPS):
             opcode = source.take(1)
@@ -276,6 +296,7 @@ class _Machine:
             or function.name not in _CALLS
         ):
             raise FormatError("a call of what cannot be called")
+        self.spend(arguments)
         # a function of this module, which makes a part of an array and has no other effect
         self.stack.append(_CALLS[function.name](*arguments))
 
@@ -285,6 +306,7 @@ class _Machine:
         target = self.stack[-1]
         if not isinstance(target, (_DType, _Array)) or not isinstance(state, tuple):
             raise FormatError("a state for what has none")
+        self.spend(state)
         target.build(state)
 
     def remember(self, index: int | None) -> None:
@@ -367,27 +389,48 @@ def _run(data: bytes, name: str) -> Any:
         ) from None
 
 
+class _Whole:
+    """Values with their arrays wrapped. What a file has in many places is one object in all of them, as in
+    Python's pickles: 30 pairs of pairs, each twice the one before, are 30 objects.
+    """
+
+    def __init__(self, name: str, wrap: Callable[[Array], Any]) -> None:
+        self.name = name
+        self.wrap = wrap
+        self.done: dict[int, Any] = {}
+        """By `id` of a value that the machine has made, and still holds."""
+
+    def __call__(self, value: Any, depth: int) -> Any:
+        if value is None or isinstance(value, (bool, int, float, str, bytes)):
+            return value
+        if depth > _MAX_DEPTH:
+            raise self.bad(f"more than {_MAX_DEPTH} levels")
+        if id(value) not in self.done:
+            self.done[id(value)] = self.made(value, depth + 1)
+        return self.done[id(value)]
+
+    def made(self, value: Any, depth: int) -> Any:
+        """The value of a container or an array."""
+        if type(value) is dict:
+            return {key: self(inner, depth) for key, inner in value.items()}
+        if type(value) in (list, tuple):
+            return type(value)([self(inner, depth) for inner in value])
+        if not isinstance(value, _Array):
+            raise self.bad(f"it holds a {type(value).__name__}")
+        if value.array is None:
+            raise self.bad("an array without values")
+        return self.wrap(value.array)
+
+    def bad(self, what: str) -> FormatError:
+        """The error for this file."""
+        return FormatError(f"{self.name} is no file of parameters: {what}")
+
+
 def load_objects(data: bytes, name: str, wrap: Callable[[Array], Any]) -> Any:
     """The value that 2.x's `save` wrote: dicts, lists, tuples, numbers, texts; `wrap(array)` for an array.
     FormatError, which names the file, for anything else.
     """
-
-    def whole(value: Any, depth: int) -> Any:
-        if depth > _MAX_DEPTH:
-            raise FormatError(f"{name} is no file of parameters: more than {_MAX_DEPTH} levels")
-        if type(value) is dict:
-            return {key: whole(inner, depth + 1) for key, inner in value.items()}
-        if type(value) in (list, tuple):
-            return type(value)(whole(inner, depth + 1) for inner in value)
-        if isinstance(value, _Array):
-            if value.array is None:
-                raise FormatError(f"{name} is no file of parameters: an array without values")
-            return wrap(value.array)
-        if value is None or isinstance(value, (bool, int, float, str, bytes)):
-            return value
-        raise FormatError(f"{name} is no file of parameters: it holds a {type(value).__name__}")
-
-    found = whole(_run(data, name), 0)
+    found = _Whole(name, wrap)(_run(data, name), 0)
     if type(found) is dict:
         found.pop(_STRUCTURED_NAMES, None)
     return found

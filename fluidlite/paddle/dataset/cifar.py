@@ -10,6 +10,7 @@ import numpy as np
 
 from fluidlite.base.errors import FormatError
 from fluidlite.paddle.dataset.common import Reader, download
+from fluidlite.paddle.dataset.texts import open_member
 from fluidlite.saving.pickles import load_objects
 
 __all__ = ["fetch", "test10", "test100", "train10", "train100"]
@@ -48,9 +49,7 @@ def reader_creator(filename: str | Callable[[], str], sub_name: str, cycle: bool
 
 
 def _batch(archive: tarfile.TarFile, member: tarfile.TarInfo) -> dict[str, Any]:
-    source = archive.extractfile(member)
-    if source is None:
-        raise FormatError(f"{member.name} is no file")
+    source = open_member(archive, member)
     found = load_objects(source.read(), member.name, lambda array: array)
     # texts of Python 2 are bytes or not, as Python 3 sees them
     return {key.decode() if isinstance(key, bytes) else key: value for key, value in found.items()}

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import gzip
 import tarfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from fluidlite.paddle.dataset.common import Reader, download
-from fluidlite.paddle.dataset.texts import open_member
+from fluidlite.paddle.dataset.texts import gunzip, open_member
 
 __all__ = ["fetch", "get_dict", "get_embedding", "load_dict", "load_label_dict", "test"]
 
@@ -46,7 +45,7 @@ def corpus_reader(data_path: str, words_name: str, props_name: str) -> Reader:
     def reader() -> Iterator[Any]:
         with tarfile.open(data_path) as archive:
             words, marks = (
-                gzip.decompress(open_member(archive, name).read()).decode().splitlines()
+                gunzip(open_member(archive, name).read(), name).decode().splitlines()
                 for name in (words_name, props_name)
             )
             sentence: list[str] = []

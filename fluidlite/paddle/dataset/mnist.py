@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from fluidlite.base.errors import FormatError
 from fluidlite.paddle.dataset.common import Reader, download
 
 __all__ = ["fetch", "test", "train"]
@@ -23,6 +24,9 @@ TRAIN_LABEL_URL = URL_PREFIX + "train-labels-idx1-ubyte.gz"
 TRAIN_LABEL_MD5 = "d53e105ee54ea40749a09fcbcd1e9432"
 
 
+_LARGEST = 1 << 24  # points of an image
+
+
 def reader_creator(image_filename: str, label_filename: str, buffer_size: int) -> Reader:
     """A reader of two files in the IDX format, which takes `buffer_size` samples at a time."""
 
@@ -31,8 +35,12 @@ def reader_creator(image_filename: str, label_filename: str, buffer_size: int) -
             _, _, rows, columns = np.frombuffer(images.read(16), ">u4")
             left = int(np.frombuffer(labels.read(8), ">u4")[1])
             size = int(rows) * int(columns)
+            if not 0 < size <= _LARGEST:
+                raise FormatError(f"{image_filename}: images of {rows} times {columns} points")
             while left > 0:
                 pixels = np.frombuffer(images.read(buffer_size * size), np.uint8)
+                if not len(pixels):
+                    raise FormatError(f"{image_filename} ends {left} images before {label_filename}")
                 group = pixels.reshape(-1, size).astype(np.float32)
                 # step by step, so that the rounding is 1.8.5's
                 group /= np.float32(255.0)

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from fluidlite.paddle.dataset.common import Reader, download
+from fluidlite.paddle.dataset.texts import open_packed
 
 __all__ = [
     "MovieInfo",
@@ -93,13 +94,13 @@ def _facts() -> _Facts:
     if path not in _read:
         facts = _Facts()
         with zipfile.ZipFile(path) as package:
-            for line in package.open("ml-1m/movies.dat"):
+            for line in open_packed(package, "ml-1m/movies.dat"):
                 number, title, kinds = line.decode("latin").strip().split("::")
                 # without the year at the end
                 match = re.fullmatch(r"(.*)\(\d+\)", title)
                 shown = title if match is None else match[1]
                 facts.movies[int(number)] = MovieInfo(number, kinds.split("|"), shown)
-            for line in package.open("ml-1m/users.dat"):
+            for line in open_packed(package, "ml-1m/users.dat"):
                 number, gender, age, job, _ = line.decode("latin").strip().split("::")
                 facts.users[int(number)] = UserInfo(number, gender, age, job)
         # sorted, so that every process has the same numbers; in 1.8.5 they change from run to run
@@ -117,7 +118,7 @@ def _ratings(rand_seed: int, test_ratio: float, is_test: bool) -> Iterator[Any]:
     # the numbers that `numpy.random.seed` would lead to, without touching those of the script
     random = np.random.RandomState(rand_seed)
     with zipfile.ZipFile(download(URL, "movielens", MD5)) as package:
-        for line in package.open("ml-1m/ratings.dat"):
+        for line in open_packed(package, "ml-1m/ratings.dat"):
             if (random.random_sample() < test_ratio) == is_test:
                 user, movie, rating, _ = line.decode("latin").strip().split("::")
                 known = facts.users[int(user)].value() + facts.movies[int(movie)].value()

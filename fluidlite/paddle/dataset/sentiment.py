@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from fluidlite.paddle.dataset.common import download
+from fluidlite.paddle.dataset.texts import open_packed
 
 __all__ = ["fetch", "get_word_dict", "test", "train"]
 
@@ -23,7 +24,7 @@ def _reviews() -> dict[str, list[str]]:
     """Name -> the words of a review, in the order of names."""
     with zipfile.ZipFile(download(URL, "corpora", MD5, "movie_reviews.zip")) as archive:
         names = sorted(name for name in archive.namelist() if re.search(r"/(neg|pos)/[^/.].*\.txt$", name))
-        return {name: _WORD.findall(archive.read(name).decode("ascii")) for name in names}
+        return {name: _WORD.findall(open_packed(archive, name).read().decode("ascii")) for name in names}
 
 
 def _numbered(reviews: dict[str, list[str]]) -> list[tuple[str, int]]:

@@ -2,13 +2,21 @@
 
 from __future__ import annotations
 
+import os
 import tarfile
+import zipfile
+import zlib
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Any
+from typing import IO, Any
 
 from fluidlite.base.errors import FormatError
 
-__all__ = ["numbered", "open_member"]
+__all__ = ["gunzip", "numbered", "open_member", "open_packed"]
+
+# A file takes no more than so many times the bytes of the archive that it lies in: texts of the data sets
+# take some 10 times, and a file of zeros, of which gzip makes a thousandth, is none of theirs.
+_UNPACKED = 100
+_SMALL = 1 << 20
 
 
 def open_member(archive: tarfile.TarFile, name: str | tarfile.TarInfo) -> Any:
@@ -19,6 +27,39 @@ def open_member(archive: tarfile.TarFile, name: str | tarfile.TarInfo) -> Any:
         found = None
     if found is None:
         raise FormatError(f"{archive.name!s} has no file {name}")
+    member = archive.getmember(name) if isinstance(name, str) else name
+    _check_size(archive.name, member.name, member.size)
+    return found
+
+
+def open_packed(package: zipfile.ZipFile, name: str) -> IO[bytes]:
+    """The same in a zip archive."""
+    # the size that the archive says: what goes on behind it is not read
+    _check_size(package.filename, name, package.getinfo(name).file_size)
+    return package.open(name)
+
+
+def _check_size(archive: Any, name: str, size: int) -> None:
+    """FormatError for a file that would take far more memory than the archive has bytes."""
+    most = _SMALL + _UNPACKED * (os.path.getsize(archive) if archive else 0)
+    if size > most:
+        raise FormatError(f"{archive!s}: the file {name} takes {size} bytes, of at most {most}")
+
+
+def gunzip(data: bytes, name: str) -> bytes:
+    """What was compressed; FormatError for what is not, or is much larger than it may be."""
+    most = _SMALL + _UNPACKED * len(data)
+    found = b""
+    try:
+        # a file may be several that stand one behind the other
+        while data and len(found) <= most:
+            unpacking = zlib.decompressobj(16 + zlib.MAX_WBITS)
+            found += unpacking.decompress(data, most + 1 - len(found))
+            data = unpacking.unused_data
+    except zlib.error as error:
+        raise FormatError(f"{name} is not compressed as it should be: {error}") from None
+    if len(found) > most:
+        raise FormatError(f"{name} takes more than {most} bytes, {_UNPACKED} times its own")
     return found
 
 

@@ -362,6 +362,9 @@ def load_vars(
         raise ValueError("The directory path and params cannot be None at the same time.")
     if not chosen and main_program is None:
         warn_user("nothing is loaded: the default main program has no such variables; pass `main_program`")
+    if not chosen:
+        # `save_vars` writes no file of nothing
+        return
     # all are checked before one is set: a half-loaded model would train on without a word
     for var, form in list(_read(chosen, dirname, filename, forms=True)):
         check_shape(var, form)

@@ -165,6 +165,9 @@ class Scope:
         """Forget the scopes below this one."""
         self.kids.clear()
 
+    def _remove_from_pool(self) -> None:
+        """Do nothing: scopes are kept in no pool, and go when nobody holds them."""
+
     def _kids(self) -> list[Scope]:
         return list(self.kids)
 

@@ -134,3 +134,24 @@ def test_a_parameter_is_saved_without_what_updates_it(tmp_path: pathlib.Path) ->
     weight = fluid.default_main_program().global_block().var("fc_0.w_0")
     fluid.io.save_inference_model(str(tmp_path), [], [weight], exe)
     assert sorted(file.name for file in tmp_path.iterdir()) == ["__model__", "fc_0.w_0"]
+
+
+@pytest.mark.parametrize("filename", [None, "params"])
+def test_models_without_variables(tmp_path: pathlib.Path, filename: str | None) -> None:
+    x = fluid.data("x", [None, 2])
+    y = fluid.layers.scale(x, 3.0)
+    exe, main, folder = fluid.Executor(fluid.CPUPlace()), fluid.default_main_program(), str(tmp_path / "m")
+    names = fluid.io.save_inference_model(folder, ["x"], [y], exe, main, params_filename=filename)
+    assert names == [y.name] or names == ["save_infer_model/scale_0"]
+    program, feeds, fetches = fluid.io.load_inference_model(folder, exe, params_filename=filename)
+    (found,) = exe.run(program, {feeds[0]: np.ones((1, 2), "float32")}, fetches)
+    assert found.tolist() == [[3, 3]]
+    for save, load in (
+        (fluid.io.save_persistables, fluid.io.load_persistables),
+        (fluid.io.save_params, fluid.io.load_params),
+    ):
+        save(exe, folder, main, filename)
+        load(exe, folder, main, filename)
+    fluid.save(main, str(tmp_path / "state"))
+    fluid.load(main, str(tmp_path / "state"), exe)
+    assert fluid.io.load_program_state(str(tmp_path / "state")) == {}

@@ -244,6 +244,10 @@ def test_names_of_paddle(tmp_path: pathlib.Path) -> None:
         "from paddle.batch import batch\nfrom paddle.reader.decorator import shuffle\n"
         "assert nn is fluidlite.layers.nn and nn.__spec__.name == 'fluidlite.layers.nn'\n"
         "assert batch is paddle.batch and shuffle is paddle.reader.shuffle\n"
+        "from paddle.fluid.layers import rnn, lstm\n"
+        "import paddle.fluid.layers.rnn as again\n"
+        "from paddle.fluid.layers.rnn import RNNCell\n"
+        "assert rnn is again is paddle.fluid.layers.rnn and callable(rnn) and callable(lstm)\n"
         "assert paddle.static is fluidlite.paddle.static and paddle.__version__ == '1.8.5'\n"
         "assert {'fluid', 'batch', 'dataset', 'static'} <= set(dir(paddle))\n"
         "paddle.meann\n",

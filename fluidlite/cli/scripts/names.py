@@ -133,7 +133,19 @@ class PaddleFinder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
             # `paddle.batch` is a function and a module; an import of the module must not replace the function
             sys.modules["paddle.batch"] = importlib.import_module(_HOMES["paddle.batch"])
         elif home is not None:
-            sys.modules[module.__name__] = importlib.import_module(home)
+            sys.modules[module.__name__] = found = importlib.import_module(home)
+            _keep_functions(module.__name__, found)
+
+
+def _keep_functions(name: str, package: ModuleType) -> None:
+    """Name the modules of a package that stand behind a function of their name, such as `layers.rnn`: Python
+    would put the module in the function's place when it is imported by a new name.
+    """
+    start = f"{package.__name__}."
+    for inner, found in list(sys.modules.items()):
+        child = inner.removeprefix(start)
+        if inner.startswith(start) and "." not in child and vars(package).get(child, found) is not found:
+            sys.modules[f"{name}.{child}"] = found
 
 
 def _spec_of_home(name: str) -> importlib.machinery.ModuleSpec | None:

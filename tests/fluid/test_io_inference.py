@@ -141,8 +141,7 @@ def test_models_without_variables(tmp_path: pathlib.Path, filename: str | None) 
     x = fluid.data("x", [None, 2])
     y = fluid.layers.scale(x, 3.0)
     exe, main, folder = fluid.Executor(fluid.CPUPlace()), fluid.default_main_program(), str(tmp_path / "m")
-    names = fluid.io.save_inference_model(folder, ["x"], [y], exe, main, params_filename=filename)
-    assert names == [y.name] or names == ["save_infer_model/scale_0"]
+    fluid.io.save_inference_model(folder, ["x"], [y], exe, main, params_filename=filename)
     program, feeds, fetches = fluid.io.load_inference_model(folder, exe, params_filename=filename)
     (found,) = exe.run(program, {feeds[0]: np.ones((1, 2), "float32")}, fetches)
     assert found.tolist() == [[3, 3]]

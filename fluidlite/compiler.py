@@ -9,6 +9,7 @@ import warnings
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+from fluidlite.base.abstract import abstract
 from fluidlite.base.errors import EnforceNotMet, did_you_mean
 from fluidlite.base.imported_names import imported_names
 from fluidlite.base.place import CUDAPlace, Place, cpu_places, cuda_places
@@ -26,7 +27,9 @@ from fluidlite.executor.devices.by_hand import DeviceSteps
 from fluidlite.executor.devices.data_parallel import Runner, RunOptions
 from fluidlite.executor.executor import Compiled, merge_feed_list
 from fluidlite.executor.fetching import split_fetches
-from fluidlite.ir.program import Program
+from fluidlite.ir.block import Block
+from fluidlite.ir.operator import ROLE_VAR_ATTR, OpRole
+from fluidlite.ir.program import Program, default_main_program
 from fluidlite.ir.variable import Variable
 from fluidlite.ir.warned import warn_user
 from fluidlite.transpiler.devices.programs import (
@@ -269,6 +272,8 @@ class CompiledProgram(Compiled):
             raise ValueError("Cannot compile program with different scope.")
         if self._place is not None and place != self._place:
             raise ValueError("Cannot compile program with different place.")
+        if self._scope is None and len(self.devices(place)) > 1:
+            _check_updates(self._program)
         self._scope, self._place = scope, place
         return scope
 
@@ -284,6 +289,25 @@ class CompiledProgram(Compiled):
                 "The shared Program is not compiled and executed, so there is no variables to share."
             )
         return shared._scope
+
+
+def _has_optimize_op(block: Block) -> bool:
+    return any(op.role == OpRole.Optimize and bool(op.attrs.get(ROLE_VAR_ATTR)) for op in block.ops)
+
+
+def _has_optimizer_in_control_flow(program: Program | None) -> bool:
+    """True if a branch updates parameters by gradients of its own."""
+    block = (default_main_program() if program is None else program).global_block()
+    branches = [op for op in block.ops if op.type == "conditional_block_grad"]
+    return any(_has_optimize_op(inner) for op in branches for inner in op.sub_blocks())
+
+
+def _check_updates(program: Program) -> None:
+    """Refuse what cannot be divided: the devices may take different branches, and gradients in branches
+    that only some of them take cannot be averaged.
+    """
+    if _has_optimizer_in_control_flow(program):
+        abstract("If optimizer is used in control flow, training on multi-places is not supported now.")
 
 
 def _run_options(program: Program, build: BuildStrategy, execution: ExecutionStrategy) -> RunOptions:

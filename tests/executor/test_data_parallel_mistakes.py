@@ -193,3 +193,40 @@ def test_parallel_executor(exe: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     if not fluid.is_compiled_with_cuda():
         with pytest.raises(RuntimeError, match="no CUDA device"):
             fluid.ParallelExecutor(use_cuda=True, loss_name=found.loss.name, main_program=found.main)
+
+
+@pytest.mark.parametrize("devices", [1, 2])
+@pytest.mark.parametrize("where", ["cond", "Switch", "behind"])
+def test_branches_that_update_parameters(devices: int, where: str) -> None:
+    """Each device may take another branch: gradients in them cannot be averaged, and 1.8.5 refuses, too."""
+    x, which = fluid.data("x", [None, 3]), fluid.data("which", [1], "int64")
+    hidden = fluid.layers.fc(x, 1)
+    losses = fluid.layers.mean(hidden), fluid.layers.mean(fluid.layers.square(hidden))
+    chosen = fluid.layers.equal(which, fluid.layers.fill_constant([1], "int64", 1))
+    first, second = fluid.optimizer.SGD(0.1), fluid.optimizer.Adam(0.1)
+    loss = losses[0]
+    if where == "behind":
+        loss = fluid.layers.cond(chosen, lambda: losses[0], lambda: losses[1])
+        first.minimize(loss)
+    elif where == "Switch":
+        with fluid.layers.Switch() as switch:
+            with switch.case(chosen):
+                first.minimize(losses[0])
+            with switch.default():
+                second.minimize(losses[1])
+    else:
+        fluid.layers.cond(
+            chosen, lambda: first.minimize(losses[0]) and None, lambda: second.minimize(losses[1]) and None
+        )
+    exe = fluid.Executor(fluid.CPUPlace())
+    exe.run(fluid.default_startup_program())
+    program = fluid.CompiledProgram(fluid.default_main_program()).with_data_parallel(
+        loss.name, places=[fluid.CPUPlace()] * devices
+    )
+    feed = [{"x": np.ones((2, 3), "float32"), "which": np.array([1])}] * devices
+    if devices == 1 or where == "behind":
+        assert np.isfinite(exe.run(program, feed, [loss])[0]).all()
+    else:
+        for run in (exe.run, lambda *_: program._compile(fluid.global_scope(), exe.place)):
+            with pytest.raises(NotImplementedError, match="optimizer is used in control flow"):
+                run(program, feed, [loss])

@@ -136,6 +136,7 @@ def test_a_parameter_is_saved_without_what_updates_it(tmp_path: pathlib.Path) ->
     assert sorted(file.name for file in tmp_path.iterdir()) == ["__model__", "fc_0.w_0"]
 
 
+@pytest.mark.filterwarnings("ignore:no variable in your model")
 @pytest.mark.parametrize("filename", [None, "params"])
 def test_models_without_variables(tmp_path: pathlib.Path, filename: str | None) -> None:
     x = fluid.data("x", [None, 2])

@@ -5,6 +5,7 @@ values.
 from __future__ import annotations
 
 import functools
+import shutil
 import subprocess
 from collections.abc import Sequence
 from typing import Any, NamedTuple
@@ -15,6 +16,8 @@ from fluidlite.base.dtypes import Array
 from fluidlite.base.errors import FormatError
 
 __all__ = ["Samples", "read_file"]
+
+_PIPE_CLOSED = 141  # what a shell says of a part that SIGPIPE ended
 
 _EXACT = float(1 << 53)  # whole numbers below are floats without loss
 _MASK = (1 << 64) - 1
@@ -101,9 +104,13 @@ def read_file(path: str, command: str, kinds: Sequence[str], texts: int = 0) -> 
 
     FormatError names the line that is not as it should be, RuntimeError the command that failed.
     """
+    bash = shutil.which("bash")
+    # without pipefail, of `a | b` only the end of b is heard of
+    words: str | list[str] = command if bash is None else [bash, "-o", "pipefail", "-c", command]
     with open(path, "rb") as source:
-        done = subprocess.run(command, shell=True, stdin=source, stdout=subprocess.PIPE, check=False)
-    if done.returncode != 0:
+        done = subprocess.run(words, shell=bash is None, stdin=source, stdout=subprocess.PIPE, check=False)
+    # a part whose reader wants no more, as in `cat | head`, ends by SIGPIPE, which is no failure
+    if done.returncode not in (0, _PIPE_CLOSED):
         raise RuntimeError(f"the pipe command {command!r} ended with {done.returncode} for {path}")
     return parse(without_texts(done.stdout, texts) if texts else done.stdout, kinds, path)
 

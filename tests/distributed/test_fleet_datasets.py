@@ -295,9 +295,12 @@ def test_pipe_command_and_its_failure(clicks: Any) -> None:
     made = dataset("QueueDataset", paths, use)
     made.set_pipe_command("head -n 2")
     assert [len(batch["label"].array) for batch in made.batches()] == [4]
-    made.set_pipe_command("exit 3")
-    with pytest.raises(RuntimeError, match="ended with 3"):
-        list(made.batches())
+    made.set_pipe_command("cat | head -n 2")
+    assert [len(batch["label"].array) for batch in made.batches()] == [4]
+    for command in ("exit 3", "(head -n 1; exit 3) | cat", "(exit 3) | cat | cat"):
+        made.set_pipe_command(command)
+        with pytest.raises(RuntimeError, match="ended with 3"):
+            list(made.batches())
 
 
 def test_descriptions(tmp_path: pathlib.Path, clicks: Any) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import logging
 import os
 import socket
@@ -148,27 +149,21 @@ class Dialer(TrainerLink):
 
     def _connect(self, endpoint: str, limit: float) -> tuple[Stream, Welcome]:
         """Reach a server that may not be up yet; CommunicatorError after `limit` seconds."""
-        begin = time.monotonic()
+        end = time.monotonic() + limit
         pause = RETRY[0]
-        is_said = False
-        while True:
-            try:
-                return self._attempt(endpoint, limit)
-            except (OSError, ConnectionLost, TimedOut) as error:
-                waited = time.monotonic() - begin
-                if waited + pause > limit:
-                    raise CommunicatorError(
-                        f"no sign of the server at {endpoint} for {limit:g} s: is it started? "
-                        f"({_text_of(error)})"
-                    ) from error
-            if waited > QUIET and not is_said:
-                is_said = True
-                text = "waiting for the server at %s, up to %g s more: is it started?"
-                _log.warning(text, endpoint, limit - waited)
-            time.sleep(pause)
-            pause = min(pause * 1.5, RETRY[1])
+        with _Notice(endpoint, limit) as notice:
+            while True:
+                try:
+                    return self._attempt(endpoint, max(RETRY[0], end - time.monotonic()), notice)
+                except (OSError, ConnectionLost, TimedOut) as error:
+                    notice.failed(error)
+                    if time.monotonic() + pause > end:
+                        text = f"no sign of the server at {endpoint} for {limit:g} s: {notice.seen}"
+                        raise CommunicatorError(text) from error
+                time.sleep(pause)
+                pause = min(pause * 1.5, RETRY[1])
 
-    def _attempt(self, endpoint: str, limit: float) -> tuple[Stream, Welcome]:
+    def _attempt(self, endpoint: str, limit: float, notice: _Notice) -> tuple[Stream, Welcome]:
         try:
             address = address_of(endpoint)
         except ValueError as error:
@@ -177,7 +172,8 @@ class Dialer(TrainerLink):
         try:
             # the kernel may give a port at which nobody listens to the process that calls it
             if sock.getsockname() == sock.getpeername():
-                raise ConnectionLost("connection refused")
+                raise ConnectionRefusedError(errno.ECONNREFUSED, "connection refused")
+            notice.connected()
             if self.tls is not None:
                 sock = encrypted(sock, self.tls, endpoint)
             welcome = introduce(sock, endpoint, self.key, min(limit, self.deadline))
@@ -313,6 +309,45 @@ def _forget_in_child(dialer: weakref.ref[Dialer]) -> Callable[[], None]:
             found.forget()
 
     return forget
+
+
+class _Notice:
+    """Inside the `with`, a process connects to a server, which may not be up, or something else: after QUIET
+    seconds it is said once for whom it waits, and what it has seen there, also while an attempt still waits.
+    """
+
+    def __init__(self, endpoint: str, limit: float) -> None:
+        self.endpoint = endpoint
+        self.limit = limit
+        self.seen = _NOT_STARTED
+        self._timer = threading.Timer(QUIET, self._say)
+        self._timer.daemon = True
+
+    def __enter__(self) -> _Notice:
+        self._timer.start()
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._timer.cancel()
+
+    def connected(self) -> None:
+        """Something has taken the connection."""
+        self.seen = "what listens there takes connections, and says nothing that a server of a job would"
+
+    def failed(self, error: Exception) -> None:
+        """An attempt has failed."""
+        words = _text_of(error)
+        if isinstance(error, ConnectionLost):
+            self.seen = f"what listens there takes the connection, and ends it ({words})"
+        elif not isinstance(error, TimedOut):
+            self.seen = f"{_NOT_STARTED} ({words})"
+
+    def _say(self) -> None:
+        text = "waiting for the server at %s, up to %g s more: %s"
+        _log.warning(text, self.endpoint, self.limit - QUIET, self.seen)
+
+
+_NOT_STARTED = "is it started?"
 
 
 def _text_of(error: Exception) -> str:

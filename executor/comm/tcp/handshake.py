@@ -111,10 +111,10 @@ def introduce(sock: socket.socket, endpoint: str, key: bytes, limit: float) -> W
     start = read_exactly(sock, len(_CHALLENGE_MAGIC), limit)
     if start[:2] == _TLS_ALERT:
         raise CommunicatorError(f"the server at {endpoint} speaks TLS: set {', '.join(VARIABLES)} here too")
+    if start != _CHALLENGE_MAGIC:
+        raise CommunicatorError(f"what listens at {endpoint} is no server of a job: it answers {start!r}...")
     rest = read_exactly(sock, _CHALLENGE.size - len(start), limit)
-    magic, version, theirs, shown = _CHALLENGE.unpack(start + rest)
-    if magic != _CHALLENGE_MAGIC:
-        raise CommunicatorError(f"what listens at {endpoint} is no server of a job")
+    _, version, theirs, shown = _CHALLENGE.unpack(start + rest)
     if version != VERSION:
         raise CommunicatorError(
             f"the server at {endpoint} speaks version {version} of the protocol, and this process version "

@@ -11,7 +11,8 @@ name, such as `weight` and `keepdim=True`. `in` lists words of the aspects in wh
 `theirs: nan` says that PaddlePaddle has nan or an infinity wherever numbers differ, `ours: nan` that we do;
 `door: 18` or `door: 26` limits a row to one. `ops` lists types of ops or other words, one of which the text
 of a difference must have, such as a line in which two programs differ (`jobs.differences`); tags of jobs are
-those of `job_tags`.
+those of `job_tags`. A row that random programs do not meet has an id alone, and a program that shows it
+(`beside.row_programs`).
 """
 
 from __future__ import annotations
@@ -89,7 +90,7 @@ def rows() -> tuple[Row, ...]:
 def _row(text: str, page: str) -> Row:
     parts = dict(part.strip().split(": ", 1) for part in text.split(";"))
     unknown = set(parts) - {"id", "of", "when", "in", "door", "theirs", "ours", "ops"}
-    if unknown or "in" not in parts:
+    if unknown or (len(parts) > 1 and "in" not in parts):
         raise ValueError(
             f"the remark {text!r} of {page} needs id and in, and may have of, when, door, theirs, ours, ops"
         )
@@ -97,7 +98,7 @@ def _row(text: str, page: str) -> Row:
         parts["id"],
         frozenset(_words(parts.get("of", ""))),
         tuple(frozenset(word.strip() for word in item.split("/")) for item in _words(parts.get("when", ""))),
-        tuple(_words(parts["in"])),
+        tuple(_words(parts.get("in", ""))),
         parts.get("door", ""),
         parts.get("theirs", ""),
         tuple(_words(parts.get("ops", ""))),

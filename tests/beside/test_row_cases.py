@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import json
+import warnings
 from typing import Any
 
 import pytest
 
+import fluidlite as fluid
 from beside.backends import engine
 from beside.row_cases import contradictions, held
+from beside.row_programs import RECORDED, differ, found_and_right, programs
 
 
 @pytest.mark.parametrize("door", ["18", "26"])
@@ -18,3 +22,13 @@ def test_a_run_contradicts_no_row(door: str) -> None:
     finally:
         backend.close()
     assert found == []
+
+
+@pytest.mark.parametrize("name", programs("18"))
+def test_a_program_contradicts_no_row(name: str) -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        found, right = found_and_right(*programs("18")[name], fluid)
+    assert not differ(found, right), (found, right)
+    recorded = json.loads(RECORDED["18"].read_text(encoding="utf8"))[name]
+    assert differ(recorded, right), f"PaddlePaddle finds {recorded}, too"

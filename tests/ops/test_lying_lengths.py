@@ -4,6 +4,7 @@ the limit; lengths that can be are computed.
 
 from __future__ import annotations
 
+import os
 import random
 from collections.abc import Callable
 from typing import Any, NamedTuple
@@ -159,17 +160,31 @@ def test_other_numbers_of_lengths_than_of_rows(name: str, count: int, naive: boo
         run(taker, [2] * count, naive)
 
 
-@pytest.mark.parametrize("seed", range(20))
-@pytest.mark.parametrize("name", TAKERS)
-def test_random_lengths_are_computed_or_named(name: str, seed: int) -> None:
+def check_random_lengths(name: str, seed: int) -> None:
+    """The first length that cannot be is named; others are computed."""
     draw = random.Random(f"{name} {seed}")
     lengths = [draw.choice([0, 1, 2, 3, STEPS, STEPS, 5, -1]) for _ in range(ROWS)]
     bad = [row for row, length in enumerate(lengths) if not 0 <= length <= STEPS]
     if bad:
         with pytest.raises(ShapeError, match=f"of row {bad[0]} is {lengths[bad[0]]}, wanted 0 to {STEPS}"):
-            run(TAKERS[name], lengths, False)
+            run(TAKERS[name], lengths, bool(seed % 2))
     elif any(lengths):
-        assert np.isfinite(run(TAKERS[name], lengths, False)).all()
+        assert np.isfinite(run(TAKERS[name], lengths, bool(seed % 2))).all()
+
+
+@pytest.mark.parametrize("seed", range(20))
+@pytest.mark.parametrize("name", TAKERS)
+def test_random_lengths_are_computed_or_named(name: str, seed: int) -> None:
+    check_random_lengths(name, seed)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", TAKERS)
+def test_many_random_lengths(name: str) -> None:
+    """FLUIDLITE_SEED is the first seed, FLUIDLITE_PROGRAMS says how many follow."""
+    first = int(os.environ.get("FLUIDLITE_SEED", "1000"))
+    for seed in range(first, first + int(os.environ.get("FLUIDLITE_PROGRAMS", "500"))):
+        check_random_lengths(name, seed)
 
 
 @naive

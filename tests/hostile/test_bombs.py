@@ -35,7 +35,7 @@ SECONDS = 3.0
 
 
 def bounded(read: Callable[[bytes], Any], data: bytes, factor: float) -> Any:
-    """What `read` gives, or its FormatError, within the factor."""
+    """The result of `read`, or its FormatError, within the factor."""
     tracemalloc.start()
     start = time.process_time()
     try:
@@ -105,9 +105,9 @@ PICKLES = {
     "copies": copies(1 << 18, 2000),
     "encodings": encodings(1 << 18, 2000),
     "long keys": long_keys(1 << 20, 20_000),
-    "dimensions": many_dimensions(60_000),
-    "marks": b"\x80\x02" + b"(" * 100_000 + b".",
-    "lists": b"\x80\x02" + b"]" * 100_000 + b".",
+    "dimensions": many_dimensions(20_000),
+    "marks": b"\x80\x02" + b"(" * 30_000 + b".",
+    "lists": b"\x80\x02" + b"]" * 30_000 + b".",
     "a list in itself": b"\x80\x02]q\0(" + b"h\0" * 1000 + b"e.",
     "deep lists": b"\x80\x02" + b"]" * 5000 + b"a" * 4999 + b".",
 }
@@ -125,8 +125,7 @@ def test_what_is_shared_stays_shared(tmp_path: pathlib.Path) -> None:
     path.write_bytes(pairs(30))
     found: Any = paddle.load(str(path))
     assert found[0] is found[1]
-    shared = copies(16, 2).replace(b"u.", b"u.")
-    path.write_bytes(shared)
+    path.write_bytes(copies(16, 2))
     assert sorted(paddle.load(str(path), return_numpy=True)) == ["p0", "p1"]
 
 
@@ -170,7 +169,7 @@ PROGRAMS = {
     "texts": lambda: _with_attribute("strings", "STRINGS", [b""] * 100_000),
     "stack": lambda: _with_attribute("strings", "STRINGS", [b'  File "a", line 1, in f\n'] * 10_000),
     "attributes": lambda: _many(_attributes, 20_000),
-    "ops": lambda: _many(lambda block, number: block.ops.add(type=b"x"), 10_000),
+    "ops": lambda: _many(lambda block, number: block.ops.add(type=b"x"), 4_000),
     "names": lambda: _with_arguments(100_000),
     "nested": lambda: b"\x0a\xff\xff\x03" + b"\x0a\x7f" * 60_000,
 }
@@ -210,9 +209,8 @@ def test_json() -> None:
 # ------------------------------------------------------------------------------------------------ tensors
 def test_levels_of_detail() -> None:
     offsets = struct.pack("<Q", 8 * 20_000) + np.arange(20_000, dtype="<u8").tobytes()
-    data = (
-        struct.pack("<IQ", 0, 60) + offsets * 60 + struct.pack("<Ii", 0, 4) + b"\x08\x05\x10\x01" + bytes(4)
-    )
+    one = struct.pack("<Ii", 0, 4) + b"\x08\x05\x10\x01" + bytes(4)
+    data = struct.pack("<IQ", 0, 30) + offsets * 30 + one
     bounded(lambda data: ValueReader.of_bytes(data).tensor(), data, 20)
 
 
@@ -232,14 +230,15 @@ def test_archives(tmp_path: pathlib.Path) -> None:
         archive.addfile(member, io.BytesIO(zeros))
     with zipfile.ZipFile(tmp_path / "x.zip", "w", zipfile.ZIP_DEFLATED) as package:
         package.writestr("x", zeros)
-    for read in (
-        lambda: open_member(tarfile.open(tmp_path / "x.tar.gz"), "data_batch_1"),
-        lambda: open_packed(zipfile.ZipFile(tmp_path / "x.zip"), "x"),
-        lambda: gunzip(gzip.compress(zeros, 1), "x"),
-        lambda: list(cifar.reader_creator(str(tmp_path / "x.tar.gz"), "data_batch")()),
-    ):
-        with pytest.raises(FormatError, match=r"of at most|takes more than"):
-            read()
+    with tarfile.open(tmp_path / "x.tar.gz") as archive, zipfile.ZipFile(tmp_path / "x.zip") as package:
+        for read in (
+            lambda: open_member(archive, "data_batch_1"),
+            lambda: open_packed(package, "x"),
+            lambda: gunzip(gzip.compress(zeros, 1), "x"),
+            lambda: list(cifar.reader_creator(str(tmp_path / "x.tar.gz"), "data_batch")()),
+        ):
+            with pytest.raises(FormatError, match=r"of at most|takes more than"):
+                read()
 
 
 @pytest.mark.parametrize("head", [(2051, 2**32 - 1, 28, 28), (2051, 1, 2**32 - 1, 2**32 - 1)])

@@ -47,7 +47,7 @@ def _check_size(archive: Any, name: str, size: int) -> None:
 
 
 def gunzip(data: bytes, name: str) -> bytes:
-    """What was compressed; FormatError for what is not, or is much larger than it may be."""
+    """Compressed bytes as they were; FormatError for others, and for what is far larger than they are."""
     most = _SMALL + _UNPACKED * len(data)
     found = b""
     try:

@@ -27,7 +27,7 @@ from fluidlite.saving.variables import (
     valid_program,
     values_of,
 )
-from fluidlite.values.serialize import write_folder
+from fluidlite.values.serialize import complete_save, write_folder
 
 __all__ = [
     "append_fetch_ops",
@@ -258,6 +258,7 @@ def _model_bytes(dirname: str | None, model: str | bytes | None, params: str | b
         return model
     if not os.path.isdir(dirname):
         raise ValueError(f"There is no directory named '{dirname}'")
+    complete_save(dirname)
     path = _model_path(dirname, model)
     try:
         with open(path, "rb") as file:

@@ -28,7 +28,7 @@ from fluidlite.saving.variables import (
     values_of,
 )
 from fluidlite.values.scope import global_scope
-from fluidlite.values.serialize import ValueReader, replace_file
+from fluidlite.values.serialize import ValueReader, complete_save, is_unfinished, write_folder
 from fluidlite.values.tensor import LoDTensor, SelectedRows, host
 
 __all__ = ["load", "load_program_state", "save", "set_program_state"]
@@ -55,10 +55,11 @@ def save(program: Program, model_path: str) -> None:
         **{name: np.array(value.array) for name, value in remote.items()},
     }
     optimizer = _arrays(var for var in variables if is_belong_to_optimizer(var))
-    # each file is whole or not there; nothing ties the three together
-    replace_file(model_path + _PARAMS, dump_arrays(parameters))
-    replace_file(model_path + _OPTIMIZER, dump_arrays(optimizer))
-    replace_file(model_path + _MODEL, [serialize_program(program)])
+    folder, name = os.path.split(model_path)
+    with write_folder(folder or ".", name) as files:
+        files.put(name + _PARAMS, dump_arrays(parameters))
+        files.put(name + _OPTIMIZER, dump_arrays(optimizer))
+        files.put(name + _MODEL, [serialize_program(program)])
 
 
 def _arrays(variables: Iterable[Variable]) -> dict[str, Array]:
@@ -72,7 +73,12 @@ def _arrays(variables: Iterable[Variable]) -> dict[str, Array]:
 def _prefix(model_path: str) -> str:
     root, extension = os.path.splitext(model_path)
     # a program may be loaded by the name of any of its three files
-    return root if extension in (_PARAMS, _OPTIMIZER, _MODEL) else model_path
+    found = root if extension in (_PARAMS, _OPTIMIZER, _MODEL) else model_path
+    folder, name = os.path.split(found)
+    complete_save(folder or ".", name)
+    if os.path.isdir(model_path):
+        complete_save(model_path)
+    return found
 
 
 def _read(path: str) -> dict[str, Array]:
@@ -134,9 +140,15 @@ def _files_in(folder: str) -> set[str]:
     return {
         # names of variables may hold slashes, which `save_vars` makes folders of
         os.path.relpath(os.path.join(root, name), folder).replace(os.sep, "/")
-        for root, _, names in os.walk(folder)
-        for name in names
+        for root, folders, names in os.walk(folder)
+        for name in _finished(folders, names)
     }
+
+
+def _finished(folders: list[str], names: list[str]) -> list[str]:
+    """The files that belong to no killed save; the folders of such are not entered."""
+    folders[:] = [name for name in folders if not is_unfinished(name)]
+    return [name for name in names if not is_unfinished(name)]
 
 
 def _load_folder(program: Program, folder: str, executor: Any) -> None:

@@ -32,6 +32,7 @@ from fluidlite.values.serialize import (
     FileSet,
     Piece,
     ValueReader,
+    complete_save,
     inside,
     replace_file,
     tensor_pieces,
@@ -357,6 +358,8 @@ def load_vars(
             f"The type of input main_program is invalid, expected type is fluid.Program, but received "
             f"{type(main_program)}"
         )
+    if dirname is not None:
+        complete_save(dirname)
     chosen = _chosen(main_program, vars, predicate)
     if dirname is None and filename is None:
         raise ValueError("The directory path and params cannot be None at the same time.")
@@ -451,6 +454,7 @@ def load_persistables(
 
 
 def _load_of_job(executor: Any, dirname: str, program: Program) -> None:
+    complete_save(dirname)
     servers = servers_of(program)
     if servers is not None:
         remote = {*servers.remote(), servers.table}

@@ -13,8 +13,10 @@ import contextlib
 import io
 import os
 import pathlib
+import re
 import shutil
 import struct
+import time
 import uuid
 from collections.abc import Iterable, Iterator
 from typing import Any, TypeAlias
@@ -26,11 +28,19 @@ from fluidlite.base.errors import FormatError
 from fluidlite.ir import framework_pb
 from fluidlite.values.tensor import LoDTensor, SelectedRows, as_lod, host
 
+try:
+    import fcntl
+except ImportError:  # Windows: what a killed process has left stays there
+    fcntl = None  # type: ignore[assignment]
+
 __all__ = [
     "FileSet",
     "Piece",
     "ValueReader",
+    "complete_save",
     "inside",
+    "is_unfinished",
+    "naming",
     "replace_file",
     "tensor_bytes",
     "tensor_pieces",
@@ -240,14 +250,23 @@ class ValueReader:
 
 
 # ---------- whole or not at all
-def _beside(target: pathlib.Path) -> pathlib.Path:
-    """A hidden name that nobody else uses, in the same folder."""
-    # there, because a rename across file systems is a copy; cut, because names have 255 bytes at most
-    return target.with_name(f".{target.name[:100]}.{uuid.uuid4().hex}.tmp")
+_HIDDEN = re.compile(r"\..{1,100}\.([0-9a-f]{32}\.tmp|saved)", re.DOTALL)
+_PATIENCE = 60.0  # seconds for another process to put files in place, which takes it milliseconds
+
+
+def is_unfinished(name: str) -> bool:
+    """True for the names of files and folders of saves that are going on, or were killed."""
+    return _HIDDEN.fullmatch(name) is not None
+
+
+def _beside(folder: pathlib.Path, name: str) -> pathlib.Path:
+    """A hidden name that nobody else uses."""
+    # in the same folder, because a rename across file systems is a copy; names have 255 bytes at most
+    return folder / f".{name[:100]}.{uuid.uuid4().hex}.tmp"
 
 
 @contextlib.contextmanager
-def _naming(target: pathlib.Path, hidden: pathlib.Path) -> Iterator[None]:
+def naming(target: pathlib.Path, hidden: pathlib.Path) -> Iterator[None]:
     """Have errors of the system (a disk that is full, a folder that is closed) name the file that was asked
     for, where they name none or the hidden one.
     """
@@ -261,23 +280,79 @@ def _naming(target: pathlib.Path, hidden: pathlib.Path) -> Iterator[None]:
         raise OSError(error.errno, error.strerror, f"{target}{inner}") from None
 
 
+@contextlib.contextmanager
+def _locked(path: pathlib.Path, seconds: float = 0.0) -> Iterator[None]:
+    """Hold the lock of a file or folder, which ends with the process that holds it, killed or not; OSError
+    where another process holds it for longer than that, and where there are no locks.
+    """
+    if fcntl is None:
+        raise OSError(f"no lock on {path}: this system has none")
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        end = time.monotonic() + seconds
+        while True:
+            try:
+                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                break
+            except BlockingIOError:
+                if time.monotonic() >= end:
+                    raise
+            time.sleep(0.01)
+        yield
+    finally:
+        os.close(descriptor)
+
+
+@contextlib.contextmanager
+def _claimed(folder: pathlib.Path, name: str, is_folder: bool) -> Iterator[pathlib.Path]:
+    """A new hidden file or folder, locked, so that nobody takes it for what a killed process has left."""
+    with contextlib.ExitStack() as held:
+        while True:
+            made = _beside(folder, name)
+            made.mkdir() if is_folder else made.touch(exist_ok=False)
+            # without locks, as on some network file systems, nobody sweeps either
+            with contextlib.suppress(OSError):
+                held.enter_context(_locked(made, _PATIENCE))
+            # before it was locked somebody may have swept it away
+            if made.exists():
+                break
+        yield made
+
+
+def _sweep(folder: pathlib.Path) -> None:
+    """Remove what killed processes have left in a folder."""
+    with contextlib.suppress(OSError):
+        for entry in list(os.scandir(folder)):
+            if entry.name.endswith(".tmp") and is_unfinished(entry.name):
+                path = pathlib.Path(entry.path)
+                with contextlib.suppress(OSError), _locked(path):
+                    shutil.rmtree(path) if entry.is_dir(follow_symlinks=False) else path.unlink()
+
+
+def _write(path: pathlib.Path, chunks: Iterable[Piece]) -> None:
+    with open(path, "wb") as out:
+        for chunk in chunks:
+            out.write(chunk)
+
+
 def replace_file(path: str | os.PathLike[str], chunks: Iterable[Piece]) -> None:
     """Write a file under another name beside `path` and put it in place when it is complete; folders are
     made.
     """
     target = pathlib.Path(path)
     target.parent.mkdir(parents=True, exist_ok=True)
-    temporary = _beside(target)
-    try:
-        with _naming(target, temporary):
-            with open(temporary, "xb") as out:  # x: never over a file that somebody else made
-                for chunk in chunks:
-                    out.write(chunk)
-            # at once, on every system: a reader sees the old file or the new one
-            os.replace(temporary, target)
-    finally:
-        # there only if something went wrong before
-        temporary.unlink(missing_ok=True)
+    _sweep(target.parent)
+    with contextlib.ExitStack() as held:
+        with naming(target, target.parent):
+            temporary = held.enter_context(_claimed(target.parent, target.name, False))
+        try:
+            with naming(target, temporary):
+                _write(temporary, chunks)
+                # at once, on every system: a reader sees the old file or the new one
+                os.replace(temporary, target)
+        finally:
+            # there only if something went wrong before
+            temporary.unlink(missing_ok=True)
 
 
 def inside(folder: str | os.PathLike[str], name: str) -> str:
@@ -293,40 +368,99 @@ def inside(folder: str | os.PathLike[str], name: str) -> str:
 class FileSet:
     """Files that come into a folder together; see `write_folder`."""
 
-    def __init__(self, staging: pathlib.Path) -> None:
+    def __init__(self, staging: pathlib.Path, label: str) -> None:
         self.staging = staging
-        self.names: list[str] = []
+        self.label = label
 
     def put(self, name: str, chunks: Iterable[Piece]) -> None:
         """Add a file; ValueError for a name that leads out of the folder."""
-        replace_file(inside(self.staging, name), chunks)
-        self.names.append(name)
+        path = pathlib.Path(inside(self.staging, name))
+        path.parent.mkdir(parents=True, exist_ok=True)
+        _write(path, chunks)
 
     def move_to(self, target: pathlib.Path) -> None:
-        """Put the files in place: all at once where `target` is a new folder, else one after the other."""
+        """Put the files in place, all or none for whoever calls `complete_save` before reading: the set gets
+        its name at once, and whatever is killed then, the next reader or writer moves the rest of it.
+        """
         if not target.exists():
             with contextlib.suppress(OSError):  # another process may have made it just now
                 os.rename(self.staging, target)
                 return
-        for name in self.names:
-            (target / name).parent.mkdir(parents=True, exist_ok=True)
-            os.replace(self.staging / name, target / name)
+        waiting = _waiting(target, self.label)
+        for attempt in range(100):
+            complete_save(target, self.label)
+            try:
+                os.rename(self.staging, waiting)
+                break
+            except OSError:
+                # another process was faster: its files come first, and then these
+                if attempt == 99 or not waiting.exists():
+                    raise
+        _put_in_place(waiting, target)
+
+
+def _waiting(folder: pathlib.Path, label: str) -> pathlib.Path:
+    """The files of a complete save that are not in place yet."""
+    return folder / f".{label[:100]}.saved"
+
+
+def _put_in_place(waiting: pathlib.Path, target: pathlib.Path) -> None:
+    for root, _, names in os.walk(waiting):
+        place = target / os.path.relpath(root, waiting)
+        place.mkdir(parents=True, exist_ok=True)
+        for name in names:
+            with contextlib.suppress(FileNotFoundError):  # another process has moved it
+                os.replace(os.path.join(root, name), place / name)
+    shutil.rmtree(waiting, ignore_errors=True)
+
+
+def complete_save(folder: str | os.PathLike[str], label: str = "files") -> None:
+    """Put the files in place that a killed save has left complete, so that files of two saves are never read
+    together. OSError where this process may not.
+    """
+    target = pathlib.Path(folder)
+    waiting = _waiting(target, label)
+    if not waiting.is_dir():
+        return
+    with contextlib.suppress(FileNotFoundError), contextlib.ExitStack() as held:
+        try:
+            held.enter_context(_locked(waiting, _PATIENCE))
+        except BlockingIOError:
+            raise TimeoutError(f"another process has been saving into {str(target)!r} for too long") from None
+        except FileNotFoundError:
+            return
+        except OSError:  # without locks two may move the files, each of which one finds
+            pass
+        try:
+            _put_in_place(waiting, target)
+        except OSError as error:
+            raise OSError(
+                error.errno,
+                f"a save into this folder was interrupted, and cannot be completed here ({error.strerror})",
+                str(target),
+            ) from None
 
 
 @contextlib.contextmanager
-def write_folder(folder: str | os.PathLike[str]) -> Iterator[FileSet]:
-    """Collect files for `folder` out of sight; they are put in place only when all are complete."""
+def write_folder(folder: str | os.PathLike[str], label: str = "files") -> Iterator[FileSet]:
+    """Collect files for `folder` out of sight; they are put in place only when all are complete. A `label`
+    tells apart sets of files that lie in one folder.
+    """
     target = pathlib.Path(os.path.abspath(folder))
     if target.exists() and not target.is_dir():
         raise NotADirectoryError(f"{str(target)!r} is a file, not a folder to save into")
     # inside of a folder that is there: its parent may belong to somebody else
-    staging = _beside(target / "files" if target.exists() else target)
-    with _naming(target, staging):
-        staging.mkdir(parents=True)
-    try:
-        files = FileSet(staging)
-        with _naming(target, staging):
-            yield files
-            files.move_to(target)
-    finally:
-        shutil.rmtree(staging, ignore_errors=True)
+    where, name = (target, label) if target.exists() else (target.parent, target.name)
+    with naming(target, where):
+        where.mkdir(parents=True, exist_ok=True)
+    _sweep(where)
+    with contextlib.ExitStack() as held:
+        with naming(target, where):
+            staging = held.enter_context(_claimed(where, name, True))
+        try:
+            files = FileSet(staging, label)
+            with naming(target, staging):
+                yield files
+                files.move_to(target)
+        finally:
+            shutil.rmtree(staging, ignore_errors=True)

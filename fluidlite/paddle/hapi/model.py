@@ -26,7 +26,7 @@ from fluidlite.paddle.static.io import save_inference_model
 from fluidlite.saving.pickles import dump_arrays, load_arrays
 from fluidlite.saving.variables import get_program_persistable_vars, is_belong_to_optimizer, value_of
 from fluidlite.values.scope import global_scope
-from fluidlite.values.serialize import replace_file
+from fluidlite.values.serialize import complete_save, write_folder
 from fluidlite.values.tensor import LoDTensor
 
 __all__ = ["Model"]
@@ -346,10 +346,12 @@ class Model:
             save_inference_model(path, made.inputs, made.outputs, self._executor, program=made.program)
             return
         state = {name: np.array(value_of(var)) for name, var in self.network.state_dict().items()}
-        replace_file(path + ".pdparams", dump_arrays(state))
         kept = {var.name: np.array(value_of(var)) for var in self._kept()}
-        if kept:
-            replace_file(path + ".pdopt", dump_arrays(kept))
+        folder, name = os.path.split(path)
+        with write_folder(folder or ".", name) as files:
+            files.put(name + ".pdparams", dump_arrays(state))
+            if kept:
+                files.put(name + ".pdopt", dump_arrays(kept))
 
     def _kept(self) -> list[Any]:
         """The variables of the optimizer."""
@@ -366,6 +368,8 @@ class Model:
         stem = path.removesuffix(".pdparams")
         if not os.path.exists(stem + ".pdparams"):
             raise AssertionError(f"Failed to load parameters, please check path: {stem}.pdparams")
+        folder, name = os.path.split(stem)
+        complete_save(folder or ".", name)
         state = _read(stem + ".pdparams")
         for name, var in self.network.state_dict().items():
             trouble = _mismatch(name, var, state)

@@ -22,7 +22,7 @@ from fluidlite.saving.variables import (
     load_persistables,
     values_of,
 )
-from fluidlite.values.serialize import replace_file
+from fluidlite.values.serialize import complete_save, replace_file, write_folder
 
 __all__ = [
     "deserialize_persistables",
@@ -119,10 +119,11 @@ def save_inference_model(
     # both before any file: what has no values, or not all of them, leaves none
     model = serialize_program(feed_vars, fetch_vars, **kwargs)
     data = serialize_persistables(feed_vars, fetch_vars, executor, **kwargs)
-    os.makedirs(os.path.dirname(prefix) or ".", exist_ok=True)
-    save_to_file(prefix + ".pdmodel", model)
-    if data is not None:
-        save_to_file(prefix + ".pdiparams", data)
+    folder, name = os.path.split(prefix)
+    with write_folder(folder or ".", name) as files:
+        files.put(name + ".pdmodel", [model])
+        if data is not None:
+            files.put(name + ".pdiparams", [data])
 
 
 def load_inference_model(path_prefix: str | None, executor: Any, **kwargs: Any) -> list[Any]:
@@ -139,6 +140,8 @@ def load_inference_model(path_prefix: str | None, executor: Any, **kwargs: Any) 
         program = deserialize_program(model)
         deserialize_persistables(program, params, executor)
         return _loaded(program)
+    folder, name = os.path.split(os.path.normpath(path_prefix))
+    complete_save(folder or ".", name)
     paths = _paths(path_prefix, model, params)
     program = deserialize_program(load_from_file(paths[0]))
     if get_program_persistable_vars(program):

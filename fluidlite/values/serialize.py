@@ -304,12 +304,15 @@ def _locked(path: pathlib.Path, seconds: float = 0.0) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def _claimed(folder: pathlib.Path, name: str, is_folder: bool) -> Iterator[pathlib.Path]:
+def _claimed(
+    folder: pathlib.Path, name: str, target: pathlib.Path, is_folder: bool
+) -> Iterator[pathlib.Path]:
     """A new hidden file or folder, locked, so that nobody takes it for what a killed process has left."""
     with contextlib.ExitStack() as held:
         while True:
             made = _beside(folder, name)
-            made.mkdir() if is_folder else made.touch(exist_ok=False)
+            with naming(target, made):
+                made.mkdir(parents=True) if is_folder else made.touch(exist_ok=False)
             # without locks, as on some network file systems, nobody sweeps either
             with contextlib.suppress(OSError):
                 held.enter_context(_locked(made, _PATIENCE))
@@ -343,8 +346,7 @@ def replace_file(path: str | os.PathLike[str], chunks: Iterable[Piece]) -> None:
     target.parent.mkdir(parents=True, exist_ok=True)
     _sweep(target.parent)
     with contextlib.ExitStack() as held:
-        with naming(target, target.parent):
-            temporary = held.enter_context(_claimed(target.parent, target.name, False))
+        temporary = held.enter_context(_claimed(target.parent, target.name, target, False))
         try:
             with naming(target, temporary):
                 _write(temporary, chunks)
@@ -376,7 +378,9 @@ class FileSet:
         """Add a file; ValueError for a name that leads out of the folder."""
         path = pathlib.Path(inside(self.staging, name))
         path.parent.mkdir(parents=True, exist_ok=True)
-        _write(path, chunks)
+        # a disk that is full says no name
+        with naming(path, path):
+            _write(path, chunks)
 
     def move_to(self, target: pathlib.Path) -> None:
         """Put the files in place, all or none for whoever calls `complete_save` before reading: the set gets
@@ -451,12 +455,9 @@ def write_folder(folder: str | os.PathLike[str], label: str = "files") -> Iterat
         raise NotADirectoryError(f"{str(target)!r} is a file, not a folder to save into")
     # inside of a folder that is there: its parent may belong to somebody else
     where, name = (target, label) if target.exists() else (target.parent, target.name)
-    with naming(target, where):
-        where.mkdir(parents=True, exist_ok=True)
     _sweep(where)
     with contextlib.ExitStack() as held:
-        with naming(target, where):
-            staging = held.enter_context(_claimed(where, name, True))
+        staging = held.enter_context(_claimed(where, name, target, True))
         try:
             files = FileSet(staging, label)
             with naming(target, staging):

@@ -8,6 +8,7 @@ from collections.abc import Iterable
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
+from fluidlite.base.errors import FormatError
 from fluidlite.base.imported_names import imported_names
 from fluidlite.base.messages import declare_messages, text_format
 
@@ -51,13 +52,16 @@ class DataFeedDesc:
           slots { name: "label" type: "float" is_dense: true is_used: true }
         }
 
-    text_format.ParseError where the file says something else.
+    FormatError, which names the file and the line in it, where the file says something else.
     """
 
     def __init__(self, proto_file: str) -> None:
         self.proto_desc = feed_message()
-        with open(proto_file, encoding="utf8") as source:
-            text_format().Parse(source.read(), self.proto_desc)
+        try:
+            with open(proto_file, encoding="utf8") as source:
+                text_format().Parse(source.read(), self.proto_desc)
+        except (text_format().ParseError, UnicodeDecodeError) as error:
+            raise FormatError(f"{proto_file} describes no fields of a data set: {error}") from None
         self.__name_to_index = {
             slot.name: index for index, slot in enumerate(self.proto_desc.multi_slot_desc.slots)
         }

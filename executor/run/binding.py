@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from fluidlite.base.errors import FluidError, ShapeError
+from fluidlite.base.errors import FluidError, KernelError, ShapeError
 from fluidlite.executor.cuda.elementwise import FusedKernel
 from fluidlite.executor.plan.actions import Fresh, FreshDraws, FreshTable
 from fluidlite.executor.plan.declared import HostCheck
@@ -92,7 +92,7 @@ class Binding:
     def _named(self, values: Sequence[Any] | None) -> dict[str, Any]:
         """All names with what they stand for."""
         # what was bound to other places would read and write what is no longer its own
-        if not self.buffers.place(values) and self._names is not None:
+        if not self._place(values) and self._names is not None:
             others = dict(self._names)
             self._add(others, self._varying, values or ())
             return others
@@ -105,6 +105,19 @@ class Binding:
         # of one size there will be no other step
         self._names = names if values is None else dict(names)
         return names
+
+    def _place(self, values: Sequence[Any] | None) -> bool:
+        """Make room for the buffers; KernelError, which names the op of the largest, where there is none."""
+        try:
+            return self.buffers.place(values)
+        # NumPy says of far too much that it is no size
+        except (MemoryError, ValueError, OverflowError) as error:
+            value, size = self.buffers.largest()
+            found = KernelError(
+                f"there is no memory for the values of this run: {value.name or 'a temporary'} alone, the "
+                f"largest, takes {size} bytes ({error})"
+            )
+            raise self._located(found, value) from error
 
     @functools.cached_property
     def _module(self) -> Any:
@@ -162,10 +175,16 @@ class Binding:
 
     def _misfit(self, value: Value, error: ValueError) -> FluidError:
         """The error for a view that sizes of the feeds at hand do not allow, with its op."""
-        steps = (step for step in flat(self.plan.plan.steps) if value in step.writes)
-        op = next((step.op for step in steps if step.op is not None), None)
         name = value.root.name or "a value"
         found = ShapeError(f"the sizes of {name} and of what is computed with it do not fit ({error})")
+        return self._located(found, value)
+
+    def _located(self, found: FluidError, value: Value) -> FluidError:
+        """An error with the op that writes a value."""
+        steps = flat(self.plan.plan.steps)
+        # a buffer may be written through views alone
+        writers = (step.op for step in steps if any(value in (each, each.root) for each in step.writes))
+        op = next((op for op in writers if op is not None), None)
         if op is not None:
             locate(found, op)
         return found

@@ -43,6 +43,11 @@ class Buffers:
         """The bytes of the pool."""
         return 0 if self.pool is None else int(self.pool.nbytes)
 
+    def largest(self) -> tuple[Value, int]:
+        """The buffer that asked for the most bytes, and how many."""
+        value = max(self._kind, key=lambda value: self._room[self._kind[value]])
+        return value, self._room[self._kind[value]]
+
     @property
     def on_host(self) -> bool:
         """True if they are arrays of NumPy."""

@@ -25,7 +25,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from fluidlite.base.errors import FormatError, MissingFileError
-from fluidlite.values.serialize import inside
+from fluidlite.values.serialize import inside, naming
 
 __all__ = ["Checkpoint", "CheckpointWriter", "checkpoints_in", "is_checkpoint", "latest_checkpoint", "prune"]
 
@@ -57,7 +57,8 @@ class CheckpointWriter:
         path.parent.mkdir(parents=True, exist_ok=True)
         size = 0
         digest = hashlib.sha256()
-        with open(path, "xb") as out:
+        # what a full disk says names no file, and the hidden one says nothing to a user
+        with naming(self.folder / f"step_{self.step:08d}", self.staging), open(path, "xb") as out:
             for chunk in chunks:
                 out.write(chunk)
                 digest.update(chunk)
@@ -69,13 +70,13 @@ class CheckpointWriter:
         """Write the manifest, and give the checkpoint its name, which is returned with the folder."""
         body = json.dumps({"step": self.step, "files": self.files, **facts}, indent=1).encode()
         # last: a folder without a manifest is no checkpoint, whatever else it holds
-        with open(self.staging / MANIFEST, "xb") as out:
+        target = self.folder / f"step_{self.step:08d}"
+        with naming(target, self.staging), open(self.staging / MANIFEST, "xb") as out:
             out.write(f"{_TITLE}{hashlib.sha256(body).hexdigest()}\n".encode() + body)
             _to_disk(out.fileno())
         for root, _, _ in os.walk(self.staging):
             _folder_to_disk(root)
         attempt = 0
-        target = self.folder / f"step_{self.step:08d}"
         # of a job that came here before: it stays until this one is complete
         while target.exists():
             attempt += 1

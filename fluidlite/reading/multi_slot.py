@@ -21,6 +21,7 @@ _PIPE_CLOSED = 141  # what a shell says of a part that SIGPIPE ended
 
 _EXACT = float(1 << 53)  # whole numbers below are floats without loss
 _MASK = (1 << 64) - 1
+_BEYOND = float(1 << 64)
 _ZERO = 1e-6  # what 1.8.5 takes for zero in a field of floats
 
 
@@ -132,14 +133,23 @@ def parse(text: bytes, kinds: Sequence[str], path: str = "text") -> Samples:
     place = first
     for kind in kinds:
         _check(place < ends, lines, path, f"it has fewer than {len(kinds)} fields")
-        counts = numbers[place].astype(np.int64)
+        wanted = numbers[place]
+        # compared as they are: as integers, counts near 2 ** 63 and NaN would be others
         _check(
-            (counts > 0) & (counts == numbers[place]) & (place + counts < ends),
+            (wanted >= 1) & (wanted == np.floor(wanted)) & (wanted < ends - place),
             lines,
             path,
             "a field begins with the number of its values, at least 1",
         )
+        counts = wanted.astype(np.int64)
         chosen = _ranges(place + 1, counts)
+        is_id = _are_ids(words, numbers, chosen) if kind != "float" else np.ones(0, bool)
+        if not is_id.all():
+            place = int(chosen[int(np.argmin(is_id))])
+            raise FormatError(
+                f"{path}, line {lines.of(place)}: {words.token(place)!r} is no id, which is a whole number "
+                f"from -2**63 to 2**64 - 1"
+            )
         fields.append(Field(_values(words, numbers, chosen, kind), _offsets(counts)))
         place = place + counts + 1
     _check(place == ends, lines, path, f"it has more than {len(kinds)} fields")
@@ -165,6 +175,10 @@ class _Words:
         last[:-1] &= ~self._is_letter[1:]
         return np.flatnonzero(last) + 1
 
+    def token(self, number: int) -> str:
+        """A token as it stands in the text."""
+        return self.text[self.starts[number] : self.ends[number]].decode("latin1")[:40]
+
     def whole_numbers(self, chosen: Array) -> Any:
         """The tokens of these numbers as integers modulo 2**64."""
         starts = self.starts[chosen]
@@ -180,8 +194,17 @@ class _Words:
         return total.view(np.int64)
 
     def _one_by_one(self, starts: Array, ends: Array) -> Any:
-        words = [int(self.text[low:high]) & _MASK for low, high in zip(starts, ends, strict=True)]
+        pairs = zip(starts, ends, strict=True)
+        words = [_whole(self.text[low:high].decode("latin1")) & _MASK for low, high in pairs]
         return np.array(words, np.uint64).view(np.int64)
+
+
+def _whole(text: str) -> int:
+    """A whole number, which may have an exponent."""
+    try:
+        return int(text)
+    except ValueError:
+        return int(float(text))
 
 
 class _Lines(NamedTuple):
@@ -192,6 +215,10 @@ class _Lines(NamedTuple):
     number: Array
     first: Array
     ends: Array
+
+    def of(self, token: int) -> int:
+        """The number of the line that a token stands in."""
+        return int(self.number[np.searchsorted(self.ends, token, "right")])
 
 
 def _lines(words: _Words) -> _Lines:
@@ -215,9 +242,7 @@ def _numbers(text: bytes, lines: _Lines, path: str) -> Array:
     except ValueError:  # NumPy does not say where
         pass
     wrong = next((place for place, word in enumerate(text.split()) if not _is_number(word)), 0)
-    raise FormatError(
-        f"{path}, line {lines.number[np.searchsorted(lines.ends, wrong, 'right')]}: a value is no number"
-    )
+    raise FormatError(f"{path}, line {lines.of(wrong)}: a value is no number")
 
 
 def _is_number(word: bytes) -> bool:
@@ -231,6 +256,16 @@ def _is_number(word: bytes) -> bool:
 def _check(good: Array, lines: _Lines, path: str, wanted: str) -> None:
     if not good.all():
         raise FormatError(f"{path}, line {lines.number[int(np.argmin(good))]}: {wanted}")
+
+
+def _are_ids(words: _Words, numbers: Array, chosen: Array) -> Array:
+    """True for each token that is a whole number of 64 bits, with a sign or without."""
+    found = numbers[chosen]
+    good = (found == np.floor(found)) & (found >= -float(1 << 63)) & (found <= _BEYOND)
+    # the largest ids and 2**64 are one float, the smallest and others below it: the digits tell them apart
+    for place in np.flatnonzero((found == _BEYOND) | (found == -_BEYOND / 2)):
+        good[place] = -(1 << 63) <= _whole(words.token(chosen[place])) <= _MASK
+    return good
 
 
 def _values(words: _Words, numbers: Array, chosen: Array, kind: str) -> Any:

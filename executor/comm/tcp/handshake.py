@@ -20,6 +20,7 @@ import pathlib
 import secrets
 import socket
 import ssl
+import stat
 import struct
 import time
 from typing import NamedTuple
@@ -56,14 +57,7 @@ def job_key() -> bytes:
     given = os.environ.get(KEY_VARIABLE)
     if given:
         return hashlib.sha256(given.encode()).digest()
-    cache = pathlib.Path(os.environ.get("XDG_CACHE_HOME") or pathlib.Path.home() / ".cache")
-    path = cache / "fluidlite" / "job.key"
-    path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-    # made by the first process of the job
-    with contextlib.suppress(FileExistsError):
-        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-        with open(descriptor, "wb") as target:
-            target.write(secrets.token_bytes(_KEY_BYTES))
+    path = _key_file()
     end = time.monotonic() + _KEY_SECONDS
     while len(key := path.read_bytes()) != _KEY_BYTES:  # that process may still be writing it
         if time.monotonic() > end:
@@ -72,6 +66,35 @@ def job_key() -> bytes:
             )
         time.sleep(0.01)
     return key
+
+
+def _key_file() -> pathlib.Path:
+    """The file of this user's key, made by the first process of the job; CommunicatorError where it cannot
+    be kept, or is not this user's alone.
+    """
+    try:
+        cache = pathlib.Path(os.environ.get("XDG_CACHE_HOME") or pathlib.Path.home() / ".cache")
+        path = cache / "fluidlite" / "job.key"
+        path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        with contextlib.suppress(FileExistsError):
+            descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+            with open(descriptor, "wb") as target:
+                target.write(secrets.token_bytes(_KEY_BYTES))
+        found = path.lstat()
+    # a RuntimeError where nobody knows the home folder of this user
+    except (OSError, RuntimeError) as error:
+        raise CommunicatorError(
+            f"the job's key cannot be kept in the user's cache ({error}): set {KEY_VARIABLE} or "
+            f"XDG_CACHE_HOME"
+        ) from None
+    # other systems say in other ways who may read a file
+    is_alone = found.st_uid == os.getuid() and not found.st_mode & 0o077 if os.name == "posix" else True
+    if not stat.S_ISREG(found.st_mode) or not is_alone:
+        raise CommunicatorError(
+            f"{path} is no secret of this user's: mode {stat.S_IMODE(found.st_mode):o}, owner "
+            f"{found.st_uid}; remove it, or set {KEY_VARIABLE}"
+        )
+    return path
 
 
 def proof(key: bytes, who: bytes, *numbers: bytes) -> bytes:

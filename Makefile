@@ -8,7 +8,7 @@ DOCS := $(VENV)/.docs
 # two workers: the suite is made for two cores, and each worker's BLAS keeps to one of them
 PYTEST := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -q
 
-.PHONY: demo test test-fast test-faults lint house docs mpi-test gpu-test gpu-sim gpu-bench page-test page-pictures bench bench-compare peers oracles fuzz clean
+.PHONY: demo test test-fast test-faults test-hostile lint house docs mpi-test gpu-test gpu-sim gpu-bench page-test page-pictures bench bench-compare peers oracles fuzz clean
 
 $(STAMP): setup.cfg setup.py pyproject.toml
 	$(PYTHON) -m venv $(VENV)
@@ -60,6 +60,10 @@ mpi-test: $(MPI)
 test-faults: $(STAMP)
 	$(PYTEST) -m "slow or not slow" tests/comm/test_tcp_faults.py tests/comm/test_tcp_processes.py
 	$(PYTEST) -m slow tests/distributed/test_checkpoint_tcp.py
+
+# files, names and kills that mean harm, ten times as many as `make test` tries: at most ten minutes
+test-hostile: $(STAMP)
+	HOSTILE_ROUNDS=10 timeout 600 $(PYTEST) -n 2 -m "slow or not slow" --durations=10 tests/hostile
 
 # on a machine with a device, within ten minutes and without fetching anything: the Python that `make test` has made,
 # or else any that has CuPy and pytest (DEVICE_PYTHON=...). Reports go to the folder that OUT names

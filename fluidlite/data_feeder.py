@@ -40,7 +40,7 @@ _NAMES = {
 
 def convert_dtype(dtype: Any) -> str:
     """The name of a dtype: "float32" for a `VarType`, a NumPy dtype or type, or the name itself;
-    ValueError otherwise.
+    ArgumentError otherwise.
     """
     if isinstance(dtype, VarType):
         name = _NAMES.get(dtype)
@@ -51,7 +51,7 @@ def convert_dtype(dtype: Any) -> str:
     # NumPy 1 called its boolean type bool_, and old programs pass np.bool_
     name = "bool" if name == "bool_" else name
     if name not in _NAMES.values():
-        raise ValueError(f"dtype must be any of [{', '.join(_NAMES.values())}], but received {dtype!r}")
+        raise ArgumentError(f"dtype must be any of [{', '.join(_NAMES.values())}], but received {dtype!r}")
     return str(name)
 
 

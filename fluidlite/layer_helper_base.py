@@ -64,6 +64,8 @@ class LayerHelperBase:
         attr = ParamAttr._to_attr(attr)
         if not attr:
             return None
+        if not isinstance(attr, ParamAttr):
+            raise ArgumentError(f"{self.layer_type}: a parameter has one ParamAttr, not {attr!r}")
         suffix = "b" if is_bias else "w"
         if attr.name is None:
             attr.name = unique_name.generate(".".join([self.name, suffix]))

@@ -1,8 +1,11 @@
-"""Profiles of runs: a table by op type, and a trace for chrome://tracing (or Perfetto)."""
+"""Profiles of runs: a table by op type, a file of Paddle's `Profile` message, and a trace for chrome://tracing
+(or Perfetto).
+"""
 
 from __future__ import annotations
 
 import contextlib
+import functools
 import json
 import os
 import sys
@@ -15,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 from fluidlite.base.cells import table_cell
 from fluidlite.base.imported_names import imported_names
+from fluidlite.base.messages import declare_messages
 from fluidlite.base.place import CUDAPlace, array_module
 
 __all__ = ["Profile", "cuda_profiler", "profiler", "reset_profiler", "start_profiler", "stop_profiler"]
@@ -39,6 +43,10 @@ class Profile:
 
     events: list[TimedOp] = field(default_factory=list)
     sorted_key: str | None = None
+
+    def save_trace(self, path: str) -> None:
+        """Write Chrome's trace-event JSON, which chrome://tracing and Perfetto open, to `path`."""
+        write_whole(path, json.dumps(trace_of(self.events)).encode())
 
     def __str__(self) -> str:
         return table(self.events, self.sorted_key)
@@ -85,8 +93,8 @@ def reset_profiler() -> None:
 
 
 def stop_profiler(sorted_key: str | None = None, profile_path: str = "/tmp/profile") -> Profile:
-    """Stop recording, print the table to stderr and write the trace to `profile_path`; gives what was
-    recorded.
+    """Stop recording, print the table to stderr and write a `Profile` message of `fluid.proto.profiler`, from
+    which Paddle's tools make timelines, to `profile_path`; gives what was recorded.
 
     `sorted_key`: "calls", "total", "max", "min", "ave", or None for the order of first execution.
     """
@@ -94,7 +102,7 @@ def stop_profiler(sorted_key: str | None = None, profile_path: str = "/tmp/profi
         raise ValueError("The sorted_key must be None or in 'calls', 'total', 'max', 'min' and 'ave'")
     recorder.active = False
     print(table(recorder.events, sorted_key), file=sys.stderr)
-    write_trace(recorder.events, profile_path)
+    write_whole(profile_path, message_of(recorder.events).SerializeToString())
     found = Profile(list(recorder.events), sorted_key)
     recorder.events.clear()
     return found
@@ -162,30 +170,66 @@ def table(events: list[TimedOp], sorted_key: str | None = None) -> str:
     return "\n".join(lines)
 
 
-def write_trace(events: list[TimedOp], path: str) -> None:
-    """Chrome's trace-event JSON, written whole or not at all."""
+@functools.cache
+def timeline_messages() -> dict[str, Any]:
+    """The classes of the messages in a profile, by name."""
+    return declare_messages(
+        "paddle.platform.proto",
+        {
+            "MemCopy": "1 bytes UINT64 ?",
+            "Event": "8 type Event.EventType ?, 1 name STRING ?, 2 start_ns UINT64 ?, 3 end_ns UINT64 ?, "
+            "5 device_id INT64 ?, 6 sub_device_id INT64 ?, 7 memcopy MemCopy ?, 9 detail_info STRING ?",
+            "MemEvent": "1 start_ns UINT64 ?, 2 end_ns UINT64 ?, 3 bytes UINT64 ?, 4 place MemEvent.Place ?, "
+            "5 thread_id UINT64 ?, 6 device_id UINT32 ?, 7 alloc_in STRING ?, 8 free_in STRING ?",
+            "Profile": "1 events Event *, 2 start_ns UINT64 ?, 3 end_ns UINT64 ?, 4 mem_events MemEvent *",
+        },
+        {"Event.EventType": "CPU GPUKernel", "MemEvent.Place": "CUDAPlace CPUPlace CUDAPinnedPlace"},
+    )
+
+
+def message_of(events: list[TimedOp]) -> Any:
+    """The events as a `Profile`, in nanoseconds since 1970, as 1.8.5 writes those of a CPU: the device is the
+    thread, counted from 0, and the detail is the user's line.
+    """
+    since = time.time_ns() - time.perf_counter_ns()
+    threads = dict.fromkeys(event.thread for event in events)
+    numbers = {thread: number for number, thread in enumerate(threads)}
+    profile = timeline_messages()["Profile"]()
+    for event in events:
+        made = profile.events.add(name=event.name, type=0, sub_device_id=0, detail_info=event.where)
+        made.start_ns, made.end_ns = (since + int(at * 1e9) for at in (event.start, event.end))
+        made.device_id = numbers[event.thread]
+    profile.start_ns = min((event.start_ns for event in profile.events), default=time.time_ns())
+    profile.end_ns = max((event.end_ns for event in profile.events), default=profile.start_ns)
+    return profile
+
+
+def trace_of(events: list[TimedOp]) -> dict[str, Any]:
+    """The events as Chrome's traces have them, in microseconds since the first."""
     origin = events[0].start if events else time.perf_counter()
-    content = {
-        "traceEvents": [
-            {
-                "name": event.name,
-                "cat": "op",
-                "ph": "X",
-                "pid": os.getpid(),
-                "tid": event.thread,
-                "ts": (event.start - origin) * 1e6,
-                "dur": (event.end - event.start) * 1e6,
-                "args": {"where": event.where},
-            }
-            for event in events
-        ]
-    }
-    # a trace that is cut off cannot be opened, so it is put in place when it is complete
+    found = [
+        {
+            "name": event.name,
+            "cat": "op",
+            "ph": "X",
+            "pid": os.getpid(),
+            "tid": event.thread,
+            "ts": (event.start - origin) * 1e6,
+            "dur": (event.end - event.start) * 1e6,
+            "args": {"where": event.where},
+        }
+        for event in events
+    ]
+    return {"traceEvents": found}
+
+
+def write_whole(path: str, content: bytes) -> None:
+    """Write a file, or leave what is there: one that is cut off cannot be opened."""
     folder = os.path.dirname(os.path.abspath(path))
     os.makedirs(folder, exist_ok=True)
     descriptor, temporary = tempfile.mkstemp(dir=folder)
-    with os.fdopen(descriptor, "w", encoding="utf8") as file:
-        json.dump(content, file)
+    with os.fdopen(descriptor, "wb") as file:
+        file.write(content)
     os.replace(temporary, path)
 
 

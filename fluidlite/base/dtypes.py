@@ -106,12 +106,14 @@ def to_vartype(dtype: DTypeLike) -> VarType:
         return dtype
     # the types `bool` and `int` themselves are dtypes, and True and False are no numbers of the enumeration
     if isinstance(dtype, int) and not isinstance(dtype, bool):
+        if dtype not in iter(VarType):
+            raise ArgumentError(f"{dtype} is not the number of a dtype")
         return VarType(dtype)
     if isinstance(dtype, str) and dtype == "bfloat16":
         return VarType.BF16
     try:
         return _TO_VARTYPE[np.dtype(dtype)]
-    except (KeyError, TypeError):
+    except (KeyError, TypeError, ValueError):
         raise ArgumentError(f"Not supported numpy dtype {dtype}") from None
 
 

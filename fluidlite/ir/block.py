@@ -347,7 +347,7 @@ class Block(BlockValue):
         self.program.bump_version()
 
     # ------------------------------------------------------------------ printing
-    def to_string(self, throw_on_error: bool = True, with_details: bool = False) -> str:
+    def to_string(self, throw_on_error: bool, with_details: bool = False) -> str:
         """This block's text, which `fluidlite.ir.text.parse` reads back as part of a program."""
         check_switches(throw_on_error=throw_on_error, with_details=with_details)
         return repr(self)

@@ -530,11 +530,11 @@ class Operator:
         )
         return f"{', '.join(self.output_arg_names)} = {self.type}({inputs})"
 
-    def to_string(self, throw_on_error: bool = True) -> str:
+    def to_string(self, throw_on_error: bool) -> str:
         """This op, as it stands in the text of a program."""
         return operator_text(self)
 
     def __repr__(self) -> str:
-        return self.to_string()
+        return self.to_string(True)
 
     __str__ = __repr__

@@ -373,7 +373,7 @@ class Program:
         """Infer every shape again and check definition before use; ProgramEditError names what is wrong."""
         verify(self)
 
-    def to_string(self, throw_on_error: bool = True, with_details: bool = False) -> str:
+    def to_string(self, throw_on_error: bool, with_details: bool = False) -> str:
         """This program's text; `fluidlite.ir.text.parse` reads it back."""
         check_switches(throw_on_error=throw_on_error, with_details=with_details)
         return repr(self)

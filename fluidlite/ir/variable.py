@@ -244,7 +244,7 @@ class Variable:
     gradient = _dygraph("gradient")
     clear_gradient = _dygraph("clear_gradient")
 
-    def to_string(self, throw_on_error: bool = True, with_details: bool = False) -> str:
+    def to_string(self, throw_on_error: bool, with_details: bool = False) -> str:
         """This variable's declaration, as it stands in the text of a program."""
         check_switches(throw_on_error=throw_on_error, with_details=with_details)
         return repr(self)

@@ -66,9 +66,15 @@ class System:
 
 
 def answer(name: str, engine: str, request: Any) -> Any:
-    """The facts that a request asks for: of a case, of one whose programs are loaded, or of a job."""
+    """The facts that a request asks for: of a case, of one whose programs are loaded, of a job, or what
+    building a case raises.
+    """
     if "job" in request:
         return of_job(name, request["job"])
+    if "built" in request:
+        from recorded.wrong_kinds import raised
+
+        return raised(System(name, "18").fluid, request["built"])
     from .observe import Loaded, Observer
 
     case = request["case"]

@@ -4,10 +4,13 @@ them, and a plan reads well.
 
 from __future__ import annotations
 
+import json
 import re
+import time
 import traceback
 from collections.abc import Callable
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -24,6 +27,7 @@ from fluidlite.executor.plan.plan import BufferLayout, FeedSpec, Plan, Remark, T
 from fluidlite.executor.plan.steps import Step, flat, shown
 from fluidlite.executor.plan.values import Reshape, Slices, Storage, Transpose, Value, ValueFactory
 from fluidlite.executor.plan.verify import PlanError, verify
+from fluidlite.proto.profiler import profiler_pb2
 
 OPTIMIZERS: dict[str, Callable[[], Any]] = {
     "adam": lambda: fluid.optimizer.Adam(0.1),
@@ -220,3 +224,26 @@ def test_the_profiler_counts_an_op_once_a_run(capsys: pytest.CaptureFixture[str]
     rows = [line.split() for line in capsys.readouterr().err.splitlines() if len(line.split()) > 2]
     counts = {row[0]: row[1] for row in rows}
     assert (counts["adam"], counts["mul"], counts["tanh_grad"]) == ("12", "6", "3")
+
+
+def test_a_profile_is_a_message_of_paddle(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    y = fluid.layers.mean(fluid.layers.scale(fluid.data("x", [4]), 2.0))
+    exe = fluid.Executor(fluid.CPUPlace())
+    begin = time.time_ns()
+    with fluid.profiler.profiler("CPU", "total", str(tmp_path / "profile")) as recorded:
+        for _ in range(2):
+            exe.run(feed={"x": np.ones(4, "float32")}, fetch_list=[y])
+    found = profiler_pb2.Profile()
+    found.ParseFromString((tmp_path / "profile").read_bytes())
+    assert [(event.name, event.device_id, event.sub_device_id) for event in found.events] == [
+        ("scale", 0, 0),
+        ("mean", 0, 0),
+    ] * 2
+    assert all(event.type == profiler_pb2.Event.CPU for event in found.events)
+    # clocks of the machine and of the process may differ by a few microseconds
+    times = [at for event in found.events for at in (event.start_ns, event.end_ns)]
+    assert times == sorted(times) and begin - 10**6 < times[0] and times[-1] < time.time_ns() + 10**6
+    assert (found.start_ns, found.end_ns) == (times[0], times[-1])
+    recorded.save_trace(str(tmp_path / "trace.json"))
+    trace = json.loads((tmp_path / "trace.json").read_text())
+    assert [event["name"] for event in trace["traceEvents"]] == ["scale", "mean"] * 2

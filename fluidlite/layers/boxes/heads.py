@@ -163,6 +163,9 @@ def multi_box_head(
     conv = {"filter_size": kernel_size, "padding": pad, "stride": stride}
     common = {"variance": variance, "flip": flip, "clip": clip, "offset": offset}
     common["min_max_aspect_ratios_order"] = min_max_aspect_ratios_order
+    for what, given in (("steps", steps), ("step_w", step_w), ("step_h", step_h)):
+        if given is not None:
+            _check_one_an_input(what, given, len(inputs))
     sizes = _sizes(len(inputs), base_size, (min_ratio, max_ratio), (min_sizes, max_sizes))
     maps = _maps(inputs, sizes, aspect_ratios, (steps or step_w, steps or step_h))
     parts = [_parts(input, image, num_classes, conv, {**common, **own}) for input, own in maps]

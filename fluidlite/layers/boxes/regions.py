@@ -111,6 +111,7 @@ def prroi_pool(
 
     `batch_roi_nums` [N] says how many regions each image has, where `rois` are no sequences.
     """
+    check_variable_and_dtype(input, "input", ["float32", "float64"], "prroi_pool")
     _check_types(float, spatial_scale=spatial_scale)
     _check_types(int, pooled_height=pooled_height, pooled_width=pooled_width)
     inputs = {"X": input, "ROIs": rois}

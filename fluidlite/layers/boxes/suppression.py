@@ -135,6 +135,7 @@ def locality_aware_nms(
 
     `bboxes` [N, M, 4 (or 8, 16, 24, 32)], `scores` [N, 1, M]; a merged box's score is the sum of the scores.
     """
+    check_type(scores, "scores", Variable, "locality_aware_nms")
     shape = list(scores.shape)
     assert len(shape) == 3, f"dim size of scores must be 3, but scores have the shape {shape}"
     wanted = "locality_aware_nms only support one class, Tensor score shape must be [N, 1, M]"

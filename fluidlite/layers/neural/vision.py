@@ -75,6 +75,8 @@ def pad2d(
     ("reflect"), or of their borders ("edge").
     """
     check_variable_and_dtype(input, "input", ["float16", "float32", "float64", "int32", "int64"], "pad2d")
+    if mode not in ("constant", "reflect", "edge"):
+        raise ArgumentError(f"pad2d: mode should be one of constant, reflect, edge, but is {mode!r}")
     inputs = {"X": [input]} | ({"Paddings": [paddings]} if isinstance(paddings, Variable) else {})
     attrs = {
         "mode": mode,
@@ -192,18 +194,17 @@ def unfold(
         for key, value in (("kernel_sizes", kernel_sizes), ("strides", strides), ("dilations", dilations))
     }
     attrs["paddings"] = (
-        _two("paddings", paddings) * 2 if isinstance(paddings, int) or len(paddings) != 4 else list(paddings)
+        list(paddings)
+        if isinstance(paddings, list) and len(paddings) == 4
+        else _two("paddings", paddings) * 2
     )
     return _apply(helper, "unfold", {"X": x}, x.dtype, attrs, slot="Y")
 
 
 def _two(name: str, value: Any) -> list[int]:
-    pair = _pair(value)
-    if len(pair) != 2:
-        raise (ValueError if name == "paddings" else AssertionError)(
-            f"{name} must be an integer or two of them, but is {value!r}"
-        )
-    return pair
+    if isinstance(value, int) or (isinstance(value, list) and len(value) == 2):
+        return _pair(value)
+    raise ArgumentError(f"{name} must be an integer or a list of two of them, but is {value!r}")
 
 
 def row_conv(

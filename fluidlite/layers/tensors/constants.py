@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from fluidlite.base.dtypes import Array, DTypeLike, to_vartype
+from fluidlite.base.errors import ArgumentError
 from fluidlite.data_feeder import check_dtype, check_type, check_variable_and_dtype, convert_dtype
 from fluidlite.ir.variable import Variable
 from fluidlite.layer_helper import LayerHelper
@@ -49,7 +50,7 @@ def shape_tensors(dims: Dims, temporary: Callable[[], Variable | None] = lambda:
         var = (
             dim
             if isinstance(dim, Variable)
-            else fill_constant([1], "int32", int(dim), force_cpu=True, out=temporary())
+            else fill_constant([1], "int32", whole(dim), force_cpu=True, out=temporary())
         )
         var.stop_gradient = True
         found.append(var)
@@ -58,7 +59,17 @@ def shape_tensors(dims: Dims, temporary: Callable[[], Variable | None] = lambda:
 
 def static_dims(dims: Dims) -> list[int]:
     """The numbers among `dims`, -1 for each Variable."""
-    return [-1 if isinstance(dim, Variable) else int(dim) for dim in dims]
+    return [-1 if isinstance(dim, Variable) else whole(dim) for dim in dims]
+
+
+def whole(number: Any) -> int:
+    """A whole number, be it written as 2.0; ArgumentError for fractions, text and anything else."""
+    try:
+        if int(number) == number:
+            return int(number)
+    except (TypeError, ValueError):
+        pass
+    raise ArgumentError(f"a size, place or count must be a whole number, but is {number!r}")
 
 
 def _shape_arguments(shape: Any, op_type: str) -> tuple[dict[str, Any], dict[str, Any]]:
@@ -200,6 +211,14 @@ def range(start: Any, end: Any, step: Any, dtype: DTypeLike) -> Variable:
 
 def linspace(start: Any, stop: Any, num: Any, dtype: DTypeLike) -> Variable:
     """`num` numbers at equal distances from `start` to `stop`; float32 or float64."""
+    check_dtype(dtype, "dtype", ["float32", "float64"], "linspace")
+    for name, given, kinds in (
+        ("start", start, ["float32", "float64"]),
+        ("stop", stop, ["float32", "float64"]),
+        ("num", num, ["int32"]),
+    ):
+        if isinstance(given, Variable):
+            check_dtype(given.dtype, name, kinds, "linspace")
     first, last, count = _number(start, dtype), _number(stop, dtype), _number(num, "int32")
     return one_op("linspace", {"Start": first, "Stop": last, "Num": count}, dtype=first.dtype)
 

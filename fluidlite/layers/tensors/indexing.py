@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from fluidlite.base.errors import ArgumentError
 from fluidlite.data_feeder import check_dtype, check_type, check_variable_and_dtype
 from fluidlite.ir.variable import Variable
 from fluidlite.layer_helper import LayerHelper
@@ -71,6 +72,8 @@ def _append_slice(
     attrs: dict[str, Any] = {"axes": axes}
     flags = [1] * len(axes)
     for bound in bounds:
+        if isinstance(bound.given, (list, tuple)) and len(bound.given) != len(axes):
+            raise ArgumentError(f"{type}: {bound.given} must be as many as axes {axes}")
         more_inputs, more_attrs = bound.arguments(helper)
         inputs.update(more_inputs)
         attrs.update(more_attrs)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from fluidlite.data_feeder import check_variable_and_dtype
+from fluidlite.data_feeder import check_type, check_variable_and_dtype
 from fluidlite.ir.variable import Variable
 from fluidlite.layers.build import one_op
 
@@ -20,6 +20,7 @@ def lod_reset(x: Variable, y: Variable | None = None, target_lod: Any = None) ->
     """
     check_variable_and_dtype(x, "x", _NUMBERS, "lod_reset")
     if y is not None:
+        check_type(y, "y", Variable, "lod_reset")
         return one_op("lod_reset", {"X": x, "Y": y}, dtype=x.dtype)
     if target_lod is None:
         raise ValueError("y and target_lod should not be both none.")

@@ -15,7 +15,7 @@ from fluidlite.ir.program import device_guard
 from fluidlite.ir.variable import Variable
 from fluidlite.layer_helper import LayerHelper
 from fluidlite.layers import utils
-from fluidlite.layers.tensors.constants import fill_constant, single
+from fluidlite.layers.tensors.constants import fill_constant, single, whole
 
 __all__ = [
     "gaussian_random",
@@ -60,7 +60,7 @@ def _shape_inputs(helper: LayerHelper, shape: Shape, attrs: dict[str, Any]) -> d
             raise ArgumentError(
                 f"Each dimension size given in shape must be positive, but received {list(map(str, shape))}"
             )
-    attrs["shape"] = [-1 if isinstance(dim, Variable) else int(dim) for dim in shape]
+    attrs["shape"] = [-1 if isinstance(dim, Variable) else whole(dim) for dim in shape]
     if not any(isinstance(dim, Variable) for dim in shape):
         return {}
     return {"ShapeTensorList": [_dimension(helper, dim) for dim in shape]}
@@ -107,7 +107,7 @@ def randn(
     helper = LayerHelper("randn", name=name)
     dtype = "float32" if dtype is None else dtype
     check_dtype(dtype, "create data type", ["float32", "float64"], "randn")
-    out = helper.create_variable_for_type_inference(dtype) if out is None else out
+    out = _output(helper, out, dtype, None)
     out.stop_gradient = stop_gradient
     with device_guard(device):
         return _normal(helper, out, shape, 0.0, 1.0, int(np.random.randint(0, 100)))
@@ -254,6 +254,7 @@ def randperm(
     if n < 1:
         raise ValueError("The input n should be greater than 0 in randperm op.")
     check_dtype(dtype, "dtype", ["int64", "int32"], "randperm")
+    check_type(stop_gradient, "stop_gradient", bool, "randperm")
     helper = LayerHelper("randperm")
     out = _output(helper, out, dtype, None)
     out.stop_gradient = stop_gradient

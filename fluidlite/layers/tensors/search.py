@@ -44,9 +44,7 @@ _INDEX_TYPES = (VarType.INT32, VarType.INT64)
 # ---------------------------------------------------------------------- shapes
 def shape(input: Variable) -> Variable:
     """The dimensions of `input`, an int32 tensor."""
-    check_variable_and_dtype(
-        input, "input", ["bool", "float16", "float32", "float64", "int32", "int64"], "shape"
-    )
+    check_variable_and_dtype(input, "input", ["float32", "float64", "int32", "int64"], "shape")
     return one_op("shape", {"Input": input}, dtype="int32")
 
 

@@ -68,6 +68,9 @@ def lookup(
     helper = LayerHelper("embedding", param_attr=param_attr)
     check_variable_and_dtype(input, "input", ["int64"], caller)
     check_dtype(dtype, "dtype", ["float16", "float32", "float64"], caller)
+    if is_sparse and not is_distributed:
+        check_type(is_sparse, "is_sparse", bool, caller)
+        check_type(is_distributed, "is_distributed", bool, caller)
     table = helper.create_parameter(attr=helper.param_attr, shape=size, dtype=dtype, is_bias=False)
     out = helper.create_variable_for_type_inference(dtype)
     if padding_idx is None:

@@ -17,7 +17,7 @@ from fluidlite.param_attr import ParamAttr
 __all__ = ["assign", "cast", "concat", "create_global_var", "create_parameter", "create_tensor", "sums"]
 
 _CASTS = ["bool", "float16", "float32", "float64", "int32", "int64", "uint8"]
-_CONCATS = ["bool", "float16", "float32", "float64", "int32", "int64"]
+_CONCATS = ["float16", "float32", "float64", "int32", "int64"]
 _NUMBERS = ["float32", "float64", "int32", "int64"]
 _SHAPES = ["float32", "float64", "int8", "int16", "int32", "int64", "uint8"]
 MOST_ELEMENTS = 1024 * 1024  # of an array that becomes an attribute

@@ -53,6 +53,8 @@ def broadcast(type: str, x: Spec, y: Spec, axis: int) -> tuple[int, ...]:
         raise ShapeError(
             f"op {type!r}: Y{list(y.shape)} does not fit into X{list(x.shape)} from axis {axis} on"
         )
+    if axis > 0 and axis >= rank:
+        raise ShapeError(f"op {type!r}: axis is {axis}, but X{list(x.shape)} ends before it")
     left = placed(x.shape, rank, axis)
     right = placed(y.shape, rank, axis)
     out = []

@@ -15,6 +15,7 @@ import numpy as np
 
 from fluidlite.base.dtypes import Array
 from fluidlite.base.errors import ShapeError
+from fluidlite.base.open_sizes import fits
 from fluidlite.base.registry import FLOATS, Lod, Op, Spec, WithLod
 from fluidlite.ops.kernels.conv_geometry import (
     channels_first,
@@ -231,6 +232,8 @@ def _shape_rule(type: str, dims: int) -> Callable[..., Spec]:
     ) -> Spec:
         if len(X.shape) != dims + 2:
             raise ShapeError(f"op {type!r}: X must have {dims + 2} dimensions, but has shape {list(X.shape)}")
+        if Scale is not None and not fits(Scale.shape, (1,) * len(Scale.shape)):
+            raise ShapeError(f"op {type!r}: Scale must be one number, but has the shape {list(Scale.shape)}")
         layout = attrs["data_layout"]
         spatial = places(X.shape, layout)
         channels = X.shape[-1 if is_channels_last(layout) else 1]

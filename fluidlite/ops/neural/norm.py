@@ -428,7 +428,9 @@ spectral_norm = Op("spectral_norm", "Weight. U. V. -> Out", attrs={"dim": 0, "po
 
 
 @spectral_norm.shape
-def _(Weight: Spec, U: Spec, V: Spec, dim: int) -> Spec:
+def _(Weight: Spec, U: Spec, V: Spec, dim: int, power_iters: int) -> Spec:
+    if power_iters < 0:
+        raise ShapeError(f"op 'spectral_norm': power_iters is {power_iters}, wanted 0 or more")
     if not 2 <= len(Weight.shape) <= 5 or dim not in (0, 1):
         raise ShapeError(
             f"op 'spectral_norm': Weight must have 2 to 5 dimensions and dim be 0 or 1, but they are "

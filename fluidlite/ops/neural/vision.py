@@ -145,6 +145,8 @@ temporal_shift = Op(
 def _(X: Spec, seg_num: int, shift_ratio: float) -> Spec:
     if not 0 < shift_ratio < 0.5:
         raise ShapeError(f"op 'temporal_shift': shift_ratio is {shift_ratio}, wanted between 0 and 0.5")
+    if seg_num <= 0:
+        raise ShapeError(f"op 'temporal_shift': seg_num is {seg_num}, wanted 1 or more")
     _check_divides("temporal_shift", "the number of frames", _images("temporal_shift", X)[0], seg_num)
     return X.with_shape(X.shape)
 

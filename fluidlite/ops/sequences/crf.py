@@ -27,6 +27,10 @@ def _check_transition(type: str, Emission: Spec, Transition: Spec, Length: Spec 
             f"op {type!r}: Emission{list(Emission.shape)} is padded, [sequences, steps, tags], and so Length "
             "is missing: give the lengths of the sequences"
         )
+    if len(Emission.shape) != 3 and Length is not None:
+        raise ShapeError(
+            f"op {type!r}: Emission{list(Emission.shape)} with Length must be [sequences, steps, tags]"
+        )
     tags = Emission.shape[-1]
     if (
         len(Transition.shape) != 2

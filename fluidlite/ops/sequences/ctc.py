@@ -27,7 +27,9 @@ warpctc = Op(
 
 
 @warpctc.shape
-def _(Logits: Spec) -> dict[str, Spec]:
+def _(Logits: Spec, blank: int) -> dict[str, Spec]:
+    if blank < 0 or 0 <= Logits.shape[-1] <= blank:
+        raise ShapeError(f"op 'warpctc': blank is {blank}, but Logits{list(Logits.shape)} end before it")
     return {"Loss": Logits.with_shape((-1, 1))}
 
 

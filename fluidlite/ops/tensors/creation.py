@@ -424,6 +424,10 @@ def _batch_size_like(op_type: str) -> None:
 
     @op.shape
     def _(Input: Spec, shape: list[int], input_dim_idx: int, output_dim_idx: int, dtype: int) -> Spec:
+        if input_dim_idx < 0 or output_dim_idx < 0:
+            raise ShapeError(
+                f"input_dim_idx is {input_dim_idx} and output_dim_idx {output_dim_idx}, wanted 0 or more"
+            )
         dims = list(shape)
         dims[output_dim_idx] = Input.shape[input_dim_idx]
         return Spec(tuple(dims), VarType(dtype))
@@ -473,14 +477,19 @@ def _(xp: Any, X: Array, value: float, dtype: int) -> Array:
     return xp.full(X.shape, value, kind)
 
 
+def _check_numbers(type: str, **given: Spec) -> None:
+    """ShapeError unless each slot has one number, in one dimension or, as 2.x has it, in none."""
+    for slot, spec in given.items():
+        if len(spec.shape) > 1 or not fits(spec.shape, (1,) * len(spec.shape)):
+            raise ShapeError(f"op {type!r}: {slot} must be one number, but has the shape {list(spec.shape)}")
+
+
 range_op = Op("range", "Start End Step -> Out", lod=None)
 
 
 @range_op.shape
 def _(Start: Spec, End: Spec, Step: Spec) -> Spec:
-    for slot, given in (("Start", Start), ("End", End), ("Step", Step)):
-        if len(given.shape) > 1 or not fits(given.shape, (1,) * len(given.shape)):
-            raise ShapeError(f"op 'range': {slot} must be one number, but has the shape {list(given.shape)}")
+    _check_numbers("range", Start=Start, End=End, Step=Step)
     return Spec((-1,), Start.dtype)
 
 
@@ -501,7 +510,8 @@ linspace = Op("linspace", "Start Stop Num -> Out", attrs={"dtype": later(AttrTyp
 
 
 @linspace.shape
-def _(Start: Spec, dtype: int | None) -> Spec:
+def _(Start: Spec, Stop: Spec, Num: Spec, dtype: int | None) -> Spec:
+    _check_numbers("linspace", Start=Start, Stop=Stop, Num=Num)
     return Spec((-1,), Start.dtype if dtype is None else VarType(dtype))
 
 

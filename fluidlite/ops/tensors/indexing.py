@@ -410,6 +410,8 @@ reverse = Op("reverse", "X -> Out", attrs={"axis": required(AttrType.INTS)}, lod
 
 @reverse.shape
 def _(X: Spec, axis: list[int]) -> Spec:
+    if not axis:
+        raise ShapeError("op 'reverse': axis names no dimension")
     check_axes("reverse", X.shape, axis)
     return Spec(X.shape, X.dtype)
 

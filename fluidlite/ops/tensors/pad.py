@@ -10,6 +10,7 @@ import numpy as np
 
 from fluidlite.base.dtypes import Array
 from fluidlite.base.errors import ShapeError
+from fluidlite.base.open_sizes import fits
 from fluidlite.base.registry import INTS, AttrType, Lod, Op, Spec, handed_on, required
 from fluidlite.ops.kernels.conv_geometry import is_channels_last
 from fluidlite.ops.kernels.numbers import given_ints
@@ -122,6 +123,8 @@ def _(X: Spec, Paddings: Spec | None, paddings: list[int], mode: str, data_forma
     if mode not in ("constant", "reflect", "edge"):
         raise ShapeError(f"op 'pad2d': mode must be 'constant', 'reflect' or 'edge', but is {mode!r}")
     if Paddings is not None:
+        if not fits(Paddings.shape, (4,)):
+            raise ShapeError(f"op 'pad2d': Paddings must hold 4 numbers, but is {list(Paddings.shape)}")
         image = (1, 2) if is_channels_last(data_format) else (2, 3)
         return X.with_shape(-1 if i in image else dim for i, dim in enumerate(X.shape))
     if len(paddings) != 4:

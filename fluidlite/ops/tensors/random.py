@@ -181,6 +181,10 @@ def _like_spec(
     Input: Spec, shape: Sequence[int], input_dim_idx: int, output_dim_idx: int, dtype: int
 ) -> Spec:
     dims = list(shape)
+    if input_dim_idx < 0 or output_dim_idx < 0:
+        raise ShapeError(
+            f"input_dim_idx is {input_dim_idx}, output_dim_idx {output_dim_idx}, wanted from 0 on"
+        )
     dims[output_dim_idx] = Input.shape[input_dim_idx]
     return Spec(tuple(dims), VarType(dtype))
 
@@ -357,7 +361,9 @@ sampling_id = Op("sampling_id", "X. -> Out", random=True, attrs={"min": 0.0, "ma
 
 
 @sampling_id.shape
-def _(X: Spec) -> Spec:
+def _(X: Spec, min: float, max: float) -> Spec:
+    if min >= max:
+        raise ShapeError(f"op 'sampling_id': min must be less than max, but min = {min} and max = {max}")
     if len(X.shape) != 2:
         raise ShapeError(f"op 'sampling_id': X has shape {list(X.shape)}, wanted [batch, probabilities]")
     return Spec(X.shape[:1], VarType.INT64)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from fluidlite.base.dtypes import Array, VarType
+from fluidlite.base.errors import ShapeError
 from fluidlite.base.registry import Op, Spec
 from fluidlite.values.tensor import SelectedRows, merge_rows
 
@@ -13,6 +14,8 @@ merge_selected_rows = Op("merge_selected_rows", "X -> Out", lod=None)
 
 @merge_selected_rows.shape
 def _(X: Spec) -> Spec:
+    if X.kind != VarType.SELECTED_ROWS:
+        raise ShapeError(f"op 'merge_selected_rows': X is a {X.kind.name}, wanted SELECTED_ROWS")
     return Spec(X.shape, X.dtype, kind=VarType.SELECTED_ROWS)
 
 

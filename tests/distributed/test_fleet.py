@@ -373,12 +373,27 @@ def test_recomputing() -> None:
         trained(1, forward_recompute=True)
 
 
+@pytest.mark.parametrize("mode", ["nccl2", "collective"])
+def test_half_precision(mode: str) -> None:
+    fields = {} if mode == "nccl2" else {"mode": mode, "collective_mode": "grad_allreduce"}
+    _, main, _ = trained(2, use_amp=True, amp_loss_scaling=8.0, **fields)
+    found = types(main)
+    assert found.count("elementwise_div") == 4 and "isfinite" in found
+    assert found.count("cast") > 8 and found.index("cast") < found.index("mul")
+    _, main, _ = trained(2, use_amp=True, forward_recompute=True, recompute_checkpoints="hidden", **fields)
+    assert types(main).count("mul") > 2 and "isfinite" in types(main)
+    # what the trainers decide by, they have reduced
+    if mode == "collective":
+        last = max(at for at, one in enumerate(types(main)) if one == "c_allreduce_sum")
+        assert last < types(main).index("isfinite")
+
+
 def test_what_a_strategy_contradicts() -> None:
     for fields in ({"mode": "nccl2", "collective_mode": "local_sgd"}, {"use_dist_fc": True}):
         with pytest.raises(AssertionError):
             trained(2, **fields)
-    with pytest.raises(ValueError, match="use_amp"):
-        trained(2, use_amp=True)
+    with pytest.raises(ValueError, match="use_dist_fc"):
+        trained(2, use_dist_fc=True, dist_fc_config="a")
     with pytest.raises(AssertionError, match="strategy must be"):
         collective.CollectiveOpBasedOptimizer(fluid.optimizer.SGD(0.1))
     strategy = collective.DistributedStrategy()

@@ -12,6 +12,7 @@ from fluidlite import io
 from fluidlite.base.errors import ArgumentError
 from fluidlite.base.imported_names import imported_names
 from fluidlite.compiler import CompiledProgram
+from fluidlite.contrib.mixed_precision import decorate
 from fluidlite.executor.executor import Executor
 from fluidlite.incubate.fleet.base.fleet_base import DistributedOptimizer, Fleet
 from fluidlite.incubate.fleet.base.mode import Mode
@@ -315,6 +316,8 @@ class CollectiveOptimizer(DistributedOptimizer):
                 )
             self._optimizer = RecomputeOptimizer(self._optimizer)
             self._optimizer._set_checkpoints(self._recompute_checkpoints)
+        if strategy.use_amp:
+            self._optimizer = decorate(self._optimizer, init_loss_scaling=self._amp_loss_scaling)
         found = self._optimizer.minimize(loss, startup, parameter_list, no_grad_set)
         self._fleet._origin_program = main.clone(for_test=False)
         self._fleet._transpiled_program = main
@@ -326,11 +329,7 @@ class CollectiveOptimizer(DistributedOptimizer):
     def _refuse(strategy: DistributedStrategy) -> None:
         if strategy.use_dist_fc:
             assert strategy.dist_fc_config is not None, "DistributedStrategy.dist_fc_config should be set"
-        asked = [name for name in ("use_amp", "use_dist_fc") if getattr(strategy, name)]
-        if asked:
-            raise ArgumentError(
-                f"strategy.{asked[0]} is set, but fluidlite does not have it: train without it"
-            )
+            raise ArgumentError("strategy.use_dist_fc is set, but fluidlite does not have it: train without it")
 
     # ------------------------------------------------------------------ the mode
     def _check_condition(self, name: str, **kwargs: Any) -> None:

@@ -29,7 +29,9 @@ class DistributedStrategy(BuildStrategy):
     use_local_sgd: choose mode "collective" and "local_sgd".
     forward_recompute, recompute_checkpoints: compute again between these variables what the backward pass
         needs.
-    use_amp, amp_loss_scaling, use_dist_fc, dist_fc_config: refused by `minimize` where they are asked for.
+    use_amp, amp_loss_scaling: compute in float16 what `contrib.mixed_precision` does, with the loss scaled by
+        this to begin with.
+    use_dist_fc, dist_fc_config: refused by `minimize` where they are asked for.
     exec_strategy: the ExecutionStrategy of the program.
     """
 

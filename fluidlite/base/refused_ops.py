@@ -11,7 +11,7 @@ _REASONS = {
         "push_box_sparse push_dense push_sparse push_sparse_v2"
     ),
     "belongs to federated learning, which 1.8.5 does not finish": "fl_listen_and_serv",
-    "compresses gradients for NCCL on CUDA devices only": "dgc dgc_clip_by_norm",
+    "compresses gradients for NCCL on CUDA devices only": "dgc",
     "runs an engine of another vendor": (
         "anakin_engine conv2d_inception_fusion lite_engine ngraph_engine tensorrt_engine"
     ),

@@ -258,6 +258,12 @@ def test_noise() -> None:
         (lambda: optimizer.RecomputeOptimizer(optimizer.SGD(0.1)).minimize(regression()), ValueError),
         (lambda: optimizer.GradientMergeOptimizer(optimizer.SGD(0.1), 0), ValueError),
         (lambda: optimizer.DGCMomentumOptimizer(0.1, 0.9, -1), ValueError),
+        (
+            lambda: optimizer.DGCMomentumOptimizer(
+                0.1, 0.9, 0, grad_clip=fluid.clip.GradientClipByValue(1.0)
+            ),
+            TypeError,
+        ),
         (lambda: fluid.contrib.extend_with_decoupled_weight_decay(3), TypeError),
     ],
 )

@@ -50,6 +50,22 @@ def _(xp: Any, X: Any, max_norm: float) -> Any:
     return _within(xp, X, max_norm)
 
 
+dgc_clip_by_norm = Op(
+    "dgc_clip_by_norm",
+    "X. current_step -> Out",
+    attrs={"max_norm": required(AttrType.FLOAT), "rampup_begin_step": -1.0},
+)
+dgc_clip_by_norm.shape(same_as("X"))
+
+
+@dgc_clip_by_norm.kernel
+def _(xp: Any, X: Array, current_step: Array, max_norm: float, rampup_begin_step: float) -> Array:
+    """`X` until the step from which gradients are compressed, or where there is none (below 0)."""
+    if rampup_begin_step < 0 or int(current_step.reshape(-1)[0]) < int(rampup_begin_step):
+        return X
+    return _within(xp, X, max_norm)
+
+
 def _within(xp: Any, x: Array, limit: float) -> Array:
     norm = xp.sqrt((x * x).sum())
     # a norm that is nan is not within the limit: what it would be multiplied with is nan, too

@@ -110,5 +110,15 @@ CASES += [
     Case("clip", {"X": f(4, 5)}, lambda X: np.clip(X, 0.5, 1.5), {"min": 0.5, "max": 1.5}, grad=["X"]),
     Case("clip_by_norm", {"X": f(4, 5)}, lambda X: X / np.sqrt((X * X).sum()), {"max_norm": 1.0}),
     Case("clip_by_norm", {"X": f(4, 5)}, lambda X: X, {"max_norm": 100.0}, name="below"),
+    *(
+        Case(
+            "dgc_clip_by_norm",
+            {"X": f(4, 5), "current_step": np.array([step], "float32")},
+            lambda X, current_step, bound=bound: X / np.sqrt((X * X).sum()) if bound else X,
+            {"max_norm": 1.0, "rampup_begin_step": begin},
+            name=f"step {step} of {begin}",
+        )
+        for step, begin, bound in ((3.7, 3.0, True), (2.9, 3.0, False), (9.0, -1.0, False))
+    ),
     Case("increment", {"X": np.array([3.0], "float32")}, lambda X: X + 2, {"step": 2.0}),
 ]

@@ -329,7 +329,9 @@ class CollectiveOptimizer(DistributedOptimizer):
     def _refuse(strategy: DistributedStrategy) -> None:
         if strategy.use_dist_fc:
             assert strategy.dist_fc_config is not None, "DistributedStrategy.dist_fc_config should be set"
-            raise ArgumentError("strategy.use_dist_fc is set, but fluidlite does not have it: train without it")
+            raise ArgumentError(
+                "strategy.use_dist_fc is set, but fluidlite does not have it: train without it"
+            )
 
     # ------------------------------------------------------------------ the mode
     def _check_condition(self, name: str, **kwargs: Any) -> None:

@@ -331,3 +331,37 @@ def test_parameters_go_round_the_servers_as_updates_speak_of_them(
     job = make_job(main, startup, "geo_sgd", trainers=2, endpoints=["127.0.0.1:6174", "127.0.0.1:6175"])
     placed = [list(held) for held in job.placement.by_endpoint.values()]
     assert placed == wanted
+
+
+# ---------------------------------------------------------------------- tables that an op trains
+def hashed() -> Any:
+    words, label = fluid.data("words", [None, 1], "int32", 1), fluid.data("label", [None, 1], "int64")
+    tables = [fluid.ParamAttr(name=name, learning_rate=0) for name in ("windows", "white", "black")]
+    found = fluid.contrib.layers.search_pyramid_hash(
+        words, 8, 100, 2, 2, 0.0, True, True, 640, 280, 1, 0.002, *tables, distribute_update_vars=["windows"]
+    )
+    scores = fluid.layers.fc(fluid.layers.sequence_pool(found, "sum"), 2, act="softmax")
+    return fluid.layers.mean(fluid.layers.cross_entropy(scores, label))
+
+
+def test_changes_of_a_table_that_an_op_trains() -> None:
+    main, startup = trained(hashed)
+    transpiler = GeoSgdTranspiler()
+    transpiler.transpile(0, main, SERVERS, 2, False, startup, "127.0.0.1:6174")
+    assert list(transpiler.vars_info)[-1] == "windows" and "windows.delta" in main.global_block().vars
+    assert "windows" in [
+        name for op in startup.global_block().ops if op.type == "recv" for name in op.output("Out")
+    ]
+    added = [
+        op.input("X")
+        for endpoint in SERVERS.split(",")
+        for block in transpiler.get_pserver_program(endpoint).blocks[1:]
+        for op in block.ops
+    ]
+    assert ["windows", "windows.delta"] in added
+
+
+def test_other_servers_refuse_a_table_that_an_op_trains() -> None:
+    main, startup = trained(hashed)
+    with pytest.raises(TranspilerError, match="'windows' is trained by an op of the trainers"):
+        fluid.DistributeTranspiler().transpile(0, main, SERVERS, 2, False, startup)

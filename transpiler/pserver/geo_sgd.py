@@ -25,7 +25,13 @@ from fluidlite.transpiler.parts.roles import Programs, Slice
 from fluidlite.transpiler.pserver.placement import Placement, place
 from fluidlite.transpiler.pserver.server import declare_shared
 from fluidlite.transpiler.pserver.trainer import Controls, receive_at_start
-from fluidlite.transpiler.pserver.training import ParameterUpdate, Training, is_clipping_alone, is_updating
+from fluidlite.transpiler.pserver.training import (
+    ParameterUpdate,
+    Training,
+    is_clipping_alone,
+    is_updating,
+    trained_by_ops,
+)
 
 __all__ = [
     "change_name",
@@ -78,10 +84,11 @@ def place_for_geo(
             f"no op of the program says that it makes the gradient of {missing[0]!r}\n  built at "
             f"{updates[missing[0]].where}"
         )
+    # what an op trains by itself has no gradient: its change looks like the table
+    gradients |= {table: table for table in trained_by_ops(main)}
+    names = dict.fromkeys([*_by_first_op(main, updates), *trained_by_ops(main)])
     # no update ops: the servers only add what the trainers have changed
-    training = Training(
-        main, tuple(ParameterUpdate(name, gradients[name], ()) for name in _by_first_op(main, updates)), ()
-    )
+    training = Training(main, tuple(ParameterUpdate(name, gradients[name], ()) for name in names), ())
     # the caller's stays as it is
     config = config.copy()
     config.slice_var_up = True

@@ -19,6 +19,7 @@ __all__ = [
     "is_scheduling",
     "is_updating",
     "read_training",
+    "trained_by_ops",
 ]
 
 # updates that read a norm of the whole parameter or gradient: a piece of it would get another one
@@ -108,6 +109,11 @@ def read_training(program: Program) -> Training:
         raise TranspilerError(
             "the program has no optimizer ops: call optimizer.minimize(loss) before transpiling it"
         )
+    if trained_by_ops(program):
+        raise TranspilerError(
+            f"{trained_by_ops(program)[0]!r} is trained by an op of the trainers, and gives servers no "
+            "gradient: geo-SGD sends its changes (GeoSgdTranspiler)"
+        )
     groups = _by_parameter(program, updating)
     idle = {param for param in groups if _is_idle(program, param, groups[param])}
     _refuse_schedules(ops, [op for param in idle for op in groups.pop(param)])
@@ -119,6 +125,12 @@ def read_training(program: Program) -> Training:
     read = {name for update in updates for op in update.ops for name in op.input_arg_names}
     rates = tuple(name for name in program.rates_of_runs if name in read)
     return Training(program, updates, tuple(op for op in ops if is_scheduling(op)), rates)
+
+
+def trained_by_ops(main: Program) -> list[str]:
+    """Parameters that an op changes itself, and says so in its attribute, such as those of `pyramid_hash`."""
+    told = [str(op.attrs.get("distribute_update_vars") or "") for op in main.global_block().ops]
+    return list(dict.fromkeys(name for names in told for name in names.split(",") if name))
 
 
 def _refuse_transpiled(program: Program) -> None:

@@ -67,3 +67,22 @@ def test_a_number_of_no_dimensions_is_not_added_to_all() -> None:
     x, number = paddle.static.data("x", [2], "float64"), paddle.static.data("number", [], "float64")
     with pytest.raises(ValueError, match=r"one shape, but these have \[2\], \[\]"):
         paddle.add_n([x, number])
+
+
+@pytest.mark.parametrize("soft", [False, True])
+@pytest.mark.parametrize("what", ["ignored", "weight 0", "no label"])
+def test_the_weighted_mean_of_nothing(what: str, soft: bool) -> None:
+    """0, as 2.6.2 has it: the sum of the weights that the losses are divided by is 0."""
+    x = paddle.static.data("x", [3, 4], "float64")
+    x.stop_gradient = False
+    y = paddle.static.data("y", [3, 4], "float64") if soft else paddle.static.data("y", [3], "int64")
+    weight = paddle.static.data("weight", [4], "float64")
+    ignored = 1 if what == "ignored" and not soft else -100
+    loss = F.cross_entropy(x, y, weight, ignored, soft_label=soft)
+    (gradient,) = backward.gradients([loss], [x])
+    labels = np.zeros((3, 4)) if soft else np.full(3, 1 if ignored == 1 else -100)
+    if what == "weight 0":
+        labels = np.ones((3, 4)) if soft else np.arange(3)
+    feed = {"x": np.ones((3, 4)), "y": labels, "weight": np.full(4, 0.0 if what == "weight 0" else 2.0)}
+    found = paddle.static.Executor().run(feed=feed, fetch_list=[loss, gradient])
+    assert found[0] == 0 and not found[1].any()

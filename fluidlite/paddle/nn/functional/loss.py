@@ -271,7 +271,7 @@ def cross_entropy(
     if reduction == "none":
         return squeeze(loss, axis) if len(label.shape) == len(input.shape) - 1 else loss
     if weights is not None and reduction == "mean":
-        return sum(loss, name=name) / (sum(weights) if kept is None else _at_least_one(sum(weights)))
+        return sum(loss, name=name) / _at_least_one(sum(weights))
     if ignore_index >= 0 and not soft_label and reduction == "mean":
         counted = cast(not_equal(flat, constant([1], flat.dtype, ignore_index)), loss.dtype)
         return sum(loss, name=name) / _at_least_one(sum(counted))

@@ -19,6 +19,7 @@ from typing import Any
 
 from fluidlite.base.errors import ArgumentError
 from fluidlite.launching.deaths import DeathWatch
+from fluidlite.launching.keeping import JobKeeper, StoppedCommands
 from fluidlite.launching.plan import JobPlan, ProcessPlan
 from fluidlite.launching.rank import LEFT
 
@@ -60,17 +61,19 @@ def run_job(make_plan: Callable[[str], JobPlan], program: str = "") -> int:
     first, whose traceback is printed once. `make_plan` gives the commands for a folder that reports go to;
     a `program` with a name says that it was interrupted.
     """
-    with tempfile.TemporaryDirectory(prefix="fluidlite-job-") as folder:
+    with tempfile.TemporaryDirectory(prefix="fluidlite-job-", ignore_cleanup_errors=True) as folder:
         reports = pathlib.Path(folder) / "reports"
         (reports / _RUNNING).mkdir(parents=True)
-        job = _RunningJob(make_plan(str(reports)), reports)
-        try:
-            with _signals():
-                return job.run()
-        except _Stop as stop:
-            code = stop.code
-        finally:
-            job.end()
+        plan = make_plan(str(reports))
+        with JobKeeper(folder) as keeper:
+            job = _RunningJob(plan, reports, keeper)
+            try:
+                with _signals(keeper):
+                    return job.run()
+            except _Stop as stop:
+                code = stop.code
+            finally:
+                job.end()
         if program:
             why = "interrupted" if code == _INTERRUPTED else "terminated"
             sys.stderr.write(f"{program}: {why}; {job.count()} ended\n")
@@ -78,11 +81,18 @@ def run_job(make_plan: Callable[[str], JobPlan], program: str = "") -> int:
 
 
 @contextlib.contextmanager
-def _signals() -> Iterator[None]:
-    """Inside the `with`, signals to end are a _Stop; only the main thread hears of signals."""
+def _signals(keeper: JobKeeper) -> Iterator[None]:
+    """Inside the `with`, signals to end are a _Stop, and one that suspends is told to the keeper; only the
+    main thread hears of signals.
+    """
 
     def stop(number: int, frame: object) -> None:
         raise _Stop(_INTERRUPTED if number == signal.SIGINT else 128 + number)
+
+    def suspend(number: int, frame: object) -> None:
+        keeper.tell("suspended")
+        os.kill(os.getpid(), signal.SIGSTOP)
+        keeper.tell("resumed")
 
     if threading.current_thread() is not threading.main_thread():
         yield
@@ -90,7 +100,9 @@ def _signals() -> Iterator[None]:
     ends = [signal.SIGINT, signal.SIGTERM]
     if hasattr(signal, "SIGHUP") and signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:
         ends.append(signal.SIGHUP)  # a terminal that closes; `nohup` ignores it
-    before = {number: signal.signal(number, stop) for number in ends}
+    before: dict[int, Any] = {number: signal.signal(number, stop) for number in ends}
+    if hasattr(signal, "SIGTSTP"):
+        before[signal.SIGTSTP] = signal.signal(signal.SIGTSTP, suspend)
     try:
         yield
     finally:
@@ -125,16 +137,17 @@ _end_with_parent = None if _PRCTL is None else _set_parent_death
 class _Process:
     """A command that runs, and the last of what it prints itself."""
 
-    def __init__(self, plan: ProcessPlan, show: Callable[[bytes], None]) -> None:
+    def __init__(self, plan: ProcessPlan, show: Callable[[bytes], None], mark: str) -> None:
         self.plan = plan
         self.said = b""
+        name, _, value = mark.partition("=")
         # a session of its own: Ctrl-C reaches the launcher alone, which ends all in order
         self.child = subprocess.Popen(
             plan.command,
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
-            env={**os.environ, **plan.environ},
+            env={**os.environ, **plan.environ, name: value},
             start_new_session=True,
             preexec_fn=_end_with_parent,
         )
@@ -151,13 +164,15 @@ class _Process:
         """Send a signal to the command and what it has started."""
         with contextlib.suppress(ProcessLookupError, PermissionError):
             os.killpg(self.child.pid, number)
+            os.killpg(self.child.pid, signal.SIGCONT)  # one that is stopped would not hear of it
 
 
 class _RunningJob:
     """The processes of a job, and what is shown of them."""
 
-    def __init__(self, plan: JobPlan, reports: pathlib.Path) -> None:
+    def __init__(self, plan: JobPlan, reports: pathlib.Path, keeper: JobKeeper) -> None:
         self.plan = plan
+        self.stops = StoppedCommands()
         self.reports = reports
         self.logs = pathlib.Path(plan.log_dir)
         self.shown: dict[str, int] = {}  # log -> bytes
@@ -170,7 +185,10 @@ class _RunningJob:
             why = error.strerror or error
             raise ArgumentError(f"cannot keep logs in {plan.log_dir}: {why}") from None
         self.deaths = DeathWatch(reports / _RUNNING)
-        self.processes = [_Process(each, self._show) for each in plan.processes]
+        self.processes: list[_Process] = []
+        for each in plan.processes:
+            self.processes.append(_Process(each, self._show, keeper.mark))
+            keeper.tell(str(self.processes[-1].child.pid))
 
     # ------------------------------------------------------------------ output
     def _show(self, data: bytes) -> None:
@@ -179,6 +197,11 @@ class _RunningJob:
         """
         if self.plan.is_remote and not self.stopping and not self._failures():
             _print(data)
+
+    def _sizes(self) -> dict[str, int]:
+        """The bytes of each log that is shown, as far as it is there."""
+        paths = [self.logs / name for name in self.plan.shown]
+        return {path.name: path.stat().st_size for path in paths if path.exists()}
 
     def _follow(self, ends: Mapping[str, int], whole: bool = False) -> None:
         """Print what has been added to the logs that are shown: of those in `ends` up to a position, and only
@@ -204,16 +227,20 @@ class _RunningJob:
         trained = 0.0  # when the last trainer ended
         lost = 0.0  # when one was seen to have ended without a word
         while True:
-            failures = self._failures()
-            if failures:
+            # before the look for failures: a process reports one before it prints it
+            sizes = self._sizes()
+            if self._failures():
                 time.sleep(_OTHERS)
                 return self._failed(min(self._failures(), key=lambda failure: failure.time))
-            self._follow({})
+            self._follow(sizes)
             for process in self.processes:
                 code = process.child.poll()
                 if code:
                     return self._ended(process, code)
             running = [process for process in self.processes if process.child.poll() is None]
+            self.stops.look({process.child.pid: process.plan.command[0] for process in running})
+            if self.stops.is_over:
+                return 1
             if self.deaths.first:
                 lost = lost or time.monotonic()
                 if time.monotonic() - lost > _LOST:
@@ -243,6 +270,13 @@ class _RunningJob:
         if not ends or len(left) == len(self.plan.names) - len(serving):
             return None
         return left[0][1] if left else self.deaths.first or min(ends)
+
+    def _left_by_themselves(self) -> list[str]:
+        """The processes that have called `os._exit(0)`, in this order."""
+        notes = [path.with_suffix(LEFT) for path in self._started()]
+        ends = [path for path in notes if path.exists() and path.read_text(encoding="utf8") == "0"]
+        ends.sort(key=lambda path: path.stat().st_mtime)
+        return [path.with_suffix("").read_text(encoding="utf8") for path in ends]
 
     def _started(self) -> list[pathlib.Path]:
         return [path for path in (self.reports / _RUNNING).iterdir() if path.name.isdigit()]
@@ -286,10 +320,11 @@ class _RunningJob:
         there is none.
         """
         name = self.deaths.first
-        if not name or name in {failure.name for failure in self._failures()}:
-            return ""
+        # of ranks an mpiexec kills all when one has failed, so that none of them says much
         codes = [each.child.poll() for each in self.processes if each.plan.names == (name,)]
-        return f"{name} ended {_how(codes[0] if codes else None)}, and so\n"
+        if not codes or name in {failure.name for failure in self._failures()}:
+            return ""
+        return f"{name} ended {_how(codes[0])}, and so\n"
 
     def _ended(self, process: _Process, code: int) -> int:
         """The end of a process that has reported nothing, or has only just."""
@@ -298,6 +333,9 @@ class _RunningJob:
         if failures:
             return self._failed(min(failures, key=lambda failure: failure.time))
         process.reader.join(_PATIENCE)
+        left = self._left_by_themselves()
+        if left:
+            return self._left(left[0])  # the code is that of the ranks that mpiexec killed for it
         self._follow({}, whole=True)
         by = _how(code)
         killed = self.deaths.first if len(process.plan.names) > 1 else ""

@@ -179,13 +179,13 @@ def _variable(block: Block, name: str) -> Variable | None:
 
 def _from_python(var: Variable, value: Any) -> Any:
     """An array from numbers and lists of them, in the variable's dtype; a bare number becomes one of shape
-    [1].
+    [1], but for a variable of shape [].
     """
     wanted = to_numpy(var.dtype) if var._dtype is not None else None
     try:
         if value is None:
             raise TypeError("there is no value")
-        return np.asarray([value] if np.isscalar(value) else value, dtype=wanted)
+        return np.asarray([value] if np.isscalar(value) and var.shape != () else value, dtype=wanted)
     except (ValueError, TypeError) as error:
         raise FeedError(
             f"cannot feed {var.name!r} (shape {list(var.shape)}, dtype {var._dtype}) with "

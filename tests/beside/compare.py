@@ -356,13 +356,13 @@ def right_by_differences(case: Case, facts: Facts, name: str, part: str = "slope
 
 def _is_reliable(case: Case, name: str, found: list[float], loose: float) -> bool:
     left, right, central, wide, growth, middle = found
-    # parameters are small
-    array = array_of(case["feeds"][name]) if name in case["feeds"] else np.zeros(1)
+    arrays = [array_of(feed) for feed in case["feeds"].values() if feed["dtype"].startswith("float")]
     # beside infinities a gradient may be nan although the result is none
     if any(word in feed["values"] for feed in case["feeds"].values() for word in ("nan", "inf", "-inf")):
         return False
     # large numbers leave no digits for a difference
-    if not np.isfinite(found).all() or abs(middle) > 1e5 or np.abs(array).max(initial=0) > 1e3:
+    largest = max((np.abs(array).max(initial=0) for array in arrays), default=0)
+    if not np.isfinite(found).all() or abs(middle) > 1e5 or largest > 1e3:
         return False
     scale = max(abs(central), 1e-2)
     is_smooth = abs(left - right) <= 2e-3 * loose * scale or 1.9 < growth < 2.1

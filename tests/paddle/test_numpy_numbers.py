@@ -49,3 +49,18 @@ def test_numbers(name: str, whole: Any) -> None:
     found, wanted = value(CALLS[name], whole, np.float32), value(CALLS[name], int, float)
     assert found.dtype == wanted.dtype
     np.testing.assert_array_equal(found, wanted)
+
+
+@pytest.mark.parametrize("given", [0.5, np.float64(0.5), np.array(0.5)], ids=type)
+@pytest.mark.parametrize("shape", [[], [1], [-1]])
+def test_a_number_is_fed(shape: list[int], given: Any) -> None:
+    """As 2.6.2 does: to a variable of no dimensions a number of none."""
+    paddle.enable_static()
+    main = paddle.static.Program()
+    with paddle.static.program_guard(main):
+        out = paddle.static.data("x", shape, "float64") * 2.0
+        if isinstance(given, np.ndarray) and shape:
+            given = given.reshape(1)
+        (found,) = paddle.static.Executor().run(main, feed={"x": given}, fetch_list=[out])
+    assert found.shape == (1,) * len(shape) and found.dtype == np.float64
+    assert float(found.reshape(-1)[0]) == 1.0

@@ -405,6 +405,10 @@ mv = Op("mv", "X Vec -> Out", alike=("X", "Vec"))
 
 @mv.shape
 def _(X: Spec, Vec: Spec) -> Spec:
+    if len(X.shape) != 2 or len(Vec.shape) != 1:
+        raise ShapeError(
+            f"op 'mv' takes a matrix and a vector, not X{list(X.shape)} and Vec{list(Vec.shape)}"
+        )
     if X.shape[1] != Vec.shape[0] and -1 not in (X.shape[1], Vec.shape[0]):
         raise ShapeError(f"op 'mv': X has {X.shape[1]} columns but Vec has {Vec.shape[0]} elements")
     return X.with_shape(X.shape[:1])

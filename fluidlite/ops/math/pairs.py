@@ -1,5 +1,5 @@
 """Functions of two or three elements that came with PaddlePaddle 2.x, operands laid over each other as NumPy
-does it: fmax, fmin, heaviside, atan2, nextafter, lerp.
+does it: fmax, fmin, heaviside, nextafter, lerp; and atan2, of two tensors of one shape.
 """
 
 from __future__ import annotations
@@ -62,13 +62,16 @@ atan2 = Op("atan2", "X1 X2 -> Out", alike=("X1", "X2"))
 
 @atan2.shape
 def _(X1: Spec, X2: Spec) -> Spec:
-    if len(X1.shape) != len(X2.shape):
-        raise ShapeError(f"op 'atan2': X1{list(X1.shape)} and X2{list(X2.shape)} differ in rank")
+    known = zip(X1.shape, X2.shape, strict=False)
+    if len(X1.shape) != len(X2.shape) or any(min(pair) >= 0 and len(set(pair)) > 1 for pair in known):
+        raise ShapeError(f"op 'atan2': X1{list(X1.shape)} and X2{list(X2.shape)} differ in shape")
     return Spec(X1.shape, X1.dtype if is_float(X1.dtype) else VarType.FP64)
 
 
 @atan2.kernel
 def _(xp: Any, X1: Array, X2: Array) -> Array:
+    if X1.shape != X2.shape:
+        raise ShapeError(f"op 'atan2': X1{list(X1.shape)} and X2{list(X2.shape)} differ in shape")
     # angles of whole numbers are of double precision, as in Paddle, whatever their width
     return xp.arctan2(*(x if x.dtype.kind == "f" else x.astype("float64") for x in (X1, X2)))
 

@@ -243,6 +243,8 @@ lstsq = Op(
 
 @lstsq.shape
 def _(X: Spec, Y: Spec, driver: str) -> tuple[Spec, Spec, Spec, Spec]:
+    if min(len(X.shape), len(Y.shape)) < 2:
+        raise ShapeError(f"op 'lstsq' takes matrices, not X{list(X.shape)} and Y{list(Y.shape)}")
     rows, columns = X.shape[-2:]
     lead = X.shape[:-2]
     is_open = min(rows, columns) < 0

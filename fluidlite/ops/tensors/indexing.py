@@ -46,16 +46,16 @@ gather = Op(
 
 @gather.shape
 def _(X: Spec, Index: Spec, Axis: Spec | None, axis: int | None) -> Spec:
-    if Axis is not None:
-        # a single place takes the dimension away
-        return X.with_shape((-1,) * (len(X.shape) - 1 + len(Index.shape)))
-    if axis is not None:
-        axis %= len(X.shape)
-        return X.with_shape((*X.shape[:axis], *Index.shape[:1], *X.shape[axis + 1 :]))
     if len(Index.shape) > 2 or (len(Index.shape) == 2 and Index.shape[1] not in (1, -1)):
         raise ShapeError(
             f"op 'gather': Index must have one dimension (or [n, 1]), but has shape {list(Index.shape)}"
         )
+    if Axis is not None:
+        # a single place takes the dimension away
+        return X.with_shape((-1,) * (len(X.shape) - 1 + min(len(Index.shape), 1)))
+    if axis is not None:
+        axis %= len(X.shape)
+        return X.with_shape((*X.shape[:axis], *Index.shape[:1], *X.shape[axis + 1 :]))
     return X.with_shape((Index.shape[0] if Index.shape else 1, *X.shape[1:]))
 
 

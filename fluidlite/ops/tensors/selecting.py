@@ -6,7 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from fluidlite.base.dtypes import Array
+from fluidlite.base.dtypes import Array, VarType
+from fluidlite.base.errors import ShapeError
 from fluidlite.base.registry import Op, Spec, same_as
 from fluidlite.ops.kernels.numbers import check_axes, ints, summed_to
 from fluidlite.ops.kernels.overwriting import stays
@@ -15,7 +16,9 @@ masked_select = Op("masked_select", "X Mask -> Y", lod=None)
 
 
 @masked_select.shape
-def _(X: Spec) -> Spec:
+def _(X: Spec, Mask: Spec) -> Spec:
+    if Mask.dtype != VarType.BOOL:
+        raise ShapeError(f"op 'masked_select': Mask holds truth values, but is of {Mask.dtype}")
     return X.with_shape((-1,))
 
 

@@ -135,7 +135,8 @@ class _Accumulator:
         first = partials.first
         if not partials.is_helped:
             # what the op reads under this name came in for a newer version
-            self.ops[first]._rename_output(name, new)
+            if first < index:  # the outputs of the op of now are renamed one by one
+                self.ops[first]._rename_output(name, new)
             first += 1
         rename(self.ops[first:index], name, new)
         rename([op for at, op in self.helpers if at >= partials.first], name, new)

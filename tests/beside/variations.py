@@ -145,10 +145,14 @@ def _same_twice(case: Case, rng: random.Random) -> None:
     if not pairs:
         return
     keep, drop = rng.choice(pairs)
-    case["calls"] = [replaced(call, drop, keep) for call in case["calls"]]
+    drops = [drop]
+    if case["door"] == "26" and rng.random() < 0.4:  # and f(x, x, x)
+        drops = [two for one, two in pairs if one == keep]
+    for drop in drops:
+        case["calls"] = [replaced(call, drop, keep) for call in case["calls"]]
+        del feeds[drop]
     feeds[keep]["shared"] = True
-    del feeds[drop]
-    case["wrt"] = [name for name in case["wrt"] if name != drop]
+    case["wrt"] = [name for name in case["wrt"] if name not in drops]
 
 
 def _in_front(case: Case, rng: random.Random) -> None:

@@ -5,7 +5,10 @@ from __future__ import annotations
 from fluidlite.base.lazy import LazyNames
 from fluidlite.paddle.tensor.names import FUNCTIONS
 
-_NAMES = LazyNames(__name__, FUNCTIONS)
+_NAMES = LazyNames(
+    __name__,
+    {**FUNCTIONS, "fluidlite.paddle.tensor.array": "array_length array_read array_write create_array"},
+)
 
 
 __getattr__, __dir__ = _NAMES.load, _NAMES.names

@@ -1,6 +1,8 @@
 # written by tests/house/stubs.py
 """`paddle.tensor`: functions of tensors, each an op or a few"""
 
+from fluidlite.layers.flow.array import array_length as array_length
+from fluidlite.layers.flow.array import array_read as array_read
 from fluidlite.paddle.build import cast as _cast_
 from fluidlite.paddle.build import cast as cast
 from fluidlite.paddle.nn.functional.vision import diag_embed as diag_embed
@@ -42,6 +44,8 @@ from fluidlite.paddle.tensor.arranging import tril_indices as tril_indices
 from fluidlite.paddle.tensor.arranging import triu_indices as triu_indices
 from fluidlite.paddle.tensor.arranging import unflatten as unflatten
 from fluidlite.paddle.tensor.arranging import vsplit as vsplit
+from fluidlite.paddle.tensor.array import array_write as array_write
+from fluidlite.paddle.tensor.array import create_array as create_array
 from fluidlite.paddle.tensor.complexes import as_complex as as_complex
 from fluidlite.paddle.tensor.complexes import as_real as as_real
 from fluidlite.paddle.tensor.complexes import complex as complex

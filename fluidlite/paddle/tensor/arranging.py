@@ -256,7 +256,7 @@ reverse = flip
 
 def unflatten(x: Variable, axis: int, shape: Any, name: str | None = None) -> Variable:
     """The dimension `axis` as several."""
-    if isinstance(axis, bool) or not isinstance(axis, int):
+    if isinstance(axis, bool) or not isinstance(axis, Integral):
         raise TypeError(f"Invalid type: `axis` should be int, but received {type(axis)}.")
     check_axis("unflatten", axis, x)
     axis %= len(x.shape)

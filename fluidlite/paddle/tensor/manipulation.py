@@ -9,6 +9,7 @@ from typing import Any
 from fluidlite.base.dtypes import VarType
 from fluidlite.ir.variable import Variable
 from fluidlite.layer_helper import LayerHelper
+from fluidlite.layers.tensor import tensor_array_to_tensor as joined
 from fluidlite.layers.tensors.constants import has_variable, static_dims
 from fluidlite.layers.tensors.indexing import crop_tensor
 from fluidlite.paddle.build import append
@@ -41,6 +42,7 @@ __all__ = [
     "squeeze_",
     "stack",
     "strided_slice",
+    "tensor_array_to_tensor",
     "tile",
     "transpose",
     "unbind",
@@ -407,3 +409,10 @@ def unique(
     wanted = (return_index, return_inverse, return_counts)
     found = [out, *(others[slot] for slot, want in zip(slots, wanted, strict=True) if want)]
     return found[0] if len(found) == 1 else tuple(found)
+
+
+def tensor_array_to_tensor(
+    input: Variable, axis: int = 1, use_stack: bool = False, name: str | None = None
+) -> tuple[Variable, Variable]:
+    """The tensors of an array, concatenated (or stacked) along `axis`; and the size of each, int32."""
+    return joined(input, axis, name, use_stack)

@@ -137,4 +137,4 @@ def _with_tensors(function: Callable[[], Any] | None) -> Callable[[], Any] | Non
 def _as_tensor(value: Any) -> Any:
     if isinstance(value, (bool, int)):
         return full([], value, "bool" if isinstance(value, bool) else "int64")
-    return full([], value) if isinstance(value, float) else value
+    return full([], value, "float64") if isinstance(value, float) else value

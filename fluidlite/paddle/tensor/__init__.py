@@ -8,6 +8,7 @@ from fluidlite.paddle.tensor.names import FUNCTIONS
 _NAMES = LazyNames(
     __name__,
     {**FUNCTIONS, "fluidlite.paddle.tensor.array": "array_length array_read array_write create_array"},
+    modules="array creation linalg logic manipulation math random search",
 )
 
 

@@ -6,6 +6,14 @@ from fluidlite.layers.flow.array import array_read as array_read
 from fluidlite.paddle.build import cast as _cast_
 from fluidlite.paddle.build import cast as cast
 from fluidlite.paddle.nn.functional.vision import diag_embed as diag_embed
+from fluidlite.paddle.tensor import array as array
+from fluidlite.paddle.tensor import creation as creation
+from fluidlite.paddle.tensor import linalg as linalg
+from fluidlite.paddle.tensor import logic as logic
+from fluidlite.paddle.tensor import manipulation as manipulation
+from fluidlite.paddle.tensor import math as math
+from fluidlite.paddle.tensor import random as random
+from fluidlite.paddle.tensor import search as search
 from fluidlite.paddle.tensor.arranging import atleast_1d as atleast_1d
 from fluidlite.paddle.tensor.arranging import atleast_2d as atleast_2d
 from fluidlite.paddle.tensor.arranging import atleast_3d as atleast_3d

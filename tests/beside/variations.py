@@ -253,6 +253,7 @@ def tags(case: Case) -> set[str]:
             found.add("all dimensions named")
     if "'learning_rate': 0.0" in repr(case["calls"]):
         found.add("rate of 0")
+    found |= {f"with {call['with'].rpartition('.')[2]}" for call in case["calls"] if "with" in call}
     if any("front" in call.get("to", "") and call["call"].endswith("relu") for call in case["calls"]):
         found.add("ties")
     found |= {name.rpartition(".")[2] for name in _called(case["calls"])}

@@ -4,6 +4,7 @@ steps.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterable, Sequence
 from typing import Any
 
@@ -377,6 +378,10 @@ def _(xp: Any, X: Array, X_lod: Lod, RankTable: RankTable) -> WithLod:
 
 @reorder_lod_tensor_by_rank_grad.kernel
 def _(xp: Any, X: Array, X_lod: Lod, RankTable: RankTable) -> WithLod:
+    if not X_lod and len(X) != len(RankTable.order) and len(X) == sum(RankTable.lengths):
+        # a branch hands its result on without the level of detail, which the gradient lacks, too
+        X_lod = ((0, *itertools.accumulate(RankTable.lengths)),)
+        return WithLod(picked(xp, X, X_lod, 0, RankTable.ranks)[0], ())
     return WithLod(*picked(xp, X, X_lod, 0, RankTable.ranks))
 
 

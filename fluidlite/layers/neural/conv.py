@@ -236,7 +236,8 @@ def conv2d_transpose(
     up to stride - 1 more, or stand in for a `filter_size` that is not given.
     """
     _choice("data_format", data_format, _LAYOUTS[2])
-    depthwise = groups is not None and input.shape[1] == groups == num_filters and not use_cudnn
+    channels = input.shape[-1 if data_format == "NHWC" else 1]
+    depthwise = groups is not None and channels == groups == num_filters and not use_cudnn
     return _conv_transpose("depthwise_conv2d_transpose" if depthwise else "conv2d_transpose", 2, locals())
 
 

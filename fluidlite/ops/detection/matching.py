@@ -48,8 +48,6 @@ def _match_pairs(near: Array, rows: Array, values: Array, best: list[int], found
     and its value. A row whose column was taken looks for another one when its turn comes: the matrix itself
     is hardly read.
     """
-    if any(value != value for value in found):
-        return  # NaN is nearer than all numbers, and near to nothing
     least = float(_LEAST)
     taken: list[int] = []
     turns = [(-value, row) for row, value in enumerate(found)]
@@ -90,6 +88,7 @@ def _(
     values = np.zeros(rows.shape, near.dtype)
     if not near.size:
         return xp.asarray(rows), xp.asarray(values)
+    near = np.where(np.isnan(near), near.dtype.type(-np.inf), near)  # what is nan is near to nothing
     places = near.argmax(axis=1)
     best = places.tolist()
     found = near[np.arange(len(near)), places].tolist()

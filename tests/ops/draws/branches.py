@@ -22,8 +22,37 @@ def truth(draw: Draw, value: bool | None = None) -> Value:
     return draw.feed(np.array([given]), known=True)
 
 
+ROW_WISE: dict[str, dict[str, Any]] = {
+    "softmax": {},
+    "l2_normalize": {"axis": -1},
+    "clip": {"min": -0.5, "max": 0.7},
+    "cumsum": {"axis": -1},
+    "gelu": {},
+    "prelu": {"mode": "all"},
+    "dropout": {"dropout_prob": 0.0},
+    "log_softmax": {},
+    "leaky_relu": {"alpha": 0.1},
+}
+
+
+def layer(draw: Draw, x: Value) -> Value:
+    """A layer of 1.8 that keeps the shape of x."""
+    kind = draw.int(0, 4)
+    if kind == 0:
+        both = draw.call(L + "concat", [x, draw.call(L + "sin", x)], axis=-1)
+        return draw.call(L + "split", both, 2, dim=-1)[draw.int(0, 1)]
+    if kind == 1:
+        return draw.call(L + "elementwise_" + draw.choice("max", "add", "mul"), x, draw.call(L + "cos", x))
+    if kind == 2 and x.shape is not None and len(x.shape) == 2:
+        return draw.call(L + "fc", x, x.shape[1], act=draw.act())
+    name = draw.choice(*ROW_WISE)
+    return draw.call(L + name, x, **ROW_WISE[name])
+
+
 def work(draw: Draw, x: Value) -> Value:
     """Something that a branch makes of x, of the same shape."""
+    if draw.door == "18" and draw.flag(0.4):
+        return layer(draw, x)
     kind = draw.int(0, 3)
     if kind == 0:
         return draw.call(f"{root(draw)}.scale", x, scale=draw.real())
@@ -177,7 +206,7 @@ def _(draw: Draw, name: str) -> Any:
         else:
             state = draw.call(f"{made.name}.memory", shape=[-1, width], batch_ref=word, init_value=0.5)
         both = draw.call("op.add", word, state) if draw.flag() else draw.call("op.mul", word, state)
-        new = draw.call(L + draw.choice("tanh", "sigmoid"), both)
+        new = draw.call(L + draw.choice("tanh", "sigmoid"), both) if draw.flag(0.6) else layer(draw, both)
         if draw.flag(0.3):
             new = draw.call(L + "fc", new, width)
         draw.call(f"{made.name}.update_memory", state, new)
@@ -208,7 +237,7 @@ def _(draw: Draw, name: str) -> Any:
         both = draw.call("op.add", word, state)
         if static is not None:
             both = draw.call("op.add", both, draw.call(f"{made.name}.static_input", static))
-        new = draw.call(L + draw.choice("tanh", "sigmoid"), both)
+        new = draw.call(L + draw.choice("tanh", "sigmoid"), both) if draw.flag(0.6) else layer(draw, both)
         if draw.flag(0.3):
             new = draw.call(L + "fc", new, width)
         draw.call(f"{made.name}.update_memory", state, new)

@@ -80,15 +80,16 @@ def test_masks_with_sequences(least: float, naive: bool) -> None:
     assert found.recursive_sequence_lengths() == []
 
 
+@pytest.mark.parametrize("lengths", [[1] * 5, [1, 1, 0, 2, 1], [2, 3]])
 @pytest.mark.parametrize("naive", [False, True])
-def test_sequences_of_a_mask_are_not_those_of_the_result(naive: bool) -> None:
+def test_sequences_of_a_mask_are_not_those_of_the_result(naive: bool, lengths: list[int]) -> None:
     x, mask = fluid.data("x", [-1, 1]), fluid.data("mask", [-1, 1], "bool", lod_level=1)
     choice = layers.IfElse(mask)
     with choice.true_block():
         choice.output(layers.scale(choice.input(x), 2.0))
     with choice.false_block():
         choice.output(layers.scale(choice.input(x), 3.0))
-    masks = fluid.create_lod_tensor(np.array([[True]] * 2 + [[False]] * 3), [[1] * 5], PLACE)
+    masks = fluid.create_lod_tensor(np.array([[True]] * 2 + [[False]] * 3), [lengths], PLACE)
     (found,) = runs(choice(), {"x": ROWS, "mask": masks}, naive)
     assert found.recursive_sequence_lengths() == []
     np.testing.assert_array_equal(np.array(found).ravel(), [0, 2, 6, 9, 12])

@@ -431,6 +431,7 @@ def _merge(
     xp: Any,
     X_lod: Lod,
     Mask: Array,
+    Mask_lod: Lod,
     InTrue: Array | None,
     InTrue_lod: Lod,
     InFalse: Array | None,
@@ -441,8 +442,8 @@ def _merge(
     if given is None:
         raise EnforceNotMet("op 'merge_lod_tensor': neither InTrue nor InFalse was computed")
     mask = host(Mask).reshape(-1).astype(bool)
-    # the mask is for rows, where it is not as long as there are sequences
-    are_sequences = len(X_lod) > level and len(X_lod[level]) == len(mask) + 1
+    # the mask is for rows, where it is X itself, or not as long as there are sequences
+    are_sequences = len(X_lod) > level and len(X_lod[level]) == len(mask) + 1 and Mask_lod != X_lod
     parts = []
     for side, array, lod in ((False, InFalse, InFalse_lod), (True, InTrue, InTrue_lod)):
         if not lod and are_sequences:  # gradients of the parts of X fall into sequences as those do

@@ -48,6 +48,7 @@ class DeviceBarrier:
         self.count = count
         self.seconds = seconds
         self.doing = [""] * count  # the op that each device waits in
+        self.at_barrier = [False] * count  # for each device whether it does what was posted at a barrier
         self._boards: dict[int, list[list[_Contribution]]] = {}
         self._open()
 
@@ -153,12 +154,16 @@ class DeviceRing(HostRing):
         self.posted += 1
         return _Posted(self, self.posted)
 
-    def finish(self, number: int) -> None:
+    def finish(self, number: int, at_barrier: bool = False) -> bool:
         """Do what was posted, one after the other, up to number `number`: devices may wait for it at
-        different ops.
+        different ops. True if the last of it was done by all devices at a barrier.
         """
+        all_at_barrier = False
         while self.finished < number:
+            self.together.at_barrier[self.rank] = at_barrier and self.finished + 1 == number
             self._meet()
+            # read before any device leaves, and so before any of them writes it again
+            all_at_barrier = all(self.together.at_barrier)
             brought = self._brought()
             reduce_op = brought[0].reduce_op
             sources = [each.source.reshape(-1) for each in brought]
@@ -169,6 +174,7 @@ class DeviceRing(HostRing):
                 self._reduce_further(sources, targets, reduce_op, self.outer)
             self.finished += 1
             self._leave()
+        return all_at_barrier
 
     def _reduce(self, sources: list[Any], targets: list[Any], reduce_op: str) -> None:
         """This device's piece, for everybody; of a small array all of it, by the first."""
@@ -241,9 +247,8 @@ class DeviceRing(HostRing):
 
     def barrier(self) -> None:
         """Return when all devices have come here, and everything that was posted is done."""
-        if self.finished < self.posted:
-            self.finish(self.posted)
-        else:
+        # the last reduction has brought all together, unless one of them needed it before it came here
+        if not self.finish(self.posted, at_barrier=True):
             self._exchange("barrier", None, lambda _: None)
 
     def send(self, value: Any, peer: int) -> None:

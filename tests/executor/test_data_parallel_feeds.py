@@ -104,3 +104,38 @@ def test_what_is_made_for_an_update_can_be_fetched(reduce):
     penalty, clipped = executor.run(compiled, {"x": ROWS}, fetch_list=names)
     np.testing.assert_allclose(penalty, np.full((6, 1), 0.5), rtol=1e-6)  # half the weight, from each device
     np.testing.assert_allclose(clipped, np.tile(gradient + 0.5, 2)[:, None], rtol=1e-6)
+
+
+@pytest.mark.parametrize("devices", [2, 3])
+@pytest.mark.parametrize("fuse", [False, True])
+def test_gradients_that_are_worked_on_before_they_are_applied(devices, fuse):
+    """Only the device that updates a parameter needs what is made of its gradient: it waits for the sum
+    earlier than the others do.
+    """
+    found = []
+    for count in (1, devices):
+        main, startup, scope = fluid.Program(), fluid.Program(), fluid.Scope()
+        with fluid.program_guard(main, startup), fluid.unique_name.guard():
+            x = fluid.data("x", [None, 3])
+            hidden = x
+            for name in ("w", "v"):
+                weight = fluid.ParamAttr(name=name, initializer=fluid.initializer.Constant(0.3))
+                hidden = fluid.layers.fc(hidden, 3, param_attr=weight, bias_attr=False)
+            loss = fluid.layers.mean(fluid.layers.square(hidden))
+            optimizer = fluid.optimizer.SGD(0.1)
+            pairs = [
+                (parameter, fluid.layers.scale(made, 0.5)) for parameter, made in optimizer.backward(loss)
+            ]
+            optimizer.apply_gradients(pairs)
+        executor = fluid.Executor(fluid.CPUPlace())
+        executor.run(startup, scope=scope)
+        strategy = fluid.BuildStrategy()
+        strategy.fuse_all_reduce_ops = fuse
+        compiled = fluid.CompiledProgram(main).with_data_parallel(
+            loss.name, strategy, places=[fluid.CPUPlace()] * count
+        )
+        for _ in range(3):
+            executor.run(compiled, {"x": np.arange(18, dtype="float32").reshape(6, 3) / 9}, scope=scope)
+        found.append([np.array(scope.find_var(name).get_tensor()) for name in ("w", "v")])
+    for alone, together in zip(*found, strict=True):
+        np.testing.assert_allclose(together, alone, rtol=1e-5)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import enum
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from copy import copy
 from typing import Any, ClassVar
 
@@ -81,33 +81,70 @@ class _Options:
         super().__setattr__(name, value)
 
 
-_PASSES = (
-    "coalesce_grad_tensor_pass",
-    "add_reader_dependency_pass",
-    "all_reduce_mode_multi_devices_pass",
-    "fuse_all_reduce_op_pass",
-    "all_reduce_deps_pass",
-    "modify_op_lock_and_record_event_pass",
-    "multi_devices_check_pass",
-)
+def _passes_of(strategy: BuildStrategy) -> list[str]:
+    """The passes that 1.8.5 would go through, by the options that decide about each."""
+    one_update_each = strategy.reduce_strategy == ReduceStrategy.Reduce
+    mode = "reduce_mode" if one_update_each else "all_reduce_mode"
+    mode = "dist" if strategy.is_distribution else mode
+    mode = "async" if strategy.async_mode else mode
+    summed = mode == "all_reduce_mode"
+    trainers = strategy.num_trainers > 1
+    drawn = bool(strategy.debug_graphviz_path)
+    rows = (
+        ("graph_viz", drawn),
+        ("sequential_execution", strategy.enable_sequential_execution),
+        ("sync_batch_norm", strategy.sync_batch_norm),
+        ("fuse_relu_depthwise_conv", strategy.fuse_relu_depthwise_conv),
+        ("fuse_bn_act", strategy.fuse_bn_act_ops),
+        ("fuse_elewise_add_act", strategy.fuse_elewise_add_act_ops),
+        ("coalesce_grad_tensor", summed and strategy.fuse_all_reduce_ops),
+        ("fuse_adam_op", summed and strategy.fuse_all_optimizer_ops),
+        ("fuse_sgd_op", summed and strategy.fuse_all_optimizer_ops),
+        ("fuse_momentum_op", summed and strategy.fuse_all_optimizer_ops),
+        ("graph_viz", drawn),
+        ("add_reader_dependency", True),
+        (f"{mode}_multi_devices", True),
+        ("fuse_all_reduce_op", summed and strategy.fuse_all_reduce_ops),
+        ("multi_devices_print", drawn),
+        ("all_reduce_deps", not one_update_each or (trainers and not strategy.enable_sequential_execution)),
+        (
+            "backward_optimizer_op_deps",
+            trainers and strategy.enable_backward_optimizer_op_deps and mode.endswith("_mode"),
+        ),
+        ("runtime_context_cache", strategy.cache_runtime_context),
+        ("modify_op_lock_and_record_event", strategy.remove_unnecessary_lock),
+        ("multi_devices_check", True),
+    )
+    return [f"{name}_pass" for name, wanted in rows if wanted]
+
+
 _KNOWN_PASSES = frozenset(
-    (
-        *_PASSES,
-        "graph_viz_pass",
-        "multi_batch_merge_pass",
-        "reduce_mode_multi_devices_pass",
-        "dist_multi_devices_pass",
-        "sequential_execution_pass",
-        "fuse_elewise_add_act_pass",
-        "fuse_bn_act_pass",
-        "sync_batch_norm_pass",
-        "fuse_relu_depthwise_conv_pass",
-        "multi_devices_print_pass",
-        "lock_free_optimize_pass",
-        "fuse_adam_op_pass",
-        "fuse_sgd_op_pass",
-        "fuse_momentum_op_pass",
-        "backward_optimizer_op_deps_pass",
+    f"{name}_pass"
+    for name in (
+        "add_reader_dependency",
+        "all_reduce_deps",
+        "all_reduce_mode_multi_devices",
+        "async_multi_devices",
+        "backward_optimizer_op_deps",
+        "coalesce_grad_tensor",
+        "dist_multi_devices",
+        "fuse_adam_op",
+        "fuse_all_reduce_op",
+        "fuse_bn_act",
+        "fuse_elewise_add_act",
+        "fuse_momentum_op",
+        "fuse_relu_depthwise_conv",
+        "fuse_sgd_op",
+        "graph_viz",
+        "lock_free_optimize",
+        "modify_op_lock_and_record_event",
+        "multi_batch_merge",
+        "multi_devices_check",
+        "multi_devices_print",
+        "reduce_mode_multi_devices",
+        "runtime_context_cache",
+        "sequential_execution",
+        "sync_batch_norm",
     )
 )
 
@@ -141,8 +178,8 @@ class Pass:
 class PassBuilder:
     """The list of passes of a BuildStrategy."""
 
-    def __init__(self) -> None:
-        self._passes = [Pass(name) for name in _PASSES]
+    def __init__(self, names: Sequence[str]) -> None:
+        self._passes = [Pass(name) for name in names]
 
     def all_passes(self) -> list[Pass]:
         """The passes, in order."""
@@ -217,6 +254,7 @@ class BuildStrategy(_Options):
             "fuse_broadcast_ops",
             "fuse_all_optimizer_ops",
             "sync_batch_norm",
+            "enable_auto_fusion",
         )
     )
 
@@ -228,7 +266,7 @@ class BuildStrategy(_Options):
     def _finalize_strategy_and_create_passes(self) -> PassBuilder:
         """The passes that compiling goes through, by fluid's names; what they depend on is fixed then."""
         if self.__dict__.get("_passes") is None:
-            self.__dict__["_passes"] = PassBuilder()
+            self.__dict__["_passes"] = PassBuilder(_passes_of(self))
         found: PassBuilder = self.__dict__["_passes"]
         return found
 

@@ -77,7 +77,7 @@ def rows() -> Iterator[tuple[str, list[str]]]:
     yield options, names
 
 
-@pytest.mark.parametrize(("options", "names"), rows())
+@pytest.mark.parametrize(("options", "names"), list(rows()))
 def test_passes_follow_the_options(options: str, names: list[str]) -> None:
     strategy = fluid.BuildStrategy()
     for name, value in (option.split("=") for option in options.split()):

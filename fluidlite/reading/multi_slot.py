@@ -145,9 +145,9 @@ def parse(text: bytes, kinds: Sequence[str], path: str = "text") -> Samples:
         chosen = _ranges(place + 1, counts)
         is_id = _are_ids(words, numbers, chosen) if kind != "float" else np.ones(0, bool)
         if not is_id.all():
-            place = int(chosen[int(np.argmin(is_id))])
+            wrong = int(chosen[int(np.argmin(is_id))])
             raise FormatError(
-                f"{path}, line {lines.of(place)}: {words.token(place)!r} is no id, which is a whole number "
+                f"{path}, line {lines.of(wrong)}: {words.token(wrong)!r} is no id, which is a whole number "
                 f"from -2**63 to 2**64 - 1"
             )
         fields.append(Field(_values(words, numbers, chosen, kind), _offsets(counts)))

@@ -60,7 +60,7 @@ def _weights(xp: Any, EdgeSet: Array, nodes: int, max_depth: int) -> Array:
     ratio = np.zeros((len(edges), nodes))
     ratio[batch, child] = np.where(siblings == 1, 0.5, place / np.maximum(siblings - 1, 1))
     out = np.zeros((len(edges), nodes, 3, nodes))
-    known = np.asarray(np.arange(nodes) <= sizes[:, None])  # as many nodes as edges, and the root
+    known = np.arange(nodes) <= sizes[:, None]  # as many nodes as edges, and the root
     tree, node = np.nonzero(known)
     root = node
     for depth in range(max_depth):
@@ -78,7 +78,8 @@ def _weights(xp: Any, EdgeSet: Array, nodes: int, max_depth: int) -> Array:
 
 def _reach(weights: Array) -> Array:
     """[batch, nodes, 1, nodes, 1]: which nodes the window of a node has."""
-    return weights.any(2)[:, :, None, :, None]
+    reach: Array = weights.any(2)
+    return reach[:, :, None, :, None]
 
 
 def _windows(xp: Any, weights: Array, NodesVector: Array) -> Array:

@@ -151,7 +151,7 @@ class DistributedOptimizer:
     def __init__(self, optimizer: Any, strategy: Any = None) -> None:
         if not isinstance(optimizer, Optimizer):
             raise TypeError("optimizer must be an instance of Optimizer")
-        self._optimizer = optimizer
+        self._optimizer: Any = optimizer  # or one that wraps it, as the strategy says
         self._strategy = strategy
 
     @abc.abstractmethod

@@ -1,5 +1,5 @@
-"""Profiles of runs: a table by op type, a file of Paddle's `Profile` message, and a trace for chrome://tracing
-(or Perfetto).
+"""Profiles of runs: a table by op type, a file of Paddle's `Profile` message, and a trace for
+chrome://tracing (or Perfetto).
 """
 
 from __future__ import annotations

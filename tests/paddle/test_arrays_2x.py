@@ -13,7 +13,7 @@ X = np.array([[1.0, 2.0, 3.0]])
 
 
 def found(build: Any) -> list[np.ndarray]:
-    """What a program gives, and its gradient by x."""
+    """The result of a program, and its gradient by x."""
     paddle.enable_static()
     main = paddle.static.Program()
     with paddle.static.program_guard(main):

@@ -38,7 +38,7 @@ def functions() -> list[str]:
 
 
 def resolved(path: str) -> Any:
-    """What a path below `paddle` names."""
+    """Everything that a path below `paddle` names."""
     found: Any = paddle
     for part in path.split(".")[1:]:
         found = getattr(found, part, None)

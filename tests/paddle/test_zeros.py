@@ -80,9 +80,10 @@ def test_the_weighted_mean_of_nothing(what: str, soft: bool) -> None:
     ignored = 1 if what == "ignored" and not soft else -100
     loss = F.cross_entropy(x, y, weight, ignored, soft_label=soft)
     (gradient,) = backward.gradients([loss], [x])
-    labels = np.zeros((3, 4)) if soft else np.full(3, 1 if ignored == 1 else -100)
+    labels = np.zeros((3, 4)) if soft else np.full(3, ignored)
     if what == "weight 0":
         labels = np.ones((3, 4)) if soft else np.arange(3)
-    feed = {"x": np.ones((3, 4)), "y": labels, "weight": np.full(4, 0.0 if what == "weight 0" else 2.0)}
+    weights = np.full(4, 0.0 if what == "weight 0" else 2.0)
+    feed = {"x": np.ones((3, 4)), "y": labels, "weight": weights}
     found = paddle.static.Executor().run(feed=feed, fetch_list=[loss, gradient])
     assert found[0] == 0 and not found[1].any()

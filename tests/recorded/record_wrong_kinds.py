@@ -61,7 +61,7 @@ def parameters_of(name: str) -> list[str]:
 
 
 def recorded(name: str, sides: list[Backend]) -> Any:
-    """What the first system raises for the first case that all build; None where none is."""
+    """The error that the first system raises for the first case that all build; None where none is."""
     for seed in range(TRIES):
         case = drawn(name, seed)
         if call_of(case) is None or any(side.send({"built": case}) for side in sides):

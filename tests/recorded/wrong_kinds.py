@@ -82,7 +82,7 @@ def _wrong_firsts(case: Case, key: str, given: List[Any]) -> Iterator[Tuple[str,
 
 
 def _feed_of(case: Case, given: Any) -> Any:
-    """What is fed as an argument; None for what is no fed Variable."""
+    """The array that is fed as an argument; None for what is no fed Variable."""
     is_variable = isinstance(given, dict) and given.get("$") == "var"
     return case["feeds"].get(given["name"]) if is_variable else None
 

@@ -78,8 +78,7 @@ def _weights(xp: Any, EdgeSet: Array, nodes: int, max_depth: int) -> Array:
 
 def _reach(weights: Array) -> Array:
     """[batch, nodes, 1, nodes, 1]: which nodes the window of a node has."""
-    reach: Array = weights.any(2)
-    return reach[:, :, None, :, None]
+    return weights.max(2)[:, :, None, :, None] > 0
 
 
 def _windows(xp: Any, weights: Array, NodesVector: Array) -> Array:

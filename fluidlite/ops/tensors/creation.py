@@ -406,53 +406,52 @@ def _(xp: Any, Input: Any) -> Array:
     return xp.asarray(np.array(Input.shape, np.int32))
 
 
-def _batch_size_like(op_type: str) -> None:
-    op = Op(
-        op_type,
-        "Input -> Out",
-        lod=None,
-        attrs={
-            "shape": required(AttrType.INTS),
-            "input_dim_idx": 0,
-            "output_dim_idx": 0,
-            "dtype": int(VarType.FP32),
-            "value": 0.0,
-            "str_value": "",
-            "force_cpu": False,
-        },
-    )
+fill_constant_batch_size_like = Op(
+    "fill_constant_batch_size_like",
+    "Input -> Out",
+    lod=None,
+    attrs={
+        "shape": required(AttrType.INTS),
+        "input_dim_idx": 0,
+        "output_dim_idx": 0,
+        "dtype": int(VarType.FP32),
+        "value": 0.0,
+        "str_value": "",
+        "force_cpu": False,
+    },
+)
 
-    @op.shape
-    def _(Input: Spec, shape: list[int], input_dim_idx: int, output_dim_idx: int, dtype: int) -> Spec:
-        if input_dim_idx < 0 or output_dim_idx < 0:
-            raise ShapeError(
-                f"input_dim_idx is {input_dim_idx} and output_dim_idx {output_dim_idx}, wanted 0 or more"
-            )
-        dims = list(shape)
-        dims[output_dim_idx] = Input.shape[input_dim_idx]
-        return Spec(tuple(dims), VarType(dtype))
 
-    @op.kernel
-    def _(
-        xp: Any,
-        Input: Array,
-        Input_lod: Any,
-        shape: list[int],
-        input_dim_idx: int,
-        output_dim_idx: int,
-        dtype: int,
-        value: float,
-        str_value: str,
-    ) -> Array:
-        dims, kind = list(shape), to_numpy(VarType(dtype))
-        # the batch of a value with sequences is the number of its sequences
-        dims[output_dim_idx] = (
-            len(Input_lod[-1]) - 1 if Input_lod and input_dim_idx == 0 else Input.shape[input_dim_idx]
+@fill_constant_batch_size_like.shape
+def _(Input: Spec, shape: list[int], input_dim_idx: int, output_dim_idx: int, dtype: int) -> Spec:
+    if input_dim_idx < 0 or output_dim_idx < 0:
+        raise ShapeError(
+            f"input_dim_idx is {input_dim_idx} and output_dim_idx {output_dim_idx}, wanted 0 or more"
         )
-        return xp.full(dims, exact(str_value, value, kind), kind)
+    dims = list(shape)
+    dims[output_dim_idx] = Input.shape[input_dim_idx]
+    return Spec(tuple(dims), VarType(dtype))
 
 
-_batch_size_like("fill_constant_batch_size_like")
+@fill_constant_batch_size_like.kernel
+def _(
+    xp: Any,
+    Input: Array,
+    Input_lod: Any,
+    shape: list[int],
+    input_dim_idx: int,
+    output_dim_idx: int,
+    dtype: int,
+    value: float,
+    str_value: str,
+) -> Array:
+    dims, kind = list(shape), to_numpy(VarType(dtype))
+    # the batch of a value with sequences is the number of its sequences
+    dims[output_dim_idx] = (
+        len(Input_lod[-1]) - 1 if Input_lod and input_dim_idx == 0 else Input.shape[input_dim_idx]
+    )
+    return xp.full(dims, exact(str_value, value, kind), kind)
+
 
 fill_any_like = Op("fill_any_like", "X -> Out", attrs={"value": 0.0, "dtype": -1})
 

@@ -47,7 +47,7 @@ def programs(door):
 
 
 def found_and_right(program, error, system):
-    """What a program finds and what is right, as JSON has them; an error is found, too."""
+    """The values that a program finds and what is right, as JSON has them; an error is found, too."""
     try:
         found, right = program(system)
     except Exception as raised:

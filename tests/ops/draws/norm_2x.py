@@ -46,7 +46,7 @@ def _(draw: Draw, name: str) -> Any:
 
 
 def _of_batches(draw: Draw) -> dict[str, Any]:
-    """What both forms of the old batch_norm take beside the usual."""
+    """Arguments that both forms of the old batch_norm take beside the usual."""
     return {
         "moving_mean_name": draw.maybe("mean_kept", 0.2),
         "moving_variance_name": draw.maybe("variance_kept", 0.2),

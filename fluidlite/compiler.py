@@ -7,7 +7,7 @@ import functools
 import pathlib
 import warnings
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from fluidlite.base.abstract import abstract
 from fluidlite.base.errors import EnforceNotMet, did_you_mean
@@ -21,7 +21,7 @@ from fluidlite.base.strategies import (
     ignored,
 )
 from fluidlite.compat.graph import ProgramGraph
-from fluidlite.compat.predictor import create_paddle_predictor
+from fluidlite.compat.predictor import AnalysisConfig, NativeConfig, create_paddle_predictor
 from fluidlite.debugger import draw_block_graphviz
 from fluidlite.executor.devices.by_hand import DeviceSteps
 from fluidlite.executor.devices.data_parallel import Runner, RunOptions
@@ -93,6 +93,7 @@ class CompiledProgram(Compiled):
         self._build_strategy = build_strategy or self._build_strategy
         self._exec_strategy = exec_strategy
         self._share_vars_from = share_vars_from
+        self._places = None
         if places is not None:
             self._places = list(places) if isinstance(places, (list, tuple)) else [places]
         assert self._loss_name is not None or not has_backward(self._program), (
@@ -120,7 +121,14 @@ class CompiledProgram(Compiled):
         self._infer_config = config
         return self
 
-    _with_inference_optimize = with_inference_optimize
+    def _with_inference_optimize(self, config: Any) -> CompiledProgram:
+        assert isinstance(config, (AnalysisConfig, NativeConfig)), (
+            f"a predictor is configured by an AnalysisConfig or a NativeConfig, not by {config!r}"
+        )
+        return self.with_inference_optimize(config)
+
+    def _with_distributed(self) -> NoReturn:
+        abstract("Subclass of CompiledProgram should implement _with_distributed method.")
 
     def devices(self, place: Any) -> list[Any]:
         """The places that this program runs on when the executor's is `place`."""
@@ -214,6 +222,20 @@ class CompiledProgram(Compiled):
         return runner
 
     # ------------------------------------------------------------------ fluid's steps of a run, by its names
+    @property
+    def _compiled(self) -> bool:
+        """True once the program is bound to a scope and a place."""
+        return self._scope is not None
+
+    def _get_places(self, place: Any, place_list: Any) -> list[Any]:
+        """The given places, which must be of the kind of `place`, or all of its kind."""
+        for each in place_list or ():
+            assert each._type() == place._type(), "Place type not match. You may set wrong type of places."
+        found = cuda_places() if isinstance(place, CUDAPlace) else cpu_places()
+        places = list(found) if place_list is None else place_list
+        assert places, "No places for execution."
+        return places
+
     def _compile(self, scope: Any, place: Any) -> CompiledProgram:
         """Bind the program to a scope and a place, as its first run does."""
         self._bind(scope, place)
@@ -275,6 +297,8 @@ class CompiledProgram(Compiled):
         if self._scope is None and len(self.devices(place)) > 1:
             _check_updates(self._program)
         self._scope, self._place = scope, place
+        if self._places is None and not self._is_inference:
+            self._places = self.devices(place)
         return scope
 
     def _scope_of_shared(self) -> Any:
@@ -300,6 +324,28 @@ def _has_optimizer_in_control_flow(program: Program | None) -> bool:
     block = (default_main_program() if program is None else program).global_block()
     branches = [op for op in block.ops if op.type == "conditional_block_grad"]
     return any(_has_optimize_op(inner) for op in branches for inner in op.sub_blocks())
+
+
+def _is_pserver_mode(main_program: Program | None) -> bool:
+    block = (default_main_program() if main_program is None else main_program).global_block()
+    return any(op.type in ("send", "recv") for op in block.ops)
+
+
+def _has_backward_op(graph: ProgramGraph) -> bool:
+    ops = [node.op() for node in graph.nodes() if node.is_op()]
+    return any(op is not None and op.type().endswith("_grad") for op in ops)
+
+
+def _prune_feed_ops(program: Program) -> None:
+    block = program.global_block()
+    for index in reversed([index for index, op in enumerate(block.ops) if op.type == "feed"]):
+        block._remove_op(index)
+
+
+def _place_obj(place: Place) -> Place:
+    made = Place()
+    made.set_place(place)
+    return made
 
 
 def _check_updates(program: Program) -> None:

@@ -120,7 +120,7 @@ class GeneratorLoader(DataLoaderBase):
     ) -> None:
         if not capacity:
             raise ValueError("Please give value to capacity.")
-        if feed_list is None:
+        if not feed_list:
             raise Exception("Feed list must be given under static mode.")
         self.feed_list = list(feed_list)
         self.capacity, self.iterable, self.return_list, self.drop_last = (

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 import fluidlite as fluid
-from fluidlite import core, executor, layers
+from fluidlite import compiler, core, executor, layers
 
 # both optimizers move `w`
 pytestmark = pytest.mark.filterwarnings("ignore:minimize")
@@ -372,3 +372,33 @@ def test_what_is_kept_goes_with_its_program() -> None:
     assert [found() for found in held] == [None, None]
     assert not exe.program_caches and not exe.pruned_program_caches
     assert not exe.pruned_program_scope_caches and not exe._made_of
+
+
+def test_a_compiled_program_says_what_it_is_bound_to() -> None:
+    net = build()
+    program = fluid.CompiledProgram(net.main)
+    assert (program._compiled, program._executor, program._places) == (False, None, None)
+    place = net.exe.place
+    assert program._compile(net.scope, place) is program._compile(net.scope, place) is program
+    assert program._compiled and program._executor.device_count() == 1 and program._places == [place]
+    with pytest.raises(ValueError, match="different scope"):
+        program._compile(fluid.Scope(), place)
+    assert program._get_places(place, None) == fluid.cpu_places()
+    with pytest.raises(AssertionError, match="Place type not match"):
+        program._get_places(place, [fluid.CUDAPinnedPlace()])
+    with pytest.raises(AssertionError, match="AnalysisConfig"):
+        fluid.CompiledProgram(net.main)._with_inference_optimize(None)
+    with pytest.raises(NotImplementedError):
+        program._with_distributed()
+
+
+def test_functions_around_a_compiled_program() -> None:
+    net = build()
+    assert not compiler._is_pserver_mode(net.main)
+    assert compiler._has_backward_op(core.Graph(net.main.desc))
+    assert compiler._has_optimize_op(net.main.global_block())
+    assert not compiler._has_optimizer_in_control_flow(net.main)
+    program = net.exe._add_feed_fetch_ops(net.main, FEED, [], "feed", "fetch")
+    compiler._prune_feed_ops(program)
+    assert [op.type for op in program.global_block().ops] == [op.type for op in net.main.global_block().ops]
+    assert compiler._place_obj(net.exe.place).is_cpu_place()

@@ -237,6 +237,21 @@ def in_one_sequence(array: Any) -> Any:
             ),
             "GTLabel holds 9, which is not one of the 3 classes",
         ),
+        *(
+            (
+                Case(
+                    "unpool",
+                    {
+                        "X": np.ones([1, 2, 1, 1]),
+                        "Indices": np.array([0, place], "int32").reshape(1, 2, 1, 1),
+                    },
+                    {"Out": 0},
+                    {"ksize": [2, 2], "strides": [2, 2], "unpooling_type": "max"},
+                ),
+                f"Indices holds {place}, but the images have",
+            )
+            for place in (-1, 4)
+        ),
     ],
     ids=str,
 )

@@ -285,6 +285,15 @@ def _unpooled(
     )
 
 
+def _check_places(type: str, places: Array, spatial: Sequence[int]) -> None:
+    """ShapeError for a place that is none of the image's: another image would have it."""
+    wrong = places[(places < 0) | (places >= math.prod(spatial))]
+    if wrong.size:
+        raise ShapeError(
+            f"op {type!r}: Indices holds {int(wrong.reshape(-1)[0])}, but the images have {list(spatial)} places"
+        )
+
+
 def _declare_unpool(type: str, dims: int, layout: str, attrs: dict[str, Any]) -> None:
     """An op that puts elements back where a pool found them, among zeros."""
     of_2x = {"output_size": later(INTS()), "data_format": later(layout)}
@@ -312,6 +321,8 @@ def _declare_unpool(type: str, dims: int, layout: str, attrs: dict[str, Any]) ->
         output_size: list[int] | None,
     ) -> Array:
         spatial = _unpooled(X.shape, ksize, strides, paddings, output_size)
+        if xp is np:  # those on a device are not looked at, as with classes
+            _check_places(type, Indices, spatial)
         out = xp.zeros((*X.shape[:2], *spatial), X.dtype)
         out.reshape(-1)[_flat_index(xp, Indices, spatial)] = X.reshape(-1)
         return out

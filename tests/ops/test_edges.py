@@ -248,7 +248,7 @@ def in_one_sequence(array: Any) -> Any:
                     {"Out": 0},
                     {"ksize": [2, 2], "strides": [2, 2], "unpooling_type": "max"},
                 ),
-                f"Indices holds {place}, but the images have",
+                f"Indices holds {place}, but the images are",
             )
             for place in (-1, 4)
         ),

@@ -290,7 +290,7 @@ def _check_places(type: str, places: Array, spatial: Sequence[int]) -> None:
     wrong = places[(places < 0) | (places >= math.prod(spatial))]
     if wrong.size:
         raise ShapeError(
-            f"op {type!r}: Indices holds {int(wrong.reshape(-1)[0])}, but the images have {list(spatial)} places"
+            f"op {type!r}: Indices holds {int(wrong.reshape(-1)[0])}, but the images are {list(spatial)} large"
         )
 
 

@@ -317,7 +317,8 @@ class CollectiveOptimizer(DistributedOptimizer):
             self._optimizer = RecomputeOptimizer(self._optimizer)
             self._optimizer._set_checkpoints(self._recompute_checkpoints)
         if strategy.use_amp:
-            self._optimizer = decorate(self._optimizer, init_loss_scaling=self._amp_loss_scaling)
+            wrapped: Any = decorate(self._optimizer, init_loss_scaling=self._amp_loss_scaling)
+            self._optimizer = wrapped
         found = self._optimizer.minimize(loss, startup, parameter_list, no_grad_set)
         self._fleet._origin_program = main.clone(for_test=False)
         self._fleet._transpiled_program = main

@@ -87,6 +87,7 @@ class Session(ABC):
         self.turn = threading.RLock()  # devices of one trainer talk to its servers one after another
         self.communicator: BackgroundCommunicator | None = None  # while one runs
         self.served: weakref.ref[Program] | None = None  # the trainer's program that has used servers last
+        self.used: set[tuple[int, str]] = set()  # (serial of a program, endpoint) of all that was said
         self._requests: dict[int, Requests] = {}  # by thread
         self._agreed: set[tuple[int, int, str]] = set()  # (serial and version of a program, endpoint)
 
@@ -218,6 +219,10 @@ class Session(ABC):
             if self.link.is_connected(endpoint):
                 self.say_goodbye(endpoint, trainer)
         self.forget_servers()
+
+    def goes_on_from(self, session: Session) -> None:
+        """Know what an earlier session of this process has said to servers."""
+        self.used = session.used
 
     def say_goodbye(self, endpoint: str, trainer: int) -> None:
         """Tell one server that this trainer leaves."""

@@ -61,6 +61,7 @@ TRANSPORTS = (
 
 _sessions: list[Session] = []  # of this process: one at the most
 _single: list[Session] = []  # where there are rings of one rank only
+_left: list[Session] = []  # the last session that this process has ended
 in_child(_sessions.clear)  # the child of a fork is no trainer
 
 
@@ -74,6 +75,8 @@ def process_session(needs_servers: bool) -> Session | None:
         found = next((row for row in TRANSPORTS if row.serves(needs_servers)), None)
         if found is not None:
             session = found.connect(flags.get_flags("FLAGS_rpc_deadline")["FLAGS_rpc_deadline"] / 1000.0)
+            if _left:
+                session.goes_on_from(_left.pop())
             _sessions.append(session)
             if not session.lasts_until_exit:
                 atexit.register(_at_exit)
@@ -119,6 +122,7 @@ def leave_process() -> None:
     for session in list(_sessions):
         if not session.lasts_until_exit:
             _sessions.remove(session)
+            _left[:] = [session]
         session.leave()
 
 

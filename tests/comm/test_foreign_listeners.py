@@ -1,5 +1,5 @@
-"""Listeners at a server's address that are none: after 2 seconds a trainer says whom it waits for, and what
-it has seen there.
+"""Listeners at a server's address that are none: after 2 seconds a trainer says whom it waits for and what
+it sees there.
 """
 
 from __future__ import annotations

@@ -121,6 +121,7 @@ class Dialer(TrainerLink):
     patience: seconds in which a server that has gone may come back, as another process at the same address;
     what it has not answered is said again. 0: a server that goes is an error.
     tls: the context of encrypted connections; None where they are plain.
+    left: servers that were told that this process leaves: one that is gone then is not waited for.
     """
 
     def __init__(
@@ -131,6 +132,7 @@ class Dialer(TrainerLink):
         self.key = key
         self.patience = patience
         self.servers: dict[str, _ServerConnection] = {}
+        self.left: set[str] = set()
         self._connecting = threading.RLock()
         if hasattr(os, "register_at_fork"):  # not on Windows
             os.register_at_fork(after_in_child=_forget_in_child(weakref.ref(self)))
@@ -157,6 +159,11 @@ class Dialer(TrainerLink):
                     return self._attempt(endpoint, max(RETRY[0], end - time.monotonic()), notice)
                 except (OSError, ConnectionLost, TimedOut) as error:
                     notice.failed(error)
+                    if endpoint in self.left:
+                        raise CommunicatorError(
+                            f"this process has left the job (stop_worker, or exe.close()), and the server at "
+                            f"{endpoint} has ended since: save, fetch and train before"
+                        ) from error
                     if time.monotonic() + pause > end:
                         text = f"no sign of the server at {endpoint} for {limit:g} s: {notice.seen}"
                         raise CommunicatorError(text) from error
@@ -210,6 +217,8 @@ class Dialer(TrainerLink):
         they hold the key; a small gradient waits for the barrier that follows, and travels with it.
         """
         server = self._server(endpoint)
+        if message.kind is Kind.COMPLETE:
+            self.left.add(endpoint)
         with server.sending:
             question = server.ask(message.kind) if message.wants_answer else None
             if self.patience:

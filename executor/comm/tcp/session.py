@@ -14,6 +14,7 @@ from collections.abc import Callable
 from fluidlite.base import flags
 from fluidlite.base.errors import CommunicatorError
 from fluidlite.executor.comm.links import ServerLink
+from fluidlite.executor.comm.messages import Message
 from fluidlite.executor.comm.session import Pace, Session
 from fluidlite.executor.comm.tcp.dialer import Dialer
 from fluidlite.executor.comm.tcp.handshake import job_key
@@ -26,7 +27,7 @@ __all__ = ["TcpSession"]
 
 
 class TcpSession(Session):
-    """This process's connections: to servers as a trainer, or from trainers as a server. Every wait ends
+    """The connections of this process: to servers as a trainer, or from trainers as a server. Every wait ends
     after `deadline` seconds.
     """
 
@@ -47,6 +48,21 @@ class TcpSession(Session):
         sys.stderr.write(f"listening at {endpoint}\n")
         sys.stderr.flush()
         return self.listener
+
+    def post(self, endpoint: str, message: Message) -> None:
+        """Send a message; one of a program that has not used this server yet begins another job."""
+        if self.current_op is not None:
+            use = self.current_op.block.program.serial, endpoint
+            if use not in self.used:
+                self.used.add(use)
+                self.dialer.left.discard(endpoint)
+        super().post(endpoint, message)
+
+    def goes_on_from(self, session: Session) -> None:
+        """Know the servers that an earlier session has left, and the programs that used them."""
+        super().goes_on_from(session)
+        if isinstance(session, TcpSession):
+            self.dialer.left.update(session.dialer.left)
 
     def leave(self) -> None:
         """Tell the servers, and close the connections once they have heard it."""

@@ -8,6 +8,7 @@ import os
 from typing import TYPE_CHECKING, Any
 
 from fluidlite import io
+from fluidlite.base.errors import ArgumentError
 from fluidlite.base.imported_names import imported_names
 from fluidlite.communicator import Communicator
 from fluidlite.compiler import CompiledProgram
@@ -90,7 +91,13 @@ class DistributedTranspiler(Fleet):
         self._communicator.start()
 
     def stop_worker(self) -> None:
-        """Send what is left, and leave the job; the servers end when all workers have left."""
+        """Send what is left, and leave the job; the servers end when all workers have left. ArgumentError for
+        a worker that has not begun.
+        """
+        if self._communicator is None:
+            raise ArgumentError(
+                "fleet.stop_worker: this worker has not begun: call fleet.init_worker() first"
+            )
         self._communicator.stop()
         self._executor.close()
 

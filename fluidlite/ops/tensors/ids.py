@@ -304,7 +304,7 @@ def _(xp: Any, X: Array, num_hash: int, mod_by: int) -> Array:
 
 
 # ---------------------------------------------------------------------- beams
-gather_tree = Op("gather_tree", "Ids Parents -> Out", lod_of_2x=None)
+gather_tree = Op("gather_tree", "Ids Parents -> Out", lod=None)
 
 
 @gather_tree.shape

@@ -102,7 +102,7 @@ def _(
     X: Spec, AxisTensor: Spec | None, SectionsTensorList: list[Spec], axis: int, num: int, sections: list[int]
 ) -> tuple[list[Spec]]:
     if AxisTensor is not None:
-        return ([X.with_shape([-1] * len(X.shape))] * (num or len(sections)),)
+        return ([Spec((-1,) * len(X.shape), X.dtype, X.lod_level)] * (num or len(sections)),)
     axis = axis % len(X.shape)
     sizes = sections if SectionsTensorList else _sections(X.shape[axis], num, sections)
     level = X.lod_level if axis else 0

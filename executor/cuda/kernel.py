@@ -13,6 +13,8 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
+from fluidlite.base.plain_text import check_source
+
 __all__ = [
     "COMPUTED",
     "C_TYPES",
@@ -73,6 +75,7 @@ def element_grid(count: int) -> Grid:
 def kernel_source(files: Sequence[str], dtype: str, switches: Sequence[tuple[str, int | str]] = ()) -> str:
     """The text that a compiler is given."""
     macros = [f"#define {name} {value}" for name, value in switches]
+    check_source(macros)
     types = [f"typedef {C_TYPES[dtype]} T;", f"typedef {COMPUTED[dtype]} S;"]
     head = [HALF] if dtype == "float16" else []
     return "\n".join(

@@ -24,7 +24,7 @@ from fluidlite.paddle.static.io import load_inference_model as load_2x
 from fluidlite.saving.inference import load_inference_model
 from fluidlite.saving.variables import get_program_persistable_vars
 from fluidlite.values.scope import global_scope
-from fluidlite.values.serialize import replace_file
+from fluidlite.values.serialize import file_bytes, replace_file
 from fluidlite.values.tensor import LoDTensor
 
 __all__ = ["SavedModel", "load_model", "read_inputs", "run_model", "shown", "write_outputs"]
@@ -78,7 +78,7 @@ def _prefix_of_2x(path: pathlib.Path) -> pathlib.Path | None:
 
 def _combined(folder: pathlib.Path, model: str) -> str | None:
     """The name of the file with all parameters; None where each has a file of its own."""
-    program = Program.parse_from_string((folder / model).read_bytes())
+    program = Program.parse_from_string(file_bytes(folder / model))
     names = [var.name for var in get_program_persistable_vars(program)]
     if all((folder / name).exists() for name in names):
         return None

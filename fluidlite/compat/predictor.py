@@ -21,6 +21,7 @@ from fluidlite.ir.trust import check_reach
 from fluidlite.ir.variable import Variable
 from fluidlite.saving.inference import load_inference_model
 from fluidlite.values.scope import Scope, scope_guard
+from fluidlite.values.serialize import file_bytes
 from fluidlite.values.tensor import LoDTensor, as_lod, host
 
 __all__ = [
@@ -213,12 +214,7 @@ def _files(program: str, params: str) -> tuple[Any, Any, Any]:
     if folder == os.path.dirname(params):
         # by name: of bytes, the values of the model would lie in memory twice
         return folder or ".", os.path.basename(program), os.path.basename(params)
-    return None, _contents(program), _contents(params)
-
-
-def _contents(path: str) -> bytes:
-    with open(path, "rb") as file:
-        return file.read()
+    return None, file_bytes(program), file_bytes(params)
 
 
 def _numbers(data: Any) -> Array:

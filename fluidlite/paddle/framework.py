@@ -18,7 +18,7 @@ from fluidlite.paddle import defaults
 from fluidlite.paddle.programs import Program, begin
 from fluidlite.saving.pickles import dump_objects, load_objects
 from fluidlite.saving.variables import value_of
-from fluidlite.values.serialize import replace_file
+from fluidlite.values.serialize import file_bytes, replace_file
 from fluidlite.values.tensor import LoDTensor
 
 __all__ = [
@@ -153,8 +153,7 @@ def load(path: str, **configs: Any) -> Any:
     """
     if not os.path.exists(path):
         raise ValueError(f"The ``path`` ({path}) to load model not exists.")
-    with open(path, "rb") as file:
-        data = file.read()
+    data = file_bytes(path)
     # a pickle of protocol 2 or above begins with 0x80, a ProgramDesc with the tag of its first block
     if data[:1] != b"\x80":
         return Program.parse_from_string(data)

@@ -27,7 +27,7 @@ from fluidlite.saving.variables import (
     valid_program,
     values_of,
 )
-from fluidlite.values.serialize import complete_save, write_folder
+from fluidlite.values.serialize import complete_save, file_bytes, write_folder
 
 __all__ = [
     "append_fetch_ops",
@@ -261,7 +261,6 @@ def _model_bytes(dirname: str | None, model: str | bytes | None, params: str | b
     complete_save(dirname)
     path = _model_path(dirname, model)
     try:
-        with open(path, "rb") as file:
-            return file.read()
+        return file_bytes(path)
     except FileNotFoundError:
         raise MissingFileError(f"cannot open {path}: there is no model of that name in the folder") from None

@@ -28,7 +28,7 @@ from fluidlite.saving.variables import (
     values_of,
 )
 from fluidlite.values.scope import global_scope
-from fluidlite.values.serialize import ValueReader, complete_save, is_unfinished, write_folder
+from fluidlite.values.serialize import ValueReader, complete_save, file_bytes, is_unfinished, write_folder
 from fluidlite.values.tensor import LoDTensor, SelectedRows, host
 
 __all__ = ["load", "load_program_state", "save", "set_program_state"]
@@ -83,8 +83,7 @@ def _prefix(model_path: str) -> str:
 
 def _read(path: str) -> dict[str, Array]:
     try:
-        with open(path, "rb") as file:
-            return load_arrays(file.read(), path)
+        return load_arrays(file_bytes(path), path)
     except FileNotFoundError:
         raise MissingFileError(f"cannot open {path}: there is no model saved under that name") from None
 

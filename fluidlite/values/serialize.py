@@ -15,6 +15,7 @@ import os
 import pathlib
 import re
 import shutil
+import stat
 import struct
 import time
 import uuid
@@ -38,6 +39,7 @@ __all__ = [
     "Piece",
     "ValueReader",
     "complete_save",
+    "file_bytes",
     "inside",
     "is_unfinished",
     "naming",
@@ -117,6 +119,7 @@ class ValueReader:
     @contextlib.contextmanager
     def open(cls, path: str | os.PathLike[str], forms: bool = False) -> Iterator[ValueReader]:
         """A source over a file."""
+        _check_file(path)
         with open(path, "rb") as stream:
             yield cls(stream, os.fstat(stream.fileno()).st_size, str(path), forms)
 
@@ -247,6 +250,19 @@ class ValueReader:
                 f"{list(values.shape)}"
             )
         return SelectedRows(rows, height, values)
+
+
+def _check_file(path: str | os.PathLike[str]) -> None:
+    """FormatError for a pipe or a device among a model's files: to open or to read one may never end."""
+    if not stat.S_ISREG(os.stat(path).st_mode) and not os.path.isdir(path):
+        raise FormatError(f"{os.fspath(path)} is a pipe or a device, and no file of a model")
+
+
+def file_bytes(path: str | os.PathLike[str]) -> bytes:
+    """The bytes of one of a model's files."""
+    _check_file(path)
+    with open(path, "rb") as file:
+        return file.read()
 
 
 # ---------- whole or not at all

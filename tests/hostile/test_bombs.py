@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import gzip
 import io
+import os
 import pathlib
 import struct
 import tarfile
@@ -22,6 +23,8 @@ import pytest
 
 import fluidlite as fluid
 import fluidlite.paddle as paddle
+from fluidlite.cli.errors import UsageError
+from fluidlite.cli.models import load_model
 from fluidlite.errors import FormatError
 from fluidlite.ir import framework_pb, text
 from fluidlite.paddle.dataset import cifar, mnist
@@ -247,3 +250,40 @@ def test_images_that_are_not_there(tmp_path: pathlib.Path, head: tuple[int, ...]
     (tmp_path / "labels").write_bytes(gzip.compress(np.array([2049, 2**32 - 1], ">u4").tobytes()))
     with pytest.raises(FormatError, match="images"):
         list(mnist.reader_creator(str(tmp_path / "images"), str(tmp_path / "labels"), 100)())
+
+
+# ------------------------------------------------------------------------------------------------ no files
+def _inference(folder: str) -> None:
+    fluid.io.load_inference_model(folder, fluid.Executor(fluid.CPUPlace()))
+
+
+def _persistables(folder: str) -> None:
+    fluid.layers.create_parameter([2], "float32", name="__model__")
+    fluid.io.load_persistables(fluid.Executor(fluid.CPUPlace()), folder)
+
+
+READERS = {
+    "__model__": [_inference, _persistables, lambda folder: load_model(folder)],
+    "m.pdparams": [
+        lambda folder: paddle.load(f"{folder}/m.pdparams"),
+        lambda folder: fluid.load_program_state(f"{folder}/m"),
+        lambda folder: fluid.load(fluid.Program(), f"{folder}/m"),
+    ],
+    "m.pdmodel": [
+        lambda folder: paddle.static.load_inference_model(f"{folder}/m", fluid.Executor(fluid.CPUPlace())),
+        lambda folder: load_model(f"{folder}/m"),
+    ],
+}
+
+
+@pytest.mark.parametrize("name", READERS)
+@pytest.mark.parametrize("kind", ["pipe", "device"])
+def test_pipes_and_devices_are_no_models(name: str, kind: str, tmp_path: pathlib.Path) -> None:
+    """A pipe waits for a writer, and `/dev/zero` has no end."""
+    if kind == "pipe":
+        os.mkfifo(tmp_path / name)
+    else:
+        (tmp_path / name).symlink_to("/dev/zero")
+    for read in READERS[name]:
+        with pytest.raises((FormatError, UsageError), match="is a pipe or a device|no model"):
+            read(str(tmp_path))

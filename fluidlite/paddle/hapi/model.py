@@ -26,7 +26,7 @@ from fluidlite.paddle.static.io import save_inference_model
 from fluidlite.saving.pickles import dump_arrays, load_arrays
 from fluidlite.saving.variables import get_program_persistable_vars, is_belong_to_optimizer, value_of
 from fluidlite.values.scope import global_scope
-from fluidlite.values.serialize import complete_save, write_folder
+from fluidlite.values.serialize import complete_save, file_bytes, write_folder
 from fluidlite.values.tensor import LoDTensor
 
 __all__ = ["Model"]
@@ -422,8 +422,7 @@ def _rows(batch: Sequence[Any]) -> int:
 
 
 def _read(path: str) -> dict[str, Array]:
-    with open(path, "rb") as file:
-        return load_arrays(file.read(), path)
+    return load_arrays(file_bytes(path), path)
 
 
 def _mismatch(name: str, var: Any, state: Mapping[str, Array]) -> str:

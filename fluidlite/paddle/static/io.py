@@ -22,7 +22,7 @@ from fluidlite.saving.variables import (
     load_persistables,
     values_of,
 )
-from fluidlite.values.serialize import complete_save, replace_file, write_folder
+from fluidlite.values.serialize import complete_save, file_bytes, replace_file, write_folder
 
 __all__ = [
     "deserialize_persistables",
@@ -100,8 +100,7 @@ def save_to_file(path: str, content: bytes) -> None:
 def load_from_file(path: str) -> bytes:
     """The bytes of a file."""
     try:
-        with open(path, "rb") as file:
-            return file.read()
+        return file_bytes(path)
     except FileNotFoundError:
         raise MissingFileError(f"cannot open {path}: there is no such file") from None
 

@@ -1,5 +1,5 @@
-"""Everything that calls stand in, whatever they are: arrays that are views of others, bodies of branches and loops,
-forms of attributes that most layers take, other dtypes.
+"""Everything that calls stand in, whatever they are: arrays that are views of others, bodies of branches and
+loops, forms of attributes that most layers take, other dtypes.
 
 Changes of a drawn case, made in place by `beside.variations`, each at times.
 """

@@ -80,8 +80,8 @@ def _class(answer: Any) -> str:
 
 
 def differences(name: str, item: Any, found: Any) -> list[str]:
-    """Where a check of 1.8.5 raises, and `found` (case -> text and classes) does not ("built"), or something
-    else ("other"): a line for each argument and kind of difference.
+    """The places where a check of 1.8.5 raises, and `found` (case -> text and classes) does not ("built"), or
+    something else ("other"): a line for each argument and kind of difference.
     """
     lines = []
     for key, raises in item["raises"].items():

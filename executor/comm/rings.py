@@ -185,7 +185,7 @@ class HostRing(Ring):
         array = host(value)
         total = np.empty(array.shape, array.dtype)
         self.start_all_reduce(array, total, reduce_op).wait()
-        return _moved_to(value, total)
+        return moved_to(value, total)
 
     def reduce(self, value: Any, reduce_op: str, root: int) -> Any:
         """The reduction for rank `root`, made of an all-reduce."""
@@ -202,17 +202,17 @@ class HostRing(Ring):
     def broadcast(self, value: Any, root: int) -> Any:
         """The value of rank `root`, as a new array."""
         self.check_rank(root, "root")
-        return _moved_to(value, self._broadcast(_contiguous(value), root))
+        return moved_to(value, self._broadcast(_contiguous(value), root))
 
     def all_gather(self, value: Any) -> list[Any]:
         """Every rank's value."""
-        return [_moved_to(value, part) for part in self._all_gather(_contiguous(value))]
+        return [moved_to(value, part) for part in self._all_gather(_contiguous(value))]
 
     def gather(self, value: Any, root: int) -> list[Any]:
         """Every rank's value for rank `root`, made of an all-gather."""
         self.check_rank(root, "root")
         found = self._all_gather(_contiguous(value), f"gather to {root}")
-        return [_moved_to(value, part) for part in found] if self.rank == root else []
+        return [moved_to(value, part) for part in found] if self.rank == root else []
 
     def all_to_all(self, parts: Sequence[Any]) -> list[Any]:
         """The parts for this rank, made of all-gathers of all parts."""
@@ -225,7 +225,7 @@ class HostRing(Ring):
             everything[begin[self.rank] :][: self._next(begin, len(everything))]
             for begin, everything in zip(starts, found, strict=True)
         ]
-        return [_moved_to(parts[0], part) for part in mine]
+        return [moved_to(parts[0], part) for part in mine]
 
     def _next(self, starts: Any, rows: int) -> int:
         """The number of rows that a rank, whose parts begin at `starts` of `rows`, has for this one."""
@@ -268,7 +268,7 @@ def _contiguous(value: Any) -> Any:
     return np.require(host(value), requirements="C")
 
 
-def _moved_to(value: Any, result: Any) -> Any:
+def moved_to(value: Any, result: Any) -> Any:
     """A result of the host, where `value` lies."""
     if isinstance(value, (np.ndarray, np.generic)):
         return result

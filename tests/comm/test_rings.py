@@ -37,6 +37,30 @@ def test_ops(case: RingCase, size: int) -> None:
     together(size, work)
 
 
+@pytest.mark.parametrize(
+    "call, sent",
+    [
+        (lambda ring, x: ring.reduce_scatter(x), 3 / 4),
+        (lambda ring, x: ring.all_to_all(np.split(x, 4)), 3 / 4),
+        (lambda ring, x: ring.all_reduce(x, "sum"), 2 * 3 / 4),
+        (lambda ring, x: ring.all_gather(x), 3),
+    ],
+    ids=["reduce-scatter", "all-to-all", "all-reduce", "all-gather"],
+)
+def test_no_more_bytes_are_moved_than_needed(call: Callable[[Any, Any], Any], sent: float) -> None:
+    network = LocalNetwork()
+    x = np.arange(64, dtype="float32").reshape(8, 8)
+
+    def work(rank: int) -> None:
+        joined(rank, 4)
+        call(ring(), x * (rank + 1))
+
+    run_roles(network, [(f"rank{rank}", lambda rank=rank: work(rank)) for rank in range(4)])
+    assert {pair[0]: count for pair, count in network.bytes.items()} == {
+        f"rank{rank}": sent * x.nbytes for rank in range(4)
+    }
+
+
 # ---------------------------------------------------------------------- from rank to rank
 def pipeline(rank: int, size: int, **wanted: Any) -> fluid.Program:
     """Rank r sends x to r + 1, and takes from r - 1."""

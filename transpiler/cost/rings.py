@@ -8,8 +8,8 @@ from fluidlite.ir.operator import Operator
 from fluidlite.ir.program import Program
 from fluidlite.transpiler.cost.facts import ROW_ID_BYTES, Sizes, Tensor, TrainingFacts, peak_activations
 from fluidlite.transpiler.cost.model import CostCase, CostRow, Load, StepCost, Traffic, total
-from fluidlite.transpiler.parts.op_kinds import ALL_REDUCES, is_collective
-from fluidlite.transpiler.parts.roles import TRAINER, JobRole
+from fluidlite.transpiler.parts.op_kinds import ALL_REDUCES, RECEIVES, SENDS, is_collective
+from fluidlite.transpiler.parts.roles import TRAINER, JobRole, Programs
 
 __all__ = ["all_reduce", "collectives_of", "cost_of_ranks", "reduce_all", "ring_load"]
 
@@ -63,9 +63,21 @@ def reduce_all(facts: TrainingFacts, count: int, group: int = 0) -> Load:
     return total(map(load, facts.tensors))
 
 
-def collectives_of(main: Program, sizes: Sizes, count: int, number: int = 0) -> Load:
-    """One rank's part in all collectives of a block of a program, read off its ops."""
-    block = main.blocks[number]
+def ring_sizes(startup: Program) -> dict[int, int]:
+    """The number of ranks of each ring that a startup program joins."""
+    found = {}
+    for op in startup.global_block().ops:
+        if op.type == "c_comm_init":
+            found[int(op.attrs["ring_id"])] = int(op.attrs["nranks"])
+    return found
+
+
+def collectives_of(programs: Programs, sizes: Sizes, count: int, number: int = 0) -> Load:
+    """One rank's part in all collectives of a block of its main program, and what it sends to one rank and
+    gets from one, read off the ops; `count` ranks are in a ring that the startup program does not join.
+    """
+    block = programs.main.blocks[number]
+    ranks = ring_sizes(programs.startup)
     parts = {
         op.outputs["FusedOutput"][0]: op.outputs["Output"] for op in block.ops if op.type == "coalesce_tensor"
     }
@@ -74,7 +86,15 @@ def collectives_of(main: Program, sizes: Sizes, count: int, number: int = 0) -> 
         names = [part for name in op.input_arg_names for part in parts.get(name, [name])]
         return sum(sizes.bytes(block._var_recursive(name)) for name in names)
 
-    return total(ring_load(op.type, size(op), count) for op in block.ops if is_collective(op))
+    def load(op: Operator) -> Load:
+        if op.type in RECEIVES:
+            coming = sum(sizes.bytes(block._var_recursive(name)) for name in op.output_arg_names)
+            return Load(0.0, coming / op.attrs.get("num", 1), 0)
+        if op.type in SENDS:
+            return Load(size(op) / op.attrs.get("num", 1), 0.0, 1)
+        return ring_load(op.type, size(op), ranks.get(op.attrs.get("ring_id", 0), count))
+
+    return total(load(op) for op in block.ops if is_collective(op) or op.type in SENDS | RECEIVES)
 
 
 def cost_of_ranks(case: CostCase, main: Program, count: int, load: Load, kept: int = 0) -> StepCost:

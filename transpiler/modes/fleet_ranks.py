@@ -81,11 +81,11 @@ class FleetAllReduce(RingMode):
         """The mean traffic of a rank in a step; of one that leads its group, where there are groups."""
         if self.group:
             return total(self._of_leader(tensor, job.trainers) for tensor in case.facts.tensors)
-        main = job.trainer(0).main
-        due = due_blocks(main)
+        programs = job.trainer(0)
+        due = due_blocks(programs.main)
         if not due:
             return super().load(job, case)
-        found = total(collectives_of(main, case.sizes, job.trainers, block.idx) for block in due)
+        found = total(collectives_of(programs, case.sizes, job.trainers, block.idx) for block in due)
         return found.times(1 / self.merged)
 
     def _of_leader(self, tensor: Tensor, count: int) -> Load:

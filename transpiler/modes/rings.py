@@ -36,7 +36,7 @@ class RankMode(TrainingMode):
 
     def load(self, job: Job, case: CostCase) -> Load:
         """The traffic of one rank in a step, read off its program, so that buckets show."""
-        return collectives_of(job.trainer(0).main, case.sizes, job.trainers)
+        return collectives_of(job.trainer(0), case.sizes, job.trainers)
 
     def load_of(self, job: Job, case: CostCase, count: int) -> Load:
         """The same for `count` ranks, of whom there is no program: each gradient travels alone."""

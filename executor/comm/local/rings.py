@@ -7,13 +7,15 @@ for anything: one thread alone would use one core.
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Hashable, Sequence
 from typing import Any
+
+import numpy as np
 
 from fluidlite.base.errors import CommunicatorError
 from fluidlite.executor.comm.local.network import LocalRole
-from fluidlite.executor.comm.reduction import RankCall, check_alike, part_of, reduce_part
-from fluidlite.executor.comm.rings import HostRing, ReductionRequest
+from fluidlite.executor.comm.reduction import RankCall, check_alike, part_of, reduce_part, reducible
+from fluidlite.executor.comm.rings import HostRing, ReductionRequest, moved_to
 from fluidlite.values.tensor import host
 
 __all__ = ["LocalRing"]
@@ -88,6 +90,34 @@ class LocalRing(HostRing):
     def _all_gather(self, array: Any, what: str = "all-gather") -> list[Any]:
         self._note_bytes(array.nbytes * (self.size - 1))
         return [part.copy() for part in self._gather(what, array, ragged=True)]
+
+    def reduce_scatter(self, value: Any, reduce_op: str = "sum") -> Any:
+        """This rank's rows of the reduction, which it alone adds up."""
+        self.check_shares(value)
+        array = host(value)
+        work, work_op = reducible(array, reduce_op)
+        self._note_bytes(array.nbytes * (self.size - 1) // self.size)
+        rows = len(array) // self.size
+        mine = slice(self.rank * rows, (self.rank + 1) * rows)
+        sources = [part[mine].reshape(-1) for part in self._gather(f"reduce-scatter {reduce_op}", work)]
+        total = np.empty(sources[0].shape, work.dtype)
+        reduce_part(sources, [total], work_op, slice(0, total.size))
+        found = total.view(np.bool_) if array.dtype == np.bool_ else total.astype(array.dtype, copy=False)
+        return moved_to(value, found.reshape(rows, *array.shape[1:]))
+
+    def all_to_all(self, parts: Sequence[Any]) -> list[Any]:
+        """The parts for this rank, of which nobody else takes a copy."""
+        self.check_parts(parts)
+        arrays = [np.ascontiguousarray(host(part)) for part in parts]
+        sizes = np.array([len(array) for array in arrays], np.int64)
+        ends = [np.cumsum(counts) for counts in self._gather("sizes of an all-to-all", sizes)]
+        found = self._gather("all-to-all", np.concatenate(arrays), ragged=True)
+        self._note_bytes(sum(array.nbytes for array in arrays) - arrays[self.rank].nbytes)
+        mine = [
+            everything[: int(end[self.rank])][int(end[self.rank - 1]) if self.rank else 0 :].copy()
+            for end, everything in zip(ends, found, strict=True)
+        ]
+        return [moved_to(parts[0], part) for part in mine]
 
     # ------------------------------------------------------------------ from rank to rank
     def send(self, value: Any, peer: int) -> None:

@@ -289,9 +289,8 @@ def _check_places(type: str, places: Array, spatial: Sequence[int]) -> None:
     """ShapeError for a place that is none of the image's: another image would have it."""
     wrong = places[(places < 0) | (places >= math.prod(spatial))]
     if wrong.size:
-        raise ShapeError(
-            f"op {type!r}: Indices holds {int(wrong.reshape(-1)[0])}, but the images are {list(spatial)} large"
-        )
+        found = int(wrong.reshape(-1)[0])
+        raise ShapeError(f"op {type!r}: Indices holds {found}, but the images are {list(spatial)} large")
 
 
 def _declare_unpool(type: str, dims: int, layout: str, attrs: dict[str, Any]) -> None:

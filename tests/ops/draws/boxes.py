@@ -102,6 +102,11 @@ def _(draw: Draw, name: str) -> Any:
     )
 
 
+def strides(count: int) -> dict[str, Any]:
+    """Steps of priors across and down, a map each."""
+    return {"step_w": [4.0 + at for at in range(count)], "step_h": [3.0 + at for at in range(count)]}
+
+
 @draws("fluid.layers.multi_box_head")
 def _(draw: Draw, name: str) -> Any:
     count, batch = draw.int(3, 4), draw.int(1, 2)
@@ -121,7 +126,7 @@ def _(draw: Draw, name: str) -> Any:
         16,
         draw.int(2, 3),
         [draw.choice([2.0], [2.0, 3.0]) for _ in inputs],
-        steps=draw.choice(OMIT, [4.0 + at for at in range(count)]),
+        **draw.choice({}, {"steps": [4.0 + at for at in range(count)]}, strides(count)),
         offset=draw.choice(OMIT, 0.25),
         flip=draw.maybe(draw.flag()),
         clip=draw.maybe(draw.flag()),

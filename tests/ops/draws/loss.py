@@ -372,5 +372,10 @@ def _(draw: Draw, name: str) -> Any:
     draw.feeds[x.name]["stop"] = True
     label = draw.tensor((count, 1), "int64", 0, 1)
     return draw.call(
-        name, x, label, num_thresholds=draw.choice(OMIT, 7, 100), slide_steps=draw.choice(OMIT, 0, 1, 3)
+        name,
+        x,
+        label,
+        curve=draw.choice(OMIT, "ROC", "PR"),
+        num_thresholds=draw.choice(OMIT, 7, 100),
+        slide_steps=draw.choice(OMIT, 0, 1, 3),
     )[0]

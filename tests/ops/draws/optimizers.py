@@ -69,14 +69,21 @@ def decay(draw: Draw, chance: float = 0.3) -> Any:
     return draw.made(f"fluid.regularizer.{kind}", draw.choice(0.01, 0.3))
 
 
+def is_called(draw: Draw, name: str) -> Any:
+    """A function that tells one parameter from the others, by its name."""
+    return draw.block(["param"], lambda param: draw.made("op.eq", Value("param.name"), name))
+
+
 def clip(draw: Draw, chance: float = 0.3) -> Any:
     """A clip of gradients."""
     if not draw.flag(chance):
         return OMIT
     kind = draw.choice(*CLIPS.split())
+    some = is_called(draw, "w0") if draw.flag(0.2) else OMIT
     if kind.endswith("Value"):
-        return draw.made(f"fluid.clip.{kind}", draw.choice(0.05, 0.5), min=draw.choice(OMIT, -0.02))
-    return draw.made(f"fluid.clip.{kind}", draw.choice(0.05, 1.0, 10.0))
+        low = draw.choice(OMIT, -0.02)
+        return draw.made(f"fluid.clip.{kind}", draw.choice(0.05, 0.5), min=low, need_clip=some)
+    return draw.made(f"fluid.clip.{kind}", draw.choice(0.05, 1.0, 10.0), need_clip=some)
 
 
 def attr(draw: Draw, name: str) -> Any:
@@ -161,6 +168,8 @@ def optimizer(draw: Draw, name: str) -> Value:
     if kind in ("Momentum", "LarsMomentum"):
         args.append(draw.choice(0.9, 0.5, 0.0))
     kwargs = {key: draw.maybe(draw.choice(*values), 0.5) for key, values in SETTINGS[kind].items()}
+    if kind == "Lamb" and draw.flag(0.3):
+        kwargs["exclude_from_weight_decay_fn"] = is_called(draw, "b0")
     return draw.call(name, *args, **kwargs, **common(draw))
 
 

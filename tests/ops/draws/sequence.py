@@ -51,7 +51,8 @@ def _(draw: Draw, name: str) -> Any:
 
 @draws("fluid.layers.sequence_softmax")
 def _(draw: Draw, name: str) -> Any:
-    return draw.call(name, draw.sequences((1,), FLOATS, empty=False))
+    cudnn = draw.maybe(draw.flag(), 0.2)
+    return draw.call(name, draw.sequences((1,), FLOATS, empty=False), use_cudnn=cudnn)
 
 
 @draws("fluid.layers.sequence_reverse")

@@ -12,7 +12,7 @@ name, such as `weight` and `keepdim=True`. `in` lists words of the aspects in wh
 `door: 18` or `door: 26` limits a row to one. `ops` lists types of ops or other words, one of which the text
 of a difference must have, such as a line in which two programs differ (`jobs.differences`); tags of jobs are
 those of `job_tags`. A row that random programs do not meet has an id alone, and a program that shows it
-(`beside.row_programs`).
+(`beside.row_programs`); or, where that takes files or other processes, `test` with the name of a test.
 """
 
 from __future__ import annotations
@@ -48,6 +48,7 @@ class Row:
     theirs: str
     ops: tuple[str, ...] = ()
     ours: str = ""
+    test: str = ""
 
     def holds(self, case: Case, ops: Iterable[str], difference: Difference) -> bool:
         """True if the row says that this case differs so."""
@@ -89,8 +90,8 @@ def rows() -> tuple[Row, ...]:
 
 def _row(text: str, page: str) -> Row:
     parts = dict(part.strip().split(": ", 1) for part in text.split(";"))
-    unknown = set(parts) - {"id", "of", "when", "in", "door", "theirs", "ours", "ops"}
-    if unknown or (len(parts) > 1 and "in" not in parts):
+    unknown = set(parts) - {"id", "of", "when", "in", "door", "theirs", "ours", "ops", "test"}
+    if unknown or (len(parts) > 1 and not parts.keys() & {"in", "test"}):
         raise ValueError(
             f"the remark {text!r} of {page} needs id and in, and may have of, when, door, theirs, ours, ops"
         )
@@ -103,6 +104,7 @@ def _row(text: str, page: str) -> Row:
         parts.get("theirs", ""),
         tuple(_words(parts.get("ops", ""))),
         parts.get("ours", ""),
+        parts.get("test", ""),
     )
 
 

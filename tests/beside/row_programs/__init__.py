@@ -24,7 +24,7 @@ __all__ = ["RECORDED", "found_and_right", "differ", "gradient", "programs", "run
 RECORDED = {
     door: pathlib.Path(__file__).parents[1] / "cases" / f"programs{door}.json" for door in ("18", "26")
 }
-MODULES = {"18": ("numbers", "gradients"), "26": ("of_2x",)}
+MODULES = {"18": ("numbers", "gradients", "declared", "running"), "26": ("of_2x",)}
 _PROGRAMS = {}
 
 

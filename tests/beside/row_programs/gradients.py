@@ -188,3 +188,97 @@ def _(fluid):
 
     x = (np.linspace(-1, 1, 12).astype("float32").reshape(4, 3), [4])
     return gradient(fluid, build, step=1e-2, x=x, label=(np.array([[1], [0]], "int32"), [2]))
+
+
+@shows("second-by-filter")
+def _(fluid):
+    def build(image, s):
+        image.stop_gradient = True
+        weights = fluid.ParamAttr("w", initializer=fluid.initializer.Constant(0.5))
+        out = fluid.layers.conv2d(image, 1, 2, param_attr=weights, bias_attr=False)
+        loss = fluid.layers.reduce_sum(fluid.layers.elementwise_mul(out, s))
+        (slope,) = fluid.gradients([loss], [fluid.default_main_program().global_block().var("w")])
+        return fluid.layers.square(slope)
+
+    image = np.arange(9, dtype="float32").reshape(1, 1, 3, 3) / 5
+    s = np.array([[[[1.0, 2.0], [3.0, 0.5]]]], "float32")
+    return gradient(fluid, build, by=1, step=1e-1, image=image, s=s)
+
+
+@shows("counters-of-loops")
+def _(fluid):
+    def build(x):
+        i, n = (fluid.layers.fill_constant([1], "int64", number) for number in (0, 3))
+        found = fluid.layers.while_loop(
+            lambda i, total: fluid.layers.less_than(i, n),
+            lambda i, total: [fluid.layers.increment(i), fluid.layers.elementwise_mul(total, x)],
+            [i, fluid.layers.scale(x, 1.0)],
+        )
+        fluid.gradients([found[1]], [x])
+        return found[0]
+
+    return run(fluid, build, x=np.array([2.0]))[0], [3]
+
+
+@shows("transposed-in-nhwc")
+def _(fluid):
+    def build(x):
+        weights = fluid.ParamAttr("w", initializer=fluid.initializer.NumpyArrayInitializer(kernel))
+        out = fluid.layers.conv2d_transpose(
+            x, 1, filter_size=3, padding=1, param_attr=weights, bias_attr=False, data_format="NHWC"
+        )
+        return weighed(fluid, out, (1, 3, 4, 1))
+
+    kernel = np.linspace(-1, 1, 9).astype("float32").reshape(1, 1, 3, 3)
+    x = np.linspace(-1, 1, 12).astype("float32").reshape(1, 3, 4, 1)
+    return gradient(fluid, build, step=1e-1, x=x)
+
+
+@shows("fused-broadcast")
+def _(fluid):
+    def build(x, y):
+        out = fluid.contrib.layers.fused_elemwise_activation(
+            x, y, ["elementwise_mul", "tanh"], axis=-1, save_intermediate_out=False
+        )
+        return weighed64(fluid, out, X.shape)
+
+    return gradient(fluid, build, by=1, x=X, y=np.array([[0.5], [2.0]]))
+
+
+@shows("contexts-ahead")
+def _(fluid):
+    def build(x):
+        weights = fluid.ParamAttr("w", initializer=fluid.initializer.Constant(0.1))
+        out = fluid.layers.sequence_conv(x, 1, 2, padding_start=1, param_attr=weights, bias_attr=False)
+        return fluid.gradients([out], [fluid.default_main_program().global_block().var("w")])[0]
+
+    x = np.array([[1.0], [2.0], [4.0], [8.0], [16.0], [32.0]], "float32")
+    # the rows that are one and two further on in the same sequence
+    return run(fluid, build, x=(x, [3, 1, 2]))[0], [[2.0 + 4.0 + 32.0], [4.0]]
+
+
+@shows("arrays-of-loops")
+def _(fluid):
+    def build(x):
+        i, n = (fluid.layers.fill_constant([1], "int64", number) for number in (0, 3))
+        front = fluid.layers.tanh(x)
+        array = fluid.layers.create_array("float64")
+        fluid.layers.array_write(front, i, array)
+        going = fluid.layers.less_than(i, n)
+        loop = fluid.layers.While(going)
+        with loop.block():
+            fluid.layers.array_write(fluid.layers.scale(front, 2.0), i, array)
+            fluid.layers.increment(i, in_place=True)
+            fluid.layers.less_than(i, n, cond=going)
+        out = fluid.layers.tensor_array_to_tensor(array, axis=0)[0]
+        return fluid.layers.reduce_sum(fluid.layers.square(out))
+
+    return gradient(fluid, build, x=np.array([[0.5, -0.4]]))
+
+
+@shows("slopes-above-88")
+def _(fluid):
+    def build(x):
+        return fluid.gradients([fluid.layers.elu(x)], [x])[0]
+
+    return run(fluid, build, x=np.array([100.0], "float32"))[0], [1.0]

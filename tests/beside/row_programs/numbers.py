@@ -174,16 +174,6 @@ def _(fluid):
     return run(fluid, build, x=x)[0], np.round(x)
 
 
-@shows("declared-products")
-def _(fluid):
-    main = fluid.Program()
-    with fluid.program_guard(main, fluid.Program()):
-        x = fluid.data("x", [None, 4, 3])
-        fluid.layers.layer_norm(x, begin_norm_axis=2)
-        op = next(op for op in main.global_block().ops if op.type == "layer_norm")
-        return list(main.global_block().var(op.output("Mean")[0]).shape), [-1]
-
-
 @shows("halves-of-numbers")
 def _(fluid):
     def build(x):
@@ -283,3 +273,92 @@ def _(fluid):
         return fluid.layers.assign(fluid.default_main_program().global_block().var("w"))
 
     return run(fluid, build, ids=(np.array([[0], [1]]), [2]))[0], [[1.0, 1.0], [0.0, 0.0], [1.0, 1.0]]
+
+
+@shows("elu-below-zero")
+def _(fluid):
+    return run(fluid, lambda x: fluid.layers.elu(x, alpha=-0.5), x=np.array([2.0]))[0], [2.0]
+
+
+@shows("clip-by-norm-of-zeros")
+def _(fluid):
+    zeros = np.zeros(2, "float32")
+    return run(fluid, lambda x: fluid.layers.clip_by_norm(x, 1.0), x=zeros)[0], zeros
+
+
+@shows("sparse-padding")
+def _(fluid):
+    def build(ids):
+        weights = fluid.ParamAttr("w", initializer=fluid.initializer.Constant(1.0))
+        out = fluid.layers.embedding(ids, [3, 2], is_sparse=True, padding_idx=0, param_attr=weights)
+        fluid.optimizer.SGD(1.0).minimize(fluid.layers.reduce_sum(out))
+        return fluid.layers.assign(fluid.default_main_program().global_block().var("w"))
+
+    return run(fluid, build, ids=np.array([[0], [1]]))[0], [[1.0, 1.0], [0.0, 0.0], [1.0, 1.0]]
+
+
+@shows("tanh-of-nan")
+def _(fluid):
+    nans = np.full(9, NAN, "float32")
+    return run(fluid, fluid.layers.tanh, x=nans)[0], nans
+
+
+@shows("slices-of-nothing")
+def _(fluid):
+    x = np.arange(6.0).reshape(2, 3)
+    return list(run(fluid, lambda x: fluid.layers.strided_slice(x, [0], [2], [1], [1]), x=x)[0].shape), [0, 3]
+
+
+@shows("sensitive-positions")
+def _(fluid):
+    def build(x, boxes, moves):
+        return fluid.layers.deformable_roi_pooling(
+            x, boxes, moves, no_trans=True, pooled_height=1, pooled_width=1, position_sensitive=True
+        )
+
+    boxes = (np.array([[0.0, 0.0, 1.0, 1.0]], "float32"), [1])
+    feeds = {"x": np.ones((1, 2, 2, 2), "float32"), "moves": np.zeros((1, 2, 1, 1), "float32")}
+    return run(fluid, build, x=feeds["x"], boxes=boxes, moves=feeds["moves"])[0].shape, [1, 2, 1, 1]
+
+
+@shows("ranks-on-the-cpu")
+def _(fluid):
+    def build(x, offset):
+        weights = fluid.ParamAttr("w", initializer=fluid.initializer.Constant(0.5))
+        return fluid.contrib.layers.rank_attention(x, offset, [18, 2], weights, 3)
+
+    offset = np.array([[1, 1, 0, 0, 0, 0, 0]], "int32")
+    return run(fluid, build, x=np.ones((1, 2), "float32"), offset=offset)[0], [[1.0, 1.0]]
+
+
+@shows("backward-lstm")
+def _(fluid):
+    def build(x):
+        weights = fluid.ParamAttr(initializer=fluid.initializer.Constant(0.1))
+        both = fluid.contrib.layers.basic_lstm(x, None, None, 1, bidirectional=True, param_attr=weights)[0]
+        return fluid.layers.slice(both, [1, 2], [1, 1], [2, 2])
+
+    # the last step is the first one backwards, from states of zeros: gates i, j, f, o are 0.1 * 2
+    gate = 1 / (1 + np.exp(-0.2))
+    right = gate * np.tanh(gate * np.tanh(0.2))
+    return run(fluid, build, x=np.array([[[1.0], [2.0]]], "float32"))[0].reshape(-1), [right]
+
+
+@shows("crowds-alone")
+def _(fluid):
+    def build(boxes, scores, anchors, variances, truth, crowd, info):
+        return fluid.layers.rpn_target_assign(
+            boxes, scores, anchors, variances, truth, crowd, info, rpn_batch_size_per_im=2, use_random=False
+        )[2]
+
+    anchors = np.array([[0.0, 0.0, 9.0, 9.0], [0.0, 0.0, 4.0, 4.0]], "float32")
+    feeds = {
+        "boxes": np.zeros((1, 2, 4), "float32"),
+        "scores": np.zeros((1, 2, 1), "float32"),
+        "anchors": anchors,
+        "variances": np.ones((2, 4), "float32"),
+        "truth": (anchors[:1], [1]),
+        "crowd": (np.array([[1]], "int32"), [1]),
+        "info": np.array([[10.0, 10.0, 1.0]], "float32"),
+    }
+    return int(run(fluid, build, **feeds)[0].sum()), 0

@@ -76,12 +76,12 @@ def _weights(xp: Any, EdgeSet: Array, nodes: int, max_depth: int) -> Array:
     return xp.asarray(out)
 
 
-def _reach(weights: Array) -> Array:
+def _reach(weights: Array) -> Any:
     """[batch, nodes, 1, nodes, 1]: which nodes the window of a node has."""
     return weights.max(2)[:, :, None, :, None] > 0
 
 
-def _windows(xp: Any, weights: Array, NodesVector: Array) -> Array:
+def _windows(xp: Any, weights: Array, NodesVector: Array) -> Any:
     """[batch, nodes * 3, width]: the sums of windows; a node outside of them adds nothing, be it nan."""
     batch, nodes, width = NodesVector.shape
     if bool(xp.isfinite(NodesVector).all()):

@@ -147,7 +147,7 @@ def _(
     return d_input, summed_to(d_value, Value.shape)
 
 
-def _share_of(xp: Any, d: Array, factor: Array) -> Array:
+def _share_of(xp: Any, d: Array, factor: Array) -> Any:
     """d * factor, and nothing where the factor is 0, be d infinite."""
     return xp.where(factor == 0, 0, d * factor)
 

@@ -27,7 +27,7 @@ from fluidlite.ops.kernels.minstd import (
     minstd_uniform,
     truncated_normal,
 )
-from fluidlite.ops.kernels.numbers import given_ints, unknown_sizes
+from fluidlite.ops.kernels.numbers import check_from_zero, given_ints, unknown_sizes
 from fluidlite.ops.tensors.creation import as_declared
 from fluidlite.values.tensor import SelectedRows
 
@@ -181,10 +181,7 @@ def _like_spec(
     Input: Spec, shape: Sequence[int], input_dim_idx: int, output_dim_idx: int, dtype: int
 ) -> Spec:
     dims = list(shape)
-    if input_dim_idx < 0 or output_dim_idx < 0:
-        raise ShapeError(
-            f"input_dim_idx is {input_dim_idx}, output_dim_idx {output_dim_idx}, wanted from 0 on"
-        )
+    check_from_zero(input_dim_idx=input_dim_idx, output_dim_idx=output_dim_idx)
     dims[output_dim_idx] = Input.shape[input_dim_idx]
     return Spec(tuple(dims), VarType(dtype))
 

@@ -187,6 +187,7 @@ class Listener(ServerLink):
         try:
             sock.setblocking(False)
             if self.tls is not None:
+                sock.getpeername()  # fails where it was reset, which would leave TLS's socket half made
                 sock = self.tls.wrap_socket(sock, server_side=True, do_handshake_on_connect=False)
             pending = PendingHandshake(sock, self.key, self.welcome)
             self.selector.register(sock, selectors.EVENT_READ, pending)

@@ -35,7 +35,7 @@ def held(door: str) -> list[dict[str, Any]]:
 
 
 def contradictions(backend: Backend, item: dict[str, Any]) -> list[str]:
-    """Whatever a run says against a row: other values than were kept, or no such difference."""
+    """Lines that a run says against a row: other values than were kept, or no such difference."""
     case, row = item["case"], _row(item["row"])
     mine = backend.ask(case, _parts(case, row))
     moved = [f"{one.aspect}: {one.text}" for one in compare(mine, item["ours"], case["random"])]

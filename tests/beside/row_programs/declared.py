@@ -1,4 +1,4 @@
-"""What 1.8.5 declares otherwise; see the package's docstring."""
+"""Differences in what 1.8.5 declares; see the package's docstring."""
 
 from beside.row_programs import shows
 

@@ -1,4 +1,4 @@
-"""What 2.6.2 computes otherwise; see the package's docstring."""
+"""Differences of 2.6.2; see the package's docstring."""
 
 import types
 
@@ -26,7 +26,7 @@ def static(paddle):
 
 
 def declared(paddle, build):
-    """What a function of a program declares."""
+    """The declarations that `build` reads off a program."""
     with paddle.static.program_guard(paddle.static.Program(), paddle.static.Program()):
         return build()
 

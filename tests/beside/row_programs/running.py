@@ -1,4 +1,4 @@
-"""What 1.8.5 does otherwise when it runs, saves and prints; see the package's docstring."""
+"""Differences of 1.8.5 when it runs, saves and prints; see the package's docstring."""
 
 import os
 import sys
@@ -127,7 +127,7 @@ def _(fluid):
 
 
 def said(work):
-    """What Python and libraries write while some work is done."""
+    """The text that Python and libraries write while some work is done."""
     kept, before = [os.dup(number) for number in (1, 2)], (sys.stdout, sys.stderr)
     with tempfile.TemporaryFile("w+") as file:
         try:

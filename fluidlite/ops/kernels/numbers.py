@@ -21,6 +21,7 @@ __all__ = [
     "at_last",
     "check_axes",
     "check_classes",
+    "check_from_zero",
     "check_rows",
     "first_ints",
     "given_ints",
@@ -114,6 +115,13 @@ def ints(value: Any) -> list[int]:
     if found.dtype.kind == "f":
         raise ShapeError(f"a tensor of sizes, places or counts is {found.dtype}, but must hold whole numbers")
     return [int(item) for item in found.reshape(-1)]
+
+
+def check_from_zero(**numbers: int) -> None:
+    """ShapeError where an attribute, such as a dimension that is not counted from the end, is below 0."""
+    for name, number in numbers.items():
+        if number < 0:
+            raise ShapeError(f"{name} is {number}, wanted 0 or more")
 
 
 def first_ints(values: Sequence[Any]) -> list[int]:

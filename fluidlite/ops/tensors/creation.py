@@ -25,7 +25,7 @@ from fluidlite.base.registry import (
     required,
     same_as,
 )
-from fluidlite.ops.kernels.numbers import given_ints, unknown_sizes
+from fluidlite.ops.kernels.numbers import check_from_zero, given_ints, unknown_sizes
 from fluidlite.ops.signatures import with_attrs
 from fluidlite.values.tensor import LoDTensor, LoDTensorArray, SelectedRows, merge_rows
 
@@ -424,10 +424,7 @@ fill_constant_batch_size_like = Op(
 
 @fill_constant_batch_size_like.shape
 def _(Input: Spec, shape: list[int], input_dim_idx: int, output_dim_idx: int, dtype: int) -> Spec:
-    if input_dim_idx < 0 or output_dim_idx < 0:
-        raise ShapeError(
-            f"input_dim_idx is {input_dim_idx} and output_dim_idx {output_dim_idx}, wanted 0 or more"
-        )
+    check_from_zero(input_dim_idx=input_dim_idx, output_dim_idx=output_dim_idx)
     dims = list(shape)
     dims[output_dim_idx] = Input.shape[input_dim_idx]
     return Spec(tuple(dims), VarType(dtype))

@@ -13,15 +13,7 @@ from fluidlite.base.registry import EMPTY_VAR, GRAD_SUFFIX
 from fluidlite.ir.block import Block
 from fluidlite.ir.operator import Operator
 
-__all__ = [
-    "GivenGradients",
-    "add_up",
-    "cut_dead_branches",
-    "cut_disconnected",
-    "drop_beyond",
-    "like_of",
-    "unmade_entries",
-]
+__all__ = ["GivenGradients", "add_up", "cut_dead_branches", "cut_disconnected", "drop_beyond", "like_of"]
 
 
 # ---------------------------------------------------------------------- partial gradients
@@ -228,20 +220,6 @@ def like_of(gradient: str, block: Block) -> str:
     if found is None or (wanted is not None and wanted.shape != found.shape):
         return exact
     return forward
-
-
-def unmade_entries(ops: Sequence[Operator], block: Block) -> set[str]:
-    """Gradients of a sub-block's own variables that no op makes, among several that an op reads in one slot,
-    such as the parts of a split of which the block uses one.
-    """
-    made = {name for op in ops for name in op.output_arg_names}
-    lists = [names for op in ops for names in op.inputs.values() if len(names) > 1]
-    return {
-        name
-        for names in lists
-        for name in names
-        if is_gradient(name) and name not in made and variable_of(name) in block.vars
-    }
 
 
 def cut_dead_branches(ops: Iterable[Operator], no_grad: set[str]) -> list[Operator]:

@@ -14,7 +14,6 @@ from fluidlite.backward.edits import (
     cut_disconnected,
     drop_beyond,
     like_of,
-    unmade_entries,
 )
 from fluidlite.backward.outputs import add_left_outputs, add_saved_outputs
 from fluidlite.backward.paths import sub_block_path
@@ -95,8 +94,6 @@ class Backward:
         replaced = versions.replaced() if runner is None else runner.leaves(versions.replaced())
         # in 1.8.5's order: the numbers of partial gradients count those that are cut off afterwards
         ops = add_up(ops, block.idx, GivenGradients(started, replaced))
-        if runner is not None:
-            no_grad |= unmade_entries(ops, block)
         ops = cut_dead_branches(ops, no_grad)
         known = {*versions.names, *(self.given or ()), *(started.values() if runner is None else ())}
         ops = cut_disconnected(ops, path, known, lambda name: self._is_outer(block, name))

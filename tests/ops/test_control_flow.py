@@ -38,21 +38,6 @@ def test_while_with_arrays() -> None:
     check_gradients(last, feeds, ["x", "w"])
 
 
-@pytest.mark.parametrize("used", [0, 1])
-def test_one_part_of_a_split_in_a_loop(used: int) -> None:
-    x = data("x", [3])
-    counter, limit = constant(0), constant(3)
-    state = layers.scale(x, 1.1)
-    going = layers.less_than(counter, limit)
-    loop = layers.While(going)
-    with loop.block():
-        both = layers.concat([layers.cos(state), layers.sin(state)], axis=-1)
-        layers.assign(layers.split(both, 2, dim=-1)[used], state)
-        layers.increment(counter)
-        layers.less_than(counter, limit, cond=going)
-    check_gradients(state, {"x": RNG.rand(3)}, ["x"])
-
-
 def test_gradient_of_what_a_loop_replaces() -> None:
     x, w = data("x", [2, 3]), data("w", [3, 3])
     out = repeat(constant(4), op("tanh", X=x), lambda state: op("tanh", X=op("mul", X=state, Y=w)))

@@ -174,7 +174,7 @@ def test_a_step_without_gradients_is_refused_and_another_one_done() -> None:
             stream.send_all()
         for stream in streams:
             said = stream.next()
-            assert isinstance(said, Error) and "ended a step, and no trainer has sent b@GRAD" in said.text
+            assert isinstance(said, Error) and "ended a step, and no trainer has sent 'b@GRAD'" in said.text
         for number, stream in enumerate(streams):
             stream.put(Message(Kind.COMPLETE, number))
             stream.send_all()

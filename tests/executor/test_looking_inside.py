@@ -167,10 +167,11 @@ def test_a_nan_that_does_not_come_again_is_a_warning(
 def test_interpreted_ops_are_counted(trained: Trained, tmp_path: pathlib.Path) -> None:
     exe, loss = trained
     exe.naive = True
-    path = tmp_path / "profile.json"
-    with fluid.profiler.profiler("CPU", "calls", str(path)):
+    path = tmp_path / "trace.json"
+    with fluid.profiler.profiler("CPU", "calls", str(tmp_path / "profile")) as profile:
         for _ in range(2):
             exe.run(feed={"x": np.ones([8, 4], "float32")}, fetch_list=[loss])
+    profile.save_trace(str(path))
     events = json.loads(path.read_text())["traceEvents"]
     ops = fluid.default_main_program().global_block().ops
     assert len(events) == 2 * len(ops)

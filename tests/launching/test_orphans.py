@@ -13,7 +13,7 @@ import time
 from collections.abc import Callable
 
 import pytest
-from test_mpi import MPIEXEC
+from mpi_jobs import MPIEXEC
 from waiting import LIMIT, until
 
 HERE = pathlib.Path(__file__).parent

@@ -8,7 +8,7 @@ import subprocess
 import sys
 
 import pytest
-from test_mpi import MPIEXEC
+from mpi_jobs import MPIEXEC
 
 ASKS = """\
 import multiprocessing, os, subprocess, sys

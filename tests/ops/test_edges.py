@@ -337,3 +337,18 @@ def test_cross_entropy_is_declared_with_the_rows_of_its_labels(soft: bool, sizes
 def test_log_loss_declares_one_number_a_row() -> None:
     given = [fluid.data(name, [-1, -1], "float32") for name in ("predicted", "labels")]
     assert fluid.layers.log_loss(*given).shape == (-1, 1)
+
+
+@pytest.mark.parametrize("rows", [1, -1])
+def test_second_derivatives_of_a_division_whose_x_is_broadcast(rows: int) -> None:
+    x, y = fluid.data("x", [rows, 3], "float64"), fluid.data("y", [2, 3], "float64")
+    x.stop_gradient = y.stop_gradient = False
+    by_y = fluid.gradients([fluid.layers.elementwise_div(x, y)], [y])[0]
+    seconds = fluid.gradients([fluid.layers.reduce_sum(fluid.layers.square(by_y))], [x, y])
+    given_x, given_y = np.array([[1.0, -2.0, 0.5]]), np.array([[2.0, 1.0, -1.5], [0.5, 3.0, 1.25]])
+    by_x, again_by_y = fluid.Executor(fluid.CPUPlace()).run(
+        feed={"x": given_x, "y": given_y}, fetch_list=seconds
+    )
+    # the sum of (x / y ** 2) ** 2
+    np.testing.assert_allclose(by_x, (2 * given_x / given_y**4).sum(0, keepdims=True))
+    np.testing.assert_allclose(again_by_y, -4 * given_x**2 / given_y**5)

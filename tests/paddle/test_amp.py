@@ -191,7 +191,6 @@ def test_what_is_imperative_is_refused(name: str) -> None:
         getattr(paddle.amp, name)()
 
 
-def test_accuracy_of_metric_is_that_of_static() -> None:
-    assert paddle.metric.accuracy is paddle.static.accuracy
+def test_levels_of_decorate() -> None:
     with pytest.raises(ValueError, match="level must be"):
         amp.decorate(paddle.optimizer.SGD(0.1), level="O3")

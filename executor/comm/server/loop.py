@@ -264,7 +264,7 @@ class ParameterServer:
         waiting = self.at_barrier
         self.at_barrier = {}
         who = ", ".join(map(str, sorted(waiting)))
-        text = f"trainer {who} ended a step, and no trainer has sent {', '.join(missing)}"
+        text = f"trainer {who} ended a step, and no trainer has sent {', '.join(map(repr, missing))}"
         for trainer, to in waiting.items():
             for asked, _ in self.wanted.pop(trainer, ()):
                 self.link.reply(asked, Error(text))

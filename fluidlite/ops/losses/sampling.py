@@ -208,10 +208,8 @@ nce = Op(
 
 
 @nce.shape
-def _(
-    Input: Spec, Label: Spec, Weight: Spec, SampleWeight: Spec | None, num_neg_samples: int
-) -> tuple[Spec, Spec, Spec]:
-    check_rows("nce", Input=Input, Label=Label, SampleWeight=SampleWeight or Label)
+def _(Input: Spec, Label: Spec, Weight: Spec, num_neg_samples: int) -> tuple[Spec, Spec, Spec]:
+    check_rows("nce", Input=Input, Label=Label)
     if Input.shape[1] != Weight.shape[1] and Input.shape[1] >= 0:
         raise ShapeError(f"op 'nce': Input has {Input.shape[1]} columns but Weight has {Weight.shape[1]}")
     count = num_neg_samples + (Label.shape[1] if len(Label.shape) == 2 else 1)
@@ -263,8 +261,11 @@ def _noise(
 
 
 def _weights(weights: Array, rows: int) -> Array:
-    """One weight a row; what is given beyond the rows is not read."""
-    return weights.reshape(-1, 1)[:rows]
+    """One weight a row; what is given beyond the rows is not read, as in 1.8.5."""
+    found = weights.reshape(-1, 1)[:rows]
+    if len(found) < rows:
+        raise ShapeError(f"op 'nce': SampleWeight{list(weights.shape)} has fewer than {rows} weights")
+    return found
 
 
 def _true_classes(xp: Any, Label: Array, rows: int, classes: int) -> Array:

@@ -282,3 +282,11 @@ def _(fluid):
         return fluid.gradients([fluid.layers.elu(x)], [x])[0]
 
     return run(fluid, build, x=np.array([100.0], "float32"))[0], [1.0]
+
+
+@shows("one-part-of-a-split")
+def _(fluid):
+    def build(x):
+        return weighed64(fluid, fluid.layers.split(x, 3, dim=1)[1], (2, 1))
+
+    return gradient(fluid, build, x=X)

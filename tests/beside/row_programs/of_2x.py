@@ -238,3 +238,11 @@ def _(paddle):
     feeds = {"x": np.zeros((2, 0)), "ids": np.array([0, 1])}
     found = run(static(paddle), paddle.geometric.segment_sum, **feeds)[0]
     return [list(found.shape), str(found.dtype)], [[2, 0], "float64"]
+
+
+@shows("numbers-and-more", error="ValueError")
+def _(paddle):
+    def build(x):
+        return paddle.add_n([paddle.full([], 1.0, "float64"), x])
+
+    return run(static(paddle), build, x=np.ones([3]))[0], None

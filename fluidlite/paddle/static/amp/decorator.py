@@ -15,11 +15,11 @@ from fluidlite.ir.program import Program
 from fluidlite.ir.variable import Variable
 from fluidlite.layer_helper import LayerHelper
 from fluidlite.layers.arithmetic.reduce import reduce_any
-from fluidlite.layers.tensors.variables import concat
 from fluidlite.optimizer.base import Optimizer, ParamsGrads
 from fluidlite.paddle.programs import begin
 from fluidlite.paddle.static.amp.fp16_lists import CustomOpLists, half_of, with_the_rest_in_half
 from fluidlite.paddle.static.amp.fp16_utils import GUARD, need_level
+from fluidlite.paddle.tensor.manipulation import concat
 from fluidlite.values.scope import Scope
 
 __all__ = ["OptimizerWithMixedPrecision", "decorate"]

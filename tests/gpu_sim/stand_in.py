@@ -156,7 +156,7 @@ def modules(devices: int) -> dict[str, types.ModuleType]:
         ogrid=Grid(np.ogrid),
         mgrid=Grid(np.mgrid),
     )
-    of_elements = ["digamma", "erf", "erfinv", "gammaln", "i0", "i0e", "i1", "i1e", "polygamma"]
+    of_elements = ["digamma", "erf", "erfinv", "gammaln", "i0", "i0e", "i1", "i1e", "polygamma", "zeta"]
     special = _module("cupyx.scipy.special", **{name: _special(name) for name in of_elements})
     sparse = _module("cupyx.scipy.sparse", csr_matrix=Csr)
     scipy = _module("cupyx.scipy", special=special, sparse=sparse)

@@ -82,13 +82,14 @@ def _initial(layer: str, input: Variable, h_0: tuple[Any, int], c_0: tuple[Any, 
     """The slots of the initial states that are given, each with its width.
 
     AssertionError where one is not declared with the width, and with as many rows as the input: so
-    1.8.5 has it, although sequences are fewer than rows. None or -1 rows fit an input of unknown rows.
+    1.8.5 has it, although sequences are fewer than rows. Any number fits an input of unknown rows.
     """
     given = {slot: state for slot, state in (("H0", h_0), ("C0", c_0)) if state[0] is not None}
     for slot, (value, width) in given.items():
         check_variable_and_dtype(value, f"{slot[0].lower()}_0", ["float32", "float64"], layer)
-        wanted = (input.shape[0], width)
-        if value.shape != wanted:
+        rows = input.shape[0]
+        wanted = (rows, width)
+        if len(value.shape) != 2 or value.shape[1] != width or (rows >= 0 and value.shape[0] != rows):
             raise AssertionError(
                 f"{layer}: the shape of {slot.lower()} should be {wanted}, with the rows of the input, but "
                 f"is {value.shape}"

@@ -11,6 +11,7 @@ from fluidlite.base.errors import ShapeError
 from fluidlite.base.registry import Op, Spec, later
 from fluidlite.ops.kernels.numbers import summed_to
 from fluidlite.ops.kernels.overwriting import stays
+from fluidlite.values.tensor import host
 
 _REDUCTIONS = ("assign", "add", "mul", "multiply", "mean", "amax", "amin")
 
@@ -88,9 +89,17 @@ def _extremes(dtype: Any) -> tuple[Any, Any]:
 
 def _counts(xp: Any, like: Array, where: Any, include_self: bool) -> Array:
     """The number of values that meet in each place: of the old one, where it counts, and of the new ones."""
-    counts = xp.full(like.shape, int(include_self), "int64")
+    counts = xp.full(like.shape, int(include_self), "int32")  # CuPy adds at places in int32
     xp.add.at(counts, where, 1)
     return counts
+
+
+def _multiply_at(xp: Any, out: Array, where: Any, value: Array) -> None:
+    """Multiply the places `where` of `out` by `value`, once for each time that a place is named."""
+    # CuPy has no multiply.at
+    found = host(out)
+    np.multiply.at(found, tuple(map(host, where)), host(value))
+    out[...] = xp.asarray(found)
 
 
 @put_along_axis.kernel
@@ -105,8 +114,10 @@ def _(xp: Any, Input: Array, Index: Array, Value: Array, Axis: int, Reduce: str,
         smallest, largest = _extremes(out.dtype) if Reduce in ("amax", "amin") else (0, 0)
         neutral = {"amax": smallest, "amin": largest, "mul": 1, "multiply": 1}
         out[where] = neutral.get(Reduce, 0)
-    combine = {"amax": xp.maximum, "amin": xp.minimum, "mul": xp.multiply, "multiply": xp.multiply}
-    combine.get(Reduce, xp.add).at(out, where, value)
+    if Reduce in ("mul", "multiply"):
+        _multiply_at(xp, out, where, value)
+        return out
+    {"amax": xp.maximum, "amin": xp.minimum}.get(Reduce, xp.add).at(out, where, value)
     if Reduce == "mean":
         # whole numbers are cut, as in Paddle; a place without a new value is the mean of its old one
         counts = xp.maximum(_counts(xp, out, where, Include_self), 1)
@@ -156,11 +167,11 @@ def _other_factors(xp: Any, old_value: Array, where: Any, value: Array, old: Arr
     """For the old and the new values the product of the other factors of their places, zeros among them."""
     first = xp.where(old, old_value, 1)
     added = xp.ones_like(first)
-    xp.multiply.at(added, where, value)
+    _multiply_at(xp, added, where, value)
     product = xp.where(first == 0, 1, first)
-    zeros = (first == 0).astype("int64")
-    xp.multiply.at(product, where, xp.where(value == 0, 1, value))
-    xp.add.at(zeros, where, value == 0)
+    zeros = (first == 0).astype("int32")
+    _multiply_at(xp, product, where, xp.where(value == 0, 1, value))
+    xp.add.at(zeros, where, (value == 0).astype("int32"))
     others = xp.where(zeros[where] == (value == 0), product[where] / xp.where(value == 0, 1, value), 0)
     # a value that is alone in its place needs no division, be it infinite
     alone = _counts(xp, first, where, False)[where] == 1
@@ -175,7 +186,7 @@ def _shares(
     """
     is_old = old & (old_value == best)
     is_new = value == best[where]
-    winners = is_old.astype("int64")
-    xp.add.at(winners, where, is_new)
+    winners = is_old.astype("int32")
+    xp.add.at(winners, where, is_new.astype("int32"))
     share = 1 / xp.maximum(winners, 1)
     return is_old * share, is_new * share[where]

@@ -7,6 +7,7 @@ from __future__ import annotations
 import os
 import pathlib
 import shutil
+import signal
 import sys
 import tempfile
 import zlib
@@ -25,6 +26,9 @@ hypothesis.settings.load_profile("house")
 # A test imports the helper that lies beside it, and now and then one of another room, by its bare name.
 # Packages (`tests.comm.ring_cases`) would need the repository's root on the path: then `import executor` and
 # `import transpiler` would find the folders of that name, and no test would notice a wrong import name.
+# `nohup make test` ignores the signal, and what is started inherits that: launchers would not hear of it
+if hasattr(signal, "SIGHUP"):
+    signal.signal(signal.SIGHUP, signal.SIG_DFL)
 os.environ["FLAGS_check_plans"] = "1"  # every plan of every test is verified between its passes
 # what is kept between processes is kept for this run of the tests alone
 CACHE = tempfile.mkdtemp(prefix="fluidlite-tests-")

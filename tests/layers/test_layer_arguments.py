@@ -90,7 +90,7 @@ REFUSED = {
     "uniform_random": (lambda: layers.uniform_random([]), AssertionError),
     "name": (lambda: layers.create_tensor("float32", name=3), TypeError),
     "persistable": (lambda: layers.create_tensor("float32", persistable=matrix()), TypeError),
-    "gru h_0": (lambda: layers.dynamic_gru(rows(9), 3, h_0=fluid.data("h", [1, 3])), AssertionError),
+    "gru h_0": (lambda: layers.dynamic_gru(rows(9), 3, h_0=fluid.data("h", [None, 4])), AssertionError),
     "gru h_0 of integers": (lambda: layers.dynamic_gru(rows(9), 3, h_0=ids()), TypeError),
     "lstm h_0": (lambda: layers.dynamic_lstm(rows(12), 12, h_0=fluid.data("h", [None, 4])), AssertionError),
     "lstmp clip": (lambda: layers.dynamic_lstmp(rows(12), 12, 2, cell_clip=-1.0), AssertionError),

@@ -14,10 +14,14 @@ import pytest
 import fluidlite as fluid
 from fluidlite.executor.run.team import Team
 
-pytestmark = pytest.mark.skipif(
-    threading.current_thread() is not threading.main_thread() or not hasattr(signal, "setitimer"),
-    reason="interrupts reach the main thread only, by a timer that this system lacks",
-)
+pytestmark = [
+    pytest.mark.skipif(
+        threading.current_thread() is not threading.main_thread() or not hasattr(signal, "setitimer"),
+        reason="interrupts reach the main thread only, by a timer that this system lacks",
+    ),
+    # an interrupt may come while a weak reference is cleared, where Python can only print it
+    pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
+]
 
 
 @pytest.fixture

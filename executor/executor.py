@@ -248,6 +248,11 @@ class Executor(RunSteps):
         scope: Scope,
     ) -> None:
         """Fill the caches that programs read. Plans are kept for every run, whether it asks for it or not."""
+        # the key takes a third of a small step, and runs in a loop ask for the same
+        request = program.serial, program.version, *feed, "", *names, feed_var_name, fetch_var_name
+        if request == self._last_kept[0] and scope is self._last_kept[1]():
+            return
+        self._last_kept = request, weakref.ref(scope)
         key = _get_strong_program_cache_key(program, feed, names)
         if not self._is_current(self.program_caches, key, program):
             made = self._add_feed_fetch_ops(program, feed, names, feed_var_name, fetch_var_name)

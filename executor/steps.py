@@ -11,7 +11,7 @@
 from __future__ import annotations
 
 import weakref
-from collections.abc import Iterable, Mapping, MutableMapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, MutableMapping, Sequence
 from typing import Any
 
 from fluidlite.base.dtypes import VarType
@@ -53,6 +53,8 @@ class RunSteps:
         self.scope_caches: MutableMapping[str, Scope] = weakref.WeakValueDictionary()
         self.pruned_program_caches: dict[str, Any] = {}
         self.pruned_program_scope_caches: dict[str, Any] = {}
+        self._last_kept: tuple[tuple[Any, ...], Callable[[], Scope | None]] = ((), lambda: None)
+        """The request that the caches were filled for last, and its scope."""
         self._made_of: dict[str, tuple[int, int]] = {}  # serial and version of the program behind an entry
 
     # ------------------------------------------------------------------ what is kept

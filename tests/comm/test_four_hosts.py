@@ -126,7 +126,8 @@ def test_a_host_unplugged_and_plugged_in_again(number: int, hosts: Hosts, tmp_pa
     hosts.cable(number, "up")
     found = ended(jobs)
     assert [code for code, _, _ in found] == [0, 0, 0, 0], found
-    assert found[0][1] == found[1][1] == ""  # servers
+    servers = [f"listening at {endpoint}\n" for endpoint in SERVERS.split(",")]
+    assert [found[0][1], found[1][1]] == servers
     both = np.array([costs(found[2][1]), costs(found[3][1])])
     np.testing.assert_allclose(both.mean(0), alone(), rtol=1e-5, atol=2e-6)
 

@@ -2,8 +2,8 @@
 
 A file that runs by itself, `python keeper.py MARK FOLDER SECONDS`, on the standard library alone, beside a
 launcher that holds the other end of its stdin: the end of that is the end of the launcher, however it came.
-Then all processes whose environment holds MARK end, asked first, and what they left is removed: FOLDER, files
-in shared memory, port files of servers. A launcher that has ended its job itself leaves little to do.
+Then all processes whose environment holds MARK end, asked first, and what they left is removed: FOLDER, MPI's
+files in shared memory, port files of servers. A launcher that has ended its job itself leaves little to do.
 
 stdin: a line with the id of each command that was started, "suspended" and "resumed" where a terminal
 suspends the launcher. One that is stopped otherwise counts as gone after SECONDS.
@@ -27,6 +27,8 @@ _PATIENCE = 3.0  # seconds for processes to end when they are asked to
 _LIMIT = 8.0  # seconds for their end in all
 _PAUSE = 0.05
 _SHARED = "/dev/shm/"
+# what MPICH, UCX and Open MPI call theirs: any other file there is the user's
+_OF_MPI = ("mpich_", "ucx_", "vader_segment.", "sm_segment.")
 _STOPPED = ("T", "t")
 
 
@@ -43,7 +45,7 @@ class Keeper:
     """The facts of one job.
 
     commands: ids of the commands that were started, each the first of a process group.
-    mapped: files in shared memory that processes of the job were seen to use.
+    mapped: files of MPI in shared memory that processes of the job were seen to use.
     seen: processes of the job that were found at its end.
     """
 
@@ -97,7 +99,7 @@ class Keeper:
             maps = pathlib.Path(f"/proc/{process}/maps").read_text(encoding="utf8", errors="replace")
             for line in maps.splitlines():
                 _, found, path = line.partition(_SHARED)
-                if found and not path.endswith(" (deleted)"):
+                if found and path.startswith(_OF_MPI) and not path.endswith(" (deleted)"):
                     self.mapped.add(_SHARED + path)
 
     # ------------------------------------------------------------------ the end

@@ -12,9 +12,12 @@ import sys
 import time
 from collections.abc import Callable
 
+import numpy as np
 import pytest
 from mpi_jobs import MPIEXEC
 from waiting import LIMIT, until
+
+from fluidlite.launching.keeper import Keeper
 
 HERE = pathlib.Path(__file__).parent
 NAME = "FLUIDLITE_TEST_OF_ORPHANS"
@@ -140,3 +143,18 @@ def test_a_stopped_mpiexec_does_not_wait_for_ever(
         assert is_killed or ") is stopped (kill -CONT " in (tmp_path / "said").read_text()
     finally:
         launched.close()
+
+
+def test_files_of_users_in_shared_memory_stay() -> None:
+    """What a rank maps there may be its data; only MPI's own files are left over by a job."""
+    mark = f"_fluidlite_{os.getpid()}"
+    files = [pathlib.Path("/dev/shm", name + mark) for name in ("data_set", "mpich_shm")]
+    keeper = Keeper("NAME=value", "/nowhere", 1.0)
+    try:
+        held = [np.memmap(file, np.uint8, "w+", shape=64) for file in files]
+        keeper._map(os.getpid())
+        assert {path for path in keeper.mapped if mark in path} == {str(files[1])}
+        del held
+    finally:
+        for file in files:
+            file.unlink()

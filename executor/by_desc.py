@@ -7,12 +7,12 @@ from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
-from fluidlite.base.errors import NotFoundError
 from fluidlite.base.place import Place
 from fluidlite.executor.run.interpreter import Frame, Interpreter
 from fluidlite.ir.block import Block
 from fluidlite.ir.operator import Operator
 from fluidlite.ir.program import Program
+from fluidlite.values.holders import get_fetch_variable, put_in_list
 from fluidlite.values.scope import Scope
 from fluidlite.values.tensor import LoDTensor, LoDTensorArray, rebinds
 
@@ -99,13 +99,18 @@ class DescRunner:
         if not create_local_scope or ctx.number != 0:
             self._interpret(ctx.block, scope, keep=not create_local_scope)
             return
-        feed = {op.output("Out")[0]: _fed(scope, op) for op in _of_type(ctx.block, "feed")}
+        feed = {
+            op.output("Out")[0]: get_fetch_variable(scope, op.input("X")[0], op.attr("col"))
+            for op in _of_type(ctx.block, "feed")
+        }
         fetches = list(_of_type(ctx.block, "fetch"))
         names = [op.input("X")[0] for op in fetches]
         for op, value in zip(
             fetches, self._executor._run(ctx.program, feed, names, scope, False), strict=True
         ):
-            _keep(scope, op, value)
+            name = op.output("Out")[0]
+            kept = LoDTensorArray(value) if isinstance(value, list) else value
+            put_in_list(scope.find_var(name) or scope.var(name), kept, op.attr("col"))
 
     def close(self) -> None:
         """End the job, as `Executor.close` does."""
@@ -136,27 +141,3 @@ def _declare(block: Block, scope: Scope, temporaries: bool) -> None:
             outermost.var(name)
         elif temporaries and not var.persistable:
             scope.var(name)
-
-
-def _fed(scope: Scope, op: Operator) -> LoDTensor:
-    """The tensor that was put into the scope for a feed op."""
-    name = op.input("X")[0]
-    held = scope.find_var(name)
-    tensors = [] if held is None or held.value is None else held.get_lod_tensor_array()
-    column = op.attr("col")
-    if column >= len(tensors):
-        raise NotFoundError(
-            f"{name!r} holds {len(tensors)} fed tensors, and none at {column}, which "
-            f"{op.output('Out')[0]!r} is read from"
-        )
-    fed: LoDTensor = tensors[column]
-    return fed
-
-
-def _keep(scope: Scope, op: Operator, value: Any) -> None:
-    """Put a fetched value into the list of its fetch op."""
-    held = scope.find_var(op.output("Out")[0]) or scope.var(op.output("Out")[0])
-    fetched = held.get_lod_tensor_array()
-    column = op.attr("col")
-    fetched.extend(LoDTensor() for _ in range(column + 1 - len(fetched)))
-    fetched[column] = LoDTensorArray(value) if isinstance(value, list) else value

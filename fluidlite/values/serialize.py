@@ -434,14 +434,26 @@ def _put_in_place(waiting: pathlib.Path, target: pathlib.Path) -> None:
     shutil.rmtree(waiting, ignore_errors=True)
 
 
+def _check_links(waiting: pathlib.Path, target: pathlib.Path) -> None:
+    """FormatError where a folder among them is a link: a model from somebody else could move this user's
+    files into itself, or its own into another folder.
+    """
+    folders = [waiting, *(pathlib.Path(root, name) for root, names, _ in os.walk(waiting) for name in names)]
+    places = [target / folder.relative_to(waiting) for folder in folders[1:]]
+    for path in (*folders, *places):
+        if path.is_symlink():
+            raise FormatError(f"{path} is a link: an interrupted save is completed in one folder only")
+
+
 def complete_save(folder: str | os.PathLike[str], label: str = "files") -> None:
     """Put the files in place that a killed save has left complete, so that files of two saves are never read
-    together. OSError where this process may not.
+    together. OSError where this process may not; FormatError where links would lead files elsewhere.
     """
     target = pathlib.Path(folder)
     waiting = _waiting(target, label)
     if not waiting.is_dir():
         return
+    _check_links(waiting, target)
     with contextlib.suppress(FileNotFoundError), contextlib.ExitStack() as held:
         try:
             held.enter_context(_locked(waiting, _PATIENCE))

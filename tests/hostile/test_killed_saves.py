@@ -18,6 +18,7 @@ import pytest
 
 import fluidlite as fluid
 import fluidlite.paddle as paddle
+from fluidlite.base.errors import FormatError
 from fluidlite.values import serialize
 from fluidlite.values.serialize import complete_save, is_unfinished, replace_file, write_folder
 
@@ -195,3 +196,26 @@ def test_folders_that_paddle_has_written_are_read(tmp_path: pathlib.Path) -> Non
     fill(main, 3.0)
     fluid.io.save_persistables(EXE, str(tmp_path / "a"), main)
     assert sorted(os.listdir(tmp_path / "a")) == sorted(var.name for var in main.all_parameters())
+
+
+@pytest.mark.parametrize("link", ["the save", "a folder of the save", "a folder of the model"])
+def test_links_lead_no_files_elsewhere(tmp_path: pathlib.Path, link: str) -> None:
+    """A model from somebody else, made to look like one whose save was interrupted."""
+    mine, model = tmp_path / "mine", tmp_path / "model"
+    (mine / "sub").mkdir(parents=True)
+    (mine / "sub" / "key").write_text("secret")
+    waiting = model / ".files.saved"
+    model.mkdir()
+    if link == "the save":
+        waiting.symlink_to(mine)
+    else:
+        waiting.mkdir()
+    if link == "a folder of the save":
+        (waiting / "sub").symlink_to(mine / "sub")
+    if link == "a folder of the model":
+        (waiting / "sub").mkdir()
+        (waiting / "sub" / "key").write_text("another")
+        (model / "sub").symlink_to(mine / "sub")
+    with pytest.raises(FormatError, match="is a link"):
+        complete_save(model)
+    assert (mine / "sub" / "key").read_text() == "secret"

@@ -11,7 +11,7 @@ import fluidlite as fluid
 from fluidlite.ir import framework_pb
 
 RAN: list[int] = []
-"""What the hostile strings below append to, where one of them is run as source."""
+"""The list that the hostile strings below append to, where one of them is run as source."""
 CODE = "__import__('hostile_text').RAN.append(1)"
 ENDS = ["\n", "\r", "\r\n", "\x0b", "\x0c", "\x1c", "\x1d", "\x1e", "\x85", "\u2028", "\u2029", "\0"]
 # each of them is a name as well as a label; some differ for people and not for Python, or not for people

@@ -146,7 +146,7 @@ def test_a_stopped_mpiexec_does_not_wait_for_ever(
 
 
 def test_files_of_users_in_shared_memory_stay() -> None:
-    """What a rank maps there may be its data; only MPI's own files are left over by a job."""
+    """Only MPI's own files are left over by a job: others may be the data of a user."""
     mark = f"_fluidlite_{os.getpid()}"
     files = [pathlib.Path("/dev/shm", name + mark) for name in ("data_set", "mpich_shm")]
     keeper = Keeper("NAME=value", "/nowhere", 1.0)

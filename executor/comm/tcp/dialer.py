@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import errno
 import logging
-import os
 import socket
 import threading
 import time
@@ -16,6 +15,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from fluidlite.base.errors import CommunicatorError, FormatError
+from fluidlite.base.forks import ChildRLock, in_child
 from fluidlite.executor.comm.links import TrainerLink
 from fluidlite.executor.comm.messages import Error, Kind, Message
 from fluidlite.executor.comm.tcp.handshake import Welcome, encrypted, introduce
@@ -133,9 +133,8 @@ class Dialer(TrainerLink):
         self.patience = patience
         self.servers: dict[str, _ServerConnection] = {}
         self.left: set[str] = set()
-        self._connecting = threading.RLock()
-        if hasattr(os, "register_at_fork"):  # not on Windows
-            os.register_at_fork(after_in_child=_forget_in_child(weakref.ref(self)))
+        self._connecting = ChildRLock()
+        _dialers.add(self)
 
     # ------------------------------------------------------------------ connections
     def _server(self, endpoint: str) -> _ServerConnection:
@@ -309,15 +308,13 @@ class Dialer(TrainerLink):
             server.resume(stream, welcome)
 
 
-def _forget_in_child(dialer: weakref.ref[Dialer]) -> Callable[[], None]:
-    """A handler for forks that does not keep a dialer alive, for handlers cannot be taken back."""
+_dialers: weakref.WeakSet[Dialer] = weakref.WeakSet()
 
-    def forget() -> None:
-        found = dialer()
-        if found is not None:
-            found.forget()
 
-    return forget
+@in_child
+def _forget_connections() -> None:
+    for dialer in _dialers:
+        dialer.forget()
 
 
 class _Notice:

@@ -379,6 +379,32 @@ def test_if_else(mask: list[bool]) -> None:
     check_gradients(out, feeds, ["x", "w"])
 
 
+@pytest.mark.parametrize("mask", [[True, False, True], [True, True, True], [False, False, False]])
+def test_if_else_of_an_input_that_one_branch_alone_takes(mask: list[bool]) -> None:
+    x, y, choice = data("x", [-1, 2]), data("y", [-1, 2]), data("choice", [-1, 1], "bool")
+    split = layers.IfElse(choice)
+    with split.true_block():
+        split.output(layers.elementwise_mul(split.input(x), split.input(y)))
+    with split.false_block():
+        split.output(op("square", X=split.input(x)))
+    (out,) = split()
+    feeds = {"x": RNG.rand(3, 2), "y": RNG.rand(3, 2), "choice": np.array(mask)[:, None]}
+    wanted = np.where(feeds["choice"], feeds["x"] * feeds["y"], feeds["x"] ** 2)
+    np.testing.assert_allclose(values([out], feeds)[0], wanted)
+    check_gradients(out, feeds, ["x", "y"])
+
+
+def test_values_of_a_branch_that_did_not_run_are_not_zeros() -> None:
+    x, choice = data("x", [-1, 2]), data("choice", [-1, 1], "bool")
+    never = fluid.default_main_program().current_block().create_var(name="never", shape=[-1, 2])
+    out = op("merge_lod_tensor", X=choice, Mask=choice, InTrue=x, InFalse=never)
+    feeds = {"x": RNG.rand(1, 2), "choice": np.array([[True], [False]])}
+    with pytest.raises(
+        fluid.core.EnforceNotMet, match="InFalse was not computed, but Mask takes 1 of its rows"
+    ):
+        values([out], feeds)
+
+
 def test_wrong_use_of_if_else() -> None:
     split = layers.IfElse(data("choice", [-1, 1], "bool"))
     with pytest.raises(ValueError, match="must in true/false blocks"):

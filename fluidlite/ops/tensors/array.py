@@ -427,8 +427,19 @@ def _(context: GradContext) -> None:
     )
 
 
+def _unused(xp: Any, X: Array, Mask: Array, given: Array, side: bool, rows: int) -> Any:
+    """The part of a merge that nobody computed: no rows, or the gradient of rows of X that nobody used."""
+    if rows and X is Mask:  # values, and not gradients of what was split: IfElse merges by the mask alone
+        name = "InTrue" if side else "InFalse"
+        raise EnforceNotMet(
+            f"op 'merge_lod_tensor': {name} was not computed, but Mask takes {rows} of its rows"
+        )
+    return xp.zeros((rows, *given.shape[1:]), given.dtype)
+
+
 def _merge(
     xp: Any,
+    X: Array,
     X_lod: Lod,
     Mask: Array,
     Mask_lod: Lod,
@@ -448,7 +459,10 @@ def _merge(
     for side, array, lod in ((False, InFalse, InFalse_lod), (True, InTrue, InTrue_lod)):
         if not lod and are_sequences:  # gradients of the parts of X fall into sequences as those do
             lod = row_ranges(X_lod, level, [(int(i), int(i) + 1) for i in np.flatnonzero(mask == side)])[1]
-        parts.append(LoDTensor(given[:0] if array is None else array, lod))
+        if array is None:
+            rows = lod[-1][-1] if lod else int((mask == side).sum())
+            array = _unused(xp, X, Mask, given, side, rows)
+        parts.append(LoDTensor(array, lod))
     values, lod = gathered(
         xp, parts, mask.astype(int).tolist(), (np.where(mask, np.cumsum(mask), np.cumsum(~mask)) - 1).tolist()
     )

@@ -178,13 +178,21 @@ def _(draw: Draw, name: str) -> Any:
 
 @draws("fluid.layers.IfElse")
 def _(draw: Draw, name: str) -> Any:
+    """Each branch takes some of two inputs: one that the other does not take, one twice, parts of no rows."""
     rows, dtype = draw.int(2, 5), draw.choice(*FLOATS)
-    x = draw.tensor((rows, draw.int(1, 3)), dtype)
-    mask = draw.feed(np.arange(rows).reshape(rows, 1) % 2 == draw.int(0, 1), fixed=True)
-    made = draw.call(name, mask)
+    given = [draw.tensor((rows, draw.int(1, 3)), dtype)]
+    if draw.flag():
+        given.append(draw.tensor(given[0].shape, dtype))
+    mask = draw.choice(np.arange(rows) % 2 == draw.int(0, 1), np.full(rows, draw.flag()))
+    made = draw.call(name, draw.feed(mask.reshape(rows, 1), fixed=True))
 
     def build() -> None:
-        draw.call(f"{made.name}.output", work(draw, draw.call(f"{made.name}.input", x)))
+        taken = [one for one in given if draw.flag()] or [draw.choice(*given)]
+        first, *others = (draw.call(f"{made.name}.input", one) for one in taken)
+        out = work(draw, first)
+        for other in others:
+            out = draw.call(L + "elementwise_add", out, draw.call(L + "scale", other, scale=2.0))
+        draw.call(f"{made.name}.output", out)
 
     draw.within(f"{made.name}.true_block", build=build)
     draw.within(f"{made.name}.false_block", build=build)

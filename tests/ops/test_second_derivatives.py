@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Sequence
+import gc
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -24,6 +25,14 @@ from fluidlite.paddle import static
 WITH_GRADIENT = [case for case in CASES if case.grad]
 FIRST_OF_EACH = list({case.op: case for case in reversed(WITH_GRADIENT)}.values())
 WITH_SEVERAL = [case for case in FIRST_OF_EACH if len(registry.get(case.op).outputs) > 1]
+
+
+@pytest.fixture(autouse=True, scope="module")
+def nothing_holds_a_tape() -> Iterator[None]:
+    """A tape holds all arrays of its call: no cache of a kernel may keep one."""
+    yield
+    gc.collect()
+    assert not [one for one in gc.get_objects() if isinstance(one, GradientTape)]
 
 
 def test_every_gradient_op_has_a_gradient_or_says_why_not() -> None:

@@ -6,7 +6,7 @@ import functools
 import itertools
 import math
 from collections.abc import Callable, Iterator
-from typing import Any, NamedTuple
+from typing import Any, Concatenate, NamedTuple, ParamSpec
 
 import numpy as np
 
@@ -281,7 +281,23 @@ def _place(rows: Array) -> slice | Array:
     return rows
 
 
-@functools.lru_cache(maxsize=32)
+Rest = ParamSpec("Rest")
+
+
+def _kept(make: Callable[Concatenate[Any, Rest], TimeSteps]) -> Callable[Concatenate[Any, Rest], TimeSteps]:
+    """`make(xp, ...)` with its last results kept, but for modules that record what is computed: each of those
+    is of one call, and holds all its arrays.
+    """
+    known = functools.lru_cache(maxsize=32)(make)
+
+    @functools.wraps(make)
+    def find(xp: Any, *args: Rest.args, **kwargs: Rest.kwargs) -> TimeSteps:
+        return make(xp, *args, **kwargs) if hasattr(xp, "level") else known(xp, *args, **kwargs)
+
+    return find
+
+
+@_kept
 def time_steps(xp: Any, offsets: tuple[int, ...], reverse: bool = False) -> TimeSteps:
     """The steps of sequences with these offsets; kept, because the layers of a network and their gradients
     ask for the same ones.
@@ -295,19 +311,19 @@ def steps_of(op: str, slot: str, xp: Any, lod: Lod, rows: int, reverse: bool) ->
     return time_steps(xp, tuple(offsets.tolist()), reverse)
 
 
-@functools.lru_cache(maxsize=32)
+@_kept
 def single_step(xp: Any, rows: int) -> TimeSteps:
     """One step of as many sequences as there are rows."""
     return TimeSteps(xp, np.arange(rows + 1))
 
 
-@functools.lru_cache(maxsize=32)
+@_kept
 def even_steps(xp: Any, steps: int, sequences: int, reverse: bool = False) -> TimeSteps:
     """The steps of sequences of the same length, whose rows already lie step by step."""
     return TimeSteps(xp, np.arange(sequences + 1) * steps, reverse, is_ordered=True)
 
 
-@functools.lru_cache(maxsize=32)
+@_kept
 def ordered_steps(xp: Any, lengths: tuple[int, ...], reverse: bool = False) -> TimeSteps:
     """The steps of sequences of these lengths, whose rows already lie step by step, longest first."""
     return TimeSteps(xp, np.cumsum([0, *lengths]), reverse, is_ordered=True)

@@ -21,7 +21,7 @@ _LARGEST_SOURCE = 4 << 20
 _WRITTEN = 16  # frames of a stack that go into files: a test runner's is deeper
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Where:
     """A line of the user's source, the function that it stands in, and how the program came there.
 
@@ -127,4 +127,8 @@ def user_location() -> Where | None:
 def _place(frames: tuple[tuple[str, int, str], ...], called: str) -> Where:
     """The place with these frames; a layer makes several ops in one."""
     first, *others = frames
-    return Where(*first, callers=tuple(Where(*frame) for frame in others), called=called)
+    return Where(*first, callers=tuple(_frame(*frame) for frame in others), called=called)
+
+
+# many places have their outer callers in common
+_frame = functools.lru_cache(maxsize=4096)(Where)

@@ -57,7 +57,7 @@ def without_collector() -> Iterator[None]:
         if was_enabled:
             # to the objects that are never looked at, and back as the oldest, unless somebody keeps some
             # there
-            if not gc.get_freeze_count():
+            if not _unseen.are_frozen():
                 _unseen.count += gc.get_count()[0]
                 gc.freeze()
                 gc.unfreeze()
@@ -75,6 +75,13 @@ class _Unseen:
         self.count = 0
         self.enough = 0
         """A quarter of all objects, when these were last counted."""
+        self.frozen = 0
+        """Objects that somebody keeps frozen, as they were first seen: to count a million takes 20 ms."""
+
+    def are_frozen(self) -> bool:
+        """Whether somebody keeps objects where the collector never looks, or has kept some there before."""
+        self.frozen = self.frozen or gc.get_freeze_count()
+        return self.frozen > 0
 
     def collect_if_many(self) -> None:
         """Have all objects looked at, where a quarter of them were not, as Python has it."""
@@ -90,9 +97,8 @@ class _Unseen:
         """The number of objects that the collector knows; a lower bound where somebody keeps some frozen."""
         # never by a list of all: it would hold a tuple that another thread is just making from a generator,
         # and Python ends that with "bad argument to internal function"
-        frozen = gc.get_freeze_count()
-        if frozen:
-            return frozen + self.count
+        if self.are_frozen():
+            return self.frozen + self.count
         gc.freeze()
         try:
             return gc.get_freeze_count()

@@ -68,11 +68,18 @@ def test_plans_of_other_scopes_are_bounded_in_bytes() -> None:
     assert all(bound.is_of(second) for bound in exe._plans.bounds())
 
 
-def test_cycles_among_old_objects_are_collected(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(memory._unseen, "LEAST", 100)
-    monkeypatch.setattr(memory._unseen, "count", 0)
-    monkeypatch.setattr(memory._unseen, "enough", 0)
+@pytest.fixture
+def unfrozen(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Nobody keeps objects frozen, as in most processes; conftest keeps the collected tests so."""
+    gc.unfreeze()
+    for name, value in {"LEAST": 100, "count": 0, "enough": 0, "frozen": 0}.items():
+        monkeypatch.setattr(memory._unseen, name, value)
+    yield
+    gc.freeze()
 
+
+@pytest.mark.usefixtures("unfrozen")
+def test_cycles_among_old_objects_are_collected() -> None:
     class Cycle:
         """Refers to itself."""
 
@@ -87,20 +94,27 @@ def test_cycles_among_old_objects_are_collected(monkeypatch: pytest.MonkeyPatch)
         assert held() is None
 
 
+@pytest.mark.usefixtures("unfrozen")
 def test_objects_are_counted_without_a_list_of_them(monkeypatch: pytest.MonkeyPatch) -> None:
     # such a list broke `tuple(generator)` in other threads: "bad argument to internal function"
     monkeypatch.setattr(gc, "get_objects", lambda: pytest.fail("all objects are held"))
-    monkeypatch.setattr(memory._unseen, "LEAST", 100)
-    monkeypatch.setattr(memory._unseen, "enough", 0)
     gc.freeze()
-    try:
-        monkeypatch.setattr(memory._unseen, "count", 101)
-        with memory.without_collector():
-            assert memory._unseen.enough > gc.get_freeze_count() // 4
-        # those that somebody keeps stay where they are
-        assert gc.get_freeze_count()
-        monkeypatch.setattr(memory._unseen, "count", 10 * gc.get_freeze_count())
-        with memory.without_collector():
-            assert memory._unseen.count == 0
-    finally:
-        gc.unfreeze()
+    memory._unseen.count = 101
+    with memory.without_collector():
+        assert memory._unseen.enough > gc.get_freeze_count() // 4
+    # those that somebody keeps stay where they are
+    assert gc.get_freeze_count()
+    memory._unseen.count = 10 * gc.get_freeze_count()
+    with memory.without_collector():
+        assert memory._unseen.count == 0
+
+
+@pytest.mark.usefixtures("unfrozen")
+def test_frozen_objects_are_counted_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    gc.freeze()
+    with memory.without_collector():
+        pass
+    # to count them walks over all: 20 ms for a million, at each plan
+    monkeypatch.setattr(gc, "get_freeze_count", lambda: pytest.fail("they are counted again"))
+    with memory.without_collector():
+        pass

@@ -107,7 +107,8 @@ class Backend:
         )
         self._reader = threading.Thread(target=self._read, args=(self._process, self._lines), daemon=True)
         self._reader.start()
-        self._lines.get(timeout=self.limit)  # the first line says that the modules are imported
+        # the first line says that the modules are imported, which takes minutes beside many other processes
+        self._lines.get(timeout=20 * self.limit)
 
     @staticmethod
     def _read(process: subprocess.Popen[str], lines: queue.Queue[str | None]) -> None:

@@ -108,8 +108,8 @@ def pytest_sessionstart() -> None:
 
 
 def pytest_collection_finish() -> None:
-    """Tests that were collected stay to the end: no collection of garbage walks through them again, which took
-    a second of each.
+    """Tests that were collected stay to the end: no collection of garbage walks through them again, which
+    took a second of each.
     """
     gc.freeze()
     gc.enable()

@@ -142,8 +142,8 @@ class KernelError(EnforceNotMet):
     @staticmethod
     def of(cause: Exception, text: str) -> KernelError:
         """An error with this text that `except` finds by the class of `cause` as well."""
-        kind = next((kind for kind in _KINDS if isinstance(cause, kind)), None)
-        return KernelError(text) if kind is None else _kernel_error_of(kind)(text)
+        made: KernelError = _of_kind(KernelError, cause)(text)
+        return made
 
     def __reduce__(self) -> tuple[Any, ...]:  # classes that are made by the run have no name to be found by
         return KernelError, self.args
@@ -152,13 +152,19 @@ class KernelError(EnforceNotMet):
 # the narrowest first
 _KINDS = (FloatingPointError, OverflowError, ZeroDivisionError, ArithmeticError) + (
     *(IndexError, KeyError, LookupError),
-    *(AssertionError, MemoryError, TypeError, ValueError),
+    *(AssertionError, AttributeError, MemoryError, TypeError, ValueError),
 )
 
 
+def _of_kind(error: Any, cause: Exception) -> type[Any]:
+    """The subclass of `error` that is of the class of `cause` as well, or `error` itself."""
+    kind = next((kind for kind in _KINDS if isinstance(cause, kind)), None)
+    return error if kind is None or issubclass(error, kind) else _both(error, kind)
+
+
 @functools.cache
-def _kernel_error_of(kind: type[Exception]) -> type[KernelError]:
-    return type("KernelError", (KernelError, kind), {"__module__": __name__})
+def _both(error: Any, kind: type[Exception]) -> type[Any]:
+    return type(error.__name__, (error, kind), {"__module__": __name__})
 
 
 class FeedError(EnforceNotMet, ValueError, TypeError):
@@ -181,6 +187,15 @@ class ArgumentError(EnforceNotMet, ValueError, TypeError, AssertionError):
     """An argument is missing, or has a type or value that cannot be meant (Paddle raises one or another of
     these).
     """
+
+    @staticmethod
+    def of(cause: Exception, text: str) -> ArgumentError:
+        """An error with this text that `except` finds by the class of `cause` as well."""
+        made: ArgumentError = _of_kind(ArgumentError, cause)(text)
+        return made
+
+    def __reduce__(self) -> tuple[Any, ...]:  # as of KernelError
+        return ArgumentError, self.args
 
 
 class MissingExtraError(FluidError, ImportError):

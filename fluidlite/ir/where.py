@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 
 from fluidlite.base.plain_text import printable
 
-__all__ = ["Where", "is_source", "source_line", "source_lines", "user_location"]
+__all__ = ["Where", "is_own_source", "is_source", "source_line", "source_lines", "user_location"]
 
 _PACKAGES = ("fluidlite", "fluidlite.executor", "fluidlite.transpiler")  # each may lie in a folder of its own
 _MOST_CALLERS = 100
@@ -89,7 +89,8 @@ def _package_folders() -> tuple[str, ...]:
 
 
 @functools.cache
-def _is_ours(file: str) -> bool:
+def is_own_source(file: str) -> bool:
+    """True for a file of FluidLite, whose frames are not the user's."""
     # guards and decorators stand between a layer and the line that calls it
     return file.startswith(_package_folders()) or file.endswith(("contextlib.py", "functools.py"))
 
@@ -105,7 +106,7 @@ def user_location() -> Where | None:
     # `inspect.stack` would read the source of every frame; this runs for each op that is appended
     frame = sys._getframe(1)
     called = ""
-    while frame is not None and _is_ours(frame.f_code.co_filename):
+    while frame is not None and is_own_source(frame.f_code.co_filename):
         # a decorator's own function says nothing of what it stands around
         if frame.f_code.co_name not in ("wrapper", "inner", "__enter__", "__exit__"):
             called = frame.f_code.co_name
@@ -113,7 +114,7 @@ def user_location() -> Where | None:
     frames: list[tuple[str, int, str]] = []
     while frame is not None and len(frames) <= _MOST_CALLERS:
         code = frame.f_code
-        if not _is_ours(code.co_filename):
+        if not is_own_source(code.co_filename):
             frames.append((code.co_filename, frame.f_lineno, code.co_name))
         elif _is_command(code.co_filename):
             break

@@ -46,6 +46,7 @@ from fluidlite.layers.flow.conditional import (
 )
 from fluidlite.layers.flow.debug import Assert, Print
 from fluidlite.layers.flow.while_loop import BlockGuard, While, WhileGuard, while_loop
+from fluidlite.layers.guarded import guarded
 from fluidlite.layers.recurrence.dynamic_rnn import DynamicRNN
 from fluidlite.layers.recurrence.static_rnn import StaticRNN, StaticRNNMemoryLink
 
@@ -93,4 +94,5 @@ __all__ = [
 ]
 
 if not TYPE_CHECKING:
+    globals().update(guarded(__name__, __all__))
     __getattr__, __dir__ = imported_names(__name__)

@@ -25,6 +25,7 @@ from fluidlite.layers.boxes.proposals import *  # noqa: F403
 from fluidlite.layers.boxes.suppression import *  # noqa: F403
 from fluidlite.layers.boxes.targets import *  # noqa: F403
 from fluidlite.layers.boxes.yolo import *  # noqa: F403
+from fluidlite.layers.guarded import guarded
 from fluidlite.layers.neural.criteria import sigmoid_focal_loss
 from fluidlite.layers.neural.detection_map import detection_map as detection_map
 
@@ -40,4 +41,5 @@ __all__ += targets.__all__
 __all__ += yolo.__all__
 
 if not TYPE_CHECKING:
+    globals().update(guarded(__name__, __all__))
     __getattr__, __dir__ = imported_names(__name__)

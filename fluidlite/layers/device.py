@@ -10,6 +10,7 @@ from fluidlite import unique_name
 from fluidlite.base.imported_names import imported_names
 from fluidlite.ir.variable import Variable
 from fluidlite.layer_helper import LayerHelper
+from fluidlite.layers.guarded import guarded
 
 __all__: list[str] = []
 
@@ -30,4 +31,5 @@ def get_places(device_count: int | None = None, device_type: str | None = None) 
 
 
 if not TYPE_CHECKING:
+    globals().update(guarded(__name__, __all__))
     __getattr__, __dir__ = imported_names(__name__)

@@ -18,6 +18,7 @@ from fluidlite.ir.block import Block
 from fluidlite.ir.variable import Variable
 from fluidlite.layer_helper import LayerHelper
 from fluidlite.layers.flow.remote import BlockGuardServ, ListenAndServ, Recv, Send  # noqa: F401
+from fluidlite.layers.guarded import guarded
 from fluidlite.layers.tensors.inputs import data
 from fluidlite.reader import GeneratorLoader
 from fluidlite.reading.queues import BlockingQueue, Feed
@@ -166,4 +167,5 @@ def load(out: Variable, file_path: str, load_as_fp16: bool | None = None) -> Non
 
 
 if not TYPE_CHECKING:
+    globals().update(guarded(__name__, __all__))
     __getattr__, __dir__ = imported_names(__name__)

@@ -13,6 +13,7 @@ from fluidlite.ir.variable import Variable
 from fluidlite.ir.warned import warn_user
 from fluidlite.layers.arithmetic.elementwise import elementwise_min
 from fluidlite.layers.control_flow import Switch
+from fluidlite.layers.guarded import guarded
 from fluidlite.layers.ops import ceil, cos, exp, floor
 from fluidlite.layers.tensor import assign, cast, create_global_var, fill_constant
 from fluidlite.layers.tensors.search import autoincreased_step_counter
@@ -171,4 +172,5 @@ def linear_lr_warmup(learning_rate: Any, warmup_steps: int, start_lr: float, end
 
 
 if not TYPE_CHECKING:
+    globals().update(guarded(__name__, __all__))
     __getattr__, __dir__ = imported_names(__name__)

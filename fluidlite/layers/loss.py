@@ -15,6 +15,7 @@ from fluidlite.layer_helper import LayerHelper
 from fluidlite.layers.arithmetic.compare import equal
 from fluidlite.layers.arithmetic.products import matmul
 from fluidlite.layers.arithmetic.reduce import reduce_mean, reduce_sum
+from fluidlite.layers.guarded import guarded
 from fluidlite.layers.neural.sampling import hsigmoid, nce, sampled_softmax_with_cross_entropy
 from fluidlite.layers.ops import square
 from fluidlite.layers.tensors.shaping import expand, reshape, transpose
@@ -430,4 +431,5 @@ def _erased(helper: LayerHelper, var: Variable, tokens: Sequence[int]) -> Variab
 
 
 if not TYPE_CHECKING:
+    globals().update(guarded(__name__, __all__))
     __getattr__, __dir__ = imported_names(__name__)

@@ -9,6 +9,7 @@ from fluidlite.data_feeder import check_variable_and_dtype
 from fluidlite.initializer import Constant
 from fluidlite.ir.variable import Variable
 from fluidlite.layer_helper import LayerHelper
+from fluidlite.layers.guarded import guarded
 from fluidlite.layers.tensors.search import topk
 
 __all__ = ["accuracy", "auc"]
@@ -77,4 +78,5 @@ def auc(
 
 
 if not TYPE_CHECKING:
+    globals().update(guarded(__name__, __all__))
     __getattr__, __dir__ = imported_names(__name__)

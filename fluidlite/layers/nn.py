@@ -19,6 +19,7 @@ from fluidlite.layers.arithmetic.reduce import *  # noqa: F403
 from fluidlite.layers.boxes import regions
 from fluidlite.layers.boxes.regions import *  # noqa: F403
 from fluidlite.layers.flow.debug import py_func
+from fluidlite.layers.guarded import guarded
 from fluidlite.layers.neural import click_through, conv, criteria, norm, resize, tagging, vision
 from fluidlite.layers.neural.click_through import *  # noqa: F403
 from fluidlite.layers.neural.conv import *  # noqa: F403
@@ -54,4 +55,5 @@ __all__ += tagging.__all__
 __all__ += vision.__all__
 
 if not TYPE_CHECKING:
+    globals().update(guarded(__name__, __all__))
     __getattr__, __dir__ = imported_names(__name__)

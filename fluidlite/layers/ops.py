@@ -11,6 +11,7 @@ from fluidlite.data_feeder import check_type
 from fluidlite.ir.variable import Variable
 from fluidlite.layer_helper import LayerHelper
 from fluidlite.layers.arithmetic.activations import FLOATS, append_unary
+from fluidlite.layers.guarded import guarded
 from fluidlite.layers.signatures import Unary
 
 __all__ = [
@@ -134,4 +135,5 @@ def cumsum(
 
 
 if not TYPE_CHECKING:
+    globals().update(guarded(__name__, __all__))
     __getattr__, __dir__ = imported_names(__name__)

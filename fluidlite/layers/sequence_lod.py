@@ -12,6 +12,7 @@ from fluidlite.ir.program import default_main_program
 from fluidlite.ir.variable import Variable
 from fluidlite.layer_helper import LayerHelper
 from fluidlite.layers.build import one_op
+from fluidlite.layers.guarded import guarded
 
 __all__ = [
     "sequence_concat",
@@ -243,4 +244,5 @@ def sequence_reverse(x: Variable, name: str | None = None) -> Variable:
 
 
 if not TYPE_CHECKING:
+    globals().update(guarded(__name__, __all__))
     __getattr__, __dir__ = imported_names(__name__)

@@ -12,6 +12,7 @@ from fluidlite.ir.program import device_guard
 from fluidlite.ir.variable import Variable
 from fluidlite.layer_helper import LayerHelper
 from fluidlite.layers.build import one_op
+from fluidlite.layers.guarded import guarded
 from fluidlite.layers.tensors import constants, variables
 from fluidlite.layers.tensors.constants import *  # noqa: F403
 from fluidlite.layers.tensors.constants import fill_constant, range
@@ -283,4 +284,5 @@ def arange(
 
 
 if not TYPE_CHECKING:
+    globals().update(guarded(__name__, __all__))
     __getattr__, __dir__ = imported_names(__name__)

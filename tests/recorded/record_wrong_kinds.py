@@ -4,8 +4,8 @@ FluidLite.
     cd tests && PADDLE_PYTHON=python-of-1.8.5 python -m recorded.record_wrong_kinds [--ours]
 
 Each function of `fluid.layers` that has a generator gets one case that both systems build. `--ours` records
-none of it, but writes down where 1.8.5 raises and we do not, or an error of another class: a line that comes
-in addition is a check that is missing.
+none of it, but writes down where 1.8.5 raises and we do not, or an error of another class, and where we raise
+and it does not: a line that comes in addition is a check that is missing, or one that is too strict.
 """
 
 from __future__ import annotations
@@ -28,9 +28,7 @@ from .wrong_kinds import call_of, keys_of, wrong
 
 PATH = pathlib.Path(__file__).parent / "wrong_kinds.json.gz"
 KNOWN = PATH.with_name("wrong_kinds.txt")
-"""Where we differ: dtypes by number, tuples and Variables for lists, and names in slots are taken; what comes
-of NumPy or of an index raises another class.
-"""
+"""The lines of all differences, as `--ours` writes them."""
 DELIBERATE = ("TypeError", "ValueError", "AssertionError", "EnforceNotMet")
 """Errors of checks; others come of what went wrong later, and any of ours will do."""
 FIELDS = ("declared", "dtype", "stop", "lengths")
@@ -81,15 +79,19 @@ def _class(answer: Any) -> str:
 
 def differences(name: str, item: Any, found: Any) -> list[str]:
     """The places where a check of 1.8.5 raises, and `found` (case -> text and classes) does not ("built"), or
-    something else ("other"): a line for each argument and kind of difference.
+    something else ("other"), and where 1.8.5 builds what `found` does not ("refused"): a line for each
+    argument and kind of difference.
     """
     lines = []
     for key, raises in item["raises"].items():
-        wanted = {kind: error for kind, error in raises.items() if error in DELIBERATE}
+        # None where 1.8.5 builds it; what it fails with later is left out
+        wanted = {kind: raises.get(kind) for kind, _ in wrong(item["case"], key)}
+        wanted = {kind: error for kind, error in wanted.items() if error in (*DELIBERATE, None)}
         given = {kind: found(bad) for kind, bad in wrong(item["case"], key) if kind in wanted}
-        built = [kind for kind, answer in given.items() if not answer]
-        other = [kind for kind, answer in given.items() if answer and wanted[kind] not in answer]
-        for what, kinds in (("built", built), ("other", other)):
+        built = [kind for kind, answer in given.items() if not answer and wanted[kind]]
+        other = [kind for kind, answer in given.items() if answer and wanted[kind] not in (*answer, None)]
+        refused = [kind for kind, answer in given.items() if answer and wanted[kind] is None]
+        for what, kinds in (("built", built), ("other", other), ("refused", refused)):
             if kinds:
                 lines.append(f"{name.rpartition('.')[2]} {key} {what}: {', '.join(kinds)}")
     return lines

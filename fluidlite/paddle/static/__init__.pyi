@@ -10,7 +10,7 @@ from fluidlite.ir.program import device_guard as device_guard
 from fluidlite.ir.program import name_scope as name_scope
 from fluidlite.ir.program import program_guard as program_guard
 from fluidlite.ir.variable import Variable as Variable
-from fluidlite.layers.flow.debug import py_func as py_func
+from fluidlite.layers.nn import py_func as py_func
 from fluidlite.optimizer.averaging import ExponentialMovingAverage as ExponentialMovingAverage
 from fluidlite.paddle.attributes import WeightNormParamAttr as WeightNormParamAttr
 from fluidlite.paddle.indexing import setitem as setitem

@@ -1,22 +1,22 @@
 # written by tests/house/stubs.py
 """`paddle.static.nn`: layers as functions, with parameters in the program"""
 
-from fluidlite.layers.arithmetic.products import bilinear_tensor_product as bilinear_tensor_product
-from fluidlite.layers.flow.conditional import case as case
-from fluidlite.layers.flow.conditional import switch_case as switch_case
-from fluidlite.layers.flow.debug import py_func as py_func
-from fluidlite.layers.flow.while_loop import while_loop as while_loop
-from fluidlite.layers.neural.conv import conv2d as conv2d
-from fluidlite.layers.neural.conv import conv2d_transpose as conv2d_transpose
-from fluidlite.layers.neural.conv import conv3d as conv3d
-from fluidlite.layers.neural.conv import conv3d_transpose as conv3d_transpose
-from fluidlite.layers.neural.norm import batch_norm as batch_norm
-from fluidlite.layers.neural.norm import data_norm as data_norm
-from fluidlite.layers.neural.norm import group_norm as group_norm
-from fluidlite.layers.neural.norm import layer_norm as layer_norm
-from fluidlite.layers.neural.norm import spectral_norm as spectral_norm
-from fluidlite.layers.neural.sampling import nce as nce
-from fluidlite.layers.neural.vision import row_conv as row_conv
+from fluidlite.layers.control_flow import case as case
+from fluidlite.layers.control_flow import switch_case as switch_case
+from fluidlite.layers.control_flow import while_loop as while_loop
+from fluidlite.layers.loss import nce as nce
+from fluidlite.layers.nn import batch_norm as batch_norm
+from fluidlite.layers.nn import bilinear_tensor_product as bilinear_tensor_product
+from fluidlite.layers.nn import conv2d as conv2d
+from fluidlite.layers.nn import conv2d_transpose as conv2d_transpose
+from fluidlite.layers.nn import conv3d as conv3d
+from fluidlite.layers.nn import conv3d_transpose as conv3d_transpose
+from fluidlite.layers.nn import data_norm as data_norm
+from fluidlite.layers.nn import group_norm as group_norm
+from fluidlite.layers.nn import layer_norm as layer_norm
+from fluidlite.layers.nn import py_func as py_func
+from fluidlite.layers.nn import row_conv as row_conv
+from fluidlite.layers.nn import spectral_norm as spectral_norm
 from fluidlite.layers.sequence_lod import sequence_concat as sequence_concat
 from fluidlite.layers.sequence_lod import sequence_conv as sequence_conv
 from fluidlite.layers.sequence_lod import sequence_enumerate as sequence_enumerate

@@ -23,6 +23,7 @@ from fluidlite.base.strategies import (
 from fluidlite.compat.graph import ProgramGraph
 from fluidlite.compat.predictor import AnalysisConfig, NativeConfig, create_paddle_predictor
 from fluidlite.debugger import draw_block_graphviz
+from fluidlite.executor.devices.batches import fed_variable
 from fluidlite.executor.devices.by_hand import DeviceSteps
 from fluidlite.executor.devices.data_parallel import Runner, RunOptions
 from fluidlite.executor.executor import Compiled, merge_feed_list
@@ -156,6 +157,9 @@ class CompiledProgram(Compiled):
         names, _ = split_fetches(fetch_list)
         feed = {} if feed is None else feed
         feed = feed if isinstance(feed, dict) else merge_feed_list(feed)
+        # as on several devices, and as in 1.8.5: a plain program leaves such a feed out, with a warning
+        for name in feed:
+            fed_variable(self._program.global_block(), name)
         only_fetches = self._is_inference and bool(names)
         result: list[Any] = executor._run(
             self._reading_first(), feed, names, scope, return_numpy, only_fetches

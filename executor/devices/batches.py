@@ -35,7 +35,7 @@ def share_out(block: Block, feed: Any, places: Sequence[Place], trains: bool) ->
         return _listed(block, feed, places, trains)
     if not isinstance(feed, Mapping):
         raise TypeError(f"feed requires dict as its Parameter. But you passed in {type(feed)}")
-    variables = {name: _variable(block, name) for name in feed}
+    variables = {name: fed_variable(block, name) for name in feed}
     for name, value in feed.items():
         _check(variables[name], value, len(places))
     counts = {name: _rows(variables[name], value) for name, value in feed.items()}
@@ -69,7 +69,7 @@ def _listed(block: Block, feed: Sequence[Any], places: Sequence[Place], trains: 
         if not isinstance(item, Mapping):
             raise TypeError("Each element of feed list should be a dict")
         for name, value in item.items():
-            _check(_variable(block, name), value, 1)
+            _check(fed_variable(block, name), value, 1)
     if len(feed) > len(places) or (trains and len(feed) < len(places)):
         raise FeedError(
             f"The feed data number {len(feed)} does not match the device number {len(places)}. A DataLoader "
@@ -87,7 +87,8 @@ def _check(variable: Variable, value: Any, places: int) -> None:
         check_feed_shape_type(variable, value, places)
 
 
-def _variable(block: Block, name: str) -> Variable:
+def fed_variable(block: Block, name: str) -> Variable:
+    """The variable that is fed to a compiled program; NotFoundError where there is none."""
     found = block._find_var_recursive(name)
     if found is None:
         raise NotFoundError(f"var {name} not in this block{did_you_mean(name, list(block.vars))}")

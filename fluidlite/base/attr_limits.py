@@ -53,6 +53,10 @@ _SMALL_EPSILON = {"epsilon": _between(0.0, 0.001)}
 _BITS = {"bit_length": _between(1, 16)}
 _PRIOR_STEPS = {"step_w": _at_least(0.0), "step_h": _at_least(0.0), "variances": _positive(4)}
 _CONTEXT = {"contextLength": _above(0), "contextStride": _above(0)}
+_LAYOUT = Limit(
+    "'NCHW', 'NHWC' or 'AnyLayout'",
+    lambda value: value.upper() in ("NCHW", "NHWC", "ANYLAYOUT", "MKLDNNLAYOUT"),
+)
 _LEVEL = {"level": _at_least(0)}
 
 
@@ -80,6 +84,7 @@ _LIMITS: dict[str, Mapping[str, Limit]] = {
     **_alike("lod_rank_table merge_lod_tensor merge_lod_tensor_infer split_lod_tensor", _LEVEL),
     "add_position_encoding": {"alpha": _at_least(0.0), "beta": _at_least(0.0)},
     "anchor_generator": {"anchor_sizes": _positive(), "stride": _positive(2), "variances": _positive(4)},
+    "affine_channel": {"data_layout": _LAYOUT},
     "assign_value": {"dtype": _one_of(0, 2, 3, 5)},
     "bipartite_match": {"match_type": _one_of("bipartite", "per_prediction")},
     "box_coder": {"axis": _one_of(0, 1), "code_type": _one_of("decode_center_size", "encode_center_size")},

@@ -11,7 +11,7 @@ from fluidlite.base.errors import NotFoundError, ProgramEditError, did_you_mean
 from fluidlite.ir import views
 from fluidlite.ir.operator import Operator
 from fluidlite.ir.printing import block_text
-from fluidlite.ir.variable import PARAMETER_FIELDS, Parameter, Variable, check_switches
+from fluidlite.ir.variable import PARAMETER_FIELDS, Parameter, Variable, check_switches, declared_dtype
 
 if TYPE_CHECKING:
     from fluidlite.ir.program import Program
@@ -366,7 +366,7 @@ def _check_same_declaration(var: Variable, attrs: Mapping[str, Any]) -> None:
             f"Variable '{var.name}' has been created before. The previous shape is {var.shape}, "
             f"the new shape is {tuple(shape)}. They are not matched."
         )
-    if dtype is not None and var._dtype is not None and to_vartype(dtype) != var._dtype:
+    if dtype is not None and var._dtype is not None and declared_dtype(dtype) != var._dtype:
         raise ValueError(
             f"Variable '{var.name}' has been created before. The previous data type is {var._dtype}, "
             f"the new data type is {to_vartype(dtype)}. They are not matched."

@@ -259,6 +259,7 @@ class Operator:
         if definition is None or (definition.shape_rule is None and not self.type.endswith("_grad")):
             return
         inputs = {slot: [self._spec(name) for name in names] for slot, names in self.inputs.items()}
+        self._check_declared(definition, inputs)
         try:
             specs = definition.infer(inputs, self.attrs)
             reason = "" if self.block.program.is_of_2x else definition.refusal(inputs, self.attrs)
@@ -267,13 +268,6 @@ class Operator:
         except EnforceNotMet as error:
             raise type(error)(f"{error}\n  {self.call_text()}\n  built at {self.where}") from None
         except (AttributeError, TypeError, IndexError, ValueError, ZeroDivisionError) as error:
-            # a rule met None in the place of a Spec: the reason is a name that is not declared
-            for name in self.input_arg_names:
-                if name != registry.EMPTY_VAR and self.block._find_var_recursive(name) is None:
-                    raise NotFoundError(
-                        f"op {self.type!r} reads {name!r}, which no block around it declares"
-                        f"{did_you_mean(name, self.block.visible_names())}\n  built at {self.where}"
-                    ) from None
             raise ShapeError(
                 f"op {self.type!r}: {error} ({type(error).__name__})\n  {self.call_text()}\n  built at "
                 f"{self.where}"
@@ -286,6 +280,18 @@ class Operator:
                     stays = spec.lod_level == 0 and name in self.input_arg_names
                     var.set_spec(spec._replace(lod_level=None) if stays else spec)
         self._share_lod(definition, specs)
+
+    def _check_declared(self, definition: Op, inputs: Mapping[str, list[Spec | None]]) -> None:
+        """NotFoundError for an input that no block declares; 1.8.5 takes such an optional one for absent."""
+        for slot, specs in inputs.items():
+            if None not in specs or slot not in definition.inputs or definition.inputs[slot].optional:
+                continue
+            name = self.inputs[slot][specs.index(None)]
+            if name != registry.EMPTY_VAR:
+                raise NotFoundError(
+                    f"op {self.type!r} reads {name!r}, which no block around it declares"
+                    f"{did_you_mean(name, self.block.visible_names())}\n  built at {self.where}"
+                )
 
     def _share_lod(self, definition: Op, specs: Mapping[str, list[Spec]]) -> None:
         slot = next(iter(definition.outputs), None)

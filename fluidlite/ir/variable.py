@@ -59,6 +59,13 @@ def check_switches(**switches: Any) -> None:
         )
 
 
+def declared_dtype(dtype: DTypeLike) -> VarType:
+    """An element type; ArgumentError for the number of one, which fluid takes in attributes of ops alone."""
+    if type(dtype) is int:
+        raise ArgumentError(f"a dtype is a name, a NumPy type or a VarType, not {dtype!r}")
+    return to_vartype(dtype)
+
+
 def _as_name(name: Any) -> str:
     """The name of a variable as text; ArgumentError for what is neither text nor bytes."""
     if isinstance(name, str):
@@ -131,7 +138,7 @@ class Variable:
             type=kind,
             name=unique_name.generate("_generated_var") if name is None else _as_name(name),
             _shape=() if shape is None else tuple(operator.index(dim) for dim in shape),
-            _dtype=unknown if dtype is None else to_vartype(dtype),
+            _dtype=unknown if dtype is None else declared_dtype(dtype),
             _lod_level=lod_level or 0,
             _persistable=_as_truth(persistable),
             error_clip=error_clip,

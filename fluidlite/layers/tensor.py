@@ -15,7 +15,7 @@ from fluidlite.layers.build import one_op
 from fluidlite.layers.guarded import guarded
 from fluidlite.layers.tensors import constants, variables
 from fluidlite.layers.tensors.constants import *  # noqa: F403
-from fluidlite.layers.tensors.constants import fill_constant, range
+from fluidlite.layers.tensors.constants import fill_constant, numbers_between
 from fluidlite.layers.tensors.shaping import stack
 from fluidlite.layers.tensors.variables import *  # noqa: F403
 
@@ -280,7 +280,7 @@ def arange(
     start: Any, end: Any, step: Any = 1, dtype: DTypeLike | None = None, name: str | None = None
 ) -> Variable:
     """`start`, `start + step`, ... up to but without `end`, float32 unless `dtype` says otherwise."""
-    return range(start, end, step, "float32" if dtype is None else dtype)
+    return numbers_between(start, end, step, "float32" if dtype is None else dtype, name)
 
 
 if not TYPE_CHECKING:

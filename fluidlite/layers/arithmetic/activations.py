@@ -158,19 +158,19 @@ def pow(x: Variable, factor: float | Variable = 1.0, name: str | None = None) ->
     return out
 
 
-def prelu(
-    x: Variable,
-    mode: str,
-    param_attr: Any = None,
-    name: str | None = None,
-    *,
-    channels_last: bool | None = None,
-) -> Variable:
+def prelu(x: Variable, mode: str, param_attr: Any = None, name: str | None = None) -> Variable:
     """x where it is positive, else a x with trained slopes a, 0.25 at first.
 
     `mode`: one slope for "all", one for each "channel", or one for each "element" of a sample.
-    `channels_last`: 2.x says where the channels are, and its slopes have the dtype of x; fluid's op, with
-    None, has channels in dimension 1 and slopes of float32.
+    """
+    return prelu_with_layout(x, mode, param_attr, name, channels_last=None)
+
+
+def prelu_with_layout(
+    x: Variable, mode: str, param_attr: Any, name: str | None, channels_last: bool | None
+) -> Variable:
+    """`prelu`, whose channels are where 2.x says and whose slopes have the dtype of x; fluid's op, with None,
+    has channels in dimension 1 and slopes of float32.
     """
     check_variable_and_dtype(x, "x", list(WIDE_FLOATS), "prelu")
     helper = LayerHelper("prelu", param_attr=param_attr, name=name)

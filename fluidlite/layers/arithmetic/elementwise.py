@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from fluidlite import unique_name
+from fluidlite.base.dtypes import is_float
 from fluidlite.data_feeder import check_type, check_variable_and_dtype
 from fluidlite.ir.variable import Variable
 from fluidlite.layer_helper import LayerHelper
@@ -222,8 +223,7 @@ def addcmul(
     """`input + value * tensor1 * tensor2`."""
     for var_name, var in (("input", input), ("tensor1", tensor1), ("tensor2", tensor2)):
         check_variable_and_dtype(var, var_name, _NUMBERS, "addcmul")
-    if input.dtype in (tensor1.dtype, tensor2.dtype) and input.dtype.name.startswith("FP"):
-        check_type(value, "value", float, "addcmul")
+    check_type(value, "value", float if is_float(input.dtype) else int, "addcmul")
     result = elementwise_add(input, elementwise_mul(tensor1, tensor2) * value)
     if out is None:
         return result

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 from fluidlite.data_feeder import check_type, check_variable_and_dtype
@@ -21,7 +20,7 @@ __all__ = [
     "softmax",
 ]
 
-Dims = int | Sequence[int] | None
+Dims = int | list[int] | None
 _FLOATS = ["float16", "float32", "float64"]
 _NUMBERS = ["float32", "float64", "int32", "int64"]
 
@@ -31,7 +30,9 @@ def _reduce(type: str, input: Variable, dim: Dims, keep_dim: bool, name: str | N
     helper = LayerHelper(type, name=name)
     dims: list[Any] = []
     if dim is not None:
-        dims = list(dim) if isinstance(dim, (list, tuple)) else [dim]
+        # 1.8.5 takes a tuple for one dimension, and fails
+        check_type(dim, "dim", (int, list), type)
+        dims = dim if isinstance(dim, list) else [dim]
     out = helper.create_variable_for_type_inference(input.dtype)
     helper.append_op(
         type=type,

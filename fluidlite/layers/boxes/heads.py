@@ -112,7 +112,10 @@ def _maps(
     smallest, largest = sizes
     for index, input in enumerate(inputs):
         own = {"min_sizes": smallest[index], "aspect_ratios": ratios[index]}
-        own["max_sizes"] = largest[index] if largest else None
+        if largest:
+            own["max_sizes"] = largest[index]
+            if not isinstance(largest[index], (list, tuple)):
+                own["max_sizes"] = [largest[index]]
         yield input, {**own, "steps": [step_w[index], step_h[index]]}
 
 

@@ -165,7 +165,7 @@ def ssd_loss(
     match = bipartite_match(iou_similarity(x=gt_box, y=prior_box), match_type, overlap_threshold)
     label = _fixed(reshape(gt_label, (len(gt_label.shape) - 1) * (0,) + (-1, gt_label.shape[-1])))
     mining: dict[str, Any] = {"neg_pos_ratio": neg_pos_ratio, "neg_dist_threshold": neg_overlap}
-    mining.update(mining_type=mining_type, sample_size=sample_size or 0)
+    mining.update(mining_type=mining_type, sample_size=0 if sample_size is None else sample_size)
     scores, rows, negatives, matches = _mined(label, confidence, dims, match, background_label, mining)
     codes = box_coder(prior_box, prior_box_var, gt_box, code_type="encode_center_size")
     boxes, box_weights = target_assign(codes, matches, mismatch_value=background_label)

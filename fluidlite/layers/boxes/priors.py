@@ -44,7 +44,7 @@ def prior_box(
     input: Variable,
     image: Variable,
     min_sizes: Sequence[float] | float,
-    max_sizes: Sequence[float] | float | None = None,
+    max_sizes: Sequence[float] | None = None,
     aspect_ratios: Sequence[float] | float = [1.0],
     variance: Sequence[float] = _VARIANCE,
     flip: bool = False,
@@ -72,9 +72,9 @@ def prior_box(
         "min_max_aspect_ratios_order": min_max_aspect_ratios_order,
     }
     attrs["step_w"], attrs["step_h"] = (float(step) for step in _pair("steps", steps))
-    largest = _numbers(max_sizes)
-    if max_sizes is not None and largest and largest[0] > 0:
-        attrs["max_sizes"] = [float(size) for size in largest]
+    check_type(max_sizes, "max_sizes", (list, tuple, type(None)), "prior_box")
+    if max_sizes and max_sizes[0] > 0:
+        attrs["max_sizes"] = [float(size) for size in max_sizes]
     return _append("prior_box", name, "Boxes", {"Input": input, "Image": image}, attrs)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from fluidlite.base.errors import ArgumentError
 from fluidlite.data_feeder import check_type, check_variable_and_dtype
 from fluidlite.ir.variable import Variable
 from fluidlite.layer_helper import LayerHelper
@@ -110,7 +111,10 @@ def collect_fpn_proposals(
     for name, given in (("multi_rois", multi_rois), ("multi_scores", multi_scores)):
         for var in given[:levels]:
             check_type(var, name, Variable, "collect_fpn_proposals")
-    out = helper.create_variable_for_type_inference(multi_rois[0].dtype)
+    dtypes = [var.dtype for var in multi_rois]
+    if len(set(dtypes[:levels])) > 1:
+        raise ArgumentError(f"collect_fpn_proposals: multi_rois have different dtypes, {dtypes}")
+    out = helper.create_variable_for_type_inference(dtypes[0])
     out.stop_gradient = True
     helper.append_op(
         type="collect_fpn_proposals",

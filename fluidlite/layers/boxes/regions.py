@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from fluidlite.base.errors import ArgumentError
 from fluidlite.data_feeder import check_type, check_variable_and_dtype
 from fluidlite.initializer import Normal
 from fluidlite.ir.variable import Variable
@@ -156,8 +157,8 @@ def deformable_conv(
         "paddings": numbers(padding, 2, "padding"),
         "dilations": numbers(dilation, 2, "dilation"),
         "groups": groups or 1,
-        "deformable_groups": deformable_groups or 1,
-        "im2col_step": im2col_step or 64,
+        "deformable_groups": 1 if deformable_groups is None else deformable_groups,
+        "im2col_step": 64 if im2col_step is None else im2col_step,
     }
     out = helper.create_variable_for_type_inference(input.dtype)
     op_type = "deformable_conv" if modulated else "deformable_conv_v1"
@@ -212,6 +213,8 @@ def deformable_roi_pooling(
     for key, pair in (("group_size", group_size), ("part_size", part_size)):
         if len(pair) != 2:
             raise ValueError(f"The {key}'s length must be 2. Received: {list(pair)}")
+    if position_sensitive not in (True, False):
+        raise ArgumentError(f"position_sensitive must be True or False, but is {position_sensitive!r}")
     channels = input.shape[1]
     if position_sensitive:
         channels //= group_size[0] * group_size[1]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from fluidlite.base.errors import ArgumentError
 from fluidlite.data_feeder import check_variable_and_dtype
 from fluidlite.ir.variable import Variable
 from fluidlite.layer_helper import LayerHelper
@@ -169,6 +170,8 @@ def generate_proposal_labels(
     """
     layer = "generate_proposal_labels"
     _check(layer, _FLOATS, rpn_rois=rpn_rois)
+    if len(bbox_reg_weights) != 4:
+        raise ArgumentError(f"{layer}: bbox_reg_weights is {bbox_reg_weights!r}, wanted four numbers")
     _check(layer, ["int32"], gt_classes=gt_classes, is_crowd=is_crowd)
     boxes = {"RpnRois": rpn_rois, "GtBoxes": gt_boxes}
     inputs = {**boxes, "GtClasses": gt_classes, "IsCrowd": is_crowd, "ImInfo": im_info}

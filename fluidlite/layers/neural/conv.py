@@ -279,7 +279,7 @@ def _conv_transpose(type: str, dims: int, given: dict[str, Any]) -> Variable:
     paddings, algorithm = padding_of(given["padding"], dims, data_format)
     output_size = [] if given["output_size"] is None else numbers(given["output_size"], dims, "output_size")
     size = _filter_size(given["filter_size"], output_size, input, strides, paddings, dilations, data_format)
-    groups = given["groups"] or 1
+    groups = 1 if given["groups"] is None else given["groups"]
     weight = helper.create_parameter(
         attr=helper.param_attr,
         dtype=input.dtype,

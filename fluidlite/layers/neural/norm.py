@@ -34,7 +34,7 @@ _FLOATS = ["float16", "float32", "float64"]
 
 
 def _layout(name: str, value: str, caller: str) -> None:
-    if value not in ("NCHW", "NHWC"):
+    if not isinstance(value, str) or value not in ("NCHW", "NHWC"):
         raise ArgumentError(f"{name} of layers.{caller} must be 'NCHW' or 'NHWC', but is {value!r}")
 
 
@@ -177,8 +177,8 @@ def instance_norm(
     """
     check_variable_and_dtype(input, "input", ["float32", "float64"], "instance_norm")
     for key, attr in (("bias_attr", bias_attr), ("param_attr", param_attr)):
-        if attr is False:
-            raise AssertionError(f"{key} should not be False in instance_norm.")
+        if attr is False or attr == []:
+            raise ArgumentError(f"instance_norm has a scale and a bias: {key} cannot be {attr!r}")
     helper = LayerHelper("instance_norm", input=input, name=name, param_attr=param_attr, bias_attr=bias_attr)
     dtype = _statistics_dtype(helper.input_dtype())
     shape = [input.shape[1]]
@@ -214,6 +214,8 @@ def layer_norm(
     check_variable_and_dtype(input, "input", ["float32", "float64"], "layer_norm")
     dtype = helper.input_dtype()
     inputs: dict[str, Any] = {"X": input}
+    if (scale or shift) and begin_norm_axis >= len(input.shape):
+        raise ArgumentError(f"layer_norm: begin_norm_axis is {begin_norm_axis}, but x has {input.shape}")
     shape = [math.prod(input.shape[begin_norm_axis:])]
     if scale:
         if param_attr is False:
@@ -307,8 +309,11 @@ def data_norm(
     columns come in slots of that many, and a slot that begins with zero is left out.
     """
     helper = LayerHelper("data_norm", input=input, act=act, name=name)
+    _layout("data_layout", data_layout, "data_norm")
+    check_type(name, "name", (str, type(None)), "data_norm")
+    check_type(slot_dim, "slot_dim", int, "data_norm")
     shape = [helper.input().shape[1 if data_layout == "NCHW" else -1]]
-    initial: Mapping[str, Any] = param_attr if isinstance(param_attr, Mapping) else {}
+    initial: Mapping[str, Any] = param_attr if param_attr and isinstance(param_attr, Mapping) else {}
     inputs: dict[str, Any] = {"X": input}
     for slot, suffix, key, value in (*(_FACTORS if enable_scale_and_shift else ()), *_SUMMARIES):
         start = Constant(float(initial.get(key, value)))

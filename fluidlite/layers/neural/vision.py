@@ -238,6 +238,10 @@ def affine_grid(theta: Variable, out_shape: Any, name: str | None = None) -> Var
     if isinstance(out_shape, Variable):
         inputs["OutputShape"] = out_shape
         check_variable_and_dtype(out_shape, "out_shape", ["int32"], "affine_grid")
+        if len(out_shape.shape) != 1:
+            raise ArgumentError(f"out_shape of affine_grid has the shape {list(out_shape.shape)}, wanted [4]")
+    elif len(out_shape) != 4:
+        raise ArgumentError(f"out_shape of affine_grid is {out_shape!r}, wanted four numbers [N, C, H, W]")
     else:
         attrs["output_shape"] = out_shape
     helper.append_op(type="affine_grid", inputs=inputs, outputs={"Output": out}, attrs=attrs)

@@ -165,13 +165,15 @@ def fill_constant_batch_size_like(
     return one_op("fill_constant_batch_size_like", {"Input": input}, attrs, dtype=dtype, stop_gradient=True)
 
 
-def ones(shape: Variable | Dims, dtype: DTypeLike, force_cpu: bool = False) -> Variable:
+def ones(shape: Dims, dtype: DTypeLike, force_cpu: bool = False) -> Variable:
     """A tensor of ones."""
+    check_type(shape, "shape", (list, tuple), "ones")
     return fill_constant(shape, dtype, 1.0, force_cpu)
 
 
-def zeros(shape: Variable | Dims, dtype: DTypeLike, force_cpu: bool = False) -> Variable:
+def zeros(shape: Dims, dtype: DTypeLike, force_cpu: bool = False) -> Variable:
     """A tensor of zeros."""
+    check_type(shape, "shape", (list, tuple), "zeros")
     check_dtype(dtype, "create data type", _FILLS, "zeros")
     return fill_constant(shape, dtype, 0.0, force_cpu)
 
@@ -199,6 +201,11 @@ def _number(value: Any, dtype: DTypeLike) -> Variable:
 
 def range(start: Any, end: Any, step: Any, dtype: DTypeLike) -> Variable:
     """`start`, `start + step`, ... up to but without `end`, each a number or a one-element Variable."""
+    return numbers_between(start, end, step, dtype, None)
+
+
+def numbers_between(start: Any, end: Any, step: Any, dtype: DTypeLike, name: str | None) -> Variable:
+    """`range` under a name."""
     check_type(start, "start", (float, int, Variable), "range")
     check_type(end, "end", (float, int, Variable), "range")
     check_type(step, "step", (float, int, Variable), "range")
@@ -206,7 +213,7 @@ def range(start: Any, end: Any, step: Any, dtype: DTypeLike) -> Variable:
     for slot, value in (("Start", start), ("End", end), ("Step", step)):
         var = _number(value, dtype)
         found[slot] = var if var.dtype == to_vartype(dtype) else cast(var, dtype)
-    return one_op("range", found, dtype=dtype, stop_gradient=True)
+    return one_op("range", found, dtype=dtype, name=name, stop_gradient=True)
 
 
 def linspace(start: Any, stop: Any, num: Any, dtype: DTypeLike) -> Variable:

@@ -287,8 +287,8 @@ def roll(input: Variable, shifts: int | Sequence[int], dims: int | Sequence[int]
     without `dims`.
     """
     shape = input.shape
-    moves = [shifts] if isinstance(shifts, int) else shifts
-    axes = [dims] if isinstance(dims, int) else dims
+    moves = [shifts] if type(shifts) is int else shifts
+    axes = [dims] if type(dims) is int else dims
     if axes is not None:
         check_type(axes, "dims", (list, tuple), "roll")
     check_type(moves, "shifts", (list, tuple), "roll")

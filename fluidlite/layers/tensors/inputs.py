@@ -30,6 +30,7 @@ def data(
     """
     check_type(name, "name", (bytes, str), "data")
     check_type(shape, "shape", (list, tuple), "data")
+    check_type(type, "type", int, "data")
     dims = data_dims(name, shape)
     if append_batch_size and all(dim >= 0 for dim in dims):
         dims = [-1, *dims]

@@ -107,6 +107,9 @@ def randn(
     helper = LayerHelper("randn", name=name)
     dtype = "float32" if dtype is None else dtype
     check_dtype(dtype, "create data type", ["float32", "float64"], "randn")
+    check_type(shape, "shape", (list, tuple), "randn")
+    for dim in shape:
+        check_type(dim, "item of shape", (int, float, np.integer), "randn")
     out = _output(helper, out, dtype, None)
     out.stop_gradient = stop_gradient
     with device_guard(device):

@@ -51,7 +51,11 @@ def create_parameter(
     check_type(default_initializer, "default_initializer", (type(None), object), "create_parameter")
     helper = LayerHelper("create_parameter", name=name, shape=shape, dtype=dtype, attr=attr)
     param: Parameter = helper.create_parameter(
-        ParamAttr(name=name) if attr is None else attr, shape, to_vartype(dtype), is_bias, default_initializer
+        ParamAttr(name=name) if attr is None else attr,
+        shape,
+        to_vartype(dtype),
+        bool(is_bias),
+        default_initializer,
     )
     return param
 

@@ -169,6 +169,7 @@ def _(
     MatchIndices: Spec,
     MatchDist: Spec,
     neg_pos_ratio: float,
+    neg_dist_threshold: float,
     sample_size: int,
     mining_type: str,
 ) -> tuple[Spec, Spec]:
@@ -179,6 +180,10 @@ def _(
     if mining_type == "max_negative":
         if neg_pos_ratio <= 0:
             raise ShapeError(f"op {op!r}: neg_pos_ratio is {neg_pos_ratio}, wanted a number above 0")
+        if not 0 < neg_dist_threshold < 1:
+            raise ShapeError(
+                f"op {op!r}: neg_dist_threshold is {neg_dist_threshold}, wanted a number between 0 and 1"
+            )
     elif mining_type == "hard_example":
         if sample_size <= 0:
             raise ShapeError(f"op {op!r}: sample_size is {sample_size}, wanted a number above 0")

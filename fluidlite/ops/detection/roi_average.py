@@ -17,6 +17,7 @@ from fluidlite.base.dtypes import Array
 from fluidlite.base.errors import ShapeError
 from fluidlite.base.registry import AttrType, Lod, Op, Spec, later, required
 from fluidlite.ops.kernels.regions import (
+    check_list,
     check_positive,
     images_by_counts,
     images_by_offsets,
@@ -57,8 +58,11 @@ roi_align = Op(
 
 
 @roi_align.shape
-def _(X: Spec, ROIs: Spec, pooled_height: int, pooled_width: int, spatial_scale: float) -> Spec:
+def _(
+    X: Spec, ROIs: Spec, RoisLod: Spec | None, pooled_height: int, pooled_width: int, spatial_scale: float
+) -> Spec:
     check_positive("roi_align", spatial_scale=spatial_scale)
+    check_list("roi_align", "RoisLod", RoisLod)
     return pooled_spec("roi_align", X, ROIs, X.shape[1], pooled_height, pooled_width)
 
 
@@ -249,8 +253,16 @@ prroi_pool = Op("prroi_pool", "X ROIs BatchRoINums? -> Out", attrs=_SIZES, lod=N
 
 
 @prroi_pool.shape
-def _(X: Spec, ROIs: Spec, pooled_height: int, pooled_width: int, spatial_scale: float) -> Spec:
+def _(
+    X: Spec,
+    ROIs: Spec,
+    BatchRoINums: Spec | None,
+    pooled_height: int,
+    pooled_width: int,
+    spatial_scale: float,
+) -> Spec:
     check_positive("prroi_pool", spatial_scale=spatial_scale)
+    check_list("prroi_pool", "BatchRoINums", BatchRoINums, X.shape[0])
     return pooled_spec("prroi_pool", X, ROIs, X.shape[1], pooled_height, pooled_width)
 
 

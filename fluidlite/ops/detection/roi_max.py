@@ -9,7 +9,13 @@ import numpy as np
 
 from fluidlite.base.dtypes import Array, VarType
 from fluidlite.base.registry import KernelContext, Lod, Op, Spec
-from fluidlite.ops.kernels.regions import check_positive, images_of_regions, pooled_spec, round_half_away
+from fluidlite.ops.kernels.regions import (
+    check_list,
+    check_positive,
+    images_of_regions,
+    pooled_spec,
+    round_half_away,
+)
 from fluidlite.ops.kernels.sampled_rows import pixels_of
 from fluidlite.ops.signatures import with_attrs
 
@@ -28,8 +34,11 @@ roi_pool = Op(
 
 
 @roi_pool.shape
-def _(X: Spec, ROIs: Spec, pooled_height: int, pooled_width: int, spatial_scale: float) -> tuple[Spec, Spec]:
+def _(
+    X: Spec, ROIs: Spec, RoisLod: Spec | None, pooled_height: int, pooled_width: int, spatial_scale: float
+) -> tuple[Spec, Spec]:
     check_positive("roi_pool", spatial_scale=spatial_scale)
+    check_list("roi_pool", "RoisLod", RoisLod)
     out = pooled_spec("roi_pool", X, ROIs, X.shape[1], pooled_height, pooled_width)
     # as fluid's layer declares it; the places themselves are int64
     return out, Spec(out.shape, VarType.INT32)

@@ -9,6 +9,7 @@ import numpy as np
 
 from fluidlite.base.dtypes import Array
 from fluidlite.base.errors import ShapeError
+from fluidlite.base.open_sizes import fits
 from fluidlite.base.registry import Lod, Spec, WithLod
 from fluidlite.values.tensor import host
 
@@ -47,6 +48,13 @@ def pooled_spec(op: str, image: Spec, rois: Spec, channels: int, height: int, wi
     check_regions(op, image, rois)
     check_positive(op, pooled_height=height, pooled_width=width)
     return image.with_shape((rois.shape[0], channels, height, width))
+
+
+def check_list(op: str, slot: str, spec: Spec | None, length: int = -1) -> None:
+    """ShapeError for a tensor that should be a list of numbers, `length` of them, and is none."""
+    if spec is not None and not fits(spec.shape, (length,)):
+        wanted = "[*]" if length < 0 else f"[{length}]"
+        raise ShapeError(f"op {op!r}: {slot} has the shape {list(spec.shape)}, wanted {wanted}")
 
 
 def images_by_offsets(xp: Any, op: str, regions: int, images: int, lod: Lod, tensor: Any = None) -> Array:

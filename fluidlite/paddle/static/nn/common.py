@@ -58,7 +58,7 @@ def prelu(
             f"but received {data_format}"
         )
     begin()
-    return activations.prelu(x, mode, param_attr, name, channels_last=last)
+    return activations.prelu_with_layout(x, mode, param_attr, name, channels_last=last)
 
 
 def deform_conv2d(

@@ -31,6 +31,7 @@ from fluidlite.executor.plan_cache import PlanCache
 from fluidlite.executor.run import feeding
 from fluidlite.executor.run.bound import BoundPlan
 from fluidlite.executor.run.feeding import _get_strong_program_cache_key
+from fluidlite.executor.run.finite import FiniteCheck
 from fluidlite.executor.run.interpreter import Frame, Interpreter
 from fluidlite.executor.steps import RunSteps
 from fluidlite.executor.timeline import start_trace
@@ -415,7 +416,8 @@ class Executor(RunSteps):
             frame.values[name] = on(self.xp, next(rest))
             frame.lods[name] = next(rest) if has_lod else ()
         interpreter = Interpreter(self.place, scope, self.random)
-        interpreter.check_values = searched is not None or flags.check_nan_inf()
+        if searched is not None or flags.check_nan_inf():
+            interpreter.check = FiniteCheck.from_environment()
         rebinds.writes += 1
         with np.errstate(all="ignore"):
             interpreter.run_block(block, frame, searched)

@@ -6,19 +6,18 @@ import time
 from collections.abc import Sequence
 from typing import Any
 
-import numpy as np
-
-from fluidlite.base.errors import NanInfError, NotFoundError, UninitializedError, did_you_mean
+from fluidlite.base.errors import NotFoundError, UninitializedError, did_you_mean
 from fluidlite.base.gradient_names import variable_of
 from fluidlite.base.place import Place, array_module
 from fluidlite.base.registry import EMPTY_VAR, Lod
+from fluidlite.executor.run.finite import FiniteCheck
 from fluidlite.executor.run.kernels import Kernel, RunContext, detach, lod_sources, unpack
 from fluidlite.ir.block import Block
 from fluidlite.ir.buffer_order import ops_to_run
 from fluidlite.ir.operator import Operator
 from fluidlite.profiler import recorder
 from fluidlite.values.scope import Scope
-from fluidlite.values.tensor import LoDTensor, SelectedRows, host, on
+from fluidlite.values.tensor import LoDTensor, on
 
 __all__ = ["Frame", "Interpreter", "missing", "not_fetched"]
 
@@ -135,7 +134,7 @@ class Interpreter:
         self.threads = threads
         self.xp = array_module(place)
         self.kernels: dict[int, Kernel] = {}
-        self.check_values = False
+        self.check: FiniteCheck | None = None
 
     def run_block(self, block: Block, frame: Frame, ops: Sequence[Operator] | None = None) -> None:
         """Run every op of `block` in `frame`, or those of its ops that are given."""
@@ -182,8 +181,8 @@ class Interpreter:
                 value, lod = unpack(item)
                 value = detach(value, in_place)  # a later op changes the array of a persistable variable
                 if value is not None and name != EMPTY_VAR:
-                    if self.check_values:
-                        check_finite(op, name, value)
+                    if self.check is not None:
+                        self.check(op, name, value)
                     if lod is None:
                         lod = shared[name] if name in shared else _like_variable(name, frame)
                     frame.set(name, value, lod)
@@ -202,23 +201,6 @@ class Interpreter:
         assert definition is not None
         return (
             slot not in definition.inputs or definition.inputs[slot].optional or name in op.output_arg_names
-        )
-
-
-def check_finite(op: Operator, name: str, value: Any) -> None:
-    """NanInfError, with the op and the user's line, where a floating-point result holds a NaN or an
-    infinity.
-    """
-    array = value.array if isinstance(value, SelectedRows) else value
-    if getattr(getattr(array, "dtype", None), "kind", "") != "f":
-        return
-    array = host(array)
-    if not np.isfinite(array).all():
-        what = "NaN" if np.isnan(array).any() else "infinity"
-        raise NanInfError(
-            f"op {op.type!r}: {int((~np.isfinite(array)).sum())} of {array.size} elements of {name!r} are no "
-            f"finite "
-            f"numbers ({what} among them)\n  {op.call_text()}\n  built at {op.where}"
         )
 
 

@@ -94,7 +94,7 @@ def _normal(helper: LayerHelper, out: Variable, shape: Shape, mean: float, std: 
 
 
 def randn(
-    shape: Shape,
+    shape: Sequence[int],
     out: Variable | None = None,
     dtype: DTypeLike | None = None,
     device: str | None = None,

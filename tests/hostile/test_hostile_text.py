@@ -154,6 +154,7 @@ def _with_one_changed(where: tuple[str, str], value: bytes, seed: int) -> bytes:
 
 
 @pytest.mark.filterwarnings("ignore::fluidlite.errors.FluidWarning")
+@pytest.mark.filterwarnings("ignore:The variable x is not found in program:UserWarning")
 @pytest.mark.parametrize("where", _fields(), ids="-".join)
 def test_a_string_of_each_field(where: tuple[str, str], compiled: list[str]) -> None:
     """Whatever one string is, the program runs or is refused by an error of ours."""

@@ -56,7 +56,7 @@ def start_trace(path: str, role: str) -> None:
         names = {event["tid"]: event["thread"] for event in tracer.events} | _names_of_threads()
         text = json.dumps({"role": role, "events": [*_ops(0, names), *tracer.events]})
         with contextlib.suppress(OSError):  # the folder of a job that was ended is gone
-            replace_file(pathlib.Path(path), [text.encode()])
+            replace_file(pathlib.Path(path), [text.encode()], is_kept=False)
 
     tracer.at_end(save)
     atexit.register(tracer.end)
@@ -92,7 +92,7 @@ def write_trace(path: str | os.PathLike[str], roles: Iterable[tuple[str, list[di
                     plain = {key: value for key, value in event.items() if key != "thread"}
                     found.append({**plain, "pid": number, "tid": place, "ts": event["ts"] - origin})
     text = json.dumps({"traceEvents": found, "displayTimeUnit": "ms"})
-    replace_file(pathlib.Path(path), [text.encode()])
+    replace_file(pathlib.Path(path), [text.encode()], is_kept=False)
 
 
 def _ops(start: int, names: dict[int, str]) -> list[dict[str, Any]]:

@@ -25,6 +25,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from fluidlite.base.errors import FormatError, MissingFileError
+from fluidlite.values.disk import folder_to_disk, make_folders, tree_to_disk
 from fluidlite.values.serialize import inside, naming
 
 __all__ = ["Checkpoint", "CheckpointWriter", "checkpoints_in", "is_checkpoint", "latest_checkpoint", "prune"]
@@ -45,7 +46,7 @@ class CheckpointWriter:
     def __init__(self, folder: str | os.PathLike[str], step: int) -> None:
         self.folder = pathlib.Path(folder)
         self.step = step
-        self.folder.mkdir(parents=True, exist_ok=True)
+        make_folders(self.folder)
         _sweep(self.folder)
         self.staging = self.folder / f".step_{step:08d}.{uuid.uuid4().hex}.tmp"
         self.staging.mkdir()
@@ -63,7 +64,6 @@ class CheckpointWriter:
                 out.write(chunk)
                 digest.update(chunk)
                 size += len(chunk)
-            _to_disk(out.fileno())
         self.files[name] = {"size": size, "sha256": digest.hexdigest()}
 
     def finish(self, facts: Mapping[str, Any]) -> str:
@@ -73,9 +73,8 @@ class CheckpointWriter:
         target = self.folder / f"step_{self.step:08d}"
         with naming(target, self.staging), open(self.staging / MANIFEST, "xb") as out:
             out.write(f"{_TITLE}{hashlib.sha256(body).hexdigest()}\n".encode() + body)
-            _to_disk(out.fileno())
-        for root, _, _ in os.walk(self.staging):
-            _folder_to_disk(root)
+        with naming(target, self.staging):
+            tree_to_disk(self.staging)
         attempt = 0
         # of a job that came here before: it stays until this one is complete
         while target.exists():
@@ -83,28 +82,12 @@ class CheckpointWriter:
             target = self.folder / f"step_{self.step:08d}-{attempt}"
         # the name comes last, so that a reader finds all of it or nothing
         os.rename(self.staging, target)
-        _folder_to_disk(self.folder)
+        folder_to_disk(self.folder)
         return str(target)
 
     def abandon(self) -> None:
         """Remove what was written."""
         shutil.rmtree(self.staging, ignore_errors=True)
-
-
-def _to_disk(descriptor: int) -> None:
-    os.fsync(descriptor)
-
-
-def _folder_to_disk(folder: str | os.PathLike[str]) -> None:
-    """Have the names in a folder on the disk; where folders cannot be opened (Windows), the system sees to
-    it.
-    """
-    with contextlib.suppress(PermissionError):
-        descriptor = os.open(folder, os.O_RDONLY)
-        try:
-            os.fsync(descriptor)
-        finally:
-            os.close(descriptor)
 
 
 # ------------------------------------------------------------------------------------------------ reading

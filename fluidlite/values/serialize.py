@@ -27,6 +27,7 @@ import numpy as np
 from fluidlite.base.dtypes import Array, VarType, to_numpy, to_vartype
 from fluidlite.base.errors import FormatError
 from fluidlite.ir import framework_pb
+from fluidlite.values.disk import descriptor_to_disk, folder_to_disk, make_folders, tree_to_disk
 from fluidlite.values.tensor import LoDTensor, SelectedRows, as_lod, host
 
 try:
@@ -328,7 +329,8 @@ def _claimed(
         while True:
             made = _beside(folder, name)
             with naming(target, made):
-                made.mkdir(parents=True) if is_folder else made.touch(exist_ok=False)
+                make_folders(folder)
+                made.mkdir() if is_folder else made.touch(exist_ok=False)
             # without locks, as on some network file systems, nobody sweeps either
             with contextlib.suppress(OSError):
                 held.enter_context(_locked(made, _PATIENCE))
@@ -348,26 +350,30 @@ def _sweep(folder: pathlib.Path) -> None:
                     shutil.rmtree(path) if entry.is_dir(follow_symlinks=False) else path.unlink()
 
 
-def _write(path: pathlib.Path, chunks: Iterable[Piece]) -> None:
+def _write(path: pathlib.Path, chunks: Iterable[Piece], is_synced: bool = False) -> None:
     with open(path, "wb") as out:
         for chunk in chunks:
             out.write(chunk)
+        if is_synced:
+            out.flush()
+            descriptor_to_disk(out.fileno())
 
 
-def replace_file(path: str | os.PathLike[str], chunks: Iterable[Piece]) -> None:
+def replace_file(path: str | os.PathLike[str], chunks: Iterable[Piece], is_kept: bool = True) -> None:
     """Write a file under another name beside `path` and put it in place when it is complete; folders are
-    made.
+    made. With `is_kept` a loss of power leaves the old file or the new one; without, it may leave neither.
     """
     target = pathlib.Path(path)
-    target.parent.mkdir(parents=True, exist_ok=True)
     _sweep(target.parent)
     with contextlib.ExitStack() as held:
         temporary = held.enter_context(_claimed(target.parent, target.name, target, False))
         try:
             with naming(target, temporary):
-                _write(temporary, chunks)
+                _write(temporary, chunks, is_kept)
                 # at once, on every system: a reader sees the old file or the new one
                 os.replace(temporary, target)
+                if is_kept:
+                    folder_to_disk(target.parent)
         finally:
             # there only if something went wrong before
             temporary.unlink(missing_ok=True)
@@ -402,10 +408,10 @@ class FileSet:
         """Put the files in place, all or none for whoever calls `complete_save` before reading: the set gets
         its name at once, and whatever is killed then, the next reader or writer moves the rest of it.
         """
-        if not target.exists():
-            with contextlib.suppress(OSError):  # another process may have made it just now
-                os.rename(self.staging, target)
-                return
+        tree_to_disk(self.staging)
+        if self._is_the_first(target):
+            folder_to_disk(target.parent)
+            return
         waiting = _waiting(target, self.label)
         for attempt in range(100):
             complete_save(target, self.label)
@@ -416,7 +422,18 @@ class FileSet:
                 # another process was faster: its files come first, and then these
                 if attempt == 99 or not waiting.exists():
                     raise
+        # from here on the save is done: what moves now is moved again after a loss of power
+        folder_to_disk(target)
         _put_in_place(waiting, target)
+
+    def _is_the_first(self, target: pathlib.Path) -> bool:
+        """True where there was no folder, and the staged one has become it."""
+        if target.exists():
+            return False
+        with contextlib.suppress(OSError):  # another process may have made it just now
+            os.rename(self.staging, target)
+            return True
+        return False
 
 
 def _waiting(folder: pathlib.Path, label: str) -> pathlib.Path:

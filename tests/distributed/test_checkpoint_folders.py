@@ -65,7 +65,7 @@ def test_the_last_sound_one_is_found(tmp_path: pathlib.Path) -> None:
         load_checkpoint(exe, tmp_path, main, scope)
 
 
-@pytest.mark.parametrize("at", ["first file", "manifest", "rename"])
+@pytest.mark.parametrize("at", ["first file", "sync", "rename"])
 def test_a_process_that_dies_while_it_saves_leaves_the_last_one(
     tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch, at: str
 ) -> None:
@@ -78,9 +78,9 @@ def test_a_process_that_dies_while_it_saves_leaves_the_last_one(
     def killed(*arguments: Any) -> None:
         raise Killed
 
-    where = {"first file": "_to_disk", "manifest": "_folder_to_disk", "rename": "os.rename"}[at]
+    steps = {"first file": "naming", "sync": "tree_to_disk", "rename": "os.rename"}
     with monkeypatch.context() as patch:
-        patch.setattr(f"fluidlite.distributed.checkpoint_files.{where}", killed)
+        patch.setattr(f"fluidlite.distributed.checkpoint_files.{steps[at]}", killed)
         patch.setattr("fluidlite.distributed.checkpoint_files.CheckpointWriter.abandon", lambda self: None)
         with pytest.raises(Killed):
             save_checkpoint(exe, tmp_path, main, 2, scope=scope)

@@ -8,6 +8,7 @@ import contextlib
 import errno
 import os
 import pathlib
+import threading
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -25,6 +26,7 @@ class FailingDisk:
 
     def __init__(self, patch: pytest.MonkeyPatch, failing: int) -> None:
         self.left = failing
+        self.counting = threading.Lock()  # several files are synced at a time
         for owner, name in (
             (os, "replace"),
             (os, "rename"),
@@ -36,8 +38,10 @@ class FailingDisk:
 
     def counted(self, function: Callable[..., Any]) -> Callable[..., Any]:
         def call(*arguments: Any, **options: Any) -> Any:
-            self.left -= 1
-            if self.left == -1:
+            with self.counting:
+                self.left -= 1
+                is_failing = self.left == -1
+            if is_failing:
                 # the system names the path of a call that has one, and none for what is open
                 path = [str(arguments[0])] if isinstance(arguments[0], pathlib.Path) else []
                 raise OSError(errno.EIO, os.strerror(errno.EIO), *path)

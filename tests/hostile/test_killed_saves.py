@@ -131,9 +131,10 @@ def test_a_process_that_is_killed(tmp_path: pathlib.Path) -> None:
     """By the system, in the middle of saves that never stop; the next save takes away what was left."""
     script = tmp_path / "saves.py"
     script.write_text(
-        "import sys\nfrom fluidlite.values.serialize import write_folder\nprint('go', flush=True)\nk = 0\n"
+        "import sys\nfrom fluidlite.values.serialize import write_folder\nk = 0\n"
         "while True:\n    k += 1\n    with write_folder(sys.argv[1]) as files:\n"
-        "        for n in range(30):\n            files.put(f'w{n}', [str(k).encode()] * 2)\n",
+        "        for n in range(30):\n            files.put(f'w{n}', [str(k).encode()] * 2)\n"
+        "    print('saved', flush=True)\n",
         encoding="utf8",
     )
     folder = tmp_path / "folder"

@@ -79,7 +79,7 @@ class Listener(ServerLink):
         self.stopping = ""
         # fluid's launchers look here for the port that was bound, whatever TMPDIR says
         self.port_file = f"/tmp/paddle.{os.getpid()}.port"
-        replace_file(self.port_file, [str(self.socket.getsockname()[1]).encode()])
+        replace_file(self.port_file, [str(self.socket.getsockname()[1]).encode()], is_kept=False)
 
     # ------------------------------------------------------------------ the end
     def interrupt(self, why: str) -> None:

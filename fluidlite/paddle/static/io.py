@@ -86,7 +86,7 @@ def deserialize_persistables(program: ir.Program, data: bytes, executor: Any) ->
     """Put the parameters in the bytes into the global scope."""
     if get_program_persistable_vars(program):
         with tempfile.TemporaryDirectory() as folder:
-            replace_file(os.path.join(folder, "parameters"), [data])
+            replace_file(os.path.join(folder, "parameters"), [data], is_kept=False)
             load_persistables(executor, folder, program, "parameters")
 
 

@@ -27,6 +27,7 @@ from fluidlite.ir.program import Program, default_startup_program, program_guard
 from fluidlite.optimizer import RecomputeOptimizer
 from fluidlite.transpiler.config import DistributeTranspilerConfig
 from fluidlite.transpiler.distribute_transpiler import DistributeTranspiler
+from fluidlite.values.serialize import replace_file
 
 __all__ = [
     "Collective",
@@ -220,8 +221,8 @@ class Collective(Fleet):
         return max(self._numbers(root_path, fs), default=-1)
 
     def _save_train_status(self, path: str, train_status: TrainStatus) -> None:
-        with open(os.path.join(path, _STATUS), "w", encoding="utf8") as target:
-            json.dump({"epoch_no": train_status._epoch_no}, target)
+        text = json.dumps({"epoch_no": train_status._epoch_no})
+        replace_file(os.path.join(path, _STATUS), [text.encode()])
 
     def _load_train_status(self, path: str) -> TrainStatus:
         status = TrainStatus()

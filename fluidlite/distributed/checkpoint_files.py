@@ -49,17 +49,22 @@ class CheckpointWriter:
         make_folders(self.folder)
         _sweep(self.folder)
         self.staging = self.folder / f".step_{step:08d}.{uuid.uuid4().hex}.tmp"
-        self.staging.mkdir()
+        with naming(self._shown(), self.staging):
+            self.staging.mkdir()
         self.files: dict[str, dict[str, Any]] = {}
+
+    def _shown(self) -> pathlib.Path:
+        """The name that errors give it: the hidden one says nothing to a user."""
+        return self.folder / f"step_{self.step:08d}"
 
     def put(self, name: str, chunks: Iterable[bytes]) -> None:
         """Add a file; ValueError for a name that leads out of the folder."""
         path = pathlib.Path(inside(self.staging, name))
-        path.parent.mkdir(parents=True, exist_ok=True)
         size = 0
         digest = hashlib.sha256()
-        # what a full disk says names no file, and the hidden one says nothing to a user
-        with naming(self.folder / f"step_{self.step:08d}", self.staging), open(path, "xb") as out:
+        with naming(self._shown(), self.staging):
+            path.parent.mkdir(parents=True, exist_ok=True)
+        with naming(self._shown() / name, path), open(path, "xb") as out:
             for chunk in chunks:
                 out.write(chunk)
                 digest.update(chunk)
@@ -70,7 +75,7 @@ class CheckpointWriter:
         """Write the manifest, and give the checkpoint its name, which is returned with the folder."""
         body = json.dumps({"step": self.step, "files": self.files, **facts}, indent=1).encode()
         # last: a folder without a manifest is no checkpoint, whatever else it holds
-        target = self.folder / f"step_{self.step:08d}"
+        target = self._shown()
         with naming(target, self.staging), open(self.staging / MANIFEST, "xb") as out:
             out.write(f"{_TITLE}{hashlib.sha256(body).hexdigest()}\n".encode() + body)
         with naming(target, self.staging):
@@ -81,7 +86,8 @@ class CheckpointWriter:
             attempt += 1
             target = self.folder / f"step_{self.step:08d}-{attempt}"
         # the name comes last, so that a reader finds all of it or nothing
-        os.rename(self.staging, target)
+        with naming(target, self.staging):
+            os.rename(self.staging, target)
         folder_to_disk(self.folder)
         return str(target)
 

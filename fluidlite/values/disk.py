@@ -6,12 +6,13 @@ lose nothing: a name leads to the old file or to the whole new one.
 
 from __future__ import annotations
 
+import _thread
 import contextlib
 import errno
 import os
 import pathlib
-from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
+import threading
+from collections.abc import Iterable
 
 __all__ = ["descriptor_to_disk", "folder_to_disk", "make_folders", "tree_to_disk"]
 
@@ -54,19 +55,59 @@ def tree_to_disk(folder: str | os.PathLike[str]) -> None:
     """Have a folder on the disk with all files and folders in it, which nobody else changes."""
     # files first: a name on the disk without its bytes is worth nothing
     found = [(root, names) for root, _, names in os.walk(folder)]
-    _all_to_disk([os.path.join(root, name) for root, names in found for name in names])
+    _Syncs(os.path.join(root, name) for root, names in found for name in names).run()
     for root, _ in found:
         folder_to_disk(root)
 
 
-def _all_to_disk(paths: Sequence[str]) -> None:
-    if len(paths) > 1:
-        # at the end of a process there are no new threads, and one is enough
-        with contextlib.suppress(RuntimeError), ThreadPoolExecutor(_AT_ONCE, "fluidlite-sync") as pool:
-            list(pool.map(_path_to_disk, paths))
-            return
-    for path in paths:
-        _path_to_disk(path)
+class _Syncs:
+    """Files that are synced several at a time, by this thread and helpers. `left` are those that nobody has
+    taken, `busy` is the number of helpers at work.
+
+    Nobody waits for a helper that has not begun: `Thread.start` would wait for ever for one that finds no
+    memory to begin with.
+    """
+
+    def __init__(self, paths: Iterable[str]) -> None:
+        self.left = list(paths)
+        self.busy = 0
+        self.changed = threading.Condition()
+        self.errors: list[OSError | MemoryError] = []
+
+    def run(self) -> None:
+        """Sync them all; the first error is raised when no helper is at work any more."""
+        # at the end of a process, or without memory, there are no new threads, and one is enough
+        with contextlib.suppress(RuntimeError, MemoryError):
+            for _ in range(min(_AT_ONCE, len(self.left)) - 1):
+                _thread.start_new_thread(self._help, ())
+        try:
+            self._work()
+        finally:
+            self.left.clear()
+            with self.changed:
+                self.changed.wait_for(lambda: not self.busy)
+        if self.errors:
+            raise self.errors[0]
+
+    def _work(self) -> None:
+        with contextlib.suppress(IndexError):  # no file is left
+            while True:
+                _path_to_disk(self.left.pop())
+
+    def _help(self) -> None:
+        with self.changed:
+            if not self.left:
+                return
+            self.busy += 1
+        try:
+            self._work()
+        except (OSError, MemoryError) as error:
+            self.errors.append(error)
+            self.left.clear()
+        finally:
+            with self.changed:
+                self.busy -= 1
+                self.changed.notify_all()
 
 
 def make_folders(folder: pathlib.Path) -> None:

@@ -121,7 +121,9 @@ class ValueReader:
     def open(cls, path: str | os.PathLike[str], forms: bool = False) -> Iterator[ValueReader]:
         """A source over a file."""
         _check_file(path)
-        with open(path, "rb") as stream:
+        where = pathlib.Path(path)
+        # a disk that cannot read a file any more does not name it
+        with naming(where, where), open(path, "rb") as stream:
             yield cls(stream, os.fstat(stream.fileno()).st_size, str(path), forms)
 
     @classmethod
@@ -262,7 +264,7 @@ def _check_file(path: str | os.PathLike[str]) -> None:
 def file_bytes(path: str | os.PathLike[str]) -> bytes:
     """The bytes of one of a model's files."""
     _check_file(path)
-    with open(path, "rb") as file:
+    with naming(pathlib.Path(path), pathlib.Path(path)), open(path, "rb") as file:
         return file.read()
 
 

@@ -78,7 +78,7 @@ def test_a_process_that_dies_while_it_saves_leaves_the_last_one(
     def killed(*arguments: Any) -> None:
         raise Killed
 
-    steps = {"first file": "naming", "sync": "tree_to_disk", "rename": "os.rename"}
+    steps = {"first file": "inside", "sync": "tree_to_disk", "rename": "os.rename"}
     with monkeypatch.context() as patch:
         patch.setattr(f"fluidlite.distributed.checkpoint_files.{steps[at]}", killed)
         patch.setattr("fluidlite.distributed.checkpoint_files.CheckpointWriter.abandon", lambda self: None)

@@ -150,9 +150,9 @@ class PlanBuilder:
         return True
 
     def _lower(self, op: Operator) -> bool:
+        check_slots(op)
         if op.sub_blocks():
             return self._lower_blocks(op)
-        check_slots(op)
         emitter = Emitter(self, op)
         emitter.check_types()
         emitter.check_ranks()

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple, NoReturn
 
 import numpy as np
 
-from fluidlite.base.errors import EOFException, FluidError, KernelError, SlotError, is_of_user
+from fluidlite.base.errors import EOFException, FluidError, KernelError, is_of_user
 from fluidlite.base.plain_text import check_source
 from fluidlite.base.registry import EMPTY_VAR, Lod, Op, WithLod
 from fluidlite.executor.run.interpreter import Frame, Interpreter
@@ -321,7 +321,6 @@ class KernelCall:
         Nothing where a slot may hold many variables, or one variable is in two slots.
         """
         slots = list(self.kernel.definition.outputs)
-        self._check_outputs(slots)
         where = [
             (name, slots.index(slot))
             for slot, names in self.op.outputs.items()
@@ -338,15 +337,6 @@ class KernelCall:
             slot = position[name]
             found.append((slot, self.before.get(name, -1)))
         return found
-
-    def _check_outputs(self, slots: Sequence[str]) -> None:
-        """SlotError where an op of a file writes by a slot that is not known here."""
-        for slot, names in self.op.outputs.items():
-            if slot not in slots and any(name != EMPTY_VAR for name in names):
-                raise SlotError(
-                    f"op {self.op.type!r} writes {names} by the slot {slot!r}, which FluidLite's op does not "
-                    f"have; it has {slots}\n  {self.op.call_text()}\n  built at {self.op.where}"
-                )
 
     def _finish_each(
         self, returned: Any, values: Sequence[Any], lods: Sequence[Lod], likes: Sequence[Lod]

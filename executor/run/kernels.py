@@ -4,7 +4,7 @@ cannot lower.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any, TypeVar
 
 import numpy as np
@@ -74,18 +74,24 @@ class RunContext:
 
 
 def check_slots(op: Operator) -> None:
-    """SlotError where an op of 2.x reads something by a slot that is not known here: what it means is lost
-    otherwise.
+    """SlotError where an op of a file writes by a slot that is not known here, or one of 2.x reads by one:
+    what it means is lost otherwise.
 
     Gradient ops may be handed more than theirs read.
     """
-    if op.definition is None or not op.block.program.is_of_2x or op.type.endswith("_grad"):
+    if op.definition is None:
         return
-    for slot, names in op.inputs.items():
-        if names and slot not in op.definition.inputs:
+    if op.block.program.is_of_2x and not op.type.endswith("_grad"):
+        _check_names(op, "reads", op.inputs, op.definition.inputs)
+    _check_names(op, "writes", op.outputs, op.definition.outputs)
+
+
+def _check_names(op: Operator, does: str, given: Mapping[str, Sequence[str]], known: Collection[str]) -> None:
+    for slot, names in given.items():
+        if slot not in known and any(name != EMPTY_VAR for name in names):
             raise SlotError(
-                f"op {op.type!r} reads {names} by the slot {slot!r}, which FluidLite's op does not have; it "
-                f"has {sorted(op.definition.inputs)}\n  {op.call_text()}\n  built at {op.where}"
+                f"op {op.type!r} {does} {names} by the slot {slot!r}, which FluidLite's op does not have; it "
+                f"has {sorted(known)}\n  {op.call_text()}\n  built at {op.where}"
             )
 
 

@@ -51,7 +51,7 @@ def _(xp: Any, X: Array, dOut: Array) -> Any:
     return _as_scalar(X, dOut) * xp.sign(X)
 
 
-def vector_norm(xp: Any, x: Array, order: float, axis: int | None) -> Any:
+def vector_norm(xp: Any, x: Array, order: float, axis: int | tuple[int, ...] | None) -> Any:
     """(sum |x|^order)^(1/order) over `axis`, kept as 1; order 0 counts what is not 0, +-inf take the
     largest or smallest.
     """
@@ -60,19 +60,38 @@ def vector_norm(xp: Any, x: Array, order: float, axis: int | None) -> Any:
         return (x != 0).sum(axis=axis, keepdims=True).astype(x.dtype)
     if math.isinf(order):
         return size.max(axis=axis, keepdims=True) if order > 0 else size.min(axis=axis, keepdims=True)
-    return (size**order).sum(axis=axis, keepdims=True) ** (1 / order)
+    if order == 1:
+        return size.sum(axis=axis, keepdims=True)
+    powers = size**order
+    if order < 2:  # without derivatives at 0 that are no numbers
+        powers = xp.where(x == 0, x.dtype.type(0), xp.where(x == 0, x.dtype.type(1), size) ** order)
+    return powers.sum(axis=axis, keepdims=True) ** (1 / order)
+
+
+def _slope_of_power(xp: Any, x: Array, order: float) -> Any:
+    """The derivative of |x|^order / order; 0 at 0 where there is none. It is differentiated itself: of even
+    orders it has no corner at 0.
+    """
+    if order == 2:
+        return x
+    if order % 2 == 0:
+        return x ** (order - 1)
+    # a negative power of 0, in a derivative of this one where order is below 2, is no number
+    size = abs(x) if order >= 2 else xp.where(x == 0, x.dtype.type(1), abs(x))
+    return xp.sign(x) * size ** (order - 1)
 
 
 def vector_norm_grad(xp: Any, x: Array, out: Array, d: Array, order: float, epsilon: float = 0.0) -> Any:
     """The gradient of `vector_norm`; `out` and `d` broadcast against x. Where the norm is 0 so is the
-    gradient.
+    gradient, and its derivatives.
     """
     if order == 0:
         return xp.zeros_like(x)
     if math.isinf(order):
         return d * xp.sign(x) * (abs(x) == out)
-    scale = (out + epsilon) ** (order - 1)
-    return d * xp.sign(x) * abs(x) ** (order - 1) / xp.where(out == 0, 1, scale)
+    none = out == 0
+    slope = _slope_of_power(xp, xp.where(none, x.dtype.type(0), x), order)
+    return d * slope / (xp.where(none, x.dtype.type(1), out) + epsilon) ** (order - 1)
 
 
 p_norm = Op(
@@ -311,28 +330,29 @@ renorm = Op("renorm", "X -> Out", attrs={"p": 2.0, "axis": -1, "max_norm": 1.0})
 
 
 @renorm.shape
-def _(X: Spec) -> Spec:
+def _(X: Spec, p: float) -> Spec:
+    if not p > 0:
+        raise ShapeError(f"op 'renorm': p must be above 0, but is {p}: there is no norm to limit")
     return Spec(X.shape, X.dtype)
 
 
-def _excess(xp: Any, x: Array, p: float, axis: int, most: float) -> tuple[Array, Array, Array]:
-    """The p-norm of each slice along `axis`, what it is multiplied by, and True where it is too large."""
-    others = tuple(i for i in range(x.ndim) if i != axis % x.ndim)
-    norm = (abs(x) ** p).sum(axis=others, keepdims=True) ** (1 / p)
-    large = norm > most
-    return norm, xp.where(large, most / (norm + 1e-7), 1), large
+def _others(x: Array, axis: int) -> tuple[int, ...]:
+    return tuple(i for i in range(x.ndim) if i != axis % x.ndim)
 
 
 @renorm.kernel
 def _(xp: Any, X: Array, p: float, axis: int, max_norm: float) -> Array:
-    return (X * _excess(xp, X, p, axis, max_norm)[1]).astype(X.dtype)
+    norm = vector_norm(xp, X, p, _others(X, axis))
+    return (X * xp.where(norm > max_norm, max_norm / (norm + 1e-7), 1)).astype(X.dtype)
 
 
 @renorm.grad("X")
 def _(xp: Any, X: Array, dOut: Array, p: float, axis: int, max_norm: float) -> Array:
-    norm, factor, large = _excess(xp, X, p, axis, max_norm)
-    others = tuple(i for i in range(X.ndim) if i != axis % X.ndim)
-    safe = xp.where(norm > 0, norm, 1)
-    slope = xp.sign(X) * (abs(X) / safe) ** (p - 1)
-    pull = (dOut * X).sum(axis=others, keepdims=True) * max_norm / (safe + 1e-7) ** 2
-    return (dOut * factor - xp.where(large, pull * slope, 0)).astype(X.dtype)
+    others = _others(X, axis)
+    large = vector_norm(xp, X, p, others) > max_norm
+    # what is left as it is counts as ones, whose norm has derivatives: that of zeros has none
+    x = xp.where(large, X, X.dtype.type(1))
+    norm = vector_norm(xp, x, p, others)
+    pull = (dOut * x).sum(axis=others, keepdims=True) * max_norm / (norm + 1e-7) ** 2
+    moved = dOut * (max_norm / (norm + 1e-7)) - vector_norm_grad(xp, x, norm, pull, p)
+    return xp.where(large, moved, dOut).astype(X.dtype)

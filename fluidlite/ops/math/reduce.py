@@ -201,9 +201,10 @@ def _(xp: Any, X: Array, Out: Array, dOut: Array, dim: list[int], reduce_all: bo
 
 
 @frobenius_norm.grad("X")
-def _(X: Array, Out: Array, dOut: Array, dim: list[int], reduce_all: bool) -> Any:
+def _(xp: Any, X: Array, Out: Array, dOut: Array, dim: list[int], reduce_all: bool) -> Any:
     out, d = _spread(X, dim, reduce_all, Out, dOut)
-    return d * X / (out + (out == 0))  # 0 for zeros
+    x = xp.where(out == 0, X.dtype.type(0), X)  # zeros have a gradient of 0, which does not vary
+    return d * x / (out + (out == 0))
 
 
 def _whole(X: Spec) -> Spec:

@@ -223,6 +223,14 @@ def _(paddle):
     return run(static(paddle), lambda x: paddle.pow(x, 0.5), x=np.array([-INF]))[0], [NAN]
 
 
+@shows("renorm-by-the-largest")
+def _(paddle):
+    def build(x):
+        return paddle.renorm(x, INF, 0, 0.7)
+
+    return run(static(paddle), build, x=np.array([[0.0, 3.5], [-1.0, 1.4]]))[0], [[0.0, 0.7], [-0.5, 0.7]]
+
+
 @shows("masked-away-infinities")
 def _(paddle):
     def build(x, value):

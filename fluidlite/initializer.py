@@ -12,7 +12,7 @@ import numpy as np
 
 from fluidlite import unique_name
 from fluidlite.base.dtypes import Array, VarType, to_numpy
-from fluidlite.base.errors import ArgumentError
+from fluidlite.base.errors import ArgumentError, ShapeError
 from fluidlite.base.imported_names import imported_names
 from fluidlite.data_feeder import check_variable_and_dtype
 from fluidlite.ir.block import Block
@@ -207,7 +207,13 @@ class _FanInitializer(Initializer):
         self._uniform = uniform
         self._seed = seed
 
-    def _draw(self, var: Variable, block: Block, variance: float, hint: str) -> Operator:
+    def _draw(self, var: Variable, block: Block, share: float, fans: float, hint: str) -> Operator:
+        if not fans:
+            raise ShapeError(
+                f"{hint}: parameter {var.name!r} of shape {list(var.shape)} has no inputs or outputs to "
+                "choose a spread by"
+            )
+        variance = share / fans
         self._seed = self._seed or block.program.random_seed
         if self._uniform:
             limit = math.sqrt(3 * variance)
@@ -235,7 +241,7 @@ class XavierInitializer(_FanInitializer):
         fans = self._compute_fans(var)
         fan_in = fans[0] if self._fan_in is None else self._fan_in
         fan_out = fans[1] if self._fan_out is None else self._fan_out
-        return self._draw(var, block, 2.0 / (fan_in + fan_out), "xavier_init")
+        return self._draw(var, block, 2.0, fan_in + fan_out, "xavier_init")
 
 
 class MSRAInitializer(_FanInitializer):
@@ -249,7 +255,7 @@ class MSRAInitializer(_FanInitializer):
         """Prepend a uniform_random or a gaussian_random; a seed of 0 becomes the program's."""
         _check(var, block, "masra_init")
         fan_in = self._compute_fans(var)[0] if self._fan_in is None else self._fan_in
-        return self._draw(var, block, 2.0 / fan_in, "masra_init")
+        return self._draw(var, block, 2.0, fan_in, "masra_init")
 
 
 class NumpyArrayInitializer(Initializer):

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from fluidlite import unique_name
 from fluidlite.base.dtypes import VarType
-from fluidlite.base.errors import ArgumentError, ShapeError
+from fluidlite.base.errors import ArgumentError
 from fluidlite.base.imported_names import imported_names
 from fluidlite.ir.block import Block
 from fluidlite.ir.program import Program, default_main_program, default_startup_program
@@ -132,18 +132,12 @@ class LayerHelperBase:
 
 
 def _check_shape(layer: str, name: str, shape: Sequence[int]) -> None:
-    """ArgumentError for a dimension that is no whole number, ShapeError for one of 0: 1.8.5 fails with such
-    parameters when the program runs.
-    """
+    """ArgumentError for a dimension that is no whole number."""
     for dim in shape or ():
         if dim is not None and not hasattr(dim, "__index__"):
             raise ArgumentError(
                 f"{layer}: parameter {name!r} would have the shape {list(shape)}, of which {dim!r} is no "
                 "whole number"
-            )
-        if dim == 0:
-            raise ShapeError(
-                f"{layer}: parameter {name!r} would have the shape {list(shape)}, with no elements"
             )
 
 

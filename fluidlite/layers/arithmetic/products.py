@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from fluidlite.base.dtypes import DTypeLike
+from fluidlite.base.errors import ShapeError
 from fluidlite.data_feeder import check_dtype, check_type, check_variable_and_dtype
 from fluidlite.ir.variable import Variable
 from fluidlite.layer_helper import LayerHelper
@@ -32,6 +33,8 @@ def fc(
     Dimensions from `num_flatten_dims` on count as columns of an input; -1 keeps all but the last as they are.
     Several inputs have a weight each (give `param_attr` as a list to name them) and share the bias.
     """
+    if size == 0:
+        raise ShapeError("fc: size must be at least 1, but is 0")
     helper = LayerHelper("fc", input=input, param_attr=param_attr, bias_attr=bias_attr, act=act, name=name)
     check_type(input, "input", (list, tuple, Variable), "fc")
     if isinstance(input, (list, tuple)):

@@ -6,6 +6,7 @@ channels are last or there are no places.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from typing import Any, TypeAlias
 
@@ -32,8 +33,13 @@ _MORE_SLOTS = "MomentumTensor? -> Y MeanOut VarianceOut SavedMean? SavedVariance
 def by_channel(array: Array, data_layout: str) -> Array:
     """`array` as (N, C, places) or (rows, C)."""
     if is_channels_last(data_layout) or array.ndim == 2:
-        return array.reshape(-1, array.shape[-1])
-    return array.reshape(*array.shape[:2], -1)
+        return array.reshape(math.prod(array.shape[:-1]), array.shape[-1])
+    return array.reshape(*array.shape[:2], math.prod(array.shape[2:]))
+
+
+def _count(x: Array) -> int:
+    """How many elements a channel has."""
+    return len(x) * math.prod(x.shape[2:])
 
 
 def channel_sum(x: Array) -> Array:
@@ -53,7 +59,7 @@ def spread(x: Array, factors: Array) -> Array:
 
 def _statistics(xp: Any, x: Array) -> tuple[Array, Array]:
     """Mean and biased variance of each channel."""
-    count = x.size // x.shape[1]
+    count = _count(x)
     mean = channel_sum(x) / x.dtype.type(count)
     # squares of the centred values: mean(x * x) - mean * mean loses digits where the mean is large
     centred = x - spread(x, mean)
@@ -67,7 +73,7 @@ def _shared_statistics(xp: Any, ctx: Any, x: Array) -> tuple[Array, Array]:
     the whole's mean.
     """
     mean, variance = _statistics(xp, x)
-    parts = ctx.gather(xp.stack([mean, variance, xp.full_like(mean, x.size // x.shape[1])]))
+    parts = ctx.gather(xp.stack([mean, variance, xp.full_like(mean, _count(x))]))
     if len(parts) == 1:
         return mean, variance
     means, variances, counts = (xp.stack(found) for found in zip(*parts, strict=True))
@@ -182,7 +188,7 @@ def gradients(
     if frozen:
         return d * factor, weight, bias
     # dx = factor * (d - mean(d) - unit * mean(d * unit)), where unit = centred * inverse
-    count, of_weight, of_bias = d.dtype.type(d.size // d.shape[1]), weight, bias
+    count, of_weight, of_bias = d.dtype.type(_count(d)), weight, bias
     if ctx is not None:
         of_weight, of_bias, count = sum(ctx.gather(xp.stack([weight, bias, xp.full_like(weight, count)])))
     centred *= spread(centred, of_weight * inverse / count)

@@ -61,12 +61,14 @@ def _one_window_at_least(
 
 
 def check_ranks(type: str, Input: Spec, Filter: Spec, dims: int) -> None:
-    """ShapeError unless both operands have `dims` spatial dimensions."""
+    """ShapeError unless both operands have `dims` spatial dimensions, and the filters elements."""
     if len(Input.shape) != dims + 2 or len(Filter.shape) != dims + 2:
         raise ShapeError(
             f"op {type!r}: Input and Filter must have {dims + 2} dimensions, but have shapes "
             f"{list(Input.shape)} and {list(Filter.shape)}"
         )
+    if 0 in Filter.shape:
+        raise ShapeError(f"op {type!r}: Filter{list(Filter.shape)} has no elements")
 
 
 def _check_channels(type: str, Input: Spec, Filter: Spec, groups: int, data_format: str) -> None:

@@ -76,7 +76,7 @@ def table_gradient(
     SelectedRows.
     """
     flat = ids.reshape(-1)
-    rows = d.reshape(-1, table.shape[1])
+    rows = d.reshape(len(flat), table.shape[1])
     if is_sparse:
         if padding_idx != NO_PADDING:
             rows = xp.where((flat == padding_idx)[:, None], rows.dtype.type(0), rows)

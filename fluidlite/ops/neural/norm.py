@@ -19,6 +19,8 @@ Maybe: TypeAlias = "Array | None"
 # ------------------------------------------------------------------ rows of a matrix
 def row_statistics(xp: Any, x: Array) -> tuple[Array, Array, Array]:
     """Mean, biased variance, and x - mean, for the rows of a matrix."""
+    if not x.shape[1]:
+        return xp.zeros(len(x), x.dtype), xp.zeros(len(x), x.dtype), x
     mean = x.mean(axis=1, dtype=x.dtype)
     centred = x - mean[:, None]
     # einsum sums the squares without an array of them

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -96,7 +97,7 @@ def _(xp: Any, NodesVector: Array, EdgeSet: Array, Filter: Array, max_depth: int
     weights = _weights(xp, EdgeSet, nodes, max_depth).astype(NodesVector.dtype)
     windows = _windows(xp, weights, NodesVector)
     # the filter has the width first, then left, right and top
-    matrix = Filter.transpose(1, 0, 2, 3).reshape(3 * width, -1)
+    matrix = Filter.transpose(1, 0, 2, 3).reshape(3 * width, math.prod(Filter.shape[2:]))
     out = windows.reshape(batch * nodes, 3 * width) @ matrix
     return out.reshape(batch, nodes, *Filter.shape[2:])
 
@@ -108,8 +109,8 @@ def _(
     batch, nodes, width = NodesVector.shape
     weights = _weights(xp, EdgeSet, nodes, max_depth).astype(NodesVector.dtype)
     windows = _windows(xp, weights, NodesVector).reshape(batch * nodes, 3 * width)
-    d = dOut.reshape(batch * nodes, -1)
-    matrix = Filter.transpose(1, 0, 2, 3).reshape(3 * width, -1)
+    d = dOut.reshape(batch * nodes, math.prod(dOut.shape[2:]))
+    matrix = Filter.transpose(1, 0, 2, 3).reshape(3 * width, math.prod(Filter.shape[2:]))
     d_windows = (d @ matrix.T).reshape(batch, nodes * 3, width)
     d_filter = (windows.T @ d).reshape(3, width, *Filter.shape[2:]).transpose(1, 0, 2, 3)
     if bool(xp.isfinite(d_windows).all()):

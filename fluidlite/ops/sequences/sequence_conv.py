@@ -4,6 +4,7 @@ or padding.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
@@ -153,7 +154,7 @@ def _(
     offsets = offsets_of_level("sequence_conv", "X", X_lod, 0, len(X))
     context = _PaddedRows(xp, ctx, offsets, contextStart, contextLength)
     rows = context.padded(X, PaddingData if paddingTrainable else None)
-    return context.convolved(rows, Filter.reshape(contextLength, X.shape[1], -1))
+    return context.convolved(rows, Filter.reshape(contextLength, *X.shape[1:], Filter.shape[1]))
 
 
 @sequence_conv.grad_rule("X PaddingData Filter")
@@ -189,7 +190,7 @@ def _(
         dfilter = context.filter_gradient(context.padded(X, padding), spread, Filter)
     if not wants & {"X@GRAD", "PaddingData@GRAD"}:
         return None, None, dfilter
-    drows = context.rows_gradient(spread, Filter.reshape(contextLength, X.shape[1], -1))
+    drows = context.rows_gradient(spread, Filter.reshape(contextLength, *X.shape[1:], Filter.shape[1]))
     if padding is not None and "PaddingData@GRAD" in wants:
         dpadding = context.padding_gradient(drows)
     return take_rows(xp, drows, context.places + context.above), dpadding, dfilter
@@ -257,7 +258,7 @@ def _within(products: Array, beyond: Array) -> Array:
 
 @row_conv.kernel
 def _(xp: Any, X: Array, X_lod: Lod, Filter: Array) -> Array:
-    rows = X.reshape(-1, X.shape[-1])
+    rows = X.reshape(math.prod(X.shape[:-1]), X.shape[-1])
     out = xp.zeros_like(rows)
     for place, here, ahead, beyond in _steps(xp, rows, _row_offsets(X, X_lod), len(Filter)):
         out[here] += _within(rows[ahead] * Filter[place], beyond)
@@ -268,8 +269,8 @@ def _(xp: Any, X: Array, X_lod: Lod, Filter: Array) -> Array:
 def _(
     xp: Any, X: Array, X_lod: Lod, Filter: Array, dOut: Array, wants: frozenset[str]
 ) -> tuple[Array | None, Array | None]:
-    rows = X.reshape(-1, X.shape[-1])
-    d = dOut.reshape(-1, X.shape[-1])
+    rows = X.reshape(math.prod(X.shape[:-1]), X.shape[-1])
+    d = dOut.reshape(rows.shape)
     dx = xp.zeros_like(rows) if "X@GRAD" in wants else None
     dfilter = xp.zeros_like(Filter) if "Filter@GRAD" in wants else None
     for place, here, ahead, beyond in _steps(xp, rows, _row_offsets(X, X_lod), len(Filter)):

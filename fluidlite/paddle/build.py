@@ -14,7 +14,18 @@ from fluidlite.layer_helper import LayerHelper
 from fluidlite.paddle.programs import begin
 from fluidlite.paddle.promotion import promoted
 
-__all__ = ["WHOLE", "append", "append_several", "cast", "check_axis", "named", "need_float", "need_variable"]
+__all__ = [
+    "WHOLE",
+    "append",
+    "append_several",
+    "cast",
+    "check_axis",
+    "named",
+    "need_float",
+    "need_numbers",
+    "need_summable",
+    "need_variable",
+]
 
 
 def append(
@@ -96,6 +107,24 @@ def need_float(x: Variable, function: str) -> None:
         raise TypeError(
             f"The data type of 'x' in {function} must be ['float16', 'uint16', 'float32', 'float64'], but "
             f"received {convert_dtype(x.dtype)}."
+        )
+
+
+def need_numbers(x: Variable, function: str) -> None:
+    """TypeError for a Variable of truth values."""
+    if x.dtype == VarType.BOOL:
+        raise TypeError(f"The data type of 'x' in {function} must be that of numbers, but received bool.")
+
+
+_SHORT = frozenset([VarType.BOOL, VarType.INT8, VarType.UINT8, VarType.INT16])
+
+
+def need_summable(x: Variable, function: str) -> None:
+    """TypeError for a Variable of truth values or of short integers, whose sums these do not hold."""
+    if x.dtype in _SHORT:
+        raise TypeError(
+            f"The data type of 'x' in {function} must be ['float16', 'uint16', 'float32', 'float64', "
+            f"'int32', 'int64'], but received {convert_dtype(x.dtype)}."
         )
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from fluidlite.base.dtypes import VarType
 from fluidlite.ir.variable import Variable
-from fluidlite.paddle.build import append, append_several
+from fluidlite.paddle.build import append, append_several, need_summable
 from fluidlite.paddle.tensor.manipulation import concat
 
 __all__ = [
@@ -104,6 +104,7 @@ def send_ue_recv(
     """The rows of nodes when each edge sends them the row of its source with its own row of y added, taken
     off, multiplied, or divided by; see `send_u_recv`.
     """
+    need_summable(x, "send_ue_recv")
     how, y = _message(x, y, message_op)
     return received("send_ue_recv", x, src_index, dst_index, reduce_op, out_size, y, how)
 
@@ -119,6 +120,7 @@ def send_uv(
     """For each edge the row of x of its source with the row of y of its target added, taken off, multiplied,
     or divided by.
     """
+    need_summable(x, "send_uv")
     how, y = _message(x, y, message_op)
     inputs = {"x": [x], "y": [y], "src_index": [src_index], "dst_index": [dst_index]}
     return append("graph_send_uv", inputs, {"message_op": how}, dtype=x.dtype, slot="out")

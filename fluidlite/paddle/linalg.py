@@ -9,7 +9,7 @@ from typing import Any
 
 from fluidlite.base.dtypes import VarType
 from fluidlite.ir.variable import Variable
-from fluidlite.paddle.build import append, append_several
+from fluidlite.paddle.build import append, append_several, need_float
 from fluidlite.paddle.indexing import setitem
 from fluidlite.paddle.tensor.arranging import diagonal
 from fluidlite.paddle.tensor.creation import eye, zeros
@@ -56,12 +56,14 @@ _COMPLEX |= {kind: kind for kind in _COMPLEX.values()}
 # ---------------------------------------------------------------------- numbers of a matrix
 def det(x: Variable, name: str | None = None) -> Variable:
     """The determinants of square matrices."""
+    need_float(x, "det")
     _need_square(x, "det")
     return append("determinant", {"Input": [x]}, dtype=x.dtype, name=name)
 
 
 def slogdet(x: Variable, name: str | None = None) -> Variable:
     """The signs of the determinants of square matrices, and the logarithms of their sizes, [2, ...]."""
+    need_float(x, "slogdet")
     _need_square(x, "slogdet")
     return append("slogdeterminant", {"Input": [x]}, dtype=x.dtype, name=name)
 
@@ -197,6 +199,7 @@ def corrcoef(x: Variable, rowvar: bool = True, name: str | None = None) -> Varia
 # ---------------------------------------------------------------------- systems
 def solve(x: Variable, y: Variable, name: str | None = None) -> Variable:
     """The solutions of x @ solution = y."""
+    need_float(x, "solve")
     return append("solve", {"X": [x], "Y": [y]}, dtype=x.dtype, name=name)
 
 
@@ -254,6 +257,7 @@ def pinv(x: Variable, rcond: Any = 1e-15, hermitian: bool = False, name: str | N
 # ---------------------------------------------------------------------- powers and products
 def matrix_power(x: Variable, n: int, name: str | None = None) -> Variable:
     """The n-th powers of square matrices; of their inverses where n is negative."""
+    need_float(x, "matrix_power")
     return append("matrix_power", {"X": [x]}, {"n": n}, dtype=x.dtype, name=name)
 
 
@@ -267,6 +271,7 @@ def multi_dot(x: Sequence[Variable], name: str | None = None) -> Variable:
 # ---------------------------------------------------------------------- decompositions
 def qr(x: Variable, mode: str = "reduced", name: str | None = None) -> Any:
     """Orthogonal matrices and upper triangles whose products are x; the latter alone in the mode "r"."""
+    need_float(x, "qr")
     q, r = append_several("qr", {"X": [x]}, {"mode": mode}, {"Q": x.dtype, "R": x.dtype})
     return r if mode == "r" else (q, r)
 
@@ -275,6 +280,7 @@ def svd(
     x: Variable, full_matrices: bool = False, name: str | None = None
 ) -> tuple[Variable, Variable, Variable]:
     """(U, S, VH) with x = U @ diag(S) @ VH."""
+    need_float(x, "svd")
     kinds = {"U": x.dtype, "VH": x.dtype, "S": x.dtype}
     u, vh, s = append_several("svd", {"X": [x]}, {"full_matrices": full_matrices}, kinds)
     return u, s, vh
@@ -282,6 +288,7 @@ def svd(
 
 def eigh(x: Variable, UPLO: str = "L", name: str | None = None) -> tuple[Variable, Variable]:
     """The eigenvalues of symmetric matrices, the smallest first, and their vectors as columns."""
+    need_float(x, "eigh")
     _check_uplo(x, UPLO, "eigh")
     kinds = {"Eigenvalues": x.dtype, "Eigenvectors": x.dtype}
     values, vectors = append_several("eigh", {"X": [x]}, {"UPLO": UPLO}, kinds)
@@ -290,6 +297,7 @@ def eigh(x: Variable, UPLO: str = "L", name: str | None = None) -> tuple[Variabl
 
 def eigvalsh(x: Variable, UPLO: str = "L", name: str | None = None) -> Variable:
     """The eigenvalues of symmetric matrices, the smallest first."""
+    need_float(x, "eigvalsh")
     _check_uplo(x, UPLO, "eigvalsh")
     kinds = {"Eigenvalues": x.dtype, "Eigenvectors": x.dtype}
     return append_several("eigvalsh", {"X": [x]}, {"UPLO": UPLO, "is_test": x.stop_gradient}, kinds)[0]
@@ -380,6 +388,10 @@ def _reflected(x: Variable, tau: Variable, rows: int, columns: int) -> Variable:
 
 def lu(x: Variable, pivot: bool = True, get_infos: bool = False, name: str | None = None) -> Any:
     """(L and U in one matrix, the rows that were exchanged); with `get_infos` also whether a pivot is 0."""
+    need_float(x, "lu")
+    if not pivot:
+        # 2.6.2 exchanges rows all the same
+        raise ValueError("lu: pivot must be True: rows are exchanged where a pivot is small")
     kinds = {"Out": x.dtype, "Pivots": VarType.INT32, "Infos": VarType.INT32}
     out, pivots, infos = append_several("lu", {"X": [x]}, {"pivots": pivot}, kinds)
     return (out, pivots, infos) if get_infos else (out, pivots)
@@ -389,6 +401,7 @@ def lu_unpack(
     x: Variable, y: Variable, unpack_ludata: bool = True, unpack_pivots: bool = True, name: str | None = None
 ) -> tuple[Variable, Variable, Variable]:
     """(P, L, U) of what `lu` gives."""
+    need_float(x, "lu_unpack")
     attrs = {"unpack_ludata": unpack_ludata, "unpack_pivots": unpack_pivots}
     kinds = {"Pmat": x.dtype, "L": x.dtype, "U": x.dtype}
     first, second, third = append_several("lu_unpack", {"X": [x], "Pivots": [y]}, attrs, kinds)

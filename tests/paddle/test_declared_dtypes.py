@@ -16,15 +16,33 @@ FEEDS = cases.feeds()
 OTHER = {"float32": "float64", "float64": "float32", "int64": "int32", "int32": "int64"}
 
 
+KINDS = ["bool", "uint8", "int8", "int16", "int32", "int64", "float32", "float64"]
+
+
 @pytest.mark.parametrize("code", [code for code in cases.expressions() if cases.used_inputs(code)])
 def test_declared(code: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """With operands of other dtypes than the recorded ones; functions may refuse them."""
+    check(code, OTHER, monkeypatch)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("code", [code for code in cases.expressions() if cases.used_inputs(code)])
+def test_declared_of_each_kind(code: str, kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With fractions, and then whole numbers, in place of which there are numbers of each kind."""
+    check(code, {"float32": kind, "float64": kind}, monkeypatch)
+    check(code, {"int32": kind, "int64": kind}, monkeypatch)
+
+
+def check(code: str, others: dict[str, str], monkeypatch: pytest.MonkeyPatch) -> None:
+    """What a program declares of its results is what they are, for inputs of other dtypes."""
     fed: dict[str, np.ndarray[Any, Any]] = {}
     for name in cases.used_inputs(code):
         shape, dtype, *rest = cases.INPUTS[name]
-        other = OTHER.get(dtype, dtype)
+        other = others.get(dtype, dtype)
         monkeypatch.setitem(cases.INPUTS, name, (shape, other, *rest))
-        fed[name] = FEEDS[name].astype(other)
+        with np.errstate(all="ignore"):
+            fed[name] = FEEDS[name].astype(other)
     try:
         built = cases.Built(paddle, unique_name.guard, code)
         values = built.run(**fed)

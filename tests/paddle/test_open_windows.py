@@ -83,3 +83,39 @@ def test_a_size_that_no_stride_allows() -> None:
 
     with pytest.raises(AssertError, match="8,13"):
         means(grown, [8, 13], "one Variable of two")
+
+
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("layout", ["NCHW", "NHWC"])
+def test_layers_of_transposed_convolutions(layout: str, form: str) -> None:
+    """`static.nn.conv2d_transpose`, with a bias and an activation, is what numbers give."""
+
+    sizes, stride = ([11, 7], 2) if layout == "NCHW" else ([4, 6], 1)
+
+    def convolved(given_as: str | None) -> list[np.ndarray]:
+        main, startup = paddle.static.Program(), paddle.static.Program()
+        with paddle.static.program_guard(main, startup), paddle.static.scope_guard(paddle.static.Scope()):
+            x = paddle.static.data("x", [2, 3, 5, 3], "float32")
+            given = paddle.static.data("sizes", [2], "int32")
+            size = sizes if given_as is None else FORMS[given_as](given, sizes)
+            filled = {
+                key: paddle.ParamAttr(initializer=paddle.nn.initializer.Constant(value))
+                for key, value in (("param_attr", 0.3), ("bias_attr", 0.1))
+            }
+            out = paddle.static.nn.conv2d_transpose(
+                x, 4, size, 2, stride=stride, act="relu", data_format=layout, **filled
+            )
+            exe = paddle.static.Executor()
+            exe.run(startup)
+            pictures = np.sin(np.arange(90.0)).reshape(2, 3, 5, 3).astype("float32")
+            feed = {"x": pictures, "sizes": np.array(sizes, "int32")}
+            found: list[np.ndarray] = exe.run(main, feed=feed, fetch_list=[out])
+        return found
+
+    np.testing.assert_allclose(convolved(form)[0], convolved(None)[0], rtol=1e-6)
+
+
+def test_a_size_alone_is_no_filter() -> None:
+    with pytest.raises(ValueError, match="filter_size should not be None"):
+        x = paddle.static.data("y", [1, 2, 4, 4], "float32")
+        paddle.static.nn.conv2d_transpose(x, 2, paddle.static.data("s", [2], "int32"))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from fluidlite.ir.variable import Variable
-from fluidlite.paddle.build import append
+from fluidlite.paddle.build import append, need_float
 
 __all__ = ["identity_loss", "softmax_mask_fuse"]
 
@@ -14,11 +14,13 @@ def softmax_mask_fuse(x: Variable, mask: Variable, name: str | None = None) -> V
     """softmax(x + mask) over the last dimension: x [batch, heads, rows, columns], mask [batch, 1, rows,
     columns].
     """
+    need_float(x, "softmax_mask_fuse")
     return append("fused_softmax_mask", {"X": [x], "Mask": [mask]}, dtype=x.dtype)
 
 
 def identity_loss(x: Variable, reduction: str | int = "none") -> Variable:
     """The sum (0), the mean (1), or x itself (2, "none"), as the loss of a program."""
+    need_float(x, "identity_loss")
     number = _REDUCTIONS.get(reduction.lower()) if isinstance(reduction, str) else reduction
     if number not in (0, 1, 2):
         raise ValueError(f"Unsupported reduction type: {reduction!r}, wanted one of {', '.join(_REDUCTIONS)}")

@@ -12,7 +12,7 @@ import numpy as np
 from fluidlite.base.dtypes import DTypeLike, VarType, to_vartype
 from fluidlite.ir.variable import Variable
 from fluidlite.layer_helper import LayerHelper
-from fluidlite.paddle.build import append, check_axis, need_variable
+from fluidlite.paddle.build import append, check_axis, need_float, need_variable
 from fluidlite.paddle.programs import begin
 from fluidlite.paddle.tensor.creation import arange, assign, full_like
 from fluidlite.paddle.tensor.linalg import matmul
@@ -232,6 +232,9 @@ def moveaxis(x: Variable, source: Any, destination: Any, name: str | None = None
 
 def rot90(x: Variable, k: int = 1, axes: Sequence[int] = (0, 1), name: str | None = None) -> Variable:
     """x turned by k times 90 degrees, from the first of two dimensions towards the second."""
+    if isinstance(k, Variable):
+        # 2.6.2 does not turn x at all
+        raise TypeError("rot90: k must be a number, not a Variable: the shape of the result follows from it")
     rank = len(x.shape)
     if len(axes) != 2 or rank < 2:
         raise ValueError(f"expected two rotation axes and dimensions >= 2, but got {list(axes)} and {rank}")
@@ -396,6 +399,7 @@ def cdist(
     name: str | None = None,
 ) -> Variable:
     """The p-norms of the differences of each row of x and each of y."""
+    need_float(x, "cdist")
     if p < 0 or len(x.shape) < 2 or len(y.shape) < 2 or x.shape[-1] != y.shape[-1]:
         raise AssertionError(
             f"cdist needs rows of one length and p >= 0, but x is {list(x.shape)}, y {list(y.shape)}, p {p}"

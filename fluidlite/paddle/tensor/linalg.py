@@ -10,7 +10,7 @@ from fluidlite.base.dtypes import VarType
 from fluidlite.base.registry import ZERO_DIM_ATTR
 from fluidlite.ir.variable import Variable
 from fluidlite.layer_helper import LayerHelper
-from fluidlite.paddle.build import append
+from fluidlite.paddle.build import append, need_float, need_summable
 from fluidlite.paddle.programs import begin
 from fluidlite.paddle.tensor.reduction import axes_of
 
@@ -62,6 +62,7 @@ def addmm(
     input: Variable, x: Variable, y: Variable, beta: float = 1.0, alpha: float = 1.0, name: str | None = None
 ) -> Variable:
     """beta * input + alpha * (x @ y)."""
+    need_summable(input, "addmm")
     inputs = {"Input": [input], "X": [x], "Y": [y]}
     attrs = {"Alpha": float(alpha), "Beta": float(beta)}
     return append("addmm", inputs, attrs, dtype=x.dtype, name=name)
@@ -80,16 +81,19 @@ def cross(x: Variable, y: Variable, axis: int = 9, name: str | None = None) -> V
 
 def cholesky(x: Variable, upper: bool = False, name: str | None = None) -> Variable:
     """The triangular factor of symmetric positive definite matrices."""
+    need_float(x, "cholesky")
     return append("cholesky", {"X": [x]}, {"upper": upper}, dtype=x.dtype, name=name)
 
 
 def inverse(x: Variable, name: str | None = None) -> Variable:
     """The inverses of square matrices."""
+    need_float(x, "inverse")
     return append("inverse", {"Input": [x]}, dtype=x.dtype, name=name, slot="Output")
 
 
 def dist(x: Variable, y: Variable, p: float = 2, name: str | None = None) -> Variable:
     """The p-norm of x - y, as one number."""
+    need_float(x, "dist")
     inputs = {"X": [x], "Y": [y]}
     return append("dist", inputs, {"p": float(p)}, dtype=x.dtype, name=name, scalar=True)
 
@@ -135,6 +139,7 @@ def norm(
     x: Variable, p: Any = "fro", axis: Any = None, keepdim: bool = False, name: str | None = None
 ) -> Variable:
     """The p-norm over one or two dimensions, or of all elements; "fro" is the root of the sum of squares."""
+    need_float(x, "norm")
     if isinstance(p, str) and p != "fro":
         raise ValueError(f"only valid string values are 'fro', found {p}")
     dims = list(axis) if isinstance(axis, (list, tuple)) and len(axis) > 1 else None

@@ -12,7 +12,7 @@ from fluidlite.layer_helper import LayerHelper
 from fluidlite.layers.tensor import tensor_array_to_tensor as joined
 from fluidlite.layers.tensors.constants import has_variable, static_dims
 from fluidlite.layers.tensors.indexing import crop_tensor
-from fluidlite.paddle.build import append
+from fluidlite.paddle.build import append, need_numbers
 from fluidlite.paddle.programs import begin
 from fluidlite.paddle.tensor.shapes import as_list, constant, number_tensors
 
@@ -346,6 +346,7 @@ def gather(x: Variable, index: Variable, axis: Any = None, name: str | None = No
 
 def gather_nd(x: Variable, index: Variable, name: str | None = None) -> Variable:
     """The slices of x at the places that the rows of `index` say."""
+    need_numbers(index, "gather_nd")
     return append("gather_nd", {"X": [x], "Index": [index]}, dtype=x.dtype, name=name)
 
 

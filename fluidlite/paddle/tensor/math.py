@@ -12,7 +12,7 @@ from fluidlite.base.dtypes import REAL_PARTS, DTypeLike, VarType, to_vartype
 from fluidlite.ir.variable import Variable
 from fluidlite.layer_helper import LayerHelper
 from fluidlite.layers.signatures import Binary, Unary
-from fluidlite.paddle.build import WHOLE, append, cast, need_float, need_variable
+from fluidlite.paddle.build import WHOLE, append, cast, need_float, need_numbers, need_summable, need_variable
 from fluidlite.paddle.programs import begin
 from fluidlite.paddle.promotion import beside_number, promoted
 from fluidlite.paddle.tensor.chosen_axis import along
@@ -85,6 +85,8 @@ def _unary(op_type: str) -> Unary:
         need_variable(x, "x", op_type)
         if op_type in _OF_FLOATS:
             need_float(x, op_type)
+        if op_type == "conj":
+            need_numbers(x, op_type)
         if op_type in _OF_INTEGERS and x.dtype in WHOLE:
             x = cast(x, VarType.FP32)
         return append(op_type, {"X": [x]}, dtype=x.dtype, name=name)
@@ -186,14 +188,10 @@ def increment(x: Variable, value: float = 1.0, name: str | None = None) -> Varia
     return append("increment", {"X": [x]}, {"step": float(value)}, dtype=x.dtype, out=x)
 
 
-def running_sum(
-    op_type: str, x: Variable, axis: int | None, dtype: DTypeLike | None, name: str | None
-) -> Variable:
-    """An op of running sums along `axis`, or over all elements in one row, in `dtype`."""
-    if dtype is not None and to_vartype(dtype) != x.dtype:
-        x = cast(x, dtype)
+def running_sum(op_type: str, x: Variable, axis: int | None, name: str | None) -> Variable:
+    """An op of running sums along `axis`, or over all elements in one row."""
     if isinstance(axis, Variable):
-        return along(op_type, x, axis, lambda at: running_sum(op_type, x, at[0], None, name))
+        return along(op_type, x, axis, lambda at: running_sum(op_type, x, at[0], name))
     attrs: dict[str, Any] = {"flatten": axis is None}
     if axis is not None:
         attrs["axis"] = axis
@@ -203,8 +201,11 @@ def running_sum(
 def cumsum(
     x: Variable, axis: int | None = None, dtype: DTypeLike | None = None, name: str | None = None
 ) -> Variable:
-    """Running sums along `axis`, or over all elements in one row."""
-    return running_sum("cumsum", x, axis, dtype, name)
+    """Running sums along `axis`, or over all elements in one row; of truth values, with a `dtype`."""
+    if dtype is not None:
+        x = _in(x, to_vartype(dtype))
+    need_summable(x, "cumsum")
+    return running_sum("cumsum", x, axis, name)
 
 
 # ---------------------------------------------------------------------- two operands
@@ -245,6 +246,7 @@ mod = elementwise("elementwise_mod", "mod", axis=-1)
 def pow(x: Variable, y: Any, name: str | None = None) -> Variable:
     """x to the power of y: a number, or a Variable."""
     if isinstance(y, Real):
+        need_numbers(x, "pow")
         # a power that is whole keeps integers, as 2.6.2 has it
         dtype = x.dtype if float(y).is_integer() else beside_number(x.dtype, y)
         return append("pow", {"X": [_in(x, dtype)]}, {"factor": float(y)}, dtype=x.dtype, name=name)

@@ -10,7 +10,7 @@ from fluidlite.base.dtypes import DTypeLike, VarType, to_vartype
 from fluidlite.ir.variable import Variable
 from fluidlite.layers.math_op_patch import astype
 from fluidlite.layers.signatures import Reduction
-from fluidlite.paddle.build import append, check_axis
+from fluidlite.paddle.build import append, check_axis, need_float
 from fluidlite.paddle.tensor.chosen_axis import along, is_chosen
 from fluidlite.paddle.tensor.manipulation import flatten, reshape, slice, squeeze
 from fluidlite.paddle.tensor.math import cast, pow, sqrt
@@ -113,6 +113,7 @@ def prod(
 
 def logsumexp(x: Variable, axis: Axis = None, keepdim: bool = False, name: str | None = None) -> Variable:
     """log of the sum of exp over `axis`, or over all dimensions."""
+    need_float(x, "logsumexp")
     dims, whole = axes_of(x, axis)
     attrs = {"axis": dims, "keepdim": keepdim, "reduce_all": whole}
     scalar = not x.shape or (whole and not keepdim)

@@ -8,7 +8,7 @@ from typing import Any
 from fluidlite.base.dtypes import DTypeLike, VarType, to_vartype
 from fluidlite.ir.variable import Variable
 from fluidlite.layer_helper import LayerHelper
-from fluidlite.paddle.build import append, check_axis
+from fluidlite.paddle.build import append, check_axis, need_float, need_numbers, need_summable
 from fluidlite.paddle.programs import begin
 from fluidlite.paddle.tensor.arranging import moveaxis, take_along_axis
 from fluidlite.paddle.tensor.creation import full_like
@@ -124,6 +124,7 @@ def _running(
         raise TypeError(
             f"The data type of 'dtype' in {op_type} must be ['int32', 'int64'], but received {dtype}"
         )
+    need_numbers(x, op_type)
     if axis is None:
         axis, x = -1, flatten(x)
     attrs = {"axis": axis, "dtype": int(kind)}
@@ -150,6 +151,7 @@ def cumprod(
     """Running products along `dim`."""
     if dtype is not None and to_vartype(dtype) != x.dtype:
         x = cast(x, dtype)
+    need_summable(x, "cumprod")
     if not isinstance(dim, int):
         raise TypeError(f"The type of 'dim' in cumprod must be <class 'int'>, but received {type(dim)}.")
     return append("cumprod", {"X": [x]}, {"dim": dim}, dtype=x.dtype, name=name)
@@ -159,7 +161,9 @@ def logcumsumexp(
     x: Variable, axis: int | None = None, dtype: DTypeLike | None = None, name: str | None = None
 ) -> Variable:
     """log of the running sums of exp along `axis`, or in one row."""
-    return running_sum("logcumsumexp", x, axis, dtype, name)
+    x = x if dtype is None else cast(x, dtype)
+    need_float(x, "logcumsumexp")
+    return running_sum("logcumsumexp", x, axis, name)
 
 
 def searchsorted(

@@ -223,6 +223,35 @@ def _(paddle):
     return run(static(paddle), lambda x: paddle.pow(x, 0.5), x=np.array([-INF]))[0], [NAN]
 
 
+@shows("turns-by-variables", error="TypeError")
+def _(paddle):
+    def build(x):
+        return paddle.rot90(x, paddle.full([1], 1, "int32"))
+
+    return run(static(paddle), build, x=np.array([[1.0, 2.0], [3.0, 4.0]]))[0], None
+
+
+@shows("pivots-of-lu", error="ValueError")
+def _(paddle):
+    def build(x):
+        return paddle.linalg.lu(x, pivot=False)
+
+    return run(static(paddle), build, x=np.array([[1.0, 2.0], [3.0, 4.0]]))[0], None
+
+
+@shows("tags-of-rows", error="ValueError")
+def _(paddle):
+    def build(scores, label, tags):
+        return paddle.static.auc(scores, label, ins_tag_weight=tags)[0]
+
+    feeds = {
+        "scores": np.array([[0.1, 0.9], [0.4, 0.6], [0.7, 0.3]], "float32"),
+        "label": np.array([[0], [1], [0]]),
+        "tags": np.array([[0], [1], [1]], "float32"),
+    }
+    return run(static(paddle), build, **feeds)[0], None
+
+
 @shows("renorm-by-the-largest")
 def _(paddle):
     def build(x):

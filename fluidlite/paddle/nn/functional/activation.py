@@ -220,6 +220,7 @@ def gumbel_softmax(
     """A draw from the categories along `axis` whose scores x holds: shares, or, with `hard`, 1 for one of
     them and 0 for others (Jang et al., 2017).
     """
+    need_float(x, "gumbel_softmax")
     attrs = {"temperature": temperature, "hard": hard, "axis": axis}
     return append("gumbel_softmax", {"X": [x]}, attrs, dtype=x.dtype, name=name)
 

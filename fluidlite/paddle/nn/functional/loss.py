@@ -7,7 +7,7 @@ from __future__ import annotations
 from typing import Any
 
 from fluidlite.ir.variable import Variable
-from fluidlite.paddle.build import append, append_several
+from fluidlite.paddle.build import append, append_several, need_float
 from fluidlite.paddle.nn.functional.activation import relu, sigmoid
 from fluidlite.paddle.nn.functional.common import label_smooth, one_hot
 from fluidlite.paddle.tensor.linalg import matmul
@@ -100,6 +100,7 @@ def kl_div(input: Variable, label: Variable, reduction: str = "mean", name: str 
     """label * (log(label) - input), where `input` is a logarithm; "batchmean" divides the sum by the number
     of rows.
     """
+    need_float(input, "kl_div")
     check_reduction(reduction, "kl_div", ("sum", "batchmean", "mean", "none"))
     inputs = {"X": [input], "Target": [label]}
     loss = append("kldiv_loss", inputs, {"reduction": "none"}, dtype=input.dtype, layer="kl_div", slot="Loss")

@@ -8,7 +8,7 @@ from typing import Any
 
 from fluidlite.ir.variable import Variable
 from fluidlite.layers.flow.debug import Assert
-from fluidlite.paddle.build import append
+from fluidlite.paddle.build import append, need_float
 from fluidlite.paddle.nn.functional.activation import log_sigmoid
 from fluidlite.paddle.nn.functional.loss import check_reduction, reduced_loss
 from fluidlite.paddle.tensor.creation import full_like
@@ -204,6 +204,7 @@ def pairwise_distance(
     name: str | None = None,
 ) -> Variable:
     """The p-norms of the rows of x - y + epsilon."""
+    need_float(x, "pairwise_distance")
     apart = subtract(x, y)
     if epsilon != 0.0:
         apart = add(apart, constant([1], apart.dtype, epsilon))

@@ -7,17 +7,20 @@ from typing import Any
 
 from fluidlite.base.dtypes import DTypeLike
 from fluidlite.ir.variable import Variable
+from fluidlite.layer_helper import LayerHelper
 from fluidlite.layers.arithmetic import activations, products
 from fluidlite.layers.boxes import regions
 from fluidlite.layers.flow import conditional
+from fluidlite.layers.neural import conv
 from fluidlite.layers.neural import norm as normalizations
 from fluidlite.layers.tensors import strict
 from fluidlite.layers.utils import map_structure
 from fluidlite.paddle.nn import functional
+from fluidlite.paddle.nn.functional.windows import is_open, window
 from fluidlite.paddle.programs import begin
 from fluidlite.paddle.tensor.creation import full
 
-__all__ = ["cond", "deform_conv2d", "embedding", "fc", "instance_norm", "prelu"]
+__all__ = ["cond", "conv2d_transpose", "deform_conv2d", "embedding", "fc", "instance_norm", "prelu"]
 
 
 def fc(
@@ -45,6 +48,39 @@ def embedding(
     """Rows of a table of `size` [rows, columns] for ids of any shape, with a dimension more than these."""
     begin()
     return strict.embedding(input, size, is_sparse, is_distributed, padding_idx, param_attr, dtype)
+
+
+def conv2d_transpose(
+    input: Variable,
+    num_filters: int,
+    output_size: Any = None,
+    filter_size: Any = None,
+    padding: Any = 0,
+    stride: Any = 1,
+    dilation: Any = 1,
+    groups: int | None = None,
+    param_attr: Any = None,
+    bias_attr: Any = None,
+    use_cudnn: bool = True,
+    act: str | None = None,
+    name: str | None = None,
+    data_format: str = "NCHW",
+) -> Variable:
+    """As in fluid; Variables may say `output_size`, where `filter_size` is given."""
+    sizes = (padding, stride, dilation)
+    if not is_open(output_size):
+        rest = (*sizes, groups, param_attr, bias_attr, use_cudnn, act, name, data_format)
+        return conv.conv2d_transpose(input, num_filters, output_size, filter_size, *rest)
+    if filter_size is None:
+        raise ValueError("filter_size should not be None where Variables say output_size")
+    helper = LayerHelper("conv2d_transpose", param_attr=param_attr, bias_attr=bias_attr, act=act, name=name)
+    axis, count = (3 if data_format == "NHWC" else 1), groups or 1
+    shape = [input.shape[axis], num_filters // count, *window(filter_size, 2, "filter_size")]
+    weight = helper.create_parameter(attr=helper.param_attr, dtype=input.dtype, shape=shape)
+    out = functional.conv2d_transpose(
+        input, weight, None, stride, padding, 0, dilation, count, output_size, data_format
+    )
+    return helper.append_activation(helper.append_bias_op(out, dim_start=axis, dim_end=axis + 1))
 
 
 def prelu(

@@ -294,10 +294,15 @@ def _fill_missing(op: Operator, block: Block, given: Collection[str]) -> None:
     """
     slots = op.definition.inputs if op.definition is not None else {}
     for slot, names in op.inputs.items():
-        if slot not in slots or slots[slot].optional:
+        if slot not in slots:
             continue
         unknown = [name for name in names if is_gradient(name) and name not in given]
-        for name in [name for name in unknown if block._find_var_recursive(name) is None]:
+        missing = [name for name in unknown if block._find_var_recursive(name) is None]
+        # an op with a block starts it with those that there are
+        is_partial = slots[slot].many and len(missing) < len(names) and not op.sub_blocks()
+        if slots[slot].optional and not is_partial:
+            continue
+        for name in missing:
             # under another name: the caller may declare one of this gradient's
             like, zeros = like_of(name, block), unique_name.generate(f"{name}@ZERO")
             block.create_var(name=zeros)

@@ -5,7 +5,8 @@ numbers, expressions and further lists. `Builder` writes it with the layers. Its
 and of the plan, are compared with central differences of the program's own results, in float64, along a
 random direction.
 
-python tests/executor/random_gradients.py [FIRST [LAST]]      seeds; a wrong program is printed, made smaller
+python tests/executor/random_gradients.py [FIRST [LAST]] [parts]      seeds; a wrong program is printed, made
+smaller; parts: with ops that have several results, of which not all are read
 """
 
 from __future__ import annotations
@@ -32,8 +33,9 @@ Program = dict[str, Any]
 class Author:
     """Draws statements. A variable is a number: of those known at a place, counted around."""
 
-    def __init__(self, seed: int) -> None:
+    def __init__(self, seed: int, parts: bool = False) -> None:
         self.random = random.Random(seed)
+        self.parts = parts
 
     def program(self) -> Program:
         """Statements, the variables that are targets, and whether gradients of them come in."""
@@ -62,6 +64,8 @@ class Author:
 
     def statement(self, depth: int) -> Statement:
         flat = [self.fresh, self.over, self.over, self.in_place, self.in_place, self.array]
+        if self.parts:
+            flat += [self.part, self.part, self.part]
         deep = [self.switch, self.branch, self.block_if, self.loop, self.loop, self.functional]
         return self.random.choice(flat + deep if depth else flat)(depth)
 
@@ -74,6 +78,12 @@ class Author:
     def in_place(self, _: int) -> Statement:
         kinds = ["clamp", "sums", "addcmul", "log1p", "norm", "abn", "reshape", "fill", "op", "count", "step"]
         return ("in_place", self.random.choice(kinds), self.var(), self.var(), self.var())
+
+    def part(self, _: int) -> Statement:
+        """Some of the results of an op that has several, as a new variable or in place of one."""
+        kind = self.random.choice(["split", "split", "unstack", "halves"])
+        over = self.var() if self.random.random() < 0.5 else None
+        return ("part", kind, self.var(), self.var(), self.random.randrange(1, 8), over)
 
     def array(self, _: int) -> Statement:
         kind = self.random.choice(["write", "write", "read", "whole"])
@@ -210,6 +220,22 @@ class Builder:
             number = scope.counters[one % len(scope.counters)]
             factor = layers.cast(number, "float64")
             scope.known.append(layers.elementwise_mul(layers.tanh(a), layers.scale(factor, 0.3, bias=0.2)))
+
+    def part(self, scope: Scope, kind: str, one: int, other: int, wanted: int, over: int | None) -> None:
+        """`wanted` has a bit for each of the parts that are read."""
+        a, b = scope.var(one), scope.var(other)
+        if kind == "unstack":
+            parts = layers.unstack(layers.stack([a, layers.sin(b), layers.tanh(a)], axis=0), axis=0)
+        elif kind == "halves":
+            parts = layers.split(layers.concat([layers.cos(a), layers.sin(b)], axis=-1), 2, dim=-1)
+        else:
+            parts = layers.split(layers.concat([a, layers.tanh(b), layers.sin(a)], axis=0), [2, 2, 2], dim=0)
+        read = [part for bit, part in enumerate(parts) if wanted >> bit & 1] or parts[:1]
+        made = scaled(layers.sums(read), 0.6) if len(read) > 1 else read[0]
+        if over is None:
+            scope.known.append(layers.assign(made))
+        else:
+            layers.assign(made, output=scope.var(over))
 
     def array(self, scope: Scope, kind: str, which: int, slot: int, expression: Statement) -> None:
         array = self.arrays[which]
@@ -404,9 +430,9 @@ def _bends(written: Written, runs: Runs, at: np.ndarray, way: np.ndarray, flag: 
     return found
 
 
-def check(seed: int) -> None:
+def check(seed: int, parts: bool = False) -> None:
     """AssertionError with the program where its gradients are wrong."""
-    data = Author(seed).program()
+    data = Author(seed, parts).program()
     found = mistakes(data, seed)
     assert not found, f"seed {seed}: {found}\n{data}"
 
@@ -435,7 +461,7 @@ def smaller(data: Any) -> list[Any]:
     return found
 
 
-FORMS = ("fresh", "over", "in_place", "array", "switch", "branch", "block_if", "loop", "functional")
+FORMS = ("fresh", "over", "in_place", "part", "array", "switch", "branch", "block_if", "loop", "functional")
 
 
 def bodies(item: Any) -> list[Any]:
@@ -464,9 +490,11 @@ def shrink(data: Program, seed: int) -> Program:
 
 
 if __name__ == "__main__":
-    start, stop = map(int, [*sys.argv[1:], *("0", "200")[len(sys.argv) - 1 :]])
+    parts = "parts" in sys.argv
+    given = [word for word in sys.argv[1:] if word != "parts"]
+    start, stop = map(int, [*given, *("0", "200")[len(given) :]])
     for number in range(start, stop):
-        program = Author(number).program()
+        program = Author(number, parts).program()
         if is_wrong(program, number):
             program = shrink(program, number)
             try:

@@ -14,6 +14,11 @@ def test_gradients_of_a_random_program(seed: int) -> None:
     random_gradients.check(seed)
 
 
+@pytest.mark.parametrize("seed", range(12))
+def test_gradients_where_not_all_results_of_an_op_are_read(seed: int) -> None:
+    random_gradients.check(seed, parts=True)
+
+
 @pytest.mark.slow
 def test_gradients_of_many_random_programs() -> None:
     """FLUIDLITE_SEED is the first seed, FLUIDLITE_PROGRAMS says how many follow."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -9,6 +10,7 @@ import pytest
 from flowtools import RNG, check_gradients, constant, data, op, repeat, rows, run, values
 
 import fluidlite as fluid
+import fluidlite.paddle as paddle
 from fluidlite import layers
 from fluidlite.errors import EnforceNotMet
 
@@ -36,6 +38,36 @@ def test_while_with_arrays() -> None:
         state = state * feeds["w"] + row
     np.testing.assert_allclose(values([last], feeds)[0], state)
     check_gradients(last, feeds, ["x", "w"])
+
+
+SEVERAL: dict[str, Callable[[Any], list[Any]]] = {
+    "split": lambda x: layers.split(layers.concat([layers.cos(x), layers.sin(x)], axis=-1), 2, dim=-1),
+    "unstack": lambda x: layers.unstack(layers.stack([layers.cos(x), layers.sin(x)], axis=1), axis=1),
+    "broadcast_tensors": lambda x: paddle.broadcast_tensors([layers.cos(x), layers.sin(x)]),
+    "meshgrid": lambda x: [
+        layers.reduce_sum(part, dim=[1 - at])
+        for at, part in enumerate(paddle.meshgrid(layers.cos(x), layers.sin(x)))
+    ],
+}
+
+
+@pytest.mark.parametrize("rounds", [None, 3])
+@pytest.mark.parametrize("used", [0, 1])
+@pytest.mark.parametrize("name", SEVERAL)
+def test_one_of_several_results(name: str, used: int, rounds: int | None) -> None:
+    """The others have gradients of zeros, also in the body of a loop."""
+    x = data("x", [3])
+    state = layers.scale(x, 1.1)
+    if rounds is None:
+        state = SEVERAL[name](state)[used]
+    else:
+        counter, limit = constant(0), constant(rounds)
+        going = layers.less_than(counter, limit)
+        with layers.While(going).block():
+            layers.assign(layers.scale(SEVERAL[name](state)[used], 0.7), state)
+            layers.increment(counter)
+            layers.less_than(counter, limit, cond=going)
+    check_gradients(state, {"x": RNG.rand(3)}, ["x"])
 
 
 def test_gradient_of_what_a_loop_replaces() -> None:

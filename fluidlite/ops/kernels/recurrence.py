@@ -6,7 +6,7 @@ import functools
 import itertools
 import math
 from collections.abc import Callable, Iterator
-from typing import Any, Concatenate, NamedTuple, ParamSpec
+from typing import Any, NamedTuple, TypeVar, cast
 
 import numpy as np
 
@@ -281,20 +281,20 @@ def _place(rows: Array) -> slice | Array:
     return rows
 
 
-Rest = ParamSpec("Rest")
+Make = TypeVar("Make", bound=Callable[..., Any])
 
 
-def _kept(make: Callable[Concatenate[Any, Rest], TimeSteps]) -> Callable[Concatenate[Any, Rest], TimeSteps]:
+def _kept(make: Make) -> Make:
     """`make(xp, ...)` with its last results kept, but for modules that record what is computed: each of those
     is of one call, and holds all its arrays.
     """
     known = functools.lru_cache(maxsize=32)(make)
 
     @functools.wraps(make)
-    def find(xp: Any, *args: Rest.args, **kwargs: Rest.kwargs) -> TimeSteps:
+    def find(xp: Any, *args: Any, **kwargs: Any) -> Any:
         return make(xp, *args, **kwargs) if hasattr(xp, "level") else known(xp, *args, **kwargs)
 
-    return find
+    return cast(Make, find)
 
 
 @_kept

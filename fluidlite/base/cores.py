@@ -5,6 +5,7 @@ processes that one mpiexec has started beside it; and the memory that it may hav
 from __future__ import annotations
 
 import contextlib
+import functools
 import math
 import os
 import pathlib
@@ -37,9 +38,11 @@ def own_cores(environ: Mapping[str, str], system: pathlib.Path = _SYSTEM) -> int
     return min(cores, max(1, (os.cpu_count() or 1) // int(ranks[0])))
 
 
+# each Executor asks, and a millisecond is a twentieth of a small program's first run
+@functools.cache
 def memory_limit(system: pathlib.Path = _SYSTEM) -> int:
     """The bytes of memory that this process may have: those of the machine, or of its control groups and the
-    groups around them.
+    groups around them, as they are when it first asks.
     """
     try:
         machine = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")

@@ -12,6 +12,7 @@ import numpy as np
 
 from fluidlite.base.dtypes import Array
 from fluidlite.base.errors import ShapeError
+from fluidlite.base.open_sizes import fits
 from fluidlite.base.registry import KernelContext, Lod
 from fluidlite.ops.kernels.products import product, shared_product
 from fluidlite.ops.kernels.sequence_rows import offsets_of_level, take_rows
@@ -23,6 +24,7 @@ __all__ = [
     "TimeStep",
     "TimeSteps",
     "activation",
+    "check_first_states",
     "chunks",
     "even_steps",
     "gate_steps",
@@ -41,6 +43,19 @@ class Activation(NamedTuple):
     name: str
     apply: Callable[[Any, Array], None]
     slope: Callable[[Any, Array, Array], None]
+
+
+def check_first_states(op: str, wanted: tuple[int, int, int], **states: Any) -> None:
+    """ShapeError for a first state, by its slot, of another shape than [layers x directions, batch, size].
+
+    More rows would go unnoticed: the steps would take the first ones.
+    """
+    for slot, state in states.items():
+        if not fits(tuple(state.shape), wanted):
+            raise ShapeError(
+                f"op {op!r}: {slot} has shape {list(state.shape)}, wanted {list(wanted)}: "
+                f"[layers x directions, batch, hidden size]"
+            )
 
 
 def _sigmoid(xp: Any, x: Array) -> None:

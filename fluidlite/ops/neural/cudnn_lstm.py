@@ -27,7 +27,7 @@ from fluidlite.ops.kernels.lstm_steps import (
     run_rows_back,
 )
 from fluidlite.ops.kernels.products import product, shared_product
-from fluidlite.ops.kernels.recurrence import ACTIVATIONS, even_steps
+from fluidlite.ops.kernels.recurrence import ACTIVATIONS, check_first_states, even_steps
 
 _GATES = (2, 0, 1, 3)  # `ops.lstm` has the candidate first
 
@@ -73,6 +73,8 @@ def _(
             f"op 'cudnn_lstm': W has shape {list(W.shape)}, wanted {directions * weights} numbers for "
             f"{num_layers} layers of {hidden_size} over {Input.shape[2]} features"
         )
+    wanted = (num_layers * directions, Input.shape[1], hidden_size)
+    check_first_states("cudnn_lstm", wanted, InitH=InitH, InitC=InitC)
     return (
         Input.with_shape((*Input.shape[:2], directions * hidden_size)),
         InitH.with_shape(InitH.shape),
@@ -149,6 +151,8 @@ class _LstmStack:
         self.xp, self.size, self.directions, self.layers = xp, hidden_size, 2 if is_bidirec else 1, num_layers
         self.time, self.batch, features = Input.shape
         self.InitH, self.InitC = InitH, InitC
+        wanted = (self.layers * self.directions, self.batch, self.size)
+        check_first_states("cudnn_lstm", wanted, InitH=InitH, InitC=InitC)
         sizes = _sizes(features, hidden_size, num_layers, self.directions)
         self.weights = _cut(W, sizes, hidden_size, self.directions)
         self.steps = even_steps(xp, self.time, self.batch)

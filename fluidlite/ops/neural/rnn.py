@@ -26,7 +26,13 @@ from fluidlite.ops.kernels.last_run import last_run
 from fluidlite.ops.kernels.lstm_steps import LstmCell, LstmLayer, LstmRun
 from fluidlite.ops.kernels.numbers import check_lengths
 from fluidlite.ops.kernels.products import product, shared_product
-from fluidlite.ops.kernels.recurrence import ACTIVATIONS, TimeSteps, even_steps, ordered_steps
+from fluidlite.ops.kernels.recurrence import (
+    ACTIVATIONS,
+    TimeSteps,
+    check_first_states,
+    even_steps,
+    ordered_steps,
+)
 from fluidlite.ops.kernels.rnn_steps import CellLayer, CellRun, CellUnit, ResetAfterUnit, SimpleUnit
 from fluidlite.values.tensor import host
 
@@ -75,6 +81,8 @@ def _(
             f"op 'rnn': WeightList has {len(WeightList)} tensors, wanted {4 * directions * num_layers} for "
             f"{num_layers} layers in {directions} directions"
         )
+    wanted = (num_layers * directions, Input.shape[1], hidden_size)
+    check_first_states("rnn", wanted, **{f"PreState[{at}]": state for at, state in enumerate(PreState)})
     return {
         "Out": Input.with_shape((*Input.shape[:2], directions * hidden_size)),
         "State": [state.with_shape(state.shape) for state in PreState],
@@ -315,6 +323,8 @@ class _RnnStack:
         self.ctx, self.xp, self.mode, self.directions = ctx, xp, mode, directions
         self.rows = _BatchRows(xp, Input.shape[0], Input.shape[1], lengths)
         self.Input, self.PreState, self.weights = Input, PreState, _weights(WeightList)
+        wanted = (len(self.weights), Input.shape[1], WeightList[1].shape[-1])
+        check_first_states("rnn", wanted, **{f"PreState[{at}]": state for at, state in enumerate(PreState)})
 
     def forward(self, masks: list[Array], saves: bool) -> tuple[Array, list[_RnnLayer]]:
         """The last layer's output [time, batch, ...], and all layers."""

@@ -19,6 +19,7 @@ from fluidlite.executor.comm.links import ServerLink
 from fluidlite.executor.comm.messages import Error, Kind, Message
 from fluidlite.executor.comm.tcp.handshake import PendingHandshake, Welcome
 from fluidlite.executor.comm.tcp.stream import ConnectionLost, Stream, address_of
+from fluidlite.executor.comm.tcp.takeover import LOOK, SILENCE, Claim, Undecided
 from fluidlite.executor.comm.tcp.tls import Encryption
 from fluidlite.executor.comm.wire import Incoming
 from fluidlite.values.serialize import replace_file
@@ -64,6 +65,7 @@ class Listener(ServerLink):
         self.inbox: deque[tuple[Any, Message]] = deque()
         self.trainers: dict[Stream, int] = {}
         self.unauthenticated: deque[PendingHandshake] = deque()  # the oldest first
+        self.claims: dict[Stream, Claim] = {}  # connections that are not read until it is known who is alive
         self.unsent: set[Stream] = set()
         self.goodbyes: set[int] = set()  # trainers that have left
         self.ready: deque[Stream] = deque()  # connections that may hold more messages than were taken
@@ -153,6 +155,8 @@ class Listener(ServerLink):
             limits.append(self.since + self.deadline)
         if self.unauthenticated:
             limits.append(self.unauthenticated[0].since + PATIENCE)
+        if self.claims:
+            limits.append(time.monotonic() + LOOK)
         return max(0.0, min(limits) - time.monotonic()) if limits else None
 
     def _poll(self, limit: float | None) -> bool:
@@ -174,6 +178,9 @@ class Listener(ServerLink):
             else:
                 self.woken.recv(64)
         for stream in readable:
+            self._read(stream)
+        for stream in list(self.claims):
+            self.selector.register(stream.sock, selectors.EVENT_READ, stream)
             self._read(stream)
         while self.unauthenticated and time.monotonic() - self.unauthenticated[0].since >= PATIENCE:
             self._refuse(self.unauthenticated[0])
@@ -224,16 +231,39 @@ class Listener(ServerLink):
         self.trainers[stream] = number
 
     def _check_number(self, stream: Stream, number: int) -> None:
-        """FormatError for a second process that calls itself by the number of one that is connected."""
-        for other, taken in self.trainers.items():
-            if taken == number >= 0 and number not in self.goodbyes:
-                text = (
-                    f"two processes call themselves trainer {number}: that at {_peer_of(other)} is "
-                    f"connected, and that at {_peer_of(stream)} is refused (each needs a "
-                    f"PADDLE_TRAINER_ID of its own)"
-                )
-                _log.warning("%s", text)
-                raise FormatError(text)
+        """FormatError for a second process that calls itself by the number of one that is alive, `Undecided`
+        while that is not known. A process whose host is silent loses its number.
+        """
+        taken = [other for other, its in self.trainers.items() if its == number >= 0]
+        if not taken or number in self.goodbyes:
+            self.claims.pop(stream, None)
+            return
+        old = taken[0]
+        claim = self.claims.get(stream)
+        if claim is None or claim.old is not old:
+            claim = self.claims[stream] = Claim(old)
+        both = f"two processes call themselves trainer {number}: that at {_peer_of(old)} "
+        if not claim.succeeds():
+            del self.claims[stream]
+            text = (
+                f"{both}is connected, and that at {_peer_of(stream)} is refused (each needs a "
+                f"PADDLE_TRAINER_ID of its own)"
+            )
+            _log.warning("%s", text)
+            raise FormatError(text)
+        del self.claims[stream]
+        self._give_up(
+            old, f"{both}did not answer for {SILENCE:g} s, and that at {_peer_of(stream)} took over"
+        )
+
+    def _give_up(self, stream: Stream, why: str) -> None:
+        """End a connection whose host is silent; should it speak again, it reads why."""
+        _log.warning("%s", why)
+        stream.put(Error(why))
+        with contextlib.suppress(ConnectionLost):
+            if stream.flush():
+                stream.hang_up()
+        self._lose(stream, why)
 
     def _refuse(self, pending: PendingHandshake) -> None:
         """End a connection that has not shown the key."""
@@ -251,6 +281,8 @@ class Listener(ServerLink):
                 if isinstance(found[0], Message):
                     self._note(stream, found[0])
             self.ready.append(stream)
+        except Undecided:
+            self.selector.unregister(stream.sock)
         except ConnectionLost as error:
             self._lose(stream, str(error))
         except FormatError as error:
@@ -281,8 +313,10 @@ class Listener(ServerLink):
         """Close a connection, and give the number of its trainer; -1 where it has none."""
         if stream not in self.trainers:
             return -1
-        self.selector.unregister(stream.sock)
+        with contextlib.suppress(KeyError):  # one with a claim is not looked at
+            self.selector.unregister(stream.sock)
         stream.close()
+        self.claims.pop(stream, None)
         self.unsent.discard(stream)
         self.since = time.monotonic()
         return self.trainers.pop(stream)

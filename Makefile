@@ -61,9 +61,11 @@ test-faults: $(STAMP)
 	$(PYTEST) -m "slow or not slow" tests/comm/test_tcp_faults.py tests/comm/test_tcp_processes.py
 	$(PYTEST) -m slow tests/distributed/test_checkpoint_tcp.py
 
-# files, names and kills that mean harm, ten times as many as `make test` tries: at most ten minutes
+# files, names, kills, failing calls and connections that mean harm, ten times as many as `make test` tries, and the
+# attacks of the other rooms as there: at most ten minutes
+HOSTILE := tests/hostile tests/comm/test_hostile_messages.py tests/comm/test_handshake_states.py tests/comm/test_tls.py
 test-hostile: $(STAMP)
-	HOSTILE_ROUNDS=10 timeout 600 $(PYTEST) -n 2 -m "slow or not slow" --durations=10 tests/hostile
+	HOSTILE_ROUNDS=10 timeout 600 $(PYTEST) -n 2 -m "not slow" --durations=10 $(HOSTILE)
 
 # on a machine with a device, within ten minutes and without fetching anything: the Python that `make test` has made,
 # or else any that has CuPy and pytest (DEVICE_PYTHON=...). Reports go to the folder that OUT names

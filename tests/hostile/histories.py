@@ -7,13 +7,14 @@ Each gradient has a 1 at a place of its own, so each change of the parameter say
 from __future__ import annotations
 
 import contextlib
+import math
 import random
 import select
 import socket
 import struct
 import threading
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -150,7 +151,8 @@ def mistakes(history: History) -> list[str]:
     for change in history.changes:
         for place, share in sorted(change.items()):
             shares.setdefault(place, []).append(share)
-    wrong = {place: found for place, found in shares.items() if not _may_be(history.mode, found)}
+    is_calm = not history.errors
+    wrong = {place: found for place, found in shares.items() if not _may_be(history.mode, found, is_calm)}
     found = [f"gradient {place} counts {each}" for place, each in wrong.items()]
     if history.mode == "pserver":
         found += [f"{change} is no mean" for change in history.changes if sum(change.values()) != 1.0]
@@ -164,12 +166,14 @@ def mistakes(history: History) -> list[str]:
     return found
 
 
-def _may_be(mode: str, shares: list[float]) -> bool:
+def _may_be(mode: str, shares: list[float], is_calm: bool) -> bool:
     """True if a gradient may count so much in the changes that it is a part of."""
     if mode == "geo_sgd":
-        # a trainer sends 1/n of what it is ahead, and the next time as much of the rest
-        rest = 1 - 1 / TRAINERS
-        return shares == [rest**number / TRAINERS for number in range(len(shares))]
+        # a trainer sends 1/n of what it is ahead, and the next time as much of the rest; what was on its way
+        # when it heard an error may be lost, and nothing comes twice
+        powers = [round(-math.log2(share), 6) for share in shares]
+        expected = list(range(1, len(shares) + 1))
+        return powers == expected or (not is_calm and powers == sorted({int(power) for power in powers}))
     # the mean of trainers of which some may have gone, or each gradient as it comes
     return shares in ([[1 / TRAINERS], [1.0]] if mode == "pserver" else [[1.0]])
 
@@ -202,6 +206,7 @@ class JobUnderFaults:
         self.job = job_of(mode, steps)
         self.endpoint = self.job.slices[0].endpoint
         self.connections = Connections(self.endpoint, seed, faults)
+        self.server = threading.Thread()
 
     def run(self) -> History:
         """The history of the job."""
@@ -212,7 +217,8 @@ class JobUnderFaults:
                 "address_of",
                 lambda name: self.connections.address if name == self.endpoint else find(name),
             )
-            threads = [threading.Thread(target=self._noting, args=(self._serve,))]
+            self.server = threading.Thread(target=self._noting, args=(self._serve, 20.0))
+            threads = [self.server]
             threads += [threading.Thread(target=self._train, args=(trainer,)) for trainer in range(TRAINERS)]
             for thread in threads:
                 thread.start()
@@ -222,12 +228,12 @@ class JobUnderFaults:
         self.connections.close()
         return self.history
 
-    def _noting(self, work: Any, *arguments: Any) -> bool:
+    def _noting(self, work: Callable[[], None], deadline: float) -> bool:
         """True where the work of a process ends well; its connections end with it."""
-        session = TcpSession(20.0, KEY)
+        session = TcpSession(deadline, KEY)
         try:
             with use(session):
-                work(*arguments)
+                work()
             session.leave()
             return True
         except CommunicatorError as error:
@@ -247,7 +253,8 @@ class JobUnderFaults:
 
     def _train(self, trainer: int) -> None:
         steps = iter(range(self.history.steps))
-        while not self._noting(self._train_on, trainer, steps):
+        # a server that all have left, or were given up, is gone for good
+        while self.server.is_alive() and not self._noting(lambda: self._train_on(trainer, steps), 4.0):
             time.sleep(0.05)
 
     def _train_on(self, trainer: int, steps: Iterator[int]) -> None:

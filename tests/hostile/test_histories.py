@@ -17,7 +17,7 @@ STEPS = 12
 @pytest.fixture(autouse=True)
 def patience(flags: Callable[..., None]) -> None:
     """A trainer that has gone is not waited for long, and comes back."""
-    flags(rpc_lost_trainer="go_on", rpc_lost_trainer_wait=300, rpc_deadline=20_000)
+    flags(rpc_lost_trainer="go_on", rpc_lost_trainer_wait=2000, rpc_deadline=20_000)
 
 
 @pytest.mark.parametrize("waits", [0, 5000])

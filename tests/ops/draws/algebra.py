@@ -148,7 +148,8 @@ def _(draw: Draw, name: str) -> Any:
     rows, left, right = draw.shape(3)
     dtype = draw.choice(*FLOATS)
     x, y = draw.tensor((rows, left), dtype), draw.tensor((rows, right), dtype)
-    return draw.call(name, x, y, draw.int(1, 4), act=draw.act(), bias_attr=draw.maybe(False, 0.3))
+    attrs = {"param_attr": draw.attr(0.15), "bias_attr": draw.maybe(False, 0.3)}
+    return draw.call(name, x, y, draw.int(1, 4), act=draw.act(), **attrs)
 
 
 @draws("fluid.layers.cos_sim")

@@ -187,6 +187,7 @@ def _(draw: Draw, name: str) -> Any:
         draw.int(1, 3),
         num_filters=draw.choice(OMIT, 2),
         max_depth=draw.choice(OMIT, 2, 3),
+        param_attr=draw.attr(0.15),
         act=draw.choice(OMIT, "relu", None),
         bias_attr=draw.choice(OMIT, False),
     )

@@ -106,6 +106,7 @@ def _(draw: Draw, name: str) -> Any:
         dilation=dilation,
         groups=groups,
         deformable_groups=deformable,
+        param_attr=draw.attr(0.15),
         im2col_step=1,
         bias_attr=draw.choice(OMIT, False),
         modulated=modulated,
@@ -120,7 +121,7 @@ def _(draw: Draw, name: str) -> Any:
         if draw.flag(0.6)
         else draw.tensor((*draw.shape(2), width), "float32")
     )
-    return draw.call(name, x, draw.int(0, 3), act=draw.act())
+    return draw.call(name, x, draw.int(0, 3), act=draw.act(), param_attr=draw.attr(0.15))
 
 
 @draws("fluid.layers.im2sequence")

@@ -101,4 +101,7 @@ def _(draw: Draw, name: str) -> Any:
         center=draw.maybe(draw.flag()),
         normalized=draw.maybe(draw.flag()),
         onesided=draw.maybe(True) if one_sided else False,
+        length=draw.maybe(draw.int(count, count + frames), 0.2),
+        win_length=draw.maybe(count, 0.2),
+        return_complex=draw.maybe(False, 0.2),
     )

@@ -94,12 +94,15 @@ def _(draw: Draw, name: str) -> Any:
 @draws("paddle.incubate.nn.functional.fused_matmul_bias", "paddle.incubate.nn.functional.fused_linear")
 def _(draw: Draw, name: str) -> Any:
     kind, wide, out = draw.choice(*FLOATS), draw.size(), draw.size()
-    x = draw.tensor((*draw.shape((1, 2)), wide), kind)
+    front = draw.shape((1, 2))
+    turned = "matmul" in name and draw.flag(0.2)
+    x = draw.tensor((*front[:-1], wide, front[-1]) if turned else (*front, wide), kind)
     flip = draw.flag(0.3)
     weight = draw.tensor((out, wide) if flip else (wide, out), kind)
     bias = draw.tensor((out,), kind) if draw.flag(0.05) else OMIT  # 2.6.2 has that on GPUs alone
     key = "transpose_y" if "matmul" in name else "transpose_weight"
-    return draw.call(name, x, weight, bias=bias, **{key: flip})
+    more = {"transpose_x": draw.maybe(True, 1.0 if turned else 0.0)} if "matmul" in name else {}
+    return draw.call(name, x, weight, bias=bias, **{key: flip}, **more)
 
 
 @draws("paddle.incubate.nn.functional.fused_dropout_add")
@@ -137,7 +140,11 @@ def _(draw: Draw, name: str) -> Any:
 def _(draw: Draw, name: str) -> Any:
     if word(name) == "power_to_db":
         x = draw.tensor(dtype=FLOATS, rank=(0, 3), low=0.1, high=3)
-        return draw.call(name, x, top_db=draw.choice(None, 10.0, OMIT))
+        least = {
+            "ref_value": draw.maybe(draw.real(0.5, 2), 0.3),
+            "amin": draw.maybe(draw.choice(0.2, 1.5), 0.3),
+        }
+        return draw.call(name, x, top_db=draw.choice(None, 10.0, OMIT), **least)
     wanted = draw.maybe(draw.choice("float32", "float64"))
     if word(name) == "get_window":
         words = ("hamming", "hann", "blackman", "cosine", "triang", "bohman")

@@ -75,7 +75,9 @@ def _(draw: Draw, name: str) -> Any:
     if how == "assign":
         index = _distinct(draw, list(index.shape or ()), axis, x.shape[axis])
         value = draw.tensor(index.shape, kind)
-    return draw.call(name, x, index, value, axis, reduce=how)
+    return draw.call(
+        name, x, index, value, axis, reduce=how, include_self=draw.maybe(draw.flag(), 0.4), broadcast=wide
+    )
 
 
 def _distinct(draw: Draw, shape: list[int], axis: int, count: int) -> Value:

@@ -260,10 +260,11 @@ def _(draw: Draw, name: str) -> Any:
     found = draw.call("paddle.linalg.lu", x, get_infos=flag)
     if word(name) == "lu":
         return found
+    wanted = {key: draw.maybe(draw.flag(), 0.3) for key in ("unpack_ludata", "unpack_pivots")}
     return (
-        draw.call(name, found[0], found[1])
+        draw.call(name, found[0], found[1], **wanted)
         if ".Tensor." not in name
-        else draw.call("paddle.linalg.lu_unpack", found[0], found[1])
+        else draw.call("paddle.linalg.lu_unpack", found[0], found[1], **wanted)
     )
 
 

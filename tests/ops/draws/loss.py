@@ -220,6 +220,7 @@ def _(draw: Draw, name: str) -> Any:
     x = draw.tensor((count, width), FLOATS)
     label = draw.tensor((count, 1), "int64", 0, classes - 1)
     kwargs: dict[str, Any] = {
+        "param_attr": draw.attr(0.15),
         "bias_attr": draw.choice(OMIT, OMIT, False),
         "is_sparse": draw.maybe(False, 0.2),
     }

@@ -314,12 +314,15 @@ def _(draw: Draw, name: str) -> Any:
 def _(draw: Draw, name: str) -> Any:
     batch, steps, length, classes = draw.int(1, 2), draw.int(2, 4), draw.int(1, 3), draw.int(3, 4)
     logits = draw.tensor((batch, steps, length + 1, classes), draw.choice("float32", "float64"), known=True)
-    labels = draw.tensor((batch, length), "int32", 1, classes - 1, known=True)
+    blank = draw.choice(0, 0, classes - 1)
+    least = int(blank == 0)
+    labels = draw.tensor((batch, length), "int32", least, classes - 2 + least, known=True)
     lengths = [
         draw.feed(np.array([draw.int(1, most) for _ in range(batch)], "int32"), fixed=True, known=True)
         for most in (steps, length)
     ]
-    given = {"fastemit_lambda": draw.choice(0.0, 0.001), "reduction": reduction(draw)}
+    given = {"blank": OMIT if blank == 0 else blank}
+    given |= {"fastemit_lambda": draw.choice(0.0, 0.001), "reduction": reduction(draw)}
     return _either(draw, name, [logits, labels, *lengths], given, given)
 
 

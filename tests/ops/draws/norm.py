@@ -58,6 +58,7 @@ def _(draw: Draw, name: str) -> Any:
         scale=draw.maybe(draw.flag(), 0.4),
         shift=draw.maybe(draw.flag(), 0.4),
         param_attr=draw.attr(0.15),
+        bias_attr=draw.maybe("shift", 0.15),
         begin_norm_axis=OMIT if begin == 1 and draw.flag() else begin,
         epsilon=draw.choice(OMIT, 1e-3, 1e-4),
         act=draw.act(),

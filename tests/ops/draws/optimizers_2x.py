@@ -151,7 +151,11 @@ def _(draw: Draw, name: str) -> Any:
 
 # ---------------------------------------------------------------------- schedules
 SCHEDULES: dict[str, Any] = {
-    "NoamDecay": lambda draw: {"d_model": draw.int(2, 64), "warmup_steps": draw.int(1, 5)},
+    "NoamDecay": lambda draw: {
+        "d_model": draw.int(2, 64),
+        "warmup_steps": draw.int(1, 5),
+        "learning_rate": draw.maybe(draw.real(0.1, 2), 0.4),
+    },
     "PiecewiseDecay": lambda draw: {"boundaries": [1, 3], "values": [0.5, 0.2, draw.real(0.01, 0.1)]},
     "NaturalExpDecay": lambda draw: {"learning_rate": 0.5, "gamma": draw.real(0.1, 0.9)},
     "InverseTimeDecay": lambda draw: {"learning_rate": 0.5, "gamma": draw.real(0.1, 0.9)},
@@ -208,6 +212,7 @@ SCHEDULES: dict[str, Any] = {
         "end_factor": draw.maybe(0.5),
     },
     "ReduceOnPlateau": lambda draw: {
+        "epsilon": draw.maybe(draw.choice(1e-3, 0.2), 0.3),
         "learning_rate": 0.5,
         "mode": draw.maybe(draw.choice("min", "max")),
         "factor": draw.maybe(0.5),

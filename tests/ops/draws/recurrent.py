@@ -35,6 +35,8 @@ def _(draw: Draw, name: str) -> Any:
     return draw.call(
         name,
         *args,
+        param_attr=draw.attr(0.15),
+        bias_attr=draw.maybe("shift", 0.15),
         use_peepholes=draw.maybe(draw.flag()),
         is_reverse=draw.maybe(draw.flag(), 0.5),
         dtype=dtype,
@@ -51,6 +53,7 @@ def _(draw: Draw, name: str) -> Any:
         name,
         x,
         hidden,
+        param_attr=draw.attr(0.15),
         bias_attr=draw.choice(OMIT, OMIT, False),
         is_reverse=draw.maybe(draw.flag(), 0.5),
         h_0=draw.batches((count, hidden), dtype) if draw.flag(0.3) else OMIT,
@@ -67,6 +70,7 @@ def _(draw: Draw, name: str) -> Any:
         draw.tensor((rows, 3 * hidden), dtype),
         draw.tensor((rows, hidden), dtype),
         3 * hidden,
+        param_attr=draw.attr(0.15),
         bias_attr=draw.choice(OMIT, OMIT, False),
         origin_mode=draw.maybe(draw.flag(), 0.5),
         **gates(draw, "activation", "gate_activation"),
@@ -78,7 +82,11 @@ def _(draw: Draw, name: str) -> Any:
     rows, hidden, dtype = draw.int(1, 4), draw.int(1, 4), draw.choice(*FLOATS)
     tensors = [draw.tensor((rows, width), dtype) for width in (draw.int(1, 4), hidden, hidden)]
     return draw.call(
-        name, *tensors, forget_bias=draw.choice(OMIT, 1.0, -0.5), bias_attr=draw.choice(OMIT, OMIT, "b")
+        name,
+        *tensors,
+        forget_bias=draw.choice(OMIT, 1.0, -0.5),
+        param_attr=draw.attr(0.15),
+        bias_attr=draw.choice(OMIT, OMIT, "b"),
     )
 
 

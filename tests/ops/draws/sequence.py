@@ -105,6 +105,7 @@ def _(draw: Draw, name: str) -> Any:
         padding=draw.maybe(True, 0.3),
         padding_start=draw.choice(OMIT, OMIT, -1, 0, -2),
         bias_attr=draw.choice(OMIT, False),
+        param_attr=draw.attr(0.15),
         act=draw.act(),
     )
 

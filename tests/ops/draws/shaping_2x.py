@@ -330,11 +330,12 @@ def _(draw: Draw, name: str) -> Any:
 def _(draw: Draw, name: str) -> Any:
     count = int(name[-2])
     layout = draw.choice(*{1: ("NCL", "NLC"), 2: ("NCHW", "NHWC"), 3: ("NCDHW", "NDHWC")}[count])
-    mode = OMIT
+    more: dict[str, Any] = {}
     if "Zero" not in name:
-        mode = draw.maybe(draw.choice("constant", "reflect", "replicate", "circular"))
+        more["mode"] = draw.maybe(draw.choice("constant", "reflect", "replicate", "circular"))
+        more["value"] = draw.maybe(draw.real(), 0.4)
     pads = [draw.int(0, 1) for _ in range(2 * count)]
-    layer = draw.call(name, draw.choice(pads, pads[0]), mode=mode, data_format=layout)
+    layer = draw.call(name, draw.choice(pads, pads[0]), data_format=layout, **more)
     return draw.call(layer.name, draw.tensor(draw.shape(count + 2, low=2), FLOATS))
 
 

@@ -43,18 +43,30 @@ def _(draw: Draw, name: str) -> Any:
 @draws(OPS + "deform_conv2d", OPS + "DeformConv2D")
 def _(draw: Draw, name: str) -> Any:
     kernel, groups = draw.int(1, 3), draw.choice(1, 1, 2)
-    stride, pad = draw.int(1, 2), draw.int(0, 1)
+    stride, pad, dilation = draw.int(1, 2), draw.int(0, 1), draw.choice(1, 1, 2)
     inside, outside = groups * draw.int(1, 2), groups * draw.int(1, 2)
     batch, sides = draw.int(1, 2), [draw.int(3, 5) for _ in range(2)]
-    places = [(side + 2 * pad - kernel) // stride + 1 for side in sides]
+    reach = dilation * (kernel - 1) + 1
+    sides = [max(side, reach - 2 * pad) for side in sides]
+    places = [(side + 2 * pad - reach) // stride + 1 for side in sides]
     kind = draw.choice(*FLOATS) if "deform" in name else "float32"
-    count = kernel * kernel
+    parts = draw.choice(1, inside)
+    count = parts * kernel * kernel
     x = draw.tensor((batch, inside, *sides), kind, known=True)
     offset = draw.tensor((batch, 2 * count, *places), kind, -0.9, 0.9, known=True)
     mask = draw.tensor((batch, count, *places), kind, 0, 1, known=True) if draw.flag() else OMIT
     given = {"stride": stride, "padding": pad, "groups": groups}
+    given |= {"dilation": dilation, "deformable_groups": parts}
     if "Deform" in name:
-        layer = draw.call(name, inside, outside, kernel, **given, bias_attr=draw.maybe(False, 0.3))
+        layer = draw.call(
+            name,
+            inside,
+            outside,
+            kernel,
+            **given,
+            bias_attr=draw.maybe(False, 0.3),
+            weight_attr=draw.attr(0.15),
+        )
         return draw.call(layer.name, x, offset, mask)
     weight = draw.tensor((outside, inside // groups, kernel, kernel), kind, known=True)
     bias = draw.tensor((outside,), kind, known=True) if draw.flag() else OMIT
@@ -102,6 +114,7 @@ def _(draw: Draw, name: str) -> Any:
         0.05,
         10,
         5,
+        gaussian_sigma=draw.maybe(draw.choice(0.5, 3.0), 0.4),
         background_label=background,
         **given,
     )
@@ -138,6 +151,8 @@ def _(draw: Draw, name: str) -> Any:
         flip=draw.maybe(draw.flag()),
         clip=draw.maybe(draw.flag()),
         offset=draw.maybe(0.0, 0.3),
+        variance=draw.maybe([0.2, 0.1, 0.3, 0.4], 0.3),
+        steps=draw.maybe([2.0, 3.0], 0.3),
         min_max_aspect_ratios_order=draw.maybe(draw.flag()),
     )
 

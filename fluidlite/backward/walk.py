@@ -298,8 +298,8 @@ def _fill_missing(op: Operator, block: Block, given: Collection[str]) -> None:
             continue
         unknown = [name for name in names if is_gradient(name) and name not in given]
         missing = [name for name in unknown if block._find_var_recursive(name) is None]
-        # an op with a block starts it with those that there are
-        is_partial = slots[slot].many and len(missing) < len(names) and not op.sub_blocks()
+        # a sum adds those that there are, and an op with a block starts it with them
+        is_partial = slots[slot].many and len(missing) < len(names) and op.type != "sum" and not op.sub_blocks()
         if slots[slot].optional and not is_partial:
             continue
         for name in missing:

@@ -187,7 +187,8 @@ def unsqueezed(
     if axes:
         return _inserted(old, axes)
     if isinstance(AxesTensor, Spec):
-        if len(AxesTensor.shape) != 1:
+        # 2.x has one axis as a number, too
+        if len(AxesTensor.shape) > 1:
             raise ShapeError(f"op 'unsqueeze': AxesTensor{list(AxesTensor.shape)} must have one dimension")
         return (-1,) * (len(old) + max(*AxesTensor.shape, 1, 1))
     if AxesTensorList and isinstance(AxesTensorList[0], Spec):

@@ -93,7 +93,7 @@ class _Kaiming(fluid.MSRAInitializer):
     def __call__(self, var: Any, block: Any) -> Any:
         """Prepend a uniform_random or a gaussian_random; a seed of 0 becomes the program's."""
         fan_in = self._compute_fans(var)[0] if self._fan_in is None else self._fan_in
-        return self._draw(var, block, self._gain**2 / fan_in, "masra_init")
+        return self._draw(var, block, self._gain**2, fan_in, "masra_init")
 
 
 class KaimingNormal(_Kaiming):

@@ -35,7 +35,7 @@ _VARIABLES = ("PADDLE_INF_NAN_SKIP_OP", "PADDLE_INF_NAN_SKIP_ROLE", "PADDLE_INF_
 
 
 class FiniteCheck(NamedTuple):
-    """What is not searched: types of ops, roles, and (type, name of an output)."""
+    """The search of results, but those of some types of ops, of some roles, and (type, name of an output)."""
 
     types: frozenset[str] = frozenset()
     roles: frozenset[OpRole] = frozenset()

@@ -1,4 +1,4 @@
-"""What the environment leaves out of the search for NaN and infinity, as recorded of 1.8.5."""
+"""The search for NaN and infinity without results that the environment names, as recorded of 1.8.5."""
 
 from __future__ import annotations
 

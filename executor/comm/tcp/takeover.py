@@ -23,7 +23,7 @@ _LAST_ACK = struct.Struct("<56xI")  # Linux's tcp_info: milliseconds since the l
 
 
 class Undecided(Exception):
-    """Nobody knows yet whether the connection that has the number is alive."""
+    """Raised until it is known whether the connection that has the number is alive."""
 
 
 class Claim:

@@ -24,6 +24,12 @@ def _check_types(wanted: type, **values: Any) -> None:
             raise TypeError(f"{name} must be {wanted.__name__} type, but is {value!r}")
 
 
+def _check_truth(**values: Any) -> None:
+    for name, value in values.items():
+        if value not in (True, False):
+            raise ArgumentError(f"{name} must be True or False, but is {value!r}")
+
+
 def roi_pool(
     input: Variable,
     rois: Variable,
@@ -213,8 +219,7 @@ def deformable_roi_pooling(
     for key, pair in (("group_size", group_size), ("part_size", part_size)):
         if len(pair) != 2:
             raise ValueError(f"The {key}'s length must be 2. Received: {list(pair)}")
-    if position_sensitive not in (True, False):
-        raise ArgumentError(f"position_sensitive must be True or False, but is {position_sensitive!r}")
+    _check_truth(position_sensitive=position_sensitive)
     channels = input.shape[1]
     if position_sensitive:
         channels //= group_size[0] * group_size[1]

@@ -194,6 +194,13 @@ def instance_norm(
     return out
 
 
+def _elements_from(input: Variable, axis: int, has_factors: bool) -> int:
+    """The elements that a layer's factors have; ArgumentError where there is no such dimension."""
+    if has_factors and axis >= len(input.shape):
+        raise ArgumentError(f"layer_norm: begin_norm_axis is {axis}, but x has {input.shape}")
+    return math.prod(input.shape[axis:])
+
+
 def layer_norm(
     input: Variable,
     scale: bool = True,
@@ -214,9 +221,7 @@ def layer_norm(
     check_variable_and_dtype(input, "input", ["float32", "float64"], "layer_norm")
     dtype = helper.input_dtype()
     inputs: dict[str, Any] = {"X": input}
-    if (scale or shift) and begin_norm_axis >= len(input.shape):
-        raise ArgumentError(f"layer_norm: begin_norm_axis is {begin_norm_axis}, but x has {input.shape}")
-    shape = [math.prod(input.shape[begin_norm_axis:])]
+    shape = [_elements_from(input, begin_norm_axis, scale or shift)]
     if scale:
         if param_attr is False:
             raise AssertionError("param_attr should not be False when using scale.")
@@ -286,6 +291,12 @@ _SUMMARIES = (
 )
 
 
+def _check_data_norm(data_layout: str, name: str | None, slot_dim: int) -> None:
+    _layout("data_layout", data_layout, "data_norm")
+    check_type(name, "name", (str, type(None)), "data_norm")
+    check_type(slot_dim, "slot_dim", int, "data_norm")
+
+
 def data_norm(
     input: Variable,
     act: str | None = None,
@@ -309,9 +320,7 @@ def data_norm(
     columns come in slots of that many, and a slot that begins with zero is left out.
     """
     helper = LayerHelper("data_norm", input=input, act=act, name=name)
-    _layout("data_layout", data_layout, "data_norm")
-    check_type(name, "name", (str, type(None)), "data_norm")
-    check_type(slot_dim, "slot_dim", int, "data_norm")
+    _check_data_norm(data_layout, name, slot_dim)
     shape = [helper.input().shape[1 if data_layout == "NCHW" else -1]]
     initial: Mapping[str, Any] = param_attr if param_attr and isinstance(param_attr, Mapping) else {}
     inputs: dict[str, Any] = {"X": input}

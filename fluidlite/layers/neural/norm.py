@@ -291,10 +291,12 @@ _SUMMARIES = (
 )
 
 
-def _check_data_norm(data_layout: str, name: str | None, slot_dim: int) -> None:
+def _columns(input: Variable, data_layout: str, name: str | None, slot_dim: int) -> list[int]:
+    """The shape of `data_norm`'s sums; ArgumentError for arguments of a wrong kind."""
     _layout("data_layout", data_layout, "data_norm")
     check_type(name, "name", (str, type(None)), "data_norm")
     check_type(slot_dim, "slot_dim", int, "data_norm")
+    return [input.shape[1 if data_layout == "NCHW" else -1]]
 
 
 def data_norm(
@@ -320,8 +322,7 @@ def data_norm(
     columns come in slots of that many, and a slot that begins with zero is left out.
     """
     helper = LayerHelper("data_norm", input=input, act=act, name=name)
-    _check_data_norm(data_layout, name, slot_dim)
-    shape = [helper.input().shape[1 if data_layout == "NCHW" else -1]]
+    shape = _columns(helper.input(), data_layout, name, slot_dim)
     initial: Mapping[str, Any] = param_attr if param_attr and isinstance(param_attr, Mapping) else {}
     inputs: dict[str, Any] = {"X": input}
     for slot, suffix, key, value in (*(_FACTORS if enable_scale_and_shift else ()), *_SUMMARIES):

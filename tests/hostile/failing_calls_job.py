@@ -61,11 +61,11 @@ ALL: dict[str, tuple[Callable[[fluid.Program, str], Any], Callable[[fluid.Progra
         lambda main, path: load_checkpoint(EXE, path, main),
     ),
 }
-"""How a network is saved and loaded."""
+"""The ways to save and load a network."""
 
 
 class Outcome(NamedTuple):
-    """What a call of `work` in a child came to: how many calls of the kind it made, the error, and what it
+    """The result of a call of `work` in a child: how many calls of the kind it made, the error, and what it
     holds then.
     """
 

@@ -55,7 +55,7 @@ def job_of(mode: str, steps: int) -> Job:
 
 # ---------------------------------------------------------------------- connections
 class Connections:
-    """What trainers connect to instead of the server: each connection has a fault after some bytes, as the
+    """A stand-in for the server that trainers connect to: each connection has a fault after some bytes, as the
     seed says, until `faults` are used up.
     """
 
@@ -144,7 +144,7 @@ class History:
 
 
 def mistakes(history: History) -> list[str]:
-    """What cannot be: a gradient that counts twice or in part, later than one that followed it, or not at all
+    """Texts about what cannot be: a gradient that counts twice or in part, later than one that followed it, or not at all
     though its trainer was told so.
     """
     shares: dict[int, list[float]] = {}

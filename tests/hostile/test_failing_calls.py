@@ -45,7 +45,7 @@ def folder(tmp_path: pathlib.Path) -> Iterator[pathlib.Path]:
 
 
 def tried(way: str, library: pathlib.Path, folder: pathlib.Path, most: int) -> dict[str, Any]:
-    """What the job found: `counts` of the calls that were failed, and what was `wrong` after them."""
+    """The report of the job: `counts` of the calls that were failed, and what was `wrong` after them."""
     done = subprocess.run(
         [sys.executable, str(_HERE / "failing_calls_job.py"), way, str(folder), str(most)],
         env={**os.environ, "LD_PRELOAD": str(library), "HOME": str(folder)},

@@ -55,8 +55,8 @@ def job_of(mode: str, steps: int) -> Job:
 
 # ---------------------------------------------------------------------- connections
 class Connections:
-    """A stand-in for the server that trainers connect to: each connection has a fault after some bytes, as the
-    seed says, until `faults` are used up.
+    """A stand-in for the server that trainers connect to: each connection has a fault after some bytes, as
+    the seed says, until `faults` are used up.
     """
 
     def __init__(self, endpoint: str, seed: int, faults: int) -> None:
@@ -139,13 +139,13 @@ class History:
     errors: list[str] = field(default_factory=list)
 
     def place(self, trainer: int, step: int) -> int:
-        """Where the gradient of a step has its 1."""
+        """The place at which the gradient of a step has its 1."""
         return trainer * self.steps + step
 
 
 def mistakes(history: History) -> list[str]:
-    """Texts about what cannot be: a gradient that counts twice or in part, later than one that followed it, or not at all
-    though its trainer was told so.
+    """Texts about what cannot be: a gradient that counts twice or in part, later than one that followed it,
+    or not at all though its trainer was told so.
     """
     shares: dict[int, list[float]] = {}
     for change in history.changes:

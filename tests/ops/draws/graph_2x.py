@@ -101,7 +101,7 @@ def _(draw: Draw, name: str) -> Any:
     weight = draw.tensor((out, wide) if flip else (wide, out), kind)
     bias = draw.tensor((out,), kind) if draw.flag(0.05) else OMIT  # 2.6.2 has that on GPUs alone
     key = "transpose_y" if "matmul" in name else "transpose_weight"
-    more = {"transpose_x": draw.maybe(True, 1.0 if turned else 0.0)} if "matmul" in name else {}
+    more = {"transpose_x": True} if turned else {}
     return draw.call(name, x, weight, bias=bias, **{key: flip}, **more)
 
 

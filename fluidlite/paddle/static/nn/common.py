@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+import inspect
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -50,36 +52,24 @@ def embedding(
     return strict.embedding(input, size, is_sparse, is_distributed, padding_idx, param_attr, dtype)
 
 
-def conv2d_transpose(
-    input: Variable,
-    num_filters: int,
-    output_size: Any = None,
-    filter_size: Any = None,
-    padding: Any = 0,
-    stride: Any = 1,
-    dilation: Any = 1,
-    groups: int | None = None,
-    param_attr: Any = None,
-    bias_attr: Any = None,
-    use_cudnn: bool = True,
-    act: str | None = None,
-    name: str | None = None,
-    data_format: str = "NCHW",
-) -> Variable:
+@functools.wraps(conv.conv2d_transpose)
+def conv2d_transpose(*args: Any, **kwargs: Any) -> Variable:
     """As in fluid; Variables may say `output_size`, where `filter_size` is given."""
-    sizes = (padding, stride, dilation)
-    if not is_open(output_size):
-        rest = (*sizes, groups, param_attr, bias_attr, use_cudnn, act, name, data_format)
-        return conv.conv2d_transpose(input, num_filters, output_size, filter_size, *rest)
-    if filter_size is None:
+    bound = inspect.signature(conv.conv2d_transpose).bind(*args, **kwargs)
+    bound.apply_defaults()
+    given = bound.arguments
+    if not is_open(given["output_size"]):
+        return conv.conv2d_transpose(*args, **kwargs)
+    if given["filter_size"] is None:
         raise ValueError("filter_size should not be None where Variables say output_size")
-    helper = LayerHelper("conv2d_transpose", param_attr=param_attr, bias_attr=bias_attr, act=act, name=name)
-    axis, count = (3 if data_format == "NHWC" else 1), groups or 1
-    shape = [input.shape[axis], num_filters // count, *window(filter_size, 2, "filter_size")]
-    weight = helper.create_parameter(attr=helper.param_attr, dtype=input.dtype, shape=shape)
-    out = functional.conv2d_transpose(
-        input, weight, None, stride, padding, 0, dilation, count, output_size, data_format
-    )
+    x, count, data_format = given["input"], given["groups"] or 1, given["data_format"]
+    attrs = {key: given[key] for key in ("param_attr", "bias_attr", "act", "name")}
+    helper = LayerHelper("conv2d_transpose", **attrs)
+    axis = 3 if data_format == "NHWC" else 1
+    shape = [x.shape[axis], given["num_filters"] // count, *window(given["filter_size"], 2, "filter_size")]
+    weight = helper.create_parameter(attr=helper.param_attr, dtype=x.dtype, shape=shape)
+    moves = {key: given[key] for key in ("stride", "padding", "dilation", "output_size", "data_format")}
+    out = functional.conv2d_transpose(x, weight, groups=count, **moves)
     return helper.append_activation(helper.append_bias_op(out, dim_start=axis, dim_end=axis + 1))
 
 

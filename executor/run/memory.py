@@ -79,7 +79,7 @@ class _Unseen:
         """Objects that somebody keeps frozen, as they were first seen: to count a million takes 20 ms."""
 
     def are_frozen(self) -> bool:
-        """Whether somebody keeps objects where the collector never looks, or has kept some there before."""
+        """True where somebody keeps objects that the collector never looks at, or has kept some before."""
         self.frozen = self.frozen or gc.get_freeze_count()
         return self.frozen > 0
 

@@ -299,7 +299,9 @@ def _fill_missing(op: Operator, block: Block, given: Collection[str]) -> None:
         unknown = [name for name in names if is_gradient(name) and name not in given]
         missing = [name for name in unknown if block._find_var_recursive(name) is None]
         # a sum adds those that there are, and an op with a block starts it with them
-        is_partial = slots[slot].many and len(missing) < len(names) and op.type != "sum" and not op.sub_blocks()
+        is_partial = (
+            slots[slot].many and len(missing) < len(names) and op.type != "sum" and not op.sub_blocks()
+        )
         if slots[slot].optional and not is_partial:
             continue
         for name in missing:

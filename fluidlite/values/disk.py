@@ -113,8 +113,6 @@ class _Syncs:
 def make_folders(folder: pathlib.Path) -> None:
     """Make a folder, and those above that are missing, with their names on the disk."""
     missing = [path for path in (folder, *folder.parents) if not path.exists()]
-    if folder.exists() and not folder.is_dir():
-        raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), os.fspath(folder))
     folder.mkdir(parents=True, exist_ok=True)
     for path in reversed(missing):
         folder_to_disk(path.parent)

@@ -331,7 +331,9 @@ def _claimed(
         while True:
             made = _beside(folder, name)
             with naming(target, made):
-                make_folders(folder)
+                # where a file has its name, what is made in it says so
+                with contextlib.suppress(FileExistsError):
+                    make_folders(folder)
                 made.mkdir() if is_folder else made.touch(exist_ok=False)
             # without locks, as on some network file systems, nobody sweeps either
             with contextlib.suppress(OSError):

@@ -70,7 +70,7 @@ def test_plans_of_other_scopes_are_bounded_in_bytes() -> None:
 
 @pytest.fixture
 def unfrozen(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Nobody keeps objects frozen, as in most processes; conftest keeps the collected tests so."""
+    """A process in which nobody keeps objects frozen, as most are; conftest keeps the collected tests so."""
     gc.unfreeze()
     for name, value in {"LEAST": 100, "count": 0, "enough": 0, "frozen": 0}.items():
         monkeypatch.setattr(memory._unseen, name, value)

@@ -35,7 +35,7 @@ def test_declared_of_each_kind(code: str, kind: str, monkeypatch: pytest.MonkeyP
 
 
 def check(code: str, others: dict[str, str], monkeypatch: pytest.MonkeyPatch) -> None:
-    """What a program declares of its results is what they are, for inputs of other dtypes."""
+    """Results are what a program declares of them, for inputs of other dtypes."""
     fed: dict[str, np.ndarray[Any, Any]] = {}
     for name in cases.used_inputs(code):
         shape, dtype, *rest = cases.INPUTS[name]

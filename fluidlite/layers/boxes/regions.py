@@ -207,9 +207,8 @@ def deformable_roi_pooling(
     name: str | None = None,
 ) -> Variable:
     """The means over the bins of regions, each bin moved by `trans` [R, 2 * classes, *part_size], in
-    `trans_std` of the region's size.
-
-    `position_sensitive`: each part of a region, of `group_size`, has channels of its own.
+    `trans_std` of the region's size. `position_sensitive`: each part of a region, of `group_size`, has
+    channels of its own.
     """
     for value, key in ((input, "input"), (rois, "rois"), (trans, "trans")):
         check_variable_and_dtype(value, key, _FLOATS, "deformable_roi_pooling")
@@ -235,5 +234,5 @@ def deformable_roi_pooling(
         "trans_std": trans_std,
     }
     inputs = {"Input": input, "ROIs": rois, "Trans": trans}
-    op_type, counts = "deformable_psroi_pooling", {"TopCount": "int32"}
-    return one_op(op_type, inputs, attrs, dtype=input.dtype, name=name, slot="Output", extra=counts)
+    made: dict[str, Any] = {"dtype": input.dtype, "name": name, "slot": "Output", "extra": {"TopCount": "int32"}}
+    return one_op("deformable_psroi_pooling", inputs, attrs, **made)

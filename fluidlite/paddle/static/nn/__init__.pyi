@@ -8,7 +8,6 @@ from fluidlite.layers.loss import nce as nce
 from fluidlite.layers.nn import batch_norm as batch_norm
 from fluidlite.layers.nn import bilinear_tensor_product as bilinear_tensor_product
 from fluidlite.layers.nn import conv2d as conv2d
-from fluidlite.layers.nn import conv2d_transpose as conv2d_transpose
 from fluidlite.layers.nn import conv3d as conv3d
 from fluidlite.layers.nn import conv3d_transpose as conv3d_transpose
 from fluidlite.layers.nn import data_norm as data_norm
@@ -33,6 +32,7 @@ from fluidlite.layers.sequence_lod import sequence_slice as sequence_slice
 from fluidlite.layers.sequence_lod import sequence_softmax as sequence_softmax
 from fluidlite.layers.sequence_lod import sequence_unpad as sequence_unpad
 from fluidlite.paddle.static.nn.common import cond as cond
+from fluidlite.paddle.static.nn.common import conv2d_transpose as conv2d_transpose
 from fluidlite.paddle.static.nn.common import deform_conv2d as deform_conv2d
 from fluidlite.paddle.static.nn.common import embedding as embedding
 from fluidlite.paddle.static.nn.common import fc as fc

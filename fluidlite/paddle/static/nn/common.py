@@ -52,7 +52,7 @@ def embedding(
     return strict.embedding(input, size, is_sparse, is_distributed, padding_idx, param_attr, dtype)
 
 
-@functools.wraps(conv.conv2d_transpose)
+@functools.wraps(conv.conv2d_transpose, assigned=())
 def conv2d_transpose(*args: Any, **kwargs: Any) -> Variable:
     """As in fluid; Variables may say `output_size`, where `filter_size` is given."""
     bound = inspect.signature(conv.conv2d_transpose).bind(*args, **kwargs)

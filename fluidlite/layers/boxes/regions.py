@@ -233,6 +233,6 @@ def deformable_roi_pooling(
         "sample_per_part": sample_per_part,
         "trans_std": trans_std,
     }
-    inputs = {"Input": input, "ROIs": rois, "Trans": trans}
-    made: dict[str, Any] = {"dtype": input.dtype, "name": name, "slot": "Output", "extra": {"TopCount": "int32"}}
+    inputs, counts = {"Input": input, "ROIs": rois, "Trans": trans}, {"TopCount": "int32"}
+    made: dict[str, Any] = {"dtype": input.dtype, "name": name, "slot": "Output", "extra": counts}
     return one_op("deformable_psroi_pooling", inputs, attrs, **made)

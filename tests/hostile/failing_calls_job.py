@@ -21,7 +21,7 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
-from saved_models import EXE, WAYS, fill, held, network
+from ways_to_save import EXE, WAYS, fill, held, network
 
 import fluidlite as fluid
 import fluidlite.paddle as paddle

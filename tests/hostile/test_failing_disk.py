@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from saved_models import WAYS, fill, held, network
+from ways_to_save import WAYS, fill, held, network
 
 from fluidlite.distributed import checkpoint_files
 from fluidlite.distributed.checkpoint_files import CheckpointWriter, latest_checkpoint

@@ -14,7 +14,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from saved_models import EXE, VARIABLES, WAYS, fill, held, network
+from ways_to_save import EXE, VARIABLES, WAYS, fill, held, network
 
 import fluidlite as fluid
 from fluidlite.base.errors import FormatError

@@ -219,9 +219,7 @@ def deformable_roi_pooling(
         if len(pair) != 2:
             raise ValueError(f"The {key}'s length must be 2. Received: {list(pair)}")
     _check_truth(position_sensitive=position_sensitive)
-    channels = input.shape[1]
-    if position_sensitive:
-        channels //= group_size[0] * group_size[1]
+    channels = input.shape[1] // (group_size[0] * group_size[1] if position_sensitive else 1)
     attrs = {
         "no_trans": no_trans,
         "spatial_scale": spatial_scale,

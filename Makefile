@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 MPI := $(VENV)/.mpi
 DOCS := $(VENV)/.docs
-# two workers: the suite is made for two cores, and each worker's BLAS keeps to one of them
+# the suite is made for two cores: each worker's BLAS keeps to one, and a third works while others wait for processes
 PYTEST := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -q
 
 .PHONY: demo test test-fast test-faults test-hostile lint house docs mpi-test gpu-test gpu-sim gpu-bench page-test page-pictures bench bench-compare peers oracles fuzz clean
@@ -28,11 +28,11 @@ demo: $(MPI)
 # all rooms, or some: make test ROOMS="tests/ops tests/layers"
 ROOMS ?= tests
 test: $(STAMP)
-	$(PYTEST) -n 2 -m "not gpu and not mpi and not slow" $(ROOMS)
+	$(PYTEST) -n 3 -m "not gpu and not mpi and not slow" $(ROOMS)
 
 # the same with every loop compiled before its first step
 test-fast: $(STAMP)
-	FLAGS_fast_loops=wait $(PYTEST) -n 2 -m "not gpu and not mpi and not slow" $(ROOMS)
+	FLAGS_fast_loops=wait $(PYTEST) -n 3 -m "not gpu and not mpi and not slow" $(ROOMS)
 
 lint: $(STAMP)
 	$(BIN)/python -m ruff check .

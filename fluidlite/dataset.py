@@ -4,7 +4,6 @@
 
 from __future__ import annotations
 
-import io
 import itertools
 import threading
 import weakref
@@ -21,6 +20,7 @@ from fluidlite.base.imported_names import imported_names
 from fluidlite.compat.core_dataset import CoreDataset
 from fluidlite.data_feed_desc import feed_message, feed_text
 from fluidlite.reading.multi_slot import Field, Samples, read_file
+from fluidlite.values.npy import arrays_of, bytes_of_all
 from fluidlite.values.tensor import LoDTensor
 
 __all__ = ["DatasetBase", "DatasetFactory", "FileInstantDataset", "InMemoryDataset", "QueueDataset"]
@@ -482,15 +482,12 @@ def _summed(count: int, fleet: Any) -> int:
 
 
 def _pack(samples: Samples | None) -> bytes:
-    target = io.BytesIO()
     fields = [] if samples is None else samples.fields
-    np.savez(target, *(array for field in fields for array in field))
-    return target.getvalue()
+    return bytes_of_all(array for field in fields for array in field)
 
 
 def _unpack(data: bytes) -> Samples:
-    with np.load(io.BytesIO(data), allow_pickle=False) as found:
-        arrays = [found[f"arr_{number}"] for number in range(len(found.files))]
+    arrays = arrays_of(data)
     return Samples(
         [Field(values, offsets) for values, offsets in zip(arrays[::2], arrays[1::2], strict=True)]
     )

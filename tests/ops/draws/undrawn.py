@@ -167,7 +167,6 @@ REASONS: dict[str, dict[str, str]] = {
         "fluid.layers.data_norm": "in_place",
         "fluid.layers.dynamic_decode": "impute_finished",
         "fluid.layers.multi_box_head": "stride",
-        "fluid.layers.prelu": "channels_last",
         "paddle.linalg.lstsq": "rcond",
         "paddle.static.nn.cond": "return_names",
         "paddle.static.nn.conv2d_transpose": "output_size",

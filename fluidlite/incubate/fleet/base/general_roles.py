@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import json
 import os
 from typing import Any
@@ -15,6 +14,7 @@ from fluidlite.executor.comm.tcp.handshake import job_key
 from fluidlite.incubate.fleet.base.exchange import FileStore, HttpStore, Store, StoreExchange, serve_store
 from fluidlite.incubate.fleet.base.mpi_roles import MpiExchange, world_of
 from fluidlite.incubate.fleet.base.roles import Role, RoleMakerBase, from_environment
+from fluidlite.values.npy import array_of, bytes_of
 
 __all__ = ["GeneralRoleMaker", "REDUCTIONS", "reduction"]
 
@@ -171,12 +171,8 @@ class GeneralRoleMaker(RoleMakerBase):
     def _all_reduce(self, input: Any, output: Any, mode: str = "sum") -> None:
         """`all_reduce_worker` among the processes of this process's role."""
         together = reduction(mode)
-        target = io.BytesIO()
-        np.save(target, np.asarray(input), allow_pickle=False)
-        parts = [
-            np.load(io.BytesIO(part), allow_pickle=False)
-            for part in self._gather(self._my_group(), target.getvalue())
-        ]
+        packed = self._gather(self._my_group(), bytes_of(np.asarray(input)))
+        parts = [array_of(part) for part in packed]
         output[:] = (
             together.reduce(np.stack(parts)).tolist()
             if isinstance(output, list)

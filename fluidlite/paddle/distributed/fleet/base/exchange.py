@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import json
 import os
 import warnings
@@ -17,6 +16,7 @@ from fluidlite.executor.comm.tcp.handshake import job_key
 from fluidlite.incubate.fleet.base.exchange import FileStore, HttpStore, Store, StoreExchange, serve_store
 from fluidlite.incubate.fleet.base.general_roles import reduction
 from fluidlite.incubate.fleet.base.mpi_roles import MpiExchange, world_of
+from fluidlite.values.npy import array_of, bytes_of
 
 __all__ = ["Exchange", "Gloo"]
 
@@ -160,12 +160,10 @@ def _deadline() -> float:
 def _pack(value: Any) -> bytes:
     if not isinstance(value, np.ndarray):
         return b"J" + json.dumps(value).encode()
-    target = io.BytesIO()
-    np.save(target, value, allow_pickle=False)
-    return b"A" + target.getvalue()
+    return b"A" + bytes_of(value)
 
 
 def _unpack(data: bytes) -> Any:
     if data[:1] == b"J":
         return json.loads(data[1:])
-    return np.load(io.BytesIO(data[1:]), allow_pickle=False)
+    return array_of(data[1:])

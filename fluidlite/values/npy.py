@@ -12,7 +12,7 @@ from fluidlite.base.forks import child_lock
 
 __all__ = ["array_of", "arrays_of", "bytes_of", "bytes_of_all"]
 
-# NumPy parses headers by `ast`; of two threads that do so at the same time CPython 3.11 ends one, very rarely,
+# NumPy parses headers by `ast`; of two threads that do so at the same time CPython 3.11 ends one now and then
 # by a SystemError that says that depths of recursion do not match
 _reading = child_lock()
 

@@ -114,7 +114,11 @@ class DeviceBatchNorm:
         arrays = (*self.sums, scale, inverse, dscale, dbias, factor, slope, shift)
         sizes = (self.parts, self.channels, self.elements)
         self._of_channels("batch_norm_grad_statistics", arrays, (*sizes, self.epsilon), frozen)
-        if dx is not None:
+        if dx is None:
+            return
+        if frozen:  # x has no part in it, not even an infinite one by a slope of 0
+            self._of_elements("batch_norm_apply", d, factor, shift, dx)
+        else:
             self._of_elements("batch_norm_grad_apply", x, d, mean, factor, slope, shift, dx)
 
     @staticmethod

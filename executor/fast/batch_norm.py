@@ -193,6 +193,9 @@ class FastBatchNorm(SharedBatchNorm):
 
         def put(calls: MachineCalls, t: int) -> None:
             part = self.parts[t]
+            if frozen:  # x has no part in it, not even an infinite one by a slope of 0
+                calls.routine("norm_scaled", part.start, part.stop, d, dx, factor, shift, self.channels)
+                return
             calls.routine("norm_gradient", part.start, part.stop, x, d, dx, *self._numbers[3:], self.channels)
 
         self._third.run((address_of(x), address_of(d)), len(self.parts), add)

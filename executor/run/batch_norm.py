@@ -101,11 +101,15 @@ class SharedBatchNorm:
             dscale[...] = weight
         if dbias is not None:
             dbias[...] = bias
-        if dx is not None:
-            factor = scale * inverse
+        if dx is None:
+            return
+        factor = scale * inverse
+        if frozen:
+            # x has no part in it, not even an infinite one by a slope of 0
+            slope, shift = (self.rows.repeated(part, x.dtype) for part in (factor, np.zeros_like(factor)))
+            self._each(lambda member: self.rows.scaled(d, slope, shift, dx, member))
+        else:
             parts = (factor, factor * inverse * weight / self.elements, factor * bias / self.elements)
-            if frozen:
-                parts = (factor, np.zeros_like(factor), np.zeros_like(factor))
             slope, shift = (self.rows.repeated(part, x.dtype) for part in parts[1:])
             rows = (row, self.rows.repeated(factor, x.dtype), slope, shift)
             self._each(lambda member: self.rows.gradient(x, d, rows, dx, member))

@@ -222,6 +222,24 @@ def test_batch_normalisation_equals_numpy(shape: tuple[int, int], threads: int) 
         np.testing.assert_allclose(found, wanted, rtol=1e-3, atol=1e-4 * float(np.abs(wanted).max()))
 
 
+@needs_library
+@pytest.mark.usefixtures("norm_code")
+@pytest.mark.parametrize("made", [FastBatchNorm, SharedBatchNorm])
+@pytest.mark.parametrize(("shape", "threads"), [((7, 3), 1), ((3000, 16), 2), ((400000, 16), 2)], ids=str)
+def test_infinite_values_have_no_part_in_gradients_of_constant_statistics(
+    made: type[SharedBatchNorm], shape: tuple[int, int], threads: int
+) -> None:
+    random = np.random.RandomState(0)
+    x, d = random.standard_normal((2, *shape)).astype("float32")
+    x[1, 0], x[2, 1] = -np.inf, np.nan
+    mean, inverse, scale = random.rand(3, shape[1]).astype("float32") + 1
+    kernel = made(np, NormForm(*shape, threads, 1e-5))
+    for _ in range(3):  # the first runs, and those of compiled code
+        dx = np.empty(shape, "float32")
+        kernel.gradient(x, d, scale, (mean, inverse), (dx, None, None), True)
+        np.testing.assert_allclose(dx, d * (scale * inverse), rtol=1e-4, atol=1e-5)
+
+
 # ---------------------------------------------------------------------- weights that are laid out once
 def predictor() -> tuple[fluid.Executor, fluid.Program, Any, Any]:
     """A trained network's parts: executor, test program, prediction, loss."""

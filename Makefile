@@ -37,7 +37,7 @@ test-fast: $(STAMP)
 lint: $(STAMP)
 	$(BIN)/python -m ruff check .
 	$(BIN)/python -m ruff format --check .
-	rm -rf build && $(BIN)/python -m pip install -q --disable-pip-version-check --no-deps --target build/lint .
+	rm -rf build/lib build/lint && $(BIN)/python -m pip install -q --disable-pip-version-check --no-deps --target build/lint .
 	cd build/lint && ../../$(BIN)/python -m mypy --config-file ../../pyproject.toml -p fluidlite
 
 # how long, how dense, how entangled the code is; BESIDE=path puts another checkout beside it

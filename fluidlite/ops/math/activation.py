@@ -57,6 +57,7 @@ square = unary("square", "x * x", grad="dout * 2 * x", whole=True)
 unary("reciprocal", "1 / x", grad="-dout * out * out")
 absolute = unary("abs", "abs(x)", grad="dout * sign(x)", whole=True)
 absolute.lod_of_2x = None
+get("abs_grad").lod_of_2x = "X"
 unary("ceil", "ceil(x)", grad="dout * 0.0")
 unary("floor", "floor(x)", grad="dout * 0.0")
 # halves go away from zero, as in C; 1.8.5 on a CPU rounds them to even in whole vectors of 8 and away in the

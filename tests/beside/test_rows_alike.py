@@ -12,6 +12,7 @@ from beside.draw import Draw, generators
 from beside.language import Case, array_of, listed
 from beside.observe import Observer
 from beside.worker import System
+from fluidlite.cli.scripts.names import paddle_names
 
 # the inputs that have as many rows as the first
 ALIKE = {
@@ -46,6 +47,7 @@ def drawn(name: str, other: str) -> Case:
 
 @pytest.mark.parametrize("name", ALIKE)
 def test_a_single_row_is_not_repeated(name: str) -> None:
-    facts = Observer(System("ours", "18"), drawn(name, ALIKE[name])).observe(["runs"])
+    with paddle_names():  # a worker has them for good
+        facts = Observer(System("ours", "18"), drawn(name, ALIKE[name])).observe(["runs"])
     assert "error" not in facts["build"]
     assert facts["runs"].get("error") == "ShapeError", facts["runs"]

@@ -38,7 +38,7 @@ def own_cores(environ: Mapping[str, str], system: pathlib.Path = _SYSTEM) -> int
     return min(cores, max(1, (os.cpu_count() or 1) // int(ranks[0])))
 
 
-# each Executor asks, and a millisecond is a twentieth of a small program's first run
+# each Executor asks, and it takes six files of control groups to answer
 @functools.cache
 def memory_limit(system: pathlib.Path = _SYSTEM) -> int:
     """The bytes of memory that this process may have: those of the machine, or of its control groups and the

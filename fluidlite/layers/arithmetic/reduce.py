@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 from fluidlite.data_feeder import check_type, check_variable_and_dtype
 from fluidlite.ir.variable import Variable
 from fluidlite.layer_helper import LayerHelper
@@ -31,7 +33,7 @@ def _reduce(type: str, input: Variable, dim: Dims, keep_dim: bool, name: str | N
     dims: list[Any] = []
     if dim is not None:
         # 1.8.5 takes a tuple for one dimension, and fails
-        check_type(dim, "dim", (int, list), type)
+        check_type(dim, "dim", (int, np.integer, list), type)
         dims = dim if isinstance(dim, list) else [dim]
     out = helper.create_variable_for_type_inference(input.dtype)
     helper.append_op(

@@ -26,6 +26,8 @@ KINDS: Dict[str, Any] = {  # noqa: UP006
     "tuple": {"$": "tuple", "items": [1, 2]},
     "floats": [1.5, 2.5],
     "texts": ["a", "b"],
+    "a number of NumPy": {"$": "numpy", "dtype": "int64", "value": 1},
+    "a fraction of NumPy": {"$": "numpy", "dtype": "float32", "value": 0.5},
 }
 DTYPES = ["bool", "int8", "uint8", "int32", "int64", "float16", "float32", "float64"]
 VARIABLE = {"$": "var", "name": "w"}

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from fluidlite.base.dtypes import DTypeLike, VarType, to_vartype
 from fluidlite.base.imported_names import imported_names
 from fluidlite.data_feeder import check_dtype, check_type, check_variable_and_dtype
@@ -280,7 +282,9 @@ def arange(
     start: Any, end: Any, step: Any = 1, dtype: DTypeLike | None = None, name: str | None = None
 ) -> Variable:
     """`start`, `start + step`, ... up to but without `end`, float32 unless `dtype` says otherwise."""
-    return numbers_between(start, end, step, "float32" if dtype is None else dtype, name)
+    # `range` refuses NumPy's numbers, as in 1.8.5; this one takes them
+    ends = (value.item() if isinstance(value, np.number) else value for value in (start, end, step))
+    return numbers_between(*ends, "float32" if dtype is None else dtype, name)
 
 
 if not TYPE_CHECKING:

@@ -7,6 +7,8 @@ import warnings
 from collections.abc import Mapping
 from typing import Any
 
+import numpy as np
+
 from fluidlite.base.dtypes import VarType
 from fluidlite.base.errors import ArgumentError
 from fluidlite.data_feeder import check_type, check_variable_and_dtype
@@ -295,7 +297,7 @@ def _columns(input: Variable, data_layout: str, name: str | None, slot_dim: int)
     """The shape of `data_norm`'s sums; ArgumentError for arguments of a wrong kind."""
     _layout("data_layout", data_layout, "data_norm")
     check_type(name, "name", (str, type(None)), "data_norm")
-    check_type(slot_dim, "slot_dim", int, "data_norm")
+    check_type(slot_dim, "slot_dim", (int, np.integer), "data_norm")
     return [input.shape[1 if data_layout == "NCHW" else -1]]
 
 

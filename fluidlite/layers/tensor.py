@@ -283,8 +283,8 @@ def arange(
 ) -> Variable:
     """`start`, `start + step`, ... up to but without `end`, float32 unless `dtype` says otherwise."""
     # `range` refuses NumPy's numbers, as in 1.8.5; this one takes them
-    ends = (value.item() if isinstance(value, np.number) else value for value in (start, end, step))
-    return numbers_between(*ends, "float32" if dtype is None else dtype, name)
+    plain = [value.item() if isinstance(value, np.number) else value for value in (start, end, step)]
+    return numbers_between(plain[0], plain[1], plain[2], "float32" if dtype is None else dtype, name)
 
 
 if not TYPE_CHECKING:

@@ -9,6 +9,7 @@ from typing import Any
 
 from fluidlite.base import registry
 from fluidlite.base.errors import KernelError
+from fluidlite.ir.fused import check_plain
 from fluidlite.ir.operator import Operator
 
 __all__ = ["check_attributes", "check_operand_types", "checked_slots"]
@@ -36,6 +37,7 @@ def _reads_classes(op: Operator) -> bool:
 
 def check_attributes(op: Operator) -> None:
     """KernelError where an attribute has a value that the op's kernels do not know (`Op.only`)."""
+    check_plain(op)
     for name, known in op.definition.only.items() if op.definition is not None else ():
         found = op.attrs.get(name, known)
         if found != known:

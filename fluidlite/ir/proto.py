@@ -21,6 +21,7 @@ from fluidlite.base.kept_attrs import kept_attrs
 from fluidlite.base.registry import OF_2X_ATTR, ZERO_DIM_ATTR, Attr, AttrType, Spec
 from fluidlite.ir import framework_pb
 from fluidlite.ir.attributes import CALLSTACK_ATTR, exact_value
+from fluidlite.ir.fused import unfuse
 from fluidlite.ir.op_versions import check_op_versions
 from fluidlite.ir.restore import MAX_BLOCKS, MAX_OPS, MAX_VARS, add_operator, add_variable
 from fluidlite.ir.scalars import mark_zero_dims
@@ -80,6 +81,8 @@ def read_program(program: Program, data: bytes) -> None:
     program.op_versions = {
         pair.op_name.decode(errors="replace"): pair.op_version.version for pair in desc.op_version_map.pair
     }
+    # before any look at the meaning of ops: some hold others
+    unfuse(program)
     check_op_versions(program)
     _mark_feeds(program)
     if program.is_of_2x:

@@ -65,6 +65,44 @@ def test_declarations_are_of_attributes_that_exist() -> None:
             assert {*op.only, *op.idle} <= {*op.attr_defs, *OF_2X.get(op_type, ())}, op_type
 
 
+# input slots that no kernel reads
+UNREAD_SLOTS = {
+    "accuracy": "Out: the indices beside it decide",
+    "check_finite_and_unscale": "FloatStatus: a flag of another device",
+    "conv2d": "Bias: written out as an op (ir.fused), and refused in runs",
+    "conv2d_transpose": "Bias: written out as an op (ir.fused), and refused in runs",
+    "cudnn_lstm": "Cache: scratch memory",
+    "cvm": "CVM: its gradient alone",
+    "delete_var": "X: its name counts",
+    "depend": "Dep: it orders ops",
+    "depthwise_conv2d": "Bias: written out as an op (ir.fused), and refused in runs",
+    "depthwise_conv2d_transpose": "Bias: written out as an op (ir.fused), and refused in runs",
+    "dequantize_linear": "InAccum InState: quantize_linear takes the mean",
+    "detection_map": "FalsePos: TruePos says as much",
+    "fusion_seqpool_cvm_concat": "CVM: its gradient alone",
+    "graph_reindex": "HashTable_Value HashTable_Index: scratch memory",
+    "pylayer": "Input: blocks read outer variables by name",
+    "recurrent": "parameters: blocks read outer variables by name",
+    "while": "X Condition: blocks read outer variables by name",
+}
+
+
+def test_every_slot_is_read_or_explained() -> None:
+    found = {}
+    for op_type in registry.known_types():
+        op = registry.get(op_type)
+        if op.communicates or op_type.endswith("_grad"):
+            continue
+        rules = [*op.arguments.values()]
+        gradient = registry.find(op.grad_type)
+        rules += [] if gradient is None or op_type in UNREAD_SLOTS else gradient.arguments.values()
+        read = {one.key for rule in rules for one in rule if one.kind in ("in", "lod")}
+        unread = {*op.inputs} - read - {*UNREAD_SLOTS.get(op_type, "").partition(":")[0].split()}
+        if unread:
+            found[op_type] = unread
+    assert not found
+
+
 @pytest.mark.parametrize("naive", [False, True])
 def test_refused_by_name(naive: bool) -> None:
     """An attribute that kernels do not read, with another value than the one that they compute with."""

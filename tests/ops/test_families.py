@@ -37,6 +37,11 @@ def test_the_slots_that_refuse_whole_numbers_are_those_of_paddle() -> None:
     of_2x = {"adamw": recorded["adam"], "celu": recorded["elu"], "unpool3d": recorded["unpool"]}
     of_2x |= {"fused_softmax_mask": {"X", "Mask"}, "identity_loss": {"X"}, "nms": {"Boxes"}}
     of_2x |= {"viterbi_decode": {"Transition", "Input"}, "warprnnt": {"input"}}
+    of_2x["multiclass_nms3"] = recorded["multiclass_nms"]
+    for type in ("fake_quantize_dequantize_abs_max", "fake_channel_wise_quantize_dequantize_abs_max"):
+        of_2x[type] = recorded["fake_quantize_abs_max"]
+    for type in ("quantize_linear", "dequantize_linear"):
+        of_2x[type] = {"Scale", "InAccum", "InState"}
     # nor are those that 1.8.5 has on devices alone
     of_2x["dgc_clip_by_norm"] = {"X"}
     of_2x["generate_proposals_v2"] = recorded["generate_proposals"] - {"ImInfo"} | {"ImShape"}

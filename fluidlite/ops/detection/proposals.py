@@ -15,8 +15,8 @@ from fluidlite.base.errors import ShapeError
 from fluidlite.base.registry import AttrType, KernelContext, Lod, Op, Spec, WithLod, later, required
 from fluidlite.ops.detection.boxes import check_boxes
 from fluidlite.ops.kernels.boxes import areas
-from fluidlite.ops.kernels.regions import rows_lod
-from fluidlite.ops.kernels.sequence_rows import lengths_lod, lengths_of, owners
+from fluidlite.ops.kernels.regions import counts_of_images, rows_lod
+from fluidlite.ops.kernels.sequence_rows import lengths_lod, owners
 from fluidlite.ops.kernels.suppression import kept_boxes
 from fluidlite.ops.signatures import with_attrs
 from fluidlite.values.tensor import host
@@ -244,23 +244,11 @@ def _levels_of(rois: Array, attrs: Attrs) -> Array:
     return np.minimum(np.fmax(level, attrs["min_level"]), attrs["max_level"])
 
 
-def _of_images(rois: Array, lod: Lod, counts: Array | None) -> Array:
-    """How many of the regions belong to each image."""
-    if counts is None and not lod:
-        raise ShapeError("op 'distribute_fpn_proposals': FpnRois has no level of detail: a sequence an image")
-    lengths = lengths_of(np.array(lod[-1])) if counts is None else host(counts).astype(np.int64)
-    if lengths.sum() != len(rois):
-        raise ShapeError(
-            f"op 'distribute_fpn_proposals': RoisNum is {lengths.tolist()}, but there are {len(rois)} FpnRois"
-        )
-    return lengths
-
-
 @distribute_fpn_proposals.kernel
 @with_attrs(_LEVELS)
 def _(xp: Any, FpnRois: Array, FpnRois_lod: Lod, RoisNum: Array | None, attrs: Attrs) -> dict[str, Any]:
     rois = host(FpnRois)
-    lengths = _of_images(FpnRois, FpnRois_lod, RoisNum)
+    lengths = counts_of_images("distribute_fpn_proposals", "FpnRois", len(rois), FpnRois_lod, RoisNum)
     levels = _levels_of(rois, attrs).astype(np.int64) - attrs["min_level"]
     count = attrs["max_level"] - attrs["min_level"] + 1
     order = np.argsort(levels, kind="stable")
@@ -284,15 +272,16 @@ def _(xp: Any, FpnRois: Array, FpnRois_lod: Lod, RoisNum: Array | None, attrs: A
 # ------------------------------------------------------------------ collect_fpn_proposals
 collect_fpn_proposals = Op(
     "collect_fpn_proposals",
-    "MultiLevelRois.* MultiLevelScores* -> FpnRois",
+    "MultiLevelRois.* MultiLevelScores* MultiLevelRoIsNum*? -> FpnRois RoisNum?",
     attrs={"post_nms_topN": _INT},
     lod=None,
     dynamic=True,
+    later=("MultiLevelRoIsNum", "RoisNum"),
 )
 
 
 @collect_fpn_proposals.shape
-def _(MultiLevelRois: list[Spec], MultiLevelScores: list[Spec], post_nms_topN: int) -> Spec:
+def _(MultiLevelRois: list[Spec], MultiLevelScores: list[Spec], post_nms_topN: int) -> tuple[Spec, Spec]:
     if len(MultiLevelRois) != len(MultiLevelScores):
         raise ShapeError(
             f"op 'collect_fpn_proposals': there are {len(MultiLevelRois)} MultiLevelRois, but "
@@ -300,7 +289,8 @@ def _(MultiLevelRois: list[Spec], MultiLevelScores: list[Spec], post_nms_topN: i
         )
     for rois in MultiLevelRois:
         check_boxes("collect_fpn_proposals", "MultiLevelRois", rois)
-    return Spec((post_nms_topN, 4), MultiLevelRois[0].dtype, MultiLevelRois[0].lod_level)
+    rois = Spec((post_nms_topN, 4), MultiLevelRois[0].dtype, MultiLevelRois[0].lod_level)
+    return rois, Spec((-1,), VarType.INT32)
 
 
 @collect_fpn_proposals.kernel
@@ -309,15 +299,19 @@ def _(
     MultiLevelRois: list[Array],
     MultiLevelScores: list[Array],
     MultiLevelRois_lod: list[Lod],
+    MultiLevelRoIsNum: list[Array] | None,
     post_nms_topN: int,
-) -> WithLod:
+) -> tuple[WithLod, Array]:
     rois, scores = (
         np.concatenate([host(part) for part in level]) for level in (MultiLevelRois, MultiLevelScores)
     )
-    offsets = np.array([lod[-1] for lod in MultiLevelRois_lod])
-    counts = offsets[:, 1:] - offsets[:, :-1]
+    given = MultiLevelRoIsNum or [None] * len(MultiLevelRois)
+    levels = zip(MultiLevelRois, MultiLevelRois_lod, given, strict=True)
+    counts = np.array(
+        [counts_of_images("collect_fpn_proposals", "MultiLevelRois", len(one), *how) for one, *how in levels]
+    )
     images = np.tile(np.arange(counts.shape[1]), len(counts)).repeat(counts.reshape(-1))
     best = np.argsort(-scores.reshape(-1), kind="stable")[:post_nms_topN]
     best = best[np.argsort(images[best], kind="stable")]
     found = np.bincount(images[best], minlength=counts.shape[1])
-    return WithLod(xp.asarray(rois[best]), lengths_lod(found))
+    return WithLod(xp.asarray(rois[best]), lengths_lod(found)), xp.asarray(found.astype(np.int32))

@@ -6,7 +6,8 @@ classes one by one, and over the boxes that are kept; overlaps are computed in b
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+import itertools
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -25,6 +26,7 @@ from fluidlite.base.registry import (
     required,
 )
 from fluidlite.ops.kernels.boxes import overlaps
+from fluidlite.ops.kernels.regions import counts_of_images
 from fluidlite.ops.kernels.suppression import kept_boxes, neighbour_overlaps, overlap_of
 from fluidlite.ops.signatures import with_attrs
 from fluidlite.values.tensor import host
@@ -152,9 +154,13 @@ def _nms_specs(op: str, BBoxes: Spec, Scores: Spec) -> tuple[Spec, Spec]:
 
 
 def _remaining(
-    BBoxes: Array, Scores: Array, Scores_lod: Lod, attrs: Mapping[str, Any], ctx: KernelContext
+    BBoxes: Array, Scores: Array, ends: Sequence[int], attrs: Mapping[str, Any], ctx: KernelContext
 ) -> tuple[list[Array], list[Array]]:
-    """For each image its rows, and where in BBoxes (as [boxes, coordinates]) they come from."""
+    """For each image its rows, and where in BBoxes (as [boxes, coordinates]) they come from.
+
+    Boxes without an image of their own, [M, classes, 4], belong to the images that `ends` delimits: 0, and
+    where each image ends.
+    """
     outputs, sources = [], []
     if Scores.ndim == 3:
         for image, (boxes, scores) in enumerate(zip(BBoxes, Scores, strict=True)):
@@ -162,11 +168,7 @@ def _remaining(
             outputs.append(_rows(found, boxes[found.rows]))
             sources.append(found.rows + image * len(boxes))
         return outputs, sources
-    if Scores_lod:
-        offsets = Scores_lod[-1]
-    else:
-        offsets = (0, len(Scores))
-    for start, end in zip(offsets, offsets[1:], strict=False):
+    for start, end in itertools.pairwise(ends):
         boxes = BBoxes[start:end]
         found = _suppressed(
             lambda label, boxes=boxes: boxes[:, label],  # type: ignore[misc]
@@ -180,8 +182,19 @@ def _remaining(
     return outputs, sources
 
 
+def _ends_of_images(Scores: Array, Scores_lod: Lod) -> Sequence[int]:
+    return Scores_lod[-1] if Scores_lod else (0, len(Scores))
+
+
 nms = Op("multiclass_nms", "BBoxes. Scores. -> Out", attrs=_ATTRS, lod=None, dynamic=True)
 nms2 = Op("multiclass_nms2", "BBoxes. Scores. -> Out Index?", attrs=_ATTRS, lod=None, dynamic=True)
+nms3 = Op(
+    "multiclass_nms3",
+    "BBoxes. Scores. RoisNum? -> Out Index? NmsRoisNum?",
+    attrs=_ATTRS,
+    lod=None,
+    dynamic=True,
+)
 
 
 @nms.shape
@@ -199,7 +212,7 @@ def _(BBoxes: Spec, Scores: Spec) -> tuple[Spec, Spec]:
 def _(
     xp: Any, BBoxes: Array, Scores: Array, Scores_lod: Lod, attrs: dict[str, Any], ctx: KernelContext
 ) -> WithLod:
-    outputs, _ = _remaining(host(BBoxes), host(Scores), Scores_lod, attrs, ctx)
+    outputs, _ = _remaining(host(BBoxes), host(Scores), _ends_of_images(Scores, Scores_lod), attrs, ctx)
     if not any(map(len, outputs)):
         return _nothing(xp, BBoxes.dtype)
     return WithLod(xp.asarray(np.concatenate(outputs)), _ends(map(len, outputs)))
@@ -219,8 +232,36 @@ def _with_sources(
 def _(
     xp: Any, BBoxes: Array, Scores: Array, Scores_lod: Lod, attrs: dict[str, Any], ctx: KernelContext
 ) -> tuple[WithLod, WithLod]:
-    outputs, sources = _remaining(host(BBoxes), host(Scores), Scores_lod, attrs, ctx)
+    outputs, sources = _remaining(host(BBoxes), host(Scores), _ends_of_images(Scores, Scores_lod), attrs, ctx)
     return _with_sources(xp, outputs, sources, BBoxes.shape[2] + 2, BBoxes.dtype)
+
+
+@nms3.shape
+def _(BBoxes: Spec, Scores: Spec) -> tuple[Spec, Spec, Spec]:
+    out, index = _nms_specs("multiclass_nms3", BBoxes, Scores)
+    counts = Spec((-1,), VarType.INT32)
+    return out._replace(lod_level=0), index._replace(lod_level=0), counts
+
+
+@nms3.kernel
+@with_attrs(_ATTRS)
+def _(
+    xp: Any,
+    BBoxes: Array,
+    Scores: Array,
+    Scores_lod: Lod,
+    RoisNum: Array | None,
+    attrs: dict[str, Any],
+    ctx: KernelContext,
+) -> tuple[Array, Array, Array]:
+    """Images are told apart by how many boxes each has, going in and coming out, and not by levels."""
+    ends = _ends_of_images(Scores, Scores_lod)
+    if RoisNum is not None and Scores.ndim == 2:
+        counts = counts_of_images("multiclass_nms3", "Scores", len(Scores), Scores_lod, RoisNum)
+        ends = (0, *np.cumsum(counts).tolist())
+    outputs, sources = _remaining(host(BBoxes), host(Scores), ends, attrs, ctx)
+    rows, index = _with_sources(xp, outputs, sources, BBoxes.shape[2] + 2, BBoxes.dtype)
+    return rows.value, index.value, xp.asarray(np.array([len(one) for one in outputs], np.int32))
 
 
 # ---------------------------------------------------------------------- by decay

@@ -92,6 +92,18 @@ def images_of_regions(
     return images_by_offsets(xp, op, regions, images, lod, offsets)
 
 
+def counts_of_images(op: str, slot: str, regions: int, lod: Lod, counts: Array | None) -> Array:
+    """How many of the regions in `slot` belong to each image: by the counts that 2.x gives, or the last LoD
+    level.
+    """
+    if counts is None and not lod:
+        raise ShapeError(f"op {op!r}: {slot} has no level of detail: a sequence an image")
+    lengths = np.diff(lod[-1]) if counts is None else host(counts).reshape(-1).astype(np.int64)
+    if lengths.sum() != regions or (lengths < 0).any():
+        raise ShapeError(f"op {op!r}: RoisNum is {lengths.tolist()}, but there are {regions} {slot}")
+    return lengths
+
+
 def round_half_away(xp: Any, x: Array) -> Array:
     """The nearest whole number, halves away from zero as C's `round`; NumPy's takes the even one."""
     return xp.trunc(x + xp.copysign(x.dtype.type(0.5), x))

@@ -5,23 +5,30 @@ clipped to [-s, s]. The `fake_` ops keep q as real numbers, so that a program th
 `quantize` and its kin store integers. As in Paddle none has a gradient op: a program that trains with them
 feeds its gradient ops the quantised values and takes their results for gradients of the real ones (the
 straight-through estimator, Bengio, Leonard and Courville 2013).
+
+1.8.5 rounds halves to even numbers; 2.x away from zero, unless `round_type` is 0.
 """
 
 from __future__ import annotations
 
 from typing import Any, TypeAlias
 
-from fluidlite.base.dtypes import Array, VarType
+import numpy as np
+
+from fluidlite.base.dtypes import Array, VarType, is_float
 from fluidlite.base.errors import ShapeError
-from fluidlite.base.registry import INTS, LONG, AttrType, Op, Spec, required, same_as
+from fluidlite.base.registry import INTS, LONG, OF_2X_ATTR, AttrType, Op, Spec, later, required, same_as
 from fluidlite.ops.kernels.numbers import as_matrix
+from fluidlite.ops.kernels.regions import round_half_away
 from fluidlite.ops.neural.embedding import NO_PADDING, check_range
+from fluidlite.ops.signatures import with_attrs
 
 Maybe: TypeAlias = "Array | None"
 
 _TINY = 1e-30  # scales up to this one are those of tensors of zeros
 _SAME = 1e-6  # magnitudes closer than this count as one
-_MOVING = {"moving_rate": 0.9, "bit_length": 8, "is_test": False}
+_ROUNDING: dict[str, Any] = {"round_type": later(1), OF_2X_ATTR: later(False)}
+_MOVING = {"moving_rate": 0.9, "bit_length": 8, "is_test": False, **_ROUNDING}
 _AVERAGED = "X. InScale InAccum.? InState.? -> Out OutScale OutState? OutAccum?"
 
 
@@ -35,14 +42,24 @@ def _check_bits(type: str, bits: int) -> None:
         raise ShapeError(f"op {type!r}: 'bit_length' should be between 1 and 16, but is {bits}")
 
 
-def _round(xp: Any, X: Array, scale: Array, bits: int) -> Array:
-    """X in steps of scale / levels; `scale` is one number, or one along the first dimension."""
-    scale = scale.reshape((-1,) + (1,) * (X.ndim - 1)) if scale.size > 1 else scale.reshape(())
+def _along(X: Array, scale: Array, axis: int) -> Array:
+    """Scales as they go with X: one for all, or one for each index of dimension `axis`."""
+    return scale.reshape((-1,) + (1,) * (X.ndim - 1 - axis)) if scale.size > 1 else scale.reshape(())
+
+
+def _round(xp: Any, X: Array, scale: Array, bits: int, away: bool, axis: int = 0) -> Array:
+    """X in steps of scale / levels; `scale` is one number, or one along dimension `axis`.
+
+    Halves go to even numbers, or `away` from zero.
+    """
+    scale = _along(X, scale, axis)
     one = X.dtype.type(1)
     inverse = one / xp.where(scale <= _TINY, scale + X.dtype.type(_SAME), scale)
     out = xp.clip(X, -scale, scale)
     out *= X.dtype.type(_levels(bits)) * inverse  # Paddle rounds this factor, too
-    # halves to even numbers, as Paddle does but for the last elements, too few for its vector instructions
+    if away:
+        return round_half_away(xp, out)
+    # 1.8.5 does so but for the last elements, too few for its vector instructions
     return xp.rint(out, out=out)
 
 
@@ -55,7 +72,9 @@ def _scalar_spec(X: Spec) -> Spec:
 
 
 # ---------------------------------------------------------------------- the scale of this tensor alone
-fake_quantize_abs_max = Op("fake_quantize_abs_max", "X. -> Out OutScale", attrs={"bit_length": 8})
+fake_quantize_abs_max = Op(
+    "fake_quantize_abs_max", "X. -> Out OutScale", attrs={"bit_length": 8, **_ROUNDING}
+)
 
 
 @fake_quantize_abs_max.shape
@@ -65,37 +84,107 @@ def _(X: Spec, bit_length: int) -> tuple[Spec, Spec]:
 
 
 @fake_quantize_abs_max.kernel
-def _(xp: Any, X: Array, bit_length: int) -> tuple[Array, Array]:
+def _(xp: Any, X: Array, bit_length: int, round_type: int, of_2x: bool) -> tuple[Array, Array]:
     scale = _largest(xp, X)
-    return _round(xp, X, scale, bit_length), scale
+    return _round(xp, X, scale, bit_length, of_2x and round_type == 1), scale
 
 
 fake_channel_wise_quantize_abs_max = Op(
     "fake_channel_wise_quantize_abs_max",
     "X. -> Out OutScale",
-    attrs={"bit_length": 8},
-    only={"quant_axis": 0},
+    attrs={"bit_length": 8, "quant_axis": later(0), **_ROUNDING},
     idle=("is_test",),
 )
 
 
 @fake_channel_wise_quantize_abs_max.shape
-def _(X: Spec, bit_length: int) -> tuple[Spec, Spec]:
-    _check_bits("fake_channel_wise_quantize_abs_max", bit_length)
-    return X, X.with_shape(X.shape[:1])
+def _(X: Spec, bit_length: int, quant_axis: int) -> tuple[Spec, Spec]:
+    type = "fake_channel_wise_quantize_abs_max"
+    _check_bits(type, bit_length)
+    _check_axis(type, X, quant_axis)
+    return X, X.with_shape((X.shape[quant_axis],))
 
 
 @fake_channel_wise_quantize_abs_max.kernel
-def _(xp: Any, X: Array, bit_length: int) -> tuple[Array, Array]:
-    scale = as_matrix(abs(X)).max(1)
-    return _round(xp, X, scale, bit_length), scale
+def _(
+    xp: Any, X: Array, bit_length: int, quant_axis: int, round_type: int, of_2x: bool
+) -> tuple[Array, Array]:
+    scale = _by_channel(xp, X, quant_axis)
+    return _round(xp, X, scale, bit_length, of_2x and round_type == 1, quant_axis), scale
+
+
+def _check_axis(type: str, X: Spec, axis: int) -> None:
+    if not 0 <= axis < max(len(X.shape), 1):
+        raise ShapeError(f"op {type!r}: 'quant_axis' is {axis}, but X has the shape {list(X.shape)}")
+
+
+def _by_channel(xp: Any, X: Array, axis: int) -> Array:
+    """The largest magnitude at each index of dimension `axis`."""
+    return as_matrix(abs(xp.moveaxis(X, axis, 0))).max(1)
+
+
+def _there_and_back(xp: Any, X: Array, scale: Array, bits: int, away: bool, axis: int = 0) -> Array:
+    levels = X.dtype.type(_levels(bits))
+    out = _round(xp, X, scale, bits, away, axis)
+    out *= _along(X, scale, axis)
+    out /= levels
+    return out
+
+
+fake_quantize_dequantize_abs_max = Op(
+    "fake_quantize_dequantize_abs_max", "X. -> Out OutScale", attrs={"bit_length": 8, "round_type": 1}
+)
+
+
+@fake_quantize_dequantize_abs_max.shape
+def _(X: Spec, bit_length: int) -> tuple[Spec, Spec]:
+    _check_bits("fake_quantize_dequantize_abs_max", bit_length)
+    return X, _scalar_spec(X)
+
+
+@fake_quantize_dequantize_abs_max.kernel
+def _(xp: Any, X: Array, bit_length: int, round_type: int) -> tuple[Array, Array]:
+    scale = _largest(xp, X)
+    return _there_and_back(xp, X, scale, bit_length, round_type == 1), scale
+
+
+# the straight-through estimator: rounding counts as doing nothing
+@fake_quantize_dequantize_abs_max.grad("X")
+def _(dOut: Array) -> Array:
+    return dOut
+
+
+fake_channel_wise_quantize_dequantize_abs_max = Op(
+    "fake_channel_wise_quantize_dequantize_abs_max",
+    "X. -> Out OutScale",
+    attrs={"bit_length": 8, "quant_axis": 0, "round_type": 1},
+)
+
+
+@fake_channel_wise_quantize_dequantize_abs_max.shape
+def _(X: Spec, bit_length: int, quant_axis: int) -> tuple[Spec, Spec]:
+    type = "fake_channel_wise_quantize_dequantize_abs_max"
+    _check_bits(type, bit_length)
+    _check_axis(type, X, quant_axis)
+    return X, X.with_shape((X.shape[quant_axis],))
+
+
+@fake_channel_wise_quantize_dequantize_abs_max.kernel
+def _(xp: Any, X: Array, bit_length: int, quant_axis: int, round_type: int) -> tuple[Array, Array]:
+    scale = _by_channel(xp, X, quant_axis)
+    return _there_and_back(xp, X, scale, bit_length, round_type == 1, quant_axis), scale
+
+
+@fake_channel_wise_quantize_dequantize_abs_max.grad("X")
+def _(dOut: Array) -> Array:
+    return dOut
 
 
 # ---------------------------------------------------------------------- the largest scale of the last steps
 fake_quantize_range_abs_max = Op(
     "fake_quantize_range_abs_max",
     "X. InScale. Iter? -> Out OutScale OutScales?",
-    attrs={"window_size": 10000, "bit_length": 8, "is_test": False},
+    attrs={"window_size": 10000, "bit_length": 8, "is_test": False, **_ROUNDING},
     updates=("OutScales",),
 )
 
@@ -116,9 +205,12 @@ def _(
     window_size: int,
     bit_length: int,
     is_test: bool,
+    round_type: int,
+    of_2x: bool,
 ) -> tuple[Array, Array, Maybe]:
+    away = of_2x and round_type == 1
     if is_test:
-        return _round(xp, X, InScale, bit_length), InScale.copy(), None
+        return _round(xp, X, InScale, bit_length, away), InScale.copy(), None
     step = 0 if Iter is None else int(Iter.reshape(-1)[0])
     window = xp.zeros(window_size, X.dtype) if OutScales is None else OutScales.copy()
     place, found = step % window_size, _largest(xp, X)
@@ -132,7 +224,7 @@ def _(
         scale = window[: max(min(step, window_size), 1)].max().reshape(1)
     else:
         scale = InScale.reshape(1).copy()
-    return _round(xp, X, scale, bit_length), scale, window
+    return _round(xp, X, scale, bit_length, away), scale, window
 
 
 # ---------------------------------------------------------------------- a moving average of scales
@@ -164,11 +256,13 @@ def _moving(type: str, dequantize: bool) -> None:
         moving_rate: float,
         bit_length: int,
         is_test: bool,
+        round_type: int,
+        of_2x: bool,
     ) -> tuple[Array, Array, Maybe, Maybe]:
         scale, state, accum = InScale.reshape(1).copy(), InState, InAccum
         if not is_test:
             scale, state, accum = _average(xp, X, InAccum, InState, moving_rate)
-        out = _round(xp, X, scale, bit_length)
+        out = _round(xp, X, scale, bit_length, of_2x and round_type == 1)
         if dequantize:
             out *= scale / X.dtype.type(_levels(bit_length))
         return out, scale, state, accum
@@ -214,8 +308,7 @@ def _(X: Array, Scale: Array, max_range: float) -> Array:
 fake_channel_wise_dequantize_max_abs = Op(
     "fake_channel_wise_dequantize_max_abs",
     "X. Scales.* -> Out",
-    attrs={"quant_bits": INTS([8])},
-    only={"quant_axis": 0, "x_num_col_dims": 1},
+    attrs={"quant_bits": INTS([8]), "quant_axis": later(0), "x_num_col_dims": later(1)},
 )
 
 
@@ -230,15 +323,105 @@ def _(X: Spec, Scales: list[Spec], quant_bits: list[int]) -> Spec:
 
 
 @fake_channel_wise_dequantize_max_abs.kernel
-def _(X: Array, Scales: list[Array], quant_bits: list[int]) -> Array:
+def _(X: Array, Scales: list[Array], quant_bits: list[int], quant_axis: int, x_num_col_dims: int) -> Array:
     kind = X.dtype.type
     if len(Scales) == 1:  # a weight: an output channel has a scale
-        scale = Scales[0].reshape((-1,) + (1,) * (X.ndim - 1))
-        return scale * X / kind(_levels(quant_bits[0]))
-    # a product of quantised weight and input: the channels are in the second dimension
-    scale = Scales[0].reshape((1, -1) + (1,) * (X.ndim - 2))
+        return _along(X, Scales[0], quant_axis) * X / kind(_levels(quant_bits[0]))
+    # a product of quantised weight and input: the channels are in the second dimension, or where 2.x says
+    scale = _along(X, Scales[0], x_num_col_dims)
     range_ = kind(_levels(quant_bits[0]) * _levels(quant_bits[1]))
     return scale * Scales[1].reshape(()) * X / range_
+
+
+# ---------------------------------------------------------------------- with scales that the file has
+_LINEAR: dict[str, Any] = {
+    "quant_axis": 0,
+    "bit_length": 8,
+    "round_type": 0,
+    "is_test": True,
+    "only_observer": False,
+    "moving_rate": 0.9,
+}
+_LINEAR_SLOTS = "X Scale. ZeroPoint? InAccum.? InState.? -> Y OutState? OutAccum? OutScale?"
+quantize_linear = Op("quantize_linear", _LINEAR_SLOTS, attrs=_LINEAR)
+dequantize_linear = Op("dequantize_linear", _LINEAR_SLOTS, attrs=_LINEAR)
+
+
+def _linear_specs(type: str, X: Spec, Scale: Spec, quant_axis: int, bit_length: int) -> dict[str, Spec]:
+    _check_bits(type, bit_length)
+    if quant_axis >= 0:
+        _check_axis(type, X, quant_axis)
+        wanted, given = X.shape[quant_axis], int(np.prod(Scale.shape))
+        if given != wanted and min(given, wanted) >= 0:
+            raise ShapeError(
+                f"op {type!r}: Scale{list(Scale.shape)} has {given} elements, but dimension {quant_axis} of "
+                f"X{list(X.shape)} has {wanted}"
+            )
+    scalar = Spec((1,), Scale.dtype)
+    real = X if is_float(X.dtype) else Spec(X.shape, Scale.dtype)
+    return {"Y": real, "OutState": scalar, "OutAccum": scalar, "OutScale": Spec(Scale.shape, Scale.dtype)}
+
+
+@quantize_linear.shape
+def _(X: Spec, Scale: Spec, quant_axis: int, bit_length: int) -> dict[str, Spec]:
+    return _linear_specs("quantize_linear", X, Scale, quant_axis, bit_length)
+
+
+@dequantize_linear.shape
+def _(X: Spec, Scale: Spec, quant_axis: int, bit_length: int) -> dict[str, Spec]:
+    return _linear_specs("dequantize_linear", X, Scale, quant_axis, bit_length)
+
+
+def _check_zero_point(xp: Any, type: str, zero: Maybe) -> None:
+    """2.6.2 does not read ZeroPoint: with another than 0 its numbers would not be what the file says."""
+    if zero is not None and bool(xp.any(zero)):
+        raise ShapeError(f"op {type!r}: ZeroPoint is not 0, and only symmetric quantisation is known")
+
+
+@quantize_linear.kernel
+@with_attrs(_LINEAR)
+def _(
+    xp: Any, X: Array, Scale: Array, ZeroPoint: Maybe, InAccum: Maybe, InState: Maybe, attrs: dict[str, Any]
+) -> dict[str, Any]:
+    """Y = X / Scale * levels, rounded; in training Scale is the mean of the steps' largest magnitudes."""
+    _check_zero_point(xp, "quantize_linear", ZeroPoint)
+    axis, bits = attrs["quant_axis"], attrs["bit_length"]
+    made = {"OutScale": Scale.copy(), "OutState": InState, "OutAccum": InAccum}
+    if not attrs["is_test"]:
+        if axis >= 0:
+            made["OutScale"] = _by_channel(xp, X, axis)
+        else:
+            scale, state, accum = _average(xp, X, InAccum, InState, attrs["moving_rate"])
+            made = {"OutScale": scale, "OutState": state, "OutAccum": accum}
+    if attrs["only_observer"]:
+        return {"Y": X.copy(), **made}
+    scale = made["OutScale"]
+    if attrs["round_type"] == 1:
+        return {"Y": _round(xp, X, scale, bits, True, max(axis, 0)), **made}
+    # 2.6.2 clips what is rounded, where the other kind clips before
+    levels = X.dtype.type(_levels(bits))
+    scale = _along(X, scale, max(axis, 0))
+    safe = xp.where(scale <= _TINY, scale + X.dtype.type(_SAME), scale)
+    return {"Y": xp.clip(xp.rint(X * (levels / safe)), -levels - 1, levels), **made}
+
+
+@dequantize_linear.kernel
+@with_attrs(_LINEAR)
+def _(xp: Any, X: Array, Scale: Array, ZeroPoint: Maybe, attrs: dict[str, Any]) -> dict[str, Any]:
+    _check_zero_point(xp, "dequantize_linear", ZeroPoint)
+    real = X.astype(Scale.dtype)
+    if not attrs["only_observer"]:
+        real = (
+            real
+            * _along(X, Scale, max(attrs["quant_axis"], 0))
+            / Scale.dtype.type(_levels(attrs["bit_length"]))
+        )
+    return {"Y": real, "OutScale": Scale.copy()}
+
+
+@quantize_linear.grad("X")
+def _(dY: Array) -> Array:
+    return dY
 
 
 # ---------------------------------------------------------------------- integers

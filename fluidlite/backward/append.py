@@ -259,7 +259,7 @@ def calc_gradient(
     start += backward.added.get(block, 0)
     rename_known_gradients(block, start, backward.grad_of, renamed)
     found = {of: (renamed[name], block) for name, of in own.items() if name in renamed}
-    declare_gradients(block, start, backward.grad_of, found)
+    declare_gradients(block, start, backward.grad_of, found, [*renamed.values()])
     # a gradient inside of a loop or branch alone is that of a version made by the ops in front of it
     names = [
         name if at is block else None for name, at in (found.get(var.name, ("", None)) for var in inputs)

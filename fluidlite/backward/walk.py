@@ -254,18 +254,23 @@ def rename_known_gradients(
 
 # ---------------------------------------------------------------------- declarations
 def declare_gradients(
-    block: Block, start: int, grad_of: Mapping[str, Any], found: dict[str, tuple[str, Block]]
+    block: Block,
+    start: int,
+    grad_of: Mapping[str, Any],
+    found: dict[str, tuple[str, Block]],
+    incoming: Collection[str] = (),
 ) -> None:
     """Declare what the ops from `start` on write, and drop ops that compute from gradients that do not exist.
 
-    `found` receives for each variable the name of its gradient and the block that has it.
+    `found` receives for each variable the name of its gradient and the block that has it; `incoming` are
+    variables, of any name, that were given as gradients.
     """
     given = _given_by_runner(block)
     lost = set[str]()
     for op in block.ops[start:]:
         for sub_block in op.sub_blocks():
             declare_gradients(sub_block, 0, grad_of, found)
-        if _computes_nothing(op, block, given):
+        if _computes_nothing(op, block, given, incoming):
             # past the guard of `remove_op`: the ops that read what is lost come later in this loop
             block._remove_op(op.idx)
             lost.update(op.output_arg_names)
@@ -323,12 +328,14 @@ def _given_by_runner(block: Block) -> set[str]:
     return set()
 
 
-def _computes_nothing(op: Operator, block: Block, given: set[str]) -> bool:
+def _computes_nothing(op: Operator, block: Block, given: set[str], incoming: Collection[str]) -> bool:
     if all(name == EMPTY_VAR for name in op.output_arg_names):
         return True
-    # a gradient that was given has any name: its slot tells what it is
+    # a gradient that was given has any name: its slot tells what it is, or another gradient in it
     is_sum = op.type == "sum"
     by_slot = [name for slot, names in op.inputs.items() if is_sum or is_gradient(slot) for name in names]
+    for names in op.inputs.values():
+        by_slot += [name for name in names if name in incoming and any(map(is_gradient, names))]
     read = [*reads_of(op), *by_slot]
     exists = any(name in given or block._find_var_recursive(name) is not None for name in read)
     return bool(read) and not exists and op.type != _WRITES_FROM_NOTHING

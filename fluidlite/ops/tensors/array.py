@@ -360,9 +360,7 @@ def picked(xp: Any, X: Array, lod: Lod, level: int, entries: Iterable[int]) -> t
 
 
 reorder_lod_tensor_by_rank = Op("reorder_lod_tensor_by_rank", "X RankTable -> Out", lod=None)
-reorder_lod_tensor_by_rank_grad = Op(
-    "reorder_lod_tensor_by_rank_grad", "X RankTable -> Out", lod=None
-).derive()
+reorder_lod_tensor_by_rank_grad = Op("reorder_lod_tensor_by_rank_grad", "X RankTable -> Out", lod=None)
 
 
 @reorder_lod_tensor_by_rank.shape
@@ -385,13 +383,17 @@ def _(xp: Any, X: Array, X_lod: Lod, RankTable: RankTable) -> WithLod:
     return WithLod(*picked(xp, X, X_lod, 0, RankTable.ranks))
 
 
-@reorder_lod_tensor_by_rank.grad_rule("X")
-def _(context: GradContext) -> None:
-    context.emit(
-        "reorder_lod_tensor_by_rank_grad",
-        {"X": context.out_grad("Out"), "RankTable": context.input("RankTable")},
-        {"Out": context.in_grad("X")},
-    )
+def _reorders(op: Op, back: str) -> None:
+    """Let the gradient of one order be the order of `back`."""
+
+    @op.grad_rule("X")
+    def _(context: GradContext) -> None:
+        inputs = {"X": context.out_grad("Out"), "RankTable": context.input("RankTable")}
+        context.emit(back, inputs, {"Out": context.in_grad("X")})
+
+
+_reorders(reorder_lod_tensor_by_rank, "reorder_lod_tensor_by_rank_grad")
+_reorders(reorder_lod_tensor_by_rank_grad, "reorder_lod_tensor_by_rank")
 
 
 # ---------------------------------------------------------------------- splitting and merging by a mask

@@ -79,6 +79,7 @@ UNREAD_SLOTS = {
     "depthwise_conv2d_transpose": "Bias: written out as an op (ir.fused), and refused in runs",
     "dequantize_linear": "InAccum InState: quantize_linear takes the mean",
     "detection_map": "FalsePos: TruePos says as much",
+    "fused_seqpool_cvm": "CVM: its gradient alone",
     "fusion_seqpool_cvm_concat": "CVM: its gradient alone",
     "graph_reindex": "HashTable_Value HashTable_Index: scratch memory",
     "pylayer": "Input: blocks read outer variables by name",

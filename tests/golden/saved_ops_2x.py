@@ -32,6 +32,17 @@ CONV: dict[str, Any] = {
     "data_format": "NCHW",
     "use_mkldnn": True,
 }
+ONEDNN = [
+    "fused_conv2d",
+    "fused_conv3d",
+    "fused_matmul",
+    "fused_elementwise_add",
+    "fused_elementwise_sub",
+    "fused_elementwise_mul",
+    "fused_elementwise_div",
+    "fused_softplus",
+    "fused_transpose",
+]
 NMS: dict[str, Any] = {
     "background_label": -1,
     "score_threshold": 0.05,
@@ -229,9 +240,43 @@ def detections() -> dict[str, Case]:
     }
 
 
+def renamed() -> dict[str, Case]:
+    """Ops that do what others do, too."""
+    x, y, out = real(2, 3, 4), real(2, 3, 4), ("Out",)
+    resized = {"data_layout": "NCHW", "out_w": 7, "interp_method": "linear", "align_corners": False}
+    cases: dict[str, Case] = {
+        "grad_add": ("grad_add", {"X": x, "Y": y}, {"axis": -1}, out),
+        "two steps": (
+            "fused_elemwise_add_activation",
+            {"X": x, "Y": y},
+            {"functor_list": ["elementwise_add", "relu"], "axis": -1},
+            ("Out", "IntermediateOut"),
+        ),
+        "fill_any": ("fill_any", {"X": x}, {"value": 2.5}, out),
+        "copy": ("memcpy_h2d", {"X": x}, {"dst_place_type": 0}, out),
+        "lines": ("linear_interp", {"X": x}, {**resized, "align_mode": 0}, out),
+        "lines aligned": ("linear_interp", {"X": x}, {**resized, "align_corners": True}, out),
+    }
+    for kind in ("downgrade_in_infer", "upscale_in_train"):
+        attrs = {"dropout_prob": 0.25, "is_test": True, "dropout_implementation": kind, "axis": [0]}
+        cases[f"dropout {kind}"] = ("dropout_nd", {"X": x}, attrs, ("Out", "Mask"))
+    for normalized, onesided in ((True, True), (False, True)):
+        attrs = {"n_fft": 8, "hop_length": 3, "normalized": normalized, "onesided": onesided}
+        inputs = {"X": real(2, 20), "Window": abs(real(8))}
+        cases[f"stft {normalized} {onesided}"] = ("stft", inputs, attrs, out)
+    return cases
+
+
 def all_cases() -> dict[str, Case]:
     """Name -> case."""
-    return {**fused_convolutions(), **fused_products(), **fused_others(), **quantised(), **detections()}
+    return {
+        **fused_convolutions(),
+        **fused_products(),
+        **fused_others(),
+        **quantised(),
+        **detections(),
+        **renamed(),
+    }
 
 
 # ---------------------------------------------------------------------- recording
@@ -261,7 +306,7 @@ class Recorded:
         for name in ("Scale_in", "Scale_out", "Scale_weights", "Scale_in_eltwise"):
             if name in attrs:
                 op._set_attr(name, attrs[name])
-        if type.startswith("fused_") or type in ("quantize", "dequantize"):
+        if type in ONEDNN or type in ("quantize", "dequantize"):
             op._set_attr("use_mkldnn", True)
 
     def packed(self, names: list[str]) -> dict[str, Any]:
@@ -283,9 +328,10 @@ def _record(case: Case) -> dict[str, Any]:
     for slot, arrays in inputs.items():
         each = arrays if isinstance(arrays, list) else [arrays]
         given[slot] = [made.data(f"{slot}_{at}", array) for at, array in enumerate(each)]
-    outputs = {slot: [made.block.create_var(name=f"out_{slot}", dtype="float32")] for slot in slots}
+    dtype = "complex64" if type == "stft" else "float32"
+    outputs = {slot: [made.block.create_var(name=f"out_{slot}", dtype=dtype)] for slot in slots}
     made.add(type, given, outputs, attrs)
-    return made.packed([f"out_{slot}" for slot in slots if slot != "XShape"])
+    return made.packed([f"out_{slot}" for slot in slots if slot not in ("XShape", "IntermediateOut", "Mask")])
 
 
 def _eight_bits(activation: str, residual: bool) -> dict[str, Any]:
@@ -330,12 +376,15 @@ def _eight_bits(activation: str, residual: bool) -> dict[str, Any]:
 
 
 def _packed(array: Any) -> list[Any]:
-    return [str(array.dtype), list(array.shape), array.ravel().tolist()]
+    plain = array.view("float32") if array.dtype == "complex64" else array
+    return [str(array.dtype), list(array.shape), plain.ravel().tolist()]
 
 
 def unpacked(packed: list[Any]) -> Any:
     """The array of a recorded list."""
     dtype, shape, values = packed
+    if dtype == "complex64":
+        return np.array(values, "float32").view(dtype).reshape(shape)
     return np.array(values, dtype).reshape(shape)
 
 

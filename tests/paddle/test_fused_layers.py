@@ -107,6 +107,40 @@ def test_fully_connected_and_norm() -> None:
     np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-6)
 
 
+def test_softmax_of_what_came_before() -> None:
+    x = real(2, 2, 4, 4)
+    found = run("fused_softmax_mask_upper_triangle", {"X": [x]}, {})
+    shares = np.exp(x) * np.tril(np.ones((4, 4)))
+    np.testing.assert_allclose(found, shares / shares.sum(-1, keepdims=True), rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("kind", ["downgrade_in_infer", "upscale_in_train"])
+def test_rows_are_dropped_as_a_whole(kind: str) -> None:
+    attrs = {"dropout_prob": 0.5, "is_test": False, "dropout_implementation": kind, "axis": [0]}
+    program = paddle.static.Program()
+    block = program.global_block()
+    x, out, mask = (
+        block.create_var(name=name, shape=[200, 3], dtype="float32") for name in ("x", "out", "mask")
+    )
+    block.append_op(type="dropout_nd", inputs={"X": [x]}, outputs={"Out": [out], "Mask": [mask]}, attrs=attrs)
+    feed = {"x": np.ones((200, 3), "float32")}
+    found = paddle.static.Executor().run(program, feed=feed, fetch_list=["out"])[0]
+    assert (found == found[:, :1]).all() and 60 < (found[:, 0] > 0).sum() < 140
+    assert found.max() == (2 if kind == "upscale_in_train" else 1)
+
+
+def test_self_attention_of_packed_operands() -> None:
+    batch, steps, heads, size = 2, 3, 2, 4
+    packed = real(batch, steps, 3, heads, size)
+    found = run("self_dp_attention", {"X": [packed]}, {"alpha": 0.5, "head_number": heads})
+    q, k, v = packed.transpose(2, 0, 3, 1, 4)
+    scores = 0.5 * q @ k.transpose(0, 1, 3, 2)
+    shares = np.exp(scores - scores.max(-1, keepdims=True))
+    shares /= shares.sum(-1, keepdims=True)
+    expected = (shares @ v).transpose(0, 2, 1, 3).reshape(batch, steps, -1)
+    np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-6)
+
+
 def test_an_unknown_activation_is_refused_by_name() -> None:
     inputs = {"X": [real(2, 3)], "Y": [real(2, 3)]}
     with pytest.raises(KernelError, match="'elementwise_add' is fused with 'lisht'"):

@@ -13,18 +13,22 @@ from typing import TYPE_CHECKING
 from fluidlite.base.errors import KernelError
 from fluidlite.ir.fused.onednn import ONEDNN
 from fluidlite.ir.fused.plain_ops import PlainOps, UnknownForm
+from fluidlite.ir.fused.renamed import RENAMED
 from fluidlite.ir.fused.transformers import TRANSFORMERS
 from fluidlite.ir.operator import Operator
 
 if TYPE_CHECKING:
     from fluidlite.ir.program import Program
 
-__all__ = ["check_plain", "unfuse"]
+__all__ = ["FUSED_TYPES", "check_plain", "unfuse"]
 
 _RULES = {
-    type: (is_fused, write) for types, is_fused, write in (*ONEDNN, *TRANSFORMERS) for type in types.split()
+    type: (is_fused, write)
+    for types, is_fused, write in (*ONEDNN, *TRANSFORMERS, *RENAMED)
+    for type in types.split()
 }
-_RESULT = {"conv": "Output", "fused_conv": "Output", "batch_norm": "Y", "depthwise": "Output"}
+FUSED_TYPES = frozenset(_RULES)
+"""Op types that may hold several ops."""
 
 
 def unfuse(program: Program) -> None:
@@ -40,12 +44,12 @@ def _plain(op: Operator) -> list[Operator]:
     if not _is_fused(op):
         return [op]
     try:
-        writer = _written(op)
+        plain = _written(op)
     except UnknownForm:
         return [op]
-    slot = next((out for stem, out in _RESULT.items() if op.type.startswith(stem)), "Out")
+    slot = next(one for one in ("Output", "Y", "Out", "out") if one in op.outputs)
     others = {name: names for name, names in op.outputs.items() if name not in (slot, "XShape") and names}
-    return writer.ops(op.output(slot)[0], others)
+    return plain.ops(op.output(slot)[0], others)
 
 
 def _is_fused(op: Operator) -> bool:
@@ -53,9 +57,9 @@ def _is_fused(op: Operator) -> bool:
 
 
 def _written(op: Operator) -> PlainOps:
-    writer = PlainOps(op)
-    _RULES[op.type][1](writer)
-    return writer
+    plain = PlainOps(op)
+    _RULES[op.type][1](plain)
+    return plain
 
 
 def check_plain(op: Operator) -> None:

@@ -17,9 +17,9 @@ _PLAIN = ("relu", "sigmoid", "tanh", "mish", "abs", "sqrt", "exp", "log", "round
 
 
 # ---------------------------------------------------------------------- activations
-def activate(writer: PlainOps, name: str) -> None:
+def activate(plain: PlainOps, name: str) -> None:
     """The activation `name`, whose settings are in `fuse_alpha` and `fuse_beta`."""
-    alpha, beta = float(writer.attr("fuse_alpha", 0.0)), float(writer.attr("fuse_beta", 0.0))
+    alpha, beta = float(plain.attr("fuse_alpha", 0.0)), float(plain.attr("fuse_beta", 0.0))
     settings: dict[str, dict[str, Any]] = {
         **{
             plain: {}
@@ -29,7 +29,7 @@ def activate(writer: PlainOps, name: str) -> None:
         "relu6": {"threshold": alpha or 6.0},
         "leaky_relu": {"alpha": alpha},
         "elu": {"alpha": alpha},
-        "swish": {"beta": alpha if "fuse_alpha" in writer.op.attrs else 1.0},
+        "swish": {"beta": alpha if "fuse_alpha" in plain.op.attrs else 1.0},
         "hard_sigmoid": {"slope": alpha, "offset": beta},
         "clip": {"min": alpha, "max": beta},
         "hard_swish": _hard_swish(alpha, beta),
@@ -37,9 +37,9 @@ def activate(writer: PlainOps, name: str) -> None:
     if name in ("", "identity", "linear"):
         return
     if name in ("gelu_tanh", "gelu_erf"):
-        writer.then("gelu", approximate=name == "gelu_tanh")
+        plain.then("gelu", approximate=name == "gelu_tanh")
     elif name in settings:
-        writer.then(name, **settings[name])
+        plain.then(name, **settings[name])
     else:
         raise UnknownForm(f"is fused with {name!r}, an activation that FluidLite does not know there")
 
@@ -51,10 +51,10 @@ def _hard_swish(alpha: float, beta: float) -> dict[str, float]:
     return {"threshold": 1 / alpha, "scale": 1 / alpha, "offset": beta / alpha} if alpha else {}
 
 
-def _activation_of(writer: PlainOps) -> str:
-    if writer.attr("fuse_brelu", False):
+def _activation_of(plain: PlainOps) -> str:
+    if plain.attr("fuse_brelu", False):
         return "relu6"
-    return "relu" if writer.attr("fuse_relu", False) else str(writer.attr("fuse_activation", ""))
+    return "relu" if plain.attr("fuse_relu", False) else str(plain.attr("fuse_activation", ""))
 
 
 # ---------------------------------------------------------------------- convolutions
@@ -68,8 +68,8 @@ _FUSED_CONV = {
 }
 
 
-def _is_8_bit(writer: PlainOps) -> bool:
-    return writer.attr("mkldnn_data_type", "float32") == "int8"
+def _is_8_bit(plain: PlainOps) -> bool:
+    return plain.attr("mkldnn_data_type", "float32") == "int8"
 
 
 def _conv_is_fused(op: Operator) -> bool:
@@ -81,59 +81,59 @@ def _conv_is_fused(op: Operator) -> bool:
     )
 
 
-def _conv(writer: PlainOps) -> None:
-    attrs = writer.given(_CONV_ATTRS)
-    x, w = writer.name("Input"), writer.name("Filter")
-    if writer.attr("fuse_relu_before_depthwise_conv", False):
-        x = writer.add("relu", {"X": x})
-    if _is_8_bit(writer):
-        x = writer.add("dequantize", {"Input": x}, "Output", Scale=writer.attr("Scale_in", 1.0))
-        w = _steps_of_weights(writer, w, writer.attr("Scale_weights", [1.0]))
-    type = writer.op.type.removeprefix("fused_")
-    writer.add(type, {"Input": x, "Filter": w}, "Output", **attrs)
-    if writer.name("Bias"):
+def _conv(plain: PlainOps) -> None:
+    attrs = plain.given(_CONV_ATTRS)
+    x, w = plain.name("Input"), plain.name("Filter")
+    if plain.attr("fuse_relu_before_depthwise_conv", False):
+        x = plain.add("relu", {"X": x})
+    if _is_8_bit(plain):
+        x = plain.add("dequantize", {"Input": x}, "Output", Scale=plain.attr("Scale_in", 1.0))
+        w = _steps_of_weights(plain, w, plain.attr("Scale_weights", [1.0]))
+    type = plain.op.type.removeprefix("fused_")
+    plain.add(type, {"Input": x, "Filter": w}, "Output", **attrs)
+    if plain.name("Bias"):
         last = str(attrs.get("data_format", "NCHW")).endswith("C")
-        writer.add("elementwise_add", {"X": writer.value, "Y": writer.name("Bias")}, axis=-1 if last else 1)
-    residual = bool(writer.attr("fuse_residual_connection", False))
+        plain.add("elementwise_add", {"X": plain.value, "Y": plain.name("Bias")}, axis=-1 if last else 1)
+    residual = bool(plain.attr("fuse_residual_connection", False))
     if residual:
-        _add_residual(writer)
-    if writer.attr("fuse_brelu", False):
-        writer.then("relu6", threshold=writer.attr("fuse_brelu_threshold", 6.0))
+        _add_residual(plain)
+    if plain.attr("fuse_brelu", False):
+        plain.then("relu6", threshold=plain.attr("fuse_brelu_threshold", 6.0))
     else:
-        activate(writer, _activation_of(writer))
+        activate(plain, _activation_of(plain))
     # the sum with a residual takes the residual's type, which has a sign
-    _to_8_bits(writer, _activation_of(writer) in ("relu", "relu6") and not residual)
+    _to_8_bits(plain, _activation_of(plain) in ("relu", "relu6") and not residual)
 
 
-def _steps_of_weights(writer: PlainOps, w: str, scales: Sequence[float]) -> str:
+def _steps_of_weights(plain: PlainOps, w: str, scales: Sequence[float]) -> str:
     """Weights as the 8-bit numbers of the kernel would be: whole multiples of 1 / scale, one scale or one for
     each filter.
     """
-    var = writer.block._find_var_recursive(w)
+    var = plain.block._find_var_recursive(w)
     if var is None or var.dtype != VarType.FP32:
         raise UnknownForm(f"has 8-bit weights {w!r}: FluidLite reads weights of 32 bits, and scales")
     shape = [len(scales), *([1] * (len(var.shape) - 1))]
-    scale = writer.add("assign_value", {}, shape=shape, dtype=int(VarType.FP32), fp32_values=list(scales))
-    writer.add("elementwise_mul", {"X": w, "Y": scale})
-    writer.then("round")
-    writer.then("clip", min=-128.0, max=127.0)
-    return writer.add("elementwise_div", {"X": writer.value, "Y": scale})
+    scale = plain.add("assign_value", {}, shape=shape, dtype=int(VarType.FP32), fp32_values=list(scales))
+    plain.add("elementwise_mul", {"X": w, "Y": scale})
+    plain.then("round")
+    plain.then("clip", min=-128.0, max=127.0)
+    return plain.add("elementwise_div", {"X": plain.value, "Y": scale})
 
 
-def _add_residual(writer: PlainOps) -> None:
-    made, other = writer.value, writer.name("ResidualData")
+def _add_residual(plain: PlainOps) -> None:
+    made, other = plain.value, plain.name("ResidualData")
     if not other:
         raise UnknownForm("is fused with a residual connection, and has nothing in its slot 'ResidualData'")
-    if _is_8_bit(writer):
-        scale = writer.attr("Scale_in_eltwise", 1.0)
-        other = writer.add("dequantize", {"Input": other}, "Output", Scale=scale)
-    writer.add("elementwise_add", {"X": made, "Y": other})
+    if _is_8_bit(plain):
+        scale = plain.attr("Scale_in_eltwise", 1.0)
+        other = plain.add("dequantize", {"Input": other}, "Output", Scale=scale)
+    plain.add("elementwise_add", {"X": made, "Y": other})
 
 
-def _to_8_bits(writer: PlainOps, positive: bool) -> None:
-    if _is_8_bit(writer) and not writer.attr("force_fp32_output", False):
-        scale = writer.attr("Scale_out", 1.0)
-        writer.then("quantize", "Input", "Output", Scale=scale, is_negative_input=not positive)
+def _to_8_bits(plain: PlainOps, positive: bool) -> None:
+    if _is_8_bit(plain) and not plain.attr("force_fp32_output", False):
+        scale = plain.attr("Scale_out", 1.0)
+        plain.then("quantize", "Input", "Output", Scale=scale, is_negative_input=not positive)
 
 
 # ---------------------------------------------------------------------- products
@@ -153,59 +153,58 @@ def _matmul_is_fused(op: Operator) -> bool:
     )
 
 
-def _matmul(writer: PlainOps) -> None:
+def _matmul(plain: PlainOps) -> None:
     """X and Y are reshaped, then transposed; the product is transposed, then reshaped."""
     operands = {}
     for slot in "XY":
-        name = writer.name(slot)
-        if _is_8_bit(writer):
-            scale = writer.attr(f"Scale_{slot.lower()}", 1.0)
-            name = writer.add("dequantize", {"Input": name}, "Output", Scale=scale)
-        if writer.attr(f"fused_reshape_{slot}", []):
-            name = writer.add("reshape2", {"X": name}, shape=writer.attr(f"fused_reshape_{slot}", []))
-        if writer.attr(f"fused_transpose_{slot}", []):
-            name = writer.add("transpose2", {"X": name}, axis=writer.attr(f"fused_transpose_{slot}", []))
+        name = plain.name(slot)
+        if _is_8_bit(plain):
+            scale = plain.attr(f"Scale_{slot.lower()}", 1.0)
+            name = plain.add("dequantize", {"Input": name}, "Output", Scale=scale)
+        if plain.attr(f"fused_reshape_{slot}", []):
+            name = plain.add("reshape2", {"X": name}, shape=plain.attr(f"fused_reshape_{slot}", []))
+        if plain.attr(f"fused_transpose_{slot}", []):
+            name = plain.add("transpose2", {"X": name}, axis=plain.attr(f"fused_transpose_{slot}", []))
         operands[slot] = name
-    if writer.op.type == "matmul":
+    if plain.op.type == "matmul":
         kept = ("transpose_X", "transpose_Y", "alpha")
-        writer.add(
-            "matmul", operands, **{name: writer.op.attrs[name] for name in kept if name in writer.op.attrs}
+        plain.add(
+            "matmul", operands, **{name: plain.op.attrs[name] for name in kept if name in plain.op.attrs}
         )
     else:
-        trans = {name: bool(writer.attr(name, False)) for name in ("trans_x", "trans_y")}
-        writer.add("matmul_v2", operands, **trans)
-        if writer.attr("matmul_alpha", 1.0) != 1.0:
-            writer.then("scale", scale=writer.attr("matmul_alpha", 1.0))
-    if writer.name("ResidualData"):
-        _add_residual(writer)
-    activate(writer, _activation_of(writer))
-    if writer.attr("fused_output_scale", 1.0) != 1.0:
-        writer.then("scale", scale=writer.attr("fused_output_scale", 1.0))
-    _to_8_bits(writer, _activation_of(writer) in ("relu", "relu6"))
-    if writer.attr("fused_transpose_Out", []):
-        writer.then("transpose2", axis=writer.attr("fused_transpose_Out", []))
-    if writer.attr("fused_reshape_Out", []):
-        writer.then("reshape2", shape=writer.attr("fused_reshape_Out", []))
+        plain.add("matmul_v2", operands, **plain.given("trans_x trans_y"))
+        if plain.attr("matmul_alpha", 1.0) != 1.0:
+            plain.then("scale", scale=plain.attr("matmul_alpha", 1.0))
+    if plain.name("ResidualData"):
+        _add_residual(plain)
+    activate(plain, _activation_of(plain))
+    if plain.attr("fused_output_scale", 1.0) != 1.0:
+        plain.then("scale", scale=plain.attr("fused_output_scale", 1.0))
+    _to_8_bits(plain, _activation_of(plain) in ("relu", "relu6"))
+    if plain.attr("fused_transpose_Out", []):
+        plain.then("transpose2", axis=plain.attr("fused_transpose_Out", []))
+    if plain.attr("fused_reshape_Out", []):
+        plain.then("reshape2", shape=plain.attr("fused_reshape_Out", []))
 
 
 def _fc_is_fused(op: Operator) -> bool:
     return bool(op.inputs.get("ResidualData")) or op.attrs.get("mkldnn_data_type") == "int8"
 
 
-def _fc(writer: PlainOps) -> None:
-    if _is_8_bit(writer):
+def _fc(plain: PlainOps) -> None:
+    if _is_8_bit(plain):
         raise UnknownForm(
             "computes with 8-bit numbers, which FluidLite has for convolutions and products only"
         )
-    operands = {slot: writer.name(slot) for slot in ("Input", "W", "Bias")}
+    operands = {slot: plain.name(slot) for slot in ("Input", "W", "Bias")}
     kept = {
-        name: writer.op.attrs[name]
+        name: plain.op.attrs[name]
         for name in ("in_num_col_dims", "padding_weights")
-        if name in writer.op.attrs
+        if name in plain.op.attrs
     }
-    writer.add("fc", operands, **kept)
-    _add_residual(writer)
-    activate(writer, str(writer.attr("activation_type", "")) or _activation_of(writer))
+    plain.add("fc", operands, **kept)
+    _add_residual(plain)
+    activate(plain, str(plain.attr("activation_type", "")) or _activation_of(plain))
 
 
 # ---------------------------------------------------------------------- the others
@@ -213,51 +212,51 @@ def _is_activated(op: Operator) -> bool:
     return op.type.startswith("fused_") or bool(op.attrs.get("fuse_activation"))
 
 
-def _elementwise(writer: PlainOps) -> None:
-    scales = [float(writer.attr(name, 1.0)) for name in ("scale_x", "scale_y", "scale_out")]
+def _elementwise(plain: PlainOps) -> None:
+    scales = [float(plain.attr(name, 1.0)) for name in ("scale_x", "scale_y", "scale_out")]
     if scales != [1.0, 1.0, 1.0]:
         raise UnknownForm(
             "computes with 8-bit numbers, which FluidLite has for convolutions and products only"
         )
-    type = writer.op.type.removeprefix("fused_")
-    operands = {slot: writer.name(slot) for slot in "XY"}
-    writer.add(type, operands, axis=writer.attr("axis", -1))
-    activate(writer, _activation_of(writer))
-    if writer.attr("fused_output_scale", 1.0) != 1.0:
-        writer.then("scale", scale=writer.attr("fused_output_scale", 1.0))
-    if writer.attr("fused_unsqueeze2_axes", []):
-        writer.then("unsqueeze2", axes=writer.attr("fused_unsqueeze2_axes", []))
+    type = plain.op.type.removeprefix("fused_")
+    operands = {slot: plain.name(slot) for slot in "XY"}
+    plain.add(type, operands, axis=plain.attr("axis", -1))
+    activate(plain, _activation_of(plain))
+    if plain.attr("fused_output_scale", 1.0) != 1.0:
+        plain.then("scale", scale=plain.attr("fused_output_scale", 1.0))
+    if plain.attr("fused_unsqueeze2_axes", []):
+        plain.then("unsqueeze2", axes=plain.attr("fused_unsqueeze2_axes", []))
 
 
-def _softplus(writer: PlainOps) -> None:
-    writer.add("softplus", {"X": writer.name("X")}, **writer.given("beta threshold"))
-    activate(writer, _activation_of(writer))
+def _softplus(plain: PlainOps) -> None:
+    plain.add("softplus", {"X": plain.name("X")}, **plain.given("beta threshold"))
+    activate(plain, _activation_of(plain))
 
 
-def _transpose(writer: PlainOps) -> None:
-    if writer.attr("scale", 1.0) != 1.0 or writer.attr("shift", 0.0) or writer.attr("output_data_type", ""):
+def _transpose(plain: PlainOps) -> None:
+    if plain.attr("scale", 1.0) != 1.0 or plain.attr("shift", 0.0) or plain.attr("output_data_type", ""):
         raise UnknownForm(
             "computes with 8-bit numbers, which FluidLite has for convolutions and products only"
         )
-    writer.value = writer.name("X")
-    if writer.attr("fused_squeeze2_axes", []):
-        writer.then("squeeze2", axes=writer.attr("fused_squeeze2_axes", []))
-    writer.then("transpose2", axis=writer.attr("axis", []))
-    if writer.attr("fused_unsqueeze2_axes", []):
-        writer.then("unsqueeze2", axes=writer.attr("fused_unsqueeze2_axes", []))
-    if writer.attr("fused_reshape2_shape", []):
-        writer.then("reshape2", shape=writer.attr("fused_reshape2_shape", []))
+    plain.value = plain.name("X")
+    if plain.attr("fused_squeeze2_axes", []):
+        plain.then("squeeze2", axes=plain.attr("fused_squeeze2_axes", []))
+    plain.then("transpose2", axis=plain.attr("axis", []))
+    if plain.attr("fused_unsqueeze2_axes", []):
+        plain.then("unsqueeze2", axes=plain.attr("fused_unsqueeze2_axes", []))
+    if plain.attr("fused_reshape2_shape", []):
+        plain.then("reshape2", shape=plain.attr("fused_reshape2_shape", []))
 
 
 def _normalised_is_fused(op: Operator) -> bool:
     return bool(op.attrs.get("fuse_with_relu"))
 
 
-def _normalised(writer: PlainOps) -> None:
-    op = writer.op
+def _normalised(plain: PlainOps) -> None:
+    op = plain.op
     attrs = {name: value for name, value in op.attrs.items() if name != "fuse_with_relu"}
-    writer.add(op.type, {slot: names[0] for slot, names in op.inputs.items() if names}, "Y", **attrs)
-    writer.then("relu")
+    plain.add(op.type, {slot: names[0] for slot, names in op.inputs.items() if names}, "Y", **attrs)
+    plain.then("relu")
 
 
 # op types, the sign that one is fused, and the ops in its place

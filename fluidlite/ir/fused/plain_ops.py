@@ -48,6 +48,11 @@ class PlainOps:
         var = self.block._find_var_recursive(name)
         return tuple(var.shape or ()) if var is not None else ()
 
+    def dtype(self, name: str) -> VarType:
+        """The declared data type of a variable, float32 for one that is not declared."""
+        var = self.block._find_var_recursive(name)
+        return VarType.FP32 if var is None or var._dtype is None else var._dtype
+
     def add(self, type: str, inputs: Mapping[str, str | list[str]], out: str = "Out", **attrs: Any) -> str:
         """One more op, whose result goes on unless another is added behind it; the result's name."""
         name = f"{self.op.output_arg_names[0]}.unfused_{len(self.steps)}"

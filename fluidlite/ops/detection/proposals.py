@@ -305,10 +305,12 @@ def _(
     rois, scores = (
         np.concatenate([host(part) for part in level]) for level in (MultiLevelRois, MultiLevelScores)
     )
-    given = MultiLevelRoIsNum or [None] * len(MultiLevelRois)
-    levels = zip(MultiLevelRois, MultiLevelRois_lod, given, strict=True)
+    given: list[Array | None] = [*(MultiLevelRoIsNum or [None] * len(MultiLevelRois))]
     counts = np.array(
-        [counts_of_images("collect_fpn_proposals", "MultiLevelRois", len(one), *how) for one, *how in levels]
+        [
+            counts_of_images("collect_fpn_proposals", "MultiLevelRois", len(level), lod, each)
+            for level, lod, each in zip(MultiLevelRois, MultiLevelRois_lod, given, strict=True)
+        ]
     )
     images = np.tile(np.arange(counts.shape[1]), len(counts)).repeat(counts.reshape(-1))
     best = np.argsort(-scores.reshape(-1), kind="stable")[:post_nms_topN]

@@ -386,7 +386,7 @@ def _(
     """Y = X / Scale * levels, rounded; in training Scale is the mean of the steps' largest magnitudes."""
     _check_zero_point(xp, "quantize_linear", ZeroPoint)
     axis, bits = attrs["quant_axis"], attrs["bit_length"]
-    made = {"OutScale": Scale.copy(), "OutState": InState, "OutAccum": InAccum}
+    made: dict[str, Any] = {"OutScale": Scale.copy(), "OutState": InState, "OutAccum": InAccum}
     if not attrs["is_test"]:
         if axis >= 0:
             made["OutScale"] = _by_channel(xp, X, axis)

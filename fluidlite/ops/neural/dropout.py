@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Any, TypeAlias
 
 import numpy as np
 
 from fluidlite.base.dtypes import Array, VarType
 from fluidlite.base.errors import ShapeError
-from fluidlite.base.registry import KernelContext, Op, Spec
+from fluidlite.base.registry import INTS, KernelContext, Op, Spec
 from fluidlite.ops.kernels.minstd import minstd_uniform
+from fluidlite.ops.signatures import with_attrs
 
 Maybe: TypeAlias = "Array | None"
 
@@ -72,6 +74,53 @@ def _(
     return X * _factor(mask, X.dtype, dropout_prob, dropout_implementation), mask
 
 
+# ---------------------------------------------------------------------- whole rows
+_ND_ATTRS = {
+    "dropout_prob": 0.5,
+    "is_test": False,
+    "fix_seed": False,
+    "seed": 0,
+    "dropout_implementation": "downgrade_in_infer",
+    "axis": INTS([]),
+}
+dropout_nd = Op("dropout_nd", "X. Seed? -> Out Mask?", random=True, attrs=_ND_ATTRS)
+
+
+def _mask_shape(shape: Sequence[int], axis: Sequence[int]) -> tuple[int, ...]:
+    """Elements along the dimensions `axis` are dropped by themselves, along others together."""
+    return tuple(size if at in axis else 1 for at, size in enumerate(shape))
+
+
+@dropout_nd.shape
+def _(X: Spec, dropout_prob: float, is_test: bool, axis: list[int]) -> tuple[Spec, Spec | None]:
+    if not 0 <= dropout_prob <= 1 or not all(0 <= one < len(X.shape) for one in axis):
+        raise ShapeError(
+            f"op 'dropout_nd': 'dropout_prob' is {dropout_prob} and 'axis' {axis}, wanted 0.0 to 1.0 and "
+            f"dimensions of X{list(X.shape)}"
+        )
+    return X.with_shape(X.shape), None if is_test else Spec(_mask_shape(X.shape, axis), VarType.UINT8)
+
+
+@dropout_nd.kernel
+@with_attrs(_ND_ATTRS)
+def _(xp: Any, ctx: KernelContext, X: Array, Seed: Maybe, attrs: dict[str, Any]) -> tuple[Array, Maybe]:
+    probability, kind = attrs["dropout_prob"], attrs["dropout_implementation"]
+    if attrs["is_test"]:
+        return (X.copy() if _upscales(kind) else X * X.dtype.type(1 - probability)), None
+    fixed = attrs["seed"] if attrs["fix_seed"] else None
+    if Seed is not None:
+        fixed = int(Seed.reshape(-1)[0])
+    shape = _mask_shape(X.shape, attrs["axis"])
+    mask = (_uniform(xp, ctx, shape, fixed) >= np.float32(probability)).view("uint8")
+    return X * _factor(mask, X.dtype, probability, kind), mask
+
+
+@dropout_nd.grad("X")
+def _(dOut: Array, Mask: Maybe, dropout_prob: float, dropout_implementation: str, is_test: bool) -> Array:
+    return _passed_on(dOut, Mask, dropout_prob, dropout_implementation, is_test)
+
+
+# ---------------------------------------------------------------------- both
 def _factor(mask: Array, dtype: Any, dropout_prob: float, dropout_implementation: str) -> Array:
     """The factor of each element."""
     if not _upscales(dropout_implementation):
@@ -81,6 +130,10 @@ def _factor(mask: Array, dtype: Any, dropout_prob: float, dropout_implementation
 
 @dropout.grad("X")
 def _(dOut: Array, Mask: Maybe, dropout_prob: float, dropout_implementation: str, is_test: bool) -> Array:
-    if is_test or Mask is None:  # as the forward op in inference: there is nothing to leave out
-        return dOut if _upscales(dropout_implementation) else dOut * dOut.dtype.type(1 - dropout_prob)
-    return dOut * _factor(Mask, dOut.dtype, dropout_prob, dropout_implementation)
+    return _passed_on(dOut, Mask, dropout_prob, dropout_implementation, is_test)
+
+
+def _passed_on(dOut: Array, mask: Maybe, probability: float, kind: str, is_test: bool) -> Array:
+    if is_test or mask is None:  # as the forward op in inference: there is nothing to leave out
+        return dOut if _upscales(kind) else dOut * dOut.dtype.type(1 - probability)
+    return dOut * _factor(mask, dOut.dtype, probability, kind)

@@ -475,3 +475,25 @@ def _(xp: Any, ctx: KernelContext, X: list[Array], X_lod: list[Lod], pooltype: s
     parts = [_kernel(cvm)(xp=xp, X=part, use_cvm=use_cvm) for part in pooled]
     out = xp.concatenate(parts, axis=1)
     return WithLod(out, _row_each(out))
+
+
+each_seqpool_cvm = Op(
+    "fused_seqpool_cvm",
+    "X.* CVM -> Out*",
+    attrs={"pooltype": "SUM", "use_cvm": True},
+    lod=None,
+    dynamic=True,
+    only={"pad_value": 0.0, "cvm_offset": 2},
+)
+
+
+@each_seqpool_cvm.shape
+def _(X: list[Spec], use_cvm: bool) -> list[Spec]:
+    return [Spec((-1, spec.shape[1] - (0 if use_cvm else 2)), spec.dtype) for spec in X]
+
+
+@each_seqpool_cvm.kernel
+def _(
+    xp: Any, ctx: KernelContext, X: list[Array], X_lod: list[Lod], pooltype: str, use_cvm: bool
+) -> list[Array]:
+    return [_kernel(cvm)(xp=xp, X=part, use_cvm=use_cvm) for part in _pooled(xp, ctx, X, X_lod, pooltype)]

@@ -411,6 +411,7 @@ _declare("nearest_interp", 2, "nearest")
 _declare("bilinear_interp", 2, "linear")
 _declare("trilinear_interp", 3, "linear")
 _declare("bicubic_interp", 2, "bicubic")
+_declare("linear_interp", 1, "linear")
 
 
 _declare("linear_interp_v2", 1, "linear", _V2)

@@ -378,6 +378,28 @@ def _(xp: Any, X: Array, Mask: Array) -> Any:
     return softmax_of(xp, X + Mask, -1)
 
 
-@fused_softmax_mask.grad("X")
-def _(Out: Array, dOut: Array) -> Any:
+def _of_softmax(Out: Array, dOut: Array) -> Any:
     return (dOut - (dOut * Out).sum(axis=-1, keepdims=True)) * Out
+
+
+fused_softmax_mask.grad("X")(_of_softmax)
+causal_softmax = Op("fused_softmax_mask_upper_triangle", "X. -> Out")
+
+
+@causal_softmax.shape
+def _(X: Spec) -> Spec:
+    if len(X.shape) != 4:
+        raise ShapeError(
+            f"op 'fused_softmax_mask_upper_triangle': X{list(X.shape)} must be [batch, heads, rows, columns]"
+        )
+    return X
+
+
+@causal_softmax.kernel
+def _(xp: Any, X: Array) -> Any:
+    """The softmax of each row over the columns up to its own number."""
+    behind = xp.triu(xp.ones(X.shape[-2:], dtype=bool), 1)
+    return softmax_of(xp, xp.where(behind, X.dtype.type(-10000), X), -1)
+
+
+causal_softmax.grad("X")(_of_softmax)

@@ -109,17 +109,20 @@ def _(context: GradContext) -> None:
     )
 
 
-lod_array_length = Op("lod_array_length", "X -> Out", lod=None)
+lod_array_length = Op("lod_array_length", "X? -> Out", lod=None)
 
 
 @lod_array_length.shape
-def _(X: Spec) -> Spec:
+def _(X: Spec | None) -> Spec:
+    if X is None:
+        raise ShapeError("op 'lod_array_length': nothing is in its slot X")
     return Spec((1,), VarType.INT64)
 
 
 @lod_array_length.kernel
-def _(xp: Any, X: LoDTensorArray) -> Array:
-    count: Array = xp.array([len(X)], dtype="int64")
+def _(xp: Any, X: LoDTensorArray | None) -> Array:
+    """An array that nothing has been written to has no entries."""
+    count: Array = xp.array([0 if X is None else len(X)], dtype="int64")
     return count
 
 

@@ -105,14 +105,20 @@ def finish(builder: PlanBuilder, op: Operator, name: str, made: Value | None, of
     """
     value = builder.argument(op, of)
     found = _or_zeros(builder, op, made, value, builder.level.steps)
-    if found is None:
-        return
-    if value is not None and value.has_lod:
-        copy = builder.values.local(found, name=name, maybe=found.maybe, has_lod=True)
-        sources = (keep(builder, found), LodOf(value))
-        builder.add(op, Assign((copy, LodOf(copy)), sources), holds=(found,))
-        found = copy
-    builder.publish(op, name, found)
+    if found is not None:
+        builder.publish(op, name, _with_levels(builder, op, name, found, value, builder.level.steps))
+
+
+def _with_levels(
+    builder: PlanBuilder, op: Operator, name: str, found: Value, like: Value | None, steps: list[Step]
+) -> Value:
+    """The gradient `found` with the level of detail of its variable, `like`."""
+    if like is None or not like.has_lod or found.has_lod:
+        return found
+    copy = builder.values.local(found, name=name, maybe=found.maybe, has_lod=True)
+    sources = (keep(builder, found), LodOf(like))
+    steps.append(Step(op, Assign((copy, LodOf(copy)), sources), holds=(found,)))
+    return copy
 
 
 def combined(
@@ -211,7 +217,10 @@ class _WhileGradient:
             value = self.builder.argument(self.op, results[inner])
             made = self.builder.newest(outer) if outer != EMPTY_VAR else None
             first = _or_zeros(self.builder, self.op, made, value, body.before)
-            body.given[inner] = self.symbols[inner] = body.symbol(inner, first, lod=False)
+            with_lod = value is not None and value.has_lod
+            if first is not None:
+                first = _with_levels(self.builder, self.op, inner, first, value, body.before)
+            body.given[inner] = self.symbols[inner] = body.symbol(inner, first, lod=with_lod)
 
     def _totals(self, body: Body) -> dict[str, Value | None]:
         """The gradients of what the loop only reads, which add up over the steps."""
@@ -259,10 +268,11 @@ def _(builder: PlanBuilder, op: Operator) -> bool:
     body.given.update(saved.values)
     body.saved.update(saved.nested)
     for (name, value), out in zip(incoming.items(), op.input("Out"), strict=False):
-        like = None if value is not None and value.known else builder.argument(op, out)
+        made = builder.argument(op, out)
+        like = None if value is not None and value.known else made
         given = _or_zeros(builder, op, value, like, body.steps)
         if given is not None:
-            body.given[name] = given
+            body.given[name] = _with_levels(builder, op, name, given, made, body.steps)
     with body.entered(gradient=True):
         builder.lower(body.block.ops)
     # for each gradient what the block made, or what came in where the block did not run

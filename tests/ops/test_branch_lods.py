@@ -110,3 +110,27 @@ def test_a_level_stays_where_a_variable_is_reshaped_in_place() -> None:
     x, y = fluid.data("x", [-1, 4], lod_level=1), fluid.data("y", [-1, 4], lod_level=1)
     assert layers.reshape(x, [2, 2]).lod_level == 0
     assert layers.reshape(y, [2, 2], inplace=True).lod_level == 1
+
+
+@pytest.mark.parametrize("naive", [False, True])
+@pytest.mark.parametrize("place", ["branch", "loop"])
+def test_gradients_in_blocks_have_the_levels_of_their_variables(place: str, naive: bool) -> None:
+    """What comes in for the result of a block is cut into sequences as the result is."""
+    x, lengths = fluid.data("x", [3, 5, 1], "float64"), fluid.data("n", [3], "int64")
+    x.stop_gradient = False
+
+    def unpadded() -> Any:
+        return layers.sequence_unpad(layers.tanh(x), lengths)
+
+    if place == "branch":
+        out = layers.cond(is_small(layers.cast(x, "float32")), unpadded, unpadded)
+    else:
+        start, end = layers.fill_constant([1], "int64", 0), layers.fill_constant([1], "int64", 1)
+        rows = unpadded()
+        _, out = layers.while_loop(lambda i, r: i < end, lambda i, r: [i + 1, unpadded() * 1.0], [start, rows])
+    (d,) = fluid.gradients(layers.square(out), [x])
+    values = np.linspace(-1, 1, 15).reshape(3, 5, 1)
+    (gradient,) = runs([d], {"x": values, "n": np.array([4, 2, 1])}, naive)
+    kept = (np.arange(5) < np.array([[4], [2], [1]]))[..., None]
+    wanted = 2 * np.tanh(values) * (1 - np.tanh(values) ** 2) * kept
+    np.testing.assert_allclose(np.array(gradient), wanted, rtol=1e-12, atol=1e-14)

@@ -163,7 +163,9 @@ def ssd_loss(
         raise ValueError(f"Only support mining_type == max_negative now, but it is {mining_type!r}.")
     dims = shape_of(confidence)
     match = bipartite_match(iou_similarity(x=gt_box, y=prior_box), match_type, overlap_threshold)
-    label = _fixed(reshape(gt_label, (len(gt_label.shape) - 1) * (0,) + (-1, gt_label.shape[-1])))
+    # one label a box, also where its size is not declared
+    size = gt_label.shape[-1] if gt_label.shape[-1] >= 0 else 1
+    label = _fixed(reshape(gt_label, (len(gt_label.shape) - 1) * (0,) + (-1, size)))
     mining: dict[str, Any] = {"neg_pos_ratio": neg_pos_ratio, "neg_dist_threshold": neg_overlap}
     mining.update(mining_type=mining_type, sample_size=0 if sample_size is None else sample_size)
     scores, rows, negatives, matches = _mined(label, confidence, dims, match, background_label, mining)

@@ -6,6 +6,7 @@ On the host, as in PaddlePaddle, whatever the device: what comes out has a size 
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -305,7 +306,7 @@ def _(
     rois, scores = (
         np.concatenate([host(part) for part in level]) for level in (MultiLevelRois, MultiLevelScores)
     )
-    given: list[Array | None] = [*(MultiLevelRoIsNum or [None] * len(MultiLevelRois))]
+    given: Sequence[Array | None] = MultiLevelRoIsNum or (None,) * len(MultiLevelRois)
     counts = np.array(
         [
             counts_of_images("collect_fpn_proposals", "MultiLevelRois", len(level), lod, each)

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from fluidlite.base.gradient_names import variable_of
 from fluidlite.base.registry import EMPTY_VAR, STRINGS, GradContext, Lod, WithLod, grad_name
 from fluidlite.ir.operator import Operator
 from fluidlite.ir.prune import writes
@@ -181,7 +182,11 @@ def gradient_frame(ctx: Any, step: Any, own: Iterable[str], values: Mapping[str,
     it starts with.
     """
     frame = ctx.frame.child(ctx.op.attrs["sub_block"], step, frozenset(own) | frozenset(values))
-    frame.values.update((name, value) for name, value in values.items() if value is not None)
+    for name, value in values.items():
+        if value is not None:
+            # looked up before the value is there: what came in from outside may have a level of its own
+            frame.lods[name] = ctx.frame.lod(name) or frame.lod(variable_of(name))
+            frame.values[name] = value
     return frame
 
 

@@ -150,7 +150,12 @@ __all__ = [
     "is_compiled_with_brpc",
     "is_compiled_with_cuda",
     "is_compiled_with_dist",
+    "is_compiled_with_cinn",
+    "is_compiled_with_ipu",
     "is_compiled_with_mkldnn",
+    "is_compiled_with_npu",
+    "is_compiled_with_rocm",
+    "is_compiled_with_xpu",
     "is_profiler_enabled",
     "less_than_ver",
     "load_dso",
@@ -357,6 +362,31 @@ def is_compiled_with_dist() -> bool:
 
 def is_compiled_with_brpc() -> bool:
     """False: parameter servers talk over FluidLite's own TCP transport."""
+    return False
+
+
+def is_compiled_with_rocm() -> bool:
+    """False: devices are CUDA's."""
+    return False
+
+
+def is_compiled_with_xpu() -> bool:
+    """False: devices are CUDA's."""
+    return False
+
+
+def is_compiled_with_npu() -> bool:
+    """False: devices are CUDA's."""
+    return False
+
+
+def is_compiled_with_ipu() -> bool:
+    """False: devices are CUDA's."""
+    return False
+
+
+def is_compiled_with_cinn() -> bool:
+    """False: FluidLite compiles loops by itself."""
     return False
 
 

@@ -127,7 +127,9 @@ def test_gradients_in_blocks_have_the_levels_of_their_variables(place: str, naiv
     else:
         start, end = layers.fill_constant([1], "int64", 0), layers.fill_constant([1], "int64", 1)
         rows = unpadded()
-        _, out = layers.while_loop(lambda i, r: i < end, lambda i, r: [i + 1, unpadded() * 1.0], [start, rows])
+        _, out = layers.while_loop(
+            lambda i, r: i < end, lambda i, r: [i + 1, unpadded() * 1.0], [start, rows]
+        )
     (d,) = fluid.gradients(layers.square(out), [x])
     values = np.linspace(-1, 1, 15).reshape(3, 5, 1)
     (gradient,) = runs([d], {"x": values, "n": np.array([4, 2, 1])}, naive)

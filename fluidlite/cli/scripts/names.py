@@ -22,6 +22,7 @@ from typing import Any
 
 from fluidlite.base.errors import InstalledPaddleError
 from fluidlite.base.imperative import instead_of
+from fluidlite.cli.scripts.elsewhere import ElsewhereModule, children_of, is_elsewhere, lend
 
 __all__ = ["PADDLE_VERSION", "install_as_paddle", "paddle_names"]
 
@@ -29,6 +30,8 @@ PADDLE_VERSION = "1.8.5"
 # the first that fits counts
 _HOMES = {
     "paddle.fluid": "fluidlite",
+    "paddle.base": "fluidlite",  # as fluid is called in 2.6
+    "paddle.framework.core": "fluidlite.core",
     "paddle.batch": "fluidlite.reading.decorators",
     "paddle": "fluidlite.paddle",
 }
@@ -108,7 +111,8 @@ class PaddleFinder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
         """A spec for the names that there are; None for others."""
         home = _spec_of_home(fullname)
         if home is None:
-            return None
+            known = is_elsewhere(fullname)
+            return importlib.machinery.ModuleSpec(fullname, self, is_package=True) if known else None
         is_package = home.submodule_search_locations is not None
         return importlib.machinery.ModuleSpec(fullname, self, origin=home.origin, is_package=is_package)
 
@@ -121,19 +125,26 @@ class PaddleFinder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
         return loader.get_code(home.name)
 
     def create_module(self, spec: importlib.machinery.ModuleSpec) -> ModuleType | None:
-        """A module of its own for `paddle`; for the others an empty one that `exec_module` replaces."""
-        return PaddleModule(spec.name) if spec.name == "paddle" else None
+        """A module of its own for `paddle` and for names that lie elsewhere; for the others an empty one that
+        `exec_module` replaces.
+        """
+        if spec.name == "paddle":
+            return PaddleModule(spec.name)
+        return ElsewhereModule(spec.name) if _spec_of_home(spec.name) is None else None
 
     def exec_module(self, module: ModuleType) -> None:
         """Put FluidLite's module in the place of the empty one: Python takes what stands in `sys.modules`
         afterwards.
         """
         home = _home(module.__name__)
+        if isinstance(module, ElsewhereModule):
+            return
         if isinstance(module, PaddleModule):
             # `paddle.batch` is a function and a module; an import of the module must not replace the function
             sys.modules["paddle.batch"] = importlib.import_module(_HOMES["paddle.batch"])
         elif home is not None:
             sys.modules[module.__name__] = found = importlib.import_module(home)
+            lend(module.__name__, found)
             _keep_functions(module.__name__, found)
 
 
@@ -161,7 +172,7 @@ class PaddleModule(ModuleType):
     """The package `paddle`: the names of 1.8 and those of the 2.x door."""
 
     __version__ = PADDLE_VERSION
-    _modules_of_1x = ("fluid",)
+    _modules_of_1x = ("fluid", "base")
 
     @staticmethod
     def enable_static() -> None:
@@ -178,6 +189,10 @@ class PaddleModule(ModuleType):
             value = importlib.import_module(f"paddle.{name}")
         elif name in dir(door):
             value = getattr(door, name)
+            if isinstance(value, ModuleType):
+                lend(f"paddle.{name}", value)
+        elif name in children_of("paddle"):
+            value = importlib.import_module(f"paddle.{name}")
         else:
             raise AttributeError(f"module 'paddle' has no attribute {name!r}{instead_of(name, dir(self))}")
         setattr(self, name, value)

@@ -410,14 +410,31 @@ def _value_of(value: Any) -> Any:
 
 
 class Function(Layer):
-    """A layer without parameters: a function with its settings."""
+    """A layer without parameters: a function with its settings; a class says with `takes` how its inputs are
+    called.
+    """
+
+    _takes: tuple[str, ...] = ("x",)
+
+    def __init_subclass__(cls, takes: str = "", **others: Any) -> None:
+        super().__init_subclass__(**others)
+        if takes:
+            cls._takes = tuple(takes.split())
 
     def __init__(self, function: Callable[..., Any], name: str | None = None, **settings: Any) -> None:
         super().__init__()
         self._function, self._name, self._settings = function, name, settings
 
-    def forward(self, *inputs: Any) -> Any:
-        """The function of `inputs`."""
+    def forward(self, *inputs: Any, **named: Any) -> Any:
+        """The function of its inputs, in order or by their names."""
+        late = self._takes[len(inputs) :]
+        if not named.keys() <= set(late):
+            unknown = sorted(named.keys() - set(late))
+            raise TypeError(
+                f"{type(self).__name__} takes {', '.join(self._takes)}, but {', '.join(unknown)} is "
+                "unknown or given twice"
+            )
+        inputs += tuple(named[name] for name in late if name in named)
         return self._function(*inputs, **self._settings, name=self._name)
 
     def extra_repr(self) -> str:

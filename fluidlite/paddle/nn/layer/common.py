@@ -295,7 +295,7 @@ class PixelShuffle(Function):
         super().__init__(F.pixel_shuffle, name, upscale_factor=upscale_factor, data_format=data_format)
 
 
-class Unfold(Function):
+class Unfold(Function, takes="input"):
     """The windows of pictures, [batch, channels * window, number of windows]."""
 
     def __init__(
@@ -352,7 +352,7 @@ class ChannelShuffle(Function):
         super().__init__(F.channel_shuffle, name, groups=groups, data_format=data_format)
 
 
-class Fold(Function):
+class Fold(Function, takes="input"):
     """Windows as pictures, added up where they lie over each other."""
 
     def __init__(
@@ -382,7 +382,7 @@ class ZeroPad2D(Function):
         super().__init__(F.zeropad2d, name, padding=padding, data_format=data_format)
 
 
-class Unflatten(Function):
+class Unflatten(Function, takes="input"):
     """A dimension as several."""
 
     def __init__(self, axis: int, shape: Any, name: str | None = None) -> None:

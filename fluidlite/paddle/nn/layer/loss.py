@@ -46,7 +46,7 @@ class _Reduced(Function):
         super().__init__(function, name, reduction=reduction, **settings)
 
 
-class CrossEntropyLoss(_Reduced):
+class CrossEntropyLoss(_Reduced, takes="input label"):
     """The cross entropy of logits [..., classes] and labels, whole or `soft_label`s; see
     `F.cross_entropy`.
     """
@@ -75,7 +75,7 @@ class CrossEntropyLoss(_Reduced):
         )
 
 
-class NLLLoss(_Reduced):
+class NLLLoss(_Reduced, takes="input label"):
     """Minus the log-probability of the label, times its `weight`; see `F.nll_loss`."""
 
     def __init__(
@@ -84,14 +84,14 @@ class NLLLoss(_Reduced):
         super().__init__(F.nll_loss, name, reduction, weight=weight, ignore_index=ignore_index)
 
 
-class BCELoss(_Reduced):
+class BCELoss(_Reduced, takes="input label"):
     """The cross entropy of probabilities and labels between 0 and 1."""
 
     def __init__(self, weight: Any = None, reduction: str = "mean", name: str | None = None) -> None:
         super().__init__(F.binary_cross_entropy, name, reduction, weight=weight)
 
 
-class BCEWithLogitsLoss(_Reduced):
+class BCEWithLogitsLoss(_Reduced, takes="logit label"):
     """The cross entropy of sigmoid(logit) and labels; `pos_weight` multiplies the part of labels 1."""
 
     def __init__(
@@ -102,28 +102,28 @@ class BCEWithLogitsLoss(_Reduced):
         )
 
 
-class MSELoss(_Reduced):
+class MSELoss(_Reduced, takes="input label"):
     """(input - label) ** 2."""
 
     def __init__(self, reduction: str = "mean") -> None:
         super().__init__(F.mse_loss, None, reduction)
 
 
-class L1Loss(_Reduced):
+class L1Loss(_Reduced, takes="input label"):
     """|input - label|."""
 
     def __init__(self, reduction: str = "mean", name: str | None = None) -> None:
         super().__init__(F.l1_loss, name, reduction)
 
 
-class SmoothL1Loss(_Reduced):
+class SmoothL1Loss(_Reduced, takes="input label"):
     """d ** 2 / 2 of differences d up to `delta`, delta * (|d| - delta / 2) of larger ones."""
 
     def __init__(self, reduction: str = "mean", delta: float = 1.0, name: str | None = None) -> None:
         super().__init__(F.smooth_l1_loss, name, reduction, delta=delta)
 
 
-class KLDivLoss(_Reduced):
+class KLDivLoss(_Reduced, takes="input label"):
     """label * (log(label) - input), of log-probabilities and probabilities; "batchmean" divides by rows."""
 
     choices = ("sum", "mean", "none", "batchmean")
@@ -132,7 +132,7 @@ class KLDivLoss(_Reduced):
         super().__init__(F.kl_div, None, reduction)
 
 
-class MarginRankingLoss(_Reduced):
+class MarginRankingLoss(_Reduced, takes="input other label"):
     """max(0, -label * (input - other) + margin)."""
 
     def __init__(self, margin: float = 0.0, reduction: str = "mean", name: str | None = None) -> None:
@@ -218,14 +218,14 @@ class HSigmoidLoss(Layer):
         )
 
 
-class CosineEmbeddingLoss(_Reduced):
+class CosineEmbeddingLoss(_Reduced, takes="input1 input2 label"):
     """1 - cos of rows with the label 1, max(0, cos - margin) of those with -1."""
 
     def __init__(self, margin: float = 0, reduction: str = "mean", name: str | None = None) -> None:
         super().__init__(F.cosine_embedding_loss, name, reduction, margin=margin)
 
 
-class GaussianNLLLoss(_Reduced):
+class GaussianNLLLoss(_Reduced, takes="input label variance"):
     """The likelihood of numbers with a mean and a variance; see `F.gaussian_nll_loss`."""
 
     def __init__(
@@ -234,21 +234,21 @@ class GaussianNLLLoss(_Reduced):
         super().__init__(F.gaussian_nll_loss, name, reduction, full=full, epsilon=epsilon)
 
 
-class HingeEmbeddingLoss(_Reduced):
+class HingeEmbeddingLoss(_Reduced, takes="input label"):
     """`input` where the label is 1, max(0, margin - input) where it is -1."""
 
     def __init__(self, margin: float = 1.0, reduction: str = "mean", name: str | None = None) -> None:
         super().__init__(F.hinge_embedding_loss, name, reduction, margin=margin)
 
 
-class MultiLabelSoftMarginLoss(_Reduced):
+class MultiLabelSoftMarginLoss(_Reduced, takes="input label"):
     """The mean binary cross entropy over classes; see `F.multi_label_soft_margin_loss`."""
 
     def __init__(self, weight: Any = None, reduction: str = "mean", name: str | None = None) -> None:
         super().__init__(F.multi_label_soft_margin_loss, name, reduction, weight=weight)
 
 
-class MultiMarginLoss(_Reduced):
+class MultiMarginLoss(_Reduced, takes="input label"):
     """The margins of the other classes; see `F.multi_margin_loss`."""
 
     def __init__(
@@ -262,7 +262,7 @@ class MultiMarginLoss(_Reduced):
         super().__init__(F.multi_margin_loss, name, reduction, p=p, margin=margin, weight=weight)
 
 
-class PoissonNLLLoss(_Reduced):
+class PoissonNLLLoss(_Reduced, takes="input label"):
     """The likelihood of counts; see `F.poisson_nll_loss`."""
 
     def __init__(
@@ -276,14 +276,14 @@ class PoissonNLLLoss(_Reduced):
         super().__init__(F.poisson_nll_loss, name, reduction, log_input=log_input, full=full, epsilon=epsilon)
 
 
-class SoftMarginLoss(_Reduced):
+class SoftMarginLoss(_Reduced, takes="input label"):
     """log(1 + exp(-label * input)), with labels 1 and -1."""
 
     def __init__(self, reduction: str = "mean", name: str | None = None) -> None:
         super().__init__(F.soft_margin_loss, name, reduction)
 
 
-class TripletMarginLoss(_Reduced):
+class TripletMarginLoss(_Reduced, takes="input positive negative"):
     """The margin between two distances; see `F.triplet_margin_loss`."""
 
     def __init__(
@@ -300,7 +300,7 @@ class TripletMarginLoss(_Reduced):
         )
 
 
-class TripletMarginWithDistanceLoss(_Reduced):
+class TripletMarginWithDistanceLoss(_Reduced, takes="input positive negative"):
     """`TripletMarginLoss` with the caller's distance."""
 
     def __init__(

@@ -353,7 +353,7 @@ InstanceNorm2D = _instance_norm_of(2, "NCHW")
 InstanceNorm3D = _instance_norm_of(3, "NCDHW")
 
 
-class LocalResponseNorm(Function):
+class LocalResponseNorm(Function, takes="input"):
     """x / (k + alpha * mean of x**2 over `size` channels around)**beta (Krizhevsky et al., 2012)."""
 
     def __init__(

@@ -78,7 +78,7 @@ AvgPool2D = _mean_of(2, F.avg_pool2d, "NCHW")
 AvgPool3D = _mean_of(3, F.avg_pool3d, "NCDHW")
 
 
-class MaxPool1D(Function):
+class MaxPool1D(Function, takes="input"):
     """The largest of windows of [batch, channels, length]; see `F.max_pool1d`."""
 
     def __init__(
@@ -151,7 +151,7 @@ class MaxPool3D(Function):
         )
 
 
-class AdaptiveAvgPool1D(Function):
+class AdaptiveAvgPool1D(Function, takes="input"):
     """Means of `output_size` parts of [batch, channels, length]."""
 
     def __init__(self, output_size: Any, name: str | None = None) -> None:
@@ -172,7 +172,7 @@ class AdaptiveAvgPool3D(Function):
         super().__init__(F.adaptive_avg_pool3d, name, output_size=output_size, data_format=data_format)
 
 
-class AdaptiveMaxPool1D(Function):
+class AdaptiveMaxPool1D(Function, takes="input"):
     """The largest of `output_size` parts of [batch, channels, length]."""
 
     def __init__(self, output_size: Any, return_mask: bool = False, name: str | None = None) -> None:
@@ -193,7 +193,7 @@ class AdaptiveMaxPool3D(Function):
         super().__init__(F.adaptive_max_pool3d, name, output_size=output_size, return_mask=return_mask)
 
 
-class MaxUnPool1D(Function):
+class MaxUnPool1D(Function, takes="x indices"):
     """Elements put back to where `MaxPool1D` found them, among zeros."""
 
     def __init__(
@@ -216,7 +216,7 @@ class MaxUnPool1D(Function):
         )
 
 
-class MaxUnPool2D(Function):
+class MaxUnPool2D(Function, takes="x indices"):
     """Elements put back to where `MaxPool2D` found them, among zeros."""
 
     def __init__(
@@ -239,7 +239,7 @@ class MaxUnPool2D(Function):
         )
 
 
-class MaxUnPool3D(Function):
+class MaxUnPool3D(Function, takes="x indices"):
     """Elements put back to where `MaxPool3D` found them, among zeros."""
 
     def __init__(

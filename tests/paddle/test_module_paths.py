@@ -1,0 +1,71 @@
+"""Paths of 2.x's modules that FluidLite has no file for, and the names of layers' inputs."""
+
+from __future__ import annotations
+
+import gzip
+import importlib
+import inspect
+import json
+import pathlib
+import sys
+
+import pytest
+
+import fluidlite.paddle as paddle
+from fluidlite.cli.scripts.elsewhere import _table
+from fluidlite.cli.scripts.names import paddle_names
+
+ROOT = pathlib.Path(__file__).parents[2]
+RECORDED = json.loads(gzip.decompress((ROOT / "tests" / "golden" / "module_names_2x.json.gz").read_bytes()))
+
+
+def test_the_table_is_that_of_the_modules(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(str(ROOT / "tests" / "house"))
+    written = importlib.import_module("elsewhere").written()
+    assert written == (ROOT / "fluidlite" / "cli" / "scripts" / "elsewhere.txt").read_text()
+
+
+def test_every_name_is_found() -> None:
+    with paddle_names():
+        for module, names in _table().items():
+            found = importlib.import_module(module)
+            for name, home in names.items():
+                there = importlib.import_module(home)
+                assert getattr(found, name) is getattr(there, name, sys.modules.get(f"{home}.{name}")), name
+
+
+def test_ways_to_a_name() -> None:
+    with paddle_names():
+        import paddle as shown
+        from paddle.framework.core import VarDesc
+        from paddle.nn.layer.distance import PairwiseDistance
+
+        assert PairwiseDistance is shown.nn.PairwiseDistance is shown.nn.layer.distance.PairwiseDistance
+        assert shown.nn.loss.MSELoss is shown.nn.MSELoss
+        assert shown.tensor.stat.mean is shown.mean
+        assert shown.base.core is shown.fluid.core and VarDesc is shown.fluid.core.VarDesc
+        with pytest.raises(AttributeError, match="has no attribute 'meen'"):
+            shown.tensor.stat.meen  # noqa: B018
+        with pytest.raises(ModuleNotFoundError, match="No module named 'paddle.tensor.stats'"):
+            importlib.import_module("paddle.tensor.stats")
+
+
+@pytest.mark.parametrize("name", sorted(RECORDED["inputs"]))
+def test_inputs_have_names(name: str) -> None:
+    layer, wanted = getattr(paddle.nn, name), RECORDED["inputs"][name]
+    if layer.forward is paddle.nn.layer.base.Function.forward:
+        assert [*layer._takes] == wanted
+        return
+    names = [*inspect.signature(layer.forward).parameters][1:]
+    assert names == wanted
+
+
+def test_inputs_by_name() -> None:
+    paddle.enable_static()
+    x, y = (paddle.static.data(name, [2, 3]) for name in "xy")
+    paddle.nn.ReLU()(x=x)
+    paddle.nn.MSELoss()(x, label=y)
+    (op,) = (op for op in x.block.ops if op.type == "elementwise_sub")
+    assert op.input("X") == ["x"] and op.input("Y") == ["y"]
+    with pytest.raises(TypeError, match="ReLU takes x, but input is unknown"):
+        paddle.nn.ReLU()(input=x)

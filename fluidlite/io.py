@@ -27,6 +27,7 @@ from fluidlite.saving.inference import (
     save_inference_model,
 )
 from fluidlite.saving.state import load, load_program_state, save, set_program_state
+from fluidlite.saving.trainable import Trainable, trainable
 from fluidlite.saving.variables import (
     get_parameter_value,
     get_parameter_value_by_name,
@@ -49,6 +50,7 @@ __all__ = [
     "DataLoader",
     "Dataset",
     "PyReader",
+    "Trainable",
     "append_fetch_ops",
     "batch",
     "buffered",
@@ -80,6 +82,7 @@ __all__ = [
     "save_vars",
     "set_program_state",
     "shuffle",
+    "trainable",
     "xmap_readers",
 ]
 

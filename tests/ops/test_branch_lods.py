@@ -115,7 +115,7 @@ def test_a_level_stays_where_a_variable_is_reshaped_in_place() -> None:
 @pytest.mark.parametrize("naive", [False, True])
 @pytest.mark.parametrize("place", ["branch", "loop"])
 def test_gradients_in_blocks_have_the_levels_of_their_variables(place: str, naive: bool) -> None:
-    """What comes in for the result of a block is cut into sequences as the result is."""
+    """The incoming gradient of a block is cut into sequences as the result is."""
     x, lengths = fluid.data("x", [3, 5, 1], "float64"), fluid.data("n", [3], "int64")
     x.stop_gradient = False
 

@@ -54,7 +54,7 @@ def children_of(module: str) -> frozenset[str]:
 
 
 def _found(module: str, name: str) -> Any:
-    """What a module's `name` stands for; AttributeError where it has none."""
+    """The object that a module has under `name`; AttributeError where it has none."""
     home = _table().get(module, {}).get(name)
     if home is not None:
         package = importlib.import_module(home)

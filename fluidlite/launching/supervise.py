@@ -285,7 +285,10 @@ class _RunningJob:
         """The end of a process without an exit code that says so, and without a word."""
         self._follow({}, whole=True)
         others = ", and the others were ended" if len(self.plan.names) > 1 else ""
-        sys.stderr.write(f"{name} ended without a word in the middle of the job, as by os._exit(0){others}\n")
+        sys.stderr.write(
+            f"{name} exited with code 0 in the middle of the job without an error, as os._exit(0) "
+            f"does{others}\n"
+        )
         sys.stderr.flush()
         return 1
 
@@ -371,7 +374,7 @@ class _RunningJob:
 def _how(code: int | None) -> str:
     """The end of a process in words; None where its exit code is not known."""
     if not code:
-        return "without a word, as by os._exit(0)"
+        return "without an error, as os._exit(0) does"
     return f"by signal {-code}" if code < 0 else f"with exit code {code}"
 
 

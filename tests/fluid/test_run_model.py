@@ -82,15 +82,15 @@ def test_results_are_shown(models: pathlib.Path, capsys: pytest.CaptureFixture[s
         ("--model one --input z=x.npy", "the model has no input 'z': x [None, 3] float32, w [None, 1] int64"),
         (
             "--model one --input x=w.npy --input w=w.npy",
-            "--input x: shape [3, 1], where the model wants [None, 3]",
+            "--input x has shape [3, 1], but the model expects [None, 3]",
         ),
         ("--model one --input x=x.npy --input w=x.npy", "--input w: float64, where the model wants int64"),
         ("--model one --input x=gone.npy", "cannot read gone.npy: No such file or directory"),
-        ("--model one --input both.npz --lengths w=2,x", "--lengths w: '2,x' are no whole numbers"),
-        ("--model one --input both.npz --lengths 2", "--lengths wants INPUT=2,3,..., not '2'"),
-        ("--model one train.py", "--model runs a saved model: leave the script and --check out"),
+        ("--model one --input both.npz --lengths w=2,x", "--lengths w: '2,x' are not integers"),
+        ("--model one --input both.npz --lengths 2", "--lengths expects INPUT=2,3,..., but got '2'"),
+        ("--model one train.py", "--model runs a saved model: remove the script and --check"),
         ("--input x=x.npy train.py", "--input is for --model"),
-        ("--model one --batch 0", "--batch 0 is no number of samples"),
+        ("--model one --batch 0", "--batch 0 is not a positive number of samples"),
     ],
 )
 def test_mistakes(models: pathlib.Path, capsys: pytest.CaptureFixture[str], argv: str, said: str) -> None:

@@ -22,5 +22,5 @@ def test_what_a_worker_does_after_it_has_left(tmp_path: pathlib.Path) -> None:
     )
     for name in ("persistables", "inference", "train"):
         when, what = said[name]
-        assert when == "soon" and LEFT in what and "has ended since" in what, said
+        assert when == "soon" and LEFT in what and "has stopped since" in what, said
     assert said["stop again"] == ("soon", "done")

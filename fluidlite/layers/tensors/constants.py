@@ -69,7 +69,7 @@ def whole(number: Any) -> int:
             return int(number)
     except (TypeError, ValueError):
         pass
-    raise ArgumentError(f"a size, place or count must be a whole number, but is {number!r}")
+    raise ArgumentError(f"a size, index or count must be an integer, but is {number!r}")
 
 
 def _shape_arguments(shape: Any, op_type: str) -> tuple[dict[str, Any], dict[str, Any]]:

@@ -58,7 +58,7 @@ def _check_maps(op: str, Scores: Spec, BboxDeltas: Spec, images: Spec, slot: str
             )
     if Scores.shape[1] >= 0 <= BboxDeltas.shape[1] != 4 * Scores.shape[1]:
         raise ShapeError(
-            f"op {op!r}: Scores{list(Scores.shape)} has {Scores.shape[1]} anchors a place, so "
+            f"op {op!r}: Scores{list(Scores.shape)} has {Scores.shape[1]} anchors per position, so "
             f"BboxDeltas{list(BboxDeltas.shape)} must have {4 * Scores.shape[1]} channels"
         )
 
@@ -247,7 +247,10 @@ def _levels_of(rois: Array, attrs: Attrs) -> Array:
 def _of_images(rois: Array, lod: Lod, counts: Array | None) -> Array:
     """How many of the regions belong to each image."""
     if counts is None and not lod:
-        raise ShapeError("op 'distribute_fpn_proposals': FpnRois has no level of detail: a sequence an image")
+        raise ShapeError(
+            "op 'distribute_fpn_proposals': FpnRois has no level of detail, which has to hold one "
+            "sequence per image"
+        )
     lengths = lengths_of(np.array(lod[-1])) if counts is None else host(counts).astype(np.int64)
     if lengths.sum() != len(rois):
         raise ShapeError(

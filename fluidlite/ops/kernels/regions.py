@@ -60,7 +60,9 @@ def check_list(op: str, slot: str, spec: Spec | None, length: int = -1) -> None:
 def images_by_offsets(xp: Any, op: str, regions: int, images: int, lod: Lod, tensor: Any = None) -> Array:
     """The number of the image of each region: from the offsets in a tensor, else from the last LoD level."""
     if tensor is None and not lod:
-        raise ShapeError(f"op {op!r}: ROIs has no level of detail, which says how many belong to each image")
+        raise ShapeError(
+            f"op {op!r}: ROIs has no level of detail, which gives the number of regions of each image"
+        )
     offsets = xp.asarray(lod[-1] if tensor is None else tensor).reshape(-1)
     if len(offsets) != images + 1 or int(offsets[-1]) != regions:
         raise ShapeError(

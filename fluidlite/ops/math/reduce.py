@@ -31,7 +31,7 @@ def reduced_axes(type: str, rank: int, dim: Sequence[int], reduce_all: bool) -> 
         return tuple(range(rank))
     for axis in dims:
         if not -max(rank, 1) <= axis < max(rank, 1):
-            raise ShapeError(f"op {type!r}: dim names dimension {axis}, but X has {rank} dimensions")
+            raise ShapeError(f"op {type!r}: dim contains {axis}, but X has {rank} dimensions")
     return tuple(sorted({axis % rank for axis in dims})) if rank else ()
 
 

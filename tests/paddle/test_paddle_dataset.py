@@ -52,7 +52,7 @@ def test_files_that_are_not_there(monkeypatch: pytest.MonkeyPatch, tmp_path: pat
     with pytest.raises(MissingFileError) as missing:
         next(reader())
     assert str(missing.value) == (
-        f"no file {path}: FluidLite downloads nothing; put "
+        f"no file {path}: FluidLite does not download data; put "
         "https://dataset.bj.bcebos.com/mnist/train-images-idx3-ubyte.gz "
         "(MD5 f68b3c2dcbeaaa9fbdd348bbdeb94873) there"
     )
@@ -70,7 +70,7 @@ def test_every_data_set_says_what_is_missing(
     fetch = getattr(importlib.import_module(f"{PACKAGE}.{name}"), "fetch", None)
     assert (fetch is None) == (name == "image")
     if fetch is not None:
-        with pytest.raises(MissingFileError, match="FluidLite downloads nothing"):
+        with pytest.raises(MissingFileError, match="FluidLite does not download data"):
             fetch()
 
 

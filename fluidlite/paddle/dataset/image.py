@@ -42,7 +42,7 @@ def open_picture(source: Any) -> Any:
     try:
         from PIL import Image  # of the extra [vision]
     except ImportError as error:
-        raise MissingExtraError("pictures need Pillow: pip install fluidlite[vision]") from error
+        raise MissingExtraError("images need Pillow: pip install fluidlite[vision]") from error
     return Image.open(source)
 
 
@@ -99,7 +99,7 @@ def resize_short(im: Any, size: int) -> Any:
 
 def _resized(im: Any, height: int, width: int) -> Any:
     if im.dtype != np.uint8:
-        raise TypeError(f"pictures have whole numbers from 0 to 255, not {im.dtype}")
+        raise TypeError(f"images must hold integers from 0 to 255, not {im.dtype}")
     if (height, width) == im.shape[:2]:
         return im.copy()
     rows, row_weights = _taps(im.shape[0], height)

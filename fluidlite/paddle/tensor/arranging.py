@@ -216,7 +216,8 @@ def moveaxis(x: Variable, source: Any, destination: Any, name: str | None = None
     froms, tos = as_list(source), as_list(destination)
     if len(froms) != len(tos) or len(set(froms)) < len(froms) or len(set(tos)) < len(tos):
         raise AssertionError(
-            f"'source' {source} and 'destination' {destination} must name as many dimensions, each once"
+            f"'source' {source} and 'destination' {destination} must name the same number of "
+            "dimensions, each once"
         )
     for axis in (*froms, *tos):
         check_axis("moveaxis", axis, x)

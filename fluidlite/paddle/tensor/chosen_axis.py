@@ -47,7 +47,8 @@ def along(layer: str, x: Variable, axis: Any, function: Callable[[list[int]], Va
     choices = list(itertools.product(*ranges))
     if len(choices) > LIMIT:
         raise ValueError(
-            f"{layer}: Variables choose among {len(choices)} lists of dimensions, more than {LIMIT}"
+            f"{layer}: Variables select one of {len(choices)} lists of dimensions, but at most "
+            f"{LIMIT} are supported"
         )
     place: Any = constant([1], "int64", 0)
     for one in numbers:

@@ -44,7 +44,7 @@ def _comparison(op_type: str) -> Binary:
         return _compared(op_type, x, y, name)
 
     function.__name__ = function.__qualname__ = op_type
-    function.__doc__ = f"`{op_type}` of the elements of x and y, as truth values."
+    function.__doc__ = f"`{op_type}` of the elements of x and y, as booleans."
     return function
 
 
@@ -116,7 +116,7 @@ def _logic(op_type: str) -> Logic:
         return append(op_type, inputs, dtype=VarType.BOOL, name=name, out=out)
 
     function.__name__ = function.__qualname__ = op_type
-    function.__doc__ = f"`{op_type}` of truth values."
+    function.__doc__ = f"`{op_type}` of booleans."
     return function
 
 
@@ -133,7 +133,7 @@ def _question(op_type: str, name_of: str) -> Unary:
         return append(op_type, {"X": [x]}, dtype=VarType.BOOL, name=name)
 
     function.__name__ = function.__qualname__ = name_of
-    function.__doc__ = f"`{name_of}` of each element, as truth values."
+    function.__doc__ = f"`{name_of}` of each element, as booleans."
     return function
 
 

@@ -231,7 +231,7 @@ def _bits(op_type: str) -> Logic:
         return append(op_type, {"X": [x], "Y": [y]}, dtype=x.dtype, name=name, out=out)
 
     function.__name__ = function.__qualname__ = op_type
-    function.__doc__ = f"`{op_type}` of whole numbers or truth values."
+    function.__doc__ = f"`{op_type}` of integers or booleans."
     return function
 
 

@@ -174,8 +174,8 @@ def new_group(
     wrong = [rank for rank in members if rank not in everybody.ranks]
     if wrong or len(set(members)) != len(members) or not members:
         raise ValueError(
-            f"a group of ranks {members} cannot be made of the job's ranks, which are 0 to "
-            f"{everybody.nranks - 1}: each member once"
+            f"cannot make a group of the ranks {members}: the ranks of the job are 0 to "
+            f"{everybody.nranks - 1}, and each member may be given once"
         )
     mine = _mine()
     number = mine.next_id
@@ -206,7 +206,7 @@ def destroy_process_group(group: Group | None = None) -> None:
     if group is None or group.id == GLOBAL:
         _groups.pop(home_session())
     elif mine.by_id.pop(group.id, None) is None:
-        raise ValueError(f"group {group.id} was not made, or is destroyed already")
+        raise ValueError(f"group {group.id} was not created, or is already destroyed")
 
 
 def get_backend(group: Group | None = None) -> str:

@@ -117,7 +117,7 @@ class Members:
                 raise ValueError(f"{what} is {rank}, but the ranks are 0 to {self.size - 1}")
             return rank
         if rank not in self.group.ranks:
-            raise ValueError(f"{what} is rank {rank}, which is none of the group's: {self.group.ranks}")
+            raise ValueError(f"{what} is rank {rank}, which is not one of the group's: {self.group.ranks}")
         return self.group.ranks.index(rank)
 
 

@@ -174,7 +174,7 @@ def _along(x: Variable, p: Any, axes: list[int], training: bool, mode: str) -> V
     element in the dtype of x.
     """
     if len(axes) > len(x.shape) or not all(0 <= axis < len(x.shape) for axis in axes):
-        raise ValueError(f"axis {axes} should be dimensions of x, which has {len(x.shape)}")
+        raise ValueError(f"axis {axes} should be dimensions of x, which has {len(x.shape)} dimensions")
     upscaled = mode == "upscale_in_train"
     if not training and upscaled:
         return x

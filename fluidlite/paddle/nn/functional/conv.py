@@ -42,8 +42,8 @@ def _conv(
         )
     if channels > 0 and channels != weight.shape[1] * groups:
         raise ValueError(
-            f"x has {channels} channels where the weight {list(weight.shape)} with groups={groups} needs "
-            f"{weight.shape[1] * groups}"
+            f"x has {channels} channels, but the weight {list(weight.shape)} with groups={groups} "
+            f"needs {weight.shape[1] * groups}"
         )
     paddings, algorithm = padding_of(padding, dims, data_format)
     depthwise = dims == 2 and channels == groups and channels != 1 and filters % channels == 0
@@ -175,7 +175,7 @@ def _checked_channels(x: Variable, weight: Variable, last: bool) -> int:
     channels = x.shape[-1 if last else 1]
     if channels > 0 and channels != weight.shape[0]:
         raise ValueError(
-            f"x has {channels} channels where the weight {list(weight.shape)} needs {weight.shape[0]}"
+            f"x has {channels} channels, but the weight {list(weight.shape)} needs {weight.shape[0]}"
         )
     return channels
 

@@ -219,8 +219,8 @@ def _sides(
         return list(zip(pairs[::2], pairs[1::2], strict=True))
     if min(x.shape[2:]) < 0:
         raise ValueError(
-            f"max_pool{len(size)}d: padding 'SAME' with return_mask=True depends on the sizes of pictures, "
-            f"and {x.name!r} has the shape {list(x.shape)}"
+            f"max_pool{len(size)}d: padding 'SAME' with return_mask=True depends on the sizes of "
+            f"images, but {x.name!r} has the shape {list(x.shape)}"
         )
     totals = [
         max((math.ceil(length / step) - 1) * step + reach - length, 0)
@@ -238,8 +238,8 @@ def _in_the_picture(mask: Variable, sizes: Sequence[int], sides: list[tuple[int,
     """Places in a flattened picture, from those in the same one with borders."""
     if min(sizes) < 0:
         raise ValueError(
-            f"max_pool{len(sizes)}d: return_mask=True with paddings that differ between the sides needs "
-            f"pictures of known sizes, not {list(sizes)}"
+            f"max_pool{len(sizes)}d: return_mask=True with paddings that differ between the sides "
+            f"needs images of known sizes, not {list(sizes)}"
         )
     found: Any = 0
     rest: Any = mask

@@ -53,14 +53,16 @@ def pillow(name: str = "Image") -> Any:
     try:
         return importlib.import_module(f"PIL.{name}")
     except ImportError as error:
-        raise MissingExtraError("pictures need Pillow: pip install fluidlite[vision]") from error
+        raise MissingExtraError("images need Pillow: pip install fluidlite[vision]") from error
 
 
 def is_array(img: Picture) -> bool:
     """True for an array, False for a picture of Pillow; TypeError for anything else."""
     if isinstance(img, np.ndarray):
         if img.ndim not in (2, 3):
-            raise TypeError(f"a picture has 2 or 3 dimensions, this array has the shape {list(img.shape)}")
+            raise TypeError(
+                f"an image must have 2 or 3 dimensions, but this array has the shape {list(img.shape)}"
+            )
         return True
     if not isinstance(img, pillow().Image):
         raise TypeError(f"expected a PIL.Image or a numpy array, got {type(img).__name__}")
@@ -91,7 +93,7 @@ def _through_pillow(img: Picture, change: Callable[[Any], Any]) -> Picture:
 
 def _method(name: str, choices: Sequence[str]) -> Any:
     if name not in choices:
-        raise ValueError(f"interpolation is one of {', '.join(choices)}, not {name!r}")
+        raise ValueError(f"interpolation must be one of {', '.join(choices)}, not {name!r}")
     return getattr(pillow().Resampling, name.upper())
 
 
@@ -142,7 +144,7 @@ def pad(img: Picture, padding: Size, fill: Any = 0, padding_mode: str = "constan
         `padding_mode` "constant". The others are "edge", "reflect" and "symmetric", as in `numpy.pad`.
     """
     if padding_mode not in ("constant", "edge", "reflect", "symmetric"):
-        raise ValueError(f"padding_mode is constant, edge, reflect or symmetric, not {padding_mode!r}")
+        raise ValueError(f"padding_mode must be constant, edge, reflect or symmetric, not {padding_mode!r}")
     left, top, right, bottom = _sides(padding)
     if not is_array(img) and padding_mode == "constant":
         return pillow("ImageOps").expand(img, (left, top, right, bottom), fill=fill)
@@ -170,7 +172,7 @@ def _one_a_channel(fill: Any, array: Array) -> Any:
 def _sides(padding: Size) -> tuple[int, int, int, int]:
     given = [padding] if isinstance(padding, (int, float)) else list(padding)
     if len(given) not in (1, 2, 4):
-        raise ValueError(f"padding is one number, two or four, not {len(given)}")
+        raise ValueError(f"padding must be one number, two or four, not {len(given)}")
     left, top, right, bottom = (given * 4)[:4]
     return left, top, right, bottom
 
@@ -264,7 +266,7 @@ def affine(
     `center`, then moved by `translate` pixels (x, y).
     """
     if scale <= 0:
-        raise ValueError(f"scale is a positive number, not {scale}")
+        raise ValueError(f"scale must be a positive number, not {scale}")
     method = _method(interpolation, _GRID)
     width, height = size_of(img)
     middle = (width * 0.5, height * 0.5) if center is None else center
@@ -360,7 +362,7 @@ def adjust_saturation(img: Picture, saturation_factor: float) -> Picture:
 def adjust_hue(img: Picture, hue_factor: float) -> Picture:
     """The picture with its hues moved by `hue_factor`, from -0.5 to 0.5 of the colour circle."""
     if not -0.5 <= hue_factor <= 0.5:
-        raise ValueError(f"hue_factor is between -0.5 and 0.5, not {hue_factor}")
+        raise ValueError(f"hue_factor must be between -0.5 and 0.5, not {hue_factor}")
     if is_array(img):
         # PaddlePaddle takes the channels of arrays for blue, green and red here, and only here
         colours = np.ascontiguousarray(img[..., ::-1], "uint8")
@@ -381,7 +383,7 @@ def _moved_hue(picture: Any, hue_factor: float) -> Any:
 def to_grayscale(img: Picture, num_output_channels: int = 1) -> Picture:
     """The picture without colour, in one channel or three equal ones."""
     if num_output_channels not in (1, 3):
-        raise ValueError(f"num_output_channels is 1 or 3, not {num_output_channels}")
+        raise ValueError(f"num_output_channels must be 1 or 3, not {num_output_channels}")
     if is_array(img):
         grey = np.rint(_grey(img)).astype(img.dtype)[:, :, None]
         return np.repeat(grey, num_output_channels, 2)
@@ -402,7 +404,7 @@ def normalize(
     data_format: "CHW" or "HWC", where the channels are. to_rgb: reverse their order first.
     """
     if data_format not in ("CHW", "HWC"):
-        raise ValueError(f"data_format is CHW or HWC, not {data_format!r}")
+        raise ValueError(f"data_format must be CHW or HWC, not {data_format!r}")
     array = np.asarray(img, "float32")
     shape = (-1, 1, 1) if data_format == "CHW" else (1, 1, -1)
     if to_rgb:
@@ -417,7 +419,7 @@ def to_tensor(pic: Picture, data_format: str = "CHW") -> Array:
     PaddlePaddle makes a tensor of imperative mode here; a static program is fed arrays.
     """
     if data_format not in ("CHW", "HWC"):
-        raise ValueError(f"data_format is CHW or HWC, not {data_format!r}")
+        raise ValueError(f"data_format must be CHW or HWC, not {data_format!r}")
     is_array(pic)
     array = np.asarray(pic)
     # times the reciprocal, rounded to float32, as in PaddlePaddle: a quotient differs in the last place

@@ -97,7 +97,7 @@ class RandomVerticalFlip(BaseTransform):
 
 def _probability(prob: float) -> float:
     if not 0 <= prob <= 1:
-        raise ValueError(f"a probability is between 0 and 1, not {prob}")
+        raise ValueError(f"a probability must be between 0 and 1, not {prob}")
     return prob
 
 
@@ -206,10 +206,10 @@ def _range(name: str, value: float | Sequence[float]) -> tuple[float, float]:
     """Both ends of a range; one number stands for itself and its negative."""
     if isinstance(value, (int, float)):
         if value < 0:
-            raise ValueError(f"{name} is not negative where it is one number, but got {value}")
+            raise ValueError(f"{name} must not be negative if it is a single number, but got {value}")
         return -value, value
     if len(value) != 2:
-        raise ValueError(f"{name} is one number or two, but got {value}")
+        raise ValueError(f"{name} must be one number or two, but got {value}")
     low, high = value
     return low, high
 
@@ -233,9 +233,11 @@ class RandomAffine(BaseTransform):
         super().__init__(keys)
         self.degrees = _range("degrees", degrees)
         if translate is not None and not all(0 <= share <= 1 for share in translate):
-            raise ValueError(f"translate holds shares of the size, between 0 and 1, but got {translate}")
+            raise ValueError(
+                f"translate must hold fractions of the size, between 0 and 1, but got {translate}"
+            )
         if scale is not None and not all(factor > 0 for factor in scale):
-            raise ValueError(f"scale holds positive numbers, but got {scale}")
+            raise ValueError(f"scale must hold positive numbers, but got {scale}")
         self.translate, self.scale = translate, scale
         self.shear = (-shear, shear) if isinstance(shear, (int, float)) else shear
         self.interpolation, self.fill, self.center = interpolation, fill, center
@@ -309,7 +311,7 @@ class RandomErasing(BaseTransform):
         super().__init__(keys)
         self.prob = _probability(prob)
         if isinstance(value, str) and value != "random":
-            raise ValueError(f"value is a number, one a channel, or 'random', not {value!r}")
+            raise ValueError(f"value must be one number, one number per channel, or 'random', not {value!r}")
         self.scale, self.ratio, self.value, self.inplace = scale, ratio, value, inplace
 
     def _apply_image(self, img: Picture) -> Picture:

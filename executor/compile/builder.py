@@ -184,7 +184,7 @@ class PlanBuilder:
         # the interpreter cannot run a part of a loop that is otherwise source: all of it, or nothing
         if self.depth:
             if writer is None or not writer(self, op):
-                raise CannotInline(f"op {op.type!r} inside of it runs in the interpreter")
+                raise CannotInline(f"op {op.type!r} in it runs in the interpreter")
             return True
         if writer is None or op in self.outside:
             self._call(op)

@@ -91,9 +91,9 @@ def expression_rule(expr: str) -> Rule:
         template = next((value for value in operands.values() if isinstance(value, Value)), None)
         template = template or e.need("X")
         if template.dtype is not None and template.dtype.kind in "iu":
-            raise CannotLower("NumPy would leave the integers")
+            raise CannotLower("NumPy would return floating point for integers")
         if e.op.type in scalar.ROUNDED and template.size == 1:
-            raise CannotLower("rounded as in C")
+            raise CannotLower("integer division rounds as in C")
         first = next(iter(e.op.outputs))
         # a choice is written as two copies, of which the second reads what the first may have overwritten
         inplace = not scalar.parse(expr).ends_in_choice

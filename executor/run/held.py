@@ -88,7 +88,7 @@ class HeldArrays:
         held = self.scope.find_var(name)
         if held is None or not isinstance(held.value, LoDTensor) or held.value.form is None:
             raise UninitializedError(
-                f"variable {name!r} holds no value any more; run the startup program or load it"
+                f"variable {name!r} no longer holds a value; run the startup program or load it"
             )
         return held.value
 

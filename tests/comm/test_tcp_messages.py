@@ -57,7 +57,7 @@ HUGE = piece().replace(WIDTH.to_bytes(8, "little"), (1 << 30).to_bytes(8, "littl
 @pytest.mark.parametrize(
     ("sent", "message"),
     [
-        (b"\xff" * 5000, "are no message of a job"),
+        (b"\xff" * 5000, "are not a message of a job"),
         (piece()[:4] + b"\xee" + piece()[5:], "broken header"),
         (
             HUGE,
@@ -80,7 +80,7 @@ HUGE = piece().replace(WIDTH.to_bytes(8, "little"), (1 << 30).to_bytes(8, "littl
             ),
             "as float32[1, 1], rows of 50, and it is declared as float32[30, 1]",
         ),
-        (spelled(Message(Kind.GET, 1, "w", np.ones(9))), "a value with a question that has none"),
+        (spelled(Message(Kind.GET, 1, "w", np.ones(9))), "a value with a request that takes none"),
     ],
     ids=["garbage", "header", "huge", "shape", "name", "nothing", "rows", "value"],
 )
@@ -106,7 +106,7 @@ def test_questions_that_have_no_answer() -> None:
             (Message(Kind.GET, 0, "u"), "which this server does not hold"),
             (Message(Kind.ROWS, 0, "w", np.array([WIDTH])), "rows 30 to 30 of 'w', which has 30 here"),
             (Message(Kind.ROWS, 0, "w", np.array([-1])), "rows -1 to -1 of 'w'"),
-            (Message(Kind.ROWS, 0, "w"), "rows of 'w' without saying which"),
+            (Message(Kind.ROWS, 0, "w"), "rows of 'w' without naming the rows"),
             (Message(Kind.SAVE, 0, "/nowhere"), "this server holds no table"),
         ):
             stream.put(message)
@@ -131,7 +131,7 @@ def test_another_version_of_the_protocol() -> None:
         far.sendall(b"FLTC" + (VERSION + 1).to_bytes(2, "little") + b"n" * 64)
         with pytest.raises(
             CommunicatorError,
-            match=f"speaks version {VERSION + 1} of the protocol, and this process version {VERSION}",
+            match=f"uses version {VERSION + 1} of the protocol, but this process uses version {VERSION}",
         ):
             introduce(near, "a:1", KEY, LIMIT)
 

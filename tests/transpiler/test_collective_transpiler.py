@@ -378,8 +378,11 @@ def with_anothers_startup() -> Pair:
 
 ARGUMENTS: dict[str, tuple[dict[str, Any], str]] = {
     "one": (dict(endpoints=ENDPOINTS[:1], rank=0), "must > 1"),
-    "twice": (dict(endpoints=[*ENDPOINTS, ENDPOINTS[0]]), "stands there twice"),
-    "malformed": (dict(endpoints="127.0.0.1:6170,127.0.0.1", rank=0), "'127.0.0.1' is no 'ip:port'"),
+    "twice": (dict(endpoints=[*ENDPOINTS, ENDPOINTS[0]]), "occurs twice"),
+    "malformed": (
+        dict(endpoints="127.0.0.1:6170,127.0.0.1", rank=0),
+        "'127.0.0.1' is not of the form 'ip:port'",
+    ),
     "port": (dict(endpoints="127.0.0.1:6170,127.0.0.1:66000", rank=0), "no 'ip:port'"),
     "empty": (dict(endpoints=""), "no 'ip:port'"),
     "number": (dict(endpoints=3), "should be 'ip:port,ip:port'"),

@@ -89,14 +89,14 @@ def test_several_and_hierarchical_communicators() -> None:
         (dict(trainer=4), "between 0 and 3"),
         (dict(trainer=2), "belongs to endpoint"),
         (dict(nccl_comm_num=0), "1 or more"),
-        (dict(use_hierarchical_allreduce=True), "say how many trainers form a group"),
+        (dict(use_hierarchical_allreduce=True), "set it to the number of trainers in a group"),
         (
             dict(use_hierarchical_allreduce=True, hierarchical_allreduce_inter_nranks=3),
-            "does not divide the 4 trainers",
+            "cannot divide the 4 trainers",
         ),
         (
             dict(use_hierarchical_allreduce=True, hierarchical_allreduce_inter_nranks=4),
-            "does not divide the 4 trainers",
+            "cannot divide the 4 trainers",
         ),
         (dict(bucket_bytes=1), "bucket_bytes must be 0"),
     ],
@@ -247,7 +247,7 @@ def test_geo_clips_and_schedules_stay_with_the_trainers() -> None:
         (dict(trainer=2), "between 0 and 1"),
         (dict(trainers=0), "trainers should be"),
         (dict(servers="127.0.0.1"), "no 'ip:port'"),
-        (dict(servers=SERVERS + "," + SERVERS), "stands there twice"),
+        (dict(servers=SERVERS + "," + SERVERS), "occurs twice"),
         (dict(enable_dc_asgd=True), "enable_dc_asgd"),
     ],
 )

@@ -134,9 +134,9 @@ def test_a_step_that_is_missing(seed: int) -> None:
 @pytest.mark.parametrize(
     "attrs, rule, message",
     [
-        ({"out_shape": [2, 3]}, "shape", r"receives \[2, 3\], where op 0 of trainer0 sends \[2, 2\]"),
+        ({"out_shape": [2, 3]}, "shape", r"receives \[2, 3\], but op 0 of trainer0 sends \[2, 2\]"),
         ({"out_shape": [4]}, "shape", r"receives \[4\]"),
-        ({"dtype": 6}, "dtype", "receives .*FP64, where op 0 of trainer0 sends .*FP32"),
+        ({"dtype": 6}, "dtype", "receives .*FP64, but op 0 of trainer0 sends .*FP32"),
     ],
 )
 def test_what_is_received_is_what_is_sent(attrs: dict[str, Any], rule: str, message: str) -> None:

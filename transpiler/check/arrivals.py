@@ -29,11 +29,11 @@ def _check_arrivals(cluster: Cluster, server: ServerFacts) -> None:
         cluster.found.add(
             "no-receiver",
             server.listen,
-            f"it takes in no {name!r}{cluster.found.near(name, server.expected)}",
+            f"it does not receive {name!r}{cluster.found.near(name, server.expected)}",
         )
     anyone = {name for names in sent.values() for name in names}
     for name in sorted(server.expected_set - server.readers.keys()):
-        cluster.found.add("unused", server.listen, f"{name!r} is waited for and read by no op")
+        cluster.found.add("unused", server.listen, f"{name!r} is received, but no op reads it")
     for name in sorted(server.expected_set - absent - anyone):
         cluster.found.add(
             "no-sender",

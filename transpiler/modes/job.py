@@ -191,7 +191,7 @@ class Job:
         """The slices of all parameters on their servers; TranspilerError in modes without servers."""
         found = self.mode.placement(self)
         if found is None:
-            raise TranspilerError(f"mode {self.mode.name!r} has no servers, so nothing is placed on any")
+            raise TranspilerError(f"mode {self.mode.name!r} has no servers, so no variable is placed on one")
         return found
 
     @cached_property

@@ -59,7 +59,7 @@ class Place:
     def _equals(self, other: Place) -> bool:
         """True if both are of one kind; TypeError for what is no place."""
         if not isinstance(other, Place):
-            raise TypeError(f"_equals compares places, not {other!r}")
+            raise TypeError(f"_equals compares two places, but got {other!r}")
         return self._type() == other._type()
 
     def gpu_device_id(self) -> int:

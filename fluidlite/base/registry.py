@@ -306,7 +306,7 @@ class Op:
         # lambda_ stands for the attribute lambda
         if name.removesuffix("_") in self.attr_defs:
             return Argument(name, "attr", name.removesuffix("_"))
-        raise ValueError(f"op {self.type!r}: parameter {name!r} is no slot or attribute of it")
+        raise ValueError(f"op {self.type!r}: parameter {name!r} is neither a slot nor an attribute of the op")
 
     def shape(self, function: Function) -> Function:
         """Declare the shape rule: specs in, spec(s) out."""

@@ -407,7 +407,7 @@ def _check_circle(
     """EnforceNotMet if `op` waits for an op that waits for it."""
     for other in upstream[op]:
         if state.get(other) is False:
-            raise EnforceNotMet(f"ops wait for each other: {op.name()!r} and {other.name()!r} in a circle")
+            raise EnforceNotMet(f"ops depend on each other in a cycle: {op.name()!r} and {other.name()!r}")
 
 
 def describe_op(

@@ -131,5 +131,5 @@ def test_arguments() -> None:
     for wrong in ({"step": -1}, {"step": 1.5}, {"step": True}, {"max_num": 0}):
         with pytest.raises(ArgumentError):
             save_checkpoint(exe, "never", net()[0], **wrong)
-    with pytest.raises(ArgumentError, match="saved by trainers"):
+    with pytest.raises(ArgumentError, match="only trainers save"):
         save_checkpoint(exe, "never", job_of().server("127.0.0.1:6174").main)

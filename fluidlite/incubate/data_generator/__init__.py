@@ -80,15 +80,14 @@ class DataGenerator:
     def _gen_str(self, line: Any) -> str:
         """A sample as a line of text."""
         abstract(
-            "the text of a sample is MultiSlotDataGenerator's, or that of another class derived from "
-            "DataGenerator"
+            "the format of a sample is defined by MultiSlotDataGenerator or another subclass of DataGenerator"
         )
 
     def generate_sample(self, line: str | None) -> Callable[[], Iterable[Any]]:
         """A function that generates the samples of a line, each a list of (name, list of values); None is
         passed by.
         """
-        abstract("define generate_sample: a function that generates lists of (name, [value, ...])")
+        abstract("define generate_sample: it returns a function that generates lists of (name, [value, ...])")
 
     def generate_batch(self, samples: list[Any]) -> Callable[[], Iterable[Any]]:
         """A function that generates what is written for a batch of samples: by default just these."""

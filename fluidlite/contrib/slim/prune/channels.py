@@ -183,4 +183,6 @@ def cuts_of(graph: GraphWrapper, param: str, gone: Sequence[int]) -> list[Cut]:
         if op.type() in ("conv2d", "depthwise_conv2d", "mul"):
             search.follow(op.outputs("Out" if op.type() == "mul" else "Output")[0], gone)
             return list(search.cuts.values())
-    raise ValueError(f"{param!r} is no weight of a convolution or product, so it has no output channels")
+    raise ValueError(
+        f"{param!r} is not the weight of a convolution or matrix product, so it has no output channels"
+    )

@@ -96,7 +96,7 @@ class DistributedTranspiler(Fleet):
         """
         if self._communicator is None:
             raise ArgumentError(
-                "fleet.stop_worker: this worker has not begun: call fleet.init_worker() first"
+                "fleet.stop_worker: this worker has not started: call fleet.init_worker() first"
             )
         self._communicator.stop()
         self._executor.close()

@@ -110,7 +110,7 @@ def test_equal_to_processes_that_average(net: str) -> None:
     main, startup, feeds = NETS[net]()
     proof = verify(main, startup, feeds, "local_sgd", trainers=4)
     assert proof.ok, str(proof)
-    assert "equal to processes that take the mean of their parameters after each step" in str(proof)
+    assert "equal to processes that average their parameters after each step" in str(proof)
 
 
 ASYNCHRONOUS: dict[str, dict[str, Any]] = {

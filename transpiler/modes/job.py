@@ -47,7 +47,7 @@ class Reference(enum.Enum):
 _IN_ORDER = "a simulation of its servers that takes the same messages in the same order"
 _WORDS = {
     Reference.ONE_PROCESS: "one process on the whole batches",
-    Reference.AVERAGING: "processes that take the mean of their parameters after each step",
+    Reference.AVERAGING: "processes that average their parameters after each step",
     Reference.SERVERS_IN_ORDER: _IN_ORDER,
     Reference.CHANGES_IN_ORDER: _IN_ORDER,
 }

@@ -109,7 +109,7 @@ def test_what_was_not_expected_is_refused(wanted: dict[str, Any]) -> None:
 
     with pytest.raises(
         FluidError,
-        match=r"op 'recv_v2' on ring 0: rank \d sent float32\[2, 3\], where .* is expected(.|\n)*built at",
+        match=r"op 'recv_v2' on ring 0: rank \d sent float32\[2, 3\], but .* is expected(.|\n)*built at",
     ):
         together(2, work)
 

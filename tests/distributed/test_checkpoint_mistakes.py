@@ -93,7 +93,7 @@ def test_servers_have_to_load_what_trainers_load(tmp_path: pathlib.Path) -> None
     run(job_of(), tmp_path, [SAVED], SAVED)
     with pytest.raises(
         CommunicatorError,
-        match="has loaded no checkpoint, and this trainer should go on from .*step_00000002: call",
+        match="has loaded no checkpoint, but this trainer should continue from .*step_00000002: call",
     ):
         trial(lambda exe, main, scope, index: load_checkpoint(exe, tmp_path, main, scope) and None)
 

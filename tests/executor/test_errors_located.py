@@ -212,7 +212,7 @@ def test_numbers_of_roles(monkeypatch: pytest.MonkeyPatch) -> None:
         PaddleCloudRoleMaker(is_collective=False).generate_role()
     for name, value in {"PADDLE_TRAINERS_NUM": "2", "POD_IP": "127.0.0.1", "PADDLE_PORT": "2"}.items():
         monkeypatch.setenv(name, value)
-    with pytest.raises(ValueError, match="127.0.0.1:2, which is not in the list of servers"):
+    with pytest.raises(ValueError, match="127.0.0.1:2, which is not one of the servers"):
         PaddleCloudRoleMaker(is_collective=False).generate_role()
 
 

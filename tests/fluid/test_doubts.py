@@ -165,15 +165,15 @@ def nothing_to_run() -> None:
 DOUBTS: list[tuple[Callable[[], None], str]] = [
     (seed_after_layers, "random_seed = 3 is set after .* 'uniform_random' of 'fc_0.w_0', built at"),
     (loss_of_no_variable, "no variable 'mean_0.tmp' .*did you mean 'mean_0.tmp_0'"),
-    (loss_without_parameters, "moves no parameter: the program has no parameter"),
-    (loss_behind_argmax, "moves no parameter: no way leads back from it to fc_0.w_0"),
+    (loss_without_parameters, "updates no parameter: the program has no parameter"),
+    (loss_behind_argmax, "updates no parameter: it does not depend on fc_0.w_0"),
     (second_minimize, "fc_0.b_0, fc_0.w_0 would be updated twice"),
     (unknown_parameter, "parameter_list: .* no variable 'fc_0.b0'; did you mean 'fc_0.b_0'"),
     (unknown_constant, "no_grad_set: .* no variable 'fc_0.w0'"),
     (momentum_above_one, "beta1 is 1.5"),
     (late_clip, "set_gradient_clip was called after minimize"),
     (falling_boundaries, r"boundaries \[100, 50\] are not in ascending order"),
-    (other_initialiser, "parameter 'w' is filled by ConstantInitializer already"),
+    (other_initialiser, "parameter 'w' is already initialised by ConstantInitializer"),
     (misspelt_config, "no field 'sync_mod'.*did you mean 'sync_mode'"),
     (misspelt_strategy, "no field 'forward_recompte'.*did you mean 'forward_recompute'"),
     (misspelt_variable, "Variable 'x' has no 'stop_gradiant'.*did you mean 'stop_gradient'"),
@@ -182,7 +182,7 @@ DOUBTS: list[tuple[Callable[[], None], str]] = [
     (negative_size, r"data 'x' has the shape \[-2, 4\]"),
     (logits_as_probabilities, "comes from 'elementwise_add' without a softmax"),
     (softmax_twice, "is the output of a softmax, which would be applied twice"),
-    (floats_beside_integers, r"the left operand 'x' \(float32\) determines"),
+    (floats_beside_integers, r"'x' \(float32\) is truncated to integers"),
     (half_of_integers, "divided as integers"),
     (fraction_beside_integers, "0.5 combined with 'i' .* is used as 0"),
     (variable_in_a_list, "is always True as a Python condition"),
@@ -255,7 +255,7 @@ def test_axes_of_concat(axis: int) -> None:
 
 
 def test_limits_in_order() -> None:
-    with pytest.raises(fluid.core.EnforceNotMet, match="min is 1.0 and max 0.0"):
+    with pytest.raises(fluid.core.EnforceNotMet, match=r"min \(1.0\) is greater than max \(0.0\)"):
         layers.clip(fluid.data("x", [2]), 1.0, 0.0)
 
 

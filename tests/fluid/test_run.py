@@ -228,7 +228,8 @@ def test_a_paddle_that_is_installed(tmp_path: pathlib.Path) -> None:
     code, _, err = run("asks.py", cwd=tmp_path, command=(), PYTHONPATH=path)
     place = re.escape(str(other / "paddle" / "__init__.py"))
     assert code == 1 and re.search(
-        rf"InstalledPaddleError: a paddle is installed at {place}: install_as_paddle\(shadow=True\)", err
+        rf"InstalledPaddleError: PaddlePaddle is installed at {place}: call install_as_paddle\(shadow=True\)",
+        err,
     )
     assert run("shadows.py", cwd=tmp_path, command=(), PYTHONPATH=path)[:2] == (0, "real True\n")
     assert run("run.py", cwd=tmp_path, PYTHONPATH=path)[:2] == (0, "fluidlite\n")

@@ -95,7 +95,7 @@ def test_mistakes(train: pathlib.Path, tmp_path: pathlib.Path) -> None:
     assert "no feeds 'scrpt'; did you mean 'script'" in fails(train, "--verify", "--feeds", "scrpt")
     assert "cannot be combined with" in fails(train, "--verify", "--plan")
     assert "cannot be combined with" in fails(train, "--verify", "--format", "dot")
-    assert "64 at most" in fails(train, "--verify", "--trainers", "100")
+    assert "at most 64" in fails(train, "--verify", "--trainers", "100")
     assert "the 6 rows" in fails(train, "--verify", "--feeds", "script", "--steps", "2", "--trainers", "4")
     gather = NET.replace("fluid.layers.fc(x, 1)", "fluid.layers.fc(fluid.layers.reshape(x, [7, 20]), 1)")
     wrong = script(tmp_path, HEAD + gather + LOOP, "wrong.py")

@@ -25,7 +25,7 @@ from fluidlite.reading.multi_slot import parse
     "token", ["inf", "nan", "1e30", "1.9", "18446744073709551616", "-9223372036854775809", "1e400"]
 )
 def test_an_id_is_a_whole_number_of_64_bits(token: str) -> None:
-    with pytest.raises(FormatError, match=r"f\.txt, line 2: .*no id"):
+    with pytest.raises(FormatError, match=r"f\.txt, line 2: .*not an id"):
         parse(f"1 5\n1 {token}\n".encode(), ["uint64"], "f.txt")
 
 

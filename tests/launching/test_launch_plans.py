@@ -165,7 +165,9 @@ def test_ranks_of_several_hosts(bin: pathlib.Path) -> None:
 
 
 def test_a_host_that_is_not_the_first(bin: pathlib.Path) -> None:
-    with pytest.raises(ArgumentError, match="this host is not a, the first of --ips: run the command there"):
+    with pytest.raises(
+        ArgumentError, match="this host is not a, the first of --ips: run the command only there"
+    ):
         commands(bin, "--ips", "a,b", "--host", "b")
 
 

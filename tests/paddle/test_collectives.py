@@ -278,7 +278,7 @@ def test_objects() -> None:
 @pytest.mark.parametrize(
     "value, says",
     [
-        ({"a": [1, {2}]}, r"the object\['a'\]\[1\] is of type set, which is not sent"),
+        ({"a": [1, {2}]}, r"the object\['a'\]\[1\] is of type set, which cannot be sent"),
         (object(), "the object is of type object, .*nothing is"),
         ({(1, 2): 3}, "a key of type tuple"),
         (np.array([object()]), "of type ndarray"),
@@ -404,7 +404,7 @@ def test_a_part_is_not_saved_as_if_it_were_whole(tmp_path: Path) -> None:
         ]
         for save in saves:
             with pytest.raises(
-                UnsupportedError, match="a file takes whole .*save_checkpoint saves the parts"
+                UnsupportedError, match="a file needs complete .*save_checkpoint saves the parts"
             ):
                 save()
 

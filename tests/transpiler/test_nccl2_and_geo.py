@@ -83,8 +83,8 @@ def test_several_and_hierarchical_communicators() -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (dict(trainers=4), "no 'ip:port'"),
-        (dict(trainers=""), "no 'ip:port'"),
+        (dict(trainers=4), "not of the form 'ip:port'"),
+        (dict(trainers=""), "not of the form 'ip:port'"),
         (dict(current="127.0.0.1:1"), "is not in"),
         (dict(trainer=4), "between 0 and 3"),
         (dict(trainer=2), "belongs to endpoint"),
@@ -225,7 +225,7 @@ def test_idle_servers_serve() -> None:
     assert listen.attr("optimize_blocks") == [] and len(main.blocks) == 1 and not ops(startup)
 
 
-@pytest.mark.filterwarnings("ignore:minimize. .*moved twice:UserWarning")
+@pytest.mark.filterwarnings("ignore:minimize. .*updated twice:UserWarning")
 def test_geo_clips_and_schedules_stay_with_the_trainers() -> None:
     def optimizer() -> Any:
         rate = fluid.layers.exponential_decay(0.1, 10, 0.5)
@@ -246,7 +246,7 @@ def test_geo_clips_and_schedules_stay_with_the_trainers() -> None:
     [
         (dict(trainer=2), "between 0 and 1"),
         (dict(trainers=0), "trainers should be"),
-        (dict(servers="127.0.0.1"), "no 'ip:port'"),
+        (dict(servers="127.0.0.1"), "not of the form 'ip:port'"),
         (dict(servers=SERVERS + "," + SERVERS), "occurs twice"),
         (dict(enable_dc_asgd=True), "enable_dc_asgd"),
     ],

@@ -155,7 +155,7 @@ def test_sizes_that_are_open(attrs: dict[str, Any]) -> None:
 
 @pytest.mark.parametrize(
     "peer, message",
-    [(0, "which is itself"), (2, "which is not one of its 2 ranks"), (-1, "not one of its 2 ranks")],
+    [(0, "that is itself"), (2, "that is not one of its 2 ranks"), (-1, "not one of its 2 ranks")],
 )
 def test_peers_that_there_are_not(peer: int, message: str) -> None:
     findings = [found for found in checked([[("send", peer)], []]).findings if found.rule == "point-to-point"]

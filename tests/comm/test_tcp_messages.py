@@ -63,7 +63,7 @@ HUGE = piece().replace(WIDTH.to_bytes(8, "little"), (1 << 30).to_bytes(8, "littl
             HUGE,
             (
                 "trainer 1 sends 'w@GRAD.trainer_1' as float32[1073741824, 1], "
-                "and it is declared as float32[30, 1]"
+                "but it is declared as float32[30, 1]"
             ),
         ),
         (piece(shape=(WIDTH, 2)), "as float32[30, 2], but it is declared as float32[30, 1]"),
@@ -78,7 +78,7 @@ HUGE = piece().replace(WIDTH.to_bytes(8, "little"), (1 << 30).to_bytes(8, "littl
                     SelectedRows(np.array([40]), 50, np.ones((1, 1), "float32")),
                 )
             ),
-            "as float32[1, 1], rows of 50, and it is declared as float32[30, 1]",
+            "as float32[1, 1], rows of 50, but it is declared as float32[30, 1]",
         ),
         (spelled(Message(Kind.GET, 1, "w", np.ones(9))), "a value with a request that takes none"),
     ],

@@ -580,7 +580,8 @@ def test_paddle_is_fluidlite_only_inside() -> None:
             [3],
         ]
         with pytest.raises(
-            FluidError, match="file .*images-idx3-ubyte.gz not found: FluidLite does not download data; put https"
+            FluidError,
+            match="file .*images-idx3-ubyte.gz not found: FluidLite does not download data; put https",
         ):
             paddle.dataset.mnist.train()()
     assert not [name for name in sys.modules if name.split(".")[0] == "paddle"]

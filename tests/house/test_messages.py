@@ -22,7 +22,7 @@ RIDDLES = {
     r"\b(rooms|doors?|rouse|doze|crowded|guest|patience|doubts?) ": (
         "package, wake, sleep, busy, warn",
         0,
-        0,
+        1,
     ),
     r"\bpieces? (of|at|go)\b": ("slice, part", 0, 0),
     r"\b(in one place and|no place|place in the|place of the)\b": ("index, position", 0, 0),

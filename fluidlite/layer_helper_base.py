@@ -132,7 +132,7 @@ class LayerHelperBase:
 
 
 def _check_shape(layer: str, name: str, shape: Sequence[int]) -> None:
-    """ArgumentError for a dimension that is no whole number."""
+    """ArgumentError for a dimension that is not an integer."""
     for dim in shape or ():
         if dim is not None and not hasattr(dim, "__index__"):
             raise ArgumentError(

@@ -367,7 +367,7 @@ class DataLoader(DataLoaderBase):
 
 
 class DatasetLoader(DataLoaderBase):
-    """The loader of `DataLoader.from_dataset`; AssertionError for what is no data set."""
+    """The loader of `DataLoader.from_dataset`; AssertionError unless it is a data set."""
 
     def __init__(self, dataset: Any, places: Any, drop_last: bool) -> None:
         assert isinstance(dataset, DatasetBase), "dataset must be type of DatasetBase"

@@ -102,7 +102,7 @@ def _state_bytes(builder: PlanBuilder, names: Iterable[str]) -> int:
 
 
 def _condition(e: Emitter) -> Value:
-    """The truth value that the branch depends on, without dimensions."""
+    """The boolean that the branch depends on, without dimensions."""
     if not e.op.attrs.get("is_scalar_condition"):
         raise CannotLower("it tests elements")
     condition = e.need("Cond")

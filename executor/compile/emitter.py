@@ -402,7 +402,7 @@ class Emitter:
         return slot in self.op.attrs.get(ZERO_DIM_ATTR, ())
 
     def local(self, slot: str, index: int = 0, like: Value | None = None, maybe: bool = False) -> Value:
-        """The value of an output that is no buffer: whatever a step assigns to its symbol."""
+        """The value of an output that is not a buffer: whatever a step assigns to its symbol."""
         if self.has_no_dims(slot):
             raise CannotLower(slot)
         value = self.builder.values.local(like, name=self.op.outputs[slot][index], maybe=maybe)

@@ -243,7 +243,7 @@ def _check_shape(var: Variable, shape: list[int], num_places: int) -> None:
 
 
 def check_declared_size(var: Variable, array: Any) -> None:
-    """FeedError where a persistable variable that is no data layer, such as a learning rate, gets another
+    """FeedError where a persistable variable that is not a data layer, such as a learning rate, gets another
     number of elements: ops that were built for its size would broadcast what does not belong together.
     """
     if not var.is_data and var.spec.static and array.size != math.prod(var.shape):

@@ -57,7 +57,7 @@ class HeldArrays:
         return are_others
 
     def load(self, name: str) -> tuple[Any, Any]:
-        """The value in the scope of a persistable variable that is no plain array, with its level of
+        """The value in the scope of a persistable variable that is not a plain array, with its level of
         detail.
         """
         held = self.scope.find_var(name)

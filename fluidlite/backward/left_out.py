@@ -1,6 +1,6 @@
 """Refusal of gradients that would leave terms out: those through gradient ops that have none themselves.
 
-PaddlePaddle 1.8.5 takes such an op for a constant without a word.
+PaddlePaddle 1.8.5 takes such an op for a constant silently.
 """
 
 from __future__ import annotations

@@ -53,7 +53,7 @@ class DistributedMode(enum.IntEnum):
 
 
 class _Options:
-    """Options by name; each keeps the type of its default (a switch takes any number for a truth value)."""
+    """Options by name; each keeps the type of its default (a switch takes any number for a boolean)."""
 
     _DEFAULTS: ClassVar[Mapping[str, Any]] = {}
 
@@ -273,7 +273,7 @@ class BuildStrategy(_Options):
         return found
 
     def drawings(self) -> list[str]:
-        """The file into which the user wants pictures of the program."""
+        """The file into which the user wants images of the program."""
         passes = self.__dict__.get("_passes")
         wanted = passes.all_passes() if passes is not None else []
         more = [

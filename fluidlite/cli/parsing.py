@@ -25,7 +25,7 @@ class Parser(PrintingParser):
         return [text for action in self._actions for text in action.option_strings]
 
     def choose(self, options: argparse.Namespace, name: str, known: Sequence[str]) -> None:
-        """UsageError, with the nearest name, where an option's value is none of `known`."""
+        """UsageError, with the nearest name, where an option's value is not one of `known`."""
         value = getattr(options, name)
         for item in value if isinstance(value, list) else [value]:
             if item is not None and item not in known:

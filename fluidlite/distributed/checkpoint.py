@@ -348,7 +348,7 @@ class _CheckpointReader:
         return state
 
     def whole(self, name: str) -> LoDTensor:
-        """A variable that is no SelectedRows."""
+        """A variable that is not a SelectedRows."""
         value = self.value(name)
         if not isinstance(value, LoDTensor):
             raise self.bad(f"{name!r} holds selected rows, but the server needs a dense tensor")

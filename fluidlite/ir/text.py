@@ -127,7 +127,7 @@ class _Line:
         return text
 
     def integer(self) -> int:
-        """A whole number."""
+        """An integer."""
         return _integer(self.name())
 
     def many(self, item: Callable[[], T], end: str) -> list[T]:

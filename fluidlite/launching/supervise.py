@@ -260,7 +260,7 @@ class _RunningJob:
 
     def _left_behind(self) -> str | None:
         """The name of the process that has left the others alone by `os._exit(0)`, after which an mpiexec
-        kills them without a word; None where there is none, or all have ended so.
+        kills them silently; None where there is none, or all have ended so.
         """
         serving = {name for each in self.processes if each.plan.serves for name in each.plan.names}
         gone = [path for path in self._started() if not _is_alive(int(path.name))]
@@ -282,7 +282,7 @@ class _RunningJob:
         return [path for path in (self.reports / _RUNNING).iterdir() if path.name.isdigit()]
 
     def _left(self, name: str) -> int:
-        """The end of a process without an exit code that says so, and without a word."""
+        """The end of a process without an exit code that says so, and silently."""
         self._follow({}, whole=True)
         others = ", and the others were ended" if len(self.plan.names) > 1 else ""
         sys.stderr.write(

@@ -156,7 +156,7 @@ def _shown(var: Variable) -> str:
 
 
 def _number(var: Variable, value: Any, method: str) -> float:
-    """`value` as the number that an operator takes; ArgumentError for what is none."""
+    """`value` as the number that an operator takes; ArgumentError for anything else."""
     try:
         number = float(value.item() if isinstance(value, np.ndarray) else value)
     except (TypeError, ValueError):

@@ -1,4 +1,4 @@
-"""Warnings of trainings that 1.8.5 builds without a word and that hardly do what was meant."""
+"""Warnings of trainings that 1.8.5 builds silently and that hardly do what was meant."""
 
 from __future__ import annotations
 

@@ -322,7 +322,7 @@ def eigvals(x: Variable, name: str | None = None) -> Variable:
 
 
 def _need_numbers(x: Variable, function: str) -> VarType:
-    """The complex dtype that goes with that of x; TypeError for whole numbers."""
+    """The complex dtype that goes with that of x; TypeError for integers."""
     if x.dtype not in _COMPLEX:
         raise TypeError(f"{function}: {x.name!r} has the dtype {x.dtype.name}, wanted float or complex")
     return _COMPLEX[x.dtype]

@@ -79,7 +79,7 @@ def _function(module: str, name: str) -> Any:
 
 
 def _bitwise(op_type: str) -> Callable[..., Any]:
-    """The method that is the function `op_type`: of truth values, or of the bits of integers."""
+    """The method that is the function `op_type`: of booleans, or of the bits of integers."""
 
     def apply(self: Variable, *other: Any) -> Any:
         return _function("fluidlite.paddle.tensor.special", op_type)(self, *other)

@@ -200,7 +200,7 @@ class _Words:
 
 
 def _whole(text: str) -> int:
-    """A whole number, which may have an exponent."""
+    """An integer, which may have an exponent."""
     try:
         return int(text)
     except ValueError:
@@ -259,7 +259,7 @@ def _check(good: Array, lines: _Lines, path: str, wanted: str) -> None:
 
 
 def _are_ids(words: _Words, numbers: Array, chosen: Array) -> Array:
-    """True for each token that is a whole number of 64 bits, with a sign or without."""
+    """True for each token that is an integer of 64 bits, with a sign or without."""
     found = numbers[chosen]
     good = (found == np.floor(found)) & (found >= -float(1 << 63)) & (found <= _BEYOND)
     # the largest ids and 2**64 are one float, the smallest and others below it: the digits tell them apart

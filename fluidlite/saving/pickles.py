@@ -439,7 +439,7 @@ def load_objects(data: bytes, name: str, wrap: Callable[[Array], Any]) -> Any:
 
 
 def load_arrays(data: bytes, name: str = "the bytes given") -> dict[str, Array]:
-    """Name -> array; FormatError, which names the file, for anything that is no pickled dict of arrays."""
+    """Name -> array; FormatError, which names the file, for anything that is not a pickled dict of arrays."""
     found = _run(data, name)
     if type(found) is not dict:
         raise FormatError(

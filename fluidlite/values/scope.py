@@ -103,7 +103,7 @@ class ScopeVariable:
         return self._number(float)
 
     def is_float(self) -> bool:
-        """True if a number that is no integer is held here."""
+        """True if a number that is not an integer is held here."""
         return isinstance(self.value, float)
 
     def _number(self, kind: type[Number]) -> Number:

@@ -62,7 +62,7 @@ def on(xp: Any, value: Any) -> Any:
 
 
 def as_lod(levels: Iterable[Iterable[int]]) -> Lod:
-    """Offsets in hashable form; TypeError where they are no whole numbers."""
+    """Offsets in hashable form; TypeError where they are not integers."""
     return tuple(tuple(map(operator.index, level)) for level in levels)
 
 

@@ -132,7 +132,7 @@ def _check_scale(cluster: Cluster, server: ServerFacts, gradient: str, total: Si
 
 
 def _between(first: Site, site: Site, last: Site) -> bool:
-    """True if an op stands in the block of two others, between them."""
+    """True if an op is in the block of two others, between them."""
     return first.block == site.block == last.block and first.number < site.number < last.number
 
 

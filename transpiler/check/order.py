@@ -19,7 +19,7 @@ __all__ = ["check_barriers", "check_cycles", "step_of_ranks", "step_of_servers"]
 
 
 class WaitPoint(NamedTuple):
-    """An event that roles wait for, and that is no op of its own: a server's update, a collective."""
+    """An event that roles wait for, and that is not an op of its own: a server's update, a collective."""
 
     name: str
     role: JobRole

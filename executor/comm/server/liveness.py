@@ -1,4 +1,4 @@
-"""Trainers that have gone without a word, and signals that end a server."""
+"""Trainers that have gone silently, and signals that end a server."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Comparisons and logic: truth values from arrays of the same dtype."""
+"""Comparisons and logic: booleans from arrays of the same dtype."""
 
 from __future__ import annotations
 

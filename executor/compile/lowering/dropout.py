@@ -1,4 +1,4 @@
-"""dropout: one mask of truth values a step, which forward and backward multiply with."""
+"""dropout: one mask of booleans a step, which forward and backward multiply with."""
 
 from __future__ import annotations
 

@@ -93,7 +93,7 @@ def rule(*names: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
 
     It is called with the result and the arguments, and returns for each positional argument how a gradient
     goes back to it; a list of these for a list of arrays; `no_gradient` for one that the result does not
-    change with; None for one that is no array.
+    change with; None for one that is not an array.
     """
 
     def declare(function: Callable[..., Any]) -> Callable[..., Any]:

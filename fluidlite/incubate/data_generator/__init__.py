@@ -112,7 +112,7 @@ class MultiSlotStringDataGenerator(DataGenerator):
 class MultiSlotDataGenerator(DataGenerator):
     """Writes numbers: `2 1926 8 1 1` for [("words", [1926, 8]), ("label", [1])].
 
-    All samples have the same fields in the same order. A field is of whole numbers ("uint64") until a sample
+    All samples have the same fields in the same order. A field is of integers ("uint64") until a sample
     has a float there. ValueError for samples that do not fit.
     """
 

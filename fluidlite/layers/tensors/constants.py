@@ -63,7 +63,7 @@ def static_dims(dims: Dims) -> list[int]:
 
 
 def whole(number: Any) -> int:
-    """A whole number, be it written as 2.0; ArgumentError for fractions, text and anything else."""
+    """An integer, be it written as 2.0; ArgumentError for fractions, text and anything else."""
     try:
         if int(number) == number:
             return int(number)

@@ -38,7 +38,7 @@ def data(
 
 
 def data_dims(name: str, shape: Sequence[int | None]) -> list[int]:
-    """The dimensions of a data layer, -1 for None; TypeError for what is no whole number."""
+    """The dimensions of a data layer, -1 for None; TypeError for what is not an integer."""
     dims: list[int] = []
     for at, dim in enumerate(shape):
         if dim is not None and not hasattr(dim, "__index__"):

@@ -26,7 +26,7 @@ class Equation(NamedTuple):
 
 def segments(equation: str) -> tuple[list[str], str]:
     """The text of each operand, and that of the result, without spaces: where the equation names none, `...`
-    and the letters that stand in it once, in their order. ArgumentError for a text that is no equation.
+    and the letters that stand in it once, in their order. ArgumentError for a text that is not an equation.
     """
     given, arrow, out = equation.replace(" ", "").partition("->")
     letters = given.replace("...", "").replace(",", "")

@@ -95,7 +95,7 @@ def images_of_regions(
 
 
 def round_half_away(xp: Any, x: Array) -> Array:
-    """The nearest whole number, halves away from zero as C's `round`; NumPy's takes the even one."""
+    """The nearest integer, halves away from zero as C's `round`; NumPy's takes the even one."""
     return xp.trunc(x + xp.copysign(x.dtype.type(0.5), x))
 
 

@@ -185,7 +185,7 @@ def _check_divisors(y: Array) -> None:
 
 
 def _of_truth_values(type: str, out: Array) -> Array:
-    """`out`; TypeError where NumPy makes numbers of truth values, which no variable of them declares."""
+    """`out`; TypeError where NumPy makes numbers of booleans, which no variable of them declares."""
     if out.dtype.kind != "b":
         raise TypeError(f"op {type!r} has no kernel for booleans: cast X and Y to integers")
     return out

@@ -55,7 +55,7 @@ def _repeated(xp: Any, d: Array, X: Array) -> Array:
 
 
 def _widened(type: str, dtype: VarType, out_dtype: int, of_2x: bool) -> int:
-    """The dtype of the result, -1 for that of X: in 2.x truth values and int32 add up to int64."""
+    """The dtype of the result, -1 for that of X: in 2.x booleans and int32 add up to int64."""
     if of_2x and out_dtype < 0 and type == "reduce_sum" and dtype in (VarType.BOOL, VarType.INT32):
         return VarType.INT64
     return out_dtype

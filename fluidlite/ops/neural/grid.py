@@ -142,7 +142,7 @@ def _places(xp: Any, Grid: Array, shape: tuple[int, ...], padding: str, aligned:
 
 
 def _nearest(xp: Any, at: Array) -> Array:
-    """The next whole number; halves go up, as C's round does with numbers that are not negative."""
+    """The next integer; halves go up, as C's round does with numbers that are not negative."""
     return xp.floor(at + at.dtype.type(0.5))
 
 
@@ -163,7 +163,7 @@ class _Corner(NamedTuple):
 
 
 def _corners(xp: Any, places: Sequence[Array], shape: tuple[int, ...]) -> Iterator[_Corner]:
-    """The neighbours of points: four in pictures, eight in volumes; `places` are columns first."""
+    """The neighbours of points: four in images, eight in volumes; `places` are columns first."""
     sizes = shape[:1:-1]
     floors = [xp.floor(at) for at in places]
     for bits in itertools.product((0, 1), repeat=len(places)):

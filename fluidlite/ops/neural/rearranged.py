@@ -14,7 +14,7 @@ _INTS = required(AttrType.INTS)
 
 
 def _first(x: Any, data_format: str) -> Any:
-    """Pictures with their channels in front."""
+    """Images with their channels in front."""
     return x if data_format == "NCHW" else x.transpose(0, 3, 1, 2)
 
 

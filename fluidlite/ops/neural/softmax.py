@@ -105,7 +105,7 @@ def _sizes_of_labels(loss: Spec, Label: Spec) -> Spec:
 
 def checked_labels(xp: Any, type: str, labels: Array, classes: int, ignore_index: int) -> tuple[Any, Any]:
     """Labels with the ignored ones replaced by 0, and which ones count (True: all of them); KernelError for a
-    label that is no class.
+    label that is not a class.
     """
     # what is to be ignored is no class, as a rule: then all labels that are classes count
     if xp is np and labels.size and not 0 <= ignore_index < classes and _are_below(labels, classes):

@@ -26,7 +26,7 @@ def _check_reduction(op: str, how: str) -> None:
 
 
 def _check_numbers(op: str, slot: str, numbers: Array, count: int) -> None:
-    """Raises KernelError for a number that is no row of `count`."""
+    """Raises KernelError for a number that is not a row of `count`."""
     if numbers.size and not 0 <= int(numbers.min()) <= int(numbers.max()) < count:
         raise KernelError(
             f"op {op!r}: {slot} has numbers from {int(numbers.min())} to {int(numbers.max())}, which must be "

@@ -397,7 +397,7 @@ def _in_order(network: Layer, specs: Specs) -> list[InputSpec]:
 
 
 def _named(specs: list[InputSpec], what: str) -> list[InputSpec]:
-    """The specs, each with a name. AssertionError for what is no spec, ValueError where a name is missing."""
+    """The specs, each with a name. AssertionError unless it is a spec, ValueError where a name is missing."""
     for place, spec in enumerate(specs):
         if not isinstance(spec, InputSpec):
             raise AssertionError(f"{what}[{place}] should be an InputSpec, but is a {type(spec).__name__}")

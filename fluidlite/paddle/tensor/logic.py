@@ -1,4 +1,4 @@
-"""`paddle.tensor.logic`: comparisons, truth values, and questions about elements."""
+"""`paddle.tensor.logic`: comparisons, booleans, and questions about elements."""
 
 from __future__ import annotations
 
@@ -124,7 +124,7 @@ logical_and, logical_or, logical_xor = _logic("logical_and"), _logic("logical_or
 
 
 def logical_not(x: Variable, out: Variable | None = None, name: str | None = None) -> Variable:
-    """The other truth values."""
+    """The other booleans."""
     return append("logical_not", {"X": [x]}, dtype=VarType.BOOL, name=name, out=out)
 
 

@@ -129,7 +129,7 @@ class OpView:
         return self.graph.add(kind, *inputs, **attrs)
 
     def ints(self, *values: int) -> str:
-        """A constant of whole numbers in a row."""
+        """A constant of integers in a row."""
         return self.graph.constant(values, np.int64)
 
     def number(self, value: float, slot: str = "X") -> str:

@@ -17,7 +17,7 @@ def _check_layout(op: OpView) -> None:
 
 
 def _padding(op: OpView) -> dict[str, Any]:
-    """The attributes that say what is put around a picture."""
+    """The attributes that say what is put around an image."""
     algorithm = op.attr("padding_algorithm", "EXPLICIT")
     if algorithm == "SAME":
         return {"auto_pad": "SAME_UPPER"}
@@ -109,7 +109,7 @@ def _pool(op: OpView) -> None:
 
 
 def _check_last_window(op: OpView, strides: list[int], pads: list[int]) -> None:
-    """ONNX leaves a window out that begins behind the picture, and fluid does not."""
+    """ONNX leaves a window out that begins behind the image, and fluid does not."""
     pairs = zip(op.shape()[2:], op.shape("Out")[2:], strides, pads[: len(strides)], strict=True)
     if any(size > 0 and (out - 1) * stride >= size + before for size, out, stride, before in pairs):
         raise op.error("ceil_mode is set, and its last window begins outside of the image")

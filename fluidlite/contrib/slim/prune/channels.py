@@ -176,7 +176,7 @@ _READS: dict[str, Callable[[_Search, OpWrapper, VarWrapper, Gone], Found]] = {
 def cuts_of(graph: GraphWrapper, param: str, gone: Sequence[int]) -> list[Cut]:
     """All that has to be cut when a weight loses the output channels `gone`, the weight itself first.
 
-    ValueError for a parameter that is no weight of a convolution or product of the forward part.
+    ValueError for a parameter that is not a weight of a convolution or product of the forward part.
     """
     search = _Search(graph)
     for op in search.readers.get(param, ()):

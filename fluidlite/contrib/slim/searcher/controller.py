@@ -1,4 +1,4 @@
-"""`fluid.contrib.slim.searcher.controller`: searches for tokens, lists of whole numbers, of high reward."""
+"""`fluid.contrib.slim.searcher.controller`: searches for tokens, lists of integers, of high reward."""
 
 from __future__ import annotations
 

@@ -331,7 +331,7 @@ def _place_of(role: str, servers: list[str]) -> tuple[int, int]:
 
 
 def number_from_environment(name: str, default: str | None = None) -> int:
-    """The same as a whole number; ValueError for what is none."""
+    """The same as an integer; ValueError for anything else."""
     text = os.environ.get(name, default) if default is not None else from_environment(name)
     try:
         return int(text)

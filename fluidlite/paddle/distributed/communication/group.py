@@ -33,7 +33,7 @@ _FIRST_ID = 10  # of groups that programs make; rings below are those of transpi
 class Group:
     """Some ranks of a job, which communicate over the ring of the group's number.
 
-    rank: the number of this process in the group; -1 where it is no member.
+    rank: the number of this process in the group; -1 if it is not a member.
     ranks: the members, by their numbers in the job.
     """
 
@@ -53,7 +53,7 @@ class Group:
 
     @property
     def rank(self) -> int:
-        """The number of this process in the group; -1 where it is no member."""
+        """The number of this process in the group; -1 if it is not a member."""
         return self._rank
 
     @property

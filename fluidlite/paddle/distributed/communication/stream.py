@@ -1,7 +1,7 @@
 """`paddle.distributed.stream`: what ranks exchange. Variables get ops in the program; arrays are exchanged at
 once, and results are written into them.
 
-Every function takes `group` (all ranks by default; a rank that is no member does nothing), `sync_op` (for
+Every function takes `group` (all ranks by default; a rank that is not a member does nothing), `sync_op` (for
 arrays: False gives a Task to wait for) and `use_calc_stream`, which only devices know: here a result is there
 for whoever reads it next. `src` and `dst` are ranks of the job.
 """

@@ -1,7 +1,7 @@
 """Parts of a strategy around an optimizer: those that apply, from the inside out, and those that do not.
 
 The order and the conditions are those that PaddlePaddle 2.6.2 shows in the programs that it builds. It leaves
-parts that do not go together out without a word; here a warning names them.
+parts that do not go together out silently; here a warning names them.
 """
 
 from __future__ import annotations

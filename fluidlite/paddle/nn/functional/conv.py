@@ -104,7 +104,7 @@ def conv2d(
     data_format: str = "NCHW",
     name: str | None = None,
 ) -> Variable:
-    """The convolution of pictures, [batch, channels, height, width], plus `bias`, one number a filter.
+    """The convolution of images, [batch, channels, height, width], plus `bias`, one number a filter.
 
     stride, dilation: one number, or one a dimension. padding: one, or two, numbers a dimension, pairs for all
     dimensions, "SAME" or "VALID". groups: parts of the channels, each with filters of its own.

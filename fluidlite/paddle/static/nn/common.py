@@ -147,7 +147,7 @@ def cond(
     name: str | None = None,
     return_names: Any = None,
 ) -> Any:
-    """The result of one of two functions, by a truth value of one element; `return_names` names results in
+    """The result of one of two functions, by a boolean of one element; `return_names` names results in
     2.x's messages.
     """
     return conditional.cond(pred, _with_tensors(true_fn), _with_tensors(false_fn), name)

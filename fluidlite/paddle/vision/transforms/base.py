@@ -1,4 +1,4 @@
-"""Transforms as objects: each also sees the coordinates, boxes and masks that go with a picture."""
+"""Transforms as objects: each also sees the coordinates, boxes and masks that go with an image."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Compose:
 
 
 class BaseTransform:
-    """A transform of a sample: a picture, or a tuple in which each entry is of one of the kinds that `keys`
+    """A transform of a sample: an image, or a tuple in which each entry is of one of the kinds that `keys`
     names ("image", "coords", "boxes", "mask"); entries past the keys go through unchanged.
 
     A subclass gives `_apply_image`, and `_apply_coords`, `_apply_boxes` or `_apply_mask` where it can change

@@ -1,7 +1,7 @@
 """Transforms that move, cut or erase pixels, and those that make numbers of them.
 
 Their random numbers come from Python's `random` and, where 2.6.2 takes them from there, `numpy.random`: the
-same seeds give the same pictures.
+same seeds give the same images.
 """
 
 from __future__ import annotations
@@ -102,9 +102,9 @@ def _probability(prob: float) -> float:
 
 
 class RandomCrop(BaseTransform):
-    """A rectangle of `size` (height, width) anywhere in the picture, after `padding`.
+    """A rectangle of `size` (height, width) anywhere in the image, after `padding`.
 
-    pad_if_needed: widen a picture that is smaller than `size`, on both sides.
+    pad_if_needed: widen an image that is smaller than `size`, on both sides.
     """
 
     def __init__(

@@ -115,7 +115,7 @@ def test_a_trainer_that_is_there_and_does_nothing(flags: Callable[..., None]) ->
         match="trainer 1 has not reached the barrier at which the others have been waiting for",
     ):
         cluster.result("trainer0")
-    with pytest.raises(CommunicatorError, match="trainer 1 has not come"):
+    with pytest.raises(CommunicatorError, match="trainer 1 has not reached"):
         cluster.result("server")
 
 
@@ -152,7 +152,8 @@ def test_a_server_that_never_comes() -> None:
     cluster.train(0, 2)
     cluster.join()
     with pytest.raises(
-        CommunicatorError, match=f"no response from the server at {cluster.endpoint} for 0.5 s: is it started"
+        CommunicatorError,
+        match=f"no response from the server at {cluster.endpoint} for 0.5 s: check that it is started",
     ):
         cluster.result("trainer0")
 

@@ -142,7 +142,7 @@ def test_roles_by_fluids_variables() -> None:
         ({"PADDLE_TRAINERS_NUM": "two"}, "PADDLE_TRAINERS_NUM is 'two'"),
         ({"PADDLE_TRAINERS_NUM": "0"}, "at least one trainer"),
         ({"PADDLE_PSERVERS_IP_PORT_LIST": ""}, "set it to the endpoints"),
-        ({"PADDLE_PSERVERS_IP_PORT_LIST": "here"}, "no 'ip:port'"),
+        ({"PADDLE_PSERVERS_IP_PORT_LIST": "here"}, "not of the form 'ip:port'"),
         (
             {"TRAINING_ROLE": "PSERVER", "PADDLE_CURRENT_ENDPOINT": "127.0.0.1:9"},
             "not in the list of servers",

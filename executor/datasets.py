@@ -62,7 +62,7 @@ class _FetchMonitor:
         self.vars = list(fetch_list or [])
         self.info = list(fetch_info or [])
         assert len(self.vars) == len(self.info), (
-            f"{len(self.vars)} variables in fetch_list, but {len(self.info)} texts in fetch_info"
+            f"fetch_list has {len(self.vars)} variables, but fetch_info has {len(self.info)} texts"
         )
         self.period = max(1, print_period)
         self.handler = handler

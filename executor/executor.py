@@ -506,8 +506,8 @@ class Executor(RunSteps):
         program = program or default_main_program()
         if not isinstance(program, Program):
             raise TypeError(
-                f"only the plan of a Program is shown: the devices of a {type(program).__name__} have one "
-                "each, with reductions in it; give the program that it was made of"
+                f"explain() takes a Program, not a {type(program).__name__}, whose devices have "
+                "one plan each: give the program that it was made from"
             )
         held = scope if scope is not None else global_scope()
         names, _ = split_fetches(fetch_list)
@@ -558,8 +558,8 @@ def merge_feed_list(feed: Any) -> dict[str, Any]:
         raise TypeError(f"feed requires dict as its Parameter. But you passed in {type(feed)}")
     if len(feed) != 1:
         raise AssertionError(
-            f"Not compiled with data parallel: a list feed has one dict for each device, and here are "
-            f"{len(feed)} for one"
+            "Not compiled with data parallel: a feed list has one dict for each device, but there "
+            f"are {len(feed)} dicts for one device"
         )
     if not isinstance(feed[0], dict):
         raise TypeError(f"Each element of feed list should be a dict, not {type(feed[0])}")

@@ -104,7 +104,7 @@ def as_numpy(tensor: Any) -> Any:
 
 def _fetch_var(name: str, scope: Scope | None = None, return_numpy: bool = True) -> Any:
     """The value that a scope holds for a persistable variable."""
-    assert isinstance(name, str), f"a variable is fetched by its name, not by {name!r}"
+    assert isinstance(name, str), f"variables are fetched by name, not by {name!r}"
     held = (scope if scope is not None else global_scope()).find_var(name)
     assert held is not None, (
         f"Cannot find {name} in scope. Perhaps you need to make the variable persistable by using "

@@ -52,8 +52,8 @@ def run_and_search(
     _restore(after, ended)
     random.bit_generator.state = later
     text = (
-        f"{', '.join(wrong)} held a NaN or an infinity after a step, but not when it was repeated op by op "
-        "(of a job's step, up to what comes from other processes)"
+        f"{', '.join(wrong)} held a NaN or an infinity after a step, but not when it was repeated "
+        "op by op (in a job only up to the values that other processes send)"
     )
     warnings.warn(text, FluidWarning, stacklevel=4)
     return fetched

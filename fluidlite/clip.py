@@ -50,7 +50,7 @@ class BaseErrorClipAttr:
     """Base of the values of `Variable.error_clip`."""
 
     def _append_clip_op(self, block: Block, grad_name: str) -> None:
-        raise TypeError(f"{type(self).__name__} does not say how it clips {grad_name!r}")
+        raise TypeError(f"{type(self).__name__} does not define how to clip {grad_name!r}")
 
 
 class ErrorClipByValue(BaseErrorClipAttr):
@@ -140,7 +140,7 @@ class GradientClipBase:
 
     def _create_operators(self, param: Any, grad: Any) -> tuple[Any, Any]:
         """The ops that clip one gradient."""
-        raise TypeError(f"{type(self).__name__} does not say how it clips {grad.name!r}")
+        raise TypeError(f"{type(self).__name__} does not define how to clip {grad.name!r}")
 
 
 class GradientClipByValue(GradientClipBase):
@@ -151,7 +151,7 @@ class GradientClipByValue(GradientClipBase):
     ) -> None:
         super().__init__(need_clip)
         if min is None and max <= 0:
-            raise ArgumentError(f"max must be positive where no min is given, but it is {max}")
+            raise ArgumentError(f"max must be positive when min is not given, but it is {max}")
         self.max = float(max)
         self.min = -self.max if min is None else float(min)
 
@@ -292,7 +292,9 @@ def set_gradient_clip(
     moved = {name for op in updates for name in op.outputs.get("ParamOut", ())}
     late = [param.name for param in params if param.name in moved]
     if late:
-        warn_user(f"set_gradient_clip comes after minimize: the gradient of {late[0]!r} is not clipped by it")
+        warn_user(
+            f"set_gradient_clip was called after minimize: it does not clip the gradient of {late[0]!r}"
+        )
     for param in params:
         param.gradient_clip_attr = clip
 
@@ -335,8 +337,9 @@ def _doubt_other_clips(without: Variable, param_grads: ParamsGrads) -> None:
     ]
     if others:
         warn_user(
-            f"no gradient is clipped, as in 1.8.5, since {without.name!r} has no clip and {others[0]!r} has "
-            "one: give all parameters a clip, or the optimizer `grad_clip`"
+            f"no gradient is clipped, as in 1.8.5, because {without.name!r} has no clip while "
+            f"{others[0]!r} has one: give all parameters a clip, or set `grad_clip` of the "
+            "optimizer"
         )
 
 

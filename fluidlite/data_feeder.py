@@ -131,7 +131,7 @@ class DataToLoDTensorConverter:
             array = np.array(self.data, dtype=self.dtype)
         except (TypeError, ValueError) as error:
             raise ValueError(
-                f"variable {self.name!r}: these rows make no {self.dtype} array: {error}"
+                f"variable {self.name!r}: the rows cannot be converted to a {self.dtype} array: {error}"
             ) from error
         tensor = LoDTensor(self._reshaped(array), offsets_of(self.lengths))
         self._reset()
@@ -256,8 +256,8 @@ class DataFeeder:
                     waiting = []
             if waiting and not drop_last:
                 raise ValueError(
-                    f"the last {len(waiting)} batches do not make up a round of {count} devices, "
-                    "and drop_last=False forbids to drop them"
+                    f"the last {len(waiting)} batches are too few for {count} devices, and "
+                    "drop_last=False does not allow dropping them"
                 )
 
         return rounds if multi_devices else singles

@@ -77,13 +77,13 @@ class DatasetBase:
     def set_thread(self, thread_num: int) -> None:
         """Set how many files are read at the same time."""
         if not isinstance(thread_num, int):
-            raise TypeError(f"thread_num is how many, not {thread_num!r}")
+            raise TypeError(f"thread_num must be an integer, not {thread_num!r}")
         self.thread_num = thread_num
 
     def set_filelist(self, filelist: Sequence[str]) -> None:
         """Set the files."""
         if isinstance(filelist, str) or not all(isinstance(path, str) for path in filelist):
-            raise TypeError(f"filelist is a list of paths, not {filelist!r}")
+            raise TypeError(f"filelist must be a list of paths, not {filelist!r}")
         self.filelist = list(filelist)
 
     def set_use_var(self, var_list: Sequence[Any]) -> None:
@@ -169,7 +169,7 @@ class DatasetBase:
     def _pieces(self, parts: Iterator[Samples], size: int) -> Iterator[Samples]:
         """The samples of all parts in pieces of `size`, and what is left."""
         if not self.use_vars:
-            raise ArgumentError("the data set does not know what it feeds: call set_use_var")
+            raise ArgumentError("the data set has no variables to feed: call set_use_var")
         rest = None
         for part in parts:
             part = part if rest is None else Samples.joined([rest, part])
@@ -239,10 +239,10 @@ def _tensor(var: Any, field: Field) -> LoDTensor:
     rows = len(field.offsets) - 1
     if (np.diff(field.offsets) != int(np.prod(shape, dtype=np.int64))).any():
         raise FeedError(
-            f"variable {var.name!r} has the shape {list(var.shape)} and takes {int(np.prod(shape))} values "
-            f"of each line, "
-            f"but a line has {int(np.diff(field.offsets).max())}: declare it with lod_level=1 where their "
-            f"number differs"
+            f"variable {var.name!r} has the shape {list(var.shape)} and takes "
+            f"{int(np.prod(shape))} values of each line, but a line has "
+            f"{int(np.diff(field.offsets).max())}: declare it with lod_level=1 if their number "
+            "differs"
         )
     return LoDTensor(np.ascontiguousarray(field.values.reshape(rows, *shape)), ())
 

@@ -24,7 +24,7 @@ def find_distributed_lookup_table(program: Program) -> str | None:
         raise RuntimeError("all distributed lookup_table_ops should have only one table")
     if any(op.input("W")[0] in tables and op.attr("is_distributed") is not True for op in lookups):
         raise AssertionError(
-            f"the table {next(iter(tables))!r} is distributed in some look-ups and not in others"
+            f"the table {next(iter(tables))!r} is distributed in some lookups and not in others"
         )
     return next(iter(tables), None)
 

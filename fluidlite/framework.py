@@ -167,7 +167,9 @@ def dygraph_only(function: Callable[..., Any]) -> Callable[..., Any]:
     """Decorate what only dygraph mode has: AssertionError when it is called."""
 
     def refuse(*unused: Any, **options: Any) -> Any:
-        raise AssertionError(f"{function.__name__} is for dygraph mode, and FluidLite is the static graph")
+        raise AssertionError(
+            f"{function.__name__} belongs to dygraph mode, but FluidLite runs static graphs only"
+        )
 
     return refuse
 
@@ -194,7 +196,7 @@ def load_op_library(lib_filename: str) -> None:
 
 def _get_var(name: str, program: Program | None = None) -> Variable:
     """The variable `name` of `program`'s global block."""
-    assert program is None or isinstance(program, Program), f"{program!r} is no Program"
+    assert program is None or isinstance(program, Program), f"{program!r} is not a Program"
     return (program or default_main_program()).global_block().var(name)
 
 

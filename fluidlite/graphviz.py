@@ -54,7 +54,7 @@ class Rank:
     """Nodes that stand on one line; ranks of lower priority come first."""
 
     def __init__(self, kind: str, name: str, priority: int) -> None:
-        assert kind in ("source", "sink", "same", "min", "max"), f"no kind of rank: {kind!r}"
+        assert kind in ("source", "sink", "same", "min", "max"), f"{kind!r} is not a kind of rank"
         self.kind, self.name, self.priority = kind, name, priority
         self.nodes: list[Node] = []
 

@@ -46,7 +46,7 @@ class Initializer:
 
     def __call__(self, param: Variable, block: Block) -> Operator:
         """Write the op that fills `param` into `block`."""
-        raise TypeError(f"{type(self).__name__} does not say how it fills {param.name!r}")
+        raise TypeError(f"{type(self).__name__} does not define how to fill {param.name!r}")
 
     def __repr__(self) -> str:
         given = ", ".join(f"{name.lstrip('_')}={value!r}" for name, value in vars(self).items())
@@ -210,8 +210,8 @@ class _FanInitializer(Initializer):
     def _draw(self, var: Variable, block: Block, share: float, fans: float, hint: str) -> Operator:
         if not fans:
             raise ShapeError(
-                f"{hint}: parameter {var.name!r} of shape {list(var.shape)} has no inputs or outputs to "
-                "choose a spread by"
+                f"{hint}: parameter {var.name!r} of shape {list(var.shape)} has no fan-in or "
+                "fan-out to compute the scale from"
             )
         variance = share / fans
         self._seed = self._seed or block.program.random_seed

@@ -34,7 +34,7 @@ class LayerHelper(LayerHelperBase):
 
     # ------------------------------------------------------------------ arguments
     def multiple_input(self, input_param_name: str = "input") -> list[Variable]:
-        """The layer's input as a list; ArgumentError where one is no Variable."""
+        """The layer's input as a list; ArgumentError if one is not a Variable."""
         given = self.kwargs.get(input_param_name, [])
         inputs = list(given) if isinstance(given, (list, tuple)) else [given]
         for value in inputs:

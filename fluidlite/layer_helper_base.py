@@ -132,12 +132,12 @@ class LayerHelperBase:
 
 
 def _check_shape(layer: str, name: str, shape: Sequence[int]) -> None:
-    """ArgumentError for a dimension that is no whole number."""
+    """ArgumentError for a dimension that is not an integer."""
     for dim in shape or ():
         if dim is not None and not hasattr(dim, "__index__"):
             raise ArgumentError(
-                f"{layer}: parameter {name!r} would have the shape {list(shape)}, of which {dim!r} is no "
-                "whole number"
+                f"{layer}: parameter {name!r} would have the shape {list(shape)}, of which {dim!r} "
+                "is not an integer"
             )
 
 
@@ -150,8 +150,8 @@ def _keep_first_initializer(before: Variable | None, param: Variable, given: Any
     param._set_info(_INITIALIZER, first)
     if warns and before is not None and first is not None and _settings(first) != _settings(given):
         warn_user(
-            f"parameter {param.name!r} is filled by {type(first).__name__} already, which the layer that "
-            f"declared it first asked for: this {type(given).__name__} changes nothing"
+            f"parameter {param.name!r} is already initialised by {type(first).__name__}, which the "
+            f"layer that declared it first has set: this {type(given).__name__} has no effect"
         )
 
 

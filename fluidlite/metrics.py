@@ -49,7 +49,7 @@ class MetricBase:
         return {key: value for key, value in self.__dict__.items() if not key.startswith("_")}
 
     def reset(self) -> None:
-        """Set the state to zeros: whole numbers to 0, others to 0.0, arrays to zeros, anything else to
+        """Set the state to zeros: integers to 0, others to 0.0, arrays to zeros, anything else to
         None.
         """
         for key, value in self._states().items():

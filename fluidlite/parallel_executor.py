@@ -32,7 +32,7 @@ class ParallelExecutor:
         scope: Any = None,
     ) -> None:
         if use_cuda and not is_compiled_with_cuda():
-            raise RuntimeError("ParallelExecutor(use_cuda=True), but there is no CUDA device")
+            raise RuntimeError("ParallelExecutor(use_cuda=True) needs a CUDA device, but there is none")
         strategy = build_strategy or BuildStrategy()
         self._take_trainers(strategy, num_trainers, trainer_id)
         if not isinstance(share_vars_from, (ParallelExecutor, type(None))):

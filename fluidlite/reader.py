@@ -41,7 +41,7 @@ def keep_data_loader_order(*args: bool) -> bool | None:
     """Without an argument, whether devices take batches in the order of the data; with one, a wish that it be
     so or not. Here they always do.
     """
-    assert len(args) <= 1, f"keep_data_loader_order takes one switch, not {len(args)}"
+    assert len(args) <= 1, f"keep_data_loader_order takes one argument, not {len(args)}"
     if not args:
         return _keeps_order[0]
     assert isinstance(args[0], bool), f"keep_data_loader_order takes True or False, not {args[0]!r}"
@@ -250,8 +250,8 @@ def _as_tensors(arrays: Any, count: int) -> Batch:
     found = [item if isinstance(item, LoDTensor) else LoDTensor(np.array(item, order="C")) for item in arrays]
     if len(found) != count:
         raise ReaderError(
-            f"a batch has {len(found)} fields where feed_list has {count} variables; "
-            "a reader made by paddle.batch belongs into set_sample_list_generator"
+            f"a batch has {len(found)} fields where feed_list has {count} variables; pass a reader "
+            "made by paddle.batch to set_sample_list_generator"
         )
     return found
 
@@ -367,7 +367,7 @@ class DataLoader(DataLoaderBase):
 
 
 class DatasetLoader(DataLoaderBase):
-    """The loader of `DataLoader.from_dataset`; AssertionError for what is no data set."""
+    """The loader of `DataLoader.from_dataset`; AssertionError unless it is a data set."""
 
     def __init__(self, dataset: Any, places: Any, drop_last: bool) -> None:
         assert isinstance(dataset, DatasetBase), "dataset must be type of DatasetBase"

@@ -36,7 +36,7 @@ class WeightDecayRegularizer:
 
     def __call__(self, param: Variable, grad: Variable, block: Block) -> Variable:
         """Append the ops that compute the term to add to `grad`; gives the variable that holds it."""
-        raise TypeError(f"{type(self).__name__} does not say what it adds to {grad.name!r}")
+        raise TypeError(f"{type(self).__name__} does not define its term for {grad.name!r}")
 
     def __str__(self) -> str:
         kind = type(self).__name__.removesuffix("Regularizer")

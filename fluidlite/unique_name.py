@@ -21,7 +21,7 @@ class UniqueNameGenerator:
 
     def __call__(self, key: str) -> str:
         if not isinstance(key, str):
-            raise TypeError(f"a name starts with a string, not with {key!r}")
+            raise TypeError(f"the prefix of a name must be a string, not {key!r}")
         number = self.ids[key]
         self.ids[key] += 1
         return f"{self.prefix}{key}_{number}"

@@ -59,7 +59,7 @@ class DistributeTranspilerConfig:
         # 1.8.5 keeps any attribute, and a misspelt one changes nothing
         if not name.startswith("_") and name not in self.names():
             near = did_you_mean(name, self.names())
-            warn_user(f"{type(self).__name__} has no field {name!r}: nothing reads it{near}")
+            warn_user(f"{type(self).__name__} has no field {name!r}, so setting it has no effect{near}")
         object.__setattr__(self, name, value)
 
     @property

@@ -307,7 +307,7 @@ class DistributeTranspiler:
 
 def _count(trainers: Any) -> int:
     if isinstance(trainers, bool) or not isinstance(trainers, int) or trainers < 1:
-        raise TranspilerError(f"trainers should be how many there are, not {trainers!r}")
+        raise TranspilerError(f"trainers should be the number of trainers, not {trainers!r}")
     return trainers
 
 

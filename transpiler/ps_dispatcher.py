@@ -27,7 +27,7 @@ class PSDispatcher:
 
     def dispatch(self, varlist: Iterable[Any]) -> list[str]:
         """An endpoint for each variable (or name)."""
-        raise TypeError(f"{type(self).__name__} does not say how it dispatches: use RoundRobin or HashName")
+        raise TypeError(f"{type(self).__name__} does not define how to dispatch: use RoundRobin or HashName")
 
 
 class RoundRobin(PSDispatcher):

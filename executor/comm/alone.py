@@ -27,6 +27,6 @@ def hint_if_alone(ops: Iterable[Operator]) -> None:
         return
     del os.environ[LAUNCHED]
     sys.stderr.write(
-        f"hint: this script trains alone on each of {count} ranks: with `join_job` it takes --mode "
-        "grad_allreduce and others (docs/RUNNING.md), with Fleet it is a job as well (docs/FLEET.md)\n"
+        f"hint: each of the {count} ranks trains on its own: call `join_job` to use --mode "
+        "grad_allreduce and others (docs/RUNNING.md), or use Fleet (docs/FLEET.md)\n"
     )

@@ -48,9 +48,9 @@ def _told(value: Any, where: str, frames: list[bytes]) -> Any:
             *([_key(key, where), _told(part, f"{where}[{key!r}]", frames)] for key, part in value.items()),
         ]
     raise ArgumentError(
-        f"{where} is of type {type(value).__name__}, which is not sent to other processes: None, truths, "
-        f"numbers, texts, bytes, arrays of numbers, and lists, tuples and dicts of these are (nothing is "
-        f"pickled)"
+        f"{where} is of type {type(value).__name__}, which cannot be sent to other processes: only "
+        "None, bool, numbers, str, bytes, arrays of numbers, and lists, tuples and dicts of these "
+        "can (nothing is pickled)"
     )
 
 
@@ -58,7 +58,7 @@ def _key(key: Any, where: str) -> Any:
     if key is None or type(key) in (bool, int, float, str):
         return key
     raise ArgumentError(
-        f"{where} has a key of type {type(key).__name__}: keys are texts, numbers, truths or None"
+        f"{where} has a key of type {type(key).__name__}: keys must be str, numbers, bool or None"
     )
 
 
@@ -66,7 +66,7 @@ def decode(data: bytes) -> Any:
     """The value that was encoded. FormatError where the bytes are not those of one."""
     size = int.from_bytes(data[:_LENGTH], "little")
     if len(data) < _LENGTH or size > len(data) - _LENGTH:
-        raise FormatError(f"an object of {len(data)} bytes says that its text has {size}")
+        raise FormatError(f"an object of {len(data)} bytes claims that its text has {size}")
     start = _LENGTH + size
     reader = _Frames(data, start)
     try:
@@ -106,9 +106,9 @@ def _heard(told: Any, frames: _Frames) -> Any:
     if kind == "b":
         return frames.take(int(rest[0]))
     if kind != "a":
-        raise ValueError(f"no kind of value is called {kind!r}")
+        raise ValueError(f"unknown kind of value: {kind!r}")
     dtype, shape = np.dtype(str(rest[0])), tuple(int(size) for size in rest[1])
     if dtype.kind not in _KINDS or any(size < 0 for size in shape):
-        raise ValueError(f"no array is {rest[0]!r} of the shape {shape}")
+        raise ValueError(f"there is no array of type {rest[0]!r} with the shape {shape}")
     data = frames.take(dtype.itemsize * math.prod(shape))
     return np.frombuffer(data, dtype).reshape(shape).copy()

@@ -80,8 +80,8 @@ def session_for(op: Operator) -> Session:
         session = single_session()
     if session is None:
         raise CommunicatorError(
-            f"op {op.type!r} needs a communicator: its program is one of a job's, to be run in as many "
-            f"processes as the job has roles\n  {op.call_text()}\n  built at {op.where}"
+            f"op {op.type!r} needs a communicator: its program belongs to a job, which runs in one "
+            f"process per role\n  {op.call_text()}\n  built at {op.where}"
         )
     return session.server_session if needs_servers else session
 

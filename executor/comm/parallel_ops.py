@@ -68,7 +68,7 @@ def _piece(context: Any, value: Any) -> Any:
     attrs = context.op.attrs
     if value.size % attrs["num"] or not 0 <= attrs["id"] < attrs["num"]:
         raise ShapeError(
-            f"{value.dtype}{list(value.shape)} has no part number {attrs['id']} of {attrs['num']} even ones"
+            f"{value.dtype}{list(value.shape)} cannot give part {attrs['id']} of {attrs['num']} equal parts"
         )
     count = value.size // attrs["num"]
     return value.reshape(-1)[attrs["id"] * count : (attrs["id"] + 1) * count]
@@ -91,8 +91,8 @@ def receive_piece(session: Session, context: Any, values: SlotValues) -> dict[st
     found = ring_of(session, context.op).receive(attrs["peer"])
     if found.dtype != place.dtype or found.shape != place.shape:
         raise CommunicatorError(
-            f"rank {attrs['peer']} sent {found.dtype}{list(found.shape)}, where {place.dtype}"
-            f"{list(place.shape)} is expected"
+            f"rank {attrs['peer']} sent {found.dtype}{list(found.shape)}, but "
+            f"{place.dtype}{list(place.shape)} is expected"
         )
     place[...] = context.xp.asarray(found)
     return {"Out": [whole]}
@@ -106,8 +106,8 @@ def gather_pieces(session: Session, context: Any, values: SlotValues) -> dict[st
     ring = ring_of(session, context.op)
     if value.size % ring.size or attrs["rank"] != ring.rank:
         raise ShapeError(
-            f"rank {attrs['rank']} has no even share of {value.dtype}{list(value.shape)} on a ring of "
-            f"{ring.size}, in which it is {ring.rank}"
+            f"rank {attrs['rank']} cannot get an equal part of {value.dtype}{list(value.shape)} on "
+            f"a ring of {ring.size} ranks, in which this process is rank {ring.rank}"
         )
     count = value.size // ring.size
     mine = value.reshape(-1)[ring.rank * count : (ring.rank + 1) * count]
@@ -139,7 +139,7 @@ def _counts(values: SlotValues, slot: str, size: int) -> list[list[int]]:
     """How many rows each rank has for each of the experts of one, by rank."""
     counts = host(values[slot][0]).reshape(-1).tolist()
     if len(counts) % size:
-        raise ShapeError(f"{slot} has {len(counts)} numbers, which is no multiple of the {size} ranks")
+        raise ShapeError(f"{slot} has {len(counts)} numbers, which is not a multiple of the {size} ranks")
     experts = len(counts) // size
     return [counts[rank * experts : (rank + 1) * experts] for rank in range(size)]
 

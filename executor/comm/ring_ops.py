@@ -176,7 +176,7 @@ def all_reduce(session: Session, context: Any, values: SlotValues) -> dict[str, 
 def _rows_of_all(ring: Ring, op: Operator, rows: SelectedRows) -> SelectedRows:
     """The sum of sparse gradients: the rows of all ranks, for a row may occur more than once."""
     if reduce_op_of(op) != "sum":
-        raise CommunicatorError("rows of a table cannot be reduced in this way: they can only be added")
+        raise CommunicatorError("selected rows cannot be reduced in this way: they can only be summed")
     # to merge rows of one number is left to those who apply them, which do it anyway
     ids = ring.all_gather(rows.ids)
     parts = ring.all_gather(rows.array)
@@ -257,8 +257,8 @@ def receive_from_rank(session: Session, context: Any, values: SlotValues) -> dic
     is_declared = bool(shape) and not attrs["dynamic_shape"]
     if is_declared and not (found.dtype == dtype and _fits(found.shape, shape)):
         raise CommunicatorError(
-            f"rank {attrs['peer']} sent {found.dtype}{list(found.shape)}, where {dtype}{list(shape)} is "
-            f"expected"
+            f"rank {attrs['peer']} sent {found.dtype}{list(found.shape)}, but {dtype}{list(shape)} "
+            "is expected"
         )
     return {"Out": [context.xp.asarray(found)]}
 

@@ -117,7 +117,7 @@ class Ring(ABC):
         """CommunicatorError where there is no such rank."""
         if not 0 <= rank < self.size:
             raise CommunicatorError(
-                f"{what} {rank} is none of the ranks of ring {self.ring_id}, which are 0 to {self.size - 1}"
+                f"{what} {rank} is not a rank of ring {self.ring_id}, whose ranks are 0 to {self.size - 1}"
             )
 
     def check_peer(self, peer: int) -> None:
@@ -130,8 +130,8 @@ class Ring(ABC):
         """ShapeError where the ranks cannot share the rows of a value evenly."""
         if not value.shape or value.shape[0] % self.size:
             raise ShapeError(
-                f"X is {value.dtype}{list(value.shape)}, whose rows the {self.size} ranks of ring "
-                f"{self.ring_id} cannot share evenly"
+                f"X is {value.dtype}{list(value.shape)}, whose rows cannot be divided evenly among "
+                f"the {self.size} ranks of ring {self.ring_id}"
             )
 
     def check_parts(self, parts: Sequence[Any]) -> None:

@@ -149,14 +149,14 @@ class Session(ABC):
     def check_place(ring_id: int, rank: int, size: int) -> None:
         """CommunicatorError where a ring of `size` has no such rank."""
         if not 0 <= rank < size:
-            raise CommunicatorError(f"rank {rank} of ring {ring_id} is none of 0 to {size - 1}")
+            raise CommunicatorError(f"rank {rank} of ring {ring_id} is not between 0 and {size - 1}")
 
     # ------------------------------------------------------------------ servers
     @property
     def link(self) -> TrainerLink:
         """The way to the servers; CommunicatorError where there is none."""
         if self.link_or_none is None:
-            raise CommunicatorError("this process is connected to no parameter server")
+            raise CommunicatorError("this process is not connected to a parameter server")
         return self.link_or_none
 
     @property
@@ -207,7 +207,7 @@ class Session(ABC):
         found = differences(program, endpoint, self.link.terms(endpoint))
         if found:
             raise CommunicatorError(
-                f"this trainer's program is not one that the server at {endpoint} was made for:\n  "
+                f"this trainer's program does not fit the program of the server at {endpoint}:\n  "
                 + "\n  ".join(found)
             )
 

@@ -126,7 +126,7 @@ def _wrong_fetch(name: str, form: Form, terms: Terms) -> Iterator[str]:
 
 
 def _contradiction(verb: str, name: str, mine: Form, theirs: Form) -> str:
-    return f"it {verb} {name!r} as {mine[0]}{list(mine[1])}, and the server has {theirs[0]}{list(theirs[1])}"
+    return f"it {verb} {name!r} as {mine[0]}{list(mine[1])}, but the server has {theirs[0]}{list(theirs[1])}"
 
 
 def _wrong_mode(program: Program, endpoint: str, terms: Terms) -> Iterator[str]:
@@ -142,8 +142,8 @@ def _wrong_mode(program: Program, endpoint: str, terms: Terms) -> Iterator[str]:
     if ends_steps != terms.synchronous:
         kinds = {True: "synchronous", False: "asynchronous"}
         yield (
-            f"it is {kinds[ends_steps]}, and the server {kinds[terms.synchronous]}: give `transpile` the "
-            f"same sync_mode everywhere"
+            f"it is {kinds[ends_steps]}, but the server is {kinds[terms.synchronous]}: give "
+            "`transpile` the same sync_mode everywhere"
         )
 
 

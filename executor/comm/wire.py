@@ -96,7 +96,7 @@ class Incoming:
         magic, code, self._value, self.trainer, dtype, self._ndim, self.height, length = _HEAD.unpack(head)
         self._what, self.kind = divmod(code, 16)
         if magic != _MAGIC:
-            raise FormatError(f"bytes that begin with {bytes(magic)!r} are no message of a job")
+            raise FormatError(f"bytes that begin with {bytes(magic)!r} are not a message of a job")
         is_known = self._what <= _ERROR and self._value <= _ROWS and dtype < len(_DTYPES)
         if self._what == _REQUEST and self.kind not in _KINDS:
             is_known = False
@@ -184,7 +184,7 @@ class Incoming:
         value = array
         if self._value == _ROWS:
             if ids.size and not 0 <= int(ids.min()) <= int(ids.max()) < self.height:
-                raise FormatError(f"a message names rows outside of the {self.height} that there are")
+                raise FormatError(f"a message names rows outside of the {self.height} existing ones")
             value = SelectedRows(ids, self.height, array)
         if self._what == _REQUEST:
             return Message(Kind(self.kind), self.trainer, self.name, value)
@@ -199,7 +199,7 @@ def decode(frames: Sequence[Any]) -> Message | Error | Any:
     """
     head = bytes(frames[0]) if frames else b""
     if len(head) < HEAD_SIZE:
-        raise FormatError(f"these {len(head)} bytes are no message of a job")
+        raise FormatError(f"these {len(head)} bytes are not a message of a job")
     found = Incoming(head[:HEAD_SIZE])
     if len(head) != HEAD_SIZE + found.rest or len(frames) != found.frames:
         raise FormatError("a message of a job has a broken header")
@@ -253,7 +253,7 @@ def unpack(packed: Any) -> list[Any]:
         (size,) = _SIZE.unpack(packed[place : place + 8].tobytes().ljust(8, b"\xff"))
         place += 8
         if size > packed.size - place:
-            raise FormatError("packed values are cut off")
+            raise FormatError("packed values are truncated")
         found.append(packed[place : place + size])
         place += size
     return found

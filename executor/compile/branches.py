@@ -102,12 +102,12 @@ def _state_bytes(builder: PlanBuilder, names: Iterable[str]) -> int:
 
 
 def _condition(e: Emitter) -> Value:
-    """The truth value that the branch depends on, without dimensions."""
+    """The boolean that the branch depends on, without dimensions."""
     if not e.op.attrs.get("is_scalar_condition"):
-        raise CannotLower("it asks for elements")
+        raise CannotLower("it tests elements")
     condition = e.need("Cond")
     if condition.size != 1 or condition.dtype != np.bool_:
-        raise CannotLower("its condition is no truth value")
+        raise CannotLower("its condition is not a boolean")
     return e.reshape(condition, ())
 
 
@@ -152,14 +152,14 @@ def _choice(e: Emitter, name: str, condition: Value, new: Value) -> Value:
     if old is not None and kept_rows(e, old) and kept_rows(e, new):
         rows = builder.values.local(name=name)
         if not change_rows(e, _CHOICE, rows, {"old": old, "new": new}, condition=condition):
-            raise CannotLower("it leaves rows of other ids")
+            raise CannotLower("it writes rows with different ids")
         return rows
     is_elsewhere = held is None and builder.is_persistable(name)
     if is_elsewhere or old is None or not (old.known and new.known) or old.has_lod or new.has_lod:
-        raise CannotLower("it leaves something else than one array")
+        raise CannotLower("it writes something other than one array")
     assert old.shape is not None
     if old.shape != new.shape or old.dtype != new.dtype or old.order or new.order:
-        raise CannotLower("it leaves an array of another kind")
+        raise CannotLower("it writes an array of another kind")
     out = builder.param(name, held) if builder.is_persistable(name) else e.temp(old.shape, old.dtype)
     out.named(name)
     e.elementwise(_CHOICE, out, condition=condition, new=new, old=old)

@@ -184,7 +184,7 @@ class PlanBuilder:
         # the interpreter cannot run a part of a loop that is otherwise source: all of it, or nothing
         if self.depth:
             if writer is None or not writer(self, op):
-                raise CannotInline(f"op {op.type!r} inside of it runs in the interpreter")
+                raise CannotInline(f"op {op.type!r} in it runs in the interpreter")
             return True
         if writer is None or op in self.outside:
             self._call(op)
@@ -379,7 +379,7 @@ class PlanBuilder:
         return self.values.make(array.shape, array.dtype, Storage.PARAM, name=name)
 
     def _loaded(self, op: Operator | None, name: str) -> Value:
-        """A value of the scope that is no tensor, looked up each time."""
+        """A value of the scope that is not a tensor, looked up each time."""
         held = self.scope.find_var(name)
         has_lod = held is not None and isinstance(held.value, LoDTensor)
         value = self.values.local(name=name, has_lod=has_lod)

@@ -91,9 +91,9 @@ def expression_rule(expr: str) -> Rule:
         template = next((value for value in operands.values() if isinstance(value, Value)), None)
         template = template or e.need("X")
         if template.dtype is not None and template.dtype.kind in "iu":
-            raise CannotLower("NumPy would leave the integers")
+            raise CannotLower("NumPy would return floating point for integers")
         if e.op.type in scalar.ROUNDED and template.size == 1:
-            raise CannotLower("rounded as in C")
+            raise CannotLower("integer division rounds as in C")
         first = next(iter(e.op.outputs))
         # a choice is written as two copies, of which the second reads what the first may have overwritten
         inplace = not scalar.parse(expr).ends_in_choice
@@ -402,7 +402,7 @@ class Emitter:
         return slot in self.op.attrs.get(ZERO_DIM_ATTR, ())
 
     def local(self, slot: str, index: int = 0, like: Value | None = None, maybe: bool = False) -> Value:
-        """The value of an output that is no buffer: whatever a step assigns to its symbol."""
+        """The value of an output that is not a buffer: whatever a step assigns to its symbol."""
         if self.has_no_dims(slot):
             raise CannotLower(slot)
         value = self.builder.values.local(like, name=self.op.outputs[slot][index], maybe=maybe)

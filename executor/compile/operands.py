@@ -267,7 +267,7 @@ class Operands:
         return f"{self.text(item.kept)} if {self.text(item.value)} is not None else {self.text(item.default)}"
 
     def sum(self, item: Sum) -> str:
-        """Whole numbers added up."""
+        """Integers added up."""
         (_, first), *rest = item.terms
         return self.text(first) + "".join(
             f" {'+' if sign > 0 else '-'} {self.text(term)}" for sign, term in rest

@@ -25,7 +25,7 @@ def broadcast(*shapes: Sequence[int]) -> tuple[int, ...]:
     for places in itertools.zip_longest(*(reversed(shape) for shape in shapes), fillvalue=1):
         wide = [size for size in places if size != 1]
         if any(size != wide[0] for size in wide):
-            raise ValueError(f"shapes {', '.join(map(str, map(plain, shapes)))} do not go together")
+            raise ValueError(f"shapes {', '.join(map(str, map(plain, shapes)))} cannot be broadcast together")
         result.insert(0, wide[0] if wide else 1)
     return tuple(result)
 

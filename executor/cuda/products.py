@@ -70,9 +70,9 @@ def _looked_for(xp: Any, name: str) -> CublasLibrary | None:
     library = opened(CublasLibrary, [name])
     if library is None:
         warnings.warn(
-            f"{name} is neither loaded nor in a wheel (pip install nvidia-cublas-cu{name[-2:]}), "
-            "a toolkit (CUDA_PATH) or a folder of the system's loader: products are CuPy's, and no step "
-            "with one becomes a graph",
+            f"{name} was not found: not loaded, not in a wheel (pip install "
+            f"nvidia-cublas-cu{name[-2:]}), a toolkit (CUDA_PATH) or a folder of the system's "
+            "loader; CuPy computes the products, and steps with products cannot become CUDA graphs",
             RuntimeWarning,
             stacklevel=2,
         )

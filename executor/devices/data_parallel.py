@@ -170,9 +170,8 @@ class Runner:
         for name in self.options.starts:
             if not all(isinstance(part, Mapping) and name in part for part in parts):
                 raise UninitializedError(
-                    f"variable {name!r} holds no value: with GradientScaleStrategy.Customized every device "
-                    f"is fed where "
-                    "the gradient of the loss starts from"
+                    f"variable {name!r} holds no value: with GradientScaleStrategy.Customized, "
+                    "feed the initial gradient of the loss to every device"
                 )
         for name in names:
             if block._find_var_recursive(name) is None:
@@ -216,7 +215,7 @@ class Runner:
             held = self.scope.find_var(name)
             if held is None or not hasattr(held.value, "read_next"):
                 raise UninitializedError(
-                    f"reader {name!r} is not there: run the startup program, which makes it"
+                    f"reader {name!r} does not exist: run the startup program, which creates it"
                 )
             # a batch for each device that takes part, and none for the others: it would be lost
             for index, batch in enumerate(batches[:count]):
@@ -291,9 +290,8 @@ class Runner:
         outer = find_session(needs_servers=False)
         if outer is None:
             raise CommunicatorError(
-                f"num_trainers is {self.options.trainers}, but this process is connected to no others: "
-                f"start the job "
-                "with mpirun, or as roles of a local cluster"
+                f"num_trainers is {self.options.trainers}, but this process is not connected to "
+                "other processes: start the job with mpirun, or as roles of a local cluster"
             )
         if 0 not in outer.rings:
             outer.join(0, self.options.trainer, self.options.trainers)

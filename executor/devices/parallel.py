@@ -220,7 +220,7 @@ class Devices:
     def close(self) -> None:
         """End the threads, and forget plans and their buffers."""
         if not self._busy.acquire(timeout=self.together.seconds):
-            raise CommunicatorError("the devices cannot be closed while a program runs on them")
+            raise CommunicatorError("cannot close the devices while a program runs on them")
         try:
             self.threads.close()
             self.drop()

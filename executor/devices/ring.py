@@ -19,7 +19,7 @@ from fluidlite.executor.comm.wire import Incoming
 
 __all__ = ["DeviceRing", "DeviceSession", "DeviceBarrier", "Stopped"]
 
-_NO_PEERS = "the devices of one process do not send to each other: every device runs the same program"
+_NO_PEERS = "the devices of one process cannot send to each other, because every device runs the same program"
 LEAST_PIECE = 4096  # elements from which it pays that every device sums a piece of its own
 
 
@@ -79,7 +79,7 @@ class DeviceBarrier:
 
     def _late(self, rank: int) -> str:
         others = "; ".join(
-            f"device {index} waits in {what}" if what else f"device {index} is in no op that communicates"
+            f"device {index} waits in {what}" if what else f"device {index} is not in a communication op"
             for index, what in enumerate(self.doing)
             if index != rank
         )
@@ -243,7 +243,7 @@ class DeviceRing(HostRing):
         """The result of device 0's talk with the other processes, for every device."""
         assert self.outer is not None
         heard = talk(self.outer) if self.rank == 0 else None
-        return self._exchange("news of the other processes", heard, lambda values: values[0])
+        return self._exchange("a message of the other processes", heard, lambda values: values[0])
 
     def barrier(self) -> None:
         """Return when all devices have come here, and everything that was posted is done."""

@@ -33,7 +33,7 @@ def copy_stale(plan: Plan) -> Plan:
 
     steps, fetches = substitute(steps, plan.fetches, copies, rebased)
     remarks = [
-        Remark("copied", f"{view.name or view.root.name}: read after {view.root.name} has changed")
+        Remark("copied", f"{view.name or view.root.name}: it is read after {view.root.name} has changed")
         for view in stale
     ]
     return replace(plan, steps=steps, fetches=fetches, remarks=(*plan.remarks, *remarks))

@@ -44,7 +44,7 @@ def fuse_descents(plan: Plan) -> Plan:
         if descent is not None:
             changed[number] = descent.step(step, product, plan.steps)
             dropped |= {descent.scaled, descent.moved}
-            remarks.append(Remark("fused", f"sgd into the product that gives {product.out.name}"))
+            remarks.append(Remark("fused", f"sgd fused into the product that computes {product.out.name}"))
     steps = tuple(
         changed.get(number, step) for number, step in enumerate(plan.steps) if number not in dropped
     )

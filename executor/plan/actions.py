@@ -210,7 +210,7 @@ class OrElse(Expression):
 
 @dataclass(frozen=True)
 class Sum(Expression):
-    """Whole numbers added up, each with its sign (1 or -1)."""
+    """Integers added up, each with its sign (1 or -1)."""
 
     terms: tuple[tuple[int, Operand], ...]
 

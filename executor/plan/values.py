@@ -18,13 +18,13 @@ __all__ = ["Reshape", "Same", "Slices", "Storage", "Transpose", "Value", "ValueF
 class Storage(enum.Enum):
     """The origin of a value's memory."""
 
-    BUFFER = "a piece of the plan's pool, placed by liveness"
+    BUFFER = "a slice of the plan's pool, placed by liveness"
     PARAM = "the array of a persistable variable, bound from the scope"
     TENSOR = "the tensor of a persistable variable, for a kernel that keeps its values in a layout of its own"
     FEED = "an argument of the step function"
     CONST = "an array made once"
     VIEW = "another value's memory, without a copy"
-    LOCAL = "whatever a statement assigned this time"
+    LOCAL = "a name that a statement assigns anew in each step"
     FRESH = "an array of its own each time: it outlives the step of a loop that makes it"
 
     __hash__ = object.__hash__  # members are single objects; the hash of an Enum is computed in Python

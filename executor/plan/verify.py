@@ -141,7 +141,7 @@ def _check_view(step: Step, value: Value, after: str) -> None:
     elif isinstance(view, Same):
         fits = fits and base.shape == value.shape
     if not fits:
-        _fail(after, step, f"{view} of {_shown(base)} is no {_shown(value)}")
+        _fail(after, step, f"{view} of {_shown(base)} is not {_shown(value)}")
 
 
 def _check_reached(step: Step, value: Value, after: str) -> None:
@@ -150,7 +150,9 @@ def _check_reached(step: Step, value: Value, after: str) -> None:
     while shown is not None and shown.base is not None:
         if isinstance(shown.view, Reshape) and not shown.base.lies_in_order:
             _fail(
-                after, step, f"a write to {_shown(value)} would be lost: {_shown(shown.base)} is not in order"
+                after,
+                step,
+                f"a write to {_shown(value)} would be lost: {_shown(shown.base)} is not contiguous",
             )
         shown = shown.base
 
@@ -177,7 +179,7 @@ def _check_elementwise(step: Step, action: Elementwise, out: Value, after: str) 
             after, step, f"{action.function} of {', '.join(map(_shown, operands))} does not fit {_shown(out)}"
         )
     if action.function in PREDICATES and out.dtype != np.dtype(bool):
-        _fail(after, step, f"{action.function} gives truth values, not {_shown(out)}")
+        _fail(after, step, f"{action.function} gives booleans, not {_shown(out)}")
     # adam once computed (1 - beta) * grad in float64 because 1 - beta was an array of its own; outputs are
     # left out, since their type is the program's choice
     # truth values have no say in the type of numbers beside them
@@ -217,7 +219,7 @@ def _check_product(step: Step, after: str) -> None:
     expected = (*stack, *rows[-1:], *columns) if len(right) > 2 or len(rows) > 1 else (*rows, *columns)
     if expected != out:
         _fail(
-            after, step, f"{_shown(product.left)} times {_shown(product.right)} is no {_shown(product.out)}"
+            after, step, f"{_shown(product.left)} times {_shown(product.right)} is not {_shown(product.out)}"
         )
 
 
@@ -264,7 +266,7 @@ class _Owners:
         """Check that a value's place still holds it."""
         root = value.root
         if root.storage is Storage.BUFFER and root not in self.ranges:
-            _fail(self.after, step, f"{_shown(value)} is read from a place that another buffer has taken")
+            _fail(self.after, step, f"{_shown(value)} is read from memory that another buffer has taken over")
 
     def write(self, value: Value) -> None:
         """A value takes its place; what lay there is gone."""

@@ -176,7 +176,7 @@ class Binding:
     def _misfit(self, value: Value, error: ValueError) -> FluidError:
         """The error for a view that sizes of the feeds at hand do not allow, with its op."""
         name = value.root.name or "a value"
-        found = ShapeError(f"the sizes of {name} and of what is computed with it do not fit ({error})")
+        found = ShapeError(f"the sizes of {name} and of the values computed from it do not match ({error})")
         return self._located(found, value)
 
     def _located(self, found: FluidError, value: Value) -> FluidError:

@@ -56,7 +56,7 @@ class BufferCheck:
         if value.lies_in_order and not array.flags.c_contiguous:
             return f"has strides of {array.strides} bytes"
         if value.root.storage is Storage.BUFFER and array.size and not self._is_in_place(value, array):
-            return "lies outside of its place in the pool"
+            return "lies outside of its range in the pool"
         return ""
 
     def _is_in_place(self, value: Value, array: Any) -> bool:
@@ -80,6 +80,6 @@ def _described(step: Step, value: Value, wrong: str, shape: tuple[int, ...]) -> 
     where = f"\n  built at {step.ops[0].where}" if step.ops else ""
     order = " in C order" if value.lies_in_order else ""
     return (
-        f"op {ops}: {value.name or 'a temporary'} {wrong}, where later steps count on "
+        f"op {ops}: {value.name or 'a temporary'} {wrong}, but later steps expect "
         f"{value.dtype}{list(shape)}{order}{where}"
     )

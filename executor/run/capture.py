@@ -72,7 +72,10 @@ def obstacles(compiled: CompiledPlan) -> list[str]:
         _listed("loops and branches", (step.op.type for step in steps if step.body is not None and step.op)),
     ]
     if makers and not any(found):
-        found.append(_listed("arrays of their own", (op.type for op in rest if op)) or "arrays of their own")
+        found.append(
+            _listed("arrays allocated in each step", (op.type for op in rest if op))
+            or "arrays allocated in each step"
+        )
     return [reason for reason in found if reason]
 
 

@@ -29,7 +29,7 @@ def doubt_shapes(ops: Sequence[Operator], variables: Sequence[Variable], shapes:
         elif len(shape) == len(var.shape) and any(
             declared not in (-1, dim) and dim != -1 for declared, dim in zip(var.shape, shape, strict=True)
         ):
-            warn_user(f"{var.name!r} is fed as {list(shape)}, and declared {list(var.shape)}")
+            warn_user(f"{var.name!r} is fed as {list(shape)}, but declared as {list(var.shape)}")
     if specs:
         _follow(ops, {var.name: var for var in variables}, specs)
 

@@ -127,8 +127,9 @@ class Signature:
             array = _from_python(var, value)
         if array.dtype == object and array.size and not any(map(np.ndim, array.flat)):
             raise FeedError(
-                f"cannot feed {var.name!r}: it is an array of the dtype object, which begins with "
-                f"{array.flat[0]!r}; give it a dtype of numbers, as by array.astype('float32')"
+                f"cannot feed {var.name!r}: it is an array of dtype object, which begins with "
+                f"{array.flat[0]!r}; convert it to a numeric dtype, for example with "
+                "array.astype('float32')"
             )
         if array.dtype == object:
             raise FeedError(
@@ -184,7 +185,7 @@ def _from_python(var: Variable, value: Any) -> Any:
     wanted = to_numpy(var.dtype) if var._dtype is not None else None
     try:
         if value is None:
-            raise TypeError("there is no value")
+            raise TypeError("no value was given")
         return np.asarray([value] if np.isscalar(value) and var.shape != () else value, dtype=wanted)
     except (ValueError, TypeError) as error:
         raise FeedError(
@@ -242,7 +243,7 @@ def _check_shape(var: Variable, shape: list[int], num_places: int) -> None:
 
 
 def check_declared_size(var: Variable, array: Any) -> None:
-    """FeedError where a persistable variable that is no data layer, such as a learning rate, gets another
+    """FeedError where a persistable variable that is not a data layer, such as a learning rate, gets another
     number of elements: ops that were built for its size would broadcast what does not belong together.
     """
     if not var.is_data and var.spec.static and array.size != math.prod(var.shape):

@@ -67,9 +67,9 @@ class FiniteCheck(NamedTuple):
             return
         what = "NaN" if np.isnan(array).any() else "infinity"
         raise NanInfError(
-            f"op {op.type!r}: {int((~np.isfinite(array)).sum())} of {array.size} elements of {name!r} are no "
-            f"finite "
-            f"numbers ({what} among them)\n  {op.call_text()}\n  built at {op.where}"
+            f"op {op.type!r}: {int((~np.isfinite(array)).sum())} of {array.size} elements of "
+            f"{name!r} are not finite ({what} among them)\n  {op.call_text()}\n  built at "
+            f"{op.where}"
         )
 
 
@@ -95,5 +95,5 @@ def _role(word: str) -> OpRole:
 def _output(item: str) -> tuple[str, str]:
     op_type, colon, name = item.partition(":")
     if not colon:
-        raise ArgumentError(f"{_VARIABLES[2]} takes op:variable, not {item!r}")
+        raise ArgumentError(f"{_VARIABLES[2]} expects op:variable, but got {item!r}")
     return op_type, name

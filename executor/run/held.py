@@ -57,7 +57,7 @@ class HeldArrays:
         return are_others
 
     def load(self, name: str) -> tuple[Any, Any]:
-        """The value in the scope of a persistable variable that is no plain array, with its level of
+        """The value in the scope of a persistable variable that is not a plain array, with its level of
         detail.
         """
         held = self.scope.find_var(name)
@@ -88,7 +88,7 @@ class HeldArrays:
         held = self.scope.find_var(name)
         if held is None or not isinstance(held.value, LoDTensor) or held.value.form is None:
             raise UninitializedError(
-                f"variable {name!r} holds no value any more; run the startup program or load it"
+                f"variable {name!r} no longer holds a value; run the startup program or load it"
             )
         return held.value
 

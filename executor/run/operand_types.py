@@ -55,8 +55,8 @@ def check_operand_types(op: Operator, found: Iterable[tuple[str, str, Any]]) -> 
     for slot, name, dtype in known:
         if slot == "Label" and dtype.kind == "f" and _reads_classes(op):
             raise KernelError(
-                f"Tensor holds the wrong type: op {op.type!r} takes numbers of classes, but {name!r} comes "
-                f"as {dtype}; feed int64, or set soft_label\n  {op.call_text()}\n  built at {op.where}"
+                f"Tensor holds the wrong type: op {op.type!r} takes class indices, but {name!r} is "
+                f"{dtype}; feed int64, or set soft_label\n  {op.call_text()}\n  built at {op.where}"
             )
         # single bytes belong to quantised programs
         is_whole = dtype.kind in "iub" and (dtype.itemsize > 1 or dtype.kind == "b")

@@ -158,7 +158,7 @@ class SoftmaxLoss:
         self.index = np.empty(rows, np.int64)
 
     def check(self, labels: Array) -> None:
-        """Raise for a label that is no class."""
+        """Raise for a label that is not a class."""
         self.labels(labels, self.index)
 
     def __call__(self, x: Array, labels: Array, softmax: Array, loss: Array, bias: Maybe = None) -> None:
@@ -179,7 +179,7 @@ class SoftmaxLossGrad:
         self.index = np.empty(rows, np.int64)
 
     def check(self, labels: Array) -> None:
-        """Raise for a label that is no class."""
+        """Raise for a label that is not a class."""
         self.labels(labels, self.index)
 
     def __call__(self, softmax: Array, labels: Array, incoming: Array, out: Array) -> None:

@@ -1,6 +1,6 @@
 """Refusal of gradients that would leave terms out: those through gradient ops that have none themselves.
 
-PaddlePaddle 1.8.5 takes such an op for a constant without a word.
+PaddlePaddle 1.8.5 takes such an op for a constant silently.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ def _reason(op: Operator) -> str:
         return ""
     variables = map(op.block._find_var_recursive, op.input_arg_names)
     if op.definition.is_gradient and any(var is not None and var._dtype in REAL_PARTS for var in variables):
-        return "its numbers are complex"
+        return "its values are complex"
     return op.definition.opaque
 
 
@@ -71,6 +71,6 @@ def _is_number(var: Variable) -> bool:
 def _refuse(op: Operator, names: Sequence[str]) -> None:
     asked = ", ".join(map(repr, dict.fromkeys(names)))
     raise UnsupportedError(
-        f"op {op.type!r} has no gradient ({_reason(op)}), but the gradient that is asked for goes through "
-        f"it, by way of {asked}\n  {op.call_text()}\n  built at {op.where}"
+        f"op {op.type!r} has no gradient ({_reason(op)}), but the requested gradient has to pass "
+        f"through it, via {asked}\n  {op.call_text()}\n  built at {op.where}"
     )

@@ -70,8 +70,9 @@ def _emit(context: GradientContext, op: Operator, inputs: Slots, gradients: Slot
     if known.compute is None or known.opaque or is_drawn:
         slot = next(iter(gradients))
         raise UnsupportedError(
-            f"op {op.type!r}: a gradient comes to its output {slot} {op.output(slot)}, by which it has none "
-            f"({known.opaque or 'its numbers are drawn anew'})\n  {op.call_text()}\n  built at {op.where}"
+            f"op {op.type!r}: a gradient arrives at its output {slot} {op.output(slot)}, but the op "
+            f"has no gradient for it ({known.opaque or 'its values are drawn at random'})\n"
+            f"  {op.call_text()}\n  built at {op.where}"
         )
     _, incoming = derived_slots(known)
     read = {slot: names for slot, names in inputs.items() if names}
@@ -153,6 +154,6 @@ def _check_values(op: Operator, names: Iterable[str]) -> None:
         writers = [] if var is None else [each for each in var.block.ops if name in each.output_arg_names]
         if len(writers) > 1:
             raise UnsupportedError(
-                f"op {op.type!r} has no gradient here: {name!r}, which its forward op read, is replaced\n"
+                f"op {op.type!r} has no gradient here: {name!r}, which its forward op read, was overwritten\n"
                 f"  {op.call_text()}\n  built at {op.where}"
             )

@@ -105,8 +105,8 @@ def append_with_checkpoints(
     for name in wanted:
         if not block._find_var_recursive(name):
             raise NotFoundError(
-                f"recompute: the checkpoint {name!r} is no variable of the program"
-                f"{did_you_mean(name, block.vars)}"
+                f"recompute: the checkpoint {name!r} is not a variable of the "
+                f"program{did_you_mean(name, block.vars)}"
             )
     names = usage.ordered(wanted)
     segments = usage.segments(names)

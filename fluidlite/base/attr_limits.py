@@ -119,7 +119,7 @@ _LIMITS: dict[str, Mapping[str, Limit]] = {
         "pyramid_layer": _at_least(2),
     },
     "sequence_enumerate": {"win_size": _at_least(2)},
-    "sequence_mask": {"maxlen": Limit("below 0 or above 0", lambda value: value != 0)},
+    "sequence_mask": {"maxlen": Limit("negative or positive", lambda value: value != 0)},
     "sequence_pool": {"pooltype": _one_of("AVERAGE", "FIRST", "LAST", "MAX", "SQRT", "SUM")},
     "shuffle_channel": {"group": _at_least(1)},
     "space_to_depth": {"blocksize": _above(1)},
@@ -133,5 +133,5 @@ def broken_limit(op_type: str, attrs: Mapping[str, Any]) -> str | None:
     """A sentence about the first attribute that has a value which its op does not take; None without one."""
     for name, limit in _LIMITS.get(op_type, {}).items():
         if attrs.get(name) is not None and not limit.holds(attrs[name]):
-            return f"attribute {name!r} is {attrs[name]!r}, but has to be {limit.wanted}"
+            return f"attribute {name!r} is {attrs[name]!r}, but must be {limit.wanted}"
     return None

@@ -71,8 +71,8 @@ def derived_grad_rule(context: Any) -> None:
     is_wanted = any(name.endswith(GRAD_SUFFIX) for names in outputs.values() for name in names)
     if is_wanted and op.sparse and context.op.attrs.get("is_sparse"):
         raise UnsupportedError(
-            f"op {op.type!r} has no gradient where its attribute is_sparse is true: selected rows have none\n"
-            f"  {context.op.call_text()}\n  built at {context.op.where}"
+            f"op {op.type!r} has no gradient when its attribute is_sparse is true: selected rows "
+            f"have none\n  {context.op.call_text()}\n  built at {context.op.where}"
         )
     context.emit(op.type + _GRAD_TYPE, {slot: names for slot, names in inputs.items() if names}, outputs)
 

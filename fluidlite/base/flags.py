@@ -132,7 +132,7 @@ def _from_text(name: str, text: str) -> Any:
             return text.lower() in _TRUE
     except ValueError:
         pass
-    raise ArgumentError(f"{name} is {text!r}, which is no {wanted}")
+    raise ArgumentError(f"{name} is {text!r}, but its type must be {wanted}")
 
 
 def _from_environment() -> dict[str, Any]:
@@ -142,7 +142,11 @@ def _from_environment() -> dict[str, Any]:
             continue
         near = did_you_mean(name, _DEFAULTS, cutoff=0.85)
         if near:
-            warnings.warn(f"nothing reads the environment variable {name}{near}", FluidWarning, stacklevel=2)
+            warnings.warn(
+                f"the environment variable {name} has no effect: there is no such flag{near}",
+                FluidWarning,
+                stacklevel=2,
+            )
     return {
         name: _from_text(name, os.environ[name]) if os.environ.get(name) else default
         for name, default in _DEFAULTS.items()
@@ -175,7 +179,7 @@ def set_flags(flags: Mapping[str, Any]) -> None:
         kind = type(_DEFAULTS[name])
         # a number for another kind of number is fine, as gflags converts them
         if not isinstance(value, str if kind is str else (bool, int, float)):
-            raise TypeError(f"Flag {name} takes a {kind.__name__}, not {value!r}")
+            raise TypeError(f"Flag {name} takes a value of type {kind.__name__}, not {value!r}")
         _values[name] = kind(value)
 
 

@@ -57,9 +57,9 @@ class Place:
         return _KINDS[type(self._itself())]
 
     def _equals(self, other: Place) -> bool:
-        """True if both are of one kind; TypeError for what is no place."""
+        """True if both are of one kind; TypeError unless it is a place."""
         if not isinstance(other, Place):
-            raise TypeError(f"_equals compares places, not {other!r}")
+            raise TypeError(f"_equals compares two places, but got {other!r}")
         return self._type() == other._type()
 
     def gpu_device_id(self) -> int:

@@ -55,4 +55,6 @@ def check_source(lines: Iterable[str]) -> None:
     """
     for line in lines:
         if not (line.isascii() and line.isprintable()):
-            raise ValueError(f"generated source holds a sign that is not printable ASCII: {line[:200]!a}")
+            raise ValueError(
+                f"generated source contains a character that is not printable ASCII: {line[:200]!a}"
+            )

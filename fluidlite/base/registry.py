@@ -14,7 +14,7 @@ An op is declared in one block of a family file in `fluidlite/ops`:
     def _(xp: Any, X: Array, Y: Array, dOut: Array, x_num_col_dims: int, y_num_col_dims: int) -> Any: ...
 
 Slots read `X` (one variable), `X*` (any number), `X?` (may be absent), `X*?`. A point as that of a literal,
-`X.`, `X.*?`, says that 1.8.5 has no kernel for whole numbers or truth values in that slot. The functions name
+`X.`, `X.*?`, says that 1.8.5 has no kernel for integers or booleans in that slot. The functions name
 what they need as parameters and get nothing else:
 
     X, Out            the value of a slot (a `Spec` in a shape rule; a list for `X*`; None where it is absent)
@@ -135,7 +135,7 @@ class Spec(NamedTuple):
 
 class Slot(NamedTuple):
     """One input or output slot: `many` variables allowed, `optional` when it may be absent, `floating` when
-    programs of 1.8.5 may not put whole numbers in it.
+    programs of 1.8.5 may not put integers in it.
     """
 
     name: str
@@ -306,7 +306,7 @@ class Op:
         # lambda_ stands for the attribute lambda
         if name.removesuffix("_") in self.attr_defs:
             return Argument(name, "attr", name.removesuffix("_"))
-        raise ValueError(f"op {self.type!r}: parameter {name!r} is no slot or attribute of it")
+        raise ValueError(f"op {self.type!r}: parameter {name!r} is neither a slot nor an attribute of the op")
 
     def shape(self, function: Function) -> Function:
         """Declare the shape rule: specs in, spec(s) out."""

@@ -53,7 +53,7 @@ class DistributedMode(enum.IntEnum):
 
 
 class _Options:
-    """Options by name; each keeps the type of its default (a switch takes any number for a truth value)."""
+    """Options by name; each keeps the type of its default (a switch takes any number for a boolean)."""
 
     _DEFAULTS: ClassVar[Mapping[str, Any]] = {}
 
@@ -192,7 +192,9 @@ class PassBuilder:
     def insert_pass(self, index: int, name: str) -> Pass:
         """Add a pass in front of number `index`."""
         if not 0 <= index <= len(self._passes):
-            raise EnforceNotMet(f"pass {name} cannot be number {index}: there are {len(self._passes)}")
+            raise EnforceNotMet(
+                f"cannot insert pass {name} at index {index}: there are {len(self._passes)} passes"
+            )
         made = Pass(name)
         self._passes.insert(index, made)
         return made
@@ -200,7 +202,7 @@ class PassBuilder:
     def remove_pass(self, index: int) -> None:
         """Remove pass number `index`."""
         if not 0 <= index < len(self._passes):
-            raise EnforceNotMet(f"there is no pass number {index}: there are {len(self._passes)}")
+            raise EnforceNotMet(f"there is no pass with index {index}: there are {len(self._passes)} passes")
         del self._passes[index]
 
 
@@ -271,7 +273,7 @@ class BuildStrategy(_Options):
         return found
 
     def drawings(self) -> list[str]:
-        """The file into which the user wants pictures of the program."""
+        """The file into which the user wants images of the program."""
         passes = self.__dict__.get("_passes")
         wanted = passes.all_passes() if passes is not None else []
         more = [
@@ -302,8 +304,8 @@ class ExecutionStrategy(_Options):
 _MEANINGLESS = {
     "enable_sequential_execution": "a plan runs its ops in program order",
     "remove_unnecessary_lock": "plans take no locks",
-    "cache_runtime_context": "plans look nothing up",
-    "fuse_broadcast_ops": "the devices of a process share what they only read",
+    "cache_runtime_context": "plans resolve all variables when they are made",
+    "fuse_broadcast_ops": "the devices of a process share read-only memory",
     "fuse_all_optimizer_ops": "updates of one kind are fused where that pays",
     "fuse_elewise_add_act_ops": "element-wise ops are fused where that pays",
     "fuse_bn_act_ops": "element-wise ops are fused where that pays",
@@ -312,7 +314,7 @@ _MEANINGLESS = {
     "enable_inplace": "buffers are shared by liveness, always",
     "memory_optimize": "buffers are shared by liveness, always",
     "enable_backward_optimizer_op_deps": "a plan runs its ops in program order",
-    "nccl_comm_num": "the devices meet for all reductions at once",
+    "nccl_comm_num": "one synchronisation of the devices serves all reductions",
     "use_hierarchical_allreduce": "the devices of a process are summed first, and then those of the "
     "processes, always",
     "hierarchical_allreduce_inter_nranks": "the devices of a process are summed first, and then those of the "
@@ -320,7 +322,7 @@ _MEANINGLESS = {
     "mkldnn_enabled_op_types": "there is one implementation of each op",
     "num_threads": "each device has one thread",
     "num_iteration_per_drop_scope": "buffers belong to the plan, and drop_local_exe_scopes() frees them",
-    "use_thread_barrier": "devices always meet at barriers",
+    "use_thread_barrier": "devices always synchronise at barriers",
     "allow_op_delay": "a plan runs its ops in program order",
     "use_experimental_executor": "there is one executor",
 }

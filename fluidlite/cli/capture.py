@@ -90,9 +90,8 @@ def capture_script(
         )
     if len(capture.feeds) < batches:
         raise UsageError(
-            f"{path} fed {len(capture.feeds)} batches to a program that trains, not {batches}: make it run "
-            f"longer, or ask for "
-            "fewer --steps"
+            f"{path} fed {len(capture.feeds)} batches to its training program, but {batches} are "
+            "needed: let it run longer, or give fewer --steps"
         )
     return dataclasses.replace(capture.found(pathlib.Path(path).name, wanted), feeds=tuple(capture.feeds))
 
@@ -365,7 +364,8 @@ def _names(frame: Any) -> dict[str, Program]:
 def _named(wanted: str, names: dict[str, Program], title: str) -> Program:
     if wanted not in names:
         raise UsageError(
-            f"{title} has no program in a variable {wanted!r} at its first run{did_you_mean(wanted, names)}"
+            f"{title}: no variable {wanted!r} holds a program at the script's first "
+            f"run{did_you_mean(wanted, names)}"
         )
     return names[wanted]
 
@@ -387,8 +387,8 @@ def _training(
     if training:
         found = ", ".join(name for name, program in names.items() if any(program is one for one in training))
         raise UsageError(
-            f"{title} has {len(training)} programs that train{f' ({found})' if found else ''}: choose one "
-            f"with --program NAME"
+            f"{title} has {len(training)} training programs{f' ({found})' if found else ''}: "
+            "choose one with --program NAME"
         )
     return main if main.global_block().ops else ran
 

@@ -32,13 +32,15 @@ def mode_of(options: argparse.Namespace, config: DistributeTranspilerConfig) -> 
     in_step = options.sync
     if "sync_mode" in given:
         if in_step is not None and in_step != config.sync_mode:
-            raise UsageError("--config sync_mode and --sync or --async say two things: give one of them")
+            raise UsageError("--config sync_mode conflicts with --sync or --async: give only one of them")
         in_step = config.sync_mode
     chosen = mode.asynchronous(config) if in_step is False else mode
     if in_step is False and chosen.in_step:
-        raise UsageError(f"mode {mode.name} has no asynchronous form: its trainers take each step together")
+        raise UsageError(
+            f"mode {mode.name} has no asynchronous variant: its trainers synchronise at each step"
+        )
     if in_step is True and not mode.in_step:
-        raise UsageError(f"the trainers of mode {mode.name} do not take each step together: leave --sync out")
+        raise UsageError(f"the trainers of mode {mode.name} do not synchronise at each step: remove --sync")
     _check_fields(given - {"sync_mode"}, chosen, config, chosen is not mode)
     return chosen
 
@@ -60,14 +62,14 @@ def endpoints_of(options: argparse.Namespace) -> tuple[int, int | str]:
     """How many trainers, and the endpoints or how many there are."""
     servers = mode_called(options.mode).has_servers
     if options.pservers is not None and not servers:
-        raise UsageError(f"mode {options.mode} has no servers: leave --pservers out")
+        raise UsageError(f"mode {options.mode} has no servers: remove --pservers")
     if options.pservers is not None and options.endpoints is not None:
-        raise UsageError("--pservers and --endpoints say the same: give one of them")
+        raise UsageError("--pservers and --endpoints set the same value: give only one of them")
     given = options.endpoints or options.pservers
     trainers = options.trainers
     if mode_called(options.mode) is LOCAL:
         if given is not None or trainers not in (None, 1):
-            raise UsageError(f"mode {options.mode} has one process: leave --trainers and --endpoints out")
+            raise UsageError(f"mode {options.mode} has one process: remove --trainers and --endpoints")
         return 1, 1
     if trainers is None:
         # without servers the endpoints are the trainers'
@@ -78,7 +80,7 @@ def endpoints_of(options: argparse.Namespace) -> tuple[int, int | str]:
         try:
             return trainers, count(given)
         except argparse.ArgumentTypeError as error:
-            raise UsageError(f"--pservers: {error}, and no list of endpoints") from None
+            raise UsageError(f"--pservers: {error}, nor a list of endpoints") from None
     return trainers, given
 
 
@@ -91,7 +93,7 @@ def config_of(pairs: Iterable[str], in_step: bool | None = None) -> DistributeTr
     for pair in pairs:
         key, equals, text = pair.partition("=")
         if not equals:
-            raise UsageError(f"--config wants key=value, not {pair!r}")
+            raise UsageError(f"--config expects key=value, but got {pair!r}")
         if key not in DistributeTranspilerConfig.names():
             raise UsageError(
                 f"DistributeTranspilerConfig has no field "
@@ -128,11 +130,11 @@ def _typed(key: str, text: str) -> Any:
         return _METHODS[text]
     if isinstance(default, bool):
         if text.lower() not in _WORDS:
-            raise UsageError(f"--config {key}: {text!r} is neither true nor false")
+            raise UsageError(f"--config {key}: {text!r} must be true or false")
         return _WORDS[text.lower()]
     if isinstance(default, int):
         try:
             return int(text)
         except ValueError:
-            raise UsageError(f"--config {key}: {text!r} is no whole number") from None
+            raise UsageError(f"--config {key}: {text!r} is not an integer") from None
     return text

@@ -33,16 +33,16 @@ _MOST = 4096  # processes of a job on one machine: more are a slip of the finger
 _EXAMPLES = """\
 examples:
   fluidlite-launch -n 4 --pservers 2 train.py --mode pserver     4 trainers and 2 servers, over TCP
-  fluidlite-launch -n 4 train.py --mode grad_allreduce           4 trainers that reduce together, by mpiexec
-  fluidlite-launch -n 2 -m package.train --epochs 3              a module; what stands behind it is its own
+  fluidlite-launch -n 4 train.py --mode grad_allreduce           4 trainers that all-reduce, by mpiexec
+  fluidlite-launch -n 2 -m package.train --epochs 3              a module; the arguments after it go to it
   fluidlite-launch -n 4 --log-dir logs train.py                  also a file for each process
   fluidlite-launch -n 8 --pservers 2 --hosts a,b train.py        prints the command for each machine
   fluidlite-launch -n 8 --pservers 2 --slurm train.py > job.sh   a file for sbatch
   fluidlite-launch -n 8 --pservers 2 --kubernetes train.py > job.yaml
 
-Each line of output has the name of its process in front. The first process that fails is shown with its
-traceback, the others are ended, and its exit code is the command's; 2 when the command line is wrong, 130
-after Ctrl-C.
+Each line of output begins with the name of its process. When a process fails, its traceback is shown, the
+others are stopped, and the command exits with that process's exit code; it exits with 2 when the command line
+is wrong, and with 130 after Ctrl-C.
 """
 
 
@@ -56,14 +56,14 @@ def parser() -> Parser:
     made = Parser(
         prog=PROGRAM,
         usage=f"{PROGRAM} [options] SCRIPT [arguments of the script]",
-        description="Start the processes of a training job; when one fails, all end (docs/LAUNCH.md).",
+        description="Start the processes of a training job; if one fails, all are stopped (docs/LAUNCH.md).",
         epilog=_EXAMPLES,
         formatter_class=argparse.RawDescriptionHelpFormatter,
         allow_abbrev=False,
     )
     add = made.add_argument
-    add("-n", "--trainers", metavar="N", type=_count, default=0, help="how many processes train")
-    add("--pservers", metavar="N", type=_count, default=0, help="how many parameter servers (default: none)")
+    add("-n", "--trainers", metavar="N", type=_count, default=0, help="number of trainer processes")
+    add("--pservers", metavar="N", type=_count, default=0, help="number of parameter servers (default: none)")
     add("-m", dest="module", metavar="MODULE", help="run a module as the script")
     add("--log-dir", metavar="DIR", default="", help="keep each process's output in DIR/trainer0.log, ...")
     add("--devices", metavar="0,1", help="CUDA devices, one for each trainer; cpu for none")
@@ -75,7 +75,7 @@ def parser() -> Parser:
     )
     add("--start-port", metavar="P", type=_port, default=0, help="the first port (default: free ones)")
     add("--version", action="version", version=f"fluidlite {fluidlite.__version__}")
-    many = made.add_argument_group("several machines: nothing is started, and the text goes to stdout")
+    many = made.add_argument_group("several machines: nothing is started; the text is written to stdout")
     many.add_argument("--hosts", metavar="A,B", help="write the command for each of these machines")
     many.add_argument("--host", metavar="A", help="with --hosts: start the processes of this machine, A")
     many.add_argument("--slurm", action="store_true", help="write a file for sbatch")
@@ -87,13 +87,13 @@ def parser() -> Parser:
 
 def _count(text: str) -> int:
     if not text.isascii() or not text.isdigit() or not 0 < int(text) <= _MOST:
-        raise argparse.ArgumentTypeError(f"{text!r} is no number from 1 to {_MOST}")
+        raise argparse.ArgumentTypeError(f"{text!r} is not an integer between 1 and {_MOST}")
     return int(text)
 
 
 def _port(text: str) -> int:
     if not text.isascii() or not text.isdigit() or not 0 < int(text) < 1 << 16:
-        raise argparse.ArgumentTypeError(f"{text!r} is no port from 1 to 65535")
+        raise argparse.ArgumentTypeError(f"{text!r} is not a port number between 1 and 65535")
     return int(text)
 
 
@@ -106,10 +106,11 @@ def _parse(argv: Sequence[str]) -> tuple[argparse.Namespace, list[str]]:
     if unknown:
         name = unknown[0].split("=", 1)[0]
         raise UsageError(
-            f"no option {name!r}{did_you_mean(name, made.options())} (the script's own stand behind it)"
+            f"there is no option {name!r}{did_you_mean(name, made.options())} (options of the "
+            "script come after its name)"
         )
     if options.module is None and not rest:
-        raise UsageError(f"which script? {made.usage} (see --help)")
+        raise UsageError(f"no script is given: {made.usage} (see --help)")
     options.script = options.module or rest.pop(0)
     _check(options, rest)
     return options, rest
@@ -119,18 +120,22 @@ def _check(options: argparse.Namespace, arguments: Sequence[str]) -> None:
     """UsageError where options contradict each other, or there is no such script."""
     wanted = [name for name in ("slurm", "kubernetes", "hosts") if getattr(options, name)]
     if len(wanted) > 1:
-        raise UsageError(f"--{wanted[0]} and --{wanted[1]} are two ways to start a job: choose one")
+        raise UsageError(
+            f"--{wanted[0]} and --{wanted[1]} start a job in different ways: give only one of them"
+        )
     if options.trace and wanted and not options.host:
-        raise UsageError(f"--trace is for jobs that run here, and --{wanted[0]} starts none")
+        raise UsageError(
+            f"--trace needs a job that runs on this machine, but --{wanted[0]} starts no process"
+        )
     if options.host and not options.hosts:
-        raise UsageError("--host says which of --hosts this machine is: give --hosts as well")
+        raise UsageError("--host selects one of --hosts: give --hosts as well")
     if options.image and not options.kubernetes:
-        raise UsageError("--image is for --kubernetes")
+        raise UsageError("--image can only be used with --kubernetes")
     if options.name and not (options.kubernetes or options.slurm):
-        raise UsageError("--name is for --slurm and --kubernetes")
+        raise UsageError("--name can only be used with --slurm and --kubernetes")
     if not options.trainers and not options.devices and not find_allocation(os.environ).processes:
-        behind = " (options stand before the script)" if {"-n", "--trainers"} & set(arguments) else ""
-        raise UsageError(f"how many trainers? -n 4{behind}")
+        behind = " (options come before the script)" if {"-n", "--trainers"} & set(arguments) else ""
+        raise UsageError(f"the number of trainers is not given: add for example -n 4{behind}")
     if options.hosts is None and not (options.slurm or options.kubernetes) and options.module is None:
         _check_script(options.script)
 
@@ -138,7 +143,7 @@ def _check(options: argparse.Namespace, arguments: Sequence[str]) -> None:
 def _check_script(script: str) -> None:
     path = pathlib.Path(script)
     if path.is_dir():
-        raise UsageError(f"{script} is a folder: which script of it?")
+        raise UsageError(f"{script} is a folder: give the path of a script in it")
     if not path.is_file():
         raise UsageError(f"no such file: {script}{near_file(path)}")
     if not os.access(path, os.R_OK):
@@ -161,7 +166,9 @@ def _run(argv: Sequence[str]) -> int:
     )
     trainers = options.trainers or len(job.devices or ())
     if job.devices and trainers != len(job.devices):
-        raise UsageError(f"-n is {trainers}, but --devices names {len(job.devices)}: one for each trainer")
+        raise UsageError(
+            f"-n is {trainers}, but --devices names {len(job.devices)} devices: give one for each trainer"
+        )
     name = options.name or "train"
     file = JobFile(job, trainers, options.pservers, name, options.image or JobFile.image)
     hosts = _hosts(options.hosts)
@@ -181,7 +188,7 @@ def _traced(job: LaunchOptions, path: str) -> int:
 
     folder = pathlib.Path(path).resolve().parent
     if not folder.is_dir() or pathlib.Path(path).is_dir():
-        raise UsageError(f"cannot write {path}: no such folder, or a folder itself")
+        raise UsageError(f"cannot write {path}: its folder does not exist, or it is a folder itself")
     with tempfile.TemporaryDirectory(prefix="fluidlite-trace-") as parts:
         code = start(replace(job, trace=parts), PROGRAM)
         count = merge_traces(parts, path)
@@ -197,12 +204,12 @@ def _placed(file: JobFile, hosts: Sequence[str], here: str | None) -> LaunchOpti
             return replace(job, worker_count=file.trainers, server_count=file.servers)
         return replace(job, processes=file.trainers)
     if here not in hosts:
-        raise ArgumentError(f"--host is {here}, which is none of --hosts {','.join(hosts)}")
+        raise ArgumentError(f"--host is {here}, which is not in --hosts {','.join(hosts)}")
     if file.servers:
         placed = placed_on_hosts(file.trainers, file.servers, hosts, job.first_port)
         return replace(job, servers=placed.servers, workers=placed.workers, here=here or "")
     if file.trainers % len(hosts):
-        raise ArgumentError(f"{file.trainers} trainers cannot be shared by {len(hosts)} hosts evenly")
+        raise ArgumentError(f"{file.trainers} trainers cannot be divided evenly among {len(hosts)} hosts")
     return replace(job, processes=file.trainers // len(hosts), hosts=tuple(hosts), here=here or "")
 
 

@@ -54,7 +54,10 @@ def load_model(source: str, params: str | None = None) -> SavedModel:
         else:
             folder, model = (path, "__model__") if path.is_dir() else (path.parent, path.name)
             if not (folder / model).is_file():
-                raise UsageError(f"no model {source}: a folder with __model__, or a prefix of .pdmodel files")
+                raise UsageError(
+                    f"no model found at {source}: give a folder with __model__, or the prefix of a "
+                    ".pdmodel file"
+                )
             params = params or _combined(folder, model)
             found = load_inference_model(str(folder), executor, model, params)
     except OSError as error:
@@ -112,14 +115,14 @@ def read_inputs(
             raise UsageError(f"the model has no input {name!r}{near}: {_list(model.feeds)}")
     missing = [var for var in model.feeds if var.name not in given]
     if missing:
-        raise UsageError(f"no --input for {_list(missing)}")
+        raise UsageError(f"--input is missing for {_list(missing)}")
     found: dict[str, Array | LoDTensor] = {
         name: _fitting(array, wanted[name]) for name, array in given.items()
     }
     for item in lengths:
         name, equals, text = item.partition("=")
         if not equals or name not in found:
-            raise UsageError(f"--lengths wants INPUT=2,3,..., not {item!r}")
+            raise UsageError(f"--lengths expects INPUT=2,3,..., but got {item!r}")
         found[name] = _sequences(name, found[name], text)
     return found
 
@@ -152,12 +155,12 @@ def _fitting(array: Array, var: Variable) -> Array:
     fits = len(shape) == array.ndim and all(dim in (-1, size) for dim, size in pairs)
     if not fits and not var.lod_level:
         raise UsageError(
-            f"--input {var.name}: shape {_dims(array.shape)}, where the model wants {_dims(shape)}"
+            f"--input {var.name} has shape {_dims(array.shape)}, but the model expects {_dims(shape)}"
         )
     if array.dtype == wanted:
         return array
     if not np.can_cast(array.dtype, wanted, "same_kind"):
-        raise UsageError(f"--input {var.name}: {array.dtype}, where the model wants {wanted}")
+        raise UsageError(f"--input {var.name} has dtype {array.dtype}, but the model expects {wanted}")
     return array.astype(wanted)
 
 
@@ -165,7 +168,7 @@ def _sequences(name: str, array: Any, text: str) -> LoDTensor:
     try:
         levels = [[int(part) for part in level.split(",")] for level in text.split("/")]
     except ValueError:
-        raise UsageError(f"--lengths {name}: {text!r} are no whole numbers") from None
+        raise UsageError(f"--lengths {name}: {text!r} are not integers") from None
     try:
         return create_lod_tensor(array, levels, CPUPlace())
     except (FluidError, ValueError, AssertionError) as error:
@@ -203,7 +206,7 @@ def write_outputs(path: str, results: Mapping[str, Any]) -> None:
     out = io.BytesIO()
     if path.endswith(".npy"):
         if len(arrays) != 1:
-            raise UsageError(f"{path} holds one array, and there are {', '.join(arrays)}: use .npz")
+            raise UsageError(f"{path} can hold only one array, but there are {', '.join(arrays)}: use .npz")
         np.save(out, next(iter(arrays.values())))
     else:
         np.savez(out, **arrays)  # type: ignore[arg-type]  # names of variables are no other arguments'

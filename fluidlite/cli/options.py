@@ -18,10 +18,10 @@ SHELLS = ("bash", "zsh", "fish")
 _EXAMPLES = """\
 examples:
   fluidlite-transpile train.py                                a table: processes, their ops, bytes a step
-  fluidlite-transpile train.py --trainers 8 --pservers 4 -- --batch 32    arguments after -- are the script's
+  fluidlite-transpile train.py --trainers 8 --pservers 4 -- --batch 32    arguments after -- go to the script
   fluidlite-transpile train.py --role pserver0 --format text  what one process runs
-  fluidlite-transpile train.py --diff --role trainer0         what became of the original
-  fluidlite-transpile train.py -o out --format html           one page to look at all of them
+  fluidlite-transpile train.py --diff --role trainer0         changes against the original program
+  fluidlite-transpile train.py -o out --format html           one HTML page of all programs
   fluidlite-transpile models.resnet:build --mode grad_allreduce --trainers 16 --cost --gbits 25 --gflops 500
   fluidlite-transpile train.py --mode geo_sgd --trainers 4 --verify --steps 20 && echo right
   fluidlite-transpile saved/__model__ --startup saved/__startup__ --check && echo fits
@@ -38,8 +38,8 @@ SOURCE_HELP = (
 
 
 _SHOWS: tuple[tuple[str, tuple[str, ...], str], ...] = (
-    ("diff", (), "what is inserted, removed and changed against the original"),
-    ("cost", ("--plan",), "traffic, memory and the estimated time of a step"),
+    ("diff", (), "show the ops that are inserted, removed and changed against the original"),
+    ("cost", ("--plan",), "estimate traffic, memory and the time of a step"),
     ("check", (), "check all roles against each other; exit code 1 when something is wrong"),
     (
         "verify",
@@ -53,7 +53,7 @@ def parser() -> Parser:
     """The parser of `fluidlite-transpile`."""
     made = Parser(
         prog="fluidlite-transpile",
-        description="What every process of a distributed training job runs, before it runs.",
+        description="Show the programs that every process of a distributed training job would run.",
         epilog=f"modes:\n{_modes()}\n\n{_EXAMPLES}",
         formatter_class=argparse.RawDescriptionHelpFormatter,
         # a shortened option would mean something else once another begins like it
@@ -66,9 +66,9 @@ def parser() -> Parser:
         "--completion", metavar="SHELL", help=f"print a completion script for {', '.join(SHELLS)}"
     )
     add_job(made.add_argument_group("the job"))
-    _add_output(made.add_argument_group("what to show (a table of the roles when nothing is asked for)"))
+    _add_output(made.add_argument_group("what to show (default: a table of the roles)"))
     _add_proof(made.add_argument_group("the proof that --verify makes"))
-    _add_machines(made.add_argument_group("the machines that --cost is for"))
+    _add_machines(made.add_argument_group("the machines that --cost assumes"))
     return made
 
 
@@ -81,18 +81,18 @@ def _modes() -> str:
     """A line for each mode."""
     width = max(map(len, mode_names()))
     lines = [f"  {mode.name.ljust(width)}  {mode.about}" for mode in (*all_modes(), LOCAL)]
-    return "\n".join([*lines, f"  {NO_MODE.ljust(width)}  the same: the program as it is"])
+    return "\n".join([*lines, f"  {NO_MODE.ljust(width)}  another name for it: the unchanged program"])
 
 
 def add_program(made: Parser) -> None:
     """Options that say which program of a source is meant."""
     made.add_argument(
-        "--startup", metavar="FILE", help=f"the startup program, where {made.source} is a saved program"
+        "--startup", metavar="FILE", help=f"the startup program, if {made.source} is a saved program"
     )
     made.add_argument(
         "--program",
         metavar="NAME",
-        help="the script's variable that holds the main program, where several programs train",
+        help="the script's variable that holds the main program, if it has several training programs",
     )
 
 
@@ -105,10 +105,10 @@ def add_job(group: Any, mode: str | None = "pserver") -> None:
         help=f"one of {', '.join(job_modes())} (default: {mode or 'no job'})",
     )
     group.add_argument(
-        "--trainers", type=count, default=None, metavar="N", help="how many processes train (default: 2)"
+        "--trainers", type=count, default=None, metavar="N", help="number of trainer processes (default: 2)"
     )
     group.add_argument(
-        "--pservers", default=None, metavar="N", help="how many servers (default: 2), or their endpoints"
+        "--pservers", default=None, metavar="N", help="number of servers (default: 2), or their endpoints"
     )
     group.add_argument(
         "--endpoints",
@@ -121,10 +121,10 @@ def add_job(group: Any, mode: str | None = "pserver") -> None:
         dest="sync",
         action="store_true",
         default=None,
-        help="all trainers take each step together (default)",
+        help="all trainers synchronise at each step (default)",
     )
     pace.add_argument(
-        "--async", dest="sync", action="store_false", help="servers take each gradient as it comes"
+        "--async", dest="sync", action="store_false", help="servers apply each gradient when it arrives"
     )
     group.add_argument(
         "--config",
@@ -163,20 +163,23 @@ def _add_output(group: Any) -> None:
         group.add_argument(f"--{name}", *others, dest=name, action="store_true", help=text)
 
     group.add_argument(
-        "--recommend", action="store_true", help="--cost with the mode to choose in a sentence"
+        "--recommend", action="store_true", help="--cost, and a sentence that names the mode to choose"
     )
     group.add_argument("--json", action="store_true", help="--cost, --check or --verify as JSON")
 
 
 def _add_proof(group: argparse._ArgumentGroup) -> None:
-    group.add_argument("--steps", type=count, metavar="K", help="how many steps (default: 10)")
+    group.add_argument("--steps", type=count, metavar="K", help="number of steps (default: 10)")
     group.add_argument(
         "--feeds",
         metavar="WHICH",
         help="random (default), or script: the batches that the script itself feeds",
     )
     group.add_argument(
-        "--seed", type=_whole, metavar="N", help="of random batches, and of the order in asynchronous jobs"
+        "--seed",
+        type=_whole,
+        metavar="N",
+        help="seed of random batches, and of the order of messages in asynchronous jobs",
     )
 
 
@@ -188,19 +191,19 @@ def _add_machines(group: argparse._ArgumentGroup) -> None:
         help="each machine's port: 10^9 bits a second, each way (default: 10)",
     )
     group.add_argument(
-        "--latency-us",
-        type=_speed,
-        metavar="X",
-        help="what each message takes beside its bytes (default: 50)",
+        "--latency-us", type=_speed, metavar="X", help="latency of each message in microseconds (default: 50)"
     )
     group.add_argument(
         "--gflops",
         type=_speed,
         metavar="X",
-        help="10^9 multiplications and additions that a trainer does in a second",
+        help="speed of a trainer, in 10^9 multiplications and additions a second",
     )
     group.add_argument(
-        "--compute-ms", type=_speed, metavar="X", help="or: what a trainer's forward and backward pass takes"
+        "--compute-ms",
+        type=_speed,
+        metavar="X",
+        help="or: duration of a trainer's forward and backward pass in milliseconds",
     )
     group.add_argument(
         "--sequence",
@@ -214,7 +217,7 @@ def _add_machines(group: argparse._ArgumentGroup) -> None:
 def _whole(text: str) -> int:
     # digits of other scripts are digits too, and `int` does not read all of them ("²")
     if not text.isascii() or not text.isdigit() or int(text) >= 1 << 32:
-        raise argparse.ArgumentTypeError(f"{text!r} is no number from 0 to {(1 << 32) - 1}")
+        raise argparse.ArgumentTypeError(f"{text!r} is not an integer between 0 and {(1 << 32) - 1}")
     return int(text)
 
 
@@ -225,14 +228,14 @@ def _speed(text: str) -> float:
         value = -1.0
     # NaN fails every comparison, so it is refused as well
     if not 0 < value < float("inf"):
-        raise argparse.ArgumentTypeError(f"{text!r} is no positive number")
+        raise argparse.ArgumentTypeError(f"{text!r} is not a positive number")
     return value
 
 
 def count(text: str) -> int:
     """A number of things, as argparse reads it."""
     if not text.isascii() or not text.isdigit() or not 0 < int(text) <= 1_000_000:
-        raise argparse.ArgumentTypeError(f"{text!r} is no number from 1 to 1000000")
+        raise argparse.ArgumentTypeError(f"{text!r} is not an integer between 1 and 1000000")
     return int(text)
 
 
@@ -244,18 +247,23 @@ def parse_options(argv: Sequence[str]) -> tuple[argparse.Namespace, list[str]]:
     if options.recommend:
         options.cost = True
     if options.json and options.format not in (None, ["json"]):
-        raise UsageError(f"--json and --format {options.format[0]} say two things: give one of them")
+        raise UsageError(f"--json conflicts with --format {options.format[0]}: give only one of them")
     made.choose(options, "format", tuple(FORMATS))
     made.choose(options, "completion", SHELLS)
     made.choose(options, "feeds", ("random", "script"))
     if not options.verify and (options.steps, options.feeds, options.seed) != (None, None, None):
-        raise UsageError("--steps, --feeds and --seed are for --verify")
+        raise UsageError("--steps, --feeds and --seed can only be used with --verify")
     if options.source is None and options.completion is None:
-        raise UsageError("which program? Give a script, module:function, a saved program, or - (see --help)")
+        raise UsageError(
+            "no program is given: give a script, module:function, a saved program, or - (see --help)"
+        )
     if options.gflops and options.compute_ms:
-        raise UsageError("--gflops and --compute-ms say the same: give one of them")
+        raise UsageError("--gflops and --compute-ms set the same value: give only one of them")
     if options.trainer_id is not None:
         if options.role not in (None, f"trainer{options.trainer_id}"):
-            raise UsageError(f"--role {options.role} and --trainer-id {options.trainer_id} are two roles")
+            raise UsageError(
+                f"--role {options.role} and --trainer-id {options.trainer_id} name different roles: "
+                "give only one of them"
+            )
         options.role = f"trainer{options.trainer_id}"
     return options, rest

@@ -25,7 +25,7 @@ class Parser(PrintingParser):
         return [text for action in self._actions for text in action.option_strings]
 
     def choose(self, options: argparse.Namespace, name: str, known: Sequence[str]) -> None:
-        """UsageError, with the nearest name, where an option's value is none of `known`."""
+        """UsageError, with the nearest name, where an option's value is not one of `known`."""
         value = getattr(options, name)
         for item in value if isinstance(value, list) else [value]:
             if item is not None and item not in known:
@@ -59,9 +59,9 @@ class Parser(PrintingParser):
         if unknown:
             name = unknown[0].split("=", 1)[0]
             if not name.startswith("-"):
-                raise UsageError(f"one {self.source} is enough: {options.source} and {unknown[0]}")
+                raise UsageError(f"give only one {self.source}, not both {options.source} and {unknown[0]}")
             near = did_you_mean(name, self.options())
-            raise UsageError(f"no option {name!r}{near} (a script's own arguments stand after --)")
+            raise UsageError(f"there is no option {name!r}{near} (arguments of the script come after --)")
         return options, list(argv[cut + 1 :])
 
     @property

@@ -27,8 +27,9 @@ def prove(
     """
     if len(job.roles) > _MOST_ROLES:
         raise UsageError(
-            f"--verify runs every role in this process, and {len(job.roles)} are too many: {_MOST_ROLES} at "
-            "most (a proof with few trainers and servers says as much)"
+            f"--verify runs every role in this process, and this job has {len(job.roles)} roles, "
+            f"but at most {_MOST_ROLES} are allowed (a proof with fewer trainers and servers "
+            "proves as much)"
         )
     chosen = feeds or random_feeds(job.main, batch * job.trainers, steps, max(sequence, 2), seed or 0)
     try:

@@ -28,7 +28,11 @@ def recommendation(found: CostEstimate) -> str:
         if number > count and min(_time(found, mode, number) for mode in others) < _time(found, best, number)
     ]
     there = kinds[not best.has_servers]
-    pay = f"{there} pay from {after[0]} trainers on" if after else f"{there} do not pay, whatever the number"
+    pay = (
+        f"{there} are faster from {after[0]} trainers on"
+        if after
+        else f"{there} are not faster with any number of trainers"
+    )
     unit = " a step" if found.compute_s else " a step on the links"
     plural = "s" if count > 1 else ""
     return f"{count} trainer{plural}: {best.scaled_as}, {seconds(_time(found, best, count))}{unit}; {pay}"

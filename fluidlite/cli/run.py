@@ -25,15 +25,15 @@ from fluidlite.cli.scripts.process import (
 __all__ = ["main"]
 
 _DESCRIPTION = """\
-Run a script of Paddle 1.x or 2.x as it is: `import paddle` finds FluidLite, also in the processes that the
-script starts. A Paddle that is installed stays what it is, and is not found by this one run.
+Run a script of Paddle 1.x or 2.x unchanged: `import paddle` imports FluidLite, also in the processes that the
+script starts. An installed PaddlePaddle is not modified; it is only hidden during this run.
 """
 _EXAMPLES = """\
 examples:
-  fluidlite-run train.py --epochs 3           what stands after the script is the script's
+  fluidlite-run train.py --epochs 3           arguments after the script go to the script
   fluidlite-run -m package.module             as `python -m package.module`
   cat train.py | fluidlite-run -              a script from stdin
-  fluidlite-run --check train.py              see what would fail first
+  fluidlite-run --check train.py              list what would fail, before the run
   python -m fluidlite train.py                the same command
   fluidlite-run --model saved --input x=x.npy --output out.npz      a saved model
   fluidlite-run --summary train.py            layers, shapes, parameters, FLOPs
@@ -113,8 +113,9 @@ def parser() -> Parser:
     made.add_argument(
         "--check",
         action="store_true",
-        help="first list the names that the script and the modules beside it use and FluidLite lacks or "
-        "refuses, with file:line; the script runs only if there is none, and else the exit code is 1",
+        help="first list, with file:line, the names that the script and the modules in its folder use "
+        "but FluidLite does not support; the script runs only if there are none, otherwise the "
+        "exit code is 1",
     )
     made.add_argument("--version", action="version", version=f"fluidlite {fluidlite.__version__}")
     _add_model(made.add_argument_group("a saved model instead of a script"))
@@ -125,15 +126,17 @@ def _add_model(group: argparse._ArgumentGroup) -> None:
     group.add_argument(
         "--model",
         metavar="DIR",
-        help="a folder with __model__, a file like it, or what stands before .pdmodel",
+        help="a folder with __model__, such a file, or the prefix of a .pdmodel file",
     )
-    group.add_argument("--params", metavar="FILE", help="the file with all parameters, where it is not found")
+    group.add_argument(
+        "--params", metavar="FILE", help="the file with all parameters, if not found by itself"
+    )
     group.add_argument(
         "--input",
         action="append",
         default=[],
         metavar="NAME=FILE",
-        help="an .npy or .npz file for an input; an .npz file without NAME= has all; may be repeated",
+        help="an .npy or .npz file for an input; an .npz file without NAME= has all inputs; may be repeated",
     )
     group.add_argument(
         "--lengths",
@@ -143,13 +146,13 @@ def _add_model(group: argparse._ArgumentGroup) -> None:
         help="lengths of the sequences in an input, from the outer level to the inner: 2,1/3,1,2",
     )
     group.add_argument(
-        "--output", metavar="FILE", help="an .npz file for the results, whole or not at all (default: shown)"
+        "--output", metavar="FILE", help="an .npz file for the results, written at once (default: print them)"
     )
     group.add_argument("--to-onnx", metavar="FILE", help="write the model as ONNX (extra [onnx])")
     group.add_argument(
         "--trust",
         action="store_true",
-        help="let the model do more than compute, such as write files: its maker is trusted",
+        help="allow the model more than computation, such as writing files: only for models that you trust",
     )
     group.add_argument(
         "--summary",
@@ -166,16 +169,18 @@ def _parse(argv: Sequence[str]) -> tuple[argparse.Namespace, list[str]]:
     options = made.parse_args(mine)
     options.script = None if options.module or not rest else rest.pop(0)
     if options.module is None and options.script is None and options.model is None:
-        raise UsageError("which script? fluidlite-run script.py (see --help)")
+        raise UsageError("no script is given: use fluidlite-run script.py (see --help)")
     for name in ("params", "input", "lengths", "output", "to_onnx", "trust"):
         if getattr(options, name) and not options.model:
-            raise UsageError(f"--{name.replace('_', '-')} is for --model")
+            raise UsageError(f"--{name.replace('_', '-')} can only be used with --model")
     if options.check and options.script == "-":
-        raise UsageError("--check reads a script and the modules beside it: give the name of its file")
+        raise UsageError(
+            "--check reads a script and the modules in its folder: give the name of the script's file"
+        )
     if options.model and (options.script or options.module or options.check):
-        raise UsageError("--model runs a saved model: leave the script and --check out")
+        raise UsageError("--model runs a saved model: remove the script and --check")
     if options.batch < 1:
-        raise UsageError(f"--batch {options.batch} is no number of samples")
+        raise UsageError(f"--batch {options.batch} is not a positive number of samples")
     return options, rest
 
 

@@ -23,7 +23,7 @@ def show(options: argparse.Namespace, argv: Sequence[str]) -> int:
     colour = sys.stdout.isatty() and not os.environ.get("NO_COLOR")
     if options.model is None:
         if options.module:
-            raise UsageError("--summary wants a script.py, or --model")
+            raise UsageError("--summary needs a script.py or --model")
         program = load(options.script, argv).main
         sys.stdout.write(summary_text(program, options.batch, colour=colour))
         return 0

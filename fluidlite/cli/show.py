@@ -25,7 +25,7 @@ __all__ = ["main"]
 _EXAMPLES = """\
 examples:
   fluidlite-show train.py                       the program of a script, in the browser
-  fluidlite-show train.py -- --net conv         arguments after -- are the script's
+  fluidlite-show train.py -- --net conv         arguments after -- go to the script
   fluidlite-show models.resnet:build            what a function builds
   fluidlite-show saved_model/                   a model that was saved, for training or for inference
   fluidlite-show train.py --mode pserver --trainers 8 --pservers 4    what every process of a job runs
@@ -55,7 +55,10 @@ def _run(argv: Sequence[str]) -> int:
 def _options(argv: Sequence[str]) -> tuple[argparse.Namespace, list[str]]:
     made = Parser(
         prog="fluidlite-show",
-        description="A program as a page: its graph, folded, beside its ops and the lines that made them.",
+        description=(
+            "Show a program as an HTML page: its graph with blocks that unfold, its ops, and the "
+            "source lines that created them."
+        ),
         epilog=_EXAMPLES,
         formatter_class=argparse.RawDescriptionHelpFormatter,
         allow_abbrev=False,
@@ -63,7 +66,10 @@ def _options(argv: Sequence[str]) -> tuple[argparse.Namespace, list[str]]:
     made.add_argument("source", metavar="TARGET", help=SOURCE_HELP)
     add_program(made)
     made.add_argument(
-        "-o", "--output", metavar="FILE", help="write the page there, and open no browser; - for stdout"
+        "-o",
+        "--output",
+        metavar="FILE",
+        help="write the page to this file and do not open a browser; - for stdout",
     )
     made.add_argument(
         "--no-browser", action="store_true", help="write the page to a temporary file and print its path"
@@ -76,7 +82,7 @@ def _options(argv: Sequence[str]) -> tuple[argparse.Namespace, list[str]]:
     elif any(
         (options.trainers, options.pservers, options.endpoints, options.config, options.sync is not None)
     ):
-        raise UsageError("--trainers, --pservers and the like describe a job: give its --mode, too")
+        raise UsageError("--trainers, --pservers and similar options describe a job: give its --mode as well")
     return options, rest
 
 

@@ -37,18 +37,22 @@ def load(
     is_script = source.endswith(".py") if data is None else _is_python(data)
     if is_script:
         if startup:
-            raise UsageError("--startup is for saved programs: a script has its startup program with it")
+            raise UsageError(
+                "--startup can only be used with saved programs: a script builds its own startup program"
+            )
         if data is None and not path.is_file():
             raise UsageError(f"no such file: {source}{near_file(path)}")
         return capture_script(source, argv, wanted, batches, data)
     if batches:
-        raise UsageError(f"only scripts have batches, and {source} is none: leave --feeds script out")
+        raise UsageError(f"only scripts have batches, but {source} is not a script: remove --feeds script")
     if argv:
-        raise UsageError(f"only scripts take arguments after --, and {source} is none")
+        raise UsageError(f"only scripts take arguments after --, but {source} is not a script")
     # a file may be called like a function
     if _FUNCTION.fullmatch(source) and not path.exists():
         if startup:
-            raise UsageError("--startup is for saved programs: a function returns (main, startup)")
+            raise UsageError(
+                "--startup can only be used with saved programs: a function returns (main, startup)"
+            )
         return _call(source)
     main = _parse(data, "stdin") if data is not None else _read(source)
     return Captured(main, _read(startup) if startup else Program(), path.name if source != "-" else "stdin")
@@ -79,7 +83,7 @@ def _call(source: str) -> Captured:
                 raise UsageError(f"{module_name} has no {name!r}{did_you_mean(name, dir(found))}")
             found = getattr(found, name)
         if not callable(found):
-            raise UsageError(f"{source} is no function")
+            raise UsageError(f"{source} is not a function")
         return capture_call(found, source)
     except (FluidError, SystemExit, KeyboardInterrupt):
         raise

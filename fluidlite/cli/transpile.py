@@ -67,20 +67,23 @@ def _check_outputs(options: argparse.Namespace) -> None:
         others = (options.output, options.role, options.diff, options.cost, options.check)
         if any(others) or options.format not in (None, ["json"]):
             raise UsageError(
-                "--verify shows its proof, as JSON with --json; --output, --role, --diff, --cost and "
-                "--check do not go with it"
+                "--verify shows only its proof (as JSON with --json): it cannot be combined with "
+                "--output, --role, --diff, --cost or --check"
             )
     elif options.json:
         if options.output or options.diff or options.format or not (options.cost or options.check):
-            raise UsageError("--json is for --cost, --check and --verify, and goes to stdout alone")
+            raise UsageError(
+                "--json can only be used with --cost, --check and --verify, and writes to stdout only"
+            )
     elif options.format and not options.output:
         if len(options.format) > 1:
             raise UsageError("several formats need a folder: -o DIR")
         if options.format == ["pb"] and sys.stdout.isatty():
-            raise UsageError("pb is no text: send it to a file, or use -o DIR")
+            raise UsageError("pb is a binary format: redirect the output to a file, or use -o DIR")
         if options.diff or options.cost or options.check:
             raise UsageError(
-                "--format without -o writes a program to stdout; --diff, --cost and --check do not go with it"
+                "--format without -o writes a program to stdout: it cannot be combined with "
+                "--diff, --cost or --check"
             )
 
 

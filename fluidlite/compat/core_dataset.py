@@ -33,7 +33,8 @@ class CoreDataset:
     def _reading(self) -> Any:
         if self._owner is None:
             raise UnsupportedError(
-                "core.Dataset made by itself knows no variables: make a data set by fluid.DatasetFactory()"
+                "a core.Dataset that is created directly has no variables: create data sets with "
+                "fluid.DatasetFactory()"
             )
         return self._owner
 

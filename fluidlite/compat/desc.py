@@ -352,7 +352,7 @@ class OpDesc(_View):
         self.target.type, self.target.definition = op_type, registry.find(op_type)
 
     def block(self) -> BlockDesc:
-        """The block that the op stands in."""
+        """The block that contains the op."""
         return BlockDesc(self.target.block)
 
     def become(self, op: Operator) -> None:

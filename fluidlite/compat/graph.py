@@ -145,7 +145,7 @@ def find_by_name(nodes: Iterable[GraphNode], name: str) -> GraphNode | None:
 
 
 def plain_variable(var: Variable, block: Block) -> Variable:
-    """A copy in `block` that is no Parameter: Paddle's descriptions do not tell one from a variable."""
+    """A copy in `block` that is not a Parameter: Paddle's descriptions do not tell one from a variable."""
     if not isinstance(var, Parameter):
         return copy_variable(var, block)
     return Variable(
@@ -387,7 +387,7 @@ class ProgramGraph:
         return bool(self._typed(name, bool))
 
     def get_int(self, name: str) -> int:
-        """An attribute that is a whole number."""
+        """An attribute that is an integer."""
         return int(self._typed(name, int))
 
     def get_float(self, name: str) -> float:
@@ -407,7 +407,7 @@ def _check_circle(
     """EnforceNotMet if `op` waits for an op that waits for it."""
     for other in upstream[op]:
         if state.get(other) is False:
-            raise EnforceNotMet(f"ops wait for each other: {op.name()!r} and {other.name()!r} in a circle")
+            raise EnforceNotMet(f"ops depend on each other in a cycle: {op.name()!r} and {other.name()!r}")
 
 
 def describe_op(

@@ -29,7 +29,9 @@ __all__ = [
 ]
 
 COMPILED = Refusals(
-    "fluid.core", "FluidLite is Python, and has no compiled module", functions="get_dso_path pre_load"
+    "fluid.core",
+    "FluidLite is written in Python and has no compiled module",
+    functions="get_dso_path pre_load",
 )
 
 

@@ -98,13 +98,13 @@ def reasons(job: Job, initial: Initial, feed: Mapping[str, Any], shares: Sequenc
     """
     ops = job.main.global_block().ops
     forward = [op for op in ops if not op.role & (OpRole.Backward | _UPDATING)]
-    found = [f"{_named(op)} draws other numbers" for op in forward if op_of(op.type).random]
+    found = [f"{_named(op)} draws different random numbers" for op in forward if op_of(op.type).random]
     clips = [op for op in ops if job.has_servers and is_clipping_alone(op)]
     if clips:
-        found.append(f"{_named(clips[-1])} clips what one trainer has")
+        found.append(f"{_named(clips[-1])} clips the gradients of one trainer")
     mixing = _first_mixing(job, initial, forward, feed, shares)
     if mixing is not None:
-        found.append(f"{_named(mixing)} does not take the rows one by one, or is no mean of them")
+        found.append(f"{_named(mixing)} does not treat the rows independently, or is not a mean over them")
     return found
 
 

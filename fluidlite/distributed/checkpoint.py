@@ -78,11 +78,11 @@ def save_checkpoint(
     """
     program = _program_of(main_program)
     if is_server(program):
-        raise ArgumentError("checkpoints are saved by trainers, who ask the servers for what they hold")
+        raise ArgumentError("only trainers save checkpoints: they fetch the variables of the servers")
     if isinstance(step, bool) or not isinstance(step, int) or not 0 <= step < 10**18:
-        raise ArgumentError(f"step should be how many steps were done, not {step!r}")
+        raise ArgumentError(f"step should be the number of completed steps, not {step!r}")
     if max_num is not None and (isinstance(max_num, bool) or not isinstance(max_num, int) or max_num < 1):
-        raise ArgumentError(f"max_num should be how many checkpoints to keep, not {max_num!r}")
+        raise ArgumentError(f"max_num should be the number of checkpoints to keep, not {max_num!r}")
     group = group_of(program, getattr(main_program, "_build_strategy", None))
     with group.at_rest():
         return _save(
@@ -266,7 +266,7 @@ class _Contents:
         """CommunicatorError where servers are not of the same step: one has come back from somewhere else."""
         if len({entry["steps"] for entry in servers}) > 1:
             raise CommunicatorError(
-                "servers have not done the same steps: "
+                "the servers have not completed the same number of steps: "
                 + ", ".join(f"{entry['endpoint']} has done {entry['steps']}" for entry in servers)
             )
 
@@ -321,7 +321,7 @@ class _CheckpointReader:
 
     def bad(self, what: str) -> FormatError:
         """The error for this checkpoint's manifest."""
-        return FormatError(f"{self.checkpoint.path}: this checkpoint does not fit: {what}")
+        return FormatError(f"{self.checkpoint.path}: this checkpoint does not fit this job: {what}")
 
     def value(self, name: str, entry: Mapping[str, Any] | None = None) -> LoDTensor | SelectedRows:
         """A variable, whole."""
@@ -332,7 +332,7 @@ class _CheckpointReader:
             file = str(found["file"])
             sparse = bool(found["rows"])
         except (KeyError, TypeError) as error:
-            raise self.bad(f"of {name!r} it says nothing but {found!r}") from error
+            raise self.bad(f"its entry for {name!r} is {found!r}, without 'file' or 'rows'") from error
         return decode_value(self.checkpoint.read(file), os.path.join(self.checkpoint.path, file), sparse)
 
     def random(self, entry: Mapping[str, Any] | None) -> Mapping[str, Any] | None:
@@ -348,10 +348,10 @@ class _CheckpointReader:
         return state
 
     def whole(self, name: str) -> LoDTensor:
-        """A variable that is no SelectedRows."""
+        """A variable that is not a SelectedRows."""
         value = self.value(name)
         if not isinstance(value, LoDTensor):
-            raise self.bad(f"{name!r} holds rows, and a server should have a part of it")
+            raise self.bad(f"{name!r} holds selected rows, but the server needs a dense tensor")
         return value
 
 
@@ -359,8 +359,8 @@ def _into_server(executor: Any, reader: _CheckpointReader, program: Program, sco
     """Set the parts that a server holds, and whatever else it had."""
     if program.distribution.parts is None:
         raise ArgumentError(
-            "this server's program does not say what it holds: take one of get_pserver_program, or of "
-            "make_job"
+            "this server's program does not list the variables that it holds: use a program of "
+            "get_pserver_program or of make_job"
         )
     values: StateValues = dict(held_by_server(program, reader.whole))
     values |= {
@@ -425,8 +425,8 @@ def _check_servers(group: AtServer, checkpoint: Checkpoint | None) -> None:
     for endpoint, (_, facts) in zip(group.servers.program.distribution.servers, group.states(), strict=True):
         if facts.get("checkpoint", "") != wanted:
             raise CommunicatorError(
-                f"the server at {endpoint} has loaded {'another' if facts.get('checkpoint') else 'no'} "
-                f"checkpoint, and "
-                f"this trainer should go on from {checkpoint.path if checkpoint else 'the beginning'}: call "
-                "load_checkpoint with the same folder in all processes"
+                f"the server at {endpoint} has loaded "
+                f"{'another' if facts.get('checkpoint') else 'no'} checkpoint, but this trainer "
+                f"should continue from {checkpoint.path if checkpoint else 'the beginning'}: "
+                "call load_checkpoint with the same folder in all processes"
             )

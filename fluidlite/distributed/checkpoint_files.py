@@ -134,7 +134,7 @@ class Checkpoint:
             return cls(os.fspath(path), digest, int(facts.pop("step")), files, facts)
         except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
             raise FormatError(
-                f"{place}: this is no manifest of a checkpoint: {type(error).__name__}: {error}"
+                f"{place}: this is not the manifest of a checkpoint: {type(error).__name__}: {error}"
             ) from error
 
     def read(self, name: str) -> bytes:
@@ -164,7 +164,7 @@ def _bytes_of(place: str, size: int | None) -> bytes:
             is_wrong = found > _MOST if size is None else found != size
             if is_wrong:
                 raise FormatError(
-                    f"{place}: the file has {found} bytes, and should have "
+                    f"{place}: the file has {found} bytes, but should have "
                     f"{size if size is not None else 'fewer'}"
                 )
             return file.read(found + 1)
@@ -204,7 +204,7 @@ def latest_checkpoint(folder: str | os.PathLike[str]) -> str | None:
         try:
             Checkpoint.open(path).verify()
         except (FormatError, MissingFileError) as error:
-            _log.warning("checkpoint passed over: %s", error)
+            _log.warning("skipped a checkpoint: %s", error)
             wrong.append(str(error))
             continue
         return path

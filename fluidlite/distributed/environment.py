@@ -77,7 +77,8 @@ def _role_of_rank(pservers: int) -> ProcessRole:
     trainers = size - pservers
     if trainers < 1:
         raise TranspilerError(
-            f"{pservers} servers leave none of the {size} processes to train: start at least {pservers + 1}"
+            f"{pservers} servers use all of the {size} processes, and none is left to train: start "
+            f"at least {pservers + 1}"
         )
     # names: over MPI nobody listens there
     servers = tuple(f"127.0.0.1:{_FIRST_PORT + number}" for number in range(pservers))
@@ -103,7 +104,7 @@ def _role_of_variables(values: Mapping[str, str]) -> ProcessRole:
         )
         if here not in servers:
             raise TranspilerError(
-                f"this server is at {here}, which is none of the servers: {', '.join(servers)}"
+                f"this server is at {here}, which is not in the list of servers: {', '.join(servers)}"
             )
         return ProcessRole(PSERVER, servers.index(here), trainers, servers, "environment")
     index = _number(values, "PADDLE_TRAINER_ID")
@@ -121,7 +122,8 @@ def _servers(values: Mapping[str, str]) -> tuple[str, ...]:
         given = ",".join(f"{address.strip()}:{port}" for address in values["PADDLE_PSERVER_IPS"].split(","))
     if not given:
         raise TranspilerError(
-            "TRAINING_ROLE is set, but not PADDLE_PSERVERS_IP_PORT_LIST: where are the servers?"
+            "TRAINING_ROLE is set, but PADDLE_PSERVERS_IP_PORT_LIST is not: set it to the "
+            "endpoints of the servers"
         )
     return parse_endpoints(given)
 
@@ -130,7 +132,7 @@ def _number(values: Mapping[str, str], *names: str) -> int:
     name = next((name for name in names if values.get(name)), names[0])
     text = _need(values, name)
     if not (text.isascii() and text.isdigit()):
-        raise TranspilerError(f"{name} is {text!r}, which is no number")
+        raise TranspilerError(f"{name} is {text!r}, which is not an integer")
     return int(text)
 
 

@@ -84,12 +84,12 @@ def random_feeds(program: Program, batch: int, steps: int, sequence: int = 4, se
     for op in block.ops:
         if op.type in ("read", "create_py_reader", "create_custom_reader"):
             raise TranspilerError(
-                f"the program reads its data by itself (op {op.type!r}, built at {op.where}): it cannot be "
-                f"fed"
+                f"the program cannot be fed, because an op of it reads the data (op {op.type!r}, "
+                f"built at {op.where})"
             )
     variables = data_variables(program)
     if not variables:
-        raise TranspilerError("the program is fed nothing, so there is no batch to share")
+        raise TranspilerError("the program has no feeds, so there is no batch to divide among the trainers")
     return [
         {var.name: _value(block, var, batch, sequence, random) for var in variables} for _ in range(steps)
     ]

@@ -98,7 +98,7 @@ class Proof:
             yield f"not to one process on the whole batches, by design: {'; '.join(self.by_design)}\n"
         yield f"largest relative difference {self.differences[worst]:.1e} in {worst}"
         yield f", allowed {self.allowed:.0e}"
-        yield f" (rounding alone makes {self.rounding:.0e} here)" if self.rounding else ""
+        yield f" (rounding alone accounts for {self.rounding:.0e} here)" if self.rounding else ""
 
     def _parameters(self) -> str:
         order = sorted(self.differences, key=self.differences.__getitem__, reverse=True)

@@ -139,7 +139,7 @@ class _AsynchronousTrainer(SimulatedTrainer):
             self.compute()
         count = min(self.done - first, self.merging.most)
         if count < 1:
-            raise TranspilerError(f"a trainer sends {what!r} once more than it has steps")
+            raise TranspilerError(f"a trainer sends {what!r} one time more than it has steps")
         self.sent[what] += count
         return first, count
 

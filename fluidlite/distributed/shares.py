@@ -59,9 +59,8 @@ def _share_sequences(name: str, value: LoDTensor, index: int, count: int) -> LoD
 def _check_even(name: str, found: int, count: int, what: str) -> None:
     if found % count:
         raise TranspilerError(
-            f"{count} trainers cannot share the {found} {what} of {name!r} evenly: the mean of their "
-            f"gradients would "
-            "not be that of the whole batch"
+            f"the {found} {what} of {name!r} cannot be divided evenly among {count} trainers: the "
+            "mean of their gradients would not be that of the whole batch"
         )
 
 

@@ -35,7 +35,7 @@ def add_job_options(parser: argparse.ArgumentParser) -> None:
     """Add `--mode` and `--pservers`, the arguments of `join_job`, and `--compare`, to train again in one
     process.
     """
-    group = parser.add_argument_group("as one of several processes (docs/RUNNING.md)")
+    group = parser.add_argument_group("run as one of several processes (docs/RUNNING.md)")
     group.add_argument(
         "--mode",
         choices=tuple(script_modes()),
@@ -50,7 +50,7 @@ def add_job_options(parser: argparse.ArgumentParser) -> None:
         help="under mpirun: the last N ranks are servers (default: 1)",
     )
     group.add_argument(
-        "--compare", action="store_true", help="train again in one process, and compare the parameters"
+        "--compare", action="store_true", help="train again in one process and compare the parameters"
     )
 
 

@@ -306,7 +306,7 @@ class Block(BlockValue):
         gone = set(ops)
         kept = [op for op in self.ops if op not in gone]
         if len(kept) + len(gone) != len(self.ops):
-            raise ProgramEditError(f"block {self.idx} does not have all of the ops that it should lose")
+            raise ProgramEditError(f"cannot remove ops from block {self.idx}: some of them are not in it")
         self._check_unread(gone, {*given, *(name for op in kept for name in op.output_arg_names)})
         self.set_ops(kept)
 
@@ -331,7 +331,9 @@ class Block(BlockValue):
         For edits that decide about all ops at once: nothing checks that later ops still find what they
         read.
         """
-        assert all(op.block is self for op in ops), f"ops of other blocks are given to block {self.idx}"
+        assert all(op.block is self for op in ops), (
+            f"block {self.idx} was given ops that belong to other blocks"
+        )
         self.ops[:] = ops  # whoever holds the list sees the edit, as with the other methods
         self.program.bump_version()
 

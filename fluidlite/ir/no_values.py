@@ -53,9 +53,9 @@ def truth(var: Variable) -> bool:
     )
     if op.type in _EQUALS and not with_number:
         warn_user(
-            f"the truth of {var.name!r}, made by op {op.type!r} of {' and '.join(op.input_arg_names)}, is "
-            "True whatever its values will be, as `==` and `in` build a program here: compare by `is`, or by "
-            "name"
+            f"{var.name!r}, made by op {op.type!r} of {' and '.join(op.input_arg_names)}, is always "
+            "True as a Python condition, whatever its values will be, because `==` and `in` add ops "
+            "to the program: compare with `is`, or by name"
         )
         return True
     raise ArgumentError(
@@ -74,16 +74,16 @@ def array_of(var: Variable, dtype: Any = None) -> Any:
         found[()] = var
         return found
     raise ArgumentError(
-        f"variable {var.name!r} ({list(var.shape)}) is no array: a program declares it, and it has values "
-        "when the program runs; use functions of fluid.layers in place of NumPy's, or fetch it"
+        f"variable {var.name!r} ({list(var.shape)}) is not an array: it has values only while the "
+        "program runs; use functions of fluid.layers instead of NumPy's, or fetch it"
     )
 
 
 def function_on(function: Any) -> Any:
     """ArgumentError: NumPy's functions of arrays would take a Variable for an array of one object."""
     raise ArgumentError(
-        f"np.{function.__name__} takes arrays, and what it is given has a variable of a program in it, which "
-        "has values when the program runs; use functions of fluid.layers"
+        f"np.{function.__name__} takes arrays, but its argument contains a variable of a program, "
+        "which has values only while the program runs; use functions of fluid.layers"
     )
 
 
@@ -98,9 +98,9 @@ def ufunc_on(ufunc: Any, method: str, inputs: Sequence[Any], options: Mapping[st
         )
     names = [repr(item.name) for item in inputs if hasattr(item, "block")]
     raise ArgumentError(
-        f"np.{ufunc.__name__} takes arrays, and {' and '.join(names)} is a variable of a program, which has "
-        "values when the program runs; use functions of fluid.layers, and layers.assign(array) to bring an "
-        "array into a program"
+        f"np.{ufunc.__name__} takes arrays, but {' and '.join(names)} is a variable of a program, "
+        "which has values only while the program runs; use functions of fluid.layers, and "
+        "layers.assign(array) to add an array to the program"
     )
 
 

@@ -249,9 +249,9 @@ class Program:
         if drawing:
             name = (drawing[0].output_arg_names or ["?"])[0]
             warn_user(
-                f"random_seed = {seed} comes after ops that draw, {len(drawing)} of them (the first: "
-                f"{drawing[0].type!r} of {name!r}, built at {drawing[0].where}): they draw other numbers in "
-                "each run; set it before the layers"
+                f"random_seed = {seed} is set after {len(drawing)} ops that draw random numbers "
+                f"(the first: {drawing[0].type!r} of {name!r}, built at {drawing[0].where}): they "
+                "draw different numbers in each run; set the seed before building the layers"
             )
 
     def list_vars(self) -> Iterator[Variable]:

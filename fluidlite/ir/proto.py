@@ -95,11 +95,12 @@ def _message(data: bytes) -> Any:
     try:
         desc = framework_pb.ProgramDesc.FromString(bytes(data))
     except framework_pb.DecodeError as error:
-        raise FormatError(f"these {len(data)} bytes are no ProgramDesc: {error}") from None
+        raise FormatError(f"these {len(data)} bytes cannot be parsed as a ProgramDesc: {error}") from None
     # parsing alone lets missing required fields pass
     if not desc.IsInitialized():
         raise FormatError(
-            f"these {len(data)} bytes are no whole ProgramDesc: names, types or block numbers are missing"
+            f"these {len(data)} bytes are not a complete ProgramDesc: names, types or block "
+            "numbers are missing"
         )
     return desc
 
@@ -121,7 +122,7 @@ def _check_counts(desc: Any) -> None:
 def _read_block(block: Block, desc: Any) -> None:
     # attributes and parents name blocks by number, so a number has to be the position
     if desc.idx != block.idx:
-        raise FormatError(f"block {block.idx} calls itself block {desc.idx}")
+        raise FormatError(f"block {block.idx} has the index {desc.idx} in the file")
     block.parent_idx = desc.parent_idx
     block.forward_block_idx = desc.forward_block_idx
     if block.idx == 0 and desc.parent_idx != -1:

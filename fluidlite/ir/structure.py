@@ -81,8 +81,8 @@ def check_depth(program: Program) -> None:
         if depth > MAX_DEPTH:
             op = level[0]
             raise UnsupportedError(
-                f"op {op.type!r} stands in {MAX_DEPTH} loops and branches, one in the other: no more "
-                f"are run\n  built at {op.where}"
+                f"op {op.type!r} is nested in more than {MAX_DEPTH} loops and branches, which is "
+                f"the limit\n  built at {op.where}"
             )
         level = [inner for block in _blocks_of(level) for inner in block.ops]
 

@@ -71,7 +71,7 @@ _MAX_DIGITS = 30  # Python takes quadratic time to read a number
 
 def _integer(text: str) -> int:
     if not _INTEGER.fullmatch(text) or len(text) > _MAX_DIGITS:
-        raise FormatError(f"wanted a whole number, found {text[:_MAX_DIGITS]!r}")
+        raise FormatError(f"wanted an integer, found {text[:_MAX_DIGITS]!r}")
     return int(text)
 
 
@@ -127,7 +127,7 @@ class _Line:
         return text
 
     def integer(self) -> int:
-        """A whole number."""
+        """An integer."""
         return _integer(self.name())
 
     def many(self, item: Callable[[], T], end: str) -> list[T]:
@@ -185,7 +185,7 @@ class _TextReader:
     def content(self, line: _Line) -> None:
         """A variable or an op of the current block."""
         if self.block is None:
-            raise FormatError("this stands before the first block")
+            raise FormatError("this line comes before the first block")
         if line.tokens[0][1] in ("var", "data", "param") and line.tokens[1][0] in ("word", "string"):
             self.variable(line, self.block)
         else:
@@ -238,7 +238,7 @@ class _TextReader:
     def dtype(word: str) -> VarType | None:
         """The dtype or kind that `word` names; None for `untyped`."""
         if word != "untyped" and word not in _KINDS:
-            raise FormatError(f"{word!r} is no dtype and no kind of variable")
+            raise FormatError(f"{word!r} is neither a dtype nor a kind of variable")
         return _KINDS.get(word)
 
     @staticmethod
@@ -264,7 +264,7 @@ class _TextReader:
         while not line.done:
             key = line.name()
             if key not in _VARIABLE_FLAGS:
-                raise FormatError(f"{key!r} is no property of a variable")
+                raise FormatError(f"{key!r} is not a property of a variable")
             found[key] = json.loads(line.name()) if line.has("=") else True
             # properties are numbers and truth values: JSON would let a name in their place pass
             if isinstance(found[key], (str, list, dict)):
@@ -307,14 +307,14 @@ class _TextReader:
             return name, (infer_attr_type(value), value)
         word = line.name()
         if word.upper() not in AttrType.__members__:
-            raise FormatError(f"{word!r} is no type of an attribute")
+            raise FormatError(f"{word!r} is not a type of an attribute")
         kind = AttrType[word.upper()]
         try:
             if isinstance(value, list) != kind.name.endswith("S"):
                 raise TypeError(f"a {type(value).__name__}")
             exact_value(value, kind)
         except (TypeError, ValueError, AttributeError, OverflowError):
-            raise FormatError(f"{name} cannot be {value!r}, which is no value of type {word}") from None
+            raise FormatError(f"{name} cannot be {value!r}, which is not a value of type {word}") from None
         return name, (kind, value)
 
     def scalar(self, line: _Line) -> Any:
@@ -391,11 +391,11 @@ def parse(text: str) -> Program:
             else:
                 reader.content(tokens)
             if not tokens.done:
-                raise FormatError(f"{tokens.tokens[tokens.at][1]!r} is left over")
+                raise FormatError(f"unexpected {tokens.tokens[tokens.at][1]!r} at the end of the line")
         except (FormatError, ValueError, TypeError, KeyError) as error:
             raise FormatError(f"line {number}: {error}\n  {line.strip()[:200]}") from None
     if not lines or not blocks:
-        raise FormatError("this is no program's text: it has no blocks")
+        raise FormatError("this is not the text of a program: it has no blocks")
     check_parents(reader.program)
     check_blocks(reader.program)
     return reader.program

@@ -32,6 +32,7 @@ def check_reach(program: Program, trust: bool = False) -> None:
             paths = [repr(op.attrs[name]) for name in ("file_path", "dirname") if op.attrs.get(name)]
             named = f" ({', '.join(paths)[:200]})" if paths else ""
             raise UntrustedError(
-                f"op {op.type!r} of this model {reach}{named}, which a model may do only where trust=True "
-                f"(--trust) says that its maker is trusted\n  {op.call_text()}\n  built at {op.where}"
+                f"op {op.type!r} of this model {reach}{named}, which is allowed only with "
+                "trust=True (--trust): set it only for models that you trust\n  "
+                f"{op.call_text()}\n  built at {op.where}"
             )

@@ -357,6 +357,6 @@ def refuse_part(param: Any, what: str, hint: str = "") -> None:
     """UnsupportedError where `param` is one rank's part: `what` reads, or writes, the whole."""
     if is_part(param):
         raise UnsupportedError(
-            f"{what} takes whole parameters, and {param.name!r} {list(param.shape)} is one rank's part of a "
-            f"parameter that the ranks share{hint}"
+            f"{what} needs complete parameters, but {param.name!r} {list(param.shape)} is one "
+            f"rank's part of a parameter that is split among the ranks{hint}"
         )

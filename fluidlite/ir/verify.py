@@ -85,7 +85,7 @@ class _Checker:
     def operator(self, op: Operator, block: Block) -> None:
         """Check one op."""
         if op.block is not block:
-            raise _wrong(op, f"it stands in block {block.idx} and believes to be in another")
+            raise _wrong(op, f"it is in block {block.idx}, but its own field names another block")
         definition = op.definition
         if definition is None:
             raise _wrong(op, f"no op of that type is registered{did_you_mean(op.type, known_types())}")

@@ -90,7 +90,7 @@ for ((number = 0; number < {file.servers}; number++)); do
 done
 export PADDLE_PSERVERS_IP_PORT_LIST=${{servers#,}} PADDLE_TRAINERS_NUM={file.trainers}
 export FLUIDLITE_JOB_KEY=$(od -An -tx1 -N16 /dev/urandom | tr -d ' \\n')
-# tasks in turn on all hosts, so that task N is on the host of server N; they are no ranks of MPI
+# tasks in turn on all hosts, so that task N is on the host of server N; they are not MPI ranks
 srun --mpi=none --kill-on-bad-exit=1 --distribution=cyclic bash -c '
     if ((SLURM_PROCID < {file.servers})); then
         IFS=, read -ra servers <<< "$PADDLE_PSERVERS_IP_PORT_LIST"

@@ -119,7 +119,7 @@ def parse_options(arguments: Sequence[str], program: str, servers: bool = False)
 def _parser(program: str) -> argparse.ArgumentParser:
     parser = PrintingParser(
         prog=program,
-        description="Start the processes of a training job; when one fails, all end (docs/LAUNCH.md).",
+        description="Start the processes of a training job; if one fails, all are stopped (docs/LAUNCH.md).",
         allow_abbrev=False,
     )
     add = parser.add_argument
@@ -142,7 +142,7 @@ def _parser(program: str) -> argparse.ArgumentParser:
     add(
         "--log_dir", default="log", help="folder of each process's output (default: log; '' for the terminal)"
     )
-    add("--run_mode", default=None, choices=("collective", "ps"), help="the kind of job, where in doubt")
+    add("--run_mode", default=None, choices=("collective", "ps"), help="the kind of job, if it is not clear")
     for name in _WITHOUT_EFFECT.split():
         add(f"--{name}", default=None, help=argparse.SUPPRESS)  # change nothing that is computed
     for name, (values, why) in _ONLY.items():
@@ -151,7 +151,7 @@ def _parser(program: str) -> argparse.ArgumentParser:
     for name, why in _REFUSED.items():
         add(f"--{name}", action=_Only, help=argparse.SUPPRESS, const=((), why))
     add("script", help="the training script")
-    add("arguments", nargs=argparse.REMAINDER, help="what it is given")
+    add("arguments", nargs=argparse.REMAINDER, help="arguments of the script")
     return parser
 
 

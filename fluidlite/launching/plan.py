@@ -203,8 +203,9 @@ def _check_first_host(options: LaunchOptions) -> None:
     """ArgumentError on a host that is not the first: mpiexec starts its processes from there."""
     if len(options.hosts) > 1 and options.hosts[0] not in _addresses(options.here):
         raise ArgumentError(
-            f"this host is not {options.hosts[0]}, the first of --ips: run the command there alone, and "
-            f"mpiexec starts the processes of all hosts (--host names this one's address)"
+            f"this host is not {options.hosts[0]}, the first of --ips: run the command only there, "
+            "and mpiexec starts the processes of all hosts (give this host's address with --host "
+            "if it is that one)"
         )
 
 
@@ -222,8 +223,9 @@ def _with_servers(
     mine = [place for place in (*servers, *workers) if _host(place) in here]
     if not mine:
         raise ArgumentError(
-            f"this host is none of {', '.join(sorted({_host(place) for place in (*servers, *workers)}))}: "
-            f"--host names its address"
+            "this host is not one of "
+            f"{', '.join(sorted({_host(place) for place in (*servers, *workers)}))}: give its "
+            "address with --host"
         )
     shared = {
         "PADDLE_PSERVERS_IP_PORT_LIST": ",".join(servers),

@@ -71,13 +71,15 @@ def spawn(
     name = getattr(function, "__qualname__", "")
     if not callable(function) or not name or "<" in name:
         raise ArgumentError(
-            f"{function!r} is no function of a module or script, which processes could find again"
+            f"{function!r} is not a function of a module or script, so other processes cannot find it"
         )
     main = sys.modules["__main__"]
     is_script = function.__module__ == "__main__"
     script = getattr(main, "__file__", None) if is_script else ""
     if script is None:
-        raise ArgumentError(f"{name} was typed in, and other processes cannot find it: put it into a file")
+        raise ArgumentError(
+            f"{name} was defined interactively, and other processes cannot find it: put it into a file"
+        )
     work = {
         "module": function.__module__,
         "script": str(pathlib.Path(script).absolute()) if script else "",

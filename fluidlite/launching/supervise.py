@@ -260,7 +260,7 @@ class _RunningJob:
 
     def _left_behind(self) -> str | None:
         """The name of the process that has left the others alone by `os._exit(0)`, after which an mpiexec
-        kills them without a word; None where there is none, or all have ended so.
+        kills them silently; None where there is none, or all have ended so.
         """
         serving = {name for each in self.processes if each.plan.serves for name in each.plan.names}
         gone = [path for path in self._started() if not _is_alive(int(path.name))]
@@ -282,10 +282,13 @@ class _RunningJob:
         return [path for path in (self.reports / _RUNNING).iterdir() if path.name.isdigit()]
 
     def _left(self, name: str) -> int:
-        """The end of a process without an exit code that says so, and without a word."""
+        """The end of a process without an exit code that says so, and silently."""
         self._follow({}, whole=True)
         others = ", and the others were ended" if len(self.plan.names) > 1 else ""
-        sys.stderr.write(f"{name} ended without a word in the middle of the job, as by os._exit(0){others}\n")
+        sys.stderr.write(
+            f"{name} exited with code 0 in the middle of the job without an error, as os._exit(0) "
+            f"does{others}\n"
+        )
         sys.stderr.flush()
         return 1
 
@@ -371,7 +374,7 @@ class _RunningJob:
 def _how(code: int | None) -> str:
     """The end of a process in words; None where its exit code is not known."""
     if not code:
-        return "without a word, as by os._exit(0)"
+        return "without an error, as os._exit(0) does"
     return f"by signal {-code}" if code < 0 else f"with exit code {code}"
 
 

@@ -123,7 +123,10 @@ def piecewise_decay(boundaries: Sequence[float], values: Sequence[float]) -> Any
     if len(values) - len(boundaries) != 1:
         raise ValueError("len(values) - len(boundaries) should be 1")
     if list(boundaries) != sorted(boundaries):
-        warn_user(f"piecewise_decay: boundaries {list(boundaries)} do not ascend: some of them are never met")
+        warn_user(
+            f"piecewise_decay: boundaries {list(boundaries)} are not in ascending order: some of them "
+            "are never reached"
+        )
     with default_main_program()._lr_schedule_guard():
         step = _decay_step_counter()
         rate = create_global_var(

@@ -124,8 +124,8 @@ def softmax_with_cross_entropy(
     helper = LayerHelper("softmax_with_cross_entropy")
     if getattr(logits.op, "type", None) == "softmax":
         warn_user(
-            f"softmax_with_cross_entropy takes what comes before the softmax, and {logits.name!r} is one's "
-            "output: it is applied twice; use cross_entropy, or leave the first softmax out"
+            f"softmax_with_cross_entropy takes logits, but {logits.name!r} is the output of a "
+            "softmax, which would be applied twice; use cross_entropy, or remove the first softmax"
         )
     softmax = helper.create_variable_for_type_inference(dtype=logits.dtype)
     loss = helper.create_variable_for_type_inference(dtype=logits.dtype)

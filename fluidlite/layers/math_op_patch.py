@@ -124,10 +124,13 @@ def _operator(method: str, op_type: str) -> Callable[[Variable, Any], Variable]:
             other = constant(self, _number(self, other, method), self.shape if swapped else (1,))
         if other.dtype != self.dtype:
             if integer and _has_fractions(other):
-                warn_user(f"{_shown(other)} loses its fractions: {_shown(self)} in front decides the dtype")
+                warn_user(
+                    f"{_shown(other)} is truncated to integers: the left operand {_shown(self)} "
+                    "determines the dtype"
+                )
             other = astype(other, self.dtype)
         elif integer and "truediv" in method:
-            warn_user(f"{_shown(self)} is divided without fractions, as in 1.8.5: cast it to float32 first")
+            warn_user(f"{_shown(self)} is divided as integers, as in 1.8.5: cast it to float32 first")
         x, y = (other, self) if swapped else (self, other)
         out = temporary(self, VarType.BOOL if op_type in COMPARISONS else self.dtype)
         axis = 0 if y.shape and y.shape[0] == -1 else -1
@@ -153,18 +156,19 @@ def _shown(var: Variable) -> str:
 
 
 def _number(var: Variable, value: Any, method: str) -> float:
-    """`value` as the number that an operator takes; ArgumentError for what is none."""
+    """`value` as the number that an operator takes; ArgumentError for anything else."""
     try:
         number = float(value.item() if isinstance(value, np.ndarray) else value)
     except (TypeError, ValueError):
         text = f"array of shape {list(value.shape)}" if isinstance(value, np.ndarray) else repr(value)
         raise ArgumentError(
             f"{method} of {_shown(var)}{list(var.shape)} takes a number or a Variable, not {text}; "
-            "layers.assign(array) brings an array into a program"
+            "layers.assign(array) adds an array to the program"
         ) from None
     if is_integer(var.dtype) and math.isfinite(number) and number != int(number):
         warn_user(
-            f"{number} beside {_shown(var)} is taken for {int(number)}, as in 1.8.5: cast it to float32 first"
+            f"{number} combined with {_shown(var)} is used as {int(number)}, as in 1.8.5: cast it "
+            "to float32 first"
         )
     return number
 

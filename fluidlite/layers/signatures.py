@@ -30,7 +30,7 @@ class Binary(Protocol):
 
 
 class Logic(Protocol):
-    """A layer of two variables of truth values."""
+    """A layer of two variables of booleans."""
 
     __name__: str
     __qualname__: str

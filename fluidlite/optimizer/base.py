@@ -95,7 +95,7 @@ class Optimizer:
 
     def _append_optimize_op(self, block: Block, param_and_grad: tuple[Any, Any]) -> Any:
         """Append the op that moves one parameter."""
-        raise TypeError(f"{self.__class__.__name__} has no op that moves a parameter")
+        raise TypeError(f"{self.__class__.__name__} does not define the op that updates a parameter")
 
     def _finish_update(self, block: Block, parameters_and_grads: ParamsGrads) -> None:
         """Append what follows after all parameters have moved."""

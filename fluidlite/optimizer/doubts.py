@@ -1,4 +1,4 @@
-"""Warnings of trainings that 1.8.5 builds without a word and that hardly do what was meant."""
+"""Warnings of trainings that 1.8.5 builds silently and that hardly do what was meant."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ def doubt_gradients(loss: Variable, params_grads: Iterable[tuple[Any, Any]]) -> 
         return
     names = [param.name for param in loss.block.program.all_parameters() if param.trainable]
     if names:
-        reason = f"no way leads back from it to {', '.join(names[:3])}{', ...' if names[3:] else ''}"
+        reason = f"it does not depend on {', '.join(names[:3])}{', ...' if names[3:] else ''}"
     else:
         reason = "the program has no parameter to train"
     made = "" if loss.op is None else f" (made by op {loss.op.type!r}, built at {loss.op.where})"
-    warn_user(f"minimize: the loss {loss.name!r}{made} moves no parameter: {reason}")
+    warn_user(f"minimize: the loss {loss.name!r}{made} updates no parameter: {reason}")
 
 
 def doubt_names(program: Program, given: Iterable[Any] | None, argument: str) -> None:
@@ -45,9 +45,9 @@ def doubt_second_update(block: Block, params_grads: Iterable[tuple[Any, Any]]) -
     if twice:
         first = moved[twice[0]]
         warn_user(
-            f"minimize: {', '.join(twice[:3])}{', ...' if twice[3:] else ''} would be moved twice in each "
-            f"step, also by op {first.type!r} built at {first.where}; give each optimizer a parameter_list, "
-            "or a program, of its own"
+            f"minimize: {', '.join(twice[:3])}{', ...' if twice[3:] else ''} would be updated "
+            f"twice in each step, also by op {first.type!r} built at {first.where}; give each "
+            "optimizer its own parameter_list or its own program"
         )
 
 
@@ -55,4 +55,4 @@ def check_betas(optimizer: str, **betas: Any) -> None:
     """Warn of a rate of decay outside of [0, 1), with which averages grow without end."""
     for name, beta in betas.items():
         if isinstance(beta, (int, float)) and not 0 <= beta < 1:
-            warn_user(f"{optimizer}: {name} is {beta}, and averages decay only for 0 <= {name} < 1")
+            warn_user(f"{optimizer}: {name} is {beta}, but averages decay only if 0 <= {name} < 1")

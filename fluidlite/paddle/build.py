@@ -111,7 +111,7 @@ def need_float(x: Variable, function: str) -> None:
 
 
 def need_numbers(x: Variable, function: str) -> None:
-    """TypeError for a Variable of truth values."""
+    """TypeError for a Variable of booleans."""
     if x.dtype == VarType.BOOL:
         raise TypeError(f"The data type of 'x' in {function} must be that of numbers, but received bool.")
 
@@ -120,7 +120,7 @@ _SHORT = frozenset([VarType.BOOL, VarType.INT8, VarType.UINT8, VarType.INT16])
 
 
 def need_summable(x: Variable, function: str) -> None:
-    """TypeError for a Variable of truth values or of short integers, whose sums these do not hold."""
+    """TypeError for a Variable of booleans or of short integers, whose sums these do not hold."""
     if x.dtype in _SHORT:
         raise TypeError(
             f"The data type of 'x' in {function} must be ['float16', 'uint16', 'float32', 'float64', "

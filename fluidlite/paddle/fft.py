@@ -55,7 +55,7 @@ def _checked(name: str, x: Variable, norm: str) -> Variable:
     if not isinstance(x, Variable):
         raise TypeError(f"The type of 'x' in {name} must be Variable, but received {type(x)}")
     if not x.shape:
-        raise ValueError(f"{name}: x[] is a single number, and a transform needs a dimension")
+        raise ValueError(f"{name}: x[] is a single number, but a transform needs a dimension")
     if is_integer(x.dtype) or x.dtype == VarType.BOOL:
         return cast(x, dtype_or_default(None))
     return x
@@ -204,7 +204,7 @@ def _shifted(x: Variable, axes: Any, way: int) -> Variable:
     places = list(range(len(x.shape))) if axes is None else np.atleast_1d(axes).tolist()
     sizes = [x.shape[axis] for axis in places]
     if min(sizes, default=0) < 0:
-        raise ValueError(f"shifts by half need known sizes, and {x.name!r} has the shape {list(x.shape)}")
+        raise ValueError(f"shifts by half need known sizes, but {x.name!r} has the shape {list(x.shape)}")
     return roll(x, [size // 2 if way > 0 else -(size // 2) for size in sizes], places)
 
 

@@ -46,8 +46,8 @@ def enable_static() -> None:
 def disable_static(place: Any = None) -> None:
     """RuntimeError: values do not exist before a program runs."""
     raise RuntimeError(
-        "paddle.disable_static() asks for imperative mode, and FluidLite has none: it is the static graph, "
-        "in which a program is written first and run by paddle.static.Executor afterwards"
+        "paddle.disable_static() requests imperative mode, but FluidLite runs static graphs only: "
+        "build a program first, then run it with paddle.static.Executor"
     )
 
 
@@ -103,8 +103,8 @@ class no_grad(contextlib.ContextDecorator):
 def _of_imperative_mode(name: str) -> Callable[..., Any]:
     def refuse(*args: Any, **kwargs: Any) -> Any:
         raise RuntimeError(
-            f"paddle.{name}() works on values in imperative mode, and FluidLite is the static graph: "
-            "gradients are made by paddle.static.gradients, and processes share work by paddle.distributed"
+            f"paddle.{name}() works in imperative mode, but FluidLite runs static graphs only: use "
+            "paddle.static.gradients for gradients, and paddle.distributed for several processes"
         )
 
     refuse.__name__ = refuse.__qualname__ = name

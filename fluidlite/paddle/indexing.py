@@ -1,4 +1,4 @@
-"""`x[...]` of 2.x's Variables: slices, strides, new dimensions, and tensors of places or truth values."""
+"""`x[...]` of 2.x's Variables: slices, strides, new dimensions, and tensors of places or booleans."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def item_of(var: Variable, item: Any) -> Variable:
 def setitem(x: Variable, index: Any, value: Any) -> Variable:
     """A copy of `x` in which x[index] is `value`: a number, an array or a Variable that broadcasts to there.
 
-    index: numbers, slices, `...`, None, and lists, arrays or Variables of places or of truth values.
+    index: numbers, slices, `...`, None, and lists, arrays or Variables of places or of booleans.
     """
     cut = _read(x, _without_ellipsis(x, _parts(index)))
     if cut.places:
@@ -189,7 +189,7 @@ def _read(var: Variable, items: list[Any]) -> _Cut:
 
 
 def _tensor(var: Variable, axis: int, item: Any) -> Variable:
-    """Places along a dimension of `var`, or truth values, as a Variable."""
+    """Places along a dimension of `var`, or booleans, as a Variable."""
     if isinstance(item, Variable):
         return item
     if isinstance(item, list) and has_variable(item):

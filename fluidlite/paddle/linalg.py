@@ -177,7 +177,7 @@ def _check_weights(x: Variable, fweights: Variable | None, aweights: Variable | 
             raise ValueError(f"cov: {name} must have one dimension, but is {list(weights.shape)}")
         if weights.shape[0] != x.shape[1] and -1 not in (weights.shape[0], x.shape[1]):
             raise ValueError(
-                f"cov: {name}{list(weights.shape)} must be one for each of {x.shape[1]} observations"
+                f"cov: {name}{list(weights.shape)} must hold one number for each of {x.shape[1]} observations"
             )
 
 
@@ -322,7 +322,7 @@ def eigvals(x: Variable, name: str | None = None) -> Variable:
 
 
 def _need_numbers(x: Variable, function: str) -> VarType:
-    """The complex dtype that goes with that of x; TypeError for whole numbers."""
+    """The complex dtype that goes with that of x; TypeError for integers."""
     if x.dtype not in _COMPLEX:
         raise TypeError(f"{function}: {x.name!r} has the dtype {x.dtype.name}, wanted float or complex")
     return _COMPLEX[x.dtype]
@@ -391,7 +391,7 @@ def lu(x: Variable, pivot: bool = True, get_infos: bool = False, name: str | Non
     need_float(x, "lu")
     if not pivot:
         # 2.6.2 exchanges rows all the same
-        raise ValueError("lu: pivot must be True: rows are exchanged where a pivot is small")
+        raise ValueError("lu: pivot must be True: only the factorisation with pivoting is supported")
     kinds = {"Out": x.dtype, "Pivots": VarType.INT32, "Infos": VarType.INT32}
     out, pivots, infos = append_several("lu", {"X": [x]}, {"pivots": pivot}, kinds)
     return (out, pivots, infos) if get_infos else (out, pivots)

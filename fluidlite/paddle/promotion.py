@@ -2,7 +2,7 @@
 
 PaddlePaddle 2.6.2 promotes floats in `+ - *`, and integers beside numbers with fractions; elsewhere its
 operators take the left side's type, which cuts fractions off, and its functions fail. Here no type decides by
-its place: floats go before integers, integers before truth values, and of one kind the wider one counts.
+its place: floats go before integers, integers before booleans, and of one kind the wider one counts.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _FLOATS = (VarType.FP16, VarType.FP32, VarType.FP64)
 
 
 def common_dtype(x: VarType, y: VarType) -> VarType:
-    """The type that holds what x and y hold: x itself where that is no question of numbers."""
+    """The type that holds what x and y hold: x itself where that is not a question of numbers."""
     if x == y:
         return x
     if x in _COMPLEX or y in _COMPLEX:
@@ -43,13 +43,13 @@ def common_dtype(x: VarType, y: VarType) -> VarType:
 
 
 def divisible(dtype: VarType) -> VarType:
-    """The type in which values of `dtype` are divided with fractions: float32 for whole numbers."""
+    """The type in which values of `dtype` are divided with fractions: float32 for integers."""
     return VarType.FP32 if is_integer(dtype) or dtype == VarType.BOOL else dtype
 
 
 def beside_number(dtype: VarType, number: Any) -> VarType:
     """The type in which values of `dtype` meet a number of Python: float32 where it has a fraction and they
-    are whole, int64 where they are smaller integers, or truth values, than it is.
+    are whole, int64 where they are smaller integers, or booleans, than it is.
     """
     if isinstance(number, bool) or not (is_integer(dtype) or dtype == VarType.BOOL):
         return dtype

@@ -79,7 +79,7 @@ def _function(module: str, name: str) -> Any:
 
 
 def _bitwise(op_type: str) -> Callable[..., Any]:
-    """The method that is the function `op_type`: of truth values, or of the bits of integers."""
+    """The method that is the function `op_type`: of booleans, or of the bits of integers."""
 
     def apply(self: Variable, *other: Any) -> Any:
         return _function("fluidlite.paddle.tensor.special", op_type)(self, *other)
@@ -131,15 +131,15 @@ class Tensor(Variable):
         """The parts along the first dimension, whose size must be known."""
         if not self.shape or self.shape[0] < 0:
             raise TypeError(
-                f"variable {self.name!r} of shape {list(self.shape)} has no number of parts that is known "
-                "before it runs"
+                f"variable {self.name!r} of shape {list(self.shape)} cannot be iterated: its first "
+                "dimension is unknown until the program runs"
             )
         return (self[index] for index in range(self.shape[0]))
 
     def __contains__(self, item: Any) -> bool:
         raise TypeError(
-            f"whether {item!r} is in variable {self.name!r} is known when the program runs: use "
-            "paddle.any(x == y)"
+            f"whether {item!r} is in variable {self.name!r} is only known when the program runs: "
+            "use paddle.any(x == y)"
         )
 
     def __getitem__(self, item: Any) -> Variable:
@@ -147,8 +147,8 @@ class Tensor(Variable):
 
     def __setitem__(self, item: Any, value: Any) -> None:
         raise RuntimeError(
-            f"variable {self.name!r} cannot change in place, as gradients need what it was: "
-            "write x = paddle.static.setitem(x, index, value)"
+            f"variable {self.name!r} cannot be changed in place, because gradients need its old "
+            "value: write x = paddle.static.setitem(x, index, value)"
         )
 
     def astype(self, dtype: DTypeLike) -> Variable:

@@ -139,7 +139,7 @@ def parse(text: bytes, kinds: Sequence[str], path: str = "text") -> Samples:
             (wanted >= 1) & (wanted == np.floor(wanted)) & (wanted < ends - place),
             lines,
             path,
-            "a field begins with the number of its values, at least 1",
+            "a field has to begin with the number of its values, at least 1",
         )
         counts = wanted.astype(np.int64)
         chosen = _ranges(place + 1, counts)
@@ -147,8 +147,8 @@ def parse(text: bytes, kinds: Sequence[str], path: str = "text") -> Samples:
         if not is_id.all():
             wrong = int(chosen[int(np.argmin(is_id))])
             raise FormatError(
-                f"{path}, line {lines.of(wrong)}: {words.token(wrong)!r} is no id, which is a whole number "
-                f"from -2**63 to 2**64 - 1"
+                f"{path}, line {lines.of(wrong)}: {words.token(wrong)!r} is not an id: an id is an "
+                "integer from -2**63 to 2**64 - 1"
             )
         fields.append(Field(_values(words, numbers, chosen, kind), _offsets(counts)))
         place = place + counts + 1
@@ -200,7 +200,7 @@ class _Words:
 
 
 def _whole(text: str) -> int:
-    """A whole number, which may have an exponent."""
+    """An integer, which may have an exponent."""
     try:
         return int(text)
     except ValueError:
@@ -242,7 +242,7 @@ def _numbers(text: bytes, lines: _Lines, path: str) -> Array:
     except ValueError:  # NumPy does not say where
         pass
     wrong = next((place for place, word in enumerate(text.split()) if not _is_number(word)), 0)
-    raise FormatError(f"{path}, line {lines.of(wrong)}: a value is no number")
+    raise FormatError(f"{path}, line {lines.of(wrong)}: a value is not a number")
 
 
 def _is_number(word: bytes) -> bool:
@@ -259,7 +259,7 @@ def _check(good: Array, lines: _Lines, path: str, wanted: str) -> None:
 
 
 def _are_ids(words: _Words, numbers: Array, chosen: Array) -> Array:
-    """True for each token that is a whole number of 64 bits, with a sign or without."""
+    """True for each token that is an integer of 64 bits, with a sign or without."""
     found = numbers[chosen]
     good = (found == np.floor(found)) & (found >= -float(1 << 63)) & (found <= _BEYOND)
     # the largest ids and 2**64 are one float, the smallest and others below it: the digits tell them apart

@@ -177,8 +177,8 @@ class Filler:
                 thread.join(STOP_SECONDS)
                 if thread.is_alive():
                     raise ReaderError(
-                        f"the data reader has not come back for {STOP_SECONDS:.0f} s, and its thread cannot "
-                        f"be ended"
+                        f"the data reader has not returned for {STOP_SECONDS:.0f} s, and its "
+                        "thread cannot be stopped"
                     )
 
 

@@ -139,7 +139,8 @@ class Servers:
         found = find_session(needs_servers=True)
         if found is None:
             raise CommunicatorError(
-                "this process is connected to no parameter server: nothing of what they hold can be saved"
+                "this process is not connected to a parameter server, so the variables on the "
+                "servers cannot be saved"
             )
         return found
 
@@ -174,14 +175,14 @@ def read_whole(folder: str, name: str, forms: bool = False) -> LoDTensor:
         pieces = _pieces(os.path.join(folder, LOOKUP_TABLES), name)
         if not pieces:
             raise MissingFileError(
-                f"cannot open {error.filename}: the model's files are not complete, or lie elsewhere"
+                f"cannot open {error.filename}: the model's files are incomplete, or are in another folder"
             ) from None
     arrays = []
     for path in pieces:
         with ValueReader.open(path, forms) as source:
             arrays.append(host(source.tensors(1)[0].array))
     if len({(array.shape[1:], array.dtype) for array in arrays}) > 1:
-        raise FormatError(f"{pieces[0]} and the other parts of {name!r} do not fit together")
+        raise FormatError(f"{pieces[0]} does not fit the other parts of {name!r}")
     return LoDTensor(np.concatenate(arrays))
 
 

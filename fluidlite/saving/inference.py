@@ -197,7 +197,7 @@ def inference_program(program: Program, feeds: Sequence[str], targets: Sequence[
     needed = {name for op in found.global_block().ops for name in reads(op)}
     unused = [name for name in feeds if name not in needed]
     if unused:
-        raise ValueError(f"The feeded_var_names hold {unused[0]!r}, which no target depends on: leave it out")
+        raise ValueError(f"The feeded_var_names hold {unused[0]!r}, which no target depends on: remove it")
     prepend_feed_ops(found, feeds)
     append_fetch_ops(found, targets)
     return found
@@ -242,7 +242,7 @@ def _parsed(dirname: str | None, model: str | bytes | None, params: str | bytes 
     except FormatError as error:
         if dirname is None:
             raise
-        raise FormatError(f"{_model_path(dirname, model)} is no model: {error}") from None
+        raise FormatError(f"{_model_path(dirname, model)} is not a model: {error}") from None
 
 
 def _model_path(dirname: str, model: str | bytes | None) -> str:

@@ -45,7 +45,7 @@ class _DType:
         text = _text(code)
         # NumPy would read a whole structure out of a longer text
         if len(text) > 8 or not text[1:].isdecimal() or text[0] not in _KINDS:
-            raise FormatError(f"an array of type {text[:20]!r} is none of numbers")
+            raise FormatError(f"an array of type {text[:20]!r} does not hold numbers")
         return cls(np.dtype(text))
 
     def build(self, state: Any) -> None:
@@ -68,11 +68,11 @@ class _Array:
 
 def _text(value: Any) -> str:
     if isinstance(value, (bytes, bytearray, str)) and len(value) > _LONGEST_TEXT:
-        raise FormatError(f"a text of {len(value)} characters stands where a name should")
+        raise FormatError(f"found a text of {len(value)} characters where a name is expected")
     if isinstance(value, (bytes, bytearray)):
         return value.decode("latin1")
     if not isinstance(value, str):
-        raise FormatError(f"a {type(value).__name__} stands where text should")
+        raise FormatError(f"found a {type(value).__name__} where text is expected")
     return value
 
 
@@ -106,7 +106,7 @@ def _encode(text: Any, encoding: Any = "latin1") -> bytes:
     if _text(encoding) not in ("latin1", "latin-1"):
         raise FormatError("bytes that are not in latin1")
     if not isinstance(text, str):
-        raise FormatError(f"a {type(text).__name__} stands where text should")
+        raise FormatError(f"found a {type(text).__name__} where text is expected")
     return text.encode("latin1")
 
 
@@ -121,7 +121,7 @@ def _from_buffer(data: Any, dtype: Any, shape: Any, order: Any) -> _Array:
 def _tensor(code: Any, names: Any) -> Any:
     """`eval("data", {"data": array})`, as which 2.x writes a tensor alone: nothing else is evaluated."""
     if code != "data" or type(names) is not dict or set(names) != {"data"}:
-        raise FormatError("it wants something to be evaluated")
+        raise FormatError("it asks for code to be evaluated")
     return names["data"]
 
 
@@ -217,7 +217,7 @@ class _Machine:
             if opcode == b".":
                 return self.stack.pop()
             if opcode not in _OPCODES:
-                raise FormatError(f"the opcode {opcode!r} has no place among arrays")
+                raise FormatError(f"the opcode {opcode!r} does not occur in files of arrays")
             read, handle = _OPCODES[opcode]
             handle(self, None if read is None else read(source))
         raise FormatError(f"more than {_MAX_STEPS} opcodes")
@@ -283,7 +283,9 @@ class _Machine:
             argument = f"{module} {name}"
         # checked when it is named, before anything is done with it
         if argument not in _CALLS and argument != "numpy ndarray":
-            raise FormatError(f"it wants {argument[:100].replace(' ', '.')!r}, which is no part of an array")
+            raise FormatError(
+                f"it refers to {argument[:100].replace(' ', '.')!r}, which is not part of an array"
+            )
         self.stack.append(_Global(argument))
 
     def reduce(self, argument: Any) -> None:
@@ -295,7 +297,7 @@ class _Machine:
             or not isinstance(arguments, tuple)
             or function.name not in _CALLS
         ):
-            raise FormatError("a call of what cannot be called")
+            raise FormatError("a call of an object that cannot be called")
         self.spend(arguments)
         # a function of this module, which makes a part of an array and has no other effect
         self.stack.append(_CALLS[function.name](*arguments))
@@ -305,7 +307,7 @@ class _Machine:
         state = self.stack.pop()
         target = self.stack[-1]
         if not isinstance(target, (_DType, _Array)) or not isinstance(state, tuple):
-            raise FormatError("a state for what has none")
+            raise FormatError("a state for an object without state")
         self.spend(state)
         target.build(state)
 
@@ -381,11 +383,11 @@ def _run(data: bytes, name: str) -> Any:
     try:
         return _Machine().run(data)
     except FormatError as error:
-        raise FormatError(f"{name} is no file of parameters: {error}") from None
+        raise FormatError(f"{name} is not a file of parameters: {error}") from None
     # a hostile file can bring the machine to any of these: an empty stack, a missing memo, a wrong kind
     except (ValueError, TypeError, IndexError, KeyError, AttributeError, OverflowError) as error:
         raise FormatError(
-            f"{name} is no file of parameters: {type(error).__name__} in its opcodes: {str(error)[:200]}"
+            f"{name} is not a file of parameters: {type(error).__name__} in its opcodes: {str(error)[:200]}"
         ) from None
 
 
@@ -423,7 +425,7 @@ class _Whole:
 
     def bad(self, what: str) -> FormatError:
         """The error for this file."""
-        return FormatError(f"{self.name} is no file of parameters: {what}")
+        return FormatError(f"{self.name} is not a file of parameters: {what}")
 
 
 def load_objects(data: bytes, name: str, wrap: Callable[[Array], Any]) -> Any:
@@ -437,17 +439,19 @@ def load_objects(data: bytes, name: str, wrap: Callable[[Array], Any]) -> Any:
 
 
 def load_arrays(data: bytes, name: str = "the bytes given") -> dict[str, Array]:
-    """Name -> array; FormatError, which names the file, for anything that is no pickled dict of arrays."""
+    """Name -> array; FormatError, which names the file, for anything that is not a pickled dict of arrays."""
     found = _run(data, name)
     if type(found) is not dict:
-        raise FormatError(f"{name} is no file of parameters: it holds a {type(found).__name__}, not a dict")
+        raise FormatError(
+            f"{name} is not a file of parameters: it holds a {type(found).__name__}, not a dict"
+        )
     # a table of names that 2.x writes beside the arrays
     found.pop(_STRUCTURED_NAMES, None)
     bad = next(
         (key for key, value in found.items() if not isinstance(value, _Array) or value.array is None), None
     )
     if bad is not None:
-        raise FormatError(f"{name} is no file of parameters: {bad[:100]!r} is no array")
+        raise FormatError(f"{name} is not a file of parameters: {bad[:100]!r} is not an array")
     return {key: value.array for key, value in found.items()}
 
 
@@ -515,7 +519,7 @@ def _opcodes_of(value: Any) -> Iterator[bytes]:
         yield b"}("
         for key, inner in value.items():
             if not isinstance(key, str):
-                raise TypeError(f"keys of what is saved are text, not {type(key).__name__}: {key!r}")
+                raise TypeError(f"the keys of a saved dict must be text, not {type(key).__name__}: {key!r}")
             yield _unicode(key)
             yield from _opcodes_of(inner)
         yield b"u"
@@ -539,4 +543,4 @@ def _constant(value: Any) -> bytes:
         return b"G" + struct.pack(">d", value)
     if isinstance(value, str):
         return _unicode(value)
-    raise TypeError(f"numbers, texts and arrays are saved, not {type(value).__name__}: {value!r:.60}")
+    raise TypeError(f"only numbers, texts and arrays can be saved, not {type(value).__name__}: {value!r:.60}")

@@ -207,7 +207,7 @@ def _tensor_file(path: str) -> Array:
         with ValueReader.open(path) as source:
             return host(only_tensor(source).array)
     except FileNotFoundError:
-        raise MissingFileError(f"cannot open {path}: the model's files are not complete") from None
+        raise MissingFileError(f"cannot open {path}: the model's files are incomplete") from None
     except FormatError as error:
         raise RuntimeError(
             "Failed to load model file , please make sure model file is saved with the following APIs: "

@@ -268,7 +268,7 @@ def combined_bytes(values: Mapping[str, LoDTensor | SelectedRows]) -> Iterable[P
     sparse = [name for name, value in values.items() if isinstance(value, SelectedRows)]
     if sparse:
         raise ValueError(
-            f"{sparse[0]!r} holds SelectedRows, which only a file of their own can hold: leave 'filename' out"
+            f"{sparse[0]!r} holds SelectedRows, which need a file of their own: remove 'filename'"
         )
     # by name: the file has no names, and the order is all that a reader knows of them
     tensors = (value for _, value in sorted(values.items()) if isinstance(value, LoDTensor))
@@ -422,7 +422,7 @@ def _read_one(var: Variable, dirname: str, forms: bool) -> LoDTensor | SelectedR
 
 def _missing(error: FileNotFoundError) -> MissingFileError:
     return MissingFileError(
-        f"cannot open {error.filename}: the model's files are not complete, or lie elsewhere"
+        f"cannot open {error.filename}: the model's files are incomplete, or are in another folder"
     )
 
 

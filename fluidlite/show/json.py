@@ -171,9 +171,11 @@ def parse(text: str | bytes) -> Program:
     try:
         data = json.loads(text)
     except (ValueError, RecursionError) as error:
-        raise FormatError(f"this is no JSON: {error}") from None
+        raise FormatError(f"this is not JSON: {error}") from None
     if not isinstance(data, dict) or data.get("format") != FORMAT or data.get("version") != VERSION:
-        raise FormatError(f'this JSON is no program: it lacks "format": "{FORMAT}" and "version": {VERSION}')
+        raise FormatError(
+            f'this JSON is not a program: it lacks "format": "{FORMAT}" and "version": {VERSION}'
+        )
     program = Program()
     program._seed = _get(data, "random_seed", int, 0)
     program.file_version = _get(data, "file_version", int, PROGRAM_VERSION)
@@ -280,7 +282,7 @@ def _read_variable(block: Block, data: Any) -> None:
 def _kind(data: Any, key: str) -> VarType:
     name = _get(data, key, str)
     if name not in _KINDS:
-        raise FormatError(f"{name!r} is no dtype and no kind of variable")
+        raise FormatError(f"{name!r} is neither a dtype nor a kind of variable")
     return _KINDS[name]
 
 
@@ -304,7 +306,7 @@ def _checked(value: Any, kinds: tuple[type, ...], what: str) -> Any:
 def _read_attr(block: Block, name: str, data: Any) -> tuple[AttrType, Any]:
     word = _get(data, "type", str).upper()
     if word not in AttrType.__members__:
-        raise FormatError(f"attribute {name!r}: {word.lower()!r} is no type of an attribute")
+        raise FormatError(f"attribute {name!r}: {word.lower()!r} is not a type of an attribute")
     kind = AttrType[word]
     read = _reader(block, kind)
     value = data.get("value")

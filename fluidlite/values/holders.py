@@ -28,5 +28,5 @@ def get_fetch_variable(scope: Scope, var_name: str, index: int) -> Any:
     found = scope.find_var(var_name)
     held = [] if found is None else found.get_lod_tensor_array()
     if index >= len(held):
-        raise NotFoundError(f"{var_name!r} holds {len(held)} tensors, and none at {index}")
+        raise NotFoundError(f"{var_name!r} holds {len(held)} tensors, but none at index {index}")
     return held[index]

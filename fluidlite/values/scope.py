@@ -103,7 +103,7 @@ class ScopeVariable:
         return self._number(float)
 
     def is_float(self) -> bool:
-        """True if a number that is no integer is held here."""
+        """True if a number that is not an integer is held here."""
         return isinstance(self.value, float)
 
     def _number(self, kind: type[Number]) -> Number:
@@ -132,7 +132,7 @@ class Scope:
         found = self.variables.get(name)
         if found is None:
             if not isinstance(name, str):
-                raise TypeError(f"a variable's name is text, not {name!r}")
+                raise TypeError(f"a variable's name must be a string, not {name!r}")
             # not counted as a change: no plan is bound to a variable that was not there
             found = self.variables[name] = ScopeVariable(name)
         return found

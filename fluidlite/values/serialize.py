@@ -146,7 +146,7 @@ class ValueReader:
     def _spend(self, count: int, what: str) -> None:
         # before anything is read: a size that lies would have the reader allocate that much
         if not 0 <= count <= self.left:
-            raise self.bad(f"{what} should take {count} bytes, and {self.left} are left")
+            raise self.bad(f"{what} should have {count} bytes, but only {self.left} are left")
         self.left -= count
 
     def numbers(self, form: str, what: str) -> tuple[Any, ...]:
@@ -183,7 +183,7 @@ class ValueReader:
             dtype = to_numpy(VarType(data_type)).newbyteorder("<")
         except (TypeError, ValueError):
             raise self.bad(
-                f"a tensor has elements of type number {data_type}, which are no numbers"
+                f"a tensor has elements of type number {data_type}, which is not a numeric type"
             ) from None
         if len(shape) > _MAX_LEVELS or any(not 0 <= dim < 1 << 60 for dim in shape):
             raise self.bad(f"a tensor has the shape {list(shape[:_MAX_LEVELS])}")
@@ -258,7 +258,7 @@ class ValueReader:
 def _check_file(path: str | os.PathLike[str]) -> None:
     """FormatError for a pipe or a device among a model's files: to open or to read one may never end."""
     if not stat.S_ISREG(os.stat(path).st_mode) and not os.path.isdir(path):
-        raise FormatError(f"{os.fspath(path)} is a pipe or a device, and no file of a model")
+        raise FormatError(f"{os.fspath(path)} is a pipe or a device, not a file of a model")
 
 
 def file_bytes(path: str | os.PathLike[str]) -> bytes:
@@ -305,7 +305,7 @@ def _locked(path: pathlib.Path, seconds: float = 0.0) -> Iterator[None]:
     where another process holds it for longer than that, and where there are no locks.
     """
     if fcntl is None:
-        raise OSError(f"no lock on {path}: this system has none")
+        raise OSError(f"cannot lock {path}: this system does not support file locks")
     descriptor = os.open(path, os.O_RDONLY)
     try:
         end = time.monotonic() + seconds

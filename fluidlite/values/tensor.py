@@ -62,7 +62,7 @@ def on(xp: Any, value: Any) -> Any:
 
 
 def as_lod(levels: Iterable[Iterable[int]]) -> Lod:
-    """Offsets in hashable form; TypeError where they are no whole numbers."""
+    """Offsets in hashable form; TypeError where they are not integers."""
     return tuple(tuple(map(operator.index, level)) for level in levels)
 
 
@@ -366,7 +366,7 @@ def _as_slice(item: Any, size: int) -> slice:
     except TypeError:
         start = size  # no position at all
     if not -size <= start < size:
-        raise IndexError(f"{item!r} is no index or slice of a dimension of {size}") from None
+        raise IndexError(f"{item!r} is not an index or slice of a dimension of {size}") from None
     # % makes a position of a negative index
     return slice(start % size, start % size + 1)
 
@@ -380,7 +380,8 @@ def _check_lod(lod: Lod, shape: Sequence[int] | None) -> None:
     for level in lod:
         if len(level) < 2 or level[0] != 0 or any(b < a for a, b in zip(level, level[1:], strict=False)):
             raise LodError(
-                f"the provided lod info is invalid: {list(level)} is no list of growing offsets from 0"
+                f"the provided lod info is invalid: {list(level)} is not a list of ascending "
+                "offsets that starts at 0"
             )
         if rows is not None and len(level) - 1 != rows:
             raise LodError(
@@ -537,7 +538,7 @@ class LoDTensorArray(list[Any]):
     def append(self, tensor: LoDTensor) -> None:
         """Add a tensor that shares its array with the one given, but has a level of detail of its own."""
         if not isinstance(tensor, LoDTensor):
-            raise TypeError(f"a LoDTensorArray holds LoDTensors, not {type(tensor).__name__}")
+            raise TypeError(f"a LoDTensorArray can only hold LoDTensors, not {type(tensor).__name__}")
         # a later change of the tensor's level of detail does not reach the entry
         super().append(LoDTensor(tensor.array, tensor._lod))
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import warnings
 from typing import Any
 
@@ -36,6 +37,13 @@ def test_each_row_of_the_page_is_shown() -> None:
     shown |= {name for door in RECORDED for name in programs(door)} | {row.id for row in rows() if row.test}
     assert of_page - shown == AT_TIMES, "rows that nothing shows"
     assert shown - of_page == set(), "what shows rows that the page does not have"
+
+
+def test_each_row_says_who_is_affected() -> None:
+    """Four cells: the case, who is affected, PaddlePaddle, FluidLite."""
+    plain = [re.sub("`[^`]*`", "code", REMARK.sub("", row)) for row in rows_of_page()]
+    cells = [[cell.strip() for cell in row.strip("| ").split("|")] for row in plain]
+    assert [row for row in cells if len(row) != 4 or not all(row)] == []
 
 
 @pytest.mark.parametrize("test", sorted({row.test for row in rows() if row.test}))

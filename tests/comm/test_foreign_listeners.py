@@ -23,7 +23,7 @@ from fluidlite.executor.comm.tcp.tls import Encryption
 from fluidlite.transpiler.details import checkport
 from fluidlite.transpiler.details.checkport import wait_server_ready
 
-SILENT = "takes connections, and says nothing that a server of a job would"
+SILENT = "accepts connections, but does not respond as a server of a job"
 TLS = pathlib.Path(__file__).with_name("tls")
 
 
@@ -72,9 +72,12 @@ def speak_tls(sock: socket.socket) -> None:
 LISTENERS = {
     "silent": (lambda: listening(lambda sock: None), SILENT),
     "an HTTP server": (http_server, SILENT),
-    "closes at once": (lambda: listening(lambda sock: sock.close()), "takes the connection, and ends it"),
-    "a TLS server": (lambda: listening(speak_tls), "takes the connection, and ends it"),
-    "nobody": (lambda: contextlib.nullcontext(free_endpoint()), "is it started? (Connection refused)"),
+    "closes at once": (lambda: listening(lambda sock: sock.close()), "accepts the connection and closes it"),
+    "a TLS server": (lambda: listening(speak_tls), "accepts the connection and closes it"),
+    "nobody": (
+        lambda: contextlib.nullcontext(free_endpoint()),
+        "check that it is started (Connection refused)",
+    ),
 }
 
 
@@ -88,7 +91,7 @@ def test_the_notice_says_what_was_seen(
     with make() as endpoint, caplog.at_level(logging.WARNING):
         with pytest.raises(CommunicatorError) as raised:
             Dialer(1.0, b"k" * 32, encryption=encryption() if tls else None).terms(endpoint)
-    assert str(raised.value).startswith(f"no sign of the server at {endpoint} for 1 s: ")
+    assert str(raised.value).startswith(f"no response from the server at {endpoint} for 1 s: ")
     assert tls or seen in str(raised.value)
     (notice,) = [record.getMessage() for record in caplog.records]
     assert notice.startswith(f"waiting for the server at {endpoint}, up to 0.7 s more: ")
@@ -98,7 +101,9 @@ def test_the_notice_says_what_was_seen(
 def test_whoever_says_what_it_is_ends_the_wait() -> None:
     answer = b"HTTP/1.1 400 Bad Request\r\n\r\n"
     with listening(lambda sock: sock.sendall(answer)) as endpoint:
-        with pytest.raises(CommunicatorError, match=f"{endpoint} is no server of a job: it answers b'HTTP'"):
+        with pytest.raises(
+            CommunicatorError, match=f"{endpoint} is not a server of a job: it answers b'HTTP'"
+        ):
             Dialer(20.0, b"k" * 32).terms(endpoint)
 
 

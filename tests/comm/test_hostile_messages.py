@@ -195,9 +195,9 @@ def test_a_second_trainer_of_a_number_is_refused_by_name() -> None:
             other = Stream(second, LIMIT)
             other.put(Message(Kind.GET, 0, "w"))
             other.send_all()
-            assert "two processes call themselves trainer 0: that at 127.0.0.1:" in other.next().text
+            assert "two processes claim to be trainer 0: that at 127.0.0.1:" in other.next().text
         stream.put(Message(Kind.SEND, 0, "w@GRAD.trainer_1", np.ones((8, 1), "float32")))
         stream.send_all()
-        assert "which is trainer 1's to send" in stream.next().text
+        assert "which only trainer 1 may send" in stream.next().text
     cluster.sessions["server"].listener.interrupt("the test ends")  # type: ignore[union-attr]
     cluster.join()

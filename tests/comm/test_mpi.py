@@ -124,8 +124,8 @@ def test_who_does_not_come_is_named_after_the_deadline() -> None:
     done = run(3, "comm/mpi_ring_job.py", "fail", "sleep")
     assert done.returncode != 0
     assert (
-        "no sign of it for 2 s (FLAGS_rpc_deadline is the limit); process 1 does not wait, and has not come"
-        in says(done)
+        "nothing has arrived for 2 s (the limit is FLAGS_rpc_deadline); process 1 is not waiting and has not "
+        "arrived" in says(done)
     )
 
 

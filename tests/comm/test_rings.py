@@ -109,7 +109,7 @@ def test_what_was_not_expected_is_refused(wanted: dict[str, Any]) -> None:
 
     with pytest.raises(
         FluidError,
-        match=r"op 'recv_v2' on ring 0: rank \d sent float32\[2, 3\], where .* is expected(.|\n)*built at",
+        match=r"op 'recv_v2' on ring 0: rank \d sent float32\[2, 3\], but .* is expected(.|\n)*built at",
     ):
         together(2, work)
 
@@ -350,9 +350,9 @@ def one_op(op: str, size: int = 2, **attrs: Any) -> Callable[[int], Any]:
 @pytest.mark.parametrize(
     "op, attrs, says",
     [
-        ("c_broadcast", {"root": 2}, "root 2 is none of the ranks of ring 0, which are 0 to 1"),
-        ("c_reduce_sum", {"root_id": -1}, "root -1 is none of the ranks"),
-        ("c_scatter", {"root": 5}, "root 5 is none of the ranks"),
+        ("c_broadcast", {"root": 2}, "root 2 is not a rank of ring 0, whose ranks are 0 to 1"),
+        ("c_reduce_sum", {"root_id": -1}, "root -1 is not a rank"),
+        ("c_scatter", {"root": 5}, "root 5 is not a rank"),
         ("c_allreduce_sum", {"ring_id": 9}, r"ring 9 is used before it is made: .* joined so far: \[0\]"),
         ("c_allgather", {"nranks": 3}, "the op was made for 3 ranks, but the ring has 2"),
         (
@@ -372,7 +372,7 @@ def test_peers_that_are_none() -> None:
     def work(rank: int) -> Any:
         joined(rank, 2)
         for peer in (2, rank):
-            with pytest.raises(CommunicatorError, match="peer 2 is none of|cannot be its own peer"):
+            with pytest.raises(CommunicatorError, match="peer 2 is not a rank|cannot be its own peer"):
                 ring().send(np.zeros(1), peer)
 
     together(2, work)
@@ -384,7 +384,7 @@ def test_rows_that_cannot_be_shared() -> None:
         for what in (ring().reduce_scatter, lambda value: ring().scatter(value, 0)):
             with pytest.raises(
                 fluid.core.EnforceNotMet,
-                match=r"X is float64\[3\], whose rows the 2 ranks of ring 0 cannot share evenly",
+                match=r"X is float64\[3\], whose rows cannot be divided evenly among the 2 ranks of ring 0",
             ):
                 what(np.zeros(3))
 
@@ -416,7 +416,7 @@ def test_a_rank_that_does_not_come_is_named_at_once() -> None:
         match=r"deadlock(.|\n)*rank0 waits for the other ranks of ring 0 \(all-reduce sum, call 1\)",
     ):
         together(2, work)
-    with pytest.raises(CommunicatorError, match="rank 2 of ring 0 is none of 0 to 1"):
+    with pytest.raises(CommunicatorError, match="rank 2 of ring 0 is not between 0 and 1"):
         together(3, lambda rank: joined(rank, 2) if rank < 2 else ring_of_two(rank))
 
 

@@ -74,7 +74,7 @@ def test_a_silent_process_of_a_living_host_keeps_its_number(endpoint: str) -> No
         assert old.next().shape == (8, 1)
         time.sleep(1.5)  # it says nothing; its kernel answers the probe
         start = time.monotonic()
-        assert "two processes call themselves trainer 0" in ask(second, 0).next().text
+        assert "two processes claim to be trainer 0" in ask(second, 0).next().text
         assert time.monotonic() - start < takeover.SILENCE / 2
         old.put(Message(Kind.GET, 0, "w"))
         old.send_all()

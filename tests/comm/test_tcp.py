@@ -180,7 +180,7 @@ def stranger(deadline: float = 60.0, key: bytes = KEY) -> Iterator[TcpSession]:
 def test_only_those_with_the_key_get_in(endpoint: str) -> None:
     with (
         stranger(key=b"x" * 32) as session,
-        pytest.raises(CommunicatorError, match="does not hold this job's key"),
+        pytest.raises(CommunicatorError, match="does not have this job's key"),
     ):
         session.post(endpoint, Message(Kind.GET, 0, "v"))
 
@@ -220,7 +220,8 @@ def test_a_port_in_use_and_a_server_that_is_not_there(endpoint: str) -> None:
     with (
         stranger(0.2) as session,
         pytest.raises(
-            CommunicatorError, match=r"no sign of the server at 127.0.0.1:\d+ for 0.2 s: is it started\?"
+            CommunicatorError,
+            match=r"no response from the server at 127.0.0.1:\d+ for 0.2 s: check that it is started",
         ),
     ):
         session.post(free_endpoint(), Message(Kind.GET, 0, "v"))

@@ -46,15 +46,17 @@ def test_a_trainer_that_dies_in_step(
     if policy == "go_on":
         assert np.allclose(cluster.result("trainer0"), alone(5), atol=1e-5)
         assert (
-            "trainer 1 has gone without a word" in caplog.text
-            and "the others go on without it" in caplog.text
+            "trainer 1 disconnected without notice" in caplog.text
+            and "the others continue without it" in caplog.text
         )
         return
     with pytest.raises(
-        CommunicatorError, match=r"trainer 1 has gone without a word .* FLAGS_rpc_lost_trainer=go_on"
+        CommunicatorError, match=r"trainer 1 disconnected without notice .* FLAGS_rpc_lost_trainer=go_on"
     ):
         cluster.result("server")
-    with pytest.raises(CommunicatorError, match=r"the server at .* says: trainer 1 has gone without a word"):
+    with pytest.raises(
+        CommunicatorError, match=r"the server at .* says: trainer 1 disconnected without notice"
+    ):
         cluster.result("trainer0")
 
 
@@ -109,10 +111,11 @@ def test_a_trainer_that_is_there_and_does_nothing(flags: Callable[..., None]) ->
     cluster.train(1, 3, idle)
     cluster.join()
     with pytest.raises(
-        CommunicatorError, match="trainer 1 has not come to the barrier where the others have been for"
+        CommunicatorError,
+        match="trainer 1 has not reached the barrier at which the others have been waiting for",
     ):
         cluster.result("trainer0")
-    with pytest.raises(CommunicatorError, match="trainer 1 has not come"):
+    with pytest.raises(CommunicatorError, match="trainer 1 has not reached"):
         cluster.result("server")
 
 
@@ -149,7 +152,8 @@ def test_a_server_that_never_comes() -> None:
     cluster.train(0, 2)
     cluster.join()
     with pytest.raises(
-        CommunicatorError, match=f"no sign of the server at {cluster.endpoint} for 0.5 s: is it started"
+        CommunicatorError,
+        match=f"no response from the server at {cluster.endpoint} for 0.5 s: check that it is started",
     ):
         cluster.result("trainer0")
 
@@ -158,7 +162,7 @@ def test_a_server_that_nobody_comes_to() -> None:
     cluster = Cluster(make(trainers=1), deadline=0.5)
     cluster.serve()
     cluster.join()
-    with pytest.raises(CommunicatorError, match="no trainer has said anything for 0.5 s"):
+    with pytest.raises(CommunicatorError, match="no trainer has sent a message for 0.5 s"):
         cluster.result("server")
 
 
@@ -182,7 +186,7 @@ def test_a_connection_that_is_cut(flags: Callable[..., None]) -> None:
 
     cluster.train(0, 3, cut)
     cluster.join()
-    with pytest.raises(CommunicatorError, match="was cut in the middle of a step .* nobody knows"):
+    with pytest.raises(CommunicatorError, match="was cut in the middle of a step .* it is unknown"):
         cluster.result("trainer0")
 
 

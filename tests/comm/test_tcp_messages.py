@@ -57,16 +57,16 @@ HUGE = piece().replace(WIDTH.to_bytes(8, "little"), (1 << 30).to_bytes(8, "littl
 @pytest.mark.parametrize(
     ("sent", "message"),
     [
-        (b"\xff" * 5000, "are no message of a job"),
+        (b"\xff" * 5000, "are not a message of a job"),
         (piece()[:4] + b"\xee" + piece()[5:], "broken header"),
         (
             HUGE,
             (
                 "trainer 1 sends 'w@GRAD.trainer_1' as float32[1073741824, 1], "
-                "and it is declared as float32[30, 1]"
+                "but it is declared as float32[30, 1]"
             ),
         ),
-        (piece(shape=(WIDTH, 2)), "as float32[30, 2], and it is declared as float32[30, 1]"),
+        (piece(shape=(WIDTH, 2)), "as float32[30, 2], but it is declared as float32[30, 1]"),
         (piece("w@GRAD.trainer_7"), "which this server does not expect; did you mean 'w@GRAD.trainer_1'"),
         (spelled(Message(Kind.SEND, 1, "w@GRAD.trainer_1")), "sends 'w@GRAD.trainer_1' as nothing"),
         (
@@ -78,9 +78,9 @@ HUGE = piece().replace(WIDTH.to_bytes(8, "little"), (1 << 30).to_bytes(8, "littl
                     SelectedRows(np.array([40]), 50, np.ones((1, 1), "float32")),
                 )
             ),
-            "as float32[1, 1], rows of 50, and it is declared as float32[30, 1]",
+            "as float32[1, 1], rows of 50, but it is declared as float32[30, 1]",
         ),
-        (spelled(Message(Kind.GET, 1, "w", np.ones(9))), "a value with a question that has none"),
+        (spelled(Message(Kind.GET, 1, "w", np.ones(9))), "a value with a request that takes none"),
     ],
     ids=["garbage", "header", "huge", "shape", "name", "nothing", "rows", "value"],
 )
@@ -104,9 +104,12 @@ def test_questions_that_have_no_answer() -> None:
         stream = Stream(sock, LIMIT)
         for message, answer in (
             (Message(Kind.GET, 0, "u"), "which this server does not hold"),
-            (Message(Kind.ROWS, 0, "w", np.array([WIDTH])), "rows 30 to 30 of 'w', which has 30 here"),
+            (
+                Message(Kind.ROWS, 0, "w", np.array([WIDTH])),
+                "rows 30 to 30 of 'w', which has 30 rows on this server",
+            ),
             (Message(Kind.ROWS, 0, "w", np.array([-1])), "rows -1 to -1 of 'w'"),
-            (Message(Kind.ROWS, 0, "w"), "rows of 'w' without saying which"),
+            (Message(Kind.ROWS, 0, "w"), "rows of 'w' without naming the rows"),
             (Message(Kind.SAVE, 0, "/nowhere"), "this server holds no table"),
         ):
             stream.put(message)
@@ -131,7 +134,7 @@ def test_another_version_of_the_protocol() -> None:
         far.sendall(b"FLTC" + (VERSION + 1).to_bytes(2, "little") + b"n" * 64)
         with pytest.raises(
             CommunicatorError,
-            match=f"speaks version {VERSION + 1} of the protocol, and this process version {VERSION}",
+            match=f"uses version {VERSION + 1} of the protocol, but this process uses version {VERSION}",
         ):
             introduce(near, "a:1", KEY, LIMIT)
 
@@ -143,15 +146,15 @@ def test_another_version_of_the_protocol() -> None:
         (
             {"width": WIDTH + 1},
             0,
-            r"it asks for 'w' as float32\[31, 1\], and the server has float32\[30, 1\]",
+            r"it asks for 'w' as float32\[31, 1\], but the server has float32\[30, 1\]",
         ),
         ({"name": "v"}, 0, r"it asks for 'v', which the server does not hold"),
         (
             {"sync": False},
             0,
-            r"it is asynchronous, and the server synchronous: give `transpile` the same sync_mode",
+            r"it is asynchronous, but the server is synchronous: give `transpile` the same sync_mode",
         ),
-        ({"trainers": 3}, 2, r"a message of trainer 2, and this job has 2 trainers, numbered from 0"),
+        ({"trainers": 3}, 2, r"a message of trainer 2, but this job has 2 trainers, numbered from 0"),
     ],
     ids=["shape", "name", "mode", "number"],
 )

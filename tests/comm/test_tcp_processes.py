@@ -48,8 +48,8 @@ def test_kill_9_of_a_trainer(policy: str) -> None:
             assert "step 399" in started.finished(first)[0]
             started.finished(server)
         else:
-            assert "says: trainer 1 has gone without a word" in started.finished(first, 1)[1]
-            assert "trainer 1 has gone without a word" in started.finished(server, 1)[1]
+            assert "says: trainer 1 disconnected without notice" in started.finished(first, 1)[1]
+            assert "trainer 1 disconnected without notice" in started.finished(server, 1)[1]
 
 
 @pytest.mark.slow
@@ -78,7 +78,7 @@ def test_kill_9_of_a_server() -> None:
         server.kill()
         begin = time.monotonic()
         for trainer in trainers:
-            assert f"the server at {common['ENDPOINTS']} has gone" in started.finished(trainer, 1)[1]
+            assert f"the server at {common['ENDPOINTS']} disconnected" in started.finished(trainer, 1)[1]
         assert time.monotonic() - begin < 10
 
 
@@ -130,7 +130,7 @@ def test_a_stopped_trainer_is_named() -> None:
         ]
         wait_for(trainers[0], "step 20")
         trainers[1].send_signal(signal.SIGSTOP)
-        assert "says: trainer 1 has not come to the barrier" in started.finished(trainers[0], 1)[1]
+        assert "says: trainer 1 has not reached the barrier" in started.finished(trainers[0], 1)[1]
         started.finished(server, 1)
 
 
@@ -142,5 +142,5 @@ def test_a_trainer_with_an_error_is_no_trainer_that_is_done() -> None:
         first = started.start(SCRIPT, ROLE="TRAINER", TRAINER_ID="0", **common)
         second = started.start(SCRIPT, ROLE="TRAINER", TRAINER_ID="1", **{**common, "ERROR_AT": "20"})
         assert "a mistake of the user" in started.finished(second, 1)[1]
-        assert "says: trainer 1 has gone without a word" in started.finished(first, 1)[1]
+        assert "says: trainer 1 disconnected without notice" in started.finished(first, 1)[1]
         started.finished(server, 1)

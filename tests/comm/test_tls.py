@@ -172,8 +172,8 @@ def _relay(listening: socket.socket, endpoint: str, taken: bytearray) -> None:
     ("mine", "message"),
     [
         (files("stranger"), "refuses this process's certificate"),
-        (files("job", "stranger"), "is not to be trusted: unable to get local issuer|self.signed"),
-        (None, "speaks TLS: set FLUIDLITE_TLS_CERTIFICATE, FLUIDLITE_TLS_KEY"),
+        (files("job", "stranger"), "is not trusted: unable to get local issuer|self.signed"),
+        (None, "uses TLS: set FLUIDLITE_TLS_CERTIFICATE, FLUIDLITE_TLS_KEY"),
     ],
     ids=["a stranger's certificate", "a server of a stranger", "without"],
 )
@@ -187,7 +187,7 @@ def test_a_trainer_that_does_not_fit(endpoint: str, mine: Encryption | None, mes
 def test_a_certificate_of_another_host(endpoint: str) -> None:
     with (
         echo_server(endpoint, files("elsewhere")),
-        pytest.raises(CommunicatorError, match="not to be trusted: IP address mismatch"),
+        pytest.raises(CommunicatorError, match="is not trusted: IP address mismatch"),
     ):
         ask(endpoint, files("job"), 3.0)
 
@@ -195,7 +195,7 @@ def test_a_certificate_of_another_host(endpoint: str) -> None:
 def test_a_server_without(endpoint: str) -> None:
     with (
         echo_server(endpoint, None),
-        pytest.raises(CommunicatorError, match="before a server with TLS was there: set FLUIDLITE_TLS_CERT"),
+        pytest.raises(CommunicatorError, match="the server may not use TLS; set FLUIDLITE_TLS_CERT"),
     ):
         ask(endpoint, files("job"), 1.0)
 

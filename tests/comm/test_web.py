@@ -124,7 +124,7 @@ def test_others_are_not_heard(there: Counting, key: bytes, purpose: str) -> None
     if key == KEY:
         assert client.ask("POST", "/call", b"one", LIMIT) == (403, b"")
     else:
-        with pytest.raises(CommunicatorError, match="does not hold this job's key"):
+        with pytest.raises(CommunicatorError, match="does not have this job's key"):
             client.ask("POST", "/call", b"one", LIMIT)
     assert not there.taken
 
@@ -139,7 +139,7 @@ def test_an_answer_of_somebody_else_is_not_believed(there: Counting, monkeypatch
 
     client.ask("POST", "/call", b"one", LIMIT)
     monkeypatch.setattr(client, "_exchange", between)
-    with pytest.raises(CommunicatorError, match="does not show this job's key"):
+    with pytest.raises(CommunicatorError, match="without this job's key"):
         client.ask("POST", "/call", b"one", LIMIT)
 
 

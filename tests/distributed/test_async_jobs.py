@@ -475,7 +475,7 @@ def test_settings_come_from_flags_and_arguments(flags: Callable[..., None]) -> N
         {"communicator_max_merge_var_num": "3", "FLAGS_communicator_independent_recv_thread": "False"}
     )
     assert found.max_merge_var_num == 3 and found.independent_recv_thread is False
-    with pytest.raises(ValueError, match="communicator_send_queue_size should be a whole number, not 'many'"):
+    with pytest.raises(ValueError, match="communicator_send_queue_size should be an integer, not 'many'"):
         CommunicatorSettings.read({"communicator_send_queue_size": "many"})
     flags(communicator_send_wait_times=7)
     assert CommunicatorSettings.read({}).send_wait_times == 7

@@ -57,7 +57,7 @@ def test_the_last_sound_one_is_found(tmp_path: pathlib.Path) -> None:
     found = load_checkpoint(exe, tmp_path, main, scope)
     assert found is not None and found.step == 1
     with pytest.raises(
-        FormatError, match="step_00000002/variables/w: the file has 825 bytes, and should have 826"
+        FormatError, match="step_00000002/variables/w: the file has 825 bytes, but should have 826"
     ):
         load_checkpoint(exe, tmp_path / "step_00000002", main, scope)
     (tmp_path / "step_00000001" / "variables" / "b").unlink()

@@ -93,7 +93,7 @@ def test_servers_have_to_load_what_trainers_load(tmp_path: pathlib.Path) -> None
     run(job_of(), tmp_path, [SAVED], SAVED)
     with pytest.raises(
         CommunicatorError,
-        match="has loaded no checkpoint, and this trainer should go on from .*step_00000002: call",
+        match="has loaded no checkpoint, but this trainer should continue from .*step_00000002: call",
     ):
         trial(lambda exe, main, scope, index: load_checkpoint(exe, tmp_path, main, scope) and None)
 
@@ -131,5 +131,5 @@ def test_arguments() -> None:
     for wrong in ({"step": -1}, {"step": 1.5}, {"step": True}, {"max_num": 0}):
         with pytest.raises(ArgumentError):
             save_checkpoint(exe, "never", net()[0], **wrong)
-    with pytest.raises(ArgumentError, match="saved by trainers"):
+    with pytest.raises(ArgumentError, match="only trainers save"):
         save_checkpoint(exe, "never", job_of().server("127.0.0.1:6174").main)

@@ -104,6 +104,6 @@ def test_a_server_from_an_old_checkpoint_is_refused(tmp_path: pathlib.Path) -> N
         started.start(SCRIPT, ROLE="PSERVER", ENDPOINT=common["ENDPOINTS"].split(",")[0], **common)
         for trainer in trainers:
             assert (
-                "has come back from a checkpoint of step 3, but this trainer has done"
+                "was restored from a checkpoint of step 3, but this trainer has completed"
                 in started.finished(trainer, 1)[1]
             )

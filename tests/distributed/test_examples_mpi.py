@@ -74,5 +74,5 @@ def test_a_mode_that_does_not_fit_the_world() -> None:
     done = run("fit_a_line", "--mode", "pserver", "--pservers", "2", count=2)
     assert (
         done.returncode != 0
-        and "2 servers leave none of the 2 processes to train: start at least 3" in says(done)
+        and "2 servers use all of the 2 processes, and none is left to train: start at least 3" in says(done)
     )

@@ -249,7 +249,7 @@ def test_global_shuffle_deals_all_samples_out_again(
         (b"1 5\n", "fewer than 2"),
         (b"0 1 0.5\n", "at least 1"),
         (b"1 5 1 0.5 7\n", "more than 2"),
-        (b"1 5 1 0.5\n1 x 1 0.5\n", "line 2: a value is no number"),
+        (b"1 5 1 0.5\n1 x 1 0.5\n", "line 2: a value is not a number"),
         (b"9 5 1 0.5\n", "line 1"),
     ],
 )

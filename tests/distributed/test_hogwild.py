@@ -121,7 +121,7 @@ def test_an_error_in_one_thread_ends_all(files: Any, loss: Any, tmp_path: pathli
     exe.run(fluid.default_startup_program())
     (tmp_path / "bad").write_text(f"{WIDTH} 1 2 3\n{WIDTH} 1 2\n")
     endless = [*paths, str(tmp_path / "bad"), *paths * 400]
-    with pytest.raises(FormatError, match=r"bad, line 2: a field begins"):
+    with pytest.raises(FormatError, match=r"bad, line 2: a field has to begin"):
         exe.train_from_dataset(fluid.default_main_program(), dataset("QueueDataset", endless), thread=3)
     assert held("steps")[0] < 500
     # what is wrong with a step is told as ever

@@ -436,7 +436,7 @@ def test_the_value_that_a_trainer_knew() -> None:
         run_op("ref_by_trainer_id", {"X": values, "TrainerId": [np.array([2])]}, {"Out": ["out"]})[0].tolist()
         == values[2].tolist()
     )
-    with pytest.raises(fluid.core.EnforceNotMet, match="trainer 3 is none of the 3 whose values are kept"):
+    with pytest.raises(fluid.core.EnforceNotMet, match="trainer 3 is not one of the 3 whose values are kept"):
         run_op("ref_by_trainer_id", {"X": values, "TrainerId": [np.array([3])]}, {"Out": ["out"]})
 
 
@@ -464,7 +464,9 @@ def test_rows_of_a_table_that_grows() -> None:
 
     assert found(1).tolist() == [[4, 5], [0, 1], [6, 7]]
     assert found(0, is_test=True).tolist() == [[4, 5], [0, 1], [0, 0]]
-    with pytest.raises(fluid.core.EnforceNotMet, match="1 new ids find 0 free rows in a table of 3"):
+    with pytest.raises(
+        fluid.core.EnforceNotMet, match="there are 1 new ids, but only 0 free rows in a table of 3"
+    ):
         found(0)
 
 

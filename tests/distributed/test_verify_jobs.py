@@ -110,7 +110,7 @@ def test_equal_to_processes_that_average(net: str) -> None:
     main, startup, feeds = NETS[net]()
     proof = verify(main, startup, feeds, "local_sgd", trainers=4)
     assert proof.ok, str(proof)
-    assert "equal to processes that take the mean of their parameters after each step" in str(proof)
+    assert "equal to processes that average their parameters after each step" in str(proof)
 
 
 ASYNCHRONOUS: dict[str, dict[str, Any]] = {
@@ -267,7 +267,7 @@ def test_more_on_a_link_than_was_planned() -> None:
 
 def test_what_cannot_be_compared() -> None:
     main, startup, feeds = line()
-    with pytest.raises(TranspilerError, match="3 trainers cannot share the 8 rows of 'x' evenly"):
+    with pytest.raises(TranspilerError, match="the 8 rows of 'x' cannot be divided evenly among 3 trainers"):
         verify(main, startup, feeds, trainers=3)
     with pytest.raises(TranspilerError, match="at least one batch"):
         verify(main, startup, [])

@@ -295,7 +295,7 @@ def test_proof_names_what_shares_make_otherwise(kind: str, mode: str) -> None:
     if kind == "clip" and mode == "grad_allreduce":
         assert not proof.by_design
     else:
-        named = "clips what one trainer has" if kind == "clip" else kind
+        named = "clips the gradients of one trainer" if kind == "clip" else kind
         assert any(named in reason for reason in proof.by_design), proof
         assert "by design" in str(proof)
 

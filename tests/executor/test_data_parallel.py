@@ -13,7 +13,7 @@ from data_parallel_runs import FEED, X, Y, held, job, on
 import fluidlite as fluid
 
 # two losses share their parameters here
-pytestmark = pytest.mark.filterwarnings("ignore:minimize. .*moved twice:UserWarning")
+pytestmark = pytest.mark.filterwarnings("ignore:minimize. .*updated twice:UserWarning")
 
 
 # ---------- the same as one device on the whole batch

@@ -15,7 +15,7 @@ import pytest
 import fluidlite as fluid
 
 # two losses share their parameters here
-pytestmark = pytest.mark.filterwarnings("ignore:minimize. .*moved twice:UserWarning")
+pytestmark = pytest.mark.filterwarnings("ignore:minimize. .*updated twice:UserWarning")
 
 RECORDED = json.loads(
     (pathlib.Path(__file__).parents[1] / "recorded" / "data_parallel.json").read_text(encoding="utf8")

@@ -127,7 +127,7 @@ def other_moment() -> tuple[Any, dict[str, Any]]:
 CASES: list[tuple[Callable[[], tuple[Any, dict[str, Any]]], str]] = [
     (small_image, r"op 'conv2d': nothing is left of"),
     (small_volume, r"op 'conv3d': nothing is left of"),
-    (class_outside, "op 'cross_entropy2': label 7 is none of 4 classes"),
+    (class_outside, "op 'cross_entropy2': label 7 is not one of 4 classes"),
     (row_outside, "op 'one_hot': index 5 is outside the 3 rows"),
     (gathered_outside, "op 'gather': index -1 is outside the 3 rows"),
     (scattered_outside, "op 'scatter': index 9 is outside the 3 rows"),
@@ -199,7 +199,7 @@ def test_a_folder_that_cannot_be_names_the_target(tmp_path: pathlib.Path) -> Non
 @pytest.mark.parametrize("data", [b"", b"no model", b"\x0a\xff\xff"], ids=["empty", "text", "cut"])
 def test_a_corrupt_model_names_its_path(tmp_path: pathlib.Path, data: bytes) -> None:
     (tmp_path / "__model__").write_bytes(data)
-    with pytest.raises(ValueError, match=f"{tmp_path}/__model__ is no model"):
+    with pytest.raises(ValueError, match=f"{tmp_path}/__model__ is not a model"):
         fluid.io.load_inference_model(str(tmp_path), fluid.Executor(fluid.CPUPlace()))
 
 
@@ -208,11 +208,11 @@ def test_numbers_of_roles(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PADDLE_PSERVERS_IP_PORT_LIST", "127.0.0.1:1")
     monkeypatch.setenv("PADDLE_TRAINERS_NUM", "two")
     monkeypatch.setenv("TRAINING_ROLE", "PSERVER")
-    with pytest.raises(ValueError, match="PADDLE_TRAINERS_NUM is 'two', no whole number"):
+    with pytest.raises(ValueError, match="PADDLE_TRAINERS_NUM is 'two', which is not an integer"):
         PaddleCloudRoleMaker(is_collective=False).generate_role()
     for name, value in {"PADDLE_TRAINERS_NUM": "2", "POD_IP": "127.0.0.1", "PADDLE_PORT": "2"}.items():
         monkeypatch.setenv(name, value)
-    with pytest.raises(ValueError, match="127.0.0.1:2, which is none of the servers"):
+    with pytest.raises(ValueError, match="127.0.0.1:2, which is not one of the servers"):
         PaddleCloudRoleMaker(is_collective=False).generate_role()
 
 

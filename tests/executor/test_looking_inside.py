@@ -78,7 +78,7 @@ def test_compiled_programs_have_a_plan_for_each_device(trained: Trained) -> None
     exe, loss = trained
     compiled = fluid.CompiledProgram(fluid.default_main_program()).with_data_parallel(loss.name)
     for look in (exe.memory, exe.explain):
-        with pytest.raises(TypeError, match="the devices of a CompiledProgram have one each"):
+        with pytest.raises(TypeError, match="not a CompiledProgram, whose devices have one plan each"):
             look(compiled, feed={"x": np.ones([2, 4], "float32")}, fetch_list=[loss])
 
 

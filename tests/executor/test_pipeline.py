@@ -149,7 +149,7 @@ def wrong_plans() -> dict[str, tuple[Plan, str]]:
         "undefined fetch": (plan_of(fetches=(a,)), "is read before anything writes it"),
         "shapes": (plan_of(add(x, x, long)), "does not fit"),
         "wide": (plan_of(add(x, x, wide)), "is wider than"),
-        "truth": (plan_of(Step(None, Elementwise("gt", (x, x)), (a,))), "gives truth values"),
+        "truth": (plan_of(Step(None, Elementwise("gt", (x, x)), (a,))), "gives booleans"),
         "reshape": (plan_of(shown(None, bent)), "is no"),
         "transpose": (plan_of(shown(None, turned)), "is no"),
         "slice": (plan_of(shown(None, cut)), "is no"),

@@ -178,7 +178,7 @@ def test_descriptions_run_with_and_without_a_scope_of_their_own() -> None:
     runner.create_variables(net.main.desc, other.new_scope(), 0)
     assert other.find_var("w") is not None and other.find_var("w@GRAD") is None
     program = net.exe._add_feed_fetch_ops(net.main, FEED, [net.hidden], "feed", "fetch")
-    with pytest.raises(core.EnforceNotMet, match="'feed' holds 0 tensors, and none at 0"):
+    with pytest.raises(core.EnforceNotMet, match="'feed' holds 0 tensors, but none at index 0"):
         runner.run(program.desc, net.scope, 0, True, True, [])
 
 

@@ -456,7 +456,7 @@ def test_products_move_weights(
             text = exe.explain(
                 main, feed={"x": np.ones((64, 192), "float32")}, fetch_list=[loss, *fetches], scope=scope
             )
-            assert ("sgd into the product that gives w@GRAD" in text) == is_fused
+            assert ("sgd fused into the product that computes w@GRAD" in text) == is_fused
     for mine, theirs in zip(found[:4], found[4:], strict=True):
         for a, b in zip(mine, theirs, strict=True):
             np.testing.assert_allclose(a, b, rtol=1e-4, atol=1e-5)

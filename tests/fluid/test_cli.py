@@ -145,7 +145,7 @@ def test_a_script_of_two_programs(tmp_path: pathlib.Path) -> None:
         + guard.format("g_net")
     )
     path = script(tmp_path, text + "fluid.Executor(fluid.CPUPlace()).run(start)\n")
-    assert fails(path) == "train.py has 2 programs that train (d_net, g_net): choose one with --program NAME"
+    assert fails(path) == "train.py has 2 training programs (d_net, g_net): choose one with --program NAME"
     assert "did you mean 'd_net'" in fails(path, "--program", "dnet")
     code, out, _ = call(path, "--program", "g_net", "--format", "text")
     assert code == 0 and "fc_1.w_0" in out and "fc_0.w_0" not in out
@@ -171,7 +171,7 @@ def test_functions(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> N
     assert "built nothing" in fails("nets_of_a_test:nothing") and "ZeroDivisionError" in fails(
         "nets_of_a_test:wrong"
     )
-    assert "is no function" in fails("nets_of_a_test:number") and "No module named 'nowhere'" in fails(
+    assert "is not a function" in fails("nets_of_a_test:number") and "No module named 'nowhere'" in fails(
         "nowhere:f"
     )
 
@@ -313,43 +313,43 @@ def test_asynchronous_and_configured(train: pathlib.Path) -> None:
         (["--rol", "x"], "no option '--rol'; did you mean '--role'?"),
         (["--role", "trainr0"], "did you mean 'trainer0'?"),
         (["--trainer-id", "7"], "no role 'trainer7'"),
-        (["--trainer-id", "1", "--role", "pserver0"], "are two roles"),
+        (["--trainer-id", "1", "--role", "pserver0"], "name different roles"),
         (["--format", "txt"], "did you mean 'text'?"),
         (["--format", "text", "--format", "code"], "need a folder: -o DIR"),
-        (["--format", "text", "--plan"], "do not go with it"),
+        (["--format", "text", "--plan"], "cannot be combined with"),
         (["--config", "min_blok_size=1"], "did you mean 'min_block_size'?"),
-        (["--config", "min_block_size"], "wants key=value"),
-        (["--config", "min_block_size=x"], "'x' is no whole number"),
-        (["--config", "slice_var_up=perhaps"], "neither true nor false"),
+        (["--config", "min_block_size"], "expects key=value"),
+        (["--config", "min_block_size=x"], "'x' is not an integer"),
+        (["--config", "slice_var_up=perhaps"], "must be true or false"),
         (["--config", "split_method=HashNam"], "did you mean 'HashName'?"),
         (["--config", "runtime_split_send_recv=true"], "sync_mode is false"),
-        (["--trainers", "0"], "'0' is no number"),
-        (["--trainers", "9" * 30], "is no number"),
+        (["--trainers", "0"], "'0' is not an integer"),
+        (["--trainers", "9" * 30], "is not an integer"),
         (["--trainers"], "expected one argument"),
-        (["--pservers", "two"], "'two' is no number"),
-        (["--pservers", "1", "--endpoints", "a:1"], "say the same"),
+        (["--pservers", "two"], "'two' is not an integer"),
+        (["--pservers", "1", "--endpoints", "a:1"], "set the same value"),
         (["--endpoints", "127.0.0.1:6174,127.0.0.1:6174"], "twice"),
         (["--endpoints", "127.0.0.1"], "127.0.0.1"),
         (["--mode", "nccl2", "--pservers", "2"], "has no servers"),
-        (["--plan", "--gbits", "-1"], "'-1' is no positive number"),
-        (["--plan", "--gflops", "1", "--compute-ms", "1"], "say the same"),
+        (["--plan", "--gbits", "-1"], "'-1' is not a positive number"),
+        (["--plan", "--gflops", "1", "--compute-ms", "1"], "set the same value"),
         (["--mode", "nccl2", "--trainers", "3", "--endpoints", "a:1,b:1"], "3 trainers"),
-        (["other.py"], "one SOURCE is enough"),
+        (["other.py"], "give only one SOURCE"),
         (["--sync", "--async"], "--async: not allowed with argument --sync"),
-        (["--mode", "grad_allreduce", "--async"], "mode grad_allreduce has no asynchronous form"),
-        (["--mode", "nccl2", "--config", "sync_mode=false"], "mode nccl2 has no asynchronous form"),
-        (["--mode", "async", "--sync"], "do not take each step together"),
-        (["--async", "--config", "sync_mode=true"], "say two things"),
+        (["--mode", "grad_allreduce", "--async"], "mode grad_allreduce has no asynchronous variant"),
+        (["--mode", "nccl2", "--config", "sync_mode=false"], "mode nccl2 has no asynchronous variant"),
+        (["--mode", "async", "--sync"], "do not synchronise at each step"),
+        (["--async", "--config", "sync_mode=true"], "conflicts with"),
         (
             ["--mode", "nccl2", "--config", "min_block_size=3"],
             "does not read --config min_block_size (it reads: ",
         ),
         (["--config", "mode=nccl2"], "mode pserver does not read --config mode"),
-        (["--startup", "x"], "--startup is for saved programs"),
+        (["--startup", "x"], "--startup can only be used with saved programs"),
         (["--mode", "local", "--trainers", "2"], "mode local has one process"),
         (["--mode", "none", "--pservers", "2"], "has no servers"),
-        (["--json"], "--json is for --cost, --check and --verify"),
-        (["--cost", "--json", "--format", "text"], "--json and --format text say two things"),
+        (["--json"], "--json can only be used with --cost, --check and --verify"),
+        (["--cost", "--json", "--format", "text"], "--json conflicts with --format text"),
         (["--completion", "fsh"], "did you mean 'fish'?"),
         (["-o", "/proc/none/x"], "cannot write to /proc/none/x"),
     ],
@@ -384,7 +384,7 @@ def test_scripts_that_only_build(tmp_path: pathlib.Path, end: str) -> None:
             "import paddle.fluid.nowhere",
             "train.py:1: ModuleNotFoundError: No module named 'paddle.fluid.nowhere'",
         ),
-        ("import paddle\npaddle.dataset.imdb.word_dict()", "train.py:2: MissingFileError: no file"),
+        ("import paddle\npaddle.dataset.imdb.word_dict()", "train.py:2: MissingFileError: file"),
         ("import paddle\npaddle.meann", "module 'paddle' has no attribute 'meann'; did you mean 'mean'?"),
         (HEAD + "x = fluid.data('x', [None, 3])\nfluid.layers.mean(x)\n" + RUN, "optimizer"),
         (HEAD + "fluid.layers.fcc(1)\n", "train.py:2: AttributeError"),
@@ -452,7 +452,7 @@ def test_the_recommendation_comes_first(train: pathlib.Path) -> None:
     assert code == 0 and second == ""
     assert re.fullmatch(
         r"8 trainers: (pserver|grad_allreduce|nccl2), 1\d(\.\d)? ms a step; "
-        r"(servers|rings) (pay from \d+ trainers on|do not pay, whatever the number)",
+        r"(servers|rings) (are faster from \d+ trainers on|are not faster with any number of trainers)",
         first,
     )
 
@@ -492,11 +492,11 @@ def test_a_closed_stdout_is_no_traceback(train: pathlib.Path, line: str) -> None
 def test_sources_that_are_wrong(train: pathlib.Path, tmp_path: pathlib.Path) -> None:
     assert "did you mean 'train.py'?" in fails(tmp_path / "trian.py")
     assert (
-        "which program?" in fails()
+        "no program is given" in fails()
         and "is empty" in fails("-")
-        and "no ProgramDesc" in fails("-", stdin=b"\xff\x00nonsense")
+        and "cannot be parsed as a ProgramDesc" in fails("-", stdin=b"\xff\x00nonsense")
     )
-    assert "line 3" in fails("-", stdin=b"program\nblock 0\n  mul(\n") and "is no program" in fails(
+    assert "line 3" in fails("-", stdin=b"program\nblock 0\n  mul(\n") and "is not a program" in fails(
         "-", stdin=b"{}"
     )
     assert "No such file" in fails(tmp_path / "missing") and "only scripts take arguments" in fails(
@@ -580,7 +580,8 @@ def test_paddle_is_fluidlite_only_inside() -> None:
             [3],
         ]
         with pytest.raises(
-            FluidError, match="no file .*images-idx3-ubyte.gz: FluidLite downloads nothing; put https"
+            FluidError,
+            match="file .*images-idx3-ubyte.gz not found: FluidLite does not download data; put https",
         ):
             paddle.dataset.mnist.train()()
     assert not [name for name in sys.modules if name.split(".")[0] == "paddle"]

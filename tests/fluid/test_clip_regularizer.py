@@ -77,7 +77,7 @@ def test_clip_of_some_is_a_clip_of_none() -> None:
     """As in PaddlePaddle 1.8.5: set_gradient_clip for some parameters only has no effect."""
     loss = linear()
     clip.set_gradient_clip(clip.GradientClipByValue(0.1), param_list=["w"])
-    with pytest.warns(fluid.FluidWarning, match="'b' has no clip and 'w' has one"):
+    with pytest.warns(fluid.FluidWarning, match="'b' has no clip while 'w' has one"):
         fluid.optimizer.SGD(1.0).minimize(loss)
     np.testing.assert_allclose(step("w")[0], 1 - W)
 

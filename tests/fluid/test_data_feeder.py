@@ -119,7 +119,7 @@ def test_rows_that_do_not_fit(variables: dict[str, fluid.framework.Variable]) ->
         ValueError, match=r"What is defined in data layer is \(-1, 2, 2\), but receive \(1, 3\)"
     ):
         feed(variables, "z", [([1, 2, 3],)])
-    with pytest.raises(ValueError, match="variable 'x': these rows make no float32 array"):
+    with pytest.raises(ValueError, match="variable 'x': the rows cannot be converted to a float32 array"):
         feed(variables, "x", [([1, 2, 3],), ([1, 2],)])
     with pytest.raises(TypeError, match="Feed list should contain a list of variable"):
         fluid.DataFeeder([3], fluid.CPUPlace())  # type: ignore[list-item]

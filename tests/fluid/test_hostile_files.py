@@ -88,7 +88,7 @@ def test_truncated_programs() -> None:
 def test_blocks_that_are_not_where_they_say() -> None:
     program = desc(2)
     program.blocks[1].idx = 7
-    refuse_program(program, "calls itself block 7")
+    refuse_program(program, "has the index 7 in the file")
     program = desc(2)
     program.blocks[1].parent_idx = 9
     refuse_program(program, "names block 9 as its parent")
@@ -182,7 +182,7 @@ def test_bytes_that_are_no_program() -> None:
     refused(lambda: parse_program(bytes(proto.MAX_BYTES + 1)), "too many", megabytes=128)
     program = desc()
     program.blocks[0].ops.add()
-    refuse_program(program, "no whole ProgramDesc")  # an op without its type
+    refuse_program(program, "not a complete ProgramDesc")  # an op without its type
     refused(lambda: parse_program(b"\x0b" * 5000))  # groups in groups
 
 
@@ -229,9 +229,9 @@ def refuse_tensor(data: bytes, match: str) -> None:
 
 
 def test_tensors_that_are_larger_than_their_file() -> None:
-    refuse_tensor(tensor_file([1 << 40]), "should take")
-    refuse_tensor(tensor_file([1 << 40, 1 << 40]), "should take")
-    refuse_tensor(tensor_file([3], data=b"\0" * 11), "should take 12 bytes, and 11 are left")
+    refuse_tensor(tensor_file([1 << 40]), "should have")
+    refuse_tensor(tensor_file([1 << 40, 1 << 40]), "should have")
+    refuse_tensor(tensor_file([3], data=b"\0" * 11), "should have 12 bytes, but only 11 are left")
     refuse_tensor(tensor_file([-1]), r"shape \[-1\]")
     refuse_tensor(tensor_file([1] * 70), "shape")
     refuse_tensor(tensor_file([1 << 50, 0, 1 << 50]), "shape")
@@ -244,7 +244,7 @@ def test_tensors_that_are_larger_than_their_file() -> None:
 
 def test_levels_that_do_not_fit() -> None:
     refuse_tensor(struct.pack("<IQ", 0, 1 << 60), "levels of detail")
-    refuse_tensor(struct.pack("<IQQ", 0, 1, 1 << 60), "should take")
+    refuse_tensor(struct.pack("<IQQ", 0, 1, 1 << 60), "should have")
     refuse_tensor(struct.pack("<IQQ", 0, 1, 12) + bytes(12), "takes 12 bytes")
     for offsets in ([0, 5], [0, 2, 1], [1, 2], [0], [0, 2**64 - 1]):
         lod = struct.pack("<QQ", 1, 8 * len(offsets)) + struct.pack(f"<{len(offsets)}Q", *offsets)
@@ -258,7 +258,7 @@ def test_selected_rows_that_do_not_fit() -> None:
         refused(lambda size=size: ValueReader.of_bytes(good[:size]).selected_rows())
     refused(
         lambda: ValueReader.of_bytes(struct.pack("<IQ", 0, 1 << 61)).selected_rows(),
-        "should take",
+        "should have",
         megabytes=1,
     )
     for rows, height in (([1, 9], 6), ([-1, 0], 6)):
@@ -320,7 +320,7 @@ def test_pickles_of_other_things() -> None:
     ):
         refused(
             lambda value=value: load_arrays(pickle.dumps(value, 2), "some.pdparams"),
-            "some.pdparams is no file of parameters",
+            "some.pdparams is not a file of parameters",
         )
 
 
@@ -348,7 +348,7 @@ def test_arrays_that_are_larger_than_their_data() -> None:
         "has 12 bytes",
         megabytes=1,
     )
-    refused(lambda: load_arrays(good.replace(b"f4", b"O8")), "none of numbers")
+    refused(lambda: load_arrays(good.replace(b"f4", b"O8")), "does not hold numbers")
 
 
 # ------------------------------------------------------------------------------------------------ names

@@ -68,7 +68,7 @@ def test_folders_and_files_of_save_vars(net: Net, tmp_path: pathlib.Path) -> Non
     with pytest.raises(fluid.core.EnforceNotMet, match="'filename' should name a file"):
         io.save_params(net.exe, str(tmp_path / "one"), net.main, filename="")
     with pytest.raises(
-        FileNotFoundError, match=r"cannot open .*nowhere/fc_0.w_0: the model's files are not complete"
+        FileNotFoundError, match=r"cannot open .*nowhere/fc_0.w_0: the model's files are incomplete"
     ):
         io.load_persistables(net.exe, str(tmp_path / "nowhere"), net.main)
     with pytest.raises(ValueError, match="var_list can not be None"):

@@ -199,7 +199,7 @@ def test_ops_in_a_circle() -> None:
     graph.link_to(last, control)
     graph.link_to(control, scale)
     assert graph.has_circle()
-    with pytest.raises(EnforceNotMet, match="ops wait for each other"):
+    with pytest.raises(EnforceNotMet, match="ops depend on each other"):
         graph.to_program()
 
 

@@ -272,7 +272,9 @@ def test_an_op_without_a_rule() -> None:
     main = fluid.Program()
     with fluid.program_guard(main, fluid.Program()):
         made = L.crop(data("x", 2, 3), [1, 2], [0, 1])
-    with pytest.raises(UnsupportedError, match=r"no ONNX for op 'crop': .*\(built at .*test_onnx.py:\d+\)"):
+    with pytest.raises(
+        UnsupportedError, match=r"no ONNX equivalent of op 'crop': .*\(built at .*test_onnx.py:\d+\)"
+    ):
         onnx_model(main, ["x"], [made.name])
 
 

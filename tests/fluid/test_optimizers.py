@@ -276,7 +276,7 @@ def test_minimize_twice() -> None:
     made, loss = optimizer.Adam(0.1), regression()
     made.minimize(loss)
     with (
-        pytest.warns(fluid.FluidWarning, match="b, w would be moved twice"),
+        pytest.warns(fluid.FluidWarning, match="b, w would be updated twice"),
         pytest.raises(Exception, match="Accumulator moment1 already exists for parameter b"),
     ):
         made.minimize(loss)

@@ -202,7 +202,7 @@ def test_modules_of_packages(tmp_path: pathlib.Path) -> None:
     "argv, said",
     [
         (("nowhere.py",), "no such file: nowhere.py"),
-        ((), "which script? fluidlite-run script.py (see --help)"),
+        ((), "no script is given: use fluidlite-run script.py (see --help)"),
         (("--nothing", "old.py"), "unrecognized arguments: --nothing (see --help)"),
         (("-m", "pkgg.job"), "no module named pkgg.job"),
         (("-m", "olb"), "no module named olb; did you mean 'old'?"),
@@ -228,7 +228,8 @@ def test_a_paddle_that_is_installed(tmp_path: pathlib.Path) -> None:
     code, _, err = run("asks.py", cwd=tmp_path, command=(), PYTHONPATH=path)
     place = re.escape(str(other / "paddle" / "__init__.py"))
     assert code == 1 and re.search(
-        rf"InstalledPaddleError: a paddle is installed at {place}: install_as_paddle\(shadow=True\)", err
+        rf"InstalledPaddleError: PaddlePaddle is installed at {place}: call install_as_paddle\(shadow=True\)",
+        err,
     )
     assert run("shadows.py", cwd=tmp_path, command=(), PYTHONPATH=path)[:2] == (0, "real True\n")
     assert run("run.py", cwd=tmp_path, PYTHONPATH=path)[:2] == (0, "fluidlite\n")
@@ -291,7 +292,7 @@ old.py:5: fluid.dygraph.Linear: {STATIC}
 old.py:8: fluid.dygraph.guard: {STATIC}
 old.py:9: fluid.layers.fc: no argument 'actt'; did you mean 'act'?
 old.py:10: fluid.layers.conv2d_transposed: not there; did you mean 'conv2d_transpose'?
-old.py:11: fluid.layers.relu: 4 arguments, where it takes 2
+old.py:11: fluid.layers.relu: called with 4 arguments, but it takes 2
 old.py:12: fluid.optimizer.Adam: no argument 'beta3'; did you mean 'beta2'?
 old.py:13: fluid.io.DataLoader.from_gen: not there; did you mean 'from_generator'?
 old.py:14: paddle.disable_static: {STATIC}

@@ -77,20 +77,26 @@ def test_results_are_shown(models: pathlib.Path, capsys: pytest.CaptureFixture[s
 @pytest.mark.parametrize(
     "argv, said",
     [
-        ("--model gone", "no model gone: a folder with __model__, or a prefix of .pdmodel files"),
-        ("--model one", "no --input for x [None, 3] float32, w [None, 1] int64"),
+        (
+            "--model gone",
+            "no model found at gone: give a folder with __model__, or the prefix of a .pdmodel file",
+        ),
+        ("--model one", "--input is missing for x [None, 3] float32, w [None, 1] int64"),
         ("--model one --input z=x.npy", "the model has no input 'z': x [None, 3] float32, w [None, 1] int64"),
         (
             "--model one --input x=w.npy --input w=w.npy",
-            "--input x: shape [3, 1], where the model wants [None, 3]",
+            "--input x has shape [3, 1], but the model expects [None, 3]",
         ),
-        ("--model one --input x=x.npy --input w=x.npy", "--input w: float64, where the model wants int64"),
+        (
+            "--model one --input x=x.npy --input w=x.npy",
+            "--input w has dtype float64, but the model expects int64",
+        ),
         ("--model one --input x=gone.npy", "cannot read gone.npy: No such file or directory"),
-        ("--model one --input both.npz --lengths w=2,x", "--lengths w: '2,x' are no whole numbers"),
-        ("--model one --input both.npz --lengths 2", "--lengths wants INPUT=2,3,..., not '2'"),
-        ("--model one train.py", "--model runs a saved model: leave the script and --check out"),
-        ("--input x=x.npy train.py", "--input is for --model"),
-        ("--model one --batch 0", "--batch 0 is no number of samples"),
+        ("--model one --input both.npz --lengths w=2,x", "--lengths w: '2,x' are not integers"),
+        ("--model one --input both.npz --lengths 2", "--lengths expects INPUT=2,3,..., but got '2'"),
+        ("--model one train.py", "--model runs a saved model: remove the script and --check"),
+        ("--input x=x.npy train.py", "--input can only be used with --model"),
+        ("--model one --batch 0", "--batch 0 is not a positive number of samples"),
     ],
 )
 def test_mistakes(models: pathlib.Path, capsys: pytest.CaptureFixture[str], argv: str, said: str) -> None:
@@ -111,7 +117,7 @@ def test_a_model_that_is_cut_off(models: pathlib.Path, capsys: pytest.CaptureFix
     path.write_bytes(path.read_bytes()[:50])
     assert main(["--model", "one"]) == 2
     said = capsys.readouterr().err
-    assert said.startswith("fluidlite-run: error: one: these 50 bytes are no") and said.count("\n") == 1
+    assert said.startswith("fluidlite-run: error: one: these 50 bytes ") and said.count("\n") == 1
 
 
 def test_summary(models: pathlib.Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -112,8 +112,8 @@ def with_attr(kind: str, value: object) -> dict[str, object]:
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"format": "x"}, "is no program"),
-        ({"version": 2}, "is no program"),
+        ({"format": "x"}, "is not a program"),
+        ({"version": 2}, "is not a program"),
         ({"blocks": []}, "1 to"),
         ({"blocks": 3}, "'blocks' should be list"),
         ({"blocks": [{"parent": -1}]}, "'vars' should be list"),

@@ -85,9 +85,9 @@ def test_with_a_display_the_browser_opens_it(
     ("argv", "message"),
     [
         (["train.pz"], "cannot read train.pz: No such file or directory; did you mean 'train.py'?"),
-        (["train.py", "--trainers", "2"], "--trainers, --pservers and the like describe a job"),
+        (["train.py", "--trainers", "2"], "--trainers, --pservers and similar options describe a job"),
         (["train.py", "--mode", "pserfer"], "did you mean 'pserver'?"),
-        (["train.py", "other.py"], "one TARGET is enough"),
+        (["train.py", "other.py"], "give only one TARGET"),
         (["train.py", "--outptu", "x"], "did you mean '--output'?"),
         (["train.py", "--output", "train.py/x.html"], "cannot write train.py/x.html: "),
         ([], "the following arguments are required: TARGET"),

@@ -203,7 +203,7 @@ def test_both_branches_of_a_sum_shrink() -> None:
     weights = {cut for cut in cuts if cut[0].startswith("conv")}
     assert {("conv1_weights", 0), ("conv2_weights", 0), ("conv2_weights", 1)} < weights
     assert {("conv3_weights", 0), ("conv4_weights", 1)} < weights
-    with pytest.raises(ValueError, match=r"'batch_norm_0.w_0' is no weight"):
+    with pytest.raises(ValueError, match=r"'batch_norm_0.w_0' is not the weight"):
         cuts_of(graph, "batch_norm_0.w_0", [1])
 
 

@@ -70,7 +70,7 @@ def test_a_controller_is_served() -> None:
     assert len(agent.next_tokens()) == 3
     agent.update([1, 2, 1], 0.5)
     assert controller.best_tokens == [1, 2, 1]
-    with pytest.raises(ConnectionError, match="is the key right"):
+    with pytest.raises(ConnectionError, match="use the same key"):
         SearchAgent(server.ip(), server.port(), "other").update([4, 4, 2], 9.0)
     with socket.create_connection((server.ip(), server.port()), timeout=LIMIT) as client:
         client.sendall(b"nonsense")

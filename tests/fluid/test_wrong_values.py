@@ -87,7 +87,7 @@ def test_more_largest_elements_than_there_are(
     [
         (
             np.array([[1, 2, 3]], dtype=object),
-            "dtype object, which begins with 1; give it a dtype of numbers",
+            "dtype object, which begins with 1; convert it to a numeric dtype",
         ),
         (np.array([["a", "b", "c"]], dtype=object), "dtype object, which begins with 'a'"),
         (np.array([[1.0, 2.0, 3.0], [1.0]], dtype=object), "the rows differ in length"),
@@ -117,7 +117,9 @@ def test_checkpoints_are_variables_of_the_program() -> None:
         hidden = L.fc(fluid.data("x", [None, 3], "float32"), 3)
         optimizer = fluid.optimizer.RecomputeOptimizer(fluid.optimizer.SGD(0.1))
         optimizer._set_checkpoints([hidden, "fc_0.tmp_2"])
-        with pytest.raises(NotFoundError, match=r"'fc_0.tmp_2' is no variable .* did you mean 'fc_0.tmp_1'"):
+        with pytest.raises(
+            NotFoundError, match=r"'fc_0.tmp_2' is not a variable .* did you mean 'fc_0.tmp_1'"
+        ):
             optimizer.minimize(L.mean(hidden))
 
 
@@ -162,7 +164,7 @@ def test_functions_of_numbers_take_no_variables(function: Callable[..., Any]) ->
             ArgumentError, match=f"np.{function.__name__} takes arrays, .* use functions of fluid"
         ):
             function(*given)
-        with pytest.raises(ArgumentError, match="'x' .* is no array"):
+        with pytest.raises(ArgumentError, match="'x' .* is not an array"):
             np.array(x, "float32")
 
 

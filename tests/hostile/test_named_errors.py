@@ -25,13 +25,13 @@ from fluidlite.reading.multi_slot import parse
     "token", ["inf", "nan", "1e30", "1.9", "18446744073709551616", "-9223372036854775809", "1e400"]
 )
 def test_an_id_is_a_whole_number_of_64_bits(token: str) -> None:
-    with pytest.raises(FormatError, match=r"f\.txt, line 2: .*no id"):
+    with pytest.raises(FormatError, match=r"f\.txt, line 2: .*not an id"):
         parse(f"1 5\n1 {token}\n".encode(), ["uint64"], "f.txt")
 
 
 @pytest.mark.parametrize("token", ["9223372036854774784", "9223372036854775807", "nan", "inf", "1.5", "-1"])
 def test_a_count_that_is_none(token: str) -> None:
-    with pytest.raises(FormatError, match=r"f\.txt, line 2: a field begins with the number"):
+    with pytest.raises(FormatError, match=r"f\.txt, line 2: a field has to begin with the number"):
         parse(f"1 5\n{token} 1\n".encode(), ["uint64"], "f.txt")
 
 
@@ -130,11 +130,11 @@ def test_a_key_that_others_may_read(tmp_path: pathlib.Path, monkeypatch: pytest.
     assert job_key() == key
     path = tmp_path / "fluidlite" / "job.key"
     path.chmod(0o666)
-    with pytest.raises(CommunicatorError, match=r"job\.key is no secret of this user's: mode 666"):
+    with pytest.raises(CommunicatorError, match=r"job\.key is not private to this user: mode 666"):
         job_key()
     path.unlink()
     path.symlink_to(tmp_path / "elsewhere")
-    with pytest.raises(CommunicatorError, match="no secret"):
+    with pytest.raises(CommunicatorError, match="not private"):
         job_key()
 
 

@@ -141,9 +141,12 @@ def test_roles_by_fluids_variables() -> None:
         ({"PADDLE_TRAINER_ID": ""}, "PADDLE_TRAINER_ID is not"),
         ({"PADDLE_TRAINERS_NUM": "two"}, "PADDLE_TRAINERS_NUM is 'two'"),
         ({"PADDLE_TRAINERS_NUM": "0"}, "at least one trainer"),
-        ({"PADDLE_PSERVERS_IP_PORT_LIST": ""}, "where are the servers"),
-        ({"PADDLE_PSERVERS_IP_PORT_LIST": "here"}, "no 'ip:port'"),
-        ({"TRAINING_ROLE": "PSERVER", "PADDLE_CURRENT_ENDPOINT": "127.0.0.1:9"}, "none of the servers"),
+        ({"PADDLE_PSERVERS_IP_PORT_LIST": ""}, "set it to the endpoints"),
+        ({"PADDLE_PSERVERS_IP_PORT_LIST": "here"}, "not of the form 'ip:port'"),
+        (
+            {"TRAINING_ROLE": "PSERVER", "PADDLE_CURRENT_ENDPOINT": "127.0.0.1:9"},
+            "not in the list of servers",
+        ),
     ],
 )
 def test_variables_that_do_not_fit(changed: dict[str, str], says: str) -> None:

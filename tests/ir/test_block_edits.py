@@ -57,7 +57,7 @@ def test_another_writer_is_enough() -> None:
 
 def test_foreign_ops_are_not_removed() -> None:
     block, other = chain(), chain()
-    with pytest.raises(ProgramEditError, match="does not have all of the ops"):
+    with pytest.raises(ProgramEditError, match="cannot remove ops from block"):
         block.remove_op(other.ops[0])
 
 

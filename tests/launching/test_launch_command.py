@@ -45,7 +45,7 @@ if os.environ["PADDLE_TRAINER_ID"] == "1":
 def folder(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> pathlib.Path:
     """A folder with scripts, where the command runs."""
     (tmp_path / "train.py").write_text(ALONE, encoding="utf8")
-    (tmp_path / "logs").write_text("no folder", encoding="utf8")
+    (tmp_path / "logs").write_text("its folder does not exist", encoding="utf8")
     monkeypatch.chdir(tmp_path)
     for name in ("SLURM_JOB_ID", "PBS_NODEFILE"):
         monkeypatch.delenv(name, raising=False)
@@ -56,31 +56,34 @@ def folder(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> pathlib.P
 @pytest.mark.parametrize(
     "line, says",
     [
-        ("", "which script?"),
-        ("train.py", "how many trainers? -n 4"),
-        ("train.py -n 4", "how many trainers? -n 4 (options stand before the script)"),
+        ("", "no script is given"),
+        ("train.py", "the number of trainers is not given: add for example -n 4"),
+        (
+            "train.py -n 4",
+            "the number of trainers is not given: add for example -n 4 (options come before the script)",
+        ),
         ("-n", "-n/--trainers: expected one argument"),
-        ("-n 0 train.py", "'0' is no number from 1 to 4096"),
-        ("-n two train.py", "'two' is no number"),
+        ("-n 0 train.py", "'0' is not an integer between 1 and 4096"),
+        ("-n two train.py", "'two' is not an integer"),
         ("-n 2 trian.py", "no such file: trian.py; did you mean 'train.py'?"),
-        ("-n 2 .", ". is a folder: which script of it?"),
+        ("-n 2 .", ". is a folder: give the path of a script in it"),
         ("-n 2 --pserver 1 train.py", "no option '--pserver'; did you mean '--pservers'?"),
-        ("-n 2 --pservers -1 train.py", "--pservers: '-1' is no number"),
-        ("-n 2 --slurm --kubernetes train.py", "--slurm and --kubernetes are two ways"),
-        ("-n 2 --slurm --hosts a,b train.py", "--slurm and --hosts are two ways"),
+        ("-n 2 --pservers -1 train.py", "--pservers: '-1' is not an integer"),
+        ("-n 2 --slurm --kubernetes train.py", "--slurm and --kubernetes start a job in different ways"),
+        ("-n 2 --slurm --hosts a,b train.py", "--slurm and --hosts start a job in different ways"),
         ("-n 2 --hosts a,,b train.py", "--hosts is 'a,,b', but should be"),
         ("-n 2 --hosts a,a train.py", "--hosts names a twice"),
         ("-n 2 --host a train.py", "give --hosts as well"),
-        ("-n 2 --hosts a,b --host c train.py", "--host is c, which is none of --hosts a,b"),
-        ("-n 3 --hosts a,b --host a train.py", "3 trainers cannot be shared by 2 hosts evenly"),
+        ("-n 2 --hosts a,b --host c train.py", "--host is c, which is not in --hosts a,b"),
+        ("-n 3 --hosts a,b --host a train.py", "3 trainers cannot be divided evenly among 2 hosts"),
         ("-n 2 --devices x train.py", "--devices is 'x', but should be"),
         ("-n 3 --devices 0,1 train.py", "-n is 3, but --devices names 2"),
-        ("-n 2 --start-port 99999 train.py", "'99999' is no port"),
+        ("-n 2 --start-port 99999 train.py", "'99999' is not a port number"),
         ("-n 2 --kubernetes --name A_b train.py", "Kubernetes takes small letters"),
-        ("-n 2 --image x train.py", "--image is for --kubernetes"),
-        ("-n 2 --name x train.py", "--name is for --slurm and --kubernetes"),
+        ("-n 2 --image x train.py", "--image can only be used with --kubernetes"),
+        ("-n 2 --name x train.py", "--name can only be used with --slurm and --kubernetes"),
         ("-n 1 --log-dir logs train.py", "logs: File exists"),
-        ("-n 2 --hosts b,a --host a train.py", "run the command there alone"),
+        ("-n 2 --hosts b,a --host a train.py", "run the command only there"),
     ],
 )
 def test_mistakes_are_one_line(
@@ -128,7 +131,7 @@ class TestRanks:
     def test_a_script_without_a_job_gets_one_hint(self, folder: pathlib.Path) -> None:
         done = launch(folder, "-n", "2", "train.py")
         assert done.returncode == 0 and done.stderr == "", done
-        assert done.stdout.count("hint: this script trains alone on each of 2 ranks") == 1
+        assert done.stdout.count("hint: each of the 2 ranks trains on its own") == 1
         assert {"trainer0 | done", "trainer1 | done"} <= set(done.stdout.splitlines())
 
     def test_the_summary_has_the_users_lines_only(self, folder: pathlib.Path) -> None:
@@ -150,8 +153,8 @@ class TestRanks:
         done = launch(folder, "-n", "2", "train.py", "leave")
         assert done.returncode == 1, done
         assert done.stderr.endswith(
-            "trainer1 ended without a word in the middle of the job, as by os._exit(0), and the others were "
-            "ended\n"
+            "trainer1 exited with code 0 in the middle of the job without an error, as os._exit(0) does, "
+            "and the others were ended\n"
         )
 
     def test_ranks_that_all_leave_mean_it(self, folder: pathlib.Path) -> None:

@@ -107,7 +107,7 @@ def test_ranks_that_mpiexec_has_started_are_ranks(tmp_path: pathlib.Path) -> Non
         (
             "leave",
             1,
-            "worker 1 ended without a word in the middle of the job, as by os._exit(0), and the oth",
+            "worker 1 exited with code 0 in the middle of the job without an error, as os._exit(0) does",
         ),
         ("kill", 9, ("worker 1 ended with exit code 9", "the ranks ended with exit code 9")),
     ],

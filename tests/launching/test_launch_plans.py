@@ -165,7 +165,9 @@ def test_ranks_of_several_hosts(bin: pathlib.Path) -> None:
 
 
 def test_a_host_that_is_not_the_first(bin: pathlib.Path) -> None:
-    with pytest.raises(ArgumentError, match="this host is not a, the first of --ips: run the command there"):
+    with pytest.raises(
+        ArgumentError, match="this host is not a, the first of --ips: run the command only there"
+    ):
         commands(bin, "--ips", "a,b", "--host", "b")
 
 
@@ -179,7 +181,7 @@ def test_servers_of_several_hosts(bin: pathlib.Path) -> None:
     assert server["TRAINING_ROLE"] == "PSERVER" and server["PADDLE_CURRENT_ENDPOINT"] == "10.0.0.2:1"
     assert worker["PADDLE_TRAINER_ID"] == "1" and worker["PADDLE_TRAINERS_NUM"] == "2"
     assert server["PADDLE_PSERVERS_IP_PORT_LIST"] == "10.0.0.1:1,10.0.0.2:1"
-    with pytest.raises(ArgumentError, match=r"this host is none of 10\.0\.0\.1, 10\.0\.0\.2"):
+    with pytest.raises(ArgumentError, match=r"this host is not one of 10\.0\.0\.1, 10\.0\.0\.2"):
         commands(bin, "--servers", "10.0.0.1:1", "--workers", "10.0.0.2:2", "--host", "10.0.0.3")
 
 

@@ -18,9 +18,9 @@ def test_what_a_worker_does_after_it_has_left(tmp_path: pathlib.Path) -> None:
     said = {name: (when, what) for name, when, what in (line.split("; ", 2) for line in lines)}
     assert said["stop"] == (
         "soon",
-        "ArgumentError: fleet.stop_worker: this worker has not begun: call fleet.init_worker() first",
+        "ArgumentError: fleet.stop_worker: this worker has not started: call fleet.init_worker() first",
     )
     for name in ("persistables", "inference", "train"):
         when, what = said[name]
-        assert when == "soon" and LEFT in what and "has ended since" in what, said
+        assert when == "soon" and LEFT in what and "has stopped since" in what, said
     assert said["stop again"] == ("soon", "done")

@@ -150,7 +150,7 @@ def test_pyramid_hash_refuses_a_list_that_is_no_filter() -> None:
 
     with pytest.raises(Exception, match="BlackList"):
         _run(build, {})
-    with pytest.raises(ValueError, match="no Bloom filter"):
+    with pytest.raises(ValueError, match="not a Bloom filter"):
         in_bloom_filter(np.ones((20, 1), "float32"), np.zeros((1, 2), np.uint32))
 
 

@@ -149,7 +149,7 @@ def test_numbers_in_lists(name):
     run(*made if isinstance(made, list) else [made])
     for shape, dtype, text in (
         ([2], "int32", r"the shape \[2\], wanted \[1\]"),
-        ([1], "float32", "whole numbers"),
+        ([1], "float32", "must hold integers"),
     ):
         made = LISTS[name](filled(shape, dtype, 3))
         with pytest.raises(EnforceNotMet, match=text):

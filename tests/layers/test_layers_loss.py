@@ -157,7 +157,7 @@ def test_refused(error: type[Exception], layer: Callable[[], Any]) -> None:
 
 def test_labels_that_are_no_class() -> None:
     loss = layers.cross_entropy(layers.softmax(data()), data(*LABEL))
-    with pytest.raises(fluid.errors.KernelError, match="label 4 is none of 4 classes"):
+    with pytest.raises(fluid.errors.KernelError, match="label 4 is not one of 4 classes"):
         run([loss], x=floats(2, 4), label=np.array([[1], [4]]))
 
 

@@ -222,7 +222,7 @@ def in_one_sequence(array: Any) -> Any:
             Case(
                 "grid_sampler", {"X": of_images(2), "Grid": np.zeros([1, 4, 4, 2], "float32")}, {"Output": 0}
             ),
-            "X has 2 images, but Grid is one for 1",
+            "X has 2 images, but Grid is for 1",
         ),
         (
             Case(
@@ -248,7 +248,7 @@ def in_one_sequence(array: Any) -> Any:
                     {"Out": 0},
                     {"ksize": [2, 2], "strides": [2, 2], "unpooling_type": "max"},
                 ),
-                f"Indices holds {place}, but the images are",
+                f"Indices holds {place}, but an image has the size",
             )
             for place in (-1, 4)
         ),
@@ -323,7 +323,7 @@ def test_labels_that_are_no_numbers_of_classes(layer: str, naive: bool) -> None:
         loss = getattr(fluid.layers, layer)(x, y)
         exe = fluid.Executor(fluid.CPUPlace())
         exe.naive = naive
-        with pytest.raises(KernelError, match="takes numbers of classes, but 'y' comes as float32"):
+        with pytest.raises(KernelError, match="takes class indices, but 'y' is float32"):
             exe.run(feed={"x": ROWS, "y": ROWS[:, :1]}, fetch_list=[loss])
 
 

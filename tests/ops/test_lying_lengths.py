@@ -203,7 +203,7 @@ def test_padded_emissions_without_lengths() -> None:
     ):
         with (
             fluid.program_guard(fluid.Program(), fluid.Program()),
-            pytest.raises(ShapeError, match="is padded, .* and so Length is missing"),
+            pytest.raises(ShapeError, match="is padded, .* but Length is missing"),
         ):
             L.create_parameter([TAGS + 2, TAGS], "float32", attr=fluid.ParamAttr(name="crf"))
             build()

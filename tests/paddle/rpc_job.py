@@ -50,7 +50,7 @@ def check() -> None:
     assert rpc.rpc_sync(other, rpc_work.double, (2,)) == 4
     refused(lambda: rpc.rpc_sync(other, add, ({1}, {2})), ValueError, "of type set", "nothing is pickled")
     refused(lambda: rpc.rpc_sync("nobody", add), ValueError, "no worker is called 'nobody'")
-    refused(lambda: rpc.rpc_sync(other, lambda: 1), ValueError, "no function of a module")
+    refused(lambda: rpc.rpc_sync(other, lambda: 1), ValueError, "not a function of a module")
     refused(lambda: rpc.rpc_sync(other, rpc_work.wait, (2,), timeout=0.2), CommunicatorError, "")
 
 

@@ -95,7 +95,7 @@ def test_a_process_alone_is_a_group_of_one() -> None:
 @pytest.mark.parametrize("ranks", [[0, 3], [1, 1], []], ids=str)
 def test_groups_that_cannot_be(ranks: list[int]) -> None:
     def work(rank: int) -> None:
-        with pytest.raises(ValueError, match="cannot be made of the job's ranks, which are 0 to 1"):
+        with pytest.raises(ValueError, match="the ranks of the job are 0 to 1"):
             dist.new_group(ranks)
 
     together(2, work)
@@ -141,7 +141,7 @@ def test_the_static_check_knows_groups(from_file: bool) -> None:
     assert found.startswith("collective-order: c_allreduce_max") and "c_allreduce_sum" in found
     assert "on ring 10" in found and len(found.splitlines()) == 1
     found = checked(2, in_all_groups, from_file)
-    assert "nranks: ring 11 is of ranks [2, 3], and the job has 2 trainers" in found
+    assert "nranks: ring 11 has the ranks [2, 3], but the job has 2 trainers" in found
     found = checked(
         4,
         lambda x, rank, groups: x.block.append_op(
@@ -212,19 +212,15 @@ def test_members_that_call_different_things(one: Any, other: Any, says: str) -> 
             "must be Variable or an array, but received <class 'list'>",
         ),
         (lambda: dist.all_reduce(np.zeros(1), 7), ValueError, "op is 7, but should be a ReduceOp"),
-        (
-            lambda: dist.all_reduce(np.zeros(1, "int64"), 4),
-            ValueError,
-            "the mean of int64 is no whole number",
-        ),
+        (lambda: dist.all_reduce(np.zeros(1, "int64"), 4), ValueError, "the mean of int64 is not an integer"),
         (lambda: dist.reduce(np.zeros(1), 2), ValueError, "dst is 2, but the ranks are 0 to 0"),
         (
             lambda: dist.alltoall([], []),
             ValueError,
             "needs a tensor for each of the 1 ranks, but was given 0",
         ),
-        (lambda: dist.scatter(np.zeros(1), [], 0), ValueError, "needs a tensor for each rank: tensor_list"),
-        (lambda: dist.gather(np.zeros(1), None, 0), ValueError, "needs a list for that"),
+        (lambda: dist.scatter(np.zeros(1), [], 0), ValueError, "needs one tensor for each rank: tensor_list"),
+        (lambda: dist.gather(np.zeros(1), None, 0), ValueError, "needs a list for the results"),
         (lambda: dist.all_gather([np.zeros(2)], np.zeros(1)), ValueError, "the array for it has the shape"),
         (lambda: dist.batch_isend_irecv([]), ValueError, "needs a list of P2POp"),
         (lambda: dist.P2POp(dist.send, np.zeros(1), 0), RuntimeError, "Invalid ``op`` function"),
@@ -282,7 +278,7 @@ def test_objects() -> None:
 @pytest.mark.parametrize(
     "value, says",
     [
-        ({"a": [1, {2}]}, r"the object\['a'\]\[1\] is of type set, which is not sent"),
+        ({"a": [1, {2}]}, r"the object\['a'\]\[1\] is of type set, which cannot be sent"),
         (object(), "the object is of type object, .*nothing is"),
         ({(1, 2): 3}, "a key of type tuple"),
         (np.array([object()]), "of type ndarray"),
@@ -382,7 +378,7 @@ def test_what_reads_whole_parameters_takes_no_parts(optimizer: Callable[[], Any]
         with building(paddle.static.Program(), paddle.static.Program()):
             loss = shared_model(2)
             with pytest.raises(
-                UnsupportedError, match=rf"{what} takes whole parameters, and '\w+' \[.*\] is"
+                UnsupportedError, match=rf"{what} needs complete parameters, but '\w+' \[.*\] is"
             ):
                 optimizer().minimize(loss)
 
@@ -408,7 +404,7 @@ def test_a_part_is_not_saved_as_if_it_were_whole(tmp_path: Path) -> None:
         ]
         for save in saves:
             with pytest.raises(
-                UnsupportedError, match="a file takes whole .*save_checkpoint saves the parts"
+                UnsupportedError, match="a file needs complete .*save_checkpoint saves the parts"
             ):
                 save()
 

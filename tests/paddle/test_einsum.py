@@ -52,7 +52,7 @@ def test_unknown_sizes(exe: fluid.Executor) -> None:
     feed = {"x0": np.ones((5, 2, 3)), "x1": np.ones((5, 3, 4)), "x2": np.ones((4, 6))}
     feed = {name: value.astype("float32") for name, value in feed.items()}
     assert (exe.run(feed=feed, fetch_list=[out])[0] == np.full((5, 2, 6), 12)).all()
-    with pytest.raises(ShapeError, match="'b' has the size 5 in one place and 4 in another"):
+    with pytest.raises(ShapeError, match="'b' has the size 5 in one operand and 4 in another"):
         exe.run(feed={**feed, "x1": np.ones((4, 3, 4), "float32")}, fetch_list=[out])
     assert tuple(paddle.einsum("...i,...i->...", *declared((-1, 3), (1, 3), name="y")).shape) == (-1,)
 
@@ -63,10 +63,10 @@ def test_unknown_sizes(exe: fluid.Executor) -> None:
         ("ij,jk", "is for 2 operands, but 1 are given"),
         ("ijk->i", "'ijk' is not for an operand of 2 dimensions"),
         ("ij...k->i...", "'ij...k' is not for an operand of 2 dimensions"),
-        ("i.j->i", "is not made of letters and one"),
-        ("i1->i", "'i1' is not made of letters"),
-        ("...i...->i", "is not made of letters and one"),
-        ("...i->i", "should stand in the result as it does in operands"),
+        ("i.j->i", "must consist of letters and at most one"),
+        ("i1->i", "'i1' must consist of letters"),
+        ("...i...->i", "must consist of letters and at most one"),
+        ("...i->i", "must be in the result if it is in operands"),
         ("ij->k", "each letter of the result should be one of the operands'"),
         ("ij->ii", "each letter of the result should be"),
     ],
@@ -77,7 +77,7 @@ def test_equations_that_are_none(equation: str, message: str) -> None:
 
 
 def test_sizes_that_differ() -> None:
-    with pytest.raises(ShapeError, match="'j' has the size 3 in one place and 4 in another"):
+    with pytest.raises(ShapeError, match="'j' has the size 3 in one operand and 4 in another"):
         paddle.einsum("ij,jk->ik", *declared((2, 3), (4, 2)))
-    with pytest.raises(ShapeError, match="'...' has the size 2 in one place and 3 in another"):
+    with pytest.raises(ShapeError, match="'...' has the size 2 in one operand and 3 in another"):
         paddle.einsum("...i,...i->...", *declared((2, 3), (3, 3), name="y"))

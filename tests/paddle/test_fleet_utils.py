@@ -147,7 +147,7 @@ def test_no_way_to_meet(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("PADDLE_GLOO_FS_PATH", "PADDLE_GLOO_HTTP_ENDPOINT"):
         monkeypatch.delenv(name, raising=False)
     exchange = Exchange(False, 0, workers=2, servers=1)
-    with pytest.warns(UserWarning, match="waits for nobody: name a folder"):
+    with pytest.warns(UserWarning, match="as its processes cannot reach each other: name a folder"):
         exchange.barrier("worker")
     with pytest.raises(CommunicatorError, match="cannot exchange anything: name a folder"):
         exchange.all_gather(1, "worker")
@@ -159,7 +159,7 @@ def test_no_way_to_meet(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_util_of_one_process(capsys: pytest.CaptureFixture[str]) -> None:
     seat = fleet.Fleet()
-    with pytest.raises(CommunicatorError, match=r"after fleet.init\(\)"):
+    with pytest.raises(CommunicatorError, match=r"call fleet.init\(\)"):
         seat.util.barrier()
     with pytest.raises(UninitializedError, match="fleet.init"):
         seat.worker_num()

@@ -182,7 +182,7 @@ class Stuck(Numbers):
 def test_a_worker_that_lets_wait_is_ended() -> None:
     before = set(multiprocessing.active_children())
     loader = io.DataLoader(Stuck(2), num_workers=1, timeout=1, persistent_workers=True)
-    with pytest.raises(ReaderError, match="no batch for 1 s"):
+    with pytest.raises(ReaderError, match="not returned a batch for 1 s"):
         next(iter(loader))
     until(lambda: not set(multiprocessing.active_children()) - before)
 

@@ -52,7 +52,7 @@ def test_files_that_are_not_there(monkeypatch: pytest.MonkeyPatch, tmp_path: pat
     with pytest.raises(MissingFileError) as missing:
         next(reader())
     assert str(missing.value) == (
-        f"no file {path}: FluidLite downloads nothing; put "
+        f"file {path} not found: FluidLite does not download data; put "
         "https://dataset.bj.bcebos.com/mnist/train-images-idx3-ubyte.gz "
         "(MD5 f68b3c2dcbeaaa9fbdd348bbdeb94873) there"
     )
@@ -70,7 +70,7 @@ def test_every_data_set_says_what_is_missing(
     fetch = getattr(importlib.import_module(f"{PACKAGE}.{name}"), "fetch", None)
     assert (fetch is None) == (name == "image")
     if fetch is not None:
-        with pytest.raises(MissingFileError, match="FluidLite downloads nothing"):
+        with pytest.raises(MissingFileError, match="FluidLite does not download data"):
             fetch()
 
 
@@ -80,7 +80,7 @@ def test_archive_that_python_cannot_read(monkeypatch: pytest.MonkeyPatch, tmp_pa
     path = tmp_path / "MQ2007" / dataset.mq2007.URL.split("/")[-1]
     path.write_bytes(b"Rar!")
     monkeypatch.setattr(dataset.mq2007, "MD5", dataset.common.md5file(str(path)))
-    with pytest.raises(MissingFileError, match="train.txt: unpack .*MQ2007.rar in its folder"):
+    with pytest.raises(MissingFileError, match="train.txt not found: unpack .*MQ2007.rar in its folder"):
         next(dataset.mq2007.train())
 
 

@@ -49,7 +49,7 @@ def test_large_integers_stay_exact() -> None:
 
 def test_what_is_refused() -> None:
     x = paddle.static.data("x", [3, 4])
-    with pytest.raises(RuntimeError, match=r"'x' cannot change in place.*paddle.static.setitem"):
+    with pytest.raises(RuntimeError, match=r"'x' cannot be changed in place.*paddle.static.setitem"):
         x[0] = 1.0
     with pytest.raises(TypeError, match="Only support to assign"):
         setitem(x, 0, "one")

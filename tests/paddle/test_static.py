@@ -228,7 +228,7 @@ def test_objects_as_files(tmp_path: pathlib.Path) -> None:
     program = paddle.load(str(tmp_path / "program"))
     types = [op.type for op in paddle.static.default_main_program().global_block().ops]
     assert [op.type for op in program.global_block().ops] == types
-    with pytest.raises(TypeError, match="numbers, texts and arrays are saved, not set"):
+    with pytest.raises(TypeError, match="only numbers, texts and arrays can be saved, not set"):
         paddle.save([{1, 2}], str(tmp_path / "list"))
     with pytest.raises(RuntimeError, match="imperative"):
         paddle.grad([], [])

@@ -64,7 +64,7 @@ def test_a_sample_of_several_kinds() -> None:
 
     image, boxes, label = T.Compose([Halved(("image", "boxes"))])((pixels(), np.array([[2.0, 4, 6, 8]]), 7))
     assert image.shape == (6, 8, 3) and boxes.tolist() == [[1, 2, 3, 4]] and label == 7
-    with pytest.raises(TypeError, match="Halved does not change mask"):
+    with pytest.raises(TypeError, match="Halved does not support entries of kind mask"):
         Halved(("mask",))(pixels())
     with pytest.raises(NameError, match="'sound'"):
         Halved(("sound",))

@@ -24,7 +24,7 @@ from fluidlite.transpiler.collective import (
 )
 
 # two losses share their parameters here
-pytestmark = pytest.mark.filterwarnings("ignore:minimize. .*moved twice:UserWarning")
+pytestmark = pytest.mark.filterwarnings("ignore:minimize. .*updated twice:UserWarning")
 
 ENDPOINTS = ["127.0.0.1:6170", "127.0.0.1:6171", "127.0.0.1:6172"]
 Pair = tuple[fluid.Program, fluid.Program]
@@ -378,10 +378,13 @@ def with_anothers_startup() -> Pair:
 
 ARGUMENTS: dict[str, tuple[dict[str, Any], str]] = {
     "one": (dict(endpoints=ENDPOINTS[:1], rank=0), "must > 1"),
-    "twice": (dict(endpoints=[*ENDPOINTS, ENDPOINTS[0]]), "stands there twice"),
-    "malformed": (dict(endpoints="127.0.0.1:6170,127.0.0.1", rank=0), "'127.0.0.1' is no 'ip:port'"),
-    "port": (dict(endpoints="127.0.0.1:6170,127.0.0.1:66000", rank=0), "no 'ip:port'"),
-    "empty": (dict(endpoints=""), "no 'ip:port'"),
+    "twice": (dict(endpoints=[*ENDPOINTS, ENDPOINTS[0]]), "occurs twice"),
+    "malformed": (
+        dict(endpoints="127.0.0.1:6170,127.0.0.1", rank=0),
+        "'127.0.0.1' is not of the form 'ip:port'",
+    ),
+    "port": (dict(endpoints="127.0.0.1:6170,127.0.0.1:66000", rank=0), "not of the form 'ip:port'"),
+    "empty": (dict(endpoints=""), "not of the form 'ip:port'"),
     "number": (dict(endpoints=3), "should be 'ip:port,ip:port'"),
     "lacks": (dict(current="127.0.0.1:6173"), "not in .*did you mean"),
     "another": (dict(current=ENDPOINTS[2]), "rank 1 belongs to endpoint 127.0.0.1:6171"),

@@ -116,7 +116,7 @@ def test_without_steps_together_servers_are_in_another_mode() -> None:
         assert make_job(*programs(), "pserver", sync_mode=False, config=config).mode.name == name
     assert make_job(*programs(), "geo_sgd", sync_mode=False).mode.name == "geo_sgd"
     for name in ("grad_allreduce", "nccl2", "local_sgd"):
-        with pytest.raises(TranspilerError, match=f"mode {name} has no asynchronous form"):
+        with pytest.raises(TranspilerError, match=f"mode {name} has no asynchronous variant"):
             make_job(*programs(), name, sync_mode=False)
 
 

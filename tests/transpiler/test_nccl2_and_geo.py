@@ -83,20 +83,20 @@ def test_several_and_hierarchical_communicators() -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (dict(trainers=4), "no 'ip:port'"),
-        (dict(trainers=""), "no 'ip:port'"),
+        (dict(trainers=4), "not of the form 'ip:port'"),
+        (dict(trainers=""), "not of the form 'ip:port'"),
         (dict(current="127.0.0.1:1"), "is not in"),
         (dict(trainer=4), "between 0 and 3"),
         (dict(trainer=2), "belongs to endpoint"),
         (dict(nccl_comm_num=0), "1 or more"),
-        (dict(use_hierarchical_allreduce=True), "say how many trainers form a group"),
+        (dict(use_hierarchical_allreduce=True), "set it to the number of trainers in a group"),
         (
             dict(use_hierarchical_allreduce=True, hierarchical_allreduce_inter_nranks=3),
-            "does not divide the 4 trainers",
+            "cannot divide the 4 trainers",
         ),
         (
             dict(use_hierarchical_allreduce=True, hierarchical_allreduce_inter_nranks=4),
-            "does not divide the 4 trainers",
+            "cannot divide the 4 trainers",
         ),
         (dict(bucket_bytes=1), "bucket_bytes must be 0"),
     ],
@@ -225,7 +225,7 @@ def test_idle_servers_serve() -> None:
     assert listen.attr("optimize_blocks") == [] and len(main.blocks) == 1 and not ops(startup)
 
 
-@pytest.mark.filterwarnings("ignore:minimize. .*moved twice:UserWarning")
+@pytest.mark.filterwarnings("ignore:minimize. .*updated twice:UserWarning")
 def test_geo_clips_and_schedules_stay_with_the_trainers() -> None:
     def optimizer() -> Any:
         rate = fluid.layers.exponential_decay(0.1, 10, 0.5)
@@ -246,8 +246,8 @@ def test_geo_clips_and_schedules_stay_with_the_trainers() -> None:
     [
         (dict(trainer=2), "between 0 and 1"),
         (dict(trainers=0), "trainers should be"),
-        (dict(servers="127.0.0.1"), "no 'ip:port'"),
-        (dict(servers=SERVERS + "," + SERVERS), "stands there twice"),
+        (dict(servers="127.0.0.1"), "not of the form 'ip:port'"),
+        (dict(servers=SERVERS + "," + SERVERS), "occurs twice"),
         (dict(enable_dc_asgd=True), "enable_dc_asgd"),
     ],
 )

@@ -104,7 +104,7 @@ def test_a_dispatcher_of_ones_own() -> None:
 
     made = transpiled(*programs(), split_method=Last, slice_var_up=False)
     assert {piece.endpoint for piece in made.placement.slices} == {SECOND}
-    with pytest.raises(TranspilerError, match="gave one server two pieces of 'w'"):
+    with pytest.raises(TranspilerError, match="gave one server two slices of 'w'"):
         transpiled(*programs(), split_method=Last)
     with pytest.raises(TranspilerError, match="split_method should be RoundRobin, HashName"):
         transpiled(*programs(), split_method=dict)
@@ -134,13 +134,13 @@ def refused(
 
 
 def test_endpoints_and_numbers() -> None:
-    refused("'127.0.0.1' is no 'ip:port'", pservers="127.0.0.1,127.0.0.1:6174")
-    refused("'127.0.0.1:6174' stands there twice", pservers="127.0.0.1:6174,127.0.0.1:6174")
-    refused("is no 'ip:port'", pservers="")
+    refused("'127.0.0.1' is not of the form 'ip:port'", pservers="127.0.0.1,127.0.0.1:6174")
+    refused("'127.0.0.1:6174' occurs twice", pservers="127.0.0.1:6174,127.0.0.1:6174")
+    refused("is not of the form 'ip:port'", pservers="")
     refused("trainer_id is 2, but must be between 0 and 1", trainer=2)
     refused("trainer_id is -1", trainer=-1)
-    refused("trainers should be how many there are, not '2'", trainers="2")
-    refused("trainers should be how many there are, not 0", trainers=0)
+    refused("trainers should be the number of trainers, not '2'", trainers="2")
+    refused("trainers should be the number of trainers, not 0", trainers=0)
     refused("no mode 'pservers'; did you mean 'pserver'", mode="pservers")
 
 
@@ -165,7 +165,7 @@ def test_ops_outside_any_parameter() -> None:
         )
         assert op.role_vars == []
 
-    refused("op 'increment' belongs to the optimizer, but to no parameter", edit=stray)
+    refused("op 'increment' belongs to the optimizer, but not to a parameter", edit=stray)
     refused(
         "the update of 'b' reads .* clip by value or by norm",
         optimizer=fluid.optimizer.SGD(0.1, grad_clip=fluid.clip.GradientClipByGlobalNorm(1.0)),

@@ -134,9 +134,9 @@ def test_a_step_that_is_missing(seed: int) -> None:
 @pytest.mark.parametrize(
     "attrs, rule, message",
     [
-        ({"out_shape": [2, 3]}, "shape", r"receives \[2, 3\], where op 0 of trainer0 sends \[2, 2\]"),
+        ({"out_shape": [2, 3]}, "shape", r"receives \[2, 3\], but op 0 of trainer0 sends \[2, 2\]"),
         ({"out_shape": [4]}, "shape", r"receives \[4\]"),
-        ({"dtype": 6}, "dtype", "receives .*FP64, where op 0 of trainer0 sends .*FP32"),
+        ({"dtype": 6}, "dtype", "receives .*FP64, but op 0 of trainer0 sends .*FP32"),
     ],
 )
 def test_what_is_received_is_what_is_sent(attrs: dict[str, Any], rule: str, message: str) -> None:
@@ -155,7 +155,7 @@ def test_sizes_that_are_open(attrs: dict[str, Any]) -> None:
 
 @pytest.mark.parametrize(
     "peer, message",
-    [(0, "which is itself"), (2, "which is not one of its 2 ranks"), (-1, "not one of its 2 ranks")],
+    [(0, "that is itself"), (2, "that is not one of its 2 ranks"), (-1, "not one of its 2 ranks")],
 )
 def test_peers_that_there_are_not(peer: int, message: str) -> None:
     findings = [found for found in checked([[("send", peer)], []]).findings if found.rule == "point-to-point"]

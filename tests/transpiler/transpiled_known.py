@@ -37,7 +37,7 @@ SOURCES_DIFFER = {
 }
 # where 1.8.5 raises: None where we make programs, or what our error says
 REFUSED = {
-    r"(sync|async)_clip_global_norm": "parameter servers see one parameter at a time",
+    r"(sync|async)_clip_global_norm": "parameter servers process one parameter at a time",
     r"(grad_allreduce|local_sgd)_alone": "the number of endpoints must > 1",
     r"local_sgd_forward": "updates no parameter",
     r"(sync|async)_(clip_value|clip_norm|clip_norm_l2|error_clip|whole_error_clip|averaged|lamb|nce)": None,

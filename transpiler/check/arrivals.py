@@ -29,11 +29,11 @@ def _check_arrivals(cluster: Cluster, server: ServerFacts) -> None:
         cluster.found.add(
             "no-receiver",
             server.listen,
-            f"it takes in no {name!r}{cluster.found.near(name, server.expected)}",
+            f"it does not receive {name!r}{cluster.found.near(name, server.expected)}",
         )
     anyone = {name for names in sent.values() for name in names}
     for name in sorted(server.expected_set - server.readers.keys()):
-        cluster.found.add("unused", server.listen, f"{name!r} is waited for and read by no op")
+        cluster.found.add("unused", server.listen, f"{name!r} is received, but no op reads it")
     for name in sorted(server.expected_set - absent - anyone):
         cluster.found.add(
             "no-sender",
@@ -132,7 +132,7 @@ def _check_scale(cluster: Cluster, server: ServerFacts, gradient: str, total: Si
 
 
 def _between(first: Site, site: Site, last: Site) -> bool:
-    """True if an op stands in the block of two others, between them."""
+    """True if an op is in the block of two others, between them."""
     return first.block == site.block == last.block and first.number < site.number < last.number
 
 

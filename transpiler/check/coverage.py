@@ -48,7 +48,7 @@ def _check_coverage(
         other = cluster.servers.get(endpoint)
         if other is not None and name in other.held and name not in updated[endpoint]:
             cluster.found.add(
-                "not-updated", piece.site, f"{other.role.name} holds {name!r} and no op of it updates it"
+                "not-updated", piece.site, f"{other.role.name} holds {name!r}, but none of its ops updates it"
             )
     _check_reads(cluster, trainer)
 
@@ -81,7 +81,7 @@ def _check_reads(cluster: Cluster, trainer: TrainerFacts) -> None:
     for piece in trainer.fetched:
         if piece.local not in read:
             cluster.found.add(
-                "unused", piece.site, f"{piece.local!r} is fetched from {piece.endpoint} and read by no op"
+                "unused", piece.site, f"{piece.local!r} is fetched from {piece.endpoint}, but no op reads it"
             )
     read = {name for site in trainer.joins if site.program == "startup" for name in site.op.input_arg_names}
     whole = {name for site in trainer.joins for name in site.op.output_arg_names}
@@ -91,7 +91,7 @@ def _check_reads(cluster: Cluster, trainer: TrainerFacts) -> None:
             cluster.found.add(
                 "unused",
                 piece.site,
-                f"the slice {piece.local!r} is received from {piece.endpoint} and joined by no concat",
+                f"the slice {piece.local!r} is received from {piece.endpoint}, but no concat joins it",
             )
 
 
@@ -104,5 +104,5 @@ def _check_owners(cluster: Cluster, updated: dict[str, dict[str, list[Site]]]) -
                 cluster.found.add(
                     "slices",
                     sites[0],
-                    f"{param!r} is held and updated by {first.role.name} and by {server.role.name}",
+                    f"{param!r} is held and updated by both {first.role.name} and {server.role.name}",
                 )

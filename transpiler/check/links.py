@@ -67,7 +67,7 @@ def _check_trainer_id(cluster: Cluster, trainer: TrainerFacts) -> None:
         owner = cluster.owners.get((piece.endpoint, piece.remote), index)
         if owner != index:
             cluster.found.add(
-                "trainer-id", trainer.role, f"it sends {piece.remote!r}, which is trainer {owner}'s"
+                "trainer-id", trainer.role, f"it sends {piece.remote!r}, which only trainer {owner} may send"
             )
 
 
@@ -84,7 +84,7 @@ def _check_sends(cluster: Cluster, trainer: TrainerFacts) -> None:
             cluster.found.add(
                 "sent-twice",
                 piece.site,
-                f"{piece.remote!r} goes to {piece.endpoint} a second time in the same step",
+                f"{piece.remote!r} is sent to {piece.endpoint} a second time in the same step",
             )
         seen.add((piece.remote, piece.endpoint))
         var = declared(server.block, piece.remote)
@@ -107,7 +107,7 @@ def _no_receiver(cluster: Cluster, piece: LinkedVariable, server: ServerFacts) -
     cluster.found.add(
         "no-receiver",
         piece.site,
-        f"{server.role.name} at {piece.endpoint} takes in no {piece.remote!r}{hint}",
+        f"{server.role.name} at {piece.endpoint} does not receive {piece.remote!r}{hint}",
     )
 
 
@@ -115,7 +115,7 @@ def _same_value(cluster: Cluster, piece: LinkedVariable, var: Variable | None, s
     """Hold a variable at the trainer's end of a link against the server's."""
     if var is None:
         cluster.found.add(
-            "undeclared", server.listen, f"it takes in {piece.remote!r}, which its program does not declare"
+            "undeclared", server.listen, f"it receives {piece.remote!r}, which its program does not declare"
         )
         return
     if piece.shape is not None and var.shape and not fits(piece.shape, var.shape):
@@ -148,7 +148,7 @@ def _check_fetches(cluster: Cluster, trainer: TrainerFacts) -> None:
             cluster.found.add(
                 "not-held",
                 piece.site,
-                f"{server.role.name} at {piece.endpoint} initialises no {piece.remote!r}{hint}",
+                f"{server.role.name} at {piece.endpoint} does not initialise {piece.remote!r}{hint}",
             )
         else:
             _same_value(cluster, piece, held, server)
@@ -164,8 +164,8 @@ def _check_fetches(cluster: Cluster, trainer: TrainerFacts) -> None:
             cluster.found.add(
                 "startup",
                 piece.site,
-                f"{piece.remote!r} is fetched from {piece.endpoint} each step, but not by the startup "
-                "program: the trainer would begin with values of its own",
+                f"{piece.remote!r} is fetched from {piece.endpoint} each step, but not by the "
+                "startup program: the trainer would begin with its own values",
             )
     _check_local_updates(cluster, trainer)
 
@@ -198,5 +198,5 @@ def _check_shared_names(cluster: Cluster) -> None:
                     "shared-name",
                     piece.site,
                     f"{first.site.role.name} sends {piece.remote!r} to {piece.endpoint} too: the "
-                    "one that comes last would count, and the other be lost",
+                    "value that arrives last would replace the other",
                 )

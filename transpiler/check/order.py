@@ -19,7 +19,7 @@ __all__ = ["check_barriers", "check_cycles", "step_of_ranks", "step_of_servers"]
 
 
 class WaitPoint(NamedTuple):
-    """An event that roles wait for, and that is no op of its own: a server's update, a collective."""
+    """An event that roles wait for, and that is not an op of its own: a server's update, a collective."""
 
     name: str
     role: JobRole
@@ -76,8 +76,8 @@ def _check_counts(
             cluster.found.add(
                 "barrier",
                 blame,
-                f"{where} passes {counts[endpoint]} {kind} of {server.role.name} at {endpoint} a run, and "
-                f"the server waits for {wanted}",
+                f"{where} passes {counts[endpoint]} {kind} of {server.role.name} at {endpoint} per "
+                f"run, but the server waits for {wanted}",
             )
 
 
@@ -100,7 +100,7 @@ def _check_control(found: Findings, trainer: TrainerFacts) -> None:
             found.add(
                 "control",
                 Site(trainer.role, "main", 0, site, op),
-                f"it waits for {op.input_arg_names[0]!r}, which no send_barrier gives",
+                f"it waits for {op.input_arg_names[0]!r}, which no send_barrier writes",
             )
 
 
@@ -246,7 +246,7 @@ def check_cycles(found: Findings, graph: nx.DiGraph, places: Mapping[Node, Site]
             found.add(
                 "deadlock",
                 blame or next(iter(places.values())),
-                f"a circle of waits: {lines} <- waited for by the first",
+                f"a cycle of waits: {lines} <- waited for by the first",
             )
 
 

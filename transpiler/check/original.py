@@ -101,7 +101,9 @@ def _all_there(
     """A server runs all ops of a parameter's update: clipping and decay besides the step itself."""
     for op in wanted:
         if (op.type, tuple(op.output_arg_names)) not in sites:
-            found.add("as-written", server.listen, f"no block has the original {op.type!r}: {op.call_text()}")
+            found.add(
+                "as-written", server.listen, f"no block contains the original {op.type!r}: {op.call_text()}"
+            )
 
 
 def _counted(server: ServerFacts, originals: Mapping[Key, Sequence[Site]]) -> set[str]:
@@ -140,7 +142,7 @@ def _compare(
         found.add(
             rule,
             site,
-            f"its {name} is {reprlib.repr(here)}, and that of the original op {reprlib.repr(there)}",
+            f"its {name} is {reprlib.repr(here)}, but that of the original op is {reprlib.repr(there)}",
         )
 
 

@@ -61,7 +61,9 @@ def _calls_of(found: Findings, rank: RankReading, count: int) -> Iterator[_Excha
             peer = int(op.attrs.get("peer", 0))
             if not 0 <= peer < len(members) or members[peer] == me:
                 what = _who(members, peer, me)
-                found.add("point-to-point", site, f"its peer is rank {peer} of ring {ring}, which is {what}")
+                found.add(
+                    "point-to-point", site, f"its peer is rank {peer} of ring {ring}, but that is {what}"
+                )
                 continue
             ends = (me, members[peer]) if op.type in SENDS else (members[peer], me)
             yield _Exchange(me, site, _Link(ring, *ends))
@@ -95,9 +97,7 @@ def _links_pair(found: Findings, calls: Mapping[int, Sequence[_Exchange]]) -> bo
                 break
             for what, mine, theirs in _unlike(one, other):
                 found.add(
-                    what,
-                    other,
-                    f"it receives {theirs}, where op {one.number} of {one.role.name} sends {mine}",
+                    what, other, f"it receives {theirs}, but op {one.number} of {one.role.name} sends {mine}"
                 )
     return whole
 
@@ -187,7 +187,9 @@ def _report_circle(found: Findings, start: int, now: Any) -> None:
         rank = next((one for one in _waits_for(call) if not _has_come(call, now(one))), None)
     text = ", which waits for ".join(map(str, [*chain, chain[0]]))
     found.add(
-        "deadlock", chain[0].site, f"where a send ends when it is received, this rank waits for ever: {text}"
+        "deadlock",
+        chain[0].site,
+        f"if a send returns only when it is received, this rank waits for ever: {text}",
     )
 
 

@@ -183,7 +183,7 @@ def _check_peers(found: Findings, site: Site, endpoints: list[str], endpoint: st
         found.add(
             "endpoints",
             site,
-            f"it has the endpoint {endpoints[0]!r} in the program of the trainer at {endpoint!r}",
+            f"it has the endpoint {endpoints[0]!r}, and the trainer's endpoint is {endpoint!r}",
         )
     if len(set(endpoints)) != count or len(endpoints) != count:
         found.add(
@@ -215,7 +215,7 @@ def _check_nccl2(found: Findings, site: Site, index: int, endpoint: str, count: 
         )
     inner = int(attrs.get("hierarchical_allreduce_inter_nranks", 0))
     if attrs.get("use_hierarchical_allreduce") and (inner < 2 or count % inner):
-        found.add("nranks", site, f"groups of {inner} do not divide {count} trainers")
+        found.add("nranks", site, f"{count} trainers cannot be divided into groups of {inner}")
 
 
 def _check_formed(found: Findings, rank: RankReading, count: int) -> None:
@@ -224,7 +224,7 @@ def _check_formed(found: Findings, rank: RankReading, count: int) -> None:
             found.add(
                 "nranks",
                 rank.role,
-                f"ring {ring} is of ranks {list(ranks)}, and the job has {count} trainers",
+                f"ring {ring} has the ranks {list(ranks)}, but the job has {count} trainers",
             )
 
 
@@ -286,7 +286,7 @@ def _same_sequence(found: Findings, first: Sequence[Site], other: Sequence[Site]
             found.add(
                 "collective-order",
                 two,
-                f"{_call(two.op)} here meets {_call(one.op)}, op {one.number} of {one.role.name}",
+                f"{_call(two.op)} meets {_call(one.op)}, which is op {one.number} of {one.role.name}",
             )
             return
         for what, here, there in _differences(two.op, one.op):
@@ -510,7 +510,7 @@ def _check_mean_change(
         found.add("snapshot", reduction, f"no op after it takes the averaged difference off {snapshot!r}")
     copies = [site for site in later if site.op.type == "assign"]
     if not any(site.op.output_arg_names == [snapshot] for site in copies):
-        found.add("snapshot", reduction, f"{snapshot!r} is not renewed from {param!r}")
+        found.add("snapshot", reduction, f"{snapshot!r} is not updated from {param!r}")
 
 
 def _check_first_snapshot(found: Findings, rank: RankReading, param: str, snapshot: str) -> None:

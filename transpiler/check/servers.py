@@ -26,10 +26,10 @@ def _check_server(cluster: Cluster, server: ServerFacts) -> None:
         found.add(
             "endpoints",
             server.listen,
-            f"it listens at {server.endpoint!r}, and the role's endpoint is {server.role.endpoint!r}",
+            f"it listens at {server.endpoint!r}, but the role's endpoint is {server.role.endpoint!r}",
         )
     if server.fanin != cluster.count:
-        found.add("fanin", server.listen, f"Fanin is {server.fanin}, and there are {cluster.count} trainers")
+        found.add("fanin", server.listen, f"Fanin is {server.fanin}, but there are {cluster.count} trainers")
     for param, sites in updates_at(server).items():
         for site in sites[1:]:
             found.add("updated-twice", site, f"{param!r} is updated by two ops of the server")
@@ -47,7 +47,9 @@ def _check_filling(cluster: Cluster, server: ServerFacts, site: Site) -> None:
         var = declared(site.op.block, name)
         if var is not None and var.shape and shape != var.shape:
             cluster.found.add(
-                "shape", site, f"it fills {name!r} with {list(shape)}, which is declared as {list(var.shape)}"
+                "shape",
+                site,
+                f"it fills {name!r} with {list(shape)}, but it is declared as {list(var.shape)}",
             )
         _same_declaration(cluster, server, site, name, var)
 

@@ -79,7 +79,7 @@ def _check_join(found: Findings, site: Site, order: Sequence[int]) -> None:
     whole = declared(op.block, first_of(op.outputs, "Out"))
     parts = [declared(op.block, name) for name in op.inputs.get("X", ())]
     if int(op.attrs.get("axis", 0)) != 0:
-        found.add("slices", site, f"it joins slices along axis {op.attrs['axis']}, and they are rows")
+        found.add("slices", site, f"it joins slices along axis {op.attrs['axis']}, but they are rows")
     if whole is None or any(part is None for part in parts):
         return
     shapes = [part.shape for part in parts if part is not None]
@@ -219,7 +219,10 @@ def check_placement(found: Findings, job: Job, servers: Mapping[str, ServerFacts
                 found.add(
                     "endpoints",
                     blame,
-                    f"slice {part.index} of {param!r} is on {part.endpoint!r}, which is no server of the job",
+                    (
+                        f"slice {part.index} of {param!r} is on {part.endpoint!r}, which is not a "
+                        "server of the job"
+                    ),
                 )
             server = servers.get(part.endpoint)
             held = None if server is None else server.held.get(part.param_name)
@@ -227,7 +230,7 @@ def check_placement(found: Findings, job: Job, servers: Mapping[str, ServerFacts
                 found.add(
                     "slices",
                     server.role,
-                    f"it should hold {part.param_name!r} {list(part.shape)}, and holds "
+                    f"it should hold {part.param_name!r} {list(part.shape)}, but holds "
                     f"{'none' if held is None else list(held.shape)}",
                 )
 
@@ -255,5 +258,5 @@ def _check_tiles(found: Findings, blame: JobRole, parts: Sequence[Slice], shape:
         found.add(
             "slices",
             blame,
-            f"the slices of {parts[0].param!r} end at row {row}, and it has {row_count(shape)} rows",
+            f"the slices of {parts[0].param!r} end at row {row}, but it has {row_count(shape)} rows",
         )

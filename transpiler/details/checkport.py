@@ -37,7 +37,7 @@ def wait_server_ready(endpoints: Sequence[str], timeout: float = 600.0, pause: f
             raise TranspilerError(f"these servers do not listen after {timeout:g} s: {found}")
         if waited >= _QUIET and not is_said:
             is_said = True
-            text = "waiting for the servers at %s, up to %g s more: are they started?"
+            text = "waiting for the servers at %s, up to %g s more: check that they are started"
             _log.warning(text, found, timeout - waited)
         time.sleep(pause)
 

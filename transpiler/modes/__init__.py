@@ -102,7 +102,7 @@ def _asynchronous(mode: TrainingMode, config: DistributeTranspilerConfig) -> Tra
     found = mode.asynchronous(config)
     if found.in_step and mode is not LOCAL:
         raise TranspilerError(
-            f"mode {mode.name} has no asynchronous form: its trainers take each step together"
+            f"mode {mode.name} has no asynchronous variant: its trainers synchronise at each step"
         )
     return found
 

@@ -51,7 +51,7 @@ class FleetAllReduce(RingMode):
         """
         if self.group and (self.group < 2 or rank.count % self.group or rank.count == self.group):
             raise TranspilerError(
-                f"hierarchical_allreduce_inter_nranks is {self.group}, which does not divide the "
+                f"hierarchical_allreduce_inter_nranks is {self.group}, which cannot divide the "
                 f"{rank.count} ranks into several groups of 2 or more"
             )
         params = parameters_of(startup, main, trained_parameters(main))
@@ -119,7 +119,7 @@ class FleetLocalSgd(RingMode):
     """
 
     name = "fleet_local_sgd"
-    about = "ranks update alone, and take the mean of what they have changed every few steps"
+    about = "ranks update on their own, and average their changes every few steps"
     reference = Reference.AVERAGING
 
     def __init__(self, periods: Periods) -> None:

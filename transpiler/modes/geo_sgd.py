@@ -29,7 +29,7 @@ class GeoSgd(ServerMode):
     """Servers add up the changes that trainers have made; a communicator sends and fetches them."""
 
     name = "geo_sgd"
-    about = "trainers update by themselves, and every so many steps exchange what has changed with servers"
+    about = "trainers update on their own, and exchange their changes with servers every few steps"
     options = ("split_method", "min_block_size", "geo_sgd_need_push_nums")
     scaled_as = "geo_sgd"
     reference = Reference.CHANGES_IN_ORDER

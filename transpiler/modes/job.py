@@ -47,7 +47,7 @@ class Reference(enum.Enum):
 _IN_ORDER = "a simulation of its servers that takes the same messages in the same order"
 _WORDS = {
     Reference.ONE_PROCESS: "one process on the whole batches",
-    Reference.AVERAGING: "processes that take the mean of their parameters after each step",
+    Reference.AVERAGING: "processes that average their parameters after each step",
     Reference.SERVERS_IN_ORDER: _IN_ORDER,
     Reference.CHANGES_IN_ORDER: _IN_ORDER,
 }
@@ -191,7 +191,7 @@ class Job:
         """The slices of all parameters on their servers; TranspilerError in modes without servers."""
         found = self.mode.placement(self)
         if found is None:
-            raise TranspilerError(f"mode {self.mode.name!r} has no servers, so nothing is placed on any")
+            raise TranspilerError(f"mode {self.mode.name!r} has no servers, so no variable is placed on one")
         return found
 
     @cached_property

@@ -24,7 +24,7 @@ class LocalSgdMode(RingMode):
     """Parameters are reduced, not gradients: each rank adds the mean change to a snapshot of them."""
 
     name = "local_sgd"
-    about = "ranks update alone, and after each step take the mean of what they have changed"
+    about = "ranks update on their own, and average their changes after each step"
     options = ("nccl_comm_num",)
     scaled_as = "local_sgd"
     reference = Reference.AVERAGING

@@ -26,7 +26,7 @@ class Nccl2(RankMode):
     """The startup program fetches the ids of communicators; the main program says who the trainers are."""
 
     name = "nccl2"
-    about = "as grad_allreduce, but the runtime reduces the gradients, which the program leaves as they are"
+    about = "as grad_allreduce, but the runtime reduces the gradients, and the program is unchanged"
     options = ("nccl_comm_num", "use_hierarchical_allreduce", "hierarchical_allreduce_inter_nranks")
     config_mode = "nccl2"
     scaled_as = "hierarchical"  # where it does not reduce in groups, it costs what grad_allreduce does

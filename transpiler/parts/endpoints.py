@@ -24,10 +24,10 @@ def parse_endpoints(given: str | Sequence[str], what: str = "endpoints") -> tupl
     for item in found:
         match = _ENDPOINT.fullmatch(item)
         if match is None or int(match["port"]) > 65535:
-            raise TranspilerError(f"{what}: {item!r} is no 'ip:port' (in {given!r})")
+            raise TranspilerError(f"{what}: {item!r} is not of the form 'ip:port' (in {given!r})")
     repeated = [item for item, count in Counter(found).items() if count > 1]
     if repeated:
-        raise TranspilerError(f"{what}: {repeated[0]!r} stands there twice (in {given!r})")
+        raise TranspilerError(f"{what}: {repeated[0]!r} occurs twice (in {given!r})")
     return found
 
 

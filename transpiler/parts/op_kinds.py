@@ -113,6 +113,6 @@ def check_programs(main: Program, startup: Program, served: bool = False) -> Non
             # parsed ops may lack the attribute altogether
             if op.attrs.get(ROLE_ATTR, OpRole.NotSpecified) & OpRole.NotSpecified:
                 raise TranspilerError(
-                    f"op {op.type!r} of the {what} program has no role, so nobody knows which part of the "
-                    f"job it belongs to\n  {op.call_text()}\n  built at {op.where}"
+                    f"op {op.type!r} of the {what} program has no role, so it is unknown which "
+                    f"part of the job it belongs to\n  {op.call_text()}\n  built at {op.where}"
                 )

@@ -70,7 +70,7 @@ def place_for_geo(
     check_programs(main, startup)
     if config.enable_dc_asgd:
         raise TranspilerError(
-            "enable_dc_asgd corrects delayed gradients, but in geo-SGD the servers see none"
+            "enable_dc_asgd corrects delayed gradients, but in geo-SGD the servers receive no gradients"
         )
     updates = last_updates(main.global_block())
     if not updates:
@@ -81,8 +81,8 @@ def place_for_geo(
     missing = [name for name in updates if name not in gradients]
     if missing:
         raise TranspilerError(
-            f"no op of the program says that it makes the gradient of {missing[0]!r}\n  built at "
-            f"{updates[missing[0]].where}"
+            "no op of the program is marked as the one that computes the gradient of "
+            f"{missing[0]!r}\n  built at {updates[missing[0]].where}"
         )
     # what an op trains by itself has no gradient: its change looks like the table
     gradients |= {table: table for table in trained_by_ops(main)}

@@ -266,15 +266,14 @@ def dispatch(dispatcher: Any, pieces: Sequence[Slice], endpoints: Sequence[str])
     )
     if len(places) != len(pieces) or any(place not in endpoints for place in places):
         raise TranspilerError(
-            f"{type(dispatcher).__name__}.dispatch gave {places} for {len(pieces)} pieces of "
-            f"{pieces[0].param!r}; "
-            f"the servers are {list(endpoints)}"
+            f"{type(dispatcher).__name__}.dispatch gave {places} for {len(pieces)} slices of "
+            f"{pieces[0].param!r}; the servers are {list(endpoints)}"
         )
     # `by_endpoint` has one slice of a parameter at each server
     if len(set(places)) < len(places):
         raise TranspilerError(
-            f"{type(dispatcher).__name__}.dispatch gave one server two pieces of {pieces[0].param!r}: "
-            f"{places}"
+            f"{type(dispatcher).__name__}.dispatch gave one server two slices of "
+            f"{pieces[0].param!r}: {places}"
         )
     return [replace(piece, endpoint=place) for piece, place in zip(pieces, places, strict=True)]
 
@@ -290,7 +289,7 @@ def make_dispatcher(method: Any, endpoints: Sequence[str]) -> Any:
         method = known[method]
     dispatcher = (method or ps_dispatcher.RoundRobin)(list(endpoints))
     if not callable(getattr(dispatcher, "dispatch", None)):
-        raise TranspilerError(f"split_method {method!r} is no dispatcher: use RoundRobin or HashName")
+        raise TranspilerError(f"split_method {method!r} is not a dispatcher: use RoundRobin or HashName")
     return dispatcher
 
 

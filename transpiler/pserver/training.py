@@ -150,17 +150,16 @@ def _by_parameter(program: Program, updating: Iterable[Operator]) -> dict[str, l
         names = op.role_vars or op.inputs.get("Param", [])
         if not names:
             raise TranspilerError(
-                f"op {op.type!r} belongs to the optimizer, but to no parameter: a server cannot tell whether "
-                f"to run "
-                f"it\n  {op.call_text()}\n  built at {op.where}"
+                f"op {op.type!r} belongs to the optimizer, but not to a parameter: a server cannot "
+                f"determine whether to run it\n  {op.call_text()}\n  built at {op.where}"
             )
         groups.setdefault(names[0], []).append(op)
     block = program.global_block()
     for param, group in groups.items():
         if param not in block.vars:
             raise TranspilerError(
-                f"op {group[0].type!r} updates {param!r}, which is no variable of the program\n"
-                f"  built at {group[0].where}"
+                f"op {group[0].type!r} updates {param!r}, which is not a variable of the program\n "
+                f" built at {group[0].where}"
             )
     return groups
 
@@ -178,8 +177,8 @@ def _refuse_schedules(ops: Iterable[Operator], staying: Iterable[Operator]) -> N
     for op in staying:
         for name in scheduled.intersection(op.input_arg_names):
             raise TranspilerError(
-                f"op {op.type!r} keeps an average of a parameter that nothing updates, and so would stay on "
-                f"the trainers, but reads {name!r}, which the servers compute\n  built at {op.where}"
+                f"op {op.type!r} averages a parameter that no op updates, so it would stay on the "
+                f"trainers, but it reads {name!r}, which the servers compute\n  built at {op.where}"
             )
 
 
@@ -192,13 +191,12 @@ def _update(
     for name in wanted:
         if name not in computed and owners.get(name, param) != param:
             raise TranspilerError(
-                f"the update of {param!r} reads {name!r}, which comes from the gradient of {owners[name]!r}: "
-                f"parameter servers see one "
-                "parameter at a time, so what needs all gradients (GradientClipByGlobalNorm) would be wrong "
-                "there; clip by value or "
-                "by norm, let each trainer clip its own gradients (fluid.clip.set_gradient_clip), or use a "
-                "collective mode\n"
-                f"  built at {group[0].where}"
+                f"the update of {param!r} reads {name!r}, which comes from the gradient of "
+                f"{owners[name]!r}: parameter servers process one parameter at a time, so ops that "
+                "need all gradients (GradientClipByGlobalNorm) would be wrong there; clip by "
+                "value or by norm, let each trainer clip its own gradients "
+                "(fluid.clip.set_gradient_clip), or use a collective mode\n  built at "
+                f"{group[0].where}"
             )
     grads = [name for name in wanted if name in computed]
     if len(grads) != 1:

@@ -49,13 +49,13 @@ class Communicators:
             return
         if self.group <= 1:
             raise TranspilerError(
-                f"hierarchical_allreduce_inter_nranks is {self.group}: say how many trainers form a group "
-                "(those of one machine), at least 2"
+                f"hierarchical_allreduce_inter_nranks is {self.group}: set it to the number of "
+                "trainers in a group (those of one machine), at least 2"
             )
         if trainers <= self.group or trainers % self.group:
             raise TranspilerError(
-                f"hierarchical_allreduce_inter_nranks is {self.group}, which does not divide the {trainers} "
-                "trainers into several groups"
+                f"hierarchical_allreduce_inter_nranks is {self.group}, which cannot divide the "
+                f"{trainers} trainers into several groups"
             )
 
     def ids(self) -> Iterator[str]:

@@ -225,7 +225,7 @@ class _Writer:
         return name
 
     def constant(self, block: Block, value: float) -> str:
-        """A whole number."""
+        """An integer."""
         name = self.temporary(block, VarType.INT64)
         _append(block, "fill_constant", {}, {"Out": name}, shape=[1], dtype=int(VarType.INT64), value=value)
         return name

@@ -47,7 +47,7 @@ class Trainers:
             )
         if self.group and (self.group < 2 or self.count % self.group or self.count == self.group):
             raise TranspilerError(
-                f"hierarchical_allreduce_inter_nranks is {self.group}, which does not divide the "
+                f"hierarchical_allreduce_inter_nranks is {self.group}, which cannot divide the "
                 f"{self.count} trainers into several groups"
             )
 

@@ -71,7 +71,7 @@ def _number(name: str, value: Any) -> int:
     try:
         return int({"true": 1, "false": 0}.get(str(value).lower(), value))
     except (TypeError, ValueError):
-        raise ValueError(f"{name} should be a whole number, not {value!r}") from None
+        raise ValueError(f"{name} should be an integer, not {value!r}") from None
 
 
 def where_lies(array: Any, value: Any) -> Any:
@@ -111,7 +111,7 @@ class TrainerCommunicator:
     @property
     def session(self) -> Session:
         """The session that it works for."""
-        assert self.session_or_none is not None, "a communicator is started before a program uses it"
+        assert self.session_or_none is not None, "start the communicator before a program uses it"
         return self.session_or_none
 
     # ------------------------------------------------------------------ its life
@@ -144,7 +144,7 @@ class TrainerCommunicator:
                 thread.join(limit)
                 if thread.is_alive():
                     raise CommunicatorError(
-                        f"{thread.name} has not ended within {limit:g} s: some server does not answer"
+                        f"{thread.name} has not stopped within {limit:g} s: some server does not answer"
                     )
             self.check()
             self.finish()

@@ -172,7 +172,7 @@ class LocalNetwork:
             f"\n  {role} waits for {_text_of(wait.waited_for)}"
             for role, wait in sorted(self._waiting.items())
         )
-        self.failure = f"nobody can go on (deadlock):{lines}"
+        self.failure = f"deadlock: every process waits for another one:{lines}"
         self.changed.notify_all()
 
     # ------------------------------------------------------------------ records
@@ -199,7 +199,7 @@ class LocalNetwork:
             for role, event in sorted(self._last[endpoint].items())
             if event.kind is not None
         ]
-        heard = "last, " + ", ".join(last) if last else "none has come"
+        heard = "last, " + ", ".join(last) if last else "none has arrived"
         return f"messages of trainers at {endpoint} ({heard})"
 
 

@@ -53,7 +53,7 @@ class LocalRing(HostRing):
         with network.changed:
             rendezvous: _RingRendezvous = network.ring_calls.setdefault(key, _RingRendezvous(self.size))
             if rendezvous.calls[self.rank] is not None:
-                raise CommunicatorError(f"two processes are rank {self.rank} of ring {self.ring_id}")
+                raise CommunicatorError(f"two processes claim to be rank {self.rank} of ring {self.ring_id}")
             rendezvous.calls[self.rank] = call
             rendezvous.targets[self.rank] = target
             if rendezvous.is_complete():

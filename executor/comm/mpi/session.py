@@ -114,7 +114,7 @@ class MpiSession(Session):
         self.world = self._own_world()
         found = np.zeros(self.world.size, _ENTRY)
         request = self.world.Iallgather(mine.view(np.uint8), found.view(np.uint8))
-        self.waiter.until(request.Test, lambda: "the other processes, to hear who they are", busy=_BEGIN)
+        self.waiter.until(request.Test, lambda: "the other processes to report their roles", busy=_BEGIN)
         self.waiter.learn(
             (rank, b"\0" + entry["wakeup"])
             for rank, entry in enumerate(found)
@@ -128,7 +128,7 @@ class MpiSession(Session):
     def _own_world(self) -> Any:
         """A communicator of all processes on which no other library talks."""
         world, request = self.mpi.COMM_WORLD.Idup()
-        text = "the other processes, none of which has come to talk yet"
+        text = "the other processes, none of which has sent a message yet"
         self.waiter.until(request.Test, lambda: text, busy=_BEGIN)
         return world
 
@@ -147,7 +147,7 @@ class MpiSession(Session):
         processes = tuple(known[endpoint] for endpoint in members)
         if processes[rank] != self.world.rank:
             raise CommunicatorError(
-                f"process {self.world.rank} names a ring as {members[rank]}, which is process "
+                f"process {self.world.rank} names a ring as {members[rank]}, but that is process "
                 f"{processes[rank]}"
             )
         if rank == 0:
@@ -177,7 +177,7 @@ class MpiSession(Session):
         digest = _digest(members)
         if not found.startswith(digest):
             raise CommunicatorError(
-                f"process {source} names a ring of other members than {', '.join(members)}"
+                f"process {source} names a ring with other members than {', '.join(members)}"
             )
         return found[len(digest) :]
 

@@ -136,8 +136,8 @@ class Waiter:
                 if within is not None:
                     return False
                 raise CommunicatorError(
-                    f"process {self.rank} waits for {what()}: no sign of it for {self.deadline:g} s "
-                    f"(FLAGS_rpc_deadline is the limit){self.ask(what, ranks)}"
+                    f"process {self.rank} waits for {what()}: nothing has arrived for "
+                    f"{self.deadline:g} s (the limit is FLAGS_rpc_deadline){self.ask(what, ranks)}"
                 )
             self.wakeup.sleep(min(asleep, limit))
 
@@ -171,7 +171,7 @@ class Waiter:
             f"; process {rank} waits for {text}" for rank, text in sorted(heard.items()) if text != what()
         ]
         if silent:
-            waits.append(f"; process {', '.join(map(str, silent))} does not wait, and has not come")
+            waits.append(f"; process {', '.join(map(str, silent))} is not waiting and has not arrived")
         return "".join(waits)
 
     # ------------------------------------------------------------------ what processes say of themselves

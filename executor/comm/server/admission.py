@@ -49,11 +49,11 @@ class Admission:
         """FormatError, with the reason, for a message that is not to be read."""
         trainer = coming.trainer
         if not coming.is_request:
-            raise FormatError("a peer answers a server that has asked nothing")
+            raise FormatError("a peer sent an answer, but the server has asked nothing")
         if not 0 <= trainer < self.program.trainers:
             raise FormatError(
-                f"a message of trainer {trainer}, and this job has {self.program.trainers} trainers, "
-                f"numbered from 0 (PADDLE_TRAINER_ID, PADDLE_TRAINERS_NUM)"
+                f"a message of trainer {trainer}, but this job has {self.program.trainers} "
+                "trainers, numbered from 0 (PADDLE_TRAINER_ID, PADDLE_TRAINERS_NUM)"
             )
         if coming.kind == Kind.SEND:
             self._check_sent(coming)
@@ -62,10 +62,10 @@ class Admission:
         elif coming.kind in _RENDEZVOUS:
             if not coming.is_dense or coming.dtype != np.uint8 or len(coming.shape) != 1:
                 raise FormatError(
-                    f"trainer {trainer} brings {coming.text()} to {coming.name!r}, and it should be uint8[-1]"
+                    f"trainer {trainer} sends {coming.text()} to {coming.name!r}, but it should be uint8[-1]"
                 )
         elif coming.frames > 1:
-            raise FormatError(f"trainer {trainer} sends a value with a question that has none")
+            raise FormatError(f"trainer {trainer} sends a value with a request that takes none")
 
     def _check_sent(self, coming: Incoming) -> None:
         name = coming.name
@@ -75,13 +75,13 @@ class Admission:
             raise FormatError(self.unexpected(trainer, name))
         owner = self.owners.get(name, trainer)
         if owner != trainer:
-            raise FormatError(f"trainer {trainer} sends {name!r}, which is trainer {owner}'s to send")
+            raise FormatError(f"trainer {trainer} sends {name!r}, which only trainer {owner} may send")
         is_right_kind = coming.is_rows if name in self.rows else coming.is_dense
         is_right = is_right_kind and coming.fits_declared(form[1])
         if not is_right or not fits(form, coming.dtype, coming.declared_shape()):
             kind = f", rows of {form[1][0]}" if name in self.rows and form[1] else ""
             raise FormatError(
-                f"trainer {trainer} sends {name!r} as {coming.text()}, and it is declared as "
+                f"trainer {trainer} sends {name!r} as {coming.text()}, but it is declared as "
                 f"{form[0]}{list(form[1])}{kind}"
             )
 
@@ -92,8 +92,8 @@ class Admission:
         most = 8 * max(_MOST_IDS, height)
         if coming.nbytes + coming.ids_bytes > most:
             raise FormatError(
-                f"trainer {coming.trainer} asks for rows of {coming.name!r} by {coming.text()}, which is "
-                f"more than {most} bytes"
+                f"trainer {coming.trainer} asks for rows of {coming.name!r} with {coming.text()}, "
+                f"which is more than {most} bytes"
             )
 
     def unexpected(self, trainer: int, name: str) -> str:

@@ -53,7 +53,7 @@ class Answers:
             known = [name for name, var in self.program.block.vars.items() if var.persistable]
             why = f"this server does not hold{did_you_mean(message.name, known)}"
             if message.name in known:
-                why = "nothing has written on this server"
+                why = "no op has written on this server"
             raise CommunicatorError(f"trainer {message.trainer} asks for {message.name!r}, which {why}")
         return value
 
@@ -78,12 +78,12 @@ class Answers:
         ids = message.value
         if not isinstance(ids, np.ndarray) or ids.ndim != 1 or ids.dtype.kind not in "iu":
             raise CommunicatorError(
-                f"trainer {message.trainer} asks for rows of {message.name!r} without saying which"
+                f"trainer {message.trainer} asks for rows of {message.name!r} without naming the rows"
             )
         if ids.size and not 0 <= int(ids.min()) <= int(ids.max()) < len(table):
             raise CommunicatorError(
-                f"trainer {message.trainer} asks for rows {ids.min()} to {ids.max()} of {message.name!r}, "
-                f"which has {len(table)} here"
+                f"trainer {message.trainer} asks for rows {ids.min()} to {ids.max()} of "
+                f"{message.name!r}, which has {len(table)} rows on this server"
             )
         rows = table[ids]
         self._note_known(message, ids, rows)
@@ -94,8 +94,8 @@ class Answers:
         table = self._value(message)
         if message.name not in self.changed:
             raise CommunicatorError(
-                f"trainer {message.trainer} asks for the changes of {message.name!r}, which is no sparse "
-                f"table here"
+                f"trainer {message.trainer} asks for the changes of {message.name!r}, which is not "
+                "a sparse table on this server"
             )
         ids = self.changed.take(message.name, message.trainer, len(table))
         return SelectedRows(ids, len(table), table[ids])

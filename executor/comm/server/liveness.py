@@ -1,4 +1,4 @@
-"""Trainers that have gone without a word, and signals that end a server."""
+"""Trainers that have gone silently, and signals that end a server."""
 
 from __future__ import annotations
 
@@ -69,13 +69,13 @@ class LivenessMonitor:
         for trainer, (since, why) in list(self._lost.items()):
             if now - since >= wait:
                 del self._lost[trainer]
-                yield trainer, f"has gone without a word {now - since:.1f} s ago ({why})"
+                yield trainer, f"disconnected without notice {now - since:.1f} s ago ({why})"
 
     def _late(self, missing: Collection[int]) -> Iterator[tuple[int, str]]:
         waited = time.monotonic() - self._waiting_since
         if self._waiting_since and waited >= SHARE * _seconds("FLAGS_rpc_deadline"):
             self._waiting_since = 0.0
-            text = f"has not come to the barrier where the others have been for {waited:.1f} s"
+            text = f"has not reached the barrier at which the others have been waiting for {waited:.1f} s"
             yield from ((trainer, text) for trainer in sorted(missing))
 
 

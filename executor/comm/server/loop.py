@@ -139,7 +139,7 @@ class ParameterServer:
             self.leave(trainer)
         elif kind is Kind.BARRIER:
             if self.at_barrier.get(trainer) == to and to is not None:
-                self.link.reply(to, Error(f"trainer {trainer} ends a step that it has ended already"))
+                self.link.reply(to, Error(f"trainer {trainer} ends a step that it has already ended"))
                 return
             self.at_barrier[trainer] = to
             self._go_on()
@@ -187,10 +187,10 @@ class ParameterServer:
             )
         if self.is_synchronous and policy == "stop":
             raise CommunicatorError(
-                f"trainer {trainer} {why}, and a step cannot be done without it "
-                "(with FLAGS_rpc_lost_trainer=go_on the others go on alone)"
+                f"trainer {trainer} {why}, and a step cannot be completed without it (with "
+                "FLAGS_rpc_lost_trainer=go_on the others continue alone)"
             )
-        _log.warning("trainer %d %s: the others go on without it", trainer, why)
+        _log.warning("trainer %d %s: the others continue without it", trainer, why)
         self.leave(trainer)
 
     # ------------------------------------------------------------------ gradients
@@ -290,7 +290,9 @@ class ParameterServer:
         others = sorted(self.here)
         go_on = f"trainer{'s' if len(others) > 1 else ''} {', '.join(map(str, others))}"
         for trainer, steps in self.left.items():
-            _log.warning("trainer %d left after step %d; without it go on: %s", trainer, steps, go_on)
+            _log.warning(
+                "trainer %d left after step %d; these continue without it: %s", trainer, steps, go_on
+            )
         self.left.clear()
 
     def _answer_wanted(self, done: int) -> None:
@@ -333,6 +335,6 @@ def check_finite(message: Message) -> None:
     if wrong:
         what = "NaN" if np.isnan(array).any() else "infinity"
         raise NanInfError(
-            f"trainer {message.trainer} sends {message.name!r} with {wrong} of {array.size} elements "
-            f"that are no finite numbers ({what} among them)"
+            f"trainer {message.trainer} sends {message.name!r} with {wrong} of {array.size} "
+            f"elements that are not finite ({what} among them)"
         )

@@ -42,8 +42,9 @@ class TrainerRendezvous:
         absent = sorted(set(at_barrier) - set(self._come))
         if absent:
             self._refuse(
-                f"trainer {_numbers(self._come)} saves or loads a checkpoint ({names[0]}), but trainer "
-                f"{_numbers(absent)} ends a step: all trainers have to take part, after the same step"
+                f"trainer {_numbers(self._come)} saves or loads a checkpoint ({names[0]}), but "
+                f"trainer {_numbers(absent)} ends a step: all trainers have to take part after the "
+                "same step"
             )
         elif len(calls) > 1:
             self._refuse(f"trainers do not save or load the same checkpoint: {', '.join(names)}")

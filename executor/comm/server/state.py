@@ -89,7 +89,7 @@ def restore_random(random: np.random.Generator, state: Mapping[str, Any]) -> Non
     try:
         random.bit_generator.state = dict(state)
     except (ValueError, KeyError, TypeError, OverflowError) as error:
-        raise FormatError(f"this is no state that random numbers can go on from: {error}") from error
+        raise FormatError(f"this is not a valid state of a random generator: {error}") from error
 
 
 # ------------------------------------------------------------------------------------------------ servers

@@ -101,7 +101,7 @@ class _ServerConnection:
             while (found := self.stream.get()) is not None:
                 if isinstance(found[0], Error):
                     return f"the server at {self.endpoint} says: {found[0].text}"
-        return f"the server at {self.endpoint} has gone ({why})"
+        return f"the server at {self.endpoint} disconnected ({why})"
 
     def resume(self, stream: Stream, welcome: Welcome) -> None:
         """Go on over a new connection: say again what the server has not answered."""
@@ -160,11 +160,12 @@ class Dialer(TrainerLink):
                     notice.failed(error)
                     if endpoint in self.left:
                         raise CommunicatorError(
-                            f"this process has left the job (stop_worker, or exe.close()), and the server at "
-                            f"{endpoint} has ended since: save, fetch and train before"
+                            "this process has left the job (stop_worker, or exe.close()), and the "
+                            f"server at {endpoint} has stopped since: save, fetch and train before "
+                            "leaving"
                         ) from error
                     if time.monotonic() + pause > end:
-                        text = f"no sign of the server at {endpoint} for {limit:g} s: {notice.seen}"
+                        text = f"no response from the server at {endpoint} for {limit:g} s: {notice.seen}"
                         raise CommunicatorError(text) from error
                 time.sleep(pause)
                 pause = min(pause * 1.5, RETRY[1])
@@ -232,7 +233,7 @@ class Dialer(TrainerLink):
         try:
             return work()
         except TimedOut as error:
-            text = f"no sign of an answer of the server at {server.endpoint} for {error}"
+            text = f"no answer from the server at {server.endpoint} for {error}"
             raise self._failed(server, text) from error
         except FormatError as error:
             raise self._failed(server, f"the server at {server.endpoint}: {error}") from error
@@ -256,7 +257,7 @@ class Dialer(TrainerLink):
         server = self.servers.get(endpoint)
         mine = server.by_thread.get(threading.get_ident()) if server is not None else None
         if server is None or not mine:
-            raise CommunicatorError(f"the server at {endpoint} has gone: there is no answer to wait for")
+            raise CommunicatorError(f"the server at {endpoint} disconnected: there is no answer to wait for")
         question = mine.popleft()
         while question.answer is None:
             self._read_or_wait(server, question, into)
@@ -292,14 +293,14 @@ class Dialer(TrainerLink):
         cannot be right.
         """
         endpoint = server.endpoint
-        text = "the server at %s has gone (%s): waiting up to %g s for it to come back"
+        text = "the server at %s disconnected (%s): waiting up to %g s for it to come back"
         _log.warning(text, endpoint, why, self.patience)
         with server.sending:
             server.stream.close()
             try:
                 stream, welcome = self._connect(endpoint, self.patience)
             except CommunicatorError as error:
-                text = f"the server at {endpoint} has gone ({why}), and has not come back: {error}"
+                text = f"the server at {endpoint} disconnected ({why}), and has not come back: {error}"
                 raise self._failed(server, text) from error
             wrong = _cannot_resume(server, welcome, why)
             if wrong:
@@ -338,13 +339,15 @@ class _Notice:
 
     def connected(self) -> None:
         """Something has taken the connection."""
-        self.seen = "what listens there takes connections, and says nothing that a server of a job would"
+        self.seen = (
+            "the process that listens there accepts connections, but does not respond as a server of a job"
+        )
 
     def failed(self, error: Exception) -> None:
         """An attempt has failed."""
         words = _text_of(error)
         if isinstance(error, ConnectionLost):
-            self.seen = f"what listens there takes the connection, and ends it ({words})"
+            self.seen = f"the process that listens there accepts the connection and closes it ({words})"
         elif not isinstance(error, TimedOut):
             self.seen = f"{_NOT_STARTED} ({words})"
 
@@ -353,7 +356,7 @@ class _Notice:
         _log.warning(text, self.endpoint, self.limit - QUIET, self.seen)
 
 
-_NOT_STARTED = "is it started?"
+_NOT_STARTED = "check that it is started"
 
 
 def _text_of(error: Exception) -> str:
@@ -372,7 +375,7 @@ def _cannot_resume(server: _ServerConnection, welcome: Welcome, why: str) -> str
     if welcome.run == server.welcome.run and is_unsure:
         return (
             f"the connection to the server at {endpoint} was cut in the middle of a step ({why}): "
-            f"whether it has heard the gradients, nobody knows"
+            "it is unknown whether the server has received the gradients"
         )
     before = Terms.from_json(server.welcome.terms)
     now = Terms.from_json(welcome.terms)
@@ -382,6 +385,6 @@ def _cannot_resume(server: _ServerConnection, welcome: Welcome, why: str) -> str
     if now.steps == done:
         return ""
     return (
-        f"the server at {endpoint} has come back from a checkpoint of step {now.steps}, but this trainer has "
-        f"done {done} steps: start the whole job again from its last checkpoint"
+        f"the server at {endpoint} was restored from a checkpoint of step {now.steps}, but this "
+        f"trainer has completed {done} steps: start the whole job again from its last checkpoint"
     )

@@ -84,14 +84,14 @@ def _key_file() -> pathlib.Path:
     # a RuntimeError where nobody knows the home folder of this user
     except (OSError, RuntimeError) as error:
         raise CommunicatorError(
-            f"the job's key cannot be kept in the user's cache ({error}): set {KEY_VARIABLE} or "
-            f"XDG_CACHE_HOME"
+            f"the job's key cannot be stored in the user's cache ({error}): set {KEY_VARIABLE} or "
+            "XDG_CACHE_HOME"
         ) from None
     # other systems say in other ways who may read a file
     is_alone = found.st_uid == os.getuid() and not found.st_mode & 0o077 if os.name == "posix" else True
     if not stat.S_ISREG(found.st_mode) or not is_alone:
         raise CommunicatorError(
-            f"{path} is no secret of this user's: mode {stat.S_IMODE(found.st_mode):o}, owner "
+            f"{path} is not private to this user: mode {stat.S_IMODE(found.st_mode):o}, owner "
             f"{found.st_uid}; remove it, or set {KEY_VARIABLE}"
         )
     return path
@@ -117,11 +117,12 @@ def encrypted(sock: socket.socket, context: ssl.SSLContext, endpoint: str) -> so
         return context.wrap_socket(sock, server_hostname=address_of(endpoint)[0])
     except ssl.SSLCertVerificationError as error:
         raise CommunicatorError(
-            f"the certificate of the server at {endpoint} is not to be trusted: {error.verify_message}"
+            f"the certificate of the server at {endpoint} is not trusted: {error.verify_message}"
         ) from error
     except OSError as error:
         raise ConnectionLost(
-            f"{reason(error)}, before a server with TLS was there: set {', '.join(VARIABLES)} everywhere"
+            f"{reason(error)} during the TLS handshake: the server may not use TLS; set "
+            f"{', '.join(VARIABLES)} everywhere"
         ) from error
 
 
@@ -133,20 +134,22 @@ def introduce(sock: socket.socket, endpoint: str, key: bytes, limit: float) -> W
     sock.sendall(_HELLO.pack(_HELLO_MAGIC, VERSION, mine))
     start = read_exactly(sock, len(_CHALLENGE_MAGIC), limit)
     if start[:2] == _TLS_ALERT:
-        raise CommunicatorError(f"the server at {endpoint} speaks TLS: set {', '.join(VARIABLES)} here too")
+        raise CommunicatorError(f"the server at {endpoint} uses TLS: set {', '.join(VARIABLES)} here too")
     if start != _CHALLENGE_MAGIC:
-        raise CommunicatorError(f"what listens at {endpoint} is no server of a job: it answers {start!r}...")
+        raise CommunicatorError(
+            f"the process that listens at {endpoint} is not a server of a job: it answers {start!r}..."
+        )
     rest = read_exactly(sock, _CHALLENGE.size - len(start), limit)
     _, version, theirs, shown = _CHALLENGE.unpack(start + rest)
     if version != VERSION:
         raise CommunicatorError(
-            f"the server at {endpoint} speaks version {version} of the protocol, and this process version "
-            f"{VERSION}: install the same FluidLite everywhere"
+            f"the server at {endpoint} uses version {version} of the protocol, but this process "
+            f"uses version {VERSION}: install the same FluidLite everywhere"
         )
     if not hmac.compare_digest(shown, proof(key, b"server", mine, theirs)):
         raise CommunicatorError(
-            f"what listens at {endpoint} does not hold this job's key (set the same {KEY_VARIABLE} "
-            f"everywhere)"
+            f"the process that listens at {endpoint} does not have this job's key (set the same "
+            f"{KEY_VARIABLE} everywhere)"
         )
     sock.sendall(_PROOF.pack(_PROOF_MAGIC, proof(key, b"trainer", theirs, mine)))
     verdict, run, length = _VERDICT.unpack(read_exactly(sock, _VERDICT.size, limit))
@@ -187,7 +190,7 @@ class PendingHandshake:
         self._read += piece
         magic = _PROOF_MAGIC if self._mine else _HELLO_MAGIC
         if not piece or self._read[:4] != magic[: len(self._read)]:
-            raise ConnectionLost("no trainer of this job")
+            raise ConnectionLost("not a trainer of this job")
         if len(self._read) < wanted:
             return False
         step = self._read
@@ -222,7 +225,7 @@ class PendingHandshake:
         _, shown = _PROOF.unpack(step)
         if not hmac.compare_digest(shown, proof(self.key, b"trainer", self._mine, self._theirs)):
             self._send(_VERDICT.pack(_REFUSED_MAGIC, b"", 0))
-            raise ConnectionLost("the job's key was not shown")
+            raise ConnectionLost("the job's key was not presented")
         self._send(
             _VERDICT.pack(_WELCOME_MAGIC, self.welcome.run, len(self.welcome.terms)) + self.welcome.terms
         )

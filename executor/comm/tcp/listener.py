@@ -143,7 +143,7 @@ class Listener(ServerLink):
             if end is not None and time.monotonic() >= end:
                 return None
             if not self.trainers and time.monotonic() - self.since >= self.deadline:
-                raise CommunicatorError(f"no trainer has said anything for {self.deadline:g} s")
+                raise CommunicatorError(f"no trainer has sent a message for {self.deadline:g} s")
         return self.inbox.popleft()
 
     def _patience(self, end: float | None) -> float | None:
@@ -226,7 +226,7 @@ class Listener(ServerLink):
         if mine < 0:
             self._check_number(stream, number)
         elif number != mine:
-            raise FormatError(f"a connection of trainer {mine} brings a message of trainer {number}")
+            raise FormatError(f"a connection of trainer {mine} carries a message of trainer {number}")
         self.check(coming)
         self.trainers[stream] = number
 
@@ -242,7 +242,7 @@ class Listener(ServerLink):
         claim = self.claims.get(stream)
         if claim is None or claim.old is not old:
             claim = self.claims[stream] = Claim(old)
-        both = f"two processes call themselves trainer {number}: that at {_peer_of(old)} "
+        both = f"two processes claim to be trainer {number}: that at {_peer_of(old)} "
         if not claim.succeeds():
             del self.claims[stream]
             text = (

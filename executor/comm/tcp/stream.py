@@ -41,7 +41,7 @@ def address_of(endpoint: str) -> tuple[str, int]:
     """Host and port of `host:port`; ValueError where they are not there."""
     host, _, port = endpoint.rpartition(":")
     if not host or not port.isdecimal() or int(port) > 65535:
-        raise ValueError(f"{endpoint!r} is no address: write host:port, such as 127.0.0.1:6174")
+        raise ValueError(f"{endpoint!r} is not an address: write host:port, such as 127.0.0.1:6174")
     return host.strip("[]"), int(port)
 
 
@@ -210,7 +210,7 @@ class Stream:
             raise ConnectionLost(reason(error)) from error
         if not count:
             is_cut = self._incoming is not None or self._stop > self._start
-            raise ConnectionLost("cut in the middle of a message" if is_cut else "closed")
+            raise ConnectionLost("closed in the middle of a message" if is_cut else "closed")
         return count
 
     def skim(self) -> None:
@@ -268,7 +268,7 @@ def read_exactly(sock: socket.socket, count: int, limit: float) -> bytes:
             continue
         except ssl.SSLError as error:  # a server's word on a certificate comes with its first answer
             raise CommunicatorError(
-                f"the other end refuses this process's certificate ({reason(error)})"
+                f"the peer refuses this process's certificate ({reason(error)})"
             ) from error
         except OSError as error:
             raise ConnectionLost(reason(error)) from error

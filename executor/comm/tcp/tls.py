@@ -98,7 +98,7 @@ class TlsSocket(ssl.SSLSocket):
         still to come, nobody here knows.
         """
         if level == socket.SOL_SOCKET and name == socket.SO_RCVLOWAT:
-            raise OSError("not for an encrypted socket")
+            raise OSError("not supported for an encrypted socket")
         super().setsockopt(level, name, value, *more)
 
 

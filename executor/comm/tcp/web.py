@@ -273,9 +273,7 @@ class JobHttpClient:
             self._server = ""  # another process may be there by now
             return status, b""
         if not _same(shown, _proof(self.key, "answer", proof, status, _digest(data))):
-            raise CommunicatorError(
-                f"an answer from {self.host}:{self.port} that does not show this job's key"
-            )
+            raise CommunicatorError(f"an answer from {self.host}:{self.port} without this job's key")
         return status, data
 
     def _hello(self, limit: float) -> str:
@@ -283,7 +281,9 @@ class JobHttpClient:
         _, data, shown = self._exchange("GET", "/hello", b"", {"X-Nonce": nonce}, limit)
         number = data[:64].decode(errors="replace")
         if not _same(shown, _proof(self.key, "hello", nonce, number)):
-            raise CommunicatorError(f"what listens at {self.host}:{self.port} does not hold this job's key")
+            raise CommunicatorError(
+                f"the process that listens at {self.host}:{self.port} does not have this job's key"
+            )
         self._server = number
         return number
 
@@ -295,7 +295,7 @@ class JobHttpClient:
             answer = connection.getresponse()
             length = answer.length
             if length is None or length > MOST_BYTES:
-                raise http.client.HTTPException("an answer of no length, or of too many bytes")
+                raise http.client.HTTPException("an answer without a length, or with too many bytes")
             return answer.status, answer.read(), answer.headers.get("X-Proof", "")
 
 

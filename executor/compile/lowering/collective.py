@@ -122,7 +122,7 @@ def _pieces(e: Emitter) -> list[BufferPiece]:
     # the kernel of `coalesce_tensor` made views of its array, which a reduction into another one would not
     # reach
     if found is None and e.recall(("shown", e.op.inputs["X"][0])):
-        raise CannotLower("other variables are views of what a kernel made: it is reduced in place")
+        raise CannotLower("other variables are views of the result of a kernel, which is reduced in place")
     return found or []
 
 

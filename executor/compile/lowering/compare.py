@@ -1,4 +1,4 @@
-"""Comparisons and logic: truth values from arrays of the same dtype."""
+"""Comparisons and logic: booleans from arrays of the same dtype."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def _(e: Emitter) -> None:
     x = e.need("X")
     y = e.need("Y")
     if x.dtype != np.bool_ or y.dtype != np.bool_ or x.shape != y.shape:
-        raise CannotLower("no truth values of one shape")
+        raise CannotLower("not booleans of one shape")
     out = e.out("Out", x.shape, "bool")
     e.elementwise(_LOGIC[e.op.type], out, x=x, y=y)
 
@@ -47,7 +47,7 @@ def _(e: Emitter) -> None:
 def _(e: Emitter) -> None:
     x = e.need("X")
     if x.dtype != np.bool_:
-        raise CannotLower("no truth values")
+        raise CannotLower("not booleans")
     e.elementwise("invert(x)", e.out("Out", x.shape, "bool"), x=x)
 
 

@@ -86,12 +86,12 @@ def _(e: Emitter) -> None:
     scale = e.attr("scale")
     bias = e.attr("bias")
     if x.dtype is None or x.dtype.kind not in "fi":
-        raise CannotLower("truth values")
+        raise CannotLower("booleans")
     if x.dtype.kind == "i":
         # cut off as the kernel does; NumPy refuses numbers that the type does not have
         scale, bias = int(scale), int(bias)
         if max(abs(scale), abs(bias)) > np.iinfo(x.dtype).max:
-            raise CannotLower("a number that the type does not have")
+            raise CannotLower("a value that the type cannot represent")
     out = e.out("Out", x.shape, x.dtype, inplace=True)
     # a bias of 0 and a scale of 1 would each cost a pass over the array; with both, -0 + 0 is 0
     if bias == 0.0:
@@ -147,7 +147,7 @@ def _sparse_parts(e: Emitter) -> dict[int, Value]:
         if e.on_host and var is not None and var.type == VarType.SELECTED_ROWS:
             value = e.builder.value(e.op, "X", name)
             if value.maybe:
-                raise CannotLower("what may not be there")
+                raise CannotLower("an operand that may have no value")
             if not value.known:
                 found[index] = value
     return found

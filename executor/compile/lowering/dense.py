@@ -29,7 +29,7 @@ def _check_fit(left: Value, right: Value) -> None:
     """CannotLower where columns and rows differ: the portable kernel says what is wrong."""
     assert left.shape is not None and right.shape is not None
     if left.shape[-1] != right.shape[-2]:
-        raise CannotLower("the columns of X are not as many as the rows of Y")
+        raise CannotLower("the number of columns of X differs from the number of rows of Y")
 
 
 def _multiply(e: Emitter, x: Value, y: Value, out: Value, alpha: float = 1.0) -> None:

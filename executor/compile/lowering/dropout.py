@@ -1,4 +1,4 @@
-"""dropout: one mask of truth values a step, which forward and backward multiply with."""
+"""dropout: one mask of booleans a step, which forward and backward multiply with."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def _kept(e: Emitter, count: int, seed: int | None) -> Bound:
 def _(e: Emitter) -> None:
     x = e.need("X")
     if e.op.inputs.get("Seed") or x.dtype is None or x.dtype.kind != "f":
-        raise CannotLower("numbers that are drawn elsewhere")
+        raise CannotLower("random numbers with a seed from a tensor, or not of floats")
     if e.attr("is_test"):
         _for_inference(e, x, "Out")
         return
@@ -67,5 +67,5 @@ def _(e: Emitter) -> None:
         return
     mask = e.recall(("dropped", e.need("Mask")))
     if mask is None or mask.shape != d.shape:
-        raise CannotLower("the mask of another plan")
+        raise CannotLower("the mask was drawn in another plan")
     _masked(e, d, mask, e.out("X@GRAD", d.shape, d.dtype))

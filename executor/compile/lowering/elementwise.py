@@ -68,9 +68,9 @@ def _(e: Emitter) -> None:
     if len(y.shape or ()) > len(x.shape) or x.dtype != y.dtype or x.dtype is None:
         raise CannotLower("Y has more dimensions")
     if x.dtype.kind != "f" and e.op.type in ("elementwise_div", "elementwise_pow"):
-        raise CannotLower("NumPy would leave the integers")
+        raise CannotLower("NumPy would return floating point for integers")
     if e.on_host and e.op.type in ROUNDED and x.size == 1:
-        raise CannotLower("rounded as in C")
+        raise CannotLower("integer division rounds as in C")
     shape = e.inferred_shape("Out")
     if e.op.type == "elementwise_add" and shape == x.shape and joins_product(e, x, y):
         return

@@ -62,7 +62,7 @@ def _(e: Emitter) -> None:
     assert x.shape is not None and d.shape is not None
     _check(e, x)
     if not takes(e, d.dtype):
-        raise CannotLower("sums in another type")
+        raise CannotLower("sums in another dtype")
     once, copies = _places(x.shape, d.shape)
     axes = tuple(axis for axis, (have, want) in enumerate(zip(once, copies, strict=True)) if have != want)
     out = e.out("X@GRAD", x.shape, d.dtype)

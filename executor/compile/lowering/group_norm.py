@@ -41,7 +41,7 @@ def _groups(e: Emitter, x: Value) -> _ChannelGroups:
     """The groups of images; CannotLower where they are not what the kernels take."""
     shape = x.shape or ()
     if e.on_host or not takes(e, x.dtype) or not x.size or len(shape) < 2:
-        raise CannotLower("no images on a device")
+        raise CannotLower("not images on a device")
     places = math.prod(shape[2:])
     if e.op.type.startswith("instance_norm"):
         return _ChannelGroups(shape[0], shape[1], 1, places)

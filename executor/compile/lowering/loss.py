@@ -197,7 +197,7 @@ def _grad_on_device(e: Emitter, label: Value, y: Value, d: Value, dx: Value) -> 
 # ---------------------------------------------------------------------- cross-entropy of probabilities
 def _on_device(e: Emitter) -> None:
     if e.on_host:
-        raise CannotLower("the portable kernel does it")
+        raise CannotLower("only the portable kernel supports it")
 
 
 @lowering("cross_entropy2")
@@ -251,7 +251,7 @@ def _(e: Emitter) -> None:
     x = e.need("X")
     d = e.need("Out@GRAD")
     if not x.size:
-        raise CannotLower("a mean of nothing")
+        raise CannotLower("a mean over no elements")
     out = e.out("X@GRAD", x.shape, x.dtype)
     if d.uniform is not None:
         e.elementwise("a", out, a=d.uniform / x.size)
@@ -263,7 +263,7 @@ def _(e: Emitter) -> None:
 @lowering("hierarchical_sigmoid")
 def _(e: Emitter) -> None:
     if not e.on_host or (e.op.outputs.get("W_Out") != e.op.inputs["W"] and e.wants("W_Out")):
-        raise CannotLower("the table under another name")
+        raise CannotLower("the table has another name")
     x = e.need("X")
     table, code, bias = (e.x(slot) for slot in ("PathTable", "PathCode", "Bias"))
     assert x.shape is not None

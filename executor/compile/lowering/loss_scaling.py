@@ -19,7 +19,7 @@ def _gradients(e: Emitter) -> list[Value]:
     """The gradients, dense ones of floats; CannotLower for others, and on the host."""
     found = [] if e.on_host else e.many("X")
     if not found or not all(takes(e, value.dtype) for value in found):
-        raise CannotLower("the portable kernel does it")
+        raise CannotLower("only the portable kernel supports it")
     return [for_kernel(e, value, value.dtype) for value in found]
 
 

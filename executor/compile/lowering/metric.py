@@ -21,7 +21,7 @@ def _(e: Emitter) -> None:
     k = e.attr("k")
     is_plain = x.dtype in (np.float32, np.float64) and x.shape and not e.op.inputs.get("K")
     if e.on_host or not is_plain or k > _FEW:
-        raise CannotLower("the portable kernel does it")
+        raise CannotLower("only the portable kernel supports it")
     assert x.shape is not None
     rows = e.reshape(for_kernel(e, x, x.dtype), (math.prod(x.shape[:-1]), x.shape[-1]))
     shape = (*x.shape[:-1], k)
@@ -33,7 +33,7 @@ def _(e: Emitter) -> None:
 @lowering("accuracy")
 def _(e: Emitter) -> None:
     if e.on_host:
-        raise CannotLower("the portable kernel does it")
+        raise CannotLower("only the portable kernel supports it")
     indices, label = (for_kernel(e, e.need(slot), np.int64) for slot in ("Indices", "Label"))
     assert indices.shape is not None and label.shape is not None
     rows = indices.shape[0]
@@ -48,7 +48,7 @@ def _(e: Emitter) -> None:
 def _(e: Emitter) -> None:
     scores = e.need("Predict")
     if e.on_host or scores.dtype not in (np.float32, np.float64):
-        raise CannotLower("the portable kernel does it")
+        raise CannotLower("only the portable kernel supports it")
     scores = for_kernel(e, scores, scores.dtype)
     assert scores.shape is not None
     labels, positive, negative = (

@@ -293,7 +293,7 @@ def _(e: Emitter) -> None:
     if decays(e.op):
         raise CannotLower("decay inside the update")
     if e.kind("Param") == VarType.SELECTED_ROWS:
-        raise CannotLower("a parameter of which there are some rows only")
+        raise CannotLower("a parameter that holds some of the rows only")
     if e.kind("Grad") != VarType.SELECTED_ROWS:
         _dense(e, entry, steps, e.need("Grad"))
     elif entry.rows_only(_attributes(e, entry)):

@@ -101,9 +101,9 @@ def _(e: Emitter) -> None:
     grad = d if d.uniform is not None else e.reshape(d, kept)
     if e.op.type == "reduce_mean_grad":
         if x.dtype is None or x.dtype.kind != "f":
-            raise CannotLower("NumPy would leave the integers")
+            raise CannotLower("NumPy would return floating point for integers")
         if not count:
-            raise CannotLower("a mean of nothing")
+            raise CannotLower("a mean over no elements")
         e.elementwise("d * a", out, d=grad, a=1.0 / count)
     else:
         e.elementwise("d", out, d=grad)

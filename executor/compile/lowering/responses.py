@@ -20,7 +20,7 @@ from fluidlite.ops.kernels.conv_geometry import is_channels_last
 def _of_device(e: Emitter, *slots: str) -> list[Value]:
     """Inputs of one type of floats, as a device's kernels take them; CannotLower on the host."""
     if e.on_host:
-        raise CannotLower("the portable kernel does it")
+        raise CannotLower("only the portable kernel supports it")
     found = [e.need(slot) for slot in slots]
     if not takes(e, found[0].dtype):
         raise CannotLower("no floats")

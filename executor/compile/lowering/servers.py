@@ -64,8 +64,8 @@ def take_newest(communicator: BackgroundCommunicator, op: Operator, targets: Seq
 def _copy(wanted: Wanted, value: Any) -> None:
     if getattr(value, "shape", None) != wanted.into.shape:
         raise CommunicatorError(
-            f"the server at {wanted.endpoint} holds {wanted.name!r} in the shape {list(np.shape(value))}, "
-            f"and here it is {list(wanted.into.shape)}"
+            f"the server at {wanted.endpoint} holds {wanted.name!r} with the shape "
+            f"{list(np.shape(value))}, but here its shape is {list(wanted.into.shape)}"
         )
     wanted.into[...] = value
 

@@ -17,7 +17,7 @@ def _gradient(e: Emitter) -> Value:
     """The gradient as an array of the parameter's size."""
     param = e.need("Param")
     if param.dtype not in (np.float32, np.float64) or e.kind("Param") == VarType.SELECTED_ROWS:
-        raise CannotLower("no array of floats")
+        raise CannotLower("not an array of floats")
     grad = whole_gradient(e) if e.kind("Grad") == VarType.SELECTED_ROWS else e.need("Grad")
     if grad.shape != param.shape or grad.dtype != param.dtype:
         raise CannotLower("the gradient differs from the parameter")

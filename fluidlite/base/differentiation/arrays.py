@@ -93,7 +93,7 @@ def rule(*names: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
 
     It is called with the result and the arguments, and returns for each positional argument how a gradient
     goes back to it; a list of these for a list of arrays; `no_gradient` for one that the result does not
-    change with; None for one that is no array.
+    change with; None for one that is not an array.
     """
 
     def declare(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -141,14 +141,14 @@ def record(function: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, 
     name = function.__name__
     traced = list(traced_among(args))
     if is_traced(list(kwargs.values())):
-        raise NoDerivative(f"{name} has an argument by name that depends on the inputs")
+        raise NoDerivative(f"{name} has a keyword argument that depends on the inputs")
     if name in _CONSTANT:
         return function(*map(plain_inside, args), **kwargs)
     tape = max((item.tape for item in traced), key=lambda tape: tape.level)
     values = [_below(arg, tape) for arg in args]
     out = function(*values, **kwargs)
     if name not in _RULES:
-        raise NoDerivative(f"{name} has no derivative here")
+        raise NoDerivative(f"{name} has no derivative rule")
     pulls = _RULES[name](out, *values, **kwargs)
     parents: list[tuple[int, Pull]] = []
     for arg, pull_back in zip(args, pulls, strict=False):
@@ -181,7 +181,7 @@ def _add_parents(parents: list[tuple[int, Pull]], tape: GradientTape, arg: Any, 
             _add_parents(parents, tape, item, inner)
     elif isinstance(arg, Traced) and arg.tape is tape and arg.node is not None:
         if pull_back is None:
-            raise NoDerivative("an operand that depends on the inputs has no way back")
+            raise NoDerivative("an operand that depends on the inputs has no derivative rule")
         parents.append((arg.node, pull_back))
 
 
@@ -307,7 +307,7 @@ class Traced(NDArrayOperatorsMixin):
 
     def _at(self, ufunc: Any, target: Any, index: Any, values: Any) -> None:
         if ufunc is not np.add or not isinstance(target, Traced):
-            raise NoDerivative(f"{ufunc.__name__}.at has no derivative here")
+            raise NoDerivative(f"{ufunc.__name__}.at has no derivative rule")
         target._write(record(add_at, (target, index, values), {}))
 
     # ------------------------------------------------------------------ elements
@@ -493,7 +493,7 @@ def _method_of(ufunc: Any, method: str) -> Any:
         ("add", "reduceat"): add_reduceat,
     }
     if (ufunc.__name__, method) not in named:
-        raise NoDerivative(f"{ufunc.__name__}.{method} has no derivative here")
+        raise NoDerivative(f"{ufunc.__name__}.{method} has no derivative rule")
     return named[ufunc.__name__, method]
 
 

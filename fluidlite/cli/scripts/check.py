@@ -105,7 +105,7 @@ def _call_problem(function: Any, use: Use) -> str | None:
                 return f"{_shown(use.name)}: no argument {keyword!r}{near}"
     most = sum(p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD) for p in parameters)
     if inspect.Parameter.VAR_POSITIONAL not in kinds and use.positions > most:
-        return f"{_shown(use.name)}: {use.positions} arguments, where it takes {most}"
+        return f"{_shown(use.name)}: called with {use.positions} arguments, but it takes {most}"
     return None
 
 

@@ -48,8 +48,8 @@ def install_as_paddle(shadow: bool = False) -> None:
     found = None if shadow else _other_paddle()
     if found is not None:
         raise InstalledPaddleError(
-            f"a paddle is installed at {found}: install_as_paddle(shadow=True) puts FluidLite in its place "
-            f"for this process"
+            f"PaddlePaddle is installed at {found}: call install_as_paddle(shadow=True) to use "
+            "FluidLite instead of it in this process"
         )
     _take_out()
     # in front: an installed Paddle must not be found first

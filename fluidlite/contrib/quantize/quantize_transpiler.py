@@ -118,7 +118,7 @@ class QuantizeTranspiler:
                 var.stop_gradient = True
 
     def freeze_program(self, program: Program, place: Any, scope: Any = None) -> None:
-        """Make weights whole numbers, in the scope (by default the global one), for inference."""
+        """Make weights integers, in the scope (by default the global one), for inference."""
         scope = global_scope() if scope is None else scope
         _rewrite(
             program,

@@ -18,9 +18,7 @@ def distributed_batch_reader(batch_reader: Callable[[], Iterable[Any]]) -> Calla
     """
     trainers, trainer = int(os.getenv("PADDLE_TRAINERS_NUM", "1")), int(os.getenv("PADDLE_TRAINER_ID", "0"))
     if not 0 <= trainer < trainers:
-        raise AssertionError(
-            f"PADDLE_TRAINER_ID={trainer} is none of the {trainers} trainers of PADDLE_TRAINERS_NUM"
-        )
+        raise AssertionError(f"PADDLE_TRAINER_ID={trainer} must be less than PADDLE_TRAINERS_NUM={trainers}")
 
     def read() -> Iterator[Any]:
         mine: Any = None

@@ -84,6 +84,6 @@ def load_persistables_for_inference(
 
 def _load_but(dirname: str, executor: Any, program: Program, table: str) -> None:
     if not os.path.isdir(dirname):
-        raise ArgumentError(f"{dirname} is no folder to load variables from")
+        raise ArgumentError(f"{dirname} is not a folder to load variables from")
     wanted = [var for var in get_program_persistable_vars(program) if var.name != table]
     load_vars(executor, dirname, program, vars=wanted)

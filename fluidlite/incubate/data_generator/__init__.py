@@ -80,15 +80,14 @@ class DataGenerator:
     def _gen_str(self, line: Any) -> str:
         """A sample as a line of text."""
         abstract(
-            "the text of a sample is MultiSlotDataGenerator's, or that of another class derived from "
-            "DataGenerator"
+            "the format of a sample is defined by MultiSlotDataGenerator or another subclass of DataGenerator"
         )
 
     def generate_sample(self, line: str | None) -> Callable[[], Iterable[Any]]:
         """A function that generates the samples of a line, each a list of (name, list of values); None is
         passed by.
         """
-        abstract("define generate_sample: a function that generates lists of (name, [value, ...])")
+        abstract("define generate_sample: it returns a function that generates lists of (name, [value, ...])")
 
     def generate_batch(self, samples: list[Any]) -> Callable[[], Iterable[Any]]:
         """A function that generates what is written for a batch of samples: by default just these."""
@@ -113,7 +112,7 @@ class MultiSlotStringDataGenerator(DataGenerator):
 class MultiSlotDataGenerator(DataGenerator):
     """Writes numbers: `2 1926 8 1 1` for [("words", [1926, 8]), ("label", [1])].
 
-    All samples have the same fields in the same order. A field is of whole numbers ("uint64") until a sample
+    All samples have the same fields in the same order. A field is of integers ("uint64") until a sample
     has a float there. ValueError for samples that do not fit.
     """
 

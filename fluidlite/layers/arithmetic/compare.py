@@ -1,4 +1,4 @@
-"""Layers that compare and combine truth values, element by element."""
+"""Layers that compare and combine booleans, element by element."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _NUMBERS = ["float32", "float64", "int32", "int64"]
 
 
 def _compare(type: str, x: Variable, y: Variable, cond: Variable | None, attrs: dict[str, Any]) -> Variable:
-    """Append a comparison that writes `cond`, or a new variable of truth values."""
+    """Append a comparison that writes `cond`, or a new variable of booleans."""
     check_variable_and_dtype(x, "x", _NUMBERS, type)
     check_variable_and_dtype(y, "y", _NUMBERS, type)
     if cond is not None:
@@ -97,7 +97,7 @@ def logical_or(x: Variable, y: Variable, out: Variable | None = None, name: str 
 
 
 def logical_xor(x: Variable, y: Variable, out: Variable | None = None, name: str | None = None) -> Variable:
-    """`x != y` of truth values, element by element."""
+    """`x != y` of booleans, element by element."""
     return _logic("logical_xor", x, y, out, name)
 
 

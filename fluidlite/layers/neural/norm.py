@@ -101,7 +101,7 @@ def inplace_abn(
     """`batch_norm` and an activation ("leaky_relu", "elu", "identity" or None) that overwrite their input."""
     if act not in (None, "identity", "leaky_relu", "elu"):
         raise AssertionError(
-            f"inplace_abn knows the activations None, 'identity', 'leaky_relu' and 'elu', not {act!r}"
+            f"inplace_abn supports the activations None, 'identity', 'leaky_relu' and 'elu', not {act!r}"
         )
     more = {"alpha": act_alpha} | ({} if act is None else {"activation": act})
     return _batch_norm("inplace_abn", {**locals(), "in_place": True, "act": None}, more)

@@ -63,7 +63,7 @@ class _ScopedUnit:
 
     def _build(self, input: Variable) -> list[Variable]:
         """The parameters for inputs like `input`."""
-        raise TypeError(f"{type(self).__name__} must say which parameters it has")
+        raise TypeError(f"{type(self).__name__} must define its parameters")
 
     def _built(self, input: Variable) -> list[Variable]:
         if not self._parameters:

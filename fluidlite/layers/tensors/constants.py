@@ -63,13 +63,13 @@ def static_dims(dims: Dims) -> list[int]:
 
 
 def whole(number: Any) -> int:
-    """A whole number, be it written as 2.0; ArgumentError for fractions, text and anything else."""
+    """An integer, be it written as 2.0; ArgumentError for fractions, text and anything else."""
     try:
         if int(number) == number:
             return int(number)
     except (TypeError, ValueError):
         pass
-    raise ArgumentError(f"a size, place or count must be a whole number, but is {number!r}")
+    raise ArgumentError(f"a size, index or count must be an integer, but is {number!r}")
 
 
 def _shape_arguments(shape: Any, op_type: str) -> tuple[dict[str, Any], dict[str, Any]]:

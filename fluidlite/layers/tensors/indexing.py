@@ -73,7 +73,7 @@ def _append_slice(
     flags = [1] * len(axes)
     for bound in bounds:
         if isinstance(bound.given, (list, tuple)) and len(bound.given) != len(axes):
-            raise ArgumentError(f"{type}: {bound.given} must be as many as axes {axes}")
+            raise ArgumentError(f"{type}: {bound.given} must have as many entries as axes {axes}")
         more_inputs, more_attrs = bound.arguments(helper)
         inputs.update(more_inputs)
         attrs.update(more_attrs)

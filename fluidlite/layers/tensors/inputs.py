@@ -38,18 +38,19 @@ def data(
 
 
 def data_dims(name: str, shape: Sequence[int | None]) -> list[int]:
-    """The dimensions of a data layer, -1 for None; TypeError for what is no whole number."""
+    """The dimensions of a data layer, -1 for None; TypeError for what is not an integer."""
     dims: list[int] = []
     for at, dim in enumerate(shape):
         if dim is not None and not hasattr(dim, "__index__"):
             raise TypeError(
-                f"data {name!r}: dimension {at} of the shape {list(shape)} is {dim!r}, no whole number"
+                f"data {name!r}: dimension {at} of the shape {list(shape)} is {dim!r}, which is "
+                "not an integer"
             )
         dims.append(-1 if dim is None else operator.index(dim))
     if min(dims, default=0) < -1:
         warn_user(
-            f"data {name!r} has the shape {list(shape)}: a negative dimension counts as -1, which any size "
-            "fits"
+            f"data {name!r} has the shape {list(shape)}: a negative dimension is treated as -1, "
+            "which accepts any size"
         )
     return dims
 

@@ -290,7 +290,8 @@ def unbind(input: Variable, axis: int = 0) -> list[Variable]:
     count = input.shape[axis]
     if count < 0:
         raise ValueError(
-            f"unbind: dimension {axis} of {list(input.shape)} is not known, and it says how many"
+            f"unbind: dimension {axis} of {list(input.shape)} is unknown, but it determines the "
+            "number of outputs"
         )
     helper = LayerHelper("unbind")
     outs = [helper.create_variable_for_type_inference(input.dtype) for _ in range(count)]

@@ -59,7 +59,7 @@ def _check_maps(op: str, Scores: Spec, BboxDeltas: Spec, images: Spec, slot: str
             )
     if Scores.shape[1] >= 0 <= BboxDeltas.shape[1] != 4 * Scores.shape[1]:
         raise ShapeError(
-            f"op {op!r}: Scores{list(Scores.shape)} has {Scores.shape[1]} anchors a place, so "
+            f"op {op!r}: Scores{list(Scores.shape)} has {Scores.shape[1]} anchors per position, so "
             f"BboxDeltas{list(BboxDeltas.shape)} must have {4 * Scores.shape[1]} channels"
         )
 

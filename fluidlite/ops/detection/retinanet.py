@@ -40,8 +40,8 @@ retinanet_detection_output = Op(
 def _(BBoxes: list[Spec], Scores: list[Spec], Anchors: list[Spec]) -> Spec:
     if not len(BBoxes) == len(Scores) == len(Anchors):
         raise ShapeError(
-            f"op 'retinanet_detection_output': there are {len(BBoxes)} BBoxes, {len(Scores)} Scores and "
-            f"{len(Anchors)} Anchors, wanted one of each a level"
+            f"op 'retinanet_detection_output': there are {len(BBoxes)} BBoxes, {len(Scores)} "
+            f"Scores and {len(Anchors)} Anchors, wanted one of each per level"
         )
     for boxes, scores in zip(BBoxes, Scores, strict=True):
         if len(boxes.shape) != 3 or len(scores.shape) != 3:

@@ -160,7 +160,9 @@ def _(
     _check_anchors(op, anchors)
     for index in anchor_mask:
         if not 0 <= index < len(anchors) // 2:
-            raise ShapeError(f"op {op!r}: anchor_mask names anchor {index} of {len(anchors) // 2}")
+            raise ShapeError(
+                f"op {op!r}: anchor_mask holds {index}, but there are {len(anchors) // 2} anchors"
+            )
     _check_predictions(op, X, len(anchor_mask), class_num)
     if X.shape[2] != X.shape[3]:
         raise ShapeError(f"op {op!r}: X has the shape {list(X.shape)}, but height and width must be equal")

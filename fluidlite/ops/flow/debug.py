@@ -141,8 +141,8 @@ def remembered(number: int) -> Callable[..., Any]:
     """The function of that number."""
     if not 0 <= number < len(_functions):
         raise NotFoundError(
-            f"op 'py_func': this process knows no function number {number}; functions are not saved with a "
-            f"program"
+            f"op 'py_func': this process has no function with the id {number}; functions are not "
+            "saved with a program"
         )
     return _functions[number]
 

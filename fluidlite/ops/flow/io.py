@@ -42,7 +42,9 @@ fetch = Op("fetch", "X -> Out", attrs={"col": _INT}, lod=None, effect=True)
 def _(X: Any, X_lod: Lod, Out: Any, col: int) -> LoDTensorArray:
     fetched = LoDTensorArray(Out or ())
     if not 0 <= col < _MOST_FETCHED:
-        raise ValueError(f"a result at position {col}: positions go from 0 to {_MOST_FETCHED - 1}")
+        raise ValueError(
+            f"position {col} of a result is out of range: positions go from 0 to {_MOST_FETCHED - 1}"
+        )
     # fetch ops may come in any order, so the list grows to the position that is asked for
     fetched.extend(LoDTensor() for _ in range(col + 1 - len(fetched)))
     is_dense = hasattr(X, "dtype") and not isinstance(X, SelectedRows)
@@ -101,7 +103,7 @@ def _(
 
 
 def _missing(path: str) -> MissingFileError:
-    return MissingFileError(f"cannot open {path}: the model's files are not complete, or lie elsewhere")
+    return MissingFileError(f"cannot open {path}: the model's files are incomplete, or are in another folder")
 
 
 def _loaded(ctx: Any, value: LoDTensor | SelectedRows, as_fp16: bool) -> Any:
@@ -204,7 +206,7 @@ def _(
 ) -> QueueReader:
     if not isinstance(blocking_queue, BlockingQueue):
         raise TypeError(
-            f"{ctx.op.input('blocking_queue')} holds a {type(blocking_queue).__name__} and no queue"
+            f"{ctx.op.input('blocking_queue')} holds a {type(blocking_queue).__name__}, not a queue"
         )
     # the startup program may run again while a loader is in use
     if isinstance(Out, QueueReader) and Out.queue is blocking_queue:

@@ -46,8 +46,8 @@ def _(ctx: Any) -> dict[str, Any]:
         # only once the loop has begun: one whose condition is false from the start is right
         if condition not in facts.writes:
             raise EnforceNotMet(
-                f"op 'while': the loop's body never writes its condition {condition!r}, so that it would "
-                f"run for ever\n  built at {op.where}"
+                f"op 'while': the loop's body never writes its condition {condition!r}, so it "
+                f"would run for ever\n  built at {op.where}"
             )
         before = snapshot(ctx, facts.carried) if facts.keeps else {}
         step = ctx.frame.child(body)
@@ -147,7 +147,7 @@ increment = Op("increment", "X -> Out", attrs={"step": 1.0}, rewinds=True)
 def _(X: Spec) -> Spec:
     # a dimension that is not known counts as -1 in 1.8.5, so that [-1, 1] is refused, and [-1, -1] is not
     if math.prod(map(int, X.shape)) != 1:
-        raise ShapeError(f"op 'increment': X counts with one number, but has shape {list(X.shape)}")
+        raise ShapeError(f"op 'increment': X must have one element, but has shape {list(X.shape)}")
     return Spec(X.shape, X.dtype)
 
 

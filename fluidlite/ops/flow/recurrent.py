@@ -207,7 +207,7 @@ rnn_memory_helper_grad = Op(
     "X? Out? Out@GRAD? -> X@GRAD?",
     attrs={"dtype": int(VarType.FP32)},
     lod=None,
-    opaque="it stands in the block of a gradient",
+    opaque="it is in the block of a gradient",
 )
 
 

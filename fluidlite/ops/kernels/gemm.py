@@ -141,7 +141,7 @@ def adder(left: Array, right: Array, out: Array) -> Callable[[float], object]:
 
 
 def _prepared(left: Array, right: Array, out: Array, kept: float) -> Callable[[float], object] | None:
-    """product(factor): out = kept * out + factor * left @ right; None where that is no call of BLAS."""
+    """product(factor): out = kept * out + factor * left @ right; None where that is not a call of BLAS."""
     product = _product(out.dtype.char)
     if product is None:
         return None

@@ -94,7 +94,9 @@ def in_bloom_filter(table: Array, words: Array) -> Array:
     else:
         header = np.zeros(1, np.uint64)
     if header[0] != BLOOM_MAGIC:
-        raise ValueError(f"the list is no Bloom filter: it begins with {header[0]}, not with {BLOOM_MAGIC}")
+        raise ValueError(
+            f"the list is not a Bloom filter: it begins with {header[0]}, not with {BLOOM_MAGIC}"
+        )
     bits = header[1]
     rounds = int(header[2])
     content = raw[size:]

@@ -26,19 +26,21 @@ class Equation(NamedTuple):
 
 def segments(equation: str) -> tuple[list[str], str]:
     """The text of each operand, and that of the result, without spaces: where the equation names none, `...`
-    and the letters that stand in it once, in their order. ArgumentError for a text that is no equation.
+    and the letters that stand in it once, in their order. ArgumentError for a text that is not an equation.
     """
     given, arrow, out = equation.replace(" ", "").partition("->")
     letters = given.replace("...", "").replace(",", "")
     for text in (*given.split(","), out):
         rest = text.replace("...", "", 1)
         if rest and not (rest.isascii() and rest.isalpha()):
-            raise ArgumentError(f"einsum {equation!r}: {text!r} is not made of letters and one `...`")
+            raise ArgumentError(
+                f"einsum {equation!r}: {text!r} must consist of letters and at most one `...`"
+            )
     if not arrow:
         once = sorted(letter for letter in set(letters) if letters.count(letter) == 1)
         out = ("..." if "..." in given else "") + "".join(once)
     elif ("..." in given) != ("..." in out):
-        raise ArgumentError(f"einsum {equation!r}: `...` should stand in the result as it does in operands")
+        raise ArgumentError(f"einsum {equation!r}: `...` must be in the result if it is in operands")
     own = out.replace("...", "")
     if len(set(own)) < len(own) or not set(own) <= set(letters):
         raise ArgumentError(f"einsum {equation!r}: each letter of the result should be one of the operands'")
@@ -74,7 +76,9 @@ def sizes_of(equation: Equation, shapes: Sequence[Sequence[int]]) -> dict[str, i
             repeats = label[0] == "." and 1 in (known, size)
             if known != size and -1 not in (known, size) and not repeats:
                 name = "..." if label[0] == "." else label
-                raise ShapeError(f"einsum: {name!r} has the size {known} in one place and {size} in another")
+                raise ShapeError(
+                    f"einsum: dimension {name!r} has the size {known} in one operand and {size} in another"
+                )
             # an unknown size beside a known one has to be that; beside one that is repeated it may be any
             found[label] = -1 if repeats and -1 in (known, size) else max(known, size)
     return found

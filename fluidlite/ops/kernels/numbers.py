@@ -65,7 +65,7 @@ def check_axes(type: str, shape: Sequence[int], axes: Sequence[int], rank: int |
     if outside:
         raise ShapeError(f"op {type!r}: axis {outside[0]} is outside of {rank} dimensions (X{list(shape)})")
     if len({axis % rank for axis in axes}) < len(axes):
-        raise ShapeError(f"op {type!r}: {list(axes)} names a dimension twice (X{list(shape)})")
+        raise ShapeError(f"op {type!r}: {list(axes)} contains a dimension twice (X{list(shape)})")
 
 
 def named_dims(shape: Sequence[int]) -> int:
@@ -113,7 +113,9 @@ def ints(value: Any) -> list[int]:
     """The numbers in an integer tensor; ShapeError for one of fractions."""
     found = host(value)
     if found.dtype.kind == "f":
-        raise ShapeError(f"a tensor of sizes, places or counts is {found.dtype}, but must hold whole numbers")
+        raise ShapeError(
+            f"a tensor of sizes, indices or counts has the dtype {found.dtype}, but must hold integers"
+        )
     return [int(item) for item in found.reshape(-1)]
 
 

@@ -25,8 +25,8 @@ def check_level(op: str, slot: str, lod: Lod, rows: int, length_slot: str) -> No
     """ShapeError for sequences with neither a level of detail that covers their rows nor lengths."""
     if not lod:
         raise ShapeError(
-            f"op {op!r}: {slot} has no level of detail, so it is padded, and {length_slot} is missing; give "
-            "the lengths, or feed it with fluid.create_lod_tensor"
+            f"op {op!r}: {slot} has no level of detail, so it must be padded, but {length_slot} is "
+            "missing; give the lengths, or feed it with fluid.create_lod_tensor"
         )
     level_of(op, slot, lod, rows=rows)
 

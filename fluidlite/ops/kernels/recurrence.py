@@ -122,7 +122,7 @@ def activation(op: str, name: str, unit: bool = False) -> Activation:
     there is none.
     """
     if name not in ACTIVATIONS:
-        raise ShapeError(f"op {op!r}: activation {name!r} is none of {', '.join(ACTIVATIONS)}")
+        raise ShapeError(f"op {op!r}: activation {name!r} is not one of {', '.join(ACTIVATIONS)}")
     return ACTIVATIONS[name] if unit else _IN_SEQUENCES[name]
 
 

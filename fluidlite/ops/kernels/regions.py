@@ -60,7 +60,9 @@ def check_list(op: str, slot: str, spec: Spec | None, length: int = -1) -> None:
 def images_by_offsets(xp: Any, op: str, regions: int, images: int, lod: Lod, tensor: Any = None) -> Array:
     """The number of the image of each region: from the offsets in a tensor, else from the last LoD level."""
     if tensor is None and not lod:
-        raise ShapeError(f"op {op!r}: ROIs has no level of detail, which says how many belong to each image")
+        raise ShapeError(
+            f"op {op!r}: ROIs has no level of detail, which gives the number of regions of each image"
+        )
     offsets = xp.asarray(lod[-1] if tensor is None else tensor).reshape(-1)
     if len(offsets) != images + 1 or int(offsets[-1]) != regions:
         raise ShapeError(
@@ -97,7 +99,9 @@ def counts_of_images(op: str, slot: str, regions: int, lod: Lod, counts: Array |
     level.
     """
     if counts is None and not lod:
-        raise ShapeError(f"op {op!r}: {slot} has no level of detail: a sequence an image")
+        raise ShapeError(
+            f"op {op!r}: {slot} has no level of detail, which has to hold one sequence per image"
+        )
     lengths = np.diff(lod[-1]) if counts is None else host(counts).reshape(-1).astype(np.int64)
     if lengths.sum() != regions or (lengths < 0).any():
         raise ShapeError(f"op {op!r}: RoisNum is {lengths.tolist()}, but there are {regions} {slot}")
@@ -105,7 +109,7 @@ def counts_of_images(op: str, slot: str, regions: int, lod: Lod, counts: Array |
 
 
 def round_half_away(xp: Any, x: Array) -> Array:
-    """The nearest whole number, halves away from zero as C's `round`; NumPy's takes the even one."""
+    """The nearest integer, halves away from zero as C's `round`; NumPy's takes the even one."""
     return xp.trunc(x + xp.copysign(x.dtype.type(0.5), x))
 
 

@@ -284,7 +284,7 @@ def unary(
     whole: bool = False,
 ) -> Op:
     """An op `X -> Out` that applies `expr` to every element; `grad` is the derivative's expression of x,
-    out and dout. `whole`: it takes whole numbers, too.
+    out and dout. `whole`: it takes integers, too.
     """
     op = Op(type, "X -> Out" if whole else "X. -> Out", attrs=attrs or {})
     op.shape(_like_x(type, dtype, parse(expr).compares))

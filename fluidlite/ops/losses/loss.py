@@ -162,7 +162,7 @@ smooth_l1_loss = Op(
 def _(X: Spec, Y: Spec, InsideWeight: Spec | None, OutsideWeight: Spec | None) -> tuple[Spec, Spec]:
     weights = {"InsideWeight": InsideWeight, "OutsideWeight": OutsideWeight}
     if InsideWeight is not None and OutsideWeight is None:
-        raise ShapeError("op 'smooth_l1_loss': InsideWeight is given, so OutsideWeight must be, too")
+        raise ShapeError("op 'smooth_l1_loss': InsideWeight is given, so OutsideWeight must be given too")
     check_alike(
         "smooth_l1_loss", X=X, Y=Y, **{slot: spec for slot, spec in weights.items() if spec is not None}
     )
@@ -279,7 +279,7 @@ label_smooth = Op("label_smooth", "X. PriorDist.? -> Out", attrs={"epsilon": 0.0
 @label_smooth.shape
 def _(X: Spec, PriorDist: Spec | None) -> Spec:
     if not X.shape and PriorDist is not None:
-        raise ShapeError("op 'label_smooth': X[] has no dimension of classes, of which PriorDist speaks")
+        raise ShapeError("op 'label_smooth': X[] has no dimension of classes, which PriorDist needs")
     if (
         PriorDist is not None
         and PriorDist.shape[-1] != X.shape[-1]

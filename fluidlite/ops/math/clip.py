@@ -17,7 +17,7 @@ clip.shape(same_as("X"))
 @clip.refuses
 def _(Min: Spec | None, Max: Spec | None, min: float, max: float) -> str:
     in_order = Min is not None or Max is not None or min < max
-    return "" if in_order else f"min is {min} and max {max}, and no number lies between them"
+    return "" if in_order else f"min ({min}) is greater than max ({max})"
 
 
 def _limit(tensor: Array | None, number: float) -> Any:

@@ -1,4 +1,4 @@
-"""Comparisons and logic: element-wise, with a result of truth values and no gradient."""
+"""Comparisons and logic: element-wise, with a result of booleans and no gradient."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def _fewer_dimensions(X: Spec, Y: Spec) -> str:
 
 
 def _compare(type: str, expr: str) -> Op:
-    """An op `X Y -> Out` of truth values; Y is laid over X's dimensions from `axis` on."""
+    """An op `X Y -> Out` of booleans; Y is laid over X's dimensions from `axis` on."""
     op = Op(type, "X Y -> Out", attrs={"axis": -1, "force_cpu": False}, alike=("X", "Y"))
     function = function_of(expr, ["X", "Y"], binary_names())
 
@@ -87,7 +87,7 @@ def _(xp: Any, X: Array, Y: Array) -> Array:
 
 
 def _bits(type: str) -> None:
-    """An op of whole numbers, bit by bit, or of truth values."""
+    """An op of integers, bit by bit, or of booleans."""
     op = Op(type, "X Y -> Out", alike=("X", "Y"))
 
     @op.shape

@@ -345,7 +345,7 @@ lu_unpack = Op(
 def _(X: Spec, Pivots: Spec) -> tuple[Spec, Spec, Spec]:
     rows, columns = _need_matrices("lu_unpack", X)
     if len(Pivots.shape) != len(X.shape) - 1:
-        raise ShapeError(f"op 'lu_unpack': Pivots{list(Pivots.shape)} are none of X{list(X.shape)}")
+        raise ShapeError(f"op 'lu_unpack': Pivots{list(Pivots.shape)} do not fit X{list(X.shape)}")
     lead = X.shape[:-2]
     size = min(rows, columns)
     shapes = ((rows, rows), (rows, size), (size, columns))

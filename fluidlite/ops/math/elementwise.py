@@ -54,7 +54,7 @@ def broadcast(type: str, x: Spec, y: Spec, axis: int) -> tuple[int, ...]:
             f"op {type!r}: Y{list(y.shape)} does not fit into X{list(x.shape)} from axis {axis} on"
         )
     if axis > 0 and axis >= rank:
-        raise ShapeError(f"op {type!r}: axis is {axis}, but X{list(x.shape)} ends before it")
+        raise ShapeError(f"op {type!r}: axis is {axis}, which is not a dimension of X{list(x.shape)}")
     left = placed(x.shape, rank, axis)
     right = placed(y.shape, rank, axis)
     out = []
@@ -185,9 +185,9 @@ def _check_divisors(y: Array) -> None:
 
 
 def _of_truth_values(type: str, out: Array) -> Array:
-    """`out`; TypeError where NumPy makes numbers of truth values, which no variable of them declares."""
+    """`out`; TypeError where NumPy makes numbers of booleans, which no variable of them declares."""
     if out.dtype.kind != "b":
-        raise TypeError(f"op {type!r} has no kernel for truth values: cast X and Y to integers")
+        raise TypeError(f"op {type!r} has no kernel for booleans: cast X and Y to integers")
     return out
 
 

@@ -33,7 +33,7 @@ _AVERAGED = "X. InScale InAccum.? InState.? -> Out OutScale OutState? OutAccum?"
 
 
 def _levels(bits: int) -> int:
-    """The largest whole number of so many bits, of which one is the sign."""
+    """The largest integer of so many bits, of which one is the sign."""
     return (1 << (bits - 1)) - 1
 
 

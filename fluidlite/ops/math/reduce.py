@@ -31,7 +31,7 @@ def reduced_axes(type: str, rank: int, dim: Sequence[int], reduce_all: bool) -> 
         return tuple(range(rank))
     for axis in dims:
         if not -max(rank, 1) <= axis < max(rank, 1):
-            raise ShapeError(f"op {type!r}: dim names dimension {axis}, but X has {rank} dimensions")
+            raise ShapeError(f"op {type!r}: dim contains {axis}, but X has {rank} dimensions")
     return tuple(sorted({axis % rank for axis in dims})) if rank else ()
 
 
@@ -55,7 +55,7 @@ def _repeated(xp: Any, d: Array, X: Array) -> Array:
 
 
 def _widened(type: str, dtype: VarType, out_dtype: int, of_2x: bool) -> int:
-    """The dtype of the result, -1 for that of X: in 2.x truth values and int32 add up to int64."""
+    """The dtype of the result, -1 for that of X: in 2.x booleans and int32 add up to int64."""
     if of_2x and out_dtype < 0 and type == "reduce_sum" and dtype in (VarType.BOOL, VarType.INT32):
         return VarType.INT64
     return out_dtype

@@ -27,7 +27,7 @@ _FRACTIONS = (VarType.FP16, VarType.BF16, VarType.FP32, VarType.FP64, *REAL_PART
 
 
 def _of_float(slot: str) -> Callable[..., Spec]:
-    """A result of the operand's shape; whole numbers give double precision."""
+    """A result of the operand's shape; integers give double precision."""
 
     def rule(spec: Spec) -> Spec:
         whole = spec.dtype not in _FRACTIONS

@@ -35,7 +35,7 @@ def _(xp: Any, X: Array, use_cvm: bool) -> Array:
     return out
 
 
-@cvm.grad("X", opaque="shows and clicks travel back as they are, which is no derivative")
+@cvm.grad("X", opaque="its gradient returns shows and clicks unchanged, which is not a derivative")
 def _(xp: Any, X: Array, X_lod: Lod, CVM: Array, dY: Array, use_cvm: bool) -> Array:
     # PaddlePaddle's own rule: shows and clicks travel back as they are, for the table's statistics
     counts = CVM

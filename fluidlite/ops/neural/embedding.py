@@ -60,7 +60,9 @@ def _rows_of(xp: Any, table: Array | SelectedRows, ids: Array, padding_idx: int)
     at, known = positions(xp, table.ids, ids)
     padded = (ids == padding_idx) & (padding_idx != NO_PADDING)
     if xp is np and not (known | padded).all():
-        raise ValueError(f"id {ids[~(known | padded)][0]} is none of the {len(table.ids)} rows that W holds")
+        raise ValueError(
+            f"id {ids[~(known | padded)][0]} is not one of the {len(table.ids)} rows that W holds"
+        )
     return xp.where(padded[..., None], table.dtype.type(0), table.array[at])
 
 

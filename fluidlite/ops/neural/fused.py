@@ -36,7 +36,7 @@ fused_elemwise_activation_grad = Op(
     "X Y IntermediateOut? Out Out@GRAD -> X@GRAD? Y@GRAD? IntermediateOut@GRAD?",
     attrs=_ATTRS,
     lod=None,
-    opaque="it stands for two ops; build these instead",
+    opaque="it represents two ops; build these instead",
 )
 
 

@@ -54,8 +54,8 @@ def _(xp: Any, Theta: Array, OutputShape: Maybe, output_shape: list[int], align_
     dims = Theta.shape[1]
     if points.ndim != dims + 1:
         raise ShapeError(
-            f"op 'affine_grid': Theta{list(Theta.shape)} is of {dims} dimensions, but the pictures have "
-            f"{points.ndim - 1}"
+            f"op 'affine_grid': Theta{list(Theta.shape)} is for {dims} dimensions, but the images "
+            f"have {points.ndim - 1}"
         )
     flat = points.reshape(-1, dims + 1)
     return xp.matmul(flat, Theta.swapaxes(1, 2)).reshape(len(Theta), *points.shape[:-1], dims)
@@ -142,7 +142,7 @@ def _places(xp: Any, Grid: Array, shape: tuple[int, ...], padding: str, aligned:
 
 
 def _nearest(xp: Any, at: Array) -> Array:
-    """The next whole number; halves go up, as C's round does with numbers that are not negative."""
+    """The next integer; halves go up, as C's round does with numbers that are not negative."""
     return xp.floor(at + at.dtype.type(0.5))
 
 
@@ -163,7 +163,7 @@ class _Corner(NamedTuple):
 
 
 def _corners(xp: Any, places: Sequence[Array], shape: tuple[int, ...]) -> Iterator[_Corner]:
-    """The neighbours of points: four in pictures, eight in volumes; `places` are columns first."""
+    """The neighbours of points: four in images, eight in volumes; `places` are columns first."""
     sizes = shape[:1:-1]
     floors = [xp.floor(at) for at in places]
     for bits in itertools.product((0, 1), repeat=len(places)):
@@ -194,7 +194,7 @@ def _flat(X: Array) -> Array:
 @grid_sampler.kernel
 def _(xp: Any, X: Array, Grid: Array, mode: str, padding_mode: str, align_corners: bool) -> Array:
     if len(X) != len(Grid):
-        raise ShapeError(f"op 'grid_sampler': X has {len(X)} images, but Grid is one for {len(Grid)}")
+        raise ShapeError(f"op 'grid_sampler': X has {len(X)} images, but Grid is for {len(Grid)}")
     images = _flat(X)
     out = xp.zeros((*X.shape[:2], math.prod(Grid.shape[1:-1])), X.dtype)
     found = [places.at for places in _places(xp, Grid, X.shape, padding_mode, align_corners)]

@@ -137,8 +137,8 @@ gru_unit = Op(
 def _name(code: int) -> str:
     if not 0 <= code < len(_CODES):
         raise ShapeError(
-            f"op 'gru_unit': activation {code} is none of "
-            f"{', '.join(f'{i} ({name})' for i, name in enumerate(_CODES))}"
+            f"op 'gru_unit': activation {code} is not one of "
+            f"{', '.join((f'{i} ({name})' for i, name in enumerate(_CODES)))}"
         )
     return _CODES[code]
 

@@ -150,7 +150,7 @@ def _times(xp: Any, matrix: Array, x: Array, axis: int) -> Array | None:
 
 
 def _resample_all(xp: Any, x: Array, found: Sequence[tuple[int, Sequence[tuple[Array, Array]]]]) -> Array:
-    """x resampled along the axes that `found` names with their taps; whole numbers as fractions still."""
+    """x resampled along the axes that `found` names with their taps; integers as fractions still."""
     if x.dtype.kind in "iu" and found:
         return _resample_whole(xp, x, found)
     for axis, taps_of_axis in found:
@@ -159,7 +159,7 @@ def _resample_all(xp: Any, x: Array, found: Sequence[tuple[int, Sequence[tuple[A
 
 
 def _resample_whole(xp: Any, x: Array, found: Sequence[tuple[int, Sequence[tuple[Array, Array]]]]) -> Array:
-    """Whole numbers resampled along all axes at once.
+    """Integers resampled along all axes at once.
 
     The sum is cut off behind the point, so its terms come in the order in which Paddle adds them up: the
     first axis's taps change fastest.

@@ -290,7 +290,7 @@ def _check_places(type: str, places: Array, spatial: Sequence[int]) -> None:
     wrong = places[(places < 0) | (places >= math.prod(spatial))]
     if wrong.size:
         found = int(wrong.reshape(-1)[0])
-        raise ShapeError(f"op {type!r}: Indices holds {found}, but the images are {list(spatial)} large")
+        raise ShapeError(f"op {type!r}: Indices holds {found}, but an image has the size {list(spatial)}")
 
 
 def _declare_unpool(type: str, dims: int, layout: str, attrs: dict[str, Any]) -> None:

@@ -14,7 +14,7 @@ _INTS = required(AttrType.INTS)
 
 
 def _first(x: Any, data_format: str) -> Any:
-    """Pictures with their channels in front."""
+    """Images with their channels in front."""
     return x if data_format == "NCHW" else x.transpose(0, 3, 1, 2)
 
 
@@ -24,7 +24,7 @@ def _back(x: Any, data_format: str) -> Any:
 
 def _sizes(type: str, X: Spec, data_format: str) -> tuple[int, int, int, int]:
     if data_format not in _LAYOUTS or len(X.shape) != 4:
-        raise ShapeError(f"op {type!r}: X{list(X.shape)} must hold pictures, in NCHW or NHWC: {data_format}")
+        raise ShapeError(f"op {type!r}: X{list(X.shape)} must hold images, in NCHW or NHWC: {data_format}")
     n, c, h, w = (X.shape[place] for place in _LAYOUTS[data_format])
     return n, c, h, w
 
@@ -129,8 +129,8 @@ def _(
     fits = len(X.shape) == 3 and X.shape[1] % window == 0 and min(counts) > 0
     if not fits or X.shape[2] not in (-1, counts[0] * counts[1]):
         raise ShapeError(
-            f"op 'fold': X{list(X.shape)} must hold {counts[0]} * {counts[1]} windows of {window} numbers a "
-            f"channel"
+            f"op 'fold': X{list(X.shape)} must hold {counts[0]} * {counts[1]} windows of {window} "
+            "numbers per channel"
         )
     return X.with_shape((X.shape[0], X.shape[1] // window, *output_sizes))
 

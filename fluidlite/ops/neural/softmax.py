@@ -105,7 +105,7 @@ def _sizes_of_labels(loss: Spec, Label: Spec) -> Spec:
 
 def checked_labels(xp: Any, type: str, labels: Array, classes: int, ignore_index: int) -> tuple[Any, Any]:
     """Labels with the ignored ones replaced by 0, and which ones count (True: all of them); KernelError for a
-    label that is no class.
+    label that is not a class.
     """
     # what is to be ignored is no class, as a rule: then all labels that are classes count
     if xp is np and labels.size and not 0 <= ignore_index < classes and _are_below(labels, classes):
@@ -115,8 +115,8 @@ def checked_labels(xp: Any, type: str, labels: Array, classes: int, ignore_index
     # reading the result back from a device would stall it, so only the host checks
     if xp is np and safe.size and not _are_below(safe, classes):
         raise KernelError(
-            f"op {type!r}: label {safe.min() if safe.min() < 0 else safe.max()} is none of {classes} classes "
-            f"(ignore_index is {ignore_index})"
+            f"op {type!r}: label {safe.min() if safe.min() < 0 else safe.max()} is not one of "
+            f"{classes} classes (ignore_index is {ignore_index})"
         )
     return safe, counts
 
@@ -368,7 +368,7 @@ def _(X: Spec, Mask: Spec) -> Spec:
     ):
         raise ShapeError(
             f"op 'fused_softmax_mask': Mask{list(Mask.shape)} must be [batch, 1, rows, columns] of "
-            f"X{list(X.shape)}, which has heads in place of the 1"
+            f"X{list(X.shape)}, which has the number of heads instead of the 1"
         )
     return X
 

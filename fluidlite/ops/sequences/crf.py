@@ -24,8 +24,8 @@ from fluidlite.values.tensor import host
 def _check_transition(type: str, Emission: Spec, Transition: Spec, Length: Spec | None) -> None:
     if len(Emission.shape) == 3 and Length is None:
         raise ShapeError(
-            f"op {type!r}: Emission{list(Emission.shape)} is padded, [sequences, steps, tags], and so Length "
-            "is missing: give the lengths of the sequences"
+            f"op {type!r}: Emission{list(Emission.shape)} is padded, [sequences, steps, tags], but "
+            "Length is missing: give the lengths of the sequences"
         )
     if len(Emission.shape) != 3 and Length is not None:
         raise ShapeError(

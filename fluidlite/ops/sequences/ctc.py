@@ -29,7 +29,9 @@ warpctc = Op(
 @warpctc.shape
 def _(Logits: Spec, blank: int) -> dict[str, Spec]:
     if blank < 0 or 0 <= Logits.shape[-1] <= blank:
-        raise ShapeError(f"op 'warpctc': blank is {blank}, but Logits{list(Logits.shape)} end before it")
+        raise ShapeError(
+            f"op 'warpctc': blank is {blank}, which is not a column of Logits{list(Logits.shape)}"
+        )
     return {"Loss": Logits.with_shape((-1, 1))}
 
 

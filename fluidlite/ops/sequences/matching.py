@@ -38,7 +38,8 @@ class _Pairs:
         y = offsets_of_level("match_matrix_tensor", "Y", Y_lod)
         if len(x) != len(y):
             raise ShapeError(
-                f"op 'match_matrix_tensor': X has {len(x) - 1} sequences and Y {len(y) - 1}, wanted as many"
+                f"op 'match_matrix_tensor': X has {len(x) - 1} sequences but Y has {len(y) - 1}, "
+                "wanted equal numbers"
             )
         self.sizes = np.diff(x) * np.diff(y)
         x_rows, x_there = padded_rows(x, int(np.diff(x).max(initial=0)))
@@ -119,7 +120,8 @@ class _Images:
         wide = np.diff(offsets_of_level("var_conv_2d", "COLUMN", columns))
         if len(high) != len(wide):
             raise ShapeError(
-                f"op 'var_conv_2d': ROW has {len(high)} sequences and COLUMN {len(wide)}, wanted as many"
+                f"op 'var_conv_2d': ROW has {len(high)} sequences but COLUMN has {len(wide)}, "
+                "wanted equal numbers"
             )
         self.sizes = high * wide * channels
         out_high, out_wide = (

@@ -53,7 +53,7 @@ def _(X: Spec, W: Spec, num_emb: int, space_len: int, rand_len: int) -> dict[str
         )
     if rand_len <= 0 or num_emb % rand_len:
         raise ShapeError(
-            f"op 'pyramid_hash': an embedding of {num_emb} numbers cannot be made of pieces of {rand_len}"
+            f"op 'pyramid_hash': an embedding of {num_emb} values cannot be divided into chunks of {rand_len}"
         )
     out = Spec((-1, num_emb), VarType.FP32)
     return {"Out": out, "X_Temp_Out": Spec((-1, 1), VarType.FP32, 0)}

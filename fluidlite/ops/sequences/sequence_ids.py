@@ -148,8 +148,8 @@ class _ImageLines:
         sizes, heights, widths = map(lengths_of, (offsets, rows, columns))
         if not len(sizes) == len(heights) == len(widths):
             raise ShapeError(
-                f"op 'sequence_topk_avg_pooling': X has {len(sizes)} sequences, ROW {len(heights)} and "
-                f"COLUMN {len(widths)}, wanted as many"
+                f"op 'sequence_topk_avg_pooling': X has {len(sizes)} sequences, ROW {len(heights)} "
+                f"and COLUMN {len(widths)}, wanted equal numbers"
             )
         other = np.flatnonzero(sizes != channels * heights * widths)
         if len(other):

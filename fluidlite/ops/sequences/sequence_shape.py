@@ -171,8 +171,8 @@ def _sliced(X: Array, X_lod: Lod, Offset: Array, Length: Array) -> tuple[Array, 
     if len(wrong):
         i = wrong[0]
         raise ShapeError(
-            f"op 'sequence_slice': {kept[i]} rows from row {skipped[i]} on are asked for of sequence {i}, "
-            f"which has {offsets[i + 1] - offsets[i]} rows"
+            f"op 'sequence_slice': {kept[i]} rows from row {skipped[i]} on are requested of "
+            f"sequence {i}, which has {offsets[i + 1] - offsets[i]} rows"
         )
     return spans(offsets[:-1] + skipped, kept), kept
 
@@ -232,8 +232,8 @@ def _(X: Array, X_lod: Lod, new_dim: int) -> WithLod:
     if len(wrong):
         i = wrong[0] - 1
         raise ShapeError(
-            f"op 'sequence_reshape': sequence {i} has {sizes[i + 1] - sizes[i]} elements, which make no rows "
-            f"of {new_dim}"
+            f"op 'sequence_reshape': sequence {i} has {sizes[i + 1] - sizes[i]} elements, which "
+            f"cannot be reshaped to rows of {new_dim}"
         )
     return WithLod(X.reshape(-1, new_dim), (tuple((sizes // new_dim).tolist()),))
 

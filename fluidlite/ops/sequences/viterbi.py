@@ -50,7 +50,9 @@ def _(
     check_lengths(np, "viterbi_decode", "Length", lengths, *potentials.shape[:2])
     longest = int(lengths.max(initial=0))
     if not longest:
-        raise ShapeError(f"op 'viterbi_decode': Length is {lengths.tolist()}, and one must be 1 at least")
+        raise ShapeError(
+            f"op 'viterbi_decode': Length is {lengths.tolist()}, but at least one length must be 1 or more"
+        )
     scores = potentials[:, 0].copy()
     if include_bos_eos_tag:
         scores += moves[-1]

@@ -33,8 +33,8 @@ def _check_index(type: str, Input: Spec, Index: Spec, axis: int) -> None:
     for i, (size, count) in enumerate(zip(Input.shape, Index.shape, strict=True)):
         if i != axis % rank and 0 <= size < count:
             raise ShapeError(
-                f"op {type!r}: Index{list(Index.shape)} has more places than Input{list(Input.shape)} in "
-                f"dimension {i}, which is not that of axis {axis}"
+                f"op {type!r}: Index{list(Index.shape)} is larger than Input{list(Input.shape)} in "
+                f"dimension {i}, which is allowed only along axis {axis}"
             )
 
 
@@ -74,7 +74,9 @@ put_along_axis = Op(
 @put_along_axis.shape
 def _(Input: Spec, Index: Spec, Axis: int, Reduce: str) -> Spec:
     if Reduce not in _REDUCTIONS:
-        raise ShapeError(f"op 'put_along_axis': Reduce is one of {', '.join(_REDUCTIONS)}, not {Reduce!r}")
+        raise ShapeError(
+            f"op 'put_along_axis': Reduce must be one of {', '.join(_REDUCTIONS)}, not {Reduce!r}"
+        )
     _check_index("put_along_axis", Input, Index, Axis)
     return Input
 

@@ -230,7 +230,7 @@ def _(X: Spec) -> Spec:
 def _(X_lod: Lod, level: int) -> RankTable:
     if level >= len(X_lod):
         raise ShapeError(
-            f"op 'lod_rank_table': X has {len(X_lod)} levels of detail, but level {level} is to be ranked"
+            f"op 'lod_rank_table': X has {len(X_lod)} levels of detail, but level {level} is requested"
         )
     lengths = lengths_of(X_lod)[level]
     order = sorted(range(len(lengths)), key=lambda sequence: -lengths[sequence])

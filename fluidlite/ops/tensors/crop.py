@@ -80,8 +80,8 @@ def _(X: Spec, Shape: Spec | None, ShapeTensor: list[Spec], offsets: list[int], 
     if Shape is not None:
         if len(Shape.shape) != 1 or not fits(Shape.shape, (len(X.shape),)):
             raise ShapeError(
-                f"op 'crop_tensor': Shape{list(Shape.shape)} must have a number for each dimension of "
-                f"X{list(X.shape)}"
+                f"op 'crop_tensor': Shape{list(Shape.shape)} must have one element for each "
+                f"dimension of X{list(X.shape)}"
             )
         return Spec((-1,) * len(X.shape), X.dtype, 0)
     if len(shape) != len(X.shape):

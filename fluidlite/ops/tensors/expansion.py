@@ -86,8 +86,8 @@ def _(X: Spec, target_tensor: Spec) -> Spec:
     for size, wanted in zip(X.shape, target_tensor.shape, strict=True):
         if size > 0 and wanted > 0 and wanted % size:
             raise ShapeError(
-                f"op 'expand_as': target_tensor{list(target_tensor.shape)} is no multiple of X"
-                f"{list(X.shape)}: {wanted} of {size}"
+                f"op 'expand_as': target_tensor{list(target_tensor.shape)} is not a multiple of "
+                f"X{list(X.shape)}: {wanted} of {size}"
             )
     return X.with_shape(target_tensor.shape)
 
@@ -235,7 +235,8 @@ def _common(dims: Sequence[int], shapes: Sequence[Shape]) -> int:
     known = {dim for dim in dims if dim > 1}
     if len(known) > 1:
         raise ShapeError(
-            f"op 'broadcast_tensors': X have shapes {[list(s) for s in shapes]}, which do not go together"
+            f"op 'broadcast_tensors': X have shapes {[list(s) for s in shapes]}, which cannot be "
+            "broadcast together"
         )
     return next(iter(known), -1 if -1 in dims else dims[0])
 

@@ -279,7 +279,9 @@ where = Op("where", "Condition X Y -> Out", lod="X", alike=("X", "Y"))
 def _(Condition: Spec, X: Spec, Y: Spec) -> Spec:
     for name, other in (("Condition", Condition), ("Y", Y)):
         if len(other.shape) != len(X.shape) or (other.static and X.static and other.shape != X.shape):
-            raise ShapeError(f"op 'where': {name}{list(other.shape)} and X{list(X.shape)} must be alike")
+            raise ShapeError(
+                f"op 'where': {name}{list(other.shape)} and X{list(X.shape)} must have the same shape"
+            )
     return Spec(X.shape, X.dtype)
 
 
@@ -300,7 +302,7 @@ where_index = Op("where_index", "Condition -> Out", lod=None)
 @where_index.shape
 def _(Condition: Spec) -> Spec:
     if not Condition.shape:
-        raise ShapeError("op 'where_index': Condition is a single number, which has no places")
+        raise ShapeError("op 'where_index': Condition is a single number, which has no indices")
     return Spec((-1, len(Condition.shape)), VarType.INT64)
 
 
@@ -353,8 +355,8 @@ def _(X: Spec, Index: Spec) -> Spec:
         or (X.shape[0] != Index.shape[0] and -1 not in (X.shape[0], Index.shape[0]))
     ):
         raise ShapeError(
-            f"op 'index_sample': X{list(X.shape)} and Index{list(Index.shape)} must be matrices of as many "
-            f"rows"
+            f"op 'index_sample': X{list(X.shape)} and Index{list(Index.shape)} must be matrices "
+            "with the same number of rows"
         )
     return X.with_shape(Index.shape)
 
@@ -411,7 +413,7 @@ reverse = Op("reverse", "X -> Out", attrs={"axis": required(AttrType.INTS)}, lod
 @reverse.shape
 def _(X: Spec, axis: list[int]) -> Spec:
     if not axis:
-        raise ShapeError("op 'reverse': axis names no dimension")
+        raise ShapeError("op 'reverse': axis contains no dimension")
     check_axes("reverse", X.shape, axis)
     return Spec(X.shape, X.dtype)
 

@@ -28,8 +28,8 @@ def _offsets(level: Any, rows: int) -> tuple[int, ...]:
     offsets = tuple(int(offset) for offset in level)
     if len(offsets) < 2 or offsets[0] != 0 or offsets[-1] != rows or (np.diff(offsets) < 0).any():
         raise ShapeError(
-            f"op 'lod_reset': {list(offsets)} are no offsets of sequences: wanted ascending numbers from 0 "
-            f"to {rows}, the number of rows of X"
+            f"op 'lod_reset': {list(offsets)} are not offsets of sequences: wanted ascending "
+            f"numbers from 0 to {rows}, the number of rows of X"
         )
     return offsets
 

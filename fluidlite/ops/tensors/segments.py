@@ -26,7 +26,7 @@ def _check_reduction(op: str, how: str) -> None:
 
 
 def _check_numbers(op: str, slot: str, numbers: Array, count: int) -> None:
-    """Raises KernelError for a number that is no row of `count`."""
+    """Raises KernelError for a number that is not a row of `count`."""
     if numbers.size and not 0 <= int(numbers.min()) <= int(numbers.max()) < count:
         raise KernelError(
             f"op {op!r}: {slot} has numbers from {int(numbers.min())} to {int(numbers.max())}, which must be "
@@ -86,7 +86,7 @@ def _(X: Spec, SegmentIds: Spec, pooltype: str) -> tuple[Spec, Spec]:
     _check_reduction("segment_pool", pooltype)
     if not X.shape or len(SegmentIds.shape) != 1 or -1 != X.shape[0] != SegmentIds.shape[0] != -1:
         raise ShapeError(
-            f"op 'segment_pool': SegmentIds{list(SegmentIds.shape)} needs one number a row of "
+            f"op 'segment_pool': SegmentIds{list(SegmentIds.shape)} needs one number per row of "
             f"X{list(X.shape)}"
         )
     return X.with_shape((-1, *X.shape[1:])), X.with_shape((-1, 1))
@@ -97,7 +97,8 @@ def _(xp: Any, X: Array, SegmentIds: Array, pooltype: str) -> tuple[Array, Array
     numbers = host(SegmentIds)
     if (numbers[1:] < numbers[:-1]).any() or (numbers[:1] < 0).any():
         raise KernelError(
-            f"op 'segment_pool': SegmentIds must not fall, and begin at 0 or above, but is {numbers.tolist()}"
+            "op 'segment_pool': SegmentIds must not decrease and must begin at 0 or above, but is "
+            f"{numbers.tolist()}"
         )
     out, counts = _reduced(xp, X, SegmentIds, int(numbers.max(initial=-1)) + 1, pooltype)
     return out, counts[:, None].astype(X.dtype)
@@ -138,7 +139,7 @@ def _(X: Spec, Src_index: Spec, Dst_index: Spec, reduce_op: str) -> tuple[Spec, 
     _check_reduction("graph_send_recv", reduce_op)
     _check_edges("graph_send_recv", Src_index, Dst_index)
     if not X.shape:
-        raise ShapeError("op 'graph_send_recv': X needs a row a node, but is a single number")
+        raise ShapeError("op 'graph_send_recv': X needs one row per node, but is a single number")
     return X.with_shape((-1, *X.shape[1:])), Spec((-1,), VarType.INT32)
 
 
@@ -194,7 +195,7 @@ def _message_dims(op: str, X: Spec, Y: Spec, how: str) -> tuple[int, ...]:
     for left, right in pairs:
         if left != right and 1 not in (left, right) and -1 not in (left, right):
             raise ShapeError(
-                f"op {op!r}: rows of X{list(X.shape)} and Y{list(Y.shape)} do not fit each other"
+                f"op {op!r}: rows of X{list(X.shape)} and Y{list(Y.shape)} cannot be broadcast together"
             )
         dims.append(right if left == 1 else left)
     return tuple(dims)
@@ -328,8 +329,8 @@ def _(xp: Any, X: Array, Neighbors: Array, Count: Array) -> tuple[Array, Array, 
     targets = np.tile(np.arange(len(nodes)), len(counts) // max(len(nodes), 1))
     if len(targets) != len(counts) or counts.sum() != len(neighbors):
         raise ShapeError(
-            f"op 'graph_reindex': Count {counts.tolist()} needs one number a node of {len(nodes)}, and "
-            f"{len(neighbors)} Neighbors in all"
+            f"op 'graph_reindex': Count {counts.tolist()} needs one number per node of "
+            f"{len(nodes)}, with the sum {len(neighbors)} of Neighbors"
         )
     numbers: dict[int, int] = {}
     for node in (*nodes.tolist(), *neighbors.tolist()):

@@ -18,7 +18,7 @@ masked_select = Op("masked_select", "X Mask -> Y", lod=None)
 @masked_select.shape
 def _(X: Spec, Mask: Spec) -> Spec:
     if Mask.dtype != VarType.BOOL:
-        raise ShapeError(f"op 'masked_select': Mask holds truth values, but is of {Mask.dtype}")
+        raise ShapeError(f"op 'masked_select': Mask must hold booleans, but has the dtype {Mask.dtype}")
     return X.with_shape((-1,))
 
 

@@ -311,7 +311,7 @@ def _declare_transpose(op_type: str, second: bool) -> None:
         rank = len(X.shape)
         if sorted(i % rank if -rank <= i < 0 else i for i in axis) != list(range(rank)):
             raise ShapeError(
-                f"op {op_type!r}: axis {axis} is no permutation of the dimensions of X{list(X.shape)}"
+                f"op {op_type!r}: axis {axis} is not a permutation of the dimensions of X{list(X.shape)}"
             )
         out = Spec(tuple(X.shape[i] for i in axis), X.dtype, 0)
         return (out, _memory(X)) if second else out

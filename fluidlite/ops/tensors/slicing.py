@@ -71,7 +71,9 @@ def sliced_shape(
     for name, given in (("starts", starts), ("ends", ends), ("strides", steps)):
         # tensors stand in for an attribute that is empty
         if len(given) not in (0, len(axes)):
-            raise ShapeError(f"op 'slice': {name} {list(given)} must be as many as axes {list(axes)}")
+            raise ShapeError(
+                f"op 'slice': {name} {list(given)} must have as many entries as axes {list(axes)}"
+            )
     if 0 in steps:
         raise ShapeError(f"op 'slice': strides {list(steps)} must not be 0")
     for i, axis in enumerate(axes):
@@ -155,7 +157,7 @@ def _(
         first = max(start + size if start < 0 else start, 0)
         last = min(max(end + size if end < 0 else end, 0), size)
         if size > 0 and first >= last:
-            return f"{start}:{end} holds nothing of dimension {axis} of Input{list(Input.shape)}"
+            return f"the slice {start}:{end} of dimension {axis} of Input{list(Input.shape)} is empty"
     return ""
 
 

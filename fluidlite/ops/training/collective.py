@@ -110,7 +110,9 @@ def _(context: GradContext) -> None:
 def _part(op_type: str, X: Spec, nranks: int) -> Spec:
     rows, *rest = X.shape
     if rows >= 0 and rows % nranks:
-        raise ShapeError(f"op {op_type!r}: X has {rows} rows, which {nranks} ranks cannot share evenly")
+        raise ShapeError(
+            f"op {op_type!r}: X has {rows} rows, which cannot be divided evenly among {nranks} ranks"
+        )
     return X.with_shape((rows // nranks if rows >= 0 else -1, *rest))
 
 

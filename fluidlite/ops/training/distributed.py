@@ -255,7 +255,7 @@ def _(X: list[Spec], TrainerId: Spec) -> Spec:
 def _(X: list[Array], TrainerId: Array) -> Array:
     trainer = int(TrainerId.reshape(-1)[0])
     if not 0 <= trainer < len(X):
-        raise ValueError(f"trainer {trainer} is none of the {len(X)} whose values are kept")
+        raise ValueError(f"trainer {trainer} is not one of the {len(X)} whose values are kept")
     return X[trainer].copy()
 
 
@@ -291,7 +291,7 @@ def _grow(xp: Any, table: SelectedRows, ids: Array) -> None:
     fresh, first = xp.unique(ids[~known], return_index=True)
     if len(table.ids) + len(fresh) > len(table.array):
         raise EnforceNotMet(
-            f"op 'lookup_sparse_table': {len(fresh)} new ids find {len(table.array) - len(table.ids)} free "
-            f"rows in a table of {len(table.array)}"
+            f"op 'lookup_sparse_table': there are {len(fresh)} new ids, but only "
+            f"{len(table.array) - len(table.ids)} free rows in a table of {len(table.array)}"
         )
     table.set_rows(host(xp.concatenate([table.ids, fresh[xp.argsort(first)]])))

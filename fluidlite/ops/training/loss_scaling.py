@@ -76,7 +76,9 @@ def _(
         "InBadSteps": InBadSteps,
     }.items():
         if spec.static and spec.shape not in ((), (1,)):
-            raise ShapeError(f"op 'update_loss_scaling': {name} is one number, but has {list(spec.shape)}")
+            raise ShapeError(
+                f"op 'update_loss_scaling': {name} must be one number, but has {list(spec.shape)}"
+            )
     return {
         "Out": list(X),
         "LossScaling": PrevLossScaling,

@@ -71,8 +71,8 @@ def _(X: Spec, rank: int, nranks: int) -> Spec:
     columns = X.shape[-1]
     if not 0 <= rank < nranks or (columns >= 0 and columns % nranks):
         raise ShapeError(
-            f"op 'c_split': rank {rank} of {nranks} has no even share of the {columns} columns of "
-            f"X{list(X.shape)}"
+            f"op 'c_split': rank {rank} of {nranks} ranks cannot get an equal part of the "
+            f"{columns} columns of X{list(X.shape)}"
         )
     return X.with_shape((*X.shape[:-1], columns // nranks if columns >= 0 else -1))
 

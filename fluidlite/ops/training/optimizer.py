@@ -253,7 +253,7 @@ def _moved_rows(
     at, known = positions(xp, table.ids, grad.ids)
     if not known.all():
         missing = host(grad.ids[~known])[0]
-        raise EnforceNotMet(f"op {entry.op.type!r}: Grad has row {missing}, which is none of Param's rows")
+        raise EnforceNotMet(f"op {entry.op.type!r}: Grad has row {missing}, which is not one of Param's rows")
     moved = _run(xp, entry, steps, {**values, "Param": table.array[at], "Grad": grad.array})
     return SelectedRows(table.ids, table.height(), _with_rows(table.array, at, moved["ParamOut"]))
 

@@ -30,8 +30,9 @@ def is_bfloat16_supported(device: str | None = None) -> bool:
 def _of_imperative_mode(name: str) -> Callable[..., Any]:
     def refuse(*args: Any, **kwargs: Any) -> Any:
         raise RuntimeError(
-            f"paddle.amp.{name}() works in imperative mode, and FluidLite is the static graph: "
-            "let paddle.static.amp.decorate(optimizer) rewrite the program to half precision"
+            f"paddle.amp.{name}() works in imperative mode, but FluidLite runs static graphs only: "
+            "use paddle.static.amp.decorate(optimizer), which rewrites the program to half "
+            "precision"
         )
 
     refuse.__name__ = refuse.__qualname__ = name

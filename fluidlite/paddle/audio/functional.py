@@ -87,7 +87,7 @@ def _number(value: Any, function: str) -> Any:
 
 
 def hz_to_mel(freq: float, htk: bool = False) -> float:
-    """A frequency in mel, by Slaney's scale or by that of HTK; TypeError for what is no number."""
+    """A frequency in mel, by Slaney's scale or by that of HTK; TypeError unless it is a number."""
     return float(_mel(_number(freq, "hz_to_mel"), htk))
 
 

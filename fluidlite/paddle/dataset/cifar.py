@@ -1,4 +1,4 @@
-"""`paddle.dataset.cifar`: small pictures, 3x32x32 values in [0, 1], with one of 10 or of 100 labels."""
+"""`paddle.dataset.cifar`: small images, 3x32x32 values in [0, 1], with one of 10 or of 100 labels."""
 
 from __future__ import annotations
 
@@ -64,22 +64,22 @@ def _of_100() -> str:
 
 
 def train100() -> Reader:
-    """A reader of the 50,000 pictures with 100 labels to learn from."""
+    """A reader of the 50,000 images with 100 labels to learn from."""
     return reader_creator(_of_100, "train")
 
 
 def test100() -> Reader:
-    """A reader of the 10,000 pictures with 100 labels to test with."""
+    """A reader of the 10,000 images with 100 labels to test with."""
     return reader_creator(_of_100, "test")
 
 
 def train10(cycle: bool = False) -> Reader:
-    """A reader of the 50,000 pictures with 10 labels to learn from."""
+    """A reader of the 50,000 images with 10 labels to learn from."""
     return reader_creator(_of_10, "data_batch", cycle)
 
 
 def test10(cycle: bool = False) -> Reader:
-    """A reader of the 10,000 pictures with 10 labels to test with."""
+    """A reader of the 10,000 images with 10 labels to test with."""
     return reader_creator(_of_10, "test_batch", cycle)
 
 

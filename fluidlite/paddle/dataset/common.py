@@ -55,7 +55,9 @@ def download(url: str, module_name: str, md5sum: str, save_name: str | None = No
     """
     path = os.path.join(DATA_HOME, module_name, url.split("/")[-1] if save_name is None else save_name)
     if not os.path.isfile(path):
-        raise MissingFileError(f"no file {path}: FluidLite downloads nothing; put {url} (MD5 {md5sum}) there")
+        raise MissingFileError(
+            f"file {path} not found: FluidLite does not download data; put {url} (MD5 {md5sum}) there"
+        )
     found = md5file(path)
     if found != md5sum:
         raise FormatError(

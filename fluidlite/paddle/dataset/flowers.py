@@ -1,4 +1,4 @@
-"""`paddle.dataset.flowers`: pictures of flowers of 102 kinds."""
+"""`paddle.dataset.flowers`: images of flowers of 102 kinds."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ VALID_FLAG = "valid"
 
 
 def default_mapper(is_train: bool, sample: Any) -> Any:
-    """3x224x224 values of a picture minus the mean of each channel, and its label."""
+    """3x224x224 values of an image minus the mean of each channel, and its label."""
     image, label = sample
     image = load_image_bytes(image)
     image = simple_transform(image, 256, 224, is_train, mean=[103.94, 116.78, 123.68])
@@ -44,7 +44,7 @@ test_mapper = functools.partial(default_mapper, False)
 
 
 def _pictures(flag: str, cycle: bool) -> Iterator[Any]:
-    """The bytes of each picture of a set, and its label from 0 on; again and again with `cycle`."""
+    """The bytes of each image of a set, and its label from 0 on; again and again with `cycle`."""
     labels = scipy.io.loadmat(download(LABEL_URL, "flowers", LABEL_MD5))["labels"][0]
     chosen = scipy.io.loadmat(download(SETID_URL, "flowers", SETID_MD5))[flag][0]
     label_of = {f"jpg/image_{number:05d}.jpg": int(labels[number - 1]) for number in chosen}
@@ -69,7 +69,7 @@ def train(
     use_xmap: bool = True,
     cycle: bool = False,
 ) -> Reader:
-    """A reader of the 6,149 pictures to learn from; threads read pictures ahead with `use_xmap`."""
+    """A reader of the 6,149 images to learn from; threads read images ahead with `use_xmap`."""
     return _reader(TRAIN_FLAG, mapper, buffered_size, use_xmap, cycle)
 
 
@@ -79,14 +79,14 @@ def test(
     use_xmap: bool = True,
     cycle: bool = False,
 ) -> Reader:
-    """A reader of the 1,020 pictures to test with."""
+    """A reader of the 1,020 images to test with."""
     return _reader(TEST_FLAG, mapper, buffered_size, use_xmap, cycle)
 
 
 def valid(
     mapper: Callable[..., Any] = test_mapper, buffered_size: int = 1024, use_xmap: bool = True
 ) -> Reader:
-    """A reader of the 1,020 pictures to choose settings with."""
+    """A reader of the 1,020 images to choose settings with."""
     return _reader(VALID_FLAG, mapper, buffered_size, use_xmap, False)
 
 

@@ -1,4 +1,4 @@
-"""`paddle.dataset.image`: pictures as arrays, in the order blue, green, red, and changes of them.
+"""`paddle.dataset.image`: images as arrays, in the order blue, green, red, and changes of them.
 
 1.8.5 calls OpenCV. Pillow reads the files here, and `resize_short` computes as OpenCV does, so the pixels are
 the same.
@@ -38,18 +38,18 @@ _SHARPNESS = -0.75  # of the cubic
 
 
 def open_picture(source: Any) -> Any:
-    """Pillow's picture in a file; MissingExtraError without Pillow."""
+    """Pillow's image in a file; MissingExtraError without Pillow."""
     try:
         from PIL import Image  # of the extra [vision]
     except ImportError as error:
-        raise MissingExtraError("pictures need Pillow: pip install fluidlite[vision]") from error
+        raise MissingExtraError("images need Pillow: pip install fluidlite[vision]") from error
     return Image.open(source)
 
 
 def batch_images_from_tar(
     data_file: str, dataset_name: str, img2label: Mapping[str, Any], num_per_batch: int = 1024
 ) -> str:
-    """Gather an archive's pictures that have labels in files of so many; the path of a list of these files,
+    """Gather an archive's images that have labels in files of so many; the path of a list of these files,
     which may be there from before.
     """
     folder = f"{data_file}_batch"
@@ -76,7 +76,7 @@ def batch_images_from_tar(
 
 
 def load_image_bytes(bytes: bytes, is_color: bool = True) -> Any:
-    """A picture from the bytes of its file: HxWx3, or HxW without `is_color`."""
+    """An image from the bytes of its file: HxWx3, or HxW without `is_color`."""
     picture = open_picture(io.BytesIO(bytes))
     if not is_color:
         return np.asarray(picture.convert("L"))
@@ -84,13 +84,13 @@ def load_image_bytes(bytes: bytes, is_color: bool = True) -> Any:
 
 
 def load_image(file: str, is_color: bool = True) -> Any:
-    """A picture from a file."""
+    """An image from a file."""
     with open(file, "rb") as source:
         return load_image_bytes(source.read(), is_color)
 
 
 def resize_short(im: Any, size: int) -> Any:
-    """A picture whose shorter edge is `size`, by cubic interpolation."""
+    """An image whose shorter edge is `size`, by cubic interpolation."""
     height, width = im.shape[:2]
     if height > width:
         return _resized(im, size * height // width, size)
@@ -99,7 +99,7 @@ def resize_short(im: Any, size: int) -> Any:
 
 def _resized(im: Any, height: int, width: int) -> Any:
     if im.dtype != np.uint8:
-        raise TypeError(f"pictures have whole numbers from 0 to 255, not {im.dtype}")
+        raise TypeError(f"images must hold integers from 0 to 255, not {im.dtype}")
     if (height, width) == im.shape[:2]:
         return im.copy()
     rows, row_weights = _taps(im.shape[0], height)
@@ -136,34 +136,34 @@ def _taps(old: int, new: int) -> tuple[Any, Any]:
 
 
 def to_chw(im: Any, order: Sequence[int] = (2, 0, 1)) -> Any:
-    """A picture with its channels first."""
+    """An image with its channels first."""
     assert len(im.shape) == len(order)
     return im.transpose(order)
 
 
 def center_crop(im: Any, size: int, is_color: bool = True) -> Any:
-    """The middle of a picture, `size` by `size`."""
+    """The middle of an image, `size` by `size`."""
     top = (im.shape[0] - size) // 2
     left = (im.shape[1] - size) // 2
     return im[top : top + size, left : left + size]
 
 
 def random_crop(im: Any, size: int, is_color: bool = True) -> Any:
-    """A part of a picture, `size` by `size`, drawn by `numpy.random`."""
+    """A part of an image, `size` by `size`, drawn by `numpy.random`."""
     top = np.random.randint(0, im.shape[0] - size + 1)
     left = np.random.randint(0, im.shape[1] - size + 1)
     return im[top : top + size, left : left + size]
 
 
 def left_right_flip(im: Any, is_color: bool = True) -> Any:
-    """A picture as in a mirror."""
+    """An image as in a mirror."""
     return im[:, ::-1]
 
 
 def simple_transform(
     im: Any, resize_size: int, crop_size: int, is_train: bool, is_color: bool = True, mean: Any = None
 ) -> Any:
-    """A picture for a network: resized, cut (and mirrored half of the time in training), channels first,
+    """An image for a network: resized, cut (and mirrored half of the time in training), channels first,
     minus a mean of each channel or of each pixel.
     """
     im = resize_short(im, resize_size)
@@ -185,5 +185,5 @@ def simple_transform(
 def load_and_transform(
     filename: str, resize_size: int, crop_size: int, is_train: bool, is_color: bool = True, mean: Any = None
 ) -> Any:
-    """A picture from a file, for a network."""
+    """An image from a file, for a network."""
     return simple_transform(load_image(filename, is_color), resize_size, crop_size, is_train, is_color, mean)

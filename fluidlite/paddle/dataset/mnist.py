@@ -36,7 +36,7 @@ def reader_creator(image_filename: str, label_filename: str, buffer_size: int) -
             left = int(np.frombuffer(labels.read(8), ">u4")[1])
             size = int(rows) * int(columns)
             if not 0 < size <= _LARGEST:
-                raise FormatError(f"{image_filename}: images of {rows} times {columns} points")
+                raise FormatError(f"{image_filename}: images of {rows} x {columns} pixels")
             while left > 0:
                 pixels = np.frombuffer(images.read(buffer_size * size), np.uint8)
                 if not len(pixels):

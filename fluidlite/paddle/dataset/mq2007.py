@@ -157,7 +157,7 @@ def _unpacked(filepath: str) -> str:
     path = os.path.join(common.DATA_HOME, "MQ2007", filepath)
     if not os.path.exists(path):
         archive = download(URL, "MQ2007", MD5)
-        raise MissingFileError(f"no file {path}: unpack {archive} in its folder (unrar x, or 7z x)")
+        raise MissingFileError(f"file {path} not found: unpack {archive} in its folder (unrar x, or 7z x)")
     return path
 
 

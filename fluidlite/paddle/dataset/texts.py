@@ -57,9 +57,9 @@ def gunzip(data: bytes, name: str) -> bytes:
             found += unpacking.decompress(data, most + 1 - len(found))
             data = unpacking.unused_data
     except zlib.error as error:
-        raise FormatError(f"{name} is not compressed as it should be: {error}") from None
+        raise FormatError(f"{name} cannot be decompressed: {error}") from None
     if len(found) > most:
-        raise FormatError(f"{name} takes more than {most} bytes, {_UNPACKED} times its own")
+        raise FormatError(f"{name} decompresses to more than {most} bytes, {_UNPACKED} times its size")
     return found
 
 

@@ -1,4 +1,4 @@
-"""`paddle.dataset.voc2012`: pictures, and for each pixel the kind of thing that it belongs to."""
+"""`paddle.dataset.voc2012`: images, and for each pixel the kind of thing that it belongs to."""
 
 from __future__ import annotations
 
@@ -36,17 +36,17 @@ def _reader(sub_name: str) -> Reader:
 
 
 def train() -> Reader:
-    """A reader of all 2,913 pictures."""
+    """A reader of all 2,913 images."""
     return _reader("trainval")
 
 
 def test() -> Reader:
-    """A reader of 1,464 of the pictures."""
+    """A reader of 1,464 of the images."""
     return _reader("train")
 
 
 def val() -> Reader:
-    """A reader of the other 1,449 pictures."""
+    """A reader of the other 1,449 images."""
     return _reader("val")
 
 

@@ -1,4 +1,4 @@
-"""`paddle.dataset.wmt16`: English and German descriptions of pictures, as numbers of words."""
+"""`paddle.dataset.wmt16`: English and German descriptions of images, as numbers of words."""
 
 from __future__ import annotations
 

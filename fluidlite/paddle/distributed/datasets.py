@@ -41,7 +41,7 @@ def _apply(dataset: Any, given: Mapping[str, Any]) -> None:
     """Give a data set some settings of all data sets."""
     if given.get("input_type"):
         raise ArgumentError(
-            f"input_type is {given['input_type']!r}: fields are read as lines of slots only (0)"
+            f"input_type is {given['input_type']!r}, but only 0 (lines of slots) is supported"
         )
     setters = {
         "batch_size": dataset.set_batch_size,

@@ -23,7 +23,9 @@ class ParallelEnv:
     def __init__(self) -> None:
         self._rank, self._world_size = _place()
         if self._world_size > 1 and not 0 <= self._rank < self._world_size:
-            raise ValueError(f"PADDLE_TRAINER_ID is {self._rank}, but PADDLE_TRAINERS_NUM {self._world_size}")
+            raise ValueError(
+                f"PADDLE_TRAINER_ID is {self._rank}, but PADDLE_TRAINERS_NUM is {self._world_size}"
+            )
         given = os.environ.get("PADDLE_TRAINER_ENDPOINTS", "")
         self._trainer_endpoints = given.split(",")
         if self._world_size > 1 and len(self._trainer_endpoints) != self._world_size:

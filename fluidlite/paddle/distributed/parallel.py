@@ -45,7 +45,7 @@ def is_available() -> bool:
 
 
 def get_rank(group: Group | None = None) -> int:
-    """The number of this process, in a group if one is given; -1 where it is no member."""
+    """The number of this process, in a group if one is given; -1 if it is not a member."""
     return ParallelEnv().rank if group is None else group.rank
 
 

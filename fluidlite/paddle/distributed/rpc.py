@@ -85,7 +85,7 @@ def _function(module: str, name: str) -> Callable[..., Any]:
     """The function of a registered module. CommunicatorError for anything else."""
     if module not in _registered:
         raise CommunicatorError(
-            f"{module}.{name} is not called here: this worker has registered "
+            f"{module}.{name} cannot be called on this worker: it has registered "
             f"{', '.join(sorted(_registered))} (rpc.register(module))"
         )
     found: Any = sys.modules.get(module)
@@ -138,7 +138,7 @@ class _RpcPeers:
         if len(self.by_name) != size:
             self.close()
             raise ArgumentError(
-                f"workers need names of their own, but are called {[each.name for each in found]}"
+                f"workers need distinct names, but are called {[each.name for each in found]}"
             )
 
     def find(self, name: str) -> WorkerInfo:
@@ -165,7 +165,7 @@ _workers: list[_RpcPeers] = []  # those of this process, while it takes part
 
 def _mine() -> _RpcPeers:
     if not _workers:
-        raise ArgumentError("no worker is known: call init_rpc first")
+        raise ArgumentError("there are no workers: call init_rpc first")
     return _workers[0]
 
 
@@ -252,7 +252,7 @@ def rpc_async(
     workers = _mine()
     worker = workers.find(to)
     if not isinstance(fn, types.FunctionType) or "<" in fn.__qualname__:
-        raise ArgumentError(f"{fn!r} is no function of a module, which another worker could find by its name")
+        raise ArgumentError(f"{fn!r} is not a function of a module, so another worker cannot find it by name")
     call = {
         "module": fn.__module__,
         "name": fn.__qualname__,
@@ -274,7 +274,7 @@ def _ask(way: JobHttpClient, worker: WorkerInfo, body: bytes, limit: float) -> A
     except FAILURES as error:
         raise CommunicatorError(f"{at} does not answer: {error}") from error
     if status != HTTPStatus.OK:
-        raise CommunicatorError(f"{at} does not hold this job's key, or took no call")
+        raise CommunicatorError(f"{at} does not have this job's key, or did not accept the call")
     found = decode(data)
     if "value" not in found:
         raise _raised(worker, found)

@@ -304,7 +304,7 @@ class _Monitor(Callback):
         value = logs[self.monitor]
         value = value[0] if isinstance(value, (list, tuple)) else value
         if not isinstance(value, numbers.Number):
-            warnings.warn(f"The monitored value should be a number, but {value!r} is none.", stacklevel=3)
+            warnings.warn(f"The monitored value should be a number, but {value!r} is not.", stacklevel=3)
             return None
         return float(np.asarray(value))
 

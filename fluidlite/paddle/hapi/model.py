@@ -72,7 +72,7 @@ class Model:
         if loss is not None and not isinstance(loss, Layer) and not callable(loss):
             raise TypeError("'loss' must be sub classes of `paddle.nn.Layer` or any callable function.")
         if optimizer is not None and loss is None:
-            raise ValueError("prepare() with an optimizer needs a loss, which the optimizer makes small")
+            raise ValueError("prepare() with an optimizer needs a loss for it to minimise")
         listed = metrics if isinstance(metrics, (list, tuple)) else (metrics,)
         given = tuple(metric for metric in listed if metric is not None)
         for metric in given:
@@ -168,7 +168,7 @@ class Model:
         block = made.program.global_block()
         pairs = zip(specs, [*given, *flat(labels)], strict=False)
         feed = {str(spec.name): value for spec, value in pairs if block.has_var(str(spec.name))}
-        assert self._executor is not None, "prepare makes it"
+        assert self._executor is not None, "call prepare() first"
         return self._executor.run(made.program, feed, fetches)
 
     # ------------------------------------------------------------------ whole data sets
@@ -397,7 +397,7 @@ def _in_order(network: Layer, specs: Specs) -> list[InputSpec]:
 
 
 def _named(specs: list[InputSpec], what: str) -> list[InputSpec]:
-    """The specs, each with a name. AssertionError for what is no spec, ValueError where a name is missing."""
+    """The specs, each with a name. AssertionError unless it is a spec, ValueError where a name is missing."""
     for place, spec in enumerate(specs):
         if not isinstance(spec, InputSpec):
             raise AssertionError(f"{what}[{place}] should be an InputSpec, but is a {type(spec).__name__}")

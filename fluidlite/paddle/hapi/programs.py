@@ -109,7 +109,7 @@ def _optimizer(training: Training) -> Any:
 
 
 def amp_settings(given: Any) -> dict[str, Any]:
-    """`amp_configs` of `Model.prepare` as a dict with a level. ValueError for what is none."""
+    """`amp_configs` of `Model.prepare` as a dict with a level. ValueError for anything else."""
     settings = {"level": given} if isinstance(given, str) else dict(given or {})
     if not settings:
         return {}

@@ -90,7 +90,7 @@ class WeightedRandomSampler(Sampler):
             raise ValueError(f"num_samples should be a positive integer, but got {num_samples}")
         self.weights = np.asarray(weights, "float64").reshape(-1)
         if (self.weights < 0).any() or not self.weights.sum() > 0:
-            raise ValueError("weights should not be negative, and one of them positive")
+            raise ValueError("weights should not be negative, and at least one should be positive")
         if not replacement and num_samples > len(self.weights):
             raise ValueError(f"{num_samples} samples without replacement of only {len(self.weights)}")
         self.num_samples, self.replacement = num_samples, replacement
@@ -198,7 +198,9 @@ class DistributedBatchSampler(BatchSampler):
         self.nranks = trainers if num_replicas is None else num_replicas
         self.local_rank = index if rank is None else rank
         if self.nranks <= 0 or not 0 <= self.local_rank < self.nranks:
-            raise AssertionError(f"rank {self.local_rank} is not one of {self.nranks} replicas")
+            raise AssertionError(
+                f"rank {self.local_rank} should be less than the number of replicas, {self.nranks}"
+            )
         self.batch_size, self.shuffle, self.drop_last = batch_size, shuffle, drop_last
         self.epoch = 0
         self.num_samples = math.ceil(len(dataset) / self.nranks)

@@ -68,7 +68,7 @@ def _begin(
 
 
 def _work(task: Any) -> Any:
-    assert _fetch is not None, "the process has begun"
+    assert _fetch is not None, "the process has already started"
     try:
         return _fetch(task)
     except StopIteration:
@@ -78,7 +78,7 @@ def _work(task: Any) -> Any:
 def _start() -> None:
     """Begin a pass in this worker."""
     global _fetch
-    assert _info is not None and _make_fetch is not None, "the process has begun"
+    assert _info is not None and _make_fetch is not None, "the process has already started"
     _fetch = _make_fetch(_info.dataset)
 
 
@@ -140,9 +140,13 @@ class Workers:
             return future.result(self.timeout)
         except concurrent.futures.TimeoutError:
             self._kill()
-            raise ReaderError(f"a worker of the DataLoader has given no batch for {self.timeout} s") from None
+            raise ReaderError(
+                f"a worker of the DataLoader has not returned a batch for {self.timeout} s"
+            ) from None
         except BrokenProcessPool as error:
-            raise ReaderError("a worker of the DataLoader has ended without a word, or was killed") from error
+            raise ReaderError(
+                "a worker of the DataLoader has exited without an error, or was killed"
+            ) from error
 
     def _kill(self) -> None:
         """End the processes in the midst of their work: Python waits at its exit for those that are left,

@@ -63,7 +63,7 @@ class Accuracy(Metric):
 
     def __init__(self, topk: Sequence[int] = (1,), name: str | None = None) -> None:
         if not topk or not all(isinstance(k, int) and k > 0 for k in topk):
-            raise ValueError(f"topk holds positive integers, but got {topk}")
+            raise ValueError(f"topk must hold positive integers, but got {topk}")
         self.topk, self.maxk = topk, max(topk)
         stem = name or "acc"
         self._names = [stem] if self.maxk == 1 else [f"{stem}_top{k}" for k in topk]
@@ -188,7 +188,7 @@ class Auc(Metric):
 
     def __init__(self, curve: str = "ROC", num_thresholds: int = 4095, name: str = "auc") -> None:
         if curve != "ROC":
-            raise ValueError(f"curve is 'ROC', not {curve!r}")
+            raise ValueError(f"curve must be 'ROC', not {curve!r}")
         self._curve, self._num_thresholds, self._name = curve, num_thresholds, name
         self.reset()
 

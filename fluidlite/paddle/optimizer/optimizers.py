@@ -89,7 +89,7 @@ class Optimizer(base.Optimizer):
     def set_lr(self, value: float) -> None:
         """Refused, as in 2.6.2: the learning rate of a static program lies in its scope."""
         raise RuntimeError(
-            "Optimizer's learning rate can't be set in static mode: give it a schedule of paddle.optimizer.lr"
+            "Optimizer's learning rate can't be set in static mode: use a schedule of paddle.optimizer.lr"
         )
 
     def _create_global_learning_rate(self) -> None:
@@ -110,7 +110,7 @@ class Optimizer(base.Optimizer):
         self._learning_rate_map[program] = rate
         if self._scheduler is not None:
             if not isinstance(program, Program):
-                raise ArgumentError("a schedule needs a program of paddle.static, which tells it to runs")
+                raise ArgumentError("a schedule needs a program of paddle.static")
             program.lr_scheduler, program.lr_var = self._scheduler, rate
 
     # ------------------------------------------------------------------ state
@@ -137,7 +137,9 @@ class Optimizer(base.Optimizer):
 
     def step(self) -> None:
         """Refused: updates are part of a static program."""
-        raise ArgumentError("step() moves parameters in imperative mode only; call minimize(loss), then run")
+        raise ArgumentError(
+            "step() updates parameters in imperative mode only; call minimize(loss), then run the program"
+        )
 
     # ------------------------------------------------------------------ writing the ops
     def minimize(
@@ -193,7 +195,7 @@ def whole_precision(param: Variable) -> None:
     if param.dtype in (VarType.FP16, VarType.BF16):
         raise ArgumentError(
             f"multi_precision=True keeps a float32 copy of {param.name!r}, which is {param.dtype}: "
-            "weights stay float32 here, and `paddle.static.amp` computes with halves of them"
+            "weights stay float32 here; use `paddle.static.amp` to compute in half precision"
         )
 
 
@@ -234,7 +236,7 @@ class Momentum(Optimizer, descent.MomentumOptimizer):
         require("Momentum", momentum=momentum)
         self._two_precisions = multi_precision
         if not rescale_grad:
-            raise ArgumentError(f"rescale_grad {rescale_grad}: with no gradient nothing is trained")
+            raise ArgumentError(f"rescale_grad is {rescale_grad}: no gradient would be left to train with")
         decay = regulariser_of(weight_decay)
         inside = isinstance(decay, L2Decay)
         Optimizer.__init__(self, learning_rate, parameters, None if inside else decay, grad_clip, name)
@@ -411,7 +413,7 @@ class RMSProp(Optimizer, adaptive.RMSPropOptimizer):
         name: str | None = None,
     ) -> None:
         if not (rho >= 0 and epsilon >= 0 and momentum >= 0):
-            raise ValueError(f"rho, epsilon and momentum are not negative: {rho}, {epsilon}, {momentum}")
+            raise ValueError(f"rho, epsilon and momentum must not be negative: {rho}, {epsilon}, {momentum}")
         Optimizer.__init__(self, learning_rate, parameters, weight_decay, grad_clip, name)
         self._rho, self._epsilon, self._momentum, self._centered = rho, epsilon, momentum, centered
 

@@ -288,7 +288,7 @@ class LambdaDecay(LRScheduler):
 
 
 def check_callable(lr_lambda: Callable[[int], float]) -> Callable[[int], float]:
-    """`lr_lambda`; TypeError where it is no function."""
+    """`lr_lambda`; TypeError if it is not a function."""
     if not callable(lr_lambda):
         raise TypeError(
             f"The type of 'lr_lambda' in 'LambdaDecay' must be 'function', but received {type(lr_lambda)}."

@@ -43,7 +43,8 @@ def append_backward(
     """
     if distop_context is not None:
         raise ValueError(
-            "append_backward() takes no distop_context here: modes of the transpiler split programs"
+            "append_backward() does not support distop_context: use a mode of the transpiler to "
+            "split programs"
         )
     return fluid_append_backward(loss, parameter_list, no_grad_set, callbacks, checkpoints)
 
@@ -118,7 +119,7 @@ def auc(
     float64 of the shape []. `ins_tag_weight` must be None: all rows count alike.
     """
     if ins_tag_weight is not None:
-        raise ValueError("auc() counts all rows alike: ins_tag_weight must be None")
+        raise ValueError("auc() does not support weights: ins_tag_weight must be None")
     whole, batch, states = metric_op.auc(input, label, curve, num_thresholds, topk, slide_steps)
     for op in input.block.program.current_block().ops:
         if op.type == "auc" and op.output("AUC")[0] in (whole.name, batch.name):

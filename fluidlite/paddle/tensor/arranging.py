@@ -216,7 +216,8 @@ def moveaxis(x: Variable, source: Any, destination: Any, name: str | None = None
     froms, tos = as_list(source), as_list(destination)
     if len(froms) != len(tos) or len(set(froms)) < len(froms) or len(set(tos)) < len(tos):
         raise AssertionError(
-            f"'source' {source} and 'destination' {destination} must name as many dimensions, each once"
+            f"'source' {source} and 'destination' {destination} must name the same number of "
+            "dimensions, each once"
         )
     for axis in (*froms, *tos):
         check_axis("moveaxis", axis, x)
@@ -231,7 +232,7 @@ def moveaxis(x: Variable, source: Any, destination: Any, name: str | None = None
 
 
 def rot90(x: Variable, k: int = 1, axes: Sequence[int] = (0, 1), name: str | None = None) -> Variable:
-    """x turned by k times 90 degrees, from the first of two dimensions towards the second."""
+    """x rotated by k times 90 degrees, from the first of two dimensions towards the second."""
     if isinstance(k, Variable):
         # 2.6.2 does not turn x at all
         raise TypeError("rot90: k must be a number, not a Variable: the shape of the result follows from it")
@@ -425,7 +426,7 @@ def diff(
     append: Variable | None = None,
     name: str | None = None,
 ) -> Variable:
-    """The differences of neighbours along `axis`; of truth values, whether they differ."""
+    """The differences of neighbours along `axis`; of booleans, whether they differ."""
     if n < 1:
         raise ValueError(f"Diff expects input to be at least one-dimensional and n >= 1, but n is {n}")
     begin()
@@ -511,6 +512,6 @@ def is_floating_point(x: Variable) -> bool:
 
 
 def is_integer(x: Variable) -> bool:
-    """True for whole numbers."""
+    """True for integers."""
     need_variable(x, "x", "is_integer")
     return x.dtype in (VarType.UINT8, VarType.INT8, VarType.INT16, VarType.INT32, VarType.INT64)

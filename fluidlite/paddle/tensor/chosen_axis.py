@@ -36,7 +36,7 @@ def is_chosen(axis: Any) -> bool:
 
 def along(layer: str, x: Variable, axis: Any, function: Callable[[list[int]], Variable]) -> Variable:
     """The result of `function` for the dimensions of x that `axis` names when the program runs: a Variable of
-    whole numbers, or a list of numbers and Variables of one element.
+    integers, or a list of numbers and Variables of one element.
 
     A number that names no dimension, or a dimension that is named twice, ends the run. ValueError where there
     are more than `LIMIT` choices.
@@ -47,7 +47,8 @@ def along(layer: str, x: Variable, axis: Any, function: Callable[[list[int]], Va
     choices = list(itertools.product(*ranges))
     if len(choices) > LIMIT:
         raise ValueError(
-            f"{layer}: Variables choose among {len(choices)} lists of dimensions, more than {LIMIT}"
+            f"{layer}: Variables select one of {len(choices)} lists of dimensions, but at most "
+            f"{LIMIT} are supported"
         )
     place: Any = constant([1], "int64", 0)
     for one in numbers:

@@ -97,14 +97,14 @@ def zeros_like(x: Variable, dtype: DTypeLike | None = None, name: str | None = N
 
 
 def empty(shape: Any, dtype: DTypeLike | None = None, name: str | None = None) -> Variable:
-    """A tensor of `shape` whose elements nobody has set."""
+    """A tensor of `shape` with uninitialised elements."""
     kind = dtype_or_default(dtype)
     inputs, attrs = shape_arguments(shape)
     return append("empty", inputs, {**attrs, "dtype": kind}, dtype=kind, name=name, stop_gradient=True)
 
 
 def empty_like(x: Variable, dtype: DTypeLike | None = None, name: str | None = None) -> Variable:
-    """A tensor of the shape of x whose elements nobody has set."""
+    """A tensor of the shape of x with uninitialised elements."""
     kind = x.dtype if dtype is None else to_vartype(dtype)
     inputs = {"ShapeTensor": [shape_of(x)]}
     return append(

@@ -1,4 +1,4 @@
-"""`paddle.tensor.logic`: comparisons, truth values, and questions about elements."""
+"""`paddle.tensor.logic`: comparisons, booleans, and questions about elements."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def _comparison(op_type: str) -> Binary:
         return _compared(op_type, x, y, name)
 
     function.__name__ = function.__qualname__ = op_type
-    function.__doc__ = f"`{op_type}` of the elements of x and y, as truth values."
+    function.__doc__ = f"`{op_type}` of the elements of x and y, as booleans."
     return function
 
 
@@ -116,7 +116,7 @@ def _logic(op_type: str) -> Logic:
         return append(op_type, inputs, dtype=VarType.BOOL, name=name, out=out)
 
     function.__name__ = function.__qualname__ = op_type
-    function.__doc__ = f"`{op_type}` of truth values."
+    function.__doc__ = f"`{op_type}` of booleans."
     return function
 
 
@@ -124,7 +124,7 @@ logical_and, logical_or, logical_xor = _logic("logical_and"), _logic("logical_or
 
 
 def logical_not(x: Variable, out: Variable | None = None, name: str | None = None) -> Variable:
-    """The other truth values."""
+    """The other booleans."""
     return append("logical_not", {"X": [x]}, dtype=VarType.BOOL, name=name, out=out)
 
 
@@ -133,7 +133,7 @@ def _question(op_type: str, name_of: str) -> Unary:
         return append(op_type, {"X": [x]}, dtype=VarType.BOOL, name=name)
 
     function.__name__ = function.__qualname__ = name_of
-    function.__doc__ = f"`{name_of}` of each element, as truth values."
+    function.__doc__ = f"`{name_of}` of each element, as booleans."
     return function
 
 

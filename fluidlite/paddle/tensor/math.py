@@ -201,7 +201,7 @@ def running_sum(op_type: str, x: Variable, axis: int | None, name: str | None) -
 def cumsum(
     x: Variable, axis: int | None = None, dtype: DTypeLike | None = None, name: str | None = None
 ) -> Variable:
-    """Running sums along `axis`, or over all elements in one row; of truth values, with a `dtype`."""
+    """Running sums along `axis`, or over all elements in one row; of booleans, with a `dtype`."""
     if dtype is not None:
         x = _in(x, to_vartype(dtype))
     need_summable(x, "cumsum")

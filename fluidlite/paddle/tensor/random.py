@@ -83,7 +83,7 @@ def randint(
     dtype: DTypeLike | None = None,
     name: str | None = None,
 ) -> Variable:
-    """Whole numbers that are uniform in [low, high), or in [0, low) without `high`."""
+    """Integers that are uniform in [low, high), or in [0, low) without `high`."""
     if high is None:
         low, high = 0, low
     kind = VarType.INT64 if dtype is None else to_vartype(dtype)
@@ -99,7 +99,7 @@ def randint_like(
     dtype: DTypeLike | None = None,
     name: str | None = None,
 ) -> Variable:
-    """Whole numbers in the shape of x, and in its dtype, that are uniform in [low, high), or in [0, low)."""
+    """Integers in the shape of x, and in its dtype, that are uniform in [low, high), or in [0, low)."""
     if high is None:
         low, high = 0, low
     shape = shape_of(x)

@@ -86,7 +86,7 @@ def sum(
     keepdim: bool = False,
     name: str | None = None,
 ) -> Variable:
-    """The sum over `axis`, or over all dimensions, in `dtype`; truth values and int32 add up to int64."""
+    """The sum over `axis`, or over all dimensions, in `dtype`; booleans and int32 add up to int64."""
     kind, attrs = x.dtype, {}
     if dtype is not None:
         kind = to_vartype(dtype)

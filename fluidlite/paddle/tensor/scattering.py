@@ -88,8 +88,8 @@ def combinations(
         return full([0], 0, x.dtype)
     if r > 1 and x.shape[0] < 0:
         raise ValueError(
-            f"combinations: the size of {x.name!r} must be known, as it says how many there are, but its "
-            f"shape is {list(x.shape)}"
+            f"combinations: the size of {x.name!r} must be known, because it determines the number "
+            f"of results, but its shape is {list(x.shape)}"
         )
     grids = [x] if r == 1 else _grids([x] * r)
     numbers = arange(numel(x))

@@ -231,12 +231,12 @@ def _bits(op_type: str) -> Logic:
         return append(op_type, {"X": [x], "Y": [y]}, dtype=x.dtype, name=name, out=out)
 
     function.__name__ = function.__qualname__ = op_type
-    function.__doc__ = f"`{op_type}` of whole numbers or truth values."
+    function.__doc__ = f"`{op_type}` of integers or booleans."
     return function
 
 
 def need_whole(x: Variable, what: str, function: str) -> None:
-    """TypeError unless x is a Variable of whole numbers or truth values."""
+    """TypeError unless x is a Variable of integers or booleans."""
     need_variable(x, what, function)
     if x.dtype not in WHOLE:
         raise TypeError(
@@ -249,7 +249,7 @@ bitwise_and, bitwise_or, bitwise_xor = _bits("bitwise_and"), _bits("bitwise_or")
 
 
 def bitwise_not(x: Variable, out: Variable | None = None, name: str | None = None) -> Variable:
-    """The other bits of whole numbers, the other truth values."""
+    """The other bits of integers, the other booleans."""
     need_whole(x, "x", "bitwise_not")
     return append("bitwise_not", {"X": [x]}, dtype=x.dtype, name=name, out=out)
 

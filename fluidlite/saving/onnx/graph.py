@@ -83,7 +83,7 @@ class OpView:
     def value(self, name: str) -> str:
         """The value that a variable has at the moment."""
         if name not in self.graph.names:
-            raise self.error(f"nothing gives {name!r} a value before it is read")
+            raise self.error(f"{name!r} has no value when it is read")
         return self.graph.names[name]
 
     def all(self, slot: str = "X") -> list[str]:
@@ -129,7 +129,7 @@ class OpView:
         return self.graph.add(kind, *inputs, **attrs)
 
     def ints(self, *values: int) -> str:
-        """A constant of whole numbers in a row."""
+        """A constant of integers in a row."""
         return self.graph.constant(values, np.int64)
 
     def number(self, value: float, slot: str = "X") -> str:
@@ -140,13 +140,13 @@ class OpView:
         """The value of a parameter; an error where it is computed."""
         found = next((item for item in self.graph.constants if item.name == self.value(name)), None)
         if found is None:
-            raise self.error(f"{name!r} is not a parameter, and ONNX wants a constant there")
+            raise self.error(f"{name!r} is not a parameter, but ONNX requires a constant")
         array: Array = onnx_package("onnx.numpy_helper").to_array(found)
         return array
 
     def error(self, why: str) -> UnsupportedError:
         """An error that names the op and the user's line."""
-        return UnsupportedError(f"no ONNX for op {self.type!r}: {why}{_built_at(self.op)}")
+        return UnsupportedError(f"no ONNX equivalent of op {self.type!r}: {why}{_built_at(self.op)}")
 
 
 def _built_at(op: Operator) -> str:

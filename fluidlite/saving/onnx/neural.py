@@ -13,11 +13,11 @@ from fluidlite.saving.onnx.graph import OpView, exports
 def _check_layout(op: OpView) -> None:
     layout = op.attr("data_format", op.attr("data_layout", "NCHW"))
     if layout not in ("NCHW", "NCDHW", "AnyLayout", "NCL"):
-        raise op.error(f"layout {layout}: ONNX has channels in front")
+        raise op.error(f"the layout is {layout}, but ONNX has the channels first")
 
 
 def _padding(op: OpView) -> dict[str, Any]:
-    """The attributes that say what is put around a picture."""
+    """The attributes that say what is put around an image."""
     algorithm = op.attr("padding_algorithm", "EXPLICIT")
     if algorithm == "SAME":
         return {"auto_pad": "SAME_UPPER"}
@@ -76,7 +76,7 @@ def _beyond(op: OpView, pads: list[int], strides: list[int], dilations: list[int
     rank = len(strides)
     sizes = op.shape("Input")[2:]
     if -1 in sizes:
-        raise op.error("the size of its output was asked for, and that of its input is not known")
+        raise op.error("the size of its output was given, but that of its input is not known")
     least = [
         (sizes[at] - 1) * strides[at] + dilations[at] * (window[at] - 1) + 1 - pads[at] - pads[at + rank]
         for at in range(rank)
@@ -97,7 +97,7 @@ def _pool(op: OpView) -> None:
     if adaptive:
         sizes = op.shape()[2:]
         if -1 in sizes or any(size % out for size, out in zip(sizes, window, strict=True)):
-            raise op.error(f"adaptive windows from {list(sizes)} to {window} are not all alike")
+            raise op.error(f"adaptive windows from {list(sizes)} to {window} are not all of the same size")
         window = [size // out for size, out in zip(sizes, window, strict=True)]
         attrs = {"strides": window}
     if kind == "Average":
@@ -109,10 +109,10 @@ def _pool(op: OpView) -> None:
 
 
 def _check_last_window(op: OpView, strides: list[int], pads: list[int]) -> None:
-    """ONNX leaves a window out that begins behind the picture, and fluid does not."""
+    """ONNX leaves a window out that begins behind the image, and fluid does not."""
     pairs = zip(op.shape()[2:], op.shape("Out")[2:], strides, pads[: len(strides)], strict=True)
     if any(size > 0 and (out - 1) * stride >= size + before for size, out, stride, before in pairs):
-        raise op.error("ceil_mode, and its last window begins behind the picture")
+        raise op.error("ceil_mode is set, and its last window begins outside of the image")
 
 
 # ----------------------------------------------------------------------- normalisation
@@ -134,7 +134,7 @@ def _layer_norm(op: OpView) -> None:
     axis = int(op.attr("begin_norm_axis", 1))
     inside = op.shape()[axis:]
     if -1 in inside:
-        raise op.error(f"the shape {list(op.shape())} is not known from axis {axis} on")
+        raise op.error(f"the shape {list(op.shape())} is unknown from axis {axis} on")
     shape = op.ints(*inside)
     scale = op.graph.constant(np.ones(inside), op.dtype())
     if op.has("Scale"):

@@ -59,7 +59,7 @@ def _flatten_range(op: OpView) -> None:
     first, last = op.axes([op.attr("start_axis", 1), op.attr("stop_axis", -1)])
     behind = op.shape()[last + 1 :]
     if -1 in behind:
-        raise op.error(f"the shape {list(op.shape())} is not known behind axis {last}")
+        raise op.error(f"the shape {list(op.shape())} is unknown after axis {last}")
     op.put(op.add("Reshape", op.x(), op.ints(*[0] * first, -1, *behind)))
 
 
@@ -131,7 +131,7 @@ def _gather_nd(op: OpView) -> None:
 def _tile(op: OpView) -> None:
     times = op.attr("expand_times") if op.type == "expand" else op.attr("repeat_times")
     if not times:
-        raise op.error("its times are tensors")
+        raise op.error("its repeat counts are tensors")
     op.put(op.add("Tile", op.x(), op.ints(*[1] * (op.rank() - len(times)), *times)))
 
 

@@ -93,7 +93,7 @@ class Context:
     ) -> tuple[list[Any], list[str]]:
         """Means of the evaluation graph's outputs over the data, or over a share of it, and their names."""
         assert self.eval_graph is not None and self.eval_reader is not None, (
-            "there is nothing to evaluate with"
+            "the Compressor has no evaluation graph or no evaluation reader"
         )
         reader = self.eval_reader
         if sampled_rate is not None:

@@ -76,7 +76,9 @@ class ConfigFactory:
     def _new_instance(self, name: str, attrs: Mapping[str, Any]) -> Any:
         kind = str(attrs.get("class"))
         if kind not in _BY_NAME:
-            raise ValueError(f"{name!r} has the class {kind!r}, which is none{did_you_mean(kind, _BY_NAME)}")
+            raise ValueError(
+                f"{name!r} has the class {kind!r}, which does not exist{did_you_mean(kind, _BY_NAME)}"
+            )
         known = inspect.signature(_BY_NAME[kind]).parameters
         given = {key: self._value(value) for key, value in attrs.items() if key in known}
         return _BY_NAME[kind](**given)

@@ -49,10 +49,10 @@ class _Distiller:
         return graph
 
     def _name(self) -> str:
-        raise AssertionError(f"{type(self).__name__} does not say what its loss is called")
+        raise AssertionError(f"{type(self).__name__} does not define the name of its loss")
 
     def _loss(self, graph: GraphWrapper) -> Variable:
-        raise AssertionError(f"{type(self).__name__} does not say what its loss is")
+        raise AssertionError(f"{type(self).__name__} does not define its loss")
 
 
 class L2Distiller(_Distiller):

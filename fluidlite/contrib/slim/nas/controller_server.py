@@ -80,7 +80,7 @@ class ControllerServer:
 
     def run(self) -> None:
         """Serve one client after the other until the server is closed or has all its rewards."""
-        assert self._socket is not None, "ControllerServer.start opens the socket"
+        assert self._socket is not None, "call ControllerServer.start first: it opens the socket"
         steps = 0
         with self._socket:
             while not self._closed.is_set() and (self._search_steps is None or steps < self._search_steps):

@@ -89,7 +89,9 @@ class LightNASStrategy(Strategy):
             elif not self._server_port:
                 self._server_port = int(file.read() or 0)
             unlock(file)
-        assert self._server_port, "no controller's server runs here; its port is `server_port`"
+        assert self._server_port, (
+            "no controller server runs on this machine: set `server_port` to the port of one"
+        )
         self._search_agent = SearchAgent(self._server_ip, self._server_port, self._key)
 
     def _constrain_func(self, tokens: Any, context: Any) -> bool:
@@ -122,7 +124,7 @@ class LightNASStrategy(Strategy):
         reward = float(np.mean(results[list(names).index(self._metric_name)]))
         if not self._constrain_func(self._current_tokens, context):
             reward = 0.0
-        assert self._search_agent is not None, "the search has not begun"
+        assert self._search_agent is not None, "the search has not started"
         self._current_tokens = self._search_agent.update(self._current_tokens, reward)
 
     def on_compression_end(self, context: Any) -> None:

@@ -33,6 +33,7 @@ class SearchAgent:
             answer = server.recv(LONGEST).decode()
         if not answer:
             raise ConnectionError(
-                f"the controller's server at {address[0]}:{address[1]} dropped {message!r}: is the key right?"
+                f"the controller's server at {address[0]}:{address[1]} dropped {message!r}: check "
+                "that both sides use the same key"
             )
         return split(answer)

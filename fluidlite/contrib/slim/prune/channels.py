@@ -176,11 +176,13 @@ _READS: dict[str, Callable[[_Search, OpWrapper, VarWrapper, Gone], Found]] = {
 def cuts_of(graph: GraphWrapper, param: str, gone: Sequence[int]) -> list[Cut]:
     """All that has to be cut when a weight loses the output channels `gone`, the weight itself first.
 
-    ValueError for a parameter that is no weight of a convolution or product of the forward part.
+    ValueError for a parameter that is not a weight of a convolution or product of the forward part.
     """
     search = _Search(graph)
     for op in search.readers.get(param, ()):
         if op.type() in ("conv2d", "depthwise_conv2d", "mul"):
             search.follow(op.outputs("Out" if op.type() == "mul" else "Output")[0], gone)
             return list(search.cuts.values())
-    raise ValueError(f"{param!r} is no weight of a convolution or product, so it has no output channels")
+    raise ValueError(
+        f"{param!r} is not the weight of a convolution or matrix product, so it has no output channels"
+    )

@@ -44,7 +44,7 @@ def output_names(op: IrOpNode) -> list[str]:
 
 
 def levels(bits: int) -> int:
-    """The largest whole number of so many bits, of which one is the sign."""
+    """The largest integer of so many bits, of which one is the sign."""
     return (1 << (bits - 1)) - 1
 
 

@@ -1,4 +1,4 @@
-"""After training: weights as the whole numbers that they were rounded to, and then as integers."""
+"""After training: weights as rounded numbers, and then as integers."""
 
 from __future__ import annotations
 
@@ -39,9 +39,9 @@ def _need(scope: Any, place: Any) -> None:
 
 
 class QuantizationFreezePass:
-    """Makes a graph that `QuantizationTransformPass` edited compute with whole numbers.
+    """Makes a graph that `QuantizationTransformPass` edited compute with integers.
 
-    Weights become the whole numbers that they were rounded to, in the scope, and the ops read the quantised
+    Weights become the integers that they were rounded to, in the scope, and the ops read the quantised
     inputs themselves. An op behind each turns what it computes into real numbers again: `x.dequantized`.
 
     Parameters
@@ -117,7 +117,7 @@ class QuantizationFreezePass:
             editor.graph.safe_remove_nodes(back)
 
     def _round_weight(self, name: str, op: IrOpNode) -> Any:
-        """The scale, or scales by channel, of a weight, which becomes whole numbers."""
+        """The scale, or scales by channel, of a weight, which becomes integers."""
         values = load(self._scope, name)
         if op.name() == "fake_channel_wise_quantize_abs_max":
             scale = np.abs(values).reshape(len(values), -1).max(1)

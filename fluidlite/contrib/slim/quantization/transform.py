@@ -127,7 +127,7 @@ class Quantizer:
         if not self.is_test:
             window = unique_name.generate("scales")
             outputs["OutScales"] = self.editor.state(window, np.zeros(self.window_size), node.dtype())
-            assert self.step is not None, "the steps are not counted"
+            assert self.step is not None, "the pass has no step counter"
             inputs["Iter"] = self.step
         self.editor.insert("fake_quantize_range_abs_max", attrs, inputs, outputs)
         return scale

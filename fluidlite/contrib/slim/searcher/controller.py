@@ -1,4 +1,4 @@
-"""`fluid.contrib.slim.searcher.controller`: searches for tokens, lists of whole numbers, of high reward."""
+"""`fluid.contrib.slim.searcher.controller`: searches for tokens, lists of integers, of high reward."""
 
 from __future__ import annotations
 
@@ -97,7 +97,9 @@ class SAController(EvolutionaryController):
         return list(tokens)
 
     def _changed(self, tokens: Sequence[int]) -> list[int]:
-        assert self._range_table is not None, "SAController.reset says which tokens there are"
+        assert self._range_table is not None, (
+            "call SAController.reset first: it sets the ranges of the tokens"
+        )
         choices = [index for index, count in enumerate(self._range_table) if count > 1]
         changed = list(tokens)
         if choices:

@@ -38,7 +38,7 @@ class Fleet:
         self._executor: Any = None
 
     def init(self, role_maker: RoleMakerBase | None = None) -> None:
-        """Find out who this process is; TypeError for what is no role maker, AttributeError where none is
+        """Find out who this process is; TypeError unless it is a role maker, AttributeError where none is
         given.
         """
         self._executor = Executor(CPUPlace())
@@ -146,7 +146,7 @@ class Fleet:
 
 
 class DistributedOptimizer:
-    """An optimizer of a job, around that of one process; TypeError where that is no optimizer."""
+    """An optimizer of a job, around that of one process; TypeError where that is not an optimizer."""
 
     def __init__(self, optimizer: Any, strategy: Any = None) -> None:
         if not isinstance(optimizer, Optimizer):

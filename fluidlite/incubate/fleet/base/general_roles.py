@@ -242,9 +242,9 @@ class GeneralRoleMaker(RoleMakerBase):
             return HttpStore(endpoint, job_key())
         if not self._hdfs_path:
             raise CommunicatorError(
-                "the processes of this job have no place to exchange values: GeneralRoleMaker(path=...) "
-                "names a folder that all of them see, GeneralRoleMaker(http_ip_port=...) a port of worker "
-                "0; or start them with mpirun"
+                "the processes of this job have no means to exchange values: give "
+                "GeneralRoleMaker(path=...) a folder that all of them can access, or "
+                "GeneralRoleMaker(http_ip_port=...) a port of worker 0; or start them with mpirun"
             )
         return FileStore(self._hdfs_path)
 

@@ -192,7 +192,7 @@ class MPISymetricRoleMaker(MPIRoleMaker):
         if self.is_worker():
             self._all_reduce(input, output, mode)
         else:
-            _log.warning("all_reduce_worker does nothing in a process that is no worker")
+            _log.warning("all_reduce_worker does nothing in a process that is not a worker")
 
     def _all_reduce(self, input: Any, output: Any, mode: str = "sum") -> None:
         """`all_reduce_worker` among the processes of this process's role; ValueError for an unknown mode."""
@@ -208,7 +208,7 @@ class MPISymetricRoleMaker(MPIRoleMaker):
         if self.is_worker():
             self._barrier_worker()
         else:
-            _log.warning("barrier_worker does nothing in a process that is no worker")
+            _log.warning("barrier_worker does nothing in a process that is not a worker")
 
     def barrier_all(self) -> None:
         """Wait for all processes."""

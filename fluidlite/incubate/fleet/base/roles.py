@@ -94,7 +94,8 @@ class RoleMakerBase:
     def _gather(self, group: str, value: bytes) -> list[bytes]:
         """The `value` of each process of "workers", "servers" or "all"; ReaderError without connections."""
         raise ReaderError(
-            f"{type(self).__name__} lets workers exchange nothing: use GeneralRoleMaker, or split the files"
+            f"{type(self).__name__} does not let workers exchange values: use GeneralRoleMaker, or "
+            "split the files yourself"
         )
 
     def barrier_worker(self) -> None:
@@ -323,19 +324,19 @@ def _place_of(role: str, servers: list[str]) -> tuple[int, int]:
     here = f"{from_environment('POD_IP')}:{from_environment('PADDLE_PORT')}"
     if here not in servers:
         raise ValueError(
-            f"POD_IP:PADDLE_PORT is {here}, which is none of the servers in PADDLE_PSERVERS_IP_PORT_LIST: "
-            f"{', '.join(servers)}"
+            f"POD_IP:PADDLE_PORT is {here}, which is not one of the servers in "
+            f"PADDLE_PSERVERS_IP_PORT_LIST: {', '.join(servers)}"
         )
     return Role.SERVER, servers.index(here)
 
 
 def number_from_environment(name: str, default: str | None = None) -> int:
-    """The same as a whole number; ValueError for what is none."""
+    """The same as an integer; ValueError for anything else."""
     text = os.environ.get(name, default) if default is not None else from_environment(name)
     try:
         return int(text)
     except ValueError:
-        raise ValueError(f"the environment variable {name} is {text!r}, no whole number") from None
+        raise ValueError(f"the environment variable {name} is {text!r}, which is not an integer") from None
 
 
 def from_environment(name: str) -> str:

@@ -87,7 +87,7 @@ class Collective(Fleet):
     def distributed_optimizer(
         self, optimizer: Any, strategy: DistributedStrategy | None = None
     ) -> CollectiveOptimizer:
-        """The optimizer that makes this trainer's program; TypeError for what is no optimizer."""
+        """The optimizer that makes this trainer's program; TypeError unless it is an optimizer."""
         self._optimizer = CollectiveOptimizer(
             optimizer, DistributedStrategy() if strategy is None else strategy, self
         )

@@ -129,8 +129,8 @@ class FleetUtil:
         role = self._fleet._role_maker
         if not isinstance(role, GeneralRoleMaker | MPISymetricRoleMaker):
             raise UnsupportedError(
-                f"{type(role).__name__} lets workers exchange nothing, as sums over them need: use "
-                "GeneralRoleMaker"
+                f"{type(role).__name__} does not let workers exchange values, which sums over them "
+                "need: use GeneralRoleMaker"
             )
         total = np.zeros_like(mine)
         role._all_reduce(mine, total)
@@ -224,8 +224,8 @@ class FleetUtil:
         step, each = int(split_interval), int(split_per_pass)
         if step < 1 or each < 1:
             raise ArgumentError(
-                f"split_interval is {step} and split_per_pass {each}: a piece has at least a minute, and a "
-                "pass at least one piece"
+                f"split_interval is {step} and split_per_pass {each}: a split lasts at least a "
+                "minute, and a pass has at least one split"
             )
         first, last = int(allowed[0]), int(allowed[-1])
         clock = [divmod(number * step, 60) for number in range(24 * 60 // step)]

@@ -42,8 +42,8 @@ class HDFSClient:
                 )
             except OSError as error:
                 raise MissingExtraError(
-                    f"HDFS is reached by the command hadoop, and {self.pre_commands[0]} cannot be run: "
-                    f"{error.strerror}. Is hadoop_home right?"
+                    f"HDFS is reached by the command hadoop, and {self.pre_commands[0]} cannot be "
+                    f"run: {error.strerror}. Check hadoop_home"
                 ) from error
             text = done.stdout
             if done.returncode == 0:

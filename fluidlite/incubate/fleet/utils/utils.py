@@ -74,7 +74,7 @@ def load_program_text(model_filename: str) -> Program:
         with open(model_filename, encoding="utf8") as source:
             text_format.Merge(source.read(), message)
     except (UnicodeDecodeError, text_format.ParseError) as error:
-        raise FormatError(f"{model_filename} is no program in protobuf's text format: {error}") from error
+        raise FormatError(f"{model_filename} is not a program in protobuf's text format: {error}") from error
     return Program.parse_from_string(message.SerializeToString())
 
 

@@ -33,7 +33,7 @@ _FIRST_ID = 10  # of groups that programs make; rings below are those of transpi
 class Group:
     """Some ranks of a job, which communicate over the ring of the group's number.
 
-    rank: the number of this process in the group; -1 where it is no member.
+    rank: the number of this process in the group; -1 if it is not a member.
     ranks: the members, by their numbers in the job.
     """
 
@@ -53,7 +53,7 @@ class Group:
 
     @property
     def rank(self) -> int:
-        """The number of this process in the group; -1 where it is no member."""
+        """The number of this process in the group; -1 if it is not a member."""
         return self._rank
 
     @property
@@ -174,8 +174,8 @@ def new_group(
     wrong = [rank for rank in members if rank not in everybody.ranks]
     if wrong or len(set(members)) != len(members) or not members:
         raise ValueError(
-            f"a group of ranks {members} cannot be made of the job's ranks, which are 0 to "
-            f"{everybody.nranks - 1}: each member once"
+            f"cannot make a group of the ranks {members}: the ranks of the job are 0 to "
+            f"{everybody.nranks - 1}, and each member may be given once"
         )
     mine = _mine()
     number = mine.next_id
@@ -206,7 +206,7 @@ def destroy_process_group(group: Group | None = None) -> None:
     if group is None or group.id == GLOBAL:
         _groups.pop(home_session())
     elif mine.by_id.pop(group.id, None) is None:
-        raise ValueError(f"group {group.id} was not made, or is destroyed already")
+        raise ValueError(f"group {group.id} was not created, or is already destroyed")
 
 
 def get_backend(group: Group | None = None) -> str:

@@ -1,7 +1,7 @@
 """`paddle.distributed.stream`: what ranks exchange. Variables get ops in the program; arrays are exchanged at
 once, and results are written into them.
 
-Every function takes `group` (all ranks by default; a rank that is no member does nothing), `sync_op` (for
+Every function takes `group` (all ranks by default; a rank that is not a member does nothing), `sync_op` (for
 arrays: False gives a Task to wait for) and `use_calc_stream`, which only devices know: here a result is there
 for whoever reads it next. `src` and `dst` are ranks of the job.
 """
@@ -97,7 +97,7 @@ def _divide(array: Any, op: int, count: int) -> None:
     if op != ReduceOp.AVG:
         return
     if array.dtype.kind in "iub":
-        raise ArgumentError(f"the mean of {array.dtype} is no whole number: reduce floats, or take the sum")
+        raise ArgumentError(f"the mean of {array.dtype} is not an integer: reduce floats, or take the sum")
     array *= array.dtype.type(1.0 / count)
 
 
@@ -233,7 +233,7 @@ def gather(
     root = members.number(dst, "dst")
     is_root = members.rank == root
     if is_root and gather_list is None:
-        raise ArgumentError(f"rank {dst} gathers, and needs a list for that: gather_list=[]")
+        raise ArgumentError(f"rank {dst} gathers and needs a list for the results: gather_list=[]")
     if not in_program:
         found = members.ring.gather(tensor, root)
         if is_root and gather_list is not None:
@@ -277,7 +277,7 @@ def scatter(
     if members.rank != root:
         given = [tensor] * members.size  # only the form counts, which is that of the root
     elif given is None or (isinstance(given, (list, tuple)) and not given):
-        raise ArgumentError(f"rank {src} scatters, and needs a tensor for each rank: tensor_list")
+        raise ArgumentError(f"rank {src} scatters and needs one tensor for each rank: tensor_list")
     whole = _joined(given, members.size, "scatter")
     if not in_program:
         write(tensor, members.ring.scatter(whole, root))
@@ -441,8 +441,8 @@ def _receiving(ring: Ring, target: Any, peer: int) -> Callable[[], None]:
         found = ring.receive(peer)
         if found.dtype != target.dtype:
             raise ArgumentError(
-                f"rank {peer} of the group sent {found.dtype}{list(found.shape)}, where {target.dtype} is "
-                f"expected"
+                f"rank {peer} of the group sent {found.dtype}{list(found.shape)}, but "
+                f"{target.dtype} is expected"
             )
         write(target, found)
 

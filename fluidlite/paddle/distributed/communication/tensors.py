@@ -98,7 +98,7 @@ class Members:
 
     @property
     def rank(self) -> int:
-        """The number of this process among them; -1 where it is none of them."""
+        """The number of this process among them; -1 if it is not one of them."""
         return ParallelEnv().rank if self.group is None else self.group.rank
 
     @property
@@ -111,13 +111,13 @@ class Members:
         return session.ring(group.id)
 
     def number(self, rank: int, what: str) -> int:
-        """The number among them of a rank of the job. ValueError where it is none of them."""
+        """The number among them of a rank of the job. ValueError if it is not one of them."""
         if self.group is None:
             if not 0 <= rank < self.size:
                 raise ValueError(f"{what} is {rank}, but the ranks are 0 to {self.size - 1}")
             return rank
         if rank not in self.group.ranks:
-            raise ValueError(f"{what} is rank {rank}, which is none of the group's: {self.group.ranks}")
+            raise ValueError(f"{what} is rank {rank}, which is not one of the group's: {self.group.ranks}")
         return self.group.ranks.index(rank)
 
 

@@ -61,7 +61,7 @@ explain = fleet.explain
 
 _SERVERS = Refusals(
     "paddle.distributed.fleet",
-    "belongs to servers, caches or federated learning of 2.x, which are not here",
+    "belongs to servers, caches or federated learning of 2.x, which FluidLite does not have",
     classes="BoxPSDataset FileInstantDataset",
     functions="check_save_pre_patch_done get_fl_client init_coordinator load_inference_model load_model "
     "load_one_table make_fl_strategy save_cache_model save_cache_table save_dense_params save_one_table "
@@ -69,7 +69,7 @@ _SERVERS = Refusals(
 )
 _REFUSED = Refusals(
     "paddle.distributed.fleet",
-    "programs are not cut along other lines than the batch yet; imperative mode is not here",
+    "programs can only be split along the batch dimension so far; there is no imperative mode",
     classes="CommunicateTopology HybridCommunicateGroup",
     functions="distributed_model distributed_scaler get_hybrid_communicate_group",
 )

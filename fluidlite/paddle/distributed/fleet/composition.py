@@ -1,7 +1,7 @@
 """Parts of a strategy around an optimizer: those that apply, from the inside out, and those that do not.
 
 The order and the conditions are those that PaddlePaddle 2.6.2 shows in the programs that it builds. It leaves
-parts that do not go together out without a word; here a warning names them.
+parts that do not go together out silently; here a warning names them.
 """
 
 from __future__ import annotations
@@ -22,20 +22,20 @@ from fluidlite.paddle.static.amp import CustomOpLists, decorate
 
 __all__ = ["Composition", "compose", "refuse"]
 
-_LATER = "programs are not cut in this way yet: train data parallel"
+_LATER = "programs cannot be split in this way yet: use data parallelism"
 _REFUSED: Mapping[str, str] = {
     "sharding": _LATER,
     "pipeline": _LATER,
     "tensor_parallel": _LATER,
-    "dgc": "gradients travel whole: no transport has a compressed all-reduce, so there is nothing left "
-    "out for its momentum to correct",
-    "auto": "fleet does not choose a strategy by itself: name its parts",
-    "semi_auto": "programs are not cut by annotations",
-    "auto_search": "fleet does not search for a strategy: name its parts",
-    "elastic": "a job keeps the processes that it starts with",
+    "dgc": "gradients are sent uncompressed, because no transport has a compressed all-reduce, so DGC's "
+    "momentum correction has nothing to correct",
+    "auto": "fleet does not choose a strategy by itself: set its fields",
+    "semi_auto": "programs cannot be split by annotations",
+    "auto_search": "fleet does not search for a strategy: set its fields",
+    "elastic": "the number of processes of a job is fixed",
     "asp": "there are no kernels for sparse weights",
-    "qat": "quantise the program by fluid.contrib.slim before it is minimised",
-    "heter_ccl_mode": "all ranks of a job are of one kind",
+    "qat": "quantise the program with fluid.contrib.slim before calling minimize",
+    "heter_ccl_mode": "all ranks of a job use the same kind of device",
     "is_fl_ps_mode": "there is no federated learning",
     "is_with_coordinator": "there is no federated learning",
     "adam_d2sum": "the servers' updates are the ops of the optimizer",
@@ -43,14 +43,14 @@ _REFUSED: Mapping[str, str] = {
 }
 _REFUSED_CONFIGS: Mapping[str, Mapping[str, tuple[Any, str]]] = {
     "recompute_configs": {
-        "enable_offload": (False, "checkpoints stay where they are"),
-        "enable_tuning": (False, "name the checkpoints"),
-        "refined_ops_patterns": ([], "name the checkpoints"),
+        "enable_offload": (False, "checkpoints are not offloaded"),
+        "enable_tuning": (False, "give the names of the checkpoints"),
+        "refined_ops_patterns": ([], "give the names of the checkpoints"),
     },
     "amp_configs": {"use_optimizer_fp16": (False, "updates are made in single precision")},
     "gradient_scale_configs": {
-        "scale_strategy": ("avg", "gradients are averaged, which 2.6.2 does whatever this says"),
-        "scale_gradient": (False, "the gradient of the loss is scaled, from which all others follow"),
+        "scale_strategy": ("avg", "gradients are always averaged, as in 2.6.2"),
+        "scale_gradient": (False, "the gradient of the loss is scaled, which scales all others"),
     },
     "hybrid_configs": {
         "mp_degree": (1, _LATER),
@@ -60,7 +60,7 @@ _REFUSED_CONFIGS: Mapping[str, Mapping[str, tuple[Any, str]]] = {
     },
     "a_sync_configs": {
         "use_ps_gpu": (0, "servers keep tables in host memory"),
-        "heter_worker_device_guard": ("cpu", "all workers are of one kind"),
+        "heter_worker_device_guard": ("cpu", "all workers use the same kind of device"),
     },
 }
 

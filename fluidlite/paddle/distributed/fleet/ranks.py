@@ -59,7 +59,7 @@ class RankJob:
         self.composition: Composition = compose(strategy, optimizer, self.workers, checkpoints)
         self.exchange = self._exchange(optimizer) if self.workers > 1 else ""
         if self.exchange == "localsgd" and self._others():
-            left_out = dict.fromkeys(self._others(), "it does not go together with localsgd")
+            left_out = dict.fromkeys(self._others(), "it cannot be combined with localsgd")
             dropped = self.composition.dropped
             self.composition = compose(strategy, optimizer, self.workers, checkpoints, left_out)
             self.composition.dropped.update(dropped)
@@ -68,7 +68,7 @@ class RankJob:
         if self.workers == 1:
             for name in ("localsgd", "adaptive_localsgd"):
                 if getattr(strategy, name):
-                    self.composition.dropped[name] = "there is one rank"
+                    self.composition.dropped[name] = "there is only one rank"
         for name, reason in self.composition.dropped.items():
             _log.warning("strategy.%s does not apply: %s", name, reason)
         self.config = self._config()
@@ -82,7 +82,7 @@ class RankJob:
         for name in ("localsgd", "adaptive_localsgd"):
             if not getattr(self.strategy, name):
                 continue
-            reason = f"{chosen} is set, too" if chosen else self._against(name, optimizer)
+            reason = f"{chosen} is set as well" if chosen else self._against(name, optimizer)
             if reason:
                 self.composition.dropped[name] = reason
             else:
@@ -95,7 +95,7 @@ class RankJob:
             return f"it takes SGD or Momentum, not {type(optimizer).__name__}"
         others = self._others()
         gives_way = name == "localsgd" and _give_way(others, self.composition.applied)
-        return f"it does not go together with {others[0]}" if others and not gives_way else ""
+        return f"it cannot be combined with {others[0]}" if others and not gives_way else ""
 
     def _others(self) -> list[str]:
         return [part for part in self.composition.applied if part in _ALONE]
@@ -135,7 +135,7 @@ class RankJob:
         hierarchical = strategy.use_hierarchical_allreduce
         group = strategy.hierarchical_allreduce_inter_nranks if hierarchical else 0
         if hierarchical and self.role._node_num() <= 1 and group <= 1:
-            _log.warning("strategy.use_hierarchical_allreduce does not apply: there is one machine")
+            _log.warning("strategy.use_hierarchical_allreduce does not apply: there is only one machine")
             group = 0
         merges = "gradient_merge" in self.composition.applied
         merged = strategy.gradient_merge_configs["k_steps"] if merges else 1
@@ -156,9 +156,9 @@ class RankJob:
 
     def job(self) -> Job:
         """All programs of the job."""
-        assert self.origin is not None, "minimize() makes the programs"
+        assert self.origin is not None, "call minimize() first: it makes the programs"
         if self._mode is None:
-            raise UnsupportedError("this job has one rank, whose programs are as they were")
+            raise UnsupportedError("this job has only one rank, whose programs are unchanged")
         main, startup = self.origin
         places = list(self.role._get_trainer_endpoints())
         return make_job(main, startup, self._mode, self.workers, places, config=self.config)

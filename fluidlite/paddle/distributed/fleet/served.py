@@ -65,8 +65,8 @@ def strategy_of(strategy: DistributedStrategy) -> Any:
 
 
 _NOT_SERVED = {
-    "amp": "the scale of the loss would have to follow what all servers have seen",
-    "gradient_merge": "a server updates when gradients come: let workers send less often by geo training",
+    "amp": "the loss scale would depend on the gradients of all servers",
+    "gradient_merge": "a server updates when gradients arrive: let workers send less often by geo training",
 }
 
 
@@ -148,7 +148,7 @@ class ServedJob:
 
     def job(self) -> Job:
         """All programs of the job."""
-        assert self.origin is not None, "minimize() makes the programs"
+        assert self.origin is not None, "call minimize() first: it makes the programs"
         main, startup = self.origin
         config = self.strategy.get_program_config()
         places = self.fleet.server_endpoints()
@@ -157,7 +157,7 @@ class ServedJob:
     def init_worker(self, scopes: Any) -> None:
         """Start what exchanges gradients and parameters with the servers."""
         if scopes is not None:
-            raise UnsupportedError("fleet.init_worker: a worker has one scope, the global one")
+            raise UnsupportedError("fleet.init_worker: a worker can only use the global scope")
         if self.waits and not under_mpi():  # processes of one `mpiexec` listen at no port
             wait_server_ready(list(self.fleet.server_endpoints()))
         self.fleet.init_worker()

@@ -119,7 +119,7 @@ def prelu(x: Variable, weight: Variable, data_format: str = "NCHW", name: str | 
     need_variable(x, "x", "prelu")
     mode = "all" if weight.shape in ((), (1,)) else "channel"
     if mode == "channel" and len(x.shape) < 2:
-        raise ValueError(f"x has {len(x.shape)} dimensions: one slope a channel needs two or more")
+        raise ValueError(f"x has {len(x.shape)} dimensions, but one slope per channel needs two or more")
     layout = "NHWC" if data_format.endswith("C") and len(data_format) > 2 else "NCHW"
     inputs = {"X": [x], "Alpha": [weight]}
     return append("prelu", inputs, {"mode": mode, "data_format": layout}, dtype=x.dtype, name=name)

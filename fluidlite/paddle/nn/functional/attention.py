@@ -29,8 +29,8 @@ def scaled_dot_product_attention(
     """
     if attn_mask is not None or is_causal:
         raise RuntimeError(
-            "scaled_dot_product_attention: 2.6.2 has masks on CUDA devices alone; add the mask to the scores "
-            "before paddle.nn.functional.softmax"
+            "scaled_dot_product_attention: 2.6.2 supports masks on CUDA devices only; add the "
+            "mask to the scores before paddle.nn.functional.softmax"
         )
     order = [0, 2, 1, 3]
     queries: Any

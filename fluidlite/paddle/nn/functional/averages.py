@@ -18,7 +18,7 @@ __all__ = ["averaged"]
 
 
 def averaged(x: Variable, output_size: Any, last: bool) -> Variable:
-    """Means of windows that divide each of the two dimensions of pictures x into as many parts as
+    """Means of windows that divide each of the two dimensions of images x into as many parts as
     `output_size` says: Variables and numbers, or one for both; None leaves a dimension as it is.
 
     `last`: the channels are the last dimension. The windows are those of `adaptive_avg_pool2d`: from

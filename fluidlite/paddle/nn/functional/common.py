@@ -1,4 +1,4 @@
-"""Functions of 2.x: products, random zeros, tables, windows, sizes of pictures."""
+"""Functions of 2.x: products, random zeros, tables, windows, sizes of images."""
 
 from __future__ import annotations
 
@@ -174,7 +174,7 @@ def _along(x: Variable, p: Any, axes: list[int], training: bool, mode: str) -> V
     element in the dtype of x.
     """
     if len(axes) > len(x.shape) or not all(0 <= axis < len(x.shape) for axis in axes):
-        raise ValueError(f"axis {axes} should be dimensions of x, which has {len(x.shape)}")
+        raise ValueError(f"axis {axes} should be dimensions of x, which has {len(x.shape)} dimensions")
     upscaled = mode == "upscale_in_train"
     if not training and upscaled:
         return x
@@ -206,7 +206,7 @@ def _known(x: Variable, shape: list[int]) -> list[Any]:
 def dropout2d(
     x: Variable, p: float = 0.5, training: bool = True, data_format: str = "NCHW", name: str | None = None
 ) -> Variable:
-    """`dropout` of whole channels of pictures."""
+    """`dropout` of whole channels of images."""
     return _channels(x, p, training, data_format, ("NCHW", "NHWC"), name)
 
 
@@ -258,7 +258,7 @@ def unfold(
     dilations: Any = 1,
     name: str | None = None,
 ) -> Variable:
-    """The windows of pictures, [batch, channels * window, number of windows]."""
+    """The windows of images, [batch, channels * window, number of windows]."""
     if len(x.shape) != 4:
         raise AssertionError("input should be the format of [N, C, H, W]")
     given = [paddings] * 4 if isinstance(paddings, Integral) else list(paddings)

@@ -42,8 +42,8 @@ def _conv(
         )
     if channels > 0 and channels != weight.shape[1] * groups:
         raise ValueError(
-            f"x has {channels} channels where the weight {list(weight.shape)} with groups={groups} needs "
-            f"{weight.shape[1] * groups}"
+            f"x has {channels} channels, but the weight {list(weight.shape)} with groups={groups} "
+            f"needs {weight.shape[1] * groups}"
         )
     paddings, algorithm = padding_of(padding, dims, data_format)
     depthwise = dims == 2 and channels == groups and channels != 1 and filters % channels == 0
@@ -104,7 +104,7 @@ def conv2d(
     data_format: str = "NCHW",
     name: str | None = None,
 ) -> Variable:
-    """The convolution of pictures, [batch, channels, height, width], plus `bias`, one number a filter.
+    """The convolution of images, [batch, channels, height, width], plus `bias`, one number a filter.
 
     stride, dilation: one number, or one a dimension. padding: one, or two, numbers a dimension, pairs for all
     dimensions, "SAME" or "VALID". groups: parts of the channels, each with filters of its own.
@@ -175,7 +175,7 @@ def _checked_channels(x: Variable, weight: Variable, last: bool) -> int:
     channels = x.shape[-1 if last else 1]
     if channels > 0 and channels != weight.shape[0]:
         raise ValueError(
-            f"x has {channels} channels where the weight {list(weight.shape)} needs {weight.shape[0]}"
+            f"x has {channels} channels, but the weight {list(weight.shape)} needs {weight.shape[0]}"
         )
     return channels
 

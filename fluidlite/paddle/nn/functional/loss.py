@@ -387,7 +387,9 @@ def dice_loss(input: Variable, label: Variable, epsilon: float = 1e-5, name: str
     """
 
     if len(input.shape) != len(label.shape) or label.shape[-1] != 1:
-        raise AssertionError("label has input's dimensions, with 1 in the place of the classes")
+        raise AssertionError(
+            "label must have the dimensions of input, with 1 instead of the number of classes"
+        )
     classes = one_hot(squeeze(label, [-1]), input.shape[-1])
     axes = list(range(1, len(input.shape)))
     inside = sum(input * classes, axes)

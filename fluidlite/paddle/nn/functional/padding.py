@@ -1,4 +1,4 @@
-"""Borders around pictures, and parts cut off."""
+"""Borders around images, and parts cut off."""
 
 from __future__ import annotations
 
@@ -58,5 +58,5 @@ def pad(
 
 
 def zeropad2d(x: Variable, padding: Any, data_format: str = "NCHW", name: str | None = None) -> Variable:
-    """Pictures within zeros: as many on the left, the right, above and below as `padding` says."""
+    """Images within zeros: as many on the left, the right, above and below as `padding` says."""
     return pad(x, pad=padding, mode="constant", value=0, data_format=data_format, name=name)

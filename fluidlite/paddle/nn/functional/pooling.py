@@ -79,7 +79,7 @@ def _with_places(
     name: str | None,
     ceil_mode: bool = False,
 ) -> tuple[Variable, Variable]:
-    """The largest of each window, and their places in the flattened picture."""
+    """The largest of each window, and their places in the flattened image."""
     attrs = {
         "ksize": size,
         "strides": strides,
@@ -152,7 +152,7 @@ def _overridden(out: Variable, kernel_size: Any, divisor: float | None, dims: in
 
 
 def _on_a_line(kernel_size: Any, stride: Any, padding: Any) -> tuple[list[int], Any, Any]:
-    """Size, stride and padding of one dimension, for pictures that are one pixel high."""
+    """Size, stride and padding of one dimension, for images that are one pixel high."""
     size = window(kernel_size, 1, "kernel_size")
     steps = None if stride is None else [1, *window(stride, 1, "stride")]
     return [1, *size], steps, line_padding(padding, LAYOUTS[1][0])
@@ -175,7 +175,7 @@ def max_pool1d(
 
 
 def _on_pictures(found: Any, both: bool) -> Any:
-    """Results for pictures that are one pixel high, as those of lines."""
+    """Results for images that are one pixel high, as those of lines."""
     return tuple(squeeze(one, [2]) for one in found) if both else squeeze(found, [2])
 
 
@@ -219,8 +219,8 @@ def _sides(
         return list(zip(pairs[::2], pairs[1::2], strict=True))
     if min(x.shape[2:]) < 0:
         raise ValueError(
-            f"max_pool{len(size)}d: padding 'SAME' with return_mask=True depends on the sizes of pictures, "
-            f"and {x.name!r} has the shape {list(x.shape)}"
+            f"max_pool{len(size)}d: padding 'SAME' with return_mask=True depends on the sizes of "
+            f"images, but {x.name!r} has the shape {list(x.shape)}"
         )
     totals = [
         max((math.ceil(length / step) - 1) * step + reach - length, 0)
@@ -235,11 +235,11 @@ def _lowest(x: Variable) -> float:
 
 
 def _in_the_picture(mask: Variable, sizes: Sequence[int], sides: list[tuple[int, int]]) -> Variable:
-    """Places in a flattened picture, from those in the same one with borders."""
+    """Places in a flattened image, from those in the same one with borders."""
     if min(sizes) < 0:
         raise ValueError(
-            f"max_pool{len(sizes)}d: return_mask=True with paddings that differ between the sides needs "
-            f"pictures of known sizes, not {list(sizes)}"
+            f"max_pool{len(sizes)}d: return_mask=True with paddings that differ between the sides "
+            f"needs images of known sizes, not {list(sizes)}"
         )
     found: Any = 0
     rest: Any = mask
@@ -262,7 +262,7 @@ def max_pool2d(
     name: str | None = None,
 ) -> Any:
     """The largest of each window of `kernel_size`, every `stride` (by default the size) places; with
-    `return_mask` also its place in the flattened picture. `padding` and `ceil_mode` as in `avg_pool2d`.
+    `return_mask` also its place in the flattened image. `padding` and `ceil_mode` as in `avg_pool2d`.
     """
     return _max(2, x, kernel_size, stride, padding, return_mask, ceil_mode, data_format, name)
 
@@ -344,7 +344,7 @@ def adaptive_max_pool2d(
     x: Variable, output_size: Any, return_mask: bool = False, name: str | None = None
 ) -> Any:
     """The largest of windows that divide each dimension into `output_size` parts; with `return_mask` also
-    their places in the flattened picture.
+    their places in the flattened image.
     """
     return _adaptive_max(2, x, output_size, return_mask, name)
 
@@ -368,7 +368,7 @@ def _unpool(
     output_size: Any,
     name: str | None,
 ) -> Variable:
-    """Elements put back to where `max_pool` found them, among zeros; lines are pictures one pixel high."""
+    """Elements put back to where `max_pool` found them, among zeros; lines are images one pixel high."""
     if data_format != LAYOUTS[dims][0]:
         raise ValueError(f"Attr(data_format) should be {LAYOUTS[dims][0]!r}. Received: {data_format}.")
     size = window(kernel_size, dims, "kernel_size")

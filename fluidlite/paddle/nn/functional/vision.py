@@ -1,4 +1,4 @@
-"""Functions of 2.x that move the pixels of pictures, and two that sequences need."""
+"""Functions of 2.x that move the pixels of images, and two that sequences need."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ __all__ = [
 def affine_grid(
     theta: Variable, out_shape: Any, align_corners: bool = True, name: str | None = None
 ) -> Variable:
-    """Places [batch, height, width, 2] that the maps theta, [batch, 2, 3], send the pixels of pictures of
+    """Places [batch, height, width, 2] that the maps theta, [batch, 2, 3], send the pixels of images of
     `out_shape` to, from -1 to 1; `grid_sample` takes them.
     """
     need_variable(theta, "theta", "affine_grid")
@@ -46,8 +46,8 @@ def grid_sample(
     align_corners: bool = True,
     name: str | None = None,
 ) -> Variable:
-    """The values of pictures at the places of `grid` (x, y), from -1 to 1: of the "nearest" pixel, or between
-    four ("bilinear"). What lies outside is 0 ("zeros"), the "border", or the picture's "reflection".
+    """The values of images at the places of `grid` (x, y), from -1 to 1: of the "nearest" pixel, or between
+    four ("bilinear"). What lies outside is 0 ("zeros"), the "border", or the image's "reflection".
     """
     if mode not in ("bilinear", "nearest"):
         raise ValueError(
@@ -112,7 +112,7 @@ def fold(
     dilations: Any = 1,
     name: str | None = None,
 ) -> Variable:
-    """Windows [batch, channels * window, number of windows] as pictures of `output_sizes`, added up where
+    """Windows [batch, channels * window, number of windows] as images of `output_sizes`, added up where
     they lie over each other: the way back from `unfold`.
     """
     if len(x.shape) != 3:
@@ -131,8 +131,8 @@ def fold(
 def temporal_shift(
     x: Variable, seg_num: int, shift_ratio: float = 0.25, name: str | None = None, data_format: str = "NCHW"
 ) -> Variable:
-    """A share of the channels taken from the picture before, and as many from the one after, in each group of
-    `seg_num` pictures (Lin et al., 2019).
+    """A share of the channels taken from the image before, and as many from the one after, in each group of
+    `seg_num` images (Lin et al., 2019).
     """
     if data_format not in ("NCHW", "NHWC"):
         raise ValueError(f"Attr(data_format) should be 'NCHW' or 'NHWC'. Received: {data_format}.")

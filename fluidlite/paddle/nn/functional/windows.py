@@ -1,4 +1,4 @@
-"""Arguments of what slides a window over a picture: sizes, strides and paddings as users write them."""
+"""Arguments of what slides a window over an image: sizes, strides and paddings as users write them."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def window(value: Any, dims: int, name: str) -> list[int]:
 
 
 def line_padding(padding: Any, data_format: str) -> Any:
-    """The padding of a line, for a picture that is one pixel high."""
+    """The padding of a line, for an image that is one pixel high."""
     if isinstance(padding, str):
         return padding
     pads, _ = padding_of(padding, 1, data_format)

@@ -270,7 +270,7 @@ class RReLU(Layer):
 
 
 class Softmax2D(Layer):
-    """`Softmax` over the channels of pictures."""
+    """`Softmax` over the channels of images."""
 
     def __init__(self, name: str | None = None) -> None:
         super().__init__()

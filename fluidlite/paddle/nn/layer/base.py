@@ -226,8 +226,8 @@ class Layer:
                 return
             if value is not None and not (home == "_buffers" and isinstance(value, Variable)):
                 raise TypeError(
-                    f"assignment to '{name}' of {type(self).__name__} should be of the kind that it is, or "
-                    f"None, but got {type(value).__name__}"
+                    f"'{name}' of {type(self).__name__} can only be set to a value of the same "
+                    f"kind or None, but got {type(value).__name__}"
                 )
         if home not in fields:
             raise ValueError(f"super().__init__() should be called first: {type(self).__name__}.{name}")
@@ -376,7 +376,7 @@ class Layer:
             if dtype is not None and is_float(param.dtype) and param.dtype != to_vartype(dtype):
                 raise ValueError(
                     f"{type(self).__name__}.to(dtype={dtype!r}): parameter {name!r} is declared as "
-                    f"{param.dtype} in a program; make the layer under paddle.set_default_dtype"
+                    f"{param.dtype} in a program; create the layer after paddle.set_default_dtype"
                 )
         return self
 

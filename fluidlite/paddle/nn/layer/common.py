@@ -1,4 +1,4 @@
-"""Layers that many models have: products, tables, random zeros, borders, sizes of pictures."""
+"""Layers that many models have: products, tables, random zeros, borders, sizes of images."""
 
 from __future__ import annotations
 
@@ -168,7 +168,7 @@ class Dropout(_Dropout):
 
 
 class Dropout2D(_Dropout):
-    """`Dropout` of whole channels of pictures."""
+    """`Dropout` of whole channels of images."""
 
     def __init__(self, p: float = 0.5, data_format: str = "NCHW", name: str | None = None) -> None:
         super().__init__(F.dropout2d, name, p=p, data_format=data_format)
@@ -214,7 +214,7 @@ class Pad1D(_Pad):
 
 
 class Pad2D(_Pad):
-    """Pictures with borders of `value`, or as `mode` says; see `F.pad`."""
+    """Images with borders of `value`, or as `mode` says; see `F.pad`."""
 
     def __init__(
         self,
@@ -242,7 +242,7 @@ class Pad3D(_Pad):
 
 
 class Upsample(Function):
-    """Pictures in another size; see `F.interpolate`."""
+    """Images in another size; see `F.interpolate`."""
 
     def __init__(
         self,
@@ -267,7 +267,7 @@ class Upsample(Function):
 
 
 class UpsamplingNearest2D(Upsample):
-    """Pictures in another size, of the nearest pixels."""
+    """Images in another size, of the nearest pixels."""
 
     def __init__(
         self, size: Any = None, scale_factor: Any = None, data_format: str = "NCHW", name: str | None = None
@@ -276,7 +276,7 @@ class UpsamplingNearest2D(Upsample):
 
 
 class UpsamplingBilinear2D(Upsample):
-    """Pictures in another size, between four pixels; the corners stay where they are."""
+    """Images in another size, between four pixels; the corners stay where they are."""
 
     def __init__(
         self, size: Any = None, scale_factor: Any = None, data_format: str = "NCHW", name: str | None = None
@@ -296,7 +296,7 @@ class PixelShuffle(Function):
 
 
 class Unfold(Function, takes="input"):
-    """The windows of pictures, [batch, channels * window, number of windows]."""
+    """The windows of images, [batch, channels * window, number of windows]."""
 
     def __init__(
         self,
@@ -353,7 +353,7 @@ class ChannelShuffle(Function):
 
 
 class Fold(Function, takes="input"):
-    """Windows as pictures, added up where they lie over each other."""
+    """Windows as images, added up where they lie over each other."""
 
     def __init__(
         self,
@@ -376,7 +376,7 @@ class Fold(Function, takes="input"):
 
 
 class ZeroPad2D(Function):
-    """Pictures within zeros."""
+    """Images within zeros."""
 
     def __init__(self, padding: Any, data_format: str = "NCHW", name: str | None = None) -> None:
         super().__init__(F.zeropad2d, name, padding=padding, data_format=data_format)

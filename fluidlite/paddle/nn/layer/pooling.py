@@ -102,7 +102,7 @@ class MaxPool1D(Function, takes="input"):
 
 
 class MaxPool2D(Function):
-    """The largest of windows of pictures; see `F.max_pool2d`."""
+    """The largest of windows of images; see `F.max_pool2d`."""
 
     def __init__(
         self,
@@ -159,7 +159,7 @@ class AdaptiveAvgPool1D(Function, takes="input"):
 
 
 class AdaptiveAvgPool2D(Function):
-    """Means of `output_size` parts of pictures."""
+    """Means of `output_size` parts of images."""
 
     def __init__(self, output_size: Any, data_format: str = "NCHW", name: str | None = None) -> None:
         super().__init__(F.adaptive_avg_pool2d, name, output_size=output_size, data_format=data_format)
@@ -180,7 +180,7 @@ class AdaptiveMaxPool1D(Function, takes="input"):
 
 
 class AdaptiveMaxPool2D(Function):
-    """The largest of `output_size` parts of pictures."""
+    """The largest of `output_size` parts of images."""
 
     def __init__(self, output_size: Any, return_mask: bool = False, name: str | None = None) -> None:
         super().__init__(F.adaptive_max_pool2d, name, output_size=output_size, return_mask=return_mask)

@@ -42,7 +42,7 @@ class StaticCache(NamedTuple):
 
 
 def _added(mask: Any, dtype: Any) -> Any:
-    """A mask as numbers that are added to the scores: -1e9 where a bool or whole number is 0."""
+    """A mask as numbers that are added to the scores: -1e9 where a bool or integer is 0."""
     if mask is None or not (mask.dtype == VarType.BOOL or is_integer(mask.dtype)):
         return mask
     return (cast(mask, dtype) - 1.0) * 1e9
@@ -114,7 +114,7 @@ class MultiHeadAttention(Layer):
         """The attention [batch, steps, embed_dim]; with `need_weights` the weights, with a `cache` the next.
 
         key, value: by default `query`. attn_mask: added to the scores [batch, heads, steps, steps of the
-        keys]; a bool or whole number says by 0 what is not seen.
+        keys]; a bool or integer says by 0 what is not seen.
         """
         key = query if key is None else key
         value = query if value is None else value

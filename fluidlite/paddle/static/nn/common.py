@@ -61,7 +61,7 @@ def conv2d_transpose(*args: Any, **kwargs: Any) -> Variable:
     if not is_open(given["output_size"]):
         return conv.conv2d_transpose(*args, **kwargs)
     if given["filter_size"] is None:
-        raise ValueError("filter_size should not be None where Variables say output_size")
+        raise ValueError("filter_size should not be None when output_size holds Variables")
     x, count, data_format = given["input"], given["groups"] or 1, given["data_format"]
     attrs = {key: given[key] for key in ("param_attr", "bias_attr", "act", "name")}
     helper = LayerHelper("conv2d_transpose", **attrs)
@@ -147,7 +147,7 @@ def cond(
     name: str | None = None,
     return_names: Any = None,
 ) -> Any:
-    """The result of one of two functions, by a truth value of one element; `return_names` names results in
+    """The result of one of two functions, by a boolean of one element; `return_names` names results in
     2.x's messages.
     """
     return conditional.cond(pred, _with_tensors(true_fn), _with_tensors(false_fn), name)

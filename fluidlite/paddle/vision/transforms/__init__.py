@@ -1,4 +1,4 @@
-"""`paddle.vision.transforms`: pictures changed on their way into a program"""
+"""`paddle.vision.transforms`: images changed on their way into a program"""
 
 from __future__ import annotations
 

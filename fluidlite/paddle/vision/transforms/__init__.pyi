@@ -1,5 +1,5 @@
 # written by tests/house/stubs.py
-"""`paddle.vision.transforms`: pictures changed on their way into a program"""
+"""`paddle.vision.transforms`: images changed on their way into a program"""
 
 from fluidlite.paddle.vision.transforms import functional as functional
 from fluidlite.paddle.vision.transforms.base import BaseTransform as BaseTransform

@@ -1,4 +1,4 @@
-"""Transforms as objects: each also sees the coordinates, boxes and masks that go with a picture."""
+"""Transforms as objects: each also sees the coordinates, boxes and masks that go with an image."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Compose:
 
 
 class BaseTransform:
-    """A transform of a sample: a picture, or a tuple in which each entry is of one of the kinds that `keys`
+    """A transform of a sample: an image, or a tuple in which each entry is of one of the kinds that `keys`
     names ("image", "coords", "boxes", "mask"); entries past the keys go through unchanged.
 
     A subclass gives `_apply_image`, and `_apply_coords`, `_apply_boxes` or `_apply_mask` where it can change
@@ -39,11 +39,11 @@ class BaseTransform:
 
     def __init__(self, keys: Sequence[str] | None = None) -> None:
         if keys is not None and not isinstance(keys, Sequence):
-            raise ValueError(f"keys should be a sequence of kinds, but got {keys!r}")
+            raise ValueError(f"keys should be a sequence of strings, but got {keys!r}")
         self.keys = ("image",) if keys is None else tuple(keys)
         for key in self.keys:
             if key not in _KINDS:
-                raise NameError(f"a kind of entry is one of {', '.join(_KINDS)}, not {key!r}")
+                raise NameError(f"a key must be one of {', '.join(_KINDS)}, not {key!r}")
         self.params: Any = None
 
     def _get_params(self, inputs: tuple[Any, ...]) -> Any:
@@ -69,7 +69,7 @@ class BaseTransform:
         return changes[key](entry)
 
     def _refused(self, kind: str) -> TypeError:
-        return TypeError(f"{type(self).__name__} does not change {kind}")
+        return TypeError(f"{type(self).__name__} does not support entries of kind {kind}")
 
     def _apply_image(self, img: Picture) -> Any:
         raise self._refused("image")

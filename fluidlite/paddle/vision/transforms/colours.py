@@ -32,14 +32,14 @@ def _factors(
     """The range of a factor around `center`: `value` to each side, or both ends; None for no change."""
     if isinstance(value, (int, float)):
         if value < 0:
-            raise ValueError(f"{name} is not negative where it is one number, but got {value}")
+            raise ValueError(f"{name} must not be negative if it is a single number, but got {value}")
         low, high = center - value, center + value
         if center:  # hue may go below zero, the others end there
             low = max(low, 0.0)
     else:
         low, high = value
     if not least <= low <= high <= most:
-        raise ValueError(f"{name} lies between {least} and {most}, but got {value}")
+        raise ValueError(f"{name} must be between {least} and {most}, but got {value}")
     return None if low == high == center else (low, high)
 
 

@@ -1,4 +1,4 @@
-"""Functions of one picture, a `PIL.Image` or an array of shape [height, width] or [height, width, channels];
+"""Functions of one image, a `PIL.Image` or an array of shape [height, width] or [height, width, channels];
 the result is of the same kind.
 
 PaddlePaddle sends arrays through OpenCV. Here `resize` of them, which does not smooth where it shrinks, is
@@ -53,14 +53,16 @@ def pillow(name: str = "Image") -> Any:
     try:
         return importlib.import_module(f"PIL.{name}")
     except ImportError as error:
-        raise MissingExtraError("pictures need Pillow: pip install fluidlite[vision]") from error
+        raise MissingExtraError("images need Pillow: pip install fluidlite[vision]") from error
 
 
 def is_array(img: Picture) -> bool:
-    """True for an array, False for a picture of Pillow; TypeError for anything else."""
+    """True for an array, False for an image of Pillow; TypeError for anything else."""
     if isinstance(img, np.ndarray):
         if img.ndim not in (2, 3):
-            raise TypeError(f"a picture has 2 or 3 dimensions, this array has the shape {list(img.shape)}")
+            raise TypeError(
+                f"an image must have 2 or 3 dimensions, but this array has the shape {list(img.shape)}"
+            )
         return True
     if not isinstance(img, pillow().Image):
         raise TypeError(f"expected a PIL.Image or a numpy array, got {type(img).__name__}")
@@ -73,7 +75,7 @@ def size_of(img: Picture) -> tuple[int, int]:
 
 
 def _through_pillow(img: Picture, change: Callable[[Any], Any]) -> Picture:
-    """`change` done to a picture of Pillow; to an array by way of one, or one a channel for other types than
+    """`change` done to an image of Pillow; to an array by way of one, or one a channel for other types than
     uint8, which Pillow holds as float32.
     """
     if not is_array(img):
@@ -91,14 +93,14 @@ def _through_pillow(img: Picture, change: Callable[[Any], Any]) -> Picture:
 
 def _method(name: str, choices: Sequence[str]) -> Any:
     if name not in choices:
-        raise ValueError(f"interpolation is one of {', '.join(choices)}, not {name!r}")
+        raise ValueError(f"interpolation must be one of {', '.join(choices)}, not {name!r}")
     return getattr(pillow().Resampling, name.upper())
 
 
 # ---------------------------------------------------------------------- pieces
 def crop(img: Picture, top: int, left: int, height: int, width: int) -> Picture:
     """The rectangle of `height` and `width` whose upper left corner is (top, left). What lies outside of a
-    picture of Pillow is 0; an array is cut at its borders.
+    image of Pillow is 0; an array is cut at its borders.
     """
     if is_array(img):
         return img[top : top + height, left : left + width]
@@ -135,14 +137,14 @@ def vflip(img: Picture) -> Picture:
 
 
 def pad(img: Picture, padding: Size, fill: Any = 0, padding_mode: str = "constant") -> Picture:
-    """The picture with a border.
+    """The image with a border.
 
     padding: one number for all sides, (left and right, top and bottom), or (left, top, right, bottom).
     fill: one number a channel, or the first one's alone: 7 stands for (7, 0, 0), as in PaddlePaddle; for
         `padding_mode` "constant". The others are "edge", "reflect" and "symmetric", as in `numpy.pad`.
     """
     if padding_mode not in ("constant", "edge", "reflect", "symmetric"):
-        raise ValueError(f"padding_mode is constant, edge, reflect or symmetric, not {padding_mode!r}")
+        raise ValueError(f"padding_mode must be constant, edge, reflect or symmetric, not {padding_mode!r}")
     left, top, right, bottom = _sides(padding)
     if not is_array(img) and padding_mode == "constant":
         return pillow("ImageOps").expand(img, (left, top, right, bottom), fill=fill)
@@ -170,7 +172,7 @@ def _one_a_channel(fill: Any, array: Array) -> Any:
 def _sides(padding: Size) -> tuple[int, int, int, int]:
     given = [padding] if isinstance(padding, (int, float)) else list(padding)
     if len(given) not in (1, 2, 4):
-        raise ValueError(f"padding is one number, two or four, not {len(given)}")
+        raise ValueError(f"padding must be one number, two or four, not {len(given)}")
     left, top, right, bottom = (given * 4)[:4]
     return left, top, right, bottom
 
@@ -184,7 +186,7 @@ def _colour(img: Any, fill: Any) -> Any:
 
 
 def erase(img: Picture, i: int, j: int, h: int, w: int, v: Any, inplace: bool = False) -> Picture:
-    """The picture with the rectangle of height `h` and width `w` at (i, j) replaced by `v`."""
+    """The image with the rectangle of height `h` and width `w` at (i, j) replaced by `v`."""
     array = np.asarray(img) if inplace and is_array(img) else np.array(img)
     array[i : i + h, j : j + w] = v
     return array if is_array(img) else pillow().fromarray(array)
@@ -192,7 +194,7 @@ def erase(img: Picture, i: int, j: int, h: int, w: int, v: Any, inplace: bool = 
 
 # ---------------------------------------------------------------------- other grids
 def resize(img: Picture, size: Size, interpolation: str = "bilinear") -> Picture:
-    """The picture in another size: (height, width), or one number for the shorter side, whose ratio to the
+    """The image in another size: (height, width), or one number for the shorter side, whose ratio to the
     longer stays.
     """
     method = _method(interpolation, ("nearest", "bilinear", "bicubic", "box", "lanczos", "hamming"))
@@ -237,7 +239,7 @@ def rotate(
     center: Sequence[float] | None = None,
     fill: Any = 0,
 ) -> Picture:
-    """The picture turned by `angle` degrees, counter-clockwise, around `center` (x, y) or its middle.
+    """The image rotated by `angle` degrees, counter-clockwise, around `center` (x, y) or its middle.
 
     expand: make it large enough to hold the whole. fill: the colour outside, a number or one a channel.
     """
@@ -260,11 +262,11 @@ def affine(
     fill: Any = 0,
     center: Sequence[float] | None = None,
 ) -> Picture:
-    """The picture sheared by `shear` degrees (x, y), scaled, turned by `angle` degrees, clockwise, all around
+    """The image sheared by `shear` degrees (x, y), scaled, rotated by `angle` degrees, clockwise, all around
     `center`, then moved by `translate` pixels (x, y).
     """
     if scale <= 0:
-        raise ValueError(f"scale is a positive number, not {scale}")
+        raise ValueError(f"scale must be a positive number, not {scale}")
     method = _method(interpolation, _GRID)
     width, height = size_of(img)
     middle = (width * 0.5, height * 0.5) if center is None else center
@@ -305,7 +307,7 @@ def perspective(
     interpolation: str = "nearest",
     fill: Any = 0,
 ) -> Picture:
-    """The picture seen so that four points (x, y) of it, `startpoints`, come to lie at `endpoints`."""
+    """The image seen so that four points (x, y) of it, `startpoints`, come to lie at `endpoints`."""
     method = _method(interpolation, _GRID)
     rows, values = [], []
     for (x, y), (u, v) in zip(endpoints, startpoints, strict=True):
@@ -337,30 +339,30 @@ def _grey(array: Array) -> Array:
 
 
 def adjust_brightness(img: Picture, brightness_factor: float) -> Picture:
-    """The picture `brightness_factor` times as bright: 0 is black, 1 changes nothing."""
+    """The image `brightness_factor` times as bright: 0 is black, 1 changes nothing."""
     if is_array(img):
         return _blend(img, np.zeros_like(img), brightness_factor)
     return pillow("ImageEnhance").Brightness(img).enhance(brightness_factor)
 
 
 def adjust_contrast(img: Picture, contrast_factor: float) -> Picture:
-    """The picture with `contrast_factor` times its contrast: 0 is one grey, 1 changes nothing."""
+    """The image with `contrast_factor` times its contrast: 0 is one grey, 1 changes nothing."""
     if is_array(img):
         return _blend(img, np.array(_ARRAY_MEAN, "float32"), contrast_factor)
     return pillow("ImageEnhance").Contrast(img).enhance(contrast_factor)
 
 
 def adjust_saturation(img: Picture, saturation_factor: float) -> Picture:
-    """The picture with `saturation_factor` times its colour: 0 is grey, 1 changes nothing."""
+    """The image with `saturation_factor` times its colour: 0 is grey, 1 changes nothing."""
     if is_array(img):
         return _blend(img, _grey(img).reshape(*img.shape[:2], *[1] * (img.ndim - 2)), saturation_factor)
     return pillow("ImageEnhance").Color(img).enhance(saturation_factor)
 
 
 def adjust_hue(img: Picture, hue_factor: float) -> Picture:
-    """The picture with its hues moved by `hue_factor`, from -0.5 to 0.5 of the colour circle."""
+    """The image with its hues moved by `hue_factor`, from -0.5 to 0.5 of the colour circle."""
     if not -0.5 <= hue_factor <= 0.5:
-        raise ValueError(f"hue_factor is between -0.5 and 0.5, not {hue_factor}")
+        raise ValueError(f"hue_factor must be between -0.5 and 0.5, not {hue_factor}")
     if is_array(img):
         # PaddlePaddle takes the channels of arrays for blue, green and red here, and only here
         colours = np.ascontiguousarray(img[..., ::-1], "uint8")
@@ -379,9 +381,9 @@ def _moved_hue(picture: Any, hue_factor: float) -> Any:
 
 
 def to_grayscale(img: Picture, num_output_channels: int = 1) -> Picture:
-    """The picture without colour, in one channel or three equal ones."""
+    """The image without colour, in one channel or three equal ones."""
     if num_output_channels not in (1, 3):
-        raise ValueError(f"num_output_channels is 1 or 3, not {num_output_channels}")
+        raise ValueError(f"num_output_channels must be 1 or 3, not {num_output_channels}")
     if is_array(img):
         grey = np.rint(_grey(img)).astype(img.dtype)[:, :, None]
         return np.repeat(grey, num_output_channels, 2)
@@ -402,7 +404,7 @@ def normalize(
     data_format: "CHW" or "HWC", where the channels are. to_rgb: reverse their order first.
     """
     if data_format not in ("CHW", "HWC"):
-        raise ValueError(f"data_format is CHW or HWC, not {data_format!r}")
+        raise ValueError(f"data_format must be CHW or HWC, not {data_format!r}")
     array = np.asarray(img, "float32")
     shape = (-1, 1, 1) if data_format == "CHW" else (1, 1, -1)
     if to_rgb:
@@ -411,13 +413,13 @@ def normalize(
 
 
 def to_tensor(pic: Picture, data_format: str = "CHW") -> Array:
-    """The picture as a float32 array, [channels, height, width] or, for "HWC", [height, width, channels].
+    """The image as a float32 array, [channels, height, width] or, for "HWC", [height, width, channels].
     Numbers of eight bits are divided by 255.
 
     PaddlePaddle makes a tensor of imperative mode here; a static program is fed arrays.
     """
     if data_format not in ("CHW", "HWC"):
-        raise ValueError(f"data_format is CHW or HWC, not {data_format!r}")
+        raise ValueError(f"data_format must be CHW or HWC, not {data_format!r}")
     is_array(pic)
     array = np.asarray(pic)
     # times the reciprocal, rounded to float32, as in PaddlePaddle: a quotient differs in the last place

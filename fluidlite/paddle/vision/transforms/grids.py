@@ -1,7 +1,7 @@
 """Transforms that move, cut or erase pixels, and those that make numbers of them.
 
 Their random numbers come from Python's `random` and, where 2.6.2 takes them from there, `numpy.random`: the
-same seeds give the same pictures.
+same seeds give the same images.
 """
 
 from __future__ import annotations
@@ -97,14 +97,14 @@ class RandomVerticalFlip(BaseTransform):
 
 def _probability(prob: float) -> float:
     if not 0 <= prob <= 1:
-        raise ValueError(f"a probability is between 0 and 1, not {prob}")
+        raise ValueError(f"a probability must be between 0 and 1, not {prob}")
     return prob
 
 
 class RandomCrop(BaseTransform):
-    """A rectangle of `size` (height, width) anywhere in the picture, after `padding`.
+    """A rectangle of `size` (height, width) anywhere in the image, after `padding`.
 
-    pad_if_needed: widen a picture that is smaller than `size`, on both sides.
+    pad_if_needed: widen an image that is smaller than `size`, on both sides.
     """
 
     def __init__(
@@ -206,10 +206,10 @@ def _range(name: str, value: float | Sequence[float]) -> tuple[float, float]:
     """Both ends of a range; one number stands for itself and its negative."""
     if isinstance(value, (int, float)):
         if value < 0:
-            raise ValueError(f"{name} is not negative where it is one number, but got {value}")
+            raise ValueError(f"{name} must not be negative if it is a single number, but got {value}")
         return -value, value
     if len(value) != 2:
-        raise ValueError(f"{name} is one number or two, but got {value}")
+        raise ValueError(f"{name} must be one number or two, but got {value}")
     low, high = value
     return low, high
 
@@ -233,9 +233,11 @@ class RandomAffine(BaseTransform):
         super().__init__(keys)
         self.degrees = _range("degrees", degrees)
         if translate is not None and not all(0 <= share <= 1 for share in translate):
-            raise ValueError(f"translate holds shares of the size, between 0 and 1, but got {translate}")
+            raise ValueError(
+                f"translate must hold fractions of the size, between 0 and 1, but got {translate}"
+            )
         if scale is not None and not all(factor > 0 for factor in scale):
-            raise ValueError(f"scale holds positive numbers, but got {scale}")
+            raise ValueError(f"scale must hold positive numbers, but got {scale}")
         self.translate, self.scale = translate, scale
         self.shear = (-shear, shear) if isinstance(shear, (int, float)) else shear
         self.interpolation, self.fill, self.center = interpolation, fill, center
@@ -309,7 +311,7 @@ class RandomErasing(BaseTransform):
         super().__init__(keys)
         self.prob = _probability(prob)
         if isinstance(value, str) and value != "random":
-            raise ValueError(f"value is a number, one a channel, or 'random', not {value!r}")
+            raise ValueError(f"value must be one number, one number per channel, or 'random', not {value!r}")
         self.scale, self.ratio, self.value, self.inplace = scale, ratio, value, inplace
 
     def _apply_image(self, img: Picture) -> Picture:

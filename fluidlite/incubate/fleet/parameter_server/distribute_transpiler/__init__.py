@@ -96,7 +96,7 @@ class DistributedTranspiler(Fleet):
         """
         if self._communicator is None:
             raise ArgumentError(
-                "fleet.stop_worker: this worker has not begun: call fleet.init_worker() first"
+                "fleet.stop_worker: this worker has not started: call fleet.init_worker() first"
             )
         self._communicator.stop()
         self._executor.close()
@@ -127,7 +127,7 @@ class DistributedTranspiler(Fleet):
         strategy: one of `StrategyFactory`, or a DistributeTranspilerConfig, or None for one in which all take
         each step together.
 
-        ValueError before `init` and for what is no optimizer, TypeError for what is no strategy.
+        ValueError before `init` and for what is no optimizer, TypeError unless it is a strategy.
         """
         if not isinstance(optimizer, Optimizer):
             raise ValueError("optimizer must be an instance of Optimizer")
@@ -236,7 +236,7 @@ class TranspilerOptimizer(DistributedOptimizer):
 
     `strategy` may be None or empty: all trainers then take each step together.
 
-    ValueError before `fleet.init`, TypeError for what is no strategy.
+    ValueError before `fleet.init`, TypeError unless it is a strategy.
     """
 
     def __init__(

@@ -131,7 +131,7 @@ class DistributedStrategy:
     # ------------------------------------------------------------------ debugging
     def set_debug_opt(self, opt_info: Any) -> None:
         """Take what shall be dumped while training from data sets: `dump_fields`, `dump_param`, ...; nothing
-        where it is no dict.
+        if it is not a dict.
         """
         given = isinstance(opt_info, dict)
         self.debug_opt = {name: opt_info.get(name, _DUMPING[name]) for name in _DUMPING} if given else None

@@ -179,8 +179,8 @@ class _Tables(_Field):
     def __set__(self, strategy: DistributedStrategy, value: Any) -> None:
         for name in value or ():
             raise UnsupportedError(
-                f"strategy.{self.name}: table {name!r}: a table of these servers is updated by the ops of "
-                f"its optimizer, and has no accessor; say what it learns with in the optimizer"
+                f"strategy.{self.name}: table {name!r}: a table of these servers is updated by the "
+                "ops of its optimizer and has no accessor; configure its update in the optimizer"
             )
 
 

@@ -64,7 +64,10 @@ class Exchange:
     def barrier(self, world: str) -> None:
         """Wait for all processes of `world`. Without a way to meet it only warns, as 2.6.2 does."""
         if self._size(world) > 1 and self._meeting_place(world) is None:
-            warnings.warn(f"barrier({world!r}) waits for nobody: {_WAYS}", stacklevel=2)
+            warnings.warn(
+                f"barrier({world!r}) does not wait, as its processes cannot reach each other: {_WAYS}",
+                stacklevel=2,
+            )
             return
         self._gather(world, b"")
 
@@ -78,8 +81,8 @@ class Exchange:
         size = self._size(world)
         if world != "all" and (world == "server") != self.is_server:
             raise CommunicatorError(
-                f"this process is a {'server' if self.is_server else 'worker'}, and takes no part in what "
-                f"the {world}s exchange"
+                f"this process is a {'server' if self.is_server else 'worker'}, which cannot "
+                f"take part in an exchange between the {world}s"
             )
         if world not in self._groups:
             rank = self.index + (self.workers if world == "all" and self.is_server else 0)
@@ -125,7 +128,7 @@ class Exchange:
 
 
 _NEEDED = {
-    Gloo.RENDEZVOUS.FILE: ("PADDLE_GLOO_FS_PATH", "a folder that all processes see"),
+    Gloo.RENDEZVOUS.FILE: ("PADDLE_GLOO_FS_PATH", "a folder that all processes can access"),
     Gloo.RENDEZVOUS.HTTP: ("PADDLE_GLOO_HTTP_ENDPOINT", "`ip:port`"),
 }
 
@@ -148,7 +151,7 @@ def _check_rendezvous(chosen: int) -> None:
 
 
 _WAYS = (
-    "name a folder that all processes see in PADDLE_GLOO_FS_PATH, or an address in "
+    "name a folder that all processes can access in PADDLE_GLOO_FS_PATH, or an address in "
     "PADDLE_GLOO_HTTP_ENDPOINT; or start them with mpirun"
 )
 

@@ -87,7 +87,7 @@ class Fleet:
 
     def _role(self) -> Any:
         if self._role_maker is None:
-            raise UninitializedError("fleet knows its job after fleet.init(role_maker)")
+            raise UninitializedError("fleet is not initialised: call fleet.init(role_maker) first")
         return self._role_maker
 
     @property
@@ -203,7 +203,7 @@ class Fleet:
         if self._user_defined_optimizer is None:
             raise UninitializedError("fleet.minimize: call fleet.distributed_optimizer(optimizer) first")
         if isinstance(loss, list):
-            raise UnsupportedError("fleet.minimize takes one loss: its program is what the processes share")
+            raise UnsupportedError("fleet.minimize takes one loss")
         role = self._role()
         strategy = self._user_defined_strategy
         refuse(strategy)
@@ -237,7 +237,7 @@ class Fleet:
             main = made.fleet.main_program or main
             startup = made.fleet.startup_program or startup
         else:
-            lines = [f"applied, from the outside in: {', '.join(made.applied) or 'nothing'}"]
+            lines = [f"applied, outermost first: {', '.join(made.applied) or 'nothing'}"]
             lines += [f"{name} does not apply: {why}" for name, why in made.composition.dropped.items()]
         return "\n".join([*lines, "", "startup program", str(startup), "", "main program", str(main)])
 
@@ -270,7 +270,7 @@ class Fleet:
     def _half_precision(self) -> Any:
         made = self._made()
         if not isinstance(made, RankJob) or "amp" not in made.composition.applied:
-            raise ArgumentError("strategy.amp is not in use: the program trains in single precision")
+            raise ArgumentError("strategy.amp is not applied: the program trains in single precision")
         found = made.composition.optimizer
         return found.inner_optimizer if "gradient_merge" in made.composition.applied else found
 
@@ -297,7 +297,9 @@ class Fleet:
         self._begun("init_server")
         names = dict(zip(("dirname", "var_names"), args, strict=False)) | kwargs
         if names.get("var_names"):
-            raise UnsupportedError("fleet.init_server: a server loads all that it holds, not some variables")
+            raise UnsupportedError(
+                "fleet.init_server: a server can only load all of its variables, not some of them"
+            )
         if isinstance(self._job, ServedJob):
             self._job.fleet.init_server(names.get("dirname"))
 

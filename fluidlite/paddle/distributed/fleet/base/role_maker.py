@@ -18,7 +18,7 @@ from fluidlite.paddle.distributed.fleet.base.exchange import Exchange, Gloo
 __all__ = ["Gloo", "PaddleCloudRoleMaker", "Role", "RoleMakerBase", "UserDefinedRoleMaker"]
 
 _CHECK = "please check your environment."
-_NO_HETER = "{} takes processes of several kinds of devices, or a coordinator of federated learning: not here"
+_NO_HETER = "{} needs heterogeneous devices or a federated-learning coordinator, which do not exist here"
 
 
 class Role:
@@ -384,7 +384,7 @@ def _number(name: str, default: str | None = None) -> int:
     try:
         return int(text)
     except ValueError:
-        raise ValueError(f"{name} is {text!r}, no whole number, {_CHECK}") from None
+        raise ValueError(f"{name} is {text!r}, which is not an integer, {_CHECK}") from None
 
 
 def _number_of_server(servers: list[str]) -> int:

@@ -33,7 +33,7 @@ class UtilBase:
 
     def _role(self) -> Any:
         if self.role_maker is None:
-            raise CommunicatorError("fleet.util knows its job after fleet.init()")
+            raise CommunicatorError("fleet.util is not initialised: call fleet.init() first")
         return self.role_maker
 
     def all_reduce(self, input: Any, mode: str = "sum", comm_world: str = "worker") -> Any:

@@ -13,6 +13,7 @@ import pytest
 
 import fluidlite as fluid
 from fluidlite import core
+from fluidlite.compat.inference import config as config_module
 from fluidlite.values.tensor import rebinds
 
 MODEL = pathlib.Path(__file__).parents[1] / "golden" / "models" / "mlp"
@@ -168,9 +169,10 @@ def test_a_model_is_not_in_memory_twice(tmp_path: pathlib.Path) -> None:
     assert 4 << 20 <= most < 6 << 20
 
 
-def test_configurations() -> None:
+def test_configurations(monkeypatch: pytest.MonkeyPatch) -> None:
     folder, files = configs()
     assert folder.model_dir() and not folder.prog_file() and not files.model_dir() and files.params_file()
+    monkeypatch.setattr(config_module, "is_compiled_with_cuda", lambda: True)
     folder.enable_use_gpu(100, 1)
     assert folder.use_gpu() and folder.gpu_device_id() == 1 and folder.place() == core.CUDAPlace(1)
     folder.disable_gpu()

@@ -31,12 +31,12 @@ class Precision(enum.IntEnum):
 
 
 class AnalysisConfig:
-    """The files of a model (a folder, a prefix of .pdmodel and .pdiparams, the files of program and parameters,
-    or their bytes), its device, and switches.
+    """The files of a model (a folder, a prefix of .pdmodel and .pdiparams, the files of program and
+    parameters, or their bytes), its device, and switches.
 
-    A switch that asks for what happens in any case, such as to reuse memory, does nothing. One that asks for an
-    engine or a way that is not here leaves the results as they are, and says so by a FluidWarning at the line
-    that calls it. What cannot be had without other results is an UnsupportedError.
+    A switch that asks for what happens in any case, such as to reuse memory, does nothing. One that asks for
+    an engine or a way that is not here leaves the results as they are, and says so by a FluidWarning at the
+    line that calls it. A switch that would give other results, or files, is an UnsupportedError.
     """
 
     Precision = Precision

@@ -71,7 +71,9 @@ class LoadedModel:
         return cls(executor, scope, *found)
 
     def run(self, given: Mapping[str, LoDTensor]) -> list[LoDTensor]:
-        """The results, in arrays that nobody else holds; FeedError where an input is missing or does not fit."""
+        """The results, in arrays that nobody else holds; FeedError where an input is missing or does not
+        fit.
+        """
         feed = {name: self._fitted(name, given[name]) for name in self.feeds}
         found: list[LoDTensor] = self.executor.run(
             self.program, feed, self.targets, scope=self.scope, return_numpy=False
@@ -114,8 +116,8 @@ class LoadedModel:
             )
         if not tensor.has_valid_recursive_sequence_lengths():
             raise FeedError(
-                f"input {var.name!r} was given {len(array)} rows and the level of detail {tensor.lod()}, which "
-                "does not cover them"
+                f"input {var.name!r} was given {len(array)} rows and the level of detail {tensor.lod()}, "
+                "which does not cover them"
             )
         if array.dtype == wanted:
             return None
@@ -129,8 +131,8 @@ class LoadedModel:
 
 
 def _fits(shape: tuple[int, ...], declared: tuple[int, ...], is_sequence: bool) -> bool:
-    """True if the model can take an array of a shape, whatever the number of its rows: files of networks say 1
-    where they mean a batch. Of sequences it says nothing.
+    """True if the model can take an array of a shape, whatever the number of its rows: files of networks say
+    1 where they mean a batch. Of sequences it says nothing.
     """
     if is_sequence:
         return True

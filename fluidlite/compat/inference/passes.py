@@ -10,8 +10,8 @@ __all__ = ["PaddlePassBuilder"]
 
 
 class PaddlePassBuilder:
-    """An empty list of Paddle's passes. An edit is accepted with a warning: plans have passes of their own, which
-    leave results as they are.
+    """An empty list of Paddle's passes. An edit is accepted with a warning: plans have passes of their own,
+    which leave results as they are.
     """
 
     def __init__(self, owner: str) -> None:
@@ -51,6 +51,6 @@ class PaddlePassBuilder:
 
     def _without_effect(self, method: str) -> None:
         warn_user(
-            f"{self._owner}.pass_builder().{method} changes nothing here: Paddle's passes are not here; plans "
-            "have their own"
+            f"{self._owner}.pass_builder().{method} changes nothing here: Paddle's passes are not here; "
+            "plans have their own"
         )

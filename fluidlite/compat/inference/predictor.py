@@ -17,12 +17,12 @@ __all__ = [
     "AnalysisPredictor",
     "NativePaddlePredictor",
     "PaddlePredictor",
-    "Session",
+    "HeldTensors",
     "create_paddle_predictor",
 ]
 
 
-class Session:
+class HeldTensors:
     """A loaded model, and the tensors of one user of it."""
 
     def __init__(self, model: LoadedModel) -> None:
@@ -76,7 +76,7 @@ class PaddlePredictor:
 
     def _hold(self, model: LoadedModel) -> None:
         self._model = model
-        self._session = Session(model)
+        self._tensors = HeldTensors(model)
 
     def run(self, inputs: Sequence[PaddleTensor]) -> list[PaddleTensor]:
         """The outputs for inputs in the order of `get_input_names`, or in any order where they have names of
@@ -103,7 +103,7 @@ class PaddlePredictor:
 
     def zero_copy_run(self) -> bool:
         """Run on what the input tensors hold; the output tensors hold the results."""
-        self._session.run()
+        self._tensors.run()
         return True
 
     def clone(self) -> PaddlePredictor:
@@ -118,23 +118,23 @@ class PaddlePredictor:
 
     def get_input_names(self) -> list[str]:
         """Names of the inputs."""
-        return self._session.input_names()
+        return self._tensors.input_names()
 
     def get_input_tensor_shape(self) -> dict[str, list[int]]:
         """Name -> declared shape of the inputs."""
-        return self._session.input_shapes()
+        return self._tensors.input_shapes()
 
     def get_output_names(self) -> list[str]:
         """Names of the outputs."""
-        return self._session.output_names()
+        return self._tensors.output_names()
 
     def get_input_tensor(self, name: str) -> ZeroCopyTensor:
         """The input called `name`."""
-        return ZeroCopyTensor(self._session.input(name), name, is_input=True)
+        return ZeroCopyTensor(self._tensors.input(name), name, is_input=True)
 
     def get_output_tensor(self, name: str) -> ZeroCopyTensor:
         """The output called `name`."""
-        return ZeroCopyTensor(self._session.output(name), name, is_input=False)
+        return ZeroCopyTensor(self._tensors.output(name), name, is_input=False)
 
     def get_serialized_program(self) -> bytes:
         """The bytes of the program."""
@@ -150,13 +150,14 @@ class PaddlePredictor:
 
 
 class AnalysisPredictor(PaddlePredictor):
-    """What `create_paddle_predictor` makes of an AnalysisConfig."""
+    """The predictor that `create_paddle_predictor` makes of an AnalysisConfig."""
 
     def _step(self, *unused: Any) -> NoReturn:
         """UnsupportedError: a step by which Paddle makes a predictor, or a file of its optimizer."""
         raise UnsupportedError(
-            "the steps by which Paddle's own predictors are made, such as SaveOptimModel and prepare_argument, "
-            "are not here: create_paddle_predictor(config) does all, and keeps no optimized model"
+            "the steps by which Paddle's own predictors are made, such as SaveOptimModel and "
+            "prepare_argument, are not here: create_paddle_predictor(config) does all, and keeps no optimized "
+            "model"
         )
 
     SaveOptimModel = analysis_argument = create_feed_fetch_var = init = mkldnn_quantize = _step
@@ -164,7 +165,7 @@ class AnalysisPredictor(PaddlePredictor):
 
 
 class NativePaddlePredictor(PaddlePredictor):
-    """What `create_paddle_predictor` makes of a NativeConfig."""
+    """The predictor that `create_paddle_predictor` makes of a NativeConfig."""
 
 
 def create_paddle_predictor(config: AnalysisConfig | NativeConfig, *, trust: bool = False) -> PaddlePredictor:

@@ -11,14 +11,14 @@ from fluidlite.values.serialize import file_bytes
 __all__ = ["Source", "in_folder", "of_files"]
 
 Source: TypeAlias = "tuple[str | None, str | bytes | None, str | bytes | None]"
-"""Folder, program and parameters as `load_inference_model` takes them: names in the folder, or bytes where there
-is none.
+"""Folder, program and parameters as `load_inference_model` takes them: names in the folder, or bytes where
+there is none.
 """
 
 
 def in_folder(path: str) -> Source:
-    """The model in a folder, as `__model__` with a file for each parameter or as its only .pdmodel, or the one
-    of a prefix of .pdmodel and .pdiparams; MissingFileError where there is none.
+    """The model in a folder, as `__model__` with a file for each parameter or as its only .pdmodel, or the
+    one of a prefix of .pdmodel and .pdiparams; MissingFileError where there is none.
     """
     path = os.fspath(path)
     if os.path.isfile(os.path.join(path, "__model__")):
@@ -30,12 +30,12 @@ def in_folder(path: str) -> Source:
         return folder or ".", f"{name}.pdmodel", f"{name}.pdiparams"
     if found:
         raise MissingFileError(
-            f"{path} holds {len(found)} models ({', '.join(map(os.path.basename, found))}): name the one that "
-            "is meant by its file of the program and its file of the parameters"
+            f"{path} holds {len(found)} models ({', '.join(map(os.path.basename, found))}): name the one "
+            "that is meant by its file of the program and its file of the parameters"
         )
     raise MissingFileError(
-        f"Cannot open file {os.path.join(path, '__model__')}: {path!r} is no folder with a model, and there is "
-        "no .pdmodel of that name"
+        f"Cannot open file {os.path.join(path, '__model__')}: {path!r} is no folder with a model, and "
+        "there is no .pdmodel of that name"
     )
 
 

@@ -1,5 +1,5 @@
-"""The tensors that go into a predictor and come out of it: values by themselves, and handles of what a predictor
-holds.
+"""The tensors that go into a predictor and come out of it: values by themselves, and handles of what a
+predictor holds.
 """
 
 from __future__ import annotations
@@ -180,7 +180,9 @@ class Handle:
         return self._tensor.lod()
 
     def set_lod(self, lod: Sequence[Sequence[int]]) -> None:
-        """Set the level of detail as offsets; the run checks that they cover the rows, which may come later."""
+        """Set the level of detail as offsets; the run checks that they cover the rows, which may come
+        later.
+        """
         self._need_input("set_lod")
         self._tensor._lod = as_lod(lod)
 

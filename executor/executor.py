@@ -139,6 +139,12 @@ class Executor(RunSteps):
             companion.close()
         leave()
 
+    def release_buffers(self) -> int:
+        """Let go of the memory of intermediate results, and give the number of bytes; the next run of a program
+        takes it anew.
+        """
+        return self._plans.release()
+
     def run(
         self,
         program: Any = None,

@@ -28,7 +28,7 @@ _NAMES = LazyNames(
         "fluidlite.reading.decorators": "batch",
         **FUNCTIONS,
     },
-    "amp audio callbacks compat dataset device distributed fft framework geometric hapi incubate io linalg "
+    "amp audio callbacks compat dataset device distributed fft framework geometric hapi incubate inference io jit linalg "
     "metric nn optimizer reader regularizer signal static tensor text utils version vision",
     {
         "dtype": VarType,

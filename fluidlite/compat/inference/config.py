@@ -13,13 +13,13 @@ from fluidlite.compat.inference.sources import Source, in_folder, of_files
 from fluidlite.executor.run.feeding import blas_threads
 from fluidlite.ir.warned import warn_user
 
-__all__ = ["AnalysisConfig", "NativeConfig", "Precision"]
+__all__ = ["AnalysisConfig", "NativeConfig", "PrecisionType"]
 
 Shapes = Mapping[str, Sequence[int]]
 _KERNELS = "plans choose the kernel of each step themselves, oneDNN's among them"
 
 
-class Precision(enum.IntEnum):
+class PrecisionType(enum.IntEnum):
     """The precisions that an engine may be asked to compute in."""
 
     Float32 = 0
@@ -39,10 +39,10 @@ class AnalysisConfig:
     line that calls it. A switch that would give other results, or files, is an UnsupportedError.
     """
 
-    Precision = Precision
-    Float32 = Precision.Float32
-    Int8 = Precision.Int8
-    Half = Precision.Half
+    Precision = PrecisionType
+    Float32 = PrecisionType.Float32
+    Int8 = PrecisionType.Int8
+    Half = PrecisionType.Half
 
     def __init__(
         self, model_dir_or_prog_file: str | AnalysisConfig = "", params_file: str | None = None
@@ -269,7 +269,7 @@ class AnalysisConfig:
         workspace_size: int = 1 << 20,
         max_batch_size: int = 1,
         min_subgraph_size: int = 3,
-        precision_mode: Precision = Precision.Float32,
+        precision_mode: PrecisionType = PrecisionType.Float32,
         use_static: bool = False,
         use_calib_mode: bool = True,
     ) -> None:
@@ -294,7 +294,7 @@ class AnalysisConfig:
 
     def enable_lite_engine(
         self,
-        precision_mode: Precision = Precision.Float32,
+        precision_mode: PrecisionType = PrecisionType.Float32,
         zero_copy: bool = False,
         passes_filter: Sequence[str] = (),
         ops_filter: Sequence[str] = (),

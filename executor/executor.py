@@ -140,8 +140,8 @@ class Executor(RunSteps):
         leave()
 
     def release_buffers(self) -> int:
-        """Let go of the memory of intermediate results, and give the number of bytes; the next run of a program
-        takes it anew.
+        """Let go of the memory of intermediate results, and give the number of bytes; the next run of a
+        program takes it anew.
         """
         return self._plans.release()
 

@@ -14,6 +14,7 @@ from fluidlite.base.place import Place
 from fluidlite.compat.inference.sources import Source
 from fluidlite.executor.executor import Executor
 from fluidlite.ir.program import Program
+from fluidlite.ir.prune import set_test_mode
 from fluidlite.ir.trust import check_reach
 from fluidlite.ir.variable import Variable
 from fluidlite.saving.inference import load_inference_model
@@ -63,6 +64,8 @@ class LoadedModel:
             folder, program, params = config.source()
             found = load_inference_model(folder, executor, program, params)
         check_reach(found[0], trust)
+        # a predictor infers, whatever the file says
+        set_test_mode(found[0])
         for name in found[1]:
             # what is fed is checked here, by rules that files of all versions share
             found[0].global_block().var(name).need_check_feed = False

@@ -156,8 +156,8 @@ class AnalysisPredictor(PaddlePredictor):
         """UnsupportedError: a step by which Paddle makes a predictor, or a file of its optimizer."""
         raise UnsupportedError(
             "the steps by which Paddle's own predictors are made, such as SaveOptimModel and "
-            "prepare_argument, are not here: create_paddle_predictor(config) does all, and keeps no optimized "
-            "model"
+            "prepare_argument, are not here: create_paddle_predictor(config) does all, and keeps no "
+            "optimized model"
         )
 
     SaveOptimModel = analysis_argument = create_feed_fetch_var = init = mkldnn_quantize = _step

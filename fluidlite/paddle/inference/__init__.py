@@ -12,7 +12,8 @@ _NAMES = LazyNames(
         "fluidlite.paddle.inference.kinds": "DataType=ElementType PlaceType get_num_bytes_of_data_type",
         "fluidlite.paddle.inference.others": "InternalUtils XpuConfig get_trt_compile_version "
         "get_trt_runtime_version get_version",
-        "fluidlite.paddle.inference.predictor": "Predictor PredictorPool Tensor=InferenceTensor create_predictor",
+        "fluidlite.paddle.inference.predictor": "Predictor PredictorPool Tensor=InferenceTensor "
+        "create_predictor",
         "fluidlite.paddle.inference.wrapper": "convert_to_mixed_precision",
     },
     "wrapper",

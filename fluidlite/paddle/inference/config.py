@@ -21,9 +21,7 @@ class Config(EngineSwitches):
 
     Bfloat16 = PrecisionType.Bfloat16
 
-    def __init__(
-        self, model_dir_or_prog_file: str | Config = "", params_file: str | None = None
-    ) -> None:
+    def __init__(self, model_dir_or_prog_file: str | Config = "", params_file: str | None = None) -> None:
         super().__init__(model_dir_or_prog_file, params_file)
         if not isinstance(model_dir_or_prog_file, Config):
             self._uses_feed_ops = False

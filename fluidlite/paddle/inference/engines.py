@@ -57,9 +57,7 @@ class _TensorRTSwitches(AnalysisConfig):
         self, shape_range_info_path: str = "", allow_build_at_runtime: bool = True
     ) -> None:
         """Give TensorRT a file of shapes."""
-        self._without_effect(
-            "enable_tuned_tensorrt_dynamic_shape", f"{_TENSORRT}; inputs may have any shape"
-        )
+        self._without_effect("enable_tuned_tensorrt_dynamic_shape", f"{_TENSORRT}; inputs may have any shape")
 
     def exp_disable_tensorrt_ops(self, ops: Sequence[str]) -> None:
         """Name ops that TensorRT leaves alone."""
@@ -212,10 +210,7 @@ class _DeviceSwitches(AnalysisConfig):
         return False
 
     def enable_custom_device(
-        self,
-        device_type: str,
-        device_id: int = 0,
-        precision: PrecisionType = PrecisionType.Float32,
+        self, device_type: str, device_id: int = 0, precision: PrecisionType = PrecisionType.Float32
     ) -> NoReturn:
         """UnsupportedError: there are no custom devices."""
         self._refused("enable_custom_device", f"there is no device {device_type!r}: {_DEVICES}")

@@ -6,16 +6,10 @@ from collections.abc import Collection
 from typing import Any
 
 from fluidlite.ir.warned import warn_user
-from fluidlite.paddle.inference.config import Config
 from fluidlite.paddle import __version__
+from fluidlite.paddle.inference.config import Config
 
-__all__ = [
-    "InternalUtils",
-    "XpuConfig",
-    "get_trt_compile_version",
-    "get_trt_runtime_version",
-    "get_version",
-]
+__all__ = ["InternalUtils", "XpuConfig", "get_trt_compile_version", "get_trt_runtime_version", "get_version"]
 
 
 class InternalUtils:
@@ -42,8 +36,8 @@ def _without_effect(switch: str) -> None:
 
 
 class XpuConfig:
-    """The fields that describe an XPU. `Config.set_xpu_config` refuses it, since models run on the CPU or on a
-    CUDA device.
+    """The fields that describe an XPU. `Config.set_xpu_config` refuses it, since models run on the CPU or
+    on a CUDA device.
     """
 
     def __init__(self) -> None:

@@ -60,8 +60,8 @@ def _kind(data: Any) -> str:
 
 
 class Predictor:
-    """A loaded model with its inputs and outputs. Threads take a `clone` each: weights and plans are shared, and
-    runs of clones go on at the same time.
+    """A loaded model with its inputs and outputs. Threads take a `clone` each: weights and plans are
+    shared, and runs of clones go on at the same time.
 
     trust: False refuses a model that does more than to compute, such as to write files, by an UntrustedError.
     """
@@ -76,8 +76,8 @@ class Predictor:
         self._tensors = HeldTensors(model)
 
     def clone(self) -> Predictor:
-        """Another predictor of the same model: its weights are the same arrays, and only its inputs and outputs
-        are its own.
+        """Another predictor of the same model: its weights are the same arrays, and only its inputs and
+        outputs are its own.
         """
         made = object.__new__(type(self))
         made._hold(self._model)
@@ -131,8 +131,8 @@ class Predictor:
     def register_output_hook(self, hook: Callable[[str, str, Any], None]) -> NoReturn:
         """UnsupportedError: a plan fuses ops, so that most results of ops are never written."""
         raise UnsupportedError(
-            "Predictor.register_output_hook: a plan fuses ops, so that most results of ops are never written; "
-            "Executor.run of the loaded program gives any variable that its fetch_list names"
+            "Predictor.register_output_hook: a plan fuses ops, so that most results of ops are never "
+            "written; Executor.run of the loaded program gives any variable that its fetch_list names"
         )
 
 
@@ -153,7 +153,7 @@ class PredictorPool:
 
 
 def create_predictor(config: Config, *, trust: bool = False) -> Predictor:
-    """A predictor of the model that `config` names; UntrustedError for one that does more than to compute, such
-    as to write files, unless its maker is trusted.
+    """A predictor of the model that `config` names; UntrustedError for one that does more than to compute,
+    such as to write files, unless its maker is trusted.
     """
     return Predictor(config, trust=trust)

@@ -40,20 +40,22 @@ def convert_to_mixed_precision(
 ) -> None:
     """Write a model that computes in half precision, with weights of half the size.
 
-    Inputs and outputs keep their dtypes; `keep_io_types=False` is a ValueError. Ops of `black_list` compute in
-    float32, those of the keyword `white_list` in half precision. `backend` is taken as it is: the file runs on
-    every place, on the CPU slower than in float32.
+    Inputs and outputs keep their dtypes; `keep_io_types=False` is a ValueError. Ops of `black_list` compute
+    in float32, those of the keyword `white_list` in half precision. `backend` is taken as it is: the file
+    runs on every place, on the CPU slower than in float32.
     """
     precision = PrecisionType(mixed_precision)
     if precision not in _HALVES:
-        raise ValueError(f"mixed_precision is PrecisionType.Half or PrecisionType.Bfloat16, and not {precision}")
+        raise ValueError(
+            f"mixed_precision is PrecisionType.Half or PrecisionType.Bfloat16, and not {precision}"
+        )
     PlaceType(backend)
     if not keep_io_types:
-        raise ValueError("convert_to_mixed_precision keeps the dtypes of inputs and outputs: keep_io_types=True")
+        raise ValueError(
+            "convert_to_mixed_precision keeps the dtypes of inputs and outputs: keep_io_types=True"
+        )
     half = _HALVES[precision]
-    lists = CustomOpLists(
-        set(kwargs.get("white_list") or ()) or None, set(black_list) or None, dtype=half
-    )
+    lists = CustomOpLists(set(kwargs.get("white_list") or ()) or None, set(black_list) or None, dtype=half)
     with scope_guard(Scope()):
         found = load_inference_model(*_named(of_files(model_file, params_file)))
         program: Program = found[0]

@@ -22,7 +22,13 @@ def compare(found: Any, wanted: Any, rtol: float) -> None:
         np.testing.assert_allclose(out["values"], expected["values"], rtol=rtol, atol=1e-5)
 
 
-@pytest.mark.parametrize("case", WANTED)
+def test_every_method_of_paddle_is_there() -> None:
+    # the C++ class of all configurations
+    bases = {f"{name}.Config" for name in core.__all__ if name.endswith("Predictor")}
+    assert not set(predict_1x.missing(core, WANTED["methods"])) - bases
+
+
+@pytest.mark.parametrize("case", [case for case in WANTED if case != "methods"])
 def test_as_in_paddle(case: str) -> None:
     if case.endswith(" names"):
         assert FOUND[case] == WANTED[case]

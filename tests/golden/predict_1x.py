@@ -1,4 +1,5 @@
-"""The models of `models` run by the predictors of `fluid.core`: one script for PaddlePaddle 1.8.5, which records it in `predict_1x.json.gz`, and for FluidLite.
+"""The models of `models` run by the predictors of `fluid.core`: one script for PaddlePaddle 1.8.5, which
+records it in `predict_1x.json.gz`, and for FluidLite.
 
 From the folder `tests`, with the Python that has PaddlePaddle 1.8.5:
 
@@ -11,12 +12,26 @@ import gzip
 import io
 import json
 import pathlib
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
 
 HERE = pathlib.Path(__file__).parent
 MODELS = ("mlp", "convnet", "detector", "tagger")
+CLASSES = [
+    "AnalysisConfig",
+    "AnalysisPredictor",
+    "NativeConfig",
+    "NativePaddlePredictor",
+    "PaddleBuf",
+    "PaddleDType",
+    "PaddlePassBuilder",
+    "PaddlePlace",
+    "PaddlePredictor",
+    "PaddleTensor",
+    "ZeroCopyTensor",
+]
 
 
 def example(model: str) -> dict[str, tuple[np.ndarray, list[list[int]]]]:
@@ -75,9 +90,16 @@ def by_handles(core: Any, predictor: Any, model: str) -> list[Any]:
     return [tensor_text(out.copy_to_cpu(), out.lod(), out.type()) for out in outs]
 
 
+def methods(module: Any, names: Iterable[str]) -> dict[str, list[str]]:
+    """Class -> its public methods and fields."""
+    return {
+        name: [key for key in dir(getattr(module, name)) if not key.startswith("_")] for name in sorted(names)
+    }
+
+
 def observe(core: Any) -> dict[str, Any]:
     """Model and way -> the results, and the names of inputs and outputs."""
-    found = {}
+    found: dict[str, Any] = {"methods": methods(core, CLASSES)}
     for model in MODELS:
         for layout in ("folder", "files", "memory"):
             config = config_of(core, model, layout)
@@ -97,6 +119,17 @@ def observe(core: Any) -> dict[str, Any]:
             predictor.get_output_names(),
             predictor.get_input_tensor_shape(),
         ]
+    return found
+
+
+def missing(module: Any, wanted: dict[str, list[str]]) -> list[str]:
+    """Those of `methods` that a module lacks, on the class and on an object of it."""
+    found = []
+    for name, keys in wanted.items():
+        kind = getattr(module, name)
+        made = next(iter(kind)) if hasattr(kind, "__members__") else kind
+        made = kind() if name in ("NativeConfig", "PaddleTensor", "XpuConfig") else made
+        found += [f"{name}.{key}" for key in keys if not hasattr(made, key)]
     return found
 
 

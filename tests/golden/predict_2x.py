@@ -1,6 +1,6 @@
 """Saved models run by `paddle.inference`: one script for PaddlePaddle 2.6.2, which records it in
-`predict_2x.json.gz`, and for FluidLite. The models are those of 1.8.5 in `models`, `models_2x/classifier`, which
-`record_model_2x` has saved, and `models_2x/layer`, which `paddle.jit.save` saves here.
+`predict_2x.json.gz`, and for FluidLite. The models are those of 1.8.5 in `models`, `models_2x/classifier`,
+which `record_model_2x` has saved, and `models_2x/layer`, which `paddle.jit.save` saves here.
 
 From the folder `tests`, with the Python that has PaddlePaddle 2.6.2:
 
@@ -14,10 +14,20 @@ from typing import Any
 
 import numpy as np
 
-from golden.predict_1x import MODELS, example, tensor_text, write
+from golden.predict_1x import MODELS, example, methods, tensor_text, write
 
 HERE = pathlib.Path(__file__).parent
-Fed = "dict[str, tuple[np.ndarray, list[list[int]]]]"
+CLASSES = [
+    "Config",
+    "DataType",
+    "InternalUtils",
+    "PlaceType",
+    "PrecisionType",
+    "Predictor",
+    "PredictorPool",
+    "Tensor",
+    "XpuConfig",
+]
 
 
 def models() -> dict[str, tuple[tuple[str, ...], Any]]:
@@ -57,7 +67,7 @@ def results(predictor: Any, fed: Any) -> list[Any]:
 
 def observe(inference: Any) -> dict[str, Any]:
     """Model and way -> the results, and the names of inputs and outputs."""
-    found = {}
+    found: dict[str, Any] = {"methods": methods(inference, CLASSES)}
     for name, (source, fed) in models().items():
         config = inference.Config(*source)
         config.disable_gpu()

@@ -149,23 +149,26 @@ class PaddlePredictor:
         return self._model.program.desc
 
 
+def _step_of_paddle(predictor: PaddlePredictor, *unused: Any) -> NoReturn:
+    """UnsupportedError: a step by which Paddle makes a predictor, or a file of its optimizer."""
+    raise UnsupportedError(
+        "the steps by which Paddle's own predictors are made, such as SaveOptimModel and "
+        "prepare_argument, are not here: create_paddle_predictor(config) does all, and keeps no "
+        "optimized model"
+    )
+
+
 class AnalysisPredictor(PaddlePredictor):
     """The predictor that `create_paddle_predictor` makes of an AnalysisConfig."""
 
-    def _step(self, *unused: Any) -> NoReturn:
-        """UnsupportedError: a step by which Paddle makes a predictor, or a file of its optimizer."""
-        raise UnsupportedError(
-            "the steps by which Paddle's own predictors are made, such as SaveOptimModel and "
-            "prepare_argument, are not here: create_paddle_predictor(config) does all, and keeps no "
-            "optimized model"
-        )
-
-    SaveOptimModel = analysis_argument = create_feed_fetch_var = init = mkldnn_quantize = _step
-    optimize_inference_program = prepare_argument = prepare_feed_fetch = _step
+    SaveOptimModel = analysis_argument = create_feed_fetch_var = init = _step_of_paddle
+    mkldnn_quantize = optimize_inference_program = prepare_argument = prepare_feed_fetch = _step_of_paddle
 
 
 class NativePaddlePredictor(PaddlePredictor):
     """The predictor that `create_paddle_predictor` makes of a NativeConfig."""
+
+    init = _step_of_paddle
 
 
 def create_paddle_predictor(config: AnalysisConfig | NativeConfig, *, trust: bool = False) -> PaddlePredictor:

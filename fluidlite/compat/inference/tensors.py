@@ -110,7 +110,7 @@ class PaddleTensor:
 
     def __init__(self, data: Any = None, name: str = "", lod: Sequence[Sequence[int]] = ()) -> None:
         self.name = name
-        self._array: Array = np.asarray([] if data is None else data)
+        self._array: Array = np.zeros(0, np.float32) if data is None else np.asarray(data)
         self.lod: list[list[int]] = [list(level) for level in lod]
 
     @property

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any
 
 from fluidlite import unique_name
@@ -34,11 +34,11 @@ def inline(source: Program, target: Block, given: Mapping[str, str], prefix: str
         if var.name not in names:
             wanted = f"{prefix}.{var.name}"
             names[var.name] = unique_name.generate(wanted) if wanted in known else wanted
-    _append(source.global_block(), target, names, set(given))
+    _append(source.global_block(), target, names, given)
     return names
 
 
-def _append(source: Block, target: Block, names: Mapping[str, str], given: set[str]) -> None:
+def _append(source: Block, target: Block, names: Mapping[str, str], given: Collection[str] = ()) -> None:
     ops = [op for op in source.ops if op.type not in _ENDS]
     holders = {name for op in source.ops if op.type in _ENDS for name in _own_names(op)}
     for var in source.vars.values():
@@ -47,7 +47,7 @@ def _append(source: Block, target: Block, names: Mapping[str, str], given: set[s
             copy.name = names[var.name]
             target.vars[copy.name] = copy
     for op in ops:
-        copy_of_op = _copied(op, target, names, given)
+        copy_of_op = _copied(op, target, names)
         copy_of_op.infer()
         target.adopt(len(target.ops), copy_of_op)
 
@@ -57,9 +57,9 @@ def _own_names(op: Operator) -> list[str]:
     return op.input_arg_names if op.type == "feed" else op.output_arg_names
 
 
-def _copied(op: Operator, target: Block, names: Mapping[str, str], given: set[str]) -> Operator:
+def _copied(op: Operator, target: Block, names: Mapping[str, str]) -> Operator:
     """An op with its blocks, under the new names."""
-    blocks = {inner.idx: _copied_block(inner, target, names, given) for inner in op.sub_blocks()}
+    blocks = {inner.idx: _copied_block(inner, target, names) for inner in op.sub_blocks()}
     # past its blocks, which `copy_operator` would look up by their numbers in the other program
     plain = {name: value for name, value in op.attrs.items() if not _holds_blocks(value)}
     bare = Operator.__new__(Operator)
@@ -79,12 +79,12 @@ def _copied(op: Operator, target: Block, names: Mapping[str, str], given: set[st
     return made
 
 
-def _copied_block(source: Block, parent: Block, names: Mapping[str, str], given: set[str]) -> Block:
+def _copied_block(source: Block, parent: Block, names: Mapping[str, str]) -> Block:
     program = parent.program
     current = program.current_block_idx
     made = program._create_block(parent_idx=parent.idx)
     program.current_block_idx = current
-    _append(source, made, names, given)
+    _append(source, made, names)
     return made
 
 

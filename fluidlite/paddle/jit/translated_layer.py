@@ -148,9 +148,8 @@ class TranslatedLayer(Layer):
         given = {origin: self._parameters[name].name for name, origin in self._origins.items()}
         copies = (assign(value) for value in inputs)
         given.update(zip(self._model.feeds, (copy.name for copy in copies), strict=True))
-        source = self._program
+        source = _with_outputs_of_gradients(self._program, self.training)
         if self.training:
-            source = _in_training(source)
             for name, param in self._parameters.items():
                 if self._origins[name] not in self._kept:
                     param.trainable = True
@@ -189,16 +188,16 @@ def _array(var: Variable, value: Any) -> Array:
     return value if isinstance(value, np.ndarray) else np.asarray(value, to_numpy(var.dtype))
 
 
-def _in_training(program: Program) -> Program:
-    """A copy whose ops do what they do in training, and give what their gradients need: files for inference
-    leave out a mask, or the shape that a reshape began with.
+def _with_outputs_of_gradients(program: Program, in_training: bool) -> Program:
+    """A copy whose ops give what their gradients need, which files for inference leave out: a mask, or the
+    shape that a reshape began with. `in_training` they do what they do in training.
     """
     copy = program.clone()
     for block in copy.blocks:
         for op in block.ops:
             if op.definition is None:
                 continue
-            if "is_test" in op.definition.attr_defs:
+            if in_training and "is_test" in op.definition.attr_defs:
                 op._set_attr("is_test", False)
             gradient = registry.find(op.definition.grad_type)
             for slot in op.definition.outputs if gradient is not None else ():

@@ -52,6 +52,8 @@ class LoadedModel:
     program: Program
     feeds: list[str]
     targets: list[Variable]
+    sized: frozenset[str]
+    """The inputs whose declared sizes count: those that `fluid.data` and `paddle.static.data` declared."""
     _fitting: set[tuple[str, Any, Any]] = field(default_factory=set)
     """(input, shape, dtype) that are known to fit."""
 
@@ -66,12 +68,14 @@ class LoadedModel:
         check_reach(found[0], trust)
         # a predictor infers, whatever the file says
         set_test_mode(found[0])
-        for name in found[1]:
-            # what is fed is checked here, by rules that files of all versions share
-            found[0].global_block().var(name).need_check_feed = False
+        inputs = [found[0].global_block().var(name) for name in found[1]]
+        sized = frozenset(var.name for var in inputs if var.need_check_feed)
+        for var in inputs:
+            # the rules here are a predictor's, which takes any number of rows
+            var.need_check_feed = False
         # nobody else sees it
         scope.freeze()
-        return cls(executor, scope, *found)
+        return cls(executor, scope, *found, sized)
 
     def run(self, given: Mapping[str, LoDTensor]) -> list[LoDTensor]:
         """The results, in arrays that nobody else holds; FeedError where an input is missing or does not
@@ -106,13 +110,13 @@ class LoadedModel:
                 self._fitting.add((name, array.shape, array.dtype))
         return tensor
 
-    @staticmethod
-    def _check(var: Variable, tensor: LoDTensor) -> Any:
+    def _check(self, var: Variable, tensor: LoDTensor) -> Any:
         """FeedError where a tensor does not fit an input; the dtype that it has to get first, if any."""
         if var.type != VarType.LOD_TENSOR or var._dtype is None:
             return None
         array, wanted = tensor.array, to_numpy(var.dtype)
-        if not _fits(array.shape, tuple(var.shape), bool(var.lod_level or tensor._lod)):
+        is_sequence = bool(var.lod_level or tensor._lod)
+        if not is_sequence and not _fits(array.shape, tuple(var.shape), var.name in self.sized):
             raise FeedError(
                 f"input {var.name!r} is of shape {_dims(var.shape)}, but was given an array of shape "
                 f"{_dims(array.shape)}"
@@ -133,17 +137,16 @@ class LoadedModel:
         )
 
 
-def _fits(shape: tuple[int, ...], declared: tuple[int, ...], is_sequence: bool) -> bool:
+def _fits(shape: tuple[int, ...], declared: tuple[int, ...], sizes_count: bool) -> bool:
     """True if the model can take an array of a shape, whatever the number of its rows: files of networks say
-    1 where they mean a batch. Of sequences it says nothing.
+    1 where they mean a batch. Without `sizes_count` the rank alone has to fit, and ops say the rest.
     """
-    if is_sequence:
-        return True
     missing = declared[len(shape) :]
     # [N] fits [-1, 1], as it does for Executor.run
     if len(shape) > len(declared) or any(dim != 1 for dim in missing):
         return False
-    return all(dim < 0 or dim == size for dim, size in zip(declared[1:], shape[1:], strict=False))
+    pairs = zip(declared[1:], shape[1:], strict=False)
+    return not sizes_count or all(dim < 0 or dim == size for dim, size in pairs)
 
 
 def _dims(shape: tuple[int, ...]) -> str:

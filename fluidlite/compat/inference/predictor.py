@@ -60,8 +60,8 @@ class HeldTensors:
 def _named(tensors: dict[str, LoDTensor], name: str, what: str) -> LoDTensor:
     if name not in tensors:
         raise NotFoundError(
-            f"the model has no tensor {name!r} among its {what}s{did_you_mean(name, tensors)}: "
-            f"{', '.join(tensors)}"
+            f"the model has no tensor {name!r} among its {what}s ({', '.join(tensors)})"
+            f"{did_you_mean(name, tensors)}"
         )
     return tensors[name]
 

@@ -11,6 +11,9 @@ from golden import predict_1x, predict_2x
 
 import fluidlite as fluid
 import fluidlite.paddle as paddle
+from fluidlite.cli.scripts.check import problem
+from fluidlite.cli.scripts.names import paddle_names
+from fluidlite.cli.scripts.usage import Use
 from fluidlite.errors import FeedError, MissingFileError, NotFoundError, ShapeError, UnsupportedError
 from fluidlite.lod_tensor import create_lod_tensor
 from fluidlite.values.tensor import LoDTensor
@@ -234,3 +237,10 @@ def test_the_program_is_a_copy() -> None:
 def test_what_traces_imperative_code_is_refused(name: str) -> None:
     with pytest.raises(UnsupportedError, match=rf"paddle\.jit\.{name}: static graphs only.*jit\.load runs"):
         getattr(paddle.jit, name)(lambda x: x)
+
+
+def test_the_check_of_scripts_tells_the_two_apart() -> None:
+    with paddle_names():
+        assert problem(Use("paddle.jit.load", "a.py", 1)) is None
+        said = problem(Use("paddle.jit.to_static", "a.py", 1))
+    assert said is not None and "static graphs only" in said

@@ -64,18 +64,18 @@ class LoadedModel:
         executor.threads = config.threads
         with scope_guard(scope):
             folder, program, params = config.source()
-            found = load_inference_model(folder, executor, program, params)
-        check_reach(found[0], trust)
+            main, feeds, targets = load_inference_model(folder, executor, program, params)
+        check_reach(main, trust)
         # a predictor infers, whatever the file says
-        set_test_mode(found[0])
-        inputs = [found[0].global_block().var(name) for name in found[1]]
+        set_test_mode(main)
+        inputs = [main.global_block().var(name) for name in feeds]
         sized = frozenset(var.name for var in inputs if var.need_check_feed)
         for var in inputs:
             # the rules here are a predictor's, which takes any number of rows
             var.need_check_feed = False
         # nobody else sees it
         scope.freeze()
-        return cls(executor, scope, *found, sized)
+        return cls(executor, scope, main, feeds, targets, sized)
 
     def run(self, given: Mapping[str, LoDTensor]) -> list[LoDTensor]:
         """The results, in arrays that nobody else holds; FeedError where an input is missing or does not

@@ -70,8 +70,8 @@ class PaddlePredictor:
     """A loaded model, with tensors that go in and come out."""
 
     def __init__(self, config: AnalysisConfig | NativeConfig, *, trust: bool = False) -> None:
-        is_old = isinstance(config, NativeConfig)
-        self._specifies_names = config.specify_input_name if is_old else config.specify_input_name()
+        names = config.specify_input_name
+        self._specifies_names = names if isinstance(names, bool) else names()
         self._hold(LoadedModel.read(config, trust))
 
     def _hold(self, model: LoadedModel) -> None:

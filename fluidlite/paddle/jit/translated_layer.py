@@ -192,16 +192,14 @@ def _with_outputs_of_gradients(program: Program, in_training: bool) -> Program:
     """A copy whose ops give what their gradients need, which files for inference leave out: a mask, or the
     shape that a reshape began with. `in_training` they do what they do in training.
     """
-    copy = program.clone()
-    for block in copy.blocks:
-        for op in block.ops:
-            if op.definition is None:
-                continue
-            if in_training and "is_test" in op.definition.attr_defs:
-                op._set_attr("is_test", False)
-            gradient = registry.find(op.definition.grad_type)
-            for slot in op.definition.outputs if gradient is not None else ():
-                if slot in gradient.inputs and not op.output(slot):
-                    name = f"{op.output_arg_names[0]}.{slot.lower()}"
-                    op.set_output(slot, [block.create_var(name=name).name])
-    return copy
+    copy: Any = program.clone()  # of the program's class
+    for op in (op for block in copy.blocks for op in block.ops if op.definition is not None):
+        if in_training and "is_test" in op.definition.attr_defs:
+            op._set_attr("is_test", False)
+        gradient = registry.find(op.definition.grad_type)
+        needed = gradient.inputs if gradient is not None else {}
+        for slot in op.definition.outputs:
+            if slot in needed and not op.output(slot):
+                name = f"{op.output_arg_names[0]}.{slot.lower()}"
+                op.set_output(slot, [op.block.create_var(name=name).name])
+    return copy  # type: ignore[no-any-return]

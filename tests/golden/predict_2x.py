@@ -52,7 +52,7 @@ def models() -> dict[str, tuple[tuple[str, ...], Any]]:
 
 
 def results(predictor: Any, fed: Any) -> list[Any]:
-    """What the output handles hold after a run."""
+    """The values of the output handles after a run."""
     for name, (array, lod) in fed.items():
         handle = predictor.get_input_handle(name)
         handle.reshape(list(array.shape))

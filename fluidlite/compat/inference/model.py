@@ -98,7 +98,7 @@ class LoadedModel:
             )
 
     def _fitted(self, name: str, tensor: LoDTensor) -> LoDTensor:
-        """What is fed to an input: the tensor, or one with whole numbers as wide as the model's."""
+        """The feed of an input: the tensor, or one with whole numbers as wide as the model's."""
         array = tensor.array
         if array is None:
             raise FeedError(f"input {name!r} holds no value: copy_from_cpu(array) gives it one")

@@ -15,7 +15,7 @@ from fluidlite.base.errors import FeedError, UninitializedError
 from fluidlite.values.tensor import LoDTensor, as_lod
 
 __all__ = [
-    "Handle",
+    "TensorHandle",
     "PaddleBuf",
     "PaddleDType",
     "PaddlePlace",
@@ -148,7 +148,7 @@ class PaddleTensor:
         return self._array
 
 
-class Handle:
+class TensorHandle:
     """An input or output of a predictor that keeps its place between runs."""
 
     def __init__(self, tensor: LoDTensor, name: str, is_input: bool) -> None:
@@ -199,7 +199,7 @@ class Handle:
             raise FeedError(f"{self._name!r} is an output of the model, and {method} is for inputs")
 
 
-class ZeroCopyTensor(Handle):
+class ZeroCopyTensor(TensorHandle):
     """1.8.5's handle."""
 
     def type(self) -> PaddleDType:

@@ -11,7 +11,7 @@ from fluidlite.base.dtypes import Array
 from fluidlite.base.errors import FeedError, UnsupportedError
 from fluidlite.compat.inference.model import LoadedModel
 from fluidlite.compat.inference.predictor import HeldTensors
-from fluidlite.compat.inference.tensors import Handle
+from fluidlite.compat.inference.tensors import TensorHandle
 from fluidlite.ir.variable import Variable
 from fluidlite.paddle.inference.config import Config
 from fluidlite.paddle.inference.kinds import ElementType, data_type_of
@@ -20,7 +20,7 @@ from fluidlite.values.tensor import LoDTensor
 __all__ = ["InferenceTensor", "Predictor", "PredictorPool", "create_predictor"]
 
 
-class InferenceTensor(Handle):
+class InferenceTensor(TensorHandle):
     """An input or output of a predictor that keeps its place between runs."""
 
     def copy_from_cpu(self, data: Array) -> None:

@@ -9,11 +9,11 @@ import numpy as np
 
 from fluidlite.base.dtypes import Array
 from fluidlite.base.errors import FeedError, UnsupportedError
+from fluidlite.compat.inference.config import AnalysisConfig
 from fluidlite.compat.inference.model import LoadedModel
 from fluidlite.compat.inference.predictor import HeldTensors
 from fluidlite.compat.inference.tensors import TensorHandle
 from fluidlite.ir.variable import Variable
-from fluidlite.paddle.inference.config import Config
 from fluidlite.paddle.inference.kinds import ElementType, data_type_of
 from fluidlite.values.tensor import LoDTensor
 
@@ -66,8 +66,9 @@ class Predictor:
     trust: False refuses a model that does more than to compute, such as to write files, by an UntrustedError.
     """
 
-    def __init__(self, config: Config, *, trust: bool = False) -> None:
-        if not isinstance(config, Config):
+    def __init__(self, config: AnalysisConfig, *, trust: bool = False) -> None:
+        # 2.6.2 has one class for both
+        if not isinstance(config, AnalysisConfig):
             raise TypeError(f"a Predictor is made from a paddle.inference.Config, and not from {config!r}")
         self._hold(LoadedModel.read(config, trust))
 
@@ -139,7 +140,7 @@ class Predictor:
 class PredictorPool:
     """Several predictors of one model, which share its weights: one for each thread."""
 
-    def __init__(self, config: Config, size: int, *, trust: bool = False) -> None:
+    def __init__(self, config: AnalysisConfig, size: int, *, trust: bool = False) -> None:
         if size < 1:
             raise ValueError(f"a PredictorPool holds at least one predictor, not {size}")
         first = Predictor(config, trust=trust)
@@ -152,7 +153,7 @@ class PredictorPool:
         return self._predictors[index]
 
 
-def create_predictor(config: Config, *, trust: bool = False) -> Predictor:
+def create_predictor(config: AnalysisConfig, *, trust: bool = False) -> Predictor:
     """A predictor of the model that `config` names; UntrustedError for one that does more than to compute,
     such as to write files, unless its maker is trusted.
     """

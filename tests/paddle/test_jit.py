@@ -94,6 +94,10 @@ def test_it_is_trained_and_infers_with_what_it_learned(tmp_path: pathlib.Path) -
     test = main.clone(for_test=True)
     again = exe.run(test, feed=feed, fetch_list=[shares.name])[0]
     np.testing.assert_allclose(learned, again, rtol=1e-5, atol=1e-6)
+    fed = [main.global_block().var(name) for name in feed]
+    paddle.static.save_inference_model(str(tmp_path / "tuned"), fed, [shares], exe, program=main)
+    tuned = paddle.jit.load(str(tmp_path / "tuned"))
+    np.testing.assert_allclose(tuned(img, ids), learned, rtol=1e-5, atol=1e-6)
 
 
 def test_only_what_stands_around_a_frozen_model_is_trained() -> None:
@@ -176,6 +180,27 @@ def test_loops_branches_recurrences_and_sequences(build: Any, tmp_path: pathlib.
     outs = fluid.Executor(CPU).run(main, feed={"mine": feed["x"]}, fetch_list=fetches, return_numpy=False)
     for out, expected in zip(outs, [*wanted, *wanted], strict=True):
         np.testing.assert_allclose(np.array(out), expected, rtol=1e-6)
+
+
+def test_ops_mean_what_they_meant_in_the_version_of_the_file(tmp_path: pathlib.Path) -> None:
+    rows = np.arange(8, dtype="float32").reshape(2, 4)
+    path, _, _ = saved(tmp_path, "old", lambda: ({"x": rows}, [fluid.layers.mean(fluid.data("x", [-1, 4]))]))
+    with paddle.static.program_guard(paddle.static.Program()):
+        x = paddle.static.data("x", [None, 4])
+        exe = paddle.static.Executor(CPU)
+        paddle.static.save_inference_model(str(tmp_path / "new"), [x], [paddle.mean(x)], exe)
+    for file, shape in ((path, (1,)), (str(tmp_path / "new"), ())):
+        model = paddle.jit.load(file)
+        assert model(rows).shape == shape
+        for kind, guard, data in (
+            (fluid.Program, fluid.program_guard, fluid.data),
+            (paddle.static.Program, paddle.static.program_guard, paddle.static.data),
+        ):
+            main = kind()
+            with guard(main, kind()):
+                mean = model(data("y", [-1, 4]))
+            (found,) = fluid.Executor(CPU).run(main, feed={"y": rows}, fetch_list=[mean])
+            assert mean.shape == np.shape(found) == shape and float(np.asarray(found).sum()) == 3.5
 
 
 def test_files_of_other_names() -> None:

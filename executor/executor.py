@@ -127,6 +127,8 @@ class Executor(RunSteps):
         self.companions: weakref.WeakSet[Any] = weakref.WeakSet()
         # of a plan; None: as many as BLAS has, which then keeps to one while a plan runs
         self.threads: int | None = None
+        # False: plans of this executor run side by side, and leave BLAS's threads as they are
+        self.switches_blas = True
         self._single: Executor | None = None  # of `_of_one_thread`
 
     def close(self) -> None:
@@ -136,6 +138,12 @@ class Executor(RunSteps):
         for companion in list(self.companions):
             companion.close()
         leave()
+
+    def release_buffers(self) -> int:
+        """Let go of the memory of intermediate results, and give the number of bytes; the next run of a
+        program takes it anew.
+        """
+        return self._plans.release()
 
     def run(
         self,
@@ -394,7 +402,7 @@ class Executor(RunSteps):
                     break
             else:
                 # new, or run by another thread: the source is shared, only its buffers are made once more
-                bound = BoundPlan(entry.plan, scope, self.place, self.random, switches=self.threads is None)
+                bound = BoundPlan(entry.plan, scope, self.place, self.random, switches=self.switches_blas)
                 bound.lock.acquire()
                 entry.bounds.append(bound)
         bound.fit(entry.values)
@@ -454,6 +462,7 @@ class Executor(RunSteps):
         if self._single is None:
             self._single = Executor(self.place)
             self._single.threads = 1
+            self._single.switches_blas = False
             self._single.random = self.random
             self.companions.add(self._single)
         self._single.naive = self.naive

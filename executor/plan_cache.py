@@ -214,6 +214,17 @@ class PlanCache:
             for family in self._living():
                 self._forget(family)
 
+    def release(self) -> int:
+        """Let go of the buffers of all plans, which stay; the number of bytes. Those that another thread is
+        running go with its last step.
+        """
+        with self.lock:
+            held = sum(bound.nbytes for bound in self.bounds())
+            for family in self._living():
+                for entry in family.entries.values():
+                    entry.release()
+            return held
+
     def forget(self, program: Program, key: Key) -> None:
         """Forget the plans of a program: the scope holds arrays of other shapes than when they were made."""
         with self.lock:

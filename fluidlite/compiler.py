@@ -21,7 +21,8 @@ from fluidlite.base.strategies import (
     ignored,
 )
 from fluidlite.compat.graph import ProgramGraph
-from fluidlite.compat.predictor import AnalysisConfig, NativeConfig, create_paddle_predictor
+from fluidlite.compat.inference.config import AnalysisConfig, NativeConfig
+from fluidlite.compat.inference.predictor import create_paddle_predictor
 from fluidlite.debugger import draw_block_graphviz
 from fluidlite.executor.devices.batches import fed_variable
 from fluidlite.executor.devices.by_hand import DeviceSteps

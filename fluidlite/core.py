@@ -41,6 +41,22 @@ from fluidlite.compat.core_steps import (
 from fluidlite.compat.desc import BlockDesc, OpDesc, ProgramDesc, VarDesc
 from fluidlite.compat.graph import GraphNode as Node
 from fluidlite.compat.graph import ProgramGraph as Graph
+from fluidlite.compat.inference.config import AnalysisConfig, NativeConfig
+from fluidlite.compat.inference.passes import PaddlePassBuilder
+from fluidlite.compat.inference.predictor import (
+    AnalysisPredictor,
+    NativePaddlePredictor,
+    PaddlePredictor,
+    create_paddle_predictor,
+)
+from fluidlite.compat.inference.tensors import (
+    PaddleBuf,
+    PaddleDType,
+    PaddlePlace,
+    PaddleTensor,
+    ZeroCopyTensor,
+    paddle_dtype_size,
+)
 from fluidlite.compat.machine import (
     COMPILED,
     avx_supported,
@@ -53,20 +69,6 @@ from fluidlite.compat.machine import (
 from fluidlite.compat.op_facts import _get_all_register_op_kernels as _get_all_register_op_kernels
 from fluidlite.compat.op_facts import has_infer_inplace, infer_no_need_buffer_slots
 from fluidlite.compat.op_protos import all_op_protos
-from fluidlite.compat.predictor import (
-    AnalysisConfig,
-    AnalysisPredictor,
-    NativeConfig,
-    NativePaddlePredictor,
-    PaddleBuf,
-    PaddleDType,
-    PaddlePlace,
-    PaddlePredictor,
-    PaddleTensor,
-    ZeroCopyTensor,
-    create_paddle_predictor,
-    paddle_dtype_size,
-)
 from fluidlite.ir.attributes import STAMPS
 from fluidlite.ir.operator import (
     CALLSTACK_ATTR,
@@ -109,6 +111,7 @@ __all__ = [
     "Operator",
     "PaddleBuf",
     "PaddleDType",
+    "PaddlePassBuilder",
     "PaddlePlace",
     "PaddlePredictor",
     "PaddleTensor",

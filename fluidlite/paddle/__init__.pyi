@@ -24,7 +24,9 @@ from fluidlite.paddle import framework as framework
 from fluidlite.paddle import geometric as geometric
 from fluidlite.paddle import hapi as hapi
 from fluidlite.paddle import incubate as incubate
+from fluidlite.paddle import inference as inference
 from fluidlite.paddle import io as io
+from fluidlite.paddle import jit as jit
 from fluidlite.paddle import linalg as linalg
 from fluidlite.paddle import metric as metric
 from fluidlite.paddle import nn as nn

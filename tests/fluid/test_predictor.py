@@ -13,6 +13,7 @@ import pytest
 
 import fluidlite as fluid
 from fluidlite import core
+from fluidlite.compat.inference import config as config_module
 from fluidlite.values.tensor import rebinds
 
 MODEL = pathlib.Path(__file__).parents[1] / "golden" / "models" / "mlp"
@@ -168,9 +169,10 @@ def test_a_model_is_not_in_memory_twice(tmp_path: pathlib.Path) -> None:
     assert 4 << 20 <= most < 6 << 20
 
 
-def test_configurations() -> None:
+def test_configurations(monkeypatch: pytest.MonkeyPatch) -> None:
     folder, files = configs()
     assert folder.model_dir() and not folder.prog_file() and not files.model_dir() and files.params_file()
+    monkeypatch.setattr(config_module, "is_compiled_with_cuda", lambda: True)
     folder.enable_use_gpu(100, 1)
     assert folder.use_gpu() and folder.gpu_device_id() == 1 and folder.place() == core.CUDAPlace(1)
     folder.disable_gpu()
@@ -222,3 +224,68 @@ def test_tensors_of_predictors() -> None:
         and core.PaddleBuf(16).length() == 16
     )
     assert [core.paddle_dtype_size(kind) for kind in core.PaddleDType] == [4, 8, 4]
+
+
+@pytest.mark.parametrize("is_sized", [True, False])
+def test_declared_sizes_count_where_they_count_in_programs(is_sized: bool, tmp_path: pathlib.Path) -> None:
+    x = fluid.data("x", [-1, 3, 4]) if is_sized else fluid.layers.data("x", [3, 4])
+    exe = fluid.Executor(fluid.CPUPlace())
+    fluid.io.save_inference_model(str(tmp_path), ["x"], [fluid.layers.reduce_sum(x, dim=[1, 2])], exe)
+    predictor = core.create_paddle_predictor(core.AnalysisConfig(str(tmp_path)))
+    other = [core.PaddleTensor(np.ones((2, 3, 5), "float32"))]
+    if is_sized:
+        with pytest.raises(core.EnforceNotMet, match=r"shape \[None, 3, 4\], .* of shape \[2, 3, 5\]"):
+            predictor.run(other)
+        return
+    with pytest.warns(fluid.FluidWarning, match="fed as"):
+        (out,) = predictor.run(other)
+    assert out.as_ndarray().tolist() == [15, 15]
+    with pytest.raises(core.EnforceNotMet, match=r"of shape \[2, 15\]"):
+        predictor.run([core.PaddleTensor(np.ones((2, 15), "float32"))])
+
+
+def test_names_say_which_input_is_meant(tmp_path: pathlib.Path) -> None:
+    x, y = fluid.data("x", [-1, 2]), fluid.data("y", [-1, 2])
+    exe = fluid.Executor(fluid.CPUPlace())
+    fluid.io.save_inference_model(str(tmp_path), ["x", "y"], [x - y], exe)
+    config = core.AnalysisConfig(str(tmp_path))
+    ones, twos = np.ones((1, 2), "float32"), np.full((1, 2), 2, "float32")
+    for names in (("x", "y"), ("", ""), ("a", "b")):
+        fed = [core.PaddleTensor(array, name) for array, name in zip((ones, twos), names, strict=True)]
+        (out,) = core.create_paddle_predictor(config).run(fed)
+        assert out.as_ndarray().tolist() == [[-1, -1]]
+    swapped = [core.PaddleTensor(twos, "y"), core.PaddleTensor(ones, "x")]
+    (out,) = core.create_paddle_predictor(config).run(swapped)
+    assert out.as_ndarray().tolist() == [[-1, -1]]
+    half = [core.PaddleTensor(ones, "x"), core.PaddleTensor(twos, "yy")]
+    with pytest.raises(core.EnforceNotMet, match="no input 'yy'; did you mean 'y'"):
+        core.create_paddle_predictor(config).run(half)
+    config.switch_specify_input_names(True)
+    with pytest.raises(core.EnforceNotMet, match="no input ''"):
+        core.create_paddle_predictor(config).run([core.PaddleTensor(ones), core.PaddleTensor(twos)])
+    same = [core.PaddleTensor(ones, "x"), core.PaddleTensor(twos, "x")]
+    with pytest.raises(core.EnforceNotMet, match="inputs are x, y, and x, x are given"):
+        core.create_paddle_predictor(config).run(same)
+
+
+def test_switches_of_1x_say_what_they_do() -> None:
+    config = core.AnalysisConfig("a")
+    config.switch_use_feed_fetch_ops(False)
+    config.switch_specify_input_names(True)
+    config.enable_memory_optim()
+    config.disable_glog_info()
+    config.set_cpu_math_library_num_threads(3)
+    assert not config.use_feed_fetch_ops_enabled() and config.specify_input_name()
+    assert config.glog_info_disabled() and config.cpu_math_library_num_threads() == 3
+    for switch in ("enable_mkldnn", "enable_tensorrt_engine", "enable_profile", "enable_quantizer"):
+        with pytest.warns(fluid.FluidWarning, match=f"AnalysisConfig.{switch} changes nothing here"):
+            getattr(config, switch)()
+    assert not config.mkldnn_enabled() and not config.tensorrt_engine_enabled()
+    with pytest.warns(fluid.FluidWarning, match="no CUDA device"):
+        config.enable_use_gpu(100)
+    with pytest.raises(core.EnforceNotMet, match="quantizer"):
+        config.quantizer_config()
+    copy = core.AnalysisConfig(config)
+    assert copy.specify_input_name() and copy.to_native_config().model_dir == "a"
+    with pytest.raises(core.EnforceNotMet, match="does all"):
+        core.create_paddle_predictor(configs()[0]).SaveOptimModel("a")

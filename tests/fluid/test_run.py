@@ -314,7 +314,7 @@ def test_check(tmp_path: pathlib.Path) -> None:
     )
 
 
-@pytest.mark.parametrize("name", ["fluid.imperative", "fluid.guard", "fluid.dygraph.gard", "paddle.jit"])
+@pytest.mark.parametrize("name", ["fluid.imperative", "fluid.guard", "fluid.dygraph.gard", "paddle.guard"])
 def test_imperative_names_when_they_are_read(name: str) -> None:
     with pytest.raises(AttributeError, match="; static graphs only"):
         eval(name, {"fluid": fluid, "paddle": paddle})

@@ -36,6 +36,7 @@ _OF_2X = {
     "runs on CUDA devices alone in 2.6.2": (
         "nn.functional.margin_cross_entropy nn.functional.sparse_attention"
     ),
+    "names kernels of Paddle's library, which are not here": "inference._get_phi_kernel_name",
     "steers IPU devices": "static.Ipu static.ipu_ static.set_ipu",
 }
 # (start of a name with its module, reason), the first that fits counts

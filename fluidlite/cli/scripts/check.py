@@ -25,7 +25,6 @@ _REASONS = {
     "paddle.v2": "the interface before fluid, which 1.8.5 does not have either",
     "paddle.trainer": "the interface before fluid, which 1.8.5 does not have either",
     "paddle.trainer_config_helpers": "the interface before fluid, which 1.8.5 does not have either",
-    "paddle.jit": STATIC_ONLY,
     "paddle.imperative": STATIC_ONLY,
     "paddle.incubate.hapi": f"{STATIC_ONLY}; paddle.Model trains a static graph",
 }

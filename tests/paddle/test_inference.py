@@ -60,7 +60,7 @@ def test_models_of_both_versions_give_the_numbers_of_paddle() -> None:
 
 def test_one_row_in_the_file_is_said_when_five_are_fed() -> None:
     made = create_predictor(Config(str(PREFIX.with_name("one_row"))))
-    with pytest.warns(FluidWarning, match=r"fed as \[5, 6\], and declared \[1, 6\]"):
+    with pytest.warns(FluidWarning, match=r"fed as \[5, 6\], but declared as \[1, 6\]"):
         (out,) = made.run([np.ones((5, 6), "float32")]) or ()
     assert out.shape == (5, 2)
 
@@ -98,7 +98,7 @@ def test_models_that_are_not_there(tmp_path: pathlib.Path) -> None:
         (Config("/nope.pdmodel", params), MissingFileError, "Cannot open file /nope.pdmodel"),
         (Config(program, "/nope"), MissingFileError, "Cannot open file /nope"),
         (Config(), UnsupportedError, "Config names no model"),
-        (Config(params, program), FormatError, "is no model"),
+        (Config(params, program), FormatError, "is not a model"),
     ):
         with pytest.raises(error, match=text):
             create_predictor(config)

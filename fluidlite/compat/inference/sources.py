@@ -34,8 +34,8 @@ def in_folder(path: str) -> Source:
             "that is meant by its file of the program and its file of the parameters"
         )
     raise MissingFileError(
-        f"Cannot open file {os.path.join(path, '__model__')}: {path!r} is no folder with a model, and "
-        "there is no .pdmodel of that name"
+        f"Cannot open file {os.path.join(path, '__model__')}: there is no folder {path!r} with a model, and "
+        "no .pdmodel file of that name"
     )
 
 

@@ -42,7 +42,9 @@ def emits_once_more(
         }
         inputs |= {slot: context.out_grad(source) for slot, source in incoming.items()}
         lacks_some = any(len(inputs[slot]) > 1 and EMPTY_VAR in inputs[slot] for slot in incoming)
-        if lacks_some or (attr and not context.op.attrs.get(attr)):
+        numbers = context.op.attrs.get(attr) if attr else None
+        is_told = attr and (not numbers or (isinstance(numbers, list) and min(numbers) < -1))
+        if lacks_some or is_told:
             derived_grad_rule(context)
             return
         made = {slot for slot in writes if not needs or slot not in needs or inputs[needs[slot]]}

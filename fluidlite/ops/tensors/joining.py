@@ -23,9 +23,9 @@ def _(X: list[Spec], AxisTensor: Spec | None, axis: int) -> Spec:
     first = X[0].shape
     if AxisTensor is not None:
         return X[0].with_shape([-1] * len(first))
-    if first and not -len(first) <= axis < len(first):
+    if not -len(first) <= axis < len(first):
         raise ShapeError(f"op 'concat': axis {axis} is outside of {len(first)} dimensions (X{list(first)})")
-    axis = axis % len(first) if first else 0
+    axis %= len(first)
     for spec in X[1:]:
         if len(spec.shape) != len(first) or any(
             a != b and -1 not in (a, b)

@@ -290,3 +290,12 @@ def _(fluid):
         return weighed64(fluid, fluid.layers.split(x, 3, dim=1)[1], (2, 1))
 
     return gradient(fluid, build, x=X)
+
+
+@shows("normalised-in-place")
+def _(fluid):
+    def build(x):
+        y = fluid.layers.data_norm(fluid.layers.tanh(x), in_place=True)
+        return weighed64(fluid, y, X.shape)
+
+    return gradient(fluid, build, x=X)

@@ -385,3 +385,24 @@ def _(fluid):
         return fluid.layers.leaky_relu(x, alpha=np.float32(0.5))
 
     return run(fluid, build, x=np.array([-1.0, 1.0], "float32"))[0], [-0.5, 1.0]
+
+
+@shows("no-box-at-all")
+def _(fluid):
+    main = fluid.Program()
+    with fluid.program_guard(main, fluid.Program()):
+        boxes, scores = fluid.data("boxes", [1, 3, 4]), fluid.data("scores", [1, 2, 3])
+        out = fluid.layers.matrix_nms(boxes, scores, 0.5, 0.5, 5, 5)
+    feed = {"boxes": np.ones((1, 3, 4), "float32"), "scores": np.zeros((1, 2, 3), "float32")}
+    exe = fluid.Executor(fluid.CPUPlace())
+    return exe.run(main, feed=feed, fetch_list=[out], return_numpy=False)[0].shape(), [0, 6]
+
+
+@shows("forgets-of-nothing")
+def _(fluid):
+    def build(x):
+        return fluid.layers.dynamic_lstm(x, 4, use_peepholes=False)[1]
+
+    # candidate, input, forget, output
+    x = np.array([[0.5, 0.0, np.nan, 0.5]], "float32")
+    return run(fluid, build, x=(x, [1]))[0], [[np.tanh(0.5) / 2]]

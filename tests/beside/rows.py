@@ -5,7 +5,7 @@ A row that the fuzzer may meet begins with a remark that pages do not show:
     | <!-- id: nan-in-pools; of: pool2d, pool3d; when: nan; in: value, gradient --> `pool2d` of a nan | ... |
 
 `of` lists functions (their last names) or types of ops. `when` lists tags that a case must have, all of them;
-slashes stand between alternatives, and a dash in front of a tag means that the case lacks it. Tags are those of `variations.tags`, among them what calls are given by
+slashes stand between alternatives. Tags are those of `variations.tags`, among them what calls are given by
 name, such as `weight` and `keepdim=True`. `in` lists words of the aspects in which the case differs
 (`compare.Difference.aspect`); "value", "test" and "state" are about numbers alone, not shapes or levels.
 `theirs: nan` says that PaddlePaddle has nan or an infinity wherever numbers differ, `ours: nan` that we do;
@@ -56,17 +56,12 @@ class Row:
         return (
             (not self.door or self.door == case["door"])
             and (not self.of or bool(named & self.of))
-            and all(_has_one(alternatives, tags(case)) for alternatives in self.when)
+            and all(alternatives & tags(case) for alternatives in self.when)
             and any(_is_about(difference.aspect, aspect) for aspect in self.aspects)
             and (not self.theirs or _differs_by(difference, 1))
             and (not self.ours or _differs_by(difference, 0))
             and (not self.ops or any(word in difference.text for word in self.ops))
         )
-
-
-def _has_one(alternatives: Iterable[str], found: set[str]) -> bool:
-    """True if one of the tags is there, or one with a dash in front of it is not."""
-    return any(word[1:] not in found if word.startswith("-") else word in found for word in alternatives)
 
 
 def _is_about(found: str, aspect: str) -> bool:

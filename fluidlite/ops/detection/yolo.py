@@ -121,10 +121,8 @@ def _(xp: Any, X: Array, ImgSize: Array, attrs: dict[str, Any]) -> tuple[Array, 
     low = centers - halves
     high = centers + halves
     if attrs["clip_bbox"]:
-        ends = sizes[:, ::-1] - 1
-        # the ends of the image for nan, too
-        low = xp.where(low > 0, low, 0)
-        high = xp.where(high < ends, high, ends)
+        low = xp.maximum(low, 0)
+        high = xp.minimum(high, sizes[:, ::-1] - 1)
 
     boxes = xp.zeros((n, len(anchors), height, width, 4), X.dtype)
     boxes[sure] = xp.concatenate((low, high), axis=1)

@@ -76,9 +76,7 @@ yolo_box = Op("yolo_box", "X. ImgSize -> Boxes Scores", attrs=_BOX_ATTRS, lod=No
 
 
 @yolo_box.shape
-def _(
-    X: Spec, ImgSize: Spec, anchors: Sequence[int], class_num: int, iou_aware: bool
-) -> tuple[Spec, Spec]:
+def _(X: Spec, ImgSize: Spec, anchors: Sequence[int], class_num: int, iou_aware: bool) -> tuple[Spec, Spec]:
     _check_anchors("yolo_box", anchors)
     # an overlap for each anchor stands in front of the predictions
     _check_predictions("yolo_box", X, len(anchors) // 2, class_num, int(iou_aware))

@@ -172,9 +172,7 @@ def _(draw: Draw, name: str) -> Any:
         clip = draw.maybe(draw.flag())
         limit = draw.choice(0.01, 0.3, 0.5)
         more = {"iou_aware": True, "iou_aware_factor": draw.choice(OMIT, 0.3, 1.0)} if aware else {}
-        return draw.call(
-            name, x, size, anchors, classes, limit, 32, clip_bbox=clip, scale_x_y=scale, **more
-        )
+        return draw.call(name, x, size, anchors, classes, limit, 32, clip_bbox=clip, scale_x_y=scale, **more)
     boxes = draw.tensor((batch, 2, 4), kind, 0.2, 0.6, fixed=True, known=True)
     labels = draw.tensor((batch, 2), "int32", 0, classes - 1, fixed=True, known=True)
     score = draw.tensor((batch, 2), kind, 0.2, 1, fixed=True, known=True) if draw.flag(0.3) else OMIT

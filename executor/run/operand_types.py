@@ -8,7 +8,8 @@ from collections.abc import Iterable
 from typing import Any
 
 from fluidlite.base import registry
-from fluidlite.base.errors import KernelError
+from fluidlite.base.attr_types import check_least
+from fluidlite.base.errors import KernelError, ShapeError
 from fluidlite.ir.fused import check_plain
 from fluidlite.ir.operator import Operator
 
@@ -36,9 +37,17 @@ def _reads_classes(op: Operator) -> bool:
 
 
 def check_attributes(op: Operator) -> None:
-    """KernelError where an attribute has a value that the op's kernels do not know (`Op.only`)."""
+    """KernelError where an attribute has a value that the op's kernels do not know (`Op.only`), ShapeError
+    for a number below the least that it may be (`Attr.least`): ops of files were never built here.
+    """
     check_plain(op)
-    for name, known in op.definition.only.items() if op.definition is not None else ():
+    if op.definition is None:
+        return
+    try:
+        check_least(op.type, op.definition.attr_defs, op.attrs)
+    except ShapeError as error:
+        raise ShapeError(f"{error}\n  {op.call_text()}\n  built at {op.where}") from None
+    for name, known in op.definition.only.items():
         found = op.attrs.get(name, known)
         if found != known:
             raise KernelError(

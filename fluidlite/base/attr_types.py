@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import enum
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
+
+from fluidlite.base.errors import ShapeError
 
 __all__ = [
     "Attr",
@@ -18,6 +20,8 @@ __all__ = [
     "LONG",
     "LONGS",
     "STRINGS",
+    "at_least",
+    "check_least",
     "infer_attr_type",
     "later",
     "required",
@@ -67,6 +71,8 @@ class Attr(NamedTuple):
     later: bool = False
     other: AttrType | None = None
     """The type that the attribute may have in ops of 2.x."""
+    least: int | None = None
+    """The least value, of each item of a list, with which the op means anything."""
 
     @property
     def required(self) -> bool:
@@ -77,6 +83,22 @@ class Attr(NamedTuple):
 def required(type_: AttrType) -> Attr:
     """An attribute without a default."""
     return Attr(type_, _REQUIRED)
+
+
+def at_least(least: int, default: Any) -> Attr:
+    """An attribute of numbers that are not below `least`: an `Attr`, or a default that shows its type."""
+    attr = default if isinstance(default, Attr) else Attr(infer_attr_type(default), default)
+    return attr._replace(least=least)
+
+
+def check_least(op_type: str, declared: Mapping[str, Attr], attrs: Mapping[str, Any]) -> None:
+    """ShapeError for a number below the least one with which the op means anything."""
+    for name, attr in declared.items():
+        if attr.least is None or name not in attrs:
+            continue
+        value = attrs[name]
+        if min(value if isinstance(value, (list, tuple)) else [value], default=attr.least) < attr.least:
+            raise ShapeError(f"op {op_type!r}: {name} is {value}, but has to be at least {attr.least}")
 
 
 def later(default: Any) -> Attr:

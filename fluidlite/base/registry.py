@@ -51,6 +51,8 @@ from fluidlite.base.attr_types import (
     STRINGS,
     Attr,
     AttrType,
+    at_least,
+    check_least,
     infer_attr_type,
     later,
     required,
@@ -87,6 +89,7 @@ __all__ = [
     "STRINGS",
     "WithLod",
     "ZERO_DIM_ATTR",
+    "at_least",
     "find",
     "get",
     "grad_name",
@@ -439,6 +442,7 @@ class Op:
         self, inputs: Mapping[str, list[Spec | None]], attrs: Mapping[str, Any]
     ) -> dict[str, list[Spec]]:
         """Output specs by slot; raises ShapeError where the inputs do not fit."""
+        check_least(self.type, self.attr_defs, attrs)
         if self.shape_rule is None:
             specs = self._infer_gradient(inputs)
         else:

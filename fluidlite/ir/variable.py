@@ -77,7 +77,7 @@ def _as_name(name: Any) -> str:
 
 def _as_truth(persistable: Any) -> bool:
     """`persistable` as True or False; ArgumentError for text, lists and Variables, which 1.8.5 refuses."""
-    if persistable is None or isinstance(persistable, (bool, int, float, np.bool_)):
+    if persistable is None or isinstance(persistable, (bool, int, float, np.bool_, np.number)):
         return bool(persistable)
     raise ArgumentError(f"persistable must be True or False, but is of type {type(persistable).__name__}")
 

@@ -9,7 +9,8 @@ import pytest
 
 import fluidlite as fluid
 from fluidlite.base.attr_limits import broken_limit
-from fluidlite.base.errors import EnforceNotMet
+from fluidlite.base.errors import EnforceNotMet, ShapeError
+from fluidlite.base.registry import get, known_types
 
 X = np.linspace(-1, 1, 12).reshape(3, 4)
 THIRD = float(np.float32(0.3))
@@ -63,3 +64,66 @@ def test_an_op_beyond_a_limit_is_refused() -> None:
     x = fluid.data("x", [2, 3])
     with pytest.raises(EnforceNotMet, match="'dropout_prob' is 1.5, but has to be between 0.0 and 1.0"):
         fluid.layers.dropout(x, 1.5)
+
+
+# ---------------------------------------------------------------------- windows
+def test_windows_have_least_sizes() -> None:
+    """A stride of 0, a window of nothing: no op may compute with one."""
+    named = {"strides", "dilations", "kernels", "kernel_sizes"}
+    # a slice may go backwards
+    types = [kind for kind in known_types() if not kind.startswith("strided_slice")]
+    open_ones = {(kind, name) for kind in types for name in named if _least(kind, name) is None}
+    assert not open_ones
+
+
+def _least(op_type: str, name: str) -> int | None:
+    declared = get(op_type).attr_defs
+    return declared[name].least if name in declared else 0
+
+
+IMAGE, VOLUME = [2, 4, 6, 6], [2, 4, 5, 6, 6]
+CONV = {"num_filters": 4, "filter_size": 3}
+WINDOWS: list[tuple[str, list[int], dict[str, Any], dict[str, list[Any]]]] = [
+    ("conv2d", IMAGE, CONV, {"stride": [0, [1, -1]], "dilation": [-1, [1, -1]], "padding": [-1]}),
+    ("conv3d", VOLUME, CONV, {"stride": [0, [1, 1, -1]], "dilation": [-1], "padding": [[0, 0, -1]]}),
+    ("conv2d_transpose", IMAGE, CONV, {"stride": [0, -1], "dilation": [[1, -1]], "padding": [-1]}),
+    ("conv3d_transpose", VOLUME, CONV, {"stride": [0, -1], "dilation": [[1, 1, -1]], "padding": [-1]}),
+    ("pool2d", IMAGE, {"pool_size": 2}, {"pool_size": [0, [0, 1], [-1, 1]], "pool_stride": [0, -1]}),
+    ("pool3d", VOLUME, {"pool_size": 2}, {"pool_size": [0, [1, 1, 0]], "pool_stride": [0, -1]}),
+    ("adaptive_pool2d", IMAGE, {"pool_size": 2}, {"pool_size": [0, [1, -1]]}),
+    (
+        "unfold",
+        IMAGE,
+        {"kernel_sizes": 2},
+        {"kernel_sizes": [0, -1], "strides": [0, -1], "paddings": [-1], "dilations": [-1]},
+    ),
+    ("im2sequence", IMAGE, {"filter_size": 2}, {"filter_size": [0], "stride": [0, -1], "padding": [-1]}),
+    ("pad2d", IMAGE, {"paddings": [1, 1, 1, 1]}, {"paddings": [[-1, 0, 0, 0], [0, 0, 0, -1]]}),
+]
+
+
+@pytest.mark.parametrize(("layer", "shape", "given", "wrong"), WINDOWS, ids=[row[0] for row in WINDOWS])
+def test_windows_that_mean_nothing(
+    layer: str, shape: list[int], given: dict[str, Any], wrong: dict[str, list[Any]]
+) -> None:
+    function = getattr(fluid.layers, layer)
+    x = fluid.data("x", shape)
+    function(x, **given)
+    for name, values in wrong.items():
+        for value in values:
+            with pytest.raises(ShapeError, match="(at|of) least"):
+                function(x, **{**given, name: value})
+
+
+def test_a_file_with_windows_that_mean_nothing() -> None:
+    """An op that a file brings was never built here: its plan is refused."""
+    x = fluid.data("x", IMAGE)
+    out = fluid.layers.conv2d(x, 4, 3)
+    (op,) = (op for op in fluid.default_main_program().global_block().ops if op.type == "conv2d")
+    exe = fluid.Executor(fluid.CPUPlace())
+    exe.run(fluid.default_startup_program())
+    op.attrs["paddings"] = [-1, 0]
+    main = fluid.Program.parse_from_string(fluid.default_main_program().desc.serialize_to_string())
+    for exe.naive in (False, True):
+        with pytest.raises(EnforceNotMet, match="paddings is .-1, 0., but has to be at least 0"):
+            exe.run(main, feed={"x": np.ones(IMAGE, "float32")}, fetch_list=[out.name])

@@ -1,4 +1,4 @@
-"""Lists of sizes and places in which Variables stand for some numbers: values, first and second derivatives."""
+"""Lists of sizes and positions in which Variables give some numbers: first and second derivatives."""
 
 from __future__ import annotations
 

@@ -54,9 +54,9 @@ def size(input: Variable) -> Variable:
     return one_op("size", {"Input": input}, dtype="int64")
 
 
-def rank(input: Variable) -> Variable:
-    """The number of dimensions of `input`, an int32 tensor."""
-    check_type(input, "input", Variable, "rank")
+def rank(input: Variable | np.ndarray[Any, Any]) -> Variable:
+    """The number of dimensions of `input`, an int32 tensor; also of an array or a number of NumPy."""
+    check_type(input, "input", (Variable, np.ndarray, np.generic), "rank")
     return assign(np.array(len(input.shape), "int32"))
 
 

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple, TypeAlias
 from fluidlite.base.dtypes import Array
 from fluidlite.base.errors import ShapeError
 from fluidlite.base.open_sizes import fits
-from fluidlite.base.registry import Op, Spec
+from fluidlite.base.registry import Op, Spec, at_least
 from fluidlite.ops.kernels.numbers import check_rows
 from fluidlite.ops.kernels.sampled_rows import RowSampler, bilinear_corners, image_of_pixels, pixels_of
 from fluidlite.ops.signatures import with_attrs
@@ -22,12 +22,13 @@ Maybe: TypeAlias = "Array | None"
 Attrs: TypeAlias = "dict[str, Any]"
 
 _ATTRS = {
-    "strides": [1, 1],
-    "paddings": [0, 0],
-    "dilations": [1, 1],
-    "groups": 1,
-    "deformable_groups": 1,
-    "im2col_step": 64,  # 1.8.5 works on so many images at once: nothing that its results depend on
+    "strides": at_least(1, [1, 1]),
+    "paddings": at_least(0, [0, 0]),
+    "dilations": at_least(1, [1, 1]),
+    "groups": at_least(1, 1),
+    "deformable_groups": at_least(1, 1),
+    # 1.8.5 works on so many images at once: nothing that its results depend on
+    "im2col_step": at_least(1, 64),
 }
 _LARGEST = 1 << 23  # numbers sampled at once: 32 MB in float32
 

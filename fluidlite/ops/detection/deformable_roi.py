@@ -7,7 +7,7 @@ from typing import Any, NamedTuple, TypeAlias
 
 from fluidlite.base.dtypes import Array, VarType
 from fluidlite.base.errors import ShapeError
-from fluidlite.base.registry import AttrType, Lod, Op, Spec, required
+from fluidlite.base.registry import AttrType, Lod, Op, Spec, at_least, required
 from fluidlite.ops.kernels.numbers import check_rows
 from fluidlite.ops.kernels.regions import check_positive, check_regions, images_by_offsets, round_half_away
 from fluidlite.ops.kernels.sampled_rows import RowSampler, bilinear_corners, image_of_pixels, pixels_of
@@ -21,10 +21,10 @@ _ATTRS = {
     "no_trans": required(AttrType.BOOLEAN),
     "spatial_scale": _FLOAT,
     "output_dim": _INT,
-    "group_size": _INTS,
+    "group_size": at_least(1, _INTS),
     "pooled_height": _INT,
     "pooled_width": _INT,
-    "part_size": _INTS,
+    "part_size": at_least(1, _INTS),
     "sample_per_part": _INT,
     "trans_std": _FLOAT,
 }

@@ -15,7 +15,7 @@ import numpy as np
 
 from fluidlite.base.dtypes import Array, VarType
 from fluidlite.base.errors import ShapeError
-from fluidlite.base.registry import INTS, AttrType, Op, Spec, required
+from fluidlite.base.registry import INTS, OF_2X_ATTR, AttrType, Op, Spec, later, required
 from fluidlite.ops.kernels.boxes import overlaps
 from fluidlite.ops.kernels.numbers import check_classes
 from fluidlite.ops.signatures import with_attrs
@@ -26,13 +26,14 @@ def _sigmoid(xp: Any, x: Array) -> Array:
     return result
 
 
-def _check_predictions(op: str, X: Spec, anchors: int, class_num: int) -> None:
+def _check_predictions(op: str, X: Spec, anchors: int, class_num: int, more: int = 0) -> None:
+    channels = anchors * (5 + more + class_num)
     if class_num <= 0:
         raise ShapeError(f"op {op!r}: class_num is {class_num}, wanted a number above 0")
-    if len(X.shape) != 4 or X.shape[1] not in (anchors * (5 + class_num), -1):
+    if len(X.shape) != 4 or X.shape[1] not in (channels, -1):
         raise ShapeError(
-            f"op {op!r}: X has the shape {list(X.shape)}, wanted [N, {anchors * (5 + class_num)}, H, W] for "
-            f"{anchors} anchors and {class_num} classes"
+            f"op {op!r}: X has the shape {list(X.shape)}, wanted [N, {channels}, H, W] for {anchors} anchors "
+            f"and {class_num} classes"
         )
 
 
@@ -67,21 +68,18 @@ _BOX_ATTRS: dict[str, Any] = {
     "downsample_ratio": 32,
     "clip_bbox": True,
     "scale_x_y": 1.0,
+    "iou_aware": later(False),
+    "iou_aware_factor": later(0.5),
+    OF_2X_ATTR: later(False),
 }
-yolo_box = Op(
-    "yolo_box",
-    "X. ImgSize -> Boxes Scores",
-    attrs=_BOX_ATTRS,
-    lod=None,
-    only={"iou_aware": False},
-    idle=("iou_aware_factor",),
-)
+yolo_box = Op("yolo_box", "X. ImgSize -> Boxes Scores", attrs=_BOX_ATTRS, lod=None)
 
 
 @yolo_box.shape
-def _(X: Spec, ImgSize: Spec, anchors: Sequence[int], class_num: int) -> tuple[Spec, Spec]:
+def _(X: Spec, ImgSize: Spec, anchors: Sequence[int], class_num: int, iou_aware: bool) -> tuple[Spec, Spec]:
     _check_anchors("yolo_box", anchors)
-    _check_predictions("yolo_box", X, len(anchors) // 2, class_num)
+    # an overlap for each anchor stands in front of the predictions
+    _check_predictions("yolo_box", X, len(anchors) // 2, class_num, int(iou_aware))
     if len(ImgSize.shape) != 2 or ImgSize.shape[1] not in (2, -1):
         raise ShapeError(
             f"op 'yolo_box': ImgSize has the shape {list(ImgSize.shape)}, wanted [N, 2] (height, width)"
@@ -98,10 +96,13 @@ def _(X: Spec, ImgSize: Spec, anchors: Sequence[int], class_num: int) -> tuple[S
 def _(xp: Any, X: Array, ImgSize: Array, attrs: dict[str, Any]) -> tuple[Array, Array]:
     anchors = _anchor_sizes(xp, attrs["anchors"], X)
     n, _, height, width = X.shape
-    grid = X.reshape(n, len(anchors), -1, height, width)
+    grid = X[:, len(anchors) if attrs["iou_aware"] else 0 :].reshape(n, len(anchors), -1, height, width)
     confidence = _sigmoid(xp, grid[:, :, 4])
-    # what is not sure enough stays zero; of a trained net that is nearly all
-    sure = xp.nonzero(confidence >= X.dtype.type(attrs["conf_thresh"]))
+    if attrs["iou_aware"]:
+        share = X.dtype.type(attrs["iou_aware_factor"])
+        confidence = confidence ** (1 - share) * _sigmoid(xp, X[:, : len(anchors)]) ** share
+    # what is not sure enough stays zero; of a trained net that is nearly all. A nan is shown
+    sure = xp.nonzero(~(confidence < X.dtype.type(attrs["conf_thresh"])))
     image, anchor, row, column = sure
     found = grid.transpose(0, 1, 3, 4, 2)[sure]
     confidence = confidence[sure]
@@ -110,10 +111,11 @@ def _(xp: Any, X: Array, ImgSize: Array, attrs: dict[str, Any]) -> tuple[Array, 
     stretch = X.dtype.type(attrs["scale_x_y"])
     shift = X.dtype.type(-0.5 * (attrs["scale_x_y"] - 1))
     cells = xp.stack((column, row), axis=1) + (_sigmoid(xp, found[:, :2]) * stretch + shift)
-    # rows count for the width as well where the map is no square: so does 1.8.5
-    centers = cells * sizes[:, ::-1] / X.dtype.type(height)
+    # rows count for the width as well where the map is no square: so they do in 1.8.5, no longer in 2.6.2
+    counts = xp.asarray([width if attrs[OF_2X_ATTR] else height, height], X.dtype)
+    centers = cells * sizes[:, ::-1] / counts
     halves = xp.exp(found[:, 2:4]) * anchors[anchor] * sizes[:, ::-1]
-    halves /= X.dtype.type(2 * attrs["downsample_ratio"] * height)
+    halves /= 2 * attrs["downsample_ratio"] * counts
     low = centers - halves
     high = centers + halves
     if attrs["clip_bbox"]:

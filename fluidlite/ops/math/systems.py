@@ -266,18 +266,22 @@ def _(X: Spec, Y: Spec, driver: str) -> tuple[Spec, Spec, Spec, Spec]:
 @lstsq.kernel
 def _(xp: Any, X: Array, Y: Array, rcond: float, driver: str) -> tuple[Array, Array, Array, Array]:
     """The solutions with the least squares, of the least norm; residuals of systems with more rows than
-    columns of full rank; singular values by the drivers that find them, and no rank by "gels", which takes
-    the rank to be full.
+    columns; singular values by the drivers that find them, and no rank by "gels", which takes the rank to be
+    full and does not ask for `rcond`.
     """
+    # None: what rounding leaves of nothing
+    least = None if driver == "gels" else rcond
     pairs = zip(X.reshape(-1, *X.shape[-2:]), Y.reshape(-1, *Y.shape[-2:]), strict=True)
-    found = [xp.linalg.lstsq(x, y, rcond=rcond) for x, y in pairs]
+    found = [xp.linalg.lstsq(x, y, rcond=least) for x, y in pairs]
     lead = X.shape[:-2]
-    solution, residuals, rank, values = (xp.stack([xp.asarray(one[i]) for one in found]) for i in range(4))
+    solution, rank, values = (xp.stack([xp.asarray(one[i]) for one in found]) for i in (0, 2, 3))
+    solution = solution.reshape(*lead, *solution.shape[1:])
+    residuals = ((Y - X @ solution) ** 2).sum(axis=-2)
     tall = X.shape[-2] > X.shape[-1]
     has_values = driver in _OF_SINGULAR_VALUES
     return (
-        solution.reshape(*lead, *solution.shape[1:]),
-        residuals.reshape(*lead, *residuals.shape[1:]) if tall else xp.zeros(0, X.dtype),
+        solution,
+        residuals if tall else xp.zeros(0, X.dtype),
         xp.zeros(0, "int32") if driver == "gels" else rank.reshape(lead).astype("int32"),
         values.reshape(*lead, *values.shape[1:]) if has_values else xp.zeros(0, X.dtype),
     )

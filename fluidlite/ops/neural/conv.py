@@ -8,7 +8,7 @@ from typing import Any, TypeAlias
 from fluidlite.base.dtypes import Array
 from fluidlite.base.errors import ShapeError
 from fluidlite.base.open_sizes import OpenSize
-from fluidlite.base.registry import Op, Spec
+from fluidlite.base.registry import Op, Spec, at_least
 from fluidlite.ops.gradients import emits_once_more
 from fluidlite.ops.kernels.conv_geometry import (
     Pads,
@@ -28,10 +28,10 @@ Maybe: TypeAlias = "Array | None"
 def conv_attrs(dims: int, data_format: str) -> dict[str, Any]:
     """The attributes that every convolution has."""
     return {
-        "strides": [1] * dims,
-        "paddings": [0] * dims,
-        "dilations": [1] * dims,
-        "groups": 1,
+        "strides": at_least(1, [1] * dims),
+        "paddings": at_least(0, [0] * dims),
+        "dilations": at_least(0, [1] * dims),
+        "groups": at_least(1, 1),
         "padding_algorithm": "EXPLICIT",
         "data_format": data_format,
     }

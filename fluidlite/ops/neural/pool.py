@@ -10,7 +10,17 @@ import numpy as np
 
 from fluidlite.base.dtypes import Array, VarType
 from fluidlite.base.errors import ShapeError
-from fluidlite.base.registry import INTS, OF_2X_ATTR, AttrType, KernelContext, Op, Spec, later, required
+from fluidlite.base.registry import (
+    INTS,
+    OF_2X_ATTR,
+    AttrType,
+    KernelContext,
+    Op,
+    Spec,
+    at_least,
+    later,
+    required,
+)
 from fluidlite.ops.kernels.conv_geometry import (
     channels_first,
     channels_last,
@@ -31,7 +41,7 @@ def pool_attrs(dims: int, data_format: str) -> dict[str, Any]:
     return {
         "pooling_type": _STRING,
         "ksize": _INTS,
-        "strides": [1] * dims,
+        "strides": at_least(1, [1] * dims),
         "paddings": [0] * dims,
         "padding_algorithm": "EXPLICIT",
         "global_pooling": False,
@@ -46,7 +56,7 @@ def pool_attrs(dims: int, data_format: str) -> dict[str, Any]:
 def _index_attrs(dims: int) -> dict[str, Any]:
     return {
         "ksize": _INTS,
-        "strides": [1] * dims,
+        "strides": at_least(1, [1] * dims),
         "paddings": [0] * dims,
         "global_pooling": False,
         "adaptive": False,
@@ -66,11 +76,13 @@ def _out_places(type: str, spatial: Sequence[int], attrs: Mapping[str, Any]) -> 
     """The spatial dimensions of the result."""
     if attrs["adaptive"] and attrs["global_pooling"]:
         return tuple(spatial)  # the whole image is the number of windows, then: one an element
-    if attrs["adaptive"]:
-        return tuple(attrs["ksize"])
     if attrs["global_pooling"]:
         return tuple(min(size, 1) for size in spatial)
     ksize, strides = attrs["ksize"], attrs["strides"]
+    if min(ksize) < 1:
+        raise ShapeError(f"op {type!r}: ksize is {list(ksize)}, but has to be at least 1")
+    if attrs["adaptive"]:
+        return tuple(ksize)
     pads = resolve_pads(
         type, attrs["paddings"], attrs.get("padding_algorithm", "EXPLICIT"), spatial, ksize, strides
     )
@@ -296,7 +308,7 @@ def _check_places(type: str, places: Array, spatial: Sequence[int]) -> None:
 def _declare_unpool(type: str, dims: int, layout: str, attrs: dict[str, Any]) -> None:
     """An op that puts elements back where a pool found them, among zeros."""
     of_2x = {"output_size": later(INTS()), "data_format": later(layout)}
-    windows = {"ksize": _INTS, "strides": [1] * dims, "paddings": [0] * dims}
+    windows = {"ksize": at_least(1, _INTS), "strides": at_least(1, [1] * dims), "paddings": [0] * dims}
     only = {"data_format": layout}
     if "unpooling_type" in attrs:
         only["unpooling_type"] = "max"

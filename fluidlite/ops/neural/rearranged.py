@@ -6,7 +6,7 @@ from typing import Any
 
 from fluidlite.base.dtypes import Array
 from fluidlite.base.errors import ShapeError
-from fluidlite.base.registry import AttrType, Op, Spec, required
+from fluidlite.base.registry import AttrType, Op, Spec, at_least, required
 from fluidlite.ops.neural.vision import unfold_counts, window_positions
 
 _LAYOUTS = {"NCHW": (0, 1, 2, 3), "NHWC": (0, 3, 1, 2)}
@@ -106,10 +106,10 @@ fold = Op(
     "X -> Y",
     attrs={
         "output_sizes": _INTS,
-        "kernel_sizes": _INTS,
-        "strides": _INTS,
-        "paddings": _INTS,
-        "dilations": _INTS,
+        "kernel_sizes": at_least(1, _INTS),
+        "strides": at_least(1, _INTS),
+        "paddings": at_least(0, _INTS),
+        "dilations": at_least(0, _INTS),
     },
     lod=None,
 )

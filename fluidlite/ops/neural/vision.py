@@ -12,7 +12,7 @@ import numpy as np
 
 from fluidlite.base.dtypes import Array
 from fluidlite.base.errors import ShapeError
-from fluidlite.base.registry import INTS, LONG, AttrType, Lod, Op, Spec, WithLod, later, required
+from fluidlite.base.registry import INTS, LONG, AttrType, Lod, Op, Spec, WithLod, at_least, later, required
 from fluidlite.ops.kernels.numbers import check_rows
 
 _INT, _INTS = required(AttrType.INT), required(AttrType.INTS)
@@ -240,7 +240,12 @@ def _with_border(xp: Any, x: Array, size: Sequence[int], top: int, left: int) ->
 unfold = Op(
     "unfold",
     "X. -> Y",
-    attrs={"kernel_sizes": _INTS, "strides": _INTS, "paddings": _INTS, "dilations": _INTS},
+    attrs={
+        "kernel_sizes": at_least(1, _INTS),
+        "strides": at_least(1, _INTS),
+        "paddings": at_least(0, _INTS),
+        "dilations": at_least(0, _INTS),
+    },
     lod=None,
 )
 
@@ -318,7 +323,12 @@ im2sequence = Op(
     "X. Y? -> Out",
     lod=None,
     constants=("Y",),
-    attrs={"kernels": _INTS, "strides": [1, 1], "paddings": INTS((0, 0, 0, 0)), "out_stride": [1, 1]},
+    attrs={
+        "kernels": at_least(1, _INTS),
+        "strides": at_least(1, [1, 1]),
+        "paddings": at_least(0, INTS((0, 0, 0, 0))),
+        "out_stride": at_least(1, [1, 1]),
+    },
 )
 
 

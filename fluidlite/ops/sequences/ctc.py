@@ -228,11 +228,12 @@ edit_distance = Op(
 
 
 @edit_distance.shape
-def _(Hyps: Spec, Refs: Spec, RefsLength: Spec | None) -> tuple[Spec, Spec]:
+def _(Hyps: Spec, Refs: Spec, HypsLength: Spec | None, RefsLength: Spec | None) -> tuple[Spec, Spec]:
+    are_padded = HypsLength is not None and RefsLength is not None
     for name, spec in (("Hyps", Hyps), ("Refs", Refs)):
-        if RefsLength is None and (len(spec.shape) != 2 or spec.shape[1] not in (1, -1)):
+        if not are_padded and (len(spec.shape) != 2 or spec.shape[1] not in (1, -1)):
             raise ShapeError(f"op 'edit_distance': {name} has shape {list(spec.shape)}, wanted [rows, 1]")
-    return Spec((1,), VarType.INT64), Spec((Refs.shape[0] if RefsLength is not None else -1, 1), VarType.FP32)
+    return Spec((1,), VarType.INT64), Spec((Refs.shape[0] if are_padded else -1, 1), VarType.FP32)
 
 
 def levenshtein(found: Array, sizes: Array, wanted: Array, wanted_sizes: Array) -> Array:

@@ -9,7 +9,7 @@ import numpy as np
 
 from fluidlite.base.dtypes import Array, VarType, to_numpy
 from fluidlite.base.errors import KernelError, ShapeError
-from fluidlite.base.registry import INTS, LONG, AttrType, Op, Spec, later, required
+from fluidlite.base.registry import INTS, LONG, AttrType, Op, Spec, at_least, later, required
 
 # ---------------------------------------------------------------------- distinct values
 _FEW_NUMBERS = 16  # numbers in the range of an element, up to which they have a table of places
@@ -188,7 +188,7 @@ shard_index = Op(
     "shard_index",
     "X -> Out",
     attrs={
-        "index_num": required(AttrType.INT),
+        "index_num": at_least(1, required(AttrType.INT)),
         "nshards": required(AttrType.INT),
         "shard_id": required(AttrType.INT),
         "ignore_value": -1,

@@ -113,6 +113,8 @@ def _image_pairs(paddings: Sequence[int], Paddings: Array | None, data_format: s
     """Pairs for all dimensions from [top, bottom, left, right]; the tensor goes before the attribute."""
     top, bottom, left, right = paddings if Paddings is None else (int(pad) for pad in Paddings)
     image = [(top, bottom), (left, right)]
+    if min(top, bottom, left, right) < 0:
+        raise ShapeError(f"op 'pad2d': paddings are {image}, but have to be at least 0")
     return [(0, 0), *image, (0, 0)] if is_channels_last(data_format) else [(0, 0), (0, 0), *image]
 
 

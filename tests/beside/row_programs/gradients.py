@@ -290,3 +290,23 @@ def _(fluid):
         return weighed64(fluid, fluid.layers.split(x, 3, dim=1)[1], (2, 1))
 
     return gradient(fluid, build, x=X)
+
+
+@shows("normalised-in-place")
+def _(fluid):
+    def build(x):
+        y = fluid.layers.data_norm(fluid.layers.tanh(x), in_place=True)
+        return weighed64(fluid, y, X.shape)
+
+    return gradient(fluid, build, x=X)
+
+
+@shows("norms-of-frozen-scales")
+def _(fluid):
+    def build(x):
+        scale = fluid.ParamAttr("s", initializer=fluid.initializer.Constant(3.0))
+        y = fluid.layers.layer_norm(x, param_attr=scale)
+        fluid.default_main_program().global_block().var("s").stop_gradient = True
+        return weighed(fluid, y, X.shape)
+
+    return gradient(fluid, build, step=1e-2, x=X.astype("float32"))

@@ -362,3 +362,47 @@ def _(fluid):
         "info": np.array([[10.0, 10.0, 1.0]], "float32"),
     }
     return int(run(fluid, build, **feeds)[0].sum()), 0
+
+
+@shows("windows-of-nothing", error="ShapeError")
+def _(fluid):
+    x = np.ones((1, 1, 2, 2), "float32")
+    return run(fluid, lambda x: fluid.layers.pool2d(x, 0), x=x)[0].max(), 0.0
+
+
+@shows("paddings-below-zero", error="ShapeError")
+def _(fluid):
+    def build(x):
+        ones = fluid.ParamAttr("w", initializer=fluid.initializer.Constant(1.0))
+        return fluid.layers.conv2d(x, 1, 1, padding=-1, param_attr=ones, bias_attr=False)
+
+    return run(fluid, build, x=np.arange(9, dtype="float32").reshape(1, 1, 3, 3))[0].reshape(-1), [4.0]
+
+
+@shows("fractions-of-numpy")
+def _(fluid):
+    def build(x):
+        return fluid.layers.leaky_relu(x, alpha=np.float32(0.5))
+
+    return run(fluid, build, x=np.array([-1.0, 1.0], "float32"))[0], [-0.5, 1.0]
+
+
+@shows("no-box-at-all")
+def _(fluid):
+    main = fluid.Program()
+    with fluid.program_guard(main, fluid.Program()):
+        boxes, scores = fluid.data("boxes", [1, 3, 4]), fluid.data("scores", [1, 2, 3])
+        out = fluid.layers.matrix_nms(boxes, scores, 0.5, 0.5, 5, 5)
+    feed = {"boxes": np.ones((1, 3, 4), "float32"), "scores": np.zeros((1, 2, 3), "float32")}
+    exe = fluid.Executor(fluid.CPUPlace())
+    return exe.run(main, feed=feed, fetch_list=[out], return_numpy=False)[0].shape(), [0, 6]
+
+
+@shows("forgets-of-nothing")
+def _(fluid):
+    def build(x):
+        return fluid.layers.dynamic_lstm(x, 4, use_peepholes=False)[1]
+
+    # candidate, input, forget, output
+    x = np.array([[0.5, 0.0, np.nan, 0.5]], "float32")
+    return run(fluid, build, x=(x, [1]))[0], [[np.tanh(0.5) / 2]]

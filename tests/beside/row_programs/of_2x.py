@@ -283,3 +283,14 @@ def _(paddle):
         return paddle.add_n([paddle.full([], 1.0, "float64"), x])
 
     return run(static(paddle), build, x=np.ones([3]))[0], None
+
+
+@shows("ranks-by-pivots")
+def _(paddle):
+    def build(x, y):
+        return paddle.linalg.lstsq(x, y, rcond=0.6, driver="gelsy")[0]
+
+    x = np.array([[1.0, 1.0], [1.0, 0.0], [0.0, 1.0]])
+    # singular values 1.73 and 1: the second one counts as none; y = x @ [2, 1] along [1, 1]
+    found = run(static(paddle), build, x=x, y=x @ np.array([[2.0], [0.5]]))[0].reshape(-1)
+    return found, [1.25, 1.25]

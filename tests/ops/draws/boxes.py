@@ -131,6 +131,7 @@ def _(draw: Draw, name: str) -> Any:
         flip=draw.maybe(draw.flag()),
         clip=draw.maybe(draw.flag()),
         kernel_size=draw.choice(OMIT, 1, 3),
+        stride=draw.choice(OMIT, OMIT, 1, 2),
         pad=draw.choice(OMIT, 1),
         variance=draw.choice(OMIT, [0.1, 0.2, 0.3, 0.4]),
         min_max_aspect_ratios_order=draw.maybe(draw.flag()),

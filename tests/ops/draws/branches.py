@@ -89,7 +89,11 @@ def _(draw: Draw, name: str) -> Any:
     condition = judged(draw, xs[0]) if draw.door == "18" and draw.flag(0.3) else truth(draw)
     count = draw.int(1, 3)
     branches = [branch(draw, xs, count) for _ in range(2)]
-    return draw.call(name, condition, *branches)
+    more: dict[str, Any] = {}
+    if draw.door == "26":
+        names = [f"r{at}" for at in range(count)]
+        more["return_names"] = draw.maybe(names if count > 1 else "r0", 0.3)
+    return draw.call(name, condition, *branches, **more)
 
 
 @draws("fluid.layers.case", "paddle.static.nn.case")

@@ -100,6 +100,7 @@ def _(draw: Draw, name: str) -> Any:
         slot_dim=draw.choice(OMIT, OMIT, -1, 1),
         data_layout=draw.choice(OMIT, OMIT, "NCHW"),
         do_model_average_for_mean_and_var=draw.maybe(draw.flag(), 0.2),
+        in_place=draw.maybe(draw.flag(), 0.3),
         summary_decay_rate=draw.choice(OMIT, OMIT, 0.9),
         enable_scale_and_shift=draw.maybe(draw.flag(), 0.3),
     )

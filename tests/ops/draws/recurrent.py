@@ -197,7 +197,8 @@ def _(draw: Draw, name: str) -> Any:
         output_fn=out,
     )
     draw.gradients = False
-    return decoding(draw, decoder, states(draw, kind, rows, hidden))
+    imputed = draw.maybe(draw.flag(), 0.3)
+    return decoding(draw, decoder, states(draw, kind, rows, hidden), impute_finished=imputed)
 
 
 HELPERS = "TrainingHelper GreedyEmbeddingHelper SampleEmbeddingHelper"

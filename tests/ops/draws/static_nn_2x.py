@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from beside.draw import OMIT, Draw, draws
 from ops.draws.common_2x import FLOATS, word
-from ops.draws.conv_2x import _conv, _image, _per_side
+from ops.draws.conv_2x import _conv, _image, _per_side, _sizes_out
 
 NN = "paddle.static.nn."
 
@@ -49,6 +49,10 @@ def _(draw: Draw, name: str) -> Any:
         given["groups"] = OMIT if given["groups"] is OMIT else given["groups"]
     x = _image(draw, count, inside, layout, draw.choice(*FLOATS))
     size = _per_side(draw, count, 1, 3)
+    if "transpose" in name:
+        reach = [size] * count if isinstance(size, int) else list(size)
+        given["output_size"] = _sizes_out(draw, x, reach, given, layout)
+        given.pop("output_padding", None)
     given |= {"act": draw.act(), "bias_attr": draw.maybe(False, 0.3), "param_attr": draw.attr()}
     return draw.call(name, x, outside, filter_size=size, **given)
 

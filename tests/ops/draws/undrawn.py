@@ -163,17 +163,6 @@ REASONS: dict[str, dict[str, str]] = {
         "paddle.nn.initializer.Uniform": "high low",
         "paddle.nn.initializer.set_global_initializer": "bias_init",
     },
-    "waits for its generator": {
-        "fluid.layers.data_norm": "in_place",
-        "fluid.layers.dynamic_decode": "impute_finished",
-        "fluid.layers.multi_box_head": "stride",
-        "paddle.linalg.lstsq": "rcond",
-        "paddle.static.nn.cond": "return_names",
-        "paddle.static.nn.conv2d_transpose": "output_size",
-        "paddle.static.nn.conv3d_transpose": "output_size",
-        "paddle.vision.ops.generate_proposals": "eta",
-        "paddle.vision.ops.yolo_box": "iou_aware iou_aware_factor",
-    },
 }
 
 

@@ -162,13 +162,17 @@ def _(draw: Draw, name: str) -> Any:
     classes, batch, side = draw.int(1, 3), draw.int(1, 2), draw.int(1, 3)
     anchors = [10, 13, 16, 30]
     kind = draw.choice("float32", "float64")
-    x = draw.tensor((batch, 2 * (5 + classes), side, side), kind, known=True)
+    aware = word(name) == "yolo_box" and draw.flag(0.3)
+    wide = draw.int(1, 3) if word(name) == "yolo_box" else side
+    x = draw.tensor((batch, 2 * (5 + aware + classes), side, wide), kind, known=True)
     scale = draw.maybe(draw.choice(1.0, 1.2))
     if word(name) == "yolo_box":
         size = draw.tensor((batch, 2), "int32", 20, 60, fixed=True, known=True)
         draw.gradients = False
         clip = draw.maybe(draw.flag())
-        return draw.call(name, x, size, anchors, classes, 0.01, 32, clip_bbox=clip, scale_x_y=scale)
+        limit = draw.choice(0.01, 0.3, 0.5)
+        more = {"iou_aware": True, "iou_aware_factor": draw.choice(OMIT, 0.3, 1.0)} if aware else {}
+        return draw.call(name, x, size, anchors, classes, limit, 32, clip_bbox=clip, scale_x_y=scale, **more)
     boxes = draw.tensor((batch, 2, 4), kind, 0.2, 0.6, fixed=True, known=True)
     labels = draw.tensor((batch, 2), "int32", 0, classes - 1, fixed=True, known=True)
     score = draw.tensor((batch, 2), kind, 0.2, 1, fixed=True, known=True) if draw.flag(0.3) else OMIT
@@ -219,6 +223,7 @@ def _(draw: Draw, name: str) -> Any:
         pre_nms_top_n=draw.maybe(draw.int(3, 9)),
         post_nms_top_n=draw.maybe(draw.int(2, 5)),
         nms_thresh=draw.maybe(0.7),
+        eta=draw.choice(OMIT, OMIT, 0.9, 1.0),
         min_size=draw.maybe(draw.choice(0.1, 1.0)),
         pixel_offset=draw.maybe(draw.flag()),
         return_rois_num=draw.maybe(draw.flag()),

@@ -18,6 +18,7 @@ def f(*shape: int) -> np.ndarray:
 A = f(2, 3, 3) + 2 * np.eye(3, dtype="float32")
 S = A @ A.swapaxes(-1, -2)
 B, V, TALL, WIDE = f(2, 3, 2), f(3), f(4, 3), f(2, 3)
+EVEN = np.array([[1.0, 1.0], [1.0, 0.0], [0.0, 1.0]])
 LOOSE: dict[str, Any] = {"rtol": 1e-4, "atol": 1e-5}
 
 
@@ -91,6 +92,15 @@ CASES = [
         {"X": TALL, "Y": f(4, 2)},
         lambda X, Y: np.linalg.lstsq(X, Y, rcond=None),
         {"rcond": 1e-7, "driver": "gelsd"},
+        **LOOSE,
+    ),
+    Case(
+        "lstsq",
+        {"X": EVEN, "Y": EVEN @ np.array([[2.0], [0.5]])},
+        # singular values are 3 ** 0.5 and 1, which counts as none: what is along [1, 1] stays
+        lambda X, Y: (np.full((2, 1), 1.25), np.full(1, 1.125), np.array(1, "int32"), np.array([3**0.5, 1])),
+        {"rcond": 0.6, "driver": "gelsd"},
+        name="cut off",
         **LOOSE,
     ),
     Case(

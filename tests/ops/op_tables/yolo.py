@@ -23,23 +23,27 @@ def sigmoid(x: float) -> float:
 def boxes_of(X: Any, ImgSize: Any, attrs: Any) -> tuple[Any, Any]:
     n, channels, height, width = X.shape
     classes = attrs["class_num"]
-    count = channels // (5 + classes)
-    grid = X.reshape(n, count, 5 + classes, height, width)
+    aware = attrs.get("iou_aware", False)
+    count = channels // (5 + aware + classes)
+    grid = X[:, count * aware :].reshape(n, count, 5 + classes, height, width)
     boxes, scores = np.zeros((n, count, height, width, 4)), np.zeros((n, count, height, width, classes))
     stretch = attrs.get("scale_x_y", 1.0)
+    wide = width if attrs.get("of_2x") else height  # in 1.8.5 rows count for the width, too
     for image, a, row, column in np.ndindex(n, count, height, width):
         said = grid[image, a, :, row, column]
         sure = sigmoid(said[4])
+        if aware:
+            share = attrs["iou_aware_factor"]
+            sure = sure ** (1 - share) * sigmoid(X[image, a, row, column]) ** share
         if sure < attrs["conf_thresh"]:
             continue
         down, across = ImgSize[image]
         x, y = (
-            (place + sigmoid(value) * stretch - 0.5 * (stretch - 1)) * size / height
-            for place, value, size in ((column, said[0], across), (row, said[1], down))
+            (place + sigmoid(value) * stretch - 0.5 * (stretch - 1)) * size / cells
+            for place, value, size, cells in ((column, said[0], across, wide), (row, said[1], down, height))
         )
-        pixels = attrs["downsample_ratio"] * height
-        w = math.exp(said[2]) * ANCHORS[2 * a] * across / pixels
-        h = math.exp(said[3]) * ANCHORS[2 * a + 1] * down / pixels
+        w = math.exp(said[2]) * ANCHORS[2 * a] * across / (attrs["downsample_ratio"] * wide)
+        h = math.exp(said[3]) * ANCHORS[2 * a + 1] * down / (attrs["downsample_ratio"] * height)
         box = [x - w / 2, y - h / 2, x + w / 2, y + h / 2]
         if attrs.get("clip_bbox", True):
             box = [max(box[0], 0), max(box[1], 0), min(box[2], across - 1), min(box[3], down - 1)]
@@ -52,8 +56,9 @@ def box_row(
     name: str, classes: int = 3, anchors: int = 3, shape: tuple[int, int] = (3, 3), **more: Any
 ) -> Case:
     attrs = {"class_num": classes, "conf_thresh": 0.4, "downsample_ratio": 32, **more}
+    channels = 5 + attrs.get("iou_aware", False) + classes
     inputs = {
-        "X": RNG.normal(0, 1.5, (2, anchors * (5 + classes), *shape)).astype("float32"),
+        "X": RNG.normal(0, 1.5, (2, anchors * channels, *shape)).astype("float32"),
         "ImgSize": RNG.randint(50, 120, (2, 2)).astype("int32"),
     }
     return Case(
@@ -73,6 +78,8 @@ BOXES = [
     box_row("stretched", scale_x_y=1.2),
     box_row("one class", 1, 2, downsample_ratio=8),
     box_row("wide", shape=(3, 5)),
+    box_row("wide of 2x", shape=(3, 5), of_2x=True),
+    box_row("aware of overlaps", iou_aware=True, iou_aware_factor=0.3),
     box_row("none is sure", conf_thresh=2.0),
 ]
 

@@ -1,4 +1,4 @@
-"""ONNX for ops of arithmetic: functions of elements, products, reductions, comparisons, searches."""
+"""ONNX for ops of arithmetic: functions of elements, two operands, products of matrices."""
 
 from __future__ import annotations
 
@@ -6,132 +6,26 @@ import math
 
 import numpy as np
 
-from fluidlite.base.dtypes import to_numpy
 from fluidlite.saving.onnx.graph import OpView, exports
 
-_SAME = {
-    "abs": "Abs",
-    "acos": "Acos",
-    "asin": "Asin",
-    "atan": "Atan",
-    "ceil": "Ceil",
-    "cos": "Cos",
-    "cosh": "Cosh",
-    "erf": "Erf",
-    "exp": "Exp",
-    "floor": "Floor",
-    "log": "Log",
-    "logical_not": "Not",
-    "reciprocal": "Reciprocal",
-    "relu": "Relu",
-    "sigmoid": "Sigmoid",
-    "sign": "Sign",
-    "sin": "Sin",
-    "sinh": "Sinh",
-    "softplus": "Softplus",
-    "softsign": "Softsign",
-    "sqrt": "Sqrt",
-    "tanh": "Tanh",
-    "assign": "Identity",
-    "lod_reset": "Identity",
-    "share_data": "Identity",
-}
 
-
-@exports(*_SAME)
-def _same(op: OpView) -> None:
-    op.put(op.add(_SAME[op.type], op.x()))
-
-
-# ------------------------------------------------------------------------------------------------ activations
-@exports("square")
-def _square(op: OpView) -> None:
-    op.put(op.add("Mul", op.x(), op.x()))
-
-
-@exports("rsqrt")
-def _rsqrt(op: OpView) -> None:
-    op.put(op.add("Reciprocal", op.add("Sqrt", op.x())))
-
-
-@exports("round")
-def _round(op: OpView) -> None:
-    # halves go away from zero; ONNX's Round sends them to even numbers
-    half = op.add("Add", op.add("Abs", op.x()), op.number(0.5))
-    op.put(op.add("Mul", op.add("Sign", op.x()), op.add("Floor", half)))
-
-
-@exports("logsigmoid")
-def _logsigmoid(op: OpView) -> None:
-    op.put(op.add("Neg", op.add("Softplus", op.add("Neg", op.x()))))
-
-
-@exports("relu6")
-def _relu6(op: OpView) -> None:
-    op.put(op.add("Clip", op.x(), op.number(0.0), op.number(op.attr("threshold", 6.0))))
-
-
-@exports("brelu")
-def _brelu(op: OpView) -> None:
-    op.put(op.add("Clip", op.x(), op.number(op.attr("t_min", 0.0)), op.number(op.attr("t_max", 24.0))))
-
-
+# ----------------------------------------------------------------------- functions of elements
 @exports("clip")
 def _clip(op: OpView) -> None:
-    if op.has("Min") or op.has("Max"):
-        low = op.add("Squeeze", op.x("Min")) if op.has("Min") else op.number(op.attr("min"))
-        high = op.add("Squeeze", op.x("Max")) if op.has("Max") else op.number(op.attr("max"))
-    else:
-        low, high = op.number(op.attr("min")), op.number(op.attr("max"))
-    op.put(op.add("Clip", op.x(), low, high))
-
-
-@exports("leaky_relu")
-def _leaky_relu(op: OpView) -> None:
-    op.put(op.add("LeakyRelu", op.x(), alpha=float(op.attr("alpha", 0.02))))
-
-
-@exports("elu")
-def _elu(op: OpView) -> None:
-    op.put(op.add("Elu", op.x(), alpha=float(op.attr("alpha", 1.0))))
-
-
-@exports("selu")
-def _selu(op: OpView) -> None:
-    scale, alpha = op.attr("scale", 1.0507009873554805), op.attr("alpha", 1.6732632423543772)
-    op.put(op.add("Selu", op.x(), gamma=float(scale), alpha=float(alpha)))
-
-
-@exports("hard_sigmoid")
-def _hard_sigmoid(op: OpView) -> None:
-    slope, offset = op.attr("slope", 0.2), op.attr("offset", 0.5)
-    op.put(op.add("HardSigmoid", op.x(), alpha=float(slope), beta=float(offset)))
-
-
-@exports("hard_swish")
-def _hard_swish(op: OpView) -> None:
-    moved = op.add("Add", op.x(), op.number(op.attr("offset", 3.0)))
-    inside = op.add("Clip", moved, op.number(0.0), op.number(op.attr("threshold", 6.0)))
-    op.put(op.add("Div", op.add("Mul", op.x(), inside), op.number(op.attr("scale", 6.0))))
-
-
-@exports("swish", "silu")
-def _swish(op: OpView) -> None:
-    beta = op.attr("beta", 1.0)
-    inside = op.x() if beta == 1.0 else op.add("Mul", op.x(), op.number(beta))
-    op.put(op.add("Mul", op.x(), op.add("Sigmoid", inside)))
-
-
-@exports("stanh")
-def _stanh(op: OpView) -> None:
-    inside = op.add("Tanh", op.add("Mul", op.x(), op.number(op.attr("scale_a", 0.67))))
-    op.put(op.add("Mul", inside, op.number(op.attr("scale_b", 1.7159))))
+    limits = []
+    for slot, name in (("Min", "min"), ("Max", "max")):
+        if op.has(slot):
+            op.idle(name)
+            limits.append(op.add("Reshape", op.x(slot), op.scalar_shape()))
+        else:
+            limits.append(op.number(op.attr(name)))
+    op.put(op.add("Clip", op.x(), *limits))
 
 
 @exports("gelu")
 def _gelu(op: OpView) -> None:
     x = op.x()
-    if op.attr("approximate", False):
+    if op.attr("approximate"):
         cube = op.add("Mul", op.add("Mul", x, x), x)
         inner = op.add("Add", x, op.add("Mul", cube, op.number(0.044715)))
         wave = op.add("Tanh", op.add("Mul", inner, op.number(math.sqrt(2 / math.pi))))
@@ -141,30 +35,50 @@ def _gelu(op: OpView) -> None:
     op.put(op.add("Mul", half, op.add("Add", wave, op.number(1.0))))
 
 
+@exports("mish")
+def _mish(op: OpView) -> None:
+    # beyond a threshold of 15 its asymptote differs by less than float32 shows
+    if op.attr("threshold") < 15:
+        raise op.error(f"its threshold is {op.attr('threshold')}, and the rule knows those from 15 on")
+    op.put(op.add("Mul", op.x(), op.add("Tanh", op.add("Softplus", op.x()))))
+
+
 @exports("prelu")
 def _prelu(op: OpView) -> None:
-    alpha = op.x("Alpha")
-    if op.attr("mode", "all") == "channel":
-        alpha = op.add("Reshape", alpha, op.ints(-1, *[1] * (op.rank() - 2)))
-    op.put(op.add("PRelu", op.x(), alpha))
+    mode, is_last = op.attr("mode"), op.attr("data_format") == "NHWC"
+    shape = {
+        "all": op.ints(1),
+        "channel": op.ints(-1, *([] if is_last else [1] * (op.rank() - 2))),
+        "element": op.add("Concat", op.ints(1), op.dims(op.x(), 1, op.rank()), axis=0),
+    }[mode]
+    slopes = op.add("Reshape", op.x("Alpha"), shape)
+    is_positive = op.add("Greater", op.x(), op.number(0.0))
+    op.put(op.add("Where", is_positive, op.x(), op.add("Mul", slopes, op.x())))
 
 
 @exports("pow")
 def _pow(op: OpView) -> None:
     if op.has("FactorTensor"):
-        raise op.error("its factor is a tensor")
-    op.put(op.add("Pow", op.x(), op.number(op.attr("factor", 1.0))))
+        op.idle("factor")
+        op.put(op.add("Pow", op.x(), op.add("Reshape", op.x("FactorTensor"), op.scalar_shape())))
+        return
+    op.put(op.add("Pow", op.x(), op.number(op.attr("factor"))))
 
 
 @exports("scale")
 def _scale(op: OpView) -> None:
-    factor = op.x("ScaleTensor") if op.has("ScaleTensor") else op.number(op.attr("scale", 1.0))
-    bias = op.attr("bias", 0.0)
-    x = op.x()
-    if bias and not op.attr("bias_after_scale", True):
+    dtype = op.dtype()
+    # numbers for whole ones are cut off, as C casts them
+    scale, bias = (int(value) if dtype.kind in "iu" else value for value in (op.attr("scale"), op.attr("bias")))
+    if op.has("ScaleTensor"):
+        factor = op.cast(op.add("Reshape", op.x("ScaleTensor"), op.scalar_shape()), dtype)
+    else:
+        factor = op.number(scale)
+    x, is_after = op.x(), op.attr("bias_after_scale")
+    if bias and not is_after:
         x = op.add("Add", x, op.number(bias))
     x = op.add("Mul", x, factor)
-    if bias and op.attr("bias_after_scale", True):
+    if bias and is_after:
         x = op.add("Add", x, op.number(bias))
     op.put(x)
 
@@ -172,7 +86,19 @@ def _scale(op: OpView) -> None:
 @exports("softmax", "log_softmax")
 def _softmax(op: OpView) -> None:
     kind = "Softmax" if op.type == "softmax" else "LogSoftmax"
-    op.put(op.add(kind, op.x(), axis=int(op.attr("axis", -1))))
+    op.put(op.add(kind, op.x(), axis=int(op.attr("axis"))))
+
+
+@exports("maxout")
+def _maxout(op: OpView) -> None:
+    """Channels in groups of neighbours, and of each group the largest."""
+    groups, axis = int(op.attr("groups")), op.axes(int(op.attr("axis", 1)))[0]
+    x = op.x()
+    channels = op.shape()[axis]
+    front = [op.dims(x, 0, axis)] if axis else []
+    back = [op.dims(x, axis + 1, op.rank())] if axis + 1 < op.rank() else []
+    shape = op.add("Concat", *front, op.ints(channels // groups, groups), *back, axis=0)
+    op.put(op.graph.reduce("ReduceMax", op.add("Reshape", x, shape), [axis + 1]))
 
 
 # ----------------------------------------------------------------------- two operands
@@ -184,6 +110,7 @@ _PAIRS = {
     "elementwise_max": "Max",
     "elementwise_min": "Min",
     "elementwise_pow": "Pow",
+    "minus": "Sub",
     "equal": "Equal",
     "less_than": "Less",
     "less_equal": "LessOrEqual",
@@ -195,47 +122,72 @@ _PAIRS = {
 }
 
 
-def _aligned(op: OpView) -> str:
-    """The second operand, with dimensions of 1 behind where it does not end with the first one's."""
-    axis = op.attr("axis", -1)
-    shape = op.shape("Y")
-    behind = 0 if axis == -1 else op.rank("X") - int(axis) - len(shape)
-    if behind > 0:
-        return str(op.add("Unsqueeze", op.x("Y"), op.ints(*range(len(shape), len(shape) + behind))))
-    if behind < 0:
-        # ones at the end that the first operand has no dimensions for
-        ones = op.ints(*range(len(shape) + behind, len(shape)))
-        return str(op.add("Squeeze", op.x("Y"), ones))
-    return op.x("Y")
+def _aligned(op: OpView) -> list[str]:
+    """Both operands, the one of fewer dimensions with ones where it stands inside of the other at `axis`."""
+    axis = int(op.attr("axis", -1))
+    found = [op.x("X"), op.x("Y")]
+    shapes = [op.shape("X"), op.shape("Y")]
+    rank = max(map(len, shapes))
+    for place, shape in enumerate(shapes):
+        if len(shape) == rank or axis == -1:
+            continue
+        kept = len(shape)
+        # ones at the end that there is no room for
+        while kept > rank - axis and kept and shape[kept - 1] == 1:
+            kept -= 1
+        if kept < len(shape):
+            found[place] = op.add("Squeeze", found[place], op.ints(*range(kept, len(shape))))
+        behind = rank - axis - kept
+        if behind > 0:
+            found[place] = op.add("Unsqueeze", found[place], op.ints(*range(kept, kept + behind)))
+    return found
 
 
 @exports(*_PAIRS)
 def _pair(op: OpView) -> None:
-    op.put(op.add(_PAIRS[op.type], op.x("X"), _aligned(op)))
+    x, y = _aligned(op)
+    if op.type == "elementwise_pow" and op.dtype().kind in "iu":
+        # by way of float64, rounded, as in Paddle
+        power = op.add("Pow", op.cast(x, np.float64), op.cast(y, np.float64))
+        op.put(op.cast(op.add("Round", power), op.dtype()))
+        return
+    op.put(op.add(_PAIRS[op.type], x, y))
+
+
+@exports("logical_not")
+def _not(op: OpView) -> None:
+    op.put(op.add("Not", op.x()))
 
 
 @exports("not_equal")
 def _not_equal(op: OpView) -> None:
-    op.put(op.add("Not", op.add("Equal", op.x("X"), _aligned(op))))
+    op.put(op.add("Not", op.add("Equal", *_aligned(op))))
 
 
 @exports("elementwise_mod", "elementwise_floordiv")
 def _mod(op: OpView) -> None:
-    x, y = op.x("X"), _aligned(op)
-    whole = op.dtype("X").kind == "i"
-    # whole numbers are divided towards zero in ONNX
-    left = op.add("Mod", x, y, fmod=0) if whole else None
-    if left is None:
-        quotient = op.add("Floor", op.add("Div", x, y))
-        left = op.add("Sub", x, op.add("Mul", quotient, y))
-    elif op.type != "elementwise_mod":
-        quotient = op.add("Div", op.add("Sub", x, left), y)
-    op.put(left if op.type == "elementwise_mod" else quotient)
+    x, y = _aligned(op)
+    is_whole, of_2x = op.dtype().kind in "iu", op.attr("of_2x")
+    if not is_whole:
+        op.idle("of_2x")
+        floor = op.add("Floor", op.add("Div", x, y))
+        rest = op.add("Sub", x, op.add("Mul", floor, y))
+    else:
+        # fluid's rest has the sign of X, that of 2.x the sign of Y
+        rest = op.add("Mod", x, y, fmod=int(not of_2x))
+        floor = op.add("Div", op.add("Sub", x, rest), y)
+    op.put(rest if op.type == "elementwise_mod" else floor)
 
 
 @exports("sum")
 def _sum(op: OpView) -> None:
-    op.put(op.add("Sum", *op.all()))
+    kinds = {op.var("X", place).type.name for place in range(len(op.op.inputs["X"]))}
+    if kinds != {"LOD_TENSOR"}:
+        raise op.error(f"it adds up {' and '.join(sorted(kinds))}")
+    made, *others = op.all()
+    for other in others:
+        made = op.add("Add", made, other)
+    op.put(op.add("Identity", made))
 
 
 @exports("where")
@@ -243,13 +195,37 @@ def _where(op: OpView) -> None:
     op.put(op.add("Where", op.x("Condition"), op.x("X"), op.x("Y")))
 
 
-# ------------------------------------------------------------------------------------------------ products
+@exports("increment")
+def _increment(op: OpView) -> None:
+    step = op.attr("step")
+    step = int(step) if op.dtype().kind in "iu" else step
+    op.put(op.add("Add", op.x(), op.number(step)))
+
+
+@exports("isnan_v2", "isinf_v2", "isfinite_v2", "isnan", "isinf", "isfinite")
+def _kind(op: OpView) -> None:
+    kind = op.type.removesuffix("_v2")
+    x = op.x() if op.dtype().kind == "f" else op.cast(op.x(), np.float32)
+    found = op.add("IsInf" if kind == "isinf" else "IsNaN", x)
+    if kind == "isfinite":
+        found = op.add("Not", op.add("Or", op.add("IsInf", x), found))
+    if op.type == kind:
+        # one answer for the whole tensor
+        whole = op.cast(op.add("Reshape", found, op.ints(-1)), np.int32)
+        whole = op.graph.reduce("ReduceMin" if kind == "isfinite" else "ReduceMax", whole, [0], keep=True)
+        found = op.cast(whole, np.bool_)
+    op.put(found)
+
+
+# ----------------------------------------------------------------------- products
 @exports("mul")
 def _mul(op: OpView) -> None:
-    kept, rows = int(op.attr("x_num_col_dims", 1)), int(op.attr("y_num_col_dims", 1))
+    op.idle("scale_x", "scale_y", "scale_out")
+    kept, rows = int(op.attr("x_num_col_dims")), int(op.attr("y_num_col_dims"))
     y_shape = op.shape("Y")
     depth = math.prod(y_shape[:rows])
     x, y = op.x("X"), op.x("Y")
+    given = x
     if kept != op.rank("X") - 1:
         # 0 keeps a dimension
         x = op.add("Reshape", x, op.ints(*[0] * kept, depth))
@@ -257,98 +233,85 @@ def _mul(op: OpView) -> None:
         y = op.add("Reshape", y, op.ints(depth, -1))
     made = op.add("MatMul", x, y)
     if len(y_shape) - rows > 1:
-        made = op.add("Reshape", made, op.ints(*[0] * kept, *y_shape[rows:]))
+        behind = op.dims(op.x("Y"), rows, len(y_shape))
+        made = op.add("Reshape", made, op.add("Concat", op.dims(given, 0, kept), behind, axis=0))
     op.put(made)
 
 
 @exports("matmul", "matmul_v2")
 def _matmul(op: OpView) -> None:
-    turned = []
-    for slot, names in (("X", ("transpose_X", "trans_x")), ("Y", ("transpose_Y", "trans_y"))):
+    first = op.type == "matmul"
+    names = (("X", "transpose_X"), ("Y", "transpose_Y")) if first else (("X", "trans_x"), ("Y", "trans_y"))
+    operands = []
+    for slot, name in names:
         value, rank = op.x(slot), op.rank(slot)
-        if rank > 1 and any(op.attr(name, False) for name in names):
+        if op.attr(name) and rank > 1:
             value = op.add("Transpose", value, perm=[*range(rank - 2), rank - 1, rank - 2])
-        turned.append(value)
-    made = op.add("MatMul", *turned)
-    alpha = op.attr("alpha", 1.0)
-    if alpha != 1.0:
-        made = op.add("Mul", made, op.number(alpha))
+        elif op.attr(name) and first:
+            raise op.error(f"{slot} is a vector, and {name} is set")
+        operands.append(value)
+    if first:
+        _check_stacks(op)
+    made = op.add("MatMul", *operands)
+    if first and op.attr("alpha") != 1.0:
+        made = op.add("Mul", made, op.number(op.attr("alpha")))
     if op.rank("X") == op.rank("Y") == 1:
-        made = op.add("Reshape", made, op.ints(*op.shape("Out")))
+        made = op.add("Reshape", made, op.ints(1))
     op.put(made)
 
 
-# ------------------------------------------------------------------------------------------------ reductions
-_REDUCTIONS = {
-    "reduce_sum": "ReduceSum",
-    "reduce_mean": "ReduceMean",
-    "reduce_max": "ReduceMax",
-    "reduce_min": "ReduceMin",
-    "reduce_prod": "ReduceProd",
-}
+def _check_stacks(op: OpView) -> None:
+    """Stacks of equally many matrices are laid over each other by fluid, whatever their shapes."""
+    stacks = [op.shape(slot)[:-2] for slot in ("X", "Y")]
+    if all(stacks) and stacks[0] != stacks[1]:
+        known = -1 not in (*stacks[0], *stacks[1])
+        apart = len(stacks[0]) != len(stacks[1]) or any(
+            a != b and -1 not in (a, b) for a, b in zip(*stacks, strict=True)
+        )
+        if apart and (not known or math.prod(stacks[0]) == math.prod(stacks[1])):
+            raise op.error(f"it stacks {list(stacks[0])} and {list(stacks[1])} matrices")
 
 
-@exports(*_REDUCTIONS, "mean")
-def _reduce(op: OpView) -> None:
-    dims = op.attr("dim", [0])
-    every = op.type == "mean" or op.attr("reduce_all", False) or len(dims) in (0, op.rank())
-    axes = list(range(op.rank())) if every else op.axes(dims)
-    kind = _REDUCTIONS.get(op.type, "ReduceMean")
-    keep = int(bool(op.attr("keep_dim", False)))
-    if kind == "ReduceSum":
-        made = op.add(kind, op.x(), op.ints(*axes), keepdims=keep)
-    else:
-        made = op.add(kind, op.x(), axes=axes, keepdims=keep)
-    # single numbers have the shape [1] in fluid
-    op.put(op.add("Reshape", made, op.ints(1)) if every and not keep and op.shape("Out") == (1,) else made)
+@exports("bmm")
+def _bmm(op: OpView) -> None:
+    op.put(op.add("MatMul", op.x("X"), op.x("Y")))
 
 
-@exports("reduce_all", "reduce_any")
-def _reduce_bools(op: OpView) -> None:
-    whole = op.add("Cast", op.x(), to=op.graph.dtype(np.int32))
-    axes = list(range(op.rank())) if op.attr("reduce_all", False) else op.axes(op.attr("dim", [0]))
-    kind = "ReduceMin" if op.type == "reduce_all" else "ReduceMax"
-    made = op.add(kind, whole, axes=axes, keepdims=int(bool(op.attr("keep_dim", False))))
-    made = op.add("Reshape", made, op.ints(1)) if op.shape("Out") == (1,) else made
-    op.put(op.add("Cast", made, to=op.graph.dtype(np.bool_)))
+@exports("mv")
+def _mv(op: OpView) -> None:
+    op.put(op.add("MatMul", op.x("X"), op.x("Vec")))
 
 
-@exports("norm")
-def _norm(op: OpView) -> None:
-    axes = op.axes(int(op.attr("axis", -1)))
-    squares = op.add("ReduceSum", op.add("Mul", op.x(), op.x()), op.ints(*axes), keepdims=1)
-    length = op.add("Sqrt", op.add("Add", squares, op.number(op.attr("epsilon", 1e-10))))
-    op.put(length, "Norm")
-    op.put(op.add("Div", op.x(), length))
+@exports("dot")
+def _dot(op: OpView) -> None:
+    product = op.add("Mul", op.x("X"), op.x("Y"))
+    op.put(op.graph.reduce("ReduceSum", product, [op.rank() - 1], keep=not op.attr("of_2x")))
 
 
-@exports("cumsum")
-def _cumsum(op: OpView) -> None:
-    axis = op.graph.constant(op.attr("axis", -1), np.int64)
-    flags = {name: int(bool(op.attr(name, False))) for name in ("exclusive", "reverse")}
-    x = op.add("Reshape", op.x(), op.ints(-1)) if op.attr("flatten", False) else op.x()
-    op.put(op.add("CumSum", x, axis, **flags))
+@exports("addmm")
+def _addmm(op: OpView) -> None:
+    product = op.add("Mul", op.add("MatMul", op.x("X"), op.x("Y")), op.number(op.attr("Alpha"), "Input"))
+    op.put(op.add("Add", op.add("Mul", op.x("Input"), op.number(op.attr("Beta"), "Input")), product))
 
 
-# ------------------------------------------------------------------------------------------------ searches
-@exports("top_k", "top_k_v2")
-def _top_k(op: OpView) -> None:
-    count = op.add("Reshape", op.x("K"), op.ints(1)) if op.has("K") else op.ints(int(op.attr("k", 1)))
-    count = op.add("Cast", count, to=op.graph.dtype(np.int64)) if op.has("K") else count
-    largest = int(bool(op.attr("largest", True)))
-    values, indices = op.add(
-        "TopK", op.x(), count, outputs=2, axis=int(op.attr("axis", -1)), largest=largest, sorted=1
-    )
-    op.put(values)
-    op.put(indices, "Indices")
+@exports("bilinear_tensor_product")
+def _bilinear(op: OpView) -> None:
+    """Out[n, k] = X[n] W[k] Y[n], with one matrix W[k] for each number that comes out."""
+    left = op.add("MatMul", op.add("Unsqueeze", op.x("X"), op.ints(0)), op.x("Weight"))
+    sums = op.graph.reduce("ReduceSum", op.add("Mul", left, op.x("Y")), [2])
+    made = op.add("Transpose", sums, perm=[1, 0])
+    op.put(op.add("Add", made, op.x("Bias")) if op.has("Bias") else made)
 
 
-@exports("arg_max", "arg_min")
-def _arg(op: OpView) -> None:
-    kind = "ArgMax" if op.type == "arg_max" else "ArgMin"
-    x, axis = op.x(), int(op.attr("axis", -1))
-    if op.attr("flatten", False):
-        x, axis = op.add("Reshape", x, op.ints(-1)), 0
-    made = op.add(kind, x, axis=axis, keepdims=int(bool(op.attr("keepdims", False))))
-    wanted = np.dtype(to_numpy(op.var("Out").dtype))
-    op.put(made if wanted == np.int64 else op.add("Cast", made, to=op.graph.dtype(wanted)))
+@exports("cos_sim")
+def _cos_sim(op: OpView) -> None:
+    rows = [op.add("Flatten", op.x(slot), axis=1) for slot in ("X", "Y")]
+
+    def product(left: str, right: str) -> str:
+        return op.graph.reduce("ReduceSum", op.add("Mul", left, right), [1], keep=True)
+
+    # a row of zeros is not divided by 0
+    norms = [op.add("Sqrt", op.add("Max", product(row, row), op.number(1e-8))) for row in rows]
+    op.put(norms[0], "XNorm")
+    op.put(norms[1], "YNorm")
+    op.put(op.add("Div", product(*rows), op.add("Mul", *norms)))

@@ -1,82 +1,139 @@
-"""ONNX for ops of neural networks: convolution, pooling, normalisation, look-ups, dropout, images."""
+"""ONNX for ops of neural networks: convolutions, normalisation, dropout, look-ups, whole layers."""
 
 from __future__ import annotations
 
-import math
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
+from fluidlite.ops.kernels.conv_geometry import is_channels_last, resolve_pads
 from fluidlite.saving.onnx.graph import OpView, exports
 
-
-def _check_layout(op: OpView) -> None:
-    layout = op.attr("data_format", op.attr("data_layout", "NCHW"))
-    if layout not in ("NCHW", "NCDHW", "AnyLayout", "NCL"):
-        raise op.error(f"layout {layout}: ONNX has channels in front")
+__all__ = ["back", "front", "front_shape", "window_pads"]
 
 
-def _padding(op: OpView) -> dict[str, Any]:
+# ----------------------------------------------------------------------- layouts
+def _layout(op: OpView) -> str:
+    name = "data_format" if "data_format" in op.op.attrs else "data_layout"
+    return str(op.attr(name, "NCHW"))
+
+
+def front(op: OpView, slot: str = "X") -> str:
+    """The value in a slot with its channels in front, as ONNX has them."""
+    if not is_channels_last(_layout(op)) or op.rank(slot) < 3:
+        return op.x(slot)
+    rank = op.rank(slot)
+    return str(op.add("Transpose", op.x(slot), perm=[0, rank - 1, *range(1, rank - 1)]))
+
+
+def back(op: OpView, value: str, rank: int) -> str:
+    """A value with its channels in front in the layout of the op."""
+    if not is_channels_last(_layout(op)) or rank < 3:
+        return value
+    return str(op.add("Transpose", value, perm=[0, *range(2, rank), 1]))
+
+
+def front_shape(op: OpView, slot: str = "X") -> tuple[int, ...]:
+    """The declared shape in a slot, with the channels in front."""
+    shape = op.shape(slot)
+    if is_channels_last(_layout(op)) and len(shape) > 2:
+        return (shape[0], shape[-1], *shape[1:-1])
+    return shape
+
+
+def window_pads(op: OpView, spatial: Sequence[int], window: Sequence[int]) -> list[tuple[int, int]] | None:
+    """What is put before and behind each dimension of a picture; None where that follows from a size that is
+    not known.
+    """
+    algorithm, strides = op.attr("padding_algorithm", "EXPLICIT"), op.attr("strides")
+    if algorithm == "SAME" and min(spatial) < 0:
+        op.idle("paddings")
+        return None
+    return list(resolve_pads(op.type, op.attr("paddings"), algorithm, spatial, window, strides))
+
+
+def _pads(op: OpView, spatial: Sequence[int], window: Sequence[int]) -> dict[str, Any]:
     """The attributes that say what is put around a picture."""
-    algorithm = op.attr("padding_algorithm", "EXPLICIT")
-    if algorithm == "SAME":
+    pairs = window_pads(op, spatial, window)
+    if pairs is None:
         return {"auto_pad": "SAME_UPPER"}
-    given = [int(size) for size in op.attr("paddings")]
-    rank = len(op.attr("strides"))
-    if algorithm == "VALID":
-        given = [0] * rank
-    # one for each dimension, or before and after for each
-    pairs = [(size, size) for size in given] if len(given) == rank else list(zip(given[::2], given[1::2]))
     return {"pads": [before for before, _ in pairs] + [after for _, after in pairs]}
 
 
+def _dilations(op: OpView, count: int) -> list[int]:
+    # in Paddle SAME also means that there is no dilation
+    dilations = list(op.attr("dilations", [1] * count))
+    return [1] * count if op.attr("padding_algorithm", "EXPLICIT") == "SAME" else dilations
+
+
+# ----------------------------------------------------------------------- convolutions
 @exports("conv2d", "depthwise_conv2d", "conv3d")
 def _conv(op: OpView) -> None:
-    _check_layout(op)
-    inputs = [op.x("Input"), op.x("Filter"), *([op.x("Bias")] if op.has("Bias") else [])]
+    window, shape = list(op.shape("Filter")[2:]), front_shape(op, "Input")
+    inputs = [front(op, "Input"), op.x("Filter"), *([op.x("Bias")] if op.has("Bias") else [])]
+    dilations, padding = _dilations(op, len(window)), _pads(op, shape[2:], window)
+    _check_windows(op, shape[2:], window, dilations, padding)
     made = op.add(
         "Conv",
         *inputs,
         strides=list(op.attr("strides")),
-        dilations=list(op.attr("dilations", [1] * len(op.attr("strides")))),
-        group=int(op.attr("groups", 1)),
-        kernel_shape=list(op.shape("Filter")[2:]),
-        **_padding(op),
+        dilations=dilations,
+        group=int(op.attr("groups")),
+        kernel_shape=window,
+        **padding,
     )
-    op.put(made, "Output")
+    op.put(back(op, made, len(shape)), "Output")
+
+
+def _check_windows(
+    op: OpView, spatial: Sequence[int], window: Sequence[int], dilations: Sequence[int], padding: dict[str, Any]
+) -> None:
+    """ONNX has no window that is larger than the padded picture, and fluid has one."""
+    pads = padding.get("pads", [0] * 2 * len(window))
+    for axis, (size, length, dilation) in enumerate(zip(spatial, window, dilations, strict=True)):
+        room = size + pads[axis] + pads[axis + len(window)] - dilation * (length - 1) - 1
+        if size >= 0 and room < 0 and "pads" in padding:
+            raise op.error(f"its window of {list(window)} is larger than the picture of {list(spatial)}")
 
 
 @exports("conv2d_transpose", "depthwise_conv2d_transpose", "conv3d_transpose")
 def _conv_transpose(op: OpView) -> None:
-    _check_layout(op)
-    padding = _padding(op)
-    if "pads" not in padding:
-        raise op.error("padding SAME")
-    strides, window = list(op.attr("strides")), list(op.shape("Filter")[2:])
-    dilations = list(op.attr("dilations", [1] * len(strides)))
+    shape, window, strides = front_shape(op, "Input"), list(op.shape("Filter")[2:]), list(op.attr("strides"))
+    dilations = _dilations(op, len(strides))
+    pairs = window_pads(op, shape[2:], window)
+    if pairs is None:
+        raise op.error("padding SAME, and the size of its input is not known")
+    pads = [before for before, _ in pairs] + [after for _, after in pairs]
     made = op.add(
         "ConvTranspose",
-        op.x("Input"),
+        front(op, "Input"),
         op.x("Filter"),
         strides=strides,
         dilations=dilations,
-        group=int(op.attr("groups", 1)),
+        group=int(op.attr("groups")),
         kernel_shape=window,
-        output_padding=_beyond(op, padding["pads"], strides, dilations, window),
-        **padding,
+        pads=pads,
+        output_padding=_beyond(op, shape[2:], pads, strides, dilations, window),
     )
-    op.put(made, "Output")
+    op.put(back(op, made, len(shape)), "Output")
 
 
-def _beyond(op: OpView, pads: list[int], strides: list[int], dilations: list[int], window: list[int]) -> Any:
+def _beyond(
+    op: OpView,
+    sizes: Sequence[int],
+    pads: Sequence[int],
+    strides: Sequence[int],
+    dilations: Sequence[int],
+    window: Sequence[int],
+) -> list[int] | None:
     """Rows and columns beyond what strides and windows give, where the output's size was asked for."""
-    wanted = list(op.attr("output_size", []))
+    wanted, beyond = list(op.attr("output_size")), list(op.attr("output_padding") or [])
     if not wanted:
-        return list(op.attr("output_padding", [])) or None
-    rank = len(strides)
-    sizes = op.shape("Input")[2:]
+        return beyond or None
     if -1 in sizes:
         raise op.error("the size of its output was asked for, and that of its input is not known")
+    rank = len(strides)
     least = [
         (sizes[at] - 1) * strides[at] + dilations[at] * (window[at] - 1) + 1 - pads[at] - pads[at + rank]
         for at in range(rank)
@@ -84,99 +141,159 @@ def _beyond(op: OpView, pads: list[int], strides: list[int], dilations: list[int
     return [int(size) - low for size, low in zip(wanted, least, strict=True)]
 
 
-@exports("pool2d", "pool3d", "max_pool2d_with_index", "max_pool3d_with_index")
-def _pool(op: OpView) -> None:
-    _check_layout(op)
-    kind = "Max" if op.attr("pooling_type", "max") == "max" else "Average"
-    window = [int(size) for size in op.attr("ksize")]
-    adaptive = op.attr("adaptive", False)
-    if op.attr("global_pooling", False) or (adaptive and set(window) == {1}):
-        op.put(op.add(f"Global{kind}Pool", op.x()))
-        return
-    attrs: dict[str, Any] = {"strides": list(op.attr("strides")), **_padding(op)}
-    if adaptive:
-        sizes = op.shape()[2:]
-        if -1 in sizes or any(size % out for size, out in zip(sizes, window, strict=True)):
-            raise op.error(f"adaptive windows from {list(sizes)} to {window} are not all alike")
-        window = [size // out for size, out in zip(sizes, window, strict=True)]
-        attrs = {"strides": window}
-    if kind == "Average":
-        attrs["count_include_pad"] = int(not op.attr("exclusive", True))
-    ceil = int(bool(op.attr("ceil_mode", False)))
-    if ceil and "pads" in attrs:
-        _check_last_window(op, attrs["strides"], attrs["pads"])
-    op.put(op.add(f"{kind}Pool", op.x(), kernel_shape=window, ceil_mode=ceil, **attrs))
-
-
-def _check_last_window(op: OpView, strides: list[int], pads: list[int]) -> None:
-    """ONNX leaves a window out that begins behind the picture, and fluid does not."""
-    pairs = zip(op.shape()[2:], op.shape("Out")[2:], strides, pads[: len(strides)], strict=True)
-    if any(size > 0 and (out - 1) * stride >= size + before for size, out, stride, before in pairs):
-        raise op.error("ceil_mode, and its last window begins behind the picture")
-
-
 # ----------------------------------------------------------------------- normalisation
 @exports("batch_norm", "sync_batch_norm", "inplace_abn")
 def _batch_norm(op: OpView) -> None:
-    _check_layout(op)
-    inputs = [op.x(slot) for slot in ("X", "Scale", "Bias", "Mean", "Variance")]
-    op.put(op.add("BatchNormalization", *inputs, epsilon=float(op.attr("epsilon", 1e-5))), "Y")
+    op.idle("momentum", "MomentumTensor")
+    is_test, is_global = op.attr("is_test"), op.attr("use_global_stats")
+    if not is_global and (not is_test or op.attr("trainable_statistics")):
+        raise op.error("it takes the statistics of its batch: export the program's clone(for_test=True)")
+    op.idle("trainable_statistics")
+    inputs = [front(op), *[op.x(slot) for slot in ("Scale", "Bias", "Mean", "Variance")]]
+    if op.type == "inplace_abn":
+        _check_activation(op, "activation")
+    made = op.add("BatchNormalization", *inputs, epsilon=float(op.attr("epsilon")))
+    op.put(back(op, made, op.rank()), "Y")
+    op.put(op.x("Mean"), "MeanOut")
+    op.put(op.x("Variance"), "VarianceOut")
+
+
+def _check_activation(op: OpView, name: str) -> None:
+    if op.attr(name, "") not in ("", "identity"):
+        raise op.error(f"its {name} is {op.attr(name)!r}, and the rule knows none")
+
+
+def _factors(op: OpView, slot: str, count: int, value: float) -> str:
+    """The numbers in a slot, or as many of one value."""
+    return op.x(slot) if op.has(slot) else op.graph.constant(np.full(count, value), op.dtype())
 
 
 @exports("instance_norm")
 def _instance_norm(op: OpView) -> None:
-    inputs = [op.x(slot) for slot in ("X", "Scale", "Bias")]
-    op.put(op.add("InstanceNormalization", *inputs, epsilon=float(op.attr("epsilon", 1e-5))), "Y")
+    channels = op.shape()[1]
+    x = op.x()
+    if op.rank() == 2:
+        x = op.add("Unsqueeze", x, op.ints(2))
+    inputs = [x, _factors(op, "Scale", channels, 1.0), _factors(op, "Bias", channels, 0.0)]
+    made = op.add("InstanceNormalization", *inputs, epsilon=float(op.attr("epsilon")))
+    op.put(op.add("Squeeze", made, op.ints(2)) if op.rank() == 2 else made, "Y")
 
 
 @exports("layer_norm")
 def _layer_norm(op: OpView) -> None:
-    axis = int(op.attr("begin_norm_axis", 1))
+    axis, x = int(op.attr("begin_norm_axis")), op.x()
+    rows = op.add("Flatten", x, axis=axis)
+    mean = op.graph.reduce("ReduceMean", rows, [1], keep=True)
+    centred = op.add("Sub", rows, mean)
+    squares = op.graph.reduce("ReduceMean", op.add("Mul", centred, centred), [1], keep=True)
+    op.put(op.add("Reshape", mean, op.ints(-1)), "Mean")
+    op.put(op.add("Reshape", squares, op.ints(-1)), "Variance")
+    epsilon = float(op.attr("epsilon"))
     inside = op.shape()[axis:]
-    if -1 in inside:
-        raise op.error(f"the shape {list(op.shape())} is not known from axis {axis} on")
+    if op.graph.opset >= 17 and -1 not in inside:
+        made = _whole_layer_norm(op, inside, axis, epsilon)
+    else:
+        made = op.add("Div", centred, op.add("Sqrt", op.add("Add", squares, op.number(epsilon))))
+        for slot, kind in (("Scale", "Mul"), ("Bias", "Add")):
+            made = op.add(kind, made, op.x(slot)) if op.has(slot) else made
+        made = op.add("Reshape", made, op.add("Shape", x))
+    op.put(made, "Y")
+
+
+def _whole_layer_norm(op: OpView, inside: Sequence[int], axis: int, epsilon: float) -> str:
+    """One node, whose scale and bias have the shape of what is normalised."""
     shape = op.ints(*inside)
     scale = op.graph.constant(np.ones(inside), op.dtype())
     if op.has("Scale"):
         scale = op.add("Reshape", op.x("Scale"), shape)
     bias = [op.add("Reshape", op.x("Bias"), shape)] if op.has("Bias") else []
-    epsilon = float(op.attr("epsilon", 1e-5))
-    op.put(op.add("LayerNormalization", op.x(), scale, *bias, axis=axis, epsilon=epsilon), "Y")
+    return str(op.add("LayerNormalization", op.x(), scale, *bias, axis=axis, epsilon=epsilon))
 
 
 @exports("group_norm")
 def _group_norm(op: OpView) -> None:
-    _check_layout(op)
-    groups, channels = int(op.attr("groups", 1)), op.shape()[1]
+    groups, channels = int(op.attr("groups")), front_shape(op)[1]
+    if channels < 0 or channels % groups:
+        raise op.error(f"{channels} channels do not divide into {groups} groups")
+    x = front(op)
     # groups as the channels of an instance normalisation, and back
-    inside = op.add("Reshape", op.x(), op.ints(0, groups, -1))
+    inside = op.add("Reshape", x, op.ints(0, groups, -1))
     one, zero = (op.graph.constant(np.full(groups, value), op.dtype()) for value in (1.0, 0.0))
-    epsilon = float(op.attr("epsilon", 1e-5))
-    made = op.add("InstanceNormalization", inside, one, zero, epsilon=epsilon)
-    made = op.add("Reshape", made, op.add("Shape", op.x()))
+    made = op.add("InstanceNormalization", inside, one, zero, epsilon=float(op.attr("epsilon")))
+    made = op.add("Reshape", made, op.add("Shape", x))
     shape = op.ints(channels, *[1] * (op.rank() - 2))
     for slot, kind in (("Scale", "Mul"), ("Bias", "Add")):
         if op.has(slot):
             made = op.add(kind, made, op.add("Reshape", op.x(slot), shape))
+    op.put(back(op, made, op.rank()), "Y")
+
+
+@exports("lrn")
+def _lrn(op: OpView) -> None:
+    size = int(op.attr("n"))
+    # ONNX divides alpha by the number of channels
+    made = op.add(
+        "LRN",
+        front(op),
+        size=size,
+        bias=float(op.attr("k")),
+        alpha=float(op.attr("alpha")) * size,
+        beta=float(op.attr("beta")),
+    )
+    op.put(back(op, made, 4))
+
+
+@exports("data_norm")
+def _data_norm(op: OpView) -> None:
+    op.idle("epsilon", "data_layout")
+    x, count = op.x(), op.x("BatchSize")
+    means = op.add("Div", op.x("BatchSum"), count)
+    scales = op.add("Sqrt", op.add("Div", count, op.x("BatchSquareSum")))
+    made = op.add("Mul", op.add("Sub", x, means), scales)
+    op.idle("scale_w", "bias")
+    if op.attr("enable_scale_and_shift") and op.has("scale_w") and op.has("bias"):
+        made = op.add("Add", op.add("Mul", made, op.x("scale_w")), op.x("bias"))
+    width = int(op.attr("slot_dim"))
+    if width > 0:
+        firsts = np.arange(op.shape()[1]) // width * width
+        first = op.add("Abs", op.add("Gather", x, op.ints(*firsts.tolist()), axis=1))
+        # a slot whose first element is smaller was not shown
+        is_shown = op.add("GreaterOrEqual", first, op.number(1e-7))
+        made = op.add("Mul", made, op.cast(is_shown, op.dtype()))
     op.put(made, "Y")
+    op.put(means, "Means")
+    op.put(scales, "Scales")
 
 
+@exports("affine_channel")
+def _affine_channel(op: OpView) -> None:
+    is_last = is_channels_last(_layout(op))
+    shape = op.ints(-1, *([] if is_last or op.rank() < 2 else [1] * (op.rank() - 2)))
+    scaled = op.add("Mul", op.x(), op.add("Reshape", op.x("Scale"), shape))
+    op.put(op.add("Add", scaled, op.add("Reshape", op.x("Bias"), shape)))
+
+
+# ----------------------------------------------------------------------- dropout, look-ups
 @exports("dropout")
 def _dropout(op: OpView) -> None:
-    if op.attr("dropout_implementation", "downgrade_in_infer") == "upscale_in_train":
-        op.put(op.add("Identity", op.x()))
+    op.idle("seed", "fix_seed", "Seed")
+    if not op.attr("is_test"):
+        raise op.error("it draws: export the program's clone(for_test=True)")
+    if op.attr("dropout_implementation") == "upscale_in_train":
+        op.idle("dropout_prob")
+        op.put(op.x())
     else:
-        op.put(op.add("Mul", op.x(), op.number(1.0 - op.attr("dropout_prob", 0.5))))
+        op.put(op.add("Mul", op.x(), op.number(1.0 - op.attr("dropout_prob"))))
 
 
-# ------------------------------------------------------------------------------------------------ look-ups
 @exports("lookup_table", "lookup_table_v2")
 def _lookup(op: OpView) -> None:
+    op.idle("is_sparse", "entry", "entry_config", "slot", "table_class")
     ids = op.x("Ids")
     if op.type == "lookup_table":
         ids = op.add("Squeeze", ids, op.ints(op.rank("Ids") - 1))
     made = op.add("Gather", op.x("W"), ids, axis=0)
-    padding = int(op.attr("padding_idx", -1))
+    padding = int(op.attr("padding_idx"))
     if padding >= 0:
         hidden = op.add("Equal", ids, op.graph.constant(padding, op.dtype("Ids")))
         hidden = op.add("Unsqueeze", hidden, op.ints(-1))
@@ -184,68 +301,30 @@ def _lookup(op: OpView) -> None:
     op.put(made)
 
 
-# ------------------------------------------------------------------------------------------------ images
-_MODES = {
-    "nearest": "nearest",
-    "bilinear": "linear",
-    "bicubic": "cubic",
-    "trilinear": "linear",
-    "linear": "linear",
+# ----------------------------------------------------------------------- whole layers
+_AFTER: dict[str, Callable[[OpView, str], Any]] = {
+    "": lambda op, value: value,
+    "identity": lambda op, value: value,
+    "relu": lambda op, value: op.add("Relu", value),
+    "tanh": lambda op, value: op.add("Tanh", value),
+    "sigmoid": lambda op, value: op.add("Sigmoid", value),
 }
-_INTERPOLATIONS = [f"{kind}_interp{version}" for kind in _MODES for version in ("", "_v2")]
-
-
-@exports(*_INTERPOLATIONS)
-def _interpolate(op: OpView) -> None:
-    _check_layout(op)
-    if op.has("OutSize") or op.has("SizeTensor") or op.has("Scale"):
-        raise op.error("its size is a tensor")
-    mode = op.attr("interp_method") or op.type.partition("_")[0]
-    names = {3: ("out_w",), 4: ("out_h", "out_w"), 5: ("out_d", "out_h", "out_w")}[op.rank()]
-    scale = op.attr("scale", 0.0)
-    scales = [float(each) for each in scale] if isinstance(scale, (list, tuple)) else [float(scale)]
-    scales = scales * len(names) if len(scales) == 1 else scales
-    attrs: dict[str, Any] = {"mode": _MODES[mode], "coordinate_transformation_mode": _coordinates(op, mode)}
-    if mode == "nearest":
-        attrs["nearest_mode"] = "round_prefer_ceil" if op.attr("align_corners", True) else "floor"
-    if mode == "bicubic":
-        attrs["cubic_coeff_a"] = -0.75
-    if scales and all(each > 0 for each in scales):
-        factors = op.graph.constant([1.0, 1.0, *scales], np.float32)
-        op.put(op.add("Resize", op.x(), "", factors, **attrs))
-        return
-    sizes = [int(op.attr(name)) for name in names]
-    front = op.add("Slice", op.add("Shape", op.x()), op.ints(0), op.ints(2))
-    op.put(op.add("Resize", op.x(), "", "", op.add("Concat", front, op.ints(*sizes), axis=0), **attrs))
-
-
-def _coordinates(op: OpView, mode: str) -> str:
-    """ONNX's name for the way from a new pixel to an old one."""
-    if op.attr("align_corners", True):
-        return "align_corners"
-    return (
-        "half_pixel"
-        if (mode != "nearest" and op.attr("align_mode", 1) == 0) or mode == "bicubic"
-        else "asymmetric"
-    )
-
-
-@exports("pixel_shuffle")
-def _pixel_shuffle(op: OpView) -> None:
-    op.put(op.add("DepthToSpace", op.x(), blocksize=int(op.attr("upscale_factor")), mode="CRD"))
-
-
-@exports("affine_channel")
-def _affine_channel(op: OpView) -> None:
-    shape = op.ints(-1, *[1] * (op.rank() - 2))
-    scaled = op.add("Mul", op.x(), op.add("Reshape", op.x("Scale"), shape))
-    op.put(op.add("Add", scaled, op.add("Reshape", op.x("Bias"), shape)))
 
 
 @exports("fc")
 def _fc(op: OpView) -> None:
-    kept = int(op.attr("in_num_col_dims", 1))
-    depth = math.prod(op.shape("W")[:1])
-    made = op.add("MatMul", op.add("Reshape", op.x("Input"), op.ints(*[0] * kept, depth)), op.x("W"))
-    made = op.add("Add", made, op.x("Bias")) if op.has("Bias") else made
-    op.put(op.add("Relu", made) if op.attr("activation_type", "") == "relu" else made)
+    kept, weight = int(op.attr("in_num_col_dims")), op.x("W")
+    rows = op.shape("W")[0]
+    if op.attr("padding_weights"):
+        rows -= 4
+        weight = op.add("Slice", weight, op.ints(0, 0), op.ints(-4, -4), op.ints(0, 1))
+    x = op.x("Input")
+    if kept != op.rank("Input") - 1:
+        x = op.add("Reshape", x, op.ints(*[0] * kept, rows))
+    made = op.add("MatMul", x, weight)
+    if op.has("Bias"):
+        made = op.add("Add", made, op.add("Reshape", op.x("Bias"), op.ints(-1)))
+    after = op.attr("activation_type")
+    if after not in _AFTER:
+        raise op.error(f"its activation_type is {after!r}, and the rule knows {', '.join(filter(None, _AFTER))}")
+    op.put(_AFTER[after](op, made))

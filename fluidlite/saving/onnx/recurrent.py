@@ -1,4 +1,4 @@
-"""ONNX for recurrent networks and ops on sequences.
+"""ONNX for recurrent networks: over sequences, over padded batches, and single steps.
 
 ONNX has no level of detail: a variable that has one becomes the rows of one sequence, and the exported model
 takes one sequence at a time.
@@ -6,15 +6,18 @@ takes one sequence at a time.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from fluidlite.base.dtypes import Array
 from fluidlite.saving.onnx.graph import OpView, exports
+from fluidlite.saving.onnx.sequences import check_single
 
-_ACTIVATIONS = {"sigmoid": "Sigmoid", "tanh": "Tanh", "relu": "Relu", "identity": "Affine"}
+_ACTIVATIONS = {"sigmoid": "Sigmoid", "tanh": "Tanh", "relu": "Relu"}
 
 
-def _ordered(gates: Array, order: tuple[int, ...]) -> Array:
+def _ordered(gates: Array, order: Sequence[int]) -> Array:
     """Columns of gates in another order, as rows: [depth, gates x size] -> [gates x size, depth]."""
     parts = np.split(gates, len(order), axis=1)
     return np.concatenate([parts[place] for place in order], axis=1).T
@@ -25,15 +28,24 @@ def _state(op: OpView, slot: str) -> str:
     return str(op.add("Unsqueeze", op.x(slot), op.ints(0))) if op.has(slot) else ""
 
 
+def _direction(op: OpView, kinds: list[str]) -> dict[str, object]:
+    if any(kind not in _ACTIVATIONS for kind in kinds):
+        raise op.error(f"activations {kinds}, and the rule knows {', '.join(_ACTIVATIONS)}")
+    direction = "reverse" if op.attr("is_reverse") else "forward"
+    return {"activations": [_ACTIVATIONS[kind] for kind in kinds], "direction": direction}
+
+
+# ----------------------------------------------------------------------- over sequences
 @exports("lstm")
 def _lstm(op: OpView) -> None:
     """Its gates come in the order candidate, input, forget, output; ONNX has input, output, forget, cell. The
     products with the input are done before, so its weight puts them in order.
     """
+    check_single(op, "Input")
     order = (1, 3, 2, 0)
-    weight = op.array(op.op.inputs["Weight"][0])
+    weight = op.parameter("Weight")
     size = weight.shape[0]
-    bias = op.array(op.op.inputs["Bias"][0]).reshape(1, -1)
+    bias = op.parameter("Bias").reshape(1, -1)
     whole = np.concatenate(
         [_ordered(bias[:, : 4 * size], order).T, np.zeros((1, 4 * size), bias.dtype)], axis=1
     )
@@ -46,20 +58,12 @@ def _lstm(op: OpView) -> None:
         _state(op, "H0"),
         _state(op, "C0"),
     ]
-    if op.attr("use_peepholes", True) and bias.shape[1] > 4 * size:
+    if op.attr("use_peepholes") and bias.shape[1] > 4 * size:
         into, forget, out = np.split(bias[:, 4 * size :], 3, axis=1)
         inputs.append(op.graph.constant(np.concatenate([into, out, forget], axis=1)))
-    kinds = [op.attr("gate_activation", "sigmoid"), op.attr("candidate_activation", "tanh")]
-    kinds.append(op.attr("cell_activation", "tanh"))
+    kinds = [op.attr(f"{part}_activation") for part in ("gate", "candidate", "cell")]
     hidden, _, _ = op.add("LSTM", *inputs, outputs=3, hidden_size=size, **_direction(op, kinds))
     op.put(op.add("Reshape", hidden, op.ints(-1, size)), "Hidden")
-
-
-def _direction(op: OpView, kinds: list[str]) -> dict[str, object]:
-    if any(kind not in ("sigmoid", "tanh", "relu") for kind in kinds):
-        raise op.error(f"activations {kinds}")
-    direction = "reverse" if op.attr("is_reverse", False) else "forward"
-    return {"activations": [_ACTIVATIONS[kind] for kind in kinds], "direction": direction}
 
 
 @exports("gru")
@@ -67,128 +71,169 @@ def _gru(op: OpView) -> None:
     """Its gates come in the order update, reset, candidate, as ONNX's; but without `origin_mode` the update
     gate keeps what ONNX's forgets, so that its weights change their sign.
     """
-    weight = op.array(op.op.inputs["Weight"][0])
+    check_single(op, "Input")
+    kinds = [op.attr("gate_activation"), op.attr("activation")]
+    if not op.attr("origin_mode") and kinds[0] != "sigmoid":
+        raise op.error(f"gate_activation {kinds[0]!r} without origin_mode: 1 - sigmoid(x) is sigmoid(-x)")
+    weight = op.parameter("Weight")
     size = weight.shape[0]
-    bias = np.zeros((1, 3 * size), weight.dtype)
-    if op.has("Bias"):
-        bias = op.array(op.op.inputs["Bias"][0]).reshape(1, -1)
+    bias = op.parameter("Bias").reshape(1, -1) if op.has("Bias") else np.zeros((1, 3 * size), weight.dtype)
     sign = np.ones(3 * size, weight.dtype)
-    if not op.attr("origin_mode", False):
+    if not op.attr("origin_mode"):
         sign[:size] = -1
     order = (0, 1, 2)
     inputs = [
         op.add("Unsqueeze", op.x("Input"), op.ints(1)),
         op.graph.constant(_ordered(np.eye(3 * size, dtype=weight.dtype) * sign, order)[None]),
-        # the weights of the two gates and of the candidate lie one behind the other, not side by side
-        op.graph.constant(_ordered(_side_by_side(weight) * sign, order)[None]),
+        op.graph.constant(_ordered(np.concatenate(_two_matrices(weight), axis=1) * sign, order)[None]),
         op.graph.constant(np.concatenate([bias * sign, np.zeros_like(bias)], axis=1)),
         "",
         _state(op, "H0"),
     ]
-    kinds = [op.attr("gate_activation", "sigmoid"), op.attr("activation", "tanh")]
     hidden, _ = op.add("GRU", *inputs, outputs=2, hidden_size=size, **_direction(op, kinds))
     op.put(op.add("Reshape", hidden, op.ints(-1, size)), "Hidden")
 
 
-def _side_by_side(weight: Array) -> Array:
-    size = weight.shape[0]
-    flat = weight.reshape(-1)
+def _two_matrices(weight: Array) -> tuple[Array, Array]:
+    """The weights of the two gates and of the candidate, which lie one behind the other, not side by side."""
+    size, flat = weight.shape[0], weight.reshape(-1)
     gates = flat[: 2 * size * size].reshape(size, 2 * size)
-    return np.concatenate([gates, flat[2 * size * size :].reshape(size, size)], axis=1)
+    return gates, flat[2 * size * size :].reshape(size, size)
+
+
+# ----------------------------------------------------------------------- over padded batches
+def _of_onnx(gates: Array, order: Sequence[int]) -> Array:
+    """Rows of gates in another order."""
+    return gates.reshape(len(order), -1, *gates.shape[1:])[list(order)].reshape(gates.shape)
+
+
+_ORDERS = {"LSTM": (0, 3, 1, 2), "GRU": (1, 0, 2), "RNN_TANH": (0,), "RNN_RELU": (0,)}
 
 
 @exports("cudnn_lstm")
 def _cudnn_lstm(op: OpView) -> None:
     """Several layers over padded batches [time, batch, features], their weights in one vector."""
-    size, layers = int(op.attr("hidden_size", 100)), int(op.attr("num_layers", 1))
-    ways = 2 if op.attr("is_bidirec", False) else 1
-    weights, x = op.array(op.op.inputs["W"][0]), op.x("Input")
-    biases = weights[-layers * ways * 8 * size :].reshape(layers, ways, 8 * size)
-    features, at = op.shape("Input")[2], 0
-    last: list[tuple[str, str]] = []
-    for layer in range(layers):
-        parts = []
-        for columns in [features, size] * ways:
-            parts.append(_of_onnx(weights[at : at + 4 * size * columns], size))
-            at += 4 * size * columns
-        bias = [[_of_onnx(part, size).reshape(-1) for part in np.split(one, 2)] for one in biases[layer]]
-        inputs = [
-            np.stack(parts[0::2]),
-            np.stack(parts[1::2]),
-            np.stack([np.concatenate(one) for one in bias]),
+    _check_no_draws(op)
+    size, layers = int(op.attr("hidden_size")), int(op.attr("num_layers"))
+    ways = 2 if op.attr("is_bidirec") else 1
+    weights = op.parameter("W")
+    biases = weights[-layers * ways * 8 * size :].reshape(layers * ways, 2, 4 * size)
+    features, at, found = op.shape("Input")[2], 0, []
+    for number in range(layers * ways):
+        columns = [features if number < ways else ways * size, size]
+        pair = []
+        for depth in columns:
+            pair.append(weights[at : at + 4 * size * depth].reshape(4 * size, depth))
+            at += 4 * size * depth
+        found.append((*pair, *biases[number]))
+    states = [op.x("InitH"), op.x("InitC")]
+    out, last = _layers(op, "LSTM", found, states, ways, size, "")
+    op.put(out)
+    for value, slot in zip(last, ("last_h", "last_c"), strict=True):
+        op.put(value, slot)
+
+
+@exports("rnn")
+def _rnn(op: OpView) -> None:
+    """As `cudnn_lstm`, of several kinds, with a tensor for each weight."""
+    _check_no_draws(op)
+    mode, ways = op.attr("mode"), 2 if op.attr("is_bidirec") else 1
+    op.all("WeightList")
+    arrays = [op.array(name) for name in op.op.inputs["WeightList"]]
+    half = len(arrays) // 2
+    weights = [
+        (arrays[at], arrays[at + 1], arrays[half + at], arrays[half + at + 1]) for at in range(0, half, 2)
+    ]
+    op.idle("num_layers")
+    lengths = op.cast(op.x("SequenceLength"), np.int32) if op.has("SequenceLength") else ""
+    out, last = _layers(op, mode, weights, op.all("PreState"), ways, int(op.attr("hidden_size")), lengths)
+    op.put(out)
+    for place, value in enumerate(last):
+        op.put(value, "State", place)
+
+
+def _check_no_draws(op: OpView) -> None:
+    op.idle("seed", "Cache")
+    if op.attr("dropout_prob") and not op.attr("is_test"):
+        raise op.error("it draws: export the program's clone(for_test=True)")
+    op.idle("is_test", "dropout_prob")
+
+
+def _layers(
+    op: OpView,
+    mode: str,
+    weights: Sequence[tuple[Array, ...]],
+    states: Sequence[str],
+    ways: int,
+    size: int,
+    lengths: str,
+) -> tuple[str, list[str]]:
+    """The output of the last layer, and the last states of all; `weights` are those of the input and of the
+    state and their biases, of each layer and direction.
+    """
+    order, x, ends = _ORDERS[mode], op.x("Input"), []
+    for start in range(0, len(weights), ways):
+        layer = weights[start : start + ways]
+        parts = [np.stack([_of_onnx(one[at], order) for one in layer]) for at in (0, 1)]
+        parts.append(np.stack([np.concatenate([_of_onnx(part, order) for part in one[2:]]) for one in layer]))
+        first = [
+            op.add("Slice", state, op.ints(start), op.ints(start + ways), op.ints(0)) for state in states
         ]
-        states = [
-            op.add("Slice", op.x(slot), op.ints(layer * ways), op.ints((layer + 1) * ways), op.ints(0))
-            for slot in ("InitH", "InitC")
-        ]
-        direction = "bidirectional" if ways == 2 else "forward"
-        constants = [op.graph.constant(each) for each in inputs]
-        y, *ends = op.add(
-            "LSTM", x, *constants, "", *states, outputs=3, hidden_size=size, direction=direction
+        y, *last = op.add(
+            mode.partition("_")[0],
+            x,
+            *[op.graph.constant(part) for part in parts],
+            lengths,
+            *first,
+            outputs=1 + len(states),
+            hidden_size=size,
+            direction="bidirectional" if ways == 2 else "forward",
+            activations=[mode.partition("_")[2].capitalize()] * ways if mode.startswith("RNN") else None,
+            linear_before_reset=1 if mode == "GRU" else None,
         )
-        last.append((ends[0], ends[1]))
+        ends.append(last)
         x = op.add("Reshape", op.add("Transpose", y, perm=[0, 2, 1, 3]), op.ints(0, 0, ways * size))
-        features = ways * size
-    op.put(x)
-    for slot, place in (("last_h", 0), ("last_c", 1)):
-        op.put(op.add("Concat", *[pair[place] for pair in last], axis=0), slot)
+    return x, [op.add("Concat", *each, axis=0) for each in zip(*ends, strict=True)]
 
 
-def _of_onnx(gates: Array, size: int) -> Array:
-    """Rows in the order input, forget, candidate, output in ONNX's."""
-    return gates.reshape(4, size, -1)[[0, 3, 1, 2]].reshape(4 * size, -1)
+# ----------------------------------------------------------------------- single steps
+@exports("lstm_unit")
+def _lstm_unit(op: OpView) -> None:
+    """Gates in the order input, forget, output, candidate, whose products are done before."""
+    size = op.shape("C_prev")[1]
+    entry, forget, out, candidate = op.add("Split", op.x(), op.ints(*[size] * 4), outputs=4, axis=1)
+    bias = op.attr("forget_bias")
+    forget = op.add("Add", forget, op.number(bias)) if bias else forget
+    entry, forget, out = (op.add("Sigmoid", gate) for gate in (entry, forget, out))
+    kept = op.add("Mul", forget, op.x("C_prev"))
+    cell = op.add("Add", kept, op.add("Mul", entry, op.add("Tanh", candidate)))
+    op.put(cell, "C")
+    op.put(op.add("Mul", out, op.add("Tanh", cell)), "H")
 
 
-# ----------------------------------------------------------------------- sequences
-_POOLS = {"MAX": "ReduceMax", "AVERAGE": "ReduceMean", "SUM": "ReduceSum"}
+_CODES = ("identity", "sigmoid", "tanh", "relu")
 
 
-@exports("sequence_pool")
-def _sequence_pool(op: OpView) -> None:
-    kind = op.attr("pooltype", "AVERAGE").upper()
-    if kind == "SUM":
-        op.put(op.add("ReduceSum", op.x(), op.ints(0), keepdims=1))
-    elif kind in _POOLS:
-        op.put(op.add(_POOLS[kind], op.x(), axes=[0], keepdims=1))
-    elif kind == "SQRT":
-        rows = op.add("Cast", op.add("Slice", op.add("Shape", op.x()), op.ints(0), op.ints(1)), to=1)
-        whole = op.add("ReduceSum", op.x(), op.ints(0), keepdims=1)
-        op.put(op.add("Div", whole, op.add("Sqrt", rows)))
-    else:
-        start, end = (0, 1) if kind == "FIRST" else (-1, 2**31 - 1)
-        op.put(op.add("Slice", op.x(), op.ints(start), op.ints(end), op.ints(0)))
+@exports("gru_unit")
+def _gru_unit(op: OpView) -> None:
+    """Gates in the order update, reset, candidate; the products with the input are done before."""
+    kinds = [_CODES[op.attr(name)] for name in ("gate_activation", "activation")]
 
+    def active(value: str, kind: str) -> str:
+        return value if kind == "identity" else str(op.add(_ACTIVATIONS[kind], value))
 
-@exports("sequence_softmax")
-def _sequence_softmax(op: OpView) -> None:
-    op.put(op.add("Softmax", op.x(), axis=0))
-
-
-@exports("sequence_reshape")
-def _sequence_reshape(op: OpView) -> None:
-    op.put(op.add("Reshape", op.x(), op.ints(-1, int(op.attr("new_dim")))))
-
-
-@exports("sequence_expand", "sequence_expand_as")
-def _sequence_expand(op: OpView) -> None:
-    """One row becomes as many as the other sequence has."""
-    rows = op.add("Slice", op.add("Shape", op.x("Y")), op.ints(0), op.ints(1))
-    shape = op.add("Concat", rows, op.ints(*[1] * (op.rank() - 1)), axis=0)
-    op.put(op.add("Expand", op.x(), shape))
-
-
-@exports("sequence_conv")
-def _sequence_conv(op: OpView) -> None:
-    """Each row beside its neighbours, and one product; rows before the first and after the last are 0."""
-    start, length = int(op.attr("contextStart", 0)), int(op.attr("contextLength", 1))
-    if int(op.attr("contextStride", 1)) != 1 or op.attr("paddingTrainable", False):
-        raise op.error("a stride, or padding that is learned")
-    before, after = max(-start, 0), max(start + length - 1, 0)
-    x = op.add("Pad", op.x(), op.ints(before, 0, after, 0), op.number(0.0))
-    rows = op.add("Slice", op.add("Shape", op.x()), op.ints(0), op.ints(1))
-    columns = []
-    for place in range(length):
-        first = op.ints(start + place + before)
-        last = op.add("Add", rows, first)
-        columns.append(op.add("Slice", x, first, last, op.ints(0)))
-    op.put(op.add("MatMul", op.add("Concat", *columns, axis=1), op.x("Filter")))
+    gates_weight, weight = _two_matrices(op.parameter("Weight"))
+    size, before = len(weight), op.x("HiddenPrev")
+    x = op.add("Add", op.x("Input"), op.x("Bias")) if op.has("Bias") else op.x("Input")
+    of_gates, of_candidate = op.add("Split", x, op.ints(2 * size, size), outputs=2, axis=1)
+    sums = op.add("Add", of_gates, op.add("MatMul", before, op.graph.constant(gates_weight)))
+    gates = active(sums, kinds[0])
+    update, reset = op.add("Split", gates, op.ints(size, size), outputs=2, axis=1)
+    kept = op.add("Mul", reset, before)
+    product = op.add("MatMul", kept, op.graph.constant(weight))
+    candidate = active(op.add("Add", of_candidate, product), kinds[1])
+    opened, closed = (before, candidate) if op.attr("origin_mode") else (candidate, before)
+    apart = op.add("Mul", op.add("Sub", opened, closed), update)
+    op.put(op.add("Add", apart, closed), "Hidden")
+    op.put(kept, "ResetHiddenPrev")
+    op.put(op.add("Concat", update, reset, candidate, axis=1), "Gate")

@@ -13,6 +13,7 @@ from fluidlite.ir.trust import check_reach
 from fluidlite.ir.variable import Variable
 
 # the rules enter the table as they are imported
+from fluidlite.saving.onnx import control as _control  # noqa: F401
 from fluidlite.saving.onnx import filling as _filling  # noqa: F401
 from fluidlite.saving.onnx import images as _images  # noqa: F401
 from fluidlite.saving.onnx import math as _math  # noqa: F401
@@ -52,7 +53,7 @@ def onnx_model(
     block = program.global_block()
     for name in feeds:
         graph.names[name] = graph.name(name)
-    for op in _needed(program, feeds, fetches):
+    for op in _needed(program, fetches):
         graph.translate(op)
     outputs = [_named(graph, block.var(name)) for name in fetches]
     inputs = [_described(graph, block.var(name), name) for name in feeds]
@@ -97,13 +98,13 @@ def _with_shapes(
     return program
 
 
-def _needed(program: Program, feeds: Sequence[str], fetches: Sequence[str]) -> list[Operator]:
-    """The ops between feeds and fetches, in their order."""
+def _needed(program: Program, fetches: Sequence[str]) -> list[Operator]:
+    """The ops that fetches depend on, in their order; some may write over a feed."""
     wanted, found = set(fetches), []
     for op in reversed(program.global_block().ops):
         if op.type not in ("feed", "fetch") and wanted.intersection(op.output_arg_names):
             found.append(op)
-            wanted.update(name for name in op.input_arg_names if name not in feeds)
+            wanted.update(op.input_arg_names)
     return found[::-1]
 
 

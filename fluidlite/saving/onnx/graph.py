@@ -118,11 +118,14 @@ class OnnxGraph:
         finally:
             self.nodes, self.names = nodes, names
 
-    def info(self, name: str, dtype: Any, kind: VarType = VarType.LOD_TENSOR) -> Any:
-        """The type of an input or output of a branch, of any shape."""
+    def info(
+        self, name: str, dtype: Any, kind: VarType = VarType.LOD_TENSOR, rank: int | None = None
+    ) -> Any:
+        """The type of an input or output of a branch, of any shape, or of any of a rank."""
         if kind == VarType.LOD_TENSOR_ARRAY:
             return self.helper.make_tensor_sequence_value_info(name, self.dtype(dtype), None)
-        return self.helper.make_tensor_value_info(name, self.dtype(dtype), None)
+        shape = None if rank is None else [None] * rank
+        return self.helper.make_tensor_value_info(name, self.dtype(dtype), shape)
 
     def subgraph(self, nodes: Sequence[Any], inputs: Sequence[Any], outputs: Sequence[Any]) -> Any:
         """The graph of a branch or of a loop's body."""
@@ -188,6 +191,11 @@ class OpView:
             value = self.add("Reshape", value, self.graph.constant(np.zeros(0), np.int64))
         self.graph.names[names[place]] = value
         self._written.add(names[place])
+
+    def put_name(self, name: str, value: str) -> None:
+        """Say which value a variable has that the op's sub-block writes."""
+        self.graph.names[name] = value
+        self._written.add(name)
 
     def put_all(self, values: str | Sequence[str], slot: str = "Out") -> None:
         """Say which values all outputs of a slot have."""

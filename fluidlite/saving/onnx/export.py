@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from fluidlite.base.dtypes import to_numpy
-from fluidlite.base.errors import ArgumentError, did_you_mean
+from fluidlite.base.errors import ArgumentError, UnsupportedError, did_you_mean
 from fluidlite.ir.operator import Operator
 from fluidlite.ir.program import Program
 from fluidlite.ir.trust import check_reach
 from fluidlite.ir.variable import Variable
 
 # the rules enter the table as they are imported
+from fluidlite.saving.onnx import boxes as _boxes  # noqa: F401
 from fluidlite.saving.onnx import control as _control  # noqa: F401
 from fluidlite.saving.onnx import filling as _filling  # noqa: F401
 from fluidlite.saving.onnx import images as _images  # noqa: F401
@@ -23,6 +23,7 @@ from fluidlite.saving.onnx import recurrent as _recurrent  # noqa: F401
 from fluidlite.saving.onnx import reductions as _reductions  # noqa: F401
 from fluidlite.saving.onnx import scalars as _scalars  # noqa: F401
 from fluidlite.saving.onnx import sequences as _sequences  # noqa: F401
+from fluidlite.saving.onnx import suppression as _suppression  # noqa: F401
 from fluidlite.saving.onnx import tensors as _tensors  # noqa: F401
 from fluidlite.saving.onnx.graph import OPSET, OnnxGraph, onnx_package
 
@@ -131,11 +132,16 @@ def _reached(nodes: Sequence[Any], wanted: set[str]) -> list[Any]:
 
 def _named(graph: OnnxGraph, var: Variable) -> str:
     """An output under the variable's own name, where that is free."""
+    if var.name not in graph.names and not var.persistable:
+        raise UnsupportedError(f"no ONNX for {var.name!r}: nothing that is exported computes it")
     if var.name not in graph.names:
         graph.names[var.name] = graph.parameter(var)
     return str(graph.add("Identity", graph.names[var.name], hint=var.name))
 
 
 def _described(graph: OnnxGraph, var: Variable, name: str) -> Any:
+    dtype = graph.type_of(var)
+    if dtype.kind not in "fiub":
+        raise UnsupportedError(f"no ONNX for {var.name!r}: no tensor of it holds {dtype}")
     dims = [f"{var.name}.{place}" if size < 0 else size for place, size in enumerate(var.shape)]
-    return graph.helper.make_tensor_value_info(name, graph.dtype(to_numpy(var.dtype)), dims)
+    return graph.helper.make_tensor_value_info(name, graph.dtype(dtype), dims)

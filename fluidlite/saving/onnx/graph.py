@@ -41,7 +41,8 @@ def onnx_package(name: str = "onnx") -> Any:
 
 class OnnxGraph:
     """Nodes and constants. Every value has one name and is written once, as ONNX wants it: `names` maps a
-    variable of the program to the value that it has at the moment.
+    variable of the program to the value that it has at the moment, `held` to its data type where that is not
+    the declared one.
 
     `nodes` are those of the graph or of the branch that is being written; constants belong to the whole.
     """
@@ -52,6 +53,7 @@ class OnnxGraph:
         self.nodes: list[Any] = []
         self.constants: dict[str, Any] = {}
         self.names: dict[str, str] = {}
+        self.held: dict[str, Any] = {}
         self._parameters: dict[str, str] = {}
         self._numbers: dict[tuple[bytes, str, tuple[int, ...]], str] = {}
         self._taken: set[str] = set()
@@ -96,10 +98,17 @@ class OnnxGraph:
     def reduce(self, kind: str, value: str, axes: Sequence[int], keep: bool = False) -> str:
         """A reduction, whose axes are an attribute or an input, as the opset has it."""
         axes = [int(axis) for axis in axes]
+        if not axes:
+            # of a single number
+            return str(self.add(kind, value, keepdims=int(keep)))
         if kind == "ReduceSum" or self.opset >= _NEWEST_REDUCTION:
             listed = self.constant(axes, np.int64)
             return str(self.add(kind, value, listed, keepdims=int(keep)))
         return str(self.add(kind, value, axes=axes, keepdims=int(keep)))
+
+    def type_of(self, var: Any) -> np.dtype[Any]:
+        """The data type of a variable's values."""
+        return np.dtype(to_numpy(self.held.get(var.name, var.dtype)))
 
     def dtype(self, dtype: Any) -> int:
         """ONNX's number for a data type."""
@@ -191,6 +200,9 @@ class OpView:
             value = self.add("Reshape", value, self.graph.constant(np.zeros(0), np.int64))
         self.graph.names[names[place]] = value
         self._written.add(names[place])
+        definition = registry.get(self.type)
+        if slot in definition.held_as:
+            self.graph.held[names[place]] = definition.held_as[slot]
 
     def put_name(self, name: str, value: str) -> None:
         """Say which value a variable has that the op's sub-block writes."""
@@ -260,12 +272,14 @@ class OpView:
 
     def dtype(self, slot: str = "X") -> np.dtype[Any]:
         """The data type in a slot."""
-        return np.dtype(to_numpy(self.var(slot).dtype))
+        return self.graph.type_of(self.var(slot))
 
     def axes(self, values: Sequence[int] | int, slot: str = "X", more: int = 0) -> list[int]:
         """Axes counted from the front; `more` are those that come to the input's."""
         listed = [values] if isinstance(values, int) else values
         rank = self.rank(slot) + more
+        if listed and not rank:
+            raise self.error(f"{slot} is a single number without dimensions")
         return [int(axis) + rank if axis < 0 else int(axis) for axis in listed]
 
     def add(self, kind: str, *inputs: str, **attrs: Any) -> Any:

@@ -12,14 +12,20 @@ from fluidlite.saving.onnx.graph import OpView, exports
 # ----------------------------------------------------------------------- functions of elements
 @exports("clip")
 def _clip(op: OpView) -> None:
-    limits = []
+    limits, dtype = [], op.dtype()
+    if dtype.kind in "iu":
+        # limits need not be whole
+        x, dtype = op.cast(op.x(), np.float64), np.dtype("float64")
+    else:
+        x = op.x()
     for slot, name in (("Min", "min"), ("Max", "max")):
         if op.has(slot):
             op.idle(name)
-            limits.append(op.add("Reshape", op.x(slot), op.scalar_shape()))
+            limits.append(op.cast(op.add("Reshape", op.x(slot), op.scalar_shape()), dtype))
         else:
-            limits.append(op.number(op.attr(name)))
-    op.put(op.add("Clip", op.x(), *limits))
+            limits.append(op.graph.constant(op.attr(name), dtype))
+    made = op.add("Clip", x, *limits)
+    op.put(made if dtype == op.dtype() else op.cast(made, op.dtype()))
 
 
 @exports("gelu")
@@ -86,7 +92,7 @@ def _scale(op: OpView) -> None:
 @exports("softmax", "log_softmax")
 def _softmax(op: OpView) -> None:
     kind = "Softmax" if op.type == "softmax" else "LogSoftmax"
-    op.put(op.add(kind, op.x(), axis=int(op.attr("axis"))))
+    op.put(op.add(kind, op.x(), axis=op.axes(int(op.attr("axis")))[0]))
 
 
 @exports("maxout")
@@ -116,10 +122,8 @@ _PAIRS = {
     "less_equal": "LessOrEqual",
     "greater_than": "Greater",
     "greater_equal": "GreaterOrEqual",
-    "logical_and": "And",
-    "logical_or": "Or",
-    "logical_xor": "Xor",
 }
+_LOGIC = {"logical_and": "And", "logical_or": "Or", "logical_xor": "Xor"}
 
 
 def _aligned(op: OpView) -> list[str]:
@@ -146,6 +150,10 @@ def _aligned(op: OpView) -> list[str]:
 @exports(*_PAIRS)
 def _pair(op: OpView) -> None:
     x, y = _aligned(op)
+    if op.dtype().kind == "b" and op.type not in ("equal", "elementwise_pow"):
+        x, y = (op.cast(value, np.int32) for value in (x, y))
+        if op.dtype("Out").kind == "b" and op.type.startswith("elementwise"):
+            raise op.error("arithmetic of truth values")
     if op.type == "elementwise_pow" and op.dtype().kind in "iu":
         # by way of float64, rounded, as in Paddle
         power = op.add("Pow", op.cast(x, np.float64), op.cast(y, np.float64))
@@ -154,9 +162,19 @@ def _pair(op: OpView) -> None:
     op.put(op.add(_PAIRS[op.type], x, y))
 
 
+def _truth(op: OpView, slot: str) -> str:
+    """The values in a slot as truth values."""
+    return op.x(slot) if op.dtype(slot).kind == "b" else op.cast(op.x(slot), np.bool_)
+
+
+@exports(*_LOGIC)
+def _logic(op: OpView) -> None:
+    op.put(op.add(_LOGIC[op.type], _truth(op, "X"), _truth(op, "Y")))
+
+
 @exports("logical_not")
 def _not(op: OpView) -> None:
-    op.put(op.add("Not", op.x()))
+    op.put(op.add("Not", _truth(op, "X")))
 
 
 @exports("not_equal")
@@ -205,7 +223,8 @@ def _increment(op: OpView) -> None:
 @exports("isnan_v2", "isinf_v2", "isfinite_v2", "isnan", "isinf", "isfinite")
 def _kind(op: OpView) -> None:
     kind = op.type.removesuffix("_v2")
-    x = op.x() if op.dtype().kind == "f" else op.cast(op.x(), np.float32)
+    is_taken = op.dtype() in (np.float32, np.float64)
+    x = op.x() if is_taken else op.cast(op.x(), np.float32)
     found = op.add("IsInf" if kind == "isinf" else "IsNaN", x)
     if kind == "isfinite":
         found = op.add("Not", op.add("Or", op.add("IsInf", x), found))

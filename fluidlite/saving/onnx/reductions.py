@@ -29,13 +29,15 @@ def _reduce(op: OpView) -> None:
     dims = op.attr("axis" if of_log else "dim")
     dims = [dims] if isinstance(dims, int) else dims
     rank = op.rank()
-    every = op.attr("reduce_all") or not dims
+    every = op.attr("reduce_all") or not dims or not rank
     axes = list(range(rank)) if every else sorted(set(op.axes(dims)))
     keep = bool(op.attr("keepdim" if of_log else "keep_dim"))
     x, wanted = op.x(), op.dtype("Out")
     is_truth = op.type in ("reduce_all", "reduce_any")
-    if is_truth or wanted != op.dtype():
-        x = op.cast(x, np.int32 if is_truth else wanted)
+    if is_truth:
+        x = op.cast(x if op.dtype().kind == "b" else op.cast(x, np.bool_), np.int32)
+    elif wanted != op.dtype():
+        x = op.cast(x, wanted)
     if op.type == "reduce_mean" and wanted.kind in "iu":
         raise op.error("the mean of whole numbers is cut off")
     made = op.graph.reduce(_REDUCTIONS[op.type], x, axes, keep)
@@ -111,8 +113,9 @@ def _top_k(op: OpView) -> None:
     else:
         count = op.ints(int(op.attr("k")))
     axis, largest = (op.attr("axis"), op.attr("largest")) if op.type == "top_k_v2" else (-1, True)
+    axis = op.axes(int(axis))[0]
     values, indices = op.add(
-        "TopK", op.x(), count, outputs=2, axis=int(axis), largest=int(bool(largest)), sorted=1
+        "TopK", op.x(), count, outputs=2, axis=axis, largest=int(bool(largest)), sorted=1
     )
     op.put(values)
     op.put(indices, "Indices")
@@ -132,12 +135,14 @@ def _argsort(op: OpView) -> None:
 @exports("arg_max", "arg_min")
 def _arg(op: OpView) -> None:
     kind = "ArgMax" if op.type == "arg_max" else "ArgMin"
-    x, axis, keep = op.x(), int(op.attr("axis")), int(bool(op.attr("keepdims")))
+    x, axis, keep = op.x(), op.attr("axis"), int(bool(op.attr("keepdims")))
     rank, dtype = op.rank(), op.attr("dtype")
     if op.attr("flatten"):
         op.idle("axis")
         x, axis = op.add("Reshape", x, op.ints(-1)), 0
-    made = op.add(kind, x, axis=axis, keepdims=keep)
+    elif not rank:
+        raise op.error("X is a single number without dimensions")
+    made = op.add(kind, x, axis=int(axis), keepdims=keep)
     if op.attr("flatten"):
         made = op.add("Reshape", made, op.ints(*[1] * (rank if keep else 1)))
     op.put(made if dtype < 0 else op.cast(made, to_numpy(VarType(dtype))))

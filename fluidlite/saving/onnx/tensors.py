@@ -31,7 +31,8 @@ def _reshape(op: OpView) -> None:
 
 @exports("transpose", "transpose2")
 def _transpose(op: OpView) -> None:
-    op.put(op.add("Transpose", op.x(), perm=op.axes(op.attr("axis"))))
+    order = op.axes(op.attr("axis"))
+    op.put(op.add("Transpose", op.x(), perm=order) if order else op.x())
 
 
 @exports("squeeze", "squeeze2")

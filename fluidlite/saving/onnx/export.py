@@ -14,11 +14,14 @@ from fluidlite.ir.variable import Variable
 # the rules enter the table as they are imported
 from fluidlite.saving.onnx import boxes as _boxes  # noqa: F401
 from fluidlite.saving.onnx import control as _control  # noqa: F401
+from fluidlite.saving.onnx import decoding as _decoding  # noqa: F401
 from fluidlite.saving.onnx import filling as _filling  # noqa: F401
 from fluidlite.saving.onnx import images as _images  # noqa: F401
 from fluidlite.saving.onnx import math as _math  # noqa: F401
 from fluidlite.saving.onnx import neural as _neural  # noqa: F401
 from fluidlite.saving.onnx import pools as _pools  # noqa: F401
+from fluidlite.saving.onnx import proposals as _proposals  # noqa: F401
+from fluidlite.saving.onnx import quantising as _quantising  # noqa: F401
 from fluidlite.saving.onnx import recurrent as _recurrent  # noqa: F401
 from fluidlite.saving.onnx import reductions as _reductions  # noqa: F401
 from fluidlite.saving.onnx import scalars as _scalars  # noqa: F401

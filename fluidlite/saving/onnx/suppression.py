@@ -11,6 +11,8 @@ from fluidlite.saving.onnx.boxes import overlaps
 from fluidlite.saving.onnx.graph import OpView, exports
 from fluidlite.saving.onnx.values import Value, counted, joined, values_of
 
+__all__ = ["kept_by_loop"]
+
 _LOWEST = float("-inf")
 
 
@@ -81,12 +83,21 @@ def _candidates(op: OpView, boxes: Value, scores: Value) -> tuple[Value, Value, 
 def _by_loop(op: OpView, boxes: Value, scores: Value) -> Value:
     """As `_by_node`, candidate after candidate of all classes at once."""
     _, is_there, places, rows = _candidates(op, boxes, scores)
+    kept = kept_by_loop(
+        rows, is_there, op.attr("nms_threshold"), bool(op.attr("normalized")), float(op.attr("nms_eta"))
+    )
+    at = kept.node("NonZero", dtype=np.int64).transpose(1, 0)
+    return joined([at.part(1, 0, 2), places.take_nd(at).unsqueeze(1)], 1)
+
+
+def kept_by_loop(rows: Value, is_there: Value, threshold: float, normalized: bool, eta: float) -> Value:
+    """Which candidates [N, classes, K] remain, of boxes [N, classes, K, 4], the best first, of which those count
+    that are there; K may be shortened to the most that are there. The threshold falls by `eta`.
+    """
+    op, graph = rows.op, rows.op.graph
     steps = is_there.cast(np.int64).reduce("Sum", 2).reshape(-1).reduce("Max", 0, keep=True)
-    steps = steps.at_least(1)
-    worst = Value.constant(op, _LOWEST, rows.dtype).expand(places.shape())
-    limits = Value.constant(op, op.attr("nms_threshold"), rows.dtype).expand(places.dims(0, 2))
-    normalized, eta = bool(op.attr("normalized")), float(op.attr("nms_eta"))
-    graph = op.graph
+    worst = Value.constant(op, _LOWEST, rows.dtype).expand(rows.dims(0, 3))
+    limits = Value.constant(op, threshold, rows.dtype).expand(rows.dims(0, 2))
     with graph.branch() as nodes:
         names = [graph.name(name) for name in ("step", "running", "worst", "limits")]
         step = Value(op, names[0], np.int64)
@@ -102,12 +113,12 @@ def _by_loop(op: OpView, boxes: Value, scores: Value) -> Value:
     inputs = [graph.info(name, dtype, rank=rank) for name, (dtype, rank) in zip(names, kinds, strict=True)]
     kinds = [*kinds[1:], (np.bool_, 2)]
     outputs = [graph.info(name, dtype, rank=rank) for name, (dtype, rank) in zip(last, kinds, strict=True)]
-    body = graph.subgraph(nodes, inputs, outputs)
-    count = op.add("Reshape", steps.name, op.scalar_shape())
+    # one step at least: of no steps nobody knows how many classes there are
+    count = op.add("Reshape", steps.at_least(1).name, op.scalar_shape())
     yes = graph.constant(True, np.bool_)
+    body = graph.subgraph(nodes, inputs, outputs)
     _, _, kept = op.add("Loop", count, yes, worst.name, limits.name, outputs=3, body=body)
-    at = Value(op, op.add("NonZero", op.add("Transpose", kept, perm=[1, 2, 0])), np.int64).transpose(1, 0)
-    return joined([at.part(1, 0, 2), places.take_nd(at).unsqueeze(1)], 1)
+    return Value(op, op.add("Transpose", kept, perm=[1, 2, 0]), np.bool_)
 
 
 def _kept(found: Value, scores: Value, most: int) -> Value:

@@ -1,6 +1,6 @@
 """Cases as files of ONNX: what onnxruntime computes beside our own run.
 
-    python -m beside.onnx_runs forward|functions18|functions26 SEED COUNT [FUNCTION...]
+    python -m beside.onnx_runs forward|functions18|functions26[@OPSET] SEED COUNT [FUNCTION...]
 
 prints how many agree, how many are refused and why, and each that differs.
 """
@@ -24,7 +24,7 @@ from beside.forward import make_forward
 from beside.language import Case
 from beside.observe import Observer
 from fluidlite.errors import UnsupportedError, UntrustedError
-from fluidlite.saving.onnx.export import onnx_model
+from fluidlite.saving.onnx.export import OPSET, onnx_model
 from fluidlite.values.tensor import LoDTensor
 
 __all__ = ["Verdict", "compare", "session_of", "verdict"]
@@ -79,7 +79,7 @@ def _shortened(feeds: dict[str, Any]) -> dict[str, Any]:
     return {name: array[:1] for name, array in feeds.items()}
 
 
-def verdict(case: Case, is_network: bool = False) -> Verdict:
+def verdict(case: Case, is_network: bool = False, opset: int = OPSET) -> Verdict:
     """Builds, exports and runs a case."""
     if case.get("random") or not of_one_sequence(case):
         return Verdict.of("not built", "sequences of sequences, no rows or random numbers")
@@ -97,10 +97,12 @@ def verdict(case: Case, is_network: bool = False) -> Verdict:
         if not names:
             return Verdict.of("not built", "no output")
         with fluidlite.scope_guard(scope):
-            return _of_program(observer, program, names, scope, is_network)
+            return _of_program(observer, program, names, scope, is_network, opset)
 
 
-def _of_program(observer: Observer, program: Any, names: list[str], scope: Any, is_network: bool) -> Verdict:
+def _of_program(
+    observer: Observer, program: Any, names: list[str], scope: Any, is_network: bool, opset: int
+) -> Verdict:
     runs = [observer.feeds()]
     if is_network:
         runs += [_shortened(runs[0]), observer.feeds(batches=2)]
@@ -108,7 +110,7 @@ def _of_program(observer: Observer, program: Any, names: list[str], scope: Any, 
     feeds = [name for name in runs[0] if name in used or name in names]
     refused, data = "", b""
     try:
-        data = onnx_model(program, feeds, names)
+        data = onnx_model(program, feeds, names, opset=opset)
     except (UnsupportedError, UntrustedError) as error:
         refused = str(error).partition(" (built at")[0]
     except Exception as error:
@@ -172,8 +174,9 @@ def main(kind: str, seed: str, count: str, *only: str) -> None:
     """Print a report."""
     counts: collections.Counter[str] = collections.Counter()
     reasons: collections.Counter[str] = collections.Counter()
+    kind, _, opset = kind.partition("@")
     for case in cases(kind, int(seed), int(count), list(only)):
-        found = verdict(case, kind == "forward")
+        found = verdict(case, kind == "forward", int(opset or OPSET))
         counts[found.kind] += 1
         if found.kind in ("crashed", "differs", "invalid", "failed", "not taken"):
             print(case["seed"], case["function"], found, flush=True)

@@ -222,6 +222,10 @@ def _crop(op: OpView) -> None:
     starts = op.sizes("Offsets", lists[0], "offsets")
     if not op.has("Offsets") and not op.attr("offsets") and not (lists[0] and op.has(lists[0])):
         starts = op.ints(*[0] * rank)
+    given = len(op.op.inputs.get(lists[0], ())) if lists[0] else 0
+    if 0 < given < rank:
+        # tensors for the first dimensions alone: the others start at 0
+        starts = op.add("Concat", starts, op.ints(*[0] * (rank - given)), axis=0)
     if op.type == "crop" and op.has("Y"):
         op.idle("shape")
         size = op.add("Shape", op.x("Y"))

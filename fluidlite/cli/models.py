@@ -163,7 +163,10 @@ def any_inputs(model: SavedModel, shapes: Mapping[str, Sequence[int]]) -> dict[s
     batch = 1 if any(var.lod_level for var in model.feeds) else _ROWS
     for var in model.feeds:
         declared = shapes.get(var.name, var.shape)
-        free = [_ROWS if var.lod_level else batch, *[_SIDE if len(declared) == 4 else _ROWS] * (len(declared) - 1)]
+        free = [
+            _ROWS if var.lod_level else batch,
+            *[_SIDE if len(declared) == 4 else _ROWS] * (len(declared) - 1),
+        ]
         shape = [some if size < 0 else size for size, some in zip(declared, free, strict=False)]
         dtype = np.dtype(to_numpy(var.dtype))
         made = random.normal(size=shape) if dtype.kind == "f" else random.randint(0, 2, shape)

@@ -57,9 +57,7 @@ def _export(model: SavedModel, options: argparse.Namespace) -> int:
     """Write the file; with --check, run it beside the model, and return 1 where they differ."""
     feeds, fetches = ([var.name for var in found] for found in (model.feeds, model.fetches))
     shapes = read_shapes(model, options.static_shapes)
-    data = onnx_model(
-        model.program, feeds, fetches, trust=True, opset=options.opset or OPSET, shapes=shapes
-    )
+    data = onnx_model(model.program, feeds, fetches, trust=True, opset=options.opset or OPSET, shapes=shapes)
     try:
         replace_file(options.to_onnx, [data])
     except OSError as error:

@@ -19,7 +19,9 @@ def _same(path: str, **options: Any) -> Layer:
     """A layer that keeps the shape; options that are lists are choices."""
 
     def layer(draw: Draw, node: Node) -> Node:
-        drawn = {key: draw.choice(*value) if isinstance(value, list) else value for key, value in options.items()}
+        drawn = {
+            key: draw.choice(*value) if isinstance(value, list) else value for key, value in options.items()
+        }
         return Node(draw.call(f"{FLUID}.{path}", node.value, **drawn), node.shape)
 
     return layer
@@ -234,21 +236,11 @@ def _array(draw: Draw, node: Node) -> Node:
     return Node(draw.call(f"{FLUID}.array_read", array, at[0]), node.shape)
 
 
-MORE_ANY: list[Layer] = [
-    *(
-        _same(name)
-        for name in (
-            "softshrink hard_shrink tanh_shrink soft_relu thresholded_relu softplus logsigmoid brelu relu6 "
-            "selu hard_swish stanh gelu sin cos abs ceil floor round rsqrt sign exp"
-        ).split()
-        if name != "rsqrt"
-    ),
-    _cond,
-    _loop,
-    _array,
-    _choice,
-    _topk,
-]
+FUNCTIONS = (
+    "softshrink hard_shrink tanh_shrink soft_relu thresholded_relu softplus logsigmoid brelu relu6 selu "
+    "hard_swish stanh gelu sin cos abs ceil floor round sign exp"
+)
+MORE_ANY: list[Layer] = [*map(_same, FUNCTIONS.split()), _cond, _loop, _array, _choice, _topk]
 MORE_FLAT: list[Layer] = [_cosine, _steps, _lstm_unit, _gru_unit, _same("data_norm")]
 MORE_IMAGE: list[Layer] = [_pool, _adaptive, _channels_last, _padded_conv, _resize, _pad2d, _shuffle]
 

@@ -85,7 +85,11 @@ def verdict(case: Case, is_network: bool = False, opset: int = OPSET) -> Verdict
         return Verdict.of("not built", "sequences of sequences, no rows or random numbers")
     observer = Observer(_system(case["door"] == "26"), case)
     guard = fluidlite.unique_name.guard()
-    with warnings.catch_warnings(), guard, observer.system.static.program_guard(observer.main, observer.startup):
+    with (
+        warnings.catch_warnings(),
+        guard,
+        observer.system.static.program_guard(observer.main, observer.startup),
+    ):
         warnings.simplefilter("ignore")
         try:
             observer.build()
@@ -147,8 +151,8 @@ def _beside(data: bytes, feeds: list[str], runs: list[Any], found: list[Any]) ->
 
 
 def of_one_sequence(case: Case) -> bool:
-    """Make all rows of an input one sequence, as a file of ONNX has them; False where there are levels of them, or no
-    rows, of which onnxruntime has other means.
+    """Make all rows of an input one sequence, as a file of ONNX has them; False where there are levels of
+    them, or no rows, of which onnxruntime has other means.
     """
     for feed in case["feeds"].values():
         if 0 in feed["shape"]:

@@ -12,22 +12,7 @@ from fluidlite.ir.trust import check_reach
 from fluidlite.ir.variable import Variable
 
 # the rules enter the table as they are imported
-from fluidlite.saving.onnx import boxes as _boxes  # noqa: F401
-from fluidlite.saving.onnx import control as _control  # noqa: F401
-from fluidlite.saving.onnx import decoding as _decoding  # noqa: F401
-from fluidlite.saving.onnx import filling as _filling  # noqa: F401
-from fluidlite.saving.onnx import images as _images  # noqa: F401
-from fluidlite.saving.onnx import math as _math  # noqa: F401
-from fluidlite.saving.onnx import neural as _neural  # noqa: F401
-from fluidlite.saving.onnx import pools as _pools  # noqa: F401
-from fluidlite.saving.onnx import proposals as _proposals  # noqa: F401
-from fluidlite.saving.onnx import quantising as _quantising  # noqa: F401
-from fluidlite.saving.onnx import recurrent as _recurrent  # noqa: F401
-from fluidlite.saving.onnx import reductions as _reductions  # noqa: F401
-from fluidlite.saving.onnx import scalars as _scalars  # noqa: F401
-from fluidlite.saving.onnx import sequences as _sequences  # noqa: F401
-from fluidlite.saving.onnx import suppression as _suppression  # noqa: F401
-from fluidlite.saving.onnx import tensors as _tensors  # noqa: F401
+from fluidlite.saving.onnx import rules as _rules  # noqa: F401
 from fluidlite.saving.onnx.graph import OPSET, OnnxGraph, onnx_package
 
 __all__ = ["OPSET", "onnx_model"]
@@ -81,9 +66,7 @@ def _known_opset(opset: int) -> int:
     return opset
 
 
-def _with_shapes(
-    program: Program, feeds: Sequence[str], shapes: Mapping[str, Sequence[int]]
-) -> Program:
+def _with_shapes(program: Program, feeds: Sequence[str], shapes: Mapping[str, Sequence[int]]) -> Program:
     """The program with the shapes of feeds as they are given, and those of all variables behind them."""
     program = program.clone()
     block = program.global_block()

@@ -127,9 +127,7 @@ class OnnxGraph:
         finally:
             self.nodes, self.names = nodes, names
 
-    def info(
-        self, name: str, dtype: Any, kind: VarType = VarType.LOD_TENSOR, rank: int | None = None
-    ) -> Any:
+    def info(self, name: str, dtype: Any, kind: VarType = VarType.LOD_TENSOR, rank: int | None = None) -> Any:
         """The type of an input or output of a branch, of any shape, or of any of a rank."""
         if kind == VarType.LOD_TENSOR_ARRAY:
             return self.helper.make_tensor_sequence_value_info(name, self.dtype(dtype), None)
@@ -255,7 +253,9 @@ class OpView:
     def needs_opset(self, least: int) -> None:
         """UnsupportedError where the file's opset is an older one."""
         if self.graph.opset < least:
-            raise self.error(f"opset {self.graph.opset} cannot say it: it needs --opset {least} or a later one")
+            raise self.error(
+                f"opset {self.graph.opset} cannot say it: it needs --opset {least} or a later one"
+            )
 
     def var(self, slot: str = "X", place: int = 0) -> Any:
         """The variable in an input slot, or in an output slot of that name."""

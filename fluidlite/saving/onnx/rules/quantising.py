@@ -1,7 +1,7 @@
 """ONNX for quantised values.
 
-Ops that quantise and go back become a pair of QuantizeLinear and DequantizeLinear, which a runtime replaces by
-whole numbers; those that keep whole numbers as real ones, which ONNX has nothing like, become arithmetic.
+Ops that quantise and go back become a pair of QuantizeLinear and DequantizeLinear, which a runtime replaces
+by whole numbers; those that keep whole numbers as real ones, which ONNX has nothing like, become arithmetic.
 """
 
 from __future__ import annotations

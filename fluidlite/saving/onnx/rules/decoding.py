@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from fluidlite.saving.onnx.graph import OpView, exports
-from fluidlite.saving.onnx.sequences import check_single
+from fluidlite.saving.onnx.rules.sequences import check_single
 from fluidlite.saving.onnx.values import Value, counted, joined, values_of
 
 

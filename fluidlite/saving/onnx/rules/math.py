@@ -75,7 +75,9 @@ def _pow(op: OpView) -> None:
 def _scale(op: OpView) -> None:
     dtype = op.dtype()
     # numbers for whole ones are cut off, as C casts them
-    scale, bias = (int(value) if dtype.kind in "iu" else value for value in (op.attr("scale"), op.attr("bias")))
+    scale, bias = (
+        int(value) if dtype.kind in "iu" else value for value in (op.attr("scale"), op.attr("bias"))
+    )
     if op.has("ScaleTensor"):
         factor = op.cast(op.add("Reshape", op.x("ScaleTensor"), op.scalar_shape()), dtype)
     else:

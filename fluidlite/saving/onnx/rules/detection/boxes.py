@@ -202,7 +202,7 @@ def _box_clip(op: OpView) -> None:
 # ----------------------------------------------------------------------- predictions
 @exports("yolo_box")
 def _yolo_box(op: OpView) -> None:
-    """Boxes [N, boxes, 4] and scores [N, boxes, classes] of predictions [N, anchors x (5 + classes), H, W]."""
+    """Boxes [N, boxes, 4] and scores [N, boxes, classes] of maps [N, anchors x (5 + classes), H, W]."""
     x, sizes = values_of(op, "X", "ImgSize")
     anchors = np.reshape(op.attr("anchors"), (-1, 2))
     count, classes = len(anchors), int(op.attr("class_num"))
@@ -212,7 +212,10 @@ def _yolo_box(op: OpView) -> None:
     stretch = float(op.attr("scale_x_y"))
     number = rows.cast(x.dtype)
     lows, highs = [], []
-    for axis, at in ((0, counted(columns).reshape(1, 1, 1, 1, -1)), (1, counted(rows).reshape(1, 1, 1, -1, 1))):
+    for axis, at in (
+        (0, counted(columns).reshape(1, 1, 1, 1, -1)),
+        (1, counted(rows).reshape(1, 1, 1, -1, 1)),
+    ):
         size = sizes.part(1, 1 - axis, 2 - axis)
         cell = grid.part(2, axis, axis + 1).node("Sigmoid") * stretch - 0.5 * (stretch - 1)
         # rows count for the width as well where the map is no square: so does 1.8.5

@@ -7,7 +7,7 @@ import math
 import numpy as np
 
 from fluidlite.saving.onnx.graph import OpView, exports
-from fluidlite.saving.onnx.suppression import kept_by_loop
+from fluidlite.saving.onnx.rules.detection.suppression import kept_by_loop
 from fluidlite.saving.onnx.values import Value, counted, joined, values_of
 
 _LOWEST = float("-inf")

@@ -1,7 +1,7 @@
 """ONNX for control flow: loops, branches, recurrences over sub-blocks, and arrays of tensors.
 
-A sub-block becomes a graph inside of a node. Variables of outer blocks that it writes go in and come out of the
-node; a variable that has no value yet goes in as a tensor without elements.
+A sub-block becomes a graph inside of a node. Variables of outer blocks that it writes go in and come out of
+the node; a variable that has no value yet goes in as a tensor without elements.
 """
 
 from __future__ import annotations
@@ -29,7 +29,8 @@ def _written(block: Any) -> Iterator[str]:
 
 def _carried(op: OpView) -> list[str]:
     """Variables of outer blocks that an op's sub-block writes, each once."""
-    body, found = op.op.attrs["sub_block"], {}
+    body = op.op.attrs["sub_block"]
+    found: dict[str, None] = {}
     for name in _written(body):
         var = op.op.block._find_var_recursive(name)
         if name in body.vars or var is None:

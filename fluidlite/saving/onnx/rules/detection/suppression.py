@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from fluidlite.saving.onnx.boxes import overlaps
 from fluidlite.saving.onnx.graph import OpView, exports
+from fluidlite.saving.onnx.rules.detection.boxes import overlaps
 from fluidlite.saving.onnx.values import Value, counted, joined, values_of
 
 __all__ = ["kept_by_loop"]
@@ -68,8 +68,8 @@ def _by_node(op: OpView, boxes: Value, scores: Value) -> Value:
 
 
 def _candidates(op: OpView, boxes: Value, scores: Value) -> tuple[Value, Value, Value, Value]:
-    """Of each class the best scores [N, classes, K], which of them are above the threshold, their places among
-    the boxes, and the boxes themselves [N, classes, K, 4].
+    """Of each class the best scores [N, classes, K], which of them are above the threshold, their places
+    among the boxes, and the boxes themselves [N, classes, K, 4].
     """
     most = int(op.attr("nms_top_k"))
     count = scores.dims(2, 3) if most < 0 else scores.dims(2, 3).at_most(_number(op, most))
@@ -91,8 +91,8 @@ def _by_loop(op: OpView, boxes: Value, scores: Value) -> Value:
 
 
 def kept_by_loop(rows: Value, is_there: Value, threshold: float, normalized: bool, eta: float) -> Value:
-    """Which candidates [N, classes, K] remain, of boxes [N, classes, K, 4], the best first, of which those count
-    that are there; K may be shortened to the most that are there. The threshold falls by `eta`.
+    """True for the candidates [N, classes, K] that remain of boxes [N, classes, K, 4], the best first, of
+    which those count that are there; K may be shortened to the most that are. The threshold falls by `eta`.
     """
     op, graph = rows.op, rows.op.graph
     steps = is_there.cast(np.int64).reduce("Sum", 2).reshape(-1).reduce("Max", 0, keep=True)

@@ -16,7 +16,7 @@ from fluidlite.base import registry
 from fluidlite.ops.kernels.pooling import Pooling, Windows, divisors
 from fluidlite.ops.neural.pool import windows_of
 from fluidlite.saving.onnx.graph import OpView, exports
-from fluidlite.saving.onnx.neural import back, front, front_shape, window_pads
+from fluidlite.saving.onnx.rules.neural import back, front, front_shape, window_pads
 
 
 @exports("pool2d", "pool3d", "max_pool2d_with_index", "max_pool3d_with_index")
@@ -107,7 +107,12 @@ def _node(
     exclusive: bool,
     ceil: bool = False,
 ) -> str:
-    attrs = {"kernel_shape": list(window), "strides": list(strides), "pads": list(pads), "ceil_mode": int(ceil)}
+    attrs = {
+        "kernel_shape": list(window),
+        "strides": list(strides),
+        "pads": list(pads),
+        "ceil_mode": int(ceil),
+    }
     if not is_max:
         return str(op.add("AveragePool", x, count_include_pad=int(not exclusive), **attrs))
     if "with_index" not in op.type:

@@ -87,7 +87,11 @@ def _conv(op: OpView) -> None:
 
 
 def _check_windows(
-    op: OpView, spatial: Sequence[int], window: Sequence[int], dilations: Sequence[int], padding: dict[str, Any]
+    op: OpView,
+    spatial: Sequence[int],
+    window: Sequence[int],
+    dilations: Sequence[int],
+    padding: dict[str, Any],
 ) -> None:
     """ONNX has no window that is larger than the padded picture, and fluid has one."""
     pads = padding.get("pads", [0] * 2 * len(window))
@@ -326,5 +330,7 @@ def _fc(op: OpView) -> None:
         made = op.add("Add", made, op.add("Reshape", op.x("Bias"), op.ints(-1)))
     after = op.attr("activation_type")
     if after not in _AFTER:
-        raise op.error(f"its activation_type is {after!r}, and the rule knows {', '.join(filter(None, _AFTER))}")
+        raise op.error(
+            f"its activation_type is {after!r}, and the rule knows {', '.join(filter(None, _AFTER))}"
+        )
     op.put(_AFTER[after](op, made))

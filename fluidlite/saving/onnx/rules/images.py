@@ -1,4 +1,4 @@
-"""ONNX for ops on pictures: other sizes, pixels as channels, windows as rows, samples at the points of a grid."""
+"""ONNX for ops on pictures: other sizes, pixels as channels, windows as rows, samples at points."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import numpy as np
 
 from fluidlite.base.dtypes import Array
 from fluidlite.saving.onnx.graph import OpView, exports
-from fluidlite.saving.onnx.neural import back, front, front_shape
+from fluidlite.saving.onnx.rules.neural import back, front, front_shape
 
 # ----------------------------------------------------------------------- other sizes
 _MODES = {"nearest": "nearest", "bilinear": "linear", "trilinear": "linear", "linear": "linear"}
@@ -59,9 +59,7 @@ def _way(op: OpView, mode: str) -> dict[str, Any]:
     return attrs
 
 
-def _resized(
-    op: OpView, x: str, shape: Sequence[int], mode: str, is_v2: bool, attrs: dict[str, Any]
-) -> str:
+def _resized(op: OpView, x: str, shape: Sequence[int], mode: str, is_v2: bool, attrs: dict[str, Any]) -> str:
     names = ("out_d", "out_h", "out_w")[-(len(shape) - 2) :]
     one_more = [1] if len(shape) == 3 else []
     front_dims = op.dims(x, 0, 2)
@@ -135,9 +133,7 @@ def _shuffle_channel(op: OpView) -> None:
     groups = int(op.attr("group" if op.type == "shuffle_channel" else "groups"))
     x, channels = front(op), front_shape(op)[1]
     rest = op.dims(x, 2, 4)
-    made = _rearranged(
-        op, x, [0, groups, channels // groups, rest], [0, 2, 1, 3, 4], [op.add("Shape", x)]
-    )
+    made = _rearranged(op, x, [0, groups, channels // groups, rest], [0, 2, 1, 3, 4], [op.add("Shape", x)])
     op.put(back(op, made, 4))
 
 
@@ -148,17 +144,15 @@ def _space_to_depth(op: OpView) -> None:
     x = op.x()
     rows, columns = op.dims(x, 2, 3), op.dims(x, 3, 4)
     sides = [op.add("Div", side, op.ints(block)) for side in (rows, columns)]
-    split = [0, block, block, channels // block**2, rows, columns]
-    op.put(
-        _rearranged(op, x, split, [0, 3, 4, 1, 5, 2], [op.dims(x, 0, 1), channels * block**2, *sides])
-    )
+    split: list[int | str] = [0, block, block, channels // block**2, rows, columns]
+    op.put(_rearranged(op, x, split, [0, 3, 4, 1, 5, 2], [op.dims(x, 0, 1), channels * block**2, *sides]))
 
 
 @exports("pixel_unshuffle")
 def _pixel_unshuffle(op: OpView) -> None:
     factor, x, channels = int(op.attr("downscale_factor")), front(op), front_shape(op)[1]
     sides = [op.add("Div", op.dims(x, axis, axis + 1), op.ints(factor)) for axis in (2, 3)]
-    split = [0, channels, sides[0], factor, sides[1], factor]
+    split: list[int | str] = [0, channels, sides[0], factor, sides[1], factor]
     join = [op.dims(x, 0, 1), channels * factor**2, *sides]
     op.put(back(op, _rearranged(op, x, split, [0, 1, 3, 5, 2, 4], join), 4))
 

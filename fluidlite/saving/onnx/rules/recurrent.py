@@ -12,7 +12,7 @@ import numpy as np
 
 from fluidlite.base.dtypes import Array
 from fluidlite.saving.onnx.graph import OpView, exports
-from fluidlite.saving.onnx.sequences import check_single
+from fluidlite.saving.onnx.rules.sequences import check_single
 
 _ACTIVATIONS = {"sigmoid": "Sigmoid", "tanh": "Tanh", "relu": "Relu"}
 

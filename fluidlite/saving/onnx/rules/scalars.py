@@ -80,7 +80,8 @@ _BY_NUMBERS: dict[str, Callable[..., Any]] = {
 """Functions of numbers that are known: none of them needs a node."""
 # of whole numbers these give fractions, which our kernels cut off and ONNX refuses or keeps
 _FRACTIONS = frozenset(
-    "exp expm1 log log1p sqrt sin cos tan asin acos atan sinh cosh tanh erf pow div".split()
+    ("exp", "expm1", "log", "log1p", "sqrt", "sin", "cos", "tan", "asin", "acos", "atan")
+    + ("sinh", "cosh", "tanh", "erf", "pow", "div")
 )
 
 

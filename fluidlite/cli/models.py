@@ -27,7 +27,16 @@ from fluidlite.values.scope import global_scope
 from fluidlite.values.serialize import file_bytes, replace_file
 from fluidlite.values.tensor import LoDTensor
 
-__all__ = ["SavedModel", "load_model", "read_inputs", "run_model", "shown", "write_outputs"]
+__all__ = [
+    "SavedModel",
+    "any_inputs",
+    "load_model",
+    "read_inputs",
+    "read_shapes",
+    "run_model",
+    "shown",
+    "write_outputs",
+]
 
 
 @dataclass(frozen=True)
@@ -124,6 +133,49 @@ def read_inputs(
         if not equals or name not in found:
             raise UsageError(f"--lengths expects INPUT=2,3,..., but got {item!r}")
         found[name] = _sequences(name, found[name], text)
+    return found
+
+
+def read_shapes(model: SavedModel, items: Sequence[str]) -> dict[str, list[int]]:
+    """Shapes of inputs, from `name=1,3,640,640`."""
+    wanted = {var.name: var for var in model.feeds}
+    found = {}
+    for item in items:
+        name, _, text = item.partition("=")
+        if name not in wanted:
+            near = did_you_mean(name, wanted)
+            raise UsageError(f"the model has no input {name!r}{near}: {_list(model.feeds)}")
+        try:
+            found[name] = [int(part) for part in text.split(",")]
+        except ValueError:
+            raise UsageError(f"--static-shapes wants INPUT=1,3,640,640, not {item!r}") from None
+    return found
+
+
+_SIDE = 64  # of a picture whose size is free
+_ROWS = 2  # of a batch, or of a sequence
+
+
+def any_inputs(model: SavedModel, shapes: Mapping[str, Sequence[int]]) -> dict[str, Array | LoDTensor]:
+    """Random values for all inputs, the same each time: numbers around 0, and 0 and 1 for whole ones. A size
+    that is free is small; what has levels of detail is one sequence.
+    """
+    random = np.random.RandomState(0)
+    found: dict[str, Array | LoDTensor] = {}
+    # one sequence belongs to a batch of one
+    batch = 1 if any(var.lod_level for var in model.feeds) else _ROWS
+    for var in model.feeds:
+        declared = shapes.get(var.name, var.shape)
+        free = [
+            _ROWS if var.lod_level else batch,
+            *[_SIDE if len(declared) == 4 else _ROWS] * (len(declared) - 1),
+        ]
+        shape = [some if size < 0 else size for size, some in zip(declared, free, strict=False)]
+        dtype = np.dtype(to_numpy(var.dtype))
+        made = random.normal(size=shape) if dtype.kind == "f" else random.randint(0, 2, shape)
+        array = np.asarray(made, dtype)
+        levels = [[1]] * (var.lod_level - 1) + [[len(array)]] if var.lod_level else []
+        found[var.name] = create_lod_tensor(array, levels, CPUPlace()) if levels else array
     return found
 
 

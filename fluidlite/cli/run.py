@@ -115,7 +115,8 @@ def parser() -> Parser:
         action="store_true",
         help="first list, with file:line, the names that the script and the modules in its folder use "
         "but FluidLite does not support; the script runs only if there are none, otherwise the "
-        "exit code is 1",
+        "exit code is 1; with --to-onnx, "
+        "run the file in onnxruntime as well and print the largest difference",
     )
     made.add_argument("--version", action="version", version=f"fluidlite {fluidlite.__version__}")
     _add_model(made.add_argument_group("a saved model instead of a script"))
@@ -149,6 +150,14 @@ def _add_model(group: argparse._ArgumentGroup) -> None:
         "--output", metavar="FILE", help="an .npz file for the results, written at once (default: print them)"
     )
     group.add_argument("--to-onnx", metavar="FILE", help="write the model as ONNX (extra [onnx])")
+    group.add_argument("--opset", type=int, metavar="N", help="the opset of the ONNX file (default: 17)")
+    group.add_argument(
+        "--static-shapes",
+        action="append",
+        default=[],
+        metavar="NAME=1,3,640,640",
+        help="the shape of an input of the ONNX file, whose free sizes stay free else; may be repeated",
+    )
     group.add_argument(
         "--trust",
         action="store_true",
@@ -170,14 +179,17 @@ def _parse(argv: Sequence[str]) -> tuple[argparse.Namespace, list[str]]:
     options.script = None if options.module or not rest else rest.pop(0)
     if options.module is None and options.script is None and options.model is None:
         raise UsageError("no script is given: use fluidlite-run script.py (see --help)")
-    for name in ("params", "input", "lengths", "output", "to_onnx", "trust"):
+    for name in ("params", "input", "lengths", "output", "to_onnx", "opset", "static_shapes", "trust"):
         if getattr(options, name) and not options.model:
             raise UsageError(f"--{name.replace('_', '-')} can only be used with --model")
     if options.check and options.script == "-":
         raise UsageError(
             "--check reads a script and the modules in its folder: give the name of the script's file"
         )
-    if options.model and (options.script or options.module or options.check):
+    for name in ("opset", "static_shapes"):
+        if getattr(options, name) and not options.to_onnx:
+            raise UsageError(f"--{name.replace('_', '-')} can only be used with --to-onnx")
+    if options.model and (options.script or options.module or (options.check and not options.to_onnx)):
         raise UsageError("--model runs a saved model: remove the script and --check")
     if options.batch < 1:
         raise UsageError(f"--batch {options.batch} is not a positive number of samples")

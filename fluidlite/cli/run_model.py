@@ -5,14 +5,24 @@ from __future__ import annotations
 import argparse
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from fluidlite.cli.errors import UsageError
-from fluidlite.cli.models import SavedModel, load_model, read_inputs, run_model, shown, write_outputs
+from fluidlite.cli.models import (
+    SavedModel,
+    any_inputs,
+    load_model,
+    read_inputs,
+    read_shapes,
+    run_model,
+    shown,
+    write_outputs,
+)
 from fluidlite.cli.sources import load
 from fluidlite.cli.summary import summary_text
 from fluidlite.ir.trust import check_reach
-from fluidlite.saving.onnx.export import onnx_model
+from fluidlite.saving.onnx.check import differences
+from fluidlite.saving.onnx.export import OPSET, onnx_model
 from fluidlite.values.serialize import replace_file
 
 __all__ = ["show"]
@@ -33,21 +43,37 @@ def show(options: argparse.Namespace, argv: Sequence[str]) -> int:
     runs = bool(options.input) or not (options.summary or options.to_onnx)
     if runs or options.to_onnx:
         check_reach(model.program, options.trust)
-    if options.to_onnx:
-        _export(model, options.to_onnx)
-    if runs:
+    code = _export(model, options) if options.to_onnx else 0
+    if runs and not options.check:
         results = run_model(model, read_inputs(model, options.input, options.lengths))
         if options.output:
             write_outputs(options.output, results)
         else:
             sys.stdout.write(shown(results))
-    return 0
+    return code
 
 
-def _export(model: SavedModel, path: str) -> None:
+def _export(model: SavedModel, options: argparse.Namespace) -> int:
+    """Write the file; with --check, run it beside the model, and return 1 where they differ."""
     feeds, fetches = ([var.name for var in found] for found in (model.feeds, model.fetches))
-    data = onnx_model(model.program, feeds, fetches, trust=True)
+    shapes = read_shapes(model, options.static_shapes)
+    data = onnx_model(model.program, feeds, fetches, trust=True, opset=options.opset or OPSET, shapes=shapes)
     try:
-        replace_file(path, [data])
+        replace_file(options.to_onnx, [data])
     except OSError as error:
-        raise UsageError(f"cannot write {path}: {error.strerror or error}") from None
+        raise UsageError(f"cannot write {options.to_onnx}: {error.strerror or error}") from None
+    return _check(model, options, data, shapes) if options.check else 0
+
+
+def _check(
+    model: SavedModel, options: argparse.Namespace, data: bytes, shapes: Mapping[str, Sequence[int]]
+) -> int:
+    if options.input:
+        feed = read_inputs(model, options.input, options.lengths)
+    else:
+        feed = any_inputs(model, shapes)
+    found = differences(data, feed, run_model(model, feed))
+    sys.stdout.write("largest difference from onnxruntime:\n")
+    for each in found:
+        sys.stdout.write(f"  {each}\n")
+    return 0 if all(each.is_small for each in found) else 1

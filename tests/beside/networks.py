@@ -17,7 +17,7 @@ import numpy as np
 from beside.draw import OMIT, Draw, Value
 from beside.language import Case
 
-__all__ = ["make_network"]
+__all__ = ["ANY", "FLAT", "IMAGE", "INPUTS", "L", "Layer", "Node", "joined", "make_network"]
 
 BATCH = 4  # even, so that two devices get half of it each
 L = "fluid.layers"
@@ -361,7 +361,7 @@ def make_network(seed: int) -> Case:
     if node.sequence:
         node = _sequence_pool(draw, node)
     if draw.flag(0.2):
-        node = _joined(draw, node)
+        node = joined(draw, node)
     loss = draw.choice(_classes, _regression, _regression, _similarity)(draw, node)
     optimizer = _optimizer(draw)
     draw.call(f"{optimizer.name}.minimize", loss)
@@ -381,7 +381,7 @@ def make_network(seed: int) -> Case:
     }
 
 
-def _joined(draw: Draw, node: Node) -> Node:
+def joined(draw: Draw, node: Node) -> Node:
     """The node beside another input's features."""
     other = draw.choice(_flat_input, _ids_input)(draw)
     first = node if len(node.shape) == 1 else _flatten(draw, node)

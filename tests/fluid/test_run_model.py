@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import pathlib
+import sys
 from typing import Any
 
 import numpy as np
+import onnx
 import onnxruntime
 import pytest
 
@@ -140,3 +142,32 @@ def test_onnx(models: pathlib.Path) -> None:
     assert main(["--model", "new", "--input", "one.npz", "--lengths", "w=2", "--output", "out.npy"]) == 0
     (found,) = onnxruntime.InferenceSession("model.onnx").run(None, {"x": x, "w": w})
     np.testing.assert_allclose(found, np.load("out.npy"), rtol=1e-5)
+
+
+def test_onnx_options(models: pathlib.Path, capsys: pytest.CaptureFixture[str]) -> None:
+    to_onnx = ["--model", "new", "--to-onnx", "model.onnx"]
+    assert main([*to_onnx, "--opset", "13", "--check"]) == 0
+    shown = capsys.readouterr().out
+    assert shown.startswith("largest difference from onnxruntime:\n  ") and " of values up to " in shown
+    assert onnx.load("model.onnx").opset_import[0].version == 13
+    assert main([*to_onnx, "--static-shapes", "x=1,3"]) == 0
+    sizes = onnx.load("model.onnx").graph.input[0].type.tensor_type.shape.dim
+    assert [size.dim_value for size in sizes] == [1, 3]
+    for wrong, said in (
+        (["--opset", "12"], "opset 12 is not between 13 and"),
+        (["--static-shapes", "y=1,3"], "the model has no input 'y'"),
+        (["--static-shapes", "x=1,a"], "--static-shapes wants INPUT=1,3,640,640"),
+        (["--static-shapes", "x=1,4"], "the shape [1, 4] does not fit x[-1, 3]"),
+    ):
+        assert main([*to_onnx, *wrong]) == 2
+        assert said in capsys.readouterr().err
+    assert main(["--model", "new", "--opset", "17"]) == 2
+    assert "--opset can only be used with --to-onnx" in capsys.readouterr().err
+
+
+def test_the_runtime_is_named(
+    models: pathlib.Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setitem(sys.modules, "onnxruntime", None)
+    assert main(["--model", "new", "--to-onnx", "model.onnx", "--check"]) == 2
+    assert "needs onnxruntime: pip install 'fluidlite[onnx]'" in capsys.readouterr().err

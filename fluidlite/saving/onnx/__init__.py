@@ -1,1 +1,1 @@
-"""Models as ONNX files (extra `[onnx]`): a table of rules, one for each type of op."""
+"""Models as ONNX files (extra `[onnx]`): graphs in the making, files, and runs beside onnxruntime."""

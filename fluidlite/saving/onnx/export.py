@@ -2,100 +2,132 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
-import numpy as np
-
-from fluidlite.base.dtypes import VarType, to_numpy
-from fluidlite.base.errors import did_you_mean
+from fluidlite.base.errors import ArgumentError, UnsupportedError, did_you_mean
 from fluidlite.ir.operator import Operator
 from fluidlite.ir.program import Program
 from fluidlite.ir.trust import check_reach
 from fluidlite.ir.variable import Variable
 
 # the rules enter the table as they are imported
-from fluidlite.saving.onnx import math as _math  # noqa: F401
-from fluidlite.saving.onnx import neural as _neural  # noqa: F401
-from fluidlite.saving.onnx import recurrent as _recurrent  # noqa: F401
-from fluidlite.saving.onnx import tensors as _tensors  # noqa: F401
-from fluidlite.saving.onnx.graph import RULES, OnnxGraph, OpView, onnx_package
-from fluidlite.saving.variables import value_of
+from fluidlite.saving.onnx import rules as _rules  # noqa: F401
+from fluidlite.saving.onnx.graph import OPSET, OnnxGraph, onnx_package
 
 __all__ = ["OPSET", "onnx_model"]
 
-OPSET = 17  # the first with LayerNormalization; read since 2022
-_IR_VERSION = 8
+_OLDEST = 13  # the first opset whose nodes take their axes and sizes as the rules write them
 
 
 def onnx_model(
-    program: Program, feeds: Sequence[str], fetches: Sequence[str], *, trust: bool = False
+    program: Program,
+    feeds: Sequence[str],
+    fetches: Sequence[str],
+    *,
+    trust: bool = False,
+    opset: int = OPSET,
+    shapes: Mapping[str, Sequence[int]] | None = None,
 ) -> bytes:
     """The bytes of an ONNX file that computes `fetches` from `feeds`; parameters are the global scope's.
 
-    UntrustedError where an op does more than to compute, unless the program's maker is trusted: no file of
-    ONNX would do it. MissingExtraError without the package `onnx`; UnsupportedError, which names op and line,
-    for an op that has no rule.
+    Sizes that are not known stay free, unless `shapes` says the shape of a feed. UntrustedError where an op
+    does more than to compute, unless the program's maker is trusted: no file of ONNX would do it.
+    MissingExtraError without the package `onnx`; UnsupportedError, which names op and line, for an op that
+    has no rule, and for one that does more than its rule can say.
     """
     check_reach(program, trust)
-    onnx, graph = onnx_package(), OnnxGraph()
-    ops = _needed(program, feeds, fetches)
+    onnx, graph = onnx_package(), OnnxGraph(_known_opset(opset))
+    program = _with_shapes(program, feeds, shapes) if shapes else program
     block = program.global_block()
     for name in feeds:
         graph.names[name] = graph.name(name)
-    for name in _parameters(ops, set(feeds), block):
-        graph.names[name] = graph.constant(np.asarray(value_of(block.var(name))), hint=name)
-    for op in ops:
-        view = OpView(graph, op)
-        if op.type not in RULES:
-            raise view.error(f"there is no rule for it{did_you_mean(op.type, RULES)}")
-        RULES[op.type](view)
-    outputs = [_named(graph, name) for name in fetches]
-    whole = onnx.helper.make_graph(
-        graph.nodes,
-        "fluidlite",
-        [_described(graph, block.var(name), name) for name in feeds],
-        [_described(graph, block.var(name), out) for name, out in zip(fetches, outputs, strict=True)],
-        graph.constants,
-    )
-    model = onnx.helper.make_model(
-        whole, producer_name="fluidlite", opset_imports=[onnx.helper.make_opsetid("", OPSET)]
-    )
-    model.ir_version = _IR_VERSION
+    for op in _needed(program, fetches):
+        graph.translate(op)
+    outputs = [_named(graph, block.var(name)) for name in fetches]
+    inputs = [_described(graph, block.var(name), name) for name in feeds]
+    described = [_described(graph, block.var(name), out) for name, out in zip(fetches, outputs, strict=True)]
+    nodes = _reached(graph.nodes, set(outputs))
+    used = {name for node in nodes for name in _read_by(node)}
+    constants = [value for name, value in graph.constants.items() if name in used]
+    whole = onnx.helper.make_graph(nodes, "fluidlite", inputs, described, constants)
+    imports = [onnx.helper.make_opsetid("", opset)]
+    model = onnx.helper.make_model(whole, producer_name="fluidlite", opset_imports=imports)
+    model.ir_version = onnx.helper.find_min_ir_version_for(imports)
     onnx.checker.check_model(model)
     data: bytes = model.SerializeToString()
     return data
 
 
-def _needed(program: Program, feeds: Sequence[str], fetches: Sequence[str]) -> list[Operator]:
-    """The ops between feeds and fetches, in their order."""
+def _known_opset(opset: int) -> int:
+    newest = onnx_package("onnx.defs").onnx_opset_version()
+    if not _OLDEST <= opset <= newest:
+        raise ArgumentError(f"opset {opset} is not between {_OLDEST} and {newest}, the newest of this onnx")
+    return opset
+
+
+def _with_shapes(program: Program, feeds: Sequence[str], shapes: Mapping[str, Sequence[int]]) -> Program:
+    """The program with the shapes of feeds as they are given, and those of all variables behind them."""
+    program = program.clone()
+    block = program.global_block()
+    for name, shape in shapes.items():
+        if name not in feeds:
+            raise ArgumentError(f"{name!r} is not among the inputs {list(feeds)}{did_you_mean(name, feeds)}")
+        declared = tuple(block.var(name).shape)
+        pairs = zip(declared, shape, strict=False)
+        if len(declared) != len(shape) or any(size not in (-1, given) for size, given in pairs):
+            raise ArgumentError(f"the shape {list(shape)} does not fit {name}{list(declared)}")
+        block.var(name).desc.set_shape(list(shape))
+    for each in program.blocks:
+        for op in each.ops:
+            if op.type not in ("feed", "fetch"):
+                op.infer()
+    return program
+
+
+def _needed(program: Program, fetches: Sequence[str]) -> list[Operator]:
+    """The ops that fetches depend on, in their order; some may write over a feed."""
     wanted, found = set(fetches), []
     for op in reversed(program.global_block().ops):
         if op.type not in ("feed", "fetch") and wanted.intersection(op.output_arg_names):
             found.append(op)
-            wanted.update(name for name in op.input_arg_names if name not in feeds)
+            wanted.update(op.input_arg_names)
     return found[::-1]
 
 
-def _parameters(ops: Sequence[Operator], known: set[str], block: Any) -> Iterator[str]:
-    """Variables that are read before an op writes them, each once."""
-    seen = set(known)
-    for op in ops:
-        for name in op.input_arg_names:
-            var = block._find_var_recursive(name)
-            # scratch memory of a kernel is persistable too, and no tensor
-            if name not in seen and var is not None and var.persistable and var.type == VarType.LOD_TENSOR:
-                seen.add(name)
-                yield name
-        seen.update(op.output_arg_names)
+def _read_by(node: Any) -> set[str]:
+    """The values that a node reads, those of its branches among them."""
+    found = {name for name in node.input if name}
+    for attribute in node.attribute:
+        for inner in [attribute.g] if attribute.HasField("g") else []:
+            found.update(value.name for value in inner.output)
+            for each in inner.node:
+                found |= _read_by(each)
+    return found
 
 
-def _named(graph: OnnxGraph, name: str) -> str:
+def _reached(nodes: Sequence[Any], wanted: set[str]) -> list[Any]:
+    """The nodes whose results somebody reads: rules write also what nobody asks for."""
+    found = []
+    for node in reversed(nodes):
+        if wanted.intersection(node.output):
+            found.append(node)
+            wanted |= _read_by(node)
+    return found[::-1]
+
+
+def _named(graph: OnnxGraph, var: Variable) -> str:
     """An output under the variable's own name, where that is free."""
-    value = graph.names[name]
-    return str(graph.add("Identity", value, hint=name))
+    if var.name not in graph.names and not var.persistable:
+        raise UnsupportedError(f"no ONNX for {var.name!r}: nothing that is exported computes it")
+    if var.name not in graph.names:
+        graph.names[var.name] = graph.parameter(var)
+    return str(graph.add("Identity", graph.names[var.name], hint=var.name))
 
 
 def _described(graph: OnnxGraph, var: Variable, name: str) -> Any:
+    dtype = graph.type_of(var)
+    if dtype.kind not in "fiub":
+        raise UnsupportedError(f"no ONNX for {var.name!r}: no tensor of it holds {dtype}")
     dims = [f"{var.name}.{place}" if size < 0 else size for place, size in enumerate(var.shape)]
-    return graph.helper.make_tensor_value_info(name, graph.dtype(to_numpy(var.dtype)), dims)
+    return graph.helper.make_tensor_value_info(name, graph.dtype(dtype), dims)

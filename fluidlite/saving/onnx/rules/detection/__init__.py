@@ -1,0 +1,1 @@
+"""Rules for detectors: boxes, their suppression, proposals of regions."""

@@ -1,0 +1,172 @@
+"""ONNX for ops that make tensors, or put numbers around them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from fluidlite.base.dtypes import VarType, to_numpy
+from fluidlite.ops.kernels.conv_geometry import is_channels_last
+from fluidlite.ops.tensors.creation import exact
+from fluidlite.saving.onnx.graph import OpView, exports
+
+_LARGE = 1 << 20  # numbers from which a constant is made by a node, and not kept in the file
+
+
+# ----------------------------------------------------------------------- sizes and constants
+@exports("shape")
+def _shape(op: OpView) -> None:
+    op.put(op.cast(op.add("Shape", op.x("Input")), np.int32))
+
+
+@exports("size")
+def _size(op: OpView) -> None:
+    op.put(op.add("Reshape", op.add("Size", op.x("Input")), op.ints(1)))
+
+
+def _filled(op: OpView, shape: str, value: Any, dtype: Any) -> str:
+    filling = op.graph.helper.make_tensor("value", op.graph.dtype(dtype), [1], [value])
+    return str(op.add("ConstantOfShape", shape, value=filling))
+
+
+def _filler(op: OpView) -> tuple[Any, Any]:
+    """The number that an op fills with, and its type."""
+    dtype = np.dtype(to_numpy(VarType(op.attr("dtype"))))
+    return exact(op.attr("str_value"), op.attr("value"), dtype), dtype
+
+
+@exports("fill_constant")
+def _fill(op: OpView) -> None:
+    value, dtype = _filler(op)
+    computed = op.has("ShapeTensor") or op.has("ShapeTensorList")
+    shape = op.attr("shape")
+    if op.has("ValueTensor"):
+        number = op.cast(op.add("Reshape", op.x("ValueTensor"), op.scalar_shape()), dtype)
+        sizes = op.sizes("ShapeTensor", "ShapeTensorList", "shape")
+        op.put(op.add("Expand", number, sizes))
+    elif computed or int(np.prod(shape, dtype=np.int64)) > _LARGE:
+        op.put(_filled(op, op.sizes("ShapeTensor", "ShapeTensorList", "shape"), value, dtype))
+    else:
+        op.put(op.graph.constant(np.full(shape, value, dtype)))
+
+
+@exports("assign_value")
+def _assign_value(op: OpView) -> None:
+    dtype = np.dtype(to_numpy(VarType(op.attr("dtype"))))
+    lists = ("fp32_values", "int32_values", "int64_values", "bool_values", "fp64_values", "values")
+    found = [values for name in lists if (values := op.attr(name))]
+    values = found[0] if found else []
+    op.put(op.graph.constant(np.reshape(values, op.attr("shape")), dtype))
+
+
+@exports("fill")
+def _fill_values(op: OpView) -> None:
+    dtype = np.dtype(to_numpy(VarType(op.attr("dtype"))))
+    op.put(op.graph.constant(np.reshape(op.attr("value"), op.attr("shape")), dtype))
+
+
+@exports("fill_zeros_like", "fill_zeros_like2", "fill_any_like")
+def _like(op: OpView) -> None:
+    dtype = op.dtype("Out") if op.attr("dtype", -1) < 0 else to_numpy(VarType(op.attr("dtype")))
+    value = np.dtype(dtype).type(op.attr("value", 0.0) or 0)
+    op.put(_filled(op, op.add("Shape", op.x()), value, dtype))
+
+
+@exports("fill_constant_batch_size_like")
+def _batch_like(op: OpView) -> None:
+    if op.var("Input").lod_level and not op.attr("input_dim_idx"):
+        raise op.error("the batch of Input is a number of sequences")
+    source, target = int(op.attr("input_dim_idx")), int(op.attr("output_dim_idx"))
+    rows = op.dims(op.x("Input"), source, source + 1)
+    sizes = [int(size) for size in op.attr("shape")]
+    parts = [op.ints(*sizes[:target]), rows, op.ints(*sizes[target + 1 :])]
+    value, dtype = _filler(op)
+    op.put(_filled(op, op.add("Concat", *parts, axis=0), value, dtype))
+
+
+@exports("eye")
+def _eye(op: OpView) -> None:
+    rows, columns = op.attr("num_rows"), op.attr("num_columns")
+    made = np.eye(rows, rows if columns < 0 else columns, dtype=to_numpy(VarType(op.attr("dtype"))))
+    op.put(op.graph.constant(made))
+
+
+# ----------------------------------------------------------------------- rows of numbers
+def _number(op: OpView, slot: str, dtype: Any) -> str:
+    return op.cast(op.add("Reshape", op.x(slot), op.scalar_shape()), dtype)
+
+
+@exports("range")
+def _range(op: OpView) -> None:
+    dtype = op.dtype("Start")
+    start, end, step = (_number(op, slot, dtype) for slot in ("Start", "End", "Step"))
+    if dtype.kind != "f":
+        op.put(op.add("Range", start, end, step))
+        return
+    # as many as there are in the type of all three; Range itself counts in another one
+    count = op.cast(op.add("Ceil", op.add("Div", op.add("Sub", end, start), step)), np.int64)
+    numbers = op.cast(op.add("Range", op.whole(0), count, op.whole(1)), dtype)
+    op.put(op.add("Add", start, op.add("Mul", step, numbers)))
+
+
+@exports("linspace")
+def _linspace(op: OpView) -> None:
+    dtype = op.dtype("Start") if op.attr("dtype") is None else to_numpy(VarType(op.attr("dtype")))
+    start, stop = (_number(op, slot, np.float64) for slot in ("Start", "Stop"))
+    count = _number(op, "Num", np.int64)
+    places = op.cast(op.add("Range", op.whole(0), count, op.whole(1)), np.float64)
+    gaps = op.cast(op.add("Max", op.add("Sub", count, op.whole(1)), op.whole(1)), np.float64)
+    step = op.add("Div", op.add("Sub", stop, start), gaps)
+    op.put(op.cast(op.add("Add", start, op.add("Mul", places, step)), dtype))
+
+
+# ----------------------------------------------------------------------- padding
+_PAD_MODES = {"constant": "constant", "reflect": "reflect", "edge": "edge", "replicate": "edge"}
+
+
+@exports("pad")
+def _pad(op: OpView) -> None:
+    pairs = op.attr("paddings")
+    _padded(op, [*pairs[0::2], *pairs[1::2]], "constant", op.attr("pad_value"))
+
+
+@exports("pad_constant_like")
+def _pad_like(op: OpView) -> None:
+    y = op.x("Y")
+    more = op.add("Sub", op.add("Shape", op.x()), op.add("Shape", y))
+    pads = op.add("Concat", op.ints(*[0] * op.rank()), more, axis=0)
+    op.put(op.add("Pad", y, pads, op.number(op.attr("pad_value"))))
+
+
+@exports("pad2d")
+def _pad2d(op: OpView) -> None:
+    if op.has("Paddings"):
+        raise op.error("its paddings are a tensor")
+    top, bottom, left, right = op.attr("paddings")
+    _padded_image(op, [(top, bottom), (left, right)], op.attr("pad_value"))
+
+
+@exports("pad3d")
+def _pad3d(op: OpView) -> None:
+    if op.has("Paddings"):
+        raise op.error("its paddings are a tensor")
+    left, right, top, bottom, front, back = op.attr("paddings")
+    _padded_image(op, [(front, back), (top, bottom), (left, right)], op.attr("value"))
+
+
+def _padded_image(op: OpView, pairs: Sequence[tuple[int, int]], value: float) -> None:
+    whole = [(0, 0), *pairs, (0, 0)] if is_channels_last(op.attr("data_format")) else [(0, 0), (0, 0), *pairs]
+    pads = [before for before, _ in whole] + [after for _, after in whole]
+    mode = op.attr("mode")
+    # a negative padding cuts off, and what is repeated is what there was before
+    if mode != "constant" and min(pads) < 0:
+        raise op.error(f"mode {mode!r} with a padding that is negative")
+    _padded(op, pads, mode, value)
+
+
+def _padded(op: OpView, pads: list[int], mode: str, value: float) -> None:
+    if mode not in _PAD_MODES:
+        raise op.error(f"mode {mode!r}: the rule knows {', '.join(_PAD_MODES)}")
+    op.put(op.add("Pad", op.x(), op.ints(*pads), op.number(value), mode=_PAD_MODES[mode]))

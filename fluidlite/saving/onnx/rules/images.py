@@ -1,0 +1,265 @@
+"""ONNX for ops on pictures: other sizes, pixels as channels, windows as rows, samples at points."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from fluidlite.base.dtypes import Array
+from fluidlite.saving.onnx.graph import OpView, exports
+from fluidlite.saving.onnx.rules.neural import back, front, front_shape
+
+# ----------------------------------------------------------------------- other sizes
+_MODES = {"nearest": "nearest", "bilinear": "linear", "trilinear": "linear", "linear": "linear"}
+_MODES["bicubic"] = "cubic"
+_METHODS = ("nearest", "bilinear", "bicubic")  # that the attribute chooses in fluid's ops on pictures
+_TYPES = [
+    *("nearest_interp", "bilinear_interp", "trilinear_interp", "bicubic_interp"),
+    *(f"{kind}_interp_v2" for kind in _MODES),
+]
+
+
+@exports(*_TYPES)
+def _interpolate(op: OpView) -> None:
+    shape, x = front_shape(op), front(op)
+    named, is_v2 = op.type.partition("_")[0], op.type.endswith("_v2")
+    method = op.attr("interp_method")
+    if is_v2 or len(shape) != 4 or method not in _METHODS:
+        method = named
+    mode = _MODES[method]
+    if op.dtype().kind != "f" and mode != "nearest":
+        raise op.error(f"X must hold fractions, but it holds {op.dtype()}")
+    attrs = _way(op, mode)
+    rank = len(shape)
+    if rank == 3:
+        # ONNX Runtime interpolates pictures
+        x = op.add("Unsqueeze", x, op.ints(2))
+    made = _resized(op, x, shape, mode, is_v2, attrs)
+    if rank == 3:
+        made = op.add("Squeeze", made, op.ints(2))
+    op.put(back(op, made, rank))
+
+
+def _way(op: OpView, mode: str) -> dict[str, Any]:
+    """The attributes that say how ONNX goes from a new pixel to an old one."""
+    aligned, align_mode = op.attr("align_corners"), op.attr("align_mode")
+    attrs: dict[str, Any] = {"mode": mode}
+    if mode == "nearest":
+        attrs["nearest_mode"] = "round_prefer_ceil" if aligned else "floor"
+    if mode == "cubic":
+        attrs["cubic_coeff_a"] = -0.75
+    if aligned:
+        attrs["coordinate_transformation_mode"] = "align_corners"
+    elif mode == "cubic" or (mode == "linear" and align_mode == 0):
+        attrs["coordinate_transformation_mode"] = "pytorch_half_pixel"
+    else:
+        attrs["coordinate_transformation_mode"] = "asymmetric"
+    return attrs
+
+
+def _resized(op: OpView, x: str, shape: Sequence[int], mode: str, is_v2: bool, attrs: dict[str, Any]) -> str:
+    names = ("out_d", "out_h", "out_w")[-(len(shape) - 2) :]
+    one_more = [1] if len(shape) == 3 else []
+    front_dims = op.dims(x, 0, 2)
+    op.idle("out_d", "out_h", "out_w")
+    if op.has("SizeTensor") or op.has("OutSize"):
+        op.idle("scale", "Scale")
+        sizes = op.sizes("OutSize", "SizeTensor", "")
+    elif scales := _scales(op, len(names)):
+        if is_v2:
+            scales = _without_idle(op, shape, scales)
+            factors = op.graph.constant([1.0, 1.0, *one_more, *scales], np.float32)
+            return str(op.add("Resize", x, "", factors, **attrs))
+        sizes = _scaled(op, x, scales)
+    else:
+        wanted = [int(op.attr(name)) for name in names]
+        if mode == "cubic" and 1 in wanted:
+            raise op.error("a bicubic picture of one pixel lies elsewhere")
+        sizes = op.ints(*wanted)
+    parts = [front_dims, *([op.ints(1)] if one_more else []), sizes]
+    return str(op.add("Resize", x, "", "", op.add("Concat", *parts, axis=0), **attrs))
+
+
+def _scales(op: OpView, count: int) -> list[float]:
+    """The scale of each dimension; nothing where sizes say it."""
+    if op.has("Scale"):
+        op.idle("scale")
+        given = [float(each) for each in op.parameter("Scale").reshape(-1)]
+    else:
+        scale = op.attr("scale")
+        given = [float(each) for each in scale] if isinstance(scale, (list, tuple)) else [float(scale)]
+    given = given * count if len(given) == 1 else given
+    return given if given and all(each > 0 for each in given) else []
+
+
+def _scaled(op: OpView, x: str, scales: Sequence[float]) -> str:
+    """The sizes that come out, from which alone fluid's ops know how far pixels are apart."""
+    rank = 2 + len(scales)
+    spatial = op.cast(op.dims(x, 2, rank), np.float32)
+    scaled = op.add("Mul", spatial, op.graph.constant(scales, np.float32))
+    return op.cast(op.add("Floor", scaled), np.int64)
+
+
+def _without_idle(op: OpView, shape: Sequence[int], scales: Sequence[float]) -> list[float]:
+    """Scales, 1 for a dimension that keeps its size, which stays as it is here."""
+    found = []
+    for size, scale in zip(shape[2:], scales, strict=True):
+        if size < 0 and 1 < scale < 1.5:
+            raise op.error(f"a scale of {scale} leaves some sizes as they are, and the size is not known")
+        found.append(1.0 if size >= 0 and int(size * np.float32(scale)) == size else scale)
+    return found
+
+
+# ----------------------------------------------------------------------- pixels as channels
+@exports("pixel_shuffle")
+def _pixel_shuffle(op: OpView) -> None:
+    made = op.add("DepthToSpace", front(op), blocksize=int(op.attr("upscale_factor")), mode="CRD")
+    op.put(back(op, made, 4))
+
+
+def _rearranged(op: OpView, x: str, split: Sequence[int | str], order: Sequence[int], join: Any) -> str:
+    """A value reshaped, transposed and reshaped; sizes are numbers or values."""
+    parts = [each if isinstance(each, str) else op.ints(each) for each in split]
+    apart = op.add("Reshape", x, op.add("Concat", *parts, axis=0))
+    turned = op.add("Transpose", apart, perm=list(order))
+    joined = [each if isinstance(each, str) else op.ints(each) for each in join]
+    return str(op.add("Reshape", turned, op.add("Concat", *joined, axis=0)))
+
+
+@exports("shuffle_channel", "channel_shuffle")
+def _shuffle_channel(op: OpView) -> None:
+    groups = int(op.attr("group" if op.type == "shuffle_channel" else "groups"))
+    x, channels = front(op), front_shape(op)[1]
+    rest = op.dims(x, 2, 4)
+    made = _rearranged(op, x, [0, groups, channels // groups, rest], [0, 2, 1, 3, 4], [op.add("Shape", x)])
+    op.put(back(op, made, 4))
+
+
+@exports("space_to_depth")
+def _space_to_depth(op: OpView) -> None:
+    """Channels become places within blocks, and these numbers get another shape: as Paddle's op."""
+    block, channels = int(op.attr("blocksize")), op.shape()[1]
+    x = op.x()
+    rows, columns = op.dims(x, 2, 3), op.dims(x, 3, 4)
+    sides = [op.add("Div", side, op.ints(block)) for side in (rows, columns)]
+    split: list[int | str] = [0, block, block, channels // block**2, rows, columns]
+    op.put(_rearranged(op, x, split, [0, 3, 4, 1, 5, 2], [op.dims(x, 0, 1), channels * block**2, *sides]))
+
+
+@exports("pixel_unshuffle")
+def _pixel_unshuffle(op: OpView) -> None:
+    factor, x, channels = int(op.attr("downscale_factor")), front(op), front_shape(op)[1]
+    sides = [op.add("Div", op.dims(x, axis, axis + 1), op.ints(factor)) for axis in (2, 3)]
+    split: list[int | str] = [0, channels, sides[0], factor, sides[1], factor]
+    join = [op.dims(x, 0, 1), channels * factor**2, *sides]
+    op.put(back(op, _rearranged(op, x, split, [0, 1, 3, 5, 2, 4], join), 4))
+
+
+@exports("temporal_shift")
+def _temporal_shift(op: OpView) -> None:
+    """Some channels come from the frame before, as many from that behind, zeros from outside."""
+    steps, x, channels = int(op.attr("seg_num")), front(op), front_shape(op)[1]
+    first = int(channels * op.attr("shift_ratio"))
+    second = int(channels * 2 * op.attr("shift_ratio"))
+    frames = op.add("Reshape", x, op.add("Concat", op.ints(-1, steps), op.dims(x, 1, 4), axis=0))
+    parts = []
+    for low, high, shift in ((0, first, 1), (first, second, -1), (second, channels, 0)):
+        if low == high:
+            continue
+        part = op.add("Slice", frames, op.ints(low), op.ints(high), op.ints(2))
+        if shift:
+            pads = [0, int(shift > 0), 0, 0, 0, 0, int(shift < 0), 0, 0, 0]
+            part = op.add("Pad", part, op.ints(*pads), op.number(0.0))
+            start = 0 if shift > 0 else 1
+            part = op.add("Slice", part, op.ints(start), op.ints(start + steps), op.ints(1))
+        parts.append(part)
+    made = op.add("Reshape", op.add("Concat", *parts, axis=2), op.add("Shape", x))
+    op.put(back(op, made, 4))
+
+
+# ----------------------------------------------------------------------- windows as rows
+def _each_place(channels: int, window: Sequence[int]) -> Array:
+    """The filters of a convolution that copies each element of a window into a channel of its own."""
+    size = int(np.prod(window))
+    return np.tile(np.eye(size).reshape(size, 1, *window), (channels, 1, 1, 1))
+
+
+@exports("unfold")
+def _unfold(op: OpView) -> None:
+    window, channels = list(op.attr("kernel_sizes")), op.shape()[1]
+    made = op.add(
+        "Conv",
+        op.x(),
+        op.graph.constant(_each_place(channels, window), op.dtype()),
+        kernel_shape=window,
+        strides=list(op.attr("strides")),
+        pads=list(op.attr("paddings")),
+        dilations=list(op.attr("dilations")),
+        group=channels,
+    )
+    op.put(op.add("Reshape", made, op.ints(0, 0, -1)), "Y")
+
+
+@exports("im2sequence")
+def _im2sequence(op: OpView) -> None:
+    """The rows of one picture are one sequence."""
+    if op.has("Y"):
+        raise op.error("the pictures have sizes of their own")
+    op.idle("out_stride")
+    window, channels = list(op.attr("kernels")), op.shape()[1]
+    made = op.add(
+        "Conv",
+        _single(op, op.x()),
+        op.graph.constant(_each_place(channels, window), op.dtype()),
+        kernel_shape=window,
+        strides=list(op.attr("strides")),
+        pads=list(op.attr("paddings")),
+        group=channels,
+    )
+    columns = channels * int(np.prod(window))
+    op.put(op.add("Reshape", op.add("Transpose", made, perm=[0, 2, 3, 1]), op.ints(-1, columns)))
+
+
+def _single(op: OpView, x: str) -> str:
+    """A batch that holds one picture; it fails as it runs with more, whose rows would be more sequences."""
+    shape = op.add("Concat", op.ints(1), op.dims(x, 1, 4), axis=0)
+    return str(op.add("Reshape", x, shape))
+
+
+# ----------------------------------------------------------------------- grids
+@exports("grid_sampler")
+def _grid_sampler(op: OpView) -> None:
+    op.idle("of_2x")
+    is_volume = op.rank() == 5
+    op.needs_opset(20 if is_volume else 16)
+    mode = op.attr("mode")
+    if mode != "bilinear":
+        raise op.error(f"mode {mode!r}: at a half ONNX Runtime takes the even pixel, and fluid the next one")
+    made = op.add(
+        "GridSample",
+        op.x(),
+        op.x("Grid"),
+        mode="linear" if op.graph.opset >= 20 else "bilinear",
+        padding_mode=op.attr("padding_mode"),
+        align_corners=int(bool(op.attr("align_corners"))),
+    )
+    op.put(made, "Output")
+
+
+@exports("affine_grid")
+def _affine_grid(op: OpView) -> None:
+    if op.has("OutputShape"):
+        op.idle("output_shape")
+        sizes = [int(size) for size in op.parameter("OutputShape").reshape(-1)[2:]]
+    else:
+        sizes = [int(size) for size in op.attr("output_shape")[2:]]
+    aligned = op.attr("align_corners")
+    points = np.ones((*sizes, len(sizes) + 1))
+    for axis, size in enumerate(sizes):
+        line = np.linspace(-1, 1, size) * (1 if aligned else (size - 1) / size)
+        points[..., len(sizes) - 1 - axis] = line.reshape(-1, *(1,) * (len(sizes) - 1 - axis))
+    flat = op.graph.constant(points.reshape(-1, len(sizes) + 1), op.dtype("Theta"))
+    made = op.add("MatMul", flat, op.add("Transpose", op.x("Theta"), perm=[0, 2, 1]))
+    op.put(op.add("Reshape", made, op.ints(0, *sizes, len(sizes))), "Output")

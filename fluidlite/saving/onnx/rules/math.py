@@ -1,0 +1,338 @@
+"""ONNX for ops of arithmetic: functions of elements, two operands, products of matrices."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from fluidlite.saving.onnx.graph import OpView, exports
+
+
+# ----------------------------------------------------------------------- functions of elements
+@exports("clip")
+def _clip(op: OpView) -> None:
+    limits, dtype = [], op.dtype()
+    if dtype.kind in "iu":
+        # limits need not be whole
+        x, dtype = op.cast(op.x(), np.float64), np.dtype("float64")
+    else:
+        x = op.x()
+    for slot, name in (("Min", "min"), ("Max", "max")):
+        if op.has(slot):
+            op.idle(name)
+            limits.append(op.cast(op.add("Reshape", op.x(slot), op.scalar_shape()), dtype))
+        else:
+            limits.append(op.graph.constant(op.attr(name), dtype))
+    made = op.add("Clip", x, *limits)
+    op.put(made if dtype == op.dtype() else op.cast(made, op.dtype()))
+
+
+@exports("gelu")
+def _gelu(op: OpView) -> None:
+    x = op.x()
+    if op.attr("approximate"):
+        cube = op.add("Mul", op.add("Mul", x, x), x)
+        inner = op.add("Add", x, op.add("Mul", cube, op.number(0.044715)))
+        wave = op.add("Tanh", op.add("Mul", inner, op.number(math.sqrt(2 / math.pi))))
+    else:
+        wave = op.add("Erf", op.add("Mul", x, op.number(math.sqrt(0.5))))
+    half = op.add("Mul", x, op.number(0.5))
+    op.put(op.add("Mul", half, op.add("Add", wave, op.number(1.0))))
+
+
+@exports("mish")
+def _mish(op: OpView) -> None:
+    # beyond a threshold of 15 its asymptote differs by less than float32 shows
+    if op.attr("threshold") < 15:
+        raise op.error(f"its threshold is {op.attr('threshold')}, and the rule knows those from 15 on")
+    op.put(op.add("Mul", op.x(), op.add("Tanh", op.add("Softplus", op.x()))))
+
+
+@exports("prelu")
+def _prelu(op: OpView) -> None:
+    mode, is_last = op.attr("mode"), op.attr("data_format") == "NHWC"
+    shape = {
+        "all": op.ints(1),
+        "channel": op.ints(-1, *([] if is_last else [1] * (op.rank() - 2))),
+        "element": op.add("Concat", op.ints(1), op.dims(op.x(), 1, op.rank()), axis=0),
+    }[mode]
+    slopes = op.add("Reshape", op.x("Alpha"), shape)
+    is_positive = op.add("Greater", op.x(), op.number(0.0))
+    op.put(op.add("Where", is_positive, op.x(), op.add("Mul", slopes, op.x())))
+
+
+@exports("pow")
+def _pow(op: OpView) -> None:
+    if op.has("FactorTensor"):
+        op.idle("factor")
+        op.put(op.add("Pow", op.x(), op.add("Reshape", op.x("FactorTensor"), op.scalar_shape())))
+        return
+    op.put(op.add("Pow", op.x(), op.number(op.attr("factor"))))
+
+
+@exports("scale")
+def _scale(op: OpView) -> None:
+    dtype = op.dtype()
+    # numbers for whole ones are cut off, as C casts them
+    scale, bias = (
+        int(value) if dtype.kind in "iu" else value for value in (op.attr("scale"), op.attr("bias"))
+    )
+    if op.has("ScaleTensor"):
+        factor = op.cast(op.add("Reshape", op.x("ScaleTensor"), op.scalar_shape()), dtype)
+    else:
+        factor = op.number(scale)
+    x, is_after = op.x(), op.attr("bias_after_scale")
+    if bias and not is_after:
+        x = op.add("Add", x, op.number(bias))
+    x = op.add("Mul", x, factor)
+    if bias and is_after:
+        x = op.add("Add", x, op.number(bias))
+    op.put(x)
+
+
+@exports("softmax", "log_softmax")
+def _softmax(op: OpView) -> None:
+    kind = "Softmax" if op.type == "softmax" else "LogSoftmax"
+    op.put(op.add(kind, op.x(), axis=op.axes(int(op.attr("axis")))[0]))
+
+
+@exports("maxout")
+def _maxout(op: OpView) -> None:
+    """Channels in groups of neighbours, and of each group the largest."""
+    groups, axis = int(op.attr("groups")), op.axes(int(op.attr("axis", 1)))[0]
+    x = op.x()
+    channels = op.shape()[axis]
+    front = [op.dims(x, 0, axis)] if axis else []
+    back = [op.dims(x, axis + 1, op.rank())] if axis + 1 < op.rank() else []
+    shape = op.add("Concat", *front, op.ints(channels // groups, groups), *back, axis=0)
+    op.put(op.graph.reduce("ReduceMax", op.add("Reshape", x, shape), [axis + 1]))
+
+
+# ----------------------------------------------------------------------- two operands
+_PAIRS = {
+    "elementwise_add": "Add",
+    "elementwise_sub": "Sub",
+    "elementwise_mul": "Mul",
+    "elementwise_div": "Div",
+    "elementwise_max": "Max",
+    "elementwise_min": "Min",
+    "elementwise_pow": "Pow",
+    "minus": "Sub",
+    "equal": "Equal",
+    "less_than": "Less",
+    "less_equal": "LessOrEqual",
+    "greater_than": "Greater",
+    "greater_equal": "GreaterOrEqual",
+}
+_LOGIC = {"logical_and": "And", "logical_or": "Or", "logical_xor": "Xor"}
+
+
+def _aligned(op: OpView) -> list[str]:
+    """Both operands, the one of fewer dimensions with ones where it stands inside of the other at `axis`."""
+    axis = int(op.attr("axis", -1))
+    found = [op.x("X"), op.x("Y")]
+    shapes = [op.shape("X"), op.shape("Y")]
+    rank = max(map(len, shapes))
+    for place, shape in enumerate(shapes):
+        if len(shape) == rank or axis == -1:
+            continue
+        kept = len(shape)
+        # ones at the end that there is no room for
+        while kept > rank - axis and kept and shape[kept - 1] == 1:
+            kept -= 1
+        if kept < len(shape):
+            found[place] = op.add("Squeeze", found[place], op.ints(*range(kept, len(shape))))
+        behind = rank - axis - kept
+        if behind > 0:
+            found[place] = op.add("Unsqueeze", found[place], op.ints(*range(kept, kept + behind)))
+    return found
+
+
+@exports(*_PAIRS)
+def _pair(op: OpView) -> None:
+    x, y = _aligned(op)
+    if op.dtype().kind == "b" and op.type not in ("equal", "elementwise_pow"):
+        x, y = (op.cast(value, np.int32) for value in (x, y))
+        if op.dtype("Out").kind == "b" and op.type.startswith("elementwise"):
+            raise op.error("arithmetic with booleans")
+    if op.type == "elementwise_pow" and op.dtype().kind in "iu":
+        # by way of float64, rounded, as in Paddle
+        power = op.add("Pow", op.cast(x, np.float64), op.cast(y, np.float64))
+        op.put(op.cast(op.add("Round", power), op.dtype()))
+        return
+    op.put(op.add(_PAIRS[op.type], x, y))
+
+
+def _truth(op: OpView, slot: str) -> str:
+    """The values in a slot as truth values."""
+    return op.x(slot) if op.dtype(slot).kind == "b" else op.cast(op.x(slot), np.bool_)
+
+
+@exports(*_LOGIC)
+def _logic(op: OpView) -> None:
+    op.put(op.add(_LOGIC[op.type], _truth(op, "X"), _truth(op, "Y")))
+
+
+@exports("logical_not")
+def _not(op: OpView) -> None:
+    op.put(op.add("Not", _truth(op, "X")))
+
+
+@exports("not_equal")
+def _not_equal(op: OpView) -> None:
+    op.put(op.add("Not", op.add("Equal", *_aligned(op))))
+
+
+@exports("elementwise_mod", "elementwise_floordiv")
+def _mod(op: OpView) -> None:
+    x, y = _aligned(op)
+    is_whole, of_2x = op.dtype().kind in "iu", op.attr("of_2x")
+    if not is_whole:
+        op.idle("of_2x")
+        floor = op.add("Floor", op.add("Div", x, y))
+        rest = op.add("Sub", x, op.add("Mul", floor, y))
+    else:
+        # fluid's rest has the sign of X, that of 2.x the sign of Y
+        rest = op.add("Mod", x, y, fmod=int(not of_2x))
+        floor = op.add("Div", op.add("Sub", x, rest), y)
+    op.put(rest if op.type == "elementwise_mod" else floor)
+
+
+@exports("sum")
+def _sum(op: OpView) -> None:
+    kinds = {op.var("X", place).type.name for place in range(len(op.op.inputs["X"]))}
+    if kinds != {"LOD_TENSOR"}:
+        raise op.error(f"it adds up {' and '.join(sorted(kinds))}")
+    made, *others = op.all()
+    for other in others:
+        made = op.add("Add", made, other)
+    op.put(op.add("Identity", made))
+
+
+@exports("where")
+def _where(op: OpView) -> None:
+    op.put(op.add("Where", op.x("Condition"), op.x("X"), op.x("Y")))
+
+
+@exports("increment")
+def _increment(op: OpView) -> None:
+    step = op.attr("step")
+    step = int(step) if op.dtype().kind in "iu" else step
+    op.put(op.add("Add", op.x(), op.number(step)))
+
+
+@exports("isnan_v2", "isinf_v2", "isfinite_v2", "isnan", "isinf", "isfinite")
+def _kind(op: OpView) -> None:
+    kind = op.type.removesuffix("_v2")
+    is_taken = op.dtype() in (np.float32, np.float64)
+    x = op.x() if is_taken else op.cast(op.x(), np.float32)
+    found = op.add("IsInf" if kind == "isinf" else "IsNaN", x)
+    if kind == "isfinite":
+        found = op.add("Not", op.add("Or", op.add("IsInf", x), found))
+    if op.type == kind:
+        # one answer for the whole tensor
+        whole = op.cast(op.add("Reshape", found, op.ints(-1)), np.int32)
+        whole = op.graph.reduce("ReduceMin" if kind == "isfinite" else "ReduceMax", whole, [0], keep=True)
+        found = op.cast(whole, np.bool_)
+    op.put(found)
+
+
+# ----------------------------------------------------------------------- products
+@exports("mul")
+def _mul(op: OpView) -> None:
+    op.idle("scale_x", "scale_y", "scale_out")
+    kept, rows = int(op.attr("x_num_col_dims")), int(op.attr("y_num_col_dims"))
+    y_shape = op.shape("Y")
+    depth = math.prod(y_shape[:rows])
+    x, y = op.x("X"), op.x("Y")
+    given = x
+    if kept != op.rank("X") - 1:
+        # 0 keeps a dimension
+        x = op.add("Reshape", x, op.ints(*[0] * kept, depth))
+    if len(y_shape) > 2:
+        y = op.add("Reshape", y, op.ints(depth, -1))
+    made = op.add("MatMul", x, y)
+    if len(y_shape) - rows > 1:
+        behind = op.dims(op.x("Y"), rows, len(y_shape))
+        made = op.add("Reshape", made, op.add("Concat", op.dims(given, 0, kept), behind, axis=0))
+    op.put(made)
+
+
+@exports("matmul", "matmul_v2")
+def _matmul(op: OpView) -> None:
+    first = op.type == "matmul"
+    names = (("X", "transpose_X"), ("Y", "transpose_Y")) if first else (("X", "trans_x"), ("Y", "trans_y"))
+    operands = []
+    for slot, name in names:
+        value, rank = op.x(slot), op.rank(slot)
+        if op.attr(name) and rank > 1:
+            value = op.add("Transpose", value, perm=[*range(rank - 2), rank - 1, rank - 2])
+        elif op.attr(name) and first:
+            raise op.error(f"{slot} is a vector, and {name} is set")
+        operands.append(value)
+    if first:
+        _check_stacks(op)
+    made = op.add("MatMul", *operands)
+    if first and op.attr("alpha") != 1.0:
+        made = op.add("Mul", made, op.number(op.attr("alpha")))
+    if op.rank("X") == op.rank("Y") == 1:
+        made = op.add("Reshape", made, op.ints(1))
+    op.put(made)
+
+
+def _check_stacks(op: OpView) -> None:
+    """Stacks of equally many matrices are laid over each other by fluid, whatever their shapes."""
+    stacks = [op.shape(slot)[:-2] for slot in ("X", "Y")]
+    if all(stacks) and stacks[0] != stacks[1]:
+        known = -1 not in (*stacks[0], *stacks[1])
+        apart = len(stacks[0]) != len(stacks[1]) or any(
+            a != b and -1 not in (a, b) for a, b in zip(*stacks, strict=True)
+        )
+        if apart and (not known or math.prod(stacks[0]) == math.prod(stacks[1])):
+            raise op.error(f"it stacks {list(stacks[0])} and {list(stacks[1])} matrices")
+
+
+@exports("bmm")
+def _bmm(op: OpView) -> None:
+    op.put(op.add("MatMul", op.x("X"), op.x("Y")))
+
+
+@exports("mv")
+def _mv(op: OpView) -> None:
+    op.put(op.add("MatMul", op.x("X"), op.x("Vec")))
+
+
+@exports("dot")
+def _dot(op: OpView) -> None:
+    product = op.add("Mul", op.x("X"), op.x("Y"))
+    op.put(op.graph.reduce("ReduceSum", product, [op.rank() - 1], keep=not op.attr("of_2x")))
+
+
+@exports("addmm")
+def _addmm(op: OpView) -> None:
+    product = op.add("Mul", op.add("MatMul", op.x("X"), op.x("Y")), op.number(op.attr("Alpha"), "Input"))
+    op.put(op.add("Add", op.add("Mul", op.x("Input"), op.number(op.attr("Beta"), "Input")), product))
+
+
+@exports("bilinear_tensor_product")
+def _bilinear(op: OpView) -> None:
+    """Out[n, k] = X[n] W[k] Y[n], with one matrix W[k] for each number that comes out."""
+    left = op.add("MatMul", op.add("Unsqueeze", op.x("X"), op.ints(0)), op.x("Weight"))
+    sums = op.graph.reduce("ReduceSum", op.add("Mul", left, op.x("Y")), [2])
+    made = op.add("Transpose", sums, perm=[1, 0])
+    op.put(op.add("Add", made, op.x("Bias")) if op.has("Bias") else made)
+
+
+@exports("cos_sim")
+def _cos_sim(op: OpView) -> None:
+    rows = [op.add("Flatten", op.x(slot), axis=1) for slot in ("X", "Y")]
+
+    def product(left: str, right: str) -> str:
+        return op.graph.reduce("ReduceSum", op.add("Mul", left, right), [1], keep=True)
+
+    # a row of zeros is not divided by 0
+    norms = [op.add("Sqrt", op.add("Max", product(row, row), op.number(1e-8))) for row in rows]
+    op.put(norms[0], "XNorm")
+    op.put(norms[1], "YNorm")
+    op.put(op.add("Div", product(*rows), op.add("Mul", *norms)))

@@ -1,0 +1,94 @@
+"""Writes docs/ONNX.md: what becomes a file of ONNX, by the table of rules.
+
+python tests/house/onnx_page.py
+"""
+
+from __future__ import annotations
+
+import pathlib
+import sys
+from collections.abc import Iterable
+
+from fluidlite.base import registry
+from fluidlite.saving.onnx.export import OPSET
+from fluidlite.saving.onnx.graph import RULES, rule_of
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+PAGE = ROOT / "docs" / "ONNX.md"
+
+_HEAD = f"""\
+# Files of ONNX
+
+`fluidlite-run --model saved --to-onnx saved.onnx` writes a saved model as a file of ONNX, and
+`fluidlite.saving.onnx.export.onnx_model(program, feeds, fetches)` gives the bytes of one (extra `[onnx]`).
+
+<!-- run: file=save.py -->
+```python
+import fluidlite as fluid
+
+x = fluid.data("x", [None, 4])
+y = fluid.layers.fc(fluid.layers.fc(x, 3, act="relu"), 2, act="softmax")
+exe = fluid.Executor(fluid.CPUPlace())
+exe.run(fluid.default_startup_program())
+fluid.io.save_inference_model("saved", ["x"], [y], exe)
+```
+
+```console
+$ python save.py
+$ fluidlite-run --model saved --to-onnx saved.onnx --opset 18 --static-shapes x=1,4
+$ fluidlite-run --model saved --to-onnx saved.onnx --check >check.txt
+```
+
+- `--opset N`: 13 to the newest that the installed `onnx` knows; {OPSET} without it. What an opset cannot say
+  is an error that names the least one that can.
+- `--static-shapes NAME=1,3,640,640`: the shape of an input. Sizes that are free in the model are free in the
+  file without it. Some ops want to know them: a pool whose windows follow from the size of the picture.
+- `--check`: onnxruntime runs the file beside our own run, on the values of `--input` or on random ones, and
+  the largest difference of each output is printed. The exit code is 1 where it is more than other orders of
+  additions make.
+
+The file computes what our run computes. A rule reads or refuses every attribute and every input of its op: an
+attribute that it does not read must have the value that the op has without it. All else is one error that
+names the op, the attribute or input, and the line.
+
+- ONNX knows no sequences of different lengths: an input that has a level of detail is one sequence. An op
+  that makes a sequence of each row fails in the file with more rows than one.
+- A program that drops or normalises by its batch is exported from its `clone(for_test=True)`.
+- Of tensors without elements onnxruntime has other means, and of boxes without area other neighbours.
+- Pairs of QuantizeLinear and DequantizeLinear stand for ops that quantise to 8 bits by a known scale, and go
+  back; half-way between two steps theirs may be the other one.
+
+## Ops that are exported
+
+| what | op types |
+|---|---|
+"""
+
+
+def _title(module: str) -> str:
+    """The subject of a file of rules, from its first sentence."""
+    doc = sys.modules[module].__doc__ or ""
+    return " ".join(doc.partition(".")[0].split()).removeprefix("ONNX for ")
+
+
+def _listed(names: Iterable[str]) -> str:
+    return " ".join(f"`{name}`" for name in sorted(names))
+
+
+def page() -> str:
+    """The text of docs/ONNX.md."""
+    known = set(registry.known_types())
+    by_module: dict[str, list[str]] = {}
+    for name in RULES.keys() & known:
+        # a rule that another function made stands where that function does
+        by_module.setdefault(RULES[name].__module__, []).append(name)
+    others = [name for name in known if name not in RULES and rule_of(name) is not None]
+    rows = [f"| {_title(module)} | {_listed(names)} |" for module, names in sorted(by_module.items())]
+    rows.append(
+        f"| other functions of one element, by the expression that the op declares | {_listed(others)} |"
+    )
+    return _HEAD + "\n".join(rows) + "\n"
+
+
+if __name__ == "__main__":
+    PAGE.write_text(page(), encoding="utf8")

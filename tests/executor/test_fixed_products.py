@@ -31,6 +31,10 @@ needs_library = pytest.mark.skipif(
     library.library() is None, reason="oneDNN's wheel is for x86-64 processors under Linux"
 )
 pytestmark = needs_library
+needs_blocks = pytest.mark.skipif(
+    not has_fixed_product(4, 512, 512, np.dtype("float32")),
+    reason="oneDNN has no kernel of blocks for a processor without AVX-512",
+)
 RNG = np.random.RandomState(3)
 
 
@@ -123,6 +127,7 @@ def interpreted(program: fluid.Program, name: str, x: np.ndarray) -> np.ndarray:
     return naive.run(program, feed={"x": x}, fetch_list=[name])[0]
 
 
+@needs_blocks
 @pytest.mark.parametrize("first", ROWS)
 def test_plans_equal_the_interpreter(first: int) -> None:
     program, name, exe = started(network)
@@ -144,6 +149,7 @@ def views() -> Any:
     return layers.elementwise_add(layers.fc(joined, WIDTH), layers.fc(first, WIDTH))
 
 
+@needs_blocks
 @pytest.mark.parametrize("threads", [1, 2])
 def test_products_that_do_not_need_each_other_are_one_call(
     threads: int, monkeypatch: pytest.MonkeyPatch
@@ -314,6 +320,7 @@ def test_a_predictor_has_its_weights_once(tmp_path: pathlib.Path, rows: int) -> 
         np.testing.assert_allclose(found.as_ndarray(), interpreted(program, name, x), rtol=1e-3, atol=1e-3)
 
 
+@needs_blocks
 def test_a_command_that_runs_a_model_has_its_weights_once(tmp_path: pathlib.Path) -> None:
     program, name, exe = started(network)
     target = [program.global_block().var(name)]

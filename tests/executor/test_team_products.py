@@ -35,6 +35,10 @@ from fluidlite.ops.kernels.gemm import adder
 needs_onednn = pytest.mark.skipif(
     library.library() is None, reason="oneDNN's wheel is for x86-64 processors under Linux"
 )
+needs_avx512 = pytest.mark.skipif(
+    library.library() is None or not library.has_avx512(),
+    reason="oneDNN's products are measured, and chosen, on processors with AVX-512 only",
+)
 RANDOM = np.random.default_rng(7)
 
 
@@ -205,7 +209,7 @@ def test_products_added_to_what_lies_there(dtype: str) -> None:
         np.testing.assert_array_equal(strided, left @ right)
 
 
-@needs_onednn
+@needs_avx512
 def test_kernels_are_made_for_what_comes_again(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(fast_products, "_FORMS", 3)
     monkeypatch.setattr(fast_products, "_WORTH", 1)
@@ -220,7 +224,7 @@ def test_kernels_are_made_for_what_comes_again(monkeypatch: pytest.MonkeyPatch) 
     assert len(product.kernels) > 0
 
 
-@needs_onednn
+@needs_avx512
 def test_small_products_wait_longer_for_a_kernel() -> None:
     """One of 2^25 multiply-adds is due at the second run, one of 2^23 at the 8th; few rows never are."""
     weight = matrix(512, 512)
@@ -239,7 +243,7 @@ def test_small_products_wait_longer_for_a_kernel() -> None:
         assert found == due
 
 
-@needs_onednn
+@needs_avx512
 def test_weights_move_by_the_library_from_the_second_run_on() -> None:
     weight, x, d = matrix(255, 131), matrix(98, 255), matrix(98, 131)
     products = SharedProducts(np, [ProductForm(partial(FastDescent, 2), 4)], 1)
@@ -262,7 +266,7 @@ def test_counts_of_sizes_that_never_come_again_are_dropped() -> None:
     assert not runs.is_early(9_999)
 
 
-@needs_onednn
+@needs_avx512
 def test_what_numpy_keeps(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(fast_products, "_has_narrow_cores", lambda: False)
     assert has_fast_product(128, 128, 128, turned=False, dtype=np.float32)
@@ -279,7 +283,7 @@ def test_what_numpy_keeps(monkeypatch: pytest.MonkeyPatch) -> None:
     assert not has_fast_product(128, 128, 128, turned=False, dtype=np.float32)
 
 
-@needs_onednn
+@needs_avx512
 def test_a_blas_of_narrow_vectors_keeps_less(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(fast_products, "_has_narrow_cores", lambda: True)
     assert has_fast_product(64, 64, 64, turned=False, dtype=np.float32)
@@ -347,7 +351,8 @@ def losses_of(count: int, width: int, act: str, optimizer: str, naive: bool) -> 
 def test_training_equals_the_interpreters(count: int, width: int, act: str, optimizer: str) -> None:
     found, wanted = (losses_of(count, width, act, optimizer, naive) for naive in (False, True))
     for mine, theirs in zip(found, wanted, strict=True):
-        np.testing.assert_allclose(mine, theirs, rtol=2e-3, atol=2e-4)
+        # adam's first steps take the sign of a gradient, also of one that rounding alone keeps from 0
+        np.testing.assert_allclose(mine, theirs, rtol=2e-3, atol=2e-3 if optimizer == "adam" else 2e-4)
 
 
 def shared_by(threads: int, width: int) -> list[int]:
@@ -389,7 +394,7 @@ def test_explain_says_how_products_are_computed() -> None:
     )
 
 
-@needs_onednn
+@needs_avx512
 def test_one_thread_has_faster_kernels_too(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(fast_products, "_has_narrow_cores", lambda: False)
     assert shared_by(1, 128) == [1] * 6

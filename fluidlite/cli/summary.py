@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 
 from fluidlite.cli.tables import amount
 from fluidlite.distributed.tables import table
@@ -12,7 +12,7 @@ from fluidlite.ir.program import Program
 from fluidlite.ir.variable import Parameter, Variable
 from fluidlite.transpiler.cost.facts import Sizes, flops_of
 
-__all__ = ["summary_text"]
+__all__ = ["summary_text", "with_shapes"]
 
 _HIDDEN = ("feed", "fetch")
 
@@ -52,13 +52,32 @@ def _row(op: Operator, sizes: Sizes, seen: set[str]) -> list[str]:
     known = {var.name for var in _parameters(op.block.program)} - seen
     own = [var for var in _variables(op, op.input_arg_names) if var.name in known]
     seen.update(var.name for var in own)
-    outputs = [var for var in _variables(op, op.output_arg_names) if not var.persistable]
-    # a pooling's first output says where the largest was, and has no shape
-    shape = next((var.shape for var in outputs if var.shape), ())
-    shown = ", ".join("None" if size < 0 else str(size) for size in shape)
+    result = _result(op)
+    shown = ", ".join("None" if size < 0 else str(size) for size in (result.shape if result else ()))
     count, flops = sum(map(_count, own)), flops_of(op, sizes)
-    name = outputs[0].name if outputs else "-"
+    name = result.name if result else "-"
     return [op.type, name, f"[{shown}]", f"{count:,}" if count else "", f"{flops:,}" if flops else ""]
+
+
+def _result(op: Operator) -> Variable | None:
+    """The variable of the first output slot that the op declares: files may list statistics first."""
+    declared = op.definition.outputs if op.definition is not None else op.outputs
+    names = [name for slot in declared for name in op.outputs.get(slot, ())]
+    return next((var for var in _variables(op, names) if not var.persistable), None)
+
+
+def with_shapes(program: Program, shapes: Mapping[str, Sequence[int]]) -> Program:
+    """A copy of the program with these shapes of inputs, and the shapes that follow from them."""
+    if not shapes:
+        return program
+    copy = program.clone()
+    block = copy.global_block()
+    for name, shape in shapes.items():
+        block.var(name).shape = tuple(shape)
+    for op in block.ops:
+        if op.definition is not None and op.type not in _HIDDEN:
+            op.infer()
+    return copy
 
 
 def _variables(op: Operator, names: list[str]) -> Iterator[Variable]:

@@ -25,12 +25,14 @@ class GraphValue:
     @classmethod
     def constant(cls, op: OpView, array: Any, dtype: Any) -> GraphValue:
         """A value that is known."""
-        return cls(op, op.graph.constant(np.asarray(array), dtype), dtype)
+        constant = op.graph.constant(np.asarray(array), dtype)
+        return cls(op, constant, dtype)
 
     def _other(self, other: Other) -> str:
         if isinstance(other, GraphValue):
             return other.name
-        return self.op.graph.constant(other, self.dtype)
+        constant = self.op.graph.constant(other, self.dtype)
+        return constant
 
     def node(self, kind: str, *others: Other, dtype: Any = None, **attrs: Any) -> GraphValue:
         """The result of a node that reads this and others."""
@@ -42,25 +44,29 @@ class GraphValue:
         return GraphValue(self.op, self.op.add(kind, self._other(other), self.name), self.dtype)
 
     def __add__(self, other: Other) -> GraphValue:
-        return self.node("Add", other)
+        node = self.node("Add", other)
+        return node
 
     def __radd__(self, other: float) -> GraphValue:
         return self + other
 
     def __sub__(self, other: Other) -> GraphValue:
-        return self.node("Sub", other)
+        node = self.node("Sub", other)
+        return node
 
     def __rsub__(self, other: float) -> GraphValue:
         return self._back("Sub", other)
 
     def __mul__(self, other: Other) -> GraphValue:
-        return self.node("Mul", other)
+        node = self.node("Mul", other)
+        return node
 
     def __rmul__(self, other: float) -> GraphValue:
         return self * other
 
     def __truediv__(self, other: Other) -> GraphValue:
-        return self.node("Div", other)
+        node = self.node("Div", other)
+        return node
 
     def __rtruediv__(self, other: float) -> GraphValue:
         return self._back("Div", other)
@@ -69,73 +75,90 @@ class GraphValue:
         return self.node("Neg")
 
     def __and__(self, other: GraphValue) -> GraphValue:
-        return self.node("And", other)
+        node = self.node("And", other)
+        return node
 
     def __or__(self, other: GraphValue) -> GraphValue:
-        return self.node("Or", other)
+        node = self.node("Or", other)
+        return node
 
     def __invert__(self) -> GraphValue:
         return self.node("Not")
 
     def compare(self, kind: str, other: Other) -> GraphValue:
         """Truth values: `kind` is Less, LessOrEqual, Greater, GreaterOrEqual or Equal."""
-        return self.node(kind, other, dtype=np.bool_)
+        node = self.node(kind, other, dtype=np.bool_)
+        return node
 
     def where(self, yes: GraphValue, no: Other) -> GraphValue:
         """Elements of the first where this is true, else of the second."""
-        return GraphValue(self.op, self.op.add("Where", self.name, yes.name, yes._other(no)), yes.dtype)
+        chosen = self.op.add("Where", self.name, yes.name, yes._other(no))
+        return GraphValue(self.op, chosen, yes.dtype)
 
     def cast(self, dtype: Any) -> GraphValue:
         """The same in another data type."""
-        return GraphValue(self.op, self.op.cast(self.name, dtype), dtype)
+        cast = self.op.cast(self.name, dtype)
+        return GraphValue(self.op, cast, dtype)
 
     def reshape(self, *sizes: int | GraphValue) -> GraphValue:
         """The same numbers in another shape; sizes are numbers, or values of one or more of them."""
-        return self.node("Reshape", numbers_to(self.op, sizes))
+        node = self.node("Reshape", numbers_to(self.op, sizes))
+        return node
 
     def expand(self, *sizes: int | GraphValue) -> GraphValue:
         """Copies laid over a larger shape."""
-        return self.node("Expand", numbers_to(self.op, sizes))
+        node = self.node("Expand", numbers_to(self.op, sizes))
+        return node
 
     def transpose(self, *order: int) -> GraphValue:
         """Dimensions in another order."""
-        return self.node("Transpose", perm=list(order))
+        node = self.node("Transpose", perm=list(order))
+        return node
 
     def part(self, axis: int, start: int, end: int | GraphValue = _LAST) -> GraphValue:
         """A range along a dimension."""
         last = end if isinstance(end, GraphValue) else self._ints(end)
-        return self.node("Slice", self._ints(start), last, self._ints(axis))
+        node = self.node("Slice", self._ints(start), last, self._ints(axis))
+        return node
 
     def _ints(self, *numbers: int) -> GraphValue:
-        return GraphValue(self.op, self.op.ints(*numbers), np.int64)
+        numbers_2 = self.op.ints(*numbers)
+        return GraphValue(self.op, numbers_2, np.int64)
 
     def dims(self, first: int, last: int) -> GraphValue:
         """Some of its sizes, in a row."""
-        return GraphValue(self.op, self.op.dims(self.name, first, last), np.int64)
+        sizes = self.op.dims(self.name, first, last)
+        return GraphValue(self.op, sizes, np.int64)
 
     def shape(self) -> GraphValue:
         """All of its sizes."""
-        return self.node("Shape", dtype=np.int64)
+        node = self.node("Shape", dtype=np.int64)
+        return node
 
     def unsqueeze(self, *axes: int) -> GraphValue:
         """With dimensions of 1."""
-        return self.node("Unsqueeze", self._ints(*axes))
+        node = self.node("Unsqueeze", self._ints(*axes))
+        return node
 
     def squeeze(self, *axes: int) -> GraphValue:
         """Without dimensions of 1."""
-        return self.node("Squeeze", self._ints(*axes))
+        node = self.node("Squeeze", self._ints(*axes))
+        return node
 
     def take(self, index: GraphValue, axis: int = 0) -> GraphValue:
         """Rows along a dimension."""
-        return self.node("Gather", index, axis=axis)
+        node = self.node("Gather", index, axis=axis)
+        return node
 
     def take_nd(self, index: GraphValue) -> GraphValue:
         """Elements at places."""
-        return self.node("GatherND", index)
+        node = self.node("GatherND", index)
+        return node
 
     def compress(self, mask: GraphValue, axis: int = 0) -> GraphValue:
         """Rows where the mask is true."""
-        return self.node("Compress", mask, axis=axis)
+        node = self.node("Compress", mask, axis=axis)
+        return node
 
     def reduce(self, kind: str, axis: int, keep: bool = False) -> GraphValue:
         """A reduction over a dimension: Sum, Max, Min, Mean, Prod."""
@@ -144,11 +167,13 @@ class GraphValue:
 
     def at_most(self, other: Other) -> GraphValue:
         """The smaller one, element by element."""
-        return self.node("Min", other)
+        node = self.node("Min", other)
+        return node
 
     def at_least(self, other: Other) -> GraphValue:
         """The larger one, element by element."""
-        return self.node("Max", other)
+        node = self.node("Max", other)
+        return node
 
     def top(
         self, count: GraphValue | int, axis: int = -1, largest: bool = True
@@ -168,7 +193,8 @@ class GraphValue:
 def numbers_to(op: OpView, sizes: Sequence[int | GraphValue]) -> GraphValue:
     """Whole numbers in a row, of which some are values."""
     if not any(isinstance(size, GraphValue) for size in sizes):
-        return GraphValue.constant(op, list(sizes), np.int64)
+        constant = GraphValue.constant(op, list(sizes), np.int64)
+        return constant
     parts = [size.name if isinstance(size, GraphValue) else op.ints(size) for size in sizes]
     return GraphValue(op, op.add("Concat", *parts, axis=0) if len(parts) > 1 else parts[0], np.int64)
 
@@ -180,11 +206,16 @@ def values_of(op: OpView, *slots: str) -> list[GraphValue]:
 
 def joined(parts: Sequence[GraphValue], axis: int) -> GraphValue:
     """Values side by side."""
-    return parts[0].node("Concat", *parts[1:], axis=axis)
+    node = parts[0].node("Concat", *parts[1:], axis=axis)
+    return node
 
 
 def counted(count: GraphValue) -> GraphValue:
     """0, 1, ... below the number in a value of [1]."""
     op = count.op
-    last = op.add("Reshape", count.name, op.scalar_shape())
-    return GraphValue(op, op.add("Range", op.whole(0), last, op.whole(1)), np.int64)
+    shape = op.scalar_shape()
+    last = op.add("Reshape", count.name, shape)
+    number = op.whole(0)
+    number_2 = op.whole(1)
+    places = op.add("Range", number, last, number_2)
+    return GraphValue(op, places, np.int64)

@@ -49,7 +49,8 @@ def _before(op: OpView, name: str) -> str:
         return op.value(name)
     dtype = to_numpy(var.dtype)
     if var.type == VarType.LOD_TENSOR_ARRAY:
-        made = op.add("SequenceEmpty", dtype=op.graph.dtype(dtype))
+        dtype_2 = op.graph.dtype(dtype)
+        made = op.add("SequenceEmpty", dtype=dtype_2)
         return str(made)
     constant = op.graph.constant(np.zeros([max(size, 0) for size in var.shape], dtype))
     return constant
@@ -60,7 +61,8 @@ def _infos(op: OpView, names: Sequence[str], values: Sequence[str]) -> list[Any]
     found = []
     for name, value in zip(names, values, strict=True):
         var = op.op.block._var_recursive(name)
-        found.append(op.graph.info(value, to_numpy(var.dtype), var.type))
+        info = op.graph.info(value, to_numpy(var.dtype), var.type)
+        found.append(info)
     return found
 
 
@@ -82,7 +84,8 @@ def _run(op: OpView) -> None:
 
 def _scalar(op: OpView, value: str) -> str:
     cast = op.cast(value, np.bool_)
-    reshaped = op.add("Reshape", cast, op.scalar_shape())
+    shape = op.scalar_shape()
+    reshaped = op.add("Reshape", cast, shape)
     return str(reshaped)
 
 
@@ -132,7 +135,8 @@ def _conditional_block(op: OpView) -> None:
             if runs:
                 _run(op)
             values = _given_back(op, names)
-        branches.append(op.graph.subgraph(nodes, [], _infos(op, names, values)))
+        inner = op.graph.subgraph(nodes, [], _infos(op, names, values))
+        branches.append(inner)
     made = op.add("If", taken, outputs=len(names), then_branch=branches[0], else_branch=branches[1])
     _put_names(op, names, made)
 
@@ -147,18 +151,21 @@ def _all_have_elements(op: OpView) -> str:
         if name not in op.graph.names:
             raise op.error(f"{name!r}, which it asks for, has no value")
         count_2 = op.add("Size", op.value(name))
-        is_greater = op.add("Greater", count_2, op.whole(0))
+        number = op.whole(0)
+        is_greater = op.add("Greater", count_2, number)
         found = op.add("And", found, is_greater)
     return str(found)
 
 
 @exports("select_input")
 def _select_input(op: OpView) -> None:
-    mask = op.add("Reshape", op.x("Mask"), op.scalar_shape())
+    shape = op.scalar_shape()
+    mask = op.add("Reshape", op.x("Mask"), shape)
     values = op.all()
     made = values[0]
     for place in range(1, len(values)):
-        constant = op.graph.constant(place, op.dtype("Mask"))
+        dtype = op.dtype("Mask")
+        constant = op.graph.constant(place, dtype)
         is_here = op.add("Equal", mask, constant)
         made = _either(op, is_here, values[place], made, op.var("Out"))
     op.put(made)
@@ -194,12 +201,13 @@ def _recurrent(op: OpView) -> None:
     wholes = [op.op.block._var_recursive(name) for name in outputs]
     infos = [*_steps(op, states, inside, 0), *_steps(op, rows, inside[len(states) :], 1)]
     results = [*_steps(op, states, last, 0), *_steps(op, wholes, last[len(states) :], 1)]
+    inner = op.graph.subgraph(nodes, infos, results)
     made = op.add(
         "Scan",
         *first,
         *inputs,
         outputs=len(last),
-        body=op.graph.subgraph(nodes, infos, results),
+        body=inner,
         num_scan_inputs=len(inputs),
         scan_input_directions=[reverse] * len(inputs),
         scan_output_directions=[reverse] * len(outputs),
@@ -250,7 +258,8 @@ def _merge(op: OpView) -> None:
     ranks = []
     for side in (op.add("Not", mask), mask):
         cast = op.cast(side, np.int64)
-        rank = op.add("CumSum", cast, op.whole(0))
+        number = op.whole(0)
+        rank = op.add("CumSum", cast, number)
         difference = op.add("Sub", rank, one)
         ranks.append(difference)
     total = op.add("Add", ranks[1], count)
@@ -262,7 +271,8 @@ def _merge(op: OpView) -> None:
 
 # ----------------------------------------------------------------------- arrays
 def _index(op: OpView) -> str:
-    reshaped = op.add("Reshape", op.x("I"), op.scalar_shape())
+    shape = op.scalar_shape()
+    reshaped = op.add("Reshape", op.x("I"), shape)
     cast = op.cast(reshaped, np.int64)
     return cast
 
@@ -293,7 +303,8 @@ def _chosen(op: OpView, condition: str, yes: Callable[[], Any], no: Callable[[],
         with op.graph.branch() as nodes:
             made = make()
         info = op.graph.info(made, to_numpy(var.dtype), var.type)
-        branches.append(op.graph.subgraph(nodes, [], [info]))
+        inner = op.graph.subgraph(nodes, [], [info])
+        branches.append(inner)
     made_2 = op.add("If", condition, then_branch=branches[0], else_branch=branches[1])
     return str(made_2)
 

@@ -39,7 +39,8 @@ def _or_none(rows: GraphValue) -> GraphValue:
     """Rows, or one of -1 where there are none."""
     op = rows.op
     count_2 = op.add("Size", rows.name)
-    is_equal = op.add("Equal", count_2, op.whole(0))
+    number = op.whole(0)
+    is_equal = op.add("Equal", count_2, number)
     is_empty = GraphValue(op, is_equal, np.bool_)
     cast = is_empty.cast(np.int64)
     more = cast.reshape(1)
@@ -154,12 +155,13 @@ def _backward(op: OpView, last: GraphValue, origins: GraphValue) -> GraphValue:
         made = [before.node("Identity") for _ in range(2)]
     inputs = [graph.info(name, np.int64, rank=2) for name in names]
     outputs = [graph.info(each.name, np.int64, rank=2) for each in made]
+    inner = graph.subgraph(nodes, inputs, outputs)
     _, path = op.add(
         "Scan",
         last.name,
         origins.name,
         outputs=2,
-        body=graph.subgraph(nodes, inputs, outputs),
+        body=inner,
         num_scan_inputs=1,
         scan_input_directions=[1],
         scan_output_directions=[1],

@@ -32,7 +32,8 @@ def _size(op: OpView) -> None:
 
 
 def _filled(op: OpView, shape: str, value: Any, dtype: Any) -> str:
-    filling = op.graph.helper.make_tensor("value", op.graph.dtype(dtype), [1], [value])
+    dtype_2 = op.graph.dtype(dtype)
+    filling = op.graph.helper.make_tensor("value", dtype_2, [1], [value])
     made = op.add("ConstantOfShape", shape, value=filling)
     return str(made)
 
@@ -50,7 +51,8 @@ def _fill(op: OpView) -> None:
     computed = op.has("ShapeTensor") or op.has("ShapeTensorList")
     shape = op.attr("shape")
     if op.has("ValueTensor"):
-        reshaped_2 = op.add("Reshape", op.x("ValueTensor"), op.scalar_shape())
+        shape_2 = op.scalar_shape()
+        reshaped_2 = op.add("Reshape", op.x("ValueTensor"), shape_2)
         number = op.cast(reshaped_2, dtype)
         sizes = op.sizes("ShapeTensor", "ShapeTensorList", "shape")
         copies = op.add("Expand", number, sizes)
@@ -90,7 +92,8 @@ def _fill_values(op: OpView) -> None:
 @exports("fill_zeros_like", "fill_zeros_like2", "fill_any_like")
 def _like(op: OpView) -> None:
     dtype = op.dtype("Out") if op.attr("dtype", -1) < 0 else to_numpy(VarType(op.attr("dtype")))
-    value = np.dtype(dtype).type(op.attr("value", 0.0) or 0)
+    dtype_2 = np.dtype(dtype)
+    value = dtype_2.type(op.attr("value", 0.0) or 0)
     shape = op.add("Shape", op.x())
     op.put(_filled(op, shape, value, dtype))
 
@@ -123,8 +126,10 @@ def _eye(op: OpView) -> None:
 
 # ----------------------------------------------------------------------- rows of numbers
 def _number(op: OpView, slot: str, dtype: Any) -> str:
-    reshaped = op.add("Reshape", op.x(slot), op.scalar_shape())
-    return op.cast(reshaped, dtype)
+    shape = op.scalar_shape()
+    reshaped = op.add("Reshape", op.x(slot), shape)
+    cast = op.cast(reshaped, dtype)
+    return cast
 
 
 @exports("range")
@@ -140,7 +145,9 @@ def _range(op: OpView) -> None:
     quotient = op.add("Div", difference, step)
     count_2 = op.add("Ceil", quotient)
     count = op.cast(count_2, np.int64)
-    places = op.add("Range", op.whole(0), count, op.whole(1))
+    number = op.whole(0)
+    number_2 = op.whole(1)
+    places = op.add("Range", number, count, number_2)
     numbers = op.cast(places, dtype)
     product = op.add("Mul", step, numbers)
     total = op.add("Add", start, product)
@@ -152,10 +159,14 @@ def _linspace(op: OpView) -> None:
     dtype = op.dtype("Start") if op.attr("dtype") is None else to_numpy(VarType(op.attr("dtype")))
     start, stop = (_number(op, slot, np.float64) for slot in ("Start", "Stop"))
     count = _number(op, "Num", np.int64)
-    places_2 = op.add("Range", op.whole(0), count, op.whole(1))
+    number = op.whole(0)
+    number_2 = op.whole(1)
+    places_2 = op.add("Range", number, count, number_2)
     places = op.cast(places_2, np.float64)
-    difference = op.add("Sub", count, op.whole(1))
-    larger = op.add("Max", difference, op.whole(1))
+    number_3 = op.whole(1)
+    difference = op.add("Sub", count, number_3)
+    number_4 = op.whole(1)
+    larger = op.add("Max", difference, number_4)
     gaps = op.cast(larger, np.float64)
     difference_2 = op.add("Sub", stop, start)
     step = op.add("Div", difference_2, gaps)

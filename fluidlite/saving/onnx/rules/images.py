@@ -202,7 +202,8 @@ def _temporal_shift(op: OpView) -> None:
             continue
         numbers_2 = op.ints(low)
         numbers_3 = op.ints(high)
-        part = op.add("Slice", frames, numbers_2, numbers_3, op.ints(2))
+        numbers_4 = op.ints(2)
+        part = op.add("Slice", frames, numbers_2, numbers_3, numbers_4)
         if shift:
             pads = [0, int(shift > 0), 0, 0, 0, 0, int(shift < 0), 0, 0, 0]
             number = op.number(0.0)
@@ -226,9 +227,11 @@ def _each_place(channels: int, window: Sequence[int]) -> Array:
 
 @exports("unfold")
 def _unfold(op: OpView) -> None:
-    window = list(op.attr("kernel_sizes"))
+    value_4 = op.attr("kernel_sizes")
+    window = list(value_4)
     channels = op.shape()[1]
-    constant = op.graph.constant(_each_place(channels, window), op.dtype())
+    dtype = op.dtype()
+    constant = op.graph.constant(_each_place(channels, window), dtype)
     value = op.attr("strides")
     value_2 = op.attr("paddings")
     value_3 = op.attr("dilations")
@@ -256,7 +259,8 @@ def _im2sequence(op: OpView) -> None:
     value_3 = op.attr("kernels")
     window = list(value_3)
     channels = op.shape()[1]
-    constant = op.graph.constant(_each_place(channels, window), op.dtype())
+    dtype = op.dtype()
+    constant = op.graph.constant(_each_place(channels, window), dtype)
     value = op.attr("strides")
     value_2 = op.attr("paddings")
     made = op.add(
@@ -319,7 +323,8 @@ def _affine_grid(op: OpView) -> None:
         line = np.linspace(-1, 1, size) * (1 if aligned else (size - 1) / size)
         points[..., len(sizes) - 1 - axis] = line.reshape(-1, *(1,) * (len(sizes) - 1 - axis))
     reshaped_2 = points.reshape(-1, len(sizes) + 1)
-    flat = op.graph.constant(reshaped_2, op.dtype("Theta"))
+    dtype = op.dtype("Theta")
+    flat = op.graph.constant(reshaped_2, dtype)
     turned = op.add("Transpose", op.x("Theta"), perm=[0, 2, 1])
     made = op.add("MatMul", flat, turned)
     numbers = op.ints(0, *sizes, len(sizes))

@@ -23,7 +23,8 @@ def _clip(op: OpView) -> None:
     for slot, name in (("Min", "min"), ("Max", "max")):
         if op.has(slot):
             op.idle(name)
-            reshaped = op.add("Reshape", op.x(slot), op.scalar_shape())
+            shape = op.scalar_shape()
+            reshaped = op.add("Reshape", op.x(slot), shape)
             cast = op.cast(reshaped, dtype)
             limits.append(cast)
         else:
@@ -48,8 +49,10 @@ def _gelu(op: OpView) -> None:
         wave = op.add("Tanh", product_3)
     else:
         number_2 = op.number(math.sqrt(0.5))
-        wave = op.add("Erf", op.add("Mul", x, number_2))
-    half = op.add("Mul", x, op.number(0.5))
+        product_4 = op.add("Mul", x, number_2)
+        wave = op.add("Erf", product_4)
+    number_4 = op.number(0.5)
+    half = op.add("Mul", x, number_4)
     total = op.add("Add", wave, op.number(1.0))
     op.put(op.add("Mul", half, total))
 
@@ -86,7 +89,8 @@ def _prelu(op: OpView) -> None:
 def _pow(op: OpView) -> None:
     if op.has("FactorTensor"):
         op.idle("factor")
-        reshaped_2 = op.add("Reshape", op.x("FactorTensor"), op.scalar_shape())
+        shape = op.scalar_shape()
+        reshaped_2 = op.add("Reshape", op.x("FactorTensor"), shape)
         power_2 = op.add("Pow", op.x(), reshaped_2)
         op.put(power_2)
         return
@@ -104,7 +108,8 @@ def _scale(op: OpView) -> None:
         int(value) if dtype.kind in "iu" else value for value in (op.attr("scale"), op.attr("bias"))
     )
     if op.has("ScaleTensor"):
-        reshaped_2 = op.add("Reshape", op.x("ScaleTensor"), op.scalar_shape())
+        shape = op.scalar_shape()
+        reshaped_2 = op.add("Reshape", op.x("ScaleTensor"), shape)
         factor = op.cast(reshaped_2, dtype)
     else:
         factor = op.number(scale)
@@ -199,7 +204,8 @@ def _pair(op: OpView) -> None:
         cast_2 = op.cast(y, np.float64)
         power = op.add("Pow", cast, cast_2)
         rounded = op.add("Round", power)
-        cast_3 = op.cast(rounded, op.dtype())
+        dtype = op.dtype()
+        cast_3 = op.cast(rounded, dtype)
         op.put(cast_3)
         return
     op.put(op.add(_PAIRS[op.type], x, y))

@@ -175,7 +175,8 @@ def _batch_norm(op: OpView) -> None:
         _check_activation(op, "activation")
     value = op.attr("epsilon")
     made = op.add("BatchNormalization", *inputs, epsilon=float(value))
-    op.put(back(op, made, op.rank()), "Y")
+    rank = op.rank()
+    op.put(back(op, made, rank), "Y")
     op.put(op.x("Mean"), "MeanOut")
     op.put(op.x("Variance"), "VarianceOut")
 
@@ -239,7 +240,8 @@ def _layer_norm(op: OpView) -> None:
 def _whole_layer_norm(op: OpView, inside: Sequence[int], axis: int, epsilon: float) -> str:
     """One node, whose scale and bias have the shape of what is normalised."""
     shape = op.ints(*inside)
-    scale = op.graph.constant(np.ones(inside), op.dtype())
+    dtype = op.dtype()
+    scale = op.graph.constant(np.ones(inside), dtype)
     if op.has("Scale"):
         scale = op.add("Reshape", op.x("Scale"), shape)
     bias = [op.add("Reshape", op.x("Bias"), shape)] if op.has("Bias") else []
@@ -268,12 +270,14 @@ def _group_norm(op: OpView) -> None:
         if op.has(slot):
             reshaped = op.add("Reshape", op.x(slot), shape)
             made = op.add(kind, made, reshaped)
-    op.put(back(op, made, op.rank()), "Y")
+    rank = op.rank()
+    op.put(back(op, made, rank), "Y")
 
 
 @exports("lrn")
 def _lrn(op: OpView) -> None:
-    size = int(op.attr("n"))
+    value_4 = op.attr("n")
+    size = int(value_4)
     # ONNX divides alpha by the number of channels
     value = op.attr("k")
     value_2 = op.attr("alpha")
@@ -308,7 +312,8 @@ def _data_norm(op: OpView) -> None:
         # a slot whose first element is smaller was not shown
         number = op.number(1e-07)
         is_shown = op.add("GreaterOrEqual", first, number)
-        cast = op.cast(is_shown, op.dtype())
+        dtype = op.dtype()
+        cast = op.cast(is_shown, dtype)
         made = op.add("Mul", made, cast)
     op.put(made, "Y")
     op.put(means, "Means")
@@ -347,13 +352,15 @@ def _lookup(op: OpView) -> None:
     op.idle("is_sparse", "entry", "entry_config", "slot", "table_class")
     ids = op.x("Ids")
     if op.type == "lookup_table":
-        numbers = op.ints(op.rank("Ids") - 1)
+        rank = op.rank("Ids")
+        numbers = op.ints(rank - 1)
         ids = op.add("Squeeze", ids, numbers)
     made = op.add("Gather", op.x("W"), ids, axis=0)
     value = op.attr("padding_idx")
     padding = int(value)
     if padding >= 0:
-        constant = op.graph.constant(padding, op.dtype("Ids"))
+        dtype = op.dtype("Ids")
+        constant = op.graph.constant(padding, dtype)
         hidden = op.add("Equal", ids, constant)
         numbers_2 = op.ints(-1)
         hidden = op.add("Unsqueeze", hidden, numbers_2)
@@ -386,7 +393,8 @@ def _fc(op: OpView) -> None:
         weight = op.add("Slice", weight, numbers, numbers_2, numbers_3)
     x = op.x("Input")
     if kept != op.rank("Input") - 1:
-        x = op.add("Reshape", x, op.ints(*[0] * kept, rows))
+        numbers_4 = op.ints(*[0] * kept, rows)
+        x = op.add("Reshape", x, numbers_4)
     made = op.add("MatMul", x, weight)
     if op.has("Bias"):
         reshaped = op.add("Reshape", op.x("Bias"), op.ints(-1))

@@ -60,8 +60,10 @@ def _regular(op: OpView, x: str, spatial: Sequence[int], attrs: dict[str, Any], 
     pads = window_pads(op, spatial, window)
     if pads is not None and _is_node(spatial, window, strides, pads, attrs, is_max):
         flat = [before for before, _ in pads] + [after for _, after in pads]
-        ceil = bool(attrs.get("ceil_mode"))
-        return _node(op, x, is_max, window, strides, flat, attrs.get("exclusive", True), ceil)
+        found = attrs.get("ceil_mode")
+        ceil = bool(found)
+        found_2 = attrs.get("exclusive", True)
+        return _node(op, x, is_max, window, strides, flat, found_2, ceil)
     if min(spatial) >= 0:
         return _gathered(op, x, windows_of(spatial, attrs), attrs, is_max)
     if pads is None and not attrs.get("ceil_mode") and (is_max or attrs["exclusive"]):
@@ -158,7 +160,8 @@ def _gathered(op: OpView, x: str, windows: Sequence[Windows], attrs: dict[str, A
 
 def _divided(op: OpView, sums: str, windows: Sequence[Windows], attrs: dict[str, Any]) -> str:
     """The sums of windows divided by the sizes that the op's kernel divides by."""
-    mode = Pooling(windows, "avg", attrs["exclusive"], op.dtype(), bool(attrs["of_2x"]))
+    dtype = op.dtype()
+    mode = Pooling(windows, "avg", attrs["exclusive"], dtype, bool(attrs["of_2x"]))
     sizes = divisors(mode)
     count: Any = math.prod(each.kernel for each in windows)
     if sizes is not None:
@@ -168,6 +171,7 @@ def _divided(op: OpView, sums: str, windows: Sequence[Windows], attrs: dict[str,
             shape[axis] = -1
             reshaped = np.reshape(lengths, shape)
             count = count * reshaped
-    constant = op.graph.constant(count, op.dtype())
+    dtype_2 = op.dtype()
+    constant = op.graph.constant(count, dtype_2)
     quotient = op.add("Div", sums, constant)
     return str(quotient)

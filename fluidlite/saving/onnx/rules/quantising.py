@@ -30,7 +30,8 @@ def _steps(x: GraphValue, scale: GraphValue, bits: int) -> GraphValue:
 
 
 def _single(scale: GraphValue) -> GraphValue:
-    return GraphValue(scale.op, scale.op.add("Reshape", scale.name, scale.op.scalar_shape()), scale.dtype)
+    shape = scale.op.scalar_shape()
+    return GraphValue(scale.op, scale.op.add("Reshape", scale.name, shape), scale.dtype)
 
 
 def _largest(x: GraphValue, rank: int, first: int = 0) -> GraphValue:

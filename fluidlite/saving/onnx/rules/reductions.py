@@ -51,7 +51,8 @@ def _reduce(op: OpView) -> None:
 @exports("mean", "squared_l2_norm", "l1_norm")
 def _of_all(op: OpView) -> None:
     kind = {"mean": "ReduceMean", "squared_l2_norm": "ReduceSumSquare", "l1_norm": "ReduceL1"}[op.type]
-    made = op.graph.reduce(kind, op.x(), list(range(op.rank())))
+    rank = op.rank()
+    made = op.graph.reduce(kind, op.x(), list(range(rank)))
     numbers = op.ints(1)
     reshaped = op.add("Reshape", made, numbers)
     op.put(reshaped)
@@ -108,7 +109,8 @@ def _p_norm(op: OpView) -> None:
 
 @exports("clip_by_norm")
 def _clip_by_norm(op: OpView) -> None:
-    norm = op.graph.reduce("ReduceL2", op.x(), list(range(op.rank())))
+    rank = op.rank()
+    norm = op.graph.reduce("ReduceL2", op.x(), list(range(rank)))
     value = op.attr("max_norm")
     limit = op.number(value)
     number = op.number(1e-30)
@@ -130,7 +132,8 @@ def _cumsum(op: OpView) -> None:
         numbers = op.ints(-1)
         x = op.add("Reshape", x, numbers)
         axis = 0
-    rank_2 = op.add("CumSum", x, op.whole(axis), **flags)
+    number = op.whole(axis)
+    rank_2 = op.add("CumSum", x, number, **flags)
     op.put(rank_2)
 
 

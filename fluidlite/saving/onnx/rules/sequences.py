@@ -53,7 +53,8 @@ def _sequence_pool(op: OpView) -> None:
         reduced = op.graph.reduce(_POOLS[kind], op.x(), [0], keep=True)
         op.put(reduced)
     elif kind == "SQRT":
-        rows = op.cast(_rows(op, op.x()), op.dtype())
+        dtype = op.dtype()
+        rows = op.cast(_rows(op, op.x()), dtype)
         whole = op.graph.reduce("ReduceSum", op.x(), [0], keep=True)
         root = op.add("Sqrt", rows)
         quotient = op.add("Div", whole, root)
@@ -108,7 +109,8 @@ def _sequence_expand(op: OpView) -> None:
         if op.var("X").lod_level:
             raise op.error("X is a sequence, which is repeated as a whole")
     # more rows than one fail as it runs
-    sizes = op.dims(op.x(), 1, op.rank())
+    rank = op.rank()
+    sizes = op.dims(op.x(), 1, rank)
     numbers_2 = op.ints(1)
     together_2 = op.add("Concat", numbers_2, sizes, axis=0)
     row = op.add("Reshape", op.x(), together_2)
@@ -173,7 +175,8 @@ def _sequence_pad(op: OpView) -> None:
     length = int(value_2)
     rank = op.rank()
     rows = _rows(op, op.x())
-    whole = op.add("Unsqueeze", x, op.ints(0))
+    numbers_4 = op.ints(0)
+    whole = op.add("Unsqueeze", x, numbers_4)
     if length >= 0:
         if op.shape("PadValue") not in ((1,), ()):
             raise op.error("PadValue is a row")
@@ -182,7 +185,8 @@ def _sequence_pad(op: OpView) -> None:
         numbers_2 = op.ints(*[0] * (rank + 2))
         numbers_3 = op.ints(*[0] * (rank - 1))
         pads = op.add("Concat", numbers_2, more, numbers_3, axis=0)
-        value = op.add("Reshape", op.x("PadValue"), op.scalar_shape())
+        shape = op.scalar_shape()
+        value = op.add("Reshape", op.x("PadValue"), shape)
         whole = op.add("Pad", whole, pads, value)
     else:
         op.idle("PadValue")
@@ -211,14 +215,18 @@ def _sequence_mask(op: OpView) -> None:
     lengths = op.cast(op.x(), np.int64)
     if op.has("MaxLenTensor"):
         op.idle("maxlen")
-        reshaped = op.add("Reshape", op.x("MaxLenTensor"), op.scalar_shape())
+        shape = op.scalar_shape()
+        reshaped = op.add("Reshape", op.x("MaxLenTensor"), shape)
         most = op.cast(reshaped, np.int64)
     elif op.attr("maxlen") < 0:
-        most = op.graph.reduce("ReduceMax", lengths, list(range(op.rank())))
+        rank = op.rank()
+        most = op.graph.reduce("ReduceMax", lengths, list(range(rank)))
     else:
         value = op.attr("maxlen")
         most = op.whole(int(value))
-    places = op.add("Range", op.whole(0), most, op.whole(1))
+    number = op.whole(0)
+    number_2 = op.whole(1)
+    places = op.add("Range", number, most, number_2)
     numbers = op.ints(-1)
     column = op.add("Unsqueeze", lengths, numbers)
     found = op.add("Less", places, column)

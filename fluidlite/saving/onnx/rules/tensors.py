@@ -60,7 +60,8 @@ def _unsqueeze(op: OpView) -> None:
     made = op.x()
     # one after the other, each counted in what the ones before have made
     for done, axis in enumerate(op.attr("axes")):
-        rank = op.rank() + done + 1
+        rank_2 = op.rank()
+        rank = rank_2 + done + 1
         numbers = op.ints(axis + rank if axis < 0 else axis)
         made = op.add("Unsqueeze", made, numbers)
     op.put(made)
@@ -130,7 +131,8 @@ def _tile(op: OpView) -> None:
     if op.type == "tile" and computed:
         raise op.error("its times are tensors, so that nobody knows how many dimensions it makes")
     given = [1] if computed else op.attr(names[2])
-    more = len(given) - op.rank()
+    rank = op.rank()
+    more = len(given) - rank
     x = op.x()
     if more < 0 and not computed:
         times = op.ints(*[1] * -more, *given)
@@ -396,9 +398,12 @@ def _one_hot(op: OpView) -> None:
     ids = op.cast(ids, np.int64)
     if op.has("depth_tensor"):
         op.idle("depth")
-        reshaped = op.add("Reshape", op.x("depth_tensor"), op.scalar_shape())
+        shape = op.scalar_shape()
+        reshaped = op.add("Reshape", op.x("depth_tensor"), shape)
         depth = op.cast(reshaped, np.int64)
-        classes = op.add("Range", op.whole(0), depth, op.whole(1))
+        number = op.whole(0)
+        number_2 = op.whole(1)
+        classes = op.add("Range", number, depth, number_2)
     else:
         value_2 = op.attr("depth")
         classes = op.graph.constant(np.arange(value_2), np.int64, hint="classes")

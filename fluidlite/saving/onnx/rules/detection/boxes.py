@@ -77,7 +77,8 @@ def _priors_of_any_size(op: OpView, names: list[str]) -> None:
         boxes = most.at_most(1.0)
     op.put(boxes.cast(op.dtype("Input")).name, names[0])
     value_3 = op.attr("variances")
-    variances = GraphValue.constant(op, value_3, op.dtype("Input"))
+    dtype = op.dtype("Input")
+    variances = GraphValue.constant(op, value_3, dtype)
     op.put(variances.expand(rows, columns, len(sides), 4).name, names[1])
 
 
@@ -124,7 +125,8 @@ def _box_coder(op: OpView) -> None:
         op.idle("variance")
     elif op.attr("variance"):
         value = op.attr("variance")
-        scales = GraphValue.constant(op, value, op.dtype("TargetBox"))
+        dtype = op.dtype("TargetBox")
+        scales = GraphValue.constant(op, value, dtype)
     is_table = op.has("PriorBoxVar")
     if is_encoder:
         op.idle("axis")
@@ -220,7 +222,8 @@ def _box_clip(op: OpView) -> None:
     row = info.part(0, 0, 1)
     height, width, scale = row.columns(1, 3)
     sides = [(side / scale + 0.5).node("Floor") - 1.0 for side in (width, height)]
-    limits = joined([*sides, *sides], 1).cast(op.dtype("Input"))
+    dtype = op.dtype("Input")
+    limits = joined([*sides, *sides], 1).cast(dtype)
     shape = [*[1] * (op.rank("Input") - 1), 4]
     op.put(boxes.at_most(limits.reshape(*shape)).at_least(0.0).name, "Output")
 
@@ -233,7 +236,8 @@ def _yolo_box(op: OpView) -> None:
     value_2 = op.attr("anchors")
     anchors = np.reshape(value_2, (-1, 2))
     count = len(anchors)
-    classes = int(op.attr("class_num"))
+    value_4 = op.attr("class_num")
+    classes = int(value_4)
     rows = x.dims(2, 3)
     columns = x.dims(3, 4)
     grid = x.reshape(0, count, 5 + classes, rows, columns)
@@ -272,7 +276,8 @@ def _yolo_box(op: OpView) -> None:
     confidence = part_3.node("Sigmoid")
     is_sure = confidence.compare("GreaterOrEqual", float(op.attr("conf_thresh")))
     boxes = is_sure.where(joined([*lows, *highs], 2), 0.0)
-    node = grid.part(2, 5).node("Sigmoid")
+    part_4 = grid.part(2, 5)
+    node = part_4.node("Sigmoid")
     scores = is_sure.where(confidence * node, 0.0)
     for value, width, slot in ((boxes, 4, "Boxes"), (scores, classes, "Scores")):
         op.put(value.transpose(0, 1, 3, 4, 2).reshape(0, -1, width).name, slot)

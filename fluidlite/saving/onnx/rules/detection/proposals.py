@@ -126,7 +126,8 @@ def kept_by_all(
     part = order.part(1, 0, steps)
     cast_2 = kept.cast(np.int64)
     back = zeros.node("ScatterElements", part, cast_2, axis=1)
-    return back.cast(np.bool_)
+    cast_3 = back.cast(np.bool_)
+    return cast_3
 
 
 def _put_proposals(
@@ -189,7 +190,8 @@ def _distribute(op: OpView) -> None:
     level = node + float(value_2)
     value_3 = op.attr("min_level")
     low = int(value_3)
-    high = int(op.attr("max_level"))
+    value_4 = op.attr("max_level")
+    high = int(value_4)
     # that of a box which is no number is the lowest
     is_number = ~level.node("IsNaN", dtype=np.bool_)
     chosen_2 = is_number.where(level, float(low))
@@ -253,7 +255,8 @@ def _collect(op: OpView) -> None:
 # ----------------------------------------------------------------------- regions of feature maps
 @exports("roi_align")
 def _roi_align(op: OpView) -> None:
-    aligned = bool(op.attr("aligned"))
+    value_4 = op.attr("aligned")
+    aligned = bool(value_4)
     x, rois = values_of(op, "X", "ROIs")
     if op.has("RoisLod"):
         raise op.error("RoisLod says where the regions of images begin")
@@ -290,7 +293,8 @@ def _roi_align(op: OpView) -> None:
 def _deformable_conv(op: OpView) -> None:
     op.needs_opset(19)
     op.idle("im2col_step")
-    pads = list(op.attr("paddings"))
+    value_4 = op.attr("paddings")
+    pads = list(value_4)
     inputs = [op.x("Input"), op.x("Filter"), op.x("Offset")]
     if op.type == "deformable_conv":
         inputs += ["", op.x("Mask")]

@@ -154,7 +154,8 @@ def kept_by_loop(
     kinds = [*kinds[1:], (np.bool_, 2)]
     outputs = [graph.info(name, dtype, rank=rank) for name, (dtype, rank) in zip(last, kinds, strict=True)]
     # one step at least: of no steps nobody knows how many classes there are
-    count = op.add("Reshape", steps.at_least(1).name, op.scalar_shape())
+    shape = op.scalar_shape()
+    count = op.add("Reshape", steps.at_least(1).name, shape)
     yes = graph.constant(True, np.bool_)
     body = graph.subgraph(nodes, inputs, outputs)
     _, _, kept = op.add("Loop", count, yes, worst.name, limits.name, outputs=3, body=body)
@@ -218,9 +219,11 @@ def _never_empty(rows: GraphValue) -> GraphValue:
         with op.graph.branch() as nodes:
             constant = op.graph.constant([[-1]], rows.dtype)
             made = op.add("Identity", constant if none else rows.name)
-        branches.append(op.graph.subgraph(nodes, [], [op.graph.info(made, rows.dtype)]))
+        inner = op.graph.subgraph(nodes, [], [op.graph.info(made, rows.dtype)])
+        branches.append(inner)
     count_2 = op.add("Size", rows.name)
-    is_empty = op.add("Equal", count_2, op.whole(0))
+    number = op.whole(0)
+    is_empty = op.add("Equal", count_2, number)
     made_2 = op.add("If", is_empty, then_branch=branches[0], else_branch=branches[1])
     return GraphValue(op, made_2, rows.dtype)
 

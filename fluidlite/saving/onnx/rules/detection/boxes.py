@@ -55,17 +55,14 @@ def _priors_of_any_size(op: OpView, names: list[str]) -> None:
             step = op.attr("step_w" if axis else "step_h")
             known = op.attr("step_w") and op.attr("step_h")
             width: GraphValue | float = step if known else whole / count.cast(np.float32)
-            value = op.attr("offset")
-            at = (at + value) * width / whole
+            at = (at + op.attr("offset")) * width / whole
             part = halves.part(1, 1 - axis, 2 - axis)
-            reshaped = part.reshape(-1)
-            half = reshaped / whole
+            half = part.reshape(-1) / whole
         else:
             step = op.attr("stride")[1 - axis]
-            value_2 = op.attr("offset")
-            at = at * step + value_2 * (step - 1)
-            part_2 = halves.part(1, 1 - axis, 2 - axis)
-            half = part_2.reshape(-1)
+            at = at * step + op.attr("offset") * (step - 1)
+            part = halves.part(1, 1 - axis, 2 - axis)
+            half = part.reshape(-1)
         shape = (1, -1, 1, 1) if axis else (-1, 1, 1, 1)
         centers.append((at.reshape(*shape), half.reshape(1, 1, -1, 1)))
     grid = (rows, columns, len(sides), 1)
@@ -73,12 +70,11 @@ def _priors_of_any_size(op: OpView, names: list[str]) -> None:
     parts += [(at + half).expand(*grid) for at, half in centers]
     boxes = joined(parts, 3)
     if is_prior and op.attr("clip"):
-        most = boxes.at_least(0.0)
-        boxes = most.at_most(1.0)
-    op.put(boxes.cast(op.dtype("Input")).name, names[0])
-    value_3 = op.attr("variances")
+        boxes = boxes.at_least(0.0)
+        boxes = boxes.at_most(1.0)
     dtype = op.dtype("Input")
-    variances = GraphValue.constant(op, value_3, dtype)
+    op.put(boxes.cast(dtype).name, names[0])
+    variances = GraphValue.constant(op, op.attr("variances"), dtype)
     op.put(variances.expand(rows, columns, len(sides), 4).name, names[1])
 
 
@@ -233,51 +229,57 @@ def _box_clip(op: OpView) -> None:
 def _yolo_box(op: OpView) -> None:
     """Boxes [N, boxes, 4] and scores [N, boxes, classes] of maps [N, anchors x (5 + classes), H, W]."""
     x, sizes = values_of(op, "X", "ImgSize")
-    value_2 = op.attr("anchors")
-    anchors = np.reshape(value_2, (-1, 2))
+    anchors = np.reshape(op.attr("anchors"), (-1, 2))
     count = len(anchors)
-    value_4 = op.attr("class_num")
-    classes = int(value_4)
+    classes = int(op.attr("class_num"))
     rows = x.dims(2, 3)
     columns = x.dims(3, 4)
     grid = x.reshape(0, count, 5 + classes, rows, columns)
-    cast = sizes.cast(x.dtype)
-    sizes = cast.reshape(-1, 2, 1, 1, 1)
-    stretch = float(op.attr("scale_x_y"))
-    number = rows.cast(x.dtype)
+    sizes = sizes.cast(x.dtype)
+    sizes = sizes.reshape(-1, 2, 1, 1, 1)
+    across = counted(columns).reshape(1, 1, 1, 1, -1)
+    down = counted(rows).reshape(1, 1, 1, -1, 1)
     lows = []
     highs = []
-    for axis, at in (
-        (0, counted(columns).reshape(1, 1, 1, 1, -1)),
-        (1, counted(rows).reshape(1, 1, 1, -1, 1)),
-    ):
+    for axis, at in ((0, across), (1, down)):
         size = sizes.part(1, 1 - axis, 2 - axis)
-        part = grid.part(2, axis, axis + 1)
-        node_2 = part.node("Sigmoid")
-        cell = node_2 * stretch - 0.5 * (stretch - 1)
         # rows count for the width as well where the map is no square: so does 1.8.5
-        cast_2 = at.cast(x.dtype)
-        center = (cast_2 + cell) * size / number
-        reshaped = anchors[:, axis].reshape(1, -1, 1, 1, 1)
-        anchor = GraphValue.constant(op, reshaped, x.dtype)
-        part_2 = grid.part(2, 2 + axis, 3 + axis)
-        node_3 = part_2.node("Exp")
-        half = node_3 * anchor * size
-        value_3 = op.attr("downsample_ratio")
-        half = half / (number * float(2 * value_3))
-        low = center - half
-        high = center + half
-        if op.attr("clip_bbox"):
-            low = low.at_least(0.0)
-            high = high.at_most(size - 1.0)
+        low, high = _yolo_sides(op, grid, axis, at, size, rows.cast(x.dtype))
         lows.append(low)
         highs.append(high)
-    part_3 = grid.part(2, 4, 5)
-    confidence = part_3.node("Sigmoid")
+    confidence = grid.part(2, 4, 5)
+    confidence = confidence.node("Sigmoid")
     is_sure = confidence.compare("GreaterOrEqual", float(op.attr("conf_thresh")))
     boxes = is_sure.where(joined([*lows, *highs], 2), 0.0)
-    part_4 = grid.part(2, 5)
-    node = part_4.node("Sigmoid")
-    scores = is_sure.where(confidence * node, 0.0)
+    by_class = grid.part(2, 5)
+    by_class = by_class.node("Sigmoid")
+    scores = is_sure.where(confidence * by_class, 0.0)
     for value, width, slot in ((boxes, 4, "Boxes"), (scores, classes, "Scores")):
         op.put(value.transpose(0, 1, 3, 4, 2).reshape(0, -1, width).name, slot)
+
+
+def _yolo_sides(
+    op: OpView, grid: GraphValue, axis: int, at: GraphValue, size: GraphValue, number: GraphValue
+) -> tuple[GraphValue, GraphValue]:
+    """The ends of boxes along x (axis 0) or y, of cells at `at`, of which there are `number`, in images of a
+    `size`.
+    """
+    anchors = np.reshape(op.attr("anchors"), (-1, 2))
+    stretch = float(op.attr("scale_x_y"))
+    cell = grid.part(2, axis, axis + 1)
+    cell = cell.node("Sigmoid")
+    cell = cell * stretch - 0.5 * (stretch - 1)
+    center = (at.cast(grid.dtype) + cell) * size / number
+    column = anchors[:, axis].reshape(1, -1, 1, 1, 1)
+    anchor = GraphValue.constant(op, column, grid.dtype)
+    ratio = grid.part(2, 2 + axis, 3 + axis)
+    ratio = ratio.node("Exp")
+    pixels = number * float(2 * op.attr("downsample_ratio"))
+    half = ratio * anchor * size
+    half = half / pixels
+    low = center - half
+    high = center + half
+    if op.attr("clip_bbox"):
+        low = low.at_least(0.0)
+        high = high.at_most(size - 1.0)
+    return low, high

@@ -174,45 +174,43 @@ def _owners(counts: GraphValue) -> GraphValue:
 def _distribute(op: OpView) -> None:
     """Regions by the root of their area."""
     (rois,) = values_of(op, "FpnRois")
-    left, top, right, bottom = rois.columns(1, 4)
-    one = 1.0 if op.attr("pixel_offset") else 0.0
-    is_there = right.compare("Less", left)
-    is_there_2 = bottom.compare("Less", top)
-    is_empty = is_there | is_there_2
-    area = (right - left + one) * (bottom - top + one)
-    chosen = is_empty.where(area * 0.0, area)
-    side = chosen.node("Sqrt")
-    value = op.attr("refer_scale")
-    ratio = side / float(value) + 1e-06
-    node_3 = ratio.node("Log")
-    node = (node_3 / math.log(2.0)).node("Floor")
-    value_2 = op.attr("refer_level")
-    level = node + float(value_2)
-    value_3 = op.attr("min_level")
-    low = int(value_3)
-    value_4 = op.attr("max_level")
-    high = int(value_4)
-    # that of a box which is no number is the lowest
-    is_number = ~level.node("IsNaN", dtype=np.bool_)
-    chosen_2 = is_number.where(level, float(low))
-    most = chosen_2.at_least(float(low))
-    least = most.at_most(float(high))
-    level = least.reshape(-1)
+    low = int(op.attr("min_level"))
+    high = int(op.attr("max_level"))
+    level = _levels(op, rois, low, high)
     owners = _owners(values_of(op, "RoisNum")[0]) if op.has("RoisNum") else None
     orders = []
     for place in range(high - low + 1):
         is_here = level.compare("Equal", float(low + place))
         op.put(rois.compress(is_here).name, "MultiFpnRois", place)
-        node_2 = is_here.node("NonZero", dtype=np.int64)
-        reshaped = node_2.reshape(-1)
-        orders.append(reshaped)
+        order = is_here.node("NonZero", dtype=np.int64)
+        orders.append(order.reshape(-1))
         if "MultiLevelRoIsNum" in op.op.outputs:
             op.put(_counts(op, is_here, owners).name, "MultiLevelRoIsNum", place)
     order = joined(orders, 0)
-    sizes = order.dims(0, 1)
-    places = counted(sizes)
+    places = counted(order.dims(0, 1))
     restore = (places * 0).node("ScatterElements", order, places, axis=0)
     op.put(restore.cast(np.int32).reshape(-1, 1).name, "RestoreIndex")
+
+
+def _levels(op: OpView, rois: GraphValue, low: int, high: int) -> GraphValue:
+    """The level of each region."""
+    left, top, right, bottom = rois.columns(1, 4)
+    one = 1.0 if op.attr("pixel_offset") else 0.0
+    is_narrow = right.compare("Less", left)
+    is_flat = bottom.compare("Less", top)
+    is_empty = is_narrow | is_flat
+    area = (right - left + one) * (bottom - top + one)
+    area = is_empty.where(area * 0.0, area)
+    side = area.node("Sqrt")
+    ratio = side / float(op.attr("refer_scale")) + 1e-6
+    octaves = ratio.node("Log") / math.log(2.0)
+    level = octaves.node("Floor") + float(op.attr("refer_level"))
+    # that of a box which is no number is the lowest
+    is_number = ~level.node("IsNaN", dtype=np.bool_)
+    level = is_number.where(level, float(low))
+    level = level.at_least(float(low))
+    level = level.at_most(float(high))
+    return level.reshape(-1)
 
 
 def _counts(op: OpView, is_here: GraphValue, owners: GraphValue | None) -> GraphValue:

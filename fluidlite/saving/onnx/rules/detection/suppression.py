@@ -122,45 +122,58 @@ def kept_by_loop(
     """
     op = rows.op
     graph = rows.op.graph
-    cast = is_there.cast(np.int64)
-    reduced = cast.reduce("Sum", 2)
-    reshaped = reduced.reshape(-1)
-    steps = reshaped.reduce("Max", 0, keep=True)
-    sizes = rows.dims(0, 3)
-    constant = GraphValue.constant(op, _LOWEST, rows.dtype)
-    worst = constant.expand(sizes)
-    sizes_2 = rows.dims(0, 2)
-    constant_2 = GraphValue.constant(op, threshold, rows.dtype)
-    limits = constant_2.expand(sizes_2)
+    counts = is_there.cast(np.int64)
+    counts = counts.reduce("Sum", 2)
+    counts = counts.reshape(-1)
+    steps = counts.reduce("Max", 0, keep=True)
+    worst = GraphValue.constant(op, _LOWEST, rows.dtype)
+    worst = worst.expand(rows.dims(0, 3))
+    limits = GraphValue.constant(op, threshold, rows.dtype)
+    limits = limits.expand(rows.dims(0, 2))
     with graph.branch() as nodes:
         names = [graph.name(name) for name in ("step", "running", "worst", "limits")]
         step = GraphValue(op, names[0], np.int64)
         before, limit = (GraphValue(op, name, rows.dtype) for name in names[2:])
-        taken = rows.take(step, axis=2)
-        row = taken.unsqueeze(2)
-        taken_2 = is_there.take(step, axis=2)
-        taken_3 = before.take(step, axis=2)
-        is_there_2 = taken_3.compare("LessOrEqual", limit)
-        is_kept = taken_2 & is_there_2
-        nearer = before.at_least(overlaps(row, rows, normalized, 3))
-        column = is_kept.unsqueeze(2)
-        after = column.where(nearer, before)
-        is_there_3 = limit.compare("Greater", 0.5)
-        falls = is_kept & is_there_3
-        lower = falls.where(limit * eta, limit)
-        last = [op.add("Identity", value) for value in (names[1], after.name, lower.name, is_kept.name)]
+        made = _one_step(rows, is_there, step, before, limit, normalized, eta)
+        last = [op.add("Identity", value) for value in (names[1], *(each.name for each in made))]
     kinds = [(np.int64, 0), (np.bool_, 0), (rows.dtype, 3), (rows.dtype, 2)]
     inputs = [graph.info(name, dtype, rank=rank) for name, (dtype, rank) in zip(names, kinds, strict=True)]
     kinds = [*kinds[1:], (np.bool_, 2)]
     outputs = [graph.info(name, dtype, rank=rank) for name, (dtype, rank) in zip(last, kinds, strict=True)]
     # one step at least: of no steps nobody knows how many classes there are
-    shape = op.scalar_shape()
-    count = op.add("Reshape", steps.at_least(1).name, shape)
+    count = op.add("Reshape", steps.at_least(1).name, op.scalar_shape())
     yes = graph.constant(True, np.bool_)
     body = graph.subgraph(nodes, inputs, outputs)
     _, _, kept = op.add("Loop", count, yes, worst.name, limits.name, outputs=3, body=body)
     turned = op.add("Transpose", kept, perm=[1, 2, 0])
     return GraphValue(op, turned, np.bool_)
+
+
+def _one_step(
+    rows: GraphValue,
+    is_there: GraphValue,
+    step: GraphValue,
+    before: GraphValue,
+    limit: GraphValue,
+    normalized: bool,
+    eta: float,
+) -> tuple[GraphValue, GraphValue, GraphValue]:
+    """The largest overlaps with boxes that are kept, the limits, and whether the candidates of this step are
+    kept; `before` are the overlaps before it.
+    """
+    row = rows.take(step, axis=2)
+    row = row.unsqueeze(2)
+    is_candidate = is_there.take(step, axis=2)
+    nearest = before.take(step, axis=2)
+    is_apart = nearest.compare("LessOrEqual", limit)
+    is_kept = is_candidate & is_apart
+    nearer = before.at_least(overlaps(row, rows, normalized, 3))
+    after = is_kept.unsqueeze(2)
+    after = after.where(nearer, before)
+    may_fall = limit.compare("Greater", 0.5)
+    falls = is_kept & may_fall
+    lower = falls.where(limit * eta, limit)
+    return after, lower, is_kept
 
 
 def _kept(found: GraphValue, scores: GraphValue, most: int) -> GraphValue:

@@ -149,15 +149,7 @@ def _add_model(group: argparse._ArgumentGroup) -> None:
     group.add_argument(
         "--output", metavar="FILE", help="an .npz file for the results, written at once (default: print them)"
     )
-    group.add_argument("--to-onnx", metavar="FILE", help="write the model as ONNX (extra [onnx])")
-    group.add_argument("--opset", type=int, metavar="N", help="the opset of the ONNX file (default: 17)")
-    group.add_argument(
-        "--static-shapes",
-        action="append",
-        default=[],
-        metavar="NAME=1,3,640,640",
-        help="the shape of an input of the ONNX file, whose free sizes stay free else; may be repeated",
-    )
+    _add_onnx(group)
     group.add_argument(
         "--trust",
         action="store_true",
@@ -169,6 +161,18 @@ def _add_model(group: argparse._ArgumentGroup) -> None:
         help="layers, shapes, parameters and FLOPs, of a model or of the program that a script trains",
     )
     group.add_argument("--batch", type=int, default=1, metavar="N", help="samples for the FLOPs (default: 1)")
+
+
+def _add_onnx(group: argparse._ArgumentGroup) -> None:
+    group.add_argument("--to-onnx", metavar="FILE", help="write the model as ONNX (extra [onnx])")
+    group.add_argument("--opset", type=int, metavar="N", help="the opset of the ONNX file (default: 17)")
+    group.add_argument(
+        "--static-shapes",
+        action="append",
+        default=[],
+        metavar="NAME=1,3,640,640",
+        help="the shape of an input of the ONNX file, whose free sizes stay free else; may be repeated",
+    )
 
 
 def _parse(argv: Sequence[str]) -> tuple[argparse.Namespace, list[str]]:

@@ -37,7 +37,8 @@ def onnx_model(
     has no rule, and for one that does more than its rule can say.
     """
     check_reach(program, trust)
-    onnx, graph = onnx_package(), OnnxGraph(_known_opset(opset))
+    onnx = onnx_package()
+    graph = OnnxGraph(_known_opset(opset))
     program = _with_shapes(program, feeds, shapes) if shapes else program
     block = program.global_block()
     for name in feeds:
@@ -87,7 +88,8 @@ def _with_shapes(program: Program, feeds: Sequence[str], shapes: Mapping[str, Se
 
 def _needed(program: Program, fetches: Sequence[str]) -> list[Operator]:
     """The ops that fetches depend on, in their order; some may write over a feed."""
-    wanted, found = set(fetches), []
+    wanted = set(fetches)
+    found = []
     for op in reversed(program.global_block().ops):
         if op.type not in ("feed", "fetch") and wanted.intersection(op.output_arg_names):
             found.append(op)
@@ -130,4 +132,5 @@ def _described(graph: OnnxGraph, var: Variable, name: str) -> Any:
     if dtype.kind not in "fiub":
         raise UnsupportedError(f"no ONNX for {var.name!r}: no tensor of it holds {dtype}")
     dims = [f"{var.name}.{place}" if size < 0 else size for place, size in enumerate(var.shape)]
-    return graph.helper.make_tensor_value_info(name, graph.dtype(dtype), dims)
+    dtype_2 = graph.dtype(dtype)
+    return graph.helper.make_tensor_value_info(name, dtype_2, dims)

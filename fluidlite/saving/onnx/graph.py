@@ -60,7 +60,8 @@ class OnnxGraph:
 
     def name(self, hint: str) -> str:
         """A new name like `hint`."""
-        name, number = hint, 0
+        name = hint
+        number = 0
         while name in self._taken:
             number += 1
             name = f"{hint}.{number}"
@@ -71,7 +72,8 @@ class OnnxGraph:
         """A constant's name; small ones that are equal are one."""
         array = np.ascontiguousarray(np.asarray(value, dtype))
         # a 0-d array has become one of [1]
-        array = array.reshape(np.shape(value))
+        shape = np.shape(value)
+        array = array.reshape(shape)
         key = (array.tobytes(), array.dtype.str, array.shape)
         is_small = hint == "constant" and array.size <= 16
         if is_small and key in self._numbers:
@@ -108,7 +110,9 @@ class OnnxGraph:
 
     def type_of(self, var: Any) -> np.dtype[Any]:
         """The data type of a variable's values."""
-        return np.dtype(to_numpy(self.held.get(var.name, var.dtype)))
+        found = self.held.get(var.name, var.dtype)
+        dtype = np.dtype(to_numpy(found))
+        return dtype
 
     def dtype(self, dtype: Any) -> int:
         """ONNX's number for a data type."""
@@ -120,7 +124,8 @@ class OnnxGraph:
         """The nodes that are written inside go to a list of their own, and what variables become inside is
         forgotten behind.
         """
-        nodes, names = self.nodes, self.names
+        nodes = self.nodes
+        names = self.names
         self.nodes, self.names = [], dict(names)
         try:
             yield self.nodes
@@ -130,13 +135,16 @@ class OnnxGraph:
     def info(self, name: str, dtype: Any, kind: VarType = VarType.LOD_TENSOR, rank: int | None = None) -> Any:
         """The type of an input or output of a branch, of any shape, or of any of a rank."""
         if kind == VarType.LOD_TENSOR_ARRAY:
-            return self.helper.make_tensor_sequence_value_info(name, self.dtype(dtype), None)
+            dtype_2 = self.dtype(dtype)
+            return self.helper.make_tensor_sequence_value_info(name, dtype_2, None)
         shape = None if rank is None else [None] * rank
-        return self.helper.make_tensor_value_info(name, self.dtype(dtype), shape)
+        dtype_3 = self.dtype(dtype)
+        return self.helper.make_tensor_value_info(name, dtype_3, shape)
 
     def subgraph(self, nodes: Sequence[Any], inputs: Sequence[Any], outputs: Sequence[Any]) -> Any:
         """The graph of a branch or of a loop's body."""
-        return self.helper.make_graph(list(nodes), self.name("body"), list(inputs), list(outputs))
+        name = self.name("body")
+        return self.helper.make_graph(list(nodes), name, list(inputs), list(outputs))
 
     def translate(self, op: Operator) -> None:
         """Write an op by its rule; UnsupportedError where there is none, or where the rule leaves something
@@ -165,7 +173,8 @@ class OpView:
     def has(self, slot: str) -> bool:
         """True if something is in an input slot."""
         self._read.add(slot)
-        return bool(self.op.inputs.get(slot))
+        found = self.op.inputs.get(slot)
+        return bool(found)
 
     def x(self, slot: str = "X", place: int = 0) -> str:
         """The value in an input slot."""
@@ -195,7 +204,8 @@ class OpView:
             return
         if slot in self.op.attrs.get(registry.ZERO_DIM_ATTR, ()):
             # rules say [1], as fluid does
-            value = self.add("Reshape", value, self.graph.constant(np.zeros(0), np.int64))
+            constant = self.graph.constant(np.zeros(0), np.int64)
+            value = self.add("Reshape", value, constant)
         self.graph.names[names[place]] = value
         self._written.add(names[place])
         definition = registry.get(self.type)
@@ -268,7 +278,8 @@ class OpView:
 
     def rank(self, slot: str = "X") -> int:
         """The number of dimensions in a slot."""
-        return len(self.shape(slot))
+        shape = self.shape(slot)
+        return len(shape)
 
     def dtype(self, slot: str = "X") -> np.dtype[Any]:
         """The data type in a slot."""
@@ -277,7 +288,8 @@ class OpView:
     def axes(self, values: Sequence[int] | int, slot: str = "X", more: int = 0) -> list[int]:
         """Axes counted from the front; `more` are those that come to the input's."""
         listed = [values] if isinstance(values, int) else values
-        rank = self.rank(slot) + more
+        rank_2 = self.rank(slot)
+        rank = rank_2 + more
         if listed and not rank:
             raise self.error(f"{slot} is a single number without dimensions")
         return [int(axis) + rank if axis < 0 else int(axis) for axis in listed]
@@ -288,7 +300,8 @@ class OpView:
 
     def cast(self, value: str, dtype: Any) -> str:
         """A value in another data type."""
-        return str(self.add("Cast", value, to=self.graph.dtype(dtype)))
+        dtype_2 = self.graph.dtype(dtype)
+        return str(self.add("Cast", value, to=dtype_2))
 
     def ints(self, *values: int) -> str:
         """A constant of integers in a row."""
@@ -311,12 +324,17 @@ class OpView:
             return str(self.add("Concat", *rows, axis=0))
         if slot and self.has(slot):
             self.idle(attribute)
-            return str(self.add("Reshape", self.cast(self.x(slot), np.int64), self.ints(-1)))
-        return self.ints(*(self.attr(attribute) if attribute else ()))
+            cast = self.cast(self.x(slot), np.int64)
+            numbers = self.ints(-1)
+            return str(self.add("Reshape", cast, numbers))
+        numbers_2 = self.ints(*(self.attr(attribute) if attribute else ()))
+        return numbers_2
 
     def dims(self, value: str, first: int, last: int) -> str:
         """Some sizes of a value, in a row."""
-        return str(self.add("Slice", self.add("Shape", value), self.ints(first), self.ints(last)))
+        numbers = self.ints(first)
+        numbers_2 = self.ints(last)
+        return str(self.add("Slice", self.add("Shape", value), numbers, numbers_2))
 
     def number(self, value: float, slot: str = "X") -> str:
         """A constant of the type in a slot; UnsupportedError where that type cannot hold it."""

@@ -49,7 +49,9 @@ def _before(op: OpView, name: str) -> str:
         return op.value(name)
     dtype = to_numpy(var.dtype)
     if var.type == VarType.LOD_TENSOR_ARRAY:
-        return str(op.add("SequenceEmpty", dtype=op.graph.dtype(dtype)))
+        dtype_2 = op.graph.dtype(dtype)
+        made = op.add("SequenceEmpty", dtype=dtype_2)
+        return str(made)
     return op.graph.constant(np.zeros([max(size, 0) for size in var.shape], dtype))
 
 
@@ -58,7 +60,8 @@ def _infos(op: OpView, names: Sequence[str], values: Sequence[str]) -> list[Any]
     found = []
     for name, value in zip(names, values, strict=True):
         var = op.op.block._var_recursive(name)
-        found.append(op.graph.info(value, to_numpy(var.dtype), var.type))
+        info = op.graph.info(value, to_numpy(var.dtype), var.type)
+        found.append(info)
     return found
 
 
@@ -79,20 +82,25 @@ def _run(op: OpView) -> None:
 
 
 def _scalar(op: OpView, value: str) -> str:
-    return str(op.add("Reshape", op.cast(value, np.bool_), op.scalar_shape()))
+    cast = op.cast(value, np.bool_)
+    shape = op.scalar_shape()
+    reshaped = op.add("Reshape", cast, shape)
+    return str(reshaped)
 
 
 # ----------------------------------------------------------------------- loops and branches
 @exports("while")
 def _while(op: OpView) -> None:
     op.idle("X", "sub_block", "is_test", "skip_eager_deletion_vars", "Condition")
-    condition, names = op.op.inputs["Condition"][0], _carried(op)
+    condition = op.op.inputs["Condition"][0]
+    names = _carried(op)
     if condition not in names:
         raise op.error(f"its sub-block never writes its condition {condition!r}")
     first = [_before(op, name) for name in names]
     start = _scalar(op, op.value(condition))
     with op.graph.branch() as nodes:
-        number, running = op.graph.name("iteration"), op.graph.name("running")
+        number = op.graph.name("iteration")
+        running = op.graph.name("running")
         inside = [op.graph.name(f"{name}.in") for name in names]
         op.graph.names.update(zip(names, inside, strict=True))
         _run(op)
@@ -126,7 +134,8 @@ def _conditional_block(op: OpView) -> None:
             if runs:
                 _run(op)
             values = _given_back(op, names)
-        branches.append(op.graph.subgraph(nodes, [], _infos(op, names, values)))
+        inner = op.graph.subgraph(nodes, [], _infos(op, names, values))
+        branches.append(inner)
     made = op.add("If", taken, outputs=len(names), then_branch=branches[0], else_branch=branches[1])
     _put_names(op, names, made)
 
@@ -140,16 +149,23 @@ def _all_have_elements(op: OpView) -> str:
             continue
         if name not in op.graph.names:
             raise op.error(f"{name!r}, which it asks for, has no value")
-        found = op.add("And", found, op.add("Greater", op.add("Size", op.value(name)), op.whole(0)))
+        count_2 = op.add("Size", op.value(name))
+        number = op.whole(0)
+        is_greater = op.add("Greater", count_2, number)
+        found = op.add("And", found, is_greater)
     return str(found)
 
 
 @exports("select_input")
 def _select_input(op: OpView) -> None:
-    mask, values = op.add("Reshape", op.x("Mask"), op.scalar_shape()), op.all()
+    shape = op.scalar_shape()
+    mask = op.add("Reshape", op.x("Mask"), shape)
+    values = op.all()
     made = values[0]
     for place in range(1, len(values)):
-        is_here = op.add("Equal", mask, op.graph.constant(place, op.dtype("Mask")))
+        dtype = op.dtype("Mask")
+        constant = op.graph.constant(place, dtype)
+        is_here = op.add("Equal", mask, constant)
         made = _either(op, is_here, values[place], made, op.var("Out"))
     op.put(made)
 
@@ -163,12 +179,16 @@ def _either(op: OpView, condition: str, chosen: str, other: str, var: Any) -> st
 def _recurrent(op: OpView) -> None:
     """A sub-block for each row of the inputs, whose states go on from row to row."""
     op.idle("sub_block", "parameters", "has_states", "is_train", "skip_eager_deletion_vars")
-    outputs, before, after = op.op.outputs["outputs"], op.attr("ex_states"), op.attr("states")
+    outputs = op.op.outputs["outputs"]
+    before = op.attr("ex_states")
+    after = op.attr("states")
     more = [name for name in _carried(op) if name not in outputs]
     if more:
         raise op.error(f"its sub-block writes {', '.join(more)}, which belongs to an outer block")
-    inputs, first = op.all("inputs"), op.all("initial_states")
-    reverse = int(bool(op.attr("reverse")))
+    inputs = op.all("inputs")
+    first = op.all("initial_states")
+    value = op.attr("reverse")
+    reverse = int(bool(value))
     block = op.op.attrs["sub_block"]
     with op.graph.branch() as nodes:
         inside = [op.graph.name(f"{name}.in") for name in (*before, *op.op.inputs["inputs"])]
@@ -180,12 +200,13 @@ def _recurrent(op: OpView) -> None:
     wholes = [op.op.block._var_recursive(name) for name in outputs]
     infos = [*_steps(op, states, inside, 0), *_steps(op, rows, inside[len(states) :], 1)]
     results = [*_steps(op, states, last, 0), *_steps(op, wholes, last[len(states) :], 1)]
+    inner = op.graph.subgraph(nodes, infos, results)
     made = op.add(
         "Scan",
         *first,
         *inputs,
         outputs=len(last),
-        body=op.graph.subgraph(nodes, infos, results),
+        body=inner,
         num_scan_inputs=len(inputs),
         scan_input_directions=[reverse] * len(inputs),
         scan_output_directions=[reverse] * len(outputs),
@@ -206,7 +227,10 @@ def _helper(op: OpView) -> None:
 
 # ----------------------------------------------------------------------- rows chosen by a mask
 def _mask(op: OpView) -> str:
-    return op.cast(op.add("Reshape", op.x("Mask"), op.ints(-1)), np.bool_)
+    numbers = op.ints(-1)
+    reshaped_2 = op.add("Reshape", op.x("Mask"), numbers)
+    cast = op.cast(reshaped_2, np.bool_)
+    return cast
 
 
 @exports("split_lod_tensor")
@@ -214,8 +238,11 @@ def _split(op: OpView) -> None:
     if op.var("X").lod_level:
         raise op.error("it chooses among sequences")
     mask = _mask(op)
-    op.put(op.add("Compress", op.x(), mask, axis=0), "OutTrue")
-    op.put(op.add("Compress", op.x(), op.add("Not", mask), axis=0), "OutFalse")
+    made = op.add("Compress", op.x(), mask, axis=0)
+    op.put(made, "OutTrue")
+    others = op.add("Not", mask)
+    made_2 = op.add("Compress", op.x(), others, axis=0)
+    op.put(made_2, "OutFalse")
 
 
 @exports("merge_lod_tensor", "merge_lod_tensor_infer")
@@ -223,36 +250,51 @@ def _merge(op: OpView) -> None:
     op.idle("X")
     if not op.has("InTrue") or not op.has("InFalse"):
         raise op.error("one of its inputs is not there")
-    mask, parts = _mask(op), [op.x("InFalse"), op.x("InTrue")]
+    mask = _mask(op)
+    parts = [op.x("InFalse"), op.x("InTrue")]
     count = op.dims(parts[0], 0, 1)
     one = op.whole(1)
     ranks = []
     for side in (op.add("Not", mask), mask):
-        ranks.append(op.add("Sub", op.add("CumSum", op.cast(side, np.int64), op.whole(0)), one))
-    rows = op.add("Where", mask, op.add("Add", ranks[1], count), ranks[0])
-    op.put(op.add("Gather", op.add("Concat", *parts, axis=0), rows, axis=0))
+        cast = op.cast(side, np.int64)
+        number = op.whole(0)
+        rank = op.add("CumSum", cast, number)
+        difference = op.add("Sub", rank, one)
+        ranks.append(difference)
+    total = op.add("Add", ranks[1], count)
+    rows = op.add("Where", mask, total, ranks[0])
+    together = op.add("Concat", *parts, axis=0)
+    taken_2 = op.add("Gather", together, rows, axis=0)
+    op.put(taken_2)
 
 
 # ----------------------------------------------------------------------- arrays
 def _index(op: OpView) -> str:
-    return op.cast(op.add("Reshape", op.x("I"), op.scalar_shape()), np.int64)
+    shape = op.scalar_shape()
+    reshaped = op.add("Reshape", op.x("I"), shape)
+    cast = op.cast(reshaped, np.int64)
+    return cast
 
 
 @exports("write_to_array")
 def _write(op: OpView) -> None:
     """The entry replaced, or a new one at the end; an entry further behind fails as it runs."""
-    name, index = op.op.outputs["Out"][0], _index(op)
-    array, value = _before(op, name), op.x()
+    name = op.op.outputs["Out"][0]
+    index = _index(op)
+    array = _before(op, name)
+    value = op.x()
     var = op.op.block._var_recursive(name)
-    is_there = op.add("Less", index, op.add("SequenceLength", array))
+    length = op.add("SequenceLength", array)
+    is_there = op.add("Less", index, length)
     rest = _chosen(
         op, is_there, lambda: op.add("SequenceErase", array, index), lambda: op.add("Identity", array), var
     )
-    op.put(op.add("SequenceInsert", rest, value, index))
+    made = op.add("SequenceInsert", rest, value, index)
+    op.put(made)
 
 
 def _chosen(op: OpView, condition: str, yes: Callable[[], Any], no: Callable[[], Any], var: Any) -> str:
-    """What one of two branches makes."""
+    """The result of one of two branches."""
     if var.type == VarType.LOD_TENSOR_ARRAY:
         op.needs_opset(14)
     branches = []
@@ -260,13 +302,16 @@ def _chosen(op: OpView, condition: str, yes: Callable[[], Any], no: Callable[[],
         with op.graph.branch() as nodes:
             made = make()
         info = op.graph.info(made, to_numpy(var.dtype), var.type)
-        branches.append(op.graph.subgraph(nodes, [], [info]))
-    return str(op.add("If", condition, then_branch=branches[0], else_branch=branches[1]))
+        inner = op.graph.subgraph(nodes, [], [info])
+        branches.append(inner)
+    made_2 = op.add("If", condition, then_branch=branches[0], else_branch=branches[1])
+    return str(made_2)
 
 
 @exports("read_from_array")
 def _read(op: OpView) -> None:
-    op.put(op.add("SequenceAt", _before(op, op.op.inputs["X"][0]), _index(op)))
+    made = op.add("SequenceAt", _before(op, op.op.inputs["X"][0]), _index(op))
+    op.put(made)
     op.idle("X")
 
 
@@ -274,10 +319,16 @@ def _read(op: OpView) -> None:
 def _length(op: OpView) -> None:
     op.idle("X")
     array = _before(op, op.op.inputs["X"][0])
-    op.put(op.add("Reshape", op.add("SequenceLength", array), op.ints(1)))
+    length_2 = op.add("SequenceLength", array)
+    numbers = op.ints(1)
+    reshaped = op.add("Reshape", length_2, numbers)
+    op.put(reshaped)
 
 
 @exports("tensor_array_to_tensor")
 def _array_to_tensor(op: OpView) -> None:
-    new_axis = int(bool(op.attr("use_stack")))
-    op.put(op.add("ConcatFromSequence", op.x(), axis=int(op.attr("axis")), new_axis=new_axis))
+    value = op.attr("use_stack")
+    new_axis = int(bool(value))
+    value_2 = op.attr("axis")
+    made = op.add("ConcatFromSequence", op.x(), axis=int(value_2), new_axis=new_axis)
+    op.put(made)

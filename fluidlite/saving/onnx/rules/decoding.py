@@ -6,7 +6,7 @@ import numpy as np
 
 from fluidlite.saving.onnx.graph import OpView, exports
 from fluidlite.saving.onnx.rules.sequences import check_single
-from fluidlite.saving.onnx.values import Value, counted, joined, values_of
+from fluidlite.saving.onnx.values import GraphValue, counted, joined, values_of
 
 
 @exports("ctc_align")
@@ -22,9 +22,12 @@ def _ctc_align(op: OpView) -> None:
     if op.attr("merge_repeated"):
         count = rows.dims(1, 2)
         before = rows.part(1, 0, count - 1)
-        repeats = rows.part(1, 1).compare("Equal", before).cast(np.int64)
-        pads = Value.constant(op, [0, 1, 0, 0], np.int64)
-        repeated = repeats.node("Pad", pads).cast(np.bool_)
+        part = rows.part(1, 1)
+        is_there = part.compare("Equal", before)
+        repeats = is_there.cast(np.int64)
+        pads = GraphValue.constant(op, [0, 1, 0, 0], np.int64)
+        node = repeats.node("Pad", pads)
+        repeated = node.cast(np.bool_)
         is_kept = is_kept & ~repeated
     if is_padded:
         _put_padded(op, rows, is_kept)
@@ -32,26 +35,44 @@ def _ctc_align(op: OpView) -> None:
         op.put(_or_none(rows.reshape(-1, 1).compress(is_kept.reshape(-1))).name, "Output")
 
 
-def _or_none(rows: Value) -> Value:
+def _or_none(rows: GraphValue) -> GraphValue:
     """Rows, or one of -1 where there are none."""
     op = rows.op
-    is_empty = Value(op, op.add("Equal", op.add("Size", rows.name), op.whole(0)), np.bool_)
-    more = is_empty.cast(np.int64).reshape(1)
-    pads = joined([Value.constant(op, [0, 0], np.int64), more, Value.constant(op, [0], np.int64)], 0)
-    return rows.cast(np.int64).node("Pad", pads, -1).cast(rows.dtype)
+    count_2 = op.add("Size", rows.name)
+    number = op.whole(0)
+    is_equal = op.add("Equal", count_2, number)
+    is_empty = GraphValue(op, is_equal, np.bool_)
+    cast = is_empty.cast(np.int64)
+    more = cast.reshape(1)
+    pads = joined(
+        [GraphValue.constant(op, [0, 0], np.int64), more, GraphValue.constant(op, [0], np.int64)], 0
+    )
+    cast_2 = rows.cast(np.int64)
+    node = cast_2.node("Pad", pads, -1)
+    cast_3 = node.cast(rows.dtype)
+    return cast_3
 
 
-def _put_padded(op: OpView, rows: Value, is_kept: Value) -> None:
+def _put_padded(op: OpView, rows: GraphValue, is_kept: GraphValue) -> None:
     (lengths,) = values_of(op, "InputLength")
-    steps = counted(rows.dims(1, 2)).reshape(1, -1)
-    is_kept = is_kept & steps.compare("Less", lengths.cast(np.int64).reshape(-1, 1))
+    sizes = rows.dims(1, 2)
+    steps = counted(sizes).reshape(1, -1)
+    cast = lengths.cast(np.int64)
+    reshaped = cast.reshape(-1, 1)
+    is_there = steps.compare("Less", reshaped)
+    is_kept = is_kept & is_there
     number = is_kept.cast(np.int64)
     # behind the last place goes what is left out
     last = rows.dims(1, 2)
-    place = is_kept.where(number.node("CumSum", Value.constant(op, 1, np.int64)) - 1, last)
-    filler = Value.constant(op, int(op.attr("padding_value")), rows.dtype)
-    whole = filler.expand(rows.dims(0, 1), last + 1)
-    made = whole.node("ScatterElements", place, rows, axis=1).part(1, 0, last)
+    constant = GraphValue.constant(op, 1, np.int64)
+    node = number.node("CumSum", constant)
+    place = is_kept.where(node - 1, last)
+    value = op.attr("padding_value")
+    filler = GraphValue.constant(op, int(value), rows.dtype)
+    sizes_2 = rows.dims(0, 1)
+    whole = filler.expand(sizes_2, last + 1)
+    node_2 = whole.node("ScatterElements", place, rows, axis=1)
+    made = node_2.part(1, 0, last)
     op.put(made.name, "Output")
     op.put(number.reduce("Sum", 1, keep=True).cast(lengths.dtype).name, "OutputLength")
 
@@ -64,18 +85,27 @@ def _crf_decoding(op: OpView) -> None:
     emission, transition = values_of(op, "Emission", "Transition")
     is_padded = op.has("Length")
     if is_padded:
-        lengths = values_of(op, "Length")[0].cast(np.int64).reshape(1, -1, 1)
+        cast = values_of(op, "Length")[0].cast(np.int64)
+        lengths = cast.reshape(1, -1, 1)
         steps = emission.transpose(1, 0, 2)
     else:
         check_single(op, "Emission")
         steps = emission.unsqueeze(1)
-        lengths = steps.dims(0, 1).reshape(1, 1, 1)
-    number = counted(steps.dims(0, 1)).reshape(-1, 1, 1)
+        sizes = steps.dims(0, 1)
+        lengths = sizes.reshape(1, 1, 1)
+    sizes_2 = steps.dims(0, 1)
+    number = counted(sizes_2).reshape(-1, 1, 1)
     goes_on = number.compare("Less", lengths)
-    first, stop, moves = transition.part(0, 0, 1), transition.part(0, 1, 2), transition.part(0, 2)
-    start = steps.part(0, 0, 1).squeeze(0) + first
-    scores, origins = _forward(op, start, steps.part(0, 1), goes_on.part(0, 1), moves)
-    last = Value(op, op.add("ArgMax", (scores + stop).name, axis=1, keepdims=1), np.int64)
+    first = transition.part(0, 0, 1)
+    stop = transition.part(0, 1, 2)
+    moves = transition.part(0, 2)
+    part = steps.part(0, 0, 1)
+    start = part.squeeze(0) + first
+    part_2 = steps.part(0, 1)
+    part_3 = goes_on.part(0, 1)
+    scores, origins = _forward(op, start, part_2, part_3, moves)
+    made = op.add("ArgMax", (scores + stop).name, axis=1, keepdims=1)
+    last = GraphValue(op, made, np.int64)
     path = joined([_backward(op, last, origins), last.unsqueeze(0)], 0).squeeze(2)
     if not is_padded:
         op.put(path.name, "ViterbiPath")
@@ -84,18 +114,25 @@ def _crf_decoding(op: OpView) -> None:
     op.put(path.transpose(1, 0).name, "ViterbiPath")
 
 
-def _forward(op: OpView, start: Value, steps: Value, goes_on: Value, moves: Value) -> tuple[Value, Value]:
+def _forward(
+    op: OpView, start: GraphValue, steps: GraphValue, goes_on: GraphValue, moves: GraphValue
+) -> tuple[GraphValue, GraphValue]:
     """The best score of each tag at the end [batch, tags], and where each step's come from."""
     graph = op.graph
     with graph.branch() as nodes:
         names = [graph.name(name) for name in ("scores", "step", "goes")]
-        before, step = (Value(op, name, start.dtype) for name in names[:2])
-        goes = Value(op, names[2], np.bool_)
-        sums = before.unsqueeze(2) + moves.unsqueeze(0)
-        best = sums.reduce("Max", 1) + step
-        origin = Value(op, op.add("ArgMax", sums.name, axis=1, keepdims=0), np.int64)
+        before, step = (GraphValue(op, name, start.dtype) for name in names[:2])
+        goes = GraphValue(op, names[2], np.bool_)
+        column = before.unsqueeze(2)
+        column_2 = moves.unsqueeze(0)
+        sums = column + column_2
+        reduced = sums.reduce("Max", 1)
+        best = reduced + step
+        made = op.add("ArgMax", sums.name, axis=1, keepdims=0)
+        origin = GraphValue(op, made, np.int64)
         # a sequence that has ended stays as it is
-        stays = counted(moves.dims(0, 1)).unsqueeze(0)
+        sizes = moves.dims(0, 1)
+        stays = counted(sizes).unsqueeze(0)
         last = [goes.where(best, before), goes.where(origin, stays)]
         last = [each.node("Identity") for each in last]
     kinds = [(start.dtype, 2), (start.dtype, 2), (np.bool_, 2)]
@@ -105,27 +142,28 @@ def _forward(op: OpView, start: Value, steps: Value, goes_on: Value, moves: Valu
     scores, origins = op.add(
         "Scan", start.name, steps.name, goes_on.name, outputs=2, body=body, num_scan_inputs=2
     )
-    return Value(op, scores, start.dtype), Value(op, origins, np.int64)
+    return GraphValue(op, scores, start.dtype), GraphValue(op, origins, np.int64)
 
 
-def _backward(op: OpView, last: Value, origins: Value) -> Value:
+def _backward(op: OpView, last: GraphValue, origins: GraphValue) -> GraphValue:
     """The tags [steps - 1, batch, 1] on the way back from the last one."""
     graph = op.graph
     with graph.branch() as nodes:
         names = [graph.name(name) for name in ("tag", "origin")]
-        tag, origin = (Value(op, name, np.int64) for name in names)
+        tag, origin = (GraphValue(op, name, np.int64) for name in names)
         before = origin.node("GatherElements", tag, axis=1)
         made = [before.node("Identity") for _ in range(2)]
     inputs = [graph.info(name, np.int64, rank=2) for name in names]
     outputs = [graph.info(each.name, np.int64, rank=2) for each in made]
+    inner = graph.subgraph(nodes, inputs, outputs)
     _, path = op.add(
         "Scan",
         last.name,
         origins.name,
         outputs=2,
-        body=graph.subgraph(nodes, inputs, outputs),
+        body=inner,
         num_scan_inputs=1,
         scan_input_directions=[1],
         scan_output_directions=[1],
     )
-    return Value(op, path, np.int64)
+    return GraphValue(op, path, np.int64)

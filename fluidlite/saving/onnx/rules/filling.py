@@ -18,22 +18,30 @@ _LARGE = 1 << 20  # numbers from which a constant is made by a node, and not kep
 # ----------------------------------------------------------------------- sizes and constants
 @exports("shape")
 def _shape(op: OpView) -> None:
-    op.put(op.cast(op.add("Shape", op.x("Input")), np.int32))
+    shape_2 = op.add("Shape", op.x("Input"))
+    cast = op.cast(shape_2, np.int32)
+    op.put(cast)
 
 
 @exports("size")
 def _size(op: OpView) -> None:
-    op.put(op.add("Reshape", op.add("Size", op.x("Input")), op.ints(1)))
+    count_2 = op.add("Size", op.x("Input"))
+    numbers = op.ints(1)
+    reshaped = op.add("Reshape", count_2, numbers)
+    op.put(reshaped)
 
 
 def _filled(op: OpView, shape: str, value: Any, dtype: Any) -> str:
-    filling = op.graph.helper.make_tensor("value", op.graph.dtype(dtype), [1], [value])
-    return str(op.add("ConstantOfShape", shape, value=filling))
+    dtype_2 = op.graph.dtype(dtype)
+    filling = op.graph.helper.make_tensor("value", dtype_2, [1], [value])
+    made = op.add("ConstantOfShape", shape, value=filling)
+    return str(made)
 
 
 def _filler(op: OpView) -> tuple[Any, Any]:
     """The number that an op fills with, and its type."""
-    dtype = np.dtype(to_numpy(VarType(op.attr("dtype"))))
+    value = op.attr("dtype")
+    dtype = np.dtype(to_numpy(VarType(value)))
     return exact(op.attr("str_value"), op.attr("value"), dtype), dtype
 
 
@@ -43,59 +51,85 @@ def _fill(op: OpView) -> None:
     computed = op.has("ShapeTensor") or op.has("ShapeTensorList")
     shape = op.attr("shape")
     if op.has("ValueTensor"):
-        number = op.cast(op.add("Reshape", op.x("ValueTensor"), op.scalar_shape()), dtype)
+        shape_2 = op.scalar_shape()
+        reshaped_2 = op.add("Reshape", op.x("ValueTensor"), shape_2)
+        number = op.cast(reshaped_2, dtype)
         sizes = op.sizes("ShapeTensor", "ShapeTensorList", "shape")
-        op.put(op.add("Expand", number, sizes))
+        copies = op.add("Expand", number, sizes)
+        op.put(copies)
     elif computed or int(np.prod(shape, dtype=np.int64)) > _LARGE:
-        op.put(_filled(op, op.sizes("ShapeTensor", "ShapeTensorList", "shape"), value, dtype))
+        sizes_2 = op.sizes("ShapeTensor", "ShapeTensorList", "shape")
+        op.put(_filled(op, sizes_2, value, dtype))
     else:
-        op.put(op.graph.constant(np.full(shape, value, dtype)))
+        constant = op.graph.constant(np.full(shape, value, dtype))
+        op.put(constant)
 
 
 @exports("assign_value")
 def _assign_value(op: OpView) -> None:
-    dtype = np.dtype(to_numpy(VarType(op.attr("dtype"))))
+    value = op.attr("dtype")
+    dtype = np.dtype(to_numpy(VarType(value)))
     lists = ("fp32_values", "int32_values", "int64_values", "bool_values", "fp64_values", "values")
     found = [values for name in lists if (values := op.attr(name))]
     values = found[0] if found else []
-    op.put(op.graph.constant(np.reshape(values, op.attr("shape")), dtype))
+    value_2 = op.attr("shape")
+    reshaped = np.reshape(values, value_2)
+    constant = op.graph.constant(reshaped, dtype)
+    op.put(constant)
 
 
 @exports("fill")
 def _fill_values(op: OpView) -> None:
-    dtype = np.dtype(to_numpy(VarType(op.attr("dtype"))))
-    op.put(op.graph.constant(np.reshape(op.attr("value"), op.attr("shape")), dtype))
+    value = op.attr("dtype")
+    dtype = np.dtype(to_numpy(VarType(value)))
+    value_2 = op.attr("value")
+    value_3 = op.attr("shape")
+    reshaped = np.reshape(value_2, value_3)
+    constant = op.graph.constant(reshaped, dtype)
+    op.put(constant)
 
 
 @exports("fill_zeros_like", "fill_zeros_like2", "fill_any_like")
 def _like(op: OpView) -> None:
     dtype = op.dtype("Out") if op.attr("dtype", -1) < 0 else to_numpy(VarType(op.attr("dtype")))
-    value = np.dtype(dtype).type(op.attr("value", 0.0) or 0)
-    op.put(_filled(op, op.add("Shape", op.x()), value, dtype))
+    dtype_2 = np.dtype(dtype)
+    value = dtype_2.type(op.attr("value", 0.0) or 0)
+    shape = op.add("Shape", op.x())
+    op.put(_filled(op, shape, value, dtype))
 
 
 @exports("fill_constant_batch_size_like")
 def _batch_like(op: OpView) -> None:
     if op.var("Input").lod_level and not op.attr("input_dim_idx"):
         raise op.error("the batch of Input is a number of sequences")
-    source, target = int(op.attr("input_dim_idx")), int(op.attr("output_dim_idx"))
+    value_2 = op.attr("input_dim_idx")
+    source = int(value_2)
+    value_3 = op.attr("output_dim_idx")
+    target = int(value_3)
     rows = op.dims(op.x("Input"), source, source + 1)
     sizes = [int(size) for size in op.attr("shape")]
     parts = [op.ints(*sizes[:target]), rows, op.ints(*sizes[target + 1 :])]
     value, dtype = _filler(op)
-    op.put(_filled(op, op.add("Concat", *parts, axis=0), value, dtype))
+    together = op.add("Concat", *parts, axis=0)
+    op.put(_filled(op, together, value, dtype))
 
 
 @exports("eye")
 def _eye(op: OpView) -> None:
-    rows, columns = op.attr("num_rows"), op.attr("num_columns")
-    made = np.eye(rows, rows if columns < 0 else columns, dtype=to_numpy(VarType(op.attr("dtype"))))
-    op.put(op.graph.constant(made))
+    rows = op.attr("num_rows")
+    columns = op.attr("num_columns")
+    value = op.attr("dtype")
+    made = np.eye(rows, rows if columns < 0 else columns, dtype=to_numpy(VarType(value)))
+    constant = op.graph.constant(made)
+    op.put(constant)
 
 
 # ----------------------------------------------------------------------- rows of numbers
 def _number(op: OpView, slot: str, dtype: Any) -> str:
-    return op.cast(op.add("Reshape", op.x(slot), op.scalar_shape()), dtype)
+    shape = op.scalar_shape()
+    reshaped = op.add("Reshape", op.x(slot), shape)
+    cast = op.cast(reshaped, dtype)
+    return cast
 
 
 @exports("range")
@@ -103,12 +137,21 @@ def _range(op: OpView) -> None:
     dtype = op.dtype("Start")
     start, end, step = (_number(op, slot, dtype) for slot in ("Start", "End", "Step"))
     if dtype.kind != "f":
-        op.put(op.add("Range", start, end, step))
+        places_2 = op.add("Range", start, end, step)
+        op.put(places_2)
         return
     # as many as there are in the type of all three; Range itself counts in another one
-    count = op.cast(op.add("Ceil", op.add("Div", op.add("Sub", end, start), step)), np.int64)
-    numbers = op.cast(op.add("Range", op.whole(0), count, op.whole(1)), dtype)
-    op.put(op.add("Add", start, op.add("Mul", step, numbers)))
+    difference = op.add("Sub", end, start)
+    quotient = op.add("Div", difference, step)
+    count_2 = op.add("Ceil", quotient)
+    count = op.cast(count_2, np.int64)
+    number = op.whole(0)
+    number_2 = op.whole(1)
+    places = op.add("Range", number, count, number_2)
+    numbers = op.cast(places, dtype)
+    product = op.add("Mul", step, numbers)
+    total = op.add("Add", start, product)
+    op.put(total)
 
 
 @exports("linspace")
@@ -116,10 +159,21 @@ def _linspace(op: OpView) -> None:
     dtype = op.dtype("Start") if op.attr("dtype") is None else to_numpy(VarType(op.attr("dtype")))
     start, stop = (_number(op, slot, np.float64) for slot in ("Start", "Stop"))
     count = _number(op, "Num", np.int64)
-    places = op.cast(op.add("Range", op.whole(0), count, op.whole(1)), np.float64)
-    gaps = op.cast(op.add("Max", op.add("Sub", count, op.whole(1)), op.whole(1)), np.float64)
-    step = op.add("Div", op.add("Sub", stop, start), gaps)
-    op.put(op.cast(op.add("Add", start, op.add("Mul", places, step)), dtype))
+    number = op.whole(0)
+    number_2 = op.whole(1)
+    places_2 = op.add("Range", number, count, number_2)
+    places = op.cast(places_2, np.float64)
+    number_3 = op.whole(1)
+    difference = op.add("Sub", count, number_3)
+    number_4 = op.whole(1)
+    larger = op.add("Max", difference, number_4)
+    gaps = op.cast(larger, np.float64)
+    difference_2 = op.add("Sub", stop, start)
+    step = op.add("Div", difference_2, gaps)
+    product = op.add("Mul", places, step)
+    total_2 = op.add("Add", start, product)
+    cast = op.cast(total_2, dtype)
+    op.put(cast)
 
 
 # ----------------------------------------------------------------------- padding
@@ -129,15 +183,22 @@ _PAD_MODES = {"constant": "constant", "reflect": "reflect", "edge": "edge", "rep
 @exports("pad")
 def _pad(op: OpView) -> None:
     pairs = op.attr("paddings")
-    _padded(op, [*pairs[0::2], *pairs[1::2]], "constant", op.attr("pad_value"))
+    value = op.attr("pad_value")
+    _padded(op, [*pairs[0::2], *pairs[1::2]], "constant", value)
 
 
 @exports("pad_constant_like")
 def _pad_like(op: OpView) -> None:
     y = op.x("Y")
-    more = op.add("Sub", op.add("Shape", op.x()), op.add("Shape", y))
-    pads = op.add("Concat", op.ints(*[0] * op.rank()), more, axis=0)
-    op.put(op.add("Pad", y, pads, op.number(op.attr("pad_value"))))
+    shape = op.add("Shape", op.x())
+    shape_2 = op.add("Shape", y)
+    more = op.add("Sub", shape, shape_2)
+    numbers = op.ints(*[0] * op.rank())
+    pads = op.add("Concat", numbers, more, axis=0)
+    value = op.attr("pad_value")
+    number = op.number(value)
+    padded = op.add("Pad", y, pads, number)
+    op.put(padded)
 
 
 @exports("pad2d")
@@ -145,7 +206,8 @@ def _pad2d(op: OpView) -> None:
     if op.has("Paddings"):
         raise op.error("its paddings are a tensor")
     top, bottom, left, right = op.attr("paddings")
-    _padded_image(op, [(top, bottom), (left, right)], op.attr("pad_value"))
+    value = op.attr("pad_value")
+    _padded_image(op, [(top, bottom), (left, right)], value)
 
 
 @exports("pad3d")
@@ -153,7 +215,8 @@ def _pad3d(op: OpView) -> None:
     if op.has("Paddings"):
         raise op.error("its paddings are a tensor")
     left, right, top, bottom, front, back = op.attr("paddings")
-    _padded_image(op, [(front, back), (top, bottom), (left, right)], op.attr("value"))
+    value = op.attr("value")
+    _padded_image(op, [(front, back), (top, bottom), (left, right)], value)
 
 
 def _padded_image(op: OpView, pairs: Sequence[tuple[int, int]], value: float) -> None:
@@ -169,4 +232,7 @@ def _padded_image(op: OpView, pairs: Sequence[tuple[int, int]], value: float) ->
 def _padded(op: OpView, pads: list[int], mode: str, value: float) -> None:
     if mode not in _PAD_MODES:
         raise op.error(f"mode {mode!r}: the rule knows {', '.join(_PAD_MODES)}")
-    op.put(op.add("Pad", op.x(), op.ints(*pads), op.number(value), mode=_PAD_MODES[mode]))
+    numbers = op.ints(*pads)
+    number = op.number(value)
+    padded_2 = op.add("Pad", op.x(), numbers, number, mode=_PAD_MODES[mode])
+    op.put(padded_2)

@@ -23,8 +23,10 @@ _TYPES = [
 
 @exports(*_TYPES)
 def _interpolate(op: OpView) -> None:
-    shape, x = front_shape(op), front(op)
-    named, is_v2 = op.type.partition("_")[0], op.type.endswith("_v2")
+    shape = front_shape(op)
+    x = front(op)
+    named = op.type.partition("_")[0]
+    is_v2 = op.type.endswith("_v2")
     method = op.attr("interp_method")
     if is_v2 or len(shape) != 4 or method not in _METHODS:
         method = named
@@ -35,16 +37,19 @@ def _interpolate(op: OpView) -> None:
     rank = len(shape)
     if rank == 3:
         # ONNX Runtime interpolates pictures
-        x = op.add("Unsqueeze", x, op.ints(2))
+        numbers = op.ints(2)
+        x = op.add("Unsqueeze", x, numbers)
     made = _resized(op, x, shape, mode, is_v2, attrs)
     if rank == 3:
-        made = op.add("Squeeze", made, op.ints(2))
+        numbers_2 = op.ints(2)
+        made = op.add("Squeeze", made, numbers_2)
     op.put(back(op, made, rank))
 
 
 def _way(op: OpView, mode: str) -> dict[str, Any]:
     """The attributes that say how ONNX goes from a new pixel to an old one."""
-    aligned, align_mode = op.attr("align_corners"), op.attr("align_mode")
+    aligned = op.attr("align_corners")
+    align_mode = op.attr("align_mode")
     attrs: dict[str, Any] = {"mode": mode}
     if mode == "nearest":
         attrs["nearest_mode"] = "round_prefer_ceil" if aligned else "floor"
@@ -71,7 +76,8 @@ def _resized(op: OpView, x: str, shape: Sequence[int], mode: str, is_v2: bool, a
         if is_v2:
             scales = _without_idle(op, shape, scales)
             factors = op.graph.constant([1.0, 1.0, *one_more, *scales], np.float32)
-            return str(op.add("Resize", x, "", factors, **attrs))
+            made = op.add("Resize", x, "", factors, **attrs)
+            return str(made)
         sizes = _scaled(op, x, scales)
     else:
         wanted = [int(op.attr(name)) for name in names]
@@ -79,7 +85,9 @@ def _resized(op: OpView, x: str, shape: Sequence[int], mode: str, is_v2: bool, a
             raise op.error("a bicubic picture of one pixel lies elsewhere")
         sizes = op.ints(*wanted)
     parts = [front_dims, *([op.ints(1)] if one_more else []), sizes]
-    return str(op.add("Resize", x, "", "", op.add("Concat", *parts, axis=0), **attrs))
+    together = op.add("Concat", *parts, axis=0)
+    made_2 = op.add("Resize", x, "", "", together, **attrs)
+    return str(made_2)
 
 
 def _scales(op: OpView, count: int) -> list[float]:
@@ -97,9 +105,13 @@ def _scales(op: OpView, count: int) -> list[float]:
 def _scaled(op: OpView, x: str, scales: Sequence[float]) -> str:
     """The sizes that come out, from which alone fluid's ops know how far pixels are apart."""
     rank = 2 + len(scales)
-    spatial = op.cast(op.dims(x, 2, rank), np.float32)
-    scaled = op.add("Mul", spatial, op.graph.constant(scales, np.float32))
-    return op.cast(op.add("Floor", scaled), np.int64)
+    sizes = op.dims(x, 2, rank)
+    spatial = op.cast(sizes, np.float32)
+    constant = op.graph.constant(scales, np.float32)
+    scaled = op.add("Mul", spatial, constant)
+    floor = op.add("Floor", scaled)
+    cast = op.cast(floor, np.int64)
+    return cast
 
 
 def _without_idle(op: OpView, shape: Sequence[int], scales: Sequence[float]) -> list[float]:
@@ -115,23 +127,29 @@ def _without_idle(op: OpView, shape: Sequence[int], scales: Sequence[float]) -> 
 # ----------------------------------------------------------------------- pixels as channels
 @exports("pixel_shuffle")
 def _pixel_shuffle(op: OpView) -> None:
-    made = op.add("DepthToSpace", front(op), blocksize=int(op.attr("upscale_factor")), mode="CRD")
+    value = op.attr("upscale_factor")
+    made = op.add("DepthToSpace", front(op), blocksize=int(value), mode="CRD")
     op.put(back(op, made, 4))
 
 
 def _rearranged(op: OpView, x: str, split: Sequence[int | str], order: Sequence[int], join: Any) -> str:
     """A value reshaped, transposed and reshaped; sizes are numbers or values."""
     parts = [each if isinstance(each, str) else op.ints(each) for each in split]
-    apart = op.add("Reshape", x, op.add("Concat", *parts, axis=0))
+    together_2 = op.add("Concat", *parts, axis=0)
+    apart = op.add("Reshape", x, together_2)
     turned = op.add("Transpose", apart, perm=list(order))
     joined = [each if isinstance(each, str) else op.ints(each) for each in join]
-    return str(op.add("Reshape", turned, op.add("Concat", *joined, axis=0)))
+    together = op.add("Concat", *joined, axis=0)
+    reshaped = op.add("Reshape", turned, together)
+    return str(reshaped)
 
 
 @exports("shuffle_channel", "channel_shuffle")
 def _shuffle_channel(op: OpView) -> None:
-    groups = int(op.attr("group" if op.type == "shuffle_channel" else "groups"))
-    x, channels = front(op), front_shape(op)[1]
+    value = op.attr("group" if op.type == "shuffle_channel" else "groups")
+    groups = int(value)
+    x = front(op)
+    channels = front_shape(op)[1]
     rest = op.dims(x, 2, 4)
     made = _rearranged(op, x, [0, groups, channels // groups, rest], [0, 2, 1, 3, 4], [op.add("Shape", x)])
     op.put(back(op, made, 4))
@@ -140,9 +158,12 @@ def _shuffle_channel(op: OpView) -> None:
 @exports("space_to_depth")
 def _space_to_depth(op: OpView) -> None:
     """Channels become places within blocks, and these numbers get another shape: as Paddle's op."""
-    block, channels = int(op.attr("blocksize")), op.shape()[1]
+    value = op.attr("blocksize")
+    block = int(value)
+    channels = op.shape()[1]
     x = op.x()
-    rows, columns = op.dims(x, 2, 3), op.dims(x, 3, 4)
+    rows = op.dims(x, 2, 3)
+    columns = op.dims(x, 3, 4)
     sides = [op.add("Div", side, op.ints(block)) for side in (rows, columns)]
     split: list[int | str] = [0, block, block, channels // block**2, rows, columns]
     op.put(_rearranged(op, x, split, [0, 3, 4, 1, 5, 2], [op.dims(x, 0, 1), channels * block**2, *sides]))
@@ -150,7 +171,10 @@ def _space_to_depth(op: OpView) -> None:
 
 @exports("pixel_unshuffle")
 def _pixel_unshuffle(op: OpView) -> None:
-    factor, x, channels = int(op.attr("downscale_factor")), front(op), front_shape(op)[1]
+    value = op.attr("downscale_factor")
+    factor = int(value)
+    x = front(op)
+    channels = front_shape(op)[1]
     sides = [op.add("Div", op.dims(x, axis, axis + 1), op.ints(factor)) for axis in (2, 3)]
     split: list[int | str] = [0, channels, sides[0], factor, sides[1], factor]
     join = [op.dims(x, 0, 1), channels * factor**2, *sides]
@@ -160,22 +184,36 @@ def _pixel_unshuffle(op: OpView) -> None:
 @exports("temporal_shift")
 def _temporal_shift(op: OpView) -> None:
     """Some channels come from the frame before, as many from that behind, zeros from outside."""
-    steps, x, channels = int(op.attr("seg_num")), front(op), front_shape(op)[1]
-    first = int(channels * op.attr("shift_ratio"))
-    second = int(channels * 2 * op.attr("shift_ratio"))
-    frames = op.add("Reshape", x, op.add("Concat", op.ints(-1, steps), op.dims(x, 1, 4), axis=0))
+    value_3 = op.attr("seg_num")
+    steps = int(value_3)
+    x = front(op)
+    channels = front_shape(op)[1]
+    value = op.attr("shift_ratio")
+    first = int(channels * value)
+    value_2 = op.attr("shift_ratio")
+    second = int(channels * 2 * value_2)
+    numbers = op.ints(-1, steps)
+    sizes = op.dims(x, 1, 4)
+    together = op.add("Concat", numbers, sizes, axis=0)
+    frames = op.add("Reshape", x, together)
     parts = []
     for low, high, shift in ((0, first, 1), (first, second, -1), (second, channels, 0)):
         if low == high:
             continue
-        part = op.add("Slice", frames, op.ints(low), op.ints(high), op.ints(2))
+        numbers_2 = op.ints(low)
+        numbers_3 = op.ints(high)
+        numbers_4 = op.ints(2)
+        part = op.add("Slice", frames, numbers_2, numbers_3, numbers_4)
         if shift:
             pads = [0, int(shift > 0), 0, 0, 0, 0, int(shift < 0), 0, 0, 0]
-            part = op.add("Pad", part, op.ints(*pads), op.number(0.0))
+            number = op.number(0.0)
+            part = op.add("Pad", part, op.ints(*pads), number)
             start = 0 if shift > 0 else 1
             part = op.add("Slice", part, op.ints(start), op.ints(start + steps), op.ints(1))
         parts.append(part)
-    made = op.add("Reshape", op.add("Concat", *parts, axis=2), op.add("Shape", x))
+    shape_2 = op.add("Shape", x)
+    together_2 = op.add("Concat", *parts, axis=2)
+    made = op.add("Reshape", together_2, shape_2)
     op.put(back(op, made, 4))
 
 
@@ -183,23 +221,33 @@ def _temporal_shift(op: OpView) -> None:
 def _each_place(channels: int, window: Sequence[int]) -> Array:
     """The filters of a convolution that copies each element of a window into a channel of its own."""
     size = int(np.prod(window))
-    return np.tile(np.eye(size).reshape(size, 1, *window), (channels, 1, 1, 1))
+    reshaped = np.eye(size).reshape(size, 1, *window)
+    return np.tile(reshaped, (channels, 1, 1, 1))
 
 
 @exports("unfold")
 def _unfold(op: OpView) -> None:
-    window, channels = list(op.attr("kernel_sizes")), op.shape()[1]
+    value_4 = op.attr("kernel_sizes")
+    window = list(value_4)
+    channels = op.shape()[1]
+    dtype = op.dtype()
+    constant = op.graph.constant(_each_place(channels, window), dtype)
+    value = op.attr("strides")
+    value_2 = op.attr("paddings")
+    value_3 = op.attr("dilations")
     made = op.add(
         "Conv",
         op.x(),
-        op.graph.constant(_each_place(channels, window), op.dtype()),
+        constant,
         kernel_shape=window,
-        strides=list(op.attr("strides")),
-        pads=list(op.attr("paddings")),
-        dilations=list(op.attr("dilations")),
+        strides=list(value),
+        pads=list(value_2),
+        dilations=list(value_3),
         group=channels,
     )
-    op.put(op.add("Reshape", made, op.ints(0, 0, -1)), "Y")
+    numbers = op.ints(0, 0, -1)
+    reshaped_2 = op.add("Reshape", made, numbers)
+    op.put(reshaped_2, "Y")
 
 
 @exports("im2sequence")
@@ -208,24 +256,36 @@ def _im2sequence(op: OpView) -> None:
     if op.has("Y"):
         raise op.error("the pictures have sizes of their own")
     op.idle("out_stride")
-    window, channels = list(op.attr("kernels")), op.shape()[1]
+    value_3 = op.attr("kernels")
+    window = list(value_3)
+    channels = op.shape()[1]
+    dtype = op.dtype()
+    constant = op.graph.constant(_each_place(channels, window), dtype)
+    value = op.attr("strides")
+    value_2 = op.attr("paddings")
     made = op.add(
         "Conv",
         _single(op, op.x()),
-        op.graph.constant(_each_place(channels, window), op.dtype()),
+        constant,
         kernel_shape=window,
-        strides=list(op.attr("strides")),
-        pads=list(op.attr("paddings")),
+        strides=list(value),
+        pads=list(value_2),
         group=channels,
     )
     columns = channels * int(np.prod(window))
-    op.put(op.add("Reshape", op.add("Transpose", made, perm=[0, 2, 3, 1]), op.ints(-1, columns)))
+    turned_2 = op.add("Transpose", made, perm=[0, 2, 3, 1])
+    numbers = op.ints(-1, columns)
+    reshaped = op.add("Reshape", turned_2, numbers)
+    op.put(reshaped)
 
 
 def _single(op: OpView, x: str) -> str:
     """A batch that holds one picture; it fails as it runs with more, whose rows would be more sequences."""
-    shape = op.add("Concat", op.ints(1), op.dims(x, 1, 4), axis=0)
-    return str(op.add("Reshape", x, shape))
+    sizes = op.dims(x, 1, 4)
+    numbers = op.ints(1)
+    shape = op.add("Concat", numbers, sizes, axis=0)
+    reshaped = op.add("Reshape", x, shape)
+    return str(reshaped)
 
 
 # ----------------------------------------------------------------------- grids
@@ -237,13 +297,15 @@ def _grid_sampler(op: OpView) -> None:
     mode = op.attr("mode")
     if mode != "bilinear":
         raise op.error(f"mode {mode!r}: at a half ONNX Runtime takes the even pixel, and fluid the next one")
+    value = op.attr("padding_mode")
+    value_2 = op.attr("align_corners")
     made = op.add(
         "GridSample",
         op.x(),
         op.x("Grid"),
         mode="linear" if op.graph.opset >= 20 else "bilinear",
-        padding_mode=op.attr("padding_mode"),
-        align_corners=int(bool(op.attr("align_corners"))),
+        padding_mode=value,
+        align_corners=int(bool(value_2)),
     )
     op.put(made, "Output")
 
@@ -260,6 +322,11 @@ def _affine_grid(op: OpView) -> None:
     for axis, size in enumerate(sizes):
         line = np.linspace(-1, 1, size) * (1 if aligned else (size - 1) / size)
         points[..., len(sizes) - 1 - axis] = line.reshape(-1, *(1,) * (len(sizes) - 1 - axis))
-    flat = op.graph.constant(points.reshape(-1, len(sizes) + 1), op.dtype("Theta"))
-    made = op.add("MatMul", flat, op.add("Transpose", op.x("Theta"), perm=[0, 2, 1]))
-    op.put(op.add("Reshape", made, op.ints(0, *sizes, len(sizes))), "Output")
+    reshaped_2 = points.reshape(-1, len(sizes) + 1)
+    dtype = op.dtype("Theta")
+    flat = op.graph.constant(reshaped_2, dtype)
+    turned = op.add("Transpose", op.x("Theta"), perm=[0, 2, 1])
+    made = op.add("MatMul", flat, turned)
+    numbers = op.ints(0, *sizes, len(sizes))
+    reshaped = op.add("Reshape", made, numbers)
+    op.put(reshaped, "Output")

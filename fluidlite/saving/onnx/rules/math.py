@@ -12,18 +12,25 @@ from fluidlite.saving.onnx.graph import OpView, exports
 # ----------------------------------------------------------------------- functions of elements
 @exports("clip")
 def _clip(op: OpView) -> None:
-    limits, dtype = [], op.dtype()
+    limits = []
+    dtype = op.dtype()
     if dtype.kind in "iu":
         # limits need not be whole
-        x, dtype = op.cast(op.x(), np.float64), np.dtype("float64")
+        x = op.cast(op.x(), np.float64)
+        dtype = np.dtype("float64")
     else:
         x = op.x()
     for slot, name in (("Min", "min"), ("Max", "max")):
         if op.has(slot):
             op.idle(name)
-            limits.append(op.cast(op.add("Reshape", op.x(slot), op.scalar_shape()), dtype))
+            shape = op.scalar_shape()
+            reshaped = op.add("Reshape", op.x(slot), shape)
+            cast = op.cast(reshaped, dtype)
+            limits.append(cast)
         else:
-            limits.append(op.graph.constant(op.attr(name), dtype))
+            value = op.attr(name)
+            constant = op.graph.constant(value, dtype)
+            limits.append(constant)
     made = op.add("Clip", x, *limits)
     op.put(made if dtype == op.dtype() else op.cast(made, op.dtype()))
 
@@ -32,13 +39,22 @@ def _clip(op: OpView) -> None:
 def _gelu(op: OpView) -> None:
     x = op.x()
     if op.attr("approximate"):
-        cube = op.add("Mul", op.add("Mul", x, x), x)
-        inner = op.add("Add", x, op.add("Mul", cube, op.number(0.044715)))
-        wave = op.add("Tanh", op.add("Mul", inner, op.number(math.sqrt(2 / math.pi))))
+        product_2 = op.add("Mul", x, x)
+        cube = op.add("Mul", product_2, x)
+        number_3 = op.number(0.044715)
+        product = op.add("Mul", cube, number_3)
+        inner = op.add("Add", x, product)
+        number = op.number(math.sqrt(2 / math.pi))
+        product_3 = op.add("Mul", inner, number)
+        wave = op.add("Tanh", product_3)
     else:
-        wave = op.add("Erf", op.add("Mul", x, op.number(math.sqrt(0.5))))
-    half = op.add("Mul", x, op.number(0.5))
-    op.put(op.add("Mul", half, op.add("Add", wave, op.number(1.0))))
+        number_2 = op.number(math.sqrt(0.5))
+        product_4 = op.add("Mul", x, number_2)
+        wave = op.add("Erf", product_4)
+    number_4 = op.number(0.5)
+    half = op.add("Mul", x, number_4)
+    total = op.add("Add", wave, op.number(1.0))
+    op.put(op.add("Mul", half, total))
 
 
 @exports("mish")
@@ -46,29 +62,42 @@ def _mish(op: OpView) -> None:
     # beyond a threshold of 15 its asymptote differs by less than float32 shows
     if op.attr("threshold") < 15:
         raise op.error(f"its threshold is {op.attr('threshold')}, and the rule knows those from 15 on")
-    op.put(op.add("Mul", op.x(), op.add("Tanh", op.add("Softplus", op.x()))))
+    soft = op.add("Softplus", op.x())
+    wave_2 = op.add("Tanh", soft)
+    product = op.add("Mul", op.x(), wave_2)
+    op.put(product)
 
 
 @exports("prelu")
 def _prelu(op: OpView) -> None:
-    mode, is_last = op.attr("mode"), op.attr("data_format") == "NHWC"
+    mode = op.attr("mode")
+    is_last = op.attr("data_format") == "NHWC"
     shape = {
         "all": op.ints(1),
         "channel": op.ints(-1, *([] if is_last else [1] * (op.rank() - 2))),
         "element": op.add("Concat", op.ints(1), op.dims(op.x(), 1, op.rank()), axis=0),
     }[mode]
     slopes = op.add("Reshape", op.x("Alpha"), shape)
-    is_positive = op.add("Greater", op.x(), op.number(0.0))
-    op.put(op.add("Where", is_positive, op.x(), op.add("Mul", slopes, op.x())))
+    number = op.number(0.0)
+    is_positive = op.add("Greater", op.x(), number)
+    product = op.add("Mul", slopes, op.x())
+    chosen = op.add("Where", is_positive, op.x(), product)
+    op.put(chosen)
 
 
 @exports("pow")
 def _pow(op: OpView) -> None:
     if op.has("FactorTensor"):
         op.idle("factor")
-        op.put(op.add("Pow", op.x(), op.add("Reshape", op.x("FactorTensor"), op.scalar_shape())))
+        shape = op.scalar_shape()
+        reshaped_2 = op.add("Reshape", op.x("FactorTensor"), shape)
+        power_2 = op.add("Pow", op.x(), reshaped_2)
+        op.put(power_2)
         return
-    op.put(op.add("Pow", op.x(), op.number(op.attr("factor"))))
+    value = op.attr("factor")
+    number = op.number(value)
+    power = op.add("Pow", op.x(), number)
+    op.put(power)
 
 
 @exports("scale")
@@ -79,15 +108,20 @@ def _scale(op: OpView) -> None:
         int(value) if dtype.kind in "iu" else value for value in (op.attr("scale"), op.attr("bias"))
     )
     if op.has("ScaleTensor"):
-        factor = op.cast(op.add("Reshape", op.x("ScaleTensor"), op.scalar_shape()), dtype)
+        shape = op.scalar_shape()
+        reshaped_2 = op.add("Reshape", op.x("ScaleTensor"), shape)
+        factor = op.cast(reshaped_2, dtype)
     else:
         factor = op.number(scale)
-    x, is_after = op.x(), op.attr("bias_after_scale")
+    x = op.x()
+    is_after = op.attr("bias_after_scale")
     if bias and not is_after:
-        x = op.add("Add", x, op.number(bias))
+        number = op.number(bias)
+        x = op.add("Add", x, number)
     x = op.add("Mul", x, factor)
     if bias and is_after:
-        x = op.add("Add", x, op.number(bias))
+        number_2 = op.number(bias)
+        x = op.add("Add", x, number_2)
     op.put(x)
 
 
@@ -100,13 +134,18 @@ def _softmax(op: OpView) -> None:
 @exports("maxout")
 def _maxout(op: OpView) -> None:
     """Channels in groups of neighbours, and of each group the largest."""
-    groups, axis = int(op.attr("groups")), op.axes(int(op.attr("axis", 1)))[0]
+    value = op.attr("groups")
+    groups = int(value)
+    axis = op.axes(int(op.attr("axis", 1)))[0]
     x = op.x()
     channels = op.shape()[axis]
     front = [op.dims(x, 0, axis)] if axis else []
     back = [op.dims(x, axis + 1, op.rank())] if axis + 1 < op.rank() else []
-    shape = op.add("Concat", *front, op.ints(channels // groups, groups), *back, axis=0)
-    op.put(op.graph.reduce("ReduceMax", op.add("Reshape", x, shape), [axis + 1]))
+    numbers = op.ints(channels // groups, groups)
+    shape = op.add("Concat", *front, numbers, *back, axis=0)
+    reshaped = op.add("Reshape", x, shape)
+    reduced = op.graph.reduce("ReduceMax", reshaped, [axis + 1])
+    op.put(reduced)
 
 
 # ----------------------------------------------------------------------- two operands
@@ -130,7 +169,8 @@ _LOGIC = {"logical_and": "And", "logical_or": "Or", "logical_xor": "Xor"}
 
 def _aligned(op: OpView) -> list[str]:
     """Both operands, the one of fewer dimensions with ones where it stands inside of the other at `axis`."""
-    axis = int(op.attr("axis", -1))
+    value = op.attr("axis", -1)
+    axis = int(value)
     found = [op.x("X"), op.x("Y")]
     shapes = [op.shape("X"), op.shape("Y")]
     rank = max(map(len, shapes))
@@ -142,10 +182,12 @@ def _aligned(op: OpView) -> list[str]:
         while kept > rank - axis and kept and shape[kept - 1] == 1:
             kept -= 1
         if kept < len(shape):
-            found[place] = op.add("Squeeze", found[place], op.ints(*range(kept, len(shape))))
+            numbers = op.ints(*range(kept, len(shape)))
+            found[place] = op.add("Squeeze", found[place], numbers)
         behind = rank - axis - kept
         if behind > 0:
-            found[place] = op.add("Unsqueeze", found[place], op.ints(*range(kept, kept + behind)))
+            numbers_2 = op.ints(*range(kept, kept + behind))
+            found[place] = op.add("Unsqueeze", found[place], numbers_2)
     return found
 
 
@@ -158,8 +200,13 @@ def _pair(op: OpView) -> None:
             raise op.error("arithmetic with booleans")
     if op.type == "elementwise_pow" and op.dtype().kind in "iu":
         # by way of float64, rounded, as in Paddle
-        power = op.add("Pow", op.cast(x, np.float64), op.cast(y, np.float64))
-        op.put(op.cast(op.add("Round", power), op.dtype()))
+        cast = op.cast(x, np.float64)
+        cast_2 = op.cast(y, np.float64)
+        power = op.add("Pow", cast, cast_2)
+        rounded = op.add("Round", power)
+        dtype = op.dtype()
+        cast_3 = op.cast(rounded, dtype)
+        op.put(cast_3)
         return
     op.put(op.add(_PAIRS[op.type], x, y))
 
@@ -176,26 +223,33 @@ def _logic(op: OpView) -> None:
 
 @exports("logical_not")
 def _not(op: OpView) -> None:
-    op.put(op.add("Not", _truth(op, "X")))
+    others_2 = op.add("Not", _truth(op, "X"))
+    op.put(others_2)
 
 
 @exports("not_equal")
 def _not_equal(op: OpView) -> None:
-    op.put(op.add("Not", op.add("Equal", *_aligned(op))))
+    is_equal = op.add("Equal", *_aligned(op))
+    others = op.add("Not", is_equal)
+    op.put(others)
 
 
 @exports("elementwise_mod", "elementwise_floordiv")
 def _mod(op: OpView) -> None:
     x, y = _aligned(op)
-    is_whole, of_2x = op.dtype().kind in "iu", op.attr("of_2x")
+    is_whole = op.dtype().kind in "iu"
+    of_2x = op.attr("of_2x")
     if not is_whole:
         op.idle("of_2x")
-        floor = op.add("Floor", op.add("Div", x, y))
-        rest = op.add("Sub", x, op.add("Mul", floor, y))
+        quotient = op.add("Div", x, y)
+        floor = op.add("Floor", quotient)
+        product = op.add("Mul", floor, y)
+        rest = op.add("Sub", x, product)
     else:
         # fluid's rest has the sign of X, that of 2.x the sign of Y
         rest = op.add("Mod", x, y, fmod=int(not of_2x))
-        floor = op.add("Div", op.add("Sub", x, rest), y)
+        difference = op.add("Sub", x, rest)
+        floor = op.add("Div", difference, y)
     op.put(rest if op.type == "elementwise_mod" else floor)
 
 
@@ -207,19 +261,23 @@ def _sum(op: OpView) -> None:
     made, *others = op.all()
     for other in others:
         made = op.add("Add", made, other)
-    op.put(op.add("Identity", made))
+    same = op.add("Identity", made)
+    op.put(same)
 
 
 @exports("where")
 def _where(op: OpView) -> None:
-    op.put(op.add("Where", op.x("Condition"), op.x("X"), op.x("Y")))
+    chosen_2 = op.add("Where", op.x("Condition"), op.x("X"), op.x("Y"))
+    op.put(chosen_2)
 
 
 @exports("increment")
 def _increment(op: OpView) -> None:
     step = op.attr("step")
     step = int(step) if op.dtype().kind in "iu" else step
-    op.put(op.add("Add", op.x(), op.number(step)))
+    number = op.number(step)
+    total_2 = op.add("Add", op.x(), number)
+    op.put(total_2)
 
 
 @exports("isnan_v2", "isinf_v2", "isfinite_v2", "isnan", "isinf", "isfinite")
@@ -229,10 +287,14 @@ def _kind(op: OpView) -> None:
     x = op.x() if is_taken else op.cast(op.x(), np.float32)
     found = op.add("IsInf" if kind == "isinf" else "IsNaN", x)
     if kind == "isfinite":
-        found = op.add("Not", op.add("Or", op.add("IsInf", x), found))
+        is_infinite = op.add("IsInf", x)
+        either = op.add("Or", is_infinite, found)
+        found = op.add("Not", either)
     if op.type == kind:
         # one answer for the whole tensor
-        whole = op.cast(op.add("Reshape", found, op.ints(-1)), np.int32)
+        numbers = op.ints(-1)
+        reshaped = op.add("Reshape", found, numbers)
+        whole = op.cast(reshaped, np.int32)
         whole = op.graph.reduce("ReduceMin" if kind == "isfinite" else "ReduceMax", whole, [0], keep=True)
         found = op.cast(whole, np.bool_)
     op.put(found)
@@ -242,20 +304,28 @@ def _kind(op: OpView) -> None:
 @exports("mul")
 def _mul(op: OpView) -> None:
     op.idle("scale_x", "scale_y", "scale_out")
-    kept, rows = int(op.attr("x_num_col_dims")), int(op.attr("y_num_col_dims"))
+    value = op.attr("x_num_col_dims")
+    kept = int(value)
+    value_2 = op.attr("y_num_col_dims")
+    rows = int(value_2)
     y_shape = op.shape("Y")
     depth = math.prod(y_shape[:rows])
-    x, y = op.x("X"), op.x("Y")
+    x = op.x("X")
+    y = op.x("Y")
     given = x
     if kept != op.rank("X") - 1:
         # 0 keeps a dimension
-        x = op.add("Reshape", x, op.ints(*[0] * kept, depth))
+        numbers = op.ints(*[0] * kept, depth)
+        x = op.add("Reshape", x, numbers)
     if len(y_shape) > 2:
-        y = op.add("Reshape", y, op.ints(depth, -1))
+        numbers_2 = op.ints(depth, -1)
+        y = op.add("Reshape", y, numbers_2)
     made = op.add("MatMul", x, y)
     if len(y_shape) - rows > 1:
         behind = op.dims(op.x("Y"), rows, len(y_shape))
-        made = op.add("Reshape", made, op.add("Concat", op.dims(given, 0, kept), behind, axis=0))
+        sizes = op.dims(given, 0, kept)
+        together = op.add("Concat", sizes, behind, axis=0)
+        made = op.add("Reshape", made, together)
     op.put(made)
 
 
@@ -265,7 +335,8 @@ def _matmul(op: OpView) -> None:
     names = (("X", "transpose_X"), ("Y", "transpose_Y")) if first else (("X", "trans_x"), ("Y", "trans_y"))
     operands = []
     for slot, name in names:
-        value, rank = op.x(slot), op.rank(slot)
+        value = op.x(slot)
+        rank = op.rank(slot)
         if op.attr(name) and rank > 1:
             value = op.add("Transpose", value, perm=[*range(rank - 2), rank - 1, rank - 2])
         elif op.attr(name) and first:
@@ -275,9 +346,12 @@ def _matmul(op: OpView) -> None:
         _check_stacks(op)
     made = op.add("MatMul", *operands)
     if first and op.attr("alpha") != 1.0:
-        made = op.add("Mul", made, op.number(op.attr("alpha")))
+        value_2 = op.attr("alpha")
+        number = op.number(value_2)
+        made = op.add("Mul", made, number)
     if op.rank("X") == op.rank("Y") == 1:
-        made = op.add("Reshape", made, op.ints(1))
+        numbers = op.ints(1)
+        made = op.add("Reshape", made, numbers)
     op.put(made)
 
 
@@ -295,31 +369,44 @@ def _check_stacks(op: OpView) -> None:
 
 @exports("bmm")
 def _bmm(op: OpView) -> None:
-    op.put(op.add("MatMul", op.x("X"), op.x("Y")))
+    product = op.add("MatMul", op.x("X"), op.x("Y"))
+    op.put(product)
 
 
 @exports("mv")
 def _mv(op: OpView) -> None:
-    op.put(op.add("MatMul", op.x("X"), op.x("Vec")))
+    product = op.add("MatMul", op.x("X"), op.x("Vec"))
+    op.put(product)
 
 
 @exports("dot")
 def _dot(op: OpView) -> None:
     product = op.add("Mul", op.x("X"), op.x("Y"))
-    op.put(op.graph.reduce("ReduceSum", product, [op.rank() - 1], keep=not op.attr("of_2x")))
+    reduced = op.graph.reduce("ReduceSum", product, [op.rank() - 1], keep=not op.attr("of_2x"))
+    op.put(reduced)
 
 
 @exports("addmm")
 def _addmm(op: OpView) -> None:
-    product = op.add("Mul", op.add("MatMul", op.x("X"), op.x("Y")), op.number(op.attr("Alpha"), "Input"))
-    op.put(op.add("Add", op.add("Mul", op.x("Input"), op.number(op.attr("Beta"), "Input")), product))
+    product_2 = op.add("MatMul", op.x("X"), op.x("Y"))
+    value = op.attr("Alpha")
+    number = op.number(value, "Input")
+    product = op.add("Mul", product_2, number)
+    value_2 = op.attr("Beta")
+    number_2 = op.number(value_2, "Input")
+    product_3 = op.add("Mul", op.x("Input"), number_2)
+    total = op.add("Add", product_3, product)
+    op.put(total)
 
 
 @exports("bilinear_tensor_product")
 def _bilinear(op: OpView) -> None:
     """Out[n, k] = X[n] W[k] Y[n], with one matrix W[k] for each number that comes out."""
-    left = op.add("MatMul", op.add("Unsqueeze", op.x("X"), op.ints(0)), op.x("Weight"))
-    sums = op.graph.reduce("ReduceSum", op.add("Mul", left, op.x("Y")), [2])
+    numbers = op.ints(0)
+    column = op.add("Unsqueeze", op.x("X"), numbers)
+    left = op.add("MatMul", column, op.x("Weight"))
+    product = op.add("Mul", left, op.x("Y"))
+    sums = op.graph.reduce("ReduceSum", product, [2])
     made = op.add("Transpose", sums, perm=[1, 0])
     op.put(op.add("Add", made, op.x("Bias")) if op.has("Bias") else made)
 
@@ -329,10 +416,14 @@ def _cos_sim(op: OpView) -> None:
     rows = [op.add("Flatten", op.x(slot), axis=1) for slot in ("X", "Y")]
 
     def product(left: str, right: str) -> str:
-        return op.graph.reduce("ReduceSum", op.add("Mul", left, right), [1], keep=True)
+        product = op.add("Mul", left, right)
+        reduced = op.graph.reduce("ReduceSum", product, [1], keep=True)
+        return reduced
 
     # a row of zeros is not divided by 0
     norms = [op.add("Sqrt", op.add("Max", product(row, row), op.number(1e-8))) for row in rows]
     op.put(norms[0], "XNorm")
     op.put(norms[1], "YNorm")
-    op.put(op.add("Div", product(*rows), op.add("Mul", *norms)))
+    product_2 = op.add("Mul", *norms)
+    quotient_2 = op.add("Div", product(*rows), product_2)
+    op.put(quotient_2)

@@ -16,7 +16,8 @@ __all__ = ["back", "front", "front_shape", "window_pads"]
 # ----------------------------------------------------------------------- layouts
 def _layout(op: OpView) -> str:
     name = "data_format" if "data_format" in op.op.attrs else "data_layout"
-    return str(op.attr(name, "NCHW"))
+    value = op.attr(name, "NCHW")
+    return str(value)
 
 
 def front(op: OpView, slot: str = "X") -> str:
@@ -24,14 +25,16 @@ def front(op: OpView, slot: str = "X") -> str:
     if not is_channels_last(_layout(op)) or op.rank(slot) < 3:
         return op.x(slot)
     rank = op.rank(slot)
-    return str(op.add("Transpose", op.x(slot), perm=[0, rank - 1, *range(1, rank - 1)]))
+    turned = op.add("Transpose", op.x(slot), perm=[0, rank - 1, *range(1, rank - 1)])
+    return str(turned)
 
 
 def back(op: OpView, value: str, rank: int) -> str:
     """A value with its channels in front in the layout of the op."""
     if not is_channels_last(_layout(op)) or rank < 3:
         return value
-    return str(op.add("Transpose", value, perm=[0, *range(2, rank), 1]))
+    turned_2 = op.add("Transpose", value, perm=[0, *range(2, rank), 1])
+    return str(turned_2)
 
 
 def front_shape(op: OpView, slot: str = "X") -> tuple[int, ...]:
@@ -43,14 +46,16 @@ def front_shape(op: OpView, slot: str = "X") -> tuple[int, ...]:
 
 
 def window_pads(op: OpView, spatial: Sequence[int], window: Sequence[int]) -> list[tuple[int, int]] | None:
-    """What is put before and behind each dimension of a picture; None where that follows from a size that is
+    """The padding before and behind each dimension of a picture; None where that follows from a size that is
     not known.
     """
-    algorithm, strides = op.attr("padding_algorithm", "EXPLICIT"), op.attr("strides")
+    algorithm = op.attr("padding_algorithm", "EXPLICIT")
+    strides = op.attr("strides")
     if algorithm == "SAME" and min(spatial) < 0:
         op.idle("paddings")
         return None
-    return list(resolve_pads(op.type, op.attr("paddings"), algorithm, spatial, window, strides))
+    value = op.attr("paddings")
+    return list(resolve_pads(op.type, value, algorithm, spatial, window, strides))
 
 
 def _pads(op: OpView, spatial: Sequence[int], window: Sequence[int]) -> dict[str, Any]:
@@ -63,23 +68,28 @@ def _pads(op: OpView, spatial: Sequence[int], window: Sequence[int]) -> dict[str
 
 def _dilations(op: OpView, count: int) -> list[int]:
     # in Paddle SAME also means that there is no dilation
-    dilations = list(op.attr("dilations", [1] * count))
+    value = op.attr("dilations", [1] * count)
+    dilations = list(value)
     return [1] * count if op.attr("padding_algorithm", "EXPLICIT") == "SAME" else dilations
 
 
 # ----------------------------------------------------------------------- convolutions
 @exports("conv2d", "depthwise_conv2d", "conv3d")
 def _conv(op: OpView) -> None:
-    window, shape = list(op.shape("Filter")[2:]), front_shape(op, "Input")
+    window = list(op.shape("Filter")[2:])
+    shape = front_shape(op, "Input")
     inputs = [front(op, "Input"), op.x("Filter"), *([op.x("Bias")] if op.has("Bias") else [])]
-    dilations, padding = _dilations(op, len(window)), _pads(op, shape[2:], window)
+    dilations = _dilations(op, len(window))
+    padding = _pads(op, shape[2:], window)
     _check_windows(op, shape[2:], window, dilations, padding)
+    value = op.attr("strides")
+    value_2 = op.attr("groups")
     made = op.add(
         "Conv",
         *inputs,
-        strides=list(op.attr("strides")),
+        strides=list(value),
         dilations=dilations,
-        group=int(op.attr("groups")),
+        group=int(value_2),
         kernel_shape=window,
         **padding,
     )
@@ -103,19 +113,23 @@ def _check_windows(
 
 @exports("conv2d_transpose", "depthwise_conv2d_transpose", "conv3d_transpose")
 def _conv_transpose(op: OpView) -> None:
-    shape, window, strides = front_shape(op, "Input"), list(op.shape("Filter")[2:]), list(op.attr("strides"))
+    shape = front_shape(op, "Input")
+    window = list(op.shape("Filter")[2:])
+    value_2 = op.attr("strides")
+    strides = list(value_2)
     dilations = _dilations(op, len(strides))
     pairs = window_pads(op, shape[2:], window)
     if pairs is None:
         raise op.error("padding SAME, and the size of its input is not known")
     pads = [before for before, _ in pairs] + [after for _, after in pairs]
+    value = op.attr("groups")
     made = op.add(
         "ConvTranspose",
         front(op, "Input"),
         op.x("Filter"),
         strides=strides,
         dilations=dilations,
-        group=int(op.attr("groups")),
+        group=int(value),
         kernel_shape=window,
         pads=pads,
         output_padding=_beyond(op, shape[2:], pads, strides, dilations, window),
@@ -132,7 +146,9 @@ def _beyond(
     window: Sequence[int],
 ) -> list[int] | None:
     """Rows and columns beyond what strides and windows give, where the output's size was asked for."""
-    wanted, beyond = list(op.attr("output_size")), list(op.attr("output_padding") or [])
+    value = op.attr("output_size")
+    wanted = list(value)
+    beyond = list(op.attr("output_padding") or [])
     if not wanted:
         return beyond or None
     if -1 in sizes:
@@ -149,15 +165,18 @@ def _beyond(
 @exports("batch_norm", "sync_batch_norm", "inplace_abn")
 def _batch_norm(op: OpView) -> None:
     op.idle("momentum", "MomentumTensor")
-    is_test, is_global = op.attr("is_test"), op.attr("use_global_stats")
+    is_test = op.attr("is_test")
+    is_global = op.attr("use_global_stats")
     if not is_global and (not is_test or op.attr("trainable_statistics")):
         raise op.error("it takes the statistics of its batch: export the program's clone(for_test=True)")
     op.idle("trainable_statistics")
     inputs = [front(op), *[op.x(slot) for slot in ("Scale", "Bias", "Mean", "Variance")]]
     if op.type == "inplace_abn":
         _check_activation(op, "activation")
-    made = op.add("BatchNormalization", *inputs, epsilon=float(op.attr("epsilon")))
-    op.put(back(op, made, op.rank()), "Y")
+    value = op.attr("epsilon")
+    made = op.add("BatchNormalization", *inputs, epsilon=float(value))
+    rank = op.rank()
+    op.put(back(op, made, rank), "Y")
     op.put(op.x("Mean"), "MeanOut")
     op.put(op.x("Variance"), "VarianceOut")
 
@@ -177,72 +196,94 @@ def _instance_norm(op: OpView) -> None:
     channels = op.shape()[1]
     x = op.x()
     if op.rank() == 2:
-        x = op.add("Unsqueeze", x, op.ints(2))
+        numbers = op.ints(2)
+        x = op.add("Unsqueeze", x, numbers)
     inputs = [x, _factors(op, "Scale", channels, 1.0), _factors(op, "Bias", channels, 0.0)]
-    made = op.add("InstanceNormalization", *inputs, epsilon=float(op.attr("epsilon")))
+    value = op.attr("epsilon")
+    made = op.add("InstanceNormalization", *inputs, epsilon=float(value))
     op.put(op.add("Squeeze", made, op.ints(2)) if op.rank() == 2 else made, "Y")
 
 
 @exports("layer_norm")
 def _layer_norm(op: OpView) -> None:
-    axis, x = int(op.attr("begin_norm_axis")), op.x()
+    value = op.attr("begin_norm_axis")
+    axis = int(value)
+    x = op.x()
     rows = op.add("Flatten", x, axis=axis)
     mean = op.graph.reduce("ReduceMean", rows, [1], keep=True)
     centred = op.add("Sub", rows, mean)
-    squares = op.graph.reduce("ReduceMean", op.add("Mul", centred, centred), [1], keep=True)
-    op.put(op.add("Reshape", mean, op.ints(-1)), "Mean")
-    op.put(op.add("Reshape", squares, op.ints(-1)), "Variance")
-    epsilon = float(op.attr("epsilon"))
+    product = op.add("Mul", centred, centred)
+    squares = op.graph.reduce("ReduceMean", product, [1], keep=True)
+    numbers = op.ints(-1)
+    reshaped = op.add("Reshape", mean, numbers)
+    op.put(reshaped, "Mean")
+    numbers_2 = op.ints(-1)
+    reshaped_2 = op.add("Reshape", squares, numbers_2)
+    op.put(reshaped_2, "Variance")
+    value_2 = op.attr("epsilon")
+    epsilon = float(value_2)
     inside = op.shape()[axis:]
     if op.graph.opset >= 17 and -1 not in inside:
         made = _whole_layer_norm(op, inside, axis, epsilon)
     else:
-        made = op.add("Div", centred, op.add("Sqrt", op.add("Add", squares, op.number(epsilon))))
+        number = op.number(epsilon)
+        total = op.add("Add", squares, number)
+        root = op.add("Sqrt", total)
+        made = op.add("Div", centred, root)
         for slot, kind in (("Scale", "Mul"), ("Bias", "Add")):
             made = op.add(kind, made, op.x(slot)) if op.has(slot) else made
-        made = op.add("Reshape", made, op.add("Shape", x))
+        shape_2 = op.add("Shape", x)
+        made = op.add("Reshape", made, shape_2)
     op.put(made, "Y")
 
 
 def _whole_layer_norm(op: OpView, inside: Sequence[int], axis: int, epsilon: float) -> str:
     """One node, whose scale and bias have the shape of what is normalised."""
     shape = op.ints(*inside)
-    scale = op.graph.constant(np.ones(inside), op.dtype())
+    dtype = op.dtype()
+    scale = op.graph.constant(np.ones(inside), dtype)
     if op.has("Scale"):
         scale = op.add("Reshape", op.x("Scale"), shape)
     bias = [op.add("Reshape", op.x("Bias"), shape)] if op.has("Bias") else []
-    return str(op.add("LayerNormalization", op.x(), scale, *bias, axis=axis, epsilon=epsilon))
+    made = op.add("LayerNormalization", op.x(), scale, *bias, axis=axis, epsilon=epsilon)
+    return str(made)
 
 
 @exports("group_norm")
 def _group_norm(op: OpView) -> None:
-    groups, channels = int(op.attr("groups")), front_shape(op)[1]
+    value_3 = op.attr("groups")
+    groups = int(value_3)
+    channels = front_shape(op)[1]
     if channels < 0 or channels % groups:
         raise op.error(f"{channels} channels do not divide into {groups} groups")
     x = front(op)
     # groups as the channels of an instance normalisation, and back
-    inside = op.add("Reshape", x, op.ints(0, groups, -1))
+    numbers = op.ints(0, groups, -1)
+    inside = op.add("Reshape", x, numbers)
     one, zero = (op.graph.constant(np.full(groups, value), op.dtype()) for value in (1.0, 0.0))
-    made = op.add("InstanceNormalization", inside, one, zero, epsilon=float(op.attr("epsilon")))
-    made = op.add("Reshape", made, op.add("Shape", x))
+    value_2 = op.attr("epsilon")
+    made = op.add("InstanceNormalization", inside, one, zero, epsilon=float(value_2))
+    shape_2 = op.add("Shape", x)
+    made = op.add("Reshape", made, shape_2)
     shape = op.ints(channels, *[1] * (op.rank() - 2))
     for slot, kind in (("Scale", "Mul"), ("Bias", "Add")):
         if op.has(slot):
-            made = op.add(kind, made, op.add("Reshape", op.x(slot), shape))
-    op.put(back(op, made, op.rank()), "Y")
+            reshaped = op.add("Reshape", op.x(slot), shape)
+            made = op.add(kind, made, reshaped)
+    rank = op.rank()
+    op.put(back(op, made, rank), "Y")
 
 
 @exports("lrn")
 def _lrn(op: OpView) -> None:
-    size = int(op.attr("n"))
+    value_4 = op.attr("n")
+    size = int(value_4)
     # ONNX divides alpha by the number of channels
+    value = op.attr("k")
+    value_2 = op.attr("alpha")
+    value_3 = op.attr("beta")
     made = op.add(
-        "LRN",
-        front(op),
-        size=size,
-        bias=float(op.attr("k")),
-        alpha=float(op.attr("alpha")) * size,
-        beta=float(op.attr("beta")),
+        "LRN", front(op), size=size, bias=float(value), alpha=float(value_2) * size, beta=float(value_3)
     )
     op.put(back(op, made, 4))
 
@@ -250,20 +291,30 @@ def _lrn(op: OpView) -> None:
 @exports("data_norm")
 def _data_norm(op: OpView) -> None:
     op.idle("epsilon", "data_layout")
-    x, count = op.x(), op.x("BatchSize")
+    x = op.x()
+    count = op.x("BatchSize")
     means = op.add("Div", op.x("BatchSum"), count)
-    scales = op.add("Sqrt", op.add("Div", count, op.x("BatchSquareSum")))
-    made = op.add("Mul", op.add("Sub", x, means), scales)
+    quotient = op.add("Div", count, op.x("BatchSquareSum"))
+    scales = op.add("Sqrt", quotient)
+    difference = op.add("Sub", x, means)
+    made = op.add("Mul", difference, scales)
     op.idle("scale_w", "bias")
     if op.attr("enable_scale_and_shift") and op.has("scale_w") and op.has("bias"):
-        made = op.add("Add", op.add("Mul", made, op.x("scale_w")), op.x("bias"))
-    width = int(op.attr("slot_dim"))
+        product_2 = op.add("Mul", made, op.x("scale_w"))
+        made = op.add("Add", product_2, op.x("bias"))
+    value = op.attr("slot_dim")
+    width = int(value)
     if width > 0:
         firsts = np.arange(op.shape()[1]) // width * width
-        first = op.add("Abs", op.add("Gather", x, op.ints(*firsts.tolist()), axis=1))
+        numbers = op.ints(*firsts.tolist())
+        taken = op.add("Gather", x, numbers, axis=1)
+        first = op.add("Abs", taken)
         # a slot whose first element is smaller was not shown
-        is_shown = op.add("GreaterOrEqual", first, op.number(1e-7))
-        made = op.add("Mul", made, op.cast(is_shown, op.dtype()))
+        number = op.number(1e-07)
+        is_shown = op.add("GreaterOrEqual", first, number)
+        dtype = op.dtype()
+        cast = op.cast(is_shown, dtype)
+        made = op.add("Mul", made, cast)
     op.put(made, "Y")
     op.put(means, "Means")
     op.put(scales, "Scales")
@@ -273,8 +324,11 @@ def _data_norm(op: OpView) -> None:
 def _affine_channel(op: OpView) -> None:
     is_last = is_channels_last(_layout(op))
     shape = op.ints(-1, *([] if is_last or op.rank() < 2 else [1] * (op.rank() - 2)))
-    scaled = op.add("Mul", op.x(), op.add("Reshape", op.x("Scale"), shape))
-    op.put(op.add("Add", scaled, op.add("Reshape", op.x("Bias"), shape)))
+    reshaped = op.add("Reshape", op.x("Scale"), shape)
+    scaled = op.add("Mul", op.x(), reshaped)
+    reshaped_2 = op.add("Reshape", op.x("Bias"), shape)
+    total = op.add("Add", scaled, reshaped_2)
+    op.put(total)
 
 
 # ----------------------------------------------------------------------- dropout, look-ups
@@ -287,7 +341,10 @@ def _dropout(op: OpView) -> None:
         op.idle("dropout_prob")
         op.put(op.x())
     else:
-        op.put(op.add("Mul", op.x(), op.number(1.0 - op.attr("dropout_prob"))))
+        value = op.attr("dropout_prob")
+        number = op.number(1.0 - value)
+        product = op.add("Mul", op.x(), number)
+        op.put(product)
 
 
 @exports("lookup_table", "lookup_table_v2")
@@ -295,13 +352,20 @@ def _lookup(op: OpView) -> None:
     op.idle("is_sparse", "entry", "entry_config", "slot", "table_class")
     ids = op.x("Ids")
     if op.type == "lookup_table":
-        ids = op.add("Squeeze", ids, op.ints(op.rank("Ids") - 1))
+        rank = op.rank("Ids")
+        numbers = op.ints(rank - 1)
+        ids = op.add("Squeeze", ids, numbers)
     made = op.add("Gather", op.x("W"), ids, axis=0)
-    padding = int(op.attr("padding_idx"))
+    value = op.attr("padding_idx")
+    padding = int(value)
     if padding >= 0:
-        hidden = op.add("Equal", ids, op.graph.constant(padding, op.dtype("Ids")))
-        hidden = op.add("Unsqueeze", hidden, op.ints(-1))
-        made = op.add("Where", hidden, op.number(0.0, "W"), made)
+        dtype = op.dtype("Ids")
+        constant = op.graph.constant(padding, dtype)
+        hidden = op.add("Equal", ids, constant)
+        numbers_2 = op.ints(-1)
+        hidden = op.add("Unsqueeze", hidden, numbers_2)
+        number = op.number(0.0, "W")
+        made = op.add("Where", hidden, number, made)
     op.put(made)
 
 
@@ -317,17 +381,24 @@ _AFTER: dict[str, Callable[[OpView, str], Any]] = {
 
 @exports("fc")
 def _fc(op: OpView) -> None:
-    kept, weight = int(op.attr("in_num_col_dims")), op.x("W")
+    value = op.attr("in_num_col_dims")
+    kept = int(value)
+    weight = op.x("W")
     rows = op.shape("W")[0]
     if op.attr("padding_weights"):
         rows -= 4
-        weight = op.add("Slice", weight, op.ints(0, 0), op.ints(-4, -4), op.ints(0, 1))
+        numbers = op.ints(0, 0)
+        numbers_2 = op.ints(-4, -4)
+        numbers_3 = op.ints(0, 1)
+        weight = op.add("Slice", weight, numbers, numbers_2, numbers_3)
     x = op.x("Input")
     if kept != op.rank("Input") - 1:
-        x = op.add("Reshape", x, op.ints(*[0] * kept, rows))
+        numbers_4 = op.ints(*[0] * kept, rows)
+        x = op.add("Reshape", x, numbers_4)
     made = op.add("MatMul", x, weight)
     if op.has("Bias"):
-        made = op.add("Add", made, op.add("Reshape", op.x("Bias"), op.ints(-1)))
+        reshaped = op.add("Reshape", op.x("Bias"), op.ints(-1))
+        made = op.add("Add", made, reshaped)
     after = op.attr("activation_type")
     if after not in _AFTER:
         raise op.error(

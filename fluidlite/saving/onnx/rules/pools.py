@@ -26,7 +26,8 @@ def _pool(op: OpView) -> None:
     of_index = "with_index" in op.type
     is_max = of_index or attrs["pooling_type"] == "max"
     shape = front_shape(op)
-    x, spatial = front(op), shape[2:]
+    x = front(op)
+    spatial = shape[2:]
     if attrs["adaptive"] and attrs["global_pooling"]:
         op.put(op.x())
         return
@@ -54,12 +55,15 @@ def _by_windows(op: OpView, x: str, spatial: Sequence[int], attrs: dict[str, Any
 
 def _regular(op: OpView, x: str, spatial: Sequence[int], attrs: dict[str, Any], is_max: bool) -> str:
     """Windows of one size at equal distances."""
-    window, strides = list(attrs["ksize"]), list(attrs["strides"])
+    window = list(attrs["ksize"])
+    strides = list(attrs["strides"])
     pads = window_pads(op, spatial, window)
     if pads is not None and _is_node(spatial, window, strides, pads, attrs, is_max):
         flat = [before for before, _ in pads] + [after for _, after in pads]
-        ceil = bool(attrs.get("ceil_mode"))
-        return _node(op, x, is_max, window, strides, flat, attrs.get("exclusive", True), ceil)
+        found = attrs.get("ceil_mode")
+        ceil = bool(found)
+        found_2 = attrs.get("exclusive", True)
+        return _node(op, x, is_max, window, strides, flat, found_2, ceil)
     if min(spatial) >= 0:
         return _gathered(op, x, windows_of(spatial, attrs), attrs, is_max)
     if pads is None and not attrs.get("ceil_mode") and (is_max or attrs["exclusive"]):
@@ -114,14 +118,19 @@ def _node(
         "ceil_mode": int(ceil),
     }
     if not is_max:
-        return str(op.add("AveragePool", x, count_include_pad=int(not exclusive), **attrs))
+        made_2 = op.add("AveragePool", x, count_include_pad=int(not exclusive), **attrs)
+        return str(made_2)
     if "with_index" not in op.type:
-        return str(op.add("MaxPool", x, **attrs))
+        made_3 = op.add("MaxPool", x, **attrs)
+        return str(made_3)
     made, index = op.add("MaxPool", x, outputs=2, **attrs)
     # places count within each picture, and ONNX's within all
     rank = op.rank()
-    size = op.graph.reduce("ReduceProd", op.dims(x, 2, rank), [0], keep=True)
-    op.put(op.cast(op.add("Mod", index, size), np.int32), "Mask")
+    sizes = op.dims(x, 2, rank)
+    size = op.graph.reduce("ReduceProd", sizes, [0], keep=True)
+    rest = op.add("Mod", index, size)
+    cast = op.cast(rest, np.int32)
+    op.put(cast, "Mask")
     return str(made)
 
 
@@ -137,18 +146,22 @@ def _gathered(op: OpView, x: str, windows: Sequence[Windows], attrs: dict[str, A
         inside = places < np.array(each.ends)[:, None]
         # a largest element may be looked at twice; of a sum others are left out
         places = np.where(inside, places, np.array(each.starts)[:, None])
-        x = op.add("Gather", x, op.graph.constant(places, np.int64), axis=axis)
+        constant = op.graph.constant(places, np.int64)
+        x = op.add("Gather", x, constant, axis=axis)
         if not is_max and not inside.all():
             behind = [1] * (len(windows) + 1 - axis)
-            mask = op.graph.constant(inside.reshape(*inside.shape, *behind), np.bool_)
-            x = op.add("Where", mask, x, op.number(0.0))
+            reshaped = inside.reshape(*inside.shape, *behind)
+            mask = op.graph.constant(reshaped, np.bool_)
+            number = op.number(0.0)
+            x = op.add("Where", mask, x, number)
         x = op.graph.reduce("ReduceMax" if is_max else "ReduceSum", x, [axis + 1])
     return x if is_max else _divided(op, x, windows, attrs)
 
 
 def _divided(op: OpView, sums: str, windows: Sequence[Windows], attrs: dict[str, Any]) -> str:
     """The sums of windows divided by the sizes that the op's kernel divides by."""
-    mode = Pooling(windows, "avg", attrs["exclusive"], op.dtype(), bool(attrs["of_2x"]))
+    dtype = op.dtype()
+    mode = Pooling(windows, "avg", attrs["exclusive"], dtype, bool(attrs["of_2x"]))
     sizes = divisors(mode)
     count: Any = math.prod(each.kernel for each in windows)
     if sizes is not None:
@@ -156,5 +169,9 @@ def _divided(op: OpView, sums: str, windows: Sequence[Windows], attrs: dict[str,
         for axis, lengths in enumerate(sizes):
             shape = [1] * len(windows)
             shape[axis] = -1
-            count = count * np.reshape(lengths, shape)
-    return str(op.add("Div", sums, op.graph.constant(count, op.dtype())))
+            reshaped = np.reshape(lengths, shape)
+            count = count * reshaped
+    dtype_2 = op.dtype()
+    constant = op.graph.constant(count, dtype_2)
+    quotient = op.add("Div", sums, constant)
+    return str(quotient)

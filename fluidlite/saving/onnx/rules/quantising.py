@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 
 from fluidlite.saving.onnx.graph import OpView, exports
-from fluidlite.saving.onnx.values import Value, values_of
+from fluidlite.saving.onnx.values import GraphValue, values_of
 
 _TINY = 1e-30  # scales up to this one are those of tensors of zeros
 
@@ -18,20 +18,25 @@ def _levels(bits: int) -> float:
     return float((1 << (bits - 1)) - 1)
 
 
-def _steps(x: Value, scale: Value, bits: int) -> Value:
+def _steps(x: GraphValue, scale: GraphValue, bits: int) -> GraphValue:
     """Whole multiples of the scale, as real numbers."""
-    inverse = 1.0 / scale.compare("LessOrEqual", _TINY).where(scale + 1e-6, scale)
-    within = x.at_most(scale).at_least(-scale)
-    return (within * (inverse * _levels(bits))).node("Round")
+    is_there = scale.compare("LessOrEqual", _TINY)
+    chosen = is_there.where(scale + 1e-06, scale)
+    inverse = 1.0 / chosen
+    least = x.at_most(scale)
+    within = least.at_least(-scale)
+    node = (within * (inverse * _levels(bits))).node("Round")
+    return node
 
 
-def _single(scale: Value) -> Value:
-    return Value(scale.op, scale.op.add("Reshape", scale.name, scale.op.scalar_shape()), scale.dtype)
+def _single(scale: GraphValue) -> GraphValue:
+    shape = scale.op.scalar_shape()
+    return GraphValue(scale.op, scale.op.add("Reshape", scale.name, shape), scale.dtype)
 
 
-def _largest(x: Value, rank: int, first: int = 0) -> Value:
+def _largest(x: GraphValue, rank: int, first: int = 0) -> GraphValue:
     made = x.op.graph.reduce("ReduceMax", x.node("Abs").name, list(range(first, rank)))
-    return Value(x.op, made, x.dtype)
+    return GraphValue(x.op, made, x.dtype)
 
 
 @exports(
@@ -44,7 +49,9 @@ def _by_known_scale(op: OpView) -> None:
     if not op.attr("is_test"):
         raise op.error("it looks for its scale: export the program's clone(for_test=True)")
     x, given = values_of(op, "X", "InScale")
-    scale, bits = _single(given), int(op.attr("bit_length"))
+    scale = _single(given)
+    value = op.attr("bit_length")
+    bits = int(value)
     if "dequantize" in op.type:
         op.put(_there_and_back(op, x, scale, bits).name)
     else:
@@ -52,23 +59,27 @@ def _by_known_scale(op: OpView) -> None:
     op.put(given.reshape(1).name, "OutScale")
 
 
-def _there_and_back(op: OpView, x: Value, scale: Value, bits: int) -> Value:
+def _there_and_back(op: OpView, x: GraphValue, scale: GraphValue, bits: int) -> GraphValue:
     """A pair of nodes for 8 bits, where the scale is known."""
     known = op.graph.constants.get(op.x("InScale")) is not None
     if bits != 8 or not known or float(op.parameter("InScale").reshape(-1)[0]) <= _TINY:
         return _steps(x, scale, bits) * (scale / _levels(bits))
-    size = op.graph.constant(op.parameter("InScale").reshape(()) / np.float32(_levels(bits)), x.dtype)
+    reshaped = op.parameter("InScale").reshape(())
+    size = op.graph.constant(reshaped / np.float32(_levels(bits)), x.dtype)
     zero = op.graph.constant(0, np.int8)
-    within = x.at_most(scale).at_least(-scale)
+    least = x.at_most(scale)
+    within = least.at_least(-scale)
     whole = op.add("QuantizeLinear", within.name, size, zero)
-    return Value(op, op.add("DequantizeLinear", whole, size, zero), x.dtype)
+    made = op.add("DequantizeLinear", whole, size, zero)
+    return GraphValue(op, made, x.dtype)
 
 
 @exports("fake_quantize_abs_max", "fake_channel_wise_quantize_abs_max")
 def _by_own_scale(op: OpView) -> None:
     op.idle("is_test")
     (x,) = values_of(op, "X")
-    rank, by_channel = op.rank(), "channel" in op.type
+    rank = op.rank()
+    by_channel = "channel" in op.type
     scale = _largest(x, rank, int(by_channel))
     op.put(scale.reshape(-1).name, "OutScale")
     if by_channel:
@@ -87,21 +98,26 @@ def _scale_alone(op: OpView) -> None:
 @exports("fake_dequantize_max_abs", "dequantize_abs_max")
 def _dequantize(op: OpView) -> None:
     x, scale = values_of(op, "X", "Scale")
-    made = _single(scale) * x.cast(scale.dtype) / float(op.attr("max_range"))
+    cast = x.cast(scale.dtype)
+    value = op.attr("max_range")
+    made = _single(scale) * cast / float(value)
     op.put(made.name)
 
 
 @exports("fake_channel_wise_dequantize_max_abs")
 def _dequantize_channels(op: OpView) -> None:
-    x, rank = values_of(op, "X")[0], op.rank()
-    scales = [Value(op, name, op.dtype()) for name in op.all("Scales")]
+    x = values_of(op, "X")[0]
+    rank = op.rank()
+    scales = [GraphValue(op, name, op.dtype()) for name in op.all("Scales")]
     bits = op.attr("quant_bits")
     behind = [1] * (rank - 1)
     if len(scales) == 1:
-        made = scales[0].reshape(-1, *behind) * x / _levels(bits[0])
+        reshaped = scales[0].reshape(-1, *behind)
+        made = reshaped * x / _levels(bits[0])
     else:
         # a product of quantised weight and input: the channels are in the second dimension
-        scale = scales[0].reshape(1, -1, *behind[1:]) * _single(scales[1])
+        reshaped_2 = scales[0].reshape(1, -1, *behind[1:])
+        scale = reshaped_2 * _single(scales[1])
         made = scale * x / (_levels(bits[0]) * _levels(bits[1]))
     op.put(made.name)
 
@@ -112,7 +128,10 @@ def _to_integers(op: OpView) -> None:
     dtype = np.int8 if op.attr("is_negative_input") else np.uint8
     limits = np.iinfo(dtype)
     (x,) = values_of(op, "Input")
-    steps = (x * float(op.attr("Scale"))).node("Round").at_least(float(limits.min)).at_most(float(limits.max))
+    value = op.attr("Scale")
+    node = (x * float(value)).node("Round")
+    most = node.at_least(float(limits.min))
+    steps = most.at_most(float(limits.max))
     op.put(steps.cast(dtype).name, "Output")
 
 

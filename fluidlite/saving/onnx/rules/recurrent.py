@@ -60,10 +60,13 @@ def _lstm(op: OpView) -> None:
     ]
     if op.attr("use_peepholes") and bias.shape[1] > 4 * size:
         into, forget, out = np.split(bias[:, 4 * size :], 3, axis=1)
-        inputs.append(op.graph.constant(np.concatenate([into, out, forget], axis=1)))
+        constant = op.graph.constant(np.concatenate([into, out, forget], axis=1))
+        inputs.append(constant)
     kinds = [op.attr(f"{part}_activation") for part in ("gate", "candidate", "cell")]
     hidden, _, _ = op.add("LSTM", *inputs, outputs=3, hidden_size=size, **_direction(op, kinds))
-    op.put(op.add("Reshape", hidden, op.ints(-1, size)), "Hidden")
+    numbers = op.ints(-1, size)
+    reshaped = op.add("Reshape", hidden, numbers)
+    op.put(reshaped, "Hidden")
 
 
 @exports("gru")
@@ -91,12 +94,15 @@ def _gru(op: OpView) -> None:
         _state(op, "H0"),
     ]
     hidden, _ = op.add("GRU", *inputs, outputs=2, hidden_size=size, **_direction(op, kinds))
-    op.put(op.add("Reshape", hidden, op.ints(-1, size)), "Hidden")
+    numbers = op.ints(-1, size)
+    reshaped_2 = op.add("Reshape", hidden, numbers)
+    op.put(reshaped_2, "Hidden")
 
 
 def _two_matrices(weight: Array) -> tuple[Array, Array]:
     """The weights of the two gates and of the candidate, which lie one behind the other, not side by side."""
-    size, flat = weight.shape[0], weight.reshape(-1)
+    size = weight.shape[0]
+    flat = weight.reshape(-1)
     gates = flat[: 2 * size * size].reshape(size, 2 * size)
     return gates, flat[2 * size * size :].reshape(size, size)
 
@@ -104,7 +110,8 @@ def _two_matrices(weight: Array) -> tuple[Array, Array]:
 # ----------------------------------------------------------------------- over padded batches
 def _of_onnx(gates: Array, order: Sequence[int]) -> Array:
     """Rows of gates in another order."""
-    return gates.reshape(len(order), -1, *gates.shape[1:])[list(order)].reshape(gates.shape)
+    reshaped = gates.reshape(len(order), -1, *gates.shape[1:])[list(order)].reshape(gates.shape)
+    return reshaped
 
 
 _ORDERS = {"LSTM": (0, 3, 1, 2), "GRU": (1, 0, 2), "RNN_TANH": (0,), "RNN_RELU": (0,)}
@@ -114,16 +121,22 @@ _ORDERS = {"LSTM": (0, 3, 1, 2), "GRU": (1, 0, 2), "RNN_TANH": (0,), "RNN_RELU":
 def _cudnn_lstm(op: OpView) -> None:
     """Several layers over padded batches [time, batch, features], their weights in one vector."""
     _check_no_draws(op)
-    size, layers = int(op.attr("hidden_size")), int(op.attr("num_layers"))
+    value_2 = op.attr("hidden_size")
+    size = int(value_2)
+    value_3 = op.attr("num_layers")
+    layers = int(value_3)
     ways = 2 if op.attr("is_bidirec") else 1
     weights = op.parameter("W")
     biases = weights[-layers * ways * 8 * size :].reshape(layers * ways, 2, 4 * size)
-    features, at, found = op.shape("Input")[2], 0, []
+    features = op.shape("Input")[2]
+    at = 0
+    found = []
     for number in range(layers * ways):
         columns = [features if number < ways else ways * size, size]
         pair = []
         for depth in columns:
-            pair.append(weights[at : at + 4 * size * depth].reshape(4 * size, depth))
+            reshaped = weights[at : at + 4 * size * depth].reshape(4 * size, depth)
+            pair.append(reshaped)
             at += 4 * size * depth
         found.append((*pair, *biases[number]))
     states = [op.x("InitH"), op.x("InitC")]
@@ -137,7 +150,8 @@ def _cudnn_lstm(op: OpView) -> None:
 def _rnn(op: OpView) -> None:
     """As `cudnn_lstm`, of several kinds, with a tensor for each weight."""
     _check_no_draws(op)
-    mode, ways = op.attr("mode"), 2 if op.attr("is_bidirec") else 1
+    mode = op.attr("mode")
+    ways = 2 if op.attr("is_bidirec") else 1
     op.all("WeightList")
     arrays = [op.array(name) for name in op.op.inputs["WeightList"]]
     half = len(arrays) // 2
@@ -146,7 +160,8 @@ def _rnn(op: OpView) -> None:
     ]
     op.idle("num_layers")
     lengths = op.cast(op.x("SequenceLength"), np.int32) if op.has("SequenceLength") else ""
-    out, last = _layers(op, mode, weights, op.all("PreState"), ways, int(op.attr("hidden_size")), lengths)
+    value_2 = op.attr("hidden_size")
+    out, last = _layers(op, mode, weights, op.all("PreState"), ways, int(value_2), lengths)
     op.put(out)
     for place, value in enumerate(last):
         op.put(value, "State", place)
@@ -171,7 +186,9 @@ def _layers(
     """The output of the last layer, and the last states of all; `weights` are those of the input and of the
     state and their biases, of each layer and direction.
     """
-    order, x, ends = _ORDERS[mode], op.x("Input"), []
+    order = _ORDERS[mode]
+    x = op.x("Input")
+    ends = []
     for start in range(0, len(weights), ways):
         layer = weights[start : start + ways]
         parts = [np.stack([_of_onnx(one[at], order) for one in layer]) for at in (0, 1)]
@@ -192,7 +209,9 @@ def _layers(
             linear_before_reset=1 if mode == "GRU" else None,
         )
         ends.append(last)
-        x = op.add("Reshape", op.add("Transpose", y, perm=[0, 2, 1, 3]), op.ints(0, 0, ways * size))
+        turned = op.add("Transpose", y, perm=[0, 2, 1, 3])
+        numbers = op.ints(0, 0, ways * size)
+        x = op.add("Reshape", turned, numbers)
     return x, [op.add("Concat", *each, axis=0) for each in zip(*ends, strict=True)]
 
 
@@ -201,14 +220,19 @@ def _layers(
 def _lstm_unit(op: OpView) -> None:
     """Gates in the order input, forget, output, candidate, whose products are done before."""
     size = op.shape("C_prev")[1]
-    entry, forget, out, candidate = op.add("Split", op.x(), op.ints(*[size] * 4), outputs=4, axis=1)
+    numbers = op.ints(*[size] * 4)
+    entry, forget, out, candidate = op.add("Split", op.x(), numbers, outputs=4, axis=1)
     bias = op.attr("forget_bias")
     forget = op.add("Add", forget, op.number(bias)) if bias else forget
     entry, forget, out = (op.add("Sigmoid", gate) for gate in (entry, forget, out))
     kept = op.add("Mul", forget, op.x("C_prev"))
-    cell = op.add("Add", kept, op.add("Mul", entry, op.add("Tanh", candidate)))
+    wave = op.add("Tanh", candidate)
+    product_2 = op.add("Mul", entry, wave)
+    cell = op.add("Add", kept, product_2)
     op.put(cell, "C")
-    op.put(op.add("Mul", out, op.add("Tanh", cell)), "H")
+    wave_2 = op.add("Tanh", cell)
+    product = op.add("Mul", out, wave_2)
+    op.put(product, "H")
 
 
 _CODES = ("identity", "sigmoid", "tanh", "relu")
@@ -223,17 +247,27 @@ def _gru_unit(op: OpView) -> None:
         return value if kind == "identity" else str(op.add(_ACTIVATIONS[kind], value))
 
     gates_weight, weight = _two_matrices(op.parameter("Weight"))
-    size, before = len(weight), op.x("HiddenPrev")
+    size = len(weight)
+    before = op.x("HiddenPrev")
     x = op.add("Add", op.x("Input"), op.x("Bias")) if op.has("Bias") else op.x("Input")
-    of_gates, of_candidate = op.add("Split", x, op.ints(2 * size, size), outputs=2, axis=1)
-    sums = op.add("Add", of_gates, op.add("MatMul", before, op.graph.constant(gates_weight)))
+    numbers = op.ints(2 * size, size)
+    of_gates, of_candidate = op.add("Split", x, numbers, outputs=2, axis=1)
+    constant = op.graph.constant(gates_weight)
+    product_2 = op.add("MatMul", before, constant)
+    sums = op.add("Add", of_gates, product_2)
     gates = active(sums, kinds[0])
-    update, reset = op.add("Split", gates, op.ints(size, size), outputs=2, axis=1)
+    numbers_2 = op.ints(size, size)
+    update, reset = op.add("Split", gates, numbers_2, outputs=2, axis=1)
     kept = op.add("Mul", reset, before)
-    product = op.add("MatMul", kept, op.graph.constant(weight))
-    candidate = active(op.add("Add", of_candidate, product), kinds[1])
+    constant_2 = op.graph.constant(weight)
+    product = op.add("MatMul", kept, constant_2)
+    total = op.add("Add", of_candidate, product)
+    candidate = active(total, kinds[1])
     opened, closed = (before, candidate) if op.attr("origin_mode") else (candidate, before)
-    apart = op.add("Mul", op.add("Sub", opened, closed), update)
-    op.put(op.add("Add", apart, closed), "Hidden")
+    difference = op.add("Sub", opened, closed)
+    apart = op.add("Mul", difference, update)
+    total_2 = op.add("Add", apart, closed)
+    op.put(total_2, "Hidden")
     op.put(kept, "ResetHiddenPrev")
-    op.put(op.add("Concat", update, reset, candidate, axis=1), "Gate")
+    together = op.add("Concat", update, reset, candidate, axis=1)
+    op.put(together, "Gate")

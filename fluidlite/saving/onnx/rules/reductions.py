@@ -31,8 +31,10 @@ def _reduce(op: OpView) -> None:
     rank = op.rank()
     every = op.attr("reduce_all") or not dims or not rank
     axes = list(range(rank)) if every else sorted(set(op.axes(dims)))
-    keep = bool(op.attr("keepdim" if of_log else "keep_dim"))
-    x, wanted = op.x(), op.dtype("Out")
+    value = op.attr("keepdim" if of_log else "keep_dim")
+    keep = bool(value)
+    x = op.x()
+    wanted = op.dtype("Out")
     is_truth = op.type in ("reduce_all", "reduce_any")
     if is_truth:
         x = op.cast(x if op.dtype().kind == "b" else op.cast(x, np.bool_), np.int32)
@@ -49,38 +51,56 @@ def _reduce(op: OpView) -> None:
 @exports("mean", "squared_l2_norm", "l1_norm")
 def _of_all(op: OpView) -> None:
     kind = {"mean": "ReduceMean", "squared_l2_norm": "ReduceSumSquare", "l1_norm": "ReduceL1"}[op.type]
-    made = op.graph.reduce(kind, op.x(), list(range(op.rank())))
-    op.put(op.add("Reshape", made, op.ints(1)))
+    rank = op.rank()
+    made = op.graph.reduce(kind, op.x(), list(range(rank)))
+    numbers = op.ints(1)
+    reshaped = op.add("Reshape", made, numbers)
+    op.put(reshaped)
 
 
 @exports("norm")
 def _norm(op: OpView) -> None:
     op.idle("is_test")
-    axes = op.axes(int(op.attr("axis")))
-    squares = op.graph.reduce("ReduceSum", op.add("Mul", op.x(), op.x()), axes, keep=True)
-    length = op.add("Sqrt", op.add("Add", squares, op.number(op.attr("epsilon"))))
+    value = op.attr("axis")
+    axes = op.axes(int(value))
+    product = op.add("Mul", op.x(), op.x())
+    squares = op.graph.reduce("ReduceSum", product, axes, keep=True)
+    value_2 = op.attr("epsilon")
+    number = op.number(value_2)
+    total = op.add("Add", squares, number)
+    length = op.add("Sqrt", total)
     op.put(length, "Norm")
-    op.put(op.add("Div", op.x(), length))
+    quotient = op.add("Div", op.x(), length)
+    op.put(quotient)
 
 
 @exports("p_norm")
 def _p_norm(op: OpView) -> None:
     # epsilon is the gradient's
     op.idle("epsilon")
-    x, order, keep = op.x(), float(op.attr("porder")), bool(op.attr("keepdim"))
+    x = op.x()
+    value_2 = op.attr("porder")
+    order = float(value_2)
+    value_3 = op.attr("keepdim")
+    keep = bool(value_3)
     rank = op.rank()
     if op.attr("asvector"):
         op.idle("axis")
         axes = list(range(rank))
     else:
-        axes = op.axes(int(op.attr("axis")))
+        value = op.attr("axis")
+        axes = op.axes(int(value))
     if order == 1:
         made = op.graph.reduce("ReduceL1", x, axes, keep)
     elif order == 2:
         made = op.graph.reduce("ReduceL2", x, axes, keep)
     elif 0 < order < float("inf"):
-        powers = op.add("Pow", op.add("Abs", x), op.number(order))
-        made = op.add("Pow", op.graph.reduce("ReduceSum", powers, axes, keep), op.number(1 / order))
+        size = op.add("Abs", x)
+        number = op.number(order)
+        powers = op.add("Pow", size, number)
+        reduced = op.graph.reduce("ReduceSum", powers, axes, keep)
+        number_2 = op.number(1 / order)
+        made = op.add("Pow", reduced, number_2)
     else:
         raise op.error(f"porder is {order}")
     is_single = op.attr("asvector") and not keep
@@ -89,19 +109,32 @@ def _p_norm(op: OpView) -> None:
 
 @exports("clip_by_norm")
 def _clip_by_norm(op: OpView) -> None:
-    norm, limit = op.graph.reduce("ReduceL2", op.x(), list(range(op.rank()))), op.number(op.attr("max_norm"))
-    factor = op.add("Div", limit, op.add("Max", norm, op.number(1e-30)))
+    rank = op.rank()
+    norm = op.graph.reduce("ReduceL2", op.x(), list(range(rank)))
+    value = op.attr("max_norm")
+    limit = op.number(value)
+    number = op.number(1e-30)
+    larger = op.add("Max", norm, number)
+    factor = op.add("Div", limit, larger)
     is_within = op.add("LessOrEqual", norm, limit)
-    op.put(op.add("Where", is_within, op.x(), op.add("Mul", op.x(), factor)))
+    product_2 = op.add("Mul", op.x(), factor)
+    chosen = op.add("Where", is_within, op.x(), product_2)
+    op.put(chosen)
 
 
 @exports("cumsum")
 def _cumsum(op: OpView) -> None:
     flags = {name: int(bool(op.attr(name))) for name in ("exclusive", "reverse")}
-    x, axis = op.x(), int(op.attr("axis"))
+    x = op.x()
+    value = op.attr("axis")
+    axis = int(value)
     if op.attr("flatten"):
-        x, axis = op.add("Reshape", x, op.ints(-1)), 0
-    op.put(op.add("CumSum", x, op.whole(axis), **flags))
+        numbers = op.ints(-1)
+        x = op.add("Reshape", x, numbers)
+        axis = 0
+    number = op.whole(axis)
+    rank_2 = op.add("CumSum", x, number, **flags)
+    op.put(rank_2)
 
 
 # ----------------------------------------------------------------------- order
@@ -109,9 +142,12 @@ def _cumsum(op: OpView) -> None:
 def _top_k(op: OpView) -> None:
     if op.has("K"):
         op.idle("k")
-        count = op.cast(op.add("Reshape", op.x("K"), op.ints(1)), np.int64)
+        numbers = op.ints(1)
+        reshaped_2 = op.add("Reshape", op.x("K"), numbers)
+        count = op.cast(reshaped_2, np.int64)
     else:
-        count = op.ints(int(op.attr("k")))
+        value = op.attr("k")
+        count = op.ints(int(value))
     axis, largest = (op.attr("axis"), op.attr("largest")) if op.type == "top_k_v2" else (-1, True)
     axis = op.axes(int(axis))[0]
     values, indices = op.add(
@@ -125,9 +161,8 @@ def _top_k(op: OpView) -> None:
 def _argsort(op: OpView) -> None:
     axis = op.axes(int(op.attr("axis")))[0]
     count = op.dims(op.x(), axis, axis + 1)
-    values, indices = op.add(
-        "TopK", op.x(), count, outputs=2, axis=axis, largest=int(bool(op.attr("descending"))), sorted=1
-    )
+    value = op.attr("descending")
+    values, indices = op.add("TopK", op.x(), count, outputs=2, axis=axis, largest=int(bool(value)), sorted=1)
     op.put(values)
     op.put(indices, "Indices")
 
@@ -135,26 +170,40 @@ def _argsort(op: OpView) -> None:
 @exports("arg_max", "arg_min")
 def _arg(op: OpView) -> None:
     kind = "ArgMax" if op.type == "arg_max" else "ArgMin"
-    x, axis, keep = op.x(), op.attr("axis"), int(bool(op.attr("keepdims")))
-    rank, dtype = op.rank(), op.attr("dtype")
+    x = op.x()
+    axis = op.attr("axis")
+    value = op.attr("keepdims")
+    keep = int(bool(value))
+    rank = op.rank()
+    dtype = op.attr("dtype")
     if op.attr("flatten"):
         op.idle("axis")
-        x, axis = op.add("Reshape", x, op.ints(-1)), 0
+        numbers = op.ints(-1)
+        x = op.add("Reshape", x, numbers)
+        axis = 0
     elif not rank:
         raise op.error("X is a single number without dimensions")
     made = op.add(kind, x, axis=int(axis), keepdims=keep)
     if op.attr("flatten"):
-        made = op.add("Reshape", made, op.ints(*[1] * (rank if keep else 1)))
+        numbers_2 = op.ints(*[1] * (rank if keep else 1))
+        made = op.add("Reshape", made, numbers_2)
     op.put(made if dtype < 0 else op.cast(made, to_numpy(VarType(dtype))))
 
 
 @exports("tril_triu")
 def _triangle(op: OpView) -> None:
     op.needs_opset(14)
-    shift = op.whole(int(op.attr("diagonal")))
-    op.put(op.add("Trilu", op.x(), shift, upper=int(not op.attr("lower"))))
+    value = op.attr("diagonal")
+    shift = op.whole(int(value))
+    made = op.add("Trilu", op.x(), shift, upper=int(not op.attr("lower")))
+    op.put(made)
 
 
 @exports("is_empty")
 def _is_empty(op: OpView) -> None:
-    op.put(op.add("Equal", op.add("Reshape", op.add("Size", op.x()), op.ints(1)), op.ints(0)))
+    count_2 = op.add("Size", op.x())
+    numbers = op.ints(1)
+    reshaped = op.add("Reshape", count_2, numbers)
+    numbers_2 = op.ints(0)
+    is_equal = op.add("Equal", reshaped, numbers_2)
+    op.put(is_equal)

@@ -85,7 +85,7 @@ _FRACTIONS = frozenset(
 )
 
 
-class _Writer:
+class _ExpressionNodes:
     """Writes the nodes of one expression, whose names are values or numbers."""
 
     def __init__(self, op: OpView, known: dict[str, Operand], dtype: np.dtype[Any]) -> None:
@@ -98,7 +98,8 @@ class _Writer:
             return operand
         if isinstance(operand, bool):
             return self.op.graph.constant(operand, np.bool_)
-        return self.op.graph.constant(operand, self.dtype)
+        constant_2 = self.op.graph.constant(operand, self.dtype)
+        return constant_2
 
     def write(self, nodes: list[ExprNode], operand: Any) -> Operand:
         """The value of an operand of the expression."""
@@ -151,14 +152,15 @@ def expression(op: OpView, text: str, known: dict[str, Operand], slot: str = "X"
     """The value of a scalar expression whose names are `known`, in the type of a slot; names that are not are
     attributes.
     """
-    parsed, dtype = parse(text), op.dtype(slot)
+    parsed = parse(text)
+    dtype = op.dtype(slot)
     fractions = {node.function for node in parsed.nodes} & _FRACTIONS
     if dtype.kind in "iub" and fractions:
         raise op.error(f"{' and '.join(sorted(fractions))} of integers: {slot} holds {dtype}")
     for name in parsed.names:
         if name not in known:
             known[name] = op.attr(name.removesuffix("_"))
-    writer = _Writer(op, known, dtype)
+    writer = _ExpressionNodes(op, known, dtype)
     return writer.value(writer.write(parsed.nodes, parsed.result))
 
 
@@ -168,7 +170,8 @@ def _by_expression(op: OpView) -> None:
     definition = registry.get(op.type)
     made = expression(op, definition.expr or "", {"x": op.x()})
     if "x" not in parse(definition.expr or "").names:
-        made = op.add("Expand", made, op.add("Shape", op.x()))
+        shape = op.add("Shape", op.x())
+        made = op.add("Expand", made, shape)
     op.put(made)
 
 

@@ -22,7 +22,8 @@ def check_single(op: OpView, slot: str = "X") -> None:
 
 def _rows(op: OpView, value: str) -> str:
     """The number of rows of a value."""
-    return op.dims(value, 0, 1)
+    sizes = op.dims(value, 0, 1)
+    return sizes
 
 
 @exports("lod_reset")
@@ -46,41 +47,56 @@ def _sequence_pool(op: OpView) -> None:
     check_single(op)
     # of sequences without rows
     op.idle("pad_value")
-    kind = op.attr("pooltype").upper()
+    value = op.attr("pooltype")
+    kind = value.upper()
     if kind in _POOLS:
-        op.put(op.graph.reduce(_POOLS[kind], op.x(), [0], keep=True))
+        reduced = op.graph.reduce(_POOLS[kind], op.x(), [0], keep=True)
+        op.put(reduced)
     elif kind == "SQRT":
-        rows = op.cast(_rows(op, op.x()), op.dtype())
+        dtype = op.dtype()
+        rows = op.cast(_rows(op, op.x()), dtype)
         whole = op.graph.reduce("ReduceSum", op.x(), [0], keep=True)
-        op.put(op.add("Div", whole, op.add("Sqrt", rows)))
+        root = op.add("Sqrt", rows)
+        quotient = op.add("Div", whole, root)
+        op.put(quotient)
     else:
         start, end = (0, 1) if kind == "FIRST" else (-1, _LAST)
-        op.put(op.add("Slice", op.x(), op.ints(start), op.ints(end), op.ints(0)))
+        numbers = op.ints(start)
+        numbers_2 = op.ints(end)
+        numbers_3 = op.ints(0)
+        part = op.add("Slice", op.x(), numbers, numbers_2, numbers_3)
+        op.put(part)
 
 
 @exports("sequence_softmax")
 def _sequence_softmax(op: OpView) -> None:
     check_single(op)
-    op.put(op.add("Softmax", op.x(), axis=0))
+    made = op.add("Softmax", op.x(), axis=0)
+    op.put(made)
 
 
 @exports("sequence_reshape")
 def _sequence_reshape(op: OpView) -> None:
     check_single(op)
-    op.put(op.add("Reshape", op.x(), op.ints(-1, int(op.attr("new_dim")))))
+    value = op.attr("new_dim")
+    numbers = op.ints(-1, int(value))
+    reshaped = op.add("Reshape", op.x(), numbers)
+    op.put(reshaped)
 
 
 @exports("sequence_reverse")
 def _sequence_reverse(op: OpView) -> None:
     check_single(op)
     bounds = [op.ints(-1), op.ints(-_LAST), op.ints(0), op.ints(-1)]
-    op.put(op.add("Slice", op.x(), *bounds), "Y")
+    part_2 = op.add("Slice", op.x(), *bounds)
+    op.put(part_2, "Y")
 
 
 @exports("sequence_concat")
 def _sequence_concat(op: OpView) -> None:
     check_single(op)
-    op.put(op.add("Concat", *op.all(), axis=0))
+    together = op.add("Concat", *op.all(), axis=0)
+    op.put(together)
 
 
 @exports("sequence_expand", "sequence_expand_as")
@@ -93,32 +109,48 @@ def _sequence_expand(op: OpView) -> None:
         if op.var("X").lod_level:
             raise op.error("X is a sequence, which is repeated as a whole")
     # more rows than one fail as it runs
-    row = op.add("Reshape", op.x(), op.add("Concat", op.ints(1), op.dims(op.x(), 1, op.rank()), axis=0))
-    shape = op.add("Concat", _rows(op, op.x("Y")), op.ints(*[1] * (op.rank() - 1)), axis=0)
-    op.put(op.add("Expand", row, shape))
+    rank = op.rank()
+    sizes = op.dims(op.x(), 1, rank)
+    numbers_2 = op.ints(1)
+    together_2 = op.add("Concat", numbers_2, sizes, axis=0)
+    row = op.add("Reshape", op.x(), together_2)
+    numbers = op.ints(*[1] * (op.rank() - 1))
+    shape = op.add("Concat", _rows(op, op.x("Y")), numbers, axis=0)
+    copies = op.add("Expand", row, shape)
+    op.put(copies)
 
 
 @exports("sequence_conv")
 def _sequence_conv(op: OpView) -> None:
     """Each row beside its neighbours, and one product; rows before the first and after the last are 0."""
     check_single(op)
-    start, length = int(op.attr("contextStart")), int(op.attr("contextLength"))
+    value = op.attr("contextStart")
+    start = int(value)
+    value_2 = op.attr("contextLength")
+    length = int(value_2)
     if int(op.attr("contextStride")) != 1 or op.attr("paddingTrainable"):
         raise op.error("a stride, or padding that is learned")
     op.idle("PaddingData")
-    op.put(op.add("MatMul", _neighbours(op, op.x(), start, length), op.x("Filter")))
+    product = op.add("MatMul", _neighbours(op, op.x(), start, length), op.x("Filter"))
+    op.put(product)
 
 
 def _neighbours(op: OpView, x: str, start: int, length: int) -> str:
     """Rows [length x columns] with those from `start` on beside each."""
-    before, after = max(-start, 0), max(start + length - 1, 0)
-    padded = op.add("Pad", x, op.ints(before, 0, after, 0), op.number(0.0))
+    before = max(-start, 0)
+    after = max(start + length - 1, 0)
+    numbers = op.ints(before, 0, after, 0)
+    number = op.number(0.0)
+    padded = op.add("Pad", x, numbers, number)
     columns = []
     for place in range(length):
         first = op.ints(start + place + before)
         last = op.add("Add", _rows(op, x), first)
-        columns.append(op.add("Slice", padded, first, last, op.ints(0)))
-    return str(op.add("Concat", *columns, axis=1))
+        numbers_2 = op.ints(0)
+        part = op.add("Slice", padded, first, last, numbers_2)
+        columns.append(part)
+    together = op.add("Concat", *columns, axis=1)
+    return str(together)
 
 
 @exports("row_conv")
@@ -128,22 +160,33 @@ def _row_conv(op: OpView) -> None:
         raise op.error(f"X has {op.rank()} dimensions, and the rule knows sequences")
     check_single(op)
     reach, columns = op.shape("Filter")
-    rows = op.add("Reshape", _neighbours(op, op.x(), 0, reach), op.ints(-1, reach, columns))
-    op.put(op.graph.reduce("ReduceSum", op.add("Mul", rows, op.x("Filter")), [1]))
+    numbers = op.ints(-1, reach, columns)
+    rows = op.add("Reshape", _neighbours(op, op.x(), 0, reach), numbers)
+    product_2 = op.add("Mul", rows, op.x("Filter"))
+    reduced = op.graph.reduce("ReduceSum", product_2, [1])
+    op.put(reduced)
 
 
 @exports("sequence_pad")
 def _sequence_pad(op: OpView) -> None:
     check_single(op)
-    x, length = op.x(), int(op.attr("padded_length"))
-    rank, rows = op.rank(), _rows(op, op.x())
-    whole = op.add("Unsqueeze", x, op.ints(0))
+    x = op.x()
+    value_2 = op.attr("padded_length")
+    length = int(value_2)
+    rank = op.rank()
+    rows = _rows(op, op.x())
+    numbers_4 = op.ints(0)
+    whole = op.add("Unsqueeze", x, numbers_4)
     if length >= 0:
         if op.shape("PadValue") not in ((1,), ()):
             raise op.error("PadValue is a row")
-        more = op.add("Sub", op.ints(length), rows)
-        pads = op.add("Concat", op.ints(*[0] * (rank + 2)), more, op.ints(*[0] * (rank - 1)), axis=0)
-        value = op.add("Reshape", op.x("PadValue"), op.scalar_shape())
+        numbers = op.ints(length)
+        more = op.add("Sub", numbers, rows)
+        numbers_2 = op.ints(*[0] * (rank + 2))
+        numbers_3 = op.ints(*[0] * (rank - 1))
+        pads = op.add("Concat", numbers_2, more, numbers_3, axis=0)
+        shape = op.scalar_shape()
+        value = op.add("Reshape", op.x("PadValue"), shape)
         whole = op.add("Pad", whole, pads, value)
     else:
         op.idle("PadValue")
@@ -154,11 +197,17 @@ def _sequence_pad(op: OpView) -> None:
 @exports("sequence_unpad")
 def _sequence_unpad(op: OpView) -> None:
     # more sequences than one fail as it runs
-    x, rank = op.x(), op.rank()
+    x = op.x()
+    rank = op.rank()
     shape = op.dims(x, 1, rank)
     rows = op.add("Reshape", x, op.add("Concat", shape, op.ints(1), axis=0) if rank == 2 else shape)
-    length = op.cast(op.add("Reshape", op.x("Length"), op.ints(1)), np.int64)
-    op.put(op.add("Slice", rows, op.ints(0), length, op.ints(0)))
+    numbers = op.ints(1)
+    reshaped_2 = op.add("Reshape", op.x("Length"), numbers)
+    length = op.cast(reshaped_2, np.int64)
+    numbers_2 = op.ints(0)
+    numbers_3 = op.ints(0)
+    part = op.add("Slice", rows, numbers_2, length, numbers_3)
+    op.put(part)
 
 
 @exports("sequence_mask")
@@ -166,11 +215,21 @@ def _sequence_mask(op: OpView) -> None:
     lengths = op.cast(op.x(), np.int64)
     if op.has("MaxLenTensor"):
         op.idle("maxlen")
-        most = op.cast(op.add("Reshape", op.x("MaxLenTensor"), op.scalar_shape()), np.int64)
+        shape = op.scalar_shape()
+        reshaped = op.add("Reshape", op.x("MaxLenTensor"), shape)
+        most = op.cast(reshaped, np.int64)
     elif op.attr("maxlen") < 0:
-        most = op.graph.reduce("ReduceMax", lengths, list(range(op.rank())))
+        rank = op.rank()
+        most = op.graph.reduce("ReduceMax", lengths, list(range(rank)))
     else:
-        most = op.whole(int(op.attr("maxlen")))
-    places = op.add("Range", op.whole(0), most, op.whole(1))
-    found = op.add("Less", places, op.add("Unsqueeze", lengths, op.ints(-1)))
-    op.put(op.cast(found, to_numpy(VarType(op.attr("out_dtype")))), "Y")
+        value = op.attr("maxlen")
+        most = op.whole(int(value))
+    number = op.whole(0)
+    number_2 = op.whole(1)
+    places = op.add("Range", number, most, number_2)
+    numbers = op.ints(-1)
+    column = op.add("Unsqueeze", lengths, numbers)
+    found = op.add("Less", places, column)
+    value_2 = op.attr("out_dtype")
+    cast = op.cast(found, to_numpy(VarType(value_2)))
+    op.put(cast, "Y")

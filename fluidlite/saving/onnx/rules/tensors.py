@@ -13,7 +13,9 @@ _LAST = 2**31 - 1  # an end beyond all
 @exports("cast")
 def _cast(op: OpView) -> None:
     op.idle("in_dtype")
-    op.put(op.cast(op.x(), to_numpy(VarType(op.attr("out_dtype")))))
+    value = op.attr("out_dtype")
+    cast = op.cast(op.x(), to_numpy(VarType(value)))
+    op.put(cast)
 
 
 # what is handed on as it is
@@ -26,21 +28,27 @@ def _same(op: OpView) -> None:
 # ----------------------------------------------------------------------- shapes
 @exports("reshape", "reshape2")
 def _reshape(op: OpView) -> None:
-    op.put(op.add("Reshape", op.x(), op.sizes("Shape", "ShapeTensor", "shape")))
+    sizes = op.sizes("Shape", "ShapeTensor", "shape")
+    reshaped = op.add("Reshape", op.x(), sizes)
+    op.put(reshaped)
 
 
 @exports("transpose", "transpose2")
 def _transpose(op: OpView) -> None:
-    order = op.axes(op.attr("axis"))
+    value = op.attr("axis")
+    order = op.axes(value)
     op.put(op.add("Transpose", op.x(), perm=order) if order else op.x())
 
 
 @exports("squeeze", "squeeze2")
 def _squeeze(op: OpView) -> None:
-    axes = sorted(set(op.axes(op.attr("axes"))))
+    value = op.attr("axes")
+    axes_2 = op.axes(value)
+    axes = sorted(set(axes_2))
     if not axes:
         # all that are 1 as it runs
-        op.put(op.add("Squeeze", op.x()))
+        flat_2 = op.add("Squeeze", op.x())
+        op.put(flat_2)
         return
     if op.attr("of_2x", False):
         axes = [axis for axis in axes if op.shape()[axis] in (1, -1)]
@@ -52,26 +60,35 @@ def _unsqueeze(op: OpView) -> None:
     made = op.x()
     # one after the other, each counted in what the ones before have made
     for done, axis in enumerate(op.attr("axes")):
-        rank = op.rank() + done + 1
-        made = op.add("Unsqueeze", made, op.ints(axis + rank if axis < 0 else axis))
+        rank_2 = op.rank()
+        rank = rank_2 + done + 1
+        numbers = op.ints(axis + rank if axis < 0 else axis)
+        made = op.add("Unsqueeze", made, numbers)
     op.put(made)
 
 
 @exports("flatten", "flatten2")
 def _flatten(op: OpView) -> None:
-    op.put(op.add("Flatten", op.x(), axis=int(op.attr("axis"))))
+    value = op.attr("axis")
+    rows_2 = op.add("Flatten", op.x(), axis=int(value))
+    op.put(rows_2)
 
 
 @exports("flatten_contiguous_range")
 def _flatten_range(op: OpView) -> None:
-    x, rank = op.x(), op.rank()
+    x = op.x()
+    rank = op.rank()
     if not rank:
-        op.put(op.add("Reshape", x, op.ints(1)))
+        numbers_2 = op.ints(1)
+        reshaped_2 = op.add("Reshape", x, numbers_2)
+        op.put(reshaped_2)
         return
     first, last = op.axes([op.attr("start_axis"), op.attr("stop_axis")])
     behind = [op.dims(x, last + 1, rank)] if last + 1 < rank else []
-    shape = op.add("Concat", op.ints(*[0] * first, -1), *behind, axis=0)
-    op.put(op.add("Reshape", x, shape))
+    numbers = op.ints(*[0] * first, -1)
+    shape = op.add("Concat", numbers, *behind, axis=0)
+    reshaped = op.add("Reshape", x, shape)
+    op.put(reshaped)
 
 
 # ----------------------------------------------------------------------- parts put together
@@ -79,23 +96,29 @@ def _flatten_range(op: OpView) -> None:
 def _concat(op: OpView) -> None:
     axis = int(op.parameter("AxisTensor").reshape(-1)[0]) if op.has("AxisTensor") else op.attr("axis")
     op.idle("axis")
-    op.put(op.add("Concat", *op.all(), axis=int(axis)))
+    together = op.add("Concat", *op.all(), axis=int(axis))
+    op.put(together)
 
 
 @exports("stack")
 def _stack(op: OpView) -> None:
     axis = op.axes(int(op.attr("axis")), more=1)[0]
     parts = [op.add("Unsqueeze", value, op.ints(axis)) for value in op.all()]
-    op.put(op.add("Concat", *parts, axis=axis), "Y")
+    together_2 = op.add("Concat", *parts, axis=axis)
+    op.put(together_2, "Y")
 
 
 @exports("multiplex")
 def _multiplex(op: OpView) -> None:
     """Row r of the result is row r of the operand that Ids[r] names."""
     parts = [op.add("Unsqueeze", value, op.ints(0)) for value in op.all()]
-    whole = op.add("Transpose", op.add("Concat", *parts, axis=0), perm=[1, 0, *range(2, op.rank() + 1)])
-    ids = op.cast(op.add("Reshape", op.x("Ids"), op.ints(-1, 1)), np.int64)
-    op.put(op.add("GatherND", whole, ids, batch_dims=1))
+    together = op.add("Concat", *parts, axis=0)
+    whole = op.add("Transpose", together, perm=[1, 0, *range(2, op.rank() + 1)])
+    numbers = op.ints(-1, 1)
+    reshaped = op.add("Reshape", op.x("Ids"), numbers)
+    ids = op.cast(reshaped, np.int64)
+    made = op.add("GatherND", whole, ids, batch_dims=1)
+    op.put(made)
 
 
 @exports("expand", "tile")
@@ -108,26 +131,36 @@ def _tile(op: OpView) -> None:
     if op.type == "tile" and computed:
         raise op.error("its repeat times are tensors, so the rank of the result is unknown")
     given = [1] if computed else op.attr(names[2])
-    more = len(given) - op.rank()
+    rank = op.rank()
+    more = len(given) - rank
     x = op.x()
     if more < 0 and not computed:
         times = op.ints(*[1] * -more, *given)
     elif more > 0 and not computed:
-        x = op.add("Unsqueeze", x, op.ints(*range(more)))
-    op.put(op.add("Tile", x, times))
+        numbers = op.ints(*range(more))
+        x = op.add("Unsqueeze", x, numbers)
+    made = op.add("Tile", x, times)
+    op.put(made)
 
 
 @exports("expand_as")
 def _expand_as(op: OpView) -> None:
-    x, wanted = op.x(), op.add("Shape", op.x("target_tensor"))
-    op.put(op.add("Tile", x, op.add("Div", wanted, op.add("Shape", x))))
+    x = op.x()
+    wanted = op.add("Shape", op.x("target_tensor"))
+    shape_2 = op.add("Shape", x)
+    quotient = op.add("Div", wanted, shape_2)
+    made = op.add("Tile", x, quotient)
+    op.put(made)
 
 
 @exports("expand_v2")
 def _expand(op: OpView) -> None:
     shape = op.sizes("Shape", "expand_shapes_tensor", "shape")
     # -1 keeps a dimension, which for ONNX's Expand is a 1
-    op.put(op.add("Expand", op.x(), op.add("Max", shape, op.ints(1))))
+    numbers = op.ints(1)
+    larger = op.add("Max", shape, numbers)
+    copies = op.add("Expand", op.x(), larger)
+    op.put(copies)
 
 
 @exports("expand_as_v2")
@@ -136,8 +169,11 @@ def _expand_as_v2(op: OpView) -> None:
         op.idle("target_shape")
         shape = op.add("Shape", op.x("Y"))
     else:
-        shape = op.add("Max", op.ints(*op.attr("target_shape")), op.ints(1))
-    op.put(op.add("Expand", op.x(), shape))
+        numbers = op.ints(*op.attr("target_shape"))
+        numbers_2 = op.ints(1)
+        shape = op.add("Max", numbers, numbers_2)
+    copies_2 = op.add("Expand", op.x(), shape)
+    op.put(copies_2)
 
 
 # ----------------------------------------------------------------------- parts
@@ -147,26 +183,32 @@ def _split(op: OpView) -> None:
     if op.has("AxisTensor"):
         axis = int(op.parameter("AxisTensor").reshape(-1)[0])
     axis = op.axes(int(axis))[0]
-    names, x = op.op.outputs["Out"], op.x()
+    names = op.op.outputs["Out"]
+    x = op.x()
     op.put_all(op.add("Split", x, _parts(op, x, axis, len(names)), outputs=len(names), axis=axis))
 
 
 def _parts(op: OpView, x: str, axis: int, count: int) -> str:
     """The sizes of the parts along an axis."""
-    sections, number = op.attr("sections"), op.attr("num")
+    sections = op.attr("sections")
+    number = op.attr("num")
     if op.has("SectionsTensorList"):
-        return op.sizes("", "SectionsTensorList", "sections")
+        sizes = op.sizes("", "SectionsTensorList", "sections")
+        return sizes
     size = op.dims(x, axis, axis + 1)
     if number > 0:
         # a rest makes Split fail, as it does here
-        each = op.add("Div", size, op.ints(count))
-        return str(op.add("Concat", *[each] * count, axis=0))
+        numbers = op.ints(count)
+        each = op.add("Div", size, numbers)
+        together = op.add("Concat", *[each] * count, axis=0)
+        return str(together)
     if -1 not in sections:
         return op.ints(*sections)
     known = op.ints(sum(part for part in sections if part >= 0))
     rest = op.add("Sub", size, known)
     parts = [rest if part < 0 else op.ints(part) for part in sections]
-    return str(op.add("Concat", *parts, axis=0))
+    together_2 = op.add("Concat", *parts, axis=0)
+    return str(together_2)
 
 
 @exports("unstack", "unbind")
@@ -175,7 +217,8 @@ def _unstack(op: OpView) -> None:
     axis = op.axes(int(op.attr("axis")))[0]
     slot = "Y" if op.type == "unstack" else "Out"
     for place in range(len(op.op.outputs[slot])):
-        taken = op.add("Gather", op.x(), op.graph.constant(place, np.int64), axis=axis)
+        constant = op.graph.constant(place, np.int64)
+        taken = op.add("Gather", op.x(), constant, axis=axis)
         op.put(taken, slot, place)
 
 
@@ -184,7 +227,9 @@ def _slice(op: OpView) -> None:
     if op.var("Input").type == VarType.LOD_TENSOR_ARRAY:
         raise op.error("it takes a part of an array")
     op.idle("infer_flags")
-    axes, gone = op.axes(op.attr("axes"), "Input"), op.attr("decrease_axis")
+    value = op.attr("axes")
+    axes = op.axes(value, "Input")
+    gone = op.attr("decrease_axis")
     starts = op.sizes("StartsTensor", "StartsTensorList", "starts")
     ends = op.sizes("EndsTensor", "EndsTensorList", "ends")
     if any(axis in gone for axis in axes):
@@ -194,9 +239,11 @@ def _slice(op: OpView) -> None:
         bounds.append(_steps(op))
     made = op.add("Slice", op.x("Input"), *bounds)
     if gone:
-        made = op.add("Squeeze", made, op.ints(*op.axes(gone, "Input")))
+        numbers = op.ints(*op.axes(gone, "Input"))
+        made = op.add("Squeeze", made, numbers)
         if len(set(gone)) == op.rank("Input"):
-            made = op.add("Reshape", made, op.ints(1))
+            numbers_2 = op.ints(1)
+            made = op.add("Reshape", made, numbers_2)
     op.put(made)
 
 
@@ -205,19 +252,28 @@ def _steps(op: OpView) -> str:
     backward = computed or any(step < -1 for step in op.attr("strides"))
     if backward and not op.attr("of_2x"):
         raise op.error("fluid counts backward steps from the end of the part, and ONNX from its start")
-    return op.sizes("StridesTensor", "StridesTensorList", "strides")
+    sizes = op.sizes("StridesTensor", "StridesTensorList", "strides")
+    return sizes
 
 
 def _last_one_too(op: OpView, starts: str, ends: str, taken: list[bool]) -> str:
     """The ends, where one place is taken: what lies from -1 to 0 is the last."""
-    is_last = op.add("And", op.add("Equal", starts, op.ints(-1)), op.add("Equal", ends, op.ints(0)))
-    is_last = op.add("And", is_last, op.graph.constant(taken, np.bool_))
-    return str(op.add("Where", is_last, op.ints(_LAST), ends))
+    numbers = op.ints(-1)
+    is_equal = op.add("Equal", starts, numbers)
+    numbers_3 = op.ints(0)
+    is_equal_2 = op.add("Equal", ends, numbers_3)
+    is_last = op.add("And", is_equal, is_equal_2)
+    constant = op.graph.constant(taken, np.bool_)
+    is_last = op.add("And", is_last, constant)
+    numbers_2 = op.ints(_LAST)
+    chosen = op.add("Where", is_last, numbers_2, ends)
+    return str(chosen)
 
 
 @exports("crop", "crop_tensor")
 def _crop(op: OpView) -> None:
-    x, rank = op.x(), op.rank()
+    x = op.x()
+    rank = op.rank()
     lists = ("OffsetsTensor", "ShapeTensor") if op.type == "crop_tensor" else ("", "")
     starts = op.sizes("Offsets", lists[0], "offsets")
     if not op.has("Offsets") and not op.attr("offsets") and not (lists[0] and op.has(lists[0])):
@@ -225,7 +281,8 @@ def _crop(op: OpView) -> None:
     given = len(op.op.inputs.get(lists[0], ())) if lists[0] else 0
     if 0 < given < rank:
         # tensors for the first dimensions alone: the others start at 0
-        starts = op.add("Concat", starts, op.ints(*[0] * (rank - given)), axis=0)
+        numbers = op.ints(*[0] * (rank - given))
+        starts = op.add("Concat", starts, numbers, axis=0)
     if op.type == "crop" and op.has("Y"):
         op.idle("shape")
         size = op.add("Shape", op.x("Y"))
@@ -233,16 +290,21 @@ def _crop(op: OpView) -> None:
         wanted = op.sizes("Shape" if op.type == "crop_tensor" else "", lists[1], "shape")
         whole = op.add("Shape", x)
         left = whole if op.type == "crop" else op.add("Sub", whole, starts)
-        size = op.add("Where", op.add("Less", wanted, op.ints(0)), left, wanted)
+        numbers_3 = op.ints(0)
+        is_less = op.add("Less", wanted, numbers_3)
+        size = op.add("Where", is_less, left, wanted)
     ends = op.add("Add", starts, size)
-    op.put(op.add("Slice", x, starts, ends, op.ints(*range(rank))))
+    numbers_2 = op.ints(*range(rank))
+    part_2 = op.add("Slice", x, starts, ends, numbers_2)
+    op.put(part_2)
 
 
 # ----------------------------------------------------------------------- picking
 @exports("gather", "index_select")
 def _gather(op: OpView) -> None:
     op.idle("overwrite")
-    index, axis = op.x("Index"), 0
+    index = op.x("Index")
+    axis = 0
     if op.type == "index_select":
         axis = op.attr("dim")
     elif op.has("Axis"):
@@ -250,29 +312,38 @@ def _gather(op: OpView) -> None:
     else:
         axis = op.attr("axis") or 0
     if op.rank("Index") != 1 and not (op.rank("Index") == 0 and op.op.attrs.get("axis") is not None):
-        index = op.add("Reshape", index, op.ints(-1))
-    op.put(op.add("Gather", op.x(), index, axis=int(axis)))
+        numbers = op.ints(-1)
+        index = op.add("Reshape", index, numbers)
+    taken_2 = op.add("Gather", op.x(), index, axis=int(axis))
+    op.put(taken_2)
 
 
 @exports("gather_nd")
 def _gather_nd(op: OpView) -> None:
     op.idle("of_2x")
-    op.put(op.add("GatherND", op.x(), op.cast(op.x("Index"), np.int64)))
+    cast = op.cast(op.x("Index"), np.int64)
+    made = op.add("GatherND", op.x(), cast)
+    op.put(made)
 
 
 @exports("index_sample")
 def _index_sample(op: OpView) -> None:
-    op.put(op.add("GatherElements", op.x(), op.x("Index"), axis=1))
+    made = op.add("GatherElements", op.x(), op.x("Index"), axis=1)
+    op.put(made)
 
 
 @exports("take_along_axis")
 def _take_along_axis(op: OpView) -> None:
     if op.shape("Input") != op.shape("Index"):
         axis = op.axes(int(op.attr("Axis")), "Input")[0]
-        pairs = enumerate(zip(op.shape("Input"), op.shape("Index"), strict=True))
+        shape = op.shape("Input")
+        shape_2 = op.shape("Index")
+        pairs = enumerate(zip(shape, shape_2, strict=True))
         if any(have != want and at != axis for at, (have, want) in pairs):
             raise op.error("Index has another size than Input in a dimension that is not its axis")
-    op.put(op.add("GatherElements", op.x("Input"), op.x("Index"), axis=int(op.attr("Axis"))), "Result")
+    value = op.attr("Axis")
+    made = op.add("GatherElements", op.x("Input"), op.x("Index"), axis=int(value))
+    op.put(made, "Result")
 
 
 @exports("scatter")
@@ -280,26 +351,33 @@ def _scatter(op: OpView) -> None:
     if op.rank("Ids") != 1:
         raise op.error(f"Ids has {op.rank('Ids')} dimensions, and the rule knows one alone")
     x = op.x()
-    rows = op.cast(op.add("Unsqueeze", op.x("Ids"), op.ints(1)), np.int64)
+    numbers = op.ints(1)
+    column = op.add("Unsqueeze", op.x("Ids"), numbers)
+    rows = op.cast(column, np.int64)
     if op.attr("overwrite"):
-        op.put(op.add("ScatterND", x, rows, op.x("Updates")))
+        scattered = op.add("ScatterND", x, rows, op.x("Updates"))
+        op.put(scattered)
         return
     op.needs_opset(16)
     zeros = op.add("Sub", op.x("Updates"), op.x("Updates"))
     cleared = op.add("ScatterND", x, rows, zeros)
-    op.put(op.add("ScatterND", cleared, rows, op.x("Updates"), reduction="add"))
+    scattered_2 = op.add("ScatterND", cleared, rows, op.x("Updates"), reduction="add")
+    op.put(scattered_2)
 
 
 @exports("scatter_nd_add")
 def _scatter_nd_add(op: OpView) -> None:
     op.needs_opset(16)
     index = op.cast(op.x("Index"), np.int64)
-    op.put(op.add("ScatterND", op.x(), index, op.x("Updates"), reduction="add"))
+    scattered = op.add("ScatterND", op.x(), index, op.x("Updates"), reduction="add")
+    op.put(scattered)
 
 
 @exports("where_index")
 def _where_index(op: OpView) -> None:
-    op.put(op.add("Transpose", op.add("NonZero", op.x("Condition")), perm=[1, 0]))
+    places = op.add("NonZero", op.x("Condition"))
+    turned = op.add("Transpose", places, perm=[1, 0])
+    op.put(turned)
 
 
 @exports("masked_select")
@@ -307,26 +385,36 @@ def _masked_select(op: OpView) -> None:
     flat = [op.add("Reshape", op.x(slot), op.ints(-1)) for slot in ("X", "Mask")]
     if op.shape("X") != op.shape("Mask"):
         raise op.error(f"X{list(op.shape())} and Mask{list(op.shape('Mask'))} are not alike")
-    op.put(op.add("Compress", *flat, axis=0), "Y")
+    made = op.add("Compress", *flat, axis=0)
+    op.put(made, "Y")
 
 
 @exports("one_hot", "one_hot_v2")
 def _one_hot(op: OpView) -> None:
     op.idle("allow_out_of_range")
     ids = op.x() if op.type == "one_hot" else op.add("Unsqueeze", op.x(), op.ints(-1))
-    dtype = to_numpy(VarType(op.attr("dtype")))
+    value = op.attr("dtype")
+    dtype = to_numpy(VarType(value))
     ids = op.cast(ids, np.int64)
     if op.has("depth_tensor"):
         op.idle("depth")
-        depth = op.cast(op.add("Reshape", op.x("depth_tensor"), op.scalar_shape()), np.int64)
-        classes = op.add("Range", op.whole(0), depth, op.whole(1))
+        shape = op.scalar_shape()
+        reshaped = op.add("Reshape", op.x("depth_tensor"), shape)
+        depth = op.cast(reshaped, np.int64)
+        number = op.whole(0)
+        number_2 = op.whole(1)
+        classes = op.add("Range", number, depth, number_2)
     else:
-        classes = op.graph.constant(np.arange(op.attr("depth")), np.int64, hint="classes")
-    op.put(op.cast(op.add("Equal", ids, classes), dtype))
+        value_2 = op.attr("depth")
+        classes = op.graph.constant(np.arange(value_2), np.int64, hint="classes")
+    is_equal = op.add("Equal", ids, classes)
+    cast = op.cast(is_equal, dtype)
+    op.put(cast)
 
 
 @exports("reverse", "flip")
 def _reverse(op: OpView) -> None:
     axes = op.axes(op.attr("axis") if op.type == "reverse" else op.attr("dims") or op.attr("axis"))
     bounds = [[-1] * len(axes), [-_LAST] * len(axes), axes, [-1] * len(axes)]
-    op.put(op.add("Slice", op.x(), *[op.ints(*values) for values in bounds]))
+    part = op.add("Slice", op.x(), *[op.ints(*values) for values in bounds])
+    op.put(part)

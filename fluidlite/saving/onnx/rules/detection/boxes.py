@@ -7,7 +7,7 @@ import numpy as np
 from fluidlite.base import registry
 from fluidlite.base.dtypes import Array
 from fluidlite.saving.onnx.graph import OpView, exports
-from fluidlite.saving.onnx.values import Value, counted, joined, values_of
+from fluidlite.saving.onnx.values import GraphValue, counted, joined, values_of
 
 __all__ = ["overlaps"]
 
@@ -20,7 +20,8 @@ def _priors(op: OpView) -> None:
     names = list(registry.get(op.type).outputs)
     if all(min(op.shape(slot)[2:]) >= 0 for slot in slots):
         for slot, array in zip(names, _computed(op, slots), strict=True):
-            op.put(op.graph.constant(array), slot)
+            constant = op.graph.constant(array)
+            op.put(constant, slot)
     elif op.type == "density_prior_box":
         raise op.error("the sizes of its pictures are not known: say them with --static-shapes")
     else:
@@ -28,7 +29,7 @@ def _priors(op: OpView) -> None:
 
 
 def _computed(op: OpView, slots: list[str]) -> tuple[Array, Array]:
-    """What the op's kernel makes of pictures of those sizes."""
+    """The results of the op's kernel for pictures of those sizes."""
     definition = registry.get(op.type)
     assert definition.compute is not None
     attrs = {name: op.attr(name) for name in definition.attr_defs}
@@ -40,24 +41,28 @@ def _computed(op: OpView, slots: list[str]) -> tuple[Array, Array]:
 def _priors_of_any_size(op: OpView, names: list[str]) -> None:
     """Boxes around one place, as the kernel makes them for one, moved to all places."""
     (x,) = values_of(op, "Input")
-    rows, columns = x.dims(2, 3), x.dims(3, 4)
+    rows = x.dims(2, 3)
+    columns = x.dims(3, 4)
     is_prior = op.type == "prior_box"
     sides = _prior_halves(op) if is_prior else _anchor_halves(op)
-    halves = Value.constant(op, sides, np.float32)
+    halves = GraphValue.constant(op, sides, np.float32)
     centers = []
     for axis, count in ((1, columns), (0, rows)):
         at = counted(count).cast(np.float32)
         if is_prior:
-            whole = values_of(op, "Image")[0].dims(3 - (1 - axis), 4 - (1 - axis)).cast(np.float32)
+            sizes = values_of(op, "Image")[0].dims(3 - (1 - axis), 4 - (1 - axis))
+            whole = sizes.cast(np.float32)
             step = op.attr("step_w" if axis else "step_h")
             known = op.attr("step_w") and op.attr("step_h")
-            width: Value | float = step if known else whole / count.cast(np.float32)
-            at = ((at + op.attr("offset")) * width) / whole
-            half = halves.part(1, 1 - axis, 2 - axis).reshape(-1) / whole
+            width: GraphValue | float = step if known else whole / count.cast(np.float32)
+            at = (at + op.attr("offset")) * width / whole
+            part = halves.part(1, 1 - axis, 2 - axis)
+            half = part.reshape(-1) / whole
         else:
             step = op.attr("stride")[1 - axis]
             at = at * step + op.attr("offset") * (step - 1)
-            half = halves.part(1, 1 - axis, 2 - axis).reshape(-1)
+            part = halves.part(1, 1 - axis, 2 - axis)
+            half = part.reshape(-1)
         shape = (1, -1, 1, 1) if axis else (-1, 1, 1, 1)
         centers.append((at.reshape(*shape), half.reshape(1, 1, -1, 1)))
     grid = (rows, columns, len(sides), 1)
@@ -65,9 +70,11 @@ def _priors_of_any_size(op: OpView, names: list[str]) -> None:
     parts += [(at + half).expand(*grid) for at, half in centers]
     boxes = joined(parts, 3)
     if is_prior and op.attr("clip"):
-        boxes = boxes.at_least(0.0).at_most(1.0)
-    op.put(boxes.cast(op.dtype("Input")).name, names[0])
-    variances = Value.constant(op, op.attr("variances"), op.dtype("Input"))
+        boxes = boxes.at_least(0.0)
+        boxes = boxes.at_most(1.0)
+    dtype = op.dtype("Input")
+    op.put(boxes.cast(dtype).name, names[0])
+    variances = GraphValue.constant(op, op.attr("variances"), dtype)
     op.put(variances.expand(rows, columns, len(sides), 4).name, names[1])
 
 
@@ -93,7 +100,7 @@ def _anchor_halves(op: OpView) -> Array:
 
 
 # ----------------------------------------------------------------------- codes and overlaps
-def _centers_and_sizes(corners: list[Value], one: float) -> list[tuple[Value, Value]]:
+def _centers_and_sizes(corners: list[GraphValue], one: float) -> list[tuple[GraphValue, GraphValue]]:
     """Center and size along x and y; a pixel's center lies half a pixel beyond its corner."""
     found = []
     for low, high in ((0, 2), (1, 3)):
@@ -106,13 +113,16 @@ def _centers_and_sizes(corners: list[Value], one: float) -> list[tuple[Value, Va
 def _box_coder(op: OpView) -> None:
     prior, target = values_of(op, "PriorBox", "TargetBox")
     one = 0.0 if op.attr("box_normalized") else 1.0
-    axis, is_encoder = op.attr("axis"), op.attr("code_type") == "encode_center_size"
+    axis = op.attr("axis")
+    is_encoder = op.attr("code_type") == "encode_center_size"
     scales = None
     if op.has("PriorBoxVar"):
         (scales,) = values_of(op, "PriorBoxVar")
         op.idle("variance")
     elif op.attr("variance"):
-        scales = Value.constant(op, op.attr("variance"), op.dtype("TargetBox"))
+        value = op.attr("variance")
+        dtype = op.dtype("TargetBox")
+        scales = GraphValue.constant(op, value, dtype)
     is_table = op.has("PriorBoxVar")
     if is_encoder:
         op.idle("axis")
@@ -128,45 +138,56 @@ def _box_coder(op: OpView) -> None:
     op.put(made.name, "OutputBox")
 
 
-def _encoded(prior: Value, target: Value, one: float) -> Value:
+def _encoded(prior: GraphValue, target: GraphValue, one: float) -> GraphValue:
     of_prior = _centers_and_sizes([each.reshape(1, -1, 1) for each in prior.columns(1, 4)], one)
     corners = [each.reshape(-1, 1, 1) for each in target.columns(1, 4)]
-    offsets, ratios = [], []
+    offsets = []
+    ratios = []
     for (center, size), (low, high) in zip(of_prior, ((0, 2), (1, 3)), strict=True):
         middle = (corners[high] + corners[low]) / 2.0
         offsets.append((middle - center) / size)
-        ratios.append(((corners[high] - corners[low] + one) / size).node("Abs").node("Log"))
+        node = ((corners[high] - corners[low] + one) / size).node("Abs")
+        node_2 = node.node("Log")
+        ratios.append(node_2)
     return joined([*offsets, *ratios], 2)
 
 
-def _decoded(prior: Value, codes: Value, one: float) -> Value:
+def _decoded(prior: GraphValue, codes: GraphValue, one: float) -> GraphValue:
     parts = codes.columns(2, 4)
-    lows, highs = [], []
+    lows = []
+    highs = []
     for place, (center, size) in enumerate(_centers_and_sizes(prior.columns(2, 4), one)):
         middle = parts[place] * size + center
-        half = parts[place + 2].node("Exp") * size / 2.0
+        node = parts[place + 2].node("Exp")
+        half = node * size / 2.0
         lows.append(middle - half)
         highs.append(middle + half - one)
     return joined([*lows, *highs], 2)
 
 
-def overlaps(left: Value, right: Value, normalized: bool, axis: int) -> Value:
+def overlaps(left: GraphValue, right: GraphValue, normalized: bool, axis: int) -> GraphValue:
     """Intersection over union of boxes [..., 4] that broadcast, without the last dimension; 0 for two empty
     boxes. Boxes of whole pixels with a gap between them share nothing.
     """
     one = 0.0 if normalized else 1.0
-    first, second = left.columns(axis, 4), right.columns(axis, 4)
+    first = left.columns(axis, 4)
+    second = right.columns(axis, 4)
     both = None
     for low, high in ((0, 2), (1, 3)):
-        side = first[high].at_most(second[high]) - first[low].at_least(second[low])
+        least = first[high].at_most(second[high])
+        most = first[low].at_least(second[low])
+        side = least - most
         if not normalized:
-            side = side.compare("Less", 0.0).where(side * 0.0 - one, side) + one
+            is_there = side.compare("Less", 0.0)
+            chosen = is_there.where(side * 0.0 - one, side)
+            side = chosen + one
         side = side.at_least(0.0)
         both = side if both is None else both * side
     areas = [(each[2] - each[0] + one) * (each[3] - each[1] + one) for each in (first, second)]
     assert both is not None
     union = areas[0] + areas[1] - both
-    union = union.compare("Equal", 0.0).where(union * 0.0 + 1.0, union)
+    is_there_2 = union.compare("Equal", 0.0)
+    union = is_there_2.where(union * 0.0 + 1.0, union)
     return (both / union).squeeze(axis)
 
 
@@ -178,12 +199,15 @@ def _iou_similarity(op: OpView) -> None:
     second = [each.reshape(1, -1) for each in y.columns(1, 4)]
     both = None
     for low, high in ((0, 2), (1, 3)):
-        side = first[high].at_most(second[high]) - first[low].at_least(second[low]) + one
+        least = first[high].at_most(second[high])
+        most = first[low].at_least(second[low])
+        side = least - most + one
         both = side.at_least(0.0) if both is None else both * side.at_least(0.0)
     areas = [(each[2] - each[0] + one) * (each[3] - each[1] + one) for each in (first, second)]
     assert both is not None
     union = areas[0] + areas[1] - both
-    union = union.compare("Equal", 0.0).where(union * 0.0 + 1.0, union)
+    is_there = union.compare("Equal", 0.0)
+    union = is_there.where(union * 0.0 + 1.0, union)
     op.put((both / union).name)
 
 
@@ -194,7 +218,8 @@ def _box_clip(op: OpView) -> None:
     row = info.part(0, 0, 1)
     height, width, scale = row.columns(1, 3)
     sides = [(side / scale + 0.5).node("Floor") - 1.0 for side in (width, height)]
-    limits = joined([*sides, *sides], 1).cast(op.dtype("Input"))
+    dtype = op.dtype("Input")
+    limits = joined([*sides, *sides], 1).cast(dtype)
     shape = [*[1] * (op.rank("Input") - 1), 4]
     op.put(boxes.at_most(limits.reshape(*shape)).at_least(0.0).name, "Output")
 
@@ -205,32 +230,56 @@ def _yolo_box(op: OpView) -> None:
     """Boxes [N, boxes, 4] and scores [N, boxes, classes] of maps [N, anchors x (5 + classes), H, W]."""
     x, sizes = values_of(op, "X", "ImgSize")
     anchors = np.reshape(op.attr("anchors"), (-1, 2))
-    count, classes = len(anchors), int(op.attr("class_num"))
-    rows, columns = x.dims(2, 3), x.dims(3, 4)
+    count = len(anchors)
+    classes = int(op.attr("class_num"))
+    rows = x.dims(2, 3)
+    columns = x.dims(3, 4)
     grid = x.reshape(0, count, 5 + classes, rows, columns)
-    sizes = sizes.cast(x.dtype).reshape(-1, 2, 1, 1, 1)
-    stretch = float(op.attr("scale_x_y"))
-    number = rows.cast(x.dtype)
-    lows, highs = [], []
-    for axis, at in (
-        (0, counted(columns).reshape(1, 1, 1, 1, -1)),
-        (1, counted(rows).reshape(1, 1, 1, -1, 1)),
-    ):
+    sizes = sizes.cast(x.dtype)
+    sizes = sizes.reshape(-1, 2, 1, 1, 1)
+    across = counted(columns).reshape(1, 1, 1, 1, -1)
+    down = counted(rows).reshape(1, 1, 1, -1, 1)
+    lows = []
+    highs = []
+    for axis, at in ((0, across), (1, down)):
         size = sizes.part(1, 1 - axis, 2 - axis)
-        cell = grid.part(2, axis, axis + 1).node("Sigmoid") * stretch - 0.5 * (stretch - 1)
         # rows count for the width as well where the map is no square: so does 1.8.5
-        center = (at.cast(x.dtype) + cell) * size / number
-        anchor = Value.constant(op, anchors[:, axis].reshape(1, -1, 1, 1, 1), x.dtype)
-        half = grid.part(2, 2 + axis, 3 + axis).node("Exp") * anchor * size
-        half = half / (number * float(2 * op.attr("downsample_ratio")))
-        low, high = center - half, center + half
-        if op.attr("clip_bbox"):
-            low, high = low.at_least(0.0), high.at_most(size - 1.0)
+        low, high = _yolo_sides(op, grid, axis, at, size, rows.cast(x.dtype))
         lows.append(low)
         highs.append(high)
-    confidence = grid.part(2, 4, 5).node("Sigmoid")
+    confidence = grid.part(2, 4, 5)
+    confidence = confidence.node("Sigmoid")
     is_sure = confidence.compare("GreaterOrEqual", float(op.attr("conf_thresh")))
     boxes = is_sure.where(joined([*lows, *highs], 2), 0.0)
-    scores = is_sure.where(confidence * grid.part(2, 5).node("Sigmoid"), 0.0)
+    by_class = grid.part(2, 5)
+    by_class = by_class.node("Sigmoid")
+    scores = is_sure.where(confidence * by_class, 0.0)
     for value, width, slot in ((boxes, 4, "Boxes"), (scores, classes, "Scores")):
         op.put(value.transpose(0, 1, 3, 4, 2).reshape(0, -1, width).name, slot)
+
+
+def _yolo_sides(
+    op: OpView, grid: GraphValue, axis: int, at: GraphValue, size: GraphValue, number: GraphValue
+) -> tuple[GraphValue, GraphValue]:
+    """The ends of boxes along x (axis 0) or y, of cells at `at`, of which there are `number`, in images of a
+    `size`.
+    """
+    anchors = np.reshape(op.attr("anchors"), (-1, 2))
+    stretch = float(op.attr("scale_x_y"))
+    cell = grid.part(2, axis, axis + 1)
+    cell = cell.node("Sigmoid")
+    cell = cell * stretch - 0.5 * (stretch - 1)
+    center = (at.cast(grid.dtype) + cell) * size / number
+    column = anchors[:, axis].reshape(1, -1, 1, 1, 1)
+    anchor = GraphValue.constant(op, column, grid.dtype)
+    ratio = grid.part(2, 2 + axis, 3 + axis)
+    ratio = ratio.node("Exp")
+    pixels = number * float(2 * op.attr("downsample_ratio"))
+    half = ratio * anchor * size
+    half = half / pixels
+    low = center - half
+    high = center + half
+    if op.attr("clip_bbox"):
+        low = low.at_least(0.0)
+        high = high.at_most(size - 1.0)
+    return low, high

@@ -180,9 +180,14 @@ def read_shapes(model: SavedModel, items: Sequence[str]) -> dict[str, list[int]]
             near = did_you_mean(name, wanted)
             raise UsageError(f"the model has no input {name!r}{near}: {_list(model.feeds)}")
         try:
-            found[name] = [int(part) for part in text.split(",")]
+            shape = [int(part) for part in text.split(",")]
         except ValueError:
-            raise UsageError(f"--static-shapes wants INPUT=1,3,640,640, not {item!r}") from None
+            raise UsageError(f"--shape expects INPUT=1,3,640,640, but got {item!r}") from None
+        if len(shape) != len(wanted[name].shape) or min(shape) < 1:
+            raise UsageError(
+                f"--shape {item} does not fit input {name}, whose shape is {_dims(wanted[name].shape)}"
+            )
+        found[name] = shape
     return found
 
 

@@ -127,7 +127,7 @@ def _add_model(group: argparse._ArgumentGroup) -> None:
     group.add_argument(
         "--model",
         metavar="DIR",
-        help="a folder with __model__, such a file, or the prefix of a .pdmodel file",
+        help="a folder with __model__, such a file, the prefix of a .pdmodel file, or an archive of these",
     )
     group.add_argument(
         "--params", metavar="FILE", help="the file with all parameters, if not found by itself"
@@ -155,23 +155,33 @@ def _add_model(group: argparse._ArgumentGroup) -> None:
         action="store_true",
         help="allow the model more than computation, such as writing files: only for models that you trust",
     )
+    _add_sizes(group)
+
+
+def _add_onnx(group: argparse._ArgumentGroup) -> None:
+    group.add_argument("--to-onnx", metavar="FILE", help="write the model as ONNX (extra [onnx])")
+    group.add_argument("--opset", type=int, metavar="N", help="the opset of the ONNX file (default: 17)")
+
+
+def _add_sizes(group: argparse._ArgumentGroup) -> None:
     group.add_argument(
         "--summary",
         action="store_true",
         help="layers, shapes, parameters and FLOPs, of a model or of the program that a script trains",
     )
     group.add_argument("--batch", type=int, default=1, metavar="N", help="samples for the FLOPs (default: 1)")
-
-
-def _add_onnx(group: argparse._ArgumentGroup) -> None:
-    group.add_argument("--to-onnx", metavar="FILE", help="write the model as ONNX (extra [onnx])")
-    group.add_argument("--opset", type=int, metavar="N", help="the opset of the ONNX file (default: 17)")
     group.add_argument(
-        "--static-shapes",
+        "--bench",
+        action="store_true",
+        help="the time of the first run and the median of later runs, on values of --input or random ones",
+    )
+    group.add_argument(
+        "--shape",
         action="append",
         default=[],
         metavar="NAME=1,3,640,640",
-        help="the shape of an input of the ONNX file, whose free sizes stay free else; may be repeated",
+        help="the shape of an input for --summary, --bench and --to-onnx; other free sizes stay free; may be "
+        "repeated",
     )
 
 
@@ -183,16 +193,17 @@ def _parse(argv: Sequence[str]) -> tuple[argparse.Namespace, list[str]]:
     options.script = None if options.module or not rest else rest.pop(0)
     if options.module is None and options.script is None and options.model is None:
         raise UsageError("no script is given: use fluidlite-run script.py (see --help)")
-    for name in ("params", "input", "lengths", "output", "to_onnx", "opset", "static_shapes", "trust"):
+    for name in ("params", "input", "lengths", "output", "to_onnx", "opset", "shape", "bench", "trust"):
         if getattr(options, name) and not options.model:
             raise UsageError(f"--{name.replace('_', '-')} can only be used with --model")
     if options.check and options.script == "-":
         raise UsageError(
             "--check reads a script and the modules in its folder: give the name of the script's file"
         )
-    for name in ("opset", "static_shapes"):
-        if getattr(options, name) and not options.to_onnx:
-            raise UsageError(f"--{name.replace('_', '-')} can only be used with --to-onnx")
+    if options.opset and not options.to_onnx:
+        raise UsageError("--opset can only be used with --to-onnx")
+    if options.shape and not (options.to_onnx or options.summary or options.bench):
+        raise UsageError("--shape can only be used with --summary, --bench or --to-onnx")
     if options.model and (options.script or options.module or (options.check and not options.to_onnx)):
         raise UsageError("--model runs a saved model: remove the script and --check")
     if options.batch < 1:

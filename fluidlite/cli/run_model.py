@@ -5,8 +5,10 @@ from __future__ import annotations
 import argparse
 import os
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
+from typing import Any
 
+from fluidlite.cli.bench import bench_text
 from fluidlite.cli.errors import UsageError
 from fluidlite.cli.models import (
     SavedModel,
@@ -19,7 +21,7 @@ from fluidlite.cli.models import (
     write_outputs,
 )
 from fluidlite.cli.sources import load
-from fluidlite.cli.summary import summary_text
+from fluidlite.cli.summary import summary_text, with_shapes
 from fluidlite.ir.trust import check_reach
 from fluidlite.saving.onnx.check import differences
 from fluidlite.saving.onnx.export import OPSET, onnx_model
@@ -39,12 +41,15 @@ def show(options: argparse.Namespace, argv: Sequence[str]) -> int:
         return 0
     model = load_model(options.model, options.params)
     if options.summary:
-        sys.stdout.write(summary_text(model.program, options.batch, colour=colour))
-    runs = bool(options.input) or not (options.summary or options.to_onnx)
-    if runs or options.to_onnx:
+        shapes = read_shapes(model, options.shape)
+        sys.stdout.write(summary_text(with_shapes(model.program, shapes), options.batch, colour=colour))
+    runs = bool(options.input) or not (options.summary or options.to_onnx or options.bench)
+    if runs or options.to_onnx or options.bench:
         check_reach(model.program, options.trust)
     code = _export(model, options) if options.to_onnx else 0
-    if runs and not options.check:
+    if options.bench:
+        sys.stdout.write(bench_text(model, _values(model, options)))
+    elif runs and not options.check:
         results = run_model(model, read_inputs(model, options.input, options.lengths))
         if options.output:
             write_outputs(options.output, results)
@@ -56,22 +61,24 @@ def show(options: argparse.Namespace, argv: Sequence[str]) -> int:
 def _export(model: SavedModel, options: argparse.Namespace) -> int:
     """Write the file; with --check, run it beside the model, and return 1 where they differ."""
     feeds, fetches = ([var.name for var in found] for found in (model.feeds, model.fetches))
-    shapes = read_shapes(model, options.static_shapes)
+    shapes = read_shapes(model, options.shape)
     data = onnx_model(model.program, feeds, fetches, trust=True, opset=options.opset or OPSET, shapes=shapes)
     try:
         replace_file(options.to_onnx, [data])
     except OSError as error:
         raise UsageError(f"cannot write {options.to_onnx}: {error.strerror or error}") from None
-    return _check(model, options, data, shapes) if options.check else 0
+    return _check(model, options, data) if options.check else 0
 
 
-def _check(
-    model: SavedModel, options: argparse.Namespace, data: bytes, shapes: Mapping[str, Sequence[int]]
-) -> int:
+def _values(model: SavedModel, options: argparse.Namespace) -> dict[str, Any]:
+    """The values of --input, or random ones."""
     if options.input:
-        feed = read_inputs(model, options.input, options.lengths)
-    else:
-        feed = any_inputs(model, shapes)
+        return read_inputs(model, options.input, options.lengths)
+    return any_inputs(model, read_shapes(model, options.shape))
+
+
+def _check(model: SavedModel, options: argparse.Namespace, data: bytes) -> int:
+    feed = _values(model, options)
     found = differences(data, feed, run_model(model, feed))
     sys.stdout.write("largest difference from onnxruntime:\n")
     for each in found:

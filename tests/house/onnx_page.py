@@ -35,13 +35,13 @@ fluid.io.save_inference_model("saved", ["x"], [y], exe)
 
 ```console
 $ python save.py
-$ fluidlite-run --model saved --to-onnx saved.onnx --opset 18 --static-shapes x=1,4
+$ fluidlite-run --model saved --to-onnx saved.onnx --opset 18 --shape x=1,4
 $ fluidlite-run --model saved --to-onnx saved.onnx --check >check.txt
 ```
 
 - `--opset N`: 13 to the newest that the installed `onnx` knows; {OPSET} without it. What an opset cannot say
   is an error that names the least one that can.
-- `--static-shapes NAME=1,3,640,640`: the shape of an input. Sizes that are free in the model are free in the
+- `--shape NAME=1,3,640,640`: the shape of an input. Sizes that are free in the model are free in the
   file without it. Some ops want to know them: a pool whose windows follow from the size of the picture.
 - `--check`: onnxruntime runs the file beside our own run, on the values of `--input` or on random ones, and
   the largest difference of each output is printed. The exit code is 1 where it is more than other orders of
@@ -51,7 +51,7 @@ The file computes what our run computes. A rule reads or refuses every attribute
 attribute that it does not read must have the value that the op has without it. All else is one error that
 names the op, the attribute or input, and the line.
 
-- ONNX knows no sequences of different lengths: an input that has a level of detail is one sequence. An op
+- ONNX has no sequences of different lengths: an input with a level of detail is one sequence. An op
   that makes a sequence of each row fails in the file with more rows than one.
 - A program that drops or normalises by its batch is exported from its `clone(for_test=True)`.
 - Of tensors without elements onnxruntime has other means, and of boxes without area other neighbours.

@@ -1,4 +1,4 @@
-"""ONNX for ops on pictures: other sizes, pixels as channels, windows as rows, samples at points."""
+"""ONNX for ops on images: other sizes, pixels as channels, windows as rows, samples at points."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from fluidlite.saving.onnx.rules.neural import back, front, front_shape
 # ----------------------------------------------------------------------- other sizes
 _MODES = {"nearest": "nearest", "bilinear": "linear", "trilinear": "linear", "linear": "linear"}
 _MODES["bicubic"] = "cubic"
-_METHODS = ("nearest", "bilinear", "bicubic")  # that the attribute chooses in fluid's ops on pictures
+_METHODS = ("nearest", "bilinear", "bicubic")  # that the attribute chooses in fluid's ops on images
 _TYPES = [
     *("nearest_interp", "bilinear_interp", "trilinear_interp", "bicubic_interp"),
     *(f"{kind}_interp_v2" for kind in _MODES),
@@ -36,7 +36,7 @@ def _interpolate(op: OpView) -> None:
     attrs = _way(op, mode)
     rank = len(shape)
     if rank == 3:
-        # ONNX Runtime interpolates pictures
+        # ONNX Runtime interpolates images
         numbers = op.ints(2)
         x = op.add("Unsqueeze", x, numbers)
     made = _resized(op, x, shape, mode, is_v2, attrs)
@@ -82,7 +82,7 @@ def _resized(op: OpView, x: str, shape: Sequence[int], mode: str, is_v2: bool, a
     else:
         wanted = [int(op.attr(name)) for name in names]
         if mode == "cubic" and 1 in wanted:
-            raise op.error("a bicubic picture of one pixel lies elsewhere")
+            raise op.error("a bicubic image of one pixel lies elsewhere")
         sizes = op.ints(*wanted)
     parts = [front_dims, *([op.ints(1)] if one_more else []), sizes]
     together = op.add("Concat", *parts, axis=0)
@@ -252,9 +252,9 @@ def _unfold(op: OpView) -> None:
 
 @exports("im2sequence")
 def _im2sequence(op: OpView) -> None:
-    """The rows of one picture are one sequence."""
+    """The rows of one image are one sequence."""
     if op.has("Y"):
-        raise op.error("the pictures have sizes of their own")
+        raise op.error("the images have sizes of their own")
     op.idle("out_stride")
     value_3 = op.attr("kernels")
     window = list(value_3)
@@ -280,7 +280,7 @@ def _im2sequence(op: OpView) -> None:
 
 
 def _single(op: OpView, x: str) -> str:
-    """A batch that holds one picture; it fails as it runs with more, whose rows would be more sequences."""
+    """A batch that holds one image; it fails as it runs with more, whose rows would be more sequences."""
     sizes = op.dims(x, 1, 4)
     numbers = op.ints(1)
     shape = op.add("Concat", numbers, sizes, axis=0)

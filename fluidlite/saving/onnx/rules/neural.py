@@ -46,7 +46,7 @@ def front_shape(op: OpView, slot: str = "X") -> tuple[int, ...]:
 
 
 def window_pads(op: OpView, spatial: Sequence[int], window: Sequence[int]) -> list[tuple[int, int]] | None:
-    """The padding before and behind each dimension of a picture; None where that follows from a size that is
+    """The padding before and behind each dimension of a image; None where that follows from a size that is
     not known.
     """
     algorithm = op.attr("padding_algorithm", "EXPLICIT")
@@ -59,7 +59,7 @@ def window_pads(op: OpView, spatial: Sequence[int], window: Sequence[int]) -> li
 
 
 def _pads(op: OpView, spatial: Sequence[int], window: Sequence[int]) -> dict[str, Any]:
-    """The attributes that say what is put around a picture."""
+    """The attributes that say what is put around a image."""
     pairs = window_pads(op, spatial, window)
     if pairs is None:
         return {"auto_pad": "SAME_UPPER"}
@@ -103,12 +103,12 @@ def _check_windows(
     dilations: Sequence[int],
     padding: dict[str, Any],
 ) -> None:
-    """ONNX has no window that is larger than the padded picture, and fluid has one."""
+    """ONNX has no window that is larger than the padded image, and fluid has one."""
     pads = padding.get("pads", [0] * 2 * len(window))
     for axis, (size, length, dilation) in enumerate(zip(spatial, window, dilations, strict=True)):
         room = size + pads[axis] + pads[axis + len(window)] - dilation * (length - 1) - 1
         if size >= 0 and room < 0 and "pads" in padding:
-            raise op.error(f"its window of {list(window)} is larger than the picture of {list(spatial)}")
+            raise op.error(f"its window of {list(window)} is larger than the image of {list(spatial)}")
 
 
 @exports("conv2d_transpose", "depthwise_conv2d_transpose", "conv3d_transpose")

@@ -44,7 +44,7 @@ def _pool(op: OpView) -> None:
 def _by_windows(op: OpView, x: str, spatial: Sequence[int], attrs: dict[str, Any], is_max: bool) -> str:
     """Windows of any kind over sizes that are known."""
     if min(spatial) < 0:
-        raise op.error(f"windows that depend on the size of the picture, which is {list(spatial)}")
+        raise op.error(f"windows that depend on the size of the image, which is {list(spatial)}")
     windows = windows_of(spatial, attrs)
     even = all(each.kernel and not (each.before or each.after) for each in windows)
     if even and all(each.disjoint for each in windows):
@@ -70,8 +70,8 @@ def _regular(op: OpView, x: str, spatial: Sequence[int], attrs: dict[str, Any], 
         kind = "MaxPool" if is_max else "AveragePool"
         return str(op.add(kind, x, kernel_shape=window, strides=strides, auto_pad="SAME_UPPER"))
     raise op.error(
-        f"windows of {window} every {strides} with ceil_mode or padding beyond the picture, whose size is "
-        f"{list(spatial)}: say it with --static-shapes"
+        f"windows of {window} every {strides} with ceil_mode or padding beyond the image, whose size is "
+        f"{list(spatial)}: give it with --shape"
     )
 
 
@@ -85,7 +85,7 @@ def _is_node(
 ) -> bool:
     """True if ONNX's node has the same windows, whatever the sizes that are not known, and the same means."""
     for size, length, stride, (before, after) in zip(spatial, window, strides, pads, strict=True):
-        # every window begins inside of the picture, and ends inside of it or of its padding
+        # every window begins inside of the image, and ends inside of it or of its padding
         if before >= length or after >= length:
             return False
         room = size + before + after - length
@@ -124,7 +124,7 @@ def _node(
         made_3 = op.add("MaxPool", x, **attrs)
         return str(made_3)
     made, index = op.add("MaxPool", x, outputs=2, **attrs)
-    # places count within each picture, and ONNX's within all
+    # places count within each image, and ONNX's within all
     rank = op.rank()
     sizes = op.dims(x, 2, rank)
     size = op.graph.reduce("ReduceProd", sizes, [0], keep=True)

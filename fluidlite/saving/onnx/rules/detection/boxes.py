@@ -23,13 +23,13 @@ def _priors(op: OpView) -> None:
             constant = op.graph.constant(array)
             op.put(constant, slot)
     elif op.type == "density_prior_box":
-        raise op.error("the sizes of its pictures are not known: say them with --static-shapes")
+        raise op.error("the sizes of its images are not known: give them with --shape")
     else:
         _priors_of_any_size(op, names)
 
 
 def _computed(op: OpView, slots: list[str]) -> tuple[Array, Array]:
-    """The results of the op's kernel for pictures of those sizes."""
+    """The results of the op's kernel for images of those sizes."""
     definition = registry.get(op.type)
     assert definition.compute is not None
     attrs = {name: op.attr(name) for name in definition.attr_defs}
@@ -79,7 +79,7 @@ def _priors_of_any_size(op: OpView, names: list[str]) -> None:
 
 
 def _prior_halves(op: OpView) -> Array:
-    """(width, height) halves, of a picture of one pixel and a map of one place."""
+    """(width, height) halves, of a image of one pixel and a map of one place."""
     attrs = {name: op.attr(name) for name in registry.get(op.type).attr_defs}
     definition = registry.get(op.type)
     assert definition.compute is not None
@@ -213,7 +213,7 @@ def _iou_similarity(op: OpView) -> None:
 
 @exports("box_clip")
 def _box_clip(op: OpView) -> None:
-    """Boxes of one picture, within its size before it was scaled."""
+    """Boxes of one image, within its size before it was scaled."""
     boxes, info = values_of(op, "Input", "ImInfo")
     row = info.part(0, 0, 1)
     height, width, scale = row.columns(1, 3)

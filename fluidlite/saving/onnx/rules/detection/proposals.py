@@ -261,7 +261,7 @@ def _roi_align(op: OpView) -> None:
     if op.has("RoisNum"):
         images = _owners(values_of(op, "RoisNum")[0])
     else:
-        # all regions are those of one picture; it fails as it runs with more
+        # all regions are those of one image; it fails as it runs with more
         sizes = x.dims(1, 4)
         x = x.reshape(1, sizes)
         sizes_2 = rois.dims(0, 1)

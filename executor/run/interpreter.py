@@ -200,7 +200,10 @@ class Interpreter:
         definition = op.definition
         assert definition is not None
         return (
-            slot not in definition.inputs or definition.inputs[slot].optional or name in op.output_arg_names
+            slot not in definition.inputs
+            or definition.inputs[slot].optional
+            or slot in definition.absent
+            or name in op.output_arg_names
         )
 
 

@@ -227,6 +227,7 @@ class Op:
         that the block's outer variables had before it.
     repeats: the op runs its sub-block any number of times, so that each of its ops may count for the results.
     rewinds: the gradient op puts back the number that the op counted on in place.
+    absent: input slots whose variables may hold no value: an array that nothing has been written to.
     takes: input slot -> the slot whose presence says that the kernel takes an entry out of the array in it.
     """
 
@@ -251,6 +252,7 @@ class Op:
     frames: str = ""
     repeats: bool = False
     rewinds: bool = False
+    absent: tuple[str, ...] = ()
     takes: Mapping[str, str] = field(default_factory=dict)
     held_as: Mapping[str, VarType] = field(default_factory=dict)
     only: Mapping[str, Any] = field(default_factory=dict)

@@ -208,7 +208,7 @@ def test_check_names_op_and_line() -> None:
     out = appended("is_wider", fluid.data("x", [2, 3]))
     exe = fluid.Executor(fluid.CPUPlace())
     feed = {"x": np.ones((2, 3), "float32")}
-    with pytest.raises(PlanError, match=r"op 'is_wider': .* is float64\[2, 3\], where .*\n.*test_order"):
+    with pytest.raises(PlanError, match=r"op 'is_wider': .* is float64\[2, 3\], but .*\n.*test_order"):
         exe.run(feed=feed, fetch_list=[out])
     fluid.set_flags({"FLAGS_check_buffers": False})
     assert exe.run(feed=feed, fetch_list=[out])[0].dtype == np.float64

@@ -62,7 +62,7 @@ def test_values_within_the_limits(op_type: str, attrs: dict[str, Any]) -> None:
 
 def test_an_op_beyond_a_limit_is_refused() -> None:
     x = fluid.data("x", [2, 3])
-    with pytest.raises(EnforceNotMet, match="'dropout_prob' is 1.5, but has to be between 0.0 and 1.0"):
+    with pytest.raises(EnforceNotMet, match="'dropout_prob' is 1.5, but must be between 0.0 and 1.0"):
         fluid.layers.dropout(x, 1.5)
 
 

@@ -196,7 +196,7 @@ def test_a_number_that_no_endpoint_has(number: str, monkeypatch: pytest.MonkeyPa
     with pytest.raises(ValueError, match=f"PADDLE_TRAINER_ID is {number}, but .* a:1,b:1, please check"):
         role_maker.PaddleCloudRoleMaker(is_collective=True)._worker_index()
     monkeypatch.setenv("PADDLE_TRAINERS_NUM", "2")
-    with pytest.raises(ValueError, match=f"PADDLE_TRAINER_ID is {number}, but PADDLE_TRAINERS_NUM 2"):
+    with pytest.raises(ValueError, match=f"PADDLE_TRAINER_ID is {number}, but PADDLE_TRAINERS_NUM is 2"):
         paddle.distributed.ParallelEnv()
 
 

@@ -228,7 +228,7 @@ def test_what_does_not_fit_is_one_clear_error() -> None:
         wrong = paddle.static.data("wrong", [None, 2, 8, 8])
         with pytest.raises(ShapeError, match=r"'conv2d': Input has 2 channels(.|\n)*built at .*test_jit.py"):
             model(wrong, words)
-    with pytest.raises(MissingFileError, match="there is no .pdmodel of that name"):
+    with pytest.raises(MissingFileError, match="no .pdmodel file of that name"):
         paddle.jit.load("/nope")
     with pytest.raises(ValueError, match="has no 'files'"):
         paddle.jit.load(PREFIX, files="a")

@@ -109,13 +109,11 @@ def _(context: GradContext) -> None:
     )
 
 
-lod_array_length = Op("lod_array_length", "X? -> Out", lod=None)
+lod_array_length = Op("lod_array_length", "X -> Out", lod=None, absent=("X",))
 
 
 @lod_array_length.shape
-def _(X: Spec | None) -> Spec:
-    if X is None:
-        raise ShapeError("op 'lod_array_length': nothing is in its slot X")
+def _(X: Spec) -> Spec:
     return Spec((1,), VarType.INT64)
 
 

@@ -597,7 +597,4 @@ def _optional(op: Operator, name: str) -> bool:
     if definition is None or name in op.output_arg_names:
         return True
     slots = [slot for slot, names in op.inputs.items() if name in names]
-    return all(
-        slot not in definition.inputs or definition.inputs[slot].optional or slot in definition.absent
-        for slot in slots
-    )
+    return all(map(definition.may_lack, slots))

@@ -199,12 +199,7 @@ class Interpreter:
     def _may_be_missing(op: Operator, slot: str, name: str) -> bool:
         definition = op.definition
         assert definition is not None
-        return (
-            slot not in definition.inputs
-            or definition.inputs[slot].optional
-            or slot in definition.absent
-            or name in op.output_arg_names
-        )
+        return definition.may_lack(slot) or name in op.output_arg_names
 
 
 def _like_variable(name: str, frame: Frame) -> Lod:

@@ -292,6 +292,10 @@ class Op:
         """The input slot whose level of detail the first output shares, or nothing."""
         return (self.lod_of_2x if of_2x and self.lod_of_2x != "" else self.lod) or ""
 
+    def may_lack(self, slot: str) -> bool:
+        """True if the op can do without a value in an input slot."""
+        return slot not in self.inputs or self.inputs[slot].optional or slot in self.absent
+
     def _bind(self, role: str, function: Function) -> Function:
         """Remember what each parameter of `function` stands for."""
         self.arguments[role] = tuple(self._argument(name) for name in inspect.signature(function).parameters)

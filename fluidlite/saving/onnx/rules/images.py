@@ -16,7 +16,7 @@ _MODES = {"nearest": "nearest", "bilinear": "linear", "trilinear": "linear", "li
 _MODES["bicubic"] = "cubic"
 _METHODS = ("nearest", "bilinear", "bicubic")  # that the attribute chooses in fluid's ops on images
 _TYPES = [
-    *("nearest_interp", "bilinear_interp", "trilinear_interp", "bicubic_interp"),
+    *("nearest_interp", "linear_interp", "bilinear_interp", "trilinear_interp", "bicubic_interp"),
     *(f"{kind}_interp_v2" for kind in _MODES),
 ]
 

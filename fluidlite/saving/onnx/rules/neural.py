@@ -332,9 +332,9 @@ def _affine_channel(op: OpView) -> None:
 
 
 # ----------------------------------------------------------------------- dropout, look-ups
-@exports("dropout")
+@exports("dropout", "dropout_nd")
 def _dropout(op: OpView) -> None:
-    op.idle("seed", "fix_seed", "Seed")
+    op.idle("seed", "fix_seed", "Seed", "axis")
     if not op.attr("is_test"):
         raise op.error("it draws: export the program's clone(for_test=True)")
     if op.attr("dropout_implementation") == "upscale_in_train":

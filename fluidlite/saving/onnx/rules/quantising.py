@@ -18,15 +18,27 @@ def _levels(bits: int) -> float:
     return float((1 << (bits - 1)) - 1)
 
 
-def _steps(x: GraphValue, scale: GraphValue, bits: int) -> GraphValue:
-    """Whole multiples of the scale, as real numbers."""
+def _away(op: OpView) -> bool:
+    """True where halves are rounded away from zero: in 2.x, unless `round_type` is 0."""
+    is_of_2x = op.op.block.program.is_of_2x
+    op.idle("of_2x")
+    return int(op.attr("round_type")) == 1 and is_of_2x
+
+
+def _steps(x: GraphValue, scale: GraphValue, bits: int, away: bool) -> GraphValue:
+    """Integer multiples of the scale, as real numbers."""
     is_there = scale.compare("LessOrEqual", _TINY)
     chosen = is_there.where(scale + 1e-06, scale)
     inverse = 1.0 / chosen
     least = x.at_most(scale)
     within = least.at_least(-scale)
-    node = (within * (inverse * _levels(bits))).node("Round")
-    return node
+    steps = within * (inverse * _levels(bits))
+    return _rounded_away(steps) if away else steps.node("Round")
+
+
+def _rounded_away(x: GraphValue) -> GraphValue:
+    size = (x.node("Abs") + 0.5).node("Floor")
+    return x.node("Sign") * size
 
 
 def _single(scale: GraphValue) -> GraphValue:
@@ -34,8 +46,8 @@ def _single(scale: GraphValue) -> GraphValue:
     return GraphValue(scale.op, scale.op.add("Reshape", scale.name, shape), scale.dtype)
 
 
-def _largest(x: GraphValue, rank: int, first: int = 0) -> GraphValue:
-    made = x.op.graph.reduce("ReduceMax", x.node("Abs").name, list(range(first, rank)))
+def _largest(x: GraphValue, rank: int) -> GraphValue:
+    made = x.op.graph.reduce("ReduceMax", x.node("Abs").name, list(range(rank)))
     return GraphValue(x.op, made, x.dtype)
 
 
@@ -55,15 +67,16 @@ def _by_known_scale(op: OpView) -> None:
     if "dequantize" in op.type:
         op.put(_there_and_back(op, x, scale, bits).name)
     else:
-        op.put(_steps(x, scale, bits).name)
+        op.put(_steps(x, scale, bits, _away(op)).name)
     op.put(given.reshape(1).name, "OutScale")
 
 
 def _there_and_back(op: OpView, x: GraphValue, scale: GraphValue, bits: int) -> GraphValue:
     """A pair of nodes for 8 bits, where the scale is known."""
+    away = _away(op)
     known = op.graph.constants.get(op.x("InScale")) is not None
     if bits != 8 or not known or float(op.parameter("InScale").reshape(-1)[0]) <= _TINY:
-        return _steps(x, scale, bits) * (scale / _levels(bits))
+        return _steps(x, scale, bits, away) * (scale / _levels(bits))
     reshaped = op.parameter("InScale").reshape(())
     size = op.graph.constant(reshaped / np.float32(_levels(bits)), x.dtype)
     zero = op.graph.constant(0, np.int8)
@@ -74,17 +87,68 @@ def _there_and_back(op: OpView, x: GraphValue, scale: GraphValue, bits: int) -> 
     return GraphValue(op, made, x.dtype)
 
 
-@exports("fake_quantize_abs_max", "fake_channel_wise_quantize_abs_max")
+def _along(op: OpView, scale: GraphValue, axis: int) -> GraphValue:
+    """Scales as they go with X: one for each index of dimension `axis`."""
+    return scale.reshape(-1, *[1] * (op.rank() - 1 - axis))
+
+
+@exports(
+    "fake_quantize_abs_max",
+    "fake_channel_wise_quantize_abs_max",
+    "fake_quantize_dequantize_abs_max",
+    "fake_channel_wise_quantize_dequantize_abs_max",
+)
 def _by_own_scale(op: OpView) -> None:
     op.idle("is_test")
     (x,) = values_of(op, "X")
-    rank = op.rank()
-    by_channel = "channel" in op.type
-    scale = _largest(x, rank, int(by_channel))
+    if "channel" in op.type:
+        axis = int(op.attr("quant_axis"))
+        others = [at for at in range(op.rank()) if at != axis]
+        found = op.graph.reduce("ReduceMax", x.node("Abs").name, others)
+        scale = _along(op, GraphValue(op, found, x.dtype), axis)
+    else:
+        scale = _largest(x, op.rank())
     op.put(scale.reshape(-1).name, "OutScale")
-    if by_channel:
-        scale = scale.reshape(-1, *[1] * (rank - 1))
-    op.put(_steps(x, scale, int(op.attr("bit_length"))).name)
+    bits = int(op.attr("bit_length"))
+    made = _steps(x, scale, bits, _away(op))
+    if "dequantize" in op.type:
+        made = made * scale / _levels(bits)
+    op.put(made.name)
+
+
+@exports("quantize_linear")
+def _quantize_linear(op: OpView) -> None:
+    scale = _linear(op)
+    (x,) = values_of(op, "X")
+    bits = int(op.attr("bit_length"))
+    if int(op.attr("round_type")) == 1:
+        op.put(_steps(x, scale, bits, True).name, "Y")
+        return
+    is_there = scale.compare("LessOrEqual", _TINY)
+    inverse = _levels(bits) / is_there.where(scale + 1e-06, scale)
+    rounded = (x * inverse).node("Round")
+    op.put(rounded.at_least(-_levels(bits) - 1).at_most(_levels(bits)).name, "Y")
+
+
+@exports("dequantize_linear")
+def _dequantize_linear(op: OpView) -> None:
+    op.idle("round_type")
+    scale = _linear(op)
+    (x,) = values_of(op, "X")
+    real = x.cast(scale.dtype)
+    op.put((real * scale / _levels(int(op.attr("bit_length")))).name, "Y")
+
+
+def _linear(op: OpView) -> GraphValue:
+    """The scale of the two ops, as it goes with X."""
+    op.idle("moving_rate", "InAccum", "InState")
+    if not op.attr("is_test") or op.attr("only_observer"):
+        raise op.error("it looks for its scale: export the program in test mode")
+    if op.has("ZeroPoint") and op.parameter("ZeroPoint").any():
+        raise op.error("its ZeroPoint is not 0")
+    (scale,) = values_of(op, "Scale")
+    axis = int(op.attr("quant_axis"))
+    return _along(op, scale, axis) if axis >= 0 else _single(scale)
 
 
 @exports("moving_average_abs_max_scale")
@@ -107,17 +171,14 @@ def _dequantize(op: OpView) -> None:
 @exports("fake_channel_wise_dequantize_max_abs")
 def _dequantize_channels(op: OpView) -> None:
     x = values_of(op, "X")[0]
-    rank = op.rank()
     scales = [GraphValue(op, name, op.dtype()) for name in op.all("Scales")]
     bits = op.attr("quant_bits")
-    behind = [1] * (rank - 1)
+    axis, columns = int(op.attr("quant_axis")), int(op.attr("x_num_col_dims"))
     if len(scales) == 1:
-        reshaped = scales[0].reshape(-1, *behind)
-        made = reshaped * x / _levels(bits[0])
+        made = _along(op, scales[0], axis) * x / _levels(bits[0])
     else:
-        # a product of quantised weight and input: the channels are in the second dimension
-        reshaped_2 = scales[0].reshape(1, -1, *behind[1:])
-        scale = reshaped_2 * _single(scales[1])
+        # a product of quantised weight and input: the channels are in the second dimension, or a later one
+        scale = _along(op, scales[0], columns) * _single(scales[1])
         made = scale * x / (_levels(bits[0]) * _levels(bits[1]))
     op.put(made.name)
 

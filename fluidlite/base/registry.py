@@ -200,8 +200,7 @@ class Op:
     effect: the op does something beyond writing its outputs, so it must run.
     outside: input slots whose values other processes give, or a startup program.
     communicates: the op talks to other processes: the run's communicator carries it out, not a kernel.
-    reaches: what the op does outside of the program, such as "writes a file": models that nobody trusts are
-        refused with it.
+    reaches: what the op does outside of the program, such as "writes a file": untrusted models are refused.
     random: two runs may differ.
     drawn_by: of a random op, the attribute that is 0 where nothing is drawn.
     sparse: the output slot that holds SELECTED_ROWS where the attribute `is_sparse` is true.
@@ -211,20 +210,17 @@ class Op:
         variable declares. Programs of 2.x are not asked.
     updates: output slots whose old value shows through, as an array's of which the op writes one entry. A
         kernel may name such a slot as a parameter and gets the old value, None where there is none.
-    blas_threads: the kernel leaves its large products to the threads of BLAS, and shares none of them
-        (`KernelContext.share`): plans that call it leave those threads on.
+    blas_threads: the kernel leaves large products to BLAS's threads, which plans that call it leave on.
     held_as: output slots whose arrays have another data type than 1.8.5, and so the shape rule, declares.
     only: attributes that kernels do not read, with the values that they compute with; runs refuse others.
     idle: attributes that change no value here, beside those that no op reads (`kept_attrs.IDLE`).
     of_complex: the kernel of a gradient op keeps to the convention of complex gradients by itself
         (`executor/run/complexes.py`); others multiply by a derivative.
-    constants: slots of floating-point numbers without gradients: outputs in steps, inputs that are settings.
-    opaque: why nothing can be derived from the op's kernel: no gradient of a gradient op, and none of an
-        output whose gradient the op's gradient op does not read. "" where it can.
+    constants: slots of floating-point numbers without gradients: outputs in steps, settings.
+    opaque: why no gradient can be derived from the op's kernel (`Op.derivative`), "" where it can.
     beyond: input slots of a gradient op that 1.8.5's lacks: left out where nothing makes that gradient.
     untouched: output slots whose variables the op reads, and leaves as they are.
-    frames: the output slot of an op with a sub-block that holds the frames of its runs, each with the values
-        that the block's outer variables had before it.
+    frames: the output slot that holds the frames of a sub-block's runs, with the outer values before each.
     repeats: the op runs its sub-block any number of times, so that each of its ops may count for the results.
     rewinds: the gradient op puts back the number that the op counted on in place.
     absent: input slots whose variables may hold no value: an array that nothing has been written to.

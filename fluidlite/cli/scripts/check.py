@@ -13,7 +13,7 @@ from fluidlite.base.imperative import STATIC_ONLY, instead_of
 from fluidlite.base.refusals import why_left_out
 from fluidlite.cli.scripts.usage import Use, files_of, uses_of
 
-__all__ = ["lacking", "problem"]
+__all__ = ["lacking", "problem", "problems_of"]
 
 # start of a name -> what to say of it: these are there, and refuse when they are called, or were never there
 _REASONS = {
@@ -32,17 +32,18 @@ _REASONS = {
 
 def lacking(script: str) -> list[str]:
     """A line for each use that would fail: `train.py:7: fluid.layers.fcc: ...`; [] where there is none."""
-    return [f"{use.file}:{use.line}: {said}" for file in files_of(script) for use, said in _problems(file)]
+    return [f"{file}:{line}: {said}" for file in files_of(script) for line, said in problems_of(file)]
 
 
-def _problems(file: str) -> Iterator[tuple[Use, str]]:
+def problems_of(file: str) -> Iterator[tuple[int, str]]:
+    """Line and text of each use in one file that would fail."""
     seen = set()
     for use in uses_of(file):
         said = problem(use)
         # the import of a name and its first use on one line say the same
         if said is not None and (use.line, said) not in seen:
             seen.add((use.line, said))
-            yield use, said
+            yield use.line, said
 
 
 def problem(use: Use) -> str | None:

@@ -12,6 +12,7 @@ from typing import NamedTuple
 from fluidlite.cli.entry import run_command
 from fluidlite.cli.errors import UsageError
 from fluidlite.cli.parsing import Parser
+from fluidlite.cli.scripts.check import problems_of
 from fluidlite.cli.scripts.names import install_as_paddle
 from fluidlite.distributed.tables import table
 
@@ -29,7 +30,7 @@ _IMPERATIVE = {
 _SCHEDULES = ("scheduler", "schedule", "lr")
 
 
-class Finding(NamedTuple):
+class Unsupported(NamedTuple):
     """One line of the table."""
 
     file: str
@@ -53,14 +54,14 @@ def _check(argv: Sequence[str]) -> int:
     options = made.parse_args(argv)
     files = _files(pathlib.Path(options.path))
     install_as_paddle(shadow=True)
-    found = sorted({finding for file in files for finding in _findings(file)})
+    found = sorted({one for file in files for one in _unsupported(file)})
     if options.json:
-        sys.stdout.write(json.dumps([finding._asdict() for finding in found], indent=1) + "\n")
+        sys.stdout.write(json.dumps([one._asdict() for one in found], indent=1) + "\n")
         return 1 if found else 0
     if found:
-        rows = [[f"{finding.file}:{finding.line}", finding.text] for finding in found]
+        rows = [[f"{one.file}:{one.line}", one.text] for one in found]
         sys.stdout.write(table(["line", "not supported"], rows, left=2))
-    counted = len({finding.file for finding in found})
+    counted = len({one.file for one in found})
     sys.stdout.write(f"{len(files)} files read, {counted} with {len(found)} lines that are not supported\n")
     return 1 if found else 0
 
@@ -77,20 +78,19 @@ def _is_hidden(path: pathlib.Path) -> bool:
     return any(part.startswith(".") or part == "__pycache__" for part in path.parts)
 
 
-def _findings(file: str) -> Iterator[Finding]:
-    # Paddle's modules are imported to look into them
-    from fluidlite.cli.scripts.check import problems_of
-
+def _unsupported(file: str) -> Iterator[Unsupported]:
     for line, text in problems_of(file):
-        yield Finding(file, line, text)
+        yield Unsupported(file, line, text)
     try:
         tree = ast.parse(pathlib.Path(file).read_bytes(), file)
     except (SyntaxError, ValueError) as error:
-        yield Finding(file, getattr(error, "lineno", None) or 1, f"cannot be parsed by this Python: {error}")
+        yield Unsupported(
+            file, getattr(error, "lineno", None) or 1, f"cannot be parsed by this Python: {error}"
+        )
         return
     if _uses_paddle(tree):
         for line, text in _imperative(tree):
-            yield Finding(file, line, text)
+            yield Unsupported(file, line, text)
 
 
 def _uses_paddle(tree: ast.Module) -> bool:

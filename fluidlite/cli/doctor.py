@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import importlib.metadata
 import io
+import math
 import os
 import pathlib
 import platform
@@ -20,7 +21,10 @@ import numpy as np
 import fluidlite
 from fluidlite.cli.entry import run_command
 from fluidlite.cli.parsing import Parser
+from fluidlite.cli.show import main as show
 from fluidlite.distributed.tables import table
+from fluidlite.executor.fast.onednn.library import available, has_avx512
+from fluidlite.ops.kernels.gemm import blas_cores
 
 __all__ = ["main"]
 
@@ -79,9 +83,6 @@ def _installed() -> list[list[str]]:
 
 
 def _used() -> list[list[str]]:
-    from fluidlite.executor.fast.onednn.library import available, has_avx512
-    from fluidlite.ops.kernels.gemm import blas_cores
-
     return [
         [
             "processor",
@@ -111,8 +112,9 @@ def _program() -> str:
         for _ in range(3):
             (value,) = exe.run(main, feed=feed, fetch_list=[loss], scope=scope)
         losses.append(float(value[0]))
-    if not np.isclose(*losses, rtol=1e-5):
-        raise ArithmeticError(f"the interpreter's loss is {losses[0]}, the plan's {losses[1]}")
+    interpreted, planned = losses
+    if not math.isclose(interpreted, planned, rel_tol=1e-5):
+        raise ArithmeticError(f"the interpreter's loss is {interpreted}, the plan's {planned}")
     return "interpreter and plan agree"
 
 
@@ -142,8 +144,6 @@ def _mpi() -> str:
 
 def _page() -> str:
     """The page of a program, as a file."""
-    from fluidlite.cli.show import main as show
-
     with tempfile.TemporaryDirectory(prefix="fluidlite_doctor_") as folder:
         script, page = pathlib.Path(folder, "net.py"), pathlib.Path(folder, "net.html")
         script.write_text("import fluidlite as fluid\nfluid.layers.fc(fluid.data('x', [None, 2]), 2)\n")

@@ -35,7 +35,7 @@ def unpacked(path: pathlib.Path) -> Iterator[pathlib.Path]:
         folder = pathlib.Path(name)
         try:
             _unpack(path, folder)
-        except (tarfile.TarError, zipfile.BadZipFile, EOFError, NotImplementedError) as error:
+        except (tarfile.TarError, zipfile.BadZipFile, EOFError, RuntimeError) as error:
             raise UsageError(f"{path} is damaged, or not an archive: {error}") from None
         yield folder
 

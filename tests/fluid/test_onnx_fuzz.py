@@ -116,7 +116,7 @@ def test_shapes_and_opsets() -> None:
     x = fluid.data("x", [None, 3, None, None])
     y = fluid.layers.adaptive_pool2d(x, [3, 2], "avg")
     program = fluid.default_main_program()
-    with pytest.raises(UnsupportedError, match="windows that depend on the size of the picture"):
+    with pytest.raises(UnsupportedError, match="windows that depend on the size of the image"):
         onnx_model(program, ["x"], [y.name])
     data = onnx_model(program, ["x"], [y.name], shapes={"x": [1, 3, 7, 5]}, opset=13)
     model = onnx.load_from_string(data)

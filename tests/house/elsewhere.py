@@ -39,6 +39,15 @@ def home_of_module(module: str, name: str, path: str) -> str | None:
     return home if path != f"{module}.{name}" and last == name and ours(path) is not None else None
 
 
+def is_hidden(module: str) -> bool:
+    """True where a function or class of the package has the module's name: an import of the module would take
+    its place.
+    """
+    package, _, name = module.rpartition(".")
+    found = getattr(ours(package), name, None)
+    return found is not None and not isinstance(found, ModuleType)
+
+
 def written() -> str:
     """The text of the file."""
     warnings.simplefilter("ignore")
@@ -54,6 +63,8 @@ def written() -> str:
     lines = []
     for module, names in known.items():
         file = files[module]
+        if file is None and is_hidden(module):
+            continue
         homes: dict[str, list[str]] = defaultdict(list)
         for name, number in names.items():
             if file is not None and name in dir(file):

@@ -8,6 +8,7 @@ import inspect
 import json
 import pathlib
 import sys
+from types import ModuleType
 
 import pytest
 
@@ -32,6 +33,16 @@ def test_every_name_is_found() -> None:
             for name, home in names.items():
                 there = importlib.import_module(home)
                 assert getattr(found, name) is getattr(there, name, sys.modules.get(f"{home}.{name}")), name
+
+
+def test_no_module_takes_the_place_of_a_function() -> None:
+    with paddle_names():
+        for module in _table():
+            package, _, name = module.rpartition(".")
+            before = getattr(importlib.import_module(package), name, None)
+            importlib.import_module(module)
+            after = getattr(importlib.import_module(package), name)
+            assert before is None or isinstance(before, ModuleType) or after is before, module
 
 
 def test_ways_to_a_name() -> None:

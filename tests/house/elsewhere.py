@@ -48,40 +48,41 @@ def is_hidden(module: str) -> bool:
     return found is not None and not isinstance(found, ModuleType)
 
 
+Places = dict[int, list[tuple[str, str]]]
+
+
+def homes_of(module: str, names: dict[str, int | str], file: ModuleType | None, places: Places) -> list[str]:
+    """A line for each module of FluidLite that has some of the names which `file` lacks."""
+    homes: dict[str, list[str]] = defaultdict(list)
+    for name, number in names.items():
+        if file is not None and name in dir(file):
+            continue
+        if isinstance(number, str):
+            home = home_of_module(module, name, number)
+        else:
+            found = [home for home, other in places.get(number, ()) if other == name]
+            home = min(found, key=lambda each: (len(each), each), default=None)
+        if home is not None:
+            homes[home].append(name)
+    return [f"  {home}: {' '.join(sorted(each))}" for home, each in sorted(homes.items())]
+
+
 def written() -> str:
     """The text of the file."""
     warnings.simplefilter("ignore")
     recorded = json.loads(gzip.decompress(NAMES.read_bytes()))["modules"]
-    known = {name: names for name, names in recorded.items() if not name.startswith(LEFT_OUT)}
     files = {name: ours(name) for name in recorded}
-    places: dict[int, list[tuple[str, str]]] = defaultdict(list)
+    # negative numbers are those of names that a module only imports
+    places: Places = defaultdict(list)
     for module, names in recorded.items():
-        file = files[module]
         for name, number in names.items():
-            if file is not None and not isinstance(number, str) and name in dir(file):
+            if not isinstance(number, str) and name in dir(files[module]) and files[module] is not None:
                 places[abs(number)].append((module, name))
     lines = []
-    for module, names in known.items():
-        file = files[module]
-        if file is None and is_hidden(module):
-            continue
-        homes: dict[str, list[str]] = defaultdict(list)
-        for name, number in names.items():
-            if file is not None and name in dir(file):
-                continue
-            if isinstance(number, str):
-                home = home_of_module(module, name, number)
-                if home is not None:
-                    homes[home].append(name)
-                continue
-            if number < 0:
-                continue
-            found = [home for home, other in places[number] if other == name]
-            if found:
-                homes[min(found, key=lambda home: (len(home), home))].append(name)
-        if homes:
-            lines.append(module)
-            lines += [f"  {home}: {' '.join(sorted(each))}" for home, each in sorted(homes.items())]
+    for module, names in recorded.items():
+        if not module.startswith(LEFT_OUT) and (files[module] is not None or not is_hidden(module)):
+            homes = homes_of(module, names, files[module], places)
+            lines += [module, *homes] if homes else []
     return "\n".join(lines) + "\n"
 
 

@@ -11,7 +11,6 @@ are tensors of `VALUES`, which a run feeds.
 from __future__ import annotations
 
 import gzip
-import itertools
 import json
 import os
 import re
@@ -44,110 +43,193 @@ VALUES: dict[str, Any] = {
     "b": [[0.0, 1.0, 1.0], [1.0, 0.0, 0.0]],  # trials
 }
 WHOLE = "kij"
-SHAPES = "batch_shape event_shape"
-OF_MEAN = f"mean variance {SHAPES}"
-# distribution -> what is asked of it; `~` asks for the shape and the dtype of a random result
-CASES: tuple[tuple[str, str], ...] = (
-    ("Normal(m, s)", f"{OF_MEAN} entropy() log_prob(v) prob(v) probs(v) ~sample() ~sample([4]) ~sample((2,5)) "
-     "~rsample() ~rsample([4]) kl_divergence(D.Normal(n,t))"),
-    ("Normal(m, h)", "entropy() log_prob(v) variance ~sample([4])"),
-    ("Normal(0.5, 2)", f"{OF_MEAN} entropy() log_prob(v) ~sample([2,3]) ~rsample([4]) ~sample()"),
-    ("Normal([0.5, 1.5], [1.0, 2.0])", f"{OF_MEAN} entropy() ~sample([3])"),
-    ("Normal((0.5, 1.5), 2.0)", f"{OF_MEAN} entropy() ~sample([3])"),
-    ("Normal(np.array([0.5, 1.5]), 2.0)", f"{OF_MEAN} entropy() ~sample([3]) ~rsample([3])"),
-    ("Normal(np.array([0.5, 1.5], 'float32'), np.array([[1.0], [2.0]]))", f"{SHAPES} entropy() ~sample([3])"),
-    ("LogNormal(m, s)", f"{OF_MEAN} entropy() log_prob(y) prob(y) probs(y) ~sample([4]) ~rsample([4]) ~sample() "
-     "kl_divergence(D.LogNormal(n,t))"),
-    ("LogNormal(0.5, 2.0)", f"{OF_MEAN} entropy() log_prob(y) ~sample([2])"),
-    ("Uniform(m, m+s)", f"{SHAPES} entropy() log_prob(v) probs(v) prob(v) ~sample([4])"),
-    ("Uniform(0, 2.5)", f"{SHAPES} entropy() log_prob(y) probs(y) ~sample([2,3]) ~sample([])"),
-    ("Uniform([0.0, 1.0], [1.5, 2.5])", f"{SHAPES} entropy() ~sample([3])"),
-    ("Uniform(np.array([0.0, 1.0]), np.array([1.5, 2.5]))", f"{SHAPES} entropy() ~sample([3])"),
-    ("Bernoulli(p)", f"{OF_MEAN} entropy() log_prob(b) prob(b) cdf(v) ~sample([4]) ~sample(()) ~rsample([4]) "
-     "~rsample([4],0.5) kl_divergence(D.Bernoulli(q)) probs logits"),
-    ("Bernoulli(0.3)", f"{OF_MEAN} entropy() log_prob(b) cdf(v) ~sample([4]) ~rsample((4,))"),
-    ("Categorical(s)", "entropy() probs(i) log_prob(i) prob(i) probs(j) ~sample([4]) ~sample([2,5]) "
-     "kl_divergence(D.Categorical(t))"),
-    ("Categorical(h)", "entropy() probs(i) log_prob(j) ~sample([4]) ~sample([2,5])"),
-    ("Categorical([0.5, 1.5, 2.0])", "entropy() probs(j) ~sample([4])"),
-    ("Categorical(np.array([0.5, 1.5, 2.0]))", "entropy() probs(j) ~sample([4])"),
-    ("Multinomial(3, p)", f"{OF_MEAN} entropy() log_prob(k) prob(k) ~sample() ~sample([4]) ~sample((2,5)) probs"),
-    ("Multinomial(3, h)", f"{OF_MEAN} entropy() log_prob(k) ~sample([4])"),
-    ("Beta(c, e)", f"{OF_MEAN} entropy() log_prob(u) prob(u) ~sample() ~sample([4])"),
-    ("Beta(0.5, 2)", f"{OF_MEAN} entropy() log_prob(f/10) ~sample([4])"),
-    ("Beta(o, o)", f"{SHAPES} ~sample([4])"),
-    ("Dirichlet(c)", f"{OF_MEAN} entropy() log_prob(u) prob(u) ~sample() ~sample([4]) ~sample((2,5))"),
-    ("Cauchy(m, s)", f"{OF_MEAN} stddev entropy() log_prob(v) prob(v) cdf(v) ~sample([4]) ~rsample([4]) "
-     "kl_divergence(D.Cauchy(n,t))"),
-    ("Cauchy(m, h)", f"{SHAPES} entropy() log_prob(v) cdf(v) ~sample(()) loc scale"),
-    ("Cauchy(0.5, 2)", f"{SHAPES} entropy() log_prob(v) ~sample([4])"),
-    ("Laplace(m, s)", f"{OF_MEAN} stddev entropy() log_prob(v) prob(v) cdf(v) icdf(u) ~sample() ~sample([4]) "
-     "~rsample([4]) kl_divergence(D.Laplace(n,t)) log_prob(0.5) cdf(0.5) icdf(0.25)"),
-    ("Laplace(m, h)", f"{SHAPES} stddev entropy() log_prob(v) loc scale"),
-    ("Laplace(0.5, 2)", f"{OF_MEAN} entropy() log_prob(v) cdf(v) ~sample((4,))"),
-    ("Gumbel(m, s)", f"{OF_MEAN} stddev entropy() log_prob(v) prob(v) cdf(v) ~sample([4]) ~rsample([4])"),
-    ("Gumbel(0.5, 2)", f"{OF_MEAN} stddev entropy() log_prob(v) ~sample([4])"),
-    ("Gumbel(m, h)", f"{OF_MEAN} entropy() loc scale"),
-    ("Geometric(p)", f"{OF_MEAN} stddev entropy() pmf(2) log_pmf(2) cdf(2) pmf(b) cdf(b) ~sample([4]) ~sample() "
-     "~rsample([4])"),
-    ("Geometric(0.3)", f"{OF_MEAN} stddev entropy() pmf(2) cdf(2) ~sample([4])"),
-    ("Independent(D.Normal(m, s), 1)", f"{OF_MEAN} entropy() log_prob(v) prob(v) ~sample([4])"),
-    ("Independent(D.Laplace(m, s), 2)", f"{SHAPES} entropy() log_prob(v)"),
-    ("TransformedDistribution(D.Normal(m, s), [D.AffineTransform(n, t), D.ExpTransform()])",
-     f"{SHAPES} log_prob(y) prob(y) ~sample([4]) ~rsample([4])"),
-    ("TransformedDistribution(D.Normal(m, s), [D.SigmoidTransform()])", f"{SHAPES} log_prob(u)"),
-    ("TransformedDistribution(D.Normal(m, s), [D.TanhTransform()])", f"{SHAPES} log_prob(u)"),
-    ("TransformedDistribution(D.Normal(m, s), [])", f"{SHAPES} log_prob(u)"),
-    ("TransformedDistribution(D.Independent(D.Normal(m, s), 1), [D.ExpTransform()])", f"{SHAPES} log_prob(y)"),
-    ("TransformedDistribution(D.Independent(D.Normal(m, s), 1), [D.AffineTransform(n, t)])",
-     f"{SHAPES} log_prob(y)"),
-    ("TransformedDistribution(D.Independent(D.Normal(m, s), 2), [D.ReshapeTransform((2,3),(6,)), "
-     "D.StickBreakingTransform()])", f"{SHAPES} ~sample([4])"),
-    ("ExpTransform()", "forward(v) inverse(y) forward_log_det_jacobian(v) inverse_log_det_jacobian(y) "
-     "forward_shape((2,3)) inverse_shape([2,3])"),
-    ("AbsTransform()", "forward(v) inverse(y) inverse_log_det_jacobian(y) forward_log_det_jacobian(v)"),
-    ("AffineTransform(m, s)", "forward(v) inverse(v) forward_log_det_jacobian(v) inverse_log_det_jacobian(v) "
-     "forward_shape((4,1,3)) inverse_shape((4,2,3)) loc scale"),
-    ("SigmoidTransform()", "forward(v) inverse(u) forward_log_det_jacobian(v) inverse_log_det_jacobian(u)"),
-    ("TanhTransform()", "forward(v) inverse(u) forward_log_det_jacobian(v) inverse_log_det_jacobian(u)"),
-    ("PowerTransform(f)", "forward(y) inverse(y) forward_log_det_jacobian(y) inverse_log_det_jacobian(y) "
-     "forward_shape((2,3)) power"),
-    ("PowerTransform(h)", "forward(y) inverse(y) forward_log_det_jacobian(y) forward_shape((2,3))"),
-    ("SoftmaxTransform()", "forward(v) inverse(u) forward_log_det_jacobian(v) forward_shape((2,3)) forward_shape(())"),
-    ("StickBreakingTransform()", "forward(v) inverse(u) forward_log_det_jacobian(v) inverse_log_det_jacobian(u) "
-     "forward_shape((2,3)) inverse_shape((2,3)) forward_shape(())"),
-    ("ReshapeTransform((2,3),(3,2))", "forward(v) inverse(d.forward(v)) forward_log_det_jacobian(v) "
-     "forward_shape((4,2,3)) inverse_shape((4,3,2)) forward_shape((3,2)) forward_shape((3,)) in_event_shape "
-     "out_event_shape"),
-    ("ReshapeTransform((3,),(1,3))", "forward(v) inverse(v) forward_log_det_jacobian(v)"),
-    ("IndependentTransform(D.ExpTransform(), 1)", "forward(v) inverse(y) forward_log_det_jacobian(v) "
-     "inverse_log_det_jacobian(y) forward_shape((2,3))"),
-    ("IndependentTransform(D.AffineTransform(m, s), 2)", "forward_log_det_jacobian(v)"),
-    ("StackTransform([D.ExpTransform(), D.TanhTransform()], 0)", "forward(v) inverse(u) axis "
-     "forward_log_det_jacobian(v) inverse_log_det_jacobian(u) forward_shape((2,3))"),
-    ("StackTransform([D.ExpTransform(), D.SigmoidTransform(), D.ExpTransform()], 1)", "forward(v) inverse(u)"),
-    ("ChainTransform([D.AffineTransform(m, s), D.TanhTransform()])", "forward(v) inverse(u) "
-     "forward_log_det_jacobian(v) inverse_log_det_jacobian(u) forward_shape((2,3)) inverse_shape((2,3))"),
-    ("ChainTransform([D.ExpTransform(), D.ReshapeTransform((2,3),(6,))])", "forward(v) "
-     "forward_log_det_jacobian(v) forward_shape((4,2,3))"),
-    ("ExpTransform()(D.Normal(m, s))", f"{SHAPES} log_prob(y)"),
-    ("ExpTransform()(D.TanhTransform())", "forward(v)"),
-    ("ExpTransform()(v)", "exp()"),
-    *((f"kl_divergence(D.{one}, D.{two})", "d") for one, two in (
-        ("Normal(m, s)", "Normal(n, t)"), ("LogNormal(m, s)", "LogNormal(n, t)"), ("Beta(c, e)", "Beta(e, c)"),
-        ("Dirichlet(c)", "Dirichlet(e)"), ("Bernoulli(p)", "Bernoulli(q)"), ("Cauchy(m, s)", "Cauchy(n, t)"),
-        ("Laplace(m, s)", "Laplace(n, t)"), ("Categorical(p)", "Categorical(q)"),
-        ("Uniform(m, m+s)", "Uniform(n, n+t)"), ("Beta(c, e)", "Dirichlet(c)"), ("Normal(m, s)", "Cauchy(n, t)"),
-        ("Beta(c, e)", "Bernoulli(p)"),
-    )),
-)  # fmt: skip
+FLAT = WHOLE + "b"  # which have no gradients here
+DTYPES = ("float32", "float64")
+# a distribution, then in lines below it what is asked of it; `~` asks for the shape and the dtype of a
+# random result, `d` is the thing itself
+CASES = """
+Normal(m, s)
+  mean variance batch_shape event_shape entropy() log_prob(v) prob(v) probs(v) ~sample() ~sample([4])
+  ~sample((2,5)) ~rsample() ~rsample([4]) kl_divergence(D.Normal(n,t))
+Normal(m, h)
+  entropy() log_prob(v) variance ~sample([4])
+Normal(0.5, 2)
+  mean variance batch_shape event_shape entropy() log_prob(v) ~sample([2,3]) ~rsample([4]) ~sample()
+Normal([0.5, 1.5], [1.0, 2.0])
+  mean variance batch_shape event_shape entropy() ~sample([3])
+Normal((0.5, 1.5), 2.0)
+  mean variance batch_shape event_shape entropy() ~sample([3])
+Normal(np.array([0.5, 1.5]), 2.0)
+  mean variance batch_shape event_shape entropy() ~sample([3]) ~rsample([3])
+Normal(np.array([0.5, 1.5], 'float32'), np.array([[1.0], [2.0]]))
+  batch_shape event_shape entropy() ~sample([3])
+LogNormal(m, s)
+  mean variance batch_shape event_shape entropy() log_prob(y) prob(y) probs(y) ~sample([4])
+  ~rsample([4]) ~sample() kl_divergence(D.LogNormal(n,t))
+LogNormal(0.5, 2.0)
+  mean variance batch_shape event_shape entropy() log_prob(y) ~sample([2])
+Uniform(m, m+s)
+  batch_shape event_shape entropy() log_prob(v) probs(v) prob(v) ~sample([4]) log_prob(m+s/2) probs(m+s/2)
+Uniform(0, 2.5)
+  batch_shape event_shape entropy() log_prob(y) probs(y) ~sample([2,3]) ~sample([])
+Uniform([0.0, 1.0], [1.5, 2.5])
+  batch_shape event_shape entropy() ~sample([3])
+Uniform(np.array([0.0, 1.0]), np.array([1.5, 2.5]))
+  batch_shape event_shape entropy() ~sample([3])
+Bernoulli(p)
+  mean variance batch_shape event_shape entropy() log_prob(b) prob(b) cdf(v) ~sample([4]) ~sample(())
+  ~rsample([4]) ~rsample([4],0.5) kl_divergence(D.Bernoulli(q)) probs logits
+Bernoulli(0.3)
+  mean variance batch_shape event_shape entropy() log_prob(b) cdf(v) ~sample([4]) ~rsample((4,))
+Categorical(s)
+  entropy() probs(i) log_prob(i) prob(i) probs(j) ~sample([4]) ~sample([2,5])
+  kl_divergence(D.Categorical(t))
+Categorical(h)
+  entropy() probs(i) log_prob(j) ~sample([4]) ~sample([2,5])
+Categorical(z)
+  entropy() probs(j) log_prob(j) ~sample([4])
+Categorical([0.5, 1.5, 2.0])
+  entropy() probs(j) ~sample([4])
+Categorical(np.array([0.5, 1.5, 2.0]))
+  entropy() probs(j) ~sample([4])
+Multinomial(3, p)
+  mean variance batch_shape event_shape entropy() log_prob(k) prob(k) ~sample() ~sample([4])
+  ~sample((2,5)) probs
+Multinomial(3, h)
+  mean variance batch_shape event_shape entropy() log_prob(k) ~sample([4])
+Beta(c, e)
+  mean variance batch_shape event_shape entropy() log_prob(u) prob(u) ~sample() ~sample([4])
+Beta(0.5, 2)
+  mean variance batch_shape event_shape entropy() log_prob(f/10) ~sample([4])
+Beta(o, o)
+  batch_shape event_shape ~sample([4])
+Dirichlet(c)
+  mean variance batch_shape event_shape entropy() log_prob(u) prob(u) ~sample() ~sample([4])
+  ~sample((2,5))
+Cauchy(m, s)
+  mean variance batch_shape event_shape stddev entropy() log_prob(v) prob(v) cdf(v) ~sample([4])
+  ~rsample([4]) kl_divergence(D.Cauchy(n,t))
+Cauchy(m, h)
+  batch_shape event_shape entropy() log_prob(v) cdf(v) ~sample(()) loc scale
+Cauchy(0.5, 2)
+  batch_shape event_shape entropy() log_prob(v) ~sample([4])
+Laplace(m, s)
+  mean variance batch_shape event_shape stddev entropy() log_prob(v) prob(v) cdf(v) icdf(u) ~sample()
+  ~sample([4]) ~rsample([4]) kl_divergence(D.Laplace(n,t)) log_prob(0.5) cdf(0.5) icdf(0.25)
+Laplace(m, h)
+  batch_shape event_shape stddev entropy() log_prob(v) loc scale
+Laplace(0.5, 2)
+  mean variance batch_shape event_shape entropy() log_prob(v) cdf(v) ~sample((4,))
+Gumbel(m, s)
+  mean variance batch_shape event_shape stddev entropy() log_prob(v) prob(v) cdf(v) ~sample([4])
+  ~rsample([4])
+Gumbel(0.5, 2)
+  mean variance batch_shape event_shape stddev entropy() log_prob(v) ~sample([4])
+Gumbel(m, h)
+  mean variance batch_shape event_shape entropy() loc scale
+Geometric(p)
+  mean variance batch_shape event_shape stddev entropy() pmf(2) log_pmf(2) cdf(2) pmf(b) cdf(b)
+  ~sample([4]) ~sample() ~rsample([4])
+Geometric(0.3)
+  mean variance batch_shape event_shape stddev entropy() pmf(2) cdf(2) ~sample([4])
+Independent(D.Normal(m, s), 1)
+  mean variance batch_shape event_shape entropy() log_prob(v) prob(v) ~sample([4])
+Independent(D.Laplace(m, s), 2)
+  batch_shape event_shape entropy() log_prob(v)
+TransformedDistribution(D.Normal(m, s), [D.AffineTransform(n, t), D.ExpTransform()])
+  batch_shape event_shape log_prob(y) prob(y) ~sample([4]) ~rsample([4])
+TransformedDistribution(D.Normal(m, s), [D.SigmoidTransform()])
+  batch_shape event_shape log_prob(u)
+TransformedDistribution(D.Normal(m, s), [D.TanhTransform()])
+  batch_shape event_shape log_prob(u)
+TransformedDistribution(D.Normal(m, s), [])
+  batch_shape event_shape log_prob(u)
+TransformedDistribution(D.Independent(D.Normal(m, s), 1), [D.ExpTransform()])
+  batch_shape event_shape log_prob(y)
+TransformedDistribution(D.Independent(D.Normal(m, s), 1), [D.AffineTransform(n, t)])
+  batch_shape event_shape log_prob(y)
+TransformedDistribution(D.Independent(D.Normal(m,s),2),[D.ReshapeTransform((2,3),(6,)),D.SoftmaxTransform()])
+  batch_shape event_shape ~sample([4])
+ExpTransform()
+  forward(v) inverse(y) forward_log_det_jacobian(v) inverse_log_det_jacobian(y) forward_shape((2,3))
+  inverse_shape([2,3])
+AbsTransform()
+  forward(v) inverse(y) inverse_log_det_jacobian(y) forward_log_det_jacobian(v)
+AffineTransform(m, s)
+  forward(v) inverse(v) forward_log_det_jacobian(v) inverse_log_det_jacobian(v) forward_shape((4,1,3))
+  inverse_shape((4,2,3)) loc scale
+SigmoidTransform()
+  forward(v) inverse(u) forward_log_det_jacobian(v) inverse_log_det_jacobian(u)
+TanhTransform()
+  forward(v) inverse(u) forward_log_det_jacobian(v) inverse_log_det_jacobian(u)
+PowerTransform(f)
+  forward(y) inverse(y) forward_log_det_jacobian(y) inverse_log_det_jacobian(y) forward_shape((2,3))
+  power
+PowerTransform(h)
+  forward(y) inverse(y) forward_log_det_jacobian(y) forward_shape((2,3))
+SoftmaxTransform()
+  forward(v) inverse(u) forward_log_det_jacobian(v) forward_shape((2,3)) forward_shape(())
+StickBreakingTransform()
+  forward(v) inverse(u) forward_log_det_jacobian(v) inverse_log_det_jacobian(u) forward_shape((2,3))
+  inverse_shape((2,3)) forward_shape(())
+ReshapeTransform((2,3),(3,2))
+  forward(v) inverse(d.forward(v)) forward_log_det_jacobian(v) forward_shape((4,2,3))
+  inverse_shape((4,3,2)) forward_shape((3,2)) forward_shape((3,)) in_event_shape out_event_shape
+ReshapeTransform((3,),(1,3))
+  forward(v) inverse(v) forward_log_det_jacobian(v)
+IndependentTransform(D.ExpTransform(), 1)
+  forward(v) inverse(y) forward_log_det_jacobian(v) inverse_log_det_jacobian(y) forward_shape((2,3))
+IndependentTransform(D.AffineTransform(m, s), 2)
+  forward_log_det_jacobian(v)
+StackTransform([D.ExpTransform(), D.TanhTransform()], 0)
+  forward(v) inverse(u) axis forward_log_det_jacobian(v) inverse_log_det_jacobian(u)
+  forward_shape((2,3))
+StackTransform([D.ExpTransform(), D.SigmoidTransform(), D.ExpTransform()], 1)
+  forward(v) inverse(u)
+ChainTransform([D.AffineTransform(m, s), D.TanhTransform()])
+  forward(v) inverse(u) forward_log_det_jacobian(v) inverse_log_det_jacobian(u) forward_shape((2,3))
+  inverse_shape((2,3))
+ChainTransform([D.ExpTransform(), D.ReshapeTransform((2,3),(6,))])
+  forward(v) forward_log_det_jacobian(v) forward_shape((4,2,3))
+ExpTransform()(D.Normal(m, s))
+  batch_shape event_shape log_prob(y)
+ExpTransform()(D.TanhTransform())
+  forward(v)
+ExpTransform()(v)
+  exp()
+kl_divergence(D.Normal(m, s), D.Normal(n, t))
+  d
+kl_divergence(D.LogNormal(m, s), D.LogNormal(n, t))
+  d
+kl_divergence(D.Beta(c, e), D.Beta(e, c))
+  d
+kl_divergence(D.Dirichlet(c), D.Dirichlet(e))
+  d
+kl_divergence(D.Bernoulli(p), D.Bernoulli(q))
+  d
+kl_divergence(D.Cauchy(m, s), D.Cauchy(n, t))
+  d
+kl_divergence(D.Laplace(m, s), D.Laplace(n, t))
+  d
+kl_divergence(D.Categorical(p), D.Categorical(q))
+  d
+kl_divergence(D.Uniform(m, m+s), D.Uniform(n, n+t))
+  d
+kl_divergence(D.Beta(c, e), D.Dirichlet(c))
+  d
+kl_divergence(D.Normal(m, s), D.Cauchy(n, t))
+  d
+kl_divergence(D.Beta(c, e), D.Bernoulli(p))
+  d
+"""
 # what is refused
 REFUSED = """
 Normal('a', 1.0) | Normal(m, 1.0) | Normal(1.0, s) | Normal(None, 1.0) | Normal(m, s).sample(3)
-Normal(m, s).sample([2], 1.5) | Normal(m, s).rsample(3) | Normal(m, s).log_prob(0.5) | Normal(m, s).log_prob(k)
-Normal(m, s).kl_divergence(D.Cauchy(m, s)) | Uniform('a', 1.0) | Uniform(m, 1.0) | Uniform(m, s).sample((2,))
-Uniform(m, s).sample([2], 1.5) | Uniform(m, s).log_prob(0.5) | Uniform(m, s).rsample([2]) | Uniform(m, s).mean
-Bernoulli(1) | Bernoulli([0.5]) | Bernoulli(p).sample(3) | Bernoulli(p).rsample([2], 1) | Bernoulli(p).cdf(0.5)
+Normal(m, s).sample([2], 1.5) | Normal(m, s).rsample(3) | Normal(m, s).log_prob(0.5)
+Normal(m, s).log_prob(k) | Normal(m, s).kl_divergence(D.Cauchy(m, s)) | Uniform('a', 1.0)
+Uniform(m, 1.0) | Uniform(m, s).sample((2,)) | Uniform(m, s).sample([2], 1.5)
+Uniform(m, s).log_prob(0.5) | Uniform(m, s).rsample([2]) | Uniform(m, s).mean | Bernoulli(1)
+Bernoulli([0.5]) | Bernoulli(p).sample(3) | Bernoulli(p).rsample([2], 1) | Bernoulli(p).cdf(0.5)
 Bernoulli(p).log_prob(1.0) | Bernoulli(p).kl_divergence(D.Normal(m, s)) | Categorical(0.5)
 Categorical(s).sample(3) | Categorical(s).sample((3,)) | Categorical(s).kl_divergence(D.Normal(m, s))
 Multinomial(0, p) | Multinomial(1.5, p) | Multinomial(3, f) | Multinomial(3, p).sample(3) | Dirichlet(f)
@@ -164,25 +246,24 @@ ExpTransform().forward_log_det_jacobian(0.5) | ExpTransform().inverse_log_det_ja
 SoftmaxTransform().forward(f) | AffineTransform(0.5, s) | AffineTransform(m, 0.5) | PowerTransform(2.0)
 ChainTransform(D.ExpTransform()) | ChainTransform([m]) | IndependentTransform(m, 1)
 IndependentTransform(D.ExpTransform(), 0) | IndependentTransform(D.ExpTransform(), 3).forward(m)
-ReshapeTransform(2, (2,)) | ReshapeTransform((2,), (3,)) | StackTransform([]) | StackTransform(D.ExpTransform())
-StackTransform([m]) | StackTransform([D.ExpTransform()], 0.5) | StackTransform([D.ExpTransform()], 3).forward(m)
-StackTransform([D.ExpTransform()], 0).forward(m) | register_kl(int, D.Normal) | Distribution().sample()
-Distribution().rsample() | Distribution().entropy() | Distribution().log_prob(m) | Distribution().probs(m)
-Distribution().mean | Distribution().variance | Distribution().kl_divergence(D.Distribution())
-ExponentialFamily().entropy()
+ReshapeTransform(2, (2,)) | ReshapeTransform((2,), (3,)) | StackTransform([])
+StackTransform(D.ExpTransform()) | StackTransform([m]) | StackTransform([D.ExpTransform()], 0.5)
+StackTransform([D.ExpTransform()], 3).forward(m) | StackTransform([D.ExpTransform()], 0).forward(m)
+register_kl(int, D.Normal) | Distribution().sample() | Distribution().rsample() | Distribution().entropy()
+Distribution().log_prob(m) | Distribution().probs(m) | Distribution().mean | Distribution().variance
+Distribution().kl_divergence(D.Distribution()) | ExponentialFamily().entropy()
 """
 
 
 def expressions() -> list[tuple[str, str, bool]]:
     """(distribution, what is asked, True for random results)."""
-    found = []
-    for made, asked in CASES:
-        for text in asked.split():
-            found.append((made, text.lstrip("~"), text.startswith("~")))
+    found, made = [], ""
+    for line in CASES.strip().splitlines():
+        if not line.startswith(" "):
+            made = line
+            continue
+        found += [(made, text.lstrip("~"), text.startswith("~")) for text in line.split()]
     return found
-
-
-FLAT = WHOLE + "b"  # which have no gradients here
 
 
 def names_in(text: str) -> list[str]:
@@ -198,8 +279,10 @@ def value_of(name: str, dtype: str) -> Any:
 def build(paddle: Any, made: str, asked: str, dtype: str) -> tuple[Any, dict[str, Any]]:
     """What an expression gives, in the program at work, and the tensors that it names."""
     names = names_in(f"{made} {asked}")
-    given = {name: paddle.static.data(name, list(value_of(name, dtype).shape), str(value_of(name, dtype).dtype))
-             for name in names}  # fmt: skip
+    arrays = {name: value_of(name, dtype) for name in names}
+    given = {
+        name: paddle.static.data(name, list(array.shape), str(array.dtype)) for name, array in arrays.items()
+    }
     for name in set(names) - set(FLAT):
         given[name].stop_gradient = False
     space = {"D": paddle.distribution, "np": np, **given}
@@ -279,15 +362,15 @@ def record(words: list[str]) -> None:
     import paddle
 
     paddle.enable_static()
-    asks = {f"{made}|{asked}|{dtype}": (made, asked, random, dtype)
-            for (made, asked, random), dtype in itertools.product(expressions(), ("float32", "float64"))}  # fmt: skip
+    asks = {
+        f"{made}|{asked}|{dtype}": (made, asked, random, dtype)
+        for made, asked, random in expressions()
+        for dtype in DTYPES
+    }
     asks |= {text: (text, "", False, "float32") for text in refused()}
     before = recorded() if os.path.exists(PATH) else {}
     known = {key: facts for key, facts in before.items() if not any(word in key for word in words)}
-    found = {
-        key: known[key] if key in known else _with_slopes_or_without(paddle, *ask)
-        for key, ask in asks.items()
-    }
+    found = {key: known.get(key) or _with_slopes_or_without(paddle, *ask) for key, ask in asks.items()}
     with gzip.GzipFile(PATH, "wb", mtime=0) as target:
         target.write(json.dumps(found, indent=0).encode())
 

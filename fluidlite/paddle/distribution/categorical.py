@@ -22,6 +22,7 @@ from fluidlite.paddle.tensor.creation import arange
 from fluidlite.paddle.tensor.manipulation import expand, gather, reshape, transpose
 from fluidlite.paddle.tensor.math import cast, exp, log
 from fluidlite.paddle.tensor.reduction import sum as total
+from fluidlite.paddle.tensor.shapes import size_of
 from fluidlite.paddle.tensor.special import lgamma
 
 __all__ = ["Categorical", "Multinomial"]
@@ -44,7 +45,7 @@ class Categorical(Distribution):
     def sample(self, shape: Any) -> Variable:  # type: ignore[override]  # 2.6.2 asks for a list
         """Classes of the shape `shape`, a list, then that of the batch."""
         check_type(shape, "shape", list, "sample")
-        count, classes = math.prod(shape), self.logits.shape[-1]
+        count, classes = math.prod(shape), size_of(self.logits, -1)
         rows = reshape(self.logits, [-1, classes])
         drawn = transpose(random.multinomial(softmax(rows), count, True), [1, 0])
         return reshape(drawn, drawn_shape(shape, self.logits)[:-1])
@@ -119,7 +120,7 @@ class Multinomial(Distribution):
         if not isinstance(shape, Iterable):
             raise TypeError(f"Multinomial: the shape of a sample must be iterable, but is {shape!r}")
         drawn = Categorical(log(self.probs)).sample([self.total_count, *shape])
-        return total(cast(one_hot(drawn, self.probs.shape[-1]), self.probs.dtype), 0)
+        return total(cast(one_hot(drawn, size_of(self.probs, -1)), self.probs.dtype), 0)
 
     def entropy(self) -> Variable:
         """n times the entropy of one draw, less log(n!), plus the mean of the sum of log(k!)."""

@@ -24,7 +24,9 @@ from fluidlite.paddle.distribution.transformed_distribution import TransformedDi
 from fluidlite.paddle.distribution.uniform import Uniform
 from fluidlite.paddle.tensor import random
 from fluidlite.paddle.tensor.creation import full, full_like
+from fluidlite.paddle.tensor.logic import less_than
 from fluidlite.paddle.tensor.math import abs, atan, exp, expm1, log, log1p, sign, square, tan
+from fluidlite.paddle.tensor.search import where
 
 __all__ = ["Cauchy", "Gumbel", "Laplace"]
 
@@ -90,6 +92,15 @@ class Cauchy(Distribution):
         return log(apart) - log(self.scale * other.scale * 4.0)
 
 
+def _two_sides(x: Variable) -> tuple[Variable, Variable]:
+    """Numbers below 0 and those from 0 on, each with zeros for the others: by signs and magnitudes there were
+    no gradient at 0.
+    """
+    zeros = full_like(x, 0.0)
+    below = less_than(x, zeros)
+    return where(below, x, zeros), where(below, zeros, x)
+
+
 class Laplace(Distribution):
     """The distribution of Laplace with mean `loc` and mean distance `scale`: numbers or Variables."""
 
@@ -128,13 +139,13 @@ class Laplace(Distribution):
 
     def cdf(self, value: Any) -> Variable:
         """The probability of numbers up to `value`."""
-        distance = self._value(value) - self.loc
-        return 0.5 - sign(distance) * expm1(-abs(distance) / self.scale) * 0.5
+        below, above = _two_sides(self._value(value) - self.loc)
+        return (exp(below / self.scale) - expm1(-above / self.scale)) * 0.5
 
     def icdf(self, value: Any) -> Variable:
         """The number that the probability `value` lies below."""
-        share = self._value(value) - 0.5
-        return self.loc - self.scale * sign(share) * log1p(abs(share) * -2.0)
+        below, above = _two_sides(self._value(value) - 0.5)
+        return self.loc + self.scale * (log1p(below * 2.0) - log1p(above * -2.0))
 
     def sample(self, shape: Any = ()) -> Variable:
         """Draws of the shape `shape`, then that of the parameters."""

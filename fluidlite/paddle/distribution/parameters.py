@@ -84,7 +84,9 @@ def laid_over(*tensors: Variable) -> list[Variable]:
     """Tensors in the dtype and the shape that they have in common."""
     kind = functools.reduce(common_dtype, (var.dtype for var in tensors))
     alike = [in_dtype_of(var, kind) for var in tensors]
-    if all(tuple(var.shape) == tuple(alike[0].shape) for var in alike):
+    shape = tuple(alike[0].shape)
+    # two sizes that only a run knows need not be the same
+    if -1 not in shape and all(tuple(var.shape) == shape for var in alike):
         return alike
     return broadcast_tensors(alike)
 

@@ -151,7 +151,7 @@ def _(paddle):
         _mean_carrier_measure = 0.0
 
     found = run(static(paddle), lambda x: Shares(x).entropy(), x=np.array([1.0, 2.0]))[0]
-    # digamma(1) - digamma(3) is -3/2, digamma(2) - digamma(3) is -1/2
+    # the gradient of the normalizer is that of lgamma, the digamma function: -3/2 and -1/2 of 1 and 2 in 3
     return found.reshape(-1), [-np.log(2.0) + 1.0 * 1.5 + 2.0 * 0.5]
 
 

@@ -9,7 +9,7 @@ from fluidlite.backward import gradients
 from fluidlite.base.abstract import abstract
 from fluidlite.ir.variable import Variable
 from fluidlite.paddle.distribution.parameters import sum_rightmost
-from fluidlite.paddle.tensor.creation import assign
+from fluidlite.paddle.tensor.creation import assign, zeros_like
 from fluidlite.paddle.tensor.math import exp
 from fluidlite.paddle.tensor.reduction import sum as total
 
@@ -115,7 +115,12 @@ class ExponentialFamily(Distribution):
         for parameter in parameters:
             parameter.stop_gradient = False
         normalizer = self._log_normalizer(*parameters)
-        return parameters, normalizer, gradients(total(normalizer), parameters)
+        found = gradients(total(normalizer), parameters)
+        slopes = [
+            zeros_like(parameter) if slope is None else slope
+            for parameter, slope in zip(parameters, found or [None] * len(parameters), strict=True)
+        ]
+        return parameters, normalizer, slopes
 
     def _divergence(self, other: Any) -> Variable:
         """F(q) - F(p) - <q - p, gradient of F at p>, the divergence of Bregman."""

@@ -137,10 +137,12 @@ class PowerTransform(Transform):
         return variable.positive
 
     def _forward(self, x: Variable) -> Variable:
-        return pow(*laid_over(x, self._power))
+        x, power = laid_over(x, self._power)
+        return pow(x, power)
 
     def _inverse(self, y: Variable) -> Variable:
-        return pow(*laid_over(y, 1.0 / self._power))
+        y, power = laid_over(y, 1.0 / self._power)
+        return pow(y, power)
 
     def _forward_log_det_jacobian(self, x: Variable) -> Variable:
         x, power = laid_over(x, self._power)

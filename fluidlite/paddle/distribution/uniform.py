@@ -24,7 +24,7 @@ class Uniform(Distribution):
         self.dtype = self.low.dtype
         super().__init__(self.low.shape)
 
-    def sample(self, shape: Any, seed: int = 0) -> Variable:
+    def sample(self, shape: Any, seed: int = 0) -> Variable:  # type: ignore[override]  # as in 2.6.2
         """Draws of the shape `shape`, a list, then that of the parameters; by a seed the same in each run."""
         check_type(shape, "shape", list, "sample")
         check_type(seed, "seed", int, "sample")

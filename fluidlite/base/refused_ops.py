@@ -73,7 +73,7 @@ _REASONS = {
     ),
     "needs what Paddle alone brings": "decode_jpeg faster_tokenizer read_file",
     "has no kernel here; no published model was found to hold it": (
-        "check_numerics dirichlet fill_diagonal margin_cross_entropy multi_gru pow2_decay_with_linear_warmup"
+        "check_numerics fill_diagonal margin_cross_entropy multi_gru pow2_decay_with_linear_warmup"
     ),
 }
 _REASON_OF = {op_type: reason for reason, types in _REASONS.items() for op_type in types.split()}

@@ -28,8 +28,9 @@ _NAMES = LazyNames(
         "fluidlite.reading.decorators": "batch",
         **FUNCTIONS,
     },
-    "amp audio callbacks compat dataset device distributed fft framework geometric hapi incubate inference "
-    "io jit linalg metric nn optimizer reader regularizer signal static tensor text utils version vision",
+    "amp audio callbacks compat dataset device distributed distribution fft framework geometric hapi "
+    "incubate inference io jit linalg metric nn optimizer reader regularizer signal static tensor text utils "
+    "version vision",
     {
         "dtype": VarType,
         "bool": VarType.BOOL,

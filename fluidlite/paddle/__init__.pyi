@@ -19,6 +19,7 @@ from fluidlite.paddle import compat as compat
 from fluidlite.paddle import dataset as dataset
 from fluidlite.paddle import device as device
 from fluidlite.paddle import distributed as distributed
+from fluidlite.paddle import distribution as distribution
 from fluidlite.paddle import fft as fft
 from fluidlite.paddle import framework as framework
 from fluidlite.paddle import geometric as geometric

@@ -1,5 +1,5 @@
 """Random draws by given probabilities, of PaddlePaddle 2.x: bernoulli, poisson, exponential, multinomial,
-samples of classes.
+dirichlet, samples of classes.
 """
 
 from __future__ import annotations
@@ -148,3 +148,28 @@ def _without_replacement(rng: Any, weights: Array, count: int) -> Array:
     with np.errstate(divide="ignore"):
         times = rng.standard_exponential(weights.shape) / weights
     return np.argsort(times, axis=1)[:, :count]
+
+
+dirichlet = Op("dirichlet", "Alpha -> Out", random=True)
+
+
+@dirichlet.shape
+def _(Alpha: Spec) -> Spec:
+    if not Alpha.shape:
+        raise ShapeError("op 'dirichlet': Alpha must have a dimension of shares, but has shape []")
+    return Alpha
+
+
+@dirichlet.kernel
+def _(xp: Any, Alpha: Array, ctx: Any) -> Array:
+    alpha = np.asarray(host(Alpha), np.float64)
+    usable = (alpha > 0) & np.isfinite(alpha)
+    if not usable.all():
+        wrong = alpha[~usable].flat[0]
+        raise ShapeError(f"op 'dirichlet': Alpha must hold finite numbers above 0, but has {wrong}")
+    rng = ctx.rng(0)
+    # gamma numbers of a small alpha are below the smallest float: those of alpha + 1, times u^(1 / alpha),
+    # have the same distribution and a logarithm (Marsaglia and Tsang, 2000)
+    logs = np.log(rng.standard_gamma(alpha + 1.0)) - rng.standard_exponential(alpha.shape) / alpha
+    shares = np.exp(logs - logs.max(-1, keepdims=True))
+    return xp.asarray((shares / shares.sum(-1, keepdims=True)).astype(Alpha.dtype))

@@ -304,8 +304,13 @@ def clone(x: Any, name: str | None = None) -> Variable:
 
 
 def broadcast_shape(x_shape: Sequence[int], y_shape: Sequence[int]) -> list[int]:
-    """The shape that tensors of these shapes have in common."""
-    return list(np.broadcast_shapes(tuple(x_shape), tuple(y_shape)))
+    """The shape that tensors of these shapes have in common; -1 is a size that only a run knows."""
+    shapes = [[int(dim) for dim in shape] for shape in (x_shape, y_shape)]
+    found = list(np.broadcast_shapes(*(tuple(1 if dim < 0 else dim for dim in shape) for shape in shapes)))
+    for at in range(-len(found), 0):
+        if found[at] == 1 and any(len(shape) >= -at and shape[at] < 0 for shape in shapes):
+            found[at] = -1
+    return found
 
 
 # ---------------------------------------------------------------------- diagonals

@@ -15,6 +15,7 @@ from fluidlite.paddle.tensor.shapes import shape_arguments, shape_of
 __all__ = [
     "bernoulli",
     "exponential_",
+    "gaussian",
     "multinomial",
     "normal",
     "poisson",
@@ -48,10 +49,18 @@ def rand(shape: Any, dtype: DTypeLike | None = None, name: str | None = None) ->
     return uniform(shape, dtype, 0.0, 1.0, name=name)
 
 
-def _gaussian(shape: Any, mean: float, std: float, dtype: DTypeLike | None, name: str | None) -> Variable:
+def gaussian(
+    shape: Any,
+    mean: float = 0.0,
+    std: float = 1.0,
+    seed: int = 0,
+    dtype: DTypeLike | None = None,
+    name: str | None = None,
+) -> Variable:
+    """Numbers of the normal distribution of one mean and standard deviation."""
     kind = dtype_or_default(dtype)
     inputs, attrs = shape_arguments(shape)
-    attrs.update(mean=float(mean), std=float(std), seed=0, dtype=kind)
+    attrs.update(mean=float(mean), std=float(std), seed=seed, dtype=kind)
     return append(
         "gaussian_random", inputs, attrs, dtype=kind, layer="gaussian", name=name, stop_gradient=True
     )
@@ -59,7 +68,7 @@ def _gaussian(shape: Any, mean: float, std: float, dtype: DTypeLike | None, name
 
 def randn(shape: Any, dtype: DTypeLike | None = None, name: str | None = None) -> Variable:
     """Numbers of the standard normal distribution."""
-    return _gaussian(shape, 0.0, 1.0, dtype, name)
+    return gaussian(shape, dtype=dtype, name=name)
 
 
 standard_normal = randn
@@ -70,10 +79,10 @@ def normal(mean: Any = 0.0, std: Any = 1.0, shape: Any = None, name: str | None 
     if isinstance(mean, Variable):
         if isinstance(std, Variable):
             std = reshape(std, shape_of(mean))
-        return _gaussian(shape_of(mean), 0.0, 1.0, mean.dtype, name) * std + mean
+        return gaussian(shape_of(mean), dtype=mean.dtype, name=name) * std + mean
     if isinstance(std, Variable):
-        return _gaussian(shape_of(std), 0.0, 1.0, std.dtype, name) * std + mean
-    return _gaussian([1] if shape is None else shape, mean, std, None, name)
+        return gaussian(shape_of(std), dtype=std.dtype, name=name) * std + mean
+    return gaussian([1] if shape is None else shape, mean, std, name=name)
 
 
 def randint(

@@ -5,8 +5,9 @@
         nan = run(fluid, lambda: fluid.layers.fill_constant([1], "float32", float("nan")))
         return nan, [[np.nan]]
 
-A program is given `fluid` (or, in `of_2x`, `paddle`) of either system, and returns what it found and what is
-right. Ours finds what is right; what PaddlePaddle found is recorded, and is something else:
+A program is given `fluid` (or, in `of_2x` and `distributions`, `paddle`) of either system, and returns what
+it found and what is right. Ours finds what is right; what PaddlePaddle found is recorded, and is something
+else:
 
     python -m beside.row_programs.record 18
 
@@ -24,7 +25,7 @@ __all__ = ["RECORDED", "found_and_right", "differ", "gradient", "programs", "run
 RECORDED = {
     door: pathlib.Path(__file__).parents[1] / "cases" / f"programs{door}.json" for door in ("18", "26")
 }
-MODULES = {"18": ("numbers", "gradients", "declared", "running"), "26": ("of_2x",)}
+MODULES = {"18": ("numbers", "gradients", "declared", "running"), "26": ("of_2x", "distributions")}
 _PROGRAMS = {}
 
 

@@ -1,0 +1,44 @@
+# written by tests/house/stubs.py
+"""`paddle.distribution`: distributions, transforms of them, and divergences, as ops of a program."""
+
+from fluidlite.paddle.distribution import categorical as categorical
+from fluidlite.paddle.distribution import constraint as constraint
+from fluidlite.paddle.distribution import dirichlet as dirichlet
+from fluidlite.paddle.distribution import distribution as distribution
+from fluidlite.paddle.distribution import kl as kl
+from fluidlite.paddle.distribution import normal as normal
+from fluidlite.paddle.distribution import transform as transform
+from fluidlite.paddle.distribution import transformed_distribution as transformed_distribution
+from fluidlite.paddle.distribution import uniform as uniform
+from fluidlite.paddle.distribution import variable as variable
+from fluidlite.paddle.distribution.categorical import Categorical as Categorical
+from fluidlite.paddle.distribution.categorical import Multinomial as Multinomial
+from fluidlite.paddle.distribution.dirichlet import Beta as Beta
+from fluidlite.paddle.distribution.dirichlet import Dirichlet as Dirichlet
+from fluidlite.paddle.distribution.distribution import Distribution as Distribution
+from fluidlite.paddle.distribution.distribution import ExponentialFamily as ExponentialFamily
+from fluidlite.paddle.distribution.kl import kl_divergence as kl_divergence
+from fluidlite.paddle.distribution.kl import register_kl as register_kl
+from fluidlite.paddle.distribution.location_scale import Cauchy as Cauchy
+from fluidlite.paddle.distribution.location_scale import Gumbel as Gumbel
+from fluidlite.paddle.distribution.location_scale import Laplace as Laplace
+from fluidlite.paddle.distribution.normal import LogNormal as LogNormal
+from fluidlite.paddle.distribution.normal import Normal as Normal
+from fluidlite.paddle.distribution.transform import AbsTransform as AbsTransform
+from fluidlite.paddle.distribution.transform import AffineTransform as AffineTransform
+from fluidlite.paddle.distribution.transform import ExpTransform as ExpTransform
+from fluidlite.paddle.distribution.transform import IndependentTransform as IndependentTransform
+from fluidlite.paddle.distribution.transform import PowerTransform as PowerTransform
+from fluidlite.paddle.distribution.transform import ReshapeTransform as ReshapeTransform
+from fluidlite.paddle.distribution.transform import SigmoidTransform as SigmoidTransform
+from fluidlite.paddle.distribution.transform import SoftmaxTransform as SoftmaxTransform
+from fluidlite.paddle.distribution.transform import StackTransform as StackTransform
+from fluidlite.paddle.distribution.transform import StickBreakingTransform as StickBreakingTransform
+from fluidlite.paddle.distribution.transform import TanhTransform as TanhTransform
+from fluidlite.paddle.distribution.transformed_distribution import ChainTransform as ChainTransform
+from fluidlite.paddle.distribution.transformed_distribution import Independent as Independent
+from fluidlite.paddle.distribution.transformed_distribution import Transform as Transform
+from fluidlite.paddle.distribution.transformed_distribution import TransformedDistribution as TransformedDistribution
+from fluidlite.paddle.distribution.trials import Bernoulli as Bernoulli
+from fluidlite.paddle.distribution.trials import Geometric as Geometric
+from fluidlite.paddle.distribution.uniform import Uniform as Uniform

@@ -277,7 +277,7 @@ def value_of(name: str, dtype: str) -> Any:
 
 
 def build(paddle: Any, made: str, asked: str, dtype: str) -> tuple[Any, dict[str, Any]]:
-    """What an expression gives, in the program at work, and the tensors that it names."""
+    """The variable of an expression, in the current program, and the tensors that it names."""
     names = names_in(f"{made} {asked}")
     arrays = {name: value_of(name, dtype) for name in names}
     given = {
@@ -352,7 +352,7 @@ def _with_slopes_or_without(*args: Any) -> dict[str, Any]:
 
 
 def recorded() -> dict[str, Any]:
-    """What PaddlePaddle gave."""
+    """The values of PaddlePaddle."""
     with gzip.open(PATH, "rt") as source:
         return json.load(source)
 

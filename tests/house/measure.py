@@ -35,7 +35,11 @@ NO_CODE = frozenset(
 # fluid itself has these classes twice, under these names
 DOOR = "fluidlite/paddle/"
 FLUIDS_OWN = frozenset(
-    ["ChunkEvaluator", "DetectionMAP", "EditDistance", "DistributedStrategy", "Fleet", "OutputWrapper"]
+    [
+        *("ChunkEvaluator", "DetectionMAP", "EditDistance", "DistributedStrategy", "Fleet", "OutputWrapper"),
+        # a distribution of paddle.distribution and an initializer of paddle.nn
+        *("Normal", "Uniform"),
+    ]
 )
 
 Function = ast.FunctionDef | ast.AsyncFunctionDef

@@ -58,9 +58,13 @@ def _alike_slopes(ours: dict[str, Any], theirs: dict[str, Any], asked: str) -> b
     """True for equal gradients; one that is not there is zero."""
     if asked in IDENTITIES and not theirs:
         return True
-    pairs = [(ours.get(name), theirs.get(name)) for name in {*ours, *theirs}]
-    return all(alike(0 if a is None else a, np.zeros_like(a) if b is None else b, 5e-5)
-               if a is not None else not np.any(b) for a, b in pairs)  # fmt: skip
+    return all(_alike_slope(ours.get(name), theirs.get(name)) for name in {*ours, *theirs})
+
+
+def _alike_slope(a: Any, b: Any) -> bool:
+    if a is None:
+        return not np.any(b)
+    return alike(a, np.zeros_like(a) if b is None else b, 5e-5)
 
 
 @pytest.mark.parametrize("made", MADE)
@@ -134,7 +138,7 @@ def check_slopes(main: Any, total: Any, slopes: dict[str, Any], given: dict[str,
 
 # ---------------------------------------------------------------------- draws
 def run(build: Any, seed: int = 11, **feeds: Any) -> Any:
-    """What `build` gives from Variables of the feeds; sizes that are fed are not declared."""
+    """The values of `build` of Variables of the feeds; sizes that are fed are not declared."""
     paddle.seed(seed)
     main = paddle.static.Program()
     with paddle.static.program_guard(main, paddle.static.Program()):
@@ -337,7 +341,7 @@ OPEN = [
 
 @pytest.mark.parametrize("text", OPEN)
 def test_open_sizes(text: str) -> None:
-    """What a program with declared sizes gives, too."""
+    """The values are those of a program with declared sizes."""
     feeds = {name: PARAMETERS[name] for name in "abp" if name in text.replace("cdf", "").replace("beta", "")}
 
     def build(sizes: list[int | None]) -> Any:

@@ -74,12 +74,12 @@ class AffineTransform(Transform):
 
     @property
     def loc(self) -> Variable:
-        """What is added."""
+        """The part that is added."""
         return self._loc
 
     @property
     def scale(self) -> Variable:
-        """What multiplies."""
+        """The factor."""
         return self._scale
 
     def _forward(self, x: Variable) -> Variable:

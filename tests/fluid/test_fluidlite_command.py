@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import pathlib
+import subprocess
+import sys
 
 import pytest
 
@@ -48,11 +50,11 @@ def test_a_wrong_command(capsys: pytest.CaptureFixture[str]) -> None:
     assert capsys.readouterr().err == "fluidlite: error: there is no command 'chek'; did you mean 'check'?\n"
 
 
-def test_run_is_the_old_command(tmp_path: pathlib.Path, capfd: pytest.CaptureFixture[str]) -> None:
-    (tmp_path / "one.py").write_text("import sys\nprint('ran', *sys.argv[1:])\n")
-    with paddle_names():
-        assert main(["run", str(tmp_path / "one.py"), "a", "--b"]) == 0
-    assert capfd.readouterr().out == "ran a --b\n"
+def test_run_is_the_old_command(tmp_path: pathlib.Path) -> None:
+    (tmp_path / "one.py").write_text("import sys, paddle\nprint('ran', *sys.argv[1:])\n")
+    command = [sys.executable, "-m", "fluidlite.cli.main", "run", "one.py", "a", "--b"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=True)
+    assert done.stdout == "ran a --b\n"
 
 
 def test_a_folder_is_read(tmp_path: pathlib.Path, capsys: pytest.CaptureFixture[str]) -> None:

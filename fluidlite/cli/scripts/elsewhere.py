@@ -9,6 +9,7 @@ from __future__ import annotations
 import functools
 import importlib
 import pathlib
+import sys
 from collections.abc import Mapping
 from types import ModuleType
 from typing import Any
@@ -53,16 +54,31 @@ def children_of(module: str) -> frozenset[str]:
     return _children().get(module, frozenset())
 
 
+def _file_of(home: str) -> str:
+    """The module of FluidLite that stands for a module of Paddle's; 2.6 calls fluid `paddle.base`."""
+    if f"{home}.".startswith("paddle.base."):
+        return "fluidlite" + home.removeprefix("paddle.base")
+    return f"fluidlite.{home}"
+
+
 def _found(module: str, name: str) -> Any:
     """The object that a module has under `name`; AttributeError where it has none."""
     home = _table().get(module, {}).get(name)
     if home is not None:
-        package = importlib.import_module(home)
+        # FluidLite's own name is there whether `paddle` is installed in this process or not
+        package = importlib.import_module(_file_of(home))
         # the name of a module that nobody has imported yet, or another one
-        return getattr(package, name) if hasattr(package, name) else importlib.import_module(f"{home}.{name}")
+        return getattr(package, name) if hasattr(package, name) else _module(f"{home}.{name}")
     if name in children_of(module):
-        return importlib.import_module(f"{module}.{name}")
+        return _module(f"{module}.{name}")
     raise AttributeError(f"module {module!r} has no attribute {name!r}")
+
+
+def _module(name: str) -> ModuleType:
+    """A module of FluidLite's, or one whose names lie elsewhere."""
+    if not is_elsewhere(name):
+        return importlib.import_module(_file_of(name))
+    return sys.modules.get(name) or ElsewhereModule(name)
 
 
 class ElsewhereModule(ModuleType):

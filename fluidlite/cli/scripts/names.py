@@ -138,6 +138,11 @@ class PaddleFinder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
         """
         home = _home(module.__name__)
         if isinstance(module, ElsewhereModule):
+            package, _, last = module.__name__.rpartition(".")
+            found = vars(sys.modules[package]).get(last)
+            # a module that the package has under this name, such as `paddle.utils.unique_name`, stays
+            if isinstance(found, ModuleType):
+                sys.modules[module.__name__] = found
             return
         if isinstance(module, PaddleModule):
             # `paddle.batch` is a function and a module; an import of the module must not replace the function

@@ -65,7 +65,7 @@ test-faults: $(STAMP)
 # attacks of the other rooms as there: at most ten minutes
 HOSTILE := tests/hostile tests/comm/test_hostile_messages.py tests/comm/test_handshake_states.py tests/comm/test_tls.py
 test-hostile: $(STAMP)
-	HOSTILE_ROUNDS=10 timeout 600 $(PYTEST) -n 2 -m "not slow" --durations=10 $(HOSTILE)
+	HOSTILE_ROUNDS=10 timeout 600 env $(PYTEST) -n 2 -m "not slow" --durations=10 $(HOSTILE)
 
 # on a machine with a device, within ten minutes and without fetching anything: the Python that `make test` has made,
 # or else any that has CuPy and pytest (DEVICE_PYTHON=...). Reports go to the folder that OUT names

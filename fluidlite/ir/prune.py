@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
+from fluidlite.base import registry
 from fluidlite.base.errors import NotFoundError, did_you_mean
 from fluidlite.base.registry import grad_name
 from fluidlite.ir.attributes import OpRole
@@ -15,7 +16,17 @@ if TYPE_CHECKING:
     from fluidlite.ir.block import Block
     from fluidlite.ir.program import Program
 
-__all__ = ["inference_copy", "own_gradients", "prune", "prune_backward", "reads", "set_test_mode", "writes"]
+__all__ = [
+    "inference_copy",
+    "own_gradients",
+    "prune",
+    "prune_backward",
+    "reads",
+    "restore_outputs",
+    "set_test_mode",
+    "set_train_mode",
+    "writes",
+]
 
 
 def reads(op: Operator) -> set[str]:
@@ -198,6 +209,38 @@ def set_test_mode(program: Program) -> None:
                 and op.attrs["use_global_stats"]
             ):
                 op._set_attr("is_test", True)
+
+
+def set_train_mode(program: Program) -> list[Operator]:
+    """Switch every op in test mode back to training (in place); the ops that compute something else then."""
+    changed = []
+    for block in program.blocks:
+        for op in block.ops:
+            if op.definition is not None and op.attrs.get("is_test", False):
+                op._set_attr("is_test", False)
+                # it draws, or goes on with statistics of its own
+                if op.definition.random or set(op.input_arg_names) & set(op.output_arg_names):
+                    changed.append(op)
+    return changed
+
+
+def restore_outputs(program: Program) -> None:
+    """Give ops the outputs that their gradient ops read, such as a mask, and that files for inference leave out
+    (in place).
+    """
+    for block in program.blocks:
+        for op in block.ops:
+            gradient = registry.find(op.definition.grad_type) if op.definition is not None else None
+            if op.definition is None or gradient is None:
+                continue
+            missing = [
+                slot for slot in op.definition.outputs if slot in gradient.inputs and not op.output(slot)
+            ]
+            for slot in missing:
+                name = f"{op.output_arg_names[0]}.{slot.lower()}"
+                op.set_output(slot, [block.create_var(name=name).name])
+            if missing:
+                op.infer()
 
 
 def inference_copy(program: Program, prune_read_op: bool = True) -> Program:

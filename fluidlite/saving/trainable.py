@@ -10,20 +10,18 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from fluidlite.base import registry
 from fluidlite.base.dtypes import VarType, is_float
 from fluidlite.base.errors import NotFoundError, did_you_mean
-from fluidlite.base.registry import EMPTY_VAR
 from fluidlite.ir.block import Block
 from fluidlite.ir.fused.onednn import activate
 from fluidlite.ir.fused.plain_ops import PlainOps
 from fluidlite.ir.operator import Operator
 from fluidlite.ir.program import Program
+from fluidlite.ir.prune import restore_outputs, set_train_mode
 from fluidlite.ir.variable import Parameter, Variable
 
 __all__ = ["Trainable", "trainable"]
 
-_STATISTICS = ("batch_norm", "sync_batch_norm", "inplace_abn")
 _ENDS = ("feed", "fetch")
 
 
@@ -70,13 +68,13 @@ def trainable(program: Program, frozen: Iterable[str] = (), train_mode: bool = T
     found = Trainable()
     for block in program.blocks:
         _split_layers(block, found)
-        for op in block.ops:
-            _switch(op, train_mode, found)
-            _complete(block, op)
-    reasons = dict.fromkeys(kept, "named as frozen")
+    if train_mode:
+        ops = set_train_mode(program)
+        found.changed += [f"op {op.type!r} is in training mode again" for op in ops]
+    restore_outputs(program)
     for block in program.blocks:
         for var in [var for var in block.vars.values() if _is_weight(var)]:
-            why = reasons.get(var.name) or _why_frozen(program, var)
+            why = "named as frozen" if var.name in kept else _why_frozen(program, var)
             if why:
                 found.frozen[var.name] = why
                 var.stop_gradient = True
@@ -154,31 +152,3 @@ def _split_layers(block: Block, found: Trainable) -> None:
         found.changed.append(f"op 'fc' is written as {', '.join(one.type for one in made)}")
         ops += made
     block.set_ops(ops)
-
-
-def _switch(op: Operator, train_mode: bool, found: Trainable) -> None:
-    """Test mode off, or on for ops whose statistics are to stay."""
-    known = op.definition
-    if known is None or "is_test" not in known.attr_defs or not op.attrs.get("is_test", False):
-        return
-    if train_mode:
-        op._set_attr("is_test", False)
-        if known.random or set(op.input_arg_names) & set(op.output_arg_names):
-            found.changed.append(f"op {op.type!r} is in training mode again")
-    elif op.type in _STATISTICS:
-        # the gradient in test mode is not defined; with global statistics it is that of the same function
-        op._set_attr("is_test", False)
-        op._set_attr("use_global_stats", True)
-
-
-def _complete(block: Block, op: Operator) -> None:
-    """Outputs that the op's gradient reads, where the file left them out."""
-    gradient = registry.find(op.type + "_grad") if op.definition is not None else None
-    if op.definition is None or gradient is None:
-        return
-    for slot in op.definition.outputs:
-        if slot in gradient.inputs and not [name for name in op.outputs.get(slot, ()) if name != EMPTY_VAR]:
-            name = f"{op.output_arg_names[0]}.{slot.lower()}"
-            block.create_var(name=name, dtype=VarType.FP32, shape=())
-            op.outputs[slot] = [name]
-            op.infer()

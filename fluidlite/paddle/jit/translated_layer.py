@@ -9,7 +9,6 @@ from typing import Any
 
 import numpy as np
 
-from fluidlite.base import registry
 from fluidlite.base.dtypes import Array, to_numpy
 from fluidlite.base.errors import FeedError, NotFoundError, UnsupportedError
 from fluidlite.base.place import Place
@@ -17,6 +16,7 @@ from fluidlite.compat.inference.model import LoadedModel
 from fluidlite.compat.inference.sources import Source, in_folder, of_files
 from fluidlite.ir.inline import inline
 from fluidlite.ir.proto import serialize_program
+from fluidlite.ir.prune import restore_outputs, set_train_mode
 from fluidlite.ir.variable import Variable
 from fluidlite.layers.tensor import assign
 from fluidlite.paddle.device import current_place
@@ -148,8 +148,10 @@ class TranslatedLayer(Layer):
         given = {origin: self._parameters[name].name for name, origin in self._origins.items()}
         copies = (assign(value) for value in inputs)
         given.update(zip(self._model.feeds, (copy.name for copy in copies), strict=True))
-        source = _with_outputs_of_gradients(self._program, self.training)
+        source = self.program()
+        restore_outputs(source)
         if self.training:
+            set_train_mode(source)
             for name, param in self._parameters.items():
                 if self._origins[name] not in self._kept:
                     param.trainable = True
@@ -186,20 +188,3 @@ class TranslatedLayer(Layer):
 def _array(var: Variable, value: Any) -> Array:
     """The array for an input; a list of numbers becomes one of the input's dtype."""
     return value if isinstance(value, np.ndarray) else np.asarray(value, to_numpy(var.dtype))
-
-
-def _with_outputs_of_gradients(program: Program, in_training: bool) -> Program:
-    """A copy whose ops give what their gradients need, which files for inference leave out: a mask, or the
-    shape that a reshape began with. `in_training` they do what they do in training.
-    """
-    copy: Any = program.clone()  # of the program's class
-    for op in (op for block in copy.blocks for op in block.ops if op.definition is not None):
-        if in_training and "is_test" in op.definition.attr_defs:
-            op._set_attr("is_test", False)
-        gradient = registry.find(op.definition.grad_type)
-        needed = gradient.inputs if gradient is not None else {}
-        for slot in op.definition.outputs:
-            if slot in needed and not op.output(slot):
-                name = f"{op.output_arg_names[0]}.{slot.lower()}"
-                op.set_output(slot, [op.block.create_var(name=name).name])
-    return copy  # type: ignore[no-any-return]

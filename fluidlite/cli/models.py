@@ -13,19 +13,18 @@ from typing import Any
 import numpy as np
 
 from fluidlite.base.dtypes import Array, to_numpy
-from fluidlite.base.errors import FluidError, FormatError, did_you_mean
+from fluidlite.base.errors import FluidError, FormatError, MissingFileError, did_you_mean
 from fluidlite.base.place import CPUPlace
 from fluidlite.cli.archives import is_archive, unpacked
 from fluidlite.cli.errors import UsageError, one_line
+from fluidlite.compat.inference.sources import PROGRAMS, in_folder
 from fluidlite.executor.executor import Executor
 from fluidlite.ir.program import Program
 from fluidlite.ir.variable import Variable
 from fluidlite.lod_tensor import create_lod_tensor
-from fluidlite.paddle.static.io import load_inference_model as load_2x
 from fluidlite.saving.inference import load_inference_model
-from fluidlite.saving.variables import get_program_persistable_vars
 from fluidlite.values.scope import global_scope
-from fluidlite.values.serialize import file_bytes, replace_file
+from fluidlite.values.serialize import replace_file
 from fluidlite.values.tensor import LoDTensor
 
 __all__ = [
@@ -51,8 +50,7 @@ class SavedModel:
 
 # ------------------------------------------------------------------------------------------------ loading
 def load_model(source: str, params: str | None = None) -> SavedModel:
-    """The model in a folder with a `__model__` or `model`, in a file like it, of a prefix of .pdmodel and
-    .pdiparams, or in an archive of one of these.
+    """The model that `compat.inference.sources.in_folder` finds, or one in an archive.
 
     `params` names the file that holds all parameters; where it is not given, that file is found.
     """
@@ -65,77 +63,28 @@ def load_model(source: str, params: str | None = None) -> SavedModel:
 
 def _folder_of_model(folder: pathlib.Path, source: str) -> pathlib.Path:
     """The one folder of an archive that holds a model."""
-    names = {*_PROGRAMS}
-    found = {path.parent for path in folder.rglob("*") if path.name in names or path.suffix == ".pdmodel"}
+    files = [path for path in folder.rglob("*") if path.is_file()]
+    found = {path.parent for path in files if path.name in PROGRAMS or path.suffix == ".pdmodel"}
     if len(found) != 1:
         raise UsageError(f"{source} holds {len(found)} folders with a model, but one is expected")
     return found.pop()
 
 
 def _loaded(path: pathlib.Path, source: str, params: str | None) -> SavedModel:
-    executor = Executor(CPUPlace())
-    prefix = _prefix_of_2x(path)
+    hint = ""
     try:
-        if prefix is not None:
-            found = load_2x(str(prefix), executor)
-        else:
-            folder, model = (path, _program_in(path)) if path.is_dir() else (path.parent, path.name)
-            if not (folder / model).is_file():
-                raise UsageError(
-                    f"no model found at {source}: give a folder with __model__, or the prefix of a "
-                    ".pdmodel file"
-                )
-            params = params or _combined(folder, model)
-            found = load_inference_model(str(folder), executor, model, params)
+        folder, model, found = in_folder(str(path))
+        params = params or found
+        hint = "" if params else "; --params names a file with all parameters"
+        program, feeds, fetches = load_inference_model(folder, Executor(CPUPlace()), model, params)
+    except MissingFileError as error:
+        raise UsageError(f"{one_line(error)}{hint}") from None
     except OSError as error:
         raise UsageError(f"cannot read {source}: {error.strerror or error}") from None
     except FormatError as error:
         raise UsageError(f"{source}: {one_line(error)}") from None
-    program, feeds, fetches = found
     block = program.global_block()
     return SavedModel(program, tuple(block.var(name) for name in feeds), tuple(fetches))
-
-
-_PROGRAMS = ("__model__", "model")  # usual names of a program's file
-
-
-def _program_in(folder: pathlib.Path) -> str:
-    return next((name for name in _PROGRAMS if (folder / name).is_file()), _PROGRAMS[0])
-
-
-def _prefix_of_2x(path: pathlib.Path) -> pathlib.Path | None:
-    """The prefix of a .pdmodel file: of the path itself, or of the one in a folder that is alone or called
-    "inference" or "model".
-    """
-    if path.suffix == ".pdmodel":
-        return path.with_suffix("")
-    if path.is_dir():
-        models = sorted(path.glob("*.pdmodel"))
-        usual = [one for one in models if one.stem in ("inference", "model")]
-        chosen = models if len(models) == 1 else usual
-        is_older = any((path / name).is_file() for name in _PROGRAMS)
-        return chosen[0].with_suffix("") if len(chosen) == 1 and not is_older else None
-    return path if path.with_name(f"{path.name}.pdmodel").is_file() else None
-
-
-def _combined(folder: pathlib.Path, model: str) -> str | None:
-    """The name of the file with all parameters; None where each has a file of its own."""
-    program = Program.parse_from_string(file_bytes(folder / model))
-    names = [var.name for var in get_program_persistable_vars(program)]
-    missing = [name for name in names if not (folder / name).exists()]
-    if not missing:
-        return None
-    if len(missing) < len(names):
-        more = f" and {len(missing) - 1} more" if len(missing) > 1 else ""
-        raise UsageError(f"{folder} has no file for the parameter {missing[0]!r}{more}")
-    others = [path.name for path in folder.iterdir() if path.is_file() and path.name != model]
-    usual = [name for name in ("__params__", "params", "__combined__") if name in others]
-    if usual or len(others) == 1:
-        return (usual or others)[0]
-    raise UsageError(
-        f"{folder} has neither a file for each parameter ({names[0]}, ...) nor one for all: name it with "
-        f"--params"
-    )
 
 
 # ------------------------------------------------------------------------------------------------ inputs

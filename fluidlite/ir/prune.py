@@ -225,7 +225,7 @@ def set_train_mode(program: Program) -> list[Operator]:
 
 
 def restore_outputs(program: Program) -> None:
-    """Give ops the outputs that their gradient ops read, such as a mask, and that files for inference leave out
+    """Give ops the outputs that their gradient ops read, such as a mask, and that inference files leave out
     (in place).
     """
     for block in program.blocks:

@@ -25,6 +25,7 @@ pooled = fluid.layers.sequence_pool(words, "sum")
 y = fluid.layers.fc([x, pooled], 2, act="softmax")
 loss = fluid.layers.mean(y)
 """
+NO_MODEL = "there is no folder 'gone' with a model, and no .pdmodel file of that name"
 SUMMARY = """\
 layer            output                 shape      parameters  FLOPs
 lookup_table     embedding_0.tmp_0      [None, 4]          40
@@ -79,10 +80,7 @@ def test_results_are_shown(models: pathlib.Path, capsys: pytest.CaptureFixture[s
 @pytest.mark.parametrize(
     "argv, said",
     [
-        (
-            "--model gone",
-            "no model found at gone: give a folder with __model__, or the prefix of a .pdmodel file",
-        ),
+        ("--model gone", f"Cannot open file gone/__model__: {NO_MODEL}"),
         ("--model one", "--input is missing for x [None, 3] float32, w [None, 1] int64"),
         ("--model one --input z=x.npy", "the model has no input 'z': x [None, 3] float32, w [None, 1] int64"),
         (
@@ -110,7 +108,7 @@ def test_parameters_that_are_not_found(models: pathlib.Path, capsys: pytest.Capt
     (models / "one" / "notes.txt").write_text("")
     argv = ["--model", "one", "--input", "both.npz", "--lengths", "w=2,1"]
     assert main(argv) == 2
-    assert "nor one for all: name it with --params\n" in capsys.readouterr().err
+    assert "or are in another folder; --params names a file with all parameters\n" in capsys.readouterr().err
     assert main([*argv, "--params", "weights"]) == 0
 
 

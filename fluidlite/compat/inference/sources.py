@@ -6,9 +6,10 @@ import os
 from typing import TypeAlias
 
 from fluidlite.base.errors import MissingFileError
+from fluidlite.ir.program import Program
 from fluidlite.values.serialize import file_bytes
 
-__all__ = ["Source", "in_folder", "of_files"]
+__all__ = ["PROGRAMS", "Source", "in_folder", "of_files"]
 
 Source: TypeAlias = "tuple[str | None, str | bytes | None, str | bytes | None]"
 """Folder, program and parameters as `load_inference_model` takes them: names in the folder, or bytes where
@@ -16,27 +17,53 @@ there is none.
 """
 
 
+PROGRAMS = ("__model__", "model")
+"""Usual names of a program's file."""
+_PARAMETERS = ("__params__", "params", "__combined__")  # and of the one of all parameters
+_STEMS = ("inference", "model")  # of .pdmodel files, where there are several
+
+
 def in_folder(path: str) -> Source:
-    """The model in a folder, as `__model__` with a file for each parameter or as its only .pdmodel, or the
-    one of a prefix of .pdmodel and .pdiparams; MissingFileError where there is none.
+    """The model in a folder, of a file like `__model__`, or of a prefix of .pdmodel and .pdiparams;
+    MissingFileError where there is none.
+
+    A folder holds `__model__` or `model`, or a .pdmodel file that is alone or called `inference` or `model`.
     """
     path = os.fspath(path)
-    if os.path.isfile(os.path.join(path, "__model__")):
-        return path, None, None
+    programs = [os.path.join(path, name) for name in PROGRAMS]
+    if not path.endswith(".pdmodel"):
+        programs.insert(0, path)
+    found = next(filter(os.path.isfile, programs), None)
+    if found is not None:
+        folder, name = os.path.split(found)
+        return folder or ".", name, _parameters_in(folder or ".", name)
     prefixes = [path.removesuffix(".pdmodel"), *_prefixes_in(path)]
-    found = [prefix for prefix in prefixes if os.path.isfile(f"{prefix}.pdmodel")]
-    if len(found) == 1:
-        folder, name = os.path.split(found[0])
+    models = [prefix for prefix in prefixes if os.path.isfile(f"{prefix}.pdmodel")]
+    usual = [prefix for prefix in models if os.path.basename(prefix) in _STEMS]
+    chosen = usual if len(models) > 1 and len(usual) == 1 else models
+    if len(chosen) == 1:
+        folder, name = os.path.split(chosen[0])
         return folder or ".", f"{name}.pdmodel", f"{name}.pdiparams"
-    if found:
+    if models:
         raise MissingFileError(
-            f"{path} holds {len(found)} models ({', '.join(map(os.path.basename, found))}): name the one "
+            f"{path} holds {len(models)} models ({', '.join(map(os.path.basename, models))}): name the one "
             "that is meant by its file of the program and its file of the parameters"
         )
     raise MissingFileError(
-        f"Cannot open file {os.path.join(path, '__model__')}: there is no folder {path!r} with a model, and "
-        "no .pdmodel file of that name"
+        f"Cannot open file {programs[-2]}: there is no folder {path!r} with a model, and no .pdmodel file of "
+        "that name"
     )
+
+
+def _parameters_in(folder: str, program: str) -> str | None:
+    """The name of the file with all parameters; None where each has a file of its own."""
+    others = [name for name in os.listdir(folder) if name != program and os.path.isfile(f"{folder}/{name}")]
+    usual = [name for name in _PARAMETERS if name in others]
+    if usual or len(others) != 1:
+        return usual[0] if usual else None
+    # one other file: the only parameter, or all of them
+    block = Program.parse_from_string(file_bytes(os.path.join(folder, program))).global_block()
+    return None if others[0] in block.vars else others[0]
 
 
 def _prefixes_in(folder: str) -> list[str]:

@@ -4,7 +4,6 @@ docs/CHECKPOINTS.md.
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
 from collections.abc import Iterator, Mapping
@@ -20,6 +19,7 @@ from fluidlite.distributed.checkpoint_files import (
     is_checkpoint,
     latest_checkpoint,
     prune,
+    sha256,
 )
 from fluidlite.distributed.checkpoint_group import AtServer, CheckpointGroup, group_of
 from fluidlite.executor.comm.server.state import (
@@ -122,7 +122,7 @@ def _save(
 def _not_like_first(mine: StateValues, group: CheckpointGroup, about: str) -> StateValues:
     """The variables that this trainer has otherwise than the first."""
     # digests instead of values: a parameter of any size takes 64 characters
-    digests = {name: hashlib.sha256(value_bytes(value)).hexdigest() for name, value in mine.items()}
+    digests = {name: sha256(value_bytes(value)) for name, value in mine.items()}
     first = json.loads(bytes(group.share(_bytes_of(digests), about)))
     return {name: value for name, value in mine.items() if first.get(name) != digests[name]}
 

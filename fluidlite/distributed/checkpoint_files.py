@@ -25,10 +25,19 @@ from dataclasses import dataclass
 from typing import Any
 
 from fluidlite.base.errors import FormatError, MissingFileError
+from fluidlite.base.exhausted import memory_errors
 from fluidlite.values.disk import folder_to_disk, make_folders, tree_to_disk
 from fluidlite.values.serialize import inside, naming
 
-__all__ = ["Checkpoint", "CheckpointWriter", "checkpoints_in", "is_checkpoint", "latest_checkpoint", "prune"]
+__all__ = [
+    "Checkpoint",
+    "CheckpointWriter",
+    "checkpoints_in",
+    "is_checkpoint",
+    "latest_checkpoint",
+    "prune",
+    "sha256",
+]
 
 MANIFEST = "MANIFEST"
 _TITLE = "fluidlite checkpoint 1 sha256="
@@ -40,6 +49,12 @@ _log = logging.getLogger("fluidlite.checkpoint")
 
 
 # ------------------------------------------------------------------------------------------------ writing
+def sha256(data: bytes) -> str:
+    """The digest of bytes, as hexadecimal digits."""
+    with memory_errors("the digest of a file"):
+        return hashlib.sha256(data).hexdigest()
+
+
 class CheckpointWriter:
     """Writes one checkpoint into `folder`, where nobody else writes; nobody sees it before `finish`."""
 
@@ -61,15 +76,15 @@ class CheckpointWriter:
         """Add a file; ValueError for a name that leads out of the folder."""
         path = pathlib.Path(inside(self.staging, name))
         size = 0
-        digest = hashlib.sha256()
         with naming(self._shown(), self.staging):
             path.parent.mkdir(parents=True, exist_ok=True)
-        with naming(self._shown() / name, path), open(path, "xb") as out:
+        with memory_errors(name), naming(self._shown() / name, path), open(path, "xb") as out:
+            digest = hashlib.sha256()
             for chunk in chunks:
                 out.write(chunk)
                 digest.update(chunk)
                 size += len(chunk)
-        self.files[name] = {"size": size, "sha256": digest.hexdigest()}
+            self.files[name] = {"size": size, "sha256": digest.hexdigest()}
 
     def finish(self, facts: Mapping[str, Any]) -> str:
         """Write the manifest, and give the checkpoint its name, which is returned with the folder."""
@@ -77,7 +92,7 @@ class CheckpointWriter:
         # last: a folder without a manifest is no checkpoint, whatever else it holds
         target = self._shown()
         with naming(target, self.staging), open(self.staging / MANIFEST, "xb") as out:
-            out.write(f"{_TITLE}{hashlib.sha256(body).hexdigest()}\n".encode() + body)
+            out.write(f"{_TITLE}{sha256(body)}\n".encode() + body)
         with naming(target, self.staging):
             tree_to_disk(self.staging)
         attempt = 0
@@ -120,7 +135,7 @@ class Checkpoint:
         """Read the manifest; FormatError or MissingFileError names it where it is damaged or missing."""
         place = os.path.join(path, MANIFEST)
         head, _, body = _bytes_of(place, None).partition(b"\n")
-        digest = hashlib.sha256(body).hexdigest()
+        digest = sha256(body)
         if head != f"{_TITLE}{digest}".encode():
             raise FormatError(
                 f"{place}: the manifest of this checkpoint was changed or cut off, or is of another version"
@@ -146,7 +161,7 @@ class Checkpoint:
         size, digest = self.files[name]
         place = inside(self.path, name)
         data = _bytes_of(place, size)
-        if hashlib.sha256(data).hexdigest() != digest:
+        if sha256(data) != digest:
             raise FormatError(f"{place}: this file was changed since the checkpoint was written")
         return data
 

@@ -16,6 +16,7 @@ import numpy as np
 
 from fluidlite.base.dtypes import VarType
 from fluidlite.base.errors import FormatError
+from fluidlite.base.exhausted import memory_errors
 from fluidlite.base.flags import FIRST_OF_2X
 from fluidlite.base.kept_attrs import kept_attrs
 from fluidlite.base.registry import OF_2X_ATTR, ZERO_DIM_ATTR, Attr, AttrType, Spec
@@ -362,9 +363,7 @@ def serialize_program(program: Program) -> bytes:
         desc.op_version_map.pair.add(op_name=op_type.encode()).op_version.version = version
     for block in program.blocks:
         _write_block(desc.blocks.add(), block)
-    # the same program gives the same bytes: protobuf promises no order of its own otherwise
-    data: bytes = desc.SerializeToString(deterministic=True)
-    return data
+    return _serialised(desc)
 
 
 def serialize_block(block: Block) -> bytes:
@@ -384,7 +383,13 @@ def serialize_operator(op: Operator) -> bytes:
 
 def _bytes_of(desc: Any, write: Callable[[Any, Any], None], source: Any) -> bytes:
     write(desc, source)
-    data: bytes = desc.SerializeToString(deterministic=True)
+    return _serialised(desc)
+
+
+def _serialised(desc: Any) -> bytes:
+    with memory_errors("a program as bytes"):
+        # the same program gives the same bytes: protobuf promises no order of its own otherwise
+        data: bytes = desc.SerializeToString(deterministic=True)
     return data
 
 

@@ -26,6 +26,7 @@ import numpy as np
 
 from fluidlite.base.dtypes import Array, VarType, to_numpy, to_vartype
 from fluidlite.base.errors import FormatError
+from fluidlite.base.exhausted import memory_errors
 from fluidlite.ir import framework_pb
 from fluidlite.values.disk import descriptor_to_disk, folder_to_disk, make_folders, tree_to_disk
 from fluidlite.values.tensor import LoDTensor, SelectedRows, as_lod, host
@@ -62,7 +63,8 @@ _MAX_LEVELS = 64
 def _plain_pieces(array: Array) -> Iterator[Piece]:
     """A tensor without level of detail."""
     tensor = framework_pb.TensorDesc(data_type=int(to_vartype(array.dtype)), dims=list(array.shape))
-    desc = tensor.SerializeToString()
+    with memory_errors("the description of a tensor"):
+        desc = tensor.SerializeToString()
     # 0 is the version, which Paddle has never raised
     yield struct.pack("<Ii", 0, len(desc)) + desc
     # the files are little-endian, whatever machine writes them

@@ -132,5 +132,4 @@ def _described(graph: OnnxGraph, var: Variable, name: str) -> Any:
     if dtype.kind not in "fiub":
         raise UnsupportedError(f"no ONNX for {var.name!r}: no tensor of it holds {dtype}")
     dims = [f"{var.name}.{place}" if size < 0 else size for place, size in enumerate(var.shape)]
-    dtype_2 = graph.dtype(dtype)
-    return graph.helper.make_tensor_value_info(name, dtype_2, dims)
+    return graph.helper.make_tensor_value_info(name, graph.dtype(dtype), dims)

@@ -111,8 +111,7 @@ class OnnxGraph:
     def type_of(self, var: Any) -> np.dtype[Any]:
         """The data type of a variable's values."""
         found = self.held.get(var.name, var.dtype)
-        dtype = np.dtype(to_numpy(found))
-        return dtype
+        return np.dtype(to_numpy(found))
 
     def dtype(self, dtype: Any) -> int:
         """ONNX's number for a data type."""
@@ -135,11 +134,9 @@ class OnnxGraph:
     def info(self, name: str, dtype: Any, kind: VarType = VarType.LOD_TENSOR, rank: int | None = None) -> Any:
         """The type of an input or output of a branch, of any shape, or of any of a rank."""
         if kind == VarType.LOD_TENSOR_ARRAY:
-            dtype_2 = self.dtype(dtype)
-            return self.helper.make_tensor_sequence_value_info(name, dtype_2, None)
+            return self.helper.make_tensor_sequence_value_info(name, self.dtype(dtype), None)
         shape = None if rank is None else [None] * rank
-        dtype_3 = self.dtype(dtype)
-        return self.helper.make_tensor_value_info(name, dtype_3, shape)
+        return self.helper.make_tensor_value_info(name, self.dtype(dtype), shape)
 
     def subgraph(self, nodes: Sequence[Any], inputs: Sequence[Any], outputs: Sequence[Any]) -> Any:
         """The graph of a branch or of a loop's body."""
@@ -204,8 +201,7 @@ class OpView:
             return
         if slot in self.op.attrs.get(registry.ZERO_DIM_ATTR, ()):
             # rules say [1], as fluid does
-            constant = self.graph.constant(np.zeros(0), np.int64)
-            value = self.add("Reshape", value, constant)
+            value = self.add("Reshape", value, self.graph.constant(np.zeros(0), np.int64))
         self.graph.names[names[place]] = value
         self._written.add(names[place])
         definition = registry.get(self.type)
@@ -288,8 +284,7 @@ class OpView:
     def axes(self, values: Sequence[int] | int, slot: str = "X", more: int = 0) -> list[int]:
         """Axes counted from the front; `more` are those that come to the input's."""
         listed = [values] if isinstance(values, int) else values
-        rank_2 = self.rank(slot)
-        rank = rank_2 + more
+        rank = self.rank(slot) + more
         if listed and not rank:
             raise self.error(f"{slot} is a single number without dimensions")
         return [int(axis) + rank if axis < 0 else int(axis) for axis in listed]
@@ -300,8 +295,7 @@ class OpView:
 
     def cast(self, value: str, dtype: Any) -> str:
         """A value in another data type."""
-        dtype_2 = self.graph.dtype(dtype)
-        return str(self.add("Cast", value, to=dtype_2))
+        return str(self.add("Cast", value, to=self.graph.dtype(dtype)))
 
     def ints(self, *values: int) -> str:
         """A constant of integers in a row."""
@@ -325,16 +319,12 @@ class OpView:
         if slot and self.has(slot):
             self.idle(attribute)
             cast = self.cast(self.x(slot), np.int64)
-            numbers = self.ints(-1)
-            return str(self.add("Reshape", cast, numbers))
-        numbers_2 = self.ints(*(self.attr(attribute) if attribute else ()))
-        return numbers_2
+            return str(self.add("Reshape", cast, self.ints(-1)))
+        return self.ints(*(self.attr(attribute) if attribute else ()))
 
     def dims(self, value: str, first: int, last: int) -> str:
         """Some sizes of a value, in a row."""
-        numbers = self.ints(first)
-        numbers_2 = self.ints(last)
-        return str(self.add("Slice", self.add("Shape", value), numbers, numbers_2))
+        return str(self.add("Slice", self.add("Shape", value), self.ints(first), self.ints(last)))
 
     def number(self, value: float, slot: str = "X") -> str:
         """A constant of the type in a slot; UnsupportedError where that type cannot hold it."""

@@ -25,8 +25,7 @@ class GraphValue:
     @classmethod
     def constant(cls, op: OpView, array: Any, dtype: Any) -> GraphValue:
         """A value that is known."""
-        constant = op.graph.constant(np.asarray(array), dtype)
-        return cls(op, constant, dtype)
+        return cls(op, op.graph.constant(np.asarray(array), dtype), dtype)
 
     def _other(self, other: Other) -> str:
         if isinstance(other, GraphValue):
@@ -121,8 +120,7 @@ class GraphValue:
         return node
 
     def _ints(self, *numbers: int) -> GraphValue:
-        numbers_2 = self.op.ints(*numbers)
-        return GraphValue(self.op, numbers_2, np.int64)
+        return GraphValue(self.op, self.op.ints(*numbers), np.int64)
 
     def dims(self, first: int, last: int) -> GraphValue:
         """Some of its sizes, in a row."""
@@ -213,7 +211,5 @@ def counted(count: GraphValue) -> GraphValue:
     op = count.op
     shape = op.scalar_shape()
     last = op.add("Reshape", count.name, shape)
-    number = op.whole(0)
-    number_2 = op.whole(1)
-    places = op.add("Range", number, last, number_2)
+    places = op.add("Range", op.whole(0), last, op.whole(1))
     return GraphValue(op, places, np.int64)

@@ -49,8 +49,7 @@ def _before(op: OpView, name: str) -> str:
         return op.value(name)
     dtype = to_numpy(var.dtype)
     if var.type == VarType.LOD_TENSOR_ARRAY:
-        dtype_2 = op.graph.dtype(dtype)
-        made = op.add("SequenceEmpty", dtype=dtype_2)
+        made = op.add("SequenceEmpty", dtype=op.graph.dtype(dtype))
         return str(made)
     return op.graph.constant(np.zeros([max(size, 0) for size in var.shape], dtype))
 
@@ -149,9 +148,7 @@ def _all_have_elements(op: OpView) -> str:
             continue
         if name not in op.graph.names:
             raise op.error(f"{name!r}, which it asks for, has no value")
-        count_2 = op.add("Size", op.value(name))
-        number = op.whole(0)
-        is_greater = op.add("Greater", count_2, number)
+        is_greater = op.add("Greater", op.add("Size", op.value(name)), op.whole(0))
         found = op.add("And", found, is_greater)
     return str(found)
 
@@ -163,9 +160,7 @@ def _select_input(op: OpView) -> None:
     values = op.all()
     made = values[0]
     for place in range(1, len(values)):
-        dtype = op.dtype("Mask")
-        constant = op.graph.constant(place, dtype)
-        is_here = op.add("Equal", mask, constant)
+        is_here = op.add("Equal", mask, op.graph.constant(place, op.dtype("Mask")))
         made = _either(op, is_here, values[place], made, op.var("Out"))
     op.put(made)
 
@@ -187,8 +182,7 @@ def _recurrent(op: OpView) -> None:
         raise op.error(f"its sub-block writes {', '.join(more)}, which belongs to an outer block")
     inputs = op.all("inputs")
     first = op.all("initial_states")
-    value = op.attr("reverse")
-    reverse = int(bool(value))
+    reverse = int(bool(op.attr("reverse")))
     block = op.op.attrs["sub_block"]
     with op.graph.branch() as nodes:
         inside = [op.graph.name(f"{name}.in") for name in (*before, *op.op.inputs["inputs"])]
@@ -227,9 +221,7 @@ def _helper(op: OpView) -> None:
 
 # ----------------------------------------------------------------------- rows chosen by a mask
 def _mask(op: OpView) -> str:
-    numbers = op.ints(-1)
-    reshaped_2 = op.add("Reshape", op.x("Mask"), numbers)
-    cast = op.cast(reshaped_2, np.bool_)
+    cast = op.cast(op.add("Reshape", op.x("Mask"), op.ints(-1)), np.bool_)
     return cast
 
 
@@ -241,8 +233,7 @@ def _split(op: OpView) -> None:
     made = op.add("Compress", op.x(), mask, axis=0)
     op.put(made, "OutTrue")
     others = op.add("Not", mask)
-    made_2 = op.add("Compress", op.x(), others, axis=0)
-    op.put(made_2, "OutFalse")
+    op.put(op.add("Compress", op.x(), others, axis=0), "OutFalse")
 
 
 @exports("merge_lod_tensor", "merge_lod_tensor_infer")
@@ -257,15 +248,13 @@ def _merge(op: OpView) -> None:
     ranks = []
     for side in (op.add("Not", mask), mask):
         cast = op.cast(side, np.int64)
-        number = op.whole(0)
-        rank = op.add("CumSum", cast, number)
+        rank = op.add("CumSum", cast, op.whole(0))
         difference = op.add("Sub", rank, one)
         ranks.append(difference)
     total = op.add("Add", ranks[1], count)
     rows = op.add("Where", mask, total, ranks[0])
     together = op.add("Concat", *parts, axis=0)
-    taken_2 = op.add("Gather", together, rows, axis=0)
-    op.put(taken_2)
+    op.put(op.add("Gather", together, rows, axis=0))
 
 
 # ----------------------------------------------------------------------- arrays
@@ -304,8 +293,7 @@ def _chosen(op: OpView, condition: str, yes: Callable[[], Any], no: Callable[[],
         info = op.graph.info(made, to_numpy(var.dtype), var.type)
         inner = op.graph.subgraph(nodes, [], [info])
         branches.append(inner)
-    made_2 = op.add("If", condition, then_branch=branches[0], else_branch=branches[1])
-    return str(made_2)
+    return str(op.add("If", condition, then_branch=branches[0], else_branch=branches[1]))
 
 
 @exports("read_from_array")
@@ -319,16 +307,12 @@ def _read(op: OpView) -> None:
 def _length(op: OpView) -> None:
     op.idle("X")
     array = _before(op, op.op.inputs["X"][0])
-    length_2 = op.add("SequenceLength", array)
-    numbers = op.ints(1)
-    reshaped = op.add("Reshape", length_2, numbers)
+    reshaped = op.add("Reshape", op.add("SequenceLength", array), op.ints(1))
     op.put(reshaped)
 
 
 @exports("tensor_array_to_tensor")
 def _array_to_tensor(op: OpView) -> None:
-    value = op.attr("use_stack")
-    new_axis = int(bool(value))
-    value_2 = op.attr("axis")
-    made = op.add("ConcatFromSequence", op.x(), axis=int(value_2), new_axis=new_axis)
+    new_axis = int(bool(op.attr("use_stack")))
+    made = op.add("ConcatFromSequence", op.x(), axis=int(op.attr("axis")), new_axis=new_axis)
     op.put(made)

@@ -38,19 +38,15 @@ def _ctc_align(op: OpView) -> None:
 def _or_none(rows: GraphValue) -> GraphValue:
     """Rows, or one of -1 where there are none."""
     op = rows.op
-    count_2 = op.add("Size", rows.name)
-    number = op.whole(0)
-    is_equal = op.add("Equal", count_2, number)
+    is_equal = op.add("Equal", op.add("Size", rows.name), op.whole(0))
     is_empty = GraphValue(op, is_equal, np.bool_)
     cast = is_empty.cast(np.int64)
     more = cast.reshape(1)
     pads = joined(
         [GraphValue.constant(op, [0, 0], np.int64), more, GraphValue.constant(op, [0], np.int64)], 0
     )
-    cast_2 = rows.cast(np.int64)
-    node = cast_2.node("Pad", pads, -1)
-    cast_3 = node.cast(rows.dtype)
-    return cast_3
+    node = rows.cast(np.int64).node("Pad", pads, -1)
+    return node.cast(rows.dtype)
 
 
 def _put_padded(op: OpView, rows: GraphValue, is_kept: GraphValue) -> None:
@@ -64,15 +60,11 @@ def _put_padded(op: OpView, rows: GraphValue, is_kept: GraphValue) -> None:
     number = is_kept.cast(np.int64)
     # behind the last place goes what is left out
     last = rows.dims(1, 2)
-    constant = GraphValue.constant(op, 1, np.int64)
-    node = number.node("CumSum", constant)
+    node = number.node("CumSum", GraphValue.constant(op, 1, np.int64))
     place = is_kept.where(node - 1, last)
-    value = op.attr("padding_value")
-    filler = GraphValue.constant(op, int(value), rows.dtype)
-    sizes_2 = rows.dims(0, 1)
-    whole = filler.expand(sizes_2, last + 1)
-    node_2 = whole.node("ScatterElements", place, rows, axis=1)
-    made = node_2.part(1, 0, last)
+    filler = GraphValue.constant(op, int(op.attr("padding_value")), rows.dtype)
+    whole = filler.expand(rows.dims(0, 1), last + 1)
+    made = whole.node("ScatterElements", place, rows, axis=1).part(1, 0, last)
     op.put(made.name, "Output")
     op.put(number.reduce("Sum", 1, keep=True).cast(lengths.dtype).name, "OutputLength")
 
@@ -93,17 +85,13 @@ def _crf_decoding(op: OpView) -> None:
         steps = emission.unsqueeze(1)
         sizes = steps.dims(0, 1)
         lengths = sizes.reshape(1, 1, 1)
-    sizes_2 = steps.dims(0, 1)
-    number = counted(sizes_2).reshape(-1, 1, 1)
-    goes_on = number.compare("Less", lengths)
+    goes_on = counted(steps.dims(0, 1)).reshape(-1, 1, 1).compare("Less", lengths)
     first = transition.part(0, 0, 1)
     stop = transition.part(0, 1, 2)
     moves = transition.part(0, 2)
     part = steps.part(0, 0, 1)
     start = part.squeeze(0) + first
-    part_2 = steps.part(0, 1)
-    part_3 = goes_on.part(0, 1)
-    scores, origins = _forward(op, start, part_2, part_3, moves)
+    scores, origins = _forward(op, start, steps.part(0, 1), goes_on.part(0, 1), moves)
     made = op.add("ArgMax", (scores + stop).name, axis=1, keepdims=1)
     last = GraphValue(op, made, np.int64)
     path = joined([_backward(op, last, origins), last.unsqueeze(0)], 0).squeeze(2)
@@ -124,8 +112,7 @@ def _forward(
         before, step = (GraphValue(op, name, start.dtype) for name in names[:2])
         goes = GraphValue(op, names[2], np.bool_)
         column = before.unsqueeze(2)
-        column_2 = moves.unsqueeze(0)
-        sums = column + column_2
+        sums = column + moves.unsqueeze(0)
         reduced = sums.reduce("Max", 1)
         best = reduced + step
         made = op.add("ArgMax", sums.name, axis=1, keepdims=0)

@@ -18,30 +18,25 @@ _LARGE = 1 << 20  # numbers from which a constant is made by a node, and not kep
 # ----------------------------------------------------------------------- sizes and constants
 @exports("shape")
 def _shape(op: OpView) -> None:
-    shape_2 = op.add("Shape", op.x("Input"))
-    cast = op.cast(shape_2, np.int32)
+    cast = op.cast(op.add("Shape", op.x("Input")), np.int32)
     op.put(cast)
 
 
 @exports("size")
 def _size(op: OpView) -> None:
-    count_2 = op.add("Size", op.x("Input"))
-    numbers = op.ints(1)
-    reshaped = op.add("Reshape", count_2, numbers)
+    reshaped = op.add("Reshape", op.add("Size", op.x("Input")), op.ints(1))
     op.put(reshaped)
 
 
 def _filled(op: OpView, shape: str, value: Any, dtype: Any) -> str:
-    dtype_2 = op.graph.dtype(dtype)
-    filling = op.graph.helper.make_tensor("value", dtype_2, [1], [value])
+    filling = op.graph.helper.make_tensor("value", op.graph.dtype(dtype), [1], [value])
     made = op.add("ConstantOfShape", shape, value=filling)
     return str(made)
 
 
 def _filler(op: OpView) -> tuple[Any, Any]:
     """The number that an op fills with, and its type."""
-    value = op.attr("dtype")
-    dtype = np.dtype(to_numpy(VarType(value)))
+    dtype = np.dtype(to_numpy(VarType(op.attr("dtype"))))
     return exact(op.attr("str_value"), op.attr("value"), dtype), dtype
 
 
@@ -51,49 +46,37 @@ def _fill(op: OpView) -> None:
     computed = op.has("ShapeTensor") or op.has("ShapeTensorList")
     shape = op.attr("shape")
     if op.has("ValueTensor"):
-        shape_2 = op.scalar_shape()
-        reshaped_2 = op.add("Reshape", op.x("ValueTensor"), shape_2)
-        number = op.cast(reshaped_2, dtype)
+        number = op.cast(op.add("Reshape", op.x("ValueTensor"), op.scalar_shape()), dtype)
         sizes = op.sizes("ShapeTensor", "ShapeTensorList", "shape")
         copies = op.add("Expand", number, sizes)
         op.put(copies)
     elif computed or int(np.prod(shape, dtype=np.int64)) > _LARGE:
-        sizes_2 = op.sizes("ShapeTensor", "ShapeTensorList", "shape")
-        op.put(_filled(op, sizes_2, value, dtype))
+        op.put(_filled(op, op.sizes("ShapeTensor", "ShapeTensorList", "shape"), value, dtype))
     else:
-        constant = op.graph.constant(np.full(shape, value, dtype))
-        op.put(constant)
+        op.put(op.graph.constant(np.full(shape, value, dtype)))
 
 
 @exports("assign_value")
 def _assign_value(op: OpView) -> None:
-    value = op.attr("dtype")
-    dtype = np.dtype(to_numpy(VarType(value)))
+    dtype = np.dtype(to_numpy(VarType(op.attr("dtype"))))
     lists = ("fp32_values", "int32_values", "int64_values", "bool_values", "fp64_values", "values")
     found = [values for name in lists if (values := op.attr(name))]
     values = found[0] if found else []
-    value_2 = op.attr("shape")
-    reshaped = np.reshape(values, value_2)
-    constant = op.graph.constant(reshaped, dtype)
-    op.put(constant)
+    reshaped = np.reshape(values, op.attr("shape"))
+    op.put(op.graph.constant(reshaped, dtype))
 
 
 @exports("fill")
 def _fill_values(op: OpView) -> None:
-    value = op.attr("dtype")
-    dtype = np.dtype(to_numpy(VarType(value)))
-    value_2 = op.attr("value")
-    value_3 = op.attr("shape")
-    reshaped = np.reshape(value_2, value_3)
-    constant = op.graph.constant(reshaped, dtype)
-    op.put(constant)
+    dtype = np.dtype(to_numpy(VarType(op.attr("dtype"))))
+    reshaped = np.reshape(op.attr("value"), op.attr("shape"))
+    op.put(op.graph.constant(reshaped, dtype))
 
 
 @exports("fill_zeros_like", "fill_zeros_like2", "fill_any_like")
 def _like(op: OpView) -> None:
     dtype = op.dtype("Out") if op.attr("dtype", -1) < 0 else to_numpy(VarType(op.attr("dtype")))
-    dtype_2 = np.dtype(dtype)
-    value = dtype_2.type(op.attr("value", 0.0) or 0)
+    value = np.dtype(dtype).type(op.attr("value", 0.0) or 0)
     shape = op.add("Shape", op.x())
     op.put(_filled(op, shape, value, dtype))
 
@@ -102,10 +85,8 @@ def _like(op: OpView) -> None:
 def _batch_like(op: OpView) -> None:
     if op.var("Input").lod_level and not op.attr("input_dim_idx"):
         raise op.error("the batch of Input is a number of sequences")
-    value_2 = op.attr("input_dim_idx")
-    source = int(value_2)
-    value_3 = op.attr("output_dim_idx")
-    target = int(value_3)
+    source = int(op.attr("input_dim_idx"))
+    target = int(op.attr("output_dim_idx"))
     rows = op.dims(op.x("Input"), source, source + 1)
     sizes = [int(size) for size in op.attr("shape")]
     parts = [op.ints(*sizes[:target]), rows, op.ints(*sizes[target + 1 :])]
@@ -118,10 +99,8 @@ def _batch_like(op: OpView) -> None:
 def _eye(op: OpView) -> None:
     rows = op.attr("num_rows")
     columns = op.attr("num_columns")
-    value = op.attr("dtype")
-    made = np.eye(rows, rows if columns < 0 else columns, dtype=to_numpy(VarType(value)))
-    constant = op.graph.constant(made)
-    op.put(constant)
+    made = np.eye(rows, rows if columns < 0 else columns, dtype=to_numpy(VarType(op.attr("dtype"))))
+    op.put(op.graph.constant(made))
 
 
 # ----------------------------------------------------------------------- rows of numbers
@@ -137,19 +116,14 @@ def _range(op: OpView) -> None:
     dtype = op.dtype("Start")
     start, end, step = (_number(op, slot, dtype) for slot in ("Start", "End", "Step"))
     if dtype.kind != "f":
-        places_2 = op.add("Range", start, end, step)
-        op.put(places_2)
+        op.put(op.add("Range", start, end, step))
         return
     # as many as there are in the type of all three; Range itself counts in another one
     difference = op.add("Sub", end, start)
     quotient = op.add("Div", difference, step)
-    count_2 = op.add("Ceil", quotient)
-    count = op.cast(count_2, np.int64)
-    number = op.whole(0)
-    number_2 = op.whole(1)
-    places = op.add("Range", number, count, number_2)
-    numbers = op.cast(places, dtype)
-    product = op.add("Mul", step, numbers)
+    count = op.cast(op.add("Ceil", quotient), np.int64)
+    places = op.add("Range", op.whole(0), count, op.whole(1))
+    product = op.add("Mul", step, op.cast(places, dtype))
     total = op.add("Add", start, product)
     op.put(total)
 
@@ -159,20 +133,13 @@ def _linspace(op: OpView) -> None:
     dtype = op.dtype("Start") if op.attr("dtype") is None else to_numpy(VarType(op.attr("dtype")))
     start, stop = (_number(op, slot, np.float64) for slot in ("Start", "Stop"))
     count = _number(op, "Num", np.int64)
-    number = op.whole(0)
-    number_2 = op.whole(1)
-    places_2 = op.add("Range", number, count, number_2)
-    places = op.cast(places_2, np.float64)
-    number_3 = op.whole(1)
-    difference = op.add("Sub", count, number_3)
-    number_4 = op.whole(1)
-    larger = op.add("Max", difference, number_4)
+    places = op.cast(op.add("Range", op.whole(0), count, op.whole(1)), np.float64)
+    difference = op.add("Sub", count, op.whole(1))
+    larger = op.add("Max", difference, op.whole(1))
     gaps = op.cast(larger, np.float64)
-    difference_2 = op.add("Sub", stop, start)
-    step = op.add("Div", difference_2, gaps)
+    step = op.add("Div", op.add("Sub", stop, start), gaps)
     product = op.add("Mul", places, step)
-    total_2 = op.add("Add", start, product)
-    cast = op.cast(total_2, dtype)
+    cast = op.cast(op.add("Add", start, product), dtype)
     op.put(cast)
 
 
@@ -183,21 +150,16 @@ _PAD_MODES = {"constant": "constant", "reflect": "reflect", "edge": "edge", "rep
 @exports("pad")
 def _pad(op: OpView) -> None:
     pairs = op.attr("paddings")
-    value = op.attr("pad_value")
-    _padded(op, [*pairs[0::2], *pairs[1::2]], "constant", value)
+    _padded(op, [*pairs[0::2], *pairs[1::2]], "constant", op.attr("pad_value"))
 
 
 @exports("pad_constant_like")
 def _pad_like(op: OpView) -> None:
     y = op.x("Y")
     shape = op.add("Shape", op.x())
-    shape_2 = op.add("Shape", y)
-    more = op.add("Sub", shape, shape_2)
-    numbers = op.ints(*[0] * op.rank())
-    pads = op.add("Concat", numbers, more, axis=0)
-    value = op.attr("pad_value")
-    number = op.number(value)
-    padded = op.add("Pad", y, pads, number)
+    more = op.add("Sub", shape, op.add("Shape", y))
+    pads = op.add("Concat", op.ints(*[0] * op.rank()), more, axis=0)
+    padded = op.add("Pad", y, pads, op.number(op.attr("pad_value")))
     op.put(padded)
 
 
@@ -206,8 +168,7 @@ def _pad2d(op: OpView) -> None:
     if op.has("Paddings"):
         raise op.error("its paddings are a tensor")
     top, bottom, left, right = op.attr("paddings")
-    value = op.attr("pad_value")
-    _padded_image(op, [(top, bottom), (left, right)], value)
+    _padded_image(op, [(top, bottom), (left, right)], op.attr("pad_value"))
 
 
 @exports("pad3d")
@@ -215,8 +176,7 @@ def _pad3d(op: OpView) -> None:
     if op.has("Paddings"):
         raise op.error("its paddings are a tensor")
     left, right, top, bottom, front, back = op.attr("paddings")
-    value = op.attr("value")
-    _padded_image(op, [(front, back), (top, bottom), (left, right)], value)
+    _padded_image(op, [(front, back), (top, bottom), (left, right)], op.attr("value"))
 
 
 def _padded_image(op: OpView, pairs: Sequence[tuple[int, int]], value: float) -> None:
@@ -232,7 +192,4 @@ def _padded_image(op: OpView, pairs: Sequence[tuple[int, int]], value: float) ->
 def _padded(op: OpView, pads: list[int], mode: str, value: float) -> None:
     if mode not in _PAD_MODES:
         raise op.error(f"mode {mode!r}: the rule knows {', '.join(_PAD_MODES)}")
-    numbers = op.ints(*pads)
-    number = op.number(value)
-    padded_2 = op.add("Pad", op.x(), numbers, number, mode=_PAD_MODES[mode])
-    op.put(padded_2)
+    op.put(op.add("Pad", op.x(), op.ints(*pads), op.number(value), mode=_PAD_MODES[mode]))

@@ -37,12 +37,10 @@ def _interpolate(op: OpView) -> None:
     rank = len(shape)
     if rank == 3:
         # ONNX Runtime interpolates images
-        numbers = op.ints(2)
-        x = op.add("Unsqueeze", x, numbers)
+        x = op.add("Unsqueeze", x, op.ints(2))
     made = _resized(op, x, shape, mode, is_v2, attrs)
     if rank == 3:
-        numbers_2 = op.ints(2)
-        made = op.add("Squeeze", made, numbers_2)
+        made = op.add("Squeeze", made, op.ints(2))
     op.put(back(op, made, rank))
 
 
@@ -86,8 +84,7 @@ def _resized(op: OpView, x: str, shape: Sequence[int], mode: str, is_v2: bool, a
         sizes = op.ints(*wanted)
     parts = [front_dims, *([op.ints(1)] if one_more else []), sizes]
     together = op.add("Concat", *parts, axis=0)
-    made_2 = op.add("Resize", x, "", "", together, **attrs)
-    return str(made_2)
+    return str(op.add("Resize", x, "", "", together, **attrs))
 
 
 def _scales(op: OpView, count: int) -> list[float]:
@@ -107,8 +104,7 @@ def _scaled(op: OpView, x: str, scales: Sequence[float]) -> str:
     rank = 2 + len(scales)
     sizes = op.dims(x, 2, rank)
     spatial = op.cast(sizes, np.float32)
-    constant = op.graph.constant(scales, np.float32)
-    scaled = op.add("Mul", spatial, constant)
+    scaled = op.add("Mul", spatial, op.graph.constant(scales, np.float32))
     floor = op.add("Floor", scaled)
     cast = op.cast(floor, np.int64)
     return cast
@@ -127,16 +123,14 @@ def _without_idle(op: OpView, shape: Sequence[int], scales: Sequence[float]) -> 
 # ----------------------------------------------------------------------- pixels as channels
 @exports("pixel_shuffle")
 def _pixel_shuffle(op: OpView) -> None:
-    value = op.attr("upscale_factor")
-    made = op.add("DepthToSpace", front(op), blocksize=int(value), mode="CRD")
+    made = op.add("DepthToSpace", front(op), blocksize=int(op.attr("upscale_factor")), mode="CRD")
     op.put(back(op, made, 4))
 
 
 def _rearranged(op: OpView, x: str, split: Sequence[int | str], order: Sequence[int], join: Any) -> str:
     """A value reshaped, transposed and reshaped; sizes are numbers or values."""
     parts = [each if isinstance(each, str) else op.ints(each) for each in split]
-    together_2 = op.add("Concat", *parts, axis=0)
-    apart = op.add("Reshape", x, together_2)
+    apart = op.add("Reshape", x, op.add("Concat", *parts, axis=0))
     turned = op.add("Transpose", apart, perm=list(order))
     joined = [each if isinstance(each, str) else op.ints(each) for each in join]
     together = op.add("Concat", *joined, axis=0)
@@ -146,8 +140,7 @@ def _rearranged(op: OpView, x: str, split: Sequence[int | str], order: Sequence[
 
 @exports("shuffle_channel", "channel_shuffle")
 def _shuffle_channel(op: OpView) -> None:
-    value = op.attr("group" if op.type == "shuffle_channel" else "groups")
-    groups = int(value)
+    groups = int(op.attr("group" if op.type == "shuffle_channel" else "groups"))
     x = front(op)
     channels = front_shape(op)[1]
     rest = op.dims(x, 2, 4)
@@ -158,8 +151,7 @@ def _shuffle_channel(op: OpView) -> None:
 @exports("space_to_depth")
 def _space_to_depth(op: OpView) -> None:
     """Channels become places within blocks, and these numbers get another shape: as Paddle's op."""
-    value = op.attr("blocksize")
-    block = int(value)
+    block = int(op.attr("blocksize"))
     channels = op.shape()[1]
     x = op.x()
     rows = op.dims(x, 2, 3)
@@ -171,8 +163,7 @@ def _space_to_depth(op: OpView) -> None:
 
 @exports("pixel_unshuffle")
 def _pixel_unshuffle(op: OpView) -> None:
-    value = op.attr("downscale_factor")
-    factor = int(value)
+    factor = int(op.attr("downscale_factor"))
     x = front(op)
     channels = front_shape(op)[1]
     sides = [op.add("Div", op.dims(x, axis, axis + 1), op.ints(factor)) for axis in (2, 3)]
@@ -184,14 +175,11 @@ def _pixel_unshuffle(op: OpView) -> None:
 @exports("temporal_shift")
 def _temporal_shift(op: OpView) -> None:
     """Some channels come from the frame before, as many from that behind, zeros from outside."""
-    value_3 = op.attr("seg_num")
-    steps = int(value_3)
+    steps = int(op.attr("seg_num"))
     x = front(op)
     channels = front_shape(op)[1]
-    value = op.attr("shift_ratio")
-    first = int(channels * value)
-    value_2 = op.attr("shift_ratio")
-    second = int(channels * 2 * value_2)
+    first = int(channels * op.attr("shift_ratio"))
+    second = int(channels * 2 * op.attr("shift_ratio"))
     numbers = op.ints(-1, steps)
     sizes = op.dims(x, 1, 4)
     together = op.add("Concat", numbers, sizes, axis=0)
@@ -200,20 +188,14 @@ def _temporal_shift(op: OpView) -> None:
     for low, high, shift in ((0, first, 1), (first, second, -1), (second, channels, 0)):
         if low == high:
             continue
-        numbers_2 = op.ints(low)
-        numbers_3 = op.ints(high)
-        numbers_4 = op.ints(2)
-        part = op.add("Slice", frames, numbers_2, numbers_3, numbers_4)
+        part = op.add("Slice", frames, op.ints(low), op.ints(high), op.ints(2))
         if shift:
             pads = [0, int(shift > 0), 0, 0, 0, 0, int(shift < 0), 0, 0, 0]
-            number = op.number(0.0)
-            part = op.add("Pad", part, op.ints(*pads), number)
+            part = op.add("Pad", part, op.ints(*pads), op.number(0.0))
             start = 0 if shift > 0 else 1
             part = op.add("Slice", part, op.ints(start), op.ints(start + steps), op.ints(1))
         parts.append(part)
-    shape_2 = op.add("Shape", x)
-    together_2 = op.add("Concat", *parts, axis=2)
-    made = op.add("Reshape", together_2, shape_2)
+    made = op.add("Reshape", op.add("Concat", *parts, axis=2), op.add("Shape", x))
     op.put(back(op, made, 4))
 
 
@@ -227,27 +209,23 @@ def _each_place(channels: int, window: Sequence[int]) -> Array:
 
 @exports("unfold")
 def _unfold(op: OpView) -> None:
-    value_4 = op.attr("kernel_sizes")
-    window = list(value_4)
+    window = list(op.attr("kernel_sizes"))
     channels = op.shape()[1]
-    dtype = op.dtype()
-    constant = op.graph.constant(_each_place(channels, window), dtype)
-    value = op.attr("strides")
-    value_2 = op.attr("paddings")
-    value_3 = op.attr("dilations")
+    constant = op.graph.constant(_each_place(channels, window), op.dtype())
+    strides = op.attr("strides")
+    paddings = op.attr("paddings")
+    dilations = op.attr("dilations")
     made = op.add(
         "Conv",
         op.x(),
         constant,
         kernel_shape=window,
-        strides=list(value),
-        pads=list(value_2),
-        dilations=list(value_3),
+        strides=list(strides),
+        pads=list(paddings),
+        dilations=list(dilations),
         group=channels,
     )
-    numbers = op.ints(0, 0, -1)
-    reshaped_2 = op.add("Reshape", made, numbers)
-    op.put(reshaped_2, "Y")
+    op.put(op.add("Reshape", made, op.ints(0, 0, -1)), "Y")
 
 
 @exports("im2sequence")
@@ -256,34 +234,29 @@ def _im2sequence(op: OpView) -> None:
     if op.has("Y"):
         raise op.error("the images have sizes of their own")
     op.idle("out_stride")
-    value_3 = op.attr("kernels")
-    window = list(value_3)
+    window = list(op.attr("kernels"))
     channels = op.shape()[1]
-    dtype = op.dtype()
-    constant = op.graph.constant(_each_place(channels, window), dtype)
-    value = op.attr("strides")
-    value_2 = op.attr("paddings")
+    constant = op.graph.constant(_each_place(channels, window), op.dtype())
+    strides = op.attr("strides")
+    paddings = op.attr("paddings")
     made = op.add(
         "Conv",
         _single(op, op.x()),
         constant,
         kernel_shape=window,
-        strides=list(value),
-        pads=list(value_2),
+        strides=list(strides),
+        pads=list(paddings),
         group=channels,
     )
     columns = channels * int(np.prod(window))
-    turned_2 = op.add("Transpose", made, perm=[0, 2, 3, 1])
-    numbers = op.ints(-1, columns)
-    reshaped = op.add("Reshape", turned_2, numbers)
+    reshaped = op.add("Reshape", op.add("Transpose", made, perm=[0, 2, 3, 1]), op.ints(-1, columns))
     op.put(reshaped)
 
 
 def _single(op: OpView, x: str) -> str:
     """A batch that holds one image; it fails as it runs with more, whose rows would be more sequences."""
     sizes = op.dims(x, 1, 4)
-    numbers = op.ints(1)
-    shape = op.add("Concat", numbers, sizes, axis=0)
+    shape = op.add("Concat", op.ints(1), sizes, axis=0)
     reshaped = op.add("Reshape", x, shape)
     return str(reshaped)
 
@@ -297,15 +270,15 @@ def _grid_sampler(op: OpView) -> None:
     mode = op.attr("mode")
     if mode != "bilinear":
         raise op.error(f"mode {mode!r}: at a half ONNX Runtime takes the even pixel, and fluid the next one")
-    value = op.attr("padding_mode")
-    value_2 = op.attr("align_corners")
+    padding_mode = op.attr("padding_mode")
+    align_corners = op.attr("align_corners")
     made = op.add(
         "GridSample",
         op.x(),
         op.x("Grid"),
         mode="linear" if op.graph.opset >= 20 else "bilinear",
-        padding_mode=value,
-        align_corners=int(bool(value_2)),
+        padding_mode=padding_mode,
+        align_corners=int(bool(align_corners)),
     )
     op.put(made, "Output")
 
@@ -322,11 +295,8 @@ def _affine_grid(op: OpView) -> None:
     for axis, size in enumerate(sizes):
         line = np.linspace(-1, 1, size) * (1 if aligned else (size - 1) / size)
         points[..., len(sizes) - 1 - axis] = line.reshape(-1, *(1,) * (len(sizes) - 1 - axis))
-    reshaped_2 = points.reshape(-1, len(sizes) + 1)
-    dtype = op.dtype("Theta")
-    flat = op.graph.constant(reshaped_2, dtype)
+    flat = op.graph.constant(points.reshape(-1, len(sizes) + 1), op.dtype("Theta"))
     turned = op.add("Transpose", op.x("Theta"), perm=[0, 2, 1])
     made = op.add("MatMul", flat, turned)
-    numbers = op.ints(0, *sizes, len(sizes))
-    reshaped = op.add("Reshape", made, numbers)
+    reshaped = op.add("Reshape", made, op.ints(0, *sizes, len(sizes)))
     op.put(reshaped, "Output")

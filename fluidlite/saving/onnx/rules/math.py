@@ -28,9 +28,7 @@ def _clip(op: OpView) -> None:
             cast = op.cast(reshaped, dtype)
             limits.append(cast)
         else:
-            value = op.attr(name)
-            constant = op.graph.constant(value, dtype)
-            limits.append(constant)
+            limits.append(op.graph.constant(op.attr(name), dtype))
     made = op.add("Clip", x, *limits)
     op.put(made if dtype == op.dtype() else op.cast(made, op.dtype()))
 
@@ -39,20 +37,13 @@ def _clip(op: OpView) -> None:
 def _gelu(op: OpView) -> None:
     x = op.x()
     if op.attr("approximate"):
-        product_2 = op.add("Mul", x, x)
-        cube = op.add("Mul", product_2, x)
-        number_3 = op.number(0.044715)
-        product = op.add("Mul", cube, number_3)
+        cube = op.add("Mul", op.add("Mul", x, x), x)
+        product = op.add("Mul", cube, op.number(0.044715))
         inner = op.add("Add", x, product)
-        number = op.number(math.sqrt(2 / math.pi))
-        product_3 = op.add("Mul", inner, number)
-        wave = op.add("Tanh", product_3)
+        wave = op.add("Tanh", op.add("Mul", inner, op.number(math.sqrt(2 / math.pi))))
     else:
-        number_2 = op.number(math.sqrt(0.5))
-        product_4 = op.add("Mul", x, number_2)
-        wave = op.add("Erf", product_4)
-    number_4 = op.number(0.5)
-    half = op.add("Mul", x, number_4)
+        wave = op.add("Erf", op.add("Mul", x, op.number(math.sqrt(0.5))))
+    half = op.add("Mul", x, op.number(0.5))
     total = op.add("Add", wave, op.number(1.0))
     op.put(op.add("Mul", half, total))
 
@@ -63,8 +54,7 @@ def _mish(op: OpView) -> None:
     if op.attr("threshold") < 15:
         raise op.error(f"its threshold is {op.attr('threshold')}, and the rule knows those from 15 on")
     soft = op.add("Softplus", op.x())
-    wave_2 = op.add("Tanh", soft)
-    product = op.add("Mul", op.x(), wave_2)
+    product = op.add("Mul", op.x(), op.add("Tanh", soft))
     op.put(product)
 
 
@@ -78,8 +68,7 @@ def _prelu(op: OpView) -> None:
         "element": op.add("Concat", op.ints(1), op.dims(op.x(), 1, op.rank()), axis=0),
     }[mode]
     slopes = op.add("Reshape", op.x("Alpha"), shape)
-    number = op.number(0.0)
-    is_positive = op.add("Greater", op.x(), number)
+    is_positive = op.add("Greater", op.x(), op.number(0.0))
     product = op.add("Mul", slopes, op.x())
     chosen = op.add("Where", is_positive, op.x(), product)
     op.put(chosen)
@@ -90,13 +79,9 @@ def _pow(op: OpView) -> None:
     if op.has("FactorTensor"):
         op.idle("factor")
         shape = op.scalar_shape()
-        reshaped_2 = op.add("Reshape", op.x("FactorTensor"), shape)
-        power_2 = op.add("Pow", op.x(), reshaped_2)
-        op.put(power_2)
+        op.put(op.add("Pow", op.x(), op.add("Reshape", op.x("FactorTensor"), shape)))
         return
-    value = op.attr("factor")
-    number = op.number(value)
-    power = op.add("Pow", op.x(), number)
+    power = op.add("Pow", op.x(), op.number(op.attr("factor")))
     op.put(power)
 
 
@@ -109,19 +94,16 @@ def _scale(op: OpView) -> None:
     )
     if op.has("ScaleTensor"):
         shape = op.scalar_shape()
-        reshaped_2 = op.add("Reshape", op.x("ScaleTensor"), shape)
-        factor = op.cast(reshaped_2, dtype)
+        factor = op.cast(op.add("Reshape", op.x("ScaleTensor"), shape), dtype)
     else:
         factor = op.number(scale)
     x = op.x()
     is_after = op.attr("bias_after_scale")
     if bias and not is_after:
-        number = op.number(bias)
-        x = op.add("Add", x, number)
+        x = op.add("Add", x, op.number(bias))
     x = op.add("Mul", x, factor)
     if bias and is_after:
-        number_2 = op.number(bias)
-        x = op.add("Add", x, number_2)
+        x = op.add("Add", x, op.number(bias))
     op.put(x)
 
 
@@ -134,15 +116,13 @@ def _softmax(op: OpView) -> None:
 @exports("maxout")
 def _maxout(op: OpView) -> None:
     """Channels in groups of neighbours, and of each group the largest."""
-    value = op.attr("groups")
-    groups = int(value)
+    groups = int(op.attr("groups"))
     axis = op.axes(int(op.attr("axis", 1)))[0]
     x = op.x()
     channels = op.shape()[axis]
     front = [op.dims(x, 0, axis)] if axis else []
     back = [op.dims(x, axis + 1, op.rank())] if axis + 1 < op.rank() else []
-    numbers = op.ints(channels // groups, groups)
-    shape = op.add("Concat", *front, numbers, *back, axis=0)
+    shape = op.add("Concat", *front, op.ints(channels // groups, groups), *back, axis=0)
     reshaped = op.add("Reshape", x, shape)
     reduced = op.graph.reduce("ReduceMax", reshaped, [axis + 1])
     op.put(reduced)
@@ -169,8 +149,7 @@ _LOGIC = {"logical_and": "And", "logical_or": "Or", "logical_xor": "Xor"}
 
 def _aligned(op: OpView) -> list[str]:
     """Both operands, the one of fewer dimensions with ones where it stands inside of the other at `axis`."""
-    value = op.attr("axis", -1)
-    axis = int(value)
+    axis = int(op.attr("axis", -1))
     found = [op.x("X"), op.x("Y")]
     shapes = [op.shape("X"), op.shape("Y")]
     rank = max(map(len, shapes))
@@ -182,12 +161,10 @@ def _aligned(op: OpView) -> list[str]:
         while kept > rank - axis and kept and shape[kept - 1] == 1:
             kept -= 1
         if kept < len(shape):
-            numbers = op.ints(*range(kept, len(shape)))
-            found[place] = op.add("Squeeze", found[place], numbers)
+            found[place] = op.add("Squeeze", found[place], op.ints(*range(kept, len(shape))))
         behind = rank - axis - kept
         if behind > 0:
-            numbers_2 = op.ints(*range(kept, kept + behind))
-            found[place] = op.add("Unsqueeze", found[place], numbers_2)
+            found[place] = op.add("Unsqueeze", found[place], op.ints(*range(kept, kept + behind)))
     return found
 
 
@@ -201,12 +178,9 @@ def _pair(op: OpView) -> None:
     if op.type == "elementwise_pow" and op.dtype().kind in "iu":
         # by way of float64, rounded, as in Paddle
         cast = op.cast(x, np.float64)
-        cast_2 = op.cast(y, np.float64)
-        power = op.add("Pow", cast, cast_2)
+        power = op.add("Pow", cast, op.cast(y, np.float64))
         rounded = op.add("Round", power)
-        dtype = op.dtype()
-        cast_3 = op.cast(rounded, dtype)
-        op.put(cast_3)
+        op.put(op.cast(rounded, op.dtype()))
         return
     op.put(op.add(_PAIRS[op.type], x, y))
 
@@ -223,8 +197,7 @@ def _logic(op: OpView) -> None:
 
 @exports("logical_not")
 def _not(op: OpView) -> None:
-    others_2 = op.add("Not", _truth(op, "X"))
-    op.put(others_2)
+    op.put(op.add("Not", _truth(op, "X")))
 
 
 @exports("not_equal")
@@ -267,17 +240,14 @@ def _sum(op: OpView) -> None:
 
 @exports("where")
 def _where(op: OpView) -> None:
-    chosen_2 = op.add("Where", op.x("Condition"), op.x("X"), op.x("Y"))
-    op.put(chosen_2)
+    op.put(op.add("Where", op.x("Condition"), op.x("X"), op.x("Y")))
 
 
 @exports("increment")
 def _increment(op: OpView) -> None:
     step = op.attr("step")
     step = int(step) if op.dtype().kind in "iu" else step
-    number = op.number(step)
-    total_2 = op.add("Add", op.x(), number)
-    op.put(total_2)
+    op.put(op.add("Add", op.x(), op.number(step)))
 
 
 @exports("isnan_v2", "isinf_v2", "isfinite_v2", "isnan", "isinf", "isfinite")
@@ -292,8 +262,7 @@ def _kind(op: OpView) -> None:
         found = op.add("Not", either)
     if op.type == kind:
         # one answer for the whole tensor
-        numbers = op.ints(-1)
-        reshaped = op.add("Reshape", found, numbers)
+        reshaped = op.add("Reshape", found, op.ints(-1))
         whole = op.cast(reshaped, np.int32)
         whole = op.graph.reduce("ReduceMin" if kind == "isfinite" else "ReduceMax", whole, [0], keep=True)
         found = op.cast(whole, np.bool_)
@@ -304,10 +273,8 @@ def _kind(op: OpView) -> None:
 @exports("mul")
 def _mul(op: OpView) -> None:
     op.idle("scale_x", "scale_y", "scale_out")
-    value = op.attr("x_num_col_dims")
-    kept = int(value)
-    value_2 = op.attr("y_num_col_dims")
-    rows = int(value_2)
+    kept = int(op.attr("x_num_col_dims"))
+    rows = int(op.attr("y_num_col_dims"))
     y_shape = op.shape("Y")
     depth = math.prod(y_shape[:rows])
     x = op.x("X")
@@ -315,11 +282,9 @@ def _mul(op: OpView) -> None:
     given = x
     if kept != op.rank("X") - 1:
         # 0 keeps a dimension
-        numbers = op.ints(*[0] * kept, depth)
-        x = op.add("Reshape", x, numbers)
+        x = op.add("Reshape", x, op.ints(*[0] * kept, depth))
     if len(y_shape) > 2:
-        numbers_2 = op.ints(depth, -1)
-        y = op.add("Reshape", y, numbers_2)
+        y = op.add("Reshape", y, op.ints(depth, -1))
     made = op.add("MatMul", x, y)
     if len(y_shape) - rows > 1:
         behind = op.dims(op.x("Y"), rows, len(y_shape))
@@ -346,12 +311,9 @@ def _matmul(op: OpView) -> None:
         _check_stacks(op)
     made = op.add("MatMul", *operands)
     if first and op.attr("alpha") != 1.0:
-        value_2 = op.attr("alpha")
-        number = op.number(value_2)
-        made = op.add("Mul", made, number)
+        made = op.add("Mul", made, op.number(op.attr("alpha")))
     if op.rank("X") == op.rank("Y") == 1:
-        numbers = op.ints(1)
-        made = op.add("Reshape", made, numbers)
+        made = op.add("Reshape", made, op.ints(1))
     op.put(made)
 
 
@@ -388,22 +350,16 @@ def _dot(op: OpView) -> None:
 
 @exports("addmm")
 def _addmm(op: OpView) -> None:
-    product_2 = op.add("MatMul", op.x("X"), op.x("Y"))
-    value = op.attr("Alpha")
-    number = op.number(value, "Input")
-    product = op.add("Mul", product_2, number)
-    value_2 = op.attr("Beta")
-    number_2 = op.number(value_2, "Input")
-    product_3 = op.add("Mul", op.x("Input"), number_2)
-    total = op.add("Add", product_3, product)
-    op.put(total)
+    product = op.add("MatMul", op.x("X"), op.x("Y"))
+    scaled = op.add("Mul", product, op.number(op.attr("Alpha"), "Input"))
+    start = op.add("Mul", op.x("Input"), op.number(op.attr("Beta"), "Input"))
+    op.put(op.add("Add", start, scaled))
 
 
 @exports("bilinear_tensor_product")
 def _bilinear(op: OpView) -> None:
     """Out[n, k] = X[n] W[k] Y[n], with one matrix W[k] for each number that comes out."""
-    numbers = op.ints(0)
-    column = op.add("Unsqueeze", op.x("X"), numbers)
+    column = op.add("Unsqueeze", op.x("X"), op.ints(0))
     left = op.add("MatMul", column, op.x("Weight"))
     product = op.add("Mul", left, op.x("Y"))
     sums = op.graph.reduce("ReduceSum", product, [2])
@@ -424,6 +380,4 @@ def _cos_sim(op: OpView) -> None:
     norms = [op.add("Sqrt", op.add("Max", product(row, row), op.number(1e-8))) for row in rows]
     op.put(norms[0], "XNorm")
     op.put(norms[1], "YNorm")
-    product_2 = op.add("Mul", *norms)
-    quotient_2 = op.add("Div", product(*rows), product_2)
-    op.put(quotient_2)
+    op.put(op.add("Div", product(*rows), op.add("Mul", *norms)))

@@ -16,8 +16,7 @@ __all__ = ["back", "front", "front_shape", "window_pads"]
 # ----------------------------------------------------------------------- layouts
 def _layout(op: OpView) -> str:
     name = "data_format" if "data_format" in op.op.attrs else "data_layout"
-    value = op.attr(name, "NCHW")
-    return str(value)
+    return str(op.attr(name, "NCHW"))
 
 
 def front(op: OpView, slot: str = "X") -> str:
@@ -33,8 +32,7 @@ def back(op: OpView, value: str, rank: int) -> str:
     """A value with its channels in front in the layout of the op."""
     if not is_channels_last(_layout(op)) or rank < 3:
         return value
-    turned_2 = op.add("Transpose", value, perm=[0, *range(2, rank), 1])
-    return str(turned_2)
+    return str(op.add("Transpose", value, perm=[0, *range(2, rank), 1]))
 
 
 def front_shape(op: OpView, slot: str = "X") -> tuple[int, ...]:
@@ -54,8 +52,7 @@ def window_pads(op: OpView, spatial: Sequence[int], window: Sequence[int]) -> li
     if algorithm == "SAME" and min(spatial) < 0:
         op.idle("paddings")
         return None
-    value = op.attr("paddings")
-    return list(resolve_pads(op.type, value, algorithm, spatial, window, strides))
+    return list(resolve_pads(op.type, op.attr("paddings"), algorithm, spatial, window, strides))
 
 
 def _pads(op: OpView, spatial: Sequence[int], window: Sequence[int]) -> dict[str, Any]:
@@ -68,8 +65,7 @@ def _pads(op: OpView, spatial: Sequence[int], window: Sequence[int]) -> dict[str
 
 def _dilations(op: OpView, count: int) -> list[int]:
     # in Paddle SAME also means that there is no dilation
-    value = op.attr("dilations", [1] * count)
-    dilations = list(value)
+    dilations = list(op.attr("dilations", [1] * count))
     return [1] * count if op.attr("padding_algorithm", "EXPLICIT") == "SAME" else dilations
 
 
@@ -82,14 +78,14 @@ def _conv(op: OpView) -> None:
     dilations = _dilations(op, len(window))
     padding = _pads(op, shape[2:], window)
     _check_windows(op, shape[2:], window, dilations, padding)
-    value = op.attr("strides")
-    value_2 = op.attr("groups")
+    strides = op.attr("strides")
+    groups = op.attr("groups")
     made = op.add(
         "Conv",
         *inputs,
-        strides=list(value),
+        strides=list(strides),
         dilations=dilations,
-        group=int(value_2),
+        group=int(groups),
         kernel_shape=window,
         **padding,
     )
@@ -115,21 +111,20 @@ def _check_windows(
 def _conv_transpose(op: OpView) -> None:
     shape = front_shape(op, "Input")
     window = list(op.shape("Filter")[2:])
-    value_2 = op.attr("strides")
-    strides = list(value_2)
+    strides = list(op.attr("strides"))
     dilations = _dilations(op, len(strides))
     pairs = window_pads(op, shape[2:], window)
     if pairs is None:
         raise op.error("padding SAME, and the size of its input is not known")
     pads = [before for before, _ in pairs] + [after for _, after in pairs]
-    value = op.attr("groups")
+    groups = op.attr("groups")
     made = op.add(
         "ConvTranspose",
         front(op, "Input"),
         op.x("Filter"),
         strides=strides,
         dilations=dilations,
-        group=int(value),
+        group=int(groups),
         kernel_shape=window,
         pads=pads,
         output_padding=_beyond(op, shape[2:], pads, strides, dilations, window),
@@ -146,8 +141,7 @@ def _beyond(
     window: Sequence[int],
 ) -> list[int] | None:
     """Rows and columns beyond what strides and windows give, where the output's size was asked for."""
-    value = op.attr("output_size")
-    wanted = list(value)
+    wanted = list(op.attr("output_size"))
     beyond = list(op.attr("output_padding") or [])
     if not wanted:
         return beyond or None
@@ -173,8 +167,7 @@ def _batch_norm(op: OpView) -> None:
     inputs = [front(op), *[op.x(slot) for slot in ("Scale", "Bias", "Mean", "Variance")]]
     if op.type == "inplace_abn":
         _check_activation(op, "activation")
-    value = op.attr("epsilon")
-    made = op.add("BatchNormalization", *inputs, epsilon=float(value))
+    made = op.add("BatchNormalization", *inputs, epsilon=float(op.attr("epsilon")))
     rank = op.rank()
     op.put(back(op, made, rank), "Y")
     op.put(op.x("Mean"), "MeanOut")
@@ -196,52 +189,42 @@ def _instance_norm(op: OpView) -> None:
     channels = op.shape()[1]
     x = op.x()
     if op.rank() == 2:
-        numbers = op.ints(2)
-        x = op.add("Unsqueeze", x, numbers)
+        x = op.add("Unsqueeze", x, op.ints(2))
     inputs = [x, _factors(op, "Scale", channels, 1.0), _factors(op, "Bias", channels, 0.0)]
-    value = op.attr("epsilon")
-    made = op.add("InstanceNormalization", *inputs, epsilon=float(value))
+    made = op.add("InstanceNormalization", *inputs, epsilon=float(op.attr("epsilon")))
     op.put(op.add("Squeeze", made, op.ints(2)) if op.rank() == 2 else made, "Y")
 
 
 @exports("layer_norm")
 def _layer_norm(op: OpView) -> None:
-    value = op.attr("begin_norm_axis")
-    axis = int(value)
+    axis = int(op.attr("begin_norm_axis"))
     x = op.x()
     rows = op.add("Flatten", x, axis=axis)
     mean = op.graph.reduce("ReduceMean", rows, [1], keep=True)
     centred = op.add("Sub", rows, mean)
     product = op.add("Mul", centred, centred)
     squares = op.graph.reduce("ReduceMean", product, [1], keep=True)
-    numbers = op.ints(-1)
-    reshaped = op.add("Reshape", mean, numbers)
+    reshaped = op.add("Reshape", mean, op.ints(-1))
     op.put(reshaped, "Mean")
-    numbers_2 = op.ints(-1)
-    reshaped_2 = op.add("Reshape", squares, numbers_2)
-    op.put(reshaped_2, "Variance")
-    value_2 = op.attr("epsilon")
-    epsilon = float(value_2)
+    op.put(op.add("Reshape", squares, op.ints(-1)), "Variance")
+    epsilon = float(op.attr("epsilon"))
     inside = op.shape()[axis:]
     if op.graph.opset >= 17 and -1 not in inside:
         made = _whole_layer_norm(op, inside, axis, epsilon)
     else:
-        number = op.number(epsilon)
-        total = op.add("Add", squares, number)
+        total = op.add("Add", squares, op.number(epsilon))
         root = op.add("Sqrt", total)
         made = op.add("Div", centred, root)
         for slot, kind in (("Scale", "Mul"), ("Bias", "Add")):
             made = op.add(kind, made, op.x(slot)) if op.has(slot) else made
-        shape_2 = op.add("Shape", x)
-        made = op.add("Reshape", made, shape_2)
+        made = op.add("Reshape", made, op.add("Shape", x))
     op.put(made, "Y")
 
 
 def _whole_layer_norm(op: OpView, inside: Sequence[int], axis: int, epsilon: float) -> str:
     """One node, whose scale and bias have the shape of what is normalised."""
     shape = op.ints(*inside)
-    dtype = op.dtype()
-    scale = op.graph.constant(np.ones(inside), dtype)
+    scale = op.graph.constant(np.ones(inside), op.dtype())
     if op.has("Scale"):
         scale = op.add("Reshape", op.x("Scale"), shape)
     bias = [op.add("Reshape", op.x("Bias"), shape)] if op.has("Bias") else []
@@ -251,20 +234,16 @@ def _whole_layer_norm(op: OpView, inside: Sequence[int], axis: int, epsilon: flo
 
 @exports("group_norm")
 def _group_norm(op: OpView) -> None:
-    value_3 = op.attr("groups")
-    groups = int(value_3)
+    groups = int(op.attr("groups"))
     channels = front_shape(op)[1]
     if channels < 0 or channels % groups:
         raise op.error(f"{channels} channels do not divide into {groups} groups")
     x = front(op)
     # groups as the channels of an instance normalisation, and back
-    numbers = op.ints(0, groups, -1)
-    inside = op.add("Reshape", x, numbers)
+    inside = op.add("Reshape", x, op.ints(0, groups, -1))
     one, zero = (op.graph.constant(np.full(groups, value), op.dtype()) for value in (1.0, 0.0))
-    value_2 = op.attr("epsilon")
-    made = op.add("InstanceNormalization", inside, one, zero, epsilon=float(value_2))
-    shape_2 = op.add("Shape", x)
-    made = op.add("Reshape", made, shape_2)
+    made = op.add("InstanceNormalization", inside, one, zero, epsilon=float(op.attr("epsilon")))
+    made = op.add("Reshape", made, op.add("Shape", x))
     shape = op.ints(channels, *[1] * (op.rank() - 2))
     for slot, kind in (("Scale", "Mul"), ("Bias", "Add")):
         if op.has(slot):
@@ -276,15 +255,12 @@ def _group_norm(op: OpView) -> None:
 
 @exports("lrn")
 def _lrn(op: OpView) -> None:
-    value_4 = op.attr("n")
-    size = int(value_4)
+    size = int(op.attr("n"))
     # ONNX divides alpha by the number of channels
-    value = op.attr("k")
-    value_2 = op.attr("alpha")
-    value_3 = op.attr("beta")
-    made = op.add(
-        "LRN", front(op), size=size, bias=float(value), alpha=float(value_2) * size, beta=float(value_3)
-    )
+    k = op.attr("k")
+    alpha = op.attr("alpha")
+    beta = op.attr("beta")
+    made = op.add("LRN", front(op), size=size, bias=float(k), alpha=float(alpha) * size, beta=float(beta))
     op.put(back(op, made, 4))
 
 
@@ -300,20 +276,15 @@ def _data_norm(op: OpView) -> None:
     made = op.add("Mul", difference, scales)
     op.idle("scale_w", "bias")
     if op.attr("enable_scale_and_shift") and op.has("scale_w") and op.has("bias"):
-        product_2 = op.add("Mul", made, op.x("scale_w"))
-        made = op.add("Add", product_2, op.x("bias"))
-    value = op.attr("slot_dim")
-    width = int(value)
+        made = op.add("Add", op.add("Mul", made, op.x("scale_w")), op.x("bias"))
+    width = int(op.attr("slot_dim"))
     if width > 0:
         firsts = np.arange(op.shape()[1]) // width * width
-        numbers = op.ints(*firsts.tolist())
-        taken = op.add("Gather", x, numbers, axis=1)
+        taken = op.add("Gather", x, op.ints(*firsts.tolist()), axis=1)
         first = op.add("Abs", taken)
         # a slot whose first element is smaller was not shown
-        number = op.number(1e-07)
-        is_shown = op.add("GreaterOrEqual", first, number)
-        dtype = op.dtype()
-        cast = op.cast(is_shown, dtype)
+        is_shown = op.add("GreaterOrEqual", first, op.number(1e-07))
+        cast = op.cast(is_shown, op.dtype())
         made = op.add("Mul", made, cast)
     op.put(made, "Y")
     op.put(means, "Means")
@@ -326,8 +297,7 @@ def _affine_channel(op: OpView) -> None:
     shape = op.ints(-1, *([] if is_last or op.rank() < 2 else [1] * (op.rank() - 2)))
     reshaped = op.add("Reshape", op.x("Scale"), shape)
     scaled = op.add("Mul", op.x(), reshaped)
-    reshaped_2 = op.add("Reshape", op.x("Bias"), shape)
-    total = op.add("Add", scaled, reshaped_2)
+    total = op.add("Add", scaled, op.add("Reshape", op.x("Bias"), shape))
     op.put(total)
 
 
@@ -341,9 +311,7 @@ def _dropout(op: OpView) -> None:
         op.idle("dropout_prob")
         op.put(op.x())
     else:
-        value = op.attr("dropout_prob")
-        number = op.number(1.0 - value)
-        product = op.add("Mul", op.x(), number)
+        product = op.add("Mul", op.x(), op.number(1.0 - op.attr("dropout_prob")))
         op.put(product)
 
 
@@ -353,19 +321,13 @@ def _lookup(op: OpView) -> None:
     ids = op.x("Ids")
     if op.type == "lookup_table":
         rank = op.rank("Ids")
-        numbers = op.ints(rank - 1)
-        ids = op.add("Squeeze", ids, numbers)
+        ids = op.add("Squeeze", ids, op.ints(rank - 1))
     made = op.add("Gather", op.x("W"), ids, axis=0)
-    value = op.attr("padding_idx")
-    padding = int(value)
+    padding = int(op.attr("padding_idx"))
     if padding >= 0:
-        dtype = op.dtype("Ids")
-        constant = op.graph.constant(padding, dtype)
-        hidden = op.add("Equal", ids, constant)
-        numbers_2 = op.ints(-1)
-        hidden = op.add("Unsqueeze", hidden, numbers_2)
-        number = op.number(0.0, "W")
-        made = op.add("Where", hidden, number, made)
+        hidden = op.add("Equal", ids, op.graph.constant(padding, op.dtype("Ids")))
+        hidden = op.add("Unsqueeze", hidden, op.ints(-1))
+        made = op.add("Where", hidden, op.number(0.0, "W"), made)
     op.put(made)
 
 
@@ -381,20 +343,15 @@ _AFTER: dict[str, Callable[[OpView, str], Any]] = {
 
 @exports("fc")
 def _fc(op: OpView) -> None:
-    value = op.attr("in_num_col_dims")
-    kept = int(value)
+    kept = int(op.attr("in_num_col_dims"))
     weight = op.x("W")
     rows = op.shape("W")[0]
     if op.attr("padding_weights"):
         rows -= 4
-        numbers = op.ints(0, 0)
-        numbers_2 = op.ints(-4, -4)
-        numbers_3 = op.ints(0, 1)
-        weight = op.add("Slice", weight, numbers, numbers_2, numbers_3)
+        weight = op.add("Slice", weight, op.ints(0, 0), op.ints(-4, -4), op.ints(0, 1))
     x = op.x("Input")
     if kept != op.rank("Input") - 1:
-        numbers_4 = op.ints(*[0] * kept, rows)
-        x = op.add("Reshape", x, numbers_4)
+        x = op.add("Reshape", x, op.ints(*[0] * kept, rows))
     made = op.add("MatMul", x, weight)
     if op.has("Bias"):
         reshaped = op.add("Reshape", op.x("Bias"), op.ints(-1))

@@ -62,8 +62,7 @@ def _regular(op: OpView, x: str, spatial: Sequence[int], attrs: dict[str, Any], 
         flat = [before for before, _ in pads] + [after for _, after in pads]
         found = attrs.get("ceil_mode")
         ceil = bool(found)
-        found_2 = attrs.get("exclusive", True)
-        return _node(op, x, is_max, window, strides, flat, found_2, ceil)
+        return _node(op, x, is_max, window, strides, flat, attrs.get("exclusive", True), ceil)
     if min(spatial) >= 0:
         return _gathered(op, x, windows_of(spatial, attrs), attrs, is_max)
     if pads is None and not attrs.get("ceil_mode") and (is_max or attrs["exclusive"]):
@@ -118,11 +117,9 @@ def _node(
         "ceil_mode": int(ceil),
     }
     if not is_max:
-        made_2 = op.add("AveragePool", x, count_include_pad=int(not exclusive), **attrs)
-        return str(made_2)
+        return str(op.add("AveragePool", x, count_include_pad=int(not exclusive), **attrs))
     if "with_index" not in op.type:
-        made_3 = op.add("MaxPool", x, **attrs)
-        return str(made_3)
+        return str(op.add("MaxPool", x, **attrs))
     made, index = op.add("MaxPool", x, outputs=2, **attrs)
     # places count within each image, and ONNX's within all
     rank = op.rank()
@@ -146,22 +143,19 @@ def _gathered(op: OpView, x: str, windows: Sequence[Windows], attrs: dict[str, A
         inside = places < np.array(each.ends)[:, None]
         # a largest element may be looked at twice; of a sum others are left out
         places = np.where(inside, places, np.array(each.starts)[:, None])
-        constant = op.graph.constant(places, np.int64)
-        x = op.add("Gather", x, constant, axis=axis)
+        x = op.add("Gather", x, op.graph.constant(places, np.int64), axis=axis)
         if not is_max and not inside.all():
             behind = [1] * (len(windows) + 1 - axis)
             reshaped = inside.reshape(*inside.shape, *behind)
             mask = op.graph.constant(reshaped, np.bool_)
-            number = op.number(0.0)
-            x = op.add("Where", mask, x, number)
+            x = op.add("Where", mask, x, op.number(0.0))
         x = op.graph.reduce("ReduceMax" if is_max else "ReduceSum", x, [axis + 1])
     return x if is_max else _divided(op, x, windows, attrs)
 
 
 def _divided(op: OpView, sums: str, windows: Sequence[Windows], attrs: dict[str, Any]) -> str:
     """The sums of windows divided by the sizes that the op's kernel divides by."""
-    dtype = op.dtype()
-    mode = Pooling(windows, "avg", attrs["exclusive"], dtype, bool(attrs["of_2x"]))
+    mode = Pooling(windows, "avg", attrs["exclusive"], op.dtype(), bool(attrs["of_2x"]))
     sizes = divisors(mode)
     count: Any = math.prod(each.kernel for each in windows)
     if sizes is not None:
@@ -171,7 +165,5 @@ def _divided(op: OpView, sums: str, windows: Sequence[Windows], attrs: dict[str,
             shape[axis] = -1
             reshaped = np.reshape(lengths, shape)
             count = count * reshaped
-    dtype_2 = op.dtype()
-    constant = op.graph.constant(count, dtype_2)
-    quotient = op.add("Div", sums, constant)
+    quotient = op.add("Div", sums, op.graph.constant(count, op.dtype()))
     return str(quotient)

@@ -62,8 +62,7 @@ def _by_known_scale(op: OpView) -> None:
         raise op.error("it looks for its scale: export the program's clone(for_test=True)")
     x, given = values_of(op, "X", "InScale")
     scale = _single(given)
-    value = op.attr("bit_length")
-    bits = int(value)
+    bits = int(op.attr("bit_length"))
     if "dequantize" in op.type:
         op.put(_there_and_back(op, x, scale, bits).name)
     else:
@@ -163,8 +162,7 @@ def _scale_alone(op: OpView) -> None:
 def _dequantize(op: OpView) -> None:
     x, scale = values_of(op, "X", "Scale")
     cast = x.cast(scale.dtype)
-    value = op.attr("max_range")
-    made = _single(scale) * cast / float(value)
+    made = _single(scale) * cast / float(op.attr("max_range"))
     op.put(made.name)
 
 
@@ -189,8 +187,7 @@ def _to_integers(op: OpView) -> None:
     dtype = np.int8 if op.attr("is_negative_input") else np.uint8
     limits = np.iinfo(dtype)
     (x,) = values_of(op, "Input")
-    value = op.attr("Scale")
-    node = (x * float(value)).node("Round")
+    node = (x * float(op.attr("Scale"))).node("Round")
     most = node.at_least(float(limits.min))
     steps = most.at_most(float(limits.max))
     op.put(steps.cast(dtype).name, "Output")

@@ -60,12 +60,10 @@ def _lstm(op: OpView) -> None:
     ]
     if op.attr("use_peepholes") and bias.shape[1] > 4 * size:
         into, forget, out = np.split(bias[:, 4 * size :], 3, axis=1)
-        constant = op.graph.constant(np.concatenate([into, out, forget], axis=1))
-        inputs.append(constant)
+        inputs.append(op.graph.constant(np.concatenate([into, out, forget], axis=1)))
     kinds = [op.attr(f"{part}_activation") for part in ("gate", "candidate", "cell")]
     hidden, _, _ = op.add("LSTM", *inputs, outputs=3, hidden_size=size, **_direction(op, kinds))
-    numbers = op.ints(-1, size)
-    reshaped = op.add("Reshape", hidden, numbers)
+    reshaped = op.add("Reshape", hidden, op.ints(-1, size))
     op.put(reshaped, "Hidden")
 
 
@@ -94,9 +92,7 @@ def _gru(op: OpView) -> None:
         _state(op, "H0"),
     ]
     hidden, _ = op.add("GRU", *inputs, outputs=2, hidden_size=size, **_direction(op, kinds))
-    numbers = op.ints(-1, size)
-    reshaped_2 = op.add("Reshape", hidden, numbers)
-    op.put(reshaped_2, "Hidden")
+    op.put(op.add("Reshape", hidden, op.ints(-1, size)), "Hidden")
 
 
 def _two_matrices(weight: Array) -> tuple[Array, Array]:
@@ -121,10 +117,8 @@ _ORDERS = {"LSTM": (0, 3, 1, 2), "GRU": (1, 0, 2), "RNN_TANH": (0,), "RNN_RELU":
 def _cudnn_lstm(op: OpView) -> None:
     """Several layers over padded batches [time, batch, features], their weights in one vector."""
     _check_no_draws(op)
-    value_2 = op.attr("hidden_size")
-    size = int(value_2)
-    value_3 = op.attr("num_layers")
-    layers = int(value_3)
+    size = int(op.attr("hidden_size"))
+    layers = int(op.attr("num_layers"))
     ways = 2 if op.attr("is_bidirec") else 1
     weights = op.parameter("W")
     biases = weights[-layers * ways * 8 * size :].reshape(layers * ways, 2, 4 * size)
@@ -160,8 +154,8 @@ def _rnn(op: OpView) -> None:
     ]
     op.idle("num_layers")
     lengths = op.cast(op.x("SequenceLength"), np.int32) if op.has("SequenceLength") else ""
-    value_2 = op.attr("hidden_size")
-    out, last = _layers(op, mode, weights, op.all("PreState"), ways, int(value_2), lengths)
+    hidden_size = op.attr("hidden_size")
+    out, last = _layers(op, mode, weights, op.all("PreState"), ways, int(hidden_size), lengths)
     op.put(out)
     for place, value in enumerate(last):
         op.put(value, "State", place)
@@ -210,8 +204,7 @@ def _layers(
         )
         ends.append(last)
         turned = op.add("Transpose", y, perm=[0, 2, 1, 3])
-        numbers = op.ints(0, 0, ways * size)
-        x = op.add("Reshape", turned, numbers)
+        x = op.add("Reshape", turned, op.ints(0, 0, ways * size))
     return x, [op.add("Concat", *each, axis=0) for each in zip(*ends, strict=True)]
 
 
@@ -220,18 +213,15 @@ def _layers(
 def _lstm_unit(op: OpView) -> None:
     """Gates in the order input, forget, output, candidate, whose products are done before."""
     size = op.shape("C_prev")[1]
-    numbers = op.ints(*[size] * 4)
-    entry, forget, out, candidate = op.add("Split", op.x(), numbers, outputs=4, axis=1)
+    entry, forget, out, candidate = op.add("Split", op.x(), op.ints(*[size] * 4), outputs=4, axis=1)
     bias = op.attr("forget_bias")
     forget = op.add("Add", forget, op.number(bias)) if bias else forget
     entry, forget, out = (op.add("Sigmoid", gate) for gate in (entry, forget, out))
     kept = op.add("Mul", forget, op.x("C_prev"))
     wave = op.add("Tanh", candidate)
-    product_2 = op.add("Mul", entry, wave)
-    cell = op.add("Add", kept, product_2)
+    cell = op.add("Add", kept, op.add("Mul", entry, wave))
     op.put(cell, "C")
-    wave_2 = op.add("Tanh", cell)
-    product = op.add("Mul", out, wave_2)
+    product = op.add("Mul", out, op.add("Tanh", cell))
     op.put(product, "H")
 
 
@@ -250,24 +240,18 @@ def _gru_unit(op: OpView) -> None:
     size = len(weight)
     before = op.x("HiddenPrev")
     x = op.add("Add", op.x("Input"), op.x("Bias")) if op.has("Bias") else op.x("Input")
-    numbers = op.ints(2 * size, size)
-    of_gates, of_candidate = op.add("Split", x, numbers, outputs=2, axis=1)
-    constant = op.graph.constant(gates_weight)
-    product_2 = op.add("MatMul", before, constant)
-    sums = op.add("Add", of_gates, product_2)
+    of_gates, of_candidate = op.add("Split", x, op.ints(2 * size, size), outputs=2, axis=1)
+    sums = op.add("Add", of_gates, op.add("MatMul", before, op.graph.constant(gates_weight)))
     gates = active(sums, kinds[0])
-    numbers_2 = op.ints(size, size)
-    update, reset = op.add("Split", gates, numbers_2, outputs=2, axis=1)
+    update, reset = op.add("Split", gates, op.ints(size, size), outputs=2, axis=1)
     kept = op.add("Mul", reset, before)
-    constant_2 = op.graph.constant(weight)
-    product = op.add("MatMul", kept, constant_2)
+    product = op.add("MatMul", kept, op.graph.constant(weight))
     total = op.add("Add", of_candidate, product)
     candidate = active(total, kinds[1])
     opened, closed = (before, candidate) if op.attr("origin_mode") else (candidate, before)
     difference = op.add("Sub", opened, closed)
     apart = op.add("Mul", difference, update)
-    total_2 = op.add("Add", apart, closed)
-    op.put(total_2, "Hidden")
+    op.put(op.add("Add", apart, closed), "Hidden")
     op.put(kept, "ResetHiddenPrev")
     together = op.add("Concat", update, reset, candidate, axis=1)
     op.put(together, "Gate")

@@ -98,8 +98,7 @@ class _ExpressionNodes:
             return operand
         if isinstance(operand, bool):
             return self.op.graph.constant(operand, np.bool_)
-        constant_2 = self.op.graph.constant(operand, self.dtype)
-        return constant_2
+        return self.op.graph.constant(operand, self.dtype)
 
     def write(self, nodes: list[ExprNode], operand: Any) -> Operand:
         """The value of an operand of the expression."""

@@ -47,24 +47,19 @@ def _sequence_pool(op: OpView) -> None:
     check_single(op)
     # of sequences without rows
     op.idle("pad_value")
-    value = op.attr("pooltype")
-    kind = value.upper()
+    kind = op.attr("pooltype").upper()
     if kind in _POOLS:
         reduced = op.graph.reduce(_POOLS[kind], op.x(), [0], keep=True)
         op.put(reduced)
     elif kind == "SQRT":
-        dtype = op.dtype()
-        rows = op.cast(_rows(op, op.x()), dtype)
+        rows = op.cast(_rows(op, op.x()), op.dtype())
         whole = op.graph.reduce("ReduceSum", op.x(), [0], keep=True)
         root = op.add("Sqrt", rows)
         quotient = op.add("Div", whole, root)
         op.put(quotient)
     else:
         start, end = (0, 1) if kind == "FIRST" else (-1, _LAST)
-        numbers = op.ints(start)
-        numbers_2 = op.ints(end)
-        numbers_3 = op.ints(0)
-        part = op.add("Slice", op.x(), numbers, numbers_2, numbers_3)
+        part = op.add("Slice", op.x(), op.ints(start), op.ints(end), op.ints(0))
         op.put(part)
 
 
@@ -78,9 +73,7 @@ def _sequence_softmax(op: OpView) -> None:
 @exports("sequence_reshape")
 def _sequence_reshape(op: OpView) -> None:
     check_single(op)
-    value = op.attr("new_dim")
-    numbers = op.ints(-1, int(value))
-    reshaped = op.add("Reshape", op.x(), numbers)
+    reshaped = op.add("Reshape", op.x(), op.ints(-1, int(op.attr("new_dim"))))
     op.put(reshaped)
 
 
@@ -88,8 +81,7 @@ def _sequence_reshape(op: OpView) -> None:
 def _sequence_reverse(op: OpView) -> None:
     check_single(op)
     bounds = [op.ints(-1), op.ints(-_LAST), op.ints(0), op.ints(-1)]
-    part_2 = op.add("Slice", op.x(), *bounds)
-    op.put(part_2, "Y")
+    op.put(op.add("Slice", op.x(), *bounds), "Y")
 
 
 @exports("sequence_concat")
@@ -111,11 +103,8 @@ def _sequence_expand(op: OpView) -> None:
     # more rows than one fail as it runs
     rank = op.rank()
     sizes = op.dims(op.x(), 1, rank)
-    numbers_2 = op.ints(1)
-    together_2 = op.add("Concat", numbers_2, sizes, axis=0)
-    row = op.add("Reshape", op.x(), together_2)
-    numbers = op.ints(*[1] * (op.rank() - 1))
-    shape = op.add("Concat", _rows(op, op.x("Y")), numbers, axis=0)
+    row = op.add("Reshape", op.x(), op.add("Concat", op.ints(1), sizes, axis=0))
+    shape = op.add("Concat", _rows(op, op.x("Y")), op.ints(*[1] * (op.rank() - 1)), axis=0)
     copies = op.add("Expand", row, shape)
     op.put(copies)
 
@@ -124,10 +113,8 @@ def _sequence_expand(op: OpView) -> None:
 def _sequence_conv(op: OpView) -> None:
     """Each row beside its neighbours, and one product; rows before the first and after the last are 0."""
     check_single(op)
-    value = op.attr("contextStart")
-    start = int(value)
-    value_2 = op.attr("contextLength")
-    length = int(value_2)
+    start = int(op.attr("contextStart"))
+    length = int(op.attr("contextLength"))
     if int(op.attr("contextStride")) != 1 or op.attr("paddingTrainable"):
         raise op.error("a stride, or padding that is learned")
     op.idle("PaddingData")
@@ -139,15 +126,12 @@ def _neighbours(op: OpView, x: str, start: int, length: int) -> str:
     """Rows [length x columns] with those from `start` on beside each."""
     before = max(-start, 0)
     after = max(start + length - 1, 0)
-    numbers = op.ints(before, 0, after, 0)
-    number = op.number(0.0)
-    padded = op.add("Pad", x, numbers, number)
+    padded = op.add("Pad", x, op.ints(before, 0, after, 0), op.number(0.0))
     columns = []
     for place in range(length):
         first = op.ints(start + place + before)
         last = op.add("Add", _rows(op, x), first)
-        numbers_2 = op.ints(0)
-        part = op.add("Slice", padded, first, last, numbers_2)
+        part = op.add("Slice", padded, first, last, op.ints(0))
         columns.append(part)
     together = op.add("Concat", *columns, axis=1)
     return str(together)
@@ -160,10 +144,8 @@ def _row_conv(op: OpView) -> None:
         raise op.error(f"X has {op.rank()} dimensions, and the rule knows sequences")
     check_single(op)
     reach, columns = op.shape("Filter")
-    numbers = op.ints(-1, reach, columns)
-    rows = op.add("Reshape", _neighbours(op, op.x(), 0, reach), numbers)
-    product_2 = op.add("Mul", rows, op.x("Filter"))
-    reduced = op.graph.reduce("ReduceSum", product_2, [1])
+    rows = op.add("Reshape", _neighbours(op, op.x(), 0, reach), op.ints(-1, reach, columns))
+    reduced = op.graph.reduce("ReduceSum", op.add("Mul", rows, op.x("Filter")), [1])
     op.put(reduced)
 
 
@@ -171,23 +153,18 @@ def _row_conv(op: OpView) -> None:
 def _sequence_pad(op: OpView) -> None:
     check_single(op)
     x = op.x()
-    value_2 = op.attr("padded_length")
-    length = int(value_2)
+    length = int(op.attr("padded_length"))
     rank = op.rank()
     rows = _rows(op, op.x())
-    numbers_4 = op.ints(0)
-    whole = op.add("Unsqueeze", x, numbers_4)
+    whole = op.add("Unsqueeze", x, op.ints(0))
     if length >= 0:
         if op.shape("PadValue") not in ((1,), ()):
             raise op.error("PadValue is a row")
-        numbers = op.ints(length)
-        more = op.add("Sub", numbers, rows)
-        numbers_2 = op.ints(*[0] * (rank + 2))
-        numbers_3 = op.ints(*[0] * (rank - 1))
-        pads = op.add("Concat", numbers_2, more, numbers_3, axis=0)
+        more = op.add("Sub", op.ints(length), rows)
+        in_front = op.ints(*[0] * (rank + 2))
+        pads = op.add("Concat", in_front, more, op.ints(*[0] * (rank - 1)), axis=0)
         shape = op.scalar_shape()
-        value = op.add("Reshape", op.x("PadValue"), shape)
-        whole = op.add("Pad", whole, pads, value)
+        whole = op.add("Pad", whole, pads, op.add("Reshape", op.x("PadValue"), shape))
     else:
         op.idle("PadValue")
     op.put(whole)
@@ -201,12 +178,8 @@ def _sequence_unpad(op: OpView) -> None:
     rank = op.rank()
     shape = op.dims(x, 1, rank)
     rows = op.add("Reshape", x, op.add("Concat", shape, op.ints(1), axis=0) if rank == 2 else shape)
-    numbers = op.ints(1)
-    reshaped_2 = op.add("Reshape", op.x("Length"), numbers)
-    length = op.cast(reshaped_2, np.int64)
-    numbers_2 = op.ints(0)
-    numbers_3 = op.ints(0)
-    part = op.add("Slice", rows, numbers_2, length, numbers_3)
+    length = op.cast(op.add("Reshape", op.x("Length"), op.ints(1)), np.int64)
+    part = op.add("Slice", rows, op.ints(0), length, op.ints(0))
     op.put(part)
 
 
@@ -222,14 +195,9 @@ def _sequence_mask(op: OpView) -> None:
         rank = op.rank()
         most = op.graph.reduce("ReduceMax", lengths, list(range(rank)))
     else:
-        value = op.attr("maxlen")
-        most = op.whole(int(value))
-    number = op.whole(0)
-    number_2 = op.whole(1)
-    places = op.add("Range", number, most, number_2)
-    numbers = op.ints(-1)
-    column = op.add("Unsqueeze", lengths, numbers)
+        most = op.whole(int(op.attr("maxlen")))
+    places = op.add("Range", op.whole(0), most, op.whole(1))
+    column = op.add("Unsqueeze", lengths, op.ints(-1))
     found = op.add("Less", places, column)
-    value_2 = op.attr("out_dtype")
-    cast = op.cast(found, to_numpy(VarType(value_2)))
+    cast = op.cast(found, to_numpy(VarType(op.attr("out_dtype"))))
     op.put(cast, "Y")

@@ -13,8 +13,7 @@ _LAST = 2**31 - 1  # an end beyond all
 @exports("cast")
 def _cast(op: OpView) -> None:
     op.idle("in_dtype")
-    value = op.attr("out_dtype")
-    cast = op.cast(op.x(), to_numpy(VarType(value)))
+    cast = op.cast(op.x(), to_numpy(VarType(op.attr("out_dtype"))))
     op.put(cast)
 
 
@@ -35,20 +34,16 @@ def _reshape(op: OpView) -> None:
 
 @exports("transpose", "transpose2")
 def _transpose(op: OpView) -> None:
-    value = op.attr("axis")
-    order = op.axes(value)
+    order = op.axes(op.attr("axis"))
     op.put(op.add("Transpose", op.x(), perm=order) if order else op.x())
 
 
 @exports("squeeze", "squeeze2")
 def _squeeze(op: OpView) -> None:
-    value = op.attr("axes")
-    axes_2 = op.axes(value)
-    axes = sorted(set(axes_2))
+    axes = sorted(set(op.axes(op.attr("axes"))))
     if not axes:
         # all that are 1 as it runs
-        flat_2 = op.add("Squeeze", op.x())
-        op.put(flat_2)
+        op.put(op.add("Squeeze", op.x()))
         return
     if op.attr("of_2x", False):
         axes = [axis for axis in axes if op.shape()[axis] in (1, -1)]
@@ -60,18 +55,14 @@ def _unsqueeze(op: OpView) -> None:
     made = op.x()
     # one after the other, each counted in what the ones before have made
     for done, axis in enumerate(op.attr("axes")):
-        rank_2 = op.rank()
-        rank = rank_2 + done + 1
-        numbers = op.ints(axis + rank if axis < 0 else axis)
-        made = op.add("Unsqueeze", made, numbers)
+        rank = op.rank() + done + 1
+        made = op.add("Unsqueeze", made, op.ints(axis + rank if axis < 0 else axis))
     op.put(made)
 
 
 @exports("flatten", "flatten2")
 def _flatten(op: OpView) -> None:
-    value = op.attr("axis")
-    rows_2 = op.add("Flatten", op.x(), axis=int(value))
-    op.put(rows_2)
+    op.put(op.add("Flatten", op.x(), axis=int(op.attr("axis"))))
 
 
 @exports("flatten_contiguous_range")
@@ -79,14 +70,11 @@ def _flatten_range(op: OpView) -> None:
     x = op.x()
     rank = op.rank()
     if not rank:
-        numbers_2 = op.ints(1)
-        reshaped_2 = op.add("Reshape", x, numbers_2)
-        op.put(reshaped_2)
+        op.put(op.add("Reshape", x, op.ints(1)))
         return
     first, last = op.axes([op.attr("start_axis"), op.attr("stop_axis")])
     behind = [op.dims(x, last + 1, rank)] if last + 1 < rank else []
-    numbers = op.ints(*[0] * first, -1)
-    shape = op.add("Concat", numbers, *behind, axis=0)
+    shape = op.add("Concat", op.ints(*[0] * first, -1), *behind, axis=0)
     reshaped = op.add("Reshape", x, shape)
     op.put(reshaped)
 
@@ -104,8 +92,7 @@ def _concat(op: OpView) -> None:
 def _stack(op: OpView) -> None:
     axis = op.axes(int(op.attr("axis")), more=1)[0]
     parts = [op.add("Unsqueeze", value, op.ints(axis)) for value in op.all()]
-    together_2 = op.add("Concat", *parts, axis=axis)
-    op.put(together_2, "Y")
+    op.put(op.add("Concat", *parts, axis=axis), "Y")
 
 
 @exports("multiplex")
@@ -114,8 +101,7 @@ def _multiplex(op: OpView) -> None:
     parts = [op.add("Unsqueeze", value, op.ints(0)) for value in op.all()]
     together = op.add("Concat", *parts, axis=0)
     whole = op.add("Transpose", together, perm=[1, 0, *range(2, op.rank() + 1)])
-    numbers = op.ints(-1, 1)
-    reshaped = op.add("Reshape", op.x("Ids"), numbers)
+    reshaped = op.add("Reshape", op.x("Ids"), op.ints(-1, 1))
     ids = op.cast(reshaped, np.int64)
     made = op.add("GatherND", whole, ids, batch_dims=1)
     op.put(made)
@@ -137,8 +123,7 @@ def _tile(op: OpView) -> None:
     if more < 0 and not computed:
         times = op.ints(*[1] * -more, *given)
     elif more > 0 and not computed:
-        numbers = op.ints(*range(more))
-        x = op.add("Unsqueeze", x, numbers)
+        x = op.add("Unsqueeze", x, op.ints(*range(more)))
     made = op.add("Tile", x, times)
     op.put(made)
 
@@ -147,8 +132,7 @@ def _tile(op: OpView) -> None:
 def _expand_as(op: OpView) -> None:
     x = op.x()
     wanted = op.add("Shape", op.x("target_tensor"))
-    shape_2 = op.add("Shape", x)
-    quotient = op.add("Div", wanted, shape_2)
+    quotient = op.add("Div", wanted, op.add("Shape", x))
     made = op.add("Tile", x, quotient)
     op.put(made)
 
@@ -157,8 +141,7 @@ def _expand_as(op: OpView) -> None:
 def _expand(op: OpView) -> None:
     shape = op.sizes("Shape", "expand_shapes_tensor", "shape")
     # -1 keeps a dimension, which for ONNX's Expand is a 1
-    numbers = op.ints(1)
-    larger = op.add("Max", shape, numbers)
+    larger = op.add("Max", shape, op.ints(1))
     copies = op.add("Expand", op.x(), larger)
     op.put(copies)
 
@@ -169,11 +152,8 @@ def _expand_as_v2(op: OpView) -> None:
         op.idle("target_shape")
         shape = op.add("Shape", op.x("Y"))
     else:
-        numbers = op.ints(*op.attr("target_shape"))
-        numbers_2 = op.ints(1)
-        shape = op.add("Max", numbers, numbers_2)
-    copies_2 = op.add("Expand", op.x(), shape)
-    op.put(copies_2)
+        shape = op.add("Max", op.ints(*op.attr("target_shape")), op.ints(1))
+    op.put(op.add("Expand", op.x(), shape))
 
 
 # ----------------------------------------------------------------------- parts
@@ -198,8 +178,7 @@ def _parts(op: OpView, x: str, axis: int, count: int) -> str:
     size = op.dims(x, axis, axis + 1)
     if number > 0:
         # a rest makes Split fail, as it does here
-        numbers = op.ints(count)
-        each = op.add("Div", size, numbers)
+        each = op.add("Div", size, op.ints(count))
         together = op.add("Concat", *[each] * count, axis=0)
         return str(together)
     if -1 not in sections:
@@ -207,8 +186,7 @@ def _parts(op: OpView, x: str, axis: int, count: int) -> str:
     known = op.ints(sum(part for part in sections if part >= 0))
     rest = op.add("Sub", size, known)
     parts = [rest if part < 0 else op.ints(part) for part in sections]
-    together_2 = op.add("Concat", *parts, axis=0)
-    return str(together_2)
+    return str(op.add("Concat", *parts, axis=0))
 
 
 @exports("unstack", "unbind")
@@ -217,8 +195,7 @@ def _unstack(op: OpView) -> None:
     axis = op.axes(int(op.attr("axis")))[0]
     slot = "Y" if op.type == "unstack" else "Out"
     for place in range(len(op.op.outputs[slot])):
-        constant = op.graph.constant(place, np.int64)
-        taken = op.add("Gather", op.x(), constant, axis=axis)
+        taken = op.add("Gather", op.x(), op.graph.constant(place, np.int64), axis=axis)
         op.put(taken, slot, place)
 
 
@@ -227,8 +204,7 @@ def _slice(op: OpView) -> None:
     if op.var("Input").type == VarType.LOD_TENSOR_ARRAY:
         raise op.error("it takes a part of an array")
     op.idle("infer_flags")
-    value = op.attr("axes")
-    axes = op.axes(value, "Input")
+    axes = op.axes(op.attr("axes"), "Input")
     gone = op.attr("decrease_axis")
     starts = op.sizes("StartsTensor", "StartsTensorList", "starts")
     ends = op.sizes("EndsTensor", "EndsTensorList", "ends")
@@ -239,11 +215,9 @@ def _slice(op: OpView) -> None:
         bounds.append(_steps(op))
     made = op.add("Slice", op.x("Input"), *bounds)
     if gone:
-        numbers = op.ints(*op.axes(gone, "Input"))
-        made = op.add("Squeeze", made, numbers)
+        made = op.add("Squeeze", made, op.ints(*op.axes(gone, "Input")))
         if len(set(gone)) == op.rank("Input"):
-            numbers_2 = op.ints(1)
-            made = op.add("Reshape", made, numbers_2)
+            made = op.add("Reshape", made, op.ints(1))
     op.put(made)
 
 
@@ -258,15 +232,10 @@ def _steps(op: OpView) -> str:
 
 def _last_one_too(op: OpView, starts: str, ends: str, taken: list[bool]) -> str:
     """The ends, where one place is taken: what lies from -1 to 0 is the last."""
-    numbers = op.ints(-1)
-    is_equal = op.add("Equal", starts, numbers)
-    numbers_3 = op.ints(0)
-    is_equal_2 = op.add("Equal", ends, numbers_3)
-    is_last = op.add("And", is_equal, is_equal_2)
-    constant = op.graph.constant(taken, np.bool_)
-    is_last = op.add("And", is_last, constant)
-    numbers_2 = op.ints(_LAST)
-    chosen = op.add("Where", is_last, numbers_2, ends)
+    is_equal = op.add("Equal", starts, op.ints(-1))
+    is_last = op.add("And", is_equal, op.add("Equal", ends, op.ints(0)))
+    is_last = op.add("And", is_last, op.graph.constant(taken, np.bool_))
+    chosen = op.add("Where", is_last, op.ints(_LAST), ends)
     return str(chosen)
 
 
@@ -281,8 +250,7 @@ def _crop(op: OpView) -> None:
     given = len(op.op.inputs.get(lists[0], ())) if lists[0] else 0
     if 0 < given < rank:
         # tensors for the first dimensions alone: the others start at 0
-        numbers = op.ints(*[0] * (rank - given))
-        starts = op.add("Concat", starts, numbers, axis=0)
+        starts = op.add("Concat", starts, op.ints(*[0] * (rank - given)), axis=0)
     if op.type == "crop" and op.has("Y"):
         op.idle("shape")
         size = op.add("Shape", op.x("Y"))
@@ -290,13 +258,10 @@ def _crop(op: OpView) -> None:
         wanted = op.sizes("Shape" if op.type == "crop_tensor" else "", lists[1], "shape")
         whole = op.add("Shape", x)
         left = whole if op.type == "crop" else op.add("Sub", whole, starts)
-        numbers_3 = op.ints(0)
-        is_less = op.add("Less", wanted, numbers_3)
+        is_less = op.add("Less", wanted, op.ints(0))
         size = op.add("Where", is_less, left, wanted)
     ends = op.add("Add", starts, size)
-    numbers_2 = op.ints(*range(rank))
-    part_2 = op.add("Slice", x, starts, ends, numbers_2)
-    op.put(part_2)
+    op.put(op.add("Slice", x, starts, ends, op.ints(*range(rank))))
 
 
 # ----------------------------------------------------------------------- picking
@@ -312,10 +277,8 @@ def _gather(op: OpView) -> None:
     else:
         axis = op.attr("axis") or 0
     if op.rank("Index") != 1 and not (op.rank("Index") == 0 and op.op.attrs.get("axis") is not None):
-        numbers = op.ints(-1)
-        index = op.add("Reshape", index, numbers)
-    taken_2 = op.add("Gather", op.x(), index, axis=int(axis))
-    op.put(taken_2)
+        index = op.add("Reshape", index, op.ints(-1))
+    op.put(op.add("Gather", op.x(), index, axis=int(axis)))
 
 
 @exports("gather_nd")
@@ -337,12 +300,10 @@ def _take_along_axis(op: OpView) -> None:
     if op.shape("Input") != op.shape("Index"):
         axis = op.axes(int(op.attr("Axis")), "Input")[0]
         shape = op.shape("Input")
-        shape_2 = op.shape("Index")
-        pairs = enumerate(zip(shape, shape_2, strict=True))
+        pairs = enumerate(zip(shape, op.shape("Index"), strict=True))
         if any(have != want and at != axis for at, (have, want) in pairs):
             raise op.error("Index has another size than Input in a dimension that is not its axis")
-    value = op.attr("Axis")
-    made = op.add("GatherElements", op.x("Input"), op.x("Index"), axis=int(value))
+    made = op.add("GatherElements", op.x("Input"), op.x("Index"), axis=int(op.attr("Axis")))
     op.put(made, "Result")
 
 
@@ -351,8 +312,7 @@ def _scatter(op: OpView) -> None:
     if op.rank("Ids") != 1:
         raise op.error(f"Ids has {op.rank('Ids')} dimensions, and the rule knows one alone")
     x = op.x()
-    numbers = op.ints(1)
-    column = op.add("Unsqueeze", op.x("Ids"), numbers)
+    column = op.add("Unsqueeze", op.x("Ids"), op.ints(1))
     rows = op.cast(column, np.int64)
     if op.attr("overwrite"):
         scattered = op.add("ScatterND", x, rows, op.x("Updates"))
@@ -361,8 +321,7 @@ def _scatter(op: OpView) -> None:
     op.needs_opset(16)
     zeros = op.add("Sub", op.x("Updates"), op.x("Updates"))
     cleared = op.add("ScatterND", x, rows, zeros)
-    scattered_2 = op.add("ScatterND", cleared, rows, op.x("Updates"), reduction="add")
-    op.put(scattered_2)
+    op.put(op.add("ScatterND", cleared, rows, op.x("Updates"), reduction="add"))
 
 
 @exports("scatter_nd_add")
@@ -393,20 +352,16 @@ def _masked_select(op: OpView) -> None:
 def _one_hot(op: OpView) -> None:
     op.idle("allow_out_of_range")
     ids = op.x() if op.type == "one_hot" else op.add("Unsqueeze", op.x(), op.ints(-1))
-    value = op.attr("dtype")
-    dtype = to_numpy(VarType(value))
+    dtype = to_numpy(VarType(op.attr("dtype")))
     ids = op.cast(ids, np.int64)
     if op.has("depth_tensor"):
         op.idle("depth")
         shape = op.scalar_shape()
         reshaped = op.add("Reshape", op.x("depth_tensor"), shape)
         depth = op.cast(reshaped, np.int64)
-        number = op.whole(0)
-        number_2 = op.whole(1)
-        classes = op.add("Range", number, depth, number_2)
+        classes = op.add("Range", op.whole(0), depth, op.whole(1))
     else:
-        value_2 = op.attr("depth")
-        classes = op.graph.constant(np.arange(value_2), np.int64, hint="classes")
+        classes = op.graph.constant(np.arange(op.attr("depth")), np.int64, hint="classes")
     is_equal = op.add("Equal", ids, classes)
     cast = op.cast(is_equal, dtype)
     op.put(cast)

@@ -20,8 +20,7 @@ def _priors(op: OpView) -> None:
     names = list(registry.get(op.type).outputs)
     if all(min(op.shape(slot)[2:]) >= 0 for slot in slots):
         for slot, array in zip(names, _computed(op, slots), strict=True):
-            constant = op.graph.constant(array)
-            op.put(constant, slot)
+            op.put(op.graph.constant(array), slot)
     elif op.type == "density_prior_box":
         raise op.error("the sizes of its images are not known: give them with --shape")
     else:
@@ -120,9 +119,7 @@ def _box_coder(op: OpView) -> None:
         (scales,) = values_of(op, "PriorBoxVar")
         op.idle("variance")
     elif op.attr("variance"):
-        value = op.attr("variance")
-        dtype = op.dtype("TargetBox")
-        scales = GraphValue.constant(op, value, dtype)
+        scales = GraphValue.constant(op, op.attr("variance"), op.dtype("TargetBox"))
     is_table = op.has("PriorBoxVar")
     if is_encoder:
         op.idle("axis")
@@ -147,8 +144,7 @@ def _encoded(prior: GraphValue, target: GraphValue, one: float) -> GraphValue:
         middle = (corners[high] + corners[low]) / 2.0
         offsets.append((middle - center) / size)
         node = ((corners[high] - corners[low] + one) / size).node("Abs")
-        node_2 = node.node("Log")
-        ratios.append(node_2)
+        ratios.append(node.node("Log"))
     return joined([*offsets, *ratios], 2)
 
 
@@ -186,8 +182,7 @@ def overlaps(left: GraphValue, right: GraphValue, normalized: bool, axis: int) -
     areas = [(each[2] - each[0] + one) * (each[3] - each[1] + one) for each in (first, second)]
     assert both is not None
     union = areas[0] + areas[1] - both
-    is_there_2 = union.compare("Equal", 0.0)
-    union = is_there_2.where(union * 0.0 + 1.0, union)
+    union = union.compare("Equal", 0.0).where(union * 0.0 + 1.0, union)
     return (both / union).squeeze(axis)
 
 
@@ -218,8 +213,7 @@ def _box_clip(op: OpView) -> None:
     row = info.part(0, 0, 1)
     height, width, scale = row.columns(1, 3)
     sides = [(side / scale + 0.5).node("Floor") - 1.0 for side in (width, height)]
-    dtype = op.dtype("Input")
-    limits = joined([*sides, *sides], 1).cast(dtype)
+    limits = joined([*sides, *sides], 1).cast(op.dtype("Input"))
     shape = [*[1] * (op.rank("Input") - 1), 4]
     op.put(boxes.at_most(limits.reshape(*shape)).at_least(0.0).name, "Output")
 

@@ -24,12 +24,10 @@ def _generate(op: OpView) -> None:
     scores = scores.transpose(0, 2, 3, 1).reshape(0, -1)
     sizes = deltas.dims(0, 1)
     deltas = deltas.transpose(0, 2, 3, 1).reshape(sizes, -1, 4)
-    value = op.attr("pre_nms_topN")
-    most = int(value)
+    most = int(op.attr("pre_nms_topN"))
     count = scores.dims(1, 2)
     if most > 0:
-        constant = GraphValue.constant(op, [most], np.int64)
-        count = count.at_most(constant)
+        count = count.at_most(GraphValue.constant(op, [most], np.int64))
     best, order = scores.top(count)
     column = order.unsqueeze(2)
     shape = order.shape()
@@ -55,16 +53,14 @@ def _decoded(
     corner, codes, factors = (each.columns(2, 4) for each in (anchors, deltas, variances))
     sides = [info.part(1, place, place + 1).reshape(-1, 1, 1) for place in (1, 0)]
     scale = None if is_v2 else info.part(1, 2, 3).reshape(-1, 1, 1)
-    value_2 = op.attr("min_size")
-    least = max(float(value_2), 1.0)
+    least = max(float(op.attr("min_size")), 1.0)
     lows = []
     highs = []
     is_large = None
     for axis in (0, 1):
         size = corner[axis + 2] - corner[axis] + end
         center = factors[axis] * codes[axis] * size + (corner[axis] + size * 0.5)
-        least_2 = (factors[axis + 2] * codes[axis + 2]).at_most(_LARGEST_STRETCH)
-        stretch = least_2.node("Exp")
+        stretch = (factors[axis + 2] * codes[axis + 2]).at_most(_LARGEST_STRETCH).node("Exp")
         half = stretch * size / 2.0
         low, high = (
             value.at_most(sides[axis] - end).at_least(0.0) for value in (center - half, center + half - end)
@@ -84,12 +80,9 @@ def _decoded(
 
 def _suppressed(op: OpView, boxes: GraphValue, is_large: GraphValue, end: float) -> GraphValue:
     """Which boxes [N, K] remain, no more than post_nms_topN of an image."""
-    value = op.attr("nms_thresh")
-    threshold = float(value)
-    value_2 = op.attr("eta")
-    eta = float(value_2)
-    value_3 = op.attr("post_nms_topN")
-    most = int(value_3)
+    threshold = float(op.attr("nms_thresh"))
+    eta = float(op.attr("eta"))
+    most = int(op.attr("post_nms_topN"))
     if threshold <= 0:
         return is_large
     # those that are too small neither stay nor suppress
@@ -116,18 +109,13 @@ def kept_by_all(
     cast = is_there.cast(np.int64)
     node = cast.node("GatherElements", order, axis=1)
     first = node.cast(np.bool_)
-    column_2 = rows.unsqueeze(1)
-    column_3 = first.unsqueeze(1)
-    kept = kept_by_loop(column_2, column_3, threshold, normalized, eta).squeeze(1)
-    constant = GraphValue.constant(boxes.op, 0, np.int64)
-    shape_2 = order.shape()
-    zeros = constant.expand(shape_2)
+    candidates = rows.unsqueeze(1)
+    kept = kept_by_loop(candidates, first.unsqueeze(1), threshold, normalized, eta).squeeze(1)
+    zeros = GraphValue.constant(boxes.op, 0, np.int64).expand(order.shape())
     steps = kept.dims(1, 2)
     part = order.part(1, 0, steps)
-    cast_2 = kept.cast(np.int64)
-    back = zeros.node("ScatterElements", part, cast_2, axis=1)
-    cast_3 = back.cast(np.bool_)
-    return cast_3
+    back = zeros.node("ScatterElements", part, kept.cast(np.int64), axis=1)
+    return back.cast(np.bool_)
 
 
 def _put_proposals(
@@ -143,8 +131,7 @@ def _put_proposals(
         reshaped = counted(sizes).reshape(1, -1)
         first = reshaped.compare("Equal", 0)
         is_kept = is_kept | (column & first)
-        reshaped_2 = is_none.reshape(-1, 1, 1)
-        boxes = reshaped_2.where(boxes * 0.0, boxes)
+        boxes = is_none.reshape(-1, 1, 1).where(boxes * 0.0, boxes)
         scores = column.where(scores * 0.0, scores)
         counts = counts.at_least(1)
         op.put(counts.cast(np.int32).name, "RpnRoisNum")
@@ -165,9 +152,7 @@ def _owners(counts: GraphValue) -> GraphValue:
     reduced = ends.reduce("Max", 0, keep=True)
     every = counted(reduced).reshape(-1, 1)
     is_there = ends.compare("LessOrEqual", every)
-    cast_2 = is_there.cast(np.int64)
-    reduced_2 = cast_2.reduce("Sum", 1)
-    return reduced_2
+    return is_there.cast(np.int64).reduce("Sum", 1)
 
 
 @exports("distribute_fpn_proposals")
@@ -224,12 +209,8 @@ def _counts(op: OpView, is_here: GraphValue, owners: GraphValue | None) -> Graph
     images = counted(sizes).reshape(1, -1)
     reshaped = owners.reshape(-1, 1)
     is_there = reshaped.compare("Equal", images)
-    reshaped_2 = is_here.reshape(-1, 1)
-    each = is_there & reshaped_2
-    cast_2 = each.cast(np.int64)
-    reduced_2 = cast_2.reduce("Sum", 0)
-    cast_3 = reduced_2.cast(np.int32)
-    return cast_3
+    each = is_there & is_here.reshape(-1, 1)
+    return each.cast(np.int64).reduce("Sum", 0).cast(np.int32)
 
 
 @exports("collect_fpn_proposals")
@@ -253,8 +234,7 @@ def _collect(op: OpView) -> None:
 # ----------------------------------------------------------------------- regions of feature maps
 @exports("roi_align")
 def _roi_align(op: OpView) -> None:
-    value_4 = op.attr("aligned")
-    aligned = bool(value_4)
+    aligned = bool(op.attr("aligned"))
     x, rois = values_of(op, "X", "ROIs")
     if op.has("RoisLod"):
         raise op.error("RoisLod says where the regions of images begin")
@@ -264,23 +244,22 @@ def _roi_align(op: OpView) -> None:
         # all regions are those of one image; it fails as it runs with more
         sizes = x.dims(1, 4)
         x = x.reshape(1, sizes)
-        sizes_2 = rois.dims(0, 1)
-        images = counted(sizes_2) * 0
+        images = counted(rois.dims(0, 1)) * 0
     way = {}
     if op.graph.opset >= 16:
         way["coordinate_transformation_mode"] = "half_pixel" if aligned else "output_half_pixel"
     elif aligned:
         op.needs_opset(16)
-    value = op.attr("pooled_height")
-    value_2 = op.attr("pooled_width")
-    value_3 = op.attr("sampling_ratio")
+    pooled_height = op.attr("pooled_height")
+    pooled_width = op.attr("pooled_width")
+    sampling_ratio = op.attr("sampling_ratio")
     made = x.node(
         "RoiAlign",
         rois,
         images,
-        output_height=int(value),
-        output_width=int(value_2),
-        sampling_ratio=max(int(value_3), 0),
+        output_height=int(pooled_height),
+        output_width=int(pooled_width),
+        sampling_ratio=max(int(sampling_ratio), 0),
         spatial_scale=float(op.attr("spatial_scale")),
         **way,
     )
@@ -291,22 +270,21 @@ def _roi_align(op: OpView) -> None:
 def _deformable_conv(op: OpView) -> None:
     op.needs_opset(19)
     op.idle("im2col_step")
-    value_4 = op.attr("paddings")
-    pads = list(value_4)
+    pads = list(op.attr("paddings"))
     inputs = [op.x("Input"), op.x("Filter"), op.x("Offset")]
     if op.type == "deformable_conv":
         inputs += ["", op.x("Mask")]
-    value = op.attr("strides")
-    value_2 = op.attr("dilations")
-    value_3 = op.attr("groups")
+    strides = op.attr("strides")
+    dilations = op.attr("dilations")
+    groups = op.attr("groups")
     made = op.add(
         "DeformConv",
         *inputs,
         kernel_shape=list(op.shape("Filter")[2:]),
-        strides=list(value),
+        strides=list(strides),
         pads=[*pads, *pads],
-        dilations=list(value_2),
-        group=int(value_3),
+        dilations=list(dilations),
+        group=int(groups),
         offset_group=int(op.attr("deformable_groups")),
     )
     op.put(made, "Output")

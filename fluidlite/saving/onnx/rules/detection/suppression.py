@@ -24,8 +24,7 @@ def _checked(op: OpView) -> tuple[GraphValue, GraphValue]:
     if op.has("RoisNum"):
         raise op.error("RoisNum belongs to boxes by class")
     boxes, scores = values_of(op, "BBoxes", "Scores")
-    value = op.attr("background_label")
-    background = int(value)
+    background = int(op.attr("background_label"))
     if background >= 0:
         sizes = scores.dims(1, 2)
         classes = counted(sizes).reshape(1, -1, 1)
@@ -63,16 +62,14 @@ def _multiclass_nms(op: OpView) -> None:
     else:
         # ONNX knows neither boxes of whole pixels nor a threshold that falls
         found = _by_loop(op, boxes, scores)
-    value = op.attr("keep_top_k")
-    found = _kept(found, scores, int(value))
+    found = _kept(found, scores, int(op.attr("keep_top_k")))
     taken = scores.take_nd(found)
     _put_rows(op, found, boxes, taken)
 
 
 def _by_node(op: OpView, boxes: GraphValue, scores: GraphValue) -> GraphValue:
     """Rows (image, class, box) of what remains, by classes, the best of each first."""
-    value = op.attr("nms_top_k")
-    best = _of_best(scores, int(value))
+    best = _of_best(scores, int(op.attr("nms_top_k")))
     limits = [op.graph.constant([op.attr(name)], np.float32) for name in ("nms_threshold", "score_threshold")]
     most = op.dims(boxes.name, 1, 2)
     made = op.add("NonMaxSuppression", boxes.name, best.name, most, *limits)
@@ -85,18 +82,14 @@ def _candidates(
     """Of each class the best scores [N, classes, K], which of them are above the threshold, their places
     among the boxes, and the boxes themselves [N, classes, K, 4].
     """
-    value_2 = op.attr("nms_top_k")
-    most = int(value_2)
+    most = int(op.attr("nms_top_k"))
     count = scores.dims(2, 3) if most < 0 else scores.dims(2, 3).at_most(_number(op, most))
     best, places = scores.top(count)
-    value = op.attr("score_threshold")
-    is_there = best.compare("Greater", float(value))
+    is_there = best.compare("Greater", float(op.attr("score_threshold")))
     column = boxes.unsqueeze(1)
     shape = scores.shape()
     every = column.expand(shape, 4)
-    column_2 = places.unsqueeze(3)
-    shape_2 = places.shape()
-    copies = column_2.expand(shape_2, 4)
+    copies = places.unsqueeze(3).expand(places.shape(), 4)
     rows = every.node("GatherElements", copies, axis=2)
     return best, is_there, places, rows
 
@@ -104,10 +97,9 @@ def _candidates(
 def _by_loop(op: OpView, boxes: GraphValue, scores: GraphValue) -> GraphValue:
     """As `_by_node`, candidate after candidate of all classes at once."""
     _, is_there, places, rows = _candidates(op, boxes, scores)
-    value = op.attr("nms_threshold")
-    value_2 = op.attr("normalized")
-    value_3 = op.attr("nms_eta")
-    kept = kept_by_loop(rows, is_there, value, bool(value_2), float(value_3))
+    nms_threshold = op.attr("nms_threshold")
+    normalized = op.attr("normalized")
+    kept = kept_by_loop(rows, is_there, nms_threshold, bool(normalized), float(op.attr("nms_eta")))
     node = kept.node("NonZero", dtype=np.int64)
     at = node.transpose(1, 0)
     return joined([at.part(1, 0, 2), places.take_nd(at).unsqueeze(1)], 1)
@@ -189,14 +181,10 @@ def _kept(found: GraphValue, scores: GraphValue, most: int) -> GraphValue:
     count = sizes.at_most(_number(scores.op, most))
     _, places = chosen.top(count)
     ones = places * 0 + 1
-    constant_2 = GraphValue.constant(scores.op, 0, np.int64)
-    shape_2 = chosen.shape()
-    zeros = constant_2.expand(shape_2)
+    zeros = GraphValue.constant(scores.op, 0, np.int64).expand(chosen.shape())
     marked = zeros.node("ScatterElements", places, ones, axis=1)
-    shape_3 = scores.shape()
-    reshaped = marked.reshape(shape_3)
-    taken_2 = reshaped.take_nd(found)
-    is_best = taken_2.compare("Greater", 0)
+    reshaped = marked.reshape(scores.shape())
+    is_best = reshaped.take_nd(found).compare("Greater", 0)
     return found.compress(is_best)
 
 
@@ -210,8 +198,7 @@ def _put_rows(op: OpView, found: GraphValue, boxes: GraphValue, scores: GraphVal
     if op.type == "multiclass_nms":
         out = _never_empty(out)
     op.put(out.name)
-    sizes_2 = boxes.dims(1, 2)
-    index = image * sizes_2 + place
+    index = image * boxes.dims(1, 2) + place
     op.put(index.cast(np.int32).name, "Index")
     sizes = boxes.dims(0, 1)
     images = counted(sizes).reshape(1, -1)
@@ -229,15 +216,12 @@ def _never_empty(rows: GraphValue) -> GraphValue:
     branches = []
     for none in (True, False):
         with op.graph.branch() as nodes:
-            constant = op.graph.constant([[-1]], rows.dtype)
-            made = op.add("Identity", constant if none else rows.name)
+            made = op.add("Identity", op.graph.constant([[-1]], rows.dtype) if none else rows.name)
         inner = op.graph.subgraph(nodes, [], [op.graph.info(made, rows.dtype)])
         branches.append(inner)
-    count_2 = op.add("Size", rows.name)
-    number = op.whole(0)
-    is_empty = op.add("Equal", count_2, number)
-    made_2 = op.add("If", is_empty, then_branch=branches[0], else_branch=branches[1])
-    return GraphValue(op, made_2, rows.dtype)
+    is_empty = op.add("Equal", op.add("Size", rows.name), op.whole(0))
+    chosen = op.add("If", is_empty, then_branch=branches[0], else_branch=branches[1])
+    return GraphValue(op, chosen, rows.dtype)
 
 
 @exports("matrix_nms")
@@ -245,16 +229,13 @@ def _matrix_nms(op: OpView) -> None:
     """The scores of boxes fall with their overlaps with better ones: dense, for the best of each class."""
     op.idle("of_2x", "gaussian_sigma")
     boxes, scores = _checked(op)
-    value_2 = op.attr("keep_top_k")
-    keep = int(value_2)
+    keep = int(op.attr("keep_top_k"))
     best, is_there, places, rows = _candidates(op, boxes, scores)
     count = places.dims(2, 3)
     factors = _factors(op, rows, count)
     reduced = factors.reduce("Min", 2)
     decayed = best * reduced
-    value = op.attr("post_threshold")
-    is_there_2 = decayed.compare("Greater", float(value))
-    is_kept = is_there & is_there_2
+    is_kept = is_there & decayed.compare("Greater", float(op.attr("post_threshold")))
     decayed = is_kept.where(decayed, _LOWEST)
     flat = decayed.node("Flatten", axis=1)
     number = flat.dims(1, 2) if keep < 0 else flat.dims(1, 2).at_most(_number(op, keep))
@@ -267,8 +248,7 @@ def _matrix_nms(op: OpView) -> None:
     node = places.node("Flatten", axis=1)
     box = node.node("GatherElements", order, axis=1)
     parts = [each.reshape(-1, 1) for each in (images, order / count, box)]
-    is_there_3 = values.compare("Greater", _LOWEST)
-    is_row = is_there_3.reshape(-1)
+    is_row = values.compare("Greater", _LOWEST).reshape(-1)
     found = joined(parts, 1).compress(is_row)
     reshaped = values.reshape(-1)
     rest = reshaped.compress(is_row)
@@ -278,19 +258,15 @@ def _matrix_nms(op: OpView) -> None:
 def _factors(op: OpView, rows: GraphValue, count: GraphValue) -> GraphValue:
     """The factor of each box [..., j] with regard to each better one [..., i]: [N, classes, i, j]."""
     column = rows.unsqueeze(3)
-    column_2 = rows.unsqueeze(2)
-    value = op.attr("normalized")
-    shared = overlaps(column, column_2, bool(value), 4)
+    shared = overlaps(column, rows.unsqueeze(2), bool(op.attr("normalized")), 4)
     places = counted(count)
     reshaped = places.reshape(1, -1)
-    reshaped_2 = places.reshape(-1, 1)
-    is_better = reshaped_2.compare("Less", reshaped)
+    is_better = places.reshape(-1, 1).compare("Less", reshaped)
     shared = is_better.where(shared, 0.0)
     reduced = shared.reduce("Max", 2)
     before = reduced.unsqueeze(3)
     if op.attr("use_gaussian"):
-        value_2 = op.attr("gaussian_sigma")
-        made = ((before * before - shared * shared) * float(value_2)).node("Exp")
+        made = ((before * before - shared * shared) * float(op.attr("gaussian_sigma"))).node("Exp")
     else:
         made = (1.0 - shared) / (1.0 - before)
     # a box that lies on a better one exactly has no factor with regard to what lies on both

@@ -53,9 +53,9 @@ def _row(op: Operator, sizes: Sizes, seen: set[str]) -> list[str]:
     own = [var for var in _variables(op, op.input_arg_names) if var.name in known]
     seen.update(var.name for var in own)
     result = _result(op)
-    shown = ", ".join("None" if size < 0 else str(size) for size in (result.shape if result else ()))
+    name, shape = (result.name, result.shape) if result else ("-", ())
+    shown = ", ".join("None" if size < 0 else str(size) for size in shape)
     count, flops = sum(map(_count, own)), flops_of(op, sizes)
-    name = result.name if result else "-"
     return [op.type, name, f"[{shown}]", f"{count:,}" if count else "", f"{flops:,}" if flops else ""]
 
 

@@ -285,5 +285,7 @@ def test_pipes_and_devices_are_no_models(name: str, kind: str, tmp_path: pathlib
     else:
         (tmp_path / name).symlink_to("/dev/zero")
     for read in READERS[name]:
-        with pytest.raises((FormatError, UsageError), match="is a pipe or a device|no model"):
+        with pytest.raises(
+            (FormatError, UsageError), match="is a pipe or a device|no folder .* with a model"
+        ):
             read(str(tmp_path))

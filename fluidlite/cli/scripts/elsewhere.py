@@ -14,9 +14,26 @@ from collections.abc import Mapping
 from types import ModuleType
 from typing import Any
 
-__all__ = ["ElsewhereModule", "children_of", "is_elsewhere", "lend"]
+__all__ = ["HOMES", "ElsewhereModule", "children_of", "home_of", "is_elsewhere", "lend"]
 
+# the first that fits counts
+HOMES = {
+    "paddle.fluid": "fluidlite",
+    "paddle.base": "fluidlite",  # as fluid is called in 2.6
+    "paddle.framework.core": "fluidlite.core",
+    "paddle.batch": "fluidlite.reading.decorators",
+    "paddle": "fluidlite.paddle",
+}
+"""Modules of Paddle, and the modules of FluidLite that they and those below them stand for."""
 _FILE = pathlib.Path(__file__).parent / "elsewhere.txt"
+
+
+def home_of(name: str) -> str:
+    """The name of FluidLite's module that `paddle` or `paddle.x` stands for, whether there is one or not; ""
+    for other names.
+    """
+    found = next((prefix for prefix in HOMES if f"{name}.".startswith(f"{prefix}.")), None)
+    return "" if found is None else HOMES[found] + name[len(found) :]
 
 
 @functools.cache
@@ -54,19 +71,12 @@ def children_of(module: str) -> frozenset[str]:
     return _children().get(module, frozenset())
 
 
-def _file_of(home: str) -> str:
-    """The module of FluidLite that stands for a module of Paddle's; 2.6 calls fluid `paddle.base`."""
-    if f"{home}.".startswith("paddle.base."):
-        return "fluidlite" + home.removeprefix("paddle.base")
-    return f"fluidlite.{home}"
-
-
 def _found(module: str, name: str) -> Any:
     """The object that a module has under `name`; AttributeError where it has none."""
     home = _table().get(module, {}).get(name)
     if home is not None:
         # FluidLite's own name is there whether `paddle` is installed in this process or not
-        package = importlib.import_module(_file_of(home))
+        package = importlib.import_module(home_of(home))
         # the name of a module that nobody has imported yet, or another one
         return getattr(package, name) if hasattr(package, name) else _module(f"{home}.{name}")
     if name in children_of(module):
@@ -77,7 +87,7 @@ def _found(module: str, name: str) -> Any:
 def _module(name: str) -> ModuleType:
     """A module of FluidLite's, or one whose names lie elsewhere."""
     if not is_elsewhere(name):
-        return importlib.import_module(_file_of(name))
+        return importlib.import_module(home_of(name))
     return sys.modules.get(name) or ElsewhereModule(name)
 
 

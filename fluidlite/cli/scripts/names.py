@@ -22,19 +22,11 @@ from typing import Any
 
 from fluidlite.base.errors import InstalledPaddleError
 from fluidlite.base.imperative import instead_of
-from fluidlite.cli.scripts.elsewhere import ElsewhereModule, children_of, is_elsewhere, lend
+from fluidlite.cli.scripts.elsewhere import HOMES, ElsewhereModule, children_of, home_of, is_elsewhere, lend
 
 __all__ = ["PADDLE_VERSION", "install_as_paddle", "paddle_names"]
 
 PADDLE_VERSION = "1.8.5"
-# the first that fits counts
-_HOMES = {
-    "paddle.fluid": "fluidlite",
-    "paddle.base": "fluidlite",  # as fluid is called in 2.6
-    "paddle.framework.core": "fluidlite.core",
-    "paddle.batch": "fluidlite.reading.decorators",
-    "paddle": "fluidlite.paddle",
-}
 
 
 def install_as_paddle(shadow: bool = False) -> None:
@@ -94,14 +86,6 @@ def _take_out() -> dict[str, ModuleType]:
     return {name: sys.modules.pop(name) for name in list(sys.modules) if name.split(".", 1)[0] == "paddle"}
 
 
-def _home(name: str) -> str | None:
-    """The module of ours that `paddle.fluid.x` stands for."""
-    for prefix, home in _HOMES.items():
-        if name == prefix or name.startswith(f"{prefix}."):
-            return home + name[len(prefix) :]
-    return None
-
-
 class PaddleFinder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
     """Finds `paddle` and the modules below it."""
 
@@ -136,7 +120,7 @@ class PaddleFinder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
         """Put FluidLite's module in the place of the empty one: Python takes what stands in `sys.modules`
         afterwards.
         """
-        home = _home(module.__name__)
+        home = home_of(module.__name__)
         if isinstance(module, ElsewhereModule):
             package, _, last = module.__name__.rpartition(".")
             found = vars(sys.modules[package]).get(last)
@@ -146,8 +130,8 @@ class PaddleFinder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
             return
         if isinstance(module, PaddleModule):
             # `paddle.batch` is a function and a module; an import of the module must not replace the function
-            sys.modules["paddle.batch"] = importlib.import_module(_HOMES["paddle.batch"])
-        elif home is not None:
+            sys.modules["paddle.batch"] = importlib.import_module(HOMES["paddle.batch"])
+        elif home:
             sys.modules[module.__name__] = found = importlib.import_module(home)
             lend(module.__name__, found)
             _keep_functions(module.__name__, found)
@@ -166,9 +150,9 @@ def _keep_functions(name: str, package: ModuleType) -> None:
 
 def _spec_of_home(name: str) -> importlib.machinery.ModuleSpec | None:
     """The spec of the module of ours that a name stands for; None where there is none."""
-    home = _home(name)
+    home = home_of(name)
     try:
-        return None if home is None else importlib.util.find_spec(home)
+        return importlib.util.find_spec(home) if home else None
     except ModuleNotFoundError:
         return None
 

@@ -11,7 +11,7 @@ from fluidlite.ir.operator import Operator
 if TYPE_CHECKING:
     from fluidlite.ir.block import Block
 
-__all__ = ["Rule", "UnknownForm", "PlainOps"]
+__all__ = ["PlainOps", "Rule", "UnknownForm"]
 
 
 class UnknownForm(Exception):
@@ -70,14 +70,14 @@ class PlainOps:
     def ops(self, result: str, others: Mapping[str, list[str]]) -> list[Operator]:
         """The ops, of which the last writes `result`; `others` are outputs that the first op keeps."""
         made: list[Operator] = []
-        for at, (type, inputs, out, name, attrs) in enumerate(self.steps):
-            last = at == len(self.steps) - 1
-            outputs = {out: [result if last else name], **(others if at == 0 else {})}
-            if not last:
-                self.block.create_var(name=name, dtype=VarType.FP32, shape=())
+        for type, inputs, out, name, attrs in self.steps:
+            target = result if name == self.value else name
+            outputs = {out: [target]} if made else {out: [target], **others}
+            if target != result:
+                self.block.create_var(name=target, dtype=VarType.FP32, shape=())
             op = Operator.build(self.block, type, inputs, outputs, attrs)
             op.where = self.op.where
-            if not last:
+            if target != result:
                 op.infer()
             made.append(op)
         return made

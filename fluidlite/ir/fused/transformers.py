@@ -15,7 +15,7 @@ def _always(op: Operator) -> bool:
     return True
 
 
-def _normalise(plain: PlainOps, scale: str, bias: str, axis: int = -1) -> None:
+def _normalise(plain: PlainOps, scale: str, bias: str, axis: int) -> None:
     """layer_norm of the last result, by the variables in the slots `scale` and `bias`."""
     operands = {"X": plain.value, "Scale": plain.name(scale), "Bias": plain.name(bias)}
     epsilon = plain.attr("epsilon", 1e-5)

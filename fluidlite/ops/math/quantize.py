@@ -72,50 +72,45 @@ def _scalar_spec(X: Spec) -> Spec:
 
 
 # ---------------------------------------------------------------------- the scale of this tensor alone
-fake_quantize_abs_max = Op(
-    "fake_quantize_abs_max", "X. -> Out OutScale", attrs={"bit_length": 8, **_ROUNDING}
-)
+def _own_scale(type: str, dequantize: bool) -> None:
+    """An op that quantises by the largest magnitude of this tensor, and goes back where asked to."""
+    op = Op(type, "X. -> Out OutScale", attrs={"bit_length": 8, **_ROUNDING})
+
+    @op.shape
+    def _(X: Spec, bit_length: int) -> tuple[Spec, Spec]:
+        _check_bits(type, bit_length)
+        return X, _scalar_spec(X)
+
+    @op.kernel
+    def _(xp: Any, X: Array, bit_length: int, round_type: int, of_2x: bool) -> tuple[Array, Array]:
+        scale = _largest(xp, X)
+        return _quantised(xp, X, scale, bit_length, of_2x and round_type == 1, 0, dequantize), scale
+
+    if dequantize:
+        _pass_through(op)
 
 
-@fake_quantize_abs_max.shape
-def _(X: Spec, bit_length: int) -> tuple[Spec, Spec]:
-    _check_bits("fake_quantize_abs_max", bit_length)
-    return X, _scalar_spec(X)
+def _scale_by_channel(type: str, dequantize: bool) -> None:
+    """The same with a scale for each index of dimension `quant_axis`."""
+    attrs = {"bit_length": 8, "quant_axis": later(0), **_ROUNDING}
+    op = Op(type, "X. -> Out OutScale", attrs=attrs, idle=() if dequantize else ("is_test",))
 
+    @op.shape
+    def _(X: Spec, bit_length: int, quant_axis: int) -> tuple[Spec, Spec]:
+        _check_bits(type, bit_length)
+        _check_axis(type, X, quant_axis)
+        return X, X.with_shape((X.shape[quant_axis],))
 
-@fake_quantize_abs_max.kernel
-def _(xp: Any, X: Array, bit_length: int, round_type: int, of_2x: bool) -> tuple[Array, Array]:
-    scale = _largest(xp, X)
-    return _round(xp, X, scale, bit_length, of_2x and round_type == 1), scale
+    @op.kernel
+    def _(
+        xp: Any, X: Array, bit_length: int, quant_axis: int, round_type: int, of_2x: bool
+    ) -> tuple[Array, Array]:
+        scale = _by_channel(xp, X, quant_axis)
+        away = of_2x and round_type == 1
+        return _quantised(xp, X, scale, bit_length, away, quant_axis, dequantize), scale
 
-
-fake_channel_wise_quantize_abs_max = Op(
-    "fake_channel_wise_quantize_abs_max",
-    "X. -> Out OutScale",
-    attrs={"bit_length": 8, "quant_axis": later(0), **_ROUNDING},
-    idle=("is_test",),
-)
-
-
-@fake_channel_wise_quantize_abs_max.shape
-def _(X: Spec, bit_length: int, quant_axis: int) -> tuple[Spec, Spec]:
-    type = "fake_channel_wise_quantize_abs_max"
-    _check_bits(type, bit_length)
-    _check_axis(type, X, quant_axis)
-    return X, X.with_shape((X.shape[quant_axis],))
-
-
-@fake_channel_wise_quantize_abs_max.kernel
-def _(
-    xp: Any, X: Array, bit_length: int, quant_axis: int, round_type: int, of_2x: bool
-) -> tuple[Array, Array]:
-    scale = _by_channel(xp, X, quant_axis)
-    return _round(xp, X, scale, bit_length, of_2x and round_type == 1, quant_axis), scale
-
-
-def _check_axis(type: str, X: Spec, axis: int) -> None:
-    if not 0 <= axis < max(len(X.shape), 1):
-        raise ShapeError(f"op {type!r}: 'quant_axis' is {axis}, but X has the shape {list(X.shape)}")
+    if dequantize:
+        _pass_through(op)
 
 
 def _by_channel(xp: Any, X: Array, axis: int) -> Array:
@@ -123,61 +118,31 @@ def _by_channel(xp: Any, X: Array, axis: int) -> Array:
     return as_matrix(abs(xp.moveaxis(X, axis, 0))).max(1)
 
 
-def _there_and_back(xp: Any, X: Array, scale: Array, bits: int, away: bool, axis: int = 0) -> Array:
-    levels = X.dtype.type(_levels(bits))
+def _quantised(xp: Any, X: Array, scale: Array, bits: int, away: bool, axis: int, dequantize: bool) -> Array:
     out = _round(xp, X, scale, bits, away, axis)
-    out *= _along(X, scale, axis)
-    out /= levels
+    if dequantize:
+        out *= _along(X, scale, axis)
+        out /= X.dtype.type(_levels(bits))
     return out
 
 
-fake_quantize_dequantize_abs_max = Op(
-    "fake_quantize_dequantize_abs_max", "X. -> Out OutScale", attrs={"bit_length": 8, "round_type": 1}
-)
+def _pass_through(op: Op) -> None:
+    """The straight-through estimator: rounding counts as doing nothing. Fluid's ops have no gradient."""
+
+    @op.grad("X")
+    def _(dOut: Array) -> Array:
+        return dOut
 
 
-@fake_quantize_dequantize_abs_max.shape
-def _(X: Spec, bit_length: int) -> tuple[Spec, Spec]:
-    _check_bits("fake_quantize_dequantize_abs_max", bit_length)
-    return X, _scalar_spec(X)
+def _check_axis(type: str, X: Spec, axis: int) -> None:
+    if not 0 <= axis < max(len(X.shape), 1):
+        raise ShapeError(f"op {type!r}: 'quant_axis' is {axis}, but X has the shape {list(X.shape)}")
 
 
-@fake_quantize_dequantize_abs_max.kernel
-def _(xp: Any, X: Array, bit_length: int, round_type: int) -> tuple[Array, Array]:
-    scale = _largest(xp, X)
-    return _there_and_back(xp, X, scale, bit_length, round_type == 1), scale
-
-
-# the straight-through estimator: rounding counts as doing nothing
-@fake_quantize_dequantize_abs_max.grad("X")
-def _(dOut: Array) -> Array:
-    return dOut
-
-
-fake_channel_wise_quantize_dequantize_abs_max = Op(
-    "fake_channel_wise_quantize_dequantize_abs_max",
-    "X. -> Out OutScale",
-    attrs={"bit_length": 8, "quant_axis": 0, "round_type": 1},
-)
-
-
-@fake_channel_wise_quantize_dequantize_abs_max.shape
-def _(X: Spec, bit_length: int, quant_axis: int) -> tuple[Spec, Spec]:
-    type = "fake_channel_wise_quantize_dequantize_abs_max"
-    _check_bits(type, bit_length)
-    _check_axis(type, X, quant_axis)
-    return X, X.with_shape((X.shape[quant_axis],))
-
-
-@fake_channel_wise_quantize_dequantize_abs_max.kernel
-def _(xp: Any, X: Array, bit_length: int, quant_axis: int, round_type: int) -> tuple[Array, Array]:
-    scale = _by_channel(xp, X, quant_axis)
-    return _there_and_back(xp, X, scale, bit_length, round_type == 1, quant_axis), scale
-
-
-@fake_channel_wise_quantize_dequantize_abs_max.grad("X")
-def _(dOut: Array) -> Array:
-    return dOut
+_own_scale("fake_quantize_abs_max", False)
+_own_scale("fake_quantize_dequantize_abs_max", True)
+_scale_by_channel("fake_channel_wise_quantize_abs_max", False)
+_scale_by_channel("fake_channel_wise_quantize_dequantize_abs_max", True)
 
 
 # ---------------------------------------------------------------------- the largest scale of the last steps

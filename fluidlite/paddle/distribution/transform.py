@@ -193,10 +193,8 @@ class TanhTransform(Transform):
 
 
 # ---------------------------------------------------------------------- of vectors
-class SoftmaxTransform(Transform):
-    """y = softmax(x) along the last dimension; log(y) becomes y again."""
-
-    _type = Type.OTHER
+class _OntoSimplex(Transform):
+    """Vectors become shares, which add up to 1."""
 
     @property
     def _domain(self) -> variable.Variable:
@@ -205,6 +203,12 @@ class SoftmaxTransform(Transform):
     @property
     def _codomain(self) -> variable.Variable:
         return variable.Variable(False, 1, constraint.simplex)
+
+
+class SoftmaxTransform(_OntoSimplex):
+    """y = softmax(x) along the last dimension; log(y) becomes y again."""
+
+    _type = Type.OTHER
 
     def _forward(self, x: Variable) -> Variable:
         return softmax(x)
@@ -221,20 +225,12 @@ class SoftmaxTransform(Transform):
         return self._forward_shape(shape)
 
 
-class StickBreakingTransform(Transform):
+class StickBreakingTransform(_OntoSimplex):
     """n numbers become n + 1 shares: each breaks its part, by a sigmoid, off what is left of a stick.
     Zeros become equal shares.
     """
 
     _type = Type.BIJECTION
-
-    @property
-    def _domain(self) -> variable.Variable:
-        return variable.Independent(variable.real, 1)
-
-    @property
-    def _codomain(self) -> variable.Variable:
-        return variable.Variable(False, 1, constraint.simplex)
 
     def _log_left(self, x: Variable, count: int) -> Variable:
         """log(n), log(n - 1), ... log(1): how many shares follow each."""

@@ -23,7 +23,7 @@ _PARAMETERS = ("__params__", "params", "__combined__")  # and of the one of all 
 _STEMS = ("inference", "model")  # of .pdmodel files, where there are several
 
 
-def in_folder(path: str) -> Source:
+def in_folder(path: str) -> tuple[str, str, str | None]:
     """The model in a folder, of a file like `__model__`, or of a prefix of .pdmodel and .pdiparams;
     MissingFileError where there is none.
 

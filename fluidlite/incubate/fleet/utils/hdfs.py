@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import os
 import posixpath
-import subprocess
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
 
 from fluidlite.base.errors import MissingExtraError
+from fluidlite.base.hadoop import HadoopCommand, entries
 from fluidlite.base.imported_names import imported_names
 
 __all__ = ["HDFSClient"]
@@ -26,29 +26,19 @@ class HDFSClient:
     """
 
     def __init__(self, hadoop_home: str, configs: Mapping[str, str] | None) -> None:
-        self.pre_commands = [
-            f"{hadoop_home}/bin/hadoop",
-            "fs",
-            *(f"-D{name}={value}" for name, value in (configs or {}).items()),
-        ]
+        self._command = HadoopCommand(hadoop_home, configs)
+        self.pre_commands = self._command.words
 
     def _run(self, *arguments: str, retry_times: int = 5) -> tuple[bool, str]:
         """Run a command; gives its success and its output."""
-        text = ""
-        for _ in range(max(1, retry_times)):
-            try:
-                done = subprocess.run(
-                    [*self.pre_commands, *arguments], capture_output=True, text=True, check=False
-                )
-            except OSError as error:
-                raise MissingExtraError(
-                    f"HDFS is reached by the command hadoop, and {self.pre_commands[0]} cannot be "
-                    f"run: {error.strerror}. Check hadoop_home"
-                ) from error
-            text = done.stdout
-            if done.returncode == 0:
-                return True, text
-        return False, text
+        try:
+            done = self._command.run(*arguments, tries=retry_times)
+        except OSError as error:
+            raise MissingExtraError(
+                f"HDFS is reached by the command hadoop, and {self.pre_commands[0]} cannot be "
+                f"run: {error.strerror}. Check hadoop_home"
+            ) from error
+        return done.returncode == 0, done.stdout
 
     # ------------------------------------------------------------------ questions
     def is_exist(self, hdfs_path: str | None = None) -> bool:
@@ -87,12 +77,8 @@ class HDFSClient:
     def _listed(self, command: str, hdfs_path: str, files_only: bool = False) -> list[tuple[str, str]]:
         if not self.is_exist(hdfs_path):
             return []
-        lines = [line.split(None, 7) for line in self._run(command, hdfs_path)[1].splitlines()]
-        return [
-            (f"{line[5]} {line[6]}", line[7])
-            for line in lines
-            if len(line) == 8 and not (files_only and line[0].startswith("d"))
-        ]
+        listed = entries(self._run(command, hdfs_path)[1])
+        return [(each.modified, each.path) for each in listed if not (files_only and each.is_folder)]
 
     # ------------------------------------------------------------------ changes
     def delete(self, hdfs_path: str) -> bool:

@@ -7,12 +7,12 @@ import pathlib
 import posixpath
 import shutil
 import subprocess
-import time
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 from fluidlite.base.abstract import abstract
+from fluidlite.base.hadoop import Entry, HadoopCommand, entries
 
 __all__ = ["FS", "HDFSClient", "LocalFS"]
 
@@ -205,30 +205,20 @@ class HDFSClient(FS):
         time_out: float = 5 * 60 * 1000,
         sleep_inter: float = 1000,
     ) -> None:
-        self.pre_commands = [f"{hadoop_home}/bin/hadoop", "fs"]
-        self.pre_commands += [f"-D{name}={value}" for name, value in (configs or {}).items()]
-        self._time_out, self._sleep_inter = time_out / 1000, sleep_inter / 1000
+        self._command = HadoopCommand(hadoop_home, configs, time_out / 1000, sleep_inter / 1000)
+        self.pre_commands = self._command.words
 
     # ------------------------------------------------------------------ commands
     def _run(self, *args: str, tries: int = 5) -> tuple[bool, str]:
-        """True and the output of a command that works at last; else False."""
-        end = time.monotonic() + self._time_out
-        for number in range(tries):
-            if number:
-                time.sleep(self._sleep_inter)
-            left = end - time.monotonic()
-            if left <= 0:
-                raise FSTimeOut(f"args: {args} timeout: {self._time_out:g} s")
-            try:
-                done = subprocess.run(
-                    [*self.pre_commands, *args], capture_output=True, text=True, timeout=left, check=False
-                )
-            except subprocess.TimeoutExpired as error:
-                raise FSTimeOut(f"args: {args} timeout: {self._time_out:g} s") from error
-            except OSError as error:
-                raise FSShellCmdAborted(f"{self.pre_commands[0]}: {error}") from error
-            if done.returncode == 0:
-                return True, done.stdout
+        """True and the output of a command that works at last; else False and its errors."""
+        try:
+            done = self._command.run(*args, tries=tries)
+        except subprocess.TimeoutExpired as error:
+            raise FSTimeOut(f"args: {args} timeout: {error.timeout:g} s") from error
+        except OSError as error:
+            raise FSShellCmdAborted(f"{self.pre_commands[0]}: {error}") from error
+        if done.returncode == 0:
+            return True, done.stdout
         return False, done.stderr
 
     def _do(self, *args: str) -> str:
@@ -238,10 +228,8 @@ class HDFSClient(FS):
             raise ExecuteError(f"hadoop fs {' '.join(args)}: {output.strip()[-2000:]}")
         return output
 
-    def _listed(self, fs_path: str) -> list[list[str]]:
-        """Columns of `-ls`: permissions, ..., size, day, time, path."""
-        rows = [line.split(None, 7) for line in self._do("-ls", fs_path).splitlines()]
-        return [row for row in rows if len(row) == 8]
+    def _listed(self, fs_path: str) -> list[Entry]:
+        return entries(self._do("-ls", fs_path))
 
     # ------------------------------------------------------------------ questions
     def is_exist(self, fs_path: str) -> bool:
@@ -262,8 +250,8 @@ class HDFSClient(FS):
             return [], []
         folders: list[str] = []
         files: list[str] = []
-        for row in self._listed(fs_path):
-            (folders if row[0].startswith("d") else files).append(posixpath.basename(row[7]))
+        for each in self._listed(fs_path):
+            (folders if each.is_folder else files).append(posixpath.basename(each.path))
         return folders, files
 
     def list_dirs(self, fs_path: str) -> list[str]:
@@ -272,8 +260,8 @@ class HDFSClient(FS):
 
     def list_files_info(self, path_list: Sequence[str]) -> list[dict[str, Any]]:
         """{"path": ..., "size": bytes} of all that is in some folders."""
-        found = [row for path in path_list for row in self._listed(path)]
-        return [{"path": row[7], "size": int(row[4])} for row in found]
+        found = [each for path in path_list for each in self._listed(path)]
+        return [{"path": each.path, "size": each.size} for each in found]
 
     def cat(self, fs_path: str | None = None) -> str:
         """The text of a file; "" where there is none."""

@@ -27,7 +27,18 @@ class UniqueNameGenerator:
         return f"{self.prefix}{key}_{number}"
 
 
+class DygraphParameterNameChecker:
+    """Names that imperative parameters have taken: none here, as programs keep the names of theirs.
+
+    It comes and goes with the generator, so that scripts can hand both back to `switch`.
+    """
+
+    def __init__(self) -> None:
+        self._name_set: set[str] = set()
+
+
 generator = UniqueNameGenerator()
+dygraph_parameter_name_checker = DygraphParameterNameChecker()
 
 
 def generate(key: str) -> str:
@@ -38,13 +49,18 @@ def generate(key: str) -> str:
 generate_with_ignorable_key = generate
 
 
-def switch(new_generator: UniqueNameGenerator | None = None) -> UniqueNameGenerator:
-    """Start new counters (or take `new_generator`'s); returns the old generator so that it can be put
-    back.
+def switch(
+    new_generator: UniqueNameGenerator | None = None,
+    new_para_name_checker: DygraphParameterNameChecker | None = None,
+) -> tuple[UniqueNameGenerator, DygraphParameterNameChecker]:
+    """Start new counters, or take those of `new_generator`.
+
+    Returns the pair before, which `switch(*pair)` puts back.
     """
-    global generator
-    old = generator
-    generator = new_generator if new_generator is not None else UniqueNameGenerator()
+    global generator, dygraph_parameter_name_checker
+    old = generator, dygraph_parameter_name_checker
+    generator = UniqueNameGenerator() if new_generator is None else new_generator
+    dygraph_parameter_name_checker = new_para_name_checker or DygraphParameterNameChecker()
     return old
 
 
@@ -58,7 +74,7 @@ def guard(new_generator: str | UniqueNameGenerator | None = None) -> Iterator[No
     try:
         yield
     finally:
-        switch(old)
+        switch(*old)
 
 
 if not TYPE_CHECKING:

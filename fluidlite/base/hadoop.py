@@ -7,10 +7,10 @@ import time
 from collections.abc import Mapping
 from typing import NamedTuple
 
-__all__ = ["Entry", "HadoopCommand", "entries"]
+__all__ = ["HadoopEntry", "HadoopCommand", "entries"]
 
 
-class Entry(NamedTuple):
+class HadoopEntry(NamedTuple):
     """A file or folder that `hadoop fs -ls` lists.
 
     size: bytes.
@@ -62,11 +62,13 @@ class HadoopCommand:
         )
 
 
-def entries(listing: str) -> list[Entry]:
+def entries(listing: str) -> list[HadoopEntry]:
     """The rows of the text that `-ls` prints; its heading is left out."""
     rows = [line.split(None, 7) for line in listing.splitlines()]
     return [
-        Entry(path=row[7], is_folder=row[0].startswith("d"), size=int(row[4]), modified=f"{row[5]} {row[6]}")
+        HadoopEntry(
+            path=row[7], is_folder=row[0].startswith("d"), size=int(row[4]), modified=f"{row[5]} {row[6]}"
+        )
         for row in rows
         if len(row) == 8
     ]

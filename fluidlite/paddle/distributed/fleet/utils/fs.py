@@ -12,7 +12,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 from fluidlite.base.abstract import abstract
-from fluidlite.base.hadoop import Entry, HadoopCommand, entries
+from fluidlite.base.hadoop import HadoopCommand, HadoopEntry, entries
 
 __all__ = ["FS", "HDFSClient", "LocalFS"]
 
@@ -228,7 +228,7 @@ class HDFSClient(FS):
             raise ExecuteError(f"hadoop fs {' '.join(args)}: {output.strip()[-2000:]}")
         return output
 
-    def _listed(self, fs_path: str) -> list[Entry]:
+    def _listed(self, fs_path: str) -> list[HadoopEntry]:
         return entries(self._do("-ls", fs_path))
 
     # ------------------------------------------------------------------ questions

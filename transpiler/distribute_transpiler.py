@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from fluidlite.base.errors import TranspilerError, did_you_mean
@@ -13,18 +12,15 @@ from fluidlite.ir.program import Program, default_main_program, default_startup_
 from fluidlite.ir.variable import Variable
 from fluidlite.transpiler.config import DistributedMode, DistributeTranspilerConfig, ServerRuntimeConfig
 from fluidlite.transpiler.details.checkport import wait_server_ready
-from fluidlite.transpiler.modes import TrainingMode, mode_of_config
+from fluidlite.transpiler.modes import Job, TrainingMode, mode_of_config
 from fluidlite.transpiler.modes.nccl2 import Nccl2
 from fluidlite.transpiler.modes.rings import RankMode, RingMode
+from fluidlite.transpiler.modes.servers import ServerMode
 from fluidlite.transpiler.parts.endpoints import RankClaim, parse_endpoints
-from fluidlite.transpiler.parts.roles import Programs
 from fluidlite.transpiler.ps_dispatcher import HashName, PSDispatcher, RoundRobin
-from fluidlite.transpiler.pserver.overview import describe, overview
-from fluidlite.transpiler.pserver.placement import Placement, distributed_tables, place
-from fluidlite.transpiler.pserver.server import make_server, make_server_startup
+from fluidlite.transpiler.pserver.placement import Placement, distributed_tables
+from fluidlite.transpiler.pserver.server import make_server_startup
 from fluidlite.transpiler.pserver.slices import VarBlock, slice_variable
-from fluidlite.transpiler.pserver.trainer import make_trainer
-from fluidlite.transpiler.pserver.training import read_training
 
 __all__ = [
     "DistributeTranspiler",
@@ -72,8 +68,7 @@ class DistributeTranspiler:
         self.origin_program: Program = default_main_program()
         self.startup_program: Program = default_startup_program()
         self.table_name: str | None = None
-        self._placement: Placement | None = None
-        self._origin_startup: Program | None = None
+        self._job: Job | None = None
 
     def transpile(
         self,
@@ -105,36 +100,33 @@ class DistributeTranspiler:
         self.trainer_id = trainer_id
         self.trainer_num = trainers
         self.sync_mode = sync_mode
-        self._rewrite(mode_of_config(self.config), pservers, current_endpoint)
+        mode = mode_of_config(self.config)
+        if isinstance(mode, RankMode):
+            claim = RankClaim(trainer_id, str(trainers), current_endpoint)
+            mode.transpile(main, startup, claim, self.config)
+        else:
+            if self.config.geo_sgd_mode:
+                self.sync_mode = False
+            self._to_servers(
+                mode if self.sync_mode else mode.asynchronous(self.config), pservers, current_endpoint
+            )
 
     # ------------------------------------------------------------------ the modes
-    def _rewrite(self, mode: TrainingMode, pservers: str, current_endpoint: str) -> None:
-        if isinstance(mode, RankMode):
-            claim = RankClaim(self.trainer_id, str(self.trainer_num), current_endpoint)
-            mode.transpile(self.origin_program, self.startup_program, claim, self.config)
-        else:
-            self._to_servers(pservers, current_endpoint)
-
-    def _to_servers(self, pservers: str, current_endpoint: str) -> None:
+    def _to_servers(self, mode: TrainingMode, pservers: str, current_endpoint: str) -> None:
+        """Put the trainer's programs into the user's."""
+        assert isinstance(mode, ServerMode)
         trainers = self._check_job(pservers)
-        if self.config.geo_sgd_mode:
-            self.sync_mode = False
         # the trainer's programs take over the user's: what the servers are made from is kept apart
-        origin = self.origin_program.clone()
-        startup = self.startup_program.clone()
-        placement = place(
-            read_training(origin),
-            startup,
-            self.pserver_endpoints,
-            trainers,
-            self.sync_mode,
-            self.config.copy(),
-        )
-        made = make_trainer(placement, startup, self.trainer_id)
+        origin, startup = self.origin_program.clone(), self.startup_program.clone()
+        # fluid writes the user's choices into the programs, also where `sync_mode` says otherwise
+        config = self.config.copy()
+        job = Job(origin, startup, mode, trainers, tuple(self.pserver_endpoints), config)
+        made = mode.make_trainer(job, self.trainer_id)
+        self._job = job
         self.table_name = next(iter(distributed_tables(origin)), None)
-        self._placement = placement
-        self._origin_startup = startup
-        self._adopt(made, current_endpoint)
+        self.origin_program.take_over(made.main)
+        self.startup_program.take_over(made.startup)
+        mode.describe(job, self.origin_program, self.trainer_id == 0, current_endpoint)
 
     def _check_job(self, pservers: str) -> int:
         """Take the servers, and give the number of trainers; TranspilerError where one of them is wrong."""
@@ -150,19 +142,6 @@ class DistributeTranspiler:
                 f"trainers"
             )
         return trainers
-
-    def _adopt(self, made: Programs, current_endpoint: str) -> None:
-        """Put the trainer's programs into the user's."""
-        # of an earlier call: the slices may lie elsewhere now
-        self.__dict__.pop("vars_overview", None)
-        main = self.origin_program
-        main.take_over(made.main)
-        self.startup_program.take_over(made.startup)
-        self._describe(main, current_endpoint)
-
-    def _describe(self, program: Program, endpoint: str) -> None:
-        """Tell a program what it is in the job; a server's program is the chief's if trainer 0 made it."""
-        program.distribution = describe(self.placement, self.vars_overview, self.trainer_id == 0, endpoint)
 
     def _transpile_nccl2(
         self,
@@ -203,19 +182,30 @@ class DistributeTranspiler:
 
     # ------------------------------------------------------------------ the programs of a process
     @property
-    def placement(self) -> Placement:
-        """The slices of all parameters on their servers; TranspilerError before `transpile`, and in modes
-        without servers.
+    def job(self) -> Job:
+        """The job with servers that `transpile` made; TranspilerError before it, and in modes without
+        servers.
         """
-        if self._placement is None:
+        if self._job is None:
             raise TranspilerError(f"there are no servers: call transpile() first (mode {self.config.mode!r})")
-        return self._placement
+        return self._job
+
+    @property
+    def placement(self) -> Placement:
+        """The slices of all parameters on their servers; TranspilerError as `job`."""
+        return self.job.placement
+
+    @property
+    def _mode(self) -> ServerMode:
+        mode = self.job.mode
+        assert isinstance(mode, ServerMode)
+        return mode
 
     def get_trainer_program(self, wait_port: bool = True) -> Program:
         """The trainer's main program, once the servers listen (with `wait_port`, here and in the
         configuration).
         """
-        self.placement  # noqa: B018 (asked for its error)
+        self.job  # noqa: B018 (asked for its error)
         if wait_port and self.config.wait_port and not under_mpi():  # where servers listen at no port
             wait_server_ready(self.pserver_endpoints)
         return self.origin_program
@@ -223,8 +213,9 @@ class DistributeTranspiler:
     def get_pserver_program(self, endpoint: str) -> Program:
         """The main program of the server at `endpoint`."""
         self._check_server(endpoint)
-        program = make_server(self.placement, endpoint, self.trainer_id, self.server_config)
-        self._describe(program, endpoint)
+        program = self._mode.make_server(self.job, endpoint, self.trainer_id, self.server_config)
+        # a server's program is the chief's if trainer 0 made it
+        self._mode.describe(self.job, program, self.trainer_id == 0, endpoint)
         return program
 
     def get_pserver_programs(self, endpoint: str) -> tuple[Program, Program]:
@@ -245,8 +236,7 @@ class DistributeTranspiler:
         whole = startup_program
         if whole is None or whole is self.startup_program:
             # the user's own has become the trainer's: the job's is the copy from before
-            whole = self._origin_startup
-        assert whole is not None
+            whole = self.job.startup
         return make_server_startup(self.placement, endpoint, main, whole)
 
     def _check_server(self, endpoint: str) -> None:
@@ -273,10 +263,10 @@ class DistributeTranspiler:
         """True if a table lives on the servers only."""
         return self.table_name is not None
 
-    @cached_property
+    @property
     def vars_overview(self) -> VarsDistributed:
-        """Every parameter and accumulator, its slices, and their servers."""
-        return overview(self.placement)
+        """Every parameter (and accumulator on servers that update), its slices, and their servers."""
+        return self.job.parts
 
     @property
     def param_name_to_grad_name(self) -> dict[str, str]:

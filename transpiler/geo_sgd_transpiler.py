@@ -5,25 +5,15 @@ job.
 from __future__ import annotations
 
 from collections import OrderedDict
-from functools import cached_property
 from typing import TYPE_CHECKING
 
 from fluidlite.base.imported_names import imported_names
-from fluidlite.ir.distribution import VarsDistributed
 from fluidlite.ir.program import Program, default_main_program, default_startup_program
 from fluidlite.ir.variable import Variable
 from fluidlite.transpiler.config import DistributeTranspilerConfig
 from fluidlite.transpiler.distribute_transpiler import DistributeTranspiler
-from fluidlite.transpiler.pserver.geo_sgd import (
-    change_name,
-    is_sparse,
-    make_geo_server,
-    make_geo_trainer,
-    place_for_geo,
-    pushed_slices,
-    sparse_lookups,
-)
-from fluidlite.transpiler.pserver.overview import parameters_only
+from fluidlite.transpiler.modes.geo_sgd import GeoSgd
+from fluidlite.transpiler.pserver.geo_sgd import change_name, is_sparse, pushed_slices, sparse_lookups
 
 __all__ = ["GeoSgdTranspiler"]
 
@@ -59,23 +49,12 @@ class GeoSgdTranspiler(DistributeTranspiler):
         self.trainer_id = trainer_id
         self.trainer_num = trainers
         self.sync_mode = False
-        count = self._check_job(pservers)
-        # the trainer's programs take over the user's: what the servers are made from is kept apart
-        origin = self.origin_program.clone()
-        startup = self.startup_program.clone()
-        placement = place_for_geo(origin, startup, self.pserver_endpoints, count, self.config.copy())
-        made = make_geo_trainer(placement, startup, trainer_id)
-        self._placement = placement
-        self._origin_startup = startup
-        self._adopt(made, current_endpoint)
+        self._to_servers(GeoSgd(), pservers, current_endpoint)
 
     def get_pserver_program(self, endpoint: str) -> Program:
         """The main program of the server at `endpoint`."""
-        self._check_server(endpoint)
-        program = make_geo_server(self.placement, endpoint, self.server_config)
-        self._describe(program, endpoint)
-        self.pserver_program = program
-        return program
+        self.pserver_program = super().get_pserver_program(endpoint)
+        return self.pserver_program
 
     # ------------------------------------------------------------------ what the communicator asks
     @property
@@ -117,11 +96,6 @@ class GeoSgdTranspiler(DistributeTranspiler):
         return [
             self.origin_program.global_block().var(change_name(param)) for param in self.placement.by_param
         ]
-
-    @cached_property
-    def vars_overview(self) -> VarsDistributed:
-        """Every parameter, its slices, and their servers."""
-        return parameters_only(self.placement)
 
 
 if not TYPE_CHECKING:

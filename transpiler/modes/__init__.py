@@ -144,4 +144,4 @@ def make_job(
             f"mode {chosen.name!r} has no servers: {trainers} trainers need as many endpoints, "
             f"not {len(places)}"
         )
-    return Job(main, startup, chosen, trainers, places, given)
+    return Job(main, startup, chosen, trainers, places, chosen.configured(given))

@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 from fluidlite.ir.distribution import VarsDistributed
 from fluidlite.ir.program import Program
-from fluidlite.transpiler.config import DistributedMode
+from fluidlite.transpiler.config import DistributedMode, ServerRuntimeConfig
 from fluidlite.transpiler.cost.facts import ROW_ID_BYTES, Tensor
 from fluidlite.transpiler.cost.model import Load
 from fluidlite.transpiler.modes.job import CommunicatorNeed, Job, Reference
@@ -44,9 +44,11 @@ class GeoSgd(ServerMode):
         """The whole step, and the ids of sparse tables for the communicator."""
         return make_geo_trainer(job.placement, job.startup, index)
 
-    def make_server(self, job: Job, endpoint: str) -> Program:
-        """A server that adds changes to its slices."""
-        return make_geo_server(job.placement, endpoint)
+    def make_server(
+        self, job: Job, endpoint: str, maker: int = 0, threads: ServerRuntimeConfig | None = None
+    ) -> Program:
+        """A server that adds changes to its slices; every trainer makes the same."""
+        return make_geo_server(job.placement, endpoint, threads)
 
     def parts(self, job: Job) -> VarsDistributed:
         """The slices of parameters; there are no accumulators on the servers."""

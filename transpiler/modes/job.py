@@ -11,6 +11,7 @@ from typing import Any, ClassVar
 
 from fluidlite.base.cells import table_cell
 from fluidlite.base.errors import TranspilerError, did_you_mean
+from fluidlite.ir.distribution import VarsDistributed
 from fluidlite.ir.program import Program
 from fluidlite.transpiler.config import DistributedMode, DistributeTranspilerConfig
 from fluidlite.transpiler.cost.model import CostCase, Load, StepCost
@@ -113,6 +114,10 @@ class TrainingMode(abc.ABC):
         """The slices of all parameters on their servers; None in modes without servers."""
         return None
 
+    def parts(self, job: Job) -> VarsDistributed:
+        """The part of each variable that each server holds, in fluid's form; empty without servers."""
+        return VarsDistributed()
+
     def trainer(self, job: Job, index: int) -> tuple[Program, list[Program]]:
         """The program that trainer `index` runs step by step, and those that it runs once before."""
         made = job.trainer(index)
@@ -168,7 +173,7 @@ class Job:
         self.mode = mode
         self.trainers = trainers
         self.endpoints = endpoints
-        self.config = mode.configured(config)
+        self.config = config
         self._made: dict[JobRole, Programs] = {}
 
     @property
@@ -198,6 +203,11 @@ class Job:
     def slices(self) -> tuple[Slice, ...]:
         """The slices in the order in which servers were given out; () without servers."""
         return self.placement.slices if self.has_servers else ()
+
+    @cached_property
+    def parts(self) -> VarsDistributed:
+        """The part of each variable that each server holds, in fluid's form."""
+        return self.mode.parts(self)
 
     def role(self, name: str) -> JobRole:
         """The role called `name`; TranspilerError with the nearest name."""

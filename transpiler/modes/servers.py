@@ -7,7 +7,7 @@ from typing import ClassVar
 
 from fluidlite.ir.distribution import VarsDistributed
 from fluidlite.ir.program import Program
-from fluidlite.transpiler.config import DistributedMode
+from fluidlite.transpiler.config import DistributedMode, ServerRuntimeConfig
 from fluidlite.transpiler.cost.facts import Tensor
 from fluidlite.transpiler.cost.model import CostCase, Load, StepCost
 from fluidlite.transpiler.cost.servers import ServerCosts, exchange_each_step
@@ -46,9 +46,12 @@ class ServerMode(TrainingMode):
         """A trainer's programs, or a server's; both know the job's servers, which saving and loading need."""
         made = self.make_trainer(job, role.index) if role.trains else self._server(job, role.endpoint)
         # a trainer has none of its own: fluid notes the first server's
-        endpoint = role.endpoint or job.endpoints[0]
-        made.main.distribution = describe(job.placement, self.parts(job), role.index == 0, endpoint)
+        self.describe(job, made.main, role.index == 0, role.endpoint or job.endpoints[0])
         return made
+
+    def describe(self, job: Job, program: Program, chief: bool, endpoint: str) -> None:
+        """Tell a program what it is in the job."""
+        program.distribution = describe(job.placement, job.parts, chief, endpoint)
 
     def _server(self, job: Job, endpoint: str) -> Programs:
         main = self.make_server(job, endpoint)
@@ -58,9 +61,11 @@ class ServerMode(TrainingMode):
         """The programs of trainer number `index`."""
         return make_trainer(job.placement, job.startup, index)
 
-    def make_server(self, job: Job, endpoint: str) -> Program:
-        """The main program of the server at `endpoint`."""
-        return make_server(job.placement, endpoint)
+    def make_server(
+        self, job: Job, endpoint: str, maker: int = 0, threads: ServerRuntimeConfig | None = None
+    ) -> Program:
+        """The main program of the server at `endpoint`, as trainer number `maker` makes it."""
+        return make_server(job.placement, endpoint, maker, threads)
 
     def parts(self, job: Job) -> VarsDistributed:
         """The part of each parameter and accumulator that each server holds, in fluid's form."""

@@ -267,7 +267,13 @@ class Operator:
                 raise ShapeError(f"op {self.type!r}: {reason}")
         except EnforceNotMet as error:
             raise type(error)(f"{error}\n  {self.call_text()}\n  built at {self.where}") from None
-        except (AttributeError, TypeError, IndexError, ValueError, ZeroDivisionError) as error:
+        except (IndexError, ZeroDivisionError) as error:
+            # of a dimension that is not there, or of an axis modulo a rank of 0
+            raise ShapeError(
+                f"op {self.type!r}: an input has too few dimensions, or an attribute too few numbers "
+                f"({error})\n  {self.call_text()}\n  built at {self.where}"
+            ) from error
+        except (AttributeError, TypeError, ValueError) as error:
             raise ShapeError(
                 f"op {self.type!r}: {error} ({type(error).__name__})\n  {self.call_text()}\n  built at "
                 f"{self.where}"

@@ -17,6 +17,10 @@ Facts = dict[str, Any]
 TOLERANCE = {"float16": 5e-3, "bfloat16": 5e-2, "float32": 3e-4, "complex64": 3e-4}
 
 
+_UNCLEAR = ("(IndexError)", "(AttributeError)", "(TypeError)", "(KeyError)", "(ZeroDivisionError)")
+"""Ends of messages of errors that a shape rule raised without meaning to."""
+
+
 @dataclass(frozen=True)
 class Difference:
     """One respect in which facts differ: `aspect` sorts it, `text` tells both sides."""
@@ -43,6 +47,8 @@ def _differences(ours: Facts, theirs: Facts, random: bool) -> Iterator[Differenc
         if "fault" in ours:
             yield Difference("crash", ours["fault"])
         return
+    if any(word in ours.get("build", {}).get("text", "") for word in _UNCLEAR):
+        yield Difference("unclear refusal", ours["build"]["text"])
     for part in ("build", "runs", "test", "grads", "second", "parallel"):
         if part not in ours and part not in theirs:
             continue
@@ -51,6 +57,8 @@ def _differences(ours: Facts, theirs: Facts, random: bool) -> Iterator[Differenc
             return
         if part == "build" and "error" not in mine and "error" in theirs.get("runs", {}):
             continue  # what is declared of a program that cannot run tells nothing
+        if mine.get("at") and mine["at"] in other.get("handed", ()):
+            return  # theirs has another dtype, so that the function that refuses does not stand there
         if "error" in mine:
             # what neither can run may as well be refused when it is built
             if part != "build" or "error" not in theirs.get("runs", {}):

@@ -30,6 +30,8 @@ from beside.variations import ordinary, shaken, tags, vary
 __all__ = ["Beside", "Engines", "Found", "Jobs", "Networks"]
 
 GRADIENTS = ("gradient", "second")
+KEPT = ("declared dtype", "refused build", "unclear refusal")
+"""Aspects that tell something where other functions stand behind than in the other system."""
 JUDGES = {"gradient": ("slopes", "rough"), "second": ("bends", "roughly bends")}
 NEEDED = {"rough": ("runs", "rough", "grads"), "roughly bends": ("runs", "grads", "second", "roughly bends")}
 
@@ -94,7 +96,7 @@ class Beside:
         found = compare(mine, other, case["random"])
         if mine.get("build", {}).get("handed") != other.get("build", {}).get("handed"):
             # declared dtypes differ, so that other functions stand behind
-            found = [one for one in found if one.aspect in ("declared dtype", "refused build")]
+            found = [one for one in found if one.aspect in KEPT]
         ops = mine.get("build", {}).get("ops", [])
         wrong = [
             (part, name) for part in ("slopes", "bends") for name in wrong_by_differences(case, mine, part)

@@ -78,6 +78,7 @@ class Player:
 
     def __init__(self, roots: Dict[str, Any]) -> None:  # noqa: UP006
         self.handed: List[str] = []  # noqa: UP006  # what stands for a Variable as it was
+        self.at = ""  # the name that the call at hand binds
         self.roots = {"np": np, "op": operator}
         self.roots.update(roots)
 
@@ -168,6 +169,7 @@ class Player:
                 names[item["to"]] = names[item["behind"]]
                 self.handed.append(item["to"])
             else:
+                self.at = item.get("to", "")
                 made = self.call(item, names)
                 if "to" in item:
                     names[item["to"]] = made

@@ -105,7 +105,7 @@ class Observer:
                 self.build()
                 facts["build"] = self.declared()
             except Exception as error:
-                return {"build": error_of(error, "build")}
+                return {"build": dict(error_of(error, "build"), at=self.player.at)}
         for part in parts:
             try:
                 # names that no name of the build is like
@@ -342,7 +342,10 @@ class Observer:
         made: Feeds = {}
         for at in targets:
             array = weights(self.shapes[at], dtype_of(self.outputs[at]))
-            made[f"incoming_{at}"] = self.with_lengths(array, self.levels[at])
+            lengths = self.levels[at]
+            # a reshape may hand on a level that says nothing about the rows that it gives
+            fits = bool(lengths) and sum(lengths[-1]) == len(array)
+            made[f"incoming_{at}"] = self.with_lengths(array, lengths if fits else None)
         return made
 
     def given_variables(self, targets: List[int]) -> Any:  # noqa: UP006

@@ -257,8 +257,10 @@ def tags(case: Case) -> set[str]:
     if any("front" in call.get("to", "") and call["call"].endswith("relu") for call in case["calls"]):
         found.add("ties")
     found |= {name.rpartition(".")[2] for name in _called(case["calls"])}
-    if _steps_back(case["calls"]):
+    if _steps_back(case, case["calls"]):
         found.add("negative step")
+    if any(map(_copies, case["calls"])):
+        found.add("copies")
     if "'is_sparse': True" in repr(case["calls"]) or "'sparse': True" in repr(case["calls"]):
         found.add("sparse")
     return found
@@ -291,17 +293,34 @@ def _is_negative(case: Case, value: Any) -> bool:
     return len(values) == 1 and isinstance(values[0], (int, float)) and values[0] < 0
 
 
-def _steps_back(item: Any) -> bool:
-    """True if a slice of an index goes backwards, or `strided_slice` does."""
+def _steps_back(case: Case, item: Any) -> bool:
+    """True if a slice of an index goes backwards, or `strided_slice` does, by fed strides too."""
     if isinstance(item, dict) and item.get("call", "").endswith("strided_slice"):
         strides = item["kwargs"].get("strides", item["args"][-1:])
-        return any(isinstance(step, int) and step < 0 for step in _flat(strides))
+        fed = [case["feeds"][name]["values"] for name in _names(strides) if name in case["feeds"]]
+        return any(isinstance(step, int) and step < 0 for step in _flat([strides, *fed]))
     if isinstance(item, dict) and item.get("$") == "slice":
         step = item["parts"][2]
         return isinstance(step, int) and step < 0
-    if isinstance(item, dict):
-        return any(map(_steps_back, item.values()))
-    return isinstance(item, list) and any(map(_steps_back, item))
+    items = list(item.values()) if isinstance(item, dict) else item
+    return isinstance(items, list) and any(_steps_back(case, one) for one in items)
+
+
+def _names(item: Any) -> list[str]:
+    """The Variables within an argument."""
+    if isinstance(item, dict) and item.get("$") == "var":
+        return [item["name"]]
+    items = list(item.values()) if isinstance(item, dict) else item
+    return [name for one in items for name in _names(one)] if isinstance(items, list) else []
+
+
+def _copies(call: Case) -> bool:
+    """True if a call joins a Variable to itself, or repeats it."""
+    path = call.get("call", "").rpartition(".")[2]
+    if path in ("tile", "expand", "expand_as", "broadcast_to", "repeat_interleave"):
+        return True
+    joined = _names(call.get("args", [])) if path in ("concat", "stack") else []
+    return len(joined) > len(set(joined))
 
 
 def _flat(item: Any) -> list[Any]:

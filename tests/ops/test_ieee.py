@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 import fluidlite as fluid
+import fluidlite.paddle as paddle
 from fluidlite.contrib.layers import basic_lstm
 
 layers = fluid.layers
@@ -260,3 +261,45 @@ def test_a_norm_that_is_nan_has_no_slope(naive: bool) -> None:
     x, y = np.array([1, NAN], "float32"), np.zeros(2, "float32")
     _, dx, dy = computed(lambda x, y: layers.dist(x, y, p=2), naive, {"x": x, "y": y})
     assert np.isnan(dx).all() and np.isnan(dy).all()
+
+
+def resized(mode: str, corners: bool, size: int, naive: bool) -> Callable[..., list[np.ndarray]]:
+    """A function of images of 5 pixels a dimension, and slopes: images of `size`, and the gradient."""
+    rank = {"linear": 1, "trilinear": 3}.get(mode, 2)
+    layout = {1: "NCW", 2: "NCHW", 3: "NCDHW"}[rank]
+    paddle.enable_static()
+    main = paddle.static.Program()
+    with paddle.static.program_guard(main):
+        x = paddle.static.data("x", [1, 1] + [5] * rank, "float64")
+        x.stop_gradient = False
+        out = paddle.nn.functional.interpolate(
+            x, [size] * rank, mode=mode, align_corners=corners, data_format=layout
+        )
+        slope = paddle.static.data("slope", out.shape, "float64")
+        grad = paddle.static.gradients(out, x, slope)[0]
+    exe = paddle.static.Executor()
+    exe.naive = naive
+
+    def run(image: np.ndarray, slopes: np.ndarray) -> list[np.ndarray]:
+        feed = {"x": image.reshape(x.shape), "slope": slopes.reshape(out.shape)}
+        return list(exe.run(main, feed=feed, fetch_list=[out, grad]))
+
+    return run
+
+
+@pytest.mark.parametrize("naive", [False, True])
+@pytest.mark.parametrize("corners", [False, True])
+@pytest.mark.parametrize(("mode", "rank"), [("linear", 1), ("bilinear", 2), ("bicubic", 2), ("trilinear", 3)])
+def test_pixels_without_weight_are_not_read(mode: str, rank: int, corners: bool, naive: bool) -> None:
+    """An infinite pixel is seen where it has a weight, and there alone; so is an infinite slope."""
+    # beside an edge, cubic taps of both signs meet one pixel
+    shifts = (0,) if mode == "bicubic" else (0, 1)
+    for size in (3, 5, 9):
+        run = resized(mode, corners, size, naive)
+        for shift in shifts:
+            pixel, slope = np.eye(5**rank)[5**rank // 2 - shift], np.eye(size**rank)[size**rank // 2 - shift]
+            weights, shares = run(pixel, slope)
+            with np.errstate(all="ignore"):
+                found = run(np.where(pixel, INF, 0), np.where(slope, INF, 0))
+                for given, wanted in zip(found, (weights, shares), strict=True):
+                    np.testing.assert_array_equal(given, np.where(wanted == 0, 0, wanted * INF))

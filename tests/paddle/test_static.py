@@ -150,6 +150,27 @@ def test_branch_and_loop_by_single_numbers() -> None:
     np.testing.assert_allclose(found[1:], [3, 5.0, 15.0], rtol=1e-6)
 
 
+@pytest.mark.parametrize("dtype", "bool uint8 int8 int16 int64 float16 float64 complex64".split())
+def test_branches_and_loops_of_every_dtype(dtype: str) -> None:
+    """What a branch or a loop hands on is copied, whatever `assign` takes of a user."""
+    x, first = paddle.static.data("x", [2], dtype), paddle.static.data("first", [1], "bool")
+    nn = paddle.static.nn
+
+    def flipped() -> Any:
+        return paddle.reverse(x, [0])
+
+    results = [
+        nn.cond(first, lambda: x, flipped),
+        nn.case([(first, lambda: x)], flipped),
+        nn.switch_case(paddle.cast(first, "int32"), [flipped, lambda: x]),
+        nn.while_loop(lambda on, y: on, lambda on, y: [paddle.logical_not(on), y[::-1]], [first, x])[1],
+    ]
+    feed = {"x": np.array([0, 1], dtype), "first": np.array([False])}
+    values = started().run(feed=feed, fetch_list=results)
+    assert [value.tolist() for value in values] == [[1, 0], [1, 0], [1, 0], [0, 1]]
+    assert {str(value.dtype) for value in values} == {dtype}
+
+
 def test_other_names() -> None:
     x, label, (logits, _, _) = classifier()
     area, *_ = paddle.static.auc(paddle.static.nn.fc(x, 2, activation="softmax"), label)

@@ -20,7 +20,7 @@ from fluidlite.layers.arithmetic.compare import equal, logical_and, logical_not
 from fluidlite.layers.flow.array import merge_lod_tensor
 from fluidlite.layers.flow.while_loop import BlockGuard, reads_and_writes, visible
 from fluidlite.layers.tensors.constants import fill_constant
-from fluidlite.layers.tensors.variables import assign, cast
+from fluidlite.layers.tensors.variables import cast, copied
 from fluidlite.layers.utils import assert_same_structure, map_structure
 
 __all__ = [
@@ -139,7 +139,7 @@ def copy_var_to_parent_block(var: Variable | None, layer_helper: LayerHelper) ->
         "Got wrong parent block index when assigning var to parent scope in control_flow"
     )
     copy = parent.create_var(dtype=var.dtype, shape=var.shape, type=var.type)
-    assign(var, copy)
+    copied(var, copy)
     return copy
 
 
@@ -424,7 +424,7 @@ class IfElse:
                 name=unique_name.generate(self.helper.name + "_output"), dtype=out.dtype
             )
             table.append(outside)
-            assign(input=out, output=outside)
+            copied(out, outside)
 
     def __call__(self) -> list[Variable]:
         if self.status != self.OUT_IF_ELSE_BLOCKS:

@@ -12,7 +12,7 @@ from fluidlite.ir.block import Block
 from fluidlite.ir.program import Program
 from fluidlite.ir.variable import Variable
 from fluidlite.layer_helper import LayerHelper
-from fluidlite.layers.tensors.variables import assign
+from fluidlite.layers.tensors.variables import assign, copied
 from fluidlite.layers.utils import assert_same_structure, copy_mutable_vars, flatten, hold_mutable_vars
 
 __all__ = ["BlockGuard", "While", "WhileGuard", "while_loop"]
@@ -172,7 +172,7 @@ def _write_body(
         ) from error
     still = cond(*outputs)
     _assign_at_once(flatten(outputs), flatten(loop_vars))
-    assign(still, going)
+    copied(still, going)
 
 
 def _assign_at_once(values: Sequence[Any], targets: Sequence[Any]) -> None:
@@ -182,7 +182,7 @@ def _assign_at_once(values: Sequence[Any], targets: Sequence[Any]) -> None:
     for value, target in zip(values, targets, strict=True):
         # written over before its turn comes; an op less where it is not, as in fluid
         is_late = isinstance(value, Variable) and value.name in written
-        ready.append(assign(value) if is_late else value)
+        ready.append(copied(value) if is_late else value)
         written.update([target.name] if value is not target else [])
     for value, target in zip(ready, targets, strict=True):
-        assign(value, target)
+        (copied if isinstance(value, Variable) else assign)(value, target)

@@ -159,18 +159,26 @@ _VALUES = {
 }
 
 
+def copied(input: Variable, output: Variable | None = None) -> Variable:
+    """A copy of a Variable of any dtype: `assign` asks for those that 1.8.5's function takes, which says
+    nothing about the values of branches and loops.
+    """
+    helper = LayerHelper("assign", input=input)
+    if output is None:
+        output = helper.create_variable_for_type_inference(dtype=input.dtype)
+    helper.append_op(type="assign", inputs={"X": [input]}, outputs={"Out": [output]})
+    return output
+
+
 def assign(input: Variable | Array, output: Variable | None = None) -> Variable:
     """A copy of a Variable, or the tensor that a NumPy array (bool, float32, int32 or int64) describes."""
     check_type(input, "input", (Variable, np.ndarray), "assign")
-    helper = LayerHelper("assign", input=input)
     if isinstance(input, Variable):
         check_dtype(
             input.dtype, "input", ["bool", "float16", "float32", "float64", "int32", "int64"], "assign"
         )
-        if output is None:
-            output = helper.create_variable_for_type_inference(dtype=input.dtype)
-        helper.append_op(type="assign", inputs={"X": [input]}, outputs={"Out": [output]})
-        return output
+        return copied(input, output)
+    helper = LayerHelper("assign", input=input)
     dtype = to_vartype(input.dtype)
     if dtype not in _VALUES:
         raise TypeError(

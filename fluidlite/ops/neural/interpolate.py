@@ -78,14 +78,31 @@ def taps(
         return [(np.minimum(index, size - 1), np.ones(out, np.float32))]
     if method == "bicubic":
         centres = ratio * at if align_corners else np.float64(ratio) * (at + 0.5) - 0.5
-        return _cubic_taps(centres.astype(dtype), size)
+        return _without_idle(_cubic_taps(centres.astype(dtype), size))
     if align_mode == 0 and not align_corners:
         place = np.maximum((np.float64(ratio) * (at + 0.5) - 0.5).astype(np.float32), 0)
     else:
         place = ratio * at
     low = np.minimum(place.astype(np.int64), size - 1)
     rest = place - low.astype(np.float32)
-    return [(low, 1 - rest), (np.minimum(low + 1, size - 1), rest)]
+    return _without_idle([(low, 1 - rest), (np.minimum(low + 1, size - 1), rest)])
+
+
+def _without_idle(found: Taps) -> Taps:
+    """The same sums without weights of 0, whose product with an infinity would be NaN: a tap that is idle for
+    an element takes a part of what its largest tap takes, which is exact, as those are 2 or 4 of them.
+    """
+    found = [(index, weight) for index, weight in found if weight.any() or not weight.size]
+    index, weight = (np.stack(arrays) for arrays in zip(*found, strict=True))
+    is_idle = weight == 0
+    if is_idle.any():
+        every = np.arange(weight.shape[1])
+        largest = np.abs(weight).argmax(axis=0)
+        share = weight[largest, every] / (1 + is_idle.sum(axis=0)).astype(weight.dtype)
+        index = np.where(is_idle, index[largest, every], index)
+        weight = np.where(is_idle, share, weight)
+        weight[largest, every] = share
+    return list(zip(index, weight, strict=True))
 
 
 def _cubic_taps(place: Array, size: int) -> list[tuple[Array, Array]]:

@@ -34,8 +34,8 @@ FAMILIES = {
     "losses.detection_map": "detection_map",
     "losses.loss": (
         "bce_loss bpr_loss hinge_loss huber_loss identity_loss kldiv_loss label_smooth log_loss "
-        "margin_rank_loss modified_huber_loss rank_loss sigmoid_cross_entropy_with_logits "
-        "sigmoid_focal_loss smooth_l1_loss teacher_student_sigmoid_loss"
+        "margin_rank_loss modified_huber_loss rank_loss sigmoid_cross_entropy_with_logits sigmoid_focal_loss "
+        "smooth_l1_loss teacher_student_sigmoid_loss"
     ),
     "losses.metric": "accuracy auc mean_iou positive_negative_pair precision_recall",
     "losses.sampling": "hierarchical_sigmoid nce sample_logits",
@@ -68,12 +68,12 @@ FAMILIES = {
     "math.order": "bincount cummax cummin kthvalue mode nanmedian searchsorted unique_consecutive",
     "math.pairs": "atan2 elementwise_fmax elementwise_fmin elementwise_heaviside lerp nextafter",
     "math.quantize": (
-        "dequantize dequantize_abs_max dequantize_linear dequantize_log "
-        "fake_channel_wise_dequantize_max_abs fake_channel_wise_quantize_abs_max "
-        "fake_channel_wise_quantize_dequantize_abs_max fake_dequantize_max_abs fake_quantize_abs_max "
-        "fake_quantize_dequantize_abs_max fake_quantize_dequantize_moving_average_abs_max "
-        "fake_quantize_moving_average_abs_max fake_quantize_range_abs_max lookup_table_dequant "
-        "moving_average_abs_max_scale quantize quantize_linear requantize"
+        "dequantize dequantize_abs_max dequantize_linear dequantize_log fake_channel_wise_dequantize_max_abs "
+        "fake_channel_wise_quantize_abs_max fake_channel_wise_quantize_dequantize_abs_max "
+        "fake_dequantize_max_abs fake_quantize_abs_max fake_quantize_dequantize_abs_max "
+        "fake_quantize_dequantize_moving_average_abs_max fake_quantize_moving_average_abs_max "
+        "fake_quantize_range_abs_max lookup_table_dequant moving_average_abs_max_scale quantize "
+        "quantize_linear requantize"
     ),
     "math.reduce": (
         "frobenius_norm logsumexp mean reduce_all reduce_amax reduce_amin reduce_any reduce_max reduce_mean "
@@ -96,8 +96,8 @@ FAMILIES = {
     "neural.fused": "fused_elemwise_activation fused_embedding_seq_pool",
     "neural.fused_inference": (
         "attention_lstm equal_reduce fc fused_embedding_fc_lstm fused_seqpool_cvm fusion_gru fusion_lstm "
-        "fusion_repeated_fc_relu fusion_seqconv_eltadd_relu fusion_seqexpand_concat_fc "
-        "fusion_seqpool_concat fusion_seqpool_cvm_concat fusion_squared_mat_sub"
+        "fusion_repeated_fc_relu fusion_seqconv_eltadd_relu fusion_seqexpand_concat_fc fusion_seqpool_concat "
+        "fusion_seqpool_cvm_concat fusion_squared_mat_sub"
     ),
     "neural.grid": "affine_grid grid_sampler",
     "neural.group_norm": "group_norm",
@@ -143,8 +143,8 @@ FAMILIES = {
     ),
     "tensors.creation": (
         "assign assign_value cast diag empty eye fill fill_any_like fill_constant "
-        "fill_constant_batch_size_like fill_zeros_like fill_zeros_like2 linspace logspace memcpy range "
-        "scale shape share_data size sum"
+        "fill_constant_batch_size_like fill_zeros_like fill_zeros_like2 linspace logspace memcpy range scale "
+        "shape share_data size sum"
     ),
     "tensors.crop": "crop crop_tensor",
     "tensors.draws": "bernoulli class_center_sample dirichlet exponential multinomial poisson",

@@ -75,7 +75,9 @@ def text() -> str:
 def _row(family: str, types: str) -> str:
     if len(f'    "{family}": "{types}",') <= 110:
         return f'    "{family}": "{types}",\n'
-    lines = textwrap.wrap(types, 98, break_long_words=False, break_on_hyphens=False)
+    # the formatter joins what fits on one line
+    width = 100 if len(types) <= 100 else 99
+    lines = textwrap.wrap(types, width, break_long_words=False, break_on_hyphens=False)
     quoted = [f'        "{line} "\n' for line in lines[:-1]] + [f'        "{lines[-1]}"\n']
     return f'    "{family}": (\n{"".join(quoted)}    ),\n'
 

@@ -151,6 +151,8 @@ class Op:
     repeats: the op runs its sub-block any number of times, so that each of its ops may count for the results.
     rewinds: the gradient op puts back the number that the op counted on in place.
     absent: input slots whose variables may hold no value: an array that nothing has been written to.
+    makes_lod: the kernel gives an output a level of detail where its inputs have none.
+    tells_lod: the shape rule tells whether the output has a level of detail, from shapes that are known.
     takes: input slot -> the slot whose presence says that the kernel takes an entry out of the array in it.
     """
 
@@ -177,6 +179,8 @@ class Op:
     rewinds: bool = False
     absent: tuple[str, ...] = ()
     takes: Mapping[str, str] = field(default_factory=dict)
+    makes_lod: bool = False
+    tells_lod: bool = False
     held_as: Mapping[str, VarType] = field(default_factory=dict)
     only: Mapping[str, Any] = field(default_factory=dict)
     idle: tuple[str, ...] = ()

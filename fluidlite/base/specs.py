@@ -63,7 +63,7 @@ class WithLod(NamedTuple):
 def handed_on(value: Any, lod: Lod) -> Any:
     """`value` with a level of detail that an input had, or as it is where that had none.
 
-    Of a kernel that calls this, and does not name `WithLod`, plans know that it makes none by itself.
+    So a kernel makes none by itself; one that does by `WithLod` is that of an op with `makes_lod`.
     """
     return WithLod(value, lod) if lod else value
 

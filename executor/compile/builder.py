@@ -575,8 +575,8 @@ class PlanBuilder:
             or self._forward_value(name) is not None
             or KernelCall.passes_lod(op, name, {key for key, item in arguments.items() if item.has_lod})
         )
-        are_known = all(item.known for item in arguments.values())
-        if spec is not None and are_known and KernelCall.rule_tells_lod(op):
+        tells = op.definition is not None and op.definition.tells_lod
+        if spec is not None and tells and all(item.known for item in arguments.values()):
             has_lod = has_lod and bool(spec.lod_level)
         # the plan finds out when the kernel returns: a rule that takes such a value has to be left out
         if not is_known or spec is None:

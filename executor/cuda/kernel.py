@@ -7,12 +7,12 @@ that its kernels ask for as macros; sizes are arguments, so that one kernel serv
 from __future__ import annotations
 
 import functools
-import pathlib
 from collections.abc import Sequence
 from typing import Any, TypeAlias
 
 import numpy as np
 
+from fluidlite.base.package_files import text_beside
 from fluidlite.base.plain_text import check_source
 
 __all__ = [
@@ -57,8 +57,8 @@ NOT_FINITE = """\
 #define NAN __int_as_float(0x7fffffff)
 #endif
 """
-_HERE = pathlib.Path(__file__).parent
-HALF = (_HERE / "half.cuh").read_text(encoding="utf8")
+_PACKAGE = "fluidlite.executor.cuda"
+HALF = text_beside(_PACKAGE, "half.cuh")
 
 
 def sum_dtype(dtype: Any) -> np.dtype[Any]:
@@ -78,9 +78,7 @@ def kernel_source(files: Sequence[str], dtype: str, switches: Sequence[tuple[str
     check_source(macros)
     types = [f"typedef {C_TYPES[dtype]} T;", f"typedef {COMPUTED[dtype]} S;"]
     head = [HALF] if dtype == "float16" else []
-    return "\n".join(
-        [NOT_FINITE, *macros, *head, *types, *((_HERE / file).read_text(encoding="utf8") for file in files)]
-    )
+    return "\n".join([NOT_FINITE, *macros, *head, *types, *(text_beside(_PACKAGE, file) for file in files)])
 
 
 @functools.lru_cache(maxsize=512)

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import functools
-import inspect
-from collections.abc import Callable, Iterator, Sequence, Set
+from collections.abc import Callable, Sequence, Set
 from types import CodeType
 from typing import Any, NamedTuple, NoReturn
 
@@ -19,13 +18,6 @@ from fluidlite.ir.operator import Operator
 from fluidlite.ops.kernels.compiled_steps import CompiledSteps
 
 __all__ = ["Absent", "BlockCall", "CallFacts", "KernelCall"]
-
-
-# the shape rules of these tell whether the output has one, from shapes that are known
-_RULE_TELLS = frozenset(
-    ["expand", "reduce_all", "reduce_any", "reduce_max", "reduce_mean", "reduce_min", "reduce_prod"]
-    + ["reduce_sum", "reshape", "reshape2"]
-)
 
 
 _MOST_CHECKS = 64  # of outputs against inputs, before they are left to a loop
@@ -96,29 +88,15 @@ class KernelCall:
         self.picks = self._picks()
 
     @staticmethod
-    def may_make_lod(op: Operator) -> bool:
-        """True if the op's kernel sets a level of detail by itself, where its inputs have none."""
-        if op.definition is None or op.definition.compute is None:
-            return False
-        # the code tells without a call: a kernel that gives a level of detail names the class, and one that
-        # hands on what an input has calls `handed_on`
-        return "WithLod" in _names_in(inspect.unwrap(op.definition.compute).__code__)
-
-    @staticmethod
-    def rule_tells_lod(op: Operator) -> bool:
-        """True if the op's shape rule tells whether its output has a level of detail."""
-        return op.type in _RULE_TELLS
-
-    @staticmethod
     def passes_lod(op: Operator, name: str, with_lod: Set[str]) -> bool:
         """True if a call may give the output `name` a level of detail that it makes, or that of one of the
         inputs `with_lod`. The gradient of a parameter has none, although that of the layer's input has.
         """
         definition = op.definition
-        if KernelCall.may_make_lod(op):
-            return True
         if definition is None:
             return bool(with_lod)
+        if definition.makes_lod:
+            return True
         if not op.type.endswith("_grad"):
             # what reads one may have a function give it to an output, of which the code does not tell
             if _reads_lod(definition):
@@ -207,7 +185,7 @@ class KernelCall:
         lines = [f"value{number} = {returned}"]
         if self.with_lod:
             lines.append(f"lod{number} = {self._lod_text(number)}")
-            if self.may_make_lod(self.op):
+            if self.kernel.definition.makes_lod:
                 lines.append(f"if type(value{number}) is WithLod:")
                 lines.append(f"    value{number}, lod{number} = value{number}")
         return lines
@@ -278,11 +256,20 @@ class KernelCall:
     ) -> Sequence[Any]:
         if returned is None or (isinstance(returned, (dict, tuple)) and type(returned) is not WithLod):
             return self._finish(returned, values, lods, likes)
-        value, lod = unpack(returned)
+        value, lod = self._unpack(returned, lods)
         value = self._own(0, value, values)
         if not self.with_lod:
             return (value,)
         return value, lod if lod is not None else self._inherited(0, lods, likes)
+
+    def _unpack(self, returned: Any, lods: Sequence[Lod]) -> tuple[Any, Lod | None]:
+        """A kernel's output as (value, level of detail or None)."""
+        value, lod = unpack(returned)
+        # plans pass no level on that nobody declared
+        assert not lod or self.kernel.definition.makes_lod or any(lods), (
+            f"the kernel of {self.op.type!r} makes a level of detail: its Op has to say makes_lod=True"
+        )
+        return value, lod
 
     def _own(self, number: int, value: Any, values: Sequence[Any]) -> Any:
         """The value of an output, in memory of its own and in C order where the plan counts on that."""
@@ -350,7 +337,7 @@ class KernelCall:
             value = returned[position] if position < len(returned) else None
             lod: Lod | None = None
             if type(value) is not np.ndarray:
-                value, lod = unpack(value)
+                value, lod = self._unpack(value, lods)
             if value is None:
                 value, lod = self._before(before, values, lods)
             elif lod is None:
@@ -368,7 +355,7 @@ class KernelCall:
         for slot, names in self.op.outputs.items():
             for name, item in zip(names, by_slot.get(slot, ()), strict=False):
                 if name != EMPTY_VAR and item is not None:
-                    value, lod = unpack(item)
+                    value, lod = self._unpack(item, lods)
                     number = self.outputs.index(name)
                     found[name] = self._own(number, value, values)
                     if lod is None:
@@ -429,11 +416,3 @@ def _reads_lod(definition: Op) -> bool:
     """True if a kernel reads levels of detail, or may find them by itself."""
     kinds = {kind for _, kind, _ in definition.arguments.get("kernel", ())}
     return definition.compute is None or not kinds.isdisjoint(("lod", "ctx"))
-
-
-def _names_in(code: CodeType) -> Iterator[str]:
-    """The names that a function and the comprehensions and functions within it refer to."""
-    yield from code.co_names
-    for constant in code.co_consts:
-        if isinstance(constant, CodeType):
-            yield from _names_in(constant)

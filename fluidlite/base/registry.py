@@ -34,11 +34,9 @@ from __future__ import annotations
 
 import importlib
 import inspect
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple, TypeAlias
-
-import numpy as np
+from typing import Any, TypeAlias
 
 from fluidlite.base.attr_types import (
     BLOCK,
@@ -61,11 +59,12 @@ from fluidlite.base.contexts import GradContext, KernelContext
 from fluidlite.base.derived import Vjp, derived_grad_rule, derived_slots, parameter_name
 from fluidlite.base.dtypes import VarType
 from fluidlite.base.errors import ShapeError, UnknownOpError, did_you_mean
-from fluidlite.base.families import candidates, families
+from fluidlite.base.families import FAMILIES, families, stems
 from fluidlite.base.forks import ChildRLock
 from fluidlite.base.gradient_names import GRAD_SUFFIX, OUTPUTS_GRAD, grad_name
 from fluidlite.base.open_sizes import closed, opened
 from fluidlite.base.refused_ops import why_refused
+from fluidlite.base.specs import Argument, Lod, Slot, Spec, WithLod, handed_on, slot_of
 
 __all__ = [
     "Attr",
@@ -110,79 +109,7 @@ ZERO_DIM_ATTR = "zero_dim"
 """The attribute of ops as PaddlePaddle 2.x has them: output slots whose one number has the shape [], where
 1.8 has [1]. Rules and kernels say [1], and `Op.infer` and `Op.without_dims` take the dimension away.
 """
-Lod: TypeAlias = "tuple[tuple[int, ...], ...]"
 Function: TypeAlias = "Callable[..., Any]"
-
-
-class Spec(NamedTuple):
-    """Shape and dtype of a value, with -1 for a dimension that is not known; `lod_level` None means "as
-    shared".
-    """
-
-    shape: tuple[int, ...]
-    dtype: VarType = VarType.FP32
-    lod_level: int | None = None
-    kind: VarType = VarType.LOD_TENSOR
-
-    @property
-    def static(self) -> bool:
-        """True if every dimension is known and the value is a dense array."""
-        return self.kind == VarType.LOD_TENSOR and all(dim >= 0 for dim in self.shape)
-
-    def with_shape(self, shape: Iterable[int]) -> Spec:
-        """The same dtype in another shape, dense."""
-        # a plan that is made for batches of any size has numbers of another class here: they stay as they are
-        whole = (int(dim) if isinstance(dim, (float, np.generic)) else dim for dim in shape)
-        return Spec(tuple(whole), self.dtype)
-
-
-class Slot(NamedTuple):
-    """One input or output slot: `many` variables allowed, `optional` when it may be absent, `floating` when
-    programs of 1.8.5 may not put integers in it.
-    """
-
-    name: str
-    many: bool = False
-    optional: bool = False
-    floating: bool = False
-
-    @classmethod
-    def parse(cls, text: str) -> Slot:
-        """`X`, `X*`, `X?` or `X*?`, with a point behind the name of a floating one."""
-        return cls(text.rstrip("*?."), "*" in text, "?" in text, "." in text)
-
-
-class WithLod(NamedTuple):
-    """A kernel's output together with its level of detail, as offsets."""
-
-    value: Any
-    lod: Lod
-
-
-def handed_on(value: Any, lod: Lod) -> Any:
-    """`value` with a level of detail that an input had, or as it is where that had none.
-
-    Of a kernel that calls this, and does not name `WithLod`, plans know that it makes none by itself.
-    """
-    return WithLod(value, lod) if lod else value
-
-
-class Argument(NamedTuple):
-    parameter: str
-    kind: str  # "in", "out", "lod", "attr", or "xp" / "wants" / "ctx"
-    key: str
-
-
-def _slot_of(parameter: str, slots: Mapping[str, Slot]) -> str | None:
-    """The slot that a parameter names: itself, or with a leading d for each @GRAD."""
-    stem, suffix = parameter, ""
-    while True:
-        if stem + suffix in slots:
-            return stem + suffix
-        if not stem.startswith("d") or len(stem) < 2:
-            return None
-        stem = stem[1:]
-        suffix = suffix + GRAD_SUFFIX
 
 
 @dataclass(eq=False)
@@ -224,6 +151,8 @@ class Op:
     repeats: the op runs its sub-block any number of times, so that each of its ops may count for the results.
     rewinds: the gradient op puts back the number that the op counted on in place.
     absent: input slots whose variables may hold no value: an array that nothing has been written to.
+    makes_lod: the kernel gives an output a level of detail where its inputs have none.
+    tells_lod: the shape rule tells whether the output has a level of detail, from shapes that are known.
     takes: input slot -> the slot whose presence says that the kernel takes an entry out of the array in it.
     """
 
@@ -250,6 +179,8 @@ class Op:
     rewinds: bool = False
     absent: tuple[str, ...] = ()
     takes: Mapping[str, str] = field(default_factory=dict)
+    makes_lod: bool = False
+    tells_lod: bool = False
     held_as: Mapping[str, VarType] = field(default_factory=dict)
     only: Mapping[str, Any] = field(default_factory=dict)
     idle: tuple[str, ...] = ()
@@ -301,11 +232,11 @@ class Op:
         if name in ("xp", "wants", "ctx"):
             return Argument(name, name, name)
         for kind, slots in (("in", self.inputs), ("out", self.outputs)):
-            slot = _slot_of(name, slots)
+            slot = slot_of(name, slots)
             if slot is not None:
                 return Argument(name, kind, slot)
         if name.endswith("_lod"):
-            slot = _slot_of(name[:-4], self.inputs)
+            slot = slot_of(name[:-4], self.inputs)
             if slot is not None:
                 return Argument(name, "lod", slot)
         # lambda_ stands for the attribute lambda
@@ -387,7 +318,7 @@ class Op:
         named = set()
         for parameter in inspect.signature(function).parameters:
             stem = parameter[:-4] if parameter.endswith("_lod") else parameter
-            slot = _slot_of(stem, everything)
+            slot = slot_of(stem, everything)
             if slot is not None:
                 named.add(slot)
         # optional, all of them: a gradient that nobody made is an empty slot
@@ -558,19 +489,13 @@ def find(op_type: str) -> Op | None:
 def _declared(op_type: str) -> Op | None:
     if op_type in _OPS:
         return _OPS[op_type]
-    stem = op_type
-    while True:
+    stem = next((stem for stem in stems(op_type) if stem in _OPS or stem in families()), None)
+    if stem is None:
+        return None  # nor has an unknown op gradients of any order: files may name thousands of them
+    if stem in families():
         # importing a family declares its ops, the one that is looked for among them
-        for module in candidates(stem):
-            importlib.import_module(f"fluidlite.ops.{module}")
-            if op_type in _OPS:
-                return _OPS[op_type]
-        # a gradient op stands with its forward op; x_grad_grad with x
-        if not stem.endswith("_grad"):
-            # an unknown op has no gradients of any order: files may name thousands of them
-            forward = stem.removesuffix(OUTPUTS_GRAD.removesuffix("_grad"))
-            return _derived(op_type) if forward in _OPS or candidates(forward) else None
-        stem = stem.removesuffix("_grad")
+        importlib.import_module(f"fluidlite.ops.{families()[stem]}")
+    return _OPS.get(op_type) or _derived(op_type)
 
 
 def _derived(op_type: str) -> Op | None:
@@ -587,14 +512,21 @@ def get(op_type: str) -> Op:
     op = find(op_type)
     if op is None:
         reason = why_refused(op_type)
-        text = f". It {reason}." if reason else did_you_mean(op_type, known_types()) or "."
+        text = f". It {reason}." if reason else _what_to_do(op_type) or "."
         raise UnknownOpError(f'Operator "{op_type}" has not been registered{text}')
     return op
+
+
+def _what_to_do(op_type: str) -> str:
+    types = known_types()
+    if op_type in types:
+        return ": fluidlite/base/op_index.py does not name it. Run `python tests/house/op_index.py`."
+    return did_you_mean(op_type, types)
 
 
 def known_types() -> list[str]:
     """All registered op types, sorted; imports every family."""
     with _importing:
-        for module in families():
-            importlib.import_module(f"fluidlite.ops.{module}")
+        for family in FAMILIES:
+            importlib.import_module(f"fluidlite.ops.{family}")
         return sorted(_OPS)

@@ -2,11 +2,11 @@
 
 A block has everything about its op: slots, attributes, shape rule, kernel, gradient, gradient of the gradient
 (`fluidlite.base.registry` tells how they are written). A new op is such a block in a family, and a row in
-`tests/ops/op_tables`; nothing lists the families or their ops.
+`tests/ops/op_tables`.
 
-A family is imported when one of its ops is first looked up: `registry.find` reads the sources for a top-level
-statement that declares it (`mul = Op("mul", ...`, `unary("exp", ...`). `tests/ops/test_families.py` holds
-that exactly one family answers for each op.
+A family is imported when one of its ops is first looked up: `registry.find` asks `fluidlite/base/op_index.py`
+for it. `tests/house/op_index.py` writes this index, and `tests/house/test_op_index.py` compares it with the
+families.
 
 `kernels` has what families share and how some ops are computed; `gradients` and `signatures` help to write
 blocks.

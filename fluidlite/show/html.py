@@ -11,9 +11,9 @@ from __future__ import annotations
 import html
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from importlib import resources
 from typing import Any, Protocol
 
+from fluidlite.base.package_files import text_beside
 from fluidlite.ir.program import Program
 from fluidlite.show.diff import Baseline
 from fluidlite.show.page_data import Marks, PageData, fixed_numbers
@@ -305,4 +305,4 @@ def _filled(template: str, parts: Mapping[str, str]) -> Iterable[str]:
 
 
 def _asset(name: str) -> str:
-    return (resources.files("fluidlite.show") / "page" / name).read_text(encoding="utf8")
+    return text_beside("fluidlite.show", f"page/{name}")

@@ -61,7 +61,7 @@ def test_an_op_whose_family_is_being_imported_is_not_given(monkeypatch: pytest.M
         asked.set()
         return registry.get("half_made").compute
 
-    monkeypatch.setattr(registry, "candidates", lambda op_type: ["toys"])
+    monkeypatch.setattr(registry, "families", lambda: {"half_made": "toys"})
     monkeypatch.setattr(importlib, "import_module", import_module)
     monkeypatch.setattr(registry, "_OPS", dict(registry._OPS))
     monkeypatch.setattr(registry, "_WHOLE", {})

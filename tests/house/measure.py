@@ -24,6 +24,7 @@ from dataclasses import dataclass
 
 from duplicates import duplicates
 from modules import HOMES, ROOT, circles, imports
+from op_tables import tables_of_ops
 
 COLUMNS, FILE_LINES, FUNCTION_LINES = 110, 600, 40
 RIDDLES = ("What", "Whether", "Where", "Who", "Nobody", "Nothing")
@@ -253,6 +254,11 @@ def copies(files: Iterable[Source]) -> list[str]:
     return duplicates({file.name: (file.tokens, _import_lines(file)) for file in files})
 
 
+def op_tables(files: Iterable[Source]) -> list[str]:
+    """Constants that list op types outside of `fluidlite/ops`, with the number of types."""
+    return tables_of_ops((file.name, file.tree) for file in files)
+
+
 def _import_lines(file: Source) -> set[int]:
     nodes = [node for node in file.nodes if isinstance(node, (ast.Import, ast.ImportFrom))]
     return {line for node in nodes for line in range(node.lineno, (node.end_lineno or 0) + 1)}
@@ -292,6 +298,7 @@ PLACES: dict[str, Callable[[pathlib.Path], list[str]]] = {
     "docstrings that begin with a question": lambda root: riddles(sources(root)),
     "class names with two meanings": lambda root: ambiguous_classes(sources(root)),
     "copies of thirty names or more": lambda root: copies(sources(root)),
+    "tables of op types outside ops/": lambda root: op_tables(sources(root)),
 }
 FIGURES: dict[str, Callable[[pathlib.Path], float]] = {
     "modules": lambda root: len(sources(root)),

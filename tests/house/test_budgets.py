@@ -28,6 +28,7 @@ AT_MOST = {
     "docstrings that begin with a question": 0,
     "class names with two meanings": 5,
     "copies of thirty names or more": 24,  # most are signatures that fluid and 2.x dictate
+    "tables of op types outside ops/": 126,
 }
 # figure -> (at least, at most)
 BETWEEN = {
@@ -139,9 +140,30 @@ def test_what_is_counted(tmp_path: pathlib.Path) -> None:
     assert counted["nested conditional expressions"] == ["fluidlite/one.py:8"]
     assert counted["docstrings that begin with a question"] == ["fluidlite/one.py:2 What is here."]
     assert counted["class names with two meanings"] == ["Thing fluidlite/one.py fluidlite/two.py"]
+    assert not counted["tables of op types outside ops/"]
     figures = {name: figure(root) for name, figure in measure.FIGURES.items()}
     assert figures["lines of code"] == 8 and figures["public functions with a docstring, %"] == 50
     assert figures["comments per 100 lines of code"] == 100 / 8
+
+
+def test_tables_of_ops(tmp_path: pathlib.Path) -> None:
+    root = house(
+        tmp_path,
+        fluidlite__facts="""
+            _ONE = frozenset(["relu"])
+            _TYPES = frozenset(name + end for name in ("relu", "tanh") for end in ("", "_grad"))
+            _OTHERS = {"small": "relu tanh_grad", "large": "mul"}
+            _FEW = ("relu", "tanh", *("no", "op", "types"))
+            __all__ = ["relu", "tanh"]
+
+
+            def known(op):
+                return op.type in ("feed", "fetch") or op.type == "relu"
+        """,
+        fluidlite__ops__family='_TYPES = ("relu", "tanh")',
+    )
+    found = measure.op_tables(sources(root))
+    assert found == [f"fluidlite/facts.py:{place}" for place in ("3 _TYPES 2", "4 _OTHERS 3", "10 in 2")]
 
 
 def test_copies(tmp_path: pathlib.Path) -> None:

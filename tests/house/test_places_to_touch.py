@@ -17,6 +17,7 @@ import textwrap
 import pytest
 from modules import HOMES, ROOT
 
+HERE = pathlib.Path(__file__).parent
 WITHOUT_CACHES = shutil.ignore_patterns("__pycache__")
 
 
@@ -123,6 +124,7 @@ def test_an_op_is_one_block_and_one_row(house: House) -> None:
     house.insert(family, first, TOY_OP)
     house.insert(table, "]\n", TOY_ROW)
     assert len(house.touched) == 2
+    house.run(str(HERE / "op_index.py"))
 
     tested = ("tests/ops/test_ops.py", "-k", "scale_rows")
     assert "2 passed" in house.run("-m", "pytest", "-q", "-n", "0", *tested)

@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import functools
 import importlib
-import pathlib
 import sys
 from collections.abc import Mapping
 from types import ModuleType
 from typing import Any
+
+from fluidlite.base.package_files import text_beside
 
 __all__ = ["HOMES", "ElsewhereModule", "children_of", "home_of", "is_elsewhere", "lend"]
 
@@ -25,7 +26,6 @@ HOMES = {
     "paddle": "fluidlite.paddle",
 }
 """Modules of Paddle, and the modules of FluidLite that they and those below them stand for."""
-_FILE = pathlib.Path(__file__).parent / "elsewhere.txt"
 
 
 def home_of(name: str) -> str:
@@ -41,7 +41,7 @@ def _table() -> Mapping[str, Mapping[str, str]]:
     """Module -> name -> the module that has it."""
     found: dict[str, dict[str, str]] = {}
     names: dict[str, str] = {}
-    for line in _FILE.read_text(encoding="utf8").splitlines():
+    for line in text_beside("fluidlite.cli.scripts", "elsewhere.txt").splitlines():
         if not line.startswith(" "):
             names = found.setdefault(line, {})
             continue

@@ -34,7 +34,12 @@ _RPN = {
     "use_random": True,
 }
 rpn_target_assign = Op(
-    "rpn_target_assign", f"Anchor. GtBoxes. IsCrowd ImInfo. -> {_SLOTS}", attrs=_RPN, lod=None, random=True
+    "rpn_target_assign",
+    f"Anchor. GtBoxes. IsCrowd ImInfo. -> {_SLOTS}",
+    attrs=_RPN,
+    lod=None,
+    random=True,
+    makes_lod=True,
 )
 _RETINANET = {"positive_overlap": 0.5, "negative_overlap": 0.4000000059604645}
 retinanet_target_assign = Op(
@@ -42,6 +47,7 @@ retinanet_target_assign = Op(
     f"Anchor. GtBoxes. GtLabels IsCrowd ImInfo. -> {_SLOTS} ForegroundNumber",
     attrs=_RETINANET,
     lod=None,
+    makes_lod=True,
 )
 
 

@@ -78,6 +78,7 @@ box_coder = Op(
     "PriorBox. PriorBoxVar.? TargetBox. -> OutputBox",
     attrs={"code_type": "encode_center_size", "box_normalized": True, "axis": 0, "variance": FLOATS([])},
     lod=None,
+    makes_lod=True,
 )
 
 
@@ -210,6 +211,7 @@ decoder = Op(
     "PriorBox. PriorBoxVar. TargetBox. BoxScore. -> DecodeBox OutputAssignBox",
     attrs={"box_clip": 4.135000228881836},
     lod="TargetBox",
+    makes_lod=True,
 )
 
 

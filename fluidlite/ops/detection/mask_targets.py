@@ -24,6 +24,7 @@ generate_mask_labels = Op(
     "ImInfo GtClasses IsCrowd GtSegms Rois LabelsInt32 -> MaskRois RoiHasMaskInt32 MaskInt32",
     attrs={"num_classes": required(AttrType.INT), "resolution": required(AttrType.INT)},
     lod=None,
+    makes_lod=True,
 )
 
 

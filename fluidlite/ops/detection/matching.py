@@ -160,6 +160,7 @@ mine_hard_examples = Op(
     "ClsLoss. LocLoss.? MatchIndices MatchDist. -> NegIndices UpdatedMatchIndices",
     attrs={"neg_pos_ratio": 1.0, "neg_dist_threshold": 0.5, "sample_size": 0, "mining_type": "max_negative"},
     lod=None,
+    makes_lod=True,
 )
 
 

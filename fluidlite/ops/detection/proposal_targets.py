@@ -41,6 +41,7 @@ generate_proposal_labels = Op(
     attrs=_ATTRS,
     lod=None,
     random=True,
+    makes_lod=True,
 )
 
 

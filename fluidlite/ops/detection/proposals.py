@@ -40,6 +40,7 @@ generate_proposals = Op(
     "Scores. BboxDeltas. ImInfo. Anchors. Variances. -> RpnRois RpnRoiProbs RpnRoisLod?",
     attrs=_ATTRS,
     lod=None,
+    makes_lod=True,
 )
 
 
@@ -216,6 +217,7 @@ distribute_fpn_proposals = Op(
     attrs=_LEVELS,
     lod=None,
     later=("RoisNum", "MultiLevelRoIsNum"),
+    makes_lod=True,
 )
 
 
@@ -278,6 +280,7 @@ collect_fpn_proposals = Op(
     lod=None,
     dynamic=True,
     later=("MultiLevelRoIsNum", "RoisNum"),
+    makes_lod=True,
 )
 
 

@@ -33,6 +33,7 @@ retinanet_detection_output = Op(
     attrs=_ATTRS,
     lod=None,
     dynamic=True,
+    makes_lod=True,
 )
 
 

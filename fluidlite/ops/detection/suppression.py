@@ -186,14 +186,17 @@ def _ends_of_images(Scores: Array, Scores_lod: Lod) -> Sequence[int]:
     return Scores_lod[-1] if Scores_lod else (0, len(Scores))
 
 
-nms = Op("multiclass_nms", "BBoxes. Scores. -> Out", attrs=_ATTRS, lod=None, dynamic=True)
-nms2 = Op("multiclass_nms2", "BBoxes. Scores. -> Out Index?", attrs=_ATTRS, lod=None, dynamic=True)
+nms = Op("multiclass_nms", "BBoxes. Scores. -> Out", attrs=_ATTRS, lod=None, dynamic=True, makes_lod=True)
+nms2 = Op(
+    "multiclass_nms2", "BBoxes. Scores. -> Out Index?", attrs=_ATTRS, lod=None, dynamic=True, makes_lod=True
+)
 nms3 = Op(
     "multiclass_nms3",
     "BBoxes. Scores. RoisNum? -> Out Index? NmsRoisNum?",
     attrs=_ATTRS,
     lod=None,
     dynamic=True,
+    makes_lod=True,
 )
 
 
@@ -283,6 +286,7 @@ matrix_nms = Op(
     lod=None,
     dynamic=True,
     later=("RoisNum",),
+    makes_lod=True,
 )
 
 
@@ -379,6 +383,7 @@ locality_nms = Op(
     attrs={**_ATTRS, "background_label": -1},
     lod=None,
     dynamic=True,
+    makes_lod=True,
 )
 
 

@@ -161,6 +161,7 @@ py_func = Op(
     attrs={"forward_callable_id": 0, "backward_callable_id": -1, "backward_skip_vars": STRINGS()},
     idle=("backward_callable_id", "backward_skip_vars"),
     reaches="calls a function of this process",
+    makes_lod=True,
 )
 
 

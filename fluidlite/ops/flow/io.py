@@ -22,7 +22,7 @@ _MOST_FETCHED = 1 << 16
 # ---------------------------------------------------------------------- feed, fetch
 # `Executor.run` feeds and fetches by name; these ops serve whoever puts a list of tensors into the scope, as
 # Paddle does
-feed = Op("feed", "X? -> Out", attrs={"col": _INT}, dynamic=True)
+feed = Op("feed", "X? -> Out", attrs={"col": _INT}, dynamic=True, makes_lod=True)
 
 
 @feed.kernel
@@ -125,6 +125,7 @@ load = Op(
     dynamic=True,
     attrs={"file_path": _STRING, "load_as_fp16": False, "seek": LONG(-1), "shape": LONGS()},
     reaches="reads a file",
+    makes_lod=True,
 )
 
 
@@ -153,6 +154,7 @@ load_combine = Op(
     dynamic=True,
     attrs={"file_path": _STRING, "load_as_fp16": False, "model_from_memory": False},
     reaches="reads a file",
+    makes_lod=True,
 )
 
 
@@ -242,6 +244,7 @@ read = Op(
     lod=None,
     effect=True,
     dynamic=True,
+    makes_lod=True,
 )
 
 

@@ -26,6 +26,7 @@ detection_map = Op(
     "DetectRes Label HasState? PosCount? TruePos? FalsePos? -> AccumPosCount AccumTruePos AccumFalsePos MAP",
     attrs=_ATTRS,
     lod=None,
+    makes_lod=True,
 )
 
 

@@ -74,7 +74,7 @@ _Compute: TypeAlias = "Callable[[Any, Any, tuple[int, ...], bool], Any]"
 
 def _reduction(type: str, compute: _Compute, dtype: VarType | None = None, slots: str = "X -> Out") -> Op:
     """The op that applies `compute(xp, x, axes, keep_dim)` to X."""
-    op = Op(type, slots, attrs=REDUCE_ATTRS, lod=None)
+    op = Op(type, slots, attrs=REDUCE_ATTRS, lod=None, tells_lod=True)
 
     @op.shape
     def _(X: Spec, dim: list[int], keep_dim: bool, reduce_all: bool, out_dtype: int, of_2x: bool) -> Spec:

@@ -52,6 +52,7 @@ filter_by_instag = Op(
     lod=None,
     dynamic=True,
     constants=("LossWeight",),
+    makes_lod=True,
 )
 
 
@@ -104,7 +105,7 @@ def _(
     )
 
 
-@filter_by_instag.grad("Ins")
+@filter_by_instag.grad("Ins", makes_lod=True)
 def _(xp: Any, Ins: Array, Ins_lod: Lod, LossWeight: Array, IndexMap: Array, dOut: Array) -> WithLod:
     dIns = xp.zeros_like(Ins)
     if float(LossWeight[0, 0]) != 0:

@@ -84,7 +84,7 @@ def _(
     return out.reshape(*lead, weight.shape[1])
 
 
-repeated = Op("fusion_repeated_fc_relu", "X. W.* Bias.* -> ReluOut*? Out", lod=None)
+repeated = Op("fusion_repeated_fc_relu", "X. W.* Bias.* -> ReluOut*? Out", lod=None, makes_lod=True)
 
 
 @repeated.shape
@@ -266,6 +266,7 @@ attention_lstm = Op(
     "-> Hidden Cell AttentionedX? AttentionFCOut? LSTMX? LSTMOUT?",
     attrs=_CELL,
     dynamic=True,
+    makes_lod=True,
 )
 
 
@@ -401,7 +402,10 @@ def _(
 
 
 seqexpand = Op(
-    "fusion_seqexpand_concat_fc", "X.* FCWeight. FCBias.? -> Out FCOut?", attrs={"fc_activation": "identity"}
+    "fusion_seqexpand_concat_fc",
+    "X.* FCWeight. FCBias.? -> Out FCOut?",
+    attrs={"fc_activation": "identity"},
+    makes_lod=True,
 )
 
 
@@ -427,7 +431,15 @@ def _(
 
 
 _POOLED = {"pooltype": "SUM", "axis": 1}
-seqpool = Op("fusion_seqpool_concat", "X.* -> Out", attrs=_POOLED, lod=None, dynamic=True, only={"axis": 1})
+seqpool = Op(
+    "fusion_seqpool_concat",
+    "X.* -> Out",
+    attrs=_POOLED,
+    lod=None,
+    dynamic=True,
+    only={"axis": 1},
+    makes_lod=True,
+)
 seqpool_cvm = Op(
     "fusion_seqpool_cvm_concat",
     "X.* CVM -> Out",
@@ -435,6 +447,7 @@ seqpool_cvm = Op(
     lod=None,
     dynamic=True,
     only={"axis": 1},
+    makes_lod=True,
 )
 
 

@@ -57,6 +57,7 @@ gru = Op(
     "Input. H0? Weight. Bias.? -> BatchGate? BatchResetHiddenPrev? BatchHidden? Hidden",
     lod=None,
     attrs={"activation": "tanh", "gate_activation": "sigmoid", "is_reverse": False, "origin_mode": False},
+    makes_lod=True,
 )
 
 

@@ -385,7 +385,7 @@ _METHODS = {"nearest": "nearest", "bilinear": "linear", "bicubic": "bicubic"}
 
 
 def _declare(type: str, dims: int | tuple[int, ...], named: str, version: _Version = _V1) -> None:
-    op = Op(type, version.slots, attrs=version.attrs, lod=None, constants=("Scale",))
+    op = Op(type, version.slots, attrs=version.attrs, lod=None, constants=("Scale",), makes_lod=True)
     op.shape(version.shape(type, dims))
     methods, sizes = _METHODS if version is _V1 and dims == 2 else {}, version.places
     _RULES[type] = methods, named, sizes

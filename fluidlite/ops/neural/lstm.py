@@ -83,6 +83,7 @@ lstm = Op(
     "Input. H0? C0? Weight. Bias. -> Hidden Cell BatchGate? BatchCellPreAct?",
     attrs=_ATTRS,
     idle=("is_test",),
+    makes_lod=True,
 )
 
 
@@ -169,6 +170,7 @@ lstmp = Op(
     "Input. H0? C0? Weight. ProjWeight. Bias. -> Projection Cell BatchGate? BatchCellPreAct? BatchHidden?",
     attrs=_LSTMP_ATTRS,
     dynamic=True,
+    makes_lod=True,
 )
 
 
@@ -240,6 +242,7 @@ def _(
     "Input H0 C0 Weight ProjWeight Bias",
     shape=lambda BatchGate, H0, C0, Weight, ProjWeight, Bias: (BatchGate, H0, C0, Weight, ProjWeight, Bias),
     beyond=("Cell@GRAD",),
+    makes_lod=True,
 )
 @with_attrs(_LSTMP_ATTRS)
 def _(

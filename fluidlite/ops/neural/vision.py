@@ -329,6 +329,7 @@ im2sequence = Op(
         "paddings": at_least(0, INTS((0, 0, 0, 0))),
         "out_stride": at_least(1, [1, 1]),
     },
+    makes_lod=True,
 )
 
 

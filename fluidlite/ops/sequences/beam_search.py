@@ -31,6 +31,7 @@ beam_search = Op(
         "end_id": required(AttrType.INT),
         "is_accumulated": True,
     },
+    makes_lod=True,
 )
 
 
@@ -266,6 +267,7 @@ decode = Op(
     lod=None,
     dynamic=True,
     attrs={"beam_size": required(AttrType.INT), "end_id": required(AttrType.INT)},
+    makes_lod=True,
 )
 
 

@@ -178,6 +178,7 @@ ctc_align = Op(
     "ctc_align",
     "Input InputLength? -> Output OutputLength?",
     attrs={"blank": 0, "merge_repeated": True, "padding_value": 0},
+    makes_lod=True,
 )
 
 

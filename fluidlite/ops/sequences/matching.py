@@ -17,7 +17,9 @@ from fluidlite.base.open_sizes import fits
 from fluidlite.base.registry import Lod, Op, Spec, WithLod
 from fluidlite.ops.kernels.sequence_rows import lengths_lod, offsets_of_level, owners, padded_rows, spans
 
-match_matrix_tensor = Op("match_matrix_tensor", "X. Y. W. -> Out Tmp", attrs={"dim_t": 1}, lod=None)
+match_matrix_tensor = Op(
+    "match_matrix_tensor", "X. Y. W. -> Out Tmp", attrs={"dim_t": 1}, lod=None, makes_lod=True
+)
 
 
 @match_matrix_tensor.shape
@@ -66,7 +68,7 @@ def _(xp: Any, X: Array, Y: Array, W: Array, X_lod: Lod, Y_lod: Lod, dim_t: int)
     return WithLod(out, lengths_lod(pairs.sizes * dim_t)), product.reshape(-1, 1)
 
 
-@match_matrix_tensor.grad("X Y W")
+@match_matrix_tensor.grad("X Y W", makes_lod=True)
 def _(
     xp: Any, X: Array, Y: Array, W: Array, Tmp: Array, dOut: Array, X_lod: Lod, Y_lod: Lod, dim_t: int
 ) -> tuple[WithLod, WithLod, Array]:
@@ -90,6 +92,7 @@ var_conv_2d = Op(
     attrs={"InputChannel": 1, "OutputChannel": 1, "StrideH": 1, "StrideW": 1, "KernelH": 1, "KernelW": 1},
     lod=None,
     blas_threads=True,
+    makes_lod=True,
 )
 
 
@@ -197,7 +200,7 @@ def _(
     )
 
 
-@var_conv_2d.grad("X W", blas_threads=True)
+@var_conv_2d.grad("X W", blas_threads=True, makes_lod=True)
 def _(
     xp: Any,
     X: Array,

@@ -33,6 +33,7 @@ pyramid_hash = Op(
     attrs=_ATTRS,
     random=True,
     idle=("distribute_update_vars",),
+    makes_lod=True,
 )
 pyramid_hash_grad = Op(
     "pyramid_hash_grad",

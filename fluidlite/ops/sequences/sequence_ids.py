@@ -51,7 +51,9 @@ def _(xp: Any, X: Array, X_lod: Lod, win_size: int, pad_value: int) -> Array:
     return out
 
 
-sequence_erase = Op("sequence_erase", "X -> Out", attrs={"tokens": required(AttrType.INTS)}, dynamic=True)
+sequence_erase = Op(
+    "sequence_erase", "X -> Out", attrs={"tokens": required(AttrType.INTS)}, dynamic=True, makes_lod=True
+)
 
 
 @sequence_erase.shape
@@ -125,6 +127,7 @@ topk_avg = Op(
     attrs={"topks": required(AttrType.INTS), "channel_num": required(AttrType.INT)},
     lod="ROW",
     dynamic=True,
+    makes_lod=True,
 )
 
 

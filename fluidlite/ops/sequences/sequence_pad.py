@@ -15,7 +15,12 @@ from fluidlite.ops.kernels.sequence_rows import lengths_lod, lengths_of, offsets
 from fluidlite.values.tensor import host
 
 sequence_pad = Op(
-    "sequence_pad", "X PadValue -> Out Length", attrs={"padded_length": -1}, lod=None, dynamic=True
+    "sequence_pad",
+    "X PadValue -> Out Length",
+    attrs={"padded_length": -1},
+    lod=None,
+    dynamic=True,
+    makes_lod=True,
 )
 
 
@@ -67,7 +72,7 @@ def _(xp: Any, X: Array, X_lod: Lod, dOut: Array) -> Array:
     return take_rows(xp, dOut.reshape(-1, *X.shape[1:]), _positions(offsets, dOut.shape[1]))
 
 
-sequence_unpad = Op("sequence_unpad", "X Length -> Out", lod=None, dynamic=True)
+sequence_unpad = Op("sequence_unpad", "X Length -> Out", lod=None, dynamic=True, makes_lod=True)
 
 
 @sequence_unpad.shape

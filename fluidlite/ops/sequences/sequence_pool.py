@@ -30,6 +30,7 @@ sequence_pool = Op(
     lod=None,
     dynamic=True,
     idle=("is_test",),
+    makes_lod=True,
 )
 
 

@@ -34,7 +34,7 @@ def _any_rows(X: Spec) -> Spec:
 
 
 # ---------------------------------------------------------------------- expand
-sequence_expand = Op("sequence_expand", "X Y -> Out", attrs={"ref_level": -1}, dynamic=True)
+sequence_expand = Op("sequence_expand", "X Y -> Out", attrs={"ref_level": -1}, dynamic=True, makes_lod=True)
 
 
 @sequence_expand.shape
@@ -76,7 +76,7 @@ def _(xp: Any, X: Array, X_lod: Lod, Y_lod: Lod, dOut: Array, ref_level: int) ->
     return dOut if found is None else sum_onto(xp, dOut, found[0], len(X))
 
 
-sequence_expand_as = Op("sequence_expand_as", "X Y -> Out", lod="Y", dynamic=True)
+sequence_expand_as = Op("sequence_expand_as", "X Y -> Out", lod="Y", dynamic=True, makes_lod=True)
 
 
 @sequence_expand_as.shape
@@ -97,7 +97,7 @@ def _(xp: Any, X: Array, Y_lod: Lod, dOut: Array) -> Array:
 
 
 # ---------------------------------------------------------------------- concat
-sequence_concat = Op("sequence_concat", "X* -> Out", dynamic=True)
+sequence_concat = Op("sequence_concat", "X* -> Out", dynamic=True, makes_lod=True)
 
 
 @sequence_concat.shape
@@ -145,7 +145,7 @@ def _(xp: Any, X: list[Array], X_lod: list[Lod], dOut: Array) -> dict[str, list[
 
 
 # ---------------------------------------------------------------------- slice and reverse
-sequence_slice = Op("sequence_slice", "X Offset Length -> Out", lod=None, dynamic=True)
+sequence_slice = Op("sequence_slice", "X Offset Length -> Out", lod=None, dynamic=True, makes_lod=True)
 
 
 @sequence_slice.shape
@@ -211,7 +211,9 @@ def _(context: GradContext) -> None:
 
 
 # ---------------------------------------------------------------------- reshape
-sequence_reshape = Op("sequence_reshape", "X -> Out", attrs={"new_dim": required(AttrType.INT)}, dynamic=True)
+sequence_reshape = Op(
+    "sequence_reshape", "X -> Out", attrs={"new_dim": required(AttrType.INT)}, dynamic=True, makes_lod=True
+)
 
 
 @sequence_reshape.shape

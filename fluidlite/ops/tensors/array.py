@@ -75,7 +75,9 @@ def _(context: GradContext) -> None:
     )
 
 
-read_from_array = Op("read_from_array", "X I X_W? -> Out", lod=None, dynamic=True, takes={"X": "X_W"})
+read_from_array = Op(
+    "read_from_array", "X I X_W? -> Out", lod=None, dynamic=True, takes={"X": "X_W"}, makes_lod=True
+)
 
 
 @read_from_array.shape
@@ -288,7 +290,7 @@ def _(context: GradContext) -> None:
     )
 
 
-array_to_lod_tensor = Op("array_to_lod_tensor", "X RankTable -> Out", lod=None)
+array_to_lod_tensor = Op("array_to_lod_tensor", "X RankTable -> Out", lod=None, makes_lod=True)
 
 
 @array_to_lod_tensor.shape
@@ -330,7 +332,7 @@ def _(context: GradContext) -> None:
 
 
 # ---------- memories of a loop over ranked sequences
-shrink_rnn_memory = Op("shrink_rnn_memory", "X RankTable I -> Out", lod=None)
+shrink_rnn_memory = Op("shrink_rnn_memory", "X RankTable I -> Out", lod=None, makes_lod=True)
 
 
 @shrink_rnn_memory.shape
@@ -344,7 +346,7 @@ def _(X: Array, X_lod: Lod, RankTable: RankTable, I: Array) -> WithLod:  # noqa:
     return WithLod(X[:rows], lod)
 
 
-@shrink_rnn_memory.grad("X")
+@shrink_rnn_memory.grad("X", makes_lod=True)
 def _(xp: Any, X: Array, X_lod: Lod, dOut: Array | None) -> WithLod:
     gradient = xp.zeros_like(X)
     if dOut is not None:
@@ -360,8 +362,10 @@ def picked(xp: Any, X: Array, lod: Lod, level: int, entries: Iterable[int]) -> t
     return rows_in(xp, X, ranges), new
 
 
-reorder_lod_tensor_by_rank = Op("reorder_lod_tensor_by_rank", "X RankTable -> Out", lod=None)
-reorder_lod_tensor_by_rank_grad = Op("reorder_lod_tensor_by_rank_grad", "X RankTable -> Out", lod=None)
+reorder_lod_tensor_by_rank = Op("reorder_lod_tensor_by_rank", "X RankTable -> Out", lod=None, makes_lod=True)
+reorder_lod_tensor_by_rank_grad = Op(
+    "reorder_lod_tensor_by_rank_grad", "X RankTable -> Out", lod=None, makes_lod=True
+)
 
 
 @reorder_lod_tensor_by_rank.shape
@@ -398,7 +402,9 @@ _reorders(reorder_lod_tensor_by_rank_grad, "reorder_lod_tensor_by_rank")
 
 
 # ---------------------------------------------------------------------- splitting and merging by a mask
-split_lod_tensor = Op("split_lod_tensor", "X Mask -> OutTrue OutFalse", attrs={"level": 0}, lod=None)
+split_lod_tensor = Op(
+    "split_lod_tensor", "X Mask -> OutTrue OutFalse", attrs={"level": 0}, lod=None, makes_lod=True
+)
 
 
 @split_lod_tensor.shape
@@ -474,7 +480,7 @@ def _merge(
 
 
 def _declare_merge(type: str) -> Op:
-    op = Op(type, "X Mask InTrue? InFalse? -> Out", attrs={"level": 0}, lod=None)
+    op = Op(type, "X Mask InTrue? InFalse? -> Out", attrs={"level": 0}, lod=None, makes_lod=True)
 
     @op.shape
     def _(InTrue: Spec | None, InFalse: Spec | None) -> Spec:

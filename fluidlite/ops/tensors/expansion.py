@@ -14,7 +14,13 @@ from fluidlite.ops.tensors.shaping import same_rows
 
 Shape = tuple[int, ...]
 
-expand = Op("expand", "X ExpandTimes? expand_times_tensor*? -> Out", attrs={"expand_times": INTS()}, lod=None)
+expand = Op(
+    "expand",
+    "X ExpandTimes? expand_times_tensor*? -> Out",
+    attrs={"expand_times": INTS()},
+    lod=None,
+    tells_lod=True,
+)
 
 
 @expand.shape

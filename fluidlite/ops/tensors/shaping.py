@@ -30,16 +30,16 @@ def _with_gradient(
     attrs: dict[str, Any],
     rule: Callable[..., Shape],
     shape_arguments: Sequence[str],
-    later: tuple[str, ...] = (),
+    **facts: Any,
 ) -> None:
     """Declare `first` (whose gradient reads X) and `second` (whose gradient reads XShape); both only rename
     memory.
 
     `rule` gives the new shape from the old one and the arguments; `shape_arguments` are its attributes.
-    `later` are the slots that programs of 2.x alone have.
+    `facts` are fields of both.
     """
     for op_type, outputs in ((first, "Out"), (second, "Out XShape?")):
-        op = Op(op_type, f"{slots} -> {outputs}", attrs=attrs, lod=None, later=later)
+        op = Op(op_type, f"{slots} -> {outputs}", attrs=attrs, lod=None, **facts)
         _declare_reshape(op, rule, shape_arguments, op_type == second)
 
 
@@ -228,6 +228,7 @@ _with_gradient(
     {"shape": INTS(), "use_quantizer": False},
     reshaped,
     ["shape"],
+    tells_lod=True,
 )
 _with_gradient(
     "squeeze",

@@ -120,6 +120,7 @@ slice_op = Op(
     "Input StartsTensor? EndsTensor? StartsTensorList*? EndsTensorList*? -> Out",
     attrs=_RANGE,
     lod=None,
+    makes_lod=True,
 )
 
 

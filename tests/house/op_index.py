@@ -1,0 +1,88 @@
+"""Writes fluidlite/base/op_index.py: the family that declares each op.
+
+    python tests/house/op_index.py
+
+The registry looks there which module to import for an op. `test_op_index.py` holds the file against the
+families.
+"""
+
+from __future__ import annotations
+
+import graphlib
+import importlib
+import pathlib
+import sys
+import textwrap
+
+from modules import imports, modules
+
+from fluidlite.base import families, registry
+
+ROOM = "fluidlite.ops."
+# of the package that this process imports, which may be a copy
+INDEX = pathlib.Path(families.__file__).resolve().with_name("op_index.py")
+ROOT = INDEX.parents[2]
+HEAD = '''\
+"""The family that declares each op, a module below `fluidlite.ops`; a gradient op stands with its op."""
+
+# written by tests/house/op_index.py
+FAMILIES = {
+'''
+
+
+def modules_with_ops() -> list[str]:
+    """The modules with ops, each behind those that it imports: what is new after an import is its own."""
+    below = {name: set[str]() for name in modules(ROOT) if name.startswith(ROOM)}
+    for found in imports(ROOT):
+        if found.importer in below and found.imported in below:
+            below[found.importer].add(found.imported)
+    packages = {name.rpartition(".")[0] for name in below}
+    order = graphlib.TopologicalSorter({name: sorted(needs) for name, needs in sorted(below.items())})
+    return [name for name in order.static_order() if name not in packages]
+
+
+def declared() -> dict[str, list[str]]:
+    """Family -> the types of its ops, without gradient ops that stand with their op. To be called before
+    anything else imports a family.
+    """
+    found: dict[str, list[str]] = {}
+    before: set[str] = set()
+    for module in modules_with_ops():
+        importlib.import_module(module)
+        types = set(registry._OPS)
+        found[module.removeprefix(ROOM)] = sorted(_own(types - before))
+        before = types
+    return {family: types for family, types in sorted(found.items()) if types}
+
+
+def _own(types: set[str]) -> set[str]:
+    """The types without gradients, of any order, of one of them."""
+    own = set(types)
+    for op_type in types:
+        stem = op_type
+        while stem.endswith("_grad"):
+            stem = stem.removesuffix("_grad")
+            if stem in types:
+                own.discard(op_type)
+    return own
+
+
+def text() -> str:
+    """The text of the index."""
+    return HEAD + "".join(_row(family, " ".join(types)) for family, types in declared().items()) + "}\n"
+
+
+def _row(family: str, types: str) -> str:
+    if len(f'    "{family}": "{types}",') <= 110:
+        return f'    "{family}": "{types}",\n'
+    # the formatter joins what fits on one line
+    width = 100 if len(types) <= 100 else 99
+    lines = textwrap.wrap(types, width, break_long_words=False, break_on_hyphens=False)
+    quoted = [f'        "{line} "\n' for line in lines[:-1]] + [f'        "{lines[-1]}"\n']
+    return f'    "{family}": (\n{"".join(quoted)}    ),\n'
+
+
+if __name__ == "__main__":
+    written = text()
+    INDEX.write_text(written, encoding="utf8")
+    sys.stdout.write(f"{INDEX}\n")

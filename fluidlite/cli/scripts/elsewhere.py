@@ -104,7 +104,9 @@ class ElsewhereModule(ModuleType):
 
 
 def lend(name: str, module: ModuleType) -> None:
-    """Let FluidLite's `module`, known as `name`, find the names that lie elsewhere, too."""
+    """Let FluidLite's `module`, known as `name`, and the modules below it find the names that lie elsewhere,
+    too.
+    """
     if not is_elsewhere(name) or hasattr(module, "__elsewhere__"):
         return
     before = vars(module).get("__getattr__")
@@ -112,10 +114,13 @@ def lend(name: str, module: ModuleType) -> None:
     def find(wanted: str) -> Any:
         if before is not None:
             try:
-                return before(wanted)
+                found = before(wanted)
             except AttributeError as error:
                 # an own message, such as that of a refused name, is the better one
                 refusal = error
+            else:
+                _lend_below(name, module, wanted, found)
+                return found
         else:
             refusal = AttributeError(f"module {name!r} has no attribute {wanted!r}")
         try:
@@ -124,6 +129,14 @@ def lend(name: str, module: ModuleType) -> None:
             raise refusal from None
 
     vars(module).update(__getattr__=find, __elsewhere__=name)
+    for inner, found in list(vars(module).items()):
+        _lend_below(name, module, inner, found)
     if not hasattr(module, "__path__") and children_of(name):
         # the import system looks for modules below packages alone
         vars(module)["__path__"] = []
+
+
+def _lend_below(name: str, module: ModuleType, inner: str, found: Any) -> None:
+    """Lend to a module that another one shows under its own last name."""
+    if isinstance(found, ModuleType) and found.__name__ == f"{module.__name__}.{inner}":
+        lend(f"{name}.{inner}", found)

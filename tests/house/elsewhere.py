@@ -90,7 +90,9 @@ def is_hidden(module: str) -> bool:
 def kept_at(module: str, name: str, own: bool) -> str | None:
     """The module of fluid that has a name of one of 2.x's; where that only imports the name, a public one."""
     kept = KEPT.get(module, ())
-    return next((each for each in kept if name in dir(ours(each)) or (own and hasattr(ours(each), name))), None)
+    return next(
+        (each for each in kept if name in dir(ours(each)) or (own and hasattr(ours(each), name))), None
+    )
 
 
 Places = dict[int, list[tuple[str, str]]]

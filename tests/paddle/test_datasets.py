@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from fluidlite import paddle
-from fluidlite.errors import FluidError
+from fluidlite.errors import ArgumentError, FluidError
 from fluidlite.executor.comm.local.network import LocalNetwork
 from fluidlite.executor.comm.local.session import run_roles
 
@@ -76,8 +76,8 @@ def test_settings(variables: list[Any]) -> None:
     assert dataset.parse_ins_id and dataset.fea_eval and dataset.fleet_send_batch_size == 5
     with pytest.warns(UserWarning, match="no setting 'batch_sise'.*batch_size"):
         dataset.update_settings(batch_sise=7)
-    with pytest.raises(ValueError, match="input_type is 1"):
-        dataset.init(input_type=1)
+    with pytest.raises(ValueError, match="input_type is 2"):
+        dataset.init(input_type=2)
 
 
 def test_memory_and_shuffles(files: list[str], variables: list[Any]) -> None:
@@ -177,3 +177,21 @@ def test_entries() -> None:
     ):
         with pytest.raises(ValueError):
             wrong()
+
+
+def test_setters_of_fluid_have_private_names(files: list[str], variables: list[Any]) -> None:
+    dataset = dist.InMemoryDataset()
+    dataset.init(batch_size=3, use_var=variables, input_type=1)
+    dataset._set_queue_num(2)
+    dataset._set_batch_size(1)
+    dataset._set_fea_eval(1000, True)
+    dataset.set_date("20200101")
+    dataset.set_filelist(files)
+    dataset.load_into_memory()
+    assert dataset.proto_desc.batch_size == 1
+    with pytest.raises(AttributeError, match="_set_nothing|set_nothing"):
+        dataset._set_nothing
+    with pytest.raises(ArgumentError, match="8 digits"):
+        dataset.set_date("today")
+    with pytest.raises(ArgumentError, match="input_type is 2"):
+        dataset.update_settings(input_type=2)

@@ -150,7 +150,9 @@ def test_branch_and_loop_by_single_numbers() -> None:
     np.testing.assert_allclose(found[1:], [3, 5.0, 15.0], rtol=1e-6)
 
 
-@pytest.mark.parametrize("dtype", "bool uint8 int8 int16 int64 float16 float64 complex64".split())
+@pytest.mark.parametrize(
+    "dtype", ["bool", "uint8", "int8", "int16", "int64", "float16", "float64", "complex64"]
+)
 def test_branches_and_loops_of_every_dtype(dtype: str) -> None:
     """What a branch or a loop hands on is copied, whatever `assign` takes of a user."""
     x, first = paddle.static.data("x", [2], dtype), paddle.static.data("first", [1], "bool")
@@ -270,3 +272,32 @@ def test_what_a_file_has_and_the_house_has_not() -> None:
     program = paddle.static.Program.parse_from_string(desc.SerializeToString())
     with pytest.raises(UnknownOpError, match='"fold_space" has not been registered'):
         exe.run(program, feed={"x": FEED["x"]}, fetch_list=[out.name])
+
+
+# ---------------------------------------------------------------------- values of variables
+def test_the_value_of_a_variable_is_read_and_written() -> None:
+    main, startup = paddle.static.Program(), paddle.static.Program()
+    scope = paddle.static.Scope()
+    with paddle.static.program_guard(main, startup), paddle.static.scope_guard(scope):
+        x = paddle.static.data("x", [None, 3])
+        y = paddle.static.nn.fc(x, 2, bias_attr=False)
+        (weight,) = main.all_parameters()
+        with pytest.raises(ValueError, match="Can not find Variable"):
+            weight.get_value()
+        exe = paddle.static.Executor()
+        exe.run(startup)
+        before = np.array(weight.get_value())
+        weight.set_value(2.0 * before.astype("float64"))
+        (out,) = exe.run(main, feed={"x": np.eye(3, dtype="float32")}, fetch_list=[y])
+        assert out.dtype == np.float32 and (out == 2.0 * before).all()
+        weight.set_value(weight.get_value())
+        with pytest.raises(
+            ValueError, match=r"expected a shape \[3, 2\], but the received shape is \[2, 3\]"
+        ):
+            weight.set_value(before.T.copy())
+        with pytest.raises(TypeError, match="numpy.ndarray"):
+            weight.set_value([1.0])  # type: ignore[arg-type]
+        with pytest.raises(TypeError, match="Scope"):
+            weight.get_value(scope="here")  # type: ignore[arg-type]
+        with pytest.raises(ValueError, match="Can not find Variable"):
+            y.get_value()

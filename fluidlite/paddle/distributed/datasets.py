@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import warnings
 from collections.abc import Mapping
 from typing import Any
@@ -39,9 +40,9 @@ _IN_MEMORY: dict[str, Any] = {
 
 def _apply(dataset: Any, given: Mapping[str, Any]) -> None:
     """Give a data set some settings of all data sets."""
-    if given.get("input_type"):
+    if given.get("input_type", 0) not in (0, 1):
         raise ArgumentError(
-            f"input_type is {given['input_type']!r}, but only 0 (lines of slots) is supported"
+            f"input_type is {given['input_type']!r}, but only 0 and 1 (lines of slots) are supported"
         )
     setters = {
         "batch_size": dataset.set_batch_size,
@@ -86,7 +87,16 @@ def _check(kind: str, given: Mapping[str, Any], known: Mapping[str, Any]) -> Non
             warnings.warn(f"{kind} has no setting {name!r}{did_you_mean(name, known)}", stacklevel=3)
 
 
-class QueueDataset(fluid_dataset.QueueDataset):
+class _PrivateSetters:
+    """Fluid's setters under the names that 2.x gives them, such as `_set_queue_num`."""
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("_set_"):
+            return getattr(self, name.removeprefix("_"))
+        raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+
+
+class QueueDataset(_PrivateSetters, fluid_dataset.QueueDataset):
     """Samples are read while they are used, in the order of the files."""
 
     def init(self, **kwargs: Any) -> None:
@@ -97,7 +107,7 @@ class QueueDataset(fluid_dataset.QueueDataset):
         _apply(self, {**_SETTINGS, **kwargs})
 
 
-class InMemoryDataset(fluid_dataset.InMemoryDataset):
+class InMemoryDataset(_PrivateSetters, fluid_dataset.InMemoryDataset):
     """Samples are read into memory first (`load_into_memory`), where they can be shuffled, also among the
     workers of a job.
     """
@@ -120,6 +130,11 @@ class InMemoryDataset(fluid_dataset.InMemoryDataset):
         _check("InMemoryDataset", kwargs, {**_SETTINGS, **_IN_MEMORY})
         _apply(self, kwargs)
         _apply_in_memory(self, kwargs)
+
+    def set_date(self, date: str) -> None:
+        """Take the day of the samples, "20201001", which only tables of GPU servers would read."""
+        if not re.fullmatch(r"\d{8}", date):
+            raise ArgumentError(f"date is {date!r}, but it should have 8 digits: year, month and day")
 
     def load_into_memory(self, is_shuffle: bool = False) -> None:
         """Read all files, and shuffle the samples if asked to."""

@@ -21,7 +21,7 @@ TARGET = ROOT / "fluidlite" / "cli" / "scripts" / "elsewhere.txt"
 # 2.6.2 calls fluid so: the whole of it is there under one name
 LEFT_OUT = ("paddle.base", "paddle.pir", "paddle.decomposition", "paddle.incubate.autograd")
 
-# where 2.x has kept functions and classes of fluid under paths of its own: FluidLite has them in fluid's modules
+# functions and classes of fluid that 2.x kept under paths of its own: FluidLite has them in fluid's modules
 KEPT = {
     "paddle.distributed.communicator": ("paddle.fluid.communicator",),
     "paddle.distributed.distribute_lookup_table": ("paddle.fluid.distribute_lookup_table",),

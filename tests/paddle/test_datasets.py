@@ -190,7 +190,7 @@ def test_setters_of_fluid_have_private_names(files: list[str], variables: list[A
     dataset.load_into_memory()
     assert dataset.proto_desc.batch_size == 1
     with pytest.raises(AttributeError, match="_set_nothing|set_nothing"):
-        dataset._set_nothing
+        dataset._set_nothing()
     with pytest.raises(ArgumentError, match="8 digits"):
         dataset.set_date("today")
     with pytest.raises(ArgumentError, match="input_type is 2"):

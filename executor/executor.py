@@ -13,6 +13,7 @@ import numpy as np
 
 from fluidlite.base import flags
 from fluidlite.base.place import CPUPlace, CUDAPlace, Place, array_module, is_compiled_with_cuda
+from fluidlite.base.tracebacks import short_tracebacks, shorten
 from fluidlite.base.tracing import tracer
 from fluidlite.executor import serving  # noqa: F401  (declares what `listen_and_serv` does)
 from fluidlite.executor.by_desc import DescRunner, PreparedBlock
@@ -172,18 +173,23 @@ class Executor(RunSteps):
         use_prune: run only what the fetches need, and the optimizer ops in the list, or all where there are
             none.
         """
-        return self._run_impl(
-            program,
-            feed,
-            fetch_list,
-            feed_var_name,
-            fetch_var_name,
-            scope,
-            return_numpy,
-            use_program_cache,
-            return_merged,
-            use_prune,
-        )
+        # a decorator would cost a call at each step, and this costs nothing
+        try:
+            return self._run_impl(
+                program,
+                feed,
+                fetch_list,
+                feed_var_name,
+                fetch_var_name,
+                scope,
+                return_numpy,
+                use_program_cache,
+                return_merged,
+                use_prune,
+            )
+        except Exception as error:
+            shorten(error)
+            raise
 
     # ------------------------------------------------------------------ fluid's steps of a run, by its names
     @property
@@ -432,6 +438,7 @@ class Executor(RunSteps):
         return [(fetch(frame, name), frame.lod(name)) for name in names]
 
     # ------------------------------------------------------------------ data sets
+    @short_tracebacks
     def train_from_dataset(
         self,
         program: Any = None,
@@ -479,6 +486,7 @@ class Executor(RunSteps):
         return Target(threads, is_on_host, timed, loops, flags.check_buffers())
 
     # ------------------------------------------------------------------ looking inside
+    @short_tracebacks
     def explain(
         self,
         program: Program | None = None,
@@ -495,6 +503,7 @@ class Executor(RunSteps):
         """
         return explain(self._lowering(program, feed, fetch_list, scope), after)
 
+    @short_tracebacks
     def memory(
         self,
         program: Program | None = None,

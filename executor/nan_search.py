@@ -5,16 +5,15 @@ op, with the check on.
 from __future__ import annotations
 
 import copy
-import warnings
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import numpy as np
 
-from fluidlite.base.errors import FluidWarning
 from fluidlite.executor.comm.ops import ACTIONS
 from fluidlite.ir.operator import Operator, OpRole
 from fluidlite.ir.program import Program
+from fluidlite.ir.warned import warn_user
 from fluidlite.values.scope import Scope
 from fluidlite.values.tensor import LoDTensor, SelectedRows, host
 
@@ -55,7 +54,7 @@ def run_and_search(
         f"{', '.join(wrong)} held a NaN or an infinity after a step, but not when it was repeated "
         "op by op (in a job only up to the values that other processes send)"
     )
-    warnings.warn(text, FluidWarning, stacklevel=4)
+    warn_user(text)
     return fetched
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import copy
 import functools
 import pathlib
-import warnings
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, NoReturn
 
@@ -388,7 +387,7 @@ def tell(*strategies: BuildStrategy | ExecutionStrategy) -> None:
     for name, reason in [item for strategy in strategies for item in ignored(strategy).items()]:
         if name not in _told:
             _told.add(name)
-            warnings.warn(f"{name} changes nothing: {reason}", stacklevel=5)
+            warn_user(f"{name} changes nothing: {reason}", category=UserWarning)
 
 
 def draw(program: Program, path: str) -> None:

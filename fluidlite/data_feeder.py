@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -14,6 +13,7 @@ from fluidlite.base.imported_names import imported_names
 from fluidlite.base.place import CPUPlace, cpu_places, cuda_places
 from fluidlite.ir.program import Program, default_main_program
 from fluidlite.ir.variable import Variable
+from fluidlite.ir.warned import warn_user
 from fluidlite.values.tensor import LoDTensor, offsets_of
 
 __all__ = [
@@ -87,9 +87,9 @@ def check_dtype(
     """
     found = convert_dtype(input_dtype)
     if found == "float16":
-        warnings.warn(
+        warn_user(
             f"The data type of '{input_name}' in {op_name} only support float16 in GPU now. {extra_message}",
-            stacklevel=2,
+            category=UserWarning,
         )
     if found not in expected_dtype:
         raise ArgumentError(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -14,6 +13,7 @@ from fluidlite.base.imported_names import imported_names
 from fluidlite.initializer import Constant
 from fluidlite.ir.program import Program, program_guard
 from fluidlite.ir.variable import Variable
+from fluidlite.ir.warned import warn_user
 from fluidlite.layer_helper import LayerHelper
 from fluidlite.layers.arithmetic.compare import equal
 from fluidlite.layers.arithmetic.elementwise import elementwise_sub
@@ -43,11 +43,10 @@ class Evaluator:
 
     def __init__(self, name: str, **kwargs: Any) -> None:
         kind = type(self).__name__
-        warnings.warn(
+        warn_user(
             f"The {kind} is deprecated, because maintain a modified program inside evaluator cause bug "
             f"easily, please use fluid.metrics.{kind} instead.",
-            DeprecationWarning,
-            stacklevel=3,
+            category=DeprecationWarning,
         )
         self.states: list[Variable] = []
         self.metrics: list[Variable] = []
@@ -172,11 +171,10 @@ class DetectionMAP(metrics.DetectionMAP, Evaluator):
         evaluate_difficult: bool = True,
         ap_version: str = "integral",
     ) -> None:
-        warnings.warn(
+        warn_user(
             "The DetectionMAP is deprecated, because maintain a modified program inside evaluator cause bug "
             "easily, please use fluid.metrics.DetectionMAP instead.",
-            DeprecationWarning,
-            stacklevel=2,
+            category=DeprecationWarning,
         )
         self.states, self.metrics = [], []
         metrics.DetectionMAP.__init__(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from typing import TYPE_CHECKING, Any
 
 from fluidlite.base.imported_names import imported_names
@@ -11,6 +10,7 @@ from fluidlite.base.strategies import BuildStrategy, ExecutionStrategy
 from fluidlite.compiler import CompiledProgram
 from fluidlite.executor.executor import Executor
 from fluidlite.ir.program import Program, default_main_program
+from fluidlite.ir.warned import warn_user
 from fluidlite.values.scope import global_scope
 
 __all__ = ["BuildStrategy", "ExecutionStrategy", "ParallelExecutor"]
@@ -53,11 +53,11 @@ class ParallelExecutor:
     def _take_trainers(strategy: BuildStrategy, num_trainers: int, trainer_id: int) -> None:
         if num_trainers != 1 and strategy.num_trainers != num_trainers:
             if strategy.num_trainers != 1:
-                warnings.warn(
+                warn_user(
                     f"The value of build_strategy.num_trainers[{strategy.num_trainers}] is overwritten by "
                     f"the passed "
                     f"num_trainers[{num_trainers}].",
-                    stacklevel=3,
+                    category=UserWarning,
                 )
             strategy.num_trainers = num_trainers
         if trainer_id != 0:
@@ -73,7 +73,7 @@ class ParallelExecutor:
     ) -> list[Any]:
         """One step; `feed_dict` is the old name of `feed`."""
         if feed_dict is not None and feed is None:
-            warnings.warn("`feed_dict` is deprecated. Please use `feed=`", stacklevel=2)
+            warn_user("`feed_dict` is deprecated. Please use `feed=`", category=UserWarning)
             feed = feed_dict
         result: list[Any] = self._exe.run(
             self._compiled_program,

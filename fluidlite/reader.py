@@ -17,6 +17,7 @@ import numpy as np
 from fluidlite.base.errors import ReaderError
 from fluidlite.base.imported_names import imported_names
 from fluidlite.base.place import CPUPlace
+from fluidlite.base.tracebacks import short_tracebacks
 from fluidlite.data_feeder import DataFeeder
 from fluidlite.dataloader import BatchSampler, Dataset, default_collate_fn
 from fluidlite.dataset import DatasetBase
@@ -256,6 +257,7 @@ def _as_tensors(arrays: Any, count: int) -> Batch:
     return found
 
 
+@short_tracebacks
 def _rounds(
     batches: Iterator[Batch], names: Sequence[str], places: int, return_list: bool, drop_last: bool
 ) -> Generator[Any, None, None]:

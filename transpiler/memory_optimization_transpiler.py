@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import warnings
 from typing import TYPE_CHECKING, Any
 
 from fluidlite.base.imported_names import imported_names
+from fluidlite.ir.warned import warn_user
 
 __all__ = ["memory_optimize", "release_memory"]
 
@@ -29,11 +29,9 @@ def release_memory(input_program: Any, skip_opt_set: Any = None) -> None:
 
 
 def _say(name: str) -> None:
-    warnings.warn(
+    warn_user(
         f"{name} changes nothing: the executor reuses memory by itself, whether it is called or not",
-        DeprecationWarning,
-        # the line of the script that called
-        stacklevel=3,
+        category=DeprecationWarning,
     )
 
 

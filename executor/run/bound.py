@@ -17,7 +17,7 @@ from fluidlite.executor.run.blas import blas_switch
 from fluidlite.executor.run.calls import BlockCall, KernelCall
 from fluidlite.executor.run.held import HeldArrays
 from fluidlite.executor.run.interpreter import Interpreter
-from fluidlite.executor.run.located import locate
+from fluidlite.executor.run.located import failure, locate, specs_at
 from fluidlite.executor.run.memory import keep_freed_memory
 from fluidlite.executor.run.pending import settle
 from fluidlite.executor.run.timing import OpTimer
@@ -133,11 +133,21 @@ class BoundPlan:
             op = self.plan.operator_at(error)
             if op is None or is_of_user(error):
                 raise
-            text = f"op {op.type!r}: {error} ({type(error).__name__})"
-            raise KernelError.of(error, f"{text}\n  {op.call_text()}\n  built at {op.where}") from error
+            found = specs_at(op, self._fed(arguments))
+            raise KernelError.of(error, failure(error, op, found)) from error
         finally:
             if switch is not None:
                 switch.leave()
+
+    def _fed(self, arguments: Sequence[Any]) -> dict[str, Any]:
+        """The arrays of a run's feeds by name; behind some stands their level of detail."""
+        rest = iter(arguments)
+        found: dict[str, Any] = {}
+        for name, value in self.plan.plan.feeds.items():
+            found[name] = next(rest, None)
+            if value.has_lod:
+                next(rest, None)
+        return found
 
 
 def _may_write(thing: Any) -> bool:

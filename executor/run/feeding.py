@@ -5,7 +5,6 @@ from __future__ import annotations
 import functools
 import math
 import os
-import warnings
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -22,6 +21,7 @@ from fluidlite.ir.block import Block
 from fluidlite.ir.operator import Operator
 from fluidlite.ir.structure import check_depth
 from fluidlite.ir.variable import Variable
+from fluidlite.ir.warned import warn_user
 from fluidlite.values.scope import Scope
 from fluidlite.values.tensor import LoDTensor, SelectedRows, host
 
@@ -113,7 +113,7 @@ class Signature:
             lod = value._lod
             value = value.array
             if value is None:
-                raise FeedError(f"the LoDTensor fed to {var.name!r} holds no data")
+                raise _feed_error(var, f"the LoDTensor fed to {var.name!r} holds no data")
         if (isinstance(value, (SelectedRows, list)) and dtype is None) or isinstance(value, SelectedRows):
             return value, ()
         array = self._array(var, dtype, value)
@@ -126,15 +126,17 @@ class Signature:
         else:
             array = _from_python(var, value)
         if array.dtype == object and array.size and not any(map(np.ndim, array.flat)):
-            raise FeedError(
+            raise _feed_error(
+                var,
                 f"cannot feed {var.name!r}: it is an array of dtype object, which begins with "
                 f"{array.flat[0]!r}; convert it to a numeric dtype, for example with "
-                "array.astype('float32')"
+                "array.astype('float32')",
             )
         if array.dtype == object:
-            raise FeedError(
+            raise _feed_error(
+                var,
                 f"cannot feed {var.name!r}: the rows differ in length; feed a LoDTensor "
-                f"(fluid.create_lod_tensor)"
+                f"(fluid.create_lod_tensor)",
             )
         # `fluid.data` refuses another dtype (`check_feed_shape_type`); `fluid.layers.data` takes it as it is.
         # A persistable variable keeps its own: what updates it was built for that
@@ -162,6 +164,11 @@ class Signature:
         return {name: FeedSpec(*entry) for name, entry in zip(self.names, form, strict=True)}
 
 
+def _feed_error(var: Variable, text: str) -> FeedError:
+    """The error for a value that does not fit a variable, with the user's line that declared it."""
+    return FeedError(text if var.where is None else f"{text}\n  declared at {var.where}")
+
+
 def _declared_dtype(var: Variable) -> Any:
     """The NumPy dtype that a tensor declares; None for what declares none, or is no tensor."""
     return to_numpy(var.dtype) if var.type == VarType.LOD_TENSOR and var._dtype is not None else None
@@ -171,9 +178,9 @@ def _variable(block: Block, name: str) -> Variable | None:
     var = block._find_var_recursive(name)
     if var is None:
         near = did_you_mean(name, list(block.vars)) if isinstance(name, str) else ""
-        warnings.warn(
+        warn_user(
             f"The variable {name} is not found in program. It is not declared or is pruned.{near}",
-            stacklevel=2,
+            category=UserWarning,
         )
     return var
 
@@ -188,10 +195,10 @@ def _from_python(var: Variable, value: Any) -> Any:
             raise TypeError("no value was given")
         return np.asarray([value] if np.isscalar(value) and var.shape != () else value, dtype=wanted)
     except (ValueError, TypeError) as error:
-        raise FeedError(
+        raise _feed_error(
+            var,
             f"cannot feed {var.name!r} (shape {list(var.shape)}, dtype {var._dtype}) with "
-            f"{type(value).__name__}: "
-            f"{error}"
+            f"{type(value).__name__}: {error}",
         ) from None
 
 
@@ -221,9 +228,11 @@ def check_feed_shape_type(var: Variable, feed: Any, num_places: int = 1) -> bool
     if not (isinstance(feed, LoDTensor) and feed._lod):
         _check_shape(var, list(array.shape), num_places)
     if array.dtype != to_numpy(var.dtype):
-        raise FeedError(
-            f"The data type of fed Variable {var.name!r} must be '{to_numpy(var.dtype)}', but received "
-            f"'{array.dtype}'"
+        wanted = to_numpy(var.dtype)
+        raise _feed_error(
+            var,
+            f"The data type of fed Variable {var.name!r} must be '{wanted}', but received '{array.dtype}'; "
+            f'feed array.astype("{wanted}")',
         )
     return True
 
@@ -236,9 +245,10 @@ def _check_shape(var: Variable, shape: list[int], num_places: int) -> None:
         # rounded up, as 1.8.5 shares an uneven batch out: the largest part is the one that is checked
         shape[0] = -(-shape[0] // num_places)
     if not 0 < len(shape) <= len(declared) or not dimension_is_compatible_with(shape, declared[: len(shape)]):
-        raise FeedError(
+        raise _feed_error(
+            var,
             f"The fed Variable {var.name!r} should have dimensions = {len(declared)}, shape = {var.shape}, "
-            f"but received fed shape {shape} on each device"
+            f"but received fed shape {shape} on each device",
         )
 
 
@@ -247,9 +257,10 @@ def check_declared_size(var: Variable, array: Any) -> None:
     number of elements: ops that were built for its size would broadcast what does not belong together.
     """
     if not var.is_data and var.spec.static and array.size != math.prod(var.shape):
-        raise FeedError(
+        raise _feed_error(
+            var,
             f"variable {var.name!r} is persistable and of shape {list(var.shape)}, but is fed an array of "
-            f"shape {list(array.shape)} on each device"
+            f"shape {list(array.shape)} on each device",
         )
 
 

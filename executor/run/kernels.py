@@ -16,7 +16,7 @@ from fluidlite.executor.comm.ops import arguments_of, carry_out
 from fluidlite.executor.comm.transports import find_session
 from fluidlite.executor.run.complexes import with_conjugates
 from fluidlite.executor.run.half import in_single
-from fluidlite.executor.run.located import locate
+from fluidlite.executor.run.located import failure, locate
 from fluidlite.executor.run.operand_types import check_attributes, check_operand_types, checked_slots
 from fluidlite.executor.run.team import pieces, team_of
 from fluidlite.ir.operator import Operator
@@ -194,16 +194,7 @@ class Kernel:
 
     def failure(self, error: Exception, values: Mapping[str, list[Any]]) -> str:
         """The message for an exception inside the kernel: op, shapes found, the user's line."""
-
-        def show(value: Any) -> str:
-            return f"{value.dtype}{list(value.shape)}" if hasattr(value, "shape") else type(value).__name__
-
-        shapes = ", ".join(f"{slot}={' '.join(map(show, found))}" for slot, found in values.items() if found)
-        return (
-            f"op {self.op.type!r}: {error} ({type(error).__name__})\n  {self.op.call_text()}\n  ran with "
-            f"{shapes}\n"
-            f"  built at {self.op.where}"
-        )
+        return failure(error, self.op, values)
 
 
 def _slot_value(definition: Op, slot: str, values: Mapping[str, list[Any]]) -> Any:

@@ -14,6 +14,7 @@ import numpy as np
 
 from fluidlite.base.dtypes import Array
 from fluidlite.executor.run.team import Team, pieces, team_of
+from fluidlite.ops.kernels.numbers import first_wrong
 
 __all__ = [
     "Labels",
@@ -137,7 +138,8 @@ class Labels:
         if self.is_class or (len(labels) and np.maximum.reduce(labels.view(np.uint64)) >= self.classes):
             bad = ((labels < 0) | (labels >= self.classes)) & (labels != self.ignored)
             if bad.any():
-                raise ValueError(f"label {int(labels[bad][0])} is not one of the {self.classes} classes")
+                label, where = first_wrong(labels, bad)
+                raise ValueError(f"label {label} is not one of the {self.classes} classes ({where} of Label)")
             rows = np.flatnonzero(labels == self.ignored)
             labels = np.where(labels == self.ignored, 0, labels)
         np.add(labels, self.base, out=index)

@@ -20,6 +20,7 @@ from fluidlite.backward.versions import Versions
 from fluidlite.backward.walk import Backward, Callback, declare_gradients, rename_known_gradients
 from fluidlite.base.errors import ProgramEditError, ShapeError
 from fluidlite.base.registry import grad_name
+from fluidlite.base.tracebacks import short_tracebacks
 from fluidlite.data_feeder import check_type
 from fluidlite.ir.block import Block
 from fluidlite.ir.operator import DEVICE_ATTR, ROLE_ATTR, ROLE_VAR_ATTR, Operator, OpRole
@@ -31,6 +32,7 @@ __all__ = ["append_backward", "gradients"]
 ParamsGrads = list[tuple[Variable, Variable | None]]
 
 
+@short_tracebacks
 def append_backward(
     loss: Variable,
     parameter_list: Iterable[Variable | str] | None = None,
@@ -211,6 +213,7 @@ def _mark_role(param: Variable, grad: Variable, makers: Mapping[str, Operator]) 
 
 
 # ---------------------------------------------------------------------- gradients of anything
+@short_tracebacks
 def gradients(
     targets: Variable | list[Variable],
     inputs: Variable | list[Variable],

@@ -21,6 +21,7 @@ __all__ = [
     "require_version",
     "set_flag_text",
     "set_flags",
+    "shows_all_frames",
 ]
 
 FLUID_VERSION = "1.8.5"
@@ -32,6 +33,7 @@ _DEFAULTS: dict[str, Any] = {
     "FLAGS_find_nan_inf": False,  # FluidLite's own: a step that leaves a NaN is repeated with the check on
     "FLAGS_check_plans": False,  # FluidLite's own: verify plans between the passes that make them
     "FLAGS_check_buffers": False,  # FluidLite's own: look at what each step of a plan has written
+    "FLAGS_call_stack_level": 1,  # of 2.x; 2: tracebacks show the library's frames, too
     "FLAGS_use_onednn": True,  # FluidLite's own: kernels of oneDNN, where it is installed
     # FluidLite's own: compile loops over arrays in the "background", "wait" for it, or "off"
     "FLAGS_fast_loops": "background",
@@ -97,7 +99,6 @@ _DEFAULTS: dict[str, Any] = {
 # of Paddle, and of nothing here: the environment may have them for other programs
 _OF_PADDLE = frozenset(
     (
-        "FLAGS_call_stack_level",
         "FLAGS_check_nan_inf_level",
         "FLAGS_fast_check_nan_inf",
         "FLAGS_fraction_of_cuda_pinned_memory_to_use",
@@ -226,6 +227,11 @@ def check_nan_inf() -> bool:
 def check_buffers() -> bool:
     """True if a plan checks after each step that what it wrote has the form and the place promised."""
     return bool(_values["FLAGS_check_buffers"])
+
+
+def shows_all_frames() -> bool:
+    """True if tracebacks show the frames of the library beside the user's."""
+    return bool(_values["FLAGS_call_stack_level"] > 1)
 
 
 def is_deterministic() -> bool:

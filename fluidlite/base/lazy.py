@@ -5,18 +5,23 @@ from __future__ import annotations
 import importlib
 import sys
 from collections.abc import Mapping
+from types import FunctionType
 from typing import Any
 
 from fluidlite.base.imperative import instead_of
 
-__all__ = ["LazyNames"]
+__all__ = ["GUARD", "LazyNames"]
+
+GUARD = "fluidlite.ir.guarded:guard"
+"""Guards functions: their errors name the arguments, and show the user's frames."""
 
 
 class LazyNames:
     """The names of one package, and the modules that they are imported from.
 
     `homes` maps a module to the names that it has; `new=old` renames one. `modules` are sub-modules of the
-    package. `values` are names that cost nothing.
+    package. `values` are names that cost nothing. `guard`, `module:function`, is called with each function
+    that is loaded from the package's own room and with the package's name: the package offers its result.
     """
 
     def __init__(
@@ -25,8 +30,10 @@ class LazyNames:
         homes: Mapping[str, str],
         modules: str = "",
         values: Mapping[str, Any] | None = None,
+        guard: str = "",
     ) -> None:
         self.package = package
+        self.guard = guard
         self.homes: dict[str, tuple[str, str]] = {}
         for module, names in homes.items():
             for name in names.split():
@@ -41,7 +48,7 @@ class LazyNames:
         """
         if name in self.homes:
             module, old = self.homes[name]
-            value = getattr(importlib.import_module(module), old)
+            value = self._guarded(getattr(importlib.import_module(module), old))
         elif name in self.modules:
             value = importlib.import_module(f"{self.package}.{name}")
         elif name in self.values:
@@ -53,6 +60,15 @@ class LazyNames:
             raise AttributeError(f"module {self.package!r} has no attribute {name!r}{near}")
         setattr(sys.modules[self.package], name, value)
         return value
+
+    def _guarded(self, value: Any) -> Any:
+        room = ".".join(self.package.split(".")[:2])
+        # a function of another room stays the one that is offered there
+        if not self.guard or not isinstance(value, FunctionType) or not value.__module__.startswith(room):
+            return value
+        # the package may be imported before what guards are made of: scripts set the environment first
+        module, _, name = self.guard.partition(":")
+        return getattr(importlib.import_module(module), name)(value, self.package)
 
     def names(self) -> list[str]:
         """All names, sorted."""

@@ -217,6 +217,7 @@ class Block(BlockValue):
             persistable=True if force_persistable else var.persistable,
             is_data=var.is_data,
             need_check_feed=var.need_check_feed,
+            where=var.where,
         )
 
     # ------------------------------------------------------------------ ops

@@ -14,7 +14,7 @@ from fluidlite.ir.warned import warn_user
 if TYPE_CHECKING:
     from fluidlite.ir.variable import Variable
 
-__all__ = ["array_of", "function_on", "truth", "ufunc_on"]
+__all__ = ["array_of", "formatted", "function_on", "items_of", "number_of", "truth", "ufunc_on"]
 
 _ORDERS = frozenset(("less_than", "less_equal", "greater_than", "greater_equal"))
 _EQUALS = frozenset(("equal", "not_equal"))
@@ -77,6 +77,38 @@ def array_of(var: Variable, dtype: Any = None) -> Any:
         f"variable {var.name!r} ({list(var.shape)}) is not an array: it has values only while the "
         "program runs; use functions of fluid.layers instead of NumPy's, or fetch it"
     )
+
+
+def number_of(var: Variable) -> Any:
+    """ArgumentError: `float(x)`, `int(x)` and `"%f" % x` want a number."""
+    raise ArgumentError(
+        f"variable {_described(var)} has no value while the program is built: fetch it with "
+        f"exe.run(fetch_list=[...]), and convert the array that it returns{_where(var)}"
+    )
+
+
+def formatted(var: Variable, form: str) -> str:
+    """The text of the declaration; ArgumentError for a format of numbers, such as `:.4f`."""
+    return format(str(var), form) if not form or form[-1] == "s" else number_of(var)
+
+
+def items_of(var: Variable) -> Any:
+    """ArgumentError: the number of items may be unknown until the program runs."""
+    raise ArgumentError(
+        f"variable {_described(var)} cannot be iterated over or unpacked while the program is built: "
+        "fetch it with exe.run(fetch_list=[...]) to iterate over its values; x[0], layers.split and "
+        f"layers.unstack give parts of it as Variables{_where(var)}"
+    )
+
+
+def _described(var: Variable) -> str:
+    return f"{var.name!r} ({list(var.shape)})"
+
+
+def _where(var: Variable) -> str:
+    """The line that made the variable, where that is known."""
+    made = var.where if var.op is None else var.op.where
+    return "" if made is None else f"\n  built at {made}"
 
 
 def function_on(function: Any) -> Any:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import itertools
-import warnings
 import weakref
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
@@ -145,7 +144,7 @@ class Program:
         """The current device; none, with a warning, for an op that has no kernel, such as a loop."""
         device = current_device()
         if device and not op._has_kernel(op.type):
-            warnings.warn(f"The Op({op.type}) is not support to set device.", stacklevel=2)
+            warn_user(f"The Op({op.type}) is not support to set device.", category=UserWarning)
             return ""
         return device
 

@@ -12,6 +12,7 @@ from fluidlite import unique_name
 from fluidlite.base.dtypes import DTypeLike, VarType, to_vartype
 from fluidlite.base.errors import ArgumentError, EnforceNotMet, UnsupportedError
 from fluidlite.base.registry import Spec
+from fluidlite.base.tracebacks import short_tracebacks
 from fluidlite.ir import no_values, views
 from fluidlite.ir.printing import variable_text
 from fluidlite.ir.warned import warn_near_miss
@@ -19,6 +20,7 @@ from fluidlite.ir.warned import warn_near_miss
 if TYPE_CHECKING:
     from fluidlite.ir.block import Block
     from fluidlite.ir.operator import Operator
+    from fluidlite.ir.where import Where
 
 __all__ = ["PARAMETER_FIELDS", "Parameter", "Variable", "check_switches", "is_part", "refuse_part"]
 
@@ -48,7 +50,7 @@ def _dygraph(method: str) -> Callable[..., Any]:
 
     refuse.__name__ = method
     refuse.__doc__ = "AssertionError: there is no value while a program is built."
-    return refuse
+    return short_tracebacks(refuse)
 
 
 def check_switches(**switches: Any) -> None:
@@ -107,6 +109,8 @@ class Variable:
     need_check_feed: bool
     belong_to_optimizer: bool
     _info: dict[str, Any]
+    where: Where | None
+    """The user's line that declared it, of a variable that is fed."""
     reader_specs: tuple[Spec, ...]
     """Of a READER: what it reads, tensor by tensor."""
     op: Operator | None
@@ -127,6 +131,7 @@ class Variable:
         need_check_feed: bool = False,
         belong_to_optimizer: bool = False,
         reader_specs: Iterable[Spec] = (),
+        where: Where | None = None,
         **unused: Any,
     ) -> None:
         kind = VarType(type)
@@ -148,6 +153,7 @@ class Variable:
             belong_to_optimizer=belong_to_optimizer,
             _info={},
             reader_specs=tuple(reader_specs),
+            where=where,
             op=None,
         )
         block.vars[self.name] = self
@@ -268,15 +274,31 @@ class Variable:
             warn_near_miss(f"Variable {self.name!r}", name, VARIABLE_NAMES)
         object.__setattr__(self, name, value)
 
+    @short_tracebacks
     def __bool__(self) -> bool:
         return no_values.truth(self)
 
+    @short_tracebacks
+    def __float__(self) -> float:
+        return no_values.number_of(self)
+
+    @short_tracebacks
+    def __int__(self) -> int:
+        return no_values.number_of(self)
+
+    @short_tracebacks
+    def __format__(self, form: str) -> str:
+        return no_values.formatted(self, form)
+
+    @short_tracebacks
     def __array__(self, dtype: Any = None, copy: Any = None) -> Any:
         return no_values.array_of(self, dtype)
 
+    @short_tracebacks
     def __array_function__(self, function: Any, types: Any, args: Any, kwargs: Any) -> Any:
         return no_values.function_on(function)
 
+    @short_tracebacks
     def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **options: Any) -> Any:
         return no_values.ufunc_on(ufunc, method, inputs, options)
 

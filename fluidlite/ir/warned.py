@@ -13,19 +13,19 @@ from fluidlite.ir.where import Where, is_source, user_location
 
 __all__ = ["warn_near_miss", "warn_user"]
 
-# what Python remembers of warnings that were shown, so that a line says each of them once
-_shown: dict[Any, Any] = {}
+# by file, what Python remembers of warnings that were shown, so that a line says each of them once
+_shown: dict[str, dict[Any, Any]] = {}
 
 
-def warn_user(text: str, where: Where | None = None) -> None:
-    """Issue a FluidWarning at `where`, by default the line outside FluidLite that is running.
+def warn_user(text: str, where: Where | None = None, category: type[Warning] = FluidWarning) -> None:
+    """Issue a warning at `where`, by default the line outside FluidLite that is running.
 
     A line warns once for each text; filters of `warnings` decide as usual.
     """
     place = where or user_location() or Where("<unknown>", 0)
     # Python shows the line of the file that a warning names, which may be any that a model names
     file = place.file if is_source(place.file) else f"<{printable(place.file)}>"
-    warnings.warn_explicit(text, FluidWarning, file, place.line, registry=_shown)
+    warnings.warn_explicit(text, category, file, place.line, registry=_shown.setdefault(file, {}))
 
 
 def warn_near_miss(owner: str, name: str, known: Iterable[str]) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import importlib.util
 import linecache
 import os
 import pathlib
@@ -12,10 +11,10 @@ import sys
 from dataclasses import dataclass, field
 
 from fluidlite.base.plain_text import printable
+from fluidlite.base.tracebacks import is_own_source
 
-__all__ = ["Where", "is_own_source", "is_source", "source_line", "source_lines", "user_location"]
+__all__ = ["Where", "is_source", "source_line", "source_lines", "user_location"]
 
-_PACKAGES = ("fluidlite", "fluidlite.executor", "fluidlite.transpiler")  # each may lie in a folder of its own
 _MOST_CALLERS = 100
 _LARGEST_SOURCE = 4 << 20
 _WRITTEN = 16  # frames of a stack that go into files: a test runner's is deeper
@@ -77,22 +76,6 @@ def is_source(file: str) -> bool:
     except (OSError, ValueError):
         return False
     return found is not None and stat.S_ISREG(found.st_mode) and found.st_size <= _LARGEST_SOURCE
-
-
-@functools.cache
-def _package_folders() -> tuple[str, ...]:
-    """The folders of FluidLite's own source; to find them imports nothing."""
-    specs = [importlib.util.find_spec(name) for name in _PACKAGES]
-    # of a checkout, `fluidlite.__path__` also has the root, in which tests and examples stand
-    files = [spec.origin for spec in specs if spec is not None and spec.origin]
-    return tuple(f"{pathlib.Path(file).resolve().parent}{os.sep}" for file in files)
-
-
-@functools.cache
-def is_own_source(file: str) -> bool:
-    """True for a file of FluidLite, whose frames are not the user's."""
-    # guards and decorators stand between a layer and the line that calls it
-    return file.startswith(_package_folders()) or file.endswith(("contextlib.py", "functools.py"))
 
 
 @functools.cache

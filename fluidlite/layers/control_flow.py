@@ -7,6 +7,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from fluidlite.base.imported_names import imported_names
+from fluidlite.ir.guarded import guarded
 from fluidlite.layers.arithmetic.compare import (
     equal,
     greater_equal,
@@ -46,7 +47,6 @@ from fluidlite.layers.flow.conditional import (
 )
 from fluidlite.layers.flow.debug import Assert, Print
 from fluidlite.layers.flow.while_loop import BlockGuard, While, WhileGuard, while_loop
-from fluidlite.layers.guarded import guarded
 from fluidlite.layers.recurrence.dynamic_rnn import DynamicRNN
 from fluidlite.layers.recurrence.static_rnn import StaticRNN, StaticRNNMemoryLink
 

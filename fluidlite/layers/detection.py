@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from fluidlite.base.imported_names import imported_names
+from fluidlite.ir.guarded import guarded
 from fluidlite.layers.boxes import (
     coding,
     heads,
@@ -25,7 +26,6 @@ from fluidlite.layers.boxes.proposals import *  # noqa: F403
 from fluidlite.layers.boxes.suppression import *  # noqa: F403
 from fluidlite.layers.boxes.targets import *  # noqa: F403
 from fluidlite.layers.boxes.yolo import *  # noqa: F403
-from fluidlite.layers.guarded import guarded
 from fluidlite.layers.neural.criteria import sigmoid_focal_loss
 from fluidlite.layers.neural.detection_map import detection_map as detection_map
 

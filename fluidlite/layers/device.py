@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 
 from fluidlite import unique_name
 from fluidlite.base.imported_names import imported_names
+from fluidlite.ir.guarded import guarded
 from fluidlite.ir.variable import Variable
 from fluidlite.layer_helper import LayerHelper
-from fluidlite.layers.guarded import guarded
 
 __all__: list[str] = []
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import warnings
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -12,6 +11,7 @@ from fluidlite.base.abstract import abstract
 from fluidlite.base.imported_names import imported_names
 from fluidlite.data_feeder import check_type
 from fluidlite.ir.variable import Variable
+from fluidlite.ir.warned import warn_user
 from fluidlite.layers.arithmetic.activations import log
 from fluidlite.layers.arithmetic.compare import less_than
 from fluidlite.layers.arithmetic.elementwise import elementwise_pow
@@ -63,10 +63,10 @@ class Distribution:
             array = np.array(arg)
             if array.dtype != np.float32:
                 if not isinstance(arg, (float, list)):
-                    warnings.warn(
+                    warn_user(
                         "data type of argument only support float32, your argument will be convert to "
                         "float32.",
-                        stacklevel=3,
+                        category=UserWarning,
                     )
                 array = array.astype(np.float32)
             arrays.append(array)

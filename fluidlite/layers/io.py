@@ -15,10 +15,10 @@ from fluidlite.base.place import Place
 from fluidlite.base.registry import Spec
 from fluidlite.framework import Program, default_main_program, default_startup_program
 from fluidlite.ir.block import Block
+from fluidlite.ir.guarded import guarded
 from fluidlite.ir.variable import Variable
 from fluidlite.layer_helper import LayerHelper
 from fluidlite.layers.flow.remote import BlockGuardServ, ListenAndServ, Recv, Send  # noqa: F401
-from fluidlite.layers.guarded import guarded
 from fluidlite.layers.tensors.inputs import data
 from fluidlite.reader import GeneratorLoader
 from fluidlite.reading.queues import BlockingQueue, Feed

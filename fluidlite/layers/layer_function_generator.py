@@ -5,7 +5,6 @@ from __future__ import annotations
 import functools
 import re
 import string
-import warnings
 from collections.abc import Callable, Collection, Iterable
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -16,6 +15,7 @@ from fluidlite.base.imported_names import imported_names
 from fluidlite.framework import OpProtoHolder
 from fluidlite.ir.attributes import COMMON_TYPES
 from fluidlite.ir.variable import Variable
+from fluidlite.ir.warned import warn_user
 from fluidlite.layer_helper import LayerHelper
 from fluidlite.layers.arithmetic.activations import FLOATS, append_unary
 
@@ -131,7 +131,7 @@ def deprecated(func_or_class: _Function) -> _Function:
 
     @functools.wraps(func_or_class)
     def wrapper(*args: Any, **kwargs: Any) -> Any:
-        warnings.warn(f"API {func_or_class.__name__} is deprecated.", DeprecationWarning, stacklevel=2)
+        warn_user(f"API {func_or_class.__name__} is deprecated.", category=DeprecationWarning)
         return func_or_class(*args, **kwargs)
 
     return wrapper  # type: ignore[return-value]

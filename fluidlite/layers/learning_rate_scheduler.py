@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Any
 
 from fluidlite.base.imported_names import imported_names
 from fluidlite.data_feeder import check_type
+from fluidlite.ir.guarded import guarded
 from fluidlite.ir.program import default_main_program
 from fluidlite.ir.variable import Variable
 from fluidlite.ir.warned import warn_user
 from fluidlite.layers.arithmetic.elementwise import elementwise_min
 from fluidlite.layers.control_flow import Switch
-from fluidlite.layers.guarded import guarded
 from fluidlite.layers.ops import ceil, cos, exp, floor
 from fluidlite.layers.tensor import assign, cast, create_global_var, fill_constant
 from fluidlite.layers.tensors.search import autoincreased_step_counter
@@ -48,7 +48,9 @@ def _fraction(decay_steps: int, staircase: bool) -> Any:
     return floor(quotient) if staircase else quotient
 
 
-def noam_decay(d_model: Any, warmup_steps: Any, learning_rate: Any = 1.0) -> Any:
+def noam_decay(
+    d_model: float | Variable, warmup_steps: float | Variable, learning_rate: float | Variable = 1.0
+) -> Any:
     """learning_rate * d_model ** -0.5 * min(step ** -0.5, step * warmup_steps ** -1.5); the first step is
     1 (Vaswani et al., 2017).
     """
@@ -61,7 +63,7 @@ def noam_decay(d_model: Any, warmup_steps: Any, learning_rate: Any = 1.0) -> Any
 
 
 def exponential_decay(
-    learning_rate: Any, decay_steps: int, decay_rate: float, staircase: bool = False
+    learning_rate: float | Variable, decay_steps: int, decay_rate: float, staircase: bool = False
 ) -> Any:
     """learning_rate * decay_rate ** (step / decay_steps)"""
     _check_divisors("exponential_decay", decay_steps=decay_steps)
@@ -70,7 +72,7 @@ def exponential_decay(
 
 
 def natural_exp_decay(
-    learning_rate: Any, decay_steps: int, decay_rate: float, staircase: bool = False
+    learning_rate: float | Variable, decay_steps: int, decay_rate: float, staircase: bool = False
 ) -> Any:
     """learning_rate * exp(-decay_rate * step / decay_steps)"""
     _check_divisors("natural_exp_decay", decay_steps=decay_steps)
@@ -79,7 +81,7 @@ def natural_exp_decay(
 
 
 def inverse_time_decay(
-    learning_rate: Any, decay_steps: int, decay_rate: float, staircase: bool = False
+    learning_rate: float | Variable, decay_steps: int, decay_rate: float, staircase: bool = False
 ) -> Any:
     """learning_rate / (1 + decay_rate * step / decay_steps)"""
     _check_divisors("inverse_time_decay", decay_steps=decay_steps)
@@ -88,7 +90,7 @@ def inverse_time_decay(
 
 
 def polynomial_decay(
-    learning_rate: Any,
+    learning_rate: float | Variable,
     decay_steps: int,
     end_learning_rate: float = 0.0001,
     power: float = 1.0,
@@ -144,7 +146,7 @@ def piecewise_decay(boundaries: Sequence[float], values: Sequence[float]) -> Any
         return rate
 
 
-def cosine_decay(learning_rate: Any, step_each_epoch: int, epochs: int) -> Any:
+def cosine_decay(learning_rate: float | Variable, step_each_epoch: int, epochs: int) -> Any:
     """learning_rate / 2 * (cos(epoch * pi / epochs) + 1), where epoch = floor(step / step_each_epoch)."""
     check_type(learning_rate, "learning_rate", (float, Variable), "cosine_decay")
     _check_divisors("cosine_decay", step_each_epoch=step_each_epoch, epochs=epochs)
@@ -153,7 +155,9 @@ def cosine_decay(learning_rate: Any, step_each_epoch: int, epochs: int) -> Any:
         return learning_rate * 0.5 * (cos(epoch * math.pi / epochs) + 1)
 
 
-def linear_lr_warmup(learning_rate: Any, warmup_steps: int, start_lr: float, end_lr: float) -> Any:
+def linear_lr_warmup(
+    learning_rate: float | Variable, warmup_steps: int, start_lr: float, end_lr: float
+) -> Any:
     """start_lr + (end_lr - start_lr) * step / warmup_steps for the first `warmup_steps`, then
     `learning_rate` (a float or a Variable).
     """

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from fluidlite.base.imported_names import imported_names
 from fluidlite.data_feeder import check_type, check_variable_and_dtype
 from fluidlite.initializer import Constant
+from fluidlite.ir.guarded import guarded
 from fluidlite.ir.operator import Operator
 from fluidlite.ir.variable import Variable
 from fluidlite.ir.warned import warn_user
@@ -15,7 +16,6 @@ from fluidlite.layer_helper import LayerHelper
 from fluidlite.layers.arithmetic.compare import equal
 from fluidlite.layers.arithmetic.products import matmul
 from fluidlite.layers.arithmetic.reduce import reduce_mean, reduce_sum
-from fluidlite.layers.guarded import guarded
 from fluidlite.layers.neural.sampling import hsigmoid, nce, sampled_softmax_with_cross_entropy
 from fluidlite.layers.ops import square
 from fluidlite.layers.tensors.shaping import expand, reshape, transpose

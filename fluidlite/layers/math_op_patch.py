@@ -15,6 +15,8 @@ from fluidlite import unique_name
 from fluidlite.base.dtypes import VarType, is_integer, to_numpy, to_vartype
 from fluidlite.base.errors import ArgumentError
 from fluidlite.base.imported_names import imported_names
+from fluidlite.ir.guarded import guard
+from fluidlite.ir.no_values import items_of
 from fluidlite.ir.variable import Variable
 from fluidlite.ir.warned import warn_user
 
@@ -333,11 +335,10 @@ def monkey_patch_variable() -> None:
     """Give Variable its operators (the IR itself knows no layers)."""
     methods: dict[str, Any] = {method: _operator(method, op_type) for method, op_type in _BINARY.items()}
     # without a length a loop over a Variable would never end
-    methods.update(
-        __neg__=_negative, __getitem__=_getitem, __iter__=None, astype=astype, __hash__=object.__hash__
-    )
+    methods.update(__neg__=_negative, __getitem__=_getitem, __iter__=items_of, astype=astype)
     for name, method in methods.items():
-        setattr(Variable, name, method)
+        setattr(Variable, name, guard(method, __name__, "Variable"))
+    Variable.__hash__ = object.__hash__  # type: ignore[method-assign]  # `__eq__` took it away
 
 
 if not TYPE_CHECKING:

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 from fluidlite.base.imported_names import imported_names
 from fluidlite.data_feeder import check_variable_and_dtype
 from fluidlite.initializer import Constant
+from fluidlite.ir.guarded import guarded
 from fluidlite.ir.variable import Variable
 from fluidlite.layer_helper import LayerHelper
-from fluidlite.layers.guarded import guarded
 from fluidlite.layers.tensors.search import topk
 
 __all__ = ["accuracy", "auc"]

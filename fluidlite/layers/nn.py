@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from fluidlite.base.imported_names import imported_names
+from fluidlite.ir.guarded import guarded
 from fluidlite.layers.arithmetic import (
     activations,
     elementwise,
@@ -19,7 +20,6 @@ from fluidlite.layers.arithmetic.reduce import *  # noqa: F403
 from fluidlite.layers.boxes import regions
 from fluidlite.layers.boxes.regions import *  # noqa: F403
 from fluidlite.layers.flow.debug import py_func
-from fluidlite.layers.guarded import guarded
 from fluidlite.layers.neural import click_through, conv, criteria, norm, resize, tagging, vision
 from fluidlite.layers.neural.click_through import *  # noqa: F403
 from fluidlite.layers.neural.conv import *  # noqa: F403

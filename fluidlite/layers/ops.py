@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 from fluidlite.base.errors import ArgumentError
 from fluidlite.base.imported_names import imported_names
 from fluidlite.data_feeder import check_type
+from fluidlite.ir.guarded import guarded
 from fluidlite.ir.variable import Variable
 from fluidlite.layer_helper import LayerHelper
 from fluidlite.layers.arithmetic.activations import FLOATS, append_unary
-from fluidlite.layers.guarded import guarded
 from fluidlite.layers.signatures import Unary
 
 __all__ = [

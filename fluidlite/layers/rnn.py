@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from fluidlite.base.imported_names import imported_names
-from fluidlite.layers.guarded import guarded
+from fluidlite.ir.guarded import guarded
 from fluidlite.layers.recurrence import decode_helpers, decoders, recurrent
 from fluidlite.layers.recurrence.decode_helpers import *  # noqa: F403
 from fluidlite.layers.recurrence.decoders import *  # noqa: F403

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any
 from fluidlite.base.dtypes import DTypeLike, to_vartype
 from fluidlite.base.imported_names import imported_names
 from fluidlite.data_feeder import check_type, check_variable_and_dtype
+from fluidlite.ir.guarded import guarded
 from fluidlite.ir.program import default_main_program
 from fluidlite.ir.variable import Variable
 from fluidlite.layer_helper import LayerHelper
 from fluidlite.layers.build import one_op
-from fluidlite.layers.guarded import guarded
 
 __all__ = [
     "sequence_concat",

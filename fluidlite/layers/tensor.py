@@ -10,11 +10,11 @@ import numpy as np
 from fluidlite.base.dtypes import DTypeLike, VarType, to_vartype
 from fluidlite.base.imported_names import imported_names
 from fluidlite.data_feeder import check_dtype, check_type, check_variable_and_dtype
+from fluidlite.ir.guarded import guarded
 from fluidlite.ir.program import device_guard
 from fluidlite.ir.variable import Variable
 from fluidlite.layer_helper import LayerHelper
 from fluidlite.layers.build import one_op
-from fluidlite.layers.guarded import guarded
 from fluidlite.layers.tensors import constants, variables
 from fluidlite.layers.tensors.constants import *  # noqa: F403
 from fluidlite.layers.tensors.constants import fill_constant, numbers_between

@@ -11,6 +11,7 @@ from typing import Any, ClassVar, TypeAlias
 from fluidlite import unique_name
 from fluidlite.backward import _get_no_grad_set_name, append_backward
 from fluidlite.base.errors import ArgumentError, ProgramEditError
+from fluidlite.base.tracebacks import short_tracebacks
 from fluidlite.clip import GradientClipBase, append_gradient_clip_ops, error_clip_callback
 from fluidlite.initializer import Constant
 from fluidlite.ir.block import Block
@@ -244,6 +245,7 @@ class Optimizer:
         return self._param_device_map.get(param_name, "")
 
     # ------------------------------------------------------------------ writing the ops
+    @short_tracebacks
     def backward(
         self,
         loss: Variable,
@@ -293,6 +295,7 @@ class Optimizer:
         }
         return frozen | _get_no_grad_set_name(no_grad_set)
 
+    @short_tracebacks
     def apply_gradients(self, params_grads: ParamsGrads) -> list[Operator]:
         """Append clips, weight decay and updates to the main program; gives the update ops."""
         # by name, as in fluid: the order of the update ops is part of a program that others compare or
@@ -311,6 +314,7 @@ class Optimizer:
         with program_guard(loss.block.program, startup_program or default_startup_program()):
             return self.apply_gradients(params_grads)
 
+    @short_tracebacks
     def minimize(
         self,
         loss: Variable,

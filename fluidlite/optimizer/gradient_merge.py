@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from fluidlite.base.errors import ArgumentError, ProgramEditError
+from fluidlite.base.tracebacks import short_tracebacks
 from fluidlite.ir.operator import Operator, OpRole
 from fluidlite.ir.program import Program, default_startup_program, program_guard
 from fluidlite.ir.variable import Variable
@@ -34,6 +35,7 @@ class GradientMergeOptimizer:
         self.avg = avg
         self.type = "gradient_merge"
 
+    @short_tracebacks
     def minimize(
         self,
         loss: Variable,

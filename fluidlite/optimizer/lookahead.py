@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from fluidlite.base.errors import ArgumentError
+from fluidlite.base.tracebacks import short_tracebacks
 from fluidlite.ir.block import Block
 from fluidlite.ir.program import Program, default_startup_program, program_guard
 from fluidlite.ir.variable import Variable
@@ -43,6 +44,7 @@ class LookaheadOptimizer:
         self.k = k
         self.type = "lookahead"
 
+    @short_tracebacks
     def minimize(self, loss: Variable, startup_program: Program | None = None) -> Any:
         """The inner optimizer's `minimize`, and the ops of the slow parameters."""
         result = self.inner_optimizer.minimize(loss, startup_program=startup_program)

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from fluidlite.base.errors import ArgumentError
+from fluidlite.base.tracebacks import short_tracebacks
 from fluidlite.framework import grad_var_name
 from fluidlite.ir.operator import Operator, OpRole
 from fluidlite.ir.program import Program, copy_operator, copy_variable
@@ -47,6 +48,7 @@ class PipelineOptimizer:
         self._sync_steps = sync_steps
         self._start_cpu_core_id = start_cpu_core_id
 
+    @short_tracebacks
     def minimize(
         self,
         loss: Variable,

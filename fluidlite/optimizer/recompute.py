@@ -8,6 +8,7 @@ from typing import Any
 from fluidlite.backward import append_backward
 from fluidlite.base.abstract import abstract
 from fluidlite.base.errors import ArgumentError
+from fluidlite.base.tracebacks import short_tracebacks
 from fluidlite.ir.operator import Operator
 from fluidlite.ir.program import Program, default_startup_program, program_guard
 from fluidlite.ir.variable import Variable
@@ -65,6 +66,7 @@ class RecomputeOptimizer(Optimizer):
         )
         return ops
 
+    @short_tracebacks
     def minimize(
         self,
         loss: Variable,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -10,6 +9,7 @@ import numpy as np
 
 from fluidlite.ir import program as ir
 from fluidlite.ir.variable import Variable
+from fluidlite.ir.warned import warn_user
 from fluidlite.paddle.variable import ParameterTensor, Tensor
 from fluidlite.saving.variables import (
     check_shape,
@@ -64,7 +64,7 @@ class Program(ir.Program):
         own = {var.name: var for var in self.list_vars() if is_persistable(var)}
         unknown = [name for name in state_dict if name not in own]
         if unknown:
-            warnings.warn(f"the program has no variables named {unknown}", stacklevel=2)
+            warn_user(f"the program has no variables named {unknown}", category=UserWarning)
         found = {name: np.array(value) for name, value in state_dict.items() if name in own}
         for name, value in found.items():
             check_shape(own[name], value)

@@ -17,6 +17,8 @@ import numpy as np
 from fluidlite import unique_name
 from fluidlite.base.dtypes import DTypeLike, VarType, to_numpy
 from fluidlite.base.registry import ZERO_DIM_ATTR
+from fluidlite.base.tracebacks import short_tracebacks
+from fluidlite.ir.guarded import guard
 from fluidlite.ir.variable import Parameter, Variable
 from fluidlite.layers.math_op_patch import COMPARISONS, SCALED, astype, constant, scaled, temporary
 from fluidlite.paddle.promotion import beside_number, common_dtype, divisible
@@ -72,12 +74,12 @@ def _operator(method: str, op_type: str) -> Callable[[Variable, Any], Variable]:
 
     apply.__name__ = method
     apply.__doc__ = f"Append `{op_type}`."
-    return apply
+    return guard(apply, __name__, "Tensor")
 
 
 def _function(module: str, name: str) -> Any:
     # start-up time: a program uses a few of 300 functions
-    return getattr(importlib.import_module(module), name)
+    return guard(getattr(importlib.import_module(module), name), "fluidlite.paddle.tensor")
 
 
 def _bitwise(op_type: str) -> Callable[..., Any]:
@@ -129,6 +131,7 @@ class Tensor(Variable):
     def __dir__(self) -> list[str]:
         return sorted({*super().__dir__(), *METHODS})
 
+    @short_tracebacks
     def __iter__(self) -> Iterator[Variable]:
         """The parts along the first dimension, whose size must be known."""
         if not self.shape or self.shape[0] < 0:
@@ -138,15 +141,18 @@ class Tensor(Variable):
             )
         return (self[index] for index in range(self.shape[0]))
 
+    @short_tracebacks
     def __contains__(self, item: Any) -> bool:
         raise TypeError(
             f"whether {item!r} is in variable {self.name!r} is only known when the program runs: "
             "use paddle.any(x == y)"
         )
 
+    @short_tracebacks
     def __getitem__(self, item: Any) -> Variable:
         return importlib.import_module("fluidlite.paddle.indexing").item_of(self, item)
 
+    @short_tracebacks
     def __setitem__(self, item: Any, value: Any) -> None:
         raise RuntimeError(
             f"variable {self.name!r} cannot be changed in place, because gradients need its old "

@@ -5,13 +5,13 @@ parameters.
 from __future__ import annotations
 
 import os
-import warnings
 from collections.abc import Sequence
 from typing import Any
 
 from fluidlite import unique_name
 from fluidlite.base.dtypes import VarType
 from fluidlite.base.errors import FormatError, MissingFileError
+from fluidlite.base.tracebacks import short_tracebacks
 from fluidlite.data_feeder import check_variable_and_dtype
 from fluidlite.ir.program import Program
 from fluidlite.ir.proto import serialize_program
@@ -71,6 +71,7 @@ def append_fetch_ops(
 
 
 # ------------------------------------------------------------------------------------------------ saving
+@short_tracebacks
 def save_inference_model(
     dirname: str,
     feeded_var_names: str | Sequence[str],
@@ -137,15 +138,15 @@ def _warn_of_unfed(program: Program, feeds: Sequence[str]) -> None:
 def _warn(program: Program, program_only: bool) -> None:
     """fluid's warnings, at the line that calls `save_inference_model`."""
     if any(op.type == "auc" for op in program.global_block().ops):
-        warnings.warn(
+        warn_user(
             "please ensure that you have set the auc states to zeros before saving inference model",
-            stacklevel=3,
+            category=UserWarning,
         )
     if program_only:
-        warnings.warn(
+        warn_user(
             "save_inference_model specified the param `program_only` to True, It will not save params of "
             "Program.",
-            stacklevel=3,
+            category=UserWarning,
         )
 
 
@@ -204,6 +205,7 @@ def inference_program(program: Program, feeds: Sequence[str], targets: Sequence[
 
 
 # ------------------------------------------------------------------------------------------------ loading
+@short_tracebacks
 def load_inference_model(
     dirname: str | None,
     executor: Any,

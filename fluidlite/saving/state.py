@@ -5,7 +5,6 @@ one name.
 from __future__ import annotations
 
 import os
-import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
@@ -13,9 +12,11 @@ import numpy as np
 
 from fluidlite.base.dtypes import Array
 from fluidlite.base.errors import FormatError, MissingFileError
+from fluidlite.base.tracebacks import short_tracebacks
 from fluidlite.ir.program import Program
 from fluidlite.ir.proto import serialize_program
 from fluidlite.ir.variable import Variable
+from fluidlite.ir.warned import warn_user
 from fluidlite.saving.distributed import only_tensor, servers_of
 from fluidlite.saving.pickles import dump_arrays, load_arrays
 from fluidlite.saving.variables import (
@@ -38,6 +39,7 @@ _OPTIMIZER = ".pdopt"
 _MODEL = ".pdmodel"
 
 
+@short_tracebacks
 def save(program: Program, model_path: str) -> None:
     """Write `model_path`.pdparams, .pdopt and .pdmodel: parameters, optimizer state, program; folders are
     made.
@@ -89,6 +91,7 @@ def _read(path: str) -> dict[str, Array]:
 
 
 # ---------- into a program
+@short_tracebacks
 def load(
     program: Program, model_path: str, executor: Any = None, var_list: Sequence[Variable] | None = None
 ) -> None:
@@ -172,6 +175,7 @@ def _load_file(program: Program, path: str, executor: Any, var_list: Sequence[Va
 
 
 # ------------------------------------------------------------------------------------------------ as a dict
+@short_tracebacks
 def load_program_state(model_path: str, var_list: Sequence[Variable] | None = None) -> dict[str, Array]:
     """Name -> array from what `save`, or `save_vars` and its like, wrote; `var_list` chooses, and orders a
     combined file.
@@ -215,6 +219,7 @@ def _tensor_file(path: str) -> Array:
         ) from error
 
 
+@short_tracebacks
 def set_program_state(program: Program, state_dict: Mapping[str, Array]) -> None:
     """Set persistable variables of `program` in the global scope; warns about names that the program does not
     have.
@@ -247,8 +252,8 @@ def set_program_state(program: Program, state_dict: Mapping[str, Array]) -> None
     put_values(values)
     unused = [name for name in state_dict if name not in values]
     if unused:
-        warnings.warn(
+        warn_user(
             "This list is not set, because these names are not among the program's parameters: "
             + " ".join(unused),
-            stacklevel=2,
+            category=UserWarning,
         )

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 import os
-import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -13,6 +12,7 @@ import numpy as np
 from fluidlite.base.dtypes import Array, VarType
 from fluidlite.base.errors import EnforceNotMet, MissingFileError, UninitializedError
 from fluidlite.base.place import CUDAPlace, array_module
+from fluidlite.base.tracebacks import short_tracebacks
 from fluidlite.executor.executor import Compiled
 from fluidlite.ir.program import Program, default_main_program
 from fluidlite.ir.variable import Parameter, Variable, refuse_part
@@ -106,7 +106,7 @@ def valid_program(main_program: Any) -> Program:
             f"The type of input main_program is invalid, expected type is fluid.Program, but received "
             f"{type(main_program)}"
         )
-    warnings.warn("The input is a CompiledProgram, this is not recommended.", stacklevel=3)
+    warn_user("The input is a CompiledProgram, this is not recommended.", category=UserWarning)
     return main_program._program
 
 
@@ -176,6 +176,7 @@ def put_values(
         held.get_tensor()._lod = tensor._lod
 
 
+@short_tracebacks
 def get_parameter_value(para: Any, executor: Any) -> Array:
     """The value of a Parameter."""
     if not is_parameter(para):
@@ -206,6 +207,7 @@ def _chosen(main_program: Any, vars: Iterable[Any] | None, predicate: Predicate 
     return list({var.name: var for var in found if var.type != VarType.RAW}.values())
 
 
+@short_tracebacks
 def save_vars(
     executor: Any,
     dirname: str | None,
@@ -222,9 +224,9 @@ def save_vars(
     """
     chosen = _chosen(main_program, vars, predicate)
     if not chosen:
-        warnings.warn(
+        warn_user(
             "no variable in your model, please ensure there are any variables in your model to save",
-            stacklevel=2,
+            category=UserWarning,
         )
         return None
     values = _values(chosen, servers_of(valid_program(main_program)))
@@ -275,6 +277,7 @@ def combined_bytes(values: Mapping[str, LoDTensor | SelectedRows]) -> Iterable[P
     return itertools.chain.from_iterable(map(tensor_pieces, tensors))
 
 
+@short_tracebacks
 def save_params(
     executor: Any, dirname: str | None, main_program: Any = None, filename: str | None = None
 ) -> bytes | None:
@@ -284,6 +287,7 @@ def save_params(
     )
 
 
+@short_tracebacks
 def save_persistables(
     executor: Any, dirname: str | None, main_program: Any = None, filename: str | None = None
 ) -> bytes | None:
@@ -339,6 +343,7 @@ def _held(program: Program) -> list[Variable]:
 
 
 # ------------------------------------------------------------------------------------------------ loading
+@short_tracebacks
 def load_vars(
     executor: Any,
     dirname: str | None,
@@ -426,6 +431,7 @@ def _missing(error: FileNotFoundError) -> MissingFileError:
     )
 
 
+@short_tracebacks
 def load_params(
     executor: Any, dirname: str | None, main_program: Any = None, filename: str | bytes | None = None
 ) -> None:
@@ -433,6 +439,7 @@ def load_params(
     load_vars(executor, dirname=dirname, main_program=main_program, predicate=is_parameter, filename=filename)
 
 
+@short_tracebacks
 def load_persistables(
     executor: Any, dirname: str | None, main_program: Any = None, filename: str | bytes | None = None
 ) -> None:

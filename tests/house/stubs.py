@@ -107,6 +107,8 @@ def _import(home: str, last: str, name: str) -> str:
 
 def _home(door: str, value: object) -> tuple[str, str]:
     """The module that defines a class or function and its name there; empty where there is none."""
+    if getattr(value, "__module__", "").startswith("fluidlite.paddle"):
+        value = getattr(value, "__wrapped__", value)  # what a guard stands before
     module, name = getattr(value, "__module__", None), getattr(value, "__qualname__", "")
     if module is None or module == door or not isinstance(value, type | types.FunctionType):
         return "", ""

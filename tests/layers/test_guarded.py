@@ -22,7 +22,7 @@ def test_an_accident_names_layer_arguments_and_line() -> None:
         fluid.layers.im2sequence(image, filter_size=2.5)
     text = str(found.value)
     assert "in layers.im2sequence(image, filter_size=2.5)" in text and "test_guarded.py" in text
-    assert isinstance(found.value, (TypeError)) and isinstance(found.value.__cause__, TypeError)
+    assert isinstance(found.value, (TypeError)) and isinstance(found.value.__context__, TypeError)
     assert type(pickle.loads(pickle.dumps(found.value))).__name__ == "ArgumentError"
 
 

@@ -14,7 +14,7 @@ from fluidlite.executor.fast.loops.tables import row_adder
 from fluidlite.executor.plan.actions import Call, Equals, Out
 from fluidlite.executor.plan.declared import HostCheck
 from fluidlite.executor.plan.values import Value
-from fluidlite.ops.neural.embedding import NO_PADDING
+from fluidlite.ops.neural.embedding import NO_PADDING, check_range
 from fluidlite.values.tensor import SelectedRows
 
 
@@ -65,11 +65,7 @@ class IdCheck(HostCheck):
     def __call__(self, ids: Array) -> None:
         # one maximum tells that all is well, which it mostly is: as unsigned numbers negative ids are large
         if len(ids) and np.maximum.reduce(ids.view(np.uint64)) >= self.rows:
-            outside = ids[(ids < 0) | (ids >= self.rows)]
-            if self.padding != NO_PADDING:
-                outside = outside[outside != self.padding]
-            if len(outside):
-                raise ValueError(f"id {int(outside[0])} is outside the table of {self.rows} rows")
+            check_range(np, ids, self.rows, self.padding)
 
 
 @lowering("lookup_table_grad", "lookup_table_v2_grad")

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from fluidlite.base.dtypes import VarType
+from fluidlite.base.tracebacks import short_tracebacks
 from fluidlite.ir.program import Program, name_scope
 from fluidlite.ir.variable import Variable
 from fluidlite.layers.arithmetic.elementwise import elementwise_sub
@@ -61,6 +62,7 @@ class DecoupledWeightDecay(Optimizer):
                 f"consistent."
             )
 
+    @short_tracebacks
     def minimize(
         self,
         loss: Variable,

@@ -9,6 +9,7 @@ from typing import Any
 
 from fluidlite import unique_name
 from fluidlite.base.dtypes import DTypeLike, VarType, to_vartype
+from fluidlite.base.tracebacks import short_tracebacks
 from fluidlite.contrib.mixed_precision.fp16_lists import AutoMixedPrecisionLists
 from fluidlite.contrib.mixed_precision.fp16_utils import (
     rewrite_program,
@@ -137,6 +138,7 @@ class OptimizerWithMixedPrecision:
             _zero_unless(is_finite, [grad for _, grad in scaled_params_grads])
         return self._optimizer.apply_gradients(scaled_params_grads)
 
+    @short_tracebacks
     def minimize(
         self,
         loss: Variable,

@@ -135,7 +135,7 @@ def elementwise_equal(x: Variable, y: Variable, name: str | None = None) -> Vari
 
 def scale(
     x: Variable,
-    scale: Any = 1.0,
+    scale: float | Variable = 1.0,
     bias: float = 0.0,
     bias_after_scale: bool = True,
     act: str | None = None,

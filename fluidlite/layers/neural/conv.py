@@ -55,7 +55,7 @@ def _flag(name: str, value: Any, error: type[Exception] = ValueError) -> None:
         raise error(f"{name} must be True or False, but is {value!r}")
 
 
-def padding_of(padding: Any, dims: int, data_format: str) -> tuple[list[int], str]:
+def padding_of(padding: int | str | Sequence[Any], dims: int, data_format: str) -> tuple[list[int], str]:
     """Numbers and algorithm for what users write: a number, one or two numbers a dimension, pairs for all
     dimensions, or a name.
     """
@@ -104,10 +104,10 @@ def _finish(helper: LayerHelper, out: Variable, data_format: str) -> Variable:
 def conv2d(
     input: Variable,
     num_filters: int,
-    filter_size: Any,
-    stride: Any = 1,
-    padding: Any = 0,
-    dilation: Any = 1,
+    filter_size: int | Sequence[int],
+    stride: int | Sequence[int] = 1,
+    padding: int | str | Sequence[Any] = 0,
+    dilation: int | Sequence[int] = 1,
     groups: int | None = None,
     param_attr: Any = None,
     bias_attr: Any = None,
@@ -138,10 +138,10 @@ def conv2d(
 def conv3d(
     input: Variable,
     num_filters: int,
-    filter_size: Any,
-    stride: Any = 1,
-    padding: Any = 0,
-    dilation: Any = 1,
+    filter_size: int | Sequence[int],
+    stride: int | Sequence[int] = 1,
+    padding: int | str | Sequence[Any] = 0,
+    dilation: int | Sequence[int] = 1,
     groups: int | None = None,
     param_attr: Any = None,
     bias_attr: Any = None,
@@ -217,11 +217,11 @@ def _layer_arguments(given: dict[str, Any]) -> dict[str, Any]:
 def conv2d_transpose(
     input: Variable,
     num_filters: int,
-    output_size: Any = None,
-    filter_size: Any = None,
-    padding: Any = 0,
-    stride: Any = 1,
-    dilation: Any = 1,
+    output_size: int | Sequence[int] | None = None,
+    filter_size: int | Sequence[int] | None = None,
+    padding: int | str | Sequence[Any] = 0,
+    stride: int | Sequence[int] = 1,
+    dilation: int | Sequence[int] = 1,
     groups: int | None = None,
     param_attr: Any = None,
     bias_attr: Any = None,
@@ -244,11 +244,11 @@ def conv2d_transpose(
 def conv3d_transpose(
     input: Variable,
     num_filters: int,
-    output_size: Any = None,
-    filter_size: Any = None,
-    padding: Any = 0,
-    stride: Any = 1,
-    dilation: Any = 1,
+    output_size: int | Sequence[int] | None = None,
+    filter_size: int | Sequence[int] | None = None,
+    padding: int | str | Sequence[Any] = 0,
+    stride: int | Sequence[int] = 1,
+    dilation: int | Sequence[int] = 1,
     groups: int | None = None,
     param_attr: Any = None,
     bias_attr: Any = None,
@@ -335,10 +335,10 @@ def _filter_size(
 # ------------------------------------------------------------------ pools
 def pool2d(
     input: Variable,
-    pool_size: Any = -1,
+    pool_size: int | Sequence[int] = -1,
     pool_type: str = "max",
-    pool_stride: Any = 1,
-    pool_padding: Any = 0,
+    pool_stride: int | Sequence[int] = 1,
+    pool_padding: int | str | Sequence[Any] = 0,
     global_pooling: bool = False,
     use_cudnn: bool = True,
     ceil_mode: bool = False,
@@ -356,10 +356,10 @@ def pool2d(
 
 def pool3d(
     input: Variable,
-    pool_size: Any = -1,
+    pool_size: int | Sequence[int] = -1,
     pool_type: str = "max",
-    pool_stride: Any = 1,
-    pool_padding: Any = 0,
+    pool_stride: int | Sequence[int] = 1,
+    pool_padding: int | str | Sequence[Any] = 0,
     global_pooling: bool = False,
     use_cudnn: bool = True,
     ceil_mode: bool = False,
@@ -410,7 +410,7 @@ def _pool(dims: int, given: dict[str, Any]) -> Variable:
 
 def adaptive_pool2d(
     input: Variable,
-    pool_size: Any,
+    pool_size: int | Sequence[int],
     pool_type: str = "max",
     require_index: bool = False,
     name: str | None = None,
@@ -426,7 +426,7 @@ def adaptive_pool2d(
 
 def adaptive_pool3d(
     input: Variable,
-    pool_size: Any,
+    pool_size: int | Sequence[int],
     pool_type: str = "max",
     require_index: bool = False,
     name: str | None = None,
@@ -437,7 +437,12 @@ def adaptive_pool3d(
 
 
 def _adaptive_pool(
-    dims: int, input: Variable, pool_size: Any, pool_type: str, require_index: bool, name: str | None
+    dims: int,
+    input: Variable,
+    pool_size: int | Sequence[int],
+    pool_type: str,
+    require_index: bool,
+    name: str | None,
 ) -> Any:
     caller = f"adaptive_pool{dims}d"
     check_type(pool_type, "pool_type", str, caller)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import warnings
 from collections.abc import Mapping
 from typing import Any
 
@@ -14,6 +13,7 @@ from fluidlite.base.errors import ArgumentError
 from fluidlite.data_feeder import check_type, check_variable_and_dtype
 from fluidlite.initializer import Constant, Normal
 from fluidlite.ir.variable import Variable
+from fluidlite.ir.warned import warn_user
 from fluidlite.layer_helper import LayerHelper
 from fluidlite.layers.build import temporaries
 from fluidlite.param_attr import ParamAttr
@@ -229,13 +229,13 @@ def layer_norm(
             raise AssertionError("param_attr should not be False when using scale.")
         inputs["Scale"] = _scale(helper, shape, dtype)
     elif param_attr:
-        warnings.warn("param_attr is only available with scale is True.", stacklevel=2)
+        warn_user("param_attr is only available with scale is True.", category=UserWarning)
     if shift:
         if bias_attr is False:
             raise AssertionError("bias_attr should not be False when using shift.")
         inputs["Bias"] = _bias(helper, shape, dtype)
     elif bias_attr:
-        warnings.warn("bias_attr is only available with shift is True.", stacklevel=2)
+        warn_user("bias_attr is only available with shift is True.", category=UserWarning)
     mean, variance = temporaries(helper, 2, dtype, stop_gradient=True)
     out = helper.create_variable_for_type_inference(dtype)
     helper.append_op(

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Sequence
 from typing import Any
 
 from fluidlite.base.dtypes import VarType
 from fluidlite.base.errors import ArgumentError
 from fluidlite.ir.variable import Variable
+from fluidlite.ir.warned import warn_user
 from fluidlite.layer_helper import LayerHelper
 
 __all__ = [
@@ -27,7 +27,7 @@ _NAMES = ("out_d", "out_h", "out_w")
 def image_resize(
     input: Variable,
     out_shape: Any = None,
-    scale: Any = None,
+    scale: float | Variable | None = None,
     name: str | None = None,
     resample: str = "BILINEAR",
     actual_shape: Variable | None = None,
@@ -54,7 +54,7 @@ def image_resize(
 def interpolate(
     input: Variable,
     out_shape: Any = None,
-    scale: Any = None,
+    scale: float | Variable | None = None,
     name: str | None = None,
     resample: str = "BILINEAR",
     actual_shape: Variable | None = None,
@@ -162,10 +162,10 @@ def _as_tensor(helper: LayerHelper, size: Any) -> Variable:
 def _take_actual_shape(actual_shape: Any, inputs: dict[str, Any]) -> None:
     """The shape that goes before the others at run time."""
     if actual_shape is not None:
-        warnings.warn(
+        warn_user(
             "actual_shape will be deprecated, it is recommended to use out_shape instead of actual_shape to "
             "specify output shape dynamically.",
-            stacklevel=4,
+            category=UserWarning,
         )
     if isinstance(actual_shape, Variable):
         actual_shape.stop_gradient = True
@@ -189,7 +189,7 @@ def _take_scale(scale: Any, inputs: dict[str, Any], attrs: dict[str, Any]) -> No
 def resize_bilinear(
     input: Variable,
     out_shape: Any = None,
-    scale: Any = None,
+    scale: float | Variable | None = None,
     name: str | None = None,
     actual_shape: Variable | None = None,
     align_corners: bool = True,
@@ -205,7 +205,7 @@ def resize_bilinear(
 def resize_trilinear(
     input: Variable,
     out_shape: Any = None,
-    scale: Any = None,
+    scale: float | Variable | None = None,
     name: str | None = None,
     actual_shape: Variable | None = None,
     align_corners: bool = True,
@@ -221,7 +221,7 @@ def resize_trilinear(
 def resize_nearest(
     input: Variable,
     out_shape: Any = None,
-    scale: Any = None,
+    scale: float | Variable | None = None,
     name: str | None = None,
     actual_shape: Variable | None = None,
     align_corners: bool = True,

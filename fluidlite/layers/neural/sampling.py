@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Sequence
 from typing import Any
 
@@ -11,6 +10,7 @@ import numpy as np
 from fluidlite.data_feeder import check_variable_and_dtype
 from fluidlite.initializer import NumpyArrayInitializer
 from fluidlite.ir.variable import Variable
+from fluidlite.ir.warned import warn_user
 from fluidlite.layer_helper import LayerHelper
 from fluidlite.layers.build import temporaries
 from fluidlite.param_attr import ParamAttr
@@ -43,7 +43,7 @@ def hsigmoid(
     check_variable_and_dtype(label, "label", ["int64"], "hsigmoid")
     _check_tree(num_classes, path_table, path_code, is_custom)
     if is_sparse and not is_custom:
-        warnings.warn("hsigmoid: is_sparse has no effect without a custom tree", stacklevel=2)
+        warn_user("hsigmoid: is_sparse has no effect without a custom tree", category=UserWarning)
         is_sparse = False
     helper = LayerHelper("hierarchical_sigmoid", param_attr=param_attr, bias_attr=bias_attr, name=name)
     out = helper.create_variable_for_type_inference(input.dtype)

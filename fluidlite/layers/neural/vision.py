@@ -147,9 +147,9 @@ def _pair(value: Any) -> list[int]:
 
 def im2sequence(
     input: Variable,
-    filter_size: Any = 1,
-    stride: Any = 1,
-    padding: Any = 0,
+    filter_size: int | Sequence[int] = 1,
+    stride: int | Sequence[int] = 1,
+    padding: int | str | Sequence[Any] = 0,
     input_image_size: Variable | None = None,
     out_stride: Any = 1,
     name: str | None = None,
@@ -176,7 +176,7 @@ def im2sequence(
 def unfold(
     x: Variable,
     kernel_sizes: Any,
-    strides: Any = 1,
+    strides: int | Sequence[int] = 1,
     paddings: Any = 0,
     dilations: Any = 1,
     name: str | None = None,

@@ -9,6 +9,7 @@ from fluidlite.base.dtypes import DTypeLike, VarType
 from fluidlite.data_feeder import check_type
 from fluidlite.ir.variable import Variable
 from fluidlite.ir.warned import warn_user
+from fluidlite.ir.where import user_location
 from fluidlite.layer_helper import LayerHelper
 
 __all__ = ["data", "data_dims", "declare_data"]
@@ -75,4 +76,5 @@ def declare_data(
         lod_level=lod_level,
         is_data=True,
         need_check_feed=need_check_feed,
+        where=user_location(),
     )

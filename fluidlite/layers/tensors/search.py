@@ -74,7 +74,7 @@ def meshgrid(input: Sequence[Variable], name: str | None = None) -> list[Variabl
 
 
 # ---------------------------------------------------------------------- searches
-def topk(input: Variable, k: Any, name: str | None = None) -> tuple[Variable, Variable]:
+def topk(input: Variable, k: int | Variable, name: str | None = None) -> tuple[Variable, Variable]:
     """The `k` largest elements of the last dimension, largest first, and (int64) where they stand; `k` may
     be a Variable.
     """

@@ -24,6 +24,7 @@ __all__ = [
     "check_from_zero",
     "check_rows",
     "first_ints",
+    "first_wrong",
     "given_ints",
     "ints",
     "named_dims",
@@ -90,8 +91,15 @@ def check_classes(xp: Any, op: str, slot: str, labels: Array, count: int) -> Non
     """
     if xp is not np or not labels.size or (int(labels.min()) >= 0 and int(labels.max()) < count):
         return
-    wrong = labels[(labels < 0) | (labels >= count)]
-    raise KernelError(f"op {op!r}: {slot} holds {int(wrong[0])}, which is not one of the {count} classes")
+    value, where = first_wrong(labels, (labels < 0) | (labels >= count))
+    raise KernelError(f"op {op!r}: {slot} holds {value} ({where}), which is not one of the {count} classes")
+
+
+def first_wrong(values: Array, wrong: Array) -> tuple[int, str]:
+    """The first value that is wrong, and its position as a reader counts it: "row 3", or "index [3, 0]"."""
+    index = [int(at) for at in np.unravel_index(int(np.argmax(wrong)), wrong.shape)]
+    in_row = not any(size > 1 for size in wrong.shape[1:])
+    return int(values[tuple(index)]), f"row {index[0]}" if index and in_row else f"index {index}"
 
 
 def check_lengths(xp: Any, op: str, slot: str, lengths: Array, rows: int, limit: int, least: int = 0) -> None:

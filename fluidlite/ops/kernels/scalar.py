@@ -257,7 +257,7 @@ def function_of(expr: str, parameters: Sequence[str], rename: Mapping[str, str])
     body = "".join(f"    {rename[name]} = {name}\n" for name in parameters if rename.get(name, name) != name)
     source = f"def kernel({', '.join(['xp', *parameters])}):\n{body}    return {parse(expr).python()}\n"
     namespace: dict[str, Any] = {"erf": erf}
-    exec(compile(source, f"<scalar expression {expr}>", "exec"), namespace)
+    exec(compile(source, f"<fluidlite scalar expression {expr}>", "exec"), namespace)
     function: Callable[..., Any] = namespace["kernel"]
     return function
 

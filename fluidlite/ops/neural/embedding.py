@@ -10,6 +10,7 @@ import numpy as np
 from fluidlite.base.dtypes import Array
 from fluidlite.base.errors import ShapeError
 from fluidlite.base.registry import LONG, LONGS, STRINGS, Op, Spec
+from fluidlite.ops.kernels.numbers import first_wrong
 from fluidlite.values.row_sums import add_rows
 from fluidlite.values.tensor import SelectedRows, merge_rows, positions
 
@@ -36,11 +37,12 @@ def _matrix(type: str, W: Spec) -> int:
 def check_range(xp: Any, ids: Array, rows: int, padding_idx: int = NO_PADDING) -> None:
     """Check ids on the host. On a device reading them would stall the queue; there wrong ids give NaN."""
     if xp is np and ids.size and not 0 <= int(ids.min()) <= int(ids.max()) < rows:
-        wrong = ids[(ids < 0) | (ids >= rows)]
+        wrong = (ids < 0) | (ids >= rows)
         if padding_idx != NO_PADDING:
-            wrong = wrong[wrong != padding_idx]
-        if len(wrong):
-            raise ValueError(f"id {wrong[0]} is outside the table of {rows} rows")
+            wrong &= ids != padding_idx
+        if wrong.any():
+            number, where = first_wrong(ids, wrong)
+            raise ValueError(f"id {number} is outside the table of {rows} rows ({where} of Ids)")
 
 
 def look_up(xp: Any, table: Array, ids: Array, padding_idx: int) -> Array:
@@ -60,9 +62,8 @@ def _rows_of(xp: Any, table: Array | SelectedRows, ids: Array, padding_idx: int)
     at, known = positions(xp, table.ids, ids)
     padded = (ids == padding_idx) & (padding_idx != NO_PADDING)
     if xp is np and not (known | padded).all():
-        raise ValueError(
-            f"id {ids[~(known | padded)][0]} is not one of the {len(table.ids)} rows that W holds"
-        )
+        number, where = first_wrong(ids, ~(known | padded))
+        raise ValueError(f"id {number} is not one of the {len(table.ids)} rows that W holds ({where} of Ids)")
     return xp.where(padded[..., None], table.dtype.type(0), table.array[at])
 
 

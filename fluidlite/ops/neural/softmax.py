@@ -9,7 +9,7 @@ import numpy as np
 from fluidlite.base.dtypes import Array
 from fluidlite.base.errors import KernelError, ShapeError
 from fluidlite.base.registry import LONG, Lod, Op, Spec, handed_on, later, same_as
-from fluidlite.ops.kernels.numbers import at_last, named_dims
+from fluidlite.ops.kernels.numbers import at_last, first_wrong, named_dims
 
 # Paddle's softmax never lets a shifted score fall below this, so a probability is at least 1.6e-28 of the
 # largest
@@ -114,9 +114,10 @@ def checked_labels(xp: Any, type: str, labels: Array, classes: int, ignore_index
     safe = xp.where(counts, labels, 0)
     # reading the result back from a device would stall it, so only the host checks
     if xp is np and safe.size and not _are_below(safe, classes):
+        label, where = first_wrong(safe, (safe < 0) | (safe >= classes))
         raise KernelError(
-            f"op {type!r}: label {safe.min() if safe.min() < 0 else safe.max()} is not one of "
-            f"{classes} classes (ignore_index is {ignore_index})"
+            f"op {type!r}: label {label} is not one of {classes} classes ({where}; ignore_index is "
+            f"{ignore_index})"
         )
     return safe, counts
 

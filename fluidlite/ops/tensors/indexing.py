@@ -19,7 +19,7 @@ from fluidlite.base.registry import (
     later,
     required,
 )
-from fluidlite.ops.kernels.numbers import check_axes, ints
+from fluidlite.ops.kernels.numbers import check_axes, first_wrong, ints
 from fluidlite.ops.kernels.overwriting import stays
 from fluidlite.values.tensor import merge_rows
 
@@ -70,8 +70,8 @@ def _(xp: Any, X: Array, Index: Array, Axis: Array | None, axis: int | None) -> 
 
 def _check_ids(op: str, ids: Array, rows: int) -> None:
     if isinstance(ids, np.ndarray) and ids.size and (int(ids.min()) < 0 or int(ids.max()) >= rows):
-        bad = int(ids.reshape(-1)[np.argmax((ids.reshape(-1) < 0) | (ids.reshape(-1) >= rows))])
-        raise ShapeError(f"op {op!r}: index {bad} is outside the {rows} rows")
+        bad, where = first_wrong(ids, (ids < 0) | (ids >= rows))
+        raise ShapeError(f"op {op!r}: index {bad} is outside the {rows} rows ({where} of the indices)")
 
 
 @gather.grad("X")

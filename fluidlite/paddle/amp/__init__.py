@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from fluidlite.base.lazy import LazyNames
+from fluidlite.base.lazy import GUARD, LazyNames
 
 _NAMES = LazyNames(
     __name__,
@@ -10,6 +10,7 @@ _NAMES = LazyNames(
         "fluidlite.paddle.amp.support": "GradScaler auto_cast decorate is_bfloat16_supported "
         "is_float16_supported"
     },
+    guard=GUARD,
 )
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from fluidlite.base.lazy import LazyNames
+from fluidlite.base.lazy import GUARD, LazyNames
 
 _NAMES = LazyNames(
     __name__,
@@ -25,6 +25,7 @@ _NAMES = LazyNames(
         "init_parallel_env is_available is_initialized",
     },
     "collective communication entry_attr fleet io launch_ps parallel rpc",
+    guard=GUARD,
 )
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import warnings
 from collections.abc import Mapping
 from typing import Any
 
@@ -11,6 +10,7 @@ import numpy as np
 
 from fluidlite import dataset as fluid_dataset
 from fluidlite.base.errors import ArgumentError, did_you_mean
+from fluidlite.ir.warned import warn_user
 
 __all__ = ["CountFilterEntry", "InMemoryDataset", "ProbabilityEntry", "QueueDataset", "ShowClickEntry"]
 
@@ -84,7 +84,7 @@ def _check(kind: str, given: Mapping[str, Any], known: Mapping[str, Any]) -> Non
     """Warn of settings that nobody reads: 2.6.2 says nothing of them."""
     for name in given:
         if name not in known:
-            warnings.warn(f"{kind} has no setting {name!r}{did_you_mean(name, known)}", stacklevel=3)
+            warn_user(f"{kind} has no setting {name!r}{did_you_mean(name, known)}", category=UserWarning)
 
 
 class _PrivateSetters:

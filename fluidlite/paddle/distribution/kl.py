@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable
 from typing import Any
 
 from fluidlite.base.abstract import abstract
 from fluidlite.ir.variable import Variable
+from fluidlite.ir.warned import warn_user
 from fluidlite.paddle.distribution.categorical import Categorical
 from fluidlite.paddle.distribution.dirichlet import Beta, Dirichlet
 from fluidlite.paddle.distribution.distribution import Distribution, ExponentialFamily
@@ -54,11 +54,10 @@ def _function(cls_p: type, cls_q: type) -> Divergence:
     nearest = min(pairs, key=distances)
     nearest_of_q = min(pairs, key=lambda pair: distances(pair)[::-1])
     if _FUNCTIONS[nearest] is not _FUNCTIONS[nearest_of_q]:
-        warnings.warn(
+        warn_user(
             f"kl_divergence({cls_p.__name__}, {cls_q.__name__}) may be that of {_named(nearest)} or of "
             f"{_named(nearest_of_q)}: register_kl{_named((nearest[0], nearest_of_q[1]))} says which",
-            RuntimeWarning,
-            stacklevel=3,
+            category=RuntimeWarning,
         )
     return _FUNCTIONS[nearest]
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import warnings
 from numbers import Real
 from typing import Any
 
@@ -12,6 +11,7 @@ import numpy as np
 from fluidlite.base.dtypes import VarType, to_numpy
 from fluidlite.data_feeder import check_type, check_variable_and_dtype
 from fluidlite.ir.variable import Variable
+from fluidlite.ir.warned import warn_user
 from fluidlite.paddle.promotion import common_dtype
 from fluidlite.paddle.tensor.creation import full, full_like, to_tensor
 from fluidlite.paddle.tensor.logic import equal, logical_and
@@ -62,8 +62,9 @@ def as_variables(owner: str, **values: Any) -> list[Variable]:
 def _array(value: Any) -> np.ndarray[Any, Any]:
     array = np.array(value)
     if array.dtype not in _FLOATS:
-        warnings.warn(
-            f"parameters of distributions are float32 or float64: {array.dtype} becomes float32", stacklevel=4
+        warn_user(
+            f"parameters of distributions are float32 or float64: {array.dtype} becomes float32",
+            category=UserWarning,
         )
     return array
 
@@ -102,10 +103,10 @@ def value_beside(owner: str, value: Any, parameter: Variable) -> Variable:
     """
     check_variable_and_dtype(value, "value", ["float32", "float64"], owner)
     if value.dtype != parameter.dtype:
-        warnings.warn(
+        warn_user(
             f"{owner}: the value {value.name!r} is {to_numpy(value.dtype)}, and becomes "
             f"{to_numpy(parameter.dtype)}, as the parameters are",
-            stacklevel=3,
+            category=UserWarning,
         )
     return in_dtype_of(value, parameter.dtype)
 

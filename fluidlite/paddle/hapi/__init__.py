@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from fluidlite.base.lazy import LazyNames
+from fluidlite.base.lazy import GUARD, LazyNames
 
 _HOME = "fluidlite.paddle.hapi"
 _NAMES = LazyNames(
     __name__,
     {f"{_HOME}.model": "Model", f"{_HOME}.model_summary": "summary", f"{_HOME}.count": "flops"},
     "callbacks model model_summary progressbar",
+    guard=GUARD,
 )
 
 

@@ -6,13 +6,13 @@ import functools
 import importlib
 import numbers
 import os
-import warnings
 from collections.abc import Callable, Sequence
 from operator import methodcaller
 from typing import Any
 
 import numpy as np
 
+from fluidlite.ir.warned import warn_user
 from fluidlite.paddle.hapi.progressbar import ProgressBar
 from fluidlite.paddle.optimizer.lr import LRScheduler as Schedule
 
@@ -277,7 +277,7 @@ class _Monitor(Callback):
     def __init__(self, monitor: str, mode: str, patience: int, verbose: int, min_delta: float) -> None:
         super().__init__()
         if mode not in ("auto", "min", "max"):
-            warnings.warn(f"{self._own()} mode {mode} is unknown, fallback to auto mode.", stacklevel=3)
+            warn_user(f"{self._own()} mode {mode} is unknown, fallback to auto mode.", category=UserWarning)
             mode = "auto"
         self.monitor, self.patience, self.verbose = monitor, patience, verbose
         self.min_delta = abs(min_delta)
@@ -299,12 +299,12 @@ class _Monitor(Callback):
     def _figure(self, logs: Logs) -> float | None:
         """The figure in the logs; None, with a warning, where there is none of that name."""
         if not logs or self.monitor not in logs:
-            warnings.warn(f"Monitor of {self._own()} should be loss or metric name.", stacklevel=3)
+            warn_user(f"Monitor of {self._own()} should be loss or metric name.", category=UserWarning)
             return None
         value = logs[self.monitor]
         value = value[0] if isinstance(value, (list, tuple)) else value
         if not isinstance(value, numbers.Number):
-            warnings.warn(f"The monitored value should be a number, but {value!r} is not.", stacklevel=3)
+            warn_user(f"The monitored value should be a number, but {value!r} is not.", category=UserWarning)
             return None
         return float(np.asarray(value))
 
@@ -406,7 +406,7 @@ class ReduceLROnPlateau(_Monitor):
     def _reduce(self) -> None:
         old = self.model._learning_rate
         if old is None:
-            warnings.warn("ReduceLROnPlateau needs a learning rate that is a number.", stacklevel=4)
+            warn_user("ReduceLROnPlateau needs a learning rate that is a number.", category=UserWarning)
             return
         if old > np.float32(self.min_lr):
             new = max(old * self.factor, self.min_lr)

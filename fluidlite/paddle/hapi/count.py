@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -11,6 +10,7 @@ from typing import Any
 from fluidlite.ir.operator import Operator
 from fluidlite.ir.program import Program
 from fluidlite.ir.variable import Variable
+from fluidlite.ir.warned import warn_user
 from fluidlite.paddle.hapi.model_summary import declared, scratch_program, shapes
 from fluidlite.paddle.nn.layer import activation, common, conv, norm, pooling
 from fluidlite.paddle.nn.layer.base import Layer
@@ -33,7 +33,9 @@ def flops(
         return _of_program(net, print_detail)
     if isinstance(net, Layer):
         return _of_layer(net, list(input_size), dict(custom_ops or {}), print_detail)
-    warnings.warn("Your model must be an instance of paddle.nn.Layer or paddle.static.Program.", stacklevel=2)
+    warn_user(
+        "Your model must be an instance of paddle.nn.Layer or paddle.static.Program.", category=UserWarning
+    )
     return -1
 
 

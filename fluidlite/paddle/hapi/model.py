@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import inspect
 import os
-import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from fluidlite.base.dtypes import Array
+from fluidlite.base.tracebacks import short_tracebacks
 from fluidlite.ir.program import program_guard
+from fluidlite.ir.warned import warn_user
 from fluidlite.paddle.hapi.callbacks import CallbackList, config_callbacks
 from fluidlite.paddle.hapi.model_summary import summary
 from fluidlite.paddle.hapi.programs import ModeProgram, Training, amp_settings, build, flat, initialise
@@ -60,6 +61,7 @@ class Model:
         """The parameters of the network."""
         return self.network.parameters(*args, **kwargs)
 
+    @short_tracebacks
     def prepare(
         self, optimizer: Any = None, loss: Any = None, metrics: Any = None, amp_configs: Any = None
     ) -> None:
@@ -89,6 +91,7 @@ class Model:
         self.network._set_training(True)
         initialise(self._executor, startup, [made.program for made in self._programs.values()])
 
+    @short_tracebacks
     def summary(self, input_size: Any = None, dtype: Any = None) -> dict[str, int]:
         """Print the layers and their sizes (`paddle.summary`)."""
         if input_size is None:
@@ -125,16 +128,19 @@ class Model:
         return optimizer._global_learning_rate(self._programs["train"].program)
 
     # ------------------------------------------------------------------ one batch
+    @short_tracebacks
     def train_batch(self, inputs: Any, labels: Any = None, update: bool = True) -> Any:
         """Losses of a batch, which the parameters have learnt from; with metrics (losses, metrics)."""
         if not update:
             raise AssertionError("Does not support `update == False` in static graph mode by now.")
         return self._losses("train", inputs, labels)
 
+    @short_tracebacks
     def eval_batch(self, inputs: Any, labels: Any = None) -> Any:
         """Losses of a batch; with metrics (losses, metrics)."""
         return self._losses("eval", inputs, labels)
 
+    @short_tracebacks
     def predict_batch(self, inputs: Any) -> list[Array]:
         """The outputs for a batch."""
         made = self._ready("test")
@@ -172,6 +178,7 @@ class Model:
         return self._executor.run(made.program, feed, fetches)
 
     # ------------------------------------------------------------------ whole data sets
+    @short_tracebacks
     def fit(
         self,
         train_data: Any = None,
@@ -219,6 +226,7 @@ class Model:
                 break
         calls.tell("on_train_end", logs)
 
+    @short_tracebacks
     def evaluate(
         self,
         eval_data: Any,
@@ -246,6 +254,7 @@ class Model:
         self._epoch(batches, calls, "eval", logs, num_iters)
         calls.tell("on_eval_end", logs)
 
+    @short_tracebacks
     def predict(
         self,
         test_data: Any,
@@ -334,6 +343,7 @@ class Model:
         return dict(zip(self._metrics_name(), values, strict=True))
 
     # ------------------------------------------------------------------ files
+    @short_tracebacks
     def save(self, path: str, training: bool = True) -> None:
         """Write `path`.pdparams and, with an optimizer, `path`.pdopt; unless `training` the model for
         inference, `path`.pdmodel and .pdiparams. Folders are made.
@@ -361,6 +371,7 @@ class Model:
         found = get_program_persistable_vars(self._programs["train"].program)
         return [var for var in found if is_belong_to_optimizer(var) and var.name not in own]
 
+    @short_tracebacks
     def load(self, path: str, skip_mismatch: bool = False, reset_optimizer: bool = False) -> None:
         """Read what `save` wrote. ValueError for a parameter that is missing, or has another shape, unless
         `skip_mismatch`; the optimizer begins anew if `reset_optimizer`.
@@ -376,7 +387,7 @@ class Model:
             if trouble and not skip_mismatch:
                 raise ValueError(trouble)
             if trouble:
-                warnings.warn(f"Skip loading for {name}. {trouble}", stacklevel=2)
+                warn_user(f"Skip loading for {name}. {trouble}", category=UserWarning)
             else:
                 global_scope().var(var.name).get_tensor().set(state[name])
         if reset_optimizer or not os.path.exists(stem + ".pdopt"):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from fluidlite.base.lazy import LazyNames
+from fluidlite.base.lazy import GUARD, LazyNames
 
 _NAMES = LazyNames(
     __name__,
@@ -13,6 +13,7 @@ _NAMES = LazyNames(
         "fluidlite.paddle.incubate.operators": "identity_loss softmax_mask_fuse",
     },
     "nn",
+    guard=GUARD,
 )
 
 

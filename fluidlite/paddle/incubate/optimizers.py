@@ -7,6 +7,7 @@ from typing import Any
 
 from fluidlite import unique_name
 from fluidlite.base.dtypes import DTypeLike
+from fluidlite.base.tracebacks import short_tracebacks
 from fluidlite.ir.program import Program, name_scope
 from fluidlite.ir.variable import Variable
 from fluidlite.optimizer import averaging
@@ -40,6 +41,7 @@ class LookAhead:
         self.k = k
         self.type = "lookahead"
 
+    @short_tracebacks
     def minimize(
         self,
         loss: Variable,

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from fluidlite import reader as fluid_reader
+from fluidlite.base.tracebacks import short_tracebacks
 from fluidlite.paddle.io.datasets import IterableDataset
 from fluidlite.paddle.io.samplers import BatchSampler
 from fluidlite.paddle.io.workers import Fetch, Workers
@@ -216,6 +217,7 @@ class DataLoader:
     def __del__(self) -> None:
         self._end_workers()
 
+    @short_tracebacks
     def _rounds(self, batches: Iterator[Any]) -> Iterator[Any]:
         """A dict for each place; the last round is left out where it has fewer batches than places."""
         names = [var.name for var in self.feed_list]

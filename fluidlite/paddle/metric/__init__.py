@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from fluidlite.base.lazy import LazyNames
+from fluidlite.base.lazy import GUARD, LazyNames
 
 _NAMES = LazyNames(
-    __name__, {"fluidlite.paddle.metric.metrics": "Accuracy Auc Metric Precision Recall accuracy"}
+    __name__,
+    {"fluidlite.paddle.metric.metrics": "Accuracy Auc Metric Precision Recall accuracy"},
+    guard=GUARD,
 )
 
 

@@ -8,6 +8,7 @@ from typing import Any
 from fluidlite import unique_name
 from fluidlite.base.dtypes import VarType
 from fluidlite.base.errors import ArgumentError
+from fluidlite.base.tracebacks import short_tracebacks
 from fluidlite.initializer import Constant
 from fluidlite.ir.block import Block
 from fluidlite.ir.operator import Operator
@@ -142,6 +143,7 @@ class Optimizer(base.Optimizer):
         )
 
     # ------------------------------------------------------------------ writing the ops
+    @short_tracebacks
     def minimize(
         self,
         loss: Variable,

@@ -9,13 +9,13 @@ from __future__ import annotations
 import bisect
 import logging
 import math
-import warnings
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from fluidlite.base.abstract import abstract
+from fluidlite.ir.warned import warn_user
 
 __all__ = [
     "CosineAnnealingDecay",
@@ -98,7 +98,7 @@ class LRScheduler:
             raise RuntimeError(f"Please check whether state_dict is correct for optimizer: without {missing}")
         vars(self).update({key: state_dict[key] for key in self.keys})
         if len(state_dict) > len(self.keys):
-            warnings.warn("There are some unused values in state_dict.", stacklevel=2)
+            warn_user("There are some unused values in state_dict.", category=UserWarning)
 
     set_dict = set_state_dict
 

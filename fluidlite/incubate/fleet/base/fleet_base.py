@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from fluidlite.base.imported_names import imported_names
 from fluidlite.base.place import CPUPlace
+from fluidlite.base.tracebacks import short_tracebacks
 from fluidlite.executor.executor import Executor
 from fluidlite.incubate.fleet.base.mode import Mode
 from fluidlite.incubate.fleet.base.role_maker import RoleMakerBase
@@ -170,6 +171,7 @@ class DistributedOptimizer:
         """Write the updates."""
 
     @abc.abstractmethod
+    @short_tracebacks
     def minimize(
         self,
         losses: Any,

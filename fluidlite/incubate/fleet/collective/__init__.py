@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from fluidlite import io
 from fluidlite.base.errors import ArgumentError
 from fluidlite.base.imported_names import imported_names
+from fluidlite.base.tracebacks import short_tracebacks
 from fluidlite.compiler import CompiledProgram
 from fluidlite.contrib.mixed_precision import decorate
 from fluidlite.executor.executor import Executor
@@ -298,6 +299,7 @@ class CollectiveOptimizer(DistributedOptimizer):
         """Write the updates."""
         return self._optimizer.apply_gradients(params_grads)
 
+    @short_tracebacks
     def minimize(  # type: ignore[override]  # as in fluid
         self, loss: Any, startup_program: Any = None, parameter_list: Any = None, no_grad_set: Any = None
     ) -> Any:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import datetime
-import warnings
 from collections.abc import Sequence
 from weakref import WeakKeyDictionary
 
@@ -11,6 +10,7 @@ from fluidlite.base.place import CUDAPlace
 from fluidlite.executor.comm import Session
 from fluidlite.executor.comm.groups import form_ring
 from fluidlite.executor.comm.transports import find_session, single_session
+from fluidlite.ir.warned import warn_user
 from fluidlite.paddle.device import current_place
 from fluidlite.paddle.distributed.environment import ParallelEnv
 
@@ -196,7 +196,7 @@ def get_group(id: int = 0) -> Group | None:
     """The group of this number; None, with a warning, where it was not made."""
     found = _mine().by_id.get(id)
     if found is None:
-        warnings.warn(f"Group {id} is not initialized.", stacklevel=2)
+        warn_user(f"Group {id} is not initialized.", category=UserWarning)
     return found
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from fluidlite.base.lazy import LazyNames
+from fluidlite.base.lazy import GUARD, LazyNames
 
 _HOME = "fluidlite.paddle.nn.functional"
 _NAMES = LazyNames(
@@ -32,6 +32,7 @@ _NAMES = LazyNames(
         "pixel_shuffle pixel_unshuffle temporal_shift",
         "fluidlite.paddle.tensor.math": "tanh tanh_",
     },
+    guard=GUARD,
 )
 
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import functools
 import re
-import warnings
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
@@ -12,7 +12,9 @@ import numpy as np
 
 from fluidlite import unique_name
 from fluidlite.base.dtypes import DTypeLike, is_float, to_vartype
+from fluidlite.ir.guarded import guard
 from fluidlite.ir.variable import Parameter, Variable
+from fluidlite.ir.warned import warn_user
 from fluidlite.layer_helper_base import LayerHelperBase
 from fluidlite.paddle import defaults
 from fluidlite.paddle.nn.parameters import declared_here, remember_startup
@@ -75,6 +77,13 @@ class Layer:
         """The outputs for `inputs`; TypeError unless a subclass defines it."""
         raise TypeError(f"{type(self).__name__} must implement the forward function")
 
+    def __init_subclass__(cls, **others: Any) -> None:
+        """Guard the constructor of a layer of this library; those of users' layers are theirs."""
+        super().__init_subclass__(**others)
+        if "__init__" in vars(cls) and cls.__module__.startswith("fluidlite."):
+            cls.__init__ = guard(cls.__init__, cls.__module__, cls.__name__)  # type: ignore[method-assign]
+
+    @functools.partial(guard, door=__name__, owner="Layer")
     def __call__(self, *inputs: Any, **kwargs: Any) -> Any:
         begin()
         self._declare()
@@ -357,10 +366,10 @@ class Layer:
                 continue
             value = _value_of(state_dict[key])
             if tuple(value.shape) != tuple(var.shape):
-                warnings.warn(
+                warn_user(
                     f"Skip loading for {key}. {key} receives a shape {list(value.shape)}, but the expected "
                     f"shape is {list(var.shape)}.",
-                    stacklevel=2,
+                    category=UserWarning,
                 )
                 continue
             global_scope().var(var.name).get_tensor().set(value)

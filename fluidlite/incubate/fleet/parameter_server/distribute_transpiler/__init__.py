@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from fluidlite import io
 from fluidlite.base.errors import ArgumentError
 from fluidlite.base.imported_names import imported_names
+from fluidlite.base.tracebacks import short_tracebacks
 from fluidlite.communicator import Communicator
 from fluidlite.compiler import CompiledProgram
 from fluidlite.executor.executor import Executor
@@ -279,6 +280,7 @@ class TranspilerOptimizer(DistributedOptimizer):
         """Write the updates."""
         return self._optimizer.apply_gradients(params_grads)
 
+    @short_tracebacks
     def minimize(
         self,
         loss: Any,

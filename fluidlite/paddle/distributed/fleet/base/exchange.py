@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import warnings
 from typing import Any
 
 import numpy as np
@@ -16,6 +15,7 @@ from fluidlite.executor.comm.tcp.handshake import job_key
 from fluidlite.incubate.fleet.base.exchange import FileStore, HttpStore, Store, StoreExchange, serve_store
 from fluidlite.incubate.fleet.base.general_roles import reduction
 from fluidlite.incubate.fleet.base.mpi_roles import MpiExchange, world_of
+from fluidlite.ir.warned import warn_user
 from fluidlite.values.npy import array_of, bytes_of
 
 __all__ = ["Exchange", "Gloo"]
@@ -64,9 +64,9 @@ class Exchange:
     def barrier(self, world: str) -> None:
         """Wait for all processes of `world`. Without a way to meet it only warns, as 2.6.2 does."""
         if self._size(world) > 1 and self._meeting_place(world) is None:
-            warnings.warn(
+            warn_user(
                 f"barrier({world!r}) does not wait, as its processes cannot reach each other: {_WAYS}",
-                stacklevel=2,
+                category=UserWarning,
             )
             return
         self._gather(world, b"")

@@ -10,6 +10,7 @@ from typing import Any
 from fluidlite import io
 from fluidlite.base.errors import ArgumentError, UninitializedError, UnsupportedError
 from fluidlite.base.place import CPUPlace
+from fluidlite.base.tracebacks import short_tracebacks
 from fluidlite.compiler import CompiledProgram
 from fluidlite.executor.executor import Executor
 from fluidlite.ir.program import Program, default_main_program, default_startup_program
@@ -190,6 +191,7 @@ class Fleet:
         self._user_defined_optimizer = optimizer
         return self
 
+    @short_tracebacks
     def minimize(
         self,
         loss: Any,

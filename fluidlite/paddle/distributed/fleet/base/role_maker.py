@@ -7,11 +7,11 @@ public way to them.
 from __future__ import annotations
 
 import os
-import warnings
 from collections.abc import Mapping
 from typing import Any
 
 from fluidlite.base.abstract import abstract
+from fluidlite.ir.warned import warn_user
 from fluidlite.paddle.distributed.environment import ParallelEnv
 from fluidlite.paddle.distributed.fleet.base.exchange import Exchange, Gloo
 
@@ -94,15 +94,15 @@ class RoleMakerBase:
 
     def _all_gather(self, input: Any, comm_world: str = "worker") -> Any:
         """Values of all processes; nothing in this base class, which knows no other process."""
-        warnings.warn("RoleMakerBase does not have all gather worker.", stacklevel=2)
+        warn_user("RoleMakerBase does not have all gather worker.", category=UserWarning)
 
     def _all_reduce(self, input: Any, mode: str = "sum", comm_world: str = "worker") -> Any:
         """The reduction over all processes; nothing in this base class, which knows no other process."""
-        warnings.warn("RoleMakerBase does not have all reduce worker.", stacklevel=2)
+        warn_user("RoleMakerBase does not have all reduce worker.", category=UserWarning)
 
     def _barrier(self, comm_world: str) -> None:
         """Wait for all processes; in this base class there are none."""
-        warnings.warn("RoleMakerBase does not have barrier worker.", stacklevel=2)
+        warn_user("RoleMakerBase does not have barrier worker.", category=UserWarning)
 
 
 class PaddleCloudRoleMaker(RoleMakerBase):

@@ -23,7 +23,7 @@ from fluidlite.show.html import job_page, program_page
 from fluidlite.show.picture import program_picture
 from fluidlite.values.serialize import replace_file
 
-__all__ = ["main"]
+__all__ = ["main", "parser"]
 
 _EXAMPLES = """\
 examples:
@@ -57,7 +57,8 @@ def _run(argv: Sequence[str]) -> int:
     return 0
 
 
-def _options(argv: Sequence[str]) -> tuple[argparse.Namespace, list[str]]:
+def parser() -> Parser:
+    """The parser of `fluidlite-show`."""
     made = Parser(
         prog="fluidlite-show",
         description=(
@@ -82,6 +83,11 @@ def _options(argv: Sequence[str]) -> tuple[argparse.Namespace, list[str]]:
     )
     made.add_argument("--version", action="version", version=f"fluidlite {fluidlite.__version__}")
     add_job(made.add_argument_group("the job (without --mode: the program of one process)"), mode=None)
+    return made
+
+
+def _options(argv: Sequence[str]) -> tuple[argparse.Namespace, list[str]]:
+    made = parser()
     options, rest = made.parse(argv)
     if options.mode is not None:
         made.choose(options, "mode", job_modes())

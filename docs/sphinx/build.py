@@ -1,7 +1,7 @@
 """Build the documentation: the Markdown pages as they lie in the repository, and a reference from docstrings.
 
-    python docs/build.py [FOLDER]            the HTML (default: build/docs), which needs the extra [docs]
-    python docs/build.py --pages FOLDER      only what it is made of
+    python docs/sphinx/build.py [FOLDER]            the HTML (default: build/docs), which needs the extra [docs]
+    python docs/sphinx/build.py --pages FOLDER      only what it is made of
 
 The pages are copied into a folder of the same shape, so that their links hold, and the pages of the reference
 are written beside them. A thing that several modules offer is described once, under its shortest name. Every
@@ -24,7 +24,8 @@ from typing import Any
 import fluidlite
 from fluidlite.base import registry
 
-ROOT = pathlib.Path(__file__).resolve().parents[1]
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+HERE = pathlib.Path(__file__).parent
 PAGES = ("CONTRIBUTING.md", "CHANGELOG.md")  # beside README and docs
 
 # Parts of the reference: title -> packages and modules. A module belongs to the longest prefix that fits it.
@@ -251,7 +252,7 @@ def main(argv: list[str]) -> int:
     source = target.with_name(target.name + "-pages")
     stage(source)
     shutil.rmtree(target, ignore_errors=True)  # pages of modules that are gone would stay
-    options = ["-c", str(ROOT / "docs"), "-b", "html", "-W", "--keep-going", "-q", "-j", "auto"]
+    options = ["-c", str(HERE), "-b", "html", "-W", "--keep-going", "-q", "-j", "auto"]
     return build_main([*options, str(source), str(target)])
 
 

@@ -19,7 +19,7 @@ from fluidlite.cli.errors import UsageError
 from fluidlite.cli.files import folder_of
 from fluidlite.cli.parsing import Parser
 
-__all__ = ["Group", "Page", "groups", "main", "page_names", "parser"]
+__all__ = ["INDEX", "Group", "Page", "groups", "main", "page_names", "parser"]
 
 INDEX = "README.md"
 _PAGE = re.compile(r"^- \[(.+?)\]\((\S+?\.md)\): (.+)$")

@@ -50,7 +50,7 @@ $(DOCS): $(STAMP)
 
 # the pages and a reference from docstrings, in build/docs; warnings are errors
 docs: $(DOCS)
-	$(BIN)/python docs/build.py build/docs
+	$(BIN)/python docs/sphinx/build.py build/docs
 
 # the launchers' tests look for mpiexec as a shell does; to import the files that have none takes half a minute
 mpi-test: $(MPI)

@@ -9,8 +9,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from fluidlite.base.place import CPUPlace
+from fluidlite.base.units import amount
 from fluidlite.cli.models import SavedModel
-from fluidlite.cli.tables import amount
 from fluidlite.executor.executor import Executor
 from fluidlite.values.scope import global_scope
 

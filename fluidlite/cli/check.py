@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import ast
 import json
 import pathlib
@@ -16,7 +17,16 @@ from fluidlite.cli.scripts.check import problems_of
 from fluidlite.cli.scripts.names import install_as_paddle
 from fluidlite.distributed.tables import table
 
-__all__ = ["main"]
+__all__ = ["main", "parser"]
+
+_EXAMPLES = """\
+examples:
+  fluidlite check old_scripts                     all .py files of a folder and of those in it
+  fluidlite check train.py                        one script
+  fluidlite check old_scripts --json > todo.json  the same as JSON: file, line, text
+
+exit code: 0; 1 where something is not supported; 2 when there is no such file.
+"""
 
 # methods of Tensors, layers and optimizers that only imperative mode has
 _IMPERATIVE = {
@@ -43,15 +53,22 @@ def main(argv: Sequence[str] | None = None) -> int:
     return run_command("fluidlite check", _check, argv)
 
 
-def _check(argv: Sequence[str]) -> int:
+def parser() -> Parser:
+    """The parser of `fluidlite check`."""
     made = Parser(
         prog="fluidlite check",
         description="List, with file and line, what FluidLite does not support in the scripts of a folder: "
         "names of Paddle, and calls that only imperative mode has. No script is run.",
+        epilog=_EXAMPLES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     made.add_argument("path", help="a folder, whose .py files are read, or one script")
     made.add_argument("--json", action="store_true", help="write JSON instead of a table")
-    options = made.parse_args(argv)
+    return made
+
+
+def _check(argv: Sequence[str]) -> int:
+    options = parser().parse_args(list(argv))
     files = _files(pathlib.Path(options.path))
     install_as_paddle(shadow=True)
     found = sorted({one for file in files for one in _unsupported(file)})

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import contextlib
 import importlib.metadata
 import io
@@ -26,7 +27,16 @@ from fluidlite.distributed.tables import table
 from fluidlite.executor.fast.onednn.library import available, has_avx512
 from fluidlite.ops.kernels.gemm import blas_cores
 
-__all__ = ["main"]
+__all__ = ["main", "parser"]
+
+_EXAMPLES = """\
+examples:
+  fluidlite doctor               on this machine
+  fluidlite doctor > report.txt  to attach to a bug report
+  fluidlite doctor && make demo  go on only if all that is installed works
+
+exit code: 0; 1 where something that is installed does not work.
+"""
 
 # package -> the extra that brings it, and what it is for
 _PACKAGES = {
@@ -49,9 +59,19 @@ def main(argv: Sequence[str] | None = None) -> int:
     return run_command("fluidlite doctor", _report, argv)
 
 
+def parser() -> Parser:
+    """The parser of `fluidlite doctor`."""
+    return Parser(
+        prog="fluidlite doctor",
+        description="Report what is installed, which kernels are used, and try a training step, compiled "
+        "loops, MPI and the page.",
+        epilog=_EXAMPLES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+
+
 def _report(argv: Sequence[str]) -> int:
-    made = Parser(prog="fluidlite doctor", description="Report what is installed, and try it.")
-    made.parse_args(list(argv))
+    parser().parse_args(list(argv))
     sys.stdout.write(table(["installed", "version", "for"], _installed(), left=3) + "\n")
     sys.stdout.write(table(["used", ""], _used(), left=2) + "\n")
     failed = False

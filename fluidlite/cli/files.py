@@ -1,4 +1,4 @@
-"""Writing a job's programs to a folder: all files whole, or none."""
+"""Writing a job's programs to a folder, all files whole or none; folders that come with FluidLite."""
 
 from __future__ import annotations
 
@@ -7,13 +7,22 @@ import pathlib
 import tempfile
 from collections.abc import Iterable, Sequence
 
+import fluidlite
 from fluidlite.cli.errors import UsageError
 from fluidlite.show import FORMATS
 from fluidlite.show.html import job_page
 from fluidlite.transpiler.modes import Job
 from fluidlite.transpiler.parts.roles import JobRole
 
-__all__ = ["write_job"]
+__all__ = ["folder_of", "write_job"]
+
+
+def folder_of(name: str) -> pathlib.Path:
+    """The folder `docs` or `examples`: in the package, or beside it in a checkout."""
+    for home in fluidlite.__path__:
+        if (pathlib.Path(home) / name).is_dir():
+            return pathlib.Path(home) / name
+    raise UsageError(f"this installation of FluidLite has no {name}")
 
 
 def write_job(

@@ -20,6 +20,8 @@ COMMANDS = {
     "transpile": ("fluidlite.cli.transpile", "print the programs of a distributed job (fluidlite-transpile)"),
     "launch": ("fluidlite.cli.launch", "start the processes of a job (fluidlite-launch)"),
     "show": ("fluidlite.cli.show", "show programs and jobs in the browser (fluidlite-show)"),
+    "docs": ("fluidlite.cli.docs", "show the documentation of a subject or of a name"),
+    "examples": ("fluidlite.cli.examples", "list, copy or run the example programs"),
     "doctor": ("fluidlite.cli.doctor", "report what is installed, and try it"),
 }
 
@@ -42,8 +44,10 @@ def _help() -> str:
             "  fluidlite check scripts                      see what would fail first",
             "  fluidlite transpile train.py --check         the programs of a job, checked",
             "  fluidlite show train.py                      the program as a page",
+            "  fluidlite docs start                         how to begin",
             "",
-            "fluidlite COMMAND --help explains a command; fluidlite --version prints the version.",
+            "fluidlite COMMAND --help explains a command; fluidlite --version prints the version;",
+            "source <(fluidlite --completion bash) completes commands and options; also zsh, fish.",
             "",
         ]
     )
@@ -65,6 +69,10 @@ def _without_command(given: Sequence[str]) -> int:
         return 0
     if given[0] == "--version":
         sys.stdout.write(f"fluidlite {fluidlite.__version__}\n")
+        return 0
+    if given[0] == "--completion":
+        made = importlib.import_module("fluidlite.cli.completion")
+        sys.stdout.write(made.completion_of_all(given[1:], COMMANDS))
         return 0
     hint = did_you_mean(given[0], COMMANDS) or f": use one of {', '.join(COMMANDS)}"
     raise UsageError(f"there is no command {given[0]!r}{hint}")

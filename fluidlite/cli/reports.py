@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import asdict
 from typing import Any
 
-from fluidlite.cli.tables import seconds
+from fluidlite.base.units import seconds
 from fluidlite.transpiler.check.report import Report
 from fluidlite.transpiler.cost.estimate import TRAINERS, CostEstimate
 from fluidlite.transpiler.modes import Reference, TrainingMode, all_modes

@@ -22,7 +22,7 @@ from fluidlite.cli.scripts.process import (
     show_from,
 )
 
-__all__ = ["main"]
+__all__ = ["main", "parser"]
 
 _DESCRIPTION = """\
 Run a script of Paddle 1.x or 2.x unchanged: `import paddle` imports FluidLite, also in the processes that the

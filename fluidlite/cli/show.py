@@ -17,10 +17,13 @@ from fluidlite.cli.jobs import job_of
 from fluidlite.cli.options import SOURCE_HELP, add_job, add_program, job_modes
 from fluidlite.cli.parsing import Parser
 from fluidlite.cli.sources import load
+from fluidlite.distributed.picture import job_picture
+from fluidlite.show import FORMATS
 from fluidlite.show.html import job_page, program_page
+from fluidlite.show.picture import program_picture
 from fluidlite.values.serialize import replace_file
 
-__all__ = ["main"]
+__all__ = ["main", "parser"]
 
 _EXAMPLES = """\
 examples:
@@ -30,6 +33,7 @@ examples:
   fluidlite-show saved_model/                   a model that was saved, for training or for inference
   fluidlite-show train.py --mode pserver --trainers 8 --pservers 4    what every process of a job runs
   fluidlite-show train.py --output net.html     a file instead of the browser
+  fluidlite-show train.py --output net.svg      a picture of the program; with --mode, of the job
 
 exit code: 0; 2 when the arguments, the script or the program are not right.
 """
@@ -42,7 +46,8 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def _run(argv: Sequence[str]) -> int:
     options, script_argv = _options(argv)
-    page = _page(options, script_argv)
+    is_picture = str(options.output).endswith(FORMATS["svg"].suffix)
+    page = (_picture if is_picture else _page)(options, script_argv)
     if options.output == "-":
         sys.stdout.write(page)
         return 0
@@ -52,7 +57,8 @@ def _run(argv: Sequence[str]) -> int:
     return 0
 
 
-def _options(argv: Sequence[str]) -> tuple[argparse.Namespace, list[str]]:
+def parser() -> Parser:
+    """The parser of `fluidlite-show`."""
     made = Parser(
         prog="fluidlite-show",
         description=(
@@ -69,13 +75,19 @@ def _options(argv: Sequence[str]) -> tuple[argparse.Namespace, list[str]]:
         "-o",
         "--output",
         metavar="FILE",
-        help="write the page to this file and do not open a browser; - for stdout",
+        help="write the page to this file and do not open a browser; - for stdout; FILE.svg is a picture of "
+        "the program, or of the job's processes",
     )
     made.add_argument(
         "--no-browser", action="store_true", help="write the page to a temporary file and print its path"
     )
     made.add_argument("--version", action="version", version=f"fluidlite {fluidlite.__version__}")
     add_job(made.add_argument_group("the job (without --mode: the program of one process)"), mode=None)
+    return made
+
+
+def _options(argv: Sequence[str]) -> tuple[argparse.Namespace, list[str]]:
+    made = parser()
     options, rest = made.parse(argv)
     if options.mode is not None:
         made.choose(options, "mode", job_modes())
@@ -91,6 +103,13 @@ def _page(options: argparse.Namespace, script_argv: Sequence[str]) -> str:
     if options.mode is None:
         return program_page(captured.main, captured.title, captured.startup)
     return job_page(job_of(options, captured), captured.title)
+
+
+def _picture(options: argparse.Namespace, script_argv: Sequence[str]) -> str:
+    captured = load(options.source, script_argv, options.startup, options.program)
+    if options.mode is None:
+        return program_picture(captured.main, captured.title)
+    return job_picture(job_of(options, captured))
 
 
 def _write(page: str, output: str | None) -> pathlib.Path:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping, Sequence
 
-from fluidlite.cli.tables import amount
+from fluidlite.base.units import amount
 from fluidlite.distributed.tables import table
 from fluidlite.ir.operator import Operator, OpRole
 from fluidlite.ir.program import Program

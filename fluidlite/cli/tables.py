@@ -2,34 +2,16 @@
 
 from __future__ import annotations
 
+from fluidlite.base.units import amount, seconds
 from fluidlite.distributed.tables import table
 from fluidlite.transpiler.cost.estimate import CostEstimate
 from fluidlite.transpiler.cost.model import CostRow
 from fluidlite.transpiler.modes import Job
 from fluidlite.transpiler.parts.roles import JobRole
 
-__all__ = ["amount", "cost_text", "roles_text", "seconds"]
+__all__ = ["cost_text", "roles_text"]
 
 _MOST_LINKS, _MOST_ENDPOINTS = 20, 1000
-_STEPS = ("B", "kB", "MB", "GB", "TB", "PB")
-
-
-def amount(size: float) -> str:
-    """Bytes for people: `4.01 MB`."""
-    step = 0
-    # from here on three digits round up to 1e+03
-    while abs(size) >= 999.5 and step < len(_STEPS) - 1:
-        size = size / 1000
-        step = step + 1
-    return f"{size:.0f} B" if step == 0 else f"{size:.3g} {_STEPS[step]}"
-
-
-def seconds(time: float) -> str:
-    """`12.3 ms`."""
-    for unit, factor in (("s", 1.0), ("ms", 1e3)):
-        if time * factor >= 1:
-            return f"{time * factor:.3g} {unit}"
-    return f"{time * 1e6:.3g} us"
 
 
 def roles_text(job: Job, found: CostEstimate, role: JobRole | None, colour: bool) -> str:

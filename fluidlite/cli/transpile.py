@@ -16,7 +16,7 @@ from fluidlite.cli.entry import run_command
 from fluidlite.cli.errors import UsageError
 from fluidlite.cli.files import write_job
 from fluidlite.cli.jobs import job_of
-from fluidlite.cli.options import parse_options
+from fluidlite.cli.options import parse_options, parser
 from fluidlite.cli.reports import check_data, cost_data, recommendation
 from fluidlite.cli.sources import load
 from fluidlite.cli.tables import cost_text, roles_text
@@ -29,7 +29,7 @@ from fluidlite.transpiler.cost.model import Port
 from fluidlite.transpiler.modes import Job
 from fluidlite.transpiler.parts.roles import JobRole
 
-__all__ = ["main"]
+__all__ = ["main", "parser"]
 
 STEPS = 10  # of a proof
 

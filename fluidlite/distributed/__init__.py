@@ -8,6 +8,7 @@ from fluidlite.distributed.checkpoint import Resumed, load_checkpoint, save_chec
 from fluidlite.distributed.checkpoint_files import Checkpoint, latest_checkpoint
 from fluidlite.distributed.cluster import verify
 from fluidlite.distributed.environment import ProcessRole, roles_from_environment
+from fluidlite.distributed.picture import job_picture
 from fluidlite.distributed.proof import Proof
 from fluidlite.distributed.worker import Worker, add_job_options, join_job, script_modes
 
@@ -18,6 +19,7 @@ __all__ = [
     "Resumed",
     "Worker",
     "add_job_options",
+    "job_picture",
     "join_job",
     "latest_checkpoint",
     "load_checkpoint",

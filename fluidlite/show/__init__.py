@@ -56,6 +56,12 @@ def _mermaid(program: Program) -> bytes:
     return program_mermaid(program).encode()
 
 
+def _svg(program: Program) -> bytes:
+    from fluidlite.show.picture import program_picture
+
+    return program_picture(program).encode()
+
+
 def _html(program: Program) -> bytes:
     from fluidlite.show.html import program_page
 
@@ -69,6 +75,7 @@ FORMATS = {
     "pb": Format(".pdmodel", _pb),
     "dot": Format(".dot", _dot),
     "mermaid": Format(".mmd", _mermaid),
+    "svg": Format(".svg", _svg),
     "html": Format(".html", _html),
 }
 """Name -> format. `pb` is Paddle's ProgramDesc, under the suffix by which Netron knows it."""

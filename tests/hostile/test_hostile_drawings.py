@@ -83,6 +83,7 @@ STRUCTURE: dict[str, Callable[[bytes], Any]] = {
     "pb": _fields,
     "dot": _outside_quotes,
     "mermaid": _outside_quotes,
+    "svg": _tags,
     "html": _tags,
 }
 

@@ -6,17 +6,24 @@ A comment in front of a block says how it runs where the block alone cannot:
     <!-- run: file=train.py processes=pserver,trainer -->      and run it once for each process of a job
     <!-- run: path=tests/ops -->             a folder that the page's Python imports from
     <!-- run: folder=examples -->            of the whole page, where no block follows: commands run there
+    <!-- run: each=alone -->                 likewise: each block begins with nothing, as a program of its own
 
-`python tests/house/pages.py docs/CHECK.md` runs a page's Python.
+`python tests/house/pages.py docs/CHECK.md` runs a page's Python; with `--pictures` the SVG files that it
+writes replace those that the page shows.
 """
 
 from __future__ import annotations
 
+import os
 import pathlib
 import re
+import shutil
 import sys
+import tempfile
 from collections.abc import Iterator
 from dataclasses import dataclass
+
+import fluidlite
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
@@ -60,6 +67,12 @@ class Page:
     def python(self) -> list[Block]:
         """The blocks that run one after the other in one interpreter."""
         return [block for block in self.blocks if block.language == "python" and "processes" not in block.run]
+
+    def pictures(self) -> list[pathlib.Path]:
+        """The SVG files that the page shows: its Python writes files of these names."""
+        return [
+            ROOT / "docs" / name for name in re.findall(r"\]\((?:docs/)?(pictures/[\w-]+\.svg)\)", self.prose)
+        ]
 
     def shown_below(self, block: Block) -> str | None:
         """The `text` block that follows a Python block, if one does: what the Python prints."""
@@ -127,12 +140,26 @@ def matches(shown: str, printed: str) -> bool:
 def run_python(path: pathlib.Path) -> None:
     """Run a page's Python in order, as one script; tracebacks name the page and its line."""
     sys.argv[:] = [str(path)]
+    page = read(path)
     names: dict[str, object] = {"__name__": "__main__", "__file__": str(path)}
-    for block in read(path).python():
+    for block in page.python():
         sys.path += [str(ROOT / block.run["path"])] if "path" in block.run else []
         print(OUTPUT_OF.format(block.line), flush=True)
+        if page.run.get("each") == "alone":
+            names = {"__name__": "__main__", "__file__": str(path)}
+            fluidlite.reset_default_programs(scope=True)
         exec(compile("\n" * (block.line - 1) + block.text, str(path), "exec"), names)
 
 
+def draw(path: pathlib.Path) -> None:
+    """Put the pictures that a page's Python writes where the page shows them."""
+    with tempfile.TemporaryDirectory() as folder:
+        os.chdir(folder)
+        run_python(path)
+        for picture in read(path).pictures():
+            shutil.copy(picture.name, picture)
+
+
 if __name__ == "__main__":
-    run_python(pathlib.Path(sys.argv[1]).resolve())
+    *flags, _name = sys.argv[1:]
+    (draw if flags == ["--pictures"] else run_python)(pathlib.Path(_name).resolve())

@@ -18,6 +18,7 @@ from ports import free_endpoint, free_ports
 
 import fluidlite as fluid
 from fluidlite.base.flags import known_flags
+from fluidlite.cli.docs import groups
 from fluidlite.cli.options import parser
 from fluidlite.executor.passes import PASSES
 from fluidlite.show import FORMATS
@@ -69,6 +70,10 @@ def test_python_runs_and_prints_what_is_shown(page: Page, tmp_path: pathlib.Path
     for block, output in zip(page.python(), printed, strict=True):
         shown = page.shown_below(block)
         assert shown is None or pages.matches(shown, output), f"{block.place} printed:\n{output}"
+    for picture in page.pictures():
+        drawn = tmp_path / page.run.get("folder", ".") / picture.name
+        hint = f"python tests/house/pages.py --pictures {page.name}"
+        assert picture.read_bytes() == drawn.read_bytes(), f"{picture.name} is of another version: {hint}"
 
 
 JOBS = [block for page in READ for block in page.blocks if "processes" in block.run]
@@ -187,9 +192,37 @@ def test_paths_exist(page: Page) -> None:
 
 @pytest.mark.parametrize("page", READ, ids=lambda page: page.name)
 def test_links_lead_somewhere(page: Page) -> None:
-    links = re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", page.prose)
-    here = (ROOT / page.name).parent
-    assert not [link for link in links if not (here / link).exists()]
+    """To files that exist, and to headings of the pages that they name."""
+    links = re.findall(r"\]\((?!https?:)([^)#]*)(?:#([^)]*))?\)", page.prose)
+    here = ROOT / page.name
+    assert not [link for link, _ in links if link and not (here.parent / link).exists()]
+    for link, heading in links:
+        if heading:
+            target = here.parent / link if link else here
+            assert heading in headings(target), f"{page.name}: {link}#{heading}"
+
+
+def headings(path: pathlib.Path) -> set[str]:
+    """The fragments of a page's headings, as GitHub and MyST make them."""
+    found = re.findall(r"^#+ (.+)$", pages.read(path).prose, re.M)
+    return {re.sub(r"[^\w\- ]", "", title.lower()).replace(" ", "-") for title in found}
+
+
+def test_every_page_is_in_one_group() -> None:
+    """`docs/README.md` is what the site and `fluidlite docs` list."""
+    index = groups((ROOT / "docs/README.md").read_text(encoding="utf8"))
+    assert [group.title for group in index] == ["Start", "How to", "Learn", "Reference", "Inside"]
+    listed = [(ROOT / "docs" / page.file).resolve() for group in index for page in group.pages]
+    pages_here = {path for path in PAGES if path.name != "README.md"} | {ROOT / "CHANGELOG.md"}
+    assert len(listed) == len(set(listed)) and set(listed) == pages_here
+    names = [page.name for group in index for page in group.pages]
+    assert len(names) == len(set(names))
+
+
+def test_every_picture_is_shown() -> None:
+    """A picture that a program draws is drawn by the page that shows it."""
+    drawn = {picture for page in READ for picture in page.pictures()}
+    assert drawn == set((ROOT / "docs/pictures").glob("*.svg"))
 
 
 # ---------------------------------------------------------------------- tables
@@ -244,7 +277,7 @@ def test_the_passes_are_described() -> None:
 # ---------------------------------------------------------------------- the reference
 def test_the_reference_describes_every_public_thing_once(tmp_path: pathlib.Path) -> None:
     """`make docs` makes HTML of these pages, with every warning an error."""
-    command = [sys.executable, str(ROOT / "docs" / "build.py"), "--pages", str(tmp_path / "pages")]
+    command = [sys.executable, str(ROOT / "docs" / "sphinx" / "build.py"), "--pages", str(tmp_path / "pages")]
     subprocess.run(command, env=environment(), check=True)
     pages_made = (tmp_path / "pages" / "reference").glob("*.rst")
     text = "\n".join(path.read_text(encoding="utf8") for path in pages_made)

@@ -1,7 +1,7 @@
 """Build the documentation: the Markdown pages as they lie in the repository, and a reference from docstrings.
 
-    python docs/build.py [FOLDER]            the HTML (default: build/docs), which needs the extra [docs]
-    python docs/build.py --pages FOLDER      only what it is made of
+    python docs/sphinx/build.py [FOLDER]         the HTML (default: build/docs), which needs the extra [docs]
+    python docs/sphinx/build.py --pages FOLDER   only what it is made of
 
 The pages are copied into a folder of the same shape, so that their links hold, and the pages of the reference
 are written beside them. A thing that several modules offer is described once, under its shortest name. Every
@@ -13,6 +13,7 @@ from __future__ import annotations
 import ast
 import importlib
 import inspect
+import os
 import pathlib
 import shutil
 import sys
@@ -23,8 +24,10 @@ from typing import Any
 
 import fluidlite
 from fluidlite.base import registry
+from fluidlite.cli.docs import INDEX, Group, groups
 
-ROOT = pathlib.Path(__file__).resolve().parents[1]
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+HERE = pathlib.Path(__file__).parent
 PAGES = ("CONTRIBUTING.md", "CHANGELOG.md")  # beside README and docs
 
 # Parts of the reference: title -> packages and modules. A module belongs to the longest prefix that fits it.
@@ -226,18 +229,33 @@ def _side(slots: Iterable[registry.Slot]) -> str:
 
 
 def stage(folder: pathlib.Path) -> None:
-    """Copy the pages, README as the first one, and write the reference."""
+    """Copy the pages, README as the first one with the groups of the index beside it, and write the
+    reference.
+    """
     shutil.rmtree(folder, ignore_errors=True)
-    shutil.copytree(ROOT / "docs", folder / "docs", ignore=shutil.ignore_patterns("*.py", "__pycache__"))
+    ignored = shutil.ignore_patterns(HERE.name, "__pycache__")
+    shutil.copytree(ROOT / "docs", folder / "docs", ignore=ignored)
     for name in PAGES:
         if (ROOT / name).exists():
             shutil.copy(ROOT / name, folder / name)
-    guides = sorted(path.relative_to(folder).with_suffix("") for path in folder.rglob("*.md"))
-    listed = "\n".join(map(str, guides))
-    readme = (ROOT / "README.md").read_text(encoding="utf8")
-    tree = f"\n```{{toctree}}\n:hidden:\n:maxdepth: 1\n\nreference/index\n{listed}\n```\n"
-    (folder / "index.md").write_text(readme + tree, encoding="utf8")
+    index = folder / "docs" / INDEX
+    trees = "".join(map(_tree, groups(index.read_text(encoding="utf8"))))
+    # a page of its own on GitHub; the site has its groups beside every page
+    index.unlink()
+    readme = (ROOT / "README.md").read_text(encoding="utf8").replace(f"(docs/{INDEX})", "(#documentation)")
+    (folder / "index.md").write_text(readme + trees, encoding="utf8")
     write_reference(folder / "reference")
+
+
+def _tree(group: Group) -> str:
+    """One group of the navigation; that of the reference begins with the pages made from docstrings."""
+    pages = [os.path.normpath(f"docs/{page.file}").removesuffix(".md") for page in group.pages]
+    titles = [
+        f"{page.title.replace('`', '')} <{path}>" for page, path in zip(group.pages, pages, strict=True)
+    ]
+    made = ["reference/index"] if group.title == "Reference" else []
+    head = f"\n```{{toctree}}\n:hidden:\n:maxdepth: 1\n:caption: {group.title}\n\n"
+    return head + "\n".join([*made, *titles]) + "\n```\n"
 
 
 def main(argv: list[str]) -> int:
@@ -251,7 +269,7 @@ def main(argv: list[str]) -> int:
     source = target.with_name(target.name + "-pages")
     stage(source)
     shutil.rmtree(target, ignore_errors=True)  # pages of modules that are gone would stay
-    options = ["-c", str(ROOT / "docs"), "-b", "html", "-W", "--keep-going", "-q", "-j", "auto"]
+    options = ["-c", str(HERE), "-b", "html", "-W", "--keep-going", "-q", "-j", "auto"]
     return build_main([*options, str(source), str(target)])
 
 

@@ -19,9 +19,11 @@ from sphinx import addnodes
 project = "FluidLite"
 author = "the FluidLite maintainers"
 extensions = ["myst_parser", "sphinx.ext.autodoc"]
-html_theme = "alabaster"
-html_theme_options = {"globaltoc_maxdepth": 1, "page_width": "70em", "sidebar_width": "16em"}
+html_theme = "furo"  # light and dark, and a navigation in groups
+html_static_path = ["static"]
+html_css_files = ["site.css"]
 html_show_sourcelink = False
+html_copy_source = False
 html_title = "FluidLite"
 default_role = "literal"
 autodoc_default_options = {"members": True, "show-inheritance": True}

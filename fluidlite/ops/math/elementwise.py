@@ -173,7 +173,9 @@ def binary(
         return _of_truth_values(type, found) if X.dtype.kind == "b" else found
 
     if dx is not None and dy is not None:
-        op.grad("X Y")(_gradient(dx, dy))
+        named = parse(dx).names + parse(dy).names
+        only_shape = tuple(slot for slot, name in (("X", "x"), ("Y", "y")) if name not in named)
+        op.grad("X Y", only_shape=only_shape)(_gradient(dx, dy))
         op.grad_exprs = {"X": dx, "Y": dy}
     return op
 

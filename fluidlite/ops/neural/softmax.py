@@ -141,7 +141,9 @@ def _picked(xp: Any, type: str, X: Array, Label: Array, ignore_index: int) -> tu
     return at_last(xp, X, labels), labels, counts
 
 
-cross_entropy = Op("cross_entropy", "X. Label -> Y", attrs={"soft_label": False, "ignore_index": -100})
+cross_entropy = Op(
+    "cross_entropy", "X. Label -> Y", attrs={"soft_label": False, "ignore_index": -100}, classes="Label"
+)
 
 
 @cross_entropy.shape
@@ -177,7 +179,9 @@ def _scattered(xp: Any, shape: tuple[int, ...], labels: Array, values: Array) ->
     return xp.where(labels == classes, values, values.dtype.type(0))
 
 
-cross_entropy2 = Op("cross_entropy2", "X. Label -> Y XShape MatchX", attrs={"ignore_index": -100})
+cross_entropy2 = Op(
+    "cross_entropy2", "X. Label -> Y XShape MatchX", attrs={"ignore_index": -100}, classes="Label"
+)
 
 
 @cross_entropy2.shape
@@ -224,6 +228,7 @@ softmax_with_cross_entropy = Op(
         "axis": -1,
         "use_softmax": later(True),
     },
+    classes="Label",
 )
 """In 2.x Logits may be probabilities: `use_softmax` is False then, and Softmax the same as Logits."""
 

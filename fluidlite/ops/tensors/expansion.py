@@ -20,6 +20,7 @@ expand = Op(
     attrs={"expand_times": INTS()},
     lod=None,
     tells_lod=True,
+    booleans=True,
 )
 
 
@@ -80,7 +81,7 @@ emits_once_more(
     type="expand",
 )
 
-expand_as = Op("expand_as", "X target_tensor -> Out", lod=None)
+expand_as = Op("expand_as", "X target_tensor -> Out", lod=None, booleans=True)
 
 
 @expand_as.shape

@@ -91,7 +91,7 @@ def _(
     return out
 
 
-gather_nd = Op("gather_nd", "X Index -> Out", attrs={OF_2X_ATTR: later(False)})
+gather_nd = Op("gather_nd", "X Index -> Out", attrs={OF_2X_ATTR: later(False)}, booleans=True)
 
 
 @gather_nd.shape
@@ -296,7 +296,7 @@ def _(xp: Any, Condition: Array, X: Array, Y: Array, dOut: Array) -> tuple[Array
     return xp.where(Condition, dOut, zero), xp.where(Condition, zero, dOut)
 
 
-where_index = Op("where_index", "Condition -> Out", lod=None)
+where_index = Op("where_index", "Condition -> Out", lod=None, booleans=True)
 
 
 @where_index.shape
@@ -407,7 +407,7 @@ def _(xp: Any, Ids: Array, dOut: Array, ctx: KernelContext) -> tuple[list[Array]
     )
 
 
-reverse = Op("reverse", "X -> Out", attrs={"axis": required(AttrType.INTS)}, lod=None)
+reverse = Op("reverse", "X -> Out", attrs={"axis": required(AttrType.INTS)}, lod=None, booleans=True)
 
 
 @reverse.shape

@@ -155,8 +155,14 @@ class Op:
     tells_lod: the shape rule tells whether the output has a level of detail, from shapes that are known.
     booleans: 1.8.5 has a kernel for truth values.
     classes: the input slot that holds numbers of classes, unless the attribute `soft_label` is true.
+    below: input slot of integers -> what they must be below: an attribute, or (input slot, dimension).
+    fractions: input slots of numbers between 0 and 1.
     only_shape: input slots of whose values the kernel reads no more than shape and data type.
     fresh: the kernel never hands on the memory of an input.
+    moves: the op puts elements elsewhere, or zeros, and computes nothing; so does its gradient op, unless
+        that says otherwise.
+    captured: the portable kernels of op and gradient op ask nothing of the host and take nothing from it, so
+        that a graph of a device can hold them; what they allocate comes from its pool.
     takes: input slot -> the slot whose presence says that the kernel takes an entry out of the array in it.
     """
 
@@ -186,7 +192,11 @@ class Op:
     makes_lod: bool = False
     tells_lod: bool = False
     booleans: bool = False
+    moves: bool = False
+    captured: bool = False
     classes: str = ""
+    below: Mapping[str, tuple[str, int] | str] = field(default_factory=dict)
+    fractions: tuple[str, ...] = ()
     only_shape: tuple[str, ...] = ()
     fresh: bool = False
     held_as: Mapping[str, VarType] = field(default_factory=dict)
@@ -309,7 +319,7 @@ class Op:
                 f"{' '.join(needed)} -> {' '.join(outputs)}",
                 attrs={**self.attr_defs, **(attrs or {})},
                 only=self.only,
-                **flags,
+                **{"moves": self.moves, **flags},
             )
             grad_op.kernel(function)
             grad_op.shape_rule = grad_op._bind("shape", shape) if shape else None

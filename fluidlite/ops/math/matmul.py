@@ -34,7 +34,12 @@ def _matrix(array: Array, cols: int) -> Array:
 
 
 mul = Op(
-    "mul", "X. Y. -> Out", attrs={"x_num_col_dims": 1, "y_num_col_dims": 1}, alike=("X", "Y"), fresh=True
+    "mul",
+    "X. Y. -> Out",
+    attrs={"x_num_col_dims": 1, "y_num_col_dims": 1},
+    alike=("X", "Y"),
+    fresh=True,
+    captured=True,
 )
 
 

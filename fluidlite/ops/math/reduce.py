@@ -131,9 +131,11 @@ def _norm(xp: Any, x: Array, axes: tuple[int, ...], keep_dim: bool) -> Any:
     return xp.sqrt((x * x).sum(axis=axes, keepdims=keep_dim))
 
 
-reduce_sum = _reduction("reduce_sum", lambda xp, x, axes, keep: x.sum(axes, x.dtype, keepdims=keep))
-reduce_mean = _reduction("reduce_mean", _mean)
-reduce_max = _reduction("reduce_max", lambda xp, x, axes, keep: x.max(axes, keepdims=keep))
+reduce_sum = _reduction(
+    "reduce_sum", lambda xp, x, axes, keep: x.sum(axes, x.dtype, keepdims=keep), captured=True
+)
+reduce_mean = _reduction("reduce_mean", _mean, captured=True)
+reduce_max = _reduction("reduce_max", lambda xp, x, axes, keep: x.max(axes, keepdims=keep), captured=True)
 reduce_min = _reduction("reduce_min", lambda xp, x, axes, keep: x.min(axes, keepdims=keep))
 reduce_prod = _reduction("reduce_prod", lambda xp, x, axes, keep: x.prod(axes, x.dtype, keepdims=keep))
 reduce_all = _reduction(
@@ -217,7 +219,7 @@ def _whole(X: Spec) -> Spec:
     return X.with_shape((1,))
 
 
-mean = Op("mean", "X. -> Out", lod=None)
+mean = Op("mean", "X. -> Out", lod=None, captured=True)
 mean.shape(_whole)
 
 

@@ -97,7 +97,7 @@ def exact(text: str, value: float, kind: Any) -> Any:
     return kind.type(float(text) if text else value)
 
 
-zeros_like = Op("fill_zeros_like", "X -> Out", booleans=True)
+zeros_like = Op("fill_zeros_like", "X -> Out", booleans=True, moves=True)
 zeros_like.shape(same_as("X"))
 
 
@@ -123,7 +123,7 @@ def _(xp: Any, X: Array, dtype: int) -> Array:
     return xp.zeros(X.shape, to_numpy(VarType(dtype)))
 
 
-assign = Op("assign", "X? -> Out", booleans=True)
+assign = Op("assign", "X? -> Out", booleans=True, moves=True)
 
 
 @assign.shape
@@ -162,6 +162,7 @@ cast = Op(
     "X -> Out",
     attrs={"in_dtype": required(AttrType.INT), "out_dtype": required(AttrType.INT)},
     booleans=True,
+    captured=True,
 )
 
 
@@ -187,7 +188,12 @@ def _(context: GradContext) -> None:
     )
 
 
-scale = Op("scale", "X ScaleTensor? -> Out", attrs={"scale": 1.0, "bias": 0.0, "bias_after_scale": True})
+scale = Op(
+    "scale",
+    "X ScaleTensor? -> Out",
+    attrs={"scale": 1.0, "bias": 0.0, "bias_after_scale": True},
+    captured=True,
+)
 
 
 @scale.shape
@@ -228,7 +234,7 @@ def _(context: GradContext) -> None:
     )
 
 
-total = Op("sum", "X*? -> Out", attrs={"use_mkldnn": False}, alike=("X",))
+total = Op("sum", "X*? -> Out", attrs={"use_mkldnn": False}, alike=("X",), captured=True)
 
 
 @total.shape

@@ -21,6 +21,7 @@ expand = Op(
     lod=None,
     tells_lod=True,
     booleans=True,
+    moves=True,
 )
 
 
@@ -61,7 +62,7 @@ def untiled(xp: Any, d: Array, shape: Shape, times: Sequence[int]) -> Array:
     return d.reshape(split_shape).sum(axis=tuple(range(0, 2 * len(shape), 2)), dtype=d.dtype)
 
 
-@expand.grad("X")
+@expand.grad("X", moves=False)
 def _(
     xp: Any,
     X: Array,

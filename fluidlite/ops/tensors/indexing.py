@@ -41,6 +41,7 @@ gather = Op(
     lod=None,
     lod_of_2x="X",
     later=("Axis",),
+    below={"Index": ("X", 0)},
 )
 
 
@@ -231,11 +232,12 @@ def _(xp: Any, Index: Array, Updates: Array, dOut: Array) -> tuple[Array, Array]
 
 
 # ---------------------------------------------------------------------- one_hot, where
-def _declare_one_hot(op_type: str, drops_last: bool) -> None:
+def _declare_one_hot(op_type: str, drops_last: bool, **facts: Any) -> None:
     op = Op(
         op_type,
         "X depth_tensor? -> Out",
         attrs={"depth": -1, "dtype": int(VarType.FP32), "allow_out_of_range": False},
+        **facts,
     )
 
     def lead(shape: tuple[int, ...]) -> tuple[int, ...]:
@@ -269,8 +271,8 @@ def _ones_at(ids: Array, depth: int, dtype: Any) -> Array:
     return out
 
 
-_declare_one_hot("one_hot", True)
-_declare_one_hot("one_hot_v2", False)
+_declare_one_hot("one_hot", True, below={"X": "depth"})
+_declare_one_hot("one_hot_v2", False, below={"X": "depth"})
 
 where = Op("where", "Condition X Y -> Out", lod="X", alike=("X", "Y"))
 

@@ -14,9 +14,6 @@ if TYPE_CHECKING:
 
 __all__ = ["facts_of"]
 
-_PRODUCTS = ("mul", "matmul")  # ops whose kernels never hand on the memory of what they read
-_SHAPE_READERS = ("elementwise_add_grad", "elementwise_sub_grad")
-
 
 def facts_of(builder: PlanBuilder, op: Operator, inputs: Mapping[str, Value], made: Set[Value]) -> CallFacts:
     """The facts of the call for `op`; `made` are the arrays of kernels' own."""
@@ -43,18 +40,28 @@ def _fixed(builder: PlanBuilder, op: Operator) -> frozenset[str]:
 def _spare(
     builder: PlanBuilder, op: Operator, inputs: Mapping[str, Value], made: Set[Value]
 ) -> frozenset[str]:
-    """X where that is the product right before, of which no other op reads more than the shape."""
+    """X where the op right before made it, a product in memory of its own, and no other op reads more of it
+    than the shape.
+    """
     level = builder.level
     before = level.sequence[level.index - 1] if level.index else None
     names = op.inputs.get("X")
-    if not names or before is None or before.type not in _PRODUCTS or before.outputs.get("Out") != names:
+    if not names or before is None or before.outputs.get("Out") != names:
+        return frozenset()
+    if before.definition is None or not before.definition.fresh:
         return frozenset()
     (name,) = names
     readers = builder.later_readers(name)
     is_spare = (
         readers is not None
-        and all(reader.type in _SHAPE_READERS and reader.inputs.get("X") == names for reader in readers)
+        and all(_reads_shape(reader, name) for reader in readers)
         and op.input_arg_names.count(name) == 1
         and inputs[name].root in made
     )
     return frozenset(["X"]) if is_spare else frozenset()
+
+
+def _reads_shape(op: Operator, name: str) -> bool:
+    """True if an op reads no more than the shape of a variable."""
+    slots = [slot for slot, names in op.inputs.items() if name in names]
+    return op.definition is not None and not any(map(op.definition.reads, slots))

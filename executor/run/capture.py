@@ -14,37 +14,6 @@ from fluidlite.executor.run.calls import BlockCall, KernelCall
 
 __all__ = ["is_alone", "obstacles"]
 
-_ALONE = frozenset(
-    name + gradient
-    for name in (
-        "cast",
-        "elementwise_add",
-        "elementwise_mul",
-        "elementwise_sub",
-        "flatten2",
-        "lod_reset",
-        "lstm",
-        "mean",
-        "mul",
-        "reduce_max",
-        "reduce_mean",
-        "reduce_sum",
-        "relu",
-        "reshape2",
-        "scale",
-        "sigmoid",
-        "softmax",
-        "softmax_with_cross_entropy",
-        "square",
-        "sum",
-        "tanh",
-    )
-    for gradient in ("", "_grad")
-)
-"""Ops whose portable kernels ask nothing of the host and take nothing from it, where levels of detail are the
-same in every step: what they allocate comes from the graph's own pool. The tests hold each of them to it.
-"""
-
 
 def obstacles(compiled: CompiledPlan) -> list[str]:
     """The ops of a plan that need the host or memory of their own, by the reason; nothing where a graph can
@@ -82,8 +51,11 @@ def obstacles(compiled: CompiledPlan) -> list[str]:
 def is_alone(call: KernelCall) -> bool:
     """True for the call of a portable kernel that a graph can hold."""
     inputs = call.op.inputs
+    definition = call.op.definition
     # `lod_reset` by a variable reads that, and first states are picked by indices from the host
-    if call.op.type not in _ALONE or (call.op.type.startswith("lod_reset") and inputs.get("Y")):
+    if definition is None or not definition.root.captured:
+        return False
+    if call.op.type.startswith("lod_reset") and inputs.get("Y"):
         return False
     if not call.op.type.startswith("lstm"):
         return True

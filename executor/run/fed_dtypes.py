@@ -12,62 +12,15 @@ from typing import Any
 
 import numpy as np
 
+from fluidlite.base import registry
 from fluidlite.base.dtypes import to_numpy, to_vartype
 from fluidlite.base.errors import FluidError, KernelError
 from fluidlite.base.registry import Spec
+from fluidlite.executor.run.operand_types import class_slot
 from fluidlite.ir.block import Block
 from fluidlite.ir.operator import Operator
 
 __all__ = ["check_fed_dtypes"]
-
-# Readers of class numbers. `data("label", [1], "int64")` declares a float32: the third argument is another
-# one. Such programs train all the same, as PaddlePaddle looks at what is fed.
-_LABEL_READERS = frozenset(
-    ["accuracy", "auc", "cross_entropy", "cross_entropy_grad", "cross_entropy2", "cross_entropy_grad2"]
-    + ["softmax_with_cross_entropy", "softmax_with_cross_entropy_grad"]
-)
-
-# Inputs of which 1.8.5 reads no more than the shape or the level of detail.
-_SHAPES_ONLY = frozenset(
-    ["sequence_expand.Y", "sequence_expand_as.Y", "sequence_expand_grad.Y", "sequence_expand_as_grad.Y"]
-    + ["prior_box.Input", "prior_box.Image", "density_prior_box.Input", "density_prior_box.Image"]
-)
-
-
-def _types(text: str) -> frozenset[str]:
-    return frozenset(text.split())
-
-
-# Forward ops that compute in whole numbers too, by 1.8.5's kernels on the CPU; others know floats alone.
-_WHOLE = _types(
-    "abs arg_max arg_min argsort assign assign_value beam_search cast coalesce_tensor concat "
-    "crop_tensor cross ctc_align cumsum diag diag_embed dot elementwise_add elementwise_div "
-    "elementwise_floordiv elementwise_max elementwise_min elementwise_mod elementwise_mul "
-    "elementwise_pow elementwise_sub equal equal_reduce exp expand expand_as eye fill fill_any_like "
-    "fill_constant fill_constant_batch_size_like fill_zeros_like fill_zeros_like2 filter_by_instag "
-    "flatten flatten2 flip gather gather_nd gather_tree greater_equal greater_than hash increment "
-    "index_sample index_select is_empty isfinite isinf isnan kron less_equal less_than lod_reset "
-    "mean_iou meshgrid multiplex not_equal one_hot one_hot_v2 pad pad2d pad_constant_like "
-    "partial_concat partial_sum pow prroi_pool randint random_crop range reduce_max reduce_mean "
-    "reduce_min reduce_prod reduce_sum reshape reshape2 reverse roi_align roi_pool roll save "
-    "save_combine scale scatter scatter_nd_add sequence_concat sequence_enumerate sequence_erase "
-    "sequence_expand sequence_expand_as sequence_mask sequence_pad sequence_reshape sequence_reverse "
-    "sequence_scatter sequence_slice sequence_unpad shape shard_index shuffle_batch size slice "
-    "space_to_depth split split_ids square squeeze squeeze2 stack strided_slice sum target_assign trace "
-    "transpose transpose2 tril_triu unbind unique unique_with_counts unsqueeze unsqueeze2 unstack where "
-    "where_index print py_func write_to_array read_from_array lod_tensor_to_array array_to_lod_tensor "
-    "shrink_rnn_memory feed fetch split_lod_tensor merge_lod_tensor select_input select_output "
-    "lookup_table lookup_table_v2 "
-)
-
-# Those that compute with truth values.
-_BOOL = _types(
-    "assign assign_value cast expand expand_as fill_any_like fill_constant "
-    "fill_constant_batch_size_like fill_zeros_like fill_zeros_like2 flip gather_nd logical_and "
-    "logical_not logical_or logical_xor reduce_all reduce_any reverse size where_index print py_func "
-    "write_to_array read_from_array feed fetch split_lod_tensor merge_lod_tensor select_input "
-    "select_output shape "
-)
 
 
 def check_fed_dtypes(block: Block, ops: Sequence[Operator], fed: Mapping[str, np.dtype[Any]]) -> None:
@@ -108,8 +61,12 @@ def _follow(block: Block, op: Operator, specs: dict[str, Spec]) -> None:
 
 def _check_types(block: Block, op: Operator, specs: Mapping[str, Spec]) -> None:
     first: dict[Any, tuple[str, Any]] = {}
+    definition = registry.get(op.type)
+    # `data("label", [1], "int64")` declares a float32: the third argument is another one. Such programs train
+    # all the same, as PaddlePaddle looks at what is fed
+    labels = class_slot(op, definition.root)
     for slot, names in op.inputs.items():
-        if f"{op.type}.{slot}" in _SHAPES_ONLY or (slot == "Label" and _reads_classes(op)):
+        if not definition.reads(slot) or slot == labels:
             continue
         for name in names:
             declared = _declared(block, name)
@@ -117,7 +74,7 @@ def _check_types(block: Block, op: Operator, specs: Mapping[str, Spec]) -> None:
                 continue
             dtype = specs[name].dtype if name in specs else declared.dtype
             if name in specs:
-                _check_kernel(op, name, declared.dtype, dtype)
+                _check_kernel(op, slot, name, declared.dtype, dtype)
             other, expected = first.setdefault(declared.dtype, (name, dtype))
             if dtype != expected:
                 raise KernelError(
@@ -127,15 +84,13 @@ def _check_types(block: Block, op: Operator, specs: Mapping[str, Spec]) -> None:
                 )
 
 
-def _reads_classes(op: Operator) -> bool:
-    return op.type in _LABEL_READERS and not (op.has_attr("soft_label") and op.attr("soft_label"))
-
-
-def _check_kernel(op: Operator, name: str, declared: Any, found: Any) -> None:
+def _check_kernel(op: Operator, slot: str, name: str, declared: Any, found: Any) -> None:
+    """KernelError for integers in a slot of floats, and for booleans where 1.8.5 has no kernel for them."""
     dtype = to_numpy(found)
-    known = _BOOL if dtype.kind == "b" else _WHOLE
+    root = registry.get(op.type).root
     of_float = dtype.kind == "f" or (dtype.kind != "b" and to_numpy(declared).kind != "f")
-    if of_float or op.type.removesuffix("_grad") in known:
+    known = root.booleans if dtype.kind == "b" else slot not in root.floating
+    if of_float or known:
         return
     raise KernelError(
         f"Operator {op.type} does not have kernel for {dtype}, as which {name!r} comes; it is "

@@ -25,30 +25,6 @@ from fluidlite.values.tensor import SelectedRows
 __all__ = ["as_bfloat16", "as_float16", "computes_in_single", "has_half", "in_single"]
 
 _LEAST_NORMAL = np.float32(2.0**-14)
-_MOVES = frozenset(
-    name + gradient
-    for name in (
-        "assign",
-        # gradients are views of a buffer: a copy in another type would part them from what is reduced
-        "c_sync_calc_stream",
-        "c_sync_comm_stream",
-        "coalesce_tensor",
-        "fill_zeros_like",
-        "flatten",
-        "flatten2",
-        "reshape",
-        "reshape2",
-        "split",
-        "squeeze",
-        "squeeze2",
-        "transpose",
-        "transpose2",
-        "unsqueeze",
-        "unsqueeze2",
-    )
-    for gradient in ("", "_grad")
-)
-"""Ops that put elements elsewhere and compute nothing: their results need no rounding."""
 
 
 def has_half(program: Program) -> bool:
@@ -59,7 +35,8 @@ def has_half(program: Program) -> bool:
 
 def computes_in_single(op: Operator) -> bool:
     """True if an op has variables of half precision, and computes with them."""
-    if op.type in _MOVES:
+    # what only moves elements needs no rounding; gradients that are views of a buffer stay such views
+    if op.definition is not None and op.definition.moves:
         return False
     names = (*op.input_arg_names, *op.output_arg_names)
     return any(_dtype(op, name) in (VarType.FP16, VarType.BF16) for name in names)

@@ -10,12 +10,11 @@ from typing import Any
 from fluidlite.base import registry
 from fluidlite.base.attr_types import check_least
 from fluidlite.base.errors import KernelError, ShapeError
+from fluidlite.base.registry import Op
 from fluidlite.ir.fused import check_plain
 from fluidlite.ir.operator import Operator
 
-__all__ = ["check_attributes", "check_operand_types", "checked_slots"]
-
-_CLASS_READERS = ("cross_entropy", "softmax_with_cross_entropy")
+__all__ = ["check_attributes", "check_operand_types", "checked_slots", "class_slot"]
 
 
 def checked_slots(op: Operator) -> tuple[str, ...]:
@@ -25,15 +24,14 @@ def checked_slots(op: Operator) -> tuple[str, ...]:
         return ()
     if op.block.program.is_of_2x:
         return known.alike
-    labels = ("Label",) if _reads_classes(op) else ()
-    return tuple(dict.fromkeys((*known.alike, *known.floating, *labels)))
+    labels = class_slot(op, known)
+    return tuple(dict.fromkeys((*known.alike, *known.floating, *([labels] if labels else []))))
 
 
-def _reads_classes(op: Operator) -> bool:
-    """True if the labels are numbers of classes, not a probability for each."""
-    if op.type == "cross_entropy2":  # has no other form
-        return True
-    return op.type in _CLASS_READERS and not op.value_for_kernels("soft_label")
+def class_slot(op: Operator, definition: Op) -> str:
+    """The input slot whose labels are numbers of classes, not a probability for each; "" if none is."""
+    is_soft = "soft_label" in definition.attr_defs and op.value_for_kernels("soft_label")
+    return "" if is_soft else definition.classes
 
 
 def check_attributes(op: Operator) -> None:
@@ -61,11 +59,13 @@ def check_operand_types(op: Operator, found: Iterable[tuple[str, str, Any]]) -> 
     definition = registry.get(op.type)
     known = [(slot, name, dtype) for slot, name, dtype in found if dtype is not None]
     _check_alike(op, [(name, dtype) for slot, name, dtype in known if slot in definition.alike])
+    labels = class_slot(op, definition)
     for slot, name, dtype in known:
-        if slot == "Label" and dtype.kind == "f" and _reads_classes(op):
+        if slot == labels and dtype.kind == "f":
+            hint = ", or set soft_label" if "soft_label" in definition.attr_defs else ""
             raise KernelError(
                 f"Tensor holds the wrong type: op {op.type!r} takes class indices, but {name!r} is "
-                f"{dtype}; feed int64, or set soft_label\n  {op.call_text()}\n  built at {op.where}"
+                f"{dtype}; feed int64{hint}\n  {op.call_text()}\n  built at {op.where}"
             )
         # single bytes belong to quantised programs
         is_whole = dtype.kind in "iub" and (dtype.itemsize > 1 or dtype.kind == "b")

@@ -153,6 +153,16 @@ class Op:
     absent: input slots whose variables may hold no value: an array that nothing has been written to.
     makes_lod: the kernel gives an output a level of detail where its inputs have none.
     tells_lod: the shape rule tells whether the output has a level of detail, from shapes that are known.
+    booleans: 1.8.5 has a kernel for truth values.
+    classes: the input slot that holds numbers of classes, unless the attribute `soft_label` is true.
+    below: input slot of integers -> what they must be below: an attribute, or (input slot, dimension).
+    fractions: input slots of numbers between 0 and 1.
+    only_shape: input slots of whose values the kernel reads no more than shape and data type.
+    fresh: the kernel never hands on the memory of an input.
+    moves: the op puts elements elsewhere, or zeros, and computes nothing; so does its gradient op, unless
+        that says otherwise.
+    captured: the portable kernels of op and gradient op ask nothing of the host and take nothing from it, so
+        that a graph of a device can hold them; what they allocate comes from its pool.
     takes: input slot -> the slot whose presence says that the kernel takes an entry out of the array in it.
     """
 
@@ -181,6 +191,14 @@ class Op:
     takes: Mapping[str, str] = field(default_factory=dict)
     makes_lod: bool = False
     tells_lod: bool = False
+    booleans: bool = False
+    moves: bool = False
+    captured: bool = False
+    classes: str = ""
+    below: Mapping[str, tuple[str, int] | str] = field(default_factory=dict)
+    fractions: tuple[str, ...] = ()
+    only_shape: tuple[str, ...] = ()
+    fresh: bool = False
     held_as: Mapping[str, VarType] = field(default_factory=dict)
     only: Mapping[str, Any] = field(default_factory=dict)
     idle: tuple[str, ...] = ()
@@ -218,6 +236,18 @@ class Op:
     def lod_slot(self, of_2x: bool) -> str:
         """The input slot whose level of detail the first output shares, or nothing."""
         return (self.lod_of_2x if of_2x and self.lod_of_2x != "" else self.lod) or ""
+
+    @property
+    def root(self) -> Op:
+        """The op that this one is a gradient of, of any order; itself if it is none."""
+        return self if self.forward is None else self.forward.root
+
+    def reads(self, slot: str) -> bool:
+        """True if the kernel reads the elements of an input slot, not only their number or levels."""
+        arguments = self.arguments.get("kernel")
+        if arguments is None or any(kind == "ctx" for _, kind, _ in arguments):
+            return slot not in self.only_shape
+        return slot not in self.only_shape and any((kind, key) == ("in", slot) for _, kind, key in arguments)
 
     def may_lack(self, slot: str) -> bool:
         """True if the op can do without a value in an input slot."""
@@ -289,7 +319,7 @@ class Op:
                 f"{' '.join(needed)} -> {' '.join(outputs)}",
                 attrs={**self.attr_defs, **(attrs or {})},
                 only=self.only,
-                **flags,
+                **{"moves": self.moves, **flags},
             )
             grad_op.kernel(function)
             grad_op.shape_rule = grad_op._bind("shape", shape) if shape else None

@@ -11,6 +11,7 @@ import numpy as np
 
 from fluidlite.base.dtypes import VarType, to_numpy
 from fluidlite.base.errors import TranspilerError
+from fluidlite.base.registry import Op
 from fluidlite.distributed.shares import Values
 from fluidlite.ir.block import Block
 from fluidlite.ir.operator import Operator
@@ -19,56 +20,6 @@ from fluidlite.ir.variable import Variable
 from fluidlite.values.tensor import LoDTensor
 
 __all__ = ["data_variables", "random_feeds"]
-
-# op type -> slot of integers -> where their number comes from: (slot, dimension) of another input, or an
-# attribute
-_RANGES: dict[str, dict[str, tuple[str, int] | str]] = {
-    "lookup_table": {"Ids": ("W", 0)},
-    "lookup_table_v2": {"Ids": ("W", 0)},
-    "one_hot": {"X": "depth"},
-    "one_hot_v2": {"X": "depth"},
-    "cross_entropy": {"Label": ("X", -1)},
-    "cross_entropy2": {"Label": ("X", -1)},
-    "softmax_with_cross_entropy": {"Label": ("Logits", -1)},
-    "nce": {"Label": "num_total_classes"},
-    "hierarchical_sigmoid": {"Label": "num_classes"},
-    "linear_chain_crf": {"Label": ("Emission", -1)},
-    "sample_logits": {"Labels": ("Logits", -1)},
-    "gather": {"Index": ("X", 0)},
-    "center_loss": {"Label": ("Centers", 0)},
-    "bpr_loss": {"Label": ("X", -1)},
-    "warpctc": {"Label": ("Logits", -1)},
-}
-_BETWEEN_0_AND_1 = {
-    "sigmoid_cross_entropy_with_logits": "Label",
-    "log_loss": "Labels",
-    "bce_loss": "Label",
-    "kldiv_loss": "Target",
-}
-_PASSES_ON = frozenset(
-    {
-        "reshape",
-        "reshape2",
-        "squeeze",
-        "squeeze2",
-        "unsqueeze",
-        "unsqueeze2",
-        "cast",
-        "concat",
-        "split",
-        "slice",
-        "transpose",
-        "transpose2",
-        "flatten",
-        "flatten2",
-        "assign",
-        "stack",
-        "expand",
-        "lod_reset",
-        "sequence_pad",
-        "sequence_unpad",
-    }
-)
 
 
 def random_feeds(program: Program, batch: int, steps: int, sequence: int = 4, seed: int = 0) -> list[Values]:
@@ -82,7 +33,7 @@ def random_feeds(program: Program, batch: int, steps: int, sequence: int = 4, se
     random = np.random.RandomState(seed)
     block = program.global_block()
     for op in block.ops:
-        if op.type in ("read", "create_py_reader", "create_custom_reader"):
+        if any(_is_reader(block, name) for name in (*op.input_arg_names, *op.output_arg_names)):
             raise TranspilerError(
                 f"the program cannot be fed, because an op of it reads the data (op {op.type!r}, "
                 f"built at {op.where})"
@@ -93,6 +44,11 @@ def random_feeds(program: Program, batch: int, steps: int, sequence: int = 4, se
     return [
         {var.name: _value(block, var, batch, sequence, random) for var in variables} for _ in range(steps)
     ]
+
+
+def _is_reader(block: Block, name: str) -> bool:
+    var = block._find_var_recursive(name)
+    return var is not None and var.type == VarType.READER
 
 
 def data_variables(program: Program) -> list[Variable]:
@@ -152,8 +108,8 @@ def _elements(block: Block, var: Variable, shape: list[int], random: np.random.R
         # the smallest limit of all readers; 2 where nobody says: 0 and 1 are right almost everywhere
         limits = list(_limits(block, var.name, set()))
         return random.randint(0, max(min(limits, default=2), 1), shape).astype(dtype)
-    readers = [op for op in block.ops if op.type in _BETWEEN_0_AND_1]
-    if any(var.name in op.inputs.get(_BETWEEN_0_AND_1[op.type], ()) for op in readers):
+    known = _known_ops(block)
+    if any(var.name in op.inputs.get(slot, ()) for op, definition in known for slot in definition.fractions):
         return random.rand(*shape).astype(dtype)
     return random.standard_normal(shape).astype(dtype)
 
@@ -163,16 +119,20 @@ def _limits(block: Block, name: str, seen: set[str]) -> Iterator[int]:
     it.
     """
     seen.add(name)
-    for op in block.ops:
+    for op, definition in _known_ops(block):
         if name not in op.input_arg_names:
             continue
-        for slot, source in _RANGES.get(op.type, {}).items():
+        for slot, source in definition.below.items():
             if name in op.inputs.get(slot, ()) and not op.attrs.get("soft_label"):
                 yield _count(op, source)
-        if op.type in _PASSES_ON:
+        if definition.moves or op.type == "cast":
             for other in op.output_arg_names:
                 if other not in seen:
                     yield from _limits(block, other, seen)
+
+
+def _known_ops(block: Block) -> list[tuple[Operator, Op]]:
+    return [(op, op.definition) for op in block.ops if op.definition is not None]
 
 
 def _count(op: Operator, source: tuple[str, int] | str) -> int:

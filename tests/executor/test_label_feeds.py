@@ -90,3 +90,13 @@ def test_soft_labels_are_no_class_numbers():
     feed = {"logits": np.zeros((1, 2), "float32"), "label": np.array([[0, 1]])}
     with pytest.raises(fluid.core.EnforceNotMet, match="'label'"):
         executor.run(feed=feed, fetch_list=[loss])
+
+
+def test_accuracy_takes_class_numbers_alone():
+    """1.8.5: "Tensor holds the wrong type, it holds float, but desires to be int64_t"."""
+    prob, label = fluid.data("prob", [2, 2]), fluid.data("label", [2, 1])
+    right = fluid.layers.accuracy(prob, label)
+    executor = fluid.Executor(fluid.CPUPlace())
+    feed = {"prob": np.eye(2, dtype="float32"), "label": np.zeros((2, 1), "float32")}
+    with pytest.raises(fluid.core.EnforceNotMet, match="'accuracy' takes class indices.*feed int64\n"):
+        executor.run(feed=feed, fetch_list=[right])

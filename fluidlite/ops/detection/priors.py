@@ -64,6 +64,7 @@ prior_box = Op(
         "min_max_aspect_ratios_order": False,
     },
     lod=None,
+    only_shape=("Input", "Image"),
 )
 
 
@@ -168,6 +169,7 @@ density_prior_box = Op(
         "densities": INTS([]),
     },
     lod=None,
+    only_shape=("Input", "Image"),
 )
 
 

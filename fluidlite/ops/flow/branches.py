@@ -116,8 +116,8 @@ def _(
 
 
 # ---------------------------------------------------------------------- choosing among variables
-select_input = Op("select_input", "X*? Mask -> Out", lod=None, dynamic=True)
-select_output = Op("select_output", "X? Mask -> Out*", lod=None, dynamic=True)
+select_input = Op("select_input", "X*? Mask -> Out", lod=None, dynamic=True, booleans=True)
+select_output = Op("select_output", "X? Mask -> Out*", lod=None, dynamic=True, booleans=True)
 
 
 @select_input.shape

@@ -52,7 +52,7 @@ _TYPE_LETTERS = {
 # weak: a count goes with its op
 _printed: weakref.WeakKeyDictionary[Operator, int] = weakref.WeakKeyDictionary()
 
-print_op = Op("print", "In -> Out", attrs=_PRINT_ATTRS, effect=True)
+print_op = Op("print", "In -> Out", attrs=_PRINT_ATTRS, effect=True, booleans=True)
 print_op.shape(same_as("In"))
 
 
@@ -162,6 +162,7 @@ py_func = Op(
     idle=("backward_callable_id", "backward_skip_vars"),
     reaches="calls a function of this process",
     makes_lod=True,
+    booleans=True,
 )
 
 

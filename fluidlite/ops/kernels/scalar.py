@@ -282,11 +282,12 @@ def unary(
     attrs: Mapping[str, Any] | None = None,
     dtype: VarType | None = None,
     whole: bool = False,
+    **facts: Any,
 ) -> Op:
     """An op `X -> Out` that applies `expr` to every element; `grad` is the derivative's expression of x,
-    out and dout. `whole`: it takes integers, too.
+    out and dout. `whole`: it takes integers, too. `facts` are fields of the Op.
     """
-    op = Op(type, "X -> Out" if whole else "X. -> Out", attrs=attrs or {})
+    op = Op(type, "X -> Out" if whole else "X. -> Out", attrs=attrs or {}, **facts)
     op.shape(_like_x(type, dtype, parse(expr).compares))
     parameters = parameters_of(expr)
     # the result has the shape of X even where the expression does not read it

@@ -49,6 +49,7 @@ sigmoid_loss = Op(
     "X. Label. pos_weight? -> Out",
     attrs={"ignore_index": -100, "normalize": False},
     later=("pos_weight",),
+    fractions=("Label",),
 )
 
 
@@ -87,7 +88,9 @@ def _(
     return _of_counted(xp, dOut * slope, Label, ignore_index, normalize)
 
 
-log_loss = Op("log_loss", "Predicted. Labels. -> Loss", attrs={"epsilon": REQUIRED_FLOAT})
+log_loss = Op(
+    "log_loss", "Predicted. Labels. -> Loss", attrs={"epsilon": REQUIRED_FLOAT}, fractions=("Labels",)
+)
 
 
 @log_loss.shape
@@ -107,7 +110,7 @@ def _(Predicted: Array, Labels: Array, dLoss: Array, epsilon: float) -> Any:
     return dLoss * ((1 - Labels) / (1 - Predicted + epsilon) - Labels / (Predicted + epsilon))
 
 
-bce_loss = Op("bce_loss", "X. Label. -> Out")
+bce_loss = Op("bce_loss", "X. Label. -> Out", fractions=("Label",))
 
 
 @bce_loss.shape
@@ -196,7 +199,9 @@ def _(
     return slope, -slope
 
 
-kldiv_loss = Op("kldiv_loss", "X. Target. -> Loss", attrs={"reduction": "mean"}, lod=None)
+kldiv_loss = Op(
+    "kldiv_loss", "X. Target. -> Loss", attrs={"reduction": "mean"}, lod=None, fractions=("Target",)
+)
 
 
 @kldiv_loss.shape
@@ -447,7 +452,7 @@ def _(Label: Array, Activated: Array, dOut: Array) -> tuple[Any, Any]:
     return -d, d
 
 
-bpr_loss = Op("bpr_loss", "X. Label -> Y")
+bpr_loss = Op("bpr_loss", "X. Label -> Y", below={"Label": ("X", -1)})
 
 
 @bpr_loss.shape

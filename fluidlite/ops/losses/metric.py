@@ -11,7 +11,7 @@ from fluidlite.base.errors import KernelError, ShapeError
 from fluidlite.base.registry import AttrType, Op, Spec, required
 from fluidlite.ops.kernels.numbers import check_rows
 
-accuracy = Op("accuracy", "Out. Indices Label -> Accuracy Correct Total")
+accuracy = Op("accuracy", "Out. Indices Label -> Accuracy Correct Total", classes="Label")
 
 
 @accuracy.shape
@@ -39,6 +39,7 @@ auc = Op(
     attrs={"curve": "ROC", "num_thresholds": 2**13 - 1, "slide_steps": 1},
     lod=None,
     idle=("curve",),
+    classes="Label",
 )
 
 

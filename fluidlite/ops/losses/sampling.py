@@ -98,6 +98,7 @@ hierarchical_sigmoid = Op(
     "X. W. Label PathTable? PathCode? Bias.? -> Out PreOut W_Out?",
     untouched=("W_Out",),
     attrs={"num_classes": 2, **_TABLE_ATTRS},
+    below={"Label": "num_classes"},
 )
 
 
@@ -204,6 +205,7 @@ nce = Op(
     random=True,
     lod=None,
     idle=("is_test",),
+    below={"Label": "num_total_classes"},
 )
 
 
@@ -380,6 +382,7 @@ sample_logits = Op(
     random=True,
     lod=None,
     only={"uniq": True},
+    below={"Labels": ("Logits", -1)},
 )
 
 

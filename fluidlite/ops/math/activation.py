@@ -53,7 +53,7 @@ unary("log2", "log(x) * 1.4426950408889634", grad="dout / (x * 0.693147180559945
 unary("log10", "log(x) * 0.4342944819032518", grad="dout / (x * 2.302585092994046)", whole=True)
 unary("sqrt", "sqrt(x)", grad="dout * 0.5 / out")
 unary("rsqrt", "1 / sqrt(x)", grad="dout * -0.5 * out * out * out")
-square = unary("square", "x * x", grad="dout * 2 * x", whole=True)
+square = unary("square", "x * x", grad="dout * 2 * x", whole=True, captured=True)
 unary("reciprocal", "1 / x", grad="-dout * out * out")
 absolute = unary("abs", "abs(x)", grad="dout * sign(x)", whole=True)
 absolute.lod_of_2x = None
@@ -203,9 +203,9 @@ def _(xp: Any, X: Array, FactorTensor: Array | None, dOut: Array, factor: float)
 
 
 # ---------------------------------------------------------------------- smooth activations
-unary("sigmoid", "sigmoid(x)", grad="dout * out * (1 - out)")
+unary("sigmoid", "sigmoid(x)", grad="dout * out * (1 - out)", captured=True)
 unary("logsigmoid", "-(maximum(-x, 0) + log1p(exp(-abs(x))))", grad="dout / (1 + exp(x))")
-unary("tanh", "tanh(x)", grad="dout * (1 - out * out)")
+unary("tanh", "tanh(x)", grad="dout * (1 - out * out)", captured=True)
 unary("tanh_shrink", "x - tanh(x)", grad="dout * tanh(x) * tanh(x)")
 unary(
     "stanh",
@@ -347,7 +347,7 @@ declare_second(
 
 # ---------------------------------------------------------------------- activations with kinks
 # of -0 it is -0, as in 1.8.5; so it is one instruction, too
-relu = unary("relu", "maximum(0, x)", grad="dout * (out > 0)")
+relu = unary("relu", "maximum(0, x)", grad="dout * (out > 0)", captured=True)
 
 
 @_second_by_output(relu).kernel

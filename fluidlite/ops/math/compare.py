@@ -17,9 +17,9 @@ def _fewer_dimensions(X: Spec, Y: Spec) -> str:
     return f"X{list(X.shape)} has fewer dimensions than Y{list(Y.shape)}"
 
 
-def _compare(type: str, expr: str) -> Op:
+def _compare(type: str, expr: str, **facts: Any) -> Op:
     """An op `X Y -> Out` of booleans; Y is laid over X's dimensions from `axis` on."""
-    op = Op(type, "X Y -> Out", attrs={"axis": -1, "force_cpu": False}, alike=("X", "Y"))
+    op = Op(type, "X Y -> Out", attrs={"axis": -1, "force_cpu": False}, alike=("X", "Y"), **facts)
     function = function_of(expr, ["X", "Y"], binary_names())
 
     @op.shape
@@ -46,8 +46,8 @@ _compare("equal", "x == y")
 _compare("not_equal", "x != y")
 
 
-def _logic(type: str, expr: str) -> Op:
-    op = Op(type, "X Y -> Out", alike=("X", "Y"))
+def _logic(type: str, expr: str, **facts: Any) -> Op:
+    op = Op(type, "X Y -> Out", alike=("X", "Y"), **facts)
     op.kernel(function_of(expr, ["X", "Y"], binary_names()))
 
     @op.shape
@@ -64,11 +64,11 @@ def _logic(type: str, expr: str) -> Op:
     return op
 
 
-_logic("logical_and", "both(x, y)")
-_logic("logical_or", "either(x, y)")
-_logic("logical_xor", "differ(x, y)")
+_logic("logical_and", "both(x, y)", booleans=True)
+_logic("logical_or", "either(x, y)", booleans=True)
+_logic("logical_xor", "differ(x, y)", booleans=True)
 
-logical_not = Op("logical_not", "X -> Out")
+logical_not = Op("logical_not", "X -> Out", booleans=True)
 logical_not.shape(same_as("X", VarType.BOOL))
 logical_not.kernel(function_of("invert(x)", ["X"], binary_names()))
 

@@ -278,6 +278,7 @@ center_loss = Op(
     attrs={"cluster_num": required(AttrType.INT), "need_update": required(AttrType.BOOLEAN)},
     lod=None,
     idle=("cluster_num",),
+    below={"Label": ("Centers", 0)},
 )
 
 

@@ -138,6 +138,7 @@ def binary(
     dy: str | None = None,
     integers: str | None = None,
     integers_of_2x: str | None = None,
+    **facts: Any,
 ) -> Op:
     """An op `X Y -> Out` that applies `expr` of x and y; dx and dy are gradients as expressions of x, y, out
     and dout.
@@ -146,7 +147,7 @@ def binary(
     in programs of 2.x, where that differs.
     """
     attrs = {**ATTRS, OF_2X_ATTR: later(False)} if integers_of_2x else ATTRS
-    op = Op(type, "X Y -> Out", attrs=attrs, alike=("X", "Y"))
+    op = Op(type, "X Y -> Out", attrs=attrs, alike=("X", "Y"), **facts)
     op.expr = expr
     of_2x = function_of(integers_of_2x or expr, ["x", "y"], {})
     forward, of_integers = (function_of(text, ["x", "y"], {}) for text in (expr, integers or expr))
@@ -173,7 +174,9 @@ def binary(
         return _of_truth_values(type, found) if X.dtype.kind == "b" else found
 
     if dx is not None and dy is not None:
-        op.grad("X Y")(_gradient(dx, dy))
+        named = parse(dx).names + parse(dy).names
+        only_shape = tuple(slot for slot, name in (("X", "x"), ("Y", "y")) if name not in named)
+        op.grad("X Y", only_shape=only_shape)(_gradient(dx, dy))
         op.grad_exprs = {"X": dx, "Y": dy}
     return op
 
@@ -235,9 +238,9 @@ def _gradient(dx: str, dy: str) -> Callable[..., Any]:
     return without_out
 
 
-binary("elementwise_add", "x + y", dx="dout", dy="dout")
-binary("elementwise_sub", "x - y", dx="dout", dy="-dout")
-binary("elementwise_mul", "x * y", dx="dout * y", dy="dout * x")
+binary("elementwise_add", "x + y", dx="dout", dy="dout", captured=True)
+binary("elementwise_sub", "x - y", dx="dout", dy="-dout", captured=True)
+binary("elementwise_mul", "x * y", dx="dout * y", dy="dout * x", captured=True)
 binary("elementwise_div", "x / y", dx="dout / y", dy="-(dout * out / y)", integers="(x - fmod(x, y)) // y")
 binary("elementwise_max", "maximum(x, y)", dx="dout * (x > y)", dy="dout * (x <= y)")
 binary("elementwise_min", "minimum(x, y)", dx="dout * (x < y)", dy="dout * (x >= y)")

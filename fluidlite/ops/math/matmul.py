@@ -33,7 +33,14 @@ def _matrix(array: Array, cols: int) -> Array:
     return array.reshape(_flat(array.shape, cols))
 
 
-mul = Op("mul", "X. Y. -> Out", attrs={"x_num_col_dims": 1, "y_num_col_dims": 1}, alike=("X", "Y"))
+mul = Op(
+    "mul",
+    "X. Y. -> Out",
+    attrs={"x_num_col_dims": 1, "y_num_col_dims": 1},
+    alike=("X", "Y"),
+    fresh=True,
+    captured=True,
+)
 
 
 @mul.shape
@@ -229,6 +236,7 @@ matmul = Op(
     "X. Y. -> Out",
     attrs={"transpose_X": False, "transpose_Y": False, "alpha": 1.0, "head_number": 1},
     alike=("X", "Y"),
+    fresh=True,
 )
 
 

@@ -72,9 +72,11 @@ def _elements(type: str, rows: SelectedRows, is_whole: bool) -> Array:
 _Compute: TypeAlias = "Callable[[Any, Any, tuple[int, ...], bool], Any]"
 
 
-def _reduction(type: str, compute: _Compute, dtype: VarType | None = None, slots: str = "X -> Out") -> Op:
+def _reduction(
+    type: str, compute: _Compute, dtype: VarType | None = None, slots: str = "X -> Out", **facts: Any
+) -> Op:
     """The op that applies `compute(xp, x, axes, keep_dim)` to X."""
-    op = Op(type, slots, attrs=REDUCE_ATTRS, lod=None, tells_lod=True)
+    op = Op(type, slots, attrs=REDUCE_ATTRS, lod=None, tells_lod=True, **facts)
 
     @op.shape
     def _(X: Spec, dim: list[int], keep_dim: bool, reduce_all: bool, out_dtype: int, of_2x: bool) -> Spec:
@@ -129,13 +131,19 @@ def _norm(xp: Any, x: Array, axes: tuple[int, ...], keep_dim: bool) -> Any:
     return xp.sqrt((x * x).sum(axis=axes, keepdims=keep_dim))
 
 
-reduce_sum = _reduction("reduce_sum", lambda xp, x, axes, keep: x.sum(axes, x.dtype, keepdims=keep))
-reduce_mean = _reduction("reduce_mean", _mean)
-reduce_max = _reduction("reduce_max", lambda xp, x, axes, keep: x.max(axes, keepdims=keep))
+reduce_sum = _reduction(
+    "reduce_sum", lambda xp, x, axes, keep: x.sum(axes, x.dtype, keepdims=keep), captured=True
+)
+reduce_mean = _reduction("reduce_mean", _mean, captured=True)
+reduce_max = _reduction("reduce_max", lambda xp, x, axes, keep: x.max(axes, keepdims=keep), captured=True)
 reduce_min = _reduction("reduce_min", lambda xp, x, axes, keep: x.min(axes, keepdims=keep))
 reduce_prod = _reduction("reduce_prod", lambda xp, x, axes, keep: x.prod(axes, x.dtype, keepdims=keep))
-reduce_all = _reduction("reduce_all", lambda xp, x, axes, keep: x.all(axes, keepdims=keep), VarType.BOOL)
-reduce_any = _reduction("reduce_any", lambda xp, x, axes, keep: x.any(axes, keepdims=keep), VarType.BOOL)
+reduce_all = _reduction(
+    "reduce_all", lambda xp, x, axes, keep: x.all(axes, keepdims=keep), VarType.BOOL, booleans=True
+)
+reduce_any = _reduction(
+    "reduce_any", lambda xp, x, axes, keep: x.any(axes, keepdims=keep), VarType.BOOL, booleans=True
+)
 reduce_amax = _reduction("reduce_amax", lambda xp, x, axes, keep: x.max(axes, keepdims=keep))
 reduce_amin = _reduction("reduce_amin", lambda xp, x, axes, keep: x.min(axes, keepdims=keep))
 frobenius_norm = _reduction("frobenius_norm", _norm, slots="X. -> Out")
@@ -211,7 +219,7 @@ def _whole(X: Spec) -> Spec:
     return X.with_shape((1,))
 
 
-mean = Op("mean", "X. -> Out", lod=None)
+mean = Op("mean", "X. -> Out", lod=None, captured=True)
 mean.shape(_whole)
 
 

@@ -106,8 +106,9 @@ lookup_table = Op(
     attrs={**_ATTRS, "grad_inplace": False},
     lod="Ids",
     idle=("is_test", "entry", "entry_config", "slot", "table_class"),
+    below={"Ids": ("W", 0)},
 )
-lookup_table_v2 = Op("lookup_table_v2", "W Ids -> Out", attrs=_ATTRS, lod="Ids")
+lookup_table_v2 = Op("lookup_table_v2", "W Ids -> Out", attrs=_ATTRS, lod="Ids", below={"Ids": ("W", 0)})
 
 
 @lookup_table.shape

@@ -84,6 +84,7 @@ lstm = Op(
     attrs=_ATTRS,
     idle=("is_test",),
     makes_lod=True,
+    captured=True,
 )
 
 

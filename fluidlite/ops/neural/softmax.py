@@ -39,6 +39,7 @@ softmax = Op(
     "X. -> Out",
     attrs={"axis": -1, "data_format": "AnyLayout", "use_cudnn": False, "use_mkldnn": False, "is_test": False},
     idle=("data_format", "is_test"),
+    captured=True,
 )
 
 
@@ -142,7 +143,13 @@ def _picked(xp: Any, type: str, X: Array, Label: Array, ignore_index: int) -> tu
     return at_last(xp, X, labels), labels, counts
 
 
-cross_entropy = Op("cross_entropy", "X. Label -> Y", attrs={"soft_label": False, "ignore_index": -100})
+cross_entropy = Op(
+    "cross_entropy",
+    "X. Label -> Y",
+    attrs={"soft_label": False, "ignore_index": -100},
+    classes="Label",
+    below={"Label": ("X", -1)},
+)
 
 
 @cross_entropy.shape
@@ -178,7 +185,13 @@ def _scattered(xp: Any, shape: tuple[int, ...], labels: Array, values: Array) ->
     return xp.where(labels == classes, values, values.dtype.type(0))
 
 
-cross_entropy2 = Op("cross_entropy2", "X. Label -> Y XShape MatchX", attrs={"ignore_index": -100})
+cross_entropy2 = Op(
+    "cross_entropy2",
+    "X. Label -> Y XShape MatchX",
+    attrs={"ignore_index": -100},
+    classes="Label",
+    below={"Label": ("X", -1)},
+)
 
 
 @cross_entropy2.shape
@@ -225,6 +238,9 @@ softmax_with_cross_entropy = Op(
         "axis": -1,
         "use_softmax": later(True),
     },
+    classes="Label",
+    captured=True,
+    below={"Label": ("Logits", -1)},
 )
 """In 2.x Logits may be probabilities: `use_softmax` is False then, and Softmax the same as Logits."""
 

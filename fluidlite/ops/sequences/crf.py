@@ -47,6 +47,7 @@ linear_chain_crf = Op(
     "linear_chain_crf",
     "Emission. Transition. Label Length? -> Alpha EmissionExps TransitionExps LogLikelihood",
     lod=None,
+    below={"Label": ("Emission", -1)},
 )
 
 

@@ -23,6 +23,7 @@ warpctc = Op(
     "Logits. Label LogitsLength? LabelLength? -> WarpCTCGrad Loss",
     attrs={"blank": 0, "norm_by_times": False},
     lod=None,
+    below={"Label": ("Logits", -1)},
 )
 
 

@@ -21,6 +21,7 @@ sequence_pad = Op(
     lod=None,
     dynamic=True,
     makes_lod=True,
+    moves=True,
 )
 
 
@@ -72,7 +73,7 @@ def _(xp: Any, X: Array, X_lod: Lod, dOut: Array) -> Array:
     return take_rows(xp, dOut.reshape(-1, *X.shape[1:]), _positions(offsets, dOut.shape[1]))
 
 
-sequence_unpad = Op("sequence_unpad", "X Length -> Out", lod=None, dynamic=True, makes_lod=True)
+sequence_unpad = Op("sequence_unpad", "X Length -> Out", lod=None, dynamic=True, makes_lod=True, moves=True)
 
 
 @sequence_unpad.shape

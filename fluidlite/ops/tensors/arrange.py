@@ -12,7 +12,7 @@ from fluidlite.base.errors import ShapeError
 from fluidlite.base.registry import INTS, LONGS, GradContext, Op, Spec, later
 from fluidlite.ops.kernels.numbers import check_axes, check_rows, ints
 
-flip = Op("flip", "X -> Out", attrs={"dims": INTS(), "axis": later(INTS())})
+flip = Op("flip", "X -> Out", attrs={"dims": INTS(), "axis": later(INTS())}, booleans=True)
 
 
 @flip.shape

@@ -44,7 +44,7 @@ def number(value: Any) -> int:
 
 
 # ---------------------------------------------------------------------- reading and writing
-write_to_array = Op("write_to_array", "X I -> Out", lod=None, updates=("Out",))
+write_to_array = Op("write_to_array", "X I -> Out", lod=None, updates=("Out",), booleans=True)
 
 
 @write_to_array.shape
@@ -76,7 +76,13 @@ def _(context: GradContext) -> None:
 
 
 read_from_array = Op(
-    "read_from_array", "X I X_W? -> Out", lod=None, dynamic=True, takes={"X": "X_W"}, makes_lod=True
+    "read_from_array",
+    "X I X_W? -> Out",
+    lod=None,
+    dynamic=True,
+    takes={"X": "X_W"},
+    makes_lod=True,
+    booleans=True,
 )
 
 
@@ -403,7 +409,12 @@ _reorders(reorder_lod_tensor_by_rank_grad, "reorder_lod_tensor_by_rank")
 
 # ---------------------------------------------------------------------- splitting and merging by a mask
 split_lod_tensor = Op(
-    "split_lod_tensor", "X Mask -> OutTrue OutFalse", attrs={"level": 0}, lod=None, makes_lod=True
+    "split_lod_tensor",
+    "X Mask -> OutTrue OutFalse",
+    attrs={"level": 0},
+    lod=None,
+    makes_lod=True,
+    booleans=True,
 )
 
 
@@ -479,8 +490,8 @@ def _merge(
     return WithLod(values, X_lod[:level] + lod if InTrue_lod or InFalse_lod else ())
 
 
-def _declare_merge(type: str) -> Op:
-    op = Op(type, "X Mask InTrue? InFalse? -> Out", attrs={"level": 0}, lod=None, makes_lod=True)
+def _declare_merge(type: str, **facts: Any) -> Op:
+    op = Op(type, "X Mask InTrue? InFalse? -> Out", attrs={"level": 0}, lod=None, makes_lod=True, **facts)
 
     @op.shape
     def _(InTrue: Spec | None, InFalse: Spec | None) -> Spec:
@@ -492,7 +503,7 @@ def _declare_merge(type: str) -> Op:
     return op
 
 
-merge_lod_tensor = _declare_merge("merge_lod_tensor")
+merge_lod_tensor = _declare_merge("merge_lod_tensor", booleans=True)
 merge_lod_tensor_infer = _declare_merge("merge_lod_tensor_infer")
 
 

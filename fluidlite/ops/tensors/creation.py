@@ -41,6 +41,7 @@ fill_constant = Op(
         "force_cpu": False,
         "place_type": later(-1),
     },
+    booleans=True,
 )
 
 
@@ -96,7 +97,7 @@ def exact(text: str, value: float, kind: Any) -> Any:
     return kind.type(float(text) if text else value)
 
 
-zeros_like = Op("fill_zeros_like", "X -> Out")
+zeros_like = Op("fill_zeros_like", "X -> Out", booleans=True, moves=True)
 zeros_like.shape(same_as("X"))
 
 
@@ -109,7 +110,7 @@ def _(xp: Any, X: Any) -> Any:
     return xp.zeros_like(X)
 
 
-zeros_like_typed = Op("fill_zeros_like2", "X -> Out", attrs={"dtype": int(VarType.FP32)})
+zeros_like_typed = Op("fill_zeros_like2", "X -> Out", attrs={"dtype": int(VarType.FP32)}, booleans=True)
 
 
 @zeros_like_typed.shape
@@ -122,7 +123,7 @@ def _(xp: Any, X: Array, dtype: int) -> Array:
     return xp.zeros(X.shape, to_numpy(VarType(dtype)))
 
 
-assign = Op("assign", "X? -> Out")
+assign = Op("assign", "X? -> Out", booleans=True, moves=True)
 
 
 @assign.shape
@@ -156,7 +157,13 @@ def _(X: Array) -> Array:
     return X.copy()
 
 
-cast = Op("cast", "X -> Out", attrs={"in_dtype": required(AttrType.INT), "out_dtype": required(AttrType.INT)})
+cast = Op(
+    "cast",
+    "X -> Out",
+    attrs={"in_dtype": required(AttrType.INT), "out_dtype": required(AttrType.INT)},
+    booleans=True,
+    captured=True,
+)
 
 
 @cast.shape
@@ -181,7 +188,12 @@ def _(context: GradContext) -> None:
     )
 
 
-scale = Op("scale", "X ScaleTensor? -> Out", attrs={"scale": 1.0, "bias": 0.0, "bias_after_scale": True})
+scale = Op(
+    "scale",
+    "X ScaleTensor? -> Out",
+    attrs={"scale": 1.0, "bias": 0.0, "bias_after_scale": True},
+    captured=True,
+)
 
 
 @scale.shape
@@ -222,7 +234,7 @@ def _(context: GradContext) -> None:
     )
 
 
-total = Op("sum", "X*? -> Out", attrs={"use_mkldnn": False}, alike=("X",))
+total = Op("sum", "X*? -> Out", attrs={"use_mkldnn": False}, alike=("X",), captured=True)
 
 
 @total.shape
@@ -311,6 +323,7 @@ assign_value = Op(
         "bool_values": INTS(),
         "fp64_values": later(FLOATS()),
     },
+    booleans=True,
 )
 
 
@@ -393,7 +406,7 @@ def _(xp: Any, value: list[float], shape: list[int], dtype: int) -> Array:
     return xp.asarray(_filled("fill", value, shape, dtype))
 
 
-shape_op = Op("shape", "Input -> Out", lod=None)
+shape_op = Op("shape", "Input -> Out", lod=None, booleans=True)
 
 
 @shape_op.shape
@@ -419,6 +432,7 @@ fill_constant_batch_size_like = Op(
         "str_value": "",
         "force_cpu": False,
     },
+    booleans=True,
 )
 
 
@@ -450,7 +464,7 @@ def _(
     return xp.full(dims, exact(str_value, value, kind), kind)
 
 
-fill_any_like = Op("fill_any_like", "X -> Out", attrs={"value": 0.0, "dtype": -1})
+fill_any_like = Op("fill_any_like", "X -> Out", attrs={"value": 0.0, "dtype": -1}, booleans=True)
 
 
 @fill_any_like.shape
@@ -567,7 +581,7 @@ def _(xp: Any, Diagonal: Array) -> Array:
     return xp.diag(Diagonal.reshape(-1))
 
 
-size = Op("size", "Input -> Out", lod=None)
+size = Op("size", "Input -> Out", lod=None, booleans=True)
 
 
 @size.shape

@@ -20,6 +20,8 @@ expand = Op(
     attrs={"expand_times": INTS()},
     lod=None,
     tells_lod=True,
+    booleans=True,
+    moves=True,
 )
 
 
@@ -60,7 +62,7 @@ def untiled(xp: Any, d: Array, shape: Shape, times: Sequence[int]) -> Array:
     return d.reshape(split_shape).sum(axis=tuple(range(0, 2 * len(shape), 2)), dtype=d.dtype)
 
 
-@expand.grad("X")
+@expand.grad("X", moves=False)
 def _(
     xp: Any,
     X: Array,
@@ -80,7 +82,7 @@ emits_once_more(
     type="expand",
 )
 
-expand_as = Op("expand_as", "X target_tensor -> Out", lod=None)
+expand_as = Op("expand_as", "X target_tensor -> Out", lod=None, booleans=True)
 
 
 @expand_as.shape

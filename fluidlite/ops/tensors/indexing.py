@@ -41,6 +41,7 @@ gather = Op(
     lod=None,
     lod_of_2x="X",
     later=("Axis",),
+    below={"Index": ("X", 0)},
 )
 
 
@@ -91,7 +92,7 @@ def _(
     return out
 
 
-gather_nd = Op("gather_nd", "X Index -> Out", attrs={OF_2X_ATTR: later(False)})
+gather_nd = Op("gather_nd", "X Index -> Out", attrs={OF_2X_ATTR: later(False)}, booleans=True)
 
 
 @gather_nd.shape
@@ -231,11 +232,12 @@ def _(xp: Any, Index: Array, Updates: Array, dOut: Array) -> tuple[Array, Array]
 
 
 # ---------------------------------------------------------------------- one_hot, where
-def _declare_one_hot(op_type: str, drops_last: bool) -> None:
+def _declare_one_hot(op_type: str, drops_last: bool, **facts: Any) -> None:
     op = Op(
         op_type,
         "X depth_tensor? -> Out",
         attrs={"depth": -1, "dtype": int(VarType.FP32), "allow_out_of_range": False},
+        **facts,
     )
 
     def lead(shape: tuple[int, ...]) -> tuple[int, ...]:
@@ -269,8 +271,8 @@ def _ones_at(ids: Array, depth: int, dtype: Any) -> Array:
     return out
 
 
-_declare_one_hot("one_hot", True)
-_declare_one_hot("one_hot_v2", False)
+_declare_one_hot("one_hot", True, below={"X": "depth"})
+_declare_one_hot("one_hot_v2", False, below={"X": "depth"})
 
 where = Op("where", "Condition X Y -> Out", lod="X", alike=("X", "Y"))
 
@@ -296,7 +298,7 @@ def _(xp: Any, Condition: Array, X: Array, Y: Array, dOut: Array) -> tuple[Array
     return xp.where(Condition, dOut, zero), xp.where(Condition, zero, dOut)
 
 
-where_index = Op("where_index", "Condition -> Out", lod=None)
+where_index = Op("where_index", "Condition -> Out", lod=None, booleans=True)
 
 
 @where_index.shape
@@ -407,7 +409,7 @@ def _(xp: Any, Ids: Array, dOut: Array, ctx: KernelContext) -> tuple[list[Array]
     )
 
 
-reverse = Op("reverse", "X -> Out", attrs={"axis": required(AttrType.INTS)}, lod=None)
+reverse = Op("reverse", "X -> Out", attrs={"axis": required(AttrType.INTS)}, lod=None, booleans=True)
 
 
 @reverse.shape

@@ -15,7 +15,9 @@ from fluidlite.ops.kernels.numbers import check_axes, first_ints, ints
 from fluidlite.values.tensor import lengths_of, offsets_of
 
 # ---------------------------------------------------------------------- concat, split, stack
-concat = Op("concat", "X* AxisTensor? -> Out", attrs={"axis": 0, "use_quantizer": False}, alike=("X",))
+concat = Op(
+    "concat", "X* AxisTensor? -> Out", attrs={"axis": 0, "use_quantizer": False}, alike=("X",), moves=True
+)
 
 
 @concat.shape
@@ -79,6 +81,7 @@ split = Op(
     "X AxisTensor? SectionsTensorList*? -> Out*",
     attrs={"axis": 0, "num": 0, "sections": INTS()},
     lod=None,
+    moves=True,
 )
 
 
@@ -135,7 +138,7 @@ def _(context: GradContext) -> None:
     )
 
 
-stack = Op("stack", "X* -> Y", attrs={"axis": 0}, alike=("X",))
+stack = Op("stack", "X* -> Y", attrs={"axis": 0}, alike=("X",), moves=True)
 
 
 @stack.shape

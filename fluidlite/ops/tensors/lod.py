@@ -11,7 +11,14 @@ from fluidlite.base.errors import ShapeError
 from fluidlite.base.registry import INTS, Lod, Op, Spec, WithLod
 from fluidlite.values.tensor import host
 
-lod_reset = Op("lod_reset", "X Y? -> Out", attrs={"target_lod": INTS(), "append": False}, makes_lod=True)
+lod_reset = Op(
+    "lod_reset",
+    "X Y? -> Out",
+    attrs={"target_lod": INTS(), "append": False},
+    makes_lod=True,
+    moves=True,
+    captured=True,
+)
 
 
 @lod_reset.shape

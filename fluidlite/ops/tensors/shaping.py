@@ -39,7 +39,7 @@ def _with_gradient(
     `facts` are fields of both.
     """
     for op_type, outputs in ((first, "Out"), (second, "Out XShape?")):
-        op = Op(op_type, f"{slots} -> {outputs}", attrs=attrs, lod=None, **facts)
+        op = Op(op_type, f"{slots} -> {outputs}", attrs=attrs, lod=None, moves=True, **facts)
         _declare_reshape(op, rule, shape_arguments, op_type == second)
 
 
@@ -229,6 +229,7 @@ _with_gradient(
     reshaped,
     ["shape"],
     tells_lod=True,
+    captured=True,
 )
 _with_gradient(
     "squeeze",
@@ -242,7 +243,7 @@ _with_gradient(
 _with_gradient(
     "unsqueeze", "unsqueeze2", "X AxesTensor? AxesTensorList*?", {"axes": INTS()}, unsqueezed, ["axes"]
 )
-_with_gradient("flatten", "flatten2", "X", {"axis": 1}, flattened, ["axis"])
+_with_gradient("flatten", "flatten2", "X", {"axis": 1}, flattened, ["axis"], captured=True)
 
 emits_once_more(
     get("reshape2_grad"), reads={"DOut": "Out@GRAD"}, incoming={"DDX": "X@GRAD"}, writes={"DDOut": "Out@GRAD"}
@@ -305,6 +306,7 @@ def _declare_transpose(op_type: str, second: bool) -> None:
         attrs={"axis": required(AttrType.INTS), "data_format": "AnyLayout", "use_quantizer": False},
         lod=None,
         idle=("data_format",),
+        moves=True,
     )
 
     @op.shape

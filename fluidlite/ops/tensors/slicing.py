@@ -121,6 +121,7 @@ slice_op = Op(
     attrs=_RANGE,
     lod=None,
     makes_lod=True,
+    moves=True,
 )
 
 

@@ -207,9 +207,9 @@ def _(x: Spec, nranks: int) -> Spec:
 
 
 # ---------- waiting for a stream, here in the order of the program
-c_sync_calc_stream = Op("c_sync_calc_stream", "X -> Out", effect=True)
+c_sync_calc_stream = Op("c_sync_calc_stream", "X -> Out", effect=True, moves=True)
 c_sync_comm_stream = Op(
-    "c_sync_comm_stream", "X* -> Out*", attrs={"ring_id": 0}, effect=True, idle=("ring_id",)
+    "c_sync_comm_stream", "X* -> Out*", attrs={"ring_id": 0}, effect=True, idle=("ring_id",), moves=True
 )
 
 
@@ -268,6 +268,7 @@ coalesce_tensor = Op(
         "use_align",
         "user_defined_size_of_dtype",
     ),
+    moves=True,
 )
 
 

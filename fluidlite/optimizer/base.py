@@ -277,7 +277,8 @@ class Optimizer:
 
     def _check_loss(self, loss: Variable) -> None:
         """ArgumentError for a loss that is not one number."""
-        if len(loss.shape) != 1 or loss.shape[0] != 1:
+        # programs of 2.x have numbers without dimensions
+        if tuple(loss.shape) not in ((1,), ()):
             raise ArgumentError(
                 f"The loss.shape should be (1L,), but the current loss.shape is {loss.shape}. Maybe that you "
                 "should call fluid.layers.mean to process the current loss."

@@ -56,6 +56,16 @@ def in_dynamic_mode() -> bool:
     return False
 
 
+def in_pir_mode() -> bool:
+    """False: programs are those of ProgramDesc."""
+    return False
+
+
+def in_dynamic_or_pir_mode() -> bool:
+    """False: neither of them."""
+    return False
+
+
 def set_default_dtype(d: DTypeLike) -> None:
     """Set the dtype of what is made without saying one: float16, bfloat16, float32 or float64. TypeError for
     others.

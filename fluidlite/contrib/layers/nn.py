@@ -435,12 +435,14 @@ def rank_attention(
     rank_param_shape: Sequence[int],
     rank_param_attr: Any,
     max_rank: int = 3,
+    max_size: int = 0,
 ) -> Variable:
     """Attention by position: each sample adds up, over the samples of its page view, their `input` times the
     matrix of the pair of ranks.
 
     `rank_offset` [batch, 1 + 2 * max_rank] of int32 has the sample's rank, then rank and row of each sample
     of its page view (0, and any row, where there are fewer); `rank_param_shape` is [width * max_rank^2, out].
+    `max_size`, an argument of 2.x, is the size of a buffer on GPUs: it changes nothing here.
     """
     helper = LayerHelper("rank_attention")
     dtype = input.dtype
@@ -454,7 +456,7 @@ def rank_attention(
         type="rank_attention",
         inputs={"X": input, "RankOffset": rank_offset, "RankParam": param},
         outputs={"Out": out},
-        attrs={"MaxRank": max_rank},
+        attrs={"MaxRank": max_rank, **({"MaxSize": max_size} if max_size else {})},
     )
     return out
 

@@ -6,7 +6,9 @@ import os
 import sys
 from typing import Any
 
-__all__ = ["LAUNCHED", "mpi_place", "stop_all_on_error", "under_mpi"]
+from fluidlite.base.errors import CommunicatorError
+
+__all__ = ["LAUNCHED", "check_not_alone", "mpi_place", "stop_all_on_error", "under_mpi"]
 
 LAUNCHED = "FLUIDLITE_LAUNCHED"
 """The variable by which `fluidlite-launch` tells a job's first trainer how many processes there are."""
@@ -37,6 +39,19 @@ def mpi_place() -> tuple[int, int] | None:
         if all(text.isdigit() for text in found) and under_mpi():
             return int(found[0]), int(found[1])
     return None
+
+
+def check_not_alone(size: int) -> None:
+    """CommunicatorError where Slurm has started several tasks, and MPI, which counts `size` processes, was not
+    told.
+    """
+    tasks = os.environ.get("SLURM_STEP_NUM_TASKS", "1")
+    if size == 1 and tasks.isdigit() and int(tasks) > 1:
+        raise CommunicatorError(
+            f"Slurm says that this process is task {os.environ.get('SLURM_PROCID', '?')} of {tasks}, but MPI "
+            "says that it is alone: start the tasks with srun --mpi=pmi2, or with what `srun --mpi=list` "
+            "offers for this MPI (pmix for Open MPI)"
+        )
 
 
 def stop_all_on_error() -> None:

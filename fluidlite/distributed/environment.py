@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from fluidlite.base.errors import TranspilerError
-from fluidlite.base.mpi_start import under_mpi
+from fluidlite.base.mpi_start import check_not_alone, under_mpi
 from fluidlite.transpiler.parts.endpoints import parse_endpoints
 from fluidlite.transpiler.parts.roles import PSERVER, TRAINER
 
@@ -74,6 +74,7 @@ def _role_of_rank(pservers: int) -> ProcessRole:
 
     rank = MPI.COMM_WORLD.rank
     size = MPI.COMM_WORLD.size
+    check_not_alone(size)
     trainers = size - pservers
     if trainers < 1:
         raise TranspilerError(

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from fluidlite.base.errors import MissingExtraError
 
-__all__ = ["Allocation", "find_allocation", "start_command"]
+__all__ = ["Allocation", "find_allocation", "start_command", "understood_by_mpi"]
 
 
 @dataclass(frozen=True)
@@ -48,7 +48,7 @@ def start_command(
     a scheduler says. MissingExtraError where there is none.
     """
     if allocation.by == "slurm" and not hosts:
-        return ["srun", "--ntasks", str(count), "--kill-on-bad-exit=1"]
+        return ["srun", "--ntasks", str(count), "--kill-on-bad-exit=1", *_pmi(environ)]
     mpiexec = _mpiexec(environ)
     if _is_open_mpi(mpiexec):
         return [mpiexec, *_open_mpi(count, hosts, on_each, allocation)]
@@ -58,6 +58,24 @@ def start_command(
     elif allocation.by == "pbs":
         command += ["-f", allocation.node_file]
     return command
+
+
+def understood_by_mpi(environ: Mapping[str, str]) -> tuple[str, ...]:
+    """The ways in which Slurm can tell its tasks to the MPI at hand, the best one first."""
+    try:
+        open_mpi = _is_open_mpi(_mpiexec(environ))
+    except MissingExtraError:
+        open_mpi = False
+    return ("pmix", "pmi2") if open_mpi else ("pmi2", "pmix")
+
+
+def _pmi(environ: Mapping[str, str]) -> list[str]:
+    """The option for what both Slurm and MPI understand: by default Slurm tells nothing, and each rank
+    believes that it is alone. [] where there is no such way.
+    """
+    said = subprocess.run(["srun", "--mpi=list"], capture_output=True, text=True, check=False, env=environ)
+    offered = (said.stdout + said.stderr).split()
+    return next(([f"--mpi={kind}"] for kind in understood_by_mpi(environ) if kind in offered), [])
 
 
 def _mpiexec(environ: Mapping[str, str]) -> str:

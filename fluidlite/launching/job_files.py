@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import secrets
 import shlex
@@ -10,6 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from fluidlite.base.errors import ArgumentError
+from fluidlite.launching.engines import understood_by_mpi
 from fluidlite.launching.options import LaunchOptions
 
 __all__ = ["JobFile", "commands_for_hosts", "kubernetes_file", "placed_on_hosts", "slurm_file"]
@@ -81,7 +83,7 @@ def slurm_file(file: JobFile) -> str:
     if not file.servers:
         # the ranks find each other by the MPI that mpi4py was built for
         ranks = shlex.join([*file.command[:1], "-m", "mpi4py", *file.command[1:]])
-        return f"{head}srun --kill-on-bad-exit=1 {ranks}\n"
+        return f"{head}srun --mpi={understood_by_mpi(os.environ)[0]} --kill-on-bad-exit=1 {ranks}\n"
     return f"""{head}\
 hosts=($(scontrol show hostnames "$SLURM_JOB_NODELIST"))
 servers=

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from fluidlite.base.errors import CommunicatorError, MissingExtraError
+from fluidlite.base.mpi_start import check_not_alone
 from fluidlite.executor.comm.links import ServerLink
 from fluidlite.executor.comm.mpi.link import MpiChannel, MpiServerLink, MpiTrainerLink
 from fluidlite.executor.comm.mpi.rings import MpiRing
@@ -57,6 +58,7 @@ class MpiSession(Session):
 
     def __init__(self, deadline: float) -> None:
         self.mpi = _mpi()
+        check_not_alone(self.mpi.COMM_WORLD.size)
         self.waiter = Waiter(self.mpi, deadline)
         super().__init__(MpiTrainerLink(self.waiter, self._meet_servers))
         self.world = self.mpi.COMM_WORLD  # a communicator of our own, once all have met

@@ -9,11 +9,13 @@ import numpy as np
 
 from fluidlite.base.dtypes import Array
 from fluidlite.base.imported_names import imported_names
+from fluidlite.base.tracebacks import short_tracebacks
 from fluidlite.values.tensor import LoDTensor
 
 __all__ = ["create_lod_tensor", "create_random_int_lodtensor"]
 
 
+@short_tracebacks
 def create_lod_tensor(data: Any, recursive_seq_lens: Sequence[Sequence[int]], place: Any) -> LoDTensor:
     """A LoDTensor of `data`, whose rows fall into sequences of the given lengths (outermost level first).
 

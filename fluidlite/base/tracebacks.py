@@ -22,7 +22,6 @@ import importlib.util
 import inspect
 import os
 import pathlib
-import sysconfig
 from collections.abc import Callable, Iterator
 from types import TracebackType
 from typing import Any, TypeVar
@@ -57,7 +56,7 @@ def _is_beneath(file: str) -> bool:
     """True for a file of Python's or NumPy's: called by the library, it tells a user nothing."""
     if "site-packages" in file or "dist-packages" in file:
         return f"{os.sep}numpy{os.sep}" in file
-    return file.startswith((sysconfig.get_path("stdlib"), "<frozen "))
+    return file.startswith((os.path.dirname(os.__file__), "<frozen "))
 
 
 def shorten(error: BaseException) -> None:

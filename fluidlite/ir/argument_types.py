@@ -58,9 +58,10 @@ def trouble(function: Callable[..., Any], args: Any, kwargs: Mapping[str, Any], 
     for name, value in given.items():
         if not _fits(value, hints.get(name, Any)):
             return f"{name} must be {_words(hints[name])}, but is {shown(value)}"
-    if isinstance(error, ZeroDivisionError):
+    # these are Python's texts; a layer that raises one itself names the argument
+    if isinstance(error, ZeroDivisionError) and str(error).endswith("zero"):
         return _first(given, _has_zero, "must not be 0")
-    if isinstance(error, IndexError):
+    if isinstance(error, IndexError) and str(error).endswith("index out of range"):
         return _first(given, _is_empty, "must not be empty")
     return ""
 

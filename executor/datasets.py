@@ -13,7 +13,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from fluidlite.base.errors import ArgumentError
-from fluidlite.executor.comm.ops import ACTIONS, SERVER_OPS
 from fluidlite.executor.run.blas import blas_switch
 from fluidlite.ir.program import Program
 from fluidlite.ir.variable import Variable
@@ -136,7 +135,7 @@ def _goes_in_step(program: Program) -> bool:
     if program._pipeline_opt:
         return True
     return any(
-        (op.type in ACTIONS and op.type not in SERVER_OPS)
+        (op.communicates is not None and not op.communicates.is_served)
         or (op.type == "send_barrier" and not op.attrs["half_async"])
         for block in program.blocks
         for op in block.ops

@@ -332,7 +332,7 @@ def _has_optimizer_in_control_flow(program: Program | None) -> bool:
 
 def _is_pserver_mode(main_program: Program | None) -> bool:
     block = (default_main_program() if main_program is None else main_program).global_block()
-    return any(op.type in ("send", "recv") for op in block.ops)
+    return any(op.communicates is not None and op.communicates.is_of_trainer for op in block.ops)
 
 
 def _has_backward_op(graph: ProgramGraph) -> bool:

@@ -9,6 +9,7 @@ import contextlib
 from collections.abc import Callable, Mapping
 from typing import Any, TypeAlias
 
+from fluidlite.base.comm_kind import CommKind
 from fluidlite.base.errors import CommunicatorError
 from fluidlite.base.registry import Argument, Op
 from fluidlite.executor.comm.session import Session
@@ -21,19 +22,6 @@ SlotValues: TypeAlias = "Mapping[str, list[Any]]"
 Action: TypeAlias = "Callable[[Session, Any, SlotValues], dict[str, list[Any]]]"
 
 ACTIONS: dict[str, Action] = {}
-# ops between trainers and servers: a process that was started by hand does them over TCP
-SERVER_OPS = frozenset(
-    {
-        "send",
-        "recv",
-        "send_barrier",
-        "fetch_barrier",
-        "distributed_lookup_table",
-        "prefetch",
-        "checkpoint_notify",
-        "listen_and_serv",
-    }
-)
 
 
 def action(*types: str) -> Callable[[Action], Action]:
@@ -66,7 +54,9 @@ def carry_out(ctx: Any, **slots: Any) -> dict[str, Any]:
     outputs = op.definition.outputs
     values = {slot: value if inputs[slot].many else [value] for slot, value in slots.items()}
     # a server serves until its trainers have left: nobody waits for its turn so long
-    takes_turn = op.type in SERVER_OPS and op.type != "listen_and_serv"
+    takes_turn = (
+        op.communicates is not None and op.communicates.is_served and op.communicates is not CommKind.SERVE
+    )
     with session.turn if takes_turn else contextlib.nullcontext(), session.running(op):
         found = ACTIONS[op.type](session, ctx, values)
     return {slot: items if outputs[slot].many else items[0] for slot, items in found.items()}
@@ -74,7 +64,7 @@ def carry_out(ctx: Any, **slots: Any) -> dict[str, Any]:
 
 def session_for(op: Operator) -> Session:
     """The session that `op` talks through; CommunicatorError where there is none."""
-    needs_servers = op.type in SERVER_OPS
+    needs_servers = op.communicates is not None and op.communicates.is_served
     session = find_session(needs_servers)
     if session is None and _needs_no_others(op):
         session = single_session()
@@ -91,5 +81,5 @@ def _needs_no_others(op: Operator) -> bool:
     return (
         op.type == "c_comm_init_all"
         or op.attrs.get("nranks") == 1
-        or (op.type in ("c_gen_nccl_id", "c_gen_xccl_id") and not op.attrs["other_endpoints"])
+        or not op.attrs.get("other_endpoints", True)
     )

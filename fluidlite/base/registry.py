@@ -55,6 +55,7 @@ from fluidlite.base.attr_types import (
     later,
     required,
 )
+from fluidlite.base.comm_kind import CommKind
 from fluidlite.base.contexts import GradContext, KernelContext
 from fluidlite.base.derived import Vjp, derived_grad_rule, derived_slots, parameter_name
 from fluidlite.base.dtypes import VarType
@@ -126,7 +127,9 @@ class Op:
     lod_of_2x: the same in programs of 2.x, where that is another slot or none; "" for the same.
     effect: the op does something beyond writing its outputs, so it must run.
     outside: input slots whose values other processes give, or a startup program.
-    communicates: the op talks to other processes: the run's communicator carries it out, not a kernel.
+    communicates: what the op exchanges with other processes: the run's communicator carries it out, not a
+        kernel.
+    waits: the op orders what others do, and computes nothing.
     reaches: what the op does outside of the program, such as "writes a file": untrusted models are refused.
     random: two runs may differ.
     drawn_by: of a random op, the attribute that is 0 where nothing is drawn.
@@ -163,6 +166,9 @@ class Op:
         that says otherwise.
     captured: the portable kernels of op and gradient op ask nothing of the host and take nothing from it, so
         that a graph of a device can hold them; what they allocate comes from its pool.
+    table: the input slot of a table whose rows the op looks up, and that servers may hold instead.
+    whole: the op reads a norm of a parameter or gradient: of a slice it would be another one.
+    cuttable: the op can fill a slice of its output alone.
     takes: input slot -> the slot whose presence says that the kernel takes an entry out of the array in it.
     """
 
@@ -173,7 +179,8 @@ class Op:
     lod_of_2x: str | None = ""
     effect: bool = False
     outside: tuple[str, ...] = ()
-    communicates: bool = False
+    communicates: CommKind | None = None
+    waits: bool = False
     random: bool = False
     sparse: str = ""
     of_complex: bool = False
@@ -194,6 +201,9 @@ class Op:
     booleans: bool = False
     moves: bool = False
     captured: bool = False
+    table: str = ""
+    whole: bool = False
+    cuttable: bool = False
     classes: str = ""
     below: Mapping[str, tuple[str, int] | str] = field(default_factory=dict)
     fractions: tuple[str, ...] = ()
@@ -209,7 +219,7 @@ class Op:
 
     def __post_init__(self) -> None:
         left, _, right = self.slots.partition("->")
-        self.effect = self.effect or self.communicates
+        self.effect = self.effect or self.communicates is not None
         self.inputs = {slot.name: slot for slot in map(Slot.parse, left.split())}
         self.outputs = {slot.name: slot for slot in map(Slot.parse, right.split())}
         self.floating = tuple(name for name, slot in self.inputs.items() if slot.floating)
@@ -220,6 +230,7 @@ class Op:
         self.shape_rule: Function | None = None
         self.refusal_rule: Function | None = None
         self.compute: Function | None = None
+        self.flops_rule: Function | None = None
         self.expr: str | None = None  # an element-wise op: its scalar expression
         self.grad_exprs: dict[str, str] = {}  # and those of its gradients, by input slot
         self.grad_rule_fn: Function | None = None
@@ -284,6 +295,13 @@ class Op:
         gives the reason, or nothing. Programs of 2.x, which has more of them, are not asked.
         """
         self.refusal_rule = self._bind("refuses", function)
+        return function
+
+    def flops(self, function: Function) -> Function:
+        """Declare the multiplications and additions, a function of the specs of inputs and outputs: of
+        products, which do not take as long as their memory does.
+        """
+        self.flops_rule = self._bind("flops", function)
         return function
 
     def kernel(self, function: Function) -> Function:
@@ -423,6 +441,20 @@ class Op:
             if slot in specs:
                 specs[slot] = [spec.with_shape(()) for spec in specs[slot]]
         return specs
+
+    def count_flops(self, shape_of: Callable[[str], tuple[int, ...]], attrs: Mapping[str, Any]) -> int:
+        """Multiplications and additions, from the shapes of the variables in its slots; 0 without a rule."""
+        if self.flops_rule is None:
+            return 0
+        count: int = self.flops_rule(
+            **{
+                parameter: attrs.get(key, self.attr_defs[key].default)
+                if kind == "attr"
+                else Spec(shape_of(key))
+                for parameter, kind, key in self.arguments["flops"]
+            }
+        )
+        return count
 
     def refusal(self, inputs: Mapping[str, list[Spec | None]], attrs: Mapping[str, Any]) -> str:
         """The reason for which fluid refuses such an op, or nothing."""

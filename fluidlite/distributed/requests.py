@@ -11,7 +11,7 @@ from fluidlite.base.dtypes import Array
 from fluidlite.distributed.shares import put
 from fluidlite.ir.operator import Operator
 from fluidlite.ir.program import Program
-from fluidlite.transpiler.parts.op_kinds import LOOKUPS, REMOTE_LOOKUP
+from fluidlite.transpiler.parts.op_kinds import REMOTE_LOOKUP, is_lookup
 from fluidlite.transpiler.parts.roles import Slice
 from fluidlite.values.scope import Scope
 from fluidlite.values.tensor import LoDTensor
@@ -74,7 +74,7 @@ def _copied(program: Program, scope: Scope, table: str, number: int, outputs: Se
     var = block.var(table)
     block.create_var(name=name, shape=var.shape, dtype=var.dtype, persistable=True)
     for op in block.ops:
-        if op.type in LOOKUPS and op.output("Out")[0] in outputs:
+        if is_lookup(op) and op.output("Out")[0] in outputs:
             op._rename_input(table, name)
     held = scope.find_var(table)
     assert held is not None

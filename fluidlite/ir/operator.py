@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from fluidlite.base import registry
 from fluidlite.base.attr_limits import broken_limit
+from fluidlite.base.comm_kind import CommKind
 from fluidlite.base.dtypes import VarType
 from fluidlite.base.errors import (
     ArgumentError,
@@ -309,6 +310,20 @@ class Operator:
         var = self.block._find_var_recursive(source[0])
         if out is not None and var is not None and specs[slot][0].lod_level is None:
             out._lod_level = var.lod_level
+
+    @property
+    def communicates(self) -> CommKind | None:
+        """What the op exchanges with other processes."""
+        return None if self.definition is None else self.definition.communicates
+
+    @property
+    def waits(self) -> bool:
+        """True if the op orders what others do, and computes nothing."""
+        return self.definition is not None and self.definition.waits
+
+    def reads(self, slot: str) -> bool:
+        """True if the op reads the elements of an input slot, not only their number or levels."""
+        return self.definition is None or self.definition.reads(slot)
 
     @property
     def lod_slot(self) -> str:

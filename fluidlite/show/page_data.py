@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Hashable
 from typing import Any
 
+from fluidlite.base.comm_kind import CommKind
 from fluidlite.base.dtypes import VarType, to_numpy
 from fluidlite.base.registry import AttrType
 from fluidlite.ir.attributes import CALLSTACK_ATTR
@@ -196,7 +197,7 @@ def _declared(var: Variable) -> tuple[str, str, tuple[int, ...] | None, int]:
 
 
 def _category(op: Operator) -> str:
-    if op.type in ("send", "recv", "send_barrier", "fetch_barrier", "listen_and_serv"):
+    if op.communicates is not None and (op.communicates.is_of_trainer or op.communicates is CommKind.SERVE):
         return "comm"
     return next((name for flags, name in _CATEGORIES if op.role & flags), "forward")
 

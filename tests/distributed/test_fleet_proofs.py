@@ -7,7 +7,7 @@ import pytest
 from fleet_proofs import CASES, NETS
 
 from fluidlite.transpiler.check.report import check
-from fluidlite.transpiler.parts.op_kinds import REDUCTIONS
+from fluidlite.transpiler.parts.op_kinds import reduces
 
 TABLE = fleet_proofs.between(fleet_proofs.MARKS).splitlines()
 ROWS = {line.split(" | ")[0].removeprefix("| "): line for line in TABLE}
@@ -31,11 +31,9 @@ def test_a_reduction_that_lacks_is_found(name: str) -> None:
     assert check(job).ok
     for role in job.roles:
         block = next(
-            block
-            for block in reversed(job.programs(role).main.blocks)
-            if any(op.type in REDUCTIONS for op in block.ops)
+            block for block in reversed(job.programs(role).main.blocks) if any(map(reduces, block.ops))
         )
-        block.remove_ops([next(op for op in block.ops if op.type in REDUCTIONS)])
+        block.remove_ops([next(filter(reduces, block.ops))])
     assert not check(job).ok
 
 

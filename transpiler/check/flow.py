@@ -13,7 +13,6 @@ from fluidlite.ir.operator import Operator, OpRole
 from fluidlite.ir.program import Program
 from fluidlite.ir.variable import Variable
 from fluidlite.transpiler.check.facts import Findings, Site
-from fluidlite.transpiler.parts.op_kinds import OF_LOOKUPS, REMOTE_LOOKUP
 from fluidlite.transpiler.parts.roles import JobRole
 
 __all__ = ["check_flow", "fed_names", "never_written"]
@@ -61,7 +60,7 @@ def _persistable(program: Program, name: str) -> bool:
 
 def _looks_at_form(op: Operator, slot: str) -> bool:
     """True if the op takes no value from a slot: the rows of a table come from its servers."""
-    return slot == "W" and (op.type in OF_LOOKUPS or op.type == REMOTE_LOOKUP)
+    return slot == "W" and not op.reads(slot)
 
 
 def check_flow(

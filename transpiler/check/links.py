@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from fluidlite.base.comm_kind import CommKind
 from fluidlite.base.dtypes import VarType
 from fluidlite.ir.variable import Variable
 from fluidlite.transpiler.check.cluster import Cluster, fits
@@ -10,9 +11,6 @@ from fluidlite.transpiler.check.reading import LinkedVariable, ServerFacts, Trai
 from fluidlite.transpiler.parts.op_kinds import update_of
 
 __all__ = ["check_links"]
-
-# Ops that carry their trainer's number
-_NUMBERED = ("recv", "send_barrier", "fetch_barrier", "distributed_lookup_table")
 
 
 def check_links(cluster: Cluster) -> None:
@@ -59,7 +57,9 @@ def _check_trainer_id(cluster: Cluster, trainer: TrainerFacts) -> None:
     for label in ("main", "startup"):
         for site in trainer.sites(label):
             found = site.op.attrs.get("trainer_id")
-            if found != index and (site.op.type in _NUMBERED or (site.op.type == "send" and found)):
+            kind = site.op.communicates
+            is_numbered = kind is not None and kind.is_served and (found or kind is not CommKind.TO_SERVER)
+            if found != index and is_numbered:
                 cluster.found.add(
                     "trainer-id", site, f"it has trainer_id {found} in the program of trainer {index}"
                 )

@@ -10,10 +10,11 @@ from dataclasses import dataclass
 from itertools import zip_longest
 from typing import Any, NamedTuple
 
+from fluidlite.base.comm_kind import CommKind
 from fluidlite.base.dtypes import VarType
 from fluidlite.transpiler.check.facts import Findings, Site, declared
 from fluidlite.transpiler.check.ranks import RankReading
-from fluidlite.transpiler.parts.op_kinds import RECEIVES, SENDS, is_collective
+from fluidlite.transpiler.parts.op_kinds import is_collective
 
 __all__ = ["check_point_to_point"]
 
@@ -24,6 +25,9 @@ class _Link(NamedTuple):
     ring: int
     source: int
     target: int
+
+
+_ENDS = (CommKind.SEND, CommKind.RECEIVE)
 
 
 @dataclass(eq=False)
@@ -44,7 +48,7 @@ class _Exchange:
 def check_point_to_point(found: Findings, ranks: Sequence[RankReading], count: int) -> None:
     """All rules of sends and receives between `count` ranks, all of which have to be among `ranks`."""
     sites = [site for rank in ranks for site in rank.main]
-    if len(ranks) != count or not any(site.op.type in SENDS | RECEIVES for site in sites):
+    if len(ranks) != count or not any(site.op.communicates in _ENDS for site in sites):
         return
     calls = {rank.role.index: list(_calls_of(found, rank, count)) for rank in ranks}
     if _links_pair(found, calls):
@@ -57,7 +61,7 @@ def _calls_of(found: Findings, rank: RankReading, count: int) -> Iterator[_Excha
         op = site.op
         ring = int(op.attrs.get("ring_id", 0))
         members = _members(rank, ring, count)
-        if op.type in SENDS | RECEIVES:
+        if op.communicates in _ENDS:
             peer = int(op.attrs.get("peer", 0))
             if not 0 <= peer < len(members) or members[peer] == me:
                 what = _who(members, peer, me)
@@ -65,7 +69,7 @@ def _calls_of(found: Findings, rank: RankReading, count: int) -> Iterator[_Excha
                     "point-to-point", site, f"its peer is rank {peer} of ring {ring}, but that is {what}"
                 )
                 continue
-            ends = (me, members[peer]) if op.type in SENDS else (members[peer], me)
+            ends = (me, members[peer]) if op.communicates is CommKind.SEND else (members[peer], me)
             yield _Exchange(me, site, _Link(ring, *ends))
         elif is_collective(op) and me in members:
             yield _Exchange(me, site, None, members)
@@ -87,7 +91,7 @@ def _links_pair(found: Findings, calls: Mapping[int, Sequence[_Exchange]]) -> bo
     received: dict[_Link, list[Site]] = defaultdict(list)
     for call in (call for each in calls.values() for call in each if call.link is not None):
         assert call.link is not None
-        (sent if call.site.op.type in SENDS else received)[call.link].append(call.site)
+        (sent if call.site.op.communicates is CommKind.SEND else received)[call.link].append(call.site)
     whole = True
     for link in sorted(sent.keys() | received.keys()):
         for one, other in zip_longest(sent[link], received[link]):
@@ -164,7 +168,7 @@ def _can_go_on(rank: int, now: Any) -> bool:
 def _meet(one: _Exchange, other: _Exchange) -> bool:
     """True for a send and its receive, or calls of one ring's collective."""
     if one.link is not None:
-        return (one.site.op.type in SENDS) != (other.site.op.type in SENDS)
+        return one.site.op.communicates is not other.site.op.communicates
     ring = "ring_id"
     return one.members == other.members and one.site.op.attrs.get(ring, 0) == other.site.op.attrs.get(ring, 0)
 

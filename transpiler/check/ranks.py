@@ -14,7 +14,13 @@ from fluidlite.ir.attributes import RING_RANKS_ATTR
 from fluidlite.ir.block import Block
 from fluidlite.ir.operator import Operator, OpRole
 from fluidlite.transpiler.check.facts import Findings, Site, declared, first_of
-from fluidlite.transpiler.parts.op_kinds import REDUCTIONS, RING_OPS, is_collective, is_distributed
+from fluidlite.transpiler.parts.op_kinds import (
+    is_collective,
+    is_distributed,
+    is_numbered,
+    makes_ring,
+    reduces,
+)
 from fluidlite.transpiler.parts.roles import JobRole, Programs
 
 __all__ = ["RankReading", "check_ranks", "read_rank", "sequence"]
@@ -82,7 +88,7 @@ def _read_rings(rank: RankReading, count: int) -> None:
     named = 0
     for site in rank.startup:
         ring = int(site.op.attrs.get("ring_id", 0))
-        if site.op.type in ("c_comm_init", "c_comm_init_all"):
+        if site.op.type.startswith("c_comm_init"):
             rank.rings.setdefault(ring, site)
             rank.shared |= site.op.type == "c_comm_init_all"
         if site.op.type == "c_gen_nccl_id":
@@ -153,7 +159,7 @@ def _check_communicators(found: Findings, rank: RankReading, count: int) -> None
         attrs = site.op.attrs
         kind = site.op.type
         is_group = rank.in_group(site.op)
-        makes = kind in ("c_gen_nccl_id", "c_comm_init") and not is_group
+        makes = makes_ring(site.op) and not is_group
         if makes and attrs.get("rank", index) != index:
             found.add(
                 "trainer-id", site, f"it has rank {attrs.get('rank')} in the program of trainer {index}"
@@ -235,8 +241,7 @@ def _check_rings(found: Findings, rank: RankReading) -> None:
         ring = int(site.op.attrs.get("ring_id", 0))
         made = rank.rings.get(ring)
         # Paddle's older `allreduce` has no ring number, and no op of the program makes its ring
-        is_numbered = bool(rank.rings) or ("ring_id" in site.op.attrs and site.op.type in RING_OPS)
-        if made is None and ring not in rank.formed and is_numbered:
+        if made is None and ring not in rank.formed and (rank.rings or is_numbered(site.op)):
             found.add(
                 "ring", site, f"ring {ring} is never made; the startup program makes {sorted(rank.rings)}"
             )
@@ -346,7 +351,7 @@ def _check_reductions(found: Findings, rank: RankReading, count: int) -> None:
     reduced: dict[str, list[Site]] = {}
     for site in rank.main:
         # of two levels the first one takes every rank's part, and the others hand on what it gives
-        if site.op.type in REDUCTIONS and _counts(rank, site.op):
+        if reduces(site.op) and _counts(rank, site.op):
             for name in site.op.output_arg_names:
                 for part in rank.parts.get(name, [name]):
                     reduced.setdefault(part, []).append(site)
@@ -389,7 +394,7 @@ def _check_order(
     done: dict[str, Site] = {}  # reduced, and not yet applied -> the reduction
     numbers = {name: {site.number: site for site in sites} for name, sites in reduced.items()}
     for site in rank.main:
-        if site.op.type in ("coalesce_tensor", "c_sync_calc_stream", "c_sync_comm_stream"):
+        if site.op.waits or site.op.type == "coalesce_tensor":
             continue
         if is_collective(site.op) and not _counts(rank, site.op):
             continue

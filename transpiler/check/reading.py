@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import NamedTuple
 
+from fluidlite.base.comm_kind import CommKind
 from fluidlite.base.dtypes import VarType
 from fluidlite.ir.block import Block
 from fluidlite.ir.operator import Operator
@@ -159,7 +160,7 @@ def _read_main(trainer: TrainerFacts, site: Site) -> None:
             trainer.sent += trainer.mapped(site, _sent(site))
     elif kind == "recv":
         trainer.fetched += trainer.mapped(site, _received(site))
-    elif kind in ("send_barrier", "fetch_barrier"):
+    elif site.op.communicates is CommKind.SERVER_BARRIER:
         trainer.barriers.append(site)
     elif kind in ("split_byref", "split_selected_rows"):
         trainer.splits.append(site)

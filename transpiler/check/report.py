@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from fluidlite.base.cells import table_cell
+from fluidlite.base.comm_kind import CommKind
 from fluidlite.transpiler.check.arrivals import check_arrivals
 from fluidlite.transpiler.check.cluster import Cluster
 from fluidlite.transpiler.check.coverage import check_coverage
@@ -22,7 +23,6 @@ from fluidlite.transpiler.check.reading import ServerFacts, TrainerFacts, read_s
 from fluidlite.transpiler.check.servers import check_servers
 from fluidlite.transpiler.check.slices import check_placement, check_slices
 from fluidlite.transpiler.modes import Job
-from fluidlite.transpiler.parts.op_kinds import RECEIVES, SENDS
 from fluidlite.transpiler.parts.roles import JobRole, Programs
 
 __all__ = ["RULES", "Finding", "Report", "check"]
@@ -124,7 +124,7 @@ def check(
         picked = {role: job.programs(role) for role in _sample(job)}
         # who sends to whom is a matter of all ranks
         ops = (op for made in picked.values() for op in made.main.global_block().ops)
-        if any(op.type in SENDS | RECEIVES for op in ops):
+        if any(op.communicates in (CommKind.SEND, CommKind.RECEIVE) for op in ops):
             picked = {role: job.programs(role) for role in job.roles}
         return _Check(picked, job.trainers, job).report()
     count = sum(role.kind == "trainer" for role in job) if trainers is None else trainers

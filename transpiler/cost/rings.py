@@ -4,29 +4,30 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from fluidlite.base.comm_kind import CommKind
 from fluidlite.ir.operator import Operator
 from fluidlite.ir.program import Program
 from fluidlite.transpiler.cost.facts import ROW_ID_BYTES, Sizes, Tensor, TrainingFacts, peak_activations
 from fluidlite.transpiler.cost.model import CostCase, CostRow, Load, StepCost, Traffic, total
-from fluidlite.transpiler.parts.op_kinds import ALL_REDUCES, RECEIVES, SENDS, is_collective
+from fluidlite.transpiler.parts.op_kinds import is_collective
 from fluidlite.transpiler.parts.roles import TRAINER, JobRole, Programs
 
 __all__ = ["all_reduce", "collectives_of", "cost_of_ranks", "reduce_all", "ring_load"]
 
 
-def ring_load(kind: str, size: float, count: int) -> Load:
-    """One rank's part in a collective op of type `kind`, of `size` bytes, over a ring of `count` ranks.
+def ring_load(kind: CommKind | None, size: float, count: int) -> Load:
+    """One rank's part in a collective op of a `kind`, of `size` bytes, over a ring of `count` ranks.
 
     An all-reduce sends 2 (n - 1) messages of 1/n of the bytes; a reduce-scatter or all-gather half of that; a
     broadcast or a reduction passes everything on once, in pieces: n - 1 messages.
     """
     if count < 2:
         return Load()
-    if kind in ALL_REDUCES or kind == "mp_allreduce_sum":
+    if kind in (CommKind.ALL_REDUCE, CommKind.SHARED_SUM):
         return all_reduce(size, count)
-    if kind in ("c_allgather", "c_concat"):
+    if kind is CommKind.ALL_GATHER:
         return Load((count - 1) * size, (count - 1) * size, count - 1)
-    if kind in ("c_reducescatter", "alltoall", "partial_allgather"):
+    if kind in (CommKind.REDUCE_SCATTER, CommKind.ALL_TO_ALL, CommKind.PART_GATHER):
         return Load((count - 1) / count * size, (count - 1) / count * size, count - 1)
     return Load(size, size, count - 1)
 
@@ -43,7 +44,7 @@ def _in_two_levels(size: float, count: int, group: int) -> Load:
     """The leader's part of an all-reduce in groups of `group`: reduced in the group, all-reduced among
     leaders, broadcast in the group.
     """
-    within = ring_load("c_reduce_sum", size, group) + ring_load("c_broadcast", size, group)
+    within = ring_load(CommKind.REDUCE, size, group) + ring_load(CommKind.BROADCAST, size, group)
     return within + all_reduce(size, count // group)
 
 
@@ -55,7 +56,7 @@ def reduce_all(facts: TrainingFacts, count: int, group: int = 0) -> Load:
 
     def load(tensor: Tensor) -> Load:
         if tensor.sparse:
-            return ring_load("c_allgather", tensor.rows * (tensor.row_bytes + ROW_ID_BYTES), count)
+            return ring_load(CommKind.ALL_GATHER, tensor.rows * (tensor.row_bytes + ROW_ID_BYTES), count)
         if group > 1:
             return _in_two_levels(tensor.bytes, count, group)
         return all_reduce(tensor.bytes, count)
@@ -87,14 +88,15 @@ def collectives_of(programs: Programs, sizes: Sizes, count: int, number: int = 0
         return sum(sizes.bytes(block._var_recursive(name)) for name in names)
 
     def load(op: Operator) -> Load:
-        if op.type in RECEIVES:
+        if op.communicates is CommKind.RECEIVE:
             coming = sum(sizes.bytes(block._var_recursive(name)) for name in op.output_arg_names)
             return Load(0.0, coming / op.attrs.get("num", 1), 0)
-        if op.type in SENDS:
+        if op.communicates is CommKind.SEND:
             return Load(size(op) / op.attrs.get("num", 1), 0.0, 1)
-        return ring_load(op.type, size(op), ranks.get(op.attrs.get("ring_id", 0), count))
+        return ring_load(op.communicates, size(op), ranks.get(op.attrs.get("ring_id", 0), count))
 
-    return total(load(op) for op in block.ops if is_collective(op) or op.type in SENDS | RECEIVES)
+    ends = (CommKind.SEND, CommKind.RECEIVE)
+    return total(load(op) for op in block.ops if is_collective(op) or op.communicates in ends)
 
 
 def cost_of_ranks(case: CostCase, main: Program, count: int, load: Load, kept: int = 0) -> StepCost:

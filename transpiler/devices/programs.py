@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from fluidlite.base import flags, registry
+from fluidlite.base.comm_kind import CommKind
 from fluidlite.base.dtypes import VarType, to_numpy
 from fluidlite.base.strategies import BuildStrategy, GradientScaleStrategy, ReduceStrategy
 from fluidlite.ir.block import Block
@@ -16,7 +17,7 @@ from fluidlite.ir.program import Program
 from fluidlite.ir.prune import reads, writes
 from fluidlite.transpiler.devices.trainers import talks_to_servers, trainer_programs
 from fluidlite.transpiler.parts.insertions import Insertions
-from fluidlite.transpiler.parts.op_kinds import ALL_REDUCES, LOSS_GRADIENT, RING_OPS, is_distributed
+from fluidlite.transpiler.parts.op_kinds import LOSS_GRADIENT, is_distributed
 from fluidlite.transpiler.rings.buckets import backward_passes
 from fluidlite.transpiler.rings.gradients import reduce_gradients, scale_loss_gradients
 
@@ -33,10 +34,14 @@ def has_backward(program: Program) -> bool:
 
 def needs_all(program: Program, strategy: BuildStrategy) -> bool:
     """True if the devices wait for each other while they run the program: then none can be left out."""
-    together = RING_OPS | {"sync_batch_norm", "barrier"}
-    if strategy.sync_batch_norm:
-        together |= {"batch_norm"}
-    return has_backward(program) or any(op.type in together for block in program.blocks for op in block.ops)
+    synchronised = ("batch_norm",) if strategy.sync_batch_norm else ()
+
+    def waits(op: Operator) -> bool:
+        kind = op.communicates
+        meets = op.waits or (kind is not None and not kind.is_served)
+        return meets or op.type in ("sync_batch_norm", *synchronised)
+
+    return has_backward(program) or any(waits(op) for block in program.blocks for op in block.ops)
 
 
 def loss_gradients(program: Program) -> list[str]:
@@ -132,7 +137,10 @@ def _has_gradients(program: Program) -> bool:
 
 def _reduces(program: Program) -> bool:
     """True if the program was transpiled: then it reduces its gradients by itself."""
-    return any(op.type in ALL_REDUCES and op.role & OpRole.Backward for op in program.global_block().ops)
+    return any(
+        op.communicates is CommKind.ALL_REDUCE and op.role & OpRole.Backward
+        for op in program.global_block().ops
+    )
 
 
 def _with_loss_gradient(program: Program, strategy: BuildStrategy) -> Program:
@@ -152,7 +160,7 @@ def _with_synchronised_statistics(program: Program) -> Program:
     # slots and attributes are the same, so the type is all that changes
     for block in new.blocks:
         for op in block.ops:
-            if op.type in ("batch_norm", "batch_norm_grad"):
+            if op.type.removesuffix("_grad") == "batch_norm":
                 op.type = f"sync_{op.type}"
                 op.definition = registry.get(op.type)
     new.bump_version()

@@ -12,16 +12,15 @@ from fluidlite.transpiler.parts.insertions import Insertions
 from fluidlite.transpiler.parts.op_kinds import update_of
 from fluidlite.transpiler.rings.gradients import reduce_gradients
 
-__all__ = ["TRAINER_OPS", "talks_to_servers", "trainer_programs"]
-
-# what a trainer says to servers; looking rows up is part of the forward pass, and every device does it for
-# its part of the batch
-TRAINER_OPS = frozenset(("send", "recv", "send_barrier", "fetch_barrier"))
+__all__ = ["talks_to_servers", "trainer_programs"]
 
 
 def talks_to_servers(program: Program) -> bool:
     """True if a program sends gradients to parameter servers."""
-    return any(op.type in TRAINER_OPS for op in program.global_block().ops)
+    # looking rows up is part of the forward pass, and every device does it for its part of the batch
+    return any(
+        op.communicates is not None and op.communicates.is_of_trainer for op in program.global_block().ops
+    )
 
 
 def trainer_programs(

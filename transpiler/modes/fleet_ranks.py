@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from fluidlite.base.comm_kind import CommKind
 from fluidlite.base.errors import TranspilerError
 from fluidlite.ir.block import Block
 from fluidlite.ir.operator import OpRole
@@ -91,14 +92,16 @@ class FleetAllReduce(RingMode):
     def _of_leader(self, tensor: Tensor, count: int) -> Load:
         group = self.group
         if not tensor.sparse:
-            within = ring_load("c_reduce_sum", tensor.bytes, group) + ring_load(
-                "c_broadcast", tensor.bytes, group
+            within = ring_load(CommKind.REDUCE, tensor.bytes, group) + ring_load(
+                CommKind.BROADCAST, tensor.bytes, group
             )
             return (within + all_reduce(tensor.bytes, count // group)).times(1 / self.merged)
         # every member learns the rows of its group, leaders those of all, and hand them on
         rows = tensor.rows * (tensor.row_bytes + ROW_ID_BYTES)
-        among = ring_load("c_allgather", rows, group) + ring_load("c_allgather", rows * group, count // group)
-        return (among + ring_load("c_broadcast", rows * count, group)).times(1 / self.merged)
+        among = ring_load(CommKind.ALL_GATHER, rows, group) + ring_load(
+            CommKind.ALL_GATHER, rows * group, count // group
+        )
+        return (among + ring_load(CommKind.BROADCAST, rows * count, group)).times(1 / self.merged)
 
 
 def _wait_for_groups(block: Block, nrings: int) -> None:

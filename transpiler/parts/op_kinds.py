@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from fluidlite.base.comm_kind import CommKind
 from fluidlite.base.errors import TranspilerError
 from fluidlite.ir.block import Block
 from fluidlite.ir.operator import ROLE_ATTR, Operator, OpRole
@@ -9,63 +10,51 @@ from fluidlite.ir.program import Program
 from fluidlite.ir.variable import Parameter
 
 __all__ = [
-    "ALL_REDUCES",
-    "LOOKUPS",
     "LOSS_GRADIENT",
-    "OF_LOOKUPS",
-    "REDUCTIONS",
     "REMOTE_LOOKUP",
-    "RING_OPS",
     "check_programs",
-    "RECEIVES",
-    "SENDS",
     "is_collective",
     "is_distributed",
+    "is_lookup",
+    "is_numbered",
     "last_updates",
+    "makes_ring",
+    "reduces",
     "update_of",
 ]
 
-LOOKUPS = ("lookup_table", "lookup_table_v2")
-OF_LOOKUPS = frozenset(f"{kind}_grad" for kind in LOOKUPS)
-"""Gradients of lookups: they look at a table's height, and not at its rows."""
 REMOTE_LOOKUP = "distributed_lookup_table"
 LOSS_GRADIENT = OpRole.Backward | OpRole.Loss  # the role of the op from which a backward pass starts
 
-_KINDS = ("sum", "max", "min", "prod")
-ALL_REDUCES = frozenset({"allreduce", *(f"c_allreduce_{kind}" for kind in _KINDS)})
-REDUCTIONS = ALL_REDUCES | {f"c_reduce_{kind}" for kind in _KINDS}
-_WITHOUT_RING = frozenset({"allreduce", "broadcast"})  # Paddle's older ops, of a ring that has no number
-# of layers that ranks share, and of rows that go to all
-_SHARED = frozenset(
-    {"alltoall", "c_concat", "global_gather", "global_scatter", "mp_allreduce_sum", "partial_allgather"}
-)
-_COLLECTIVES = (
-    REDUCTIONS
-    | _WITHOUT_RING
-    | _SHARED
-    | {"c_broadcast", "c_allgather", "c_reducescatter", "c_scatter", "barrier"}
-)
-SENDS = frozenset({"send_v2", "partial_send"})
-RECEIVES = frozenset({"recv_v2", "partial_recv"})
-"""From one rank to another."""
-RING_OPS = (_COLLECTIVES - _WITHOUT_RING - {"barrier"}) | {
-    "c_comm_init",
-    "c_comm_init_all",
-    "c_gen_nccl_id",
-    "c_sync_calc_stream",
-    "c_sync_comm_stream",
-}
-"""Ops of rings by number: the collectives, and what makes a ring and waits for it."""
-
 _UPDATE_SLOTS = {"Param", "Grad"}  # adadelta has no learning rate
-_SERVER_OPS = frozenset({"send", "recv", "listen_and_serv"})
-_STARTUP_MARKS = frozenset({"c_comm_init", "c_comm_init_all", "gen_nccl_id", "recv"})
-_MAIN_MARKS = frozenset({"c_sync_comm_stream", *_SERVER_OPS})
 
 
 def is_collective(op: Operator) -> bool:
     """True if all ranks of a ring must come to the op before any of them goes on."""
-    return op.type in _COLLECTIVES and ("ring_id" in op.attrs or op.type in _WITHOUT_RING)
+    if op.communicates is None or op.definition is None or not op.communicates.is_collective:
+        return False
+    # Paddle's older ops are of a ring that has no number
+    return "ring_id" in op.attrs or "ring_id" not in op.definition.attr_defs
+
+
+def is_numbered(op: Operator) -> bool:
+    """True if the op's ring has a number by which a startup program makes it."""
+    return "ring_id" in op.attrs and op.communicates is not CommKind.BARRIER
+
+
+def makes_ring(op: Operator) -> bool:
+    """True for the ops of startup programs by which ranks form a ring."""
+    return op.communicates is CommKind.MAKE_RING
+
+
+def reduces(op: Operator) -> bool:
+    """True for reductions over a ring of arrays that every rank has, such as gradients."""
+    return op.communicates is not None and op.communicates.reduces
+
+
+def is_lookup(op: Operator) -> bool:
+    """True if the op looks rows of a table up that servers may hold."""
+    return op.definition is not None and bool(op.definition.table)
 
 
 def is_distributed(block: Block, name: str) -> bool:
@@ -99,13 +88,9 @@ def check_programs(main: Program, startup: Program, served: bool = False) -> Non
     """TranspilerError where a program is transpiled already or has ops without a role; with `served`, one
     of a job with servers may be.
     """
-    allowed = _SERVER_OPS if served else frozenset()
-    for program, marks, what in (
-        (startup, _STARTUP_MARKS - allowed, "startup"),
-        (main, _MAIN_MARKS - allowed, "main"),
-    ):
+    for program, what in ((startup, "startup"), (main, "main")):
         for op in (op for block in program.blocks for op in block.ops):
-            if op.type in marks:
+            if _is_mark(op, served):
                 raise TranspilerError(
                     f"the {what} program is transpiled already: it has an op {op.type!r}; transpile a fresh "
                     "copy (program.clone() before the first time)"
@@ -116,3 +101,11 @@ def check_programs(main: Program, startup: Program, served: bool = False) -> Non
                     f"op {op.type!r} of the {what} program has no role, so it is unknown which "
                     f"part of the job it belongs to\n  {op.call_text()}\n  built at {op.where}"
                 )
+
+
+def _is_mark(op: Operator, served: bool) -> bool:
+    """True for an op that a transpiler writes."""
+    kind = op.communicates
+    if kind is not None and kind.is_served:
+        return not served and kind is not CommKind.NOTE
+    return kind is CommKind.MAKE_RING or op.type == "c_sync_comm_stream"

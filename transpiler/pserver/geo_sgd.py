@@ -20,7 +20,7 @@ from fluidlite.ir.program import Program
 from fluidlite.transpiler.config import DistributedMode, DistributeTranspilerConfig, ServerRuntimeConfig
 from fluidlite.transpiler.parts.edits import declare_like
 from fluidlite.transpiler.parts.insertions import Insertions
-from fluidlite.transpiler.parts.op_kinds import LOOKUPS, check_programs, last_updates
+from fluidlite.transpiler.parts.op_kinds import check_programs, is_lookup, last_updates
 from fluidlite.transpiler.parts.roles import Programs, Slice
 from fluidlite.transpiler.pserver.placement import Placement, place
 from fluidlite.transpiler.pserver.server import declare_shared
@@ -192,9 +192,7 @@ def sparse_lookups(placement: Placement) -> list[Operator]:
     return [
         op
         for op in placement.training.program.global_block().ops
-        if op.type in LOOKUPS
-        and op.input("W")[0] in placement.by_param
-        and is_sparse(placement, op.input("W")[0])
+        if is_lookup(op) and op.input("W")[0] in placement.by_param and is_sparse(placement, op.input("W")[0])
     ]
 
 

@@ -21,7 +21,7 @@ from fluidlite.ir.variable import Variable
 from fluidlite.transpiler import ps_dispatcher
 from fluidlite.transpiler.config import DistributeTranspilerConfig
 from fluidlite.transpiler.parts.edits import without_collector
-from fluidlite.transpiler.parts.op_kinds import LOOKUPS, OF_LOOKUPS
+from fluidlite.transpiler.parts.op_kinds import is_lookup
 from fluidlite.transpiler.parts.roles import Slice
 from fluidlite.transpiler.pserver.slices import rows_of_pieces
 from fluidlite.transpiler.pserver.training import ParameterUpdate, Training, is_scheduling, is_updating
@@ -34,11 +34,6 @@ __all__ = [
     "place",
     "remote_tables",
 ]
-
-# a slice can be filled by itself where elements do not depend on each other, or are listed one by one
-CUTTABLE = frozenset(
-    {"fill_constant", "uniform_random", "gaussian_random", "truncated_gaussian_random", "assign_value"}
-)
 
 
 class SharedVariable(NamedTuple):
@@ -184,11 +179,12 @@ def place(
 ) -> Placement:
     """Cut the parameters up and give the pieces to servers."""
     tables = remote_tables(training.program)
-    initialisers = {name: op.type for op in startup.global_block().ops for name in op.output_arg_names}
+    fills = {name: op.definition for op in startup.global_block().ops for name in op.output_arg_names}
     pieces: dict[str, list[Slice]] = {}
     for update in training.updates:
         var = training.program.global_block()._var_recursive(update.param)
-        whole = update.needs_whole or initialisers.get(update.param, "fill_constant") not in CUTTABLE
+        fill = fills.get(update.param)
+        whole = update.needs_whole or (fill is not None and not fill.cuttable)
         # at most one piece a server: two of one parameter there would need two names for its accumulators
         count = len(endpoints) if config.slice_var_up and not whole else 1
         pieces[update.param] = cut(var, update.grad, count, config.min_block_size, update.param in tables)
@@ -305,10 +301,11 @@ def remote_tables(program: Program) -> Mapping[str, list[Operator]]:
     for op in (op for block in program.blocks for op in block.ops):
         if is_updating(op):
             updated.update(op.output_arg_names)
-        elif op.type in LOOKUPS and op.block.idx == 0 and _fetches_rows(op):
+        elif is_lookup(op) and op.block.idx == 0 and _fetches_rows(op):
             found.setdefault(op.input("W")[0], []).append(op)
-        elif op.type not in OF_LOOKUPS:
-            otherwise.update(op.input_arg_names)
+        else:
+            # gradients of look-ups ask for the table's height alone
+            otherwise.update(name for slot, names in op.inputs.items() if op.reads(slot) for name in names)
     return {name: ops for name, ops in found.items() if name in updated - otherwise}
 
 

@@ -8,7 +8,7 @@ from fluidlite.ir.operator import Operator
 from fluidlite.ir.program import Program
 from fluidlite.transpiler.parts.edits import drop_ops
 from fluidlite.transpiler.parts.insertions import Insertions
-from fluidlite.transpiler.parts.op_kinds import LOOKUPS, REMOTE_LOOKUP
+from fluidlite.transpiler.parts.op_kinds import REMOTE_LOOKUP
 from fluidlite.transpiler.parts.roles import Slice
 from fluidlite.transpiler.pserver.placement import Placement, remote_tables
 
@@ -22,7 +22,7 @@ def fetch_rows_remotely(main: Program, placement: Placement, trainer: int) -> No
         if not pieces[0].sparse:
             continue
         # the two versions shape their ids and rows differently, so one request cannot serve both
-        for kind in LOOKUPS:
+        for kind in sorted({op.type for op in tables[param]}):
             _look_up_together(main, [op for op in tables[param] if op.type == kind], pieces, trainer)
 
 

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
+from fluidlite.base.comm_kind import CommKind
 from fluidlite.base.errors import TranspilerError
 from fluidlite.ir.operator import NAMESCOPE_ATTR, Operator, OpRole
 from fluidlite.ir.program import Program
@@ -22,10 +23,7 @@ __all__ = [
     "trained_by_ops",
 ]
 
-# updates that read a norm of the whole parameter or gradient: a piece of it would get another one
-_NEED_WHOLE = frozenset({"clip_by_norm", "lars_momentum", "lamb", "dpsgd"})
 _CLIP_SCOPE = "@CLIP"  # the name scope that fluid opens around the ops of `set_gradient_clip`
-_REMOTE = frozenset({"send", "recv", "send_barrier", "fetch_barrier", "listen_and_serv"})
 
 
 def is_scheduling(op: Operator) -> bool:
@@ -68,7 +66,7 @@ class ParameterUpdate:
     @property
     def needs_whole(self) -> bool:
         """True if a server must hold the parameter in one piece."""
-        return any(op.type in _NEED_WHOLE for op in self.ops)
+        return any(op.definition is not None and op.definition.whole for op in self.ops)
 
 
 @dataclass(frozen=True)
@@ -135,7 +133,10 @@ def trained_by_ops(main: Program) -> list[str]:
 
 def _refuse_transpiled(program: Program) -> None:
     for op in program.global_block().ops:
-        if op.type in _REMOTE or (op.type.startswith("c_") and op.role & OpRole.Backward):
+        is_served = op.communicates is not None and (
+            op.communicates.is_of_trainer or op.communicates is CommKind.SERVE
+        )
+        if is_served or (op.type.startswith("c_") and op.role & OpRole.Backward):
             raise TranspilerError(
                 f"the program is transpiled already: it has the op {op.type!r} (built at {op.where}); "
                 "transpile a fresh copy (program.clone() before the first time)"

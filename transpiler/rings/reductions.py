@@ -15,13 +15,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from fluidlite.base.comm_kind import CommKind
 from fluidlite.base.dtypes import VarType
 from fluidlite.base.errors import TranspilerError
 from fluidlite.ir.block import Block
 from fluidlite.ir.operator import OpRole
 from fluidlite.ir.program import Program
 from fluidlite.transpiler.parts.insertions import Insertions
-from fluidlite.transpiler.parts.op_kinds import ALL_REDUCES
 from fluidlite.transpiler.parts.roles import Programs
 from fluidlite.transpiler.rings.gradients import reduce_gradients
 from fluidlite.transpiler.rings.nccl2 import flat_id, inner_id, outer_id
@@ -81,7 +81,7 @@ def reduce_in_two_levels(block: Block, trainers: Trainers) -> None:
     """
     edits = Insertions(block)
     rings = trainers.rings
-    flat = [op for op in block.ops if op.type in ALL_REDUCES]
+    flat = [op for op in block.ops if op.communicates is CommKind.ALL_REDUCE]
     for op in flat:
         name = op.input("X")[0]
         ring = op.attrs["ring_id"]

@@ -38,7 +38,7 @@ def _(X: Array, Min: Array | None, Max: Array | None, dOut: Array, min: float, m
     return dOut * ((X > _limit(Min, min)) & (X < _limit(Max, max)))
 
 
-clip_by_norm = Op("clip_by_norm", "X. -> Out", attrs={"max_norm": required(AttrType.FLOAT)})
+clip_by_norm = Op("clip_by_norm", "X. -> Out", attrs={"max_norm": required(AttrType.FLOAT)}, whole=True)
 clip_by_norm.shape(same_as("X"))
 
 

@@ -57,6 +57,11 @@ def _(X: Spec, Y: Spec, x_num_col_dims: int, y_num_col_dims: int) -> Spec:
     return X.with_shape(X.shape[:x_num_col_dims] + Y.shape[y_num_col_dims:])
 
 
+@mul.flops
+def _(X: Spec, Y: Spec, y_num_col_dims: int) -> int:
+    return 2 * math.prod(X.shape) * math.prod(Y.shape[y_num_col_dims:])
+
+
 @mul.kernel
 def _(xp: Any, ctx: KernelContext, X: Array, Y: Array, x_num_col_dims: int, y_num_col_dims: int) -> Array:
     x = _matrix(X, x_num_col_dims)
@@ -292,6 +297,19 @@ def _by_heads(
     return (dx.swapaxes(-1, -2) if transpose_x else dx, dy.swapaxes(-1, -2) if transpose_y else dy)
 
 
+def _flops_of_stacks(x: tuple[int, ...], y: tuple[int, ...], transposed: bool) -> int:
+    """2 x elements of X x columns of Y, once for each matrix of the larger stack."""
+    if len(x) < 2 or len(y) < 2:
+        return 2 * max(math.prod(x), math.prod(y))
+    stack = max(math.prod(x[:-2]), math.prod(y[:-2]))
+    return 2 * stack * x[-2] * x[-1] * (y[-2] if transposed else y[-1])
+
+
+@matmul.flops
+def _(X: Spec, Y: Spec, transpose_Y: bool) -> int:
+    return _flops_of_stacks(X.shape, Y.shape, transpose_Y)
+
+
 @matmul.kernel
 def _(
     xp: Any, X: Array, Y: Array, transpose_X: bool, transpose_Y: bool, alpha: float, head_number: int
@@ -346,6 +364,11 @@ def _(X: Spec, Y: Spec, trans_x: bool, trans_y: bool) -> Spec:
     )
     _check_inner("matmul_v2", X, Y, x[-1], y[-2])
     return X.with_shape((*_broadcast(x[:-2], y[:-2]), *_kept(len(X.shape), len(Y.shape), x[-2], y[-1])))
+
+
+@matmul_v2.flops
+def _(X: Spec, Y: Spec, trans_y: bool) -> int:
+    return _flops_of_stacks(X.shape, Y.shape, trans_y)
 
 
 @matmul_v2.kernel

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from typing import Any, TypeAlias
 
@@ -160,6 +161,11 @@ def _declare(type: str, dims: int, slots: str, data_format: str) -> None:
         check_ranks(type, Input, Filter, dims)
         _check_channels(type, Input, Filter, attrs["groups"], attrs["data_format"])
         return Input.with_shape(_out_shape(type, Input, Filter, attrs))
+
+    @op.flops
+    def _(Filter: Spec, Output: Spec) -> int:
+        # each element of the result takes the input channels of its group x the window
+        return 2 * math.prod(Output.shape) * math.prod(Filter.shape[1:])
 
     @op.kernel
     @with_attrs(attrs_of)

@@ -6,6 +6,7 @@ takes the output's shape to Input's.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from typing import Any, TypeAlias
 
@@ -89,6 +90,11 @@ def _declare(type: str, dims: int, slots: str, data_format: str) -> None:
         return Input.with_shape(
             unturned(Input.shape[0], Filter.shape[1] * attrs["groups"], out, attrs["data_format"])
         )
+
+    @op.flops
+    def _(Input: Spec, Filter: Spec) -> int:
+        # each element of Input meets the output channels of its group x the window
+        return 2 * math.prod(Input.shape) * math.prod(Filter.shape[1:])
 
     @op.kernel
     @with_attrs(attrs_of)

@@ -107,8 +107,11 @@ lookup_table = Op(
     lod="Ids",
     idle=("is_test", "entry", "entry_config", "slot", "table_class"),
     below={"Ids": ("W", 0)},
+    table="W",
 )
-lookup_table_v2 = Op("lookup_table_v2", "W Ids -> Out", attrs=_ATTRS, lod="Ids", below={"Ids": ("W", 0)})
+lookup_table_v2 = Op(
+    "lookup_table_v2", "W Ids -> Out", attrs=_ATTRS, lod="Ids", below={"Ids": ("W", 0)}, table="W"
+)
 
 
 @lookup_table.shape
@@ -146,5 +149,5 @@ def _gradient(
     return table_gradient(xp, W, Ids, dOut, padding_idx, is_sparse)
 
 
-lookup_table.grad("W", sparse="W@GRAD")(_gradient)
-lookup_table_v2.grad("W", sparse="W@GRAD")(_gradient)
+lookup_table.grad("W", sparse="W@GRAD", only_shape=("W",))(_gradient)
+lookup_table_v2.grad("W", sparse="W@GRAD", only_shape=("W",))(_gradient)

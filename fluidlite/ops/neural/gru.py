@@ -7,6 +7,7 @@ through, as in the paper that introduced the unit (arXiv 1406.1078), or the new 
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 from fluidlite.base.dtypes import Array
@@ -59,6 +60,11 @@ gru = Op(
     attrs={"activation": "tanh", "gate_activation": "sigmoid", "is_reverse": False, "origin_mode": False},
     makes_lod=True,
 )
+
+
+@gru.flops
+def _(Input: Spec, Weight: Spec) -> int:
+    return 2 * math.prod(Input.shape[:1]) * math.prod(Weight.shape)
 
 
 @gru.shape

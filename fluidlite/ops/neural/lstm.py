@@ -4,6 +4,7 @@ forget, output. The steps are `kernels.lstm_steps`; the weights' gradients are o
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from typing import Any, TypeAlias
 
@@ -86,6 +87,11 @@ lstm = Op(
     makes_lod=True,
     captured=True,
 )
+
+
+@lstm.flops
+def _(Input: Spec, Weight: Spec) -> int:
+    return 2 * math.prod(Input.shape[:1]) * math.prod(Weight.shape)
 
 
 @lstm.shape

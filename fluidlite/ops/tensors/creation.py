@@ -42,6 +42,7 @@ fill_constant = Op(
         "place_type": later(-1),
     },
     booleans=True,
+    cuttable=True,
 )
 
 
@@ -324,6 +325,7 @@ assign_value = Op(
         "fp64_values": later(FLOATS()),
     },
     booleans=True,
+    cuttable=True,
 )
 
 

@@ -83,6 +83,7 @@ uniform_random = Op(
     random=True,
     lod=None,
     attrs={"shape": LONGS(), "min": -1.0, "max": 1.0, "seed": 0, "dtype": 5, **_DIAGONAL},
+    cuttable=True,
 )
 
 
@@ -133,6 +134,7 @@ gaussian_random = Op(
     random=True,
     lod=None,
     attrs={"shape": LONGS(), "mean": 0.0, "std": 1.0, "seed": 0, "dtype": 5, "use_mkldnn": False},
+    cuttable=True,
 )
 gaussian_random.shape(_shape_spec)
 
@@ -159,6 +161,7 @@ truncated = Op(
     random=True,
     lod=None,
     attrs={"shape": required(AttrType.INTS), "mean": 0.0, "std": 1.0, "seed": 0, "dtype": 5},
+    cuttable=True,
 )
 
 

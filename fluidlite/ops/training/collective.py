@@ -11,6 +11,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
+from fluidlite.base.comm_kind import CommKind
 from fluidlite.base.dtypes import Array, VarType, to_numpy
 from fluidlite.base.errors import ShapeError
 from fluidlite.base.registry import INTS, STRINGS, AttrType, GradContext, Op, Spec, later, required, same_as
@@ -26,19 +27,19 @@ _MODEL_PARALLEL = {**_RING, "use_model_parallel": later(False)}
 c_gen_nccl_id = Op(
     "c_gen_nccl_id",
     "-> Out",
-    communicates=True,
+    communicates=CommKind.MAKE_RING,
     attrs={"rank": _INT, "endpoint": _STRING, "other_endpoints": STRINGS(), "ring_id": later(0)},
 )
 c_gen_xccl_id = Op(
     "c_gen_xccl_id",
     "-> Out",
-    communicates=True,
+    communicates=CommKind.MAKE_RING,
     attrs={"rank": _INT, "endpoint": _STRING, "other_endpoints": STRINGS(), "ring_id": 0},
 )
 gen_nccl_id = Op(
     "gen_nccl_id",
     "-> NCCLID",
-    communicates=True,
+    communicates=CommKind.MAKE_RING,
     attrs={
         "trainers": _STRINGS,
         "trainer_id": _INT,
@@ -50,29 +51,31 @@ gen_nccl_id = Op(
 c_comm_init = Op(
     "c_comm_init",
     "X ->",
-    communicates=True,
+    communicates=CommKind.MAKE_RING,
     attrs={"nranks": _INT, "rank": _INT, "ring_id": 0, "device_id": later(-1), "endpoints": later("")},
 )
-c_comm_init_all = Op("c_comm_init_all", "->", communicates=True, attrs={"devices": INTS(), "ring_id": 0})
+c_comm_init_all = Op(
+    "c_comm_init_all", "->", communicates=CommKind.MAKE_RING, attrs={"devices": INTS(), "ring_id": 0}
+)
 
 
 # ---------------------------------------------------------------------- one value over all ranks
-def _same_shape(op_type: str, **attrs: Any) -> Op:
+def _same_shape(op_type: str, kind: CommKind, **attrs: Any) -> Op:
     """An op whose result looks like its input on every rank."""
-    op = Op(op_type, "X -> Out", attrs=attrs, communicates=True)
+    op = Op(op_type, "X -> Out", attrs=attrs, communicates=kind)
     op.shape(same_as("X"))
     return op
 
 
-c_allreduce_sum = _same_shape("c_allreduce_sum", **_MODEL_PARALLEL)
+c_allreduce_sum = _same_shape("c_allreduce_sum", CommKind.ALL_REDUCE, **_MODEL_PARALLEL)
 for _type in ("c_allreduce_max", "c_allreduce_min", "c_allreduce_prod"):
-    _same_shape(_type, **_MODEL_PARALLEL)
+    _same_shape(_type, CommKind.ALL_REDUCE, **_MODEL_PARALLEL)
 for _type in ("c_reduce_sum", "c_reduce_max", "c_reduce_min", "c_reduce_prod"):
-    _same_shape(_type, root_id=0, **_RING)
-c_broadcast = _same_shape("c_broadcast", root=0, **_RING)
-allreduce = _same_shape("allreduce", reduce_type=0, sync_mode=False)
-broadcast = _same_shape("broadcast", root=0, sync_mode=False)
-barrier = _same_shape("barrier", ring_id=0)
+    _same_shape(_type, CommKind.REDUCE, root_id=0, **_RING)
+c_broadcast = _same_shape("c_broadcast", CommKind.BROADCAST, root=0, **_RING)
+allreduce = _same_shape("allreduce", CommKind.ALL_REDUCE, reduce_type=0, sync_mode=False)
+broadcast = _same_shape("broadcast", CommKind.BROADCAST, root=0, sync_mode=False)
+barrier = _same_shape("barrier", CommKind.BARRIER, ring_id=0)
 
 
 # every rank's result depends on every rank's X, so the gradients are summed as well
@@ -82,7 +85,7 @@ def _(context: GradContext) -> None:
 
 
 # ---------------------------------------------------------------------- each rank its part
-alltoall = _same_shape("alltoall", **_RING)
+alltoall = _same_shape("alltoall", CommKind.ALL_TO_ALL, **_RING)
 
 
 # the gradient of what went to a rank comes back from there; 2.6.2's op has none
@@ -91,9 +94,13 @@ def _(context: GradContext) -> None:
     context.emit("alltoall", {"X": context.out_grad("Out")}, {"Out": context.in_grad("X")})
 
 
-c_allgather = Op("c_allgather", "X -> Out", attrs={"nranks": _INT, **_RING}, communicates=True)
-c_reducescatter = Op("c_reducescatter", "X -> Out", attrs={"nranks": 1, **_RING}, communicates=True)
-c_scatter = Op("c_scatter", "X -> Out", attrs={"nranks": _INT, "root": 0, **_RING}, communicates=True)
+c_allgather = Op("c_allgather", "X -> Out", attrs={"nranks": _INT, **_RING}, communicates=CommKind.ALL_GATHER)
+c_reducescatter = Op(
+    "c_reducescatter", "X -> Out", attrs={"nranks": 1, **_RING}, communicates=CommKind.REDUCE_SCATTER
+)
+c_scatter = Op(
+    "c_scatter", "X -> Out", attrs={"nranks": _INT, "root": 0, **_RING}, communicates=CommKind.SCATTER
+)
 
 
 @c_allgather.shape
@@ -127,11 +134,13 @@ def _(X: Spec, nranks: int) -> Spec:
 
 
 # ---------------------------------------------------------------------- from one rank to another
-send_v2 = Op("send_v2", "X ->", attrs={"peer": 0, "dynamic_shape": False, **_RING}, communicates=True)
+send_v2 = Op(
+    "send_v2", "X ->", attrs={"peer": 0, "dynamic_shape": False, **_RING}, communicates=CommKind.SEND
+)
 recv_v2 = Op(
     "recv_v2",
     "-> Out",
-    communicates=True,
+    communicates=CommKind.RECEIVE,
     attrs={"peer": 0, "dtype": int(VarType.FP32), "out_shape": INTS(), "dynamic_shape": False, **_RING},
 )
 
@@ -143,14 +152,14 @@ def _(dtype: int, out_shape: list[int]) -> Spec:
 
 # ---------- a part of the elements, which the ranks of a tensor-parallel group share
 _PIECE = {"ring_id": 0, "peer": 0, "use_calc_stream": False, "num": 1, "id": 0}
-partial_send = Op("partial_send", "X ->", attrs=_PIECE, communicates=True)
+partial_send = Op("partial_send", "X ->", attrs=_PIECE, communicates=CommKind.SEND)
 partial_recv = Op(
     "partial_recv",
     "-> Out",
     attrs={**_PIECE, "dtype": int(VarType.FP32), "out_shape": INTS()},
-    communicates=True,
+    communicates=CommKind.RECEIVE,
 )
-partial_allgather = _same_shape("partial_allgather", **_RING, nranks=_INT, rank=_INT)
+partial_allgather = _same_shape("partial_allgather", CommKind.PART_GATHER, **_RING, nranks=_INT, rank=_INT)
 
 
 @partial_recv.shape
@@ -159,8 +168,12 @@ def _(dtype: int, out_shape: list[int]) -> Spec:
 
 
 # ---------- rows to the experts that they are for, and back
-global_scatter = Op("global_scatter", "X local_count global_count -> Out", attrs=_RING, communicates=True)
-global_gather = Op("global_gather", "X local_count global_count -> Out", attrs=_RING, communicates=True)
+global_scatter = Op(
+    "global_scatter", "X local_count global_count -> Out", attrs=_RING, communicates=CommKind.TO_EXPERTS
+)
+global_gather = Op(
+    "global_gather", "X local_count global_count -> Out", attrs=_RING, communicates=CommKind.TO_EXPERTS
+)
 
 
 @global_scatter.shape
@@ -188,11 +201,13 @@ global_gather.grad_rule("X")(_back("global_scatter"))
 
 
 # ---------------------------------------------------------------------- as 2.x's newer programs name them
-reduce_scatter = Op("reduce_scatter", "x -> out", attrs={"ring_id": 0, "nranks": 1}, communicates=True)
-all_gather = Op("all_gather", "x -> out", attrs={"ring_id": 0, "nranks": 0}, communicates=True)
-all_reduce = Op("all_reduce", "x -> out", attrs={"ring_id": 0, "reduce_type": 0}, communicates=True)
+reduce_scatter = Op(
+    "reduce_scatter", "x -> out", attrs={"ring_id": 0, "nranks": 1}, communicates=CommKind.OTHER
+)
+all_gather = Op("all_gather", "x -> out", attrs={"ring_id": 0, "nranks": 0}, communicates=CommKind.OTHER)
+all_reduce = Op("all_reduce", "x -> out", attrs={"ring_id": 0, "reduce_type": 0}, communicates=CommKind.OTHER)
 all_reduce.shape(same_as("x"))
-all_to_all = Op("all_to_all", "x -> out", attrs={"ring_id": 0}, communicates=True)
+all_to_all = Op("all_to_all", "x -> out", attrs={"ring_id": 0}, communicates=CommKind.OTHER)
 all_to_all.shape(same_as("x"))
 
 
@@ -207,9 +222,15 @@ def _(x: Spec, nranks: int) -> Spec:
 
 
 # ---------- waiting for a stream, here in the order of the program
-c_sync_calc_stream = Op("c_sync_calc_stream", "X -> Out", effect=True, moves=True)
+c_sync_calc_stream = Op("c_sync_calc_stream", "X -> Out", effect=True, moves=True, waits=True)
 c_sync_comm_stream = Op(
-    "c_sync_comm_stream", "X* -> Out*", attrs={"ring_id": 0}, effect=True, idle=("ring_id",), moves=True
+    "c_sync_comm_stream",
+    "X* -> Out*",
+    attrs={"ring_id": 0},
+    effect=True,
+    idle=("ring_id",),
+    moves=True,
+    waits=True,
 )
 
 
@@ -234,7 +255,7 @@ def _(X: list[Any]) -> list[Any]:
 
 
 for _type in ("c_wait_comm", "c_wait_compute"):
-    _waiting = Op(_type, "X* -> Out*", attrs={"ring_id": 0}, effect=True, idle=("ring_id",))
+    _waiting = Op(_type, "X* -> Out*", attrs={"ring_id": 0}, effect=True, idle=("ring_id",), waits=True)
     _waiting.shape(lambda X: X)
     _waiting.kernel(lambda X: X)
 

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from fluidlite.base.comm_kind import CommKind
 from fluidlite.base.dtypes import Array, VarType, to_numpy
 from fluidlite.base.errors import EnforceNotMet, ShapeError
 from fluidlite.base.registry import (
@@ -31,7 +32,7 @@ _STRING = required(AttrType.STRING)
 send = Op(
     "send",
     "X*? -> Out*",
-    communicates=True,
+    communicates=CommKind.TO_SERVER,
     lod=None,
     attrs={
         "trainer_id": 0,
@@ -46,7 +47,7 @@ send = Op(
 recv = Op(
     "recv",
     "X*? -> Out*",
-    communicates=True,
+    communicates=CommKind.FROM_SERVER,
     lod=None,
     attrs={
         "trainer_id": 0,
@@ -60,31 +61,35 @@ recv = Op(
 send_barrier = Op(
     "send_barrier",
     "X*? -> Out*?",
-    communicates=True,
+    communicates=CommKind.SERVER_BARRIER,
     lod=None,
     attrs={"trainer_id": 0, "endpoints": _SERVER, "half_async": False},
 )
 fetch_barrier = Op(
     "fetch_barrier",
     "X*? -> Out*?",
-    communicates=True,
+    communicates=CommKind.SERVER_BARRIER,
     lod=None,
     attrs={"trainer_id": 0, "endpoints": _SERVER},
 )
 prefetch = Op(
-    "prefetch", "X* -> Out*", communicates=True, lod=None, attrs={"trainer_id": 0, "epmap": _SERVER}
+    "prefetch",
+    "X* -> Out*",
+    communicates=CommKind.LOOK_UP,
+    lod=None,
+    attrs={"trainer_id": 0, "epmap": _SERVER},
 )
 checkpoint_notify = Op(
     "checkpoint_notify",
     "->",
-    communicates=True,
+    communicates=CommKind.NOTE,
     lod=None,
     attrs={"epmap": _SERVER, "dir": _STRING, "lookup_table": _STRING, "trainer_id": 0},
 )
 recv_save = Op(
     "recv_save",
     "->",
-    communicates=True,
+    communicates=CommKind.OTHER,
     lod=None,
     attrs={
         "trainer_id": 0,
@@ -101,7 +106,7 @@ recv_save = Op(
 listen_and_serv = Op(
     "listen_and_serv",
     "X*? ->",
-    communicates=True,
+    communicates=CommKind.SERVE,
     outside=("X",),
     lod=None,
     attrs={
@@ -124,7 +129,7 @@ listen_and_serv = Op(
 distributed_lookup_table = Op(
     "distributed_lookup_table",
     "Ids* W -> Outputs*",
-    communicates=True,
+    communicates=CommKind.LOOK_UP,
     lod="Ids",
     attrs={
         "table_names": STRINGS([""]),
@@ -135,6 +140,7 @@ distributed_lookup_table = Op(
         "dtype": int(VarType.FP32),
         "lookup_table_version": "lookup_table",
     },
+    only_shape=("W",),
 )
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from fluidlite.base.comm_kind import CommKind
 from fluidlite.base.dtypes import Array, VarType
 from fluidlite.base.errors import ShapeError
 from fluidlite.base.registry import LONG, AttrType, GradContext, Op, Spec, later, required, same_as
@@ -33,7 +34,10 @@ def _(context: GradContext) -> None:
 
 
 mp_allreduce_sum = Op(
-    "mp_allreduce_sum", "X -> Out", attrs={"ring_id": 0, "use_calc_stream": False}, communicates=True
+    "mp_allreduce_sum",
+    "X -> Out",
+    attrs={"ring_id": 0, "use_calc_stream": False},
+    communicates=CommKind.SHARED_SUM,
 )
 mp_allreduce_sum.shape(same_as("X"))
 
@@ -46,7 +50,7 @@ def _(context: GradContext) -> None:
 
 
 # ---------------------------------------------------------------------- columns
-c_concat = Op("c_concat", "X -> Out", attrs={**_PLACE, **_PART}, communicates=True)
+c_concat = Op("c_concat", "X -> Out", attrs={**_PLACE, **_PART}, communicates=CommKind.ALL_GATHER)
 c_split = Op(
     "c_split",
     "X -> Out",
@@ -139,7 +143,7 @@ c_softmax_with_cross_entropy = Op(
         "nranks": required(AttrType.INT),
         "ignore_index": LONG(-100),
     },
-    communicates=True,
+    communicates=CommKind.OTHER,
 )
 
 

@@ -23,6 +23,7 @@ lars = Op(
     lod=None,
     attrs={"mu": required(AttrType.FLOAT), "lars_coeff": 0.001, "lars_weight_decay": 0.0005},
     only={"rescale_grad": 1.0, "epsilon": 0.0},
+    whole=True,
 )
 same_targets(lars)
 
@@ -56,6 +57,7 @@ lamb = Op(
     "ParamOut Moment1Out Moment2Out Beta1PowOut? Beta2PowOut?",
     lod=None,
     attrs={"weight_decay": required(AttrType.FLOAT), "beta1": 0.9, "beta2": 0.999, "epsilon": 1e-6},
+    whole=True,
 )
 same_targets(lamb)
 
@@ -99,6 +101,7 @@ dpsgd = Op(
     random=True,
     lod=None,
     attrs={"clip": 10.0, "batch_size": 16.0, "sigma": 1.0, "seed": 0},
+    whole=True,
 )
 same_targets(dpsgd)
 

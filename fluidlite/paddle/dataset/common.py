@@ -15,7 +15,16 @@ from typing import Any, TypeAlias
 
 from fluidlite.base.errors import FormatError, MissingFileError
 
-__all__ = ["DATA_HOME", "cluster_files_reader", "download", "fetch_all", "md5file", "must_mkdirs", "split"]
+__all__ = [
+    "DATA_HOME",
+    "check_md5",
+    "cluster_files_reader",
+    "download",
+    "fetch_all",
+    "md5file",
+    "must_mkdirs",
+    "split",
+]
 
 Reader: TypeAlias = "Callable[[], Iterator[Any]]"
 DATA_HOME = os.path.expanduser("~/.cache/paddle/dataset")
@@ -58,12 +67,17 @@ def download(url: str, module_name: str, md5sum: str, save_name: str | None = No
         raise MissingFileError(
             f"file {path} not found: FluidLite does not download data; put {url} (MD5 {md5sum}) there"
         )
+    check_md5(path, md5sum)
+    return path
+
+
+def check_md5(path: str, md5sum: str) -> None:
+    """FormatError unless the MD5 sum of a file is `md5sum`."""
     found = md5file(path)
     if found != md5sum:
         raise FormatError(
             f"{path} is not the file that paddle.dataset reads: its MD5 is {found}, not {md5sum}"
         )
-    return path
 
 
 def fetch_all() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from fluidlite.base.lazy import LazyNames
 
-_NAMES = LazyNames(__name__, {}, "ops transforms")
+_NAMES = LazyNames(__name__, {}, "models ops transforms")
 
 
 __getattr__, __dir__ = _NAMES.load, _NAMES.names

@@ -16,9 +16,11 @@ from fluidlite.paddle.nn.functional.windows import window
 from fluidlite.paddle.nn.initializer import Normal
 from fluidlite.paddle.nn.layer.base import Layer
 from fluidlite.paddle.programs import begin
+from fluidlite.paddle.vision.blocks import ConvNormActivation
 from fluidlite.paddle.vision.suppression import matrix_nms, nms
 
 __all__ = [
+    "ConvNormActivation",
     "DeformConv2D",
     "PSRoIPool",
     "RoIAlign",

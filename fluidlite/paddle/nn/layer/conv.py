@@ -49,28 +49,30 @@ class _Filters(Layer):
 
 
 class _Plain(_Filters):
-    """A convolution that is not transposed."""
+    """A convolution that is not transposed; its class says over how many dimensions."""
+
+    _dims = 2
+    _function: Any = staticmethod(F.conv2d)
 
     def __init__(
         self,
-        function: Any,
-        dims: int,
         in_channels: int,
         out_channels: int,
         kernel_size: Any,
-        stride: Any,
-        padding: Any,
-        dilation: Any,
-        groups: int,
-        padding_mode: str,
-        weight_attr: Any,
-        bias_attr: Any,
-        data_format: str,
+        stride: Any = 1,
+        padding: Any = 0,
+        dilation: Any = 1,
+        groups: int = 1,
+        padding_mode: str = "zeros",
+        weight_attr: Any = None,
+        bias_attr: Any = None,
+        data_format: str = "NCHW",
     ) -> None:
+        dims = self._dims
         super().__init__(dims, in_channels, out_channels, kernel_size, groups, weight_attr, bias_attr)
         if padding_mode not in _MODES:
             raise ValueError(f"padding_mode must be one of {', '.join(_MODES)}, but got {padding_mode!r}")
-        self._function, self._padding_mode, self._data_format = function, padding_mode, data_format
+        self._padding_mode, self._data_format = padding_mode, data_format
         self._border = []
         if padding_mode != "zeros":
             sides = window(padding, dims, "padding")
@@ -86,38 +88,16 @@ class _Plain(_Filters):
         return self._function(x, self.weight, self.bias, *self._settings)
 
 
-class _Transposed(_Filters):
-    """The gradient of a convolution by its input, as a layer."""
-
-    def __init__(
-        self,
-        function: Any,
-        dims: int,
-        in_channels: int,
-        out_channels: int,
-        kernel_size: Any,
-        groups: int,
-        weight_attr: Any,
-        bias_attr: Any,
-        output_padding: Any,
-        **settings: Any,
-    ) -> None:
-        super().__init__(dims, in_channels, out_channels, kernel_size, groups, weight_attr, bias_attr, True)
-        self._function, self._settings = function, {**settings, "groups": groups}
-        self._output_padding = output_padding
-
-    def forward(self, x: Any, output_size: Any = None) -> Any:
-        """The transposed convolution of `x`; `output_size` chooses among the sizes that are possible."""
-        beyond = self._output_padding if output_size is None else 0
-        return self._function(
-            x, self.weight, self.bias, output_padding=beyond, output_size=output_size, **self._settings
-        )
+class Conv2D(_Plain):
+    """The convolution of [batch, channels, height, width]; see `F.conv2d`."""
 
 
 def _of_dims(dims: int, function: Any, layout: str) -> type[_Plain]:
-    """The class of convolutions over `dims` dimensions: three that differ in the layout they assume."""
+    """The class of convolutions over `dims` dimensions, which assumes another layout."""
 
     class Sliding(_Plain):
+        _dims, _function = dims, staticmethod(function)
+
         def __init__(
             self,
             in_channels: int,
@@ -134,7 +114,7 @@ def _of_dims(dims: int, function: Any, layout: str) -> type[_Plain]:
         ) -> None:
             sizes = (in_channels, out_channels, kernel_size)
             steps = (stride, padding, dilation, groups, padding_mode)
-            super().__init__(function, dims, *sizes, *steps, weight_attr, bias_attr, data_format)
+            super().__init__(*sizes, *steps, weight_attr, bias_attr, data_format)
 
     Sliding.__name__ = Sliding.__qualname__ = f"Conv{dims}D"
     Sliding.__doc__ = f"The convolution of [batch, channels, ...]; see `F.conv{dims}d`."
@@ -142,12 +122,49 @@ def _of_dims(dims: int, function: Any, layout: str) -> type[_Plain]:
 
 
 Conv1D = _of_dims(1, F.conv1d, "NCL")
-Conv2D = _of_dims(2, F.conv2d, "NCHW")
 Conv3D = _of_dims(3, F.conv3d, "NCDHW")
+
+
+class _Transposed(_Filters):
+    """The gradient of a convolution by its input, as a layer; its class says over how many dimensions."""
+
+    _dims = 2
+    _function: Any = staticmethod(F.conv2d_transpose)
+
+    def __init__(
+        self,
+        in_channels: int,
+        out_channels: int,
+        kernel_size: Any,
+        stride: Any = 1,
+        padding: Any = 0,
+        output_padding: Any = 0,
+        dilation: Any = 1,
+        groups: int = 1,
+        weight_attr: Any = None,
+        bias_attr: Any = None,
+        data_format: str = "NCHW",
+    ) -> None:
+        sizes = (self._dims, in_channels, out_channels, kernel_size)
+        super().__init__(*sizes, groups, weight_attr, bias_attr, transposed=True)
+        self._settings = {"stride": stride, "padding": padding, "dilation": dilation, "groups": groups}
+        self._data_format, self._output_padding = data_format, output_padding
+
+    def forward(self, x: Any, output_size: Any = None) -> Any:
+        """The transposed convolution of `x`; `output_size` chooses among the sizes that are possible."""
+        settings = {**self._settings, "data_format": self._data_format, "output_size": output_size}
+        beyond = self._output_padding if output_size is None else 0
+        return self._function(x, self.weight, self.bias, output_padding=beyond, **settings)
+
+
+class Conv2DTranspose(_Transposed):
+    """The gradient of a convolution, as a layer; see `F.conv2d_transpose`."""
 
 
 class Conv1DTranspose(_Transposed):
     """The transposed convolution of [batch, channels, length]; see `F.conv1d_transpose`."""
+
+    _dims, _function = 1, staticmethod(F.conv1d_transpose)
 
     def __init__(
         self,
@@ -163,50 +180,28 @@ class Conv1DTranspose(_Transposed):
         bias_attr: Any = None,
         data_format: str = "NCL",
     ) -> None:
-        super().__init__(
-            F.conv1d_transpose,
-            1,
-            in_channels,
-            out_channels,
-            kernel_size,
-            groups,
-            weight_attr,
-            bias_attr,
-            output_padding,
-            stride=stride,
-            padding=padding,
-            dilation=dilation,
-            data_format=data_format,
-        )
+        sizes = (in_channels, out_channels, kernel_size, stride, padding, output_padding)
+        super().__init__(*sizes, dilation, groups, weight_attr, bias_attr, data_format)
 
 
-def _transposed_of_dims(dims: int, function: Any, layout: str) -> type[_Transposed]:
-    """The class of transposed convolutions over `dims` dimensions; that of one has `groups` earlier."""
+class Conv3DTranspose(_Transposed):
+    """The gradient of a convolution, as a layer; see `F.conv3d_transpose`."""
 
-    class ConvTranspose(_Transposed):
-        def __init__(
-            self,
-            in_channels: int,
-            out_channels: int,
-            kernel_size: Any,
-            stride: Any = 1,
-            padding: Any = 0,
-            output_padding: Any = 0,
-            dilation: Any = 1,
-            groups: int = 1,
-            weight_attr: Any = None,
-            bias_attr: Any = None,
-            data_format: str = layout,
-        ) -> None:
-            sizes = (in_channels, out_channels, kernel_size, groups)
-            steps = {"stride": stride, "padding": padding, "dilation": dilation}
-            attrs = (weight_attr, bias_attr, output_padding)
-            super().__init__(function, dims, *sizes, *attrs, **steps, data_format=data_format)
+    _dims, _function = 3, staticmethod(F.conv3d_transpose)
 
-    ConvTranspose.__name__ = ConvTranspose.__qualname__ = f"Conv{dims}DTranspose"
-    ConvTranspose.__doc__ = f"The gradient of a convolution, as a layer; see `F.conv{dims}d_transpose`."
-    return ConvTranspose
-
-
-Conv2DTranspose = _transposed_of_dims(2, F.conv2d_transpose, "NCHW")
-Conv3DTranspose = _transposed_of_dims(3, F.conv3d_transpose, "NCDHW")
+    def __init__(
+        self,
+        in_channels: int,
+        out_channels: int,
+        kernel_size: Any,
+        stride: Any = 1,
+        padding: Any = 0,
+        output_padding: Any = 0,
+        dilation: Any = 1,
+        groups: int = 1,
+        weight_attr: Any = None,
+        bias_attr: Any = None,
+        data_format: str = "NCDHW",
+    ) -> None:
+        sizes = (in_channels, out_channels, kernel_size, stride, padding, output_padding)
+        super().__init__(*sizes, dilation, groups, weight_attr, bias_attr, data_format)

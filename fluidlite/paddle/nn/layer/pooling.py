@@ -49,33 +49,46 @@ class AvgPool1D(Function):
         )
 
 
-def _mean_of(dims: int, function: Any, layout: str) -> type[Function]:
-    """The class of mean pools over `dims` dimensions, which differ in the layout they assume."""
+class AvgPool2D(Function):
+    """Means of windows of images; see `F.avg_pool2d`."""
 
-    class Pool(Function):
-        def __init__(
-            self,
-            kernel_size: Any,
-            stride: Any = None,
-            padding: Any = 0,
-            ceil_mode: bool = False,
-            exclusive: bool = True,
-            divisor_override: float | None = None,
-            data_format: str = layout,
-            name: str | None = None,
-        ) -> None:
-            windows = {"kernel_size": kernel_size, "stride": stride, "padding": padding}
-            means = {"exclusive": exclusive, "divisor_override": divisor_override}
-            rest = {"ceil_mode": ceil_mode, "data_format": data_format}
-            super().__init__(function, name, **windows, **means, **rest)
+    _pool: Any = staticmethod(F.avg_pool2d)
 
-    Pool.__name__ = Pool.__qualname__ = f"AvgPool{dims}D"
-    Pool.__doc__ = f"Means of windows; see `F.avg_pool{dims}d`."
-    return Pool
+    def __init__(
+        self,
+        kernel_size: Any,
+        stride: Any = None,
+        padding: Any = 0,
+        ceil_mode: bool = False,
+        exclusive: bool = True,
+        divisor_override: float | None = None,
+        data_format: str = "NCHW",
+        name: str | None = None,
+    ) -> None:
+        windows = {"kernel_size": kernel_size, "stride": stride, "padding": padding}
+        means = {"exclusive": exclusive, "divisor_override": divisor_override}
+        rest = {"ceil_mode": ceil_mode, "data_format": data_format}
+        super().__init__(self._pool, name, **windows, **means, **rest)
 
 
-AvgPool2D = _mean_of(2, F.avg_pool2d, "NCHW")
-AvgPool3D = _mean_of(3, F.avg_pool3d, "NCDHW")
+class AvgPool3D(AvgPool2D):
+    """Means of windows of volumes; see `F.avg_pool3d`."""
+
+    _pool = staticmethod(F.avg_pool3d)
+
+    def __init__(
+        self,
+        kernel_size: Any,
+        stride: Any = None,
+        padding: Any = 0,
+        ceil_mode: bool = False,
+        exclusive: bool = True,
+        divisor_override: float | None = None,
+        data_format: str = "NCDHW",
+        name: str | None = None,
+    ) -> None:
+        windows = (kernel_size, stride, padding, ceil_mode)
+        super().__init__(*windows, exclusive, divisor_override, data_format, name)
 
 
 class MaxPool1D(Function, takes="input"):

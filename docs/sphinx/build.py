@@ -24,7 +24,7 @@ from typing import Any
 
 import fluidlite
 from fluidlite.base import registry
-from fluidlite.cli.docs import INDEX, Group, groups
+from fluidlite.cli.docs import INDEX, PageGroup, groups
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 HERE = pathlib.Path(__file__).parent
@@ -247,7 +247,7 @@ def stage(folder: pathlib.Path) -> None:
     write_reference(folder / "reference")
 
 
-def _tree(group: Group) -> str:
+def _tree(group: PageGroup) -> str:
     """One group of the navigation; that of the reference begins with the pages made from docstrings."""
     pages = [os.path.normpath(f"docs/{page.file}").removesuffix(".md") for page in group.pages]
     titles = [

@@ -67,7 +67,7 @@ def _values() -> dict[str, Sequence[str]]:
 
 
 def _words(command: str) -> Sequence[str]:
-    """What may follow a command instead of a file."""
+    """Words that may follow a command instead of a file."""
     return {"docs": page_names, "examples": example_names}.get(command, list)()
 
 

@@ -19,7 +19,7 @@ from fluidlite.cli.errors import UsageError
 from fluidlite.cli.files import folder_of
 from fluidlite.cli.parsing import Parser
 
-__all__ = ["INDEX", "Group", "Page", "groups", "main", "page_names", "parser"]
+__all__ = ["INDEX", "Page", "PageGroup", "groups", "main", "page_names", "parser"]
 
 INDEX = "README.md"
 _PAGE = re.compile(r"^- \[(.+?)\]\((\S+?\.md)\): (.+)$")
@@ -53,20 +53,20 @@ class Page(NamedTuple):
     about: str
 
 
-class Group(NamedTuple):
+class PageGroup(NamedTuple):
     """A heading of the index, and its pages."""
 
     title: str
     pages: tuple[Page, ...]
 
 
-def groups(text: str) -> list[Group]:
+def groups(text: str) -> list[PageGroup]:
     """The groups of an index, `docs/README.md`: its headings of the second level, and the links in them."""
-    found: list[Group] = []
+    found: list[PageGroup] = []
     for line in text.splitlines():
         entry = _PAGE.match(line)
         if line.startswith("## "):
-            found.append(Group(line[3:], ()))
+            found.append(PageGroup(line[3:], ()))
         elif entry and found:
             page = Page(pathlib.Path(entry[2]).stem.lower(), *entry.groups())
             found[-1] = found[-1]._replace(pages=(*found[-1].pages, page))
@@ -116,11 +116,11 @@ def page_names() -> list[str]:
     return list(_installed(folder, _index(folder)))
 
 
-def _index(folder: pathlib.Path) -> list[Group]:
+def _index(folder: pathlib.Path) -> list[PageGroup]:
     return groups((folder / INDEX).read_text(encoding="utf8"))
 
 
-def _installed(folder: pathlib.Path, index: Sequence[Group]) -> dict[str, Page]:
+def _installed(folder: pathlib.Path, index: Sequence[PageGroup]) -> dict[str, Page]:
     """Word -> page. The last ones of the index lie beside the folder of a checkout, and are not installed."""
     return {page.name: page for group in index for page in group.pages if (folder / page.file).is_file()}
 
@@ -129,7 +129,7 @@ def _write(text: str) -> None:
     sys.stdout.write(text)
 
 
-def _listed(index: Sequence[Group], pages: dict[str, Page]) -> str:
+def _listed(index: Sequence[PageGroup], pages: dict[str, Page]) -> str:
     width = max(map(len, pages))
     lines = []
     for group in index:
@@ -171,7 +171,7 @@ def _write_page(text: str) -> None:
 
 # ---------------------------------------------------------------------- names of the API
 def _described(name: str, pages: dict[str, Page]) -> str:
-    """What a function, class or module says of itself; UsageError where there is none of that name."""
+    """The docstring of a function, class or module with its arguments; UsageError for an unknown name."""
     for full_name in _candidates(name):
         thing = _thing(full_name)
         if thing is not None:

@@ -65,7 +65,24 @@ def noam_decay(
 def exponential_decay(
     learning_rate: float | Variable, decay_steps: int, decay_rate: float, staircase: bool = False
 ) -> Any:
-    """learning_rate * decay_rate ** (step / decay_steps)"""
+    """A schedule: learning_rate * decay_rate ** (step / decay_steps).
+
+    Parameters
+    ----------
+    learning_rate: the first rate.
+    decay_steps: the number of steps in which the rate is multiplied by `decay_rate`.
+    decay_rate: the factor.
+    staircase: the exponent is rounded down, so that the rate falls in steps.
+
+    Returns
+    -------
+    A Variable [1], for the learning rate of an optimizer.
+
+    >>> rate = fluid.layers.exponential_decay(0.1, decay_steps=2, decay_rate=0.5, staircase=True)
+    >>> _ = exe.run(fluid.default_startup_program())
+    >>> [round(float(exe.run(fetch_list=[rate])[0]), 3) for _ in range(4)]
+    [0.1, 0.1, 0.05, 0.05]
+    """
     _check_divisors("exponential_decay", decay_steps=decay_steps)
     with default_main_program()._lr_schedule_guard():
         return learning_rate * (decay_rate ** _fraction(decay_steps, staircase))
@@ -121,7 +138,22 @@ def polynomial_decay(
 
 
 def piecewise_decay(boundaries: Sequence[float], values: Sequence[float]) -> Any:
-    """values[i] while step < boundaries[i], then values[-1]."""
+    """A schedule of fixed rates.
+
+    Parameters
+    ----------
+    boundaries: the steps at which the next rate begins.
+    values: the rates, one more than boundaries.
+
+    Returns
+    -------
+    A Variable [1], for the learning rate of an optimizer.
+
+    >>> rate = fluid.layers.piecewise_decay(boundaries=[2], values=[0.1, 0.01])
+    >>> _ = exe.run(fluid.default_startup_program())
+    >>> [round(float(exe.run(fetch_list=[rate])[0]), 3) for _ in range(3)]
+    [0.1, 0.1, 0.01]
+    """
     if len(values) - len(boundaries) != 1:
         raise ValueError("len(values) - len(boundaries) should be 1")
     if list(boundaries) != sorted(boundaries):

@@ -53,10 +53,27 @@ _UNBOUNDED = frozenset(("batch_norm", "conv2d", "matmul", "mul", "relu"))
 def cross_entropy(
     input: Variable, label: Variable, soft_label: bool = False, ignore_index: int = IGNORED
 ) -> Variable:
-    """Minus the logarithm of the probability that `input` [..., C] gives to the label.
+    """Minus the logarithm of the probability that `input` gives to the label.
 
-    `label` is int64 [..., 1], or, with `soft_label`, a distribution of the shape of `input`. A row whose
-    label is `ignore_index` costs nothing. A probability of 0 costs 1e20, not infinity.
+    For scores instead of probabilities, `softmax_with_cross_entropy` is faster and more exact.
+
+    Parameters
+    ----------
+    input: probabilities [..., classes], such as the result of `softmax`.
+    label: the right class, an int64 Variable [..., 1], or with `soft_label` probabilities of the shape of
+        `input`.
+    soft_label: labels are probabilities.
+    ignore_index: rows with this label cost nothing.
+
+    Returns
+    -------
+    A Variable [..., 1]. A probability of 0 costs 1e20, not infinity.
+
+    >>> probabilities = fluid.layers.assign(np.array([[0.25, 0.75], [0.5, 0.5]], "float32"))
+    >>> label = fluid.layers.assign(np.array([[0], [0]], "int64"))
+    >>> exe.run(fetch_list=[fluid.layers.cross_entropy(probabilities, label)])[0].round(2)
+    array([[1.39],
+           [0.69]], dtype=float32)
     """
     _doubt_probabilities(input)
     if not soft_label:
@@ -114,11 +131,29 @@ def softmax_with_cross_entropy(
     return_softmax: bool = False,
     axis: int = -1,
 ) -> Any:
-    """The cross entropy of softmax(logits) over dimension `axis`; with `return_softmax` the pair (loss,
-    softmax).
+    """The cross entropy of softmax(logits), in one op that is exact for large scores.
 
-    `label` has the shape of `logits` with 1 in dimension `axis`, or, with `soft_label`, the whole shape. A
-    row whose label is `ignore_index` costs nothing, and its logits get no gradient from the loss.
+    Parameters
+    ----------
+    logits: scores, a Variable of floating-point numbers.
+    label: the right class, an int64 Variable with size 1 in dimension `axis`, or with `soft_label`
+        probabilities of the shape of `logits`.
+    soft_label: labels are probabilities.
+    ignore_index: rows with this label cost nothing and have no gradient.
+    numeric_stable_mode: has no effect: the computation always subtracts the largest score.
+    return_softmax: return the probabilities as well.
+    axis: the dimension of the classes.
+
+    Returns
+    -------
+    A Variable with size 1 in dimension `axis`, or a pair of it and the probabilities. A probability below
+    exp(-64) counts as exp(-64), as in PaddlePaddle: no row costs more than 64.
+
+    >>> scores = fluid.layers.assign(np.array([[0, 0], [0, 10]], "float32"))
+    >>> label = fluid.layers.assign(np.array([[1], [0]], "int64"))
+    >>> exe.run(fetch_list=[fluid.layers.softmax_with_cross_entropy(scores, label)])[0].round(2)
+    array([[ 0.69],
+           [10.  ]], dtype=float32)
     """
     check_type(logits, "logits", Variable, "softmax_with_cross_entropy")
     helper = LayerHelper("softmax_with_cross_entropy")
@@ -150,10 +185,24 @@ def sigmoid_cross_entropy_with_logits(
     name: str | None = None,
     normalize: bool = False,
 ) -> Variable:
-    """The cross entropy of sigmoid(x) with probabilities `label`, element by element; 0 where the label is
-    `ignore_index`.
+    """The cross entropy of sigmoid(x) and the label, element by element, exact for large scores.
 
-    `normalize` divides by the number of labels that count.
+    Parameters
+    ----------
+    x: scores of any shape.
+    label: probabilities of the same shape.
+    ignore_index: elements with this label cost nothing and have no gradient.
+    name: the prefix of the result's name.
+    normalize: divide by the number of elements that are not ignored.
+
+    Returns
+    -------
+    A Variable of the shape of `x`.
+
+    >>> scores = fluid.layers.assign(np.array([[0, 100]], "float32"))
+    >>> label = fluid.layers.assign(np.array([[1, 1]], "float32"))
+    >>> exe.run(fetch_list=[fluid.layers.sigmoid_cross_entropy_with_logits(scores, label)])[0].round(2)
+    array([[0.69, 0.  ]], dtype=float32)
     """
     check_variable_and_dtype(x, "input", _FLOATS, "sigmoid_cross_entropy_with_logits")
     helper = LayerHelper("sigmoid_cross_entropy_with_logits", name=name)
@@ -203,7 +252,23 @@ def teacher_student_sigmoid_loss(
 
 # ---------------------------------------------------------------------- of values
 def square_error_cost(input: Variable, label: Variable) -> Variable:
-    """(input - label)^2, element by element."""
+    """(input - label) squared, element by element.
+
+    Parameters
+    ----------
+    input: predictions of any shape.
+    label: targets of the same shape.
+
+    Returns
+    -------
+    A Variable of this shape; `mean` of it is the mean squared error.
+
+    >>> guess = fluid.layers.assign(np.array([[1], [3]], "float32"))
+    >>> label = fluid.layers.assign(np.array([[0], [1]], "float32"))
+    >>> exe.run(fetch_list=[fluid.layers.square_error_cost(guess, label)])[0]
+    array([[1.],
+           [4.]], dtype=float32)
+    """
     check_variable_and_dtype(input, "input", ["float32", "float64"], "square_error_cost")
     check_variable_and_dtype(label, "label", ["float32", "float64"], "square_error_cost")
     helper = LayerHelper("square_error_cost")

@@ -22,9 +22,24 @@ def accuracy(
     correct: Variable | None = None,
     total: Variable | None = None,
 ) -> Variable:
-    """The share of rows of `input` whose `label` [N, 1] is among the `k` largest, of shape [1], float32.
+    """The share of rows whose label is among the `k` largest scores.
 
-    `correct` and `total` ([1]) receive the counts it is made of.
+    Parameters
+    ----------
+    input: scores or probabilities [N, classes].
+    label: the right class, an int32 or int64 Variable [N, 1].
+    k: how many of the largest scores count.
+    correct: an int32 Variable [1] that receives the number of right rows.
+    total: an int32 Variable [1] that receives the number of rows.
+
+    Returns
+    -------
+    A float32 Variable [1].
+
+    >>> scores = fluid.layers.assign(np.array([[0.1, 0.9], [0.8, 0.2]], "float32"))
+    >>> label = fluid.layers.assign(np.array([[1], [1]], "int64"))
+    >>> exe.run(fetch_list=[fluid.layers.accuracy(scores, label)])[0]
+    array([0.5], dtype=float32)
     """
     helper = LayerHelper("accuracy")
     check_variable_and_dtype(input, "input", ["float16", "float32", "float64"], "accuracy")
@@ -51,11 +66,30 @@ def auc(
     topk: int = 1,
     slide_steps: int = 1,
 ) -> tuple[Variable, Variable, list[Variable]]:
-    """(AUC since the start, AUC of the last `slide_steps` batches, [the four states of both]).
+    """The area under the ROC curve, of all samples so far and of the last batches.
 
-    The last column of `input` [N, 2] is the probability of label 1; it is counted in `num_thresholds` + 1
-    bins. The AUCs are float64 [1]; `curve` and `topk` change nothing, as in Paddle. The states are
-    persistable: set them to zeros to start anew.
+    Samples are counted in `num_thresholds` + 1 bins by their probability.
+
+    Parameters
+    ----------
+    input: probabilities of both classes [N, 2]; the last column is read.
+    label: 0 or 1, an int64 Variable [N, 1].
+    curve: has no effect, as in PaddlePaddle.
+    num_thresholds: the number of bins, less one.
+    topk: has no effect, as in PaddlePaddle.
+    slide_steps: the number of batches of the second result.
+
+    Returns
+    -------
+    A tuple: a float64 Variable [1] of all samples, another of the last batches, and the list of the four
+    persistable Variables that hold the counts. Set these to zeros to begin again.
+
+    >>> both = fluid.layers.assign(np.array([[0.9, 0.1], [0.2, 0.8]], "float32"))
+    >>> label = fluid.layers.assign(np.array([[0], [1]], "int64"))
+    >>> area, of_batch, counts = fluid.layers.auc(both, label)
+    >>> _ = exe.run(fluid.default_startup_program())
+    >>> exe.run(fetch_list=[area])[0]
+    array([1.])
     """
     helper = LayerHelper("auc")
     check_variable_and_dtype(input, "input", ["float32", "float64"], "auc")

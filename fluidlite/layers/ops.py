@@ -46,39 +46,56 @@ __all__ = [
 _NUMBERS = ("int32", "int64", *FLOATS)
 
 
-def _activation(type: str, formula: str, dtypes: Sequence[str] = FLOATS) -> Unary:
-    """The layer `f(x, name=None)` for an op of that type."""
+def _activation(type: str, formula: str, example: tuple[float, str], dtypes: Sequence[str] = FLOATS) -> Unary:
+    """The layer `f(x, name=None)` for an op of that type; the example is a number and the result as text."""
 
     def layer(x: Variable, name: str | None = None) -> Variable:
         return append_unary(type, x, name, dtypes=dtypes)
 
     layer.__name__ = layer.__qualname__ = type
-    layer.__doc__ = (
-        f"{formula}, element by element; TypeError unless the dtype of x is one of {', '.join(dtypes)}."
+    given, printed = example
+    layer.__doc__ = _ABOUT.format(
+        type=type, formula=formula, dtypes=", ".join(dtypes), given=given, printed=printed
     )
     return layer
 
 
-abs = _activation("abs", "|x|", _NUMBERS)
-acos = _activation("acos", "The angle in [0, pi] whose cosine is x")
-asin = _activation("asin", "The angle in [-pi/2, pi/2] whose sine is x")
-atan = _activation("atan", "The angle in [-pi/2, pi/2] whose tangent is x")
-ceil = _activation("ceil", "The smallest integer not below x")
-cos = _activation("cos", "The cosine of x")
-exp = _activation("exp", "exp(x)", _NUMBERS)
-floor = _activation("floor", "The largest integer not above x")
-logsigmoid = _activation("logsigmoid", "log(1 / (1 + exp(-x)))")
-reciprocal = _activation("reciprocal", "1 / x")
-round = _activation("round", "The nearest integer, halves away from zero")
-rsqrt = _activation("rsqrt", "1 / sqrt(x)")
-sigmoid = _activation("sigmoid", "1 / (1 + exp(-x))")
-sin = _activation("sin", "The sine of x")
-softplus = _activation("softplus", "log(1 + exp(x))")
-softsign = _activation("softsign", "x / (1 + |x|)")
-sqrt = _activation("sqrt", "The square root of x")
-square = _activation("square", "x squared", _NUMBERS)
-tanh = _activation("tanh", "The hyperbolic tangent of x")
-tanh_shrink = _activation("tanh_shrink", "x - tanh(x)")
+_ABOUT = """{formula}, element by element.
+
+    Parameters
+    ----------
+    x: a Variable of any shape; TypeError unless its data type is one of {dtypes}.
+    name: the prefix of the result's name.
+
+    Returns
+    -------
+    A Variable of the shape and data type of `x`.
+
+    >>> x = fluid.layers.assign(np.array([{given}], "float32"))
+    >>> exe.run(fetch_list=[fluid.layers.{type}(x)])[0]
+    array([{printed}], dtype=float32)
+    """
+
+abs = _activation("abs", "|x|", (-2, "2."), _NUMBERS)
+acos = _activation("acos", "The angle in [0, pi] whose cosine is x", (1, "0."))
+asin = _activation("asin", "The angle in [-pi/2, pi/2] whose sine is x", (0, "0."))
+atan = _activation("atan", "The angle in [-pi/2, pi/2] whose tangent is x", (0, "0."))
+ceil = _activation("ceil", "The smallest integer not below x", (0.5, "1."))
+cos = _activation("cos", "The cosine of x", (0, "1."))
+exp = _activation("exp", "exp(x)", (0, "1."), _NUMBERS)
+floor = _activation("floor", "The largest integer not above x", (1.5, "1."))
+logsigmoid = _activation("logsigmoid", "log(1 / (1 + exp(-x)))", (0, "-0.6931472"))
+reciprocal = _activation("reciprocal", "1 / x", (4, "0.25"))
+round = _activation("round", "The nearest integer, halves away from zero", (0.5, "1."))
+rsqrt = _activation("rsqrt", "1 / sqrt(x)", (4, "0.5"))
+sigmoid = _activation("sigmoid", "1 / (1 + exp(-x))", (0, "0.5"))
+sin = _activation("sin", "The sine of x", (0, "0."))
+softplus = _activation("softplus", "log(1 + exp(x))", (0, "0.6931472"))
+softsign = _activation("softsign", "x / (1 + |x|)", (1, "0.5"))
+sqrt = _activation("sqrt", "The square root of x", (4, "2."))
+square = _activation("square", "x squared", (3, "9."), _NUMBERS)
+tanh = _activation("tanh", "The hyperbolic tangent of x", (0, "0."))
+tanh_shrink = _activation("tanh_shrink", "x - tanh(x)", (0, "0."))
 
 
 def _with_attrs(type: str, x: Variable, attrs: dict[str, Any]) -> Variable:

@@ -80,10 +80,26 @@ def sequence_softmax(input: Variable, use_cudnn: bool = False, name: str | None 
 
 
 def sequence_pool(input: Variable, pool_type: str, is_test: bool = False, pad_value: float = 0.0) -> Variable:
-    """One row a sequence: its "average", "sum", "sqrt" (sum / sqrt(length)), "max", "last" or "first";
-    `pad_value` for empty ones.
+    """One row for each sequence, computed from its rows.
 
-    With two levels of detail the finer one is pooled away.
+    Parameters
+    ----------
+    input: a Variable with sequences (`lod_level` of 1 or more).
+    pool_type: "average", "sum", "sqrt" (the sum divided by the square root of the length), "max", "first" or
+        "last".
+    is_test: do not keep what a gradient of "max" needs.
+    pad_value: the row of an empty sequence.
+
+    Returns
+    -------
+    A Variable [number of sequences, ...]; of nested sequences, those of the last level are pooled.
+
+    >>> x = fluid.data("x", [None, 1], lod_level=1)
+    >>> rows = np.array([[1], [2], [6]], "float32")
+    >>> feed = {"x": fluid.create_lod_tensor(rows, [[2, 1]], fluid.CPUPlace())}
+    >>> exe.run(feed=feed, fetch_list=[fluid.layers.sequence_pool(x, "average")])[0]
+    array([[1.5],
+           [6. ]], dtype=float32)
     """
     kinds = ["float32", "float64"] if default_main_program().is_of_2x else ["float32"]
     check_variable_and_dtype(input, "input", kinds, "sequence_pool")
@@ -137,8 +153,26 @@ def sequence_slice(input: Variable, offset: Variable, length: Variable, name: st
 
 
 def sequence_expand(x: Variable, y: Variable, ref_level: int = -1, name: str | None = None) -> Variable:
-    """Sequence i of `x` (row i, where `x` has no level of detail) as often as sequence i of `y` is long at
-    level `ref_level`.
+    """Rows or sequences of `x`, repeated as the sequences of `y` say.
+
+    Parameters
+    ----------
+    x: a Variable of rows, or with sequences of one level.
+    y: a Variable with sequences; its values are not read.
+    ref_level: the level of `y` that counts: sequence i of it repeats row or sequence i of `x` once for each
+        of its parts; -1 for the last level.
+    name: the prefix of the result's name.
+
+    Returns
+    -------
+    A Variable of the repeated rows.
+
+    >>> x = fluid.data("x", [None, 1])
+    >>> y = fluid.data("y", [None, 1], lod_level=1)
+    >>> lengths = fluid.create_lod_tensor(np.zeros((3, 1), "float32"), [[2, 1]], fluid.CPUPlace())
+    >>> feed = {"x": np.array([[1], [2]], "float32"), "y": lengths}
+    >>> exe.run(feed=feed, fetch_list=[fluid.layers.sequence_expand(x, y)])[0].ravel()
+    array([1., 1., 2.], dtype=float32)
     """
     check_variable_and_dtype(x, "x", _NUMBERS, "sequence_expand")
     return one_op("sequence_expand", {"X": x, "Y": y}, {"ref_level": ref_level}, dtype=x.dtype, name=name)
@@ -154,10 +188,26 @@ def sequence_expand_as(x: Variable, y: Variable, name: str | None = None) -> Var
 def sequence_pad(
     x: Variable, pad_value: Variable, maxlen: int | None = None, name: str | None = None
 ) -> tuple[Variable, Variable]:
-    """(batch [sequences, steps, ...], lengths [sequences] int64); as many steps as the longest sequence has,
-    or `maxlen`.
+    """Sequences as one array, the shorter ones padded.
 
-    `pad_value` fills the rest: one number, or what a row looks like.
+    Parameters
+    ----------
+    x: a Variable [total rows, ...] with sequences.
+    pad_value: a Variable of one element, or of the shape of a row.
+    maxlen: the length of all; None takes the longest one of the batch.
+    name: the prefix of the results' names.
+
+    Returns
+    -------
+    A Variable [number of sequences, length, ...], and an int64 Variable of the lengths.
+
+    >>> x = fluid.data("x", [None, 1], lod_level=1)
+    >>> rows = np.array([[1], [2], [6]], "float32")
+    >>> feed = {"x": fluid.create_lod_tensor(rows, [[2, 1]], fluid.CPUPlace())}
+    >>> zero = fluid.layers.fill_constant([1], "float32", 0.0)
+    >>> padded, lengths = exe.run(feed=feed, fetch_list=fluid.layers.sequence_pad(x, zero))
+    >>> padded.tolist(), lengths
+    ([[[1.0], [2.0]], [[6.0], [0.0]]], array([2, 1]))
     """
     check_variable_and_dtype(x, "x", _NUMBERS, "fluid.layers.sequence_pad")
     check_variable_and_dtype(pad_value, "pad_value", _NUMBERS, "fluid.layers.sequence_pad")
@@ -176,7 +226,24 @@ def sequence_pad(
 
 
 def sequence_unpad(x: Variable, length: Variable, name: str | None = None) -> Variable:
-    """The first `length[i]` steps of each row of a batch [sequences, steps, ...], as sequences."""
+    """The reverse of `sequence_pad`: an array with lengths as sequences, without the padding.
+
+    Parameters
+    ----------
+    x: a Variable [number of sequences, length, ...].
+    length: an int64 Variable [number of sequences].
+    name: the prefix of the result's name.
+
+    Returns
+    -------
+    A Variable [total rows, ...] with sequences.
+
+    >>> x = fluid.layers.assign(np.array([[[1], [2]], [[6], [0]]], "float32"))
+    >>> lengths = fluid.layers.assign(np.array([2, 1], "int64"))
+    >>> out = fluid.layers.sequence_unpad(x, lengths)
+    >>> exe.run(fetch_list=[out], return_numpy=False)[0].recursive_sequence_lengths()
+    [[2, 1]]
+    """
     check_variable_and_dtype(x, "x", _NUMBERS, "fluid.layers.sequence_unpad")
     check_variable_and_dtype(length, "length", ["int64"], "fluid.layers.sequence_unpad")
     length.stop_gradient = True
@@ -220,8 +287,23 @@ def sequence_enumerate(
 def sequence_mask(
     x: Variable, maxlen: int | Variable | None = None, dtype: DTypeLike = "int64", name: str | None = None
 ) -> Variable:
-    """For each length in `x` a row of `maxlen` (by default the largest of `x`) numbers: as many ones, then
-    zeros.
+    """Rows that are 1 up to a length, and 0 from there on.
+
+    Parameters
+    ----------
+    x: lengths, a Variable of integers of any shape.
+    maxlen: the length of a row, a number or a Variable of one element; None takes the largest of `x`.
+    dtype: the data type of the result.
+    name: the prefix of the result's name.
+
+    Returns
+    -------
+    A Variable with one more dimension.
+
+    >>> lengths = fluid.layers.assign(np.array([1, 3], "int64"))
+    >>> exe.run(fetch_list=[fluid.layers.sequence_mask(lengths, maxlen=4, dtype="float32")])[0]
+    array([[1., 0., 0., 0.],
+           [1., 1., 1., 0.]], dtype=float32)
     """
     helper = LayerHelper("sequence_mask", name=name)
     out = helper.create_variable_for_type_inference(dtype=dtype)

@@ -57,7 +57,21 @@ def argmin(x: Variable, axis: int = 0) -> Variable:
 
 
 def argmax(x: Variable, axis: int = 0) -> Variable:
-    """The index (int64) of the largest element along dimension `axis`, which goes away."""
+    """The positions of the largest elements along one dimension.
+
+    Parameters
+    ----------
+    x: a Variable.
+    axis: the dimension; negative numbers count from the end.
+
+    Returns
+    -------
+    An int64 Variable without that dimension.
+
+    >>> x = fluid.layers.assign(np.array([[1, 5, 3], [4, 2, 0]], "float32"))
+    >>> exe.run(fetch_list=[fluid.layers.argmax(x, axis=1)])[0]
+    array([1, 0])
+    """
     check_variable_and_dtype(x, "x", _SMALL, "argmax")
     return _extreme("arg_max", x, axis)
 

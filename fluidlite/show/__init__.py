@@ -8,6 +8,8 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from fluidlite.ir.program import Program
+from fluidlite.show.dot import program_dot
+from fluidlite.show.mermaid import program_mermaid
 
 __all__ = ["FORMATS", "Format"]
 
@@ -19,7 +21,8 @@ class Format(NamedTuple):
     render: Callable[[Program], bytes]
 
 
-# Each format's module is imported at its first use: the command needs the names of all, and writes one.
+# A format's module that imports much is imported at its first use: the command needs the names of all, and
+# writes one.
 def _text(program: Program) -> bytes:
     from fluidlite.ir.printing import program_text
 
@@ -45,14 +48,10 @@ def _pb(program: Program) -> bytes:
 
 
 def _dot(program: Program) -> bytes:
-    from fluidlite.show.dot import program_dot
-
     return program_dot(program).encode()
 
 
 def _mermaid(program: Program) -> bytes:
-    from fluidlite.show.mermaid import program_mermaid
-
     return program_mermaid(program).encode()
 
 

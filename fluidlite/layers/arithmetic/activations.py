@@ -54,7 +54,21 @@ def append_unary(
 
 
 def relu(x: Variable, name: str | None = None) -> Variable:
-    """max(x, 0)."""
+    """max(x, 0), element by element.
+
+    Parameters
+    ----------
+    x: a Variable of floating-point numbers.
+    name: the prefix of the result's name.
+
+    Returns
+    -------
+    A Variable of the shape of `x`.
+
+    >>> x = fluid.layers.assign(np.array([-1, 2], "float32"))
+    >>> exe.run(fetch_list=[fluid.layers.relu(x)])[0]
+    array([0., 2.], dtype=float32)
+    """
     return append_unary("relu", x, name)
 
 
@@ -69,7 +83,22 @@ def brelu(x: Variable, t_min: float = 0.0, t_max: float = 24.0, name: str | None
 
 
 def leaky_relu(x: Variable, alpha: float = 0.02, name: str | None = None) -> Variable:
-    """max(x, alpha x)."""
+    """x where x > 0, else alpha * x, element by element.
+
+    Parameters
+    ----------
+    x: a Variable of floating-point numbers.
+    alpha: the slope for negative elements.
+    name: the prefix of the result's name.
+
+    Returns
+    -------
+    A Variable of the shape of `x`.
+
+    >>> x = fluid.layers.assign(np.array([-1, 2], "float32"))
+    >>> exe.run(fetch_list=[fluid.layers.leaky_relu(x, alpha=0.1)])[0]
+    array([-0.1,  2. ], dtype=float32)
+    """
     return append_unary("leaky_relu", x, name, {"alpha": alpha})
 
 
@@ -125,7 +154,21 @@ def hard_swish(
 
 
 def log(x: Variable, name: str | None = None) -> Variable:
-    """The natural logarithm."""
+    """The natural logarithm, element by element.
+
+    Parameters
+    ----------
+    x: a Variable of floating-point numbers. 0 gives minus infinity, negative elements NaN.
+    name: the prefix of the result's name.
+
+    Returns
+    -------
+    A Variable of the shape of `x`.
+
+    >>> x = fluid.layers.assign(np.array([1, np.e], "float32"))
+    >>> exe.run(fetch_list=[fluid.layers.log(x)])[0]
+    array([0., 1.], dtype=float32)
+    """
     return append_unary("log", x, name, dtypes=WIDE_FLOATS)
 
 

@@ -43,7 +43,24 @@ def _compare(type: str, x: Variable, y: Variable, cond: Variable | None, attrs: 
 def less_than(
     x: Variable, y: Variable, force_cpu: bool | None = None, cond: Variable | None = None
 ) -> Variable:
-    """`x < y`, element by element, written to `cond` where one is given."""
+    """x < y, element by element.
+
+    Parameters
+    ----------
+    x: a Variable.
+    y: a Variable of the same data type; it is broadcast as in `elementwise_add`.
+    force_cpu: keep the result on the host in programs for a device.
+    cond: the bool Variable to write to; None makes a new one.
+
+    Returns
+    -------
+    A bool Variable.
+
+    >>> x = fluid.layers.assign(np.array([1, 2], "float32"))
+    >>> y = fluid.layers.assign(np.array([2, 2], "float32"))
+    >>> exe.run(fetch_list=[fluid.layers.less_than(x, y)])[0]
+    array([ True, False])
+    """
     if force_cpu is not None:
         check_type(force_cpu, "force_cpu", bool, "less_than")
     return _compare("less_than", x, y, cond, {} if force_cpu is None else {"force_cpu": force_cpu})
@@ -65,7 +82,23 @@ def greater_equal(x: Variable, y: Variable, cond: Variable | None = None) -> Var
 
 
 def equal(x: Variable, y: Variable, cond: Variable | None = None) -> Variable:
-    """`x == y`, element by element, written to `cond` where one is given."""
+    """x == y, element by element.
+
+    Parameters
+    ----------
+    x: a Variable.
+    y: a Variable of the same data type; it is broadcast as in `elementwise_add`.
+    cond: the bool Variable to write to; None makes a new one.
+
+    Returns
+    -------
+    A bool Variable.
+
+    >>> x = fluid.layers.assign(np.array([1, 2], "int64"))
+    >>> y = fluid.layers.assign(np.array([1, 3], "int64"))
+    >>> exe.run(fetch_list=[fluid.layers.equal(x, y)])[0]
+    array([ True, False])
+    """
     return _compare("equal", x, y, cond, {})
 
 
@@ -87,7 +120,23 @@ def _logic(type: str, x: Variable, y: Variable | None, out: Variable | None, nam
 
 
 def logical_and(x: Variable, y: Variable, out: Variable | None = None, name: str | None = None) -> Variable:
-    """`x and y`, element by element."""
+    """x and y, element by element.
+
+    Parameters
+    ----------
+    x: a bool Variable.
+    y: a bool Variable of the same shape.
+    out: the bool Variable to write to; None makes a new one.
+    name: the prefix of the result's name.
+
+    Returns
+    -------
+    A bool Variable.
+
+    >>> x = fluid.layers.assign(np.array([1, 2, 3], "float32"))
+    >>> exe.run(fetch_list=[fluid.layers.logical_and(x > 1.5, x < 2.5)])[0]
+    array([False,  True, False])
+    """
     return _logic("logical_and", x, y, out, name)
 
 

@@ -60,29 +60,108 @@ def _binary(type: str, x: Variable, y: Variable, axis: int, act: str | None, nam
 def elementwise_add(
     x: Variable, y: Variable, axis: int = -1, act: str | None = None, name: str | None = None
 ) -> Variable:
-    """`x + y`, where `y` is laid over the dimensions of `x` from `axis` on."""
+    """`x + y`, element by element, with `y` broadcast over `x`.
+
+    The dimensions of `y` are laid beside those of `x` from dimension `axis` on; a dimension of 1 in `y` is
+    repeated. `axis=-1` lays them beside the last ones, as NumPy does.
+
+    Parameters
+    ----------
+    x: a Variable of any shape.
+    y: a Variable of the same data type, whose shape is a part of the shape of `x`.
+    axis: the dimension of `x` beside which the first one of `y` stands.
+    act: the name of an activation of the result.
+    name: the prefix of the result's name.
+
+    Returns
+    -------
+    A Variable of the shape of `x`.
+
+    >>> x = fluid.layers.assign(np.array([[1, 2], [3, 4]], "float32"))
+    >>> y = fluid.layers.assign(np.array([10, 20], "float32"))
+    >>> exe.run(fetch_list=[fluid.layers.elementwise_add(x, y, axis=0)])[0]
+    array([[11., 12.],
+           [23., 24.]], dtype=float32)
+    """
     return _binary("elementwise_add", x, y, axis, act, name)
 
 
 def elementwise_sub(
     x: Variable, y: Variable, axis: int = -1, act: str | None = None, name: str | None = None
 ) -> Variable:
-    """`x - y`, where `y` is laid over the dimensions of `x` from `axis` on."""
+    """`x - y`, element by element, with `y` broadcast over `x` as in `elementwise_add`.
+
+    Parameters
+    ----------
+    x: a Variable of any shape.
+    y: a Variable of the same data type, whose shape is a part of the shape of `x`.
+    axis: the dimension of `x` beside which the first one of `y` stands; -1 for the last ones.
+    act: the name of an activation of the result.
+    name: the prefix of the result's name.
+
+    Returns
+    -------
+    A Variable of the shape of `x`.
+
+    >>> x = fluid.layers.assign(np.array([[1, 2], [3, 4]], "float32"))
+    >>> y = fluid.layers.assign(np.array([1, 2], "float32"))
+    >>> exe.run(fetch_list=[fluid.layers.elementwise_sub(x, y)])[0]
+    array([[0., 0.],
+           [2., 2.]], dtype=float32)
+    """
     return _binary("elementwise_sub", x, y, axis, act, name)
 
 
 def elementwise_mul(
     x: Variable, y: Variable, axis: int = -1, act: str | None = None, name: str | None = None
 ) -> Variable:
-    """`x * y`, where `y` is laid over the dimensions of `x` from `axis` on."""
+    """`x * y`, element by element, with `y` broadcast over `x` as in `elementwise_add`.
+
+    Parameters
+    ----------
+    x: a Variable of any shape.
+    y: a Variable of the same data type, whose shape is a part of the shape of `x`.
+    axis: the dimension of `x` beside which the first one of `y` stands; -1 for the last ones.
+    act: the name of an activation of the result.
+    name: the prefix of the result's name.
+
+    Returns
+    -------
+    A Variable of the shape of `x`.
+
+    >>> x = fluid.layers.assign(np.array([[1, 2], [3, 4]], "float32"))
+    >>> y = fluid.layers.assign(np.array([0, 1], "float32"))
+    >>> exe.run(fetch_list=[fluid.layers.elementwise_mul(x, y)])[0]
+    array([[0., 2.],
+           [0., 4.]], dtype=float32)
+    """
     return _binary("elementwise_mul", x, y, axis, act, name)
 
 
 def elementwise_div(
     x: Variable, y: Variable, axis: int = -1, act: str | None = None, name: str | None = None
 ) -> Variable:
-    """`x / y`, where `y` is laid over the dimensions of `x` from `axis` on; integers are divided towards
-    zero.
+    """`x / y`, element by element, with `y` broadcast over `x` as in `elementwise_add`.
+
+    Integers are divided without rest, rounded towards zero.
+
+    Parameters
+    ----------
+    x: a Variable of any shape.
+    y: a Variable of the same data type, whose shape is a part of the shape of `x`.
+    axis: the dimension of `x` beside which the first one of `y` stands; -1 for the last ones.
+    act: the name of an activation of the result.
+    name: the prefix of the result's name.
+
+    Returns
+    -------
+    A Variable of the shape of `x`.
+
+    >>> x = fluid.layers.assign(np.array([[1, 2], [3, 4]], "float32"))
+    >>> y = fluid.layers.assign(np.array([1, 2], "float32"))
+    >>> exe.run(fetch_list=[fluid.layers.elementwise_div(x, y, axis=0)])[0]
+    array([[1. , 2. ],
+           [1.5, 2. ]], dtype=float32)
     """
     return _binary("elementwise_div", x, y, axis, act, name)
 
@@ -90,7 +169,24 @@ def elementwise_div(
 def elementwise_max(
     x: Variable, y: Variable, axis: int = -1, act: str | None = None, name: str | None = None
 ) -> Variable:
-    """The larger of `x` and `y`, where `y` is laid over the dimensions of `x` from `axis` on."""
+    """The larger one of `x` and `y`, element by element, with `y` broadcast over `x` as in `elementwise_add`.
+
+    Parameters
+    ----------
+    x: a Variable of any shape.
+    y: a Variable of the same data type, whose shape is a part of the shape of `x`.
+    axis: the dimension of `x` beside which the first one of `y` stands; -1 for the last ones.
+    act: the name of an activation of the result.
+    name: the prefix of the result's name.
+
+    Returns
+    -------
+    A Variable of the shape of `x`.
+
+    >>> x = fluid.layers.assign(np.array([-1, 2], "float32"))
+    >>> exe.run(fetch_list=[fluid.layers.elementwise_max(x, x * -1.0)])[0]
+    array([1., 2.], dtype=float32)
+    """
     return _binary("elementwise_max", x, y, axis, act, name)
 
 
@@ -141,8 +237,24 @@ def scale(
     act: str | None = None,
     name: str | None = None,
 ) -> Variable:
-    """`scale * x + bias`, or `scale * (x + bias)` without `bias_after_scale`; `scale` may be a one-element
-    Variable.
+    """`scale * x + bias`, or `scale * (x + bias)`.
+
+    Parameters
+    ----------
+    x: a Variable of any shape, of floating-point numbers or integers.
+    scale: the factor, a number or a Variable of one element.
+    bias: the number that is added.
+    bias_after_scale: multiply first, then add; False adds first.
+    act: the name of an activation of the result.
+    name: the prefix of the result's name.
+
+    Returns
+    -------
+    A Variable of the shape and data type of `x`.
+
+    >>> x = fluid.layers.assign(np.array([1, 2], "float32"))
+    >>> exe.run(fetch_list=[fluid.layers.scale(x, scale=2.0, bias=1.0)])[0]
+    array([3., 5.], dtype=float32)
     """
     check_variable_and_dtype(
         x, "x", ["float16", "float32", "float64", "int8", "int16", "int32", "int64", "uint8"], "scale"
@@ -165,7 +277,23 @@ def sum(x: Variable | Sequence[Variable]) -> Variable:
 
 
 def clip(x: Variable, min: float, max: float, name: str | None = None) -> Variable:
-    """`x` with what is below `min` or above `max` set to it."""
+    """Elements below `min` become `min`, those above `max` become `max`.
+
+    Parameters
+    ----------
+    x: a Variable of floating-point numbers of any shape.
+    min: the smallest value, a number.
+    max: the largest value, a number.
+    name: the prefix of the result's name.
+
+    Returns
+    -------
+    A Variable of the shape of `x`. Elements that were changed have the gradient 0.
+
+    >>> x = fluid.layers.assign(np.array([-1, 0.5, 2], "float32"))
+    >>> exe.run(fetch_list=[fluid.layers.clip(x, min=0.0, max=1.0)])[0]
+    array([0. , 0.5, 1. ], dtype=float32)
+    """
     check_variable_and_dtype(x, "x", _FLOATS, "clip")
     return _named_unary("clip", x, {"min": min, "max": max}, name)
 

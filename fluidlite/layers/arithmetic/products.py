@@ -28,10 +28,32 @@ def fc(
     act: str | None = None,
     name: str | None = None,
 ) -> Variable:
-    """act(sum of input_i x w_i + b), with `size` columns.
+    """A fully connected layer: act(sum of input_i x w_i + b).
 
-    Dimensions from `num_flatten_dims` on count as columns of an input; -1 keeps all but the last as they are.
-    Several inputs have a weight each (give `param_attr` as a list to name them) and share the bias.
+    An input of more than two dimensions is read as a matrix: dimensions before `num_flatten_dims` are rows,
+    the others are columns. With `num_flatten_dims=-1` only the last dimension is columns.
+
+    Parameters
+    ----------
+    input: a Variable [N, ...], or a list of them. Each has a weight of its own; they share one bias.
+    size: the number of columns of the result.
+    num_flatten_dims: how many leading dimensions are kept; -1 keeps all but the last.
+    param_attr: name, initializer and other settings of the weight [columns, size], as a `ParamAttr` or a
+        name; a list of them for several inputs. The default initializer is Xavier's.
+    bias_attr: the same for the bias [size], which begins with zeros; False for no bias.
+    act: the name of an activation, such as "relu" or "softmax".
+    name: the prefix of the names of parameters and results.
+
+    Returns
+    -------
+    A Variable [N, size], or with the kept dimensions in place of N.
+
+    >>> x = fluid.data("x", [None, 4])
+    >>> fluid.layers.fc(x, size=2, act="relu").shape
+    (-1, 2)
+    >>> steps = fluid.data("steps", [None, 7, 4])
+    >>> fluid.layers.fc(steps, size=2, num_flatten_dims=2).shape
+    (-1, 7, 2)
     """
     if size == 0:
         raise ShapeError("fc: size must be at least 1, but is 0")
@@ -76,11 +98,29 @@ def embedding(
     param_attr: Any = None,
     dtype: DTypeLike = "float32",
 ) -> Variable:
-    """Rows of a table of `size` [rows, columns] for ids of shape [..., 1], whose last dimension the columns
-    replace.
+    """Rows of a table, chosen by ids.
 
-    `padding_idx` (negative: counted from the end) reads as zeros. `is_sparse` makes the table's gradient a
-    SelectedRows.
+    `fluid.layers.embedding` takes ids of the shape [..., 1] and drops that dimension; `fluid.embedding` takes
+    any shape and adds one.
+
+    Parameters
+    ----------
+    input: ids, an int64 Variable [..., 1], possibly with sequences.
+    size: [number of rows, width of a row].
+    is_sparse: the gradient has only the rows that were read. Jobs with parameter servers then exchange only
+        these.
+    is_distributed: in such jobs the table stays on the servers.
+    padding_idx: an id whose row reads as zeros and is never updated; negative numbers count from the end.
+    param_attr: settings of the table; the default initializer is Xavier's.
+    dtype: of the table: "float32" or "float64".
+
+    Returns
+    -------
+    A Variable [..., width], with the sequences of `input`.
+
+    >>> words = fluid.data("words", [None, 1], "int64")
+    >>> fluid.layers.embedding(words, size=[1000, 16]).shape
+    (-1, 16)
     """
     return lookup(
         "lookup_table",
@@ -118,10 +158,28 @@ def matmul(
     alpha: float = 1.0,
     name: str | None = None,
 ) -> Variable:
-    """alpha * x @ y over the last two dimensions; the dimensions before them must be the same, or absent in
-    one operand.
+    """The product of matrices over the last two dimensions, times `alpha`.
 
-    A vector on the left is a row, on the right a column, and its dimension of 1 goes away again.
+    A one-dimensional operand is a row on the left and a column on the right, and that dimension of 1 is
+    removed from the result. Dimensions before the last two must be the same, or absent in one operand.
+
+    Parameters
+    ----------
+    x: a Variable [..., m, k], or [..., k, m] with `transpose_x`.
+    y: a Variable [..., k, n], or [..., n, k] with `transpose_y`.
+    transpose_x: exchange the last two dimensions of `x` first.
+    transpose_y: the same for `y`.
+    alpha: a factor of the result.
+    name: the prefix of the result's name.
+
+    Returns
+    -------
+    A Variable [..., m, n].
+
+    >>> x = fluid.layers.assign(np.array([[1, 2], [3, 4]], "float32"))
+    >>> exe.run(fetch_list=[fluid.layers.matmul(x, x, transpose_y=True)])[0]
+    array([[ 5., 11.],
+           [11., 25.]], dtype=float32)
     """
     _check_matmul(x, y, transpose_x, transpose_y)
     helper = LayerHelper("matmul", x=x, y=y, name=name)

@@ -48,8 +48,22 @@ def _reduce(type: str, input: Variable, dim: Dims, keep_dim: bool, name: str | N
 def reduce_sum(
     input: Variable, dim: Dims = None, keep_dim: bool = False, name: str | None = None
 ) -> Variable:
-    """The sum over dimensions `dim` (all when None: then of shape [1]); `keep_dim` leaves ones in their
-    place.
+    """The sum over some dimensions, or over all.
+
+    Parameters
+    ----------
+    input: a Variable.
+    dim: a dimension or a list of them, negative ones counted from the end; None for all.
+    keep_dim: leave these dimensions with size 1.
+    name: the prefix of the result's name.
+
+    Returns
+    -------
+    A Variable without the dimensions; [1] where none is left.
+
+    >>> x = fluid.layers.assign(np.array([[1, 2], [3, 4]], "float32"))
+    >>> exe.run(fetch_list=[fluid.layers.reduce_sum(x, dim=1), fluid.layers.reduce_sum(x)])
+    [array([3., 7.], dtype=float32), array([10.], dtype=float32)]
     """
     check_variable_and_dtype(input, "input", _NUMBERS, "reduce_sum")
     return _reduce("reduce_sum", input, dim, keep_dim, name)
@@ -58,8 +72,22 @@ def reduce_sum(
 def reduce_mean(
     input: Variable, dim: Dims = None, keep_dim: bool = False, name: str | None = None
 ) -> Variable:
-    """The mean over dimensions `dim` (all when None: then of shape [1]); `keep_dim` leaves ones in their
-    place.
+    """The mean over some dimensions, or over all.
+
+    Parameters
+    ----------
+    input: a Variable of floating-point numbers.
+    dim: a dimension or a list of them, negative ones counted from the end; None for all.
+    keep_dim: leave these dimensions with size 1.
+    name: the prefix of the result's name.
+
+    Returns
+    -------
+    A Variable without the dimensions; [1] where none is left.
+
+    >>> x = fluid.layers.assign(np.array([[1, 2], [3, 4]], "float32"))
+    >>> exe.run(fetch_list=[fluid.layers.reduce_mean(x, dim=0, keep_dim=True)])[0]
+    array([[2., 3.]], dtype=float32)
     """
     check_variable_and_dtype(input, "input", _NUMBERS, "reduce_mean")
     return _reduce("reduce_mean", input, dim, keep_dim, name)
@@ -68,8 +96,22 @@ def reduce_mean(
 def reduce_max(
     input: Variable, dim: Dims = None, keep_dim: bool = False, name: str | None = None
 ) -> Variable:
-    """The largest element over dimensions `dim` (all when None); each of several largest ones gets the
-    whole gradient.
+    """The largest element over some dimensions, or over all.
+
+    Parameters
+    ----------
+    input: a Variable.
+    dim: a dimension or a list of them, negative ones counted from the end; None for all.
+    keep_dim: leave these dimensions with size 1.
+    name: the prefix of the result's name.
+
+    Returns
+    -------
+    A Variable without the dimensions; [1] where none is left.
+
+    >>> x = fluid.layers.assign(np.array([[1, 5], [3, 4]], "float32"))
+    >>> exe.run(fetch_list=[fluid.layers.reduce_max(x, dim=1)])[0]
+    array([5., 4.], dtype=float32)
     """
     check_type(input, "input", Variable, "reduce_max")
     return _reduce("reduce_max", input, dim, keep_dim, name)
@@ -112,7 +154,21 @@ def reduce_any(
 
 
 def mean(x: Variable, name: str | None = None) -> Variable:
-    """The mean of all elements, of shape [1]."""
+    """The mean of all elements.
+
+    Parameters
+    ----------
+    x: a Variable of floating-point numbers of any shape.
+    name: the prefix of the result's name.
+
+    Returns
+    -------
+    A Variable [1].
+
+    >>> x = fluid.layers.assign(np.array([[1, 2], [3, 4]], "float32"))
+    >>> exe.run(fetch_list=[fluid.layers.mean(x)])[0]
+    array([2.5], dtype=float32)
+    """
     helper = LayerHelper("mean", name=name)
     check_variable_and_dtype(x, "x", _FLOATS, "mean")
     out = helper.create_variable_for_type_inference(x.dtype)
@@ -121,7 +177,25 @@ def mean(x: Variable, name: str | None = None) -> Variable:
 
 
 def softmax(input: Variable, use_cudnn: bool = False, name: str | None = None, axis: int = -1) -> Variable:
-    """exp(x) / sum(exp(x)) over dimension `axis`; `use_cudnn` makes no difference to the result."""
+    """exp(x) / sum(exp(x)), the sum along one dimension.
+
+    Parameters
+    ----------
+    input: a Variable of floating-point numbers.
+    use_cudnn: chooses among kernels of a device; the result is the same.
+    name: the prefix of the result's name.
+    axis: the dimension; negative numbers count from the end.
+
+    Returns
+    -------
+    A Variable of the shape of `input`, whose sums along `axis` are 1. None of its elements is below exp(-64),
+    as in PaddlePaddle.
+
+    >>> x = fluid.layers.assign(np.array([[0, 0], [0, 100]], "float32"))
+    >>> exe.run(fetch_list=[fluid.layers.softmax(x)])[0].round(2)
+    array([[0.5, 0.5],
+           [0. , 1. ]], dtype=float32)
+    """
     helper = LayerHelper("softmax", name=name)
     check_variable_and_dtype(input, "input", _FLOATS, "softmax")
     out = helper.create_variable_for_type_inference(input.dtype)

@@ -146,9 +146,26 @@ def copy_var_to_parent_block(var: Variable | None, layer_helper: LayerHelper) ->
 def cond(
     pred: Variable, true_fn: Branch | None = None, false_fn: Branch | None = None, name: str | None = None
 ) -> Any:
-    """The result of `true_fn` where `pred` (bool, one element) holds, else what `false_fn` returns.
+    """The result of one of two functions, chosen in the run.
 
-    Both are called once, to write their ops, and return the same structure of Variables, or None.
+    Both functions are called once, while the program is built, to append their ops. A run executes the ops of
+    one of them.
+
+    Parameters
+    ----------
+    pred: a bool Variable of one element.
+    true_fn: a function without arguments, for True; it returns Variables, nested structures of them, or None.
+    false_fn: the same for False; it returns the same structure.
+    name: the prefix of names.
+
+    Returns
+    -------
+    The structure of Variables that both functions return.
+
+    >>> x = fluid.layers.assign(np.array([-3], "float32"))
+    >>> size = fluid.layers.cond(x > 0.0, lambda: x, lambda: x * -1.0)
+    >>> exe.run(fetch_list=[size])[0]
+    array([3.], dtype=float32)
     """
     check_variable_and_dtype(pred, "pred", ["bool"], "fluid.layers.cond")
     check_type(name, "name", (str, type(None)), "fluid.layers.cond")
@@ -284,7 +301,20 @@ def _numbered(branch_fns: Any) -> list[tuple[int, Branch]]:
 
 # ---------------------------------------------------------------------- Switch
 class Switch:
-    """Blocks of ops of which the first whose condition holds runs; for assignments to variables outside."""
+    """Blocks of ops, of which a run executes the first one whose condition holds.
+
+    The blocks assign to variables that were made before. For a result, use `case` or `cond`.
+
+    >>> step = fluid.data("step", [1])
+    >>> rate = fluid.layers.create_global_var([1], 0.0, "float32", name="rate")
+    >>> with fluid.layers.Switch() as switch:
+    ...     with switch.case(step < 10.0):
+    ...         _ = fluid.layers.assign(np.array([0.1], "float32"), rate)
+    ...     with switch.default():
+    ...         _ = fluid.layers.assign(np.array([0.01], "float32"), rate)
+    >>> exe.run(feed={"step": np.array([12], "float32")}, fetch_list=[rate])[0]
+    array([0.01], dtype=float32)
+    """
 
     def __init__(self, name: str | None = None) -> None:
         self.helper = LayerHelper("switch", name=name)

@@ -121,11 +121,26 @@ def while_loop(
     is_test: bool = False,
     name: str | None = None,
 ) -> Any:
-    """Repeat `loop_vars = body(*loop_vars)` for as long as `cond(*loop_vars)` gives true; gives the
-    `loop_vars`.
+    """Repeats `loop_vars = body(*loop_vars)` in the run for as long as `cond(*loop_vars)` is true.
 
-    `loop_vars` is a list or tuple of Variables, or of nested structures of them; `body` gives the same
-    structure.
+    Parameters
+    ----------
+    cond: a function of the loop's variables that returns a bool Variable of one element. It is called twice,
+        while the program is built.
+    body: a function of the loop's variables that returns their next values, in the same structure.
+    loop_vars: a list or tuple of Variables, or of nested structures of them.
+    is_test: do not keep what gradients need.
+    name: the prefix of names.
+
+    Returns
+    -------
+    The last values of `loop_vars`.
+
+    >>> x = fluid.layers.fill_constant([1], "float32", 1.0)
+    >>> limit = fluid.layers.fill_constant([1], "float32", 100.0)
+    >>> (last,) = fluid.layers.while_loop(lambda x: x < limit, lambda x: [x * 2.0], [x])
+    >>> exe.run(fetch_list=[last])[0]
+    array([128.], dtype=float32)
     """
     LayerHelper("while_loop", name=name)
     if not callable(cond):

@@ -116,11 +116,38 @@ def conv2d(
     name: str | None = None,
     data_format: str = "NCHW",
 ) -> Variable:
-    """A two-dimensional convolution with filters [num_filters, channels / groups, height, width], a bias and
-    an activation.
+    """A two-dimensional convolution: act(input * filters + bias).
 
-    `padding` is a number, [height, width], [top, bottom, left, right], a pair for each of the four
-    dimensions, "SAME" (out = ceil(in / stride), no dilation) or "VALID" (none).
+    Each output has (in + padding - dilation * (filter - 1) - 1) // stride + 1 rows or columns.
+
+    Parameters
+    ----------
+    input: images [N, channels, height, width], or [N, height, width, channels] with `data_format="NHWC"`. The
+        number of channels must be known.
+    num_filters: the number of channels of the result.
+    filter_size: height and width of the filters, one number for both or [height, width].
+    stride: the step between windows, in the same forms.
+    padding: zeros around the image: a number, [height, width], [top, bottom, left, right], a pair for each of
+        the four dimensions, "SAME" (out = ceil(in / stride), no dilation) or "VALID" (none).
+    dilation: the distance between elements of a filter.
+    groups: channels and filters are divided into so many groups, which do not see each other; None is 1.
+    param_attr: settings of the filters [num_filters, channels / groups, height, width]; the default
+        initializer is He's normal one.
+    bias_attr: settings of the bias [num_filters]; False for none.
+    use_cudnn: chooses among kernels of a device; the result is the same.
+    act: the name of an activation, such as "relu".
+    name: the prefix of the names of parameters and results.
+    data_format: "NCHW" or "NHWC".
+
+    Returns
+    -------
+    A Variable [N, num_filters, height, width], or with the channels last.
+
+    >>> image = fluid.data("image", [None, 3, 32, 32])
+    >>> fluid.layers.conv2d(image, num_filters=8, filter_size=3, padding=1, act="relu").shape
+    (-1, 8, 32, 32)
+    >>> fluid.layers.conv2d(image, num_filters=8, filter_size=3, stride=2, padding="SAME").shape
+    (-1, 8, 16, 16)
     """
     check_variable_and_dtype(input, "input", _FLOATS, "conv2d")
     _flag("use_cudnn", use_cudnn)
@@ -230,10 +257,35 @@ def conv2d_transpose(
     name: str | None = None,
     data_format: str = "NCHW",
 ) -> Variable:
-    """A two-dimensional transposed convolution with filters [channels, num_filters / groups, height, width].
+    """A two-dimensional transposed convolution, which enlarges images.
 
-    Each output size is (in - 1) * stride - padding + dilation * (filter - 1) + 1; `output_size` may ask for
-    up to stride - 1 more, or stand in for a `filter_size` that is not given.
+    Each output has (in - 1) * stride - padding + dilation * (filter - 1) + 1 rows or columns.
+
+    Parameters
+    ----------
+    input: images [N, channels, height, width], or with the channels last.
+    num_filters: the number of channels of the result.
+    output_size: height and width of the result: up to stride - 1 more than the formula gives, or in place of
+        a `filter_size` that is not given.
+    filter_size: height and width of the filters, one number for both or [height, width].
+    padding: as in `conv2d`; it makes the result smaller.
+    stride: how many times as large the result is.
+    dilation: the distance between elements of a filter.
+    groups: channels and filters are divided into so many groups; None is 1.
+    param_attr: settings of the filters [channels, num_filters / groups, height, width].
+    bias_attr: settings of the bias [num_filters]; False for none.
+    use_cudnn: chooses among kernels of a device; the result is the same.
+    act: the name of an activation.
+    name: the prefix of the names of parameters and results.
+    data_format: "NCHW" or "NHWC".
+
+    Returns
+    -------
+    A Variable [N, num_filters, height, width], or with the channels last.
+
+    >>> image = fluid.data("image", [None, 8, 16, 16])
+    >>> fluid.layers.conv2d_transpose(image, num_filters=3, filter_size=2, stride=2).shape
+    (-1, 3, 32, 32)
     """
     _choice("data_format", data_format, _LAYOUTS[2])
     channels = input.shape[-1 if data_format == "NHWC" else 1]
@@ -346,10 +398,31 @@ def pool2d(
     exclusive: bool = True,
     data_format: str = "NCHW",
 ) -> Variable:
-    """The largest element ("max") or the mean ("avg") of each window of height and width.
+    """The largest element, or the mean, of each window of an image.
 
-    `exclusive`: a mean leaves the padding out. `ceil_mode`: sizes round up. `pool_padding` as the padding of
-    `conv2d`.
+    Parameters
+    ----------
+    input: images [N, channels, height, width], or with the channels last.
+    pool_size: height and width of a window, one number for both or [height, width].
+    pool_type: "max" or "avg".
+    pool_stride: the step between windows, in the same forms.
+    pool_padding: padding around the image, in the forms of `conv2d`.
+    global_pooling: one window, the whole image; `pool_size` and `pool_padding` are ignored.
+    use_cudnn: chooses among kernels of a device; the result is the same.
+    ceil_mode: sizes are rounded up, so that a window may reach beyond the image.
+    name: the prefix of the result's name.
+    exclusive: a mean does not count the padding.
+    data_format: "NCHW" or "NHWC".
+
+    Returns
+    -------
+    A Variable [N, channels, height, width], or with the channels last.
+
+    >>> image = fluid.data("image", [None, 8, 32, 32])
+    >>> fluid.layers.pool2d(image, pool_size=2, pool_stride=2).shape
+    (-1, 8, 16, 16)
+    >>> fluid.layers.pool2d(image, pool_type="avg", global_pooling=True).shape
+    (-1, 8, 1, 1)
     """
     return _pool(2, locals())
 

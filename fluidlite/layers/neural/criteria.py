@@ -55,8 +55,24 @@ def smooth_l1(
 
 
 def log_loss(input: Variable, label: Variable, epsilon: float = 1e-4, name: str | None = None) -> Variable:
-    """-label log(input + epsilon) - (1 - label) log(1 - input + epsilon) for probabilities of shape [N,
-    1].
+    """-label * log(input + epsilon) - (1 - label) * log(1 - input + epsilon), for each row.
+
+    Parameters
+    ----------
+    input: probabilities [N, 1].
+    label: 0 or 1, float32 [N, 1].
+    epsilon: keeps the logarithm from zero.
+    name: the prefix of the result's name.
+
+    Returns
+    -------
+    A Variable [N, 1].
+
+    >>> guess = fluid.layers.assign(np.array([[0.5], [1]], "float32"))
+    >>> label = fluid.layers.assign(np.array([[1], [1]], "float32"))
+    >>> exe.run(fetch_list=[fluid.layers.log_loss(guess, label)])[0].round(2)
+    array([[ 0.69],
+           [-0.  ]], dtype=float32)
     """
     helper = LayerHelper("log_loss", name=name)
     check_variable_and_dtype(input, "input", ["float32"], "log_loss")
@@ -151,7 +167,23 @@ def mean_iou(input: Variable, label: Variable, num_classes: int) -> tuple[Variab
 
 
 def cos_sim(X: Variable, Y: Variable) -> Variable:
-    """The cosine of the angle between rows of X and of Y (which may have one row), of shape [N, 1]."""
+    """The cosine of the angle between rows.
+
+    Parameters
+    ----------
+    X: a Variable [N, D].
+    Y: a Variable [N, D], or [1, D] for one row that all of `X` are compared with.
+
+    Returns
+    -------
+    A Variable [N, 1] of numbers from -1 to 1.
+
+    >>> x = fluid.layers.assign(np.array([[1, 0], [0, 2]], "float32"))
+    >>> y = fluid.layers.assign(np.array([[3, 0]], "float32"))
+    >>> exe.run(fetch_list=[fluid.layers.cos_sim(x, y)])[0]
+    array([[1.],
+           [0.]], dtype=float32)
+    """
     check_variable_and_dtype(X, "X", ["float32"], "cos_sim")
     check_variable_and_dtype(Y, "Y", ["float32"], "cos_sim")
     helper = LayerHelper("cos_sim")

@@ -74,10 +74,36 @@ def batch_norm(
     do_model_average_for_mean_and_var: bool = True,
     use_global_stats: bool = False,
 ) -> Variable:
-    """act(scale * (x - mean) / sqrt(variance + epsilon) + bias) for each channel.
+    """Batch normalisation: act(scale * (x - mean) / sqrt(variance + epsilon) + bias), for each channel.
 
-    Mean and variance are the batch's while training, when they also move the running ones by 1 - `momentum`;
-    in test mode or with `use_global_stats` they are the running ones. `epsilon` may be at most 0.001.
+    While training, mean and variance are those of the batch, and running averages of both are kept: running =
+    momentum * running + (1 - momentum) * batch. In test programs (`clone(for_test=True)`) the running
+    averages are used.
+
+    Parameters
+    ----------
+    input: a Variable [N, channels, ...], or [N, ..., channels] with `data_layout="NHWC"`.
+    act: the name of an activation.
+    is_test: use the running averages, and do not change them.
+    momentum: the weight of the old running average, a number or a Variable of one element.
+    epsilon: at most 0.001.
+    param_attr: settings of the scale [channels], which begins with ones.
+    bias_attr: settings of the bias [channels], which begins with zeros.
+    data_layout: "NCHW" or "NHWC".
+    in_place: the result shares the memory of the input.
+    name: the prefix of the names of parameters and results.
+    moving_mean_name: the name of the running mean.
+    moving_variance_name: the name of the running variance.
+    do_model_average_for_mean_and_var: `ModelAverage` averages the running values too.
+    use_global_stats: use the running averages while training as well.
+
+    Returns
+    -------
+    A Variable of the shape of `input`.
+
+    >>> image = fluid.data("image", [None, 8, 32, 32])
+    >>> fluid.layers.batch_norm(image, act="relu").shape
+    (-1, 8, 32, 32)
     """
     return _batch_norm("batch_norm", locals(), {})
 
@@ -214,8 +240,28 @@ def layer_norm(
     act: str | None = None,
     name: str | None = None,
 ) -> Variable:
-    """act(scale * (x - mean) / sqrt(variance + epsilon) + bias), statistics and factors over the dimensions
-    from `begin_norm_axis` on.
+    """Layer normalisation: act(scale * (x - mean) / sqrt(variance + epsilon) + bias), for each row.
+
+    Parameters
+    ----------
+    input: a Variable [N, ...].
+    scale: multiply by a trained scale.
+    shift: add a trained bias.
+    begin_norm_axis: dimensions from this one on form a row, over which mean and variance are computed.
+    epsilon: keeps the division from zero.
+    param_attr: settings of the scale, one number per element of a row; it begins with ones.
+    bias_attr: settings of the bias, which begins with zeros.
+    act: the name of an activation.
+    name: the prefix of the names of parameters and results.
+
+    Returns
+    -------
+    A Variable of the shape of `input`.
+
+    >>> x = fluid.layers.assign(np.array([[1, 3], [10, 30]], "float32"))
+    >>> exe.run(fetch_list=[fluid.layers.layer_norm(x, scale=False, shift=False)])[0].round(2)
+    array([[-1.,  1.],
+           [-1.,  1.]], dtype=float32)
     """
     helper = LayerHelper(
         "layer_norm", input=input, act=act, name=name, param_attr=param_attr, bias_attr=bias_attr
@@ -377,7 +423,23 @@ def lrn(
 
 
 def l2_normalize(x: Variable, axis: int | None, epsilon: float = 1e-12, name: str | None = None) -> Variable:
-    """x / sqrt(sum of x^2 along `axis` + epsilon); `axis` None means 1."""
+    """`x` divided by its length along one dimension: x / sqrt(max(sum(x * x), epsilon)).
+
+    Parameters
+    ----------
+    x: a Variable.
+    axis: the dimension; negative numbers count from the end.
+    epsilon: the least square of a length, which keeps the division from zero.
+    name: the prefix of the result's name.
+
+    Returns
+    -------
+    A Variable of the shape of `x`.
+
+    >>> x = fluid.layers.assign(np.array([[3, 4]], "float32"))
+    >>> exe.run(fetch_list=[fluid.layers.l2_normalize(x, axis=1)])[0]
+    array([[0.6, 0.8]], dtype=float32)
+    """
     if len(x.shape) == 1:
         axis = 0
     check_variable_and_dtype(x, "X", ["float32", "float64"], "norm")
@@ -453,10 +515,26 @@ def dropout(
     name: str | None = None,
     dropout_implementation: str = "downgrade_in_infer",
 ) -> Variable:
-    """Drops each element with probability `dropout_prob` while training.
+    """Drops each element with the probability `dropout_prob` while training.
 
-    "downgrade_in_infer" multiplies by 1 - `dropout_prob` in test mode; "upscale_in_train" divides what is
-    kept by it while training. A `seed`, here or of the program, makes every run drop the same elements.
+    Parameters
+    ----------
+    x: a Variable of any shape.
+    dropout_prob: a number from 0 to 1.
+    is_test: drop nothing. `clone(for_test=True)` of a program sets it.
+    seed: a number other than 0 makes every run drop the same elements; None takes that of the program.
+    name: the prefix of the result's name.
+    dropout_implementation: "downgrade_in_infer" multiplies by 1 - dropout_prob in tests; "upscale_in_train"
+        divides the kept elements by it while training, and does nothing in tests.
+
+    Returns
+    -------
+    A Variable of the shape of `x`.
+
+    >>> x = fluid.layers.assign(np.ones((2, 2), "float32"))
+    >>> exe.run(fetch_list=[fluid.layers.dropout(x, 0.25, is_test=True)])[0]
+    array([[0.75, 0.75],
+           [0.75, 0.75]], dtype=float32)
     """
     helper = LayerHelper("dropout", x=x, name=name)
     check_variable_and_dtype(x, "x", _FLOATS, "dropout")

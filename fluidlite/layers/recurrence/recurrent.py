@@ -41,7 +41,36 @@ def dynamic_lstm(
     dtype: DTypeLike = "float32",
     name: str | None = None,
 ) -> tuple[Variable, Variable]:
-    """Hidden states and cells [rows, size / 4] of an LSTM over sequences of projected inputs [rows, size]."""
+    """An LSTM over sequences of different lengths.
+
+    The columns of input, weight and bias stand in the order candidate, input gate, forget gate, output gate.
+    With `use_peepholes` the gates also see the cell, by weights that are part of the bias.
+
+    Parameters
+    ----------
+    input: a Variable [total rows, 4 * hidden] with sequences, usually made by `fc`.
+    size: 4 * the number of hidden units.
+    h_0: the first hidden state [number of sequences, hidden]; zeros where it is None.
+    c_0: the first cell, likewise; both or none are given.
+    param_attr: settings of the weight [hidden, 4 * hidden].
+    bias_attr: settings of the bias [1, 4 * hidden], or [1, 7 * hidden] with peepholes.
+    use_peepholes: the gates see the cell.
+    is_reverse: go through each sequence from its end.
+    gate_activation: the activation of the gates.
+    cell_activation: the activation of the cell in the hidden state.
+    candidate_activation: the activation of the candidate.
+    dtype: "float32" or "float64".
+    name: the prefix of the names of parameters and results.
+
+    Returns
+    -------
+    Two Variables [total rows, hidden] with the same sequences: hidden state and cell after each row.
+
+    >>> x = fluid.data("x", [None, 8], lod_level=1)
+    >>> hidden, cell = fluid.layers.dynamic_lstm(fluid.layers.fc(x, 4 * 16), size=4 * 16)
+    >>> hidden.shape, cell.shape
+    ((-1, 16), (-1, 16))
+    """
     given = locals()
     helper = _lstm_helper("lstm", "dynamic_lstm", given)
     width = size // 4
@@ -151,7 +180,34 @@ def dynamic_gru(
     h_0: Variable | None = None,
     origin_mode: bool = False,
 ) -> Variable:
-    """Hidden states [rows, size] of a GRU over sequences of projected inputs [rows, 3 * size]."""
+    """A GRU over sequences of different lengths.
+
+    update, reset = gate(x_u + h W_u + b_u), gate(x_r + h W_r + b_r); candidate = act(x_c + (reset * h) W_c +
+    b_c); the new h is (1 - update) * h + update * candidate, or with `origin_mode` update * h + (1 - update)
+    * candidate.
+
+    Parameters
+    ----------
+    input: a Variable [total rows, 3 * size] with sequences: the inputs of both gates and of the candidate,
+        usually made by `fc`.
+    size: the number of hidden units.
+    param_attr: settings of the weight [size, 3 * size].
+    bias_attr: settings of the bias [1, 3 * size].
+    is_reverse: go through each sequence from its end.
+    gate_activation: the activation of the gates: "sigmoid", "tanh", "relu" or "identity".
+    candidate_activation: the activation of the candidate.
+    h_0: the first hidden state [number of sequences, size]; zeros where it is None.
+    origin_mode: the other formula above.
+
+    Returns
+    -------
+    A Variable [total rows, size] with the same sequences: the hidden state after each row.
+
+    >>> x = fluid.data("x", [None, 8], lod_level=1)
+    >>> gates = fluid.layers.fc(x, size=3 * 16)
+    >>> fluid.layers.dynamic_gru(gates, size=16).shape
+    (-1, 16)
+    """
     check_variable_and_dtype(input, "input", ["float32", "float64"], "dynamic_gru")
     helper = LayerHelper("gru", input=input, size=size, param_attr=param_attr, bias_attr=bias_attr)
     dtype = helper.input_dtype()

@@ -110,10 +110,23 @@ def single(value: Any) -> Any:
 def fill_constant(
     shape: Variable | Dims, dtype: DTypeLike, value: Any, force_cpu: bool = False, out: Variable | None = None
 ) -> Variable:
-    """A tensor of `shape` with every element `value`, written to `out` where one is given.
+    """A Variable with the same number in every element.
 
-    `shape` is a list, which may hold one-element Variables, or a 1-D Variable; `value` may be a one-element
-    Variable.
+    Parameters
+    ----------
+    shape: the sizes: a list, which may hold Variables of one element, or a one-dimensional int32 Variable.
+    dtype: the data type, such as "float32" or "int64".
+    value: the number, or a Variable of one element.
+    force_cpu: keep the result on the host in programs for a device.
+    out: the Variable to write to; None makes a new one.
+
+    Returns
+    -------
+    A Variable of this shape.
+
+    >>> exe.run(fetch_list=[fluid.layers.fill_constant([2, 2], "float32", 0.5)])[0]
+    array([[0.5, 0.5],
+           [0.5, 0.5]], dtype=float32)
     """
     inputs: dict[str, Any] = {}
     attrs: dict[str, Any] = {"force_cpu": force_cpu}
@@ -149,8 +162,26 @@ def fill_constant_batch_size_like(
     output_dim_idx: int = 0,
     force_cpu: bool = False,
 ) -> Variable:
-    """A tensor of `shape`, but dimension `output_dim_idx` is dimension `input_dim_idx` of `input`; each
-    element is `value`.
+    """A Variable with the same number in every element, and with one size taken from another Variable.
+
+    Parameters
+    ----------
+    input: the Variable whose size is taken.
+    shape: the sizes; the one at `output_dim_idx` is replaced.
+    dtype: the data type.
+    value: the number.
+    input_dim_idx: the dimension of `input` whose size is taken.
+    output_dim_idx: the dimension of the result that gets it.
+    force_cpu: keep the result on the host in programs for a device.
+
+    Returns
+    -------
+    A Variable of this shape.
+
+    >>> x = fluid.data("x", [None, 3])
+    >>> zeros = fluid.layers.fill_constant_batch_size_like(x, [1, 4], "float32", 0.0)
+    >>> exe.run(feed={"x": np.ones((2, 3), "float32")}, fetch_list=[zeros])[0].shape
+    (2, 4)
     """
     value = single(value)
     attrs = {
@@ -172,7 +203,21 @@ def ones(shape: Dims, dtype: DTypeLike, force_cpu: bool = False) -> Variable:
 
 
 def zeros(shape: Dims, dtype: DTypeLike, force_cpu: bool = False) -> Variable:
-    """A tensor of zeros."""
+    """A Variable of zeros.
+
+    Parameters
+    ----------
+    shape: the sizes: a list or a one-dimensional int32 Variable.
+    dtype: the data type, such as "float32" or "int64".
+    force_cpu: keep the result on the host in programs for a device.
+
+    Returns
+    -------
+    A Variable of this shape, without gradient.
+
+    >>> exe.run(fetch_list=[fluid.layers.zeros([3], "int64")])[0]
+    array([0, 0, 0])
+    """
     check_type(shape, "shape", (list, tuple), "zeros")
     check_dtype(dtype, "create data type", _FILLS, "zeros")
     return fill_constant(shape, dtype, 0.0, force_cpu)

@@ -85,8 +85,24 @@ def _append_slice(
 
 
 def slice(input: Variable, axes: Sequence[int], starts: Any, ends: Any) -> Variable:
-    """`input[starts[i]:ends[i]]` along each of `axes`; bounds are lists, which may hold Variables, or 1-D
-    Variables.
+    """A part of `input`: positions `starts` to `ends` of the dimensions `axes`.
+
+    Parameters
+    ----------
+    input: a Variable.
+    axes: the dimensions that are cut.
+    starts: the first position in each of them; negative numbers count from the end. A list, which may hold
+        Variables of one element, or a one-dimensional int32 Variable.
+    ends: the position behind the last one, in the same ways; one beyond the end means the end.
+
+    Returns
+    -------
+    A Variable of as many dimensions.
+
+    >>> x = fluid.layers.assign(np.arange(6, dtype="float32").reshape(2, 3))
+    >>> exe.run(fetch_list=[fluid.layers.slice(x, axes=[1], starts=[-2], ends=[3])])[0]
+    array([[1., 2.],
+           [4., 5.]], dtype=float32)
     """
     check_type(input, "input", Variable, "slice")
     bounds = (
@@ -191,17 +207,47 @@ def _check_crop(attr: str, item: Any, fits: Any, wanted: str) -> None:
 
 # ---------------------------------------------------------------------- gather and scatter
 def gather(input: Variable, index: Variable, overwrite: bool = True) -> Variable:
-    """The rows of `input` numbered by `index`, of shape [n] or [n, 1].
+    """Rows of `input`, chosen by numbers.
 
-    `overwrite` is for the gradient: whether a row taken twice gets the last gradient, or else the sum of
-    both.
+    Parameters
+    ----------
+    input: a Variable of any number of dimensions.
+    index: numbers of rows, an int32 or int64 Variable [K] or [K, 1].
+    overwrite: what happens to the gradient of a row that is chosen several times: True (default) keeps one of
+        the gradients, False adds them.
+
+    Returns
+    -------
+    A Variable with K rows.
+
+    >>> x = fluid.layers.assign(np.array([[1, 2], [3, 4], [5, 6]], "float32"))
+    >>> rows = fluid.layers.assign(np.array([2, 0], "int64"))
+    >>> exe.run(fetch_list=[fluid.layers.gather(x, rows)])[0]
+    array([[5., 6.],
+           [1., 2.]], dtype=float32)
     """
     check_type(input, "input", Variable, "gather")
     return one_op("gather", {"X": input, "Index": index}, {"overwrite": overwrite}, dtype=input.dtype)
 
 
 def gather_nd(input: Variable, index: Variable, name: str | None = None) -> Variable:
-    """`input[i, j, ...]` for each (i, j, ...) in the last dimension of `index`."""
+    """Elements or slices of `input`, chosen by positions in its first dimensions.
+
+    Parameters
+    ----------
+    input: a Variable.
+    index: positions, an int32 or int64 Variable [..., Q]; each row of Q numbers is one position.
+    name: the prefix of the result's name.
+
+    Returns
+    -------
+    A Variable [..., the dimensions of `input` behind the first Q].
+
+    >>> x = fluid.layers.assign(np.array([[1, 2], [3, 4]], "float32"))
+    >>> where = fluid.layers.assign(np.array([[0, 1], [1, 0]], "int64"))
+    >>> exe.run(fetch_list=[fluid.layers.gather_nd(x, where)])[0]
+    array([2., 3.], dtype=float32)
+    """
     check_type(input, "input", Variable, "gather_nd")
     return one_op("gather_nd", {"X": input, "Index": index}, dtype=input.dtype, name=name)
 

@@ -24,10 +24,28 @@ def data(
     type: VarType = VarType.LOD_TENSOR,
     stop_gradient: bool = True,
 ) -> Variable:
-    """A variable that is fed, of `shape` after a batch dimension.
+    """An input of the program, which a run feeds: `fluid.layers.data`, in which a batch dimension is added.
 
-    A shape with an unknown dimension (-1 or None) gets no batch dimension, and neither does any with
-    `append_batch_size=False`. Feeds of another shape are let through; see `fluid.data` for the strict kind.
+    `fluid.data` takes the complete shape instead and checks what is fed against it.
+
+    Parameters
+    ----------
+    name: the key of the feed.
+    shape: the sizes of one sample; -1 for one that only the run knows.
+    append_batch_size: put the batch size in front of `shape`.
+    dtype: the data type of the feed.
+    lod_level: the number of levels of sequences: 0 for arrays.
+    type: has no effect for feeds.
+    stop_gradient: no gradient is computed for it.
+
+    Returns
+    -------
+    A Variable.
+
+    >>> fluid.layers.data("image", [1, 28, 28]).shape
+    (-1, 1, 28, 28)
+    >>> fluid.data("picture", [None, 1, 28, 28]).shape
+    (-1, 1, 28, 28)
     """
     check_type(name, "name", (bytes, str), "data")
     check_type(shape, "shape", (list, tuple), "data")

@@ -15,8 +15,22 @@ _NUMBERS = ["float32", "float64", "int32", "int64"]
 
 
 def lod_reset(x: Variable, y: Variable | None = None, target_lod: Any = None) -> Variable:
-    """The rows of `x` with another level of detail: that of `y`, the offsets that `y` holds, or the
-    offsets `target_lod`.
+    """`x` with other sequences; its values stay.
+
+    Parameters
+    ----------
+    x: a Variable of rows.
+    y: a Variable whose sequences are taken or, if it has none, whose int32 values are offsets.
+    target_lod: offsets as a list, such as [0, 2, 3], where `y` is None.
+
+    Returns
+    -------
+    A Variable of the same values.
+
+    >>> x = fluid.layers.assign(np.array([[1], [2], [6]], "float32"))
+    >>> out = fluid.layers.lod_reset(x, target_lod=[0, 2, 3])
+    >>> exe.run(fetch_list=[out], return_numpy=False)[0].recursive_sequence_lengths()
+    [[2, 1]]
     """
     check_variable_and_dtype(x, "x", _NUMBERS, "lod_reset")
     if y is not None:

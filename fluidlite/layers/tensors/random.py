@@ -35,7 +35,24 @@ Shape: TypeAlias = "Variable | Sequence[int | Variable]"
 def uniform_random(
     shape: Shape, dtype: DTypeLike = "float32", min: float = -1.0, max: float = 1.0, seed: int = 0
 ) -> Variable:
-    """Uniform numbers in [min, max); `shape` is a list, which may hold Variables, or an integer Variable."""
+    """Random numbers, evenly distributed from `min` to `max`; each run draws anew.
+
+    Parameters
+    ----------
+    shape: the sizes: a list, which may hold Variables of one element, or a one-dimensional Variable.
+    dtype: "float32" or "float64".
+    min: the smallest number.
+    max: the bound above, which is not reached.
+    seed: a number other than 0 gives the same numbers in each process; 0 takes that of the program.
+
+    Returns
+    -------
+    A Variable of this shape.
+
+    >>> x = exe.run(fetch_list=[fluid.layers.uniform_random([100], min=0.0, max=1.0)])[0]
+    >>> x.shape, bool((x >= 0).all() and (x < 1).all())
+    ((100,), True)
+    """
     check_type(shape, "shape", (list, tuple, Variable), "uniform_random")
     check_dtype(dtype, "dtype", ("float32", "float64"), "uniform_random")
     helper = LayerHelper("uniform_random")

@@ -43,7 +43,20 @@ _INDEX_TYPES = (VarType.INT32, VarType.INT64)
 
 # ---------------------------------------------------------------------- shapes
 def shape(input: Variable) -> Variable:
-    """The dimensions of `input`, an int32 tensor."""
+    """The shape of `input` in the run, also where the program leaves sizes open.
+
+    Parameters
+    ----------
+    input: a Variable.
+
+    Returns
+    -------
+    An int32 Variable with a number for each dimension.
+
+    >>> x = fluid.data("x", [None, 3])
+    >>> exe.run(feed={"x": np.ones((5, 3), "float32")}, fetch_list=[fluid.layers.shape(x)])[0]
+    array([5, 3], dtype=int32)
+    """
     check_variable_and_dtype(input, "input", ["float32", "float64", "int32", "int64"], "shape")
     return one_op("shape", {"Input": input}, dtype="int32")
 
@@ -75,8 +88,21 @@ def meshgrid(input: Sequence[Variable], name: str | None = None) -> list[Variabl
 
 # ---------------------------------------------------------------------- searches
 def topk(input: Variable, k: int | Variable, name: str | None = None) -> tuple[Variable, Variable]:
-    """The `k` largest elements of the last dimension, largest first, and (int64) where they stand; `k` may
-    be a Variable.
+    """The largest elements of the last dimension, and where they are.
+
+    Parameters
+    ----------
+    input: a Variable [..., n].
+    k: how many, a number or an int32 Variable of one element.
+    name: the prefix of the results' names.
+
+    Returns
+    -------
+    A Variable [..., k] of values, the largest first, and an int64 Variable [..., k] of their positions.
+
+    >>> x = fluid.layers.assign(np.array([[1, 5, 3]], "float32"))
+    >>> exe.run(fetch_list=fluid.layers.topk(x, k=2))
+    [array([[5., 3.]], dtype=float32), array([[1, 2]])]
     """
     check_variable_and_dtype(input, "input", ["float16", "float32", "float64", "int32", "int64"], "top_k")
     inputs: dict[str, Any] = {"X": [input]}
@@ -153,8 +179,25 @@ def unique_with_counts(x: Variable, dtype: DTypeLike = "int32") -> tuple[Variabl
 
 # ---------------------------------------------------------------------- codes
 def one_hot(input: Variable, depth: Any, allow_out_of_range: bool = False) -> Variable:
-    """[n, 1] indices as [n, depth] rows with a one; what is out of range is an error, or a row of zeros
-    where allowed.
+    """A row for each id: 1 at the id's position, 0 elsewhere.
+
+    `fluid.layers.one_hot` takes ids of the shape [..., 1] and drops that dimension; `fluid.one_hot` takes any
+    shape and adds one.
+
+    Parameters
+    ----------
+    input: ids from 0 to `depth` - 1, an int32 or int64 Variable [..., 1].
+    depth: the length of a row, a number or an int32 Variable of one element.
+    allow_out_of_range: other ids make rows of zeros instead of an error.
+
+    Returns
+    -------
+    A float32 Variable [..., depth].
+
+    >>> ids = fluid.layers.assign(np.array([[1], [0]], "int64"))
+    >>> exe.run(fetch_list=[fluid.layers.one_hot(ids, depth=3)])[0]
+    array([[0., 1., 0.],
+           [1., 0., 0.]], dtype=float32)
     """
     check_variable_and_dtype(input, "input", ["int32", "int64"], "one_hot")
     check_type(depth, "depth", (int, Variable), "one_hot")

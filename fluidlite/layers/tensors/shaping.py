@@ -71,10 +71,28 @@ def reshape(
     inplace: bool = False,
     name: str | None = None,
 ) -> Variable:
-    """`x` in another shape: 0 keeps a dimension, -1 takes what is left.
+    """`x` in another shape; the order of the elements stays.
 
-    `shape` is a list, which may hold one-element Variables, or a 1-D Variable; `actual_shape`, a 1-D
-    Variable, goes before it at run time. With `inplace` the result is `x` itself.
+    Parameters
+    ----------
+    x: a Variable.
+    shape: the new sizes. 0 takes the size of that dimension from `x`, and one -1 takes what is left. A list
+        may hold Variables of one element; a one-dimensional int32 Variable is a shape as well.
+    actual_shape: an older way to give a shape that only the run knows, a one-dimensional int32 Variable; it
+        goes before `shape`.
+    act: the name of an activation of the result.
+    inplace: the result shares the memory of `x`.
+    name: the prefix of the result's name.
+
+    Returns
+    -------
+    A Variable of as many elements.
+
+    >>> x = fluid.data("x", [None, 4, 6])
+    >>> fluid.layers.reshape(x, [0, 24]).shape
+    (-1, 24)
+    >>> fluid.layers.reshape(x, [-1, 3]).shape
+    (-1, 3)
     """
     check_variable_and_dtype(x, "x", ["float16", *_NUMBERS], "reshape")
     check_type(shape, "shape", (list, tuple, Variable), "reshape")
@@ -102,7 +120,22 @@ def reshape(
 
 
 def squeeze(input: Variable, axes: Sequence[int], name: str | None = None) -> Variable:
-    """Without the dimensions of one named in `axes`; without any dimension of one when `axes` is empty."""
+    """`x` without dimensions of size 1.
+
+    Parameters
+    ----------
+    input: a Variable.
+    axes: the dimensions to remove, negative ones counted from the end; all of size 1 where the list is empty.
+    name: the prefix of the result's name.
+
+    Returns
+    -------
+    A Variable of as many elements.
+
+    >>> x = fluid.data("x", [None, 1, 5, 1])
+    >>> fluid.layers.squeeze(x, axes=[1, 3]).shape
+    (-1, 5)
+    """
     helper = LayerHelper("squeeze", name=name)
     check_variable_and_dtype(
         input, "input", ["float16", "float32", "float64", "int8", "int32", "int64"], "squeeze"
@@ -117,7 +150,22 @@ def squeeze(input: Variable, axes: Sequence[int], name: str | None = None) -> Va
 
 
 def unsqueeze(input: Variable, axes: Any, name: str | None = None) -> Variable:
-    """With dimensions of one put in at `axes` (a number, a list, a Variable), one after the other."""
+    """`x` with new dimensions of size 1.
+
+    Parameters
+    ----------
+    input: a Variable.
+    axes: the positions that the new dimensions have in the result: a number, a list, or an int32 Variable.
+    name: the prefix of the result's name.
+
+    Returns
+    -------
+    A Variable of as many elements.
+
+    >>> x = fluid.data("x", [None, 5])
+    >>> fluid.layers.unsqueeze(x, axes=[1, 3]).shape
+    (-1, 1, 5, 1)
+    """
     check_type(axes, "axis/axes", (int, list, tuple, Variable), "unsqueeze")
     check_variable_and_dtype(
         input, "input", ["float16", "float32", "float64", "bool", "int8", "int32", "int64"], "unsqueeze"
@@ -141,7 +189,22 @@ def unsqueeze(input: Variable, axes: Any, name: str | None = None) -> Variable:
 
 
 def flatten(x: Variable, axis: int = 1, name: str | None = None) -> Variable:
-    """A matrix: the dimensions before `axis` are its rows, the others its columns."""
+    """`x` as a matrix.
+
+    Parameters
+    ----------
+    x: a Variable.
+    axis: dimensions before this one are rows, the others are columns.
+    name: the prefix of the result's name.
+
+    Returns
+    -------
+    A Variable of two dimensions.
+
+    >>> x = fluid.data("x", [None, 3, 8, 8])
+    >>> fluid.layers.flatten(x, axis=1).shape
+    (-1, 192)
+    """
     check_variable_and_dtype(x, "x", ["float32", "float64", "int8", "int32", "int64"], "flatten")
     helper = LayerHelper("flatten", name=name)
     if not isinstance(axis, int) or axis > len(x.shape) or axis < 0:
@@ -167,7 +230,22 @@ def _append_transpose(helper: LayerHelper, x: Variable, perm: Sequence[int]) -> 
 
 
 def transpose(x: Variable, perm: Sequence[int], name: str | None = None) -> Variable:
-    """`x` with its dimensions in the order `perm`."""
+    """`x` with its dimensions in another order.
+
+    Parameters
+    ----------
+    x: a Variable.
+    perm: for each dimension of the result, the one of `x` that it is.
+    name: the prefix of the result's name.
+
+    Returns
+    -------
+    A Variable with these dimensions.
+
+    >>> x = fluid.data("x", [None, 3, 8, 8])
+    >>> fluid.layers.transpose(x, [0, 2, 3, 1]).shape
+    (-1, 8, 8, 3)
+    """
     check_variable_and_dtype(x, "x", ["float16", *_NUMBERS], "transpose")
     check_type(perm, "perm", list, "transpose")
     rank = len(x.shape)
@@ -205,8 +283,25 @@ def t(input: Variable, name: str | None = None) -> Variable:
 
 # ---------------------------------------------------------------------- one tensor, several tensors
 def split(input: Variable, num_or_sections: Any, dim: Any = -1, name: str | None = None) -> list[Variable]:
-    """The parts of `input` along `dim`: a number of equal ones, or ones of the listed sizes, of which one
-    may be -1.
+    """`input` cut into parts along one dimension.
+
+    Parameters
+    ----------
+    input: a Variable.
+    num_or_sections: the number of equal parts, or a list of their sizes, in which one may be -1: what is
+        left. Sizes may be Variables of one element.
+    dim: the dimension, a number or an int32 Variable of one element; negative numbers count from the end.
+    name: the prefix of the results' names.
+
+    Returns
+    -------
+    A list of Variables.
+
+    >>> x = fluid.data("x", [None, 6])
+    >>> [part.shape for part in fluid.layers.split(x, 2, dim=1)]
+    [(-1, 3), (-1, 3)]
+    >>> [part.shape for part in fluid.layers.split(x, [1, -1], dim=1)]
+    [(-1, 1), (-1, 5)]
     """
     check_variable_and_dtype(input, "input", ["bool", "float16", *_NUMBERS], "split")
     check_type(num_or_sections, "num_or_sections", (list, int, tuple), "split")
@@ -251,8 +346,21 @@ def _check_parts(parts: Any, size: int) -> None:
 
 
 def stack(x: Any, axis: int = 0) -> Variable:
-    """Tensors of one shape (a list of them, or a tensor array) on top of each other, along a new dimension
-    `axis`.
+    """Variables of one shape, joined along a new dimension.
+
+    Parameters
+    ----------
+    x: a list of Variables, or a tensor array.
+    axis: the position of the new dimension in the result; negative numbers count from the end.
+
+    Returns
+    -------
+    A Variable whose dimension `axis` is their number.
+
+    >>> x = fluid.layers.assign(np.array([1, 2], "float32"))
+    >>> exe.run(fetch_list=[fluid.layers.stack([x, x * 10.0], axis=1)])[0]
+    array([[ 1., 10.],
+           [ 2., 20.]], dtype=float32)
     """
     tensors = x if isinstance(x, list) else [x]
     helper = LayerHelper("stack")
@@ -301,8 +409,23 @@ def unbind(input: Variable, axis: int = 0) -> list[Variable]:
 
 # ---------------------------------------------------------------------- repetition
 def expand(x: Variable, expand_times: Any, name: str | None = None) -> Variable:
-    """`x` repeated `expand_times[i]` times along dimension i; the times are a list, which may hold
-    Variables, or a Variable.
+    """`x` repeated along its dimensions.
+
+    Parameters
+    ----------
+    x: a Variable of one to six dimensions.
+    expand_times: how often each dimension is repeated: a list, which may hold Variables of one element, or a
+        one-dimensional int32 Variable.
+    name: the prefix of the result's name.
+
+    Returns
+    -------
+    A Variable whose sizes are those of `x` times `expand_times`.
+
+    >>> x = fluid.layers.assign(np.array([[1, 2]], "float32"))
+    >>> exe.run(fetch_list=[fluid.layers.expand(x, [2, 2])])[0]
+    array([[1., 2., 1., 2.],
+           [1., 2., 1., 2.]], dtype=float32)
     """
     check_variable_and_dtype(x, "x", ["bool", *_NUMBERS], "expand")
     check_type(expand_times, "expand_times", (list, tuple, Variable), "expand")

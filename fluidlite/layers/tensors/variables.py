@@ -24,7 +24,23 @@ MOST_ELEMENTS = 1024 * 1024  # of an array that becomes an attribute
 
 
 def create_tensor(dtype: DTypeLike, name: str | None = None, persistable: bool = False) -> Variable:
-    """A variable without a shape, for an op to write."""
+    """An empty variable that ops can write to.
+
+    Parameters
+    ----------
+    dtype: the data type, such as "float32".
+    name: the name; generated where it is None.
+    persistable: it keeps its value between runs.
+
+    Returns
+    -------
+    A Variable whose shape its first writer decides.
+
+    >>> out = fluid.layers.create_tensor("float32")
+    >>> _ = fluid.layers.assign(np.array([1], "float32"), out)
+    >>> exe.run(fetch_list=[out])[0]
+    array([1.], dtype=float32)
+    """
     check_dtype(
         dtype, "dtype", ["bool", "float16", "float32", "float64", "int8", "int32", "int64"], "create_tensor"
     )
@@ -40,8 +56,24 @@ def create_parameter(
     is_bias: bool = False,
     default_initializer: Any = None,
 ) -> Parameter:
-    """A trainable parameter, initialised in the startup program; `attr` is a ParamAttr, which `name`
-    stands in for.
+    """A parameter of the program, which training updates.
+
+    Parameters
+    ----------
+    shape: the sizes; all must be known.
+    dtype: the data type, such as "float32".
+    name: the name; generated where it is None.
+    attr: a `ParamAttr` with name, initializer, learning rate, regularizer, and whether it is trained.
+    is_bias: the default initializer is zero instead of Xavier's.
+    default_initializer: the initializer where `attr` has none.
+
+    Returns
+    -------
+    A Parameter.
+
+    >>> w = fluid.layers.create_parameter([2, 3], "float32", name="w")
+    >>> w.name, w.shape, w.trainable
+    ('w', (2, 3), True)
     """
     check_type(shape, "shape", (list, tuple, np.ndarray), "create_parameter")
     for item in shape:
@@ -68,7 +100,27 @@ def create_global_var(
     force_cpu: bool = False,
     name: str | None = None,
 ) -> Variable:
-    """A variable of the global block that the startup program fills with `value`."""
+    """A variable of the program that keeps its value between runs, such as a counter.
+
+    Parameters
+    ----------
+    shape: the sizes.
+    value: the first value of all elements, which the startup program sets.
+    dtype: the data type.
+    persistable: save it with the model.
+    force_cpu: keep it on the host in programs for a device.
+    name: the name; generated where it is None.
+
+    Returns
+    -------
+    A Variable.
+
+    >>> count = fluid.layers.create_global_var([1], 0.0, "float32", persistable=True, name="count")
+    >>> _ = fluid.layers.increment(count)
+    >>> _ = exe.run(fluid.default_startup_program())
+    >>> [float(exe.run(fetch_list=[count])[0]) for _ in range(3)]
+    [1.0, 2.0, 3.0]
+    """
     check_type(shape, "shape", (list, tuple, np.ndarray), "create_global_var")
     for item in shape:
         check_type(item, "item of shape", (int, np.integer), "create_global_var")
@@ -89,7 +141,21 @@ def _number(value: Any) -> float:
 
 
 def cast(x: Variable, dtype: DTypeLike) -> Variable:
-    """`x` with elements of another type."""
+    """`x` with another data type.
+
+    Parameters
+    ----------
+    x: a Variable of any shape and data type.
+    dtype: the new data type, such as "float32", "int64" or "bool".
+
+    Returns
+    -------
+    A Variable of the same shape. Fractions are cut off where it holds integers; all but 0 is True as "bool".
+
+    >>> x = fluid.layers.assign(np.array([0.0, 1.7], "float32"))
+    >>> exe.run(fetch_list=[fluid.layers.cast(x, "int64"), fluid.layers.cast(x, "bool")])
+    [array([0, 1]), array([False,  True])]
+    """
     check_variable_and_dtype(x, "x", _CASTS, "cast")
     check_dtype(
         dtype, "dtype", ["bool", "float16", "float32", "float64", "int8", "int32", "int64", "uint8"], "cast"
@@ -106,8 +172,22 @@ def cast(x: Variable, dtype: DTypeLike) -> Variable:
 
 
 def concat(input: Any, axis: Any = 0, name: str | None = None) -> Variable:
-    """Variables (a list of them, or a tensor array) concatenated along dimension `axis`, which may be a
-    Variable.
+    """Variables joined along one dimension.
+
+    Parameters
+    ----------
+    input: a list of Variables that differ in dimension `axis` only, or a tensor array.
+    axis: the dimension, a number or an int32 Variable of one element; negative numbers count from the end.
+    name: the prefix of the result's name.
+
+    Returns
+    -------
+    A Variable whose dimension `axis` is the sum of theirs.
+
+    >>> x = fluid.layers.assign(np.array([[1, 2], [3, 4]], "float32"))
+    >>> exe.run(fetch_list=[fluid.layers.concat([x, x], axis=1)])[0]
+    array([[1., 2., 1., 2.],
+           [3., 4., 3., 4.]], dtype=float32)
     """
     if not isinstance(input, list):
         input = [input]
@@ -138,7 +218,21 @@ def concat(input: Any, axis: Any = 0, name: str | None = None) -> Variable:
 
 
 def sums(input: Variable | Sequence[Variable], out: Variable | None = None) -> Variable:
-    """The sum of Variables of one shape, written to `out` where one is given."""
+    """The sum of several Variables, element by element.
+
+    Parameters
+    ----------
+    input: a list of Variables of one shape and data type.
+    out: the Variable to write to; None makes a new one.
+
+    Returns
+    -------
+    The Variable that was written.
+
+    >>> x = fluid.layers.assign(np.array([1, 2], "float32"))
+    >>> exe.run(fetch_list=[fluid.layers.sums([x, x, x])])[0]
+    array([3., 6.], dtype=float32)
+    """
     check_type(input, "input", (Variable, tuple, list), "sums")
     for var in input if isinstance(input, (list, tuple)) else [input]:
         check_variable_and_dtype(var, "input", _NUMBERS, "sums")
@@ -171,7 +265,21 @@ def copied(input: Variable, output: Variable | None = None) -> Variable:
 
 
 def assign(input: Variable | Array, output: Variable | None = None) -> Variable:
-    """A copy of a Variable, or the tensor that a NumPy array (bool, float32, int32 or int64) describes."""
+    """A copy of a Variable, or of an array as a constant of the program.
+
+    Parameters
+    ----------
+    input: a Variable, or a NumPy array of float32, int32, int64 or bool with at most 1,048,576 elements.
+    output: the Variable to write to; None makes a new one.
+
+    Returns
+    -------
+    The Variable that was written.
+
+    >>> x = fluid.layers.assign(np.array([1, 2], "float32"))
+    >>> exe.run(fetch_list=[fluid.layers.assign(x)])[0]
+    array([1., 2.], dtype=float32)
+    """
     check_type(input, "input", (Variable, np.ndarray), "assign")
     if isinstance(input, Variable):
         check_dtype(

@@ -42,8 +42,8 @@ def mpi_place() -> tuple[int, int] | None:
 
 
 def check_not_alone(size: int) -> None:
-    """CommunicatorError where Slurm has started several tasks, and MPI, which counts `size` processes, was not
-    told.
+    """CommunicatorError where Slurm has started several tasks, and MPI, which counts `size` processes, does
+    not know of them.
     """
     tasks = os.environ.get("SLURM_STEP_NUM_TASKS", "1")
     if size == 1 and tasks.isdigit() and int(tasks) > 1:

@@ -56,6 +56,9 @@ def trouble(function: Callable[..., Any], args: Any, kwargs: Mapping[str, Any], 
     given = _bound(function, args, kwargs)
     hints = _hints(function)
     for name, value in given.items():
+        # a Variable in the place of a number is a TypeError; one that a function takes may have a wrong value
+        if isinstance(value, Variable) and isinstance(error, ValueError):
+            continue
         if not _fits(value, hints.get(name, Any)):
             return f"{name} must be {_words(hints[name])}, but is {shown(value)}"
     # these are Python's texts; a layer that raises one itself names the argument

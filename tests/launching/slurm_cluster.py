@@ -1,4 +1,4 @@
-"""A real Slurm on this machine: munged, slurmctld and slurmd with files of their own, for one test session."""
+"""A real Slurm on this machine: munged, slurmctld and slurmd with files of their own."""
 
 from __future__ import annotations
 

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from fluidlite.base.dtypes import Array, to_numpy
-from fluidlite.base.errors import FeedError, NotFoundError, UnsupportedError
+from fluidlite.base.errors import ArgumentError, FeedError, NotFoundError, UnsupportedError
 from fluidlite.base.place import Place
 from fluidlite.compat.inference.model import LoadedModel
 from fluidlite.compat.inference.sources import Source, in_folder, of_files
@@ -87,7 +87,7 @@ class TranslatedLayer(Layer):
 
     def __init__(self, model: LoadedModel) -> None:
         if not isinstance(model, LoadedModel):
-            raise TypeError("a TranslatedLayer is made by paddle.jit.load(path)")
+            raise ArgumentError.of(TypeError(), "a TranslatedLayer is made by paddle.jit.load(path)")
         super().__init__()
         self.training = False
         self._model = model

@@ -42,6 +42,11 @@ def run(fetch: Any = None, startup: bool = True, **feed: Any) -> Any:
     return exe.run(feed=given, fetch_list=[fetch or loss])
 
 
+def run_2x() -> Any:
+    x = paddle.static.data("x", [None, 4])
+    return paddle.static.Executor().run(feed={"x": np.ones((3, 5), "float32")}, fetch_list=[x])
+
+
 def read(rows: Callable[[], Any]) -> None:
     loader = fluid.io.DataLoader.from_generator([fluid.data("x", [None, 4])], capacity=2)
     loader.set_batch_generator(rows, places=fluid.cpu_places(1))
@@ -80,6 +85,7 @@ MISTAKES: dict[str, tuple[Callable[[], Any], str]] = {
     "layer of 2.x": (lambda: paddle.nn.Linear(5, 3)(paddle.static.data("x", [None, 4])), "4 columns"),
     "size of 2.x": (lambda: paddle.nn.Linear(5, "3"), "in Linear.__init__"),
     "function of 2.x": (lambda: paddle.reshape(paddle.static.data("x", [2, 4]), [3, 3]), "reshape"),
+    "run of 2.x": (run_2x, "received fed shape"),
     "argument of 2.x": (lambda: paddle.nn.functional.pad(None, [1]), "in paddle.nn.functional.pad"),
 }
 

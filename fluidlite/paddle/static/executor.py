@@ -8,6 +8,7 @@ import numpy as np
 
 from fluidlite.base.dtypes import to_numpy
 from fluidlite.base.place import CPUPlace, Place
+from fluidlite.base.tracebacks import shorten
 from fluidlite.compiler import CompiledProgram
 from fluidlite.executor import executor as fluid
 from fluidlite.paddle.defaults import generator
@@ -42,18 +43,22 @@ class Executor(fluid.Executor):
         """Run `program` once, with the learning rate that its schedule has at the moment, and return the
         values in `fetch_list`; as `fluid.Executor.run` otherwise.
         """
-        _set_learning_rate(program, global_scope() if scope is None else scope)
-        return super().run(
-            program,
-            feed,
-            fetch_list,
-            feed_var_name,
-            fetch_var_name,
-            scope,
-            return_numpy,
-            use_program_cache,
-            use_prune=use_prune,
-        )
+        try:
+            _set_learning_rate(program, global_scope() if scope is None else scope)
+            return super().run(
+                program,
+                feed,
+                fetch_list,
+                feed_var_name,
+                fetch_var_name,
+                scope,
+                return_numpy,
+                use_program_cache,
+                use_prune=use_prune,
+            )
+        except Exception as error:
+            shorten(error)
+            raise
 
 
 def _set_learning_rate(program: Any, scope: Scope) -> None:

@@ -8,7 +8,7 @@ DOCS := $(VENV)/.docs
 # the suite is made for two cores: each worker's BLAS keeps to one, and a third works while others wait for processes
 PYTEST := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -q
 
-.PHONY: demo test test-fast test-faults test-hostile lint house docs mpi-test gpu-test gpu-sim gpu-bench page-test page-pictures bench bench-compare peers oracles fuzz clean
+.PHONY: demo test test-fast test-faults test-hostile slurm-test lint house docs mpi-test gpu-test gpu-sim gpu-bench page-test page-pictures bench bench-compare peers oracles fuzz clean
 
 $(STAMP): setup.cfg setup.py pyproject.toml
 	$(PYTHON) -m venv $(VENV)
@@ -28,11 +28,11 @@ demo: $(MPI)
 # all rooms, or some: make test ROOMS="tests/ops tests/layers"
 ROOMS ?= tests
 test: $(STAMP)
-	$(PYTEST) -n 3 -m "not gpu and not mpi and not slow" $(ROOMS)
+	$(PYTEST) -n 3 -m "not gpu and not mpi and not slow and not slurm" $(ROOMS)
 
 # the same with every loop compiled before its first step
 test-fast: $(STAMP)
-	FLAGS_fast_loops=wait $(PYTEST) -n 3 -m "not gpu and not mpi and not slow" $(ROOMS)
+	FLAGS_fast_loops=wait $(PYTEST) -n 3 -m "not gpu and not mpi and not slow and not slurm" $(ROOMS)
 
 lint: $(STAMP)
 	$(BIN)/python -m ruff check .
@@ -55,6 +55,10 @@ docs: $(DOCS)
 # the launchers' tests look for mpiexec as a shell does; to import the files that have none takes half a minute
 mpi-test: $(MPI)
 	PATH="$(CURDIR)/$(BIN):$$PATH" $(PYTEST) -m mpi $$(grep -rl --include='test_*.py' 'mark\.mpi' tests)
+
+# a real Slurm on this machine, for these tests alone: needs Debian's slurm-wlm and munge; two minutes
+slurm-test: $(MPI)
+	PATH="$(CURDIR)/$(BIN):$$PATH" $(PYTEST) -rs -m slurm tests/launching/test_slurm.py
 
 # trainers and servers that are killed, stopped and started again: about two minutes
 test-faults: $(STAMP)

@@ -6,6 +6,7 @@ import contextlib
 import getpass
 import os
 import pathlib
+import re
 import shutil
 import socket
 import subprocess
@@ -81,8 +82,21 @@ class Slurm:
         output.unlink(missing_ok=True)
         file = self.folder / "job.sh"
         file.write_text(text)
-        done = self.run("sbatch", "--wait", f"--output={output}", *options, str(file), limit=limit)
-        return done.returncode, output.read_text() if output.exists() else done.stderr
+        sent = self.run("sbatch", "--parsable", f"--output={output}", *options, str(file))
+        assert sent.returncode == 0, sent.stderr
+        return self._end_of(sent.stdout.strip(), limit), output.read_text()
+
+    def _end_of(self, job: str, limit: float) -> int:
+        """The exit code of a job that has ended; `sbatch --wait` looks once in half a minute."""
+        end = time.monotonic() + limit
+        while time.monotonic() < end:
+            shown = self.run("scontrol", "show", "job", job).stdout
+            found = re.search(r"JobState=(COMPLETED|FAILED|CANCELLED|TIMEOUT|NODE_FAIL)", shown)
+            code = re.search(r"ExitCode=(\d+):(\d+)", shown)
+            if found and code:
+                return int(code[1]) or int(code[2])
+            time.sleep(0.5)
+        raise AssertionError(f"job {job} has not ended after {limit:g} s:\n{shown}")
 
 
 def _start(*command: str, environ: dict[str, str], log: pathlib.Path) -> subprocess.Popen[bytes]:

@@ -105,7 +105,8 @@ def test_slurm(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
 def test_slurm_without_servers_starts_ranks() -> None:
     text = slurm_file(JobFile(LaunchOptions("pack.train", is_module=True), 3, 0, "mine"))
     assert "#SBATCH --job-name=mine\n#SBATCH --ntasks=3\n" in text
-    assert text.endswith("srun --kill-on-bad-exit=1 python -m mpi4py -m fluidlite -m pack.train\n")
+    ranks = "python -m mpi4py -m fluidlite -m pack.train\n"
+    assert re.search(rf"\nsrun --mpi=(pmi2|pmix) --kill-on-bad-exit=1 {ranks}\Z", text)
 
 
 def test_kubernetes(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -141,10 +141,15 @@ def test_open_mpi(bin: pathlib.Path) -> None:
 
 
 def test_slurm(bin: pathlib.Path) -> None:
-    executable(bin / "srun", "true")
+    executable(bin / "srun", "echo MPI plugin types are... none pmix pmi2")
     allocation = {"SLURM_JOB_ID": "7", "SLURM_NTASKS": "8"}
-    assert start(bin, **allocation) == ["srun", "--ntasks", "8", "--kill-on-bad-exit=1"]
+    assert start(bin, **allocation) == ["srun", "--ntasks", "8", "--kill-on-bad-exit=1", "--mpi=pmi2"]
     assert start(bin, "--nproc_per_node", "2", **allocation)[:3] == ["srun", "--ntasks", "2"]
+    (bin / "mpiexec").unlink()
+    executable(bin / "mpiexec", "echo 'mpiexec (Open MPI) 5.0.7'")
+    assert start(bin, **allocation)[-1] == "--mpi=pmix"
+    executable(bin / "srun", "echo MPI plugin types are... none")
+    assert start(bin, **allocation)[-1] == "--kill-on-bad-exit=1"
 
 
 def test_pbs(bin: pathlib.Path, tmp_path: pathlib.Path) -> None:

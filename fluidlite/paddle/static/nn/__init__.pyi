@@ -1,12 +1,14 @@
 # written by tests/house/stubs.py
 """`paddle.static.nn`: layers as functions, with parameters in the program"""
 
+from fluidlite.contrib.layers.nn import sparse_embedding as sparse_embedding
 from fluidlite.layers.control_flow import case as case
 from fluidlite.layers.control_flow import switch_case as switch_case
 from fluidlite.layers.control_flow import while_loop as while_loop
 from fluidlite.layers.loss import nce as nce
 from fluidlite.layers.nn import batch_norm as batch_norm
 from fluidlite.layers.nn import bilinear_tensor_product as bilinear_tensor_product
+from fluidlite.layers.nn import continuous_value_model as continuous_value_model
 from fluidlite.layers.nn import conv2d as conv2d
 from fluidlite.layers.nn import conv3d as conv3d
 from fluidlite.layers.nn import conv3d_transpose as conv3d_transpose

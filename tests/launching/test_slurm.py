@@ -34,7 +34,7 @@ def slurm(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Slurm]:
 
 
 def results(text: str) -> list[str]:
-    """What the ranks print: their number, that of all, and the trained weights."""
+    """The lines that ranks print: their number, that of all, and the trained weights."""
     return sorted(re.findall(r"^rank .*$", text, re.MULTILINE))
 
 
@@ -98,7 +98,7 @@ def test_a_requeued_job_goes_on_from_its_checkpoint(slurm: Slurm, wanted: list[s
         "scontrol requeue $SLURM_JOB_ID; sleep 60\n"
     )
     # a job that is queued again begins at a time that Slurm chooses, up to two minutes later
-    code, output = slurm.batch(text, "--requeue", "--open-mode=append", limit=400)
+    code, output = slurm.batch(text, "--requeue", "--open-mode=append", limit=600)
     assert code == 0 and results(output) == wanted, output
     assert "from step 2" in output
 

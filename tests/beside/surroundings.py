@@ -15,7 +15,7 @@ import numpy as np
 
 from beside.language import Case, array_of, listed
 
-__all__ = ["in_body", "of_other_dtype", "of_views", "replaced", "with_attributes"]
+__all__ = ["in_body", "of_other_dtype", "of_views", "once_more", "replaced", "with_attributes"]
 
 API = {"18": "fluid.layers", "26": "paddle"}
 
@@ -189,6 +189,21 @@ def _in_switch(case: Case, rng: random.Random) -> None:
     assign = {"call": "fluid.layers.assign", "args": [_var("again"), out]}
     inner = {"with": "switch.case", "args": [_fed_truth(case, rng)], "calls": [*again, assign]}
     case["calls"].append({"with": "fluid.layers.Switch", "to": "switch", "calls": [inner]})
+
+
+def once_more(case: Case, rng: random.Random) -> None:
+    """All calls are made a second time: layers that are made after others have names of their own."""
+    calls = case["calls"]
+    if any("with" in call or "'$': 'block'" in repr(call) for call in calls) or not case["wrt"]:
+        return
+    again = copy.deepcopy(calls)
+    for name in [call["to"] for call in calls if "to" in call]:
+        again = [replaced(call, name, f"{name}_again") for call in again]
+    for call in again:
+        call.update({key: f"{call[key]}_again" for key in ("to", "behind") if key in call})
+    case["calls"] = [*calls, *again]
+    bound = {call["to"] for call in calls if "to" in call}
+    case["outputs"] = [*case["outputs"], *(f"{name}_again" for name in case["outputs"] if name in bound)]
 
 
 # ---------------------------------------------------------------------- attributes

@@ -16,7 +16,14 @@ from beside.chains import followed, viewed
 from beside.job_tags import job_tags
 from beside.language import Case, array_of, listed
 from beside.spellings import as_doubles, dtype_objects, named, numpy_numbers, tuples
-from beside.surroundings import in_body, of_other_dtype, of_views, replaced, with_attributes
+from beside.surroundings import (
+    in_body,
+    of_other_dtype,
+    of_views,
+    once_more,
+    replaced,
+    with_attributes,
+)
 
 __all__ = ["ordinary", "shaken", "tags", "vary"]
 
@@ -200,7 +207,7 @@ def _frozen(case: Case, rng: random.Random) -> None:
 
 
 CHANGES: list[tuple[float, Callable[[Case, random.Random], None]]] = [
-    (0.10, _special_values),
+    (0.20, _special_values),
     (0.06, _ties),
     (0.06, _same_twice),
     (0.08, _lengths),
@@ -213,6 +220,7 @@ CHANGES: list[tuple[float, Callable[[Case, random.Random], None]]] = [
     (0.06, with_attributes),
     (0.04, of_other_dtype),
     (0.08, in_body),
+    (0.04, once_more),
 ]
 
 OF_2X: list[tuple[float, Callable[[Case, random.Random], None]]] = [

@@ -82,6 +82,28 @@ def test_a_name_is_that_of_running_figures(kind: str) -> None:
     assert not layer.weight.name.startswith("given")
 
 
+@pytest.mark.parametrize(
+    ("make", "shape", "names"),
+    [
+        # as 2.6.2 counts: what these compute has their own names, and no name of the next layer
+        (lambda: nn.Conv2D(2, 4, 1, groups=2), (2, 2, 3, 3), "conv2d_1.w_0 conv2d_1.b_0"),
+        (lambda: nn.Conv2DTranspose(2, 2, 1, groups=2), (2, 2, 3, 3), "conv2d_transpose_1.w_0"),
+        (lambda: nn.BatchNorm(3, act="relu"), (2, 3), "batch_norm_1.w_0 batch_norm_1.w_2"),
+        (lambda: nn.GroupNorm(1, 3), (2, 3, 4), "group_norm_1.w_0 group_norm_1.b_0"),
+        (lambda: nn.SpectralNorm([2, 3]), (2, 3), "spectral_norm_1.w_0 spectral_norm_1.w_1"),
+        # these call functions, which count
+        (lambda: nn.Conv2D(2, 2, 1), (2, 2, 3, 3), "conv2d_2.w_0 conv2d_2.b_0"),
+        (lambda: nn.LayerNorm(3), (2, 3), "layer_norm_2.w_0 layer_norm_2.b_0"),
+    ],
+)
+def test_names_of_a_second_layer(make: Callable[[], Any], shape: tuple[int, ...], names: str) -> None:
+    x = paddle.static.data("x", shape)
+    make()(x)
+    second = make()
+    second(x)
+    assert set(names.split()) <= {param.name for param in second.parameters()}
+
+
 def test_a_second_call_shares_parameters() -> None:
     net, x = Net(), paddle.static.data("x", [2, 3])
     net(x), net(x)

@@ -25,6 +25,7 @@ CALLS: dict[str, Callable[[Any, Any, Any], Any]] = {
     "getitem": lambda x, n, one: x[:, 0, one:],
     "split": lambda x, n, one: paddle.split(x, [one, n], axis=2)[1],
     "unsqueeze": lambda x, n, one: paddle.unsqueeze(x, [n]),
+    "squeeze": lambda x, n, one: paddle.squeeze(x, [one]),
     "interpolate": lambda x, n, one: paddle.nn.functional.interpolate(
         x.reshape([1, 1, 2, 3]), size=[4, n], mode="bilinear"
     ),

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections.abc import Mapping, Sequence
 from numbers import Integral
 from typing import Any
 
@@ -98,14 +99,25 @@ def _axes_of(axis: Any) -> tuple[dict[str, Any], dict[str, Any]]:
     return ({"AxesTensorList": number_tensors(axes)}, {}) if has_variable(axes) else ({}, {"axes": axes})
 
 
+def _leaves_a_number(x: Variable, given: Mapping[str, list[Variable]], axes: Sequence[int] | None) -> bool:
+    """True if no dimension of x is left behind a squeeze of all (`axes` empty), of some, or of as many as
+    Variables are given for.
+    """
+    rank = len(x.shape)
+    if not rank or any(size != 1 for size in x.shape):
+        return False
+    if "AxesTensor" in given:
+        return math.prod(given["AxesTensor"][0].shape) == rank
+    if given:
+        return len(given["AxesTensorList"]) == rank
+    return not axes or {axis % rank for axis in axes} == set(range(rank))
+
+
 def squeeze(x: Variable, axis: Any = None, name: str | None = None) -> Variable:
     """Without those of the dimensions `axis` (all, where it is None) that are 1; numbers and Variables of
     one element.
     """
     inputs, attrs = _axes_of(axis)
-    rank = len(x.shape)
-    named = attrs.get("axes")
-    gone = {a % rank for a in named} if rank and named else set(range(rank))
     return append(
         "squeeze2",
         {"X": [x], **inputs},
@@ -113,7 +125,7 @@ def squeeze(x: Variable, axis: Any = None, name: str | None = None) -> Variable:
         dtype=x.dtype,
         layer="squeeze",
         name=name,
-        scalar=bool(rank) and all(i in gone and dim == 1 for i, dim in enumerate(x.shape)),
+        scalar=_leaves_a_number(x, inputs, attrs.get("axes")),
         extra={"XShape": x.dtype},
     )
 

@@ -32,6 +32,7 @@ def _conv(
     groups: int,
     data_format: str,
     name: str | None,
+    layer: str | None = None,
 ) -> Variable:
     need_variable(x, "x", f"conv{dims}d")
     last = is_last(data_format, dims)
@@ -57,7 +58,7 @@ def _conv(
     }
     op_type = "depthwise_conv2d" if depthwise else f"conv{dims}d"
     inputs = {"Input": [x], "Filter": [weight]}
-    out = append(op_type, inputs, attrs, dtype=x.dtype, slot="Output", layer=f"conv{dims}d", name=name)
+    out = append(op_type, inputs, attrs, dtype=x.dtype, slot="Output", layer=layer, name=name)
     return _with_bias(out, bias, dims, last)
 
 
@@ -89,7 +90,8 @@ def conv1d(
     picture = unsqueeze(x, [line])
     filters = unsqueeze(weight, [2])
     pads = line_padding(padding, data_format)
-    out = _conv(2, picture, filters, bias, steps, pads, spread, groups, layout, name)
+    # counted as conv2d, also where each channel has its own filters
+    out = _conv(2, picture, filters, bias, steps, pads, spread, groups, layout, name, layer="conv2d")
     return squeeze(out, [line])
 
 
@@ -162,11 +164,10 @@ def _transposed(
         "groups": groups,
         "data_format": "NHWC" if last else "NCHW",  # said of three dimensions too
     }
-    layer = f"conv{dims}d_transpose"
     depthwise = dims == 2 and channels == groups == weight.shape[1] * groups != 1
-    op_type = "depthwise_conv2d_transpose" if depthwise else layer
+    op_type = "depthwise_conv2d_transpose" if depthwise else f"conv{dims}d_transpose"
     inputs = {"Input": [x], "Filter": [weight]}
-    out = append(op_type, inputs, attrs, dtype=x.dtype, slot="Output", layer=layer, name=name)
+    out = append(op_type, inputs, attrs, dtype=x.dtype, slot="Output", name=name)
     return _with_bias(out, bias, dims, last)
 
 

@@ -162,6 +162,7 @@ class BatchNorm(_BatchNorm):
             dtype=dtype,
         )
         self._act, self._by_batch = act, not is_test or trainable_statistics
+        self._name = self._full_name  # what the layer computes is called by it, and counts no further layer
 
     def forward(self, input: Any) -> Any:
         """`input` normalised, then activated: by the batch's figures unless the layer was made for tests,
@@ -171,7 +172,9 @@ class BatchNorm(_BatchNorm):
         self.training = self._by_batch
         out = super().forward(input)
         self.training = training
-        return LayerHelper("batch_norm", act=self._act).append_activation(out) if self._act else out
+        if not self._act:
+            return out
+        return LayerHelper("batch_norm", act=self._act, name=self._name).append_activation(out)
 
 
 class SyncBatchNorm(_BatchNorm):
@@ -268,7 +271,7 @@ class GroupNorm(Layer):
         if data_format not in ("NCHW", "NHWC"):
             raise ValueError(f"unsupported data layout: {data_format}")
         self._num_groups, self._num_channels, self._epsilon = num_groups, num_channels, epsilon
-        self._data_format, self._name = data_format, name
+        self._data_format = data_format
         self.weight = self._for_each(num_channels, weight_attr, 1.0)
         self.bias = self._for_each(num_channels, bias_attr, 0.0)
 
@@ -289,7 +292,7 @@ class GroupNorm(Layer):
             {"epsilon": self._epsilon, "groups": self._num_groups, "data_layout": self._data_format},
             dtype=input.dtype,
             slot="Y",
-            name=self._name,
+            name=self._full_name,
             extra={"Mean": input.dtype, "Variance": input.dtype},
         )
 
@@ -397,4 +400,4 @@ class SpectralNorm(Layer):
     def forward(self, x: Any) -> Any:
         """The normalised weights."""
         inputs = {"Weight": [x], "U": [self.weight_u], "V": [self.weight_v]}
-        return append("spectral_norm", inputs, self._attrs, dtype=x.dtype)
+        return append("spectral_norm", inputs, self._attrs, dtype=x.dtype, name=self._full_name)

@@ -5,19 +5,19 @@ parameters and gradients that training moves.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from fluidlite.base.dtypes import VarType, to_numpy
-from fluidlite.base.registry import EMPTY_VAR, GRAD_SUFFIX
 from fluidlite.ir.block import Block
+from fluidlite.ir.flops import flops_of
 from fluidlite.ir.operator import Operator, OpRole
 from fluidlite.ir.program import Program
 from fluidlite.ir.variable import Variable
 from fluidlite.transpiler.parts.op_kinds import LOOKUPS, update_of
 
-__all__ = ["ROW_ID_BYTES", "Sizes", "Tensor", "TrainingFacts", "flops_of", "peak_activations", "read_facts"]
+__all__ = ["ROW_ID_BYTES", "Sizes", "Tensor", "TrainingFacts", "peak_activations", "read_facts"]
 
 ROW_ID_BYTES = 8  # the int64 that goes with each row of a sparse gradient
 
@@ -143,7 +143,7 @@ def read_facts(program: Program, sizes: Sizes) -> TrainingFacts:
         sizes.bytes(var) for name, var in block.vars.items() if var.persistable and name not in trained
     )
     schedule = sum(bool(op.role & OpRole.LRSched) for op in block.ops)
-    counted = [(op.role, flops_of(op, sizes)) for op in block.ops]
+    counted = [(op.role, flops_of(op, sizes.shape)) for op in block.ops]
     return TrainingFacts(
         tensors,
         other,
@@ -190,90 +190,6 @@ def _tensor(
 def _ids(lookup: Operator, sizes: Sizes) -> int:
     var = lookup.block._find_var_recursive(lookup.inputs["Ids"][0])
     return 0 if var is None else max(sizes.count(var), 1)
-
-
-# ---------------------------------------------------------------------- FLOPs
-def flops_of(op: Operator, sizes: Sizes) -> int:
-    """Multiplications and additions of a matrix product, convolution or recurrence; 0 for the rest, which
-    memory bounds.
-
-    A gradient op costs as much as its forward op for each gradient that it makes.
-    """
-    forward = op.type.removesuffix("_grad")
-    rule = _FLOPS.get(forward)
-    if rule is None:
-        return 0
-    made = 1
-    if forward != op.type:
-        made = sum(
-            bool(names) and names != [EMPTY_VAR]
-            for slot, names in op.outputs.items()
-            if slot.removesuffix(GRAD_SUFFIX) in ("X", "Y", "Input", "Filter", "Weight")
-        )
-    return made * rule(op, sizes)
-
-
-def _shape(op: Operator, slot: str, sizes: Sizes) -> tuple[int, ...]:
-    # a gradient op may have the variable as an output, or only its gradient
-    names = op.inputs.get(slot) or op.outputs.get(slot) or op.inputs.get(slot + GRAD_SUFFIX)
-    var = op.block._find_var_recursive(names[0]) if names else None
-    return () if var is None else sizes.shape(var)
-
-
-def _mul(op: Operator, sizes: Sizes) -> int:
-    """2 x rows x depth x columns of the matrices that X and Y are flattened to."""
-    x = _shape(op, "X", sizes)
-    y = _shape(op, "Y", sizes)
-    columns = math.prod(y[int(op.attrs.get("y_num_col_dims", 1)) :])
-    return 2 * math.prod(x) * columns
-
-
-def _matmul(op: Operator, sizes: Sizes) -> int:
-    """2 x elements of X x columns of Y, once for each matrix of the larger stack."""
-    x = _shape(op, "X", sizes)
-    y = _shape(op, "Y", sizes)
-    if len(x) < 2 or len(y) < 2:
-        return 2 * max(math.prod(x), math.prod(y))
-    # matmul_v2 has other names for the same attributes
-    turns_y = op.attrs.get("transpose_Y", op.attrs.get("trans_y"))
-    columns = y[-2] if turns_y else y[-1]
-    stack = max(math.prod(x[:-2]), math.prod(y[:-2]))
-    rows_and_depth = x[-2] * x[-1]
-    return 2 * stack * rows_and_depth * columns
-
-
-def _conv(op: Operator, sizes: Sizes) -> int:
-    """2 x elements of the output x elements of the filter that each needs (input channels of its group x
-    window).
-    """
-    places = math.prod(_shape(op, "Output", sizes))
-    return 2 * places * math.prod(_shape(op, "Filter", sizes)[1:])
-
-
-def _conv_transpose(op: Operator, sizes: Sizes) -> int:
-    """2 x elements of the input x elements of the filter that each meets."""
-    places = math.prod(_shape(op, "Input", sizes))
-    return 2 * places * math.prod(_shape(op, "Filter", sizes)[1:])
-
-
-def _recurrence(op: Operator, sizes: Sizes) -> int:
-    """2 x steps x elements of the recurrent weight."""
-    steps = math.prod(_shape(op, "Input", sizes)[:1])
-    return 2 * steps * math.prod(_shape(op, "Weight", sizes))
-
-
-_FLOPS: Mapping[str, Callable[[Operator, Sizes], int]] = {
-    "mul": _mul,
-    "matmul": _matmul,
-    "matmul_v2": _matmul,
-    "conv2d": _conv,
-    "depthwise_conv2d": _conv,
-    "conv3d": _conv,
-    "conv2d_transpose": _conv_transpose,
-    "conv3d_transpose": _conv_transpose,
-    "lstm": _recurrence,
-    "gru": _recurrence,
-}
 
 
 # ---------------------------------------------------------------------- activations

@@ -34,7 +34,7 @@ def explained(name: str, precision: str) -> str:
     batch = batches(network, network.batch, 1)[0]
     feed = batch if network.classes else {"x": batch["x"]}
     exe = fluid.Executor(fluid.CUDAPlace(0))
-    return str(exe.explain(main, feed=feed, fetch_list=[loss], scope=scope))
+    return str(exe.explain(main, feed=feed, fetch_list=[loss], scope=scope, full=True))
 
 
 def verdict(text: str) -> str:

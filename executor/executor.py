@@ -21,7 +21,7 @@ from fluidlite.executor.comm import before_run, leave
 from fluidlite.executor.comm.alone import hint_if_alone
 from fluidlite.executor.compile.pipeline import compile_plan, lower
 from fluidlite.executor.datasets import run_from_dataset
-from fluidlite.executor.explain import explain
+from fluidlite.executor.explain import explain, explain_briefly
 from fluidlite.executor.fast.loops.compiler import is_available
 from fluidlite.executor.fetching import fetch, present, split_fetches
 from fluidlite.executor.memory import MemoryUse, memory_of
@@ -494,14 +494,17 @@ class Executor(RunSteps):
         fetch_list: Any = None,
         scope: Scope | None = None,
         after: str = "",
+        full: bool = False,
     ) -> str:
-        """The plan for such a run as text: generated source, buffers and bytes, what was fused or dropped and
-        why. Runs nothing.
+        """The plan for such a run as a table: ops, the kernels that compute them, their multiplications and
+        additions, and the bytes that they read and write. Runs nothing.
 
-        `after` names a pass of `fluidlite.executor.passes.PASSES`: the plan is shown as that pass leaves it;
-        "lower" shows it before the first. NotFoundError for an unknown name.
+        full: the generated source instead, with buffers and bytes, and what was fused or dropped and why.
+        after: a pass of `fluidlite.executor.passes.PASSES`: the full plan as that pass leaves it; "lower"
+        shows it before the first. NotFoundError for an unknown name.
         """
-        return explain(self._lowering(program, feed, fetch_list, scope), after)
+        lowering = self._lowering(program, feed, fetch_list, scope)
+        return explain(lowering, after) if full or after else explain_briefly(lowering)
 
     @short_tracebacks
     def memory(

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
-from fluidlite.base.cells import text_cell
+from fluidlite.base.cells import table_cell, text_cell
 from fluidlite.base.plain_text import printable
 from fluidlite.executor.compile.pipeline import plan_after
 from fluidlite.executor.cuda import convolutions
@@ -29,11 +29,12 @@ from fluidlite.executor.passes import PASSES
 from fluidlite.executor.plan.actions import Chained, Fresh
 from fluidlite.executor.plan.plan import CompiledPlan, Plan
 from fluidlite.executor.plan.steps import Step, flat
+from fluidlite.executor.plan_table import HEADS, PlanRow, rows_of
 from fluidlite.executor.run.calls import KernelCall
 from fluidlite.executor.run.capture import obstacles
 from fluidlite.executor.run.products import SharedProducts
 
-__all__ = ["Explanation", "explain"]
+__all__ = ["Explanation", "PlanTable", "explain", "explain_briefly"]
 
 
 class Explanation(str):
@@ -43,6 +44,54 @@ class Explanation(str):
 
     def _repr_html_(self) -> str:
         return text_cell(self)
+
+
+class PlanTable(Explanation):
+    """The text of a plan's table, which a notebook shows as one."""
+
+    rows: tuple[PlanRow, ...] = ()
+
+    def _repr_html_(self) -> str:
+        title = self.partition("\n")[0]
+        return table_cell(title, HEADS, [row.cells() for row in self.rows])
+
+
+_MOST_ROWS = 20
+
+
+def explain_briefly(lower: Callable[[], Plan]) -> PlanTable:
+    """The table of the plan that `lower` gives: ops, their kernels, and how much these do."""
+    lowered = lower()
+    compiled = plan_after(lowered, PASSES[-1].__name__, {})
+    rows = rows_of(compiled.plan, lowered, _EXPLAINED)
+    shown = [
+        (row.op, row.kernel, str(row.steps), f"{row.flops:,}" if row.flops else "", _bytes(row.bytes))
+        for row in rows[:_MOST_ROWS]
+    ]
+    rest = rows[_MOST_ROWS:]
+    if rest:
+        steps, flops, size = (sum(getattr(row, name) for row in rest) for name in ("steps", "flops", "bytes"))
+        shown.append((f"{len(rest)} more rows", "", str(steps), f"{flops:,}", _bytes(size)))
+    counts = Counter(remark.kind for remark in compiled.plan.remarks)
+    passes = ", ".join(f"{count} x {kind}" for kind, count in counts.items()) or "no remarks"
+    lines = [*_summary(lowered, compiled), "", *_columns([HEADS, *shown]), ""]
+    lines += _graph(compiled)
+    lines.append(f"passes: {passes}; full=True shows them, the generated source and the buffers")
+    made = PlanTable("\n".join(map(printable, lines)))
+    made.rows = tuple(rows)
+    return made
+
+
+def _columns(rows: Sequence[Sequence[str]]) -> list[str]:
+    """Cells below each other: texts from the left, numbers from the right."""
+    widths = [max(len(row[index]) for row in rows) for index in range(len(HEADS))]
+    sides = ("<", "<", ">", ">", ">")
+    return [
+        "  ".join(
+            f"{cell:{side}{width}}" for cell, side, width in zip(row, sides, widths, strict=True)
+        ).rstrip()
+        for row in rows
+    ]
 
 
 def explain(lower: Callable[[], Plan], after: str = "") -> Explanation:

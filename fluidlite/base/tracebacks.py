@@ -23,7 +23,7 @@ import inspect
 import os
 import pathlib
 from collections.abc import Callable, Iterator
-from types import TracebackType
+from types import FrameType, TracebackType
 from typing import Any, TypeVar
 
 from fluidlite.base import flags
@@ -68,12 +68,31 @@ def shorten(error: BaseException) -> None:
         return
     chain = list(_chain(error))
     for each in chain:
-        each.__traceback__ = _without_library(each.__traceback__)
+        _shorten_one(each)
     for each in chain:
         came_from = each.__cause__ or each.__context__
         if isinstance(each, FluidError) and came_from is not None and came_from.__traceback__ is None:
             each.__context__ = came_from
             each.__cause__ = None
+
+
+_HIDDEN = "The frames of FluidLite are hidden: FLAGS_call_stack_level=2 shows them."
+
+
+def _shorten_one(error: BaseException) -> None:
+    whole = error.__traceback__
+    error.__traceback__ = _without_library(whole)
+    # it may be a fault of the library, whose frames a report needs
+    is_told = isinstance(error, FluidError) or _HIDDEN in getattr(error, "__notes__", ())
+    if not is_told and _last(whole) is not _last(error.__traceback__) and hasattr(error, "add_note"):
+        error.add_note(_HIDDEN)
+
+
+def _last(trace: TracebackType | None) -> FrameType | None:
+    """The frame that raised."""
+    while trace is not None and trace.tb_next is not None:
+        trace = trace.tb_next
+    return None if trace is None else trace.tb_frame
 
 
 def _chain(error: BaseException) -> Iterator[BaseException]:

@@ -163,7 +163,9 @@ def _add_output(group: Any) -> None:
         group.add_argument(f"--{name}", *others, dest=name, action="store_true", help=text)
 
     group.add_argument(
-        "--recommend", action="store_true", help="--cost, and a sentence that names the mode to choose"
+        "--full",
+        action="store_true",
+        help="with --cost: also memory and traffic of each role and link, and other numbers of trainers",
     )
     group.add_argument("--json", action="store_true", help="--cost, --check or --verify as JSON")
 
@@ -244,8 +246,8 @@ def parse_options(argv: Sequence[str]) -> tuple[argparse.Namespace, list[str]]:
     made = parser()
     options, rest = made.parse(argv)
     made.choose(options, "mode", job_modes())
-    if options.recommend:
-        options.cost = True
+    if options.full and not options.cost:
+        raise UsageError("--full can only be used with --cost")
     if options.json and options.format not in (None, ["json"]):
         raise UsageError(f"--json conflicts with --format {options.format[0]}: give only one of them")
     made.choose(options, "format", tuple(FORMATS))

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from fluidlite.base.units import amount, seconds
 from fluidlite.distributed.tables import table
-from fluidlite.transpiler.cost.estimate import CostEstimate
+from fluidlite.transpiler.cost.estimate import TRAINERS, CostEstimate
 from fluidlite.transpiler.cost.model import CostRow
 from fluidlite.transpiler.modes import Job
 from fluidlite.transpiler.parts.roles import JobRole
@@ -33,9 +35,14 @@ def _covers(row: CostRow, role: JobRole) -> bool:
     return row.kind == role.kind and row.first <= role.index <= row.last
 
 
-def cost_text(found: CostEstimate, colour: bool) -> str:
-    """The estimate: memory and traffic of each role, links, the step, and other numbers of trainers."""
-    parts = (_memory(found, colour), _links(found, colour), _step(found), _scaling(found, colour))
+def cost_text(found: CostEstimate, colour: bool, full: bool = False) -> str:
+    """The estimate: the step of each mode with the job's number of trainers, and of this one what it waits
+    for. With `full` also memory and traffic of each role, links, and other numbers of trainers.
+    """
+    count = found.job.trainers
+    if not full:
+        return "\n".join((_scaling(found, [count], colour), _step(found)))
+    parts = (_memory(found, colour), _links(found, colour), _step(found), _scaling(found, TRAINERS, colour))
     return "\n".join(part for part in parts if part)
 
 
@@ -75,7 +82,7 @@ def _step(found: CostEstimate) -> str:
     )
 
 
-def _scaling(found: CostEstimate, colour: bool) -> str:
+def _scaling(found: CostEstimate, trainers: Sequence[int], colour: bool) -> str:
     heads = ("mode", "trainers", "step", "sent", "received", "samples a second")
     rows = [
         (
@@ -86,6 +93,6 @@ def _scaling(found: CostEstimate, colour: bool) -> str:
             amount(row.bytes_in),
             f"{row.samples_per_s:,.0f}",
         )
-        for row in found.scaling()
+        for row in found.scaling(trainers)
     ]
     return table(heads, rows, colour=colour)

@@ -102,8 +102,7 @@ def _show(job: Job, title: str, options: argparse.Namespace) -> int:
         sys.stdout.writelines(_diffs(job, options, colour))
     if options.cost:
         found = _cost(job, options)
-        sys.stdout.write(f"{recommendation(found)}\n\n" if options.recommend else "")
-        sys.stdout.write(cost_text(found, colour))
+        sys.stdout.write(f"{recommendation(found)}\n\n{cost_text(found, colour, options.full)}")
     if options.check:
         report = check(job)
         sys.stdout.write(f"{report}\n")

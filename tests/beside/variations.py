@@ -16,14 +16,7 @@ from beside.chains import followed, viewed
 from beside.job_tags import job_tags
 from beside.language import Case, array_of, listed
 from beside.spellings import as_doubles, dtype_objects, named, numpy_numbers, tuples
-from beside.surroundings import (
-    in_body,
-    of_other_dtype,
-    of_views,
-    once_more,
-    replaced,
-    with_attributes,
-)
+from beside.surroundings import in_body, of_other_dtype, of_views, once_more, replaced, with_attributes
 
 __all__ = ["ordinary", "shaken", "tags", "vary"]
 

@@ -265,7 +265,7 @@ def test_a_reduction_is_waited_for_where_its_result_is_used_first() -> None:
     def work(rank: int) -> str:
         programs, scope, exe = job.trainer(rank), fluid.Scope(), fluid.Executor(fluid.CPUPlace())
         exe.run(programs.startup, scope=scope)
-        return exe.explain(programs.main, trial.feeds[0], [trial.loss], scope)
+        return exe.explain(programs.main, trial.feeds[0], [trial.loss], scope, full=True)
 
     lines = [line.strip() for line in together(2, work)[0].splitlines() if line.strip()]
     starts = [index for index, line in enumerate(lines) if re.match(r"reduce_\d+\(", line)]
@@ -288,7 +288,7 @@ def test_gradients_are_made_in_the_buffer_in_which_they_travel() -> None:
     def work(rank: int) -> str:
         programs, scope, exe = job.trainer(rank), fluid.Scope(), fluid.Executor(fluid.CPUPlace())
         exe.run(programs.startup, scope=scope)
-        return exe.explain(programs.main, trial.feeds[0], [trial.loss], scope)
+        return exe.explain(programs.main, trial.feeds[0], [trial.loss], scope, full=True)
 
     text = together(2, work)[0]
     assert "concatenate" not in text and "copyto" not in text

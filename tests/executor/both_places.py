@@ -39,7 +39,7 @@ def run_on_both(
             exe, scope = fluid.Executor(place), fluid.Scope()
             exe.run(fluid.default_startup_program(), scope=scope)
             found.append([exe.run(feed=feed, fetch_list=[loss], scope=scope)[0].item() for feed in feeds])
-    text = exe.explain(feed=feeds[0], fetch_list=[loss], scope=scope)
+    text = exe.explain(feed=feeds[0], fetch_list=[loss], scope=scope, full=True)
     if captured:
         assert ("portable kernels" in text) == kernels
         assert [step.graph is not None for step in steps if step.runs == len(feeds)] == [True]

@@ -40,7 +40,7 @@ def both(fetches: list[Any], feeds: dict[str, Any], runs: int = 2) -> list[np.nd
 
 def source(fetches: list[Any], feeds: dict[str, Any]) -> str:
     return fluid.Executor(fluid.CPUPlace()).explain(
-        fluid.default_main_program(), feeds, fetches, scope=fluid.Scope()
+        fluid.default_main_program(), feeds, fetches, scope=fluid.Scope(), full=True
     )
 
 

@@ -82,7 +82,7 @@ def test_training(build: Callable[[], tuple[Any, list[dict[str, Any]]]], product
             results.append([losses, *(np.array(scope.find_var(name).get_tensor()) for name in names)])
             if not naive:
                 # each product stands in the step, and what it is stands below the step
-                text = exe.explain(feed=feeds[0], fetch_list=[loss])
+                text = exe.explain(feed=feeds[0], fetch_list=[loss], full=True)
                 assert text.count(" = product_of_steps_") == products
     for one, other in zip(*results, strict=True):
         np.testing.assert_allclose(one, other, rtol=1e-5, atol=1e-6)

@@ -35,7 +35,7 @@ def trainer(bias: bool, act: str | None, pool: dict[str, Any], norm: bool = Fals
 def explained(program: Any, fetched: list[str]) -> str:
     exe = fluid.Executor(fluid.CPUPlace())
     exe.run(fluid.default_startup_program())
-    return exe.explain(program, feed=images(3), fetch_list=fetched)
+    return exe.explain(program, feed=images(3), fetch_list=fetched, full=True)
 
 
 def images(batch: int) -> dict[str, np.ndarray]:

@@ -185,7 +185,7 @@ def _explained(build: Any, is_shown: bool = False) -> str:
         shown = [op.output("Out")[0] for op in ops if op.type == "softmax" and is_shown]
         exe, scope = fluid.Executor(fluid.CUDAPlace(0)), fluid.Scope()
         exe.run(fluid.default_startup_program(), scope=scope)
-        return str(exe.explain(feed=_feed(), fetch_list=[loss, *shown], scope=scope))
+        return str(exe.explain(feed=_feed(), fetch_list=[loss, *shown], scope=scope, full=True))
 
 
 def test_weights_that_somebody_reads() -> None:
@@ -210,5 +210,5 @@ def test_inference_has_no_scores() -> None:
         program = fluid.default_main_program().clone(for_test=True)
         found += exe.run(program, feed=_feed(), fetch_list=[out], scope=scope)
     np.testing.assert_allclose(found[1], found[0], rtol=1e-5)
-    text = str(exe.explain(program, feed=_feed(), fetch_list=[out], scope=scope))
+    text = str(exe.explain(program, feed=_feed(), fetch_list=[out], scope=scope, full=True))
     assert "attention_0.forward" in text and "backward" not in text and "float32[2, 2, 7, 7]" not in text

@@ -141,7 +141,7 @@ def test_a_branch_of_large_states_stays_one(rows: int, is_choice: bool) -> None:
     scope = fluid.Scope()
     fluid.Executor(fluid.CPUPlace()).run(fluid.default_startup_program(), scope=scope)
     exe = fluid.Executor(fluid.CUDAPlace(0))
-    text = exe.explain(feed={"x": np.ones(1, "float32")}, fetch_list=[], scope=scope)
+    text = exe.explain(feed={"x": np.ones(1, "float32")}, fetch_list=[], scope=scope, full=True)
     assert ("\ngraph: " in text) == is_choice
     assert ("no graph: loops and branches (conditional_block x 1)" in text) == (not is_choice)
 
@@ -156,7 +156,7 @@ def test_a_branch_that_draws_or_gives_another_shape_stays_one() -> None:
         batch = {"x": np.full(4, number, "float32")}
         (found,) = exe.run(feed=batch, fetch_list=[drawn])
         assert (found == 0.5).all() == (number < 1)
-    assert "if " in exe.explain(feed=batch, fetch_list=[drawn])
+    assert "if " in exe.explain(feed=batch, fetch_list=[drawn], full=True)
 
 
 def test_explain_names_what_keeps_a_step_from_being_a_graph() -> None:
@@ -164,16 +164,18 @@ def test_explain_names_what_keeps_a_step_from_being_a_graph() -> None:
     exe = fluid.Executor(fluid.CUDAPlace(0))
     feed = {"x": np.ones((4, 3), "float32")}
     whole, found = fluid.layers.tanh(x), fluid.layers.where(x > 0.5)
-    assert "\ngraph: the whole step is one launch\n" in exe.explain(feed=feed, fetch_list=[whole])
-    assert "no graph: portable kernels (where_index x 1)" in exe.explain(feed=feed, fetch_list=[found])
-    assert "graph: " not in fluid.Executor(fluid.CPUPlace()).explain(feed=feed, fetch_list=[whole])
+    assert "\ngraph: the whole step is one launch\n" in exe.explain(feed=feed, fetch_list=[whole], full=True)
+    assert "no graph: portable kernels (where_index x 1)" in exe.explain(
+        feed=feed, fetch_list=[found], full=True
+    )
+    assert "graph: " not in fluid.Executor(fluid.CPUPlace()).explain(feed=feed, fetch_list=[whole], full=True)
 
 
 def test_explain_counts_kernels_as_they_are_launched() -> None:
     """The updates of four parameters are one launch; what NumPy has no part in does not bear its name."""
     fluid.optimizer.SGD(0.1).minimize(classifier())
     (feed,) = feeds(1)
-    text = fluid.Executor(fluid.CUDAPlace(0)).explain(feed=feed, scope=initial_states())
+    text = fluid.Executor(fluid.CUDAPlace(0)).explain(feed=feed, scope=initial_states(), full=True)
     assert text.count("fused: one kernel for sgd") == 1 and "one kernel for sgd x" not in text
     assert "dot = cupy.dot" in text and "np." not in text
 

@@ -89,7 +89,7 @@ def _both(name: str) -> tuple[list[list[Any]], str]:
         for _ in range(3):
             result = exe.run(feed=feed, fetch_list=fetches, scope=scope)
         found.append(result)
-    return found, exe.explain(feed=feed, fetch_list=fetches, scope=scope)
+    return found, exe.explain(feed=feed, fetch_list=fetches, scope=scope, full=True)
 
 
 @pytest.mark.parametrize("name", CASES)

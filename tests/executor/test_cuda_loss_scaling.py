@@ -54,7 +54,7 @@ def run_op(op_type: str, inputs: dict[str, Any], outputs: dict[str, Any], attrs:
             text = ""
             for _ in range(3):
                 results.append(exe.run(feed={}, fetch_list=fetched, scope=scope))
-            text = exe.explain(feed={}, fetch_list=fetched, scope=scope)
+            text = exe.explain(feed={}, fetch_list=fetched, scope=scope, full=True)
         assert "graph: the whole step is one launch" in text
     return results[0], results[-1]
 

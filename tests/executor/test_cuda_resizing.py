@@ -33,7 +33,7 @@ def test_as_on_the_host(name: str, dtype: str) -> None:
         exe = fluid.Executor(place)
         exe.naive = isinstance(place, fluid.CPUPlace)
         found.append([exe.run(feed=feed, fetch_list=fetches) for _ in range(3)][-1])
-    text = exe.explain(feed=feed, fetch_list=fetches)
+    text = exe.explain(feed=feed, fetch_list=fetches, full=True)
     assert "CUDA kernel resize" in text and "graph: the whole step is one launch" in text
     tolerance = 1e-5 if dtype == "float32" else 1e-13
     for want, have in zip(*found, strict=True):

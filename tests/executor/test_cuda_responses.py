@@ -34,7 +34,7 @@ def checked(
         found.append(got)
     for host, device in zip(*found, strict=True):
         np.testing.assert_allclose(device, host, rtol=tolerance, atol=tolerance)
-    text = exe.explain(feed={"x": x}, fetch_list=[out, *gradients])
+    text = exe.explain(feed={"x": x}, fetch_list=[out, *gradients], full=True)
     assert "graph: the whole step is one launch" in text, text
 
 

@@ -84,5 +84,5 @@ def test_names_that_functions_share_end_with_the_step(monkeypatch: pytest.Monkey
     out = conds(2, x)
     exe = fluid.Executor(fluid.CPUPlace())
     feed = {"x": np.ones(1, "float32")}
-    source = str(exe.explain(feed=feed, fetch_list=[out]))
+    source = str(exe.explain(feed=feed, fetch_list=[out], full=True))
     assert "global x" in source and "globals().pop" in source

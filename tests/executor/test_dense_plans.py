@@ -130,7 +130,11 @@ def test_fed_images_are_normalised_as_they_lie(shape: list[int]) -> None:
         feed = {"x": random.standard_normal(shape).astype("float32")}
         exe.naive = naive
         found += exe.run(main, feed=feed, fetch_list=[out], scope=scope)
-        copies = [line for line in exe.explain(main, feed, [out], scope).splitlines() if "copyto(" in line]
+        copies = [
+            line
+            for line in exe.explain(main, feed, [out], scope, full=True).splitlines()
+            if "copyto(" in line
+        ]
     np.testing.assert_allclose(found[1], found[0], rtol=1e-5, atol=1e-6)
     assert not copies
 
@@ -246,7 +250,7 @@ def test_decay_of_a_table_of_which_a_batch_has_some_rows(
             exe.run(main, feed=batch, fetch_list=[loss], scope=scope)
         tables.append(np.array(scope.find_var("table").get_tensor()))
     np.testing.assert_allclose(*tables, rtol=1e-5, atol=1e-7)
-    assert "added_rows" in exe.explain(main, batches[0], [loss], scope)
+    assert "added_rows" in exe.explain(main, batches[0], [loss], scope, full=True)
 
 
 @pytest.mark.parametrize("is_custom", [False, True])
@@ -277,7 +281,7 @@ def test_a_tree_of_classes_copies_no_table(is_custom: bool) -> None:
             exe.run(main, feed=fed, fetch_list=[loss], scope=scope)
         tables.append(np.array(scope.find_var("W").get_tensor()))
     np.testing.assert_allclose(*tables, rtol=1e-5, atol=1e-7)
-    text = exe.explain(main, feed=fed, fetch_list=[loss], scope=scope)
+    text = exe.explain(main, feed=fed, fetch_list=[loss], scope=scope, full=True)
     assert "copyto(W" not in text and "hierarchical_sigmoid x" not in text
 
 
@@ -290,7 +294,7 @@ def test_ftrl_takes_roots_where_its_power_is_one(power: float, function: str) ->
         fluid.optimizer.Ftrl(0.1, lr_power=power).minimize(loss)
     exe = fluid.Executor(fluid.CPUPlace())
     exe.run(startup)
-    text = exe.explain(main, feed={"x": np.ones((4, 8), "float32")}, fetch_list=[loss])
+    text = exe.explain(main, feed={"x": np.ones((4, 8), "float32")}, fetch_list=[loss], full=True)
     assert [name for name in ("sqrt(", "power(") if name in text] == [function]
 
 

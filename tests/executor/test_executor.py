@@ -211,7 +211,7 @@ def test_threads_share_an_executor_with_batches_of_all_sizes() -> None:
 def test_explain_shows_the_plan_and_runs_nothing() -> None:
     exe, loss, _ = regression()
     before = param()
-    text = exe.explain(feed=batch(), fetch_list=[loss])
+    text = exe.explain(feed=batch(), fetch_list=[loss], full=True)
     assert "def step(" in text and "dot(" in text and "buffers" in text and "test_executor.py" in text
     assert np.array_equal(before, param())
 

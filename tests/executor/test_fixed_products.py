@@ -131,7 +131,7 @@ def interpreted(program: fluid.Program, name: str, x: np.ndarray) -> np.ndarray:
 @pytest.mark.parametrize("first", ROWS)
 def test_plans_equal_the_interpreter(first: int) -> None:
     program, name, exe = started(network)
-    text = exe.explain(program, feed={"x": numbers(first, WIDTH)}, fetch_list=[name])
+    text = exe.explain(program, feed={"x": numbers(first, WIDTH)}, fetch_list=[name], full=True)
     # the one whose result somebody else reads first is written as it stands
     assert len(re.findall(r"^ +product_\d+\(", text, re.MULTILINE)) == 5, text
     assert "dot(" not in text and "matmul(" not in text
@@ -156,7 +156,7 @@ def test_products_that_do_not_need_each_other_are_one_call(
 ) -> None:
     monkeypatch.setattr(feeding, "blas_threads", lambda: threads)
     program, name, exe = started(views)
-    text = exe.explain(program, feed={"x": numbers(32, WIDTH)}, fetch_list=[name])
+    text = exe.explain(program, feed={"x": numbers(32, WIDTH)}, fetch_list=[name], full=True)
     calls = re.findall(r"^ +product_\d+\((.*)\)$", text, re.MULTILINE)
     assert [(call.count(",") + 1) // 5 for call in calls] == [3, 1, 1], text
     for rows in (32, 7, 100, 33):
@@ -188,7 +188,7 @@ def test_a_program_between_whose_runs_another_one_trains(rows: int) -> None:
     exe = fluid.Executor(fluid.CPUPlace())
     exe.run(fluid.default_startup_program())
     given = numbers(rows, WIDTH)
-    explained = exe.explain(feed={"x": given}, fetch_list=[loss])
+    explained = exe.explain(feed={"x": given}, fetch_list=[loss], full=True)
     assert "product_" not in explained  # the program writes its weights
     for _ in range(3):
         exe.run(feed={"x": given}, fetch_list=[loss])
@@ -347,4 +347,6 @@ def test_a_weight_of_another_shape_has_a_plan_of_its_own(rows: int) -> None:
 def test_without_the_library_products_are_numpys(flags: Callable[..., None]) -> None:
     flags(use_onednn=False)
     program, name, exe = started(network)
-    assert "product_" not in exe.explain(program, feed={"x": numbers(32, WIDTH)}, fetch_list=[name])
+    assert "product_" not in exe.explain(
+        program, feed={"x": numbers(32, WIDTH)}, fetch_list=[name], full=True
+    )

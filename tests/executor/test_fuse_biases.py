@@ -44,7 +44,7 @@ def trained(naive: bool, classes: int, fetches_scores: bool) -> tuple[list[Any],
             labels[1] = -100
             feed = {"x": random.randn(size, 5).astype("float32"), "t": labels}
             found += exe.run(main, feed=feed, fetch_list=fetches)
-        return found, exe.explain(main, feed, fetches)
+        return found, exe.explain(main, feed, fetches, full=True)
 
 
 @pytest.mark.parametrize("classes", [2, 37, 130])

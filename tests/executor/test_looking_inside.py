@@ -87,6 +87,52 @@ def test_memory_of_a_program_without_ops() -> None:
     assert found.peak_bytes == 0 and found.buffers == ()
 
 
+# ---------------------------------------------------------------------- plans
+def test_a_plan_is_a_table_of_a_screen(trained: Trained) -> None:
+    exe, loss = trained
+    text = exe.explain(feed={"x": np.ones([512, 4], "float32")}, fetch_list=[loss])
+    lines = text.splitlines()
+    head = lines.index("op" + lines[3][2:])
+    assert lines[head].split() == ["op", "kernel", "steps", "FLOPs", "bytes"]
+    assert len(lines) < 30 and "def step(" not in text and "full=True" in lines[-1]
+    rows = {tuple(re.split(r"  +", line)[:2]): re.split(r"  +", line) for line in lines[head + 1 :]}
+    # both layers: 2 x 512 x (4 x 64 + 64 x 8)
+    assert rows["mul", "BLAS dot"][2:4] == ["2", f"{2 * 512 * (4 * 64 + 64 * 8):,}"]
+    # the gradient of the first layer's input is not needed
+    assert rows["mul_grad", "BLAS dot"][2:4] == ["3", f"{2 * 512 * (4 * 64 + 2 * 64 * 8):,}"]
+    assert "def step(" in exe.explain(feed={"x": np.ones([512, 4], "float32")}, fetch_list=[loss], full=True)
+
+
+def test_a_notebook_shows_the_table(trained: Trained) -> None:
+    exe, loss = trained
+    found: Any = exe.explain(feed={"x": np.ones([8, 4], "float32")}, fetch_list=[loss])
+    assert "<td" in found._repr_html_() and "BLAS dot" in found._repr_html_()
+
+
+def test_convolutions_count_with_their_sizes() -> None:
+    image = fluid.data("image", [None, 3, 8, 8])
+    loss = fluid.layers.mean(fluid.layers.conv2d(image, 4, 3, bias_attr=False))
+    fluid.optimizer.SGD(0.1).minimize(loss)
+    exe = fluid.Executor(fluid.CPUPlace())
+    exe.run(fluid.default_startup_program())
+    rows = exe.explain(feed={"image": np.ones([2, 3, 8, 8], "float32")}, fetch_list=[loss]).rows
+    counts = {row.op: row.flops for row in rows if row.op.startswith("conv2d")}
+    assert set(counts) == {"conv2d", "conv2d_grad"}
+    assert set(counts.values()) == {2 * 2 * 4 * 6 * 6 * 3 * 3 * 3}
+
+
+def test_loops_and_devices_have_tables() -> None:
+    step, last = fluid.layers.fill_constant([1], "int64", 0), fluid.layers.fill_constant([1], "int64", 3)
+    total = fluid.layers.fill_constant([4], "float32", 0)
+    going = fluid.layers.less_than(step, last)
+    with fluid.layers.While(going).block():
+        fluid.layers.assign(total + 1.0, total)
+        fluid.layers.increment(step)
+        fluid.layers.less_than(step, last, cond=going)
+    text = fluid.Executor(fluid.CPUPlace()).explain(fetch_list=[total])
+    assert re.search(r"^while +loop +1", text, re.MULTILINE)
+
+
 # ---------------------------------------------------------------------- NaN
 def test_the_op_behind_a_nan_is_found(trained: Trained, searching: None) -> None:
     exe, loss = trained

@@ -216,9 +216,9 @@ def test_training_is_the_same_with_and_without(flags: Callable[..., None]) -> No
 def test_explain_names_the_kernels(flags: Callable[..., None]) -> None:
     exe, loss = network()
     feed = {"img": random((4, 3, 12, 11), 0)}
-    assert "forward oneDNN" in exe.explain(feed=feed, fetch_list=[loss])
+    assert "forward oneDNN" in exe.explain(feed=feed, fetch_list=[loss], full=True)
     flags(use_onednn=False)
-    assert "oneDNN" not in exe.explain(feed=feed, fetch_list=[loss])
+    assert "oneDNN" not in exe.explain(feed=feed, fetch_list=[loss], full=True)
 
 
 def test_threads_share_many_channels_of_few_pixels(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -229,7 +229,7 @@ def test_threads_share_many_channels_of_few_pixels(monkeypatch: pytest.MonkeyPat
     fluid.optimizer.SGD(0.1).minimize(loss)
     exe = fluid.Executor(fluid.CPUPlace())
     exe.run(fluid.default_startup_program())
-    text = exe.explain(feed={"x": random((1, 512, 7, 7), 0)}, fetch_list=[loss])
+    text = exe.explain(feed={"x": random((1, 512, 7, 7), 0)}, fetch_list=[loss], full=True)
     assert text.count("threads share the channels") == 3, text
 
 

@@ -127,7 +127,7 @@ def test_explain_counts_every_step_of_an_update(flags: Callable[..., None]) -> N
     fluid.optimizer.Adam(0.05).minimize(loss)
     exe = fluid.Executor(fluid.CPUPlace())
     exe.run(fluid.default_startup_program())
-    text = exe.explain(feed={"x": np.ones((8, 24), "float32")}, fetch_list=[loss])
+    text = exe.explain(feed={"x": np.ones((8, 24), "float32")}, fetch_list=[loss], full=True)
     steps, lowered = map(int, re.findall(r"\d+", text.splitlines()[0]))
     assert lowered >= steps > 8 * 4  # each of eight parameters and its two moments are written by some
 

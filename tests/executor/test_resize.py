@@ -46,7 +46,7 @@ def results(names: list[str], batch: int) -> tuple[list[np.ndarray], list[np.nda
     exe.run(fluid.default_startup_program())
     feed = {"x": np.random.RandomState(0).randn(batch, 3, 5, 7).astype("float32")}
     found = exe.run(feed=feed, fetch_list=names)
-    text = exe.explain(feed=feed, fetch_list=names)
+    text = exe.explain(feed=feed, fetch_list=names, full=True)
     exe.naive = True
     return found, exe.run(feed=feed, fetch_list=names), text
 

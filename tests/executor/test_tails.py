@@ -48,7 +48,7 @@ def test_batch_norm_is_in_the_filters(
     flags(use_onednn=fast)
     program, name = predictor(groups, bias, relu)
     exe = fluid.Executor(fluid.CPUPlace())
-    text = exe.explain(program, feed={"x": images()}, fetch_list=[name])
+    text = exe.explain(program, feed={"x": images()}, fetch_list=[name], full=True)
     assert text.count(".forward_to_tail(") == 2
     assert ".infer(" not in text
     for batch in (2, 3, 1):

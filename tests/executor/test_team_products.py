@@ -459,7 +459,11 @@ def test_products_move_weights(
             found[-1].append(np.array(scope.find_var("w").get_tensor()))
         if not naive:
             text = exe.explain(
-                main, feed={"x": np.ones((64, 192), "float32")}, fetch_list=[loss, *fetches], scope=scope
+                main,
+                feed={"x": np.ones((64, 192), "float32")},
+                fetch_list=[loss, *fetches],
+                scope=scope,
+                full=True,
             )
             assert ("sgd fused into the product that computes w@GRAD" in text) == is_fused
     for mine, theirs in zip(found[:4], found[4:], strict=True):

@@ -272,7 +272,7 @@ def test_differences_plans_and_checks(train: pathlib.Path) -> None:
         and "\n+ send_barrier(" in out
         and "\x1b" not in out
     )
-    code, out, _ = call(train, "--plan", "--batch", 8)
+    code, out, _ = call(train, "--plan", "--full", "--batch", 8)
     assert code == 0 and "activations" in out and "a step takes about" in out and "samples a second" in out
     code, out, _ = call(train, "--plan", "--gbits", 25, "--latency-us", 10, "--compute-ms", 5)
     assert code == 0 and "5 ms of it computing" in out and "(port: 10 us a message, 3.12 GB/s)" in out
@@ -447,9 +447,13 @@ def test_reports_as_json(train: pathlib.Path) -> None:
 
 
 def test_the_recommendation_comes_first(train: pathlib.Path) -> None:
-    code, out, _ = call(train, "--plan", "--recommend", "--trainers", "8", "--compute-ms", "10")
-    first, second, *_ = out.splitlines()
-    assert code == 0 and second == ""
+    code, out, _ = call(train, "--plan", "--trainers", "8", "--compute-ms", "10")
+    first, second, *rest = out.splitlines()
+    assert code == 0 and second == "" and len(rest) <= 12
+    assert {line.split()[1] for line in rest[1:-2]} == {"8"} and rest[-1].startswith("a step takes about")
+    full = call(train, "--cost", "--full", "--trainers", "8", "--compute-ms", "10")[1]
+    assert len(full.splitlines()) > 3 * len(rest) and "activations" in full
+    assert "--full can only be used with --cost" in fails(train, "--full")
     assert re.fullmatch(
         r"8 trainers: (pserver|grad_allreduce|nccl2), 1\d(\.\d)? ms a step; "
         r"(servers|rings) (are faster from \d+ trainers on|are not faster with any number of trainers)",

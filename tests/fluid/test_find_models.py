@@ -99,5 +99,5 @@ def test_an_archive_of_two_models(saved: pathlib.Path) -> None:
 def test_shapes_that_are_given(saved: pathlib.Path) -> None:
     program = load_model(str(MODELS / "classifier")).program
     text = summary_text(with_shapes(program, {"img": [3, 1, 8, 8], "ids": [3, 3]}))
-    assert "batch_norm_0.tmp_3              [3, 4, 8, 8]" in text
+    assert "batch_norm_0              batch_norm, relu            [3, 4, 8, 8]" in text
     assert "None" not in text and "None" in summary_text(program)

@@ -27,15 +27,11 @@ loss = fluid.layers.mean(y)
 """
 NO_MODEL = "there is no folder 'gone' with a model, and no .pdmodel file of that name"
 SUMMARY = """\
-layer            output                 shape      parameters  FLOPs
-lookup_table     embedding_0.tmp_0      [None, 4]          40
-reshape2         reshape2_0.tmp_0       [None, 4]
-sequence_pool    sequence_pool_0.tmp_0  [None, 4]
-mul              fc_0.tmp_0             [None, 2]           6     48
-mul              fc_0.tmp_1             [None, 2]           8     64
-sum              fc_0.tmp_2             [None, 2]
-elementwise_add  fc_0.tmp_3             [None, 2]           2
-softmax          fc_0.tmp_4             [None, 2]
+layer            ops                                   output shape  parameters  FLOPs
+embedding_0      lookup_table                             [None, 4]          40
+reshape2_0       reshape2                                 [None, 4]
+sequence_pool_0  sequence_pool                            [None, 4]
+fc_0             2 mul, sum, elementwise_add, softmax     [None, 2]          16    112
 """
 
 
@@ -124,6 +120,7 @@ def test_summary(models: pathlib.Path, capsys: pytest.CaptureFixture[str]) -> No
     assert main(["--model", "apart", "--summary", "--batch", "4"]) == 0
     shown = capsys.readouterr().out
     assert "parameters: 56 (224 B)\nFLOPs: 112 for 4 samples" in shown and "[None, 4]          40" in shown
+    assert "\nmemory for 4 samples: inputs " in shown
     (models / "train.py").write_text(
         BUILD + "fluid.optimizer.SGD(0.1).minimize(loss)\n"
         "fluid.Executor(fluid.CPUPlace()).run(fluid.default_startup_program())\n"

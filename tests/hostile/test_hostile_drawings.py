@@ -130,7 +130,7 @@ def test_an_explanation_is_printable() -> None:
     model = spelled(HOSTILE)
     exe = fluid.Executor(fluid.CPUPlace())
     exe.run(model.startup)
-    text = str(exe.explain(model.main, feed={model.fed: FEED}, fetch_list=model.fetched))
+    text = str(exe.explain(model.main, feed={model.fed: FEED}, fetch_list=model.fetched, full=True))
     assert all(line.isprintable() for line in text.split("\n"))
 
 

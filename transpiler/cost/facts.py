@@ -10,14 +10,14 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from fluidlite.base.dtypes import VarType, to_numpy
-from fluidlite.base.registry import EMPTY_VAR, GRAD_SUFFIX
 from fluidlite.ir.block import Block
+from fluidlite.ir.flops import flops_of
 from fluidlite.ir.operator import Operator, OpRole
 from fluidlite.ir.program import Program
 from fluidlite.ir.variable import Variable
 from fluidlite.transpiler.parts.op_kinds import is_lookup, update_of
 
-__all__ = ["ROW_ID_BYTES", "Sizes", "Tensor", "TrainingFacts", "flops_of", "peak_activations", "read_facts"]
+__all__ = ["ROW_ID_BYTES", "Sizes", "Tensor", "TrainingFacts", "peak_activations", "read_facts"]
 
 ROW_ID_BYTES = 8  # the int64 that goes with each row of a sparse gradient
 
@@ -143,7 +143,7 @@ def read_facts(program: Program, sizes: Sizes) -> TrainingFacts:
         sizes.bytes(var) for name, var in block.vars.items() if var.persistable and name not in trained
     )
     schedule = sum(bool(op.role & OpRole.LRSched) for op in block.ops)
-    counted = [(op.role, flops_of(op, sizes)) for op in block.ops]
+    counted = [(op.role, flops_of(op, sizes.shape)) for op in block.ops]
     return TrainingFacts(
         tensors,
         other,
@@ -190,33 +190,6 @@ def _tensor(
 def _ids(lookup: Operator, sizes: Sizes) -> int:
     var = lookup.block._find_var_recursive(lookup.inputs["Ids"][0])
     return 0 if var is None else max(sizes.count(var), 1)
-
-
-# ---------------------------------------------------------------------- FLOPs
-def flops_of(op: Operator, sizes: Sizes) -> int:
-    """Multiplications and additions of a matrix product, convolution or recurrence; 0 for the rest, which
-    memory bounds.
-
-    A gradient op costs as much as its forward op for each gradient that it makes.
-    """
-    root = None if op.definition is None else op.definition.root
-    if root is None or root.flops_rule is None:
-        return 0
-    made = 1
-    if root is not op.definition:
-        made = sum(
-            bool(names) and names != [EMPTY_VAR]
-            for slot, names in op.outputs.items()
-            if slot.removesuffix(GRAD_SUFFIX) in ("X", "Y", "Input", "Filter", "Weight")
-        )
-    return made * root.count_flops(lambda slot: _shape(op, slot, sizes), op.attrs)
-
-
-def _shape(op: Operator, slot: str, sizes: Sizes) -> tuple[int, ...]:
-    # a gradient op may have the variable as an output, or only its gradient
-    names = op.inputs.get(slot) or op.outputs.get(slot) or op.inputs.get(slot + GRAD_SUFFIX)
-    var = op.block._find_var_recursive(names[0]) if names else None
-    return () if var is None else sizes.shape(var)
 
 
 # ---------------------------------------------------------------------- activations

@@ -20,8 +20,13 @@ _NAMES = LazyNames(
         "fluidlite.paddle.device": "XPUPlace get_cuda_rng_state get_cudnn_version get_device "
         "is_compiled_with_cuda is_compiled_with_xpu set_cuda_rng_state set_device",
         "fluidlite.paddle.framework": "DataParallel disable_static enable_static get_default_dtype grad "
-        "finfo iinfo in_dynamic_mode load no_grad save seed set_default_dtype",
+        "finfo iinfo in_dynamic_mode load save seed set_default_dtype",
+        "fluidlite.paddle.switches": "disable_signal_handler enable_grad get_rng_state is_grad_enabled "
+        "no_grad set_grad_enabled set_printoptions set_rng_state",
+        "fluidlite.paddle.tensor.shapes": "check_shape",
         "fluidlite.paddle.attributes": "ParamAttr",
+        "fluidlite.paddle.imperative": "LazyGuard as_strided cauchy_ geometric_ normal_ tolist unfold view "
+        "view_as",
         "fluidlite.paddle.variable": "Tensor",
         "fluidlite.paddle.static": "create_parameter",
         "fluidlite.paddle.hapi": "Model flops summary",

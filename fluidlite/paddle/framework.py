@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -31,7 +30,6 @@ __all__ = [
     "iinfo",
     "in_dynamic_mode",
     "load",
-    "no_grad",
     "save",
     "seed",
     "set_default_dtype",
@@ -88,26 +86,6 @@ def seed(seed: int) -> defaults.Generator:
     ops without a seed of their own. Gives the generator.
     """
     return defaults.generator().manual_seed(seed)
-
-
-class no_grad(contextlib.ContextDecorator):
-    """A context, or a decorator, that changes nothing: programs say by `stop_gradient` what gets no gradient,
-    and imperative mode alone records ops by itself.
-    """
-
-    def __init__(self, func: Callable[..., Any] | None = None) -> None:
-        self._func = func
-
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        if self._func is not None:
-            return self._func(*args, **kwargs)
-        return super().__call__(*args, **kwargs)
-
-    def __enter__(self) -> None:
-        return None
-
-    def __exit__(self, *unused: Any) -> None:
-        return None
 
 
 def _of_imperative_mode(name: str) -> Callable[..., Any]:

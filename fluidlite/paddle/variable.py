@@ -181,6 +181,15 @@ class Tensor(Variable):
         )
         return out
 
+    def set_value(self, value: Any, scope: Any = None) -> None:
+        """Write an array or a tensor into a scope, by default the global one."""
+        _function("fluidlite.paddle.methods", "set_value")(self, value, scope)
+
+    @property
+    def is_view_var(self) -> bool:
+        """False: each variable has values of its own."""
+        return False
+
     def size(self) -> Variable:
         """The number of elements when the program runs."""
         out: Variable = _block(self).create_var(

@@ -204,7 +204,10 @@ def _(context: GradContext) -> None:
     if backward < 0:
         return
     skipped = set(context.op.attrs["backward_skip_vars"])
-    inputs = [name for name in (*context.input("X"), *context.output("Out")) if name not in skipped]
+    # the user named variables; `op` may have other names for what they were before they were written over
+    meant = (*context.forward.input("X"), *context.forward.output("Out"))
+    seen = (*context.input("X"), *context.output("Out"))
+    inputs = [name for name, var in zip(seen, meant, strict=True) if var not in skipped]
     context.emit(
         "py_func",
         {"X": inputs + context.out_grad("Out")},

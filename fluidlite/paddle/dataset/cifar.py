@@ -22,12 +22,20 @@ CIFAR100_URL = URL_PREFIX + "cifar-100-python.tar.gz"
 CIFAR100_MD5 = "eb9058c3a382ffc7106e4002c42a8d85"
 
 
-def _samples(batch: dict[str, Any], name: str) -> Iterator[Any]:
+def pictures(path: str, sub_name: str) -> Iterator[tuple[Any, int]]:
+    """The bytes and labels of those files in an archive whose names have `sub_name` in them."""
+    with tarfile.open(path) as archive:
+        for member in archive:
+            if sub_name in member.name:
+                yield from _labelled(_batch(archive, member), member.name)
+
+
+def _labelled(batch: dict[str, Any], name: str) -> Iterator[tuple[Any, int]]:
     labels = batch.get("labels", batch.get("fine_labels"))
     if labels is None:
         raise FormatError(f"{name} has neither labels nor fine_labels")
     for sample, label in zip(batch["data"], labels, strict=False):
-        yield (sample / 255.0).astype(np.float32), int(label)
+        yield sample, int(label)
 
 
 def reader_creator(filename: str | Callable[[], str], sub_name: str, cycle: bool = False) -> Reader:
@@ -38,10 +46,8 @@ def reader_creator(filename: str | Callable[[], str], sub_name: str, cycle: bool
     def reader() -> Iterator[Any]:
         path = filename() if callable(filename) else filename
         while True:
-            with tarfile.open(path) as archive:
-                for member in archive:
-                    if sub_name in member.name:
-                        yield from _samples(_batch(archive, member), member.name)
+            for sample, label in pictures(path, sub_name):
+                yield (sample / 255.0).astype(np.float32), label
             if not cycle:
                 return
 

@@ -43,11 +43,17 @@ train_mapper = functools.partial(default_mapper, True)
 test_mapper = functools.partial(default_mapper, False)
 
 
+def labels_of(label_file: str, setid_file: str, flag: str) -> dict[str, int]:
+    """The name of each image of a set in the archive -> its label, from 1 on."""
+    labels = scipy.io.loadmat(label_file)["labels"][0]
+    chosen = scipy.io.loadmat(setid_file)[flag][0]
+    return {f"jpg/image_{number:05d}.jpg": int(labels[number - 1]) for number in chosen}
+
+
 def _pictures(flag: str, cycle: bool) -> Iterator[Any]:
     """The bytes of each image of a set, and its label from 0 on; again and again with `cycle`."""
-    labels = scipy.io.loadmat(download(LABEL_URL, "flowers", LABEL_MD5))["labels"][0]
-    chosen = scipy.io.loadmat(download(SETID_URL, "flowers", SETID_MD5))[flag][0]
-    label_of = {f"jpg/image_{number:05d}.jpg": int(labels[number - 1]) for number in chosen}
+    tables = download(LABEL_URL, "flowers", LABEL_MD5), download(SETID_URL, "flowers", SETID_MD5)
+    label_of = labels_of(*tables, flag)
     path = download(DATA_URL, "flowers", DATA_MD5)
     for _ in itertools.count() if cycle else range(1):
         with tarfile.open(path) as archive:

@@ -20,7 +20,12 @@ MD5 = "7c2ac02c03563afcf9b574c7e56c153a"
 
 def tokenize(pattern: re.Pattern[str]) -> Iterator[list[bytes]]:
     """The words of each review whose name in the archive fits: small letters, no punctuation."""
-    with tarfile.open(download(URL, "imdb", MD5)) as archive:
+    return reviews(download(URL, "imdb", MD5), pattern)
+
+
+def reviews(path: str, pattern: re.Pattern[str]) -> Iterator[list[bytes]]:
+    """The words of each review of an archive whose name fits."""
+    with tarfile.open(path) as archive:
         for member in archive:
             if pattern.match(member.name):
                 text = open_member(archive, member).read().rstrip(b"\n\r")
@@ -29,21 +34,27 @@ def tokenize(pattern: re.Pattern[str]) -> Iterator[list[bytes]]:
 
 def build_dict(pattern: re.Pattern[str], cutoff: int) -> dict[Any, int]:
     """Word -> number, of the words that occur more than `cutoff` times."""
+    return frequent_words(download(URL, "imdb", MD5), pattern, cutoff)
+
+
+def frequent_words(path: str, pattern: re.Pattern[str], cutoff: int) -> dict[Any, int]:
+    """Word -> number, of the words that occur more than `cutoff` times in reviews of an archive."""
     counts: Counter[bytes] = Counter()
-    for words in tokenize(pattern):
+    for words in reviews(path, pattern):
         counts.update(words)
     return numbered(counts, cutoff)
 
 
 def _reader(part: str, word_idx: Mapping[Any, int]) -> Reader:
+    return lambda: labelled(download(URL, "imdb", MD5), part, word_idx)
+
+
+def labelled(path: str, part: str, word_idx: Mapping[Any, int]) -> Iterator[Any]:
+    """The numbers of the words of reviews of an archive, each with its label."""
     unknown = word_idx["<unk>"]
-
-    def reader() -> Iterator[Any]:
-        for label, kind in enumerate(("pos", "neg")):
-            for words in tokenize(re.compile(rf"aclImdb/{part}/{kind}/.*\.txt$")):
-                yield [word_idx.get(word, unknown) for word in words], label
-
-    return reader
+    for label, kind in enumerate(("pos", "neg")):
+        for words in reviews(path, re.compile(rf"aclImdb/{part}/{kind}/.*\.txt$")):
+            yield [word_idx.get(word, unknown) for word in words], label
 
 
 def train(word_idx: Mapping[Any, int]) -> Reader:

@@ -36,7 +36,12 @@ def word_count(f: Iterable[Any], word_freq: Any = None) -> Any:
 
 def build_dict(min_word_freq: int = 50) -> dict[Any, int]:
     """Word -> number, of the words that occur more than `min_word_freq` times."""
-    with tarfile.open(download(URL, "imikolov", MD5)) as archive:
+    return frequent_words(download(URL, "imikolov", MD5), min_word_freq)
+
+
+def frequent_words(path: str, min_word_freq: int) -> dict[Any, int]:
+    """Word -> number, of the words that occur more than `min_word_freq` times in an archive."""
+    with tarfile.open(path) as archive:
         counts = word_count(open_member(archive, _TRAIN))
         counts = word_count(open_member(archive, _TEST), counts)
     counts.pop("<unk>", None)
@@ -45,24 +50,25 @@ def build_dict(min_word_freq: int = 50) -> dict[Any, int]:
 
 def reader_creator(filename: str, word_idx: Mapping[Any, int], n: int, data_type: int) -> Reader:
     """A reader of one file of the archive."""
+    return lambda: samples(download(URL, "imikolov", MD5), filename, word_idx, n, data_type)
 
-    def reader() -> Iterator[Any]:
-        unknown = word_idx["<unk>"]
-        with tarfile.open(download(URL, "imikolov", MD5)) as archive:
-            for line in open_member(archive, filename):
-                words = line.strip().split()
-                if data_type == DataType.NGRAM:
-                    assert n > -1, "Invalid gram length"
-                    marked = [word_idx.get(word, unknown) for word in ("<s>", *words, "<e>")]
-                    yield from (tuple(marked[end - n : end]) for end in range(n, len(marked) + 1))
-                elif data_type == DataType.SEQ:
-                    inside = [word_idx.get(word, unknown) for word in words]
-                    if n <= 0 or len(inside) < n:
-                        yield [word_idx["<s>"], *inside], [*inside, word_idx["<e>"]]
-                else:
-                    raise AssertionError("Unknow data type")
 
-    return reader
+def samples(path: str, filename: str, word_idx: Mapping[Any, int], n: int, data_type: int) -> Iterator[Any]:
+    """The samples of one file of an archive."""
+    unknown = word_idx["<unk>"]
+    with tarfile.open(path) as archive:
+        for line in open_member(archive, filename):
+            words = line.strip().split()
+            if data_type == DataType.NGRAM:
+                assert n > -1, "Invalid gram length"
+                marked = [word_idx.get(word, unknown) for word in ("<s>", *words, "<e>")]
+                yield from (tuple(marked[end - n : end]) for end in range(n, len(marked) + 1))
+            elif data_type == DataType.SEQ:
+                inside = [word_idx.get(word, unknown) for word in words]
+                if n <= 0 or len(inside) < n:
+                    yield [word_idx["<s>"], *inside], [*inside, word_idx["<e>"]]
+            else:
+                raise AssertionError("Unknow data type")
 
 
 def train(word_idx: Mapping[Any, int], n: int, data_type: int = DataType.NGRAM) -> Reader:

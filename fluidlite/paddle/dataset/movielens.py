@@ -44,7 +44,10 @@ class MovieInfo:
 
     def value(self) -> list[Any]:
         """The film as numbers: its own, those of its kinds, those of its title's words."""
-        facts = _facts()
+        return self.numbers(_facts())
+
+    def numbers(self, facts: _Facts) -> list[Any]:
+        """The film as numbers of one archive."""
         return [
             self.index,
             [facts.categories[kind] for kind in self.categories],
@@ -89,8 +92,11 @@ _read: dict[str, _Facts] = {}
 
 
 def _facts() -> _Facts:
-    """The films and people of the archive, read once."""
-    path = download(URL, "movielens", MD5)
+    return facts_of(download(URL, "movielens", MD5))
+
+
+def facts_of(path: str) -> _Facts:
+    """The films and people of an archive, read once."""
     if path not in _read:
         facts = _Facts()
         with zipfile.ZipFile(path) as package:
@@ -113,15 +119,19 @@ def _facts() -> _Facts:
 
 
 def _ratings(rand_seed: int, test_ratio: float, is_test: bool) -> Iterator[Any]:
+    return ratings(download(URL, "movielens", MD5), rand_seed, test_ratio, is_test)
+
+
+def ratings(path: str, rand_seed: int, test_ratio: float, is_test: bool) -> Iterator[Any]:
     """Facts about a person, facts about a film, and the rating from -3 to 5."""
-    facts = _facts()
+    facts = facts_of(path)
     # the numbers that `numpy.random.seed` would lead to, without touching those of the script
     random = np.random.RandomState(rand_seed)
-    with zipfile.ZipFile(download(URL, "movielens", MD5)) as package:
+    with zipfile.ZipFile(path) as package:
         for line in open_packed(package, "ml-1m/ratings.dat"):
             if (random.random_sample() < test_ratio) == is_test:
                 user, movie, rating, _ = line.decode("latin").strip().split("::")
-                known = facts.users[int(user)].value() + facts.movies[int(movie)].value()
+                known = facts.users[int(user)].value() + facts.movies[int(movie)].numbers(facts)
                 yield [*known, [float(rating) * 2 - 5.0]]
 
 

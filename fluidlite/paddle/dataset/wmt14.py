@@ -34,22 +34,23 @@ def _dictionary(archive: tarfile.TarFile, end: str, size: int) -> dict[str, int]
 
 def reader_creator(file_name: str, dict_size: int) -> Reader:
     """A reader of the archive's files whose names end with `file_name`."""
+    return lambda: sentences(download(URL_TRAIN, "wmt14", MD5_TRAIN), file_name, dict_size)
 
-    def reader() -> Iterator[Any]:
-        with tarfile.open(download(URL_TRAIN, "wmt14", MD5_TRAIN)) as archive:
-            source = _dictionary(archive, "src.dict", dict_size)
-            target = _dictionary(archive, "trg.dict", dict_size)
-            names = [name for name in archive.getnames() if name.endswith(file_name)]
-            for line in lines_of(archive, names):
-                parts = line.decode().strip().split("\t")
-                if len(parts) != 2:
-                    continue
-                words = [source.get(word, UNK_IDX) for word in (START, *parts[0].split(), END)]
-                meant = [target.get(word, UNK_IDX) for word in parts[1].split()]
-                if len(words) <= _LONGEST and len(meant) <= _LONGEST:
-                    yield words, [target[START], *meant], [*meant, target[END]]
 
-    return reader
+def sentences(path: str, file_name: str, dict_size: int) -> Iterator[Any]:
+    """The sentences in those of an archive's files whose names end with `file_name`."""
+    with tarfile.open(path) as archive:
+        source = _dictionary(archive, "src.dict", dict_size)
+        target = _dictionary(archive, "trg.dict", dict_size)
+        names = [name for name in archive.getnames() if name.endswith(file_name)]
+        for line in lines_of(archive, names):
+            parts = line.decode().strip().split("\t")
+            if len(parts) != 2:
+                continue
+            words = [source.get(word, UNK_IDX) for word in (START, *parts[0].split(), END)]
+            meant = [target.get(word, UNK_IDX) for word in parts[1].split()]
+            if len(words) <= _LONGEST and len(meant) <= _LONGEST:
+                yield words, [target[START], *meant], [*meant, target[END]]
 
 
 def train(dict_size: int) -> Reader:
@@ -69,7 +70,12 @@ def gen(dict_size: int) -> Reader:
 
 def get_dict(dict_size: int, reverse: bool = True) -> tuple[dict[Any, Any], dict[Any, Any]]:
     """The dictionaries of both languages: number -> word, or word -> number without `reverse`."""
-    with tarfile.open(download(URL_TRAIN, "wmt14", MD5_TRAIN)) as archive:
+    return dictionaries(download(URL_TRAIN, "wmt14", MD5_TRAIN), dict_size, reverse)
+
+
+def dictionaries(path: str, dict_size: int, reverse: bool) -> tuple[dict[Any, Any], dict[Any, Any]]:
+    """The dictionaries of an archive."""
+    with tarfile.open(path) as archive:
         found = [_dictionary(archive, end, dict_size) for end in ("src.dict", "trg.dict")]
     if not reverse:
         return found[0], found[1]

@@ -32,7 +32,7 @@ def _limited(size: int, lang: str) -> int:
     return min(size, TOTAL_EN_WORDS if lang == "en" else TOTAL_DE_WORDS)
 
 
-def _words(size: int, lang: str) -> list[str]:
+def _words(archive: str, size: int, lang: str) -> list[str]:
     """The words of a dictionary by their numbers; its file is made where it is not there."""
     path = os.path.join(common.DATA_HOME, f"wmt16/{lang}_{size}.dict")
     if os.path.exists(path):
@@ -40,14 +40,14 @@ def _words(size: int, lang: str) -> list[str]:
             found = [line.strip() for line in source]
         if len(found) == size:
             return found
-    found = _most_frequent(size, lang)
+    found = _most_frequent(archive, size, lang)
     replace_file(path, [f"{word}\n".encode() for word in found])
     return found
 
 
-def _most_frequent(size: int, lang: str) -> list[str]:
+def _most_frequent(path: str, size: int, lang: str) -> list[str]:
     counts: Counter[str] = Counter()
-    with tarfile.open(_archive()) as archive:
+    with tarfile.open(path) as archive:
         for line in open_member(archive, "wmt16/train"):
             parts = line.decode().strip().split("\t")
             if len(parts) == 2:
@@ -62,26 +62,27 @@ def reader_creator(file_name: str, src_dict_size: int, trg_dict_size: int, src_l
     """A reader of one file of the archive."""
     if src_lang not in ("en", "de"):
         raise ValueError("An error language type.  Only support: en (for English); de(for Germany).")
+    return lambda: sentences(_archive(), file_name, src_dict_size, trg_dict_size, src_lang)
+
+
+def sentences(path: str, file_name: str, src_size: int, trg_size: int, src_lang: str) -> Iterator[Any]:
+    """The sentences of one file of an archive."""
     other = "de" if src_lang == "en" else "en"
     column = 0 if src_lang == "en" else 1
-
-    def reader() -> Iterator[Any]:
-        source = _numbers(_limited(src_dict_size, src_lang), src_lang)
-        target = _numbers(_limited(trg_dict_size, other), other)
-        start, end, unknown = (source[mark] for mark in (START_MARK, END_MARK, UNK_MARK))
-        with tarfile.open(_archive()) as archive:
-            for line in open_member(archive, file_name):
-                parts = line.decode().strip().split("\t")
-                if len(parts) == 2:
-                    words = [source.get(word, unknown) for word in parts[column].split()]
-                    meant = [target.get(word, unknown) for word in parts[1 - column].split()]
-                    yield [start, *words, end], [start, *meant], [*meant, end]
-
-    return reader
+    source, target = numbers_of(path, src_size, src_lang), numbers_of(path, trg_size, other)
+    start, end, unknown = (source[mark] for mark in (START_MARK, END_MARK, UNK_MARK))
+    with tarfile.open(path) as archive:
+        for line in open_member(archive, file_name):
+            parts = line.decode().strip().split("\t")
+            if len(parts) == 2:
+                words = [source.get(word, unknown) for word in parts[column].split()]
+                meant = [target.get(word, unknown) for word in parts[1 - column].split()]
+                yield [start, *words, end], [start, *meant], [*meant, end]
 
 
-def _numbers(size: int, lang: str) -> dict[str, int]:
-    return {word: number for number, word in enumerate(_words(size, lang))}
+def numbers_of(path: str, size: int, lang: str) -> dict[str, int]:
+    """Word -> number, of the most frequent words of a language in an archive."""
+    return {word: number for number, word in enumerate(_words(path, _limited(size, lang), lang))}
 
 
 def train(src_dict_size: int, trg_dict_size: int, src_lang: str = "en") -> Reader:
@@ -101,7 +102,7 @@ def validation(src_dict_size: int, trg_dict_size: int, src_lang: str = "en") -> 
 
 def get_dict(lang: str, dict_size: int, reverse: bool = False) -> dict[Any, Any]:
     """Word -> number, or number -> word with `reverse`."""
-    numbers = _numbers(_limited(dict_size, lang), lang)
+    numbers = numbers_of(_archive(), dict_size, lang)
     return {number: word for word, number in numbers.items()} if reverse else numbers
 
 

@@ -86,6 +86,11 @@ _METHODS_ELSEWHERE = {
     "fluidlite.paddle.nn.functional.activation": "sigmoid",
     "fluidlite.paddle.signal": "istft stft",
     "fluidlite.paddle.tensor.random": "exponential_",
+    "fluidlite.paddle.methods": "append get_value item place register_hook",
+    "fluidlite.paddle.imperative": (
+        "as_strided cauchy_ fill_ fill_diagonal_ fill_diagonal_tensor_ geometric_ indices normal_ pop "
+        "to_dense top_p_sampling unfold uniform_ values view view_as zero_"
+    ),
 }
 
 

@@ -56,6 +56,8 @@ def argmin(
 def _argument(
     op_type: str, layer: str, x: Variable, axis: int | None, keepdim: bool, dtype: DTypeLike, name: str | None
 ) -> Variable:
+    if dtype is None:
+        raise ValueError(f"the value of 'dtype' in {layer} could not be None, but received {dtype}")
     kind = to_vartype(dtype)
     if kind not in (VarType.INT32, VarType.INT64):
         raise TypeError(

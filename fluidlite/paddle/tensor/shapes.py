@@ -7,11 +7,21 @@ from typing import Any
 
 from fluidlite import unique_name
 from fluidlite.base.dtypes import DTypeLike, VarType, to_vartype
+from fluidlite.data_feeder import check_dtype, check_type
 from fluidlite.ir.variable import Variable
 from fluidlite.layers.tensors.constants import static_dims
 from fluidlite.paddle.build import append
 
-__all__ = ["as_list", "constant", "number_tensors", "shape_arguments", "shape_of", "size_of", "text_of"]
+__all__ = [
+    "as_list",
+    "check_shape",
+    "constant",
+    "number_tensors",
+    "shape_arguments",
+    "shape_of",
+    "size_of",
+    "text_of",
+]
 
 
 def as_list(value: Any) -> list[Any]:
@@ -81,6 +91,24 @@ def shape_arguments(shape: Any) -> tuple[dict[str, Any], dict[str, Any]]:
             tensors += [_as_int32(dim)] if isinstance(dim, Variable) else number_tensors([dim], ())
         inputs["ShapeTensorList"] = tensors
     return inputs, {"shape": static_dims(dims)}
+
+
+def check_shape(
+    shape: Any,
+    op_name: str,
+    expected_shape_type: Any = (list, tuple, Variable),
+    expected_element_type: Any = (int, Variable),
+    expected_tensor_dtype: Any = ("int32", "int64"),
+) -> None:
+    """TypeError unless `shape` can be the shape of what the function `op_name` makes."""
+    check_type(shape, "shape", expected_shape_type, op_name)
+    if isinstance(shape, Variable):
+        check_dtype(shape.dtype, "shape", expected_tensor_dtype, op_name)
+        return
+    for each in shape:
+        check_type(each, "element of shape", expected_element_type, op_name)
+        if isinstance(each, Variable):
+            check_dtype(each.dtype, "element of shape", expected_tensor_dtype, op_name)
 
 
 def size_of(x: Variable, axis: int) -> Any:

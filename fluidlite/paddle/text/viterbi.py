@@ -1,4 +1,4 @@
-"""`paddle.text`: decoding of sequences of tags."""
+"""Decoding of sequences of tags."""
 
 from __future__ import annotations
 

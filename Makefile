@@ -8,7 +8,7 @@ DOCS := $(VENV)/.docs
 # the suite is made for two cores: each worker's BLAS keeps to one, and a third works while others wait for processes
 PYTEST := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -q
 
-.PHONY: demo test test-fast test-faults test-hostile slurm-test lint house docs mpi-test gpu-test gpu-sim gpu-bench page-test page-pictures bench bench-compare peers oracles fuzz clean
+.PHONY: demo test test-fast test-faults test-hostile slurm-test lint house docs docs-site mpi-test gpu-test gpu-sim gpu-bench page-test page-pictures bench bench-compare peers oracles fuzz clean
 
 $(STAMP): setup.cfg setup.py pyproject.toml
 	$(PYTHON) -m venv $(VENV)
@@ -51,6 +51,11 @@ $(DOCS): $(STAMP)
 # the pages and a reference from docstrings, in build/docs; warnings are errors
 docs: $(DOCS)
 	$(BIN)/python docs/sphinx/build.py build/docs
+
+# the same, to read in the browser: http://127.0.0.1:8000, or PORT=...
+PORT ?= 8000
+docs-site: docs
+	$(BIN)/python -m http.server $(PORT) --bind 127.0.0.1 --directory build/docs
 
 # the launchers' tests look for mpiexec as a shell does; to import the files that have none takes half a minute
 mpi-test: $(MPI)

@@ -28,6 +28,7 @@ html_title = "FluidLite"
 default_role = "literal"
 autodoc_default_options = {"members": True, "show-inheritance": True}
 autodoc_member_order = "bysource"
+autodoc_use_type_comments = False  # there are none, and looking for them takes a twentieth of the build
 autodoc_typehints_format = "short"
 python_use_unqualified_type_names = True
 python_maximum_signature_line_length = 90
@@ -59,9 +60,14 @@ def _paragraphs(lines: list[str]) -> Iterator[list[str]]:
 
 
 def _converted(part: list[str]) -> list[str]:
-    """One paragraph: a section with a line of dashes, a table, text set off by spaces, a list, or prose."""
+    """One paragraph: an example, a section with a line of dashes, a table, text set off by spaces, a list, or
+    prose.
+    """
+    if part[0].lstrip().startswith(">>>"):
+        return part
     if len(part) > 1 and re.fullmatch("-{3,}", part[1]):
-        return [f"**{part[0]}**", "", *_items(part[2:])]
+        prose = part[0] == "Returns"
+        return [f"**{part[0]}**", "", *(map(_escaped, part[2:]) if prose else _items(part[2:]))]
     if len(part) > 2 and re.fullmatch(r"[|-]+", part[1]):
         return _table(part)
     if all(line.startswith("    ") for line in part):

@@ -28,5 +28,5 @@ def hint_if_alone(ops: Iterable[Operator]) -> None:
     del os.environ[LAUNCHED]
     sys.stderr.write(
         f"hint: each of the {count} ranks trains on its own: call `join_job` to use --mode "
-        "grad_allreduce and others (docs/RUNNING.md), or use Fleet (docs/FLEET.md)\n"
+        "grad_allreduce and others (fluidlite docs running), or use Fleet (fluidlite docs fleet)\n"
     )

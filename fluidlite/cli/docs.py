@@ -25,6 +25,7 @@ INDEX = "README.md"
 _PAGE = re.compile(r"^- \[(.+?)\]\((\S+?\.md)\): (.+)$")
 _COMMENT = re.compile(r"^<!-- .* -->\n", re.M)
 _MOST_FOUND = 40
+_BEFORE = "(np is numpy, fluid is fluidlite, and exe is fluid.Executor(fluid.CPUPlace()))"
 # names of the API without a module in front are looked for here, in this order
 _HOMES = (
     "fluidlite",
@@ -218,6 +219,7 @@ def _text(full_name: str, thing: Any) -> str:
         for name, method in inspect.getmembers(thing, inspect.isroutine)
         if inspect.isclass(thing) and not name.startswith("_")
     ]
+    about += f"\n\n{_BEFORE}" if "exe.run" in about else ""
     return f"{full_name}{_signature(thing)}\n\n{about}\n" + "".join(["\n", *methods] if methods else [])
 
 

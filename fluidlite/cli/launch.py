@@ -56,7 +56,8 @@ def parser() -> Parser:
     made = Parser(
         prog=PROGRAM,
         usage=f"{PROGRAM} [options] SCRIPT [arguments of the script]",
-        description="Start the processes of a training job; if one fails, all are stopped (docs/LAUNCH.md).",
+        description="Start the processes of a training job; if one fails, all are stopped (fluidlite docs "
+        "launch).",
         epilog=_EXAMPLES,
         formatter_class=argparse.RawDescriptionHelpFormatter,
         allow_abbrev=False,

@@ -16,7 +16,7 @@ __all__ = ["ProcessRole", "roles_from_environment"]
 HOW_TO_START = (
     "start several processes, by `mpirun -n 4 python -m mpi4py ...` or one by one with TRAINING_ROLE, "
     "PADDLE_PSERVERS_IP_PORT_LIST "
-    "and PADDLE_TRAINERS_NUM set (docs/RUNNING.md)"
+    "and PADDLE_TRAINERS_NUM set (fluidlite docs running)"
 )
 _FIRST_PORT = 6174
 

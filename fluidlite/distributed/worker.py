@@ -35,7 +35,7 @@ def add_job_options(parser: argparse.ArgumentParser) -> None:
     """Add `--mode` and `--pservers`, the arguments of `join_job`, and `--compare`, to train again in one
     process.
     """
-    group = parser.add_argument_group("run as one of several processes (docs/RUNNING.md)")
+    group = parser.add_argument_group("run as one of several processes (fluidlite docs running)")
     group.add_argument(
         "--mode",
         choices=tuple(script_modes()),

@@ -119,7 +119,8 @@ def parse_options(arguments: Sequence[str], program: str, servers: bool = False)
 def _parser(program: str) -> argparse.ArgumentParser:
     parser = PrintingParser(
         prog=program,
-        description="Start the processes of a training job; if one fails, all are stopped (docs/LAUNCH.md).",
+        description="Start the processes of a training job; if one fails, all are stopped (fluidlite docs "
+        "launch).",
         allow_abbrev=False,
     )
     add = parser.add_argument

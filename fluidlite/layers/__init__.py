@@ -1,4 +1,7 @@
-"""Layers: functions that append ops to the default main program, under fluid 1.8's names and signatures."""
+"""Layers: functions that append ops to the default main program, under fluid 1.8's names and signatures.
+
+In the examples `np` is numpy, `fluid` is fluidlite, and `exe` is `fluid.Executor(fluid.CPUPlace())`.
+"""
 
 from __future__ import annotations
 

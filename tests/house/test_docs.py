@@ -41,7 +41,9 @@ def folder_of(page: Page, folder: pathlib.Path) -> pathlib.Path:
     shutil.copytree(ROOT / "examples", folder / "examples", ignore=shutil.ignore_patterns("__pycache__"))
     for block in page.blocks:
         if "file" in block.run:
-            (folder / block.run["file"]).write_text(block.text, encoding="utf8")
+            file = folder / block.run["file"]
+            file.parent.mkdir(exist_ok=True)
+            file.write_text(block.text, encoding="utf8")
     return folder / page.run.get("folder", ".")
 
 

@@ -8,6 +8,8 @@ import pytest
 from messages import messages
 from pages import PAGES, read
 
+from fluidlite.cli.docs import page_names
+
 # how a riddle is spoken -> how the field says it, and how many there are in messages and on pages
 RIDDLES = {
     r"(?<!here )\b(is|are) no (?!longer)\w": ("is not a ..., is not an integer", 0, 0),
@@ -53,3 +55,11 @@ def test_pages_have_no_riddles(pattern: str) -> None:
         if re.search(pattern, line)
     ]
     assert len(found) <= most, "\n".join([f"say it plainly ({plain}):", *found])
+
+
+def test_pages_are_named_by_the_command() -> None:
+    """Pages are installed, but readers do not know where: `fluidlite docs launch` finds them."""
+    texts = [message.text for message in messages()]
+    assert not [text for text in texts if re.search(r"docs/[A-Z]+\.md", text)]
+    named = {name for text in texts for name in re.findall(r"fluidlite docs (\w+)\)", text)}
+    assert {"fleet", "running"} <= named <= set(page_names())

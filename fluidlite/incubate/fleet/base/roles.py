@@ -344,6 +344,6 @@ def from_environment(name: str) -> str:
     if name not in os.environ:
         raise KeyError(
             f"the environment variable {name} is not set; start the job with the variables of its roles "
-            f"(docs/RUNNING.md), or use UserDefinedRoleMaker"
+            f"(fluidlite docs running), or use UserDefinedRoleMaker"
         )
     return os.environ[name]

@@ -129,6 +129,7 @@ class Op:
     outside: input slots whose values other processes give, or a startup program.
     communicates: what the op exchanges with other processes: the run's communicator carries it out, not a
         kernel.
+    boundary: the op hands a value into or out of the program, which a run does by itself.
     waits: the op orders what others do, and computes nothing.
     reaches: what the op does outside of the program, such as "writes a file": untrusted models are refused.
     random: two runs may differ.
@@ -181,6 +182,7 @@ class Op:
     outside: tuple[str, ...] = ()
     communicates: CommKind | None = None
     waits: bool = False
+    boundary: bool = False
     random: bool = False
     sparse: str = ""
     of_complex: bool = False

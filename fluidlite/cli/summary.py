@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping, Sequence
 
+from fluidlite.base.dtypes import VarType
 from fluidlite.cli.tables import amount
 from fluidlite.distributed.tables import table
 from fluidlite.ir.operator import Operator, OpRole
@@ -13,8 +14,6 @@ from fluidlite.ir.variable import Parameter, Variable
 from fluidlite.transpiler.cost.facts import Sizes, flops_of
 
 __all__ = ["summary_text", "with_shapes"]
-
-_HIDDEN = ("feed", "fetch")
 
 
 def summary_text(program: Program, batch: int = 1, sequence: int = 1, colour: bool = False) -> str:
@@ -40,7 +39,7 @@ def summary_text(program: Program, batch: int = 1, sequence: int = 1, colour: bo
 
 def _forward(program: Program) -> Iterator[Operator]:
     for block in program.blocks:
-        yield from (op for op in block.ops if op.type not in _HIDDEN and _is_forward(op))
+        yield from (op for op in block.ops if not op.is_boundary and _is_forward(op))
 
 
 def _is_forward(op: Operator) -> bool:
@@ -75,7 +74,7 @@ def with_shapes(program: Program, shapes: Mapping[str, Sequence[int]]) -> Progra
     for name, shape in shapes.items():
         block.var(name).shape = tuple(shape)
     for op in block.ops:
-        if op.definition is not None and op.type not in _HIDDEN:
+        if op.definition is not None and not op.is_boundary:
             op.infer()
     return copy
 
@@ -89,7 +88,8 @@ def _variables(op: Operator, names: list[str]) -> Iterator[Variable]:
 
 def _parameters(program: Program) -> list[Variable]:
     # a saved model does not say which of its persistable variables are parameters
-    kept = [var for var in program.list_vars() if var.persistable and var.name not in _HIDDEN]
+    holders = (VarType.FEED_MINIBATCH, VarType.FETCH_LIST)
+    kept = [var for var in program.list_vars() if var.persistable and var.type not in holders]
     return [var for var in kept if isinstance(var, Parameter)] or kept
 
 

@@ -311,6 +311,11 @@ class Operator:
         return None if self.definition is None else self.definition.communicates
 
     @property
+    def is_boundary(self) -> bool:
+        """True if the op hands values into or out of the program: of saved models, feed and fetch."""
+        return self.definition is not None and self.definition.boundary
+
+    @property
     def waits(self) -> bool:
         """True if the op orders what others do, and computes nothing."""
         return self.definition is not None and self.definition.waits

@@ -22,7 +22,9 @@ _MOST_FETCHED = 1 << 16
 # ---------------------------------------------------------------------- feed, fetch
 # `Executor.run` feeds and fetches by name; these ops serve whoever puts a list of tensors into the scope, as
 # Paddle does
-feed = Op("feed", "X? -> Out", attrs={"col": _INT}, dynamic=True, makes_lod=True, booleans=True)
+feed = Op(
+    "feed", "X? -> Out", attrs={"col": _INT}, dynamic=True, makes_lod=True, booleans=True, boundary=True
+)
 
 
 @feed.kernel
@@ -35,7 +37,7 @@ def _(xp: Any, X: Any, col: int) -> Any:
     return xp.asarray(tensor)
 
 
-fetch = Op("fetch", "X -> Out", attrs={"col": _INT}, lod=None, effect=True, booleans=True)
+fetch = Op("fetch", "X -> Out", attrs={"col": _INT}, lod=None, effect=True, booleans=True, boundary=True)
 
 
 @fetch.kernel

@@ -20,6 +20,7 @@ def _fewer_dimensions(X: Spec, Y: Spec) -> str:
 def _compare(type: str, expr: str, **facts: Any) -> Op:
     """An op `X Y -> Out` of booleans; Y is laid over X's dimensions from `axis` on."""
     op = Op(type, "X Y -> Out", attrs={"axis": -1, "force_cpu": False}, alike=("X", "Y"), **facts)
+    op.expr = expr
     function = function_of(expr, ["X", "Y"], binary_names())
 
     @op.shape
@@ -48,6 +49,7 @@ _compare("not_equal", "x != y")
 
 def _logic(type: str, expr: str, **facts: Any) -> Op:
     op = Op(type, "X Y -> Out", alike=("X", "Y"), **facts)
+    op.expr = expr
     op.kernel(function_of(expr, ["X", "Y"], binary_names()))
 
     @op.shape

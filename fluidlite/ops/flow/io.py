@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from fluidlite.base.attr_limits import limited, one_of
 from fluidlite.base.dtypes import Array, VarType
 from fluidlite.base.errors import MissingFileError
 from fluidlite.base.registry import LONG, LONGS, AttrType, Lod, Op, Spec, WithLod, required
@@ -268,7 +269,11 @@ def _(ctx: Any) -> dict[str, Any]:
 
 
 get_places = Op(
-    "get_places", "-> Out", attrs={"device_count": 0, "device_type": "AUTO"}, lod=None, idle=("device_type",)
+    "get_places",
+    "-> Out",
+    attrs={"device_count": 0, "device_type": limited("AUTO", one_of("AUTO", "CPU", "CUDA"))},
+    lod=None,
+    idle=("device_type",),
 )
 
 

@@ -145,7 +145,7 @@ class PlanBuilder:
             level.index = index
             made = op if level.instead is None else level.instead(op)
             # arguments and result of the step function do what these ops of saved models did
-            if made is not None and op.type not in ("feed", "fetch") and not self._lower(made):
+            if made is not None and not op.is_boundary and not self._lower(made):
                 return False
         return True
 

@@ -75,14 +75,17 @@ def rising(e: Emitter, x: Value) -> Rising | None:
     name = e.op.inputs["X"][0]
     pooled = e.op.outputs["Out"][0]
     readers = e.builder.later_readers(name)
-    if readers is None or not all(_is_gradient_of(op, name, pooled) for op in readers):
+    definition = e.op.definition
+    if readers is None or definition is None:
+        return None
+    if not all(_is_gradient_of(op, definition.grad_type, name, pooled) for op in readers):
         return None
     return found
 
 
-def _is_gradient_of(op: Operator, name: str, pooled: str) -> bool:
-    """True for the gradients of the relu that gave a variable, and of the pool that took it."""
-    if op.type in ("pool2d_grad", "pool3d_grad"):
+def _is_gradient_of(op: Operator, pool: str, name: str, pooled: str) -> bool:
+    """True for the gradients of the relu that gave a variable, and of the pool that took it: a `pool`."""
+    if op.type == pool:
         return op.inputs["X"] == [name] and op.inputs["Out"] == [pooled]
     return op.type == "relu_grad" and op.inputs["Out"] == [name]
 

@@ -72,6 +72,11 @@ def lowering(*types: str) -> Callable[[Rule], Rule]:
     return declare
 
 
+def lowering_of_gradients(forward: Rule) -> Callable[[Rule], Rule]:
+    """Declare the lowering rule of the gradient ops of all op types that have the rule `forward`."""
+    return lowering(*(f"{op_type}_grad" for op_type, rule in _RULES.items() if rule is forward))
+
+
 def rules() -> dict[str, Rule]:
     """The declared rules by op type (`fluidlite.executor.compile.lowering.rule_for` imports them all
     first).
@@ -254,6 +259,12 @@ class Emitter:
         """An attribute of the op, its default where it is not set."""
         # a program that was loaded may lack attributes, which then have their defaults
         return self.op.value_for_kernels(name)
+
+    def expression(self) -> str:
+        """The scalar expression by which the op is declared; CannotLower without one."""
+        if self.op.definition is None or not self.op.definition.expr:
+            raise CannotLower("no expression")
+        return self.op.definition.expr
 
     def x(self, slot: str, index: int = 0) -> Value | None:
         """The value in an input slot, None where the slot is empty; CannotLower where its shape is not

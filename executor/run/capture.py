@@ -53,7 +53,7 @@ def is_alone(call: KernelCall) -> bool:
     inputs = call.op.inputs
     definition = call.op.definition
     # `lod_reset` by a variable reads that, and first states are picked by indices from the host
-    if definition is None or not definition.root.captured:
+    if definition is None or not definition.captured:
         return False
     if call.op.type.startswith("lod_reset") and inputs.get("Y"):
         return False

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from fluidlite.base import registry
-from fluidlite.base.attr_types import check_least
+from fluidlite.base.attr_limits import check_limits
 from fluidlite.base.errors import KernelError, ShapeError
 from fluidlite.base.registry import Op
 from fluidlite.ir.fused import check_plain
@@ -36,13 +36,13 @@ def class_slot(op: Operator, definition: Op) -> str:
 
 def check_attributes(op: Operator) -> None:
     """KernelError where an attribute has a value that the op's kernels do not know (`Op.only`), ShapeError
-    for a number below the least that it may be (`Attr.least`): ops of files were never built here.
+    for a value with which the op means nothing (`Attr.limit`): ops of files were never built here.
     """
     check_plain(op)
     if op.definition is None:
         return
     try:
-        check_least(op.type, op.definition.attr_defs, op.attrs)
+        check_limits(op.type, op.definition.attr_defs, op.attrs)
     except ShapeError as error:
         raise ShapeError(f"{error}\n  {op.call_text()}\n  built at {op.where}") from None
     for name, known in op.definition.only.items():

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import enum
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple
-
-from fluidlite.base.errors import ShapeError
 
 __all__ = [
     "Attr",
@@ -19,9 +17,9 @@ __all__ = [
     "INTS",
     "LONG",
     "LONGS",
+    "Limit",
     "STRINGS",
-    "at_least",
-    "check_least",
+    "as_attr",
     "infer_attr_type",
     "later",
     "required",
@@ -59,6 +57,15 @@ class BlockValue:
 _REQUIRED: Any = object()
 
 
+class Limit(NamedTuple):
+    """A condition on an attribute, in words and as a test of its value (`fluidlite.base.attr_limits`)."""
+
+    wanted: str
+    holds: Callable[[Any], bool]
+    always: bool = False
+    """The op means nothing with other values; elsewhere 1.8.5 refuses them, when such an op is made."""
+
+
 class Attr(NamedTuple):
     """Type and default of one attribute; the default of a required attribute is a marker.
 
@@ -71,8 +78,7 @@ class Attr(NamedTuple):
     later: bool = False
     other: AttrType | None = None
     """The type that the attribute may have in ops of 2.x."""
-    least: int | None = None
-    """The least value, of each item of a list, with which the op means anything."""
+    limit: Limit | None = None
 
     @property
     def required(self) -> bool:
@@ -85,20 +91,9 @@ def required(type_: AttrType) -> Attr:
     return Attr(type_, _REQUIRED)
 
 
-def at_least(least: int, default: Any) -> Attr:
-    """An attribute of numbers that are not below `least`: an `Attr`, or a default that shows its type."""
-    attr = default if isinstance(default, Attr) else Attr(infer_attr_type(default), default)
-    return attr._replace(least=least)
-
-
-def check_least(op_type: str, declared: Mapping[str, Attr], attrs: Mapping[str, Any]) -> None:
-    """ShapeError for a number below the least one with which the op means anything."""
-    for name, attr in declared.items():
-        if attr.least is None or name not in attrs:
-            continue
-        value = attrs[name]
-        if min(value if isinstance(value, (list, tuple)) else [value], default=attr.least) < attr.least:
-            raise ShapeError(f"op {op_type!r}: {name} is {value}, but has to be at least {attr.least}")
+def as_attr(default: Any) -> Attr:
+    """The attribute that a default declares, whose type it shows; an `Attr` is one already."""
+    return default if isinstance(default, Attr) else Attr(infer_attr_type(default), default)
 
 
 def later(default: Any) -> Attr:
@@ -107,8 +102,7 @@ def later(default: Any) -> Attr:
     """
     if isinstance(default, AttrType):
         return Attr(default, None, later=True)
-    attr = default if isinstance(default, Attr) else Attr(infer_attr_type(default), default)
-    return attr._replace(later=True)
+    return as_attr(default)._replace(later=True)
 
 
 def LONG(default: int) -> Attr:

@@ -38,6 +38,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
+from fluidlite.base.attr_limits import at_least, check_limits
 from fluidlite.base.attr_types import (
     BLOCK,
     BLOCKS,
@@ -49,8 +50,7 @@ from fluidlite.base.attr_types import (
     STRINGS,
     Attr,
     AttrType,
-    at_least,
-    check_least,
+    as_attr,
     infer_attr_type,
     later,
     required,
@@ -129,6 +129,7 @@ class Op:
     outside: input slots whose values other processes give, or a startup program.
     communicates: what the op exchanges with other processes: the run's communicator carries it out, not a
         kernel.
+    boundary: the op hands a value into or out of the program, which a run does by itself.
     waits: the op orders what others do, and computes nothing.
     reaches: what the op does outside of the program, such as "writes a file": untrusted models are refused.
     random: two runs may differ.
@@ -164,8 +165,8 @@ class Op:
     fresh: the kernel never hands on the memory of an input.
     moves: the op puts elements elsewhere, or zeros, and computes nothing; so does its gradient op, unless
         that says otherwise.
-    captured: the portable kernels of op and gradient op ask nothing of the host and take nothing from it, so
-        that a graph of a device can hold them; what they allocate comes from its pool.
+    captured: the portable kernel asks nothing of the host and takes nothing from it, so that a graph of a
+        device can hold it, and that of its gradient op; what they allocate comes from the graph's pool.
     table: the input slot of a table whose rows the op looks up, and that servers may hold instead.
     whole: the op reads a norm of a parameter or gradient: of a slice it would be another one.
     cuttable: the op can fill a slice of its output alone.
@@ -181,6 +182,7 @@ class Op:
     outside: tuple[str, ...] = ()
     communicates: CommKind | None = None
     waits: bool = False
+    boundary: bool = False
     random: bool = False
     sparse: str = ""
     of_complex: bool = False
@@ -223,10 +225,7 @@ class Op:
         self.inputs = {slot.name: slot for slot in map(Slot.parse, left.split())}
         self.outputs = {slot.name: slot for slot in map(Slot.parse, right.split())}
         self.floating = tuple(name for name, slot in self.inputs.items() if slot.floating)
-        self.attr_defs: dict[str, Attr] = {
-            name: value if isinstance(value, Attr) else Attr(infer_attr_type(value), value)
-            for name, value in self.attrs.items()
-        }
+        self.attr_defs: dict[str, Attr] = {name: as_attr(value) for name, value in self.attrs.items()}
         self.shape_rule: Function | None = None
         self.refusal_rule: Function | None = None
         self.compute: Function | None = None
@@ -251,7 +250,9 @@ class Op:
     @property
     def root(self) -> Op:
         """The op that this one is a gradient of, of any order; itself if it is none."""
-        return self if self.forward is None else self.forward.root
+        # some are declared by themselves: a gradient op stands with its op
+        forward = self.forward or _OPS.get(self.type.removesuffix("_grad"))
+        return self if forward is None or forward is self else forward.root
 
     def reads(self, slot: str) -> bool:
         """True if the kernel reads the elements of an input slot, not only their number or levels."""
@@ -337,7 +338,7 @@ class Op:
                 f"{' '.join(needed)} -> {' '.join(outputs)}",
                 attrs={**self.attr_defs, **(attrs or {})},
                 only=self.only,
-                **{"moves": self.moves, **flags},
+                **{"moves": self.moves, "captured": self.captured, **flags},
             )
             grad_op.kernel(function)
             grad_op.shape_rule = grad_op._bind("shape", shape) if shape else None
@@ -423,7 +424,7 @@ class Op:
         self, inputs: Mapping[str, list[Spec | None]], attrs: Mapping[str, Any]
     ) -> dict[str, list[Spec]]:
         """Output specs by slot; raises ShapeError where the inputs do not fit."""
-        check_least(self.type, self.attr_defs, attrs)
+        check_limits(self.type, self.attr_defs, attrs)
         if self.shape_rule is None:
             specs = self._infer_gradient(inputs)
         else:

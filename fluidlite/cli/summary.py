@@ -7,6 +7,7 @@ import math
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
+from fluidlite.base.dtypes import VarType
 from fluidlite.base.units import amount
 from fluidlite.distributed.tables import table
 from fluidlite.ir.flops import flops_of
@@ -17,7 +18,6 @@ from fluidlite.transpiler.cost.facts import Sizes
 
 __all__ = ["summary_text", "with_shapes"]
 
-_HIDDEN = ("feed", "fetch")
 _HEADS = ("layer", "ops", "output shape", "parameters", "FLOPs")
 
 
@@ -62,7 +62,7 @@ def _layer_of(op: Operator) -> str:
 def _inputs(program: Program) -> Iterator[Variable]:
     """The variables that ops read and none writes."""
     block = program.global_block()
-    ops = [op for op in block.ops if op.type not in _HIDDEN]
+    ops = [op for op in block.ops if not op.is_boundary]
     written = {name for op in ops for name in op.output_arg_names}
     read = dict.fromkeys(name for op in ops for name in op.input_arg_names if name not in written)
     found = (block.vars.get(name) for name in read)
@@ -71,7 +71,7 @@ def _inputs(program: Program) -> Iterator[Variable]:
 
 def _forward(program: Program) -> Iterator[Operator]:
     for block in program.blocks:
-        yield from (op for op in block.ops if op.type not in _HIDDEN and _is_forward(op))
+        yield from (op for op in block.ops if not op.is_boundary and _is_forward(op))
 
 
 def _is_forward(op: Operator) -> bool:
@@ -112,7 +112,7 @@ def with_shapes(program: Program, shapes: Mapping[str, Sequence[int]]) -> Progra
     for name, shape in shapes.items():
         block.var(name).shape = tuple(shape)
     for op in block.ops:
-        if op.definition is not None and op.type not in _HIDDEN:
+        if op.definition is not None and not op.is_boundary:
             op.infer()
     return copy
 
@@ -126,7 +126,8 @@ def _variables(op: Operator, names: Iterable[str]) -> Iterator[Variable]:
 
 def _parameters(program: Program) -> list[Variable]:
     # a saved model does not say which of its persistable variables are parameters
-    kept = [var for var in program.list_vars() if var.persistable and var.name not in _HIDDEN]
+    holders = (VarType.FEED_MINIBATCH, VarType.FETCH_LIST)
+    kept = [var for var in program.list_vars() if var.persistable and var.type not in holders]
     return [var for var in kept if isinstance(var, Parameter)] or kept
 
 

@@ -14,8 +14,6 @@ from fluidlite.ir.where import user_location
 
 __all__ = ["inline"]
 
-_ENDS = ("feed", "fetch")
-
 
 def inline(source: Program, target: Block, given: Mapping[str, str], prefix: str) -> dict[str, str]:
     """Append what `source` computes to `target`, a block of another program, and return variable -> its name
@@ -39,8 +37,8 @@ def inline(source: Program, target: Block, given: Mapping[str, str], prefix: str
 
 
 def _append(source: Block, target: Block, names: Mapping[str, str], given: Collection[str] = ()) -> None:
-    ops = [op for op in source.ops if op.type not in _ENDS]
-    holders = {name for op in source.ops if op.type in _ENDS for name in _own_names(op)}
+    ops = [op for op in source.ops if not op.is_boundary]
+    holders = {name for op in source.ops if op.is_boundary for name in _own_names(op)}
     for var in source.vars.values():
         if var.name not in given and var.name not in holders:
             copy = copy_variable(var, target)

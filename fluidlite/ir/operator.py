@@ -237,7 +237,8 @@ class Operator:
                 raise SlotError(
                     f'operator "{self.type}": attribute {name!r}: {error}\n  built at {self.where}'
                 ) from None
-        broken = None if self.block.program.is_of_2x else broken_limit(self.type, self.attrs)
+        is_checked = definition.root is definition and not self.block.program.is_of_2x
+        broken = broken_limit(definition.attr_defs, self.attrs) if is_checked else None
         if broken is not None:
             raise SlotError(f'operator "{self.type}": {broken}\n  built at {self.where}')
         # 1.8.5 refuses such an op, too: a transpiler would not know where it belongs
@@ -315,6 +316,11 @@ class Operator:
     def communicates(self) -> CommKind | None:
         """What the op exchanges with other processes."""
         return None if self.definition is None else self.definition.communicates
+
+    @property
+    def is_boundary(self) -> bool:
+        """True if the op hands values into or out of the program: of saved models, feed and fetch."""
+        return self.definition is not None and self.definition.boundary
 
     @property
     def waits(self) -> bool:

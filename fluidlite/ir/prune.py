@@ -93,9 +93,7 @@ def needed_ops(
     kept: list[Operator] = []
     for op in reversed(ops):
         # feed and fetch ops are put around a program anew for each run or model
-        if id(op) not in rooted and (
-            op.type in ("feed", "fetch") or not _is_needed(op, wanted, bool(rooted))
-        ):
+        if id(op) not in rooted and (op.is_boundary or not _is_needed(op, wanted, bool(rooted))):
             continue
         kept.append(op)
         wanted |= reads(op) - fed
@@ -204,7 +202,7 @@ def set_test_mode(program: Program) -> None:
             if op.definition is not None and "is_test" in op.definition.attr_defs:
                 op._set_attr("is_test", True)
             if (
-                op.type in ("batch_norm", "sync_batch_norm")
+                op.type.removeprefix("sync_") == "batch_norm"
                 and "use_global_stats" in op.attrs
                 and op.attrs["use_global_stats"]
             ):

@@ -192,7 +192,7 @@ def inference_program(program: Program, feeds: Sequence[str], targets: Sequence[
         # an unknown name is an error of its own
         block.var(name)
     # those of a model that was loaded: the new ones are for this choice of feeds and targets
-    ends = [op for op in block.ops if op.type in ("feed", "fetch")]
+    ends = [op for op in block.ops if op.is_boundary]
     block.remove_ops(ends, given={name for op in ends for name in op.output_arg_names})
     found = inference_copy(prune(program, list(targets), list(feeds)))
     needed = {name for op in found.global_block().ops for name in reads(op)}

@@ -22,8 +22,6 @@ from fluidlite.ir.variable import Parameter, Variable
 
 __all__ = ["Trainable", "trainable"]
 
-_ENDS = ("feed", "fetch")
-
 
 @dataclass
 class Trainable:
@@ -85,7 +83,7 @@ def trainable(program: Program, frozen: Iterable[str] = (), train_mode: bool = T
 
 
 def _is_weight(var: Variable) -> bool:
-    return var.persistable and var.type == VarType.LOD_TENSOR and var.name not in _ENDS
+    return var.persistable and var.type == VarType.LOD_TENSOR
 
 
 def _parameter(block: Block, var: Variable) -> Parameter:

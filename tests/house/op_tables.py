@@ -19,6 +19,7 @@ _ACTIVATIONS = "activations, as attributes and users name them"
 _OTHER_NAMES = {
     "executor/cuda/recurrences.py": _ACTIVATIONS,
     "executor/compile/scalars.py": "functions in expressions of scalars",
+    "executor/cuda/rows.py": "kernels in CUDA C",
     "executor/fast/loops/arithmetic.py": "functions in expressions of scalars",
     "executor/plan/steps.py": "functions of NumPy",
     "fluidlite/base/differentiation/": "functions of NumPy",
@@ -29,6 +30,7 @@ _OTHER_NAMES = {
     "fluidlite/paddle/tensor/": "functions of 2.x",
     "fluidlite/paddle/static/nn/": "functions of 2.x",
     "fluidlite/saving/onnx/rules/recurrent.py": _ACTIVATIONS,
+    "fluidlite/saving/onnx/rules/scalars.py": "functions in expressions of scalars",
 }
 _NO_TABLES = ("fluidlite/ops/", "fluidlite/base/op_index.py", *_OTHER_NAMES)
 

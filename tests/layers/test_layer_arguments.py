@@ -9,6 +9,7 @@ import fluidlite as fluid
 from fluidlite import layers
 from fluidlite.base.attr_limits import broken_limit
 from fluidlite.base.errors import EnforceNotMet
+from fluidlite.base.registry import get
 
 
 @pytest.fixture(autouse=True)
@@ -184,8 +185,8 @@ LIMITS = [
 
 @pytest.mark.parametrize("op, attr, good, bad", LIMITS)
 def test_limits_of_attributes(op, attr, good, bad):
-    assert broken_limit(op, {attr: good}) is None
-    assert f"attribute {attr!r} is {bad!r}" in broken_limit(op, {attr: bad})
+    assert broken_limit(get(op).attr_defs, {attr: good}) is None
+    assert f"attribute {attr!r} is {bad!r}" in broken_limit(get(op).attr_defs, {attr: bad})
 
 
 WARNED = {

@@ -162,7 +162,7 @@ def _read_main(trainer: TrainerFacts, site: Site) -> None:
         trainer.fetched += trainer.mapped(site, _received(site))
     elif site.op.communicates is CommKind.SERVER_BARRIER:
         trainer.barriers.append(site)
-    elif kind in ("split_byref", "split_selected_rows"):
+    elif kind == "split_byref" or kind == "split_selected_rows":
         trainer.splits.append(site)
     elif kind == "concat":
         trainer.joins.append(site)

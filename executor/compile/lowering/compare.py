@@ -9,17 +9,8 @@ import numpy as np
 from fluidlite.executor.compile.emitter import CannotLower, Emitter, lowering
 from fluidlite.executor.compile.lowering.elementwise import aligned
 
-_COMPARISONS = {
-    "less_than": "x < y",
-    "less_equal": "x <= y",
-    "greater_than": "x > y",
-    "greater_equal": "x >= y",
-    "equal": "x == y",
-    "not_equal": "x != y",
-}
 
-
-@lowering(*_COMPARISONS)
+@lowering("less_than", "less_equal", "greater_than", "greater_equal", "equal", "not_equal")
 def _(e: Emitter) -> None:
     x = e.need("X")
     y = e.need("Y")
@@ -27,20 +18,17 @@ def _(e: Emitter) -> None:
         raise CannotLower("Y is another kind of array")
     right = aligned(e, y, len(x.shape or ()), e.attr("axis"))
     out = e.out("Out", e.inferred_shape("Out"), "bool")
-    e.elementwise(_COMPARISONS[e.op.type], out, x=x, y=right)
+    e.elementwise(e.expression(), out, x=x, y=right)
 
 
-_LOGIC = {"logical_and": "both(x, y)", "logical_or": "either(x, y)", "logical_xor": "differ(x, y)"}
-
-
-@lowering(*_LOGIC)
+@lowering("logical_and", "logical_or", "logical_xor")
 def _(e: Emitter) -> None:
     x = e.need("X")
     y = e.need("Y")
     if x.dtype != np.bool_ or y.dtype != np.bool_ or x.shape != y.shape:
         raise CannotLower("not booleans of one shape")
     out = e.out("Out", x.shape, "bool")
-    e.elementwise(_LOGIC[e.op.type], out, x=x, y=y)
+    e.elementwise(e.expression(), out, x=x, y=y)
 
 
 @lowering("logical_not")

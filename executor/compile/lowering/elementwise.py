@@ -17,16 +17,6 @@ from fluidlite.executor.compile.lowering.reduce import sum_axes
 from fluidlite.executor.plan.values import Value
 from fluidlite.ops.kernels.scalar import ROUNDED
 
-BINARY = (
-    "elementwise_add",
-    "elementwise_sub",
-    "elementwise_mul",
-    "elementwise_div",
-    "elementwise_max",
-    "elementwise_min",
-    "elementwise_pow",
-)
-
 
 def aligned(e: Emitter, y: Value, rank: int, axis: int) -> Value:
     """Y with dimensions of one added behind its own, so that NumPy's alignment on the right is Paddle's at
@@ -40,25 +30,26 @@ def aligned(e: Emitter, y: Value, rank: int, axis: int) -> Value:
     return e.reshape(y, (*y.shape, *(1,) * trailing))
 
 
-def _expression(e: Emitter) -> str:
-    expr = e.op.definition.expr if e.op.definition else None
-    if not expr:
-        raise CannotLower("no expression")
-    return str(expr)
-
-
 def _scales_rows(e: Emitter) -> bool:
     """True if X is a row-sparse gradient that a device keeps, now times or divided by one number."""
     x = e.any("X")
-    if x.known or e.op.type not in ("elementwise_mul", "elementwise_div") or not kept_rows(e, x):
+    if x.known or e.expression() not in ("x * y", "x / y") or not kept_rows(e, x):
         return False
     y = e.need("Y")
     if y.size != 1 or any(part.rows.dtype != y.dtype for part in kept_rows(e, x) or ()):
         raise CannotLower("more than a number of the gradient's type")
-    return change_rows(e, _expression(e), e.local("Out"), {"x": x}, y=e.reshape(y, ()))
+    return change_rows(e, e.expression(), e.local("Out"), {"x": x}, y=e.reshape(y, ()))
 
 
-@lowering(*BINARY)
+@lowering(
+    "elementwise_add",
+    "elementwise_sub",
+    "elementwise_mul",
+    "elementwise_div",
+    "elementwise_max",
+    "elementwise_min",
+    "elementwise_pow",
+)
 def _(e: Emitter) -> None:
     if _scales_rows(e):
         return
@@ -67,7 +58,7 @@ def _(e: Emitter) -> None:
     assert x.shape is not None
     if len(y.shape or ()) > len(x.shape) or x.dtype != y.dtype or x.dtype is None:
         raise CannotLower("Y has more dimensions")
-    if x.dtype.kind != "f" and e.op.type in ("elementwise_div", "elementwise_pow"):
+    if x.dtype.kind != "f" and e.expression() in ("x / y", "pow(x, y)"):
         raise CannotLower("NumPy would return floating point for integers")
     if e.on_host and e.op.type in ROUNDED and x.size == 1:
         raise CannotLower("integer division rounds as in C")
@@ -76,7 +67,7 @@ def _(e: Emitter) -> None:
         return
     if len(x.shape) == len(y.shape or ()) and shape == x.shape == y.shape:
         operands, out = e.laid_alike({"x": x, "y": y}, "Out", x, inplace=True)
-        e.elementwise(_expression(e), out, **operands)
+        e.elementwise(e.expression(), out, **operands)
         return
     if e.op.type == "elementwise_add" and _joins_tail(e, x, y):
         return
@@ -86,7 +77,7 @@ def _(e: Emitter) -> None:
     x = e.plain(x)
     out = e.out("Out", shape, x.dtype, inplace=shape == x.shape)
     right = aligned(e, e.plain(y), len(shape), e.attr("axis"))
-    e.elementwise(_expression(e), out, x=x, y=right)
+    e.elementwise(e.expression(), out, x=x, y=right)
 
 
 def _joins_tail(e: Emitter, x: Value, y: Value) -> bool:
@@ -108,7 +99,7 @@ def _broadcast(e: Emitter, x: Value, y: Value) -> None:
     base = e.base_in(x, x.order)
     out = e.published("Out", x.shape, x.dtype, x.order)
     rows, factors = layout.beside(e, y, base, x.order, e.attr("axis"))
-    e.elementwise(_expression(e), layout.seen_as(e, out, rows), x=rows, y=factors)
+    e.elementwise(e.expression(), layout.seen_as(e, out, rows), x=rows, y=factors)
     if e.op.type == "elementwise_add" and layout.is_of_last(y, x, e.attr("axis")):
         commuting.note(e, "Out", x, y, e.attr("axis"))
 

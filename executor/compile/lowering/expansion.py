@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from fluidlite.executor.compile.emitter import CannotLower, Emitter, lowering
+from fluidlite.executor.compile.emitter import CannotLower, Emitter, lowering, lowering_of_gradients
 from fluidlite.executor.compile.lowering.device import takes
 from fluidlite.executor.compile.lowering.reduce import sum_axes
 from fluidlite.executor.plan.values import Value
 
-_EXPANSIONS = ("expand", "expand_as", "expand_as_v2", "expand_v2", "tile")
 # numbers that only a run knows
 _COMPUTED = (
     "ExpandTimes",
@@ -44,8 +43,8 @@ def _check(e: Emitter, x: Value) -> None:
         raise CannotLower("nothing to repeat")
 
 
-@lowering(*_EXPANSIONS)
-def _(e: Emitter) -> None:
+@lowering("expand", "expand_as", "expand_as_v2", "expand_v2", "tile")
+def _repeat(e: Emitter) -> None:
     x = e.need("X")
     assert x.shape is not None
     _check(e, x)
@@ -55,7 +54,7 @@ def _(e: Emitter) -> None:
     e.elementwise("x", e.reshape(out, copies), x=e.reshape(x, once))
 
 
-@lowering(*(f"{name}_grad" for name in _EXPANSIONS))
+@lowering_of_gradients(_repeat)
 def _(e: Emitter) -> None:
     x = e.need("X")
     d = e.need("Out@GRAD")

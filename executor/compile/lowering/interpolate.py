@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from fluidlite.executor.compile.emitter import CannotLower, Emitter, lowering
+from fluidlite.executor.compile.emitter import CannotLower, Emitter, lowering, lowering_of_gradients
 from fluidlite.executor.compile.layout import lays_out
 from fluidlite.executor.compile.lowering.device import for_kernel, takes
 from fluidlite.executor.cuda.resizing import DeviceResize
@@ -11,7 +11,6 @@ from fluidlite.executor.plan.values import Value
 from fluidlite.executor.run.resize import ResizedImages
 from fluidlite.ops.kernels.conv_geometry import is_channels_last
 
-_TYPES = ("nearest_interp", "bilinear_interp", "bicubic_interp", "nearest_interp_v2", "bilinear_interp_v2")
 _LAYOUTS = ("NCHW", "NHWC", "HNWC")
 
 
@@ -58,8 +57,8 @@ class _ResizingOp:
         )
 
 
-@lowering(*_TYPES)
-def _(e: Emitter) -> None:
+@lowering("nearest_interp", "bilinear_interp", "bicubic_interp", "nearest_interp_v2", "bilinear_interp_v2")
+def _resize(e: Emitter) -> None:
     images = _ResizingOp(e, e.op.type)
     shape = e.inferred_shape("Out")
     if 0 in shape:
@@ -68,7 +67,7 @@ def _(e: Emitter) -> None:
     e.run(kernel, images.source(images.x), Out(images.out("Out", shape)), method="forward")
 
 
-@lowering(*(f"{type}_grad" for type in _TYPES))
+@lowering_of_gradients(_resize)
 def _(e: Emitter) -> None:
     images = _ResizingOp(e, e.op.type.removesuffix("_grad"))
     d = e.laid_need("Out@GRAD")

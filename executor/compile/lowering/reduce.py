@@ -11,8 +11,6 @@ from fluidlite.executor.compile.lowering.device import takes
 from fluidlite.executor.compile.lowering.device_rows import kept_rows, total_of_rows
 from fluidlite.executor.plan.values import Value
 
-_UFUNC = {"reduce_sum": "add", "reduce_mean": "add", "reduce_max": "maximum", "reduce_min": "minimum"}
-
 
 def sum_to(e: Emitter, value: Value, shape: tuple[int, ...], out: Value) -> None:
     """out (of `shape`) = value summed over the dimensions along which `shape` was broadcast, aligned on
@@ -65,8 +63,22 @@ def _of_rows(e: Emitter) -> bool:
     return True
 
 
-@lowering(*_UFUNC)
+@lowering("reduce_sum", "reduce_mean")
 def _(e: Emitter) -> None:
+    _reduce(e, "add")
+
+
+@lowering("reduce_max")
+def _(e: Emitter) -> None:
+    _reduce(e, "maximum")
+
+
+@lowering("reduce_min")
+def _(e: Emitter) -> None:
+    _reduce(e, "minimum")
+
+
+def _reduce(e: Emitter, function: str) -> None:
     if _of_rows(e):
         return
     x = e.need("X")
@@ -77,7 +89,6 @@ def _(e: Emitter) -> None:
     out = e.out("Out", e.inferred_shape("Out"), x.dtype)
     kept = tuple(dim for i, dim in enumerate(x.shape) if i not in axes)
     target = e.reshape(out, kept)
-    function = _UFUNC[e.op.type]
     # a sum of everything is left to `add.reduce`, which adds pairwise and so keeps digits
     if function == "add" and kept:
         sum_axes(e, x, axes, target)

@@ -4,22 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from fluidlite.executor.compile.emitter import CannotLower, Emitter, lowering
+from fluidlite.executor.compile.emitter import CannotLower, Emitter, lowering, lowering_of_gradients
 from fluidlite.executor.compile.lowering.device_rows import kept_rows
 from fluidlite.executor.compile.lowering.strided import copied, reshaped_view, source_of
 from fluidlite.executor.plan.values import Value
-
-_RESHAPES = (
-    "flatten_contiguous_range",
-    "reshape",
-    "reshape2",
-    "squeeze",
-    "squeeze2",
-    "unsqueeze",
-    "unsqueeze2",
-    "flatten",
-    "flatten2",
-)
 
 
 def _no_tensors(e: Emitter) -> None:
@@ -28,8 +16,9 @@ def _no_tensors(e: Emitter) -> None:
             raise CannotLower(slot)
 
 
-@lowering(*_RESHAPES)
-def _(e: Emitter) -> None:
+@lowering("flatten", "flatten2", "flatten_contiguous_range", "reshape", "reshape2")
+@lowering("squeeze", "squeeze2", "unsqueeze", "unsqueeze2")
+def _reshape(e: Emitter) -> None:
     _no_tensors(e)
     x = e.need("X")
     shape = e.inferred_shape("Out")
@@ -58,7 +47,7 @@ def _forward_shape(e: Emitter) -> tuple[int, ...]:
     return shape
 
 
-@lowering(*(f"{name}_grad" for name in _RESHAPES))
+@lowering_of_gradients(_reshape)
 def _(e: Emitter) -> None:
     d = e.need("Out@GRAD")
     out = e.reshape(d, _forward_shape(e))

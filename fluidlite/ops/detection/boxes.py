@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from fluidlite.base.attr_limits import limited, one_of
 from fluidlite.base.dtypes import Array
 from fluidlite.base.errors import ShapeError
 from fluidlite.base.registry import FLOATS, Lod, Op, Spec, WithLod
@@ -76,7 +77,12 @@ def _(xp: Any, Input: Array, Input_lod: Lod, ImInfo: Array) -> Array:
 box_coder = Op(
     "box_coder",
     "PriorBox. PriorBoxVar.? TargetBox. -> OutputBox",
-    attrs={"code_type": "encode_center_size", "box_normalized": True, "axis": 0, "variance": FLOATS([])},
+    attrs={
+        "code_type": limited("encode_center_size", one_of("decode_center_size", "encode_center_size")),
+        "box_normalized": True,
+        "axis": limited(0, one_of(0, 1)),
+        "variance": FLOATS([]),
+    },
     lod=None,
     makes_lod=True,
 )

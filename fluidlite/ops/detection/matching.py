@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from fluidlite.base.attr_limits import limited, one_of
 from fluidlite.base.dtypes import Array, VarType
 from fluidlite.base.errors import ShapeError
 from fluidlite.base.registry import Lod, Op, Spec, WithLod
@@ -21,7 +22,7 @@ from fluidlite.values.tensor import host
 bipartite_match = Op(
     "bipartite_match",
     "DistMat. -> ColToRowMatchIndices ColToRowMatchDist",
-    attrs={"match_type": "bipartite", "dist_threshold": 0.5},
+    attrs={"match_type": limited("bipartite", one_of("bipartite", "per_prediction")), "dist_threshold": 0.5},
     lod=None,
 )
 _LEAST = np.float32(1e-6)  # what is no nearer than this matches nothing
@@ -158,7 +159,12 @@ def _(
 mine_hard_examples = Op(
     "mine_hard_examples",
     "ClsLoss. LocLoss.? MatchIndices MatchDist. -> NegIndices UpdatedMatchIndices",
-    attrs={"neg_pos_ratio": 1.0, "neg_dist_threshold": 0.5, "sample_size": 0, "mining_type": "max_negative"},
+    attrs={
+        "neg_pos_ratio": 1.0,
+        "neg_dist_threshold": 0.5,
+        "sample_size": 0,
+        "mining_type": limited("max_negative", one_of("hard_example", "max_negative")),
+    },
     lod=None,
     makes_lod=True,
 )

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from fluidlite.base.attr_limits import POSITIVE_IF_ANY, least, limited, positive
 from fluidlite.base.dtypes import Array
 from fluidlite.base.errors import ShapeError
 from fluidlite.base.registry import FLOATS, INTS, AttrType, Op, Spec, required
@@ -52,14 +53,14 @@ prior_box = Op(
     "prior_box",
     "Input Image -> Boxes Variances",
     attrs={
-        "min_sizes": _FLOATS,
+        "min_sizes": limited(_FLOATS, positive()),
         "max_sizes": FLOATS([]),
         "aspect_ratios": _FLOATS,
-        "variances": _FLOATS,
+        "variances": limited(_FLOATS, positive(4)),
         "flip": True,
         "clip": True,
-        "step_w": 0.0,
-        "step_h": 0.0,
+        "step_w": limited(0.0, least(0.0)),
+        "step_h": limited(0.0, least(0.0)),
         "offset": 0.5,
         "min_max_aspect_ratios_order": False,
     },
@@ -158,15 +159,15 @@ density_prior_box = Op(
     "density_prior_box",
     "Input Image -> Boxes Variances",
     attrs={
-        "variances": _FLOATS,
+        "variances": limited(_FLOATS, positive(4)),
         "clip": True,
         "flatten_to_2d": False,
-        "step_w": 0.0,
-        "step_h": 0.0,
+        "step_w": limited(0.0, least(0.0)),
+        "step_h": limited(0.0, least(0.0)),
         "offset": 0.5,
-        "fixed_sizes": FLOATS([]),
-        "fixed_ratios": FLOATS([]),
-        "densities": INTS([]),
+        "fixed_sizes": limited(FLOATS([]), POSITIVE_IF_ANY),
+        "fixed_ratios": limited(FLOATS([]), POSITIVE_IF_ANY),
+        "densities": limited(INTS([]), POSITIVE_IF_ANY),
     },
     lod=None,
     only_shape=("Input", "Image"),
@@ -257,10 +258,10 @@ anchor_generator = Op(
     "anchor_generator",
     "Input -> Anchors Variances",
     attrs={
-        "anchor_sizes": _FLOATS,
+        "anchor_sizes": limited(_FLOATS, positive()),
         "aspect_ratios": _FLOATS,
-        "variances": _FLOATS,
-        "stride": FLOATS([16.0, 16.0]),
+        "variances": limited(_FLOATS, positive(4)),
+        "stride": limited(FLOATS([16.0, 16.0]), positive(2)),
         "offset": 0.5,
     },
     lod=None,

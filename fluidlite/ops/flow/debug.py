@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from fluidlite.base.attr_limits import limited, one_of
 from fluidlite.base.dtypes import Array
 from fluidlite.base.errors import AssertError, KernelError, NotFoundError, of_user
 from fluidlite.base.plain_text import printable
@@ -36,7 +37,7 @@ _PRINT_ATTRS: dict[str, Any] = {
     "print_tensor_type": required(AttrType.BOOLEAN),
     "print_tensor_shape": required(AttrType.BOOLEAN),
     "print_tensor_lod": required(AttrType.BOOLEAN),
-    "print_phase": "BOTH",
+    "print_phase": limited("BOTH", one_of("BACKWARD", "BOTH", "FORWARD")),
     "is_forward": True,
 }
 _TYPE_LETTERS = {

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from fluidlite.base.attr_limits import limited, one_of
 from fluidlite.base.dtypes import Array, VarType
 from fluidlite.base.errors import MissingFileError
 from fluidlite.base.registry import LONG, LONGS, AttrType, Lod, Op, Spec, WithLod, required
@@ -22,7 +23,9 @@ _MOST_FETCHED = 1 << 16
 # ---------------------------------------------------------------------- feed, fetch
 # `Executor.run` feeds and fetches by name; these ops serve whoever puts a list of tensors into the scope, as
 # Paddle does
-feed = Op("feed", "X? -> Out", attrs={"col": _INT}, dynamic=True, makes_lod=True, booleans=True)
+feed = Op(
+    "feed", "X? -> Out", attrs={"col": _INT}, dynamic=True, makes_lod=True, booleans=True, boundary=True
+)
 
 
 @feed.kernel
@@ -35,7 +38,7 @@ def _(xp: Any, X: Any, col: int) -> Any:
     return xp.asarray(tensor)
 
 
-fetch = Op("fetch", "X -> Out", attrs={"col": _INT}, lod=None, effect=True, booleans=True)
+fetch = Op("fetch", "X -> Out", attrs={"col": _INT}, lod=None, effect=True, booleans=True, boundary=True)
 
 
 @fetch.kernel
@@ -266,7 +269,11 @@ def _(ctx: Any) -> dict[str, Any]:
 
 
 get_places = Op(
-    "get_places", "-> Out", attrs={"device_count": 0, "device_type": "AUTO"}, lod=None, idle=("device_type",)
+    "get_places",
+    "-> Out",
+    attrs={"device_count": 0, "device_type": limited("AUTO", one_of("AUTO", "CPU", "CUDA"))},
+    lod=None,
+    idle=("device_type",),
 )
 
 

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from fluidlite.base.attr_limits import limited, one_of
 from fluidlite.base.dtypes import Array, VarType
 from fluidlite.base.errors import ShapeError
 from fluidlite.base.registry import AttrType, Lod, Op, Spec, WithLod, required
@@ -19,7 +20,7 @@ _ATTRS = {
     "background_label": 0,
     "overlap_threshold": 0.5,
     "evaluate_difficult": True,
-    "ap_type": "integral",
+    "ap_type": limited("integral", one_of("11point", "integral")),
 }
 detection_map = Op(
     "detection_map",

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from fluidlite.base.attr_limits import least, limited
 from fluidlite.base.dtypes import Array
 from fluidlite.base.errors import ShapeError
 from fluidlite.base.registry import Lod, Op, Spec, same_as
@@ -204,7 +205,11 @@ def of_triangle(xp: Any, grad: Array, upper: bool) -> Array:
 
 
 # ---------------------------------------------------------------------- positions
-add_position_encoding = Op("add_position_encoding", "X. -> Out", attrs={"alpha": 1.0, "beta": 1.0})
+add_position_encoding = Op(
+    "add_position_encoding",
+    "X. -> Out",
+    attrs={"alpha": limited(1.0, least(0.0)), "beta": limited(1.0, least(0.0))},
+)
 add_position_encoding.shape(same_as("X"))
 
 

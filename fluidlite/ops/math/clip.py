@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from fluidlite.base.attr_limits import above, limited
 from fluidlite.base.dtypes import Array
 from fluidlite.base.registry import AttrType, Op, Spec, required, same_as
 from fluidlite.values.tensor import SelectedRows, merge_rows
@@ -38,7 +39,9 @@ def _(X: Array, Min: Array | None, Max: Array | None, dOut: Array, min: float, m
     return dOut * ((X > _limit(Min, min)) & (X < _limit(Max, max)))
 
 
-clip_by_norm = Op("clip_by_norm", "X. -> Out", attrs={"max_norm": required(AttrType.FLOAT)}, whole=True)
+clip_by_norm = Op(
+    "clip_by_norm", "X. -> Out", attrs={"max_norm": limited(required(AttrType.FLOAT), above(0.0))}, whole=True
+)
 clip_by_norm.shape(same_as("X"))
 
 

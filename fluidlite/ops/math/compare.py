@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
+from fluidlite.base.attr_limits import least, limited
 from fluidlite.base.dtypes import Array, VarType
 from fluidlite.base.registry import Op, Spec, same_as
 from fluidlite.ops.kernels.scalar import binary_names, function_of
@@ -19,7 +20,14 @@ def _fewer_dimensions(X: Spec, Y: Spec) -> str:
 
 def _compare(type: str, expr: str, **facts: Any) -> Op:
     """An op `X Y -> Out` of booleans; Y is laid over X's dimensions from `axis` on."""
-    op = Op(type, "X Y -> Out", attrs={"axis": -1, "force_cpu": False}, alike=("X", "Y"), **facts)
+    op = Op(
+        type,
+        "X Y -> Out",
+        attrs={"axis": limited(-1, least(-1)), "force_cpu": False},
+        alike=("X", "Y"),
+        **facts,
+    )
+    op.expr = expr
     function = function_of(expr, ["X", "Y"], binary_names())
 
     @op.shape
@@ -48,6 +56,7 @@ _compare("not_equal", "x != y")
 
 def _logic(type: str, expr: str, **facts: Any) -> Op:
     op = Op(type, "X Y -> Out", alike=("X", "Y"), **facts)
+    op.expr = expr
     op.kernel(function_of(expr, ["X", "Y"], binary_names()))
 
     @op.shape

@@ -10,6 +10,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
+from fluidlite.base.attr_limits import least, limited
 from fluidlite.base.dtypes import Array
 from fluidlite.base.errors import ShapeError
 from fluidlite.base.registry import EMPTY_VAR, OF_2X_ATTR, GradContext, KernelContext, Op, Spec, get, later
@@ -22,7 +23,7 @@ _SHARED = 1 << 18  # numbers from which waking a second thread pays
 _BLOCK = 1 << 14  # numbers of a piece of a thread's work, which stays in its cache
 _SINGLE = {"x + y": np.add, "x - y": np.subtract, "x * y": np.multiply, "x / y": np.divide}
 """Expressions that are one call, which writes where the result belongs."""
-ATTRS = {"axis": -1, "use_mkldnn": False, "x_data_format": "", "y_data_format": ""}
+ATTRS = {"axis": limited(-1, least(-1)), "use_mkldnn": False, "x_data_format": "", "y_data_format": ""}
 
 
 def placed(shape: tuple[int, ...], rank: int, axis: int) -> tuple[int, ...]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any, TypeAlias
 
+from fluidlite.base.attr_limits import least, limited
 from fluidlite.base.dtypes import Array
 from fluidlite.base.errors import ShapeError
 from fluidlite.base.open_sizes import fits
@@ -36,7 +37,7 @@ def _matrix(array: Array, cols: int) -> Array:
 mul = Op(
     "mul",
     "X. Y. -> Out",
-    attrs={"x_num_col_dims": 1, "y_num_col_dims": 1},
+    attrs={"x_num_col_dims": limited(1, least(1)), "y_num_col_dims": limited(1, least(1))},
     alike=("X", "Y"),
     fresh=True,
     captured=True,

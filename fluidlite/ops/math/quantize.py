@@ -15,6 +15,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
+from fluidlite.base.attr_limits import between, limited
 from fluidlite.base.dtypes import Array, VarType, is_float
 from fluidlite.base.errors import ShapeError
 from fluidlite.base.registry import INTS, LONG, OF_2X_ATTR, AttrType, Op, Spec, later, required, same_as
@@ -28,7 +29,8 @@ Maybe: TypeAlias = "Array | None"
 _TINY = 1e-30  # scales up to this one are those of tensors of zeros
 _SAME = 1e-6  # magnitudes closer than this count as one
 _ROUNDING: dict[str, Any] = {"round_type": later(1), OF_2X_ATTR: later(False)}
-_MOVING = {"moving_rate": 0.9, "bit_length": 8, "is_test": False, **_ROUNDING}
+_BITS = limited(8, between(1, 16))
+_MOVING = {"moving_rate": 0.9, "bit_length": _BITS, "is_test": False, **_ROUNDING}
 _AVERAGED = "X. InScale InAccum.? InState.? -> Out OutScale OutState? OutAccum?"
 
 
@@ -74,7 +76,7 @@ def _scalar_spec(X: Spec) -> Spec:
 # ---------------------------------------------------------------------- the scale of this tensor alone
 def _own_scale(type: str, dequantize: bool) -> None:
     """An op that quantises by the largest magnitude of this tensor, and goes back where asked to."""
-    op = Op(type, "X. -> Out OutScale", attrs={"bit_length": 8, **_ROUNDING})
+    op = Op(type, "X. -> Out OutScale", attrs={"bit_length": _BITS, **_ROUNDING})
 
     @op.shape
     def _(X: Spec, bit_length: int) -> tuple[Spec, Spec]:
@@ -92,7 +94,7 @@ def _own_scale(type: str, dequantize: bool) -> None:
 
 def _scale_by_channel(type: str, dequantize: bool) -> None:
     """The same with a scale for each index of dimension `quant_axis`."""
-    attrs = {"bit_length": 8, "quant_axis": later(0), **_ROUNDING}
+    attrs = {"bit_length": _BITS, "quant_axis": later(0), **_ROUNDING}
     op = Op(type, "X. -> Out OutScale", attrs=attrs, idle=() if dequantize else ("is_test",))
 
     @op.shape
@@ -149,7 +151,7 @@ _scale_by_channel("fake_channel_wise_quantize_dequantize_abs_max", True)
 fake_quantize_range_abs_max = Op(
     "fake_quantize_range_abs_max",
     "X. InScale. Iter? -> Out OutScale OutScales?",
-    attrs={"window_size": 10000, "bit_length": 8, "is_test": False, **_ROUNDING},
+    attrs={"window_size": 10000, "bit_length": _BITS, "is_test": False, **_ROUNDING},
     updates=("OutScales",),
 )
 
@@ -301,7 +303,7 @@ def _(X: Array, Scales: list[Array], quant_bits: list[int], quant_axis: int, x_n
 # ---------------------------------------------------------------------- with scales that the file has
 _LINEAR: dict[str, Any] = {
     "quant_axis": 0,
-    "bit_length": 8,
+    "bit_length": _BITS,
     "round_type": 0,
     "is_test": True,
     "only_observer": False,

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from fluidlite.base.attr_limits import least, limited
 from fluidlite.base.dtypes import Array, VarType, to_numpy
 from fluidlite.base.errors import ShapeError
 from fluidlite.base.registry import AttrType, GradContext, Lod, Op, Spec, WithLod, handed_on, later, required
@@ -213,7 +214,9 @@ _declare_arg("arg_max", "argmax")
 _declare_arg("arg_min", "argmin")
 
 cumsum = Op(
-    "cumsum", "X -> Out", attrs={"axis": -1, "exclusive": False, "reverse": False, "flatten": later(False)}
+    "cumsum",
+    "X -> Out",
+    attrs={"axis": limited(-1, least(-1)), "exclusive": False, "reverse": False, "flatten": later(False)},
 )
 
 

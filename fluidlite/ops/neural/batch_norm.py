@@ -10,6 +10,7 @@ import math
 from collections.abc import Callable, Mapping
 from typing import Any, TypeAlias
 
+from fluidlite.base.attr_limits import between, limited
 from fluidlite.base.dtypes import Array
 from fluidlite.base.errors import ShapeError
 from fluidlite.base.registry import GradContext, Op, Spec
@@ -21,7 +22,7 @@ Maybe: TypeAlias = "Array | None"
 _ATTRS = {
     "is_test": False,
     "momentum": 0.9,
-    "epsilon": 1e-5,
+    "epsilon": limited(1e-5, between(0.0, 0.001)),
     "data_layout": "NCHW",
     "use_global_stats": False,
     "trainable_statistics": False,

@@ -8,6 +8,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
+from fluidlite.base.attr_limits import between, limited, one_of
 from fluidlite.base.dtypes import Array, VarType
 from fluidlite.base.errors import ShapeError
 from fluidlite.base.registry import INTS, KernelContext, Op, Spec
@@ -21,11 +22,13 @@ dropout = Op(
     "X. Seed? -> Out Mask?",
     random=True,
     attrs={
-        "dropout_prob": 0.5,
+        "dropout_prob": limited(0.5, between(0.0, 1.0)),
         "is_test": False,
         "fix_seed": False,
         "seed": 0,
-        "dropout_implementation": "downgrade_in_infer",
+        "dropout_implementation": limited(
+            "downgrade_in_infer", one_of("downgrade_in_infer", "upscale_in_train")
+        ),
     },
 )
 

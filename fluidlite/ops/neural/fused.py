@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable
 from typing import Any
 
+from fluidlite.base.attr_limits import Limit, limited
 from fluidlite.base.dtypes import Array
 from fluidlite.base.errors import ArgumentError, ShapeError
 from fluidlite.base.registry import LONG, AttrType, GradContext, Lod, Op, Spec, grad_name, required
@@ -27,7 +28,7 @@ _ATTRS = {
     "axis": -1,
     "scale": 0.0,
     "save_intermediate_out": False,
-    "functor_list": required(AttrType.STRINGS),
+    "functor_list": limited(required(AttrType.STRINGS), Limit("two", lambda names: len(names) == 2)),
 }
 
 fused_elemwise_activation = Op("fused_elemwise_activation", "X. Y. -> Out IntermediateOut", attrs=_ATTRS)

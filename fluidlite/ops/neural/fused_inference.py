@@ -11,12 +11,13 @@ from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
+from fluidlite.base.attr_limits import above, least, limited, one_of
 from fluidlite.base.dtypes import Array, VarType
 from fluidlite.base.errors import ShapeError
 from fluidlite.base.open_sizes import fits
 from fluidlite.base.registry import AttrType, KernelContext, Lod, Op, Spec, WithLod, required
 from fluidlite.ops.kernels.numbers import as_matrix
-from fluidlite.ops.kernels.recurrence import Activation, activation
+from fluidlite.ops.kernels.recurrence import ACTIVATIONS, Activation, activation
 from fluidlite.ops.kernels.sequence_rows import offsets_of_level, owners, pairs, take_rows
 from fluidlite.ops.neural.click_through import cvm
 from fluidlite.ops.neural.gru import gru
@@ -30,12 +31,16 @@ Maybe: TypeAlias = "Array | None"
 _LSTM = {
     "use_peepholes": True,
     "is_reverse": False,
-    "gate_activation": "sigmoid",
-    "cell_activation": "tanh",
-    "candidate_activation": "tanh",
+    "gate_activation": limited("sigmoid", one_of(*ACTIVATIONS)),
+    "cell_activation": limited("tanh", one_of(*ACTIVATIONS)),
+    "candidate_activation": limited("tanh", one_of(*ACTIVATIONS)),
 }
 _GRU = {"activation": "tanh", "gate_activation": "sigmoid", "is_reverse": False, "origin_mode": False}
-_CELL = {"gate_activation": "sigmoid", "cell_activation": "tanh", "candidate_activation": "tanh"}
+_CELL = {
+    "gate_activation": limited("sigmoid", one_of(*ACTIVATIONS)),
+    "cell_activation": limited("tanh", one_of(*ACTIVATIONS)),
+    "candidate_activation": limited("tanh", one_of(*ACTIVATIONS)),
+}
 _SCRATCH = "XX? BatchedInput? BatchedHidden? BatchedCell? ReorderedH0? ReorderedC0?"
 
 
@@ -48,7 +53,7 @@ def _kernel(op: Op) -> Callable[..., Any]:
 fc = Op(
     "fc",
     "Input. W. Bias.? -> Out",
-    attrs={"in_num_col_dims": 1, "activation_type": "", "padding_weights": False},
+    attrs={"in_num_col_dims": limited(1, least(1)), "activation_type": "", "padding_weights": False},
 )
 
 
@@ -131,7 +136,9 @@ def _(X: Array, Y: Array, scalar: float) -> dict[str, Array]:
     }
 
 
-equal_reduce = Op("equal_reduce", "X Y -> Out", attrs={"axis": -1}, lod=None, idle=("axis",))
+equal_reduce = Op(
+    "equal_reduce", "X Y -> Out", attrs={"axis": limited(-1, least(-1))}, lod=None, idle=("axis",)
+)
 
 
 @equal_reduce.shape
@@ -361,7 +368,11 @@ def _(
 seqconv = Op(
     "fusion_seqconv_eltadd_relu",
     "X. Filter. Bias. -> Out ColMat?",
-    attrs={"contextLength": required(AttrType.INT), "contextStart": 0, "contextStride": 1},
+    attrs={
+        "contextLength": limited(required(AttrType.INT), above(0)),
+        "contextStart": 0,
+        "contextStride": limited(1, above(0)),
+    },
     only={"contextStride": 1},
 )
 
@@ -404,7 +415,7 @@ def _(
 seqexpand = Op(
     "fusion_seqexpand_concat_fc",
     "X.* FCWeight. FCBias.? -> Out FCOut?",
-    attrs={"fc_activation": "identity"},
+    attrs={"fc_activation": limited("identity", one_of(*ACTIVATIONS))},
     makes_lod=True,
 )
 
@@ -430,7 +441,7 @@ def _(
     return WithLod(out, X_lod[0])
 
 
-_POOLED = {"pooltype": "SUM", "axis": 1}
+_POOLED = {"pooltype": limited("SUM", one_of("AVERAGE", "SQRT", "SUM")), "axis": limited(1, one_of(1))}
 seqpool = Op(
     "fusion_seqpool_concat",
     "X.* -> Out",

@@ -8,6 +8,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
+from fluidlite.base.attr_limits import above, between, limited
 from fluidlite.base.dtypes import Array
 from fluidlite.base.errors import ShapeError
 from fluidlite.base.registry import AttrType, Op, Spec, required
@@ -20,7 +21,11 @@ Maybe: TypeAlias = "Array | None"
 group_norm = Op(
     "group_norm",
     "X. Scale.? Bias.? -> Y Mean? Variance?",
-    attrs={"epsilon": 1e-5, "groups": required(AttrType.INT), "data_layout": "NCHW"},
+    attrs={
+        "epsilon": limited(1e-5, between(0.0, 1.0)),
+        "groups": limited(required(AttrType.INT), above(0)),
+        "data_layout": "NCHW",
+    },
 )
 
 

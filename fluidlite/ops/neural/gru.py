@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
+from fluidlite.base.attr_limits import limited, one_of
 from fluidlite.base.dtypes import Array
 from fluidlite.base.errors import ShapeError
 from fluidlite.base.open_sizes import fits
@@ -137,7 +138,11 @@ gru_unit = Op(
     "gru_unit",
     "Input. HiddenPrev. Weight. Bias.? -> Gate? ResetHiddenPrev? Hidden",
     lod=None,
-    attrs={"activation": 2, "gate_activation": 1, "origin_mode": False},
+    attrs={
+        "activation": limited(2, one_of(0, 1, 2, 3)),
+        "gate_activation": limited(1, one_of(0, 1, 2, 3)),
+        "origin_mode": False,
+    },
 )
 
 

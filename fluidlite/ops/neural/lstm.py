@@ -8,6 +8,7 @@ import math
 from collections.abc import Mapping
 from typing import Any, TypeAlias
 
+from fluidlite.base.attr_limits import limited, one_of
 from fluidlite.base.dtypes import Array
 from fluidlite.base.errors import ShapeError
 from fluidlite.base.open_sizes import fits
@@ -24,7 +25,7 @@ from fluidlite.ops.kernels.lstm_steps import (
     run_rows_back,
 )
 from fluidlite.ops.kernels.products import product
-from fluidlite.ops.kernels.recurrence import activation, steps_of
+from fluidlite.ops.kernels.recurrence import ACTIVATIONS, activation, steps_of
 from fluidlite.ops.signatures import with_attrs
 
 Maybe: TypeAlias = "Array | None"
@@ -32,9 +33,9 @@ Maybe: TypeAlias = "Array | None"
 _ATTRS = {
     "use_peepholes": True,
     "is_reverse": False,
-    "gate_activation": "sigmoid",
-    "cell_activation": "tanh",
-    "candidate_activation": "tanh",
+    "gate_activation": limited("sigmoid", one_of(*ACTIVATIONS)),
+    "cell_activation": limited("tanh", one_of(*ACTIVATIONS)),
+    "candidate_activation": limited("tanh", one_of(*ACTIVATIONS)),
 }
 
 
@@ -171,7 +172,12 @@ def _(
 
 
 # ---------------------------------------------------------------------- lstmp
-_LSTMP_ATTRS = {**_ATTRS, "cell_clip": 0.0, "proj_clip": 0.0, "proj_activation": "tanh"}
+_LSTMP_ATTRS = {
+    **_ATTRS,
+    "cell_clip": 0.0,
+    "proj_clip": 0.0,
+    "proj_activation": limited("tanh", one_of(*ACTIVATIONS)),
+}
 lstmp = Op(
     "lstmp",
     "Input. H0? C0? Weight. ProjWeight. Bias. -> Projection Cell BatchGate? BatchCellPreAct? BatchHidden?",

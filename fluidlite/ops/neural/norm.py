@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any, TypeAlias
 
+from fluidlite.base.attr_limits import LAYOUT, above, between, limited
 from fluidlite.base.dtypes import Array
 from fluidlite.base.errors import ShapeError
 from fluidlite.base.open_sizes import fits
@@ -40,7 +41,9 @@ def row_gradient(xp: Any, d: Array, unit: Array, inverse: Array, through_mean: b
 
 # ------------------------------------------------------------------ layer_norm
 layer_norm = Op(
-    "layer_norm", "X. Scale.? Bias.? -> Y Mean? Variance?", attrs={"epsilon": 1e-5, "begin_norm_axis": 1}
+    "layer_norm",
+    "X. Scale.? Bias.? -> Y Mean? Variance?",
+    attrs={"epsilon": limited(1e-5, between(0.0, 0.001)), "begin_norm_axis": limited(1, above(0))},
 )
 
 
@@ -103,7 +106,9 @@ def _(
 
 # ------------------------------------------------------------------ instance_norm
 instance_norm = Op(
-    "instance_norm", "X. Scale.? Bias.? -> Y SavedMean? SavedVariance?", attrs={"epsilon": 1e-5}
+    "instance_norm",
+    "X. Scale.? Bias.? -> Y SavedMean? SavedVariance?",
+    attrs={"epsilon": limited(1e-5, between(0.0, 0.001))},
 )
 
 
@@ -209,7 +214,7 @@ data_norm = Op(
     "data_norm",
     "X. BatchSize. BatchSum. BatchSquareSum. scale_w? bias? -> Y Means Scales",
     attrs={
-        "epsilon": 1e-4,
+        "epsilon": limited(1e-4, between(0.0, 0.001)),
         "slot_dim": -1,
         "summary_decay_rate": 0.9999999,
         "enable_scale_and_shift": False,
@@ -338,7 +343,14 @@ def _summaries(
 lrn = Op(
     "lrn",
     "X. -> Out MidOut",
-    attrs={"n": 5, "k": 2.0, "alpha": 1e-4, "beta": 0.75, "data_format": "AnyLayout", "is_test": False},
+    attrs={
+        "n": limited(5, above(0)),
+        "k": limited(2.0, above(0.0)),
+        "alpha": limited(1e-4, above(0.0)),
+        "beta": limited(0.75, above(0.0)),
+        "data_format": "AnyLayout",
+        "is_test": False,
+    },
     idle=("is_test",),
 )
 
@@ -483,7 +495,9 @@ def _(
 
 
 # ------------------------------------------------------------------ affine_channel
-affine_channel = Op("affine_channel", "X. Scale. Bias. -> Out", attrs={"data_layout": "AnyLayout"})
+affine_channel = Op(
+    "affine_channel", "X. Scale. Bias. -> Out", attrs={"data_layout": limited("AnyLayout", LAYOUT)}
+)
 
 
 @affine_channel.shape

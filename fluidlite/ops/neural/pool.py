@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from fluidlite.base.attr_limits import limited, one_of
 from fluidlite.base.dtypes import Array, VarType
 from fluidlite.base.errors import ShapeError
 from fluidlite.base.registry import (
@@ -39,7 +40,7 @@ _INTS, _STRING = required(AttrType.INTS), required(AttrType.STRING)
 def pool_attrs(dims: int, data_format: str) -> dict[str, Any]:
     """The attributes that pools have."""
     return {
-        "pooling_type": _STRING,
+        "pooling_type": limited(_STRING, one_of("avg", "max")),
         "ksize": _INTS,
         "strides": at_least(1, [1] * dims),
         "paddings": [0] * dims,
@@ -343,5 +344,5 @@ def _declare_unpool(type: str, dims: int, layout: str, attrs: dict[str, Any]) ->
         return dOut.reshape(-1)[_flat_index(xp, Indices, dOut.shape[2:])].reshape(X.shape)
 
 
-_declare_unpool("unpool", 2, "NCHW", {"unpooling_type": _STRING})
+_declare_unpool("unpool", 2, "NCHW", {"unpooling_type": limited(_STRING, one_of("max"))})
 _declare_unpool("unpool3d", 3, "NCDHW", {})

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
+from fluidlite.base.attr_limits import limited, one_of
 from fluidlite.base.dtypes import Array
 from fluidlite.base.errors import ShapeError
 from fluidlite.base.registry import AttrType, Op, Spec, required
@@ -14,7 +15,10 @@ from fluidlite.ops.kernels.pooling import Pooling, PoolPlan, Windows
 spp = Op(
     "spp",
     "X. -> Out",
-    attrs={"pyramid_height": required(AttrType.INT), "pooling_type": required(AttrType.STRING)},
+    attrs={
+        "pyramid_height": required(AttrType.INT),
+        "pooling_type": limited(required(AttrType.STRING), one_of("avg", "max")),
+    },
 )
 
 

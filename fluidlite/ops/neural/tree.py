@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from fluidlite.base.attr_limits import above, limited
 from fluidlite.base.dtypes import Array, VarType, to_numpy
 from fluidlite.base.errors import ShapeError
 from fluidlite.base.open_sizes import fits
@@ -15,7 +16,11 @@ from fluidlite.values.tensor import host
 
 # ---------------------------------------------------------------------- convolution
 tree_conv = Op(
-    "tree_conv", "NodesVector. EdgeSet Filter. -> Out", attrs={"max_depth": 2}, lod=None, blas_threads=True
+    "tree_conv",
+    "NodesVector. EdgeSet Filter. -> Out",
+    attrs={"max_depth": limited(2, above(1))},
+    lod=None,
+    blas_threads=True,
 )
 
 

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from fluidlite.base.attr_limits import above, least, limited
 from fluidlite.base.dtypes import Array
 from fluidlite.base.errors import ShapeError
 from fluidlite.base.registry import INTS, LONG, AttrType, Lod, Op, Spec, WithLod, at_least, later, required
@@ -33,7 +34,10 @@ def _check_divides(type: str, what: str, number: int, parts: int) -> None:
 
 # ------------------------------------------------------------------ channels and places
 pixel_shuffle = Op(
-    "pixel_shuffle", "X. -> Out", attrs={"upscale_factor": 1, "data_format": later("NCHW")}, lod=None
+    "pixel_shuffle",
+    "X. -> Out",
+    attrs={"upscale_factor": limited(1, least(1)), "data_format": later("NCHW")},
+    lod=None,
 )
 
 
@@ -81,7 +85,7 @@ def _(dOut: Array, upscale_factor: int, data_format: str) -> Array:
     )
 
 
-space_to_depth = Op("space_to_depth", "X -> Out", attrs={"blocksize": LONG(2)})
+space_to_depth = Op("space_to_depth", "X -> Out", attrs={"blocksize": limited(LONG(2), above(1))})
 
 
 @space_to_depth.shape
@@ -112,7 +116,7 @@ def _(X: Array, dOut: Array, blocksize: int) -> Array:
     return dOut.reshape(n, c // b**2, h, b, w, b).transpose(0, 3, 5, 1, 2, 4).reshape(X.shape)
 
 
-shuffle_channel = Op("shuffle_channel", "X. -> Out", attrs={"group": 1}, lod=None)
+shuffle_channel = Op("shuffle_channel", "X. -> Out", attrs={"group": limited(1, least(1))}, lod=None)
 
 
 @shuffle_channel.shape

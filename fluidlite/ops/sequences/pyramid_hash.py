@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from fluidlite.base.attr_limits import least, limited
 from fluidlite.base.dtypes import Array, VarType
 from fluidlite.base.errors import ShapeError
 from fluidlite.base.registry import GradContext, Lod, Op, Spec, WithLod
@@ -14,17 +15,17 @@ from fluidlite.ops.kernels.sequence_rows import lengths_lod, offsets_of_level, o
 from fluidlite.values.tensor import host
 
 _ATTRS = {
-    "num_emb": 0,
-    "space_len": 0,
-    "pyramid_layer": 2,
-    "rand_len": 0,
-    "drop_out_percent": 0.0,
-    "is_training": 0,
+    "num_emb": limited(0, least(0)),
+    "space_len": limited(0, least(0)),
+    "pyramid_layer": limited(2, least(2)),
+    "rand_len": limited(0, least(0)),
+    "drop_out_percent": limited(0.0, least(0.0)),
+    "is_training": limited(0, least(0)),
     "use_filter": True,
-    "white_list_len": 0,
-    "black_list_len": 0,
-    "seed": 0,
-    "lr": 0.0,
+    "white_list_len": limited(0, least(0)),
+    "black_list_len": limited(0, least(0)),
+    "seed": limited(0, least(0)),
+    "lr": limited(0.0, least(0.0)),
     "distribute_update_vars": "",
 }
 pyramid_hash = Op(

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from fluidlite.base.attr_limits import above, limited
 from fluidlite.base.dtypes import Array
 from fluidlite.base.errors import ShapeError
 from fluidlite.base.registry import AttrType, GradContext, KernelContext, Lod, Op, Spec, required
@@ -20,9 +21,9 @@ sequence_conv = Op(
     "sequence_conv",
     "X. PaddingData? Filter. -> Out",
     attrs={
-        "contextLength": required(AttrType.INT),
+        "contextLength": limited(required(AttrType.INT), above(0)),
         "contextStart": 0,
-        "contextStride": 1,
+        "contextStride": limited(1, above(0)),
         "paddingTrainable": False,
     },
 )

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from fluidlite.base.attr_limits import least, limited
 from fluidlite.base.dtypes import Array, VarType
 from fluidlite.base.errors import ShapeError
 from fluidlite.base.registry import AttrType, Lod, Op, Spec, WithLod, required
@@ -29,7 +30,9 @@ def _one_column(op: str, X: Spec) -> None:
 
 
 sequence_enumerate = Op(
-    "sequence_enumerate", "X -> Out", attrs={"win_size": required(AttrType.INT), "pad_value": 0}
+    "sequence_enumerate",
+    "X -> Out",
+    attrs={"win_size": limited(required(AttrType.INT), least(2)), "pad_value": 0},
 )
 
 

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from fluidlite.base.attr_limits import Limit, limited
 from fluidlite.base.dtypes import Array, VarType, to_numpy
 from fluidlite.base.errors import ShapeError
 from fluidlite.base.open_sizes import fits
@@ -110,7 +111,10 @@ def _(xp: Any, X: Array, dOut: Array, dOut_lod: Lod) -> Array:
 sequence_mask = Op(
     "sequence_mask",
     "X MaxLenTensor? -> Y",
-    attrs={"maxlen": -1, "out_dtype": required(AttrType.INT)},
+    attrs={
+        "maxlen": limited(-1, Limit("negative or positive", lambda value: value != 0)),
+        "out_dtype": required(AttrType.INT),
+    },
     lod=None,
     dynamic=True,
 )

@@ -7,6 +7,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
+from fluidlite.base.attr_limits import limited, one_of
 from fluidlite.base.dtypes import Array, VarType
 from fluidlite.base.errors import ShapeError
 from fluidlite.base.registry import GradContext, KernelContext, Lod, Op, Spec, WithLod
@@ -26,7 +27,11 @@ POOL_TYPES = ("AVERAGE", "SUM", "SQRT", "MAX", "LAST", "FIRST")
 sequence_pool = Op(
     "sequence_pool",
     "X. -> Out MaxIndex?",
-    attrs={"is_test": False, "pooltype": "AVERAGE", "pad_value": 0.0},
+    attrs={
+        "is_test": False,
+        "pooltype": limited("AVERAGE", one_of("AVERAGE", "FIRST", "LAST", "MAX", "SQRT", "SUM")),
+        "pad_value": 0.0,
+    },
     lod=None,
     dynamic=True,
     idle=("is_test",),

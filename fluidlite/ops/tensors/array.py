@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from fluidlite.base.attr_limits import least, limited
 from fluidlite.base.dtypes import Array, VarType
 from fluidlite.base.errors import EnforceNotMet, ShapeError
 from fluidlite.base.registry import EMPTY_VAR, GradContext, Lod, Op, Spec, WithLod, get, grad_name
@@ -224,7 +225,7 @@ def gathered(
     return rows_in(xp, values, ranges), offsets_of(lengths)
 
 
-lod_rank_table = Op("lod_rank_table", "X -> Out", attrs={"level": 0}, lod=None)
+lod_rank_table = Op("lod_rank_table", "X -> Out", attrs={"level": limited(0, least(0))}, lod=None)
 
 
 @lod_rank_table.shape
@@ -411,7 +412,7 @@ _reorders(reorder_lod_tensor_by_rank_grad, "reorder_lod_tensor_by_rank")
 split_lod_tensor = Op(
     "split_lod_tensor",
     "X Mask -> OutTrue OutFalse",
-    attrs={"level": 0},
+    attrs={"level": limited(0, least(0))},
     lod=None,
     makes_lod=True,
     booleans=True,
@@ -491,7 +492,14 @@ def _merge(
 
 
 def _declare_merge(type: str, **facts: Any) -> Op:
-    op = Op(type, "X Mask InTrue? InFalse? -> Out", attrs={"level": 0}, lod=None, makes_lod=True, **facts)
+    op = Op(
+        type,
+        "X Mask InTrue? InFalse? -> Out",
+        attrs={"level": limited(0, least(0))},
+        lod=None,
+        makes_lod=True,
+        **facts,
+    )
 
     @op.shape
     def _(InTrue: Spec | None, InFalse: Spec | None) -> Spec:

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from fluidlite.base.attr_limits import limited, one_of
 from fluidlite.base.dtypes import Array, VarType, to_numpy
 from fluidlite.base.errors import EnforceNotMet, ShapeError
 from fluidlite.base.open_sizes import fits
@@ -317,7 +318,7 @@ assign_value = Op(
     lod=None,
     attrs={
         "shape": required(AttrType.INTS),
-        "dtype": required(AttrType.INT),
+        "dtype": limited(required(AttrType.INT), one_of(0, 2, 3, 5)),
         "fp32_values": FLOATS(),
         "int32_values": INTS(),
         "int64_values": LONGS(),

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from fluidlite.base.attr_limits import above, limited
 from fluidlite.base.dtypes import Array
 from fluidlite.base.errors import ShapeError
 from fluidlite.base.registry import INTS, AttrType, GradContext, Lod, Op, Spec, get, handed_on, required
@@ -179,7 +180,9 @@ def _(xp: Any, dY: Array, axis: int) -> tuple[list[Array]]:
     return (_parts(xp, dY, axis),)
 
 
-unstack = Op("unstack", "X -> Y*", attrs={"axis": 0, "num": required(AttrType.INT)}, lod=None)
+unstack = Op(
+    "unstack", "X -> Y*", attrs={"axis": 0, "num": limited(required(AttrType.INT), above(0))}, lod=None
+)
 
 
 @unstack.shape

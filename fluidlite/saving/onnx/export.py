@@ -81,7 +81,7 @@ def _with_shapes(program: Program, feeds: Sequence[str], shapes: Mapping[str, Se
         block.var(name).desc.set_shape(list(shape))
     for each in program.blocks:
         for op in each.ops:
-            if op.type not in ("feed", "fetch"):
+            if not op.is_boundary:
                 op.infer()
     return program
 
@@ -91,7 +91,7 @@ def _needed(program: Program, fetches: Sequence[str]) -> list[Operator]:
     wanted = set(fetches)
     found = []
     for op in reversed(program.global_block().ops):
-        if op.type not in ("feed", "fetch") and wanted.intersection(op.output_arg_names):
+        if not op.is_boundary and wanted.intersection(op.output_arg_names):
             found.append(op)
             wanted.update(op.input_arg_names)
     return found[::-1]

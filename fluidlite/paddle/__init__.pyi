@@ -60,7 +60,6 @@ from fluidlite.paddle.framework import grad as grad
 from fluidlite.paddle.framework import iinfo as iinfo
 from fluidlite.paddle.framework import in_dynamic_mode as in_dynamic_mode
 from fluidlite.paddle.framework import load as load
-from fluidlite.paddle.framework import no_grad as no_grad
 from fluidlite.paddle.framework import save as save
 from fluidlite.paddle.framework import seed as seed
 from fluidlite.paddle.framework import set_default_dtype as set_default_dtype
@@ -69,6 +68,14 @@ from fluidlite.paddle.hapi.model import Model as Model
 from fluidlite.paddle.hapi.model_summary import summary as summary
 from fluidlite.paddle.nn.functional.vision import diag_embed as diag_embed
 from fluidlite.paddle.static.variables import create_parameter as create_parameter
+from fluidlite.paddle.switches import disable_signal_handler as disable_signal_handler
+from fluidlite.paddle.switches import enable_grad as enable_grad
+from fluidlite.paddle.switches import get_rng_state as get_rng_state
+from fluidlite.paddle.switches import is_grad_enabled as is_grad_enabled
+from fluidlite.paddle.switches import no_grad as no_grad
+from fluidlite.paddle.switches import set_grad_enabled as set_grad_enabled
+from fluidlite.paddle.switches import set_printoptions as set_printoptions
+from fluidlite.paddle.switches import set_rng_state as set_rng_state
 from fluidlite.paddle.tensor.arranging import atleast_1d as atleast_1d
 from fluidlite.paddle.tensor.arranging import atleast_2d as atleast_2d
 from fluidlite.paddle.tensor.arranging import atleast_3d as atleast_3d
@@ -335,6 +342,7 @@ from fluidlite.paddle.tensor.search import sort as sort
 from fluidlite.paddle.tensor.search import topk as topk
 from fluidlite.paddle.tensor.search import where as _where_
 from fluidlite.paddle.tensor.search import where as where
+from fluidlite.paddle.tensor.shapes import check_shape as check_shape
 from fluidlite.paddle.tensor.special import acosh as _acosh_
 from fluidlite.paddle.tensor.special import acosh as acosh
 from fluidlite.paddle.tensor.special import asinh as _asinh_
@@ -414,9 +422,12 @@ from fluidlite.paddle.variable import Tensor as Tensor
 from fluidlite.reading.decorators import batch as batch
 from typing import Any as _Any
 
+LazyGuard: _Any
 __version__: str
+as_strided: _Any
 bfloat16: _VarType
 bool: _VarType
+cauchy_: _Any
 complex128: _VarType
 complex64: _VarType
 float16: _VarType
@@ -424,12 +435,18 @@ float32: _VarType
 float64: _VarType
 fmax: _Any
 fmin: _Any
+geometric_: _Any
 heaviside: _Any
 int16: _VarType
 int32: _VarType
 int64: _VarType
 int8: _VarType
+normal_: _Any
+tolist: _Any
 uint8: _VarType
+unfold: _Any
+view: _Any
+view_as: _Any
 abs_ = _abs_
 acos_ = _acos_
 acosh_ = _acosh_

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from fluidlite.base.dtypes import VarType
+from fluidlite.base.dtypes import VarType, to_numpy
 from fluidlite.ir.variable import Variable
 from fluidlite.layers.flow import array as arrays
 from fluidlite.layers.flow.debug import py_func
@@ -47,7 +47,7 @@ def set_value(self: Variable, value: Any, scope: Scope | None = None) -> None:
         raise ValueError(
             f"{self.name} expected a shape {list(self.shape)}, but the received shape is {list(array.shape)}."
         )
-    held.get_tensor().set(array)
+    held.get_tensor().set(array.astype(to_numpy(self.dtype)))
 
 
 def item(self: Variable) -> Variable:

@@ -23,8 +23,6 @@ from fluidlite.ir.variable import Parameter, Variable
 from fluidlite.layers.math_op_patch import COMPARISONS, SCALED, astype, constant, scaled, temporary
 from fluidlite.paddle.promotion import beside_number, common_dtype, divisible
 from fluidlite.paddle.tensor.names import METHODS
-from fluidlite.values.scope import Scope, global_scope
-from fluidlite.values.tensor import LoDTensor
 
 __all__ = ["ParameterTensor", "Tensor"]
 
@@ -224,34 +222,6 @@ class Tensor(Variable):
         out: Variable = block.create_var(name=unique_name.generate(key), dtype=self.dtype)
         block.append_op(type=op_type, inputs={"X": [self]}, outputs={"Out": [out]})
         return out
-
-    def get_value(self, scope: Scope | None = None) -> LoDTensor:
-        """The tensor that a scope, by default the global one, holds under this name; ValueError where it
-        holds none.
-        """
-        holder = global_scope() if scope is None else scope
-        if not isinstance(holder, Scope):
-            raise TypeError(f"`scope` should be a Scope or None, but received {type(scope)}")
-        found = holder.find_var(self.name)
-        value = None if found is None else found.get_tensor()
-        if value is None or not value._is_initialized():
-            raise ValueError(f"Can not find Variable {self.name!r} in the Scope.")
-        return value
-
-    def set_value(self, value: np.ndarray | LoDTensor, scope: Scope | None = None) -> None:
-        """Write an array of the same shape into the scope's tensor, in the tensor's dtype; ValueError as
-        `get_value`, and for another shape.
-        """
-        if not isinstance(value, (np.ndarray, LoDTensor)):
-            raise TypeError(f"`value` should be `numpy.ndarray` or `LoDTensor`, but received {type(value)}.")
-        held = self.get_value(scope)
-        array, before = np.asarray(value), np.asarray(held)
-        if array.shape != before.shape:
-            raise ValueError(
-                f"{self.name} expected a shape {list(before.shape)}, but the received shape is "
-                f"{list(array.shape)}."
-            )
-        held.set(array.astype(before.dtype))
 
     def cpu(self) -> Variable:
         """This variable: where a program runs, its executor says."""

@@ -42,23 +42,20 @@ def compare(ours: Facts, theirs: Facts, random: bool = False) -> list[Difference
 
 
 def _differences(ours: Facts, theirs: Facts, random: bool) -> Iterator[Difference]:
+    if "fault" in ours:
+        yield Difference("crash", ours["fault"])
     if "fault" in ours or "fault" in theirs:
-        # what ends a PaddlePaddle tells nothing about us
-        if "fault" in ours:
-            yield Difference("crash", ours["fault"])
-        return
+        return  # what ends a PaddlePaddle tells nothing about us
     if any(word in ours.get("build", {}).get("text", "") for word in _UNCLEAR):
         yield Difference("unclear refusal", ours["build"]["text"])
     for part in ("build", "runs", "test", "grads", "second", "parallel"):
         if part not in ours and part not in theirs:
             continue
         mine, other = ours.get(part, {}), theirs.get(part, {})
-        if "error" in other:
-            return
+        if "error" in other or (mine.get("at") and mine["at"] in other.get("handed", ())):
+            return  # where theirs has another dtype, the function that refuses does not stand there
         if part == "build" and "error" not in mine and "error" in theirs.get("runs", {}):
             continue  # what is declared of a program that cannot run tells nothing
-        if mine.get("at") and mine["at"] in other.get("handed", ()):
-            return  # theirs has another dtype, so that the function that refuses does not stand there
         if "error" in mine:
             # what neither can run may as well be refused when it is built
             if part != "build" or "error" not in theirs.get("runs", {}):

@@ -248,10 +248,8 @@ def tags(case: Case) -> set[str]:
         }
     if any(call.get("behind") in case["outputs"] for call in case["calls"]):
         found.add("chained targets")
-    ranks = {len(feed["shape"]) for feed in case["feeds"].values()}
-    for item in _lists([[call.get("args", []), call.get("kwargs", {})] for call in case["calls"]]):
-        if len(item) > 1 and any({at % rank for at in item} == set(range(rank)) for rank in ranks if rank):
-            found.add("all dimensions named")
+    if _names_all_dimensions(case):
+        found.add("all dimensions named")
     if "'learning_rate': 0.0" in repr(case["calls"]):
         found.add("rate of 0")
     found |= {f"with {call['with'].rpartition('.')[2]}" for call in case["calls"] if "with" in call}
@@ -265,6 +263,15 @@ def tags(case: Case) -> set[str]:
     if "'is_sparse': True" in repr(case["calls"]) or "'sparse': True" in repr(case["calls"]):
         found.add("sparse")
     return found
+
+
+def _names_all_dimensions(case: Case) -> bool:
+    """True if a list among the arguments has each dimension of a feed once."""
+    ranks = {len(feed["shape"]) for feed in case["feeds"].values()} - {0}
+    lists = _lists([[call.get("args", []), call.get("kwargs", {})] for call in case["calls"]])
+    return any(
+        len(item) > 1 and {at % rank for at in item} == set(range(rank)) for item in lists for rank in ranks
+    )
 
 
 def _tags_of_feeds(case: Case) -> set[str]:

@@ -2,7 +2,6 @@
 """`paddle.vision.models`: classifiers of images, as layers with the parameters that PaddlePaddle 2.6.2 gives
 them."""
 
-from fluidlite.paddle.vision.models import alexnet as alexnet
 from fluidlite.paddle.vision.models import densenet as densenet
 from fluidlite.paddle.vision.models import googlenet as googlenet
 from fluidlite.paddle.vision.models import mobilenetv1 as mobilenetv1
@@ -12,6 +11,7 @@ from fluidlite.paddle.vision.models import resnet as resnet
 from fluidlite.paddle.vision.models import shufflenetv2 as shufflenetv2
 from fluidlite.paddle.vision.models import vgg as vgg
 from fluidlite.paddle.vision.models.alexnet import AlexNet as AlexNet
+from fluidlite.paddle.vision.models.alexnet import alexnet as alexnet
 from fluidlite.paddle.vision.models.densenet import DenseNet as DenseNet
 from fluidlite.paddle.vision.models.densenet import densenet121 as densenet121
 from fluidlite.paddle.vision.models.densenet import densenet161 as densenet161

@@ -314,7 +314,7 @@ class Operator:
 
     @property
     def communicates(self) -> CommKind | None:
-        """What the op exchanges with other processes."""
+        """The kind of exchange with other processes; None for an op without one."""
         return None if self.definition is None else self.definition.communicates
 
     @property

@@ -88,6 +88,11 @@ VARIABLE_NAMES: set[str] = set()
 """Attributes that a Variable or a Parameter has; filled where programs are declared."""
 
 
+def _first_dtype(kind: VarType) -> VarType | None:
+    """Paddle's first dtype is BOOL, until an op says otherwise."""
+    return VarType.BOOL if kind in _TENSORS else None
+
+
 class Variable:
     """A named value of a block: shape (-1 where unknown), dtype, level of detail, and whether it outlives a
     run.
@@ -135,15 +140,13 @@ class Variable:
         **unused: Any,
     ) -> None:
         kind = VarType(type)
-        # Paddle's first dtype is BOOL, until an op says otherwise
-        unknown = VarType.BOOL if kind in _TENSORS else None
         # past `__setattr__`, whose check of names would take as long as all the rest
         self.__dict__.update(
             block=block,
             type=kind,
             name=unique_name.generate("_generated_var") if name is None else _as_name(name),
             _shape=() if shape is None else tuple(operator.index(dim) for dim in shape),
-            _dtype=unknown if dtype is None else declared_dtype(dtype),
+            _dtype=_first_dtype(kind) if dtype is None else declared_dtype(dtype),
             _lod_level=lod_level or 0,
             _persistable=_as_truth(persistable),
             error_clip=error_clip,

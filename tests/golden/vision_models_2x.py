@@ -107,7 +107,7 @@ def initialised(startup: Any) -> dict[str, list[Any]]:
 
 
 def recorded_of(paddle: Any, name: str, arguments: dict[str, Any]) -> dict[str, Any]:
-    """What is kept of a case."""
+    """The facts of a case that are kept."""
     main, startup, model, _, out = build(paddle, name, arguments)
     filled = initialised(startup)
     state = [[key, var.name, list(var.shape), filled[var.name]] for key, var in model.state_dict().items()]

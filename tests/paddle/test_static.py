@@ -154,7 +154,7 @@ def test_branch_and_loop_by_single_numbers() -> None:
     "dtype", ["bool", "uint8", "int8", "int16", "int64", "float16", "float64", "complex64"]
 )
 def test_branches_and_loops_of_every_dtype(dtype: str) -> None:
-    """What a branch or a loop hands on is copied, whatever `assign` takes of a user."""
+    """Results of branches and loops are copied, whatever `assign` takes of a user."""
     x, first = paddle.static.data("x", [2], dtype), paddle.static.data("first", [1], "bool")
     nn = paddle.static.nn
 

@@ -12,7 +12,7 @@ import pytest
 from golden.vision_models_2x import CASES, PATH, build, label, recorded_of
 
 import fluidlite.paddle as paddle
-from fluidlite.base.errors import FormatError, MissingFileError
+from fluidlite.base.errors import ArgumentError, FormatError, MissingFileError
 from fluidlite.paddle.utils import download
 from fluidlite.paddle.vision.models import _NAMES
 
@@ -82,9 +82,9 @@ def test_what_is_refused() -> None:
         models.DenseNet(layers=100)
     with pytest.raises(AssertionError, match="supported versions are"):
         models.SqueezeNet("1.2")
-    with pytest.raises(NotImplementedError, match="0.7"):
+    with pytest.raises(ArgumentError, match="0.7"):
         models.ShuffleNetV2(scale=0.7)
     with pytest.raises(RuntimeError, match="not supported: foo"):
         models.ShuffleNetV2(act="foo")
-    with pytest.raises(NotImplementedError, match="Dilation > 1"):
+    with pytest.raises(ArgumentError, match="Dilation > 1"):
         models.resnet.BasicBlock(4, 4, dilation=2)

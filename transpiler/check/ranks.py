@@ -14,6 +14,7 @@ from fluidlite.ir.attributes import RING_RANKS_ATTR
 from fluidlite.ir.block import Block
 from fluidlite.ir.operator import Operator, OpRole
 from fluidlite.transpiler.check.facts import Findings, Site, declared, first_of
+from fluidlite.transpiler.check.streams import check_streams
 from fluidlite.transpiler.parts.op_kinds import (
     is_collective,
     is_distributed,
@@ -137,7 +138,7 @@ def check_ranks(found: Findings, ranks: Sequence[RankReading], count: int) -> No
         _check_rings(found, rank)
         _check_reductions(found, rank, count)
         _check_broadcasts(found, rank, count)
-        _check_streams(found, rank)
+        check_streams(found, rank.main, rank.parts)
     for rank in ranks[1:]:
         for label in ("startup", "main"):
             one, other = (
@@ -564,42 +565,3 @@ def _check_broadcasts(found: Findings, rank: RankReading, count: int) -> None:
             found.add(
                 "broadcast", site, f"it broadcasts {site.op.input_arg_names} into {site.op.output_arg_names}"
             )
-
-
-def _check_streams(found: Findings, rank: RankReading) -> None:
-    """A collective on its own stream starts after c_sync_calc_stream and is done at c_sync_comm_stream."""
-    if any(site.op.type == "c_sync_calc_stream" for site in rank.main) or any(
-        site.op.type == "c_sync_comm_stream" for site in rank.main
-    ):
-        _walk_streams(found, rank, rank.main)
-
-
-def _walk_streams(found: Findings, rank: RankReading, sites: Sequence[Site]) -> None:
-    unsynced: set[str] = set()  # written since the last c_sync_calc_stream
-    flying: dict[str, tuple[int, Site]] = {}  # reduced, and not yet waited for
-    for site in sites:
-        op = site.op
-        if op.type == "c_sync_calc_stream":
-            unsynced.clear()
-        elif op.type == "c_sync_comm_stream":
-            ring = int(op.attrs.get("ring_id", 0))
-            flying = {name: entry for name, entry in flying.items() if entry[0] != ring}
-        elif is_collective(op) and not op.attrs.get("use_calc_stream"):
-            names = [part for name in op.input_arg_names for part in (name, *rank.parts.get(name, ()))]
-            early = [name for name in names if name in unsynced]
-            if early:
-                found.add(
-                    "sync", site, f"it starts on {early[0]!r} with no c_sync_calc_stream since it was written"
-                )
-            flying.update((name, (int(op.attrs.get("ring_id", 0)), site)) for name in names)
-        else:
-            early = [name for name in op.input_arg_names if name in flying]
-            if early and op.type != "coalesce_tensor":
-                ring, other = flying.pop(early[0])
-                found.add(
-                    "sync",
-                    site,
-                    f"it reads {early[0]!r} with no c_sync_comm_stream of ring {ring} since op "
-                    f"{other.number} reduced it",
-                )
-            unsynced.update(op.output_arg_names)

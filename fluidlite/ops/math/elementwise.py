@@ -164,13 +164,12 @@ def binary(
         x, y = pair(X, Y, axis)
         if type in ROUNDED and is_one_number(x) and is_one_number(y):
             return forward(xp, x.astype("float64"), y.astype("float64")).astype(X.dtype)
-        if type in _DIVIDING and xp is np and X.dtype.kind in "iu":
-            _check_divisors(y)
-        if integers_of_2x and ctx.op.attrs.get(OF_2X_ATTR) and X.dtype.kind in "iu":
-            return of_2x(xp, x, y).astype(X.dtype)
-        # a power of integers goes through float64 and is rounded, as in Paddle
         if X.dtype.kind in "iu":
-            return of_integers(xp, x, y).astype(X.dtype)
+            if type in _DIVIDING and xp is np:
+                _check_divisors(y)
+            rule = of_2x if integers_of_2x and ctx.op.attrs.get(OF_2X_ATTR) else of_integers
+            # a power of integers goes through float64 and is rounded, as in Paddle
+            return rule(xp, x, y).astype(X.dtype)
         found = _by_rows(xp, ctx, expr, forward, x, y)
         return _of_truth_values(type, found) if X.dtype.kind == "b" else found
 

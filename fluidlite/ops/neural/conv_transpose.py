@@ -70,6 +70,14 @@ def back_geometry(x: Sequence[int], w: Sequence[int], attrs: Mapping[str, Any]) 
 _FLAGS: dict[str, Any] = {"alike": ("Input", "Filter"), "blas_threads": True}
 
 
+def _check_channels(type: str, Input: Spec, Filter: Spec, channels: int) -> None:
+    if channels >= 0 and channels != Filter.shape[0]:
+        raise ShapeError(
+            f"op {type!r}: Input has {channels} channels but Filter takes {Filter.shape[0]} "
+            f"(Input{list(Input.shape)}, Filter{list(Filter.shape)})"
+        )
+
+
 def _declare(type: str, dims: int, slots: str, data_format: str) -> None:
     attrs_of = {**conv_attrs(dims, data_format), "output_size": INTS(), "output_padding": later(INTS())}
     own = attrs_of if dims == 3 else {**attrs_of, "is_test": False}  # as Paddle has it
@@ -81,11 +89,7 @@ def _declare(type: str, dims: int, slots: str, data_format: str) -> None:
     def _(Input: Spec, Filter: Spec, attrs: dict[str, Any]) -> Spec:
         check_ranks(type, Input, Filter, dims)
         channels = Input.shape[-1 if is_channels_last(attrs["data_format"]) else 1]
-        if channels >= 0 and channels != Filter.shape[0]:
-            raise ShapeError(
-                f"op {type!r}: Input has {channels} channels but Filter takes {Filter.shape[0]} "
-                f"(Input{list(Input.shape)}, Filter{list(Filter.shape)})"
-            )
+        _check_channels(type, Input, Filter, channels)
         out = _out_places(type, places(Input.shape, attrs["data_format"]), Filter.shape, attrs)
         return Input.with_shape(
             unturned(Input.shape[0], Filter.shape[1] * attrs["groups"], out, attrs["data_format"])

@@ -14,11 +14,11 @@ _BACKENDS = ["pil", "cv2", "tensor"]
 
 
 @dataclass
-class _Chosen:
+class _ImageBackend:
     backend: str = "pil"
 
 
-_chosen = _Chosen()
+_chosen = _ImageBackend()
 
 
 def set_image_backend(backend: str) -> None:

@@ -6,6 +6,7 @@ import os
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
+from fluidlite.base.abstract import abstract
 from fluidlite.paddle.io.datasets import Dataset
 from fluidlite.paddle.vision.image import get_image_backend, image_load
 
@@ -39,16 +40,21 @@ class _Folder(Dataset):
     def __init__(
         self,
         root: str,
-        loader: Callable[[str], Any] | None,
-        extensions: Sequence[str] | None,
-        transform: Callable[[Any], Any] | None,
-        is_valid_file: Callable[[str], bool] | None,
+        loader: Callable[[str], Any] | None = None,
+        extensions: Sequence[str] | None = None,
+        transform: Callable[[Any], Any] | None = None,
+        is_valid_file: Callable[[str], bool] | None = None,
     ) -> None:
         self.root, self.transform, self.loader = root, transform, loader or _load
         self.extensions: Sequence[str] | None = extensions
         if extensions is None and is_valid_file is None:
             self.extensions = IMG_EXTENSIONS
         self._is_valid_file = is_valid_file
+        self._find()
+
+    def _find(self) -> None:
+        """List the samples; RuntimeError where there are none."""
+        abstract()
 
     def _fits(self, path: str) -> bool:
         if self._is_valid_file is not None:
@@ -72,15 +78,8 @@ class DatasetFolder(_Folder):
     `transform` is applied to each picture.
     """
 
-    def __init__(
-        self,
-        root: str,
-        loader: Callable[[str], Any] | None = None,
-        extensions: Sequence[str] | None = None,
-        transform: Callable[[Any], Any] | None = None,
-        is_valid_file: Callable[[str], bool] | None = None,
-    ) -> None:
-        super().__init__(root, loader, extensions, transform, is_valid_file)
+    def _find(self) -> None:
+        root = self.root
         with os.scandir(root) as entries:
             self.classes = sorted(entry.name for entry in entries if entry.is_dir())
         self.class_to_idx = {name: number for number, name in enumerate(self.classes)}
@@ -105,16 +104,8 @@ class DatasetFolder(_Folder):
 class ImageFolder(_Folder):
     """All pictures in a folder and in those inside it, without labels; see `DatasetFolder`."""
 
-    def __init__(
-        self,
-        root: str,
-        loader: Callable[[str], Any] | None = None,
-        extensions: Sequence[str] | None = None,
-        transform: Callable[[Any], Any] | None = None,
-        is_valid_file: Callable[[str], bool] | None = None,
-    ) -> None:
-        super().__init__(root, loader, extensions, transform, is_valid_file)
-        self.samples = list(_files(root, self._fits))
+    def _find(self) -> None:
+        self.samples = list(_files(self.root, self._fits))
         if not self.samples:
             raise self._found_no("files")
 

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from fluidlite.base.errors import ArgumentError
 from fluidlite.paddle.nn.layer.activation import ReLU
 from fluidlite.paddle.nn.layer.base import Layer
 from fluidlite.paddle.nn.layer.common import Linear
@@ -57,7 +58,7 @@ class BasicBlock(Layer):
     ) -> None:
         super().__init__()
         if dilation > 1:
-            raise NotImplementedError("Dilation > 1 not supported in BasicBlock")
+            raise ArgumentError("Dilation > 1 not supported in BasicBlock")
         norm = norm_layer or BatchNorm2D
         self.conv1 = Conv2D(inplanes, planes, 3, stride, 1, bias_attr=False)
         self.bn1 = norm(planes)

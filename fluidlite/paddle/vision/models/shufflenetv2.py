@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from fluidlite.base.errors import ArgumentError
 from fluidlite.paddle.nn.layer.activation import ReLU, Swish
 from fluidlite.paddle.nn.layer.base import Layer
 from fluidlite.paddle.nn.layer.common import Linear
@@ -93,7 +94,7 @@ class ShuffleNetV2(Layer):
     ) -> None:
         super().__init__()
         if scale not in _WIDTHS:
-            raise NotImplementedError(f"This scale size:[{scale}] is not implemented!")
+            raise ArgumentError(f"This scale size:[{scale}] is not implemented: it is one of {[*_WIDTHS]}")
         if act not in _ACTIVATIONS:
             raise RuntimeError(f"The activation function is not supported: {act}")
         self.scale, self.num_classes, self.with_pool = scale, num_classes, with_pool

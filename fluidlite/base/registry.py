@@ -144,6 +144,7 @@ class Op:
     blas_threads: the kernel leaves large products to BLAS's threads, which plans that call it leave on.
     held_as: output slots whose arrays have another data type than 1.8.5, and so the shape rule, declares.
     only: attributes that kernels do not read, with the values that they compute with; runs refuse others.
+    kept: attributes that steer libraries which are not here, with defaults (`fluidlite.base.kept_attrs`).
     idle: attributes that change no value here, beside those that no op reads (`kept_attrs.IDLE`).
     of_complex: the kernel of a gradient op keeps to the convention of complex gradients by itself
         (`executor/run/complexes.py`); others multiply by a derivative.
@@ -213,6 +214,7 @@ class Op:
     fresh: bool = False
     held_as: Mapping[str, VarType] = field(default_factory=dict)
     only: Mapping[str, Any] = field(default_factory=dict)
+    kept: Mapping[str, Any] = field(default_factory=dict)
     idle: tuple[str, ...] = ()
     opaque: str = ""
     drawn_by: str = ""
@@ -226,6 +228,7 @@ class Op:
         self.outputs = {slot.name: slot for slot in map(Slot.parse, right.split())}
         self.floating = tuple(name for name, slot in self.inputs.items() if slot.floating)
         self.attr_defs: dict[str, Attr] = {name: as_attr(value) for name, value in self.attrs.items()}
+        self.kept_defs = {name: as_attr(value) for name, value in self.kept.items()}
         self.shape_rule: Function | None = None
         self.refusal_rule: Function | None = None
         self.compute: Function | None = None

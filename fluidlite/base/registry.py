@@ -59,11 +59,11 @@ from fluidlite.base.comm_kind import CommKind
 from fluidlite.base.contexts import GradContext, KernelContext
 from fluidlite.base.derived import Vjp, derived_grad_rule, derived_slots, parameter_name
 from fluidlite.base.dtypes import VarType
-from fluidlite.base.errors import ShapeError, UnknownOpError, did_you_mean
+from fluidlite.base.errors import UnknownOpError, did_you_mean
 from fluidlite.base.families import FAMILIES, families, stems
 from fluidlite.base.forks import ChildRLock
 from fluidlite.base.gradient_names import GRAD_SUFFIX, OUTPUTS_GRAD, grad_name
-from fluidlite.base.open_sizes import closed, opened
+from fluidlite.base.op_specs import spec_arguments, specs_of_gradient, with_known_sizes
 from fluidlite.base.refused_ops import why_refused
 from fluidlite.base.specs import Argument, Lod, Slot, Spec, WithLod, handed_on, slot_of
 
@@ -144,6 +144,7 @@ class Op:
     blas_threads: the kernel leaves large products to BLAS's threads, which plans that call it leave on.
     held_as: output slots whose arrays have another data type than 1.8.5, and so the shape rule, declares.
     only: attributes that kernels do not read, with the values that they compute with; runs refuse others.
+    kept: attributes that steer libraries which are not here, with defaults (`fluidlite.base.kept_attrs`).
     idle: attributes that change no value here, beside those that no op reads (`kept_attrs.IDLE`).
     of_complex: the kernel of a gradient op keeps to the convention of complex gradients by itself
         (`executor/run/complexes.py`); others multiply by a derivative.
@@ -213,6 +214,7 @@ class Op:
     fresh: bool = False
     held_as: Mapping[str, VarType] = field(default_factory=dict)
     only: Mapping[str, Any] = field(default_factory=dict)
+    kept: Mapping[str, Any] = field(default_factory=dict)
     idle: tuple[str, ...] = ()
     opaque: str = ""
     drawn_by: str = ""
@@ -226,6 +228,7 @@ class Op:
         self.outputs = {slot.name: slot for slot in map(Slot.parse, right.split())}
         self.floating = tuple(name for name, slot in self.inputs.items() if slot.floating)
         self.attr_defs: dict[str, Attr] = {name: as_attr(value) for name, value in self.attrs.items()}
+        self.kept_defs = {name: as_attr(value) for name, value in self.kept.items()}
         self.shape_rule: Function | None = None
         self.refusal_rule: Function | None = None
         self.compute: Function | None = None
@@ -426,15 +429,15 @@ class Op:
         """Output specs by slot; raises ShapeError where the inputs do not fit."""
         check_limits(self.type, self.attr_defs, attrs)
         if self.shape_rule is None:
-            specs = self._infer_gradient(inputs)
+            specs = specs_of_gradient(self, inputs)
         else:
-            found = self.by_slot(self.shape_rule(**self._spec_arguments(inputs, attrs)))
+            found = self.by_slot(self.shape_rule(**spec_arguments(self, "shape", inputs, attrs)))
             specs = {
                 name: list(value) if isinstance(value, list) else [value]
                 for name, value in found.items()
                 if value is not None
             }
-            specs = {name: [_with_known_sizes(spec) for spec in values] for name, values in specs.items()}
+            specs = {name: [with_known_sizes(spec) for spec in values] for name, values in specs.items()}
         if self.sparse in specs and attrs.get("is_sparse"):
             # the declared shape stays that of the dense table
             specs[self.sparse] = [spec._replace(kind=VarType.SELECTED_ROWS) for spec in specs[self.sparse]]
@@ -447,54 +450,16 @@ class Op:
         """Multiplications and additions, from the shapes of the variables in its slots; 0 without a rule."""
         if self.flops_rule is None:
             return 0
-        count: int = self.flops_rule(
-            **{
-                parameter: attrs.get(key, self.attr_defs[key].default)
-                if kind == "attr"
-                else Spec(shape_of(key))
-                for parameter, kind, key in self.arguments["flops"]
-            }
-        )
+        specs = {slot: [Spec(shape_of(slot))] for slot in (*self.inputs, *self.outputs)}
+        count: int = self.flops_rule(**spec_arguments(self, "flops", specs, attrs))
         return count
 
     def refusal(self, inputs: Mapping[str, list[Spec | None]], attrs: Mapping[str, Any]) -> str:
         """The reason for which fluid refuses such an op, or nothing."""
         if self.refusal_rule is None:
             return ""
-        reason: str = self.refusal_rule(**self._spec_arguments(inputs, attrs, "refuses"))
+        reason: str = self.refusal_rule(**spec_arguments(self, "refuses", inputs, attrs))
         return reason
-
-    def _spec_arguments(
-        self, inputs: Mapping[str, list[Spec | None]], attrs: Mapping[str, Any], rule: str = "shape"
-    ) -> dict[str, Any]:
-        arguments: dict[str, Any] = {}
-        for parameter, kind, key in self.arguments[rule]:
-            if kind == "in":
-                slot = self.inputs[key]
-                specs = inputs.get(key) or []
-                if not specs and not slot.optional:
-                    raise ShapeError(f"op {self.type!r}: input slot {key} is empty")
-                specs = [_with_open_sizes(spec) for spec in specs]
-                first = specs[0] if specs else None
-                arguments[parameter] = specs if slot.many else first
-            elif kind == "attr":
-                arguments[parameter] = attrs.get(key, self.attr_defs[key].default)
-        return arguments
-
-    def _infer_gradient(self, inputs: Mapping[str, list[Spec | None]]) -> dict[str, list[Spec]]:
-        """A gradient has the shape of what it is the gradient of; without that, of the gradient that came
-        in.
-        """
-        specs: dict[str, list[Spec]] = {}
-        incoming = next(
-            (values for name, values in inputs.items() if name.endswith(GRAD_SUFFIX) and values), []
-        )
-        for name in self.outputs:
-            source = inputs.get(name.removesuffix(GRAD_SUFFIX)) if name.endswith(GRAD_SUFFIX) else None
-            source = source or (incoming if name.endswith(GRAD_SUFFIX) else None)
-            if source:
-                specs[name] = [spec for spec in source if spec is not None]
-        return specs
 
     def by_slot(self, returned: Any) -> dict[str, Any]:
         """The result of a rule or kernel as slot -> value."""
@@ -504,14 +469,6 @@ class Op:
         if isinstance(returned, tuple) and not isinstance(returned, (Spec, WithLod)):
             return dict(zip(self.outputs, returned, strict=False))
         return {next(iter(self.outputs)): returned} if self.outputs else {}
-
-
-def _with_open_sizes(spec: Any) -> Any:
-    return spec if spec is None or -1 not in spec.shape else spec._replace(shape=opened(spec.shape))
-
-
-def _with_known_sizes(spec: Any) -> Any:
-    return spec if spec is None or -1 not in spec.shape else spec._replace(shape=closed(spec.shape))
 
 
 def _default_grad_rule(context: Any) -> None:

@@ -153,7 +153,7 @@ exe = fluid.Executor(fluid.CPUPlace())
 out = fluid.layers.tanh(fluid.data("x", [2], "float64"))
 feed = {"x": np.zeros(2)}
 for after in ("find_float64", None):
-    print("float64: tanh" in exe.explain(feed=feed, fetch_list=[out], after=after))
+    print("float64: tanh" in exe.explain(feed=feed, fetch_list=[out], after=after, full=True))
 print(exe.run(feed=feed, fetch_list=[out])[0].tolist())
 """
 

@@ -15,6 +15,7 @@ import numpy as np
 from fluidlite.base.attr_limits import POSITIVE_IF_ANY, least, limited, positive
 from fluidlite.base.dtypes import Array
 from fluidlite.base.errors import ShapeError
+from fluidlite.base.kept_attrs import ONEDNN, QUANTIZER
 from fluidlite.base.registry import FLOATS, INTS, AttrType, Op, Spec, required
 
 _FLOATS = required(AttrType.FLOATS)
@@ -66,6 +67,7 @@ prior_box = Op(
     },
     lod=None,
     only_shape=("Input", "Image"),
+    kept=ONEDNN | QUANTIZER,
 )
 
 

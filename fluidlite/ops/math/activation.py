@@ -11,6 +11,7 @@ from typing import Any
 
 from fluidlite.base.dtypes import REAL_PARTS, Array
 from fluidlite.base.errors import ShapeError
+from fluidlite.base.kept_attrs import LIBRARIES, ONEDNN
 from fluidlite.base.registry import OF_2X_ATTR, GradContext, Op, Spec, get, later, same_as
 from fluidlite.ops.gradients import emits_once_more
 from fluidlite.ops.kernels.scalar import erf, is_one_number, unary
@@ -45,26 +46,26 @@ def _second_by_output(op: Op) -> Op:
 
 
 # ---------------------------------------------------------------------- functions
-unary("exp", "exp(x)", grad="dout * out", whole=True)
+unary("exp", "exp(x)", grad="dout * out", whole=True, kept=LIBRARIES)
 unary("expm1", "expm1(x)", grad="dout * out + dout", whole=True)
-unary("log", "log(x)", grad="dout / x")
-unary("log1p", "log1p(x)", grad="dout / (1 + x)")
+unary("log", "log(x)", grad="dout / x", kept=LIBRARIES)
+unary("log1p", "log1p(x)", grad="dout / (1 + x)", kept=LIBRARIES)
 unary("log2", "log(x) * 1.4426950408889634", grad="dout / (x * 0.6931471805599453)", whole=True)
 unary("log10", "log(x) * 0.4342944819032518", grad="dout / (x * 2.302585092994046)", whole=True)
-unary("sqrt", "sqrt(x)", grad="dout * 0.5 / out")
-unary("rsqrt", "1 / sqrt(x)", grad="dout * -0.5 * out * out * out")
-square = unary("square", "x * x", grad="dout * 2 * x", whole=True, captured=True)
-unary("reciprocal", "1 / x", grad="-dout * out * out")
-absolute = unary("abs", "abs(x)", grad="dout * sign(x)", whole=True)
+unary("sqrt", "sqrt(x)", grad="dout * 0.5 / out", kept=LIBRARIES)
+unary("rsqrt", "1 / sqrt(x)", grad="dout * -0.5 * out * out * out", kept=LIBRARIES)
+square = unary("square", "x * x", grad="dout * 2 * x", whole=True, captured=True, kept=LIBRARIES)
+unary("reciprocal", "1 / x", grad="-dout * out * out", kept=LIBRARIES)
+absolute = unary("abs", "abs(x)", grad="dout * sign(x)", whole=True, kept=LIBRARIES)
 absolute.lod_of_2x = None
 get("abs_grad").lod_of_2x = "X"
-unary("ceil", "ceil(x)", grad="dout * 0.0")
-unary("floor", "floor(x)", grad="dout * 0.0")
+unary("ceil", "ceil(x)", grad="dout * 0.0", kept=LIBRARIES)
+unary("floor", "floor(x)", grad="dout * 0.0", kept=LIBRARIES)
 # halves go away from zero, as in C; 1.8.5 on a CPU rounds them to even in whole vectors of 8 and away in the
 # rest
-unary("round", "where(x < 0, ceil(x - 0.5), floor(x + 0.5))", grad="dout * 0.0")
-unary("cos", "cos(x)", grad="-dout * sin(x)")
-unary("sin", "sin(x)", grad="dout * cos(x)")
+unary("round", "where(x < 0, ceil(x - 0.5), floor(x + 0.5))", grad="dout * 0.0", kept=LIBRARIES)
+unary("cos", "cos(x)", grad="-dout * sin(x)", kept=LIBRARIES)
+unary("sin", "sin(x)", grad="dout * cos(x)", kept=LIBRARIES)
 unary("tan", "tan(x)", grad="dout / (cos(x) * cos(x))", whole=True)
 unary("acos", "acos(x)", grad="-dout / sqrt(1 - x * x)")
 unary("asin", "asin(x)", grad="dout / sqrt(1 - x * x)")
@@ -203,10 +204,10 @@ def _(xp: Any, X: Array, FactorTensor: Array | None, dOut: Array, factor: float)
 
 
 # ---------------------------------------------------------------------- smooth activations
-unary("sigmoid", "sigmoid(x)", grad="dout * out * (1 - out)", captured=True)
-unary("logsigmoid", "-(maximum(-x, 0) + log1p(exp(-abs(x))))", grad="dout / (1 + exp(x))")
-unary("tanh", "tanh(x)", grad="dout * (1 - out * out)", captured=True)
-unary("tanh_shrink", "x - tanh(x)", grad="dout * tanh(x) * tanh(x)")
+unary("sigmoid", "sigmoid(x)", grad="dout * out * (1 - out)", captured=True, kept=LIBRARIES)
+unary("logsigmoid", "-(maximum(-x, 0) + log1p(exp(-abs(x))))", grad="dout / (1 + exp(x))", kept=LIBRARIES)
+unary("tanh", "tanh(x)", grad="dout * (1 - out * out)", captured=True, kept=LIBRARIES)
+unary("tanh_shrink", "x - tanh(x)", grad="dout * tanh(x) * tanh(x)", kept=LIBRARIES)
 unary(
     "stanh",
     "scale_b * tanh(scale_a * x)",
@@ -218,8 +219,9 @@ unary(
     "where(beta * x > threshold, x, (maximum(beta * x, 0) + log1p(exp(-abs(beta * x)))) / beta)",
     grad="dout * where(beta * x > threshold, 1.0, sigmoid(beta * x))",
     attrs={"beta": later(1.0), "threshold": later(20.0)},
+    kept=LIBRARIES,
 )
-unary("softsign", "x / (1 + abs(x))", grad="dout / ((1 + abs(x)) * (1 + abs(x)))")
+unary("softsign", "x / (1 + abs(x))", grad="dout / ((1 + abs(x)) * (1 + abs(x)))", kept=LIBRARIES)
 unary(
     "soft_relu",
     "log(1 + exp(minimum(maximum(x, -threshold), threshold)))",
@@ -240,6 +242,7 @@ unary(
     "x * sigmoid(beta * x)",
     grad="dout * sigmoid(beta * x) * (1 + beta * x * (1 - sigmoid(beta * x)))",
     attrs={"beta": 1.0},
+    kept=ONEDNN,
 )
 unary("silu", "x * sigmoid(x)", grad="dout * sigmoid(x) * (1 + x * (1 - sigmoid(x)))", whole=True)
 
@@ -257,7 +260,7 @@ def _(xp: Any, X: Array, DOut: Array, DDX: Array, alpha: float) -> tuple[Array, 
     return xp.where(X > 0, 0, DOut * DDX * curve).astype(X.dtype), xp.where(X > 0, DDX, DDX * curve)
 
 
-gelu = Op("gelu", "X. -> Out", attrs={"approximate": False})
+gelu = Op("gelu", "X. -> Out", attrs={"approximate": False}, kept=LIBRARIES)
 gelu.shape(same_as("X"))
 _ROOT = math.sqrt(2 / math.pi)
 _CUBIC = 0.044715
@@ -347,7 +350,7 @@ declare_second(
 
 # ---------------------------------------------------------------------- activations with kinks
 # of -0 it is -0, as in 1.8.5; so it is one instruction, too
-relu = unary("relu", "maximum(0, x)", grad="dout * (out > 0)", captured=True)
+relu = unary("relu", "maximum(0, x)", grad="dout * (out > 0)", captured=True, kept=LIBRARIES)
 
 
 @_second_by_output(relu).kernel
@@ -362,6 +365,7 @@ leaky_relu = unary(
     # with an alpha of 0 it is relu, of infinities too
     "where(alpha == 0, maximum(0, x), where(of_2x, where(x > 0, x, alpha * x), maximum(x, alpha * x)))",
     attrs={"alpha": 0.02, OF_2X_ATTR: later(False)},
+    kept=ONEDNN,
 )
 
 

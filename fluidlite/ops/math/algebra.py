@@ -11,6 +11,7 @@ import numpy as np
 from fluidlite.base.attr_limits import least, limited
 from fluidlite.base.dtypes import Array
 from fluidlite.base.errors import ShapeError
+from fluidlite.base.kept_attrs import ONEDNN
 from fluidlite.base.registry import Lod, Op, Spec, same_as
 
 # ---------------------------------------------------------------------- kron
@@ -85,7 +86,9 @@ def _(xp: Any, X: Array, Y: Array, dOut: Array, dim: int) -> tuple[Array, Array]
 
 
 # ---------------------------------------------------------------------- addmm
-addmm = Op("addmm", "Input. X. Y. -> Out", attrs={"Alpha": 1.0, "Beta": 1.0}, alike=("Input", "X", "Y"))
+addmm = Op(
+    "addmm", "Input. X. Y. -> Out", attrs={"Alpha": 1.0, "Beta": 1.0}, alike=("Input", "X", "Y"), kept=ONEDNN
+)
 
 
 @addmm.shape

@@ -8,6 +8,7 @@ from typing import Any, TypeAlias
 from fluidlite.base.attr_limits import least, limited
 from fluidlite.base.dtypes import Array
 from fluidlite.base.errors import ShapeError
+from fluidlite.base.kept_attrs import ONEDNN, QUANTIZER
 from fluidlite.base.open_sizes import fits
 from fluidlite.base.registry import OF_2X_ATTR, GradContext, KernelContext, Op, Spec, get, later
 from fluidlite.ops.gradients import emits_once_more
@@ -34,6 +35,7 @@ def _matrix(array: Array, cols: int) -> Array:
     return array.reshape(_flat(array.shape, cols))
 
 
+_KEPT_BY_MUL = {**ONEDNN, "force_fp32_output": False, "scale_x": 1.0, "scale_y": [1.0], "scale_out": 1.0}
 mul = Op(
     "mul",
     "X. Y. -> Out",
@@ -41,6 +43,7 @@ mul = Op(
     alike=("X", "Y"),
     fresh=True,
     captured=True,
+    kept=_KEPT_BY_MUL,
 )
 
 
@@ -237,12 +240,24 @@ def _check_inner(type: str, X: Spec, Y: Spec, columns: int, rows: int) -> None:
         )
 
 
+_KEPT_BY_MATMUL = {
+    **ONEDNN,
+    **QUANTIZER,
+    "force_fp32_output": False,
+    "Scale_out": 1.0,
+    "Scale_x": 1.0,
+    "Scale_y": 1.0,
+    "fused_reshape_Out": [],
+    "fused_transpose_Out": [],
+    "head_number": 1,
+}
 matmul = Op(
     "matmul",
     "X. Y. -> Out",
     attrs={"transpose_X": False, "transpose_Y": False, "alpha": 1.0, "head_number": 1},
     alike=("X", "Y"),
     fresh=True,
+    kept=_KEPT_BY_MATMUL,
 )
 
 

@@ -13,6 +13,7 @@ from typing import Any, TypeAlias
 from fluidlite.base.attr_limits import between, limited
 from fluidlite.base.dtypes import Array
 from fluidlite.base.errors import ShapeError
+from fluidlite.base.kept_attrs import ONEDNN
 from fluidlite.base.registry import GradContext, Op, Spec
 from fluidlite.ops.kernels.conv_geometry import is_channels_last
 from fluidlite.ops.signatures import with_attrs
@@ -27,6 +28,7 @@ _ATTRS = {
     "use_global_stats": False,
     "trainable_statistics": False,
 }
+_KEPT = {**ONEDNN, "fuse_with_relu": False}
 _MORE_SLOTS = "MomentumTensor? -> Y MeanOut VarianceOut SavedMean? SavedVariance? ReserveSpace?"
 
 
@@ -199,8 +201,8 @@ def gradients(
     return centred, weight, bias
 
 
-def _declare(type: str, slots: str, synchronised: bool) -> None:
-    op = Op(type, f"{slots} {_MORE_SLOTS}", attrs=_ATTRS)
+def _declare(type: str, slots: str, synchronised: bool, **facts: Any) -> None:
+    op = Op(type, f"{slots} {_MORE_SLOTS}", attrs=_ATTRS, **facts)
     op.shape(_shape_rule(type))
 
     @op.kernel
@@ -251,13 +253,13 @@ def _declare_gradient(op: Op, synchronised: bool) -> None:
         return dx.astype(X.dtype, copy=False).reshape(X.shape), weight, bias
 
 
-_declare("batch_norm", "X. Scale. Bias. Mean. Variance.", synchronised=False)
+_declare("batch_norm", "X. Scale. Bias. Mean. Variance.", synchronised=False, kept=_KEPT)
 _declare("sync_batch_norm", "X Scale Bias Mean Variance", synchronised=True)
 
 
 # ------------------------------------------------------------------ with an activation, in place
 _ABN_ATTRS = {**_ATTRS, "activation": "", "alpha": 0.1, "use_sync_bn": False}
-inplace_abn = Op("inplace_abn", f"X. Scale Bias Mean Variance {_MORE_SLOTS}", attrs=_ABN_ATTRS)
+inplace_abn = Op("inplace_abn", f"X. Scale Bias Mean Variance {_MORE_SLOTS}", attrs=_ABN_ATTRS, kept=_KEPT)
 inplace_abn.shape(_shape_rule("inplace_abn"))
 
 

@@ -8,6 +8,7 @@ from typing import Any, TypeAlias
 
 from fluidlite.base.dtypes import Array
 from fluidlite.base.errors import ShapeError
+from fluidlite.base.kept_attrs import LIBRARIES, QUANTIZER
 from fluidlite.base.open_sizes import OpenSize
 from fluidlite.base.registry import Op, Spec, at_least
 from fluidlite.ops.gradients import emits_once_more
@@ -142,7 +143,7 @@ class Conv:
         return out
 
 
-def _declare(type: str, dims: int, slots: str, data_format: str) -> None:
+def _declare(type: str, dims: int, slots: str, data_format: str, **facts: Any) -> None:
     """The op `type` with its gradient and the gradient of that."""
     attrs_of = conv_attrs(dims, data_format)
     op = Op(
@@ -153,6 +154,7 @@ def _declare(type: str, dims: int, slots: str, data_format: str) -> None:
         alike=("Input", "Filter"),
         blas_threads=True,
         idle=("is_test",),
+        **facts,
     )
 
     @op.shape
@@ -236,6 +238,33 @@ def _declare_double(type: str, attrs_of: dict[str, Any]) -> None:
         return ddout, dx, dw
 
 
-_declare("conv2d", 2, "Input. Filter. Bias? ResidualData? -> Output", "NCHW")
-_declare("depthwise_conv2d", 2, "Input. Filter. Bias? ResidualData? -> Output", "NCHW")
-_declare("conv3d", 3, "Input. Filter. ResidualData? -> Output", "NCDHW")
+# what libraries fuse and quantise
+FUSED: dict[str, Any] = {
+    **LIBRARIES,
+    "workspace_size_MB": 512,
+    "fuse_activation": "",
+    "fuse_alpha": 0.0,
+    "fuse_beta": 0.0,
+    "fuse_relu": False,
+}
+_OF_CONV = {
+    **FUSED,
+    "exhaustive_search": False,
+    "force_fp32_output": False,
+    "fuse_residual_connection": False,
+}
+_OF_IMAGES = {
+    **_OF_CONV,
+    **QUANTIZER,
+    "fuse_brelu": False,
+    "fuse_brelu_threshold": 6.0,
+    "fuse_relu_before_depthwise_conv": False,
+    "Scale_in": 1.0,
+    "Scale_in_eltwise": 1.0,
+    "Scale_weights": [1.0],
+    "Scale_out": 1.0,
+}
+
+_declare("conv2d", 2, "Input. Filter. Bias? ResidualData? -> Output", "NCHW", kept=_OF_IMAGES)
+_declare("depthwise_conv2d", 2, "Input. Filter. Bias? ResidualData? -> Output", "NCHW", kept=_OF_IMAGES)
+_declare("conv3d", 3, "Input. Filter. ResidualData? -> Output", "NCDHW", kept=_OF_CONV)

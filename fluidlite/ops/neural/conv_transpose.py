@@ -12,10 +12,11 @@ from typing import Any, TypeAlias
 
 from fluidlite.base.dtypes import Array
 from fluidlite.base.errors import ShapeError
+from fluidlite.base.kept_attrs import LIBRARIES
 from fluidlite.base.registry import INTS, Op, Spec, later
 from fluidlite.ops.kernels.conv_geometry import Pads, is_channels_last, places, resolve_pads, unturned
 from fluidlite.ops.kernels.convolution import Geometry
-from fluidlite.ops.neural.conv import Conv, check_ranks, conv_attrs
+from fluidlite.ops.neural.conv import FUSED, Conv, check_ranks, conv_attrs
 from fluidlite.ops.signatures import with_attrs
 
 Maybe: TypeAlias = "Array | None"
@@ -78,11 +79,11 @@ def _check_channels(type: str, Input: Spec, Filter: Spec, channels: int) -> None
         )
 
 
-def _declare(type: str, dims: int, slots: str, data_format: str) -> None:
+def _declare(type: str, dims: int, slots: str, data_format: str, **facts: Any) -> None:
     attrs_of = {**conv_attrs(dims, data_format), "output_size": INTS(), "output_padding": later(INTS())}
     own = attrs_of if dims == 3 else {**attrs_of, "is_test": False}  # as Paddle has it
     # conv2d passes the level of detail on, its transpose does not
-    op = Op(type, slots, attrs=own, lod=None, **_FLAGS, idle=("is_test",) if dims == 2 else ())
+    op = Op(type, slots, attrs=own, lod=None, **_FLAGS, idle=("is_test",) if dims == 2 else (), **facts)
 
     @op.shape
     @with_attrs(attrs_of)
@@ -117,6 +118,7 @@ def _declare(type: str, dims: int, slots: str, data_format: str) -> None:
         )
 
 
-_declare("conv2d_transpose", 2, "Input. Filter. Bias? -> Output", "NCHW")
-_declare("depthwise_conv2d_transpose", 2, "Input. Filter. Bias? -> Output", "NCHW")
-_declare("conv3d_transpose", 3, "Input. Filter. -> Output", "NCHW")
+_declare("conv2d_transpose", 2, "Input. Filter. Bias? -> Output", "NCHW", kept=FUSED)
+_declare("depthwise_conv2d_transpose", 2, "Input. Filter. Bias? -> Output", "NCHW", kept=FUSED)
+_WORKSPACE = {**LIBRARIES, "workspace_size_MB": 512}
+_declare("conv3d_transpose", 3, "Input. Filter. -> Output", "NCHW", kept=_WORKSPACE)

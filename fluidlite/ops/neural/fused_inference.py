@@ -14,6 +14,7 @@ import numpy as np
 from fluidlite.base.attr_limits import above, least, limited, one_of
 from fluidlite.base.dtypes import Array, VarType
 from fluidlite.base.errors import ShapeError
+from fluidlite.base.kept_attrs import ONEDNN, QUANTIZER
 from fluidlite.base.open_sizes import fits
 from fluidlite.base.registry import AttrType, KernelContext, Lod, Op, Spec, WithLod, required
 from fluidlite.ops.kernels.numbers import as_matrix
@@ -50,10 +51,19 @@ def _kernel(op: Op) -> Callable[..., Any]:
 
 
 # ---------------------------------------------------------------------- fully connected layers
+_KEPT_BY_FC = {
+    **ONEDNN,
+    **QUANTIZER,
+    "force_fp32_output": False,
+    "Scale_in": 1.0,
+    "Scale_weights": [1.0],
+    "Scale_out": 1.0,
+}
 fc = Op(
     "fc",
     "Input. W. Bias.? -> Out",
     attrs={"in_num_col_dims": limited(1, least(1)), "activation_type": "", "padding_weights": False},
+    kept=_KEPT_BY_FC,
 )
 
 

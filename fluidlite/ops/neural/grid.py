@@ -20,6 +20,7 @@ affine_grid = Op(
     "affine_grid",
     "Theta. OutputShape? -> Output",
     attrs={"output_shape": INTS(), "align_corners": later(True)},
+    kept={"use_cudnn": True},
 )
 
 
@@ -84,6 +85,7 @@ grid_sampler = Op(
         OF_2X_ATTR: later(False),
     },
     alike=("X", "Grid"),
+    kept={"use_cudnn": True},
 )
 
 

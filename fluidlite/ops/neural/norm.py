@@ -8,6 +8,7 @@ from typing import Any, TypeAlias
 from fluidlite.base.attr_limits import LAYOUT, above, between, limited
 from fluidlite.base.dtypes import Array
 from fluidlite.base.errors import ShapeError
+from fluidlite.base.kept_attrs import ONEDNN
 from fluidlite.base.open_sizes import fits
 from fluidlite.base.registry import AttrType, GradContext, Op, Spec, required
 from fluidlite.ops.gradients import emits_once_more
@@ -222,6 +223,7 @@ data_norm = Op(
         "sync_stats": False,
     },
     idle=("summary_decay_rate", "sync_stats"),
+    kept=ONEDNN,
 )
 _SHOWN = 1e-7  # a slot whose first element is smaller was not shown
 
@@ -352,6 +354,7 @@ lrn = Op(
         "is_test": False,
     },
     idle=("is_test",),
+    kept=ONEDNN,
 )
 
 

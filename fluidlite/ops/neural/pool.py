@@ -11,6 +11,7 @@ import numpy as np
 from fluidlite.base.attr_limits import limited, one_of
 from fluidlite.base.dtypes import Array, VarType
 from fluidlite.base.errors import ShapeError
+from fluidlite.base.kept_attrs import LIBRARIES, QUANTIZER
 from fluidlite.base.registry import (
     INTS,
     OF_2X_ATTR,
@@ -128,7 +129,7 @@ def pooling_of(spatial: Sequence[int], attrs: Mapping[str, Any], dtype: Any) -> 
     return Pooling(windows, attrs["pooling_type"], attrs["exclusive"], dtype, attrs[OF_2X_ATTR])
 
 
-def _declare_pool(type: str, dims: int, data_format: str) -> None:
+def _declare_pool(type: str, dims: int, data_format: str, **facts: Any) -> None:
     attrs_of = pool_attrs(dims, data_format)
     # Paddle's pool3d has no is_test
     op = Op(
@@ -136,6 +137,7 @@ def _declare_pool(type: str, dims: int, data_format: str) -> None:
         "X. -> Out",
         attrs=attrs_of if dims == 3 else {**attrs_of, "is_test": False},
         idle=() if dims == 3 else ("is_test",),
+        **facts,
     )
 
     @op.shape
@@ -276,8 +278,8 @@ def _declare_with_index(type: str, dims: int) -> None:
         return _scattered(xp, dOut, Mask, X.shape[2:])
 
 
-_declare_pool("pool2d", 2, "NCHW")
-_declare_pool("pool3d", 3, "NCDHW")
+_declare_pool("pool2d", 2, "NCHW", kept=LIBRARIES | QUANTIZER)
+_declare_pool("pool3d", 3, "NCDHW", kept=LIBRARIES)
 _declare_with_index("max_pool2d_with_index", 2)
 _declare_with_index("max_pool3d_with_index", 3)
 

@@ -9,6 +9,7 @@ from typing import Any
 
 from fluidlite.base.dtypes import Array
 from fluidlite.base.errors import ShapeError
+from fluidlite.base.kept_attrs import ONEDNN
 from fluidlite.base.registry import INTS, LONGS, GradContext, Op, Spec, later
 from fluidlite.ops.kernels.numbers import check_axes, check_rows, ints
 
@@ -188,7 +189,7 @@ def _columns_back(
 
 
 partial_concat = Op("partial_concat", "X* -> Out", attrs=_COLUMNS)
-partial_sum = Op("partial_sum", "X* -> Out", attrs=_COLUMNS)
+partial_sum = Op("partial_sum", "X* -> Out", attrs=_COLUMNS, kept=ONEDNN)
 
 
 @partial_concat.shape

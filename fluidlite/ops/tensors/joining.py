@@ -10,6 +10,7 @@ import numpy as np
 from fluidlite.base.attr_limits import above, limited
 from fluidlite.base.dtypes import Array
 from fluidlite.base.errors import ShapeError
+from fluidlite.base.kept_attrs import ONEDNN
 from fluidlite.base.registry import INTS, AttrType, GradContext, Lod, Op, Spec, get, handed_on, required
 from fluidlite.ops.gradients import emits_once_more
 from fluidlite.ops.kernels.numbers import check_axes, first_ints, ints
@@ -17,7 +18,12 @@ from fluidlite.values.tensor import lengths_of, offsets_of
 
 # ---------------------------------------------------------------------- concat, split, stack
 concat = Op(
-    "concat", "X* AxisTensor? -> Out", attrs={"axis": 0, "use_quantizer": False}, alike=("X",), moves=True
+    "concat",
+    "X* AxisTensor? -> Out",
+    attrs={"axis": 0, "use_quantizer": False},
+    alike=("X",),
+    moves=True,
+    kept=ONEDNN,
 )
 
 

@@ -10,6 +10,7 @@ import numpy as np
 
 from fluidlite.base.dtypes import Array
 from fluidlite.base.errors import ShapeError
+from fluidlite.base.kept_attrs import ONEDNN
 from fluidlite.base.registry import INTS, OF_2X_ATTR, AttrType, Lod, Op, Spec, get, handed_on, later, required
 from fluidlite.ops.gradients import emits_once_more
 from fluidlite.ops.kernels.numbers import check_axes, first_ints, ints, named_dims, unknown_sizes
@@ -307,6 +308,7 @@ def _declare_transpose(op_type: str, second: bool) -> None:
         lod=None,
         idle=("data_format",),
         moves=True,
+        kept=ONEDNN,
     )
 
     @op.shape

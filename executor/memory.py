@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from fluidlite.base.cells import table_cell
+from fluidlite.base.units import amount
 from fluidlite.executor.compile.pipeline import plan_after
 from fluidlite.executor.passes import PASSES
 from fluidlite.executor.plan.plan import Plan
@@ -64,6 +66,16 @@ class MemoryUse:
         at_peak = self._listed("in use at the peak:", self.buffers)
         return "\n".join([head, *at_peak, *self._listed("persistable:", self.persistable)])
 
+    def _repr_html_(self) -> str:
+        """The peak, and the arrays in use at it, as a notebook shows them."""
+        title = (
+            f"Memory: {amount(self.peak_bytes)} at op {self.peak_op} ({self.peak_where}), in a pool of "
+            f"{amount(self.pool_bytes)}; {amount(self.persistable_bytes)} of persistable variables"
+        )
+        heads = ("bytes", "array", "variable", "op", "line")
+        buffers = table_cell(title, heads, map(_cells, self.buffers[: self.shown]))
+        return buffers + table_cell("persistable", heads, map(_cells, self.persistable[: self.shown]))
+
     def _listed(self, head: str, arrays: Sequence[HeldArray]) -> list[str]:
         if not arrays:
             return []
@@ -72,6 +84,11 @@ class MemoryUse:
         if hidden > 0:
             rows.append(f"  ... and {hidden} smaller ones")
         return rows
+
+
+def _cells(array: HeldArray) -> tuple[object, ...]:
+    kind = f"{array.dtype}{list(array.shape)}"
+    return array.nbytes, kind, array.variable or "(temporary)", array.op, array.where
 
 
 def memory_of(lower: Callable[[], Plan], shown: int) -> MemoryUse:

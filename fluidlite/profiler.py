@@ -41,7 +41,7 @@ class TimedOp:
 class Profile:
     """The spans between the start of a profiler and its end; empty before that."""
 
-    events: list[TimedOp] = field(default_factory=list)
+    events: list[TimedOp] = field(default_factory=list, repr=False)
     sorted_key: str | None = None
 
     def save_trace(self, path: str) -> None:

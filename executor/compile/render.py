@@ -7,6 +7,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
+from fluidlite.base.notebooks import cell_of
 from fluidlite.base.plain_text import in_comment
 from fluidlite.executor.compile.operands import Operands, literal
 from fluidlite.executor.compile.tiled import compiled, patterns_in, tiled
@@ -424,4 +425,4 @@ def _comment(step: Step) -> str:
 
 def _place(op: Operator) -> str:
     where = op.where
-    return f" {where.file.rsplit('/', 1)[-1]}:{where.line}" if where else ""
+    return f" {cell_of(where.file).rpartition('/')[-1]}:{where.line}" if where else ""

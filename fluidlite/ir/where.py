@@ -10,6 +10,7 @@ import stat
 import sys
 from dataclasses import dataclass, field
 
+from fluidlite.base.notebooks import cell_of
 from fluidlite.base.plain_text import printable
 from fluidlite.base.tracebacks import is_own_source
 
@@ -36,7 +37,7 @@ class Where:
     called: str = field(default="", compare=False, repr=False)
 
     def __str__(self) -> str:
-        return printable(f"{self.file}:{self.line}")
+        return printable(f"{cell_of(self.file)}:{self.line}")
 
     def frames(self) -> tuple[Where, ...]:
         """The innermost frames, this one first: as many as files hold."""

@@ -75,8 +75,6 @@ class RecomputeOptimizer(Optimizer):
         no_grad_set: Iterable[Any] | None = None,
     ) -> tuple[Any, ParamsGrads]:
         """Append backward pass and updates; gives (update ops, pairs of parameter and gradient)."""
-        if not isinstance(loss, Variable):
-            raise ArgumentError(f"The loss should be an Variable, but it is a {loss.__class__.__name__}")
         if self._checkpoints is None:
             raise ArgumentError("You should call _set_checkpoints first")
         return super().minimize(loss, startup_program, parameter_list, no_grad_set)

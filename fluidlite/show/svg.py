@@ -39,6 +39,9 @@ class Picture(str):
     def _repr_svg_(self) -> str:
         return str(self)
 
+    def __repr__(self) -> str:
+        return f"<a picture, {len(self)} characters of SVG>"
+
     def save(self, path: str | pathlib.Path) -> None:
         """Write the picture to a file."""
         pathlib.Path(path).write_text(self, encoding="utf8")

@@ -11,7 +11,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from fluidlite.base.cells import table_cell
 from fluidlite.base.errors import TranspilerError, did_you_mean
+from fluidlite.base.units import amount, seconds
 from fluidlite.transpiler.cost.facts import Sizes, TrainingFacts, read_facts
 from fluidlite.transpiler.cost.model import CostCase, CostRow, Port, StepCost, Traffic
 from fluidlite.transpiler.modes import Job, TrainingMode, all_modes
@@ -20,6 +22,9 @@ __all__ = ["TRAINERS", "CostEstimate", "ScaledCost", "estimate"]
 
 TRAINERS = (2, 4, 8, 16, 32, 64, 128, 256, 512, 1000, 2000, 5000, 10000)
 _MOST_SERVERS = 64  # of a comparison, where the job itself has none
+_SHOWN = 20  # rows of a notebook's table
+_FEW_TRAINERS = (2, 8, 32, 128)
+_ROLE_HEADS = ("role", "ops", "parameters", "state", "activations", "sent", "received", "busy")
 
 
 class ScaledCost(NamedTuple):
@@ -78,6 +83,22 @@ class CostEstimate:
         """Traffic from trainer0 to each server and back, or to its neighbour in the ring."""
         return self.cost.links
 
+    def _repr_html_(self) -> str:
+        """The step, each role, each link, and other numbers of trainers, as a notebook shows them."""
+        computing = f"{seconds(self.compute_s)} of it computing" if self.compute_s else "on the links alone"
+        title = f"Cost: a step takes about {seconds(self.step_s)}, {computing}; {self.bottleneck} is busiest"
+        links = [(*link[:2], amount(link.bytes), round(link.messages, 2)) for link in self.links[:_SHOWN]]
+        others = [
+            (line.mode, line.trainers, seconds(line.seconds), amount(line.bytes_out), int(line.samples_per_s))
+            for line in self.scaling(_FEW_TRAINERS)
+        ]
+        tables = (
+            (title, _ROLE_HEADS, map(_role_cells, self.table()[:_SHOWN])),
+            ("links", ("from", "to", "bytes a step", "messages"), links),
+            ("other jobs", ("mode", "trainers", "step", "sent", "samples a second"), others),
+        )
+        return "".join(table_cell(*parts) for parts in tables)
+
     def table(self) -> tuple[CostRow, ...]:
         """A row for the trainers, who are alike (`trainer0..9`), and one for each server."""
         return self.cost.rows
@@ -110,6 +131,11 @@ class CostEstimate:
             samples = count * self.case.sizes.batch
             rate = samples / seconds if seconds else 0.0
             yield ScaledCost(mode.scaled_as, count, seconds, load.out, load.into, rate)
+
+
+def _role_cells(row: CostRow) -> tuple[object, ...]:
+    sizes = (row.parameters, row.state, row.activations, row.bytes_out, row.bytes_in)
+    return row.role, row.ops, *map(amount, sizes), seconds(row.seconds)
 
 
 def _compared(names: Sequence[str] | None) -> list[TrainingMode]:

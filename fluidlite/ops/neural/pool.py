@@ -132,13 +132,8 @@ def pooling_of(spatial: Sequence[int], attrs: Mapping[str, Any], dtype: Any) -> 
 def _declare_pool(type: str, dims: int, data_format: str, **facts: Any) -> None:
     attrs_of = pool_attrs(dims, data_format)
     # Paddle's pool3d has no is_test
-    op = Op(
-        type,
-        "X. -> Out",
-        attrs=attrs_of if dims == 3 else {**attrs_of, "is_test": False},
-        idle=() if dims == 3 else ("is_test",),
-        **facts,
-    )
+    own = {} if dims == 3 else {"is_test": False}
+    op = Op(type, "X. -> Out", attrs={**attrs_of, **own}, idle=tuple(own), **facts)
 
     @op.shape
     @with_attrs(attrs_of)

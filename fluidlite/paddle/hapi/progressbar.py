@@ -9,6 +9,8 @@ from typing import Any, TextIO
 
 import numpy as np
 
+from fluidlite.base.notebooks import ReplacedLine, in_notebook
+
 __all__ = ["ProgressBar"]
 
 
@@ -28,11 +30,14 @@ class ProgressBar:
         self._file = sys.stdout if file is None else file
         self._started = time.monotonic()
         self._drawn = 0
+        # a notebook keeps all that a stream moves back over
+        self._line = ReplacedLine() if verbose == 1 and file is None and in_notebook() else None
 
     def start(self) -> None:
         """Begin an epoch."""
         self._started = time.monotonic()
         self._drawn = 0
+        self._line = self._line and ReplacedLine()
 
     def update(self, current_num: int, values: Iterable[tuple[str, Any]]) -> None:
         """Show that `current_num` steps are done, with figures by name."""
@@ -59,7 +64,9 @@ class ProgressBar:
         return f"{text} [{arrow:.<{self._width}}]"
 
     def _write(self, text: str, whole: bool) -> None:
-        if self._verbose == 2:
+        if self._line is not None:
+            self._line.show(text)
+        elif self._verbose == 2:
             self._file.write(text + "\n")
         else:
             # back over the line before, and spaces over what it had more

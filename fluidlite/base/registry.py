@@ -145,6 +145,8 @@ class Op:
     held_as: output slots whose arrays have another data type than 1.8.5, and so the shape rule, declares.
     only: attributes that kernels do not read, with the values that they compute with; runs refuse others.
     kept: attributes that steer libraries which are not here, with defaults (`fluidlite.base.kept_attrs`).
+    version: the newest version of the op's meaning that files of 2.0 to 3.0 name and that is known here.
+    newer: attributes that versions brought and the op does not have, with the values that change nothing.
     idle: attributes that change no value here, beside those that no op reads (`kept_attrs.IDLE`).
     of_complex: the kernel of a gradient op keeps to the convention of complex gradients by itself
         (`executor/run/complexes.py`); others multiply by a derivative.
@@ -215,6 +217,8 @@ class Op:
     held_as: Mapping[str, VarType] = field(default_factory=dict)
     only: Mapping[str, Any] = field(default_factory=dict)
     kept: Mapping[str, Any] = field(default_factory=dict)
+    version: int = 0
+    newer: Mapping[str, Any] = field(default_factory=dict)
     idle: tuple[str, ...] = ()
     opaque: str = ""
     drawn_by: str = ""

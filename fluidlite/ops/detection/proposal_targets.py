@@ -42,6 +42,7 @@ generate_proposal_labels = Op(
     lod=None,
     random=True,
     makes_lod=True,
+    version=2,
 )
 
 

@@ -41,6 +41,7 @@ generate_proposals = Op(
     attrs=_ATTRS,
     lod=None,
     makes_lod=True,
+    version=2,
 )
 
 
@@ -49,6 +50,7 @@ generate_proposals_v2 = Op(
     "Scores. BboxDeltas. ImShape. Anchors. Variances. -> RpnRois RpnRoiProbs RpnRoisNum?",
     attrs={**_ATTRS, "pixel_offset": True},
     lod=None,
+    version=1,
 )
 
 
@@ -218,6 +220,7 @@ distribute_fpn_proposals = Op(
     lod=None,
     later=("RoisNum", "MultiLevelRoIsNum"),
     makes_lod=True,
+    version=2,
 )
 
 
@@ -281,6 +284,7 @@ collect_fpn_proposals = Op(
     dynamic=True,
     later=("MultiLevelRoIsNum", "RoisNum"),
     makes_lod=True,
+    version=1,
 )
 
 

@@ -54,6 +54,7 @@ roi_align = Op(
     lod=None,
     later=("RoisNum",),
     constants=("ROIs",),
+    version=3,
 )
 
 

@@ -30,6 +30,7 @@ roi_pool = Op(
     later=("RoisNum",),
     held_as={"Argmax": VarType.INT64},
     constants=("ROIs",),
+    version=2,
 )
 
 

@@ -287,6 +287,7 @@ matrix_nms = Op(
     dynamic=True,
     later=("RoisNum",),
     makes_lod=True,
+    version=1,
 )
 
 

@@ -72,7 +72,7 @@ _BOX_ATTRS: dict[str, Any] = {
     "iou_aware_factor": later(0.5),
     OF_2X_ATTR: later(False),
 }
-yolo_box = Op("yolo_box", "X. ImgSize -> Boxes Scores", attrs=_BOX_ATTRS, lod=None)
+yolo_box = Op("yolo_box", "X. ImgSize -> Boxes Scores", attrs=_BOX_ATTRS, lod=None, version=1)
 
 
 @yolo_box.shape

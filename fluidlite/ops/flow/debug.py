@@ -53,7 +53,15 @@ _TYPE_LETTERS = {
 # weak: a count goes with its op
 _printed: weakref.WeakKeyDictionary[Operator, int] = weakref.WeakKeyDictionary()
 
-print_op = Op("print", "In -> Out", attrs=_PRINT_ATTRS, effect=True, booleans=True)
+print_op = Op(
+    "print",
+    "In -> Out",
+    attrs=_PRINT_ATTRS,
+    effect=True,
+    booleans=True,
+    version=1,
+    newer={"print_tensor_layout": True},
+)
 print_op.shape(same_as("In"))
 
 

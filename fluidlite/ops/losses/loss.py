@@ -200,7 +200,13 @@ def _(
 
 
 kldiv_loss = Op(
-    "kldiv_loss", "X. Target. -> Loss", attrs={"reduction": "mean"}, lod=None, fractions=("Target",)
+    "kldiv_loss",
+    "X. Target. -> Loss",
+    attrs={"reduction": "mean"},
+    lod=None,
+    fractions=("Target",),
+    version=1,
+    newer={"log_target": False},
 )
 
 

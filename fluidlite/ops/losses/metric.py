@@ -40,6 +40,7 @@ auc = Op(
     lod=None,
     idle=("curve",),
     classes="Label",
+    version=1,
 )
 
 

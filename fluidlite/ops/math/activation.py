@@ -63,7 +63,14 @@ unary("ceil", "ceil(x)", grad="dout * 0.0", kept=LIBRARIES)
 unary("floor", "floor(x)", grad="dout * 0.0", kept=LIBRARIES)
 # halves go away from zero, as in C; 1.8.5 on a CPU rounds them to even in whole vectors of 8 and away in the
 # rest
-unary("round", "where(x < 0, ceil(x - 0.5), floor(x + 0.5))", grad="dout * 0.0", kept=LIBRARIES)
+unary(
+    "round",
+    "where(x < 0, ceil(x - 0.5), floor(x + 0.5))",
+    grad="dout * 0.0",
+    kept=LIBRARIES,
+    version=1,
+    newer={"decimals": 0},
+)
 unary("cos", "cos(x)", grad="-dout * sin(x)", kept=LIBRARIES)
 unary("sin", "sin(x)", grad="dout * cos(x)", kept=LIBRARIES)
 unary("tan", "tan(x)", grad="dout / (cos(x) * cos(x))", whole=True)
@@ -220,6 +227,7 @@ unary(
     grad="dout * where(beta * x > threshold, 1.0, sigmoid(beta * x))",
     attrs={"beta": later(1.0), "threshold": later(20.0)},
     kept=LIBRARIES,
+    version=1,
 )
 unary("softsign", "x / (1 + abs(x))", grad="dout / ((1 + abs(x)) * (1 + abs(x)))", kept=LIBRARIES)
 unary(
@@ -288,7 +296,7 @@ unary(
     attrs={"alpha": 1.0},
 )
 
-mish = Op("mish", "X. -> Out", attrs={"threshold": 20.0})
+mish = Op("mish", "X. -> Out", attrs={"threshold": 20.0}, version=1)
 mish.shape(same_as("X"))
 
 
@@ -366,6 +374,7 @@ leaky_relu = unary(
     "where(alpha == 0, maximum(0, x), where(of_2x, where(x > 0, x, alpha * x), maximum(x, alpha * x)))",
     attrs={"alpha": 0.02, OF_2X_ATTR: later(False)},
     kept=ONEDNN,
+    version=1,
 )
 
 
@@ -441,12 +450,15 @@ unary(
     "where(x <= threshold, 0.0, x)",
     grad="dout * (x > threshold)",
     attrs={"threshold": 1.0},
+    version=1,
+    newer={"value": 0.0},
 )
 unary(
     "hard_shrink",
     "where((x <= threshold) & (x >= -threshold), 0.0, x)",
     grad="dout * ((x > threshold) | (x < -threshold))",
     attrs={"threshold": 0.5},
+    version=1,
 )
 unary(
     "softshrink",

@@ -10,7 +10,10 @@ from fluidlite.base.registry import AttrType, Op, Spec, required, same_as
 from fluidlite.values.tensor import SelectedRows, merge_rows
 
 clip = Op(
-    "clip", "X. Min? Max? -> Out", attrs={"min": required(AttrType.FLOAT), "max": required(AttrType.FLOAT)}
+    "clip",
+    "X. Min? Max? -> Out",
+    attrs={"min": required(AttrType.FLOAT), "max": required(AttrType.FLOAT)},
+    version=1,
 )
 clip.shape(same_as("X"))
 

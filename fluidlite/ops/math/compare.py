@@ -46,12 +46,12 @@ def _compare(type: str, expr: str, **facts: Any) -> Op:
     return op
 
 
-_compare("less_than", "x < y")
-_compare("less_equal", "x <= y")
-_compare("greater_than", "x > y")
-_compare("greater_equal", "x >= y")
-_compare("equal", "x == y")
-_compare("not_equal", "x != y")
+_compare("less_than", "x < y", version=1)
+_compare("less_equal", "x <= y", version=1)
+_compare("greater_than", "x > y", version=1)
+_compare("greater_equal", "x >= y", version=1)
+_compare("equal", "x == y", version=1)
+_compare("not_equal", "x != y", version=1)
 
 
 def _logic(type: str, expr: str, **facts: Any) -> Op:
@@ -95,9 +95,9 @@ def _(xp: Any, X: Array, Y: Array) -> Array:
     return xp.asarray(X.shape == Y.shape and bool((X == Y).all()))
 
 
-def _bits(type: str) -> None:
+def _bits(type: str, **facts: Any) -> None:
     """An op of integers, bit by bit, or of booleans."""
-    op = Op(type, "X Y -> Out", alike=("X", "Y"))
+    op = Op(type, "X Y -> Out", alike=("X", "Y"), **facts)
 
     @op.shape
     def _(X: Spec, Y: Spec) -> Spec:

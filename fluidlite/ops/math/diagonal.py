@@ -53,6 +53,7 @@ trace = Op(
     "Input -> Out",
     attrs={"offset": 0, "dim1": -2, "dim2": -1, "axis1": later(AttrType.INT), "axis2": later(AttrType.INT)},
     lod=None,
+    version=1,
 )
 
 

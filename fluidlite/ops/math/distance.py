@@ -99,6 +99,7 @@ p_norm = Op(
     "X. -> Out",
     attrs={"axis": -1, "epsilon": 1e-12, "porder": 2.0, "keepdim": False, "asvector": later(False)},
     lod=None,
+    version=1,
 )
 
 

@@ -237,12 +237,19 @@ def _gradient(dx: str, dy: str) -> Callable[..., Any]:
     return without_out
 
 
-binary("elementwise_add", "x + y", dx="dout", dy="dout", captured=True)
-binary("elementwise_sub", "x - y", dx="dout", dy="-dout", captured=True)
-binary("elementwise_mul", "x * y", dx="dout * y", dy="dout * x", captured=True)
-binary("elementwise_div", "x / y", dx="dout / y", dy="-(dout * out / y)", integers="(x - fmod(x, y)) // y")
-binary("elementwise_max", "maximum(x, y)", dx="dout * (x > y)", dy="dout * (x <= y)")
-binary("elementwise_min", "minimum(x, y)", dx="dout * (x < y)", dy="dout * (x >= y)")
+binary("elementwise_add", "x + y", dx="dout", dy="dout", captured=True, version=1)
+binary("elementwise_sub", "x - y", dx="dout", dy="-dout", captured=True, version=1)
+binary("elementwise_mul", "x * y", dx="dout * y", dy="dout * x", captured=True, version=1)
+binary(
+    "elementwise_div",
+    "x / y",
+    dx="dout / y",
+    dy="-(dout * out / y)",
+    integers="(x - fmod(x, y)) // y",
+    version=1,
+)
+binary("elementwise_max", "maximum(x, y)", dx="dout * (x > y)", dy="dout * (x <= y)", version=1)
+binary("elementwise_min", "minimum(x, y)", dx="dout * (x < y)", dy="dout * (x >= y)", version=1)
 binary(
     "elementwise_pow",
     "pow(x, y)",
@@ -250,13 +257,15 @@ binary(
     dx="dout * where(y == 0, 0.0, y * pow(x, y - 1))",
     dy="dout * where((x == 0) & (y > 0), 0.0, log(x) * pow(x, y))",
     integers="rint(pow(x * 1.0, y))",
+    version=1,
 )
-binary("elementwise_mod", "mod(x, y)", integers="fmod(x, y)", integers_of_2x="mod(x, y)")
+binary("elementwise_mod", "mod(x, y)", integers="fmod(x, y)", integers_of_2x="mod(x, y)", version=1)
 binary(
     "elementwise_floordiv",
     "floordiv(x, y)",
     integers="(x - fmod(x, y)) // y",
     integers_of_2x="(x - mod(x, y)) // y",
+    version=1,
 )
 
 minus = Op("minus", "X. Y. -> Out", alike=("X", "Y"))

@@ -44,7 +44,9 @@ _TOLERANCES = {
     "atol": Attr(AttrType.FLOAT, 1e-8, other=AttrType.STRING),
     "equal_nan": False,
 }
-allclose = Op("allclose", "Input Other -> Out", attrs=_TOLERANCES, lod=None, alike=("Input", "Other"))
+allclose = Op(
+    "allclose", "Input Other -> Out", attrs=_TOLERANCES, lod=None, alike=("Input", "Other"), version=2
+)
 isclose = Op("isclose", "Input Other -> Out", attrs=_TOLERANCES, lod=None, alike=("Input", "Other"))
 
 

@@ -258,6 +258,7 @@ matmul = Op(
     alike=("X", "Y"),
     fresh=True,
     kept=_KEPT_BY_MATMUL,
+    version=1,
 )
 
 

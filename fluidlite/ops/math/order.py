@@ -168,9 +168,9 @@ def _(xp: Any, X: Array, MedianIndex: Array, dOut: Array, axis: list[int]) -> Ar
 
 
 # ---------------------------------------------------------------------- running extremes
-def _running(type: str, is_better: Any) -> None:
+def _running(type: str, is_better: Any, **facts: Any) -> None:
     """The op `x -> out indices`: the extreme of the elements up to each one, and its last place."""
-    op = Op(type, "x -> out indices", attrs={"axis": -1, "dtype": int(VarType.INT64)})
+    op = Op(type, "x -> out indices", attrs={"axis": -1, "dtype": int(VarType.INT64)}, **facts)
 
     @op.shape
     def _(x: Spec, axis: int, dtype: int) -> tuple[Spec, Spec]:
@@ -256,6 +256,7 @@ unique_consecutive = Op(
     attrs={"return_inverse": False, "return_counts": False, "axis": INTS(), "dtype": int(VarType.INT64)},
     lod=None,
     dynamic=True,
+    version=1,
 )
 
 

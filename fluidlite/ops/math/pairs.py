@@ -20,9 +20,9 @@ def _back(xp: Any, d: Array, like: Array) -> Array:
     return sum_back(xp, xp.asarray(d), like.shape, d.ndim, -1).astype(like.dtype)
 
 
-def _of_two(type: str, forward: Two, x_takes: Two, y_takes: Two) -> None:
+def _of_two(type: str, forward: Two, x_takes: Two, y_takes: Two, **facts: Any) -> None:
     """An op `X Y -> Out`; `x_takes` and `y_takes` give the parts of the gradient that the operands take."""
-    op = Op(type, "X Y -> Out", alike=("X", "Y"))
+    op = Op(type, "X Y -> Out", alike=("X", "Y"), **facts)
 
     @op.shape
     def _(X: Spec, Y: Spec) -> Spec:

@@ -74,9 +74,9 @@ def _scalar_spec(X: Spec) -> Spec:
 
 
 # ---------------------------------------------------------------------- the scale of this tensor alone
-def _own_scale(type: str, dequantize: bool) -> None:
+def _own_scale(type: str, dequantize: bool, **facts: Any) -> None:
     """An op that quantises by the largest magnitude of this tensor, and goes back where asked to."""
-    op = Op(type, "X. -> Out OutScale", attrs={"bit_length": _BITS, **_ROUNDING})
+    op = Op(type, "X. -> Out OutScale", attrs={"bit_length": _BITS, **_ROUNDING}, **facts)
 
     @op.shape
     def _(X: Spec, bit_length: int) -> tuple[Spec, Spec]:
@@ -92,10 +92,10 @@ def _own_scale(type: str, dequantize: bool) -> None:
         _pass_through(op)
 
 
-def _scale_by_channel(type: str, dequantize: bool) -> None:
+def _scale_by_channel(type: str, dequantize: bool, **facts: Any) -> None:
     """The same with a scale for each index of dimension `quant_axis`."""
     attrs = {"bit_length": _BITS, "quant_axis": later(0), **_ROUNDING}
-    op = Op(type, "X. -> Out OutScale", attrs=attrs, idle=() if dequantize else ("is_test",))
+    op = Op(type, "X. -> Out OutScale", attrs=attrs, idle=() if dequantize else ("is_test",), **facts)
 
     @op.shape
     def _(X: Spec, bit_length: int, quant_axis: int) -> tuple[Spec, Spec]:
@@ -143,7 +143,7 @@ def _check_axis(type: str, X: Spec, axis: int) -> None:
 
 _own_scale("fake_quantize_abs_max", False)
 _own_scale("fake_quantize_dequantize_abs_max", True)
-_scale_by_channel("fake_channel_wise_quantize_abs_max", False)
+_scale_by_channel("fake_channel_wise_quantize_abs_max", False, version=1)
 _scale_by_channel("fake_channel_wise_quantize_dequantize_abs_max", True)
 
 
@@ -204,9 +204,9 @@ def _average(xp: Any, X: Array, accum: Maybe, state: Maybe, rate: float) -> tupl
     return accum / state, state, accum
 
 
-def _moving(type: str, dequantize: bool) -> None:
+def _moving(type: str, dequantize: bool, **facts: Any) -> None:
     """An op that quantises by a moving average of scales, and goes back to real numbers where asked to."""
-    op = Op(type, _AVERAGED, attrs=_MOVING)
+    op = Op(type, _AVERAGED, attrs=_MOVING, **facts)
 
     @op.shape
     def _(X: Spec, bit_length: int) -> tuple[Spec, ...]:
@@ -243,6 +243,7 @@ moving_average_abs_max_scale = Op(
     "X. InAccum.? InState.? -> Out OutScale OutState? OutAccum?",
     attrs={"moving_rate": 0.9, "is_test": False},
     updates=("OutScale",),
+    version=2,
 )
 
 
@@ -276,6 +277,7 @@ fake_channel_wise_dequantize_max_abs = Op(
     "fake_channel_wise_dequantize_max_abs",
     "X. Scales.* -> Out",
     attrs={"quant_bits": INTS([8]), "quant_axis": later(0), "x_num_col_dims": later(1)},
+    version=2,
 )
 
 
@@ -452,6 +454,7 @@ quantize = Op(
     "Input. -> Output",
     attrs={"is_negative_input": False, "Scale": 1.0, "output_format": "NHWC"},
     only={"Shift": 0.0, "bfloat16": False},
+    version=2,
 )
 
 
@@ -465,7 +468,7 @@ def _(xp: Any, Input: Array, is_negative_input: bool, Scale: float) -> Array:
     return _saturated(xp, Input * Input.dtype.type(Scale), "int8" if is_negative_input else "uint8")
 
 
-dequantize = Op("dequantize", "Input -> Output", attrs={"Scale": 1.0}, only={"Shift": 0.0})
+dequantize = Op("dequantize", "Input -> Output", attrs={"Scale": 1.0}, only={"Shift": 0.0}, version=1)
 dequantize.shape(same_as("Input", VarType.FP32))
 
 
@@ -479,6 +482,7 @@ requantize = Op(
     "Input -> Output",
     attrs={"Scale_in": 1.0, "Scale_out": 1.0},
     only={"Shift_in": 0.0, "Shift_out": 0.0},
+    version=1,
 )
 requantize.shape(same_as("Input"))
 

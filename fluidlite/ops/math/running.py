@@ -11,7 +11,9 @@ from fluidlite.base.dtypes import Array
 from fluidlite.base.registry import Op, Spec
 from fluidlite.ops.kernels.numbers import check_axes, named_dims
 
-cumprod = Op("cumprod", "X -> Out", attrs={"dim": -1})
+cumprod = Op(
+    "cumprod", "X -> Out", attrs={"dim": -1}, version=1, newer={"exclusive": False, "reverse": False}
+)
 
 
 @cumprod.shape

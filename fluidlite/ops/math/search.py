@@ -157,7 +157,7 @@ def _(xp: Any, X: Array, Indices: Array, dOut: Array) -> Array:
     return spread(xp, X, Indices, dOut, -1)
 
 
-argsort = Op("argsort", "X -> Out Indices", attrs={"axis": -1, "descending": False})
+argsort = Op("argsort", "X -> Out Indices", attrs={"axis": -1, "descending": False}, version=1)
 
 
 @argsort.shape
@@ -180,12 +180,13 @@ def _(xp: Any, X: Array, Indices: Array, dOut: Array, axis: int) -> Array:
     return spread(xp, X, Indices, dOut, axis)
 
 
-def _declare_arg(op_type: str, function: str) -> None:
+def _declare_arg(op_type: str, function: str, **facts: Any) -> None:
     op = Op(
         op_type,
         "X -> Out",
         attrs={"axis": required(AttrType.LONG), "keepdims": False, "dtype": -1, "flatten": later(False)},
         lod=None,
+        **facts,
     )
 
     @op.shape
@@ -210,13 +211,14 @@ def _declare_arg(op_type: str, function: str) -> None:
         return xp.expand_dims(out, axis) if keepdims else xp.asarray(out)
 
 
-_declare_arg("arg_max", "argmax")
-_declare_arg("arg_min", "argmin")
+_declare_arg("arg_max", "argmax", version=1)
+_declare_arg("arg_min", "argmin", version=1)
 
 cumsum = Op(
     "cumsum",
     "X -> Out",
     attrs={"axis": limited(-1, least(-1)), "exclusive": False, "reverse": False, "flatten": later(False)},
+    version=1,
 )
 
 

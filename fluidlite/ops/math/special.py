@@ -41,9 +41,9 @@ def _real(x: Array) -> Array:
     return x if x.dtype.kind in "fc" else x.astype("float64")
 
 
-def _function(type: str, forward: Callable[[Any, Any, Array], Any], slope: Gradient) -> None:
+def _function(type: str, forward: Callable[[Any, Any, Array], Any], slope: Gradient, **facts: Any) -> None:
     """An op `X -> Out` of elements."""
-    op = Op(type, "X -> Out")
+    op = Op(type, "X -> Out", **facts)
     op.shape(_of_float("X"))
 
     @op.kernel
@@ -56,9 +56,11 @@ def _function(type: str, forward: Callable[[Any, Any, Array], Any], slope: Gradi
         return (dOut * slope(xp, _special(xp), _real(X), Out)).astype(X.dtype)
 
 
-def _later_function(type: str, forward: Callable[[Any, Any, Array], Any], slope: Gradient) -> None:
+def _later_function(
+    type: str, forward: Callable[[Any, Any, Array], Any], slope: Gradient, **facts: Any
+) -> None:
     """An op `x -> out`, as those that came last spell it."""
-    op = Op(type, "x -> out")
+    op = Op(type, "x -> out", **facts)
     op.shape(_of_float("x"))
 
     @op.kernel

@@ -238,6 +238,7 @@ lstsq = Op(
     lod=None,
     dynamic=True,
     alike=("X", "Y"),
+    version=1,
 )
 
 

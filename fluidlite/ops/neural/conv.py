@@ -265,6 +265,8 @@ _OF_IMAGES = {
     "Scale_out": 1.0,
 }
 
-_declare("conv2d", 2, "Input. Filter. Bias? ResidualData? -> Output", "NCHW", kept=_OF_IMAGES)
-_declare("depthwise_conv2d", 2, "Input. Filter. Bias? ResidualData? -> Output", "NCHW", kept=_OF_IMAGES)
-_declare("conv3d", 3, "Input. Filter. ResidualData? -> Output", "NCDHW", kept=_OF_CONV)
+_declare("conv2d", 2, "Input. Filter. Bias? ResidualData? -> Output", "NCHW", kept=_OF_IMAGES, version=1)
+_declare(
+    "depthwise_conv2d", 2, "Input. Filter. Bias? ResidualData? -> Output", "NCHW", kept=_OF_IMAGES, version=1
+)
+_declare("conv3d", 3, "Input. Filter. ResidualData? -> Output", "NCDHW", kept=_OF_CONV, version=1)

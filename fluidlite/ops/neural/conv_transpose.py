@@ -118,7 +118,7 @@ def _declare(type: str, dims: int, slots: str, data_format: str, **facts: Any) -
         )
 
 
-_declare("conv2d_transpose", 2, "Input. Filter. Bias? -> Output", "NCHW", kept=FUSED)
-_declare("depthwise_conv2d_transpose", 2, "Input. Filter. Bias? -> Output", "NCHW", kept=FUSED)
+_declare("conv2d_transpose", 2, "Input. Filter. Bias? -> Output", "NCHW", kept=FUSED, version=2)
+_declare("depthwise_conv2d_transpose", 2, "Input. Filter. Bias? -> Output", "NCHW", kept=FUSED, version=1)
 _WORKSPACE = {**LIBRARIES, "workspace_size_MB": 512}
-_declare("conv3d_transpose", 3, "Input. Filter. -> Output", "NCHW", kept=_WORKSPACE)
+_declare("conv3d_transpose", 3, "Input. Filter. -> Output", "NCHW", kept=_WORKSPACE, version=1)

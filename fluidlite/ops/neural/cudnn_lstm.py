@@ -47,6 +47,7 @@ cudnn_lstm = Op(
         "seed": -1,
     },
     idle=("input_size", "max_len"),
+    version=1,
 )
 
 

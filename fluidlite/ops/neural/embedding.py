@@ -108,9 +108,10 @@ lookup_table = Op(
     idle=("is_test", "entry", "entry_config", "slot", "table_class"),
     below={"Ids": ("W", 0)},
     table="W",
+    version=1,
 )
 lookup_table_v2 = Op(
-    "lookup_table_v2", "W Ids -> Out", attrs=_ATTRS, lod="Ids", below={"Ids": ("W", 0)}, table="W"
+    "lookup_table_v2", "W Ids -> Out", attrs=_ATTRS, lod="Ids", below={"Ids": ("W", 0)}, table="W", version=1
 )
 
 

@@ -246,6 +246,7 @@ fusion_gru = Op(
     attrs={**_GRU, "use_seq": True},
     lod=None,
     dynamic=True,
+    version=1,
 )
 
 

@@ -21,6 +21,7 @@ affine_grid = Op(
     "Theta. OutputShape? -> Output",
     attrs={"output_shape": INTS(), "align_corners": later(True)},
     kept={"use_cudnn": True},
+    version=1,
 )
 
 
@@ -86,6 +87,7 @@ grid_sampler = Op(
     },
     alike=("X", "Grid"),
     kept={"use_cudnn": True},
+    version=1,
 )
 
 

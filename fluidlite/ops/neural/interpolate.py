@@ -384,8 +384,10 @@ _V2 = _Version(f"X {_SIZES} -> Out", _ATTRS_V2, _shape_rule_v2, _places_v2)
 _METHODS = {"nearest": "nearest", "bilinear": "linear", "bicubic": "bicubic"}
 
 
-def _declare(type: str, dims: int | tuple[int, ...], named: str, version: _Version = _V1) -> None:
-    op = Op(type, version.slots, attrs=version.attrs, lod=None, constants=("Scale",), makes_lod=True)
+def _declare(
+    type: str, dims: int | tuple[int, ...], named: str, version: _Version = _V1, **facts: Any
+) -> None:
+    op = Op(type, version.slots, attrs=version.attrs, lod=None, constants=("Scale",), makes_lod=True, **facts)
     op.shape(version.shape(type, dims))
     methods, sizes = _METHODS if version is _V1 and dims == 2 else {}, version.places
     _RULES[type] = methods, named, sizes

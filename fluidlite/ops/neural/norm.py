@@ -110,6 +110,7 @@ instance_norm = Op(
     "instance_norm",
     "X. Scale.? Bias.? -> Y SavedMean? SavedVariance?",
     attrs={"epsilon": limited(1e-5, between(0.0, 0.001))},
+    version=1,
 )
 
 
@@ -224,6 +225,7 @@ data_norm = Op(
     },
     idle=("summary_decay_rate", "sync_stats"),
     kept=ONEDNN,
+    version=1,
 )
 _SHOWN = 1e-7  # a slot whose first element is smaller was not shown
 

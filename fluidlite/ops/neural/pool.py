@@ -250,10 +250,10 @@ def _scattered(xp: Any, values: Array, index: Array, spatial: Sequence[int]) -> 
     return sums.astype(values.dtype).reshape(shape)
 
 
-def _declare_with_index(type: str, dims: int) -> None:
+def _declare_with_index(type: str, dims: int, **facts: Any) -> None:
     attrs_of = _index_attrs(dims)
     held = {"Mask": VarType.INT32}
-    op = Op(type, "X. -> Out Mask", attrs=attrs_of, lod=None, held_as=held, constants=("Mask",))
+    op = Op(type, "X. -> Out Mask", attrs=attrs_of, lod=None, held_as=held, constants=("Mask",), **facts)
 
     @op.shape
     @with_attrs(attrs_of)
@@ -275,8 +275,8 @@ def _declare_with_index(type: str, dims: int) -> None:
 
 _declare_pool("pool2d", 2, "NCHW", kept=LIBRARIES | QUANTIZER)
 _declare_pool("pool3d", 3, "NCDHW", kept=LIBRARIES)
-_declare_with_index("max_pool2d_with_index", 2)
-_declare_with_index("max_pool3d_with_index", 3)
+_declare_with_index("max_pool2d_with_index", 2, version=1)
+_declare_with_index("max_pool3d_with_index", 3, version=1)
 
 
 def _unpooled(
@@ -303,14 +303,14 @@ def _check_places(type: str, places: Array, spatial: Sequence[int]) -> None:
         raise ShapeError(f"op {type!r}: Indices holds {found}, but an image has the size {list(spatial)}")
 
 
-def _declare_unpool(type: str, dims: int, layout: str, attrs: dict[str, Any]) -> None:
+def _declare_unpool(type: str, dims: int, layout: str, attrs: dict[str, Any], **facts: Any) -> None:
     """An op that puts elements back where a pool found them, among zeros."""
     of_2x = {"output_size": later(INTS()), "data_format": later(layout)}
     windows = {"ksize": at_least(1, _INTS), "strides": at_least(1, [1] * dims), "paddings": [0] * dims}
     only = {"data_format": layout}
     if "unpooling_type" in attrs:
         only["unpooling_type"] = "max"
-    op = Op(type, "X. Indices -> Out", attrs={**windows, **attrs, **of_2x}, only=only)
+    op = Op(type, "X. Indices -> Out", attrs={**windows, **attrs, **of_2x}, only=only, **facts)
 
     @op.shape
     def _(

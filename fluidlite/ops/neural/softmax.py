@@ -241,6 +241,7 @@ softmax_with_cross_entropy = Op(
     classes="Label",
     captured=True,
     below={"Label": ("Logits", -1)},
+    version=1,
 )
 """In 2.x Logits may be probabilities: `use_softmax` is False then, and Softmax the same as Logits."""
 

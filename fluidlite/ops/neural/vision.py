@@ -38,6 +38,7 @@ pixel_shuffle = Op(
     "X. -> Out",
     attrs={"upscale_factor": limited(1, least(1)), "data_format": later("NCHW")},
     lod=None,
+    version=1,
 )
 
 

@@ -13,7 +13,7 @@ from fluidlite.base.kept_attrs import ONEDNN
 from fluidlite.base.registry import INTS, LONGS, GradContext, Op, Spec, later
 from fluidlite.ops.kernels.numbers import check_axes, check_rows, ints
 
-flip = Op("flip", "X -> Out", attrs={"dims": INTS(), "axis": later(INTS())}, booleans=True)
+flip = Op("flip", "X -> Out", attrs={"dims": INTS(), "axis": later(INTS())}, booleans=True, version=1)
 
 
 @flip.shape
@@ -42,6 +42,7 @@ roll = Op(
     "X ShiftsTensor? -> Out",
     attrs={"shifts": LONGS(), "dims": LONGS(), "axis": later(LONGS())},
     later=("ShiftsTensor",),
+    version=2,
 )
 
 

@@ -44,6 +44,7 @@ fill_constant = Op(
     },
     booleans=True,
     cuttable=True,
+    version=2,
 )
 
 
@@ -327,6 +328,7 @@ assign_value = Op(
     },
     booleans=True,
     cuttable=True,
+    version=1,
 )
 
 
@@ -519,7 +521,7 @@ def _(xp: Any, Start: Array, End: Array, Step: Array) -> Array:
     return found.astype(Start.dtype)
 
 
-linspace = Op("linspace", "Start Stop Num -> Out", attrs={"dtype": later(AttrType.INT)}, lod=None)
+linspace = Op("linspace", "Start Stop Num -> Out", attrs={"dtype": later(AttrType.INT)}, lod=None, version=1)
 
 
 @linspace.shape

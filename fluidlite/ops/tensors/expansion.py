@@ -205,7 +205,7 @@ for _type, _attr in (("expand_v2", "shape"), ("tile", "")):
         attr=_attr,
     )
 
-expand_as_v2 = Op("expand_as_v2", "X Y? -> Out", attrs={"target_shape": INTS()}, lod=None)
+expand_as_v2 = Op("expand_as_v2", "X Y? -> Out", attrs={"target_shape": INTS()}, lod=None, version=1)
 
 
 @expand_as_v2.shape

@@ -83,6 +83,7 @@ unique = Op(
     },
     lod=None,
     later=("Indices", "Counts"),
+    version=1,
 )
 
 
@@ -153,7 +154,13 @@ def _(xp: Any, X: Array, dtype: int) -> tuple[Array, Array, Array]:
     return _distinct(xp, X, dtype)
 
 
-histogram = Op("histogram", "X -> Out", attrs={"bins": LONG(100), "min": 0, "max": 0})
+histogram = Op(
+    "histogram",
+    "X -> Out",
+    attrs={"bins": LONG(100), "min": 0, "max": 0},
+    version=1,
+    newer={"density": False},
+)
 
 
 @histogram.shape

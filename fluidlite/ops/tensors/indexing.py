@@ -42,6 +42,7 @@ gather = Op(
     lod_of_2x="X",
     later=("Axis",),
     below={"Index": ("X", 0)},
+    version=1,
 )
 
 

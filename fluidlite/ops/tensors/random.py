@@ -135,6 +135,7 @@ gaussian_random = Op(
     lod=None,
     attrs={"shape": LONGS(), "mean": 0.0, "std": 1.0, "seed": 0, "dtype": 5, "use_mkldnn": False},
     cuttable=True,
+    version=1,
 )
 gaussian_random.shape(_shape_spec)
 
@@ -162,6 +163,8 @@ truncated = Op(
     lod=None,
     attrs={"shape": required(AttrType.INTS), "mean": 0.0, "std": 1.0, "seed": 0, "dtype": 5},
     cuttable=True,
+    version=1,
+    newer={"a": -2.0, "b": 2.0},
 )
 
 
@@ -491,7 +494,7 @@ def _(ShuffleIdx: Array, dOut: Array) -> Array:
     return dOut.reshape(len(ShuffleIdx), -1)[ShuffleIdx].reshape(dOut.shape)
 
 
-seed_op = Op("seed", "-> Out", random=True, lod=None, attrs={"seed": 0})
+seed_op = Op("seed", "-> Out", random=True, lod=None, attrs={"seed": 0}, version=1)
 
 
 @seed_op.shape

@@ -30,6 +30,7 @@ set_value = Op(
     },
     lod=None,
     idle=("dtype",),
+    version=4,
 )
 
 

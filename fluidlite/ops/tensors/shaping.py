@@ -300,7 +300,7 @@ flatten_range.grad("X", shape=_shape_from_memory)(_grad_from_memory)
 
 
 # ---------------------------------------------------------------------- transpose
-def _declare_transpose(op_type: str, second: bool) -> None:
+def _declare_transpose(op_type: str, second: bool, **facts: Any) -> None:
     op = Op(
         op_type,
         "X -> Out XShape?" if second else "X. -> Out",
@@ -309,6 +309,7 @@ def _declare_transpose(op_type: str, second: bool) -> None:
         idle=("data_format",),
         moves=True,
         kept=ONEDNN,
+        **facts,
     )
 
     @op.shape

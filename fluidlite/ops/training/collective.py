@@ -290,6 +290,7 @@ coalesce_tensor = Op(
         "user_defined_size_of_dtype",
     ),
     moves=True,
+    version=2,
 )
 
 

@@ -184,10 +184,11 @@ def update(
     aliased: Aliased | None = None,
     of_2x: tuple[Assignment, ...] = (),
     special: SpecialCase | None = None,
+    version: int = 0,
     **variants: tuple[Assignment, ...],
 ) -> Op:
     """Declare an update op by its steps; see the module's docstring, and `UpdateRule` for the rest."""
-    op = Op(type, slots, attrs=attrs or {}, lod=None, later=(SKIP,))
+    op = Op(type, slots, attrs=attrs or {}, lod=None, later=(SKIP,), version=version)
     same_targets(op)
     entry = UPDATES[type] = UpdateRule(op, steps, variants, rows, aliased, of_2x, special)
 
@@ -323,6 +324,7 @@ update(
     ("ParamOut", "Param - LearningRate * VelocityOut"),
     use_nesterov=(_VELOCITY, ("ParamOut", "Param - (Grad + mu * VelocityOut) * LearningRate")),
     attrs={"mu": required(AttrType.FLOAT), "use_nesterov": False},
+    version=1,
 )
 
 # an l1 below 0 does not push outwards, it counts as none
@@ -381,6 +383,7 @@ update(
     rows="lazy_mode",
     attrs=_ADAM_ATTRS,
     of_2x=_adam_of_2x("LearningRate", "Param"),
+    version=4,
 )
 # of 2.x: weight decay apart from the gradient (Loshchilov and Hutter, 2019)
 update(

@@ -58,6 +58,7 @@ lamb = Op(
     lod=None,
     attrs={"weight_decay": required(AttrType.FLOAT), "beta1": 0.9, "beta2": 0.999, "epsilon": 1e-6},
     whole=True,
+    version=1,
 )
 same_targets(lamb)
 

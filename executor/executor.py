@@ -6,7 +6,7 @@ import abc
 import os
 import time
 import weakref
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -42,7 +42,7 @@ from fluidlite.ir.program import Program, default_main_program
 from fluidlite.ir.prune import needed_ops
 from fluidlite.ir.variable import Variable
 from fluidlite.ir.warned import warn_user
-from fluidlite.profiler import recorder
+from fluidlite.profiler import RUN, recorder
 from fluidlite.values.scope import Scope, _switch_scope, global_scope, scope_guard
 from fluidlite.values.tensor import on, rebinds
 
@@ -175,7 +175,7 @@ class Executor(RunSteps):
         """
         # a decorator would cost a call at each step, and this costs nothing
         try:
-            return self._run_impl(
+            return recorder.timed(RUN, self._run_impl)(
                 program,
                 feed,
                 fetch_list,
@@ -321,7 +321,7 @@ class Executor(RunSteps):
             signature = self._signature(program, feed, names)
         request = _Request(program, feed, names, scope, return_numpy, only_fetches)
         if self.naive or flags.check_nan_inf():
-            return [present(value, lod, return_numpy) for value, lod in self._interpret(request)]
+            return recorder.timed("fetch", _presented)(self._interpret(request), return_numpy)
         searched = repeatable(ops_to_run(program.global_block())) if flags.find_nan_inf() else []
         if searched:
             return run_and_search(
@@ -345,7 +345,7 @@ class Executor(RunSteps):
 
     def _run_plan(self, request: _Request, signature: feeding.Signature) -> list[Any]:
         program, _, _, scope, return_numpy, only_fetches = request
-        arguments, form = signature.arguments(request.feed)
+        arguments, form = recorder.timed("feed", signature.arguments)(request.feed)
         key = (
             program.version,
             signature,
@@ -367,7 +367,7 @@ class Executor(RunSteps):
                         if tracer.active:
                             tracer.span(f"step {scope.runs}", "step", start)
                         # copied under the lock: the next run, of another thread perhaps, writes over it
-                        return [present(value, lod, return_numpy) for value, lod in fetched]
+                        return recorder.timed("fetch", _presented)(fetched, return_numpy)
             finally:
                 bound.lock.release()
             # the scope holds arrays of other shapes than when the plan was made
@@ -402,13 +402,15 @@ class Executor(RunSteps):
             return compile_plan(block, ops, signature.specs(form), signature.fetches, scope, target, sizes)
 
         with self._plans.lock:
-            entry = self._plans.find(request.program, key, form, signature.free, scope, make)
+            make_plan = recorder.timed("planning", make)
+            entry = self._plans.find(request.program, key, form, signature.free, scope, make_plan)
             for bound in entry.bounds:
                 if bound.lock.acquire(blocking=False):
                     break
             else:
                 # new, or run by another thread: the source is shared, only its buffers are made once more
-                bound = BoundPlan(entry.plan, scope, self.place, self.random, switches=self.switches_blas)
+                bind = recorder.timed("planning", BoundPlan)
+                bound = bind(entry.plan, scope, self.place, self.random, switches=self.switches_blas)
                 bound.lock.acquire()
                 entry.bounds.append(bound)
         bound.fit(entry.values)
@@ -423,7 +425,7 @@ class Executor(RunSteps):
         program, feed, names, scope, *_ = request
         block = program.global_block()
         signature = self._signature(program, feed, names)
-        arguments, form = signature.arguments(feed)
+        arguments, form = recorder.timed("feed", signature.arguments)(feed)
         frame = Frame(block, scope)
         rest = iter(arguments)
         for name, (_, _, has_lod) in zip(signature.names, form, strict=True):
@@ -551,6 +553,10 @@ def _default_program(fetch_list: Any) -> Program:
             "the program, or build it in the default one"
         )
     return program
+
+
+def _presented(fetched: Iterable[tuple[Any, Any]], return_numpy: bool) -> list[Any]:
+    return [present(value, lod, return_numpy) for value, lod in fetched]
 
 
 def _listed(fetch_list: Any) -> Any:

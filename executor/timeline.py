@@ -30,7 +30,7 @@ def recorded(path: str | os.PathLike[str] | None) -> Iterator[None]:
         yield
         return
     was_active = recorder.active
-    before = len(recorder.events), len(tracer.events)
+    before = len(recorder.events), len(tracer.events), len(recorder.parts)
     tracer.active = recorder.active = True
     names = _names_of_threads()
     try:
@@ -39,7 +39,7 @@ def recorded(path: str | os.PathLike[str] | None) -> Iterator[None]:
         tracer.active, recorder.active = False, was_active
         events = [*_ops(before[0], names), *tracer.events[before[1] :]]
         names |= {event["tid"]: event["thread"] for event in tracer.events[before[1] :]}
-        del recorder.events[before[0] :], tracer.events[before[1] :]
+        del recorder.events[before[0] :], tracer.events[before[1] :], recorder.parts[before[2] :]
         by_role: dict[str, list[dict[str, Any]]] = {}
         for event in events:
             by_role.setdefault(names.get(event["tid"], event["thread"]), []).append(event)

@@ -1,5 +1,9 @@
 """Profiles of runs: a table by op type, a file of Paddle's `Profile` message, and a trace for
 chrome://tracing (or Perfetto).
+
+The rows of the table add up to the wall time: beside the ops there are the parts of a run that are no op
+(`PARTS`), `host`, the rest of the runs in Python, and `outside`, the program between the runs. The first call
+of each row stands apart from the mean and the median of the others: it compiles, allocates and measures.
 """
 
 from __future__ import annotations
@@ -8,13 +12,14 @@ import contextlib
 import functools
 import json
 import os
+import statistics
 import sys
 import tempfile
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from fluidlite.base.cells import table_cell
 from fluidlite.base.imported_names import imported_names
@@ -24,17 +29,35 @@ from fluidlite.base.place import CUDAPlace, array_module
 __all__ = ["Profile", "cuda_profiler", "profiler", "reset_profiler", "start_profiler", "stop_profiler"]
 
 _KEYS = ("calls", "total", "max", "min", "ave")
+RUN = "run"
+PARTS = {
+    "planning": "making plans and binding them to memory",
+    "feed": "checking feeds and converting them",
+    "fetch": "copying what is fetched",
+    "waiting": "for a compiler, or for a reader's data",
+    "profiler": "reading the clock",
+}
+"""The parts of runs that are no op, and what happens in them."""
+
+Function = TypeVar("Function", bound=Callable[..., Any])
 
 
 @dataclass(frozen=True)
 class TimedOp:
-    """One execution of an op: start and end in seconds of `time.perf_counter`."""
+    """One execution of an op, or of a part of a run: start and end in seconds of `time.perf_counter`."""
 
     name: str
     where: str
     start: float
     end: float
     thread: int
+    nested: float = 0.0
+    """Seconds of it that other ops have recorded, such as those in the body of a loop."""
+
+    @property
+    def own(self) -> float:
+        """Seconds without those of others."""
+        return self.end - self.start - self.nested
 
 
 @dataclass
@@ -43,22 +66,74 @@ class Profile:
 
     events: list[TimedOp] = field(default_factory=list, repr=False)
     sorted_key: str | None = None
+    parts: list[TimedOp] = field(default_factory=list)
+    """Runs, and their parts that are no op."""
+    wall: float = 0.0
+    """Seconds from the start to the end."""
 
     def save_trace(self, path: str) -> None:
         """Write Chrome's trace-event JSON, which chrome://tracing and Perfetto open, to `path`."""
         write_whole(path, json.dumps(trace_of(self.events)).encode())
 
     def __str__(self) -> str:
-        return table(self.events, self.sorted_key)
+        return table(self)
 
     def _repr_html_(self) -> str:
-        rows = [(name, calls, *(round(each, 4) for each in times)) for name, calls, *times in self._rows()]
-        total = sum(event.end - event.start for event in self.events) * 1e3
-        heads = ("op", "calls", "total ms", "min", "max", "average")
-        return table_cell(f"Profile: {len(self.events)} calls of ops, {total:.1f} ms", heads, rows)
+        rows = [
+            (row.name, row.calls, *(round(1e3 * each, 4) for each in row.times), f"{self.share(row):.1%}")
+            for row in self.rows()
+        ]
+        title = f"Profile: {len(self.events)} calls of ops, {self.wall * 1e3:.1f} ms"
+        return table_cell(title, ("op", "calls", *(f"{head} ms" for head in _TIMES), "share"), rows)
 
-    def _rows(self) -> list[tuple[str, int, float, float, float, float]]:
-        return _rows(self.events, self.sorted_key)
+    def rows(self) -> list[ProfileRow]:
+        """The ops, in the order of `sorted_key`; behind them the other parts of the wall time."""
+        ops = _by_name(self.events)
+        if self.sorted_key in _KEYS:
+            column = {"calls": "calls", "total": "total", "max": "high", "min": "low", "ave": "mean"}
+            ops.sort(key=lambda row: float(getattr(row, column[str(self.sorted_key)])), reverse=True)
+        runs = [part for part in self.parts if part.name == RUN]
+        inner = [part for part in self.parts if part.name != RUN]
+        if not runs:
+            return [*ops, *_by_name(inner)]
+        rest = self.wall - sum(each.own for each in (*self.events, *self.parts))
+        host = ProfileRow("host", [run.own for run in runs])
+        return [*ops, *_by_name(inner), host, ProfileRow("outside", [max(rest, 0.0)])]
+
+    def share(self, row: ProfileRow) -> float:
+        """The share of the wall time that a row has."""
+        return row.total / (self.wall or sum(each.total for each in self.rows()) or 1.0)
+
+
+_TIMES = ("total", "first", "median", "average", "min", "max")
+
+
+class ProfileRow:
+    """Calls of one name. Mean and median are those of all calls but the first, of which there may be one."""
+
+    def __init__(self, name: str, seconds: Sequence[float]) -> None:
+        self.name = name
+        self.calls = len(seconds)
+        self.total = sum(seconds)
+        self.first = seconds[0]
+        later = seconds[1:] or seconds
+        self.median = statistics.median(later)
+        self.mean = sum(later) / len(later)
+        self.low = min(later)
+        self.high = max(later)
+
+    @property
+    def times(self) -> tuple[float, ...]:
+        """Seconds, in the order of the columns."""
+        return self.total, self.first, self.median, self.mean, self.low, self.high
+
+
+def _by_name(events: Iterable[TimedOp]) -> list[ProfileRow]:
+    """A row for each name, in the order of the first execution."""
+    found: dict[str, list[float]] = {}
+    for event in events:
+        found.setdefault(event.name, []).append(event.own)
+    return [ProfileRow(name, seconds) for name, seconds in found.items()]
 
 
 class Recorder:
@@ -67,10 +142,53 @@ class Recorder:
     def __init__(self) -> None:
         self.active = False
         self.events: list[TimedOp] = []
+        self.parts: list[TimedOp] = []
+        self.began = 0.0
+        self._here = threading.local()
+        """Seconds that were recorded on this thread: what is around them counts the rest as its own."""
 
-    def record(self, name: str, where: str, start: float, end: float) -> None:
-        """Add one execution."""
-        self.events.append(TimedOp(name, where, start, end, threading.get_ident()))
+    @property
+    def recorded(self) -> float:
+        """Seconds that ops and parts of this thread have recorded."""
+        return getattr(self._here, "seconds", 0.0)
+
+    def record(self, name: str, where: str, start: float, end: float, before: float | None = None) -> None:
+        """Add one execution of an op; `before` is what was `recorded` when it began."""
+        self.events.append(self._event(name, where, start, end, before))
+
+    def part(self, name: str, start: float, end: float, before: float | None = None) -> None:
+        """Add a part of a run that is no op."""
+        self.parts.append(self._event(name, "", start, end, before))
+
+    def _event(self, name: str, where: str, start: float, end: float, before: float | None) -> TimedOp:
+        nested = 0.0 if before is None else self.recorded - before
+        self._here.seconds = self.recorded + end - start - nested
+        return TimedOp(name, where, start, end, threading.get_ident(), nested)
+
+    def timed(self, name: str, function: Function) -> Function:
+        """The function; while the recorder is active, one that records its calls as a part of the run."""
+        if not self.active:
+            return function
+
+        def call(*args: Any, **kwargs: Any) -> Any:
+            before, start = self.recorded, time.perf_counter()
+            try:
+                return function(*args, **kwargs)
+            finally:
+                self.part(name, start, time.perf_counter(), before)
+
+        return call  # type: ignore[return-value]
+
+    def start(self) -> None:
+        """Begin; what was recorded before stays until `clear`."""
+        self.active = True
+        self.began = time.perf_counter()
+
+    def clear(self) -> None:
+        """Forget what was recorded."""
+        self.events.clear()
+        self.parts.clear()
+        self.began = time.perf_counter()
 
 
 recorder = Recorder()
@@ -84,12 +202,12 @@ def start_profiler(state: str, tracer_option: str = "Default") -> None:
         raise ValueError("The state must be 'CPU' or 'GPU' or 'All'.")
     if tracer_option not in ("Default", "OpDetail", "AllOpDetail"):
         raise ValueError("tracer option must be 'Default', 'OpDetail', 'AllOpDetail'.")
-    recorder.active = True
+    recorder.start()
 
 
 def reset_profiler() -> None:
     """Forget what was recorded so far."""
-    recorder.events.clear()
+    recorder.clear()
 
 
 def stop_profiler(sorted_key: str | None = None, profile_path: str = "/tmp/profile") -> Profile:
@@ -101,10 +219,11 @@ def stop_profiler(sorted_key: str | None = None, profile_path: str = "/tmp/profi
     if sorted_key not in (None, "default", *_KEYS):
         raise ValueError("The sorted_key must be None or in 'calls', 'total', 'max', 'min' and 'ave'")
     recorder.active = False
-    print(table(recorder.events, sorted_key), file=sys.stderr)
-    write_whole(profile_path, message_of(recorder.events).SerializeToString())
-    found = Profile(list(recorder.events), sorted_key)
-    recorder.events.clear()
+    wall = time.perf_counter() - recorder.began
+    found = Profile(list(recorder.events), sorted_key, list(recorder.parts), wall)
+    print(found, file=sys.stderr)
+    write_whole(profile_path, message_of(found.events).SerializeToString())
+    recorder.clear()
     return found
 
 
@@ -123,7 +242,8 @@ def profiler(
     try:
         yield profile
     finally:
-        profile.events = stop_profiler(sorted_key, profile_path).events
+        found = stop_profiler(sorted_key, profile_path)
+        profile.events, profile.parts, profile.wall = found.events, found.parts, found.wall
 
 
 @contextlib.contextmanager
@@ -143,31 +263,30 @@ def cuda_profiler(
         cuda.profiler.stop()
 
 
-def _rows(events: list[TimedOp], sorted_key: str | None) -> list[tuple[str, int, float, float, float, float]]:
-    """Calls, total, min, max and average milliseconds by op type."""
-    rows: dict[str, list[float]] = {}
-    for event in events:
-        rows.setdefault(event.name, []).append((event.end - event.start) * 1e3)
-    found = [
-        (name, len(times), sum(times), min(times), max(times), sum(times) / len(times))
-        for name, times in rows.items()
-    ]
-    if sorted_key in _KEYS:
-        column = {"calls": 1, "total": 2, "min": 3, "max": 4, "ave": 5}[sorted_key]
-        found.sort(key=lambda row: row[column], reverse=True)
-    return found
-
-
-def table(events: list[TimedOp], sorted_key: str | None = None) -> str:
-    """Calls, total, min, max and average milliseconds, and share of the whole, by op type."""
-    found = _rows(events, sorted_key)
-    whole = sum(row[2] for row in found) or 1.0
-    lines = [f"{'Event':32} {'Calls':>8} {'Total ms':>11} {'Min':>9} {'Max':>9} {'Ave':>9} {'Ratio':>7}"]
+def table(profile: Profile) -> str:
+    """Milliseconds by op type and part of the runs, with their share of the wall time."""
+    heads = ("Calls", "Total ms", "First", "Median", "Ave", "Min", "Max")
+    lines = [f"{'Event':28} {heads[0]:>7}" + "".join(f" {head:>9}" for head in heads[1:]) + f" {'Ratio':>7}"]
+    rows = profile.rows()
     lines += [
-        f"{name:32} {calls:>8} {total:>11.4f} {low:>9.4f} {high:>9.4f} {mean:>9.4f} {total / whole:>7.2%}"
-        for name, calls, total, low, high, mean in found
+        f"{row.name:28} {row.calls:>7}"
+        + "".join(f" {1e3 * each:>9.4f}" for each in row.times)
+        + f" {profile.share(row):>7.2%}"
+        for row in rows
     ]
+    if profile.wall:
+        total = sum(row.total for row in rows)
+        lines.append(
+            f"sum of the rows {total * 1e3:.3f} ms, wall time {profile.wall * 1e3:.3f} ms"
+            f"{_threads(profile)}; Median, Ave, Min and Max are those of all calls but the first"
+        )
     return "\n".join(lines)
+
+
+def _threads(profile: Profile) -> str:
+    """Threads that ran side by side, whose rows add up to more than the wall time."""
+    count = len({event.thread for event in profile.events})
+    return f" of {count} threads" if count > 1 else ""
 
 
 @functools.cache

@@ -21,6 +21,7 @@ from fluidlite.executor.run.located import failure, locate, specs_at
 from fluidlite.executor.run.memory import keep_freed_memory
 from fluidlite.executor.run.pending import settle
 from fluidlite.executor.run.timing import OpTimer
+from fluidlite.profiler import recorder
 from fluidlite.values.scope import Scope
 from fluidlite.values.tensor import rebinds
 
@@ -97,7 +98,7 @@ class BoundPlan:
             if are_others:
                 self.release()
         if self.step is None:
-            self.step = self.binding.make(self.values)
+            self.step = recorder.timed("planning", self.binding.make)(self.values)
         return True
 
     def release(self) -> None:
@@ -110,7 +111,7 @@ class BoundPlan:
         self.runs += 1
         # the 4th, 8th, 16th, ... run: nothing waits for a compiler before, and later ones are seldom due
         if self.runs >= _SETTLED_AT and not self.runs & (self.runs - 1):
-            settle()
+            recorder.timed("waiting", settle)()
         if self.timer is not None:
             self.timer.start()
         if self.changes:
@@ -138,6 +139,8 @@ class BoundPlan:
         finally:
             if switch is not None:
                 switch.leave()
+            if self.timer is not None:
+                self.timer.stop()
 
     def _fed(self, arguments: Sequence[Any]) -> dict[str, Any]:
         """The arrays of a run's feeds by name; behind some stands their level of detail."""

@@ -142,9 +142,10 @@ class Interpreter:
             if not recorder.active:
                 self.run_op(op, frame)
                 continue
-            start = time.perf_counter()
+            # ops of sub-blocks record themselves while this one runs
+            before, start = recorder.recorded, time.perf_counter()
             self.run_op(op, frame)
-            recorder.record(op.type, str(op.where), start, time.perf_counter())
+            recorder.record(op.type, str(op.where), start, time.perf_counter(), before)
 
     def kernel(self, op: Operator) -> Kernel:
         """The op's kernel, made once."""

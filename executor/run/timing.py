@@ -23,6 +23,8 @@ class OpTimer:
         self.last_group: dict[Operator, int] = {}
         self.spent: dict[Operator, float] = {}
         self.before = 0.0
+        self.overhead = 0.0
+        self.recorded = 0.0
 
     def number(self, step: Step) -> int:
         """The number of the group that ends with `step`."""
@@ -33,12 +35,21 @@ class OpTimer:
     def start(self) -> None:
         """A run begins."""
         self.spent.clear()
+        self.overhead = 0.0
+        self.recorded = recorder.recorded
         self.before = time.perf_counter()
+
+    def stop(self) -> None:
+        """The run has ended: the time that the clock took is a part of it, too."""
+        now = time.perf_counter()
+        recorder.part("profiler", now - self.overhead, now)
 
     def __call__(self, number: int) -> None:
         now = time.perf_counter()
         ops = self.groups[number]
-        share = (now - self.before) / max(len(ops), 1)
+        # what an op's own body has recorded is not its own
+        nested = recorder.recorded - self.recorded
+        share = max(now - self.before - nested, 0.0) / max(len(ops), 1)
         for op in ops:
             spent = self.spent.get(op, 0.0) + share
             # passes may move steps of one op apart: it counts when its last group is done
@@ -47,5 +58,7 @@ class OpTimer:
                 spent = 0.0
             self.spent[op] = spent
         if not ops:
-            recorder.record("plan", "", self.before, now)
+            recorder.record("plan", "", self.before, now, self.recorded)
+        self.recorded = recorder.recorded
         self.before = time.perf_counter()
+        self.overhead += self.before - now

@@ -14,6 +14,7 @@ from fluidlite.base.dtypes import to_vartype
 from fluidlite.base.errors import EnforceNotMet, EOFException, FeedError, ReaderError
 from fluidlite.base.forks import child_lock, in_child
 from fluidlite.base.registry import Spec
+from fluidlite.profiler import recorder
 from fluidlite.values.tensor import LoDTensor
 
 __all__ = ["BlockingQueue", "Feed", "Filler", "QueueReader", "drained", "prefetched"]
@@ -76,7 +77,9 @@ class BlockingQueue:
     def pop(self) -> Any:
         """The next item, waiting for it; EOFException at the end, ReaderError where the source has failed."""
         with self._changed:
-            self._changed.wait_for(lambda: self._items or not (self._open and self._awaited))
+            recorder.timed("waiting", self._changed.wait_for)(
+                lambda: self._items or not (self._open and self._awaited)
+            )
             self._refuse_killed()
             if self._items:
                 self._changed.notify_all()

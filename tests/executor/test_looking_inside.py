@@ -6,7 +6,8 @@ import functools
 import json
 import pathlib
 import re
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
@@ -222,3 +223,90 @@ def test_interpreted_ops_are_counted(trained: Trained, tmp_path: pathlib.Path) -
     ops = fluid.default_main_program().global_block().ops
     assert len(events) == 2 * len(ops)
     assert [event["name"] for event in events[: len(ops)]] == [op.type for op in ops]
+
+
+def profiled(work: Callable[[], None], tmp_path: pathlib.Path) -> fluid.profiler.Profile:
+    with fluid.profiler.profiler("CPU", "total", str(tmp_path / "profile")) as found:
+        work()
+    return found
+
+
+def rows_of(found: fluid.profiler.Profile) -> dict[str, Any]:
+    return {row.name: row for row in found.rows()}
+
+
+def adds_up(found: fluid.profiler.Profile) -> bool:
+    return abs(sum(row.total for row in found.rows()) - found.wall) <= 0.05 * found.wall
+
+
+@pytest.mark.parametrize("naive", [False, True])
+def test_the_rows_of_a_profile_add_up(
+    trained: Trained, tmp_path: pathlib.Path, capsys: pytest.CaptureFixture[str], naive: bool
+) -> None:
+    exe, loss = trained
+    exe.naive = naive
+    feed = {"x": np.ones([64, 4], "float32")}
+    found = profiled(lambda: [exe.run(feed=feed, fetch_list=[loss]) for _ in range(30)] and None, tmp_path)
+    rows = rows_of(found)
+    assert adds_up(found) and {"mul", "feed", "fetch", "host", "outside"} <= rows.keys()
+    assert rows["host"].calls == rows["fetch"].calls == 30 and rows["mul"].calls == 60
+    assert naive or {"planning", "profiler"} <= rows.keys()
+    # the rest is small: ops and named parts are most of the time
+    named = sum(row.total for name, row in rows.items() if name not in ("host", "outside"))
+    assert named > 0.5 * found.wall
+    assert all(row.low <= row.median <= row.high for row in rows.values())
+    said = capsys.readouterr().err
+    assert "Median" in said and "sum of the rows" in said and said == f"{found}\n"
+
+
+def test_rows_hold_the_time_where_it_was_spent(tmp_path: pathlib.Path) -> None:
+    """An op, the program between the runs, and a reader that is slow, each 20 ms at a time."""
+
+    def slow(x: Any) -> Any:
+        time.sleep(0.02)
+        return np.array(x)
+
+    def batches() -> Iterator[Any]:
+        for _ in range(3):
+            time.sleep(0.02)
+            yield [np.ones([2, 3], "float32")]
+
+    x = fluid.data("x", [2, 3])
+    out = fluid.default_main_program().current_block().create_var(name="out", shape=[2, 3], dtype="float32")
+    fluid.layers.py_func(slow, x, out)
+    loader = fluid.io.DataLoader.from_generator([x], capacity=1)
+    loader.set_batch_generator(batches, places=fluid.cpu_places(1))
+    exe = fluid.Executor(fluid.CPUPlace())
+    exe.run(feed={"x": np.ones([2, 3], "float32")}, fetch_list=[out])
+
+    def work() -> None:
+        for data in loader():
+            exe.run(feed=data, fetch_list=[out])
+            # the reader has the next batch ready when this is over
+            time.sleep(0.04)
+
+    found = profiled(work, tmp_path)
+    rows = rows_of(found)
+    assert adds_up(found)
+    assert rows["py_func"].total >= 0.055 and rows["outside"].total >= 0.115
+    assert rows["waiting"].total >= 0.015
+    assert rows["host"].total < 0.5 * found.wall
+
+
+def test_the_first_call_stands_apart() -> None:
+    row = fluid.profiler.ProfileRow("mul", [1.0, 0.1, 0.3, 0.2])
+    assert (row.first, row.median, round(row.mean, 6), row.low, row.high) == (1.0, 0.2, 0.2, 0.1, 0.3)
+    assert row.calls == 4 and round(row.total, 6) == 1.6
+
+
+@pytest.mark.parametrize("naive", [False, True])
+def test_ops_in_a_loop_are_not_counted_twice(tmp_path: pathlib.Path, naive: bool) -> None:
+    step, last = fluid.layers.fill_constant([1], "int64", 0), fluid.layers.fill_constant([1], "int64", 20)
+    going = fluid.layers.less_than(step, last)
+    with fluid.layers.While(going).block():
+        fluid.layers.increment(step)
+        fluid.layers.less_than(step, last, cond=going)
+    exe = fluid.Executor(fluid.CPUPlace())
+    exe.naive = naive
+    found = profiled(lambda: exe.run(fetch_list=[step]) and None, tmp_path)
+    assert adds_up(found) and rows_of(found)["increment"].calls == 20

@@ -11,7 +11,8 @@ from typing import Any, TypeAlias
 
 from fluidlite.base.comm_kind import CommKind
 from fluidlite.base.errors import CommunicatorError
-from fluidlite.base.registry import Argument, Op
+from fluidlite.base.registry import Op
+from fluidlite.base.specs import Argument
 from fluidlite.executor.comm.session import Session
 from fluidlite.executor.comm.transports import find_session, single_session
 from fluidlite.ir.operator import Operator

@@ -454,7 +454,9 @@ class Op:
         """Multiplications and additions, from the shapes of the variables in its slots; 0 without a rule."""
         if self.flops_rule is None:
             return 0
-        specs = {slot: [Spec(shape_of(slot))] for slot in (*self.inputs, *self.outputs)}
+        specs: dict[str, list[Spec | None]] = {
+            slot: [Spec(shape_of(slot))] for slot in (*self.inputs, *self.outputs)
+        }
         count: int = self.flops_rule(**spec_arguments(self, "flops", specs, attrs))
         return count
 

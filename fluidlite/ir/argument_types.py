@@ -144,7 +144,7 @@ def _words(hint: Any) -> str:
 def _word(hint: Any) -> str:
     origin = typing.get_origin(hint)
     if origin is None:
-        return _WORDS.get(hint) or getattr(hint, "__name__", str(hint))
+        return _WORDS.get(hint) or str(getattr(hint, "__name__", hint))
     if origin is typing.Literal:
         return "one of " + ", ".join(map(repr, typing.get_args(hint)))
     if issubclass(origin, Callable):  # type: ignore[arg-type]

@@ -204,8 +204,12 @@ def test_tracebacks_show_the_line_of_the_plan() -> None:
     out = fluid.layers.embedding(ids, [4, 2], param_attr="table")
     exe = fluid.Executor(fluid.CPUPlace())
     exe.run(fluid.default_startup_program())
-    with pytest.raises(KernelError, match="id 9 is outside") as raised:
-        exe.run(feed={"ids": np.array([[1], [9]])}, fetch_list=[out, table])
+    fluid.set_flags({"FLAGS_call_stack_level": 2})
+    try:
+        with pytest.raises(KernelError, match="id 9 is outside") as raised:
+            exe.run(feed={"ids": np.array([[1], [9]])}, fetch_list=[out, table])
+    finally:
+        fluid.set_flags({"FLAGS_call_stack_level": 1})
     frames = traceback.extract_tb(raised.value.__cause__.__traceback__)  # type: ignore[union-attr]
     assert any(
         frame.filename.startswith("<fluidlite plan") and "check_ids" in str(frame.line) for frame in frames

@@ -224,9 +224,9 @@ def test_files_of_every_format(train: pathlib.Path, tmp_path: pathlib.Path) -> N
     folder = tmp_path / "deep" / "out"
     argv = [item for name in FORMATS for item in ("--format", name)]
     code, out, _ = call(train, "-o", folder, *argv)
-    assert code == 0 and out.startswith(f"49 files in {folder}\n")
+    assert code == 0 and out.startswith(f"57 files in {folder}\n")
     names = sorted(path.name for path in folder.iterdir())
-    assert len(names) == 49 and "index.html" in names and not [name for name in names if name.startswith(".")]
+    assert len(names) == 57 and "index.html" in names and not [name for name in names if name.startswith(".")]
     for role in ("trainer0", "trainer1", "pserver0", "pserver1"):
         for which in ("main", "startup"):
             program = parse((folder / f"{role}.{which}.txt").read_text())

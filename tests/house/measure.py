@@ -24,7 +24,7 @@ from dataclasses import dataclass
 
 from duplicates import duplicates
 from modules import HOMES, ROOT, circles, imports
-from op_tables import tables_of_ops
+from op_type_tables import tables_of_ops
 
 COLUMNS, FILE_LINES, FUNCTION_LINES = 110, 600, 40
 RIDDLES = ("What", "Whether", "Where", "Who", "Nobody", "Nothing")

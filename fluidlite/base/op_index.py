@@ -193,3 +193,54 @@ FAMILIES = {
     "training.selected_rows": "correct_delayed_rows get_tensor_from_selected_rows merge_selected_rows",
     "training.whole_parameter": "average_accumulates dgc_momentum dpsgd lamb lars_momentum",
 }
+# field and word -> the ops that have it
+FACTS = {
+    "amp black": (
+        "cos_sim cross_entropy cross_entropy2 exp log mean sigmoid_cross_entropy_with_logits softmax "
+        "softmax_with_cross_entropy square sum"
+    ),
+    "amp gray": (
+        "batch_norm cast dropout elementwise_add elementwise_div elementwise_floordiv elementwise_max "
+        "elementwise_min elementwise_mod elementwise_mul elementwise_pow elementwise_sub fill_constant "
+        "flatten2 gather gaussian_random gaussian_random_batch_size_like get_tensor_from_selected_rows "
+        "leaky_relu lookup_table pool2d pool3d relu relu6 reshape2 scale sigmoid sign slice soft_relu stack "
+        "tanh top_k transpose2 uniform_random_batch_size_like unstack"
+    ),
+    "amp white": "conv2d matmul mul",
+    "amp_bf16 black": (
+        "acos asin atanh c_softmax_with_cross_entropy cosh cross_entropy cross_entropy2 cumprod cumsum dist "
+        "erfinv exp expm1 fake_quantize_dequantize_abs_max fake_quantize_dequantize_moving_average_abs_max "
+        "frobenius_norm group_norm huber_loss log log10 log2 log_loss log_softmax mean nll_loss pow "
+        "reciprocal reduce_mean reduce_prod reduce_sum renorm rsqrt sigmoid_cross_entropy_with_logits sinh "
+        "softmax softmax_with_cross_entropy softplus square tan tanh_shrink"
+    ),
+    "amp_bf16 gray": (
+        "batch_norm c_allreduce_sum c_concat c_identity cast concat dropout elementwise_add elementwise_div "
+        "elementwise_floordiv elementwise_max elementwise_min elementwise_mod elementwise_mul "
+        "elementwise_pow elementwise_sub fill_constant flatten2 gather gaussian_random "
+        "get_tensor_from_selected_rows layer_norm leaky_relu pool2d pool3d relu relu6 reshape2 scale sigmoid "
+        "sign slice soft_relu split stack tanh top_k transpose2 uniform_random "
+        "uniform_random_batch_size_like unstack"
+    ),
+    "amp_bf16 white": "conv2d einsum matmul matmul_v2 max_pool2d_with_index mul",
+    "amp_fp16 black": (
+        "acos asin atanh bicubic_interp_v2 bilinear_interp_v2 c_softmax_with_cross_entropy cosh "
+        "cross_entropy cross_entropy2 cumprod cumsum dist erfinv exp expm1 frobenius_norm group_norm "
+        "huber_loss layer_norm linear_interp_v2 log log10 log2 log_loss log_softmax lookup_table "
+        "lookup_table_v2 mean nearest_interp_v2 nll_loss pow reciprocal reduce_mean reduce_prod reduce_sum "
+        "renorm rsqrt scatter sigmoid_cross_entropy_with_logits sinh softmax softmax_with_cross_entropy "
+        "softplus square tan tanh_shrink trilinear_interp_v2"
+    ),
+    "amp_fp16 gray": (
+        "batch_norm c_allreduce_sum c_concat c_identity cast concat dropout elementwise_add elementwise_div "
+        "elementwise_floordiv elementwise_max elementwise_min elementwise_mod elementwise_mul "
+        "elementwise_pow elementwise_sub fill_constant flatten2 gather gaussian_random "
+        "get_tensor_from_selected_rows layer_norm leaky_relu pool2d pool3d relu relu6 reshape2 scale sigmoid "
+        "sign slice soft_relu split stack tanh top_k transpose2 uniform_random "
+        "uniform_random_batch_size_like unstack"
+    ),
+    "amp_fp16 white": (
+        "conv2d einsum fake_quantize_dequantize_abs_max fake_quantize_dequantize_moving_average_abs_max "
+        "matmul matmul_v2 max_pool2d_with_index mul"
+    ),
+}

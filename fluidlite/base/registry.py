@@ -173,6 +173,9 @@ class Op:
     table: the input slot of a table whose rows the op looks up, and that servers may hold instead.
     whole: the op reads a norm of a parameter or gradient: of a slice it would be another one.
     cuttable: the op can fill a slice of its output alone.
+    amp: fluid's list for mixed precision that the op is on: "white", "black", "gray" or none.
+    amp_fp16: those that it is on in 2.x, in words; None for the same.
+    amp_bf16: those for bfloat16; None for the ones of `amp_fp16`.
     takes: input slot -> the slot whose presence says that the kernel takes an entry out of the array in it.
     """
 
@@ -207,6 +210,9 @@ class Op:
     moves: bool = False
     captured: bool = False
     table: str = ""
+    amp: str = ""
+    amp_fp16: str | None = None
+    amp_bf16: str | None = None
     whole: bool = False
     cuttable: bool = False
     classes: str = ""
@@ -233,6 +239,8 @@ class Op:
         self.floating = tuple(name for name, slot in self.inputs.items() if slot.floating)
         self.attr_defs: dict[str, Attr] = {name: as_attr(value) for name, value in self.attrs.items()}
         self.kept_defs = {name: as_attr(value) for name, value in self.kept.items()}
+        self.amp_fp16 = self.amp if self.amp_fp16 is None else self.amp_fp16
+        self.amp_bf16 = self.amp_fp16 if self.amp_bf16 is None else self.amp_bf16
         self.shape_rule: Function | None = None
         self.refusal_rule: Function | None = None
         self.compute: Function | None = None

@@ -1,9 +1,10 @@
-"""Writes fluidlite/base/op_index.py: the family that declares each op.
+"""Writes fluidlite/base/op_index.py: the family that declares each op, and lists of ops by a fact.
 
     python tests/house/op_index.py
 
-The registry looks there which module to import for an op. `test_op_index.py` holds the file against the
-families.
+The registry looks there which module to import for an op. Lists that users may ask for, such as those of
+mixed precision, are gathered from a field of the ops: no program imports all of these. `test_op_index.py` holds
+the file against the families.
 """
 
 from __future__ import annotations
@@ -22,6 +23,8 @@ ROOM = "fluidlite.ops."
 # of the package that this process imports, which may be a copy
 INDEX = pathlib.Path(families.__file__).resolve().with_name("op_index.py")
 ROOT = INDEX.parents[2]
+# fields of words, of which programs ask for all ops that have one
+FIELDS = ("amp", "amp_fp16", "amp_bf16")
 HEAD = '''\
 """The family that declares each op, a module below `fluidlite.ops`; a gradient op stands with its op."""
 
@@ -69,7 +72,20 @@ def _own(types: set[str]) -> set[str]:
 
 def text() -> str:
     """The text of the index."""
-    return HEAD + "".join(_row(family, " ".join(types)) for family, types in declared().items()) + "}\n"
+    families = "".join(_row(family, " ".join(types)) for family, types in declared().items())
+    facts = "".join(_row(fact, " ".join(types)) for fact, types in sorted(facts_of_ops().items()))
+    return f"{HEAD}{families}}}\n# field and word -> the ops that have it\nFACTS = {{\n{facts}}}\n"
+
+
+def facts_of_ops() -> dict[str, list[str]]:
+    """Field and word -> the types of the ops that have the word in the field."""
+    found: dict[str, list[str]] = {}
+    for op_type in registry.known_types():
+        op = registry.get(op_type)
+        for field in FIELDS:
+            for word in getattr(op, field).split():
+                found.setdefault(f"{field} {word}", []).append(op_type)
+    return found
 
 
 def _row(family: str, types: str) -> str:

@@ -5,65 +5,17 @@ from __future__ import annotations
 import copy
 from collections.abc import Collection, Iterable
 
+from fluidlite.base.families import types_with
+
 __all__ = ["AutoMixedPrecisionLists", "black_list", "gray_list", "white_list"]
 
-white_list = {"conv2d", "matmul", "mul"}
+white_list = set(types_with("amp", "white"))
 """Computed in half precision: products, which are fast there and safe, as sums are kept in single."""
 
-black_list = {
-    "cos_sim",
-    "cross_entropy",
-    "cross_entropy2",
-    "exp",
-    "log",
-    "mean",
-    "sigmoid_cross_entropy_with_logits",
-    "softmax",
-    "softmax_with_cross_entropy",
-    "square",
-    "sum",
-}
+black_list = set(types_with("amp", "black"))
 """Computed in single precision: functions that overflow half precision, and long sums."""
 
-gray_list = {
-    "batch_norm",
-    "cast",
-    "dropout",
-    "elementwise_add",
-    "elementwise_div",
-    "elementwise_floordiv",
-    "elementwise_max",
-    "elementwise_min",
-    "elementwise_mod",
-    "elementwise_mul",
-    "elementwise_pow",
-    "elementwise_sub",
-    "fill_constant",
-    "flatten2",
-    "gather",
-    "gaussian_random",
-    "gaussian_random_batch_size_like",
-    "get_tensor_from_selected_rows",
-    "leaky_relu",
-    "lookup_table",
-    "pool2d",
-    "pool3d",
-    "rank",
-    "relu",
-    "relu6",
-    "reshape2",
-    "scale",
-    "sigmoid",
-    "sign",
-    "slice",
-    "soft_relu",
-    "stack",
-    "tanh",
-    "top_k",
-    "transpose2",
-    "uniform_random_batch_size_like",
-    "unstack",
-}
+gray_list = {*types_with("amp", "gray"), "rank"}
 """Computed in the precision of their inputs. An op type on none of the lists computes in single precision."""
 
 

@@ -50,6 +50,7 @@ sigmoid_loss = Op(
     attrs={"ignore_index": -100, "normalize": False},
     later=("pos_weight",),
     fractions=("Label",),
+    amp="black",
 )
 
 
@@ -89,7 +90,11 @@ def _(
 
 
 log_loss = Op(
-    "log_loss", "Predicted. Labels. -> Loss", attrs={"epsilon": REQUIRED_FLOAT}, fractions=("Labels",)
+    "log_loss",
+    "Predicted. Labels. -> Loss",
+    attrs={"epsilon": REQUIRED_FLOAT},
+    fractions=("Labels",),
+    amp_fp16="black",
 )
 
 
@@ -132,7 +137,9 @@ def _(xp: Any, X: Array, Label: Array, dOut: Array) -> Any:
     return dOut * (X - Label) / xp.maximum((1 - X) * X, X.dtype.type(1e-12))
 
 
-huber_loss = Op("huber_loss", "X. Y. -> Residual Out", attrs={"delta": REQUIRED_FLOAT}, lod=None)
+huber_loss = Op(
+    "huber_loss", "X. Y. -> Residual Out", attrs={"delta": REQUIRED_FLOAT}, lod=None, amp_fp16="black"
+)
 
 
 @huber_loss.shape

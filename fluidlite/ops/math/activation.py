@@ -46,16 +46,28 @@ def _second_by_output(op: Op) -> Op:
 
 
 # ---------------------------------------------------------------------- functions
-unary("exp", "exp(x)", grad="dout * out", whole=True, kept=LIBRARIES)
-unary("expm1", "expm1(x)", grad="dout * out + dout", whole=True)
-unary("log", "log(x)", grad="dout / x", kept=LIBRARIES)
+unary("exp", "exp(x)", grad="dout * out", whole=True, kept=LIBRARIES, amp="black")
+unary("expm1", "expm1(x)", grad="dout * out + dout", whole=True, amp_fp16="black")
+unary("log", "log(x)", grad="dout / x", kept=LIBRARIES, amp="black")
 unary("log1p", "log1p(x)", grad="dout / (1 + x)", kept=LIBRARIES)
-unary("log2", "log(x) * 1.4426950408889634", grad="dout / (x * 0.6931471805599453)", whole=True)
-unary("log10", "log(x) * 0.4342944819032518", grad="dout / (x * 2.302585092994046)", whole=True)
+unary(
+    "log2",
+    "log(x) * 1.4426950408889634",
+    grad="dout / (x * 0.6931471805599453)",
+    whole=True,
+    amp_fp16="black",
+)
+unary(
+    "log10",
+    "log(x) * 0.4342944819032518",
+    grad="dout / (x * 2.302585092994046)",
+    whole=True,
+    amp_fp16="black",
+)
 unary("sqrt", "sqrt(x)", grad="dout * 0.5 / out", kept=LIBRARIES)
-unary("rsqrt", "1 / sqrt(x)", grad="dout * -0.5 * out * out * out", kept=LIBRARIES)
-square = unary("square", "x * x", grad="dout * 2 * x", whole=True, captured=True, kept=LIBRARIES)
-unary("reciprocal", "1 / x", grad="-dout * out * out", kept=LIBRARIES)
+unary("rsqrt", "1 / sqrt(x)", grad="dout * -0.5 * out * out * out", kept=LIBRARIES, amp_fp16="black")
+square = unary("square", "x * x", grad="dout * 2 * x", whole=True, captured=True, kept=LIBRARIES, amp="black")
+unary("reciprocal", "1 / x", grad="-dout * out * out", kept=LIBRARIES, amp_fp16="black")
 absolute = unary("abs", "abs(x)", grad="dout * sign(x)", whole=True, kept=LIBRARIES)
 absolute.lod_of_2x = None
 get("abs_grad").lod_of_2x = "X"
@@ -73,12 +85,12 @@ unary(
 )
 unary("cos", "cos(x)", grad="-dout * sin(x)", kept=LIBRARIES)
 unary("sin", "sin(x)", grad="dout * cos(x)", kept=LIBRARIES)
-unary("tan", "tan(x)", grad="dout / (cos(x) * cos(x))", whole=True)
-unary("acos", "acos(x)", grad="-dout / sqrt(1 - x * x)")
-unary("asin", "asin(x)", grad="dout / sqrt(1 - x * x)")
+unary("tan", "tan(x)", grad="dout / (cos(x) * cos(x))", whole=True, amp_fp16="black")
+unary("acos", "acos(x)", grad="-dout / sqrt(1 - x * x)", amp_fp16="black")
+unary("asin", "asin(x)", grad="dout / sqrt(1 - x * x)", amp_fp16="black")
 unary("atan", "atan(x)", grad="dout / (1 + x * x)")
-unary("sinh", "sinh(x)", grad="dout * cosh(x)", whole=True)
-unary("cosh", "cosh(x)", grad="dout * sinh(x)", whole=True)
+unary("sinh", "sinh(x)", grad="dout * cosh(x)", whole=True, amp_fp16="black")
+unary("cosh", "cosh(x)", grad="dout * sinh(x)", whole=True, amp_fp16="black")
 unary("erf", "erf(x)", grad="dout * 1.1283791670955126 * exp(-x * x)")
 
 emits_once_more(
@@ -110,7 +122,7 @@ def _(X: Array, DOut: Array, DDX: Array, dDX: Any, dDDOut: Any) -> tuple[Array, 
     return 2 * dDDOut * DDX, 2 * dDX * DDX, 2 * (dDDOut * X + dDX * DOut)
 
 
-sign = unary("sign", "sign(x)")
+sign = unary("sign", "sign(x)", amp="gray")
 
 
 @sign.grad_rule("X")
@@ -178,7 +190,7 @@ def _(context: GradContext) -> None:
     context.emit("conj", {"X": context.out_grad("Out")}, {"Out": context.in_grad("X")})
 
 
-power = Op("pow", "X FactorTensor? -> Out", attrs={"factor": 1.0})
+power = Op("pow", "X FactorTensor? -> Out", attrs={"factor": 1.0}, amp_fp16="black")
 power.shape(same_as("X"))
 
 
@@ -211,10 +223,10 @@ def _(xp: Any, X: Array, FactorTensor: Array | None, dOut: Array, factor: float)
 
 
 # ---------------------------------------------------------------------- smooth activations
-unary("sigmoid", "sigmoid(x)", grad="dout * out * (1 - out)", captured=True, kept=LIBRARIES)
+unary("sigmoid", "sigmoid(x)", grad="dout * out * (1 - out)", captured=True, kept=LIBRARIES, amp="gray")
 unary("logsigmoid", "-(maximum(-x, 0) + log1p(exp(-abs(x))))", grad="dout / (1 + exp(x))", kept=LIBRARIES)
-unary("tanh", "tanh(x)", grad="dout * (1 - out * out)", captured=True, kept=LIBRARIES)
-unary("tanh_shrink", "x - tanh(x)", grad="dout * tanh(x) * tanh(x)", kept=LIBRARIES)
+unary("tanh", "tanh(x)", grad="dout * (1 - out * out)", captured=True, kept=LIBRARIES, amp="gray")
+unary("tanh_shrink", "x - tanh(x)", grad="dout * tanh(x) * tanh(x)", kept=LIBRARIES, amp_fp16="black")
 unary(
     "stanh",
     "scale_b * tanh(scale_a * x)",
@@ -228,6 +240,7 @@ unary(
     attrs={"beta": later(1.0), "threshold": later(20.0)},
     kept=LIBRARIES,
     version=1,
+    amp_fp16="black",
 )
 unary("softsign", "x / (1 + abs(x))", grad="dout / ((1 + abs(x)) * (1 + abs(x)))", kept=LIBRARIES)
 unary(
@@ -238,6 +251,7 @@ unary(
     grad="dout * (1 - exp(-out)) * ((out > 1.00001 * log(1 + exp(-threshold)))"
     " & (out < 0.99999 * (threshold + log(1 + exp(-threshold)))))",
     attrs={"threshold": 40.0},
+    amp="gray",
 )
 unary(
     "selu",
@@ -358,7 +372,7 @@ declare_second(
 
 # ---------------------------------------------------------------------- activations with kinks
 # of -0 it is -0, as in 1.8.5; so it is one instruction, too
-relu = unary("relu", "maximum(0, x)", grad="dout * (out > 0)", captured=True, kept=LIBRARIES)
+relu = unary("relu", "maximum(0, x)", grad="dout * (out > 0)", captured=True, kept=LIBRARIES, amp="gray")
 
 
 @_second_by_output(relu).kernel
@@ -375,6 +389,7 @@ leaky_relu = unary(
     attrs={"alpha": 0.02, OF_2X_ATTR: later(False)},
     kept=ONEDNN,
     version=1,
+    amp="gray",
 )
 
 
@@ -437,6 +452,7 @@ unary(
     "minimum(maximum(x, 0), threshold)",
     grad="dout * ((out > 0) & (out < threshold))",
     attrs={"threshold": 6.0},
+    amp="gray",
 )
 unary(
     "brelu",

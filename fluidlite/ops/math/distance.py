@@ -139,7 +139,7 @@ def _(
     return vector_norm_grad(xp, X, Out.reshape(kept), dOut.reshape(kept), porder, epsilon)
 
 
-dist = Op("dist", "X. Y. -> Out", attrs={"p": 2.0}, lod=None, alike=("X", "Y"))
+dist = Op("dist", "X. Y. -> Out", attrs={"p": 2.0}, lod=None, alike=("X", "Y"), amp_fp16="black")
 dist.shape(_one)
 
 
@@ -197,6 +197,8 @@ cos_sim = Op(
     "X. Y. -> Out XNorm YNorm",
     attrs={"@ALL_KERNELS_MUST_COMPUTE_RUNTIME_SHAPE@": True},
     alike=("X", "Y"),
+    amp="black",
+    amp_fp16="",
 )
 
 
@@ -328,7 +330,7 @@ def _(X: Array, SampleCenterDiff: Array, dLoss: Array) -> Any:
     return dLoss.reshape(len(X), *(1,) * (X.ndim - 1)) * SampleCenterDiff
 
 
-renorm = Op("renorm", "X -> Out", attrs={"p": 2.0, "axis": -1, "max_norm": 1.0})
+renorm = Op("renorm", "X -> Out", attrs={"p": 2.0, "axis": -1, "max_norm": 1.0}, amp_fp16="black")
 
 
 @renorm.shape

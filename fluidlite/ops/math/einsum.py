@@ -14,6 +14,7 @@ einsum = Op(
     attrs={"equation": required(AttrType.STRING)},
     alike=("Operands",),
     lod=None,
+    amp_fp16="white",
 )
 
 

@@ -237,9 +237,9 @@ def _gradient(dx: str, dy: str) -> Callable[..., Any]:
     return without_out
 
 
-binary("elementwise_add", "x + y", dx="dout", dy="dout", captured=True, version=1)
-binary("elementwise_sub", "x - y", dx="dout", dy="-dout", captured=True, version=1)
-binary("elementwise_mul", "x * y", dx="dout * y", dy="dout * x", captured=True, version=1)
+binary("elementwise_add", "x + y", dx="dout", dy="dout", captured=True, version=1, amp="gray")
+binary("elementwise_sub", "x - y", dx="dout", dy="-dout", captured=True, version=1, amp="gray")
+binary("elementwise_mul", "x * y", dx="dout * y", dy="dout * x", captured=True, version=1, amp="gray")
 binary(
     "elementwise_div",
     "x / y",
@@ -247,9 +247,10 @@ binary(
     dy="-(dout * out / y)",
     integers="(x - fmod(x, y)) // y",
     version=1,
+    amp="gray",
 )
-binary("elementwise_max", "maximum(x, y)", dx="dout * (x > y)", dy="dout * (x <= y)", version=1)
-binary("elementwise_min", "minimum(x, y)", dx="dout * (x < y)", dy="dout * (x >= y)", version=1)
+binary("elementwise_max", "maximum(x, y)", dx="dout * (x > y)", dy="dout * (x <= y)", version=1, amp="gray")
+binary("elementwise_min", "minimum(x, y)", dx="dout * (x < y)", dy="dout * (x >= y)", version=1, amp="gray")
 binary(
     "elementwise_pow",
     "pow(x, y)",
@@ -258,14 +259,18 @@ binary(
     dy="dout * where((x == 0) & (y > 0), 0.0, log(x) * pow(x, y))",
     integers="rint(pow(x * 1.0, y))",
     version=1,
+    amp="gray",
 )
-binary("elementwise_mod", "mod(x, y)", integers="fmod(x, y)", integers_of_2x="mod(x, y)", version=1)
+binary(
+    "elementwise_mod", "mod(x, y)", integers="fmod(x, y)", integers_of_2x="mod(x, y)", version=1, amp="gray"
+)
 binary(
     "elementwise_floordiv",
     "floordiv(x, y)",
     integers="(x - fmod(x, y)) // y",
     integers_of_2x="(x - mod(x, y)) // y",
     version=1,
+    amp="gray",
 )
 
 minus = Op("minus", "X. Y. -> Out", alike=("X", "Y"))

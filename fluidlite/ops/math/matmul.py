@@ -44,6 +44,7 @@ mul = Op(
     fresh=True,
     captured=True,
     kept=_KEPT_BY_MUL,
+    amp="white",
 )
 
 
@@ -259,6 +260,7 @@ matmul = Op(
     fresh=True,
     kept=_KEPT_BY_MATMUL,
     version=1,
+    amp="white",
 )
 
 
@@ -365,7 +367,12 @@ def _(
 
 
 matmul_v2 = Op(
-    "matmul_v2", "X Y -> Out", attrs={"trans_x": False, "trans_y": False}, lod=None, alike=("X", "Y")
+    "matmul_v2",
+    "X Y -> Out",
+    attrs={"trans_x": False, "trans_y": False},
+    lod=None,
+    alike=("X", "Y"),
+    amp_fp16="white",
 )
 
 

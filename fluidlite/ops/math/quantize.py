@@ -142,7 +142,7 @@ def _check_axis(type: str, X: Spec, axis: int) -> None:
 
 
 _own_scale("fake_quantize_abs_max", False)
-_own_scale("fake_quantize_dequantize_abs_max", True)
+_own_scale("fake_quantize_dequantize_abs_max", True, amp_fp16="white", amp_bf16="black")
 _scale_by_channel("fake_channel_wise_quantize_abs_max", False, version=1)
 _scale_by_channel("fake_channel_wise_quantize_dequantize_abs_max", True)
 
@@ -236,7 +236,7 @@ def _moving(type: str, dequantize: bool, **facts: Any) -> None:
 
 
 _moving("fake_quantize_moving_average_abs_max", False)
-_moving("fake_quantize_dequantize_moving_average_abs_max", True)
+_moving("fake_quantize_dequantize_moving_average_abs_max", True, amp_fp16="white", amp_bf16="black")
 
 moving_average_abs_max_scale = Op(
     "moving_average_abs_max_scale",

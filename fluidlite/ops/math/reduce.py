@@ -132,12 +132,17 @@ def _norm(xp: Any, x: Array, axes: tuple[int, ...], keep_dim: bool) -> Any:
 
 
 reduce_sum = _reduction(
-    "reduce_sum", lambda xp, x, axes, keep: x.sum(axes, x.dtype, keepdims=keep), captured=True
+    "reduce_sum",
+    lambda xp, x, axes, keep: x.sum(axes, x.dtype, keepdims=keep),
+    captured=True,
+    amp_fp16="black",
 )
-reduce_mean = _reduction("reduce_mean", _mean, captured=True)
+reduce_mean = _reduction("reduce_mean", _mean, captured=True, amp_fp16="black")
 reduce_max = _reduction("reduce_max", lambda xp, x, axes, keep: x.max(axes, keepdims=keep), captured=True)
 reduce_min = _reduction("reduce_min", lambda xp, x, axes, keep: x.min(axes, keepdims=keep))
-reduce_prod = _reduction("reduce_prod", lambda xp, x, axes, keep: x.prod(axes, x.dtype, keepdims=keep))
+reduce_prod = _reduction(
+    "reduce_prod", lambda xp, x, axes, keep: x.prod(axes, x.dtype, keepdims=keep), amp_fp16="black"
+)
 reduce_all = _reduction(
     "reduce_all", lambda xp, x, axes, keep: x.all(axes, keepdims=keep), VarType.BOOL, booleans=True
 )
@@ -146,7 +151,7 @@ reduce_any = _reduction(
 )
 reduce_amax = _reduction("reduce_amax", lambda xp, x, axes, keep: x.max(axes, keepdims=keep))
 reduce_amin = _reduction("reduce_amin", lambda xp, x, axes, keep: x.min(axes, keepdims=keep))
-frobenius_norm = _reduction("frobenius_norm", _norm, slots="X. -> Out")
+frobenius_norm = _reduction("frobenius_norm", _norm, slots="X. -> Out", amp_fp16="black")
 
 
 @reduce_sum.grad("X")
@@ -219,7 +224,7 @@ def _whole(X: Spec) -> Spec:
     return X.with_shape((1,))
 
 
-mean = Op("mean", "X. -> Out", lod=None, captured=True)
+mean = Op("mean", "X. -> Out", lod=None, captured=True, amp="black")
 mean.shape(_whole)
 
 

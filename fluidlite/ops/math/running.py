@@ -12,7 +12,12 @@ from fluidlite.base.registry import Op, Spec
 from fluidlite.ops.kernels.numbers import check_axes, named_dims
 
 cumprod = Op(
-    "cumprod", "X -> Out", attrs={"dim": -1}, version=1, newer={"exclusive": False, "reverse": False}
+    "cumprod",
+    "X -> Out",
+    attrs={"dim": -1},
+    version=1,
+    newer={"exclusive": False, "reverse": False},
+    amp_fp16="black",
 )
 
 

@@ -14,7 +14,7 @@ from fluidlite.base.errors import ShapeError
 from fluidlite.base.registry import AttrType, GradContext, Lod, Op, Spec, WithLod, handed_on, later, required
 from fluidlite.ops.kernels.numbers import at_last, check_axes, ints, named_dims
 
-top_k = Op("top_k", "X. K? -> Out Indices", attrs={"k": 1})
+top_k = Op("top_k", "X. K? -> Out Indices", attrs={"k": 1}, amp="gray")
 
 
 @top_k.shape
@@ -219,6 +219,7 @@ cumsum = Op(
     "X -> Out",
     attrs={"axis": limited(-1, least(-1)), "exclusive": False, "reverse": False, "flatten": later(False)},
     version=1,
+    amp_fp16="black",
 )
 
 

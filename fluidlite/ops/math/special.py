@@ -83,7 +83,7 @@ _function(
     lambda xp, _, x, out: _acosh_slope(xp, x if x.dtype.kind == "c" else abs(x)),
 )
 _function("asinh", lambda xp, _, x: xp.arcsinh(x), lambda xp, _, x, out: 1 / xp.sqrt(x * x + 1))
-_function("atanh", lambda xp, _, x: xp.arctanh(x), lambda xp, _, x, out: 1 / (1 - x * x))
+_function("atanh", lambda xp, _, x: xp.arctanh(x), lambda xp, _, x, out: 1 / (1 - x * x), amp_fp16="black")
 _function(
     "lgamma",
     # at -inf itself SciPy says -inf, C inf
@@ -93,7 +93,7 @@ _function(
 _function(
     "digamma", lambda _, special, x: special.digamma(x), lambda _, special, x, out: _polygamma(special, 1, x)
 )
-erfinv = Op("erfinv", "X -> Out")
+erfinv = Op("erfinv", "X -> Out", amp_fp16="black")
 erfinv.shape(same_as("X"))
 
 

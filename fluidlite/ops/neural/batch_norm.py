@@ -253,7 +253,7 @@ def _declare_gradient(op: Op, synchronised: bool) -> None:
         return dx.astype(X.dtype, copy=False).reshape(X.shape), weight, bias
 
 
-_declare("batch_norm", "X. Scale. Bias. Mean. Variance.", synchronised=False, kept=_KEPT)
+_declare("batch_norm", "X. Scale. Bias. Mean. Variance.", synchronised=False, kept=_KEPT, amp="gray")
 _declare("sync_batch_norm", "X Scale Bias Mean Variance", synchronised=True)
 
 

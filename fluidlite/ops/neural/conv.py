@@ -265,7 +265,15 @@ _OF_IMAGES = {
     "Scale_out": 1.0,
 }
 
-_declare("conv2d", 2, "Input. Filter. Bias? ResidualData? -> Output", "NCHW", kept=_OF_IMAGES, version=1)
+_declare(
+    "conv2d",
+    2,
+    "Input. Filter. Bias? ResidualData? -> Output",
+    "NCHW",
+    kept=_OF_IMAGES,
+    version=1,
+    amp="white",
+)
 _declare(
     "depthwise_conv2d", 2, "Input. Filter. Bias? ResidualData? -> Output", "NCHW", kept=_OF_IMAGES, version=1
 )

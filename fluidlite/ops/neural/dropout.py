@@ -30,6 +30,7 @@ dropout = Op(
             "downgrade_in_infer", one_of("downgrade_in_infer", "upscale_in_train")
         ),
     },
+    amp="gray",
 )
 
 

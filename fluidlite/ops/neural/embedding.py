@@ -109,9 +109,20 @@ lookup_table = Op(
     below={"Ids": ("W", 0)},
     table="W",
     version=1,
+    amp="gray",
+    amp_fp16="black",
+    amp_bf16="",
 )
 lookup_table_v2 = Op(
-    "lookup_table_v2", "W Ids -> Out", attrs=_ATTRS, lod="Ids", below={"Ids": ("W", 0)}, table="W", version=1
+    "lookup_table_v2",
+    "W Ids -> Out",
+    attrs=_ATTRS,
+    lod="Ids",
+    below={"Ids": ("W", 0)},
+    table="W",
+    version=1,
+    amp_fp16="black",
+    amp_bf16="",
 )
 
 

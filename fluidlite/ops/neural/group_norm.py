@@ -26,6 +26,7 @@ group_norm = Op(
         "groups": limited(required(AttrType.INT), above(0)),
         "data_layout": "NCHW",
     },
+    amp_fp16="black",
 )
 
 

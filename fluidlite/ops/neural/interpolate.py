@@ -433,8 +433,8 @@ _declare("bicubic_interp", 2, "bicubic")
 _declare("linear_interp", 1, "linear")
 
 
-_declare("linear_interp_v2", 1, "linear", _V2)
-_declare("nearest_interp_v2", (2, 3), "nearest", _V2)
-_declare("bilinear_interp_v2", 2, "linear", _V2)
-_declare("trilinear_interp_v2", 3, "linear", _V2)
-_declare("bicubic_interp_v2", 2, "bicubic", _V2)
+_declare("linear_interp_v2", 1, "linear", _V2, amp_fp16="black", amp_bf16="")
+_declare("nearest_interp_v2", (2, 3), "nearest", _V2, amp_fp16="black", amp_bf16="")
+_declare("bilinear_interp_v2", 2, "linear", _V2, amp_fp16="black", amp_bf16="")
+_declare("trilinear_interp_v2", 3, "linear", _V2, amp_fp16="black", amp_bf16="")
+_declare("bicubic_interp_v2", 2, "bicubic", _V2, amp_fp16="black", amp_bf16="")

@@ -45,6 +45,8 @@ layer_norm = Op(
     "layer_norm",
     "X. Scale.? Bias.? -> Y Mean? Variance?",
     attrs={"epsilon": limited(1e-5, between(0.0, 0.001)), "begin_norm_axis": limited(1, above(0))},
+    amp_fp16="black gray",
+    amp_bf16="gray",
 )
 
 

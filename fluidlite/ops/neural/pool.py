@@ -273,9 +273,9 @@ def _declare_with_index(type: str, dims: int, **facts: Any) -> None:
         return _scattered(xp, dOut, Mask, X.shape[2:])
 
 
-_declare_pool("pool2d", 2, "NCHW", kept=LIBRARIES | QUANTIZER)
-_declare_pool("pool3d", 3, "NCDHW", kept=LIBRARIES)
-_declare_with_index("max_pool2d_with_index", 2, version=1)
+_declare_pool("pool2d", 2, "NCHW", kept=LIBRARIES | QUANTIZER, amp="gray")
+_declare_pool("pool3d", 3, "NCDHW", kept=LIBRARIES, amp="gray")
+_declare_with_index("max_pool2d_with_index", 2, version=1, amp_fp16="white")
 _declare_with_index("max_pool3d_with_index", 3, version=1)
 
 

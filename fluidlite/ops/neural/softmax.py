@@ -40,6 +40,7 @@ softmax = Op(
     attrs={"axis": -1, "data_format": "AnyLayout", "use_cudnn": False, "use_mkldnn": False, "is_test": False},
     idle=("data_format", "is_test"),
     captured=True,
+    amp="black",
 )
 
 
@@ -61,7 +62,7 @@ def _(Out: Array, dOut: Array, axis: int) -> Any:
     return (dOut - (dOut * Out).sum(axis=axis, keepdims=True)) * Out
 
 
-log_softmax = Op("log_softmax", "X -> Out", attrs={"axis": -1})
+log_softmax = Op("log_softmax", "X -> Out", attrs={"axis": -1}, amp_fp16="black")
 log_softmax.shape(same_as("X"))
 
 
@@ -149,6 +150,7 @@ cross_entropy = Op(
     attrs={"soft_label": False, "ignore_index": -100},
     classes="Label",
     below={"Label": ("X", -1)},
+    amp="black",
 )
 
 
@@ -191,6 +193,7 @@ cross_entropy2 = Op(
     attrs={"ignore_index": -100},
     classes="Label",
     below={"Label": ("X", -1)},
+    amp="black",
 )
 
 
@@ -242,6 +245,7 @@ softmax_with_cross_entropy = Op(
     captured=True,
     below={"Label": ("Logits", -1)},
     version=1,
+    amp="black",
 )
 """In 2.x Logits may be probabilities: `use_softmax` is False then, and Softmax the same as Logits."""
 
@@ -317,6 +321,7 @@ nll_loss = Op(
     "X. Label Weight.? -> Out Total_weight",
     attrs={"ignore_index": LONG(-100), "reduction": "mean"},
     lod=None,
+    amp_fp16="black",
 )
 
 

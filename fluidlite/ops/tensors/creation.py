@@ -45,6 +45,7 @@ fill_constant = Op(
     booleans=True,
     cuttable=True,
     version=2,
+    amp="gray",
 )
 
 
@@ -166,6 +167,7 @@ cast = Op(
     attrs={"in_dtype": required(AttrType.INT), "out_dtype": required(AttrType.INT)},
     booleans=True,
     captured=True,
+    amp="gray",
 )
 
 
@@ -196,6 +198,7 @@ scale = Op(
     "X ScaleTensor? -> Out",
     attrs={"scale": 1.0, "bias": 0.0, "bias_after_scale": True},
     captured=True,
+    amp="gray",
 )
 
 
@@ -237,7 +240,9 @@ def _(context: GradContext) -> None:
     )
 
 
-total = Op("sum", "X*? -> Out", attrs={"use_mkldnn": False}, alike=("X",), captured=True)
+total = Op(
+    "sum", "X*? -> Out", attrs={"use_mkldnn": False}, alike=("X",), captured=True, amp="black", amp_fp16=""
+)
 
 
 @total.shape

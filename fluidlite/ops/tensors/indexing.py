@@ -43,6 +43,7 @@ gather = Op(
     later=("Axis",),
     below={"Index": ("X", 0)},
     version=1,
+    amp="gray",
 )
 
 
@@ -156,6 +157,8 @@ scatter = Op(
     lod=None,
     lod_of_2x="X",
     alike=("X", "Updates"),
+    amp_fp16="black",
+    amp_bf16="",
 )
 
 

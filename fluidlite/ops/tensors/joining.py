@@ -24,6 +24,7 @@ concat = Op(
     alike=("X",),
     moves=True,
     kept=ONEDNN,
+    amp_fp16="gray",
 )
 
 
@@ -89,6 +90,7 @@ split = Op(
     attrs={"axis": 0, "num": 0, "sections": INTS()},
     lod=None,
     moves=True,
+    amp_fp16="gray",
 )
 
 
@@ -145,7 +147,7 @@ def _(context: GradContext) -> None:
     )
 
 
-stack = Op("stack", "X* -> Y", attrs={"axis": 0}, alike=("X",), moves=True)
+stack = Op("stack", "X* -> Y", attrs={"axis": 0}, alike=("X",), moves=True, amp="gray")
 
 
 @stack.shape
@@ -187,7 +189,11 @@ def _(xp: Any, dY: Array, axis: int) -> tuple[list[Array]]:
 
 
 unstack = Op(
-    "unstack", "X -> Y*", attrs={"axis": 0, "num": limited(required(AttrType.INT), above(0))}, lod=None
+    "unstack",
+    "X -> Y*",
+    attrs={"axis": 0, "num": limited(required(AttrType.INT), above(0))},
+    lod=None,
+    amp="gray",
 )
 
 

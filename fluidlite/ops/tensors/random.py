@@ -84,6 +84,7 @@ uniform_random = Op(
     lod=None,
     attrs={"shape": LONGS(), "min": -1.0, "max": 1.0, "seed": 0, "dtype": 5, **_DIAGONAL},
     cuttable=True,
+    amp_fp16="gray",
 )
 
 
@@ -136,6 +137,7 @@ gaussian_random = Op(
     attrs={"shape": LONGS(), "mean": 0.0, "std": 1.0, "seed": 0, "dtype": 5, "use_mkldnn": False},
     cuttable=True,
     version=1,
+    amp="gray",
 )
 gaussian_random.shape(_shape_spec)
 
@@ -208,6 +210,7 @@ uniform_like = Op(
     attrs={"min": -1.0, "max": 1.0, **_LIKE, **_DIAGONAL},
     only={"diag_num": 0},
     idle=("diag_step", "diag_val"),
+    amp="gray",
 )
 uniform_like.shape(_like_spec)
 
@@ -235,6 +238,8 @@ gaussian_like = Op(
     random=True,
     lod=None,
     attrs={"mean": 0.0, "std": 1.0, **_LIKE},
+    amp="gray",
+    amp_fp16="",
 )
 gaussian_like.shape(_like_spec)
 

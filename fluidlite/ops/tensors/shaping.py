@@ -31,16 +31,17 @@ def _with_gradient(
     attrs: dict[str, Any],
     rule: Callable[..., Shape],
     shape_arguments: Sequence[str],
+    amp: str = "",
     **facts: Any,
 ) -> None:
     """Declare `first` (whose gradient reads X) and `second` (whose gradient reads XShape); both only rename
     memory.
 
     `rule` gives the new shape from the old one and the arguments; `shape_arguments` are its attributes.
-    `facts` are fields of both.
+    `amp` is the list of `second`, and `facts` are fields of both.
     """
-    for op_type, outputs in ((first, "Out"), (second, "Out XShape?")):
-        op = Op(op_type, f"{slots} -> {outputs}", attrs=attrs, lod=None, moves=True, **facts)
+    for op_type, outputs, own in ((first, "Out", ""), (second, "Out XShape?", amp)):
+        op = Op(op_type, f"{slots} -> {outputs}", attrs=attrs, lod=None, moves=True, amp=own, **facts)
         _declare_reshape(op, rule, shape_arguments, op_type == second)
 
 
@@ -229,6 +230,7 @@ _with_gradient(
     {"shape": INTS(), "use_quantizer": False},
     reshaped,
     ["shape"],
+    amp="gray",
     tells_lod=True,
     captured=True,
 )
@@ -244,7 +246,7 @@ _with_gradient(
 _with_gradient(
     "unsqueeze", "unsqueeze2", "X AxesTensor? AxesTensorList*?", {"axes": INTS()}, unsqueezed, ["axes"]
 )
-_with_gradient("flatten", "flatten2", "X", {"axis": 1}, flattened, ["axis"], captured=True)
+_with_gradient("flatten", "flatten2", "X", {"axis": 1}, flattened, ["axis"], amp="gray", captured=True)
 
 emits_once_more(
     get("reshape2_grad"), reads={"DOut": "Out@GRAD"}, incoming={"DDX": "X@GRAD"}, writes={"DDOut": "Out@GRAD"}
@@ -343,7 +345,7 @@ def _declare_transpose(op_type: str, second: bool, **facts: Any) -> None:
 
 
 _declare_transpose("transpose", False)
-_declare_transpose("transpose2", True)
+_declare_transpose("transpose2", True, amp="gray")
 emits_once_more(
     get("transpose2_grad"), incoming={"X": "X@GRAD"}, writes={"Out": "Out@GRAD"}, type="transpose2"
 )

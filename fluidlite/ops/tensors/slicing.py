@@ -122,6 +122,7 @@ slice_op = Op(
     lod=None,
     makes_lod=True,
     moves=True,
+    amp="gray",
 )
 
 

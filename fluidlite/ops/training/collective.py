@@ -60,14 +60,14 @@ c_comm_init_all = Op(
 
 
 # ---------------------------------------------------------------------- one value over all ranks
-def _same_shape(op_type: str, kind: CommKind, **attrs: Any) -> Op:
+def _same_shape(op_type: str, kind: CommKind, amp_fp16: str | None = None, **attrs: Any) -> Op:
     """An op whose result looks like its input on every rank."""
-    op = Op(op_type, "X -> Out", attrs=attrs, communicates=kind)
+    op = Op(op_type, "X -> Out", attrs=attrs, communicates=kind, amp_fp16=amp_fp16)
     op.shape(same_as("X"))
     return op
 
 
-c_allreduce_sum = _same_shape("c_allreduce_sum", CommKind.ALL_REDUCE, **_MODEL_PARALLEL)
+c_allreduce_sum = _same_shape("c_allreduce_sum", CommKind.ALL_REDUCE, **_MODEL_PARALLEL, amp_fp16="gray")
 for _type in ("c_allreduce_max", "c_allreduce_min", "c_allreduce_prod"):
     _same_shape(_type, CommKind.ALL_REDUCE, **_MODEL_PARALLEL)
 for _type in ("c_reduce_sum", "c_reduce_max", "c_reduce_min", "c_reduce_prod"):

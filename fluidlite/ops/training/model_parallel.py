@@ -18,7 +18,9 @@ _PART = {"ring_id": 0, "use_calc_stream": True, "use_model_parallel": True}
 _PLACE = {"rank": 0, "nranks": 1}
 
 # ---------------------------------------------------------------------- in front of and behind shared weights
-c_identity = Op("c_identity", "X -> Out", attrs=_PART, idle=("ring_id", "use_model_parallel"))
+c_identity = Op(
+    "c_identity", "X -> Out", attrs=_PART, idle=("ring_id", "use_model_parallel"), amp_fp16="gray"
+)
 c_identity.shape(same_as("X"))
 
 
@@ -50,7 +52,9 @@ def _(context: GradContext) -> None:
 
 
 # ---------------------------------------------------------------------- columns
-c_concat = Op("c_concat", "X -> Out", attrs={**_PLACE, **_PART}, communicates=CommKind.ALL_GATHER)
+c_concat = Op(
+    "c_concat", "X -> Out", attrs={**_PLACE, **_PART}, communicates=CommKind.ALL_GATHER, amp_fp16="gray"
+)
 c_split = Op(
     "c_split",
     "X -> Out",
@@ -144,6 +148,7 @@ c_softmax_with_cross_entropy = Op(
         "ignore_index": LONG(-100),
     },
     communicates=CommKind.OTHER,
+    amp_fp16="black",
 )
 
 

@@ -25,7 +25,9 @@ def _(xp: Any, X: SelectedRows) -> SelectedRows:
     return SelectedRows(ids, X.height(), rows)
 
 
-get_tensor_from_selected_rows = Op("get_tensor_from_selected_rows", "X -> Out", lod=None, dynamic=True)
+get_tensor_from_selected_rows = Op(
+    "get_tensor_from_selected_rows", "X -> Out", lod=None, dynamic=True, amp="gray"
+)
 
 
 @get_tensor_from_selected_rows.shape

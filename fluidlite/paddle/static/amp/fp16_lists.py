@@ -6,102 +6,20 @@ from collections.abc import Collection, Iterable
 
 from fluidlite.base import registry
 from fluidlite.base.dtypes import DTypeLike, VarType, to_vartype
+from fluidlite.base.families import types_with
 from fluidlite.contrib.mixed_precision import fp16_lists as of_fluid
 
 __all__ = ["AutoMixedPrecisionLists", "CustomOpLists", "half_of", "with_the_rest_in_half"]
 
-WHITE = frozenset(
-    [
-        "conv2d",
-        "einsum",
-        "fake_quantize_dequantize_abs_max",
-        "fake_quantize_dequantize_moving_average_abs_max",
-        "fused_attention",
-        "fused_bn_add_activation",
-        "fused_feedforward",
-        "fused_gemm_epilogue",
-        "matmul",
-        "matmul_v2",
-        "max_pool2d_with_index",
-        "mul",
-        "resnet_unit",
-    ]
-)
-ONLY_FP16 = frozenset({"fused_bn_add_activation", "resnet_unit"})
+# names of 2.6.2's lists that are no op types here
+_FUSED = frozenset(["fused_attention", "fused_bn_add_activation", "fused_feedforward"])
+ONLY_FP16 = frozenset(["fused_bn_add_activation", "resnet_unit"])
 """Those of WHITE that 2.6.2 does not compute in bfloat16."""
+FUNCTIONS = frozenset(["hsigmoid_loss", "margin_cross_entropy", "pnorm", "softmin", "triplet_margin_loss"])
 
-BLACK = frozenset(
-    [
-        "acos",
-        "asin",
-        "atanh",
-        "bicubic_interp_v2",
-        "bilinear_interp_v2",
-        "c_softmax_with_cross_entropy",
-        "cosh",
-        "cross_entropy",
-        "cross_entropy2",
-        "cumprod",
-        "cumsum",
-        "dist",
-        "erfinv",
-        "exp",
-        "expm1",
-        "frobenius_norm",
-        "group_norm",
-        "hsigmoid_loss",
-        "huber_loss",
-        "layer_norm",
-        "linear_interp_v2",
-        "log",
-        "log10",
-        "log2",
-        "log_loss",
-        "log_softmax",
-        "lookup_table",
-        "lookup_table_v2",
-        "margin_cross_entropy",
-        "mean",
-        "nearest_interp_v2",
-        "nll_loss",
-        "pnorm",
-        "pow",
-        "reciprocal",
-        "reduce_mean",
-        "reduce_prod",
-        "reduce_sum",
-        "renorm",
-        "rsqrt",
-        "scatter",
-        "sigmoid_cross_entropy_with_logits",
-        "sinh",
-        "softmax",
-        "softmax_with_cross_entropy",
-        "softmin",
-        "softplus",
-        "square",
-        "tan",
-        "tanh_shrink",
-        "trilinear_interp_v2",
-        "triplet_margin_loss",
-    ]
-)
-ALSO_GRAY = frozenset(
-    [
-        "c_allreduce_sum",
-        "c_concat",
-        "c_identity",
-        "concat",
-        "fused_attention",
-        "fused_bn_add_activation",
-        "fused_feedforward",
-        "fused_multi_transformer",
-        "layer_norm",
-        "split",
-        "uniform_random",
-    ]
-)
-NO_LONGER_GRAY = frozenset({"gaussian_random_batch_size_like", "lookup_table"})
+WHITE = types_with("amp_fp16", "white") | _FUSED | ONLY_FP16 | {"fused_gemm_epilogue"}
+BLACK = types_with("amp_fp16", "black") | FUNCTIONS
+GRAY = types_with("amp_fp16", "gray") | _FUSED | {"fused_multi_transformer", "rank"}
 
 
 class AutoMixedPrecisionLists(of_fluid.AutoMixedPrecisionLists):
@@ -124,7 +42,7 @@ class AutoMixedPrecisionLists(of_fluid.AutoMixedPrecisionLists):
     def _update_list(self) -> None:
         self.white_list = set(WHITE - ONLY_FP16 if self._half == VarType.BF16 else WHITE)
         self.black_list = set(BLACK)
-        self.gray_list = (self.gray_list - NO_LONGER_GRAY) | ALSO_GRAY
+        self.gray_list = set(GRAY)
         super()._update_list()
 
 

@@ -4,63 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable
 
+from fluidlite.base.families import types_with
 from fluidlite.contrib.mixed_precision import fp16_lists as of_fluid
-from fluidlite.paddle.static.amp.fp16_lists import ALSO_GRAY, NO_LONGER_GRAY
+from fluidlite.paddle.static.amp.fp16_lists import FUNCTIONS, GRAY
 
 __all__ = ["AutoMixedPrecisionListsBF16"]
 
-BF16 = frozenset(
-    ["conv2d", "einsum", "fused_gemm_epilogue", "matmul", "matmul_v2", "max_pool2d_with_index", "mul"]
-)
-FP32 = frozenset(
-    [
-        "acos",
-        "asin",
-        "atanh",
-        "c_softmax_with_cross_entropy",
-        "cosh",
-        "cross_entropy",
-        "cross_entropy2",
-        "cumprod",
-        "cumsum",
-        "dist",
-        "erfinv",
-        "exp",
-        "expm1",
-        "fake_quantize_dequantize_abs_max",
-        "fake_quantize_dequantize_moving_average_abs_max",
-        "frobenius_norm",
-        "group_norm",
-        "hsigmoid_loss",
-        "huber_loss",
-        "log",
-        "log10",
-        "log2",
-        "log_loss",
-        "log_softmax",
-        "margin_cross_entropy",
-        "mean",
-        "nll_loss",
-        "pnorm",
-        "pow",
-        "reciprocal",
-        "reduce_mean",
-        "reduce_prod",
-        "reduce_sum",
-        "renorm",
-        "rsqrt",
-        "sigmoid_cross_entropy_with_logits",
-        "sinh",
-        "softmax",
-        "softmax_with_cross_entropy",
-        "softmin",
-        "softplus",
-        "square",
-        "tan",
-        "tanh_shrink",
-        "triplet_margin_loss",
-    ]
-)
+BF16 = types_with("amp_bf16", "white") | {"fused_gemm_epilogue"}
+FP32 = types_with("amp_bf16", "black") | FUNCTIONS
 
 
 class AutoMixedPrecisionListsBF16(of_fluid.AutoMixedPrecisionLists):
@@ -95,5 +46,5 @@ class AutoMixedPrecisionListsBF16(of_fluid.AutoMixedPrecisionLists):
 
     def _update_list(self) -> None:
         self.white_list, self.black_list = set(BF16), set(FP32)
-        self.gray_list = (self.gray_list - NO_LONGER_GRAY) | ALSO_GRAY
+        self.gray_list = set(GRAY)
         super()._update_list()

@@ -54,7 +54,7 @@ FAMILIES = {
     "math.conv_shift": "conv_shift",
     "math.decompositions": "eig eigh eigvals eigvalsh lu lu_unpack qr svd",
     "math.diagonal": (
-        "diag_embed diag_v2 diagonal fill_diagonal_tensor trace tril_indices tril_triu triu_indices"
+        "diag diag_embed diag_v2 diagonal fill_diagonal_tensor trace tril_indices tril_triu triu_indices"
     ),
     "math.distance": "center_loss cos_sim dist fsp l1_norm p_norm renorm squared_l2_distance squared_l2_norm",
     "math.einsum": "einsum",
@@ -142,9 +142,8 @@ FAMILIES = {
         "shrink_rnn_memory split_lod_tensor tensor_array_to_tensor write_to_array"
     ),
     "tensors.creation": (
-        "assign assign_value cast diag empty eye fill fill_any_like fill_constant "
-        "fill_constant_batch_size_like fill_zeros_like fill_zeros_like2 linspace logspace memcpy range scale "
-        "shape share_data size sum"
+        "assign assign_value cast empty eye fill fill_any_like fill_constant fill_constant_batch_size_like "
+        "fill_zeros_like fill_zeros_like2 linspace logspace memcpy range scale shape share_data size sum"
     ),
     "tensors.crop": "crop crop_tensor",
     "tensors.draws": "bernoulli class_center_sample dirichlet exponential multinomial poisson",

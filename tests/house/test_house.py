@@ -6,9 +6,12 @@
 from __future__ import annotations
 
 import configparser
+import importlib
 import pathlib
 import subprocess
 import sys
+
+from fluidlite.base.lazy import LazyNames
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 SOURCES = sorted(
@@ -77,3 +80,23 @@ def test_every_package_is_installed() -> None:
     # pages and examples are installed as they lie beside the package
     data = {"fluidlite.docs", "fluidlite.docs.pictures", "fluidlite.examples"}
     assert listed == found | data
+
+
+def test_no_offered_function_is_hidden_by_its_module() -> None:
+    """A module that is imported takes the place of its package's function of that name."""
+    offered = [
+        f"{door}.{name}"
+        for door, names in lazy_doors().items()
+        for name, (home, _) in names.homes.items()
+        if home == f"{door}.{name}"
+    ]
+    assert not offered
+
+
+def lazy_doors() -> dict[str, LazyNames]:
+    """Packages whose names are imported when they are asked for."""
+    files = [
+        path for path in (ROOT / "fluidlite").rglob("__init__.py") if "_NAMES = Lazy" in path.read_text()
+    ]
+    doors = [".".join(path.parent.relative_to(ROOT).parts) for path in files]
+    return {door: importlib.import_module(door)._NAMES for door in doors}

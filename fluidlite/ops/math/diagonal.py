@@ -1,4 +1,4 @@
-"""Diagonals and triangles of matrices: tril_triu, trace, diag_embed."""
+"""Diagonals and triangles of matrices: tril_triu, trace, diag, diag_embed."""
 
 from __future__ import annotations
 
@@ -274,3 +274,18 @@ def _(row: int, col: int, offset: int, dtype: int) -> Spec:
 @triu_indices.kernel
 def _(xp: Any, row: int, col: int, offset: int, dtype: int) -> Array:
     return xp.asarray(np.stack(np.triu_indices(row, offset, col)).astype(to_numpy(VarType(dtype))))
+
+
+diag = Op("diag", "Diagonal -> Out", lod=None)
+
+
+@diag.shape
+def _(Diagonal: Spec) -> Spec:
+    if len(Diagonal.shape) != 1:
+        raise ShapeError(f"op 'diag': Diagonal must have 1 dimension, but has shape {list(Diagonal.shape)}")
+    return Diagonal.with_shape((Diagonal.shape[0], Diagonal.shape[0]))
+
+
+@diag.kernel
+def _(xp: Any, Diagonal: Array) -> Array:
+    return xp.diag(Diagonal.reshape(-1))

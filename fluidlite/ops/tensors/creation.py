@@ -576,21 +576,6 @@ def _(xp: Any, num_rows: int, num_columns: int, dtype: int) -> Array:
     return xp.eye(num_rows, num_rows if num_columns < 0 else num_columns, dtype=to_numpy(VarType(dtype)))
 
 
-diag = Op("diag", "Diagonal -> Out", lod=None)
-
-
-@diag.shape
-def _(Diagonal: Spec) -> Spec:
-    if len(Diagonal.shape) != 1:
-        raise ShapeError(f"op 'diag': Diagonal must have 1 dimension, but has shape {list(Diagonal.shape)}")
-    return Diagonal.with_shape((Diagonal.shape[0], Diagonal.shape[0]))
-
-
-@diag.kernel
-def _(xp: Any, Diagonal: Array) -> Array:
-    return xp.diag(Diagonal.reshape(-1))
-
-
 size = Op("size", "Input -> Out", lod=None, booleans=True)
 
 

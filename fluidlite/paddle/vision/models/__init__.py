@@ -10,9 +10,9 @@ _HOME = "fluidlite.paddle.vision.models"
 _NAMES = LazyNames(
     __name__,
     {
-        f"{_HOME}.alexnet": "AlexNet alexnet",
+        f"{_HOME}.alex_net": "AlexNet alexnet",
         f"{_HOME}.densenet": "DenseNet densenet121 densenet161 densenet169 densenet201 densenet264",
-        f"{_HOME}.googlenet": "GoogLeNet googlenet",
+        f"{_HOME}.goog_le_net": "GoogLeNet googlenet",
         f"{_HOME}.inceptionv3": "InceptionV3 inception_v3",
         f"{_HOME}.lenet": "LeNet",
         f"{_HOME}.mobilenetv1": "MobileNetV1 mobilenet_v1",

@@ -2,7 +2,6 @@
 """`paddle.vision.models`: classifiers of images, as layers with the parameters that PaddlePaddle 2.6.2 gives
 them."""
 
-from fluidlite.paddle.vision.models import alexnet as alexnet
 from fluidlite.paddle.vision.models import densenet as densenet
 from fluidlite.paddle.vision.models import mobilenetv1 as mobilenetv1
 from fluidlite.paddle.vision.models import mobilenetv2 as mobilenetv2
@@ -10,15 +9,16 @@ from fluidlite.paddle.vision.models import mobilenetv3 as mobilenetv3
 from fluidlite.paddle.vision.models import resnet as resnet
 from fluidlite.paddle.vision.models import shufflenetv2 as shufflenetv2
 from fluidlite.paddle.vision.models import vgg as vgg
-from fluidlite.paddle.vision.models.alexnet import AlexNet as AlexNet
+from fluidlite.paddle.vision.models.alex_net import AlexNet as AlexNet
+from fluidlite.paddle.vision.models.alex_net import alexnet as alexnet
 from fluidlite.paddle.vision.models.densenet import DenseNet as DenseNet
 from fluidlite.paddle.vision.models.densenet import densenet121 as densenet121
 from fluidlite.paddle.vision.models.densenet import densenet161 as densenet161
 from fluidlite.paddle.vision.models.densenet import densenet169 as densenet169
 from fluidlite.paddle.vision.models.densenet import densenet201 as densenet201
 from fluidlite.paddle.vision.models.densenet import densenet264 as densenet264
-from fluidlite.paddle.vision.models.googlenet import GoogLeNet as GoogLeNet
-from fluidlite.paddle.vision.models.googlenet import googlenet as googlenet
+from fluidlite.paddle.vision.models.goog_le_net import GoogLeNet as GoogLeNet
+from fluidlite.paddle.vision.models.goog_le_net import googlenet as googlenet
 from fluidlite.paddle.vision.models.inceptionv3 import InceptionV3 as InceptionV3
 from fluidlite.paddle.vision.models.inceptionv3 import inception_v3 as inception_v3
 from fluidlite.paddle.vision.models.lenet import LeNet as LeNet

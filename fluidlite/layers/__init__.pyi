@@ -1,5 +1,7 @@
 # written by tests/house/stubs.py
-"""Layers: functions that append ops to the default main program, under fluid 1.8's names and signatures."""
+"""Layers: functions that append ops to the default main program, under fluid 1.8's names and signatures.
+
+In the examples `np` is numpy, `fluid` is fluidlite, and `exe` is `fluid.Executor(fluid.CPUPlace())`."""
 
 from fluidlite.layers import control_flow as control_flow
 from fluidlite.layers import detection as detection

@@ -244,6 +244,9 @@ def stage(folder: pathlib.Path) -> None:
     index.unlink()
     readme = (ROOT / "README.md").read_text(encoding="utf8").replace(f"(docs/{INDEX})", "(#documentation)")
     (folder / "index.md").write_text(readme + trees, encoding="utf8")
+    for path in folder.rglob("*.md"):
+        text = path.read_text(encoding="utf8")
+        path.write_text(text.replace("](../README.md", "](../index.md"), encoding="utf8")
     write_reference(folder / "reference")
 
 

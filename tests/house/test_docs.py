@@ -290,3 +290,19 @@ def test_the_reference_describes_every_public_thing_once(tmp_path: pathlib.Path)
     layers = {f"fluidlite.layers.{name}" for name, thing in vars(fluid.layers).items() if callable(thing)}
     public = {f"fluidlite.layers.{name}" for name in fluid.layers.__all__}
     assert public & layers <= {*described, *linked}
+
+
+def test_pages_pictures_and_examples_are_installed() -> None:
+    """`fluidlite docs` and `fluidlite examples` find them in the package."""
+    config = configparser.ConfigParser()
+    config.read(ROOT / "setup.cfg")
+    patterns = dict(config["options.package_data"])
+    for package, folder in (
+        ("fluidlite.docs", "docs"),
+        ("fluidlite.docs.pictures", "docs/pictures"),
+        ("fluidlite.examples", "examples"),
+    ):
+        assert package in config["options"]["packages"].split()
+        files = [path for path in (ROOT / folder).iterdir() if path.is_file()]
+        taken = [*patterns[package].split(", "), "*.py"]
+        assert not [path for path in files if not any(path.match(pattern) for pattern in taken)]

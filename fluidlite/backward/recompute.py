@@ -80,8 +80,8 @@ class _Usage:
         what a reader gives.
         """
         names = {name for name in self.reads if name not in self.writes}
-        # a second run of either would give other values than the first
-        names.update(name for op in self.path if op.type in ("seed", "read") for name in op.output_arg_names)
+        once = [op for op in self.path if op.definition is not None and op.definition.once]
+        names.update(name for op in once for name in op.output_arg_names)
         return names
 
 

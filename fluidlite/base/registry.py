@@ -176,6 +176,10 @@ class Op:
     amp: fluid's list for mixed precision that the op is on: "white", "black", "gray" or none.
     amp_fp16: those that it is on in 2.x, in words; None for the same.
     amp_bf16: those for bfloat16; None for the ones of `amp_fp16`.
+    condition: of an op that gives truth values of elements: "order", "equality" or "logic".
+    follows: the op finishes what the one before it began: a bias, an activation, a normalisation.
+    once: a second run gives other values, for which no seed makes up.
+    scalars: the attribute that 2.6.2 takes as messages of their own type alone.
     takes: input slot -> the slot whose presence says that the kernel takes an entry out of the array in it.
     """
 
@@ -210,6 +214,10 @@ class Op:
     moves: bool = False
     captured: bool = False
     table: str = ""
+    condition: str = ""
+    follows: bool = False
+    once: bool = False
+    scalars: str = ""
     amp: str = ""
     amp_fp16: str | None = None
     amp_bf16: str | None = None

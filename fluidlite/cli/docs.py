@@ -177,7 +177,7 @@ def _described(name: str, pages: dict[str, Page]) -> str:
         thing = _thing(full_name)
         if thing is not None:
             return _text(full_name, thing)
-    known = (*pages, *dir(fluidlite), *fluidlite.layers.__all__)
+    known = (*pages, *dir(fluidlite), *dir(fluidlite.layers))
     raise UsageError(f"there is no page and no name {name!r}{did_you_mean(name, known)} (fluidlite docs)")
 
 

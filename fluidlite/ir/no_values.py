@@ -16,10 +16,6 @@ if TYPE_CHECKING:
 
 __all__ = ["array_of", "formatted", "function_on", "items_of", "number_of", "truth", "ufunc_on"]
 
-_ORDERS = frozenset(("less_than", "less_equal", "greater_than", "greater_equal"))
-_EQUALS = frozenset(("equal", "not_equal"))
-_LOGICAL = frozenset(("logical_and", "logical_or", "logical_xor", "logical_not"))
-_FILLED = frozenset(("fill_constant", "fill_constant_batch_size_like"))
 _OPERATORS: Mapping[str, Callable[[Any, Any], Any]] = {
     "add": operator.add,
     "subtract": operator.sub,
@@ -45,13 +41,11 @@ def truth(var: Variable) -> bool:
     `x == y` of two Variables is what Python asks when it looks for one in a list: there it warns.
     """
     op = var.op
-    if op is None or op.type not in (_ORDERS | _EQUALS | _LOGICAL):
+    if op is None or op.definition is None or not op.definition.condition:
         return True
     compared = [var.block._find_var_recursive(name) for name in op.input_arg_names]
-    with_number = any(
-        found is not None and found.op is not None and found.op.type in _FILLED for found in compared
-    )
-    if op.type in _EQUALS and not with_number:
+    with_number = any(found is not None and _is_constant(found) for found in compared)
+    if op.definition.condition == "equality" and not with_number:
         warn_user(
             f"{var.name!r}, made by op {op.type!r} of {' and '.join(op.input_arg_names)}, is always "
             "True as a Python condition, whatever its values will be, because `==` and `in` add ops "
@@ -63,6 +57,14 @@ def truth(var: Variable) -> bool:
         f"{' and '.join(op.input_arg_names)} is computed when the program runs; choose by layers.cond, "
         f"layers.while_loop or layers.where\n  {op.call_text()}\n  built at {op.where}"
     )
+
+
+def _is_constant(var: Variable) -> bool:
+    """True for what an op fills with a number."""
+    op = var.op
+    if op is None or op.definition is None or op.definition.random or op.definition.effect:
+        return False
+    return not any(map(op.reads, op.inputs))
 
 
 def array_of(var: Variable, dtype: Any = None) -> Any:

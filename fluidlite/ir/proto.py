@@ -445,7 +445,7 @@ def _write_op(desc: Any, op: Operator) -> None:
     # what a reader finds again in the declared shapes and the version is no attribute of Paddle's
     for name in sorted({*op.attrs, *kept, CALLSTACK_ATTR} - {ZERO_DIM_ATTR, OF_2X_ATTR}):
         attr = desc.attrs.add(name=name.encode())
-        if (op.type, name) in _OF_SCALARS:
+        if op.definition is not None and name == op.definition.root.scalars:
             _write_scalars(attr, op.attr(name))
             continue
         try:
@@ -457,10 +457,6 @@ def _write_op(desc: Any, op: Operator) -> None:
                 f"op {op.type!r}: attribute {name!r} cannot hold {op.attrs.get(name)!r}: {error}\n"
                 f"  built at {op.where}"
             ) from error
-
-
-# the attributes that 2.6.2 takes as messages of their own type alone; 1.8.5 lacks the op
-_OF_SCALARS = frozenset([("set_value", "values"), ("set_value_grad", "values")])
 
 
 def _write_scalars(desc: Any, values: Sequence[float]) -> None:

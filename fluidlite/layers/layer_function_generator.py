@@ -8,6 +8,7 @@ import string
 from collections.abc import Callable, Collection, Iterable
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from fluidlite.base import registry
 from fluidlite.base.attr_types import AttrType
 from fluidlite.base.dtypes import VarType
 from fluidlite.base.errors import ArgumentError
@@ -21,7 +22,6 @@ from fluidlite.layers.arithmetic.activations import FLOATS, append_unary
 
 __all__ = ["autodoc", "deprecated", "generate_activation_fn", "generate_layer_fn", "templatedoc"]
 
-_INTEGERS_TOO = ("abs", "exp", "square")
 _Function = TypeVar("_Function", bound=Callable[..., Any])
 
 
@@ -114,7 +114,7 @@ def generate_activation_fn(op_type: str) -> Callable[..., Variable]:
     not of real numbers (of numbers, for abs, exp and square).
     """
     proto = OpProtoHolder.instance().get_op_proto(op_type)
-    dtypes = ("int32", "int64", *FLOATS) if op_type in _INTEGERS_TOO else FLOATS
+    dtypes = ("int32", "int64", *FLOATS) if "X" not in registry.get(op_type).floating else FLOATS
 
     def layer(x: Variable, name: str | None = None) -> Variable:
         return append_unary(op_type, x, name, dtypes=dtypes)

@@ -44,7 +44,6 @@ __all__ = [
 _FLOATS = ["float16", "float32", "float64"]
 _WIDE_FLOATS = ["float32", "float64"]
 IGNORED = -100
-_UNBOUNDED = frozenset(("batch_norm", "conv2d", "matmul", "mul", "relu"))
 
 
 # ---------------------------------------------------------------------- of class scores
@@ -93,7 +92,7 @@ def cross_entropy(
 def _doubt_probabilities(input: Variable) -> None:
     """Warn of the output of a layer without softmax, of which cross_entropy takes the logarithm."""
     op = getattr(input, "op", None)
-    if op is None or not (op.type in _UNBOUNDED or _is_biased_product(op)):
+    if op is None or not (_is_unbounded(op) or _is_biased_product(op)):
         return
     warn_user(
         f"cross_entropy takes probabilities, and {input.name!r} comes from {op.type!r} without a softmax: "
@@ -101,11 +100,17 @@ def _doubt_probabilities(input: Variable) -> None:
     )
 
 
+def _is_unbounded(op: Operator) -> bool:
+    """True for products, and what usually stands behind one in a network without an activation at its end."""
+    is_product = op.definition is not None and op.definition.flops_rule is not None
+    return is_product or op.type == "batch_norm" or op.type == "relu"
+
+
 def _is_biased_product(op: Operator) -> bool:
     if op.type != "elementwise_add":
         return False
     summand = op.block._find_var_recursive(op.input("X")[0])
-    return summand is not None and summand.op is not None and summand.op.type in _UNBOUNDED
+    return summand is not None and summand.op is not None and _is_unbounded(summand.op)
 
 
 def cross_entropy2(input: Variable, label: Variable, ignore_index: int = IGNORED) -> Variable:

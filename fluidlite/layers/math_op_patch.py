@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from fluidlite import unique_name
+from fluidlite.base import registry
 from fluidlite.base.dtypes import VarType, is_integer, to_numpy, to_vartype
 from fluidlite.base.errors import ArgumentError
 from fluidlite.base.imported_names import imported_names
@@ -20,7 +21,7 @@ from fluidlite.ir.no_values import items_of
 from fluidlite.ir.variable import Variable
 from fluidlite.ir.warned import warn_user
 
-__all__ = ["COMPARISONS", "SCALED", "astype", "constant", "monkey_patch_variable", "scaled", "temporary"]
+__all__ = ["SCALED", "astype", "constant", "dtype_of_result", "monkey_patch_variable", "scaled", "temporary"]
 
 FAR = 10000000  # fluid's "to the end" of a slice
 
@@ -110,7 +111,11 @@ _BINARY = {
     "__gt__": "greater_than",
     "__ge__": "greater_equal",
 }
-COMPARISONS = frozenset(("equal", "not_equal", "less_than", "less_equal", "greater_than", "greater_equal"))
+
+
+def dtype_of_result(var: Variable, op_type: str) -> VarType:
+    """The dtype of the result of an op of two operands, the first of which is `var`."""
+    return VarType.BOOL if registry.get(op_type).condition else var.dtype
 
 
 def _operator(method: str, op_type: str) -> Callable[[Variable, Any], Variable]:
@@ -134,7 +139,7 @@ def _operator(method: str, op_type: str) -> Callable[[Variable, Any], Variable]:
         elif integer and "truediv" in method:
             warn_user(f"{_shown(self)} is divided as integers, as in 1.8.5: cast it to float32 first")
         x, y = (other, self) if swapped else (self, other)
-        out = temporary(self, VarType.BOOL if op_type in COMPARISONS else self.dtype)
+        out = temporary(self, dtype_of_result(self, op_type))
         axis = 0 if y.shape and y.shape[0] == -1 else -1
         _block(self).append_op(
             type=op_type, inputs={"X": [x], "Y": [y]}, outputs={"Out": out}, attrs={"axis": axis}

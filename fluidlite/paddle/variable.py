@@ -20,7 +20,7 @@ from fluidlite.base.registry import ZERO_DIM_ATTR
 from fluidlite.base.tracebacks import short_tracebacks
 from fluidlite.ir.guarded import guard
 from fluidlite.ir.variable import Parameter, Variable
-from fluidlite.layers.math_op_patch import COMPARISONS, SCALED, astype, constant, scaled, temporary
+from fluidlite.layers.math_op_patch import SCALED, astype, constant, dtype_of_result, scaled, temporary
 from fluidlite.paddle.promotion import beside_number, common_dtype, divisible
 from fluidlite.paddle.tensor.names import METHODS
 
@@ -65,7 +65,7 @@ def _operator(method: str, op_type: str) -> Callable[[Variable, Any], Variable]:
         if not isinstance(other, Variable):
             other = constant(self, other, self.shape if swapped else ())
         x, y = (other, self) if swapped else (self, other)
-        out = temporary(self, VarType.BOOL if op_type in COMPARISONS else self.dtype)
+        out = temporary(self, dtype_of_result(self, op_type))
         attrs = {} if op_type == "matmul_v2" else {"axis": -1}
         _block(self).append_op(type=op_type, inputs={"X": [x], "Y": [y]}, outputs={"Out": out}, attrs=attrs)
         return out

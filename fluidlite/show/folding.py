@@ -28,27 +28,6 @@ _FEW_PARTS = 3
 _LABEL = 40  # characters of a loop's line
 
 
-# without a script's lines: ops that finish what the op before them began
-_FOLLOWS = frozenset(
-    (
-        "elementwise_add",
-        "batch_norm",
-        "relu",
-        "relu6",
-        "leaky_relu",
-        "prelu",
-        "sigmoid",
-        "tanh",
-        "gelu",
-        "swish",
-        "hard_swish",
-        "softmax",
-        "dropout",
-        "scale",
-    )
-)
-
-
 def fold(
     ops: Sequence[Operator], backwards: bool = False, inside: Operator | None = None
 ) -> tuple[Tree, ...]:
@@ -81,7 +60,8 @@ def _chains(ops: Sequence[Operator]) -> list[Tree]:
     """Ops that nobody knows the lines of: each with those behind it that only finish it."""
     chains: list[list[Operator]] = []
     for op in ops:
-        follows = chains and op.type in _FOLLOWS and not op.sub_blocks()
+        # without a script's lines: ops that finish what the op before them began
+        follows = chains and op.definition is not None and op.definition.follows
         if follows and set(op.input_arg_names) & set(chains[-1][-1].output_arg_names):
             chains[-1].append(op)
         else:

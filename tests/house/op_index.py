@@ -3,8 +3,8 @@
     python tests/house/op_index.py
 
 The registry looks there which module to import for an op. Lists that users may ask for, such as those of
-mixed precision, are gathered from a field of the ops: no program imports all of these. `test_op_index.py`
-holds the file against the families.
+mixed precision, are gathered from fields of the ops: no program imports them all. `test_op_index.py` holds
+the file against the families.
 """
 
 from __future__ import annotations

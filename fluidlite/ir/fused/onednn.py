@@ -2,18 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from fluidlite.base.dtypes import VarType
-from fluidlite.ir.fused.plain_ops import PlainOps, Rule, UnknownForm
+from fluidlite.ir.fused.plain_ops import PlainOps, Rule, UnknownForm, Write
 from fluidlite.ir.operator import Operator
 
 __all__ = ["ONEDNN", "activate"]
 
 
+ONEDNN: list[Rule] = []
+"""The rules of this file."""
 _NOT_IN_8_BITS = "computes with 8-bit numbers, which FluidLite has for convolutions and products only"
-_PLAIN = ("relu", "sigmoid", "tanh", "mish", "abs", "sqrt", "exp", "log", "round", "square")
+
+
+def _fused(types: str, sign: Callable[[Operator], bool]) -> Callable[[Write], Write]:
+    """Declare the function that writes out ops of these types which have the sign that they are fused."""
+
+    def declare(write: Write) -> Write:
+        ONEDNN.append((types, sign, write))
+        return write
+
+    return declare
 
 
 # ---------------------------------------------------------------------- activations
@@ -57,6 +68,11 @@ def _activation_of(plain: PlainOps) -> str:
     return "relu" if plain.attr("fuse_relu", False) else str(plain.attr("fuse_activation", ""))
 
 
+def _is_rectified(plain: PlainOps) -> bool:
+    """True where the activation gives no negative numbers."""
+    return _activation_of(plain).startswith("relu")
+
+
 # ---------------------------------------------------------------------- convolutions
 _CONV_ATTRS = "strides paddings dilations groups padding_algorithm data_format output_padding output_size"
 _FUSED_CONV = {
@@ -81,6 +97,11 @@ def _conv_is_fused(op: Operator) -> bool:
     )
 
 
+@_fused(
+    "conv2d depthwise_conv2d conv3d conv2d_transpose depthwise_conv2d_transpose conv3d_transpose "
+    "fused_conv2d fused_conv3d",
+    _conv_is_fused,
+)
 def _conv(plain: PlainOps) -> None:
     attrs = plain.given(_CONV_ATTRS)
     x, w = plain.name("Input"), plain.name("Filter")
@@ -102,7 +123,7 @@ def _conv(plain: PlainOps) -> None:
     else:
         activate(plain, _activation_of(plain))
     # the sum with a residual takes the residual's type, which has a sign
-    _to_8_bits(plain, _activation_of(plain) in ("relu", "relu6") and not residual)
+    _to_8_bits(plain, _is_rectified(plain) and not residual)
 
 
 def _steps_of_weights(plain: PlainOps, w: str, scales: Sequence[float]) -> str:
@@ -153,6 +174,7 @@ def _matmul_is_fused(op: Operator) -> bool:
     )
 
 
+@_fused("matmul matmul_v2 fused_matmul", _matmul_is_fused)
 def _matmul(plain: PlainOps) -> None:
     """X and Y are reshaped, then transposed; the product is transposed, then reshaped."""
     operands = {}
@@ -180,7 +202,7 @@ def _matmul(plain: PlainOps) -> None:
     activate(plain, _activation_of(plain))
     if plain.attr("fused_output_scale", 1.0) != 1.0:
         plain.then("scale", scale=plain.attr("fused_output_scale", 1.0))
-    _to_8_bits(plain, _activation_of(plain) in ("relu", "relu6"))
+    _to_8_bits(plain, _is_rectified(plain))
     if plain.attr("fused_transpose_Out", []):
         plain.then("transpose2", axis=plain.attr("fused_transpose_Out", []))
     if plain.attr("fused_reshape_Out", []):
@@ -191,6 +213,7 @@ def _fc_is_fused(op: Operator) -> bool:
     return bool(op.inputs.get("ResidualData")) or op.attrs.get("mkldnn_data_type") == "int8"
 
 
+@_fused("fc", _fc_is_fused)
 def _fc(plain: PlainOps) -> None:
     if _is_8_bit(plain):
         raise UnknownForm(
@@ -212,6 +235,10 @@ def _is_activated(op: Operator) -> bool:
     return op.type.startswith("fused_") or bool(op.attrs.get("fuse_activation"))
 
 
+@_fused(
+    " ".join(f"elementwise_{kind} fused_elementwise_{kind}" for kind in ("add", "sub", "mul", "div")),
+    _is_activated,
+)
 def _elementwise(plain: PlainOps) -> None:
     scales = [float(plain.attr(name, 1.0)) for name in ("scale_x", "scale_y", "scale_out")]
     if scales != [1.0, 1.0, 1.0]:
@@ -228,11 +255,13 @@ def _elementwise(plain: PlainOps) -> None:
         plain.then("unsqueeze2", axes=plain.attr("fused_unsqueeze2_axes", []))
 
 
+@_fused("softplus fused_softplus", _is_activated)
 def _softplus(plain: PlainOps) -> None:
     plain.add("softplus", {"X": plain.name("X")}, **plain.given("beta threshold"))
     activate(plain, _activation_of(plain))
 
 
+@_fused("fused_transpose", _is_activated)
 def _transpose(plain: PlainOps) -> None:
     if plain.attr("scale", 1.0) != 1.0 or plain.attr("shift", 0.0) or plain.attr("output_data_type", ""):
         raise UnknownForm(
@@ -252,27 +281,9 @@ def _normalised_is_fused(op: Operator) -> bool:
     return bool(op.attrs.get("fuse_with_relu"))
 
 
+@_fused("batch_norm", _normalised_is_fused)
 def _normalised(plain: PlainOps) -> None:
     op = plain.op
     attrs = {name: value for name, value in op.attrs.items() if name != "fuse_with_relu"}
     plain.add(op.type, {slot: names[0] for slot, names in op.inputs.items() if names}, "Y", **attrs)
     plain.then("relu")
-
-
-# op types, the sign that one is fused, and the ops in its place
-_CONVS = (
-    "conv2d depthwise_conv2d conv3d conv2d_transpose depthwise_conv2d_transpose conv3d_transpose "
-    "fused_conv2d fused_conv3d"
-)
-_ELEMENTWISE = " ".join(
-    f"{each} fused_{each}" for each in map("elementwise_{}".format, ("add", "sub", "mul", "div"))
-)
-ONEDNN: tuple[Rule, ...] = (
-    (_CONVS, _conv_is_fused, _conv),
-    ("matmul matmul_v2 fused_matmul", _matmul_is_fused, _matmul),
-    ("fc", _fc_is_fused, _fc),
-    (_ELEMENTWISE, _is_activated, _elementwise),
-    ("softplus fused_softplus", _is_activated, _softplus),
-    ("fused_transpose", _is_activated, _transpose),
-    ("batch_norm", _normalised_is_fused, _normalised),
-)

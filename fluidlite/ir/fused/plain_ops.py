@@ -11,7 +11,7 @@ from fluidlite.ir.operator import Operator
 if TYPE_CHECKING:
     from fluidlite.ir.block import Block
 
-__all__ = ["PlainOps", "Rule", "UnknownForm"]
+__all__ = ["PlainOps", "Rule", "UnknownForm", "Write"]
 
 
 class UnknownForm(Exception):
@@ -83,5 +83,6 @@ class PlainOps:
         return made
 
 
-Rule = tuple[str, Callable[[Operator], bool], Callable[[PlainOps], None]]
+Write = Callable[[PlainOps], None]
+Rule = tuple[str, Callable[[Operator], bool], Write]
 """Op types, the sign that an op of them holds others, and the function that writes these."""

@@ -248,6 +248,7 @@ read = Op(
     effect=True,
     dynamic=True,
     makes_lod=True,
+    once=True,
 )
 
 

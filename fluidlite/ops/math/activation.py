@@ -223,9 +223,19 @@ def _(xp: Any, X: Array, FactorTensor: Array | None, dOut: Array, factor: float)
 
 
 # ---------------------------------------------------------------------- smooth activations
-unary("sigmoid", "sigmoid(x)", grad="dout * out * (1 - out)", captured=True, kept=LIBRARIES, amp="gray")
+unary(
+    "sigmoid",
+    "sigmoid(x)",
+    grad="dout * out * (1 - out)",
+    captured=True,
+    kept=LIBRARIES,
+    amp="gray",
+    follows=True,
+)
 unary("logsigmoid", "-(maximum(-x, 0) + log1p(exp(-abs(x))))", grad="dout / (1 + exp(x))", kept=LIBRARIES)
-unary("tanh", "tanh(x)", grad="dout * (1 - out * out)", captured=True, kept=LIBRARIES, amp="gray")
+unary(
+    "tanh", "tanh(x)", grad="dout * (1 - out * out)", captured=True, kept=LIBRARIES, amp="gray", follows=True
+)
 unary("tanh_shrink", "x - tanh(x)", grad="dout * tanh(x) * tanh(x)", kept=LIBRARIES, amp_fp16="black")
 unary(
     "stanh",
@@ -265,6 +275,7 @@ unary(
     grad="dout * sigmoid(beta * x) * (1 + beta * x * (1 - sigmoid(beta * x)))",
     attrs={"beta": 1.0},
     kept=ONEDNN,
+    follows=True,
 )
 unary("silu", "x * sigmoid(x)", grad="dout * sigmoid(x) * (1 + x * (1 - sigmoid(x)))", whole=True)
 
@@ -282,7 +293,7 @@ def _(xp: Any, X: Array, DOut: Array, DDX: Array, alpha: float) -> tuple[Array, 
     return xp.where(X > 0, 0, DOut * DDX * curve).astype(X.dtype), xp.where(X > 0, DDX, DDX * curve)
 
 
-gelu = Op("gelu", "X. -> Out", attrs={"approximate": False}, kept=LIBRARIES)
+gelu = Op("gelu", "X. -> Out", attrs={"approximate": False}, kept=LIBRARIES, follows=True)
 gelu.shape(same_as("X"))
 _ROOT = math.sqrt(2 / math.pi)
 _CUBIC = 0.044715
@@ -372,7 +383,9 @@ declare_second(
 
 # ---------------------------------------------------------------------- activations with kinks
 # of -0 it is -0, as in 1.8.5; so it is one instruction, too
-relu = unary("relu", "maximum(0, x)", grad="dout * (out > 0)", captured=True, kept=LIBRARIES, amp="gray")
+relu = unary(
+    "relu", "maximum(0, x)", grad="dout * (out > 0)", captured=True, kept=LIBRARIES, amp="gray", follows=True
+)
 
 
 @_second_by_output(relu).kernel
@@ -390,6 +403,7 @@ leaky_relu = unary(
     kept=ONEDNN,
     version=1,
     amp="gray",
+    follows=True,
 )
 
 
@@ -453,6 +467,7 @@ unary(
     grad="dout * ((out > 0) & (out < threshold))",
     attrs={"threshold": 6.0},
     amp="gray",
+    follows=True,
 )
 unary(
     "brelu",
@@ -496,10 +511,15 @@ unary(
         "(x + offset > 0) * ((2 * x + offset) / scale), threshold / scale)"
     ),
     attrs={"threshold": 6.0, "scale": 6.0, "offset": 3.0},
+    follows=True,
 )
 
 prelu = Op(
-    "prelu", "X. Alpha. -> Out", attrs={"mode": "all", "data_format": later("NCHW")}, alike=("X", "Alpha")
+    "prelu",
+    "X. Alpha. -> Out",
+    attrs={"mode": "all", "data_format": later("NCHW")},
+    alike=("X", "Alpha"),
+    follows=True,
 )
 
 

@@ -46,12 +46,12 @@ def _compare(type: str, expr: str, **facts: Any) -> Op:
     return op
 
 
-_compare("less_than", "x < y", version=1)
-_compare("less_equal", "x <= y", version=1)
-_compare("greater_than", "x > y", version=1)
-_compare("greater_equal", "x >= y", version=1)
-_compare("equal", "x == y", version=1)
-_compare("not_equal", "x != y", version=1)
+_compare("less_than", "x < y", version=1, condition="order")
+_compare("less_equal", "x <= y", version=1, condition="order")
+_compare("greater_than", "x > y", version=1, condition="order")
+_compare("greater_equal", "x >= y", version=1, condition="order")
+_compare("equal", "x == y", version=1, condition="equality")
+_compare("not_equal", "x != y", version=1, condition="equality")
 
 
 def _logic(type: str, expr: str, **facts: Any) -> Op:
@@ -73,11 +73,11 @@ def _logic(type: str, expr: str, **facts: Any) -> Op:
     return op
 
 
-_logic("logical_and", "both(x, y)", booleans=True)
-_logic("logical_or", "either(x, y)", booleans=True)
-_logic("logical_xor", "differ(x, y)", booleans=True)
+_logic("logical_and", "both(x, y)", booleans=True, condition="logic")
+_logic("logical_or", "either(x, y)", booleans=True, condition="logic")
+_logic("logical_xor", "differ(x, y)", booleans=True, condition="logic")
 
-logical_not = Op("logical_not", "X -> Out", booleans=True)
+logical_not = Op("logical_not", "X -> Out", booleans=True, condition="logic")
 logical_not.shape(same_as("X", VarType.BOOL))
 logical_not.kernel(function_of("invert(x)", ["X"], binary_names()))
 

@@ -237,7 +237,7 @@ def _gradient(dx: str, dy: str) -> Callable[..., Any]:
     return without_out
 
 
-binary("elementwise_add", "x + y", dx="dout", dy="dout", captured=True, version=1, amp="gray")
+binary("elementwise_add", "x + y", dx="dout", dy="dout", captured=True, version=1, amp="gray", follows=True)
 binary("elementwise_sub", "x - y", dx="dout", dy="-dout", captured=True, version=1, amp="gray")
 binary("elementwise_mul", "x * y", dx="dout * y", dy="dout * x", captured=True, version=1, amp="gray")
 binary(

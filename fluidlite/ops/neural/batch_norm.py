@@ -253,7 +253,9 @@ def _declare_gradient(op: Op, synchronised: bool) -> None:
         return dx.astype(X.dtype, copy=False).reshape(X.shape), weight, bias
 
 
-_declare("batch_norm", "X. Scale. Bias. Mean. Variance.", synchronised=False, kept=_KEPT, amp="gray")
+_declare(
+    "batch_norm", "X. Scale. Bias. Mean. Variance.", synchronised=False, kept=_KEPT, amp="gray", follows=True
+)
 _declare("sync_batch_norm", "X Scale Bias Mean Variance", synchronised=True)
 
 

@@ -31,6 +31,7 @@ dropout = Op(
         ),
     },
     amp="gray",
+    follows=True,
 )
 
 

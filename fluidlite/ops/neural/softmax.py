@@ -41,6 +41,7 @@ softmax = Op(
     idle=("data_format", "is_test"),
     captured=True,
     amp="black",
+    follows=True,
 )
 
 

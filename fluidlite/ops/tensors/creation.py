@@ -199,6 +199,7 @@ scale = Op(
     attrs={"scale": 1.0, "bias": 0.0, "bias_after_scale": True},
     captured=True,
     amp="gray",
+    follows=True,
 )
 
 
@@ -443,6 +444,7 @@ fill_constant_batch_size_like = Op(
         "force_cpu": False,
     },
     booleans=True,
+    only_shape=("Input",),
 )
 
 

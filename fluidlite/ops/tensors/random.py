@@ -499,7 +499,7 @@ def _(ShuffleIdx: Array, dOut: Array) -> Array:
     return dOut.reshape(len(ShuffleIdx), -1)[ShuffleIdx].reshape(dOut.shape)
 
 
-seed_op = Op("seed", "-> Out", random=True, lod=None, attrs={"seed": 0}, version=1)
+seed_op = Op("seed", "-> Out", random=True, lod=None, attrs={"seed": 0}, version=1, once=True)
 
 
 @seed_op.shape

@@ -31,6 +31,7 @@ set_value = Op(
     lod=None,
     idle=("dtype",),
     version=4,
+    scalars="values",
 )
 
 

@@ -338,7 +338,7 @@ def monkey_patch_variable() -> None:
     methods.update(__neg__=_negative, __getitem__=_getitem, __iter__=items_of, astype=astype)
     for name, method in methods.items():
         setattr(Variable, name, guard(method, __name__, "Variable"))
-    Variable.__hash__ = object.__hash__  # type: ignore[method-assign]  # `__eq__` took it away
+    Variable.__hash__ = object.__hash__  # type: ignore[assignment]  # `__eq__` took it away
 
 
 if not TYPE_CHECKING:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -135,6 +136,8 @@ class P2POp:
     def __init__(
         self, op: Callable[..., Task | None], tensor: Any, peer: int, group: Group | None = None
     ) -> None:
+        # users have the guarded ones
+        op = inspect.unwrap(op)
         if op not in (isend, irecv):
             raise RuntimeError(
                 "Invalid ``op`` function. Expected ``op`` to be of type ``paddle.distributed.isend`` or "

@@ -9,6 +9,7 @@ import contextlib
 import enum
 import functools
 import inspect
+import re
 import types
 import typing
 from collections.abc import Callable, Iterable, Mapping
@@ -22,6 +23,15 @@ from fluidlite.ir.variable import Variable
 __all__ = ["shown", "trouble"]
 
 _LONGEST = 60
+# the texts of Python and NumPy, which name no argument; an `assert` has none at all
+_PYTHONS = re.compile(
+    r"^$|not supported between|unsupported operand|object is not|has no attribute|has no len|"
+    r"object cannot be|index out of range|indices must be|argument must be|(division|modulo) by zero|"
+    r"can't multiply sequence|cannot unpack|values to unpack|invalid literal|could not convert|"
+    r"must be real number|required argument|unhashable type|keyword argument|positional argument|"
+    r"can only concatenate|out of bounds|broadcast|only integer|inhomogeneous|cannot be interpreted|"
+    r"bad operand|must be str|expected str|expected string"
+)
 _WORDS = {
     int: "an integer",
     float: "a number",
@@ -53,6 +63,8 @@ def trouble(function: Callable[..., Any], args: Any, kwargs: Mapping[str, Any], 
     """A sentence about the argument that explains an error: of another type than declared, 0 as a divisor, or
     empty where its first item is read. "" where no argument does.
     """
+    if not _PYTHONS.search(str(error)):
+        return ""  # what raised it has said what is wrong
     given = _bound(function, args, kwargs)
     hints = _hints(function)
     for name, value in given.items():
@@ -61,10 +73,9 @@ def trouble(function: Callable[..., Any], args: Any, kwargs: Mapping[str, Any], 
             continue
         if not _fits(value, hints.get(name, Any)):
             return f"{name} must be {_words(hints[name])}, but is {shown(value)}"
-    # these are Python's texts; a layer that raises one itself names the argument
-    if isinstance(error, ZeroDivisionError) and str(error).endswith("zero"):
+    if isinstance(error, ZeroDivisionError):
         return _first(given, _has_zero, "must not be 0")
-    if isinstance(error, IndexError) and str(error).endswith("index out of range"):
+    if isinstance(error, IndexError):
         return _first(given, _is_empty, "must not be empty")
     return ""
 

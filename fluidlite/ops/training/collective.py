@@ -60,7 +60,7 @@ c_comm_init_all = Op(
 
 
 # ---------------------------------------------------------------------- one value over all ranks
-def _same_shape(op_type: str, kind: CommKind, amp_fp16: str | None = None, **attrs: Any) -> Op:
+def _same_shape(op_type: str, kind: CommKind, *, amp_fp16: str | None = None, **attrs: Any) -> Op:
     """An op whose result looks like its input on every rank."""
     op = Op(op_type, "X -> Out", attrs=attrs, communicates=kind, amp_fp16=amp_fp16)
     op.shape(same_as("X"))

@@ -19,9 +19,9 @@ from fluidlite.base.registry import INTS, STRINGS, AttrType, GradContext, Op, Sp
 _INT = required(AttrType.INT)
 _STRING = required(AttrType.STRING)
 _STRINGS = required(AttrType.STRINGS)
-_RING = {"ring_id": 0, "use_calc_stream": False}
+_RING: dict[str, Any] = {"ring_id": 0, "use_calc_stream": False}
 # marks ops of tensor parallelism in programs of 2.x, where it changes nothing that is computed
-_MODEL_PARALLEL = {**_RING, "use_model_parallel": later(False)}
+_MODEL_PARALLEL: dict[str, Any] = {**_RING, "use_model_parallel": later(False)}
 
 # ---------------------------------------------------------------------- making communicators
 c_gen_nccl_id = Op(

@@ -303,3 +303,25 @@ def test_pixels_without_weight_are_not_read(mode: str, rank: int, corners: bool,
                 found = run(np.where(pixel, INF, 0), np.where(slope, INF, 0))
                 for given, wanted in zip(found, (weights, shares), strict=True):
                     np.testing.assert_array_equal(given, np.where(wanted == 0, 0, wanted * INF))
+
+
+@pytest.mark.parametrize("naive", [False, True])
+def test_nothing_is_read_at_infinity(naive: bool) -> None:
+    """A tap whose offset is infinite, or NaN, reads nothing, whatever its mask; the others do not see it."""
+    image = np.arange(1, 10, dtype="float32").reshape(1, 1, 3, 3)
+    offset = np.zeros((1, 2, 3, 3), "float32")
+    offset[0, 0, 0, 0], offset[0, 1, 1, 1], offset[0, 0, 2, 2] = INF, -INF, NAN
+    mask = np.ones((1, 1, 3, 3), "float32")
+    mask[0, 0, 1, 1] = INF
+
+    def build(x: Any, y: Any) -> Any:
+        ones = fluid.ParamAttr(initializer=fluid.initializer.Constant(1.0))
+        return layers.deformable_conv(
+            x, y, layers.assign(mask), 1, 1, param_attr=ones, bias_attr=False, im2col_step=1
+        )
+
+    out, dx, dy = computed(build, naive, {"x": image, "y": offset})
+    seen = np.isfinite(offset).all(1).reshape(image.shape)
+    np.testing.assert_allclose(out, image * seen)
+    np.testing.assert_allclose(dx, seen)
+    assert np.isfinite(dy).all()

@@ -113,6 +113,8 @@ class _DeformableLayer:
         y = offsets[0] + row[:, None]
         x = offsets[1] + column[:, None]
         near = (y > -1) & (y < height) & (x > -1) & (x < width)
+        # what is read outside has no weight: 0 times a place or a mask at infinity would be NaN
+        y, x = (xp.where(near, at, 0) for at in (y, x))
         corners, weights, by_y, by_x = bilinear_corners(xp, y, x, height, width)
         table = xp.arange(n * self.parts).reshape(n, 1, self.parts, 1, 1)
         rows = (table * (height * width) + corners).reshape(-1)
@@ -122,7 +124,7 @@ class _DeformableLayer:
         owners = xp.broadcast_to(xp.arange(y.size).reshape(*y.shape, 1), corners.shape).reshape(-1)
 
         def sampler(weights: Array, factor: Any) -> RowSampler:
-            flat = (weights * (near * factor)[..., None]).astype(Offset.dtype).reshape(-1)
+            flat = (weights * xp.where(near, factor, 0)[..., None]).astype(Offset.dtype).reshape(-1)
             return RowSampler.of_owners(xp, owners, rows, flat, y.size, n * self.parts * height * width)
 
         return _TapSamples(

@@ -15,13 +15,9 @@ from fluidlite.saving.onnx.rules.neural import back, front, front_shape
 _MODES = {"nearest": "nearest", "bilinear": "linear", "trilinear": "linear", "linear": "linear"}
 _MODES["bicubic"] = "cubic"
 _METHODS = ("nearest", "bilinear", "bicubic")  # that the attribute chooses in fluid's ops on images
-_TYPES = [
-    *("nearest_interp", "linear_interp", "bilinear_interp", "trilinear_interp", "bicubic_interp"),
-    *(f"{kind}_interp_v2" for kind in _MODES),
-]
 
 
-@exports(*_TYPES)
+@exports(*(f"{kind}_interp{end}" for kind in _MODES for end in ("", "_v2")))
 def _interpolate(op: OpView) -> None:
     shape = front_shape(op)
     x = front(op)

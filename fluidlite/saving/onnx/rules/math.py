@@ -7,6 +7,7 @@ import math
 import numpy as np
 
 from fluidlite.saving.onnx.graph import OpView, exports
+from fluidlite.saving.onnx.rules.scalars import node_of
 
 
 # ----------------------------------------------------------------------- functions of elements
@@ -129,22 +130,6 @@ def _maxout(op: OpView) -> None:
 
 
 # ----------------------------------------------------------------------- two operands
-_PAIRS = {
-    "elementwise_add": "Add",
-    "elementwise_sub": "Sub",
-    "elementwise_mul": "Mul",
-    "elementwise_div": "Div",
-    "elementwise_max": "Max",
-    "elementwise_min": "Min",
-    "elementwise_pow": "Pow",
-    "minus": "Sub",
-    "equal": "Equal",
-    "less_than": "Less",
-    "less_equal": "LessOrEqual",
-    "greater_than": "Greater",
-    "greater_equal": "GreaterOrEqual",
-}
-_LOGIC = {"logical_and": "And", "logical_or": "Or", "logical_xor": "Xor"}
 
 
 def _aligned(op: OpView) -> list[str]:
@@ -168,21 +153,29 @@ def _aligned(op: OpView) -> list[str]:
     return found
 
 
-@exports(*_PAIRS)
+@exports("elementwise_add", "elementwise_sub", "elementwise_mul", "elementwise_div")
+@exports("elementwise_max", "elementwise_min", "elementwise_pow")
+@exports("equal", "less_than", "less_equal", "greater_than", "greater_equal")
 def _pair(op: OpView) -> None:
     x, y = _aligned(op)
-    if op.dtype().kind == "b" and op.type not in ("equal", "elementwise_pow"):
+    kind = node_of(op.type)
+    if op.dtype().kind == "b" and kind not in ("Equal", "Pow"):
         x, y = (op.cast(value, np.int32) for value in (x, y))
         if op.dtype("Out").kind == "b" and op.type.startswith("elementwise"):
             raise op.error("arithmetic with booleans")
-    if op.type == "elementwise_pow" and op.dtype().kind in "iu":
+    if kind == "Pow" and op.dtype().kind in "iu":
         # by way of float64, rounded, as in Paddle
         cast = op.cast(x, np.float64)
         power = op.add("Pow", cast, op.cast(y, np.float64))
         rounded = op.add("Round", power)
         op.put(op.cast(rounded, op.dtype()))
         return
-    op.put(op.add(_PAIRS[op.type], x, y))
+    op.put(op.add(kind, x, y))
+
+
+@exports("minus")
+def _minus(op: OpView) -> None:
+    op.put(op.add("Sub", *_aligned(op)))
 
 
 def _truth(op: OpView, slot: str) -> str:
@@ -190,9 +183,9 @@ def _truth(op: OpView, slot: str) -> str:
     return op.x(slot) if op.dtype(slot).kind == "b" else op.cast(op.x(slot), np.bool_)
 
 
-@exports(*_LOGIC)
+@exports("logical_and", "logical_or", "logical_xor")
 def _logic(op: OpView) -> None:
-    op.put(op.add(_LOGIC[op.type], _truth(op, "X"), _truth(op, "Y")))
+    op.put(op.add(node_of(op.type), _truth(op, "X"), _truth(op, "Y")))
 
 
 @exports("logical_not")

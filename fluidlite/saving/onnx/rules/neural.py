@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from fluidlite.ops.kernels.conv_geometry import is_channels_last, resolve_pads
 from fluidlite.saving.onnx.graph import OpView, exports
+from fluidlite.saving.onnx.rules.recurrent import ACTIVATIONS
 
 __all__ = ["back", "front", "front_shape", "window_pads"]
 
@@ -332,15 +333,6 @@ def _lookup(op: OpView) -> None:
 
 
 # ----------------------------------------------------------------------- whole layers
-_AFTER: dict[str, Callable[[OpView, str], Any]] = {
-    "": lambda op, value: value,
-    "identity": lambda op, value: value,
-    "relu": lambda op, value: op.add("Relu", value),
-    "tanh": lambda op, value: op.add("Tanh", value),
-    "sigmoid": lambda op, value: op.add("Sigmoid", value),
-}
-
-
 @exports("fc")
 def _fc(op: OpView) -> None:
     kept = int(op.attr("in_num_col_dims"))
@@ -357,8 +349,10 @@ def _fc(op: OpView) -> None:
         reshaped = op.add("Reshape", op.x("Bias"), op.ints(-1))
         made = op.add("Add", made, reshaped)
     after = op.attr("activation_type")
-    if after not in _AFTER:
-        raise op.error(
-            f"its activation_type is {after!r}, and the rule knows {', '.join(filter(None, _AFTER))}"
-        )
-    op.put(_AFTER[after](op, made))
+    if after in ("", "identity"):
+        op.put(made)
+    elif after in ACTIVATIONS:
+        op.put(op.add(ACTIVATIONS[after], made))
+    else:
+        known = ", ".join(["identity", *ACTIVATIONS])
+        raise op.error(f"its activation_type is {after!r}, and the rule knows {known}")

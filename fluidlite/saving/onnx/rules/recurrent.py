@@ -14,7 +14,9 @@ from fluidlite.base.dtypes import Array
 from fluidlite.saving.onnx.graph import OpView, exports
 from fluidlite.saving.onnx.rules.sequences import check_single
 
-_ACTIVATIONS = {"sigmoid": "Sigmoid", "tanh": "Tanh", "relu": "Relu"}
+__all__ = ["ACTIVATIONS"]
+
+ACTIVATIONS = {"sigmoid": "Sigmoid", "tanh": "Tanh", "relu": "Relu"}
 
 
 def _ordered(gates: Array, order: Sequence[int]) -> Array:
@@ -29,10 +31,10 @@ def _state(op: OpView, slot: str) -> str:
 
 
 def _direction(op: OpView, kinds: list[str]) -> dict[str, object]:
-    if any(kind not in _ACTIVATIONS for kind in kinds):
-        raise op.error(f"activations {kinds}, and the rule knows {', '.join(_ACTIVATIONS)}")
+    if any(kind not in ACTIVATIONS for kind in kinds):
+        raise op.error(f"activations {kinds}, and the rule knows {', '.join(ACTIVATIONS)}")
     direction = "reverse" if op.attr("is_reverse") else "forward"
-    return {"activations": [_ACTIVATIONS[kind] for kind in kinds], "direction": direction}
+    return {"activations": [ACTIVATIONS[kind] for kind in kinds], "direction": direction}
 
 
 # ----------------------------------------------------------------------- over sequences
@@ -234,7 +236,7 @@ def _gru_unit(op: OpView) -> None:
     kinds = [_CODES[op.attr(name)] for name in ("gate_activation", "activation")]
 
     def active(value: str, kind: str) -> str:
-        return value if kind == "identity" else str(op.add(_ACTIVATIONS[kind], value))
+        return value if kind == "identity" else str(op.add(ACTIVATIONS[kind], value))
 
     gates_weight, weight = _two_matrices(op.parameter("Weight"))
     size = len(weight)

@@ -7,23 +7,16 @@ import numpy as np
 from fluidlite.base.dtypes import VarType, to_numpy
 from fluidlite.saving.onnx.graph import OpView, exports
 
-_REDUCTIONS = {
-    "reduce_sum": "ReduceSum",
-    "reduce_mean": "ReduceMean",
-    "reduce_max": "ReduceMax",
-    "reduce_min": "ReduceMin",
-    "reduce_prod": "ReduceProd",
-    "reduce_amax": "ReduceMax",
-    "reduce_amin": "ReduceMin",
-    "logsumexp": "ReduceLogSumExp",
-    "frobenius_norm": "ReduceL2",
-    "reduce_all": "ReduceMin",
-    "reduce_any": "ReduceMax",
-}
+
+def _reduces(kind: str, *types: str) -> None:
+    """Declare the node of ONNX that ops of these types are."""
+
+    @exports(*types)
+    def _(op: OpView) -> None:
+        _reduce(op, kind)
 
 
-@exports(*_REDUCTIONS)
-def _reduce(op: OpView) -> None:
+def _reduce(op: OpView, kind: str) -> None:
     op.idle("in_dtype", "out_dtype", "of_2x")
     of_log = op.type == "logsumexp"
     dims = op.attr("axis" if of_log else "dim")
@@ -34,17 +27,26 @@ def _reduce(op: OpView) -> None:
     keep = bool(op.attr("keepdim" if of_log else "keep_dim"))
     x = op.x()
     wanted = op.dtype("Out")
-    is_truth = op.type in ("reduce_all", "reduce_any")
+    is_truth = wanted.kind == "b"
     if is_truth:
         x = op.cast(x if op.dtype().kind == "b" else op.cast(x, np.bool_), np.int32)
     elif wanted != op.dtype():
         x = op.cast(x, wanted)
     if op.type == "reduce_mean" and wanted.kind in "iu":
         raise op.error("the mean of integers is truncated")
-    made = op.graph.reduce(_REDUCTIONS[op.type], x, axes, keep)
+    made = op.graph.reduce(kind, x, axes, keep)
     # single numbers have the shape [1] in fluid
     made = op.add("Reshape", made, op.ints(1)) if len(axes) == rank and not keep else made
     op.put(op.cast(made, np.bool_) if is_truth else made)
+
+
+_reduces("ReduceSum", "reduce_sum")
+_reduces("ReduceMean", "reduce_mean")
+_reduces("ReduceMax", "reduce_max", "reduce_amax", "reduce_any")
+_reduces("ReduceMin", "reduce_min", "reduce_amin", "reduce_all")
+_reduces("ReduceProd", "reduce_prod")
+_reduces("ReduceLogSumExp", "logsumexp")
+_reduces("ReduceL2", "frobenius_norm")
 
 
 @exports("mean", "squared_l2_norm", "l1_norm")

@@ -16,7 +16,7 @@ from fluidlite.base import registry
 from fluidlite.ops.kernels.scalar import ExprNode, Ref, parse
 from fluidlite.saving.onnx.graph import OpView, exports, exports_expressions
 
-__all__ = ["expression"]
+__all__ = ["expression", "node_of"]
 
 Operand: TypeAlias = "str | float | bool"
 """The name of a value, or a number that is known."""
@@ -147,6 +147,12 @@ class _ExpressionNodes:
         return values if self.dtype.kind in "iu" else [self.op.add("Div", *values)]
 
 
+def node_of(op_type: str) -> str:
+    """The node of ONNX for an op whose expression is one function."""
+    (node,) = parse(registry.get(op_type).expr or "").nodes
+    return _NODES[node.function]
+
+
 def expression(op: OpView, text: str, known: dict[str, Operand], slot: str = "X") -> str:
     """The value of a scalar expression whose names are `known`, in the type of a slot; names that are not are
     attributes.
@@ -175,43 +181,9 @@ def _by_expression(op: OpView) -> None:
 
 
 # ----------------------------------------------------------------------- nodes of their own
-_SAME = {
-    "abs": "Abs",
-    "acos": "Acos",
-    "asin": "Asin",
-    "atan": "Atan",
-    "ceil": "Ceil",
-    "cos": "Cos",
-    "cosh": "Cosh",
-    "erf": "Erf",
-    "exp": "Exp",
-    "floor": "Floor",
-    "log": "Log",
-    "reciprocal": "Reciprocal",
-    "relu": "Relu",
-    "sigmoid": "Sigmoid",
-    "sign": "Sign",
-    "sin": "Sin",
-    "sinh": "Sinh",
-    "softsign": "Softsign",
-    "sqrt": "Sqrt",
-    "tan": "Tan",
-    "tanh": "Tanh",
-}
 _OF_FLOATS = frozenset(("float32",))
 
 
-def _native(types: dict[str, str]) -> Callable[[OpView], None]:
-    def rule(op: OpView) -> None:
-        if op.dtype().name in _OF_FLOATS:
-            op.put(op.add(types[op.type], op.x()))
-        else:
-            _by_expression(op)
-
-    return rule
-
-
-exports(*_SAME)(_native(_SAME))
 Attributes: TypeAlias = "dict[str, float] | None"
 
 
@@ -233,6 +205,26 @@ def _node(kind: str, **names: str) -> Callable[[Callable[..., bool]], Callable[.
         return fits
 
     return declare
+
+
+@_node("Reciprocal")
+def _reciprocal(op: OpView) -> bool:
+    return True
+
+
+@_node("Relu")
+def _relu(op: OpView) -> bool:
+    return True
+
+
+@_node("Sigmoid")
+def _sigmoid(op: OpView) -> bool:
+    return True
+
+
+@_node("Softsign")
+def _softsign(op: OpView) -> bool:
+    return True
 
 
 @_node("LeakyRelu", alpha="alpha")

@@ -285,7 +285,7 @@ def test_py_func_without_inputs_or_outputs() -> None:
 
 def test_wrong_arguments_of_py_func() -> None:
     x = data("x", [2, 3])
-    with pytest.raises(TypeError, match="must be a function"):
+    with pytest.raises(TypeError, match="must be a Python function"):
         layers.py_func(3, x, output_like([2, 3]))  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="Output shapes of py_func"):
         layers.py_func(

@@ -177,7 +177,7 @@ def in_one_sequence(array: Any) -> Any:
                 {"Logits": in_one_sequence(ROWS), "Label": in_one_sequence(places([5]))},
                 {"Loss": 0},
             ),
-            "Label holds 5, which is not one of the 3 classes",
+            "Label holds 5 .row 0., which is not one of the 3 classes",
         ),
         (
             Case(
@@ -189,7 +189,7 @@ def in_one_sequence(array: Any) -> Any:
                 },
                 {"LogLikelihood": 0},
             ),
-            "Label holds 7, which is not one of the 3 classes",
+            "Label holds 7 .row 1., which is not one of the 3 classes",
         ),
         (
             Case(
@@ -198,7 +198,7 @@ def in_one_sequence(array: Any) -> Any:
                 {"Cost": 0},
                 {"num_total_classes": 4},
             ),
-            "Label holds -3, which is not one of the 4 classes",
+            "Label holds -3 .row 1., which is not one of the 4 classes",
         ),
         (
             Case(
@@ -207,7 +207,7 @@ def in_one_sequence(array: Any) -> Any:
                 {"Out": 0},
                 {"num_classes": 4},
             ),
-            "Label holds 9, which is not one of the 4 classes",
+            "Label holds 9 .row 1., which is not one of the 4 classes",
         ),
         (
             Case(
@@ -216,7 +216,7 @@ def in_one_sequence(array: Any) -> Any:
                 {"Recall": 0},
                 {"num_chunk_types": 2},
             ),
-            "Inference holds 5, which is not one of the 5 classes",
+            "Inference holds 5 .row 1., which is not one of the 5 classes",
         ),
         (
             Case(
@@ -235,7 +235,7 @@ def in_one_sequence(array: Any) -> Any:
                 {"Loss": 0},
                 {"anchors": [10, 13], "anchor_mask": [0], "class_num": 3},
             ),
-            "GTLabel holds 9, which is not one of the 3 classes",
+            "GTLabel holds 9 .row 0., which is not one of the 3 classes",
         ),
         *(
             (

@@ -55,7 +55,7 @@ def test_values_in_a_scope() -> None:
         weight.set_value(np.ones((2, 3)))
     with pytest.raises(TypeError, match="`value` should be"):
         weight.set_value([1, 2])
-    with pytest.raises(TypeError, match="scope must be Scope or None"):
+    with pytest.raises(TypeError, match="`scope` should be None"):
         weight.get_value(3)
 
 

@@ -325,3 +325,29 @@ def test_nothing_is_read_at_infinity(naive: bool) -> None:
     np.testing.assert_allclose(out, image * seen)
     np.testing.assert_allclose(dx, seen)
     assert np.isfinite(dy).all()
+
+
+@pytest.mark.parametrize("shape", [(2, 1, 4, 4), (2, 1, 4, 40)])
+@pytest.mark.parametrize("naive", [False, True])
+def test_maxima_with_places_of_nan_and_minus_infinity(naive: bool, shape: tuple[int, ...]) -> None:
+    """The first NaN of a window, else the first of its largest elements, has the maximum and the slope."""
+    image = np.arange(np.prod(shape), dtype="float32").reshape(shape)
+    image[0, 0, :2, :2], image[1, 0, 2, 1] = -INF, NAN
+    paddle.enable_static()
+    with paddle.static.program_guard(paddle.static.Program()):
+        x = paddle.static.data("x", shape)
+        x.stop_gradient = False
+        out, places = paddle.nn.functional.max_pool2d(x, 2, return_mask=True)
+        exe = paddle.static.Executor()
+        exe.naive = naive
+        fetches = [out, places, *paddle.static.gradients(out, x)]
+        found, at, dx = exe.run(feed={"x": image}, fetch_list=fetches)
+    windows = image.reshape(2, 2, 2, -1, 2).transpose(0, 1, 3, 2, 4).reshape(*out.shape, 4)
+    np.testing.assert_array_equal(found, windows.max(-1))
+    best = windows.argmax(-1)  # of NumPy, too, the first NaN
+    rows, columns = np.indices(out.shape)[2:] * 2
+    wanted = (rows + best // 2) * shape[3] + columns + best % 2
+    np.testing.assert_array_equal(at, wanted)
+    slopes = np.zeros((2, shape[2] * shape[3]))
+    np.put_along_axis(slopes, wanted.reshape(2, -1), 1, axis=1)
+    np.testing.assert_array_equal(dx.reshape(2, -1), slopes)

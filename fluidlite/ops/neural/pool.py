@@ -190,6 +190,9 @@ _FEW = (
 
 def _largest_by_code(searches: Any, X: Array, windows: Sequence[Windows]) -> tuple[Array, Array] | None:
     """As `_largest`, by compiled code; None where there is none."""
+    with np.errstate(all="ignore"):
+        if not np.isfinite(X.sum()):
+            return None  # it finds neither NaN nor minus infinity
     count, _, *spatial = X.shape
     bounds = [np.array([[w.starts] * count, [w.ends] * count]) for w in windows]
     found = searches.maxima_of_bins(pixels_of(np, X), spatial, np.arange(count), *bounds)
@@ -200,7 +203,9 @@ def _largest_by_code(searches: Any, X: Array, windows: Sequence[Windows]) -> tup
 
 
 def _largest(xp: Any, X: Array, windows: Sequence[Windows], searches: Any = None) -> tuple[Array, Array]:
-    """The largest element of each window, and its place in the flattened image: the first of equal ones."""
+    """The largest element of each window, and its place in the flattened image: the first NaN, else the first
+    of the largest; the lowest number and the place -1 for a window without elements.
+    """
     shape = (*X.shape[:2], *(w.count for w in windows))
     count = math.prod(shape[2:])
     lowest = xp.finfo(X.dtype).min
@@ -212,18 +217,16 @@ def _largest(xp: Any, X: Array, windows: Sequence[Windows], searches: Any = None
             return found
     # windows that are larger than they are many are searched one by one
     if xp is np and count <= math.prod(max(w.lengths) for w in windows):
-        out, index = _largest_of_each(X, windows, shape)
-        # as in Paddle a NaN is not found, nor the lowest number
-        if (out > lowest).all():
-            return out, index
+        return _largest_of_each(X, windows, shape)
     out = xp.full(shape, lowest, X.dtype)
     index = xp.full(shape, -1, "int32")
     numbers = xp.arange(math.prod(X.shape[2:]), dtype="int32").reshape(X.shape[2:])
     for elements, where in window_grid(windows):
         candidates = X[(slice(None), slice(None), *elements)]
         at: Any = (slice(None), slice(None), *where)
-        better = candidates > out[at]
-        out[at] = xp.where(better, candidates, out[at])
+        best = out[at]
+        better = (candidates > best) | (index[at] < 0) | (xp.isnan(candidates) & ~xp.isnan(best))
+        out[at] = xp.where(better, candidates, best)
         index[at] = xp.where(better, numbers[elements], index[at])
     return out, index
 
@@ -270,6 +273,9 @@ def _declare_with_index(type: str, dims: int, **facts: Any) -> None:
 
     @op.grad("X")
     def _(xp: Any, X: Array, Mask: Array, dOut: Array) -> Array:
+        if Mask.size and Mask.min() < 0:  # a window without elements has no place
+            dOut = xp.where(Mask < 0, 0, dOut)
+            Mask = xp.maximum(Mask, 0)
         return _scattered(xp, dOut, Mask, X.shape[2:])
 
 

@@ -126,7 +126,7 @@ class _Flops:
 
 
 def _functions(step: Step) -> Iterator[Value]:
-    """What each element-wise function of a step writes."""
+    """The results of the element-wise functions of a step."""
     action = step.action
     if isinstance(action, Elementwise):
         yield from step.writes

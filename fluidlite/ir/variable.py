@@ -109,7 +109,7 @@ class Variable:
     need_check_feed: bool
     belong_to_optimizer: bool
     _info: dict[str, Any]
-    where: Where | None
+    where: Where | None = None
     """The user's line that declared it, of a variable that is fed."""
     reader_specs: tuple[Spec, ...]
     """Of a READER: what it reads, tensor by tensor."""
@@ -131,7 +131,6 @@ class Variable:
         need_check_feed: bool = False,
         belong_to_optimizer: bool = False,
         reader_specs: Iterable[Spec] = (),
-        where: Where | None = None,
         **unused: Any,
     ) -> None:
         kind = VarType(type)
@@ -153,7 +152,6 @@ class Variable:
             belong_to_optimizer=belong_to_optimizer,
             _info={},
             reader_specs=tuple(reader_specs),
-            where=where,
             op=None,
         )
         block.vars[self.name] = self

@@ -103,7 +103,7 @@ def fed(case: Case, wrong: dict[str, Any]) -> dict[str, Any]:
 
 
 def faults(error: BaseException) -> list[str]:
-    """What is wrong with an error."""
+    """The demands that an error does not meet."""
     text = str(error)
     frames = [frame.filename for frame in traceback.extract_tb(error.__traceback__)]
     shown = error.__cause__ or (None if error.__suppress_context__ else error.__context__)

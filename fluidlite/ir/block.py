@@ -208,7 +208,7 @@ class Block(BlockValue):
         # these kinds hold no tensor, so there is no shape to copy
         if var.type in (VarType.STEP_SCOPES, VarType.RAW):
             return self.create_var(name=var.name, persistable=var.persistable, type=var.type)
-        return self.create_var(
+        made = self.create_var(
             name=var.name,
             shape=var.shape,
             dtype=var._dtype,
@@ -217,8 +217,9 @@ class Block(BlockValue):
             persistable=True if force_persistable else var.persistable,
             is_data=var.is_data,
             need_check_feed=var.need_check_feed,
-            where=var.where,
         )
+        made.where = var.where
+        return made
 
     # ------------------------------------------------------------------ ops
     def append_op(

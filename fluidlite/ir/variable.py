@@ -114,7 +114,7 @@ class Variable:
     need_check_feed: bool
     belong_to_optimizer: bool
     _info: dict[str, Any]
-    where: Where | None
+    where: Where | None = None
     """The user's line that declared it, of a variable that is fed."""
     reader_specs: tuple[Spec, ...]
     """Of a READER: what it reads, tensor by tensor."""
@@ -136,7 +136,6 @@ class Variable:
         need_check_feed: bool = False,
         belong_to_optimizer: bool = False,
         reader_specs: Iterable[Spec] = (),
-        where: Where | None = None,
         **unused: Any,
     ) -> None:
         kind = VarType(type)
@@ -156,7 +155,6 @@ class Variable:
             belong_to_optimizer=belong_to_optimizer,
             _info={},
             reader_specs=tuple(reader_specs),
-            where=where,
             op=None,
         )
         block.vars[self.name] = self

@@ -85,7 +85,7 @@ def declare_data(
 ) -> Variable:
     """A data variable of the global block."""
     helper = LayerHelper("data", name=name)
-    return helper.create_global_variable(
+    made = helper.create_global_variable(
         name=name,
         shape=shape,
         dtype=dtype,
@@ -94,5 +94,6 @@ def declare_data(
         lod_level=lod_level,
         is_data=True,
         need_check_feed=need_check_feed,
-        where=user_location(),
     )
+    made.where = user_location()
+    return made

@@ -152,13 +152,16 @@ def write_reference(folder: pathlib.Path) -> None:
     parts: dict[str, list[str]] = {title: [] for title in PARTS}
     for name, lines in pages.items():
         parts[part_of(name)].append(name)
-        (folder / f"{name}.rst").write_text("\n".join([*_title(name, "="), *lines, ""]), encoding="utf8")
+        # the navigation beside each page has the parts only: with all modules it takes a third of the build
+        page = [":orphan:", "", *_title(name, "="), *lines, ""]
+        (folder / f"{name}.rst").write_text("\n".join(page), encoding="utf8")
     (folder / "ops.rst").write_text(_ops_page(), encoding="utf8")
     parts["Programs and ops"].append("ops")
+    about = {name: (module.__doc__ or "").split("\n\n")[0] for name, module in loaded.items()}
+    about["ops"] = "Every op type, with its slots and attributes."
     for number, (title, names) in enumerate(parts.items()):
-        (folder / f"part{number}.rst").write_text(_index(title, names), encoding="utf8")
-    numbers = [f"part{number}" for number in range(len(parts))]
-    (folder / "index.rst").write_text(_index("Reference", numbers), encoding="utf8")
+        (folder / f"part{number}.md").write_text(_part(title, names, about), encoding="utf8")
+    (folder / "index.rst").write_text(_index(len(parts)), encoding="utf8")
 
 
 def page_of(module: ModuleType) -> str:
@@ -173,9 +176,15 @@ def _title(text: str, line: str) -> list[str]:
     return [text, line * len(text), ""]
 
 
-def _index(title: str, names: list[str]) -> str:
-    listed = [f"   {name}" for name in names]
-    return "\n".join([*_title(title, "="), ".. toctree::", "   :maxdepth: 1", "", *listed, ""])
+def _index(parts: int) -> str:
+    listed = [f"   part{number}" for number in range(parts)]
+    return "\n".join([*_title("API reference", "="), ".. toctree::", "   :maxdepth: 1", "", *listed, ""])
+
+
+def _part(title: str, names: list[str], about: Mapping[str, str]) -> str:
+    """The pages of a part in Markdown, each with the first sentence of its module."""
+    rows = [f"- [`{name}`]({name}.rst): {' '.join(about[name].split())}" for name in names]
+    return "\n".join([f"# {title}", "", *rows, ""])
 
 
 def _section(module: ModuleType, entries: list[Entry], described: set[str]) -> list[str]:
@@ -210,7 +219,7 @@ def _description(entry: Entry, with_members: bool) -> list[str]:
 def _ops_page() -> str:
     """Every op type with its slots and attributes, from the registry."""
     types = sorted(registry.known_types())
-    lines = [*_title("Op types", "="), OPS_INTRO, ""]
+    lines = [":orphan:", "", *_title("Op types", "="), OPS_INTRO, ""]
     lines += [".. list-table::", "   :header-rows: 1", "", "   * - op", "     - slots", "     - attributes"]
     for type_ in types:
         op = registry.get(type_)

@@ -153,6 +153,13 @@ def report(note: dict[str, Any], number: int, code: int, text: str) -> None:
     os.replace(path + ".new", path)  # who finds it finds all of it
 
 
+def headline(text: str) -> str:
+    """The line of a traceback that names the error: the last one that is not indented, without notes."""
+    lines = [line for line in text.strip().splitlines() if line[:1].strip()]
+    named = [line for line in lines if not line.startswith("The frames of FluidLite are hidden")]
+    return named[-1] if named else text.strip()
+
+
 def end(code: int) -> None:
     """End this process with a failure, and with it the other ranks where MPI runs."""
     sys.stdout.flush()
@@ -213,7 +220,7 @@ def fail(note: dict[str, Any], number: int, code: int, text: str) -> None:
     report(note, number, code, text)
     tracing = sys.modules.get("fluidlite.base.tracing")
     if tracing is not None:
-        tracing.tracer.end(text.strip().rsplit("\n", 1)[-1])
+        tracing.tracer.end(headline(text))
     sys.stderr.write(text)
     end(code)
 

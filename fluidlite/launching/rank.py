@@ -153,13 +153,6 @@ def report(note: dict[str, Any], number: int, code: int, text: str) -> None:
     os.replace(path + ".new", path)  # who finds it finds all of it
 
 
-def headline(text: str) -> str:
-    """The line of a traceback that names the error: the last one that is not indented, without notes."""
-    lines = [line for line in text.strip().splitlines() if line[:1].strip()]
-    named = [line for line in lines if not line.startswith("The frames of FluidLite are hidden")]
-    return named[-1] if named else text.strip()
-
-
 def end(code: int) -> None:
     """End this process with a failure, and with it the other ranks where MPI runs."""
     sys.stdout.flush()
@@ -201,10 +194,11 @@ def main(arguments: list[str]) -> None:
         code = code_of(error)
         if code:
             said = "" if isinstance(error.code, int) else f"{error.code}\n"
-            fail(note, number, code, said)
+            fail(note, number, code, said, said.strip())
         raise
     except BaseException as error:
-        fail(note, number, 1, text_of(error, note["brief"]))
+        why = f"{type(error).__name__}: {error}".splitlines()[0]
+        fail(note, number, 1, text_of(error, note["brief"]), why)
 
 
 def run(script: str, is_module: bool) -> None:
@@ -215,12 +209,12 @@ def run(script: str, is_module: bool) -> None:
         runpy.run_path(script, run_name="__main__")
 
 
-def fail(note: dict[str, Any], number: int, code: int, text: str) -> None:
-    """Report a failure, print it where output goes, and end."""
+def fail(note: dict[str, Any], number: int, code: int, text: str, why: str) -> None:
+    """Report a failure, print it where output goes, and end; a recorded timeline ends with `why`."""
     report(note, number, code, text)
     tracing = sys.modules.get("fluidlite.base.tracing")
     if tracing is not None:
-        tracing.tracer.end(headline(text))
+        tracing.tracer.end(why)
     sys.stderr.write(text)
     end(code)
 

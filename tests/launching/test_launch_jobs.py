@@ -202,10 +202,12 @@ def test_functions(tmp_path: pathlib.Path) -> None:
         cwd=tmp_path,
         check=False,
     )
-    assert done.stdout.splitlines()[:4] == [
+    *lines, call, place = done.stdout.splitlines()
+    assert lines == [
         "[[5, 0], [5, 1]]",
         "[4.0, 4.0]",
         "True",
         "a spawned process failed with exit code 1: see above",
     ], done
+    assert "in paddle.distributed.spawn(" in call and "spawner.py" in place, done
     assert "ValueError: three" in done.stderr and done.stderr.count("Traceback") == 1

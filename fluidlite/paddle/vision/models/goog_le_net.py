@@ -104,7 +104,7 @@ class GoogLeNet(Layer):
 
     def _blocks(self, x: Any, names: str) -> Any:
         for name in names.split():
-            x = self._sub_layers[f"_ince{name}"](x)  # type: ignore[misc]  # none of them is None
+            x = getattr(self, f"_ince{name}")(x)
         return x
 
     def forward(self, inputs: Any) -> Any:

@@ -45,7 +45,7 @@ class _Ways(Layer):
 
     def _way(self, x: Any, *names: str) -> Any:
         for name in names:
-            x = self._sub_layers[name](x)  # type: ignore[misc]  # none of them is None
+            x = getattr(self, name)(x)
         return x
 
 

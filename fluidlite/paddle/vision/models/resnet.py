@@ -157,7 +157,7 @@ class ResNet(Layer):
         """The scores, or the last maps."""
         x = self.maxpool(self.relu(self.bn1(self.conv1(x))))
         for stage in ("layer1", "layer2", "layer3", "layer4"):
-            x = self._sub_layers[stage](x)  # type: ignore[misc]  # none of them is None
+            x = getattr(self, stage)(x)
         if self.with_pool:
             x = self.avgpool(x)
         return self.fc(flatten(x, 1)) if self.num_classes > 0 else x

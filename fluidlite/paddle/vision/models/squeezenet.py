@@ -73,7 +73,7 @@ class SqueezeNet(Layer):
         """The scores, or maps of them."""
         x = self._pool(relu(self._conv(inputs)))
         for place in range(len(_FIRES)):
-            x = self._sub_layers[f"_conv{place + 1}"](x)  # type: ignore[misc]  # none of them is None
+            x = getattr(self, f"_conv{place + 1}")(x)
             x = self._pool(x) if place in self._pooled else x
         x = self._conv9(self._drop(x))
         return squeeze(self._avg_pool(relu(x)), [2, 3]) if self.with_pool else x

@@ -34,20 +34,22 @@ def get_value(self: Variable, scope: Scope | None = None) -> Any:
 
 
 def set_value(self: Variable, value: Any, scope: Scope | None = None) -> None:
-    """Write an array or a tensor of this variable's shape into a scope (the global one), which must have the
-    variable.
+    """Write an array or a tensor into a scope (the global one), in the variable's dtype.
+
+    ValueError where the scope has no such variable, or one of another shape; TypeError for other values.
     """
     if not isinstance(value, (np.ndarray, LoDTensor)):
         raise TypeError(f"`value` should be `numpy.ndarray` or `LoDTensor`, but received {type(value)}.")
     held = (_scope_of(scope) or global_scope()).find_var(self.name)
     if held is None:
         raise ValueError(f"Can not find Variable '{self.name}' in the Scope.")
-    array = np.asarray(value)
-    if array.shape != tuple(self.shape):
+    array, tensor = np.asarray(value), held.get_tensor()
+    # the declared shape may leave sizes open
+    if list(array.shape) != list(tensor.shape()):
         raise ValueError(
-            f"{self.name} expected a shape {list(self.shape)}, but the received shape is {list(array.shape)}."
+            f"{self.name} expected a shape {tensor.shape()}, but the received shape is {list(array.shape)}."
         )
-    held.get_tensor().set(array.astype(to_numpy(self.dtype)))
+    tensor.set(array.astype(to_numpy(self.dtype)))
 
 
 def item(self: Variable) -> Variable:

@@ -9,6 +9,7 @@ others.
 
 from __future__ import annotations
 
+import sys
 import threading
 import weakref
 from collections import OrderedDict
@@ -286,11 +287,12 @@ class PlanCache:
     def _new_family(self, siblings: dict[Key, _Family], key: Key, free: Free, scope: Scope) -> _Family:
         self._forget_dead()
         family = siblings[key] = _Family(key, siblings, free)
-        reference, cache = family.reference, self._reference
+        # at exit the names of this module may be gone before a scope is
+        reference, cache, is_exit = family.reference, self._reference, sys.is_finalizing
 
         def ended(_: weakref.ref[Scope]) -> None:
             found = cache()
-            if found is not None:
+            if found is not None and not is_exit():
                 found._scope_ended(reference)
 
         family.scope = weakref.ref(scope, ended)

@@ -136,6 +136,8 @@ class _InnerContext:
     # arrays that record what is computed with them are none for machine code, nor to be written over
     compiled = searches = None
     spare: frozenset[str] = frozenset()
+    # a tape is the order of the steps of one thread
+    threads = 1
 
     def __init__(self, context: Any, incoming: Mapping[str, str]) -> None:
         self._context = context
@@ -150,6 +152,10 @@ class _InnerContext:
         """A name for each output in a slot."""
         names: list[str] = self._context.input(self._incoming[slot])
         return names
+
+    def share(self, count: int, task: Callable[[slice], None]) -> None:
+        """Run `task` on all rows."""
+        task(slice(0, count))
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._context, name)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import gc
+import threading
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
@@ -33,6 +34,23 @@ def nothing_holds_a_tape() -> Iterator[None]:
     yield
     gc.collect()
     assert not [one for one in gc.get_objects() if isinstance(one, GradientTape)]
+
+
+@pytest.fixture(autouse=True)
+def a_tape_belongs_to_one_thread(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Threads that share the rows of a kernel would lose each other's steps, one time in a hundred."""
+    begin, note = GradientTape.__init__, GradientTape.note
+
+    def begins(tape: Any, level: int) -> None:
+        begin(tape, level)
+        tape.thread = threading.get_ident()
+
+    def noted(tape: Any, parents: Any) -> int:
+        assert tape.thread == threading.get_ident()
+        return note(tape, parents)
+
+    monkeypatch.setattr(GradientTape, "__init__", begins)
+    monkeypatch.setattr(GradientTape, "note", noted)
 
 
 def test_every_gradient_op_has_a_gradient_or_says_why_not() -> None:

@@ -76,6 +76,12 @@ def _sign(x: Any) -> Any:
     return np.sign(plain(x))
 
 
+def _over(out: Any, x: Any) -> Any:
+    """i1(x) / x, which is 1/2 where x is 0."""
+    is_tiny = abs(plain(x)) < 1e-15
+    return np.where(is_tiny, 0.5, out / np.where(is_tiny, 1, x))
+
+
 def _special() -> Any:
     from scipy import special  # slow to start, and few programs need it
 
@@ -121,9 +127,9 @@ _SLOPES = {
     "gammaln": "_special().psi(x)",
     "psi": "_polygamma(1, x)",
     "i0": "_special().i1(x)",
-    "i1": "_special().i0(x) - out / x",
+    "i1": "_special().i0(x) - _over(out, x)",
     "i0e": "_special().i1e(x) - _sign(x) * out",
-    "i1e": "_special().i0e(x) - out * (1 / x + _sign(x))",
+    "i1e": "_special().i0e(x) - _over(out, x) - out * _sign(x)",
 }
 _PARTS = {
     # functions -> the gradients of both operands, by that of the result, result and operands

@@ -49,9 +49,11 @@ class RowSampler:
     def of_owners(
         cls, xp: Any, owners: Array, rows: Array, weights: Array, sums: int, table_rows: int
     ) -> RowSampler:
-        """Entry k belongs to sum owners[k]; they ascend. Entries of weight 0 are dropped."""
+        """Entry k belongs to sum owners[k]; they ascend. Entries of weight 0 are dropped, unless the sums are
+        differentiated by the weights.
+        """
         # by their places: NumPy takes five times as long for what a mask chooses
-        kept = xp.flatnonzero(weights)
+        kept = xp.arange(len(weights)) if isinstance(xp, TracedModule) else xp.flatnonzero(weights)
         starts = _starts_of(xp, xp.bincount(owners.take(kept), minlength=sums))
         return cls(xp, starts, rows.take(kept), weights.take(kept), table_rows)
 

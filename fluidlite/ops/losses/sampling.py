@@ -145,7 +145,9 @@ def _(
     if PathTable is None or PathCode is None:
         check_classes(xp, "hierarchical_sigmoid", "Label", Label, num_classes)
     nodes, turns, known = _path(xp, Label, PathTable, PathCode, num_classes)
-    score = xp.matmul(W[nodes], X[:, :, None])[:, :, 0] + (0 if Bias is None else Bias.reshape(-1)[nodes])
+    score = xp.matmul(W[nodes], X[:, :, None])[:, :, 0]
+    if Bias is not None:
+        score = score + Bias.reshape(-1)[nodes]
     score = xp.clip(xp.where(known, score, X.dtype.type(0)), -40, 40)
     # entries beyond the end of a way cost log 2 each, as in Paddle
     cost = softplus(xp, score)

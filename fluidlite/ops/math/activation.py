@@ -311,7 +311,9 @@ def _(xp: Any, X: Array, dOut: Array, approximate: bool) -> Any:
     if approximate:
         bend = xp.tanh(_ROOT * (X + _CUBIC * X * X * X))
         return dOut * 0.5 * (1 + bend + X * (1 - bend * bend) * _ROOT * (1 + 3 * _CUBIC * X * X))
-    return dOut * (0.5 * (1 + erf(xp, X * math.sqrt(0.5))) + X * xp.exp(-0.5 * X * X) * (0.5 * _ROOT))
+    below = 0.5 * (1 + erf(xp, X * math.sqrt(0.5)))
+    density = xp.exp(-0.5 * X * X) * (0.5 * _ROOT)
+    return dOut * (below + X * density)
 
 
 unary(

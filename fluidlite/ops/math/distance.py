@@ -110,9 +110,8 @@ def _(X: Spec, axis: int, keepdim: bool, asvector: bool) -> Spec:
     if not -len(X.shape) <= axis < len(X.shape):
         raise ShapeError(f"op 'p_norm': axis is {axis}, but X has {len(X.shape)} dimensions")
     axis %= len(X.shape)
-    return X.with_shape(
-        (*X.shape[:axis], 1, *X.shape[axis + 1 :]) if keepdim else (*X.shape[:axis], *X.shape[axis + 1 :])
-    )
+    kept = (1,) if keepdim else ()
+    return X.with_shape((*X.shape[:axis], *kept, *X.shape[axis + 1 :]))
 
 
 @p_norm.refuses
@@ -205,7 +204,9 @@ cos_sim = Op(
 @cos_sim.shape
 def _(X: Spec, Y: Spec) -> tuple[Spec, Spec, Spec]:
     _check_rows("cos_sim", X, Y)
-    return Spec((X.shape[0], 1), X.dtype), Spec((X.shape[0], 1), X.dtype), Spec((Y.shape[0], 1), X.dtype)
+    of_x = Spec((X.shape[0], 1), X.dtype)
+    of_y = Spec((Y.shape[0], 1), X.dtype)
+    return of_x, of_x, of_y
 
 
 def _row_products(xp: Any, x: Array, y: Array) -> Any:

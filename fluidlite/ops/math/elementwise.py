@@ -255,7 +255,7 @@ binary(
     "elementwise_pow",
     "pow(x, y)",
     # 0 to the power of 0 is 1 whatever moves x, and 0 to another one is 0 whatever moves y
-    dx="dout * where(y == 0, 0.0, y * pow(x, y - 1))",
+    dx="dout * where((x == 0) & (y == 0), 0.0, y * pow(x, y - 1))",
     dy="dout * where((x == 0) & (y > 0), 0.0, log(x) * pow(x, y))",
     integers="rint(pow(x * 1.0, y))",
     version=1,

@@ -277,12 +277,15 @@ def _(X: Spec, Y: Spec, transpose_X: bool, transpose_Y: bool, head_number: int) 
             f"op 'matmul': X stacks {list(stack)} matrices but Y {list(other)} (X{list(X.shape)} x "
             f"Y{list(Y.shape)})"
         )
-    return X.with_shape((*(stack or other), *_kept(len(X.shape), len(Y.shape), x[-2], y[-1])) or (1,))
+    kept = _kept(len(X.shape), len(Y.shape), x[-2], y[-1])
+    return X.with_shape((*(stack or other), *kept) or (1,))
 
 
 def _width_of_heads(x: Shape, y: Shape, heads: int) -> int:
     """The columns of a product by heads: each head's stand side by side."""
-    if x[-1] % heads or not fits(y[-2], x[-1], x[-1] // heads) or (y[-2] != x[-1] and y[-1] % heads):
+    by_head = x[-1] // heads
+    is_one_head = y[-2] != x[-1]
+    if x[-1] % heads or not fits(y[-2], x[-1], by_head) or (is_one_head and y[-1] % heads):
         raise ShapeError(
             f"op 'matmul': {heads} heads must divide the {x[-1]} columns of X, and Y have the rows of all "
             f"heads or of one (X{list(x)} x Y{list(y)})"
@@ -387,7 +390,9 @@ def _(X: Spec, Y: Spec, trans_x: bool, trans_y: bool) -> Spec:
         _as_matrices(Y.shape, trans_y and len(Y.shape) > 1, False),
     )
     _check_inner("matmul_v2", X, Y, x[-1], y[-2])
-    return X.with_shape((*_broadcast(x[:-2], y[:-2]), *_kept(len(X.shape), len(Y.shape), x[-2], y[-1])))
+    stack = _broadcast(x[:-2], y[:-2])
+    kept = _kept(len(X.shape), len(Y.shape), x[-2], y[-1])
+    return X.with_shape((*stack, *kept))
 
 
 @matmul_v2.flops

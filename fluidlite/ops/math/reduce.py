@@ -202,15 +202,24 @@ def _(xp: Any, X: Array, Out: Array, dOut: Array, dim: list[int], reduce_all: bo
     out, d = _spread(X, dim, reduce_all, Out, dOut)
     if X.dtype.kind != "f":  # in C++ the quotient of 1 and an integer is 0, but for 1 and -1
         return d * out * xp.where(abs(X) == 1, X, 0)
-    # each element's factor is the product of the others: zeros are left out of it, but for other zeros
-    axes = reduced_axes("reduce_prod", X.ndim, dim, reduce_all)
-    zero = X == 0
-    zeros = zero.sum(axis=axes, keepdims=True)
-    if not zeros.any():
+    if not (X == 0).any():
         return d * out * (1 / X)
-    rest = xp.where(zero, 1, X)
-    others = rest.prod(axis=axes, keepdims=True) / rest
-    return d * xp.where(zeros - zero == 0, others, 0).astype(X.dtype)
+    return d * _products_of_others(xp, X, reduced_axes("reduce_prod", X.ndim, dim, reduce_all))
+
+
+def _products_of_others(xp: Any, x: Array, axes: Sequence[int]) -> Array:
+    """For each element the product of the others along `axes`, without a division, as some may be 0."""
+    rest = [axis for axis in range(x.ndim) if axis not in axes]
+    order = (*rest, *axes)
+    lines = x.transpose(order)
+    rows = lines.reshape(*(x.shape[axis] for axis in rest), -1)
+    ends = xp.ones_like(rows[..., :1])
+    forwards = xp.cumprod(rows[..., :-1], axis=-1)
+    backwards = xp.cumprod(rows[..., :0:-1], axis=-1)
+    ahead = xp.concatenate([ends, forwards], axis=-1)
+    behind = xp.concatenate([backwards[..., ::-1], ends], axis=-1)
+    found = (ahead * behind).reshape(lines.shape)
+    return found.transpose(np.argsort(order).tolist())
 
 
 @frobenius_norm.grad("X")

@@ -279,7 +279,8 @@ def _before_activation(xp: Any, y: Array, d: Array, activation: str, alpha: floa
     if activation == "leaky_relu":
         return xp.where(y > 0, y, y / factor), xp.where(y > 0, d, d * factor)
     if activation == "elu":
-        return xp.where(y > 0, y, xp.log1p(xp.minimum(y, 0) / factor)), xp.where(y > 0, d, d * (y + factor))
+        before = xp.log1p(xp.minimum(y, 0) / factor)
+        return xp.where(y > 0, y, before), xp.where(y > 0, d, d * (y + factor))
     return y, d
 
 

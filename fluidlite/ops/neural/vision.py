@@ -15,6 +15,7 @@ from fluidlite.base.dtypes import Array
 from fluidlite.base.errors import ShapeError
 from fluidlite.base.registry import INTS, LONG, AttrType, Lod, Op, Spec, WithLod, at_least, later, required
 from fluidlite.ops.kernels.numbers import check_rows
+from fluidlite.values.tensor import host
 
 _INT, _INTS = required(AttrType.INT), required(AttrType.INTS)
 
@@ -60,7 +61,8 @@ def _(X: Array, upscale_factor: int, data_format: str) -> Array:
         apart = X.reshape(n, h, w, c // r**2, r, r).transpose(0, 1, 4, 2, 5, 3)
         return apart.reshape(n, h * r, w * r, c // r**2)
     n, c, h, w = X.shape
-    return X.reshape(n, c // r**2, r, r, h, w).transpose(0, 1, 4, 2, 5, 3).reshape(n, c // r**2, h * r, w * r)
+    apart = X.reshape(n, c // r**2, r, r, h, w).transpose(0, 1, 4, 2, 5, 3)
+    return apart.reshape(n, c // r**2, h * r, w * r)
 
 
 def _unshuffled_spec(dOut: Spec, upscale_factor: int, data_format: str) -> Spec:
@@ -100,21 +102,22 @@ def _(X: Spec, blocksize: int) -> Spec:
     return X.with_shape((n, c * blocksize**2, *(size if size < 0 else size // blocksize for size in (h, w))))
 
 
-# Paddle's op moves the blocks the other way: X's channels become the places within blocks of (N, C / b^2, H
-# b, W b), and
-# these numbers get the shape (N, C b^2, H / b, W / b).
+# Paddle's op moves the blocks the other way: X's channels become the places within blocks of
+# (N, C / b^2, H b, W b), and these numbers get the shape (N, C b^2, H / b, W / b).
 @space_to_depth.kernel
 def _(X: Array, blocksize: int) -> Array:
-    (n, c, h, w), b = X.shape, blocksize
-    return (
-        X.reshape(n, b, b, c // b**2, h, w).transpose(0, 3, 4, 1, 5, 2).reshape(n, c * b**2, h // b, w // b)
-    )
+    n, c, h, w = X.shape
+    b = blocksize
+    apart = X.reshape(n, b, b, c // b**2, h, w).transpose(0, 3, 4, 1, 5, 2)
+    return apart.reshape(n, c * b**2, h // b, w // b)
 
 
 @space_to_depth.grad("X")
 def _(X: Array, dOut: Array, blocksize: int) -> Array:
-    (n, c, h, w), b = X.shape, blocksize
-    return dOut.reshape(n, c // b**2, h, b, w, b).transpose(0, 3, 5, 1, 2, 4).reshape(X.shape)
+    n, c, h, w = X.shape
+    b = blocksize
+    apart = dOut.reshape(n, c // b**2, h, b, w, b)
+    return apart.transpose(0, 3, 5, 1, 2, 4).reshape(X.shape)
 
 
 shuffle_channel = Op("shuffle_channel", "X. -> Out", attrs={"group": limited(1, least(1))}, lod=None)
@@ -404,7 +407,7 @@ def _real_sizes(Y: Array, out_stride: Sequence[int]) -> list[list[int]]:
     """Heights and widths of what a network with this stride makes of images of the sizes in Y."""
     return [
         [-(-int(pixels) // stride) for pixels, stride in zip(real, out_stride, strict=True)]
-        for real in Y.tolist()
+        for real in host(Y).tolist()
     ]
 
 

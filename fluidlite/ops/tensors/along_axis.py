@@ -162,22 +162,46 @@ def _(
 
 def _share_of(xp: Any, d: Array, factor: Array) -> Any:
     """d * factor, and nothing where the factor is 0, be d infinite."""
-    return xp.where(factor == 0, 0, d * factor)
+    return xp.where((factor == 0) & ~xp.isfinite(d), 0, d * factor)
 
 
 def _other_factors(xp: Any, old_value: Array, where: Any, value: Array, old: Array) -> tuple[Array, Array]:
-    """For the old and the new values the product of the other factors of their places, zeros among them."""
-    first = xp.where(old, old_value, 1)
-    added = xp.ones_like(first)
-    _multiply_at(xp, added, where, value)
-    product = xp.where(first == 0, 1, first)
-    zeros = (first == 0).astype("int32")
-    _multiply_at(xp, product, where, xp.where(value == 0, 1, value))
-    xp.add.at(zeros, where, (value == 0).astype("int32"))
-    others = xp.where(zeros[where] == (value == 0), product[where] / xp.where(value == 0, 1, value), 0)
-    # a value that is alone in its place needs no division, be it infinite
-    alone = _counts(xp, first, where, False)[where] == 1
-    return xp.where(old, added, 0), xp.where(alone, first[where], others)
+    """For the old and the new values the product of the other factors of their places, without a division:
+    zeros and infinities may be among them, and it is differentiated again.
+    """
+    size = old_value.size
+    numbers = xp.arange(size).reshape(old_value.shape)[where]
+    place = xp.concatenate([xp.arange(size), numbers.reshape(-1)])
+    factor = xp.concatenate([xp.where(old, old_value, 1).reshape(-1), value.reshape(-1)])
+    order = xp.argsort(place, kind="stable")
+    back = xp.argsort(order, kind="stable")
+    most = int(xp.bincount(place, minlength=1).max())
+    place = place[order]
+    factor = factor[order]
+    ahead = _before(xp, place, factor, most)
+    behind = _before(xp, place[::-1], factor[::-1], most)
+    others = (ahead * behind[::-1])[back]
+    return others[:size].reshape(old_value.shape), others[size:].reshape(value.shape)
+
+
+def _before(xp: Any, place: Array, factor: Array, most: int) -> Array:
+    """The products of the factors in front of each one in its place, of at most `most` factors a place.
+
+    Invariant: before the step of `reach`, `product` has the `reach` factors that end at each one.
+    """
+    product = _shifted(xp, place, factor, 1)
+    reach = 1
+    while reach < most:
+        product = product * _shifted(xp, place, product, reach)
+        reach *= 2
+    return product
+
+
+def _shifted(xp: Any, place: Array, factor: Array, by: int) -> Array:
+    """The factor that stands `by` in front of each one, 1 where that is of another place."""
+    ones = xp.ones_like(factor[:by])
+    is_same = xp.concatenate([xp.zeros(min(by, place.size), bool), place[by:] == place[:-by]])
+    return xp.where(is_same, xp.concatenate([ones, factor[:-by]]), 1)
 
 
 def _shares(

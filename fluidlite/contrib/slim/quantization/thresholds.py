@@ -41,7 +41,8 @@ def _divergence(counts: Any, kept: int, levels: int) -> float:
     totals = np.bincount(level, weights=counts[:kept], minlength=levels)
     spread = totals / np.maximum(np.bincount(level, weights=present, minlength=levels), 1)
     p, q = reference[present], spread[level[present]]
-    return float((p * (np.log(q.sum() * p) - np.log(p.sum() * q))).sum() / p.sum())
+    difference = np.log(q.sum() * p) - np.log(p.sum() * q)
+    return float((p * difference).sum() / p.sum())
 
 
 def tail_threshold(values: Any, rate: float, bins: int = 5000) -> float:

@@ -246,7 +246,7 @@ fill_diagonal.shape(same_as("X"))
 
 
 def _wrapped_diagonal(xp: Any, shape: tuple[int, ...], offset: int, wrap: bool) -> Any:
-    """Where the diagonal lies among the elements in order: in a tall matrix it ends with the square at the
+    """Positions of the diagonal among the elements in order: in a tall matrix it ends with the square at the
     top, or goes on below, one row further down each time it has reached the last column, with `wrap`.
     """
     rank, columns = len(shape), shape[-1] if shape else 0

@@ -59,7 +59,7 @@ def _(xp: Any, X: Array, mode: str) -> Array:
             pixels = np.array(picture if wanted is None else picture.convert(wanted))
     except OSError as error:  # Pillow's, of bytes that are no picture or end before it does
         raise FormatError(
-            f"op 'decode_jpeg': the {X.size} bytes of X are no JPEG picture: {error}"
+            f"op 'decode_jpeg': the {X.size} bytes of X are not a JPEG picture: {error}"
         ) from error
     pixels = pixels[None] if pixels.ndim == 2 else pixels.transpose(2, 0, 1)
     found: Array = xp.asarray(np.ascontiguousarray(pixels))

@@ -54,7 +54,8 @@ FAMILIES = {
     "math.conv_shift": "conv_shift",
     "math.decompositions": "eig eigh eigvals eigvalsh lu lu_unpack qr svd",
     "math.diagonal": (
-        "diag diag_embed diag_v2 diagonal fill_diagonal_tensor trace tril_indices tril_triu triu_indices"
+        "diag diag_embed diag_v2 diagonal fill_diagonal fill_diagonal_tensor trace tril_indices tril_triu "
+        "triu_indices"
     ),
     "math.distance": "center_loss cos_sim dist fsp l1_norm p_norm renorm squared_l2_distance squared_l2_norm",
     "math.einsum": "einsum",
@@ -62,7 +63,7 @@ FAMILIES = {
         "elementwise_add elementwise_div elementwise_floordiv elementwise_max elementwise_min "
         "elementwise_mod elementwise_mul elementwise_pow elementwise_sub minus"
     ),
-    "math.finite": "allclose isclose isfinite isfinite_v2 isinf isinf_v2 isnan isnan_v2",
+    "math.finite": "allclose check_numerics isclose isfinite isfinite_v2 isinf isinf_v2 isnan isnan_v2",
     "math.fourier": "as_complex as_real complex fft_c2c fft_c2r fft_r2c frame overlap_add",
     "math.matmul": "bilinear_tensor_product bmm dot matmul matmul_v2 mul mv",
     "math.order": "bincount cummax cummin kthvalue mode nanmedian searchsorted unique_consecutive",
@@ -97,7 +98,7 @@ FAMILIES = {
     "neural.fused_inference": (
         "attention_lstm equal_reduce fc fused_embedding_fc_lstm fused_seqpool_cvm fusion_gru fusion_lstm "
         "fusion_repeated_fc_relu fusion_seqconv_eltadd_relu fusion_seqexpand_concat_fc fusion_seqpool_concat "
-        "fusion_seqpool_cvm_concat fusion_squared_mat_sub"
+        "fusion_seqpool_cvm_concat fusion_squared_mat_sub multi_gru"
     ),
     "neural.grid": "affine_grid grid_sampler",
     "neural.group_norm": "group_norm",
@@ -156,6 +157,7 @@ FAMILIES = {
     "tensors.joining": "concat split stack unstack",
     "tensors.lod": "lod_reset",
     "tensors.pad": "pad pad2d pad3d pad_constant_like",
+    "tensors.pictures": "decode_jpeg read_file",
     "tensors.random": (
         "gaussian_random gaussian_random_batch_size_like randint random_crop randperm sampling_id seed "
         "shuffle_batch truncated_gaussian_random uniform_random uniform_random_batch_size_like"
@@ -181,9 +183,11 @@ FAMILIES = {
         "lookup_sparse_table merge_ids prefetch recv recv_save ref_by_trainer_id send send_barrier "
         "split_byref split_ids split_selected_rows"
     ),
+    "training.learning_rate": "pow2_decay_with_linear_warmup",
     "training.loss_scaling": "check_finite_and_unscale update_loss_scaling",
     "training.model_parallel": (
-        "c_concat c_embedding c_identity c_softmax_with_cross_entropy c_split mp_allreduce_sum"
+        "c_concat c_embedding c_identity c_softmax_with_cross_entropy c_split margin_cross_entropy "
+        "mp_allreduce_sum"
     ),
     "training.optimizer": (
         "adadelta adagrad adam adamax adamw decayed_adagrad ftrl momentum proximal_adagrad proximal_gd "

@@ -71,10 +71,7 @@ _REASONS = {
     "draws neighbours of a graph in an order that only Paddle knows": (
         "graph_khop_sampler graph_sample_neighbors weighted_sample_neighbors"
     ),
-    "needs what Paddle alone brings": "decode_jpeg faster_tokenizer read_file",
-    "has no kernel here; no published model was found to hold it": (
-        "check_numerics fill_diagonal margin_cross_entropy multi_gru pow2_decay_with_linear_warmup"
-    ),
+    "needs what Paddle alone brings": "faster_tokenizer",
 }
 _REASON_OF = {op_type: reason for reason, types in _REASONS.items() for op_type in types.split()}
 

@@ -33,9 +33,9 @@ _NAMES = LazyNames(
         "fluidlite.reading.decorators": "batch",
         **FUNCTIONS,
     },
-    "amp audio callbacks compat dataset device distributed distribution fft framework geometric hapi "
-    "incubate inference io jit linalg metric nn optimizer reader regularizer signal static tensor text utils "
-    "version vision",
+    "amp audio autograd callbacks compat cost_model dataset device distributed distribution fft framework "
+    "geometric hapi hub incubate inference io jit linalg metric nn onnx optimizer profiler quantization "
+    "reader regularizer signal sparse static sysconfig tensor text utils version vision",
     {
         "dtype": VarType,
         "bool": VarType.BOOL,

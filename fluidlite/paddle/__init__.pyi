@@ -14,8 +14,10 @@ from fluidlite.base.place import CUDAPlace as CUDAPlace
 from fluidlite.base.place import is_compiled_with_cuda as is_compiled_with_cuda
 from fluidlite.paddle import amp as amp
 from fluidlite.paddle import audio as audio
+from fluidlite.paddle import autograd as autograd
 from fluidlite.paddle import callbacks as callbacks
 from fluidlite.paddle import compat as compat
+from fluidlite.paddle import cost_model as cost_model
 from fluidlite.paddle import dataset as dataset
 from fluidlite.paddle import device as device
 from fluidlite.paddle import distributed as distributed
@@ -24,6 +26,7 @@ from fluidlite.paddle import fft as fft
 from fluidlite.paddle import framework as framework
 from fluidlite.paddle import geometric as geometric
 from fluidlite.paddle import hapi as hapi
+from fluidlite.paddle import hub as hub
 from fluidlite.paddle import incubate as incubate
 from fluidlite.paddle import inference as inference
 from fluidlite.paddle import io as io
@@ -31,11 +34,16 @@ from fluidlite.paddle import jit as jit
 from fluidlite.paddle import linalg as linalg
 from fluidlite.paddle import metric as metric
 from fluidlite.paddle import nn as nn
+from fluidlite.paddle import onnx as onnx
 from fluidlite.paddle import optimizer as optimizer
+from fluidlite.paddle import profiler as profiler
+from fluidlite.paddle import quantization as quantization
 from fluidlite.paddle import reader as reader
 from fluidlite.paddle import regularizer as regularizer
 from fluidlite.paddle import signal as signal
+from fluidlite.paddle import sparse as sparse
 from fluidlite.paddle import static as static
+from fluidlite.paddle import sysconfig as sysconfig
 from fluidlite.paddle import tensor as tensor
 from fluidlite.paddle import text as text
 from fluidlite.paddle import utils as utils

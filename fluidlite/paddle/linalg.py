@@ -16,7 +16,8 @@ from fluidlite.paddle.tensor.creation import eye, zeros
 from fluidlite.paddle.tensor.linalg import cholesky, inverse, matmul, mm, norm, t
 from fluidlite.paddle.tensor.manipulation import reshape, squeeze, transpose, unsqueeze
 from fluidlite.paddle.tensor.math import abs, clip, conj, maximum, pow, sqrt
-from fluidlite.paddle.tensor.reduction import max, min, sum
+from fluidlite.paddle.tensor.random import gaussian
+from fluidlite.paddle.tensor.reduction import max, mean, min, sum
 from fluidlite.paddle.tensor.search import where
 from fluidlite.paddle.tensor.shapes import constant, size_of
 
@@ -284,6 +285,41 @@ def svd(
     kinds = {"U": x.dtype, "VH": x.dtype, "S": x.dtype}
     u, vh, s = append_several("svd", {"X": [x]}, {"full_matrices": full_matrices}, kinds)
     return u, s, vh
+
+
+def pca_lowrank(
+    x: Variable, q: int | None = None, center: bool = True, niter: int = 2, name: str | None = None
+) -> tuple[Variable, Variable, Variable]:
+    """(U, S, V) with x = U @ diag(S) @ V^T, as far as q singular values go: by default 6, or all of fewer.
+    With `center` the mean of the rows is taken off before.
+
+    The space of the largest ones is sought from random vectors by `niter` iterations (Halko et al., 2011).
+    """
+    need_float(x, "pca_lowrank")
+    if len(x.shape) < 2 or builtins.min(x.shape[-2:]) < 0:
+        raise ValueError(f"pca_lowrank: x must be matrices of known sizes, but has the shape {[*x.shape]}")
+    most = builtins.min(x.shape[-2:])
+    count = builtins.min(6, most) if q is None else q
+    if not 0 <= count <= most:
+        raise ValueError(f"q(={q}) must be non-negative integer and not greater than min(m, n)={most}")
+    if niter < 0:
+        raise ValueError(f"niter(={niter}) must be non-negative integer")
+    if center:
+        x = x - mean(x, axis=-2, keepdim=True)
+    tall = x.shape[-2] >= x.shape[-1]
+    matrix, turned = (x, _turned(x)) if tall else (_turned(x), x)
+    basis = qr(matmul(matrix, gaussian([matrix.shape[-1], count], dtype=x.dtype)))[0]
+    for _ in range(niter):
+        basis = qr(matmul(matrix, qr(matmul(turned, basis))[0]))[0]
+    left, values, right = svd(matmul(_turned(basis), matrix))
+    left, right = matmul(basis, left), _turned(right)
+    return (left, values, right) if tall else (right, values, left)
+
+
+def _turned(x: Variable) -> Variable:
+    """Matrices with rows and columns exchanged."""
+    axes = list(range(len(x.shape)))
+    return transpose(x, [*axes[:-2], axes[-1], axes[-2]])
 
 
 def eigh(x: Variable, UPLO: str = "L", name: str | None = None) -> tuple[Variable, Variable]:

@@ -18,6 +18,10 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from fluidlite.base import registry
+from fluidlite.cli.scripts.elsewhere import ElsewhereModule, is_elsewhere
+from fluidlite.ir.variable import VARIABLE_NAMES
+from fluidlite.paddle.tensor.names import METHODS
+from fluidlite.paddle.variable import Tensor
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 PAGE = ROOT / "docs" / "NAMES.md"
@@ -25,19 +29,22 @@ RECORDED = ROOT / "tests" / "golden" / "names.json.gz"
 
 # reason -> starts of names of 2.6.2
 _OF_2X = {
-    "belongs to imperative mode": (
-        "LazyGuard as_strided cauchy_ enable_grad geometric_ is_grad_enabled normal_ set_grad_enabled "
-        "set_printoptions tolist unfold view"
-    ),
     "fails in 2.6.2's programs": "gcd lcm linalg.corrcoef linalg.cov",
     "is for complex numbers, which have no gradients here": (
         "as_complex as_real complex fft. linalg.eig linalg.eigvals polar signal."
     ),
-    "runs on CUDA devices alone in 2.6.2": (
-        "nn.functional.margin_cross_entropy nn.functional.sparse_attention"
-    ),
+    "runs on CUDA devices alone in 2.6.2": ("incubate.nn. nn.functional.sparse_attention"),
     "names kernels of Paddle's library, which are not here": "inference._get_phi_kernel_name",
     "steers IPU devices": "static.Ipu static.ipu_ static.set_ipu",
+    "runs on Kunlun devices": "incubate.xpu.",
+    "is a step of 2.6.2's own, which no script calls": "autograd.ir_backward. distributed.ps.",
+    "a module of this name would take the place of the function": "text.viterbi_decode.",
+    "describes a variable to automatic parallelism and to passes": (
+        "Tensor.attr Tensor.dist_attr Tensor.create_"
+    ),
+    "drives parameter servers in C++ and their stores": (
+        "distributed.fleet.utils.DistributedInfer incubate.distributed."
+    ),
 }
 # (start of a name with its module, reason), the first that fits counts
 REASONS = (
@@ -71,6 +78,10 @@ def recorded() -> dict[str, Any]:
 def exists(module: str, name: str) -> bool:
     """True if the name can be read off our module of that name."""
     home = _home(module)
+    if module == "paddle.Tensor":
+        return name in METHODS or hasattr(Tensor, name) or name in VARIABLE_NAMES
+    if is_elsewhere(module) and name in dir(ElsewhereModule(module)):
+        return True
     try:
         value = importlib.import_module(home)
     except ImportError:

@@ -36,6 +36,7 @@ def test_the_slots_that_refuse_whole_numbers_are_those_of_paddle() -> None:
         of_2x[type] = {"Scale", "InAccum", "InState"}
     for type in ("dropout_nd", "fused_seqpool_cvm", "fused_softmax_mask_upper_triangle", "linear_interp"):
         of_2x[type] = {"X"}
+    of_2x["multi_gru"] = {"X", "WeightX", "WeightH", "Bias"}
     # nor are those that 1.8.5 has on devices alone
     of_2x["dgc_clip_by_norm"] = {"X"}
     of_2x["generate_proposals_v2"] = recorded["generate_proposals"] - {"ImInfo"} | {"ImShape"}

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
 
 from fluidlite.base.dtypes import Array, VarType, to_numpy
 from fluidlite.base.errors import ShapeError
-from fluidlite.base.registry import LONG, AttrType, Op, Spec, later, required
+from fluidlite.base.registry import LONG, AttrType, Op, Spec, later, required, same_as
 
 
 def _axes(type: str, rank: int, dim1: int, dim2: int) -> tuple[int, int]:
@@ -238,6 +239,39 @@ def _(xp: Any, Y: Array, dOut: Array, offset: int, dim1: int, dim2: int) -> tupl
     d_y = moved[where].reshape(Y.shape)
     moved[where] = 0
     return found, d_y
+
+
+fill_diagonal = Op("fill_diagonal", "X -> Out", attrs={"value": 0.0, "offset": 0, "wrap": False}, lod=None)
+fill_diagonal.shape(same_as("X"))
+
+
+def _wrapped_diagonal(xp: Any, shape: tuple[int, ...], offset: int, wrap: bool) -> Any:
+    """Positions of the diagonal among the elements in order: in a tall matrix it ends with the square at the
+    top, or goes on below, one row further down each time it has reached the last column, with `wrap`.
+    """
+    rank, columns = len(shape), shape[-1] if shape else 0
+    size = math.prod(shape)
+    if rank < 2 or not size:
+        return xp.arange(0)
+    step = 1 + sum(math.prod(shape[place:]) for place in range(1, rank))
+    end = size if wrap else min(size, step * (min(shape) - 1) + 1)
+    places = xp.arange(0, end, step)
+    column = places % columns + offset
+    return places[(column >= 0) & (column < columns)] + offset
+
+
+@fill_diagonal.kernel
+def _(xp: Any, X: Array, value: float, offset: int, wrap: bool) -> Array:
+    out = X.copy(order="C")
+    out.reshape(-1)[_wrapped_diagonal(xp, X.shape, offset, wrap)] = X.dtype.type(value)
+    return out
+
+
+@fill_diagonal.grad("X")
+def _(xp: Any, dOut: Array, offset: int, wrap: bool) -> Array:
+    found = dOut.copy(order="C")
+    found.reshape(-1)[_wrapped_diagonal(xp, dOut.shape, offset, wrap)] = 0
+    return found
 
 
 # ---------------------------------------------------------------------- places

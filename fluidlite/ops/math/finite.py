@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import sys
 from typing import Any
 
-from fluidlite.base.dtypes import Array, VarType
+from fluidlite.base.dtypes import Array, VarType, is_float
+from fluidlite.base.errors import NanInfError, ShapeError
 from fluidlite.base.registry import Attr, AttrType, Op, Spec, same_as
 from fluidlite.ops.math.elementwise import broadcast
 from fluidlite.values.tensor import SelectedRows
@@ -69,3 +71,57 @@ def _(Input: Spec, Other: Spec) -> Spec:
 def _(xp: Any, Input: Array, Other: Array, rtol: float | str, atol: float | str, equal_nan: bool) -> Array:
     result: Array = xp.isclose(Input, Other, float(rtol), float(atol), equal_nan)
     return result
+
+
+# ---------------------------------------------------------------------- a look at a tensor
+check_numerics = Op(
+    "check_numerics",
+    "tensor -> stats values",
+    attrs={
+        "op_type": "",
+        "var_name": "",
+        "check_nan_inf_level": 0,
+        "stack_height_limit": -1,
+        "output_dir": "",
+    },
+    lod=None,
+    effect=True,
+    idle=("stack_height_limit",),
+)
+_LARGEST_HALF = 65504.0
+
+
+@check_numerics.shape
+def _(tensor: Spec, output_dir: str) -> tuple[Spec, Spec]:
+    if output_dir:
+        raise ShapeError(
+            f"op 'check_numerics': files are not written, so output_dir={output_dir!r} is refused"
+        )
+    if not is_float(tensor.dtype):
+        raise ShapeError(
+            f"op 'check_numerics': tensor must be of a floating-point type, not {tensor.dtype.name}"
+        )
+    return Spec((3,), VarType.INT64), Spec((3,), VarType.FP32)
+
+
+@check_numerics.kernel
+def _(xp: Any, tensor: Array, op_type: str, var_name: str, check_nan_inf_level: int) -> tuple[Array, Array]:
+    nans, infs, zeros = (int(found.sum()) for found in (xp.isnan(tensor), xp.isinf(tensor), tensor == 0))
+    most, least, mean = 0.0, 0.0, 0.0
+    if tensor.size:
+        most, least = float(xp.fmax.reduce(tensor, axis=None)), float(xp.fmin.reduce(tensor, axis=None))
+        mean = float(tensor.mean(dtype=xp.float64))
+    # lines as Paddle writes them: scripts that compare two runs read them
+    kind = f"{tensor.dtype.kind.replace('f', 'fp')}{8 * tensor.itemsize}"
+    wrong = f" num_nan={nans}, num_inf={infs}," if nans or infs else ""
+    text = (
+        f"in [op={op_type}, tensor={var_name}, dtype={kind}], numel={tensor.size},{wrong} "
+        f"num_zero={zeros}, max={most:e}, min={least:e}, mean={mean:e}"
+    )
+    if wrong:
+        if check_nan_inf_level == 0:
+            raise NanInfError(f"op 'check_numerics': there are NaN or infinite numbers {text}")
+        sys.stdout.write(f"[PRECISION] [ERROR] {text}\n")
+    elif check_nan_inf_level > 2 or (check_nan_inf_level == 2 and max(abs(most), abs(least)) > _LARGEST_HALF):
+        sys.stdout.write(f"[PRECISION] {text}\n")
+    return xp.asarray([nans, infs, zeros]), xp.asarray([most, least, mean], dtype=xp.float32)

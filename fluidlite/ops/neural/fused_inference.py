@@ -278,6 +278,65 @@ def _(
     return {"Hidden": hidden}
 
 
+multi_gru = Op(
+    "multi_gru",
+    "X. WeightX.* WeightH.* Bias.*? -> Hidden",
+    attrs={
+        "activation": "tanh",
+        "gate_activation": "sigmoid",
+        "origin_mode": False,
+        "layers": 1,
+        "mkldnn_data_type": "float32",
+        "force_fp32_output": False,
+    },
+    lod=None,
+    dynamic=True,
+    only={"Scale_data": 1.0, "Shift_data": 0.0},  # of 8-bit inputs, whose slot of scales is not here
+    idle=("mkldnn_data_type", "force_fp32_output"),
+)
+
+
+@multi_gru.shape
+def _(X: Spec, WeightX: list[Spec], WeightH: list[Spec], layers: int) -> Spec:
+    if len(WeightX) != 2 * layers or len(WeightH) != 2 * layers:
+        raise ShapeError(
+            f"op 'multi_gru': {layers} layers in both directions need {2 * layers} of each weight, but there "
+            f"are {len(WeightX)} WeightX and {len(WeightH)} WeightH"
+        )
+    return Spec((X.shape[0], 2 * WeightH[-1].shape[0]), X.dtype, X.lod_level)
+
+
+@multi_gru.kernel
+def _(
+    xp: Any,
+    ctx: KernelContext,
+    X: Array,
+    X_lod: Lod,
+    WeightX: list[Array],
+    WeightH: list[Array],
+    Bias: list[Array],
+    activation: str,
+    gate_activation: str,
+    origin_mode: bool,
+    layers: int,
+) -> WithLod:
+    """Layers of GRUs over sequences, in both directions side by side."""
+    shared = {"activation": activation, "gate_activation": gate_activation, "origin_mode": origin_mode}
+    rows = X
+    for layer in range(layers):
+        sides = []
+        for side in (0, 1):
+            place = 2 * layer + side
+            given = {"Input": rows @ WeightX[place], "Weight": WeightH[place], "H0": None}
+            given["Bias"] = Bias[place] if Bias else None
+            *_, hidden = _kernel(gru)(
+                xp=xp, ctx=ctx, Input_lod=X_lod, is_reverse=bool(side), **given, **shared
+            )
+            sides.append(hidden.value)
+        rows = xp.concatenate(sides, axis=1)
+    return WithLod(rows, X_lod)
+
+
 attention_lstm = Op(
     "attention_lstm",
     "X C0 H0? AttentionWeight AttentionBias? AttentionScalar? AttentionScalarBias? LSTMWeight LSTMBias "

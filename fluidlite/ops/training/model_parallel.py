@@ -12,6 +12,7 @@ from fluidlite.base.comm_kind import CommKind
 from fluidlite.base.dtypes import Array, VarType
 from fluidlite.base.errors import ShapeError
 from fluidlite.base.registry import LONG, AttrType, GradContext, Op, Spec, later, required, same_as
+from fluidlite.ops.neural.softmax import checked_labels
 
 _RING = {"ring_id": 0, "use_calc_stream": False, "use_model_parallel": later(False)}
 _PART = {"ring_id": 0, "use_calc_stream": True, "use_model_parallel": True}
@@ -169,3 +170,75 @@ def _(xp: Any, Softmax: Array, Label: Array, dLoss: Array, rank: int, ignore_ind
     classes = xp.arange(Softmax.shape[-1]) + rank * Softmax.shape[-1]
     # chosen, not multiplied: the softmax of an ignored row may be nan
     return xp.where(Label == ignore_index, dLoss.dtype.type(0), dLoss * (Softmax - (Label == classes)))
+
+
+# ---------------------------------------------------------------------- cosines with a margin
+_NONE = -(1 << 62)  # no label is ignored
+_MARGINS = {"margin1": 1.0, "margin2": 0.5, "margin3": 0.0, "scale": 64.0}
+margin_cross_entropy = Op(
+    "margin_cross_entropy",
+    "Logits Label -> Softmax Loss",
+    attrs={**_MARGINS, "return_softmax": False, "ring_id": 0, "rank": 0, "nranks": 1},
+    lod=None,
+    idle=("return_softmax", "ring_id", "rank"),
+)
+
+
+@margin_cross_entropy.shape
+def _(Logits: Spec, Label: Spec, nranks: int) -> tuple[Spec, Spec]:
+    if nranks != 1:
+        raise ShapeError(
+            f"op 'margin_cross_entropy': classes that {nranks} ranks share are refused; nranks must be 1"
+        )
+    if len(Logits.shape) != 2 or Label.dtype not in (VarType.INT32, VarType.INT64):
+        raise ShapeError(
+            f"op 'margin_cross_entropy': Logits{list(Logits.shape)} must be [batch, classes], "
+            f"and Label an integer type, not {Label.dtype.name}"
+        )
+    return Logits.with_shape(Logits.shape), Logits.with_shape((Logits.shape[0], 1))
+
+
+def _wider(xp: Any, cosine: Array, margin1: float, margin2: float, margin3: float) -> tuple[Array, Array]:
+    """The cosine of margin1 times the angle plus margin2, minus margin3, and its slope by `cosine`."""
+    angle = xp.arccos(cosine)
+    wider = margin1 * angle + margin2
+    # the slope is infinite where the angle is 0 or a half circle: the least distance keeps it finite
+    sine = xp.maximum(xp.sin(angle), xp.finfo(cosine.dtype).eps)
+    return xp.cos(wider) - margin3, margin1 * xp.sin(wider) / sine
+
+
+@margin_cross_entropy.kernel
+def _(
+    xp: Any, Logits: Array, Label: Array, margin1: float, margin2: float, margin3: float, scale: float
+) -> tuple[Array, Array]:
+    """The loss of ArcFace (Deng et al., 2019), whose logits are cosines."""
+    labels, _ = checked_labels(xp, "margin_cross_entropy", Label.reshape(-1), Logits.shape[1], _NONE)
+    rows = xp.arange(len(Logits))
+    scaled = Logits.copy()
+    scaled[rows, labels] = _wider(xp, Logits[rows, labels], margin1, margin2, margin3)[0]
+    scaled *= scale
+    scaled -= scaled.max(1, keepdims=True)
+    softmax = xp.exp(scaled)
+    sums = softmax.sum(1, keepdims=True)
+    softmax /= sums
+    return softmax, xp.log(sums) - scaled[rows, labels][:, None]
+
+
+@margin_cross_entropy.grad("Logits")
+def _(
+    xp: Any,
+    Softmax: Array,
+    Logits: Array,
+    Label: Array,
+    dLoss: Array,
+    margin1: float,
+    margin2: float,
+    margin3: float,
+    scale: float,
+) -> Array:
+    rows, labels = xp.arange(len(Logits)), Label.reshape(-1)
+    found = Softmax.copy()
+    found[rows, labels] -= 1
+    found[rows, labels] *= _wider(xp, Logits[rows, labels], margin1, margin2, margin3)[1]
+    found *= dLoss * Logits.dtype.type(scale)
+    return found

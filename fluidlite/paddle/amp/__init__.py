@@ -10,6 +10,7 @@ _NAMES = LazyNames(
         "fluidlite.paddle.amp.support": "GradScaler auto_cast decorate is_bfloat16_supported "
         "is_float16_supported"
     },
+    "debugging",
     guard=GUARD,
 )
 

@@ -1,6 +1,7 @@
 # written by tests/house/stubs.py
 """`paddle.amp`: half precision in programs"""
 
+from fluidlite.paddle.amp import debugging as debugging
 from fluidlite.paddle.amp.support import GradScaler as GradScaler
 from fluidlite.paddle.amp.support import auto_cast as auto_cast
 from fluidlite.paddle.amp.support import decorate as decorate

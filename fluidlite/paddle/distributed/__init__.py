@@ -23,8 +23,11 @@ _NAMES = LazyNames(
         "fluidlite.paddle.distributed.sharded_layers": "split",
         "fluidlite.paddle.distributed.parallel": "ParallelEnv ParallelMode get_rank get_world_size "
         "init_parallel_env is_available is_initialized",
+        "fluidlite.paddle.distributed.auto_parallel": "DistAttr Partial Placement ProcessMesh ReduceType "
+        "Replicate Shard Strategy dtensor_from_fn load_state_dict reshard save_state_dict shard_layer "
+        "shard_optimizer shard_tensor to_static",
     },
-    "collective communication entry_attr fleet io launch_ps parallel rpc",
+    "collective communication entry_attr fleet io launch_ps parallel passes rpc sharding",
     guard=GUARD,
 )
 

@@ -10,9 +10,10 @@ _NAMES = LazyNames(
         "fluidlite.paddle.geometric": "segment_max segment_mean segment_min segment_sum",
         "fluidlite.paddle.incubate.graphs": "graph_reindex graph_send_recv",
         "fluidlite.paddle.incubate.optimizers": "LookAhead ModelAverage",
-        "fluidlite.paddle.incubate.operators": "identity_loss softmax_mask_fuse",
+        "fluidlite.paddle.incubate.operators": "identity_loss softmax_mask_fuse "
+        "softmax_mask_fuse_upper_triangle",
     },
-    "nn",
+    "autograd autotune nn",
     guard=GUARD,
 )
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from fluidlite.ir.variable import Variable
 from fluidlite.paddle.build import append, need_float
 
-__all__ = ["identity_loss", "softmax_mask_fuse"]
+__all__ = ["identity_loss", "softmax_mask_fuse", "softmax_mask_fuse_upper_triangle"]
 
 _REDUCTIONS = {"sum": 0, "mean": 1, "none": 2}
 
@@ -16,6 +16,14 @@ def softmax_mask_fuse(x: Variable, mask: Variable, name: str | None = None) -> V
     """
     need_float(x, "softmax_mask_fuse")
     return append("fused_softmax_mask", {"X": [x], "Mask": [mask]}, dtype=x.dtype)
+
+
+def softmax_mask_fuse_upper_triangle(x: Variable) -> Variable:
+    """softmax(x) over the last dimension of [batch, heads, rows, columns], where the elements above the
+    diagonal count as minus infinity.
+    """
+    need_float(x, "softmax_mask_fuse_upper_triangle")
+    return append("fused_softmax_mask_upper_triangle", {"X": [x]}, dtype=x.dtype)
 
 
 def identity_loss(x: Variable, reduction: str | int = "none") -> Variable:

@@ -37,7 +37,7 @@ _NAMES = LazyNames(
         f"{_LAYER}.transformer": "MultiHeadAttention Transformer TransformerDecoder TransformerDecoderLayer "
         "TransformerEncoder TransformerEncoderLayer",
     },
-    "functional initializer layer utils",
+    "functional initializer layer quant utils",
     guard=GUARD,
 )
 

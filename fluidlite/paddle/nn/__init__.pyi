@@ -9,6 +9,7 @@ from fluidlite.paddle.attributes import ParamAttr as ParamAttr
 from fluidlite.paddle.nn import functional as functional
 from fluidlite.paddle.nn import initializer as initializer
 from fluidlite.paddle.nn import layer as layer
+from fluidlite.paddle.nn import quant as quant
 from fluidlite.paddle.nn import utils as utils
 from fluidlite.paddle.nn.clip import ClipGradByGlobalNorm as ClipGradByGlobalNorm
 from fluidlite.paddle.nn.layer.activation import CELU as CELU

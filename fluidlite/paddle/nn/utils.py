@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from fluidlite.base.refusals import Refusals
 from fluidlite.ir.variable import Variable
 from fluidlite.paddle.build import append, named
 from fluidlite.paddle.nn.functional.norm import normalize
@@ -13,7 +14,13 @@ from fluidlite.paddle.tensor.manipulation import reshape, squeeze, transpose
 from fluidlite.paddle.tensor.math import sqrt, square
 from fluidlite.paddle.tensor.reduction import sum
 
-__all__ = ["remove_weight_norm", "weight_norm"]
+_REFUSED = Refusals(
+    "paddle.nn.utils",
+    "changes the values of parameters or of their gradients in imperative mode; in programs optimizers take "
+    "grad_clip, and paddle.nn.SpectralNorm normalises a weight",
+    functions=("clip_grad_norm_ clip_grad_value_ parameters_to_vector spectral_norm vector_to_parameters"),
+)
+__all__ = ["remove_weight_norm", "weight_norm", *_REFUSED.names]
 
 _EPSILON = 1e-12
 
@@ -130,3 +137,7 @@ class _WeightNorm:
         if self.dim is not None and self.dim < len(found) - 1:
             found[0], found[self.dim] = found[self.dim], found[0]
         return found
+
+
+def __getattr__(name: str) -> Any:
+    return _REFUSED.get(name)

@@ -8,7 +8,8 @@ _NAMES = LazyNames(
     __name__,
     {
         "fluidlite.paddle.optimizer.optimizers": "Adadelta Adagrad Adam AdamW Adamax Lamb Momentum Optimizer "
-        "RMSProp SGD"
+        "RMSProp SGD",
+        "fluidlite.paddle.optimizer.closures": "LBFGS",
     },
     "lr",
 )

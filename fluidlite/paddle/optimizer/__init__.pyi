@@ -12,3 +12,6 @@ from fluidlite.paddle.optimizer.optimizers import Momentum as Momentum
 from fluidlite.paddle.optimizer.optimizers import Optimizer as Optimizer
 from fluidlite.paddle.optimizer.optimizers import RMSProp as RMSProp
 from fluidlite.paddle.optimizer.optimizers import SGD as SGD
+from typing import Any as _Any
+
+LBFGS: _Any

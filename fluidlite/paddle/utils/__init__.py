@@ -1,10 +1,20 @@
-"""`paddle.utils`: what surrounds training."""
+"""`paddle.utils`: what surrounds training"""
 
 from __future__ import annotations
 
-from fluidlite import unique_name
-from fluidlite.base.flags import require_version
-from fluidlite.install_check import run_check
-from fluidlite.paddle.utils.plot import Ploter
+from fluidlite.base.lazy import LazyNames
 
-__all__ = ["Ploter", "require_version", "run_check", "unique_name"]
+_NAMES = LazyNames(
+    __name__,
+    {
+        "fluidlite": "unique_name",
+        "fluidlite.base.flags": "require_version",
+        "fluidlite.install_check": "run_check",
+        "fluidlite.paddle.utils.deprecation": "deprecated try_import",
+        "fluidlite.paddle.utils.plot": "Ploter",
+    },
+    "cpp_extension dlpack download plot",
+)
+
+
+__getattr__, __dir__ = _NAMES.load, _NAMES.names

@@ -26,6 +26,7 @@ __all__ = [
     "RoIAlign",
     "RoIPool",
     "box_coder",
+    "decode_jpeg",
     "deform_conv2d",
     "distribute_fpn_proposals",
     "generate_proposals",
@@ -33,6 +34,7 @@ __all__ = [
     "nms",
     "prior_box",
     "psroi_pool",
+    "read_file",
     "roi_align",
     "roi_pool",
     "yolo_box",
@@ -396,3 +398,16 @@ def generate_proposals(
     for var in found:
         var.stop_gradient = True
     return found[0], found[1], found[2] if return_rois_num else None
+
+
+# ---------------------------------------------------------------------- files
+def read_file(filename: str, name: str | None = None) -> Variable:
+    """The bytes of a file [n] as uint8, read when the program runs."""
+    return append("read_file", {}, {"filename": filename}, dtype=VarType.UINT8, name=name, stop_gradient=True)
+
+
+def decode_jpeg(x: Variable, mode: str = "unchanged", name: str | None = None) -> Variable:
+    """The picture [channels, height, width] in the bytes of a JPEG file; mode: "unchanged", "gray", "rgb"."""
+    return append(
+        "decode_jpeg", {"X": [x]}, {"mode": mode}, dtype=VarType.UINT8, name=name, stop_gradient=True
+    )

@@ -294,3 +294,15 @@ def _(paddle):
     # singular values 1.73 and 1: the second one counts as none; y = x @ [2, 1] along [1, 1]
     found = run(static(paddle), build, x=x, y=x @ np.array([[2.0], [0.5]]))[0].reshape(-1)
     return found, [1.25, 1.25]
+
+
+@shows("diagonals-of-cubes")
+def _(paddle):
+    def build(x):
+        block = paddle.static.default_main_program().global_block()
+        out = block.create_var(name="filled", dtype="float64")
+        attrs = {"value": 5.0, "offset": 0, "wrap": False}
+        block.append_op(type="fill_diagonal", inputs={"X": [x]}, outputs={"Out": [out]}, attrs=attrs)
+        return paddle.diagonal(paddle.diagonal(out))
+
+    return run(static(paddle), build, x=np.zeros((3, 3, 3)))[0], [5.0, 5.0, 5.0]

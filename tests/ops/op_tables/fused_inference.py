@@ -135,6 +135,32 @@ def gru_cases():
         )
 
 
+def both_ways_cases():
+    for layers, origin in ((1, False), (2, True)):
+        widths = [WIDTH, 2 * SIZE][:layers]
+        inputs = {
+            "X": (draw(ROWS, WIDTH), LENGTHS),
+            "WeightX": [draw(width, 3 * SIZE) for width in widths for _ in range(2)],
+            "WeightH": [draw(SIZE, 3 * SIZE) for _ in range(2 * layers)],
+            "Bias": [draw(1, 3 * SIZE) for _ in range(2 * layers)],
+        }
+
+        def stacked(X, WeightX, WeightH, Bias, layers=layers, origin=origin):
+            for layer in range(layers):
+                places = (2 * layer, 2 * layer + 1)
+                sides = [
+                    gru_loop(X @ WeightX[at] + Bias[at], WeightH[at], None, bool(at % 2), origin)
+                    for at in places
+                ]
+                X = np.concatenate(
+                    [side["Hidden"] if isinstance(side, dict) else side for side in sides], axis=1
+                )
+            return X
+
+        attrs = {"layers": layers, "origin_mode": origin}
+        yield Case("multi_gru", inputs, stacked, attrs, lods={"Hidden": LENGTHS}, name=f"{layers}-{origin}")
+
+
 def attention_loop(X, C0, AttentionWeight, AttentionBias, LSTMWeight, LSTMBias, H0=None, **scalars):
     hidden, cells = np.zeros((2, len(X), SIZE))
     for number, rows in enumerate(sequences(False)):
@@ -206,6 +232,7 @@ X = draw(2, 3)
 CASES = [
     *lstm_cases(),
     *gru_cases(),
+    *both_ways_cases(),
     *attention_cases(),
     Case(
         "fc",

@@ -20,7 +20,44 @@ def embedded(W: Any, Ids: Any) -> Any:
     return table[Ids]
 
 
+COSINES = RANDOM.uniform(-0.9, 0.9, (4, 5)).astype("float32")
+CLASSES = np.array([0, 4, 2, 2], "int64")
+
+
+def with_margin(
+    Logits: Any,
+    Label: Any,
+    margin1: float = 1.0,
+    margin2: float = 0.5,
+    margin3: float = 0.0,
+    scale: float = 64.0,
+) -> Any:
+    """Softmax and loss of scaled cosines, where that of the label's class is made smaller."""
+    scaled = Logits.astype("float64")
+    rows = np.arange(len(scaled)), Label.ravel()
+    scaled[rows] = np.cos(margin1 * np.arccos(scaled[rows]) + margin2) - margin3
+    softmax = np.exp(scaled * scale)
+    softmax /= softmax.sum(1, keepdims=True)
+    return {"Softmax": softmax, "Loss": -np.log(softmax[rows])[:, None]}
+
+
+_MARGINS = [
+    ("", CLASSES, {"scale": 4.0}),
+    ("three-margins", CLASSES[:, None], {"scale": 2.0, "margin1": 1.1, "margin2": 0.1, "margin3": 0.2}),
+]
 CASES = [
+    *(
+        Case(
+            "margin_cross_entropy",
+            {"Logits": COSINES, "Label": labels},
+            lambda Logits, Label, attrs=attrs: with_margin(Logits, Label, **attrs),
+            attrs,
+            grad=["Logits"],
+            name=name,
+            rtol=1e-4,
+        )
+        for name, labels, attrs in _MARGINS
+    ),
     Case("c_identity", {"X": X}, X),
     Case("c_split", {"X": X}, X[..., 2:], {"rank": 1, "nranks": 2}, name="last"),
     Case("c_split", {"X": X}, X, {"rank": 0, "nranks": 1}),

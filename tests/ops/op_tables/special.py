@@ -246,3 +246,74 @@ CASES += [
         name="twice",
     ),
 ]
+
+SEVEN = np.arange(21, dtype="float32").reshape(7, 3)
+
+
+def _filled(x: np.ndarray, places: list[tuple[int, ...]]) -> np.ndarray:
+    x = x.copy()
+    for place in places:
+        x[place] = 5
+    return x
+
+
+# (name, X, attributes, what 2.6.2 fills)
+_DIAGONALS = [
+    ("square", SEVEN[:3], {}, [(0, 0), (1, 1), (2, 2)]),
+    ("tall", SEVEN, {}, [(0, 0), (1, 1), (2, 2)]),
+    ("wrapped", SEVEN, {"wrap": True}, [(0, 0), (1, 1), (2, 2), (4, 0), (5, 1), (6, 2)]),
+    ("above", SEVEN, {"offset": 1, "wrap": True}, [(0, 1), (1, 2), (4, 1), (5, 2)]),
+    ("below", SEVEN, {"offset": -1}, [(1, 0), (2, 1)]),
+    ("below-wrapped", SEVEN, {"offset": -1, "wrap": True}, [(1, 0), (2, 1), (5, 0), (6, 1)]),
+    ("wide", SEVEN.reshape(3, 7), {"offset": 5}, [(0, 5), (1, 6)]),
+    ("outside", SEVEN, {"offset": 9}, []),
+    ("cube", f(3, 3, 3), {"wrap": True}, [(0, 0, 0), (1, 1, 1), (2, 2, 2)]),
+    ("one-dimension", SEVEN[0], {}, []),
+]
+NUMBERS = np.array([[0, -2.5], [4, 1.5]], "float32")
+CASES += [
+    *(
+        Case(
+            "fill_diagonal",
+            {"X": x},
+            lambda X, places=places: _filled(X, places),
+            {"value": 5.0, **attrs},
+            grad=["X"],
+            name=name,
+        )
+        for name, x, attrs, places in _DIAGONALS
+    ),
+    Case(
+        "fill_diagonal",
+        {"X": np.ones((2, 2), "int64")},
+        np.array([[5, 1], [1, 5]]),
+        {"value": 5.7},
+        name="int64",
+    ),
+    # the rates of 2.6.2
+    *(
+        Case(
+            "pow2_decay_with_linear_warmup",
+            {"LearningRate": np.array([0.5], "float32"), "Step": np.array([step], "int64")},
+            {"LearningRateOut": np.array([rate], "float32"), "StepOut": np.array([step + 1], "int64")},
+            {"warmup_steps": 3, "total_steps": 10, "base_lr": 1.0, "end_lr": 0.1},
+            name=str(step),
+        )
+        for step, rate in (
+            *((0, 0.3333333432674408), (1, 0.6666666865348816), (2, 1.0), (3, 0.7612245082855225)),
+            *((5, 0.3938775658607483), (8, 0.11836735159158707), (9, 0.1), (11, 0.1)),
+        )
+    ),
+    Case(
+        "check_numerics",
+        {"tensor": NUMBERS},
+        {"stats": np.array([0, 0, 1]), "values": np.array([4, -2.5, 0.75], "float32")},
+    ),
+    Case(
+        "check_numerics",
+        {"tensor": np.array([[1, np.nan], [np.inf, 0]], "float32")},
+        {"stats": np.array([1, 1, 1]), "values": np.array([np.inf, 0, np.nan], "float32")},
+        {"check_nan_inf_level": 1},
+        name="nan",
+    ),
+]

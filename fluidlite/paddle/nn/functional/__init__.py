@@ -21,6 +21,7 @@ _NAMES = LazyNames(
         "dice_loss hsigmoid_loss kl_div l1_loss log_loss margin_ranking_loss mse_loss nll_loss npair_loss "
         "rnnt_loss sigmoid_focal_loss smooth_l1_loss softmax_with_cross_entropy square_error_cost",
         f"{_HOME}.margins": "cosine_embedding_loss gaussian_nll_loss hinge_embedding_loss "
+        "margin_cross_entropy "
         "multi_label_soft_margin_loss multi_margin_loss pairwise_distance poisson_nll_loss soft_margin_loss "
         "triplet_margin_loss triplet_margin_with_distance_loss",
         f"{_HOME}.norm": "batch_norm instance_norm layer_norm local_response_norm normalize",

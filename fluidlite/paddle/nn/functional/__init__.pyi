@@ -78,6 +78,7 @@ from fluidlite.paddle.nn.functional.loss import square_error_cost as square_erro
 from fluidlite.paddle.nn.functional.margins import cosine_embedding_loss as cosine_embedding_loss
 from fluidlite.paddle.nn.functional.margins import gaussian_nll_loss as gaussian_nll_loss
 from fluidlite.paddle.nn.functional.margins import hinge_embedding_loss as hinge_embedding_loss
+from fluidlite.paddle.nn.functional.margins import margin_cross_entropy as margin_cross_entropy
 from fluidlite.paddle.nn.functional.margins import multi_label_soft_margin_loss as multi_label_soft_margin_loss
 from fluidlite.paddle.nn.functional.margins import multi_margin_loss as multi_margin_loss
 from fluidlite.paddle.nn.functional.margins import pairwise_distance as pairwise_distance

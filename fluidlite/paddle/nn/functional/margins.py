@@ -6,9 +6,11 @@ import math
 from collections.abc import Callable
 from typing import Any
 
+from fluidlite.base.errors import UnsupportedError
+from fluidlite.data_feeder import check_dtype
 from fluidlite.ir.variable import Variable
 from fluidlite.layers.flow.debug import Assert
-from fluidlite.paddle.build import append, need_float
+from fluidlite.paddle.build import append, append_several, need_float
 from fluidlite.paddle.nn.functional.activation import log_sigmoid
 from fluidlite.paddle.nn.functional.loss import check_reduction, reduced_loss
 from fluidlite.paddle.tensor.creation import full_like
@@ -22,6 +24,7 @@ __all__ = [
     "cosine_embedding_loss",
     "gaussian_nll_loss",
     "hinge_embedding_loss",
+    "margin_cross_entropy",
     "multi_label_soft_margin_loss",
     "multi_margin_loss",
     "pairwise_distance",
@@ -37,6 +40,37 @@ def _need_same_shape(function: str, x: Variable, y: Variable) -> None:
         raise ValueError(
             f"{function}: the shapes of input {list(x.shape)} and label {list(y.shape)} must be equal"
         )
+
+
+# ---------------------------------------------------------------------- cosines
+def margin_cross_entropy(
+    logits: Variable,
+    label: Variable,
+    margin1: float = 1.0,
+    margin2: float = 0.5,
+    margin3: float = 0.0,
+    scale: float = 64.0,
+    group: Any = None,
+    return_softmax: bool = False,
+    reduction: str | None = "mean",
+) -> Any:
+    """The cross entropy of `scale` times cosines [batch, classes], where that of the label's class is
+    cos(margin1 * angle + margin2) - margin3 (Deng et al., 2019). `return_softmax` gives the softmax as well.
+    """
+    assert reduction in ("mean", "sum", "none", None), f"reduction {reduction!r} is not known"
+    if group not in (None, False):
+        raise UnsupportedError("margin_cross_entropy: classes that a group of ranks shares are refused")
+    check_dtype(label.dtype, "label", ["int32", "int64"], "margin_cross_entropy")
+    if len(label.shape) == len(logits.shape) - 1:
+        label = unsqueeze(label, -1)
+    attrs = {"margin1": margin1, "margin2": margin2, "margin3": margin3, "scale": scale}
+    attrs |= {"return_softmax": return_softmax, "ring_id": 0, "rank": 0, "nranks": 1}
+    kinds = {"Softmax": logits.dtype, "Loss": logits.dtype}
+    softmax, loss = append_several(
+        "margin_cross_entropy", {"Logits": [logits], "Label": [label]}, attrs, kinds
+    )
+    loss = reduced_loss(loss, reduction or "none")
+    return (loss, softmax) if return_softmax else loss
 
 
 # ---------------------------------------------------------------------- likelihoods

@@ -11,7 +11,7 @@ _NAMES = LazyNames(
         "fluidlite.paddle.static.amp.fp16_lists": "AutoMixedPrecisionLists CustomOpLists",
         "fluidlite.paddle.static.amp.fp16_utils": "cast_model_to_fp16 cast_parameters_to_fp16 fp16_guard",
     },
-    "bf16 decorator fp16_lists fp16_utils",
+    "bf16 debugging decorator fp16_lists fp16_utils",
 )
 
 

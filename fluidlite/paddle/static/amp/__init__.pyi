@@ -2,6 +2,7 @@
 """`paddle.static.amp`: programs that train in half precision"""
 
 from fluidlite.paddle.static.amp import bf16 as bf16
+from fluidlite.paddle.static.amp import debugging as debugging
 from fluidlite.paddle.static.amp import decorator as decorator
 from fluidlite.paddle.static.amp import fp16_lists as fp16_lists
 from fluidlite.paddle.static.amp import fp16_utils as fp16_utils

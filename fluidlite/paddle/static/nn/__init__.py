@@ -15,9 +15,8 @@ _NAMES = LazyNames(
             "sequence_first_step sequence_last_step sequence_pad sequence_pool sequence_reshape "
             "sequence_reverse sequence_scatter sequence_slice sequence_softmax sequence_unpad"
         ),
-        "fluidlite.contrib.layers": "sparse_embedding",
         "fluidlite.paddle.static.nn.common": (
-            "cond conv2d_transpose deform_conv2d embedding fc instance_norm prelu"
+            "cond conv2d_transpose deform_conv2d embedding fc instance_norm prelu sparse_embedding"
         ),
         "fluidlite.paddle.static.nn.py_layer": "static_pylayer",
         "fluidlite.paddle.static.variables": "create_parameter",

@@ -1,7 +1,6 @@
 # written by tests/house/stubs.py
 """`paddle.static.nn`: layers as functions, with parameters in the program"""
 
-from fluidlite.contrib.layers.nn import sparse_embedding as sparse_embedding
 from fluidlite.layers.control_flow import case as case
 from fluidlite.layers.control_flow import switch_case as switch_case
 from fluidlite.layers.control_flow import while_loop as while_loop
@@ -40,5 +39,6 @@ from fluidlite.paddle.static.nn.common import embedding as embedding
 from fluidlite.paddle.static.nn.common import fc as fc
 from fluidlite.paddle.static.nn.common import instance_norm as instance_norm
 from fluidlite.paddle.static.nn.common import prelu as prelu
+from fluidlite.paddle.static.nn.common import sparse_embedding as sparse_embedding
 from fluidlite.paddle.static.nn.py_layer import static_pylayer as static_pylayer
 from fluidlite.paddle.static.variables import create_parameter as create_parameter

@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from fluidlite.base.dtypes import DTypeLike
+from fluidlite.contrib.layers import nn as tables
 from fluidlite.ir.variable import Variable
 from fluidlite.layer_helper import LayerHelper
 from fluidlite.layers.arithmetic import activations, products
@@ -22,7 +23,16 @@ from fluidlite.paddle.nn.functional.windows import is_open, window
 from fluidlite.paddle.programs import begin
 from fluidlite.paddle.tensor.creation import full
 
-__all__ = ["cond", "conv2d_transpose", "deform_conv2d", "embedding", "fc", "instance_norm", "prelu"]
+__all__ = [
+    "cond",
+    "conv2d_transpose",
+    "deform_conv2d",
+    "embedding",
+    "fc",
+    "instance_norm",
+    "prelu",
+    "sparse_embedding",
+]
 
 
 def fc(
@@ -50,6 +60,30 @@ def embedding(
     """Rows of a table of `size` [rows, columns] for ids of any shape, with a dimension more than these."""
     begin()
     return strict.embedding(input, size, is_sparse, is_distributed, padding_idx, param_attr, dtype)
+
+
+_TABLES = ("CommonSparseTable", "SSDSparseTable", "MemorySparseTable")
+
+
+def sparse_embedding(
+    input: Variable,
+    size: Sequence[int],
+    padding_idx: int | None = None,
+    is_test: bool = False,
+    entry: Any = None,
+    table_class: str = "MemorySparseTable",
+    param_attr: Any = None,
+    dtype: DTypeLike = "float32",
+    slot: int | None = None,
+) -> Variable:
+    """Rows of a table that parameter servers keep, as in `fluid.contrib.layers`.
+
+    `table_class` and `slot` are read by the servers of 2.x only.
+    """
+    begin()
+    if table_class not in _TABLES:
+        raise ValueError(f"table_class must be in [{', '.join(_TABLES)}], but is {table_class!r}")
+    return tables.sparse_embedding(input, size, padding_idx, is_test, entry, param_attr, dtype)
 
 
 @functools.wraps(conv.conv2d_transpose, assigned=())

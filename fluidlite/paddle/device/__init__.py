@@ -6,18 +6,41 @@ from dataclasses import dataclass
 from typing import Any
 
 from fluidlite.base.place import CPUPlace, CUDAPlace, Place, get_cuda_device_count, is_compiled_with_cuda
+from fluidlite.base.refusals import Refusals
+from fluidlite.paddle.device import cuda, xpu
+from fluidlite.paddle.device.cuda import synchronize
 
+_REFUSED = Refusals(
+    "paddle.device",
+    "streams and events are for kernels that a script starts itself, and an executor runs whole programs",
+    classes="Event Stream stream_guard",
+    functions="current_stream set_stream",
+)
 __all__ = [
+    *_REFUSED.names,
+    "IPUPlace",
     "XPUPlace",
+    "cuda",
     "current_place",
+    "get_all_custom_device_type",
+    "get_all_device_type",
+    "get_available_custom_device",
+    "get_available_device",
     "get_cuda_rng_state",
     "get_cudnn_version",
     "get_device",
+    "is_compiled_with_cinn",
     "is_compiled_with_cuda",
+    "is_compiled_with_custom_device",
+    "is_compiled_with_distribute",
+    "is_compiled_with_ipu",
+    "is_compiled_with_rocm",
     "is_compiled_with_xpu",
     "place_of",
     "set_cuda_rng_state",
     "set_device",
+    "synchronize",
+    "xpu",
 ]
 
 
@@ -81,6 +104,58 @@ class XPUPlace:
         )
 
 
+class IPUPlace:
+    """A Graphcore device, which nothing here runs on."""
+
+    def __init__(self) -> None:
+        raise ValueError("IPUPlace(): FluidLite has no kernels for IPU devices; use CPUPlace or CUDAPlace")
+
+
+def is_compiled_with_ipu() -> bool:
+    """False: there are no kernels for Graphcore's devices."""
+    return False
+
+
+def is_compiled_with_rocm() -> bool:
+    """False: there are no kernels for AMD's devices."""
+    return False
+
+
+def is_compiled_with_cinn() -> bool:
+    """False: Paddle's compiler is not here."""
+    return False
+
+
+def is_compiled_with_distribute() -> bool:
+    """True: jobs of several processes run."""
+    return True
+
+
+def is_compiled_with_custom_device(device_type: str) -> bool:
+    """False: devices are the host's and CUDA's."""
+    return False
+
+
+def get_all_device_type() -> list[str]:
+    """The kinds of devices: "cpu", and "gpu" where there is a CUDA device."""
+    return ["cpu", *(["gpu"] if is_compiled_with_cuda() else [])]
+
+
+def get_all_custom_device_type() -> list[str]:
+    """None."""
+    return []
+
+
+def get_available_device() -> list[str]:
+    """The devices by name: "cpu", and "gpu:0" and so on."""
+    return ["cpu", *(f"gpu:{number}" for number in range(get_cuda_device_count()))]
+
+
+def get_available_custom_device() -> list[str]:
+    """None."""
+    return []
+
+
 def get_cuda_rng_state() -> list[Any]:
     """The states of the devices' random generators: none, because random numbers are drawn on the host."""
     return []
@@ -93,3 +168,7 @@ def set_cuda_rng_state(state_list: list[Any]) -> None:
             f"Length of cuda state list should be equal to the cuda device count, which is "
             f"{get_cuda_device_count()} with no random generator each, but received {len(state_list)} states"
         )
+
+
+def __getattr__(name: str) -> Any:
+    return _REFUSED.get(name)

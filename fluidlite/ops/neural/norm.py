@@ -244,8 +244,8 @@ def _(X: Spec, BatchSize: Spec, data_layout: str) -> tuple[Spec, Spec, Spec]:
 
 
 def _shown(xp: Any, X: Array, slot_dim: int) -> Array:
-    """Which elements belong to a slot that was shown."""
-    first = abs(X[:, ::slot_dim]) >= X.dtype.type(_SHOWN)
+    """Which elements belong to a slot that was shown: NaN was."""
+    first = ~(abs(X[:, ::slot_dim]) < X.dtype.type(_SHOWN))
     return first.repeat(slot_dim, axis=1)[:, : X.shape[1]]
 
 

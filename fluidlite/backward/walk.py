@@ -279,8 +279,8 @@ def declare_gradients(
         drop_beyond(op, lambda name: block._find_var_recursive(name) is None)
         _fill_missing(op, block, given)
         # of partial gradients, some of which turned out to be none
-        if op.type == "sum":
-            op.inputs["X"] = [name for name in op.inputs["X"] if name not in lost] or op.inputs["X"]
+        for slot in _added_slots(op):
+            op.inputs[slot] = [name for name in op.inputs[slot] if name not in lost] or op.inputs[slot]
         new = [
             name
             for name in dict.fromkeys(op.output_arg_names)
@@ -291,6 +291,11 @@ def declare_gradients(
             if name in grad_of:
                 found[grad_of[name]] = (name, block)
         _infer(op, new)
+
+
+def _added_slots(op: Operator) -> tuple[str, ...]:
+    """The slot whose values the op adds up, if it does."""
+    return (op.definition.adds,) if op.definition is not None and op.definition.adds else ()
 
 
 def _fill_missing(op: Operator, block: Block, given: Collection[str]) -> None:
@@ -304,9 +309,8 @@ def _fill_missing(op: Operator, block: Block, given: Collection[str]) -> None:
         unknown = [name for name in names if is_gradient(name) and name not in given]
         missing = [name for name in unknown if block._find_var_recursive(name) is None]
         # a sum adds those that there are, and an op with a block starts it with them
-        is_partial = (
-            slots[slot].many and len(missing) < len(names) and op.type != "sum" and not op.sub_blocks()
-        )
+        takes_few = slot in _added_slots(op) or bool(op.sub_blocks())
+        is_partial = slots[slot].many and len(missing) < len(names) and not takes_few
         if slots[slot].optional and not is_partial:
             continue
         for name in missing:
@@ -332,8 +336,8 @@ def _computes_nothing(op: Operator, block: Block, given: set[str], incoming: Col
     if all(name == EMPTY_VAR for name in op.output_arg_names):
         return True
     # a gradient that was given has any name: its slot tells what it is, or another gradient in it
-    is_sum = op.type == "sum"
-    by_slot = [name for slot, names in op.inputs.items() if is_sum or is_gradient(slot) for name in names]
+    slots = [slot for slot in op.inputs if is_gradient(slot) or slot in _added_slots(op)]
+    by_slot = [name for slot in slots for name in op.inputs[slot]]
     for names in op.inputs.values():
         by_slot += [name for name in names if name in incoming and any(map(is_gradient, names))]
     read = [*reads_of(op), *by_slot]

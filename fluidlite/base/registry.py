@@ -157,6 +157,7 @@ class Op:
     frames: the output slot that holds the frames of a sub-block's runs, with the outer values before each.
     repeats: the op runs its sub-block any number of times, so that each of its ops may count for the results.
     rewinds: the gradient op puts back the number that the op counted on in place.
+    adds: the input slot whose values the op adds up, so that one which nobody makes is left out.
     absent: input slots whose variables may hold no value: an array that nothing has been written to.
     makes_lod: the kernel gives an output a level of detail where its inputs have none.
     tells_lod: the shape rule tells whether the output has a level of detail, from shapes that are known.
@@ -206,6 +207,7 @@ class Op:
     frames: str = ""
     repeats: bool = False
     rewinds: bool = False
+    adds: str = ""
     absent: tuple[str, ...] = ()
     takes: Mapping[str, str] = field(default_factory=dict)
     makes_lod: bool = False

@@ -318,7 +318,7 @@ def wrong_by_differences(
         name
         for name, found in slopes.items()
         if (grads.get(name) is not None or none_is_zero)
-        and _is_reliable(case, name, found, loose)
+        and _is_reliable(case, found, loose)
         and _off(found, grads.get(name), loose)
         and not (case.get("inside") and _is_zero(grads.get(name)))
     ]
@@ -328,16 +328,21 @@ def is_nearer(case: Case, ours: Facts, theirs: Facts, part: str) -> bool:
     """True if, of the gradients that differ more than differences may be wrong, one of ours is five times
     nearer to these than theirs, and none of theirs than ours.
 
-    Differences of float32 leave 2 of 100 open: who is nearer says more.
+    Differences of float32 leave 2 of 100 open: who is nearer says more. How far they may be wrong is what
+    differences of two steps, and of two sides, say about each other.
     """
     kind = "second" if part.endswith("bends") else "grads"
     near, far = 0, 0
     for name, found in ours.get(part, {}).items():
         grads = [facts.get(kind, {}).get(name) for facts in (ours, theirs)]
-        if None in grads or any("rows" in one for one in grads) or not _is_reliable(case, name, found, 20.0):
+        if None in grads or any("rows" in one for one in grads) or not _is_usable(case, found):
             continue
         mine, other = (abs(_along(one) - found[2]) for one in grads)
-        least = 1e-3 * max(abs(found[2]), 1e-2)
+        left, right, central, wide, _, _ = found
+        noise = 1e-5 if part.startswith("rough") else 1e-10
+        least = max(1e-3 * abs(central), 5 * abs(central - wide), noise)
+        if _has_kink(found):
+            least = max(least, abs(left - right))
         near += other > max(5 * mine, least)
         far += mine > max(5 * other, least)
     return near > 0 and not far
@@ -350,28 +355,44 @@ def _is_zero(grad: Facts | None) -> bool:
 
 def right_by_differences(case: Case, facts: Facts, name: str, part: str = "slopes") -> bool:
     """True if the gradient by an input is what central differences say, and these say something; `part`
-    "bends" and "roughly bends" are about second derivatives.
+    "bends" and "roughly bends" are about second derivatives. At a kink it lies between those of both sides.
     """
     kind = "second" if part.endswith("bends") else "grads"
     slopes, grad = facts.get(part, {}), facts.get(kind, {}).get(name)
     if "error" in slopes or name not in slopes or grad is None or "rows" in grad:
         return False
-    return not _off(slopes[name], grad, 20.0 if part.startswith("rough") else 1.0)
+    loose = 20.0 if part.startswith("rough") else 1.0
+    found = slopes[name]
+    if not _has_kink(found):
+        return not _off(found, grad, loose)
+    least, largest = sorted(found[:2])
+    slack = 1e-3 * loose * max(abs(least), abs(largest), 1e-2)
+    return bool(least - slack <= _along(grad) <= largest + slack)
 
 
-def _is_reliable(case: Case, name: str, found: list[float], loose: float) -> bool:
-    left, right, central, wide, growth, middle = found
+def _is_usable(case: Case, found: list[float]) -> bool:
+    """True for differences of finite numbers, which are small enough to have digits left."""
     arrays = [array_of(feed) for feed in case["feeds"].values() if feed["dtype"].startswith("float")]
     # beside infinities a gradient may be nan although the result is none
     if any(word in feed["values"] for feed in case["feeds"].values() for word in ("nan", "inf", "-inf")):
         return False
     # large numbers leave no digits for a difference
     largest = max((np.abs(array).max(initial=0) for array in arrays), default=0)
-    if not np.isfinite(found).all() or abs(middle) > 1e5 or largest > 1e3:
+    return bool(np.isfinite(found).all()) and abs(found[-1]) <= 1e5 and largest <= 1e3
+
+
+def _is_reliable(case: Case, found: list[float], loose: float) -> bool:
+    left, right, central, wide, _, _ = found
+    if not _is_usable(case, found):
         return False
     scale = max(abs(central), 1e-2)
-    is_smooth = abs(left - right) <= 2e-3 * loose * scale or 1.9 < growth < 2.1
+    is_smooth = abs(left - right) <= 2e-3 * loose * scale or not _has_kink(found)
     return is_smooth and abs(central - wide) <= 1e-4 * loose * scale
+
+
+def _has_kink(found: list[float]) -> bool:
+    """True if the slopes of both sides do not differ by the step alone."""
+    return not 1.9 < found[4] < 2.1
 
 
 def _off(found: list[float], grad: Facts | None, loose: float) -> bool:

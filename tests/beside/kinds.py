@@ -166,7 +166,7 @@ class Beside:
                 return False
             if wrong_by_differences(case, {**other, part: mine.get(part, {})}, part, none_is_zero=True):
                 return True
-            if part in NEEDED and "error" not in mine.get(part, {}) and is_nearer(case, mine, other, part):
+            if "error" not in mine.get(part, {}) and is_nearer(case, mine, other, part):
                 return True
         return False
 

@@ -237,7 +237,7 @@ def tags(case: Case) -> set[str]:
         found |= _tags_of(item)
     if case.get("random"):
         found.add("random")
-    for call in case["calls"]:
+    for call in _calls(case["calls"]):
         found |= {
             word for key, value in call.get("kwargs", {}).items() for word in _tags_of_keyword(key, value)
         }
@@ -258,7 +258,7 @@ def tags(case: Case) -> set[str]:
     found |= {name.rpartition(".")[2] for name in _called(case["calls"])}
     if _steps_back(case, case["calls"]):
         found.add("negative step")
-    if any(map(_copies, case["calls"])):
+    if any(map(_copies, _calls(case["calls"]))):
         found.add("copies")
     if "'is_sparse': True" in repr(case["calls"]) or "'sparse': True" in repr(case["calls"]):
         found.add("sparse")
@@ -288,7 +288,7 @@ def _tags_of_feeds(case: Case) -> set[str]:
 
 def _tags_of_keyword(key: str, value: Any) -> list[str]:
     """The keyword, and its value where that is short, or that it is a variable."""
-    if isinstance(value, (bool, str)):
+    if isinstance(value, (bool, str, int)):
         return [key, f"{key}={value}"]
     return [key, f"{key}=variable"] if isinstance(value, dict) and value.get("$") == "var" else [key]
 
@@ -360,12 +360,17 @@ def _arrays(item: Any) -> list[Any]:
 
 
 def _called(item: Any) -> list[str]:
-    """The names of the functions that make arguments, such as the clip of an optimizer."""
+    """The names of the functions that are called, also those that make arguments, such as clips."""
+    return [call["call"] for call in _calls(item) if call.get("$") == "call"]
+
+
+def _calls(item: Any) -> list[Case]:
+    """All calls: those in blocks and arguments, too."""
     if isinstance(item, list):
-        return [name for one in item for name in _called(one)]
+        return [call for one in item for call in _calls(one)]
     if isinstance(item, dict):
-        own = [item["call"]] if item.get("$") == "call" else []
-        return own + [name for one in item.values() for name in _called(one)]
+        own = [item] if isinstance(item.get("call"), str) else []
+        return own + [call for one in item.values() for call in _calls(one)]
     return []
 
 

@@ -239,6 +239,25 @@ def test_gradient_of_a_branch(flag: bool) -> None:
     )
 
 
+@pytest.mark.parametrize("is_naive", [False, True])
+@pytest.mark.parametrize("flag", [True, False])
+def test_gradient_of_branches_of_two_dtypes(flag: bool, is_naive: bool) -> None:
+    """The gradient of a result that is float64 in one branch alone; PaddlePaddle 1.8.5 has that of one."""
+    x, which = data("x", [3], "float32"), data("which", [1], "bool")
+    x.stop_gradient = False
+    out = layers.cond(which, lambda: layers.tanh(x), lambda: layers.square(layers.cast(x, "float64")))
+    factor = data("factor", [3], out.dtype)
+    (grad,) = fluid.gradients(out, x, factor)
+    value, factors = np.array([0.5, -1.0, 2.0], "float32"), np.array([1.0, 2.0, -3.0])
+    feeds = {"x": value, "which": np.array([flag]), "factor": factors.astype("float64")}
+    exe = fluid.Executor(fluid.CPUPlace())
+    exe.naive = is_naive
+    (found,) = exe.run(feed=feeds, fetch_list=[grad])
+    slope = 1 - np.tanh(value) ** 2 if flag else 2 * value
+    assert found.dtype == np.float32
+    np.testing.assert_allclose(found, factors * slope, rtol=1e-5)
+
+
 def test_optimizers_in_branches(main: Any) -> None:
     """Each branch trains the same layer in its own way; the numbers are those of PaddlePaddle 1.8.5."""
     x, which = fluid.data(name="x", shape=[3, 4]), fluid.data(name="which", shape=[1], dtype="int32")

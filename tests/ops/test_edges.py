@@ -352,3 +352,20 @@ def test_second_derivatives_of_a_division_whose_x_is_broadcast(rows: int) -> Non
     # the sum of (x / y ** 2) ** 2
     np.testing.assert_allclose(by_x, (2 * given_x / given_y**4).sum(0, keepdims=True))
     np.testing.assert_allclose(again_by_y, -4 * given_x**2 / given_y**5)
+
+
+@pytest.mark.parametrize("grad, rate", [(0.0, 0.5), (1e-9, 0.5 * 0.001 / 0.0005)])
+def test_rates_of_lars_jump_at_gradients_of_nothing(grad: float, rate: float) -> None:
+    """So that a gradient that is a rounding error in one order of summation, and 0 in another one, gives
+    steps of two sizes: here 0.5 and 1.
+    """
+    param = np.array([3.0, -4.0], "float32")
+    inputs = {
+        "Param": param,
+        "Grad": np.array([grad, 0.0], "float32"),
+        "Velocity": np.zeros(2, "float32"),
+        "LearningRate": np.array([0.5], "float32"),
+    }
+    velocity = rate * 0.0005 * param
+    attrs = {"mu": 0.9, "lars_coeff": 0.001, "lars_weight_decay": 0.0005}
+    check_forward(Case("lars_momentum", inputs, {"ParamOut": param - velocity, "VelocityOut": velocity}, attrs))

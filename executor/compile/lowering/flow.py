@@ -10,6 +10,7 @@ from fluidlite.executor.compile.saved import keep
 from fluidlite.executor.plan.actions import Assign, Call, Item
 from fluidlite.executor.plan.values import Value
 from fluidlite.ir.operator import Operator
+from fluidlite.ops.flow.branches import routed_dtypes
 
 
 class Chosen:
@@ -70,6 +71,8 @@ def _(e: Emitter) -> None:
     # the output that is not chosen keeps its value, and here it would become None
     if mask.size != 1 or len(names) != 2 or any(e.builder.newest(name) is not None for name in names):
         raise CannotLower("an output keeps the value that it has")
+    if any(dtype is not None and dtype != x.dtype for dtype in routed_dtypes(e.op)):
+        raise CannotLower("a branch gives a value of another dtype")
     outs = tuple(e.local("Out", index, like=x, maybe=True) for index in range(2))
     route = Call(e.bind("routed", Routed()), (keep(e.builder, x), Item(mask)))
     e.step(Assign(outs, (route,), unpack=True), holds=(x,))

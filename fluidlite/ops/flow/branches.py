@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from fluidlite.base.dtypes import Array, VarType
+from fluidlite.base.dtypes import Array, VarType, to_numpy
 from fluidlite.base.errors import EnforceNotMet
+from fluidlite.base.gradient_names import variable_of
 from fluidlite.base.registry import BLOCK, GradContext, Lod, Op, Spec, grad_name, handed_on
 from fluidlite.ir.operator import Operator
 from fluidlite.ops.flow.sub_blocks import (
@@ -14,6 +15,7 @@ from fluidlite.ops.flow.sub_blocks import (
     gradient,
     gradient_frame,
     has_elements,
+    is_array,
     is_true,
     own_copies,
     replaced_unread,
@@ -156,7 +158,21 @@ def _(ctx: Any, X: Any, X_lod: Lod, Mask: Array) -> dict[str, list[Any]]:
     count = len(ctx.op.output("Out"))
     if not 0 <= branch < count:
         raise EnforceNotMet(f"op 'select_output': Mask says {branch}, but Out has {count} outputs")
+    wanted = routed_dtypes(ctx.op)[branch]
+    if wanted is not None and is_array(X) and X.dtype != wanted:
+        X = X.astype(wanted)
     return {"Out": [handed_on(X, X_lod) if index == branch else None for index in range(count)]}
+
+
+def routed_dtypes(op: Operator) -> list[Any]:
+    """For each output of a `select_output` that is a gradient the dtype of its variable, else None: branches
+    may give values of two dtypes, and the gradient of what was chosen comes in one.
+    """
+    found = [op.block._find_var_recursive(name) for name in op.output("Out")]
+    return [
+        None if var is None or var._dtype is None or variable_of(var.name) == var.name else to_numpy(var.dtype)
+        for var in found
+    ]
 
 
 @select_output.grad_rule("X")

@@ -28,6 +28,7 @@ __all__ = [
     "gradient",
     "gradient_frame",
     "has_elements",
+    "is_array",
     "is_true",
     "own_copies",
     "replaced_unread",
@@ -47,10 +48,10 @@ def is_true(value: Any) -> bool:
 
 def has_elements(values: list[Any]) -> bool:
     """True if all values are there, and none is an array without elements."""
-    return all(value is not None and not (_is_array(value) and value.size == 0) for value in values)
+    return all(value is not None and not (is_array(value) and value.size == 0) for value in values)
 
 
-def _is_array(value: Any) -> bool:
+def is_array(value: Any) -> bool:
     """True for an array or scalar of NumPy or CuPy, False for what else a variable may hold."""
     return isinstance(value, (np.ndarray, np.generic)) or hasattr(value, "__cuda_array_interface__")
 
@@ -83,7 +84,7 @@ def zeros_of(xp: Any, value: Any) -> Any:
         return LoDTensorArray(
             item if item.array is None else LoDTensor(xp.zeros_like(item.array), item._lod) for item in value
         )
-    return xp.zeros_like(value) if _is_array(value) else None
+    return xp.zeros_like(value) if is_array(value) else None
 
 
 def gradient(xp: Any, made: Any, value: Any, lod: Lod) -> Any:
@@ -150,7 +151,7 @@ def replaced_unread(context: GradContext, slot: str, made: Collection[str]) -> l
 
 
 def _copied(value: Any) -> Any:
-    return value.copy() if _is_array(value) else value
+    return value.copy() if is_array(value) else value
 
 
 def own_copies(ctx: Any, names: Iterable[str]) -> None:

@@ -244,9 +244,14 @@ def _(X: Spec, BatchSize: Spec, data_layout: str) -> tuple[Spec, Spec, Spec]:
 
 
 def _shown(xp: Any, X: Array, slot_dim: int) -> Array:
-    """Which elements belong to a slot that was shown."""
-    first = abs(X[:, ::slot_dim]) >= X.dtype.type(_SHOWN)
+    """Which elements belong to a slot that was shown: NaN was."""
+    first = ~(abs(X[:, ::slot_dim]) < X.dtype.type(_SHOWN))
     return first.repeat(slot_dim, axis=1)[:, : X.shape[1]]
+
+
+def _of_shown(xp: Any, values: Array, X: Array, slot_dim: int) -> Array:
+    """`values` of the elements of X, zeros where their slot was not shown."""
+    return xp.where(_shown(xp, X, slot_dim), values, values.dtype.type(0)) if slot_dim > 0 else values
 
 
 @data_norm.kernel
@@ -266,7 +271,7 @@ def _(
     y = (X - means) * scales
     if enable_scale_and_shift and scale_w is not None and bias is not None:
         y = y * scale_w + bias
-    return (y * _shown(xp, X, slot_dim) if slot_dim > 0 else y), means, scales
+    return _of_shown(xp, y, X, slot_dim), means, scales
 
 
 @data_norm.grad_rule("X scale_w bias BatchSize BatchSum BatchSquareSum")
@@ -313,6 +318,7 @@ def _(
     scaled = enable_scale_and_shift and scale_w is not None
     factor = Scales * scale_w if scaled else Scales
     centred = X - Means
+    dY = _of_shown(xp, dY, X, slot_dim)
     count, total, square = _summaries(xp, X, centred, slot_dim, epsilon)
     # the summaries go out as they came: an optimizer moves them by the "gradients" count, total and square
     return (
@@ -340,9 +346,9 @@ def _summaries(
     shown = _shown(xp, X, slot_dim)
     count = shown.sum(axis=0).astype(X.dtype)
     some = xp.maximum(count, 1)
-    square = (centred * centred * shown).sum(axis=0)
+    square = _of_shown(xp, centred * centred, X, slot_dim).sum(axis=0)
     square = xp.where(count > 0, square / some + count * X.dtype.type(epsilon), square)
-    return xp.minimum(count, 1), (X * shown).sum(axis=0) / some, square
+    return xp.minimum(count, 1), _of_shown(xp, X, X, slot_dim).sum(axis=0) / some, square
 
 
 # ------------------------------------------------------------------ lrn

@@ -242,7 +242,14 @@ def _(context: GradContext) -> None:
 
 
 total = Op(
-    "sum", "X*? -> Out", attrs={"use_mkldnn": False}, alike=("X",), captured=True, amp="black", amp_fp16=""
+    "sum",
+    "X*? -> Out",
+    attrs={"use_mkldnn": False},
+    alike=("X",),
+    adds="X",
+    captured=True,
+    amp="black",
+    amp_fp16="",
 )
 
 

@@ -97,7 +97,7 @@ def _(draw: Draw, name: str) -> Any:
         act=draw.act(),
         epsilon=draw.choice(OMIT, 1e-3),
         param_attr=draw.choice(OMIT, OMIT, start),
-        slot_dim=draw.choice(OMIT, OMIT, -1, 1),
+        slot_dim=draw.choice(OMIT, OMIT, -1, 1, 2),
         data_layout=draw.choice(OMIT, OMIT, "NCHW"),
         do_model_average_for_mean_and_var=draw.maybe(draw.flag(), 0.2),
         in_place=draw.maybe(draw.flag(), 0.3),

@@ -320,6 +320,14 @@ CASES: list[Case] = [
     Case("data_norm", {**DATA, "X": SHOWN}, shown, attrs={"slot_dim": 2}, name="slots"),
     Case(
         "data_norm",
+        {**DATA, "X": SHOWN, "scale_w": values(6), "bias": values(6)},
+        shown,
+        attrs={"slot_dim": 2, "enable_scale_and_shift": True},
+        grad=["scale_w", "bias"],
+        name="scaled slots",
+    ),
+    Case(
+        "data_norm",
         {**DATA, "scale_w": values(6), "bias": values(6)},
         data,
         attrs={"enable_scale_and_shift": True},

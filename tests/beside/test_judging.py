@@ -1,0 +1,56 @@
+"""Who is right, by central differences: numbers of functions whose derivatives are known."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+from beside.compare import is_nearer, right_by_differences
+from beside.observe import ROUGH_STEP, STEP, differences, direction_of, shown
+
+CASE: dict[str, Any] = {"feeds": {}}
+POINT = np.array([0.3, -0.7, 1.1])
+
+
+def slopes(function: Callable[[np.ndarray], float], step: float, noise: float = 0.0) -> list[float]:
+    """What an Observer would find of a function at `POINT`; sums are off by up to `noise`, in turn."""
+    direction = direction_of(POINT.shape)
+    sums = {times: function(POINT + step * times * direction) for times in (-2, -1, 0, 1, 2)}
+    noisy = {times: value + noise * (times % 2) * times for times, value in sums.items()}
+    return [*differences(noisy, step), noisy[0]]
+
+
+def facts(grad: np.ndarray, part: str, found: list[float]) -> dict[str, Any]:
+    kind = "second" if part.endswith("bends") else "grads"
+    return {kind: {"x": shown(grad)}, part: {"x": found}}
+
+
+@pytest.mark.parametrize(
+    "part, step, factor", [("rough", ROUGH_STEP, 1.0), ("bends", STEP, 1.0), ("bends", STEP, 1e-6)]
+)
+def test_a_gradient_that_is_far_off(part: str, step: float, factor: float) -> None:
+    found = slopes(lambda x: factor * float((x**3).sum()), step)
+    right = facts(factor * 3 * POINT**2, part, found)
+    wrong = facts(factor * 2 * POINT**2, part, found)
+    assert is_nearer(CASE, right, wrong, part)
+    assert not is_nearer(CASE, wrong, right, part)
+    assert not is_nearer(CASE, right, right, part)
+
+
+def test_differences_of_few_digits_tell_zeros_from_a_gradient() -> None:
+    found = slopes(lambda x: float((x**3).sum()), ROUGH_STEP, noise=1e-5)
+    right, zeros = (facts(grad, "rough", found) for grad in (3 * POINT**2, 0 * POINT))
+    nearly = facts(3.01 * POINT**2, "rough", found)
+    assert is_nearer(CASE, right, zeros, "rough")
+    assert not is_nearer(CASE, right, nearly, "rough")  # less than these differences can tell
+
+
+def test_between_both_sides_of_a_kink() -> None:
+    found = slopes(lambda x: float(np.abs(x - POINT).sum()), STEP)
+    assert found[:2] == pytest.approx([-np.abs(direction_of((3,))).sum(), np.abs(direction_of((3,))).sum()])
+    for slope, is_right in (([1.0, 0.0, 1.0], True), ([0.0, 0.0, 0.0], True), ([9.0, 0.0, 0.0], False)):
+        grad = np.array(slope) * np.sign(direction_of((3,)))
+        assert right_by_differences(CASE, facts(grad, "slopes", found), "x") is is_right

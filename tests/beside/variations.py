@@ -237,7 +237,7 @@ def tags(case: Case) -> set[str]:
         found |= _tags_of(item)
     if case.get("random"):
         found.add("random")
-    calls = _calls(case["calls"])
+    calls = _calls({"calls": case["calls"]})
     for call in calls:
         found |= {
             word for key, value in call.get("kwargs", {}).items() for word in _tags_of_keyword(key, value)
@@ -267,11 +267,12 @@ def tags(case: Case) -> set[str]:
 
 
 def _calls(item: Any) -> list[Case]:
-    """The statements of a case, those within branches, loops and contexts included."""
-    if isinstance(item, dict):
-        own = [item] if item.get("$") is None and ("call" in item or "with" in item) else []
-        return own + [call for one in item.values() for call in _calls(one)]
-    return [call for one in item for call in _calls(one)] if isinstance(item, list) else []
+    """The statements of an item, with those within branches, loops and contexts."""
+    if isinstance(item, list):
+        return [call for one in item for call in _calls(one)]
+    if not isinstance(item, dict):
+        return []
+    return [*item.get("calls", []), *_calls(list(item.values()))]
 
 
 def _names_all_dimensions(case: Case) -> bool:

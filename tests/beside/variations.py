@@ -255,7 +255,7 @@ def tags(case: Case) -> set[str]:
         found.add("rate of 0")
     found |= {f"with {call['with'].rpartition('.')[2]}" for call in calls if "with" in call}
     if any("front" in call.get("to", "") and call["call"].endswith("relu") for call in calls):
-        found.add("ties")
+        found |= {"ties", "zero", "relu in front"}
     found |= {name.rpartition(".")[2] for name in _called(case["calls"])}
     if _steps_back(case, case["calls"]):
         found.add("negative step")

@@ -352,3 +352,15 @@ def test_second_derivatives_of_a_division_whose_x_is_broadcast(rows: int) -> Non
     # the sum of (x / y ** 2) ** 2
     np.testing.assert_allclose(by_x, (2 * given_x / given_y**4).sum(0, keepdims=True))
     np.testing.assert_allclose(again_by_y, -4 * given_x**2 / given_y**5)
+
+
+def test_second_derivatives_of_powers_of_zero_by_the_exponent() -> None:
+    x, y = fluid.data("x", [4], "float64"), fluid.data("y", [4], "float64")
+    y.stop_gradient = False
+    slope = fluid.layers.elementwise_pow(x, y)
+    for _order in range(3):
+        (slope,) = fluid.gradients([slope], [y])
+    (found,) = fluid.Executor(fluid.CPUPlace()).run(
+        feed={"x": np.array([0.0, 0.0, 2.0, 1.0]), "y": np.array([0.5, 3.0, 1.5, 2.0])}, fetch_list=[slope]
+    )
+    np.testing.assert_allclose(found, [0, 0, np.log(2) ** 3 * 2**1.5, 0])

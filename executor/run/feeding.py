@@ -166,7 +166,7 @@ class Signature:
 
 def _feed_error(var: Variable, text: str) -> FeedError:
     """The error for a value that does not fit a variable, with the user's line that declared it."""
-    return FeedError(text if var.where is None else f"{text}\n  declared at {var.where}")
+    return FeedError(text if var.declared_at is None else f"{text}\n  declared at {var.declared_at}")
 
 
 def _declared_dtype(var: Variable) -> Any:

@@ -218,7 +218,7 @@ class Block(BlockValue):
             is_data=var.is_data,
             need_check_feed=var.need_check_feed,
         )
-        made.where = var.where
+        made.declared_at = var.declared_at
         return made
 
     # ------------------------------------------------------------------ ops

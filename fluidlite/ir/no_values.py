@@ -109,7 +109,7 @@ def _described(var: Variable) -> str:
 
 def _where(var: Variable) -> str:
     """The line that made the variable, where that is known."""
-    made = var.where if var.op is None else var.op.where
+    made = var.declared_at if var.op is None else var.op.where
     return "" if made is None else f"\n  built at {made}"
 
 

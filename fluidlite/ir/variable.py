@@ -114,7 +114,7 @@ class Variable:
     need_check_feed: bool
     belong_to_optimizer: bool
     _info: dict[str, Any]
-    where: Where | None = None
+    declared_at: Where | None = None
     """The user's line that declared it, of a variable that is fed."""
     reader_specs: tuple[Spec, ...]
     """Of a READER: what it reads, tensor by tensor."""

@@ -237,7 +237,8 @@ def tags(case: Case) -> set[str]:
         found |= _tags_of(item)
     if case.get("random"):
         found.add("random")
-    for call in _calls(case["calls"]):
+    calls = _calls(case["calls"])
+    for call in calls:
         found |= {
             word for key, value in call.get("kwargs", {}).items() for word in _tags_of_keyword(key, value)
         }
@@ -252,13 +253,13 @@ def tags(case: Case) -> set[str]:
         found.add("all dimensions named")
     if "'learning_rate': 0.0" in repr(case["calls"]):
         found.add("rate of 0")
-    found |= {f"with {call['with'].rpartition('.')[2]}" for call in case["calls"] if "with" in call}
-    if any("front" in call.get("to", "") and call["call"].endswith("relu") for call in case["calls"]):
-        found.add("ties")
+    found |= {f"with {call['with'].rpartition('.')[2]}" for call in calls if "with" in call}
+    if any("front" in call.get("to", "") and call.get("call", "").endswith("relu") for call in calls):
+        found |= {"ties", "zero", "relu in front"}
     found |= {name.rpartition(".")[2] for name in _called(case["calls"])}
     if _steps_back(case, case["calls"]):
         found.add("negative step")
-    if any(map(_copies, _calls(case["calls"]))):
+    if any(map(_copies, calls)):
         found.add("copies")
     if "'is_sparse': True" in repr(case["calls"]) or "'sparse': True" in repr(case["calls"]):
         found.add("sparse")
@@ -365,11 +366,11 @@ def _called(item: Any) -> list[str]:
 
 
 def _calls(item: Any) -> list[Case]:
-    """All calls: those in blocks and arguments, too."""
+    """All calls and contexts: those in blocks and arguments, too."""
     if isinstance(item, list):
         return [call for one in item for call in _calls(one)]
     if isinstance(item, dict):
-        own = [item] if isinstance(item.get("call"), str) else []
+        own = [item] if isinstance(item.get("call"), str) or "with" in item else []
         return own + [call for one in item.values() for call in _calls(one)]
     return []
 

@@ -368,4 +368,18 @@ def test_rates_of_lars_jump_at_gradients_of_nothing(grad: float, rate: float) ->
     }
     velocity = rate * 0.0005 * param
     attrs = {"mu": 0.9, "lars_coeff": 0.001, "lars_weight_decay": 0.0005}
-    check_forward(Case("lars_momentum", inputs, {"ParamOut": param - velocity, "VelocityOut": velocity}, attrs))
+    check_forward(
+        Case("lars_momentum", inputs, {"ParamOut": param - velocity, "VelocityOut": velocity}, attrs)
+    )
+
+
+def test_second_derivatives_of_powers_of_zero_by_the_exponent() -> None:
+    x, y = fluid.data("x", [4], "float64"), fluid.data("y", [4], "float64")
+    y.stop_gradient = False
+    slope = fluid.layers.elementwise_pow(x, y)
+    for _order in range(3):
+        (slope,) = fluid.gradients([slope], [y])
+    (found,) = fluid.Executor(fluid.CPUPlace()).run(
+        feed={"x": np.array([0.0, 0.0, 2.0, 1.0]), "y": np.array([0.5, 3.0, 1.5, 2.0])}, fetch_list=[slope]
+    )
+    np.testing.assert_allclose(found, [0, 0, np.log(2) ** 3 * 2**1.5, 0])

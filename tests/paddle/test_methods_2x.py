@@ -79,6 +79,17 @@ def test_one_element() -> None:
         three.item()
 
 
+def test_no_attribute_hides_a_method() -> None:
+    x, weight = paddle.static.data("x", [3], "bool"), paddle.create_parameter([3], "float32")
+    for var in (x, weight, weight + 1):
+        hidden = {
+            name for name in METHODS if name in vars(var) or not callable(getattr(type(var), name, len))
+        }
+        assert hidden == {"shape"}  # in 2.6.2, too
+    (found,) = _run([x.where(weight * 0, weight * 0 + 1)], {"x": np.array([True, False, True])})
+    np.testing.assert_array_equal(found, [0, 1, 0])
+
+
 @pytest.mark.parametrize("name", [name for name, (home, _) in METHODS.items() if home.endswith("imperative")])
 def test_methods_of_imperative_mode_say_so(name: str) -> None:
     x = paddle.static.data("x", [3], "float32")

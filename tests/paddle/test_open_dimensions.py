@@ -41,3 +41,20 @@ def test_open_dimensions(code: str, monkeypatch: pytest.MonkeyPatch) -> None:
             assert (str(value.dtype), list(value.shape)) == (dtype, dims)
             wanted = np.array(numbers, dtype).reshape(dims)
             np.testing.assert_allclose(value, wanted, rtol=RTOL, atol=ATOL)
+
+
+def test_the_number_of_no_elements_is_known() -> None:
+    with paddle.static.program_guard(paddle.static.Program()):
+        x = paddle.static.data("x", [-1, 0], "float32")
+        flat = [paddle.cumsum(x), paddle.logcumsumexp(x), paddle.flatten(x)]
+        flat.append(paddle.unique(x, return_inverse=True)[1])
+        assert [found.shape for found in flat] == [(0,)] * 4
+
+
+def test_closeness_has_the_shape_of_both() -> None:
+    with paddle.static.program_guard(paddle.static.Program()):
+        x, y = paddle.static.data("x", [2, 1]), paddle.static.data("y", [-1, 1])
+        assert paddle.isclose(x, y).shape == (2, 1)
+        for function in (paddle.isclose, paddle.allclose):
+            with pytest.raises(ValueError, match=r"Other has the shape \[2, 3\], but Input has \[2, 1\]"):
+                function(x, paddle.static.data("z", [2, 3]))

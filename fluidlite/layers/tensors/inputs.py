@@ -95,5 +95,5 @@ def declare_data(
         is_data=True,
         need_check_feed=need_check_feed,
     )
-    made.where = user_location()
+    made.declared_at = user_location()
     return made

@@ -170,7 +170,9 @@ def routed_dtypes(op: Operator) -> list[Any]:
     """
     found = [op.block._find_var_recursive(name) for name in op.output("Out")]
     return [
-        None if var is None or var._dtype is None or variable_of(var.name) == var.name else to_numpy(var.dtype)
+        None
+        if var is None or var._dtype is None or variable_of(var.name) == var.name
+        else to_numpy(var.dtype)
         for var in found
     ]
 

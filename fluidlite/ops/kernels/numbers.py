@@ -74,6 +74,16 @@ def named_dims(shape: Sequence[int]) -> int:
     return max(len(shape), 1)
 
 
+def check_alike(type: str, **specs: Spec) -> None:
+    """ShapeError unless all slots given have the same shape as the first, as far as sizes are known."""
+    (first, wanted), *others = specs.items()
+    for slot, spec in others:
+        if not fits(spec.shape, wanted.shape):
+            raise ShapeError(
+                f"op {type!r}: {slot} has the shape {list(spec.shape)}, but {first} has {list(wanted.shape)}"
+            )
+
+
 def check_rows(type: str, **specs: Spec | Array) -> None:
     """ShapeError unless all slots have as many rows as the first, for NumPy would repeat a single one."""
     (first, wanted), *others = specs.items()

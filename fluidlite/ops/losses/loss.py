@@ -9,21 +9,9 @@ import numpy as np
 from fluidlite.base.dtypes import Array
 from fluidlite.base.errors import ShapeError
 from fluidlite.base.registry import AttrType, Lod, Op, Spec, handed_on, required
-from fluidlite.ops.kernels.numbers import as_matrix, check_rows
+from fluidlite.ops.kernels.numbers import as_matrix, check_alike, check_rows
 
 REQUIRED_FLOAT = required(AttrType.FLOAT)
-
-
-def check_alike(type: str, **specs: Spec) -> None:
-    """ShapeError unless all slots given have the same shape as the first."""
-    (first, wanted), *others = specs.items()
-    for slot, (found, *_) in others:
-        if len(found) != len(wanted.shape) or any(
-            a != b and a >= 0 and b >= 0 for a, b in zip(found, wanted.shape, strict=True)
-        ):
-            raise ShapeError(
-                f"op {type!r}: {slot} has the shape {list(found)}, but {first} has {list(wanted.shape)}"
-            )
 
 
 def check_column(type: str, slot: str, spec: Spec) -> None:

@@ -254,9 +254,10 @@ binary("elementwise_min", "minimum(x, y)", dx="dout * (x < y)", dy="dout * (x >=
 binary(
     "elementwise_pow",
     "pow(x, y)",
-    # 0 to the power of 0 is 1 whatever moves x, and 0 to another one is 0 whatever moves y
+    # 0 to the power of 0 is 1 whatever moves x, and 0 to another one is 0 whatever moves y; no infinite
+    # logarithm is computed there, which the derivative of this one would multiply by 0
     dx="dout * where((x == 0) & (y == 0), 0.0, y * pow(x, y - 1))",
-    dy="dout * where((x == 0) & (y > 0), 0.0, log(x) * pow(x, y))",
+    dy="dout * (log(where((x == 0) & (y > 0), 1.0, x)) * pow(x, y))",
     integers="rint(pow(x * 1.0, y))",
     version=1,
     amp="gray",

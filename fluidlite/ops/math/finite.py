@@ -8,7 +8,7 @@ from typing import Any
 from fluidlite.base.dtypes import Array, VarType, is_float
 from fluidlite.base.errors import NanInfError, ShapeError
 from fluidlite.base.registry import Attr, AttrType, Op, Spec, same_as
-from fluidlite.ops.math.elementwise import broadcast
+from fluidlite.ops.kernels.numbers import check_alike
 from fluidlite.values.tensor import SelectedRows
 
 
@@ -54,6 +54,7 @@ isclose = Op("isclose", "Input Other -> Out", attrs=_TOLERANCES, lod=None, alike
 
 @allclose.shape
 def _(Input: Spec, Other: Spec) -> Spec:
+    check_alike("allclose", Input=Input, Other=Other)
     return Spec((1,), VarType.BOOL)
 
 
@@ -64,7 +65,8 @@ def _(xp: Any, Input: Array, Other: Array, rtol: float | str, atol: float | str,
 
 @isclose.shape
 def _(Input: Spec, Other: Spec) -> Spec:
-    return Spec(broadcast("isclose", Input, Other, -1), VarType.BOOL)
+    check_alike("isclose", Input=Input, Other=Other)
+    return Spec(Input.shape, VarType.BOOL)
 
 
 @isclose.kernel

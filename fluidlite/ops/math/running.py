@@ -60,7 +60,7 @@ logcumsumexp = Op(
 @logcumsumexp.shape
 def _(X: Spec, axis: int, flatten: bool) -> Spec:
     if flatten:
-        return X.with_shape((math.prod(X.shape) if -1 not in X.shape else -1,))
+        return X.with_shape((math.prod(X.shape),))
     check_axes("logcumsumexp", X.shape, [axis], named_dims(X.shape))
     return Spec(X.shape, X.dtype)
 

@@ -228,7 +228,7 @@ def _(X: Spec, axis: int, flatten: bool) -> Spec:
     if not flatten:
         check_axes("cumsum", X.shape, [axis], named_dims(X.shape))
         return Spec(X.shape, X.dtype)
-    return X.with_shape((math.prod(X.shape) if -1 not in X.shape else -1,))
+    return X.with_shape((math.prod(X.shape),))
 
 
 @cumsum.kernel

@@ -107,7 +107,7 @@ def _(
         count = X.shape[at]
     else:
         values = (-1,)
-        count = math.prod(X.shape) if 0 in X.shape or -1 not in X.shape else -1
+        count = math.prod(X.shape)
     return (
         X.with_shape(values),
         Spec((count,) if return_inverse else (), kind),

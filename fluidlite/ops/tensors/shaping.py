@@ -280,8 +280,7 @@ def _merged(shape: Shape, start_axis: int, stop_axis: int) -> Shape:
         return (1,)
     start = start_axis % len(shape)
     stop = stop_axis % len(shape) + 1
-    middle = shape[start:stop]
-    return (*shape[:start], -1 if -1 in middle else math.prod(middle), *shape[stop:])
+    return (*shape[:start], math.prod(shape[start:stop]), *shape[stop:])
 
 
 @flatten_range.shape

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from fluidlite.base.dtypes import DTypeLike, VarType, to_vartype
+from fluidlite.base.open_sizes import opened
 from fluidlite.ir.variable import Variable
 from fluidlite.layer_helper import LayerHelper
 from fluidlite.paddle.build import append, check_axis, need_float, need_variable
@@ -369,9 +370,8 @@ def inner(x: Variable, y: Variable, name: str | None = None) -> Variable:
 
 
 def _product(sizes: Iterable[int]) -> int:
-    """The product of sizes; -1 where one is not known."""
-    known = list(sizes)
-    return -1 if -1 in known else math.prod(known)
+    """The product of sizes; -1 where one is not known, and none is 0."""
+    return math.prod(opened(tuple(sizes)))
 
 
 def tensordot(x: Variable, y: Variable, axes: Any = 2, name: str | None = None) -> Variable:

@@ -33,6 +33,8 @@ def select_scatter(x: Variable, values: Variable, axis: int, index: int, name: s
             f"select_scatter: values have the shape {list(values.shape)}, and the slice has {wanted}"
         )
     size = x.shape[axis]
+    if size >= 0 and not -size <= index < size:
+        raise IndexError(f"select_scatter: x{list(x.shape)} has no slice {index} along axis {axis}")
     start = index % size if size >= 0 else index
     given: Any = values
     attrs = {

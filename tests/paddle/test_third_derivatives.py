@@ -61,6 +61,21 @@ def test_third_derivative(function: Callable[[Any], Any], derivatives: Callable[
     np.testing.assert_allclose(value, derivatives(points), rtol=1e-9)
 
 
+@pytest.mark.parametrize(
+    "function",
+    [paddle.i0, paddle.i1, paddle.erf, paddle.sinh, paddle.asinh, paddle.atan, F.gelu, F.mish, F.log_sigmoid],
+)
+def test_derivatives_at_zero(function: Callable[[Any], Any]) -> None:
+    """Those of the second and third order at 0 lie between those on both sides of it."""
+    x = fed("x", [5])
+    found = [function(x)]
+    for _order in range(3):
+        found += paddle.static.gradients([found[-1]], [x])
+    points = np.array([-1e-4, 0, 1e-4, 1e-40, -1e-300])
+    for values in static.Executor().run(feed={"x": points}, fetch_list=found[2:]):
+        np.testing.assert_allclose(values, (values[0] + values[2]) / 2, atol=1e-3)
+
+
 @pytest.mark.parametrize("name", ACTIVATIONS)
 def test_weights_of_a_second_derivative(name: str) -> None:
     """Their gradient is that of differences, with a product behind the activation and a sum in it."""

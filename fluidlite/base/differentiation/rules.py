@@ -13,7 +13,7 @@ import numpy as np
 
 from fluidlite.base.differentiation.arrays import COMPOSED, Pull, Traced, no_gradient, plain, rule
 
-__all__ = ["back_to"]
+__all__ = ["back_to", "bessel_ratio"]
 
 
 def back_to(gradient: Any, like: Any) -> Any:
@@ -76,12 +76,6 @@ def _sign(x: Any) -> Any:
     return np.sign(plain(x))
 
 
-def _over(out: Any, x: Any) -> Any:
-    """i1(x) / x, which is 1/2 where x is 0."""
-    is_tiny = abs(plain(x)) < 1e-15
-    return np.where(is_tiny, 0.5, out / np.where(is_tiny, 1, x))
-
-
 def _special() -> Any:
     from scipy import special  # slow to start, and few programs need it
 
@@ -92,6 +86,20 @@ def _polygamma(n: int, x: Any) -> Any:
     """The n-th derivative of the digamma function, n at least 1, by Hurwitz' zeta function."""
     factor = (-1) ** (n + 1) * math.gamma(n + 1)
     return factor * _special().zeta(float(n + 1), x)
+
+
+def bessel_ratio(xp: Any, out: Any, x: Any, scaled: bool = False) -> Any:
+    """i1(x) / x for `out`, which is i1(x), or i1(x) exp(-|x|) where `scaled`: a half where x is 0.
+
+    Near 0 it is the series 1/2 + x^2 / 16 + x^4 / 384, whose derivatives are those of the ratio, too; what is
+    left out is below 1e-16.
+    """
+    is_near = abs(plain(x)) < 0.01
+    square = xp.where(is_near, x, 0) ** 2
+    series = 0.5 + square / 16 + square * square / 384
+    if scaled:
+        series = series * xp.exp(-abs(x))
+    return xp.where(is_near, series, out / xp.where(is_near, 1, x)).astype(x.dtype)
 
 
 # ---------------------------------------------------------------------- functions of elements
@@ -127,9 +135,9 @@ _SLOPES = {
     "gammaln": "_special().psi(x)",
     "psi": "_polygamma(1, x)",
     "i0": "_special().i1(x)",
-    "i1": "_special().i0(x) - _over(out, x)",
+    "i1": "_special().i0(x) - bessel_ratio(np, out, x)",
     "i0e": "_special().i1e(x) - _sign(x) * out",
-    "i1e": "_special().i0e(x) - _over(out, x) - out * _sign(x)",
+    "i1e": "_special().i0e(x) - bessel_ratio(np, out, x, True) - out * _sign(x)",
 }
 _PARTS = {
     # functions -> the gradients of both operands, by that of the result, result and operands

@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable
 from typing import Any
 
+from fluidlite.base.differentiation.rules import bessel_ratio
 from fluidlite.base.dtypes import REAL_PARTS, Array, VarType
 from fluidlite.base.registry import Op, Spec, same_as
 
@@ -109,19 +110,14 @@ def _(xp: Any, Out: Array, dOut: Array) -> Array:
 
 
 # ---------------------------------------------------------------------- modified Bessel functions
-_TINY = 1e-15  # below, i1(x) / x is 1/2 in every digit, and 1 / x may be infinite
-
-
 def _slope_of_i1(xp: Any, special: Any, x: Array, out: Array) -> Array:
-    is_tiny = abs(x) < _TINY
-    safe = xp.where(is_tiny, 1, x)
-    return xp.where(is_tiny, 0.5, special.i0(x) - out / safe)
+    slope: Array = special.i0(x) - bessel_ratio(xp, out, x)
+    return slope
 
 
 def _slope_of_i1e(xp: Any, special: Any, x: Array, out: Array) -> Array:
-    is_tiny = abs(x) < _TINY
-    safe = xp.where(is_tiny, 1, x)
-    return xp.where(is_tiny, 0.5, special.i0e(x) - out * (xp.sign(x) + 1 / safe))
+    slope: Array = special.i0e(x) - out * xp.sign(x) - bessel_ratio(xp, out, x, scaled=True)
+    return slope
 
 
 _later_function("i0", lambda _, special, x: special.i0(x), lambda _, special, x, out: special.i1(x))

@@ -5,6 +5,7 @@ scratch buffers for one geometry.
 from __future__ import annotations
 
 import math
+from typing import Any
 
 from fluidlite.base import flags
 from fluidlite.base.errors import ShapeError
@@ -85,9 +86,15 @@ def _geometry(e: Emitter, x: tuple[int, ...], w: Value) -> Geometry:
     if e.op.inputs.get("ResidualData"):
         raise CannotLower("residual data")
     assert w.shape is not None
-    attrs = {name: e.attr(name) for name in conv_attrs(len(x) - 2, "NCHW")}
+    attrs = _attributes(e, tuple(conv_attrs(len(x) - 2, "NCHW")))
     _check_channels(e, x, w, w.shape[1] * attrs["groups"])
     return geometry_of(e.op.type, x, w.shape, attrs)
+
+
+def _attributes(e: Emitter, names: tuple[str, ...]) -> dict[str, Any]:
+    if min(e.attr("paddings"), default=0) < 0:
+        raise CannotLower("an image that is cut")
+    return {name: e.attr(name) for name in names}
 
 
 def _check_channels(e: Emitter, x: tuple[int, ...], w: Value, taken: int) -> None:
@@ -174,8 +181,7 @@ def _(e: Emitter) -> None:
 def _turned_geometry(e: Emitter, x: tuple[int, ...], w: Value) -> Geometry:
     """The convolution from the result back to Input."""
     assert w.shape is not None
-    names = (*conv_attrs(len(x) - 2, "NCHW"), "output_size", "output_padding")
-    attrs = {name: e.attr(name) for name in names}
+    attrs = _attributes(e, (*conv_attrs(len(x) - 2, "NCHW"), "output_size", "output_padding"))
     _check_channels(e, x, w, w.shape[0])
     return back_geometry(x, w.shape, {**attrs, "data_format": "NCHW"})
 

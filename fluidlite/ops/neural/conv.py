@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any, TypeAlias
 
 from fluidlite.base.dtypes import Array
@@ -31,7 +32,7 @@ def conv_attrs(dims: int, data_format: str) -> dict[str, Any]:
     """The attributes that every convolution has."""
     return {
         "strides": at_least(1, [1] * dims),
-        "paddings": at_least(0, [0] * dims),
+        "paddings": [0] * dims,  # below 0 they cut the image
         "dilations": at_least(0, [1] * dims),
         "groups": at_least(1, 1),
         "padding_algorithm": "EXPLICIT",
@@ -104,12 +105,28 @@ def _nothing_left(x: Sequence[int], w: Sequence[int], geometry: Geometry) -> str
     )
 
 
+def without_cuts(geometry: Geometry) -> tuple[Geometry, tuple[slice, ...]]:
+    """The same convolution of what negative paddings leave of the image, and the slices that are left."""
+    cuts, pads = [slice(None), slice(None)], []
+    for size, (before, after) in zip(geometry.x[2:], geometry.pads, strict=True):
+        first, last = max(-before, 0), size - max(-after, 0)
+        # a cut that is longer than the image goes on in the padding behind it
+        cuts.append(slice(min(first, size), max(last, 0)))
+        pads.append((max(before, 0) + min(last, 0), max(after, 0) - max(first - size, 0)))
+    left = tuple(max(cut.stop - cut.start, 0) for cut in cuts[2:])
+    return replace(geometry, x=(*geometry.x[:2], *left), pads=tuple(pads)), tuple(cuts)
+
+
 class Conv:
     """One call of a kernel: a plan for its geometry, and conversions from and to the op's layout."""
 
     def __init__(self, xp: Any, geometry: Geometry, dtype: Any, data_format: str) -> None:
         self.xp, self.geometry, self.dtype, self.data_format = xp, geometry, dtype, data_format
-        self.plan = conv_plan(xp, geometry, dtype)
+        self.cuts: tuple[slice, ...] = ()
+        inner = geometry
+        if min(map(min, geometry.pads)) < 0:
+            inner, self.cuts = without_cuts(geometry)
+        self.plan = conv_plan(xp, inner, dtype)
 
     @classmethod
     def of(cls, xp: Any, Input: Array, Filter: Array, attrs: Mapping[str, Any]) -> Conv:
@@ -124,22 +141,29 @@ class Conv:
         """`array` with the channels first."""
         return channels_first(self.xp, array, self.data_format)
 
+    def _cut(self, x: Array) -> Array:
+        """What negative paddings leave of an image."""
+        return self.xp.ascontiguousarray(x[self.cuts]) if self.cuts else x
+
     def forward(self, x: Array, w: Array) -> Array:
         """x convolved with w."""
         out = self.xp.empty(self.geometry.out, self.dtype)
-        self.plan.forward(self.turned(x), w, out)
+        self.plan.forward(self._cut(self.turned(x)), w, out)
         return channels_last(self.xp, out, self.data_format)
 
     def grad_input(self, d: Array, w: Array) -> Array:
         """The gradient of x."""
-        out = self.xp.empty(self.geometry.x, self.dtype)
-        self.plan.grad_input(self.turned(d), w, out)
+        out = (self.xp.zeros if self.cuts else self.xp.empty)(self.geometry.x, self.dtype)
+        inner = self.xp.empty_like(out[self.cuts]) if self.cuts else out
+        self.plan.grad_input(self.turned(d), w, inner)
+        if self.cuts:
+            out[self.cuts] = inner
         return channels_last(self.xp, out, self.data_format)
 
     def grad_filter(self, x: Array, d: Array) -> Array:
         """The gradient of w."""
         out = self.xp.empty(self.geometry.w, self.dtype)
-        self.plan.grad_filter(self.turned(x), self.turned(d), out)
+        self.plan.grad_filter(self._cut(self.turned(x)), self.turned(d), out)
         return out
 
 

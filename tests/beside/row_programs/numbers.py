@@ -373,8 +373,7 @@ def _(fluid):
 @shows("paddings-below-zero", error="ShapeError")
 def _(fluid):
     def build(x):
-        ones = fluid.ParamAttr("w", initializer=fluid.initializer.Constant(1.0))
-        return fluid.layers.conv2d(x, 1, 1, padding=-1, param_attr=ones, bias_attr=False)
+        return fluid.layers.unfold(x, 1, paddings=-1)
 
     return run(fluid, build, x=np.arange(9, dtype="float32").reshape(1, 1, 3, 3))[0].reshape(-1), [4.0]
 

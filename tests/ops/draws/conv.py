@@ -33,7 +33,7 @@ def _(draw: Draw, name: str) -> Any:
         filters,
         size,
         stride=draw.maybe(each(draw, count, 1, 3)),
-        padding=padding(draw, count, last),
+        padding=padding(draw, count, last, cuts=True),
         dilation=dilation,
         groups=groups,
         param_attr=draw.attr(0.15),
@@ -51,7 +51,7 @@ def _(draw: Draw, name: str) -> Any:
     last, data_format = layout(draw, count)
     size, dilation = each(draw, count, 1, 3), draw.choice(OMIT, OMIT, each(draw, count, 1, 2))
     stride = draw.maybe(each(draw, count, 1, 3))
-    pads = padding(draw, count, last, most=1)
+    pads = padding(draw, count, last, most=1, cuts=True)
     sizes = [draw.int(2, 4) for _ in range(count)]
     x = image(draw, channels, sizes, last)
     output_size: Any = OMIT

@@ -21,20 +21,24 @@ def listed_for(item: Any, count: int) -> list[int]:
     return list(item) if isinstance(item, list) else [item] * count
 
 
-def padding(draw: Draw, count: int, last: bool, most: int = 2) -> Any:
-    """All forms of padding: a number, one or two an axis, nested lists, a word; `last`: channels are."""
+def padding(draw: Draw, count: int, last: bool, most: int = 2, cuts: bool = False) -> Any:
+    """All forms of padding: a number, one or two an axis, nested lists, a word; `last`: channels are.
+
+    `cuts`: numbers may be below 0.
+    """
     kind = draw.int(0, 5)
+    least = -1 if cuts and draw.flag(0.15) else 0
     if kind == 0:
         return OMIT
     if kind == 1:
-        return draw.int(0, most)
+        return draw.int(least, most)
     if kind == 2:
-        return [draw.int(0, most) for _ in range(count)]
+        return [draw.int(least, most) for _ in range(count)]
     if kind == 3:
-        return [draw.int(0, most) for _ in range(2 * count)]
+        return [draw.int(least, most) for _ in range(2 * count)]
     if kind == 4:
         return draw.choice("SAME", "VALID", "same", "valid")
-    pairs = [[draw.int(0, most), draw.int(0, most)] for _ in range(count)]
+    pairs = [[draw.int(least, most), draw.int(least, most)] for _ in range(count)]
     return [[0, 0], *pairs, [0, 0]] if last else [[0, 0], [0, 0], *pairs]
 
 

@@ -25,7 +25,8 @@ def convolved(
     groups: int,
 ) -> Any:
     """The convolution of x (channels first) by its definition, in float64."""
-    x = np.pad(x.astype("float64"), [(0, 0), (0, 0), *pads])
+    x = np.pad(x.astype("float64"), [(0, 0), (0, 0), *[(max(a, 0), max(b, 0)) for a, b in pads]])
+    x = x[(..., *[slice(max(-a, 0), min(b, 0) or None) for a, b in pads])]
     sizes = [
         (n - d * (k - 1) - 1) // s + 1 for n, k, s, d in zip(x.shape[2:], w.shape[2:], strides, dilations)
     ]
@@ -172,6 +173,9 @@ CASES: list[Case] = [
     conv("padding beyond the kernel", (1, 2, 3, 3), (2, 2, 2, 2), paddings=[2, 3]),
     conv("four paddings", (2, 2, 4, 5), (3, 2, 3, 2), strides=[2, 1], paddings=[0, 1, 2, 1]),
     conv("strided", (2, 2, 6, 5), (3, 2, 3, 3), strides=[2, 2], paddings=[1, 1]),
+    conv("cut", (2, 2, 6, 5), (3, 2, 2, 3), strides=[2, 1], paddings=[-1, 2]),
+    conv("cut at one side", (1, 5, 6, 2), (2, 2, 2, 2), paddings=[-2, 1, 0, -3], last=True),
+    conv("cut away", (1, 2, 3, 4), (2, 2, 2, 2), dilations=[1, 2], paddings=[-4, 4, 1, 0]),
     conv("dilated", (1, 2, 6, 6), (2, 2, 2, 3), paddings=[1, 1], dilations=[2, 1]),
     conv("groups", (2, 4, 4, 4), (6, 2, 3, 3), paddings=[1, 1], groups=2),
     conv(
@@ -192,6 +196,7 @@ CASES: list[Case] = [
     conv("multiplied", (2, 3, 4, 5), (6, 1, 2, 3), strides=[1, 2], groups=3, op="depthwise_conv2d"),
     conv("last", (2, 4, 5, 3), (3, 1, 3, 3), paddings=[1, 1], groups=3, last=True, op="depthwise_conv2d"),
     conv("plain", (1, 2, 3, 4, 4), (2, 2, 2, 3, 2), paddings=[1, 0, 1]),
+    conv("cut", (1, 2, 3, 4, 4), (2, 2, 2, 2, 2), paddings=[0, -1, 1]),
     conv(
         "groups strided", (1, 2, 4, 4, 3), (4, 1, 2, 2, 2), strides=[2, 1, 1], dilations=[1, 2, 1], groups=2
     ),
@@ -202,6 +207,7 @@ CASES: list[Case] = [
         "output size", (1, 2, 3, 3), (2, 2, 3, 3), (6, 5), strides=[2, 2], paddings=[1, 1], asked=True
     ),
     transposed("dilated", (1, 2, 3, 3), (2, 2, 2, 2), (4, 5), paddings=[1, 0, 0, 0], dilations=[2, 2]),
+    transposed("cut", (1, 2, 3, 3), (2, 2, 2, 3), (8, 5), strides=[2, 1], paddings=[-1, 0]),
     transposed("groups", (1, 4, 2, 3), (4, 1, 2, 2), (3, 4), groups=2),
     transposed("channels last", (1, 2, 3, 3), (3, 2, 2, 2), (3, 4), last=True),
     transposed(

@@ -21,6 +21,14 @@ from fluidlite.paddle.tensor.shapes import number_tensors, shape_of
 __all__ = ["conv1d", "conv1d_transpose", "conv2d", "conv2d_transpose", "conv3d", "conv3d_transpose"]
 
 
+def _paddings(padding: Any, dims: int, data_format: str) -> tuple[list[int], str]:
+    """Numbers and algorithm of paddings, none of which is below 0."""
+    found, algorithm = padding_of(padding, dims, data_format)
+    if min(found, default=0) < 0:
+        raise ValueError(f"each padding must be at least 0, but padding is {padding}")
+    return found, algorithm
+
+
 def _conv(
     dims: int,
     x: Variable,
@@ -46,7 +54,7 @@ def _conv(
             f"x has {channels} channels, but the weight {list(weight.shape)} with groups={groups} "
             f"needs {weight.shape[1] * groups}"
         )
-    paddings, algorithm = padding_of(padding, dims, data_format)
+    paddings, algorithm = _paddings(padding, dims, data_format)
     depthwise = dims == 2 and channels == groups and channels != 1 and filters % channels == 0
     attrs = {
         "strides": window(stride, dims, "stride"),
@@ -153,7 +161,7 @@ def _transposed(
         beyond = [step - 1 for step in window(stride, dims, "stride")]
         options = (stride, padding, beyond, dilation, groups, None, data_format, name)
         return _cut(_transposed(dims, x, weight, bias, *options), output_size, beyond, last)
-    paddings, algorithm = padding_of(padding, dims, data_format)
+    paddings, algorithm = _paddings(padding, dims, data_format)
     attrs = {
         "output_padding": [] if output_size is not None else _beyond(output_padding, dims),
         "output_size": [] if output_size is None else window(output_size, dims, "output_size"),

@@ -61,6 +61,8 @@ def _pads(op: OpView, spatial: Sequence[int], window: Sequence[int]) -> dict[str
     pairs = window_pads(op, spatial, window)
     if pairs is None:
         return {"auto_pad": "SAME_UPPER"}
+    if min(map(min, pairs)) < 0:
+        raise op.error(f"its paddings {pairs} cut the image")
     return {"pads": [before for before, _ in pairs] + [after for _, after in pairs]}
 
 

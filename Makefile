@@ -8,7 +8,7 @@ DOCS := $(VENV)/.docs
 # the suite is made for two cores: each worker's BLAS keeps to one, and a third works while others wait for processes
 PYTEST := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -q
 
-.PHONY: demo test test-fast test-faults test-hostile slurm-test lint house docs docs-site mpi-test gpu-test gpu-sim gpu-bench page-test page-pictures bench bench-compare peers oracles fuzz clean
+.PHONY: demo test test-fast test-faults test-hostile slurm-test lint house docs docs-site mpi-test gpu-test gpu-sim gpu-sim-all gpu-bench page-test page-pictures bench bench-compare peers oracles fuzz clean
 
 $(STAMP): setup.cfg setup.py pyproject.toml
 	$(PYTHON) -m venv $(VENV)
@@ -82,10 +82,13 @@ DEVICE_PYTHON ?= $(if $(wildcard $(STAMP)),$(BIN)/python,$(PYTHON))
 gpu-test:
 	$(DEVICE_PYTHON) benchmarks/on_device.py test
 
-# the same tests on a stand-in for CuPy, which needs a C++ compiler: docs/DEVICES.md
-gpu-sim: $(STAMP)
+# the same tests on a stand-in for CuPy, which needs a C++ compiler: docs/DEVICES.md. `gpu-sim` leaves out two thirds
+# of the recorded programs
+SIM := gpu
+gpu-sim-all: SIM := gpu and (slow or not slow)
+gpu-sim gpu-sim-all: $(STAMP)
 	@command -v g++ >/dev/null || command -v c++ >/dev/null || { echo "make gpu-sim needs a C++ compiler, g++ or c++: there is none here"; exit 1; }
-	PYTHONPATH=tests $(PYTEST) -p gpu_sim.plugin -n 2 -m gpu tests/executor tests/comm
+	PYTHONPATH=tests $(PYTEST) -p gpu_sim.plugin -n 2 -m "$(SIM)" tests/executor tests/comm
 	$(PYTEST) tests/gpu_sim tests/comm/test_nccl.py
 
 # likewise: kernels beside the device's copies, convolutions beside cuDNN, then small, image and sequence models beside

@@ -52,8 +52,14 @@ def test_gradient(case: Case) -> None:
     check_gradient(case, fluid.CUDAPlace(0))
 
 
+# on a device they take a second; on the stand-in each compiles some thirty kernels, and a third of them is enough
+# for every landing
+RIGHT = [name for name in harness.recorded_cases() if name not in FAULTY]
+RUNS = [pytest.param(name, marks=[pytest.mark.slow] if at % 3 else []) for at, name in enumerate(RIGHT)]
+
+
 @pytest.mark.gpu
-@pytest.mark.parametrize("name", [name for name in harness.recorded_cases() if name not in FAULTY])
+@pytest.mark.parametrize("name", RUNS)
 def test_run(name: str) -> None:
     """Paddle's programs give Paddle's numbers on the device too: two plain steps, then captured ones."""
     golden = harness.Golden(name)

@@ -132,7 +132,8 @@ def say_what_is_there(env: dict[str, str], clock: Clock, log: pathlib.Path, pref
 
 def test(env: dict[str, str], clock: Clock, out: pathlib.Path, args: argparse.Namespace) -> int:
     """The tests of devices; what is not begun when the time is up is skipped."""
-    command = [sys.executable, "-m", "pytest", "-q", "-m", "gpu and (slow or not slow)", "-p", "device_report", "--tb=short"]
+    command = [sys.executable, "-m", "pytest", "-q", "-m", "gpu and (slow or not slow)", "--tb=short"]
+    command += ["-p", "device_report"]
     command += ["-p", "gpu_sim.plugin"] if args.stand_in else []
     command += [f"-Wdefault::{kind}" for kind in LENIENT]
     workers = min(MOST_WORKERS, len(os.sched_getaffinity(0)) // 2)

@@ -21,6 +21,7 @@ __all__ = [
     "VarDesc",
     "attr_type_name",
     "declared",
+    "parsed",
 ]
 
 _PACKAGE = "paddle.framework.proto"
@@ -160,6 +161,18 @@ def _messages() -> dict[str, Any]:
         "TensorDesc": found["VarType"].TensorDesc,  # stands in front of a tensor's data in a file
         "VarDesc": found["VarDesc"],
     }
+
+
+def parsed(message: Any, data: bytes) -> Any:
+    """The message in `data`; DecodeError where it is none, MemoryError where there was no memory to tell."""
+    from google.protobuf.message import DecodeError
+
+    try:
+        return message.FromString(data)
+    except DecodeError as error:
+        if "alloc failed" in str(error):
+            raise MemoryError(f"there is no memory for a message of {len(data)} bytes") from error
+        raise
 
 
 def __getattr__(name: str) -> Any:

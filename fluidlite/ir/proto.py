@@ -94,7 +94,7 @@ def _message(data: bytes) -> Any:
     if len(data) > MAX_BYTES:
         raise FormatError(f"{len(data)} bytes are too many for a program (the limit is {MAX_BYTES})")
     try:
-        desc = framework_pb.ProgramDesc.FromString(bytes(data))
+        desc = framework_pb.parsed(framework_pb.ProgramDesc, bytes(data))
     except framework_pb.DecodeError as error:
         raise FormatError(f"these {len(data)} bytes cannot be parsed as a ProgramDesc: {error}") from None
     # parsing alone lets missing required fields pass

@@ -173,7 +173,9 @@ class ValueReader:
         if not 0 < size <= _MAX_DESC:
             raise self.bad(f"the description of a tensor takes {size} bytes")
         try:
-            desc = framework_pb.TensorDesc.FromString(self.take(size, "the description of a tensor"))
+            desc = framework_pb.parsed(
+                framework_pb.TensorDesc, self.take(size, "the description of a tensor")
+            )
         except framework_pb.DecodeError as error:
             raise self.bad(f"a tensor has no description: {error}") from None
         if not desc.IsInitialized():

@@ -52,8 +52,7 @@ def test_gradient(case: Case) -> None:
     check_gradient(case, fluid.CUDAPlace(0))
 
 
-# on a device they take a second; on the stand-in each compiles some thirty kernels, and a third of them is enough
-# for every landing
+# on the stand-in each compiles some thirty kernels, and a third of them is enough for every landing
 RIGHT = [name for name in harness.recorded_cases() if name not in FAULTY]
 RUNS = [pytest.param(name, marks=[pytest.mark.slow] if at % 3 else []) for at, name in enumerate(RIGHT)]
 

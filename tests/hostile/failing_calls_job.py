@@ -177,7 +177,9 @@ class Trial:
             return
         reason = os.strerror(ERRORS.get(kind, errno.EIO))
         is_named = reason in found.error and self.path in found.error and ".tmp" not in found.error
-        is_memory = kind == "allocate" and ("MemoryError" in found.error or "can't allocate" in found.error)
+        # the last one is protobuf's C part, which forgets to say so
+        signs = ("MemoryError", "can't allocate", "returned NULL without setting an exception")
+        is_memory = kind == "allocate" and any(sign in found.error for sign in signs)
         if found.error and not is_named and not is_memory:
             self.wrong.append(f"{what}: {found.error}\n{found.trace}")
 

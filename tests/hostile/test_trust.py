@@ -96,4 +96,4 @@ def test_ops_in_blocks_count() -> None:
 def test_ops_that_reach_out_say_so() -> None:
     """Whoever declares an op whose kernel opens files says it in the block: these are all of them."""
     reaching = {name for name in registry.known_types() if registry.get(name).reaches}
-    assert reaching == {"save", "save_combine", "load", "load_combine", "py_func"}
+    assert reaching == {"save", "save_combine", "load", "load_combine", "read_file", "py_func"}

@@ -228,10 +228,10 @@ def _(xp: Any, SortedSequence: Array, Values: Array, out_int32: bool, right: boo
     kind = "int32" if out_int32 else "int64"
     if SortedSequence.ndim == 1:
         return xp.asarray(xp.searchsorted(SortedSequence, Values, side=side)).astype(kind)
-    rows = SortedSequence.reshape(-1, SortedSequence.shape[-1])
-    values = Values.reshape(len(rows), -1)
-    found = [xp.searchsorted(row, value, side=side) for row, value in zip(rows, values, strict=True)]
-    return xp.stack(found).reshape(Values.shape).astype(kind)
+    found = xp.zeros(Values.shape, kind)
+    for row in np.ndindex(*Values.shape[:-1]):
+        found[row] = xp.searchsorted(SortedSequence[row], Values[row], side=side)
+    return found
 
 
 bincount = Op("bincount", "X Weights? -> Out", attrs={"minlength": 0}, lod=None)

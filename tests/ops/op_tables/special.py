@@ -145,6 +145,18 @@ CASES = [
         name="rows",
     ),
     Case(
+        "searchsorted",
+        {"SortedSequence": TIES[:, :0], "Values": TIES},
+        {"Out": np.zeros(TIES.shape, "int64")},
+        name="in rows without elements",
+    ),
+    Case(
+        "searchsorted",
+        {"SortedSequence": TIES[:0], "Values": TIES[:0]},
+        {"Out": np.zeros((0, TIES.shape[1]), "int64")},
+        name="in no rows",
+    ),
+    Case(
         "bincount",
         {"X": np.array([3, 1, 1]), "Weights": np.array([2, 3, 4], "float32")},
         {"Out": np.array([0, 7, 0, 2, 0, 0], "float32")},

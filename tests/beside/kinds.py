@@ -223,7 +223,7 @@ class Networks(Beside):
         ops = mine.get("build", {}).get("ops", [])
         excused = [excuse(case, ops, one) for one in found]
         # a nan of theirs moves what is trained beside it, too
-        nan = next((row.id for row in rows() if row.theirs and row.id in excused), "")
+        nan = next((row.id for row in rows() if row.theirs == "nan" and row.id in excused), "")
         return [Found(case, one, row or nan) for one, row in zip(found, excused, strict=True)]
 
     def _loaded(self, case: Case, mine: Facts, other: Facts) -> Iterator[Difference]:

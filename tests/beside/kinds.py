@@ -25,7 +25,7 @@ from beside.language import Case
 from beside.networks import make_network
 from beside.observe import PARTS
 from beside.rows import excuse, rows
-from beside.variations import ordinary, shaken, tags, vary
+from beside.variations import in_double, ordinary, shaken, vary
 
 __all__ = ["Beside", "Engines", "Found", "Jobs", "Networks"]
 
@@ -150,12 +150,11 @@ class Beside:
             if differ and self._is_theirs(case, aspect, mine, other):
                 # derivatives of what is wrong are wrong
                 return GRADIENTS[at:]
-        if {"nan", "inf", "large", "tiny"} & tags(case) and any(
-            one.aspect.startswith(GRADIENTS) for one in found
-        ):
-            # what is wrong for ordinary numbers is no better for others
-            plain = ordinary(case)
-            return self._theirs(plain, found, *self.facts(plain, parts_of(case)))
+        if any(one.aspect.startswith(GRADIENTS) for one in found):
+            # what is wrong for ordinary numbers is no better for others, nor for those with fewer digits
+            for plain in (ordinary(case), in_double(case)):
+                if plain != case:
+                    return self._theirs(plain, found, *self.facts(plain, parts_of(plain)))
         return ()
 
     def _is_theirs(self, case: Case, aspect: str, mine: Facts, other: Facts) -> bool:
@@ -176,9 +175,9 @@ class Beside:
         if right_by_differences(case, mine, extra.where, parts[0]):
             return True
         plain = ordinary(case)
-        for part in parts:
-            facts = self.ours.ask(plain, ("runs", "grads", "second", part))
-            if right_by_differences(plain, facts, extra.where, part):
+        for one, part in [*((plain, part) for part in parts), (in_double(plain), parts[0])]:
+            facts = self.ours.ask(one, ("runs", "grads", "second", part))
+            if right_by_differences(one, facts, extra.where, part):
                 return True
         return False
 
@@ -224,7 +223,7 @@ class Networks(Beside):
         ops = mine.get("build", {}).get("ops", [])
         excused = [excuse(case, ops, one) for one in found]
         # a nan of theirs moves what is trained beside it, too
-        nan = next((row.id for row in rows() if row.theirs and row.id in excused), "")
+        nan = next((row.id for row in rows() if row.theirs == "nan" and row.id in excused), "")
         return [Found(case, one, row or nan) for one, row in zip(found, excused, strict=True)]
 
     def _loaded(self, case: Case, mine: Facts, other: Facts) -> Iterator[Difference]:

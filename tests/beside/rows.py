@@ -8,7 +8,8 @@ A row that the fuzzer may meet begins with a remark that pages do not show:
 slashes stand between alternatives. Tags are those of `variations.tags`, among them what calls are given by
 name, such as `weight` and `keepdim=True`. `in` lists words of the aspects in which the case differs
 (`compare.Difference.aspect`); "value", "test" and "state" are about numbers alone, not shapes or levels.
-`theirs: nan` says that PaddlePaddle has nan or an infinity wherever numbers differ, `ours: nan` that we do;
+`theirs: nan` says that PaddlePaddle has nan or an infinity wherever numbers differ, `ours: nan` that we do,
+`theirs: order` that it has the same numbers at other places;
 `door: 18` or `door: 26` limits a row to one. `ops` lists types of ops or other words, one of which the text
 of a difference must have, such as a line in which two programs differ (`jobs.differences`); tags of jobs are
 those of `job_tags`. A row that random programs do not meet has an id alone, and a program that shows it
@@ -58,7 +59,8 @@ class Row:
             and (not self.of or bool(named & self.of))
             and all(alternatives & tags(case) for alternatives in self.when)
             and any(_is_about(difference.aspect, aspect) for aspect in self.aspects)
-            and (not self.theirs or _differs_by(difference, 1))
+            and (self.theirs != "nan" or _differs_by(difference, 1))
+            and (self.theirs != "order" or _differs_in_order(difference))
             and (not self.ours or _differs_by(difference, 0))
             and (not self.ops or any(word in difference.text for word in self.ops))
         )
@@ -76,6 +78,14 @@ def _differs_by(difference: Difference, side: int) -> bool:
     mine, other = difference.numbers
     there = np.isfinite(difference.numbers[side])
     return bool(not there.all() and alike(mine[there], other[there]))
+
+
+def _differs_in_order(difference: Difference) -> bool:
+    """True if both sides have the same numbers, or none at all: levels and shapes have none."""
+    if difference.numbers is None:
+        return True
+    mine, other = (np.sort(numbers, axis=None) for numbers in difference.numbers)
+    return alike(mine, other)
 
 
 @functools.cache

@@ -18,7 +18,7 @@ from beside.language import Case, array_of, listed
 from beside.spellings import as_doubles, dtype_objects, named, numpy_numbers, tuples
 from beside.surroundings import in_body, of_other_dtype, of_views, once_more, replaced, with_attributes
 
-__all__ = ["ordinary", "shaken", "tags", "vary"]
+__all__ = ["in_double", "ordinary", "shaken", "tags", "vary"]
 
 FRONT = {
     "18": [
@@ -386,6 +386,14 @@ def ordinary(case: Case) -> Case:
             0.7 + at % 7 / 10 if strange else value
             for at, (strange, value) in enumerate(zip(odd, feed["values"], strict=True))
         ]
+    return case
+
+
+def in_double(case: Case) -> Case:
+    """The case with float64 in place of float32, whose differences have digits near kinks, too."""
+    case = copy.deepcopy(case)
+    for feed in case["feeds"].values():
+        feed["dtype"] = {"float32": "float64"}.get(feed["dtype"], feed["dtype"])
     return case
 
 

@@ -61,9 +61,14 @@ def _pads(op: OpView, spatial: Sequence[int], window: Sequence[int]) -> dict[str
     pairs = window_pads(op, spatial, window)
     if pairs is None:
         return {"auto_pad": "SAME_UPPER"}
+    return {"pads": _uncut(op, pairs)}
+
+
+def _uncut(op: OpView, pairs: Sequence[tuple[int, int]]) -> list[int]:
+    """Paddings in ONNX's order, which has none below 0."""
     if min(map(min, pairs)) < 0:
-        raise op.error(f"its paddings {pairs} cut the image")
-    return {"pads": [before for before, _ in pairs] + [after for _, after in pairs]}
+        raise op.error(f"its paddings {list(pairs)} cut the image")
+    return [before for before, _ in pairs] + [after for _, after in pairs]
 
 
 def _dilations(op: OpView, count: int) -> list[int]:
@@ -119,7 +124,7 @@ def _conv_transpose(op: OpView) -> None:
     pairs = window_pads(op, shape[2:], window)
     if pairs is None:
         raise op.error("padding SAME, and the size of its input is not known")
-    pads = [before for before, _ in pairs] + [after for _, after in pairs]
+    pads = _uncut(op, pairs)
     groups = op.attr("groups")
     made = op.add(
         "ConvTranspose",

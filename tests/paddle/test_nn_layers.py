@@ -296,3 +296,11 @@ def test_initializers(made: Callable[[], Any], check: Callable[[Any], bool]) -> 
 def test_wrong_use(wrong: Callable[[], Any], error: type[Exception]) -> None:
     with pytest.raises(error, match=r"."):
         wrong()
+
+
+def test_hooks_whose_helpers_nobody_holds() -> None:
+    layer, called = paddle.nn.Linear(2, 2), []
+    for number in range(20):
+        layer.register_forward_pre_hook(lambda _, given, number=number: called.append(number))
+    layer(paddle.static.data("x", [None, 2]))
+    assert called == list(range(20))

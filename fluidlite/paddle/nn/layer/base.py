@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import itertools
 import re
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Mapping
@@ -33,8 +34,11 @@ def _snake_case(name: str) -> str:
 class HookRemoveHelper:
     """A hook that has been registered; `remove` takes it away."""
 
+    _numbers = itertools.count()  # the id of a helper that nobody holds would come back
+
     def __init__(self, hooks: dict[int, Callable[..., Any]], hook: Callable[..., Any]) -> None:
-        self._hooks, self._key = hooks, id(self)
+        self._hooks = hooks
+        self._key = next(self._numbers)
         hooks[self._key] = hook
 
     def remove(self) -> None:

@@ -78,9 +78,7 @@ def lowering_of_gradients(forward: Rule) -> Callable[[Rule], Rule]:
 
 
 def rules() -> dict[str, Rule]:
-    """The declared rules by op type (`fluidlite.executor.compile.lowering.rule_for` imports them all
-    first).
-    """
+    """The rules by op type, of the modules of `fluidlite.executor.compile.lowering` that are imported."""
     return _RULES
 
 

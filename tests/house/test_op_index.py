@@ -12,20 +12,21 @@ import zipfile
 
 import pytest
 from modules import HOMES, ROOT
-from op_index import INDEX
+from op_index import INDEX, RULE_INDEX
 
 from fluidlite.base.families import FAMILIES, families
 
 HERE = pathlib.Path(__file__).parent
 
 
-def test_the_index_is_that_of_the_families() -> None:
+@pytest.mark.parametrize("index, text", [(INDEX, "text"), (RULE_INDEX, "rules_text")])
+def test_the_index_is_that_of_the_families(index: pathlib.Path, text: str) -> None:
     """As the script writes it in a process of its own: here, other tests may have imported families."""
-    script = "import op_index; print(op_index.text(), end='')"
+    script = f"import op_index; print(op_index.{text}(), end='')"
     said = subprocess.run(
         [sys.executable, "-c", script], capture_output=True, text=True, check=True, cwd=HERE
     )
-    assert INDEX.read_text(encoding="utf8") == said.stdout, "run: python tests/house/op_index.py"
+    assert index.read_text(encoding="utf8") == said.stdout, "run: python tests/house/op_index.py"
 
 
 def test_one_family_declares_an_op() -> None:

@@ -4,25 +4,26 @@ from __future__ import annotations
 
 import functools
 import importlib
-import pkgutil
 
 from fluidlite.executor.compile.emitter import Rule, expression_rule, rules
+from fluidlite.executor.compile.rule_index import RULES
 from fluidlite.ir.operator import Operator
 
 __all__ = ["rule_for"]
 
 
 @functools.cache
-def _declared() -> dict[str, Rule]:
-    """All rules by op type; the families are imported at the first question, which declares them."""
-    for module in pkgutil.iter_modules(__path__):
-        importlib.import_module(f"{__name__}.{module.name}")
-    return rules()
+def _modules() -> dict[str, str]:
+    """The module with the rule of each op type: to import all of them takes as long as ten small plans."""
+    return {op_type: module for module, types in RULES.items() for op_type in types.split()}
 
 
 def rule_for(op: Operator) -> Rule | None:
     """The lowering rule for an op: its own, or the one made from its scalar expression."""
-    found = _declared().get(op.type)
+    module = _modules().get(op.type)
+    if module is not None:
+        importlib.import_module(f"{__name__}.{module}")
+    found = rules().get(op.type)
     # Y may be broadcast to X, which the rules of binary ops see to
     if found is not None or op.definition is None or "Y" in op.definition.inputs:
         return found

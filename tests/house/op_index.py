@@ -3,9 +3,9 @@ executor/compile/rule_index.py, the module with the lowering rule of each op tha
 
     python tests/house/op_index.py
 
-The registry and plans look there which module to import for an op. Lists that users may ask for, such as those of
-mixed precision, are gathered from fields of the ops: no program imports them all. `test_op_index.py` holds
-the files against the families.
+The registry and plans look there which module to import for an op. Lists that users may ask for, such as
+those of mixed precision, are gathered from fields of the ops: no program imports them all. `test_op_index.py`
+holds the files against the families.
 """
 
 from __future__ import annotations

@@ -142,7 +142,7 @@ class Conv:
         return channels_first(self.xp, array, self.data_format)
 
     def _cut(self, x: Array) -> Array:
-        """What negative paddings leave of an image."""
+        """The part of an image that negative paddings leave."""
         return self.xp.ascontiguousarray(x[self.cuts]) if self.cuts else x
 
     def forward(self, x: Array, w: Array) -> Array:

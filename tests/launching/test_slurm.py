@@ -93,7 +93,7 @@ def test_a_killed_rank_ends_the_job(slurm: Slurm) -> None:
 
 def test_a_requeued_job_goes_on_from_its_checkpoint(slurm: Slurm, wanted: list[str]) -> None:
     text = HEAD.format(2) + (
-        f"srun --mpi=pmi2 {sys.executable} {RANKS} resume && exit 0\n"
+        f"srun --mpi=pmi2 --kill-on-bad-exit=1 {sys.executable} {RANKS} resume && exit 0\n"
         'if [ "$SLURM_RESTART_COUNT" ]; then exit 1; fi\n'
         "scontrol requeue $SLURM_JOB_ID; sleep 60\n"
     )

@@ -94,7 +94,10 @@ class Backward:
         replaced = versions.replaced() if runner is None else runner.leaves(versions.replaced())
         # in 1.8.5's order: the numbers of partial gradients count those that are cut off afterwards
         ops = add_up(ops, block.idx, GivenGradients(started, replaced))
+        values = self._values(block, no_grad) - {*started, *started.values()}
+        no_grad -= values
         ops = cut_dead_branches(ops, no_grad)
+        no_grad |= values
         known = {*versions.names, *(self.given or ()), *(started.values() if runner is None else ())}
         ops = cut_disconnected(ops, path, known, lambda name: self._is_outer(block, name))
         self.added[block] = self.added.get(block, 0) + versions.keep_values(ops, self.forward_of)
@@ -181,6 +184,12 @@ class Backward:
     def _is_outer(self, block: Block, name: str) -> bool:
         """True for a variable of the blocks around `block` that may have a gradient."""
         return name not in block.vars and self._has_gradient(block, name)
+
+    def _values(self, block: Block, no_grad: set[str]) -> set[str]:
+        """Of `no_grad`, names under which an earlier pass has made a gradient: an op that reads one reads a
+        value, for those of this pass have other names.
+        """
+        return no_grad.intersection(block.vars) if self.program._appending_grad_times > 1 else set()
 
     def _again(self, name: str) -> str:
         """The name of a gradient that an earlier pass has made, too."""

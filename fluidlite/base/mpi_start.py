@@ -2,13 +2,23 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
+import pathlib
 import sys
+import time
 from typing import Any
 
 from fluidlite.base.errors import CommunicatorError
 
-__all__ = ["LAUNCHED", "check_not_alone", "mpi_place", "stop_all_on_error", "under_mpi"]
+__all__ = [
+    "LAUNCHED",
+    "check_not_alone",
+    "mpi_place",
+    "remove_segments_of_earlier_runs",
+    "stop_all_on_error",
+    "under_mpi",
+]
 
 LAUNCHED = "FLUIDLITE_LAUNCHED"
 """The variable by which `fluidlite-launch` tells a job's first trainer how many processes there are."""
@@ -22,6 +32,9 @@ _PLACE_VARIABLES = (
     ("PMIX_RANK", "PMIX_SIZE"),
     ("SLURM_PROCID", "SLURM_STEP_NUM_TASKS"),
 )
+_SHARED_MEMORY = pathlib.Path("/dev/shm")
+# seconds: the ranks of a run start within them, and Slurm waits for twice as long before the next run
+_EARLIER = 60.0
 _OTHERS_TOO = 0.3  # seconds for the others to say what is wrong, where all have found the same
 
 
@@ -64,7 +77,6 @@ def stop_all_on_error() -> None:
         except ImportError:
             before(kind, error, trace)
             return
-        import time
         import traceback
 
         text = "".join(traceback.format_exception(kind, error, trace))
@@ -81,6 +93,21 @@ def stop_all_on_error() -> None:
     sys.excepthook = hook
 
 
+def remove_segments_of_earlier_runs(folder: pathlib.Path = _SHARED_MEMORY) -> None:
+    """Remove the shared memory that MPICH's ranks left when they were killed, in a job that Slurm has queued
+    again. It is named by job and step, whose numbers are the same again, and this run's ranks would read it.
+    """
+    if os.environ.get("SLURM_RESTART_COUNT", "0") == "0":
+        return
+    for segment in folder.glob("mpich_shm_*"):
+        # another rank may be faster, and other users' files are not ours
+        with contextlib.suppress(OSError):
+            found = segment.stat()
+            if found.st_uid == os.getuid() and time.time() - found.st_mtime > _EARLIER:
+                segment.unlink()
+
+
 # at import, so that it also covers what fails before the first run
 if under_mpi():
     stop_all_on_error()
+    remove_segments_of_earlier_runs()

@@ -22,6 +22,7 @@ from fluidlite.base.differentiation import GradientTape, NoDerivative, TracedMod
 from fluidlite.base.errors import UnsupportedError
 from fluidlite.base.flags import FIRST_OF_2X
 from fluidlite.paddle import static
+from fluidlite.paddle.nn import functional
 
 WITH_GRADIENT = [case for case in CASES if case.grad]
 FIRST_OF_EACH = list({case.op: case for case in reversed(WITH_GRADIENT)}.values())
@@ -205,6 +206,33 @@ def test_parts_that_have_no_gradient(function: Callable[[Any], Any], of_2x: bool
         loss = layers.reduce_sum(y * y * y)
     feeds = {"x": np.random.RandomState(3).uniform(0.2, 0.9, (3, 4))}
     check(differentiated(program, feeds, loss, [x]), "parts")
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        lambda x, w: functional.layer_norm(x, [4], weight=w),
+        lambda x, w: paddle.linalg.svd(x * w)[1],
+        lambda x, w: paddle.topk(x * x * w, 2)[0],
+    ],
+)
+def test_gradients_of_ones_by_default(function: Callable[[Any, Any], Any]) -> None:
+    """Those of a target that nothing else reads are those of ones that are given."""
+    with static.program_guard(static.Program()):
+        inputs = [static.data("x", [3, 4], "float64"), static.data("w", [4], "float64")]
+        for var in inputs:
+            var.stop_gradient = False
+        target = function(*inputs)
+        seconds = []
+        for incoming in (None, [paddle.cos(paddle.zeros(target.shape, "float64"))]):
+            first = static.gradients([target], inputs, incoming)
+            seconds += static.gradients([paddle.sum(one * one) for one in first], inputs)
+        rng = np.random.RandomState(3)
+        feed = {"x": rng.uniform(0.2, 0.9, (3, 4)), "w": rng.uniform(0.2, 0.9, 4)}
+        found = static.Executor().run(feed=feed, fetch_list=seconds)
+    for one, wanted in zip(found[:2], found[2:], strict=True):
+        np.testing.assert_allclose(one, wanted, rtol=1e-6)
+        assert np.abs(wanted).max() > 1e-6
 
 
 def test_given_gradients_of_a_gradient() -> None:

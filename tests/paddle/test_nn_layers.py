@@ -304,3 +304,28 @@ def test_hooks_whose_helpers_nobody_holds() -> None:
         layer.register_forward_pre_hook(lambda _, given, number=number: called.append(number))
     layer(paddle.static.data("x", [None, 2]))
     assert called == list(range(20))
+
+
+@pytest.mark.parametrize(
+    ("attr", "encoder", "decoder"),
+    [
+        ("p", ["p_0", "p_1"], ["p_0", "p_1", "p_2"]),
+        (paddle.ParamAttr(name="q"), ["q_0", "q_1"], ["q_0", "q_1", "q_2"]),
+        (["u"], ["u", "u"], ["u", "u", "u"]),
+        (["u", "v"], ["u", "v"], ["u", "u", "v"]),
+        (["u", "v", "w"], ["u", "w"], ["u", "v", "w"]),
+    ],
+)
+def test_names_of_a_transformers_weights(attr: Any, encoder: list[str], decoder: list[str]) -> None:
+    """Those of 2.6.2: one for each attention and for what stands behind them."""
+    with paddle.static.program_guard(paddle.static.Program(), paddle.static.Program()):
+        made = paddle.nn.Transformer(2, 1, 1, 1, 2, weight_attr=attr)
+        first, last = made.encoder.layers[0], made.decoder.layers[0]
+        parts = [
+            first.self_attn.q_proj,
+            first.linear1,
+            last.self_attn.q_proj,
+            last.cross_attn.q_proj,
+            last.linear2,
+        ]
+        assert [part.weight.name for part in parts] == encoder + decoder

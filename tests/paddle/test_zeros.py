@@ -87,3 +87,27 @@ def test_the_weighted_mean_of_nothing(what: str, soft: bool) -> None:
     feed = {"x": np.ones((3, 4)), "y": labels, "weight": weights}
     found = paddle.static.Executor().run(feed=feed, fetch_list=[loss, gradient])
     assert found[0] == 0 and not found[1].any()
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64", "int64", "complex64"])
+def test_numbers_without_dimensions_keep_their_shape(dtype: str) -> None:
+    """Also where a kernel puts elements in order: NumPy's function for that makes one dimension of none."""
+    with paddle.static.program_guard(paddle.static.Program()):
+        x = paddle.static.data("x", [], dtype)
+        found = [paddle.transpose(x, []), paddle.transpose(paddle.transpose(x, []), [])]
+        if dtype != "complex64":
+            found += [paddle.crop(x, [], []), paddle.flip(x, [])]
+        values = paddle.static.Executor().run(feed={"x": np.array(3, dtype)}, fetch_list=found)
+        assert [(value.shape, value.dtype, value) for value in values] == [((), dtype, 3)] * len(found)
+
+
+def test_what_is_clipped_gets_no_gradient_however_large() -> None:
+    with paddle.static.program_guard(paddle.static.Program()):
+        x = paddle.static.data("x", [3], "float64")
+        x.stop_gradient = False
+        (dx,) = paddle.static.gradients(
+            [paddle.clip(x, -1, 1) * paddle.static.data("w", [3], "float64")], [x]
+        )
+        feed = {"x": np.array([-2.0, 0.5, 3.0]), "w": np.array([np.inf, 2, np.nan])}
+        (found,) = paddle.static.Executor().run(feed=feed, fetch_list=[dx])
+    np.testing.assert_array_equal(found, [0, 2, 0])

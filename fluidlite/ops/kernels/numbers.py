@@ -41,6 +41,12 @@ def as_matrix(array: Array, axis: int = 1) -> Array:
     return array.reshape(math.prod(array.shape[:axis]), math.prod(array.shape[axis:]))
 
 
+def contiguous(xp: Any, array: Array) -> Array:
+    """`array` in C order, and in its shape: `ascontiguousarray` makes a single number an array of one."""
+    ordered: Array = xp.ascontiguousarray(array).reshape(array.shape)
+    return ordered
+
+
 def at_last(xp: Any, array: Array, places: Array) -> Array:
     """Elements of the last dimension by their places in it: `take_along_axis`, which makes an index of every
     dimension where a row's number and a place do (4 of 11 us for a few numbers).

@@ -38,8 +38,10 @@ def _(xp: Any, X: Any, Min: Array | None, Max: Array | None, min: float, max: fl
 
 
 @clip.grad("X")
-def _(X: Array, Min: Array | None, Max: Array | None, dOut: Array, min: float, max: float) -> Array:
-    return dOut * ((X > _limit(Min, min)) & (X < _limit(Max, max)))
+def _(xp: Any, X: Array, Min: Array | None, Max: Array | None, dOut: Array, min: float, max: float) -> Array:
+    # chosen, not multiplied: an infinite gradient would make NaN of what is clipped
+    within: Array = xp.where((X > _limit(Min, min)) & (X < _limit(Max, max)), dOut, dOut.dtype.type(0))
+    return within
 
 
 clip_by_norm = Op(

@@ -9,7 +9,7 @@ from fluidlite.base.dtypes import Array
 from fluidlite.base.errors import ShapeError
 from fluidlite.base.open_sizes import fits
 from fluidlite.base.registry import INTS, Op, Spec
-from fluidlite.ops.kernels.numbers import given_ints
+from fluidlite.ops.kernels.numbers import contiguous, given_ints
 
 
 def _window(
@@ -58,7 +58,7 @@ def _(xp: Any, X: Array, Y: Array | None, Offsets: Any, offsets: list[int], shap
         size = list(Y.shape)
     else:
         size = [dim if want < 0 else want for dim, want in zip(X.shape, shape, strict=True)]
-    return xp.ascontiguousarray(X[_window("crop", X.shape, _offsets(Offsets, offsets, X.ndim), size)])
+    return contiguous(xp, X[_window("crop", X.shape, _offsets(Offsets, offsets, X.ndim), size)])
 
 
 @crop.grad("X")
@@ -118,7 +118,7 @@ def _(
     start = _tensor_offsets(X, Offsets, OffsetsTensor, offsets)
     wanted = given_ints(None, ShapeTensor, given_ints(Shape, (), shape))
     size = [dim - at if want < 0 else want for dim, at, want in zip(X.shape, start, wanted, strict=True)]
-    return xp.ascontiguousarray(X[_window("crop_tensor", X.shape, start, size)])
+    return contiguous(xp, X[_window("crop_tensor", X.shape, start, size)])
 
 
 @crop_tensor.grad("X")

@@ -13,7 +13,7 @@ from fluidlite.base.errors import ShapeError
 from fluidlite.base.open_sizes import fits
 from fluidlite.base.registry import INTS, AttrType, Lod, Op, Spec, handed_on, required
 from fluidlite.ops.kernels.conv_geometry import is_channels_last
-from fluidlite.ops.kernels.numbers import given_ints
+from fluidlite.ops.kernels.numbers import contiguous, given_ints
 
 Pairs: TypeAlias = "list[tuple[int, int]]"
 
@@ -74,7 +74,7 @@ def _unpadded_spec(dOut: Spec, paddings: list[int]) -> Spec:
 
 @pad.grad("X", shape=_unpadded_spec)
 def _(xp: Any, dOut: Array, paddings: list[int]) -> Array:
-    return xp.ascontiguousarray(_unpadded(dOut, _pairs(paddings)))
+    return contiguous(xp, _unpadded(dOut, _pairs(paddings)))
 
 
 like = Op("pad_constant_like", "X Y -> Out", attrs={"pad_value": 0.0})
@@ -98,7 +98,7 @@ def _(xp: Any, X: Array, Y: Array, pad_value: float) -> Array:
 
 @like.grad("Y")
 def _(xp: Any, Y: Array, dOut: Array) -> Array:
-    return xp.ascontiguousarray(dOut[_inside(Y.shape, _pairs_to(Y.shape, dOut.shape))])
+    return contiguous(xp, dOut[_inside(Y.shape, _pairs_to(Y.shape, dOut.shape))])
 
 
 # ------------------------------------------------------------------ pad2d
@@ -169,7 +169,7 @@ def _(
             if any(pair):
                 dOut = _folded(dOut, axis, pair, _sources(X.shape[axis], pair, mode))
         return dOut
-    return xp.ascontiguousarray(_unpadded(dOut, pairs))
+    return contiguous(xp, _unpadded(dOut, pairs))
 
 
 def _folded(d: Array, axis: int, pair: tuple[int, int], sources: Array) -> Array:
@@ -244,7 +244,7 @@ def _(
         for axis, side in added.items():
             if any(side):
                 out = xp.take(out, xp.asarray(_repeated_places(X.shape[axis], side, mode)), axis=axis)
-    return xp.ascontiguousarray(_unpadded(out, [_cut(sides.get(i, (0, 0))) for i in range(5)]))
+    return contiguous(xp, _unpadded(out, [_cut(sides.get(i, (0, 0))) for i in range(5)]))
 
 
 @pad3d.grad("X")
@@ -256,7 +256,7 @@ def _(
     if min(min(side) for side in sides.values()) < 0:
         d = pad_constant(xp, d, [_cut(sides.get(i, (0, 0))) for i in range(5)], 0.0)
     if mode == "constant":
-        return xp.ascontiguousarray(_unpadded(d, [_added(sides.get(i, (0, 0))) for i in range(5)]))
+        return contiguous(xp, _unpadded(d, [_added(sides.get(i, (0, 0))) for i in range(5)]))
     for axis, side in sides.items():
         if any(_added(side)):
             d = _folded(d, axis, _added(side), _repeated_places(X.shape[axis], _added(side), mode))

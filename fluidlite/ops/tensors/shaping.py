@@ -13,7 +13,7 @@ from fluidlite.base.errors import ShapeError
 from fluidlite.base.kept_attrs import ONEDNN
 from fluidlite.base.registry import INTS, OF_2X_ATTR, AttrType, Lod, Op, Spec, get, handed_on, later, required
 from fluidlite.ops.gradients import emits_once_more
-from fluidlite.ops.kernels.numbers import check_axes, first_ints, ints, named_dims, unknown_sizes
+from fluidlite.ops.kernels.numbers import check_axes, contiguous, first_ints, ints, named_dims, unknown_sizes
 from fluidlite.ops.signatures import takes
 
 Shape = tuple[int, ...]
@@ -325,11 +325,11 @@ def _declare_transpose(op_type: str, second: bool, **facts: Any) -> None:
 
     @op.kernel
     def _(xp: Any, X: Array, axis: list[int]) -> tuple[Array, Array] | Array:
-        out = xp.ascontiguousarray(X.transpose(axis))
+        out = contiguous(xp, X.transpose(axis))
         return (out, remembered(xp, X)) if second else out
 
     def backward(xp: Any, dOut: Array, axis: list[int]) -> Array:
-        return xp.ascontiguousarray(dOut.transpose(np.argsort([i % dOut.ndim for i in axis]).tolist()))
+        return contiguous(xp, dOut.transpose(np.argsort([i % dOut.ndim for i in axis]).tolist()))
 
     if second:
 

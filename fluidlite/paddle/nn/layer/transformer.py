@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from fluidlite.base.dtypes import VarType, is_integer
 from fluidlite.layers.tensors.constants import fill_constant_batch_size_like
+from fluidlite.paddle.attributes import ParamAttr
 from fluidlite.paddle.nn import functional as F
 from fluidlite.paddle.nn.layer.base import Layer
 from fluidlite.paddle.nn.layer.common import Dropout, Linear
@@ -49,12 +51,37 @@ def _added(mask: Any, dtype: Any) -> Any:
 
 
 def _one_for_each(attr: Any, count: int) -> list[Any]:
-    """One attribute for each of `count` parts, from one for all or a list of them."""
+    """One attribute for each of `count` parts, from one for all, whose name gets their numbers, or a list of
+    them.
+    """
     if not isinstance(attr, (list, tuple)):
-        return [attr] * count
+        return [_numbered(attr, place) for place in range(count)]
     if len(attr) != count:
         raise ValueError(f"{count} attributes are needed, but the list has {len(attr)}")
     return list(attr)
+
+
+def _numbered(attr: Any, place: int) -> Any:
+    """A copy of an attribute with a number behind its name."""
+    given = ParamAttr._to_attr(attr)
+    if not given or given.name is None:
+        return attr
+    numbered = copy.copy(given)
+    numbered.name = f"{given.name}_{place}"
+    return numbered
+
+
+def _of_both(attr: Any) -> tuple[Any, Any]:
+    """The attributes of the layers of an encoder, and of a decoder: lists name that of all parts, those of
+    attentions and of the rest, or one for each of a decoder's three parts.
+    """
+    if not isinstance(attr, (list, tuple)):
+        return attr, attr
+    if len(attr) not in (1, 2, 3):
+        raise ValueError(f"1 to 3 attributes are needed, but the list has {len(attr)}")
+    each = [attr[0], attr[1 if len(attr) == 3 else 0], attr[-1]]
+    # the encoder has no attention to another's output, the second of three
+    return each[::2], each
 
 
 class MultiHeadAttention(Layer):
@@ -334,17 +361,16 @@ class Transformer(Layer):
         custom_decoder: Any = None,
     ) -> None:
         super().__init__()
-        weights, biases = (_one_for_each(attr, 3) for attr in (weight_attr, bias_attr))
+        weights, biases = _of_both(weight_attr), _of_both(bias_attr)
         sizes = (d_model, nhead, dim_feedforward, dropout, activation)
         options = (attn_dropout, act_dropout, normalize_before)
         if custom_encoder is None:
-            # the encoder has no attention to another's output, the second of three
-            first = TransformerEncoderLayer(*sizes, *options, weights[::2], biases[::2])
+            first = TransformerEncoderLayer(*sizes, *options, weights[0], biases[0])
             self.encoder: Any = TransformerEncoder(first, num_encoder_layers, LayerNorm(d_model))
         else:
             self.encoder = custom_encoder
         if custom_decoder is None:
-            begin = TransformerDecoderLayer(*sizes, *options, weights, biases)
+            begin = TransformerDecoderLayer(*sizes, *options, weights[1], biases[1])
             self.decoder: Any = TransformerDecoder(begin, num_decoder_layers, LayerNorm(d_model))
         else:
             self.decoder = custom_decoder

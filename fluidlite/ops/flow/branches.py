@@ -169,10 +169,11 @@ def routed_dtypes(op: Operator) -> list[Any]:
     may give values of two dtypes, and the gradient of what was chosen comes in one.
     """
     found = [op.block._find_var_recursive(name) for name in op.output("Out")]
-    return [
-        None if var is None or var._dtype is None or variable_of(var.name) == var.name else to_numpy(var.dtype)
-        for var in found
-    ]
+    return [to_numpy(var.dtype) if var is not None and _is_gradient(var) else None for var in found]
+
+
+def _is_gradient(var: Any) -> bool:
+    return var._dtype is not None and variable_of(var.name) != var.name
 
 
 @select_output.grad_rule("X")

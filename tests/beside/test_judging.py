@@ -1,4 +1,4 @@
-"""Who is right, by central differences: numbers of functions whose derivatives are known."""
+"""Judgements by central differences, of functions whose derivatives are known."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ POINT = np.array([0.3, -0.7, 1.1])
 
 
 def slopes(function: Callable[[np.ndarray], float], step: float, noise: float = 0.0) -> list[float]:
-    """What an Observer would find of a function at `POINT`; sums are off by up to `noise`, in turn."""
+    """The differences of a function at `POINT`, as an Observer finds them; sums are off by `noise`, in turn."""
     direction = direction_of(POINT.shape)
     sums = {times: function(POINT + step * times * direction) for times in (-2, -1, 0, 1, 2)}
     noisy = {times: value + noise * (times % 2) * times for times, value in sums.items()}

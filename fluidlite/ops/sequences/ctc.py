@@ -60,7 +60,8 @@ class _Lattice:
         self.skips = xp.zeros(self.classes.shape, bool)
         self.skips[:, 3::2] = (labels[:, 1:] != labels[:, :-1]) & (labels[:, 1:] != blank)
         inside = xp.arange(1, longest) < label_lengths[:, None]
-        self.needed = label_lengths + (inside & ~self.skips[:, 3::2]).sum(axis=1)  # frames, at least
+        between = inside & ~self.skips[:, 3::2]
+        self.needed = label_lengths + between.sum(axis=1)  # frames, at least
         self.states = xp.arange(self.classes.shape[1])
         self.last = (self.states == self.ends[:, None]) | (self.states == self.ends[:, None] - 1)
 
@@ -148,7 +149,8 @@ def _(
     chances = (shifted - xp.log(xp.exp(shifted).sum(axis=2, keepdims=True))).swapaxes(0, 1)
     places = xp.broadcast_to(lattice.classes, (len(chances), *lattice.classes.shape))
     of_states = xp.take_along_axis(chances, places, axis=2)
-    of_states = xp.where(of_states == -xp.inf, Logits.dtype.type(_ZERO), xp.maximum(of_states, _LEAST))
+    zero = Logits.dtype.type(_ZERO)
+    of_states = xp.where(of_states == -xp.inf, zero, xp.maximum(of_states, _LEAST))
     alpha, beta = lattice.chances(of_states, batch.mask)
     ends = xp.where(lattice.last, alpha[-1], Logits.dtype.type(_NEVER))
     total = ends.max(axis=1) + xp.log(xp.exp(ends - ends.max(axis=1, keepdims=True)).sum(axis=1))

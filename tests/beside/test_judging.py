@@ -16,7 +16,7 @@ POINT = np.array([0.3, -0.7, 1.1])
 
 
 def slopes(function: Callable[[np.ndarray], float], step: float, noise: float = 0.0) -> list[float]:
-    """The differences of a function at `POINT`, as an Observer finds them; sums are off by `noise`, in turn."""
+    """The differences of a function at `POINT`, as an Observer finds them; sums are off by `noise`."""
     direction = direction_of(POINT.shape)
     sums = {times: function(POINT + step * times * direction) for times in (-2, -1, 0, 1, 2)}
     noisy = {times: value + noise * (times % 2) * times for times, value in sums.items()}

@@ -304,7 +304,9 @@ def declare_gradients(
 
 def _added_slots(op: Operator) -> tuple[str, ...]:
     """The slot whose values the op adds up, if it does."""
-    return (op.definition.adds,) if op.definition is not None and op.definition.adds else ()
+    if op.definition is None or not op.definition.adds:
+        return ()
+    return (op.definition.adds,)
 
 
 def _fill_missing(op: Operator, block: Block, given: Collection[str]) -> None:

@@ -85,10 +85,10 @@ def _is_limited(op_type: str, name: str) -> bool:
 IMAGE, VOLUME = [2, 4, 6, 6], [2, 4, 5, 6, 6]
 CONV = {"num_filters": 4, "filter_size": 3}
 WINDOWS: list[tuple[str, list[int], dict[str, Any], dict[str, list[Any]]]] = [
-    ("conv2d", IMAGE, CONV, {"stride": [0, [1, -1]], "dilation": [-1, [1, -1]], "padding": [-1]}),
-    ("conv3d", VOLUME, CONV, {"stride": [0, [1, 1, -1]], "dilation": [-1], "padding": [[0, 0, -1]]}),
-    ("conv2d_transpose", IMAGE, CONV, {"stride": [0, -1], "dilation": [[1, -1]], "padding": [-1]}),
-    ("conv3d_transpose", VOLUME, CONV, {"stride": [0, -1], "dilation": [[1, 1, -1]], "padding": [-1]}),
+    ("conv2d", IMAGE, CONV, {"stride": [0, [1, -1]], "dilation": [-1, [1, -1]]}),
+    ("conv3d", VOLUME, CONV, {"stride": [0, [1, 1, -1]], "dilation": [-1]}),
+    ("conv2d_transpose", IMAGE, CONV, {"stride": [0, -1], "dilation": [[1, -1]]}),
+    ("conv3d_transpose", VOLUME, CONV, {"stride": [0, -1], "dilation": [[1, 1, -1]]}),
     ("pool2d", IMAGE, {"pool_size": 2}, {"pool_size": [0, [0, 1], [-1, 1]], "pool_stride": [0, -1]}),
     ("pool3d", VOLUME, {"pool_size": 2}, {"pool_size": [0, [1, 1, 0]], "pool_stride": [0, -1]}),
     ("adaptive_pool2d", IMAGE, {"pool_size": 2}, {"pool_size": [0, [1, -1]]}),
@@ -123,8 +123,8 @@ def test_a_file_with_windows_that_mean_nothing() -> None:
     (op,) = (op for op in fluid.default_main_program().global_block().ops if op.type == "conv2d")
     exe = fluid.Executor(fluid.CPUPlace())
     exe.run(fluid.default_startup_program())
-    op.attrs["paddings"] = [-1, 0]
+    op.attrs["dilations"] = [-1, 1]
     main = fluid.Program.parse_from_string(fluid.default_main_program().desc.serialize_to_string())
     for exe.naive in (False, True):
-        with pytest.raises(EnforceNotMet, match="paddings is .-1, 0., but has to be at least 0"):
+        with pytest.raises(EnforceNotMet, match="dilations is .-1, 1., but has to be at least 0"):
             exe.run(main, feed={"x": np.ones(IMAGE, "float32")}, fetch_list=[out.name])

@@ -367,10 +367,9 @@ def test_rates_of_lars_jump_at_gradients_of_nothing(grad: float, rate: float) ->
         "LearningRate": np.array([0.5], "float32"),
     }
     velocity = rate * 0.0005 * param
+    expected = {"ParamOut": param - velocity, "VelocityOut": velocity}
     attrs = {"mu": 0.9, "lars_coeff": 0.001, "lars_weight_decay": 0.0005}
-    check_forward(
-        Case("lars_momentum", inputs, {"ParamOut": param - velocity, "VelocityOut": velocity}, attrs)
-    )
+    check_forward(Case("lars_momentum", inputs, expected, attrs))
 
 
 def test_second_derivatives_of_powers_of_zero_by_the_exponent() -> None:

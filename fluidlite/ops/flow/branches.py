@@ -168,13 +168,14 @@ def routed_dtypes(op: Operator) -> list[Any]:
     """For each output of a `select_output` that is a gradient the dtype of its variable, else None: branches
     may give values of two dtypes, and the gradient of what was chosen comes in one.
     """
-    found = [op.block._find_var_recursive(name) for name in op.output("Out")]
-    return [
-        None
-        if var is None or var._dtype is None or variable_of(var.name) == var.name
-        else to_numpy(var.dtype)
-        for var in found
-    ]
+    dtypes: list[Any] = []
+    for name in op.output("Out"):
+        var = op.block._find_var_recursive(name)
+        dtype: Any = None
+        if var is not None and var._dtype is not None and variable_of(name) != name:
+            dtype = to_numpy(var.dtype)
+        dtypes.append(dtype)
+    return dtypes
 
 
 @select_output.grad_rule("X")

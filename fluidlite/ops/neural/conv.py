@@ -107,14 +107,21 @@ def _nothing_left(x: Sequence[int], w: Sequence[int], geometry: Geometry) -> str
 
 def without_cuts(geometry: Geometry) -> tuple[Geometry, tuple[slice, ...]]:
     """The same convolution of what negative paddings leave of the image, and the slices that are left."""
-    cuts, pads = [slice(None), slice(None)], []
+    cuts = [slice(None), slice(None)]
+    left = []
+    pads = []
     for size, (before, after) in zip(geometry.x[2:], geometry.pads, strict=True):
-        first, last = max(-before, 0), size - max(-after, 0)
+        first = max(-before, 0)
+        last = size - max(-after, 0)
+        cut = slice(min(first, size), max(last, 0))
+        cuts.append(cut)
+        left.append(max(cut.stop - cut.start, 0))
         # a cut that is longer than the image goes on in the padding behind it
-        cuts.append(slice(min(first, size), max(last, 0)))
-        pads.append((max(before, 0) + min(last, 0), max(after, 0) - max(first - size, 0)))
-    left = tuple(max(cut.stop - cut.start, 0) for cut in cuts[2:])
-    return replace(geometry, x=(*geometry.x[:2], *left), pads=tuple(pads)), tuple(cuts)
+        front = max(before, 0) + min(last, 0)
+        behind = max(after, 0) - max(first - size, 0)
+        pads.append((front, behind))
+    shape = (*geometry.x[:2], *left)
+    return replace(geometry, x=shape, pads=tuple(pads)), tuple(cuts)
 
 
 class Conv:
@@ -143,7 +150,9 @@ class Conv:
 
     def _cut(self, x: Array) -> Array:
         """The part of an image that negative paddings leave."""
-        return self.xp.ascontiguousarray(x[self.cuts]) if self.cuts else x
+        if not self.cuts:
+            return x
+        return self.xp.ascontiguousarray(x[self.cuts])
 
     def forward(self, x: Array, w: Array) -> Array:
         """x convolved with w."""
@@ -153,8 +162,11 @@ class Conv:
 
     def grad_input(self, d: Array, w: Array) -> Array:
         """The gradient of x."""
-        out = (self.xp.zeros if self.cuts else self.xp.empty)(self.geometry.x, self.dtype)
-        inner = self.xp.empty_like(out[self.cuts]) if self.cuts else out
+        new = self.xp.zeros if self.cuts else self.xp.empty
+        out = new(self.geometry.x, self.dtype)
+        inner = out
+        if self.cuts:
+            inner = self.xp.empty_like(out[self.cuts])
         self.plan.grad_input(self.turned(d), w, inner)
         if self.cuts:
             out[self.cuts] = inner

@@ -251,7 +251,10 @@ def _shown(xp: Any, X: Array, slot_dim: int) -> Array:
 
 def _of_shown(xp: Any, values: Array, X: Array, slot_dim: int) -> Array:
     """`values` of the elements of X, zeros where their slot was not shown."""
-    return xp.where(_shown(xp, X, slot_dim), values, values.dtype.type(0)) if slot_dim > 0 else values
+    if slot_dim <= 0:
+        return values
+    shown = _shown(xp, X, slot_dim)
+    return xp.where(shown, values, values.dtype.type(0))
 
 
 @data_norm.kernel

@@ -15,8 +15,12 @@ from fluidlite.ops.kernels.numbers import check_classes
 from fluidlite.ops.kernels.padding import Batch, check_count
 from fluidlite.values.tensor import host
 
-# the log of an impossible event; finite, so that sums and differences of such logs stay numbers
-_NEVER = -1e30
+# The log of an impossible event; finite, so that sums and differences of such logs stay numbers. Far below
+# what the least chance makes of all steps together: a possible alignment beats an impossible one.
+_NEVER = -1e38
+_ZERO = -1e34  # the log of a chance of 0: an alignment that needs one beats an impossible one, too
+_LEAST = -1e30
+"""The log of the smallest chance above 0 that a class counts with."""
 
 warpctc = Op(
     "warpctc",
@@ -55,6 +59,9 @@ class _Lattice:
         # itself, which is no sensible one, 1.8.5 skips nothing
         self.skips = xp.zeros(self.classes.shape, bool)
         self.skips[:, 3::2] = (labels[:, 1:] != labels[:, :-1]) & (labels[:, 1:] != blank)
+        inside = xp.arange(1, longest) < label_lengths[:, None]
+        between = inside & ~self.skips[:, 3::2]
+        self.needed = label_lengths + between.sum(axis=1)  # frames, at least
         self.states = xp.arange(self.classes.shape[1])
         self.last = (self.states == self.ends[:, None]) | (self.states == self.ends[:, None] - 1)
 
@@ -141,19 +148,21 @@ def _(
     shifted = scores - scores.max(axis=2, keepdims=True)
     chances = (shifted - xp.log(xp.exp(shifted).sum(axis=2, keepdims=True))).swapaxes(0, 1)
     places = xp.broadcast_to(lattice.classes, (len(chances), *lattice.classes.shape))
-    # finite, as _NEVER is
-    of_states = xp.maximum(xp.take_along_axis(chances, places, axis=2), Logits.dtype.type(_NEVER))
+    of_states = xp.take_along_axis(chances, places, axis=2)
+    zero = Logits.dtype.type(_ZERO)
+    of_states = xp.where(of_states == -xp.inf, zero, xp.maximum(of_states, _LEAST))
     alpha, beta = lattice.chances(of_states, batch.mask)
     ends = xp.where(lattice.last, alpha[-1], Logits.dtype.type(_NEVER))
     total = ends.max(axis=1) + xp.log(xp.exp(ends - ends.max(axis=1, keepdims=True)).sum(axis=1))
-    possible = ~(total <= _NEVER / 2)  # a nan is not hidden
+    possible = batch.lengths >= lattice.needed
     total = xp.where(possible, total, Logits.dtype.type(0))
     # both count the step itself
     shares = xp.exp(xp.maximum(alpha + beta - of_states - total[:, None], _NEVER))
     gradient = xp.exp(chances, out=xp.empty(chances.shape, chances.dtype))
     _spread_shares(xp, gradient, lattice, shares, blank)
     counts = (batch.mask & possible[:, None]).T[:, :, None]
-    return xp.where(counts, gradient, Logits.dtype.type(0)), 0 - total[:, None]
+    loss = xp.where(total <= _ZERO / 2, Logits.dtype.type(xp.inf), 0 - total)
+    return xp.where(counts, gradient, Logits.dtype.type(0)), loss[:, None]
 
 
 @warpctc.grad("Logits")

@@ -249,6 +249,20 @@ CTC = [
     Case(
         "warpctc",
         {
+            "Logits": (
+                np.array([[0, 1e20, 0], [0, 2e20, 0], [0, 1, 0], [0, -np.inf, -np.inf]], "float32"),
+                [[2, 1, 1]],
+            ),
+            "Label": (np.array([[2], [1], [1]], "int32"), [[1, 1, 1]]),
+        },
+        # of the first one another label is certain, of the last one the label cannot be
+        {"Loss": np.array([[3e20], [np.log(2 + np.e) - 1], [np.inf]])},
+        ignore=["WarpCTCGrad"],
+        name="certain of something else",
+    ),
+    Case(
+        "warpctc",
+        {
             "Logits": (np.random.RandomState(1).rand(8, 3).astype("float32"), [[4, 4]]),
             "Label": (np.array([[1], [0], [0], [1]], "int32"), [[2, 2]]),
         },

@@ -3,7 +3,8 @@
 An argument of a wrong kind meets Python or NumPy in the middle of a function, and what they raise depends on
 the line that they meet: "'float' object is not iterable". A guarded function raises an `ArgumentError` in its
 place, which says which argument is of another type than declared, names the function, its arguments and the
-user's line, and is all the classes that 1.8.5 raises there. Errors of FluidLite's own get the function and
+user's line, and is all the classes that 1.8.5 raises there. Functions of 2.x begin by refusing the kinds of
+arguments that 2.6.2 refuses (`fluidlite.ir.refused_kinds`). Errors of FluidLite's own get the function and
 the line where they lack them; those of functions that the user gave leave as they are. All of them leave with
 the user's frames alone (`fluidlite.base.tracebacks`).
 """
@@ -23,6 +24,7 @@ import numpy as np
 from fluidlite.base.errors import ArgumentError, FluidError
 from fluidlite.base.tracebacks import is_own_source, shorten
 from fluidlite.ir.argument_types import shown, trouble
+from fluidlite.ir.refused_kinds import refused_of
 from fluidlite.ir.where import user_location
 
 __all__ = ["guard", "guarded"]
@@ -50,10 +52,14 @@ def guard(function: Callable[..., Any], door: str, owner: str = "") -> Callable[
 
 
 def _make_guard(function: Callable[..., Any], door: str, called: str) -> Callable[..., Any]:
+    refused = refused_of(function)
+
     @functools.wraps(function)
     def wrapper(*args: Any, **kwargs: Any) -> Any:
         try:
             try:
+                if refused is not None:
+                    refused.check(args, kwargs)
                 return function(*args, **kwargs)
             except FluidError as error:
                 _locate(error, called, args, kwargs)

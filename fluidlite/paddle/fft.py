@@ -7,11 +7,12 @@ by their number: "backward", "forward", or each by its root ("ortho").
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from fluidlite.base.dtypes import DTypeLike, VarType, is_integer
+from fluidlite.ir.guarded import guarded
 from fluidlite.ir.variable import Variable
 from fluidlite.paddle.build import append
 from fluidlite.paddle.defaults import dtype_or_default
@@ -216,3 +217,7 @@ def fftshift(x: Variable, axes: Any = None, name: str | None = None) -> Variable
 def ifftshift(x: Variable, axes: Any = None, name: str | None = None) -> Variable:
     """The frequency 0 moved from the middle back to the first place, along `axes` (all)."""
     return _shifted(x, axes, -1)
+
+
+if not TYPE_CHECKING:
+    globals().update(guarded(__name__, __all__))

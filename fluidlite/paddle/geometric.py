@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from fluidlite.base.dtypes import VarType
+from fluidlite.ir.guarded import guarded
 from fluidlite.ir.variable import Variable
 from fluidlite.paddle.build import append, append_several, need_summable
 from fluidlite.paddle.tensor.manipulation import concat
@@ -173,3 +174,7 @@ def reindexed(
     kinds = dict.fromkeys(("Reindex_Src", "Reindex_Dst", "Out_Nodes"), x.dtype)
     source, target, nodes = append_several("graph_reindex", inputs, {}, kinds, layer)
     return source, target, nodes
+
+
+if not TYPE_CHECKING:
+    globals().update(guarded(__name__, __all__))

@@ -5,9 +5,10 @@ from __future__ import annotations
 import builtins  # `abs`, `max`, `min` and `sum` are functions of tensors here
 from collections.abc import Sequence
 from numbers import Integral
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from fluidlite.base.dtypes import VarType
+from fluidlite.ir.guarded import guarded
 from fluidlite.ir.variable import Variable
 from fluidlite.paddle.build import append, append_several, need_float
 from fluidlite.paddle.indexing import setitem
@@ -442,3 +443,7 @@ def lu_unpack(
     kinds = {"Pmat": x.dtype, "L": x.dtype, "U": x.dtype}
     first, second, third = append_several("lu_unpack", {"X": [x], "Pivots": [y]}, attrs, kinds)
     return first, second, third
+
+
+if not TYPE_CHECKING:
+    globals().update(guarded(__name__, __all__))

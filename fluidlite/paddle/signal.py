@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from fluidlite.base.dtypes import VarType
+from fluidlite.ir.guarded import guarded
 from fluidlite.ir.variable import Variable
 from fluidlite.paddle.build import append
 from fluidlite.paddle.fft import fft, ifft, irfft, rfft
@@ -133,3 +134,7 @@ def istft(
     shares = slice(overlap_add(columns, hop), [0], [start], [stop])
     found = slice(summed, [1], [start], [stop]) / shares
     return squeeze(found, [0]) if len(x.shape) == 2 else found
+
+
+if not TYPE_CHECKING:
+    globals().update(guarded(__name__, __all__))

@@ -5,9 +5,10 @@ from __future__ import annotations
 import functools
 import math
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from fluidlite.base.dtypes import VarType
+from fluidlite.ir.guarded import guarded
 from fluidlite.ir.variable import Variable
 from fluidlite.layer_helper import LayerHelper
 from fluidlite.layers.boxes.yolo import yolov3_loss
@@ -411,3 +412,7 @@ def decode_jpeg(x: Variable, mode: str = "unchanged", name: str | None = None) -
     return append(
         "decode_jpeg", {"X": [x]}, {"mode": mode}, dtype=VarType.UINT8, name=name, stop_gradient=True
     )
+
+
+if not TYPE_CHECKING:
+    globals().update(guarded(__name__, __all__))

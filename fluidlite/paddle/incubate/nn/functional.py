@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
+from fluidlite.ir.guarded import guarded
 from fluidlite.ir.variable import Variable
 from fluidlite.paddle.nn.functional.common import dropout
 from fluidlite.paddle.tensor.linalg import matmul
@@ -46,3 +49,7 @@ def fused_dropout_add(
     if p == 0:
         return x + y
     return add(dropout(x, p, training=training, mode=mode), y)
+
+
+if not TYPE_CHECKING:
+    globals().update(guarded(__name__, __all__))

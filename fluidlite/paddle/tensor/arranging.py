@@ -14,7 +14,7 @@ from fluidlite.ir.variable import Variable
 from fluidlite.layer_helper import LayerHelper
 from fluidlite.paddle.build import append, check_axis, need_float, need_variable
 from fluidlite.paddle.programs import begin
-from fluidlite.paddle.tensor.creation import arange, assign, full_like
+from fluidlite.paddle.tensor.creation import arange, assign, full_like, to_tensor
 from fluidlite.paddle.tensor.linalg import matmul
 from fluidlite.paddle.tensor.logic import logical_not
 from fluidlite.paddle.tensor.manipulation import (
@@ -278,12 +278,12 @@ def _at_least(rank: int) -> Any:
             return unsqueeze(x, [0, 2] if dims == 1 else 2)
         return unsqueeze(x, 0)
 
-    def function(*inputs: Variable, name: str | None = None) -> Any:
-        found = [one(x) for x in inputs]
+    def function(*inputs: Any, name: str | None = None) -> Any:
+        found = [one(x if isinstance(x, Variable) else to_tensor(x)) for x in inputs]
         return found[0] if len(found) == 1 else found
 
     function.__name__ = function.__qualname__ = f"atleast_{rank}d"
-    function.__doc__ = f"Tensors with {rank} dimensions or more; several give a list."
+    function.__doc__ = f"Tensors, numbers or arrays with {rank} dimensions or more; several give a list."
     return function
 
 

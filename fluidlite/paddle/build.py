@@ -7,6 +7,7 @@ from typing import Any
 
 from fluidlite import unique_name
 from fluidlite.base.dtypes import DTypeLike, VarType, to_vartype
+from fluidlite.base.errors import ArgumentError
 from fluidlite.base.registry import ZERO_DIM_ATTR
 from fluidlite.data_feeder import convert_dtype
 from fluidlite.ir.variable import Variable
@@ -20,6 +21,7 @@ __all__ = [
     "append_several",
     "cast",
     "check_axis",
+    "dimension",
     "named",
     "need_float",
     "need_numbers",
@@ -135,7 +137,14 @@ def need_variable(value: Any, what: str, function: str) -> None:
 
 
 def check_axis(function: str, axis: int, x: Variable) -> None:
-    """ValueError unless `axis` is a dimension of x; a single number has one, too."""
+    """An IndexError, which is a ValueError, too, unless `axis` is a dimension of x; a number has one."""
     rank = max(len(x.shape), 1)
     if not -rank <= axis < rank:
-        raise ValueError(f"{function}: axis {axis} is outside of the {len(x.shape)} dimensions of {x.name!r}")
+        text = f"{function}: axis {axis} is outside of the {len(x.shape)} dimensions of {x.name!r}"
+        raise ArgumentError.of(IndexError(), text)
+
+
+def dimension(function: str, axis: int, x: Variable) -> int:
+    """The number of the dimension `axis` from the front; the error of `check_axis` where there is none."""
+    check_axis(function, axis, x)
+    return axis % max(len(x.shape), 1)

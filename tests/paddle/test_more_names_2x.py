@@ -451,6 +451,24 @@ def test_a_softmax_of_what_came_before() -> None:
     np.testing.assert_allclose(found[0, 0], [[1, 0], [0.5, 0.5]], atol=1e-20)
 
 
+def test_numbers_as_tensors_of_a_rank() -> None:
+    two = paddle.atleast_2d(1.5, _x())
+    found = _run([paddle.atleast_1d(3), *two, paddle.atleast_3d(X)], {"x": X})
+    assert [(value.dtype.name, value.shape) for value in found] == [
+        ("int64", (1,)),
+        ("float32", (1, 1)),
+        ("float32", (2, 3)),
+        ("float32", (2, 3, 1)),
+    ]
+
+
+@pytest.mark.parametrize("kind", ["SGD", "Adam", "RMSProp", "Lamb"])
+def test_an_optimizer_needs_a_learning_rate(kind: str) -> None:
+    """2.6.2 raises a ValueError or an AssertionError."""
+    with pytest.raises((ValueError, AssertionError), match="learning_rate is not set"):
+        getattr(paddle.optimizer, kind)(None)
+
+
 def test_settings_of_measurements(tmp_path: pathlib.Path) -> None:
     (tmp_path / "set.json").write_text('{"kernel": {"enable": true}}')
     paddle.incubate.autotune.set_config(str(tmp_path / "set.json"))

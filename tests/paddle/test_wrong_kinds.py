@@ -9,6 +9,7 @@ import pathlib
 import subprocess
 import sys
 import warnings
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -99,3 +100,30 @@ def test_an_error_says_what_is_taken() -> None:
         paddle.zeros(paddle.static.data("f", [2]))
     with pytest.raises(TypeError, match="data type of 'input' in trunc"):
         x.trunc()
+
+
+# 2.6.2 raises an IndexError or a ValueError for each of them
+ALONG: dict[str, Callable[[Any, int], Any]] = {
+    "split": lambda x, axis: paddle.split(x, 3, axis=axis),
+    "chunk": lambda x, axis: paddle.chunk(x, 3, axis),
+    "gather": lambda x, axis: paddle.gather(x, paddle.to_tensor([0]), axis=axis),
+    "diff": lambda x, axis: paddle.diff(x, axis=axis),
+    "log_softmax": lambda x, axis: paddle.nn.functional.log_softmax(x, axis=axis),
+    "index_add": lambda x, axis: paddle.index_add(x, paddle.to_tensor([0, 1]), axis, x),
+    "flatten from": lambda x, axis: paddle.flatten(x, axis),
+    "flatten to": lambda x, axis: paddle.flatten(x, 0, axis),
+    "unique": lambda x, axis: paddle.unique(x, axis=axis),
+    "trapezoid": lambda x, axis: paddle.trapezoid(x, axis=axis),
+    "cumulative_trapezoid": lambda x, axis: paddle.cumulative_trapezoid(x, axis=axis),
+    "roll": lambda x, axis: paddle.roll(x, 1, axis),
+    "tensordot": lambda x, axis: paddle.tensordot(x, x, [[axis], [axis]]),
+}
+
+
+@pytest.mark.parametrize("axis", [2, 3, -3])
+@pytest.mark.parametrize("name", ALONG)
+def test_a_dimension_that_is_not_there(name: str, axis: int) -> None:
+    x = paddle.static.data("x", [2, 3])
+    with pytest.raises(IndexError, match=f"axis {axis} is outside of the 2 dimensions of 'x'") as found:
+        ALONG[name](x, axis)
+    assert isinstance(found.value, ValueError)

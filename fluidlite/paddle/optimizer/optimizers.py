@@ -69,6 +69,8 @@ class Optimizer(base.Optimizer):
         if isinstance(learning_rate, LRScheduler):
             self._scheduler = learning_rate
             return float(learning_rate())
+        if learning_rate is None:
+            raise ArgumentError("learning_rate is not set: give a number or an LRScheduler")
         if not isinstance(learning_rate, (float, int)):
             raise TypeError(
                 f"learning rate should be float or LRScheduler, got {type(learning_rate).__name__} here"

@@ -13,9 +13,9 @@ from fluidlite.base.dtypes import DTypeLike, VarType, to_vartype
 from fluidlite.base.open_sizes import opened
 from fluidlite.ir.variable import Variable
 from fluidlite.layer_helper import LayerHelper
-from fluidlite.paddle.build import append, check_axis, need_float, need_variable
+from fluidlite.paddle.build import append, check_axis, dimension, need_float, need_variable
 from fluidlite.paddle.programs import begin
-from fluidlite.paddle.tensor.creation import arange, assign, full_like
+from fluidlite.paddle.tensor.creation import arange, assign, full_like, to_tensor
 from fluidlite.paddle.tensor.linalg import matmul
 from fluidlite.paddle.tensor.logic import logical_not
 from fluidlite.paddle.tensor.manipulation import (
@@ -151,6 +151,7 @@ def put_along_axis(
 
 def index_add(x: Variable, index: Variable, axis: int, value: Variable, name: str | None = None) -> Variable:
     """x plus the slices of `value` at the places along `axis` that `index` names."""
+    check_axis("index_add", axis, x)
     inputs = {"X": [x], "Index": [index], "AddValue": [value]}
     return append("index_add", inputs, {"axis": axis}, dtype=x.dtype, name=name)
 
@@ -279,12 +280,12 @@ def _at_least(rank: int) -> Any:
             return unsqueeze(x, [0, 2] if dims == 1 else 2)
         return unsqueeze(x, 0)
 
-    def function(*inputs: Variable, name: str | None = None) -> Any:
-        found = [one(x) for x in inputs]
+    def function(*inputs: Any, name: str | None = None) -> Any:
+        found = [one(x if isinstance(x, Variable) else to_tensor(x)) for x in inputs]
         return found[0] if len(found) == 1 else found
 
     function.__name__ = function.__qualname__ = f"atleast_{rank}d"
-    function.__doc__ = f"Tensors with {rank} dimensions or more; several give a list."
+    function.__doc__ = f"Tensors, numbers or arrays with {rank} dimensions or more; several give a list."
     return function
 
 
@@ -385,7 +386,8 @@ def tensordot(x: Variable, y: Variable, axes: Any = 2, name: str | None = None) 
         given = list(axes)
         pair = given if given and isinstance(given[0], (list, tuple)) else [given, given]
         left, right = list(pair[0]), list(pair[-1])
-    left, right = [one % len(x.shape) for one in left], [one % len(y.shape) for one in right]
+    left = [dimension("tensordot", one, x) for one in left]
+    right = [dimension("tensordot", one, y) for one in right]
     free = [one for one in range(len(x.shape)) if one not in left]
     others = [one for one in range(len(y.shape)) if one not in right]
     size = _product(x.shape[one] for one in left)
@@ -435,7 +437,7 @@ def diff(
     if n < 1:
         raise ValueError(f"Diff expects input to be at least one-dimensional and n >= 1, but n is {n}")
     begin()
-    axis = axis % len(x.shape)
+    axis = dimension("diff", axis, x)
     helper = LayerHelper("diff", name=name)
     parts = [part for part in (prepend, x, append) if part is not None]
     if len(parts) > 1:
@@ -467,7 +469,7 @@ def _areas(y: Variable, x: Variable | None, dx: Any, axis: int) -> Variable:
     """Twice the areas of trapezoids between neighbours along `axis`."""
     if x is not None and dx is not None:
         raise ValueError("Not permitted to specify both x and dx input args.")
-    axis = axis % len(y.shape)
+    axis = dimension("trapezoid", axis, y)
     if x is None:
         width: Any = assign(np.array(1.0 if dx is None else dx, "float32"))
     elif len(x.shape) == 1:

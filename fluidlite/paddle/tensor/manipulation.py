@@ -13,7 +13,7 @@ from fluidlite.layer_helper import LayerHelper
 from fluidlite.layers.tensor import tensor_array_to_tensor as joined
 from fluidlite.layers.tensors.constants import has_variable, static_dims
 from fluidlite.layers.tensors.indexing import crop_tensor
-from fluidlite.paddle.build import append, need_numbers
+from fluidlite.paddle.build import append, check_axis, dimension, need_numbers
 from fluidlite.paddle.programs import begin
 from fluidlite.paddle.tensor.shapes import as_list, constant, number_tensors
 
@@ -74,8 +74,7 @@ def reshape(x: Variable, shape: Dims, name: str | None = None) -> Variable:
 
 def flatten(x: Variable, start_axis: int = 0, stop_axis: int = -1, name: str | None = None) -> Variable:
     """Dimensions from `start_axis` to `stop_axis` as one."""
-    rank = len(x.shape)
-    start, stop = (axis % rank if rank else axis for axis in (start_axis, stop_axis))
+    start, stop = (dimension("flatten", axis, x) if x.shape else axis for axis in (start_axis, stop_axis))
     attrs = {"start_axis": start, "stop_axis": stop}
     return append(
         "flatten_contiguous_range",
@@ -169,6 +168,8 @@ def roll(x: Variable, shifts: Any, axis: Any = None, name: str | None = None) ->
     """The elements moved on along the dimensions `axis`, or in one row; those that leave come in again."""
     inputs: dict[str, Any] = {"X": [x]}
     attrs: dict[str, Any] = {"axis": [] if axis is None else as_list(axis)}
+    for one in attrs["axis"]:
+        check_axis("roll", one, x)
     if isinstance(shifts, Variable):
         inputs["ShiftsTensor"] = [shifts]
         attrs["shifts"] = []
@@ -214,7 +215,7 @@ def split(x: Variable, num_or_sections: Any, axis: Any = 0, name: str | None = N
         axis.stop_gradient = True
         inputs["AxisTensor"] = [axis]
     else:
-        attrs["axis"] = axis % len(x.shape)
+        attrs["axis"] = dimension("split", axis, x)
     if isinstance(num_or_sections, Integral):
         count = attrs["num"] = int(num_or_sections)
     else:
@@ -353,6 +354,7 @@ def gather(x: Variable, index: Variable, axis: Any = None, name: str | None = No
         inputs["Axis"] = [axis]
     else:
         attrs["axis"] = axis or 0
+        check_axis("gather", attrs["axis"], x)
     return append("gather", inputs, attrs, dtype=x.dtype, name=name)
 
 
@@ -405,6 +407,8 @@ def unique(
     occurs, which one each element is, and how often each occurs.
     """
     begin()
+    if axis is not None:
+        check_axis("unique", axis, x)
     helper = LayerHelper("unique", name=name)
     kind = VarType.INT32 if dtype in ("int32", VarType.INT32) else VarType.INT64
     attrs = {

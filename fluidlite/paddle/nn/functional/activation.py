@@ -8,7 +8,7 @@ from typing import Any
 from fluidlite.base.dtypes import DTypeLike
 from fluidlite.ir.variable import Variable
 from fluidlite.layers.signatures import Unary
-from fluidlite.paddle.build import append, need_float, need_variable
+from fluidlite.paddle.build import append, check_axis, need_float, need_variable
 from fluidlite.paddle.tensor.manipulation import split
 from fluidlite.paddle.tensor.math import cast, multiply
 
@@ -148,6 +148,7 @@ def log_softmax(
     x: Variable, axis: int = -1, dtype: DTypeLike | None = None, name: str | None = None
 ) -> Variable:
     """The logarithm of `softmax`."""
+    check_axis("log_softmax", axis, x)
     return _op("log_softmax", x if dtype is None else cast(x, dtype), {"axis": axis}, name)
 
 

@@ -84,12 +84,14 @@ gpu-test:
 
 # the same tests on a stand-in for CuPy, which needs a C++ compiler: docs/DEVICES.md. `gpu-sim` leaves out two thirds
 # of the recorded programs
-SIM := gpu
-gpu-sim-all: SIM := gpu and (slow or not slow)
-gpu-sim gpu-sim-all: $(STAMP)
+SIM ?= gpu
+gpu-sim: $(STAMP)
 	@command -v g++ >/dev/null || command -v c++ >/dev/null || { echo "make gpu-sim needs a C++ compiler, g++ or c++: there is none here"; exit 1; }
 	PYTHONPATH=tests $(PYTEST) -p gpu_sim.plugin -n 2 -m "$(SIM)" tests/executor tests/comm
 	$(PYTEST) tests/gpu_sim tests/comm/test_nccl.py
+
+gpu-sim-all:
+	$(MAKE) gpu-sim SIM="gpu and (slow or not slow)"
 
 # likewise: kernels beside the device's copies, convolutions beside cuDNN, then small, image and sequence models beside
 # torch.compile with graphs, by the same Python or TORCH_PYTHON

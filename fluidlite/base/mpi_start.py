@@ -33,8 +33,6 @@ _PLACE_VARIABLES = (
     ("SLURM_PROCID", "SLURM_STEP_NUM_TASKS"),
 )
 _SHARED_MEMORY = pathlib.Path("/dev/shm")
-# seconds: the ranks of a run start within them, and Slurm waits for twice as long before the next run
-_EARLIER = 60.0
 _OTHERS_TOO = 0.3  # seconds for the others to say what is wrong, where all have found the same
 
 
@@ -99,12 +97,22 @@ def remove_segments_of_earlier_runs(folder: pathlib.Path = _SHARED_MEMORY) -> No
     """
     if os.environ.get("SLURM_RESTART_COUNT", "0") == "0":
         return
+    limit = _process_start() - 1  # Slurm starts the ranks of a run together
     for segment in folder.glob("mpich_shm_*"):
-        # another rank may be faster, and other users' files are not ours
+        # other users' files are not ours
         with contextlib.suppress(OSError):
             found = segment.stat()
-            if found.st_uid == os.getuid() and time.time() - found.st_mtime > _EARLIER:
+            if found.st_uid == os.getuid() and found.st_mtime < limit:
                 segment.unlink()
+
+
+def _process_start() -> float:
+    """When this process began, in seconds since 1970: imports may have taken long."""
+    # the numbers behind the command's name, which may contain blanks
+    fields = pathlib.Path("/proc/self/stat").read_text().rpartition(")")[2].split()
+    ticks = int(fields[19])
+    age = time.clock_gettime(time.CLOCK_BOOTTIME) - ticks / os.sysconf("SC_CLK_TCK")
+    return time.time() - age
 
 
 # at import, so that it also covers what fails before the first run

@@ -407,8 +407,11 @@ def test_pictures_in_programs(tmp_path: pathlib.Path, mode: str, channels: int) 
     picture = paddle.vision.ops.decode_jpeg(paddle.vision.ops.read_file(path), mode)
     found = _run([picture])[0]
     assert found.shape == (channels, 8, 9) and np.abs(found.astype(int) - 100).max() <= 3
-    (tmp_path / "b.jpg").write_bytes(pathlib.Path(path).read_bytes()[:200])
-    for half in (str(tmp_path / "b.jpg"), __file__):
+    whole = pathlib.Path(path).read_bytes()
+    (tmp_path / "b.jpg").write_bytes(whole[:200])
+    sizes = whole.index(b"\xff\xc0") + 5  # of a picture that would fill 12 GB
+    (tmp_path / "c.jpg").write_bytes(whole[:sizes] + b"\xff" * 4 + whole[sizes + 4 :])
+    for half in (str(tmp_path / "b.jpg"), str(tmp_path / "c.jpg"), __file__):
         with pytest.raises(FormatError, match="op 'decode_jpeg': the [0-9]+ bytes of X are not a"):
             _run([paddle.vision.ops.decode_jpeg(paddle.vision.ops.read_file(half))])
     with pytest.raises(MissingFileError, match="op 'read_file': file .* not found"):

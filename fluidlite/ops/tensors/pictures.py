@@ -57,7 +57,8 @@ def _(xp: Any, X: Array, mode: str) -> Array:
         with Image.open(io.BytesIO(host(X).tobytes()), formats=["JPEG"]) as picture:
             wanted = _MODES[mode]
             pixels = np.array(picture if wanted is None else picture.convert(wanted))
-    except OSError as error:  # Pillow's, of bytes that are no picture or end before it does
+    # Pillow's, of bytes that are no picture or end before it does, and of sizes that no picture has
+    except (OSError, Image.DecompressionBombError) as error:
         raise FormatError(
             f"op 'decode_jpeg': the {X.size} bytes of X are not a JPEG picture: {error}"
         ) from error

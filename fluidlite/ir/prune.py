@@ -25,6 +25,7 @@ __all__ = [
     "restore_outputs",
     "set_test_mode",
     "set_train_mode",
+    "taken_from",
     "writes",
 ]
 
@@ -43,10 +44,21 @@ def reads(op: Operator) -> set[str]:
 
 def writes(op: Operator) -> set[str]:
     """Names that `op` writes, its sub-blocks' writes to outer variables included."""
-    names = set(op.output_arg_names)
+    names = set(op.output_arg_names) | taken_from(op)
     own = own_gradients(op)
     for block in op.sub_blocks():
         names |= {name for inner in block.ops for name in writes(inner) if name not in block.vars} - own
+    return names
+
+
+def taken_from(op: Operator) -> set[str]:
+    """Names of arrays out of which `op`, or an op of its sub-blocks, takes an entry (`Op.takes`), as the
+    gradient of a write does: what stood in the entry before must not get that gradient.
+    """
+    slots = op.definition.takes.items() if op.definition is not None else ()
+    names = {name for slot, sign in slots if op.input(sign) for name in op.input(slot)}
+    for block in op.sub_blocks():
+        names |= {name for inner in block.ops for name in taken_from(inner) if name not in block.vars}
     return names
 
 

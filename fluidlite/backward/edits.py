@@ -12,7 +12,7 @@ from fluidlite.base.gradient_names import variable_of
 from fluidlite.base.registry import EMPTY_VAR, GRAD_SUFFIX
 from fluidlite.ir.block import Block
 from fluidlite.ir.operator import Operator
-from fluidlite.ir.prune import taken_from
+from fluidlite.ir.prune import taken_in_blocks
 
 __all__ = ["GivenGradients", "add_up", "cut_dead_branches", "cut_disconnected", "drop_beyond", "like_of"]
 
@@ -198,7 +198,7 @@ def _is_dead(op: Operator, no_grad: set[str]) -> bool:
     written = op.output_arg_names
     read = reads_of(op)
     if no_grad.issuperset(written):
-        return not taken_from(op)
+        return not taken_in_blocks(op)
     if read and no_grad.issuperset(read):
         no_grad.update(written)
         return True

@@ -24,7 +24,7 @@ from fluidlite.base.registry import EMPTY_VAR, grad_name
 from fluidlite.ir.block import Block
 from fluidlite.ir.operator import Operator, OpRole
 from fluidlite.ir.program import Program
-from fluidlite.ir.prune import own_gradients, taken_from
+from fluidlite.ir.prune import own_gradients, taken_in_blocks
 
 __all__ = ["Backward", "Callback", "declare_gradients", "like_forward", "rename_known_gradients"]
 
@@ -345,7 +345,7 @@ def _given_by_runner(block: Block) -> set[str]:
 
 def _computes_nothing(op: Operator, block: Block, given: set[str], incoming: Collection[str]) -> bool:
     if all(name == EMPTY_VAR for name in op.output_arg_names):
-        return not taken_from(op)
+        return not taken_in_blocks(op)
     # a gradient that was given has any name: its slot tells what it is, or another gradient in it
     slots = [slot for slot in op.inputs if is_gradient(slot) or slot in _added_slots(op)]
     by_slot = [name for slot in slots for name in op.inputs[slot]]

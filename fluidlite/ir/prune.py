@@ -25,7 +25,7 @@ __all__ = [
     "restore_outputs",
     "set_test_mode",
     "set_train_mode",
-    "taken_from",
+    "taken_in_blocks",
     "writes",
 ]
 
@@ -52,11 +52,17 @@ def writes(op: Operator) -> set[str]:
 
 
 def taken_from(op: Operator) -> set[str]:
-    """Names of arrays out of which `op`, or an op of its sub-blocks, takes an entry (`Op.takes`), as the
-    gradient of a write does: what stood in the entry before must not get that gradient.
+    """Names of arrays out of which `op` takes an entry (`Op.takes`), as the gradient of a write does: what
+    stood in the entry before must not get that gradient.
     """
     slots = op.definition.takes.items() if op.definition is not None else ()
-    names = {name for slot, sign in slots if op.input(sign) for name in op.input(slot)}
+    own = {name for slot, sign in slots if op.input(sign) for name in op.input(slot)}
+    return own | taken_in_blocks(op)
+
+
+def taken_in_blocks(op: Operator) -> set[str]:
+    """Names of arrays out of which ops of the sub-blocks of `op` take entries."""
+    names = set[str]()
     for block in op.sub_blocks():
         names |= {name for inner in block.ops for name in taken_from(inner) if name not in block.vars}
     return names

@@ -118,8 +118,10 @@ def _(Input: Spec) -> str:
 
 
 @addmm.kernel
-def _(Input: Array, X: Array, Y: Array, Alpha: float, Beta: float) -> Array:
-    return Beta * Input + Alpha * (X @ Y)
+def _(xp: Any, Input: Array, X: Array, Y: Array, Alpha: float, Beta: float) -> Array:
+    # as in BLAS, a term with the factor 0 is not read, whatever infinities it may have
+    product = Alpha * (X @ Y) if Alpha else xp.zeros((X.shape[0], Y.shape[1]), X.dtype)
+    return Beta * Input + product if Beta else product
 
 
 @addmm.grad("Input X Y")

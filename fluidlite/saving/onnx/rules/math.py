@@ -344,9 +344,14 @@ def _dot(op: OpView) -> None:
 @exports("addmm")
 def _addmm(op: OpView) -> None:
     product = op.add("MatMul", op.x("X"), op.x("Y"))
-    scaled = op.add("Mul", product, op.number(op.attr("Alpha"), "Input"))
-    start = op.add("Mul", op.x("Input"), op.number(op.attr("Beta"), "Input"))
-    op.put(op.add("Add", start, scaled))
+    if op.attr("Alpha"):
+        scaled = op.add("Mul", product, op.number(op.attr("Alpha"), "Input"))
+    else:  # its values do not count, whatever they are
+        scaled = op.add("Expand", op.number(0.0, "Input"), op.add("Shape", product))
+    if op.attr("Beta"):
+        start = op.add("Mul", op.x("Input"), op.number(op.attr("Beta"), "Input"))
+        scaled = op.add("Add", start, scaled)
+    op.put(scaled)
 
 
 @exports("bilinear_tensor_product")

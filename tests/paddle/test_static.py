@@ -159,7 +159,7 @@ def test_branches_and_loops_of_every_dtype(dtype: str) -> None:
     nn = paddle.static.nn
 
     def flipped() -> Any:
-        return paddle.reverse(x, [0])
+        return x[::-1]
 
     results = [
         nn.cond(first, lambda: x, flipped),
@@ -195,7 +195,7 @@ def test_refusals() -> None:
         paddle.XPUPlace(0)
     with pytest.raises(IndexError, match="out of range"):
         x[2]
-    with pytest.raises(TypeError, match="must be Variable"):
+    with pytest.raises(TypeError, match="The type of 'y' in add must"):
         paddle.add(x, 1.0)
     with pytest.raises(ValueError, match="length should be equal to 2"):
         paddle.transpose(x, [0])

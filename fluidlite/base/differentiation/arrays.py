@@ -394,7 +394,7 @@ class Traced(NDArrayOperatorsMixin):
             return plain(self).astype(dtype)
         return self if np.dtype(dtype) == self.dtype and not copy else record(cast, (self, dtype), {})
 
-    def copy(self) -> Any:
+    def copy(self, order: str = "C") -> Any:
         return Traced(self.tape, self.value, self.node)
 
     def fill(self, value: Any) -> None:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import functools
 import importlib
-import warnings
 from collections.abc import Callable
 from types import ModuleType
 from typing import Any
 
 from fluidlite.base.errors import MissingExtraError
+from fluidlite.ir.warned import warn_user
 
 __all__ = ["deprecated", "try_import"]
 
@@ -29,7 +29,7 @@ def deprecated(
         def called(*args: Any, **kwargs: Any) -> Any:
             if level == 2:
                 raise RuntimeError(text)
-            warnings.warn(text, DeprecationWarning, stacklevel=2)
+            warn_user(text, category=DeprecationWarning)
             return function(*args, **kwargs)
 
         return called

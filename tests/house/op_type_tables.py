@@ -28,11 +28,14 @@ _OTHER_NAMES = {
     "fluidlite/paddle/incubate/": "reductions, as users name them",
     "fluidlite/paddle/nn/": "activations and reductions, as users name them",
     "fluidlite/paddle/tensor/": "functions of 2.x",
+    "fluidlite/paddle/sparse/": "functions of 2.x that are refused",
     "fluidlite/paddle/static/nn/": "functions of 2.x",
     "fluidlite/saving/onnx/rules/recurrent.py": _ACTIVATIONS,
     "fluidlite/saving/onnx/rules/scalars.py": "functions in expressions of scalars",
 }
-_NO_TABLES = ("fluidlite/ops/", "fluidlite/base/op_index.py", *_OTHER_NAMES)
+# written by op_index.py
+_INDEXES = ("fluidlite/base/op_index.py", "executor/compile/rule_index.py")
+_NO_TABLES = ("fluidlite/ops/", *_INDEXES, *_OTHER_NAMES)
 
 
 def tables_of_ops(files: Iterable[tuple[str, ast.Module]]) -> list[str]:

@@ -540,7 +540,7 @@ def add_at(array: Any, index: Any, values: Any) -> Any:
     if isinstance(out, np.ndarray):
         np.add.at(out, index, values)
     else:
-        out.__class__.add_at(out, index, values)
+        out.scatter_add(index, values)  # CuPy's
     return out
 
 

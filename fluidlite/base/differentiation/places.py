@@ -86,8 +86,9 @@ def _(out: Any, x: Any, index: Any, values: Any) -> tuple[Pull, None, Pull]:
         taken = call_step(get_item, g, index)
         if not is_basic(index):
             # of several values for one place the last one stays
-            numbers = np.arange(taken.size).reshape(taken.shape)
-            last = np.empty(np.shape(plain(g)), numbers.dtype)
+            last = np.zeros_like(plain(g), dtype="int64")  # where the gradient is: on the host or a device
+            picked = last[index]
+            numbers = np.cumsum(np.ones_like(picked)).reshape(picked.shape)
             last[index] = numbers
             taken = taken * (last[index] == numbers)
         return back_to(taken, values)

@@ -130,10 +130,10 @@ class Conv:
     def __init__(self, xp: Any, geometry: Geometry, dtype: Any, data_format: str) -> None:
         self.xp, self.geometry, self.dtype, self.data_format = xp, geometry, dtype, data_format
         self.cuts: tuple[slice, ...] = ()
-        inner = geometry
+        self.inner = geometry
         if min(map(min, geometry.pads)) < 0:
-            inner, self.cuts = without_cuts(geometry)
-        self.plan = conv_plan(xp, inner, dtype)
+            self.inner, self.cuts = without_cuts(geometry)
+        self.plan = conv_plan(xp, self.inner, dtype)
 
     @classmethod
     def of(cls, xp: Any, Input: Array, Filter: Array, attrs: Mapping[str, Any]) -> Conv:
@@ -154,6 +154,14 @@ class Conv:
             return x
         return self.xp.ascontiguousarray(x[self.cuts])
 
+    def _uncut(self, inner: Array) -> Array:
+        """An image with the part that negative paddings leave, and zeros around it."""
+        if not self.cuts:
+            return inner
+        out = self.xp.zeros(self.geometry.x, self.dtype)
+        out[self.cuts] = inner
+        return out
+
     def forward(self, x: Array, w: Array) -> Array:
         """x convolved with w."""
         out = self.xp.empty(self.geometry.out, self.dtype)
@@ -162,15 +170,9 @@ class Conv:
 
     def grad_input(self, d: Array, w: Array) -> Array:
         """The gradient of x."""
-        new = self.xp.zeros if self.cuts else self.xp.empty
-        out = new(self.geometry.x, self.dtype)
-        inner = out
-        if self.cuts:
-            inner = self.xp.empty_like(out[self.cuts])
+        inner = self.xp.empty(self.inner.x, self.dtype)
         self.plan.grad_input(self.turned(d), w, inner)
-        if self.cuts:
-            out[self.cuts] = inner
-        return channels_last(self.xp, out, self.data_format)
+        return channels_last(self.xp, self._uncut(inner), self.data_format)
 
     def grad_filter(self, x: Array, d: Array) -> Array:
         """The gradient of w."""

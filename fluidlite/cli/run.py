@@ -28,6 +28,10 @@ _DESCRIPTION = """\
 Run a script of Paddle 1.x or 2.x unchanged: `import paddle` imports FluidLite, also in the processes that the
 script starts. An installed PaddlePaddle is not modified; it is only hidden during this run.
 """
+_OF_MODELS = (
+    *("params", "input", "lengths", "output", "to_onnx", "opset", "shape", "bench", "trust", "convert"),
+    "fix_shape",
+)
 _EXAMPLES = """\
 examples:
   fluidlite-run train.py --epochs 3           arguments after the script go to the script
@@ -38,6 +42,7 @@ examples:
   fluidlite-run --model saved --input x=x.npy --output out.npz      a saved model
   fluidlite-run --summary train.py            layers, shapes, parameters, FLOPs
   fluidlite-run --model saved --to-onnx saved.onnx
+  fluidlite-run --model saved --convert 2.x --output new/model --check
 
 exit code: the script's; 2 when the arguments are not right.
 """
@@ -147,9 +152,13 @@ def _add_model(group: argparse._ArgumentGroup) -> None:
         help="lengths of the sequences in an input, from the outer level to the inner: 2,1/3,1,2",
     )
     group.add_argument(
-        "--output", metavar="FILE", help="an .npz file for the results, written at once (default: print them)"
+        "--output",
+        metavar="FILE",
+        help="an .npz file for the results, written at once (default: print them), or what --convert and "
+        "--fix-shape write",
     )
     _add_onnx(group)
+    _add_forms(group)
     group.add_argument(
         "--trust",
         action="store_true",
@@ -161,6 +170,20 @@ def _add_model(group: argparse._ArgumentGroup) -> None:
 def _add_onnx(group: argparse._ArgumentGroup) -> None:
     group.add_argument("--to-onnx", metavar="FILE", help="write the model as ONNX (extra [onnx])")
     group.add_argument("--opset", type=int, metavar="N", help="the opset of the ONNX file (default: 17)")
+
+
+def _add_forms(group: argparse._ArgumentGroup) -> None:
+    group.add_argument(
+        "--convert",
+        choices=("1.x", "2.x"),
+        help="write the model to --output in the form of 1.x, a folder, or of 2.x, a prefix of .pdmodel and "
+        ".pdiparams; with --check, run both models and print the largest difference",
+    )
+    group.add_argument(
+        "--fix-shape",
+        action="store_true",
+        help="write the model to --output with the shapes of --shape for its inputs",
+    )
 
 
 def _add_sizes(group: argparse._ArgumentGroup) -> None:
@@ -180,8 +203,8 @@ def _add_sizes(group: argparse._ArgumentGroup) -> None:
         action="append",
         default=[],
         metavar="NAME=1,3,640,640",
-        help="the shape of an input for --summary, --bench and --to-onnx; other free sizes stay free; may be "
-        "repeated",
+        help="the shape of an input for --summary, --bench, --to-onnx and --fix-shape; other free sizes stay "
+        "free; may be repeated",
     )
 
 
@@ -193,7 +216,7 @@ def _parse(argv: Sequence[str]) -> tuple[argparse.Namespace, list[str]]:
     options.script = None if options.module or not rest else rest.pop(0)
     if options.module is None and options.script is None and options.model is None:
         raise UsageError("no script is given: use fluidlite-run script.py (see --help)")
-    for name in ("params", "input", "lengths", "output", "to_onnx", "opset", "shape", "bench", "trust"):
+    for name in _OF_MODELS:
         if getattr(options, name) and not options.model:
             raise UsageError(f"--{name.replace('_', '-')} can only be used with --model")
     if options.check and options.script == "-":
@@ -202,9 +225,15 @@ def _parse(argv: Sequence[str]) -> tuple[argparse.Namespace, list[str]]:
         )
     if options.opset and not options.to_onnx:
         raise UsageError("--opset can only be used with --to-onnx")
-    if options.shape and not (options.to_onnx or options.summary or options.bench):
-        raise UsageError("--shape can only be used with --summary, --bench or --to-onnx")
-    if options.model and (options.script or options.module or (options.check and not options.to_onnx)):
+    if options.shape and not (options.to_onnx or options.summary or options.bench or options.fix_shape):
+        raise UsageError("--shape can only be used with --summary, --bench, --to-onnx or --fix-shape")
+    if options.fix_shape and not options.shape:
+        raise UsageError("--fix-shape needs the shapes: --shape NAME=1,3,640,640")
+    writes = options.convert or options.fix_shape
+    if writes and (not options.output or options.to_onnx or options.bench or options.summary):
+        raise UsageError("--convert and --fix-shape write one model, to --output: remove other requests")
+    checks = options.check and not (options.to_onnx or writes)
+    if options.model and (options.script or options.module or checks):
         raise UsageError("--model runs a saved model: remove the script and --check")
     if options.batch < 1:
         raise UsageError(f"--batch {options.batch} is not a positive number of samples")

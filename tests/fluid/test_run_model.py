@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pathlib
+import runpy
 import sys
 from typing import Any
 
@@ -166,3 +167,81 @@ def test_the_runtime_is_named(
     monkeypatch.setitem(sys.modules, "onnxruntime", None)
     assert main(["--model", "new", "--to-onnx", "model.onnx", "--check"]) == 2
     assert "needs onnxruntime: pip install 'fluidlite[onnx]'" in capsys.readouterr().err
+
+
+# ------------------------------------------------------------------------------------------------ other forms
+@pytest.fixture
+def picture(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    """A model of 2.x, of ops that 1.8.5 has under other names, and of shapes that it has not."""
+    monkeypatch.chdir(tmp_path)
+    functional = paddle.nn.functional
+    main_program, startup = paddle.static.Program(), paddle.static.Program()
+    with paddle.static.program_guard(main_program, startup), fluid.scope_guard(fluid.Scope()):
+        x = paddle.static.data("x", [None, 3, 8, 8])
+        made = functional.silu(paddle.nn.BatchNorm2D(4)(paddle.nn.Conv2D(3, 4, 3, padding=1)(x)))
+        made = functional.interpolate(made, scale_factor=2, mode="bilinear")
+        made = functional.interpolate(made, size=[8, 8], mode="nearest")
+        made = paddle.nn.Linear(64, 10)(paddle.flatten(functional.max_pool2d(made, 2), 1))
+        results = [functional.softmax(paddle.matmul(made, made, transpose_y=True)), made.mean()]
+        exe = paddle.static.Executor(paddle.CPUPlace())
+        exe.run(startup)
+        program = main_program.clone(for_test=True)
+        paddle.static.save_inference_model("picture/x", [x], results, exe, program=program)
+    return "picture/x"
+
+
+def test_forms(picture: str, capsys: pytest.CaptureFixture[str]) -> None:
+    to_1x = ["--model", picture, "--convert", "1.x", "--output", "one", "--check"]
+    assert main(to_1x) == 0
+    shown = capsys.readouterr().out.splitlines()
+    assert shown[:3] == ["one/__model__", "one/__params__", "largest difference from the model before:"]
+    assert main(["--model", "one", "--convert", "2.x", "--output", "two/x", "--check"]) == 0
+    names = [
+        {op.type for block in program.blocks for op in block.ops}
+        for program in (
+            fluid.Program.parse_from_string(pathlib.Path(path).read_bytes())
+            for path in ("picture/x.pdmodel", "one/__model__", "two/x.pdmodel")
+        )
+    ]
+    new = {"silu", "matmul_v2", "flatten_contiguous_range", "bilinear_interp_v2", "nearest_interp_v2"}
+    assert names[0] >= new and not names[1] & new and names[1] == names[2]
+
+
+def test_a_shape_is_fixed(picture: str, capsys: pytest.CaptureFixture[str]) -> None:
+    fixed = ["--model", picture, "--fix-shape", "--output", "fixed/x", "--shape"]
+    assert main([*fixed, "x=5,3,8,8", "--check"]) == 0
+    program = fluid.Program.parse_from_string(pathlib.Path("fixed/x.pdmodel").read_bytes())
+    assert all(size >= 0 for var in program.list_vars() if not var.persistable for size in var.shape)
+    assert program.file_version >= 2000000
+    assert main([*fixed, "x=5,4,8,8"]) == 2
+    said = capsys.readouterr().err
+    assert said.startswith("fluidlite-run: error: ") and "conv2d" in said
+
+
+@pytest.mark.parametrize(
+    "argv, said",
+    [
+        ("--convert 1.x", "--convert and --fix-shape write one model, to --output: remove other requests"),
+        ("--fix-shape --output a", "--fix-shape needs the shapes: --shape NAME=1,3,640,640"),
+        ("--convert 3.x --output a", "argument --convert: invalid choice: '3.x'"),
+        ("--convert 2.x --output x.npy/a", "cannot write x.npy/a: "),
+    ],
+)
+def test_wrong_requests_for_forms(
+    models: pathlib.Path, capsys: pytest.CaptureFixture[str], argv: str, said: str
+) -> None:
+    assert main(["--model", "one", *argv.split()]) == 2
+    assert said in capsys.readouterr().err
+
+
+def test_ops_that_1x_lacks_are_named(tmp_path: pathlib.Path, capsys: pytest.CaptureFixture[str]) -> None:
+    recurrent = str(pathlib.Path(__file__).parents[1] / "golden" / "models_2x" / "recurrent")
+    assert main(["--model", recurrent, "--convert", "1.x", "--output", str(tmp_path / "one")]) == 2
+    said = "the model cannot be written for 1.x: PaddlePaddle 1.8.5 has no 'rnn'\n"
+    assert capsys.readouterr().err.endswith(said) and not (tmp_path / "one").exists()
+
+
+def test_the_ops_of_1x() -> None:
+    home = pathlib.Path(__file__).parents[1] / "house" / "ops_of_1x.py"
+    script = runpy.run_path(str(home))
+    assert script["PAGE"].read_text(encoding="utf8") == script["text"](), f"run: python {home}"

@@ -287,6 +287,16 @@ def _mul(op: OpView) -> None:
     op.put(made)
 
 
+def _times(op: OpView, product: str, factor: float, slot: str) -> str:
+    """factor * product; zeros for 0, where the values do not count, whatever they are."""
+    if factor == 1.0:
+        return product
+    number = op.number(factor, slot)
+    if not factor:
+        return op.add("Expand", number, op.add("Shape", product))
+    return op.add("Mul", product, number)
+
+
 @exports("matmul", "matmul_v2")
 def _matmul(op: OpView) -> None:
     first = op.type == "matmul"
@@ -303,8 +313,8 @@ def _matmul(op: OpView) -> None:
     if first:
         _check_stacks(op)
     made = op.add("MatMul", *operands)
-    if first and op.attr("alpha") != 1.0:
-        made = op.add("Mul", made, op.number(op.attr("alpha")))
+    if first:
+        made = _times(op, made, op.attr("alpha"), "X")
     if op.rank("X") == op.rank("Y") == 1:
         made = op.add("Reshape", made, op.ints(1))
     op.put(made)
@@ -344,10 +354,7 @@ def _dot(op: OpView) -> None:
 @exports("addmm")
 def _addmm(op: OpView) -> None:
     product = op.add("MatMul", op.x("X"), op.x("Y"))
-    if op.attr("Alpha"):
-        scaled = op.add("Mul", product, op.number(op.attr("Alpha"), "Input"))
-    else:  # its values do not count, whatever they are
-        scaled = op.add("Expand", op.number(0.0, "Input"), op.add("Shape", product))
+    scaled = _times(op, product, op.attr("Alpha"), "Input")
     if op.attr("Beta"):
         start = op.add("Mul", op.x("Input"), op.number(op.attr("Beta"), "Input"))
         scaled = op.add("Add", start, scaled)

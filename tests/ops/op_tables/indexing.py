@@ -183,7 +183,7 @@ CASES = [
         {"k": 2},
         grad=["X"],
     ),
-    # equal elements, also at the end of the k largest; their order is that of the machine (test_heap_order.py)
+    # equal elements, also at the end of the k largest; test_heap_order.py is about their order
     *(
         Case("top_k", {"X": X}, lambda X: -np.sort(-X)[:, :20], {"k": 20}, of_2x=X.dtype.kind == "i")
         for X in (

@@ -150,8 +150,10 @@ def any_inputs(model: SavedModel, shapes: Mapping[str, Sequence[int]]) -> dict[s
     """
     random = np.random.RandomState(0)
     found: dict[str, Array | LoDTensor] = {}
-    # one sequence belongs to a batch of one
-    batch = 1 if any(var.lod_level for var in model.feeds) else _ROWS
+    # one sequence belongs to a batch of one; a batch that is given is that of the other inputs, too
+    rows = {shapes[var.name][0] for var in model.feeds if shapes.get(var.name) and var.shape[0] < 0}
+    usual = 1 if any(var.lod_level for var in model.feeds) else _ROWS
+    batch = rows.pop() if len(rows) == 1 else usual
     for var in model.feeds:
         declared = shapes.get(var.name, var.shape)
         free = [

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from typing import Any
 
 import numpy as np
@@ -12,6 +13,7 @@ from optest import Case, _items, build
 from test_ops import CASES
 
 import fluidlite as fluid
+from fluidlite.base import registry
 from fluidlite.base.dtypes import VarType
 from fluidlite.errors import UnsupportedError
 from fluidlite.saving.onnx.export import OPSET, onnx_model
@@ -31,7 +33,23 @@ def of_one_sequence(case: Case) -> bool:
     return True
 
 
-ROWS = [case for case in CASES if rule_of(case.op) is not None and of_one_sequence(case)]
+def has_ties(case: Case) -> bool:
+    """True if elements that are equal are put into an order, which ONNX takes from their indices, and fluid
+    from its heap.
+    """
+    scores = case.inputs.get({"top_k": "X", "generate_proposals": "Scores"}.get(case.op, ""))
+    return scores is not None and any(len(np.unique(array)) < array.size for array, _ in _items(scores))
+
+
+ROWS = [
+    case for case in CASES if rule_of(case.op) is not None and of_one_sequence(case) and not has_ties(case)
+]
+# ops that mean something else in 2.x, in both meanings
+ROWS += [
+    dataclasses.replace(case, of_2x=True, name=f"{case.name} in 2.x")
+    for case in ROWS
+    if not case.of_2x and "of_2x" in registry.get(case.op).attr_defs
+]
 
 
 def exported(case: Case, opset: int) -> tuple[Any, ...]:
@@ -69,6 +87,8 @@ def test_rows(number: int) -> None:
         names, found, data, feeds = exported(case, opset_of(number))
     except UnsupportedError as error:
         assert case.op in str(error) or "no ONNX for '" in str(error)
+        # what an op means in 2.x: all programs of 2.x have it
+        assert "of_2x" not in str(error)
         return
     try:
         session = session_of(data)

@@ -71,6 +71,7 @@ def _flatten_range(op: OpView) -> None:
     x = op.x()
     rank = op.rank()
     if not rank:
+        op.idle("start_axis", "stop_axis")
         op.put(op.add("Reshape", x, op.ints(1)))
         return
     first, last = op.axes([op.attr("start_axis"), op.attr("stop_axis")])

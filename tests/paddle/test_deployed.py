@@ -57,7 +57,7 @@ def test_a_script(name: str, models: pathlib.Path, tmp_path: pathlib.Path) -> No
             assert shown.size == (192, 128)
 
 
-@pytest.mark.parametrize("name", ["det", "cls", "rec", "seg", "ctr", "text", "yolo"])
+@pytest.mark.parametrize("name", ["det", "cls", "rec", "seg", "ctr", "text", "yolo", "tag"])
 def test_a_model_as_onnx(
     name: str, models: pathlib.Path, tmp_path: pathlib.Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -66,6 +66,9 @@ def test_a_model_as_onnx(
         image = np.random.RandomState(0).uniform(-1, 1, (2, 3, 64, 96)).astype("float32")
         sizes = np.array([[64, 96]] * 2, "float32")
         np.savez(tmp_path / "in.npz", image=image, im_shape=sizes, scale_factor=sizes / 64)
+        argv += ["--input", str(tmp_path / "in.npz")]
+    if name == "tag":
+        np.savez(tmp_path / "in.npz", ids=np.arange(24).reshape(3, 8), lengths=np.array([5, 1, 7]))
         argv += ["--input", str(tmp_path / "in.npz")]
     argv += ["--shape", SHAPES[name]] if name in SHAPES else []
     assert main(argv) == 0, capsys.readouterr()

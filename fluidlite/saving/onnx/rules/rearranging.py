@@ -108,12 +108,10 @@ def _part(op: OpView, positions: GraphValue) -> GraphValue:
 
 def _ends(op: OpView, ends: Sequence[int], steps: Sequence[int]) -> list[int]:
     """Backwards an end of -1 is the place before the first; of one place, -1 to 0 is the last."""
-    starts = op.attr("starts")
-    found = []
-    for place, (end, step) in enumerate(zip(ends, steps, strict=True)):
-        is_last = len(starts) > place and (starts[place], end, step) == (-1, 0, 1)
-        found.append(_LAST if is_last else _FIRST if step < 0 and end == -1 else end)
-    return found
+    starts = op.attr("starts") or [0] * len(ends)
+    special = {(start, -1, step): _FIRST for start in starts for step in steps if step < 0}
+    special[-1, 0, 1] = _LAST
+    return [special.get(limits, limits[1]) for limits in zip(starts, ends, steps, strict=True)]
 
 
 # ----------------------------------------------------------------------- element by element

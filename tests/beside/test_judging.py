@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from beside.compare import is_nearer, right_by_differences
+from beside.compare import Difference, is_nearer, right_by_differences
+from beside.kinds import Found, with_consequences
 from beside.observe import ROUGH_STEP, STEP, differences, direction_of, shown
 
 CASE: dict[str, Any] = {"feeds": {}}
@@ -54,3 +55,12 @@ def test_between_both_sides_of_a_kink() -> None:
     for slope, is_right in (([1.0, 0.0, 1.0], True), ([0.0, 0.0, 0.0], True), ([9.0, 0.0, 0.0], False)):
         grad = np.array(slope) * np.sign(direction_of((3,)))
         assert right_by_differences(CASE, facts(grad, "slopes", found), "x") is is_right
+
+
+def test_numbers_behind_a_result_of_another_shape_follow_from_it() -> None:
+    numbers = (np.zeros(2), np.ones(2))
+    shape = Difference("value shape", "output 0: [4, 2], PaddlePaddle [7, 2]")
+    behind, refused = Difference("value", "output 1", numbers=numbers), Difference("refused build", "no")
+    found = [Found(CASE, shape, row="longer"), Found(CASE, behind), Found(CASE, refused)]
+    assert [one.row for one in with_consequences(found)] == ["longer", "longer", ""]
+    assert [one.row for one in with_consequences(found[1:])] == ["", ""]

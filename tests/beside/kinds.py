@@ -110,8 +110,10 @@ class Beside:
             found = self._beyond_rounding(case, found, mine)
         theirs = self._theirs(case, found, mine, other)
         result = []
-        for one in found:
-            row = excuse(case, ops, one)
+        excused = [excuse(case, ops, one) for one in found]
+        nan = _of_nan(excused)
+        for one, row in zip(found, excused, strict=True):
+            row = row or (nan if one.aspect == "state" else "")
             is_theirs = one.aspect.startswith(theirs) or (
                 one.aspect.endswith(" extra") and self._is_right(case, one, mine)
             )
@@ -228,8 +230,7 @@ class Networks(Beside):
         found = [*compare(mine, other), *self._loaded(case, mine, other)]
         ops = mine.get("build", {}).get("ops", [])
         excused = [excuse(case, ops, one) for one in found]
-        # a nan of theirs moves what is trained beside it, too
-        nan = next((row.id for row in rows() if row.theirs == "nan" and row.id in excused), "")
+        nan = _of_nan(excused)
         return [Found(case, one, row or nan) for one, row in zip(found, excused, strict=True)]
 
     def _loaded(self, case: Case, mine: Facts, other: Facts) -> Iterator[Difference]:
@@ -285,6 +286,11 @@ def with_consequences(found: list[Found]) -> list[Found]:
     return [
         replace(one, row=row) if one.ours and one.difference.numbers is not None else one for one in found
     ]
+
+
+def _of_nan(excused: list[str]) -> str:
+    """The row of a case by which one system has nan: that moves what is trained beside it, too."""
+    return next((row.id for row in rows() if "nan" in (row.theirs, row.ours) and row.id in excused), "")
 
 
 def _outcome_of_job(mine: Facts, other: Facts) -> str:

@@ -17,6 +17,7 @@ from fluidlite.ir.operator import COMMON_TYPES, Operator
 from fluidlite.saving.variables import value_of
 
 __all__ = [
+    "OLDEST",
     "OPSET",
     "RULES",
     "OnnxGraph",
@@ -27,6 +28,7 @@ __all__ = [
     "rule_of",
 ]
 
+OLDEST = 13  # the first opset whose nodes take their axes and sizes as the rules write them
 OPSET = 17  # the first with LayerNormalization; read since 2022
 _NEWEST_REDUCTION = 18  # reductions take their axes as an input from there on
 

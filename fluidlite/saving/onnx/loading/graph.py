@@ -14,9 +14,9 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
+from fluidlite.base import registry
 from fluidlite.base.dtypes import Array, to_vartype
 from fluidlite.base.errors import EnforceNotMet, FormatError, UnsupportedError, did_you_mean
-from fluidlite.base.registry import ZERO_DIM_ATTR
 from fluidlite.ir.program import Program
 from fluidlite.ir.variable import Variable
 from fluidlite.saving.onnx.graph import onnx_package
@@ -119,6 +119,8 @@ class GraphReader:
         self.weights: dict[str, Array] = {}
         self.taken: set[str] = {"", "feed", "fetch", "@EMPTY@"}
         self.used = {*_used(file.model.graph)} - {""}
+        self.entries: dict[str, tuple[int, ...]] = {}
+        """Arrays of tensors by name, and the sizes that all their entries have."""
         self.levels: list[Level] = []
         """The graphs that are being read, the innermost one last."""
         # loops are read again until the shapes of their values hold; those in loops, again each time
@@ -376,13 +378,18 @@ class NodeView:
         scalar: bool = False,
     ) -> list[Variable]:
         """Append an op; the variables in its output slots, as many as `slots` says for each."""
+        definition = registry.get(type)
         outputs = {slot: [self.new() for _ in range(count)] for slot, count in slots.items()}
-        marks = {ZERO_DIM_ATTR: [next(iter(slots))]} if scalar else {}
+        marks = {registry.ZERO_DIM_ATTR: [next(iter(slots))]} if scalar else {}
         given = {slot: each if isinstance(each, list) else [each] for slot, each in inputs.items()}
         self.graph.block.append_op(
             type=type, inputs=given, outputs=outputs, attrs={**(attrs or {}), **marks}
         )
-        return [var for each in outputs.values() for var in each]
+        made = [var for each in outputs.values() for var in each]
+        for var in made if definition.dynamic else ():
+            # nothing may be concluded from sizes that are only supposed
+            var.desc.set_shape([-1] * len(var.shape))
+        return made
 
     def new(self, **declared: Any) -> Variable:
         """A new variable, named after the node's output."""
@@ -398,7 +405,20 @@ class NodeView:
         """Say which value an output has."""
         if self.wants(place):
             value = made if isinstance(made, Value) else Value(made)
+            wanted = self._dtype_of(place)
+            if wanted is not None and value.dtype != wanted:
+                # ops of fluid may give another one, as sums of int32 do
+                value = Value(self.cast(self.graph.variable(value), wanted))
             self.graph.define(self.node.output[place], value)
+
+    def _dtype_of(self, place: int) -> np.dtype[Any] | None:
+        """The data type that ONNX says an output has, where that is one of an input's."""
+        declared = self.schema.outputs[min(place, len(self.schema.outputs) - 1)]
+        for at, given in enumerate(self.schema.inputs):
+            is_there = at < len(self.node.input) and bool(self.node.input[at])
+            if is_there and given.type_str == declared.type_str and given.is_homogeneous:
+                return self.graph.values[self.node.input[at]].dtype if declared.is_homogeneous else None
+        return None
 
     def put_all(self, made: Sequence[Variable]) -> None:
         """Say which values the outputs have."""

@@ -61,7 +61,17 @@ def _if(op: NodeView) -> None:
         elif is_array(left) or is_array(right):
             raise op.error("its branches give different sequences")
         else:
-            op.put(op.emit("select_input", {"X": [right, left], "Mask": mask}), place)
+            op.put(_selected(op, left, right, mask), place)
+
+
+def _selected(op: NodeView, left: Variable, right: Variable, mask: Variable) -> Variable:
+    """The first one where the mask is 1, else the second."""
+    made = op.emit("select_input", {"X": [right, left], "Mask": mask})
+    if len(left.shape) != len(right.shape):
+        raise op.error(f"its branches give {list(left.shape)} and {list(right.shape)}")
+    sizes = zip(left.shape, right.shape, strict=True)
+    made.desc.set_shape([size if size == other else -1 for size, other in sizes])
+    return made
 
 
 def _put_inlined(op: NodeView, graph: Any) -> None:
@@ -153,17 +163,22 @@ class _Loop:
             first = len(self.op.graph.program.blocks)
             shapes = [tuple(var.shape) for var in self.carried]
             block, ends = self._pass()
-            merged = [self._merged(*pair) for pair in zip(shapes, ends, strict=True)]
+            merged = [
+                new if is_array(var) else self._merged(info, old, new)
+                for var, info, old, new in zip(self.carried, self.body.input[2:], shapes, ends, strict=True)
+            ]
             for var, shape in zip(self.carried, merged, strict=True):
-                if not is_array(var):
-                    var.desc.set_shape(list(shape))
+                var.desc.set_shape(list(shape))
             if merged == shapes:
                 return block
             # sizes that change from pass to pass are unknown from the start
             del self.op.graph.program.blocks[first:]
         raise self.op.error("the shapes of its values change with each pass")
 
-    def _merged(self, old: tuple[int, ...], new: tuple[int, ...]) -> tuple[int, ...]:
+    def _merged(self, info: Any, old: tuple[int, ...], new: tuple[int, ...]) -> tuple[int, ...]:
+        if len(old) != len(new) and info.name not in self.op.graph.used:
+            # what goes in is only there because something has to
+            return (-1,) * len(new)
         if len(old) != len(new):
             raise self.op.error(f"a value goes in with the shape {list(old)}, and comes out with {list(new)}")
         return tuple(size if size == other else -1 for size, other in zip(old, new, strict=True))
@@ -179,9 +194,7 @@ class _Loop:
             running, *made = (op.graph.variable(value) for value in op.graph.results(self.body))
             shapes = [tuple(var.shape) for var in made[: self.count]]
             for var, array in zip(made[self.count :], self._scan_arrays(made), strict=True):
-                op.graph.block.append_op(
-                    type="write_to_array", inputs={"X": [var], "I": [self.number]}, outputs={"Out": [array]}
-                )
+                _write(op, var, self.number, array)
             self._go_on(_single(op, running), made[: self.count])
         return block, shapes
 
@@ -339,9 +352,17 @@ def _sequence_construct(op: NodeView) -> None:
 
 
 def _write(op: NodeView, value: Variable, index: Variable, array: Variable) -> None:
+    """Write an entry of an array, which is declared with the sizes that all its entries have."""
+    before = op.graph.entries.get(array.name)
+    sizes = tuple(value.shape)
+    if before is not None and len(before) != len(sizes):
+        raise op.error(f"a sequence holds tensors of the shapes {list(before)} and {list(sizes)}")
+    sizes = tuple(size if size == old else -1 for size, old in zip(sizes, before or sizes, strict=True))
     op.graph.block.append_op(
         type="write_to_array", inputs={"X": [value], "I": [index]}, outputs={"Out": [array]}
     )
+    array.desc.set_shape(list(sizes))
+    op.graph.entries[array.name] = sizes
 
 
 def _is_same(left: Value, right: Value) -> bool:
@@ -368,7 +389,10 @@ def _sequence_insert(op: NodeView) -> None:
 
 @reads("SequenceAt")
 def _sequence_at(op: NodeView) -> None:
-    op.put(op.emit("read_from_array", {"X": op.x(), "I": op.x(1)}))
+    array = op.x()
+    made = op.emit("read_from_array", {"X": array, "I": op.x(1)})
+    made.desc.set_shape(list(array.shape))
+    op.put(made)
 
 
 @reads("SequenceLength")
@@ -378,5 +402,6 @@ def _sequence_length(op: NodeView) -> None:
 
 @reads("ConcatFromSequence")
 def _concat_from_sequence(op: NodeView) -> None:
-    attrs = {"axis": op.attr("axis"), "use_stack": bool(op.attr("new_axis"))}
+    is_new = bool(op.attr("new_axis"))
+    attrs = {"axis": op.axis(op.attr("axis"), op.rank() + is_new), "use_stack": is_new}
     op.put(op.emit("tensor_array_to_tensor", {"X": op.x()}, attrs, others=("OutIndex",)))

@@ -52,18 +52,26 @@ def _resize(op: NodeView) -> None:
     attrs = {**attrs, "interp_method": kind}
     inputs: dict[str, Any] = {"X": x}
     if op.has(2) and op.value(2).shape != (0,):
-        attrs["scale"] = [1.0] * more + _scales(op, axes, attrs)
+        attrs["scale"] = [1.0] * more + _scales(op, axes)
     else:
         _with_sizes(op, axes, more, inputs, attrs)
     op.put(op.squeezed(op.emit(f"{kind}_interp_v2", inputs, attrs), wide))
 
 
-def _scales(op: NodeView, axes: Sequence[int], attrs: dict[str, Any]) -> list[float]:
-    """Factors of the spatial dimensions; those that fluid takes for another one are refused."""
+def _scales(op: NodeView, axes: Sequence[int]) -> list[float]:
+    """Factors of the spatial dimensions; those that mean something else to fluid are refused."""
     given = dict(zip(axes, op.array(2).reshape(-1).tolist(), strict=True))
     if given.get(0, 1) != 1 or given.get(1, 1) != 1:
         raise op.error(f"it scales batch or channels by {list(given.values())[:2]}")
-    return [given.get(axis, 1.0) for axis in range(2, op.rank())]
+    found = [given.get(axis, 1.0) for axis in range(2, op.rank())]
+    # of one pixel it is another one
+    counts = op.attr("mode") == "cubic" or op.attr("coordinate_transformation_mode") == "half_pixel"
+    for size, scale in zip(op.shape()[2:], found, strict=True):
+        # an image that keeps its size stays as it is in fluid
+        keeps = 1 < scale < 1.5 if size < 0 else scale != 1 and int(size * np.float32(scale)) == size
+        if keeps or (counts and scale < 1 and (size < 0 or size * scale < 2)):
+            raise op.error(f"a scale of {scale} of {size} pixels")
+    return found
 
 
 def _with_sizes(
@@ -77,11 +85,19 @@ def _with_sizes(
     value = op.value(3)
     parts = list(value.parts.reshape(-1)) if value.parts is not None else [None] * len(axes)
     spatial = [1] * more + parts[first:]
+    way = op.attr("coordinate_transformation_mode")
+    if op.attr("mode") == "cubic" and 1 in spatial or way == "half_pixel" and not _are_many(spatial):
+        raise op.error(f"{way!r} of images of one pixel, or of an unknown number")
     if all(isinstance(part, int) for part in spatial):
         attrs |= dict(zip(names, spatial, strict=True))
         return
     row = row_of(op, op.cast(op.x(3), np.int32), len(axes))
     inputs["SizeTensor"] = [op.fixed([1], np.int32)] * more + row[first:]
+
+
+def _are_many(sizes: Sequence[Any]) -> bool:
+    """True if all sizes are known, and more than 1."""
+    return all(isinstance(size, int) and size > 1 for size in sizes)
 
 
 # ----------------------------------------------------------------------- blocks as channels
@@ -132,6 +148,32 @@ def _grid_sample(op: NodeView) -> None:
         "align_corners": bool(op.attr("align_corners")),
     }
     op.put(op.emit("grid_sampler", {"X": op.x(), "Grid": op.x(1)}, attrs, slot="Output"))
+
+
+@reads("RoiAlign")
+def _roi_align(op: NodeView) -> None:
+    """Regions of the images, each with the number of its image; ops of fluid want those of one together."""
+    if op.attr("mode") != "avg":
+        raise op.error(f"its attribute 'mode' is {op.attr('mode')!r}, and the rule knows 'avg' alone")
+    attrs = {
+        "pooled_height": op.attr("output_height"),
+        "pooled_width": op.attr("output_width"),
+        "sampling_ratio": op.attr("sampling_ratio") or -1,
+        "spatial_scale": op.attr("spatial_scale"),
+        "aligned": op.attr("coordinate_transformation_mode") == "half_pixel",
+    }
+    images = op.shape()[0]
+    if images < 0:
+        raise op.error("the number of images is not known")
+    number = op.cast(op.x(2), np.int64)
+    _, order = op.emit_all("argsort", {"X": number}, {"axis": 0}, {"Out": 1, "Indices": 1})
+    _, back = op.emit_all("argsort", {"X": order}, {"axis": 0}, {"Out": 1, "Indices": 1})
+    is_of = op.two("equal", op.unsqueezed(number, [1]), op.fixed(np.arange(images)[None], np.int64))
+    counts = op.one("reduce_sum", op.cast(is_of, np.int32), dim=[0])
+    rois = op.emit("gather", {"X": op.x(1), "Index": order}, {"axis": 0})
+    inputs = {"X": op.x(), "ROIs": rois, "RoisNum": op.cast(counts, np.int32)}
+    made = op.emit("roi_align", inputs, attrs)
+    op.put(op.emit("gather", {"X": made, "Index": back}, {"axis": 0}))
 
 
 @reads("NonMaxSuppression")

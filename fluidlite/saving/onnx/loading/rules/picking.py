@@ -47,29 +47,32 @@ def _slice(op: NodeView) -> None:
     x = op.x()
     count = op.shape(1)[0]
     axes = [op.axis(axis) for axis in op.ints(3)] if op.has(3) else list(range(count))
-    steps = op.ints(4) if op.has(4) else [1] * count
-    if len(axes) != count or len(steps) != count or 0 in steps:
-        raise op.malformed(f"it has {count} starts for axes {axes} with steps {steps}")
+    if len(axes) != count or any(op.has(place) and op.shape(place) != (count,) for place in (2, 4)):
+        raise op.malformed(f"it has {count} starts for axes {axes}, and others of ends or steps")
     inputs: dict[str, Any] = {"Input": x}
     attrs: dict[str, Any] = {"axes": axes, "infer_flags": [1] * count}
-    for place, name in ((1, "starts"), (2, "ends")):
+    for place, name in ((1, "starts"), (2, "ends"), *([(4, "strides")] if op.has(4) else [])):
         known = op.value(place).array
         if known is not None:
             attrs[name] = [max(min(int(each), _LAST), -_LAST) for each in known.reshape(-1)]
             continue
         attrs[name] = [-1] * count
         attrs["infer_flags"] = [-1] * count
-        row = row_of(op, op.cast(op.x(place), np.int64), count)
-        inputs["StartsTensorList" if place == 1 else "EndsTensorList"] = row
-    if any(step != 1 for step in steps):
-        op.put(op.emit("strided_slice", inputs, {**attrs, "strides": steps}))
+        slot = f"{name.capitalize()}TensorList"
+        inputs[slot] = row_of(op, op.cast(op.x(place), np.int64), count)
+    if "StridesTensorList" in inputs or any(step != 1 for step in attrs.get("strides", ())):
+        op.put(op.emit("strided_slice", inputs, attrs))
     else:
+        attrs.pop("strides", None)
         op.put(op.emit("slice", inputs, attrs))
 
 
 @reads("Pad")
 def _pad(op: NodeView) -> None:
     axes = [op.axis(axis) for axis in op.ints(3)] if op.has(3) else list(range(op.rank()))
+    if op.value(1).array is None:
+        _computed_pads(op, axes)
+        return
     given = op.ints(1)
     pairs = [(0, 0)] * op.rank()
     for at, axis in enumerate(axes):
@@ -85,25 +88,52 @@ def _pad(op: NodeView) -> None:
     if mode == "constant":
         op.put(_filled(op, x, pairs) if any(map(any, pairs)) else x)
         return
-    if mode not in ("reflect", "edge") or any(map(any, pairs[:2])) or op.rank() not in (3, 4, 5):
-        raise op.error(f"it pads {pairs} by mode {mode!r}, which is known for the sizes of images")
-    more = 5 - op.rank()
-    wide = op.unsqueezed(x, list(range(2, 2 + more)))
-    flat = [side for pair in reversed([(0, 0)] * more + pairs[2:]) for side in pair]
-    attrs = {"paddings": flat, "mode": "replicate" if mode == "edge" else mode}
-    op.put(op.squeezed(op.one("pad3d", wide, **attrs), list(range(2, 2 + more))))
+    if mode not in _PADDINGS or op.rank() > 5 or sum(map(any, pairs)) > 3:
+        raise op.error(f"it pads {pairs} by mode {mode!r}, and the rule knows three dimensions of five alone")
+    op.put(_repeating(op, x, pairs, _PADDINGS[mode]))
+
+
+_PADDINGS = {"reflect": "reflect", "edge": "replicate", "wrap": "circular"}
+
+
+def _repeating(op: NodeView, x: Variable, pairs: Sequence[tuple[int, int]], mode: str) -> Variable:
+    """As a volume, whose last dimensions are padded."""
+    order = sorted(range(op.rank()), key=lambda axis: any(pairs[axis]))
+    new = list(range(5 - op.rank()))
+    wide = op.unsqueezed(op.transposed(x, order), new)
+    flat = [side for axis in reversed(order[-3:]) for side in pairs[axis]]
+    flat += [0] * (6 - len(flat))
+    made = op.squeezed(op.one("pad3d", wide, paddings=flat, mode=mode), new)
+    return op.transposed(made, sorted(range(len(order)), key=order.__getitem__))
+
+
+def _computed_pads(op: NodeView, axes: Sequence[int]) -> None:
+    """As a volume, of which an op takes the padding from a variable: the last dimension first."""
+    rank = op.rank()
+    if rank > 3 or list(axes) != list(range(rank)) or op.attr("mode") != "constant":
+        raise op.error(f"its input 'pads' is computed, for the axes {list(axes)} of {rank}")
+    row = [*row_of(op, op.cast(op.x(1), np.int32), 2 * rank)]
+    none = op.fixed([0], np.int32)
+    flat = [row[at] for axis in reversed(range(rank)) for at in (axis, rank + axis)] + [none] * 2 * (3 - rank)
+    pads = op.emit("concat", {"X": flat}, {"axis": 0})
+    new = list(range(5 - rank))
+    inputs = {"X": op.unsqueezed(op.x(), new), "Paddings": pads}
+    made = op.emit("pad3d", inputs, {"mode": "constant", "value": _number(op)})
+    op.put(op.squeezed(made, new))
+
+
+def _number(op: NodeView) -> float:
+    """What is put in, as an attribute has it: a float32."""
+    value = op.array(2).reshape(-1)[0] if op.has(2) else 0
+    number = float(value)
+    if float(np.float32(number)) != number or number != value:
+        raise op.error(f"it pads with {value}, and the rule knows numbers of float32 alone")
+    return number
 
 
 def _filled(op: NodeView, x: Variable, pairs: Sequence[tuple[int, int]]) -> Variable:
     flat = [side for pair in pairs for side in pair]
-    value = op.array(2).reshape(-1)[0] if op.has(2) else 0
-    number = float(value)
-    if op.dtype().kind in "iu" and abs(number) >= 2**24:
-        raise op.error(f"it pads with {value}, which is no float32")
-    if float(np.float32(number)) != number:
-        # an attribute is a float32
-        raise op.error(f"it pads with {value}, and the rule knows numbers of float32 alone")
-    return op.one("pad", x, paddings=flat, pad_value=number)
+    return op.one("pad", x, paddings=flat, pad_value=_number(op))
 
 
 # ----------------------------------------------------------------------- picking

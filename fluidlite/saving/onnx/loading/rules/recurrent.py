@@ -108,11 +108,10 @@ def _as_rnn(layer: _Layer) -> None:
         "is_test": True,
     }
     count = len(inputs["PreState"])
-    slots = {"Out": 1, "State": count, "Reserve": 1, "DropoutState": 1}
-    out, *rest = op.emit_all("rnn", inputs, attrs, slots)
+    out, *states = op.emit_all("rnn", inputs, attrs, {"Out": 1, "State": count})
     # [time, batch, directions x size] -> [time, directions, batch, size]
     apart = op.reshaped(out, [0, 0, layer.directions, layer.size])
-    op.put_all([op.transposed(apart, [0, 2, 1, 3]), *rest[:count]])
+    op.put_all([op.transposed(apart, [0, 2, 1, 3]), *states])
 
 
 # ----------------------------------------------------------------------- step by step

@@ -20,11 +20,14 @@ from fluidlite.cli.errors import UsageError, one_line
 from fluidlite.compat.inference.sources import PROGRAMS, in_folder
 from fluidlite.executor.executor import Executor
 from fluidlite.ir.program import Program
+from fluidlite.ir.proto import serialize_program
+from fluidlite.ir.prune import reads
 from fluidlite.ir.variable import Variable
 from fluidlite.lod_tensor import create_lod_tensor
-from fluidlite.saving.inference import load_inference_model
+from fluidlite.saving.inference import inference_program, load_inference_model
+from fluidlite.saving.variables import get_program_persistable_vars, put_files, values_of
 from fluidlite.values.scope import global_scope
-from fluidlite.values.serialize import replace_file
+from fluidlite.values.serialize import replace_file, write_folder
 from fluidlite.values.tensor import LoDTensor
 
 __all__ = [
@@ -34,6 +37,7 @@ __all__ = [
     "read_inputs",
     "read_shapes",
     "run_model",
+    "save_model",
     "shown",
     "write_outputs",
 ]
@@ -85,6 +89,21 @@ def _loaded(path: pathlib.Path, source: str, params: str | None) -> SavedModel:
         raise UsageError(f"{source}: {one_line(error)}") from None
     block = program.global_block()
     return SavedModel(program, tuple(block.var(name) for name in feeds), tuple(fetches))
+
+
+def save_model(folder: str, model: SavedModel) -> None:
+    """Write a model as `inference.pdmodel` and `inference.pdiparams` into a folder; its results keep their
+    names.
+    """
+    used = {name for op in model.program.global_block().ops for name in reads(op)}
+    feeds = [var.name for var in model.feeds if var.name in used]
+    program = inference_program(model.program, feeds, [var.name for var in model.fetches])
+    try:
+        with write_folder(folder) as files:
+            files.put("inference.pdmodel", [serialize_program(program)])
+            put_files(files, values_of(get_program_persistable_vars(program)), "inference.pdiparams")
+    except OSError as error:
+        raise UsageError(f"cannot write {folder}: {error.strerror or error}") from None
 
 
 # ------------------------------------------------------------------------------------------------ inputs

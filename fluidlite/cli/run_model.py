@@ -1,4 +1,4 @@
-"""`fluidlite-run --model` and `--summary`: a saved model is run, shown or exported."""
+"""`fluidlite-run --model`, `--from-onnx` and `--summary`: a model is run, shown, exported or saved."""
 
 from __future__ import annotations
 
@@ -8,8 +8,9 @@ import sys
 from collections.abc import Sequence
 from typing import Any
 
+from fluidlite.base.errors import MissingFileError
 from fluidlite.cli.bench import bench_text
-from fluidlite.cli.errors import UsageError
+from fluidlite.cli.errors import UsageError, one_line
 from fluidlite.cli.models import (
     SavedModel,
     any_inputs,
@@ -17,6 +18,7 @@ from fluidlite.cli.models import (
     read_inputs,
     read_shapes,
     run_model,
+    save_model,
     shown,
     write_outputs,
 )
@@ -25,6 +27,7 @@ from fluidlite.cli.summary import summary_text, with_shapes
 from fluidlite.ir.trust import check_reach
 from fluidlite.saving.onnx.check import differences
 from fluidlite.saving.onnx.export import OPSET, onnx_model
+from fluidlite.saving.onnx.loading.load import load_onnx
 from fluidlite.values.serialize import replace_file
 
 __all__ = ["show"]
@@ -33,20 +36,25 @@ __all__ = ["show"]
 def show(options: argparse.Namespace, argv: Sequence[str]) -> int:
     """Do what the options ask for; returns the exit code."""
     colour = sys.stdout.isatty() and not os.environ.get("NO_COLOR")
-    if options.model is None:
+    if not (options.model or options.from_onnx):
         if options.module:
             raise UsageError("--summary needs a script.py or --model")
         program = load(options.script, argv).main
         sys.stdout.write(summary_text(program, options.batch, colour=colour))
         return 0
-    model = load_model(options.model, options.params)
+    model = _loaded(options)
     if options.summary:
         shapes = read_shapes(model, options.shape)
         sys.stdout.write(summary_text(with_shapes(model.program, shapes), options.batch, colour=colour))
-    runs = bool(options.input) or not (options.summary or options.to_onnx or options.bench)
+    others = options.summary or options.to_onnx or options.bench or options.save or options.check
+    runs = bool(options.input) or not others
     if runs or options.to_onnx or options.bench:
         check_reach(model.program, options.trust)
     code = _export(model, options) if options.to_onnx else 0
+    if options.from_onnx and options.check and not options.to_onnx:
+        code = _check(model, options, options.from_onnx)
+    if options.save:
+        save_model(options.save, model)
     if options.bench:
         sys.stdout.write(bench_text(model, _values(model, options)))
     elif runs and not options.check:
@@ -56,6 +64,18 @@ def show(options: argparse.Namespace, argv: Sequence[str]) -> int:
         else:
             sys.stdout.write(shown(results))
     return code
+
+
+def _loaded(options: argparse.Namespace) -> SavedModel:
+    """The model that the options name."""
+    if not options.from_onnx:
+        return load_model(options.model, options.params)
+    try:
+        program, feeds, fetches = load_onnx(options.from_onnx)
+    except MissingFileError as error:
+        raise UsageError(one_line(error)) from None
+    block = program.global_block()
+    return SavedModel(program, tuple(block.var(name) for name in feeds), tuple(fetches))
 
 
 def _export(model: SavedModel, options: argparse.Namespace) -> int:
@@ -77,7 +97,7 @@ def _values(model: SavedModel, options: argparse.Namespace) -> dict[str, Any]:
     return any_inputs(model, read_shapes(model, options.shape))
 
 
-def _check(model: SavedModel, options: argparse.Namespace, data: bytes) -> int:
+def _check(model: SavedModel, options: argparse.Namespace, data: bytes | str) -> int:
     feed = _values(model, options)
     found = differences(data, feed, run_model(model, feed))
     sys.stdout.write("largest difference from onnxruntime:\n")

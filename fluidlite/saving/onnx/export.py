@@ -18,8 +18,6 @@ from fluidlite.saving.onnx.graph import OLDEST, OPSET, OnnxGraph, onnx_package
 __all__ = ["OPSET", "onnx_model"]
 
 
-
-
 def onnx_model(
     program: Program,
     feeds: Sequence[str],

@@ -19,7 +19,7 @@ from fluidlite.values.serialize import file_bytes, inside
 
 __all__ = ["OnnxFile"]
 
-_ELEMENTS = frozenset("bool int8 uint8 int16 int32 int64 float16 float32 float64".split())
+_ELEMENTS = frozenset(["bool", "int8", "uint8", "int16", "int32", "int64", "float16", "float32", "float64"])
 """Element types that variables have."""
 
 

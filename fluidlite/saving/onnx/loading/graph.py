@@ -182,7 +182,9 @@ class GraphReader:
         for node in graph.node:
             self._left -= 1
             if self._left < 0:
-                raise UnsupportedError("the graph has loops inside of loops, whose values change their shapes")
+                raise UnsupportedError(
+                    "the graph has loops inside of loops, whose values change their shapes"
+                )
             self.read(node)
             self.levels[-1].done += 1
         self.levels.pop()
@@ -382,9 +384,7 @@ class NodeView:
         outputs = {slot: [self.new() for _ in range(count)] for slot, count in slots.items()}
         marks = {registry.ZERO_DIM_ATTR: [next(iter(slots))]} if scalar else {}
         given = {slot: each if isinstance(each, list) else [each] for slot, each in inputs.items()}
-        self.graph.block.append_op(
-            type=type, inputs=given, outputs=outputs, attrs={**(attrs or {}), **marks}
-        )
+        self.graph.block.append_op(type=type, inputs=given, outputs=outputs, attrs={**(attrs or {}), **marks})
         made = [var for each in outputs.values() for var in each]
         for var in made if definition.dynamic else ():
             # nothing may be concluded from sizes that are only supposed

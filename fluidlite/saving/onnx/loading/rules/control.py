@@ -216,7 +216,11 @@ class _Loop:
         ends = [op.one("assign", var) if var.name in ours and not is_array(var) else var for var in made]
         step = op.two("elementwise_add", self.number, op.fixed(1, np.int64))
         further = self.within(step, running)
-        for value, target in ((step, self.number), (further, self.running), *zip(ends, self.carried, strict=True)):
+        for value, target in (
+            (step, self.number),
+            (further, self.running),
+            *zip(ends, self.carried, strict=True),
+        ):
             if is_array(target):
                 if value is not target:
                     raise op.error("it replaces a sequence by another one")
@@ -261,10 +265,10 @@ def recurrent(
     wholes = [op.one("assign", op.unsqueezed(x, [1]) if len(x.shape) == 1 else x) for x in inputs]
     with op.graph.branch() as block:
         rows = [block.create_var(name=x.name, shape=x.shape[1:], dtype=x.dtype) for x in wholes]
-        before = [
-            block.create_var(name=op.graph.name("state"), shape=x.shape, dtype=x.dtype) for x in states
+        before = [block.create_var(name=op.graph.name("state"), shape=x.shape, dtype=x.dtype) for x in states]
+        flat = [
+            op.squeezed(row, [0]) if len(x.shape) == 1 else row for row, x in zip(rows, inputs, strict=True)
         ]
-        flat = [op.squeezed(row, [0]) if len(x.shape) == 1 else row for row, x in zip(rows, inputs, strict=True)]
         after, made = step(flat, before)
         for old, new in zip(before, after, strict=True):
             if tuple(old.shape) != tuple(new.shape):
@@ -304,7 +308,11 @@ def _scan(op: NodeView) -> None:
     body = op.attr("body")
     count = len(op.node.input) - op.attr("num_scan_inputs")
     given = op.all()
-    if len(body.input) != len(given) or len(body.output) != len(op.node.output) or not 0 <= count < len(given):
+    if (
+        len(body.input) != len(given)
+        or len(body.output) != len(op.node.output)
+        or not 0 <= count < len(given)
+    ):
         raise op.malformed("its body has other inputs or outputs than the node")
     for name in ("scan_input_axes", "scan_output_axes"):
         if any(op.attr(name) or ()):

@@ -260,5 +260,3 @@ def _cast(op: NodeView) -> None:
 def _cast_like(op: NodeView) -> None:
     op.idle("saturate", "round_mode")
     op.put(op.cast(op.x(), op.dtype(1)))
-
-

@@ -24,7 +24,11 @@ _WAYS = {
     ("cubic", "pytorch_half_pixel", ""): {"align_corners": False},
 }
 """Mode, way from a new pixel to an old one, way to round -> attributes of the op."""
-_KINDS = {"linear": ("linear", "bilinear", "trilinear"), "cubic": ("", "bicubic", ""), "nearest": ("nearest",) * 3}
+_KINDS = {
+    "linear": ("linear", "bilinear", "trilinear"),
+    "cubic": ("", "bicubic", ""),
+    "nearest": ("nearest",) * 3,
+}
 
 
 @reads("Resize")
@@ -36,7 +40,9 @@ def _resize(op: NodeView) -> None:
     if attrs is None:
         raise op.error(f"the ways {mode!r}, {way!r}, {rounding!r} are together nothing that fluid has")
     if mode == "cubic" and op.attr("cubic_coeff_a") != -0.75:
-        raise op.error(f"its attribute 'cubic_coeff_a' is {op.attr('cubic_coeff_a')}, and the rule knows -0.75")
+        raise op.error(
+            f"its attribute 'cubic_coeff_a' is {op.attr('cubic_coeff_a')}, and the rule knows -0.75"
+        )
     op.idle("nearest_mode", "cubic_coeff_a", "extrapolation_value")
     if op.has(1) and op.value(1).shape != (0,):
         raise op.error("it has a region of interest")
@@ -86,7 +92,7 @@ def _with_sizes(
     parts = list(value.parts.reshape(-1)) if value.parts is not None else [None] * len(axes)
     spatial = [1] * more + parts[first:]
     way = op.attr("coordinate_transformation_mode")
-    if op.attr("mode") == "cubic" and 1 in spatial or way == "half_pixel" and not _are_many(spatial):
+    if (op.attr("mode") == "cubic" and 1 in spatial) or (way == "half_pixel" and not _are_many(spatial)):
         raise op.error(f"{way!r} of images of one pixel, or of an unknown number")
     if all(isinstance(part, int) for part in spatial):
         attrs |= dict(zip(names, spatial, strict=True))
@@ -111,7 +117,7 @@ def _rearranged(
 @reads("DepthToSpace")
 def _depth_to_space(op: NodeView) -> None:
     block = op.attr("blocksize")
-    batch, channels, rows, columns = op.shape()
+    _, channels, rows, columns = op.shape()
     if op.attr("mode") == "CRD":
         op.put(op.one("pixel_shuffle", op.x(), upscale_factor=block))
         return
@@ -125,7 +131,7 @@ def _depth_to_space(op: NodeView) -> None:
 @reads("SpaceToDepth")
 def _space_to_depth(op: NodeView) -> None:
     block = op.attr("blocksize")
-    batch, channels, rows, columns = op.shape()
+    _, channels, rows, columns = op.shape()
     if min(channels, rows, columns) < 0:
         raise op.error(f"an image of {list(op.shape())}, whose sizes are not known")
     split = [-1, channels, rows // block, block, columns // block, block]
@@ -195,7 +201,10 @@ def _non_max_suppression(op: NodeView) -> None:
     slots = {"Out": 1, "Index": 1, "NmsRoisNum": 1}
     inputs = {"BBoxes": op.x(0), "Scores": op.x(1)}
     rows, index, _ = op.emit_all("multiclass_nms3", inputs, attrs, slots)
-    index = op.cast(op.reshaped(index, [-1, 1]), np.int64)
+    # how many there are the run alone knows
+    rows.desc.set_shape([-1, 6])
+    index.desc.set_shape([-1, 1])
+    index = op.cast(index, np.int64)
     label = op.cast(op.part(rows, 1, 0, 1), np.int64)
     size = op.fixed(boxes, np.int64)
     batch = op.two("elementwise_floordiv", index, size)

@@ -102,7 +102,10 @@ def _mod(op: NodeView, x: Array, y: Array) -> Array | None:
 
 @folds("Where")
 def _where(op: NodeView, condition: Array, yes: Array, no: Array) -> tuple[Array, Any] | None:
-    if any(each is None for each in condition.reshape(-1)) or np.broadcast(condition, yes, no).size > MOST_PARTS:
+    if (
+        any(each is None for each in condition.reshape(-1))
+        or np.broadcast(condition, yes, no).size > MOST_PARTS
+    ):
         return None
     chosen = np.empty(np.broadcast(condition, yes, no).shape, object)
     chosen[...] = np.where(condition.astype(bool), yes, no)

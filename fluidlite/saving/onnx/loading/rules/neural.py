@@ -130,7 +130,9 @@ def _check_last(op: NodeView, windows: _Windows, spatial: Sequence[int], exclusi
             continue
         if size < 0 and exclusive and after + stride <= length:
             continue
-        raise op.error(f"ceil_mode with windows of {length} every {stride} over {size} and {before} + {after}")
+        raise op.error(
+            f"ceil_mode with windows of {length} every {stride} over {size} and {before} + {after}"
+        )
 
 
 def _with_places(op: NodeView, windows: _Windows, x: Variable, attrs: dict[str, Any]) -> None:

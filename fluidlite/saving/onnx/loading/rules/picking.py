@@ -178,7 +178,9 @@ def _split_axis(op: NodeView, made: Variable, axis: int, ids: Variable) -> Varia
     rows += [op.part(sizes, 0, axis + 1, len(made.shape))] if behind else []
     whole = op.emit("concat", {"X": rows}, {"axis": 0})
     declared = before + between + behind
-    return op.emit("reshape2", {"X": made, "ShapeTensor": row_of(op, whole, len(declared))}, {"shape": declared})
+    return op.emit(
+        "reshape2", {"X": made, "ShapeTensor": row_of(op, whole, len(declared))}, {"shape": declared}
+    )
 
 
 @reads("GatherElements")
@@ -273,17 +275,23 @@ def _scatter_nd(op: NodeView) -> None:
         op.put(op.emit("scatter_nd_add", {"X": x, "Index": _places(op, 1), "Updates": updates}))
         return
     if reduction not in (None, "none"):
-        raise op.error(f"its attribute 'reduction' is {reduction!r}, and the rule knows 'none' and 'add' alone")
+        raise op.error(
+            f"its attribute 'reduction' is {reduction!r}, and the rule knows 'none' and 'add' alone"
+        )
     ids = _places(op, 1)
     sizes = list(x.shape)
     if min(sizes[1:depth], default=0) < 0 or min(sizes[depth:], default=0) < 0:
         raise op.error(f"it writes into {sizes}, whose inner sizes are not known")
     # rows of a table: their numbers are the places in row-major order
     steps = [int(np.prod(sizes[at + 1 : depth])) for at in range(depth)]
-    flat = op.emit("reduce_sum", {"X": op.two("elementwise_mul", ids, op.fixed(steps, np.int64))}, {"dim": [-1]})
+    flat = op.emit(
+        "reduce_sum", {"X": op.two("elementwise_mul", ids, op.fixed(steps, np.int64))}, {"dim": [-1]}
+    )
     table = op.reshaped(x, [-1, *sizes[depth:]]) if depth != 1 else x
     rows = op.reshaped(updates, [-1, *sizes[depth:]])
-    made = op.emit("scatter", {"X": table, "Ids": op.reshaped(flat, [-1]), "Updates": rows}, {"overwrite": True})
+    made = op.emit(
+        "scatter", {"X": table, "Ids": op.reshaped(flat, [-1]), "Updates": rows}, {"overwrite": True}
+    )
     op.put(op.reshaped(made, [-1, *sizes[1:]]) if depth != 1 else made)
 
 
@@ -295,7 +303,9 @@ def _scatter_elements(op: NodeView) -> None:
     axis = op.axis(op.attr("axis"))
     reduction = op.attr("reduction")
     if reduction not in _REDUCTIONS:
-        raise op.error(f"its attribute 'reduction' is {reduction!r}, and the rule knows {list(_REDUCTIONS)[1:]}")
+        raise op.error(
+            f"its attribute 'reduction' is {reduction!r}, and the rule knows {list(_REDUCTIONS)[1:]}"
+        )
     x, ids, updates = op.x(), _from_front(op, 1, axis), op.x(2)
     others = [at for at in range(op.rank()) if at != axis]
     if any(x.shape[at] != ids.shape[at] for at in others):

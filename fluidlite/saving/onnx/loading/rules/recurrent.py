@@ -41,7 +41,9 @@ class _Layer:
         if self.weight.ndim != 3 or self.weight.shape[:2] != shapes or self.recurrence.shape[:2] != shapes:
             raise op.malformed(f"its weights have the shapes {self.weight.shape} and {self.recurrence.shape}")
         if op.attr("hidden_size") not in (None, self.size):
-            raise op.malformed(f"its attribute 'hidden_size' is {op.attr('hidden_size')}, and not {self.size}")
+            raise op.malformed(
+                f"its attribute 'hidden_size' is {op.attr('hidden_size')}, and not {self.size}"
+            )
         self.biases = (
             op.array(3)
             if op.has(3)
@@ -131,7 +133,9 @@ def _step_by_step(layer: _Layer) -> None:
         given = op.emit("matmul_v2", {"X": x, "Y": op.fixed(layer.weight[at].T)})
         given = op.two("elementwise_add", given, op.fixed(entry))
 
-        def step(rows: list[Variable], states: list[Variable], cell: Cell = cell) -> tuple[list[Variable], ...]:
+        def step(
+            rows: list[Variable], states: list[Variable], cell: Cell = cell
+        ) -> tuple[list[Variable], ...]:
             made = cell(rows[0], states)
             return made, made
 

@@ -100,7 +100,9 @@ def _softmax(op: NodeView) -> None:
 
 
 # ----------------------------------------------------------------------- products
-def _product(op: NodeView, x: Variable, y: Variable, trans_x: bool = False, trans_y: bool = False) -> Variable:
+def _product(
+    op: NodeView, x: Variable, y: Variable, trans_x: bool = False, trans_y: bool = False
+) -> Variable:
     attrs = {"trans_x": trans_x, "trans_y": trans_y}
     scalar = len(x.shape) == len(y.shape) == 1
     return op.emit("matmul_v2", {"X": x, "Y": y}, attrs, scalar=scalar)

@@ -68,7 +68,11 @@ def _reshape(op: NodeView) -> None:
     given = _parts(op, 1)
     sizes = [_kept(x, at, part) for at, part in enumerate(given)]
     unknown = [at for at, size in enumerate(sizes) if size is None]
-    if len(unknown) == 1 and -1 not in sizes and all(sizes[at] or at < len(x.shape) for at in range(len(sizes))):
+    if (
+        len(unknown) == 1
+        and -1 not in sizes
+        and all(sizes[at] or at < len(x.shape) for at in range(len(sizes)))
+    ):
         # what is left: there is no other number that fits
         sizes[unknown.pop()] = -1
     if not unknown:
@@ -142,7 +146,9 @@ def _expand(op: NodeView) -> None:
         given = [1] * -more + given
         more = 0
     have = [1] * more + list(x.shape)
-    wanted = [_expanded(x, at - more, size, part) for at, (size, part) in enumerate(zip(have, given, strict=True))]
+    wanted = [
+        _expanded(x, at - more, size, part) for at, (size, part) in enumerate(zip(have, given, strict=True))
+    ]
     if all(part is not None for part in wanted):
         op.put(op.emit("expand_v2", {"X": x}, {"shape": wanted}) if wanted else x)
         return
@@ -216,4 +222,3 @@ def _eye_like(op: NodeView) -> None:
     dtype = op.dtype() if number is None else op.graph.file.dtype(number, "its result")
     attrs = {"num_rows": rows, "num_columns": columns, "dtype": to_vartype(dtype)}
     op.put(op.emit("eye", {}, attrs))
-

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import collections
 import importlib
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -59,14 +60,15 @@ class OnnxGraph:
         self._parameters: dict[str, str] = {}
         self._numbers: dict[tuple[bytes, str, tuple[int, ...]], str] = {}
         self._taken: set[str] = set()
+        self._next: collections.Counter[str] = collections.Counter()
 
     def name(self, hint: str) -> str:
         """A new name like `hint`."""
         name = hint
-        number = 0
         while name in self._taken:
-            number += 1
-            name = f"{hint}.{number}"
+            # counted, as thousands of values may be called alike
+            self._next[hint] += 1
+            name = f"{hint}.{self._next[hint]}"
         self._taken.add(name)
         return name
 

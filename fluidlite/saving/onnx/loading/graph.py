@@ -6,6 +6,7 @@ have the value that ONNX gives it by default, and an input that it does not read
 
 from __future__ import annotations
 
+import collections
 import contextlib
 import functools
 from collections import ChainMap
@@ -119,6 +120,7 @@ class GraphReader:
         self.weights: dict[str, Array] = {}
         self.taken: set[str] = {"", "feed", "fetch", "@EMPTY@"}
         self.used = {*_used(file.model.graph)} - {""}
+        self._numbers: collections.Counter[str] = collections.Counter()
         self.entries: dict[str, tuple[int, ...]] = {}
         """Arrays of tensors by name, and the sizes that all their entries have."""
         self.levels: list[Level] = []
@@ -133,10 +135,11 @@ class GraphReader:
 
     def name(self, hint: str) -> str:
         """A new name like `hint`."""
-        name, number = hint, 0
+        name = hint
         while name in self.taken:
-            number += 1
-            name = f"{hint}.{number}"
+            # counted, as thousands of values may be called alike
+            self._numbers[hint] += 1
+            name = f"{hint}.{self._numbers[hint]}"
         self.taken.add(name)
         return name
 

@@ -19,6 +19,7 @@ _FUNCTIONS = {
     "Asin": "asin",
     "Asinh": "asinh",
     "Atan": "atan",
+    "BitwiseNot": "bitwise_not",
     "Atanh": "atanh",
     "Ceil": "ceil",
     "Cos": "cos",

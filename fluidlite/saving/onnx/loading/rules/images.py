@@ -36,6 +36,9 @@ def _resize(op: NodeView) -> None:
     mode = op.attr("mode")
     way = op.attr("coordinate_transformation_mode")
     rounding = op.attr("nearest_mode") if mode == "nearest" else ""
+    if way == "half_pixel" and rounding.startswith("round_prefer") and _is_whole_factor(op):
+        # each pixel several times: no new one lies half-way between two
+        way, rounding = "asymmetric", "floor"
     attrs: dict[str, Any] | None = _WAYS.get((mode, way, rounding))
     if attrs is None:
         raise op.error(f"the ways {mode!r}, {way!r}, {rounding!r} are together nothing that fluid has")
@@ -64,17 +67,35 @@ def _resize(op: NodeView) -> None:
     op.put(op.squeezed(op.emit(f"{kind}_interp_v2", inputs, attrs), wide))
 
 
+def _is_whole_factor(op: NodeView) -> bool:
+    """True if every size becomes a known multiple of itself."""
+    axes = [op.axis(axis) for axis in op.attr("axes") or range(op.rank())]
+    if op.has(2) and op.value(2).shape != (0,):
+        factors = op.value(2).array
+        return factors is not None and bool((factors == np.floor(factors)).all() and (factors >= 1).all())
+    sizes = op.value(3).array
+    before = [op.shape()[axis] for axis in axes]
+    return sizes is not None and all(
+        old > 0 and new % old == 0 for old, new in zip(before, sizes.reshape(-1), strict=True)
+    )
+
+
 def _scales(op: NodeView, axes: Sequence[int]) -> list[float]:
     """Factors of the spatial dimensions; those that mean something else to fluid are refused."""
     given = dict(zip(axes, op.array(2).reshape(-1).tolist(), strict=True))
     if given.get(0, 1) != 1 or given.get(1, 1) != 1:
         raise op.error(f"it scales batch or channels by {list(given.values())[:2]}")
     found = [given.get(axis, 1.0) for axis in range(2, op.rank())]
+    way = op.attr("coordinate_transformation_mode")
+    is_aligned = way == "align_corners"
     # of one pixel it is another one
-    counts = op.attr("mode") == "cubic" or op.attr("coordinate_transformation_mode") == "half_pixel"
+    counts = op.attr("mode") == "cubic" or way == "half_pixel"
     for size, scale in zip(op.shape()[2:], found, strict=True):
         # an image that keeps its size stays as it is in fluid
         keeps = 1 < scale < 1.5 if size < 0 else scale != 1 and int(size * np.float32(scale)) == size
+        # between corners ONNX's reference counts pixels that are cut off, and ONNX Runtime does not
+        whole = scale if size < 0 else size * np.float32(scale)
+        keeps = keeps or (is_aligned and whole != int(whole))
         if keeps or (counts and scale < 1 and (size < 0 or size * scale < 2)):
             raise op.error(f"a scale of {scale} of {size} pixels")
     return found

@@ -240,7 +240,9 @@ def _squeeze(op: NodeView, x: Array, axes: Array | None = None) -> Array | None:
 
 @folds("Reshape")
 def _reshape(op: NodeView, x: Array, sizes: Array) -> Array | None:
-    if any(each is None or isinstance(each, Size) for each in sizes.reshape(-1)) or op.attr("allowzero"):
+    if any(each is None or isinstance(each, Size) for each in sizes.reshape(-1)):
+        return None
+    if op.attr("allowzero") and 0 in sizes:
         return None
     target = [x.shape[at] if size == 0 and at < x.ndim else size for at, size in enumerate(sizes.reshape(-1))]
     return x.reshape(target)

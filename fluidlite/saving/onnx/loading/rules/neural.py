@@ -102,7 +102,8 @@ def _conv_transpose(op: NodeView) -> None:
 @reads("MaxPool", "AveragePool")
 def _pool(op: NodeView) -> None:
     windows = _Windows(op, op.attr("kernel_shape"))
-    op.idle("storage_order")
+    if not op.wants(1):
+        op.idle("storage_order")
     if set(windows.dilations) != {1}:
         raise op.error(f"its attribute 'dilations' is {windows.dilations}, and the rule knows 1 alone")
     is_max = op.kind == "MaxPool"
@@ -172,6 +173,9 @@ def _lrn(op: NodeView) -> None:
 def _batch_norm(op: NodeView) -> None:
     op.only(0)
     op.idle("momentum")
+    if op.attr("epsilon") > _MOST_EPSILON:
+        op.put(_scaled_by_statistics(op))
+        return
     inputs = {"X": op.x(), "Scale": op.x(1), "Bias": op.x(2), "Mean": op.x(3), "Variance": op.x(4)}
     attrs = {"epsilon": op.attr("epsilon"), "is_test": True}
     outputs = {"Y": [op.new()], "MeanOut": inputs["Mean"], "VarianceOut": inputs["Variance"]}
@@ -180,6 +184,17 @@ def _batch_norm(op: NodeView) -> None:
         type="batch_norm", inputs={slot: [var] for slot, var in inputs.items()}, outputs=outputs, attrs=attrs
     )
     op.put(outputs["Y"][0])
+
+
+_MOST_EPSILON = 0.001  # of the op
+
+
+def _scaled_by_statistics(op: NodeView) -> Variable:
+    """Batch normalisation as arithmetic."""
+    root = op.one("sqrt", op.one("scale", op.x(4), bias=op.attr("epsilon")))
+    factor = op.two("elementwise_div", op.x(1), root)
+    centred = op.emit("elementwise_sub", {"X": op.x(), "Y": op.x(3)}, {"axis": 1})
+    return _per_channel(op, centred, factor, op.x(2))
 
 
 def _centred(op: NodeView, x: Variable, axes: list[int], epsilon: float) -> Variable:
@@ -223,6 +238,26 @@ def _layer_norm(op: NodeView) -> None:
     for each, type in zip(weights, ("elementwise_mul", "elementwise_add"), strict=False):
         made = op.two(type, made, each)
     op.put(made)
+
+
+@reads("MeanVarianceNormalization")
+def _mean_variance(op: NodeView) -> None:
+    axes = [op.axis(axis) for axis in op.attr("axes")]
+    x = op.x()
+    centred = op.two("elementwise_sub", x, op.one("reduce_mean", x, dim=axes, keep_dim=True))
+    squares = op.one("reduce_mean", op.two("elementwise_mul", centred, centred), dim=axes, keep_dim=True)
+    op.put(op.two("elementwise_div", centred, op.one("scale", op.one("sqrt", squares), bias=1e-9)))
+
+
+@reads("RMSNormalization")
+def _rms_norm(op: NodeView) -> None:
+    if op.attr("stash_type") != 1:
+        raise op.error(f"its attribute 'stash_type' is {op.attr('stash_type')}, and the rule knows 1 alone")
+    x = op.x()
+    axes = list(range(op.axis(op.attr("axis")), op.rank()))
+    squares = op.one("reduce_mean", op.two("elementwise_mul", x, x), dim=axes, keep_dim=True)
+    root = op.one("sqrt", op.one("scale", squares, bias=op.attr("epsilon")))
+    op.put(op.two("elementwise_mul", op.two("elementwise_div", x, root), op.x(1)))
 
 
 @reads("GroupNormalization")

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+import numpy as np
+
 from fluidlite.ir.variable import Variable
 from fluidlite.saving.onnx.loading.graph import NodeView, reads
 
@@ -73,6 +75,30 @@ def _arg(op: NodeView) -> None:
     op.put(op.emit(type, {"X": op.x()}, {"axis": axis, "keepdims": keep}, scalar=scalar))
 
 
+@reads("Hardmax")
+def _hardmax(op: NodeView) -> None:
+    """1 at the first largest element, else 0."""
+    axis = op.axis(op.attr("axis"))
+    size = op.shape()[axis]
+    if size < 0:
+        raise op.error(f"axis {axis} of {list(op.shape())}, whose size is not known")
+    best = op.emit("arg_max", {"X": op.x()}, {"axis": axis, "keepdims": True})
+    places = np.arange(size).reshape([size, *[1] * (op.rank() - 1 - axis)])
+    op.put(op.cast(op.two("equal", best, op.fixed(places, np.int64)), op.dtype()))
+
+
+@reads("LpNormalization")
+def _lp_norm(op: NodeView) -> None:
+    axis = [op.axis(op.attr("axis"))]
+    x = op.x()
+    size = op.one("abs", x) if op.attr("p") == 1 else op.two("elementwise_mul", x, x)
+    norm = op.one("reduce_sum", size, dim=axis, keep_dim=True)
+    norm = norm if op.attr("p") == 1 else op.one("sqrt", norm)
+    # of zeros they are zeros
+    is_zero = op.cast(op.two("equal", norm, op.fixed(0, op.dtype())), op.dtype())
+    op.put(op.two("elementwise_div", x, op.two("elementwise_add", norm, is_zero)))
+
+
 @reads("TopK")
 def _top(op: NodeView) -> None:
     op.idle("sorted")
@@ -128,7 +154,12 @@ def _gemm(op: NodeView) -> None:
 @reads("Einsum")
 def _einsum(op: NodeView) -> None:
     equation = op.attr("equation").replace(" ", "")
-    scalar = equation.endswith("->")
+    inputs, arrow, result = equation.partition("->")
+    # without an arrow the letters that come once are what is left
+    left = (
+        result if arrow else [letter for letter in inputs if letter.isalpha() and inputs.count(letter) == 1]
+    )
+    scalar = not left and "..." not in equation
     op.put(op.emit("einsum", {"Operands": op.all()}, {"equation": equation}, scalar=scalar))
 
 

@@ -63,9 +63,9 @@ def _parts(op: NodeView, place: int) -> list[Any]:
 @reads("Reshape")
 def _reshape(op: NodeView) -> None:
     x = op.x()
-    if op.attr("allowzero"):
-        raise op.error("its attribute 'allowzero' is 1, and the rule knows 0 alone")
     given = _parts(op, 1)
+    if op.attr("allowzero") and any(part in (0, None) for part in given):
+        raise op.error(f"its attribute 'allowzero' is 1, and some of its sizes {given} may be 0")
     sizes = [_kept(x, at, part) for at, part in enumerate(given)]
     unknown = [at for at, size in enumerate(sizes) if size is None]
     if (

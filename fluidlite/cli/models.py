@@ -20,9 +20,10 @@ from fluidlite.cli.errors import UsageError, one_line
 from fluidlite.compat.inference.sources import PROGRAMS, in_folder
 from fluidlite.executor.executor import Executor
 from fluidlite.ir.program import Program
+from fluidlite.ir.prune import reads
 from fluidlite.ir.variable import Variable
 from fluidlite.lod_tensor import create_lod_tensor
-from fluidlite.saving.inference import load_inference_model
+from fluidlite.saving.inference import inference_program, load_inference_model
 from fluidlite.values.scope import global_scope
 from fluidlite.values.serialize import replace_file
 from fluidlite.values.tensor import LoDTensor
@@ -30,6 +31,7 @@ from fluidlite.values.tensor import LoDTensor
 __all__ = [
     "SavedModel",
     "any_inputs",
+    "as_saved",
     "load_model",
     "read_inputs",
     "read_shapes",
@@ -85,6 +87,13 @@ def _loaded(path: pathlib.Path, source: str, params: str | None) -> SavedModel:
         raise UsageError(f"{source}: {one_line(error)}") from None
     block = program.global_block()
     return SavedModel(program, tuple(block.var(name) for name in feeds), tuple(fetches))
+
+
+def as_saved(model: SavedModel) -> Program:
+    """The program of a model as files have it, with feed and fetch ops; its results keep their names."""
+    used = {name for op in model.program.global_block().ops for name in reads(op)}
+    feeds = [var.name for var in model.feeds if var.name in used]
+    return inference_program(model.program, feeds, [var.name for var in model.fetches])
 
 
 # ------------------------------------------------------------------------------------------------ inputs

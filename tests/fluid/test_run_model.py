@@ -91,7 +91,7 @@ def test_results_are_shown(models: pathlib.Path, capsys: pytest.CaptureFixture[s
         ("--model one --input x=gone.npy", "cannot read gone.npy: No such file or directory"),
         ("--model one --input both.npz --lengths w=2,x", "--lengths w: '2,x' are not integers"),
         ("--model one --input both.npz --lengths 2", "--lengths expects INPUT=2,3,..., but got '2'"),
-        ("--model one train.py", "--model runs a saved model: remove the script and --check"),
+        ("--model one train.py", "--model and --from-onnx run a model: remove the script"),
         ("--input x=x.npy train.py", "--input can only be used with --model"),
         ("--model one --batch 0", "--batch 0 is not a positive number of samples"),
     ],
@@ -222,7 +222,7 @@ def test_a_shape_is_fixed(picture: str, capsys: pytest.CaptureFixture[str]) -> N
     "argv, said",
     [
         ("--convert 1.x", "--convert and --fix-shape write one model, to --output: remove other requests"),
-        ("--fix-shape --output a", "--fix-shape needs the shapes: --shape NAME=1,3,640,640"),
+        ("--fix-shape --output a", "--fix-shape can only be used with --shape"),
         ("--convert 3.x --output a", "argument --convert: invalid choice: '3.x'"),
         ("--convert 2.x --output x.npy/a", "cannot write x.npy/a: "),
     ],

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import onnx.defs
 import pytest
-from beside.onnx_runs import compare, session_of
+from beside.onnx_runs import compare, read_back, session_of
 from optest import Case, _items, build
 from test_ops import CASES
 
@@ -103,3 +103,5 @@ def test_rows(number: int) -> None:
     for name, ours, theirs in zip(names, found, session.run(None, given), strict=True):
         if isinstance(ours, LoDTensor):
             assert not compare(ours, theirs), f"{case} {name}: {compare(ours, theirs)}"
+    back = read_back(data, [given], [found])
+    assert not back or (back.startswith("refused: no equivalent of ONNX op ")), f"{case}: {back}"

@@ -40,8 +40,8 @@ class Difference:
         return f"{self.name}: {self.largest:.3g} of values up to {self.magnitude:.3g}"
 
 
-def differences(data: bytes, feed: Mapping[str, Any], found: Mapping[str, Any]) -> list[Difference]:
-    """The difference of each output in `found` from what onnxruntime makes of the file.
+def differences(data: bytes | str, feed: Mapping[str, Any], found: Mapping[str, Any]) -> list[Difference]:
+    """The difference of each output in `found` from what onnxruntime makes of a file: its path, or its bytes.
 
     MissingExtraError without the package `onnxruntime`; KernelError where it cannot run the file.
     """

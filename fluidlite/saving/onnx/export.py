@@ -15,11 +15,9 @@ from fluidlite.ir.variable import Variable
 
 # the rules enter the table as they are imported
 from fluidlite.saving.onnx import rules as _rules  # noqa: F401
-from fluidlite.saving.onnx.graph import OPSET, OnnxGraph, onnx_package
+from fluidlite.saving.onnx.graph import OLDEST, OPSET, OnnxGraph, onnx_package
 
 __all__ = ["OPSET", "onnx_model"]
-
-_OLDEST = 13  # the first opset whose nodes take their axes and sizes as the rules write them
 
 
 def onnx_model(
@@ -65,8 +63,8 @@ def onnx_model(
 
 def _known_opset(opset: int) -> int:
     newest = onnx_package("onnx.defs").onnx_opset_version()
-    if not _OLDEST <= opset <= newest:
-        raise ArgumentError(f"opset {opset} is not between {_OLDEST} and {newest}, the newest of this onnx")
+    if not OLDEST <= opset <= newest:
+        raise ArgumentError(f"opset {opset} is not between {OLDEST} and {newest}, the newest of this onnx")
     return opset
 
 

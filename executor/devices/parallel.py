@@ -126,14 +126,10 @@ class Devices:
         )
         self.together = DeviceBarrier(len(places), limit)
         self.threads = Threads(len(places))
-        self.executors = [self._executor(place) for place in places]
+        # the devices are the threads
+        self.executors = [Executor._of_threads(place, 1 if len(places) > 1 else None) for place in places]
         self._sessions: tuple[Session | None, list[DeviceSession]] | None = None
         self._busy = child_lock()
-
-    def _executor(self, place: Place) -> Executor:
-        executor = Executor(place)
-        executor.threads = 1 if len(self.places) > 1 else None  # the devices are the threads
-        return executor
 
     def sessions(self) -> list[DeviceSession]:
         """The connections of each device, beyond which lie those of the calling thread or process."""

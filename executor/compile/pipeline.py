@@ -8,6 +8,7 @@ from dataclasses import replace
 
 from fluidlite.base import flags
 from fluidlite.base.errors import NotFoundError, did_you_mean
+from fluidlite.base.process import without_collector
 from fluidlite.executor.compile import block_gradients, branches, recurrences
 from fluidlite.executor.compile.blocks import WRITERS
 from fluidlite.executor.compile.builder import PlanBuilder
@@ -16,7 +17,6 @@ from fluidlite.executor.passes import PASSES
 from fluidlite.executor.plan.plan import CompiledPlan, FeedSpec, Plan, Target
 from fluidlite.executor.plan.sizes import SizeTable
 from fluidlite.executor.plan.verify import LOWERING, verify
-from fluidlite.executor.run.memory import without_collector
 from fluidlite.ir.block import Block
 from fluidlite.ir.operator import Operator
 from fluidlite.values.scope import Scope

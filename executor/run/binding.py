@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from fluidlite.base.errors import FluidError, KernelError, ShapeError
+from fluidlite.base.process import without_collector
 from fluidlite.executor.plan.objects import BindContext, FreshTable
 from fluidlite.executor.plan.plan import CompiledPlan
 from fluidlite.executor.plan.sizes import Made
@@ -23,7 +24,6 @@ from fluidlite.executor.run.held import HeldArrays
 from fluidlite.executor.run.interpreter import Interpreter
 from fluidlite.executor.run.located import locate
 from fluidlite.executor.run.meanings import Meanings, ShownAs, renamed
-from fluidlite.executor.run.memory import without_collector
 
 __all__ = ["Binding"]
 

@@ -10,14 +10,13 @@ import numpy as np
 
 from fluidlite.base.errors import EOFException, FluidError, KernelError, is_of_user
 from fluidlite.base.place import Place, array_module
+from fluidlite.base.process import blas_switch, keep_freed_memory
 from fluidlite.executor.plan.plan import CompiledPlan
 from fluidlite.executor.plan.verify import PlanError
 from fluidlite.executor.run.binding import Binding
-from fluidlite.executor.run.blas import blas_switch
 from fluidlite.executor.run.held import HeldArrays
 from fluidlite.executor.run.interpreter import Interpreter
 from fluidlite.executor.run.located import failure, locate, specs_at
-from fluidlite.executor.run.memory import keep_freed_memory
 from fluidlite.executor.run.pending import settle
 from fluidlite.profiler import recorder
 from fluidlite.values.scope import Scope

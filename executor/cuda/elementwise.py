@@ -16,6 +16,7 @@ import numpy as np
 
 from fluidlite.executor.cuda.kernel import C_TYPES, COMPUTED, HALF, MAX_BLOCKS, NOT_FINITE, THREADS
 from fluidlite.executor.plan.actions import Elementwise
+from fluidlite.executor.plan.objects import BindContext, PlanObject
 from fluidlite.executor.plan.values import Value
 from fluidlite.ops.kernels.scalar import FUNCTIONS, PREDICATES
 
@@ -152,7 +153,7 @@ def _operand(item: Any, dtype: Any) -> str:
     return f"({kind})({number!r})"
 
 
-class FusedKernel:
+class FusedKernel(PlanObject):
     """A generated kernel; compiled when a plan is first bound on a device, launched by calling it with
     arrays.
     """
@@ -167,6 +168,11 @@ class FusedKernel:
     def text(self) -> str:
         """The CUDA C, made when it is asked for: most kernels of updates are first merged with others."""
         return kernel_text(self.name, self.parts)
+
+    def bind(self, context: BindContext) -> FusedKernel:
+        """The kernel itself, compiled."""
+        self.compile(context.module)
+        return self
 
     def compile(self, cupy: Any) -> None:
         """Let NVRTC compile the text for the current device."""

@@ -14,6 +14,7 @@ from fluidlite.executor.cuda.kernel import (
     element_grid,
     sum_dtype,
 )
+from fluidlite.executor.plan.objects import OwnObject
 
 __all__ = ["FILES", "DeviceAccuracy", "DeviceLayerNormGrad", "DeviceRows", "lanes_for", "row_grid"]
 
@@ -67,7 +68,7 @@ def _kernel(xp: Any, name: str, dtype: Any, switches: Sequence[str]) -> CudaKern
     return CudaKernel(xp, name, FILES[name], dtype, [(switch, int(switch in switches)) for switch in known])
 
 
-class DeviceRows:
+class DeviceRows(OwnObject):
     """`call(*arrays)` launches the kernel of that name over the rows of a matrix; the arrays in the order of
     its parameters, behind which it gets `numbers`.
     """
@@ -98,7 +99,7 @@ class DeviceRows:
         return f"CUDA kernel {name}, {lanes} threads to a row, {THREADS // lanes} rows to a block"
 
 
-class DeviceLayerNormGrad:
+class DeviceLayerNormGrad(OwnObject):
     """gradient(x, scale, mean, variance, d, dx, dscale, dbias); what is not wanted is None."""
 
     def __init__(self, xp: Any, rows: int, columns: int, dtype: Any, epsilon: float, scaled: bool) -> None:
@@ -132,7 +133,7 @@ class DeviceLayerNormGrad:
         return f"CUDA kernels layer_norm_grad, {lanes} threads to a row, and layer_norm_sums"
 
 
-class DeviceAccuracy:
+class DeviceAccuracy(OwnObject):
     """call(indices, label, accuracy, correct, total): the share of rows that have their label among `k`
     indices, 0 of no rows.
     """

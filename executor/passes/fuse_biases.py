@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from fluidlite.executor.plan.actions import Bound, Call, Elementwise, Fresh
+from fluidlite.executor.plan.actions import Call, Elementwise, recipe_of
 from fluidlite.executor.plan.plan import Plan
 from fluidlite.executor.plan.steps import Step, in_bodies
 from fluidlite.executor.plan.values import Storage, Value
@@ -39,10 +39,9 @@ def _fused(steps: Sequence[Step], kept: set[Value]) -> list[Step]:
 def _loss_of(step: Step) -> Call | None:
     """The call of a loss of scores without a bias."""
     action = step.action
-    if not isinstance(action, Call) or not isinstance(action.callee, Bound) or len(action.operands) != 4:
+    if not isinstance(action, Call) or len(action.operands) != 4:
         return None
-    thing = action.callee.thing
-    return action if isinstance(thing, Fresh) and thing.factory is SoftmaxLoss else None
+    return action if recipe_of(action, SoftmaxLoss) else None
 
 
 def _sum_before(steps: Sequence[Step], number: int, scores: Value, kept: set[Value]) -> int | None:

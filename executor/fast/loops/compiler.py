@@ -23,7 +23,6 @@ import tempfile
 import threading
 from collections.abc import Callable, Hashable
 from typing import Any
-from weakref import WeakKeyDictionary
 
 from fluidlite.base.forks import child_lock, in_child
 from fluidlite.executor.run.pending import expect, forget
@@ -101,22 +100,20 @@ class _LaterCode(LoopCode):
     def __init__(self, text: Callable[[], str]) -> None:
         super().__init__("", "")
         self.code: LoopCode | None = None
-        _writers[self] = text
+        # until it is written: it knows values of the plan that asked for it first
+        self._write: Callable[[], str] | None = text
 
     def make(self) -> None:
         """Write the text and compile it, if nobody has."""
         # `settle` comes while the thread in the background is at it
         with _writing:
-            if self.code is None:
-                self.code = loop_of(_writers[self]())
-                del _writers[self]
+            if self._write is not None:
+                self.code, self._write = loop_of(self._write()), None
+        assert self.code is not None
         self.code.make()
         self.made = self.code.made
 
 
-# beside the loops, which a plan for several sizes holds: what writes a text knows values of the plan that
-# asked for it first, and with them its sizes
-_writers: WeakKeyDictionary[_LaterCode, Callable[[], str]] = WeakKeyDictionary()
 _writing = child_lock()
 _loops: dict[str, LoopCode] = {}
 _lock = child_lock()

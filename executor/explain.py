@@ -19,7 +19,7 @@ from fluidlite.executor.cuda.finite import DeviceUnscale
 from fluidlite.executor.cuda.pools import DevicePool
 from fluidlite.executor.cuda.resizing import DeviceResize
 from fluidlite.executor.cuda.responses import DeviceLrn
-from fluidlite.executor.cuda.rows import DeviceAccuracy, DeviceLayerNormGrad, DeviceRows
+from fluidlite.executor.cuda.rows import DeviceAccuracy, DeviceRowKernel, DeviceRows
 from fluidlite.executor.cuda.tables import DeviceRowSums
 from fluidlite.executor.fast.batch_norm import FastBatchNorm
 from fluidlite.executor.fast.conv import FastConv, explained
@@ -203,10 +203,10 @@ _EXPLAINED: dict[Any, Callable[..., str]] = {
     DeviceAuc: DeviceAuc.explained,
     DeviceBatchNorm: DeviceBatchNorm.explained,
     DeviceKeptMask: DeviceKeptMask.explained,
-    DeviceLayerNormGrad: DeviceLayerNormGrad.explained,
     DeviceLrn: DeviceLrn.explained,
     DevicePool: DevicePool.explained,
     DeviceResize: DeviceResize.explained,
+    DeviceRowKernel: DeviceRowKernel.explained,
     DeviceRowSums: DeviceRowSums.explained,
     DeviceRows: DeviceRows.explained,
     DeviceUnscale: DeviceUnscale.explained,

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from fluidlite.executor.cuda.attention import AttentionForm, DeviceAttention
-from fluidlite.executor.cuda.rows import DeviceRows
+from fluidlite.executor.cuda.rows import DeviceRowKernel
 from fluidlite.executor.plan.actions import Bound, Call, Fresh, Method, Out
 from fluidlite.executor.plan.plan import Plan
 from fluidlite.executor.plan.steps import Product, Step, in_bodies, product_of
@@ -64,7 +64,9 @@ def _is_rows(step: Step, name: str) -> bool:
     """True if the step launches that kernel over rows."""
     action = step.action
     thing = action.callee.thing if isinstance(action, Call) and isinstance(action.callee, Bound) else None
-    return isinstance(thing, Fresh) and thing.factory is DeviceRows and thing.arguments[0] == name
+    if not isinstance(thing, Fresh) or thing.factory is not DeviceRowKernel:
+        return False
+    return bool(thing.arguments[0].kernel.name == name)
 
 
 def _turned(value: Value) -> Value | None:

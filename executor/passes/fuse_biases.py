@@ -9,9 +9,12 @@ from fluidlite.executor.plan.actions import Bound, Call, Elementwise, Fresh
 from fluidlite.executor.plan.plan import Plan
 from fluidlite.executor.plan.steps import Step, in_bodies
 from fluidlite.executor.plan.values import Storage, Value
-from fluidlite.executor.run.rows import SoftmaxLoss
+from fluidlite.executor.run.rows import LabelledRows
+from fluidlite.ops.kernels.row_kernels import RowForm
 
 __all__ = ["fuse_biases"]
+
+_SCORES, _BIAS = "logits", "bias"  # of the row kernel of the loss
 
 
 def fuse_biases(plan: Plan) -> Plan:
@@ -37,12 +40,15 @@ def _fused(steps: Sequence[Step], kept: set[Value]) -> list[Step]:
 
 
 def _loss_of(step: Step) -> Call | None:
-    """The call of a loss of scores without a bias."""
+    """The call of a row kernel that could add a bias to what it reads first, and has none."""
     action = step.action
-    if not isinstance(action, Call) or not isinstance(action.callee, Bound) or len(action.operands) != 4:
+    if not isinstance(action, Call) or not isinstance(action.callee, Bound):
         return None
     thing = action.callee.thing
-    return action if isinstance(thing, Fresh) and thing.factory is SoftmaxLoss else None
+    if not isinstance(thing, Fresh) or thing.factory is not LabelledRows:
+        return None
+    form: RowForm = thing.arguments[0]
+    return action if form.given.get(_BIAS, "") is None and form.inputs[0] == _SCORES else None
 
 
 def _sum_before(steps: Sequence[Step], number: int, scores: Value, kept: set[Value]) -> int | None:
@@ -74,7 +80,13 @@ def _touched(step: Step) -> list[Value]:
 
 def _with_bias(loss: Step, added: Step) -> Step:
     assert isinstance(loss.action, Call) and isinstance(added.action, Elementwise)
+    assert isinstance(loss.action.callee, Bound)
     wide, row = added.action.operands
-    operands = (wide, *loss.action.operands[1:], row)
+    hint, thing = loss.action.callee.hint, loss.action.callee.thing
+    form, *others = thing.arguments
+    form = form.with_axes(**{_BIAS: "c"})
+    place = form.inputs.index(_BIAS)
+    operands = (wide, *loss.action.operands[1:place], row, *loss.action.operands[place:])
+    callee = Bound(hint, Fresh(LabelledRows, (form, *others)))
     ops = tuple(dict.fromkeys((*added.ops, *loss.ops)))
-    return replace(loss, action=replace(loss.action, operands=operands), reads=(), fused=ops)
+    return replace(loss, action=replace(loss.action, callee=callee, operands=operands), reads=(), fused=ops)

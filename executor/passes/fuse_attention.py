@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from fluidlite.executor.cuda.attention import AttentionForm, DeviceAttention
-from fluidlite.executor.cuda.rows import DeviceRows
+from fluidlite.executor.cuda.rows import DeviceRowKernel
 from fluidlite.executor.plan.actions import Bound, Call, Method, Out, recipe_of
 from fluidlite.executor.plan.objects import Fresh
 from fluidlite.executor.plan.plan import Plan
@@ -63,8 +63,8 @@ def _fused(steps: Sequence[Step], kept: set[Value], values: ValueFactory) -> Seq
 
 def _is_rows(step: Step, name: str) -> bool:
     """True if the step launches that kernel over rows."""
-    recipe = recipe_of(step.action, DeviceRows)
-    return recipe is not None and recipe.arguments[0] == name
+    recipe = recipe_of(step.action, DeviceRowKernel)
+    return recipe is not None and bool(recipe.arguments[0].kernel.name == name)
 
 
 def _turned(value: Value) -> Value | None:

@@ -45,7 +45,7 @@ def _is_tensor(info: Any) -> bool:
 
 
 def outcome(case: Any) -> str:
-    """ "" where the results are right, "refused: ..." or "differs: ..."."""
+    """Empty where the results are right, "refused: ..." or "differs: ..."."""
     found = ""
     for place, (_, results) in enumerate(case.data_sets):
         feed = feed_of(case, place)

@@ -69,6 +69,8 @@ class Beside:
     other: Backend
     door: str
     only: list[str]
+    often: dict[str, float] = field(default_factory=dict)
+    """Chances in place of those of variations, by name, and of sizes of 0: "empty"."""
     pool: ThreadPoolExecutor = field(default_factory=lambda: ThreadPoolExecutor(2))
     outcomes: Counter[str] = field(default_factory=Counter)
 
@@ -78,7 +80,8 @@ class Beside:
 
     def case(self, seed: int) -> Case:
         """The case of a seed, with its variations."""
-        return vary(make_case(self.door, seed, self.only), random.Random(f"variations {seed}"))
+        case = make_case(self.door, seed, self.only, self.often.get("empty"))
+        return vary(case, random.Random(f"variations {seed}"), self.often)
 
     def facts(self, case: Case, parts: tuple[str, ...]) -> tuple[Facts, Facts]:
         """The facts of both sides, asked for at the same time."""

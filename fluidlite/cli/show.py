@@ -17,6 +17,7 @@ from fluidlite.cli.jobs import job_of
 from fluidlite.cli.options import SOURCE_HELP, add_job, add_program, job_modes
 from fluidlite.cli.parsing import Parser
 from fluidlite.cli.sources import load
+from fluidlite.distributed.exchange import exchange_of
 from fluidlite.distributed.picture import job_picture
 from fluidlite.show import FORMATS
 from fluidlite.show.html import job_page, program_page
@@ -102,7 +103,8 @@ def _page(options: argparse.Namespace, script_argv: Sequence[str]) -> str:
     captured = load(options.source, script_argv, options.startup, options.program)
     if options.mode is None:
         return program_page(captured.main, captured.title, captured.startup)
-    return job_page(job_of(options, captured), captured.title)
+    job = job_of(options, captured)
+    return job_page(job, captured.title, exchange_of(job))
 
 
 def _picture(options: argparse.Namespace, script_argv: Sequence[str]) -> str:

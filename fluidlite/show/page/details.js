@@ -13,6 +13,7 @@ const openDrawer = (...children) => {
 const resized = () => {
   // the drawer stands beside the panes, and covers nothing of them
   together((pane) => pane.drawn && pane.apply());
+  if (state.view === "job") overview.render();
   renderList();
 };
 function closeDrawer() {
@@ -154,6 +155,7 @@ function showOp(item, owner) {
   );
   if (op[STACK] >= 0)
     parts.push(el("h3", {}, called ? `Made by ${called}, called at` : "Made at"), stackList(op));
+  parts.push(...elsewhere(item, op, owner));
   if (op[INPUTS].length) parts.push(el("h3", {}, "Reads"), slotTable(op[INPUTS], owner));
   if (op[OUTPUTS].length) parts.push(el("h3", {}, "Writes"), slotTable(op[OUTPUTS], owner));
   if (op[ATTRS].length)

@@ -27,7 +27,17 @@ from fluidlite.base.forks import child_lock
 from fluidlite.executor.run.engine import ENGINE, EnginePart
 from fluidlite.executor.run.pending import expect
 
-__all__ = ["LOOPS", "LoopCode", "LoopCompiler", "RunCount", "is_available", "known_loop", "loop_of", "widths"]
+__all__ = [
+    "LOOPS",
+    "LoopCode",
+    "LoopCompiler",
+    "RunCount",
+    "cpu_flags",
+    "is_available",
+    "known_loop",
+    "loop_of",
+    "widths",
+]
 
 _FORMAT = "1"
 _MOST_BYTES = 64 << 20  # in the folder; the oldest files go first
@@ -120,12 +130,13 @@ def widths() -> tuple[int, int]:
 
     Four registers at a time: one value waits for the one before it for four cycles.
     """
-    flags = _cpu_flags()
+    flags = cpu_flags()
     lanes = next((lanes for flag, lanes in (("avx512f", 16), ("avx2", 8)) if flag in flags), 4)
     return 4 * lanes, lanes
 
 
-def _cpu_flags() -> frozenset[str]:
+def cpu_flags() -> frozenset[str]:
+    """The processor's features, as Linux names them; none where it says nothing."""
     # known without LLVM, which must not be imported while a plan is made
     with contextlib.suppress(OSError), open("/proc/cpuinfo") as file:
         for line in file:

@@ -160,6 +160,40 @@ def test_onnx_options(models: pathlib.Path, capsys: pytest.CaptureFixture[str]) 
     assert "--opset can only be used with --to-onnx" in capsys.readouterr().err
 
 
+def test_from_onnx(models: pathlib.Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A file that was exported runs, is checked, and becomes a saved model again."""
+    assert main(["--model", "new", "--to-onnx", "model.onnx"]) == 0
+    np.savez("one.npz", x=np.ones((1, 3), "float32"), w=np.array([[1], [2]]))
+    assert main(["--model", "new", "--input", "one.npz", "--lengths", "w=2", "--output", "out.npy"]) == 0
+    from_onnx = ["--from-onnx", "model.onnx"]
+    assert main([*from_onnx, "--input", "one.npz", "--check", "--save", "again"]) == 0
+    assert capsys.readouterr().out.startswith("largest difference from onnxruntime:\n  ")
+    for model in (from_onnx, ["--model", "again"]):
+        assert main([*model, "--input", "one.npz", "--output", "back.npy"]) == 0
+        np.testing.assert_allclose(np.load("back.npy"), np.load("out.npy"), rtol=1e-5)
+    assert main([*from_onnx, "--summary", "--to-onnx", "second.onnx", "--opset", "20"]) == 0
+    assert "softmax" in capsys.readouterr().out and pathlib.Path("second.onnx").exists()
+
+
+@pytest.mark.parametrize(
+    "argv, said",
+    [
+        ("--from-onnx gone.onnx", "cannot open gone.onnx: there is no such file"),
+        ("--from-onnx x.npy", "x.npy is not an ONNX file"),
+        ("--from-onnx x.npy --model new", "--model and --from-onnx both name a model: remove one of them"),
+        ("--model new --save x", "--save can only be used with --from-onnx"),
+        ("--from-onnx x.npy --params y", "--params can only be used with --model"),
+        ("--from-onnx x.npy train.py", "remove the script"),
+    ],
+)
+def test_wrong_from_onnx(
+    models: pathlib.Path, argv: str, said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(argv.split()) == 2
+    written = capsys.readouterr().err
+    assert said in written and written.count("\n") == 1
+
+
 def test_the_runtime_is_named(
     models: pathlib.Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

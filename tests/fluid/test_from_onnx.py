@@ -217,6 +217,24 @@ def test_recurrent_layers(name: str, peepholes: bool) -> None:
         np.testing.assert_allclose(ours, other, rtol=1e-4, atol=1e-5)
 
 
+def test_a_network_trains_further() -> None:
+    values = {"w": RANDOM.normal(size=(3, 1)).astype("float32"), "b": np.zeros(1, "float32")}
+    path = written(
+        file_of([helper.make_node("Gemm", ["x", "w", "b"], ["y"])], {"x": ["n", 3]}, ["y"], **values)
+    )
+    program, _, (y,) = fluid.io.load_onnx(path)
+    feed = {"x": RANDOM.normal(size=(16, 3)).astype("float32")}
+    exe = fluid.Executor(fluid.CPUPlace())
+    fluid.io.trainable(program)
+    startup = fluid.Program()
+    with fluid.program_guard(program, startup):
+        loss = fluid.layers.mean(fluid.layers.square(fluid.layers.scale(y, 1.0, -1.0)))
+        fluid.optimizer.SGD(0.1).minimize(loss)
+    exe.run(startup)
+    losses = [float(exe.run(program, feed=feed, fetch_list=[loss])[0]) for _ in range(20)]
+    assert losses[-1] < losses[0] / 2
+
+
 # ------------------------------------------------------------------------------------------------ files
 def external(location: str, offset: int = 0, length: int = 16) -> Any:
     """A model whose weight lies in another file."""

@@ -1,4 +1,4 @@
-"""ONNX's recurrent layers: as the op `rnn` where it has the same gates, else step by step."""
+"""ONNX ops of recurrent layers: the op `rnn` where it has the same gates, else steps one by one."""
 
 from __future__ import annotations
 

@@ -64,8 +64,8 @@ names the op, the attribute or input, and the line.
 
 ## Read a file
 
-`fluidlite-run --from-onnx FILE` takes a file of ONNX in the place of a saved model: of other frameworks too. It
-runs, is shown, measured and checked like one, and `--save DIR` writes it as a saved model of 2.x.
+`fluidlite-run --from-onnx FILE` takes a file of ONNX, also one of other frameworks, as a saved model: it is
+run, shown, measured and checked like one, and `--save DIR` writes it as a saved model of 2.x.
 
 ```console
 $ fluidlite-run --from-onnx saved.onnx --check --save again >check.txt

@@ -247,7 +247,8 @@ class NodeView:
     def __init__(self, graph: GraphReader, node: Any) -> None:
         self.graph, self.node, self.kind = graph, node, node.op_type
         self.opset = graph.file.opset
-        self.schema = None if node.domain not in ("", "ai.onnx") else _schema(node.op_type, self.opset)
+        is_own = node.domain in ("", "ai.onnx")
+        self.schema: Any = _schema(node.op_type, self.opset) if is_own else None
         self._read: set[str] = set()
         self._read_inputs: set[int] = set()
 

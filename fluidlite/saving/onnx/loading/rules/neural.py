@@ -199,7 +199,7 @@ def _batch_norm(op: NodeView) -> None:
         return
     inputs = {"X": op.x(), "Scale": op.x(1), "Bias": op.x(2), "Mean": op.x(3), "Variance": op.x(4)}
     attrs = {"epsilon": op.attr("epsilon"), "is_test": True}
-    outputs = {"Y": [op.new()], "MeanOut": inputs["Mean"], "VarianceOut": inputs["Variance"]}
+    outputs: dict[str, Any] = {"Y": [op.new()], "MeanOut": inputs["Mean"], "VarianceOut": inputs["Variance"]}
     outputs |= {"SavedMean": [op.new()], "SavedVariance": [op.new()]}
     op.graph.block.append_op(
         type="batch_norm", inputs={slot: [var] for slot, var in inputs.items()}, outputs=outputs, attrs=attrs

@@ -224,8 +224,8 @@ def _parse(argv: Sequence[str]) -> tuple[argparse.Namespace, list[str]]:
     if options.module is None and options.script is None and not has_model:
         raise UsageError("no script is given: use fluidlite-run script.py (see --help)")
     _check_combinations(options, has_model)
-    if has_model and (options.script or options.module):
-        raise UsageError("--model and --from-onnx run a model: remove the script")
+    if options.from_onnx and (options.script or options.module):
+        raise UsageError("--from-onnx runs a model: remove the script")
     if options.batch < 1:
         raise UsageError(f"--batch {options.batch} is not a positive number of samples")
     return options, rest
@@ -250,7 +250,8 @@ def _check_combinations(options: argparse.Namespace, has_model: bool) -> None:
         raise UsageError("--shape can only be used with --summary, --bench, --to-onnx or --fix-shape")
     if writes and (not options.output or options.to_onnx or options.bench or options.summary):
         raise UsageError("--convert and --fix-shape write one model, to --output: remove other requests")
-    if options.model and options.check and not (options.to_onnx or writes):
+    checks = options.check and not (options.to_onnx or writes)
+    if options.model and (options.script or options.module or checks):
         raise UsageError("--model runs a saved model: remove the script and --check")
 
 

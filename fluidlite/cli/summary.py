@@ -85,7 +85,9 @@ def _row(ops: Sequence[Operator], sizes: Sizes, seen: set[str]) -> list[str]:
     own = [var for var in _variables(ops[0], names) if var.name in known]
     seen.update(var.name for var in own)
     result = _result(ops[-1])
-    shown = ", ".join("None" if size < 0 else str(size) for size in (result.shape if result else ()))
+    shown = ", ".join(
+        "None" if size < 0 else str(size) for size in (result.shape if result is not None else ())
+    )
     count, flops = sum(map(_count, own)), sum(flops_of(op, sizes.shape) for op in ops)
     layer = ops[0].type if result is None else result.name.partition(".tmp_")[0]
     types = ", ".join(f"{number} {kind}" if number > 1 else kind for kind, number in _counted(ops))

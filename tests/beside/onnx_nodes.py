@@ -45,7 +45,7 @@ def _is_tensor(info: Any) -> bool:
 
 
 def outcome(case: Any) -> str:
-    """Empty where the results are right, "refused: ..." or "differs: ..."."""
+    """`refused: ...` or `differs: ...`, or nothing where the results are right."""
     found = ""
     for place, (_, results) in enumerate(case.data_sets):
         feed = feed_of(case, place)

@@ -91,7 +91,7 @@ def test_results_are_shown(models: pathlib.Path, capsys: pytest.CaptureFixture[s
         ("--model one --input x=gone.npy", "cannot read gone.npy: No such file or directory"),
         ("--model one --input both.npz --lengths w=2,x", "--lengths w: '2,x' are not integers"),
         ("--model one --input both.npz --lengths 2", "--lengths expects INPUT=2,3,..., but got '2'"),
-        ("--model one train.py", "--model and --from-onnx run a model: remove the script"),
+        ("--model one train.py", "--model runs a saved model: remove the script and --check"),
         ("--input x=x.npy train.py", "--input can only be used with --model"),
         ("--model one --batch 0", "--batch 0 is not a positive number of samples"),
     ],
@@ -159,6 +159,39 @@ def test_onnx_options(models: pathlib.Path, capsys: pytest.CaptureFixture[str]) 
         assert said in capsys.readouterr().err
     assert main(["--model", "new", "--opset", "17"]) == 2
     assert "--opset can only be used with --to-onnx" in capsys.readouterr().err
+
+
+def test_from_onnx(models: pathlib.Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A file that was exported runs, is checked, and becomes a saved model again."""
+    assert main(["--model", "new", "--to-onnx", "model.onnx"]) == 0
+    np.savez("one.npz", x=np.ones((1, 3), "float32"), w=np.array([[1], [2]]))
+    assert main(["--model", "new", "--input", "one.npz", "--lengths", "w=2", "--output", "out.npy"]) == 0
+    from_onnx = ["--from-onnx", "model.onnx"]
+    assert main([*from_onnx, "--input", "one.npz", "--check", "--convert", "2.x", "--output", "again/x"]) == 0
+    assert capsys.readouterr().out.startswith("largest difference from onnxruntime:\n  ")
+    for model in (from_onnx, ["--model", "again"]):
+        assert main([*model, "--input", "one.npz", "--output", "back.npy"]) == 0
+        np.testing.assert_allclose(np.load("back.npy"), np.load("out.npy"), rtol=1e-5)
+    assert main([*from_onnx, "--summary", "--to-onnx", "second.onnx", "--opset", "20"]) == 0
+    assert "softmax" in capsys.readouterr().out and pathlib.Path("second.onnx").exists()
+
+
+@pytest.mark.parametrize(
+    "argv, said",
+    [
+        ("--from-onnx gone.onnx", "cannot open gone.onnx: there is no such file"),
+        ("--from-onnx x.npy", "x.npy is not an ONNX file"),
+        ("--from-onnx x.npy --model new", "--model and --from-onnx both name a model: remove one of them"),
+        ("--from-onnx x.npy --params y", "--params can only be used with --model"),
+        ("--from-onnx x.npy train.py", "remove the script"),
+    ],
+)
+def test_wrong_from_onnx(
+    models: pathlib.Path, argv: str, said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(argv.split()) == 2
+    written = capsys.readouterr().err
+    assert said in written and written.count("\n") == 1
 
 
 def test_the_runtime_is_named(

@@ -24,7 +24,7 @@ from fluidlite.saving.onnx.graph import onnx_package
 from fluidlite.saving.onnx.loading.files import OnnxFile
 from fluidlite.saving.onnx.loading.values import MOST_PARTS, Size, Value, constant_of
 
-__all__ = ["FOLDS", "READERS", "GraphReader", "NodeView", "folds", "parts_of_shape", "reads"]
+__all__ = ["FOLDS", "NOT_READ", "READERS", "GraphReader", "NodeView", "folds", "parts_of_shape", "reads"]
 
 Reader: TypeAlias = "Callable[[NodeView], None]"
 Fold: TypeAlias = "Callable[..., Array | tuple[Array, Any] | None]"
@@ -32,6 +32,11 @@ READERS: dict[str, Reader] = {}
 """ONNX op -> the rule that appends the ops of a node."""
 FOLDS: dict[str, Fold] = {}
 """ONNX op -> what is known of its result from the parts of its inputs, which `NodeView` describes."""
+
+NOT_READ = {
+    "SequenceErase": "an array of tensors loses no entry, unless another one is inserted in its place at once"
+}
+"""ONNX ops that our own files have, and why no rule reads them."""
 
 
 def reads(*kinds: str) -> Callable[[Reader], Reader]:
@@ -217,7 +222,8 @@ class GraphReader:
         view.check_form()
         reader = READERS.get(node.op_type)
         if reader is None:
-            raise view.error(f"there is no rule for it{did_you_mean(node.op_type, READERS)}")
+            why = NOT_READ.get(node.op_type)
+            raise view.error(why or f"there is no rule for it{did_you_mean(node.op_type, READERS)}")
         try:
             known = view.folded()
             if known is None or known.array is None:
@@ -241,7 +247,8 @@ class NodeView:
     def __init__(self, graph: GraphReader, node: Any) -> None:
         self.graph, self.node, self.kind = graph, node, node.op_type
         self.opset = graph.file.opset
-        self.schema = None if node.domain not in ("", "ai.onnx") else _schema(node.op_type, self.opset)
+        is_own = node.domain in ("", "ai.onnx")
+        self.schema: Any = _schema(node.op_type, self.opset) if is_own else None
         self._read: set[str] = set()
         self._read_inputs: set[int] = set()
 

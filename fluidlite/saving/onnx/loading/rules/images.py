@@ -12,7 +12,7 @@ from fluidlite.saving.onnx.loading.graph import NodeView, reads
 from fluidlite.saving.onnx.loading.rules.shapes import row_of
 
 # ----------------------------------------------------------------------- other sizes
-_WAYS = {
+_WAYS: dict[tuple[str, str, str], dict[str, Any]] = {
     ("nearest", "align_corners", "round_prefer_ceil"): {"align_corners": True},
     ("nearest", "asymmetric", "floor"): {"align_corners": False},
     ("linear", "align_corners", ""): {"align_corners": True},

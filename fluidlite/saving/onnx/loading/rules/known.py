@@ -159,7 +159,7 @@ def _product(op: NodeView, x: Array, axes: Array | None = None) -> Array | None:
 
 @folds("Range")
 def _range(op: NodeView, start: Array, limit: Array, step: Array) -> Array | None:
-    ends = [each.reshape(-1)[0] if each.size == 1 else None for each in (start, limit, step)]
+    ends: list[Any] = [each.reshape(-1)[0] if each.size == 1 else None for each in (start, limit, step)]
     if op.dtype().kind != "i" or any(each is None or isinstance(each, Size) for each in ends):
         return None
     found = range(*ends) if ends[2] else range(0)

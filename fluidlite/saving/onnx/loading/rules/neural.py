@@ -27,7 +27,7 @@ class _Windows:
         self.dilations = [*self.more, *(op.attr("dilations") or [1] * count)]
         pads = op.attr("pads") or [0] * 2 * count
         self.pairs = [(0, 0)] * len(self.more) + list(zip(pads[:count], pads[count:], strict=True))
-        self.algorithm = _algorithm(op, op.attr("auto_pad"))
+        self.algorithm = _algorithm(op, op.attr("auto_pad") or "NOTSET")
         if self.algorithm == "SAME" and set(self.dilations) != {1}:
             raise op.error(f"auto_pad with dilations of {self.dilations}")
         if self.algorithm != "EXPLICIT":
@@ -78,10 +78,31 @@ def _conv(op: NodeView) -> None:
     op.put(windows.narrowed(op, _biased(op, made)))
 
 
-def _biased(op: NodeView, made: Variable) -> Variable:
-    if not op.has(2):
+def _biased(op: NodeView, made: Variable, place: int = 2) -> Variable:
+    """A result and, where it is there, a number for each channel."""
+    if not op.has(place):
         return made
-    return op.emit("elementwise_add", {"X": made, "Y": op.x(2)}, {"axis": 1})
+    return op.emit("elementwise_add", {"X": made, "Y": op.x(place)}, {"axis": 1})
+
+
+@reads("DeformConv")
+def _deform_conv(op: NodeView) -> None:
+    windows = _Windows(op, _filter(op))
+    if len(windows.window) != 2 or windows.more or any(before != after for before, after in windows.pairs):
+        raise op.error(f"its padding is {windows.pairs}, and the rule knows images with even padding alone")
+    inputs = {"Input": op.x(), "Filter": op.x(1), "Offset": op.x(2)}
+    type = "deformable_conv_v1"
+    if op.has(4):
+        inputs["Mask"] = op.x(4)
+        type = "deformable_conv"
+    attrs = {
+        "strides": windows.strides,
+        "paddings": [before for before, _ in windows.pairs],
+        "dilations": windows.dilations,
+        "groups": op.attr("group"),
+        "deformable_groups": op.attr("offset_group"),
+    }
+    op.put(_biased(op, op.emit(type, inputs, attrs, slot="Output"), 3))
 
 
 @reads("ConvTranspose")
@@ -178,7 +199,7 @@ def _batch_norm(op: NodeView) -> None:
         return
     inputs = {"X": op.x(), "Scale": op.x(1), "Bias": op.x(2), "Mean": op.x(3), "Variance": op.x(4)}
     attrs = {"epsilon": op.attr("epsilon"), "is_test": True}
-    outputs = {"Y": [op.new()], "MeanOut": inputs["Mean"], "VarianceOut": inputs["Variance"]}
+    outputs: dict[str, Any] = {"Y": [op.new()], "MeanOut": inputs["Mean"], "VarianceOut": inputs["Variance"]}
     outputs |= {"SavedMean": [op.new()], "SavedVariance": [op.new()]}
     op.graph.block.append_op(
         type="batch_norm", inputs={slot: [var] for slot, var in inputs.items()}, outputs=outputs, attrs=attrs

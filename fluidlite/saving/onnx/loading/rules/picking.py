@@ -137,18 +137,20 @@ def _filled(op: NodeView, x: Variable, pairs: Sequence[tuple[int, int]]) -> Vari
 
 
 # ----------------------------------------------------------------------- picking
-def _from_front(op: NodeView, index: int, axis: int, data: int = 0) -> Variable:
+def _from_front(op: NodeView, index: int, axis: int) -> Variable:
     """The indices of an input, negative ones counted from the front."""
     known = op.value(index).array
-    size = op.shape(data)[axis]
+    size = op.shape()[axis]
     if known is not None and (size >= 0 or (known >= 0).all()):
         if known.size and size >= 0 and not (-size <= known.min() and known.max() < size):
             raise op.malformed(f"its indices reach from {known.min()} to {known.max()}, in a size of {size}")
         return op.fixed(np.where(known < 0, known + max(size, 0), known), known.dtype)
     ids = op.cast(op.x(index), np.int64)
-    whole = op.part(op.sizes(op.x(data)), 0, axis, axis + 1)
-    if not ids.shape:
-        whole = op.reshaped(whole, [])
+    if size >= 0:
+        whole = op.fixed(size, np.int64)
+    else:
+        whole = op.part(op.sizes(op.x()), 0, axis, axis + 1)
+        whole = whole if ids.shape else op.reshaped(whole, [])
     negative = op.cast(op.two("less_than", ids, op.fixed(0, np.int64)), np.int64)
     return op.two("elementwise_add", ids, op.two("elementwise_mul", negative, whole))
 
@@ -219,7 +221,11 @@ def _places(op: NodeView, index: int, batch: int = 0) -> Variable:
     ids = op.cast(op.x(index), np.int64)
     known = op.value(index).array
     if known is None or (known < 0).any():
-        whole = op.part(op.sizes(op.x()), 0, batch, batch + depth)
+        sizes = op.shape()[batch : batch + depth]
+        if min(sizes, default=0) >= 0:
+            whole = op.fixed(sizes, np.int64)
+        else:
+            whole = op.part(op.sizes(op.x()), 0, batch, batch + depth)
         negative = op.cast(op.two("less_than", ids, op.fixed(0, np.int64)), np.int64)
         ids = op.two("elementwise_add", ids, op.two("elementwise_mul", negative, whole))
     if not batch:

@@ -1,9 +1,10 @@
-"""ONNX's recurrent layers: as the op `rnn` where it has the same gates, else step by step."""
+"""ONNX ops of recurrent layers: the op `rnn` where it has the same gates, else steps one by one."""
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Sequence
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -95,9 +96,10 @@ def _as_rnn(layer: _Layer) -> None:
     for at in range(layer.directions):
         weights += [layer.weight[at], layer.recurrence[at]]
         biases += np.split(layer.biases[at], 2)
-    inputs = {
+    first = layer.states()
+    inputs: dict[str, Any] = {
         "Input": op.x(),
-        "PreState": layer.states(),
+        "PreState": first,
         "WeightList": [op.fixed(_ordered(each, order)) for each in (*weights, *biases)],
     }
     if op.has(4):
@@ -109,7 +111,7 @@ def _as_rnn(layer: _Layer) -> None:
         "is_bidirec": layer.directions == 2,
         "is_test": True,
     }
-    count = len(inputs["PreState"])
+    count = len(first)
     out, *states = op.emit_all("rnn", inputs, attrs, {"Out": 1, "State": count})
     # [time, batch, directions x size] -> [time, directions, batch, size]
     apart = op.reshaped(out, [0, 0, layer.directions, layer.size])
@@ -133,14 +135,8 @@ def _step_by_step(layer: _Layer) -> None:
         given = op.emit("matmul_v2", {"X": x, "Y": op.fixed(layer.weight[at].T)})
         given = op.two("elementwise_add", given, op.fixed(entry))
 
-        def step(
-            rows: list[Variable], states: list[Variable], cell: Cell = cell
-        ) -> tuple[list[Variable], ...]:
-            made = cell(rows[0], states)
-            return made, made
-
         backwards = layer.is_reverse or at == 1
-        made = recurrent(op, [given], firsts, step, backwards)
+        made = recurrent(op, [given], firsts, functools.partial(_step, cell), backwards)
         rows.append(op.unsqueezed(made[0], [1]))
         lasts.append([op.unsqueezed(last_of(op, each, backwards), [0]) for each in made])
     joined = [rows, *map(list, zip(*lasts, strict=True))]
@@ -151,6 +147,12 @@ def _step_by_step(layer: _Layer) -> None:
             for parts, axis in zip(joined, axes, strict=True)
         ]
     )
+
+
+def _step(cell: Cell, rows: list[Variable], states: list[Variable]) -> tuple[list[Variable], list[Variable]]:
+    """The states of a cell, which are its results as well."""
+    made = cell(rows[0], states)
+    return made, made
 
 
 def _kinds(layer: _Layer, at: int) -> list[str]:

@@ -23,9 +23,9 @@ from fluidlite.ir.program import Program
 from fluidlite.ir.variable import Variable
 from fluidlite.lod_tensor import create_lod_tensor
 from fluidlite.saving.inference import load_inference_model
-from fluidlite.values.scope import global_scope
+from fluidlite.values.scope import Scope, global_scope, scope_guard
 from fluidlite.values.serialize import replace_file
-from fluidlite.values.tensor import LoDTensor
+from fluidlite.values.tensor import LoDTensor, host
 
 __all__ = [
     "SavedModel",
@@ -35,6 +35,7 @@ __all__ = [
     "read_shapes",
     "run_model",
     "shown",
+    "weights_beside",
     "write_outputs",
 ]
 
@@ -85,6 +86,21 @@ def _loaded(path: pathlib.Path, source: str, params: str | None) -> SavedModel:
         raise UsageError(f"{source}: {one_line(error)}") from None
     block = program.global_block()
     return SavedModel(program, tuple(block.var(name) for name in feeds), tuple(fetches))
+
+
+def weights_beside(source: str, names: Sequence[str]) -> dict[str, Array]:
+    """The values of a model's variables, by name; none where its files hold no values."""
+    with scope_guard(Scope()):
+        try:
+            load_model(source)
+        except UsageError:
+            return {}
+        found = {name: global_scope().find_var(name) for name in names}
+        return {
+            name: host(var.get_tensor().array)
+            for name, var in found.items()
+            if var is not None and isinstance(var.get_tensor(), LoDTensor)
+        }
 
 
 # ------------------------------------------------------------------------------------------------ inputs

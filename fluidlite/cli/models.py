@@ -24,9 +24,9 @@ from fluidlite.ir.prune import reads
 from fluidlite.ir.variable import Variable
 from fluidlite.lod_tensor import create_lod_tensor
 from fluidlite.saving.inference import inference_program, load_inference_model
-from fluidlite.values.scope import global_scope
+from fluidlite.values.scope import Scope, global_scope, scope_guard
 from fluidlite.values.serialize import replace_file
-from fluidlite.values.tensor import LoDTensor
+from fluidlite.values.tensor import LoDTensor, host
 
 __all__ = [
     "SavedModel",
@@ -37,6 +37,7 @@ __all__ = [
     "read_shapes",
     "run_model",
     "shown",
+    "weights_beside",
     "write_outputs",
 ]
 
@@ -94,6 +95,21 @@ def as_saved(model: SavedModel) -> Program:
     used = {name for op in model.program.global_block().ops for name in reads(op)}
     feeds = [var.name for var in model.feeds if var.name in used]
     return inference_program(model.program, feeds, [var.name for var in model.fetches])
+
+
+def weights_beside(source: str, names: Sequence[str]) -> dict[str, Array]:
+    """The values of a model's variables, by name; none where its files hold no values."""
+    with scope_guard(Scope()):
+        try:
+            load_model(source)
+        except UsageError:
+            return {}
+        found = {name: global_scope().find_var(name) for name in names}
+        return {
+            name: host(var.get_tensor().array)
+            for name, var in found.items()
+            if var is not None and isinstance(var.get_tensor(), LoDTensor)
+        }
 
 
 # ------------------------------------------------------------------------------------------------ inputs

@@ -13,10 +13,12 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Protocol
 
+from fluidlite.base.dtypes import Array
 from fluidlite.base.package_files import text_beside
 from fluidlite.ir.program import Program
 from fluidlite.show.diff import Baseline
 from fluidlite.show.page_data import Ends, Marks, PageData, fixed_numbers, weights
+from fluidlite.show.values import value_facts
 
 __all__ = ["JobLike", "job_page", "program_page"]
 
@@ -31,6 +33,7 @@ _SCRIPTS = (
     "listing.js",
     "places.js",
     "links.js",
+    "values.js",
     "details.js",
     "overview.js",
     "export.js",
@@ -120,8 +123,15 @@ class ExchangeLike(Protocol):
     def ends(self, role: Any, programs: Any) -> Ends: ...
 
 
-def program_page(program: Program, title: str = "program", startup: Program | None = None) -> str:
-    """The page of one program, and of the one that initialises what it needs."""
+def program_page(
+    program: Program,
+    title: str = "program",
+    startup: Program | None = None,
+    values: Mapping[str, Array] | None = None,
+) -> str:
+    """The page of one program, and of the one that initialises what it needs; with `values`, by name, what
+    is in its weights.
+    """
     pool = PageData()
     original = {"main": pool.program(program)}
     if startup is not None and startup.global_block().ops:
@@ -133,6 +143,7 @@ def program_page(program: Program, title: str = "program", startup: Program | No
         "endpoints": [],
         "links": [],
         "batch": 0,
+        "values": {name: value_facts(value) for name, value in (values or {}).items()},
         "params": _parameters(program),
         "original": original,
         "roles": [],
@@ -168,6 +179,7 @@ def job_page(job: JobLike, title: str = "job", exchange: ExchangeLike | None = N
         "endpoints": endpoints,
         "links": [list(link) for link in exchange.links] if exchange else [],
         "batch": exchange.batch if exchange else 0,
+        "values": {},
         "params": _parameters(job.main),
         "original": original,
         "slices": [

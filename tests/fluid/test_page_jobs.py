@@ -232,6 +232,16 @@ def test_a_saved_model_has_no_loop_and_its_weights_are_parameters(page: Page) ->
     assert set(page.texts(".pill.parameter text")) == weights and not page.texts(".pill.state text")
 
 
+def test_a_weight_of_a_saved_model_shows_its_values(page: Page) -> None:
+    page.open("saved", "param=fc_0.w_0")
+    values = np.frombuffer((page.folder / "model" / "fc_0.w_0").read_bytes()[-4 * 13 * 32 :], np.float32)
+    rows = [text.split(" ")[0] for text in page.texts("#drawer tr")]
+    assert {"numbers416", f"low{values.min():.3g}", f"high{values.max():.3g}"} <= set(rows)
+    counts = [int(text.split(" ")[0]) for text in page.texts("#drawer .bars title")]
+    assert counts == np.histogram(values.astype(float), 24)[0].tolist()
+    page.picture("show-weights")
+
+
 # ---------------------------------------------------------------------- saved pictures
 @pytest.mark.parametrize(
     ("name", "address", "words"),

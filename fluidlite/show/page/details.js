@@ -35,12 +35,14 @@ const jump = (item, owner, which, first) =>
     el("span", { className: "io" }, ioText(D.ops[item.id], owner)),
   );
 
-const TOUCHED = "Every op of every process that touches it, its gradient or a piece of either:";
+const TOUCHED = isJob
+  ? "Every op of every process that touches it, its gradient or a piece of either:"
+  : "Every op that touches it or its gradient:";
 function follow(param) {
   state.param = param;
   const touched = touchedBy(param),
     group = GROUPS.find((one) => one.name === param),
-    parts = [];
+    parts = [...valuesOf(param)];
   if (group?.slices.length)
     parts.push(
       el("h3", {}, "Where its rows are"),
@@ -153,9 +155,9 @@ function showOp(item, owner) {
       `op ${item.number}${isJob ? ` of ${owner.name}` : ""}, block ${item.block}`,
     ),
   );
+  parts.push(...elsewhere(item, op, owner));
   if (op[STACK] >= 0)
     parts.push(el("h3", {}, called ? `Made by ${called}, called at` : "Made at"), stackList(op));
-  parts.push(...elsewhere(item, op, owner));
   if (op[INPUTS].length) parts.push(el("h3", {}, "Reads"), slotTable(op[INPUTS], owner));
   if (op[OUTPUTS].length) parts.push(el("h3", {}, "Writes"), slotTable(op[OUTPUTS], owner));
   if (op[ATTRS].length)

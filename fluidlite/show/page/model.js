@@ -13,7 +13,7 @@ const el = (tag, fields = {}, ...children) => {
   return node;
 };
 const plural = (number, what) => `${number} ${what}${number === 1 ? "" : "s"}`;
-const ORIGINAL = { name: "original", index: 0, endpoint: "", ...D.original };
+const ORIGINAL = { name: D.roles.length ? "original" : "program", index: 0, endpoint: "", ...D.original };
 const isJob = D.roles.length > 0;
 const serverOf = new Map(
   D.roles.filter((role) => role.kind === "pserver").map((role, index) => [index, role]),

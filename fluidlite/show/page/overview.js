@@ -181,8 +181,8 @@ class Overview {
         );
     }
     return [
-      this.heading("Trainers compute gradients, each of its own batch", width, 22),
-      this.heading("Servers add the gradients up and update the parameters", width, this.height - 16),
+      this.heading("Trainers: each computes on a batch of its own", width, 22),
+      this.heading("Servers: each holds a part of the parameters", width, this.height - 16),
       ...lines,
       ...labels,
       ...[...above, ...below].map(({ shown, x, y }) => this.box(shown, x, y)),
@@ -201,7 +201,7 @@ class Overview {
       drawn = boxes.map(({ shown: one, x, y }) => this.box(one, x, y));
     const heading = this.heading(
       D.links.length
-        ? "Every rank has all parameters; gradients are added up around the ring"
+        ? "Every rank has all parameters; sums of all ranks go around the ring"
         : "Every process has all parameters",
       width,
       22,

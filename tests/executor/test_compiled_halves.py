@@ -7,7 +7,7 @@ import pytest
 
 import fluidlite as fluid
 from fluidlite.executor.fast.loops.compiler import cpu_flags, is_available
-from fluidlite.executor.fast.loops.halves import CompiledHalves, offer_halves
+from fluidlite.executor.fast.loops.halves import CompiledHalves
 from fluidlite.executor.run.half import HALVES, as_float16
 
 pytestmark = pytest.mark.skipif(
@@ -55,7 +55,6 @@ def test_few_numbers_and_parts_of_arrays_are_numpys() -> None:
 
 
 def test_a_program_uses_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    offer_halves.cache_clear()
     monkeypatch.setattr(HALVES, "code", None)
     x = fluid.data("x", [64, 128], "float16")
     with pytest.warns(UserWarning, match="only support float16 in GPU"):

@@ -5,17 +5,16 @@ NumPy takes 1.9 ns for a number on the way there, and 3.1 back; these take 0.1 t
 
 from __future__ import annotations
 
-import functools
-
 import numpy as np
 
 from fluidlite.base import flags
 from fluidlite.base.addresses import address_of
 from fluidlite.base.dtypes import Array
 from fluidlite.executor.fast.loops.compiler import LoopCode, cpu_flags, is_available, loop_of
-from fluidlite.executor.run.half import HALVES
+from fluidlite.executor.run.half import HALVES, has_half
+from fluidlite.ir.program import Program
 
-__all__ = ["offer_halves"]
+__all__ = ["converts_halves"]
 
 _LANES = 16
 _LEAST = 1 << 12  # numbers from which a call of compiled code pays
@@ -88,8 +87,11 @@ class CompiledHalves:
         return out
 
 
-@functools.cache
-def offer_halves() -> None:
-    """Let programs of half precision convert by compiled code, where LLVM and the processor have it."""
-    if is_available() and "f16c" in cpu_flags():
+def converts_halves(program: Program) -> bool:
+    """True if a program has variables of half precision: compiled code converts them, where LLVM and the
+    processor have it.
+    """
+    found = has_half(program)
+    if found and HALVES.code is None and is_available() and "f16c" in cpu_flags():
         HALVES.code = CompiledHalves()
+    return found

@@ -218,7 +218,7 @@ class RowForm:
         """The arrays that are there, in the order in which kernels are called with them."""
         self.numbers: list[str] = [*kernel.numbers, *(array.ignored for array in kernel.labels)]
         self.numbers += [name for name, axes in known.items() if axes == NUMBER]
-        written = _TextReader(kernel, known)
+        written = _KernelReader(kernel, known)
         self.nodes: list[RowNode] = written.nodes
         """All that the text says, also for outputs that are absent."""
         self.stores: list[RowStore] = []
@@ -350,7 +350,7 @@ class RowForm:
         return self.needed_by(store.value for store in self.stores)
 
 
-class _TextReader:
+class _KernelReader:
     """The nodes of a text, made line by line."""
 
     def __init__(self, kernel: RowKernel, axes: Mapping[str, str | None]) -> None:

@@ -8,7 +8,7 @@ import numpy as np
 
 from fluidlite.base.dtypes import REAL_PARTS, Array, VarType
 from fluidlite.base.errors import KernelError, ShapeError
-from fluidlite.base.registry import Op, Spec
+from fluidlite.base.registry import Lod, Op, Spec, WithLod
 from fluidlite.ops.math.algebra import check_square, of_triangle
 from fluidlite.ops.math.systems import solved_or_nan, turned
 from fluidlite.values.tensor import host
@@ -22,6 +22,11 @@ def _need_matrices(type: str, X: Spec) -> tuple[int, int]:
     return X.shape[-2], X.shape[-1]
 
 
+def _in_sequences(spec: Spec, X: Spec) -> Spec:
+    """The spec with the level of detail of X."""
+    return spec._replace(lod_level=X.lod_level)
+
+
 def _or_zeros(xp: Any, d: Maybe, like: Array) -> Array:
     if d is None:
         return xp.zeros_like(like)
@@ -29,7 +34,7 @@ def _or_zeros(xp: Any, d: Maybe, like: Array) -> Array:
 
 
 # ---------------------------------------------------------------------- QR
-qr = Op("qr", "X -> Q R", attrs={"mode": "reduced"}, lod=None)
+qr = Op("qr", "X -> Q R", attrs={"mode": "reduced"})
 
 
 @qr.shape
@@ -43,14 +48,15 @@ def _(X: Spec, mode: str) -> tuple[Spec, Spec]:
         q: tuple[int, ...] = (0,)
     else:
         q = (*lead, rows, size)
-    return X.with_shape(q), X.with_shape((*lead, size, columns))
+    return X.with_shape(q), _in_sequences(X.with_shape((*lead, size, columns)), X)
 
 
 @qr.kernel
-def _(xp: Any, X: Array, mode: str) -> tuple[Array, Array]:
+def _(xp: Any, X: Array, X_lod: Lod, mode: str) -> tuple[Any, Any]:
     if mode == "r":
-        return xp.zeros(0, X.dtype), xp.linalg.qr(X, mode="r")
-    return tuple(xp.linalg.qr(X, mode=mode))
+        return WithLod(xp.zeros(0, X.dtype), ()), WithLod(xp.linalg.qr(X, mode="r"), X_lod)
+    q, r = xp.linalg.qr(X, mode=mode)
+    return q, WithLod(r, X_lod)
 
 
 def _qr_back(xp: Any, q: Array, r: Array, dq: Array, dr: Array) -> Array:
@@ -88,12 +94,14 @@ def _(X: Spec, full_matrices: bool) -> dict[str, Spec]:
     size = min(rows, columns)
     left, right = (rows, columns) if full_matrices else (size, size)
     shapes = {"U": (*lead, rows, left), "S": (*lead, size), "VH": (*lead, right, columns)}
-    return {slot: X.with_shape(shape) for slot, shape in shapes.items()}
+    return {slot: _in_sequences(X.with_shape(shape), X) for slot, shape in shapes.items()}
 
 
 @svd.kernel
-def _(xp: Any, X: Array, full_matrices: bool) -> dict[str, Array]:
-    return dict(zip(("U", "S", "VH"), xp.linalg.svd(X, full_matrices=full_matrices), strict=True))
+def _(xp: Any, X: Array, X_lod: Lod, full_matrices: bool) -> dict[str, Any]:
+    u, s, vh = xp.linalg.svd(X, full_matrices=full_matrices)
+    # as in 2.6.2, which declares a level of detail for all of them
+    return {"U": u, "S": WithLod(s, X_lod), "VH": vh}
 
 
 def _inverse_gaps(xp: Any, values: Array) -> Array:

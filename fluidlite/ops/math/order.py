@@ -234,7 +234,7 @@ def _(xp: Any, SortedSequence: Array, Values: Array, out_int32: bool, right: boo
     return found
 
 
-bincount = Op("bincount", "X Weights? -> Out", attrs={"minlength": 0}, lod=None)
+bincount = Op("bincount", "X Weights? -> Out", attrs={"minlength": 0})
 
 
 @bincount.shape

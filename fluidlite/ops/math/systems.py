@@ -92,7 +92,7 @@ def _solution_shape(type: str, square: Spec, right: Spec) -> tuple[int, ...]:
     return (*lead, max(rows, square.shape[-1]), right.shape[-1])
 
 
-solve = Op("solve", "X Y -> Out", lod=None, alike=("X", "Y"))
+solve = Op("solve", "X Y -> Out", alike=("X", "Y"))
 
 
 @solve.shape

@@ -66,7 +66,6 @@ put_along_axis = Op(
     "put_along_axis",
     "Input Index Value -> Result",
     attrs={"Axis": 0, "Reduce": "assign", "Include_self": later(True)},
-    lod=None,
     alike=("Input", "Value"),
 )
 

@@ -24,6 +24,7 @@ from fluidlite.executor.compile.level import Level
 from fluidlite.executor.compile.lowering import rule_for
 from fluidlite.executor.compile.saved import SavedForBackward
 from fluidlite.executor.cuda.recurrences import DeviceRecurrences
+from fluidlite.executor.fast.loops.halves import offer_halves
 from fluidlite.executor.fast.loops.recurrences import Recurrences
 from fluidlite.executor.plan.actions import (
     Action,
@@ -94,6 +95,8 @@ class PlanBuilder:
         self.target = target
         self.recurrences = _recurrences(target)
         self._asks_for_half = target.on_host and has_half(block.program)
+        if self._asks_for_half:
+            offer_halves()
         self._asks_for_complex = has_complex(block.program)
         self.scope = scope
         self.writers = writers

@@ -17,7 +17,6 @@ from fluidlite.executor.plan.actions import (
     Bound,
     Call,
     Copy,
-    Fresh,
     Length,
     Loop,
     New,
@@ -25,6 +24,7 @@ from fluidlite.executor.plan.actions import (
     SetItem,
     Sum,
 )
+from fluidlite.executor.plan.objects import Fresh
 from fluidlite.executor.plan.steps import Step
 from fluidlite.executor.plan.values import Value
 from fluidlite.ir.operator import Operator
@@ -287,17 +287,17 @@ class _RecurrentGradient:
         self, totals: Mapping[str, Value | None], rows: Mapping[str, Value], memory: Mapping[str, Value]
     ) -> None:
         op = self.op
-        found: dict[str, dict[str, Value | None]] = {
-            "initial_states": dict(
-                zip(op.input("initial_states"), (memory[ex] for ex, _, _ in self.pairs), strict=True)
-            ),
-            "parameters": {name: totals.get(grad_name(name)) for name in op.input("parameters")},
-            "inputs": {name: rows.get(grad_name(name)) for name in op.input("inputs")},
+        # by position: one Variable may be two states
+        found: dict[str, list[Value | None]] = {
+            "initial_states": [memory[ex] for ex, _, _ in self.pairs],
+            "parameters": [totals.get(grad_name(name)) for name in op.input("parameters")],
+            "inputs": [rows.get(grad_name(name)) for name in op.input("inputs")],
         }
-        for slot, gradients in found.items():
-            for name, gradient in zip(op.input(slot), op.output(grad_name(slot)), strict=False):
+        for slot, values in found.items():
+            names = zip(op.input(slot), op.output(grad_name(slot)), values, strict=False)
+            for name, gradient, value in names:
                 if gradient != EMPTY_VAR:
-                    finish(self.builder, op, gradient, gradients[name], name)
+                    finish(self.builder, op, gradient, value, name)
 
 
 @block_writer("recurrent_grad")

@@ -2,7 +2,7 @@
 
 `refused_kinds.txt` lists them: a line with a function of `fluidlite.paddle`, then lines with an argument and
 its kinds. `tests/house/refused_kinds.py` writes it from what 2.6.2 raised. A kind is a dtype of Variables,
-"None", a type of Python, "array", or "list" for a list or tuple of numbers.
+"None", a type of Python, "array", or "list" and "tuple" for those of numbers.
 """
 
 from __future__ import annotations
@@ -41,6 +41,7 @@ _WORDS = {
     "float": "a number with a fraction",
     "str": "a string",
     "list": "a list of numbers",
+    "tuple": "a tuple of numbers",
     "array": "an array",
 }
 _FEW = 3  # dtypes that are tried for arguments that are not meant to be Variables: the others are not known
@@ -57,7 +58,8 @@ def _kind(value: Any) -> str:
     if isinstance(value, np.ndarray):
         return "array"
     if isinstance(value, (list, tuple)):
-        return "list" if value and all(type(item) in _NUMBERS for item in value) else ""
+        numbers = value and all(type(item) in _NUMBERS for item in value)
+        return type(value).__name__ if numbers and type(value) in (list, tuple) else ""
     # exactly these: dtypes are integers to Python, and True is one
     return type(value).__name__ if type(value) in (int, float, str) else ""
 

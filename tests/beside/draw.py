@@ -126,6 +126,8 @@ class Draw:
     gradients: bool = True
     """False for calls that make gradients themselves, such as `minimize`."""
     count: int = 0
+    empty: float | None = None
+    """The chance that a size is 0, in place of the door's own."""
 
     # ------------------------------------------------------------------ choices
     def int(self, low: int, high: int) -> int:
@@ -157,7 +159,8 @@ class Draw:
         if self.rng.random() < 0.12:
             return 1 if low <= 1 else low
         # 1.8.5 refuses most tensors of nothing
-        if low <= 1 and self.rng.random() < (0.005 if self.door == "18" else 0.02):
+        least = 0.005 if self.door == "18" else 0.02
+        if low <= 1 and self.rng.random() < (least if self.empty is None else self.empty):
             return 0
         return self.int(low, high)
 
@@ -334,15 +337,17 @@ class Draw:
         return self.maybe(self.choice(*(names or ("relu", "tanh", "sigmoid"))), 0.3)
 
 
-def make_case(door: str, seed: int, only: Sequence[str] = ()) -> Case:
-    """The case of a seed; `only`: of functions whose names hold one of these words."""
+def make_case(door: str, seed: int, only: Sequence[str] = (), empty: float | None = None) -> Case:
+    """The case of a seed; `only`: of functions whose names hold one of these words; `empty`: how often a size
+    is 0.
+    """
     known = generators(door)
     chosen = [name for name in known if not only or any(word in name for word in only)]
     if not chosen:
         raise ValueError(f"no function of door {door} is called like {', '.join(only)}")
     rng = random.Random(f"{door} {seed}")
     name = chosen[rng.randrange(len(chosen))]
-    draw = Draw(rng, door)
+    draw = Draw(rng, door, empty=empty)
     given = known[name](draw, name)
     outputs = given if isinstance(given, list) else [given]
     return {

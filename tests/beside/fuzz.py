@@ -143,15 +143,16 @@ def _counts(counter: Counter[str]) -> str:
 
 def held_against(chosen: Any) -> Beside:
     """The two sides that a kind holds against each other."""
+    often = {name: float(chance) for name, chance in (word.split("=") for word in chosen.often)}
     if chosen.kind == "engines":
         one, two = map(engine, chosen.engines)
-        return Engines(one, two, chosen.door, chosen.only)
+        return Engines(one, two, chosen.door, chosen.only, often)
     if chosen.kind == "networks":
         return Networks(engine("plan"), oracle("185"), "networks", chosen.only)
     if chosen.kind == "jobs":
         return Jobs(engine("plan"), oracle("185"), "jobs", chosen.only)
     name = {"functions18": "185", "functions26": "262"}[chosen.kind]
-    return Beside(engine("plan"), oracle(name), chosen.kind[-2:], chosen.only)
+    return Beside(engine("plan"), oracle(name), chosen.kind[-2:], chosen.only, often)
 
 
 def options() -> Any:
@@ -165,6 +166,9 @@ def options() -> Any:
     parser.add_argument("--only", nargs="*", default=[], help="functions whose names hold one of these words")
     parser.add_argument("--engines", nargs=2, choices=sorted(ENGINES), default=["plan", "naive"])
     parser.add_argument("--door", choices=["18", "26", "networks"], default="18", help="of the kind engines")
+    parser.add_argument(
+        "--often", nargs="*", default=[], help="chances, such as empty=0.3 (sizes of 0) or same_twice=0.5"
+    )
     parser.add_argument("--out", type=pathlib.Path, default=pathlib.Path("../build/fuzz"))
     parser.add_argument("--shrink", type=int, default=20, help="how many kinds of difference are shrunk")
     return parser.parse_args()

@@ -27,7 +27,7 @@ from beside.observe import PARTS
 from beside.rows import excuse, rows
 from beside.variations import in_double, ordinary, shaken, vary
 
-__all__ = ["Beside", "Engines", "Found", "Jobs", "Networks"]
+__all__ = ["Beside", "Engines", "Found", "Jobs", "Networks", "with_consequences"]
 
 GRADIENTS = ("gradient", "second")
 KEPT = ("declared dtype", "refused build", "unclear refusal")
@@ -69,6 +69,8 @@ class Beside:
     other: Backend
     door: str
     only: list[str]
+    often: dict[str, float] = field(default_factory=dict)
+    """Chances in place of those of variations, by name, and of sizes of 0: "empty"."""
     pool: ThreadPoolExecutor = field(default_factory=lambda: ThreadPoolExecutor(2))
     outcomes: Counter[str] = field(default_factory=Counter)
 
@@ -78,7 +80,8 @@ class Beside:
 
     def case(self, seed: int) -> Case:
         """The case of a seed, with its variations."""
-        return vary(make_case(self.door, seed, self.only), random.Random(f"variations {seed}"))
+        case = make_case(self.door, seed, self.only, self.often.get("empty"))
+        return vary(case, random.Random(f"variations {seed}"), self.often)
 
     def facts(self, case: Case, parts: tuple[str, ...]) -> tuple[Facts, Facts]:
         """The facts of both sides, asked for at the same time."""
@@ -127,7 +130,7 @@ class Beside:
             aspect = "wrong by differences" if part == "slopes" else "second wrong by differences"
             difference = Difference(aspect, f"gradient by {name}", name)
             result.append(Found(case, difference, excuse(case, ops, difference)))
-        return result
+        return with_consequences(result)
 
     def _unwritten(self, case: Case, other: Facts) -> set[str]:
         """Places where the other system shows memory that nobody wrote: it says something else when new
@@ -276,6 +279,16 @@ class Jobs(Beside):
         if "fault" not in other and "error" not in other["facts"]["one"]:
             found += [Difference("programs", line) for line in differences(mine["facts"], other["facts"])]
         return [Found(case, one, excuse(case, [], one)) for one in found]
+
+
+def with_consequences(found: list[Found]) -> list[Found]:
+    """The same; numbers beside a result that a row gives another shape are excused by that row: they may be
+    computed of it.
+    """
+    row = next((one.row for one in found if one.row and one.difference.aspect == "value shape"), "")
+    return [
+        replace(one, row=row) if one.ours and one.difference.numbers is not None else one for one in found
+    ]
 
 
 def _of_nan(excused: list[str]) -> str:

@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from beside.compare import is_nearer, right_by_differences, wrong_by_differences
+from beside.compare import Difference, is_nearer, right_by_differences, wrong_by_differences
+from beside.kinds import Found, with_consequences
 from beside.observe import ROUGH_STEP, STEP, differences, direction_of, shown
 
 CASE: dict[str, Any] = {"feeds": {}}
@@ -62,3 +63,12 @@ def test_kinks_that_nearly_cancel() -> None:
     kinks = [2.6319, 2.6294, 2.6307, 2.6307, 1.0, 0.0]  # their difference does not shrink with the step
     assert not wrong_by_differences(CASE, facts(grad, "slopes", kinks))
     assert wrong_by_differences(CASE, facts(grad, "slopes", [*kinks[:4], 2.0, 0.0])) == ["x"]
+
+
+def test_numbers_behind_a_result_of_another_shape_follow_from_it() -> None:
+    numbers = (np.zeros(2), np.ones(2))
+    shape = Difference("value shape", "output 0: [4, 2], PaddlePaddle [7, 2]")
+    behind, refused = Difference("value", "output 1", numbers=numbers), Difference("refused build", "no")
+    found = [Found(CASE, shape, row="longer"), Found(CASE, behind), Found(CASE, refused)]
+    assert [one.row for one in with_consequences(found)] == ["longer", "longer", ""]
+    assert [one.row for one in with_consequences(found[1:])] == ["", ""]

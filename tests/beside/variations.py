@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import copy
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
@@ -65,12 +65,15 @@ SPECIAL = {
 }
 
 
-def vary(case: Case, rng: random.Random) -> Case:
-    """The case with variations, each at times; the case itself stays as it is."""
+def vary(case: Case, rng: random.Random, often: Mapping[str, float] | None = None) -> Case:
+    """The case with variations, each at times; the case itself stays as it is.
+
+    `often`: names of variations with other chances than their own.
+    """
     case = copy.deepcopy(case)
     changes = CHANGES if case["door"] == "18" else [*CHANGES, *OF_2X]
     for chance, change in changes:
-        if rng.random() < chance:
+        if rng.random() < (often or {}).get(change.__name__.lstrip("_"), chance):
             change(case, rng)
     return case
 

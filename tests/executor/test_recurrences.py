@@ -37,6 +37,19 @@ def test_static_rnn() -> None:
     check_gradients(op("elementwise_mul", X=states, Y=totals), feeds, ["x", "start", "w", "u"])
 
 
+def test_one_variable_in_two_places_of_static_rnn() -> None:
+    """Gradients belong to places: a Variable that starts two states, and one that is read twice."""
+    x, start = data("x", [3, 2, 3]), data("start", [2, 3])
+    rnn = layers.StaticRNN()
+    with rnn.step():
+        one, other = rnn.step_input(x), rnn.step_input(x)
+        left, right = rnn.memory(init=start), rnn.memory(init=start)
+        rnn.update_memory(left, op("elementwise_mul", X=one, Y=left))
+        rnn.update_memory(right, op("elementwise_sub", X=op("elementwise_mul", X=one, Y=other), Y=right))
+        rnn.step_output(op("elementwise_mul", X=left, Y=right))
+    check_gradients(rnn(), {"x": RNG.rand(3, 2, 3), "start": RNG.rand(2, 3)}, ["x", "start"])
+
+
 def test_wrong_use_of_static_rnn() -> None:
     x, rnn = data("x", [4, 2, 3]), layers.StaticRNN()
     with pytest.raises(ValueError, match="You must invoke step_input in rnn block"):

@@ -123,6 +123,7 @@ VALUES = {
     "float": "1.5",
     "str": '"a"',
     "list": "[1, 2]",
+    "tuple": "(1, 2)",
     "array": "numpy.ones([2, 3], 'float32')",
     "Variable": "x",
     "Variable[int64]": "o",
@@ -149,7 +150,7 @@ def _kinds(argument: ast.expr) -> dict[str, str]:
     name = argument.id
     own = kind_of(name)[1]
     dtypes = {f"dtype {dtype}": f"{name}__{dtype}" for dtype in DTYPES if dtype != own}
-    return {**{kind: VALUES[kind] for kind in ("None", "int", "float", "str", "list", "array")}, **dtypes}
+    return {**{kind: text for kind, text in VALUES.items() if not kind.startswith("Variable")}, **dtypes}
 
 
 def all_rows() -> list[str]:

@@ -27,8 +27,8 @@ TARGET = ROOT / "fluidlite" / "ir" / "refused_kinds.txt"
 RECORDED = ROOT / "tests" / "golden" / "wrong_kinds_2x.json.gz"
 
 _KINDS = {"Variable": "float32", "Variable[int64]": "int64"}
-_ORDER = ["None", "int", "float", "str", "list", "array", *DTYPES]
-_DEFAULTS = {type(None): "None", int: "int", float: "float", str: "str", list: "list", tuple: "list"}
+_ORDER = ["None", "int", "float", "str", "list", "tuple", "array", *DTYPES]
+_DEFAULTS = {type(None): "None", int: "int", float: "float", str: "str", list: "list", tuple: "tuple"}
 
 
 @functools.cache

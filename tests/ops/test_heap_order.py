@@ -10,7 +10,7 @@ from fluidlite.ops.kernels.heap_order import largest_by_heap
 
 
 def test_as_recorded() -> None:
-    """What PaddlePaddle 1.8.5 gave for these rows."""
+    """The result of PaddlePaddle 1.8.5 for these rows."""
     rows = np.array([[0] * 8, [1, 2] * 4, [3, 1, 2, 1, 2, 1, 0, 1]], "float32")
     x = fluid.data("x", [-1, 8], "float32")
     values, places = fluid.layers.topk(x, 3)

@@ -10,6 +10,7 @@ import pytest
 
 import fluidlite.paddle as paddle
 from fluidlite.base.errors import AssertError
+from fluidlite.lod_tensor import create_lod_tensor
 
 F = paddle.nn.functional
 PICTURES = np.sin(np.arange(2.0 * 3 * 5 * 7)).reshape(2, 3, 5, 7)
@@ -44,6 +45,20 @@ def test_means_of_windows(layout: str, sizes: list[int], form: str) -> None:
 
     for found, wanted in zip(means(pool, sizes, form), means(pool, sizes, None), strict=True):
         np.testing.assert_allclose(found, wanted, rtol=1e-12, atol=1e-12)
+
+
+@pytest.mark.parametrize("layout", ["NCHW", "NHWC"])
+def test_images_of_a_sequence(layout: str) -> None:
+    paddle.enable_static()
+    main = paddle.static.Program()
+    with paddle.static.program_guard(main):
+        x = paddle.static.data("x", [-1, 3, 5, 7], "float64", lod_level=1)
+        two = paddle.full([1], 2, "int32")
+        outs = [F.adaptive_avg_pool2d(x, [size, 2], layout) for size in (2, two)]
+    feed = {"x": create_lod_tensor(PICTURES, [[0, 2]], paddle.CPUPlace())}
+    found = paddle.static.Executor().run(main, feed=feed, fetch_list=outs, return_numpy=False)
+    assert [out.lod_level for out in outs] == [1, 1]
+    assert [tensor.recursive_sequence_lengths() for tensor in found] == [[[0, 2]]] * 2
 
 
 def test_infinities_stay_in_their_windows(monkeypatch: pytest.MonkeyPatch) -> None:

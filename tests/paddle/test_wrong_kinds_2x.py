@@ -39,7 +39,6 @@ TAKEN = {
     "paddle.nn.functional.triplet_margin_loss": "5: int",
     "paddle.normal": "2: None",
     "paddle.vision.ops.matrix_nms": "2: int, 3: int",
-    "paddle.vision.ops.roi_pool": "3: list",
 }
 # errors of shapes
 VALUE_ERRORS = {"paddle.einsum": "2: array", "paddle.static.nn.conv2d_transpose": "2: Variable"}

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from fluidlite.base.dtypes import Array, VarType
-from fluidlite.base.registry import BLOCK, AttrType, GradContext, Op, Spec, grad_name, required
+from fluidlite.base.registry import BLOCK, EMPTY_VAR, AttrType, GradContext, Op, Spec, grad_name, required
 from fluidlite.ops.flow.sub_blocks import (
     SKIPPED,
     added,
@@ -94,9 +94,20 @@ def _(context: GradContext) -> None:
             "outputs@GRAD": context.out_grad("outputs"),
             "step_scopes@GRAD": scopes,
         },
-        {grad_name(slot): context.in_grad(slot) for slot in slots},
+        {
+            grad_name("inputs"): _once(context.op.input("inputs"), context.in_grad("inputs")),
+            **{grad_name(slot): context.in_grad(slot) for slot in slots[1:]},
+        },
         {**context.op.attrs, "sub_block": context.grad_block},
     )
+
+
+def _once(names: list[str], gradients: list[str]) -> list[str]:
+    """The gradients of step inputs, of each Variable once: its name in the block stands for all its uses."""
+    return [
+        EMPTY_VAR if name in names[:at] else gradient
+        for at, (name, gradient) in enumerate(zip(names, gradients, strict=True))
+    ]
 
 
 recurrent_grad = Op(

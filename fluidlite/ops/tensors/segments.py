@@ -197,7 +197,8 @@ def _message_dims(op: str, X: Spec, Y: Spec, how: str) -> tuple[int, ...]:
             raise ShapeError(
                 f"op {op!r}: rows of X{list(X.shape)} and Y{list(Y.shape)} cannot be broadcast together"
             )
-        dims.append(right if left == 1 else left)
+        # a size above 1 is that of both, whatever an unknown one turns out to be
+        dims.append(right if left == 1 or right > 1 else left)
     return tuple(dims)
 
 

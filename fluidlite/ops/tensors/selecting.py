@@ -44,6 +44,11 @@ def _spread_places(xp: Any, indices: list[Array], rank: int) -> tuple[Any, ...]:
     return (*places, *(slice(None),) * (rank - len(places)))
 
 
+def _is_any(where: tuple[Any, ...]) -> bool:
+    """False for masks that hold nowhere, whose value has any shape: it is not read."""
+    return all(len(place) for place in where if not isinstance(place, slice))
+
+
 index_put = Op("index_put", "x indices* value -> out", attrs={"accumulate": False}, alike=("x", "value"))
 index_put.shape(same_as("x"))
 
@@ -52,6 +57,8 @@ index_put.shape(same_as("x"))
 def _(xp: Any, x: Array, indices: list[Array], value: Array, accumulate: bool) -> Array:
     out = x.copy()
     where = _spread_places(xp, indices, x.ndim)
+    if not _is_any(where):
+        return out
     if accumulate:
         xp.add.at(out, where, value)
     else:
@@ -65,6 +72,8 @@ def _(
 ) -> tuple[Array, Array]:
     where = _spread_places(xp, indices, x.ndim)
     d = dout.copy()
+    if not _is_any(where):
+        return d, xp.zeros_like(value)
     d_value = dout[where]
     if not accumulate:
         d[where] = 0

@@ -13,6 +13,7 @@ from fluidlite.base.dtypes import DTypeLike, VarType, to_vartype
 from fluidlite.base.open_sizes import opened
 from fluidlite.ir.variable import Variable
 from fluidlite.layer_helper import LayerHelper
+from fluidlite.paddle import defaults
 from fluidlite.paddle.build import append, check_axis, dimension, need_float, need_variable
 from fluidlite.paddle.programs import begin
 from fluidlite.paddle.tensor.creation import arange, assign, full_like, to_tensor
@@ -471,7 +472,9 @@ def _areas(y: Variable, x: Variable | None, dx: Any, axis: int) -> Variable:
         raise ValueError("Not permitted to specify both x and dx input args.")
     axis = dimension("trapezoid", axis, y)
     if x is None:
-        width: Any = assign(np.array(1.0 if dx is None else dx, "float32"))
+        step = 1.0 if dx is None else dx
+        kind = VarType.FP32 if isinstance(step, Integral) else defaults.dtype()
+        width: Any = cast(assign(np.array(step, "float64")), kind)
     elif len(x.shape) == 1:
         shape = [1] * len(y.shape)
         shape[axis] = max(x.shape[0] - 1, -1)

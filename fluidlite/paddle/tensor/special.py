@@ -12,6 +12,7 @@ from fluidlite.ir.variable import Variable
 from fluidlite.layer_helper import LayerHelper
 from fluidlite.layers.flow.while_loop import while_loop
 from fluidlite.layers.signatures import Logic, Unary
+from fluidlite.paddle import defaults
 from fluidlite.paddle.build import WHOLE, append, need_float, need_variable
 from fluidlite.paddle.programs import begin
 from fluidlite.paddle.tensor.complexes import as_complex, as_real
@@ -272,10 +273,10 @@ def hypot(x: Variable, y: Variable, name: str | None = None) -> Variable:
 
 
 def ldexp(x: Variable, y: Variable, name: str | None = None) -> Variable:
-    """x * 2**y."""
+    """x * 2**y, in float64 where that is the default."""
     need_variable(x, "x", "ldexp")
     need_variable(y, "y", "ldexp")
-    kind = VarType.FP64 if VarType.FP64 in (x.dtype, y.dtype) else VarType.FP32
+    kind = VarType.FP64 if VarType.FP64 in (x.dtype, y.dtype, defaults.dtype()) else VarType.FP32
     x, y = cast(x, kind), cast(y, kind)
     return multiply(x, pow(cast(assign(np.array(2)), kind), y))
 

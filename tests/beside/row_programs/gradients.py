@@ -310,3 +310,18 @@ def _(fluid):
         return weighed(fluid, y, X.shape)
 
     return gradient(fluid, build, step=1e-2, x=X.astype("float32"))
+
+
+@shows("steps-read-twice")
+def _(fluid):
+    def build(x):
+        rnn = fluid.layers.StaticRNN()
+        with rnn.step():
+            one, other = rnn.step_input(x), rnn.step_input(x)
+            state = rnn.memory(shape=[-1, 3], batch_ref=one, init_value=0.5)
+            new = fluid.layers.elementwise_mul(one, other) + state
+            rnn.update_memory(state, new)
+            rnn.step_output(new)
+        return fluid.layers.reduce_sum(fluid.layers.square(rnn()))
+
+    return gradient(fluid, build, x=np.arange(6).reshape(2, 1, 3) / 4.0)

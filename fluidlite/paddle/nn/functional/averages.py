@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from fluidlite.ir.variable import Variable
+from fluidlite.paddle.build import append
 from fluidlite.paddle.tensor.creation import arange
 from fluidlite.paddle.tensor.logic import greater_equal, less_than, logical_and
 from fluidlite.paddle.tensor.manipulation import slice, squeeze, transpose, unsqueeze
@@ -24,11 +25,12 @@ def averaged(x: Variable, output_size: Any, last: bool) -> Variable:
     `last`: the channels are the last dimension. The windows are those of `adaptive_avg_pool2d`: from
     floor(i * length / count) up to ceil((i + 1) * length / count).
     """
-    if last:
-        return transpose(averaged(transpose(x, [0, 3, 1, 2]), output_size, False), [0, 2, 3, 1])
-    rows, columns = _counts(x, output_size)
-    means = transpose(_along_last(x, columns), [0, 1, 3, 2])
-    return transpose(_along_last(means, rows), [0, 1, 3, 2])
+    images = transpose(x, [0, 3, 1, 2]) if last else x
+    rows, columns = _counts(images, output_size)
+    means = _along_last(transpose(_along_last(images, columns), [0, 1, 3, 2]), rows)
+    found = transpose(means, [0, 3, 2, 1] if last else [0, 1, 3, 2])
+    # as pools do: the images of a sequence stay one
+    return append("lod_reset", {"X": [found], "Y": [x]}, {}, dtype=x.dtype) if x.lod_level else found
 
 
 def _counts(x: Variable, output_size: Any) -> Sequence[Variable]:

@@ -312,12 +312,24 @@ def _matmul(op: OpView) -> None:
         operands.append(value)
     if first:
         _check_stacks(op)
-    made = op.add("MatMul", *operands)
+    # onnxruntime fuses transpositions into products, with a wrong result beside a vector: a matrix of one row
+    vectors = [op.rank(slot) == 1 < op.rank(other) for slot, other in (("X", "Y"), ("Y", "X"))]
+    made = _product(op, operands, vectors)
     if first:
         made = _times(op, made, op.attr("alpha"), "X")
     if op.rank("X") == op.rank("Y") == 1:
         made = op.add("Reshape", made, op.ints(1))
     op.put(made)
+
+
+def _product(op: OpView, operands: list[str], vectors: list[bool]) -> str:
+    """The product of two stacks of matrices, of which one may be a vector."""
+    x, y = operands
+    if vectors[0]:
+        return str(op.add("Squeeze", op.add("MatMul", op.add("Unsqueeze", x, op.ints(0)), y), op.ints(-2)))
+    if vectors[1]:
+        return str(op.add("Squeeze", op.add("MatMul", x, op.add("Unsqueeze", y, op.ints(1))), op.ints(-1)))
+    return str(op.add("MatMul", x, y))
 
 
 def _check_stacks(op: OpView) -> None:

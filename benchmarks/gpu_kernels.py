@@ -15,13 +15,14 @@ from typing import Any
 
 import numpy as np
 
+from fluidlite.base.registry import get
 from fluidlite.executor.cuda.attention import AttentionForm, DeviceAttention
 from fluidlite.executor.cuda.channels import DeviceBatchNorm
 from fluidlite.executor.cuda.draws import DeviceKeptMask
 from fluidlite.executor.cuda.elementwise import FusedKernel, Part
 from fluidlite.executor.cuda.pools import DevicePool
 from fluidlite.executor.cuda.resizing import DeviceResize
-from fluidlite.executor.cuda.rows import DeviceLayerNormGrad, DeviceRows
+from fluidlite.executor.cuda.rows import DeviceRowKernel, DeviceRows
 from fluidlite.executor.cuda.tables import DeviceRowSums
 from fluidlite.executor.plan.actions import Elementwise
 from fluidlite.executor.plan.values import Storage, ValueFactory
@@ -67,54 +68,22 @@ def copied(xp: Any, elements: int) -> Work:
     return a.work(xp.copyto, a(elements), a(elements))
 
 
-def _rows(
-    name: str,
-    columns: int,
-    arrays: int,
-    per_row: int = 0,
-    labelled: bool = False,
-    numbers: Any = (),
-    dtype: str = "float32",
-) -> Callable[[Any, int], Work]:
-    """A kernel over rows: so many arrays of all elements, and of one for each row."""
+def _rows(op: str, columns: int, *numbers: float, dtype: str = "float32") -> Callable[[Any, int], Work]:
+    """The kernel over rows that an op declares."""
 
     def make(xp: Any, elements: int) -> Work:
         a, rows = Arrays(xp, dtype), max(1, elements // columns)
-        given = [a(rows, columns) for _ in range(arrays)]
-        if labelled:
-            given.insert(1, a(rows, below=columns))
-        given += [a(rows) for _ in range(per_row)]
-        return a.work(DeviceRows(xp, name, rows, columns, dtype, numbers), *given)
+        form = get(op).by_rows.kernel.form(**({"bias": None} if op == "softmax_with_cross_entropy" else {}))
+        shapes = {"rc": (rows, columns), "r": (rows,), "c": (columns,)}
+        labels = {label.name for label in form.labels}
+        names = [*form.inputs, *form.outputs]
+        arrays = [a(*shapes[form.axes[name]], below=columns * (name in labels)) for name in names]
+        work = a.work(DeviceRowKernel(xp, form, (rows, columns), dtype, numbers), *arrays)
+        # sums over rows read the matrices once more, which are larger than the cache
+        again = [array.nbytes for array in arrays[: len(form.inputs)] if array.ndim == 2]
+        return Work(work.call, work.nbytes + sum(again) * bool(form.totals))
 
     return make
-
-
-def _cross_entropy_grad(xp: Any, elements: int) -> Work:
-    a, columns = Arrays(xp), 1000
-    rows = max(1, elements // columns)
-    arrays = (a(rows, columns), a(rows, below=columns), a(rows), a(rows, columns))
-    name = "softmax_with_cross_entropy_grad"
-    return a.work(DeviceRows(xp, name, rows, columns, "float32", [-100, 1.0], ["EACH_ROW"]), *arrays)
-
-
-def _layer_norm(xp: Any, elements: int) -> Work:
-    a, columns = Arrays(xp), 1024
-    rows = max(1, elements // columns)
-    arrays = (a(rows, columns), a(columns), a(columns), a(rows, columns), a(rows), a(rows))
-    kernel = DeviceRows(xp, "layer_norm", rows, columns, "float32", [1e-5], ["SCALED", "SHIFTED"])
-    return a.work(kernel, *arrays)
-
-
-def _layer_norm_grad(xp: Any, elements: int) -> Work:
-    a, columns = Arrays(xp), 1024
-    rows = max(1, elements // columns)
-    x, d, dx = a(rows, columns), a(rows, columns), a(rows, columns)
-    of_columns = [a(columns) for _ in range(3)]
-    mean, variance = a(rows), a(rows)
-    kernel = DeviceLayerNormGrad(xp, rows, columns, "float32", 1e-5, True)
-    work = a.work(kernel, x, of_columns[0], mean, variance, d, dx, *of_columns[1:])
-    # x and the gradient are read by the sums once more: they are larger than the cache
-    return Work(work.call, work.nbytes + x.nbytes + d.nbytes)
 
 
 def _group_norm(backward: bool) -> Callable[[Any, int], Work]:
@@ -271,16 +240,16 @@ def _attention(backward: bool, dtype: str = "float32") -> Callable[[Any, int], W
 CASES: dict[str, Callable[[Any, int], Work]] = {
     "gelu": _elementwise(_GELU, 1, (5,), 1),
     "momentum of 64 parameters": _elementwise(_MOMENTUM, 3, (4, 6), 64),
-    "softmax, rows of 10": _rows("softmax", 10, 2, numbers=[LOWEST]),
-    "softmax, rows of 512": _rows("softmax", 512, 2, numbers=[LOWEST]),
-    "softmax, rows of 32000": _rows("softmax", 32000, 2, numbers=[LOWEST]),
-    "softmax, rows of 512, float16": _rows("softmax", 512, 2, numbers=[LOWEST], dtype="float16"),
-    "softmax_grad, float16": _rows("softmax_grad", 512, 3, dtype="float16"),
-    "softmax_grad": _rows("softmax_grad", 512, 3),
-    "cross-entropy": _rows("softmax_with_cross_entropy", 1000, 2, 1, True, [LOWEST, -100]),
-    "cross-entropy, gradient": _cross_entropy_grad,
-    "layer_norm": _layer_norm,
-    "layer_norm, gradient": _layer_norm_grad,
+    "softmax, rows of 10": _rows("softmax", 10, LOWEST),
+    "softmax, rows of 512": _rows("softmax", 512, LOWEST),
+    "softmax, rows of 32000": _rows("softmax", 32000, LOWEST),
+    "softmax, rows of 512, float16": _rows("softmax", 512, LOWEST, dtype="float16"),
+    "softmax_grad, float16": _rows("softmax_grad", 512, dtype="float16"),
+    "softmax_grad": _rows("softmax_grad", 512),
+    "cross-entropy": _rows("softmax_with_cross_entropy", 1000, LOWEST, -100),
+    "cross-entropy, gradient": _rows("softmax_with_cross_entropy_grad", 1000, -100),
+    "layer_norm": _rows("layer_norm", 1024, 1e-5),
+    "layer_norm, gradient": _rows("layer_norm_grad", 1024, 1e-5),
     "group_norm": _group_norm(False),
     "group_norm, gradient": _group_norm(True),
     "pool of largest": _pool("max", False),

@@ -4,6 +4,7 @@ meanwhile.
 
 from __future__ import annotations
 
+import contextlib
 import contextvars
 import functools
 import sys
@@ -13,7 +14,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from fluidlite.base.errors import ArgumentError
-from fluidlite.executor.run.blas import blas_switch
+from fluidlite.base.process import blas_switch
 from fluidlite.ir.program import Program
 from fluidlite.ir.variable import Variable
 from fluidlite.values.tensor import LoDTensor
@@ -118,14 +119,8 @@ def run_from_dataset(
     workers = [
         _StreamRunner(runner, program, scope, None if number else monitor) for number in range(len(streams))
     ]
-    switch = blas_switch()
-    if switch is not None:
-        switch.enter()
-    try:
+    with blas_switch() or contextlib.nullcontext():
         _work_together(workers, streams)
-    finally:
-        if switch is not None:
-            switch.leave()
 
 
 def _goes_in_step(program: Program) -> bool:

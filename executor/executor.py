@@ -132,6 +132,16 @@ class Executor(RunSteps):
         self.switches_blas = True
         self._single: Executor | None = None  # of `_of_one_thread`
 
+    @staticmethod
+    def _of_threads(
+        place: Place, threads: int | None, random: Any = None, switches_blas: bool = True
+    ) -> Executor:
+        """An executor whose plans take so many threads."""
+        made = Executor(place)
+        made.threads, made.switches_blas = threads, switches_blas
+        made.random = made.random if random is None else random
+        return made
+
     def close(self) -> None:
         """End the job: parameter servers are told, and this executor runs nothing any more."""
         self._closed = True
@@ -469,10 +479,7 @@ class Executor(RunSteps):
     def _of_one_thread(self) -> Executor:
         """An executor on the same place whose plans keep to one thread, for steps that run side by side."""
         if self._single is None:
-            self._single = Executor(self.place)
-            self._single.threads = 1
-            self._single.switches_blas = False
-            self._single.random = self.random
+            self._single = self._of_threads(self.place, 1, self.random, switches_blas=False)
             self.companions.add(self._single)
         self._single.naive = self.naive
         return self._single

@@ -5,34 +5,16 @@ from __future__ import annotations
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any
 
 from fluidlite.base.cells import table_cell, text_cell
 from fluidlite.base.plain_text import printable
 from fluidlite.executor.compile.pipeline import plan_after
-from fluidlite.executor.cuda import convolutions
-from fluidlite.executor.cuda.attention import DeviceAttention
-from fluidlite.executor.cuda.auc import DeviceAuc
-from fluidlite.executor.cuda.channels import DeviceBatchNorm
-from fluidlite.executor.cuda.draws import DeviceKeptMask
-from fluidlite.executor.cuda.finite import DeviceUnscale
-from fluidlite.executor.cuda.pools import DevicePool
-from fluidlite.executor.cuda.resizing import DeviceResize
-from fluidlite.executor.cuda.responses import DeviceLrn
-from fluidlite.executor.cuda.rows import DeviceAccuracy, DeviceLayerNormGrad, DeviceRows
-from fluidlite.executor.cuda.tables import DeviceRowSums
-from fluidlite.executor.fast.batch_norm import FastBatchNorm
-from fluidlite.executor.fast.conv import FastConv, explained
-from fluidlite.executor.fast.pool import FastPool
-from fluidlite.executor.fast.products import FastSharedProducts
 from fluidlite.executor.passes import PASSES
-from fluidlite.executor.plan.actions import Chained, Fresh
+from fluidlite.executor.plan.actions import Chained
 from fluidlite.executor.plan.plan import CompiledPlan, Plan
 from fluidlite.executor.plan.steps import Step, flat
 from fluidlite.executor.plan_table import HEADS, PlanRow, rows_of
-from fluidlite.executor.run.calls import KernelCall
 from fluidlite.executor.run.capture import obstacles
-from fluidlite.executor.run.products import SharedProducts
 
 __all__ = ["Explanation", "PlanTable", "explain", "explain_briefly"]
 
@@ -63,7 +45,7 @@ def explain_briefly(lower: Callable[[], Plan]) -> PlanTable:
     """The table of the plan that `lower` gives: ops, their kernels, and how much these do."""
     lowered = lower()
     compiled = plan_after(lowered, PASSES[-1].__name__, {})
-    rows = rows_of(compiled.plan, lowered, _EXPLAINED)
+    rows = rows_of(compiled.plan, lowered)
     shown = [
         (row.op, row.kernel, str(row.steps), f"{row.flops:,}" if row.flops else "", _bytes(row.bytes))
         for row in rows[:_MOST_ROWS]
@@ -166,7 +148,7 @@ def _blocks(plan: Plan) -> list[str]:
 
 
 def _calls(compiled: CompiledPlan) -> list[str]:
-    calls = [thing.op.type for thing in compiled.bound_objects() if isinstance(thing, KernelCall)]
+    calls = [call.op.type for call in compiled.op_calls() if not call.is_block]
     if not calls:
         return []
     counts = Counter(calls).most_common()
@@ -184,33 +166,8 @@ def _graph(compiled: CompiledPlan) -> list[str]:
 
 def _kernels(compiled: CompiledPlan) -> list[str]:
     """A line for each object that computes by another library than NumPy, or chooses among kernels."""
-    return [
-        f"kernels of {name}: {_EXPLAINED[thing.factory](*thing.arguments)}"
-        for name, thing in compiled.source.bound.items()
-        if isinstance(thing, Fresh) and thing.factory in _EXPLAINED
-    ]
-
-
-_EXPLAINED: dict[Any, Callable[..., str]] = {
-    FastConv: explained,
-    FastPool: lambda *_: "oneDNN; NumPy where a largest element is sought among NaN or infinities",
-    FastBatchNorm: lambda *_: "oneDNN",
-    SharedProducts: SharedProducts.explained,
-    FastSharedProducts: SharedProducts.explained,
-    convolutions.device_conv: convolutions.explained,
-    DeviceAccuracy: DeviceAccuracy.explained,
-    DeviceAttention: DeviceAttention.explained,
-    DeviceAuc: DeviceAuc.explained,
-    DeviceBatchNorm: DeviceBatchNorm.explained,
-    DeviceKeptMask: DeviceKeptMask.explained,
-    DeviceLayerNormGrad: DeviceLayerNormGrad.explained,
-    DeviceLrn: DeviceLrn.explained,
-    DevicePool: DevicePool.explained,
-    DeviceResize: DeviceResize.explained,
-    DeviceRowSums: DeviceRowSums.explained,
-    DeviceRows: DeviceRows.explained,
-    DeviceUnscale: DeviceUnscale.explained,
-}
+    explained = ((name, thing.explained()) for name, thing in compiled.source.bound.items())
+    return [f"kernels of {name}: {text}" for name, text in explained if text]
 
 
 def _remarks(plan: Plan) -> list[str]:

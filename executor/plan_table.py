@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from fluidlite.base.gradient_names import variable_of
 from fluidlite.executor.plan.actions import (
     Action,
-    Bound,
     Branch,
     Call,
     Chained,
     CompiledRun,
     Elementwise,
-    Fresh,
     Function,
     Loop,
     Method,
@@ -26,7 +23,6 @@ from fluidlite.executor.plan.actions import (
 from fluidlite.executor.plan.plan import Plan
 from fluidlite.executor.plan.steps import Step, flat, product_of
 from fluidlite.executor.plan.values import Value
-from fluidlite.executor.run.calls import BlockCall, KernelCall
 from fluidlite.ir.flops import flops_of
 from fluidlite.ir.operator import Operator
 from fluidlite.ir.variable import Variable
@@ -35,17 +31,8 @@ __all__ = ["HEADS", "PlanRow", "rows_of"]
 
 HEADS = ("op", "kernel", "steps", "FLOPs", "bytes")
 _PRODUCTS = ("dot", "matmul")
-# method of a convolution -> how its explanation calls the direction
-_DIRECTIONS = {
-    "forward": "forward",
-    "forward_to_tail": "forward",
-    "grad_input": "backward_data",
-    "grad_filter": "backward_weights",
-}
 _NAMED = 3  # ops of a row that are listed
 _LONGEST = 44
-
-Explained = Mapping[Any, Callable[..., str]]
 
 
 @dataclass
@@ -65,16 +52,14 @@ class PlanRow:
         return self.op, self.kernel, self.steps, self.flops, self.bytes
 
 
-def rows_of(plan: Plan, lowered: Plan, explained: Explained) -> list[PlanRow]:
-    """The rows of a plan, those with the most work first. `lowered` is the plan before its passes, and
-    `explained` has texts for objects of factories.
-    """
+def rows_of(plan: Plan, lowered: Plan) -> list[PlanRow]:
+    """The rows of a plan, those with the most work first. `lowered` is the plan before its passes."""
     found: dict[tuple[str, str], PlanRow] = {}
     counts = _Flops(plan, lowered)
     for step in flat(plan.steps):
         if step.is_view:
             continue
-        key = _ops_text(step.ops), _kernel(step.action, plan, explained)
+        key = _ops_text(step.ops), _kernel(step.action, plan)
         row = found.setdefault(key, PlanRow(*key))
         row.steps += 1
         row.flops += counts.of(step)
@@ -143,7 +128,7 @@ def _loops(action: Action) -> Sequence[TiledLoop]:
 
 
 # ---------------------------------------------------------------------- kernels
-def _kernel(action: Action, plan: Plan, explained: Explained) -> str:
+def _kernel(action: Action, plan: Plan) -> str:
     library = "NumPy" if plan.target.on_host else "CuPy"
     loops = _loops(action)
     if loops:
@@ -159,30 +144,15 @@ def _kernel(action: Action, plan: Plan, explained: Explained) -> str:
     if isinstance(action, Branch):
         return "branch"
     calls = [item for item in (action, *getattr(action, "sources", ())) if isinstance(item, Call)]
-    return _called(calls[0], library, explained)[:_LONGEST] if calls else library
+    return _called(calls[0], library)[:_LONGEST] if calls else library
 
 
-def _called(call: Call, library: str, explained: Explained) -> str:
+def _called(call: Call, library: str) -> str:
     callee = call.callee
     if isinstance(callee, Function):
         is_product = callee.name in _PRODUCTS and library == "NumPy"
         return f"{'BLAS' if is_product else library} {callee.name}"
     if isinstance(callee, ScopeFunction):
         return f"{callee.name} in the scope"
-    owner = callee.owner if isinstance(callee, Method) else callee
-    return _of_object(owner, callee.name if isinstance(callee, Method) else "", library, explained)
-
-
-def _of_object(owner: Bound, method: str, library: str, explained: Explained) -> str:
-    thing = owner.thing
-    if isinstance(thing, KernelCall):
-        return "portable kernel"
-    if isinstance(thing, BlockCall):
-        return "interpreter"
-    if isinstance(thing, Fresh) and thing.factory in explained:
-        text = explained[thing.factory](*thing.arguments)
-        # a convolution has a kernel for each direction and says them all
-        direction = _DIRECTIONS.get(method, "")
-        part = next((part for part in text.split(", ") if direction and part.startswith(direction)), text)
-        return part.split(";")[0].removeprefix(f"{direction} ")
-    return f"{library} {owner.hint}"
+    owner, method = (callee.owner, callee.name) if isinstance(callee, Method) else (callee, "")
+    return owner.thing.kernel_of(method) or f"{library} {owner.hint}"

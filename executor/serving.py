@@ -36,11 +36,9 @@ FORMS = 8  # forms of the gradients of one block that get a plan of their own
 def serve(session: Session, context: Any, values: SlotValues) -> dict[str, list[Any]]:
     """Be a parameter server until all trainers have left."""
     program = ServerProgram.read(context.op)
-    frame = context.frame or Frame(program.block, context.scope)
-    interpreter = context.interpreter or Interpreter(context.place, context.scope, context.random)
     # whatever blocks that were written by hand leave can be asked for, so those are interpreted
     planned = () if program.is_by_hand else program.updates
-    blocks = PlannedBlocks(program.block, planned, program.arriving, frame, interpreter)
+    blocks = PlannedBlocks(program.block, planned, program.arriving, context.frame, context.interpreter)
     ParameterServer(program, blocks, session).run()
     return {}
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from typing import TYPE_CHECKING
 
 from fluidlite.base.imported_names import imported_names
@@ -44,6 +45,10 @@ from fluidlite.saving.variables import (
     save_vars,
 )
 
+if TYPE_CHECKING:
+    from fluidlite.saving.onnx.loading.load import OnnxModel
+    from fluidlite.values.scope import Scope
+
 __all__ = [
     "BatchSampler",
     "ComposeNotAligned",
@@ -68,6 +73,7 @@ __all__ = [
     "is_persistable",
     "load",
     "load_inference_model",
+    "load_onnx",
     "load_params",
     "load_persistables",
     "load_program_state",
@@ -85,6 +91,17 @@ __all__ = [
     "trainable",
     "xmap_readers",
 ]
+
+
+def load_onnx(path: str | os.PathLike[str], scope: Scope | None = None) -> OnnxModel:
+    """The program that computes what an ONNX file does, the names of its inputs, and its results; its weights
+    go into `scope`, or the global one (`fluidlite.saving.onnx.loading.load.load_onnx`).
+    """
+    # rules for all ops of ONNX, which programs without such files need not wait for
+    from fluidlite.saving.onnx.loading import load as loading
+
+    return loading.load_onnx(path, scope)
+
 
 if not TYPE_CHECKING:
     __getattr__, __dir__ = imported_names(__name__)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 from collections import defaultdict
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from fluidlite.base.imported_names import imported_names
 
@@ -37,13 +37,20 @@ class DygraphParameterNameChecker:
         self._name_set: set[str] = set()
 
 
-generator = UniqueNameGenerator()
-dygraph_parameter_name_checker = DygraphParameterNameChecker()
+class _Current:
+    """The counters in use: fluid's module shows them as variables of its own."""
+
+    def __init__(self) -> None:
+        self.generator = UniqueNameGenerator()
+        self.dygraph_parameter_name_checker = DygraphParameterNameChecker()
+
+
+_current = _Current()
 
 
 def generate(key: str) -> str:
     """The next unused name that starts with `key`."""
-    return generator(key)
+    return _current.generator(key)
 
 
 generate_with_ignorable_key = generate
@@ -57,10 +64,9 @@ def switch(
 
     Returns the pair before, which `switch(*pair)` puts back.
     """
-    global generator, dygraph_parameter_name_checker
-    old = generator, dygraph_parameter_name_checker
-    generator = UniqueNameGenerator() if new_generator is None else new_generator
-    dygraph_parameter_name_checker = new_para_name_checker or DygraphParameterNameChecker()
+    old = _current.generator, _current.dygraph_parameter_name_checker
+    _current.generator = UniqueNameGenerator() if new_generator is None else new_generator
+    _current.dygraph_parameter_name_checker = new_para_name_checker or DygraphParameterNameChecker()
     return old
 
 
@@ -77,5 +83,11 @@ def guard(new_generator: str | UniqueNameGenerator | None = None) -> Iterator[No
         switch(*old)
 
 
-if not TYPE_CHECKING:
-    __getattr__, __dir__ = imported_names(__name__)
+if TYPE_CHECKING:
+    generator: UniqueNameGenerator
+    dygraph_parameter_name_checker: DygraphParameterNameChecker
+else:
+    _imported, __dir__ = imported_names(__name__)
+
+    def __getattr__(name: str) -> Any:
+        return vars(_current)[name] if name in vars(_current) else _imported(name)

@@ -20,7 +20,6 @@ from fluidlite.executor.plan.actions import (
     Branch,
     Call,
     Elementwise,
-    Fresh,
     Function,
     LodOf,
     Loop,
@@ -28,6 +27,7 @@ from fluidlite.executor.plan.actions import (
     OrElse,
     Out,
 )
+from fluidlite.executor.plan.objects import Fresh
 from fluidlite.executor.plan.steps import Step
 from fluidlite.executor.plan.values import Storage, Value
 from fluidlite.ir.operator import Operator

@@ -34,6 +34,7 @@ from fluidlite.executor.plan.actions import (
     Sum,
     WhileLoop,
 )
+from fluidlite.executor.plan.objects import Plain
 from fluidlite.executor.plan.steps import Step
 from fluidlite.executor.plan.values import Value
 from fluidlite.ir.block import Block
@@ -89,7 +90,7 @@ def truth(value: Value) -> Operand:
     # the usual case without a call: `.item()` of an array that is known to be there
     if value.known and value.size == 1:
         return Item(value)
-    return Call(Bound("is_true", is_true), (value,))
+    return Call(Bound("is_true", Plain(is_true)), (value,))
 
 
 # ---------------------------------------------------------------------- a sub-block being lowered
@@ -409,7 +410,7 @@ def taken(builder: PlanBuilder, op: Operator) -> Operand:
     # such a branch runs if all its inputs have elements, and what has no value has none
     if any(value is None for value in values):
         return False
-    return Call(Bound("has_elements", has_elements), (values,))
+    return Call(Bound("has_elements", Plain(has_elements)), (values,))
 
 
 def merge(body: Body, name: str, old: Value | None, new: Value | None) -> Value | None:

@@ -18,8 +18,8 @@ from fluidlite.executor.compile.builder import CannotInline, PlanBuilder
 from fluidlite.executor.compile.emitter import CannotLower, Emitter
 from fluidlite.executor.compile.lowering.device_rows import change_rows, kept_rows
 from fluidlite.executor.compile.saved import SavedForBackward
-from fluidlite.executor.plan.actions import Action, Assign, Bound, Branch, Call, Elementwise, Fresh, Function
-from fluidlite.executor.plan.declared import OnlyComputes
+from fluidlite.executor.plan.actions import Action, Assign, Bound, Branch, Call, Elementwise, Function
+from fluidlite.executor.plan.objects import Fresh
 from fluidlite.executor.plan.steps import Step
 from fluidlite.executor.plan.values import Storage, Value
 from fluidlite.ir.buffer_order import ops_to_run
@@ -123,8 +123,8 @@ def _only_computes(step: Step) -> bool:
 def _is_declared(action: Action) -> bool:
     """True if the value comes from an object that is declared to do nothing else."""
     match action:
-        case Assign(sources=(Call(callee=Bound(thing=Fresh(factory=factory))),)):
-            return isinstance(factory, type) and issubclass(factory, OnlyComputes)
+        case Assign(sources=(Call(callee=Bound(thing=Fresh(kind=kind))),)):
+            return kind.only_computes
     return False
 
 

@@ -24,6 +24,7 @@ from fluidlite.executor.compile.level import Level
 from fluidlite.executor.compile.lowering import rule_for
 from fluidlite.executor.compile.saved import SavedForBackward
 from fluidlite.executor.cuda.recurrences import DeviceRecurrences
+from fluidlite.executor.fast.loops.halves import converts_halves
 from fluidlite.executor.fast.loops.recurrences import Recurrences
 from fluidlite.executor.plan.actions import (
     Action,
@@ -42,7 +43,7 @@ from fluidlite.executor.plan.steps import Step
 from fluidlite.executor.plan.values import Storage, Value, ValueFactory
 from fluidlite.executor.run.calls import Absent, BlockCall, KernelCall
 from fluidlite.executor.run.complexes import has_complex, is_complex
-from fluidlite.executor.run.half import computes_in_single, has_half
+from fluidlite.executor.run.half import computes_in_single
 from fluidlite.executor.run.interpreter import missing, not_fetched
 from fluidlite.executor.run.kernels import check_slots
 from fluidlite.ir.block import Block
@@ -93,7 +94,7 @@ class PlanBuilder:
     ) -> None:
         self.target = target
         self.recurrences = _recurrences(target)
-        self._asks_for_half = target.on_host and has_half(block.program)
+        self._asks_for_half = target.on_host and converts_halves(block.program)
         self._asks_for_complex = has_complex(block.program)
         self.scope = scope
         self.writers = writers
@@ -107,8 +108,7 @@ class PlanBuilder:
         self.depth = 0
         self.feeds = {name: self._feed(name, spec) for name, spec in feeds.items()}
         self.level.env.update(self.feeds)
-        self._ops = list(ops)
-        self._fetches = list(fetches)
+        self._ops, self._fetches = list(ops), list(fetches)
         # by later ops, too: a view that is made now must not show what they will write
         self._written = changed_by(ops)
         self._absent: set[str] = set()

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Set
 from typing import TYPE_CHECKING
 
 from fluidlite.executor.plan.values import Value
-from fluidlite.executor.run.calls import CallFacts
+from fluidlite.executor.run.kernels import CallFacts
 from fluidlite.ir.operator import Operator
 
 if TYPE_CHECKING:

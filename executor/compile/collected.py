@@ -17,7 +17,8 @@ import numpy as np
 from fluidlite.base.dtypes import Array
 from fluidlite.base.registry import EMPTY_VAR
 from fluidlite.executor.compile.blocks import Body
-from fluidlite.executor.plan.actions import Assign, Bound, Call, Fresh
+from fluidlite.executor.plan.actions import Assign, Bound, Call
+from fluidlite.executor.plan.objects import Fresh
 from fluidlite.executor.plan.values import Value
 from fluidlite.executor.run.team import on_team, pieces
 from fluidlite.ir.operator import Operator

@@ -22,8 +22,6 @@ from fluidlite.executor.plan.actions import (
     Bound,
     Call,
     Elementwise,
-    Fresh,
-    FreshDraws,
     Function,
     LodOf,
     Method,
@@ -31,8 +29,9 @@ from fluidlite.executor.plan.actions import (
     Out,
     SetItem,
 )
+from fluidlite.executor.plan.objects import Fresh, FreshDraws, Plain
 from fluidlite.executor.plan.plan import Target
-from fluidlite.executor.plan.sizes import Made, holds_sizes, plain
+from fluidlite.executor.plan.sizes import Made, plain, resolver
 from fluidlite.executor.plan.steps import Step, shown
 from fluidlite.executor.plan.values import (
     Reshape,
@@ -435,7 +434,7 @@ class Emitter:
         """An array of that shape made once, as `function(*arguments)`: a constant whose size may differ
         from run to run.
         """
-        if not holds_sizes((shape, arguments)):
+        if resolver((tuple(shape), arguments)) is None:
             return self.constant(function(*arguments))
         example = function(*map(plain, arguments))
         recipe = Made(function, arguments)
@@ -513,8 +512,8 @@ class Emitter:
         self.steps.append(Step(self.op, action, **fields))
 
     def bind(self, hint: str, thing: Any) -> Bound:
-        """A Python object that steps call."""
-        return Bound(hint, thing)
+        """A Python object that steps call, the same for all sizes of the feeds."""
+        return Bound(hint, Plain(thing))
 
     def bind_fresh(self, hint: str, factory: Callable[..., Any], *arguments: Any) -> Bound:
         """Like `bind`, for an object with scratch state: each binding of the plan makes its own, by

@@ -19,7 +19,6 @@ from fluidlite.executor.plan.actions import (
     Copy,
     Elementwise,
     Equals,
-    Fresh,
     Function,
     InOut,
     Item,
@@ -33,7 +32,8 @@ from fluidlite.executor.plan.actions import (
     ScopeFunction,
     Sum,
 )
-from fluidlite.executor.plan.sizes import Made, Size, about, holds_sizes, plain
+from fluidlite.executor.plan.objects import Fresh
+from fluidlite.executor.plan.sizes import Made, Size, about, plain, sizes_in
 from fluidlite.executor.plan.steps import is_limit
 from fluidlite.executor.plan.values import Reshape, Same, Slices, Storage, Transpose, Value
 from fluidlite.executor.run.functions import Erf
@@ -242,7 +242,7 @@ class Operands:
 
     def shape(self, shape: tuple[int, ...]) -> str:
         """A shape."""
-        return self.text(shape) if holds_sizes(shape) else str(shape)
+        return self.text(shape) if sizes_in(shape) else str(shape)
 
     def call(self, call: Call) -> str:
         """A call."""

@@ -8,18 +8,15 @@ from dataclasses import replace
 
 from fluidlite.base import flags
 from fluidlite.base.errors import NotFoundError, did_you_mean
+from fluidlite.base.process import without_collector
 from fluidlite.executor.compile import block_gradients, branches, recurrences
 from fluidlite.executor.compile.blocks import WRITERS
 from fluidlite.executor.compile.builder import PlanBuilder
 from fluidlite.executor.compile.render import render
 from fluidlite.executor.passes import PASSES
-from fluidlite.executor.plan.actions import Fresh
 from fluidlite.executor.plan.plan import CompiledPlan, FeedSpec, Plan, Target
-from fluidlite.executor.plan.sizes import SizeTable, holds_sizes
-from fluidlite.executor.plan.verify import LOWERING, PlanError, verify
-from fluidlite.executor.run.calls import BlockCall, KernelCall
-from fluidlite.executor.run.memory import without_collector
-from fluidlite.executor.run.timing import OpTimer
+from fluidlite.executor.plan.sizes import SizeTable
+from fluidlite.executor.plan.verify import LOWERING, verify
 from fluidlite.ir.block import Block
 from fluidlite.ir.operator import Operator
 from fluidlite.values.scope import Scope
@@ -41,29 +38,16 @@ def compile_plan(
 ) -> CompiledPlan:
     """The plan for `ops` of a block, fed as `feeds` say, on the arrays that `scope` holds.
 
-    With `sizes`, which the shapes of the feeds are made of, for feeds of several sizes; PlanError where
-    something in the plan would go on computing with those of the run at hand.
+    With `sizes`, which the shapes of the feeds are made of, for feeds of several sizes.
     """
     with without_collector():
         lowered = lower(block, ops, feeds, fetches, scope, target or Target())
         plan = run_passes(replace(lowered, sizes=sizes))
         compiled = CompiledPlan(plan, render(plan))
         if sizes is not None:
+            # an object that keeps a size, without telling it (`PlanObject.sizes`), fails when it uses it
             sizes.seal()
-            _check_general(compiled, sizes)
         return compiled
-
-
-def _check_general(compiled: CompiledPlan, sizes: SizeTable) -> None:
-    """No object that the plan refers to has a size inside: it would not follow when the size changes."""
-    for thing in compiled.bound_objects():
-        # these know ops, which know nothing of sizes; recipes get theirs when the plan is bound
-        if isinstance(thing, (KernelCall, BlockCall, OpTimer, Operator)):
-            continue
-        if isinstance(thing, Fresh):
-            thing = (thing.factory, thing.given(sizes.current))
-        if holds_sizes(thing):
-            raise PlanError(f"{thing!r} keeps a size")
 
 
 def lower(

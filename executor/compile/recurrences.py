@@ -17,7 +17,6 @@ from fluidlite.executor.plan.actions import (
     Bound,
     Call,
     Copy,
-    Fresh,
     Length,
     Loop,
     New,
@@ -25,6 +24,7 @@ from fluidlite.executor.plan.actions import (
     SetItem,
     Sum,
 )
+from fluidlite.executor.plan.objects import Fresh
 from fluidlite.executor.plan.steps import Step
 from fluidlite.executor.plan.values import Value
 from fluidlite.ir.operator import Operator

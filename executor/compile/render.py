@@ -172,7 +172,7 @@ class _Renderer:
             operands.function("array")
         source.functions = list(operands.functions)
         if self.timer is not None:
-            source.bound["tick"] = self.timer
+            source.bound["tick"] = source.timer = self.timer
         source.bound.update({name: thing.thing for thing, name in operands.names.bound.items()})
         source.sizes = [(name, size) for size, name in operands.sizes.items()]
         source.numbers = list(operands.numbers.values())

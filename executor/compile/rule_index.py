@@ -38,13 +38,9 @@ RULES = {
         "bilinear_interp_v2_grad nearest_interp nearest_interp_grad nearest_interp_v2 nearest_interp_v2_grad"
     ),
     "joining": "slice slice_grad split stack stack_grad unstack unstack_grad",
-    "loss": (
-        "cross_entropy2 cross_entropy_grad2 hierarchical_sigmoid mean mean_grad softmax softmax_grad "
-        "softmax_with_cross_entropy softmax_with_cross_entropy_grad"
-    ),
+    "loss": "cross_entropy2 cross_entropy_grad2 hierarchical_sigmoid mean mean_grad",
     "loss_scaling": "check_finite_and_unscale update_loss_scaling",
     "metric": "accuracy auc top_k",
-    "norm": "layer_norm layer_norm_grad",
     "optimizer": (
         "adadelta adagrad adam adamax adamw decayed_adagrad ftrl momentum proximal_adagrad proximal_gd "
         "rmsprop sgd"

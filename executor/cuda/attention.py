@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from fluidlite.executor.cuda.kernel import C_TYPES, MAX_BLOCKS, CudaKernel
+from fluidlite.executor.plan.objects import OwnObject
 
 __all__ = ["AttentionForm", "DeviceAttention"]
 
@@ -61,7 +62,7 @@ class AttentionForm:
         return max(self.depth, self.width) > _DEEP
 
 
-class DeviceAttention:
+class DeviceAttention(OwnObject):
     """forward(q, k, v, bias, mask, out, tops, shares), and behind it backward(q, k, v, bias, mask, out, tops,
     shares, d, dq, dk, dv); bias and mask may be None.
 

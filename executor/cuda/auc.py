@@ -7,13 +7,14 @@ from typing import Any
 import numpy as np
 
 from fluidlite.executor.cuda.kernel import THREADS, CudaKernel, element_grid
+from fluidlite.executor.plan.objects import OwnObject
 
 __all__ = ["DeviceAuc"]
 
 _FILES = ("blocks.cuh", "auc.cu")
 
 
-class DeviceAuc:
+class DeviceAuc(OwnObject):
     """call(scores, labels, positive, negative, area, positive_out, negative_out), where the last column of
     `scores` counts and the states are those of the op `auc`.
     """

@@ -7,6 +7,7 @@ from typing import Any
 
 from fluidlite.executor.cuda.kernel import THREADS, WARP, CudaKernel, Grid, element_grid, sum_dtype
 from fluidlite.executor.cuda.rows import lanes_for, row_grid
+from fluidlite.executor.plan.objects import OwnObject
 
 __all__ = ["DeviceBatchNorm"]
 
@@ -16,7 +17,7 @@ _PART = 2048  # elements that are worth a block of their own
 _BLOCKS = 1024  # blocks that keep all processors of a device busy
 
 
-class DeviceBatchNorm:
+class DeviceBatchNorm(OwnObject):
     """batch_norm and its gradient for arrays of (outer, channels, inner) elements that lie without gaps: the
     channels are last where `inner` is 1. What belongs to channels is of the type of sums.
 

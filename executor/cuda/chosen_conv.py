@@ -24,7 +24,7 @@ from fluidlite.executor.cuda.libraries import LibraryError
 from fluidlite.executor.cuda.products import TF32
 from fluidlite.ops.kernels.convolution import ConvPlan, Geometry
 
-__all__ = ["ChosenConv", "ConvOptions", "explained_choice"]
+__all__ = ["ChosenConv", "ConvOptions", "explained_choices"]
 
 _OURS = "kernels here"
 _VECTOR = 16  # bytes
@@ -213,14 +213,12 @@ def _key(direction: CudnnDirection, g: Geometry, dtype: np.dtype[Any], options: 
     return f"{direction.method} {form} {'last' if options.is_last else 'second'} {wishes}"
 
 
-def explained_choice(library: CudnnLibrary, geometry: Geometry, dtype: Any, options: ConvOptions) -> str:
-    """The kernels of each direction, as far as this process has chosen them."""
-    found = {
+def explained_choices(geometry: Geometry, dtype: Any, options: ConvOptions) -> dict[str, str]:
+    """The kernel of each method, as far as this process has chosen it."""
+    return {
         direction.method: _explained(_key(direction, geometry, np.dtype(dtype), options))
         for direction in (FORWARD, BACKWARD_DATA, BACKWARD_FILTER)
     }
-    listed = ", ".join(f"{method} {text}" for method, text in found.items())
-    return f"cuDNN {library.version}: {listed}"
 
 
 def _explained(key: str) -> str:

@@ -9,12 +9,13 @@ from typing import Any
 
 from fluidlite.base.dtypes import Array
 from fluidlite.executor.cuda import cudnn
-from fluidlite.executor.cuda.chosen_conv import ChosenConv, ConvOptions, explained_choice
+from fluidlite.executor.cuda.chosen_conv import ChosenConv, ConvOptions, explained_choices
 from fluidlite.executor.cuda.kernel import THREADS, CudaKernel
 from fluidlite.executor.cuda.rows import row_grid
+from fluidlite.executor.plan.objects import Fresh
 from fluidlite.ops.kernels.convolution import ConvPlan, Geometry, Unfolded, conv_plan
 
-__all__ = ["ConvOptions", "DeviceConv", "DeviceDepthwise", "device_conv", "explained"]
+__all__ = ["ConvOptions", "DeviceConv", "DeviceConvRecipe", "DeviceDepthwise", "device_conv"]
 
 _FILES = ("blocks.cuh", "conv.cu")
 _PLAIN = ConvOptions(use_cudnn=False)
@@ -46,16 +47,28 @@ def _library(geometry: Geometry, options: ConvOptions) -> cudnn.CudnnLibrary | N
     return None if is_empty or not options.use_cudnn else cudnn.find()
 
 
-def explained(geometry: Geometry, dtype: Any, options: ConvOptions) -> str:
-    """A line for people."""
-    library = _library(geometry, options)
-    ours = _explained(geometry)
-    if library is None:
-        return ours
-    return f"{explained_choice(library, geometry, dtype, options)}; else {ours}"
+class DeviceConvRecipe(Fresh):
+    """The recipe for `device_conv`, with its arguments."""
+
+    def explained(self) -> str:
+        """The kernels of cuDNN, where it may be used, and those here."""
+        geometry, dtype, options = self.arguments
+        library = _library(geometry, options)
+        if library is None:
+            return _ours_explained(geometry)
+        choices = explained_choices(geometry, dtype, options)
+        listed = ", ".join(f"{method} {text}" for method, text in choices.items())
+        return f"cuDNN {library.version}: {listed}; else {_ours_explained(geometry)}"
+
+    def kernel_of(self, method: str) -> str:
+        """The kernel of a direction."""
+        geometry, dtype, options = self.arguments
+        if _library(geometry, options) is None:
+            return _ours_explained(geometry)
+        return f"cuDNN {explained_choices(geometry, dtype, options)[method]}"
 
 
-def _explained(geometry: Geometry) -> str:
+def _ours_explained(geometry: Geometry) -> str:
     if _is_product(geometry):
         return "products by cuBLAS"
     if len(geometry.kernel) != 2:

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from fluidlite.executor.cuda.kernel import CudaKernel, element_grid
+from fluidlite.executor.plan.objects import OwnObject
 from fluidlite.ops.kernels.minstd import minstd_uniform
 
 __all__ = ["DeviceKeptMask"]
@@ -14,7 +15,7 @@ __all__ = ["DeviceKeptMask"]
 _FILES = ("blocks.cuh", "dropout.cu")
 
 
-class DeviceKeptMask:
+class DeviceKeptMask(OwnObject):
     """mask(out): True where a number drawn from [0, 1) is not less than `probability`.
 
     With a `seed` the numbers are those of Paddle's CPU kernel, the same at each call. Without one, the run's

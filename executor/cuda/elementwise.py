@@ -14,8 +14,17 @@ from typing import Any
 
 import numpy as np
 
-from fluidlite.executor.cuda.kernel import C_TYPES, COMPUTED, HALF, MAX_BLOCKS, NOT_FINITE, THREADS
+from fluidlite.executor.cuda.kernel import (
+    C_TYPES,
+    COMPUTED,
+    HALF,
+    MAX_BLOCKS,
+    NOT_FINITE,
+    NOT_FINITE_NUMBERS,
+    THREADS,
+)
 from fluidlite.executor.plan.actions import Elementwise
+from fluidlite.executor.plan.objects import BindContext, PlanObject
 from fluidlite.executor.plan.values import Value
 from fluidlite.ops.kernels.scalar import FUNCTIONS, PREDICATES
 
@@ -91,7 +100,7 @@ def kernel_text(name: str, parts: Sequence[Part]) -> str:
     text = "\n".join([*lines, "}", ""])
     if "half* " in text or "rounded(" in text:
         text = HALF + text
-    return NOT_FINITE + text if any(name in text for name in _NOT_FINITE.values()) else text
+    return NOT_FINITE + text if any(name in text for name in NOT_FINITE_NUMBERS.values()) else text
 
 
 def _index(shape: Sequence[int], out: Sequence[int]) -> str:
@@ -137,22 +146,19 @@ def _kept(out: Value, text: str) -> str:
     return f"rounded({text})" if out.dtype == np.float16 and out.name else text
 
 
-_NOT_FINITE = {"nan": "NAN", "inf": "(INFINITY)", "-inf": "(-INFINITY)"}
-
-
 def _operand(item: Any, dtype: Any) -> str:
     kind = COMPUTED[str(dtype)]
     if isinstance(item, Value):
         return f"v{item.number}" if item.dtype == dtype else f"({kind})v{item.number}"
     number = float(item) if np.dtype(dtype).kind == "f" else item
     if isinstance(number, float) and not math.isfinite(number):
-        return f"({kind}){_NOT_FINITE[str(number)]}"
+        return f"({kind}){NOT_FINITE_NUMBERS[str(number)]}"
     if isinstance(number, bool):
         return f"({kind})({str(number).lower()})"
     return f"({kind})({number!r})"
 
 
-class FusedKernel:
+class FusedKernel(PlanObject):
     """A generated kernel; compiled when a plan is first bound on a device, launched by calling it with
     arrays.
     """
@@ -167,6 +173,11 @@ class FusedKernel:
     def text(self) -> str:
         """The CUDA C, made when it is asked for: most kernels of updates are first merged with others."""
         return kernel_text(self.name, self.parts)
+
+    def bind(self, context: BindContext) -> FusedKernel:
+        """The kernel itself, compiled."""
+        self.compile(context.module)
+        return self
 
     def compile(self, cupy: Any) -> None:
         """Let NVRTC compile the text for the current device."""

@@ -8,13 +8,14 @@ from typing import Any
 import numpy as np
 
 from fluidlite.executor.cuda.kernel import CudaKernel, element_grid
+from fluidlite.executor.plan.objects import OwnObject
 
 __all__ = ["DeviceUnscale"]
 
 _FILES = ("blocks.cuh", "finite.cu")
 
 
-class DeviceUnscale:
+class DeviceUnscale(OwnObject):
     """call(scale, factors, found, *gradients): the factor that takes the scale off each gradient, 0 from the
     first one on that is not finite; `found` says that there is one.
     """

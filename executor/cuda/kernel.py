@@ -21,6 +21,7 @@ __all__ = [
     "HALF",
     "MAX_BLOCKS",
     "NOT_FINITE",
+    "NOT_FINITE_NUMBERS",
     "THREADS",
     "WARP",
     "CudaKernel",
@@ -57,6 +58,7 @@ NOT_FINITE = """\
 #define NAN __int_as_float(0x7fffffff)
 #endif
 """
+NOT_FINITE_NUMBERS = {"nan": "NAN", "inf": "(INFINITY)", "-inf": "(-INFINITY)"}
 _PACKAGE = "fluidlite.executor.cuda"
 HALF = text_beside(_PACKAGE, "half.cuh")
 
@@ -72,13 +74,16 @@ def element_grid(count: int) -> Grid:
 
 
 @functools.cache
-def kernel_source(files: Sequence[str], dtype: str, switches: Sequence[tuple[str, int | str]] = ()) -> str:
-    """The text that a compiler is given."""
+def kernel_source(
+    files: Sequence[str], dtype: str, switches: Sequence[tuple[str, int | str]] = (), text: str = ""
+) -> str:
+    """The text that a compiler is given: that of files, and `text` behind it."""
     macros = [f"#define {name} {value}" for name, value in switches]
     check_source(macros)
     types = [f"typedef {C_TYPES[dtype]} T;", f"typedef {COMPUTED[dtype]} S;"]
     head = [HALF] if dtype == "float16" else []
-    return "\n".join([NOT_FINITE, *macros, *head, *types, *(text_beside(_PACKAGE, file) for file in files)])
+    parts = [NOT_FINITE, *macros, *head, *types, *(text_beside(_PACKAGE, file) for file in files), text]
+    return "\n".join(parts)
 
 
 @functools.lru_cache(maxsize=512)
@@ -100,11 +105,11 @@ class CudaKernel:
         files: Sequence[str],
         dtype: Any,
         switches: Sequence[tuple[str, int | str]] = (),
+        text: str = "",
     ) -> None:
         self.sum_type = sum_dtype(dtype).type
-        self.raw = _compiled(
-            xp.RawKernel, kernel_source(tuple(files), str(np.dtype(dtype)), tuple(switches)), name
-        )
+        source = kernel_source(tuple(files), str(np.dtype(dtype)), tuple(switches), text)
+        self.raw = _compiled(xp.RawKernel, source, name)
 
     def __call__(
         self, blocks: tuple[int, ...], threads: tuple[int, ...], arrays: Sequence[Any], numbers: Sequence[Any]

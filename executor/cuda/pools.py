@@ -11,6 +11,7 @@ import numpy as np
 from fluidlite.base.dtypes import Array
 from fluidlite.executor.cuda.kernel import CudaKernel, sum_dtype
 from fluidlite.executor.cuda.rows import row_grid
+from fluidlite.executor.plan.objects import OwnObject
 from fluidlite.ops.kernels.pooling import Pooling, Windows, divisors
 
 __all__ = ["DevicePool"]
@@ -18,7 +19,7 @@ __all__ = ["DevicePool"]
 _FILES = ("blocks.cuh", "pool.cu")
 
 
-class DevicePool:
+class DevicePool(OwnObject):
     """Pools images of a shape (N, C, height, width), and gives their gradient, in one launch each."""
 
     def __init__(self, xp: Any, shape: Sequence[int], pooling: Pooling) -> None:

@@ -11,6 +11,7 @@ import numpy as np
 from fluidlite.base.dtypes import Array
 from fluidlite.executor.cuda.kernel import CudaKernel, sum_dtype
 from fluidlite.executor.cuda.rows import row_grid
+from fluidlite.executor.plan.objects import OwnObject
 from fluidlite.ops.neural.interpolate import Taps, taps_of
 
 __all__ = ["DeviceResize"]
@@ -21,7 +22,7 @@ Shares: TypeAlias = "list[list[tuple[int, float]]]"
 """For each element of the target the elements of the source that it takes, with their weights."""
 
 
-class DeviceResize:
+class DeviceResize(OwnObject):
     """An op's images of `shape` (N, C, height, width) made larger or smaller, and the gradient, in one launch
     each.
     """

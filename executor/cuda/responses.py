@@ -6,13 +6,14 @@ from collections.abc import Sequence
 from typing import Any
 
 from fluidlite.executor.cuda.kernel import CudaKernel, element_grid
+from fluidlite.executor.plan.objects import OwnObject
 
 __all__ = ["DeviceLrn"]
 
 _FILES = ("blocks.cuh", "lrn.cu")
 
 
-class DeviceLrn:
+class DeviceLrn(OwnObject):
     """call(x, out, middle), or call(x, out, middle, d, dx) where it is the `gradient`.
 
     `sizes` are the number of elements, that of channels, the elements from one channel to the next, and the

@@ -1,7 +1,8 @@
-"""Kernels that reduce the rows of a matrix: softmax, cross-entropy, norms of rows and groups, gradients."""
+"""Kernels over the rows of a matrix on a device: those that ops declare, and those written by hand."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -14,19 +15,15 @@ from fluidlite.executor.cuda.kernel import (
     element_grid,
     sum_dtype,
 )
+from fluidlite.executor.cuda.row_text import has_tiles, rows_text, totals_text
+from fluidlite.executor.plan.objects import OwnObject
+from fluidlite.ops.kernels.row_kernels import RowForm
 
-__all__ = ["FILES", "DeviceAccuracy", "DeviceLayerNormGrad", "DeviceRows", "lanes_for", "row_grid"]
+__all__ = ["FILES", "DeviceAccuracy", "DeviceRowKernel", "DeviceRows", "lanes_for", "row_grid"]
 
 FILES = {
-    "softmax": ("blocks.cuh", "softmax.cu"),
-    "softmax_grad": ("blocks.cuh", "softmax.cu"),
-    "softmax_with_cross_entropy": ("blocks.cuh", "softmax.cu"),
-    "softmax_with_cross_entropy_grad": ("blocks.cuh", "softmax.cu"),
     "cross_entropy2": ("blocks.cuh", "softmax.cu"),
     "cross_entropy_grad2": ("blocks.cuh", "softmax.cu"),
-    "layer_norm": ("blocks.cuh", "columns.cuh", "layer_norm.cu"),
-    "layer_norm_grad": ("blocks.cuh", "columns.cuh", "layer_norm.cu"),
-    "layer_norm_sums": ("blocks.cuh", "columns.cuh", "layer_norm.cu"),
     "group_norm": ("blocks.cuh", "group_norm.cu"),
     "group_norm_grad": ("blocks.cuh", "group_norm.cu"),
     "group_norm_sums": ("blocks.cuh", "group_norm.cu"),
@@ -38,12 +35,8 @@ FILES = {
     "add_pieces": ("blocks.cuh", "embedding.cu"),
     "put_rows": ("blocks.cuh", "embedding.cu"),
 }
-_SWITCHES = {
-    "softmax.cu": ("EACH_ROW",),
-    "embedding.cu": ("BY_PLACE",),
-    "group_norm.cu": ("SCALED", "SHIFTED", "FROM_RESULT"),
-    "layer_norm.cu": ("SCALED", "SHIFTED"),
-}
+_SWITCHES = {"embedding.cu": ("BY_PLACE",), "group_norm.cu": ("SCALED", "SHIFTED", "FROM_RESULT")}
+_FOR_ROWS, _FOR_SUMS = ("blocks.cuh",), ("blocks.cuh", "columns.cuh")
 _EACH = 4  # elements that a lane should at least have
 _PART = 256  # rows that are worth a block of their own in sums over rows
 _PARTS = 64
@@ -67,7 +60,7 @@ def _kernel(xp: Any, name: str, dtype: Any, switches: Sequence[str]) -> CudaKern
     return CudaKernel(xp, name, FILES[name], dtype, [(switch, int(switch in switches)) for switch in known])
 
 
-class DeviceRows:
+class DeviceRows(OwnObject):
     """`call(*arrays)` launches the kernel of that name over the rows of a matrix; the arrays in the order of
     its parameters, behind which it gets `numbers`.
     """
@@ -98,41 +91,70 @@ class DeviceRows:
         return f"CUDA kernel {name}, {lanes} threads to a row, {THREADS // lanes} rows to a block"
 
 
-class DeviceLayerNormGrad:
-    """gradient(x, scale, mean, variance, d, dx, dscale, dbias); what is not wanted is None."""
+class DeviceRowKernel(OwnObject):
+    """`call(*arrays)` computes a row kernel; the arrays are those of the form, inputs before outputs."""
 
-    def __init__(self, xp: Any, rows: int, columns: int, dtype: Any, epsilon: float, scaled: bool) -> None:
-        switches = ["SCALED"] if scaled else []
-        self.of_rows = DeviceRows(xp, "layer_norm_grad", rows, columns, dtype, (epsilon,), switches)
-        self.sums = _kernel(xp, "layer_norm_sums", dtype, switches)
-        self.add = _kernel(xp, "add_parts", dtype, ())
-        self.parts = min(_PARTS, max(1, -(-rows // _PART)))  # of no rows too: their sum is 0
-        self.columns = columns
-        self.numbers = (rows, columns, epsilon)
-        self.weights, self.biases = (xp.empty((self.parts, columns), sum_dtype(dtype)) for _ in range(2))
-
-    def __call__(
-        self, x: Any, scale: Any, mean: Any, variance: Any, d: Any, dx: Any, dscale: Any, dbias: Any
+    def __init__(
+        self, xp: Any, form: RowForm, sizes: Sequence[int], dtype: Any, numbers: Sequence[Any]
     ) -> None:
-        if dx is not None:
-            self.of_rows(x, scale, mean, variance, d, dx)
-        if dscale is None and dbias is None:
+        size_of = dict(zip(form.kernel.axes, sizes, strict=True))
+
+        def size(axes: str) -> int:
+            return math.prod(size_of[axis] for axis in axes)
+
+        self.inputs = len(form.inputs)
+        self.numbers = (*sizes, *form.typed(numbers))
+        self.is_empty = not size(form.kernel.axes)
+        names, totals = form.outputs, form.totals
+        self.positions = [place for place, name in enumerate(names) if name not in totals]
+        self.total_positions = [names.index(name) for name in totals]
+        if self.positions:
+            self.rows = CudaKernel(xp, form.kernel.name, _FOR_ROWS, dtype, text=rows_text(form))
+            self.shape = size(form.kernel.rows), size(form.kernel.columns)
+        if not totals:
             return
-        blocks = (-(-self.columns // WARP), self.parts)
-        arrays = (x, mean, variance, d, self.weights, self.biases)
-        self.sums(blocks, (WARP, THREADS // WARP), arrays, self.numbers)
-        for parts, out in ((self.weights, dscale), (self.biases, dbias)):
-            if out is not None:
-                self.add(*element_grid(self.columns), (parts, out), (self.parts, self.columns))
+        name = f"{form.kernel.name}_sums"
+        self.sums = CudaKernel(xp, name, _FOR_SUMS, dtype, text=totals_text(form))
+        kept = form.axes[totals[0]]
+        self.of_total = size(kept)
+        self.summed = size("".join(axis for axis in form.kernel.axes if axis not in kept))
+        self.parts: list[Any] = []
+        if has_tiles(form):
+            self.add = _kernel(xp, "add_parts", dtype, ())
+            count = min(_PARTS, max(1, -(-self.summed // _PART)))  # of no rows too: their sum is 0
+            self.parts = [xp.empty((count, self.of_total), sum_dtype(dtype)) for _ in totals]
+
+    def __call__(self, *arrays: Any) -> None:
+        given, outs = arrays[: self.inputs], arrays[self.inputs :]
+        if self.positions and not self.is_empty:  # a launch of no blocks is refused
+            written = [outs[place] for place in self.positions]
+            self.rows(*row_grid(*self.shape), (*given, *written), (*self.shape, *self.numbers))
+        if self.total_positions and self.of_total:
+            self._sum(given, [outs[place] for place in self.total_positions])
+
+    def _sum(self, given: Sequence[Any], outs: Sequence[Any]) -> None:
+        """The sums over rows."""
+        if not self.parts:
+            sizes = self.of_total, self.summed
+            self.sums(*row_grid(*sizes), (*given, *outs), (*sizes, *self.numbers))
+            return
+        count = len(self.parts[0])
+        grid = (-(-self.of_total // WARP), count), (WARP, THREADS // WARP)
+        self.sums(*grid, (*given, *self.parts), (self.summed, self.of_total, *self.numbers))
+        for parts, out in zip(self.parts, outs, strict=True):
+            self.add(*element_grid(self.of_total), (parts, out), (count, self.of_total))
 
     @staticmethod
-    def explained(rows: int, columns: int, *_: Any) -> str:
+    def explained(form: RowForm, sizes: Sequence[int], *_: Any) -> str:
         """A line for people."""
-        lanes = lanes_for(columns)
-        return f"CUDA kernels layer_norm_grad, {lanes} threads to a row, and layer_norm_sums"
+        size_of = dict(zip(form.kernel.axes, sizes, strict=True))
+        lanes = lanes_for(math.prod(size_of[axis] for axis in form.kernel.columns))
+        name = form.kernel.name
+        text = f"CUDA kernel {name}, {lanes} threads to a row, {THREADS // lanes} rows to a block"
+        return f"{text}, and {name}_sums" if form.totals else text
 
 
-class DeviceAccuracy:
+class DeviceAccuracy(OwnObject):
     """call(indices, label, accuracy, correct, total): the share of rows that have their label among `k`
     indices, 0 of no rows.
     """

@@ -10,6 +10,7 @@ import numpy as np
 
 from fluidlite.executor.cuda.kernel import THREADS, CudaKernel, element_grid
 from fluidlite.executor.cuda.rows import FILES, DeviceRows
+from fluidlite.executor.plan.objects import OwnObject
 
 __all__ = ["DeviceRowSums"]
 
@@ -61,7 +62,7 @@ class _SortedIds:
         return here
 
 
-class DeviceRowSums:
+class DeviceRowSums(OwnObject):
     """The sums of rows of equal ids, of several lists of ids with a row for each.
 
     sums(*ids, *rows, table) writes them to the rows of a table that is 0 elsewhere. Where they go `by_place`,

@@ -7,7 +7,7 @@ import os
 import queue
 import threading
 import weakref
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -17,11 +17,11 @@ from fluidlite.base.errors import CommunicatorError, EOFException, FluidError
 from fluidlite.base.forks import child_lock
 from fluidlite.base.mpi_start import under_mpi
 from fluidlite.base.place import CUDAPlace, Place
+from fluidlite.base.process import blas_switch
 from fluidlite.executor.comm.session import Session, current, use
 from fluidlite.executor.comm.transports import process_session
 from fluidlite.executor.devices.ring import DeviceBarrier, DeviceSession, Stopped
 from fluidlite.executor.executor import Executor
-from fluidlite.executor.run.blas import blas_switch
 from fluidlite.ir.program import Program
 from fluidlite.values.scope import Scope
 
@@ -126,14 +126,10 @@ class Devices:
         )
         self.together = DeviceBarrier(len(places), limit)
         self.threads = Threads(len(places))
-        self.executors = [self._executor(place) for place in places]
+        # the devices are the threads
+        self.executors = [Executor._of_threads(place, 1 if len(places) > 1 else None) for place in places]
         self._sessions: tuple[Session | None, list[DeviceSession]] | None = None
         self._busy = child_lock()
-
-    def _executor(self, place: Place) -> Executor:
-        executor = Executor(place)
-        executor.threads = 1 if len(self.places) > 1 else None  # the devices are the threads
-        return executor
 
     def sessions(self) -> list[DeviceSession]:
         """The connections of each device, beyond which lie those of the calling thread or process."""
@@ -186,7 +182,9 @@ class Devices:
                     errors.append((index, error))
                     self.together.stop()
 
-            with _one_blas_thread(len(self.places)):
+            # BLAS uses the threads that call it and no others: where there are several devices, they are
+            switch = blas_switch() if len(self.places) > 1 else None
+            with switch or contextlib.nullcontext():
                 self.threads(task, self.together.stop)
             if errors:
                 self.together.clear()
@@ -226,18 +224,3 @@ class Devices:
             self.drop()
         finally:
             self._busy.release()
-
-
-@contextlib.contextmanager
-def _one_blas_thread(devices: int) -> Iterator[None]:
-    """Inside the `with`, BLAS uses the threads that call it and no others: where there are several
-    devices, they are the threads.
-    """
-    switch = blas_switch() if devices > 1 else None
-    if switch is not None:
-        switch.enter()
-    try:
-        yield
-    finally:
-        if switch is not None:
-            switch.leave()

@@ -26,17 +26,21 @@ from fluidlite.executor.fast.onednn.conv import (
 )
 from fluidlite.executor.fast.onednn.layouts import is_channels_last
 from fluidlite.executor.fast.onednn.library import OneDnnError, available, version
+from fluidlite.executor.plan.objects import OwnObject
 from fluidlite.executor.run.image_kernels import ImageConv, TailSteps
 from fluidlite.ops.kernels.convolution import Geometry
 from fluidlite.values.tensor import rebinds
 
-__all__ = ["FastConv", "explained", "has_fast_conv"]
+__all__ = ["FastConv", "has_fast_conv"]
 
 _LARGE = 1e7  # multiplications from which oneDNN is taken without a measurement, about 0.2 ms
 _LARGE_AT_ONCE = 3e7  # and from which its kernel pays at the first run
 _ONEDNN = "oneDNN"
 _REFERENCE = "ref"  # in the names of oneDNN's kernels that only define a result
 
+
+_DIRECTIONS = (FORWARD, GRAD_INPUT, GRAD_FILTER)
+_DIRECTION_OF = {"grad_input": GRAD_INPUT, "grad_filter": GRAD_FILTER}
 
 _Kernel: TypeAlias = "ConvKernel | ChannelBands"
 
@@ -46,7 +50,7 @@ def has_fast_conv(geometry: Geometry, dtype: Any) -> bool:
     return available() and supports(geometry, dtype)
 
 
-class FastConv(ImageConv):
+class FastConv(ImageConv, OwnObject):
     """A convolution of one geometry, each direction by the kernel chosen for the layouts that it meets.
 
     `portable` makes the kernel in NumPy, which has the same methods; `fixed` weights are those of a plan that
@@ -75,6 +79,21 @@ class FastConv(ImageConv):
         that has these filters; the bias.
         """
         self._unfolded = False  # the last forward pass left its x in NumPy's scratch buffers
+
+    @staticmethod
+    def explained(geometry: Geometry, dtype: Any, threads: int, _: Any, fixed: bool = False, *__: int) -> str:
+        """The kernel of each direction."""
+        shown = (_explained(direction, geometry, threads, fixed) for direction in _DIRECTIONS)
+        return ", ".join(
+            f"{direction.kind} {text}" for direction, text in zip(_DIRECTIONS, shown, strict=True)
+        )
+
+    @classmethod
+    def kernel_of(
+        cls, method: str, geometry: Geometry, dtype: Any, threads: int, _: Any, fixed: bool = False, *__: int
+    ) -> str:
+        """The kernel of the direction that a method computes."""
+        return _explained(_DIRECTION_OF.get(method, FORWARD), geometry, threads, fixed)
 
     @property
     def portable(self) -> Any:
@@ -196,19 +215,10 @@ def _key(direction: Direction, g: Geometry, threads: int, layouts: str) -> str:
     return f"convolution {direction.kind} {form} {layouts}"
 
 
-def explained(
-    geometry: Geometry, dtype: Any, threads: int, portable: Any = None, fixed: bool = False, *_: Any
-) -> str:
-    """The kernels of a convolution as `explain` shows them: measured ones where this process has run it, and
-    whether threads share the channels.
-    """
-    return ", ".join(
-        f"{direction.kind} {_explained(direction, geometry, threads, fixed)}"
-        for direction in (FORWARD, GRAD_INPUT, GRAD_FILTER)
-    )
-
-
 def _explained(direction: Direction, geometry: Geometry, threads: int, fixed: bool) -> str:
+    """The kernel of a direction: the measured one where this process has run it, and whether threads share
+    the channels.
+    """
     measured = [chosen(_key(direction, geometry, threads, layouts)) for layouts in ("LL", "FF", "LF", "FL")]
     if any(found not in (None, _ONEDNN) for found in measured):
         return "NumPy (measured)"

@@ -36,6 +36,7 @@ from fluidlite.executor.fast.machine_code import (
 from fluidlite.executor.fast.onednn.library import checked, library, part_stream
 from fluidlite.executor.fast.onednn.matmul import AnyGemm, BlasGemm, Gemm, StackGemm
 from fluidlite.executor.fast.onednn.primitive import Primitive, aligned, scratch
+from fluidlite.executor.run.engine import ENGINE, EnginePart
 from fluidlite.executor.run.team import Team, on_team, team_of
 
 __all__ = ["NOW", "MachineCalls", "SharedCalls", "has_routines", "share_once"]
@@ -112,12 +113,12 @@ class _Now:
 
     def routine(self, name: str, first: int, last: int, *words: Any) -> None:
         table = np.array(list(map(as_argument, words)), np.int64)
-        _SIGNATURE(_addresses[name])(first, last, address_of(table))
+        _SIGNATURE(_MACHINE.addresses[name])(first, last, address_of(table))
 
     def scratch(self, use: str, nbytes: int) -> int:
         if not self.team:
             return scratch(use, nbytes)
-        piece = _part_scratch(self.team, self.part, use, nbytes)
+        piece = _MACHINE.scratch(self.team, self.part, use, nbytes)
         self.held.append(piece)
         return address_of(piece)
 
@@ -146,7 +147,7 @@ class SharedCalls:
         """Compute all parts; OneDnnError where the library fails."""
         self.runs += 1
         # code that is there costs nothing, be it the first run of a size
-        team = _team(self.threads, parts) if self.runs >= _FIRST_RUN or _addresses else None
+        team = _team(self.threads, parts) if self.runs >= _FIRST_RUN or _MACHINE.addresses else None
         if team is None:
             _by_python(self.threads, parts, work)
             return
@@ -175,7 +176,7 @@ def share_once(threads: int, parts: int, work: Callable[[MachineCalls, int], Non
 
 def has_routines() -> bool:
     """True once the functions are compiled; asks for them."""
-    return _functions() is not None
+    return _MACHINE.functions() is not None
 
 
 def _by_python(threads: int, parts: int, work: Callable[[MachineCalls, int], None]) -> None:
@@ -185,7 +186,7 @@ def _by_python(threads: int, parts: int, work: Callable[[MachineCalls, int], Non
 
 def _team(threads: int, parts: int) -> Team | None:
     """The team of so many threads, if it shares calls of machine code."""
-    functions = _functions() if threads > 1 and 1 < parts <= MOST_RECORDS else None
+    functions = _MACHINE.functions() if threads > 1 and 1 < parts <= MOST_RECORDS else None
     if functions is None:
         return None
     team = team_of(threads)
@@ -203,7 +204,7 @@ class _Recording:
         """The arrays that hold arguments."""
         self.taken: list[tuple[Primitive, Any]] = []
         self.status = np.zeros(1, np.int64)
-        functions = _functions()
+        functions = _MACHINE.functions()
         assert functions is not None
         self.functions = functions
         records = []
@@ -298,7 +299,7 @@ class _PartCalls:
         self.calls.append((self.recording.functions[name], first, last, address_of(block)))
 
     def scratch(self, use: str, nbytes: int) -> int:
-        piece = _part_scratch(self.recording.team, self.number, use, nbytes)
+        piece = _MACHINE.scratch(self.recording.team, self.number, use, nbytes)
         # a larger one may take its place, which others get then
         self.recording.held.append(piece)
         return address_of(piece)
@@ -332,44 +333,48 @@ def _place_of(function: Any) -> int:
     return found
 
 
-_pieces: dict[tuple[int, int, str], Array] = {}
-
-
-def _part_scratch(team: int, part: int, use: str, nbytes: int) -> Array:
-    """Bytes for a part of a team's job: its jobs come one after the other."""
-    held = _pieces.get((team, part, use))
-    if held is None or len(held) < nbytes:
-        held = _pieces[team, part, use] = aligned(nbytes)
-    return held
-
-
 # ---------------------------------------------------------------------- the code
-@functools.cache
-def _code() -> LoopCode:
-    return loop_of(machine_text(widths()[1]))
+class _Machine(EnginePart):
+    """The compiled functions, which outlive a fork, and the memory that parts of teams' jobs work in."""
 
+    def __init__(self) -> None:
+        self.addresses: dict[str, int] = {}
+        """Those of the functions, once they are compiled and wanted."""
+        self._scratch: dict[tuple[int, int, str], Array] = {}
 
-_addresses: dict[str, int] = {}
+    @functools.cached_property
+    def code(self) -> LoopCode:
+        """The code of the functions."""
+        return loop_of(machine_text(widths()[1]))
 
-
-def _functions() -> dict[str, int] | None:
-    """The addresses of the functions; None until they are compiled, and where that is not wanted."""
-    if flags.fast_loops() == "off":
-        return None
-    if not _addresses:
-        if not _can_sleep():
+    def functions(self) -> dict[str, int] | None:
+        """The addresses of the functions; None until they are compiled, and where that is not wanted."""
+        if flags.fast_loops() == "off":
             return None
-        code = _code()
-        if code.function is None and (flags.fast_loops() == "wait" or flags.is_deterministic()):
-            # no step is to differ from the same one in another run
-            code.compile()
-        if code.function is None:
-            code.ask()
-            return None
-        table = np.zeros(len(FUNCTIONS), np.int64)
-        code.function(0, 0, address_of(table))
-        _addresses.update(zip(FUNCTIONS, table.tolist(), strict=True))
-    return _addresses
+        if not self.addresses:
+            if not _can_sleep():
+                return None
+            code = self.code
+            if code.function is None and (flags.fast_loops() == "wait" or flags.is_deterministic()):
+                # no step is to differ from the same one in another run
+                code.compile()
+            if code.function is None:
+                code.ask()
+                return None
+            table = np.zeros(len(FUNCTIONS), np.int64)
+            code.function(0, 0, address_of(table))
+            self.addresses.update(zip(FUNCTIONS, table.tolist(), strict=True))
+        return self.addresses
+
+    def scratch(self, team: int, part: int, use: str, nbytes: int) -> Array:
+        """Bytes for a part of a team's job: its jobs come one after the other."""
+        held = self._scratch.get((team, part, use))
+        if held is None or len(held) < nbytes:
+            held = self._scratch[team, part, use] = aligned(nbytes)
+        return held
+
+
+_MACHINE = ENGINE.add(_Machine())
 
 
 @functools.cache

@@ -16,6 +16,7 @@ from fluidlite.executor.fast.first_runs import FirstRuns
 from fluidlite.executor.fast.machine import MachineCalls, SharedCalls
 from fluidlite.executor.fast.onednn.library import OneDnnError, available
 from fluidlite.executor.fast.onednn.pool import PoolKernel
+from fluidlite.executor.plan.objects import OwnObject
 from fluidlite.executor.run.convolutions import SharedPool
 from fluidlite.executor.run.image_kernels import ImagePool, PoolForm
 from fluidlite.executor.run.team import pieces
@@ -42,7 +43,7 @@ def _has_last(shape: Sequence[int], axes: Sequence[int]) -> bool:
 _LARGE_AT_ONCE = 1 << 18  # elements from which a kernel pays at the first run
 
 
-class FastPool(ImagePool):
+class FastPool(ImagePool, OwnObject):
     """Pools of arrays (N, *spatial, C) or (N, C, *spatial) of one shape, whose images a team of threads
     shares.
     """
@@ -63,6 +64,16 @@ class FastPool(ImagePool):
         """The sums of the squares of each part's x; finite where the kernels have pooled the last one."""
         counts = tuple(each.count for each in windows)
         self._shape = (shape[0], *counts, shape[-1]) if is_last else (*shape[:2], *counts)
+
+    @staticmethod
+    def explained(form: PoolForm) -> str:
+        """The library, and the exception."""
+        return "oneDNN; NumPy where a largest element is sought among NaN or infinities"
+
+    @classmethod
+    def kernel_of(cls, method: str, form: PoolForm) -> str:
+        """The library."""
+        return "oneDNN"
 
     @property
     def portable(self) -> SharedPool:

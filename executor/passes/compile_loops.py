@@ -12,26 +12,21 @@ from fluidlite.executor.fast.loops.arithmetic import can_hold, common_dtype
 from fluidlite.executor.fast.loops.compiled import CompiledLoops, NestSizes
 from fluidlite.executor.fast.loops.compiler import LoopCode, RunCount, known_loop, widths
 from fluidlite.executor.fast.loops.nest import MOST_DIMENSIONS, Nest, operands_of
-from fluidlite.executor.fast.loops.rows import KINDS, compiled_rows
-from fluidlite.executor.plan.actions import (
-    Bound,
-    Call,
-    CompiledRun,
-    Elementwise,
-    Fresh,
-    FreshTable,
-    TiledLoop,
-)
+from fluidlite.executor.fast.loops.rows import CompiledRows
+from fluidlite.executor.plan.actions import Bound, Call, CompiledRun, Elementwise, TiledLoop, recipe_of
+from fluidlite.executor.plan.objects import Fresh, FreshTable
 from fluidlite.executor.plan.plan import Plan
-from fluidlite.executor.plan.sizes import Made, Size, about, holds_sizes, sizes_in
+from fluidlite.executor.plan.sizes import Made, Size, about, resolver, sizes_in
 from fluidlite.executor.plan.steps import Step, in_bodies
 from fluidlite.executor.plan.values import Slices, Storage, Value, ValueFactory
+from fluidlite.executor.run.rows import LabelledRows, block_rows
 
 __all__ = ["compile_loops"]
 
 SHARED = 1 << 22  # element operations from which waking a second thread pays
 LITTLE = 16  # elements that may be in memory for longer
 APART = 16  # steps that may stand between two updates that are run together
+_ROW_KERNELS = (block_rows, LabelledRows)
 
 
 def compile_loops(plan: Plan) -> Plan:
@@ -217,11 +212,11 @@ def _memory(values: Sequence[Value]) -> set[Any]:
 def _with_rows(step: Step, wait: bool) -> Step:
     """A step that calls a kernel over float32 rows, with the compiled one in front; any other as it is."""
     action = step.action
-    thing = action.callee.thing if isinstance(action, Call) and isinstance(action.callee, Bound) else None
-    if not isinstance(thing, Fresh) or thing.factory not in KINDS or thing.arguments[2] != np.float32:
+    recipe = recipe_of(action, *_ROW_KERNELS)
+    if recipe is None or recipe.arguments[2] != np.float32:
         return step
     assert isinstance(action, Call) and isinstance(action.callee, Bound)
-    made = Fresh(compiled_rows, (thing.factory, thing.arguments, wait, RunCount()))
+    made = Fresh(CompiledRows, (recipe.factory, recipe.arguments, wait, RunCount()))
     return replace(step, action=replace(action, callee=Bound(action.callee.hint, made)))
 
 
@@ -290,7 +285,7 @@ def _moves(value: Value) -> bool:
     """True if the array of a value is another one for other sizes, or lies elsewhere in its memory."""
     while value.base is not None:
         view, base = value.view, value.base
-        if isinstance(view, Slices) and (holds_sizes(view.ranges) or sizes_in(base.shape or ())):
+        if isinstance(view, Slices) and (resolver(view.ranges) or sizes_in(base.shape or ())):
             return True
         value = base
     return isinstance(value.constant, Made)

@@ -11,8 +11,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from fluidlite.executor.cuda.attention import AttentionForm, DeviceAttention
-from fluidlite.executor.cuda.rows import DeviceRows
-from fluidlite.executor.plan.actions import Bound, Call, Fresh, Method, Out
+from fluidlite.executor.cuda.rows import DeviceRowKernel
+from fluidlite.executor.plan.actions import Bound, Call, Method, Out, recipe_of
+from fluidlite.executor.plan.objects import Fresh
 from fluidlite.executor.plan.plan import Plan
 from fluidlite.executor.plan.steps import Product, Step, in_bodies, product_of
 from fluidlite.executor.plan.values import Storage, Transpose, Value, ValueFactory
@@ -62,9 +63,8 @@ def _fused(steps: Sequence[Step], kept: set[Value], values: ValueFactory) -> Seq
 
 def _is_rows(step: Step, name: str) -> bool:
     """True if the step launches that kernel over rows."""
-    action = step.action
-    thing = action.callee.thing if isinstance(action, Call) and isinstance(action.callee, Bound) else None
-    return isinstance(thing, Fresh) and thing.factory is DeviceRows and thing.arguments[0] == name
+    recipe = recipe_of(step.action, DeviceRowKernel)
+    return recipe is not None and bool(recipe.arguments[0].kernel.name == name)
 
 
 def _turned(value: Value) -> Value | None:

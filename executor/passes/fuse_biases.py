@@ -5,13 +5,17 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from fluidlite.executor.plan.actions import Bound, Call, Elementwise, Fresh
+from fluidlite.executor.plan.actions import Bound, Call, Elementwise, recipe_of
+from fluidlite.executor.plan.objects import Fresh
 from fluidlite.executor.plan.plan import Plan
 from fluidlite.executor.plan.steps import Step, in_bodies
 from fluidlite.executor.plan.values import Storage, Value
-from fluidlite.executor.run.rows import SoftmaxLoss
+from fluidlite.executor.run.rows import LabelledRows
+from fluidlite.ops.kernels.row_kernels import RowForm
 
 __all__ = ["fuse_biases"]
+
+_SCORES, _BIAS = "logits", "bias"  # of the row kernel of the loss
 
 
 def fuse_biases(plan: Plan) -> Plan:
@@ -37,12 +41,13 @@ def _fused(steps: Sequence[Step], kept: set[Value]) -> list[Step]:
 
 
 def _loss_of(step: Step) -> Call | None:
-    """The call of a loss of scores without a bias."""
+    """The call of a row kernel that could add a bias to what it reads first, and has none."""
     action = step.action
-    if not isinstance(action, Call) or not isinstance(action.callee, Bound) or len(action.operands) != 4:
+    recipe = recipe_of(action, LabelledRows)
+    if recipe is None or not isinstance(action, Call):
         return None
-    thing = action.callee.thing
-    return action if isinstance(thing, Fresh) and thing.factory is SoftmaxLoss else None
+    form: RowForm = recipe.arguments[0]
+    return action if form.given.get(_BIAS, "") is None and form.inputs[0] == _SCORES else None
 
 
 def _sum_before(steps: Sequence[Step], number: int, scores: Value, kept: set[Value]) -> int | None:
@@ -74,7 +79,13 @@ def _touched(step: Step) -> list[Value]:
 
 def _with_bias(loss: Step, added: Step) -> Step:
     assert isinstance(loss.action, Call) and isinstance(added.action, Elementwise)
+    recipe = recipe_of(loss.action, LabelledRows)
+    assert isinstance(loss.action.callee, Bound) and recipe is not None
     wide, row = added.action.operands
-    operands = (wide, *loss.action.operands[1:], row)
+    form, *others = recipe.arguments
+    form = form.with_axes(**{_BIAS: "c"})
+    place = form.inputs.index(_BIAS)
+    operands = (wide, *loss.action.operands[1:place], row, *loss.action.operands[place:])
+    callee = Bound(loss.action.callee.hint, Fresh(LabelledRows, (form, *others)))
     ops = tuple(dict.fromkeys((*added.ops, *loss.ops)))
-    return replace(loss, action=replace(loss.action, operands=operands), reads=(), fused=ops)
+    return replace(loss, action=replace(loss.action, callee=callee, operands=operands), reads=(), fused=ops)

@@ -7,7 +7,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from fluidlite.executor.plan.actions import Bound, Call, Fresh, Out
+from fluidlite.executor.plan.actions import Bound, Call, Out
+from fluidlite.executor.plan.objects import Fresh
 from fluidlite.executor.plan.plan import Plan, Remark
 from fluidlite.executor.plan.sizes import about
 from fluidlite.executor.plan.steps import Product, Step, product_of

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from fluidlite.executor.plan.actions import Bound, Fresh
+from fluidlite.executor.plan.actions import Bound
+from fluidlite.executor.plan.objects import Fresh
 from fluidlite.executor.plan.plan import Plan
 from fluidlite.executor.plan.sizes import about
 from fluidlite.executor.plan.steps import flat, substitute

@@ -15,7 +15,8 @@ from fluidlite.executor.fast.products import (
     FastSharedProducts,
     has_fast_product,
 )
-from fluidlite.executor.plan.actions import Bound, Call, Fresh, Out
+from fluidlite.executor.plan.actions import Bound, Call, Out, recipe_of
+from fluidlite.executor.plan.objects import Fresh
 from fluidlite.executor.plan.plan import Plan
 from fluidlite.executor.plan.sizes import about, same_shape
 from fluidlite.executor.plan.steps import Product, Step, in_bodies, product_of
@@ -159,9 +160,7 @@ def _gathered(steps: Iterable[Step]) -> Iterator[Step]:
 
 
 def _calls_lying(step: Step) -> bool:
-    action = step.action
-    thing = action.callee.thing if isinstance(action, Call) and isinstance(action.callee, Bound) else None
-    return isinstance(thing, Fresh) and thing.factory is LyingProducts
+    return recipe_of(step.action, LyingProducts) is not None
 
 
 def _as_one(group: Sequence[Step]) -> Step:
@@ -188,8 +187,7 @@ def _product_at(step: Step) -> Product | None:
     action = step.action
     if not isinstance(action, Call) or not isinstance(action.callee, Bound):
         return product_of(step)
-    thing = action.callee.thing
-    if not isinstance(thing, Fresh) or thing.factory is not SharedProducts:
+    if recipe_of(action, SharedProducts) is None:
         return None
     left, right, _, rate = action.operands
     return Product("dot", left, right, step.writes[0], rate)

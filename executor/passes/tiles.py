@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from fluidlite.executor.plan.actions import BlockSum, Bound, Elementwise, TiledLoop, Walk
+from fluidlite.executor.plan.objects import Plain
 from fluidlite.executor.plan.sizes import about, same_shape
 from fluidlite.executor.plan.steps import Step, is_limit, least_of, total_of
 from fluidlite.executor.plan.values import Storage, Value, ValueFactory
@@ -121,7 +122,7 @@ class Chain:
             tuple(value for value in dict.fromkeys(reads) if value.root not in made),
             tuple(dict.fromkeys(writes)),
             self.threads,
-            Bound("team", team_of(self.threads)) if self.threads > 1 else None,
+            Bound("team", Plain(team_of(self.threads))) if self.threads > 1 else None,
         )
         ops = tuple(dict.fromkeys(op for step in self.run for op in step.ops))
         effect = any(step.effect for step in self.run)

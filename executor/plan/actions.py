@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
-from fluidlite.executor.plan.sizes import Resolver, about, resolver, same_shape
+from fluidlite.executor.plan.objects import Fresh, PlanObject
+from fluidlite.executor.plan.sizes import about, same_shape
 from fluidlite.executor.plan.values import Value
 
 __all__ = [
@@ -31,9 +32,6 @@ __all__ = [
     "Elementwise",
     "Equals",
     "Expression",
-    "Fresh",
-    "FreshDraws",
-    "FreshTable",
     "Function",
     "InOut",
     "Item",
@@ -56,6 +54,7 @@ __all__ = [
     "as_read",
     "as_written",
     "on_values",
+    "recipe_of",
     "replaced",
 ]
 
@@ -77,46 +76,13 @@ class ScopeFunction:
     name: str
 
 
-@dataclass(frozen=True)
-class Fresh:
-    """A recipe for an object with scratch state: each binding of a plan makes its own, for its array
-    module.
-    """
-
-    factory: Callable[..., Any]
-    arguments: tuple[Any, ...] = ()
-
-    # asked for when the plan is checked and at each binding
-    @functools.cached_property
-    def resolver(self) -> Resolver | None:
-        """The function that gives the arguments for values of sizes; None where they hold no size."""
-        return resolver(self.arguments)
-
-    def given(self, values: Sequence[Any]) -> tuple[Any, ...]:
-        """The arguments with such values of sizes."""
-        found: tuple[Any, ...] = self.arguments if self.resolver is None else self.resolver(values)
-        return found
-
-
-@dataclass(frozen=True)
-class FreshDraws(Fresh):
-    """The same for an object that draws random numbers: it is given the source of the run, too."""
-
-
-@dataclass(frozen=True)
-class FreshTable(Fresh):
-    """The same for an object that writes down where arrays lie: for other sizes its `resized` makes the next
-    one, as long as buffers keep their places.
-    """
-
-
 # compared by identity: the renderer names each of them once, and what they hold need not be hashable
 @dataclass(eq=False)
 class Bound:
-    """A Python object that the generated source refers to; `hint` says how its name begins."""
+    """An object that the generated source refers to; `hint` says how its name begins."""
 
     hint: str
-    thing: Any
+    thing: PlanObject
 
 
 @dataclass(frozen=True)
@@ -518,6 +484,15 @@ class Branch(Action):
         return self.conditions
 
 
+def recipe_of(action: Action, *factories: Any) -> Fresh | None:
+    """The recipe of the object that an action calls; None unless it is one of these factories'."""
+    if isinstance(action, Call) and isinstance(action.callee, Bound):
+        thing = action.callee.thing
+        if isinstance(thing, Fresh) and thing.factory in factories:
+            return thing
+    return None
+
+
 # ---------------------------------------------------------------------- what an action touches
 def as_read(operand: Operand) -> list[Value]:
     """The values that an action or operand reads."""
@@ -587,8 +562,8 @@ def replaced(item: Any, change: Callable[[Value], Value]) -> Any:
     return type(item)(*[replaced(getattr(item, name), change) for name in names])
 
 
-# these hold no values, and a recipe's arguments may be dataclasses of other rooms (a convolution's geometry)
-_WITHOUT_VALUES = (type, Bound, ChainForm, Method, Function, ScopeFunction, Fresh, Walk)
+# these hold no values, and what is bound may be a dataclass of another room
+_WITHOUT_VALUES = (type, Bound, ChainForm, Method, Function, ScopeFunction, Walk)
 
 _FIELDS: dict[type, tuple[str, ...]] = {}
 

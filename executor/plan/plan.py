@@ -8,9 +8,10 @@ import traceback
 import weakref
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Protocol
 
 from fluidlite.base.plain_text import check_source
+from fluidlite.executor.plan.objects import OpCall, PlanObject
 from fluidlite.executor.plan.sizes import SizeTable
 from fluidlite.executor.plan.steps import Step, flat
 from fluidlite.executor.plan.values import Storage, Value, ValueFactory
@@ -107,6 +108,16 @@ class Plan:
         return found | {value.root for value in found}
 
 
+class RunTimer(Protocol):
+    """A clock of the runs of a plan."""
+
+    def start(self) -> None:
+        """A run begins."""
+
+    def stop(self) -> None:
+        """The run has ended."""
+
+
 class Source:
     """The step as lines of generated Python, which op each line (counted from 1) belongs to, and what the
     names in it stand for.
@@ -117,7 +128,7 @@ class Source:
         self.common: list[str] = []
         """Functions that several of the lines call."""
         self.op_at: dict[int, Operator] = {}
-        self.bound: dict[str, Any] = {}
+        self.bound: dict[str, PlanObject] = {}
         """Name -> object that the source refers to."""
         self.functions: list[str] = []
         """Functions of the array module."""
@@ -129,6 +140,8 @@ class Source:
         """Names of the values that are the same arrays at every step, bases before their views."""
         self.groups: dict[str, Sequence[Any]] = {}
         """Name -> the values, or the rows of values, of `values` that it stands for."""
+        self.timer: RunTimer | None = None
+        """The profiler's clock, of a timed plan."""
         self.definitions: Callable[[], list[str]] = list
         """Lines that show all of these to a person."""
 
@@ -178,9 +191,13 @@ class CompiledPlan:
         """The whole source."""
         return self.source.text()
 
-    def bound_objects(self) -> list[Any]:
+    def bound_objects(self) -> list[PlanObject]:
         """The objects that the source refers to."""
         return list(self.source.bound.values())
+
+    def op_calls(self) -> list[OpCall]:
+        """Those of them that run ops without a lowering rule."""
+        return [thing for thing in self.bound_objects() if isinstance(thing, OpCall)]
 
     def operator_at(self, error: BaseException) -> Operator | None:
         """The op whose generated line raised."""

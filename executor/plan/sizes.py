@@ -15,26 +15,12 @@ from __future__ import annotations
 import dataclasses
 import math
 import operator
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from types import FunctionType
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import numpy as np
 
-from fluidlite.ir.operator import Operator
-
-__all__ = [
-    "Made",
-    "Resolver",
-    "Size",
-    "SizeTable",
-    "about",
-    "holds_sizes",
-    "plain",
-    "resolver",
-    "same_shape",
-    "sizes_in",
-]
+__all__ = ["Made", "Resolver", "Size", "SizeTable", "about", "plain", "resolver", "same_shape", "sizes_in"]
 
 SMALLEST = (
     2  # 0 and 1 rows are special to many rules (nothing to do, broadcast): they have plans of their own
@@ -301,11 +287,6 @@ class SizeTable:
         # what has been written into the plan by now would be wrong for all other sizes
         assert not self._is_sealed, "a size is used after its plan was made"
 
-    @property
-    def current(self) -> list[Any]:
-        """The values of all sizes in the run at hand."""
-        return self._values
-
     def seal(self) -> None:
         """Allow no further question: the plan is made."""
         self._is_sealed = True
@@ -466,7 +447,7 @@ def resolver(item: Any) -> Resolver | None:
         return entries and Resolver(
             entries.sizes, lambda values: dict(zip(item, entries(values), strict=True))
         )
-    if dataclasses.is_dataclass(kind) and holds_sizes(item):
+    if dataclasses.is_dataclass(kind):
         names = [field.name for field in dataclasses.fields(item) if field.init]
         fields = resolver(tuple([getattr(item, name) for name in names]))
         return fields and _kept(
@@ -520,27 +501,3 @@ def sizes_in(items: Iterable[Any]) -> bool:
 
 _NAMED_TYPES = frozenset((int, bool, str, type(None)))
 _PLAIN_TYPES = frozenset((int, float, bool, str, bytes, type(None), np.ndarray))
-
-
-def holds_sizes(item: Any, depth: int = 8) -> bool:
-    """True if an object refers to a `Size`: in itself, its entries, its attributes, or a function's
-    surroundings.
-    """
-    kind = type(item)
-    if kind is Size:
-        return True
-    # most of what is asked about, by exact type: four times as fast
-    if kind in _PLAIN_TYPES:
-        return False
-    # an op knows nothing of sizes, but its block and with it the whole program: 75 ms for each op of a ring
-    if depth == 0 or isinstance(item, (int, float, str, bytes, type, np.ndarray, np.dtype, Operator)):
-        return False
-    if isinstance(item, Mapping):
-        return any(holds_sizes(part, depth - 1) for pair in item.items() for part in pair)
-    if isinstance(item, (tuple, list, set, frozenset)):
-        return any(holds_sizes(part, depth - 1) for part in item)
-    if isinstance(item, FunctionType):
-        cells = [cell.cell_contents for cell in item.__closure__ or ()]
-        return any(holds_sizes(part, depth - 1) for part in (*cells, *(item.__defaults__ or ())))
-    slots = [getattr(item, name, None) for name in getattr(type(item), "__slots__", ())]
-    return any(holds_sizes(part, depth - 1) for part in (*getattr(item, "__dict__", {}).values(), *slots))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import copy
 import functools
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Sequence
@@ -12,23 +11,19 @@ from typing import Any
 import numpy as np
 
 from fluidlite.base.errors import FluidError, KernelError, ShapeError
-from fluidlite.executor.cuda.elementwise import FusedKernel
-from fluidlite.executor.plan.actions import Fresh, FreshDraws, FreshTable
-from fluidlite.executor.plan.declared import HostCheck
+from fluidlite.base.process import without_collector
+from fluidlite.executor.plan.objects import BindContext, FreshTable
 from fluidlite.executor.plan.plan import CompiledPlan
 from fluidlite.executor.plan.sizes import Made
 from fluidlite.executor.plan.steps import flat
 from fluidlite.executor.plan.values import Storage, Value
 from fluidlite.executor.run import cuda
-from fluidlite.executor.run.buffer_check import BufferCheck
 from fluidlite.executor.run.buffers import Buffers
-from fluidlite.executor.run.calls import BlockCall, KernelCall
-from fluidlite.executor.run.capture import is_alone, obstacles
+from fluidlite.executor.run.capture import obstacles
 from fluidlite.executor.run.held import HeldArrays
 from fluidlite.executor.run.interpreter import Interpreter
 from fluidlite.executor.run.located import locate
 from fluidlite.executor.run.meanings import Meanings, ShownAs, renamed
-from fluidlite.executor.run.memory import without_collector
 
 __all__ = ["Binding"]
 
@@ -57,7 +52,7 @@ class Binding:
         self._names: dict[str, Any] | None = None
         self._steps = _Steps()
         """Of the last few sizes, over one pool."""
-        self._tables: dict[str, Any] = {}
+        self._tables: dict[FreshTable, Any] = {}
         """The last objects that hold addresses in that pool."""
 
     @functools.cached_property
@@ -125,12 +120,11 @@ class Binding:
 
     def _add(self, names: dict[str, Any], meanings: Meanings, values: Sequence[Any]) -> None:
         """Add what some names in the source stand for."""
-        interpreter = self.interpreter()
+        context = BindContext(
+            self._module, self.xp is np, self.interpreter(), values, self.buffers, self._tables
+        )
         for name, thing in meanings.bound:
-            if isinstance(thing, FreshTable):
-                names[name] = self._table(name, thing, values)
-            else:
-                names[name] = _own(thing, interpreter, self._module, values, self.buffers)
+            names[name] = thing.bind(context)
         for name, size in meanings.sizes:
             names[name] = size.given(values)
         for name, number, kind in meanings.numbers:
@@ -143,13 +137,6 @@ class Binding:
         self._show(names, meanings.views, forms)
         for name, group in meanings.groups:
             names[name] = renamed(group, names)
-
-    def _table(self, name: str, thing: FreshTable, values: Sequence[Any]) -> Any:
-        """The object that holds addresses: made from the last one where there is one."""
-        last = self._tables.get(name)
-        make = thing.factory if last is None else last.resized
-        self._tables[name] = table = make(self._module, *thing.given(values))
-        return table
 
     def _show(self, names: dict[str, Any], views: Iterable[ShownAs], forms: Sequence[Any]) -> None:
         """Add views of what has a name."""
@@ -220,29 +207,3 @@ class _Steps:
         for _, names in self._kept.values():
             names.clear()
         self._kept.clear()
-
-
-def _own(thing: Any, interpreter: Interpreter, xp: Any, values: Sequence[Any], buffers: Buffers) -> Any:
-    """The object that one binding uses for a bound one: calls get its scope, objects with scratch state are
-    made for it, of the array module `xp`, with such values of sizes.
-    """
-    if isinstance(thing, FreshDraws):
-        return thing.factory(xp, interpreter.random, *thing.given(values))
-    if isinstance(thing, Fresh):
-        return thing.factory(xp, *thing.given(values))
-    if isinstance(thing, BufferCheck):
-        return thing.bind(buffers)
-    if isinstance(thing, HostCheck) and xp is not np:
-        return _no_check
-    if isinstance(thing, FusedKernel):
-        thing.compile(xp)
-    # a copy for each binding: the bound object belongs to the plan, which several scopes may share
-    if isinstance(thing, KernelCall) and xp is not np and is_alone(thing):
-        return copy.copy(thing).bind(interpreter, xp.for_kernels)
-    if isinstance(thing, (KernelCall, BlockCall)):
-        return copy.copy(thing).bind(interpreter)
-    return thing
-
-
-def _no_check(values: Any) -> None:
-    """Checks that need values on the host are left out on a device."""

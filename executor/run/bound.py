@@ -10,17 +10,14 @@ import numpy as np
 
 from fluidlite.base.errors import EOFException, FluidError, KernelError, is_of_user
 from fluidlite.base.place import Place, array_module
+from fluidlite.base.process import blas_switch, keep_freed_memory
 from fluidlite.executor.plan.plan import CompiledPlan
 from fluidlite.executor.plan.verify import PlanError
 from fluidlite.executor.run.binding import Binding
-from fluidlite.executor.run.blas import blas_switch
-from fluidlite.executor.run.calls import BlockCall, KernelCall
 from fluidlite.executor.run.held import HeldArrays
 from fluidlite.executor.run.interpreter import Interpreter
 from fluidlite.executor.run.located import failure, locate, specs_at
-from fluidlite.executor.run.memory import keep_freed_memory
 from fluidlite.executor.run.pending import settle
-from fluidlite.executor.run.timing import OpTimer
 from fluidlite.profiler import recorder
 from fluidlite.values.scope import Scope
 from fluidlite.values.tensor import rebinds
@@ -44,16 +41,15 @@ class BoundPlan:
         if xp is np:
             keep_freed_memory()
         objects = plan.bound_objects()
-        calls = [thing for thing in objects if isinstance(thing, KernelCall)]
-        needs_threads = any(call.kernel.definition.blas_threads for call in calls)
+        needs_threads = any(thing.needs_blas_threads for thing in objects)
         self.switch = blas_switch() if switches and not needs_threads and xp is np else None
         self.held = HeldArrays(plan, scope, xp)
         # with BLAS's own threads on, its products are not split once more
         threads = plan.plan.target.threads if self.switch is not None else 1
         self.binding = Binding(plan, self.held, lambda: Interpreter(place, scope, random, threads))
         # what other plans keep of parameters is made anew after such a run
-        self.changes = bool(self.held.written) or any(map(_may_write, objects))
-        self.timer = next((thing for thing in objects if isinstance(thing, OpTimer)), None)
+        self.changes = bool(self.held.written) or any(thing.may_write for thing in objects)
+        self.timer = plan.source.timer
         # buffers belong to one run at a time; `Executor` binds the plan once more for a second thread
         self.lock = threading.Lock()
         self._counted = 0
@@ -151,10 +147,3 @@ class BoundPlan:
             if value.has_lod:
                 next(rest, None)
         return found
-
-
-def _may_write(thing: Any) -> bool:
-    """True if a bound object may write to persistable variables by itself."""
-    if isinstance(thing, KernelCall):
-        return bool(thing.kernel.definition.updates)
-    return isinstance(thing, BlockCall)

@@ -6,6 +6,7 @@ import copy
 from collections.abc import Sequence
 from typing import Any
 
+from fluidlite.executor.plan.objects import BindContext, PlanObject
 from fluidlite.executor.plan.steps import Step
 from fluidlite.executor.plan.values import Storage, Value
 from fluidlite.executor.plan.verify import PlanError
@@ -14,7 +15,7 @@ from fluidlite.executor.run.buffers import Buffers
 __all__ = ["BufferCheck"]
 
 
-class BufferCheck:
+class BufferCheck(PlanObject):
     """`check(number, arrays and shapes)` behind a step: PlanError where an array that it wrote has another
     shape, data type or order in memory than the rules of later ops count on, or lies outside of its place in
     the pool.
@@ -33,10 +34,10 @@ class BufferCheck:
         self.steps.append((step, values))
         return len(self.steps) - 1, values
 
-    def bind(self, buffers: Buffers) -> BufferCheck:
-        """The check of a binding, whose pool `buffers` lays out."""
+    def bind(self, context: BindContext) -> BufferCheck:
+        """The check of a binding, with its pool."""
         bound = copy.copy(self)
-        bound.buffers = buffers
+        bound.buffers = context.buffers
         return bound
 
     def __call__(self, number: int, found: Sequence[tuple[Any, tuple[int, ...]]]) -> None:

@@ -5,19 +5,29 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable, Sequence, Set
 from types import CodeType
-from typing import Any, NamedTuple, NoReturn
+from typing import Any, NoReturn
 
 import numpy as np
 
 from fluidlite.base.errors import EOFException, FluidError, KernelError, is_of_user
 from fluidlite.base.plain_text import check_source
 from fluidlite.base.registry import EMPTY_VAR, Lod, Op, WithLod
+from fluidlite.executor.cuda.recurrences import fits_launch
+from fluidlite.executor.plan.objects import BindContext, OpCall, PlanObject
 from fluidlite.executor.run.interpreter import Frame, Interpreter
-from fluidlite.executor.run.kernels import Kernel, RunContext, detach, lod_sources, unpack
+from fluidlite.executor.run.kernels import (
+    NO_FACTS,
+    CallFacts,
+    Kernel,
+    RunContext,
+    detach,
+    lod_sources,
+    unpack,
+)
 from fluidlite.ir.operator import Operator
 from fluidlite.ops.kernels.compiled_steps import CompiledSteps
 
-__all__ = ["Absent", "BlockCall", "CallFacts", "KernelCall"]
+__all__ = ["Absent", "BlockCall", "KernelCall"]
 
 
 _MOST_CHECKS = 64  # of outputs against inputs, before they are left to a loop
@@ -30,22 +40,7 @@ def _compiled(source: str) -> CodeType:
     return compile(source, "<fluidlite call>", "exec")
 
 
-class CallFacts(NamedTuple):
-    """Facts of a call that only the whole program tells: output slots that nobody reads, input slots of
-    parameters that stay as they are, positions of inputs that are arrays of kernels' own, which nothing
-    overwrites while an output may show their memory, and input slots whose arrays nobody reads any more.
-    """
-
-    unread: frozenset[str] = frozenset()
-    fixed: frozenset[str] = frozenset()
-    lasting: frozenset[int] = frozenset()
-    spare: frozenset[str] = frozenset()
-
-
-_NO_FACTS = CallFacts()
-
-
-class KernelCall:
+class KernelCall(OpCall):
     """`call(values[, lods, likes])` runs an op's portable kernel: values by position in, values (then lods)
     by position out.
 
@@ -56,6 +51,8 @@ class KernelCall:
     array in C order: such outputs, `ordered`, are put in that order here, where they enter the plan.
     """
 
+    is_block = False
+
     def __init__(
         self,
         op: Operator,
@@ -63,7 +60,7 @@ class KernelCall:
         outputs: Sequence[str],
         with_lod: bool = False,
         compiled: CompiledSteps | None = None,
-        facts: CallFacts = _NO_FACTS,
+        facts: CallFacts = NO_FACTS,
         ordered: Sequence[bool] = (),
     ) -> None:
         self.op = op
@@ -72,6 +69,8 @@ class KernelCall:
         self.compiled = compiled
         self.facts = facts
         self.kernel = Kernel(op)
+        self.needs_blas_threads = self.kernel.definition.blas_threads
+        self.may_write = bool(self.kernel.definition.updates)
         self.with_lod = with_lod
         position = {name: index for index, name in enumerate(inputs)}
         slots = {**op.inputs, **{slot: op.output(slot) for slot in self.kernel.definition.updates}}
@@ -109,26 +108,37 @@ class KernelCall:
             sources += op.inputs.get(op.lod_slot, ())
         return not with_lod.isdisjoint(sources)
 
-    def bind(self, interpreter: Interpreter, xp: Any = None) -> Callable[..., Sequence[Any]]:
-        """The call, with scope, place, random source and array module (the place's, or another) fixed."""
-        xp = interpreter.xp if xp is None else xp
-        context = RunContext(
-            self.op,
-            xp,
-            interpreter.scope,
-            interpreter.place,
-            interpreter.random,
-            Frame(self.op.block, interpreter.scope),
-            interpreter.threads,
-        )
-        context.interpreter = interpreter
-        context.compiled = self.compiled
-        context.searches = None if self.compiled is None else self.compiled.searches
-        context.unread, context.fixed, context.spare = self.facts.unread, self.facts.fixed, self.facts.spare
+    def is_alone(self) -> bool:
+        """True if a graph of a device can hold it."""
+        inputs = self.op.inputs
+        # `lod_reset` by a variable reads that, and first states are picked by indices from the host
+        if not self.kernel.definition.captured:
+            return False
+        if self.op.type.startswith("lod_reset") and inputs.get("Y"):
+            return False
+        if not self.op.type.startswith("lstm"):
+            return True
+        weight = self.op.block._find_var_recursive(inputs["Weight"][0])
+        is_fit = weight is not None and fits_launch(weight.shape[0], weight.dtype)
+        return is_fit and not inputs.get("H0") and not inputs.get("C0")
+
+    def kernel_of(self, method: str) -> str:
+        """The kind of kernel."""
+        return "portable kernel"
+
+    def bind(self, context: BindContext) -> Callable[..., Sequence[Any]]:
+        """The call, with scope, place, random source and array module (the place's, or that of graphs)
+        fixed.
+        """
+        interpreter = context.interpreter
+        is_held = not context.on_host and self.is_alone()
+        xp = context.module.for_kernels if is_held else interpreter.xp
+        frame = Frame(self.op.block, interpreter.scope)
+        run = RunContext(self.op, interpreter, frame, xp, self.compiled, self.facts)
         namespace: dict[str, Any] = {f"c_{name}": value for name, value in self.kernel.constants.items()}
         namespace.update(
             xp=xp,
-            ctx=context,
+            ctx=run,
             ndarray=np.ndarray,
             WithLod=WithLod,
             function=self.kernel.function,
@@ -368,7 +378,7 @@ class KernelCall:
         return result + [found_lods.get(name, ()) for name in self.outputs] if self.with_lod else result
 
 
-class Absent:
+class Absent(PlanObject):
     """Raises the error for a value that is needed but was not written."""
 
     def __init__(self, error: Exception) -> None:
@@ -379,10 +389,13 @@ class Absent:
         raise type(self.error)(str(self.error))
 
 
-class BlockCall:
+class BlockCall(OpCall):
     """`call(values[, lods])` runs an op with sub-blocks in the interpreter, in a frame that holds
     `values`.
     """
+
+    is_block = True
+    may_write = True
 
     def __init__(
         self, op: Operator, inputs: Sequence[str], outputs: Sequence[str], with_lod: bool = False
@@ -391,23 +404,25 @@ class BlockCall:
         self.inputs = list(inputs)
         self.outputs = list(outputs)
         self.with_lod = with_lod
-        self.interpreter: Any = None
 
-    def bind(self, interpreter: Interpreter) -> Callable[..., Sequence[Any]]:
+    def kernel_of(self, method: str) -> str:
+        """The interpreter's."""
+        return "interpreter"
+
+    def bind(self, context: BindContext) -> Callable[..., Sequence[Any]]:
         """The call, with scope, place and random source fixed."""
-        self.interpreter = interpreter
-        return self.call
+        return functools.partial(self.call, context.interpreter)
 
-    def call(self, values: Sequence[Any], lods: Sequence[Lod] = ()) -> list[Any]:
+    def call(self, interpreter: Interpreter, values: Sequence[Any], lods: Sequence[Lod] = ()) -> list[Any]:
         """Values, then lods, by position in and out."""
-        frame = Frame(self.op.block, self.interpreter.scope)
+        frame = Frame(self.op.block, interpreter.scope)
         for index, (name, value) in enumerate(zip(self.inputs, values, strict=True)):
             var = self.op.block._find_var_recursive(name)
             # persistable variables are found in the scope, where the interpreter changes them
             if value is not None and (var is None or not var.persistable):
                 frame.values[name] = value
                 frame.lods[name] = lods[index] if lods else ()
-        self.interpreter.run_op(self.op, frame)
+        interpreter.run_op(self.op, frame)
         result = [detach(frame.find(name), values) for name in self.outputs]
         return result + [frame.lod(name) for name in self.outputs] if self.with_lod else result
 

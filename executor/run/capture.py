@@ -5,14 +5,12 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable
 
-from fluidlite.executor.cuda.recurrences import fits_launch
 from fluidlite.executor.plan.actions import Assign, Bound, Call, ScopeFunction
 from fluidlite.executor.plan.plan import CompiledPlan
 from fluidlite.executor.plan.steps import Step, flat
 from fluidlite.executor.plan.values import Storage, Value
-from fluidlite.executor.run.calls import BlockCall, KernelCall
 
-__all__ = ["is_alone", "obstacles"]
+__all__ = ["obstacles"]
 
 
 def obstacles(compiled: CompiledPlan) -> list[str]:
@@ -21,23 +19,19 @@ def obstacles(compiled: CompiledPlan) -> list[str]:
     """
     steps = list(flat(compiled.plan.steps))
     is_steady = not any(map(_may_change, steps)) and not any(map(_may_vary, compiled.values))
-    held = {
-        id(thing)
-        for thing in compiled.bound_objects()
-        if is_steady and isinstance(thing, KernelCall) and is_alone(thing)
-    }
-    objects = [thing for thing in compiled.bound_objects() if id(thing) not in held]
+    held = {id(call) for call in compiled.op_calls() if is_steady and call.is_alone()}
+    calls = [call for call in compiled.op_calls() if id(call) not in held]
     own = {value.number for value in compiled.values if value.storage in (Storage.LOCAL, Storage.FRESH)}
     makers = [
         step
         for step in steps
         if any(value.number in own for value in step.writes) and id(_callee(step)) not in held
     ]
-    by_kernels = {id(thing.op) for thing in objects if isinstance(thing, (KernelCall, BlockCall))}
+    by_kernels = {id(call.op) for call in calls}
     rest = [step.op for step in makers if step.body is None and id(step.op) not in by_kernels]
     found = [
-        _listed("portable kernels", (thing.op.type for thing in objects if isinstance(thing, KernelCall))),
-        _listed("the interpreter", (thing.op.type for thing in objects if isinstance(thing, BlockCall))),
+        _listed("portable kernels", (call.op.type for call in calls if not call.is_block)),
+        _listed("the interpreter", (call.op.type for call in calls if call.is_block)),
         _listed("loops and branches", (step.op.type for step in steps if step.body is not None and step.op)),
     ]
     if makers and not any(found):
@@ -46,22 +40,6 @@ def obstacles(compiled: CompiledPlan) -> list[str]:
             or "arrays allocated in each step"
         )
     return [reason for reason in found if reason]
-
-
-def is_alone(call: KernelCall) -> bool:
-    """True for the call of a portable kernel that a graph can hold."""
-    inputs = call.op.inputs
-    definition = call.op.definition
-    # `lod_reset` by a variable reads that, and first states are picked by indices from the host
-    if definition is None or not definition.captured:
-        return False
-    if call.op.type.startswith("lod_reset") and inputs.get("Y"):
-        return False
-    if not call.op.type.startswith("lstm"):
-        return True
-    weight = call.op.block._find_var_recursive(inputs["Weight"][0])
-    is_fit = weight is not None and fits_launch(weight.shape[0], weight.dtype)
-    return is_fit and not inputs.get("H0") and not inputs.get("C0")
 
 
 def _callee(step: Step) -> object:

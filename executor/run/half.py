@@ -12,19 +12,48 @@ which saves no memory. On a device, float16 is left to CuPy.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
-from fluidlite.base.dtypes import VarType
+from fluidlite.base.dtypes import Array, VarType
 from fluidlite.base.registry import EMPTY_VAR, WithLod
 from fluidlite.ir.operator import Operator
 from fluidlite.ir.program import Program
 from fluidlite.values.tensor import SelectedRows
 
-__all__ = ["as_bfloat16", "as_float16", "computes_in_single", "has_half", "in_single"]
+__all__ = ["HALVES", "HalfCode", "as_bfloat16", "as_float16", "computes_in_single", "has_half", "in_single"]
 
 _LEAST_NORMAL = np.float32(2.0**-14)
+
+
+class HalfCode(Protocol):
+    """Conversions that are faster than NumPy's; None where it has to do one."""
+
+    def widen(self, value: Array) -> Array | None:
+        """A float16 array as float32."""
+
+    def round(self, value: Array) -> Array | None:
+        """A float32 array as float16."""
+
+
+class _Halves:
+    """The way in which this process converts: `executor/fast/loops/halves.py` puts code in."""
+
+    code: HalfCode | None = None
+
+    def widen(self, value: Array) -> Array:
+        """A float16 array as float32."""
+        found = None if self.code is None else self.code.widen(value)
+        return value.astype(np.float32) if found is None else found
+
+    def round(self, value: Array) -> Array:
+        """A float32 array as float16."""
+        found = None if self.code is None else self.code.round(value)
+        return _rounded_by_numpy(value) if found is None else found
+
+
+HALVES = _Halves()
 
 
 def has_half(program: Program) -> bool:
@@ -67,7 +96,7 @@ def in_single(op: Operator, function: Callable[..., Any]) -> Callable[..., Any]:
 def _widened(value: Any) -> Any:
     """A float16 array, or those in a list or in rows of a gradient, as float32; anything else as it is."""
     if isinstance(value, np.ndarray):
-        return value.astype(np.float32) if value.dtype == np.float16 else value
+        return HALVES.widen(value) if value.dtype == np.float16 else value
     if isinstance(value, SelectedRows):
         return SelectedRows(value.ids, value.height(), _widened(value.array))
     return [_widened(item) for item in value] if isinstance(value, list) else value
@@ -94,6 +123,10 @@ def _rounded(value: Any, dtype: VarType | None) -> Any:
 
 def as_float16(value: Any) -> Any:
     """A float32 array rounded to the nearest numbers of float16, ties to even; beyond 65504 is infinity."""
+    return HALVES.round(value)
+
+
+def _rounded_by_numpy(value: Any) -> Any:
     size = np.abs(value)
     small = (size < _LEAST_NORMAL) & (size > 0)
     with np.errstate(over="ignore"):  # the scale of the loss watches for infinity

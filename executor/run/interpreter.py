@@ -166,9 +166,7 @@ class Interpreter:
             (slot, [frame.find(name) for name in op.output(slot)]) for slot in kernel.definition.updates
         )
         lods = {slot: [frame.lod(name) for name in names] for slot, names in op.inputs.items()}
-        context = RunContext(op, self.xp, self.scope, self.place, self.random, frame, self.threads)
-        context.interpreter = self
-        returned = kernel(context, values, lods)
+        returned = kernel(RunContext(op, self, frame, self.xp), values, lods)
         first = op.outputs.get(next(iter(kernel.definition.outputs), ""), ())
         shared = lod_sources(first, lods.get(op.lod_slot, ()))
         in_place = [

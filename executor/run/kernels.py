@@ -5,7 +5,7 @@ cannot lower.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, Protocol, TypeVar
 
 import numpy as np
 
@@ -22,9 +22,36 @@ from fluidlite.executor.run.team import pieces, team_of
 from fluidlite.ir.operator import Operator
 from fluidlite.ops.kernels.compiled_steps import CompiledSteps
 
-__all__ = ["RunContext", "Kernel", "check_slots", "detach", "lod_sources", "unpack"]
+__all__ = ["NO_FACTS", "CallFacts", "RunContext", "Kernel", "check_slots", "detach", "lod_sources", "unpack"]
 
 Source = TypeVar("Source")
+
+
+class CallFacts(NamedTuple):
+    """Facts of a call that only the whole program tells: output slots that nobody reads, input slots of
+    parameters that stay as they are, positions of inputs that are arrays of kernels' own, which nothing
+    overwrites while an output may show their memory, and input slots whose arrays nobody reads any more.
+    """
+
+    unread: frozenset[str] = frozenset()
+    fixed: frozenset[str] = frozenset()
+    lasting: frozenset[int] = frozenset()
+    spare: frozenset[str] = frozenset()
+
+
+NO_FACTS = CallFacts()
+
+
+class RunsBlocks(Protocol):
+    """The interpreter of a run, as contexts and kernels with sub-blocks see it."""
+
+    place: Any
+    scope: Any
+    random: Any
+    threads: int
+
+    def run_block(self, block: Any, frame: Any) -> None:
+        """Run every op of a block in a frame."""
 
 
 class RunContext:
@@ -33,21 +60,27 @@ class RunContext:
     """
 
     def __init__(
-        self, op: Operator, xp: Any, scope: Any, place: Any, random: Any, frame: Any = None, threads: int = 1
+        self,
+        op: Operator,
+        interpreter: RunsBlocks,
+        frame: Any,
+        xp: Any,
+        compiled: CompiledSteps | None = None,
+        facts: CallFacts = NO_FACTS,
     ) -> None:
         self.op = op
         self.xp = xp
-        self.scope = scope
-        self.place = place
-        self.random = random
+        self.interpreter = interpreter
+        self.scope = interpreter.scope
+        self.place = interpreter.place
+        self.random = interpreter.random
+        self.threads = interpreter.threads
         self.frame = frame
-        self.interpreter: Any = None
-        self.threads = threads
-        self.compiled: CompiledSteps | None = None
-        self.searches: Any = None
-        self.unread: frozenset[str] = frozenset()
-        self.fixed: frozenset[str] = frozenset()
-        self.spare: frozenset[str] = frozenset()
+        self.compiled = compiled
+        self.searches = None if compiled is None else compiled.searches
+        self.unread = facts.unread
+        self.fixed = facts.fixed
+        self.spare = facts.spare
 
     def share(self, count: int, task: Callable[[slice], None]) -> None:
         """Run `task` on slices that together are `count` rows, each on a thread of its own."""

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
 
-from fluidlite.executor.plan.actions import Fresh
+from fluidlite.executor.plan.objects import PlanObject
 from fluidlite.executor.plan.plan import Source
 from fluidlite.executor.plan.sizes import Made, resolver, sizes_in
 from fluidlite.executor.plan.values import Reshape, Same, Slices, Storage, Transpose, Value
@@ -97,7 +97,7 @@ ShownAs: TypeAlias = "tuple[str, str, Callable[[Any, Any], Any], int]"
 class Meanings:
     """The things that names in a source stand for (see `Source`), as they follow from sizes."""
 
-    bound: list[tuple[str, Any]]
+    bound: list[tuple[str, PlanObject]]
     sizes: list[tuple[str, SizedItem]]
     numbers: list[tuple[str, SizedItem, str]]
     """Name, (shape, number), dtype."""
@@ -150,11 +150,7 @@ class Meanings:
         groups = [(name, group) for name, group in self.groups if not names.isdisjoint(_members(group))]
         return replace(
             self,
-            bound=[
-                (name, thing)
-                for name, thing in self.bound
-                if isinstance(thing, Fresh) and thing.resolver is not None
-            ],
+            bound=[(name, thing) for name, thing in self.bound if thing.sizes() is not None],
             numbers=[entry for entry in self.numbers if entry[1].maker is not None],
             held=held,
             buffers=buffers,

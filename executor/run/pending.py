@@ -10,8 +10,9 @@ import contextlib
 from typing import Protocol
 
 from fluidlite.base.forks import child_lock
+from fluidlite.executor.run.engine import ENGINE, EnginePart
 
-__all__ = ["PendingCode", "expect", "forget", "settle"]
+__all__ = ["PendingCode", "expect", "settle"]
 
 
 class PendingCode(Protocol):
@@ -21,24 +22,29 @@ class PendingCode(Protocol):
         """Make it, or wait for that, and take it into use."""
 
 
-_expected: list[PendingCode] = []
-_lock = child_lock()  # whoever comes second waits, too
+class Pending(EnginePart):
+    """The code that is expected."""
+
+    def __init__(self) -> None:
+        self._expected: list[PendingCode] = []
+        self._lock = child_lock()  # whoever comes second waits, too
+
+    def expect(self, code: PendingCode) -> None:
+        """Have the next `settle` take code into use."""
+        self._expected.append(code)
+
+    def settle(self) -> None:
+        """Take into use what is expected, waiting until it is made."""
+        with self._lock:
+            while self._expected:
+                # what cannot be compiled is computed by NumPy, as without the compiler
+                with contextlib.suppress(Exception):
+                    self._expected.pop(0).compile()
+
+    def forked(self) -> None:
+        """Expect nothing: in a forked process nobody makes it."""
+        self._expected.clear()
 
 
-def expect(code: PendingCode) -> None:
-    """Have the next `settle` take code into use."""
-    _expected.append(code)
-
-
-def settle() -> None:
-    """Take into use what is expected, waiting until it is made."""
-    with _lock:
-        while _expected:
-            # what cannot be compiled is computed by NumPy, as without the compiler
-            with contextlib.suppress(Exception):
-                _expected.pop(0).compile()
-
-
-def forget() -> None:
-    """Expect nothing: in a forked process nobody makes it."""
-    _expected.clear()
+_pending = ENGINE.add(Pending())
+expect, settle = _pending.expect, _pending.settle

@@ -10,6 +10,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from fluidlite.base.dtypes import Array
+from fluidlite.executor.plan.objects import OwnObject
 from fluidlite.executor.run.team import on_team, pieces
 from fluidlite.ops.kernels.gemm import adder
 
@@ -115,7 +116,7 @@ class ProductForm:
 DESCENT = ProductForm(DescendingProduct, 4)
 
 
-class SharedProducts:
+class SharedProducts(OwnObject):
     """products(left, right, out, left, right, out, ...) computes products that do not need each other.
 
     A team is woken once for all of them, and each member does its part of each. The parts are cut once for
@@ -135,12 +136,13 @@ class SharedProducts:
 
     @staticmethod
     def explained(forms: Sequence[ProductForm], members: int) -> str:
-        """How they are computed, as `explain` shows it."""
-        ways = [getattr(form.make, "shown", _BY_SHAPES[form.operands]) for form in forms]
-        if members > 1:
-            ways = [f"{way}, cut by {form.cut.value}" for way, form in zip(ways, forms, strict=True)]
-        threads = f" ({members} threads)" if members > 1 else ""
-        return f"{'; '.join(ways)}{threads}"
+        """The way to compute each of them."""
+        return "; ".join(_ways(forms, members))
+
+    @classmethod
+    def kernel_of(cls, method: str, forms: Sequence[ProductForm], members: int) -> str:
+        """The way to compute the first of them."""
+        return _ways(forms, members)[0]
 
     def __call__(self, *arrays: Array) -> None:
         held = self.held
@@ -163,6 +165,14 @@ class SharedProducts:
     def _run(self, part: int) -> None:
         for product in self.parts[part]:
             product.run()
+
+
+def _ways(forms: Sequence[ProductForm], members: int) -> list[str]:
+    ways = [getattr(form.make, "shown", _BY_SHAPES[form.operands]) for form in forms]
+    if members > 1:
+        ways = [f"{way}, cut by {form.cut.value}" for way, form in zip(ways, forms, strict=True)]
+        ways[-1] += f" ({members} threads)"
+    return ways
 
 
 _BY_SHAPES = {3: "oneDNN or NumPy, by their shapes", 4: "oneDNN or BLAS, by their shapes, into the weight"}

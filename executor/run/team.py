@@ -15,7 +15,7 @@ from typing import Protocol
 
 import numpy as np
 
-from fluidlite.base.forks import in_child
+from fluidlite.executor.run.engine import ENGINE, EnginePart
 
 __all__ = ["RecordTeam", "Team", "on_team", "pieces", "team_of"]
 
@@ -171,20 +171,25 @@ class Team:
                 self.sharing.call_back(worker)
 
 
-_teams: dict[int, Team] = {}
+class Teams(EnginePart):
+    """The teams of the process, one of each size."""
+
+    def __init__(self) -> None:
+        self._by_size: dict[int, Team] = {}
+
+    def of(self, size: int) -> Team:
+        """The team of `size` threads, started at first use."""
+        if size not in self._by_size:
+            self._by_size[size] = Team(size)
+        return self._by_size[size]
+
+    def forked(self) -> None:
+        """Start their threads once more."""
+        for team in self._by_size.values():
+            team.start()
 
 
-@in_child
-def _revive() -> None:
-    for team in _teams.values():
-        team.start()
-
-
-def team_of(size: int) -> Team:
-    """The process's team of `size` threads, started at first use."""
-    if size not in _teams:
-        _teams[size] = Team(size)
-    return _teams[size]
+team_of = ENGINE.add(Teams()).of
 
 
 def on_team(size: int, task: Callable[[int], None], parts: int | None = None) -> None:

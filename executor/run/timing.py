@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 
+from fluidlite.executor.plan.objects import PlanObject
 from fluidlite.executor.plan.steps import Step
 from fluidlite.ir.operator import Operator
 from fluidlite.profiler import recorder
@@ -11,7 +12,7 @@ from fluidlite.profiler import recorder
 __all__ = ["OpTimer"]
 
 
-class OpTimer:
+class OpTimer(PlanObject):
     """Called with a number after each group of steps; records an op once, whatever number of groups it
     became.
 

@@ -27,6 +27,7 @@ __all__ = [
 FLUID_VERSION = "1.8.5"
 PROGRAM_VERSION = 1008005  # Paddle's number for it, which files of programs carry
 FIRST_OF_2X = 2000000
+VERSION_OF_2X = 2006002  # Paddle's number for 2.6.2
 _DEFAULTS: dict[str, Any] = {
     # read by FluidLite
     "FLAGS_check_nan_inf": False,

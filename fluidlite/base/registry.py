@@ -257,6 +257,7 @@ class Op:
         self.flops_rule: Function | None = None
         self.expr: str | None = None  # an element-wise op: its scalar expression
         self.grad_exprs: dict[str, str] = {}  # and those of its gradients, by input slot
+        self.by_rows: Any = None  # an op over rows: how it uses its row kernel (`ops/kernels/row_kernels.py`)
         self.grad_rule_fn: Function | None = None
         self.grad_slots: tuple[str, ...] = ()
         self.forward: Op | None = None  # of a gradient op: the op that it was declared for
@@ -503,8 +504,7 @@ def same_as(slot: str = "X", dtype: VarType | None = None) -> Function:
     """The shape rule of an op whose (first) output looks like its input slot `slot`."""
 
     def rule(**specs: Any) -> Spec:
-        spec: Spec = specs[slot]
-        return Spec(spec.shape, spec.dtype if dtype is None else dtype)
+        return Spec(specs[slot].shape, specs[slot].dtype if dtype is None else dtype)
 
     # `_bind` reads parameters by their names, and `**specs` has none
     rule.__signature__ = inspect.Signature(  # type: ignore[attr-defined]

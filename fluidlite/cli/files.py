@@ -9,6 +9,7 @@ from collections.abc import Iterable, Sequence
 
 import fluidlite
 from fluidlite.cli.errors import UsageError
+from fluidlite.distributed.exchange import exchange_of
 from fluidlite.show import FORMATS
 from fluidlite.show.html import job_page
 from fluidlite.transpiler.modes import Job
@@ -26,7 +27,7 @@ def folder_of(name: str) -> pathlib.Path:
 
 
 def write_job(
-    job: Job, roles: Sequence[JobRole], formats: Iterable[str], folder: str, title: str
+    job: Job, roles: Sequence[JobRole], formats: Iterable[str], folder: str, title: str, batch: int = 32
 ) -> list[str]:
     """Write `<role>.main.<suffix>` and `<role>.startup.<suffix>` for each role and format, `index.html` for
     html; the files' names.
@@ -39,7 +40,7 @@ def write_job(
         target.mkdir(parents=True, exist_ok=True)
         # inside the target, so on its file system: `os.replace` does not move files to another
         with tempfile.TemporaryDirectory(prefix=".fluidlite-", dir=target) as workplace:
-            names = _write(job, roles, list(dict.fromkeys(formats)), pathlib.Path(workplace), title)
+            names = _write(job, roles, list(dict.fromkeys(formats)), pathlib.Path(workplace), title, batch)
             for name in names:
                 os.replace(pathlib.Path(workplace) / name, target / name)
         return names
@@ -48,12 +49,12 @@ def write_job(
 
 
 def _write(
-    job: Job, roles: Sequence[JobRole], formats: Sequence[str], folder: pathlib.Path, title: str
+    job: Job, roles: Sequence[JobRole], formats: Sequence[str], folder: pathlib.Path, title: str, batch: int
 ) -> list[str]:
     names = []
     for name in formats:
         if name == "html":
-            (folder / "index.html").write_text(job_page(job, title), encoding="utf8")
+            (folder / "index.html").write_text(job_page(job, title, exchange_of(job, batch)), encoding="utf8")
             names.append("index.html")
             continue
         for role in roles:

@@ -20,21 +20,24 @@ from fluidlite.cli.errors import UsageError, one_line
 from fluidlite.compat.inference.sources import PROGRAMS, in_folder
 from fluidlite.executor.executor import Executor
 from fluidlite.ir.program import Program
+from fluidlite.ir.prune import reads
 from fluidlite.ir.variable import Variable
 from fluidlite.lod_tensor import create_lod_tensor
-from fluidlite.saving.inference import load_inference_model
-from fluidlite.values.scope import global_scope
+from fluidlite.saving.inference import inference_program, load_inference_model
+from fluidlite.values.scope import Scope, global_scope, scope_guard
 from fluidlite.values.serialize import replace_file
-from fluidlite.values.tensor import LoDTensor
+from fluidlite.values.tensor import LoDTensor, host
 
 __all__ = [
     "SavedModel",
     "any_inputs",
+    "as_saved",
     "load_model",
     "read_inputs",
     "read_shapes",
     "run_model",
     "shown",
+    "weights_beside",
     "write_outputs",
 ]
 
@@ -85,6 +88,28 @@ def _loaded(path: pathlib.Path, source: str, params: str | None) -> SavedModel:
         raise UsageError(f"{source}: {one_line(error)}") from None
     block = program.global_block()
     return SavedModel(program, tuple(block.var(name) for name in feeds), tuple(fetches))
+
+
+def as_saved(model: SavedModel) -> Program:
+    """The program of a model as files have it, with feed and fetch ops; its results keep their names."""
+    used = {name for op in model.program.global_block().ops for name in reads(op)}
+    feeds = [var.name for var in model.feeds if var.name in used]
+    return inference_program(model.program, feeds, [var.name for var in model.fetches])
+
+
+def weights_beside(source: str, names: Sequence[str]) -> dict[str, Array]:
+    """The values of a model's variables, by name; none where its files hold no values."""
+    with scope_guard(Scope()):
+        try:
+            load_model(source)
+        except UsageError:
+            return {}
+        found = {name: global_scope().find_var(name) for name in names}
+        return {
+            name: host(var.get_tensor().array)
+            for name, var in found.items()
+            if var is not None and isinstance(var.get_tensor(), LoDTensor)
+        }
 
 
 # ------------------------------------------------------------------------------------------------ inputs
@@ -150,8 +175,10 @@ def any_inputs(model: SavedModel, shapes: Mapping[str, Sequence[int]]) -> dict[s
     """
     random = np.random.RandomState(0)
     found: dict[str, Array | LoDTensor] = {}
-    # one sequence belongs to a batch of one
-    batch = 1 if any(var.lod_level for var in model.feeds) else _ROWS
+    # one sequence belongs to a batch of one; a batch that is given is that of the other inputs, too
+    rows = {shapes[var.name][0] for var in model.feeds if shapes.get(var.name) and var.shape[0] < 0}
+    usual = 1 if any(var.lod_level for var in model.feeds) else _ROWS
+    batch = rows.pop() if len(rows) == 1 else usual
     for var in model.feeds:
         declared = shapes.get(var.name, var.shape)
         free = [

@@ -28,6 +28,10 @@ _DESCRIPTION = """\
 Run a script of Paddle 1.x or 2.x unchanged: `import paddle` imports FluidLite, also in the processes that the
 script starts. An installed PaddlePaddle is not modified; it is only hidden during this run.
 """
+_OF_MODELS = (
+    *("params", "input", "lengths", "output", "to_onnx", "opset", "shape", "bench", "trust", "convert"),
+    "fix_shape",
+)
 _EXAMPLES = """\
 examples:
   fluidlite-run train.py --epochs 3           arguments after the script go to the script
@@ -38,6 +42,8 @@ examples:
   fluidlite-run --model saved --input x=x.npy --output out.npz      a saved model
   fluidlite-run --summary train.py            layers, shapes, parameters, FLOPs
   fluidlite-run --model saved --to-onnx saved.onnx
+  fluidlite-run --model saved --convert 2.x --output new/model --check
+  fluidlite-run --from-onnx net.onnx --check --convert 2.x --output net/model   an ONNX file as a saved model
 
 exit code: the script's; 2 when the arguments are not right.
 """
@@ -55,7 +61,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 def _prepare(script: list[tuple[MainCode, list[str]]], argv: Sequence[str]) -> int:
     """Do what needs no script, or find the one that is to run; returns the exit code."""
     options, rest = _parse(argv)
-    if options.model or options.summary:
+    if options.model or options.from_onnx or options.summary:
         # it needs the executor, and scripts set the environment before anything of it is imported
         from fluidlite.cli.run_model import show
 
@@ -115,8 +121,8 @@ def parser() -> Parser:
         action="store_true",
         help="first list, with file:line, the names that the script and the modules in its folder use "
         "but FluidLite does not support; the script runs only if there are none, otherwise the "
-        "exit code is 1; with --to-onnx, "
-        "run the file in onnxruntime as well and print the largest difference",
+        "exit code is 1; with --to-onnx or "
+        "--from-onnx, run the file in onnxruntime as well and print the largest difference",
     )
     made.add_argument("--version", action="version", version=f"fluidlite {fluidlite.__version__}")
     _add_model(made.add_argument_group("a saved model instead of a script"))
@@ -147,9 +153,13 @@ def _add_model(group: argparse._ArgumentGroup) -> None:
         help="lengths of the sequences in an input, from the outer level to the inner: 2,1/3,1,2",
     )
     group.add_argument(
-        "--output", metavar="FILE", help="an .npz file for the results, written at once (default: print them)"
+        "--output",
+        metavar="FILE",
+        help="an .npz file for the results, written at once (default: print them), or what --convert and "
+        "--fix-shape write",
     )
     _add_onnx(group)
+    _add_forms(group)
     group.add_argument(
         "--trust",
         action="store_true",
@@ -161,6 +171,25 @@ def _add_model(group: argparse._ArgumentGroup) -> None:
 def _add_onnx(group: argparse._ArgumentGroup) -> None:
     group.add_argument("--to-onnx", metavar="FILE", help="write the model as ONNX (extra [onnx])")
     group.add_argument("--opset", type=int, metavar="N", help="the opset of the ONNX file (default: 17)")
+    group.add_argument(
+        "--from-onnx",
+        metavar="FILE",
+        help="an ONNX file instead of --model, of opset 13 or newer (extra [onnx])",
+    )
+
+
+def _add_forms(group: argparse._ArgumentGroup) -> None:
+    group.add_argument(
+        "--convert",
+        choices=("1.x", "2.x"),
+        help="write the model to --output in the form of 1.x, a folder, or of 2.x, a prefix of .pdmodel and "
+        ".pdiparams; with --check, run both models and print the largest difference",
+    )
+    group.add_argument(
+        "--fix-shape",
+        action="store_true",
+        help="write the model to --output with the shapes of --shape for its inputs",
+    )
 
 
 def _add_sizes(group: argparse._ArgumentGroup) -> None:
@@ -180,8 +209,8 @@ def _add_sizes(group: argparse._ArgumentGroup) -> None:
         action="append",
         default=[],
         metavar="NAME=1,3,640,640",
-        help="the shape of an input for --summary, --bench and --to-onnx; other free sizes stay free; may be "
-        "repeated",
+        help="the shape of an input for --summary, --bench, --to-onnx and --fix-shape; other free sizes stay "
+        "free; may be repeated",
     )
 
 
@@ -191,24 +220,39 @@ def _parse(argv: Sequence[str]) -> tuple[argparse.Namespace, list[str]]:
     mine, rest = made.split(argv)
     options = made.parse_args(mine)
     options.script = None if options.module or not rest else rest.pop(0)
-    if options.module is None and options.script is None and options.model is None:
+    has_model = bool(options.model or options.from_onnx)
+    if options.module is None and options.script is None and not has_model:
         raise UsageError("no script is given: use fluidlite-run script.py (see --help)")
-    for name in ("params", "input", "lengths", "output", "to_onnx", "opset", "shape", "bench", "trust"):
-        if getattr(options, name) and not options.model:
+    _check_combinations(options, has_model)
+    if options.from_onnx and (options.script or options.module):
+        raise UsageError("--from-onnx runs a model: remove the script")
+    if options.batch < 1:
+        raise UsageError(f"--batch {options.batch} is not a positive number of samples")
+    return options, rest
+
+
+def _check_combinations(options: argparse.Namespace, has_model: bool) -> None:
+    """UsageError for an option that needs another one, or does not go with it."""
+    for name in _OF_MODELS:
+        if getattr(options, name) and not has_model:
             raise UsageError(f"--{name.replace('_', '-')} can only be used with --model")
+    for name, other in (("params", "model"), ("opset", "to_onnx"), ("fix_shape", "shape")):
+        if getattr(options, name) and not getattr(options, other):
+            raise UsageError(f"--{name.replace('_', '-')} can only be used with --{other.replace('_', '-')}")
+    if options.model and options.from_onnx:
+        raise UsageError("--model and --from-onnx both name a model: remove one of them")
     if options.check and options.script == "-":
         raise UsageError(
             "--check reads a script and the modules in its folder: give the name of the script's file"
         )
-    if options.opset and not options.to_onnx:
-        raise UsageError("--opset can only be used with --to-onnx")
-    if options.shape and not (options.to_onnx or options.summary or options.bench):
-        raise UsageError("--shape can only be used with --summary, --bench or --to-onnx")
-    if options.model and (options.script or options.module or (options.check and not options.to_onnx)):
+    writes = options.convert or options.fix_shape
+    if options.shape and not (options.to_onnx or options.summary or options.bench or options.check or writes):
+        raise UsageError("--shape can only be used with --summary, --bench, --to-onnx or --fix-shape")
+    if writes and (not options.output or options.to_onnx or options.bench or options.summary):
+        raise UsageError("--convert and --fix-shape write one model, to --output: remove other requests")
+    checks = options.check and not (options.to_onnx or writes)
+    if options.model and (options.script or options.module or checks):
         raise UsageError("--model runs a saved model: remove the script and --check")
-    if options.batch < 1:
-        raise UsageError(f"--batch {options.batch} is not a positive number of samples")
-    return options, rest
 
 
 if __name__ == "__main__":

@@ -3,28 +3,34 @@
 from __future__ import annotations
 
 import argparse
+import math
 import os
 import pathlib
 import sys
 import tempfile
 import webbrowser
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import fluidlite
+from fluidlite.base.dtypes import Array, to_numpy
 from fluidlite.cli.entry import run_command
 from fluidlite.cli.errors import UsageError
 from fluidlite.cli.jobs import job_of
 from fluidlite.cli.options import SOURCE_HELP, add_job, add_program, job_modes
 from fluidlite.cli.parsing import Parser
 from fluidlite.cli.sources import load
+from fluidlite.distributed.exchange import exchange_of
 from fluidlite.distributed.picture import job_picture
+from fluidlite.ir.program import Program
 from fluidlite.show import FORMATS
 from fluidlite.show.html import job_page, program_page
+from fluidlite.show.page_data import weights
 from fluidlite.show.picture import program_picture
 from fluidlite.values.serialize import replace_file
 
 __all__ = ["main", "parser"]
 
+_MOST_VALUES = 1 << 30  # bytes of weights that are read for the page
 _EXAMPLES = """\
 examples:
   fluidlite-show train.py                       the program of a script, in the browser
@@ -101,8 +107,21 @@ def _options(argv: Sequence[str]) -> tuple[argparse.Namespace, list[str]]:
 def _page(options: argparse.Namespace, script_argv: Sequence[str]) -> str:
     captured = load(options.source, script_argv, options.startup, options.program)
     if options.mode is None:
-        return program_page(captured.main, captured.title, captured.startup)
-    return job_page(job_of(options, captured), captured.title)
+        return program_page(captured.main, captured.title, captured.startup, _values(options, captured.main))
+    job = job_of(options, captured)
+    return job_page(job, captured.title, exchange_of(job))
+
+
+def _values(options: argparse.Namespace, program: Program) -> Mapping[str, Array]:
+    """The values of a saved model's weights; none of a script, or of more bytes than a page is worth."""
+    found = weights(program)
+    size = sum(abs(math.prod(var.shape)) * to_numpy(var.dtype).itemsize for var in found)
+    is_model = os.path.exists(options.source) and not options.source.endswith(".py")
+    if not found or not is_model or size > _MOST_VALUES:
+        return {}
+    from fluidlite.cli.models import weights_beside  # with the executor: 0.2 s that only models take
+
+    return weights_beside(options.source, [var.name for var in found])
 
 
 def _picture(options: argparse.Namespace, script_argv: Sequence[str]) -> str:

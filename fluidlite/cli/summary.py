@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from fluidlite.base.dtypes import VarType
 from fluidlite.base.units import amount
@@ -16,7 +16,7 @@ from fluidlite.ir.program import Program
 from fluidlite.ir.variable import Parameter, Variable
 from fluidlite.transpiler.cost.facts import Sizes
 
-__all__ = ["summary_text", "with_shapes"]
+__all__ = ["summary_text"]
 
 _HEADS = ("layer", "ops", "output shape", "parameters", "FLOPs")
 
@@ -85,7 +85,9 @@ def _row(ops: Sequence[Operator], sizes: Sizes, seen: set[str]) -> list[str]:
     own = [var for var in _variables(ops[0], names) if var.name in known]
     seen.update(var.name for var in own)
     result = _result(ops[-1])
-    shown = ", ".join("None" if size < 0 else str(size) for size in (result.shape if result else ()))
+    shown = ", ".join(
+        "None" if size < 0 else str(size) for size in (result.shape if result is not None else ())
+    )
     count, flops = sum(map(_count, own)), sum(flops_of(op, sizes.shape) for op in ops)
     layer = ops[0].type if result is None else result.name.partition(".tmp_")[0]
     types = ", ".join(f"{number} {kind}" if number > 1 else kind for kind, number in _counted(ops))
@@ -101,20 +103,6 @@ def _result(op: Operator) -> Variable | None:
     declared = op.definition.outputs if op.definition is not None else op.outputs
     names = [name for slot in declared for name in op.outputs.get(slot, ())]
     return next((var for var in _variables(op, names) if not var.persistable), None)
-
-
-def with_shapes(program: Program, shapes: Mapping[str, Sequence[int]]) -> Program:
-    """A copy of the program with these shapes of inputs, and the shapes that follow from them."""
-    if not shapes:
-        return program
-    copy = program.clone()
-    block = copy.global_block()
-    for name, shape in shapes.items():
-        block.var(name).shape = tuple(shape)
-    for op in block.ops:
-        if op.definition is not None and not op.is_boundary:
-            op.infer()
-    return copy
 
 
 def _variables(op: Operator, names: Iterable[str]) -> Iterator[Variable]:

@@ -20,6 +20,7 @@ from fluidlite.cli.options import parse_options, parser
 from fluidlite.cli.reports import check_data, cost_data, recommendation
 from fluidlite.cli.sources import load
 from fluidlite.cli.tables import cost_text, roles_text
+from fluidlite.distributed.exchange import exchange_of
 from fluidlite.show import FORMATS
 from fluidlite.show.diff import Baseline, diff_text
 from fluidlite.show.html import job_page
@@ -163,7 +164,10 @@ def _to_stdout(job: Job, title: str, options: argparse.Namespace) -> None:
     """One role's main program, or the page of the job."""
     (name,) = options.format
     role = job.roles[0] if options.role is None else job.role(options.role)
-    data = job_page(job, title).encode() if name == "html" else FORMATS[name].render(job.programs(role).main)
+    if name == "html":
+        data = job_page(job, title, exchange_of(job, options.batch)).encode()
+    else:
+        data = FORMATS[name].render(job.programs(role).main)
     sys.stdout.flush()
     sys.stdout.buffer.write(data if name == "pb" or data.endswith(b"\n") else data + b"\n")
     sys.stdout.buffer.flush()

@@ -45,6 +45,7 @@ from fluidlite.contrib.op_frequence import op_freq_statistic
 from fluidlite.contrib.quantize import QuantizeTranspiler
 from fluidlite.contrib.reader import distributed_batch_reader
 from fluidlite.contrib.slim import Compressor
+from fluidlite.contrib.training_log import CsvLog, TrainingLog
 from fluidlite.contrib.utils import (
     HDFSClient,
     convert_dist_to_sparse_program,
@@ -59,11 +60,13 @@ __all__ = [
     "BasicLSTMUnit",
     "BeamSearchDecoder",
     "Compressor",
+    "CsvLog",
     "HDFSClient",
     "InitState",
     "QuantizeTranspiler",
     "StateCell",
     "TrainingDecoder",
+    "TrainingLog",
     "basic_gru",
     "basic_lstm",
     "convert_dist_to_sparse_program",

@@ -231,7 +231,19 @@ class Block(BlockValue):
         **unused: Any,
     ) -> Operator:
         """Add an op at the end; its outputs' shapes and dtypes are inferred."""
-        return self._insert_op(len(self.ops), type=type, inputs=inputs, outputs=outputs, attrs=attrs)
+        op = self._insert_op(len(self.ops), type=type, inputs=inputs, outputs=outputs, attrs=attrs)
+        if self.program.is_of_2x and not op.has_attr("sub_block"):
+            self._stop_behind(op)
+        return op
+
+    def _stop_behind(self, op: Operator) -> None:
+        """As in 2.x, results that depend on no variable with a gradient have none either."""
+        found = map(self._find_var_recursive, op.input_arg_names)
+        if all(var is None or var.stop_gradient for var in found):
+            for name in op.output_arg_names:
+                var = self._find_var_recursive(name)
+                if var is not None:
+                    var.stop_gradient = True
 
     def _prepend_op(
         self,

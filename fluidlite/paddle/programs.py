@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from fluidlite.base.flags import VERSION_OF_2X
 from fluidlite.ir import program as ir
 from fluidlite.ir.variable import Variable
 from fluidlite.ir.warned import warn_user
@@ -22,8 +23,6 @@ from fluidlite.saving.variables import (
 from fluidlite.values.scope import Scope
 
 __all__ = ["VERSION_OF_2X", "Program", "begin", "default_main_program", "default_startup_program"]
-
-VERSION_OF_2X = 2006002  # Paddle's number for 2.6.2
 
 
 class Program(ir.Program):

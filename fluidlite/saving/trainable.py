@@ -70,6 +70,7 @@ def trainable(program: Program, frozen: Iterable[str] = (), train_mode: bool = T
         ops = set_train_mode(program)
         found.changed += [f"op {op.type!r} is in training mode again" for op in ops]
     restore_outputs(program)
+    stopped = _without_gradients(program)
     for block in program.blocks:
         for var in [var for var in block.vars.values() if _is_weight(var)]:
             why = "named as frozen" if var.name in kept else _why_frozen(program, var)
@@ -78,8 +79,31 @@ def trainable(program: Program, frozen: Iterable[str] = (), train_mode: bool = T
                 var.stop_gradient = True
             else:
                 found.parameters.append(_parameter(block, var))
+    for op in stopped:
+        _go_on(op)
     program.bump_version()
     return found
+
+
+def _without_gradients(program: Program) -> list[Operator]:
+    """The ops all of whose inputs have no gradient: their results have none for that reason alone."""
+    ops = (op for block in program.blocks for op in block.ops)
+    return [op for op in ops if not _goes_on(op)]
+
+
+def _goes_on(op: Operator) -> bool:
+    found = map(op.block._find_var_recursive, op.input_arg_names)
+    return any(var is not None and not var.stop_gradient for var in found)
+
+
+def _go_on(op: Operator) -> None:
+    """Let gradients through an op, one of whose inputs has them now."""
+    if op.definition is None or not op.definition.differentiable or not _goes_on(op):
+        return
+    for name in op.output_arg_names:
+        var = op.block._find_var_recursive(name)
+        if var is not None and var._dtype is not None and is_float(var._dtype):
+            var.stop_gradient = False
 
 
 def _is_weight(var: Variable) -> bool:

@@ -34,6 +34,9 @@ def fold(
     """The ops of one block in groups; `backwards` for gradients, whose lines run upwards; `inside` is the op
     that runs the block.
     """
+    first, end = _network(ops)
+    if (first, end) != (0, len(ops)):
+        return (*ops[:first], *fold(ops[first:end], backwards, inside), *ops[end:])
     if not any(op.where for op in ops):
         return tuple(repeated(_chains(ops)))
     root = _Open(_Element("root", "", "root"))
@@ -54,6 +57,17 @@ def fold(
     while len(found) == 1 and isinstance(found[0], Group) and found[0].kind != "block":
         found = found[0].children
     return found
+
+
+def _network(ops: Sequence[Operator]) -> tuple[int, int]:
+    """The first op of a network and the one after its last: ops in front and behind hand values in and out.
+
+    The line that saved a model made those, often in a loop over epochs, which is no loop of the network.
+    """
+    handing = [op.definition is not None and op.definition.boundary for op in ops]
+    lines = {op.where for op, hands in zip(ops, handing, strict=True) if hands and op.where is not None}
+    inner = [number for number, op in enumerate(ops) if not handing[number] and op.where not in lines]
+    return (inner[0], inner[-1] + 1) if inner and any(handing) else (0, len(ops))
 
 
 def _chains(ops: Sequence[Operator]) -> list[Tree]:

@@ -13,10 +13,12 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Protocol
 
+from fluidlite.base.dtypes import Array
 from fluidlite.base.package_files import text_beside
 from fluidlite.ir.program import Program
 from fluidlite.show.diff import Baseline
-from fluidlite.show.page_data import Marks, PageData, fixed_numbers
+from fluidlite.show.page_data import Ends, Marks, PageData, fixed_numbers, weights
+from fluidlite.show.values import value_facts
 
 __all__ = ["JobLike", "job_page", "program_page"]
 
@@ -30,7 +32,11 @@ _SCRIPTS = (
     "list.js",
     "listing.js",
     "places.js",
+    "links.js",
+    "values.js",
     "details.js",
+    "overview.js",
+    "export.js",
     "search.js",
     "main.js",
 )
@@ -107,8 +113,25 @@ class JobLike(Protocol):
     def programs(self, role: Any) -> Any: ...
 
 
-def program_page(program: Program, title: str = "program", startup: Program | None = None) -> str:
-    """The page of one program, and of the one that initialises what it needs."""
+class ExchangeLike(Protocol):
+    """What the processes of a job say to each other: see `fluidlite.distributed.exchange`."""
+
+    @property
+    def batch(self) -> int: ...
+    @property
+    def links(self) -> Sequence[tuple[str, str, float, float]]: ...
+    def ends(self, role: Any, programs: Any) -> Ends: ...
+
+
+def program_page(
+    program: Program,
+    title: str = "program",
+    startup: Program | None = None,
+    values: Mapping[str, Array] | None = None,
+) -> str:
+    """The page of one program, and of the one that initialises what it needs; with `values`, by name, what
+    is in its weights.
+    """
     pool = PageData()
     original = {"main": pool.program(program)}
     if startup is not None and startup.global_block().ops:
@@ -118,6 +141,9 @@ def program_page(program: Program, title: str = "program", startup: Program | No
         "facts": [],
         "slices": [],
         "endpoints": [],
+        "links": [],
+        "batch": 0,
+        "values": {name: value_facts(value) for name, value in (values or {}).items()},
         "params": _parameters(program),
         "original": original,
         "roles": [],
@@ -125,14 +151,16 @@ def program_page(program: Program, title: str = "program", startup: Program | No
     return _page(title, {**data, **pool.data()}, "")
 
 
-def job_page(job: JobLike, title: str = "job") -> str:
-    """The page of a job: where each parameter lives, and the original program beside that of any role.
+def job_page(job: JobLike, title: str = "job", exchange: ExchangeLike | None = None) -> str:
+    """The page of a job: its processes and what they exchange, where each parameter lives, and the original
+    program beside that of any role. Without `exchange` it tells no bytes, and leads from no op to another
+    process.
 
     Trainers differ in their number only, so no more than three of them are made and compared; were these to
     differ in something else, all are made.
     """
     pool = PageData()
-    roles = _Roles(job)
+    roles = _Roles(job, exchange)
     original = {"main": pool.program(job.main), "startup": pool.program(job.startup)}
     # from here on only these lines: those of the transpiler's own ops say nothing to a user
     pool.places = {
@@ -144,10 +172,14 @@ def job_page(job: JobLike, title: str = "job") -> str:
     }
     endpoints = [role.endpoint for role in job.roles if not role.trains]
     numbers = {endpoint: number for number, endpoint in enumerate(endpoints)}
+    pool.endpoints.update(numbers)
     data = {
         "title": title,
         "facts": _facts(job, endpoints),
         "endpoints": endpoints,
+        "links": [list(link) for link in exchange.links] if exchange else [],
+        "batch": exchange.batch if exchange else 0,
+        "values": {},
         "params": _parameters(job.main),
         "original": original,
         "slices": [
@@ -180,15 +212,16 @@ def _facts(job: JobLike, endpoints: Sequence[str]) -> list[str]:
 
 
 def _parameters(program: Program) -> list[list[Any]]:
-    return [[param.name, list(param.shape), f"{param.name}@GRAD"] for param in program.all_parameters()]
+    return [[param.name, list(param.shape), f"{param.name}@GRAD"] for param in weights(program)]
 
 
 # ------------------------------------------------------------------------------------------------ roles
 class _Roles:
     """The roles of a job as data; the programs of trainers are made for a few of them."""
 
-    def __init__(self, job: JobLike) -> None:
+    def __init__(self, job: JobLike, exchange: ExchangeLike | None) -> None:
         self.job = job
+        self.exchange = exchange
         self.baselines = {"main": Baseline(job.main), "startup": Baseline(job.startup)}
         self.matches: dict[tuple[str, int], list[int]] = {}
 
@@ -226,12 +259,12 @@ class _Roles:
         self, pool: PageData, role: RoleLike, fixed: Mapping[str, frozenset[tuple[int, int, str]]]
     ) -> dict[str, int]:
         programs: ProgramsLike = self.job.programs(role)
+        ends = self.exchange.ends(role, programs) if self.exchange else {}
         numbers = {}
         for which in _PROGRAMS:
             program = getattr(programs, which)
-            numbers[which] = pool.program(
-                program, Marks(role.index, role.endpoint, fixed[which]) if role.trains else None
-            )
+            marks = Marks(role.index, role.endpoint, fixed[which]) if role.trains else None
+            numbers[which] = pool.program(program, marks, ends)
             if (which, numbers[which]) not in self.matches:
                 self.matches[which, numbers[which]] = self._match(self.baselines[which], program)
         return numbers

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable
-from typing import Any
+from collections.abc import Hashable, Mapping, Sequence
+from typing import Any, NamedTuple
 
 from fluidlite.base.comm_kind import CommKind
 from fluidlite.base.dtypes import VarType, to_numpy
@@ -19,7 +19,11 @@ from fluidlite.show.folding import fold, shown_line
 from fluidlite.show.listings import listings
 from fluidlite.show.tree import Tree
 
-__all__ = ["Marks", "PageData", "fixed_numbers"]
+__all__ = ["Ends", "Marks", "PageData", "fixed_numbers", "weights"]
+
+Ends = Mapping[int, Sequence[tuple[str, str]]]
+"""By `id` of an op: the variables that it exchanges, as servers call them, each with its server's endpoint;
+"" where the op says nothing of a variable."""
 
 # marks of what differs from trainer to trainer: characters that stand in no name
 _INDEX, _ENDPOINT = "\x01", "\x02"
@@ -32,6 +36,8 @@ _CATEGORIES = (
     (OpRole.Backward, "backward"),
 )
 _PHASES = {"schedule": "optimize"}
+_ARRAYS = (VarType.LOD_TENSOR, VarType.SELECTED_ROWS)
+_NOTHING = -1  # in the place of a name
 
 
 class PageData:
@@ -45,38 +51,54 @@ class PageData:
         self.places: set[Where] | None = None
         # of each program, the folded ops of its phases
         self.trees: list[dict[str, list[Any]]] = []
+        self.endpoints: dict[str, int] = {}
 
     def number(self, table: str, item: Hashable) -> int:
         """The number of an item, a new one if it is new."""
         found = self.tables[table]
         return found.setdefault(item, len(found))
 
-    def program(self, program: Program, marks: Marks | None = None) -> int:
+    def program(self, program: Program, marks: Marks | None = None, ends: Ends | None = None) -> int:
         """The number of a program; `marks` stand in the place of what differs from trainer to trainer."""
-        blocks = tuple(self._block(block, marks or Marks()) for block in program.blocks)
+        reader = _Reader(marks or Marks(), ends or {}, frozenset(var.name for var in weights(program)))
+        blocks = tuple(self._block(block, reader) for block in program.blocks)
         number = self.number("programs", blocks)
         if number == len(self.trees):
             self.trees.append(self._phases(program))
         return number
 
-    def _block(self, block: Block, marks: Marks) -> Hashable:
+    def _block(self, block: Block, reader: _Reader) -> Hashable:
         ops = tuple(
-            self.number("ops", self._op(op, marks, (block.idx, place))) for place, op in enumerate(block.ops)
+            self.number("ops", self._op(op, reader, (block.idx, place))) for place, op in enumerate(block.ops)
         )
         variables = tuple(
-            self.number("vars", (self.number("names", marks.name(var.name)), *_declared(var)))
+            self.number(
+                "vars",
+                (
+                    self.number("names", reader.marks.name(var.name)),
+                    *_declared(var, var.name in reader.weights),
+                ),
+            )
             for var in block.vars.values()
         )
         return block.idx, block.parent_idx, ops, variables
 
-    def _op(self, op: Operator, marks: Marks, place: tuple[int, int]) -> Hashable:
+    def _op(self, op: Operator, reader: _Reader, place: tuple[int, int]) -> Hashable:
+        marks = reader.marks
         attrs = tuple(
             self.number("attrs", (name, marks.attr(name, _shown(op, name), place)))
             for name in sorted(op.attrs)
             if name not in (ROLE_ATTR, CALLSTACK_ATTR)
         )
         inputs, outputs = (self._slots(slots, marks) for slots in (op.inputs, op.outputs))
-        return op.type, _category(op), inputs, outputs, attrs, self._stack(op.where)
+        ends = tuple(
+            (
+                self.number("names", marks.name(name)) if name else _NOTHING,
+                self.endpoints.setdefault(endpoint, len(self.endpoints)),
+            )
+            for name, endpoint in reader.ends.get(id(op), ())
+        )
+        return op.type, _category(op), inputs, outputs, attrs, self._stack(op.where), ends
 
     def _stack(self, where: Where | None) -> int:
         """The number of a call stack: what was called, and the frames from the innermost to the outermost."""
@@ -103,8 +125,8 @@ class PageData:
         numbers = {id(op): number for number, op in enumerate(ops)}
         phases: dict[str, list[Operator]] = {}
         for op in program.global_block().ops:
-            category = _category(op)
-            phases.setdefault(_PHASES.get(category, category), []).append(op)
+            part = _part(op)
+            phases.setdefault(_PHASES.get(part, part), []).append(op)
         return {
             phase: [self._tree(tree, numbers) for tree in fold(found, backwards=phase == "backward")]
             for phase, found in phases.items()
@@ -131,6 +153,14 @@ class PageData:
         listed = listings({file: lines[file] for file in fullest})
         numbered = {number: listed[file] for number, file in enumerate(files) if file in listed}
         return {**tables, "trees": self.trees, "listings": numbered}
+
+
+class _Reader(NamedTuple):
+    """Facts about a program that its own ops and variables do not tell."""
+
+    marks: Marks
+    ends: Ends
+    weights: frozenset[str]
 
 
 class Marks:
@@ -182,21 +212,47 @@ def fixed_numbers(one: Program, other: Program) -> frozenset[tuple[int, int, str
     )
 
 
-def _declared(var: Variable) -> tuple[str, str, tuple[int, ...] | None, int]:
+def weights(program: Program) -> list[Variable]:
+    """The parameters; of a program whose file tells no parameters from other variables, as Paddle's files,
+    what is kept between runs and read by the forward pass before anything writes it.
+    """
+    found: list[Variable] = list(program.all_parameters())
+    if found:
+        return found
+    read: set[str] = set()
+    written: set[str] = set()
+    for op in (op for block in program.blocks for op in block.ops):
+        if _part(op) == "forward":
+            read.update(name for name in op.input_arg_names if name not in written)
+        written.update(op.output_arg_names)
+    kept = (var for var in program.list_vars() if var.persistable and var.name in read)
+    return [var for var in kept if var.type in _ARRAYS and var._dtype is not None]
+
+
+def _declared(var: Variable, weighs: bool) -> tuple[str, str, tuple[int, ...] | None, int]:
     """A declaration for a reader; "parameter", "data", "state" or ""; shape, and bytes of a number."""
     text = variable_text(var)
     shown = f"{text.split(' ', 1)[0]} {text.rsplit(': ', 1)[-1]}"
     kind = "state" if var.persistable else ""
-    if isinstance(var, Parameter):
+    if weighs or isinstance(var, Parameter):
         kind = "parameter"
     elif var.is_data:
         kind = "data"
-    if var.type not in (VarType.LOD_TENSOR, VarType.SELECTED_ROWS) or var._dtype is None:
+    if var.type not in _ARRAYS or var._dtype is None:
         return shown, kind, None, 0
     return shown, kind, tuple(var.shape), int(to_numpy(var.dtype).itemsize)
 
 
 def _category(op: Operator) -> str:
+    """The colour of an op: its part of the program, or "collective" for what all ranks do together."""
+    kind = op.communicates
+    if kind is None or kind.is_served:
+        return _part(op)
+    return "collective" if kind.is_collective or kind is CommKind.MAKE_RING else "comm"
+
+
+def _part(op: Operator) -> str:
+    """The part of the program that an op belongs to."""
     if op.communicates is not None and (op.communicates.is_of_trainer or op.communicates is CommKind.SERVE):
         return "comm"
     return next((name for flags, name in _CATEGORIES if op.role & flags), "forward")

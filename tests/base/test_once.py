@@ -6,8 +6,8 @@ import threading
 from concurrent.futures import ThreadPoolExecutor
 
 from fluidlite.base.once import once
+from fluidlite.base.process import blas_switch
 from fluidlite.executor.fast.onednn import library
-from fluidlite.executor.run.blas import blas_switch
 
 
 def test_threads_that_ask_at_once_get_one_value() -> None:

@@ -386,7 +386,8 @@ def _is_reliable(case: Case, found: list[float], loose: float) -> bool:
     if not _is_usable(case, found):
         return False
     scale = max(abs(central), 1e-2)
-    is_smooth = abs(left - right) <= 2e-3 * loose * scale or not _has_kink(found)
+    # kinks may be nearly as steep on both sides: only what is rounding is taken for none
+    is_smooth = abs(left - right) <= 2e-5 * loose * scale or not _has_kink(found)
     return is_smooth and abs(central - wide) <= 1e-4 * loose * scale
 
 

@@ -2,13 +2,16 @@
 
     python -m beside.onnx_runs forward|functions18|functions26[@OPSET] SEED COUNT [FUNCTION...]
 
-prints how many agree, how many are refused and why, and each that differs.
+prints how many agree, how many are refused and why, and each that differs; and of those that agree how many
+are read back and agree again.
 """
 
 from __future__ import annotations
 
 import collections
+import pathlib
 import sys
+import tempfile
 import types
 import warnings
 from collections.abc import Iterator
@@ -23,19 +26,24 @@ from beside.draw import make_case
 from beside.forward import make_forward
 from beside.language import Case
 from beside.observe import Observer
+from fluidlite.base.dtypes import VarType
 from fluidlite.errors import UnsupportedError, UntrustedError
 from fluidlite.saving.onnx.export import OPSET, onnx_model
+from fluidlite.saving.onnx.loading.load import load_onnx
 from fluidlite.values.tensor import LoDTensor
 
-__all__ = ["Verdict", "compare", "session_of", "verdict"]
+__all__ = ["Verdict", "compare", "read_back", "session_of", "verdict"]
 
 _ORDINARY = (1e-3, 1e-4)  # relative and absolute: both compute in float32, in other orders
 
 
 class Verdict(str):
-    """How a case went: its `kind` and what there is to say of it."""
+    """How a case went: its `kind` and what there is to say of it; `back` says how its file went as it was
+    read back, "" where it computes the same.
+    """
 
     kind: str
+    back = ""
 
     @classmethod
     def of(cls, kind: str, text: object = "") -> Verdict:
@@ -73,6 +81,44 @@ def compare(ours: Any, theirs: Any, limits: tuple[float, float] = _ORDINARY) -> 
     if np.allclose(mine, theirs, relative, absolute, equal_nan=True):
         return ""
     return f"{mine.reshape(-1)[:6]} against {theirs.reshape(-1)[:6]}"
+
+
+def read_back(data: bytes, runs: list[Any], found: list[Any]) -> str:
+    """Reads a file and runs its program on the same feeds; "" where that gives what was found before."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = pathlib.Path(folder, "model.onnx")
+        path.write_bytes(data)
+        scope = fluidlite.Scope()
+        try:
+            model = load_onnx(path, scope)
+        except UnsupportedError as error:
+            return f"refused: {error}"
+    exe = fluidlite.Executor(fluidlite.CPUPlace())
+    inside = _computed(model.program)
+    with fluidlite.scope_guard(scope):
+        for given, ours in zip(runs, found, strict=True):
+            feed = {name: np.asarray(given[name]) for name in model.feeds}
+            fetches = [*model.fetches, *inside]
+            made = exe.run(model.program, feed=feed, fetch_list=fetches, return_numpy=False)
+            for mine, other in zip(ours, made, strict=False):
+                difference = compare(mine, np.asarray(other))
+                if difference:
+                    return f"differs: {difference}"
+            for var, value in zip(fetches, made, strict=True):
+                size = np.asarray(value).shape
+                pairs = zip(var.shape, size, strict=False)
+                if len(size) != len(var.shape) or any(said not in (-1, real) for said, real in pairs):
+                    return f"differs: {var.name} is declared {list(var.shape)}, and is {list(size)}"
+    return ""
+
+
+def _computed(program: Any) -> list[Any]:
+    """The tensors that ops of the outer block write, unless they are branches that may not run: what is
+    declared of them must hold.
+    """
+    block = program.global_block()
+    names = {name for op in block.ops if op.type != "conditional_block" for name in op.output_arg_names}
+    return [block.var(name) for name in sorted(names) if block.var(name).type == VarType.LOD_TENSOR]
 
 
 def _shortened(feeds: dict[str, Any]) -> dict[str, Any]:
@@ -147,7 +193,9 @@ def _beside(data: bytes, feeds: list[str], runs: list[Any], found: list[Any]) ->
             difference = compare(mine, other)
             if difference:
                 return Verdict.of("differs", difference)
-    return Verdict.of("agrees")
+    made = Verdict.of("agrees")
+    made.back = read_back(data, runs, found)
+    return made
 
 
 def of_one_sequence(case: Case) -> bool:
@@ -182,10 +230,11 @@ def main(kind: str, seed: str, count: str, *only: str) -> None:
     for case in cases(kind, int(seed), int(count), list(only)):
         found = verdict(case, kind == "forward", int(opset or OPSET))
         counts[found.kind] += 1
-        if found.kind in ("crashed", "differs", "invalid", "failed", "not taken"):
-            print(case["seed"], case["function"], found, flush=True)
+        if found.kind in ("crashed", "differs", "invalid", "failed", "not taken") or found.back:
+            print(case["seed"], case["function"], found, found.back, flush=True)
         elif found.kind == "refused":
             reasons[str(found)[:110]] += 1
+        counts["back"] += found.kind == "agrees" and not found.back
     print(dict(counts))
     for reason, number in reasons.most_common(40):
         print(number, reason)

@@ -7,7 +7,8 @@ A row that the fuzzer may meet begins with a remark that pages do not show:
 `of` lists functions (their last names) or types of ops. `when` lists tags that a case must have, all of them;
 slashes stand between alternatives. Tags are those of `variations.tags`, among them what calls are given by
 name, such as `weight` and `keepdim=True`. `in` lists words of the aspects in which the case differs
-(`compare.Difference.aspect`); "value", "test" and "state" are about numbers alone, not shapes or levels.
+(`compare.Difference.aspect`); "value", "test" and "state" are about numbers alone, not shapes or levels;
+"value" is about the test program, too.
 `theirs: nan` says that PaddlePaddle has nan or an infinity wherever numbers differ, `ours: nan` that we do,
 `theirs: order` that it has the same numbers at other places;
 `door: 18` or `door: 26` limits a row to one. `ops` lists types of ops or other words, one of which the text
@@ -67,7 +68,11 @@ class Row:
 
 
 def _is_about(found: str, aspect: str) -> bool:
-    """True if an aspect is one that a row names: "value", "test" and "state" are about numbers alone."""
+    """True if an aspect is one that a row names: "value", "test" and "state" are about numbers alone. What
+    holds for values holds for those of the test program.
+    """
+    if aspect.startswith("value") and found.startswith("test"):
+        found = found.replace("test", "value", 1)
     return found.endswith(aspect) if aspect in ("value", "test", "state") else aspect in found
 
 

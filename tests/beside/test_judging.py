@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from beside.compare import Difference, is_nearer, right_by_differences
+from beside.compare import Difference, is_nearer, right_by_differences, wrong_by_differences
 from beside.kinds import Found, with_consequences
 from beside.observe import ROUGH_STEP, STEP, differences, direction_of, shown
 
@@ -55,6 +55,14 @@ def test_between_both_sides_of_a_kink() -> None:
     for slope, is_right in (([1.0, 0.0, 1.0], True), ([0.0, 0.0, 0.0], True), ([9.0, 0.0, 0.0], False)):
         grad = np.array(slope) * np.sign(direction_of((3,)))
         assert right_by_differences(CASE, facts(grad, "slopes", found), "x") is is_right
+
+
+def test_kinks_that_nearly_cancel() -> None:
+    """Of several kinks, slopes of both sides may be alike by chance: a gradient between them is not wrong."""
+    grad = np.array([3.0, 2.0, 2.0])
+    kinks = [2.6319, 2.6294, 2.6307, 2.6307, 1.0, 0.0]  # their difference does not shrink with the step
+    assert not wrong_by_differences(CASE, facts(grad, "slopes", kinks))
+    assert wrong_by_differences(CASE, facts(grad, "slopes", [*kinks[:4], 2.0, 0.0])) == ["x"]
 
 
 def test_numbers_behind_a_result_of_another_shape_follow_from_it() -> None:

@@ -9,10 +9,12 @@ from typing import Any
 import numpy as np
 import pytest
 from both_places import run_on_both
+from host_rows import host_rows
 
 import fluidlite as fluid
-from fluidlite.executor.cuda.rows import DeviceAccuracy, DeviceLayerNormGrad, DeviceRows
-from fluidlite.executor.run.rows import LayerNorm, LayerNormGrad, Softmax, SoftmaxGrad
+from fluidlite.base.registry import get
+from fluidlite.executor.cuda.rows import DeviceAccuracy, DeviceRowKernel, DeviceRows
+from fluidlite.ops.kernels.row_kernels import NUMBER, RowForm
 from fluidlite.ops.math.search import stable_order
 
 pytestmark = pytest.mark.gpu
@@ -58,18 +60,29 @@ def both(cupy: Any, request: Any) -> Both:
     return Both(cupy, *request.param)
 
 
+def form(op: str, **given: str | None) -> RowForm:
+    """The form of the row kernel that an op declares."""
+    found: RowForm = get(op).by_rows.kernel.form(**given)
+    return found
+
+
+def check_form(both: Both, form: RowForm, numbers: list[float], inputs: list[Any]) -> None:
+    """A row kernel gives the same on both."""
+    sizes = both.rows, both.columns
+    shapes = {"rc": sizes, "r": sizes[:1], "c": sizes[1:]}
+    arguments = (form, sizes, both.dtype, numbers)
+    outputs = [shapes[form.axes[name]] for name in form.outputs]
+    both.check(host_rows(*arguments, 1), DeviceRowKernel(both.cupy, *arguments), inputs, outputs)
+
+
 def test_softmax(both: Both) -> None:
     x = both.numbers(both.rows, both.columns) * 20  # some scores lie below the lowest
-    sizes = both.rows, both.columns, both.dtype
-    host = Softmax(np, *sizes, 1, LOWEST)
-    both.check(host, DeviceRows(both.cupy, "softmax", *sizes, [LOWEST]), [x], [x.shape])
+    check_form(both, form("softmax"), [LOWEST], [x])
 
 
 def test_softmax_grad(both: Both) -> None:
     y, d = (both.numbers(both.rows, both.columns) for _ in range(2))
-    sizes = both.rows, both.columns, both.dtype
-    host = SoftmaxGrad(np, *sizes, 1)
-    both.check(host, DeviceRows(both.cupy, "softmax_grad", *sizes), [y, d], [y.shape])
+    check_form(both, form("softmax_grad"), [], [y, d])
 
 
 def labels_for(both: Both) -> Any:
@@ -78,38 +91,35 @@ def labels_for(both: Both) -> Any:
     return labels
 
 
-def test_cross_entropy(both: Both) -> None:
+@pytest.mark.parametrize("has_bias", [True, False])
+def test_cross_entropy(both: Both, has_bias: bool) -> None:
     x, labels = both.numbers(both.rows, both.columns), labels_for(both)
-    sizes = both.rows, both.columns, both.dtype
-
-    def host(x: Any, labels: Any, y: Any, loss: Any) -> None:
-        Softmax(np, *sizes, 1, LOWEST)(x, y)
-        counts = labels >= 0
-        loss[counts] = -np.log(y[counts, labels[counts]])
-
-    device = DeviceRows(both.cupy, "softmax_with_cross_entropy", *sizes, [LOWEST, -100])
-    both.check(host, device, [x, labels], [x.shape, (both.rows,)])
+    bias = [both.numbers(both.columns)] if has_bias else []
+    given = {} if has_bias else {"bias": None}
+    check_form(both, form("softmax_with_cross_entropy", **given), [LOWEST, -100], [x, labels, *bias])
 
 
-@pytest.mark.parametrize("each", [True, False])
-def test_cross_entropy_grad(both: Both, each: bool) -> None:
+@pytest.mark.parametrize("ignored", [-100, 2])
+def test_cross_entropy_grad(both: Both, ignored: int) -> None:
+    y, d = both.numbers(both.rows, both.columns), both.numbers(both.rows)
+    labels = labels_for(both) if ignored < 0 else both.random.integers(0, both.columns, both.rows)
+    check_form(both, form("softmax_with_cross_entropy_grad"), [ignored], [labels, y, d])
+
+
+def test_cross_entropy_grad_of_a_mean(both: Both) -> None:
+    """The incoming gradient is one number: an array of it on the host, a number on a device."""
     y, labels = both.numbers(both.rows, both.columns), labels_for(both)
-    d = both.numbers(both.rows) if each else None
-    sizes = both.rows, both.columns, both.dtype
-
-    def host(y: Any, labels: Any, d: Any, dx: Any) -> None:
-        counts = labels >= 0
-        dx[counts] = y[counts]
-        dx[counts, labels[counts]] -= 1
-        dx *= 0.25 if d is None else d[:, None]
-
-    name = "softmax_with_cross_entropy_grad"
-    device = DeviceRows(both.cupy, name, *sizes, [-100, 0.25], ["EACH_ROW"] if each else [])
-    both.check(host, device, [y, labels, d], [y.shape])
+    sizes = both.rows, both.columns
+    op = "softmax_with_cross_entropy_grad"
+    host = host_rows(form(op, dloss=""), sizes, both.dtype, [-100], 1)
+    device = DeviceRowKernel(both.cupy, form(op, dloss=NUMBER), sizes, both.dtype, [-100, 0.25])
+    number = np.array(0.25, both.dtype)
+    both.check(lambda labels, y, out: host(labels, y, number, out), device, [labels, y], [y.shape])
 
 
 def test_a_label_that_is_no_class(cupy: Any) -> None:
-    kernel = DeviceRows(cupy, "softmax_with_cross_entropy", 3, 4, "float32", [LOWEST, -100])
+    loss_form = form("softmax_with_cross_entropy", bias=None)
+    kernel = DeviceRowKernel(cupy, loss_form, (3, 4), "float32", [LOWEST, -100])
     x, y, loss = cupy.zeros((3, 4), "float32"), cupy.zeros((3, 4), "float32"), cupy.zeros(3, "float32")
     kernel(x, cupy.asarray(np.array([4, -1, 3])), y, loss)
     assert np.isnan(loss.get()).tolist() == [True, True, False]
@@ -147,37 +157,26 @@ def test_rows_with_nan_and_infinities(cupy: Any) -> None:
     x = np.array([[1, np.nan, 2], [1, np.inf, 2], [-np.inf, 1, 2], [-np.inf] * 3, [1, 2, 3]], "float32")
     found, wanted = cupy.zeros(x.shape, "float32"), np.zeros_like(x)
     with np.errstate(invalid="ignore"):
-        Softmax(np, *x.shape, x.dtype, 1, LOWEST)(x, wanted)
-    DeviceRows(cupy, "softmax", *x.shape, x.dtype, [LOWEST])(cupy.asarray(x), found)
+        host_rows(form("softmax"), x.shape, x.dtype, [LOWEST], 1)(x, wanted)
+    DeviceRowKernel(cupy, form("softmax"), x.shape, x.dtype, [LOWEST])(cupy.asarray(x), found)
     np.testing.assert_allclose(found.get(), wanted, rtol=1e-6)
 
 
-FACTORS = [(True, True), (True, False), (False, False)]
+@pytest.mark.parametrize("absent", [(), ("bias",), ("scale", "bias")], ids=str)
+def test_layer_norm(both: Both, absent: tuple[str, ...]) -> None:
+    arrays = {"x": both.numbers(both.rows, both.columns)}
+    arrays |= {name: both.numbers(both.columns) for name in ("scale", "bias")}
+    norm = form("layer_norm", **dict.fromkeys(absent))
+    check_form(both, norm, [0.1], [arrays[name] for name in norm.inputs])
 
 
-@pytest.mark.parametrize("factors", FACTORS, ids=str)
-def test_layer_norm(both: Both, factors: tuple[bool, bool]) -> None:
-    x = both.numbers(both.rows, both.columns)
-    scale, bias = (both.numbers(both.columns) if there else None for there in factors)
-    sizes = both.rows, both.columns, both.dtype
-    switches = [name for name, there in zip(("SCALED", "SHIFTED"), factors, strict=True) if there]
-    device = DeviceRows(both.cupy, "layer_norm", *sizes, [0.1], switches)
-    statistics = [(both.rows,), (both.rows,)]
-    both.check(LayerNorm(np, *sizes, 1, 0.1), device, [x, scale, bias], [x.shape, *statistics])
-
-
-@pytest.mark.parametrize("is_scaled", [True, False])
-def test_layer_norm_grad(both: Both, is_scaled: bool) -> None:
-    x, d = both.numbers(both.rows, both.columns), both.numbers(both.rows, both.columns)
-    scale = both.numbers(both.columns) if is_scaled else None
-    sizes = both.rows, both.columns, both.dtype
-    mean, variance = x.mean(axis=1), x.var(axis=1)
-    both.check(
-        LayerNormGrad(np, *sizes, 1, 0.1),
-        DeviceLayerNormGrad(both.cupy, *sizes, 0.1, is_scaled),
-        [x, scale, mean, variance, d],
-        [x.shape, (both.columns,), (both.columns,)],
-    )
+@pytest.mark.parametrize("absent", [(), ("scale",), ("dx",), ("dscale", "dbias")], ids=str)
+def test_layer_norm_grad(both: Both, absent: tuple[str, ...]) -> None:
+    x, dy = both.numbers(both.rows, both.columns), both.numbers(both.rows, both.columns)
+    arrays = {"x": x, "dy": dy, "scale": both.numbers(both.columns)}
+    arrays |= {"mean": x.mean(axis=1), "variance": x.var(axis=1)}
+    gradient = form("layer_norm_grad", **dict.fromkeys(absent))
+    check_form(both, gradient, [0.1], [arrays[name] for name in gradient.inputs])
 
 
 @pytest.mark.parametrize("k", [1, 3])

@@ -13,6 +13,7 @@ import fluidlite as fluid
 from fluidlite import layers
 from fluidlite.executor.passes.place_buffers import layout_of
 from fluidlite.executor.plan.actions import Bound, Call, Out
+from fluidlite.executor.plan.objects import PlanObject
 from fluidlite.executor.plan.steps import Step
 from fluidlite.executor.plan.values import Storage, Value, ValueFactory
 from fluidlite.executor.run.draws import KeptMask
@@ -215,7 +216,7 @@ def test_a_pool_is_hardly_larger_than_what_is_in_use_at_once() -> None:
     for _ in range(300):
         out = values.make((int(random.integers(1, 5000)),), "float32", Storage.BUFFER)
         reads = [alive.pop(int(random.integers(len(alive))))] if len(alive) > 12 else [feed]
-        steps.append(Step(None, Call(Bound("opaque", None), (*reads, Out(out)))))
+        steps.append(Step(None, Call(Bound("opaque", PlanObject()), (*reads, Out(out)))))
         alive.append(out)
     layout = layout_of(steps, alive)
     assert layout.live_bytes <= layout.pool_bytes <= 1.2 * layout.live_bytes

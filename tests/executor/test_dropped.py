@@ -12,7 +12,7 @@ import pytest
 
 import fluidlite as fluid
 from fluidlite import layers
-from fluidlite.executor.run import memory
+from fluidlite.base import process
 from fluidlite.values.scope import Scope
 
 
@@ -73,7 +73,7 @@ def unfrozen(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """A process in which nobody keeps objects frozen, as most are; conftest keeps the collected tests so."""
     gc.unfreeze()
     for name, value in {"LEAST": 100, "count": 0, "enough": 0, "frozen": 0}.items():
-        monkeypatch.setattr(memory._unseen, name, value)
+        monkeypatch.setattr(process._unseen, name, value)
     yield
     gc.freeze()
 
@@ -87,10 +87,10 @@ def test_cycles_among_old_objects_are_collected() -> None:
     cycle.itself = cycle
     held = weakref.ref(cycle)
     del cycle
-    with memory.without_collector():
+    with process.without_collector():
         kept = [[] for _ in range(len(gc.get_objects()))]
     assert held() is not None and kept
-    with memory.without_collector():
+    with process.without_collector():
         assert held() is None
 
 
@@ -99,22 +99,22 @@ def test_objects_are_counted_without_a_list_of_them(monkeypatch: pytest.MonkeyPa
     # such a list broke `tuple(generator)` in other threads: "bad argument to internal function"
     monkeypatch.setattr(gc, "get_objects", lambda: pytest.fail("all objects are held"))
     gc.freeze()
-    memory._unseen.count = 101
-    with memory.without_collector():
-        assert memory._unseen.enough > gc.get_freeze_count() // 4
+    process._unseen.count = 101
+    with process.without_collector():
+        assert process._unseen.enough > gc.get_freeze_count() // 4
     # those that somebody keeps stay where they are
     assert gc.get_freeze_count()
-    memory._unseen.count = 10 * gc.get_freeze_count()
-    with memory.without_collector():
-        assert memory._unseen.count == 0
+    process._unseen.count = 10 * gc.get_freeze_count()
+    with process.without_collector():
+        assert process._unseen.count == 0
 
 
 @pytest.mark.usefixtures("unfrozen")
 def test_frozen_objects_are_counted_once(monkeypatch: pytest.MonkeyPatch) -> None:
     gc.freeze()
-    with memory.without_collector():
+    with process.without_collector():
         pass
     # to count them walks over all: 20 ms for a million, at each plan
     monkeypatch.setattr(gc, "get_freeze_count", lambda: pytest.fail("they are counted again"))
-    with memory.without_collector():
+    with process.without_collector():
         pass

@@ -19,9 +19,10 @@ from test_tiles import SHAPE, chain, kept_relu, trained, two_means
 import fluidlite as fluid
 from fluidlite.executor.fast.loops import compiler
 from fluidlite.executor.fast.loops.compiled import CompiledLoops
+from fluidlite.executor.fast.loops.rows import CompiledRows
 from fluidlite.executor.plan.actions import CompiledRun
 from fluidlite.executor.plan.steps import flat
-from fluidlite.executor.run import pending, rows
+from fluidlite.executor.run import pending
 
 layers = fluid.layers
 
@@ -164,18 +165,18 @@ def test_code_is_asked_for_though_no_batch_is_as_long_as_another(
     exe: fluid.Executor, flags: Callable[..., None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     flags(fast_loops="background")
-    compiler._known.clear()
+    compiler.LOOPS.known.clear()
     x = fluid.data("x", [-1, 12], "float32")
     # at the ends a softmax, which has a kernel of its own, and between them a loop
     y = layers.softmax(layers.scale(layers.tanh(layers.scale(layers.softmax(x), 2.5)), 3.25, 1.75))
     calls: list[int] = []
-    softmax = rows.Softmax.__call__
+    softmax = CompiledRows.plain.func
 
-    def counted(kernel: rows.Softmax, *arrays: Any) -> None:
+    def counted(kernel: CompiledRows) -> Callable[..., None]:
         calls.append(exe._plans.bounds()[0].runs)
-        softmax(kernel, *arrays)
+        return softmax(kernel)
 
-    monkeypatch.setattr(rows.Softmax, "__call__", counted)
+    monkeypatch.setattr(CompiledRows, "plain", property(counted))
     for size in (5, 7, 6, 9, 4):
         a = np.random.RandomState(size).randn(size, 12).astype("float32")
         (found,) = exe.run(feed={"x": a}, fetch_list=[y])
@@ -192,9 +193,9 @@ def test_code_is_asked_for_though_no_batch_is_as_long_as_another(
 
 
 def test_two_threads_begin_one_compiler(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(compiler, "_engines", [])
+    monkeypatch.setattr(compiler.LOOPS, "_llvm", None)
     with ThreadPoolExecutor(4) as pool:
-        found = {id(engine) for engine in pool.map(lambda _: compiler._engine(), range(8))}
+        found = {id(engine) for engine in pool.map(lambda _: compiler.LOOPS.llvm(), range(8))}
     assert len(found) == 1
 
 
@@ -278,13 +279,13 @@ _LATE = """
     import time
     from fluidlite.executor.fast.loops import compiler
 
-    begin = compiler._Engine.__init__
+    begin = compiler._Llvm.__init__
 
     def late(self):
         time.sleep(1)  # by then the process is ending
         begin(self)
 
-    compiler._Engine.__init__ = late
+    compiler._Llvm.__init__ = late
 """
 
 

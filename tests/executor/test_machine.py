@@ -28,7 +28,7 @@ RANDOM = np.random.default_rng(3)
 def compiled(flags: Callable[..., None]) -> None:
     """The code is there from the start."""
     flags(fast_loops="background")
-    machine._code().compile()
+    machine._MACHINE.code.compile()
 
 
 def whole(*shape: int) -> Any:

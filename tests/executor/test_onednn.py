@@ -111,7 +111,7 @@ def test_channels_of_small_images_are_shared(direction: Any, strides: tuple[int,
     arrays = random(g.x, 0, last), random(g.w, 1), random(g.out, 2, last)
     assert ChannelBands.fit(direction, g, 2)
     said = [
-        fast_conv.explained(g, np.float32, threads, None, fixed)
+        FastConv.explained(g, np.float32, threads, None, fixed)
         for threads, fixed in ((2, False), (1, False), (2, True))
     ]
     assert [text.count("share the channels") for text in said] == [3, 0, 0]

@@ -148,7 +148,7 @@ def norm_code(
     if request.param == "compiled":
         if not is_available():
             pytest.skip("needs llvmlite: the extra 'fast'")
-        machine._code().compile()
+        machine._MACHINE.code.compile()
     flags(fast_loops="background")
     machine.has_routines()
     monkeypatch.setattr(batch_norm, "has_routines", lambda: request.param == "compiled")

@@ -23,6 +23,7 @@ from fluidlite.executor.compile import pipeline
 from fluidlite.executor.compile.render import render
 from fluidlite.executor.passes import PASSES, Pass
 from fluidlite.executor.plan.actions import Bound, Call, Elementwise, Function, Out, Show
+from fluidlite.executor.plan.objects import PlanObject
 from fluidlite.executor.plan.plan import BufferLayout, FeedSpec, Plan, Remark, Target
 from fluidlite.executor.plan.steps import Step, flat, shown
 from fluidlite.executor.plan.values import Reshape, Slices, Storage, Transpose, Value, ValueFactory
@@ -141,7 +142,7 @@ def wrong_plans() -> dict[str, tuple[Plan, str]]:
     cut = ValueFactory().make((4,), "float32", Storage.VIEW, base=x, view=Slices(((1, 5),)))
     flat = ValueFactory().make((6,), "float32", Storage.VIEW, base=turned, view=Reshape((6,)))
     copy = Step(None, Call(Function("copyto"), (Out(newer), x)))
-    over = Step(None, Call(Bound("opaque", None), (x, Out(a))))
+    over = Step(None, Call(Bound("opaque", PlanObject()), (x, Out(a))))
     dot = Call(Function("dot"), (matrix, matrix), (("out", Out(product)),))
     same_place = BufferLayout({a: 0, b: 8, c: 64}, 128, 128)
     return {

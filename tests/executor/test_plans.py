@@ -15,6 +15,7 @@ import fluidlite as fluid
 from fluidlite.errors import EOFException
 from fluidlite.executor.passes.place_buffers import layout_of
 from fluidlite.executor.plan.actions import Bound, Call, Elementwise, Out
+from fluidlite.executor.plan.objects import PlanObject
 from fluidlite.executor.plan.steps import Step
 from fluidlite.executor.plan.values import Storage, Value, ValueFactory
 
@@ -81,7 +82,7 @@ def step_lists(draw: Any) -> tuple[list[Step], list[Value]]:
             steps.append(Step(None, Elementwise("add", tuple(reads)), (out,)))
         else:
             temps = (values.make((7,), "float32", Storage.BUFFER),) if draw(st.booleans()) else ()
-            steps.append(Step(None, Call(Bound("opaque", None), (*reads, Out(out))), temps=temps))
+            steps.append(Step(None, Call(Bound("opaque", PlanObject()), (*reads, Out(out))), temps=temps))
         made.append(out)
     return steps, draw(st.lists(st.sampled_from(made), max_size=3))
 

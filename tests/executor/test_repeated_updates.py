@@ -95,7 +95,7 @@ def test_texts_are_written_when_they_are_compiled(
     monkeypatch: pytest.MonkeyPatch, flags: Callable[..., None]
 ) -> None:
     flags(fast_loops="background")
-    compiler._known.clear()
+    compiler.LOOPS.known.clear()
     written: list[Nest] = []
     text = Nest.text
 

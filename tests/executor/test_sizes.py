@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 import fluidlite as fluid
 from fluidlite import layers
 from fluidlite.executor import plan_cache
-from fluidlite.executor.plan.sizes import SizeTable, about, holds_sizes, plain, resolver
+from fluidlite.executor.plan.sizes import SizeTable, about, plain, resolver
 from fluidlite.executor.run import binding
 from fluidlite.values.scope import Scope
 
@@ -68,18 +68,6 @@ def test_a_plain_number_fixes_the_size(use: Callable[[Any], Any]) -> None:
     use(table.inputs[0])
     assert table.fixed() == {0}
     assert table.values_for([6]) is not None and table.values_for([7]) is None
-
-
-def test_a_size_that_is_kept_is_found() -> None:
-    (n,) = SizeTable([6]).inputs
-    assert holds_sizes({"a": [(1, n)]}) and holds_sizes(lambda: n) and not holds_sizes((1, "n", None))
-
-
-def test_an_op_is_not_searched(main: fluid.Program) -> None:
-    """It leads to its block and to all of the program."""
-    layers.relu(fluid.data("x", [2]))
-    (op,) = main.global_block().ops
-    assert not holds_sizes((op, [op]), depth=1 << 20)  # the blocks of a program and its ops are a circle
 
 
 def test_nothing_is_asked_of_a_plan_that_is_made() -> None:

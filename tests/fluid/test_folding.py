@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import pathlib
 import re
+from collections.abc import Iterable, Iterator
 
 import pytest
 from page_programs import built, lenet, resnet50, sentiment, transformer
@@ -110,6 +112,31 @@ def test_without_lines_ops_are_grouped_by_what_repeats(count: int) -> None:
     assert not any(op.where for op in ops)
     (repeat,) = fold(ops)
     assert isinstance(repeat, Group) and repeat.kind == "repeat" and len(repeat.children) == count
+
+
+def groups_in(trees: Iterable[Tree]) -> Iterator[Group]:
+    """All groups, those within others among them."""
+    for tree in trees:
+        if isinstance(tree, Group):
+            yield tree
+            yield from groups_in(tree.children)
+
+
+def test_a_saved_model_has_no_loop_of_the_line_that_saved_it(tmp_path: pathlib.Path) -> None:
+    def build() -> None:
+        x = fluid.data("x", [None, 3])
+        exe = fluid.Executor(fluid.CPUPlace())
+        found = [layers.fc(x, 2), layers.fc(layers.fc(x, 3), 2)]
+        exe.run(fluid.default_startup_program())
+        for _ in range(2):
+            fluid.io.save_inference_model(str(tmp_path), ["x"], found, exe)
+
+    built(build)
+    saved = fluid.Program.parse_from_string((tmp_path / "__model__").read_bytes())
+    ops = saved.global_block().ops
+    assert [op.type for op in ops].count("scale") == 2 and all(op.where for op in ops)
+    kinds = {group.kind for group in groups_in(fold(ops))}
+    assert kinds and kinds.isdisjoint(("loop", "repeat"))
 
 
 def test_stages_are_told_apart_without_lines() -> None:

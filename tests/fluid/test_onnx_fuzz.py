@@ -1,4 +1,6 @@
-"""Random networks and calls as files of ONNX: onnxruntime computes the same, or the export is refused."""
+"""Random networks and calls as files of ONNX: onnxruntime computes the same, or the export is refused; and
+the program of a file that is read back computes the same as well.
+"""
 
 from __future__ import annotations
 
@@ -27,20 +29,22 @@ def counts_of(kind: str, seed: int, count: int) -> collections.Counter[str]:
         assert made.kind not in WRONG, f"{kind} {case['seed']} {case['function']}, opset {opset}: {made}"
         # of a file that fails as it runs, one sequence was asked for and several were fed
         assert kind != "forward" or made.kind != "failed", f"{case['seed']}: {made}"
+        assert not made.back.startswith("differs"), f"{kind} {case['seed']} {case['function']}: {made.back}"
         found[made.kind] += 1
+        found["back"] += made.kind == "agrees" and not made.back
     return found
 
 
 def test_networks() -> None:
     """With three sizes of the batch each."""
     found = counts_of("forward", 1, 60)
-    assert found["agrees"] >= 54
+    assert found["agrees"] >= 54 and found["back"] == found["agrees"]
 
 
 @pytest.mark.parametrize("kind", ["functions18", "functions26"])
 def test_functions(kind: str) -> None:
     found = counts_of(kind, 1, 150)
-    assert found["agrees"] >= 75
+    assert found["agrees"] >= 75 and found["back"] >= found["agrees"] - 1
 
 
 @pytest.mark.slow
@@ -48,7 +52,8 @@ def test_functions(kind: str) -> None:
     "kind, count, least", [("forward", 1000, 900), ("functions18", 2500, 1500), ("functions26", 2500, 1250)]
 )
 def test_many(kind: str, count: int, least: int) -> None:
-    assert counts_of(kind, 10_000, count)["agrees"] >= least
+    found = counts_of(kind, 10_000, count)
+    assert found["agrees"] >= least and found["back"] >= 0.99 * found["agrees"]
 
 
 # ----------------------------------------------------------------------- the mechanism

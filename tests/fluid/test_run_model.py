@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pathlib
+import runpy
 import sys
 from typing import Any
 
@@ -160,9 +161,120 @@ def test_onnx_options(models: pathlib.Path, capsys: pytest.CaptureFixture[str]) 
     assert "--opset can only be used with --to-onnx" in capsys.readouterr().err
 
 
+def test_from_onnx(models: pathlib.Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A file that was exported runs, is checked, and becomes a saved model again."""
+    assert main(["--model", "new", "--to-onnx", "model.onnx"]) == 0
+    np.savez("one.npz", x=np.ones((1, 3), "float32"), w=np.array([[1], [2]]))
+    assert main(["--model", "new", "--input", "one.npz", "--lengths", "w=2", "--output", "out.npy"]) == 0
+    from_onnx = ["--from-onnx", "model.onnx"]
+    assert main([*from_onnx, "--input", "one.npz", "--check", "--convert", "2.x", "--output", "again/x"]) == 0
+    assert capsys.readouterr().out.startswith("largest difference from onnxruntime:\n  ")
+    for model in (from_onnx, ["--model", "again"]):
+        assert main([*model, "--input", "one.npz", "--output", "back.npy"]) == 0
+        np.testing.assert_allclose(np.load("back.npy"), np.load("out.npy"), rtol=1e-5)
+    assert main([*from_onnx, "--summary", "--to-onnx", "second.onnx", "--opset", "20"]) == 0
+    assert "softmax" in capsys.readouterr().out and pathlib.Path("second.onnx").exists()
+
+
+@pytest.mark.parametrize(
+    "argv, said",
+    [
+        ("--from-onnx gone.onnx", "cannot open gone.onnx: there is no such file"),
+        ("--from-onnx x.npy", "x.npy is not an ONNX file"),
+        ("--from-onnx x.npy --model new", "--model and --from-onnx both name a model: remove one of them"),
+        ("--from-onnx x.npy --params y", "--params can only be used with --model"),
+        ("--from-onnx x.npy train.py", "remove the script"),
+    ],
+)
+def test_wrong_from_onnx(
+    models: pathlib.Path, argv: str, said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(argv.split()) == 2
+    written = capsys.readouterr().err
+    assert said in written and written.count("\n") == 1
+
+
 def test_the_runtime_is_named(
     models: pathlib.Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setitem(sys.modules, "onnxruntime", None)
     assert main(["--model", "new", "--to-onnx", "model.onnx", "--check"]) == 2
     assert "needs onnxruntime: pip install 'fluidlite[onnx]'" in capsys.readouterr().err
+
+
+# ------------------------------------------------------------------------------------------------ other forms
+@pytest.fixture
+def picture(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    """A model of 2.x, of ops that 1.8.5 has under other names, and of shapes that it has not."""
+    monkeypatch.chdir(tmp_path)
+    functional = paddle.nn.functional
+    main_program, startup = paddle.static.Program(), paddle.static.Program()
+    with paddle.static.program_guard(main_program, startup), fluid.scope_guard(fluid.Scope()):
+        x = paddle.static.data("x", [None, 3, 8, 8])
+        made = functional.silu(paddle.nn.BatchNorm2D(4)(paddle.nn.Conv2D(3, 4, 3, padding=1)(x)))
+        made = functional.interpolate(made, scale_factor=2, mode="bilinear")
+        made = functional.interpolate(made, size=[8, 8], mode="nearest")
+        made = paddle.nn.Linear(64, 10)(paddle.flatten(functional.max_pool2d(made, 2), 1))
+        results = [functional.softmax(paddle.matmul(made, made, transpose_y=True)), made.mean()]
+        exe = paddle.static.Executor(paddle.CPUPlace())
+        exe.run(startup)
+        program = main_program.clone(for_test=True)
+        paddle.static.save_inference_model("picture/x", [x], results, exe, program=program)
+    return "picture/x"
+
+
+def test_forms(picture: str, capsys: pytest.CaptureFixture[str]) -> None:
+    to_1x = ["--model", picture, "--convert", "1.x", "--output", "one", "--check"]
+    assert main(to_1x) == 0
+    shown = capsys.readouterr().out.splitlines()
+    assert shown[:3] == ["one/__model__", "one/__params__", "largest difference from the model before:"]
+    assert main(["--model", "one", "--convert", "2.x", "--output", "two/x", "--check"]) == 0
+    names = [
+        {op.type for block in program.blocks for op in block.ops}
+        for program in (
+            fluid.Program.parse_from_string(pathlib.Path(path).read_bytes())
+            for path in ("picture/x.pdmodel", "one/__model__", "two/x.pdmodel")
+        )
+    ]
+    new = {"silu", "matmul_v2", "flatten_contiguous_range", "bilinear_interp_v2", "nearest_interp_v2"}
+    assert names[0] >= new and not names[1] & new and names[1] == names[2]
+
+
+def test_a_shape_is_fixed(picture: str, capsys: pytest.CaptureFixture[str]) -> None:
+    fixed = ["--model", picture, "--fix-shape", "--output", "fixed/x", "--shape"]
+    assert main([*fixed, "x=5,3,8,8", "--check"]) == 0
+    program = fluid.Program.parse_from_string(pathlib.Path("fixed/x.pdmodel").read_bytes())
+    assert all(size >= 0 for var in program.list_vars() if not var.persistable for size in var.shape)
+    assert program.file_version >= 2000000
+    assert main([*fixed, "x=5,4,8,8"]) == 2
+    said = capsys.readouterr().err
+    assert said.startswith("fluidlite-run: error: ") and "conv2d" in said
+
+
+@pytest.mark.parametrize(
+    "argv, said",
+    [
+        ("--convert 1.x", "--convert and --fix-shape write one model, to --output: remove other requests"),
+        ("--fix-shape --output a", "--fix-shape can only be used with --shape"),
+        ("--convert 3.x --output a", "argument --convert: invalid choice: '3.x'"),
+        ("--convert 2.x --output x.npy/a", "cannot write x.npy/a: "),
+    ],
+)
+def test_wrong_requests_for_forms(
+    models: pathlib.Path, capsys: pytest.CaptureFixture[str], argv: str, said: str
+) -> None:
+    assert main(["--model", "one", *argv.split()]) == 2
+    assert said in capsys.readouterr().err
+
+
+def test_ops_that_1x_lacks_are_named(tmp_path: pathlib.Path, capsys: pytest.CaptureFixture[str]) -> None:
+    recurrent = str(pathlib.Path(__file__).parents[1] / "golden" / "models_2x" / "recurrent")
+    assert main(["--model", recurrent, "--convert", "1.x", "--output", str(tmp_path / "one")]) == 2
+    said = "the model cannot be written for 1.x: PaddlePaddle 1.8.5 has no 'rnn'\n"
+    assert capsys.readouterr().err.endswith(said) and not (tmp_path / "one").exists()
+
+
+def test_the_ops_of_1x() -> None:
+    home = pathlib.Path(__file__).parents[1] / "house" / "ops_of_1x.py"
+    script = runpy.run_path(str(home))
+    assert script["PAGE"].read_text(encoding="utf8") == script["text"](), f"run: python {home}"

@@ -6,12 +6,15 @@ import html.parser
 import json
 import pathlib
 import re
+from typing import Any
 
+import numpy as np
 import pytest
 
 import fluidlite as fluid
 from fluidlite import debugger
 from fluidlite.base.registry import AttrType
+from fluidlite.distributed.exchange import exchange_of
 from fluidlite.errors import FormatError, NanInfError
 from fluidlite.ir.proto import serialize_program
 from fluidlite.ir.text import parse as parse_text
@@ -22,6 +25,8 @@ from fluidlite.show.html import job_page, program_page
 from fluidlite.show.json import parse as parse_json
 from fluidlite.show.json import program_data, program_json
 from fluidlite.show.listings import listings
+from fluidlite.show.values import value_facts
+from fluidlite.transpiler.cost.estimate import estimate
 from fluidlite.transpiler.modes import Job, make_job, mode_names
 
 HOSTILE = "</script><b>\"x\" & 'y'\\"
@@ -329,8 +334,39 @@ def test_trainers_share_programs_and_each_op_is_matched(job: Job) -> None:
 @pytest.mark.parametrize("mode", mode_names())
 def test_every_mode_has_a_page(mode: str) -> None:
     made = make_job(*training(100), mode=mode, trainers=3)
-    data = page_data(job_page(made, mode))
+    data = page_data(job_page(made, mode, exchange_of(made)))
     assert len(data["roles"]) == len(made.roles)  # type: ignore[arg-type]
+    assert bool(data["links"]) == bool(estimate(made).links)
+
+
+def test_ops_of_trainers_name_the_variables_of_servers(job: Job) -> None:
+    data: Any = page_data(job_page(job, "fc", exchange_of(job)))
+    names, roles = data["names"], {role["name"]: role for role in data["roles"]}
+    blocks = data["programs"][roles["trainer1"]["main"]]
+    pieces = [piece for _, _, ops, _ in blocks for number in ops for piece in data["ops"][number][6]]
+    assert {server for _, server in pieces} == {0, 1} and any(name < 0 for name, _ in pieces)
+    for name, server in pieces:
+        program = job.programs(job.role(f"pserver{server}")).main
+        assert name < 0 or program.global_block().has_var(names[name].replace("\x01", "1"))
+
+
+@pytest.mark.parametrize(
+    ("values", "wanted"),
+    [
+        ([1.0, 2.0, 4.0], {"count": 3, "zeros": 0, "bad": 0, "low": 1.0, "high": 4.0}),
+        ([0.0, np.nan, np.inf, -2.0], {"count": 4, "zeros": 1, "bad": 2, "low": -2.0, "high": 0.0}),
+        ([np.nan], {"count": 1, "zeros": 0, "bad": 1}),
+        ([], {"count": 0, "zeros": 0, "bad": 0}),
+        ([1e308, -1e308], {"count": 2, "low": -1e308, "high": 1e308, "std": None}),
+        ([True, False], {"count": 2, "zeros": 1, "mean": 0.5, "std": 0.5}),
+        ([1j, 0], {"count": 2, "zeros": 1, "bad": 0}),
+    ],
+)
+def test_values_of_weights_in_a_few_numbers(values: list[Any], wanted: dict[str, Any]) -> None:
+    facts = value_facts(np.array(values))
+    assert {key: facts[key] for key in wanted} == wanted
+    assert sum(facts.get("bins", [])) in (0, facts["count"] - facts["bad"])
+    assert json.loads(json.dumps(facts, allow_nan=False)) == facts
 
 
 def test_names_from_programs_never_become_markup() -> None:

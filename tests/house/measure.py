@@ -254,6 +254,16 @@ def copies(files: Iterable[Source]) -> list[str]:
     return duplicates({file.name: (file.tokens, _import_lines(file)) for file in files})
 
 
+def global_statements(files: Iterable[Source]) -> list[str]:
+    """Functions that replace a variable of their module: its state is of no object, and ends with nothing."""
+    return [
+        f"{file.name}:{node.lineno} {', '.join(node.names)}"
+        for file in files
+        for node in file.nodes
+        if isinstance(node, ast.Global)
+    ]
+
+
 def op_tables(files: Iterable[Source]) -> list[str]:
     """Constants that list op types outside of `fluidlite/ops`, with the number of types."""
     return tables_of_ops((file.name, file.tree) for file in files)
@@ -298,6 +308,7 @@ PLACES: dict[str, Callable[[pathlib.Path], list[str]]] = {
     "docstrings that begin with a question": lambda root: riddles(sources(root)),
     "class names with two meanings": lambda root: ambiguous_classes(sources(root)),
     "copies of thirty names or more": lambda root: copies(sources(root)),
+    "global statements": lambda root: global_statements(sources(root)),
     "tables of op types outside ops/": lambda root: op_tables(sources(root)),
 }
 FIGURES: dict[str, Callable[[pathlib.Path], float]] = {

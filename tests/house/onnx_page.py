@@ -1,4 +1,4 @@
-"""Writes docs/ONNX.md: what becomes a file of ONNX, by the table of rules.
+"""Writes docs/ONNX.md: what becomes a file of ONNX, and what a file can hold, by the tables of rules.
 
 python tests/house/onnx_page.py
 """
@@ -11,7 +11,11 @@ from collections.abc import Iterable
 
 from fluidlite.base import registry
 from fluidlite.saving.onnx.export import OPSET
-from fluidlite.saving.onnx.graph import RULES, rule_of
+from fluidlite.saving.onnx.graph import OLDEST, RULES, rule_of
+
+# its rules enter the table as it is imported
+from fluidlite.saving.onnx.loading import load as _load  # noqa: F401
+from fluidlite.saving.onnx.loading.graph import READERS
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 PAGE = ROOT / "docs" / "ONNX.md"
@@ -58,6 +62,53 @@ names the op, the attribute or input, and the line.
 - Pairs of QuantizeLinear and DequantizeLinear stand for ops that quantise to 8 bits by a known scale, and go
   back; half-way between two steps theirs may be the other one.
 
+## Read a file
+
+`fluidlite-run --from-onnx FILE` takes a file of ONNX, also one of other frameworks, as a saved model: it is
+run, shown, measured and checked like one, and `--convert 2.x --output new/model` writes it as a saved model.
+
+```console
+$ fluidlite-run --from-onnx saved.onnx --check --convert 2.x --output again/net >check.txt
+$ fluidlite-run --model again --summary >summary.txt
+```
+
+In a script, `fluid.io.load_onnx` gives the program, the names that it is fed and the variables to fetch; the
+weights go into the global scope, or into the one that is named.
+
+<!-- run: file=read.py -->
+```python
+import fluidlite as fluid
+import numpy as np
+
+program, feeds, fetches = fluid.io.load_onnx("saved.onnx")
+exe = fluid.Executor(fluid.CPUPlace())
+(y,) = exe.run(program, feed={{feeds[0]: np.ones((2, 4), "float32")}}, fetch_list=fetches)
+print(feeds, fetches[0].shape, y.shape)
+```
+
+```console
+$ python read.py
+['x'] (-1, 2) (2, 2)
+```
+
+The program computes what the file does, or there is one error that names the op, the node and the attribute
+or input: a rule reads or refuses each of them.
+
+- Opsets {OLDEST} to the newest of the installed `onnx`; `onnx.version_converter` converts older files.
+- The ops mean what they mean in 2.x. Inputs and results keep their names, and sizes that are free stay free.
+  What nodes compute of shapes is computed as the file is read, where it can be known.
+- `fluid.io.trainable(program)` makes parameters of the weights, so that the program can be trained on.
+- The file is not trusted: its sizes are held against its bytes, weights in other files are looked for in its
+  own folder alone, and its nodes do nothing but compute.
+- Refused by name: types that variables do not hold (bfloat16, 8-bit floats, unsigned integers but uint8),
+  sequences that branch, weights of recurrent layers that are computed, and whatever has no rule below.
+
+## ONNX ops that are read
+
+| what | ONNX ops |
+|---|---|
+{{read}}
+
 ## Ops that are exported
 
 | what | op types |
@@ -68,7 +119,8 @@ names the op, the attribute or input, and the line.
 def _title(module: str) -> str:
     """The subject of a file of rules, from its first sentence."""
     doc = sys.modules[module].__doc__ or ""
-    return " ".join(doc.partition(".")[0].split()).removeprefix("ONNX for ")
+    title = " ".join(doc.partition(".")[0].split()).removeprefix("ONNX for ")
+    return title.removeprefix("ONNX ").partition(":")[0] if ".loading." in module else title
 
 
 def _listed(names: Iterable[str]) -> str:
@@ -87,7 +139,15 @@ def page() -> str:
     rows.append(
         f"| other functions of one element, by the expression that the op declares | {_listed(others)} |"
     )
-    return _HEAD + "\n".join(rows) + "\n"
+    return _HEAD.replace("{read}", "\n".join(_read())) + "\n".join(rows) + "\n"
+
+
+def _read() -> list[str]:
+    """The rows of ONNX ops that are read."""
+    by_module: dict[str, list[str]] = {}
+    for name, rule in READERS.items():
+        by_module.setdefault(rule.__module__, []).append(name)
+    return [f"| {_title(module)} | {_listed(names)} |" for module, names in sorted(by_module.items())]
 
 
 if __name__ == "__main__":

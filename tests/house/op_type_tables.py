@@ -22,6 +22,7 @@ _OTHER_NAMES = {
     "executor/cuda/rows.py": "kernels in CUDA C",
     "executor/fast/loops/arithmetic.py": "functions in expressions of scalars",
     "executor/plan/steps.py": "functions of NumPy",
+    "executor/run/row_lines.py": "functions in expressions of scalars",
     "fluidlite/base/differentiation/": "functions of NumPy",
     "fluidlite/layers/recurrence/recurrent.py": _ACTIVATIONS,
     "fluidlite/paddle/geometric.py": "reductions, as users name them",

@@ -168,6 +168,10 @@ def in_one_sequence(array: Any) -> Any:
             "k must be at least 1, but is 0",
         ),
         (
+            Case("add_position_encoding", {"X": in_one_sequence(ROWS[:, None])}, {"Out": 0}),
+            r"X has the shape \[\d, 1, 3\], wanted",
+        ),
+        (
             Case("top_k", {"X": ROWS, "K": np.array([4], "int32")}, {"Out": 0}),
             r"k is 4, but the last dimension of X\[\d, 3\] has only 3 elements",
         ),

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import contextlib
-import gc
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from fluidlite.ir.block import Block
 from fluidlite.ir.operator import NAMESCOPE_ATTR, ROLE_VAR_ATTR, Operator
@@ -20,22 +18,7 @@ __all__ = [
     "mapped_copy",
     "names_in_use",
     "rename_variables",
-    "without_collector",
 ]
-
-
-@contextlib.contextmanager
-def without_collector() -> Iterator[None]:
-    """A program for a thousand trainers is a hundred thousand objects, none of them garbage: looking for some
-    takes twice as long as making them.
-    """
-    was_on = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if was_on:
-            gc.enable()
 
 
 def rename_variables(program: Program, names: Mapping[str, str]) -> None:

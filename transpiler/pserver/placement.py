@@ -14,13 +14,13 @@ import numpy as np
 
 from fluidlite.base.dtypes import VarType
 from fluidlite.base.errors import TranspilerError, did_you_mean
+from fluidlite.base.process import without_collector
 from fluidlite.base.registry import get
 from fluidlite.ir.operator import Operator
 from fluidlite.ir.program import Program
 from fluidlite.ir.variable import Variable
 from fluidlite.transpiler import ps_dispatcher
 from fluidlite.transpiler.config import DistributeTranspilerConfig
-from fluidlite.transpiler.parts.edits import without_collector
 from fluidlite.transpiler.parts.op_kinds import is_lookup
 from fluidlite.transpiler.parts.roles import Slice
 from fluidlite.transpiler.pserver.slices import rows_of_pieces

@@ -8,19 +8,14 @@ import itertools
 from collections.abc import Mapping, Sequence
 
 from fluidlite.base.dtypes import VarType
+from fluidlite.base.process import without_collector
 from fluidlite.base.registry import AttrType
 from fluidlite.ir.block import Block
 from fluidlite.ir.operator import ROLE_ATTR, Operator, OpRole
 from fluidlite.ir.program import Program, copy_operator, copy_variable
 from fluidlite.ir.variable import Variable
 from fluidlite.transpiler.config import DistributedMode, DistributeTranspilerConfig, ServerRuntimeConfig
-from fluidlite.transpiler.parts.edits import (
-    append_op,
-    declare_copies,
-    declare_like,
-    mapped_copy,
-    without_collector,
-)
+from fluidlite.transpiler.parts.edits import append_op, declare_copies, declare_like, mapped_copy
 from fluidlite.transpiler.parts.roles import Slice
 from fluidlite.transpiler.pserver.placement import Placement, distributed_tables, in_step_at_run_time
 from fluidlite.transpiler.pserver.trainer import count_at_start

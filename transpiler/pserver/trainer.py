@@ -9,6 +9,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from fluidlite.base.dtypes import VarType
+from fluidlite.base.process import without_collector
 from fluidlite.ir.block import Block
 from fluidlite.ir.operator import ROLE_ATTR, ROLE_VAR_ATTR, Operator, OpRole
 from fluidlite.ir.program import Program
@@ -19,7 +20,6 @@ from fluidlite.transpiler.parts.edits import (
     drop_variables,
     names_in_use,
     rename_variables,
-    without_collector,
 )
 from fluidlite.transpiler.parts.insertions import Insertions
 from fluidlite.transpiler.parts.roles import Programs, Slice

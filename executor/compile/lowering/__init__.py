@@ -6,6 +6,7 @@ import functools
 import importlib
 
 from fluidlite.executor.compile.emitter import Rule, expression_rule, rules
+from fluidlite.executor.compile.lowering.rows import lower_rows
 from fluidlite.executor.compile.rule_index import RULES
 from fluidlite.ir.operator import Operator
 
@@ -19,7 +20,7 @@ def _modules() -> dict[str, str]:
 
 
 def rule_for(op: Operator) -> Rule | None:
-    """The lowering rule for an op: its own, or the one made from its scalar expression."""
+    """The lowering rule for an op: its own, or the one made from its row kernel or scalar expression."""
     module = _modules().get(op.type)
     if module is not None:
         importlib.import_module(f"{__name__}.{module}")
@@ -27,4 +28,7 @@ def rule_for(op: Operator) -> Rule | None:
     # Y may be broadcast to X, which the rules of binary ops see to
     if found is not None or op.definition is None or "Y" in op.definition.inputs:
         return found
+    use = op.definition.by_rows
+    if use is not None:
+        return lambda e: lower_rows(e, use)
     return expression_rule(op.definition.expr) if op.definition.expr else None

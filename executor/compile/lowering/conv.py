@@ -14,7 +14,7 @@ from fluidlite.executor.compile.emitter import CannotLower, Emitter, lowering
 from fluidlite.executor.compile.layout import image_order, lays_out
 from fluidlite.executor.compile.lowering.device import for_kernel, takes
 from fluidlite.executor.compile.tails import is_fixed
-from fluidlite.executor.cuda.convolutions import ConvOptions, device_conv
+from fluidlite.executor.cuda.convolutions import ConvOptions, DeviceConvRecipe, device_conv
 from fluidlite.executor.plan.actions import Bound, Out
 from fluidlite.executor.plan.sizes import about, plain
 from fluidlite.executor.plan.values import Value
@@ -135,7 +135,7 @@ def _options(e: Emitter) -> ConvOptions:
 def conv_object(e: Emitter, geometry: Geometry, x: Value) -> Bound:
     """The object that computes a convolution: one that chooses among kernels, where there are several."""
     if not e.on_host and takes(e, x.dtype):
-        return e.bind_fresh("conv", device_conv, geometry, x.dtype, _options(e))
+        return Bound("conv", DeviceConvRecipe(device_conv, (geometry, x.dtype, _options(e))))
     if not lays_out(e, x) or any(size <= 0 for size in geometry.out):
         return e.bind_fresh("conv", conv_plan, geometry, x.dtype)
     work = math.prod(geometry.out) * math.prod(geometry.w[1:])

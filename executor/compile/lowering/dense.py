@@ -105,6 +105,8 @@ def _settings(e: Emitter) -> tuple[bool, bool, float]:
         return False, False, 1.0
     if e.attr("head_number") > 1:
         raise CannotLower("several heads")
+    if not e.attr("alpha"):
+        raise CannotLower("a product that is not read")
     return e.attr("transpose_X"), e.attr("transpose_Y"), e.attr("alpha")
 
 

@@ -13,7 +13,7 @@ from fluidlite.executor.compile.emitter import CannotLower, Emitter
 from fluidlite.executor.compile.lowering.device import for_kernel, row_kernel
 from fluidlite.executor.cuda.tables import DeviceRowSums
 from fluidlite.executor.plan.actions import Call, InOut, Out
-from fluidlite.executor.plan.declared import OnlyComputes
+from fluidlite.executor.plan.objects import OwnObject
 from fluidlite.executor.plan.values import Storage, Value
 from fluidlite.ops.kernels.scalar import function_of, parse
 from fluidlite.ops.training.optimizer import target_of
@@ -54,8 +54,10 @@ class SumOfRows:
         return SelectedRows(ids, parts[0].height(), rows)
 
 
-class RowChange(OnlyComputes):
+class RowChange(OwnObject):
     """An expression of the values of row-sparse gradients of the same ids, for those who read it as one."""
+
+    only_computes = True
 
     def __init__(self, xp: Any, expr: str, names: Sequence[str]) -> None:
         self.xp = xp

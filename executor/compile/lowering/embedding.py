@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -12,7 +13,6 @@ from fluidlite.executor.compile.lowering.device import for_kernel, row_kernel
 from fluidlite.executor.compile.lowering.device_rows import RowsOfIds, keep_rows, whole_rows
 from fluidlite.executor.fast.loops.tables import row_adder
 from fluidlite.executor.plan.actions import Call, Equals, Out
-from fluidlite.executor.plan.declared import HostCheck
 from fluidlite.executor.plan.values import Value
 from fluidlite.ops.neural.embedding import NO_PADDING, check_range
 from fluidlite.values.tensor import SelectedRows
@@ -48,14 +48,25 @@ def _(e: Emitter) -> None:
         e.run(kernel, for_kernel(e, table, table.dtype), for_kernel(e, flat, np.int64), Out(rows))
         return
     # checked ahead, so that `take` may clip: with mode="raise" NumPy writes to a buffer first, then to `out`
-    check = e.bind("check_ids", IdCheck(table.shape[0], padding))
+    check = e.bind_fresh("check_ids", id_check, table.shape[0], padding)
     e.run(check, flat, effect=True)
     e.call("take", table, flat, axis=0, mode="clip", out=rows)
     if padding != NO_PADDING:
         e.set_item(rows, Equals(flat, _padding(e, table.shape[0])), 0)
 
 
-class IdCheck(HostCheck):
+def id_check(xp: Any, rows: int, padding: int) -> Callable[[Array], None]:
+    """The check of ids that an array module allows: it needs them on the host, and would stop a device's
+    stream.
+    """
+    return IdCheck(rows, padding) if xp is np else _no_check
+
+
+def _no_check(ids: Array) -> None:
+    """Take ids as they are."""
+
+
+class IdCheck:
     """Raises for ids outside the table: `take` would clip them to a row that they do not mean."""
 
     def __init__(self, rows: int, padding: int) -> None:
@@ -76,7 +87,7 @@ def _(e: Emitter) -> None:
     ids = _ids(e)
     rows = e.reshape(d, (ids.size, table.shape[1]))
     if e.attr("is_sparse"):
-        make = e.bind("selected_rows", SparseRows(e.attr("padding_idx"), table.shape[0]))
+        make = e.bind_fresh("selected_rows", SparseRows, e.attr("padding_idx"), table.shape[0])
         out = e.local("W@GRAD")
         e.assign(out, Call(make, (ids, rows)))
         keep_rows(e, out, ids, rows, _padding(e, table.shape[0]))
@@ -95,7 +106,7 @@ class SparseRows:
     plan's buffers.
     """
 
-    def __init__(self, padding: int, height: int) -> None:
+    def __init__(self, xp: Any, padding: int, height: int) -> None:
         self.padding = padding if padding >= 0 or padding == -1 else height + padding
         self.height = height
 

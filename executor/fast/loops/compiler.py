@@ -9,7 +9,6 @@ to, nor a file whose content does not match the hash it starts with.
 
 from __future__ import annotations
 
-import atexit
 import contextlib
 import ctypes
 import dataclasses
@@ -23,12 +22,22 @@ import tempfile
 import threading
 from collections.abc import Callable, Hashable
 from typing import Any
-from weakref import WeakKeyDictionary
 
-from fluidlite.base.forks import child_lock, in_child
-from fluidlite.executor.run.pending import expect, forget
+from fluidlite.base.forks import child_lock
+from fluidlite.executor.run.engine import ENGINE, EnginePart
+from fluidlite.executor.run.pending import expect
 
-__all__ = ["LoopCode", "RunCount", "is_available", "known_loop", "loop_of", "widths"]
+__all__ = [
+    "LOOPS",
+    "LoopCode",
+    "LoopCompiler",
+    "RunCount",
+    "cpu_flags",
+    "is_available",
+    "known_loop",
+    "loop_of",
+    "widths",
+]
 
 _FORMAT = "1"
 _MOST_BYTES = 64 << 20  # in the folder; the oldest files go first
@@ -71,7 +80,7 @@ class LoopCode:
         if not self.asked:
             self.asked = True
             expect(self)
-            _background().put(self)
+            LOOPS.put(self)
 
     def ready(self, run: int, wait: bool) -> bool:
         """True once it is compiled; asked for at the second run, when it is clear that there will be more."""
@@ -90,7 +99,7 @@ class LoopCode:
     def make(self) -> None:
         """Compile it, if nobody has."""
         if self.made is None:
-            self.made = _engine().function(self)
+            self.made = LOOPS.llvm().function(self)
 
 
 class _LaterCode(LoopCode):
@@ -101,52 +110,18 @@ class _LaterCode(LoopCode):
     def __init__(self, text: Callable[[], str]) -> None:
         super().__init__("", "")
         self.code: LoopCode | None = None
-        _writers[self] = text
+        # until it is written: it knows values of the plan that asked for it first
+        self._write: Callable[[], str] | None = text
 
     def make(self) -> None:
         """Write the text and compile it, if nobody has."""
         # `settle` comes while the thread in the background is at it
-        with _writing:
-            if self.code is None:
-                self.code = loop_of(_writers[self]())
-                del _writers[self]
+        with LOOPS.writing:
+            if self._write is not None:
+                self.code, self._write = loop_of(self._write()), None
+        assert self.code is not None
         self.code.make()
         self.made = self.code.made
-
-
-# beside the loops, which a plan for several sizes holds: what writes a text knows values of the plan that
-# asked for it first, and with them its sizes
-_writers: WeakKeyDictionary[_LaterCode, Callable[[], str]] = WeakKeyDictionary()
-_writing = child_lock()
-_loops: dict[str, LoopCode] = {}
-_lock = child_lock()
-
-
-def loop_of(text: str) -> LoopCode:
-    """The loop of a text that calls its function `LOOP`; the same text has one loop in a process."""
-    digest = hashlib.sha256(text.encode()).hexdigest()
-    with _lock:
-        if digest not in _loops:
-            _loops[digest] = LoopCode(digest, text.replace("@LOOP(", f"@loop_{digest}("))
-        return _loops[digest]
-
-
-_known: dict[Hashable, LoopCode] = {}
-_MOST_KNOWN = 1024
-
-
-def known_loop(key: Hashable, text: Callable[[], str]) -> LoopCode:
-    """The loop of the text that `key` stands for, which is written only once: the 150 updates of a network
-    of 600 ops are one loop, whose text takes as long as that of a page of Python.
-    """
-    if key is None:
-        return loop_of(text())
-    found = _known.get(key)
-    if found is None:
-        if len(_known) >= _MOST_KNOWN:
-            _known.clear()
-        found = _known[key] = _LaterCode(text)
-    return found
 
 
 @functools.cache
@@ -155,12 +130,13 @@ def widths() -> tuple[int, int]:
 
     Four registers at a time: one value waits for the one before it for four cycles.
     """
-    flags = _cpu_flags()
+    flags = cpu_flags()
     lanes = next((lanes for flag, lanes in (("avx512f", 16), ("avx2", 8)) if flag in flags), 4)
     return 4 * lanes, lanes
 
 
-def _cpu_flags() -> frozenset[str]:
+def cpu_flags() -> frozenset[str]:
+    """The processor's features, as Linux names them; none where it says nothing."""
     # known without LLVM, which must not be imported while a plan is made
     with contextlib.suppress(OSError), open("/proc/cpuinfo") as file:
         for line in file:
@@ -180,7 +156,6 @@ class _Background:
         self.is_over = False
         self.thread = threading.Thread(target=self._work, daemon=True, name="fluidlite-compile")
         self.thread.start()
-        atexit.register(self.end)
 
     def put(self, loop: LoopCode) -> None:
         """Have a loop compiled."""
@@ -202,31 +177,8 @@ class _Background:
         self.thread.join(300)
 
 
-_threads: list[_Background] = []
-
-
-def _background() -> _Background:
-    with _lock:
-        if not _threads:
-            _threads.append(_Background())
-        return _threads[0]
-
-
-@in_child
-def _forget_thread() -> None:
-    """In a forked process there is no thread; what it was asked for is asked again."""
-    for background in _threads:
-        atexit.unregister(background.end)
-    _threads.clear()
-    forget()
-    # another thread may have been in it
-    _engines.clear()
-    for loop in (*_loops.values(), *_known.values()):
-        loop.asked = loop.function is not None
-
-
 # ---------------------------------------------------------------------- LLVM
-class _Engine:
+class _Llvm:
     """LLVM for this processor."""
 
     def __init__(self) -> None:
@@ -284,16 +236,75 @@ def _wide(features: str) -> str:
     return features.replace("+prefer-256-bit", "-prefer-256-bit")
 
 
-_engines: list[_Engine] = []
-_engine_lock = child_lock()  # not the other one: importing LLVM would hold up the making of plans
+# ---------------------------------------------------------------------- the loops of the process
+_MOST_KNOWN = 1024
 
 
-def _engine() -> _Engine:
-    # one for all threads: LLVM is not begun twice
-    with _engine_lock:
-        if not _engines:
-            _engines.append(_Engine())
-        return _engines[0]
+class LoopCompiler(EnginePart):
+    """All loops of the process, the thread that compiles them, and LLVM, each once for all threads."""
+
+    def __init__(self) -> None:
+        self.writing = child_lock()
+        """Held while a text is written."""
+        self._lock = child_lock()
+        self._llvm_lock = child_lock()  # not the other one: importing LLVM would hold up the making of plans
+        self._loops: dict[str, LoopCode] = {}
+        self.known: dict[Hashable, LoopCode] = {}
+        """The loops of texts that are written later, by what the texts are made of."""
+        self._thread: _Background | None = None
+        self._llvm: _Llvm | None = None
+
+    def loop_of(self, text: str) -> LoopCode:
+        """The loop of a text that calls its function `LOOP`; the same text has one loop in a process."""
+        digest = hashlib.sha256(text.encode()).hexdigest()
+        with self._lock:
+            if digest not in self._loops:
+                self._loops[digest] = LoopCode(digest, text.replace("@LOOP(", f"@loop_{digest}("))
+            return self._loops[digest]
+
+    def known_loop(self, key: Hashable, text: Callable[[], str]) -> LoopCode:
+        """The loop of the text that `key` stands for, which is written only once: the 150 updates of a
+        network of 600 ops are one loop, whose text takes as long as that of a page of Python.
+        """
+        if key is None:
+            return self.loop_of(text())
+        found = self.known.get(key)
+        if found is None:
+            if len(self.known) >= _MOST_KNOWN:
+                self.known.clear()
+            found = self.known[key] = _LaterCode(text)
+        return found
+
+    def put(self, loop: LoopCode) -> None:
+        """Have a loop compiled in the background."""
+        with self._lock:
+            if self._thread is None:
+                self._thread = _Background()
+        self._thread.put(loop)
+
+    def llvm(self) -> _Llvm:
+        """LLVM, which is imported at first use."""
+        with self._llvm_lock:
+            if self._llvm is None:
+                self._llvm = _Llvm()
+            return self._llvm
+
+    def forked(self) -> None:
+        """Ask again for what the thread, which is gone, was asked for."""
+        self._thread = None
+        # another thread may have been in it
+        self._llvm = None
+        for loop in (*self._loops.values(), *self.known.values()):
+            loop.asked = loop.function is not None
+
+    def close(self) -> None:
+        """Wait for the loop at hand."""
+        if self._thread is not None:
+            self._thread.end()
+
+
+LOOPS = ENGINE.add(LoopCompiler())
+loop_of, known_loop = LOOPS.loop_of, LOOPS.known_loop
 
 
 # ---------------------------------------------------------------------- on disk

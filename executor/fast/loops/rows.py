@@ -1,7 +1,6 @@
-"""softmax, its loss, layer_norm and their gradients over float32 rows by compiled code, behind the objects of
-`fluidlite.executor.run.rows`.
+"""Row kernels over float32 rows by compiled code, behind the objects of `fluidlite.executor.run.rows`.
 
-The same calls with the same arrays: until the code is there, and for other dtypes, NumPy's object computes.
+The same calls with the same arrays: until the code is there, and for other dtypes, NumPy's kernel computes.
 """
 
 from __future__ import annotations
@@ -14,213 +13,245 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from fluidlite.base.addresses import address_of
-from fluidlite.executor.fast.loops import functions
+from fluidlite.executor.fast.loops.arithmetic import result_of
 from fluidlite.executor.fast.loops.compiler import LoopCode, RunCount, loop_of, widths
 from fluidlite.executor.fast.loops.sweeps import Point, RowLanes, Sweep, sweeps_text
-from fluidlite.executor.fast.loops.vectors import Vector
+from fluidlite.executor.fast.loops.vectors import Code, Vector
 from fluidlite.executor.fast.machine import MachineCalls, SharedCalls
-from fluidlite.executor.run import rows
+from fluidlite.executor.run.rows import members_of
+from fluidlite.ops.kernels.row_kernels import REDUCTIONS, RowForm, RowOperand, RowStore
+from fluidlite.ops.kernels.scalar import Ref
 
-__all__ = ["KINDS", "CompiledRows", "compiled_rows"]
-
-After: TypeAlias = Callable[[Point, Sequence[Vector]], Mapping[str, Vector]]
+__all__ = ["CompiledRows"]
 
 _ASKED_AT = 2
-_SUMS_FROM = 6  # the arrays from here on take sums over all rows
+_KEPT = "kept"
+RowFactory: TypeAlias = Callable[..., Callable[..., None]]
+_KINDS = {"rc": "full", "c": "row", "r": "column", "": "number"}
 
 
-def _nothing(point: Point, reduced: Sequence[Vector] = ()) -> Mapping[str, Vector]:
-    return {}
+@cache
+def _code(form: RowForm, numbers: tuple[float, ...], is_narrow: bool) -> LoopCode:
+    """The loop of a form with such numbers."""
+    sweeps = _Sweeps(form, dict(zip(form.numbers, numbers, strict=True)))
+    labels = {label.name for label in form.labels}
+    arrays = {name: "labels" if name in labels else _KINDS[axes] for name, axes in form.axes.items()}
+    arrays |= dict.fromkeys(["flag"] if labels else [], "flag")
+    return loop_of(sweeps_text(arrays, sweeps.begin, sweeps.all(), widths(), is_narrow))
 
 
-def _softmax_sweeps(lowest: float, last: After, has_bias: bool = False) -> list[Sweep]:
-    """exp(x - largest) over its sum."""
+class _Sweeps:
+    """The sweeps of a form: one for each depth at which something is reduced or stored along the row.
 
-    def largest(lanes: RowLanes) -> None:
-        if not has_bias:
-            lanes.largest(lanes["x"])
+    A value that an output has in memory is read from there; others are computed anew in each sweep.
+    """
+
+    def __init__(self, form: RowForm, numbers: Mapping[str, float]) -> None:
+        self.form = form
+        self.numbers = numbers
+        self.kept: Vector | None = None
+        """Of the row at hand: 0 if its label is to be ignored."""
+        depths = [form.depth_of(store.value) for store in form.stores]
+        self.last = max(depths)
+        self.reduced = [
+            [index for index in form.live if self._reduces(index) and self._operand_depth(index) == depth]
+            for depth in range(self.last + 1)
+        ]
+
+    def _reduces(self, index: int) -> bool:
+        return self.form.nodes[index].function in REDUCTIONS
+
+    def _operand_depth(self, index: int) -> int:
+        return self.form.depth_of(self.form.nodes[index].operands[0])
+
+    def _stored(self, depth: int) -> list[RowStore]:
+        """The values that a sweep stores along the row."""
+        return [
+            store
+            for store in self.form.stores
+            if not self.form.is_of_row(store.value)
+            and self.form.depth_of(store.value) == depth
+            and not self._is_put(store.value)
+        ]
+
+    def _is_put(self, value: RowOperand) -> bool:
+        return isinstance(value, Ref) and self.form.nodes[value.index].function == "put"
+
+    def all(self) -> list[Sweep]:
+        """The sweeps; what follows one that would do nothing is done behind the one before."""
+        found = []
+        depth = 0
+        while depth <= self.last:
+            following = depth + 1
+            while following <= self.last and not self._does_something(following):
+                following += 1
+            found.append(self._sweep(depth, range(depth + 1, following + 1)))
+            depth = following
+        return found
+
+    def _does_something(self, depth: int) -> bool:
+        return bool(self.reduced[depth] or self._stored(depth))
+
+    def _sweep(self, depth: int, points: range) -> Sweep:
+        def compute(lanes: RowLanes) -> None:
+            self._compute(lanes, depth)
+
+        def after(point: Point, found: Sequence[Vector]) -> Mapping[str, Vector]:
+            known: dict[int, Vector] = dict(zip(self.reduced[depth], found, strict=True))
+            for index in self.reduced[depth]:
+                if self.form.nodes[index].function == "mean":
+                    known[index] = known[index] / point.columns()
+            numbers: dict[str, Vector] = {}
+            for place in points:
+                numbers |= self._point(point, place, known)
+            return numbers
+
+        return Sweep(compute, after)
+
+    # ------------------------------------------------------------------ along the row
+    def _compute(self, lanes: RowLanes, depth: int) -> None:
+        """The stores and the reductions of a sweep."""
+        values = _RowValues(self, lanes, depth)
+        for store in self._stored(depth):
+            if self.form.is_total(store.value):
+                assert isinstance(store.value, Ref)
+                (operand,) = self.form.nodes[store.value.index].operands
+                lanes.store(store.output, lanes[store.output] + values.of(operand))
+            else:
+                kept = lanes[_KEPT] if self.kept else None
+                lanes.store(store.output, self._cleared(store.output, values.of(store.value), kept))
+        for index in self.reduced[depth]:
+            node = self.form.nodes[index]
+            (lanes.largest if node.function == "max" else lanes.total)(values.of(node.operands[0]))
+
+    def _cleared(self, output: str, value: Vector, kept: Vector | None) -> Vector:
+        """`value`, or 0 in a row whose label is to be ignored: such a row may hold NaN."""
+        if kept is None or output not in self.form.kernel.cleared:
+            return value
+        return value.code.select(kept.compare("une", 0.0), value, value.like(0.0))
+
+    def in_memory(self, index: int, depth: int) -> str:
+        """The output that has a value in memory when a sweep begins; nothing where none has."""
+        for output in self.form.outputs:
+            there = [
+                store.value
+                for store in self.form.stores
+                if store.output == output
+                and self.form.depth_of(store.value) + (not self._is_put(store.value)) <= depth
+            ]
+            if there and there[-1] == Ref(index):
+                return output
+        return ""
+
+    # ------------------------------------------------------------------ the numbers of a row
+    def begin(self, point: Point) -> Mapping[str, Vector]:
+        """The numbers that are known ahead of the first sweep."""
+        for label in self.form.labels:
+            self.kept = point.choose(label.name, "flag", int(self.numbers[label.ignored]))
+        numbers = {_KEPT: self.kept} if self.kept else {}
+        return numbers | self._point(point, 0, {})
+
+    def _point(self, point: Point, depth: int, known: dict[int, Vector]) -> dict[str, Vector]:
+        """The numbers of a row that are known ahead of a sweep; outputs and elements at labels are stored."""
+        form = self.form
+        for index in form.live:
+            node = form.nodes[index]
+            is_number = form.is_of_row(Ref(index)) or node.function == "put"
+            if node.depth == depth and is_number and index not in known:
+                self._number(point, index, known)
+        for store in form.stores:
+            if store.is_last and form.is_of_row(store.value) and form.depth_of(store.value) == depth:
+                value = self._operand(point, store.value, known)
+                point.store(store.output, self._cleared(store.output, value, self.kept))
+        return {f"v{index}": vector for index, vector in known.items()}
+
+    def _number(self, point: Point, index: int, known: dict[int, Vector]) -> None:
+        node = self.form.nodes[index]
+        if node.function == "load":
+            known[index] = point.load(str(node.operands[0]))
+        elif node.function in ("pick", "put"):
+            self._at_label(point, index, known)
+        else:
+            operands = [self._operand(point, item, known) for item in node.operands]
+            known[index] = _result(point.code, node.function, operands)
+
+    def _at_label(self, point: Point, index: int, known: dict[int, Vector]) -> None:
+        node = self.form.nodes[index]
+        source, label = node.operands[0], str(node.operands[1])
+        assert isinstance(source, Ref)
+        output = next((store.output for store in self.form.stores if store.value == source), "")
+        if node.function == "pick":
+            loaded = self.form.nodes[source.index]
+            known[index] = point.picked(output or str(loaded.operands[0]), label)
             return
-        score = lanes["x"] + lanes["bias"]
-        lanes.store("out", score)
-        lanes.largest(score)
+        value = self._operand(point, node.operands[2], known)
+        point.set_picked(output, label, self._cleared(output, value, self.kept))
 
-    def powers(lanes: RowLanes) -> None:
-        score = lanes["out" if has_bias else "x"] - lanes["top"]
-        # NaN is not less than anything, and stays
-        raised = functions.exp(lanes.code.select(score.compare("olt", lowest), score.like(lowest), score))
-        lanes.store("out", raised)
-        lanes.total(raised)
-
-    return [
-        Sweep(largest, lambda point, found: {"top": found[0]}),
-        Sweep(powers, lambda point, found: {"share": 1.0 / found[0]}),
-        Sweep(lambda lanes: lanes.store("out", lanes["out"] * lanes["share"]), last),
-    ]
+    def _operand(self, point: Point, item: RowOperand, known: Mapping[int, Vector]) -> Vector:
+        if isinstance(item, Ref):
+            return known[item.index] if item.index in known else point[f"v{item.index}"]
+        return point.code.number(self.numbers[item] if isinstance(item, str) else item, "float")
 
 
-@cache
-def _softmax(is_narrow: bool, lowest: float) -> LoopCode:
-    sweeps = _softmax_sweeps(lowest, _nothing)
-    return _code({"x": "full", "out": "full"}, _nothing, *sweeps, is_narrow=is_narrow)
+class _RowValues:
+    """Values along a row in one sweep."""
+
+    def __init__(self, sweeps: _Sweeps, lanes: RowLanes, depth: int) -> None:
+        self.sweeps = sweeps
+        self.form = sweeps.form
+        self.lanes = lanes
+        self.depth = depth
+        self.known: dict[int, Vector] = {}
+
+    def of(self, item: RowOperand) -> Vector:
+        """The lanes of a value."""
+        if not isinstance(item, Ref):
+            number = self.sweeps.numbers[item] if isinstance(item, str) else item
+            return self.lanes.code.number(number, "float")
+        if item.index not in self.known:
+            self.known[item.index] = self._made(item)
+        return self.known[item.index]
+
+    def _made(self, item: Ref) -> Vector:
+        node = self.form.nodes[item.index]
+        if self.form.is_of_row(item):
+            return self.lanes[f"v{item.index}"]
+        if node.function == "load":
+            return self.lanes[str(node.operands[0])]
+        output = self.sweeps.in_memory(item.index, self.depth)
+        if output:
+            return self.lanes[output]
+        return _result(self.lanes.code, node.function, [self.of(operand) for operand in node.operands])
 
 
-@cache
-def _softmax_loss(is_narrow: bool, lowest: float, ignored: int, has_bias: bool) -> LoopCode:
-    """softmax, and the negative logarithm of its element at each row's label."""
-
-    def begin(point: Point) -> Mapping[str, Vector]:
-        return {"kept": point.choose("labels", "flag", ignored)}
-
-    def loss(point: Point, found: Sequence[Vector]) -> Mapping[str, Vector]:
-        point.store("loss", point.where(point["kept"], -functions.log(point.picked("out", "labels"))))
-        return {}
-
-    arrays = {"x": "full", "labels": "labels", "out": "full", "loss": "column", "bias": "row", "flag": "flag"}
-    kept = _without(arrays, bias=has_bias)
-    return _code(kept, begin, *_softmax_sweeps(lowest, loss, has_bias), is_narrow=is_narrow)
-
-
-@cache
-def _softmax_loss_grad(is_narrow: bool, ignored: int, incoming: str) -> LoopCode:
-    """(softmax - one at the label) * incoming."""
-
-    def begin(point: Point) -> Mapping[str, Vector]:
-        return {"kept": point.choose("labels", "flag", ignored), "d": point.load("d")}
-
-    def scale(lanes: RowLanes) -> None:
-        # what a row without a label holds may be NaN
-        is_kept = lanes["kept"].compare("une", 0.0)
-        scaled = lanes["y"] * lanes["d"]
-        lanes.store("out", lanes.code.select(is_kept, scaled, scaled.like(0.0)))
-
-    def less(point: Point, found: Sequence[Vector]) -> Mapping[str, Vector]:
-        at_label = point.picked("out", "labels") - point["d"]
-        point.set_picked("out", "labels", point.where(point["kept"], at_label))
-        return {}
-
-    arrays = {"y": "full", "labels": "labels", "d": incoming, "out": "full", "flag": "flag"}
-    return _code(arrays, begin, Sweep(scale, less), is_narrow=is_narrow)
-
-
-@cache
-def _softmax_grad() -> LoopCode:
-    """(incoming - sum of softmax * incoming) * softmax."""
-    return _code(
-        {"y": "full", "d": "full", "out": "full"},
-        _nothing,
-        Sweep(lambda lanes: lanes.total(lanes["y"] * lanes["d"]), lambda point, found: {"dot": found[0]}),
-        Sweep(lambda lanes: lanes.store("out", (lanes["d"] - lanes["dot"]) * lanes["y"]), _nothing),
-    )
-
-
-@cache
-def _layer_norm(epsilon: float, has_scale: bool, has_bias: bool) -> LoopCode:
-    """(x - mean) / sqrt(variance + epsilon) * scale + bias."""
-
-    def squares(lanes: RowLanes) -> None:
-        centred = lanes["x"] - lanes["mean"]
-        lanes.total(centred * centred)
-
-    def spread(point: Point, found: Sequence[Vector]) -> Mapping[str, Vector]:
-        variance = found[0] / point.columns()
-        point.store("variance", variance)
-        return {"inverse": 1.0 / point.root(variance + epsilon)}
-
-    def middle(point: Point, found: Sequence[Vector]) -> Mapping[str, Vector]:
-        mean = found[0] / point.columns()
-        point.store("means", mean)
-        return {"mean": mean}
-
-    def normal(lanes: RowLanes) -> None:
-        y = (lanes["x"] - lanes["mean"]) * lanes["inverse"]
-        y = y * lanes["scale"] if has_scale else y
-        lanes.store("y", y + lanes["bias"] if has_bias else y)
-
-    arrays = {
-        "x": "full",
-        "scale": "row",
-        "bias": "row",
-        "y": "full",
-        "means": "column",
-        "variance": "column",
-    }
-    return _code(
-        _without(arrays, scale=has_scale, bias=has_bias),
-        _nothing,
-        Sweep(lambda lanes: lanes.total(lanes["x"]), middle),
-        Sweep(squares, spread),
-        Sweep(normal, _nothing),
-    )
-
-
-@cache
-def _layer_norm_grad(epsilon: float, has_scale: bool, wanted: tuple[bool, bool, bool]) -> LoopCode:
-    """The gradients of x, and each thread's share of those of scale and bias."""
-    has_dx, has_dscale, has_dbias = wanted
-
-    def begin(point: Point) -> Mapping[str, Vector]:
-        inverse = 1.0 / point.root(point.load("variance") + epsilon)
-        return {"mean": point.load("means"), "inverse": inverse}
-
-    def unit(lanes: RowLanes) -> Vector:
-        return (lanes["x"] - lanes["mean"]) * lanes["inverse"]
-
-    def scaled(lanes: RowLanes) -> Vector:
-        return lanes["d"] * lanes["scale"] if has_scale else lanes["d"]
-
-    def sums(lanes: RowLanes) -> None:
-        lanes.total(scaled(lanes) * unit(lanes))
-        lanes.total(scaled(lanes))
-        if has_dscale:
-            lanes.store("dscale", lanes["dscale"] + lanes["d"] * unit(lanes))
-        if has_dbias:
-            lanes.store("dbias", lanes["dbias"] + lanes["d"])
-
-    def means(point: Point, found: Sequence[Vector]) -> Mapping[str, Vector]:
-        return {"along": found[0] / point.columns(), "level": found[1] / point.columns()}
-
-    def back(lanes: RowLanes) -> None:
-        moved = scaled(lanes) - unit(lanes) * lanes["along"] - lanes["level"]
-        lanes.store("dx", moved * lanes["inverse"])
-
-    arrays = {"x": "full", "scale": "row", "means": "column", "variance": "column", "d": "full"}
-    arrays |= {"dx": "full", "dscale": "row", "dbias": "row"}
-    sweeps = [Sweep(sums, means), *([Sweep(back, _nothing)] if has_dx else [])]
-    kept = _without(arrays, scale=has_scale, dx=has_dx, dscale=has_dscale, dbias=has_dbias)
-    return _code(kept, begin, *sweeps)
-
-
-def _without(arrays: Mapping[str, str], **present: bool) -> dict[str, str]:
-    return {name: kind for name, kind in arrays.items() if present.get(name, True)}
-
-
-def _code(
-    arrays: Mapping[str, str], begin: Callable[[Point], Any], *sweeps: Sweep, is_narrow: bool = False
-) -> LoopCode:
-    return loop_of(sweeps_text(arrays, begin, sweeps, widths(), is_narrow))
-
-
-def _is_there(array: Any) -> bool:
-    return array is not None
-
-
-def _is_narrow(rows: Any) -> bool:
-    """True if a row fits into a register."""
-    return bool(rows.shape[-1] <= widths()[1])
+def _result(code: Code, function: str, operands: Sequence[Vector]) -> Vector:
+    if function == "where":
+        return code.select(*operands)
+    result = result_of(code, function, operands)
+    assert result is not None, f"{function} has no code"
+    return result
 
 
 class CompiledRows:
-    """A kernel over rows: compiled code as soon as it is there, the object of `kind` until then."""
+    """A kernel over rows: compiled code as soon as it is there, NumPy's kernel until then, which is made by
+    `factory(xp, *arguments)`: `block_rows`, or `LabelledRows` where there are labels.
+    """
 
-    shared: int | None = None
-    """The arrays before this position are the same for all threads; None where all are."""
-
-    def __init__(self, xp: Any, kind: Any, arguments: Sequence[Any], wait: bool, count: RunCount) -> None:
+    def __init__(
+        self, xp: Any, factory: RowFactory, arguments: Sequence[Any], wait: bool, count: RunCount
+    ) -> None:
         # made where it is needed: compiled code takes no scratch
-        self.make_plain = partial(kind, xp, *arguments)
-        self.rows, self.columns, _, self.threads = arguments[:4]
-        self.choose = KINDS[kind]
-        self.options = tuple(arguments[4:])
+        self.make_plain = partial(factory, xp, *arguments)
+        self.form, (self.rows, self.columns), _, self.numbers, self.threads = arguments
+        names = [*self.form.inputs, *self.form.outputs]
+        labels = {label.name for label in self.form.labels}
+        self.dtypes = [np.int64 if name in labels else np.float32 for name in names]
+        self.total_positions = [names.index(name) for name in self.form.totals]
+        self.flags = [np.zeros(1, np.int64) for _ in range(self.threads if labels else 0)]
+        """For each thread whether it has met a label that is no column."""
+        self.members = members_of(self.rows, self.columns, self.threads)
+        self.sums: list[Any] = []
+        """The arrays that sums over rows are added to: the outputs, or a row of each for each thread."""
         self.asked_at = 0 if wait else _ASKED_AT
         self.count = count
         self.wait = wait
@@ -230,8 +261,8 @@ class CompiledRows:
         self.calls: list[tuple[int, int, int]] = []
 
     @cached_property
-    def plain(self) -> Any:
-        """The object of `kind`."""
+    def plain(self) -> Callable[..., None]:
+        """NumPy's kernel."""
         return self.make_plain()
 
     def __call__(self, *arrays: Any) -> None:
@@ -240,27 +271,19 @@ class CompiledRows:
         if not is_known and not self._take(arrays):
             self.plain(*arrays)
             return
-        self._before()
-        if len(self.calls) == 1:
+        for sums in self.sums:
+            sums.fill(0)
+        if self.members == 1:
             assert self.code is not None
             self.code.function(*self.calls[0])
         else:
-            self.sharing.run(None, len(self.calls), self._run)
-        self._after(arrays)
-
-    def _before(self) -> None:
-        """Make ready what the compiled code adds to."""
-
-    def _after(self, arrays: Sequence[Any]) -> None:
-        """Finish what it leaves."""
-
-    def _own(self, arrays: Sequence[Any], member: int) -> list[Any]:
-        """The arrays that a member of the team is called with, each at its position."""
-        return list(arrays)
-
-    def _dtype(self, position: int) -> Any:
-        """The dtype that the compiled code takes an array in."""
-        return np.float32
+            self.sharing.run(None, self.members, self._run)
+            for sums, position in zip(self.sums, self.total_positions, strict=True):
+                np.add.reduce(sums, axis=0, out=arrays[position])
+        if self.flags and any(self.flags):
+            for flag in self.flags:
+                flag.fill(0)
+            self.plain(*arrays)  # raises the error
 
     def _run(self, calls: MachineCalls, member: int) -> None:
         assert self.code is not None
@@ -270,123 +293,52 @@ class CompiledRows:
         """Write down the addresses of the arrays that are other ones; False where the compiled code cannot
         compute them, or is not there yet.
         """
-        if not self._has_code(arrays):
+        if not self._has_code():
             return False
         held = self.held or [None] * len(arrays)
         others = [position for position, array in enumerate(arrays) if array is not held[position]]
         for position in others:
             array = arrays[position]
-            if array.dtype != self._dtype(position) or not array.flags.c_contiguous:
+            if array.dtype != self.dtypes[position] or not array.flags.c_contiguous:
                 self.held = ()
                 return False
         if not self.held:
             self._begin(arrays)
-        else:
-            self._replace(others, arrays)
+        for position in others:
+            # the sums of each of several threads are its own
+            if self.members == 1 or position not in self.total_positions:
+                for table in self.tables:
+                    table[position] = address_of(arrays[position])
+        if self.members == 1:
+            self.sums = [arrays[position] for position in self.total_positions]
         self.held = arrays
         return True
 
     def _begin(self, arrays: Sequence[Any]) -> None:
         """Make the tables of addresses, and share out the rows."""
-        members = rows.members_of(self.rows, self.columns, self.threads)
+        members = self.members
         self.tables, self.calls = [], []
         self.sharing = SharedCalls(members)
+        self.sums = [np.empty((members, self.columns), np.float32) for _ in self.total_positions]
         for member in range(members):
-            own = self._own(arrays, member)
-            table = np.array([*map(address_of, filter(_is_there, own)), self.columns], np.int64)
+            own = list(arrays)
+            for sums, position in zip(self.sums, self.total_positions, strict=True):
+                own[position] = sums[member]
+            own += [self.flags[member]] if self.flags else []
+            table = np.array([*map(address_of, own), self.columns], np.int64)
             self.tables.append(table)
             first, last = self.rows * member // members, self.rows * (member + 1) // members
             self.calls.append((first, last, address_of(table)))
 
-    def _replace(self, positions: Sequence[int], arrays: Sequence[Any]) -> None:
-        """Write down the addresses of some arrays."""
-        common = arrays[: self.shared]
-        for position in positions:
-            if position < len(common):
-                place = sum(map(_is_there, arrays[:position]))
-                for table in self.tables:
-                    table[place] = address_of(arrays[position])
-
-    def _has_code(self, arrays: Sequence[Any]) -> bool:
+    def _has_code(self) -> bool:
         """True once the code is there; asks for it when it is clear that there will be more runs."""
         if self.code is not None and self.code.function is not None:
             return True
         if self.count.next() < self.asked_at:
             return False
         if self.code is None:
-            self.code = self.choose(self.options, arrays)
+            self.code = _code(self.form, tuple(self.numbers), self.columns <= widths()[1])
             if self.wait:
                 self.code.compile()
             self.code.ask()
         return self.code.function is not None
-
-
-class CompiledSums(CompiledRows):
-    """One whose arrays from `_SUMS_FROM` on take sums over all rows."""
-
-    shared = _SUMS_FROM
-
-    def __init__(self, *arguments: Any) -> None:
-        super().__init__(*arguments)
-        self.sums = np.zeros((2, self.threads, max(self.columns, 1)), np.float32)
-
-    def _own(self, arrays: Sequence[Any], member: int) -> list[Any]:
-        # each thread adds up gradients of scale and bias by itself
-        own = [*arrays[:_SUMS_FROM], *self.sums[:, member]]
-        return [mine if array is not None else None for mine, array in zip(own, arrays, strict=False)]
-
-    def _before(self) -> None:
-        self.sums.fill(0)
-
-    def _after(self, arrays: Sequence[Any]) -> None:
-        for number, wanted in enumerate(arrays[_SUMS_FROM:]):
-            if wanted is not None:
-                np.add.reduce(self.sums[number, : len(self.calls)], axis=0, out=wanted)
-
-
-class CompiledLabels(CompiledRows):
-    """One whose second array are labels, which it looks at."""
-
-    def __init__(self, *arguments: Any) -> None:
-        super().__init__(*arguments)
-        self.flags = [np.zeros(1, np.int64) for _ in range(self.threads)]
-        """For each thread whether it has met a label that is no class."""
-
-    def _own(self, arrays: Sequence[Any], member: int) -> list[Any]:
-        return [*arrays, self.flags[member]]
-
-    def _dtype(self, position: int) -> Any:
-        return np.int64 if position == 1 else np.float32
-
-    def _after(self, arrays: Sequence[Any]) -> None:
-        if any(map(bool, self.flags)):
-            for flag in self.flags:
-                flag.fill(0)
-            self.plain.check(arrays[1])
-
-
-def compiled_rows(xp: Any, kind: Any, arguments: Sequence[Any], wait: bool, count: RunCount) -> CompiledRows:
-    """The compiled kernel that takes the place of one of `KINDS`."""
-    return _CLASSES.get(kind, CompiledRows)(xp, kind, arguments, wait, count)
-
-
-_CLASSES: Mapping[Any, type[CompiledRows]] = {
-    rows.LayerNormGrad: CompiledSums,
-    rows.SoftmaxLoss: CompiledLabels,
-    rows.SoftmaxLossGrad: CompiledLabels,
-}
-
-KINDS: Mapping[Any, Callable[[Sequence[Any], Sequence[Any]], LoopCode]] = {
-    rows.Softmax: lambda options, arrays: _softmax(_is_narrow(arrays[0]), *options),
-    rows.SoftmaxGrad: lambda options, arrays: _softmax_grad(),
-    rows.SoftmaxLoss: lambda options, arrays: _softmax_loss(_is_narrow(arrays[0]), *options, len(arrays) > 4),
-    rows.SoftmaxLossGrad: lambda options, arrays: _softmax_loss_grad(
-        _is_narrow(arrays[0]), *options, "column" if arrays[2].ndim else "number"
-    ),
-    rows.LayerNorm: lambda options, arrays: _layer_norm(
-        options[0], arrays[1] is not None, arrays[2] is not None
-    ),
-    rows.LayerNormGrad: lambda options, arrays: _layer_norm_grad(
-        options[0], arrays[1] is not None, tuple(array is not None for array in arrays[5:8])
-    ),
-}

@@ -209,9 +209,9 @@ class Point:
         old = self._let(f"load i64, ptr %p.{flag}, align 8")
         new = self._let(f"select i1 {is_good}, i64 {old}, i64 1")
         self.code.lines.append(f"  store i64 {new}, ptr %p.{flag}, align 8")
-        self.text.places[name] = self._let(f"select i1 {is_place}, i64 {label}, i64 0")
         if ignored >= 0:  # it may be a place itself
             is_place = self._let(f"icmp ugt i1 {is_place}, {is_ignored}")
+        self.text.places[name] = self._let(f"select i1 {is_place}, i64 {label}, i64 0")
         kept = self._let(f"select i1 {is_place}, float 1.0, float 0.0")
         return self.code.spread(kept, _FLOAT)
 
@@ -225,6 +225,8 @@ class Point:
 
     def set_picked(self, name: str, labels: str, value: Vector) -> None:
         """Set the element of a matrix at the row's label."""
+        # what a register holds of it is old
+        self.text.held.pop(name, None)
         self.code.lines.append(f"  store <1 x float> {value.name}, ptr {self._picked(name, labels)}, align 4")
 
     def where(self, kept: Vector, value: Vector) -> Vector:

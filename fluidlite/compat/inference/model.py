@@ -60,8 +60,7 @@ class LoadedModel:
     @classmethod
     def read(cls, config: Configuration, trust: bool) -> LoadedModel:
         """The model that `config` names."""
-        scope, executor = Scope(), Executor(config.place())
-        executor.threads = config.threads
+        scope, executor = Scope(), Executor._of_threads(config.place(), config.threads)
         with scope_guard(scope):
             folder, program, params = config.source()
             main, feeds, targets = load_inference_model(folder, executor, program, params)

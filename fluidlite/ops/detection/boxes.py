@@ -250,10 +250,10 @@ def _(
     for size in (codes[..., 2], codes[..., 3]):
         xp.minimum(size, box_clip, out=size)
     boxes = decoded(xp, PriorBox[:, None], codes, normalized=False)
-    scores = BoxScore[:, 1:]
+    # scores of -1 or less, and nan, mark classes that a prior does not have; without any it stays where it is
+    scores = xp.where(BoxScore[:, 1:] > -1, BoxScore[:, 1:], -1)
     if not scores.size:
         return boxes.reshape(TargetBox.shape), WithLod(PriorBox.copy(), PriorBox_lod)
     best = xp.take_along_axis(boxes, scores.argmax(axis=1)[:, None, None] + 1, axis=1)[:, 0]
-    # scores of -1 or less mark priors that have no class: they stay where they are
     best = xp.where(scores.max(axis=1, keepdims=True) > -1, best, PriorBox)
     return boxes.reshape(TargetBox.shape), WithLod(best, PriorBox_lod)

@@ -137,6 +137,8 @@ def _proposals_of_image(
     large = _large_enough(boxes, attrs["min_size"], info, end)
     boxes, best = boxes[large], scores[order][large]
     if attrs["nms_thresh"] > 0:  # else 1.8.5 gives all of them, whatever post_nms_topN is
+        last_first = np.argsort(best, kind="stable")[::-1]  # of equal scores, as in PaddlePaddle
+        boxes, best = boxes[last_first], best[last_first]
         most = attrs["post_nms_topN"] if attrs["post_nms_topN"] > 0 else -1
         kept = kept_boxes(boxes, attrs["nms_thresh"], end == 0, attrs["eta"], most, ctx)
         boxes, best = boxes[kept], best[kept]

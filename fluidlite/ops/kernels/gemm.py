@@ -8,14 +8,14 @@ from __future__ import annotations
 
 import ctypes
 import functools
-import pathlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
 from fluidlite.base.addresses import address_of
 from fluidlite.base.dtypes import Array
+from fluidlite.base.process import blas_function
 
 __all__ = [
     "ROW_MAJOR",
@@ -24,34 +24,12 @@ __all__ = [
     "accumulates",
     "adder",
     "blas_cores",
-    "blas_function",
     "gemm",
     "operands",
     "wide_product",
 ]
 
 ROW_MAJOR, _PLAIN, _TRANSPOSED = 101, 111, 112  # of cblas.h
-
-
-def _libraries() -> Iterator[ctypes.CDLL]:
-    """The OpenBLAS libraries that NumPy's wheel brings; none with another BLAS."""
-    folder = pathlib.Path(np.__file__).parent
-    for place in (folder.parent / "numpy.libs", folder / ".libs", folder / ".dylibs"):
-        for path in place.glob("lib*openblas*"):
-            yield ctypes.CDLL(str(path))
-
-
-def blas_function(name: str) -> tuple[Any, Any] | None:
-    """A function of OpenBLAS with the type of its integers; None where NumPy has another BLAS."""
-    # newer wheels rename OpenBLAS's functions: "scipy_" in front, and "64_" behind where integers have 64
-    # bits
-    for library in _libraries():
-        for prefix in ("scipy_", ""):
-            for suffix, integer in (("64_", ctypes.c_int64), ("", ctypes.c_int)):
-                found = getattr(library, f"{prefix}{name}{suffix}", None)
-                if found is not None:
-                    return found, integer
-    return None
 
 
 @functools.cache

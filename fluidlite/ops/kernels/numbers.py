@@ -29,16 +29,22 @@ __all__ = [
     "ints",
     "named_dims",
     "rows_and_columns",
+    "rows_before",
     "summed_to",
     "unknown_sizes",
 ]
+
+
+def rows_before(shape: Sequence[int], axis: int) -> tuple[int, int]:
+    """The sizes of a matrix whose rows go over the dimensions before `axis`."""
+    return math.prod(shape[:axis]), math.prod(shape[axis:])
 
 
 def as_matrix(array: Array, axis: int = 1) -> Array:
     """`array` as a matrix whose rows go over the dimensions before `axis`; -1 could not say how long rows
     are where there are none.
     """
-    return array.reshape(math.prod(array.shape[:axis]), math.prod(array.shape[axis:]))
+    return array.reshape(rows_before(array.shape, axis))
 
 
 def contiguous(xp: Any, array: Array) -> Array:

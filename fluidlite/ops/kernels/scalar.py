@@ -138,6 +138,45 @@ class Ref:
     index: int
 
 
+def called_by(tree: ast.expr) -> tuple[str, list[ast.expr]]:
+    """The function that an expression calls, and its operands; ValueError for what calls none."""
+    if isinstance(tree, ast.Call) and isinstance(tree.func, ast.Name):
+        function, operands = tree.func.id, tree.args
+    elif isinstance(tree, ast.BinOp):
+        function, operands = _OPERATORS[type(tree.op)], [tree.left, tree.right]
+    elif isinstance(tree, ast.UnaryOp):
+        function, operands = _OPERATORS[type(tree.op)], [tree.operand]
+    elif isinstance(tree, ast.Compare) and len(tree.ops) == 1:
+        function, operands = _OPERATORS[type(tree.ops[0])], [tree.left, tree.comparators[0]]
+    else:
+        raise ValueError(f"not a scalar expression: {ast.unparse(tree)}")
+    # written out here, so that kernels, passes and CUDA text know the plain functions alone
+    if function in _MACROS:
+        text = _MACROS[function].format(*(f"({ast.unparse(operand)})" for operand in operands))
+        return called_by(ast.parse(text, mode="eval").body)
+    if function == "pow" and isinstance(operands[1], ast.Constant) and operands[1].value == 2:
+        # one multiplication, where a general power takes a logarithm and an exponential
+        return "square", operands[:1]
+    return function, operands
+
+
+_NEUTRAL = {"mul": (1, True), "div": (1, False), "add": (0, True), "sub": (0, False)}
+"""Function -> the number that leaves the other operand as it is, and whether it may be the first one."""
+
+
+def folded(function: str, operands: Sequence[Any]) -> Any:
+    """The value of a function that need not be computed: a number if its operands are, or the operand
+    that it leaves as it is; None where it has to be computed.
+    """
+    are_numbers = [isinstance(item, int | float) for item in operands]
+    if function in FUNCTIONS and all(are_numbers):
+        return getattr(np, FUNCTIONS[function][0])(*operands).item()
+    neutral, either = _NEUTRAL.get(function, (None, False))
+    if are_numbers[-1] and operands[-1] == neutral:
+        return operands[0]
+    return operands[1] if either and are_numbers[0] and operands[0] == neutral else None
+
+
 class ScalarExpr:
     """A parsed scalar expression: `names` it reads, `nodes` in order of evaluation, `result` (a Ref, a
     name or a number).
@@ -166,36 +205,15 @@ class ScalarExpr:
             return tree.id
         if isinstance(tree, ast.Constant):
             return tree.value
-        if isinstance(tree, ast.UnaryOp) and isinstance(tree.operand, ast.Constant):
-            value: Any = tree.operand.value
-            return -value
-        function, operands = self._call(tree)
-        # written out here, so that kernels, passes and CUDA text know the plain functions alone
-        if function in _MACROS:
-            arguments = [f"({ast.unparse(operand)})" for operand in operands]
-            text = _MACROS[function].format(*arguments)
-            return self._visit(ast.parse(text, mode="eval").body)
+        function, operands = called_by(tree)
         if function not in FUNCTIONS:
             raise ValueError(f"scalar expression {self.text!r}: unknown function {function!r}")
+        if function == "neg" and isinstance(operands[0], ast.Constant):
+            value: Any = operands[0].value
+            return -value
         return self._node(function, tuple(self._visit(operand) for operand in operands))
 
-    @staticmethod
-    def _call(tree: ast.expr) -> tuple[str, list[ast.expr]]:
-        if isinstance(tree, ast.Call) and isinstance(tree.func, ast.Name):
-            return tree.func.id, tree.args
-        if isinstance(tree, ast.BinOp):
-            return _OPERATORS[type(tree.op)], [tree.left, tree.right]
-        if isinstance(tree, ast.UnaryOp):
-            return _OPERATORS[type(tree.op)], [tree.operand]
-        if isinstance(tree, ast.Compare) and len(tree.ops) == 1:
-            return _OPERATORS[type(tree.ops[0])], [tree.left, tree.comparators[0]]
-        raise ValueError(f"not a scalar expression: {ast.unparse(tree)}")
-
     def _node(self, function: str, operands: tuple[Any, ...]) -> Ref:
-        if function == "pow" and operands[1] == 2:
-            # one multiplication, where a general power takes a logarithm and an exponential
-            function = "square"
-            operands = operands[:1]
         node = ExprNode(function, operands)
         # a subexpression written twice is computed once
         if node in self.nodes:

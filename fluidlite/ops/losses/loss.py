@@ -386,7 +386,8 @@ def _targets(xp: Any, Label: Array) -> tuple[Any, Any]:
 @student_loss.kernel
 def _(xp: Any, X: Array, Label: Array) -> Any:
     target, count = _targets(xp, Label)
-    return (count * softplus(xp, X) - X * target).astype(X.dtype)
+    # without a target X is not read, which may be infinite
+    return (count * softplus(xp, X) - xp.where(Label < -1, X.dtype.type(0), X * target)).astype(X.dtype)
 
 
 @student_loss.grad("X")

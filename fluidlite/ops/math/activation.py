@@ -342,7 +342,9 @@ def _(xp: Any, X: Array, threshold: float) -> Any:
 def _(xp: Any, X: Array, dOut: Array, threshold: float) -> Any:
     soft = _softplus(xp, X, threshold)
     bend = xp.tanh(soft)
-    return dOut * (bend - X * (1 - bend * bend) * xp.expm1(-soft))
+    one = X.dtype.type(1)
+    slope = xp.where(X > threshold, one, xp.where(X < -threshold, soft, -xp.expm1(-soft)))
+    return dOut * (bend + X * (1 - bend * bend) * slope)
 
 
 # ---------------------------------------------------------------------- second derivatives of 2.x

@@ -230,6 +230,11 @@ def _encoding(steps: Any, width: int) -> Any:
 
 @add_position_encoding.kernel
 def _(xp: Any, X: Array, X_lod: Lod, alpha: float, beta: float) -> Array:
+    if X.ndim != (2 if X_lod else 3):
+        raise ShapeError(
+            f"op 'add_position_encoding': X has the shape {list(X.shape)}, wanted [batch, steps, width], or "
+            "[rows, width] with a level of detail"
+        )
     if X.shape[-1] % 2:
         raise ShapeError(f"op 'add_position_encoding': the last dimension of X{list(X.shape)} must be even")
     if X_lod:

@@ -332,6 +332,15 @@ def _(X: Spec, Y: Spec, transpose_Y: bool) -> int:
     return _flops_of_stacks(X.shape, Y.shape, transpose_Y)
 
 
+def _times(xp: Any, product: Array, alpha: float) -> Array:
+    """alpha * product, in its place; zeros for 0, as in BLAS, whatever infinities there are."""
+    if not alpha:
+        return xp.zeros_like(product)  # type: ignore[no-any-return]
+    if alpha != 1.0:
+        product *= product.dtype.type(alpha)
+    return product
+
+
 @matmul.kernel
 def _(
     xp: Any, X: Array, Y: Array, transpose_X: bool, transpose_Y: bool, alpha: float, head_number: int
@@ -339,10 +348,8 @@ def _(
     operands = _operands(X, Y, transpose_X, transpose_Y)
     if head_number > 1:
         parts = xp.matmul(*_heads(*operands, head_number)).swapaxes(-2, -3)
-        return parts.reshape(*parts.shape[:-2], -1) * X.dtype.type(alpha)
-    out = _product(xp, *operands)
-    if alpha != 1.0:
-        out *= out.dtype.type(alpha)
+        return _times(xp, parts.reshape(*parts.shape[:-2], -1), alpha)
+    out = _times(xp, _product(xp, *operands), alpha)
     return out.reshape((*out.shape[:-2], *_kept(X.ndim, Y.ndim, *out.shape[-2:])) or (1,))
 
 
@@ -358,6 +365,8 @@ def _(
     head_number: int,
     wants: frozenset[str],
 ) -> tuple[Array | None, Array | None]:
+    if not alpha:  # a product that is not read has no gradient, whatever it is multiplied by
+        return xp.zeros_like(X), xp.zeros_like(Y)
     d = dOut if alpha == 1.0 else dOut * dOut.dtype.type(alpha)
     operands = _operands(X, Y, transpose_X, transpose_Y)
     dx: Array | None

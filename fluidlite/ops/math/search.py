@@ -12,6 +12,7 @@ from fluidlite.base.attr_limits import least, limited
 from fluidlite.base.dtypes import Array, VarType, to_numpy
 from fluidlite.base.errors import ShapeError
 from fluidlite.base.registry import AttrType, GradContext, Lod, Op, Spec, WithLod, handed_on, later, required
+from fluidlite.ops.kernels.heap_order import in_heap_order
 from fluidlite.ops.kernels.numbers import at_last, check_axes, ints, named_dims
 
 top_k = Op("top_k", "X. K? -> Out Indices", attrs={"k": 1}, amp="gray")
@@ -37,8 +38,14 @@ def _checked(k: int, shape: Sequence[int]) -> int:
 
 @top_k.kernel
 def _(xp: Any, X: Array, X_lod: Lod, K: Array | None, k: int) -> tuple[Array, Array | WithLod]:
-    indices = places_of_largest(xp, X, k if K is None else _checked(ints(K)[0], X.shape))
-    return at_last(xp, X, indices), handed_on(indices, X_lod)
+    count = k if K is None else _checked(ints(K)[0], X.shape)
+    indices = places_of_largest(xp, X, count)
+    values = at_last(xp, X, indices)
+    if xp is np and count > 1:
+        ordered = in_heap_order(X, values, indices)
+        if ordered is not indices:  # zeros of both signs are equal, too
+            indices, values = ordered, at_last(xp, X, ordered)
+    return values, handed_on(indices, X_lod)
 
 
 def places_of_largest(xp: Any, x: Array, k: int) -> Array:

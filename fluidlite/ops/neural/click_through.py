@@ -143,7 +143,7 @@ def _ranked(xp: Any, X: Array, RankOffset: Array, MaxRank: int) -> tuple[Array, 
     other = RankOffset[:, 1::2] - 1
     row = RankOffset[:, 2::2]
     there = (own >= 0) & (other >= 0)
-    inputs = X[xp.where(there, row, 0)] * there[:, :, None].astype(X.dtype)
+    inputs = xp.where(there[:, :, None], X[xp.where(there, row, 0)], X.dtype.type(0))
     return xp.where(there, own * MaxRank + other, 0), inputs
 
 

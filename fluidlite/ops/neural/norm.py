@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Sequence
 from typing import Any, TypeAlias
 
 from fluidlite.base.attr_limits import LAYOUT, above, between, limited
@@ -13,7 +14,9 @@ from fluidlite.base.open_sizes import fits
 from fluidlite.base.registry import AttrType, GradContext, Op, Spec, required
 from fluidlite.ops.gradients import emits_once_more
 from fluidlite.ops.kernels.conv_geometry import is_channels_last
-from fluidlite.ops.kernels.numbers import as_matrix
+from fluidlite.ops.kernels.numbers import as_matrix, rows_before
+from fluidlite.ops.kernels.row_calls import over_rows
+from fluidlite.ops.kernels.row_kernels import RowKernel, by_rows
 
 Maybe: TypeAlias = "Array | None"
 
@@ -67,21 +70,47 @@ def _(X: Spec, Scale: Spec | None, Bias: Spec | None, begin_norm_axis: int) -> t
     return X.with_shape(X.shape), rows, rows
 
 
+_LAYER_NORM = RowKernel(
+    "layer_norm",
+    "x[rc] scale[c]=1 bias[c]=0 epsilon -> y[rc] mean[r] variance[r]",
+    # the mean first, then the distances from it: nothing cancels, however far the mean is from 0
+    """
+    mean = mean(x)
+    centred = x - mean
+    variance = mean(centred * centred)
+    y = centred * rsqrt(variance + epsilon) * scale + bias
+    """,
+)
+_LAYER_NORM_GRAD = RowKernel(
+    "layer_norm_grad",
+    "x[rc] scale[c]=1 mean[r] variance[r] dy[rc] epsilon -> dx[rc] dscale[c] dbias[c]",
+    """
+    inverse = rsqrt(variance + epsilon)
+    unit = (x - mean) * inverse
+    slope = dy * scale
+    dx = (slope - unit * mean(slope * unit) - mean(slope)) * inverse
+    dscale = total(dy * unit)
+    dbias = total(dy)
+    """,
+)
+
+
+def _rows_from(shape: Sequence[int], attr: Callable[[str], Any]) -> tuple[int, int]:
+    """The number of rows, which go over the dimensions ahead of `begin_norm_axis`, and their length."""
+    return rows_before(shape, attr("begin_norm_axis"))
+
+
 @layer_norm.kernel
 def _(
     xp: Any, X: Array, Scale: Maybe, Bias: Maybe, epsilon: float, begin_norm_axis: int
 ) -> tuple[Array, Array, Array]:
-    mean, variance, y = row_statistics(xp, as_matrix(X, begin_norm_axis))
-    y *= (1 / xp.sqrt(variance + variance.dtype.type(epsilon)))[:, None]
-    if Scale is not None:
-        y *= Scale
-    if Bias is not None:
-        y += Bias
+    sizes = rows_before(X.shape, begin_norm_axis)
+    y, mean, variance = over_rows(xp, _LAYER_NORM, sizes, x=X, scale=Scale, bias=Bias, epsilon=epsilon)
     return y.reshape(X.shape), mean, variance
 
 
 @layer_norm.grad("X Scale Bias")
-def _(
+def layer_norm_grad(
     xp: Any,
     X: Array,
     Scale: Maybe,
@@ -93,18 +122,14 @@ def _(
     begin_norm_axis: int,
     wants: frozenset[str],
 ) -> tuple[Maybe, Maybe, Maybe]:
-    x = as_matrix(X, begin_norm_axis)
-    d = as_matrix(dY, begin_norm_axis)
-    inverse = 1 / xp.sqrt(Variance + Variance.dtype.type(epsilon))
-    unit = (x - Mean[:, None]) * inverse[:, None]
-    dx = None
-    if "X@GRAD" in wants:
-        dx = row_gradient(xp, d if Scale is None else d * Scale, unit, inverse).reshape(X.shape)
-    return (
-        dx,
-        None if Scale is None else xp.einsum("rc,rc->c", d, unit),
-        None if Bias is None else d.sum(axis=0, dtype=d.dtype),
-    )
+    sizes = rows_before(X.shape, begin_norm_axis)
+    given = {"x": X, "scale": Scale, "mean": Mean, "variance": Variance, "dy": dY, "epsilon": epsilon}
+    dx, dscale, dbias = over_rows(xp, _LAYER_NORM_GRAD, sizes, wants, **given)
+    return None if dx is None else dx.reshape(X.shape), dscale, dbias
+
+
+by_rows(layer_norm, _LAYER_NORM, _rows_from)
+by_rows(layer_norm_grad, _LAYER_NORM_GRAD, _rows_from)
 
 
 # ------------------------------------------------------------------ instance_norm

@@ -7,9 +7,11 @@ from typing import Any
 import numpy as np
 
 from fluidlite.base.dtypes import Array
-from fluidlite.base.errors import KernelError, ShapeError
+from fluidlite.base.errors import ShapeError
 from fluidlite.base.registry import LONG, Lod, Op, Spec, handed_on, later, same_as
-from fluidlite.ops.kernels.numbers import at_last, first_wrong, named_dims
+from fluidlite.ops.kernels.numbers import at_last, named_dims
+from fluidlite.ops.kernels.row_calls import along_axis, checked_labels
+from fluidlite.ops.kernels.row_kernels import RowKernel, by_rows, last_axis
 
 # Paddle's softmax never lets a shifted score fall below this, so a probability is at least 1.6e-28 of the
 # largest
@@ -18,13 +20,22 @@ LOWEST_SCORE = -64.0
 _LARGEST_LOG = 1e20
 
 
+# the largest score becomes 0, so exp cannot overflow
+_SOFTMAX = RowKernel(
+    "softmax",
+    "x[rc] lowest -> out[rc]",
+    """
+    top = max(x)
+    out = exp(maximum(x - top, lowest))
+    out = out * (1 / sum(out))
+    """,
+)
+_SOFTMAX_GRAD = RowKernel("softmax_grad", "out[rc] dout[rc] -> dx[rc]", "dx = (dout - sum(dout * out)) * out")
+
+
 def softmax_of(xp: Any, x: Array, axis: int) -> Any:
     """The softmax of `x` over `axis`, as Paddle computes it."""
-    if not x.size:  # nothing is the largest
-        return x.copy()
-    # the largest score becomes 0, so exp cannot overflow
-    exps = xp.exp(xp.maximum(x - x.max(axis=axis, keepdims=True), x.dtype.type(LOWEST_SCORE)))
-    return exps / exps.sum(axis=axis, keepdims=True)
+    return along_axis(xp, _SOFTMAX, axis, x=x, lowest=LOWEST_SCORE)[0]
 
 
 def tolerable_log(xp: Any, x: Array) -> Any:
@@ -59,8 +70,12 @@ def _(xp: Any, X: Array, axis: int) -> Any:
 
 
 @softmax.grad("X")
-def _(Out: Array, dOut: Array, axis: int) -> Any:
-    return (dOut - (dOut * Out).sum(axis=axis, keepdims=True)) * Out
+def softmax_grad(xp: Any, Out: Array, dOut: Array, axis: int) -> Any:
+    return along_axis(xp, _SOFTMAX_GRAD, axis, out=Out, dout=dOut)[0]
+
+
+by_rows(softmax, _SOFTMAX, last_axis, lowest=LOWEST_SCORE)
+by_rows(softmax_grad, _SOFTMAX_GRAD, last_axis)
 
 
 log_softmax = Op("log_softmax", "X -> Out", attrs={"axis": -1}, amp_fp16="black")
@@ -104,33 +119,6 @@ def _loss_shape(type: str, X: Spec, Label: Spec, soft_label: bool) -> Spec:
 def _sizes_of_labels(loss: Spec, Label: Spec) -> Spec:
     """The loss with the sizes that Label declares, which 1.8.5 takes where X declares others."""
     return loss.with_shape(Label.shape[:-1] + loss.shape[-1:])
-
-
-def checked_labels(xp: Any, type: str, labels: Array, classes: int, ignore_index: int) -> tuple[Any, Any]:
-    """Labels with the ignored ones replaced by 0, and which ones count (True: all of them); KernelError for a
-    label that is not a class.
-    """
-    # what is to be ignored is no class, as a rule: then all labels that are classes count
-    if xp is np and labels.size and not 0 <= ignore_index < classes and _are_below(labels, classes):
-        return labels, True
-    counts = labels != ignore_index
-    safe = xp.where(counts, labels, 0)
-    # reading the result back from a device would stall it, so only the host checks
-    if xp is np and safe.size and not _are_below(safe, classes):
-        label, where = first_wrong(safe, (safe < 0) | (safe >= classes))
-        raise KernelError(
-            f"op {type!r}: label {label} is not one of {classes} classes ({where}; ignore_index is "
-            f"{ignore_index})"
-        )
-    return safe, counts
-
-
-def _are_below(labels: Array, classes: int) -> bool:
-    """True if all labels are classes."""
-    if labels.dtype.kind == "i" and labels.flags.c_contiguous:
-        # seen as unsigned numbers, negative ones are large: one call for two
-        return bool(np.maximum.reduce(labels.view(f"u{labels.itemsize}"), axis=None) < classes)
-    return bool(0 <= labels.min() <= labels.max() < classes)
 
 
 def _where(xp: Any, counts: Any, values: Array) -> Array:
@@ -267,6 +255,29 @@ def _(Logits: Spec, Label: Spec, soft_label: bool, axis: int) -> tuple[Spec, Spe
     return Logits.with_shape(Logits.shape), Spec(loss, Logits.dtype, Logits.lod_level)
 
 
+_LOSS = RowKernel(
+    "softmax_with_cross_entropy",
+    "logits[rc] label[r]:ignore_index bias[c]=0 lowest -> softmax[rc] loss[r]",
+    """
+    softmax = logits + bias
+    top = max(softmax)
+    softmax = exp(maximum(softmax - top, lowest))
+    softmax = softmax * (1 / sum(softmax))
+    loss = -log(softmax[label])
+    """,
+    cleared=["loss"],
+)
+_LOSS_GRAD = RowKernel(
+    "softmax_with_cross_entropy_grad",
+    "label[r]:ignore_index softmax[rc] dloss[r] -> dlogits[rc]",
+    """
+    dlogits = softmax * dloss
+    dlogits[label] = dlogits[label] - dloss
+    """,
+    cleared=["dlogits"],
+)
+
+
 @softmax_with_cross_entropy.kernel
 def _(
     xp: Any,
@@ -278,6 +289,10 @@ def _(
     axis: int,
     use_softmax: bool,
 ) -> tuple[Any, Any]:
+    if use_softmax and not soft_label:
+        given = {"logits": Logits, "label": Label, "ignore_index": ignore_index, "lowest": LOWEST_SCORE}
+        probability, loss = along_axis(xp, _LOSS, axis, **given)
+        return probability, handed_on(loss, Logits_lod)
     probability = softmax_of(xp, Logits, axis) if use_softmax else Logits.copy()
     if soft_label:
         loss = -(Label * tolerable_log(xp, probability)).sum(axis=axis, keepdims=True)
@@ -295,7 +310,7 @@ def _like_softmax(Softmax: Spec) -> Spec:
 
 
 @softmax_with_cross_entropy.grad("Logits", shape=_like_softmax)
-def _(
+def loss_grad(
     xp: Any,
     Label: Array,
     Softmax: Array,
@@ -307,13 +322,18 @@ def _(
 ) -> Any:
     if soft_label:
         return dLoss * (Softmax - Label if use_softmax else -Label / Softmax)
+    if use_softmax:
+        given = {"label": Label, "softmax": Softmax, "dloss": dLoss, "ignore_index": ignore_index}
+        return along_axis(xp, _LOSS_GRAD, axis, **given)[0]
     shape = [1] * Softmax.ndim
     shape[axis] = Softmax.shape[axis]
     classes = xp.arange(Softmax.shape[axis]).reshape(shape)
-    if not use_softmax:
-        return xp.where((Label == classes) & (Label != ignore_index), -dLoss / Softmax, dLoss.dtype.type(0))
-    # chosen, not multiplied: the softmax of an ignored row may be nan
-    return xp.where(Label == ignore_index, dLoss.dtype.type(0), dLoss * (Softmax - (Label == classes)))
+    return xp.where((Label == classes) & (Label != ignore_index), -dLoss / Softmax, dLoss.dtype.type(0))
+
+
+_HARD = {"soft_label": False, "use_softmax": True}
+by_rows(softmax_with_cross_entropy, _LOSS, last_axis, _HARD, lowest=LOWEST_SCORE)
+by_rows(loss_grad, _LOSS_GRAD, last_axis, _HARD)
 
 
 # ---------------------------------------------------------------------- negative log likelihood

@@ -76,8 +76,8 @@ class _Lattice:
         never = chances.dtype.type(_NEVER)
         there = mask.T[:, :, None]
         found = xp.empty((steps, 2 * rows, width), chances.dtype)
-        # a forward sequence that has ended stays as it is
-        xp.multiply(chances, there, out=found[:, :rows])
+        # a forward sequence that has ended stays as it is, whatever stands behind it
+        found[:, :rows] = xp.where(there, chances, chances.dtype.type(0))
         found[:, rows:] = chances[::-1, :, ::-1]
         # a backward one begins anew until it is at its end
         start = xp.where(self.last, chances.dtype.type(0), never)[:, ::-1]

@@ -12,7 +12,7 @@ from fluidlite.base.comm_kind import CommKind
 from fluidlite.base.dtypes import Array, VarType
 from fluidlite.base.errors import ShapeError
 from fluidlite.base.registry import LONG, AttrType, GradContext, Op, Spec, later, required, same_as
-from fluidlite.ops.neural.softmax import checked_labels
+from fluidlite.ops.kernels.row_calls import checked_labels
 
 _RING = {"ring_id": 0, "use_calc_stream": False, "use_model_parallel": later(False)}
 _PART = {"ring_id": 0, "use_calc_stream": True, "use_model_parallel": True}

@@ -12,11 +12,14 @@ from typing import Any
 
 import numpy as np
 
+from fluidlite.base.errors import MissingExtraError
+from fluidlite.contrib.training_log import CsvLog, TrainingLog
 from fluidlite.ir.warned import warn_user
 from fluidlite.paddle.hapi.progressbar import ProgressBar
 from fluidlite.paddle.optimizer.lr import LRScheduler as Schedule
 
 __all__ = [
+    "CSVLogger",
     "Callback",
     "CallbackList",
     "EarlyStopping",
@@ -24,6 +27,7 @@ __all__ = [
     "ModelCheckpoint",
     "ProgBarLogger",
     "ReduceLROnPlateau",
+    "TensorBoard",
     "VisualDL",
     "WandbCallback",
 ]
@@ -455,7 +459,7 @@ class VisualDL(_Writer):
 
     @functools.cached_property
     def _log(self) -> Any:
-        return importlib.import_module("visualdl").LogWriter(self.log_dir)
+        return _package("visualdl").LogWriter(self.log_dir)
 
     def _add(self, name: str, value: float, at: int) -> None:
         self._log.add_scalar(tag=name, step=at, value=value)
@@ -463,6 +467,80 @@ class VisualDL(_Writer):
     def on_train_end(self, logs: Logs = None) -> None:
         """Close the file."""
         self._log.close()
+
+
+class TensorBoard(_Writer):
+    """Writes the figures for TensorBoard into the folder `log_dir`, with the graph of the program and, every
+    `histogram_freq` epochs, the values of the parameters; needs the extra `watch`.
+    """
+
+    def __init__(self, log_dir: str, histogram_freq: int = 0) -> None:
+        super().__init__(self._add)
+        self.log_dir, self.histogram_freq = log_dir, histogram_freq
+        self._log = TrainingLog(log_dir)
+        self._has_graph = False
+
+    def _add(self, name: str, value: float, at: int) -> None:
+        self._log.scalars(at, {name: value})
+
+    def on_train_batch_end(self, step: int, logs: Logs = None) -> None:
+        """Write the figures of a step, and behind the first one the graph."""
+        super().on_train_batch_end(step, logs)
+        if not self._has_graph:
+            self._has_graph = True
+            self._log.graph(self.model._programs["train"].program)
+
+    def on_epoch_end(self, epoch: int, logs: Logs = None) -> None:
+        """Write the values of the parameters."""
+        if self.histogram_freq and epoch % self.histogram_freq == 0:
+            self._log.histograms(epoch, self.model._programs["train"].program)
+        self._log.flush()
+
+    def on_train_end(self, logs: Logs = None) -> None:
+        """Close the file."""
+        self._log.close()
+
+
+class CSVLogger(Callback):
+    """Writes a row for each epoch into the CSV file `path`: the last figures of its training, and those of
+    its evaluation where there is one.
+    """
+
+    def __init__(self, path: str) -> None:
+        super().__init__()
+        self.path = path
+
+    def on_train_begin(self, logs: Logs = None) -> None:
+        """Begin the file anew."""
+        self._log = CsvLog(self.path)
+        self._row: dict[str, Any] = {}
+        self._epoch = 0
+
+    def _take(self, mode: str, logs: Logs) -> None:
+        names = [name for name in self.params.get("metrics", ()) if logs and name in logs]
+        self._row.update({f"{mode}/{name}": (logs or {})[name] for name in names})
+
+    def _write(self) -> None:
+        if self._row:
+            self._log.scalars(self._epoch, self._row)
+        self._row = {}
+
+    def on_epoch_begin(self, epoch: int, logs: Logs = None) -> None:
+        """Write the row of the epoch before, whose evaluation has ended."""
+        self._write()
+        self._epoch = epoch
+
+    def on_epoch_end(self, epoch: int, logs: Logs = None) -> None:
+        """Take the figures of the training."""
+        self._take("train", logs)
+
+    def on_eval_end(self, logs: Logs = None) -> None:
+        """Take the figures of the evaluation."""
+        self._take("eval", logs)
+
+    def on_train_end(self, logs: Logs = None) -> None:
+        """Write the last row."""
+        self._write()
 
 
 class WandbCallback(_Writer):
@@ -483,7 +561,7 @@ class WandbCallback(_Writer):
         super().__init__(self._send)
         given = {"project": project, "entity": entity, "name": name, "dir": dir, "mode": mode}
         self._settings = {**given, "job_type": job_type, **kwargs}
-        self._wandb = importlib.import_module("wandb")
+        self._wandb = _package("wandb")
 
     @functools.cached_property
     def run(self) -> Any:
@@ -496,3 +574,10 @@ class WandbCallback(_Writer):
     def on_train_end(self, logs: Logs = None) -> None:
         """End the run."""
         self.run.finish()
+
+
+def _package(name: str) -> Any:
+    try:
+        return importlib.import_module(name)
+    except ImportError as error:
+        raise MissingExtraError(f"this callback needs the package {name}: pip install {name}") from error

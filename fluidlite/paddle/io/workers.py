@@ -39,14 +39,21 @@ class WorkerInfo:
     dataset: Any
 
 
-_info: WorkerInfo | None = None
-_make_fetch: Callable[[Any], Fetch] | None = None
-_fetch: Fetch | None = None
+@dataclass
+class _ThisProcess:
+    """The worker that this process is, if it is one."""
+
+    info: WorkerInfo | None = None
+    make_fetch: Callable[[Any], Fetch] | None = None
+    fetch: Fetch | None = None
+
+
+_this = _ThisProcess()
 
 
 def get_worker_info() -> WorkerInfo | None:
     """The worker that this process is; None in a process that is none."""
-    return _info
+    return _this.info
 
 
 def _begin(
@@ -59,8 +66,7 @@ def _begin(
     """Make this process a worker. Its random numbers are its own: a copy of its parent's would repeat what
     the other workers draw.
     """
-    global _info, _make_fetch
-    _info, _make_fetch = info, make_fetch
+    _this.info, _this.make_fetch = info, make_fetch
     pids[info.id] = os.getpid()
     np.random.seed((seed + info.id) % 2**32)
     if init is not None:
@@ -68,18 +74,17 @@ def _begin(
 
 
 def _work(task: Any) -> Any:
-    assert _fetch is not None, "the process has already started"
+    assert _this.fetch is not None, "the process has already started"
     try:
-        return _fetch(task)
+        return _this.fetch(task)
     except StopIteration:
         return _ENDED
 
 
 def _start() -> None:
     """Begin a pass in this worker."""
-    global _fetch
-    assert _info is not None and _make_fetch is not None, "the process has already started"
-    _fetch = _make_fetch(_info.dataset)
+    assert _this.info is not None and _this.make_fetch is not None, "the process has already started"
+    _this.fetch = _this.make_fetch(_this.info.dataset)
 
 
 class Workers:

@@ -12,7 +12,7 @@ import numpy as np
 from fluidlite.base.dtypes import Array
 from fluidlite.base.errors import KernelError, MissingExtraError
 
-__all__ = ["Difference", "differences"]
+__all__ = ["Difference", "difference", "differences"]
 
 # both compute in float32, and add up in other orders
 _RELATIVE, _ABSOLUTE = 1e-3, 1e-4
@@ -40,8 +40,8 @@ class Difference:
         return f"{self.name}: {self.largest:.3g} of values up to {self.magnitude:.3g}"
 
 
-def differences(data: bytes, feed: Mapping[str, Any], found: Mapping[str, Any]) -> list[Difference]:
-    """The difference of each output in `found` from what onnxruntime makes of the file.
+def differences(data: bytes | str, feed: Mapping[str, Any], found: Mapping[str, Any]) -> list[Difference]:
+    """The difference of each output in `found` from what onnxruntime makes of a file: its path, or its bytes.
 
     MissingExtraError without the package `onnxruntime`; KernelError where it cannot run the file.
     """
@@ -61,13 +61,14 @@ def differences(data: bytes, feed: Mapping[str, Any], found: Mapping[str, Any]) 
     except Exception as error:
         raise KernelError(f"onnxruntime cannot run the file: {error}") from error
     pairs = zip(found.items(), theirs, strict=True)
-    return [_difference(name, np.asarray(ours), other) for (name, ours), other in pairs]
+    return [difference(name, np.asarray(ours), other, "onnxruntime") for (name, ours), other in pairs]
 
 
-def _difference(name: str, ours: Array, theirs: Array) -> Difference:
+def difference(name: str, ours: Array, theirs: Array, source: str) -> Difference:
+    """The difference of one output from what `source` computes for it."""
     if ours.shape != theirs.shape or ours.dtype != theirs.dtype:
         mine, other = (f"{each.dtype}{list(each.shape)}" for each in (ours, theirs))
-        return Difference(name, 0.0, 0.0, f"{mine} here, and {other} from onnxruntime")
+        return Difference(name, 0.0, 0.0, f"{mine} here, and {other} from {source}")
     if not ours.size:
         return Difference(name, 0.0, 0.0)
     left, right = (each.astype(np.float64) for each in (ours, theirs))

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from fluidlite.base.errors import ArgumentError, UnsupportedError, did_you_mean
+from fluidlite.base.dtypes import VarType
+from fluidlite.base.errors import ArgumentError, EnforceNotMet, UnsupportedError, did_you_mean
 from fluidlite.ir.operator import Operator
 from fluidlite.ir.program import Program
 from fluidlite.ir.trust import check_reach
@@ -13,11 +15,9 @@ from fluidlite.ir.variable import Variable
 
 # the rules enter the table as they are imported
 from fluidlite.saving.onnx import rules as _rules  # noqa: F401
-from fluidlite.saving.onnx.graph import OPSET, OnnxGraph, onnx_package
+from fluidlite.saving.onnx.graph import OLDEST, OPSET, OnnxGraph, onnx_package
 
 __all__ = ["OPSET", "onnx_model"]
-
-_OLDEST = 13  # the first opset whose nodes take their axes and sizes as the rules write them
 
 
 def onnx_model(
@@ -41,6 +41,7 @@ def onnx_model(
     graph = OnnxGraph(_known_opset(opset))
     program = _with_shapes(program, feeds, shapes) if shapes else program
     block = program.global_block()
+    graph.held.update(_other_types(program))
     for name in feeds:
         graph.names[name] = graph.name(name)
     for op in _needed(program, fetches):
@@ -62,9 +63,23 @@ def onnx_model(
 
 def _known_opset(opset: int) -> int:
     newest = onnx_package("onnx.defs").onnx_opset_version()
-    if not _OLDEST <= opset <= newest:
-        raise ArgumentError(f"opset {opset} is not between {_OLDEST} and {newest}, the newest of this onnx")
+    if not OLDEST <= opset <= newest:
+        raise ArgumentError(f"opset {opset} is not between {OLDEST} and {newest}, the newest of this onnx")
     return opset
+
+
+def _other_types(program: Program) -> dict[str, VarType]:
+    """The data types of variables whose file declares another one than their op computes."""
+    copy = program.clone()
+    for op in (op for block in copy.blocks for op in block.ops if not op.is_boundary):
+        # a file may say less than a rule asks for; what it says of types stays as it is then
+        with contextlib.suppress(EnforceNotMet):
+            op.infer()
+    tensors = [
+        var for var in program.list_vars() if var.type in (VarType.LOD_TENSOR, VarType.LOD_TENSOR_ARRAY)
+    ]
+    pairs = ((var, copy.blocks[var.block.idx].var(var.name)) for var in tensors)
+    return {var.name: inferred.dtype for var, inferred in pairs if inferred.dtype != var.dtype}
 
 
 def _with_shapes(program: Program, feeds: Sequence[str], shapes: Mapping[str, Sequence[int]]) -> Program:

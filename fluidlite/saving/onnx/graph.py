@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import collections
 import importlib
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -17,6 +18,7 @@ from fluidlite.ir.operator import COMMON_TYPES, Operator
 from fluidlite.saving.variables import value_of
 
 __all__ = [
+    "OLDEST",
     "OPSET",
     "RULES",
     "OnnxGraph",
@@ -27,6 +29,7 @@ __all__ = [
     "rule_of",
 ]
 
+OLDEST = 13  # the first opset whose nodes take their axes and sizes as the rules write them
 OPSET = 17  # the first with LayerNormalization; read since 2022
 _NEWEST_REDUCTION = 18  # reductions take their axes as an input from there on
 
@@ -57,14 +60,15 @@ class OnnxGraph:
         self._parameters: dict[str, str] = {}
         self._numbers: dict[tuple[bytes, str, tuple[int, ...]], str] = {}
         self._taken: set[str] = set()
+        self._next: collections.Counter[str] = collections.Counter()
 
     def name(self, hint: str) -> str:
         """A new name like `hint`."""
         name = hint
-        number = 0
         while name in self._taken:
-            number += 1
-            name = f"{hint}.{number}"
+            # counted, as thousands of values may be called alike
+            self._next[hint] += 1
+            name = f"{hint}.{self._next[hint]}"
         self._taken.add(name)
         return name
 

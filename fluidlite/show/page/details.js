@@ -13,6 +13,7 @@ const openDrawer = (...children) => {
 const resized = () => {
   // the drawer stands beside the panes, and covers nothing of them
   together((pane) => pane.drawn && pane.apply());
+  if (state.view === "job") overview.render();
   renderList();
 };
 function closeDrawer() {
@@ -34,12 +35,14 @@ const jump = (item, owner, which, first) =>
     el("span", { className: "io" }, ioText(D.ops[item.id], owner)),
   );
 
-const TOUCHED = "Every op of every process that touches it, its gradient or a piece of either:";
+const TOUCHED = isJob
+  ? "Every op of every process that touches it, its gradient or a piece of either:"
+  : "Every op that touches it or its gradient:";
 function follow(param) {
   state.param = param;
   const touched = touchedBy(param),
     group = GROUPS.find((one) => one.name === param),
-    parts = [];
+    parts = [...valuesOf(param)];
   if (group?.slices.length)
     parts.push(
       el("h3", {}, "Where its rows are"),
@@ -152,6 +155,7 @@ function showOp(item, owner) {
       `op ${item.number}${isJob ? ` of ${owner.name}` : ""}, block ${item.block}`,
     ),
   );
+  parts.push(...elsewhere(item, op, owner));
   if (op[STACK] >= 0)
     parts.push(el("h3", {}, called ? `Made by ${called}, called at` : "Made at"), stackList(op));
   if (op[INPUTS].length) parts.push(el("h3", {}, "Reads"), slotTable(op[INPUTS], owner));

@@ -6,9 +6,15 @@ const svg = (tag, fields = {}, ...children) => {
   node.append(...children);
   return node;
 };
+const tool = (text, title, act) => el("button", { title, "aria-label": title, onclick: act }, text);
+const saveTools = (drawing, what) => [
+  tool("SVG", "Save what is drawn as SVG", () => saveSvg(drawing, what())),
+  tool("PNG", "Save what is drawn as PNG", () => savePng(drawing, what())),
+];
 const cut = (text, most) => (text.length > most ? `${text.slice(0, most - 1)}…` : text);
 const CLOSEST = 3,
-  MARGIN = 22;
+  MARGIN = 22,
+  TOOLS = 34; // of the height, below a graph that is shown as a whole
 
 class GraphPane {
   constructor(side) {
@@ -26,7 +32,6 @@ class GraphPane {
       beside(this);
     });
     this.host = el("div", { className: "graph" });
-    const tool = (text, title, act) => el("button", { title, "aria-label": title, onclick: act }, text);
     this.host.append(
       this.canvas,
       this.map.host,
@@ -35,7 +40,8 @@ class GraphPane {
         { className: "tools" },
         tool("−", "Smaller (-)", () => guide(this, () => this.zoom(0.75))),
         tool("+", "Larger (+)", () => guide(this, () => this.zoom(1.33))),
-        tool("fit", "Show all (0)", fitAll),
+        tool("fit", "Show all (0)", () => fitAll(true)),
+        ...saveTools(this, () => (isJob ? this.owner.name : "")),
       ),
     );
     this.canvas.addEventListener("wheel", (event) => this.wheel(event), { passive: false });
@@ -114,6 +120,10 @@ class GraphPane {
       group = node.children.length > 0;
     const category = op ? op[CATEGORY] : opAt(tree.program, node.ops[0])[CATEGORY],
       io = op && ["feed", "fetch"].includes(op[TYPE]) ? "io" : "";
+    // ops that other processes take part in stand out
+    const shared =
+      ["comm", "collective"].includes(category) &&
+      node.ops.every((number) => opAt(tree.program, number)[CATEGORY] === category);
     const label = labelOf(node),
       sub = subOf(tree, node, this.owner);
     const parts = [svg("title", {}, this.title(node))];
@@ -153,7 +163,7 @@ class GraphPane {
     return svg(
       "g",
       {
-        class: `node ${node.kind} ${io} ${this.classes(node)}`,
+        class: `node ${node.kind} ${io} ${shared ? category : ""} ${this.classes(node)}`,
         "data-id": node.id,
         role: "button",
         tabindex: -1,
@@ -325,22 +335,23 @@ class GraphPane {
     this.scene.setAttribute("transform", `translate(${x} ${y}) scale(${k})`);
     this.map.look(-x / k, -y / k, this.host.clientWidth / k, this.host.clientHeight / k);
   }
-  fitting() {
+  fitting(whole) {
     // the scale at which all of it is in sight, or at least readable
     const { clientWidth, clientHeight } = this.host,
       wide = (clientWidth - 2 * MARGIN) / this.drawn.width,
-      high = (clientHeight - 2 * MARGIN) / this.drawn.height;
-    return Math.max(Math.min(wide, high, 1.25), READABLE);
+      high = (clientHeight - 2 * MARGIN - (whole ? TOOLS : 0)) / this.drawn.height;
+    return Math.max(Math.min(wide, high, 1.25), whole ? 0 : READABLE);
   }
-  fit(k) {
+  fit(k, whole) {
     // all of it, or its beginning
-    const { clientWidth: width, clientHeight: height } = this.host;
+    const { clientWidth: width, clientHeight } = this.host,
+      height = clientHeight - (whole ? TOOLS : 0);
     const place = (room, size) => (size * k + 2 * MARGIN <= room ? (room - size * k) / 2 : MARGIN);
     this.view = { k, x: place(width, this.drawn.width), y: place(height, this.drawn.height) };
     this.apply();
   }
   zoom(factor, x = this.host.clientWidth / 2, y = this.host.clientHeight / 2) {
-    const k = Math.min(CLOSEST, Math.max(0.08, this.view.k * factor)),
+    const k = Math.min(CLOSEST, Math.max(Math.min(0.08, this.view.k), this.view.k * factor)),
       by = k / this.view.k;
     this.view = { k, x: x - (x - this.view.x) * by, y: y - (y - this.view.y) * by };
     this.apply();

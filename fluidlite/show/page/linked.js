@@ -51,9 +51,9 @@ function besideChosen() {
   const [x, y] = middleOf(box);
   pull(pane, bondAt(pane, pane.view.x + x * pane.view.k, pane.view.y + y * pane.view.k));
 }
-function fitAll() {
-  // all of both graphs, in one scale
+function fitAll(whole = false) {
+  // both graphs in one scale: the whole of them, or what can be read
   const shown = graphsShown().filter((pane) => pane.drawn),
-    scale = Math.min(...shown.map((pane) => pane.fitting()));
-  shown.forEach((pane) => pane.fit(scale));
+    scale = Math.min(...shown.map((pane) => pane.fitting(whole)));
+  shown.forEach((pane) => pane.fit(scale, whole));
 }

@@ -2,7 +2,8 @@
 const CODE = hasCode ? [["code", "graph + code", "The graph and the script that made it (v)"]] : [];
 const VIEWS = isJob
   ? [
-      ["places", "servers", "Which server holds which rows (v)"],
+      ["job", "job", "The processes and what they exchange (v)"],
+      ...(D.endpoints.length ? [["places", "servers", "Which server holds which rows (v)"]] : []),
       ["both", "graph + ops", "One role: its graph and its ops (v)"],
       ...CODE,
       ["graph", "graphs", "The graphs of the original and of a role (v)"],
@@ -25,11 +26,14 @@ const WHICH =
 function refresh(fit = false) {
   // everything, from what is chosen
   const view = state.view,
-    graphs =
-      view === "graph" && isJob ? ["left", "right"] : view === "list" || view === "places" ? [] : [MY_SIDE],
-    second = { both: list, code, graph: graphs.length === 2 ? panes[graphs[1]].host : null }[view];
+    whole = view === "places" || view === "job",
+    pair = view === "graph" && isJob && !state.alone,
+    graphs = pair ? ["left", "right"] : view === "list" || whole ? [] : [MY_SIDE],
+    second = state.alone ? null : { both: list, code, graph: pair ? panes.right.host : null }[view];
+  byId("overview").hidden = view !== "job";
   byId("places").hidden = view !== "places";
-  byId("compare").hidden = view === "places";
+  byId("compare").hidden = whole;
+  byId("which").hidden = whole || !WHICH.length;
   list.hidden = view === "graph" || view === "code";
   code.hidden = view !== "code";
   byId("page").classList.toggle("two", isJob && view === "list");
@@ -37,6 +41,7 @@ function refresh(fit = false) {
   boxes[0].replaceChildren(...(graphs.length ? [panes[graphs[0]].host] : [list]));
   boxes[1].replaceChildren(...(second ? [second] : []));
   boxes[1].hidden = byId("splitter").hidden = !boxes[1].firstChild;
+  shutter(view);
   heads(view);
   phases(graphs);
   document
@@ -45,6 +50,7 @@ function refresh(fit = false) {
       button.setAttribute("aria-pressed", String(state[button.dataset.key] === button.value)),
     );
   if (view === "places") renderPlaces();
+  if (view === "job") overview.render();
   split();
   refreshList();
   const fresh = (pane) => pane.program !== pane.owner[state.which] || !pane.drawn;
@@ -59,7 +65,17 @@ function redraw(fit) {
   });
   if (fit) fitAll();
 }
-const oneGraph = () => state.view === "both" || state.view === "code";
+const oneGraph = () => state.view === "both" || state.view === "code" || (isJob && state.alone);
+function shutter(view) {
+  // the button that closes the second pane, or brings it back
+  const names = { both: "ops", code: "code", ...(isJob ? { graph: "two graphs" } : {}) };
+  byId("shut").hidden = !names[view];
+  byId("shut").textContent = state.alone ? `‹ ${names[view]}` : "✕";
+}
+const flipAlone = () => {
+  state.alone = !state.alone;
+  refresh(true);
+};
 function heads(view) {
   // titles over the panes, and the counts of what differs
   const count = (program) => plural(flat(program).length, "op"),
@@ -109,6 +125,16 @@ function phases(graphs) {
         text,
       );
     }),
+    ...(graphs.some((side) => hasCollectives(panes[side].tree.program))
+      ? [
+          el(
+            "span",
+            { className: "check", title: "Every rank comes to these ops before any of them goes on" },
+            el("i", { className: "dot", style: "background:var(--collective)" }),
+            "of all ranks",
+          ),
+        ]
+      : []),
     el(
       "label",
       { className: "check" },
@@ -124,6 +150,8 @@ function phases(graphs) {
     ),
   );
 }
+const hasCollectives = (program) =>
+  flat(program).some((item) => D.ops[item.id][CATEGORY] === "collective");
 const markAll = () => {
   renderList();
   renderCode();
@@ -138,6 +166,7 @@ function remember() {
     ...(isJob ? { role: role().name } : {}),
   });
   const phasesNow = [...state.phases].sort().join(" ");
+  if (state.alone) hash.set("panes", "1");
   if (phasesNow !== "forward") hash.set("show", phasesNow);
   if (state.at) hash.set("op", `${state.at.side === "left" && isJob ? "original " : ""}${state.at.number}`);
   if (state.param) hash.set("param", state.param);
@@ -169,7 +198,7 @@ function choose(changes) {
 function goTo(first, which, number) {
   // to op `number` of the role at `first`, or of the original (-1)
   Object.assign(state, { which, role: first < 0 ? state.role : first });
-  if (state.view === "places") state.view = "both";
+  if (state.view === "places" || state.view === "job") state.view = "both";
   if (first < 0 && isJob && oneGraph()) state.view = "graph";
   state.at = { side: first < 0 ? "left" : "right", number };
   refresh();
@@ -180,20 +209,20 @@ function goTo(first, which, number) {
 const switches = (id, key, values) =>
   byId(id).replaceChildren(
     ...values.map(([value, text, title]) => {
-      const button = el("button", { value, title, onclick: () => choose({ [key]: value }) }, text);
+      const button = el("button", { value, title, onclick: () => choose({ [key]: value, ...(key === "view" ? { alone: false } : {}) }) }, text);
       button.dataset.key = key;
       return button;
     }),
   );
 switches("which", "which", WHICH);
 switches("view", "view", VIEWS);
-byId("which").hidden = !WHICH.length;
 byId("facts").textContent = D.facts.join(" · ");
 byId("role").append(...D.roles.map((one, index) => el("option", { value: String(index) }, one.name)));
 byId("role").onchange = (event) => choose({ role: Number(event.target.value) });
 const turn = (by) => isJob && choose({ role: (state.role + by + D.roles.length) % D.roles.length });
 byId("previous").onclick = () => turn(-1);
 byId("next").onclick = () => turn(1);
+byId("shut").onclick = flipAlone;
 byId("only").onchange = (event) => choose({ only: event.target.checked });
 
 // ---------------------------------------------------------------- the splitter
@@ -238,6 +267,7 @@ addEventListener("resize", () => {
   later = setTimeout(() => {
     renderList();
     redraw(true);
+    if (state.view === "job") overview.render();
   }, 120);
 });
 
@@ -257,6 +287,7 @@ const KEYS = [
   ["b u", "backward pass, update"],
   ["m", "main or startup program"],
   ["v", "next view"],
+  ["x", "close or open the second pane"],
   ["+ − 0", "zoom, show all"],
   ["t", "light or dark"],
   ["Esc", "close"],
@@ -275,6 +306,7 @@ const COLOURS = [
   ["optimize", "update"],
   ["schedule", "learning rate"],
   ["comm", "exchange"],
+  ["collective", "together with all ranks"],
 ];
 byId("keys").append(
   el("h2", { style: "margin-top:16px" }, "Colours of ops"),
@@ -324,7 +356,8 @@ const ACTIONS = {
   },
   "+": () => zoomBy(1.4),
   "-": () => zoomBy(0.7),
-  0: fitAll,
+  x: () => byId("shut").hidden || flipAlone(),
+  0: () => fitAll(true),
   t: () => byId("theme").click(),
   "?": () => byId("help").click(),
 };
@@ -353,6 +386,7 @@ function readAddress() {
     role: named < 0 ? state.role : named,
     which: D.original[wanted.get("program")] === undefined ? "main" : wanted.get("program"),
     view,
+    alone: wanted.get("panes") === "1",
   });
   if (wanted.has("show"))
     state.phases = new Set(

@@ -13,7 +13,7 @@ const el = (tag, fields = {}, ...children) => {
   return node;
 };
 const plural = (number, what) => `${number} ${what}${number === 1 ? "" : "s"}`;
-const ORIGINAL = { name: "original", index: 0, endpoint: "", ...D.original };
+const ORIGINAL = { name: D.roles.length ? "original" : "program", index: 0, endpoint: "", ...D.original };
 const isJob = D.roles.length > 0;
 const serverOf = new Map(
   D.roles.filter((role) => role.kind === "pserver").map((role, index) => [index, role]),
@@ -29,8 +29,9 @@ const filled = (text, role) =>
     : text;
 const nameOf = (number, role) => filled(D.names[number], role);
 
-// An op of the pool is [type, category, inputs, outputs, attributes, stack]; slots are [slot, [names]].
-const [TYPE, CATEGORY, INPUTS, OUTPUTS, ATTRS, STACK] = [0, 1, 2, 3, 4, 5];
+// An op of the pool is [type, category, inputs, outputs, attributes, stack, pieces]; slots are
+// [slot, [names]].
+const [TYPE, CATEGORY, INPUTS, OUTPUTS, ATTRS, STACK, PEERS] = [0, 1, 2, 3, 4, 5, 6];
 const attrsOf = (op) => op[ATTRS].map((number) => D.attrs[number]);
 const slotNames = (slots) => slots.flatMap(([, names]) => names);
 const ioText = (op, role) => {
@@ -157,7 +158,8 @@ function compare(role, which) {
 // `at` is the chosen op: {side, number}, side "left" for the original's and "right" for the role's
 const state = {
   which: "main",
-  view: "both",
+  view: isJob ? "job" : "both",
+  alone: false, // the second pane is closed
   role: 0,
   only: false,
   param: null,

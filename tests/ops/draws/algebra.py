@@ -29,7 +29,7 @@ def _(draw: Draw, name: str) -> Any:
     else:
         shapes = [(*batch, *x), (*batch, *y)]
     tensors = [draw.tensor(shape, dtype) for shape in shapes]
-    alpha = draw.maybe(draw.choice(1, 0.5, -2.0), 0.4)
+    alpha = draw.maybe(draw.choice(1, 0.5, -2.0, 0.0), 0.4)
     return draw.call(name, *tensors, transpose_x=left or OMIT, transpose_y=right or OMIT, alpha=alpha)
 
 

@@ -71,7 +71,7 @@ def _(draw: Draw, name: str) -> Any:
 
 @draws("fluid.layers.topk")
 def _(draw: Draw, name: str) -> Any:
-    x = draw.tensor(draw.shape((1, 4), low=2), FLOATS, -9, 9, distinct=True)
+    x = draw.tensor(draw.shape((1, 4), low=2), FLOATS, -9, 9, distinct=draw.flag(0.6))
     k: Any = draw.int(1, 2)
     return draw.call(name, x, draw.variable(k, "int32") if draw.flag(0.2) else k)
 

@@ -128,7 +128,6 @@ CASES: list[Case] = [
         "mish",
         lambda x: x * np.tanh(np.where(x > 1, x, np.where(x < -1, np.exp(x), softplus(x)))),
         {"threshold": 1.0},
-        grad=False,
         name="threshold",
     ),
     row("relu", lambda x: np.maximum(x, 0)),

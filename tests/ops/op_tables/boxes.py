@@ -160,7 +160,7 @@ def best_boxes(PriorBox: Any, PriorBoxVar: Any, TargetBox: Any, BoxScore: Any) -
 
 
 SCORES = RNG.uniform(0, 1, (6, 3)).astype("float32")
-SCORES[:3] = [[0.2, 0.4, 0.4], [0.5, -1, -2], [0.9, 0, -1]]
+SCORES[:4] = [[0.2, 0.4, 0.4], [0.5, -1, -2], [0.9, 0, -1], [0.1, np.nan, 0.3]]
 ASSIGNED = Case(
     "box_decoder_and_assign",
     {

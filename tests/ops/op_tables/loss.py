@@ -214,6 +214,12 @@ BY_SCORE = [
     ),
     Case("teacher_student_sigmoid_loss", {"X": EDGES, "Label": TEACHER}, student, grad=["X"]),
     Case(
+        "teacher_student_sigmoid_loss",
+        {"X": np.array([[-np.inf]], "float32"), "Label": np.array([[-2]], "float32")},
+        np.zeros((1, 1)),
+        name="certainly no click",
+    ),
+    Case(
         "rank_loss",
         {"Label": BIT, "Left": SCORE, "Right": OTHER},
         lambda Label, Left, Right: softplus(Left - Right) - Label * (Left - Right),

@@ -95,6 +95,13 @@ CASES: list[Case] = [
     matmul("vector by stack", (4,), (2, 4, 3)),
     Case(
         "matmul",
+        {"X": np.full((2, 2, 3), np.nan, "float32"), "Y": values(2, 3, 4)},
+        np.zeros((2, 2, 4), "float32"),
+        {"alpha": 0.0},
+        name="product without a part",
+    ),
+    Case(
+        "matmul",
         {"X": values(2, 3, 2, 4), "Y": values(6, 4, 2)},
         grad=["X", "Y"],
         name="regrouped",

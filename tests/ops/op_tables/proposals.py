@@ -111,6 +111,27 @@ def proposals(eta: float) -> Case:
     )
 
 
+def proposals_of_equal_scores() -> Case:
+    """Of equal scores the last comes first."""
+    anchors = np.array([[10 * x, 2, 10 * x + 5, 8] for x in range(5)], "float32")
+    scores = np.array([0.5, 0.2, 0.5, 0.2, 0.5], "float32")
+    order = [4, 2, 0, 3, 1]
+    return Case(
+        "generate_proposals",
+        {
+            "Scores": scores.reshape(1, 1, 5, 1),
+            "BboxDeltas": np.zeros((1, 4, 5, 1), "float32"),
+            "ImInfo": INFO[:1],
+            "Anchors": anchors.reshape(5, 1, 1, 4),
+            "Variances": np.ones((5, 1, 1, 4), "float32"),
+        },
+        {"RpnRois": anchors[order], "RpnRoiProbs": scores[order][:, None], "RpnRoisLod": np.array([5])},
+        {"pre_nms_topN": 15, "post_nms_topN": 6, "nms_thresh": 0.6, "min_size": 1.0, "eta": 1.0},
+        lods={"RpnRois": [[5]], "RpnRoiProbs": [[5]]},
+        name="equal scores",
+    )
+
+
 def proposals_v2() -> Case:
     """Of images that were never scaled, whose boxes' last pixels belong to them."""
     old = proposals(1.0)
@@ -399,6 +420,7 @@ CASES = [
         outputs={"MultiFpnRois": 3},
     ),
     proposals_v2(),
+    proposals_of_equal_scores(),
     Case(
         "distribute_fpn_proposals",
         {"FpnRois": SIZES, "RoisNum": np.array([4, 5], "int32")},

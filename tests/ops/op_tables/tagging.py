@@ -175,6 +175,8 @@ def ctc_cost(logits: list[Any], labels: list[Any], blank: int = 0) -> Any:
 
 MASKED_LOGITS = FRAME_LOGITS.copy()
 MASKED_LOGITS[1, 0, 1] = -np.inf
+HIDDEN_LOGITS = FRAME_LOGITS.copy()
+HIDDEN_LOGITS[3, 1] = np.nan
 TOKENS = np.array([[0], [1], [1], [0], [1], [2], [2], [0]])
 CTC = [
     Case(
@@ -198,6 +200,18 @@ CTC = [
         wants=["Loss"],
         ignore=["WarpCTCGrad"],
         name="padded",
+    ),
+    Case(
+        "warpctc",
+        {
+            "Logits": HIDDEN_LOGITS,
+            "Label": FRAME_LABEL,
+            "LogitsLength": np.array([4, 3]),
+            "LabelLength": np.array([2, 1]),
+        },
+        {"Loss": ctc_cost([FRAME_LOGITS[:, 0], FRAME_LOGITS[:3, 1]], [[1, 2], [3]])},
+        ignore=["WarpCTCGrad"],
+        name="nan behind the end",
     ),
     Case(
         "warpctc",

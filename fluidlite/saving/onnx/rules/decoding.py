@@ -92,14 +92,38 @@ def _crf_decoding(op: OpView) -> None:
     part = steps.part(0, 0, 1)
     start = part.squeeze(0) + first
     scores, origins = _forward(op, start, steps.part(0, 1), goes_on.part(0, 1), moves)
-    made = op.add("ArgMax", (scores + stop).name, axis=1, keepdims=1)
-    last = GraphValue(op, made, np.int64)
-    path = joined([_backward(op, last, origins), last.unsqueeze(0)], 0).squeeze(2)
+    path = _path(op, scores + stop, origins)
     if not is_padded:
         op.put(path.name, "ViterbiPath")
         return
     path = goes_on.squeeze(2).where(path, path * 0)
     op.put(path.transpose(1, 0).name, "ViterbiPath")
+
+
+@exports("viterbi_decode")
+def _viterbi_decode(op: OpView) -> None:
+    """The paths of padded sequences, as long as the longest one."""
+    emission, moves, lengths = values_of(op, "Input", "Transition", "Length")
+    lengths = lengths.cast(np.int64)
+    longest = lengths.reduce("Max", 0, keep=True)
+    steps = emission.transpose(1, 0, 2).part(0, 0, longest)
+    goes_on = counted(longest).reshape(-1, 1, 1).compare("Less", lengths.reshape(1, -1, 1))
+    has_ends = bool(op.attr("include_bos_eos_tag"))
+    start = steps.part(0, 0, 1).squeeze(0)
+    if has_ends:
+        start = start + moves.part(0, -1)
+    scores, origins = _forward(op, start, steps.part(0, 1), goes_on.part(0, 1), moves)
+    if has_ends:
+        scores = scores + moves.part(0, -2, -1)
+    path = _path(op, scores, origins)
+    op.put(scores.reduce("Max", 1).name, "Scores")
+    op.put(goes_on.squeeze(2).where(path, path * 0).transpose(1, 0).name, "Path")
+
+
+def _path(op: OpView, scores: GraphValue, origins: GraphValue) -> GraphValue:
+    """The tags [steps, batch] that lead to the best scores at the end."""
+    last = GraphValue(op, op.add("ArgMax", scores.name, axis=1, keepdims=1), np.int64)
+    return joined([_backward(op, last, origins), last.unsqueeze(0)], 0).squeeze(2)
 
 
 def _forward(

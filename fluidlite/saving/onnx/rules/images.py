@@ -67,7 +67,7 @@ def _resized(op: OpView, x: str, shape: Sequence[int], mode: str, is_v2: bool, a
         op.idle("scale", "Scale")
         sizes = op.sizes("OutSize", "SizeTensor", "")
     elif scales := _scales(op, len(names)):
-        if is_v2:
+        if is_v2 and attrs["coordinate_transformation_mode"] != "align_corners":
             scales = _without_idle(op, shape, scales)
             factors = op.graph.constant([1.0, 1.0, *one_more, *scales], np.float32)
             made = op.add("Resize", x, "", factors, **attrs)
@@ -96,7 +96,9 @@ def _scales(op: OpView, count: int) -> list[float]:
 
 
 def _scaled(op: OpView, x: str, scales: Sequence[float]) -> str:
-    """The sizes that come out, from which alone fluid's ops know how far pixels are apart."""
+    """The sizes that come out: from them alone fluid's ops know how far pixels are apart, and those of 2.x
+    between corners.
+    """
     rank = 2 + len(scales)
     sizes = op.dims(x, 2, rank)
     spatial = op.cast(sizes, np.float32)

@@ -287,6 +287,16 @@ def _mul(op: OpView) -> None:
     op.put(made)
 
 
+def _times(op: OpView, product: str, factor: float, slot: str) -> str:
+    """factor * product; zeros for 0, where the values do not count, whatever they are."""
+    if factor == 1.0:
+        return product
+    number = op.number(factor, slot)
+    if not factor:
+        return op.add("Expand", number, op.add("Shape", product))
+    return op.add("Mul", product, number)
+
+
 @exports("matmul", "matmul_v2")
 def _matmul(op: OpView) -> None:
     first = op.type == "matmul"
@@ -302,12 +312,24 @@ def _matmul(op: OpView) -> None:
         operands.append(value)
     if first:
         _check_stacks(op)
-    made = op.add("MatMul", *operands)
-    if first and op.attr("alpha") != 1.0:
-        made = op.add("Mul", made, op.number(op.attr("alpha")))
+    # onnxruntime fuses transpositions into products, with a wrong result beside a vector: a matrix of one row
+    vectors = [op.rank(slot) == 1 < op.rank(other) for slot, other in (("X", "Y"), ("Y", "X"))]
+    made = _product(op, operands, vectors)
+    if first:
+        made = _times(op, made, op.attr("alpha"), "X")
     if op.rank("X") == op.rank("Y") == 1:
         made = op.add("Reshape", made, op.ints(1))
     op.put(made)
+
+
+def _product(op: OpView, operands: list[str], vectors: list[bool]) -> str:
+    """The product of two stacks of matrices, of which one may be a vector."""
+    x, y = operands
+    if vectors[0]:
+        return str(op.add("Squeeze", op.add("MatMul", op.add("Unsqueeze", x, op.ints(0)), y), op.ints(-2)))
+    if vectors[1]:
+        return str(op.add("Squeeze", op.add("MatMul", x, op.add("Unsqueeze", y, op.ints(1))), op.ints(-1)))
+    return str(op.add("MatMul", x, y))
 
 
 def _check_stacks(op: OpView) -> None:
@@ -344,10 +366,7 @@ def _dot(op: OpView) -> None:
 @exports("addmm")
 def _addmm(op: OpView) -> None:
     product = op.add("MatMul", op.x("X"), op.x("Y"))
-    if op.attr("Alpha"):
-        scaled = op.add("Mul", product, op.number(op.attr("Alpha"), "Input"))
-    else:  # its values do not count, whatever they are
-        scaled = op.add("Expand", op.number(0.0, "Input"), op.add("Shape", product))
+    scaled = _times(op, product, op.attr("Alpha"), "Input")
     if op.attr("Beta"):
         start = op.add("Mul", op.x("Input"), op.number(op.attr("Beta"), "Input"))
         scaled = op.add("Add", start, scaled)

@@ -114,12 +114,11 @@ def _clip_by_norm(op: OpView) -> None:
 @exports("cumsum")
 def _cumsum(op: OpView) -> None:
     flags = {name: int(bool(op.attr(name))) for name in ("exclusive", "reverse")}
-    x = op.x()
-    axis = int(op.attr("axis"))
-    if op.attr("flatten"):
-        x = op.add("Reshape", x, op.ints(-1))
-        axis = 0
-    op.put(op.add("CumSum", x, op.whole(axis), **flags))
+    x, axis, is_flat = op.x(), int(op.attr("axis")), bool(op.attr("flatten"))
+    if is_flat or not op.rank():
+        x, axis = op.add("Reshape", x, op.ints(-1)), 0
+    made = op.add("CumSum", x, op.whole(axis), **flags)
+    op.put(made if is_flat or op.rank() else op.add("Reshape", made, op.ints()))
 
 
 # ----------------------------------------------------------------------- order

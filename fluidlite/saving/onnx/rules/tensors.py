@@ -41,11 +41,12 @@ def _transpose(op: OpView) -> None:
 @exports("squeeze", "squeeze2")
 def _squeeze(op: OpView) -> None:
     axes = sorted(set(op.axes(op.attr("axes"))))
+    stays = op.attr("of_2x", False)
     if not axes:
         # all that are 1 as it runs
         op.put(op.add("Squeeze", op.x()))
         return
-    if op.attr("of_2x", False):
+    if stays:
         axes = [axis for axis in axes if op.shape()[axis] in (1, -1)]
     op.put(op.add("Squeeze", op.x(), op.ints(*axes)) if axes else op.x())
 
@@ -70,6 +71,7 @@ def _flatten_range(op: OpView) -> None:
     x = op.x()
     rank = op.rank()
     if not rank:
+        op.idle("start_axis", "stop_axis")
         op.put(op.add("Reshape", x, op.ints(1)))
         return
     first, last = op.axes([op.attr("start_axis"), op.attr("stop_axis")])
@@ -224,10 +226,10 @@ def _slice(op: OpView) -> None:
 def _steps(op: OpView) -> str:
     computed = op.has("StridesTensor") or op.has("StridesTensorList")
     backward = computed or any(step < -1 for step in op.attr("strides"))
-    if backward and not op.attr("of_2x"):
+    is_of_2x = op.attr("of_2x")
+    if backward and not is_of_2x:
         raise op.error("fluid counts backward steps from the end of the part, and ONNX from its start")
-    sizes = op.sizes("StridesTensor", "StridesTensorList", "strides")
-    return sizes
+    return op.sizes("StridesTensor", "StridesTensorList", "strides")
 
 
 def _last_one_too(op: OpView, starts: str, ends: str, taken: list[bool]) -> str:

@@ -237,8 +237,9 @@ def _yolo_box(op: OpView) -> None:
     highs = []
     for axis, at in ((0, across), (1, down)):
         size = sizes.part(1, 1 - axis, 2 - axis)
-        # rows count for the width as well where the map is no square: so does 1.8.5
-        low, high = _yolo_sides(op, grid, axis, at, size, rows.cast(x.dtype))
+        # rows count for the width as well where the map is no square: so they do in 1.8.5
+        cells = columns if op.attr("of_2x") and axis == 0 else rows
+        low, high = _yolo_sides(op, grid, axis, at, size, cells.cast(x.dtype))
         lows.append(low)
         highs.append(high)
     confidence = grid.part(2, 4, 5)

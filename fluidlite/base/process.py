@@ -1,5 +1,7 @@
-"""Memory as plans use it: what they free stays with the process, where the C library is asked to leave it
-there; while one is made, Python's collector does not run.
+"""Settings of the whole process, each with its reason: freed memory, Python's collector, BLAS's threads.
+
+Nothing else here changes what other code of the process would notice. What is set for a while is set by a
+context.
 """
 
 from __future__ import annotations
@@ -8,11 +10,19 @@ import contextlib
 import ctypes
 import functools
 import gc
+import pathlib
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from typing import Any
 
-__all__ = ["keep_freed_memory", "without_collector"]
+import numpy as np
 
+from fluidlite.base.forks import child_lock, in_child
+from fluidlite.base.once import once
+
+__all__ = ["BlasSwitch", "blas_function", "blas_switch", "keep_freed_memory", "without_collector"]
+
+# ---------------------------------------------------------------------- memory
 # parameters of glibc's mallopt, from malloc.h
 _TRIM_THRESHOLD = -1
 _TOP_PAD = -2
@@ -107,3 +117,80 @@ class _Unseen:
 
 
 _unseen = _Unseen()
+
+
+# ---------------------------------------------------------------------- threads of BLAS
+def _libraries() -> Iterator[ctypes.CDLL]:
+    """The OpenBLAS libraries that NumPy's wheel brings; none with another BLAS."""
+    folder = pathlib.Path(np.__file__).parent
+    for place in (folder.parent / "numpy.libs", folder / ".libs", folder / ".dylibs"):
+        for path in place.glob("lib*openblas*"):
+            yield ctypes.CDLL(str(path))
+
+
+def blas_function(name: str) -> tuple[Any, Any] | None:
+    """A function of OpenBLAS with the type of its integers; None where NumPy has another BLAS."""
+    # newer wheels rename OpenBLAS's functions: "scipy_" in front, and "64_" behind where integers have 64
+    # bits
+    for library in _libraries():
+        for prefix in ("scipy_", ""):
+            for suffix, integer in (("64_", ctypes.c_int64), ("", ctypes.c_int)):
+                found = getattr(library, f"{prefix}{name}{suffix}", None)
+                if found is not None:
+                    return found, integer
+    return None
+
+
+class BlasSwitch:
+    """Keeps NumPy's BLAS to one thread between `enter` and `leave`, which several threads of the process may
+    call: plans share large work themselves (`fluidlite.executor.run.team`), and BLAS's own threads spin.
+
+    The number is set when the first enters and when the last leaves: changing it while another thread is in
+    the middle of a product gives that thread wrong results.
+    """
+
+    def __init__(self, setter: Callable[[int], Any], threads: int) -> None:
+        self.setter = setter
+        self.threads = threads
+        self._inside = 0
+        self._lock = child_lock()
+
+    def enter(self) -> None:
+        """A run begins."""
+        with self._lock:
+            self._inside += 1
+            if self._inside == 1 and self.threads > 1:
+                self.setter(1)
+
+    def leave(self) -> None:
+        """A run ends."""
+        with self._lock:
+            # 0 already in a child whose parent forked in the middle of a run
+            self._inside = max(self._inside - 1, 0)
+            if self._inside == 0 and self.threads > 1:
+                self.setter(self.threads)
+
+    def __enter__(self) -> None:
+        self.enter()
+
+    def __exit__(self, *_error: object) -> None:
+        self.leave()
+
+    def forget(self) -> None:
+        """Count none: the parent's threads are not in the child of a fork, and never leave there."""
+        self._inside = 0
+
+
+# one for all threads: each counts who is inside
+@once
+def blas_switch() -> BlasSwitch | None:
+    """The switch of the OpenBLAS that NumPy's wheel brings; None with another BLAS."""
+    setter = blas_function("openblas_set_num_threads")
+    getter = blas_function("openblas_get_num_threads")
+    if setter is None or getter is None:
+        return None
+    setter[0].restype = None
+    setter[0].argtypes = [ctypes.c_int]
+    switch = BlasSwitch(setter[0], int(getter[0]()))
+    in_child(switch.forget)
+    return switch

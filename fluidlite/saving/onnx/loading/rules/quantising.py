@@ -1,0 +1,52 @@
+"""ONNX ops that quantise: whole numbers are steps of a scale from a zero point, halves go to the even one."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from fluidlite.ir.variable import Variable
+from fluidlite.saving.onnx.loading.graph import NodeView, reads
+from fluidlite.saving.onnx.loading.rules.elementwise import rounded
+
+
+def _along(op: NodeView, value: Variable, scale: Variable) -> Variable:
+    """A scale or zero point as it goes with x: one number, or one for each index of an axis."""
+    if len(scale.shape) != 1 or scale.shape == (1,):
+        return value
+    axis = op.axis(op.attr("axis"))
+    return op.reshaped(value, [-1, *[1] * (op.rank() - 1 - axis)])
+
+
+def _check(op: NodeView) -> None:
+    op.idle("axis", "saturate")
+    if len(op.shape(1)) > 1 or op.attr("block_size"):
+        raise op.error("it has scales of blocks")
+
+
+@reads("QuantizeLinear")
+def _quantize(op: NodeView) -> None:
+    _check(op)
+    x, scale = op.x(), op.x(1)
+    number = op.attr("output_dtype")
+    dtype = op.graph.file.dtype(number, "its result") if number else np.dtype(np.uint8)
+    dtype = op.dtype(2) if op.has(2) else dtype
+    limits = np.iinfo(dtype)
+    steps = op.two("elementwise_div", x, _along(op, scale, scale))
+    made = rounded(op, steps)
+    if op.has(2):
+        zero = op.cast(op.x(2), op.dtype())
+        made = op.two("elementwise_add", made, _along(op, zero, scale))
+    made = op.two("elementwise_max", made, op.fixed(limits.min, op.dtype()))
+    made = op.two("elementwise_min", made, op.fixed(limits.max, op.dtype()))
+    op.put(op.cast(made, dtype))
+
+
+@reads("DequantizeLinear")
+def _dequantize(op: NodeView) -> None:
+    _check(op)
+    scale = op.x(1)
+    made = op.cast(op.x(), op.dtype(1))
+    if op.has(2):
+        zero = op.cast(op.x(2), op.dtype(1))
+        made = op.two("elementwise_sub", made, _along(op, zero, scale))
+    op.put(op.two("elementwise_mul", made, _along(op, scale, scale)))

@@ -61,3 +61,17 @@ def test_gradients(late: bool) -> None:
         x.stop_gradient = False
         # the result was made when x had no gradient
         assert [len(paddle.static.gradients([made * made], [x]))] == [0 if late else 1]
+
+
+def test_a_branch_with_results_that_have_none() -> None:
+    with paddle.static.program_guard(paddle.static.Program(), paddle.static.Program()):
+        x, truth = paddle.static.data("x", [2], "float64"), paddle.static.data("truth", [1], "bool")
+        x.stop_gradient = False
+        made = paddle.static.nn.cond(
+            truth, lambda: [x * x, x > 0, paddle.ones([2])], lambda: [x * 3, x < 0, paddle.zeros([2])]
+        )
+        grads = paddle.static.gradients([made[0], made[2]], [x])
+        for is_true, wanted in ((True, [4.0, 6.0]), (False, [3.0, 3.0])):
+            feed = {"x": np.array([2.0, 3.0]), "truth": np.array([is_true])}
+            found = paddle.static.Executor().run(feed=feed, fetch_list=grads)
+            assert found[0].tolist() == wanted

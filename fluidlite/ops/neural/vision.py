@@ -5,6 +5,7 @@ channels.
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -303,7 +304,7 @@ def _(
     out = xp.empty((*X.shape[:2], *kernel_sizes, *counts), X.dtype)
     for (i, j), window in window_positions(kernel_sizes, strides, dilations, counts):
         out[:, :, i, j] = x[(slice(None), slice(None), *window)]
-    return out.reshape(len(X), -1, counts[0] * counts[1])
+    return out.reshape(len(X), math.prod(out.shape[1:4]), counts[0] * counts[1])
 
 
 @unfold.grad("X")

@@ -44,9 +44,11 @@ class StaticCache(NamedTuple):
 
 
 def _added(mask: Any, dtype: Any) -> Any:
-    """A mask as numbers that are added to the scores: -1e9 where a bool or integer is 0."""
-    if mask is None or not (mask.dtype == VarType.BOOL or is_integer(mask.dtype)):
+    """A mask as numbers of the scores' dtype that are added to these: -1e9 where a bool or integer is 0."""
+    if mask is None or mask.dtype == dtype:
         return mask
+    if not (mask.dtype == VarType.BOOL or is_integer(mask.dtype)):
+        return cast(mask, dtype)
     return (cast(mask, dtype) - 1.0) * 1e9
 
 

@@ -312,8 +312,7 @@ def _steps_back(case: Case, item: Any) -> bool:
         fed = [case["feeds"][name]["values"] for name in _names(strides) if name in case["feeds"]]
         return any(isinstance(step, int) and step < 0 for step in _flat([strides, *fed]))
     if isinstance(item, dict) and item.get("$") == "slice":
-        step = item["parts"][2]
-        return isinstance(step, int) and step < 0
+        return any(isinstance(step, int) and step < 0 for step in _flat(item["parts"][2:]))
     items = list(item.values()) if isinstance(item, dict) else item
     return isinstance(items, list) and any(_steps_back(case, one) for one in items)
 
@@ -337,6 +336,8 @@ def _copies(call: Case) -> bool:
 
 def _flat(item: Any) -> list[Any]:
     """The items of lists and tuples within each other."""
+    if isinstance(item, dict) and item.get("$") == "numpy":
+        return [item["value"]]
     if isinstance(item, dict):
         return _flat(item.get("items", item.get("values", [])))
     return [found for one in item for found in _flat(one)] if isinstance(item, list) else [item]

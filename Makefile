@@ -103,7 +103,7 @@ page-test: $(STAMP)
 	$(PYTEST) -rs -s -m browser
 
 page-pictures: $(STAMP)
-	FLUIDLITE_PICTURES=docs $(PYTEST) -m browser tests/fluid/test_page.py
+	FLUIDLITE_PICTURES=docs $(PYTEST) -m browser tests/fluid/test_page.py tests/fluid/test_page_jobs.py
 
 # the peers need NumPy of their own: one environment for PaddlePaddle, one for PyTorch and JAX
 $(VENV)/peers/.installed:

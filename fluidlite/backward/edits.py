@@ -230,9 +230,11 @@ def cut_dead_branches(ops: Iterable[Operator], no_grad: set[str]) -> list[Operat
     kept: list[Operator] = []
     for op in [op for op in ops if not _is_dead(op, no_grad)]:
         drop_beyond(op, no_grad.__contains__)
-        # a block is started with the gradients that there are: of a branch that did not run no result is there
-        for name in () if op.sub_blocks() else reads_of(op):
-            if name in no_grad:
+        for name in reads_of(op):
+            if name in no_grad and op.sub_blocks():
+                # a branch that is not taken gives its variable no value, of whose shape zeros could be
+                op._rename_input(name, EMPTY_VAR)
+            elif name in no_grad:
                 # zeros instead of an empty slot: the gradient op expects a gradient for each of its outputs
                 like = {"X": [like_of(name, op.block)]}
                 kept.append(helper_op(op.block, op, "fill_zeros_like", like, {"Out": [name]}, {}))

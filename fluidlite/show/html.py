@@ -114,7 +114,7 @@ class JobLike(Protocol):
 
 
 class ExchangeLike(Protocol):
-    """What the processes of a job say to each other: see `fluidlite.distributed.exchange`."""
+    """The exchange between the processes of a job: see `fluidlite.distributed.exchange`."""
 
     @property
     def batch(self) -> int: ...

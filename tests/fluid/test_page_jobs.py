@@ -233,7 +233,7 @@ def test_a_saved_model_has_no_loop_and_its_weights_are_parameters(page: Page) ->
 
 
 def test_a_weight_of_a_saved_model_shows_its_values(page: Page) -> None:
-    page.open("saved", "param=fc_0.w_0")
+    page.open("saved", "param=fc_0.w_0", size=SMALL)
     values = np.frombuffer((page.folder / "model" / "fc_0.w_0").read_bytes()[-4 * 13 * 32 :], np.float32)
     rows = [text.split(" ")[0] for text in page.texts("#drawer tr")]
     assert {"numbers416", f"low{values.min():.3g}", f"high{values.max():.3g}"} <= set(rows)

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from fluidlite.base.dtypes import Array
-from fluidlite.base.errors import KernelError
+from fluidlite.base.errors import KernelError, ShapeError
 from fluidlite.ops.kernels.numbers import at_last, first_wrong
 from fluidlite.ops.kernels.row_kernels import RowForm, RowKernel, RowNode, RowOperand, spelled
 from fluidlite.ops.kernels.scalar import FUNCTIONS, Ref, erf
@@ -69,11 +69,14 @@ def _computed(xp: Any, kernel: RowKernel, given: dict[str, Any], outputs: Sequen
     absent |= {array.name: None for array in kernel.writes if array.name not in outputs}
     form = kernel.form(**absent)
     arrays = {name: given[name] for name in form.inputs}
-    classes = max(array.shape[-1] for array in arrays.values())
+    wide = next(arrays[array.name].shape for array in kernel.reads if array.axes == kernel.axes)
     for label in form.labels:
-        arrays[label.name] = checked_labels(
-            xp, kernel.name, arrays[label.name], classes, given[label.ignored]
-        )
+        labels = arrays[label.name]
+        if labels.shape != (*wide[:-1], 1):
+            raise ShapeError(
+                f"op {kernel.name!r}: labels of the shape {list(labels.shape)} do not fit rows of {list(wide)}"
+            )
+        arrays[label.name] = checked_labels(xp, kernel.name, labels, wide[-1], given[label.ignored])
     numbers = {name: given[name] for name in kernel.numbers}
     return dict(zip(form.outputs, _function(form)(xp, *arrays.values(), **numbers), strict=True))
 

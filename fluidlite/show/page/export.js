@@ -46,7 +46,10 @@ function hand(blob, name) {
   setTimeout(() => URL.revokeObjectURL(link.href), 10000);
 }
 const fileName = (what, ending) =>
-  `${[D.title, what, state.which].filter(Boolean).join("-").replace(/[^\w.-]+/g, "-")}.${ending}`;
+  `${[D.title, what, state.which]
+    .filter(Boolean)
+    .join("-")
+    .replace(/[^\w.-]+/g, "-")}.${ending}`;
 
 function saveSvg(drawing, what) {
   hand(new Blob([standalone(drawing).text], { type: "image/svg+xml" }), fileName(what, "svg"));

@@ -58,7 +58,9 @@ function onServer(server, names, which) {
 }
 function fromTrainer(op, owner) {
   // to each server that the op speaks to, and to what that does with the values
-  const servers = [...new Set(op[PEERS].map(([, server]) => server))].filter((server) => serverOf.has(server));
+  const servers = [...new Set(op[PEERS].map(([, server]) => server))].filter((server) =>
+    serverOf.has(server),
+  );
   return servers.flatMap((server) => {
     const names = op[PEERS].filter(([name, at]) => at === server && name >= 0).map(([name]) => name),
       places = onServer(
@@ -85,9 +87,9 @@ function fromServer(op, owner) {
   const names = new Set(slotNames([...op[INPUTS], ...op[OUTPUTS]]).map((name) => nameOf(name, owner)));
   return linkList(
     "In the trainers' programs",
-    [...names].flatMap((name) => exchanges().get(`${server} ${name}`) ?? []).filter(
-      ({ which }) => which === state.which,
-    ),
+    [...names]
+      .flatMap((name) => exchanges().get(`${server} ${name}`) ?? [])
+      .filter(({ which }) => which === state.which),
   );
 }
 function elsewhere(item, op, owner) {

@@ -150,8 +150,7 @@ function phases(graphs) {
     ),
   );
 }
-const hasCollectives = (program) =>
-  flat(program).some((item) => D.ops[item.id][CATEGORY] === "collective");
+const hasCollectives = (program) => flat(program).some((item) => D.ops[item.id][CATEGORY] === "collective");
 const markAll = () => {
   renderList();
   renderCode();
@@ -209,7 +208,15 @@ function goTo(first, which, number) {
 const switches = (id, key, values) =>
   byId(id).replaceChildren(
     ...values.map(([value, text, title]) => {
-      const button = el("button", { value, title, onclick: () => choose({ [key]: value, ...(key === "view" ? { alone: false } : {}) }) }, text);
+      const button = el(
+        "button",
+        {
+          value,
+          title,
+          onclick: () => choose({ [key]: value, ...(key === "view" ? { alone: false } : {}) }),
+        },
+        text,
+      );
       button.dataset.key = key;
       return button;
     }),

@@ -9,11 +9,7 @@ function shownOf(kind, most) {
   // the roles that get a box; of many the first ones and the last, and the number of those between
   const all = rolesWith(kind);
   if (all.length <= most) return all;
-  return [
-    ...all.slice(0, most - 2),
-    { more: all.length - most + 1, index: all[most - 2].index },
-    all.at(-1),
-  ];
+  return [...all.slice(0, most - 2), { more: all.length - most + 1, index: all[most - 2].index }, all.at(-1)];
 }
 function holdsText(one) {
   // ops of a step, and bytes of the parameters that a process holds
@@ -79,14 +75,16 @@ class Overview {
     Object.entries(size).forEach(([key, value]) => this.canvas.setAttribute(key, value));
   }
   note() {
-    const [first] = rolesWith("trainer"),
+    const { one } = rolesWith("trainer")[0],
+      served = D.endpoints.length > 0,
       sum = (side) =>
-        D.links.filter((link) => link[side] === first.one.name).reduce((all, link) => all + link[2], 0);
-    const bytes = !D.links.length
-      ? "No bytes pass between the processes. "
-      : `In a step of ${plural(D.batch, "sample")} each ${D.endpoints.length ? "trainer" : "rank"} sends ` +
-        `${bytesText(Math.round(sum(0)))}${D.endpoints.length ? ` and receives ${bytesText(Math.round(sum(1)))}` : ""}. `;
-    return `${bytes}Click a process for its program${D.endpoints.length ? ", bytes for the ops that exchange them" : ""}.`;
+        D.links.filter((link) => link[side] === one.name).reduce((all, link) => all + link[2], 0),
+      [out, into] = [sum(0), sum(1)].map((bytes) => bytesText(Math.round(bytes)));
+    const bytes = D.links.length
+      ? `In a step of ${plural(D.batch, "sample")} each ${served ? "trainer" : "rank"} sends ${out}` +
+        `${served ? ` and receives ${into}` : ""}. `
+      : "";
+    return `${bytes}Click a process for its program${served ? ", bytes for the ops that exchange them" : ""}.`;
   }
   box(shown, x, y) {
     const { one, index, more } = shown,
@@ -160,10 +158,7 @@ class Overview {
         const [x0, x1] = [middle(trainer), middle(server)],
           lean = (x1 - x0) / width;
         lines.push(
-          this.line(
-            `M${x0 + lean * 70} ${trainer.y + JOB_H + 3}L${x1 - lean * 70} ${server.y - 3}`,
-            true,
-          ),
+          this.line(`M${x0 + lean * 70} ${trainer.y + JOB_H + 3}L${x1 - lean * 70} ${server.y - 3}`, true),
         );
       }
       const [first] = rolesWith("trainer"),

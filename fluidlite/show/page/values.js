@@ -7,14 +7,20 @@ function valuesOf(name) {
   const share = (count) => `${count} (${short((100 * count) / facts.count)} %)`;
   const rows = [
     ["numbers", facts.count],
-    ...["low", "high", "mean", "std"].filter((key) => facts[key] != null).map((key) => [key, short(facts[key])]),
+    ...["low", "high", "mean", "std"]
+      .filter((key) => facts[key] != null)
+      .map((key) => [key, short(facts[key])]),
     ["zeros", share(facts.zeros)],
     ...(facts.bad ? [["NaN or infinite", share(facts.bad)]] : []),
   ];
   return [
     el("h3", {}, "Values"),
     facts.bins ? bars(facts) : "",
-    el("table", {}, ...rows.map(([key, text]) => el("tr", {}, el("td", {}, key), el("td", {}, String(text))))),
+    el(
+      "table",
+      {},
+      ...rows.map(([key, text]) => el("tr", {}, el("td", {}, key), el("td", {}, String(text)))),
+    ),
   ];
 }
 function bars({ bins, low, high }) {

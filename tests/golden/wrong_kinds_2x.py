@@ -114,6 +114,8 @@ _KEPT = {
     "nn.functional.pad nn.functional.zeropad2d": {"pad": "int int64", "padding": "int int64"},
     "nn.functional.affine_grid": {"out_shape": "int64"},
     "nn.functional.interpolate nn.functional.upsample": {"size": "int"},
+    # alone it may have any dtype, as nonzero's; beside x and y the function asks
+    "where": {"condition": "int8 uint8 int16 int32 int64 float16 float32 float64 complex64 complex128"},
 }
 KEPT = {f"paddle.{name}": kept for names, kept in _KEPT.items() for name in names.split()}
 # what stands in the place of an argument; those of Variables are made of the input's declared shape

@@ -6,6 +6,7 @@ from numbers import Integral
 from typing import Any
 
 from fluidlite.base.dtypes import DTypeLike, VarType, to_vartype
+from fluidlite.data_feeder import check_variable_and_dtype
 from fluidlite.ir.variable import Variable
 from fluidlite.layer_helper import LayerHelper
 from fluidlite.paddle.build import append
@@ -141,6 +142,7 @@ def where(condition: Variable, x: Any = None, y: Any = None, name: str | None = 
         return nonzero(condition, as_tuple=True)
     if x is None or y is None:
         raise ValueError("either both or neither of x and y should be given")
+    check_variable_and_dtype(condition, "condition", ["bool"], "where")
     x, y = _beside_numbers(x, y)
     # before they are laid over each other, which takes them in one dtype
     x, y = (found[0] for found in promoted("where", {"X": [x], "Y": [y]}, cast).values())

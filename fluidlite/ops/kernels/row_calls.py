@@ -107,7 +107,13 @@ def _function(
     names += [label.ignored for label in kernel.labels]
     source = f"def kernel(xp, sizes, {', '.join(f'{name}=None' for name in names)}):\n"
     source += "".join(f"    {line}\n" for line in _CallText(form, is_shaped).lines())
-    namespace = {"erf": erf, "at_last": at_last, "largest": _largest, "put": _put, "kept": _kept}
+    namespace: dict[str, Any] = {
+        "erf": erf,
+        "at_last": at_last,
+        "largest": _largest,
+        "put": _put,
+        "kept": _kept,
+    }
     namespace["labels_of"] = _labels_of
     exec(compile(source, f"<fluidlite row kernel {kernel.name}>", "exec"), namespace)
     function: Callable[..., tuple[Any, ...]] = namespace["kernel"]

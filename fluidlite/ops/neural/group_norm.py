@@ -139,7 +139,7 @@ def _normalise_groups(
     xp: Any, X: Array, Scale: Maybe, Bias: Maybe, epsilon: float, groups: int, data_layout: str
 ) -> tuple[Array, Array, Array]:
     x = _grouped(X, groups, data_layout)
-    given = {"x": x, "scale": Scale, "bias": Bias, "epsilon": epsilon}
+    given: dict[str, Any] = {"x": x, "scale": Scale, "bias": Bias, "epsilon": epsilon}
     y, mean, variance = over_rows(xp, _GROUP_NORM, x.shape, **given)
     return _ungrouped(y, X.shape, data_layout), mean, variance
 

@@ -137,11 +137,6 @@ def _(X: Spec) -> tuple[Spec, Spec, Spec]:
     return X.with_shape(X.shape), rows, rows
 
 
-def _per_row(factors: Maybe, X: Array) -> Array | float:
-    """A value for each channel as one for each row of (N * C, places)."""
-    return 1.0 if factors is None else factors[None].repeat(X.shape[0], axis=0).reshape(-1, 1)
-
-
 # `savedvariance` is one over the deviation
 _INSTANCE_NORM = RowKernel(
     "instance_norm",
@@ -180,7 +175,7 @@ def _per_row(factors: Maybe, X: Array) -> Array | float:
 
 @instance_norm.kernel
 def _(xp: Any, X: Array, Scale: Maybe, Bias: Maybe, epsilon: float) -> tuple[Array, Array, Array]:
-    given = {"x": X, "scale": Scale, "bias": Bias, "epsilon": epsilon}
+    given: dict[str, Any] = {"x": X, "scale": Scale, "bias": Bias, "epsilon": epsilon}
     y, mean, inverse = over_rows(xp, _INSTANCE_NORM, _instances(X.shape), **given)
     return y.reshape(X.shape), mean.reshape(-1), inverse.reshape(-1)
 

@@ -9,7 +9,8 @@ out of a cache. 0.85 is what we want of those that only move memory.
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable
+import math
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -68,39 +69,23 @@ def copied(xp: Any, elements: int) -> Work:
     return a.work(xp.copyto, a(elements), a(elements))
 
 
-def _rows(op: str, columns: int, *numbers: float, dtype: str = "float32") -> Callable[[Any, int], Work]:
-    """The kernel over rows that an op declares."""
+def _rows(op: str, *sizes: int, numbers: Sequence[float] = (), dtype: str = "float32") -> Callable[..., Work]:
+    """The kernel over rows that an op declares; `sizes` are those of the axes behind the first one."""
 
     def make(xp: Any, elements: int) -> Work:
-        a, rows = Arrays(xp, dtype), max(1, elements // columns)
-        form = get(op).by_rows.kernel.form(**({"bias": None} if op == "softmax_with_cross_entropy" else {}))
-        shapes = {"rc": (rows, columns), "r": (rows,), "c": (columns,)}
+        kernel, a = get(op).by_rows.kernel, Arrays(xp, dtype)
+        form = kernel.form(**({"bias": None} if kernel.labels and "bias" in kernel.arrays else {}))
+        whole = (max(1, elements // math.prod(sizes)), *sizes)
+        size_of = dict(zip(kernel.axes, whole, strict=True))
         labels = {label.name for label in form.labels}
-        names = [*form.inputs, *form.outputs]
-        arrays = [a(*shapes[form.axes[name]], below=columns * (name in labels)) for name in names]
-        work = a.work(DeviceRowKernel(xp, form, (rows, columns), dtype, numbers), *arrays)
+        arrays = [
+            a(*(size_of[axis] for axis in form.axes[name]), below=sizes[-1] * (name in labels))
+            for name in (*form.inputs, *form.outputs)
+        ]
+        work = a.work(DeviceRowKernel(xp, form, whole, dtype, numbers), *arrays)
         # sums over rows read the matrices once more, which are larger than the cache
-        again = [array.nbytes for array in arrays[: len(form.inputs)] if array.ndim == 2]
+        again = [array.nbytes for array in arrays[: len(form.inputs)] if array.ndim == len(whole)]
         return Work(work.call, work.nbytes + sum(again) * bool(form.totals))
-
-    return make
-
-
-def _group_norm(backward: bool) -> Callable[[Any, int], Work]:
-    """32 groups of 2 channels of 28 x 28."""
-
-    def make(xp: Any, elements: int) -> Work:
-        groups, of_group, places = 32, 2, 28 * 28
-        channels, columns = groups * of_group, of_group * places
-        a, images = Arrays(xp), max(1, elements // (channels * places))
-        rows = images * groups
-        x, other = a(rows, columns), a(rows, columns)
-        scale, bias, mean, spread = a(channels), a(channels), a(rows), a(rows)
-        sizes = (rows, columns, "float32", (groups, of_group, places, 1e-5), ("SCALED", "SHIFTED"))
-        if not backward:
-            return a.work(DeviceRows(xp, "group_norm", *sizes), x, scale, bias, other, mean, spread)
-        kernel = DeviceRows(xp, "group_norm_grad", *sizes)
-        return a.work(kernel, x, scale, bias, mean, spread, other, a(rows, columns))
 
     return make
 
@@ -240,18 +225,18 @@ def _attention(backward: bool, dtype: str = "float32") -> Callable[[Any, int], W
 CASES: dict[str, Callable[[Any, int], Work]] = {
     "gelu": _elementwise(_GELU, 1, (5,), 1),
     "momentum of 64 parameters": _elementwise(_MOMENTUM, 3, (4, 6), 64),
-    "softmax, rows of 10": _rows("softmax", 10, LOWEST),
-    "softmax, rows of 512": _rows("softmax", 512, LOWEST),
-    "softmax, rows of 32000": _rows("softmax", 32000, LOWEST),
-    "softmax, rows of 512, float16": _rows("softmax", 512, LOWEST, dtype="float16"),
+    "softmax, rows of 10": _rows("softmax", 10, numbers=[LOWEST]),
+    "softmax, rows of 512": _rows("softmax", 512, numbers=[LOWEST]),
+    "softmax, rows of 32000": _rows("softmax", 32000, numbers=[LOWEST]),
+    "softmax, rows of 512, float16": _rows("softmax", 512, numbers=[LOWEST], dtype="float16"),
     "softmax_grad, float16": _rows("softmax_grad", 512, dtype="float16"),
     "softmax_grad": _rows("softmax_grad", 512),
-    "cross-entropy": _rows("softmax_with_cross_entropy", 1000, LOWEST, -100),
-    "cross-entropy, gradient": _rows("softmax_with_cross_entropy_grad", 1000, -100),
-    "layer_norm": _rows("layer_norm", 1024, 1e-5),
-    "layer_norm, gradient": _rows("layer_norm_grad", 1024, 1e-5),
-    "group_norm": _group_norm(False),
-    "group_norm, gradient": _group_norm(True),
+    "cross-entropy": _rows("softmax_with_cross_entropy", 1000, numbers=[LOWEST, -100]),
+    "cross-entropy, gradient": _rows("softmax_with_cross_entropy_grad", 1000, numbers=[-100]),
+    "layer_norm": _rows("layer_norm", 1024, numbers=[1e-5]),
+    "layer_norm, gradient": _rows("layer_norm_grad", 1024, numbers=[1e-5]),
+    "group_norm": _rows("group_norm", 32, 2, 28 * 28, numbers=[1e-5]),
+    "group_norm, gradient": _rows("group_norm_grad", 32, 2, 28 * 28, numbers=[1e-5]),
     "pool of largest": _pool("max", False),
     "pool of largest, gradient": _pool("max", True),
     "pool of means": _pool("avg", False),

@@ -43,7 +43,7 @@ from fluidlite.executor.plan.steps import Step
 from fluidlite.executor.plan.values import Storage, Value, ValueFactory
 from fluidlite.executor.run.calls import Absent, BlockCall, KernelCall
 from fluidlite.executor.run.complexes import has_complex, is_complex
-from fluidlite.executor.run.half import computes_in_single
+from fluidlite.executor.run.half import computes_in_single, has_half
 from fluidlite.executor.run.interpreter import missing, not_fetched
 from fluidlite.executor.run.kernels import check_slots
 from fluidlite.ir.block import Block
@@ -94,7 +94,7 @@ class PlanBuilder:
     ) -> None:
         self.target = target
         self.recurrences = _recurrences(target)
-        self._asks_for_half = target.on_host and converts_halves(block.program)
+        self._asks_for_half = converts_halves(target.on_host and has_half(block.program))
         self._asks_for_complex = has_complex(block.program)
         self.scope = scope
         self.writers = writers

@@ -32,7 +32,6 @@ RULES = {
         "tile tile_grad"
     ),
     "flow": "rnn_memory_helper rnn_memory_helper_grad select_input select_output",
-    "group_norm": "group_norm group_norm_grad instance_norm instance_norm_grad",
     "interpolate": (
         "bicubic_interp bicubic_interp_grad bilinear_interp bilinear_interp_grad bilinear_interp_v2 "
         "bilinear_interp_v2_grad nearest_interp nearest_interp_grad nearest_interp_v2 nearest_interp_v2_grad"

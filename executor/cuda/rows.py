@@ -24,9 +24,6 @@ __all__ = ["FILES", "DeviceAccuracy", "DeviceRowKernel", "DeviceRows", "lanes_fo
 FILES = {
     "cross_entropy2": ("blocks.cuh", "softmax.cu"),
     "cross_entropy_grad2": ("blocks.cuh", "softmax.cu"),
-    "group_norm": ("blocks.cuh", "group_norm.cu"),
-    "group_norm_grad": ("blocks.cuh", "group_norm.cu"),
-    "group_norm_sums": ("blocks.cuh", "group_norm.cu"),
     "add_parts": ("blocks.cuh", "columns.cuh"),
     "top_k": ("blocks.cuh", "top_k.cu"),
     "accuracy": ("blocks.cuh", "top_k.cu"),
@@ -35,7 +32,7 @@ FILES = {
     "add_pieces": ("blocks.cuh", "embedding.cu"),
     "put_rows": ("blocks.cuh", "embedding.cu"),
 }
-_SWITCHES = {"embedding.cu": ("BY_PLACE",), "group_norm.cu": ("SCALED", "SHIFTED", "FROM_RESULT")}
+_SWITCHES = {"embedding.cu": ("BY_PLACE",)}
 _FOR_ROWS, _FOR_SUMS = ("blocks.cuh",), ("blocks.cuh", "columns.cuh")
 _EACH = 4  # elements that a lane should at least have
 _PART = 256  # rows that are worth a block of their own in sums over rows

@@ -18,6 +18,7 @@ from fluidlite.executor.plan.objects import Fresh, FreshTable
 from fluidlite.executor.plan.plan import Plan
 from fluidlite.executor.plan.sizes import Made, Size, about, resolver, sizes_in
 from fluidlite.executor.plan.steps import Step, in_bodies
+from fluidlite.executor.plan.uses import Footprint
 from fluidlite.executor.plan.values import Slices, Storage, Value, ValueFactory
 from fluidlite.executor.run.rows import LabelledRows, block_rows
 
@@ -119,8 +120,8 @@ class _Result:
     def __init__(self) -> None:
         self.items: list[Step | _Candidate | None] = []
         """None where an update stood that has moved."""
-        self.touched: dict[int, tuple[set[Any], set[Any]]] = {}
-        """The memory that the item at a place reads and writes, of those that were asked for."""
+        self.touched: dict[int, Footprint] = {}
+        """The memory that the item at a place uses, of those that were asked for."""
 
     def add(self, step: Step) -> None:
         """Append a step."""
@@ -129,7 +130,7 @@ class _Result:
     def add_kernel(self, kernel: _Candidate) -> None:
         """Append a kernel; an update joins the last one by the same loop, where that one stands or here."""
         (step,) = kernel.steps
-        self.touched[len(self.items)] = _memory(step.reads), _memory(step.writes)
+        self.touched[len(self.items)] = Footprint(step)
         self.items.append(kernel)
         here = len(self.items) - 1
         place = self._last_by(kernel) if _is_update(step) else None
@@ -167,14 +168,7 @@ class _Result:
             return True
         if isinstance(item, Step) and item.body is not None:
             return False
-        reads, writes = self._memory_at(one)
-        others_reads, others_writes = self._memory_at(other)
-        # no unions: those of many updates are large
-        return (
-            reads.isdisjoint(others_writes)
-            and writes.isdisjoint(others_writes)
-            and writes.isdisjoint(others_reads)
-        )
+        return self._memory_at(one).is_apart(self._memory_at(other))
 
     def _writes_little(self, place: int) -> bool:
         """True if an item writes some numbers only, such as a rate: what waits for one that makes a gradient
@@ -187,12 +181,12 @@ class _Result:
             value.known and about(value.size) <= LITTLE for value in item.all_writes()
         )
 
-    def _memory_at(self, place: int) -> tuple[set[Any], set[Any]]:
-        """The memory that the item at a place reads and writes."""
+    def _memory_at(self, place: int) -> Footprint:
+        """The memory that the item at a place uses."""
         if place not in self.touched:
             item = self.items[place]
             assert isinstance(item, Step)
-            self.touched[place] = _memory(item.all_reads()), _memory(item.all_writes())
+            self.touched[place] = Footprint(item)
         return self.touched[place]
 
     def _join(self, first: int, second: int) -> None:
@@ -200,13 +194,7 @@ class _Result:
         one, other = self.items[first], self.items[second]
         assert isinstance(one, _Candidate) and isinstance(other, _Candidate)
         one.take(other)
-        for found, more in zip(self.touched[first], self.touched[second], strict=True):
-            found |= more
-
-
-def _memory(values: Sequence[Value]) -> set[Any]:
-    """Keys of the memory of some values."""
-    return {value.memory for value in values}
+        self.touched[first].add(self.touched[second])
 
 
 def _with_rows(step: Step, wait: bool) -> Step:

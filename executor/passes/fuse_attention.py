@@ -6,7 +6,7 @@ import math
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -16,6 +16,7 @@ from fluidlite.executor.plan.actions import Bound, Call, Method, Out, recipe_of
 from fluidlite.executor.plan.objects import Fresh
 from fluidlite.executor.plan.plan import Plan
 from fluidlite.executor.plan.steps import Product, Step, in_bodies, product_of
+from fluidlite.executor.plan.uses import Uses, memories
 from fluidlite.executor.plan.values import Storage, Transpose, Value, ValueFactory
 
 __all__ = ["fuse_attention"]
@@ -97,20 +98,14 @@ class _ChainEnd(NamedTuple):
     chain: _ScoreChain
 
 
-class _PlanSteps:
+class _PlanSteps(Uses):
     """Steps by what they read and write."""
 
     def __init__(self, steps: Sequence[Step], kept: set[Value]) -> None:
-        self.steps, self.kept = steps, kept
-        self.writers: dict[Value, list[int]] = defaultdict(list)
-        self.touching: dict[Value, set[int]] = defaultdict(set)
+        super().__init__(steps)
+        self.kept = kept
         self.products: dict[int, Product] = {}
         for place, step in enumerate(steps):
-            for value in (*step.all_reads(), *step.all_writes(), *step.holds):
-                self.touching[value.root].add(place)
-            if not step.is_view:
-                for value in step.all_writes():
-                    self.writers[value.root].append(place)
             product = product_of(step)
             if product is not None and product.out.contiguous:
                 self.products[place] = product
@@ -126,7 +121,7 @@ class _PlanSteps:
         found = _ScoreChain(-1, frozenset())
         root = value.root
         while True:
-            writers = self.writers[root]
+            writers = self.writing[root.memory]
             if len(writers) != 1 or root.storage is not Storage.BUFFER:
                 return None
             step = self.steps[writers[0]]
@@ -140,7 +135,7 @@ class _PlanSteps:
 
     def gradient_of(self, weights: Value) -> int | None:
         """The place of the gradient of the softmax that gave an array."""
-        for place in self.touching[weights]:
+        for place in self.touching[weights.memory]:
             step = self.steps[place]
             if _is_rows(step, "softmax_grad") and step.action.inputs()[0].root is weights:
                 return place
@@ -149,10 +144,9 @@ class _PlanSteps:
     def unchanged(self, values: Iterable[Value], places: Iterable[int], last: int) -> bool:
         """True if no step writes to memory of the values from where one of `places` reads it up to `last`."""
         order = sorted(places)
-        for memory in {value.memory for value in values}:
-            first = next(place for place in order if memory in _memory(self.steps[place].all_reads()))
-            between = [step for step in self.steps[first : last + 1] if not step.is_view]
-            if any(memory in _memory(step.all_writes()) for step in between):
+        for value in values:
+            first = next(place for place in order if value.memory in memories(self.steps[place].all_reads()))
+            if self.change([value], first, last):
                 return False
         return True
 
@@ -162,7 +156,7 @@ class _PlanSteps:
         inner = {value.root for place in places for value in self.steps[place].writes} - results
         if inner & self.kept:
             return None
-        others = {place for root in inner for place in self.touching[root]} - places
+        others = {place for root in inner for place in self.touching[root.memory]} - places
         if any(not self.steps[place].is_view or self.steps[place].holds for place in others):
             return None
         return places | others
@@ -192,10 +186,6 @@ def _longer(chain: _ScoreChain, step: Step, place: int) -> _ScoreChain | None:
     return None
 
 
-def _memory(values: Iterable[Value]) -> set[Any]:
-    return {value.memory for value in values}
-
-
 def _is_whole(value: Value) -> bool:
     """True if a value shows all elements of its memory in order."""
     return value.contiguous and value.size == value.root.size
@@ -215,8 +205,8 @@ class _AttentionGradient:
     def is_ready(self, known: _PlanSteps) -> bool:
         """True if `d` is there and the results are not yet read where the kernels go."""
         for out in self.outs:
-            first = min(known.touching[out.root] - self.places, default=self.place)
-            is_only = len(known.writers[out.root]) == 1 and out.root.storage is Storage.BUFFER
+            first = min(set(known.touching[out.memory]) - self.places, default=self.place)
+            is_only = len(known.writing[out.memory]) == 1 and out.root.storage is Storage.BUFFER
             if not is_only or first < self.place:
                 return False
         return known.unchanged([self.d], self.places, self.place)
@@ -339,7 +329,7 @@ class _Attention:
         if not known.unchanged(given, places, last):
             return None
         if back is not None:
-            if known.writers[outs[0].root] != [self.product] or not back.is_ready(known):
+            if known.writing[outs[0].memory] != [self.product] or not back.is_ready(known):
                 return None
             places |= back.places
             outs += back.outs

@@ -9,6 +9,7 @@ from fluidlite.executor.plan.actions import Bound, Call, Elementwise, recipe_of
 from fluidlite.executor.plan.objects import Fresh
 from fluidlite.executor.plan.plan import Plan
 from fluidlite.executor.plan.steps import Step, in_bodies
+from fluidlite.executor.plan.uses import Uses
 from fluidlite.executor.plan.values import Storage, Value
 from fluidlite.executor.run.rows import LabelledRows
 from fluidlite.ops.kernels.row_kernels import RowForm
@@ -31,9 +32,10 @@ def fuse_biases(plan: Plan) -> Plan:
 def _fused(steps: Sequence[Step], kept: set[Value]) -> list[Step]:
     changed: dict[int, Step] = {}
     dropped = set()
+    uses = Uses(steps)
     for number, step in enumerate(steps):
         loss = _loss_of(step)
-        place = None if loss is None else _sum_before(steps, number, loss.operands[0], kept)
+        place = None if loss is None else _sum_before(uses, number, loss.operands[0], kept)
         if place is not None:
             changed[number] = _with_bias(step, steps[place])
             dropped.add(place)
@@ -50,17 +52,15 @@ def _loss_of(step: Step) -> Call | None:
     return action if form.given.get(_BIAS, "") is None and form.inputs[0] == _SCORES else None
 
 
-def _sum_before(steps: Sequence[Step], number: int, scores: Value, kept: set[Value]) -> int | None:
+def _sum_before(uses: Uses, number: int, scores: Value, kept: set[Value]) -> int | None:
     """The place of the step that makes the scores of a loss by adding a bias, for this loss alone."""
     if scores.base is not None or scores.storage is not Storage.BUFFER or scores in kept:
         return None
-    touched = [
-        place for place, step in enumerate(steps) if scores in {value.root for value in _touched(step)}
-    ]
+    touched = uses.touching[scores.memory]
     if len(touched) != 2 or touched[1] != number:
         return None
     place = touched[0]
-    action = steps[place].action
+    action = uses.steps[place].action
     if not isinstance(action, Elementwise) or action.function != "add":
         return None
     wide, row = action.operands
@@ -69,12 +69,7 @@ def _sum_before(steps: Sequence[Step], number: int, scores: Value, kept: set[Val
     shape = scores.shape or ()
     if wide.shape != shape or row.shape != shape[1:] or wide.dtype != row.dtype:
         return None
-    between = {value.memory for step in steps[place + 1 : number] for value in step.all_writes()}
-    return None if between & {wide.memory, row.memory} else place
-
-
-def _touched(step: Step) -> list[Value]:
-    return [*step.all_reads(), *step.all_writes(), *step.holds]
+    return None if uses.change([wide, row], place + 1, number - 1) else place
 
 
 def _with_bias(loss: Step, added: Step) -> Step:

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 from fluidlite.executor.plan.actions import Bound, Call, Out
 from fluidlite.executor.plan.objects import Fresh
 from fluidlite.executor.plan.plan import Plan, Remark
 from fluidlite.executor.plan.sizes import about
 from fluidlite.executor.plan.steps import Product, Step, product_of
+from fluidlite.executor.plan.uses import Uses
 from fluidlite.executor.plan.values import Storage, Value
 from fluidlite.executor.run.products import DESCENT, SharedProducts
 from fluidlite.ops.kernels.gemm import accumulates
@@ -32,7 +31,7 @@ def fuse_descents(plan: Plan) -> Plan:
     # most plans have no such step, or no such product
     if not plan.target.on_host or not any(step.op is not None and descends(step.op) for step in plan.steps):
         return plan
-    touching = _touching(plan.steps)
+    uses = Uses(plan.steps)
     fetched = {value.memory for value in plan.fetches}
     changed: dict[int, Step] = {}
     dropped: set[int] = set()
@@ -41,7 +40,7 @@ def fuse_descents(plan: Plan) -> Plan:
         product = product_of(step)
         if product is None or product.out.memory in fetched or not _is_large(product):
             continue
-        descent = _descent_by(product, number, plan.steps, touching)
+        descent = _descent_by(product, number, uses)
         if descent is not None:
             changed[number] = descent.step(step, product, plan.steps)
             dropped |= {descent.scaled, descent.moved}
@@ -50,17 +49,6 @@ def fuse_descents(plan: Plan) -> Plan:
         changed.get(number, step) for number, step in enumerate(plan.steps) if number not in dropped
     )
     return replace(plan, steps=steps, remarks=(*plan.remarks, *remarks))
-
-
-def _touching(steps: Sequence[Step]) -> dict[Any, list[int]]:
-    """The places of the steps that read or write each memory; views do neither."""
-    found: dict[Any, list[int]] = defaultdict(list)
-    for number, step in enumerate(steps):
-        if not step.is_view:
-            values = (*step.all_reads(), *step.all_writes(), *step.holds)
-            for memory in dict.fromkeys(value.memory for value in values):
-                found[memory].append(number)
-    return found
 
 
 def _is_large(product: Product) -> bool:
@@ -90,15 +78,14 @@ class _FoundDescent:
         return replace(step, action=call, reads=reads, writes=(self.newer,), fused=ops)
 
 
-def _descent_by(
-    product: Product, number: int, steps: Sequence[Step], touching: Mapping[Any, list[int]]
-) -> _FoundDescent | None:
+def _descent_by(product: Product, number: int, uses: Uses) -> _FoundDescent | None:
     """The update of a weight by a product that nobody else reads; None where there is none."""
-    scaled = _reader_of(product.out, number, steps, touching)
+    steps = uses.steps
+    scaled = _reader_of(product.out, number, uses)
     rate = None if scaled is None else _other_of(steps[scaled], "mul", product.out)
     if scaled is None or rate is None or rate.size != 1 or rate.dtype != product.out.dtype:
         return None
-    moved = _reader_of(steps[scaled].writes[0], scaled, steps, touching)
+    moved = _reader_of(steps[scaled].writes[0], scaled, uses)
     action = None if moved is None else steps[moved].elementwise
     if moved is None or action is None or action.function != "sub":
         return None
@@ -108,16 +95,11 @@ def _descent_by(
     if not _fits(weight, newer, product.out):
         return None
     # nothing between may see or change the weight, which moves now at the product's place, or set the rate
-    between = range(number + 1, moved)
-    if any(place in between and place != scaled for place in touching[weight.memory]):
+    if any(number < place < moved and place != scaled for place in uses.of(weight)):
         return None
-    if any(rate.memory == value.memory for place in between for value in _written(steps[place])):
+    if uses.change([rate], number + 1, moved - 1):
         return None
     return _FoundDescent(scaled, moved, rate, weight, newer)
-
-
-def _written(step: Step) -> Sequence[Value]:
-    return () if step.is_view else step.all_writes()
 
 
 def _fits(weight: Value, newer: Value, gradient: Value) -> bool:
@@ -126,14 +108,12 @@ def _fits(weight: Value, newer: Value, gradient: Value) -> bool:
     return is_in_place and weight.shape == gradient.shape and weight.dtype == gradient.dtype
 
 
-def _reader_of(
-    value: Value, number: int, steps: Sequence[Step], touching: Mapping[Any, list[int]]
-) -> int | None:
+def _reader_of(value: Value, number: int, uses: Uses) -> int | None:
     """The place of the only step that reads what step `number` alone writes; None for more of them."""
     if value.base is not None or value.storage is not Storage.BUFFER or value.dtype is None:
         return None
-    places = touching[value.memory]
-    if len(places) != 2 or places[0] != number or steps[places[1]].body is not None:
+    places = uses.of(value)
+    if len(places) != 2 or places[0] != number or uses.steps[places[1]].body is not None:
         return None
     return places[1]
 

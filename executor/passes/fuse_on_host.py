@@ -17,6 +17,7 @@ from fluidlite.executor.plan.actions import Call, Chained, Elementwise, Function
 from fluidlite.executor.plan.plan import Plan, Remark
 from fluidlite.executor.plan.sizes import about
 from fluidlite.executor.plan.steps import Step, flat, in_bodies, total_of
+from fluidlite.executor.plan.uses import Footprint
 from fluidlite.executor.plan.values import Storage, Value, ValueFactory
 
 __all__ = ["fuse_on_host"]
@@ -58,28 +59,19 @@ class _Waiting:
         self.steps: list[Step] = []
         self.roots: set[Value] = set()
         """The values that they write."""
-        self.reads: set[Any] = set()
-        self.writes: set[Any] = set()
-        """The memory that they read and write, but for views."""
+        self.footprint = Footprint()
+        """The memory that they use, but for views."""
 
     def add(self, step: Step) -> None:
         """One step more."""
         self.steps.append(step)
         self.roots.update(value.root for value in step.writes)
         if not step.is_view:
-            self.reads |= _memory(step.reads)
-            self.writes |= _memory(step.writes)
+            self.footprint.add(Footprint(step))
 
     def holds_up(self, step: Step) -> bool:
         """True if a step must run after one that waits."""
-        if not self.steps:
-            return False
-        writes = _memory(step.writes)
-        return not (
-            self.writes.isdisjoint(_memory(step.reads))
-            and self.writes.isdisjoint(writes)
-            and self.reads.isdisjoint(writes)
-        )
+        return bool(self.steps) and not self.footprint.is_apart(Footprint(step))
 
 
 class _Grouping:
@@ -248,11 +240,6 @@ class _Grouping:
             value.root.storage is Storage.BUFFER and value.known and about(value.root.size) <= SMALL
             for value in step.writes
         )
-
-
-def _memory(values: Iterable[Value]) -> set[Any]:
-    """Keys of the memory of some values: versions of a persistable variable share one array."""
-    return {value.memory for value in values}
 
 
 def _read_counts(steps: Sequence[Step], kept: Sequence[Value]) -> dict[Value, int]:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
 
 from fluidlite.executor.cuda.elementwise import FusedKernel
 from fluidlite.executor.passes.fuse_on_device import launch, launches_of
 from fluidlite.executor.plan.actions import Bound, Call
 from fluidlite.executor.plan.plan import Plan
 from fluidlite.executor.plan.steps import Step, in_bodies
+from fluidlite.executor.plan.uses import Footprint
 from fluidlite.executor.plan.values import Value
 
 __all__ = ["merge_updates"]
@@ -105,13 +105,7 @@ def _is_update(step: Step) -> bool:
 
 def _independent(first: Step, second: Step) -> bool:
     """True if two launches may run at the same time."""
-
-    def memory(values: Sequence[Value]) -> set[Any]:
-        return {value.memory for value in values}
-
-    # by memory, since versions of a parameter are several values over one array
-    touched = memory([*second.reads, *second.writes])
-    return not (memory(first.writes) & touched or memory(second.writes) & memory(first.reads))
+    return Footprint(first).is_apart(Footprint(second))
 
 
 def _merged(first: Step, second: Step) -> Step:

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
 
 from fluidlite.executor.plan.actions import Bound, Call, Method
 from fluidlite.executor.plan.plan import Plan
 from fluidlite.executor.plan.steps import Step, product_of
-from fluidlite.executor.plan.values import Value
+from fluidlite.executor.plan.uses import memories
 
 __all__ = ["overlap_reductions"]
 
@@ -32,9 +31,9 @@ def _with_waits(steps: Sequence[Step]) -> list[Step]:
             step = replace(step, body=tuple(_with_waits(step.body)))
         if pending and not step.is_view:
             # writes too: the memory is being sent from, so nothing may change it yet
-            touched = _memory([*step.all_reads(), *step.all_writes(), *step.temps])
+            touched = memories([*step.all_reads(), *step.all_writes(), *step.temps])
             for reduction, start in list(pending.items()):
-                if touched & _memory([*start.reads, *start.writes]):
+                if touched & memories([*start.reads, *start.writes]):
                     result.append(_wait(pending.pop(reduction)))
         result.append(step)
         if pending:
@@ -45,11 +44,6 @@ def _with_waits(steps: Sequence[Step]) -> list[Step]:
         if step.starts is not None:
             pending[step.starts] = step
     return result + [_wait(start) for start in pending.values()]
-
-
-def _memory(values: Iterable[Value]) -> set[Any]:
-    """Keys of the memory that values show."""
-    return {value.memory for value in values}
 
 
 def _wait(start: Step) -> Step:

@@ -20,6 +20,7 @@ from fluidlite.executor.plan.objects import Fresh
 from fluidlite.executor.plan.plan import Plan
 from fluidlite.executor.plan.sizes import about, same_shape
 from fluidlite.executor.plan.steps import Product, Step, in_bodies, product_of
+from fluidlite.executor.plan.uses import Footprint
 from fluidlite.executor.plan.values import Transpose, Value
 from fluidlite.executor.run.products import DESCENT, ProductCut, ProductForm, SharedProducts, stack_axis
 
@@ -195,13 +196,8 @@ def _product_at(step: Step) -> Product | None:
 
 def _is_free(step: Step, group: Sequence[Step]) -> bool:
     """True if a step neither needs nor changes what those of a group read or write."""
-    read = {value.memory for value in step.reads}
-    written = {value.memory for value in step.writes}
-    return all(
-        read.isdisjoint(value.memory for value in other.writes)
-        and written.isdisjoint(value.memory for value in (*other.reads, *other.writes))
-        for other in group
-    )
+    mine = Footprint(step)
+    return all(mine.is_apart(Footprint(other)) for other in group)
 
 
 def _cut_of(product: Product, threads: int) -> ProductCut | None:

@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from types import ModuleType, TracebackType
 from typing import Any
 
+import fluidlite
 from fluidlite import unique_name
 from fluidlite.base.errors import did_you_mean
 from fluidlite.base.place import CPUPlace
@@ -215,16 +216,14 @@ class _ProgramCapture:
         """Inside the `with`, running anything ends the script; with `batches`, running so many of them
         through a program that trains.
         """
-        from fluidlite.executor.executor import Executor
-        from fluidlite.parallel_executor import ParallelExecutor
-        from fluidlite.transpiler.distribute_transpiler import DistributeTranspiler
-
+        # start-up time: only scripts need these modules, which the package imports as they are asked for
+        Executor, ParallelExecutor = fluidlite.Executor, fluidlite.ParallelExecutor
         # methods of the classes: the script may have the functions under any name
         doors: list[tuple[type, str, Callable[..., Any]]] = [
             (Executor, "__init__", _no_device),
             (Executor, "run", self._run),
             (ParallelExecutor, "run", self._run_parallel),
-            (DistributeTranspiler, "transpile", self._transpile),
+            (fluidlite.DistributeTranspiler, "transpile", self._transpile),
         ]
         if batches:
             # the script trains for real until it has fed enough

@@ -334,6 +334,7 @@ CONTRASTS = (pathlib.Path(__file__).parent / "page_contrast.js").read_text(encod
     ("name", "address"),
     [
         ("lenet", "op=3"),
+        ("small_job", "view=job"),
         ("resnet50", "view=list&q=bottleneck"),
         ("small_job", "view=graph&show=forward+backward+comm&role=trainer0"),
         ("small_job", "view=list"),

@@ -21,10 +21,8 @@ LAZY: dict[tuple[str, str], str] = {
         "fluidlite.show",
         "fluidlite.*",
     ): "start-up time: the command needs the names of all formats, and writes one",
-    (
-        "fluidlite.cli.capture",
-        "fluidlite.*",
-    ): "start-up time: only scripts need the executor, and the doors at which they are watched",
+    ("fluidlite.cli.show", "fluidlite.cli.models"): "start-up time: only values need the executor",
+    ("fluidlite.io", "fluidlite.saving.onnx.*"): "start-up time: rules for all ops of ONNX",
     ("fluidlite.cli.launch", "fluidlite.executor.timeline"): "start-up time: only --trace needs the executor",
     ("fluidlite.cli.transpile", "fluidlite.cli.proofs"): "start-up time: only proofs need the executor",
     (

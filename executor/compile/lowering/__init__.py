@@ -25,10 +25,11 @@ def rule_for(op: Operator) -> Rule | None:
     if module is not None:
         importlib.import_module(f"{__name__}.{module}")
     found = rules().get(op.type)
-    # Y may be broadcast to X, which the rules of binary ops see to
-    if found is not None or op.definition is None or "Y" in op.definition.inputs:
+    if found is not None or op.definition is None:
         return found
     use = op.definition.by_rows
     if use is not None:
         return lambda e: lower_rows(e, use)
-    return expression_rule(op.definition.expr) if op.definition.expr else None
+    # Y may be broadcast to X, which the rules of binary ops see to
+    is_alike = "Y" not in op.definition.inputs
+    return expression_rule(op.definition.expr) if op.definition.expr and is_alike else None

@@ -11,8 +11,7 @@ from fluidlite.base import flags
 from fluidlite.base.addresses import address_of
 from fluidlite.base.dtypes import Array
 from fluidlite.executor.fast.loops.compiler import LoopCode, cpu_flags, is_available, loop_of
-from fluidlite.executor.run.half import HALVES, has_half
-from fluidlite.ir.program import Program
+from fluidlite.executor.run.half import HALVES
 
 __all__ = ["converts_halves"]
 
@@ -87,11 +86,8 @@ class CompiledHalves:
         return out
 
 
-def converts_halves(program: Program) -> bool:
-    """True if a program has variables of half precision: compiled code converts them, where LLVM and the
-    processor have it.
-    """
-    found = has_half(program)
-    if found and HALVES.code is None and is_available() and "f16c" in cpu_flags():
+def converts_halves(is_asked: bool) -> bool:
+    """The same again; where it is True, compiled code converts from here on, if there can be such."""
+    if is_asked and HALVES.code is None and is_available() and "f16c" in cpu_flags():
         HALVES.code = CompiledHalves()
-    return found
+    return is_asked

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -11,7 +11,7 @@ import numpy as np
 from fluidlite.base.dtypes import Array
 from fluidlite.base.errors import KernelError, ShapeError
 from fluidlite.ops.kernels.numbers import at_last, first_wrong
-from fluidlite.ops.kernels.row_kernels import RowForm, RowKernel, RowNode, RowOperand, spelled
+from fluidlite.ops.kernels.row_kernels import RowArray, RowForm, RowKernel, RowNode, RowOperand, spelled
 from fluidlite.ops.kernels.scalar import FUNCTIONS, Ref, erf
 
 __all__ = ["along_axis", "checked_labels", "over_rows"]
@@ -22,25 +22,12 @@ _OPERATORS = {"add": "+", "sub": "-", "mul": "*", "div": "/"}
 
 
 def over_rows(
-    xp: Any, kernel: RowKernel, sizes: Sequence[int], wants: Collection[str] | None = None, **given: Any
-) -> list[Any]:
+    xp: Any, kernel: RowKernel, sizes: Sequence[int], wants: frozenset[str] | None = None, **given: Any
+) -> tuple[Any, ...]:
     """The outputs of a kernel, each with the axes that the kernel declares; None for one whose slot nobody
     `wants`. `sizes` are those of the kernel's letters. An array that is None is absent.
     """
-    size_of = dict(zip(kernel.axes, sizes, strict=True))
-    arrays: dict[str, Any] = {}
-    for name, value in given.items():
-        array = kernel.arrays.get(name)
-        arrays[name] = value
-        if array is not None and value is not None:
-            arrays[name] = value.reshape([size_of[axis] if axis in array.axes else 1 for axis in kernel.axes])
-    outputs = [array.name for array in kernel.writes]
-    if wants is not None:
-        wanted = set(map(spelled, wants))
-        outputs = [name for name in outputs if name in wanted]
-    found = _computed(xp, kernel, arrays, outputs)
-    shapes = {array.name: [size_of[axis] for axis in array.axes] for array in kernel.writes}
-    return [found[name].reshape(shape) if name in found else None for name, shape in shapes.items()]
+    return _function(kernel, _absent(kernel, given), wants, True)(xp, sizes, **given)
 
 
 def along_axis(xp: Any, kernel: RowKernel, axis: int, **given: Any) -> list[Any]:
@@ -51,8 +38,12 @@ def along_axis(xp: Any, kernel: RowKernel, axis: int, **given: Any) -> list[Any]
     if rank == 0:
         return [value.reshape(()) for value in along_axis(xp, kernel, -1, **{**given, **_raised(given)})]
     arrays = given if is_last else {name: _moved(xp, value, axis, -1) for name, value in given.items()}
-    found = _computed(xp, kernel, arrays, [array.name for array in kernel.writes])
-    return [value if is_last else xp.moveaxis(value, -1, axis) for value in found.values()]
+    found = _function(kernel, _absent(kernel, given), None, False)(xp, (), **arrays)
+    return [value if is_last else xp.moveaxis(value, -1, axis) for value in found]
+
+
+def _absent(kernel: RowKernel, given: Mapping[str, Any]) -> tuple[str, ...]:
+    return tuple([name for name in kernel.read_names if given.get(name) is None])
 
 
 def _raised(given: Mapping[str, Any]) -> dict[str, Any]:
@@ -61,24 +52,6 @@ def _raised(given: Mapping[str, Any]) -> dict[str, Any]:
 
 def _moved(xp: Any, value: Any, source: int, target: int) -> Any:
     return xp.moveaxis(value, source, target) if hasattr(value, "ndim") else value
-
-
-def _computed(xp: Any, kernel: RowKernel, given: dict[str, Any], outputs: Sequence[str]) -> dict[str, Any]:
-    """The outputs by name, with all axes; those that the row lacks have the size 1."""
-    absent = {array.name: None for array in kernel.reads if given.get(array.name) is None}
-    absent |= {array.name: None for array in kernel.writes if array.name not in outputs}
-    form = kernel.form(**absent)
-    arrays = {name: given[name] for name in form.inputs}
-    wide = next(arrays[array.name].shape for array in kernel.reads if array.axes == kernel.axes)
-    for label in form.labels:
-        labels = arrays[label.name]
-        if labels.shape != (*wide[:-1], 1):
-            raise ShapeError(
-                f"op {kernel.name!r}: labels of the shape {list(labels.shape)} do not fit rows of {list(wide)}"
-            )
-        arrays[label.name] = checked_labels(xp, kernel.name, labels, wide[-1], given[label.ignored])
-    numbers = {name: given[name] for name in kernel.numbers}
-    return dict(zip(form.outputs, _function(form)(xp, *arrays.values(), **numbers), strict=True))
 
 
 def checked_labels(xp: Any, type: str, labels: Array, classes: int, ignore_index: int) -> tuple[Any, Any]:
@@ -100,6 +73,15 @@ def checked_labels(xp: Any, type: str, labels: Array, classes: int, ignore_index
     return safe, counts
 
 
+def _labels_of(xp: Any, type: str, labels: Array, whole: tuple[int, ...], ignore_index: int) -> Any:
+    """`checked_labels` of rows in an array of the shape `whole`, each of which has one."""
+    if labels.shape != (*whole[:-1], 1):
+        raise ShapeError(
+            f"op {type!r}: labels of the shape {list(labels.shape)} do not fit rows of {list(whole)}"
+        )
+    return checked_labels(xp, type, labels, whole[-1], ignore_index)
+
+
 def _are_below(labels: Array, classes: int) -> bool:
     """True if all labels are classes."""
     if labels.dtype.kind == "i" and labels.flags.c_contiguous:
@@ -112,14 +94,29 @@ def _are_below(labels: Array, classes: int) -> bool:
 
 # ---------------------------------------------------------------------- the text of such a function
 @functools.cache
-def _function(form: RowForm) -> Callable[..., tuple[Any, ...]]:
-    """A function of arrays and numbers that gives the outputs; labels are pairs with which of them count."""
-    text = _CallText(form)
-    source = f"def kernel({', '.join(['xp', *form.inputs, *form.kernel.numbers])}):\n"
-    source += "".join(f"    {line}\n" for line in text.lines())
-    namespace = {"erf": erf, "at_last": at_last, "largest": _largest, "put": _put, "kept": _kept}
-    exec(compile(source, f"<row kernel {form.kernel.name}>", "exec"), namespace)
-    function: Callable[..., tuple[Any, ...]] = namespace["kernel"]  # type: ignore[assignment]
+def _function(
+    kernel: RowKernel, absent: Sequence[str], wants: frozenset[str] | None, is_shaped: bool
+) -> Callable[..., tuple[Any, ...]]:
+    """A function of an array module, sizes, and arrays and numbers by name, that gives the outputs. Where it
+    `is_shaped`, it gives arrays the shapes that sizes say; otherwise they have one for each row.
+    """
+    wanted = None if wants is None else set(map(spelled, wants))
+    unwanted = [array.name for array in kernel.writes if wanted is not None and array.name not in wanted]
+    form = kernel.form(**dict.fromkeys([*absent, *unwanted]))
+    names = [*(array.name for array in kernel.reads), *kernel.numbers]
+    names += [label.ignored for label in kernel.labels]
+    source = f"def kernel(xp, sizes, {', '.join(f'{name}=None' for name in names)}):\n"
+    source += "".join(f"    {line}\n" for line in _CallText(form, is_shaped).lines())
+    namespace: dict[str, Any] = {
+        "erf": erf,
+        "at_last": at_last,
+        "largest": _largest,
+        "put": _put,
+        "kept": _kept,
+    }
+    namespace["labels_of"] = _labels_of
+    exec(compile(source, f"<fluidlite row kernel {kernel.name}>", "exec"), namespace)
+    function: Callable[..., tuple[Any, ...]] = namespace["kernel"]
     return function
 
 
@@ -141,9 +138,12 @@ def _kept(xp: Any, v: Any, labels: tuple[Any, Any]) -> Any:
 class _CallText:
     """The lines of a form's function."""
 
-    def __init__(self, form: RowForm) -> None:
+    def __init__(self, form: RowForm, is_shaped: bool) -> None:
         self.form = form
+        self.is_shaped = is_shaped
         self.axes = form.kernel.axes
+        self.whole = next(name for name in form.inputs if form.axes[name] == self.axes)
+        """An array with all axes."""
         self.of_row = tuple(-1 - place for place in range(len(form.kernel.columns)))
         self.results = [form.last(output) for output in form.outputs]
         readers: dict[int, list[int]] = {index: [] for index in form.live}
@@ -182,16 +182,46 @@ class _CallText:
         return operands
 
     def lines(self) -> list[str]:
-        """A line for each node, and one for the results."""
-        found = [line for place, index in enumerate(self.form.live) for line in self._lines(place, index)]
-        kernel = self.form.kernel
-        results = [
-            f"kept(xp, {self._name(value)}, {self.form.labels[0].name})"
-            if name in kernel.cleared
-            else self._name(value)
-            for name, value in zip(self.form.outputs, self.results, strict=True)
-        ]
+        """The lines that make arrays ready, one for each node, and one for the results."""
+        found = self._shapes() if self.is_shaped else []
+        name = self.form.kernel.name
+        for label in self.form.labels:
+            given = f"{label.name}, {self.whole}.shape, {label.ignored}"
+            found.append(f"{label.name} = labels_of(xp, {name!r}, {given})")
+        for place, index in enumerate(self.form.live):
+            found += self._lines(place, index)
+            ended = [f"v{other}" for other in self._ended(place, index)]
+            # large arrays are given back before others are asked for
+            found += [f"del {', '.join(ended)}"] if ended else []
+        results = [self._result(array) for array in self.form.kernel.writes]
         return [*found, f"return {', '.join(results)},"]
+
+    def _shapes(self) -> list[str]:
+        axes = self.form.axes
+        found = [f"{''.join(f'size_{axis}, ' for axis in self.axes)}= sizes"]
+        for name in self.form.inputs:
+            shape = ", ".join(f"size_{axis}" if axis in axes[name] else "1" for axis in self.axes)
+            found.append(f"{name} = {name}.reshape({shape})")
+        return found
+
+    def _ended(self, place: int, index: int) -> list[int]:
+        """The nodes with all axes whose arrays are read here for the last time."""
+        nodes = self.form.nodes
+        read = dict.fromkeys(item.index for item in self._read(index) if isinstance(item, Ref))
+        return [
+            item
+            for item in read
+            if self.uses[item] == place and nodes[item].function != "load" and nodes[item].axes == self.axes
+        ]
+
+    def _result(self, array: RowArray) -> str:
+        if array.name not in self.form.axes:
+            return "None"
+        found = self._name(self.form.last(array.name))
+        if array.name in self.form.cleared:
+            found = f"kept(xp, {found}, {self.form.labels[0].name})"
+        shape = ", ".join(f"size_{axis}" for axis in array.axes)
+        return f"{found}.reshape({shape})" if self.is_shaped else found
 
     def _name(self, operand: RowOperand) -> str:
         if not isinstance(operand, Ref):
@@ -257,8 +287,10 @@ class _CallText:
             text = f"{self._name(operand)}.sum(axis={gone}, keepdims=True)"
         if node.function != "mean":
             return text
-        whole = next(name for name in self.form.inputs if self.form.axes[name] == self.axes)
-        size = " * ".join(f"{whole}.shape[{place}]" for place in self.of_row)
+        sizes = [f"{self.whole}.shape[{place}]" for place in self.of_row]
+        if self.is_shaped:
+            sizes = [f"size_{axis}" for axis in self.form.kernel.columns]
+        size = " * ".join(sizes)
         return f"{text} / max({size}, 1)"
 
     def _kept_axes(self, node: RowNode) -> str:

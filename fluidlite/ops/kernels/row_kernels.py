@@ -134,6 +134,7 @@ class RowKernel:
         reads, _, writes = signature.partition("->")
         self.reads = [_array(word) for word in reads.split() if "[" in word]
         self.writes = [_array(word) for word in writes.split()]
+        self.read_names = [array.name for array in self.reads]
         self.numbers = [word for word in reads.split() if "[" not in word]
         self.arrays = {array.name: array for array in (*self.reads, *self.writes)}
         self.labels = [array for array in self.reads if array.ignored]
@@ -218,7 +219,7 @@ class RowForm:
         """The arrays that are there, in the order in which kernels are called with them."""
         self.numbers: list[str] = [*kernel.numbers, *(array.ignored for array in kernel.labels)]
         self.numbers += [name for name, axes in known.items() if axes == NUMBER]
-        written = _KernelReader(kernel, known)
+        written = _StepReader(kernel, known)
         self.nodes: list[RowNode] = written.nodes
         """All that the text says, also for outputs that are absent."""
         self.stores: list[RowStore] = []
@@ -350,7 +351,7 @@ class RowForm:
         return self.needed_by(store.value for store in self.stores)
 
 
-class _KernelReader:
+class _StepReader:
     """The nodes of a text, made line by line."""
 
     def __init__(self, kernel: RowKernel, axes: Mapping[str, str | None]) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -13,8 +13,8 @@ from fluidlite.base.dtypes import Array
 from fluidlite.base.errors import ShapeError
 from fluidlite.base.registry import AttrType, Op, Spec, required
 from fluidlite.ops.kernels.conv_geometry import is_channels_last
-from fluidlite.ops.kernels.numbers import as_matrix
-from fluidlite.ops.neural.norm import row_gradient, row_statistics
+from fluidlite.ops.kernels.row_calls import over_rows
+from fluidlite.ops.kernels.row_kernels import RowKernel, by_rows
 
 Maybe: TypeAlias = "Array | None"
 
@@ -39,6 +39,40 @@ def _(X: Spec, groups: int, data_layout: str) -> tuple[Spec, Spec, Spec]:
         )
     numbers = X.with_shape((X.shape[0], groups))
     return X.with_shape(X.shape), numbers, numbers
+
+
+_GROUP_NORM = RowKernel(
+    "group_norm",
+    "x[ngcp] scale[gc]=1 bias[gc]=0 epsilon -> y[ngcp] mean[ng] variance[ng]",
+    """
+    mean = mean(x)
+    centred = x - mean
+    variance = mean(centred * centred)
+    y = centred * rsqrt(variance + epsilon) * scale + bias
+    """,
+    columns="cp",
+)
+
+
+def _gradient(name: str, scale: str, slope: str) -> RowKernel:
+    """The kernel of a gradient from what the op has written."""
+    return RowKernel(
+        name,
+        f"{scale} bias[gc]=0 y[ngcp] variance[ng] dy[ngcp] epsilon -> dx[ngcp] dscale[gc] dbias[gc]",
+        f"""
+        unit = (y - bias) / where(scale == 0, 1, scale)
+        slope = dy * scale
+        dx = ({slope} - unit * mean(slope * unit)) * rsqrt(variance + epsilon)
+        dscale = total(dy * unit)
+        dbias = total(dy)
+        """,
+        columns="cp",
+    )
+
+
+_GROUP_NORM_GRAD = _gradient("group_norm_grad", "scale[gc]", "slope - mean(slope)")
+# without a scale PaddlePaddle 1.8.5 leaves out the part of the gradient that goes through the mean; so do we
+_WITHOUT_SCALE = _gradient("group_norm_grad", "scale[gc]=1", "slope")
 
 
 def _grouped(X: Array, groups: int, data_layout: str) -> Array:
@@ -105,18 +139,13 @@ def _normalise_groups(
     xp: Any, X: Array, Scale: Maybe, Bias: Maybe, epsilon: float, groups: int, data_layout: str
 ) -> tuple[Array, Array, Array]:
     x = _grouped(X, groups, data_layout)
-    mean, variance, y = row_statistics(xp, as_matrix(x, 2))
-    y *= (1 / xp.sqrt(variance + variance.dtype.type(epsilon)))[:, None]
-    y = y.reshape(x.shape)
-    if Scale is not None:
-        y *= Scale.reshape(groups, -1, 1)
-    if Bias is not None:
-        y += Bias.reshape(groups, -1, 1)
-    return _ungrouped(y, X.shape, data_layout), mean.reshape(-1, groups), variance.reshape(-1, groups)
+    given: dict[str, Any] = {"x": x, "scale": Scale, "bias": Bias, "epsilon": epsilon}
+    y, mean, variance = over_rows(xp, _GROUP_NORM, x.shape, **given)
+    return _ungrouped(y, X.shape, data_layout), mean, variance
 
 
 @group_norm.grad("X Scale Bias")
-def _(
+def group_norm_grad(
     xp: Any,
     Y: Array,
     Scale: Maybe,
@@ -126,7 +155,8 @@ def _(
     epsilon: float,
     groups: int,
     data_layout: str,
-) -> tuple[Array, Maybe, Maybe]:
+    wants: frozenset[str],
+) -> tuple[Maybe, Maybe, Maybe]:
     parts = [
         _group_gradients(
             xp,
@@ -138,19 +168,20 @@ def _(
             epsilon,
             1,
             data_layout,
+            wants,
         )
         for index, channels in enumerate(_uneven_groups(Y, groups, data_layout))
         if channels.start < channels.stop
     ]
     if not parts:
-        return _group_gradients(xp, Y, Scale, Bias, Variance, dY, epsilon, groups, data_layout)
+        return _group_gradients(xp, Y, Scale, Bias, Variance, dY, epsilon, groups, data_layout, wants)
     dx, weight, bias = zip(*parts, strict=True)
     axis = -1 if is_channels_last(data_layout) else 1
-    return (
-        xp.concatenate(dx, axis),
-        None if Scale is None else xp.concatenate(weight),
-        None if Bias is None else xp.concatenate(bias),
-    )
+    return _joined(xp, dx, axis), _joined(xp, weight), _joined(xp, bias)
+
+
+def _joined(xp: Any, parts: Sequence[Maybe], axis: int = 0) -> Maybe:
+    return None if parts[0] is None else xp.concatenate(parts, axis)
 
 
 def _group_gradients(
@@ -163,21 +194,26 @@ def _group_gradients(
     epsilon: float,
     groups: int,
     data_layout: str,
-) -> tuple[Array, Maybe, Maybe]:
-    unit = _grouped(Y, groups, data_layout)
-    d = _grouped(dY, groups, data_layout)
-    if Bias is not None:
-        unit = unit - Bias.reshape(groups, -1, 1)
-    if Scale is not None:
-        scale = Scale.reshape(groups, -1, 1)
-        unit = unit / xp.where(scale == 0, scale.dtype.type(1), scale)
-    weight = None if Scale is None else (d * unit).sum(axis=(0, 3), dtype=d.dtype).reshape(-1)
-    bias = None if Bias is None else d.sum(axis=(0, 3), dtype=d.dtype).reshape(-1)
-    inverse = 1 / xp.sqrt(Variance.reshape(-1) + Variance.dtype.type(epsilon))
-    rows = (len(inverse), math.prod(d.shape[2:]))
-    # without a scale PaddlePaddle 1.8.5 leaves out the part of the gradient that goes through the mean; so do
-    # we
-    dx = row_gradient(
-        xp, (d if Scale is None else d * scale).reshape(rows), unit.reshape(rows), inverse, Scale is not None
+    wants: frozenset[str],
+) -> tuple[Maybe, Maybe, Maybe]:
+    y, d = (_grouped(array, groups, data_layout) for array in (Y, dY))
+    given = {"scale": Scale, "bias": Bias, "y": y, "variance": Variance, "dy": d, "epsilon": epsilon}
+    kernel = _WITHOUT_SCALE if Scale is None else _GROUP_NORM_GRAD
+    dx, weight, bias = over_rows(xp, kernel, y.shape, wants, **given)
+    return (
+        None if dx is None else _ungrouped(dx, Y.shape, data_layout),
+        None if weight is None else weight.reshape(-1),
+        None if bias is None else bias.reshape(-1),
     )
-    return _ungrouped(dx.reshape(d.shape), Y.shape, data_layout), weight, bias
+
+
+def _even_groups(shape: Sequence[int], attr: Callable[[str], Any]) -> tuple[int, int, int, int] | None:
+    """Images, groups, the channels of each, and their places, where channels are second."""
+    groups = attr("groups")
+    if is_channels_last(attr("data_layout")) or groups < 1 or shape[1] % groups:
+        return None
+    return shape[0], groups, shape[1] // groups, math.prod(shape[2:])
+
+
+by_rows(group_norm, _GROUP_NORM, _even_groups)
+by_rows(group_norm_grad, _GROUP_NORM_GRAD, _even_groups)

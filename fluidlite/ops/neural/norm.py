@@ -14,7 +14,7 @@ from fluidlite.base.open_sizes import fits
 from fluidlite.base.registry import AttrType, GradContext, Op, Spec, required
 from fluidlite.ops.gradients import emits_once_more
 from fluidlite.ops.kernels.conv_geometry import is_channels_last
-from fluidlite.ops.kernels.numbers import as_matrix, rows_before
+from fluidlite.ops.kernels.numbers import rows_before
 from fluidlite.ops.kernels.row_calls import over_rows
 from fluidlite.ops.kernels.row_kernels import RowKernel, by_rows
 
@@ -22,25 +22,13 @@ Maybe: TypeAlias = "Array | None"
 
 
 # ------------------------------------------------------------------ rows of a matrix
-def row_statistics(xp: Any, x: Array) -> tuple[Array, Array, Array]:
-    """Mean, biased variance, and x - mean, for the rows of a matrix."""
-    if not x.shape[1]:
-        return xp.zeros(len(x), x.dtype), xp.zeros(len(x), x.dtype), x
-    mean = x.mean(axis=1, dtype=x.dtype)
-    centred = x - mean[:, None]
-    # einsum sums the squares without an array of them
-    return mean, xp.einsum("rc,rc->r", centred, centred) / x.dtype.type(max(x.shape[1], 1)), centred
-
-
-def row_gradient(xp: Any, d: Array, unit: Array, inverse: Array, through_mean: bool = True) -> Array:
+def _row_gradient(xp: Any, d: Array, unit: Array, inverse: Array) -> Array:
     """The gradient of the rows x for the gradient `d` of unit = (x - mean) * inverse."""
     count = d.dtype.type(max(d.shape[1], 1))
     share = xp.einsum("rc,rc->r", d, unit) / count
-    out = d - unit * share[:, None]
-    if through_mean:
-        out -= (d.sum(axis=1, dtype=d.dtype) / count)[:, None]
-    out *= inverse[:, None]
-    return out
+    mean = d.sum(axis=1, dtype=d.dtype) / count
+    found: Array = (d - unit * share[:, None] - mean[:, None]) * inverse[:, None]
+    return found
 
 
 # ------------------------------------------------------------------ layer_norm
@@ -149,6 +137,37 @@ def _(X: Spec) -> tuple[Spec, Spec, Spec]:
     return X.with_shape(X.shape), rows, rows
 
 
+# `savedvariance` is one over the deviation
+_INSTANCE_NORM = RowKernel(
+    "instance_norm",
+    "x[ncp] scale[c]=1 bias[c]=0 epsilon -> y[ncp] savedmean[nc] savedvariance[nc]",
+    """
+    savedmean = mean(x)
+    centred = x - savedmean
+    savedvariance = rsqrt(mean(centred * centred) + epsilon)
+    y = centred * savedvariance * scale + bias
+    """,
+    columns="p",
+)
+_INSTANCE_NORM_GRAD = RowKernel(
+    "instance_norm_grad",
+    "x[ncp] scale[c]=1 savedmean[nc] savedvariance[nc] dy[ncp] -> dx[ncp] dscale[c] dbias[c]",
+    """
+    unit = (x - savedmean) * savedvariance
+    slope = dy * scale
+    dx = (slope - unit * mean(slope * unit) - mean(slope)) * savedvariance
+    dscale = total(dy * unit)
+    dbias = total(dy)
+    """,
+    columns="p",
+)
+
+
+def _instances(shape: Sequence[int], attr: Callable[[str], Any] | None = None) -> tuple[int, int, int]:
+    """Images, channels, and the places of each."""
+    return shape[0], shape[1], math.prod(shape[2:])
+
+
 def _per_row(factors: Maybe, X: Array) -> Array | float:
     """A value for each channel as one for each row of (N * C, places)."""
     return 1.0 if factors is None else factors[None].repeat(X.shape[0], axis=0).reshape(-1, 1)
@@ -156,14 +175,9 @@ def _per_row(factors: Maybe, X: Array) -> Array | float:
 
 @instance_norm.kernel
 def _(xp: Any, X: Array, Scale: Maybe, Bias: Maybe, epsilon: float) -> tuple[Array, Array, Array]:
-    mean, variance, y = row_statistics(xp, as_matrix(X, 2))
-    inverse = 1 / xp.sqrt(variance + variance.dtype.type(epsilon))
-    y *= inverse[:, None]
-    if Scale is not None:
-        y *= _per_row(Scale, X)
-    if Bias is not None:
-        y += _per_row(Bias, X)
-    return y.reshape(X.shape), mean, inverse
+    given: dict[str, Any] = {"x": X, "scale": Scale, "bias": Bias, "epsilon": epsilon}
+    y, mean, inverse = over_rows(xp, _INSTANCE_NORM, _instances(X.shape), **given)
+    return y.reshape(X.shape), mean.reshape(-1), inverse.reshape(-1)
 
 
 def _instance_gradients(X: Spec, Scale: Spec | None) -> tuple[Spec, Spec, Spec]:
@@ -173,19 +187,15 @@ def _instance_gradients(X: Spec, Scale: Spec | None) -> tuple[Spec, Spec, Spec]:
 
 @instance_norm.grad("X Scale Bias", shape=_instance_gradients)
 def instance_norm_grad(
-    xp: Any, X: Array, Scale: Maybe, SavedMean: Array, SavedVariance: Array, dY: Array
-) -> tuple[Array, Array, Array]:
-    rows = (X.shape[0] * X.shape[1], math.prod(X.shape[2:]))
-    d = dY.reshape(rows)
-    unit = (X.reshape(rows) - SavedMean[:, None]) * SavedVariance[:, None]
-    dx = row_gradient(xp, d * _per_row(Scale, X), unit, SavedVariance)
-    return (
-        dx.reshape(X.shape),
-        xp.einsum("rc,rc->r", d, unit).reshape(X.shape[:2]).sum(axis=0),
-        d.sum(axis=1, dtype=d.dtype).reshape(X.shape[:2]).sum(axis=0),
-    )
+    xp: Any, X: Array, Scale: Maybe, SavedMean: Array, SavedVariance: Array, dY: Array, wants: frozenset[str]
+) -> tuple[Maybe, Maybe, Maybe]:
+    given = {"x": X, "scale": Scale, "savedmean": SavedMean, "savedvariance": SavedVariance, "dy": dY}
+    dx, dscale, dbias = over_rows(xp, _INSTANCE_NORM_GRAD, _instances(X.shape), wants, **given)
+    return None if dx is None else dx.reshape(X.shape), dscale, dbias
 
 
+by_rows(instance_norm, _INSTANCE_NORM, _instances)
+by_rows(instance_norm_grad, _INSTANCE_NORM_GRAD, _instances)
 emits_once_more(
     instance_norm_grad,
     reads={
@@ -226,7 +236,7 @@ def _(
     ddx = xp.zeros_like(d) if DDX is None else DDX.reshape(rows)
     dscale = 0 if DDScale is None else _per_row(DDScale, X)
     d_unit, ddx_unit = ((item * unit).sum(axis=1, keepdims=True) for item in (d, ddx))
-    through_d, through_ddx = (row_gradient(xp, item, unit, inverse) for item in (d, ddx))
+    through_d, through_ddx = (_row_gradient(xp, item, unit, inverse) for item in (d, ddx))
     # what the first gradient is multiplied by in sum(ddx * dx), but for scale and inverse
     product = (ddx * through_d).sum(axis=1, keepdims=True)
     dx = (

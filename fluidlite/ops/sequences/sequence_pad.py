@@ -71,7 +71,9 @@ def _(xp: Any, X: Array, X_lod: Lod, PadValue: Array, padded_length: int) -> tup
 @sequence_pad.grad("X")
 def _(xp: Any, X: Array, X_lod: Lod, dOut: Array) -> Array:
     offsets = offsets_of_level("sequence_pad_grad", "X", X_lod, 0, len(X))
-    return take_rows(xp, dOut.reshape(-1, *X.shape[1:]), _positions(offsets, dOut.shape[1]))
+    return take_rows(
+        xp, dOut.reshape(dOut.shape[0] * dOut.shape[1], *X.shape[1:]), _positions(offsets, dOut.shape[1])
+    )
 
 
 sequence_unpad = Op("sequence_unpad", "X Length -> Out", lod=None, dynamic=True, makes_lod=True, moves=True)
@@ -95,7 +97,7 @@ def _kept(X: Array, lengths: Array) -> Array:
 @sequence_unpad.kernel
 def _(xp: Any, X: Array, Length: Array) -> WithLod:
     lengths = host(Length).reshape(-1)
-    flat = X.reshape(-1, *(X.shape[2:] or (1,)))
+    flat = X.reshape(X.shape[0] * X.shape[1], *(X.shape[2:] or (1,)))
     return WithLod(take_rows(xp, flat, _kept(X, lengths)), lengths_lod(lengths))
 
 

@@ -84,7 +84,7 @@ class Overview {
       ? `In a step of ${plural(D.batch, "sample")} each ${served ? "trainer" : "rank"} sends ${out}` +
         `${served ? ` and receives ${into}` : ""}. `
       : "";
-    return `${bytes}Click a process for its program${served ? ", bytes for the ops that exchange them" : ""}.`;
+    return `${bytes}Click a process for its program${served ? ", bytes for the ops behind them" : ""}.`;
   }
   box(shown, x, y) {
     const { one, index, more } = shown,

@@ -334,7 +334,7 @@ def _place_of(function: Any) -> int:
 
 
 # ---------------------------------------------------------------------- the code
-class _Machine(EnginePart):
+class _SharedCode(EnginePart):
     """The compiled functions, which outlive a fork, and the memory that parts of teams' jobs work in."""
 
     def __init__(self) -> None:
@@ -374,7 +374,7 @@ class _Machine(EnginePart):
         return held
 
 
-_MACHINE = ENGINE.add(_Machine())
+_MACHINE = ENGINE.add(_SharedCode())
 
 
 @functools.cache

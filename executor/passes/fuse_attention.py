@@ -16,7 +16,7 @@ from fluidlite.executor.plan.actions import Bound, Call, Method, Out, recipe_of
 from fluidlite.executor.plan.objects import Fresh
 from fluidlite.executor.plan.plan import Plan
 from fluidlite.executor.plan.steps import Product, Step, in_bodies, product_of
-from fluidlite.executor.plan.uses import Uses, memories
+from fluidlite.executor.plan.uses import MemoryUses, memories
 from fluidlite.executor.plan.values import Storage, Transpose, Value, ValueFactory
 
 __all__ = ["fuse_attention"]
@@ -98,7 +98,7 @@ class _ChainEnd(NamedTuple):
     chain: _ScoreChain
 
 
-class _PlanSteps(Uses):
+class _PlanSteps(MemoryUses):
     """Steps by what they read and write."""
 
     def __init__(self, steps: Sequence[Step], kept: set[Value]) -> None:

@@ -9,7 +9,7 @@ from fluidlite.executor.plan.actions import Bound, Call, Elementwise, recipe_of
 from fluidlite.executor.plan.objects import Fresh
 from fluidlite.executor.plan.plan import Plan
 from fluidlite.executor.plan.steps import Step, in_bodies
-from fluidlite.executor.plan.uses import Uses
+from fluidlite.executor.plan.uses import MemoryUses
 from fluidlite.executor.plan.values import Storage, Value
 from fluidlite.executor.run.rows import LabelledRows
 from fluidlite.ops.kernels.row_kernels import RowForm
@@ -32,7 +32,7 @@ def fuse_biases(plan: Plan) -> Plan:
 def _fused(steps: Sequence[Step], kept: set[Value]) -> list[Step]:
     changed: dict[int, Step] = {}
     dropped = set()
-    uses = Uses(steps)
+    uses = MemoryUses(steps)
     for number, step in enumerate(steps):
         loss = _loss_of(step)
         place = None if loss is None else _sum_before(uses, number, loss.operands[0], kept)
@@ -52,7 +52,7 @@ def _loss_of(step: Step) -> Call | None:
     return action if form.given.get(_BIAS, "") is None and form.inputs[0] == _SCORES else None
 
 
-def _sum_before(uses: Uses, number: int, scores: Value, kept: set[Value]) -> int | None:
+def _sum_before(uses: MemoryUses, number: int, scores: Value, kept: set[Value]) -> int | None:
     """The place of the step that makes the scores of a loss by adding a bias, for this loss alone."""
     if scores.base is not None or scores.storage is not Storage.BUFFER or scores in kept:
         return None

@@ -10,7 +10,7 @@ from fluidlite.executor.plan.objects import Fresh
 from fluidlite.executor.plan.plan import Plan, Remark
 from fluidlite.executor.plan.sizes import about
 from fluidlite.executor.plan.steps import Product, Step, product_of
-from fluidlite.executor.plan.uses import Uses
+from fluidlite.executor.plan.uses import MemoryUses
 from fluidlite.executor.plan.values import Storage, Value
 from fluidlite.executor.run.products import DESCENT, SharedProducts
 from fluidlite.ops.kernels.gemm import accumulates
@@ -31,7 +31,7 @@ def fuse_descents(plan: Plan) -> Plan:
     # most plans have no such step, or no such product
     if not plan.target.on_host or not any(step.op is not None and descends(step.op) for step in plan.steps):
         return plan
-    uses = Uses(plan.steps)
+    uses = MemoryUses(plan.steps)
     fetched = {value.memory for value in plan.fetches}
     changed: dict[int, Step] = {}
     dropped: set[int] = set()
@@ -78,7 +78,7 @@ class _FoundDescent:
         return replace(step, action=call, reads=reads, writes=(self.newer,), fused=ops)
 
 
-def _descent_by(product: Product, number: int, uses: Uses) -> _FoundDescent | None:
+def _descent_by(product: Product, number: int, uses: MemoryUses) -> _FoundDescent | None:
     """The update of a weight by a product that nobody else reads; None where there is none."""
     steps = uses.steps
     scaled = _reader_of(product.out, number, uses)
@@ -108,7 +108,7 @@ def _fits(weight: Value, newer: Value, gradient: Value) -> bool:
     return is_in_place and weight.shape == gradient.shape and weight.dtype == gradient.dtype
 
 
-def _reader_of(value: Value, number: int, uses: Uses) -> int | None:
+def _reader_of(value: Value, number: int, uses: MemoryUses) -> int | None:
     """The place of the only step that reads what step `number` alone writes; None for more of them."""
     if value.base is not None or value.storage is not Storage.BUFFER or value.dtype is None:
         return None

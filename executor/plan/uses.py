@@ -14,7 +14,7 @@ from typing import Any
 from fluidlite.executor.plan.steps import Step
 from fluidlite.executor.plan.values import Value
 
-__all__ = ["Footprint", "Uses", "memories"]
+__all__ = ["Footprint", "MemoryUses", "memories"]
 
 
 def memories(values: Iterable[Value]) -> set[Any]:
@@ -46,7 +46,7 @@ class Footprint:
         )
 
 
-class Uses:
+class MemoryUses:
     """The positions of steps by the memory that they use, in order; found when they are first asked for."""
 
     def __init__(self, steps: Sequence[Step]) -> None:

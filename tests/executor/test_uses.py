@@ -9,7 +9,7 @@ import pytest
 
 from fluidlite.executor.plan.actions import Elementwise, WhileLoop
 from fluidlite.executor.plan.steps import Step, shown
-from fluidlite.executor.plan.uses import Footprint, Uses
+from fluidlite.executor.plan.uses import Footprint, MemoryUses
 from fluidlite.executor.plan.values import Reshape, Storage, Value, ValueFactory
 
 VALUES = ValueFactory()
@@ -33,7 +33,7 @@ def test_positions_by_memory() -> None:
     param = VALUES.make((4,), "float32", Storage.PARAM, name="w")
     newer = replace(param, number=VALUES.number())
     loop = Step(None, WhileLoop(True), body=(added(c, view, a),))
-    uses = Uses([added(b, a, a), shown(None, view), loop, added(newer, param, b)])
+    uses = MemoryUses([added(b, a, a), shown(None, view), loop, added(newer, param, b)])
     assert uses.touching[b] == [0, 1, 2, 3] and uses.of(b) == uses.of(view) == [0, 2, 3]
     assert uses.of(c) == [2] and uses.writing[c] == [2]
     assert uses.of(param) == uses.of(newer) == uses.writing[newer.memory] == [3]

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Sequence
 
 import fluidlite
 from fluidlite.cli.errors import UsageError
-from fluidlite.distributed.exchange import exchange_of
+from fluidlite.cli.exchange import exchange_of
 from fluidlite.show import FORMATS
 from fluidlite.show.html import job_page
 from fluidlite.transpiler.modes import Job

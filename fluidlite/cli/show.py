@@ -15,11 +15,11 @@ import fluidlite
 from fluidlite.base.dtypes import Array, to_numpy
 from fluidlite.cli.entry import run_command
 from fluidlite.cli.errors import UsageError
+from fluidlite.cli.exchange import exchange_of
 from fluidlite.cli.jobs import job_of
 from fluidlite.cli.options import SOURCE_HELP, add_job, add_program, job_modes
 from fluidlite.cli.parsing import Parser
 from fluidlite.cli.sources import load
-from fluidlite.distributed.exchange import exchange_of
 from fluidlite.distributed.picture import job_picture
 from fluidlite.ir.program import Program
 from fluidlite.show import FORMATS

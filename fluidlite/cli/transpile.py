@@ -14,13 +14,13 @@ from fluidlite.cli.capture import Captured
 from fluidlite.cli.completion import completion
 from fluidlite.cli.entry import run_command
 from fluidlite.cli.errors import UsageError
+from fluidlite.cli.exchange import exchange_of
 from fluidlite.cli.files import write_job
 from fluidlite.cli.jobs import job_of
 from fluidlite.cli.options import parse_options, parser
 from fluidlite.cli.reports import check_data, cost_data, recommendation
 from fluidlite.cli.sources import load
 from fluidlite.cli.tables import cost_text, roles_text
-from fluidlite.distributed.exchange import exchange_of
 from fluidlite.show import FORMATS
 from fluidlite.show.diff import Baseline, diff_text
 from fluidlite.show.html import job_page

@@ -114,7 +114,7 @@ class JobLike(Protocol):
 
 
 class ExchangeLike(Protocol):
-    """The exchange between the processes of a job: see `fluidlite.distributed.exchange`."""
+    """The exchange between the processes of a job: see `fluidlite.cli.exchange`."""
 
     @property
     def batch(self) -> int: ...

@@ -17,8 +17,8 @@ from PIL import Image
 
 import fluidlite as fluid
 from fluidlite import layers
+from fluidlite.cli.exchange import exchange_of
 from fluidlite.cli.show import main
-from fluidlite.distributed.exchange import exchange_of
 from fluidlite.ir import framework_pb
 from fluidlite.transpiler.modes import Job, make_job
 

@@ -14,7 +14,7 @@ import pytest
 import fluidlite as fluid
 from fluidlite import debugger
 from fluidlite.base.registry import AttrType
-from fluidlite.distributed.exchange import exchange_of
+from fluidlite.cli.exchange import exchange_of
 from fluidlite.errors import FormatError, NanInfError
 from fluidlite.ir.proto import serialize_program
 from fluidlite.ir.text import parse as parse_text

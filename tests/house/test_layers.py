@@ -26,6 +26,7 @@ LAZY: dict[tuple[str, str], str] = {
         "fluidlite.*",
     ): "start-up time: only scripts need the executor, and the doors at which they are watched",
     ("fluidlite.cli.launch", "fluidlite.executor.timeline"): "start-up time: only --trace needs the executor",
+    ("fluidlite.cli.show", "fluidlite.cli.models"): "start-up time: only saved models need the executor",
     ("fluidlite.cli.transpile", "fluidlite.cli.proofs"): "start-up time: only proofs need the executor",
     (
         "fluidlite.cli.run",

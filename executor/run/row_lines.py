@@ -33,7 +33,7 @@ def block_text(form: RowForm, is_one: bool) -> BlockText:
     return BlockText(form, is_one)
 
 
-class _Readers:
+class _Uses:
     """The nodes that read each node of a form, and the outputs whose values nodes are."""
 
     def __init__(self, form: RowForm) -> None:
@@ -143,7 +143,7 @@ class BlockText:
         self.held: dict[int, str] = {}
         """Node -> the name of its array."""
         self.free = [name for name in form.outputs if name not in form.totals]
-        self.uses = _Readers(form)
+        self.uses = _Uses(form)
         self.parts = dict.fromkeys(form.live, "head") if is_one else self.uses.parts()
         order = sorted(form.live, key=lambda index: (_PARTS.index(self.parts[index]), index))
         self.ends = self._ends(order)

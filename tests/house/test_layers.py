@@ -24,7 +24,6 @@ LAZY: dict[tuple[str, str], str] = {
     ("fluidlite.cli.show", "fluidlite.cli.models"): "start-up time: only values need the executor",
     ("fluidlite.io", "fluidlite.saving.onnx.*"): "start-up time: rules for all ops of ONNX",
     ("fluidlite.cli.launch", "fluidlite.executor.timeline"): "start-up time: only --trace needs the executor",
-    ("fluidlite.cli.show", "fluidlite.cli.models"): "start-up time: only saved models need the executor",
     ("fluidlite.cli.transpile", "fluidlite.cli.proofs"): "start-up time: only proofs need the executor",
     (
         "fluidlite.cli.run",
